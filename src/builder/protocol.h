@@ -1,0 +1,145 @@
+/*
+ * protocol.h - what the index build's leader and the builder process say to
+ * each other: fixed-size messages over a SOCK_SEQPACKET socket pair, and the
+ * memory both map.
+ *
+ * Large data never crosses the socket.  It lies in segments, ranges of address
+ * space that each side reserves once; the leader fills a segment's range with
+ * extents (pieces of a memfd, or past maintenance_work_mem of a preallocated
+ * temporary file), announces each with its descriptor, and both map it at
+ * the same offset.  Files only ever grow, so a mapped byte stays readable
+ * even when the other side dies.
+ *
+ *   leader                              builder
+ *   START (spec) ------------------->   opens the device meanwhile
+ *   <------------------------- HELLO    (version, device)
+ *   EXTENT(VECTORS) ... ROWS(n) ---->   may start to upload
+ *   BUILD(n) ----------------------->
+ *   <---------------- PHASE, BEAT ...
+ *   <------ NEED(segment, bytes) ----   workspace, results, codes
+ *   EXTENT ... GRANT --------------->
+ *   <------------------------- DONE     (GrnBuildResult)
+ *   close -------------------------->   exits
+ *
+ * At any time the builder may say NOTICE, or FAILED and exit.  End of file is
+ * the end of the build for whoever sees it.
+ */
+#ifndef GRN_PROTOCOL_H
+#define GRN_PROTOCOL_H
+
+#include "../graph/grn.h"
+#include "../graph/dist.h"
+
+#define GRN_PROTOCOL_VERSION 1
+#define GRN_BUILDER_FD 3		/* the builder's end of the socket */
+#define GRN_BEAT_MS 500			/* a BEAT at least this often */
+
+typedef enum GrnSegment
+{
+	/*
+	 * Rows as collected: [n] of GrnBuildSpec.stride floats.  The leader writes
+	 * dim floats (normalised for cosine) and zeroes the rest; for inner
+	 * product the builder fills coordinate dim (see grn_space_dim()).
+	 */
+	GRN_SEG_VECTORS = 0,
+	GRN_SEG_ORDER,				/* uint32 [n]: row (in VECTORS) of rank i by heap TID */
+	GRN_SEG_RESULT,				/* see GrnBuildResult */
+	GRN_SEG_CODES,				/* see GrnBuildResult */
+	GRN_SEG_WORK,				/* the builder's own workspace */
+	GRN_SEG_TIDS,				/* the leader's: 8 bytes a row; the builder never maps it */
+	GRN_NSEGMENTS
+} GrnSegment;
+
+typedef enum GrnDevice
+{
+	GRN_DEVICE_AUTO = 0,
+	GRN_DEVICE_GPU,
+	GRN_DEVICE_CPU
+} GrnDevice;
+
+typedef struct GrnBuildSpec
+{
+	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
+	uint32_t	metric;			/* GrnMetric */
+	uint32_t	dim;			/* of the column */
+	uint32_t	stride;			/* floats between rows of VECTORS, multiple of 4 */
+	uint32_t	payload;		/* usable bytes of an index page */
+	uint32_t	use_codes;
+	GrnGraphParams params;		/* 0: the builder's default for dim and n */
+	uint32_t	device;			/* GrnDevice */
+	uint32_t	threads;		/* >= 1 */
+	uint64_t	gpu_memory_limit;	/* bytes; 0: what is free */
+	char		gpu_devices[64];	/* "0,1"; empty: the first */
+	uint64_t	segment_max[GRN_NSEGMENTS]; /* address space to reserve, bytes */
+} GrnBuildSpec;
+
+#define GRN_MAX_ENTRIES 32
+
+/*
+ * What a finished build left in the segments, m = nodes:
+ *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
+ *         at off_counts: uint8 [m]
+ *         at off_row_start: uint32 [m + 1]
+ *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
+ *                                   [row_start[i], row_start[i + 1])
+ *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
+ *         at off_codec: float, mean then basis (grn_codec_floats())
+ * Node ids are in graph-local order, the order of records on disk.
+ */
+typedef struct GrnBuildResult
+{
+	uint32_t	nodes;
+	uint32_t	degree;
+	uint32_t	vec_format;		/* GrnVecFormat: the smallest that is lossless */
+	uint32_t	code_dims;
+	float		norm_unit;
+	float		max_norm;		/* GRN_IP: M */
+	float		held;			/* share of the variance the codes' head holds */
+	uint32_t	nentries;		/* entries[0] reaches every node */
+	uint32_t	entries[GRN_MAX_ENTRIES];
+	uint32_t	on_gpu;
+	uint32_t	connected;		/* vertices that had to be connected at the end */
+	GrnGraphParams params;		/* as used */
+	uint64_t	off_ids, off_counts, off_row_start, off_rows;
+	uint64_t	off_codes, off_factors, off_codec;
+	/* seconds of each phase, for the log and the benchmarks */
+	float		sec_device, sec_prepare, sec_descent, sec_connect, sec_codes;
+} GrnBuildResult;
+
+typedef enum GrnMsgType
+{
+	/* leader to builder */
+	GRN_MSG_START = 1,
+	GRN_MSG_EXTENT,				/* with a descriptor: arg0 segment, arg1 offset in the
+								 * segment, arg2 offset in the file, arg3 bytes */
+	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
+	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
+	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
+	/* builder to leader */
+	GRN_MSG_HELLO = 64,			/* arg0: version, arg1: 1 on a GPU; text: device name */
+	GRN_MSG_BEAT,
+	GRN_MSG_PHASE,				/* arg0: GrnPhase, arg1 done, arg2 total */
+	GRN_MSG_NEED,				/* arg0: segment, arg1: bytes in all */
+	GRN_MSG_NOTICE,				/* text, hint */
+	GRN_MSG_FAILED,				/* sqlstate, text, hint */
+	GRN_MSG_DONE				/* result */
+} GrnMsgType;
+
+typedef struct GrnMsg
+{
+	uint32_t	type;
+	char		sqlstate[8];
+	uint64_t	arg[4];
+	union
+	{
+		GrnBuildSpec spec;
+		GrnBuildResult result;
+		struct
+		{
+			char		text[512];
+			char		hint[256];
+		}			say;
+	}			u;
+} GrnMsg;
+
+#endif							/* GRN_PROTOCOL_H */

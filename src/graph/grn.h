@@ -1,0 +1,98 @@
+/*
+ * grn.h - types that every part of grnnd shares: metrics, build parameters,
+ * and the parallel-for through which src/graph borrows its caller's threads.
+ *
+ * src/graph is plain C11: no PostgreSQL header, no CUDA header, and it owns no
+ * resource across a callback, because a PostgreSQL caller may longjmp out of
+ * one.  Memory comes from the caller.
+ */
+#ifndef GRN_H
+#define GRN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRN_MAX_DIM 16000		/* pgvector's own limit for type vector */
+#define GRN_MIN_DEGREE 8
+#define GRN_MAX_DEGREE 96
+#define GRN_INVALID_ID UINT32_MAX	/* no node */
+#define GRN_MAX_NODES (UINT32_C(1) << 31)	/* node ids stay below this */
+
+/* On-disk values: never renumber. */
+typedef enum GrnMetric
+{
+	GRN_L2 = 1,					/* Euclidean distance */
+	GRN_IP = 2,					/* negative inner product */
+	GRN_COSINE = 3				/* 1 - cosine; vectors are stored normalised */
+} GrnMetric;
+
+/*
+ * The space in which graphs are built and codes are computed is always
+ * Euclidean.  L2 and cosine (of normalised vectors) are so already.  Inner
+ * product is reduced to it by one more coordinate, sqrt(M^2 - |x|^2) with M
+ * the largest norm in the table, and 0 for a query: then
+ * |q' - x'|^2 = |q|^2 + M^2 - 2 q.x (Bachrach et al., RecSys 2014).
+ */
+static inline uint32_t
+grn_space_dim(GrnMetric metric, uint32_t dim)
+{
+	return metric == GRN_IP ? dim + 1 : dim;
+}
+
+/* Parameters of the graph build, by the paper's symbols (Table 1). */
+typedef struct GrnGraphParams
+{
+	uint32_t	degree;			/* largest stored out-degree */
+	uint32_t	r;				/* R: pool capacity during descent */
+	uint32_t	s;				/* S: initial random neighbours */
+	uint32_t	t1;				/* T1: outer iterations */
+	uint32_t	t2;				/* T2: inner iterations */
+	float		rho;			/* reverse-edge sampling ratio, 0 < rho <= 1 */
+	uint64_t	seed;
+} GrnGraphParams;
+
+/*
+ * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at
+ * most grain items, on nworkers threads (worker < nworkers); returns when all
+ * are done.  Pieces are handed out dynamically, so no result may depend on
+ * which worker got which piece.
+ */
+typedef void (*GrnRangeFn) (void *arg, int worker, size_t begin, size_t end);
+typedef struct GrnParallel
+{
+	int			nworkers;
+	void		(*run) (struct GrnParallel *self, size_t n, size_t grain,
+						GrnRangeFn fn, void *arg);
+} GrnParallel;
+
+typedef enum GrnPhase
+{
+	GRN_PHASE_COLLECT = 1,		/* collecting vectors */
+	GRN_PHASE_PREPARE,			/* copying to the device, finding duplicates */
+	GRN_PHASE_DESCENT,			/* building graph; done = update rounds */
+	GRN_PHASE_CONNECT,			/* connecting, pruning, ordering */
+	GRN_PHASE_CODES,			/* fitting and computing codes */
+	GRN_PHASE_WRITE				/* writing pages */
+} GrnPhase;
+
+/* Progress of a long step: items done and in all.  Returning false cancels it. */
+typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
+							   uint64_t total);
+
+/* A counter-based random number: mixes (seed, stream, counter) to 64 bits. */
+static inline uint64_t
+grn_random(uint64_t seed, uint64_t stream, uint64_t counter)
+{
+	uint64_t	x = seed + UINT64_C(0x9E3779B97F4A7C15) * (stream + 1);
+
+	x ^= counter * UINT64_C(0xD1B54A32D192ED03);
+	for (int i = 0; i < 2; i++)
+	{
+		x ^= x >> 32;
+		x *= UINT64_C(0xD6E8FEB86659FD93);
+	}
+	return x ^ (x >> 32);
+}
+
+#endif							/* GRN_H */
