@@ -1,0 +1,33 @@
+# gpu.mk - how cuda/ is built: sets GPU_OBJ and GPU_LIBS for the builder.
+WITH_CUDA ?= auto
+NVCC ?= $(shell command -v nvcc)
+
+ifeq ($(WITH_CUDA),auto)
+  WITH_CUDA_NOW := $(if $(NVCC),yes,no)
+else
+  WITH_CUDA_NOW := $(WITH_CUDA)
+endif
+
+ifeq ($(WITH_CUDA_NOW),yes)
+  # A machine-code image for each of these that this nvcc knows, and PTX of the newest.
+  CUDA_ARCHS ?= 75 80 86 89 90 100 120
+  CUDA_KNOWN := $(shell $(NVCC) --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$$/\1/p')
+  CUDA_USE := $(filter $(CUDA_KNOWN),$(CUDA_ARCHS))
+  GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
+             -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
+  NVCC_FLAGS = -O3 -std=c++17 -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall
+  GPU_SRC = $(wildcard cuda/*.cu)
+  GPU_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(GPU_SRC))
+  CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+  GPU_LIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++
+build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/grn.h)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+else
+  GPU_OBJ = build/cuda/stub.o
+  GPU_LIBS =
+build/cuda/stub.o: cuda/stub.c cuda/gpu.h src/graph/grn.h
+	@mkdir -p $(@D)
+	@echo "grnnd: no CUDA: the builder gets the CPU path only"
+	$(CC) -O2 -g -Wall -Wextra -c -o $@ $<
+endif

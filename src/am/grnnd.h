@@ -1,0 +1,265 @@
+/*
+ * grnnd.h - what the files of src/am share: pages, the cached description of an
+ * index, settings, and prototypes grouped by file.
+ */
+#ifndef GRNND_H
+#define GRNND_H
+
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/generic_xlog.h"
+#include "access/genam.h"
+#include "nodes/execnodes.h"
+#include "storage/bufmgr.h"
+#include "port/pg_crc32c.h"
+#include "storage/bufpage.h"
+#include "utils/relcache.h"
+
+#include "../graph/search.h"
+#include "../builder/protocol.h"
+#include "compat.h"
+
+/* ---- pages ---- */
+
+#define GRNND_MAGIC 0x444E5247	/* "GRND" */
+#define GRNND_FORMAT 1			/* 1: first released format */
+#define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
+
+typedef enum GrnndPageKind		/* on disk: never renumber */
+{
+	GRNND_META = 1,
+	GRNND_ENTRIES = 2,
+	GRNND_CODEC = 3,
+	GRNND_NODES = 4,			/* records, or the first page of a spanning record */
+	GRNND_TAIL = 5				/* a following page of a spanning record */
+} GrnndPageKind;
+
+typedef struct GrnndSpecial
+{
+	uint16		kind;			/* GrnndPageKind */
+	uint16		unused;
+	uint16		unused2;
+	uint16		page_id;		/* GRNND_PAGE_ID */
+} GrnndSpecial;
+
+#define GRNND_PAYLOAD \
+	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(GrnndSpecial)))
+#define GrnndPageSpecial(page) ((GrnndSpecial *) PageGetSpecialPointer(page))
+#define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
+
+/*
+ * The metapage's payload.  Written once by the build and never changed, so
+ * backends may cache it for the life of the relation's file.
+ */
+typedef struct GrnndMeta
+{
+	uint32		magic;			/* GRNND_MAGIC */
+	uint32		format;			/* GRNND_FORMAT */
+	uint64		build_id;		/* random; names this build in backends' caches */
+	uint32		metric;			/* GrnMetric */
+	uint32		dim;			/* of the column */
+	uint32		degree;			/* these four fix the records' geometry */
+	uint32		code_dims;
+	uint32		vec_format;		/* GrnVecFormat */
+	uint32		payload;		/* GRNND_PAYLOAD of the building server */
+	uint32		record_bytes;	/* GrnLayout's, as a check */
+	float		norm_unit;		/* GrnCodec's */
+	float		max_norm;		/* GRN_IP: M of grn_space_dim() */
+	float		held;			/* share of the variance that codes describe */
+	BlockNumber entry_block;
+	BlockNumber codec_block;	/* first of codec_pages consecutive ones */
+	uint32		codec_pages;
+	BlockNumber first_node_block;
+	GrnGraphParams params;		/* as the build used them */
+	uint32		on_gpu;			/* built on a GPU */
+	uint32		build_nodes;	/* nodes that the build wrote */
+	uint32		unused;
+	pg_crc32c	crc;			/* of all bytes before it */
+} GrnndMeta;
+
+/*
+ * The entry page's payload: entry points, with their codes, so that a search
+ * starts from one page.  entries[0] reaches every node; count is 0 only while the
+ * index has no node.  Arrays at fixed offsets: see grnnd_entry_*().
+ */
+typedef struct GrnndEntryHeader
+{
+	uint32		count;			/* <= GRN_MAX_ENTRIES */
+	uint32		unused;
+} GrnndEntryHeader;
+
+/* after the header: uint32 ids[32], GrnFactor factors[32], codes[32][code_bytes] */
+#define GRNND_ENTRY_OFF_IDS ((uint32) sizeof(GrnndEntryHeader))
+#define GRNND_ENTRY_OFF_FACTORS \
+	(GRNND_ENTRY_OFF_IDS + GRN_MAX_ENTRIES * (uint32) sizeof(uint32))
+#define GRNND_ENTRY_OFF_CODES \
+	(GRNND_ENTRY_OFF_FACTORS + GRN_MAX_ENTRIES * (uint32) sizeof(GrnFactor))
+
+/* ---- what a backend knows of an index ---- */
+
+struct GrnndType;
+
+typedef struct GrnndIndex
+{
+	GrnndMeta	meta;
+	GrnLayout	layout;
+	GrnCodec	codec;			/* its arrays lie behind this struct */
+	const struct GrnndType *type;
+	uint32		space_dim;		/* grn_space_dim() */
+} GrnndIndex;
+
+/*
+ * What an operator class says of its type and distance: returned by its support
+ * function 1, a SQL function (internal) returns internal.
+ */
+#define GRNND_SUPPORT_TYPE 1
+#define GRNND_NUM_SUPPORT 1
+#define GRNND_DISTANCE_STRATEGY 1
+typedef struct GrnndType
+{
+	const char *name;			/* "vector" */
+	GrnMetric	metric;
+	int			max_dim;
+	/* dimensions of a detoasted value */
+	int			(*dim) (Datum value);
+	/*
+	 * Writes the value's [dim] floats, normalised for cosine.  False where it has
+	 * no place in the index (zero vector under cosine), as in pgvector.
+	 */
+	bool		(*load) (Datum value, int dim, float *out);
+} GrnndType;
+
+typedef struct GrnndOptions
+{
+	int32		vl_len_;
+	int			degree;			/* 0: by dimension */
+	int			r, s, t1, t2;	/* 0: the builder's default */
+	double		rho;			/* 0: the builder's default */
+	int			seed;
+	bool		codes;
+} GrnndOptions;
+
+/* ---- settings (grnnd.c) ---- */
+
+typedef enum GrnndIterative
+{
+	GRNND_ITERATIVE_OFF,
+	GRNND_ITERATIVE_STRICT,
+	GRNND_ITERATIVE_RELAXED
+} GrnndIterative;
+
+extern int	grnnd_ef_search;
+extern int	grnnd_iterative_scan;
+extern int	grnnd_max_scan_tuples;
+extern double grnnd_scan_mem_multiplier;
+extern int	grnnd_build_device;	/* GrnDevice */
+extern int	grnnd_build_threads;
+extern char *grnnd_gpu_devices;
+extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
+extern int	grnnd_build_timeout;	/* ms */
+extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
+
+/* ---- page.c: pages and the cached index ---- */
+
+/*
+ * The index's description, checked (magic, format, geometry, crc) and cached for
+ * the backend.  The pointer stays good until the end of the transaction.
+ */
+extern const GrnndIndex *grnnd_index(Relation index);
+extern const GrnndType *grnnd_type(Relation index);
+extern void grnnd_page_init(Page page, GrnndPageKind kind);
+/*
+ * Reads and locks a block and checks that it is a page of this kind; a new page is
+ * allowed for GRNND_NODES (check PageIsNew()).
+ */
+extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
+						 GrnndPageKind kind, BufferAccessStrategy strategy);
+extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);
+extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,
+										 const char *what);
+extern BlockNumber grnnd_node_block(const GrnndIndex *ix, uint32 id);
+extern GrnRecord *grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot);
+/* Node ids below this may exist: from the relation's size. */
+extern uint32 grnnd_id_limit(Relation index, const GrnndIndex *ix);
+
+/* The stored vector in the metric's form, as [space_dim] floats. */
+extern void grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, float *out);
+/* Completes [dim] floats to [space_dim] (inner product's coordinate). */
+extern void grnnd_complete_space(const GrnndIndex *ix, float *x);
+/*
+ * A column value in the metric's form: [dim] floats into out, the rest of
+ * [space_dim] completed.  Errors: 22000 other dimensions, 22P02-style for NaN and
+ * infinity.  False: not indexed (zero under cosine).
+ */
+extern bool grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out);
+
+/* Copies the entry page's contents (arrays of GRN_MAX_ENTRIES); returns the count. */
+extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
+								 GrnFactor *factors, uint8_t *codes);
+
+/* ---- store.c: src/graph's view of the pages ---- */
+
+typedef struct GrnndStore
+{
+	GrnStore	base;
+	Relation	index;
+	const GrnndIndex *ix;
+	MemoryContext context;
+	BufferAccessStrategy strategy;
+	uint32		id_limit;
+	char	   *vector;			/* gathers a spanning vector */
+} GrnndStore;
+
+extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
+							 MemoryContext context);
+
+/* ---- build.c, launch.c, load.c ---- */
+
+extern IndexBuildResult *grnnd_build(Relation heap, Relation index, IndexInfo *info);
+extern void grnnd_buildempty(Relation index);
+extern char *grnnd_buildphasename(int64 phase);
+
+/* ---- insert.c ---- */
+
+extern bool grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+						 Relation heap, IndexUniqueCheck unique, bool unchanged,
+						 IndexInfo *info);
+/*
+ * Links a written node into the graph: back-links from its neighbours as
+ * src/README ("Reachability") says.  Also vacuum's way to connect a node again.
+ */
+extern void grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version);
+
+/* ---- scan.c ---- */
+
+extern IndexScanDesc grnnd_beginscan(Relation index, int nkeys, int norderbys);
+extern void grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+						 ScanKey orderbys, int norderbys);
+extern bool grnnd_gettuple(IndexScanDesc scan, ScanDirection dir);
+extern void grnnd_endscan(IndexScanDesc scan);
+
+/* ---- vacuum.c ---- */
+
+extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
+											   IndexBulkDeleteResult *stats,
+											   IndexBulkDeleteCallback callback,
+											   void *callback_state);
+extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
+												  IndexBulkDeleteResult *stats);
+
+/* ---- cost.c, options.c, validate.c ---- */
+
+struct PlannerInfo;
+struct IndexPath;
+extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
+							   double loop_count, Cost *startup, Cost *total,
+							   Selectivity *selectivity, double *correlation,
+							   double *pages);
+extern bytea *grnnd_options(Datum reloptions, bool validate);
+extern void grnnd_init_options(void);
+extern bool grnnd_validate(Oid opclass);
+extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
+								List *functions);
+
+#endif							/* GRNND_H */
