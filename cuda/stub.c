@@ -1,0 +1,108 @@
+/*
+ * stub.c - gpu.h where there is no CUDA compiler: every call says that this
+ * builder has no GPU support.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu.h"
+
+static GrnGpuStatus
+no_gpu(GrnGpuError *err)
+{
+	if (err != NULL)
+	{
+		memset(err, 0, sizeof(*err));
+		err->status = GRN_GPU_ABSENT;
+		snprintf(err->text, sizeof(err->text),
+				 "this grnnd_build was built without GPU support");
+	}
+	return GRN_GPU_ABSENT;
+}
+
+GrnGpuStatus
+grn_gpu_count(int *count, GrnGpuError *err)
+{
+	*count = 0;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err)
+{
+	(void) device;
+	*gpu = NULL;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err)
+{
+	(void) gpu;
+	memset(info, 0, sizeof(*info));
+	return no_gpu(err);
+}
+
+void
+grn_gpu_close(GrnGpu *gpu)
+{
+	(void) gpu;
+}
+
+uint64_t
+grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
+			 const GrnGpuOptions *options, uint64_t n, uint32_t dim)
+{
+	(void) gpu, (void) params, (void) options, (void) n, (void) dim;
+	return 0;
+}
+
+GrnGpuStatus
+grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
+			  const GrnGpuOptions *options,
+			  const GrnGraphParams *params, GrnGpuError *err)
+{
+	(void) gpu, (void) n, (void) dim, (void) options, (void) params;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
+			 const float *host, uint64_t stride, GrnGpuError *err)
+{
+	(void) gpu, (void) first, (void) nrows, (void) host, (void) stride;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
+{
+	(void) gpu, (void) d_rows;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params,
+			  const GrnGpuOptions *options,
+			  uint32_t *ids, uint8_t *counts,
+			  GrnGpuProgressFn progress, void *ctx,
+			  GrnGpuTimes *times, GrnGpuError *err)
+{
+	(void) gpu, (void) params, (void) options, (void) ids, (void) counts;
+	(void) progress, (void) ctx, (void) times;
+	return no_gpu(err);
+}
+
+void
+grn_gpu_end(GrnGpu *gpu)
+{
+	(void) gpu;
+}
+
+void
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+{
+	(void) dim, (void) n;
+	if (params->degree == 0)
+		params->degree = 32;
+}
