@@ -1,0 +1,173 @@
+"""What the benchmarks share: a private PostgreSQL server, tables of vectors, and qps runs."""
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def read_matrix(path, dtype=np.float32):
+    """An .fbin or .ibin file as an array; a memory map, so that large ones cost nothing."""
+    rows, columns = np.fromfile(path, np.int32, 2)
+    if os.path.getsize(path) < 8 + 4 * int(rows) * int(columns):
+        sys.exit(f"{path}: cut short")
+    return np.memmap(path, dtype, "r", 8, (int(rows), int(columns)))
+
+
+def save_matrix(path, rows):
+    with open(path, "wb") as f:
+        np.array(rows.shape, np.int32).tofile(f)
+        np.ascontiguousarray(rows).tofile(f)
+
+
+def take(folder, out, n):
+    """The first n base rows of an .fbin folder with their own exact neighbours."""
+    base, query = read_matrix(f"{folder}/base.fbin"), read_matrix(f"{folder}/query.fbin")
+    if n is None or n >= len(base):
+        return folder
+    os.makedirs(out, exist_ok=True)
+    base, query = np.array(base[:n]), np.array(query[:2000])
+    norms, truth = (base * base).sum(1), []
+    for i in range(0, len(query), 100):
+        d = norms[None] - 2 * query[i:i + 100] @ base.T
+        near = np.argpartition(d, 100, axis=1)[:, :100]
+        truth.append(np.take_along_axis(near, np.take_along_axis(d, near, 1).argsort(1), 1))
+    save_matrix(f"{out}/base.fbin", base)
+    save_matrix(f"{out}/query.fbin", query)
+    save_matrix(f"{out}/gt.ibin", np.concatenate(truth).astype(np.int32))
+    return out
+
+
+class Server:
+    """A private cluster in a temporary folder, on a unix socket, as another user where run as root."""
+
+    def __init__(self, pg_config, user=None, settings=None, folder=None):
+        self.bin = subprocess.check_output([pg_config, "--bindir"], text=True).strip()
+        self.lib = subprocess.check_output([pg_config, "--libdir"], text=True).strip()
+        self.include = subprocess.check_output([pg_config, "--includedir"], text=True).strip()
+        self.user = user or ("grnnd-bench" if os.geteuid() == 0 else None)
+        if self.user and os.geteuid() == 0:
+            try:
+                pwd.getpwnam(self.user)
+            except KeyError:
+                subprocess.check_call(["useradd", "-m", self.user])
+        self.dir = tempfile.mkdtemp(prefix="grnnd-bench-", dir=folder)
+        if self.user:
+            shutil.chown(self.dir, self.user)
+        os.chmod(self.dir, 0o755)
+        self.data = f"{self.dir}/data"
+        self._as(["initdb", "-D", self.data, "-A", "trust", "-U", "bench", "--no-sync"], stdout=subprocess.DEVNULL)
+        base = {"listen_addresses": "''", "unix_socket_directories": f"'{self.dir}'",
+                "shared_buffers": "2GB", "maintenance_work_mem": "2GB", "max_wal_size": "16GB",
+                "checkpoint_timeout": "1h", "autovacuum": "off", "jit": "off", "max_connections": "200"}
+        with open(f"{self.data}/postgresql.conf", "a") as f:
+            for name, value in {**base, **(settings or {})}.items():
+                f.write(f"{name} = {value}\n")
+        self.start()
+        self.conn = f"host={self.dir} user=bench dbname=postgres"
+
+    def _as(self, command, **kw):
+        command = [f"{self.bin}/{command[0]}"] + command[1:]
+        if self.user and os.geteuid() == 0:
+            command = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"] + command
+        subprocess.check_call(command, cwd="/", **kw)
+
+    def start(self):
+        self._as(["pg_ctl", "-D", self.data, "-w", "-l", f"{self.dir}/log", "start"], stdout=subprocess.DEVNULL)
+
+    def stop(self, remove=True):
+        self._as(["pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop"], stdout=subprocess.DEVNULL)
+        if remove:
+            shutil.rmtree(self.dir)
+
+    def restart(self, **settings):
+        """Stops, appends settings and starts again."""
+        self.stop(remove=False)
+        with open(f"{self.data}/postgresql.conf", "a") as f:
+            for name, value in settings.items():
+                f.write(f"{name} = {value}\n")
+        self.start()
+
+    def sql(self, text):
+        """Runs SQL; returns (last command's output, stderr)."""
+        done = subprocess.run([f"{self.bin}/psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",
+                               self.conn, "-f", "-"], input=text, text=True, capture_output=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() + "\n" + text)
+        return done.stdout.strip(), done.stderr
+
+    def load(self, table, base, storage="plain"):
+        """Table (id int, v vector(d)) filled by COPY BINARY from a pipe."""
+        d = base.shape[1]
+        self.sql(f"CREATE TABLE {table} (id int, v vector({d})); "
+                 f"ALTER TABLE {table} ALTER v SET STORAGE {storage};")
+        row = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"),
+                        ("zero", ">i2"), ("v", ">f4", (d,))])
+        psql = subprocess.Popen([f"{self.bin}/psql", "-X", "-q", "-d", self.conn, "-c",
+                                 f"COPY {table} FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
+        psql.stdin.write(b"PGCOPY\n\xff\r\n\0" + b"\0" * 8)
+        for i in range(0, len(base), 16384):
+            part = base[i:i + 16384]
+            out = np.zeros(len(part), row)
+            out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 4 * d, d
+            out["id"], out["v"] = np.arange(i, i + len(part)), part
+            psql.stdin.write(out.tobytes())
+        psql.stdin.write(b"\xff\xff")
+        psql.stdin.close()
+        if psql.wait():
+            sys.exit("COPY failed")
+        self.sql(f"VACUUM (FREEZE, ANALYZE) {table}; CHECKPOINT;")
+
+    def create_index(self, text):
+        """Runs CREATE INDEX; returns (seconds, what the server logged at debug1)."""
+        start = time.time()
+        _, log = self.sql("SET client_min_messages = debug1; " + text)
+        return time.time() - start, log
+
+    def size(self, relation):
+        return int(self.sql(f"SELECT pg_relation_size('{relation}')")[0])
+
+    def qps(self, binary, data, query, setup="", clients=1, seconds=3.0, pin=False, buffers=0, by_id=False):
+        command = [binary, "--conn", self.conn, "--query", query, "--vectors", f"{data}/query.fbin",
+                   "--setup", setup or "SELECT 1", "--clients", str(clients), "--seconds", str(seconds)]
+        command += ["--by-id"] if by_id else ["--truth", f"{data}/gt.ibin"]
+        command += ["--pin"] if pin else []
+        command += ["--buffers", str(buffers)] if buffers else []
+        env = dict(os.environ, LD_LIBRARY_PATH=self.lib + ":" + os.environ.get("LD_LIBRARY_PATH", ""))
+        return json.loads(subprocess.check_output(command, text=True, env=env))
+
+    def build_qps(self):
+        """Compiles qps.c against this server's libpq."""
+        out = f"{self.dir}/qps"
+        subprocess.check_call(["cc", "-O2", "-Wall", "-o", out, f"{HERE}/qps.c", f"-I{self.include}",
+                               f"-L{self.lib}", f"-Wl,-rpath,{self.lib}", "-lpq"])
+        return out
+
+
+def machine():
+    """One line on where the figures come from."""
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    line = f"{model}, {os.cpu_count()} cores"
+    if shutil.which("nvidia-smi"):
+        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                             text=True, capture_output=True).stdout.strip()
+        line += f", {gpu}" if gpu else ""
+    return line
+
+
+def write_table(path, title, columns, rows):
+    """A Markdown table, also printed."""
+    lines = [f"# {title}", "", machine(), "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for r in rows:
+        lines.append("| " + " | ".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in r) + " |")
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    print("\n".join(lines), flush=True)
