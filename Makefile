@@ -1,17 +1,66 @@
-# Makefile - PGXS for the extension, plus grnnd_build and its CUDA kernels.
+# Makefile - PGXS for the extension, rules for grnnd_build, and the targets
+# that try, check and measure.
 #
 #   make [PG_CONFIG=...] [WITH_CUDA=auto|yes|no] [CUDA_ARCHS="90 100"]
 #   make install
+#   make demo [KEEP=1]           brings a PostgreSQL of its own
+#   make check [PG_CONFIG=...]   the same; or against the server named
+#   make gpu-check               on a machine with a GPU
+#   make bench, make format
 EXTENSION = grnnd
+
+# These need no PostgreSQL, so they come before PGXS, which would want one
+# (and has a target "check" of its own that only says no).
+TOOLS = demo check gpu-check bench format
+ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
+ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
+$(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
+endif
+
+.PHONY: $(TOOLS)
+demo:
+	@KEEP='$(KEEP)' bash test/demo/demo.sh
+check:
+	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh
+gpu-check:
+	@bash test/gpu_check.sh
+bench:
+	@cat test/bench/README.md
+# Only cuda/: src/ is indented by pgindent's rules, which clang-format cannot follow.
+CLANG_FORMAT ?= clang-format-14
+format:
+	$(CLANG_FORMAT) -i $(wildcard cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c)
+
+else
+
 MODULE_big = grnnd
-DATA = sql/grnnd--0.1.0.sql
+DATA = $(wildcard sql/grnnd--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/graph/*.c))
+# pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
+REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test
+ISOLATION = $(sort $(patsubst test/isolation/specs/%.spec,%,$(wildcard test/isolation/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test/isolation
 
 PG_CONFIG ?= pg_config
-PGXS := $(shell $(PG_CONFIG) --pgxs)
-PG_CPPFLAGS = -I$(shell $(PG_CONFIG) --includedir-server)/extension/vector
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq ($(wildcard $(PGXS)),)
+$(error no PostgreSQL to build for: '$(PG_CONFIG) --pgxs' names no file. Give PG_CONFIG=/path/to/pg_config; on Debian it comes with postgresql-server-dev-NN. 'make demo' and 'make check' need none)
+endif
+VECTOR_INCLUDE := $(shell $(PG_CONFIG) --includedir-server)/extension/vector
+ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
+$(error pgvector is not installed for this PostgreSQL: no $(VECTOR_INCLUDE)/vector.h. Install pgvector first)
+endif
+PG_CPPFLAGS = -I$(VECTOR_INCLUDE)
 SHLIB_LINK += -lm
 EXTRA_CLEAN = grnnd_build build
+
+# A server built with LLVM wants bitcode from its own clang; without that clang
+# the extension does as well, since JIT only inlines from bitcode.
+SERVER_CLANG := $(shell sed -n 's/^CLANG *= *//p' '$(dir $(PGXS))../Makefile.global')
+ifeq ($(and $(SERVER_CLANG),$(shell command -v $(SERVER_CLANG))),)
+override with_llvm := no
+endif
 
 all: grnnd_build
 
@@ -22,21 +71,28 @@ override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
 include cuda/gpu.mk
 
+# No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c src/graph/*.c)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
 BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -pthread
 
-build/%.o: src/%.c $(wildcard src/graph/*.h src/builder/*.h cuda/gpu.h)
+build/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BUILDER_CFLAGS) -c -o $@ $<
+	$(CC) $(BUILDER_CFLAGS) -MMD -MP -c -o $@ $<
+-include $(BUILDER_OBJ:.o=.d)
 
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
 	$(CC) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
 $(OBJS): $(wildcard src/am/*.h src/graph/*.h src/builder/*.h)
 
+.PHONY: install-builder uninstall-builder
 install: install-builder
-.PHONY: install-builder
 install-builder: grnnd_build
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
 	$(INSTALL_PROGRAM) grnnd_build '$(DESTDIR)$(pkglibdir)/'
+uninstall: uninstall-builder
+uninstall-builder:
+	rm -f '$(DESTDIR)$(pkglibdir)/grnnd_build'
+
+endif
