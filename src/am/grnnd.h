@@ -124,7 +124,7 @@ typedef struct GrnndType
 	/* dimensions of a detoasted value */
 	int			(*dim) (Datum value);
 	/*
-	 * Writes the value's [dim] floats, normalised for cosine.  False where it has
+	 * Writes a detoasted value's [dim] floats, normalised for cosine.  False where it has
 	 * no place in the index (zero vector under cosine), as in pgvector.
 	 */
 	bool		(*load) (Datum value, int dim, float *out);
@@ -188,9 +188,9 @@ extern void grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, floa
 /* Completes [dim] floats to [space_dim] (inner product's coordinate). */
 extern void grnnd_complete_space(const GrnndIndex *ix, float *x);
 /*
- * A column value in the metric's form: [dim] floats into out, the rest of
- * [space_dim] completed.  Errors: 22000 other dimensions, 22P02-style for NaN and
- * infinity.  False: not indexed (zero under cosine).
+ * A column value in the metric's form: writes [dim] floats, no more; who needs
+ * [space_dim] calls grnnd_complete_space() after it.  Errors: 22000 for other
+ * dimensions, NaN and infinity.  False: not indexed (zero under cosine).
  */
 extern bool grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out);
 
@@ -209,6 +209,9 @@ typedef struct GrnndStore
 	BufferAccessStrategy strategy;
 	uint32		id_limit;
 	char	   *vector;			/* gathers a spanning vector */
+	int			prefetch_width; /* pages asked for at once, 0: no prefetching */
+	int			prefetch_skip;	/* calls to pass over after the next without a miss */
+	int			prefetch_wait;	/* calls still to pass over */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

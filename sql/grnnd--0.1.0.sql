@@ -1,0 +1,43 @@
+-- grnnd 0.1.0: access method, operator classes, functions
+\echo Use "CREATE EXTENSION grnnd" to load this file. \quit
+
+CREATE FUNCTION grnnd_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+
+CREATE ACCESS METHOD grnnd TYPE INDEX HANDLER grnnd_handler;
+
+COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbour graph (GRNND)';
+
+-- What an operator class says of its type and distance (support function 1).
+CREATE FUNCTION grnnd_vector_l2(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION grnnd_vector_ip(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION grnnd_vector_cosine(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- Type vector and its operators are found wherever pgvector was installed:
+-- CREATE EXTENSION puts the schemas of required extensions on search_path.
+CREATE OPERATOR CLASS vector_l2_ops
+	DEFAULT FOR TYPE vector USING grnnd AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
+	FUNCTION 1 grnnd_vector_l2(internal);
+
+CREATE OPERATOR CLASS vector_ip_ops
+	FOR TYPE vector USING grnnd AS
+	OPERATOR 1 <#> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
+	FUNCTION 1 grnnd_vector_ip(internal);
+
+CREATE OPERATOR CLASS vector_cosine_ops
+	FOR TYPE vector USING grnnd AS
+	OPERATOR 1 <=> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
+	FUNCTION 1 grnnd_vector_cosine(internal);
+
+CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
+	RETURNS TABLE (block bigint, slot integer, what text)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_check(regclass, boolean) IS
+	'one row per violation found in a grnnd index, none when it is sound';

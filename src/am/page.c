@@ -1,0 +1,392 @@
+/*
+ * page.c - pages as they are read: checks, the metapage, the entry page, and the
+ * description of an index that each backend keeps.
+ */
+#include "grnnd.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/*
+ * Descriptions kept by this backend, most recently used first.  A codec can be 16
+ * MB, so they must not pile up; one that this transaction has used stays, however,
+ * because callers hold pointers to it.
+ */
+#define MAX_CACHED 32
+
+typedef struct CacheEntry
+{
+	dlist_node	node;
+	MemoryContext context;		/* of this entry and its codec */
+	uint64		serial;			/* never given twice; kept in rd_amcache */
+	uint64		transaction;	/* last one that used it */
+	GrnndIndex	ix;
+} CacheEntry;
+
+static dlist_head cache = DLIST_STATIC_INIT(cache);
+static int	cache_count = 0;
+static uint64 cache_serial = 0;
+static uint64 transaction = 0;	/* transactions ended so far, in this backend */
+
+void
+grnnd_corrupt(Relation index, BlockNumber block, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" is corrupted at block %u: %s",
+					RelationGetRelationName(index), block, what),
+			 errhint("REINDEX the index.")));
+}
+
+void
+grnnd_page_init(Page page, GrnndPageKind kind)
+{
+	GrnndSpecial *special;
+	PageHeader	header = (PageHeader) page;
+
+	PageInit(page, BLCKSZ, sizeof(GrnndSpecial));
+	/* no hole: generic WAL would zero it on replay */
+	header->pd_lower = header->pd_upper;
+	special = GrnndPageSpecial(page);
+	special->kind = kind;
+	special->unused = 0;
+	special->unused2 = 0;
+	special->page_id = GRNND_PAGE_ID;
+}
+
+static bool
+page_is_ours(Page page)
+{
+	return PageGetPageSize(page) == BLCKSZ &&
+		PageGetSpecialSize(page) == MAXALIGN(sizeof(GrnndSpecial)) &&
+		GrnndPageSpecial(page)->page_id == GRNND_PAGE_ID;
+}
+
+void
+grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (PageIsNew(page))
+	{
+		if (kind == GRNND_NODES)
+			return;
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "unexpected zero page");
+	}
+	if (!page_is_ours(page))
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "not a page of grnnd");
+	if (GrnndPageSpecial(page)->kind != kind)
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer),
+					  psprintf("page of kind %u where %u is expected",
+							   GrnndPageSpecial(page)->kind, kind));
+}
+
+Buffer
+grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
+		   BufferAccessStrategy strategy)
+{
+	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block,
+											RBM_NORMAL, strategy);
+
+	LockBuffer(buffer, lockmode);
+	grnnd_check_page(index, buffer, kind);
+	return buffer;
+}
+
+BlockNumber
+grnnd_node_block(const GrnndIndex *ix, uint32 id)
+{
+	return ix->meta.first_node_block + grn_node_page(&ix->layout, id);
+}
+
+GrnRecord *
+grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot)
+{
+	return (GrnRecord *) (GrnndPagePayload(page) +
+						  (Size) slot * ix->layout.record_bytes);
+}
+
+uint32
+grnnd_id_limit(Relation index, const GrnndIndex *ix)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	uint64		limit;
+
+	if (blocks <= ix->meta.first_node_block)
+		return 0;
+	blocks -= ix->meta.first_node_block;
+	limit = ix->layout.span > 1 ? blocks / ix->layout.span
+		: (uint64) blocks * ix->layout.per_page;
+	return (uint32) Min(limit, GRN_MAX_NODES);
+}
+
+/* ---- the metapage ---- */
+
+/* Ends with an error unless meta describes an index that this code can read. */
+static void
+check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
+		   GrnLayout *layout)
+{
+	pg_crc32c	crc;
+
+	if (meta->magic != GRNND_MAGIC)
+		grnnd_corrupt(index, 0, "not a metapage of grnnd");
+	if (meta->format != GRNND_FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has format %u, this version of grnnd reads format %u",
+						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
+				 errhint("REINDEX the index.")));
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, meta, offsetof(GrnndMeta, crc));
+	FIN_CRC32C(crc);
+	if (!EQ_CRC32C(crc, meta->crc))
+		grnnd_corrupt(index, 0, "checksum of the metapage is wrong");
+	if (meta->payload != GRNND_PAYLOAD)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" was built by a server with another block size",
+						RelationGetRelationName(index)),
+				 errhint("REINDEX the index.")));
+	if (meta->metric != type->metric)
+		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
+	/* bounds first: grn_layout() and the codec's size rely on them */
+	if (meta->dim < 1 || meta->dim > (uint32) type->max_dim ||
+		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
+		meta->code_dims > GRN_MAX_CODE_DIMS || meta->code_dims % GRN_CODE_ALIGN != 0 ||
+		meta->vec_format < GRN_VEC_F32 || meta->vec_format > GRN_VEC_U8 ||
+		!grn_layout(layout, meta->dim, meta->degree, meta->code_dims,
+					(GrnVecFormat) meta->vec_format, meta->payload) ||
+		layout->record_bytes != meta->record_bytes)
+		grnnd_corrupt(index, 0, "impossible record geometry");
+}
+
+/* Reads the mean and basis from the codec pages into out. */
+static void
+read_codec(Relation index, const GrnndMeta *meta, float *out, Size bytes)
+{
+	Size		done = 0;
+
+	if ((Size) meta->codec_pages * GRNND_PAYLOAD < bytes)
+		grnnd_corrupt(index, 0, "too few codec pages");
+	for (uint32 i = 0; i < meta->codec_pages && done < bytes; i++)
+	{
+		Size		piece = Min(bytes - done, GRNND_PAYLOAD);
+		Buffer		buffer = grnnd_read(index, meta->codec_block + i,
+										BUFFER_LOCK_SHARE, GRNND_CODEC, NULL);
+
+		memcpy((char *) out + done, GrnndPagePayload(BufferGetPage(buffer)), piece);
+		UnlockReleaseBuffer(buffer);
+		done += piece;
+	}
+}
+
+static void
+end_of_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+		event == XACT_EVENT_PREPARE)
+		transaction++;
+}
+
+/* Makes room for one more description. */
+static void
+evict(void)
+{
+	dlist_mutable_iter iter;
+
+	if (cache_count < MAX_CACHED)
+		return;
+	/* the list is short, and this happens only when an index is met first */
+	dlist_foreach_modify(iter, &cache)
+	{
+		CacheEntry *entry = dlist_container(CacheEntry, node, iter.cur);
+
+		if (!dlist_has_next(&cache, iter.cur) && entry->transaction != transaction)
+		{
+			dlist_delete(iter.cur);
+			cache_count--;
+			MemoryContextDelete(entry->context);
+		}
+	}
+}
+
+/* Reads the metapage and makes, or finds, the description that belongs to it. */
+static CacheEntry *
+load_entry(Relation index)
+{
+	const GrnndType *type = grnnd_type(index);
+	GrnndMeta	meta;
+	GrnLayout	layout;
+	Size		codec_bytes;
+	float	   *codec;
+	Buffer		buffer;
+	MemoryContext context;
+	CacheEntry *entry;
+	dlist_iter	iter;
+
+	if (RelationGetNumberOfBlocks(index) == 0)
+		grnnd_corrupt(index, 0, "the file is empty");
+	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+	memcpy(&meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(meta));
+	UnlockReleaseBuffer(buffer);
+	check_meta(index, &meta, type, &layout);
+
+	/* whoever has the same metapage has the same codec: it names its build */
+	dlist_foreach(iter, &cache)
+	{
+		entry = dlist_container(CacheEntry, node, iter.cur);
+		if (entry->ix.type == type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
+			return entry;
+	}
+
+	evict();
+	if (cache_serial == 0)
+		RegisterXactCallback(end_of_transaction, NULL);
+
+	/* under the caller's context until complete: an error leaves nothing behind */
+	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd index",
+									ALLOCSET_SMALL_SIZES);
+	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
+	entry->context = context;
+	entry->ix.meta = meta;
+	entry->ix.layout = layout;
+	entry->ix.type = type;
+	entry->ix.space_dim = grn_space_dim(type->metric, meta.dim);
+	codec_bytes = grn_codec_floats(entry->ix.space_dim, meta.code_dims) * sizeof(float);
+	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
+	read_codec(index, &meta, codec, codec_bytes);
+	entry->ix.codec = (GrnCodec) {
+		.dim = entry->ix.space_dim,
+		.code_dims = meta.code_dims,
+		.norm_unit = meta.norm_unit,
+		.mean = codec,
+		.basis = codec + entry->ix.space_dim
+	};
+	MemoryContextSetParent(context, CacheMemoryContext);
+	entry->serial = ++cache_serial;
+	dlist_push_head(&cache, &entry->node);
+	cache_count++;
+	return entry;
+}
+
+/*
+ * rd_amcache holds only the entry's serial number: the relcache frees it when
+ * the relation changes, and the entry may be evicted before that.
+ */
+const GrnndIndex *
+grnnd_index(Relation index)
+{
+	CacheEntry *entry = NULL;
+
+	if (index->rd_amcache != NULL)
+	{
+		uint64		serial = *(uint64 *) index->rd_amcache;
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &cache)
+		{
+			CacheEntry *e = dlist_container(CacheEntry, node, iter.cur);
+
+			if (e->serial == serial)
+			{
+				entry = e;
+				break;
+			}
+		}
+	}
+	if (entry == NULL)
+	{
+		entry = load_entry(index);
+		if (index->rd_amcache == NULL)
+			index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(uint64));
+		*(uint64 *) index->rd_amcache = entry->serial;
+	}
+	dlist_move_head(&cache, &entry->node);
+	entry->transaction = transaction;
+	return &entry->ix;
+}
+
+const GrnndType *
+grnnd_type(Relation index)
+{
+	FmgrInfo   *proc = index_getprocinfo(index, 1, GRNND_SUPPORT_TYPE);
+
+	return (const GrnndType *) DatumGetPointer(FunctionCall1(proc, PointerGetDatum(NULL)));
+}
+
+/* ---- vectors ---- */
+
+void
+grnnd_complete_space(const GrnndIndex *ix, float *x)
+{
+	double		rest;
+
+	if (ix->space_dim == ix->meta.dim)
+		return;
+	rest = (double) ix->meta.max_norm * ix->meta.max_norm;
+	for (uint32 i = 0; i < ix->meta.dim; i++)
+		rest -= (double) x[i] * x[i];
+	x[ix->meta.dim] = rest > 0 ? (float) sqrt(rest) : 0;
+}
+
+void
+grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, float *out)
+{
+	grn_vec_load(ix->layout.vec_format, stored, ix->meta.dim, out);
+	grnnd_complete_space(ix, out);
+}
+
+bool
+grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out)
+{
+	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
+	int			value_dim = type->dim(plain);
+	float		finite = 0;
+	bool		indexed;
+
+	if (value_dim != dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the vector has %d dimensions where %d are expected",
+						value_dim, dim)));
+	indexed = type->load(plain, dim, out);
+	if (plain != value)
+		pfree(DatumGetPointer(plain));
+	/* x - x is 0 for numbers and NaN for the rest */
+	for (int i = 0; i < dim; i++)
+		finite += out[i] - out[i];
+	if (finite != 0 || isnan(finite))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("NaN and infinity are not allowed in a vector"),
+				 errhint("Distances to such a vector have no order.")));
+	return indexed;
+}
+
+/* ---- the entry page ---- */
+
+uint32
+grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
+				   GrnFactor *factors, uint8_t *codes)
+{
+	Buffer		buffer = grnnd_read(index, ix->meta.entry_block,
+									BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
+	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
+	uint32		count = ((const GrnndEntryHeader *) payload)->count;
+
+	if (count > GRN_MAX_ENTRIES)
+		grnnd_corrupt(index, ix->meta.entry_block, "too many entry points");
+	memcpy(ids, payload + GRNND_ENTRY_OFF_IDS, count * sizeof(uint32));
+	memcpy(factors, payload + GRNND_ENTRY_OFF_FACTORS, count * sizeof(GrnFactor));
+	memcpy(codes, payload + GRNND_ENTRY_OFF_CODES,
+		   (Size) count * ix->layout.code_bytes);
+	UnlockReleaseBuffer(buffer);
+	return count;
+}

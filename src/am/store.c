@@ -1,0 +1,170 @@
+/*
+ * store.c - src/graph's view of the pages: brings records under a share lock and
+ * gives memory.
+ */
+#include "grnnd.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/spccache.h"
+
+/* 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take one. */
+#define MAX_SPAN 10
+
+/*
+ * Asking the kernel for pages that are in shared buffers already costs a
+ * lookup each.  After a call that found all of them there, the next calls
+ * are passed over, twice as many each time up to this.
+ */
+#define MAX_PREFETCH_SKIP 64
+
+/* Copies the vector bytes of a spanning record; the first page is locked. */
+static void
+gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *tails)
+{
+	const GrnLayout *l = &store->ix->layout;
+	Size		done = l->vec_first;
+
+	memcpy(store->vector, (const char *) rec + l->off_vec, l->vec_first);
+	for (uint32 i = 1; i < l->span; i++)
+	{
+		Size		piece = Min(l->vec_bytes - done, l->payload);
+
+		LockBuffer(tails[i], BUFFER_LOCK_SHARE);
+		grnnd_check_page(store->index, tails[i], GRNND_TAIL);
+		memcpy(store->vector + done, GrnndPagePayload(BufferGetPage(tails[i])), piece);
+		LockBuffer(tails[i], BUFFER_LOCK_UNLOCK);
+		done += piece;
+	}
+}
+
+/*
+ * Ends with an error unless the record is sound.  Links may lead past the
+ * relation's size as first read, when others have extended it since.
+ */
+static void
+check_record(GrnndStore *store, uint32 id, const GrnRecord *rec, BlockNumber block)
+{
+	const GrnLayout *l = &store->ix->layout;
+	const char *what = grn_record_check(l, rec, id, store->id_limit);
+
+	if (what != NULL)
+	{
+		store->id_limit = grnnd_id_limit(store->index, store->ix);
+		what = grn_record_check(l, rec, id, store->id_limit);
+		if (what != NULL)
+			grnnd_corrupt(store->index, block, what);
+	}
+}
+
+/* GrnStore.visit(): fn runs under the share lock of the record's page(s). */
+static bool
+store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
+{
+	GrnndStore *store = (GrnndStore *) self;
+	const GrnndIndex *ix = store->ix;
+	BlockNumber block = grnnd_node_block(ix, id);
+	Buffer		buffers[MAX_SPAN];
+	Page		page;
+	bool		visited = false;
+
+	CHECK_FOR_INTERRUPTS();
+	if (id >= store->id_limit)
+	{
+		store->id_limit = grnnd_id_limit(store->index, ix);
+		if (id >= store->id_limit)
+			grnnd_corrupt(store->index, block, "a link to it, but it does not exist");
+	}
+
+	/* pins first, so that nothing is read from disk under a lock */
+	for (uint32 i = 0; i < ix->layout.span; i++)
+		buffers[i] = ReadBufferExtended(store->index, MAIN_FORKNUM, block + i,
+										RBM_NORMAL, store->strategy);
+	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
+	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
+	page = BufferGetPage(buffers[0]);
+	if (!PageIsNew(page))
+	{
+		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
+
+		check_record(store, id, rec, block);
+		if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
+		{
+			const void *vec = (const char *) rec + ix->layout.off_vec;
+
+			if (ix->layout.span > 1)
+			{
+				gather_vector(store, id, rec, buffers);
+				vec = store->vector;
+			}
+			fn(arg, rec, vec);
+			visited = true;
+		}
+	}
+	LockBuffer(buffers[0], BUFFER_LOCK_UNLOCK);
+	for (uint32 i = 0; i < ix->layout.span; i++)
+		ReleaseBuffer(buffers[i]);
+	return visited;
+}
+
+/* GrnStore.prefetch(): asks for the pages of records that come soon. */
+static void
+store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
+{
+	GrnndStore *store = (GrnndStore *) self;
+	bool		missed = false;
+
+	if (store->prefetch_wait > 0)
+	{
+		store->prefetch_wait--;
+		return;
+	}
+	count = Min(count, (uint32_t) store->prefetch_width);
+	for (uint32_t i = 0; i < count; i++)
+	{
+		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
+
+		if (ids[i] >= store->id_limit)
+			continue;
+		for (uint32 j = 0; j < store->ix->layout.span; j++)
+			if (!BufferIsValid(PrefetchBuffer(store->index, MAIN_FORKNUM,
+											  block + j).recent_buffer))
+				missed = true;
+	}
+	store->prefetch_skip = missed ? 0
+		: Min(Max(2 * store->prefetch_skip, 1), MAX_PREFETCH_SKIP);
+	store->prefetch_wait = store->prefetch_skip;
+}
+
+static void *
+store_alloc(GrnStore *self, size_t bytes)
+{
+	return MemoryContextAllocHuge(((GrnndStore *) self)->context, bytes);
+}
+
+static void
+store_free(GrnStore *self, void *p)
+{
+	pfree(p);
+}
+
+void
+grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
+				 MemoryContext context)
+{
+	memset(store, 0, sizeof(*store));
+	store->prefetch_width = get_tablespace_io_concurrency(index->rd_rel->reltablespace);
+	store->base.visit = store_visit;
+	store->base.prefetch = store->prefetch_width > 0 ? store_prefetch : NULL;
+	store->base.alloc = store_alloc;
+	store->base.free = store_free;
+	store->index = index;
+	store->ix = ix;
+	store->context = context;
+	store->id_limit = grnnd_id_limit(index, ix);
+	if (ix->layout.span > MAX_SPAN)
+		grnnd_corrupt(index, 0, "impossible record geometry");
+	if (ix->layout.span > 1)
+		store->vector = MemoryContextAlloc(context, ix->layout.vec_bytes);
+}
