@@ -3,7 +3,7 @@
  *
  * The public entries go through a table of function pointers which
  * grn_dist_init() fills with AVX-512, AVX2+FMA+F16C, NEON or plain C versions
- * (GRN_SIMD=plain|avx2|avx512|neon in the environment of a test or the
+ * (GRN_SIMD=plain|avx2|avx512|avx512vnni|neon in the environment of a test or the
  * command-line builder narrows the choice).  Every version agrees with the
  * plain one within 1e-5 relative; tests hold them to that.
  */
@@ -11,6 +11,18 @@
 #define GRN_DIST_H
 
 #include "grn.h"
+
+/*
+ * What an estimate needs of the query: base + norm_unit * norm2 -
+ * slope * alpha * (dot - offset), see codec.h.
+ */
+typedef struct GrnEstimate
+{
+	float		base;
+	float		norm_unit;
+	float		slope;
+	float		offset;
+} GrnEstimate;
 
 /* How a record keeps its own vector.  On-disk values: never renumber. */
 typedef enum GrnVecFormat
@@ -22,7 +34,7 @@ typedef enum GrnVecFormat
 
 typedef struct GrnDistTable
 {
-	const char *name;			/* "avx512", "avx2", "neon", "plain" */
+	const char *name;			/* "avx512vnni", "avx512", "avx2", "neon", "plain" */
 	/* squared Euclidean distance of n floats */
 	float		(*l2_f32) (const float *a, const float *b, size_t n);
 	/* inner product of n floats */
@@ -40,6 +52,21 @@ typedef struct GrnDistTable
 	void		(*dot_q8c4) (const int8_t *q8, const uint8_t *codes,
 							 size_t code_bytes, size_t code_dims,
 							 uint32_t count, int32_t *out);
+	/*
+	 * Estimates from count dots and as many pairs (norm2, alpha) of binary16.
+	 * An estimate does not depend on its place among the count.
+	 */
+	void		(*estimate) (const GrnEstimate *e, const int32_t *dot,
+							 const void *factors, uint32_t count, float *out);
+	/*
+	 * out[4 * i + j] = inner product of row i of a and row j of b, i, j < 4;
+	 * rows of n floats lie lda and ldb floats apart.
+	 */
+	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
+						   size_t n, float *out);
+	/* arrays of binary16: round to nearest even, saturating */
+	void		(*f16_store) (const float *x, size_t n, void *out);
+	void		(*f16_load) (const void *x, size_t n, float *out);
 } GrnDistTable;
 
 extern const GrnDistTable *grn_dist;	/* set by grn_dist_init() */

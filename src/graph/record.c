@@ -1,0 +1,255 @@
+/*
+ * record.c - the geometry of records, their writing, and the checks on those
+ * read from disk.
+ */
+#include "record.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What stands on disk may not change size with the compiler. */
+_Static_assert(sizeof(GrnFactor) == 4, "on-disk size");
+_Static_assert(sizeof(GrnRecord) == 20, "on-disk size");
+_Static_assert(sizeof(GrnFreed) == 8, "on-disk size");
+_Static_assert(offsetof(GrnRecord, version) == 4, "on-disk layout");
+_Static_assert(offsetof(GrnRecord, next) == 8, "on-disk layout");
+_Static_assert(offsetof(GrnRecord, error) == 12, "on-disk layout");
+_Static_assert(offsetof(GrnRecord, factor) == 16, "on-disk layout");
+
+#define ALIGN4(x) (((x) + 3) & ~(uint32_t) 3)
+
+static uint32_t
+divide_up(uint32_t a, uint32_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* Fills the offsets for a number of TIDs. */
+static void
+place(GrnLayout *l, uint32_t tids)
+{
+	l->tids_max = tids;
+	l->off_tids = sizeof(GrnRecord);
+	l->off_code = l->off_tids + tids * GRN_TID_BYTES;
+	l->off_ids = ALIGN4(l->off_code + l->code_bytes);
+	l->off_factors = l->off_ids + 4 * l->degree;
+	l->off_codes = l->off_factors +
+		(l->code_dims > 0 ? l->degree * (uint32_t) sizeof(GrnFactor) : 0);
+	l->off_vec = ALIGN4(l->off_codes + l->degree * l->code_bytes);
+	l->hot_bytes = l->off_vec;
+	l->record_bytes = ALIGN4(l->off_vec + l->vec_bytes);
+}
+
+bool
+grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
+		   GrnVecFormat format, uint32_t payload)
+{
+	GrnLayout	l;
+	uint32_t	room;
+
+	memset(&l, 0, sizeof(l));
+	l.dim = dim;
+	l.degree = degree;
+	l.code_dims = code_dims;
+	l.vec_format = format;
+	l.code_bytes = (uint32_t) grn_code_bytes(code_dims);
+	l.vec_bytes = (uint32_t) grn_vec_bytes(format, dim);
+	l.payload = payload & ~(uint32_t) 3;
+
+	place(&l, GRN_MIN_TIDS);
+	if (l.hot_bytes > l.payload)
+		return false;
+	if (l.record_bytes <= l.payload)
+	{
+		l.per_page = l.payload / l.record_bytes;
+		l.span = 1;
+		room = l.payload / l.per_page;
+	}
+	else
+	{
+		l.per_page = 1;
+		l.span = divide_up(l.record_bytes, l.payload);
+		room = l.span * l.payload;
+	}
+
+	/* Bytes that would lie idle hold TIDs: duplicates then need fewer chains. */
+	for (uint32_t tids = GRN_MAX_TIDS; tids >= GRN_MIN_TIDS; tids--)
+	{
+		place(&l, tids);
+		if (l.record_bytes <= room && l.hot_bytes <= l.payload)
+			break;
+	}
+
+	l.vec_first = l.payload - l.hot_bytes;
+	if (l.vec_first > l.vec_bytes)
+		l.vec_first = l.vec_bytes;
+	l.chain_tids = ((l.span > 1 ? l.payload : l.record_bytes) - l.off_tids) / GRN_TID_BYTES;
+	*layout = l;
+	return true;
+}
+
+/*
+ * Code dimensions that real data wants (test/bench/queries): 64 hold 92% of
+ * SIFT's variance, 96 to 128 hold 80% of what 960 dimensions of image
+ * gradients have.  Fewer cost more visits than a page less per record saves.
+ */
+#define WANTED_DIMS_SMALL 64	/* dim <= WANTED_SMALL */
+#define WANTED_DIMS_LARGE 96
+#define WANTED_SMALL 256
+
+static uint32_t
+wanted_code_dims(uint32_t dim)
+{
+	uint32_t	all = divide_up(dim, GRN_CODE_ALIGN) * GRN_CODE_ALIGN;
+	uint32_t	wanted = dim <= WANTED_SMALL ? WANTED_DIMS_SMALL : WANTED_DIMS_LARGE;
+
+	return all < wanted ? all : wanted;
+}
+
+/*
+ * The fit takes the fewest dimensions that hold its share of the variance, so
+ * this limit binds where the spectrum is flat.  There codes may grow as long as
+ * a page keeps more than half of the records it holds with the wanted dimensions
+ * (or a spanning record takes no further page).
+ */
+uint32_t
+grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnVecFormat format,
+						 uint32_t payload)
+{
+	uint32_t	wanted = wanted_code_dims(dim);
+	uint32_t	all = divide_up(dim, GRN_CODE_ALIGN) * GRN_CODE_ALIGN;
+	uint32_t	best = 0;
+	GrnLayout	ref;
+	GrnLayout	l;
+
+	/* The reference: wanted dimensions, or fewer where those cost another page. */
+	if (!grn_layout(&ref, dim, degree, GRN_CODE_ALIGN, format, payload))
+		return 0;
+	for (uint32_t k = GRN_CODE_ALIGN; k <= wanted; k += GRN_CODE_ALIGN)
+		if (grn_layout(&l, dim, degree, k, format, payload) &&
+			(l.span == ref.span || (ref.span > 1 && l.span == ref.span + 1)))
+		{
+			ref = l;
+			best = k;
+		}
+	for (uint32_t k = best; k <= all && k <= GRN_MAX_CODE_DIMS; k += GRN_CODE_ALIGN)
+		if (grn_layout(&l, dim, degree, k, format, payload) && l.span == ref.span &&
+			(l.per_page * 2 > ref.per_page))
+			best = k;
+	return best;
+}
+
+/*
+ * 32 where a page holds two or more records of 32-bit vectors with the codes
+ * they want.  Beyond, a record has its page for itself whatever the degree, so
+ * the largest of 56, 48, 40 and 32 that leaves room for those codes is free
+ * (visits at recall 0.95 fall from 102 to 71 between 32 and 48 at 960
+ * dimensions); past 56 lists of the RNG rule are hardly ever full.
+ */
+uint32_t
+grn_default_degree(uint32_t dim, uint32_t payload)
+{
+	static const uint32_t large[] = {56, 48, 40};
+	uint32_t	wanted = wanted_code_dims(dim);
+	GrnLayout	l;
+	uint32_t	span;
+
+	if (!grn_layout(&l, dim, 32, wanted, GRN_VEC_F32, payload) || l.per_page > 1)
+		return 32;
+	span = l.span;
+	for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+		if (grn_layout(&l, dim, large[i], wanted, GRN_VEC_F32, payload) && l.span == span)
+			return large[i];
+	return 32;
+}
+
+void
+grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
+{
+	GrnRecord  *r = rec;
+
+	memset(rec, 0, l->record_bytes);
+	r->state = GRN_NODE;
+	r->ntids = (uint8_t) src->ntids;
+	r->count = (uint8_t) src->count;
+	r->next = src->next;
+	if (src->ntids > 0)
+		memcpy(GRN_REC_PTR(rec, l->off_tids), src->tids, src->ntids * GRN_TID_BYTES);
+	if (src->count > 0)
+		memcpy(grn_rec_ids(l, rec), src->ids, 4 * src->count);
+	if (l->code_dims > 0)
+	{
+		uint8_t    *codes = grn_rec_codes(l, rec);
+		GrnFactor  *factors = grn_rec_factors(l, rec);
+
+		r->factor = src->factor;
+		memcpy(GRN_REC_PTR(rec, l->off_code), src->code, l->code_bytes);
+		for (uint32_t i = 0; i < src->count; i++)
+		{
+			size_t		from = src->code_index ? src->code_index[i] : src->ids[i];
+
+			factors[i] = src->all_factors[from];
+			memcpy(codes + (size_t) i * l->code_bytes,
+				   src->all_codes + from * l->code_bytes, l->code_bytes);
+		}
+	}
+	grn_vec_store(l->vec_format, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec));
+	if (l->vec_format != GRN_VEC_F32)
+	{
+		/*
+		 * How far rounding moved it, a little too large rather than too small:
+		 * a scan subtracts it for a lower bound.
+		 */
+		const GrnDistTable *d = grn_dist;
+		const void *vec = GRN_REC_PTR(rec, l->off_vec);
+		float		e2 = l->vec_format == GRN_VEC_F16 ? d->l2_f16(src->x, vec, l->dim)
+			: d->l2_u8(src->x, vec, l->dim);
+
+		r->error = e2 > 0 ? sqrtf(e2) * 1.0001f : 0;
+	}
+}
+
+const char *
+grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
+{
+	GrnRecord	r;
+	const uint8_t *ids;
+
+	memcpy(&r, rec, sizeof(r));
+	switch (r.state)
+	{
+		case GRN_FREE:
+			return NULL;
+		case GRN_TIDS:
+			if (r.ntids16 > l->chain_tids)
+				return "too many heap TIDs in a chained record";
+			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
+				return "chain of heap TIDs leads out of the index";
+			return NULL;
+		case GRN_NODE:
+		case GRN_DEAD:
+			break;
+		default:
+			return "unknown state of a record";
+	}
+	if (r.ntids > l->tids_max)
+		return "too many heap TIDs in a record";
+	if (r.count > l->degree)
+		return "too many neighbours in a record";
+	if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
+		return "chain of heap TIDs leads out of the index";
+	if (!(r.error >= 0) || r.error > 3.0e38f)
+		return "rounding error of a record is no number";
+	ids = GRN_REC_PTR(rec, l->off_ids);
+	for (uint32_t i = 0; i < r.count; i++)
+	{
+		uint32_t	id;
+
+		memcpy(&id, ids + 4 * (size_t) i, sizeof(id));
+		if (id >= nodes)
+			return "neighbour id leads out of the index";
+		if (id == self)
+			return "node is its own neighbour";
+	}
+	return NULL;
+}
