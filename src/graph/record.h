@@ -15,6 +15,8 @@
 #include "codec.h"
 #include "dist.h"
 
+#include <string.h>
+
 #define GRN_TID_BYTES 6			/* PostgreSQL's ItemPointerData */
 #define GRN_MIN_TIDS 4			/* a record has room for at least these */
 #define GRN_MAX_TIDS 16
@@ -153,5 +155,30 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
  */
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
+
+/*
+ * A GRN_TIDS record names the node whose heap TIDs it holds, so that a scan that
+ * comes to it by an old link does not take another row's TIDs for its own: it goes
+ * on only where the owner's id and version are those it came from.  They lie
+ * in the bytes of `error` and `factor`, which only nodes use.
+ */
+static inline void
+grn_tids_set_owner(GrnRecord *rec, uint32_t id, uint16_t version)
+{
+	uint32_t	v = version;
+
+	memcpy(&rec->error, &v, sizeof(v));
+	memcpy(&rec->factor, &id, sizeof(id));
+}
+static inline bool
+grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
+{
+	uint32_t	v,
+				owner;
+
+	memcpy(&v, &rec->error, sizeof(v));
+	memcpy(&owner, &rec->factor, sizeof(owner));
+	return rec->state == GRN_TIDS && v == version && owner == id;
+}
 
 #endif							/* GRN_RECORD_H */
