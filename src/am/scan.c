@@ -1,0 +1,495 @@
+/*
+ * scan.c - ORDER BY distance scans: one search gives the first rows, further
+ * batches of the same search the rest, where grnnd.iterative_scan allows it.
+ *
+ * Results wait in a heap ordered by distance.  A search of batches b so far has
+ * expanded the b * ef nearest candidates, so in strict order only that many results
+ * leave the heap before the next batch is run; the others may yet be overtaken.
+ */
+#include "grnnd.h"
+
+#include <math.h>
+
+#include "access/relscan.h"
+#include "catalog/pg_type_d.h"
+#include "lib/pairingheap.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/float.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/*
+ * How far below our own figure the executor's may lie where it is recomputed: both
+ * sum single-precision products, in different order.  A bound that is too low only
+ * keeps a row in the executor's queue a little longer; one that is too high is an
+ * error there.
+ */
+#define BOUND_SLACK 1e-4
+/* 1 - cosine is rounded absolutely, to a single-precision cosine */
+#define COSINE_SLACK 1e-6
+
+/* One expanded node that waits for its turn. */
+typedef struct Candidate
+{
+	pairingheap_node node;
+	double		value;			/* the operator's, or a lower bound of it */
+	bool		exact;			/* value is no bound */
+	uint8		state;			/* GRN_NODE or GRN_DEAD */
+	uint8		ntids;
+	uint32		next;			/* chain of further TIDs */
+	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
+} Candidate;
+
+typedef struct GrnndScan
+{
+	MemoryContext context;		/* all that one rescan allocates */
+	bool		started;
+	const GrnndIndex *ix;
+	GrnndStore	store;
+	float	   *q;				/* [space_dim] */
+	double		q_norm;			/* GRN_IP: |q| */
+
+	/* the search and the results that wait */
+	GrnSearch  *search;
+	int			iterative;		/* GrnndIterative, ef and memory as at the start */
+	uint32		ef;
+	Size		memory_limit;
+	pairingheap *heap;
+	uint64		quota;			/* results that may leave the heap so far */
+	uint64		taken;			/* results that left it */
+	double		last;			/* value of the last one returned */
+	bool		exhausted;		/* no more batches */
+
+	/* where no distance has an order (walk): all nodes, by id */
+	bool		walk;
+	bool		walk_null;		/* the query is NULL, else distances are NaN */
+	uint32		walk_id;
+
+	/* the node whose TIDs are being returned */
+	double		value;
+	bool		exact;
+	const uint8 *tids;
+	uint32		ntids;
+	uint32		next_tid;
+	uint32		chain;			/* next record of its chain */
+	uint32		chain_records;	/* read so far, to notice a cycle */
+	uint8	   *buffer;			/* room for the TIDs of one record */
+
+	Oid		   *types;			/* of the ORDER BY values */
+	IndexOrderByDistance *distances;
+} GrnndScan;
+
+/* Nearest first: pairingheap keeps the largest on top. */
+static int
+compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	double		x = pairingheap_const_container(Candidate, node, a)->value;
+	double		y = pairingheap_const_container(Candidate, node, b)->value;
+
+	return float8_cmp_internal(y, x);
+}
+
+IndexScanDesc
+grnnd_beginscan(Relation index, int nkeys, int norderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
+	GrnndScan  *so = palloc0(sizeof(GrnndScan));
+
+	/* small first block, so that memory is counted finely */
+	so->context = AllocSetContextCreate(CurrentMemoryContext, "grnnd scan",
+										0, 8 * 1024, 256 * 1024);
+	if (norderbys > 0)
+	{
+		scan->xs_orderbyvals = palloc0(sizeof(Datum) * norderbys);
+		scan->xs_orderbynulls = palloc(sizeof(bool) * norderbys);
+		so->types = palloc(sizeof(Oid) * norderbys);
+		so->distances = palloc0(sizeof(IndexOrderByDistance) * norderbys);
+		for (int i = 0; i < norderbys; i++)
+		{
+			scan->xs_orderbynulls[i] = true;
+			so->types[i] = FLOAT8OID;
+		}
+	}
+	scan->opaque = so;
+	return scan;
+}
+
+void
+grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	/* the search owns nothing but memory of this context */
+	so->started = false;
+	so->search = NULL;
+	MemoryContextReset(so->context);
+
+	if (keys && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+	if (orderbys && scan->numberOfOrderBys > 0)
+		memmove(scan->orderByData, orderbys, scan->numberOfOrderBys * sizeof(ScanKeyData));
+}
+
+void
+grnnd_endscan(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	MemoryContextDelete(so->context);
+	if (so->types)
+	{
+		pfree(so->types);
+		pfree(so->distances);
+	}
+	pfree(so);
+	scan->opaque = NULL;
+}
+
+/* ---- the search ---- */
+
+/* Begins a search at the entry points; the query is in so->q. */
+static void
+begin_search(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	const GrnndIndex *ix = so->ix;
+	uint32		ids[GRN_MAX_ENTRIES];
+	GrnFactor	factors[GRN_MAX_ENTRIES];
+	uint8_t		codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
+	GrnSearchParams params = {
+		.layout = &ix->layout,
+		.codec = &ix->codec,
+		.metric = (GrnMetric) ix->meta.metric,
+		.ef = so->ef,
+		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
+		.memory_limit = so->memory_limit
+	};
+	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
+
+	if (count == 0)
+	{
+		so->exhausted = true;
+		return;
+	}
+	so->search = grn_search_begin(&params, &so->store.base, so->q);
+	grn_search_entries(so->search, ids, codes, factors, count);
+}
+
+/* Takes the query from the scan key and chooses between search and walk. */
+static void
+start(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+	double		memory = (double) work_mem * 1024.0 * grnnd_scan_mem_multiplier;
+
+	if (scan->numberOfOrderBys == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" can only be scanned in order of distance",
+						RelationGetRelationName(index))));
+
+	/*
+	 * A slot may be reused once all transactions have ended that could hold its
+	 * id; what protects the rows themselves is the snapshot.
+	 */
+	if (!IsMVCCSnapshot(scan->xs_snapshot))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("grnnd indexes can be scanned under MVCC snapshots only")));
+
+	pgstat_count_index_scan(index);
+#if PG_VERSION_NUM >= 180000
+	if (scan->instrument)
+		scan->instrument->nsearches++;
+#endif
+
+	so->started = true;
+	so->ix = grnnd_index(index);
+	grnnd_store_init(&so->store, index, so->ix, so->context);
+	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
+						GRN_TID_BYTES);
+	so->iterative = grnnd_iterative_scan;
+	so->ef = grnnd_ef_search;
+	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
+	so->heap = pairingheap_allocate(compare_results, NULL);
+	so->quota = 0;
+	so->taken = 0;
+	so->last = -get_float8_infinity();
+	so->exhausted = false;
+	so->walk = false;
+	so->walk_null = false;
+	so->walk_id = 0;
+	so->ntids = 0;
+	so->next_tid = 0;
+	so->chain = GRN_INVALID_ID;
+
+	if (scan->orderByData[0].sk_flags & SK_ISNULL)
+	{
+		so->walk = true;
+		so->walk_null = true;
+		return;
+	}
+	so->q = palloc0(so->ix->space_dim * sizeof(float));
+	if (!grnnd_form_vector(so->ix->type, so->ix->meta.dim,
+						   scan->orderByData[0].sk_argument, so->q))
+	{
+		/* a zero vector has no angle to any row */
+		so->walk = true;
+		return;
+	}
+	so->q_norm = sqrt((double) grn_dist->ip_f32(so->q, so->q, so->ix->meta.dim));
+	begin_search(scan);
+}
+
+/*
+ * The operator's value of a found node.  Where the stored vector is not the
+ * row's (f->error > 0), or the executor is to compare more than this value
+ * (bound), it is a lower bound by the triangle inequality.
+ */
+static double
+operator_value(const GrnndScan *so, const GrnFound *f, bool bound)
+{
+	double		d = f->distance;
+	double		e = f->error;
+
+	switch (so->ix->meta.metric)
+	{
+		case GRN_IP:
+			if (bound)
+				d -= so->q_norm * e +
+					BOUND_SLACK * (fabs(d) + so->q_norm * (e + so->ix->meta.max_norm));
+			return d;
+		case GRN_COSINE:
+			if (bound)
+			{
+				d = Max(sqrt(Max(d, 0)) - e, 0);
+				return d * d / 2 * (1 - BOUND_SLACK) - COSINE_SLACK;
+			}
+			return d / 2;
+		default:
+			d = sqrt(Max(d, 0));
+			if (bound)
+				d = Max(d * (1 - BOUND_SLACK) - e * (1 + BOUND_SLACK), 0);
+			return d;
+	}
+}
+
+/* Runs one more batch of the search, or sets exhausted. */
+static void
+run_batch(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	bool		several = scan->numberOfOrderBys > 1;
+	uint32		n;
+	uint32		ntids = 0;
+	const GrnFound *found;
+	Candidate	   *results;
+	uint8	   *tids;
+
+	if (so->quota > 0 &&
+		(so->iterative == GRNND_ITERATIVE_OFF ||
+		 grn_search_visits(so->search) >= (uint64) grnnd_max_scan_tuples ||
+		 MemoryContextMemAllocated(so->context, false) >= so->memory_limit))
+	{
+		so->exhausted = true;
+		return;
+	}
+	n = grn_search_run(so->search);
+	if (n == 0)
+	{
+		so->exhausted = true;
+		return;
+	}
+	so->quota += so->ef;
+
+	found = grn_search_found(so->search);
+	for (uint32 i = 0; i < n; i++)
+		ntids += found[i].ntids;
+	results = MemoryContextAllocHuge(so->context, n * sizeof(Candidate));
+	tids = MemoryContextAllocHuge(so->context, Max((Size) ntids * GRN_TID_BYTES, 1));
+	for (uint32 i = 0; i < n; i++)
+	{
+		const GrnFound *f = &found[i];
+		Candidate	   *r = &results[i];
+		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
+
+		r->exact = f->error == 0 && !several;
+		r->value = operator_value(so, f, !r->exact);
+		r->state = f->state;
+		r->ntids = f->ntids;
+		r->next = f->next;
+		r->tids = tids;
+		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);
+		tids += bytes;
+		pairingheap_add(so->heap, &r->node);
+	}
+}
+
+/* Makes the next node current; false at the end of the scan. */
+static bool
+next_result(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	for (;;)
+	{
+		Candidate	   *r;
+		bool		due = so->taken < so->quota ||
+			so->iterative == GRNND_ITERATIVE_RELAXED ||
+			(so->exhausted && so->iterative != GRNND_ITERATIVE_OFF);
+
+		if (pairingheap_is_empty(so->heap) || !due)
+		{
+			if (so->exhausted)
+				return false;
+			run_batch(scan);
+			continue;
+		}
+		r = pairingheap_container(Candidate, node, pairingheap_remove_first(so->heap));
+		so->taken++;
+		if (r->state != GRN_NODE)
+			continue;
+		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
+			continue;
+		so->last = r->value;
+		so->value = r->value;
+		so->exact = r->exact;
+		so->tids = r->tids;
+		so->ntids = r->ntids;
+		so->next_tid = 0;
+		so->chain = r->next;
+		so->chain_records = 0;
+		return true;
+	}
+}
+
+/* ---- the walk ---- */
+
+static void
+take_record(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnndScan  *so = (GrnndScan *) arg;
+
+	if (rec->state != GRN_NODE)
+		return;
+	memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
+		   (Size) rec->ntids * GRN_TID_BYTES);
+	so->ntids = rec->ntids;
+	so->chain = rec->next;
+}
+
+/* Makes the next node by id current; false after the last. */
+static bool
+next_walked(GrnndScan *so)
+{
+	while (so->walk_id < so->store.id_limit)
+	{
+		so->tids = so->buffer;
+		so->ntids = 0;
+		so->next_tid = 0;
+		so->chain_records = 0;
+		so->value = get_float8_nan();
+		so->exact = true;
+		so->store.base.visit(&so->store.base, so->walk_id++, take_record, so);
+		if (so->ntids > 0 || so->chain != GRN_INVALID_ID)
+			return true;
+	}
+	return false;
+}
+
+/* ---- rows ---- */
+
+/* Reads the next record of the current node's chain of TIDs. */
+static void
+read_chain(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+	const GrnLayout *l = &so->ix->layout;
+	uint32		id = so->chain;
+	BlockNumber block = grnnd_node_block(so->ix, id);
+	Buffer		buffer;
+	Page		page;
+
+	CHECK_FOR_INTERRUPTS();
+	so->ntids = 0;
+	so->next_tid = 0;
+	so->tids = so->buffer;
+	so->chain = GRN_INVALID_ID;
+
+	if (id >= so->store.id_limit)
+		so->store.id_limit = grnnd_id_limit(index, so->ix);
+	if (id >= so->store.id_limit || ++so->chain_records > so->store.id_limit)
+		grnnd_corrupt(index, block, "impossible chain of equal rows");
+
+	buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+	page = BufferGetPage(buffer);
+	if (!PageIsNew(page))
+	{
+		const GrnRecord *rec = grnnd_page_record(page, so->ix, grn_node_slot(l, id));
+
+		/* another state: vacuum has taken the record away with all its rows */
+		if (rec->state == GRN_TIDS)
+		{
+			if (rec->ntids16 > l->chain_tids)
+				grnnd_corrupt(index, block, "impossible chain of equal rows");
+			memcpy(so->buffer, (const uint8 *) rec + l->off_tids,
+				   (Size) rec->ntids16 * GRN_TID_BYTES);
+			so->ntids = rec->ntids16;
+			so->chain = rec->next;
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Tells the executor the current row's ORDER BY value(s). */
+static void
+store_values(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	so->distances[0].value = so->value;
+	so->distances[0].isnull = so->walk_null;
+	/* nothing is known of further distances: the executor sorts by them */
+	for (int i = 1; i < scan->numberOfOrderBys; i++)
+	{
+		so->distances[i].value = -get_float8_infinity();
+		so->distances[i].isnull = false;
+	}
+	index_store_float8_orderby_distances(scan, so->types, so->distances,
+										 !so->exact || scan->numberOfOrderBys > 1);
+}
+
+bool
+grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	MemoryContext old;
+
+	if (!ScanDirectionIsForward(dir))
+		elog(ERROR, "grnnd indexes cannot be scanned backward");
+
+	old = MemoryContextSwitchTo(so->context);
+	if (!so->started)
+		start(scan);
+	while (so->next_tid >= so->ntids)
+	{
+		if (so->chain != GRN_INVALID_ID)
+			read_chain(scan);
+		else if (!(so->walk ? next_walked(so) : next_result(scan)))
+		{
+			MemoryContextSwitchTo(old);
+			return false;
+		}
+	}
+	MemoryContextSwitchTo(old);
+
+	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
+		   GRN_TID_BYTES);
+	scan->xs_recheck = false;
+	store_values(scan);
+	return true;
+}
