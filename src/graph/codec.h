@@ -38,7 +38,7 @@ typedef struct GrnCodec
 	uint32_t	code_dims;		/* k; 0: this index has no codes */
 	float		norm_unit;		/* unit of GrnFactor.norm2 */
 	const float *mean;			/* [dim] */
-	const float *basis;			/* [k][dim], rows orthonormal (rows past dim: 0) */
+	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
 } GrnCodec;
 
 static inline size_t

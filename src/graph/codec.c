@@ -1,0 +1,717 @@
+/*
+ * codec.c - fitting of codecs (principal directions of a sample), encoding of
+ * rows, and estimates from codes.
+ *
+ * The directions come from subspace iteration with random start (Halko,
+ * Martinsson & Tropp, SIAM Review 2011) on the centred sample X [n][dim]:
+ * V <- orth(X^T X V), which needs no dim x dim matrix.  Each step is two
+ * products that share their work by rows and by columns of X; every sum has
+ * one fixed order, so the result does not depend on the number of threads.
+ */
+#include "codec.h"
+
+#include <math.h>
+#include <string.h>
+
+#define OVERSAMPLE 16			/* directions beyond max_code_dims */
+#define ITERATIONS 4
+#define MIN_SAMPLE 32			/* below, directions are random */
+/*
+ * More floats than these in a sample would not change the directions (4,000 rows at
+ * 16,000 dimensions), only the time.
+ */
+#define MAX_SAMPLE_FLOATS ((size_t) 64 << 20)
+#define ROW_PIECE 64			/* rows a work item */
+#define COL_PIECE 16			/* columns a work item */
+#define SUM_PIECE 256			/* rows whose sums are formed together */
+#define CHUNK 256				/* dimensions of x - c at a time in encoding */
+#define JACOBI_SWEEPS 30
+#define JACOBI_TOLERANCE 1e-7
+
+#define LEVELS 16
+#define MIDDLE 7.5f				/* code_j - MIDDLE is symmetric around 0 */
+
+/* Streams of grn_random(). */
+enum
+{
+	STREAM_START = 0x434F4445,
+	STREAM_REPAIR,
+	STREAM_ROTATE
+};
+
+/* ---- small linear algebra ---- */
+
+/* A standard normal number (Box-Muller). */
+static float
+gaussian(uint64_t seed, uint64_t stream, uint64_t counter)
+{
+	uint64_t	r = grn_random(seed, stream, counter);
+	double		u = ((double) (r >> 32) + 0.5) / 4294967296.0;
+	double		v = (double) (r & 0xFFFFFFFF) / 4294967296.0;
+
+	return (float) (sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+}
+
+static void
+add_scaled(float *y, float a, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] += a * x[i];
+}
+
+/*
+ * Makes the rows of v [m][n], m <= n, orthonormal (Gram-Schmidt, twice).  A row
+ * that depends on those before it is replaced by a random direction.
+ */
+static void
+orthonormalise(float *v, size_t m, size_t n, uint64_t seed)
+{
+	for (size_t i = 0; i < m; i++)
+	{
+		float	   *row = v + i * n;
+		uint64_t	counter = 0;
+
+		for (;;)
+		{
+			float		before = sqrtf(grn_dist->ip_f32(row, row, n));
+			float		after;
+
+			if (before > 0 && before < INFINITY)
+			{
+				/* Unit length first: squares of tiny rows would vanish. */
+				for (size_t j = 0; j < n; j++)
+					row[j] /= before;
+				for (int pass = 0; pass < 2; pass++)
+					for (size_t k = 0; k < i; k++)
+						add_scaled(row, -grn_dist->ip_f32(row, v + k * n, n), v + k * n, n);
+				after = sqrtf(grn_dist->ip_f32(row, row, n));
+				if (after > 1e-4f)
+				{
+					for (size_t j = 0; j < n; j++)
+						row[j] /= after;
+					break;
+				}
+			}
+			for (size_t j = 0; j < n; j++)
+				row[j] = gaussian(seed, STREAM_REPAIR + (i << 8), counter++);
+		}
+	}
+}
+
+/*
+ * Eigenvalues and eigenvectors of a positive semidefinite symmetric g [m][m]
+ * by one-sided Jacobi: rotates pairs of rows until all are orthogonal; then
+ * row i is eigenvalue times eigenvector, for its length is the eigenvalue.
+ * Rows end up in descending order of values[m].
+ */
+static void
+eigen_rows(double *g, double *values, size_t m)
+{
+	double		total = 0;
+
+	for (size_t i = 0; i < m * m; i++)
+		total += g[i] * g[i];
+	for (int sweep = 0; sweep < JACOBI_SWEEPS; sweep++)
+	{
+		bool		rotated = false;
+
+		for (size_t p = 0; p + 1 < m; p++)
+			for (size_t q = p + 1; q < m; q++)
+			{
+				double	   *a = g + p * m;
+				double	   *b = g + q * m;
+				double		aa = 0,
+							bb = 0,
+							ab = 0,
+							tau,
+							t,
+							c,
+							s;
+
+				for (size_t j = 0; j < m; j++)
+				{
+					aa += a[j] * a[j];
+					bb += b[j] * b[j];
+					ab += a[j] * b[j];
+				}
+				if (ab * ab <= JACOBI_TOLERANCE * JACOBI_TOLERANCE * aa * bb ||
+					bb + aa <= 1e-20 * total)
+					continue;
+				rotated = true;
+				tau = (bb - aa) / (2 * ab);
+				t = (tau >= 0 ? 1 : -1) / (fabs(tau) + sqrt(1 + tau * tau));
+				c = 1 / sqrt(1 + t * t);
+				s = c * t;
+				for (size_t j = 0; j < m; j++)
+				{
+					double		x = a[j];
+
+					a[j] = c * x - s * b[j];
+					b[j] = s * x + c * b[j];
+				}
+			}
+		if (!rotated)
+			break;
+	}
+	for (size_t i = 0; i < m; i++)
+	{
+		values[i] = 0;
+		for (size_t j = 0; j < m; j++)
+			values[i] += g[i * m + j] * g[i * m + j];
+		values[i] = sqrt(values[i]);
+	}
+	for (size_t i = 0; i + 1 < m; i++)
+	{
+		size_t		best = i;
+
+		for (size_t k = i + 1; k < m; k++)
+			if (values[k] > values[best])
+				best = k;
+		if (best != i)
+		{
+			double		v = values[i];
+
+			values[i] = values[best];
+			values[best] = v;
+			for (size_t j = 0; j < m; j++)
+			{
+				v = g[i * m + j];
+				g[i * m + j] = g[best * m + j];
+				g[best * m + j] = v;
+			}
+		}
+	}
+}
+
+/*
+ * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows of len floats.
+ * With add the products are added to what is there.
+ */
+typedef struct Product
+{
+	const float *a;
+	size_t		lda;
+	const float *b;
+	size_t		ldb;
+	size_t		len;
+	float	   *out;
+	size_t		ldo;
+	bool		add;
+} Product;
+
+static void
+multiply(const Product *p, size_t m, size_t n)
+{
+	for (size_t i = 0; i < m; i += 4)
+		for (size_t j = 0; j < n; j += 4)
+		{
+			size_t		mi = m - i < 4 ? m - i : 4;
+			size_t		nj = n - j < 4 ? n - j : 4;
+			float		block[16];
+
+			if (mi == 4 && nj == 4)
+				grn_dist->ip_4x4(p->a + i * p->lda, p->lda, p->b + j * p->ldb, p->ldb,
+								 p->len, block);
+			else
+				for (size_t r = 0; r < mi; r++)
+					for (size_t c = 0; c < nj; c++)
+						block[4 * r + c] = grn_dist->ip_f32(p->a + (i + r) * p->lda,
+															p->b + (j + c) * p->ldb, p->len);
+			for (size_t r = 0; r < mi; r++)
+				for (size_t c = 0; c < nj; c++)
+				{
+					float	   *o = &p->out[(i + r) * p->ldo + j + c];
+
+					*o = p->add ? *o + block[4 * r + c] : block[4 * r + c];
+				}
+		}
+}
+
+/* ---- fitting ---- */
+
+/* Sizes of a fit, and its arrays inside the workspace. */
+typedef struct Fit
+{
+	const GrnCodecFit *in;
+	size_t		n;				/* rows used */
+	size_t		dim;
+	size_t		m;				/* directions sought */
+	float	   *mean;			/* [dim] */
+	float	   *x;				/* [n][dim], centred */
+	float	   *v;				/* [m][dim], orthonormal */
+	float	   *y;				/* [m][dim] */
+	float	   *t;				/* [m][n]: V X^T */
+	float	   *head;			/* [max_code_dims][dim], k rows before the rotation */
+	float	   *rotation;		/* [k][k] */
+	double	   *g;				/* [m][m] */
+	double	   *values;			/* [m] */
+	double	   *energies;		/* [n] */
+} Fit;
+
+static size_t
+fit_rows(const GrnCodecFit *fit)
+{
+	size_t		n = fit->sample != NULL ? fit->nsample : fit->nrows;
+	size_t		most = MAX_SAMPLE_FLOATS / fit->dim;
+
+	return n < most ? n : most;
+}
+
+/* Lays the arrays out at base (NULL: to know the size); returns the bytes. */
+static size_t
+fit_plan(Fit *f, const GrnCodecFit *in, void *base)
+{
+	size_t		at = 0;
+
+#define TAKE(field, type, count) \
+	do { \
+		f->field = base ? (type *) ((char *) base + at) : NULL; \
+		at += ((count) * sizeof(type) + 63) & ~(size_t) 63; \
+	} while (0)
+
+	f->in = in;
+	f->n = fit_rows(in);
+	f->dim = in->dim;
+	f->m = (size_t) in->max_code_dims + OVERSAMPLE;
+	if (f->m > f->dim)
+		f->m = f->dim;
+	TAKE(g, double, f->m * f->m);
+	TAKE(values, double, f->m);
+	TAKE(energies, double, f->n);
+	TAKE(x, float, f->n * f->dim);
+	TAKE(v, float, f->m * f->dim);
+	TAKE(y, float, f->m * f->dim);
+	TAKE(t, float, f->m * f->n);
+	TAKE(head, float, (size_t) in->max_code_dims * f->dim);
+	TAKE(rotation, float, (size_t) in->max_code_dims * in->max_code_dims);
+#undef TAKE
+	return at;
+}
+
+size_t
+grn_codec_fit_bytes(const GrnCodecFit *fit)
+{
+	Fit			f;
+
+	/* Room to align a workspace of any address. */
+	return fit_plan(&f, fit, NULL) + 64;
+}
+
+static const float *
+sample_row(const Fit *f, size_t i)
+{
+	const GrnCodecFit *in = f->in;
+
+	return in->rows + (in->sample ? in->sample[i] : i) * in->stride;
+}
+
+/* Mean of columns [begin, end), in double. */
+static void
+mean_columns(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	while (begin < end)
+	{
+		double		sum[COL_PIECE] = {0};
+		size_t		len = end - begin < COL_PIECE ? end - begin : COL_PIECE;
+
+		for (size_t i = 0; i < f->n; i++)
+		{
+			const float *row = sample_row(f, i) + begin;
+
+			for (size_t j = 0; j < len; j++)
+				sum[j] += row[j];
+		}
+		for (size_t j = 0; j < len; j++)
+			f->mean[begin + j] = f->n > 0 ? (float) (sum[j] / (double) f->n) : 0;
+		begin += len;
+	}
+}
+
+/* Copies rows [begin, end) centred, and their squared lengths. */
+static void
+centre_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const float *row = sample_row(f, i);
+		float	   *x = f->x + i * f->dim;
+
+		for (size_t j = 0; j < f->dim; j++)
+			x[j] = row[j] - f->mean[j];
+		f->energies[i] = grn_dist->ip_f32(x, x, f->dim);
+	}
+}
+
+/* t[:, begin..end) = V X^T */
+static void
+project_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+	Product		p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
+	f->t + begin, f->n, false};
+
+	(void) worker;
+	multiply(&p, f->m, end - begin);
+}
+
+/* y[:, begin..end) = t X, by transposed pieces of X */
+static void
+gather_columns(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+	float		piece[COL_PIECE * SUM_PIECE];
+
+	(void) worker;
+	for (size_t i = 0; i < f->m; i++)
+		memset(f->y + i * f->dim + begin, 0, (end - begin) * sizeof(float));
+	for (; begin < end; begin += COL_PIECE)
+	{
+		size_t		cols = end - begin < COL_PIECE ? end - begin : COL_PIECE;
+
+		for (size_t r = 0; r < f->n; r += SUM_PIECE)
+		{
+			size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
+			Product		p = {f->t + r, f->n, piece, SUM_PIECE, rows,
+			f->y + begin, f->dim, true};
+
+			for (size_t i = 0; i < rows; i++)
+				for (size_t j = 0; j < cols; j++)
+					piece[j * SUM_PIECE + i] = f->x[(r + i) * f->dim + begin + j];
+			multiply(&p, f->m, cols);
+		}
+	}
+}
+
+/* g[begin..end) = rows of t t^T */
+static void
+gram_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		for (size_t j = 0; j <= i; j++)
+		{
+			double		sum = 0;
+
+			for (size_t r = 0; r < f->n; r += SUM_PIECE)
+			{
+				size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
+
+				sum += grn_dist->ip_f32(f->t + i * f->n + r, f->t + j * f->n + r, rows);
+			}
+			f->g[i * f->m + j] = f->g[j * f->m + i] = sum;
+		}
+}
+
+/*
+ * basis [k][dim] = random rotation of the head, whose rows past `rows` count as
+ * zero.  So where k > dim the basis has orthonormal columns instead: each
+ * dimension is spread over several codes, whose rounding errors average.
+ */
+static void
+rotate_head(const float *head, size_t rows, size_t k, size_t dim, uint64_t seed,
+			float *rotation, float *basis)
+{
+	for (size_t i = 0; i < k * k; i++)
+		rotation[i] = gaussian(seed, STREAM_ROTATE, i);
+	orthonormalise(rotation, k, k, seed);
+	for (size_t i = 0; i < k; i++)
+	{
+		memset(basis + i * dim, 0, dim * sizeof(float));
+		for (size_t j = 0; j < rows; j++)
+			add_scaled(basis + i * dim, rotation[i * k + j], head + j * dim, dim);
+	}
+}
+
+static void
+random_rows(float *v, size_t m, size_t dim, uint64_t seed)
+{
+	for (size_t i = 0; i < m * dim; i++)
+		v[i] = gaussian(seed, STREAM_START, i);
+	orthonormalise(v, m, dim, seed);
+}
+
+GrnCodec
+grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
+			  void *workspace, float *held)
+{
+	GrnCodec	codec;
+	Fit			f;
+	double		total = 0;
+	double		sum = 0;
+	size_t		k = fit->max_code_dims;
+	size_t		rows;
+
+	memset(&codec, 0, sizeof(codec));
+	codec.dim = fit->dim;
+	codec.norm_unit = 1;
+	*held = 0;
+	if (fit->max_code_dims == 0)
+		return codec;
+
+	workspace = (void *) (((uintptr_t) workspace + 63) & ~(uintptr_t) 63);
+	fit_plan(&f, fit, workspace);
+	f.mean = out;
+	parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
+	parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
+	for (size_t i = 0; i < f.n; i++)
+		total += f.energies[i];
+
+	random_rows(f.v, f.m, f.dim, fit->seed);
+	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
+	{
+		rows = k < f.dim ? k : f.dim;
+		memcpy(f.head, f.v, rows * f.dim * sizeof(float));
+		*held = (float) rows / (float) f.dim;
+	}
+	else
+	{
+		for (int i = 0; i < ITERATIONS; i++)
+		{
+			parallel->run(parallel, f.n, ROW_PIECE, project_rows, &f);
+			parallel->run(parallel, f.dim, COL_PIECE, gather_columns, &f);
+			memcpy(f.v, f.y, f.m * f.dim * sizeof(float));
+			orthonormalise(f.v, f.m, f.dim, fit->seed);
+		}
+		parallel->run(parallel, f.n, ROW_PIECE, project_rows, &f);
+		parallel->run(parallel, f.m, 4, gram_rows, &f);
+		eigen_rows(f.g, f.values, f.m);
+
+		for (size_t i = 0; i < f.m && i < k; i++)
+		{
+			sum += f.values[i];
+			if ((i + 1) % GRN_CODE_ALIGN == 0 && sum >= fit->energy * total)
+				k = i + 1;
+		}
+		*held = (float) (sum / total);
+
+		/* Head: eigenvectors of g, in terms of V. */
+		rows = k < f.m ? k : f.m;
+		memset(f.head, 0, rows * f.dim * sizeof(float));
+		for (size_t i = 0; i < rows; i++)
+			for (size_t j = 0; j < f.m; j++)
+				if (f.values[i] > 0)
+					add_scaled(f.head + i * f.dim, (float) (f.g[i * f.m + j] / f.values[i]),
+							   f.v + j * f.dim, f.dim);
+		orthonormalise(f.head, rows, f.dim, fit->seed);
+	}
+	codec.code_dims = (uint32_t) k;
+	if (total > 0 && total < 1e37)
+		codec.norm_unit = (float) (total / (double) f.n);
+	rotate_head(f.head, rows, k, f.dim, fit->seed, f.rotation, out + f.dim);
+	codec.mean = out;
+	codec.basis = out + f.dim;
+	return codec;
+}
+
+/* v [k][dim], k > dim, with orthonormal columns. */
+static void
+random_columns(float *v, size_t k, size_t dim, uint64_t seed)
+{
+	for (size_t j = 0; j < dim; j++)
+	{
+		for (size_t i = 0; i < k; i++)
+			v[i * dim + j] = gaussian(seed, STREAM_START, i * dim + j);
+		for (int pass = 0; pass < 2; pass++)
+		{
+			double		norm2 = 0;
+
+			for (size_t b = 0; b < j; b++)
+			{
+				double		dot = 0;
+
+				for (size_t i = 0; i < k; i++)
+					dot += (double) v[i * dim + j] * v[i * dim + b];
+				for (size_t i = 0; i < k; i++)
+					v[i * dim + j] -= (float) (dot * v[i * dim + b]);
+			}
+			for (size_t i = 0; i < k; i++)
+				norm2 += (double) v[i * dim + j] * v[i * dim + j];
+			for (size_t i = 0; i < k; i++)
+				v[i * dim + j] = (float) (v[i * dim + j] / sqrt(norm2));
+		}
+	}
+}
+
+GrnCodec
+grn_codec_random(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t seed,
+				 float *out)
+{
+	GrnCodec	codec = {dim, code_dims, norm_unit, NULL, NULL};
+	size_t		k = code_dims;
+	float	   *basis = out + dim;
+
+	if (code_dims == 0)
+		return codec;
+	memset(out, 0, dim * sizeof(float));
+	if (k <= dim)
+		random_rows(basis, k, dim, seed);
+	else
+		random_columns(basis, k, dim, seed);
+	codec.mean = out;
+	codec.basis = basis;
+	return codec;
+}
+
+/* ---- encoding ---- */
+
+/* u = B (x - c) into u [code_dims]; returns |x - c|^2. */
+static float
+project(const GrnCodec *codec, const float *x, float *u)
+{
+	const GrnDistTable *d = grn_dist;
+	size_t		dim = codec->dim;
+	float		norm2 = 0;
+
+	for (uint32_t j = 0; j < codec->code_dims; j++)
+		u[j] = 0;
+	for (size_t at = 0; at < dim; at += CHUNK)
+	{
+		float		diff[CHUNK];
+		size_t		len = dim - at < CHUNK ? dim - at : CHUNK;
+
+		for (size_t i = 0; i < len; i++)
+			diff[i] = x[at + i] - codec->mean[at + i];
+		norm2 += d->ip_f32(diff, diff, len);
+		for (uint32_t j = 0; j < codec->code_dims; j++)
+			u[j] += d->ip_f32(diff, codec->basis + j * dim + at, len);
+	}
+	return norm2;
+}
+
+static float
+largest(const float *u, uint32_t k)
+{
+	float		m = 0;
+
+	for (uint32_t j = 0; j < k; j++)
+		m = fabsf(u[j]) > m ? fabsf(u[j]) : m;
+	return m;
+}
+
+static inline int
+quantise(float u, float inverse)
+{
+	float		c = u * inverse + (MIDDLE + 0.5f);	/* truncated below: rounds */
+
+	/* c is finite: inverse is at most 10 / max |u| */
+	return c <= 0 ? 0 : c >= LEVELS - 1 ? LEVELS - 1 : (int) c;
+}
+
+/* Parts of max |u| that the outermost level stands for, tried in this order. */
+static const float scale_parts[] = {0.65f, 0.75f, 0.85f, 0.92f, 1.0f, 1.08f};
+
+void
+grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *factor,
+		   float *scratch)
+{
+	uint32_t	k = codec->code_dims;
+	uint32_t	half = k / 2;
+	float	   *u = scratch;
+	float		norm2 = project(codec, x, u);
+	float		max = largest(u, k);
+	float		alpha = 0;
+	float		best = -1;
+	float		inverse = 0;
+
+	/* The scale whose code points most nearly along u. */
+	if (max > 1e-30f && max < 1e18f)
+		for (size_t s = 0; s < sizeof(scale_parts) / sizeof(scale_parts[0]); s++)
+		{
+			float		inv = MIDDLE / (max * scale_parts[s]);
+			float		uc = 0;
+			float		cc = 0;
+
+			for (uint32_t j = 0; j < k; j++)
+			{
+				float		c = (float) quantise(u[j], inv) - MIDDLE;
+
+				uc += u[j] * c;
+				cc += c * c;
+			}
+			/* cosine, without the length of u */
+			if (uc / sqrtf(cc) > best)
+			{
+				best = uc / sqrtf(cc);
+				inverse = inv;
+				alpha = grn_dist->ip_f32(u, u, k) / uc;
+			}
+		}
+	for (uint32_t j = 0; j < half; j++)
+		code[j] = (uint8_t) (quantise(u[j], inverse) |
+							 quantise(u[half + j], inverse) << 4);
+	factor->norm2 = grn_f32_to_f16(norm2 / codec->norm_unit);
+	factor->alpha = grn_f32_to_f16(alpha / sqrtf(codec->norm_unit));
+}
+
+/* ---- queries ---- */
+
+static void
+set_query(const GrnCodec *codec, GrnCodeQuery *out, float norm2, float scale)
+{
+	out->norm2 = norm2;
+	out->scale = scale;
+	out->norm_unit = codec->norm_unit;
+	out->norm_root = sqrtf(codec->norm_unit);
+	out->code_dims = codec->code_dims;
+	out->sum = 0;
+	for (uint32_t j = 0; j < codec->code_dims; j++)
+		out->sum += out->q8[j];
+}
+
+void
+grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
+{
+	float		norm2 = project(codec, q, scratch);
+	float		max = largest(scratch, codec->code_dims);
+	float		inverse = max > 1e-30f && max < INFINITY ? 127 / max : 0;
+
+	for (uint32_t j = 0; j < codec->code_dims; j++)
+		out->q8[j] = inverse > 0 ? (int8_t) lrintf(scratch[j] * inverse) : 0;
+	set_query(codec, out, norm2, inverse > 0 ? max / 127 : 0);
+}
+
+/* Decoded values are odd multiples of alpha / 2: 8 bits hold them exactly. */
+void
+grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor factor,
+						 GrnCodeQuery *out)
+{
+	uint32_t	half = codec->code_dims / 2;
+
+	for (uint32_t j = 0; j < half; j++)
+	{
+		out->q8[j] = (int8_t) (2 * (code[j] & 15) - 15);
+		out->q8[half + j] = (int8_t) (2 * (code[j] >> 4) - 15);
+	}
+	set_query(codec, out, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
+			  grn_f16_to_f32(factor.alpha) * sqrtf(codec->norm_unit) / 2);
+}
+
+void
+grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *factors,
+			 uint32_t count, float *out)
+{
+	enum
+	{
+		PIECE = GRN_CODE_ALIGN
+	};
+	size_t		code_bytes = grn_code_bytes(q->code_dims);
+	GrnEstimate e = {q->norm2, q->norm_unit, 2 * q->scale * q->norm_root,
+	MIDDLE * (float) q->sum};
+
+	for (uint32_t i = 0; i < count; i += PIECE)
+	{
+		int32_t		dot[PIECE];
+		uint32_t	n = count - i < PIECE ? count - i : PIECE;
+
+		grn_dist->dot_q8c4(q->q8, codes + i * code_bytes, code_bytes, q->code_dims, n, dot);
+		grn_dist->estimate(&e, dot, factors + i, n, out + i);
+	}
+}
