@@ -1,0 +1,185 @@
+/*
+ * validate.c - checks of operator classes: amvalidate() reports what is wrong
+ * with one, grnnd_adjustmembers() refuses the worst when one is made.
+ */
+#include "grnnd.h"
+
+#include "access/amvalidate.h"
+#include "access/htup_details.h"
+#include "catalog/pg_amop.h"
+#include "catalog/pg_amproc.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/syscache.h"
+
+/* One opclass under validation, and the verdict so far. */
+typedef struct Validation
+{
+	const char *family;			/* its name, for messages */
+	bool		sound;
+} Validation;
+
+static char *
+family_name(Oid family)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator family %u", family);
+	name = pstrdup(NameStr(((Form_pg_opfamily) GETSTRUCT(tuple))->opfname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+static void
+complain(Validation *v, char *what)
+{
+	ereport(INFO,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("operator family \"%s\" of access method grnnd %s", v->family, what)));
+	v->sound = false;
+}
+
+/* Support function 1 must be f(internal) returns internal and know the type. */
+static void
+validate_function(Validation *v, Form_pg_amproc proc)
+{
+	char	   *name = format_procedure(proc->amproc);
+	const GrnndType *type;
+	HeapTuple	tuple;
+
+	if (proc->amproclefttype != proc->amprocrighttype)
+		complain(v, psprintf("contains function %s for two different types", name));
+	if (proc->amprocnum != GRNND_SUPPORT_TYPE)
+	{
+		complain(v, psprintf("contains function %s with invalid support number %d",
+							 name, proc->amprocnum));
+		return;
+	}
+	if (!check_amproc_signature(proc->amproc, INTERNALOID, true, 1, 1, INTERNALOID))
+	{
+		complain(v, psprintf("contains function %s with wrong signature for support number %d",
+							 name, proc->amprocnum));
+		return;
+	}
+	type = (const GrnndType *)
+		DatumGetPointer(OidFunctionCall1(proc->amproc, PointerGetDatum(NULL)));
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(proc->amproclefttype));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", proc->amproclefttype);
+	if (strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), type->name) != 0)
+		complain(v, psprintf("contains function %s, which describes type %s, for type %s",
+							 name, type->name, format_type_be(proc->amproclefttype)));
+	ReleaseSysCache(tuple);
+}
+
+/* Operator 1 must be a distance: float8, ordered as float8 is. */
+static void
+validate_operator(Validation *v, Form_pg_amop op)
+{
+	char	   *name = format_operator(op->amopopr);
+
+	if (op->amopstrategy != GRNND_DISTANCE_STRATEGY)
+		complain(v, psprintf("contains operator %s with invalid strategy number %d",
+							 name, op->amopstrategy));
+	if (op->amoppurpose != AMOP_ORDER)
+	{
+		complain(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
+		return;
+	}
+	if (!check_amop_signature(op->amopopr, FLOAT8OID, op->amoplefttype, op->amoprighttype))
+		complain(v, psprintf("contains operator %s, which does not return double precision",
+							 name));
+	if (!opfamily_can_sort_type(op->amopsortfamily, FLOAT8OID))
+		complain(v, psprintf("contains operator %s with a sort family that is not for double precision",
+							 name));
+	if (op->amoplefttype != op->amoprighttype)
+		complain(v, psprintf("contains operator %s for two different types", name));
+}
+
+/* Each pair of types needs both members; the opclass's own type must be there. */
+static void
+validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
+{
+	const uint64 op_needed = UINT64CONST(1) << GRNND_DISTANCE_STRATEGY;
+	const uint64 func_needed = UINT64CONST(1) << GRNND_SUPPORT_TYPE;
+	bool		own = false;
+	ListCell   *lc;
+
+	foreach(lc, identify_opfamily_groups(ops, procs))
+	{
+		OpFamilyOpFuncGroup *group = (OpFamilyOpFuncGroup *) lfirst(lc);
+
+		if (group->lefttype == intype && group->righttype == intype)
+			own = true;
+		if ((group->operatorset & op_needed) == 0)
+			complain(v, psprintf("is missing operator %d for type %s",
+								 GRNND_DISTANCE_STRATEGY, format_type_be(group->lefttype)));
+		if ((group->functionset & func_needed) == 0)
+			complain(v, psprintf("is missing support function %d for type %s",
+								 GRNND_SUPPORT_TYPE, format_type_be(group->lefttype)));
+	}
+	if (!own)
+		complain(v, psprintf("has no members for type %s", format_type_be(intype)));
+}
+
+bool
+grnnd_validate(Oid opclass)
+{
+	Validation	v = {.sound = true};
+	HeapTuple	class_tuple;
+	Form_pg_opclass class_form;
+	CatCList   *ops;
+	CatCList   *procs;
+
+	class_tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+	if (!HeapTupleIsValid(class_tuple))
+		elog(ERROR, "cache lookup failed for operator class %u", opclass);
+	class_form = (Form_pg_opclass) GETSTRUCT(class_tuple);
+	v.family = family_name(class_form->opcfamily);
+
+	if (OidIsValid(class_form->opckeytype) && class_form->opckeytype != class_form->opcintype)
+		complain(&v, "declares a STORAGE type");
+
+	ops = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(class_form->opcfamily));
+	procs = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(class_form->opcfamily));
+	for (int i = 0; i < procs->n_members; i++)
+		validate_function(&v, (Form_pg_amproc) GETSTRUCT(&procs->members[i]->tuple));
+	for (int i = 0; i < ops->n_members; i++)
+		validate_operator(&v, (Form_pg_amop) GETSTRUCT(&ops->members[i]->tuple));
+	validate_groups(&v, ops, procs, class_form->opcintype);
+
+	ReleaseCatCacheList(procs);
+	ReleaseCatCacheList(ops);
+	ReleaseSysCache(class_tuple);
+	return v.sound;
+}
+
+/*
+ * Operators and functions keep the dependencies that core gives them: hard on
+ * the class they were made with, since it is nothing without either, and soft
+ * on the family where they were added to it later.
+ */
+void
+grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
+{
+	ListCell   *lc;
+
+	foreach(lc, operators)
+	{
+		OpFamilyMember *op = (OpFamilyMember *) lfirst(lc);
+
+		if (!OidIsValid(op->sortfamily))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("operator %s cannot be a search operator of access method grnnd",
+							format_operator(op->object)),
+					 errhint("Declare it FOR ORDER BY float_ops.")));
+	}
+}
