@@ -1,6 +1,6 @@
 # gpu.mk - how cuda/ is built: sets GPU_OBJ and GPU_LIBS for the builder.
 WITH_CUDA ?= auto
-NVCC ?= $(shell command -v nvcc)
+NVCC ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 
 ifeq ($(WITH_CUDA),auto)
   WITH_CUDA_NOW := $(if $(NVCC),yes,no)
@@ -9,13 +9,19 @@ else
 endif
 
 ifeq ($(WITH_CUDA_NOW),yes)
+  ifeq ($(NVCC),)
+    $(error WITH_CUDA=yes, but there is no nvcc: give NVCC=/path/to/nvcc, or WITH_CUDA=no)
+  endif
   # A machine-code image for each of these that this nvcc knows, and PTX of the newest.
   CUDA_ARCHS ?= 75 80 86 89 90 100 120
   CUDA_KNOWN := $(shell $(NVCC) --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$$/\1/p')
   CUDA_USE := $(filter $(CUDA_KNOWN),$(CUDA_ARCHS))
+  ifeq ($(CUDA_USE),)
+    $(error $(NVCC) knows none of CUDA_ARCHS='$(CUDA_ARCHS)', only $(CUDA_KNOWN))
+  endif
   GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
-  NVCC_FLAGS = -O3 -std=c++17 -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall
+  NVCC_FLAGS = -O3 -std=c++17 -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
   GPU_SRC = $(wildcard cuda/*.cu)
   GPU_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(GPU_SRC))
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))

@@ -1,0 +1,212 @@
+#!/bin/bash
+# check.sh - `make check`: unit tests, then for each server regression, isolation
+# and Perl tests, and the kernels' compilation where there is nvcc.
+#
+# PG_CONFIG empty: the wheel's PostgreSQL 16 and 18; else the server that it names.
+# Logs of the run stay in .work/check-logs.  The last line is "N passed, N failed".
+SERVER=${PG_CONFIG:-}
+[ -z "$SERVER" ] || SERVER=$(command -v "$SERVER") ||
+	{ echo "grnnd: PG_CONFIG=$PG_CONFIG: no such program" >&2; exit 1; }
+. "$(dirname "${BASH_SOURCE[0]}")/server.sh"
+
+STAGE_LIMIT=900					# seconds: a hang is a failure, not a wait
+KERNEL_ARCH=90
+
+# report pass|fail|skip GROUP NAME: one result, shown and counted.
+report()
+{
+	echo "$1" >>"$RUN/results"
+	case $1 in
+		pass) printf 'ok       %-14s %s\n' "$2" "$3" ;;
+		fail) printf 'FAILED   %-14s %s\n' "$2" "$3" ;;
+		skip) printf 'skipped  %-14s %s\n' "$2" "$3" ;;
+	esac
+}
+
+# show GROUP LOG: the end of a log, after a failure.
+show()
+{
+	tail -n "${3:-15}" "$2" | sed "s/^/    $1 | /"
+}
+
+#
+# Unit tests
+#
+
+run_unit()
+{
+	local log=$LOGS/unit.log line steady=()
+
+	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
+	setarch -R true 2>/dev/null && steady=(setarch -R)
+	copy_tree "$RUN/unit"
+	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" check 2>&1 |
+		tee "$log" | while read -r line; do
+			case $line in
+				"ok "*) report pass unit "${line#ok }" ;;
+				"not ok "*) report fail unit "${line#not ok }" ;;
+			esac
+		done
+	if [ "${PIPESTATUS[0]}" != 0 ]; then
+		grep -q '^not ok ' "$log" || report fail unit "the unit tests ended early"
+		show unit "$log"
+	elif ! grep -q '^ok ' "$log"; then
+		report fail unit "no unit test ran"
+		show unit "$log"
+	fi
+}
+
+#
+# Tests against one server
+#
+
+# regress GROUP KIND SOURCE FILES EXPECTED COMMAND...: runs pg_regress or its sibling
+# and reports each test, whichever release's output it is.
+regress()
+{
+	local group=$1 kind=$2 folder=$3 expected=$4 log line
+	local new='^(not )?ok +[0-9]+ +[-+] ([^ ]+)' old='^(test )? *([^ ]+) +\.\.\. (ok|FAILED)'
+
+	shift 4
+	log=$LOGS/$group-$kind.log
+	log=${log// /-}
+	(cd "$folder" && as_server timeout -k 10 $STAGE_LIMIT "$@") >"$log" 2>&1
+	# not a pipe into the loop: pg_regress's server outlives a reader
+	while read -r line; do
+		if [[ $line =~ $new ]]; then
+			[ -z "${BASH_REMATCH[1]}" ] && set -- pass || set -- fail
+			report "$1" "$group" "$kind ${BASH_REMATCH[2]}"
+			expected=$((expected - 1))
+		elif [[ $line =~ $old ]]; then
+			[ "${BASH_REMATCH[3]}" = ok ] && set -- pass || set -- fail
+			report "$1" "$group" "$kind ${BASH_REMATCH[2]}"
+			expected=$((expected - 1))
+		fi
+	done <"$log"
+	if [ "$expected" != 0 ]; then
+		report fail "$group" "$kind: $expected tests did not run"
+		show "$group" "$log"
+	elif grep -qE '^not ok|FAILED' "$log"; then
+		find "$folder" -name regression.diffs -newer "$folder/started" -exec cat {} + >"${log%.log}.diffs"
+		show "$group" "${log%.log}.diffs" 60
+	fi
+}
+
+# run_server NAME PG_CONFIG: everything against one server.
+run_server()
+{
+	local group="PostgreSQL $1" pg_config tree=$RUN/tree-$1 bin pgxs log names file name modules
+
+	log=$LOGS/PostgreSQL-$1
+	pg_config=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return; }
+	if ! has_vector "$pg_config"; then
+		add_vector "$pg_config" "$log-pgvector.log" ||
+			{ report fail "$group" "pgvector"; show "$group" "$log-pgvector.log"; return; }
+	fi
+	copy_tree "$tree"
+	if ! build_grnnd "$tree" "$pg_config" "$log-build.log" WITH_CUDA=no; then
+		report fail "$group" build
+		show "$group" "$log-build.log"
+		return
+	fi
+	if grep -q 'warning:' "$log-build.log"; then
+		report fail "$group" "build without warnings"
+		grep -A 4 'warning:' "$log-build.log" | head -n 20 | sed "s/^/    $group | /"
+	else
+		report pass "$group" "build without warnings"
+	fi
+	bin=$("$pg_config" --bindir)
+	pgxs=$(dirname "$("$pg_config" --pgxs)")/..
+	touch "$tree/started"
+
+	names=$(cd "$tree/test/sql" && ls | sed -n 's/\.sql$//p')
+	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
+		"$pgxs/test/regress/pg_regress" --inputdir=test --bindir="$bin" \
+		--temp-instance=tmp_check --no-locale --encoding=UTF8 $names
+	names=$(cd "$tree/test/isolation/specs" && ls | sed -n 's/\.spec$//p')
+	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
+		"$pgxs/test/isolation/pg_isolation_regress" --inputdir=test/isolation \
+		--outputdir=output_iso --bindir="$bin" \
+		--temp-instance=tmp_check_iso --no-locale --encoding=UTF8 $names
+
+	modules=$(perl_modules)
+	for file in "$tree"/test/t/*.pl; do
+		[ -e "$file" ] || continue
+		name=$(basename "$file" .pl)
+		(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
+			PATH="$bin:$PATH" PERL5LIB="$tree/test/lib:$modules" \
+			PG_REGRESS="$pgxs/test/regress/pg_regress" PG_CONFIG="$pg_config" \
+			PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
+			TESTLOGDIR="$tree/tmp_check/log" \
+			prove -v "test/t/$name.pl") >"$log-$name.log" 2>&1
+		if [ $? != 0 ]; then
+			report fail "$group" "$name"
+			grep -vE '^(ok|#? *$)' "$log-$name.log" | tail -n 25 | sed "s/^/    $group | /"
+			mkdir -p "$log-$name" && cp "$tree"/tmp_check/log/*"$name"* "$log-$name/" 2>/dev/null
+		elif grep -q 'skipped:' "$log-$name.log"; then
+			report skip "$group" "$name: $(sed -n 's/.*skipped: *//p' "$log-$name.log" | head -n 1)"
+		else
+			report pass "$group" "$name ($(grep -c '^ok ' "$log-$name.log") checks)"
+		fi
+	done
+}
+
+# Kernels with warnings as errors, once: only a compiler is needed, and PostgreSQL's
+# makefiles, so it borrows a server's.
+run_kernels()
+{
+	local nvcc log=$LOGS/kernels.log tree=$RUN/kernels pg_config
+
+	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) ||
+		{ report skip kernels "no nvcc here"; return; }
+	pg_config=$(copy_server "$1" kernels) || return
+	has_vector "$pg_config" || add_vector "$pg_config" "$LOGS/kernels-pgvector.log" || return
+	copy_tree "$tree"
+	if as_server make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
+			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build >"$log" 2>&1 &&
+		as_server "$tree/grnnd_build" --help >>"$log" 2>&1; then
+		report pass kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"
+	else
+		report fail kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"
+		show kernels "$log"
+	fi
+}
+
+main()
+{
+	local started=$SECONDS passed failed skipped pg
+
+	need_tools tap
+	make_room check
+	LOGS=$WORK/check-logs
+	rm -rf "$LOGS"
+	mkdir -p "$LOGS" "$RUN/ports"
+	: >"$RUN/results"
+	give "$RUN/ports"
+
+	if [ -n "$SERVER" ]; then
+		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+		in_background run_server "$pg" "$SERVER"
+		run_unit
+		run_kernels "$SERVER"
+	else
+		get_wheel
+		for pg in 16 18; do
+			in_background run_server $pg "$(wheel_pg_config $pg)"
+		done
+		run_unit
+		run_kernels "$(wheel_pg_config 16)"
+	fi
+	wait
+	JOB_PIDS=()
+
+	passed=$(grep -c pass "$RUN/results")
+	failed=$(grep -c fail "$RUN/results")
+	skipped=$(grep -c skip "$RUN/results")
+	echo
+	echo "$((SECONDS - started)) s, $skipped skipped, logs in ${LOGS#"$TOP"/}"
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ] && [ "$passed" != 0 ]
+}
+
+main

