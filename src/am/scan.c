@@ -38,6 +38,8 @@ typedef struct Candidate
 	bool		exact;			/* value is no bound */
 	uint8		state;			/* GRN_NODE or GRN_DEAD */
 	uint8		ntids;
+	uint16		version;
+	uint32		id;
 	uint32		next;			/* chain of further TIDs */
 	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
 } Candidate;
@@ -73,6 +75,8 @@ typedef struct GrnndScan
 	const uint8 *tids;
 	uint32		ntids;
 	uint32		next_tid;
+	uint32		id;				/* the node, as chained records name it */
+	uint16		version;
 	uint32		chain;			/* next record of its chain */
 	uint32		chain_records;	/* read so far, to notice a cycle */
 	uint8	   *buffer;			/* room for the TIDs of one record */
@@ -319,6 +323,8 @@ run_batch(IndexScanDesc scan)
 		r->exact = f->error == 0 && !several;
 		r->value = operator_value(so, f, !r->exact);
 		r->state = f->state;
+		r->id = f->id;
+		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
 		r->tids = tids;
@@ -360,6 +366,8 @@ next_result(IndexScanDesc scan)
 		so->tids = r->tids;
 		so->ntids = r->ntids;
 		so->next_tid = 0;
+		so->id = r->id;
+		so->version = r->version;
 		so->chain = r->next;
 		so->chain_records = 0;
 		return true;
@@ -378,6 +386,7 @@ take_record(void *arg, const GrnRecord *rec, const void *vec)
 	memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
 		   (Size) rec->ntids * GRN_TID_BYTES);
 	so->ntids = rec->ntids;
+	so->version = rec->version;
 	so->chain = rec->next;
 }
 
@@ -393,7 +402,8 @@ next_walked(GrnndScan *so)
 		so->chain_records = 0;
 		so->value = get_float8_nan();
 		so->exact = true;
-		so->store.base.visit(&so->store.base, so->walk_id++, take_record, so);
+		so->id = so->walk_id++;
+		so->store.base.visit(&so->store.base, so->id, take_record, so);
 		if (so->ntids > 0 || so->chain != GRN_INVALID_ID)
 			return true;
 	}
@@ -431,8 +441,8 @@ read_chain(IndexScanDesc scan)
 	{
 		const GrnRecord *rec = grnnd_page_record(page, so->ix, grn_node_slot(l, id));
 
-		/* another state: vacuum has taken the record away with all its rows */
-		if (rec->state == GRN_TIDS)
+		/* where it is no longer this node's, vacuum has taken all its rows away */
+		if (grn_tids_owned_by(rec, so->id, so->version))
 		{
 			if (rec->ntids16 > l->chain_tids)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
