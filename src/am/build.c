@@ -1,0 +1,295 @@
+/*
+ * build.c - CREATE INDEX from end to end: collect the vectors (collect.c), have
+ * the builder process make a graph of them (launch.c), write its pages (load.c).
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "storage/ipc.h"
+#include "utils/backend_progress.h"
+#include "utils/rel.h"
+
+#include "build.h"
+
+/*
+ * A GPU's context costs 0.2 to 0.3 s.  Below this many floats of vectors a thread
+ * of the processor, grnnd.build_device = auto builds on the processor.
+ */
+#define GPU_MIN_FLOATS_PER_THREAD 400000.0
+
+/* No segment reserves more address space than this, of the 128 TB that there are. */
+#define SEGMENT_LIMIT (UINT64_C(16) << 40)
+
+/* Address space for the builder's workspace and results, bytes a row. */
+#define WORK_BYTES_PER_ROW 16384
+#define RESULT_BYTES_PER_ROW 512
+#define CODES_BYTES_PER_ROW 256
+#define SEGMENT_SLACK (UINT64_C(256) << 20)
+
+/* Rows that blocks added during the scan may hold (CREATE INDEX CONCURRENTLY). */
+#define EXTRA_BLOCKS 65536
+
+char *
+grnnd_buildphasename(int64 phase)
+{
+	switch (phase)
+	{
+		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
+			return "initializing";
+		case GRN_PHASE_COLLECT + 1:
+			return "collecting vectors";
+		case GRN_PHASE_PREPARE + 1:
+			return "preparing vectors";
+		case GRN_PHASE_DESCENT + 1:
+			return "building graph";
+		case GRN_PHASE_CONNECT + 1:
+			return "connecting graph";
+		case GRN_PHASE_CODES + 1:
+			return "computing codes";
+		case GRN_PHASE_WRITE + 1:
+			return "writing pages";
+		default:
+			return NULL;
+	}
+}
+
+/* Shows a phase and its counters in pg_stat_progress_create_index. */
+void
+grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
+{
+	const int	params[] = {
+		PROGRESS_CREATEIDX_SUBPHASE,
+		PROGRESS_CREATEIDX_TUPLES_TOTAL,
+		PROGRESS_CREATEIDX_TUPLES_DONE
+	};
+	const int64 values[] = {(int64) phase + 1, (int64) total, (int64) done};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+}
+
+/* Fills what the index's definition says.  heap and info may be NULL. */
+static void
+init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
+{
+	int32		typmod = TupleDescAttr(RelationGetDescr(index), 0)->atttypmod;
+	GrnndOptions *options = (GrnndOptions *) index->rd_options;
+	GrnBuildSpec *spec = &build->spec;
+
+	memset(build, 0, sizeof(*build));
+	build->heap = heap;
+	build->index = index;
+	build->info = info;
+	build->builder.sock = -1;
+	build->type = grnnd_type(index);
+	if (options == NULL)
+		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
+	build->options = *options;
+
+	if (typmod < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("column does not have dimensions"),
+				 errhint("Give its type a number of dimensions, as in ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
+						 build->type->name)));
+	if (typmod > build->type->max_dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("column cannot have more than %d dimensions for a grnnd index",
+						build->type->max_dim)));
+	build->dim = (uint32) typmod;
+
+	spec->version = GRN_PROTOCOL_VERSION;
+	spec->metric = build->type->metric;
+	spec->dim = build->dim;
+	spec->stride = TYPEALIGN(4, grn_space_dim(build->type->metric, build->dim));
+	spec->payload = GRNND_PAYLOAD;
+	spec->use_codes = build->options.codes;
+	spec->params.degree = build->options.degree > 0 ? (uint32) build->options.degree :
+		grn_default_degree(build->dim, GRNND_PAYLOAD);
+	spec->params.r = build->options.r;
+	spec->params.s = build->options.s;
+	spec->params.t1 = build->options.t1;
+	spec->params.t2 = build->options.t2;
+	spec->params.rho = build->options.rho;
+	spec->params.seed = build->options.seed;
+	spec->device = grnnd_build_device;
+	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
+		max_parallel_maintenance_workers + 1;
+	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
+	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
+			sizeof(spec->gpu_devices));
+	build->stride = spec->stride;
+}
+
+static uint64
+segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
+{
+	if (rows > (SEGMENT_LIMIT - slack) / bytes_per_row)
+		return SEGMENT_LIMIT;
+	return rows * bytes_per_row + slack;
+}
+
+/* Reserves address space for all rows that the heap can hold. */
+static void
+make_mapping(GrnndBuild *build)
+{
+	uint64		blocks = (uint64) RelationGetNumberOfBlocks(build->heap) + EXTRA_BLOCKS;
+	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	uint64	   *max = build->spec.segment_max;
+
+	build->max_rows = Min(blocks * MaxHeapTuplesPerPage, GRN_MAX_NODES - 1);
+	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
+	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
+	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
+	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + row_bytes, SEGMENT_SLACK);
+	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
+}
+
+/* True where so many rows are worth the start of a GPU, if there is one. */
+static bool
+worth_gpu(const GrnndBuild *build, double rows)
+{
+	return rows * build->dim >= GPU_MIN_FLOATS_PER_THREAD * build->spec.threads;
+}
+
+/* Error cleanup, and the end of a build that went well. */
+static void
+end_build(int code, Datum arg)
+{
+	GrnndBuild *build = (GrnndBuild *) DatumGetPointer(arg);
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	build->builder.map = NULL;
+	if (map)
+		grnnd_mapping_release(map, false);
+}
+
+static double
+seconds_since(instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	return INSTR_TIME_GET_DOUBLE(now);
+}
+
+static void
+run_build(GrnndBuild *build)
+{
+	GrnndBuilder *builder = &build->builder;
+	const GrnBuildResult *result = &builder->result;
+	instr_time	start;
+	double		collect_s,
+				build_s,
+				end_s,
+				load_s;
+	BlockNumber pages;
+	double		tuples,
+				allvisible;
+	BlockNumber blocks;
+
+	make_mapping(build);
+
+	/*
+	 * Where the table is large the builder starts now, and opens its device
+	 * while we scan.  Else it starts when there is a row for it.
+	 */
+	estimate_rel_size(build->heap, NULL, &blocks, &tuples, &allvisible);
+	if (worth_gpu(build, tuples))
+		grnnd_builder_start(builder, build->map, &build->spec);
+
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_collect(build);
+	collect_s = seconds_since(start);
+
+	if (build->rows == 0)
+	{
+		grnnd_load_empty(build, MAIN_FORKNUM);
+		return;
+	}
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (builder->pid == 0)
+	{
+		if (build->spec.device == GRN_DEVICE_AUTO && !worth_gpu(build, (double) build->rows))
+			build->spec.device = GRN_DEVICE_CPU;
+		grnnd_builder_start(builder, build->map, &build->spec);
+	}
+	grnnd_builder_run(builder, build->rows);
+	build_s = seconds_since(start);
+
+	/*
+	 * From here on the result is ours alone: checked once, it cannot change
+	 * any more.
+	 */
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_builder_end(builder);
+	grnnd_mapping_drop(build->map, GRN_SEG_WORK);
+	end_s = seconds_since(start);
+
+	INSTR_TIME_SET_CURRENT(start);
+	pages = grnnd_load(build, result);
+	load_s = seconds_since(start);
+
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d, "
+							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
+							 "end %.3f s, load %.3f s",
+							 (unsigned long long) build->rows, result->nodes, pages,
+							 result->on_gpu ? "gpu" : "cpu", build->workers,
+							 collect_s, build_s, result->sec_device, result->sec_prepare,
+							 result->sec_descent, result->sec_connect, result->sec_codes,
+							 end_s, load_s)));
+}
+
+/* The ambuild callback. */
+IndexBuildResult *
+grnnd_build(Relation heap, Relation index, IndexInfo *info)
+{
+	GrnndBuild *build = palloc(sizeof(GrnndBuild));
+	IndexBuildResult *result;
+	GrnndMapping *map;
+
+	if (RelationGetNumberOfBlocks(index) != 0)
+		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+	init_build(build, heap, index, info);
+
+	PG_ENSURE_ERROR_CLEANUP(end_build, PointerGetDatum(build));
+	{
+		run_build(build);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(end_build, PointerGetDatum(build));
+
+	grnnd_builder_end(&build->builder);
+	map = build->map;
+	build->map = NULL;
+	grnnd_mapping_release(map, true);
+
+	result = palloc(sizeof(IndexBuildResult));
+	result->heap_tuples = build->heap_tuples;
+	result->index_tuples = (double) build->rows;
+	pfree(build);
+	return result;
+}
+
+/* The ambuildempty callback: the init fork of an UNLOGGED table's index. */
+void
+grnnd_buildempty(Relation index)
+{
+	GrnndBuild *build = palloc(sizeof(GrnndBuild));
+
+	init_build(build, NULL, index, NULL);
+	grnnd_load_empty(build, INIT_FORKNUM);
+	pfree(build);
+}

@@ -1,0 +1,61 @@
+/*
+ * build.h - what the files of CREATE INDEX (build.c, collect.c, launch.c, load.c)
+ * share.
+ */
+#ifndef GRNND_BUILD_H
+#define GRNND_BUILD_H
+
+#include "grnnd.h"
+#include "launch.h"
+#include "mapping.h"
+
+typedef struct GrnndBuild
+{
+	Relation	heap;
+	Relation	index;
+	IndexInfo  *info;
+	const GrnndType *type;
+	GrnndOptions options;
+	uint32		dim;
+	uint32		stride;			/* floats between rows of VECTORS */
+	uint64		max_rows;		/* for which address space is reserved */
+	GrnBuildSpec spec;
+	GrnndMapping *map;			/* NULL before it is made and after its release */
+	GrnndBuilder builder;
+	/* collect.c's results */
+	uint64		rows;			/* in VECTORS and TIDS */
+	double		heap_tuples;
+	int			workers;		/* that took part in collecting */
+} GrnndBuild;
+
+/* A row's heap TID in segment TIDS: block << 16 | offset, so that it sorts. */
+static inline uint64
+grnnd_pack_tid(ItemPointer tid)
+{
+	return (uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16 |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+grnnd_unpack_tid(uint64 packed, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
+}
+
+/* build.c */
+extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
+
+/*
+ * collect.c: fills VECTORS, TIDS and, unless there is no row, ORDER; sets rows and
+ * heap_tuples.
+ */
+extern void grnnd_collect(GrnndBuild *build);
+
+/*
+ * load.c: checks the builder's result and writes all pages of the index; returns
+ * the number of blocks.  grnnd_load_empty() writes an index without rows.
+ */
+extern BlockNumber grnnd_load(GrnndBuild *build, const GrnBuildResult *result);
+extern void grnnd_load_empty(GrnndBuild *build, ForkNumber fork);
+
+#endif							/* GRNND_BUILD_H */

@@ -1,0 +1,465 @@
+/*
+ * launch.c - starts the builder process, talks to it and ends it.
+ *
+ * Whatever the builder does, crash, hang or talk nonsense, is an ERROR of this
+ * one statement.  It is never waited for without a limit.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/backend_progress.h"
+#include "utils/wait_event.h"
+
+#include "build.h"
+#include "grnnd.h"
+#include "launch.h"
+
+/* How long a killed builder may take to be gone: its driver frees GPU memory. */
+#define REAP_LIMIT_MS 10000
+
+/* How long one that closed its socket may take to exit by itself. */
+#define EXIT_LIMIT_MS 1000
+
+extern char **environ;
+
+/* ---- start ---- */
+
+/* Errors: 58P01 where there is no such file, 42501 where it cannot be executed. */
+static char *
+builder_program(void)
+{
+	char	   *path;
+	struct stat st;
+
+	if (grnnd_builder_path && grnnd_builder_path[0])
+		path = pstrdup(grnnd_builder_path);
+	else
+		path = psprintf("%s/grnnd_build", pkglib_path);
+
+	if (stat(path, &st) < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not find the index builder \"%s\": %m", path),
+				 errhint("\"make install\" puts it beside the extension's library; grnnd.builder_path names another place.")));
+	if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the index builder \"%s\" is not an executable file", path),
+				 errhint("Check grnnd.builder_path, and that the server's user may execute the file.")));
+	return path;
+}
+
+/*
+ * Starts path with one end of a socket as GRN_BUILDER_FD, default signals, and no
+ * other descriptor of ours but stderr, the server log.  Returns 0 or an errno.
+ */
+static int
+spawn_builder(const char *path, int sock, pid_t *pid)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t	all,
+				none;
+	char	   *argv[] = {"grnnd_build", "--serve", NULL};
+	int			rc;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	rc = posix_spawn_file_actions_init(&files);
+	if (rc != 0)
+		return rc;
+	rc = posix_spawnattr_init(&attr);
+	if (rc != 0)
+	{
+		posix_spawn_file_actions_destroy(&files);
+		return rc;
+	}
+	if ((rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
+		(rc = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)) == 0 &&
+		(rc = posix_spawn_file_actions_adddup2(&files, sock, GRN_BUILDER_FD)) == 0 &&
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+		(rc = posix_spawn_file_actions_addclosefrom_np(&files, GRN_BUILDER_FD + 1)) == 0 &&
+#endif
+		(rc = posix_spawnattr_setsigdefault(&attr, &all)) == 0 &&
+		(rc = posix_spawnattr_setsigmask(&attr, &none)) == 0 &&
+		(rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)) == 0)
+		rc = posix_spawn(pid, path, &files, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	return rc;
+}
+
+/* ---- end ---- */
+
+/* Waits at most limit_ms for the builder to exit.  True: *status is its status. */
+static bool
+reap(GrnndBuilder *b, int limit_ms, int *status)
+{
+	long		slept_us = 0;
+	long		pause_us = 100;
+
+	*status = -1;
+	for (;;)
+	{
+		pid_t		got = waitpid(b->pid, status, WNOHANG);
+
+		if (got == b->pid || (got < 0 && errno == ECHILD))
+		{
+			b->pid = 0;
+			return true;
+		}
+		if (slept_us >= (long) limit_ms * 1000)
+			return false;
+		pg_usleep(pause_us);
+		slept_us += pause_us;
+		if (pause_us < 5000)
+			pause_us *= 2;
+	}
+}
+
+void
+grnnd_builder_end(GrnndBuilder *b)
+{
+	int			status;
+
+	if (b->map)
+		grnnd_mapping_listen(b->map, NULL, NULL);
+	if (b->sock >= 0)
+		close(b->sock);
+	b->sock = -1;
+	if (b->pid != 0)
+	{
+		pid_t		pid = b->pid;
+
+		kill(pid, SIGKILL);
+		if (!reap(b, REAP_LIMIT_MS, &status))
+			ereport(LOG,
+					(errmsg("index builder process %d does not go away after SIGKILL",
+							(int) pid)));
+		b->pid = 0;
+	}
+}
+
+/* The builder is gone or has closed its socket: an ERROR with what is known. */
+static GRNND_NORETURN void
+builder_lost(GrnndBuilder *b)
+{
+	pid_t		pid = b->pid;
+	int			status;
+	bool		exited;
+
+	/* Whoever cancelled the statement may have signalled the builder too. */
+	CHECK_FOR_INTERRUPTS();
+	exited = reap(b, EXIT_LIMIT_MS, &status);
+	CHECK_FOR_INTERRUPTS();
+
+	if (exited && status != -1 && WIFSIGNALED(status))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("the index builder process ended unexpectedly"),
+				 errdetail("Process %d was terminated by signal %d: %s.", (int) pid,
+						   WTERMSIG(status), strsignal(WTERMSIG(status))),
+				 WTERMSIG(status) == SIGKILL ?
+				 errhint("If the kernel was out of memory, its log says so; lower maintenance_work_mem or grnnd.build_threads.") :
+				 errhint("The server log may hold its last words. The table is unchanged.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("the index builder process ended unexpectedly"),
+			 exited && status != -1 && WIFEXITED(status) ?
+			 errdetail("Process %d exited with status %d.", (int) pid, WEXITSTATUS(status)) :
+			 errdetail("Process %d closed its connection.", (int) pid),
+			 errhint("The server log may hold its last words. The table is unchanged.")));
+}
+
+static GRNND_NORETURN void
+builder_nonsense(GrnndBuilder *b, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("the index builder process sent an invalid message: %s", what),
+			 errhint("Check that the builder is of the same version as the extension.")));
+}
+
+/* ---- sending ---- */
+
+/*
+ * Sends one message, with a descriptor where fd >= 0.  Where the socket is full,
+ * waits for room or, if optional, returns false.  A builder that has gone is
+ * only noted: what it said before is still to be read.
+ */
+static bool
+send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
+{
+	struct iovec iov = {.iov_base = (void *) msg,.iov_len = sizeof(*msg)};
+	union
+	{
+		char		space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	}			control;
+	struct msghdr hdr = {.msg_iov = &iov,.msg_iovlen = 1};
+
+	if (fd >= 0)
+	{
+		struct cmsghdr *c;
+
+		memset(&control, 0, sizeof(control));
+		hdr.msg_control = control.space;
+		hdr.msg_controllen = sizeof(control.space);
+		c = CMSG_FIRSTHDR(&hdr);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+
+	while (!b->broken)
+	{
+		int			events;
+
+		if (sendmsg(b->sock, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return true;
+		if (errno == EINTR)
+			continue;
+		if (errno == EPIPE || errno == ECONNRESET)
+		{
+			b->broken = true;
+			break;
+		}
+		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("could not talk to the index builder process: %m")));
+		if (optional)
+			return false;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_SOCKET_WRITEABLE |
+								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   b->sock, grnnd_build_timeout, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (events & WL_TIMEOUT)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("the index builder process does not respond"),
+					 errdetail("It has not read a message for %d ms.", grnnd_build_timeout)));
+	}
+	return false;
+}
+
+/* A GrnndAnnounceFn. */
+static void
+announce_extent(void *arg, const GrnndExtent *extent, int fd)
+{
+	GrnMsg		msg = {.type = GRN_MSG_EXTENT};
+
+	if (extent->segment == GRN_SEG_TIDS)
+		return;					/* no business of the builder */
+	msg.arg[0] = extent->segment;
+	msg.arg[1] = extent->offset;
+	msg.arg[2] = extent->file_offset;
+	msg.arg[3] = extent->bytes;
+	send_message(arg, &msg, fd, false);
+}
+
+void
+grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
+{
+	GrnMsg		msg = {.type = GRN_MSG_ROWS};
+
+	if (b->pid == 0 || rows <= b->rows_told)
+		return;
+	msg.arg[0] = rows;
+	if (send_message(b, &msg, -1, true))
+		b->rows_told = rows;
+}
+
+/* ---- receiving ---- */
+
+/* The builder's own error becomes ours. */
+static GRNND_NORETURN void
+builder_failed(GrnMsg *msg)
+{
+	int			code = ERRCODE_INTERNAL_ERROR;
+
+	if (strnlen(msg->sqlstate, sizeof(msg->sqlstate)) == 5 &&
+		strspn(msg->sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 &&
+		strncmp(msg->sqlstate, "00", 2) != 0)
+		code = MAKE_SQLSTATE(msg->sqlstate[0], msg->sqlstate[1], msg->sqlstate[2],
+							 msg->sqlstate[3], msg->sqlstate[4]);
+	CHECK_FOR_INTERRUPTS();
+	ereport(ERROR,
+			(errcode(code),
+			 errmsg("%s", msg->u.say.text[0] ? msg->u.say.text : "the index build failed"),
+			 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+}
+
+/* Gives the builder the memory that it asks for. */
+static void
+grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
+{
+	GrnMsg		msg = {.type = GRN_MSG_GRANT};
+
+	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
+		builder_nonsense(b, "memory wanted for an unknown purpose");
+	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
+	/* What we shall read is allocated by us; the workspace by who touches it. */
+	if (segment != GRN_SEG_WORK)
+		grnnd_mapping_populate(b->map, (GrnSegment) segment, 0, bytes);
+	msg.arg[0] = segment;
+	msg.arg[1] = b->map->size[segment];
+	send_message(b, &msg, -1, false);
+}
+
+static void
+handle_message(GrnndBuilder *b, GrnMsg *msg)
+{
+	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
+		builder_nonsense(b, "no greeting");
+
+	switch (msg->type)
+	{
+		case GRN_MSG_HELLO:
+			if (msg->arg[0] != GRN_PROTOCOL_VERSION)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("the index builder speaks version %llu of the protocol, and the extension version %d",
+								(unsigned long long) msg->arg[0], GRN_PROTOCOL_VERSION),
+						 errhint("Install both from the same build, and check grnnd.builder_path.")));
+			b->hello = true;
+			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
+			ereport(DEBUG1,
+					(errmsg_internal("index builder process %d works on %s",
+									 (int) b->pid, msg->u.say.text)));
+			break;
+		case GRN_MSG_BEAT:
+			break;
+		case GRN_MSG_PHASE:
+			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
+				builder_nonsense(b, "unknown phase");
+			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
+			break;
+		case GRN_MSG_NEED:
+			grant(b, msg->arg[0], msg->arg[1]);
+			break;
+		case GRN_MSG_NOTICE:
+		case GRN_MSG_FAILED:
+			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
+			msg->u.say.hint[sizeof(msg->u.say.hint) - 1] = '\0';
+			if (msg->type == GRN_MSG_FAILED)
+				builder_failed(msg);
+			ereport(NOTICE,
+					(errmsg("%s", msg->u.say.text),
+					 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+			break;
+		case GRN_MSG_DONE:
+			b->result = msg->u.result;
+			b->done = true;
+			break;
+		default:
+			builder_nonsense(b, "unknown type");
+	}
+}
+
+/* Handles all messages that have arrived; errors where the builder is silent or gone. */
+void
+grnnd_builder_poll(GrnndBuilder *b)
+{
+	if (b->pid == 0 || b->done)
+		return;
+	for (;;)
+	{
+		GrnMsg		msg;
+		ssize_t		got = recv(b->sock, &msg, sizeof(msg), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			break;
+		if (got <= 0)
+			builder_lost(b);
+		if (got != sizeof(msg))
+			builder_nonsense(b, "wrong size");
+		b->last_heard = GetCurrentTimestamp();
+		handle_message(b, &msg);
+		if (b->done)
+			return;
+	}
+	if (b->broken)
+		builder_lost(b);
+	if (TimestampDifferenceExceeds(b->last_heard, GetCurrentTimestamp(),
+								   grnnd_build_timeout))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("the index builder process does not respond"),
+				 errdetail("Process %d has been silent for %d ms.", (int) b->pid,
+						   grnnd_build_timeout),
+				 errhint("grnnd.build_timeout sets how long to wait.")));
+}
+
+void
+grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec)
+{
+	char	   *path = builder_program();
+	int			pair[2];
+	int			rc;
+	GrnMsg		msg = {.type = GRN_MSG_START};
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not create a socket for the index builder: %m")));
+	b->map = map;
+	b->sock = pair[0];
+	rc = spawn_builder(path, pair[1], &b->pid);
+	close(pair[1]);
+	if (rc != 0)
+	{
+		b->pid = 0;
+		errno = rc;
+		ereport(ERROR,
+				(errcode(rc == EACCES ? ERRCODE_INSUFFICIENT_PRIVILEGE : ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not start the index builder \"%s\": %m", path),
+				 errhint("Check grnnd.builder_path.")));
+	}
+	b->last_heard = GetCurrentTimestamp();
+	msg.u.spec = *spec;
+	send_message(b, &msg, -1, false);
+	grnnd_mapping_listen(map, announce_extent, b);
+}
+
+void
+grnnd_builder_run(GrnndBuilder *b, uint64 rows)
+{
+	GrnMsg		msg = {.type = GRN_MSG_BUILD};
+
+	msg.arg[0] = rows;
+	send_message(b, &msg, -1, false);
+	for (;;)
+	{
+		int			events;
+
+		grnnd_builder_poll(b);
+		if (b->done)
+			break;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_SOCKET_READABLE |
+								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}

@@ -1,0 +1,486 @@
+/*
+ * mapping.c - segments of shared memory for an index build; see mapping.h.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "commands/tablespace.h"
+#include "common/int.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "utils/wait_event.h"
+
+#include "mapping.h"
+
+/* Offsets and sizes of extents are multiples of this, and so of any page size. */
+#define EXTENT_ALIGN ((uint64) 1024 * 1024)
+
+/* Allocation is done in pieces, between which a cancel is heard. */
+#define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
+
+#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const char *const segment_names[GRN_NSEGMENTS] = {
+	"vectors", "order", "result", "codes", "workspace", "heap TIDs"
+};
+
+static uint64
+round_up(uint64 bytes, uint64 unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Errors: 53200 where the address space cannot be had. */
+static void
+reserve_segments(GrnndMapping *map)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		void	   *p;
+
+		if (map->extents->max[i] == 0)
+			continue;
+		p = mmap(NULL, map->extents->max[i], PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+		{
+			int			save = errno;
+
+			grnnd_mapping_release(map, false);
+			errno = save;
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not reserve address space for the %s of an index build: %m",
+							segment_names[i]),
+					 errhint("Check the limit on address space (ulimit -v).")));
+		}
+		map->base[i] = p;
+	}
+}
+
+/*
+ * Reserves segments of at most segment_max[] bytes; memory_limit is what may lie
+ * in memory, in bytes.
+ */
+GrnndMapping *
+grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit)
+{
+	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
+
+	map->extents = palloc0(sizeof(GrnndExtents));
+	map->extents->leader = MyProcPid;
+	for (int i = 0; i < GRNND_NFILES; i++)
+		map->extents->fds[i] = -1;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		map->extents->max[i] = round_up(segment_max[i], EXTENT_ALIGN);
+	pg_atomic_init_u32(&map->extents->count, 0);
+	map->memory_limit = memory_limit / EXTENT_ALIGN * EXTENT_ALIGN;
+	reserve_segments(map);
+	return map;
+}
+
+static void
+open_memory(GrnndMapping *map)
+{
+	int			fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	/* Sealed: nobody, a broken builder included, can take back mapped pages. */
+	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+	{
+		int			save = errno;
+
+		if (fd >= 0)
+			close(fd);
+		errno = save;
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not create shared memory for an index build: %m")));
+	}
+	map->extents->fds[GRNND_FILE_MEMORY] = fd;
+}
+
+static void
+open_disk(GrnndMapping *map)
+{
+	int			fd;
+
+	PrepareTempTablespaces();
+	map->temp = OpenTemporaryFile(false);
+	/* fd.c may close its own descriptor to make room for others */
+	fd = FileGetRawDesc(map->temp);
+	if (fd >= 0)
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open temporary file \"%s\": %m",
+						FilePathName(map->temp))));
+	map->extents->fds[GRNND_FILE_DISK] = fd;
+}
+
+/*
+ * Lengthens one of the two files by bytes.  The disk file is allocated now, so that
+ * a full disk is an error here and not a SIGBUS later.  The memory file only
+ * gets its length: see grnnd_mapping_populate().
+ */
+static void
+lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
+{
+	uint64		size = map->file_size[kind] + bytes;
+
+	if (kind == GRNND_FILE_MEMORY)
+	{
+		if (map->extents->fds[kind] < 0)
+			open_memory(map);
+		if (ftruncate(map->extents->fds[kind], (off_t) size) < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not extend shared memory of an index build to %llu bytes: %m",
+							(unsigned long long) size)));
+	}
+	else
+	{
+		const char	zero = 0;
+		int			rc;
+
+		if (map->extents->fds[kind] < 0)
+			open_disk(map);
+
+		/*
+		 * Writing the last byte through fd.c makes it check temp_file_limit and
+		 * count the file in the statistics of temporary files.
+		 */
+		errno = 0;
+		if (FileWrite(map->temp, (char *) &zero, 1, (off_t) (size - 1),
+					  PG_WAIT_EXTENSION) != 1)
+		{
+			if (errno == 0)
+				errno = ENOSPC;
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not extend temporary file \"%s\": %m",
+							FilePathName(map->temp))));
+		}
+		for (uint64 at = map->file_size[kind]; at < size; at += ALLOCATE_PIECE)
+		{
+			CHECK_FOR_INTERRUPTS();
+			do
+				rc = posix_fallocate(map->extents->fds[kind], (off_t) at,
+									 (off_t) Min(ALLOCATE_PIECE, size - at));
+			while (rc == EINTR);
+			if (rc != 0)
+			{
+				errno = rc;
+				ereport(ERROR,
+						(errcode_for_file_access(),
+						 errmsg("could not extend temporary file \"%s\" to %llu bytes: %m",
+								FilePathName(map->temp), (unsigned long long) size),
+						 rc == ENOSPC ?
+						 errhint("Free disk space, point temp_tablespaces to a larger disk, or raise maintenance_work_mem.") : 0));
+			}
+		}
+	}
+	map->file_size[kind] = size;
+}
+
+/* Maps extents that this process has not mapped yet from fds[]. */
+static void
+map_extents(GrnndMapping *map, const int *fds)
+{
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	pg_read_barrier();			/* pairs with add_extent() */
+	for (; map->mapped < count; map->mapped++)
+	{
+		const GrnndExtent *e = &map->extents->extent[map->mapped];
+
+		if (map->base[e->segment] == NULL)
+			continue;			/* given back meanwhile */
+		if (mmap(map->base[e->segment] + e->offset, e->bytes,
+				 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				 fds[e->file], (off_t) e->file_offset) == MAP_FAILED)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not map memory of an index build: %m")));
+		map->size[e->segment] = e->offset + e->bytes;
+	}
+}
+
+static void
+add_extent(GrnndMapping *map, GrnSegment segment, GrnndFileKind kind, uint64 bytes)
+{
+	GrnndExtents *all = map->extents;
+	uint32		count = pg_atomic_read_u32(&all->count);
+	GrnndExtent *e;
+
+	if (count >= GRNND_MAX_EXTENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an index build needed more than %d pieces of memory",
+						GRNND_MAX_EXTENTS)));
+	e = &all->extent[count];
+	e->segment = segment;
+	e->file = kind;
+	e->offset = map->size[segment];
+	e->file_offset = map->file_size[kind];
+	e->bytes = bytes;
+	lengthen_file(map, kind, bytes);
+	if (kind == GRNND_FILE_MEMORY)
+		map->memory_used += bytes;
+	pg_write_barrier();			/* workers see the entry before the count */
+	pg_atomic_write_u32(&all->count, count + 1);
+	map_extents(map, all->fds);
+	if (map->announce)
+		map->announce(map->announce_arg, e, all->fds[kind]);
+}
+
+/*
+ * Makes a segment at least bytes long.  Pages in memory are not allocated yet:
+ * a backend that is going to touch them calls grnnd_mapping_populate() first.
+ * Errors: 54000 past the segment's maximum, 53400 past temp_file_limit, 53100
+ * where the disk is full.
+ */
+void
+grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
+{
+	uint64		max = map->extents->max[segment];
+
+	if (bytes > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an index build needs %llu bytes for its %s, and at most %llu are possible",
+						(unsigned long long) bytes, segment_names[segment],
+						(unsigned long long) max)));
+
+	while (map->size[segment] < bytes)
+	{
+		uint64		size = map->size[segment];
+		uint64		need = round_up(bytes - size, EXTENT_ALIGN);
+		uint64		want = Max(need, round_up(size / 4, EXTENT_ALIGN));
+		uint64		memory_left;
+
+		CHECK_FOR_INTERRUPTS();
+		want = Min(want, max - size);
+		memory_left = map->memory_limit - map->memory_used;
+		if (memory_left > 0)
+			add_extent(map, segment, GRNND_FILE_MEMORY, Min(want, memory_left));
+		else
+			add_extent(map, segment, GRNND_FILE_DISK, want);
+	}
+}
+
+/*
+ * Allocates the pages of [begin, end) of a segment that lie in memory, so that a
+ * machine without memory gives an ERROR (53200) and not a SIGBUS.  Also enters
+ * them into this process's page tables, much faster than one fault each.
+ */
+void
+grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint64 end)
+{
+	static uint64 page = 0;
+	static bool have_populate = true;
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	if (page == 0)
+		page = (uint64) sysconf(_SC_PAGESIZE);
+	begin = begin / page * page;
+	end = round_up(end, page);
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &map->extents->extent[i];
+		uint64		from = Max(begin, e->offset);
+		uint64		to = Min(end, e->offset + e->bytes);
+
+		if (e->segment != segment || e->file != GRNND_FILE_MEMORY || from >= to)
+			continue;
+		while (from < to)
+		{
+			uint64		piece = Min(to - from, ALLOCATE_PIECE);
+			int			rc;
+
+			CHECK_FOR_INTERRUPTS();
+			rc = have_populate ?
+				madvise(map->base[segment] + from, piece, MADV_POPULATE_WRITE) : -1;
+			if (!have_populate || (rc < 0 && errno == EINVAL))
+			{
+				have_populate = false;
+				if (map->extents->leader != MyProcPid)
+					return;		/* the leader's memory: it has the descriptor */
+				rc = fallocate(map->extents->fds[GRNND_FILE_MEMORY], 0,
+							   (off_t) (e->file_offset + from - e->offset),
+							   (off_t) piece);
+			}
+			if (rc < 0)
+			{
+				if (errno == EINTR || errno == EAGAIN)
+					continue;
+				ereport(ERROR,
+						(errcode(ERRCODE_OUT_OF_MEMORY),
+						 errmsg("could not allocate memory for the %s of an index build: %m",
+								segment_names[segment]),
+						 errhint("Lower maintenance_work_mem: what is beyond it goes to temporary files.")));
+			}
+			from += piece;
+		}
+	}
+}
+
+/* Tells fn of all extents so far and of every later one; NULL: no one any more. */
+void
+grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
+{
+	map->announce = fn;
+	map->announce_arg = arg;
+	if (fn)
+	{
+		uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+		for (uint32 i = 0; i < count; i++)
+		{
+			const GrnndExtent *e = &map->extents->extent[i];
+
+			fn(arg, e, map->extents->fds[e->file]);
+		}
+	}
+}
+
+/* Gives back a segment's address space and its pages in memory. */
+void
+grnnd_mapping_drop(GrnndMapping *map, GrnSegment segment)
+{
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	if (map->base[segment] == NULL)
+		return;
+	munmap(map->base[segment], map->extents->max[segment]);
+	map->base[segment] = NULL;
+	map->size[segment] = 0;
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &map->extents->extent[i];
+
+		if (e->segment != segment)
+			continue;
+		if (e->file == GRNND_FILE_MEMORY)
+			map->memory_used -= e->bytes;
+		(void) fallocate(map->extents->fds[e->file],
+						 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+						 (off_t) e->file_offset, (off_t) e->bytes);
+	}
+}
+
+/*
+ * Gives everything back; safe to call twice and in error cleanup, where (success
+ * false) the temporary file is left to the end of the transaction.
+ */
+void
+grnnd_mapping_release(GrnndMapping *map, bool success)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		if (map->base[i])
+			munmap(map->base[i], map->extents->max[i]);
+		map->base[i] = NULL;
+		map->size[i] = 0;
+	}
+	if (map->extents->leader != MyProcPid)
+		return;
+	for (int i = 0; i < GRNND_NFILES; i++)
+	{
+		if (map->extents->fds[i] >= 0)
+			close(map->extents->fds[i]);
+		map->extents->fds[i] = -1;
+	}
+	if (success && map->temp > 0)
+	{
+		FileClose(map->temp);
+		map->temp = 0;
+	}
+}
+
+/* Moves the table of extents to shared memory, from where workers follow it. */
+void
+grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
+{
+	memcpy(where, map->extents, sizeof(GrnndExtents));
+	map->private_extents = map->extents;
+	map->extents = where;
+}
+
+/* Takes the table back before that shared memory goes away. */
+void
+grnnd_mapping_unshare(GrnndMapping *map)
+{
+	memcpy(map->private_extents, map->extents, sizeof(GrnndExtents));
+	map->extents = map->private_extents;
+}
+
+/* In a worker: the leader's segments, at addresses of its own. */
+GrnndMapping *
+grnnd_mapping_attach(GrnndExtents *extents)
+{
+	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
+
+	map->extents = extents;
+	reserve_segments(map);
+	return map;
+}
+
+/*
+ * In a worker: maps what the leader has added since.  False where the leader's
+ * descriptors cannot be opened (a /proc that hides other processes): the
+ * worker then has to leave the work to the leader.
+ */
+bool
+grnnd_mapping_catch_up(GrnndMapping *map)
+{
+	int			fds[GRNND_NFILES];
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+	bool		needed[GRNND_NFILES] = {false};
+	bool		ok = true;
+
+	if (map->mapped >= count)
+		return true;
+	pg_read_barrier();
+	for (uint32 i = map->mapped; i < count; i++)
+		needed[map->extents->extent[i].file] = true;
+	for (int i = 0; i < GRNND_NFILES; i++)
+	{
+		char		path[64];
+
+		fds[i] = -1;
+		if (!needed[i])
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d",
+				 (int) map->extents->leader, map->extents->fds[i]);
+		fds[i] = open(path, O_RDWR | O_CLOEXEC);
+		if (fds[i] < 0)
+			ok = false;
+	}
+	if (ok)
+	{
+		PG_TRY();
+		{
+			map_extents(map, fds);
+		}
+		PG_FINALLY();
+		{
+			for (int i = 0; i < GRNND_NFILES; i++)
+				if (fds[i] >= 0)
+					close(fds[i]);
+		}
+		PG_END_TRY();
+	}
+	else
+	{
+		for (int i = 0; i < GRNND_NFILES; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+	}
+	return ok;
+}

@@ -1,0 +1,91 @@
+/*
+ * mapping.h - the memory that an index build's leader, its parallel workers and
+ * the builder process share.
+ *
+ * A segment (GrnSegment) is a range of address space reserved once and filled
+ * from the front with extents, so growing never moves or copies a byte.  An
+ * extent is a piece of a memfd while maintenance_work_mem lasts, and past it of a
+ * temporary file, which counts against temp_file_limit and is allocated on disk
+ * before anyone touches it.
+ */
+#ifndef GRNND_MAPPING_H
+#define GRNND_MAPPING_H
+
+#include "postgres.h"
+
+#include "port/atomics.h"
+#include "storage/fd.h"
+
+#include "../builder/protocol.h"
+
+/*
+ * Extents grow by a quarter of the segment, so a segment of 16 TB takes about 80;
+ * the builder's segments take one or two each.
+ */
+#define GRNND_MAX_EXTENTS 1024
+
+typedef enum GrnndFileKind
+{
+	GRNND_FILE_MEMORY = 0,
+	GRNND_FILE_DISK = 1,
+	GRNND_NFILES
+} GrnndFileKind;
+
+typedef struct GrnndExtent
+{
+	uint32		segment;		/* GrnSegment */
+	uint32		file;			/* GrnndFileKind */
+	uint64		offset;			/* in the segment */
+	uint64		file_offset;
+	uint64		bytes;
+} GrnndExtent;
+
+/*
+ * What another process needs to map the same bytes.  Lies in the leader's memory,
+ * or in a parallel context's where there are workers; entries below count
+ * never change.
+ */
+typedef struct GrnndExtents
+{
+	pid_t		leader;
+	int			fds[GRNND_NFILES];	/* the leader's descriptors; -1: not open */
+	uint64		max[GRN_NSEGMENTS];
+	pg_atomic_uint32 count;
+	GrnndExtent extent[GRNND_MAX_EXTENTS];
+} GrnndExtents;
+
+/* Told of each new extent, with the leader's descriptor of its file. */
+typedef void (*GrnndAnnounceFn) (void *arg, const GrnndExtent *extent, int fd);
+
+typedef struct GrnndMapping
+{
+	GrnndExtents *extents;
+	uint32		mapped;			/* of the extents, how many this process has mapped */
+	char	   *base[GRN_NSEGMENTS];
+	uint64		size[GRN_NSEGMENTS];	/* mapped bytes from base on */
+	/* the leader's alone */
+	GrnndExtents *private_extents;	/* while extents points to shared memory */
+	uint64		memory_limit;	/* bytes of memfd allowed */
+	uint64		memory_used;	/* <= memory_limit */
+	uint64		file_size[GRNND_NFILES];
+	File		temp;			/* owns the temporary file; 0: none */
+	GrnndAnnounceFn announce;
+	void	   *announce_arg;
+} GrnndMapping;
+
+extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
+										  uint64 memory_limit);
+extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
+extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
+								   uint64 begin, uint64 end);
+extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
+extern void grnnd_mapping_drop(GrnndMapping *map, GrnSegment segment);
+extern void grnnd_mapping_release(GrnndMapping *map, bool success);
+
+/* for workers */
+extern void grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where);
+extern void grnnd_mapping_unshare(GrnndMapping *map);
+extern GrnndMapping *grnnd_mapping_attach(GrnndExtents *extents);
+extern bool grnnd_mapping_catch_up(GrnndMapping *map);
+
+#endif							/* GRNND_MAPPING_H */
