@@ -228,11 +228,6 @@ extern char *grnnd_buildphasename(int64 phase);
 extern bool grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 						 Relation heap, IndexUniqueCheck unique, bool unchanged,
 						 IndexInfo *info);
-/*
- * Links a written node into the graph: back-links from its neighbours as
- * src/README ("Reachability") says.  Also vacuum's way to connect a node again.
- */
-extern void grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version);
 
 /* ---- scan.c ---- */
 

@@ -1,0 +1,263 @@
+/*
+ * freespace.c - slots for new records: freed ones that no transaction can know
+ * any more, and pages appended to the relation.
+ */
+#include "write.h"
+
+#include "storage/freespace.h"
+#include "storage/indexfsm.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* Pages that the free space map may name in vain before the relation is extended. */
+#define MAX_MAP_TRIES 16
+
+typedef struct Slot
+{
+	uint32		id;
+	uint16		version;
+	Buffer		buffer;			/* first page, locked exclusively */
+} Slot;
+
+/*
+ * What this backend knows of freed slots that are still too young: until
+ * `until` is old enough, the free space map is not asked.
+ */
+static struct
+{
+	uint64		build_id;
+	FullTransactionId until;
+}			young;
+
+void
+grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
+{
+	uint16		version = rec->version;
+	uint64		xid = U64FromFullTransactionId(stamp);
+	GrnFreed	freed;
+
+	memset(rec, 0, sizeof(*rec));
+	rec->state = GRN_FREE;
+	rec->version = version + 1;
+	freed.xid_low = (uint32) xid;
+	freed.xid_high = (uint32) (xid >> 32);
+	memcpy(rec + 1, &freed, sizeof(freed));
+}
+
+/* May a new row take this slot?  A freed one that may not has its stamp put out. */
+static bool
+is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
+{
+	GrnFreed	freed;
+	uint64		xid;
+
+	if (rec->state != GRN_FREE)
+		return false;
+	memcpy(&freed, rec + 1, sizeof(freed));
+	xid = ((uint64) freed.xid_high << 32) | freed.xid_low;
+	if (xid == 0)
+		return true;			/* never used */
+	*stamp = FullTransactionIdFromU64(xid);
+	return GlobalVisCheckRemovableFullXid(heap, *stamp);
+}
+
+/*
+ * Looks for a free slot on a page (the first page of a spanning record).  True:
+ * slot is filled, its page locked, *more says whether the page has others.
+ */
+static bool
+take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block,
+		  Slot *slot, bool *more)
+{
+	const GrnLayout *l = &ix->layout;
+	Buffer		buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE,
+									GRNND_NODES, NULL);
+	Page		page = BufferGetPage(buffer);
+	uint32		group = (block - ix->meta.first_node_block) / l->span;
+	FullTransactionId stamp = InvalidFullTransactionId;
+	bool		found = false;
+
+	*more = false;
+	for (uint32 i = 0; i < l->per_page && !*more; i++)
+	{
+		const GrnRecord *rec = grnnd_page_record(page, ix, i);
+
+		if (!PageIsNew(page) && !is_reusable(heap, rec, &stamp))
+			continue;
+		if (found)
+			*more = true;
+		else
+		{
+			slot->id = group * l->per_page + i;
+			slot->version = PageIsNew(page) ? 0 : rec->version;
+			slot->buffer = buffer;
+			found = true;
+		}
+	}
+	if (found)
+		return true;
+	UnlockReleaseBuffer(buffer);
+	if (FullTransactionIdIsValid(stamp))
+	{
+		/* keep it in the map; it will be old enough at some time */
+		RecordFreeIndexPage(index, block);
+		young.build_id = ix->meta.build_id;
+		young.until = stamp;
+	}
+	return false;
+}
+
+/* Is block the first page of records that exist?  The map may tell of others. */
+static bool
+is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
+{
+	return block >= ix->meta.first_node_block &&
+		(block - ix->meta.first_node_block) % ix->layout.span == 0 &&
+		block + ix->layout.span <= nblocks;
+}
+
+static bool
+take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	BlockNumber target = RelationGetTargetBlock(index);
+	bool		more;
+
+	/* where this backend put its last record */
+	if (target != InvalidBlockNumber && is_node_block(ix, target, nblocks))
+	{
+		if (take_slot(index, heap, ix, target, slot, &more))
+			return true;
+		RelationSetTargetBlock(index, InvalidBlockNumber);
+	}
+
+	if (young.build_id != ix->meta.build_id ||
+		GlobalVisCheckRemovableFullXid(heap, young.until))
+	{
+		young.build_id = 0;
+		for (int i = 0; i < MAX_MAP_TRIES && young.build_id == 0; i++)
+		{
+			BlockNumber block = GetFreeIndexPage(index);
+
+			if (block == InvalidBlockNumber)
+				break;
+			if (!is_node_block(ix, block, nblocks) ||
+				!take_slot(index, heap, ix, block, slot, &more))
+				continue;
+			/* others may have the rest, in case this backend ends before */
+			if (more)
+				RecordFreeIndexPage(index, block);
+			return true;
+		}
+	}
+
+	/* what a backend that has ended left on the page it appended */
+	if (ix->layout.span == 1 && nblocks > ix->meta.first_node_block &&
+		nblocks - 1 != target &&
+		take_slot(index, heap, ix, nblocks - 1, slot, &more))
+		return true;
+	return false;
+}
+
+/*
+ * Appends the pages of one slot, or completes those that a crash cut short, and
+ * returns the first.  Content locks wait until the extension lock is released.
+ */
+static BlockNumber
+extend(Relation index, const GrnndIndex *ix)
+{
+	BlockNumber first = ix->meta.first_node_block;
+	BlockNumber nblocks;
+	BlockNumber block;
+	bool		lock = !RELATION_IS_LOCAL(index);
+
+	if (lock)
+		LockRelationForExtension(index, ExclusiveLock);
+	nblocks = RelationGetNumberOfBlocks(index);
+	if (nblocks < first)
+		grnnd_corrupt(index, 0, "the file ends before its first node page");
+	block = nblocks - (nblocks - first) % ix->layout.span;
+	if ((uint64) (block - first) / ix->layout.span * ix->layout.per_page +
+		ix->layout.per_page > GRN_MAX_NODES ||
+		block > MaxBlockNumber - ix->layout.span)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has reached its largest size",
+						RelationGetRelationName(index)),
+				 errhint("Partition the table.")));
+	for (; nblocks < block + ix->layout.span; nblocks++)
+		ReleaseBuffer(ReadBufferExtended(index, MAIN_FORKNUM, P_NEW, RBM_NORMAL, NULL));
+	if (lock)
+		UnlockRelationForExtension(index, ExclusiveLock);
+	return block;
+}
+
+/*
+ * Writes the pages that follow the first of a spanning record.  The first
+ * page's lock, held by the caller, keeps others out; until that page says
+ * otherwise the slot is free, so a crash in between loses nothing.
+ */
+static void
+write_tail(Relation index, const GrnndIndex *ix, const Slot *slot, const char *rec)
+{
+	const GrnLayout *l = &ix->layout;
+	BlockNumber first = BufferGetBlockNumber(slot->buffer);
+
+	for (uint32 i = 1; i < l->span;)
+	{
+		GenericXLogState *xlog = GenericXLogStart(index);
+		Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+		int			n = 0;
+
+		for (; n < MAX_GENERIC_XLOG_PAGES && i < l->span; i++)
+		{
+			Size		done = (Size) i * l->payload;
+			Page		page;
+
+			buffers[n] = ReadBuffer(index, first + i);
+			LockBuffer(buffers[n], BUFFER_LOCK_EXCLUSIVE);
+			page = GenericXLogRegisterBuffer(xlog, buffers[n], GENERIC_XLOG_FULL_IMAGE);
+			grnnd_page_init(page, GRNND_TAIL);
+			memcpy(GrnndPagePayload(page), rec + done,
+				   Min(l->record_bytes - done, l->payload));
+			n++;
+		}
+		GenericXLogFinish(xlog);
+		while (n > 0)
+			UnlockReleaseBuffer(buffers[--n]);
+	}
+}
+
+uint32
+grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord *rec)
+{
+	const GrnLayout *l = &ix->layout;
+	GenericXLogState *xlog;
+	Slot		slot;
+	Page		page;
+	bool		is_new;
+
+	while (!take_known_slot(index, heap, ix, &slot))
+	{
+		bool		more;
+
+		if (take_slot(index, heap, ix, extend(index, ix), &slot, &more))
+			break;
+		/* somebody was faster, or a freed slot turned out too young */
+	}
+	RelationSetTargetBlock(index, BufferGetBlockNumber(slot.buffer));
+
+	rec->version = slot.version;
+	write_tail(index, ix, &slot, (char *) rec);
+	is_new = PageIsNew(BufferGetPage(slot.buffer));
+	xlog = GenericXLogStart(index);
+	page = GenericXLogRegisterBuffer(xlog, slot.buffer,
+									 is_new ? GENERIC_XLOG_FULL_IMAGE : 0);
+	if (is_new)
+		grnnd_page_init(page, GRNND_NODES);
+	memcpy(grnnd_page_record(page, ix, grn_node_slot(l, slot.id)), rec,
+		   Min(l->record_bytes, l->payload));
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(slot.buffer);
+	return slot.id;
+}

@@ -1,0 +1,150 @@
+/*
+ * write.h - what the files that change a finished index share: locks, slots,
+ * changes of one record, links, reachability.
+ */
+#ifndef GRNND_WRITE_H
+#define GRNND_WRITE_H
+
+#include "grnnd.h"
+
+#include "../graph/prune.h"
+
+#include "access/transam.h"
+#include "storage/lmgr.h"
+
+/*
+ * Heavyweight page locks (src/README, "Lock order").  Every insert holds
+ * GRNND_WRITERS shared while it runs; vacuum takes it for a moment, alone, to
+ * know that inserts from before have ended.  GRNND_FIRST serialises those who
+ * find no live node to link to.  The numbers are those of blocks that lock
+ * nothing else.
+ */
+#define GRNND_WRITERS_LOCK 0
+#define GRNND_FIRST_LOCK 1
+
+/* ---- freespace.c ---- */
+
+/*
+ * Puts rec (record_bytes, contiguous) into a free slot and logs it; sets
+ * rec->version, which is the slot's.  Returns its id.  heap is for the horizon
+ * of reuse.  Holds no lock when it returns.
+ */
+extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix,
+							   GrnRecord *rec);
+
+/* Makes a record free; the caller registered its page.  stamp: see "Slot reuse". */
+extern void grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp);
+
+/* ---- edit.c: one record at a time, under its page's exclusive lock ---- */
+
+typedef struct GrnndEdit
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	uint32		id;
+	Buffer		buffer;
+	GrnRecord  *rec;			/* in the buffer: read only */
+	GenericXLogState *xlog;
+} GrnndEdit;
+
+/* Locks and checks the record; it may be of any state. */
+extern void grnnd_edit_begin(GrnndEdit *e, Relation index, const GrnndIndex *ix, uint32 id);
+/* The copy to change, good until the edit ends. */
+extern GrnRecord *grnnd_edit_change(GrnndEdit *e);
+/* Logs the change, if there was one, and releases the page. */
+extern void grnnd_edit_end(GrnndEdit *e);
+
+/*
+ * Ends with an error unless the record is sound.  *limit is the number of ids
+ * that exist, read again where a link leads past it.
+ */
+extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
+							   const GrnRecord *rec, uint32 *limit);
+
+/*
+ * Copies the first record_bytes - or what of them lies on the first page - of
+ * record id to rec, whatever its state.  Returns its state.
+ */
+extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
+								  GrnRecord *rec, BufferAccessStrategy strategy);
+/* Bytes that grnnd_copy_record() writes. */
+extern Size grnnd_copy_bytes(const GrnndIndex *ix);
+
+/* Appends an edge to a record that has room. */
+extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, uint32 id,
+						   const uint8_t *code, GrnFactor factor);
+/* Sets edge i. */
+extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, uint32 id,
+						   const uint8_t *code, GrnFactor factor);
+
+/* ---- entries.c ---- */
+
+typedef struct GrnndEntries
+{
+	uint32		count;
+	uint32		ids[GRN_MAX_ENTRIES];
+	GrnFactor	factors[GRN_MAX_ENTRIES];
+	uint8_t	   *codes;			/* [GRN_MAX_ENTRIES][code_bytes] */
+} GrnndEntries;
+
+/* Allocates and reads. */
+extern GrnndEntries *grnnd_get_entries(Relation index, const GrnndIndex *ix);
+/*
+ * Changes the entry page under its exclusive lock: fn edits the entries and
+ * returns whether they are to be written.
+ */
+typedef bool (*GrnndEntriesFn) (GrnndEntries *entries, void *arg);
+extern bool grnnd_change_entries(Relation index, const GrnndIndex *ix,
+								 GrnndEntriesFn fn, void *arg);
+extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 i,
+							uint32 id, const uint8_t *code, GrnFactor factor);
+
+/* ---- link.c ---- */
+
+/* A node's vector and code, as the search and the links need it. */
+typedef struct GrnndPoint
+{
+	float	   *x;				/* [space_dim] */
+	uint8_t    *code;
+	GrnFactor	factor;
+	GrnCodeQuery *query;		/* NULL without codes */
+} GrnndPoint;
+
+/* Encodes x, which stays the caller's. */
+extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
+
+/* Neighbours chosen for a new list. */
+typedef struct GrnndList
+{
+	uint32		count;
+	uint32		ids[GRN_MAX_DEGREE];
+	GrnFactor	factors[GRN_MAX_DEGREE];
+	uint8_t    *codes;			/* [degree][code_bytes] */
+} GrnndList;
+
+/*
+ * Chooses the out-neighbours of p among the live nodes that a search's last run
+ * found, by the RNG rule on exact distances.
+ */
+extern void grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search,
+									uint32 nfound, const GrnndPoint *p,
+									GrnndList *list);
+
+/*
+ * A search that brings at least one live node if there is any it can reach.
+ * Sets *nfound and *nlive; p and entries are used by reference.  End it with
+ * grn_search_end().
+ */
+extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
+								  const GrnndEntries *entries, uint32 *nfound,
+								  uint32 *nlive);
+
+/*
+ * Gives the written node id (vector: p) edges from the nodes `from`, nearest
+ * first: from each where the RNG rule wants it, and from one in any case where
+ * that can be had.  Returns whether it got one.
+ */
+extern bool grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version,
+					   const GrnndPoint *p, const uint32 *from, uint32 nfrom);
+
+#endif							/* GRNND_WRITE_H */
