@@ -23,10 +23,10 @@ report()
 	esac
 }
 
-# show GROUP LOG: the end of a log, after a failure.
+# show GROUP LOG [LINES]: the end of a log, after a failure, without the commands run.
 show()
 {
-	tail -n "${3:-15}" "$2" | sed "s/^/    $1 | /"
+	grep -vE '^(make|gcc|/[^ ]*nvcc) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
 }
 
 #
@@ -60,8 +60,8 @@ run_unit()
 # Tests against one server
 #
 
-# regress GROUP KIND SOURCE FILES EXPECTED COMMAND...: runs pg_regress or its sibling
-# and reports each test, whichever release's output it is.
+# regress GROUP KIND FOLDER EXPECTED COMMAND...: runs pg_regress or its sibling there
+# and reports each of the EXPECTED tests, whichever release's output it is.
 regress()
 {
 	local group=$1 kind=$2 folder=$3 expected=$4 log line
@@ -95,7 +95,7 @@ regress()
 # run_server NAME PG_CONFIG: everything against one server.
 run_server()
 {
-	local group="PostgreSQL $1" pg_config tree=$RUN/tree-$1 bin pgxs log names file name modules
+	local group="PostgreSQL $1" pg_config tree=$RUN/tree-$1 bin tests log names file name
 
 	log=$LOGS/PostgreSQL-$1
 	pg_config=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return; }
@@ -116,32 +116,31 @@ run_server()
 		report pass "$group" "build without warnings"
 	fi
 	bin=$("$pg_config" --bindir)
-	pgxs=$(dirname "$("$pg_config" --pgxs)")/..
+	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
 
 	names=$(cd "$tree/test/sql" && ls | sed -n 's/\.sql$//p')
 	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
-		"$pgxs/test/regress/pg_regress" --inputdir=test --bindir="$bin" \
+		"$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
 		--temp-instance=tmp_check --no-locale --encoding=UTF8 $names
 	names=$(cd "$tree/test/isolation/specs" && ls | sed -n 's/\.spec$//p')
 	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
-		"$pgxs/test/isolation/pg_isolation_regress" --inputdir=test/isolation \
+		"$tests/isolation/pg_isolation_regress" --inputdir=test/isolation \
 		--outputdir=output_iso --bindir="$bin" \
 		--temp-instance=tmp_check_iso --no-locale --encoding=UTF8 $names
 
-	modules=$(perl_modules)
 	for file in "$tree"/test/t/*.pl; do
 		[ -e "$file" ] || continue
 		name=$(basename "$file" .pl)
 		(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
-			PATH="$bin:$PATH" PERL5LIB="$tree/test/lib:$modules" \
-			PG_REGRESS="$pgxs/test/regress/pg_regress" PG_CONFIG="$pg_config" \
+			PATH="$bin:$PATH" PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
+			PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
 			PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
 			TESTLOGDIR="$tree/tmp_check/log" \
 			prove -v "test/t/$name.pl") >"$log-$name.log" 2>&1
 		if [ $? != 0 ]; then
 			report fail "$group" "$name"
-			grep -vE '^(ok|#? *$)' "$log-$name.log" | tail -n 25 | sed "s/^/    $group | /"
+			show "$group" <(grep -vE '^(ok|#? *$)' "$log-$name.log") 25
 			mkdir -p "$log-$name" && cp "$tree"/tmp_check/log/*"$name"* "$log-$name/" 2>/dev/null
 		elif grep -q 'skipped:' "$log-$name.log"; then
 			report skip "$group" "$name: $(sed -n 's/.*skipped: *//p' "$log-$name.log" | head -n 1)"

@@ -75,11 +75,26 @@ apt_install()
 	} >>"$log" 2>&1 || { tail -n 5 "$log" >&2; die "apt-get install $* failed (all of it: $log)"; }
 }
 
-# A PostgreSQL's PostgreSQL::Test modules, or those of any other installed: one
-# version's modules run other versions' servers.
-perl_modules()
+# Debian's test programs and PostgreSQL::Test modules: one version's run other versions'
+# servers.
+debian_tests()
 {
-	ls -d /usr/lib/postgresql/*/lib/pgxs/src/test/perl 2>/dev/null | sort -V | tail -n 1
+	ls -d /usr/lib/postgresql/*/lib/pgxs/src/test 2>/dev/null | sort -V | tail -n 1
+}
+
+# test_programs PG_CONFIG: the folder of regress/pg_regress and isolation/.  The wheel's
+# PostgreSQL 18 has some that crash at once (its packaging made a page they
+# write to read-only); Debian's do as well.
+test_programs()
+{
+	local own
+
+	own=$(dirname "$("$1" --pgxs)")/../test
+	if "$own/regress/pg_regress" --version >/dev/null 2>&1; then
+		realpath "$own"
+	else
+		debian_tests
+	fi
 }
 
 # need_tools [tap]: what a build needs, and with "tap" what Perl tests need.
@@ -97,7 +112,7 @@ need_tools()
 	if [ "${1:-}" = tap ]; then
 		command -v prove >/dev/null || want+=(perl)
 		perl -MIPC::Run -e 1 2>/dev/null || want+=(libipc-run-perl)
-		[ -n "$(perl_modules)" ] || want+=(postgresql-client-15)
+		[ -d "$(debian_tests)/perl/PostgreSQL" ] || want+=(postgresql-client-15)
 	fi
 	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
 }
