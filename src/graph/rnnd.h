@@ -66,6 +66,9 @@ extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspa
 
 /* NULL when sound: counts <= degree, ids < n, no self, no duplicate; else what is wrong. */
 extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
+/* The same for vertices [begin, end), so that threads can share the work. */
+extern const char *grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
+										 uint32_t *bad_vertex);
 
 /* The row nearest to the mean of a sample. */
 extern uint32_t grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed);

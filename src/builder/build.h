@@ -1,0 +1,99 @@
+/*
+ * build.h - the steps of a build, for the leader's builder and the command line.
+ */
+#ifndef GRN_BUILD_H
+#define GRN_BUILD_H
+
+#include "../../cuda/gpu.h"
+#include "../graph/rnnd.h"
+#include "pool.h"
+#include "protocol.h"
+
+/* Why a build cannot go on; the same fields as in a FAILED message. */
+typedef struct GrnFailure
+{
+	char		sqlstate[8];
+	char		text[512];
+	char		hint[256];
+} GrnFailure;
+
+/*
+ * What a build needs from whoever runs it.  Memory of a segment only grows and
+ * stays in place; NULL: failed, and *failure says why.
+ */
+typedef struct GrnHost
+{
+	void	   *ctx;
+	void	   *(*need) (void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure);
+	void		(*phase) (void *ctx, GrnPhase phase, uint64_t done, uint64_t total);
+	void		(*notice) (void *ctx, const char *text, const char *hint);
+} GrnHost;
+
+typedef struct GrnDeviceChoice
+{
+	uint32_t	device;			/* GrnDevice */
+	const char *gpu_devices;	/* "0,1"; empty: the first */
+	GrnGpuOptions options;
+} GrnDeviceChoice;
+
+/* device.c: gpu is NULL where the processor builds. */
+extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
+							const GrnHost *host, GrnGpu **gpu, char *name,
+							size_t name_size, GrnFailure *failure);
+/*
+ * Builds the graph of rows on the GPU (gpu not NULL) or the processor's cores; falls
+ * back to the latter for GRN_DEVICE_AUTO where the GPU cannot.  params hold 0
+ * for defaults and are completed.  Sets *on_gpu.
+ */
+typedef struct GrnGraphJob
+{
+	const GrnRows *rows;
+	GrnGraphParams *params;
+	GrnGraph   *graph;			/* arrays given, [n][degree] */
+	const GrnDeviceChoice *choice;
+	GrnGpu	   *gpu;
+	GrnPool    *pool;
+	const GrnHost *host;
+	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
+	bool		on_gpu;
+	GrnGpuTimes times;			/* of a GPU build */
+} GrnGraphJob;
+extern bool grn_device_build(GrnGraphJob *job, GrnFailure *failure);
+
+/* prepare.c: one pass over the rows as collected. */
+typedef struct GrnPrepared
+{
+	float		max_norm;
+	GrnVecFormat vec_format;	/* smallest that holds every row exactly */
+} GrnPrepared;
+/*
+ * Checks base [n][stride] for values that are not finite (reported by row, from
+ * 1), finds the largest norm, writes inner product's last coordinate.
+ */
+extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
+						uint32_t dim, GrnPool *pool, GrnPrepared *out,
+						GrnFailure *failure);
+
+/* pipeline.c: everything between BUILD and DONE. */
+typedef struct GrnBuild
+{
+	const GrnBuildSpec *spec;
+	GrnGpu	   *gpu;
+	GrnPool    *pool;
+	const GrnHost *host;
+	float	   *vectors;
+	const uint32_t *order;
+	uint64_t	n;
+} GrnBuild;
+extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
+
+extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint,
+					 const char *format,...)
+			__attribute__((format(printf, 4, 5)));
+extern double grn_seconds(void);
+
+/* entry points of main.c */
+extern int	grn_serve(int fd);
+extern int	grn_command_line(int argc, char **argv);
+
+#endif							/* GRN_BUILD_H */

@@ -1,0 +1,147 @@
+/*
+ * prepare.c - the first pass over collected rows: every value finite, the
+ * largest norm, the smallest exact format, inner product's last coordinate.
+ */
+#include "build.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define GRAIN 1024
+
+typedef struct Prepare
+{
+	float	   *base;
+	size_t		n;
+	size_t		stride;
+	uint32_t	dim;
+	size_t		bad;			/* smallest row with a value not finite, or n */
+	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
+	uint32_t	formats;		/* bit per GrnVecFormat seen */
+	double		max_norm_squared;
+} Prepare;
+
+bool
+grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint,
+		 const char *format,...)
+{
+	va_list		args;
+
+	memset(failure, 0, sizeof(*failure));
+	snprintf(failure->sqlstate, sizeof(failure->sqlstate), "%s", sqlstate);
+	snprintf(failure->hint, sizeof(failure->hint), "%s", hint);
+	va_start(args, format);
+	vsnprintf(failure->text, sizeof(failure->text), format, args);
+	va_end(args);
+	return false;
+}
+
+double
+grn_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
+static void
+scan_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Prepare    *p = arg;
+	float		most = 0;
+	uint32_t	formats = 0;
+	uint32_t	bits;
+	uint32_t	seen;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const float *x = p->base + i * p->stride;
+		double		norm2 = 0;
+		float		zero = 0;
+
+		for (uint32_t j = 0; j < p->dim; j++)
+			zero += x[j] * 0.0f;	/* NaN where x[j] is not finite */
+		if (zero != 0.0f)
+		{
+			size_t		bad = __atomic_load_n(&p->bad, __ATOMIC_RELAXED);
+
+			while (i < bad &&
+				   !__atomic_compare_exchange_n(&p->bad, &bad, i, false,
+												__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				;
+			return;
+		}
+		for (uint32_t j = 0; j < p->dim; j++)
+			norm2 += (double) x[j] * x[j];
+		/* rounded up, so that no row's norm exceeds the largest */
+		if (norm2 > most)
+			most = nextafterf((float) norm2, INFINITY);
+		if (!(formats & 1u << GRN_VEC_F32))
+			formats |= 1u << grn_vec_smallest(x, p->dim);
+	}
+	__atomic_fetch_or(&p->formats, formats, __ATOMIC_RELAXED);
+	memcpy(&bits, &most, sizeof(bits));
+	seen = __atomic_load_n(&p->max_norm2, __ATOMIC_RELAXED);
+	while (bits > seen &&
+		   !__atomic_compare_exchange_n(&p->max_norm2, &seen, bits, false,
+										__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static void
+complete_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Prepare    *p = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		float	   *x = p->base + i * p->stride;
+		double		norm2 = 0;
+
+		for (uint32_t j = 0; j < p->dim; j++)
+			norm2 += (double) x[j] * x[j];
+		x[p->dim] = norm2 < p->max_norm_squared ?
+			(float) sqrt(p->max_norm_squared - norm2) : 0.0f;
+	}
+}
+
+bool
+grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim,
+			GrnPool *pool, GrnPrepared *out, GrnFailure *failure)
+{
+	Prepare		p;
+	GrnParallel *parallel = grn_pool_parallel(pool);
+	float		max_norm2;
+
+	memset(&p, 0, sizeof(p));
+	p.base = base;
+	p.n = n;
+	p.stride = stride;
+	p.dim = dim;
+	p.bad = n;
+	parallel->run(parallel, n, GRAIN, scan_range, &p);
+	if (p.bad < n)
+		return grn_fail(failure, "22000", "Vectors must hold finite numbers.",
+						"row %zu holds a value that is NaN or infinite", p.bad + 1);
+	memcpy(&max_norm2, &p.max_norm2, sizeof(max_norm2));
+	if (!isfinite(max_norm2))
+		return grn_fail(failure, "22003", "Scale the vectors down.",
+						"the squared length of a vector is out of range");
+	out->max_norm = sqrtf(max_norm2);
+	/* each of these holds what the next one holds: f16 has all integers to 2048 */
+	out->vec_format = p.formats & 1u << GRN_VEC_F32 ? GRN_VEC_F32 :
+		p.formats & 1u << GRN_VEC_F16 ? GRN_VEC_F16 :
+		p.formats & 1u << GRN_VEC_U8 ? GRN_VEC_U8 : GRN_VEC_F32;
+	if (metric == GRN_IP)
+	{
+		p.max_norm_squared = (double) out->max_norm * out->max_norm;
+		parallel->run(parallel, n, GRAIN, complete_range, &p);
+	}
+	return true;
+}

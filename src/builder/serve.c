@@ -1,0 +1,376 @@
+/*
+ * serve.c - the builder under a leader: the socket, the segments, and the
+ * threads that keep the leader informed while the main thread builds.
+ *
+ * A thread of its own receives every message, so that an end of file ends the
+ * process at once whatever the build is doing, and says BEAT in between.
+ */
+#include "build.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
+
+typedef struct Segment
+{
+	char	   *base;			/* reserved address space */
+	uint64_t	reserved;
+	uint64_t	mapped;			/* bytes from the start that may be used */
+} Segment;
+
+typedef struct Server
+{
+	int			fd;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool		started;		/* START has come */
+	bool		build;			/* BUILD has come */
+	GrnBuildSpec spec;
+	uint64_t	rows;			/* complete */
+	uint64_t	n;				/* of BUILD */
+	Segment		segments[GRN_NSEGMENTS];
+} Server;
+
+static void
+say(Server *s, GrnMsg *msg)
+{
+	ssize_t		sent;
+
+	do
+		sent = send(s->fd, msg, sizeof(*msg), MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent != (ssize_t) sizeof(*msg))
+		_exit(1);				/* nobody listens any more */
+}
+
+static void
+say_failed(Server *s, const GrnFailure *failure)
+{
+	GrnMsg		msg = {0};
+
+	msg.type = GRN_MSG_FAILED;
+	memcpy(msg.sqlstate, failure->sqlstate, sizeof(msg.sqlstate));
+	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", failure->text);
+	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", failure->hint);
+	say(s, &msg);
+}
+
+static void
+die(Server *s, const GrnFailure *failure)
+{
+	say_failed(s, failure);
+	_exit(1);
+}
+
+static void
+violation(Server *s, const char *what)
+{
+	GrnFailure	failure;
+
+	grn_fail(&failure, "08P01", "grnnd's library and its grnnd_build may be of different versions.",
+			 "the builder process got %s", what);
+	die(s, &failure);
+}
+
+/* ---- the listening thread ---- */
+
+/* Maps one more piece of a segment at its place. */
+static void
+take_extent(Server *s, const GrnMsg *msg, int file)
+{
+	Segment    *seg;
+	uint64_t	at = msg->arg[1];
+	uint64_t	bytes = msg->arg[3];
+	GrnFailure	failure;
+
+	if (msg->arg[0] >= GRN_NSEGMENTS || file < 0)
+		violation(s, "a piece of an unknown segment");
+	seg = &s->segments[msg->arg[0]];
+	if (msg->arg[0] != GRN_SEG_TIDS)
+	{
+		if (at > seg->reserved || bytes > seg->reserved - at)
+			violation(s, "more memory than it reserved address space for");
+		if (mmap(seg->base + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				 file, (off_t) msg->arg[2]) == MAP_FAILED)
+		{
+			grn_fail(&failure, "53200", "", "the builder process could not map memory: %s",
+					 strerror(errno));
+			die(s, &failure);
+		}
+		pthread_mutex_lock(&s->mutex);
+		if (at <= seg->mapped && at + bytes > seg->mapped)
+			seg->mapped = at + bytes;
+		pthread_cond_broadcast(&s->changed);
+		pthread_mutex_unlock(&s->mutex);
+	}
+	close(file);
+}
+
+static void
+reserve_segments(Server *s)
+{
+	GrnFailure	failure;
+
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		uint64_t	bytes = s->spec.segment_max[i];
+		void	   *base;
+
+		if (i == GRN_SEG_TIDS || bytes == 0)
+			continue;
+		base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+					-1, 0);
+		if (base == MAP_FAILED)
+		{
+			grn_fail(&failure, "53200", "", "the builder process could not reserve %llu bytes of address space: %s",
+					 (unsigned long long) bytes, strerror(errno));
+			die(s, &failure);
+		}
+		s->segments[i].base = base;
+		s->segments[i].reserved = bytes;
+	}
+}
+
+static void
+take(Server *s, const GrnMsg *msg, int file)
+{
+	if (msg->type != GRN_MSG_START && !s->started)
+		violation(s, "a message before START");
+	if (msg->type == GRN_MSG_EXTENT)
+	{
+		take_extent(s, msg, file);
+		return;
+	}
+	pthread_mutex_lock(&s->mutex);
+	switch (msg->type)
+	{
+		case GRN_MSG_START:
+			s->spec = msg->u.spec;
+			s->spec.gpu_devices[sizeof(s->spec.gpu_devices) - 1] = '\0';
+			if (s->spec.version != GRN_PROTOCOL_VERSION || s->started)
+				violation(s, "another version of the protocol");
+			reserve_segments(s);
+			s->started = true;
+			break;
+		case GRN_MSG_ROWS:
+			s->rows = msg->arg[0];
+			break;
+		case GRN_MSG_BUILD:
+			s->n = msg->arg[0];
+			s->build = true;
+			break;
+		case GRN_MSG_GRANT:
+			/* its EXTENTs have been mapped: need() looks at those */
+			break;
+		default:
+			violation(s, "an unknown message");
+	}
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+/* One message; exits at end of file. */
+static void
+receive(Server *s)
+{
+	GrnMsg		msg;
+	union
+	{
+		struct cmsghdr align;
+		char		space[CMSG_SPACE(sizeof(int))];
+	}			control;
+	struct iovec iov = {&msg, sizeof(msg)};
+	struct msghdr head = {0};
+	struct cmsghdr *c;
+	int			file = -1;
+	ssize_t		got;
+
+	head.msg_iov = &iov;
+	head.msg_iovlen = 1;
+	head.msg_control = &control;
+	head.msg_controllen = sizeof(control);
+	got = recvmsg(s->fd, &head, MSG_CMSG_CLOEXEC);
+	if (got < 0 && errno == EINTR)
+		return;
+	if (got <= 0)
+		_exit(0);				/* the leader is done with us, or gone */
+	for (c = CMSG_FIRSTHDR(&head); c; c = CMSG_NXTHDR(&head, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			memcpy(&file, CMSG_DATA(c), sizeof(file));
+	if (got != (ssize_t) sizeof(msg))
+		violation(s, "a message of another size");
+	take(s, &msg, file);
+}
+
+static void *
+listen_main(void *arg)
+{
+	Server	   *s = arg;
+	GrnMsg		beat = {0};
+	double		last = grn_seconds();
+
+	beat.type = GRN_MSG_BEAT;
+	for (;;)
+	{
+		struct pollfd p = {s->fd, POLLIN, 0};
+
+		if (poll(&p, 1, BEAT_EVERY_MS) > 0)
+			receive(s);
+		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
+		{
+			say(s, &beat);
+			last = grn_seconds();
+		}
+	}
+	return NULL;
+}
+
+/* ---- GrnHost ---- */
+
+static void *
+host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
+{
+	Server	   *s = ctx;
+	Segment    *seg = &s->segments[segment];
+	GrnMsg		msg = {0};
+
+	if (bytes > seg->reserved)
+	{
+		grn_fail(failure, "54000", "", "the build needs %llu bytes where %llu were reserved",
+				 (unsigned long long) bytes, (unsigned long long) seg->reserved);
+		return NULL;
+	}
+	pthread_mutex_lock(&s->mutex);
+	if (seg->mapped < bytes)
+	{
+		msg.type = GRN_MSG_NEED;
+		msg.arg[0] = segment;
+		msg.arg[1] = bytes;
+		say(s, &msg);
+		while (seg->mapped < bytes)
+			pthread_cond_wait(&s->changed, &s->mutex);
+	}
+	pthread_mutex_unlock(&s->mutex);
+	return seg->base;
+}
+
+static void
+host_phase(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	GrnMsg		msg = {0};
+
+	msg.type = GRN_MSG_PHASE;
+	msg.arg[0] = phase;
+	msg.arg[1] = done;
+	msg.arg[2] = total;
+	say(ctx, &msg);
+}
+
+static void
+host_notice(void *ctx, const char *text, const char *hint)
+{
+	GrnMsg		msg = {0};
+
+	msg.type = GRN_MSG_NOTICE;
+	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", text);
+	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", hint);
+	say(ctx, &msg);
+}
+
+/* ---- */
+
+static void
+wait_for(Server *s, const bool *flag)
+{
+	pthread_mutex_lock(&s->mutex);
+	while (!*flag)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static void
+check_spec(Server *s)
+{
+	const GrnBuildSpec *spec = &s->spec;
+
+	if (spec->metric < GRN_L2 || spec->metric > GRN_COSINE || spec->dim == 0 ||
+		spec->dim > GRN_MAX_DIM || spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
+		spec->threads > 4096 ||
+		spec->stride < grn_space_dim((GrnMetric) spec->metric, spec->dim) ||
+		spec->stride % 4 != 0)
+		violation(s, "a START that makes no sense");
+}
+
+int
+grn_serve(int fd)
+{
+	static Server s;
+	pthread_t	listener;
+	pthread_condattr_t attr;
+	GrnFailure	failure;
+	GrnHost		host = {&s, host_need, host_phase, host_notice};
+	GrnDeviceChoice choice = {0};
+	GrnMsg		msg = {0};
+	GrnBuild	build = {0};
+	double		start;
+
+	s.fd = fd;
+	pthread_mutex_init(&s.mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_cond_init(&s.changed, &attr);
+	if (pthread_create(&listener, NULL, listen_main, &s) != 0)
+	{
+		grn_fail(&failure, "53000", "", "the builder process could not start a thread");
+		die(&s, &failure);
+	}
+	wait_for(&s, &s.started);
+	check_spec(&s);
+
+	start = grn_seconds();
+	choice.device = s.spec.device;
+	choice.gpu_devices = s.spec.gpu_devices;
+	choice.options.memory_limit = s.spec.gpu_memory_limit;
+	if (!grn_device_open(&choice, (int) s.spec.threads, &host, &build.gpu,
+						 msg.u.say.text, sizeof(msg.u.say.text), &failure))
+		die(&s, &failure);
+	msg.type = GRN_MSG_HELLO;
+	msg.arg[0] = GRN_PROTOCOL_VERSION;
+	msg.arg[1] = build.gpu != NULL;
+	say(&s, &msg);
+	memset(&msg, 0, sizeof(msg));
+	msg.u.result.sec_device = (float) (grn_seconds() - start);
+
+	build.pool = grn_pool_start((int) s.spec.threads);
+	if (!build.pool)
+	{
+		grn_fail(&failure, "53200", "", "the builder process is out of memory");
+		die(&s, &failure);
+	}
+	wait_for(&s, &s.build);
+	build.spec = &s.spec;
+	build.host = &host;
+	build.n = s.n;
+	if (s.segments[GRN_SEG_VECTORS].mapped / 4 / s.spec.stride < s.n ||
+		s.segments[GRN_SEG_ORDER].mapped / 4 < s.n)
+		violation(&s, "fewer rows than BUILD says");
+	build.vectors = (float *) s.segments[GRN_SEG_VECTORS].base;
+	build.order = (const uint32_t *) s.segments[GRN_SEG_ORDER].base;
+	for (uint64_t i = 0; i < build.n; i++)
+		if (build.order[i] >= build.n)
+			violation(&s, "an order that names rows that do not exist");
+	if (!grn_build(&build, &msg.u.result, &failure))
+		die(&s, &failure);
+	msg.type = GRN_MSG_DONE;
+	say(&s, &msg);
+	/* the leader closes the socket, and the listener exits */
+	pthread_join(listener, NULL);
+	return 0;
+}
