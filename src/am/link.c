@@ -145,9 +145,7 @@ typedef struct Link
 {
 	Relation	index;
 	const GrnndIndex *ix;
-	uint32		id;				/* x */
-	uint16		version;
-	const GrnndPoint *p;
+	const GrnndLink *what;		/* x */
 	GrnRecord  *self;			/* copy of x's record */
 	GrnRecord  *other;			/* copy of a neighbour's */
 	GrnndList	added;			/* edges that x gets in step 2 */
@@ -186,7 +184,8 @@ plan_edge(Link *link, const GrnRecord *v, uint32 y_place)
 	 * page already.  A live one cannot be freed before we have finished,
 	 * because vacuum waits for us (GRNND_WRITERS_LOCK).
 	 */
-	if (link->self->count + added->count >= l->degree || !is_live(link, y))
+	if (link->self->count + added->count >= l->degree ||
+		(!link->what->dead_allowed && !is_live(link, y)))
 		return false;
 	added->ids[added->count] = y;
 	if (l->code_bytes > 0)
@@ -208,7 +207,7 @@ choose_yield(const Link *link, const GrnRecord *v, bool may_add, bool force)
 		.layout = l,
 		.codec = &link->ix->codec,
 		.v = v,
-		.x = link->p->query,
+		.x = link->what->p->query,
 		.x_ids = ids,
 		.x_count = link->self->count + link->added.count,
 		.may_add = may_add && link->self->count + link->added.count < l->degree,
@@ -230,8 +229,8 @@ add_planned(Link *link)
 
 	if (link->added.count == 0)
 		return true;
-	grnnd_edit_begin(&e, link->index, link->ix, link->id);
-	sound = e.rec->state == GRN_NODE && e.rec->version == link->version;
+	grnnd_edit_begin(&e, link->index, link->ix, link->what->id);
+	sound = e.rec->state == GRN_NODE && e.rec->version == link->what->version;
 	if (sound)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
@@ -265,12 +264,12 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y)
 	{
 		const uint32 *ids = grn_rec_ids(l, e.rec);
 
-		if (grn_find_id(ids, e.rec->count, link->id) >= 0)
+		if (grn_find_id(ids, e.rec->count, link->what->id) >= 0)
 			linked = true;
 		else if (e.rec->count < l->degree)
 		{
-			grnnd_add_edge(l, grnnd_edit_change(&e), link->id, link->p->code,
-						   link->p->factor);
+			grnnd_add_edge(l, grnnd_edit_change(&e), link->what->id, link->what->p->code,
+						   link->what->p->factor);
 			linked = true;
 		}
 		else
@@ -282,8 +281,8 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y)
 				place = choose_yield(link, e.rec, false, false);
 			if (place >= 0)
 			{
-				grnnd_set_edge(l, grnnd_edit_change(&e), place, link->id,
-							   link->p->code, link->p->factor);
+				grnnd_set_edge(l, grnnd_edit_change(&e), place, link->what->id,
+							   link->what->p->code, link->what->p->factor);
 				linked = true;
 			}
 		}
@@ -323,11 +322,11 @@ force_link(Link *link, uint32 v)
 }
 
 bool
-grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version,
-		   const GrnndPoint *p, const uint32 *from, uint32 nfrom)
+grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *what)
 {
 	const GrnLayout *l = &ix->layout;
-	Link		link = {.index = index, .ix = ix, .id = id, .version = version, .p = p};
+	uint32		nfrom = what->nfrom;
+	Link		link = {.index = index, .ix = ix, .what = what};
 	uint32	   *yields = palloc(Max(nfrom, 1) * sizeof(uint32));
 	uint16	   *versions = palloc(Max(nfrom, 1) * sizeof(uint16));
 	bool	   *wanted = palloc0(Max(nfrom, 1) * sizeof(bool));
@@ -336,20 +335,20 @@ grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version,
 	link.self = palloc(grnnd_copy_bytes(ix));
 	link.other = palloc(grnnd_copy_bytes(ix));
 	link.added.codes = palloc(l->degree * l->code_bytes + 1);
-	if (grnnd_copy_record(index, ix, id, link.self, NULL) != GRN_NODE ||
-		link.self->version != version)
+	if (grnnd_copy_record(index, ix, what->id, link.self, NULL) != GRN_NODE ||
+		link.self->version != what->version)
 		return false;
 
 	for (uint32 i = 0; i < nfrom; i++)
 	{
 		const GrnRecord *v = link.other;
 
-		if (grnnd_copy_record(index, ix, from[i], link.other, NULL) != GRN_NODE)
+		if (grnnd_copy_record(index, ix, what->from[i], link.other, NULL) != GRN_NODE)
 			continue;
 		versions[i] = v->version;
 		yields[i] = GRN_INVALID_ID;
 		wanted[i] = true;
-		if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
+		if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, what->id) < 0)
 		{
 			int			place = choose_yield(&link, v, true, false);
 
@@ -362,9 +361,9 @@ grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version,
 	if (!add_planned(&link))
 		return false;
 	for (uint32 i = 0; i < nfrom; i++)
-		if (wanted[i] && link_back(&link, from[i], versions[i], yields[i]))
+		if (wanted[i] && link_back(&link, what->from[i], versions[i], yields[i]))
 			linked = true;
 	for (uint32 i = 0; i < nfrom && !linked; i++)
-		linked = force_link(&link, from[i]);
+		linked = force_link(&link, what->from[i]);
 	return linked;
 }

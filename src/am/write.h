@@ -144,7 +144,105 @@ extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32
  * first: from each where the RNG rule wants it, and from one in any case where
  * that can be had.  Returns whether it got one.
  */
-extern bool grnnd_link(Relation index, const GrnndIndex *ix, uint32 id, uint16 version,
-					   const GrnndPoint *p, const uint32 *from, uint32 nfrom);
+typedef struct GrnndLink
+{
+	uint32		id;
+	uint16		version;
+	const GrnndPoint *p;
+	const uint32 *from;			/* [nfrom] */
+	uint32		nfrom;
+	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */
+} GrnndLink;
+extern bool grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *link);
+
+/* ---- reach.c: sets of node ids, and what can be reached ---- */
+
+typedef struct GrnndSet
+{
+	uint64	   *words;
+	uint32		limit;			/* ids below it can be members */
+	uint32		count;
+} GrnndSet;
+
+extern void grnnd_set_init(GrnndSet *set, uint32 limit);
+static inline bool
+grnnd_set_has(const GrnndSet *set, uint32 id)
+{
+	return id < set->limit && (set->words[id / 64] >> (id % 64) & 1) != 0;
+}
+/* Adds an id below the limit; false where it was a member. */
+static inline bool
+grnnd_set_add(GrnndSet *set, uint32 id)
+{
+	uint64		bit = UINT64CONST(1) << (id % 64);
+
+	if (set->words[id / 64] & bit)
+		return false;
+	set->words[id / 64] |= bit;
+	set->count++;
+	return true;
+}
+/* The smallest member from id on, or GRN_INVALID_ID. */
+extern uint32 grnnd_set_next(const GrnndSet *set, uint32 id);
+
+/*
+ * Breadth-first search over all nodes, in sweeps through the file in its order.
+ * Lists noted in memory are used instead of the pages.
+ */
+typedef struct GrnndReach
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	BufferAccessStrategy strategy;
+	const GrnndSet *without;	/* not to be entered, or NULL */
+	GrnndSet	reached;
+	GrnndSet	pending;		/* reached, but their lists not looked at */
+	GrnndSet	noted;
+	uint32	   *offsets;		/* [limit] of noted lists in lists */
+	uint32	   *lists;			/* count, then ids */
+	Size		used;			/* uint32s */
+	Size		room;
+	GrnRecord  *rec;
+} GrnndReach;
+
+/* memory: bytes for noted lists. */
+extern void grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
+							 uint32 limit, Size memory, BufferAccessStrategy strategy);
+/* Remembers a node's list, where there is room; lists noted are trusted later. */
+extern void grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count);
+extern void grnnd_reach_mark(GrnndReach *reach, uint32 id);
+/* Goes on until everything that can be reached from the marked nodes is. */
+extern void grnnd_reach_run(GrnndReach *reach);
+
+/* Memory that this process may use for maintenance, in bytes. */
+extern Size grnnd_maintenance_memory(void);
+
+/* ---- vacuum.c and repair.c ---- */
+
+typedef struct GrnndVacuum
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	BufferAccessStrategy strategy;
+	IndexBulkDeleteResult *stats;
+	IndexBulkDeleteCallback callback;
+	void	   *callback_state;
+	uint32		limit;			/* ids that existed at the start */
+	GrnndSet	dead;			/* nodes without rows */
+	GrnndSet	empty;			/* chained records without TIDs */
+	GrnndReach	reach;
+	uint32	   *chained;		/* nodes that have chains */
+	Size		nchained;
+	Size		chained_room;
+	bool		bare;			/* some of those have no TID of their own */
+} GrnndVacuum;
+
+/*
+ * Takes all dead nodes out of the graph, keeping every live one reachable at
+ * any moment.
+ */
+extern void grnnd_repair(GrnndVacuum *v);
+/* vacuum_delay_point(), whose arguments differ between versions. */
+extern void grnnd_delay_point(void);
 
 #endif							/* GRNND_WRITE_H */

@@ -1,0 +1,385 @@
+/*
+ * insert.c - aminsert: a search, a record, links back.
+ *
+ * A row whose vector is in the index already only adds its TID to that record.
+ */
+#include "write.h"
+
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "storage/indexfsm.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* Candidates of an insert's search: this, or twice the degree. */
+#define MIN_INSERT_EF 64
+/* Candidates where an update is known to have kept the vector. */
+#define UNCHANGED_EF 8
+/* Attempts before a vacuum that kills every neighbour first must be a bug. */
+#define MAX_ATTEMPTS 100
+
+typedef struct Insert
+{
+	Relation	index;
+	Relation	heap;
+	const GrnndIndex *ix;
+	ItemPointer tid;
+	GrnndStore	store;
+	GrnndPoint	p;
+	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
+} Insert;
+
+/* ---- more TIDs for a node ---- */
+
+static void
+put_tid(const GrnLayout *l, GrnRecord *rec, uint32 i, ItemPointer tid)
+{
+	memcpy(GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), tid, GRN_TID_BYTES);
+}
+
+/* Adds the TID to the first chained record of node id, if that has room. */
+static bool
+add_to_chain(Insert *in, uint32 chain, uint32 id, uint16 version)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnndEdit	e;
+	bool		added = false;
+
+	grnnd_edit_begin(&e, in->index, in->ix, chain);
+	/* an empty one belongs to vacuum, which is about to free it */
+	if (grn_tids_owned_by(e.rec, id, version) &&
+		e.rec->ntids16 > 0 && e.rec->ntids16 < l->chain_tids)
+	{
+		GrnRecord  *rec = grnnd_edit_change(&e);
+
+		put_tid(l, rec, rec->ntids16++, in->tid);
+		added = true;
+	}
+	grnnd_edit_end(&e);
+	return added;
+}
+
+/* Puts a new chained record before those that node id has.  False: it is no node any more. */
+static bool
+prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnRecord  *rec = palloc0(l->record_bytes);
+	uint32		chain;
+	bool		done = false;
+	bool		gone = false;
+
+	rec->state = GRN_TIDS;
+	rec->ntids16 = 1;
+	rec->next = next;
+	grn_tids_set_owner(rec, id, version);
+	put_tid(l, rec, 0, in->tid);
+	chain = grnnd_new_record(in->index, in->heap, in->ix, rec);
+	pfree(rec);
+
+	while (!done && !gone)
+	{
+		GrnndEdit	e;
+		uint32		now;
+
+		grnnd_edit_begin(&e, in->index, in->ix, id);
+		now = e.rec->next;
+		if (e.rec->state != GRN_NODE || e.rec->version != version)
+			gone = true;
+		else if (now == next)
+		{
+			grnnd_edit_change(&e)->next = chain;
+			done = true;
+		}
+		grnnd_edit_end(&e);
+		if (done)
+			break;
+
+		/* nobody knows of our record yet: aim it anew, or give it back */
+		grnnd_edit_begin(&e, in->index, in->ix, chain);
+		if (gone)
+			grnnd_free_slot(grnnd_edit_change(&e), InvalidFullTransactionId);
+		else
+			grnnd_edit_change(&e)->next = next = now;
+		grnnd_edit_end(&e);
+	}
+	if (gone)
+		RecordFreeIndexPage(in->index, grnnd_node_block(in->ix, chain));
+	return done;
+}
+
+static bool
+add_tid(Insert *in, uint32 id, uint16 version)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnndEdit	e;
+	bool		added = false;
+	uint32		next;
+
+	grnnd_edit_begin(&e, in->index, in->ix, id);
+	if (e.rec->state != GRN_NODE || e.rec->version != version)
+	{
+		grnnd_edit_end(&e);
+		return false;
+	}
+	next = e.rec->next;
+	if (e.rec->ntids < l->tids_max)
+	{
+		GrnRecord  *rec = grnnd_edit_change(&e);
+
+		put_tid(l, rec, rec->ntids++, in->tid);
+		added = true;
+	}
+	grnnd_edit_end(&e);
+	if (added)
+		return true;
+	if (next != GRN_INVALID_ID && add_to_chain(in, next, id, version))
+		return true;
+	return prepend_chain(in, next, id, version);
+}
+
+/*
+ * Looks for the row's vector among those found.  Vectors that round to the same
+ * bytes with the same error may share a record: the bound that a scan
+ * returns holds for both.
+ */
+static bool
+add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
+{
+	const GrnLayout *l = &in->ix->layout;
+	const GrnFound *found = grn_search_found(search);
+	const void *vec = GRN_REC_PTR(in->rec, l->off_vec);
+
+	for (uint32 i = 0; i < nfound; i++)
+		if (found[i].state == GRN_NODE && found[i].error == in->rec->error &&
+			memcmp(grn_search_vector(search, i), vec, l->vec_bytes) == 0 &&
+			add_tid(in, found[i].id, found[i].version))
+			return true;
+	return false;
+}
+
+/* ---- entry points ---- */
+
+typedef struct EntryChange
+{
+	const GrnndIndex *ix;
+	uint32		id;
+	const GrnndPoint *p;
+	uint32		place;			/* offer_entry: where */
+	uint32		expected;		/* first_entry: entries[0] as seen */
+} EntryChange;
+
+static bool
+offer_entry(GrnndEntries *entries, void *arg)
+{
+	EntryChange *c = arg;
+	uint32		place = c->place;
+
+	if (entries->count == 0)
+		return false;			/* vacuum has emptied the index meanwhile */
+	if (entries->count < GRN_MAX_ENTRIES)
+		place = entries->count++;
+	grnnd_set_entry(c->ix, entries, place, c->id, c->p->code, c->p->factor);
+	return true;
+}
+
+/*
+ * Entry points 1 to 31 are a sample of the rows, kept by reservoir sampling: row
+ * number n takes the place of one of them with probability 31 / n.  So they follow
+ * the data as it drifts.
+ */
+static void
+maybe_become_entry(Insert *in, uint32 id, uint32 nentries)
+{
+	uint32		rows = Max(grnnd_id_limit(in->index, in->ix), 1);
+	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
+	EntryChange c = {.ix = in->ix, .id = id, .p = &in->p};
+
+	if (draw >= GRN_MAX_ENTRIES - 1 && nentries >= GRN_MAX_ENTRIES)
+		return;
+	c.place = 1 + draw % (GRN_MAX_ENTRIES - 1);
+	grnnd_change_entries(in->index, in->ix, offer_entry, &c);
+}
+
+static bool
+first_entry(GrnndEntries *entries, void *arg)
+{
+	EntryChange *c = arg;
+
+	if (entries->count > 0 && entries->ids[0] != c->expected)
+		return false;
+	grnnd_set_entry(c->ix, entries, 0, c->id, c->p->code, c->p->factor);
+	entries->count = Max(entries->count, 1);
+	return true;
+}
+
+/* ---- the insert itself ---- */
+
+static uint32
+insert_ef(const GrnndIndex *ix)
+{
+	return Max(MIN_INSERT_EF, 2 * ix->layout.degree);
+}
+
+/* Writes the row's record with these neighbours; returns its id. */
+static uint32
+write_node(Insert *in, const GrnndList *list, uint16 *version)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnRecord  *rec = in->rec;
+	uint32		id;
+
+	rec->count = 0;
+	for (uint32 i = 0; list != NULL && i < list->count; i++)
+		grnnd_add_edge(l, rec, list->ids[i], list->codes + i * l->code_bytes,
+					   list->factors[i]);
+	id = grnnd_new_record(in->index, in->heap, in->ix, rec);
+	*version = rec->version;
+	return id;
+}
+
+/*
+ * Takes a written node back that found no place in the graph, so that the row can be
+ * inserted again.  False: others have found and used it, so it has a place.
+ */
+static bool
+withdraw(Insert *in, uint32 id, uint16 version)
+{
+	GrnndEdit	e;
+	bool		alone;
+
+	grnnd_edit_begin(&e, in->index, in->ix, id);
+	alone = e.rec->state == GRN_NODE && e.rec->version == version &&
+		e.rec->ntids == 1 && e.rec->next == GRN_INVALID_ID &&
+		e.rec->count < in->ix->layout.degree;
+	if (alone)
+	{
+		GrnRecord  *rec = grnnd_edit_change(&e);
+
+		rec->state = GRN_DEAD;
+		rec->ntids = 0;
+		rec->count = 0;
+	}
+	grnnd_edit_end(&e);
+	return alone;
+}
+
+/*
+ * The index has no node, or none alive that can be reached: this row becomes
+ * entries[0].  One at a time, and who comes second finds the first.
+ */
+static bool
+insert_first(Insert *in)
+{
+	GrnndEntries *entries;
+	GrnSearch  *search;
+	uint32		nfound;
+	uint32		nlive;
+	uint16		version;
+	bool		done = false;
+
+	LockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
+	entries = grnnd_get_entries(in->index, in->ix);
+	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries,
+							 &nfound, &nlive);
+	grn_search_end(search);
+	if (nlive == 0)
+	{
+		EntryChange c = {
+			.ix = in->ix,
+			.id = write_node(in, NULL, &version),
+			.p = &in->p,
+			.expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID
+		};
+
+		done = grnnd_change_entries(in->index, in->ix, first_entry, &c) ||
+			!withdraw(in, c.id, version);
+	}
+	UnlockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
+	return done;
+}
+
+/* One attempt.  False: the neighbours found were gone when they were needed. */
+static bool
+insert_once(Insert *in, uint32 ef, bool only_identical)
+{
+	GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
+	GrnSearch  *search;
+	GrnndList	list;
+	GrnndLink	link = {.p = &in->p};
+	uint32		nfound;
+	uint32		nlive;
+	bool		done;
+
+	search = grnnd_find_near(&in->store, &in->p, ef, entries, &nfound, &nlive);
+	done = add_to_identical(in, search, nfound);
+	if (done || only_identical || nlive == 0)
+	{
+		grn_search_end(search);
+		return done || (!only_identical && insert_first(in));
+	}
+	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, &list);
+	grn_search_end(search);
+
+	link.id = write_node(in, &list, &link.version);
+	link.from = list.ids;
+	link.nfrom = list.count;
+	if (!grnnd_link(in->index, in->ix, &link) && withdraw(in, link.id, link.version))
+		return false;
+	maybe_become_entry(in, link.id, entries->count);
+	return true;
+}
+
+static void
+insert_row(Insert *in, float *x, bool unchanged)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
+
+	grnnd_complete_space(in->ix, x);
+	grnnd_make_point(in->ix, x, &in->p);
+	source.code = in->p.code;
+	source.factor = in->p.factor;
+	in->rec = palloc_extended(l->record_bytes, MCXT_ALLOC_ZERO);
+	grn_record_write(l, &source, in->rec);
+
+	/* held until the links are made: see vacuum.c */
+	LockPage(in->index, GRNND_WRITERS_LOCK, ShareLock);
+	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);
+	if (!unchanged || !insert_once(in, UNCHANGED_EF, true))
+	{
+		int			attempts = 0;
+
+		while (!insert_once(in, insert_ef(in->ix), false))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (++attempts == MAX_ATTEMPTS)
+				elog(ERROR, "no place found for a row in index \"%s\"",
+					 RelationGetRelationName(in->index));
+		}
+	}
+	UnlockPage(in->index, GRNND_WRITERS_LOCK, ShareLock);
+}
+
+bool
+grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+			 Relation heap, IndexUniqueCheck unique, bool unchanged, IndexInfo *info)
+{
+	MemoryContext context;
+	MemoryContext old;
+	Insert		in = {.index = index, .heap = heap, .tid = tid};
+	float	   *x;
+
+	if (isnull[0])
+		return false;
+	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd insert",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	in.ix = grnnd_index(index);
+	x = palloc(in.ix->space_dim * sizeof(float));
+	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
+		insert_row(&in, x, unchanged);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return false;
+}

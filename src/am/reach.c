@@ -1,0 +1,147 @@
+/*
+ * reach.c - sets of node ids, and the search for everything that can be reached.
+ *
+ * Nodes lie on disk near their neighbours, and a sweep through the file in its order
+ * also takes up what it has just found ahead of it.  So a few sweeps are enough, and
+ * memory is two bits a node where the lists themselves do not fit.
+ */
+#include "write.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "postmaster/autovacuum.h"
+#include "utils/memutils.h"
+
+void
+grnnd_set_init(GrnndSet *set, uint32 limit)
+{
+	set->limit = limit;
+	set->count = 0;
+	set->words = palloc_extended(((Size) limit / 64 + 1) * sizeof(uint64),
+								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+}
+
+uint32
+grnnd_set_next(const GrnndSet *set, uint32 id)
+{
+	while (id < set->limit)
+	{
+		uint64		word = set->words[id / 64] >> (id % 64);
+
+		if (word != 0)
+		{
+			id += pg_rightmost_one_pos64(word);
+			return id < set->limit ? id : GRN_INVALID_ID;
+		}
+		id = (id / 64 + 1) * 64;
+	}
+	return GRN_INVALID_ID;
+}
+
+Size
+grnnd_maintenance_memory(void)
+{
+#if PG_VERSION_NUM >= 170000
+	bool		autovacuum = AmAutoVacuumWorkerProcess();
+#else
+	bool		autovacuum = IsAutoVacuumWorkerProcess();
+#endif
+
+	return (Size) (autovacuum && autovacuum_work_mem != -1 ? autovacuum_work_mem
+				   : maintenance_work_mem) * 1024;
+}
+
+void
+grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
+				 uint32 limit, Size memory, BufferAccessStrategy strategy)
+{
+	memset(reach, 0, sizeof(*reach));
+	reach->index = index;
+	reach->ix = ix;
+	reach->strategy = strategy;
+	grnnd_set_init(&reach->reached, limit);
+	grnnd_set_init(&reach->pending, limit);
+	grnnd_set_init(&reach->noted, limit);
+	reach->rec = palloc(grnnd_copy_bytes(ix));
+
+	/* every node's list, or as much as there is memory for */
+	reach->room = (Size) limit * (1 + ix->layout.degree);
+	if (memory < (Size) limit * sizeof(uint32))
+		reach->room = 0;
+	else
+		reach->room = Min(reach->room,
+						  (memory - (Size) limit * sizeof(uint32)) / sizeof(uint32));
+	reach->room = Min(reach->room, (Size) UINT32_MAX);
+	if (reach->room > 0)
+	{
+		reach->offsets = palloc_extended((Size) limit * sizeof(uint32), MCXT_ALLOC_HUGE);
+		reach->lists = palloc_extended(reach->room * sizeof(uint32), MCXT_ALLOC_HUGE);
+	}
+}
+
+void
+grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count)
+{
+	if (id >= reach->noted.limit || reach->used + 1 + count > reach->room ||
+		!grnnd_set_add(&reach->noted, id))
+		return;
+	reach->offsets[id] = (uint32) reach->used;
+	reach->lists[reach->used++] = count;
+	memcpy(reach->lists + reach->used, ids, count * sizeof(uint32));
+	reach->used += count;
+}
+
+void
+grnnd_reach_mark(GrnndReach *reach, uint32 id)
+{
+	/* an id past the limit is a row that came later and sees to itself */
+	if (id >= reach->reached.limit ||
+		(reach->without != NULL && grnnd_set_has(reach->without, id)))
+		return;
+	if (grnnd_set_add(&reach->reached, id))
+		grnnd_set_add(&reach->pending, id);
+}
+
+static void
+expand(GrnndReach *reach, uint32 id)
+{
+	const uint32 *ids;
+	uint32		count;
+
+	if (grnnd_set_has(&reach->noted, id))
+	{
+		ids = reach->lists + reach->offsets[id];
+		count = *ids++;
+	}
+	else
+	{
+		GrnState	state = grnnd_copy_record(reach->index, reach->ix, id, reach->rec,
+											  reach->strategy);
+
+		if (state != GRN_NODE && state != GRN_DEAD)
+			return;
+		ids = grn_rec_ids(&reach->ix->layout, reach->rec);
+		count = reach->rec->count;
+	}
+	for (uint32 i = 0; i < count; i++)
+		grnnd_reach_mark(reach, ids[i]);
+}
+
+void
+grnnd_reach_run(GrnndReach *reach)
+{
+	GrnndSet   *pending = &reach->pending;
+
+	while (pending->count > 0)
+	{
+		for (uint32 id = grnnd_set_next(pending, 0); id != GRN_INVALID_ID;
+			 id = grnnd_set_next(pending, id))
+		{
+			pending->words[id / 64] &= ~(UINT64CONST(1) << (id % 64));
+			pending->count--;
+			if (id % 64 == 0)
+				CHECK_FOR_INTERRUPTS();
+			expand(reach, id);
+		}
+	}
+}
