@@ -167,6 +167,7 @@ extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
  * the backend.  The pointer stays good until the end of the transaction.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
+/* What its operator class says; an error where that is not sound (not for hot paths). */
 extern const GrnndType *grnnd_type(Relation index);
 extern void grnnd_page_init(Page page, GrnndPageKind kind);
 /*
@@ -257,6 +258,7 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 extern bytea *grnnd_options(Datum reloptions, bool validate);
 extern void grnnd_init_options(void);
 extern bool grnnd_validate(Oid opclass);
+extern const char *grnnd_support_problem(Oid function, Oid type, const GrnndType **out);
 extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
 								List *functions);
 

@@ -316,9 +316,20 @@ grnnd_index(Relation index)
 const GrnndType *
 grnnd_type(Relation index)
 {
-	FmgrInfo   *proc = index_getprocinfo(index, 1, GRNND_SUPPORT_TYPE);
+	Oid			function = index_getprocid(index, 1, GRNND_SUPPORT_TYPE);
+	const GrnndType *type = NULL;
+	const char *problem = "has no support function";
 
-	return (const GrnndType *) DatumGetPointer(FunctionCall1(proc, PointerGetDatum(NULL)));
+	/* CREATE OPERATOR CLASS lets through what amvalidate() would report */
+	if (OidIsValid(function))
+		problem = grnnd_support_problem(function, index->rd_opcintype[0], &type);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class of index \"%s\" %s",
+						RelationGetRelationName(index), problem),
+				 errhint("amvalidate() checks an operator class.")));
+	return type;
 }
 
 /* ---- vectors ---- */

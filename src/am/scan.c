@@ -2,9 +2,12 @@
  * scan.c - ORDER BY distance scans: one search gives the first rows, further
  * batches of the same search the rest, where grnnd.iterative_scan allows it.
  *
- * Results wait in a heap ordered by distance.  A search of batches b so far has
- * expanded the b * ef nearest candidates, so in strict order only that many results
- * leave the heap before the next batch is run; the others may yet be overtaken.
+ * Results wait in a heap ordered by distance.  The first batch's ef nearest are
+ * returned as they are.  From then on nodes come only roughly in order, because
+ * the search expands them by estimated distances, and in strict order a row that
+ * comes after a farther one has been returned is lost.  So there a result waits
+ * until the frontier has passed it: until it is nearer than nearly all of the
+ * newest batch.
  */
 #include "grnnd.h"
 
@@ -29,6 +32,13 @@
 #define BOUND_SLACK 1e-4
 /* 1 - cosine is rounded absolutely, to a single-precision cosine */
 #define COSINE_SLACK 1e-6
+
+/*
+ * "Nearly all": all but one in 16.  On 5,000 random rows of 32 dimensions, where
+ * estimates are at their worst, a strict scan to the end then returns 95% of the
+ * rows (test/sql/iterative.sql).
+ */
+#define STRAGGLERS 16
 
 /* One expanded node that waits for its turn. */
 typedef struct Candidate
@@ -59,8 +69,9 @@ typedef struct GrnndScan
 	uint32		ef;
 	Size		memory_limit;
 	pairingheap *heap;
-	uint64		quota;			/* results that may leave the heap so far */
-	uint64		taken;			/* results that left it */
+	bool		resumed;		/* the first batch has been run */
+	uint64		taken;			/* results that left the heap */
+	double		frontier;		/* strict order: results up to here may leave it */
 	double		last;			/* value of the last one returned */
 	bool		exhausted;		/* no more batches */
 
@@ -219,8 +230,9 @@ start(IndexScanDesc scan)
 	so->ef = grnnd_ef_search;
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
 	so->heap = pairingheap_allocate(compare_results, NULL);
-	so->quota = 0;
+	so->resumed = false;
 	so->taken = 0;
+	so->frontier = -get_float8_infinity();
 	so->last = -get_float8_infinity();
 	so->exhausted = false;
 	so->walk = false;
@@ -290,10 +302,10 @@ run_batch(IndexScanDesc scan)
 	uint32		n;
 	uint32		ntids = 0;
 	const GrnFound *found;
-	Candidate	   *results;
+	Candidate  *results;
 	uint8	   *tids;
 
-	if (so->quota > 0 &&
+	if (so->resumed &&
 		(so->iterative == GRNND_ITERATIVE_OFF ||
 		 grn_search_visits(so->search) >= (uint64) grnnd_max_scan_tuples ||
 		 MemoryContextMemAllocated(so->context, false) >= so->memory_limit))
@@ -307,7 +319,6 @@ run_batch(IndexScanDesc scan)
 		so->exhausted = true;
 		return;
 	}
-	so->quota += so->ef;
 
 	found = grn_search_found(so->search);
 	for (uint32 i = 0; i < n; i++)
@@ -317,7 +328,7 @@ run_batch(IndexScanDesc scan)
 	for (uint32 i = 0; i < n; i++)
 	{
 		const GrnFound *f = &found[i];
-		Candidate	   *r = &results[i];
+		Candidate  *r = &results[i];
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
 		r->exact = f->error == 0 && !several;
@@ -332,6 +343,27 @@ run_batch(IndexScanDesc scan)
 		tids += bytes;
 		pairingheap_add(so->heap, &r->node);
 	}
+
+	/* found is sorted */
+	if (so->resumed)
+		so->frontier = Max(so->frontier, results[n / STRAGGLERS].value);
+	so->resumed = true;
+}
+
+/* May the nearest result leave the heap before the next batch is run? */
+static bool
+is_due(const GrnndScan *so, const Candidate *nearest)
+{
+	switch (so->iterative)
+	{
+		case GRNND_ITERATIVE_OFF:
+			return so->taken < so->ef;
+		case GRNND_ITERATIVE_RELAXED:
+			return true;
+		default:
+			return so->taken < so->ef || nearest->value <= so->frontier ||
+				so->exhausted;
+	}
 }
 
 /* Makes the next node current; false at the end of the scan. */
@@ -342,19 +374,18 @@ next_result(IndexScanDesc scan)
 
 	for (;;)
 	{
-		Candidate	   *r;
-		bool		due = so->taken < so->quota ||
-			so->iterative == GRNND_ITERATIVE_RELAXED ||
-			(so->exhausted && so->iterative != GRNND_ITERATIVE_OFF);
+		Candidate  *r = NULL;
 
-		if (pairingheap_is_empty(so->heap) || !due)
+		if (!pairingheap_is_empty(so->heap))
+			r = pairingheap_container(Candidate, node, pairingheap_first(so->heap));
+		if (r == NULL || !is_due(so, r))
 		{
 			if (so->exhausted)
 				return false;
 			run_batch(scan);
 			continue;
 		}
-		r = pairingheap_container(Candidate, node, pairingheap_remove_first(so->heap));
+		pairingheap_remove_first(so->heap);
 		so->taken++;
 		if (r->state != GRN_NODE)
 			continue;

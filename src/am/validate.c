@@ -38,7 +38,7 @@ family_name(Oid family)
 }
 
 static void
-complain(Validation *v, char *what)
+complain(Validation *v, const char *what)
 {
 	ereport(INFO,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -46,13 +46,38 @@ complain(Validation *v, char *what)
 	v->sound = false;
 }
 
-/* Support function 1 must be f(internal) returns internal and know the type. */
+/*
+ * What is wrong with a support function 1 for a type, or NULL; then *out is what it
+ * returned.  It must be f(internal) returns internal, and know the type.
+ */
+const char *
+grnnd_support_problem(Oid function, Oid type, const GrnndType **out)
+{
+	HeapTuple	tuple;
+	bool		same;
+
+	if (!check_amproc_signature(function, INTERNALOID, true, 1, 1, INTERNALOID))
+		return psprintf("contains function %s with wrong signature for support number %d",
+						format_procedure(function), GRNND_SUPPORT_TYPE);
+	*out = (const GrnndType *)
+		DatumGetPointer(OidFunctionCall1(function, PointerGetDatum(NULL)));
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	same = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), (*out)->name) == 0;
+	ReleaseSysCache(tuple);
+	if (same)
+		return NULL;
+	return psprintf("contains function %s, which describes type %s, for type %s",
+					format_procedure(function), (*out)->name, format_type_be(type));
+}
+
 static void
 validate_function(Validation *v, Form_pg_amproc proc)
 {
 	char	   *name = format_procedure(proc->amproc);
 	const GrnndType *type;
-	HeapTuple	tuple;
+	const char *problem;
 
 	if (proc->amproclefttype != proc->amprocrighttype)
 		complain(v, psprintf("contains function %s for two different types", name));
@@ -62,21 +87,9 @@ validate_function(Validation *v, Form_pg_amproc proc)
 							 name, proc->amprocnum));
 		return;
 	}
-	if (!check_amproc_signature(proc->amproc, INTERNALOID, true, 1, 1, INTERNALOID))
-	{
-		complain(v, psprintf("contains function %s with wrong signature for support number %d",
-							 name, proc->amprocnum));
-		return;
-	}
-	type = (const GrnndType *)
-		DatumGetPointer(OidFunctionCall1(proc->amproc, PointerGetDatum(NULL)));
-	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(proc->amproclefttype));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", proc->amproclefttype);
-	if (strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), type->name) != 0)
-		complain(v, psprintf("contains function %s, which describes type %s, for type %s",
-							 name, type->name, format_type_be(proc->amproclefttype)));
-	ReleaseSysCache(tuple);
+	problem = grnnd_support_problem(proc->amproc, proc->amproclefttype, &type);
+	if (problem != NULL)
+		complain(v, problem);
 }
 
 /* Operator 1 must be a distance: float8, ordered as float8 is. */
