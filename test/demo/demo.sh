@@ -5,6 +5,7 @@
 # KEEP=1 leaves the server up and prints how to reach and how to stop it.
 KEEP=${KEEP:-}
 . "$(dirname "${BASH_SOURCE[0]}")/../server.sh"
+. "$TOP/test/data/sample.sh"
 
 PG_MAJOR=18
 SETTINGS=(shared_buffers=512MB fsync=off max_wal_size=4GB)
@@ -41,33 +42,6 @@ done_with()
 {
 	[ -z "$TTY" ] || printf '\r\033[K'
 	printf '[%d/6] %-14s %-54s %8s\n' $STEP "$TITLE" "$1" "$(seconds "$SINCE")"
-}
-
-# Builds for the GPU at hand, where there are one and a compiler for it.
-cuda_arguments()
-{
-	local arch nvcc
-
-	arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
-	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-	if [[ $arch =~ ^[0-9]+$ ]] && [ -n "$nvcc" ]; then
-		echo "WITH_CUDA=yes CUDA_ARCHS=$arch NVCC=$nvcc"
-	else
-		echo WITH_CUDA=no
-	fi
-}
-
-load_sample()
-{
-	sql <<-'SQL'
-		SET client_min_messages = warning;
-		CREATE EXTENSION grnnd CASCADE;
-		CREATE TABLE glosses (id int PRIMARY KEY, text text, embedding vector(384));
-		CREATE TABLE queries (LIKE glosses INCLUDING ALL);
-	SQL
-	python3 "$TOP/test/data/sample.py" glosses | sql -c "COPY glosses FROM STDIN" || return
-	python3 "$TOP/test/data/sample.py" queries | sql -c "COPY queries FROM STDIN" || return
-	sql -c "VACUUM ANALYZE glosses" -c "ANALYZE queries"
 }
 
 # Shows the index build's phase and counters until psql has ended.
@@ -115,35 +89,6 @@ show_neighbours()
 		last=$query
 		printf '    %s  %s\n' "$distance" "${text:0:LINE-6}"
 	done
-}
-
-# measure TABLE SETTING...: the ten nearest of every query into TABLE, through one
-# connection; prints queries a second.
-measure()
-{
-	local table=$1 setting sets=
-
-	shift
-	for setting in "$@"; do
-		sets+="SET $setting;"
-	done
-	sql <<-SQL
-		SET max_parallel_workers_per_gather = 0;
-		SET jit = off;
-		$sets
-		SELECT clock_timestamp() AS started \gset
-		CREATE TABLE $table AS SELECT q.id AS query, n.id FROM queries q,
-			LATERAL (SELECT id FROM glosses
-				ORDER BY embedding <=> q.embedding LIMIT 10) n;
-		SELECT round(500 / extract(epoch FROM clock_timestamp() - :'started'::timestamptz));
-	SQL
-}
-
-# recall TABLE: share of the exact ten that TABLE has.
-recall()
-{
-	sql -c "SELECT to_char(count(*) / (10.0 * count(DISTINCT e.query)), '0.000') FROM exact e
-		LEFT JOIN $1 a USING (query, id) WHERE a.id IS NOT NULL"
 }
 
 show_measures()
