@@ -131,7 +131,7 @@ segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
 {
 	if (rows > (SEGMENT_LIMIT - slack) / bytes_per_row)
 		return SEGMENT_LIMIT;
-	return rows * bytes_per_row + slack;
+	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
 }
 
 /* Reserves address space for all rows that the heap can hold. */

@@ -3,56 +3,213 @@
  * build form, TIDS with the heap TIDs, and ORDER, which ranks rows by TID so that
  * nothing later depends on who read which row when.
  *
- * Rows are claimed in chunks from one atomic counter.  At the end each participant
- * leaves an unused rest of its last chunk; rows from the end move there.
+ * The leader and its workers scan together and claim chunks of rows from one
+ * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
+ * need whenever it comes by.  At the end each participant leaves an unused rest
+ * of its last chunk, a gap, into which rows from the end move.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "access/tableam.h"
-#include "commands/progress.h"
+#include "catalog/index.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
-#include "build.h"
+#include "parallel.h"
 
 /* A chunk: about this many bytes of vectors, and at most so many rows. */
 #define CHUNK_BYTES (1024 * 1024)
 #define CHUNK_ROWS 4096
 
+/* Rows read between two looks of the leader at the builder and at the segments. */
+#define ROWS_PER_LOOK 64
+
+/* How often the leader looks while it waits for workers. */
+#define LOOK_MS 20
+
 /* Buckets with more rows than this are sorted by qsort. */
 #define INSERTION_SORT_ROWS 64
 
+#define NO_ROW UINT64_MAX
+
+/* What one participant says of itself. */
+typedef struct Participant
+{
+	pg_atomic_uint64 low;		/* it may still write rows from here on; NO_ROW: none */
+	uint64		gap_begin;		/* when it has ended: rows that it claimed */
+	uint64		gap_end;		/* and did not write */
+	double		heap_tuples;
+} Participant;
+
+/* In shared memory where there are workers; then the parallel scan follows. */
+typedef struct Shared
+{
+	Oid			heap;
+	Oid			index;
+	bool		concurrent;
+	int			nparticipants;	/* the leader is the first */
+	uint64		max_rows;
+	uint32		dim;
+	uint32		stride;
+	uint32		chunk_rows;
+	pg_atomic_uint64 next_row;	/* first unclaimed row */
+	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
+	ConditionVariable room;		/* capacity has grown */
+	ConditionVariable done;		/* a worker has ended */
+	pg_atomic_uint32 nended;	/* workers that have ended */
+	pg_atomic_uint32 broken_hot_chain;
+	GrnndExtents extents;
+	Participant participants[FLEXIBLE_ARRAY_MEMBER];
+} Shared;
+
+/* One process's part. */
 typedef struct Collector
 {
-	GrnndBuild *build;
+	Shared	   *shared;
+	Participant *me;
 	GrnndMapping *map;
-	uint64		next_row;		/* first unclaimed row */
+	const GrnndType *type;
+	GrnndBuild *build;			/* in the leader */
 	uint64		at,				/* own chunk: next row to write, and its end */
 				end;
-	uint32		chunk_rows;
+	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
 } Collector;
+
+PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
+
+static Size
+scan_offset(int nparticipants)
+{
+	return BUFFERALIGN(offsetof(Shared, participants) +
+					   mul_size(sizeof(Participant), nparticipants));
+}
+
+static void
+init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
+{
+	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+
+	shared->heap = RelationGetRelid(build->heap);
+	shared->index = RelationGetRelid(build->index);
+	shared->concurrent = build->info->ii_Concurrent;
+	shared->nparticipants = nparticipants;
+	shared->max_rows = build->max_rows;
+	shared->dim = build->dim;
+	shared->stride = build->stride;
+	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
+	pg_atomic_init_u64(&shared->next_row, 0);
+	pg_atomic_init_u64(&shared->capacity, 0);
+	pg_atomic_init_u32(&shared->nended, 0);
+	pg_atomic_init_u32(&shared->broken_hot_chain, 0);
+	ConditionVariableInit(&shared->room);
+	ConditionVariableInit(&shared->done);
+	for (int i = 0; i < nparticipants; i++)
+	{
+		pg_atomic_init_u64(&shared->participants[i].low, 0);
+		shared->participants[i].gap_begin = shared->participants[i].gap_end = 0;
+		shared->participants[i].heap_tuples = 0;
+	}
+}
+
+/* ---- the leader's duties ---- */
+
+/* Makes room for at least `rows` rows. */
+static void
+make_room(Collector *c, uint64 rows)
+{
+	Shared	   *shared = c->shared;
+	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
+
+	rows = Min(rows, shared->max_rows);
+	if (rows <= pg_atomic_read_u64(&shared->capacity))
+		return;
+	grnnd_mapping_grow(c->map, GRN_SEG_VECTORS, rows * row_bytes);
+	grnnd_mapping_grow(c->map, GRN_SEG_TIDS, rows * sizeof(uint64));
+	pg_atomic_write_u64(&shared->capacity,
+						Min(c->map->size[GRN_SEG_VECTORS] / row_bytes,
+							c->map->size[GRN_SEG_TIDS] / sizeof(uint64)));
+	ConditionVariableBroadcast(&shared->room);
+}
+
+/* Keeps the segments longer than what all participants may claim soon. */
+static void
+look_after_room(Collector *c)
+{
+	Shared	   *shared = c->shared;
+
+	if (shared->nparticipants > 1)
+		make_room(c, pg_atomic_read_u64(&shared->next_row) +
+				  2 * (uint64) shared->nparticipants * shared->chunk_rows);
+}
+
+/* Hears the builder, where it runs already, and tells it which rows are complete. */
+static void
+look_after_builder(Collector *c)
+{
+	GrnndBuilder *builder = &c->build->builder;
+	uint64		complete;
+
+	if (builder->pid == 0)
+		return;
+	grnnd_builder_poll(builder);
+	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
+	complete = pg_atomic_read_u64(&c->shared->next_row);
+	pg_memory_barrier();		/* who claims after this claims beyond `complete` */
+	for (int i = 0; i < c->shared->nparticipants; i++)
+		complete = Min(complete, pg_atomic_read_u64(&c->shared->participants[i].low));
+	pg_read_barrier();
+	if (complete >= builder->rows_told + c->shared->chunk_rows)
+		grnnd_builder_rows(builder, complete);
+}
+
+/* ---- rows ---- */
+
+/* In a worker: waits until the leader has made room for rows up to c->end. */
+static void
+wait_for_room(Collector *c)
+{
+	while (pg_atomic_read_u64(&c->shared->capacity) < c->end)
+		ConditionVariableSleep(&c->shared->room, WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	ConditionVariableCancelSleep();
+	if (!grnnd_mapping_catch_up(c->map))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("a parallel worker lost sight of the leader's memory")));
+}
 
 /* Takes the next chunk and the memory for it. */
 static void
 claim_chunk(Collector *c)
 {
-	GrnndBuild *build = c->build;
-	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	Shared	   *shared = c->shared;
+	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
 
-	grnnd_builder_poll(&build->builder);
-	grnnd_builder_rows(&build->builder, c->at);
-	c->at = c->next_row;
-	c->end = Min(c->at + c->chunk_rows, build->max_rows);
+	/* rows of the last chunk are there before low leaves them behind, */
+	pg_write_barrier();
+	/* and low is right for whoever reads it between the claim and our next word */
+	pg_atomic_write_u64(&c->me->low, pg_atomic_read_u64(&shared->next_row));
+	pg_memory_barrier();
+	c->at = pg_atomic_fetch_add_u64(&shared->next_row, shared->chunk_rows);
+	c->end = Min(c->at + shared->chunk_rows, shared->max_rows);
 	if (c->at >= c->end)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a grnnd index cannot hold more than %llu rows of %u dimensions",
-						(unsigned long long) build->max_rows, build->dim),
+						(unsigned long long) shared->max_rows, shared->dim),
 				 errhint("Partition the table.")));
-	c->next_row = c->end;
-	grnnd_mapping_grow(c->map, GRN_SEG_VECTORS, c->end * row_bytes);
-	grnnd_mapping_grow(c->map, GRN_SEG_TIDS, c->end * sizeof(uint64));
+	pg_atomic_write_u64(&c->me->low, c->at);
+
+	if (c->build)
+		make_room(c, c->end);
+	else
+		wait_for_room(c);
 	grnnd_mapping_populate(c->map, GRN_SEG_VECTORS, c->at * row_bytes, c->end * row_bytes);
 	grnnd_mapping_populate(c->map, GRN_SEG_TIDS, c->at * sizeof(uint64),
 						   c->end * sizeof(uint64));
@@ -64,22 +221,213 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			bool alive, void *state)
 {
 	Collector  *c = state;
-	const GrnndBuild *build = c->build;
+	uint32		dim = c->shared->dim;
+	uint32		stride = c->shared->stride;
 	float	   *out;
 
+	if (c->build && c->until_look-- == 0)
+	{
+		look_after_room(c);
+		look_after_builder(c);
+		c->until_look = ROWS_PER_LOOK;
+	}
 	if (isnull[0])
 		return;
 	if (c->at >= c->end)
 		claim_chunk(c);
-	out = (float *) c->map->base[GRN_SEG_VECTORS] + c->at * build->stride;
-
-	if (!grnnd_form_vector(build->type, (int) build->dim, values[0], out))
+	out = (float *) c->map->base[GRN_SEG_VECTORS] + c->at * stride;
+	if (!grnnd_form_vector(c->type, (int) dim, values[0], out))
 		return;					/* a zero vector has no place under cosine */
-	for (uint32 i = build->dim; i < build->stride; i++)
+	for (uint32 i = dim; i < stride; i++)
 		out[i] = 0;
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
 	c->at++;
 }
+
+/* One participant's whole scan; scan NULL: the whole table's. */
+static void
+scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
+		  TableScanDesc scan)
+{
+	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
+												c->build != NULL, collect_row, c, scan);
+	c->me->gap_begin = c->at;
+	c->me->gap_end = c->end;
+	pg_write_barrier();
+	/* a gap is filled at the very end, so nothing from it on is complete */
+	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
+}
+
+/* ---- several processes ---- */
+
+/* A worker's main function. */
+void
+grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
+{
+	Shared	   *shared = grnnd_worker_begin(toc);
+	LOCKMODE	heap_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
+	LOCKMODE	index_lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Relation	heap = table_open(shared->heap, heap_lock);
+	Relation	index = index_open(shared->index, index_lock);
+	Collector	c = {0};
+
+	c.shared = shared;
+	c.me = &shared->participants[1 + ParallelWorkerNumber];
+	c.type = grnnd_type(index);
+	c.map = grnnd_mapping_attach(&shared->extents,
+								 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS);
+	/* where the leader's memory is out of sight, it does without us */
+	if (grnnd_mapping_catch_up(c.map))
+	{
+		IndexInfo  *info = BuildIndexInfo(index);
+		ParallelTableScanDesc scan = (ParallelTableScanDesc)
+			((char *) shared + scan_offset(shared->nparticipants));
+
+		info->ii_Concurrent = shared->concurrent;
+		scan_rows(&c, heap, index, info, table_beginscan_parallel(heap, scan));
+		if (info->ii_BrokenHotChain)
+			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
+	}
+	else
+		pg_atomic_write_u64(&c.me->low, NO_ROW);
+	grnnd_mapping_release(c.map, true);
+
+	index_close(index, index_lock);
+	table_close(heap, heap_lock);
+	grnnd_worker_end(toc);
+	pg_atomic_fetch_add_u32(&shared->nended, 1);
+	ConditionVariableSignal(&shared->done);
+}
+
+/* The leader's scan is over; the workers' may need room until they end. */
+static void
+wait_for_workers(Collector *c, int nworkers)
+{
+	while (pg_atomic_read_u32(&c->shared->nended) < (uint32) nworkers)
+	{
+		look_after_room(c);
+		look_after_builder(c);
+		ConditionVariableTimedSleep(&c->shared->done, LOOK_MS,
+									WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Moves the last rows into the gaps, so that rows [0, result) are complete. */
+static uint64
+close_gaps(Shared *shared, GrnndMapping *map)
+{
+	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
+	char	   *vectors = map->base[GRN_SEG_VECTORS];
+	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
+	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);
+
+	for (;;)
+	{
+		Participant *lowest = NULL;
+		Participant *highest = NULL;
+
+		for (int i = 0; i < shared->nparticipants; i++)
+		{
+			Participant *p = &shared->participants[i];
+
+			if (p->gap_begin >= p->gap_end)
+				continue;
+			if (lowest == NULL || p->gap_begin < lowest->gap_begin)
+				lowest = p;
+			if (highest == NULL || p->gap_begin > highest->gap_begin)
+				highest = p;
+		}
+		if (lowest == NULL)
+			return n;
+		if (highest->gap_end == n)
+		{
+			n = highest->gap_begin;
+			highest->gap_end = highest->gap_begin;
+			continue;
+		}
+		n--;
+		memcpy(vectors + lowest->gap_begin * row_bytes, vectors + n * row_bytes, row_bytes);
+		tids[lowest->gap_begin] = tids[n];
+		lowest->gap_begin++;
+	}
+}
+
+/* Scans with workers.  False where none could be had and nothing has been done. */
+static bool
+collect_parallel(GrnndBuild *build, int nworkers)
+{
+	Snapshot	snapshot = SnapshotAny;
+	Collector	c = {0};
+	Shared	   *shared;
+	GrnndWorkers *workers;
+	Size		bytes;
+
+	if (build->info->ii_Concurrent)
+		snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	bytes = add_size(scan_offset(nworkers + 1),
+					 table_parallelscan_estimate(build->heap, snapshot));
+	workers = grnnd_workers_prepare("grnnd_collect_worker", nworkers, bytes,
+									(void **) &shared);
+	if (workers)
+	{
+		init_shared(shared, build, nworkers + 1);
+		table_parallelscan_initialize(build->heap, (ParallelTableScanDesc)
+									  ((char *) shared + scan_offset(nworkers + 1)),
+									  snapshot);
+		grnnd_mapping_share(build->map, &shared->extents);
+		c.shared = shared;
+		c.me = &shared->participants[0];
+		c.map = build->map;
+		c.type = build->type;
+		c.build = build;
+		look_after_room(&c);
+		grnnd_workers_launch(workers);
+		build->workers = workers->launched;
+		/* those who never start claim nothing */
+		for (int i = workers->launched; i < nworkers; i++)
+			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
+
+		if (build->workers > 0)
+		{
+			scan_rows(&c, build->heap, build->index, build->info,
+					  table_beginscan_parallel(build->heap, (ParallelTableScanDesc)
+											   ((char *) shared + scan_offset(nworkers + 1))));
+			WaitForParallelWorkersToAttach(workers->pcxt);
+			wait_for_workers(&c, build->workers);
+			build->rows = close_gaps(shared, build->map);
+			for (int i = 0; i <= nworkers; i++)
+				build->heap_tuples += shared->participants[i].heap_tuples;
+			if (pg_atomic_read_u32(&shared->broken_hot_chain))
+				build->info->ii_BrokenHotChain = true;
+		}
+		grnnd_mapping_unshare(build->map);
+		grnnd_workers_finish(workers);
+	}
+	if (IsMVCCSnapshot(snapshot))
+		UnregisterSnapshot(snapshot);
+	return build->workers > 0;
+}
+
+static void
+collect_alone(GrnndBuild *build)
+{
+	Shared	   *shared = palloc0(scan_offset(1));
+	Collector	c = {0};
+
+	init_shared(shared, build, 1);
+	c.shared = shared;
+	c.me = &shared->participants[0];
+	c.map = build->map;
+	c.type = build->type;
+	c.build = build;
+	scan_rows(&c, build->heap, build->index, build->info, NULL);
+	build->rows = close_gaps(shared, build->map);
+	build->heap_tuples = c.me->heap_tuples;
+	pfree(shared);
+}
+
+/* ---- ranks ---- */
 
 static int
 compare_rows(const void *a, const void *b, void *tids)
@@ -159,16 +507,11 @@ rank_rows(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	Collector	c = {0};
-	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	int			nworkers = grnnd_collect_workers(build);
 
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
-	c.build = build;
-	c.map = build->map;
-	c.chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
-	build->heap_tuples = table_index_build_scan(build->heap, build->index, build->info,
-												true, true, collect_row, &c, NULL);
-	build->rows = c.at;
+	if (nworkers == 0 || !collect_parallel(build, nworkers))
+		collect_alone(build);
 	if (build->rows > 0)
 	{
 		grnnd_builder_rows(&build->builder, build->rows);

@@ -15,9 +15,6 @@
 
 #include "mapping.h"
 
-/* Offsets and sizes of extents are multiples of this, and so of any page size. */
-#define EXTENT_ALIGN ((uint64) 1024 * 1024)
-
 /* Allocation is done in pieces, between which a cancel is heard. */
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
 
@@ -35,15 +32,15 @@ round_up(uint64 bytes, uint64 unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Errors: 53200 where the address space cannot be had. */
+/* Those in the bit set `segments`.  Errors: 53200 where the address space cannot be had. */
 static void
-reserve_segments(GrnndMapping *map)
+reserve_segments(GrnndMapping *map, uint32 segments)
 {
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 	{
 		void	   *p;
 
-		if (map->extents->max[i] == 0)
+		if (map->extents->max[i] == 0 || !(segments & (UINT32_C(1) << i)))
 			continue;
 		p = mmap(NULL, map->extents->max[i], PROT_NONE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -77,10 +74,10 @@ grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit)
 	for (int i = 0; i < GRNND_NFILES; i++)
 		map->extents->fds[i] = -1;
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
-		map->extents->max[i] = round_up(segment_max[i], EXTENT_ALIGN);
+		map->extents->max[i] = round_up(segment_max[i], GRNND_EXTENT_ALIGN);
 	pg_atomic_init_u32(&map->extents->count, 0);
-	map->memory_limit = memory_limit / EXTENT_ALIGN * EXTENT_ALIGN;
-	reserve_segments(map);
+	map->memory_limit = memory_limit / GRNND_EXTENT_ALIGN * GRNND_EXTENT_ALIGN;
+	reserve_segments(map, ~UINT32_C(0));
 	return map;
 }
 
@@ -200,7 +197,7 @@ map_extents(GrnndMapping *map, const int *fds)
 		const GrnndExtent *e = &map->extents->extent[map->mapped];
 
 		if (map->base[e->segment] == NULL)
-			continue;			/* given back meanwhile */
+			continue;			/* not wanted here */
 		if (mmap(map->base[e->segment] + e->offset, e->bytes,
 				 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 				 fds[e->file], (off_t) e->file_offset) == MAP_FAILED)
@@ -260,8 +257,8 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 	while (map->size[segment] < bytes)
 	{
 		uint64		size = map->size[segment];
-		uint64		need = round_up(bytes - size, EXTENT_ALIGN);
-		uint64		want = Max(need, round_up(size / 4, EXTENT_ALIGN));
+		uint64		need = round_up(bytes - size, GRNND_EXTENT_ALIGN);
+		uint64		want = Max(need, round_up(size / 4, GRNND_EXTENT_ALIGN));
 		uint64		memory_left;
 
 		CHECK_FOR_INTERRUPTS();
@@ -420,14 +417,17 @@ grnnd_mapping_unshare(GrnndMapping *map)
 	map->extents = map->private_extents;
 }
 
-/* In a worker: the leader's segments, at addresses of its own. */
+/*
+ * In a worker: those of the leader's segments that are in the bit set `segments`, at
+ * addresses of its own.  They are mapped by grnnd_mapping_catch_up().
+ */
 GrnndMapping *
-grnnd_mapping_attach(GrnndExtents *extents)
+grnnd_mapping_attach(GrnndExtents *extents, uint32 segments)
 {
 	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
 
 	map->extents = extents;
-	reserve_segments(map);
+	reserve_segments(map, segments);
 	return map;
 }
 

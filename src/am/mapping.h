@@ -24,6 +24,9 @@
  */
 #define GRNND_MAX_EXTENTS 1024
 
+/* Sizes of segments and extents are multiples of this, and so of any page size. */
+#define GRNND_EXTENT_ALIGN (UINT64_C(1) << 20)
+
 typedef enum GrnndFileKind
 {
 	GRNND_FILE_MEMORY = 0,
@@ -85,7 +88,7 @@ extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 /* for workers */
 extern void grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where);
 extern void grnnd_mapping_unshare(GrnndMapping *map);
-extern GrnndMapping *grnnd_mapping_attach(GrnndExtents *extents);
+extern GrnndMapping *grnnd_mapping_attach(GrnndExtents *extents, uint32 segments);
 extern bool grnnd_mapping_catch_up(GrnndMapping *map);
 
 #endif							/* GRNND_MAPPING_H */
