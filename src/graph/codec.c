@@ -185,7 +185,9 @@ eigen_rows(double *g, double *values, size_t m)
 
 /*
  * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows of len floats.
- * With add the products are added to what is there.
+ * With add the products are added to what is there.  An element's value does not
+ * depend on its place in a block, so results do not depend on how the caller's
+ * threads cut the work.
  */
 typedef struct Product
 {
@@ -202,23 +204,18 @@ typedef struct Product
 static void
 multiply(const Product *p, size_t m, size_t n)
 {
-	for (size_t i = 0; i < m; i += 4)
-		for (size_t j = 0; j < n; j += 4)
+	for (size_t i = 0; i < m; i += m - i < 4 ? 1 : 4)
+		for (size_t j = 0; j < n; j += n - j < 4 ? 1 : 4)
 		{
-			size_t		mi = m - i < 4 ? m - i : 4;
-			size_t		nj = n - j < 4 ? n - j : 4;
+			/* At the edges a row stands in for the three that are not there. */
+			size_t		rows = m - i < 4 ? 1 : 4;
+			size_t		cols = n - j < 4 ? 1 : 4;
 			float		block[16];
 
-			if (mi == 4 && nj == 4)
-				grn_dist->ip_4x4(p->a + i * p->lda, p->lda, p->b + j * p->ldb, p->ldb,
-								 p->len, block);
-			else
-				for (size_t r = 0; r < mi; r++)
-					for (size_t c = 0; c < nj; c++)
-						block[4 * r + c] = grn_dist->ip_f32(p->a + (i + r) * p->lda,
-															p->b + (j + c) * p->ldb, p->len);
-			for (size_t r = 0; r < mi; r++)
-				for (size_t c = 0; c < nj; c++)
+			grn_dist->ip_4x4(p->a + i * p->lda, rows < 4 ? 0 : p->lda,
+							 p->b + j * p->ldb, cols < 4 ? 0 : p->ldb, p->len, block);
+			for (size_t r = 0; r < rows; r++)
+				for (size_t c = 0; c < cols; c++)
 				{
 					float	   *o = &p->out[(i + r) * p->ldo + j + c];
 
@@ -503,7 +500,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		orthonormalise(f.head, rows, f.dim, fit->seed);
 	}
 	codec.code_dims = (uint32_t) k;
-	if (total > 0 && total < 1e37)
+	if (total > 0 && total / (double) f.n < 3e38)
 		codec.norm_unit = (float) (total / (double) f.n);
 	rotate_head(f.head, rows, k, f.dim, fit->seed, f.rotation, out + f.dim);
 	codec.mean = out;
@@ -601,8 +598,8 @@ quantise(float u, float inverse)
 {
 	float		c = u * inverse + (MIDDLE + 0.5f);	/* truncated below: rounds */
 
-	/* c is finite: inverse is at most 10 / max |u| */
-	return c <= 0 ? 0 : c >= LEVELS - 1 ? LEVELS - 1 : (int) c;
+	/* in this order a NaN (of an overflowing row) becomes 0 */
+	return c >= LEVELS - 1 ? LEVELS - 1 : c > 0 ? (int) c : 0;
 }
 
 /* Parts of max |u| that the outermost level stands for, tried in this order. */

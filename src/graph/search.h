@@ -50,14 +50,17 @@ typedef struct GrnSearchParams
 	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances */
 	GrnMetric	metric;
 	uint32_t	ef;				/* candidate list size, >= 1 */
-	bool		resumable;		/* keep what falls off the list, for grn_search_more() */
+	bool		resumable;		/* keep what falls off the list, for further runs */
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
 	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
 
-/* q: [space dim] floats, kept by reference until grn_search_end(). */
+/*
+ * q: [space dim] floats, kept by reference until grn_search_end().  A search may
+ * be abandoned at any time: all its memory is the store's.
+ */
 extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
 								   const float *q);
 
@@ -69,8 +72,9 @@ extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t 
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
  * are the nodes expanded by this call, nearest first by exact distance.
  * A following call resumes where this one stopped, with room for ef more; it
- * returns 0 when nothing is left to expand (or memory_limit is reached: then
- * *grn_search_exhausted() is false).
+ * returns 0 when nothing is left to expand, or memory_limit is reached (then
+ * grn_search_truncated() is true).  Nodes of state GRN_DEAD take no place among the
+ * ef, but are reported.
  */
 extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
@@ -79,7 +83,7 @@ extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* own code and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
-extern bool grn_search_truncated(const GrnSearch *s);	/* stopped by memory_limit */
+extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit */
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
 extern void grn_search_end(GrnSearch *s);
 

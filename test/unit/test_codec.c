@@ -1,0 +1,391 @@
+/*
+ * test_codec.c - fitting against known spectra, and estimates against exact
+ * distances on flat and on low-rank data.
+ */
+#include "../../src/graph/codec.h"
+#include "unit.h"
+
+#define MAX_VERSIONS 8
+
+/* Rows, the codec fitted to them, and their codes. */
+typedef struct Coded
+{
+	size_t		n;
+	uint32_t	dim;
+	float	   *rows;
+	float	   *model;
+	GrnCodec	codec;
+	float		held;
+	uint8_t    *codes;
+	GrnFactor  *factors;
+} Coded;
+
+/*
+ * Rows with standard deviation (1 + j)^-decay along direction j, in a random
+ * orthonormal-ish basis made of reflections, around a mean far from 0.
+ */
+static float *
+make_rows(size_t n, uint32_t dim, float decay, float offset)
+{
+	float	   *rows = malloc(n * dim * 4);
+	float	   *h = malloc(3 * dim * 4);
+
+	for (uint32_t j = 0; j < 3 * dim; j++)
+		h[j] = unit_normal();
+	for (size_t i = 0; i < n; i++)
+	{
+		float	   *x = rows + i * dim;
+
+		for (uint32_t j = 0; j < dim; j++)
+			x[j] = unit_normal() * powf((float) (1 + j), -decay);
+		for (int r = 0; r < 3; r++)
+		{
+			float	   *v = h + r * dim;
+			float		f = 2 * grn_dist->ip_f32(x, v, dim) / grn_dist->ip_f32(v, v, dim);
+
+			for (uint32_t j = 0; j < dim; j++)
+				x[j] -= f * v[j];
+		}
+		for (uint32_t j = 0; j < dim; j++)
+			x[j] += offset;
+	}
+	free(h);
+	return rows;
+}
+
+static GrnCodec
+fit(const float *rows, size_t n, uint32_t dim, uint32_t max, float energy, int workers,
+	float *model, float *held)
+{
+	GrnParallel parallel = {workers, unit_run};
+	GrnCodecFit f = {.rows = rows, .nrows = n, .stride = dim, .dim = dim,
+	.max_code_dims = max, .energy = energy, .seed = 11};
+	size_t		bytes = grn_codec_fit_bytes(&f);
+	void	   *work = malloc(bytes);
+	GrnCodec	codec;
+
+	memset(work, 0xA5, bytes);
+	codec = grn_codec_fit(&f, &parallel, model, work, held);
+	free(work);
+	return codec;
+}
+
+static Coded
+make_coded(size_t n, uint32_t dim, float decay, uint32_t max, float energy)
+{
+	Coded		c;
+	float		scratch[GRN_MAX_CODE_DIMS];
+	size_t		bytes;
+
+	c.n = n;
+	c.dim = dim;
+	c.rows = make_rows(n, dim, decay, 5);
+	c.model = malloc(4 * grn_codec_floats(dim, max));
+	c.codec = fit(c.rows, n, dim, max, energy, 1, c.model, &c.held);
+	bytes = grn_code_bytes(c.codec.code_dims);
+	c.codes = malloc(n * bytes);
+	c.factors = malloc(n * sizeof(GrnFactor));
+	for (size_t i = 0; i < n; i++)
+		grn_encode(&c.codec, c.rows + i * dim, c.codes + i * bytes, c.factors + i, scratch);
+	return c;
+}
+
+static void
+free_coded(Coded *c)
+{
+	free(c->rows);
+	free(c->model);
+	free(c->codes);
+	free(c->factors);
+}
+
+/*
+ * Root mean square and mean over pairs of the estimates' errors, in units of
+ * |q - c|^2 + |x - c|^2.
+ */
+static void
+errors(const Coded *c, bool symmetric, double *rms, double *bias)
+{
+	float	   *estimate = malloc(4 * c->n);
+	size_t		bytes = grn_code_bytes(c->codec.code_dims);
+	size_t		pairs = 0;
+
+	*rms = *bias = 0;
+	for (size_t q = 0; q < 20; q++)
+	{
+		GrnCodeQuery query;
+		float		scratch[GRN_MAX_CODE_DIMS];
+
+		if (symmetric)
+			grn_code_query_from_code(&c->codec, c->codes + q * bytes, c->factors[q], &query);
+		else
+			grn_code_query(&c->codec, c->rows + q * c->dim, &query, scratch);
+		grn_estimate(&query, c->codes, c->factors, (uint32_t) c->n, estimate);
+		for (size_t i = 20; i < c->n; i++)
+		{
+			double		d = grn_dist->l2_f32(c->rows + q * c->dim, c->rows + i * c->dim, c->dim);
+			double		size = grn_dist->l2_f32(c->rows + q * c->dim, c->codec.mean, c->dim) +
+				grn_dist->l2_f32(c->rows + i * c->dim, c->codec.mean, c->dim);
+			double		e = (estimate[i] - d) / size;
+
+			*rms += e * e;
+			*bias += e;
+			pairs++;
+		}
+	}
+	*rms = sqrt(*rms / (double) pairs);
+	*bias /= (double) pairs;
+	free(estimate);
+}
+
+static double
+basis_error(const GrnCodec *codec)
+{
+	uint32_t	k = codec->code_dims;
+	bool		columns = k > codec->dim;
+	uint32_t	m = columns ? codec->dim : k;
+	uint32_t	n = columns ? k : codec->dim;
+	double		worst = 0;
+
+	for (uint32_t a = 0; a < m; a++)
+		for (uint32_t b = 0; b <= a; b++)
+		{
+			double		dot = 0;
+
+			for (uint32_t j = 0; j < n; j++)
+				dot += columns
+					? (double) codec->basis[j * m + a] * codec->basis[j * m + b]
+					: (double) codec->basis[a * n + j] * codec->basis[b * n + j];
+			dot = fabs(dot - (a == b));
+			/* a NaN counts as worst */
+			if (!(dot <= worst))
+				worst = dot;
+		}
+	return worst;
+}
+
+static void
+estimates_within_bounds(void)
+{
+	static const struct
+	{
+		uint32_t	dim,
+					max;
+		float		decay;
+		double		rms,
+					symmetric;	/* bounds; seen: two thirds of them */
+	}			cases[] = {
+		{128, 128, 0, 0.0135, 0.019},	/* flat, all coded: rounding alone */
+		{128, 64, 0.7f, 0.0165, 0.023},
+		{100, 96, 0, 0.0215, 0.026},
+		{960, 96, 0.7f, 0.0137, 0.0186},
+		{32, 32, 0, 0.0223, 0.0315},
+		{3, 32, 0, 0.019, 0.0263},	/* 32 codes for 3 dimensions */
+		{1, 32, 0, 0.0012, 0.0092}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Coded		c = make_coded(1000, cases[i].dim, cases[i].decay, cases[i].max, 2);
+		double		rms,
+					bias;
+
+		CHECK(basis_error(&c.codec) < 1e-4, "dim %u", cases[i].dim);
+		errors(&c, false, &rms, &bias);
+		CHECK(rms < cases[i].rms, "case %zu: %.4f", i, rms);
+		CHECK(fabs(bias) < 0.3 * cases[i].rms, "case %zu: %.5f", i, bias);
+		errors(&c, true, &rms, &bias);
+		CHECK(rms < cases[i].symmetric, "case %zu: %.4f", i, rms);
+		CHECK(fabs(bias) < 0.3 * cases[i].symmetric, "case %zu: %.5f", i, bias);
+		free_coded(&c);
+	}
+}
+
+static void
+head_holds_what_it_can(void)
+{
+	for (uint32_t dim = 128; dim <= 960; dim += 416)
+		for (float decay = 0; decay < 1; decay += 0.3f)
+		{
+			Coded		c = make_coded(2000, dim, decay, 96, 0.85f);
+			double		all = 0,
+						head = 0,
+						smaller = 0;
+
+			for (uint32_t j = 0; j < dim; j++)
+			{
+				double		v = pow(1 + j, -2 * decay);
+
+				all += v;
+				head += j < c.codec.code_dims ? v : 0;
+				smaller += j < c.codec.code_dims - 32 ? v : 0;
+			}
+			/* a sample shows its own directions larger than they are, never smaller */
+			CHECK(c.held > head / all - 0.01, "dim %u decay %.1f: %.3f of %.3f", dim,
+				  decay, c.held, head / all);
+			CHECK(c.codec.code_dims == 96 || c.held >= 0.85f, "%.3f", c.held);
+			CHECK(c.codec.code_dims == 32 || smaller / all < 0.86, "dim %u: %u dims", dim,
+				  c.codec.code_dims);
+			CHECK(basis_error(&c.codec) < 1e-4, "dim %u", dim);
+			free_coded(&c);
+		}
+}
+
+static void
+fit_does_not_depend_on_threads(void)
+{
+	float	   *rows = make_rows(500, 100, 0.5f, 1);
+	size_t		floats = grn_codec_floats(100, 96);
+	float	   *a = calloc(floats, 4);
+	float	   *b = calloc(floats, 4);
+	float		ha,
+				hb;
+	GrnCodec	ca = fit(rows, 500, 100, 96, 0.85f, 1, a, &ha);
+	GrnCodec	cb = fit(rows, 500, 100, 96, 0.85f, 3, b, &hb);
+
+	CHECK(ca.code_dims == cb.code_dims && ha == hb && ca.norm_unit == cb.norm_unit,
+		  "%u %u", ca.code_dims, cb.code_dims);
+	CHECK(memcmp(a, b, 4 * grn_codec_floats(100, ca.code_dims)) == 0, "models differ");
+	free(rows);
+	free(a);
+	free(b);
+}
+
+/* Samples that hold nothing, one thing, or too little: a sound codec all the same. */
+static void
+poor_samples(void)
+{
+	static const uint32_t dims[] = {1, 2, 3, 31, 32, 33, 200, 2500};
+	static const size_t counts[] = {0, 1, 5, 31, 32, 40, 200};
+
+	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+		for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
+			for (int constant = 0; constant < 2; constant++)
+			{
+				uint32_t	dim = dims[d];
+				size_t		n = counts[c];
+				float	   *rows = make_rows(n + 1, dim, 0.3f, 2);
+				float	   *model = malloc(4 * grn_codec_floats(dim, 64));
+				float		held = -1;
+				GrnCodec	codec;
+				uint8_t		code[32];
+				GrnFactor	factor;
+				GrnCodeQuery query;
+				float		scratch[GRN_MAX_CODE_DIMS];
+				float		estimate;
+
+				if (constant)
+					for (size_t i = dim; i < (n + 1) * dim; i++)
+						rows[i] = rows[i - dim];
+				codec = fit(rows, n, dim, 64, 0.85f, 1, model, &held);
+				CHECK(codec.code_dims % GRN_CODE_ALIGN == 0 && codec.code_dims > 0 &&
+					  codec.code_dims <= 64, "%u", codec.code_dims);
+				CHECK(basis_error(&codec) < 1e-4, "dim %u n %zu", dim, n);
+				CHECK(held >= 0 && held <= 1.001f, "dim %u n %zu: %g", dim, n, held);
+				CHECK(codec.norm_unit > 0 && codec.norm_unit < 1e10f, "%g", codec.norm_unit);
+				grn_encode(&codec, rows, code, &factor, scratch);
+				grn_code_query(&codec, rows, &query, scratch);
+				grn_estimate(&query, code, &factor, 1, &estimate);
+				CHECK(isfinite(estimate), "dim %u n %zu", dim, n);
+				free(rows);
+				free(model);
+			}
+}
+
+/* Any finite row gives finite factors and a finite or infinite estimate, no NaN in them. */
+static void
+extreme_rows(void)
+{
+	static const float sizes[] = {0, 1e-45f, 1e-38f, 1e-20f, 1e10f, 1e17f, 1e19f, 3e38f};
+	float	   *model = malloc(4 * grn_codec_floats(40, 32));
+	GrnCodec	codec = grn_codec_random(40, 32, 1, 5, model);
+
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+		for (int round = 0; round < 50; round++)
+		{
+			float		x[40];
+			uint8_t		code[16];
+			GrnFactor	factor;
+			float		scratch[GRN_MAX_CODE_DIMS];
+
+			for (int j = 0; j < 40; j++)
+				x[j] = (2 * unit_uniform() - 1) * sizes[s];
+			grn_encode(&codec, x, code, &factor, scratch);
+			CHECK(isfinite(grn_f16_to_f32(factor.norm2)), "%g", sizes[s]);
+			CHECK(isfinite(grn_f16_to_f32(factor.alpha)), "%g", sizes[s]);
+			CHECK(grn_f16_to_f32(factor.alpha) >= 0, "%g", sizes[s]);
+		}
+	free(model);
+}
+
+static void
+random_codecs(void)
+{
+	static const uint32_t dims[] = {1, 2, 31, 32, 33, 100, 255, 256, 1000};
+
+	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+		for (uint32_t k = 32; k <= 256; k += 224)
+		{
+			float	   *model = malloc(4 * grn_codec_floats(dims[d], k));
+			GrnCodec	codec = grn_codec_random(dims[d], k, 2, 5, model);
+
+			CHECK(codec.code_dims == k && codec.norm_unit == 2, "%u", codec.code_dims);
+			CHECK(basis_error(&codec) < 1e-4, "dim %u k %u: %g", dims[d], k,
+				  basis_error(&codec));
+			free(model);
+		}
+}
+
+/* All versions of the kernels give the same order but for rounding. */
+static void
+versions_agree(void)
+{
+	const GrnDistTable *versions[MAX_VERSIONS];
+	const GrnDistTable *chosen = grn_dist;
+	int			n = grn_dist_versions(versions, MAX_VERSIONS);
+	Coded		c = make_coded(300, 128, 0.6f, 64, 0.85f);
+	float	   *want = malloc(4 * c.n);
+	float	   *got = malloc(4 * c.n);
+	float		scratch[GRN_MAX_CODE_DIMS];
+	size_t		bytes = grn_code_bytes(c.codec.code_dims);
+
+	for (int v = 0; v < n; v++)
+	{
+		GrnCodeQuery query;
+		uint8_t		code[GRN_MAX_CODE_DIMS / 2];
+		GrnFactor	factor;
+		size_t		differ = 0;
+
+		grn_dist = versions[v];
+		grn_code_query(&c.codec, c.rows, &query, scratch);
+		grn_estimate(&query, c.codes, c.factors, (uint32_t) c.n, v == 0 ? want : got);
+		for (size_t i = 0; i < c.n && v > 0; i++)
+			CHECK(fabsf(got[i] - want[i]) < 2e-3f * c.codec.norm_unit, "%s: %g for %g",
+				  versions[v]->name, got[i], want[i]);
+		for (size_t i = 0; i < c.n; i++)
+		{
+			grn_encode(&c.codec, c.rows + i * c.dim, code, &factor, scratch);
+			for (size_t j = 0; j < bytes; j++)
+				differ += code[j] != c.codes[i * bytes + j];
+		}
+		CHECK(differ < c.n * bytes / 500, "%s: %zu bytes differ", versions[v]->name, differ);
+	}
+	grn_dist = chosen;
+	free(want);
+	free(got);
+	free_coded(&c);
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(estimates_within_bounds);
+	RUN(head_holds_what_it_can);
+	RUN(fit_does_not_depend_on_threads);
+	RUN(poor_samples);
+	RUN(extreme_rows);
+	RUN(random_codecs);
+	RUN(versions_agree);
+	UNIT_END();
+}

@@ -1,0 +1,462 @@
+/*
+ * test_dist.c - every version of the distance kernels against the plain one, and
+ * the plain one against sums in double.
+ */
+#include "../../src/graph/dist.h"
+#include "unit.h"
+
+#define MAX_N 300
+#define MAX_VERSIONS 8
+#define TOLERANCE 1e-5
+
+typedef enum Kind
+{
+	NORMAL,						/* around 0 */
+	NEGATIVE,
+	DENORMAL,
+	HUGE_VALUES,				/* sums of squares just below overflow */
+	MIXED,						/* 12 orders of magnitude */
+	EQUAL,						/* both vectors the same */
+	KINDS
+} Kind;
+
+static const GrnDistTable *versions[MAX_VERSIONS];
+static int	nversions;
+
+static float
+draw(Kind kind)
+{
+	switch (kind)
+	{
+		case NEGATIVE:
+			return -fabsf(unit_normal());
+		case DENORMAL:
+			return unit_normal() * 1e-40f;
+		case HUGE_VALUES:
+			return unit_normal() * 1e17f;
+		case MIXED:
+			return unit_normal() * powf(10, 12 * unit_uniform() - 6);
+		default:
+			return unit_normal();
+	}
+}
+
+/* Within TOLERANCE of the terms' size, which for L2 is the distance itself. */
+static bool
+close_to(double got, double want, double size)
+{
+	return fabs(got - want) <= TOLERANCE * size + 1e-44;
+}
+
+static void
+f32_versions_agree(void)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		for (size_t n = 0; n <= MAX_N; n++)
+		{
+			float	   *a = unit_guarded(4 * n);
+			float	   *b = unit_guarded(4 * n);
+			double		l2 = 0,
+						ip = 0,
+						size = 0;
+
+			for (size_t i = 0; i < n; i++)
+			{
+				a[i] = draw((Kind) kind);
+				b[i] = kind == EQUAL ? a[i] : draw((Kind) kind);
+				l2 += pow((double) a[i] - b[i], 2);
+				ip += (double) a[i] * b[i];
+				size += fabs((double) a[i] * b[i]);
+			}
+			for (int v = 0; v < nversions; v++)
+			{
+				CHECK(close_to(versions[v]->l2_f32(a, b, n), l2, l2),
+					  "%s kind %d n %zu", versions[v]->name, kind, n);
+				CHECK(close_to(versions[v]->ip_f32(a, b, n), ip, size),
+					  "%s kind %d n %zu", versions[v]->name, kind, n);
+			}
+			unit_guarded_free(a, 4 * n);
+			unit_guarded_free(b, 4 * n);
+		}
+}
+
+static void
+stored_versions_agree(void)
+{
+	for (int format = GRN_VEC_F16; format <= GRN_VEC_U8; format++)
+		for (size_t n = 0; n <= MAX_N; n++)
+			for (size_t shift = 0; shift < 4; shift++)
+			{
+				/* The stored form ends at the guard, less shift: any alignment. */
+				size_t		bytes = grn_vec_bytes((GrnVecFormat) format, n);
+				uint8_t    *room = unit_guarded(bytes + shift);
+				float	   *q = unit_guarded(4 * n);
+				float		x[MAX_N];
+				double		l2 = 0,
+							ip = 0,
+							size = 0;
+
+				for (size_t i = 0; i < n; i++)
+				{
+					q[i] = draw(NORMAL) * 100;
+					x[i] = format == GRN_VEC_U8 ? (float) unit_below(256)
+						: i % 7 == 3 ? draw(NORMAL) * 1e-6f : draw(NORMAL) * 300;
+				}
+				grn_vec_store((GrnVecFormat) format, x, n, room);
+				grn_vec_load((GrnVecFormat) format, room, n, x);
+				for (size_t i = 0; i < n; i++)
+				{
+					l2 += pow((double) q[i] - x[i], 2);
+					ip += (double) q[i] * x[i];
+					size += fabs((double) q[i] * x[i]);
+				}
+				for (int v = 0; v < nversions; v++)
+				{
+					const GrnDistTable *d = versions[v];
+					bool		f16 = format == GRN_VEC_F16;
+
+					CHECK(close_to((f16 ? d->l2_f16 : d->l2_u8) (q, room, n), l2, l2),
+						  "%s format %d n %zu", d->name, format, n);
+					CHECK(close_to((f16 ? d->ip_f16 : d->ip_u8) (q, room, n), ip, size),
+						  "%s format %d n %zu", d->name, format, n);
+				}
+				unit_guarded_free(room, bytes + shift);
+				unit_guarded_free(q, 4 * n);
+			}
+}
+
+static void
+long_vectors_agree(void)
+{
+	size_t		n = GRN_MAX_DIM;
+	float	   *a = malloc(4 * n);
+	float	   *b = malloc(4 * n);
+	double		l2 = 0,
+				ip = 0;
+
+	/* All positive: rounding has nothing to cancel against. */
+	for (size_t i = 0; i < n; i++)
+	{
+		a[i] = 1 + unit_uniform();
+		b[i] = 3 + unit_uniform();
+		l2 += pow((double) a[i] - b[i], 2);
+		ip += (double) a[i] * b[i];
+	}
+	for (int v = 0; v < nversions; v++)
+	{
+		CHECK(close_to(versions[v]->l2_f32(a, b, n), l2, l2), "%s", versions[v]->name);
+		CHECK(close_to(versions[v]->ip_f32(a, b, n), ip, ip), "%s", versions[v]->name);
+	}
+	free(a);
+	free(b);
+}
+
+static void
+overflow_is_infinite(void)
+{
+	float		a[64],
+				b[64];
+
+	for (int i = 0; i < 64; i++)
+	{
+		a[i] = 3e38f;
+		b[i] = -3e38f;
+	}
+	for (int v = 0; v < nversions; v++)
+		for (size_t n = 1; n <= 64; n++)
+		{
+			CHECK(versions[v]->l2_f32(a, b, n) == INFINITY, "%s", versions[v]->name);
+			CHECK(versions[v]->ip_f32(a, b, n) == -INFINITY, "%s", versions[v]->name);
+		}
+}
+
+static void
+code_dots_are_equal(void)
+{
+	for (size_t dims = 32; dims <= 256; dims += 32)
+		for (uint32_t count = 0; count <= 100; count += count < 36 ? 1 : 16)
+			for (int extreme = 0; extreme < 3; extreme++)
+				for (size_t gap = 0; gap <= 5; gap += 5)
+				{
+					size_t		code_bytes = dims / 2 + gap;
+					size_t		bytes = count > 0 ? count * code_bytes - gap : 0;
+					uint8_t    *codes = unit_guarded(bytes);
+					int8_t	   *q8 = unit_guarded(dims);
+					int32_t    *out = unit_guarded(4 * count);
+
+					for (size_t i = 0; i < bytes; i++)
+						codes[i] = extreme ? 0xFF : (uint8_t) unit_random();
+					for (size_t i = 0; i < dims; i++)
+						q8[i] = extreme == 1 ? -128 : extreme == 2 ? 127 : (int8_t) unit_random();
+					for (int v = 0; v < nversions; v++)
+					{
+						memset(out, 0x55, 4 * count);
+						versions[v]->dot_q8c4(q8, codes, code_bytes, dims, count, out);
+						for (uint32_t c = 0; c < count; c++)
+						{
+							int32_t		want = 0;
+
+							for (size_t j = 0; j < dims / 2; j++)
+								want += q8[j] * (codes[c * code_bytes + j] & 15) +
+									q8[dims / 2 + j] * (codes[c * code_bytes + j] >> 4);
+							CHECK(out[c] == want, "%s dims %zu code %u of %u: %d for %d",
+								  versions[v]->name, dims, c, count, out[c], want);
+						}
+					}
+					unit_guarded_free(codes, bytes);
+					unit_guarded_free(q8, dims);
+					unit_guarded_free(out, 4 * count);
+				}
+}
+
+/* Also: an estimate is the same bits wherever it stands among the count. */
+static void
+estimates_agree(void)
+{
+	enum
+	{
+		N = 100
+	};
+	GrnEstimate e = {50, 3.5f, 0.01f, 7.5f * 91};
+
+	for (uint32_t count = 0; count <= N; count++)
+	{
+		int32_t    *dot = unit_guarded(4 * count);
+		uint16_t   *factors = unit_guarded(4 * count);
+		float	   *out = unit_guarded(4 * count);
+
+		for (uint32_t i = 0; i < count; i++)
+		{
+			dot[i] = (int32_t) unit_below(400000) - 200000;
+			factors[2 * i] = grn_f32_to_f16(unit_uniform() * 10);
+			factors[2 * i + 1] = grn_f32_to_f16(unit_uniform());
+		}
+		for (int v = 0; v < nversions; v++)
+		{
+			versions[v]->estimate(&e, dot, factors, count, out);
+			for (uint32_t i = 0; i < count; i++)
+			{
+				double		n2 = grn_f16_to_f32(factors[2 * i]);
+				double		alpha = grn_f16_to_f32(factors[2 * i + 1]);
+				double		part = 0.01 * alpha * (dot[i] - 7.5 * 91);
+				float		alone;
+
+				CHECK(close_to(out[i], 50 + 3.5 * n2 - part, 50 + 3.5 * n2 + fabs(part)),
+					  "%s", versions[v]->name);
+				versions[v]->estimate(&e, dot + i, factors + 2 * i, 1, &alone);
+				CHECK(memcmp(&alone, &out[i], 4) == 0, "%s %u of %u: %a alone %a",
+					  versions[v]->name, i, count, out[i], alone);
+			}
+		}
+		unit_guarded_free(dot, 4 * count);
+		unit_guarded_free(factors, 4 * count);
+		unit_guarded_free(out, 4 * count);
+	}
+}
+
+/* Also: element (i, j) has the same bits whatever the other rows are. */
+static void
+blocks_agree(void)
+{
+	for (size_t n = 0; n <= MAX_N; n++)
+	{
+		size_t		ld = n + n % 3;
+		float	   *a = unit_guarded(4 * (3 * ld + n));
+		float	   *b = unit_guarded(4 * (3 * ld + n));
+
+		for (size_t i = 0; i < 3 * ld + n; i++)
+		{
+			a[i] = unit_normal();
+			b[i] = unit_normal();
+		}
+		for (int v = 0; v < nversions; v++)
+		{
+			float		out[16],
+						alone[16];
+
+			versions[v]->ip_4x4(a, ld, b, ld, n, out);
+			for (size_t i = 0; i < 4; i++)
+				for (size_t j = 0; j < 4; j++)
+				{
+					double		want = 0,
+								size = 0;
+
+					for (size_t k = 0; k < n; k++)
+					{
+						want += (double) a[i * ld + k] * b[j * ld + k];
+						size += fabs((double) a[i * ld + k] * b[j * ld + k]);
+					}
+					CHECK(close_to(out[4 * i + j], want, size), "%s n %zu",
+						  versions[v]->name, n);
+					versions[v]->ip_4x4(a + i * ld, 0, b + j * ld, 0, n, alone);
+					CHECK(memcmp(&alone[0], &out[4 * i + j], 4) == 0, "%s n %zu",
+						  versions[v]->name, n);
+				}
+		}
+		unit_guarded_free(a, 4 * (3 * ld + n));
+		unit_guarded_free(b, 4 * (3 * ld + n));
+	}
+}
+
+/* The value of a binary16 by its definition. */
+static double
+half_value(uint16_t h)
+{
+	int			exponent = (h >> 10) & 31;
+	double		fraction = h & 1023;
+	double		m = exponent == 0 ? ldexp(fraction, -24)
+		: ldexp(1024 + fraction, exponent - 25);
+
+	return h & 0x8000 ? -m : m;
+}
+
+static void
+half_precision_is_exact(void)
+{
+	for (uint32_t h = 0; h < 65536; h++)
+	{
+		uint16_t	half[9];
+		float		f[9];
+
+		for (int i = 0; i < 9; i++)
+			half[i] = (uint16_t) h;
+		for (int v = 0; v < nversions; v++)
+		{
+			uint16_t	back[9];
+
+			versions[v]->f16_load(half, 9, f);
+			if ((h & 0x7C00) == 0x7C00)
+			{
+				CHECK(h & 0x3FF ? isnan(f[0]) && isnan(f[8]) : isinf(f[0]) && isinf(f[8]),
+					  "%s %04x", versions[v]->name, h);
+				continue;
+			}
+			CHECK((double) f[0] == half_value((uint16_t) h) && f[0] == f[8],
+				  "%s %04x", versions[v]->name, h);
+			versions[v]->f16_store(f, 9, back);
+			CHECK(back[0] == h && back[8] == h, "%s %04x", versions[v]->name, h);
+		}
+	}
+}
+
+/* Nearest value, to even when two are as near; 65504 where all are too small. */
+static void
+half_precision_rounds(void)
+{
+	for (int round = 0; round < 200000; round++)
+	{
+		float		x[9];
+		uint16_t	first = 0;
+
+		/* random floats, and those halfway between two halves and next to it */
+		if (round % 2 == 0)
+			x[0] = unit_normal() * powf(10, 14 * unit_uniform() - 9);
+		else
+		{
+			uint16_t	h = (uint16_t) unit_below(0x7BFF);
+
+			x[0] = (float) ((half_value(h) + half_value(h + 1)) / 2);
+			if (round % 3 > 0)
+				x[0] = nextafterf(x[0], round % 3 == 1 ? -INFINITY : INFINITY);
+		}
+		for (int i = 1; i < 9; i++)
+			x[i] = x[0];
+		for (int v = 0; v < nversions; v++)
+		{
+			uint16_t	h[9];
+			double		off;
+
+			versions[v]->f16_store(x, 9, h);
+			CHECK(h[0] == h[8], "%s %a", versions[v]->name, x[0]);
+			if (v == 0)
+				first = h[0];
+			CHECK(h[0] == first, "%s %a: %04x for %04x", versions[v]->name, x[0], h[0], first);
+			off = fabs(half_value(h[0]) - x[0]);
+			if (fabsf(x[0]) >= 65504)
+				CHECK((h[0] & 0x7FFF) == 0x7BFF, "%a", x[0]);
+			else
+				for (int step = -1; step <= 1; step += 2)
+				{
+					uint16_t	next = (uint16_t) (h[0] + step);
+					double		o;
+
+					if ((h[0] & 0x7FFF) == 0 && step < 0)
+						continue;
+					o = fabs(half_value(next) - x[0]);
+					CHECK((next & 0x7C00) == 0x7C00 || off < o ||
+						  (off == o && (h[0] & 1) == 0), "%a", x[0]);
+				}
+		}
+	}
+}
+
+static void
+smallest_format_is_lossless(void)
+{
+	static const struct
+	{
+		float		value;
+		GrnVecFormat format;
+	}			cases[] = {
+		{0, GRN_VEC_U8}, {255, GRN_VEC_U8}, {256, GRN_VEC_F16}, {-1, GRN_VEC_F16},
+		{0.5f, GRN_VEC_F16}, {2049, GRN_VEC_F32}, {65504, GRN_VEC_F16},
+		{65520, GRN_VEC_F32}, {1e30f, GRN_VEC_F32}, {0.1f, GRN_VEC_F32},
+		{5.9604645e-8f, GRN_VEC_F16}, {1e-40f, GRN_VEC_F32}, {-3e38f, GRN_VEC_F32}
+	};
+
+	for (size_t n = 1; n <= 200; n += 13)
+		for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
+			for (size_t at = 0; at < n; at += 5)
+			{
+				float	   *x = unit_guarded(4 * n);
+				float	   *y = malloc(4 * n);
+				uint8_t    *stored = unit_guarded(4 * n);
+				GrnVecFormat f;
+
+				for (size_t i = 0; i < n; i++)
+					x[i] = (float) unit_below(256);
+				x[at] = cases[c].value;
+				f = grn_vec_smallest(x, n);
+				CHECK(f == cases[c].format, "%g: %d", cases[c].value, (int) f);
+				grn_vec_store(f, x, n, stored + 4 * n - grn_vec_bytes(f, n));
+				grn_vec_load(f, stored + 4 * n - grn_vec_bytes(f, n), n, y);
+				CHECK(memcmp(x, y, 4 * n) == 0, "%g", cases[c].value);
+				unit_guarded_free(x, 4 * n);
+				unit_guarded_free(stored, 4 * n);
+				free(y);
+			}
+}
+
+static void
+u8_store_rounds_and_saturates(void)
+{
+	float		x[] = {-5, 0.4f, 0.6f, 254.4f, 254.6f, 300, 1e30f};
+	uint8_t		want[] = {0, 0, 1, 254, 255, 255, 255};
+	uint8_t		got[7];
+
+	grn_vec_store(GRN_VEC_U8, x, 7, got);
+	CHECK(memcmp(got, want, 7) == 0, "%d %d %d", got[2], got[3], got[4]);
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	nversions = grn_dist_versions(versions, MAX_VERSIONS);
+	printf("# versions:");
+	for (int v = 0; v < nversions; v++)
+		printf(" %s", versions[v]->name);
+	printf("; chosen: %s\n", grn_dist->name);
+	RUN(f32_versions_agree);
+	RUN(stored_versions_agree);
+	RUN(long_vectors_agree);
+	RUN(overflow_is_infinite);
+	RUN(code_dots_are_equal);
+	RUN(estimates_agree);
+	RUN(blocks_agree);
+	RUN(half_precision_is_exact);
+	RUN(half_precision_rounds);
+	RUN(smallest_format_is_lossless);
+	RUN(u8_store_rounds_and_saturates);
+	UNIT_END();
+}

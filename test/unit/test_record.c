@@ -1,0 +1,359 @@
+/*
+ * test_record.c - the geometry of records over the whole range of dimensions and
+ * degrees, writing, and checks on bytes that are no record.
+ */
+#include "../../src/graph/record.h"
+#include "unit.h"
+
+#define PAYLOAD 8160
+
+static void
+check_layout(const GrnLayout *l)
+{
+	uint32_t	used = l->span * l->payload;
+
+	CHECK(l->off_tids == sizeof(GrnRecord), "dim %u", l->dim);
+	CHECK(l->tids_max >= GRN_MIN_TIDS && l->tids_max <= GRN_MAX_TIDS, "%u", l->tids_max);
+	CHECK(l->off_code >= l->off_tids + l->tids_max * GRN_TID_BYTES, "dim %u", l->dim);
+	CHECK(l->off_ids >= l->off_code + l->code_bytes && l->off_ids % 4 == 0, "dim %u", l->dim);
+	CHECK(l->off_factors == l->off_ids + 4 * l->degree, "dim %u", l->dim);
+	CHECK(l->off_codes == l->off_factors + (l->code_dims ? 4 * l->degree : 0), "dim %u", l->dim);
+	CHECK(l->off_vec >= l->off_codes + l->degree * l->code_bytes && l->off_vec % 4 == 0,
+		  "dim %u", l->dim);
+	CHECK(l->hot_bytes == l->off_vec && l->hot_bytes <= l->payload, "dim %u", l->dim);
+	CHECK(l->vec_bytes == grn_vec_bytes(l->vec_format, l->dim), "dim %u", l->dim);
+	CHECK(l->record_bytes >= l->off_vec + l->vec_bytes && l->record_bytes % 4 == 0,
+		  "dim %u", l->dim);
+	CHECK(l->per_page >= 1 && l->span >= 1 && (l->per_page == 1 || l->span == 1),
+		  "dim %u", l->dim);
+	CHECK(l->per_page * l->record_bytes <= used, "dim %u", l->dim);
+	CHECK(l->span == 1 || l->record_bytes > (l->span - 1) * l->payload, "dim %u", l->dim);
+	CHECK(l->vec_first == (l->span == 1 ? l->vec_bytes
+						   : l->payload - l->hot_bytes < l->vec_bytes
+						   ? l->payload - l->hot_bytes : l->vec_bytes), "dim %u", l->dim);
+	CHECK(sizeof(GrnRecord) + l->chain_tids * GRN_TID_BYTES <=
+		  (l->span > 1 ? l->payload : l->record_bytes), "dim %u", l->dim);
+	CHECK(l->chain_tids >= l->tids_max, "dim %u", l->dim);
+	CHECK(sizeof(GrnRecord) + sizeof(GrnFreed) <= l->record_bytes, "dim %u", l->dim);
+	/* With fewer TIDs no more records would fit a page, nor fewer pages hold one. */
+	{
+		uint32_t	least = 20 + GRN_MIN_TIDS * 6 + l->code_bytes + 4 * l->degree +
+			(l->code_dims ? 4 * l->degree : 0) + l->degree * l->code_bytes;
+
+		least = (least + l->vec_bytes + 3) / 4 * 4;
+		CHECK(l->span > 1 ? least > (l->span - 1) * l->payload
+			  : l->payload / least == l->per_page, "dim %u", l->dim);
+	}
+}
+
+static void
+layouts_are_sound(void)
+{
+	static const uint32_t degrees[] = {8, 9, 16, 24, 31, 32, 40, 48, 56, 64, 80, 96};
+
+	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim += dim < 300 ? 1 : dim < 2100 ? 7 : 89)
+		for (size_t d = 0; d < sizeof(degrees) / sizeof(degrees[0]); d++)
+			for (int format = GRN_VEC_F32; format <= GRN_VEC_U8; format++)
+			{
+				uint32_t	most = grn_layout_max_code_dims(dim, degrees[d],
+															(GrnVecFormat) format, PAYLOAD);
+				GrnLayout	l;
+				GrnLayout	bare;
+
+				CHECK(most % GRN_CODE_ALIGN == 0 && most <= GRN_MAX_CODE_DIMS, "%u", most);
+				CHECK(most > 0, "dim %u degree %u", dim, degrees[d]);
+				for (uint32_t k = 0; k <= GRN_MAX_CODE_DIMS; k += GRN_CODE_ALIGN)
+					if (grn_layout(&l, dim, degrees[d], k, (GrnVecFormat) format, PAYLOAD))
+						check_layout(&l);
+					else
+						CHECK(20 + 24 + k / 2 + degrees[d] * (8 + k / 2) > PAYLOAD - 8,
+							  "dim %u degree %u k %u", dim, degrees[d], k);
+				CHECK(grn_layout(&l, dim, degrees[d], most, (GrnVecFormat) format, PAYLOAD),
+					  "dim %u", dim);
+				CHECK(grn_layout(&bare, dim, degrees[d], 32, (GrnVecFormat) format, PAYLOAD),
+					  "dim %u", dim);
+				CHECK(bare.span > 1 ? l.span <= bare.span + 1 : l.span == 1,
+					  "dim %u degree %u format %d: codes of %u dims push the record past the page",
+					  dim, degrees[d], format, most);
+			}
+	{
+		GrnLayout	l;
+
+		CHECK(!grn_layout(&l, 10, 96, 256, GRN_VEC_F32, PAYLOAD), "96 codes of 128 bytes");
+	}
+}
+
+/* The figures that src/README and the defaults rest on. */
+static void
+known_layouts(void)
+{
+	static const struct
+	{
+		uint32_t	dim,
+					degree,
+					code_dims;
+		GrnVecFormat format;
+		uint32_t	per_page,
+					span;
+	}			cases[] = {
+		{128, 32, 64, GRN_VEC_F16, 5, 1},
+		{128, 32, 64, GRN_VEC_U8, 5, 1},
+		{128, 32, 64, GRN_VEC_F32, 4, 1},
+		{960, 48, 96, GRN_VEC_F32, 1, 1},
+		{960, 64, 96, GRN_VEC_F32, 1, 1},
+		{960, 48, 128, GRN_VEC_F32, 1, 1},
+		{960, 32, 96, GRN_VEC_F16, 2, 1},
+		{1536, 32, 96, GRN_VEC_F32, 1, 1},
+		{3072, 48, 96, GRN_VEC_F32, 1, 2},
+		{16000, 48, 96, GRN_VEC_F32, 1, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		GrnLayout	l;
+
+		CHECK(grn_layout(&l, cases[i].dim, cases[i].degree, cases[i].code_dims,
+						 cases[i].format, PAYLOAD), "case %zu", i);
+		CHECK(l.per_page == cases[i].per_page && l.span == cases[i].span,
+			  "dim %u: %u a page, %u pages", l.dim, l.per_page, l.span);
+	}
+	{
+		GrnLayout	l;
+
+		grn_layout(&l, 128, 32, 64, GRN_VEC_F16, PAYLOAD);
+		CHECK(l.record_bytes == 1632 && l.tids_max == 7, "%u bytes, %u TIDs",
+			  l.record_bytes, l.tids_max);
+		CHECK(grn_layout_max_code_dims(128, 32, GRN_VEC_F16, PAYLOAD) >= 64, "128-d");
+		CHECK(grn_layout_max_code_dims(960, 48, GRN_VEC_F32, PAYLOAD) >= 96, "960-d");
+		CHECK(grn_default_degree(128, PAYLOAD) == 32, "%u", grn_default_degree(128, PAYLOAD));
+		CHECK(grn_default_degree(1536, PAYLOAD) == 32, "%u", grn_default_degree(1536, PAYLOAD));
+		CHECK(grn_default_degree(960, PAYLOAD) >= 48, "%u", grn_default_degree(960, PAYLOAD));
+	}
+	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim++)
+	{
+		uint32_t	degree = grn_default_degree(dim, PAYLOAD);
+
+		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
+	}
+}
+
+static void
+ids_map_to_pages(void)
+{
+	static const uint32_t dims[] = {3, 128, 960, 3072};
+
+	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+	{
+		GrnLayout	l;
+		uint32_t	page = 0,
+					slot = 0;
+
+		grn_layout(&l, dims[d], 32, 32, GRN_VEC_F32, PAYLOAD);
+		for (uint32_t id = 0; id < 1000; id++)
+		{
+			CHECK(grn_node_page(&l, id) == page && grn_node_slot(&l, id) == slot,
+				  "dim %u id %u", dims[d], id);
+			if (++slot == l.per_page)
+			{
+				slot = 0;
+				page += l.span;
+			}
+		}
+	}
+}
+
+static void
+written_records_read_back(void)
+{
+	static const uint32_t dims[] = {1, 3, 64, 128, 777, 3072};
+
+	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+		for (int format = GRN_VEC_F32; format <= GRN_VEC_U8; format++)
+			for (uint32_t code_dims = 0; code_dims <= 64; code_dims += 64)
+				for (uint32_t count = 0; count <= 24; count += 8)
+				{
+					uint32_t	dim = dims[d];
+					GrnLayout	l;
+					uint8_t    *rec;
+					float	   *x = malloc(4 * dim);
+					float	   *back = malloc(4 * dim);
+					uint8_t		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
+					uint8_t		codes[100 * 32];
+					GrnFactor	factors[100];
+					uint32_t	ids[24],
+								index[24];
+					GrnRecord  *r;
+					GrnRecordSource src = {0};
+					double		off = 0;
+					bool		direct = count == 16;
+
+					grn_layout(&l, dim, 24, code_dims, (GrnVecFormat) format, PAYLOAD);
+					rec = unit_guarded(l.record_bytes);
+					memset(rec, 0xEE, l.record_bytes);
+					for (uint32_t j = 0; j < dim; j++)
+						x[j] = unit_normal() * 50 + 100;
+					for (size_t i = 0; i < sizeof(tids); i++)
+						tids[i] = (uint8_t) unit_random();
+					for (size_t i = 0; i < sizeof(codes); i++)
+						codes[i] = (uint8_t) unit_random();
+					for (size_t i = 0; i < 100; i++)
+						factors[i] = (GrnFactor)
+					{
+						(uint16_t) unit_random(), (uint16_t) unit_random()
+					};
+					for (uint32_t i = 0; i < count; i++)
+					{
+						ids[i] = direct ? i * 3 : 1000 + i;
+						index[i] = 99 - i;
+					}
+					src.x = x;
+					src.code = codes;
+					src.factor = factors[0];
+					src.tids = tids;
+					src.ntids = l.tids_max;
+					src.next = GRN_INVALID_ID;
+					src.ids = ids;
+					src.code_index = direct ? NULL : index;
+					src.count = count;
+					src.all_codes = codes;
+					src.all_factors = factors;
+					grn_record_write(&l, &src, rec);
+
+					r = (GrnRecord *) rec;
+					CHECK(grn_record_check(&l, rec, 7777, 10000) == NULL, "%s",
+						  grn_record_check(&l, rec, 7777, 10000));
+					CHECK(r->state == GRN_NODE && r->count == count && r->version == 0 &&
+						  r->ntids == l.tids_max && r->next == GRN_INVALID_ID, "dim %u", dim);
+					CHECK(memcmp(rec + l.off_tids, tids, l.tids_max * 6) == 0, "dim %u", dim);
+					CHECK(memcmp(grn_rec_ids(&l, rec), ids, 4 * count) == 0, "dim %u", dim);
+					for (uint32_t i = 0; i < count && code_dims > 0; i++)
+					{
+						uint32_t	from = direct ? ids[i] : index[i];
+
+						CHECK(memcmp(grn_rec_codes(&l, rec) + 32 * i, codes + 32 * from, 32) == 0,
+							  "dim %u neighbour %u", dim, i);
+						CHECK(memcmp(grn_rec_factors(&l, rec) + i, factors + from, 4) == 0,
+							  "dim %u neighbour %u", dim, i);
+					}
+					if (code_dims > 0)
+						CHECK(memcmp(rec + l.off_code, codes, 32) == 0 &&
+							  memcmp(&r->factor, factors, 4) == 0, "dim %u", dim);
+					grn_vec_load((GrnVecFormat) format, rec + l.off_vec, dim, back);
+					for (uint32_t j = 0; j < dim; j++)
+						off += pow((double) x[j] - back[j], 2);
+					off = sqrt(off);
+					CHECK(format == GRN_VEC_F32 ? r->error == 0 && off == 0
+						  : r->error >= off && r->error <= off * 1.001, "dim %u: %g for %g",
+						  dim, r->error, off);
+					unit_guarded_free(rec, l.record_bytes);
+					free(x);
+					free(back);
+				}
+}
+
+static void
+each_fault_is_found(void)
+{
+	GrnLayout	l;
+	uint8_t    *rec;
+	GrnRecord  *r;
+	GrnRecord	good = {.state = GRN_NODE,.count = 3,.ntids = 1,.next = GRN_INVALID_ID};
+	uint32_t   *ids;
+
+	grn_layout(&l, 16, 8, 32, GRN_VEC_F32, PAYLOAD);
+	rec = calloc(1, l.record_bytes);
+	r = (GrnRecord *) rec;
+	ids = grn_rec_ids(&l, rec);
+	ids[0] = 1;
+	ids[1] = 2;
+	ids[2] = 3;
+
+#define EXPECT(what, change) \
+	do { \
+		*r = good; \
+		change; \
+		CHECK((grn_record_check(&l, rec, 10, 100) != NULL) == (what), "%s", #change); \
+	} while (0)
+
+	EXPECT(false, (void) 0);
+	EXPECT(false, r->state = GRN_DEAD);
+	EXPECT(false, r->state = GRN_FREE);
+	EXPECT(true, r->state = 4);
+	EXPECT(true, r->count = 9);
+	EXPECT(true, r->ntids = (uint8_t) (l.tids_max + 1));
+	EXPECT(true, r->error = -1);
+	EXPECT(true, r->error = NAN);
+	EXPECT(true, r->error = INFINITY);
+	EXPECT(true, r->next = 100);
+	EXPECT(true, r->next = 10);
+	EXPECT(false, r->next = 99);
+	EXPECT(false, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) l.chain_tids));
+	EXPECT(true, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) (l.chain_tids + 1)));
+	EXPECT(true, (r->state = GRN_TIDS, r->next = 100));
+	EXPECT(true, ids[2] = 100);
+	EXPECT(true, ids[2] = 10);
+	EXPECT(false, ids[2] = 99);
+	/* past the count anything may stand */
+	EXPECT(false, ids[3] = UINT32_MAX);
+	free(rec);
+}
+
+/* Random bytes: whatever the check says, it reads nothing outside the hot part. */
+static void
+random_bytes_are_checked(void)
+{
+	size_t		sound = 0,
+				bad = 0;
+
+	for (int round = 0; round < 200000; round++)
+	{
+		static const uint32_t dims[] = {1, 128, 960, 3072};
+		static uint8_t *rec[4];
+		static GrnLayout l[4];
+		int			d = round % 4;
+		GrnRecord  *r;
+
+		if (rec[d] == NULL)
+		{
+			grn_layout(&l[d], dims[d], d == 1 ? 96 : 32, 32, GRN_VEC_F32, PAYLOAD);
+			rec[d] = unit_guarded(l[d].hot_bytes);
+		}
+		r = (GrnRecord *) rec[d];
+		for (size_t i = 0; i < l[d].hot_bytes; i += 8)
+		{
+			uint64_t	x = unit_random();
+
+			/* small ids, so that some records pass */
+			if (round % 8 > 3)
+				x &= UINT64_C(0x0000000F0000000F);
+			memcpy(rec[d] + i, &x, l[d].hot_bytes - i < 8 ? l[d].hot_bytes - i : 8);
+		}
+		if (round % 3)
+			r->state = (uint8_t) (unit_random() % 5);
+		if (round % 8 > 3)
+			r->error = 0;
+		if (grn_record_check(&l[d], rec[d], 100, 200) == NULL)
+		{
+			sound++;
+			CHECK(r->state <= GRN_TIDS, "state %d", r->state);
+			if (r->state == GRN_NODE || r->state == GRN_DEAD)
+				CHECK(r->count <= l[d].degree && r->ntids <= l[d].tids_max, "counts");
+		}
+		else
+			bad++;
+	}
+	CHECK(sound > 1000 && bad > 1000, "%zu sound, %zu bad", sound, bad);
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(layouts_are_sound);
+	RUN(known_layouts);
+	RUN(ids_map_to_pages);
+	RUN(written_records_read_back);
+	RUN(each_fault_is_found);
+	RUN(random_bytes_are_checked);
+	UNIT_END();
+}

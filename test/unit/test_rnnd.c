@@ -1,0 +1,604 @@
+/*
+ * test_rnnd.c - the CPU build and the steps around it: recall against exact
+ * neighbours, the same graph from any number of threads, small and strange
+ * inputs, connecting, ordering, duplicates.
+ */
+#include "../../src/graph/rnnd.h"
+#include "unit.h"
+
+#include <pthread.h>
+
+#define K 10
+
+typedef struct Data
+{
+	float	   *base;
+	GrnRows		rows;
+} Data;
+
+typedef void (*FillFn) (float *x, size_t i, uint32_t dim);
+
+static void
+fill_normal(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = unit_normal();
+}
+
+static void
+fill_bytes(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) unit_below(256);
+}
+
+/* 20 clusters, far apart for their size. */
+static void
+fill_clusters(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(3, i % 20, j) % 1000) + 0.01f * unit_normal();
+}
+
+/* Three different rows in all. */
+static void
+fill_same(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (i % 3);
+}
+
+static Data
+make_data(size_t n, uint32_t dim, FillFn fill)
+{
+	Data		d;
+
+	d.base = malloc((n ? n : 1) * dim * sizeof(float));
+	for (size_t i = 0; i < n; i++)
+		fill(d.base + i * dim, i, dim);
+	d.rows = (GrnRows) {d.base, NULL, n, dim, dim};
+	return d;
+}
+
+/* ---- a parallel-for with real threads ---- */
+
+typedef struct Task
+{
+	GrnRangeFn	fn;
+	void	   *arg;
+	size_t		n;
+	size_t		grain;
+	size_t	   *next;
+	int			worker;
+} Task;
+
+static void *
+task_main(void *arg)
+{
+	Task	   *t = arg;
+
+	for (;;)
+	{
+		size_t		begin = __atomic_fetch_add(t->next, t->grain, __ATOMIC_RELAXED);
+
+		if (begin >= t->n)
+			return NULL;
+		t->fn(t->arg, t->worker, begin, begin + t->grain < t->n ? begin + t->grain : t->n);
+	}
+}
+
+static void
+threads_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	pthread_t	threads[16];
+	Task		tasks[16];
+	size_t		next = 0;
+
+	for (int i = 0; i < self->nworkers; i++)
+	{
+		tasks[i] = (Task) {fn, arg, n, grain, &next, i};
+		pthread_create(&threads[i], NULL, task_main, &tasks[i]);
+	}
+	for (int i = 0; i < self->nworkers; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static GrnParallel one = {1, unit_run};
+static GrnParallel backwards = {3, unit_run};
+static GrnParallel many = {5, threads_run};
+
+static GrnGraph
+build(const Data *d, GrnGraphParams params, GrnParallel *parallel)
+{
+	GrnGraph	g = {0};
+	size_t		n = d->rows.n ? d->rows.n : 1;
+	size_t		bytes;
+	void	   *work;
+
+	if (params.degree == 0)
+		params.degree = 32;
+	g.degree = params.degree;
+	g.ids = malloc(n * g.degree * sizeof(uint32_t));
+	g.counts = malloc(n);
+	memset(g.counts, 0xFF, n);
+	bytes = grn_rnnd_bytes(&params, d->rows.n, d->rows.dim);
+	work = unit_guarded(bytes);
+	CHECK(grn_rnnd_build(&d->rows, &params, parallel, work, &g, NULL, NULL), "not cancelled");
+	unit_guarded_free(work, bytes);
+	return g;
+}
+
+static void
+free_graph(GrnGraph *g)
+{
+	free(g->ids);
+	free(g->counts);
+}
+
+static float
+distance(const Data *d, size_t a, size_t b)
+{
+	return grn_dist->l2_f32(grn_row(&d->rows, a), grn_row(&d->rows, b), d->rows.dim);
+}
+
+static void
+check_graph(const Data *d, const GrnGraph *g)
+{
+	uint32_t	bad = 0;
+	const char *what = grn_graph_check(g, &bad);
+
+	CHECK(what == NULL, "vertex %u has %s", bad, what);
+	CHECK(g->n == d->rows.n, "%u", g->n);
+	for (size_t v = 0; v < g->n; v++)
+		for (uint32_t i = 1; i < g->counts[v]; i++)
+		{
+			float		before = distance(d, v, g->ids[v * g->degree + i - 1]);
+			float		here = distance(d, v, g->ids[v * g->degree + i]);
+
+			CHECK(before <= here * 1.0001f, "vertex %zu: %g before %g", v, before, here);
+		}
+}
+
+/* Makes every vertex reachable and checks that it is. */
+static size_t
+connect_all(const Data *d, GrnGraph *g, uint32_t entry)
+{
+	size_t		bytes = grn_connect_bytes(g->n);
+	void	   *work = unit_guarded((bytes + 7) & ~(size_t) 7);
+	size_t		connected = grn_connect(&d->rows, g, entry, work);
+
+	CHECK(grn_reachable(g, entry, work) == g->n, "entry %u reaches %zu of %u", entry,
+		  grn_reachable(g, entry, work), g->n);
+	unit_guarded_free(work, (bytes + 7) & ~(size_t) 7);
+	check_graph(d, g);
+	return connected;
+}
+
+/* ---- recall ---- */
+
+/* Best-first search with a list of 64, from vertex 0; ids of the K nearest. */
+static void
+search(const Data *d, const GrnGraph *g, const float *q, uint32_t *out)
+{
+	enum
+	{
+		L = 64
+	};
+	float		dist[L];
+	uint32_t	ids[L];
+	bool		done[L];
+	uint32_t	count = 1;
+	uint8_t    *seen = calloc(g->n, 1);
+
+	ids[0] = 0;
+	dist[0] = grn_dist->l2_f32(q, grn_row(&d->rows, 0), d->rows.dim);
+	done[0] = false;
+	seen[0] = 1;
+	for (;;)
+	{
+		uint32_t	at = 0;
+		uint32_t	v;
+
+		while (at < count && done[at])
+			at++;
+		if (at == count)
+			break;
+		done[at] = true;
+		v = ids[at];
+		for (uint32_t i = 0; i < g->counts[v]; i++)
+		{
+			uint32_t	u = g->ids[v * g->degree + i];
+			float		x;
+			uint32_t	p;
+
+			if (seen[u]++)
+			{
+				seen[u] = 1;
+				continue;
+			}
+			x = grn_dist->l2_f32(q, grn_row(&d->rows, u), d->rows.dim);
+			if (count == L && x >= dist[L - 1])
+				continue;
+			p = count < L ? count++ : L - 1;
+			for (; p > 0 && dist[p - 1] > x; p--)
+			{
+				dist[p] = dist[p - 1];
+				ids[p] = ids[p - 1];
+				done[p] = done[p - 1];
+			}
+			dist[p] = x;
+			ids[p] = u;
+			done[p] = false;
+		}
+	}
+	free(seen);
+	memcpy(out, ids, K * sizeof(*out));
+}
+
+static double
+recall(const Data *d, const GrnGraph *g, FillFn fill)
+{
+	uint32_t	hits = 0;
+	float		q[256];
+
+	for (uint32_t i = 0; i < 50; i++)
+	{
+		uint32_t	found[K];
+		float		kth;
+
+		fill(q, i, d->rows.dim);
+		search(d, g, q, found);
+		/* the K-th distance, by counting */
+		for (uint32_t k = 0; k < K; k++)
+		{
+			uint32_t	nearer = 0;
+
+			kth = grn_dist->l2_f32(q, grn_row(&d->rows, found[k]), d->rows.dim);
+			for (size_t v = 0; v < g->n; v++)
+				nearer += grn_dist->l2_f32(q, grn_row(&d->rows, v), d->rows.dim) < kth;
+			hits += nearer < K;
+		}
+	}
+	return hits / (50.0 * K);
+}
+
+static void
+recall_of(FillFn fill, size_t n, uint32_t dim, double least)
+{
+	Data		d = make_data(n, dim, fill);
+	GrnGraph	g = build(&d, (GrnGraphParams) {.seed = 7}, &one);
+	double		got;
+
+	check_graph(&d, &g);
+	connect_all(&d, &g, 0);
+	got = recall(&d, &g, fill);
+	CHECK(got >= least, "recall %g, expected %g", got, least);
+	free_graph(&g);
+	free(d.base);
+}
+
+static void
+test_recall_floats(void)
+{
+	recall_of(fill_normal, 3000, 12, 0.97);
+}
+
+static void
+test_recall_bytes(void)
+{
+	recall_of(fill_bytes, 3000, 12, 0.97);
+}
+
+static void
+test_recall_odd_dimensions(void)
+{
+	recall_of(fill_normal, 500, 1, 0.99);
+	recall_of(fill_bytes, 500, 67, 0.95);
+	recall_of(fill_normal, 500, 129, 0.95);
+}
+
+/* ---- determinism ---- */
+
+static bool
+same_graph(const GrnGraph *a, const GrnGraph *b)
+{
+	if (memcmp(a->counts, b->counts, a->n) != 0)
+		return false;
+	for (size_t v = 0; v < a->n; v++)
+		if (memcmp(a->ids + v * a->degree, b->ids + v * b->degree, 4 * a->counts[v]) != 0)
+			return false;
+	return true;
+}
+
+static void
+test_same_for_any_threads(void)
+{
+	FillFn		fills[] = {fill_normal, fill_bytes, fill_clusters};
+
+	for (int f = 0; f < 3; f++)
+		for (int sampled = 0; sampled < 2; sampled++)
+		{
+			GrnGraphParams p = {.seed = 3,.rho = sampled ? 0.6f : 0};
+			Data		d = make_data(3000, 20, fills[f]);
+			GrnGraph	a = build(&d, p, &one);
+			GrnGraph	b = build(&d, p, &backwards);
+			GrnGraph	c = build(&d, p, &many);
+			GrnGraph	e;
+
+			CHECK(same_graph(&a, &b), "pieces in another order, data %d", f);
+			CHECK(same_graph(&a, &c), "threads, data %d", f);
+			p.seed = 4;
+			e = build(&d, p, &one);
+			CHECK(!same_graph(&a, &e), "another seed, data %d", f);
+			free_graph(&a);
+			free_graph(&b);
+			free_graph(&c);
+			free_graph(&e);
+			free(d.base);
+		}
+}
+
+/* ---- small and strange ---- */
+
+static void
+test_sizes(void)
+{
+	static const size_t sizes[] = {0, 1, 2, 3, 5, 8, 19, 20, 21, 22, 33, 64, 65, 257};
+	FillFn		fills[] = {fill_normal, fill_bytes, fill_clusters, fill_same};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		for (int f = 0; f < 4; f++)
+		{
+			Data		d = make_data(sizes[i], 5, fills[f]);
+			GrnGraph	g = build(&d, (GrnGraphParams) {.degree = 8}, &backwards);
+
+			check_graph(&d, &g);
+			if (sizes[i] > 0)
+				connect_all(&d, &g, (uint32_t) sizes[i] / 2);
+			free_graph(&g);
+			free(d.base);
+		}
+}
+
+static void
+test_params(void)
+{
+	static const GrnGraphParams params[] = {
+		{.degree = 8,.r = 4,.s = 2,.t1 = 1,.t2 = 1},
+		{.degree = 96,.r = 96,.s = 96,.t1 = 2,.t2 = 2},
+		{.degree = 96,.r = 8,.s = 90,.t1 = 2,.t2 = 2,.rho = 0.1f},
+		{.degree = 8,.r = 96,.s = 20,.t1 = 3,.t2 = 1},
+		{.degree = 500,.r = 500,.s = 500,.t1 = 1,.t2 = 1},
+	};
+
+	for (size_t i = 0; i < sizeof(params) / sizeof(*params); i++)
+	{
+		Data		d = make_data(1000, 9, fill_normal);
+		GrnGraphParams p = params[i];
+		GrnGraph	g;
+
+		if (p.degree > GRN_MAX_DEGREE)
+			p.degree = GRN_MAX_DEGREE;	/* r and s are cut by the build itself */
+		g = build(&d, p, &many);
+		check_graph(&d, &g);
+		connect_all(&d, &g, 0);
+		free_graph(&g);
+		free(d.base);
+	}
+}
+
+static bool
+stop_at_third(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	CHECK(phase == GRN_PHASE_DESCENT && done >= 1 && done <= total, "%d", (int) phase);
+	return ++*(int *) ctx < 3;
+}
+
+static void
+test_cancel(void)
+{
+	Data		d = make_data(500, 8, fill_normal);
+	GrnGraphParams p = {.degree = 16};
+	uint32_t   *ids = malloc(500 * 16 * 4);
+	uint8_t		counts[500];
+	GrnGraph	g = {ids, counts, 500, 16};
+	void	   *work = malloc(grn_rnnd_bytes(&p, 500, 8));
+	int			calls = 0;
+
+	CHECK(!grn_rnnd_build(&d.rows, &p, &one, work, &g, stop_at_third, &calls), "went on");
+	CHECK(calls == 3, "%d calls", calls);
+	free(work);
+	free(ids);
+	free(d.base);
+}
+
+/* ---- connecting ---- */
+
+/*
+ * Graphs that no descent made: every vertex reached before stays reached, every
+ * other becomes so, degrees hold.
+ */
+static void
+test_connect(void)
+{
+	for (int kind = 0; kind < 5; kind++)
+	{
+		Data		d = make_data(2000, 6, kind == 4 ? fill_same : fill_normal);
+		GrnGraph	g = {malloc(2000 * 8 * 4), calloc(2000, 1), 2000, 8};
+
+		for (uint32_t v = 0; v < 2000; v++)
+		{
+			uint32_t   *ids = g.ids + v * 8;
+
+			switch (kind)
+			{
+				case 0:			/* no edges */
+					break;
+				case 1:			/* full lists within groups of 9 */
+					for (uint32_t u = v / 9 * 9; u < v / 9 * 9 + 9 && u < 2000; u++)
+						if (u != v)
+							ids[g.counts[v]++] = u;
+					break;
+				case 2:			/* everyone looks at the first nine */
+				case 4:
+					for (uint32_t u = 0; u < 9 && g.counts[v] < 8; u++)
+						if (u != v)
+							ids[g.counts[v]++] = u;
+					break;
+				case 3:			/* random full lists to lower vertices only */
+					for (uint32_t i = 0; i < 8 && i < v; i++)
+					{
+						uint32_t	u = v > 8 ? v / 8 * i + unit_below(v / 8) : i;
+
+						ids[g.counts[v]++] = u;
+					}
+					break;
+			}
+			/* lists are nearest first, as connect expects */
+			for (uint32_t i = 1; i < g.counts[v]; i++)
+				for (uint32_t j = i; j > 0 && distance(&d, v, ids[j]) < distance(&d, v, ids[j - 1]); j--)
+				{
+					uint32_t	swap = ids[j];
+
+					ids[j] = ids[j - 1];
+					ids[j - 1] = swap;
+				}
+		}
+		check_graph(&d, &g);
+		CHECK(connect_all(&d, &g, 77) > 0, "kind %d was connected", kind);
+		CHECK(connect_all(&d, &g, 77) == 0, "kind %d is connected once", kind);
+		free_graph(&g);
+		free(d.base);
+	}
+}
+
+static void
+test_graph_check(void)
+{
+	uint32_t	ids[] = {1, 2, 0, 2, 0, 1};
+	uint8_t		counts[] = {2, 2, 2};
+	GrnGraph	g = {ids, counts, 3, 2};
+	uint32_t	bad = 9;
+
+	CHECK(grn_graph_check(&g, &bad) == NULL, "sound");
+	ids[3] = 0;
+	CHECK(grn_graph_check(&g, &bad) != NULL && bad == 1, "duplicate");
+	ids[3] = 1;
+	CHECK(grn_graph_check(&g, &bad) != NULL && bad == 1, "self");
+	ids[3] = 3;
+	CHECK(grn_graph_check(&g, &bad) != NULL && bad == 1, "range");
+	ids[3] = 2;
+	counts[2] = 3;
+	CHECK(grn_graph_check(&g, &bad) != NULL && bad == 2, "count");
+}
+
+/* ---- medoid, order, duplicates ---- */
+
+static void
+test_medoid(void)
+{
+	Data		d = make_data(1001, 2, fill_normal);
+	uint32_t	m;
+
+	for (size_t i = 0; i < 1001; i++)
+	{
+		d.base[2 * i] = (float) i;
+		d.base[2 * i + 1] = 5;
+	}
+	m = grn_medoid(&d.rows, &backwards, 1);
+	CHECK(m == 500, "%u", m);
+	CHECK(grn_medoid(&d.rows, &one, 1) == m, "threads");
+	free(d.base);
+}
+
+static void
+test_order(void)
+{
+	static const uint32_t per_page[] = {1, 5, 200};
+
+	for (int i = 0; i < 3; i++)
+	{
+		Data		d = make_data(3000, 6, fill_normal);
+		GrnGraph	g = build(&d, (GrnGraphParams) {.degree = 16}, &one);
+		uint32_t   *position = malloc(3000 * 4);
+		uint8_t    *taken = calloc(3000, 1);
+		void	   *work = unit_guarded(16 * 3000);
+		size_t		inside = 0;
+
+		grn_order(&g, per_page[i], position, work);
+		for (uint32_t v = 0; v < 3000; v++)
+		{
+			CHECK(position[v] < 3000 && !taken[position[v]], "vertex %u at %u", v, position[v]);
+			taken[position[v] % 3000] = 1;
+			for (uint32_t k = 0; k < g.counts[v]; k++)
+				inside += position[v] / per_page[i] == position[g.ids[v * 16 + k]] / per_page[i];
+		}
+		/* in random order 5 of 3000 would hold 4/3000 of the edges */
+		if (per_page[i] == 5)
+			CHECK(inside > 3000, "%zu edges stay on their page", inside);
+		unit_guarded_free(work, 16 * 3000);
+		free(position);
+		free(taken);
+		free_graph(&g);
+		free(d.base);
+	}
+}
+
+static void
+test_duplicates(void)
+{
+	static const size_t sizes[] = {1, 2, 100, 200000};
+
+	for (int i = 0; i < 4; i++)
+	{
+		size_t		n = sizes[i];
+		Data		d = make_data(n, 3, fill_normal);
+		uint32_t   *expected = malloc(n * 4);
+		uint32_t   *first = malloc(n * 4);
+		void	   *work = unit_guarded(16 * n);
+		size_t		distinct = 0;
+		size_t		got;
+
+		for (size_t r = 0; r < n; r++)
+		{
+			expected[r] = (uint32_t) r;
+			if (r > 0 && unit_below(3) == 0)
+			{
+				uint32_t	from = unit_below((uint32_t) r);
+
+				memcpy(d.base + 3 * r, d.base + 3 * from, 12);
+				expected[r] = expected[from];
+			}
+			distinct += expected[r] == r;
+		}
+		for (int w = 0; w < 2; w++)
+		{
+			got = grn_find_duplicates(&d.rows, w ? &many : &one, first, work);
+			CHECK(got == distinct, "%zu of %zu", got, distinct);
+			CHECK(memcmp(first, expected, n * 4) == 0, "n %zu", n);
+		}
+		unit_guarded_free(work, 16 * n);
+		free(expected);
+		free(first);
+		free(d.base);
+	}
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(test_recall_floats);
+	RUN(test_recall_bytes);
+	RUN(test_recall_odd_dimensions);
+	RUN(test_same_for_any_threads);
+	RUN(test_sizes);
+	RUN(test_params);
+	RUN(test_cancel);
+	RUN(test_connect);
+	RUN(test_graph_check);
+	RUN(test_medoid);
+	RUN(test_order);
+	RUN(test_duplicates);
+	UNIT_END();
+}
