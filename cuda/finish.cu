@@ -1,0 +1,269 @@
+/*
+ * finish.cu - reverse edges between outer iterations (section 3.6 of the paper),
+ * and the end of a build: lists filled up with reverse edges and, where
+ * the descent's distances were approximate, sorted by exact ones.
+ */
+#include "common.cuh"
+
+constexpr int FINISH_THREADS = 256;
+constexpr int MAX_LIST = POOL + MAX_INBOX;
+
+/*
+ * Offers v to the inbox of each of its nearest rho * count neighbours, once
+ * for an edge unless resend.  A lane an edge.
+ */
+__global__ void
+__launch_bounds__(FINISH_THREADS)
+reverse_kernel(Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbox,
+			   uint32_t *d_inbox_count, uint32_t inbox, float rho, bool resend)
+{
+	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int			lane = lane_id();
+
+	if (v >= n || lane >= ceilf(rho * d_pool_count[v]))
+		return;
+	Key		   *at = &d_pool[(size_t) v * POOL + lane];
+	Key			key = *at;
+	uint32_t	id = (uint32_t) key;
+
+	if ((id & OFFERED) != 0 && !resend)
+		return;
+	push_key(d_inbox, d_inbox_count, inbox, id & ID_MASK, (uint32_t) (key >> 32), v);
+	*at = key | OFFERED;
+}
+
+/*
+ * The result of vertex v: its pool, and of the reverse edges in its inbox the
+ * nearest, until there are degree.  One warp a vertex; out row is d_order[v].
+ */
+template <int IW>
+__global__ void
+__launch_bounds__(FINISH_THREADS)
+fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
+			const uint32_t *d_inbox_count, uint32_t n, uint32_t inbox, uint32_t degree,
+			const uint32_t *d_order, uint32_t *d_ids, uint8_t *d_counts)
+{
+	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
+	Key		   *s_key = s_all[threadIdx.x / WARP];	/* pool, then inbox */
+	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int			lane = lane_id();
+
+	if (v >= n)
+		return;
+	uint32_t	npool = d_pool_count[v],
+				ninbox = min(d_inbox_count[v], inbox);
+	Key			mine = EMPTY_KEY,
+				offer[IW];
+
+	if (lane < npool)
+		mine = d_pool[(size_t) v * POOL + lane] & ~(Key) OFFERED;
+	/* binary16 distances may have let a neighbour in twice */
+	uint32_t	same = __match_any_sync(FULL, (uint32_t) mine);
+	bool		alive = lane < npool && lane == __ffs(same) - 1;
+	uint32_t	alive_mask = __ballot_sync(FULL, alive),
+				place = __popc(alive_mask & ((1u << lane) - 1));
+
+	npool = __popc(alive_mask);
+	if (alive)
+		s_key[place] = mine;
+#pragma unroll
+	for (int w = 0; w < IW; w++)
+	{
+		uint32_t	slot = lane + WARP * w;
+
+		offer[w] = slot < ninbox ? d_inbox[(size_t) v * inbox + slot] : EMPTY_KEY;
+		s_key[POOL + slot] = offer[w];
+	}
+	__syncwarp();
+
+	/* reverse edges that the pool or an earlier slot has already go */
+	uint32_t	pool_before[IW] = {};
+
+	for (uint32_t p = 0; p < npool; p++)
+	{
+		Key			other = s_key[p];
+
+#pragma unroll
+		for (int w = 0; w < IW; w++)
+		{
+			pool_before[w] += other < offer[w];
+			if ((uint32_t) other == (uint32_t) offer[w])
+				offer[w] = EMPTY_KEY;
+		}
+	}
+	for (uint32_t q = 0; q < ninbox; q++)
+	{
+		uint32_t	other = (uint32_t) s_key[POOL + q];
+
+#pragma unroll
+		for (int w = 0; w < IW; w++)
+			if (q < lane + WARP * w && other == (uint32_t) offer[w])
+				offer[w] = EMPTY_KEY;
+	}
+	__syncwarp();
+#pragma unroll
+	for (int w = 0; w < IW; w++)
+		s_key[POOL + lane + WARP * w] = offer[w];
+	__syncwarp();
+
+	uint32_t	offers_before[IW] = {},
+				offers_before_mine = 0;
+
+	for (uint32_t q = 0; q < ninbox; q++)
+	{
+		Key			other = s_key[POOL + q];
+
+		offers_before_mine += other < mine;
+#pragma unroll
+		for (int w = 0; w < IW; w++)
+			offers_before[w] += other < offer[w];
+	}
+
+	uint32_t	extra = degree > npool ? degree - npool : 0,
+				row = d_order[v],
+				taken = 0;
+	uint32_t   *out = d_ids + (size_t) row * degree;
+
+	place += min(offers_before_mine, extra);
+	if (alive && place < degree)
+		out[place] = d_order[(uint32_t) mine];
+#pragma unroll
+	for (int w = 0; w < IW; w++)
+	{
+		bool		take = offer[w] != EMPTY_KEY && offers_before[w] < extra;
+
+		if (take)
+			out[pool_before[w] + offers_before[w]] = d_order[(uint32_t) offer[w]];
+		taken += __popc(__ballot_sync(FULL, take));
+	}
+	if (lane == 0)
+		d_counts[row] = (uint8_t) min(npool + taken, degree);
+}
+
+/* Sorts each list by exact distance; warps go in the order of the descent. */
+__global__ void
+__launch_bounds__(FINISH_THREADS)
+exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
+				   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
+{
+	constexpr int AT_ONCE = 4;	/* neighbours whose rows are loaded together */
+	constexpr int HELD = (GRN_MAX_DEGREE + WARP - 1) / WARP;	/* a lane's keys */
+	uint32_t	i = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int			lane = lane_id();
+
+	if (i >= n)
+		return;
+	uint32_t	v = d_order[i],
+				count = d_counts[v];
+	uint32_t   *ids = d_ids + (size_t) v * degree;
+	const float *own = d_rows + (size_t) v * dim;
+	Key			key[HELD];
+
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+	{
+		uint32_t	slot = lane + WARP * h,
+					id = slot < count ? ids[slot] : EMPTY_ID;
+		uint32_t	here = count > WARP * h ? min(count - WARP * h, WARP) : 0;
+		float		distance = 0;
+
+		for (uint32_t j = 0; j < here; j += AT_ONCE)
+		{
+			const float *other[AT_ONCE];
+			float		sum[AT_ONCE] = {};
+
+#pragma unroll
+			for (int k = 0; k < AT_ONCE; k++)
+				other[k] = d_rows +
+					(size_t) __shfl_sync(FULL, id, min(j + k, here - 1)) * dim;
+			if (dim % 4 == 0)
+				for (uint32_t d = 4 * lane; d < dim; d += 4 * WARP)
+				{
+					float4		x = *(const float4 *) (own + d);
+
+#pragma unroll
+					for (int k = 0; k < AT_ONCE; k++)
+					{
+						float4		y = *(const float4 *) (other[k] + d);
+
+						y.x -= x.x, y.y -= x.y, y.z -= x.z, y.w -= x.w;
+						sum[k] += (y.x * y.x + y.y * y.y) + (y.z * y.z + y.w * y.w);
+					}
+				}
+			else
+				for (uint32_t d = lane; d < dim; d += WARP)
+#pragma unroll
+					for (int k = 0; k < AT_ONCE; k++)
+					{
+						float		y = other[k][d] - own[d];
+
+						sum[k] += y * y;
+					}
+#pragma unroll
+			for (int k = 0; k < AT_ONCE; k++)
+			{
+				for (int s = 16; s > 0; s /= 2)
+					sum[k] += __shfl_xor_sync(FULL, sum[k], s);
+				if (lane == j + k)
+					distance = sum[k];
+			}
+		}
+		key[h] = slot < count ? make_key(__float_as_uint(distance), id) : EMPTY_KEY;
+	}
+
+	uint32_t	place[HELD] = {};
+
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		for (int l = 0; l < WARP && WARP * h + l < count; l++)
+		{
+			Key			other = __shfl_sync(FULL, key[h], l);
+
+#pragma unroll
+			for (int m = 0; m < HELD; m++)
+				place[m] += other < key[m];
+		}
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		if (key[h] != EMPTY_KEY)
+			ids[place[h]] = (uint32_t) key[h];
+}
+
+static uint32_t
+blocks_of_warps(uint32_t n)
+{
+	return (uint32_t) (((uint64_t) n * WARP + FINISH_THREADS - 1) / FINISH_THREADS);
+}
+
+/* Offers into the inbox that the next update round reads. */
+cudaError_t
+launch_reverse(const Device &device, TileGraph &graph, float rho, bool resend)
+{
+	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
+		(graph.d_pool, graph.d_pool_count, graph.n, graph.d_inbox[graph.side],
+		 graph.d_inbox_count[graph.side], graph.inbox, rho, resend);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
+			uint32_t degree, uint32_t *d_ids, uint8_t *d_counts)
+{
+	auto		kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
+
+	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
+		(graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
+		 graph.d_inbox_count[graph.side], graph.n, graph.inbox, degree, d_order, d_ids,
+		 d_counts);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_exact_order(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+				   uint32_t degree, const uint32_t *d_order, uint32_t *d_ids,
+				   const uint8_t *d_counts)
+{
+	exact_order_kernel<<<blocks_of_warps(n), FINISH_THREADS, 0, device.stream>>>
+		(d_rows, n, dim, degree, d_order, d_ids, d_counts);
+	return cudaGetLastError();
+}

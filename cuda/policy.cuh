@@ -1,0 +1,199 @@
+/*
+ * policy.cuh - the two kinds of rows a descent can compare, as policies: 8-bit
+ * integers and binary16, with their tensor-core product and distance codes.
+ *
+ * Both products take 32 bytes of 16 and of 8 rows, laid out alike: lane 4 g + t
+ * holds 8 bytes of row g (and of row g + 8).  Which 8 bytes does not
+ * matter as long as both operands agree, so a lane loads 16 consecutive
+ * bytes and feeds them to two products.
+ */
+#ifndef GRN_POLICY_CUH
+#define GRN_POLICY_CUH
+
+#include <cuda_fp16.h>
+
+#include "common.cuh"
+
+constexpr int COLUMN_BITS = 6;	/* a tile has at most 64 columns */
+constexpr int32_t NOT_KEPT = 1 << 30;	/* added to a column that may not win */
+
+struct RowsS8
+{
+	typedef int32_t Acc;
+
+	static __device__ inline void
+	product(Acc (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+			uint32_t b0, uint32_t b1)
+	{
+		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+	}
+	/* sum of products of four bytes, added to c */
+	static __device__ inline Acc
+	dot(uint32_t a, uint32_t b, Acc c)
+	{
+		return __dp4a((int) a, (int) b, c);
+	}
+	/* |y|^2 - 2 x.y: the squared distance less |x|^2 */
+	static __device__ inline Acc
+	partial(Acc norm_y, Acc dot)
+	{
+		return norm_y - 2 * dot;
+	}
+	/*
+	 * The partial distance under which y occludes x: that of x to the vertex.
+	 * At least 1, so that of two equal rows one occludes the other.
+	 */
+	static __device__ inline Acc
+	limit(uint32_t code, Acc norm_x)
+	{
+		return (Acc) max(code, 1u) - norm_x;
+	}
+	/* Orders as (distance, column); unpack with code_of(). */
+	static __device__ inline int32_t
+	pack(Acc partial, Acc norm_x, int32_t column)
+	{
+		return partial * (1 << COLUMN_BITS) + column;
+	}
+	static __device__ inline uint32_t
+	code_of(int32_t packed, Acc norm_x)
+	{
+		return (uint32_t) max((packed >> COLUMN_BITS) + norm_x, 0);
+	}
+	static __device__ inline uint32_t
+	code(Acc distance)
+	{
+		return (uint32_t) max(distance, 0);
+	}
+	static __device__ inline Acc
+	from_bits(uint32_t bits)
+	{
+		return (Acc) bits;
+	}
+	static __device__ inline uint32_t
+	to_bits(Acc x)
+	{
+		return (uint32_t) x;
+	}
+	static __device__ inline Acc
+	most()
+	{
+		return INT32_MAX;
+	}
+};
+
+struct RowsF16
+{
+	typedef float Acc;
+
+	static __device__ inline void
+	product(Acc (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+			uint32_t b0, uint32_t b1)
+	{
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+	}
+	static __device__ inline Acc
+	dot(uint32_t a, uint32_t b, Acc c)
+	{
+		float2		x = __half22float2(*(__half2 *) &a);
+		float2		y = __half22float2(*(__half2 *) &b);
+
+		return fmaf(x.x, y.x, fmaf(x.y, y.y, c));
+	}
+	static __device__ inline Acc
+	partial(Acc norm_y, Acc dot)
+	{
+		return fmaf(-2.0f, dot, norm_y);
+	}
+	static __device__ inline Acc
+	limit(uint32_t code, Acc norm_x)
+	{
+		return __uint_as_float(max(code, 1u) << SLOT_BITS) - norm_x;
+	}
+	static __device__ inline int32_t
+	pack(Acc partial, Acc norm_x, int32_t column)
+	{
+		uint32_t	bits = __float_as_uint(fmaxf(partial + norm_x, 0.0f));
+
+		return (int32_t) ((bits >> 1) & ~63u) + column;
+	}
+	static __device__ inline uint32_t
+	code_of(int32_t packed, Acc norm_x)
+	{
+		return (uint32_t) packed >> COLUMN_BITS;
+	}
+	static __device__ inline uint32_t
+	code(Acc distance)
+	{
+		return __float_as_uint(fmaxf(distance, 0.0f)) >> SLOT_BITS;
+	}
+	static __device__ inline Acc
+	from_bits(uint32_t bits)
+	{
+		return __uint_as_float(bits);
+	}
+	static __device__ inline uint32_t
+	to_bits(Acc x)
+	{
+		return __float_as_uint(x);
+	}
+	static __device__ inline Acc
+	most()
+	{
+		return __uint_as_float(0x7f800000u);
+	}
+};
+
+/*
+ * One lane's share of a row's segment: for SEG 128 the 16-byte pieces t and 4 +
+ * t, for SEG 64 piece t, for SEG 32 eight bytes.
+ */
+template <int SEG> struct Share
+{
+	static constexpr int WORDS = SEG / 16;	/* words a lane holds */
+	uint32_t	w[WORDS];
+
+	__device__ inline void
+	load(const uint8_t *segment, int t)
+	{
+		if (SEG == 32)
+		{
+			uint2		x = *(const uint2 *) (segment + 8 * t);
+
+			w[0] = x.x, w[1] = x.y;
+		}
+		else
+		{
+#pragma unroll
+			for (int p = 0; p < SEG / 64; p++)
+			{
+				uint4		x = *(const uint4 *) (segment + 64 * p + 16 * t);
+
+				w[(4 * p) % WORDS] = x.x, w[(4 * p + 1) % WORDS] = x.y;
+				w[(4 * p + 2) % WORDS] = x.z, w[(4 * p + 3) % WORDS] = x.w;
+			}
+		}
+	}
+	__device__ inline void
+	zero()
+	{
+#pragma unroll
+		for (int i = 0; i < WORDS; i++)
+			w[i] = 0;
+	}
+};
+
+/* Calls f<policy, segment>() as the codes ask for. */
+#define GRN_DISPATCH_ROWS(codes, f, ...) \
+	((codes).format == ROWS_S8 ? \
+	 ((codes).seg == 32 ? f<RowsS8, 32>(__VA_ARGS__) : \
+	  (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) : f<RowsS8, 128>(__VA_ARGS__)) : \
+	 ((codes).seg == 32 ? f<RowsF16, 32>(__VA_ARGS__) : \
+	  (codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) : f<RowsF16, 128>(__VA_ARGS__)))
+
+#endif							/* GRN_POLICY_CUH */

@@ -1,0 +1,754 @@
+/*
+ * project.cu - from the caller's floats to the rows a descent compares:
+ * integers 0..255 as they are; other rows of at most code_dims dimensions
+ * through a random rotation; wider ones through their first principal directions.
+ *
+ * The principal directions come from a sample by subspace iteration (Q <-
+ * orthonormal(Q X' X), three times from random signs), never forming a covariance
+ * matrix.  They are then mixed by a random Hadamard rotation, so that every
+ * dimension carries about the same variance and one scale serves all.
+ * Products run on tensor cores in tf32: 10 bits of mantissa, errors below
+ * those of the 8-bit rows that come out.
+ */
+#include <cuda_fp16.h>
+
+#include "common.cuh"
+
+constexpr int BM = 128,
+			BN = 128,
+			BK = 32;			/* tile of a product */
+constexpr int PITCH = BK + 4;	/* floats between rows of a tile: no bank conflicts */
+constexpr int GEMM_THREADS = 256;
+constexpr int GEMM_STAGES = 2;	/* 74 kB: fits every card since Ampere */
+constexpr int POWER_STEPS = 3;
+constexpr uint32_t MAX_SAMPLE = 16384;
+constexpr size_t SAMPLE_FLOATS = (size_t) 64 << 20;	/* of sample times dim, about */
+constexpr float CLIP_SIGMAS = 5.5f;	/* projected values beyond are clipped */
+
+enum Output
+{
+	OUT_FLOAT,					/* C = A B' */
+	OUT_ADD,					/* C += A B' */
+	OUT_S8,
+	OUT_F16
+};
+
+/* C[m][n] = (A[m][k] - mean[k]) . B[n][k] */
+struct GemmArgs
+{
+	const float *d_a;			/* [m][lda] */
+	const float *d_b;			/* [n][ldb], 16-byte aligned rows */
+	const float *d_mean;		/* [k] or NULL */
+	size_t		lda,
+				ldb,
+				ldc;			/* ldc in elements of C */
+	uint32_t	m,
+				n,
+				k;
+	uint32_t	k_split;		/* columns of k a block of grid.z takes */
+	void	   *d_c;
+	const float *d_scale;		/* OUT_S8, OUT_F16: C times this */
+};
+
+struct GemmShared
+{
+	float		a[GEMM_STAGES][BM][PITCH];
+	float		b[GEMM_STAGES][BN][PITCH];
+	float		mean[GEMM_STAGES][BK];
+};
+
+__device__ inline void
+copy_async(float *s_to, const float *d_from, int bytes, bool valid)
+{
+	uint32_t	to = (uint32_t) __cvta_generic_to_shared(s_to);
+
+	if (bytes == 16)
+		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+					 : : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
+	else
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+					 : : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
+}
+
+/* Starts the copy of rows [row, row + 128) x columns [col, col + BK) of x. */
+template <bool VEC>
+__device__ inline void
+stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row, uint32_t rows,
+		   uint32_t col, uint32_t cols)
+{
+	constexpr int EACH = VEC ? 4 : 1;
+
+	for (int i = threadIdx.x; i < BM * BK / EACH; i += GEMM_THREADS)
+	{
+		uint32_t	r = i / (BK / EACH),
+					c = EACH * (i % (BK / EACH));
+		bool		valid = row + r < rows && col + c < cols;
+
+		copy_async(&s_tile[r][c], valid ? d_x + (size_t) (row + r) * ld + col + c : d_x,
+				   4 * EACH, valid);
+	}
+}
+
+__device__ inline void
+product_tf32(float (&c)[4], const float (&a)[4], float b0, float b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+				 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
+				 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+				 "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+}
+
+template <Output OUT>
+__device__ inline void
+store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
+{
+	if (row >= a.m || col >= a.n)
+		return;
+	size_t		at = row * a.ldc + col;
+
+	if (OUT == OUT_FLOAT)
+		((float *) a.d_c)[at] = x;
+	else if (OUT == OUT_ADD)
+		atomicAdd((float *) a.d_c + at, x);
+	else if (OUT == OUT_S8)
+		((int8_t *) a.d_c)[at] = (int8_t) fminf(fmaxf(rintf(x * scale), -127.0f), 127.0f);
+	else
+		((__half *) a.d_c)[at] = __float2half_rn(x * scale);
+}
+
+/*
+ * Eight warps, each 32 x 64 of the 128 x 128 tile.  The order of k within a
+ * product does not matter, so lane t of a quad takes eight consecutive k and
+ * feeds them two at a time to four products.
+ */
+template <bool VEC, Output OUT>
+__global__ void
+__launch_bounds__(GEMM_THREADS, 2)
+gemm_kernel(const GemmArgs a)
+{
+	extern __shared__ __align__(16) uint8_t s_bytes[];
+	GemmShared &s = *(GemmShared *) s_bytes;
+	int			warp = threadIdx.x / WARP,
+				lane = lane_id(),
+				g = lane >> 2,
+				t = lane & 3;
+	uint32_t	row0 = blockIdx.x * BM,
+				col0 = blockIdx.y * BN,
+				k0 = blockIdx.z * a.k_split,
+				k1 = min(k0 + a.k_split, a.k);
+	int			wrow = 32 * (warp & 3),
+				wcol = 64 * (warp >> 2);
+	float		acc[2][8][4] = {};
+	uint32_t	steps = k1 > k0 ? (k1 - k0 + BK - 1) / BK : 0;
+
+	auto		stage = [&](uint32_t step)
+	{
+		if (step < steps)
+		{
+			int			i = step % GEMM_STAGES;
+			uint32_t	k = k0 + step * BK;
+
+			stage_tile<VEC>(s.a[i], a.d_a, a.lda, row0, a.m, k, k1);
+			stage_tile<true>(s.b[i], a.d_b, a.ldb, col0, a.n, k, k1);
+			if (threadIdx.x < BK)
+				s.mean[i][threadIdx.x] =
+					a.d_mean && k + threadIdx.x < k1 ? a.d_mean[k + threadIdx.x] : 0.0f;
+		}
+		asm volatile("cp.async.commit_group;");
+	};
+
+	for (int i = 0; i < GEMM_STAGES - 1; i++)
+		stage(i);
+	for (uint32_t step = 0; step < steps; step++)
+	{
+		int			i = step % GEMM_STAGES;
+
+		asm volatile("cp.async.wait_group %0;" : : "n"(GEMM_STAGES - 2));
+		__syncthreads();
+		stage(step + GEMM_STAGES - 1);
+
+		float		x[4][8];
+		float4		m0 = *(const float4 *) &s.mean[i][8 * t],
+					m1 = *(const float4 *) &s.mean[i][8 * t + 4];
+		float		mean[8] = {m0.x, m0.y, m0.z, m0.w, m1.x, m1.y, m1.z, m1.w};
+
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+		{
+			const float *from = &s.a[i][wrow + 8 * b + g][8 * t];
+			float4		lo = *(const float4 *) from,
+						hi = *(const float4 *) (from + 4);
+
+			x[b][0] = lo.x - mean[0], x[b][1] = lo.y - mean[1];
+			x[b][2] = lo.z - mean[2], x[b][3] = lo.w - mean[3];
+			x[b][4] = hi.x - mean[4], x[b][5] = hi.y - mean[5];
+			x[b][6] = hi.z - mean[6], x[b][7] = hi.w - mean[7];
+		}
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+		{
+			const float *from = &s.b[i][wcol + 8 * j + g][8 * t];
+			float4		lo = *(const float4 *) from,
+						hi = *(const float4 *) (from + 4);
+			float		y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+
+#pragma unroll
+			for (int m = 0; m < 2; m++)
+#pragma unroll
+				for (int q = 0; q < 8; q += 2)
+				{
+					float		rows[4] = {x[2 * m][q], x[2 * m + 1][q],
+						x[2 * m][q + 1], x[2 * m + 1][q + 1]};
+
+					product_tf32(acc[m][j], rows, y[q], y[q + 1]);
+				}
+		}
+	}
+	asm volatile("cp.async.wait_group 0;");
+
+	float		scale = a.d_scale ? *a.d_scale : 1.0f;
+
+#pragma unroll
+	for (int m = 0; m < 2; m++)
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+		{
+			uint32_t	row = row0 + wrow + 16 * m + g,
+						col = col0 + wcol + 8 * j + 2 * t;
+
+			store<OUT>(a, row, col, acc[m][j][0], scale);
+			store<OUT>(a, row, col + 1, acc[m][j][1], scale);
+			store<OUT>(a, row + 8, col, acc[m][j][2], scale);
+			store<OUT>(a, row + 8, col + 1, acc[m][j][3], scale);
+		}
+}
+
+/* Four bytes of a row from four floats; *d_other is set by any that is no 0..255. */
+__global__ void
+integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
+				uint8_t *d_codes, int *d_other)
+{
+	uint32_t	each = stride / 4;
+	uint64_t	i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	bool		other = false;
+
+	if (*(volatile int *) d_other)
+		return;
+	if (i < (uint64_t) n * each)
+	{
+		uint32_t	row = (uint32_t) (i / each),
+					d = 4 * (uint32_t) (i % each);
+		const float *from = d_rows + (size_t) row * dim + d;
+		float		x[4];
+		uint32_t	word = 0;
+
+		if (dim % 4 == 0 && d < dim)
+		{
+			float4		y = *(const float4 *) from;
+
+			x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+		}
+		else
+			for (int k = 0; k < 4; k++)
+				x[k] = d + k < dim ? from[k] : 128.0f;
+		for (int k = 0; k < 4; k++)
+		{
+			float		whole = fminf(fmaxf(rintf(x[k]), 0.0f), 255.0f);
+
+			other |= !(x[k] == whole);
+			word |= (uint32_t) (uint8_t) ((int) whole - 128) << (8 * k);
+		}
+		*(uint32_t *) (d_codes + (size_t) row * stride + d) = word;
+	}
+	if (__syncthreads_or(other) && threadIdx.x == 0)
+		*d_other = 1;
+}
+
+/* d_sample row i = one row of the i-th of count equal ranges; rows past count are 0. */
+__global__ void
+sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count, uint32_t width,
+			  uint64_t seed, float *d_sample)
+{
+	uint32_t	i = blockIdx.x;
+	uint64_t	begin = (uint64_t) i * n / count,
+				end = (uint64_t) (i + 1) * n / count;
+	uint64_t	from = begin + random_below(random64(seed, 3, i), (uint32_t) (end - begin));
+
+	for (uint32_t d = threadIdx.x; d < width; d += blockDim.x)
+		d_sample[(size_t) i * width + d] =
+			i < count && d < dim ? d_rows[from * dim + d] : 0.0f;
+}
+
+/* d_mean[d] += the sum over this block's rows / count */
+__global__ void
+mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean)
+{
+	constexpr uint32_t ROWS = 64;
+	uint32_t	d = blockIdx.x * blockDim.x + threadIdx.x,
+				end = min((blockIdx.y + 1) * ROWS, count);
+	float		sum = 0;
+
+	if (d >= width)
+		return;
+	for (uint32_t i = blockIdx.y * ROWS; i < end; i++)
+		sum += d_sample[(size_t) i * width + d];
+	atomicAdd(&d_mean[d], sum / count);
+}
+
+/* Subtracts the mean and writes the transpose too: [count] x [width] in tiles. */
+__global__ void
+centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
+			  const float *d_mean, float *d_transposed)
+{
+	__shared__ float s_tile[32][33];
+	uint32_t	d = blockIdx.x * 32 + threadIdx.x;
+
+	for (int r = threadIdx.y; r < 32; r += 8)
+	{
+		uint32_t	i = blockIdx.y * 32 + r;
+		float		x = 0;
+
+		if (i < count && d < width)
+		{
+			x = d_sample[(size_t) i * width + d] - d_mean[d];
+			d_sample[(size_t) i * width + d] = x;
+		}
+		s_tile[r][threadIdx.x] = x;
+	}
+	__syncthreads();
+	for (int r = threadIdx.y; r < 32; r += 8)
+	{
+		uint32_t	column = blockIdx.x * 32 + r,
+					i = blockIdx.y * 32 + threadIdx.x;
+
+		if (column < width && i < padded)
+			d_transposed[(size_t) column * padded + i] = s_tile[threadIdx.x][r];
+	}
+}
+
+/* Random signs: where the iteration starts. */
+__global__ void
+signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64_t seed)
+{
+	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < rows * width)
+		d_basis[i] = i % width < dim ? ((random64(seed, 4, i) & 1) ? 1.0f : -1.0f) : 0.0f;
+}
+
+/* G = Z Z' in binary64, so that the Cholesky factor of a steep spectrum exists. */
+__global__ void
+gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
+{
+	__shared__ float s_x[16][33],
+				s_y[16][33];
+	uint32_t	x = threadIdx.x,
+				y = threadIdx.y,
+				i0 = blockIdx.y * 16,
+				j0 = blockIdx.x * 16;
+	double		sum = 0;
+
+	for (uint32_t d0 = 0; d0 < width; d0 += 32)
+	{
+		for (uint32_t c = x; c < 32; c += 16)
+		{
+			bool		valid = d0 + c < width;
+
+			s_x[y][c] = valid ? d_z[(size_t) (i0 + y) * width + d0 + c] : 0.0f;
+			s_y[y][c] = valid ? d_z[(size_t) (j0 + y) * width + d0 + c] : 0.0f;
+		}
+		__syncthreads();
+		for (int c = 0; c < 32; c++)
+			sum += (double) s_x[y][c] * s_y[x][c];
+		__syncthreads();
+	}
+	d_gram[(i0 + y) * rows + j0 + x] = sum;
+}
+
+/*
+ * Cholesky factor of G (K x K) by one block, G in registers: thread (x, y) holds
+ * rows y + 32 a and columns x + 32 b.  d_factor[j][i] = L(i, j).  A direction
+ * the data lacks gets an infinite pivot, which makes its basis row 0.
+ */
+template <int K>
+__global__ void
+__launch_bounds__(1024)
+cholesky_kernel(const double *d_gram, float *d_factor)
+{
+	constexpr int EACH = K / 32;
+	__shared__ double s_column[K];
+	int			x = threadIdx.x,
+				y = threadIdx.y;
+	double		a[EACH][EACH],
+				largest = 0;
+
+#pragma unroll
+	for (int i = 0; i < EACH; i++)
+#pragma unroll
+		for (int j = 0; j < EACH; j++)
+			a[i][j] = d_gram[(y + 32 * i) * K + x + 32 * j];
+	for (int i = 0; i < K; i++)
+		largest = fmax(largest, d_gram[i * K + i]);
+#pragma unroll
+	for (int b = 0; b < EACH; b++)
+		for (int kk = 0; kk < 32; kk++)
+		{
+			int			k = 32 * b + kk;
+
+			__syncthreads();
+			if (x == kk)
+#pragma unroll
+				for (int i = 0; i < EACH; i++)
+					s_column[y + 32 * i] = a[i][b];
+			__syncthreads();
+			double		pivot = s_column[k];
+			bool		lacking = !(pivot > 1e-13 * largest);
+			double		inverse = lacking ? 0.0 : 1.0 / pivot;
+
+#pragma unroll
+			for (int i = 0; i < EACH; i++)
+#pragma unroll
+				for (int j = 0; j < EACH; j++)
+					a[i][j] -= s_column[y + 32 * i] * s_column[x + 32 * j] * inverse;
+			if (x == kk)
+#pragma unroll
+				for (int i = 0; i < EACH; i++)
+				{
+					int			row = y + 32 * i;
+					double		root = lacking ? 0.0 : sqrt(pivot);
+
+					d_factor[k * K + row] = row < k ? 0.0f :
+						row == k ? (lacking ? INFINITY : (float) root) :
+						(float) (lacking ? 0.0 : s_column[row] / root);
+				}
+		}
+}
+
+/* Q = L^-1 Z, columns of Z eight at a time; a thread a row. */
+__global__ void
+solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t width,
+			 float *d_q)
+{
+	constexpr int COLUMNS = 8;
+	__shared__ float s_pivot[COLUMNS];
+	uint32_t	row = threadIdx.x,
+				d0 = blockIdx.x * COLUMNS;
+	float		z[COLUMNS];
+
+#pragma unroll
+	for (int c = 0; c < COLUMNS; c++)
+		z[c] = d0 + c < width ? d_z[(size_t) row * width + d0 + c] : 0.0f;
+	for (uint32_t k = 0; k < rows; k++)
+	{
+		float		factor = d_factor[k * rows + row];
+
+		if (row == k)
+#pragma unroll
+			for (int c = 0; c < COLUMNS; c++)
+			{
+				z[c] /= factor;
+				s_pivot[c] = z[c];
+			}
+		__syncthreads();
+		if (row > k)
+#pragma unroll
+			for (int c = 0; c < COLUMNS; c++)
+				z[c] -= factor * s_pivot[c];
+		__syncthreads();
+	}
+#pragma unroll
+	for (int c = 0; c < COLUMNS; c++)
+		if (d0 + c < width)
+			d_q[(size_t) row * width + d0 + c] = z[c];
+}
+
+/* B = H S Q / sqrt(rows), in place: S random signs, H Hadamard's matrix. */
+__global__ void
+mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
+{
+	__shared__ float s_x[256];
+	uint32_t	row = threadIdx.x,
+				d = blockIdx.x;
+	float		x = d_basis[(size_t) row * width + d];
+
+	s_x[row] = (random64(seed, 5, row) & 1) ? x : -x;
+	for (uint32_t half = 1; half < rows; half *= 2)
+	{
+		__syncthreads();
+		float		mine = s_x[row],
+					other = s_x[row ^ half];
+
+		__syncthreads();
+		s_x[row] = row & half ? other - mine : mine + other;
+	}
+	d_basis[(size_t) row * width + d] = s_x[row] * rsqrtf((float) rows);
+}
+
+/* The first dim columns of the identity: mixed, a random rotation. */
+__global__ void
+identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width)
+{
+	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < rows * width)
+		d_basis[i] = i / width == i % width && i % width < dim ? 1.0f : 0.0f;
+}
+
+/* d_stat[0] = largest |y| (as bits), d_stat[1] += sum of y^2 */
+__global__ void
+spread_kernel(const float *d_y, size_t count, float *d_stat)
+{
+	float		largest = 0,
+				sum = 0;
+
+	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
+		 i += (size_t) gridDim.x * blockDim.x)
+	{
+		float		y = d_y[i];
+
+		largest = fmaxf(largest, fabsf(y));
+		sum = fmaf(y, y, sum);
+	}
+	for (int i = 16; i > 0; i /= 2)
+	{
+		largest = fmaxf(largest, __shfl_xor_sync(FULL, largest, i));
+		sum += __shfl_xor_sync(FULL, sum, i);
+	}
+	if (lane_id() == 0)
+	{
+		atomicMax((int *) d_stat, __float_as_int(largest));
+		atomicAdd(d_stat + 1, sum);
+	}
+}
+
+/* The scale that brings projected values to +-127, or to +-8 for binary16. */
+__global__ void
+scale_kernel(const float *d_stat, size_t count, RowFormat format, float *d_scale)
+{
+	float		sigma = sqrtf(d_stat[1] / count),
+				limit = fminf(1.02f * d_stat[0], CLIP_SIGMAS * sigma);
+
+	if (format == ROWS_F16)
+		limit = d_stat[0];
+	*d_scale = limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
+}
+
+static size_t
+rounded(size_t bytes)
+{
+	return (bytes + 255) & ~(size_t) 255;
+}
+
+/* Sizes and places of everything the fit needs. */
+struct FitSpace
+{
+	uint32_t	count,			/* rows of the sample */
+				padded,			/* the same, multiple of 4 */
+				width;			/* dim, multiple of 4 */
+	float	   *d_sample;		/* [padded][width] */
+	float	   *d_transposed;	/* [width][padded] */
+	float	   *d_y;			/* [code_dims][padded] */
+	float	   *d_q,
+			   *d_z;			/* [code_dims][width] */
+	double	   *d_gram;			/* [code_dims][code_dims] */
+	float	   *d_factor;
+	float	   *d_mean;			/* [width] */
+	float	   *d_stat;			/* [2], then the scale */
+	size_t		bytes;
+};
+
+static FitSpace
+fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
+{
+	FitSpace	f = {};
+	size_t		at = 0;
+	auto		take = [&](size_t bytes)
+	{
+		uint8_t    *p = d_base + at;
+
+		at += rounded(bytes);
+		return p;
+	};
+
+	f.width = (dim + 3) / 4 * 4;
+	f.count = (uint32_t) (SAMPLE_FLOATS / f.width);
+	f.count = f.count < 1024 ? 1024 : f.count;
+	f.count = f.count < MAX_SAMPLE ? f.count : MAX_SAMPLE;
+	f.count = f.count < n ? f.count : n;
+	f.padded = (f.count + 3) / 4 * 4;
+	f.d_sample = (float *) take(sizeof(float) * f.padded * f.width);
+	f.d_transposed = (float *) take(sizeof(float) * f.padded * f.width);
+	f.d_y = (float *) take(sizeof(float) * f.padded * code_dims);
+	f.d_q = (float *) take(sizeof(float) * f.width * code_dims);
+	f.d_z = (float *) take(sizeof(float) * f.width * code_dims);
+	f.d_gram = (double *) take(sizeof(double) * code_dims * code_dims);
+	f.d_factor = (float *) take(sizeof(float) * code_dims * code_dims);
+	f.d_mean = (float *) take(sizeof(float) * f.width);
+	f.d_stat = (float *) take(3 * sizeof(float));
+	f.bytes = at;
+	return f;
+}
+
+size_t
+project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims)
+{
+	return fit_layout(NULL, n, dim, code_dims).bytes;
+}
+
+template <bool VEC, Output OUT>
+static cudaError_t
+launch_gemm_of(const Device &device, const GemmArgs &args, uint32_t splits)
+{
+	dim3		grid((args.m + BM - 1) / BM, (args.n + BN - 1) / BN, splits);
+
+	GRN_TRY(cudaFuncSetAttribute(gemm_kernel<VEC, OUT>,
+								 cudaFuncAttributeMaxDynamicSharedMemorySize,
+								 (int) sizeof(GemmShared)));
+	gemm_kernel<VEC, OUT><<<grid, GEMM_THREADS, sizeof(GemmShared), device.stream>>>(args);
+	return cudaGetLastError();
+}
+
+/* splits > 1 adds to a C that this clears first (ldc = n). */
+static cudaError_t
+launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
+{
+	bool		aligned = args.lda % 4 == 0 && ((uintptr_t) args.d_a & 15) == 0;
+	uint32_t	each = (args.k + splits - 1) / splits;
+
+	args.k_split = (each + BK - 1) / BK * BK;
+	if (out == OUT_ADD)
+		GRN_TRY(cudaMemsetAsync(args.d_c, 0, sizeof(float) * args.m * args.ldc, device.stream));
+	switch (out)
+	{
+		case OUT_FLOAT:
+			return launch_gemm_of<true, OUT_FLOAT>(device, args, 1);
+		case OUT_ADD:
+			return launch_gemm_of<true, OUT_ADD>(device, args, splits);
+		case OUT_S8:
+			return aligned ? launch_gemm_of<true, OUT_S8>(device, args, 1) :
+				launch_gemm_of<false, OUT_S8>(device, args, 1);
+		default:
+			return aligned ? launch_gemm_of<true, OUT_F16>(device, args, 1) :
+				launch_gemm_of<false, OUT_F16>(device, args, 1);
+	}
+}
+
+/* Y[code_dims][padded] = Q Xs' */
+static cudaError_t
+project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
+{
+	GemmArgs	args = {};
+
+	args.d_a = f.d_q, args.lda = f.width, args.m = code_dims;
+	args.d_b = f.d_sample, args.ldb = f.width, args.n = f.padded;
+	args.k = f.width;
+	args.d_c = f.d_y, args.ldc = f.padded;
+	return launch_gemm(device, args, OUT_FLOAT, 1);
+}
+
+static cudaError_t
+orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
+{
+	gram_kernel<<<dim3(code_dims / 16, code_dims / 16), dim3(16, 16), 0, device.stream>>>
+		(f.d_z, code_dims, f.width, f.d_gram);
+	GRN_TRY(cudaGetLastError());
+	if (code_dims == 256)
+		cholesky_kernel<256><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
+	else if (code_dims == 128)
+		cholesky_kernel<128><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
+	else if (code_dims == 64)
+		cholesky_kernel<64><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
+	else
+		cholesky_kernel<32><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
+	GRN_TRY(cudaGetLastError());
+	solve_kernel<<<(f.width + 7) / 8, code_dims, 0, device.stream>>>
+		(f.d_factor, f.d_z, code_dims, f.width, f.d_q);
+	return cudaGetLastError();
+}
+
+/* d_q = orthonormal rows that span the sample's main directions. */
+static cudaError_t
+fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t code_dims,
+			  uint64_t seed)
+{
+	uint32_t	tiles = (f.width + BN - 1) / BN,
+				splits = tiles >= 128 ? 1 : (128 + tiles - 1) / tiles;
+
+	signs_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>
+		(f.d_q, code_dims, dim, f.width, seed);
+	GRN_TRY(cudaGetLastError());
+	for (int step = 0; step < POWER_STEPS; step++)
+	{
+		GemmArgs	args = {};
+
+		GRN_TRY(project_sample(device, f, code_dims));
+		args.d_a = f.d_y, args.lda = f.padded, args.m = code_dims;
+		args.d_b = f.d_transposed, args.ldb = f.padded, args.n = f.width;
+		args.k = f.padded;
+		args.d_c = f.d_z, args.ldc = f.width;
+		GRN_TRY(launch_gemm(device, args, OUT_ADD, splits));
+		GRN_TRY(orthonormalise(device, f, code_dims));
+	}
+	return cudaSuccess;
+}
+
+cudaError_t
+launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+				uint32_t stride, uint8_t *d_codes, int *d_other)
+{
+	uint64_t	threads = (uint64_t) n * (stride / 4);
+
+	GRN_TRY(cudaMemsetAsync(d_other, 0, sizeof(int), device.stream));
+	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>
+		(d_rows, n, dim, stride, d_codes, d_other);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+			   uint32_t code_dims, RowFormat format, uint32_t stride, uint64_t seed,
+			   uint8_t *d_space, uint8_t *d_codes)
+{
+	FitSpace	f = fit_layout(d_space, n, dim, code_dims);
+	GemmArgs	args = {};
+
+	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
+	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, 3 * sizeof(float), device.stream));
+	sample_kernel<<<f.padded, 256, 0, device.stream>>>(d_rows, n, dim, f.count, f.width, seed,
+													   f.d_sample);
+	GRN_TRY(cudaGetLastError());
+	mean_kernel<<<dim3((f.width + 255) / 256, (f.count + 63) / 64), 256, 0, device.stream>>>
+		(f.d_sample, f.count, f.width, f.d_mean);
+	GRN_TRY(cudaGetLastError());
+	centre_kernel<<<dim3((f.width + 31) / 32, (f.padded + 31) / 32), dim3(32, 8), 0,
+		device.stream>>>(f.d_sample, f.count, f.padded, f.width, f.d_mean, f.d_transposed);
+	GRN_TRY(cudaGetLastError());
+
+	if (dim <= code_dims)
+	{
+		identity_basis_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>
+			(f.d_q, code_dims, dim, f.width);
+		GRN_TRY(cudaGetLastError());
+	}
+	else
+		GRN_TRY(fit_principal(device, f, dim, code_dims, seed));
+	mix_kernel<<<f.width, code_dims, 0, device.stream>>>(f.d_q, code_dims, f.width, seed);
+	GRN_TRY(cudaGetLastError());
+	GRN_TRY(project_sample(device, f, code_dims));
+	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>
+		(f.d_y, (size_t) code_dims * f.padded, f.d_stat);
+	GRN_TRY(cudaGetLastError());
+	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) code_dims * f.padded, format,
+											 f.d_stat + 2);
+	GRN_TRY(cudaGetLastError());
+
+	args.d_a = d_rows, args.lda = dim, args.m = n;
+	args.d_b = f.d_q, args.ldb = f.width, args.n = code_dims;
+	args.d_mean = f.d_mean;
+	args.k = dim;
+	args.d_c = d_codes, args.ldc = format == ROWS_S8 ? stride : stride / 2;
+	args.d_scale = f.d_stat + 2;
+	return launch_gemm(device, args, format == ROWS_S8 ? OUT_S8 : OUT_F16, 1);
+}
