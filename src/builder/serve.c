@@ -37,6 +37,7 @@ typedef struct Server
 	uint64_t	rows;			/* complete */
 	uint64_t	n;				/* of BUILD */
 	Segment		segments[GRN_NSEGMENTS];
+	int			status;			/* to exit with: 0 once DONE is said */
 } Server;
 
 static void
@@ -201,7 +202,7 @@ receive(Server *s)
 	if (got < 0 && errno == EINTR)
 		return;
 	if (got <= 0)
-		_exit(0);				/* the leader is done with us, or gone */
+		_exit(__atomic_load_n(&s->status, __ATOMIC_RELAXED));	/* done, or left */
 	for (c = CMSG_FIRSTHDR(&head); c; c = CMSG_NXTHDR(&head, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 			memcpy(&file, CMSG_DATA(c), sizeof(file));
@@ -323,6 +324,7 @@ grn_serve(int fd)
 	double		start;
 
 	s.fd = fd;
+	s.status = 1;
 	pthread_mutex_init(&s.mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_cond_init(&s.changed, &attr);
@@ -369,6 +371,7 @@ grn_serve(int fd)
 	if (!grn_build(&build, &msg.u.result, &failure))
 		die(&s, &failure);
 	msg.type = GRN_MSG_DONE;
+	__atomic_store_n(&s.status, 0, __ATOMIC_RELAXED);
 	say(&s, &msg);
 	/* the leader closes the socket, and the listener exits */
 	pthread_join(listener, NULL);

@@ -1,0 +1,903 @@
+/*
+ * test_builder.c - grnnd_build as its leader sees it: a stand-in leader feeds rows
+ * through the protocol, grants memory in odd pieces, and checks what comes back
+ * and how the process ends.
+ *
+ * The program is $GRNND_BUILD, or grnnd_build in the current directory or two above.
+ */
+#define _GNU_SOURCE
+#include "../../src/builder/protocol.h"
+#include "../../src/graph/codec.h"
+#include "../../src/graph/record.h"
+#include "../../src/graph/rnnd.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define ADDRESS_SPACE (UINT64_C(1) << 34)
+#define PAYLOAD 8160
+
+extern char **environ;
+static const char *program;
+
+typedef struct Leader
+{
+	pid_t		pid;
+	int			fd;
+	char	   *base[GRN_NSEGMENTS];
+	uint64_t	mapped[GRN_NSEGMENTS];
+	GrnBuildSpec spec;
+	/* what the builder said */
+	int			beats;
+	int			notices;
+	int			phases;
+	int			hellos;
+	int			on_gpu;
+	char		notice[512];
+	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
+	int			status;			/* of the process */
+	uint64_t	withhold_ms;	/* before the first GRANT */
+} Leader;
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000;
+}
+
+static void
+start_builder(Leader *l)
+{
+	int			pair[2];
+	posix_spawn_file_actions_t files;
+	char	   *argv[] = {"grnnd_build", "--serve", NULL};
+	int			rc;
+
+	memset(l, 0, sizeof(*l));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		abort();
+	/* dup2 onto itself would keep close-on-exec */
+	if (pair[1] == GRN_BUILDER_FD)
+		pair[1] = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, pair[1], GRN_BUILDER_FD);
+	rc = posix_spawn(&l->pid, program, &files, NULL, argv, environ);
+	if (rc != 0)
+	{
+		printf("# cannot start %s: %s\n", program, strerror(rc));
+		exit(2);
+	}
+	posix_spawn_file_actions_destroy(&files);
+	close(pair[1]);
+	l->fd = pair[0];
+	l->spec.version = GRN_PROTOCOL_VERSION;
+	l->spec.metric = GRN_L2;
+	l->spec.payload = PAYLOAD;
+	l->spec.use_codes = 1;
+	l->spec.device = GRN_DEVICE_CPU;
+	l->spec.threads = 3;
+	l->spec.params.degree = 16;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		l->spec.segment_max[i] = ADDRESS_SPACE;
+		l->base[i] = mmap(NULL, ADDRESS_SPACE, PROT_NONE,
+						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	}
+}
+
+static void
+say_with(Leader *l, GrnMsg *msg, int file)
+{
+	union
+	{
+		struct cmsghdr align;
+		char		space[CMSG_SPACE(sizeof(int))];
+	}			control = {0};
+	struct iovec iov = {msg, sizeof(*msg)};
+	struct msghdr head = {.msg_iov = &iov,.msg_iovlen = 1};
+
+	if (file >= 0)
+	{
+		struct cmsghdr *c;
+
+		head.msg_control = &control;
+		head.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&head);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &file, sizeof(file));
+	}
+	(void) !sendmsg(l->fd, &head, MSG_NOSIGNAL);
+}
+
+static void
+say(Leader *l, uint32_t type, uint64_t arg0, uint64_t arg1)
+{
+	GrnMsg		msg = {.type = type,.arg = {arg0, arg1}};
+
+	if (type == GRN_MSG_START)
+		msg.u.spec = l->spec;
+	say_with(l, &msg, -1);
+}
+
+/*
+ * Grows a segment to at least bytes, in pieces of 64 kB, then 128 kB and so on, each
+ * at some place in a file of its own.
+ */
+static void
+grow(Leader *l, GrnSegment segment, uint64_t bytes)
+{
+	while (l->mapped[segment] < bytes)
+	{
+		uint64_t	piece = l->mapped[segment] ? l->mapped[segment] : 65536;
+		uint64_t	skip = 8192;
+		int			file = memfd_create("test", MFD_CLOEXEC);
+		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
+		.arg = {segment, l->mapped[segment], skip, piece}};
+
+		if (file < 0 || ftruncate(file, (off_t) (skip + piece)) != 0 ||
+			mmap(l->base[segment] + l->mapped[segment], piece, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, file, (off_t) skip) == MAP_FAILED)
+			abort();
+		say_with(l, &msg, file);
+		close(file);
+		l->mapped[segment] += piece;
+	}
+}
+
+/* Takes messages until DONE, FAILED or end of file, at most limit_ms. */
+static bool
+converse(Leader *l, uint64_t limit_ms)
+{
+	uint64_t	end = now_ms() + limit_ms;
+
+	for (;;)
+	{
+		struct pollfd p = {l->fd, POLLIN, 0};
+		GrnMsg		msg;
+		ssize_t		got;
+
+		if (now_ms() >= end)
+			return false;
+		if (poll(&p, 1, (int) (end - now_ms())) <= 0)
+			return false;
+		got = recv(l->fd, &msg, sizeof(msg), 0);
+		if (got <= 0)
+			return true;
+		CHECK(got == sizeof(msg), "%zd", got);
+		switch (msg.type)
+		{
+			case GRN_MSG_HELLO:
+				CHECK(msg.arg[0] == GRN_PROTOCOL_VERSION && msg.u.say.text[0], "hello");
+				l->hellos++;
+				l->on_gpu = (int) msg.arg[1];
+				break;
+			case GRN_MSG_BEAT:
+				l->beats++;
+				break;
+			case GRN_MSG_PHASE:
+				CHECK(msg.arg[0] >= GRN_PHASE_PREPARE && msg.arg[0] <= GRN_PHASE_CODES &&
+					  msg.arg[1] <= msg.arg[2], "phase %d: %d of %d", (int) msg.arg[0],
+					  (int) msg.arg[1], (int) msg.arg[2]);
+				l->phases++;
+				break;
+			case GRN_MSG_NOTICE:
+				l->notices++;
+				strcpy(l->notice, msg.u.say.text);
+				break;
+			case GRN_MSG_NEED:
+				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT ||
+					  msg.arg[0] == GRN_SEG_CODES, "%d", (int) msg.arg[0]);
+				while (l->withhold_ms > 0)
+				{
+					usleep(10000);
+					l->withhold_ms -= l->withhold_ms < 10 ? l->withhold_ms : 10;
+				}
+				grow(l, (GrnSegment) msg.arg[0], msg.arg[1]);
+				say(l, GRN_MSG_GRANT, msg.arg[0], l->mapped[msg.arg[0]]);
+				break;
+			case GRN_MSG_DONE:
+			case GRN_MSG_FAILED:
+				l->last = msg;
+				return true;
+			default:
+				CHECK(false, "message %u", msg.type);
+		}
+	}
+}
+
+/* Closes the socket; the process must end within a second. */
+static void
+end_builder(Leader *l)
+{
+	uint64_t	start = now_ms();
+	pid_t		got = 0;
+
+	close(l->fd);
+	while (got == 0 && now_ms() - start < 1000)
+	{
+		got = waitpid(l->pid, &l->status, WNOHANG);
+		usleep(1000);
+	}
+	CHECK(got == l->pid, "the builder did not end");
+	if (got == 0)
+	{
+		kill(l->pid, SIGKILL);
+		waitpid(l->pid, &l->status, 0);
+	}
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		munmap(l->base[i], ADDRESS_SPACE);
+}
+
+/* ---- rows ---- */
+
+typedef void (*FillFn) (float *x, uint32_t rank, uint32_t dim);
+
+static void
+fill_normal(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, 2 * j) >> 40) / 16777216.0f +
+			(float) (grn_random(1, rank, 2 * j + 1) >> 40) / 16777216.0f + 1e-5f;
+}
+
+static void
+fill_bytes(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, j) >> 56);
+}
+
+static void
+fill_halves(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, j) >> 56) / 4;
+}
+
+static void
+fill_same(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = 3;
+}
+
+/* Every third row is the row before. */
+static void
+fill_repeated(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank - (rank % 3 == 2), dim);
+}
+
+static void
+fill_clusters(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank, dim);
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = x[j] * 0.001f + (float) (grn_random(2, rank % 10, j) >> 54);
+}
+
+/*
+ * Sends n rows: rank i is row (i * step) mod n, so that ranks and rows differ.  step
+ * shares no factor with n.
+ */
+static void
+send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
+{
+	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, dim);
+	uint32_t   *order;
+
+	l->spec.dim = dim;
+	l->spec.stride = (space + 3) / 4 * 4;
+	say(l, GRN_MSG_START, 0, 0);
+	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.stride * 4);
+	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
+	order = (uint32_t *) l->base[GRN_SEG_ORDER];
+	for (uint32_t i = 0; i < n; i++)
+	{
+		order[i] = (uint32_t) ((uint64_t) i * step % n);
+		fill((float *) l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.stride, i, dim);
+		if (i % 1000 == 0)
+			say(l, GRN_MSG_ROWS, 0, 0);
+	}
+	say(l, GRN_MSG_ROWS, n, 0);
+	say(l, GRN_MSG_BUILD, n, 0);
+}
+
+/* ---- results ---- */
+
+static const float *
+row_of(const Leader *l, uint32_t row)
+{
+	return (const float *) l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.stride;
+}
+
+static void
+check_result(const Leader *l, uint32_t n)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	uint32_t   *ids = (uint32_t *) (out + r->off_ids);
+	uint8_t    *counts = (uint8_t *) out + r->off_counts;
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
+	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
+	uint32_t   *rank = malloc(n * 4);
+	uint8_t    *taken = calloc(n, 1);
+	GrnGraph	g = {ids, counts, r->nodes, r->degree};
+	void	   *work = malloc(grn_connect_bytes(r->nodes));
+	uint32_t	bad;
+	const char *what;
+
+	CHECK(l->last.type == GRN_MSG_DONE, "message %u: %s", l->last.type, l->last.u.say.text);
+	if (l->last.type != GRN_MSG_DONE)
+		return;
+	CHECK(l->hellos == 1 && l->phases > 0, "%d %d", l->hellos, l->phases);
+	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
+	what = grn_graph_check(&g, &bad);
+	CHECK(!what, "node %u has %s", bad, what);
+	CHECK(r->nentries >= 1 && r->nentries <= GRN_MAX_ENTRIES && r->nentries <= r->nodes, "%u",
+		  r->nentries);
+	for (uint32_t i = 0; i < r->nentries; i++)
+	{
+		CHECK(r->entries[i] < r->nodes, "entry %u", r->entries[i]);
+		for (uint32_t j = 0; j < i; j++)
+			CHECK(r->entries[i] != r->entries[j], "entry %u twice", r->entries[i]);
+	}
+	CHECK(grn_reachable(&g, r->entries[0], work) == r->nodes, "of %u", r->nodes);
+
+	for (uint32_t i = 0; i < n; i++)
+		rank[order[i]] = i;
+	CHECK(row_start[0] == 0 && row_start[r->nodes] == n, "%u", row_start[r->nodes]);
+	for (uint32_t v = 0; v < r->nodes; v++)
+	{
+		CHECK(row_start[v] < row_start[v + 1], "node %u has no row", v);
+		for (uint32_t i = row_start[v]; i < row_start[v + 1]; i++)
+		{
+			CHECK(rows[i] < n && !taken[rows[i]], "row %u", rows[i]);
+			taken[rows[i]] = 1;
+			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]), 4 * space) == 0,
+				  "node %u holds different rows", v);
+			if (i > row_start[v])
+				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
+		}
+		for (uint32_t i = 1; i < counts[v]; i++)
+		{
+			const float *x = row_of(l, rows[row_start[v]]);
+			float		a = grn_dist->l2_f32(x, row_of(l, rows[row_start[ids[v * r->degree + i - 1]]]), space);
+			float		b = grn_dist->l2_f32(x, row_of(l, rows[row_start[ids[v * r->degree + i]]]), space);
+
+			CHECK(a <= b * 1.0001f, "node %u: %g before %g", v, a, b);
+		}
+	}
+	/* different nodes hold different rows: as many nodes as distinct rows */
+	{
+		GrnRows		all = {(const float *) l->base[GRN_SEG_VECTORS], order, n, l->spec.stride, space};
+		GrnParallel one = {1, unit_run};
+		uint32_t   *first = malloc(n * 4);
+		void	   *table = malloc(16 * (uint64_t) n);
+
+		CHECK(grn_find_duplicates(&all, &one, first, table) == r->nodes, "%u nodes", r->nodes);
+		free(first);
+		free(table);
+	}
+	free(rank);
+	free(taken);
+	free(work);
+}
+
+/* Each node's code is what the codec says of its vector. */
+static void
+check_codes(const Leader *l)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const char *codes = l->base[GRN_SEG_CODES];
+	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
+	GrnCodec	codec = {space, r->code_dims, r->norm_unit,
+		(const float *) (codes + r->off_codec),
+	(const float *) (codes + r->off_codec) + space};
+	size_t		bytes = grn_code_bytes(r->code_dims);
+	uint8_t		code[GRN_MAX_CODE_DIMS / 2];
+	float		scratch[GRN_MAX_CODE_DIMS];
+	GrnFactor	factor;
+
+	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
+	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
+	for (uint32_t v = 0; v < r->nodes; v++)
+	{
+		grn_encode(&codec, row_of(l, rows[row_start[v]]), code, &factor, scratch);
+		CHECK(memcmp(code, codes + r->off_codes + v * bytes, bytes) == 0, "node %u", v);
+		CHECK(memcmp(&factor, codes + r->off_factors + v * sizeof(factor), sizeof(factor)) == 0,
+			  "node %u", v);
+	}
+}
+
+static void
+build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
+{
+	send_rows(l, n, dim, fill, n > 7 ? 7 : 1);
+	CHECK(converse(l, 60000), "no answer");
+	check_result(l, n);
+}
+
+/* ---- tests ---- */
+
+static void
+test_formats(void)
+{
+	static const struct
+	{
+		FillFn		fill;
+		GrnVecFormat format;
+	}			cases[] = {{fill_bytes, GRN_VEC_U8}, {fill_halves, GRN_VEC_F16}, {fill_normal, GRN_VEC_F32}};
+
+	for (int i = 0; i < 3; i++)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		build(&l, 1500, 24, cases[i].fill);
+		check_codes(&l);
+		CHECK(l.last.u.result.vec_format == (uint32_t) cases[i].format, "case %d: %u", i,
+			  l.last.u.result.vec_format);
+		CHECK(l.last.u.result.nodes == 1500, "%u", l.last.u.result.nodes);
+		CHECK(l.last.u.result.params.r > 0 && l.last.u.result.params.t1 > 0 &&
+			  l.last.u.result.params.rho > 0, "parameters as used");
+		CHECK(l.notices == 0 && l.on_gpu == 0, "%s", l.notice);
+		end_builder(&l);
+		CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %d", l.status);
+	}
+}
+
+static void
+test_sizes(void)
+{
+	static const uint32_t sizes[] = {1, 2, 3, 10, 19, 22, 50, 130};
+	static const FillFn fills[] = {fill_normal, fill_bytes, fill_same, fill_repeated, fill_clusters};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		for (size_t f = 0; f < sizeof(fills) / sizeof(*fills); f++)
+		{
+			Leader		l;
+
+			start_builder(&l);
+			build(&l, sizes[i], 3, fills[f]);
+			end_builder(&l);
+		}
+}
+
+static void
+test_duplicates(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	build(&l, 2999, 10, fill_repeated);
+	CHECK(l.last.u.result.nodes == 2000, "%u", l.last.u.result.nodes);
+	check_codes(&l);
+	end_builder(&l);
+
+	start_builder(&l);
+	build(&l, 5000, 10, fill_same);
+	CHECK(l.last.u.result.nodes == 1, "%u", l.last.u.result.nodes);
+	end_builder(&l);
+}
+
+static void
+test_clusters(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	build(&l, 3001, 8, fill_clusters);
+	check_codes(&l);
+	end_builder(&l);
+}
+
+static void
+test_inner_product(void)
+{
+	Leader		l;
+	float		most = 0;
+
+	start_builder(&l);
+	l.spec.metric = GRN_IP;
+	build(&l, 1501, 7, fill_normal);
+	check_codes(&l);
+	for (uint32_t i = 0; i < 1501; i++)
+		most = fmaxf(most, grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 7));
+	CHECK(fabsf(l.last.u.result.max_norm - sqrtf(most)) < 1e-5f * sqrtf(most), "%g %g",
+		  l.last.u.result.max_norm, sqrtf(most));
+	for (uint32_t i = 0; i < 1501; i++)
+	{
+		float		norm2 = grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 8);
+
+		CHECK(fabsf(norm2 - most) < 1e-4f * most, "row %u: %g of %g", i, norm2, most);
+	}
+	end_builder(&l);
+}
+
+static void
+test_no_codes(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	l.spec.use_codes = 0;
+	build(&l, 500, 7, fill_normal);
+	CHECK(l.last.u.result.code_dims == 0, "%u", l.last.u.result.code_dims);
+	end_builder(&l);
+}
+
+static void
+test_large_dimensions(void)
+{
+	static const uint32_t dims[] = {1, 2, 31, 129, 961, 2000, 16000};
+
+	for (int i = 0; i < 7; i++)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		l.spec.metric = i % 2 ? GRN_IP : GRN_L2;
+		build(&l, 60, dims[i], fill_normal);
+		end_builder(&l);
+	}
+}
+
+/* Neither threads nor the order in which rows were collected change the graph. */
+static void
+test_deterministic(void)
+{
+	uint32_t   *ids = NULL;
+	uint32_t   *ranks = NULL;
+	uint32_t	n = 2003;
+
+	for (int i = 0; i < 3; i++)
+	{
+		Leader		l;
+		const GrnBuildResult *r = &l.last.u.result;
+		uint32_t   *rank = malloc(n * 4);
+		uint32_t   *of_node = malloc(n * 4);
+		const uint32_t *order;
+		const uint32_t *rows;
+
+		start_builder(&l);
+		l.spec.threads = i == 1 ? 1 : 4;
+		l.spec.params.seed = 5;
+		send_rows(&l, n, 12, fill_repeated, i == 2 ? 1001 : 7);
+		CHECK(converse(&l, 60000), "no answer");
+		check_result(&l, n);
+		order = (const uint32_t *) l.base[GRN_SEG_ORDER];
+		rows = (const uint32_t *) (l.base[GRN_SEG_RESULT] + r->off_rows);
+		for (uint32_t k = 0; k < n; k++)
+			rank[order[k]] = k;
+		for (uint32_t k = 0; k < n; k++)
+			of_node[k] = rank[rows[k]];
+		if (i == 0)
+		{
+			ids = malloc(r->nodes * r->degree * 4);
+			memcpy(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4);
+			ranks = malloc(n * 4);
+			memcpy(ranks, of_node, n * 4);
+		}
+		else
+		{
+			CHECK(memcmp(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4) == 0,
+				  "graph %d differs", i);
+			CHECK(memcmp(ranks, of_node, n * 4) == 0, "rows of graph %d differ", i);
+		}
+		free(rank);
+		free(of_node);
+		end_builder(&l);
+	}
+	free(ids);
+	free(ranks);
+}
+
+static void
+fill_nan(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank, dim);
+	if (rank == 100 || rank == 400)
+		x[dim - 1] = rank == 100 ? NAN : INFINITY;
+}
+
+static void
+expect_failure(Leader *l, const char *sqlstate, const char *text)
+{
+	CHECK(converse(l, 10000), "no answer");
+	CHECK(l->last.type == GRN_MSG_FAILED, "message %u", l->last.type);
+	CHECK(strcmp(l->last.sqlstate, sqlstate) == 0, "%s: %s", l->last.sqlstate, l->last.u.say.text);
+	CHECK(strstr(l->last.u.say.text, text) != NULL, "%s", l->last.u.say.text);
+	end_builder(l);
+}
+
+static void
+test_not_finite(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	send_rows(&l, 500, 9, fill_nan, 1);
+	expect_failure(&l, "22000", "row 101 ");
+	CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 1, "status %d", l.status);
+}
+
+static void
+test_devices(void)
+{
+	Leader		l;
+	bool		has_gpu;
+
+	start_builder(&l);
+	l.spec.device = GRN_DEVICE_AUTO;
+	build(&l, 300, 9, fill_normal);
+	has_gpu = l.on_gpu;
+	CHECK(has_gpu ? l.notices == 0 : l.notices == 1 && strstr(l.notice, "no usable GPU"), "%d notices: %s",
+		  l.notices, l.notice);
+	end_builder(&l);
+
+	start_builder(&l);
+	l.spec.device = GRN_DEVICE_GPU;
+	if (has_gpu)
+	{
+		build(&l, 300, 9, fill_normal);
+		CHECK(l.last.u.result.on_gpu == 1, "on the processor");
+		end_builder(&l);
+	}
+	else
+	{
+		l.spec.dim = 9;
+		l.spec.stride = 12;
+		say(&l, GRN_MSG_START, 0, 0);
+		expect_failure(&l, "58000", "GPU");
+	}
+	if (!has_gpu)
+		printf("# no GPU here: device gpu was seen to fail only\n");
+}
+
+static void
+test_bad_messages(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	l.spec.stride = 4;			/* dim 0 */
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
+
+	start_builder(&l);
+	l.spec.version = 99;
+	l.spec.dim = 4;
+	l.spec.stride = 4;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "version");
+
+	start_builder(&l);
+	(void) !send(l.fd, "hello", 5, MSG_NOSIGNAL);
+	expect_failure(&l, "08P01", "size");
+
+	start_builder(&l);
+	say(&l, GRN_MSG_BUILD, 5, 0);
+	expect_failure(&l, "08P01", "START");
+
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.stride = 4;
+	say(&l, GRN_MSG_START, 0, 0);
+	say(&l, GRN_MSG_BUILD, 5, 0);
+	expect_failure(&l, "08P01", "rows");
+
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.stride = 4;
+	l.spec.segment_max[GRN_SEG_VECTORS] = 65536;
+	say(&l, GRN_MSG_START, 0, 0);
+	grow(&l, GRN_SEG_VECTORS, 70000);
+	expect_failure(&l, "08P01", "address space");
+
+	start_builder(&l);
+	l.spec.segment_max[GRN_SEG_WORK] = 65536;
+	send_rows(&l, 1000, 8, fill_normal, 1);
+	expect_failure(&l, "54000", "bytes");
+
+	start_builder(&l);
+	l.spec.params.degree = 97;
+	send_rows(&l, 10, 8, fill_normal, 1);
+	expect_failure(&l, "22023", "degree");
+}
+
+/* The builder ends when its leader closes the socket, whatever it is doing. */
+static void
+test_end_of_file(void)
+{
+	Leader		l;
+
+	start_builder(&l);			/* before START */
+	end_builder(&l);
+
+	start_builder(&l);			/* before BUILD */
+	l.spec.dim = 4;
+	l.spec.stride = 4;
+	say(&l, GRN_MSG_START, 0, 0);
+	usleep(20000);
+	end_builder(&l);
+
+	for (useconds_t ms = 0; ms <= 160; ms += 20)	/* while building */
+	{
+		start_builder(&l);
+		send_rows(&l, 20000, 32, fill_normal, 1);
+		CHECK(!converse(&l, 1 + ms), "built too fast for this test");
+		end_builder(&l);
+	}
+
+	start_builder(&l);			/* while it waits for memory */
+	send_rows(&l, 500, 8, fill_normal, 1);
+	usleep(50000);
+	end_builder(&l);
+}
+
+static void
+test_beats(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	l.withhold_ms = 1600;
+	build(&l, 500, 8, fill_normal);
+	CHECK(l.beats >= 3, "%d beats in 1.6 seconds", l.beats);
+	end_builder(&l);
+}
+
+/* Cancel in psql interrupts the whole process group: not the builder's business. */
+static void
+test_interrupt(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	send_rows(&l, 5000, 16, fill_normal, 1);
+	usleep(30000);
+	kill(l.pid, SIGINT);
+	CHECK(converse(&l, 60000), "no answer");
+	check_result(&l, 5000);
+	end_builder(&l);
+}
+
+/* A killed leader takes its builder along, even if its socket stays open elsewhere. */
+static void
+test_leader_killed(void)
+{
+	int			keep[2];
+	int			pids[2];
+	pid_t		leader;
+	pid_t		builder = 0;
+	int			status;
+	int			waited = 0;
+
+	if (pipe(pids) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, keep) != 0)
+		abort();
+	leader = fork();
+	if (leader == 0)
+	{
+		Leader		l;
+		struct iovec iov = {"x", 1};
+		union
+		{
+			struct cmsghdr align;
+			char		space[CMSG_SPACE(sizeof(int))];
+		}			control = {0};
+		struct msghdr head = {.msg_iov = &iov,.msg_iovlen = 1,.msg_control = &control,
+		.msg_controllen = sizeof(control)};
+		struct cmsghdr *c = CMSG_FIRSTHDR(&head);
+
+		start_builder(&l);
+		/* the test keeps a copy of the socket: no end of file */
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &l.fd, sizeof(int));
+		send_rows(&l, 1000, 8, fill_normal, 1);
+		(void) !sendmsg(keep[0], &head, 0);
+		(void) !write(pids[1], &l.pid, sizeof(l.pid));
+		usleep(60 * 1000 * 1000);
+		_exit(0);
+	}
+	CHECK(read(pids[0], &builder, sizeof(builder)) == sizeof(builder), "no builder");
+	usleep(50000);
+	CHECK(kill(builder, 0) == 0, "the builder is not there");
+	kill(leader, SIGKILL);
+	waitpid(leader, &status, 0);
+	/* nobody here reaps it: gone, or waiting for whoever does */
+	for (;;)
+	{
+		char		path[64];
+		char		state = 'X';
+		FILE	   *f;
+
+		snprintf(path, sizeof(path), "/proc/%d/stat", (int) builder);
+		f = fopen(path, "r");
+		if (f)
+		{
+			if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+				state = 'X';
+			fclose(f);
+		}
+		if (state == 'X' || state == 'Z' || waited >= 1000)
+		{
+			CHECK(state == 'X' || state == 'Z', "the builder lives on, state %c", state);
+			break;
+		}
+		usleep(10000);
+		waited += 10;
+	}
+	close(keep[0]);
+	close(keep[1]);
+	close(pids[0]);
+	close(pids[1]);
+}
+
+static void
+test_killable_first(void)
+{
+	Leader		l;
+	char		path[64];
+	int			adj = 0;
+	FILE	   *f;
+
+	start_builder(&l);
+	usleep(100000);
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int) l.pid);
+	f = fopen(path, "r");
+	CHECK(f && fscanf(f, "%d", &adj) == 1 && adj >= 500, "%d", adj);
+	if (f)
+		fclose(f);
+	end_builder(&l);
+}
+
+int
+main(void)
+{
+	program = getenv("GRNND_BUILD");
+	if (!program)
+		program = access("./grnnd_build", X_OK) == 0 ? "./grnnd_build" : "../../grnnd_build";
+	if (access(program, X_OK) != 0)
+	{
+		printf("# %s is not there: build it, or set GRNND_BUILD\nnot ok test_builder\n", program);
+		return 1;
+	}
+	grn_dist_init();
+	RUN(test_formats);
+	RUN(test_sizes);
+	RUN(test_duplicates);
+	RUN(test_clusters);
+	RUN(test_inner_product);
+	RUN(test_no_codes);
+	RUN(test_large_dimensions);
+	RUN(test_deterministic);
+	RUN(test_not_finite);
+	RUN(test_devices);
+	RUN(test_bad_messages);
+	RUN(test_end_of_file);
+	RUN(test_beats);
+	RUN(test_interrupt);
+	RUN(test_leader_killed);
+	RUN(test_killable_first);
+	UNIT_END();
+}
