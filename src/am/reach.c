@@ -21,6 +21,19 @@ grnnd_set_init(GrnndSet *set, uint32 limit)
 								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
+void
+grnnd_set_grow(GrnndSet *set, uint32 limit)
+{
+	Size		old = (Size) set->limit / 64 + 1;
+	Size		new = (Size) limit / 64 + 1;
+
+	if (limit <= set->limit)
+		return;
+	set->words = repalloc_huge(set->words, new * sizeof(uint64));
+	memset(set->words + old, 0, (new - old) * sizeof(uint64));
+	set->limit = limit;
+}
+
 uint32
 grnnd_set_next(const GrnndSet *set, uint32 id)
 {
@@ -56,6 +69,7 @@ grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 				 uint32 limit, Size memory, BufferAccessStrategy strategy)
 {
 	memset(reach, 0, sizeof(*reach));
+	reach->first_pending = GRN_INVALID_ID;
 	reach->index = index;
 	reach->ix = ix;
 	reach->strategy = strategy;
@@ -99,7 +113,10 @@ grnnd_reach_mark(GrnndReach *reach, uint32 id)
 		(reach->without != NULL && grnnd_set_has(reach->without, id)))
 		return;
 	if (grnnd_set_add(&reach->reached, id))
+	{
 		grnnd_set_add(&reach->pending, id);
+		reach->first_pending = Min(reach->first_pending, id);
+	}
 }
 
 static void
@@ -134,7 +151,10 @@ grnnd_reach_run(GrnndReach *reach)
 
 	while (pending->count > 0)
 	{
-		for (uint32 id = grnnd_set_next(pending, 0); id != GRN_INVALID_ID;
+		uint32		start = reach->first_pending;
+
+		reach->first_pending = GRN_INVALID_ID;
+		for (uint32 id = grnnd_set_next(pending, start); id != GRN_INVALID_ID;
 			 id = grnnd_set_next(pending, id))
 		{
 			pending->words[id / 64] &= ~(UINT64CONST(1) << (id % 64));

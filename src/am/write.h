@@ -165,6 +165,7 @@ typedef struct GrnndSet
 } GrnndSet;
 
 extern void grnnd_set_init(GrnndSet *set, uint32 limit);
+extern void grnnd_set_grow(GrnndSet *set, uint32 limit);
 static inline bool
 grnnd_set_has(const GrnndSet *set, uint32 id)
 {
@@ -197,6 +198,7 @@ typedef struct GrnndReach
 	const GrnndSet *without;	/* not to be entered, or NULL */
 	GrnndSet	reached;
 	GrnndSet	pending;		/* reached, but their lists not looked at */
+	uint32		first_pending;	/* none of them lies before it */
 	GrnndSet	noted;
 	uint32	   *offsets;		/* [limit] of noted lists in lists */
 	uint32	   *lists;			/* count, then ids */
@@ -228,7 +230,8 @@ typedef struct GrnndVacuum
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
 	uint32		limit;			/* ids that existed at the start */
-	GrnndSet	dead;			/* nodes without rows */
+	GrnndSet	live;			/* nodes with rows, as the first pass found them */
+	GrnndSet	dead;			/* nodes without rows, some of them once live */
 	GrnndSet	empty;			/* chained records without TIDs */
 	GrnndReach	reach;
 	uint32	   *chained;		/* nodes that have chains */

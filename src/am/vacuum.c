@@ -1,0 +1,406 @@
+/*
+ * vacuum.c - ambulkdelete and amvacuumcleanup.
+ *
+ *  1. Pass over all node pages: dead TIDs go, nodes without rows become GRN_DEAD.
+ *  2. Chains of TIDs drop their empty records.
+ *  3. Inserts that began before are waited for: they may have chosen a node that
+ *     is dead now.  Later ones see that it is, and make no edge to it.
+ *  4. repair.c takes the dead nodes out of the graph (second pass).
+ *  5. Dead nodes and empty chained records are freed.
+ *
+ * Interrupted at any point, the index is sound and the next vacuum goes on.
+ */
+#include "write.h"
+
+#include "access/xact.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "storage/freespace.h"
+#include "storage/indexfsm.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+void
+grnnd_delay_point(void)
+{
+#if PG_VERSION_NUM >= 180000
+	vacuum_delay_point(false);
+#else
+	vacuum_delay_point();
+#endif
+}
+
+/* ---- pass 1 ---- */
+
+/* Where a record's heap TIDs lie, and how many. */
+static uint8_t *
+record_tids(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
+{
+	*n = rec->state == GRN_TIDS ? rec->ntids16 : rec->state == GRN_NODE ? rec->ntids : 0;
+	return GRN_REC_PTR(rec, l->off_tids);
+}
+
+static bool
+is_dead_tid(GrnndVacuum *v, const uint8_t *bytes)
+{
+	ItemPointerData tid;
+
+	memcpy(&tid, bytes, sizeof(tid));
+	return v->callback(&tid, v->callback_state);
+}
+
+static bool
+is_bare(const GrnRecord *rec)
+{
+	return rec->state == GRN_NODE && rec->ntids == 0 && rec->next == GRN_INVALID_ID;
+}
+
+static bool
+needs_change(GrnndVacuum *v, const GrnRecord *rec)
+{
+	uint32		n;
+	uint8_t    *tids = record_tids(&v->ix->layout, rec, &n);
+	bool		any = is_bare(rec);
+
+	/* all of them: validate_index wants to see each */
+	for (uint32 i = 0; i < n; i++)
+		if (is_dead_tid(v, tids + i * GRN_TID_BYTES))
+			any = true;
+	return any;
+}
+
+/* Removes dead TIDs from a record of a page copy. */
+static void
+clean_record(GrnndVacuum *v, GrnRecord *rec)
+{
+	uint32		n;
+	uint32		left = 0;
+	uint8_t    *tids = record_tids(&v->ix->layout, rec, &n);
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint8_t    *tid = tids + i * GRN_TID_BYTES;
+
+		if (!is_dead_tid(v, tid))
+			memmove(tids + left++ * GRN_TID_BYTES, tid, GRN_TID_BYTES);
+	}
+	v->stats->tuples_removed += n - left;
+	if (rec->state == GRN_TIDS)
+		rec->ntids16 = left;
+	else if (rec->state == GRN_NODE)
+		rec->ntids = left;
+	if (is_bare(rec))
+		rec->state = GRN_DEAD;
+}
+
+static void
+remember_chained(GrnndVacuum *v, uint32 id)
+{
+	if (v->nchained == v->chained_room)
+	{
+		v->chained_room = Max(1024, 2 * v->chained_room);
+		v->chained = v->chained == NULL ? palloc(v->chained_room * sizeof(uint32))
+			: repalloc_huge(v->chained, v->chained_room * sizeof(uint32));
+	}
+	v->chained[v->nchained++] = id;
+}
+
+/* Takes down what a page holds after its cleaning; its lock is held. */
+static bool
+tally_page(GrnndVacuum *v, Page page, uint32 first)
+{
+	const GrnLayout *l = &v->ix->layout;
+	bool		has_free = false;
+
+	for (uint32 i = 0; i < l->per_page; i++)
+	{
+		const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
+		uint32		id = first + i;
+		uint32		n;
+
+		record_tids(l, rec, &n);
+		v->stats->num_index_tuples += n;
+		switch ((GrnState) rec->state)
+		{
+			case GRN_FREE:
+				has_free = true;
+				break;
+			case GRN_NODE:
+				grnnd_set_add(&v->live, id);
+				grnnd_reach_note(&v->reach, id, grn_rec_ids(l, rec), rec->count);
+				if (rec->next != GRN_INVALID_ID)
+				{
+					remember_chained(v, id);
+					v->bare |= rec->ntids == 0;
+				}
+				break;
+			case GRN_DEAD:
+				grnnd_set_add(&v->dead, id);
+				break;
+			case GRN_TIDS:
+				if (rec->ntids16 == 0)
+					grnnd_set_add(&v->empty, id);
+				break;
+		}
+	}
+	return has_free;
+}
+
+static void
+sweep_page(GrnndVacuum *v, BlockNumber block, uint32 first)
+{
+	const GrnLayout *l = &v->ix->layout;
+	Buffer		buffer = ReadBufferExtended(v->index, MAIN_FORKNUM, block,
+											RBM_NORMAL, v->strategy);
+	Page		page = BufferGetPage(buffer);
+	uint32		limit = 0;
+	bool		change = false;
+	bool		has_free = true;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	grnnd_check_page(v->index, buffer, GRNND_NODES);
+	if (!PageIsNew(page))
+	{
+		for (uint32 i = 0; i < l->per_page; i++)
+		{
+			const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
+
+			grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
+			change |= needs_change(v, rec);
+		}
+		if (change)
+		{
+			GenericXLogState *xlog;
+
+			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+			LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+			grnnd_check_page(v->index, buffer, GRNND_NODES);
+			xlog = GenericXLogStart(v->index);
+			page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+			for (uint32 i = 0; i < l->per_page; i++)
+			{
+				GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
+				grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
+				clean_record(v, rec);
+			}
+			GenericXLogFinish(xlog);
+			page = BufferGetPage(buffer);
+		}
+		has_free = tally_page(v, page, first);
+	}
+	UnlockReleaseBuffer(buffer);
+	if (has_free)
+	{
+		RecordFreeIndexPage(v->index, block);
+		v->stats->pages_free++;
+	}
+}
+
+/* ---- chains ---- */
+
+/* Sets `next` of prev (node or chained record of it) from old to new. */
+static bool
+relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
+{
+	GrnndEdit	e;
+	bool		same;
+
+	grnnd_edit_begin(&e, v->index, v->ix, prev);
+	same = (e.rec->state == GRN_NODE || e.rec->state == GRN_TIDS) && e.rec->next == old;
+	if (same)
+		grnnd_edit_change(&e)->next = new;
+	grnnd_edit_end(&e);
+	return same;
+}
+
+/*
+ * Drops the empty records of a node's chain, and the node's life where nothing
+ * is left.  Inserts put new records in front meanwhile; then we start again.
+ */
+static void
+clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
+{
+	uint32		steps = 0;
+	uint32		prev;
+	uint32		cur;
+	uint16		version;
+	GrnndEdit	e;
+
+again:
+	if (grnnd_copy_record(v->index, v->ix, head, rec, v->strategy) != GRN_NODE)
+		return;
+	version = rec->version;
+	prev = head;
+	for (cur = rec->next; cur != GRN_INVALID_ID; cur = rec->next)
+	{
+		grnnd_delay_point();
+		grnnd_copy_record(v->index, v->ix, cur, rec, v->strategy);
+		if (!grn_tids_owned_by(rec, head, version))
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, cur),
+						  "chain of heap TIDs holds a foreign record");
+		if (++steps > GRN_MAX_NODES)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, cur),
+						  "chain of heap TIDs has no end");
+		if (rec->ntids16 > 0)
+			prev = cur;
+		else if (!relink(v, prev, cur, rec->next))
+			goto again;
+	}
+
+	grnnd_edit_begin(&e, v->index, v->ix, head);
+	if (e.rec->version == version && is_bare(e.rec))
+	{
+		grnnd_edit_change(&e)->state = GRN_DEAD;
+		grnnd_set_add(&v->dead, head);
+	}
+	grnnd_edit_end(&e);
+}
+
+/* ---- freeing ---- */
+
+static void
+free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
+{
+	const GrnLayout *l = &v->ix->layout;
+	uint32		first = id - grn_node_slot(l, id);
+	BlockNumber block = grnnd_node_block(v->ix, id);
+	Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_EXCLUSIVE,
+									GRNND_NODES, v->strategy);
+	GenericXLogState *xlog = GenericXLogStart(v->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+	for (uint32 i = 0; i < l->per_page; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
+		if ((grnnd_set_has(&v->dead, first + i) && rec->state == GRN_DEAD) ||
+			(grnnd_set_has(&v->empty, first + i) && rec->state == GRN_TIDS &&
+			 rec->ntids16 == 0))
+			grnnd_free_slot(rec, stamp);
+	}
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+	RecordFreeIndexPage(v->index, block);
+	v->stats->pages_deleted++;
+}
+
+/* Nothing leads to them any more; see "Slot reuse" for when others may move in. */
+static void
+free_all(GrnndVacuum *v)
+{
+	FullTransactionId stamp = ReadNextFullTransactionId();
+	uint32		id = 0;
+
+	for (;;)
+	{
+		uint32		a = grnnd_set_next(&v->dead, id);
+		uint32		b = grnnd_set_next(&v->empty, id);
+
+		id = Min(a, b);
+		if (id == GRN_INVALID_ID)
+			break;
+		grnnd_delay_point();
+		free_page(v, id, stamp);
+		/* on to the next page */
+		id += v->ix->layout.per_page - grn_node_slot(&v->ix->layout, id);
+	}
+}
+
+/* ---- callbacks ---- */
+
+static void
+run_vacuum(GrnndVacuum *v)
+{
+	const GrnLayout *l = &v->ix->layout;
+	uint32		first = 0;
+
+	v->limit = grnnd_id_limit(v->index, v->ix);
+	grnnd_set_init(&v->live, v->limit);
+	grnnd_set_init(&v->dead, v->limit);
+	grnnd_set_init(&v->empty, v->limit);
+	/* half of the memory for the graph, half for what repair.c keeps */
+	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit,
+					 grnnd_maintenance_memory() / 2, v->strategy);
+	v->reach.without = &v->dead;
+
+	for (; first < v->limit; first += l->per_page)
+	{
+		grnnd_delay_point();
+		sweep_page(v, grnnd_node_block(v->ix, first), first);
+	}
+
+	if (v->empty.count > 0 || v->bare)
+	{
+		GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
+
+		for (Size i = 0; i < v->nchained; i++)
+			clean_chain(v, v->chained[i], rec);
+	}
+	if (v->dead.count == 0 && v->empty.count == 0)
+		return;
+
+	LockPage(v->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	UnlockPage(v->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+
+	if (v->dead.count > 0)
+		grnnd_repair(v);
+	free_all(v);
+}
+
+IndexBulkDeleteResult *
+grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+				 IndexBulkDeleteCallback callback, void *callback_state)
+{
+	MemoryContext context;
+	MemoryContext old;
+	GrnndVacuum v = {
+		.index = info->index,
+		.strategy = info->strategy,
+		.callback = callback,
+		.callback_state = callback_state
+	};
+
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	/* counted anew by each call */
+	stats->num_index_tuples = 0;
+	stats->pages_free = 0;
+	stats->estimated_count = false;
+	v.stats = stats;
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	v.ix = grnnd_index(info->index);
+	run_vacuum(&v);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return stats;
+}
+
+IndexBulkDeleteResult *
+grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	if (info->analyze_only)
+		return stats;
+	if (stats == NULL)
+	{
+		/* nothing was deleted: the table's own count will do */
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+		stats->num_index_tuples = info->num_heap_tuples;
+		stats->estimated_count = true;
+	}
+	else if (stats->pages_deleted > 0 && !IsInParallelMode())
+	{
+		/*
+		 * Freed slots wait for their stamp, the next transaction ID at that
+		 * time, to be older than every snapshot.  Use it up, so that they do not
+		 * have to wait for yet another transaction as well.
+		 */
+		(void) GetTopTransactionId();
+	}
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
+	IndexFreeSpaceMapVacuum(info->index);
+	return stats;
+}
