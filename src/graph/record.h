@@ -170,15 +170,23 @@ grn_tids_set_owner(GrnRecord *rec, uint32_t id, uint16_t version)
 	memcpy(&rec->error, &v, sizeof(v));
 	memcpy(&rec->factor, &id, sizeof(id));
 }
-static inline bool
-grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
+static inline uint32_t
+grn_tids_owner(const GrnRecord *rec, uint16_t *version)
 {
 	uint32_t	v,
 				owner;
 
 	memcpy(&v, &rec->error, sizeof(v));
 	memcpy(&owner, &rec->factor, sizeof(owner));
-	return rec->state == GRN_TIDS && v == version && owner == id;
+	*version = (uint16_t) v;
+	return owner;
+}
+static inline bool
+grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
+{
+	uint16_t	v;
+
+	return rec->state == GRN_TIDS && grn_tids_owner(rec, &v) == id && v == version;
 }
 
 #endif							/* GRN_RECORD_H */
