@@ -10,7 +10,7 @@
 #include "utils/snapmgr.h"
 
 /* Pages that the free space map may name in vain before the relation is extended. */
-#define MAX_MAP_TRIES 16
+#define MAX_MAP_TRIES 64
 
 typedef struct Slot
 {
@@ -127,7 +127,11 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 	if (target != InvalidBlockNumber && is_node_block(ix, target, nblocks))
 	{
 		if (take_slot(index, heap, ix, target, slot, &more))
+		{
+			if (!more)
+				RecordUsedIndexPage(index, target);
 			return true;
+		}
 		RelationSetTargetBlock(index, InvalidBlockNumber);
 	}
 
@@ -248,7 +252,8 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	RelationSetTargetBlock(index, BufferGetBlockNumber(slot.buffer));
 
 	rec->version = slot.version;
-	write_tail(index, ix, &slot, (char *) rec);
+	if (rec->state == GRN_NODE)
+		write_tail(index, ix, &slot, (char *) rec);
 	is_new = PageIsNew(BufferGetPage(slot.buffer));
 	xlog = GenericXLogStart(index);
 	page = GenericXLogRegisterBuffer(xlog, slot.buffer,
