@@ -243,11 +243,11 @@ run_build(GrnndBuild *build)
 	load_s = seconds_since(start);
 
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d, "
+			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
 							 "end %.3f s, load %.3f s",
 							 (unsigned long long) build->rows, result->nodes, pages,
-							 result->on_gpu ? "gpu" : "cpu", build->workers,
+							 result->on_gpu ? "gpu" : "cpu", build->workers, build->load_workers,
 							 collect_s, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes,
 							 end_s, load_s)));

@@ -1,20 +1,23 @@
 /*
  * load.c - from the builder's result to the pages of the index.
  *
- * The result is another program's output: it is checked whole before the first
- * page is formed.  Pages are formed in private memory and handed to the page
- * writer; the metapage comes last.
+ * The result is another program's output: it is checked whole before a node's
+ * page is written.  Then the leader and its workers form and write pages, a
+ * stretch of blocks at a time, and the metapage comes last.
  */
 #include "postgres.h"
 
 #include <math.h>
 
+#include "access/genam.h"
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/barrier.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "build.h"
 #include "pagewriter.h"
+#include "parallel.h"
 
 /*
  * Codes of an index without rows are not fitted to anything: a random rotation.
@@ -24,6 +27,10 @@
 #define EMPTY_MAX_DIM 256
 #define EMPTY_NORM_UNIT 1024.0f
 #define EMPTY_NORM_UNIT_COSINE 1.0f
+
+/* Nodes checked, and pages written, by a participant in one go. */
+#define CHECK_NODES 16384
+#define STRETCH_PAGES 256
 
 /* A GRN_TIDS record to write: TIDs that a node's own record has no room for. */
 typedef struct Chain
@@ -52,11 +59,32 @@ typedef struct Load
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */
+	Chain	   *chains;			/* [records - nodes], by node; in segment ORDER */
 	/* palloc'd */
-	Chain	   *chains;			/* [records - nodes], by node */
 	uint8	   *scratch;		/* one spanning record, */
 	uint64		scratch_id;		/* this one */
 } Load;
+
+/* In shared memory where there are workers. */
+typedef struct Shared
+{
+	Oid			index;
+	bool		concurrent;
+	bool		use_wal;
+	uint64		nrows;
+	uint32		stride;
+	uint64		records;
+	BlockNumber node_pages;
+	GrnBuildResult result;
+	GrnndMeta	meta;
+	pg_atomic_uint64 next_node; /* first node that nobody checks yet */
+	pg_atomic_uint64 next_page; /* first page of the node area that nobody writes yet */
+	pg_atomic_uint64 pages_done;
+	Barrier		checked;		/* all participants have checked their share */
+	GrnndExtents extents;
+} Shared;
+
+PGDLLEXPORT void grnnd_load_worker(dsm_segment *seg, shm_toc *toc);
 
 /* ---- checks ---- */
 
@@ -108,6 +136,17 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	}
 }
 
+static void
+check_codec(const Load *load)
+{
+	size_t		floats = grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
+										  load->layout.code_dims);
+
+	for (size_t i = 0; i < floats; i++)
+		if (!isfinite(load->codec[i]))
+			bad_result("a codec is not finite");
+}
+
 /*
  * One vertex's list: ids below nodes, no self, no duplicate.  A bitmap of hashes
  * spares nearly all comparisons of ids with each other.
@@ -135,13 +174,12 @@ check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
 	}
 }
 
+/* Checks the lists of nodes [begin, end). */
 static void
-check_graph(const Load *load)
+check_lists(const Load *load, uint32 begin, uint32 end)
 {
-	for (uint32 i = 0; i < load->nodes; i++)
+	for (uint32 i = begin; i < end; i++)
 	{
-		if (i % 65536 == 0)
-			CHECK_FOR_INTERRUPTS();
 		if (load->counts[i] > load->layout.degree)
 			bad_result("a node has too many neighbours");
 		check_list(load->ids + (uint64) i * load->layout.degree, load->counts[i],
@@ -180,9 +218,12 @@ check_rows(const Load *load, uint64 nrows)
 
 /* ---- preparation ---- */
 
-/* Finds the nodes whose TIDs need further records.  Chains come in order of node. */
+/*
+ * Finds the nodes whose TIDs need further records, in order of node.  The table
+ * of chains takes the place of ORDER, which nobody needs any more.
+ */
 static void
-plan_chains(Load *load)
+plan_chains(Load *load, GrnndMapping *map)
 {
 	const GrnLayout *l = &load->layout;
 	uint64		nchains = 0;
@@ -204,7 +245,9 @@ plan_chains(Load *load)
 	if (nchains == 0)
 		return;
 
-	load->chains = MemoryContextAllocHuge(CurrentMemoryContext, nchains * sizeof(Chain));
+	grnnd_mapping_grow(map, GRN_SEG_ORDER, nchains * sizeof(Chain));
+	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, nchains * sizeof(Chain));
+	load->chains = (Chain *) map->base[GRN_SEG_ORDER];
 	for (uint32 i = 0; i < load->nodes; i++)
 	{
 		uint32		ntids = load->row_start[i + 1] - load->row_start[i];
@@ -443,75 +486,43 @@ form_meta_page(Load *load, Page page)
 	memcpy(GrnndPagePayload(page), meta, sizeof(*meta));
 }
 
-/* Writes all pages of load to a fork; returns their number. */
-static BlockNumber
-write_all(Load *load, Relation index, ForkNumber fork)
+/* The pages before the node area, but for the metapage. */
+static void
+write_head(Load *load, GrnndPageWriter *w)
 {
-	GrnndPageWriter *w = grnnd_writer_begin(index, fork);
-	BlockNumber blocks = place_blocks(load);
-	BlockNumber node_pages = blocks - load->meta.first_node_block;
-	uint64		per_page = load->layout.per_page;
-
-	if (load->layout.span > 1)
-	{
-		load->scratch = palloc(load->layout.record_bytes);
-		load->scratch_id = UINT64_MAX;
-	}
-	grnnd_writer_skip(w);		/* the metapage */
+	grnnd_writer_seek(w, load->meta.entry_block);
 	form_entry_page(load, grnnd_writer_next(w));
 	for (uint32 i = 0; i < load->meta.codec_pages; i++)
 		form_codec_page(load, i, grnnd_writer_next(w));
-	for (BlockNumber i = 0; i < node_pages; i++)
-	{
-		if (i % GRNND_WRITER_PAGES == 0)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (fork == MAIN_FORKNUM)
-				grnnd_report_phase(GRN_PHASE_WRITE,
-								   Min(i / load->layout.span * per_page, load->records),
-								   load->records);
-		}
-		form_node_page(load, i, grnnd_writer_next(w));
-	}
-	grnnd_writer_flush(w);
-	form_meta_page(load, grnnd_writer_block(w, 0));
-	grnnd_writer_end(w);
-	if (load->scratch)
-		pfree(load->scratch);
-	return blocks;
 }
 
-BlockNumber
-grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
+static void
+write_meta(Load *load, GrnndPageWriter *w)
 {
-	Load	   *load = palloc0(sizeof(Load));
-	const GrnndMapping *map = build->map;
-	uint32		space_dim = grn_space_dim(build->spec.metric, build->dim);
-	BlockNumber blocks;
+	grnnd_writer_seek(w, 0);
+	form_meta_page(load, grnnd_writer_next(w));
+}
 
-	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
-	check_numbers(build, r);
-	start_meta(build, &load->meta);
-	set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
-	load->meta.norm_unit = r->norm_unit;
-	load->meta.max_norm = r->max_norm;
-	load->meta.held = r->held;
-	load->meta.params = r->params;
-	load->meta.on_gpu = r->on_gpu != 0;
-	load->meta.build_nodes = r->nodes;
+/* ---- the leader and its workers ---- */
+
+/* The arrays of the result, as this process has them mapped. */
+static void
+find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64 nrows)
+{
+	uint32		space_dim = grn_space_dim(load->meta.metric, load->meta.dim);
 
 	load->nodes = r->nodes;
 	load->nentries = r->nentries;
 	load->entries = r->entries;
 	load->vectors = (const float *) map->base[GRN_SEG_VECTORS];
-	load->stride = build->stride;
 	load->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
+	load->chains = (Chain *) map->base[GRN_SEG_ORDER];
 	load->ids = result_array(map, GRN_SEG_RESULT, r->off_ids,
 							 (uint64) r->nodes * r->degree, sizeof(uint32));
 	load->counts = result_array(map, GRN_SEG_RESULT, r->off_counts, r->nodes, 1);
 	load->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
 								   (uint64) r->nodes + 1, sizeof(uint32));
-	load->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, build->rows, sizeof(uint32));
+	load->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
 	if (r->code_dims > 0)
 	{
 		load->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
@@ -520,17 +531,171 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 									 sizeof(GrnFactor));
 		load->codec = result_array(map, GRN_SEG_CODES, r->off_codec,
 								   grn_codec_floats(space_dim, r->code_dims), sizeof(float));
-		for (size_t i = 0; i < grn_codec_floats(space_dim, r->code_dims); i++)
-			if (!isfinite(load->codec[i]))
-				bad_result("a codec is not finite");
 	}
-	check_graph(load);
-	check_rows(load, build->rows);
-	plan_chains(load);
+}
 
-	blocks = write_all(load, build->index, MAIN_FORKNUM);
-	if (load->chains)
-		pfree(load->chains);
+/* This process's share of the checks. */
+static void
+check_share(Load *load, Shared *shared)
+{
+	for (;;)
+	{
+		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_node, CHECK_NODES);
+
+		if (begin >= load->nodes)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		check_lists(load, (uint32) begin, (uint32) Min(begin + CHECK_NODES, load->nodes));
+	}
+}
+
+/* This process's share of the node area. */
+static void
+write_share(Load *load, Shared *shared, GrnndPageWriter *w, bool report)
+{
+	if (load->layout.span > 1)
+	{
+		load->scratch = palloc(load->layout.record_bytes);
+		load->scratch_id = UINT64_MAX;
+	}
+	for (;;)
+	{
+		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_page, STRETCH_PAGES);
+		uint64		end = Min(begin + STRETCH_PAGES, shared->node_pages);
+
+		if (begin >= end)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		grnnd_writer_seek(w, load->meta.first_node_block + (BlockNumber) begin);
+		for (uint64 i = begin; i < end; i++)
+			form_node_page(load, (BlockNumber) i, grnnd_writer_next(w));
+		pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
+		if (report)
+			grnnd_report_phase(GRN_PHASE_WRITE,
+							   load->records * pg_atomic_read_u64(&shared->pages_done) /
+							   shared->node_pages, load->records);
+	}
+}
+
+/* A worker's main function. */
+void
+grnnd_load_worker(dsm_segment *seg, shm_toc *toc)
+{
+	Shared	   *shared = grnnd_worker_begin(toc);
+	LOCKMODE	lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Relation	index = index_open(shared->index, lock);
+	GrnndMapping *map;
+	Load	   *load = palloc0(sizeof(Load));
+
+	map = grnnd_mapping_attach(&shared->extents, ~(1 << GRN_SEG_WORK));
+	/* where the leader's memory is out of sight, it does without us */
+	if (grnnd_mapping_catch_up(map))
+	{
+		/* attached at phase 1, the others have finished checking */
+		int			phase = BarrierAttach(&shared->checked);
+		GrnndPageWriter *w;
+
+		load->meta = shared->meta;
+		load->records = shared->records;
+		load->stride = shared->stride;
+		set_layout(load, shared->meta.degree, shared->meta.code_dims,
+				   (GrnVecFormat) shared->meta.vec_format);
+		find_arrays(load, map, &shared->result, shared->nrows);
+		if (phase == 0)
+		{
+			check_share(load, shared);
+			BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
+		}
+		w = grnnd_writer_begin(index, MAIN_FORKNUM, shared->use_wal);
+		write_share(load, shared, w, false);
+		grnnd_writer_end(w);
+		BarrierDetach(&shared->checked);
+	}
+	grnnd_mapping_release(map, true);
+	index_close(index, lock);
+	grnnd_worker_end(toc);
+}
+
+/* The leader's part, with workers (launched here) or without. */
+static void
+load_nodes(Load *load, Shared *shared, GrnndPageWriter *w, GrnndWorkers *workers,
+		   BlockNumber blocks)
+{
+	if (workers)
+		grnnd_workers_launch(workers);
+	grnnd_writer_extend(w, blocks);
+	write_head(load, w);
+	check_share(load, shared);
+	BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
+	write_share(load, shared, w, true);
+}
+
+BlockNumber
+grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
+{
+	Load	   *load = palloc0(sizeof(Load));
+	Shared	   *shared = NULL;
+	GrnndWorkers *workers = NULL;
+	GrnndPageWriter *w;
+	BlockNumber blocks;
+	BlockNumber node_pages;
+	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
+	int			nworkers;
+
+	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
+	check_numbers(build, r);
+	start_meta(build, &load->meta);
+	set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
+	load->stride = build->stride;
+	load->meta.norm_unit = r->norm_unit;
+	load->meta.max_norm = r->max_norm;
+	load->meta.held = r->held;
+	load->meta.params = r->params;
+	load->meta.on_gpu = r->on_gpu != 0;
+	load->meta.build_nodes = r->nodes;
+	find_arrays(load, build->map, r, build->rows);
+	check_codec(load);
+	check_rows(load, build->rows);
+	plan_chains(load, build->map);
+	blocks = place_blocks(load);
+	node_pages = blocks - load->meta.first_node_block;
+
+	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
+	nworkers = grnnd_load_workers(build, node_pages);
+	if (nworkers > 0)
+		workers = grnnd_workers_prepare("grnnd_load_worker", nworkers, sizeof(Shared),
+										(void **) &shared);
+	if (!workers)
+		shared = palloc0(sizeof(Shared));
+	shared->index = RelationGetRelid(build->index);
+	shared->concurrent = build->info->ii_Concurrent;
+	shared->use_wal = use_wal;
+	shared->nrows = build->rows;
+	shared->stride = build->stride;
+	shared->records = load->records;
+	shared->node_pages = node_pages;
+	shared->result = *r;
+	shared->meta = load->meta;
+	pg_atomic_init_u64(&shared->next_node, 0);
+	pg_atomic_init_u64(&shared->next_page, 0);
+	pg_atomic_init_u64(&shared->pages_done, 0);
+	BarrierInit(&shared->checked, 0);
+	BarrierAttach(&shared->checked);
+	if (workers)
+		grnnd_mapping_share(build->map, &shared->extents);
+
+	load_nodes(load, shared, w, workers, blocks);
+
+	if (workers)
+	{
+		build->load_workers = workers->launched;
+		grnnd_mapping_unshare(build->map);
+		grnnd_workers_finish(workers);
+	}
+	else
+		pfree(shared);
+	write_meta(load, w);
+	grnnd_writer_finish(w);
 	pfree(load);
 	return blocks;
 }
@@ -542,7 +707,7 @@ grnnd_load_empty(GrnndBuild *build, ForkNumber fork)
 	uint32		degree = build->spec.params.degree;
 	uint32		space_dim = grn_space_dim(build->spec.metric, build->dim);
 	uint32		code_dims = 0;
-	float	   *codec = NULL;
+	GrnndPageWriter *w;
 
 	if (build->spec.use_codes && build->dim <= EMPTY_MAX_DIM)
 		code_dims = grn_layout_max_code_dims(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD);
@@ -553,14 +718,16 @@ grnnd_load_empty(GrnndBuild *build, ForkNumber fork)
 	load->meta.params = build->spec.params;
 	if (code_dims > 0)
 	{
-		codec = palloc(grn_codec_floats(space_dim, code_dims) * sizeof(float));
+		float	   *codec = palloc(grn_codec_floats(space_dim, code_dims) * sizeof(float));
+
 		(void) grn_codec_random(space_dim, code_dims, load->meta.norm_unit,
 								build->spec.params.seed, codec);
 		load->meta.held = (float) Min(code_dims, space_dim) / space_dim;
 		load->codec = codec;
 	}
-	(void) write_all(load, build->index, fork);
-	if (codec)
-		pfree(codec);
-	pfree(load);
+	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
+	grnnd_writer_extend(w, place_blocks(load));
+	write_head(load, w);
+	write_meta(load, w);
+	grnnd_writer_finish(w);
 }

@@ -1,8 +1,9 @@
 /*
  * pagewriter.c - bulk writing of a new relation; see pagewriter.h.
  *
- * PostgreSQL 17 has an interface for this, which takes one page at a time; this one
- * serves all versions, forms pages in place and can write ranges out of order.
+ * PostgreSQL 17 has an interface for this (bulk_write.h), for one process and one
+ * page a write; this one serves all versions, lets workers share the writing,
+ * and writes a batch at a time.
  */
 #include "postgres.h"
 
@@ -25,65 +26,105 @@ struct GrnndPageWriter
 	Relation	rel;
 	ForkNumber	fork;
 	bool		use_wal;
+	bool		write_back;		/* someone will sync: let the disk start now */
 	XLogRecPtr	start_redo;		/* of the last checkpoint when we began */
 	BlockNumber first;			/* block of pages[0] */
 	int			npages;			/* filled or being filled */
-	BlockNumber extended;		/* blocks that the file has */
 	char	   *memory;
 	char	   *pages;			/* [GRNND_WRITER_PAGES][BLCKSZ], aligned */
 };
 
+bool
+grnnd_writer_needs_wal(Relation rel, ForkNumber fork)
+{
+	/* the init fork of an unlogged relation must survive a crash */
+	return fork == INIT_FORKNUM || RelationNeedsWAL(rel);
+}
+
 GrnndPageWriter *
-grnnd_writer_begin(Relation rel, ForkNumber fork)
+grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal)
 {
 	GrnndPageWriter *w = palloc0(sizeof(GrnndPageWriter));
 
 	w->rel = rel;
 	w->fork = fork;
-	/* an unlogged relation's init fork must survive a crash */
-	w->use_wal = RelationNeedsWAL(rel) || fork == INIT_FORKNUM;
+	w->use_wal = use_wal;
+	w->write_back = RelationIsPermanent(rel) && (!use_wal || PG_VERSION_NUM < 170000);
 	w->start_redo = GetRedoRecPtr();
 	w->memory = palloc(GRNND_WRITER_PAGES * BLCKSZ + PAGE_ALIGN);
 	w->pages = (char *) TYPEALIGN(PAGE_ALIGN, w->memory);
 	return w;
 }
 
-/* Writes n consecutive pages from w->pages as blocks [first, first + n). */
+void
+grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks)
+{
+#if PG_VERSION_NUM >= 160000
+	/* in pieces, between which a cancel is heard */
+	for (BlockNumber at = 0; at < nblocks; at += RELSEG_SIZE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		smgrzeroextend(RelationGetSmgr(w->rel), w->fork, at,
+					   (int) Min(nblocks - at, RELSEG_SIZE), true);
+	}
+#else
+	/* the last block alone: what lies before is a hole until it is written */
+	memset(w->pages, 0, BLCKSZ);
+	smgrextend(RelationGetSmgr(w->rel), w->fork, nblocks - 1, w->pages, true);
+#endif
+}
+
 static void
-write_batch(GrnndPageWriter *w, BlockNumber first, int n)
+write_pages(GrnndPageWriter *w, BlockNumber first, int n, Page *pages)
 {
 	SMgrRelation smgr = RelationGetSmgr(w->rel);
+
+#if PG_VERSION_NUM >= 170000
+	while (n > 0)
+	{
+		/* a write must not cross from one file of the relation to the next */
+		int			count = (int) Min(n, RELSEG_SIZE - first % RELSEG_SIZE);
+
+		smgrwritev(smgr, w->fork, first, (const void **) pages, count, true);
+		first += count;
+		pages += count;
+		n -= count;
+	}
+#else
+	for (int i = 0; i < n; i++)
+		smgrwrite(smgr, w->fork, first + i, (char *) pages[i], true);
+#endif
+}
+
+static void
+flush(GrnndPageWriter *w)
+{
 	BlockNumber blocks[GRNND_WRITER_PAGES];
 	Page		pages[GRNND_WRITER_PAGES];
 
-	for (int i = 0; i < n; i++)
+	if (w->npages == 0)
+		return;
+	for (int i = 0; i < w->npages; i++)
 	{
-		blocks[i] = first + i;
+		blocks[i] = w->first + i;
 		pages[i] = (Page) (w->pages + (size_t) i * BLCKSZ);
 	}
 	if (w->use_wal)
-		log_newpages(&w->rel->rd_locator, w->fork, n, blocks, pages, true);
-	for (int i = 0; i < n; i++)
-	{
+		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
+	for (int i = 0; i < w->npages; i++)
 		PageSetChecksumInplace(pages[i], blocks[i]);
-		if (blocks[i] >= w->extended)
-		{
-			smgrextend(smgr, w->fork, blocks[i], pages[i], true);
-			w->extended = blocks[i] + 1;
-		}
-		else
-			smgrwrite(smgr, w->fork, blocks[i], pages[i], true);
-	}
+	write_pages(w, w->first, w->npages, pages);
+	if (w->write_back)
+		smgrwriteback(RelationGetSmgr(w->rel), w->fork, w->first, w->npages);
+	w->first += w->npages;
+	w->npages = 0;
 }
 
 void
-grnnd_writer_flush(GrnndPageWriter *w)
+grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block)
 {
-	if (w->npages == 0)
-		return;
-	write_batch(w, w->first, w->npages);
-	w->first += w->npages;
-	w->npages = 0;
+	flush(w);
+	w->first = block;
 }
 
 Page
@@ -92,29 +133,18 @@ grnnd_writer_next(GrnndPageWriter *w)
 	Page		page;
 
 	if (w->npages == GRNND_WRITER_PAGES)
-		grnnd_writer_flush(w);
+		flush(w);
 	page = (Page) (w->pages + (size_t) w->npages++ * BLCKSZ);
 	memset(page, 0, BLCKSZ);
 	return page;
 }
 
 void
-grnnd_writer_skip(GrnndPageWriter *w)
+grnnd_writer_end(GrnndPageWriter *w)
 {
-	grnnd_writer_flush(w);
-	memset(w->pages, 0, BLCKSZ);
-	smgrextend(RelationGetSmgr(w->rel), w->fork, w->first, w->pages, true);
-	w->extended = ++w->first;
-}
-
-Page
-grnnd_writer_block(GrnndPageWriter *w, BlockNumber block)
-{
-	Assert(w->npages == 0 && block < w->extended);
-	w->first = block;
-	w->npages = 1;
-	memset(w->pages, 0, BLCKSZ);
-	return (Page) w->pages;
+	flush(w);
+	pfree(w->memory);
+	pfree(w);
 }
 
 /*
@@ -123,15 +153,17 @@ grnnd_writer_block(GrnndPageWriter *w, BlockNumber block)
  * must reach the disk now.  Without WAL, the end of the transaction syncs a new
  * permanent relation, and unlogged ones must survive a clean shutdown.
  */
-static void
-make_durable(GrnndPageWriter *w)
+void
+grnnd_writer_finish(GrnndPageWriter *w)
 {
-	SMgrRelation smgr = RelationGetSmgr(w->rel);
+	SMgrRelation smgr;
 
+	flush(w);
+	smgr = RelationGetSmgr(w->rel);
 	if (RelationUsesLocalBuffers(w->rel))
-		return;
+		 /* gone after a crash anyway */ ;
 #if PG_VERSION_NUM >= 170000
-	if (!w->use_wal)
+	else if (!w->use_wal)
 		smgrregistersync(smgr, w->fork);
 	else
 	{
@@ -150,16 +182,8 @@ make_durable(GrnndPageWriter *w)
 		}
 	}
 #else
-	if (w->use_wal || !RelationIsPermanent(w->rel))
+	else if (w->use_wal || !RelationIsPermanent(w->rel))
 		smgrimmedsync(smgr, w->fork);
 #endif
-}
-
-void
-grnnd_writer_end(GrnndPageWriter *w)
-{
-	grnnd_writer_flush(w);
-	make_durable(w);
-	pfree(w->memory);
-	pfree(w);
+	grnnd_writer_end(w);
 }

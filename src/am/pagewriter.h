@@ -1,6 +1,6 @@
 /*
- * pagewriter.h - writes a new relation's pages in order, past shared buffers, in
- * batches.
+ * pagewriter.h - writes the pages of a new relation, past shared buffers, in
+ * batches; several processes may write different blocks of one relation.
  */
 #ifndef GRNND_PAGEWRITER_H
 #define GRNND_PAGEWRITER_H
@@ -15,15 +15,22 @@
 
 typedef struct GrnndPageWriter GrnndPageWriter;
 
-extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork);
+/* Whether the pages of a fork have to be logged. */
+extern bool grnnd_writer_needs_wal(Relation rel, ForkNumber fork);
+
+extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal);
+/* Makes the fork, empty until now, nblocks long; before anyone writes. */
+extern void grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks);
+/* The next page to fill is that of this block. */
+extern void grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block);
 /* A zeroed page to fill, of the next block; good until the next call. */
 extern Page grnnd_writer_next(GrnndPageWriter *w);
-/* Leaves the next block empty, to be filled by grnnd_writer_block(). */
-extern void grnnd_writer_skip(GrnndPageWriter *w);
-/* A zeroed page to fill, of a block that was skipped; flush first. */
-extern Page grnnd_writer_block(GrnndPageWriter *w, BlockNumber block);
-extern void grnnd_writer_flush(GrnndPageWriter *w);
-/* Flushes, and makes the pages as durable as the relation has to be. */
+/* Flushes and frees. */
 extern void grnnd_writer_end(GrnndPageWriter *w);
+/*
+ * Once all have ended: makes the fork as durable as it has to be.  w is the
+ * writer that extended it; flushes and frees it.
+ */
+extern void grnnd_writer_finish(GrnndPageWriter *w);
 
 #endif							/* GRNND_PAGEWRITER_H */
