@@ -109,6 +109,10 @@ run_server()
 	touch "$tree/started"
 
 	names=$(names_in "$tree/test/sql" sql)
+	for name in $names; do
+		# pg_regress gives up on all tests where one has no output to compare with
+		[ -e "$tree/expected/$name.out" ] || as_server touch "$tree/expected/$name.out"
+	done
 	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
 		"$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
 		--temp-instance=tmp_check --no-locale --encoding=UTF8 $names

@@ -210,21 +210,21 @@ clean_up()
 	fi
 }
 
-# Stops every server whose data lie in RUN: ours, pg_regress's and the Perl tests'.
+# Stops every server whose data lie in RUN: ours, pg_regress's and the Perl tests'; at
+# once, since the data go as well.
 stop_servers()
 {
 	local file pid pids=() tries
 
 	while read -r file; do
 		pid=$(head -n 1 "$file" 2>/dev/null)
-		[ -n "$pid" ] && kill -INT "$pid" 2>/dev/null && pids+=("$pid")
+		[ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null && pids+=("$pid")
 	done < <(find "$RUN" -name postmaster.pid 2>/dev/null)
 	for pid in "${pids[@]}"; do
 		for ((tries = 0; tries < 100; tries++)); do
 			kill -0 "$pid" 2>/dev/null || break
 			sleep 0.1
 		done
-		kill -QUIT "$pid" 2>/dev/null
 	done
 }
 
