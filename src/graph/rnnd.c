@@ -13,8 +13,7 @@
  * Two keys that survived the same prune cannot occlude each other, so pairs of
  * keys marked "old" are never compared again.
  */
-#include "rnnd.h"
-#include "tile.h"
+#include "bins.h"
 
 #include <sched.h>
 #include <string.h>
@@ -29,33 +28,53 @@
  * Keys an inbox holds.  With its header an inbox is a whole number of cache
  * lines.  Fewer lose recall: see test/bench/graph/defaults.
  */
+#ifndef INBOX
 #define INBOX 47
+#endif
 #define MAX_POOL GRN_MAX_DEGREE
 #define MAX_TILE (MAX_POOL + INBOX)
 #define GRAIN 256				/* vertices a worker takes at a time */
 #define ALIGN 64
+#define WINDOW 256				/* places to each side where half the start lies */
 
 typedef struct Inbox
 {
 	uint8_t		lock;
 	uint8_t		count;
-	uint8_t		largest;		/* index of the largest key, once full */
-	uint8_t		unused[5];
+	uint8_t		largest;		/* index of the largest key, where full */
+	uint8_t		full;			/* INBOX distinct keys */
+	uint8_t		unused[4];
 	uint64_t	keys[INBOX];
 } Inbox;
 
+/* A key on its way into an inbox, which meanwhile comes into the cache. */
+typedef struct Push
+{
+	uint32_t	to;
+	uint64_t	key;
+} Push;
+
+/*
+ * Vertices have places here: the order of grn_bins(), so that what a vertex
+ * touches tends to be in the cache.
+ */
 typedef struct Descent
 {
-	GrnTile		tile;
-	const GrnRows *rows;
+	GrnTile		tile;			/* by place */
+	GrnRows		rows;			/* by place */
 	GrnGraphParams params;
-	GrnGraph   *graph;
+	GrnGraph   *graph;			/* by vertex */
+	uint32_t   *vertex;			/* [n] at a place */
+	uint32_t   *row_order;		/* [n] of rows */
 	uint64_t   *pools;			/* [n][r] */
 	uint8_t    *counts;			/* [n] of pools */
 	Inbox	   *read;			/* [n] */
 	Inbox	   *write;			/* [n] */
-	uint8_t    *bytes;
-	int32_t    *terms;
+	int8_t	   *bytes;			/* [n][stride] by place */
+	int32_t    *terms;			/* [n][2] by place */
+	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
+	int32_t    *vertex_terms;
+	size_t		stride;			/* of bytes */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
 	uint32_t	round;			/* names the reverse samples */
 } Descent;
@@ -103,49 +122,86 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 	return p;
 }
 
+/* The inboxes, whose memory the rows by vertex take before there are inboxes. */
+static size_t
+inbox_bytes(size_t n, uint32_t dim)
+{
+	size_t		inboxes = 2 * aligned(n * sizeof(Inbox));
+	size_t		rows = aligned(n * grn_tile_stride(dim)) + aligned(n * 2 * sizeof(int32_t)) +
+		grn_bins_bytes(n);
+
+	return aligned(inboxes > rows ? inboxes : rows);
+}
+
 size_t
 grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
 {
 	GrnGraphParams p = usable_params(params, n, dim);
 
 	return ALIGN + aligned(n * p.r * sizeof(uint64_t)) + aligned(n) +
-		2 * aligned(n * sizeof(Inbox)) +
-		n * grn_tile_byte_stride(dim) + aligned(n * 2 * sizeof(int32_t));
+		inbox_bytes(n, dim) + 2 * aligned(n * sizeof(uint32_t)) +
+		aligned(n * grn_tile_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
 }
 
 /* ---- inboxes ---- */
 
+static void sort_keys(uint64_t *keys, uint32_t count);
+
+/* Sorts keys and drops equal ones; returns how many are left. */
+static uint32_t
+sort_distinct(uint64_t *keys, uint32_t count)
+{
+	uint32_t	n = 0;
+
+	sort_keys(keys, count);
+	for (uint32_t i = 0; i < count; i++)
+		if (n == 0 || keys[n - 1] != keys[i])
+			keys[n++] = keys[i];
+	return n;
+}
+
+/* Puts a key into a full inbox, in the place of its largest. */
+static void
+replace_largest(Inbox *inbox, uint64_t key)
+{
+	uint32_t	largest = 0;
+
+	if (key >= inbox->keys[inbox->largest])
+		return;
+	for (uint32_t i = 0; i < INBOX; i++)
+		if (inbox->keys[i] == key)
+			return;
+	inbox->keys[inbox->largest] = key;
+	for (uint32_t i = 1; i < INBOX; i++)
+		if (inbox->keys[i] > inbox->keys[largest])
+			largest = i;
+	inbox->largest = (uint8_t) largest;
+}
+
+/*
+ * An inbox keeps the INBOX smallest distinct keys.  It looks for equal ones only
+ * when it has no room left.
+ */
 static void
 inbox_push(Inbox *inbox, uint64_t key)
 {
 	int			spins = 0;
-	uint32_t	count;
-	uint32_t	largest = 0;
 
 	while (__atomic_exchange_n(&inbox->lock, 1, __ATOMIC_ACQUIRE))
 		if (++spins % 64 == 0)
 			sched_yield();
-	count = inbox->count;
-	if (count == INBOX && key >= inbox->keys[inbox->largest])
-		goto done;
-	for (uint32_t i = 0; i < count; i++)
-		if (inbox->keys[i] == key)
-			goto done;
-	if (count < INBOX)
-	{
-		inbox->keys[count] = key;
-		inbox->count = (uint8_t) ++count;
-	}
+	if (inbox->full)
+		replace_largest(inbox, key);
 	else
-		inbox->keys[inbox->largest] = key;
-	if (count == INBOX)
 	{
-		for (uint32_t i = 1; i < INBOX; i++)
-			if (inbox->keys[i] > inbox->keys[largest])
-				largest = i;
-		inbox->largest = (uint8_t) largest;
+		inbox->keys[inbox->count++] = key;
+		if (inbox->count == INBOX)
+		{
+			inbox->count = (uint8_t) sort_distinct(inbox->keys, INBOX);
+			inbox->full = inbox->count == INBOX;
+			inbox->largest = INBOX - 1;
+		}
 	}
-done:
 	__atomic_store_n(&inbox->lock, 0, __ATOMIC_RELEASE);
 }
 
@@ -189,89 +245,109 @@ merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
 			out[n++] = key;
 	}
 	inbox->count = 0;
+	inbox->full = 0;
 	return n;
 }
 
 /* ---- a round ---- */
 
 /*
- * Exact greedy prune of keys[0, count), sorted, of vertex v: survivors go, marked
- * old, into pool (at most r); what a survivor occludes is pushed to the nearest
- * such survivor.
+ * Exact greedy prune of keys[0, count), sorted: survivors go, marked old, into
+ * pool (at most r); for what a survivor occludes, a push to the nearest such
+ * survivor.  Returns the number of survivors.
  */
 static uint32_t
-prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool)
+prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool,
+	  Push *pushes, uint32_t *npushes)
 {
-	uint32_t	kept[MAX_POOL]; /* ids */
-	uint32_t	kept_new[MAX_POOL];	/* ids of the new among them */
-	uint32_t	distances[MAX_POOL];
-	uint32_t	nkept = 0;
-	uint32_t	nkept_new = 0;
+	GrnPanel	all;
+	GrnPanel	fresh;			/* the new ones among them */
+	uint32_t	distances[MAX_POOL + 3];
 
-	for (uint32_t j = 0; j < count && nkept < d->params.r; j++)
+	all.count = fresh.count = 0;
+	*npushes = 0;
+	for (uint32_t j = 0; j < count && all.count < d->params.r; j++)
 	{
 		uint32_t	id = KEY_ID(keys[j]);
 		uint32_t	own = KEY_DISTANCE(keys[j]);
 		bool		old = (keys[j] & KEY_NEW) == 0;
-		const uint32_t *against = old ? kept_new : kept;
-		uint32_t	nagainst = old ? nkept_new : nkept;
-		uint32_t	best = UINT32_MAX;
-		uint32_t	occluder = 0;
+		const GrnPanel *against = old ? &fresh : &all;
+		uint32_t	best = 0;
 
-		d->tile.dists(&d->tile, id, against, nagainst, distances);
-		for (uint32_t i = 0; i < nagainst; i++)
-			if (distances[i] < best)
-			{
-				best = distances[i];
-				occluder = against[i];
-			}
-		if (nagainst > 0 && best <= own)
+		if (against->count > 0)
 		{
-			inbox_push(&d->write[occluder], KEY(best, id));
-			continue;
+			grn_tile_dists(&d->tile, id, against, distances);
+			for (uint32_t i = 1; i < against->count; i++)
+				if (distances[i] < distances[best])
+					best = i;
+			if (distances[best] <= own)
+			{
+				Push	   *push = &pushes[(*npushes)++];
+
+				push->to = against->ids[best];
+				push->key = KEY(distances[best], id);
+				__builtin_prefetch(&d->write[push->to], 1);
+				continue;
+			}
 		}
-		kept[nkept] = id;
-		pool[nkept] = keys[j] & ~KEY_NEW;
-		nkept++;
+		pool[all.count] = keys[j] & ~KEY_NEW;
+		grn_panel_add(&all, &d->tile, id);
 		if (!old)
-			kept_new[nkept_new++] = id;
+			grn_panel_add(&fresh, &d->tile, id);
 	}
-	return nkept;
+	return all.count;
+}
+
+/* One vertex of a round, between its merge and its pushes. */
+typedef struct Step
+{
+	uint64_t	keys[MAX_TILE];
+	uint32_t	count;
+} Step;
+
+static void
+begin_step(Descent *d, size_t v, Step *step)
+{
+	step->count = merge(d->pools + v * d->params.r, d->counts[v], &d->read[v], step->keys);
+	for (uint32_t i = 0; i < step->count; i++)
+		grn_tile_prefetch(&d->tile, KEY_ID(step->keys[i]));
 }
 
 static void
 update_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
-	uint32_t	r = d->params.r;
-	uint64_t	tiles[2][MAX_TILE];
-	uint32_t	counts[2];
+	Step		steps[2];
+	Push		pushes[2][MAX_TILE];
+	uint32_t	npushes[2] = {0, 0};
 
 	(void) worker;
-	counts[begin & 1] = merge(d->pools + begin * r, d->counts[begin], &d->read[begin],
-							  tiles[begin & 1]);
+	begin_step(d, begin, &steps[begin & 1]);
 	for (size_t v = begin; v < end; v++)
 	{
-		uint64_t   *keys = tiles[v & 1];
-		uint32_t	count = counts[v & 1];
+		Step	   *step = &steps[v & 1];
+		Push	   *earlier = pushes[(v + 1) & 1];
+		uint32_t	nearlier = npushes[(v + 1) & 1];
 		bool		any_new = false;
 
-		/* The next vertex's rows travel while this one's are compared. */
+		/*
+		 * The next vertex's rows and the inboxes of this one's pushes travel
+		 * while this one's rows are compared and the last one's pushes made.
+		 */
 		if (v + 1 < end)
-		{
-			uint64_t   *next = tiles[(v + 1) & 1];
-			uint32_t	n = merge(d->pools + (v + 1) * r, d->counts[v + 1],
-								  &d->read[v + 1], next);
-
-			counts[(v + 1) & 1] = n;
-			for (uint32_t i = 0; i < n; i++)
-				grn_tile_prefetch(&d->tile, KEY_ID(next[i]));
-		}
-		for (uint32_t i = 0; i < count; i++)
-			any_new |= keys[i] & KEY_NEW;
+			begin_step(d, v + 1, &steps[(v + 1) & 1]);
+		for (uint32_t i = 0; i < step->count; i++)
+			any_new |= step->keys[i] & KEY_NEW;
+		npushes[v & 1] = 0;
 		if (any_new)
-			d->counts[v] = (uint8_t) prune(d, keys, count, d->pools + v * r);
+			d->counts[v] = (uint8_t) prune(d, step->keys, step->count,
+										   d->pools + v * d->params.r,
+										   pushes[v & 1], &npushes[v & 1]);
+		for (uint32_t i = 0; i < nearlier; i++)
+			inbox_push(&d->write[earlier[i].to], earlier[i].key);
 	}
+	for (uint32_t i = 0; i < npushes[(end - 1) & 1]; i++)
+		inbox_push(&d->write[pushes[(end - 1) & 1][i].to], pushes[(end - 1) & 1][i].key);
 }
 
 /* Each edge v -> u is offered to u, or a sample rho of them. */
@@ -302,68 +378,124 @@ reverse_range(void *arg, int worker, size_t begin, size_t end)
 
 /* ---- start and end ---- */
 
+/* Rows as signed bytes, by vertex, where all their values are integers 0..255. */
 static void
 bytes_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
-	size_t		stride = grn_tile_byte_stride(d->rows->dim);
+	uint32_t	dim = d->rows.dim;
 
 	(void) worker;
 	if (__atomic_load_n(&d->not_bytes, __ATOMIC_RELAXED))
 		return;
-	if (!grn_tile_is_bytes(d->rows, begin, end))
-	{
-		__atomic_store_n(&d->not_bytes, 1, __ATOMIC_RELAXED);
-		return;
-	}
 	for (size_t i = begin; i < end; i++)
-		grn_tile_bytes_prepare(grn_row(d->rows, i), d->rows->dim, stride,
-							   d->bytes + i * stride, d->terms + 2 * i);
+	{
+		const float *x = grn_row(&d->rows, i);
+		int8_t	   *bytes = d->vertex_bytes + i * d->stride;
+		int			other = 0;
+
+		for (uint32_t j = 0; j < dim; j++)
+		{
+			int32_t		value = x[j] >= 0.0f && x[j] <= 255.0f ? (int32_t) x[j] : -1;
+
+			other |= x[j] != (float) value || value < 0;
+			bytes[j] = (int8_t) (value - 128);
+		}
+		if (other)
+		{
+			__atomic_store_n(&d->not_bytes, 1, __ATOMIC_RELAXED);
+			return;
+		}
+		memset(bytes + dim, 0, d->stride - dim);
+		grn_tile_terms(bytes, d->stride, d->vertex_terms + 2 * i);
+	}
 }
 
-/* s distinct random neighbours; all others where there are no more than s. */
+/* Rows and bytes from their vertices to their places. */
+static void
+place_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Descent    *d = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint32_t	v = d->vertex[i];
+
+		d->row_order[i] = d->rows.order ? d->rows.order[v] : v;
+		if (d->not_bytes)
+			continue;
+		memcpy(d->bytes + i * d->stride, d->vertex_bytes + v * d->stride, d->stride);
+		memcpy(d->terms + 2 * i, d->vertex_terms + 2 * (size_t) v, 2 * sizeof(int32_t));
+	}
+}
+
+/*
+ * s distinct random neighbours, half of them from places near by; all others where
+ * there are no more than s.
+ */
+static uint32_t
+random_neighbours(const Descent *d, size_t v, uint32_t *ids)
+{
+	size_t		n = d->rows.n;
+	uint32_t	s = d->params.s;
+	uint32_t	count = 0;
+
+	if (n - 1 <= s)
+	{
+		for (size_t u = 0; u < n; u++)
+			if (u != v)
+				ids[count++] = (uint32_t) u;
+		return count;
+	}
+	for (uint64_t draw = 0; count < s; draw++)
+	{
+		uint64_t	random = grn_random(d->params.seed, v, draw);
+		size_t		u = (size_t) (((random >> 32) * n) >> 32);
+		bool		known;
+
+		if (n > 4 * WINDOW && draw < s / 2)
+		{
+			size_t		low = v < WINDOW ? 0 : v > n - WINDOW ? n - 2 * WINDOW : v - WINDOW;
+
+			u = low + (size_t) (random >> 32) % (2 * WINDOW);
+		}
+		known = u == v;
+		for (uint32_t i = 0; i < count && !known; i++)
+			known = ids[i] == u;
+		if (!known)
+			ids[count++] = (uint32_t) u;
+	}
+	return count;
+}
+
 static void
 start_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
-	size_t		n = d->rows->n;
-	uint32_t	r = d->params.r;
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
 	{
 		uint32_t	ids[MAX_POOL];
-		uint32_t	distances[MAX_POOL];
-		uint64_t   *pool = d->pools + v * r;
-		uint32_t	count = 0;
+		uint32_t	distances[MAX_POOL + 3];
+		uint64_t   *pool = d->pools + v * d->params.r;
+		uint32_t	count = random_neighbours(d, v, ids);
+		GrnPanel	panel;
 
-		if (n - 1 <= d->params.s)
-		{
-			for (size_t u = 0; u < n; u++)
-				if (u != v)
-					ids[count++] = (uint32_t) u;
-		}
-		else
-			for (uint64_t draw = 0; count < d->params.s; draw++)
-			{
-				uint64_t	random = grn_random(d->params.seed, v, draw);
-				uint32_t	u = (uint32_t) (((random >> 32) * n) >> 32);
-				bool		known = u == v;
-
-				for (uint32_t i = 0; i < count && !known; i++)
-					known = ids[i] == u;
-				if (!known)
-					ids[count++] = u;
-			}
+		panel.count = 0;
 		for (uint32_t i = 0; i < count; i++)
 			grn_tile_prefetch(&d->tile, ids[i]);
-		d->tile.dists(&d->tile, (uint32_t) v, ids, count, distances);
+		for (uint32_t i = 0; i < count; i++)
+			grn_panel_add(&panel, &d->tile, ids[i]);
+		if (count > 0)
+			grn_tile_dists(&d->tile, (uint32_t) v, &panel, distances);
 		for (uint32_t i = 0; i < count; i++)
 			pool[i] = KEY(distances[i], ids[i]);
 		sort_keys(pool, count);
 		d->counts[v] = (uint8_t) count;
-		d->read[v].count = d->write[v].count = 0;
-		d->read[v].lock = d->write[v].lock = 0;
+		memset(&d->read[v], 0, 8);
+		memset(&d->write[v], 0, 8);
 	}
 }
 
@@ -374,7 +506,7 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
-		d->read[v].count = 0;
+		d->read[v].count = d->read[v].full = 0;
 }
 
 /*
@@ -395,11 +527,12 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 		uint64_t	keys[MAX_POOL];
 		uint32_t	npool = d->counts[v] < degree ? d->counts[v] : degree;
 		uint32_t	count = npool;
+		uint32_t	ninbox = sort_distinct(inbox->keys, inbox->count);
+		uint32_t   *ids = d->graph->ids + (size_t) d->vertex[v] * degree;
 
 		for (uint32_t i = 0; i < npool; i++)
 			keys[i] = pool[i] | KEY_NEW;
-		sort_keys(inbox->keys, inbox->count);
-		for (uint32_t i = 0; i < inbox->count && count < degree; i++)
+		for (uint32_t i = 0; i < ninbox && count < degree; i++)
 		{
 			bool		known = false;
 
@@ -410,9 +543,58 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 		}
 		sort_keys(keys, count);
 		for (uint32_t i = 0; i < count; i++)
-			d->graph->ids[v * degree + i] = KEY_ID(keys[i]);
-		d->graph->counts[v] = (uint8_t) count;
+			ids[i] = d->vertex[KEY_ID(keys[i])];
+		d->graph->counts[d->vertex[v]] = (uint8_t) count;
 	}
+}
+
+/* Cuts the workspace into the arrays that live as long as the build. */
+static void
+lay_out(Descent *d, void *workspace)
+{
+	size_t		n = d->rows.n;
+	uint8_t    *w = (uint8_t *) aligned((size_t) workspace);
+
+	d->stride = grn_tile_stride(d->rows.dim);
+	d->pools = (uint64_t *) w;
+	w += aligned(n * d->params.r * sizeof(uint64_t));
+	d->counts = w;
+	w += aligned(n);
+	d->vertex = (uint32_t *) w;
+	w += aligned(n * sizeof(uint32_t));
+	d->row_order = (uint32_t *) w;
+	w += aligned(n * sizeof(uint32_t));
+	d->bytes = (int8_t *) w;
+	w += aligned(n * d->stride);
+	d->terms = (int32_t *) w;
+	w += aligned(n * 2 * sizeof(int32_t));
+	d->read = (Inbox *) w;
+	d->write = (Inbox *) (w + aligned(n * sizeof(Inbox)));
+	/* until the start is made there are no inboxes */
+	d->vertex_bytes = (int8_t *) w;
+	w += aligned(n * d->stride);
+	d->vertex_terms = (int32_t *) w;
+}
+
+/* Finds how rows are compared, and their places. */
+static void
+prepare(Descent *d, GrnParallel *parallel)
+{
+	size_t		n = d->rows.n;
+
+	parallel->run(parallel, n, GRAIN, bytes_range, d);
+	if (d->not_bytes)
+		grn_tile_floats(&d->tile, &d->rows);
+	else
+		grn_tile_bytes(&d->tile, d->vertex_bytes, d->vertex_terms, d->stride);
+	grn_bins(&d->tile, n, d->params.seed, parallel, d->vertex,
+			 (uint8_t *) d->vertex_terms + aligned(n * 2 * sizeof(int32_t)));
+	parallel->run(parallel, n, GRAIN, place_range, d);
+	d->rows.order = d->row_order;
+	if (d->not_bytes)
+		grn_tile_floats(&d->tile, &d->rows);
+	else
+		grn_tile_bytes(&d->tile, d->bytes, d->terms, d->stride);
 }
 
 bool
@@ -422,35 +604,18 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 {
 	Descent		d;
 	size_t		n = rows->n;
-	uint8_t    *w = (uint8_t *) aligned((size_t) workspace);
 	uint64_t	done = 0;
 	uint64_t	total;
 
 	memset(&d, 0, sizeof(d));
-	d.rows = rows;
+	d.rows = *rows;
 	d.graph = graph;
 	d.params = usable_params(params, n, rows->dim);
-	d.pools = (uint64_t *) w;
-	w += aligned(n * d.params.r * sizeof(uint64_t));
-	d.counts = w;
-	w += aligned(n);
-	d.read = (Inbox *) w;
-	w += aligned(n * sizeof(Inbox));
-	d.write = (Inbox *) w;
-	w += aligned(n * sizeof(Inbox));
-	d.bytes = w;
-	w += n * grn_tile_byte_stride(rows->dim);
-	d.terms = (int32_t *) w;
-
 	graph->n = (uint32_t) n;
 	if (n == 0)
 		return true;
-
-	parallel->run(parallel, n, GRAIN, bytes_range, &d);
-	if (d.not_bytes)
-		grn_tile_floats(&d.tile, rows);
-	else
-		grn_tile_bytes(&d.tile, d.bytes, d.terms, grn_tile_byte_stride(rows->dim));
+	lay_out(&d, workspace);
+	prepare(&d, parallel);
 	parallel->run(parallel, n, GRAIN, start_range, &d);
 
 	/* The first outer iteration starts from nothing: one more round. */

@@ -1,5 +1,5 @@
 /*
- * tile.c - distances from one row to a few others, in floats or exact bytes.
+ * tile.c - distances from one row to a panel of others, in floats or bytes.
  */
 #include "tile.h"
 
@@ -10,15 +10,14 @@
 #endif
 
 static void
-float_dists(const GrnTile *tile, uint32_t from, const uint32_t *to, uint32_t count,
-			uint32_t *out)
+float_dists(const GrnTile *tile, const void *row, int32_t term,
+				const GrnPanel *panel, uint32_t *out)
 {
-	const GrnRows *rows = tile->rows;
-	const float *x = grn_row(rows, from);
+	const float *x = row;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < panel->count; i++)
 	{
-		float		d = grn_dist->l2_f32(x, grn_row(rows, to[i]), rows->dim);
+		float		d = grn_dist->l2_f32(x, panel->rows[i], tile->rows->dim);
 
 		memcpy(&out[i], &d, sizeof(d));
 	}
@@ -32,68 +31,50 @@ grn_tile_floats(GrnTile *tile, const GrnRows *rows)
 	tile->dists = float_dists;
 }
 
-bool
-grn_tile_is_bytes(const GrnRows *rows, size_t begin, size_t end)
-{
-	for (size_t i = begin; i < end; i++)
-	{
-		const float *x = grn_row(rows, i);
-		bool		other = false;
-
-		for (uint32_t j = 0; j < rows->dim; j++)
-			other |= !(x[j] >= 0.0f && x[j] <= 255.0f && x[j] == (float) (int) x[j]);
-		if (other)
-			return false;
-	}
-	return true;
-}
-
 /*
- * The processors' byte products multiply unsigned by signed bytes.  With y the
- * signed form y - 128 of a row, sum x y = sum x (y - 128) + 128 sum x, so the
- * terms of a row are its squared norm and 128 times its sum.
+ * The processors' byte products multiply unsigned by signed bytes.  With x + 128
+ * the unsigned form of one row, sum (x + 128) y = sum x y + 128 sum y, so
+ * |x - y|^2 = |x|^2 + (|y|^2 + 256 sum y) - 2 sum (x + 128) y.
  */
 void
-grn_tile_bytes_prepare(const float *x, uint32_t dim, size_t byte_stride,
-					   uint8_t *bytes, int32_t *terms)
+grn_tile_terms(const int8_t *x, size_t stride, int32_t *terms)
 {
 	int32_t		norm = 0;
 	int32_t		sum = 0;
 
-	for (uint32_t j = 0; j < dim; j++)
+	for (size_t j = 0; j < stride; j++)
 	{
-		int32_t		v = (int32_t) x[j];
-
-		bytes[j] = (uint8_t) v;
-		norm += v * v;
-		sum += v;
+		norm += x[j] * x[j];
+		sum += x[j];
 	}
-	memset(bytes + dim, 0, byte_stride - dim);
 	terms[0] = norm;
-	terms[1] = 128 * sum;
+	terms[1] = norm + 256 * sum;
 }
 
 static void
-byte_dists(const GrnTile *tile, uint32_t from, const uint32_t *to, uint32_t count,
-		   uint32_t *out)
+byte_dists(const GrnTile *tile, const void *row, int32_t term,
+				const GrnPanel *panel, uint32_t *out)
 {
-	const uint8_t *x = tile->bytes + from * tile->byte_stride;
-	int32_t		norm = tile->terms[2 * (size_t) from];
+	const int8_t *x = row;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < panel->count; i++)
 	{
-		const uint8_t *y = tile->bytes + to[i] * tile->byte_stride;
-		int32_t		dot = 0;
+		const int8_t *y = panel->rows[i];
+		uint32_t	sum = 0;
 
-		for (size_t j = 0; j < tile->byte_stride; j++)
-			dot += (int32_t) x[j] * y[j];
-		out[i] = (uint32_t) (norm + tile->terms[2 * (size_t) to[i]]) - 2 * (uint32_t) dot;
+		for (size_t j = 0; j < tile->stride; j++)
+		{
+			int32_t		d = x[j] - y[j];
+
+			sum += (uint32_t) (d * d);
+		}
+		out[i] = sum;
 	}
 }
 
 #if defined(__x86_64__)
 
-/* Sums of the 16 lanes of four vectors. */
+/* The sums of the 16 lanes of each of four vectors. */
 __attribute__((target("avx512f,avx512bw,avx512vl")))
 static inline __m128i
 sum_lanes4(__m512i a, __m512i b, __m512i c, __m512i d)
@@ -110,65 +91,66 @@ sum_lanes4(__m512i a, __m512i b, __m512i c, __m512i d)
 	return _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
 
-/* Four rows at a time, so that one reduction serves four distances. */
+/*
+ * Four rows at a time, so that one reduction serves four distances; the last
+ * group repeats the last row and writes up to three values too many.
+ */
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 static void
-byte_dists_vnni(const GrnTile *tile, uint32_t from, const uint32_t *to, uint32_t count,
-				uint32_t *out)
+byte_dists_vnni(const GrnTile *tile, const void *row, int32_t term,
+				const GrnPanel *panel, uint32_t *out)
 {
-	size_t		stride = tile->byte_stride;
-	const uint8_t *x = tile->bytes + from * stride;
-	int32_t		self = tile->terms[2 * (size_t) from];
+	size_t		stride = tile->stride;
+	const int8_t *x = row;
+	const __m128i self = _mm_set1_epi32(term);
 	const __m512i flip = _mm512_set1_epi8((char) 0x80);
+	uint32_t	last = panel->count - 1;
 
-	for (uint32_t i = 0; i < count; i += 4)
+	for (uint32_t i = 0; i < panel->count; i += 4)
 	{
-		uint32_t	id[4];
-		const uint8_t *y[4];
-		__m512i		acc[4];
-		int32_t		dot[4];
+		const int8_t *y0 = panel->rows[i];
+		const int8_t *y1 = panel->rows[i + 1 < last ? i + 1 : last];
+		const int8_t *y2 = panel->rows[i + 2 < last ? i + 2 : last];
+		const int8_t *y3 = panel->rows[i + 3 < last ? i + 3 : last];
+		__m512i		a0 = _mm512_setzero_si512();
+		__m512i		a1 = a0;
+		__m512i		a2 = a0;
+		__m512i		a3 = a0;
+		__m128i		dot;
+		__m128i		terms = _mm_loadu_si128((const __m128i *) (panel->terms + i));
 
-		for (int k = 0; k < 4; k++)
-		{
-			id[k] = to[i + k < count ? i + k : count - 1];
-			y[k] = tile->bytes + id[k] * stride;
-			acc[k] = _mm512_setzero_si512();
-		}
 		for (size_t j = 0; j < stride; j += 64)
 		{
-			__m512i		v = _mm512_xor_si512(_mm512_loadu_si512(x + j), flip);
+			__m512i		u = _mm512_xor_si512(_mm512_loadu_si512(x + j), flip);
 
-			for (int k = 0; k < 4; k++)
-				acc[k] = _mm512_dpbusd_epi32(acc[k], _mm512_loadu_si512(y[k] + j), v);
+			a0 = _mm512_dpbusd_epi32(a0, u, _mm512_loadu_si512(y0 + j));
+			a1 = _mm512_dpbusd_epi32(a1, u, _mm512_loadu_si512(y1 + j));
+			a2 = _mm512_dpbusd_epi32(a2, u, _mm512_loadu_si512(y2 + j));
+			a3 = _mm512_dpbusd_epi32(a3, u, _mm512_loadu_si512(y3 + j));
 		}
-		_mm_storeu_si128((__m128i *) dot, sum_lanes4(acc[0], acc[1], acc[2], acc[3]));
-		for (uint32_t k = 0; k < 4 && i + k < count; k++)
-		{
-			const int32_t *t = tile->terms + 2 * (size_t) id[k];
-
-			out[i + k] = (uint32_t) (self + t[0]) - 2 * (uint32_t) (dot[k] + t[1]);
-		}
+		dot = sum_lanes4(a0, a1, a2, a3);
+		_mm_storeu_si128((__m128i *) (out + i),
+						 _mm_sub_epi32(_mm_add_epi32(self, terms), _mm_add_epi32(dot, dot)));
 	}
 }
 
 __attribute__((target("avx2")))
 static void
-byte_dists_avx2(const GrnTile *tile, uint32_t from, const uint32_t *to, uint32_t count,
-				uint32_t *out)
+byte_dists_avx2(const GrnTile *tile, const void *row, int32_t term,
+				const GrnPanel *panel, uint32_t *out)
 {
-	size_t		stride = tile->byte_stride;
-	const uint8_t *x = tile->bytes + from * stride;
+	const int8_t *x = row;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < panel->count; i++)
 	{
-		const uint8_t *y = tile->bytes + to[i] * stride;
+		const int8_t *y = panel->rows[i];
 		__m256i		acc = _mm256_setzero_si256();
 		__m128i		h;
 
-		for (size_t j = 0; j < stride; j += 16)
+		for (size_t j = 0; j < tile->stride; j += 16)
 		{
-			__m256i		a = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) (x + j)));
-			__m256i		b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) (y + j)));
+			__m256i		a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (x + j)));
+			__m256i		b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (y + j)));
 			__m256i		d = _mm256_sub_epi16(a, b);
 
 			acc = _mm256_add_epi32(acc, _mm256_madd_epi16(d, d));
@@ -182,20 +164,18 @@ byte_dists_avx2(const GrnTile *tile, uint32_t from, const uint32_t *to, uint32_t
 #endif
 
 void
-grn_tile_bytes(GrnTile *tile, const uint8_t *bytes, const int32_t *terms,
-			   size_t byte_stride)
+grn_tile_bytes(GrnTile *tile, const int8_t *bytes, const int32_t *terms, size_t stride)
 {
 	memset(tile, 0, sizeof(*tile));
 	tile->bytes = bytes;
 	tile->terms = terms;
-	tile->byte_stride = byte_stride;
+	tile->stride = stride;
 	tile->dists = byte_dists;
 #if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx2"))
-		tile->dists = byte_dists_avx2;
-	if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-		__builtin_cpu_supports("avx512vl"))
+	/* GRN_SIMD's choice (dist.h) holds here too */
+	if (strcmp(grn_dist->name, "avx512vnni") == 0)
 		tile->dists = byte_dists_vnni;
+	else if (strcmp(grn_dist->name, "avx512") == 0 || strcmp(grn_dist->name, "avx2") == 0)
+		tile->dists = byte_dists_avx2;
 #endif
 }
