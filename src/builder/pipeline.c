@@ -223,6 +223,8 @@ finish_graph(Pipeline *p, GrnFailure *failure)
 	choose_entries(p);
 	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0], w);
 	phase(p, GRN_PHASE_CONNECT, 1, 2);
+	/* grn_connect_bytes() is more than the n bytes that this takes */
+	grn_fill(&p->rows, p->parallel, &p->graph, w);
 	return true;
 }
 
