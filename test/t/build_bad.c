@@ -1,0 +1,270 @@
+/*
+ * build_bad.c - a builder that speaks the protocol and, instead of building, hands
+ * over a ring as its graph, with one fault named by its first argument.  Without
+ * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
+ */
+#include "../../src/builder/protocol.h"
+#include "../../src/graph/codec.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static GrnBuildSpec spec;
+static char *base[GRN_NSEGMENTS];
+static uint64_t size[GRN_NSEGMENTS];
+static const char *fault;
+static int	memory_file = -1;
+
+static int
+is(const char *name)
+{
+	return strcmp(fault, name) == 0;
+}
+
+static void
+say(GrnMsg *msg)
+{
+	if (send(GRN_BUILDER_FD, msg, sizeof(*msg), MSG_NOSIGNAL) < 0)
+		exit(3);
+}
+
+/* Receives one message and maps what it brings; exits at end of file. */
+static uint32_t
+hear(GrnMsg *msg)
+{
+	char		space[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = {msg, sizeof(*msg)};
+	struct msghdr head = {0};
+	struct cmsghdr *c;
+	int			file = -1;
+
+	head.msg_iov = &iov;
+	head.msg_iovlen = 1;
+	head.msg_control = space;
+	head.msg_controllen = sizeof(space);
+	if (recvmsg(GRN_BUILDER_FD, &head, 0) <= 0)
+		exit(0);
+	c = CMSG_FIRSTHDR(&head);
+	if (c)
+		memcpy(&file, CMSG_DATA(c), sizeof(file));
+	if (msg->type == GRN_MSG_START)
+	{
+		spec = msg->u.spec;
+		for (int i = 0; i < GRN_NSEGMENTS; i++)
+			base[i] = mmap(NULL, spec.segment_max[i], PROT_NONE,
+						   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	}
+	if (msg->type == GRN_MSG_EXTENT)
+	{
+		if (mmap(base[msg->arg[0]] + msg->arg[1], msg->arg[3], PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, file, (off_t) msg->arg[2]) == MAP_FAILED)
+			exit(4);
+		size[msg->arg[0]] = msg->arg[1] + msg->arg[3];
+		memory_file = file;
+	}
+	return msg->type;
+}
+
+static void
+need(GrnSegment segment, uint64_t bytes)
+{
+	GrnMsg		msg = {.type = GRN_MSG_NEED};
+
+	msg.arg[0] = segment;
+	msg.arg[1] = bytes;
+	say(&msg);
+	while (hear(&msg) != GRN_MSG_GRANT)
+		;
+}
+
+static void
+failed(const char *sqlstate, const char *text, const char *hint)
+{
+	GrnMsg		msg = {.type = GRN_MSG_FAILED};
+
+	snprintf(msg.sqlstate, sizeof(msg.sqlstate), "%s", sqlstate);
+	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", text);
+	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", hint);
+	say(&msg);
+	exit(1);
+}
+
+/* Faults that show before there is a result. */
+static void
+misbehave(void)
+{
+	GrnMsg		msg = {0};
+
+	if (is("exit"))
+		exit(7);
+	if (is("segv"))
+	{
+		signal(SIGSEGV, SIG_DFL);
+		raise(SIGSEGV);
+	}
+	if (is("close"))
+	{
+		close(GRN_BUILDER_FD);
+		sleep(60);
+	}
+	if (is("silent"))
+		sleep(60);
+	if (is("short_message"))
+		send(GRN_BUILDER_FD, &msg, 12, 0);
+	if (is("unknown_type"))
+	{
+		msg.type = 999;
+		say(&msg);
+	}
+	if (is("unknown_phase"))
+	{
+		msg.type = GRN_MSG_PHASE;
+		msg.arg[0] = 77;
+		say(&msg);
+	}
+	if (is("need_vectors"))
+		need(GRN_SEG_VECTORS, size[GRN_SEG_VECTORS] + 1);
+	if (is("need_unknown"))
+		need((GrnSegment) 12345, 1);
+	if (is("need_too_much"))
+		need(GRN_SEG_WORK, UINT64_MAX / 2);
+	if (is("failed"))
+		failed("53200", "no memory for the test", "Buy some.");
+	if (is("failed_success"))
+		failed("00000", "success is no error", "");
+	if (is("failed_nonsense"))
+		failed("%s%n", "100%s of nonsense", "%d");
+	if (is("truncate") && ftruncate(memory_file, 0) == 0)
+		exit(9);
+	if (is("notice"))
+	{
+		msg.type = GRN_MSG_NOTICE;
+		strcpy(msg.u.say.text, "a notice of 100%s");
+		say(&msg);
+	}
+}
+
+/* A ring: node i has i + 1, i + 2, ... as neighbours, and row i. */
+static void
+build(uint64_t n, GrnBuildResult *r)
+{
+	uint32_t	degree = spec.params.degree;
+	uint32_t	count = n > degree ? degree : (uint32_t) n - 1;
+	uint32_t   *ids;
+	uint8_t    *counts;
+	uint32_t   *row_start;
+	uint32_t   *rows;
+
+	r->nodes = (uint32_t) n;
+	r->degree = degree;
+	r->vec_format = GRN_VEC_F32;
+	r->nentries = 1;
+	r->norm_unit = 1;
+	r->params = spec.params;
+	r->off_ids = 0;
+	r->off_row_start = 4 * n * degree;
+	r->off_rows = r->off_row_start + 4 * (n + 1);
+	r->off_counts = r->off_rows + 4 * n;
+	need(GRN_SEG_RESULT, r->off_counts + n);
+	ids = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_ids);
+	counts = (uint8_t *) base[GRN_SEG_RESULT] + r->off_counts;
+	row_start = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_row_start);
+	rows = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_rows);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t j = 0; j < count; j++)
+			ids[(uint64_t) i * degree + j] = (uint32_t) ((i + j + 1) % n);
+		counts[i] = (uint8_t) count;
+		row_start[i] = rows[i] = i;
+	}
+	row_start[n] = (uint32_t) n;
+
+	if (is("id"))
+		ids[(n - 1) * degree] = (uint32_t) n;
+	if (is("self"))
+		ids[5 * degree + 1] = 5;
+	if (is("duplicate"))
+		ids[(n / 2) * degree + count - 1] = ids[(n / 2) * degree];
+	if (is("count"))
+		counts[3] = (uint8_t) (degree + 1);
+	if (is("row_missing"))
+		row_start[n] = (uint32_t) n - 1;
+	if (is("row_twice"))
+		rows[7] = rows[8];
+	if (is("row_beyond"))
+		rows[7] = (uint32_t) n;
+	if (is("row_order"))
+		row_start[4] = 900;
+	if (is("entry"))
+		r->entries[0] = (uint32_t) n;
+	if (is("no_entry"))
+		r->nentries = 0;
+	if (is("entries"))
+		r->nentries = GRN_MAX_ENTRIES + 1;
+	if (is("no_nodes"))
+		r->nodes = 0;
+	if (is("nodes"))
+		r->nodes = (uint32_t) n + 1;
+	if (is("degree"))
+		r->degree = degree / 2;
+	if (is("format"))
+		r->vec_format = 9;
+	if (is("code_dims"))
+		r->code_dims = 33;
+	if (is("offset"))
+		r->off_ids = size[GRN_SEG_RESULT];
+	if (is("offset_wraps"))
+		r->off_rows = UINT64_MAX - 3;
+	if (is("offset_odd"))
+		r->off_row_start += 1;
+	if (is("norm"))
+		r->max_norm = NAN;
+	if (is("codec"))
+	{
+		float	   *codec;
+		uint32_t	dim = grn_space_dim((GrnMetric) spec.metric, spec.dim);
+
+		r->code_dims = 32;
+		r->off_codec = 20 * n;
+		r->off_factors = 16 * n;
+		need(GRN_SEG_CODES, r->off_codec + 4 * grn_codec_floats(dim, 32));
+		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
+		codec[dim] = INFINITY;
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	GrnMsg		msg;
+	GrnBuildResult result = {0};
+
+	fault = argc > 1 ? argv[1] : "none";
+	if (is("before_hello"))
+		exit(5);
+	while (hear(&msg) != GRN_MSG_START)
+		;
+	memset(&msg, 0, sizeof(msg));
+	msg.type = GRN_MSG_HELLO;
+	msg.arg[0] = is("version") ? GRN_PROTOCOL_VERSION + 1 : GRN_PROTOCOL_VERSION;
+	strcpy(msg.u.say.text, "a test");
+	if (!is("no_hello"))
+		say(&msg);
+	while (hear(&msg) != GRN_MSG_BUILD)
+		;
+	misbehave();
+	build(msg.arg[0], &result);
+	memset(&msg, 0, sizeof(msg));
+	msg.type = GRN_MSG_DONE;
+	msg.u.result = result;
+	say(&msg);
+	while (1)
+		hear(&msg);
+}

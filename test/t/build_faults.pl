@@ -1,0 +1,151 @@
+# CREATE INDEX against builders that misbehave: each fault is one clear error of
+# one statement, leaves no process and no index, and the next build works.
+use strict;
+use warnings;
+
+use File::Basename;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
+chomp $cc;
+$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my $source = dirname(__FILE__) . '/build_bad.c';
+system("$cc -O1 -o $dir/bad $source -lm 2>/dev/null") == 0
+  or plan skip_all => 'no C compiler for the misbehaving builder';
+chmod 0755, $dir, "$dir/bad";
+
+my $node = PostgreSQL::Test::Cluster->new('faults');
+$node->init;
+$node->append_conf('postgresql.conf', "grnnd.build_timeout = 1s\n");
+$node->start;
+$node->safe_psql('postgres', q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (id int, e vector(8));
+	INSERT INTO t SELECT i, ARRAY[i, i % 7, i % 11, 1, 2, 3, 4, 5]::vector
+	FROM generate_series(1, 1000) i));
+
+# fault => what the error must look like
+my @faults = (
+	before_hello  => qr/58000: the index builder process ended unexpectedly.*exited with status 5/s,
+	no_hello      => qr/XX000: the index builder process sent an invalid message: no greeting/,
+	version       => qr/55000: the index builder speaks version 2 of the protocol/,
+	exit          => qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
+	segv          => qr/58000: the index builder process ended unexpectedly.*signal 11/s,
+	close         => qr/58000: the index builder process ended unexpectedly.*closed its connection/s,
+	silent        => qr/58000: the index builder process does not respond.*silent for 1000 ms/s,
+	short_message => qr/XX000: .*invalid message: wrong size/,
+	unknown_type  => qr/XX000: .*invalid message: unknown type/,
+	unknown_phase => qr/XX000: .*invalid message: unknown phase/,
+	need_vectors  => qr/XX000: .*invalid message: memory wanted for an unknown purpose/,
+	need_unknown  => qr/XX000: .*invalid message: memory wanted for an unknown purpose/,
+	need_too_much => qr/54000: an index build needs 9223372036854775807 bytes for its workspace/,
+	failed        => qr/53200: no memory for the test.*HINT:  Buy some\./s,
+	failed_success => qr/XX000: success is no error/,
+	failed_nonsense => qr/XX000: 100%s of nonsense.*HINT:  %d/s,
+	id            => qr/XX000: .*result is invalid: a neighbour is no node/,
+	self          => qr/XX000: .*result is invalid: a node is its own neighbour/,
+	duplicate     => qr/XX000: .*result is invalid: a neighbour is there twice/,
+	count         => qr/XX000: .*result is invalid: a node has too many neighbours/,
+	row_missing   => qr/XX000: .*result is invalid: not every row belongs to a node/,
+	row_twice     => qr/XX000: .*result is invalid: a row belongs to two nodes/,
+	row_beyond    => qr/XX000: .*result is invalid: a node's row does not exist/,
+	row_order     => qr/XX000: .*result is invalid: a node has no row/,
+	entry         => qr/XX000: .*result is invalid: an entry point is no node/,
+	no_entry      => qr/XX000: .*result is invalid: impossible number of entry points/,
+	entries       => qr/XX000: .*result is invalid: impossible number of entry points/,
+	no_nodes      => qr/XX000: .*result is invalid: impossible number of nodes/,
+	nodes         => qr/XX000: .*result is invalid: impossible number of nodes/,
+	degree        => qr/XX000: .*result is invalid: another degree/,
+	format        => qr/XX000: .*result is invalid: unknown vector format/,
+	code_dims     => qr/XX000: .*result is invalid: impossible code dimensions/,
+	offset        => qr/XX000: .*result is invalid: an array lies outside its segment/,
+	offset_wraps  => qr/XX000: .*result is invalid: an array lies outside its segment/,
+	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
+	norm          => qr/XX000: .*result is invalid: a scale is no positive number/,
+	codec         => qr/XX000: .*result is invalid: a codec is not finite/);
+
+# Processes other than PostgreSQL's own that run in the data directory.
+sub strangers
+{
+	my $data = $node->data_dir;
+	my @found;
+	for my $proc (glob '/proc/[0-9]*')
+	{
+		my $cwd = readlink("$proc/cwd") // next;
+		next unless $cwd eq $data;
+		my $exe = readlink("$proc/exe") // next;	# ended meanwhile
+		push @found, $exe unless $exe =~ m{/postgres$};
+	}
+	return join ' ', @found;
+}
+
+# Runs CREATE INDEX with a fault; returns (exit code, stderr, open descriptors
+# before and after).
+sub build
+{
+	my ($fault) = @_;
+	my $script = "$dir/$fault";
+	open my $out, '>', $script or die;
+	print $out "#!/bin/sh\nexec $dir/bad $fault\n";
+	close $out;
+	chmod 0755, $script;
+	my ($stdout, $stderr);
+	# what a build opens, before and after it, in the same session
+	my $open = q{\! ls -l /proc/$BACKEND/fd | grep -c 'memfd:\|socket:\|pgsql_tmp'};
+	my $codes = $fault eq 'codec' ? 1 : 0;
+	my $code = $node->psql('postgres', qq(
+		\\set VERBOSITY verbose
+		SELECT pg_backend_pid() AS pid \\gset
+		\\setenv BACKEND :pid
+		SET grnnd.builder_path = '$script';
+		$open
+		CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = $codes);
+		$open),
+		stdout => \$stdout, stderr => \$stderr, on_error_stop => 0, timeout => 30);
+	return ($code, $stderr, $stdout);
+}
+
+my $log_size = -s $node->logfile;
+while (my ($fault, $expected) = splice @faults, 0, 2)
+{
+	my ($code, $stderr, $stdout) = build($fault);
+	like($stderr, $expected, "$fault: error");
+	like($stdout, qr/^(\d+)\n\1$/, "$fault: no descriptor left open");
+	is(strangers(), '', "$fault: no process left");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_e'"),
+		'0', "$fault: no index");
+}
+
+for my $fault ('none', 'truncate', 'notice')
+{
+	my ($code, $stderr, $stdout) = build($fault);
+	if ($fault eq 'notice')
+	{
+		like($stderr, qr/NOTICE:  00000: a notice of 100%s/, 'notice: passed on');
+	}
+	else
+	{
+		is($stderr, '', "$fault: accepted");
+	}
+	is(strangers(), '', "$fault: no process left");
+	is($node->safe_psql('postgres', q(
+		SET enable_seqscan = off; SET grnnd.ef_search = 1000;
+		SELECT string_agg(id::text, ' ') FROM
+		(SELECT id FROM t ORDER BY e <-> '[1000,6,10,1,2,3,4,5]' LIMIT 3) s)),
+		$node->safe_psql('postgres', q(
+		SET enable_indexscan = off;
+		SELECT string_agg(id::text, ' ') FROM
+		(SELECT id FROM t ORDER BY e <-> '[1000,6,10,1,2,3,4,5]' LIMIT 3) s)),
+		"$fault: the index finds what a scan of the table finds");
+	$node->safe_psql('postgres', 'DROP INDEX t_e');
+}
+
+# and the real builder after all that
+$node->safe_psql('postgres', 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops)');
+my $log = slurp_file($node->logfile, $log_size);
+unlike($log, qr/server process .* was terminated|PANIC|TRAP/, 'no server process crashed');
+$node->stop;
+done_testing();
