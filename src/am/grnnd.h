@@ -191,7 +191,8 @@ extern void grnnd_complete_space(const GrnndIndex *ix, float *x);
 /*
  * A column value in the metric's form: writes [dim] floats, no more; who needs
  * [space_dim] calls grnnd_complete_space() after it.  Errors: 22000 for other
- * dimensions, NaN and infinity.  False: not indexed (zero under cosine).
+ * dimensions, NaN and infinity; 22003 for vectors so long that distances would
+ * overflow.  False: not indexed (zero under cosine).
  */
 extern bool grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out);
 

@@ -4,6 +4,7 @@
  */
 #include "grnnd.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "access/xact.h"
@@ -354,12 +355,32 @@ grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, float *out)
 	grnnd_complete_space(ix, out);
 }
 
+/*
+ * Largest squared length: distances of two such vectors, (|x| + |y|)^2 at most,
+ * cannot overflow either.
+ */
+#define MAX_SQUARED_LENGTH (FLT_MAX / 4)
+
+static GRNND_NORETURN void
+refuse_vector(const float *x, int dim)
+{
+	for (int i = 0; i < dim; i++)
+		if (!isfinite(x[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_EXCEPTION),
+					 errmsg("NaN and infinity are not allowed in a vector"),
+					 errhint("Distances to such a vector have no order.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("the squared length of a vector is out of range"),
+			 errhint("Scale the vectors down.")));
+}
+
 bool
 grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out)
 {
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
 	int			value_dim = type->dim(plain);
-	float		finite = 0;
 	bool		indexed;
 
 	if (value_dim != dim)
@@ -370,14 +391,9 @@ grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out)
 	indexed = type->load(plain, dim, out);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
-	/* x - x is 0 for numbers and NaN for the rest */
-	for (int i = 0; i < dim; i++)
-		finite += out[i] - out[i];
-	if (finite != 0 || isnan(finite))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("NaN and infinity are not allowed in a vector"),
-				 errhint("Distances to such a vector have no order.")));
+	/* not "larger than": so it catches NaN */
+	if (!(grn_dist->ip_f32(out, out, dim) <= MAX_SQUARED_LENGTH))
+		refuse_vector(out, dim);
 	return indexed;
 }
 

@@ -58,7 +58,7 @@ grnnd_support_problem(Oid function, Oid type, const GrnndType **out)
 
 	if (!check_amproc_signature(function, INTERNALOID, true, 1, 1, INTERNALOID))
 		return psprintf("contains function %s with wrong signature for support number %d",
-						format_procedure(function), GRNND_SUPPORT_TYPE);
+						format_procedure_qualified(function), GRNND_SUPPORT_TYPE);
 	*out = (const GrnndType *)
 		DatumGetPointer(OidFunctionCall1(function, PointerGetDatum(NULL)));
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
@@ -69,7 +69,7 @@ grnnd_support_problem(Oid function, Oid type, const GrnndType **out)
 	if (same)
 		return NULL;
 	return psprintf("contains function %s, which describes type %s, for type %s",
-					format_procedure(function), (*out)->name, format_type_be(type));
+					format_procedure_qualified(function), (*out)->name, format_type_be_qualified(type));
 }
 
 static void

@@ -4,6 +4,7 @@
  */
 #include "record.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -205,7 +206,8 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 		float		e2 = l->vec_format == GRN_VEC_F16 ? d->l2_f16(src->x, vec, l->dim)
 			: d->l2_u8(src->x, vec, l->dim);
 
-		r->error = e2 > 0 ? sqrtf(e2) * 1.0001f : 0;
+		/* it may overflow where the vector does not */
+		r->error = e2 > 0 ? fminf(sqrtf(e2) * 1.0001f, FLT_MAX) : 0;
 	}
 }
 
@@ -238,7 +240,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 		return "too many neighbours in a record";
 	if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
 		return "chain of heap TIDs leads out of the index";
-	if (!(r.error >= 0) || r.error > 3.0e38f)
+	if (!(r.error >= 0) || r.error > FLT_MAX)
 		return "rounding error of a record is no number";
 	ids = GRN_REC_PTR(rec, l->off_ids);
 	for (uint32_t i = 0; i < r.count; i++)

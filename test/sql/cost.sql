@@ -1,0 +1,95 @@
+-- The planner's choice on each side of every crossover.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_cost;
+SET search_path = test_cost, public;
+SET grnnd.build_device = cpu;
+SET max_parallel_workers_per_gather = 0;
+
+CREATE TABLE t (id int PRIMARY KEY, kind int, e vector(64));
+INSERT INTO t SELECT i, i % 1000, (SELECT array_agg(((i::bigint * j * 7919 + (i # j) * 104729) % 1009)::int ORDER BY j)
+	FROM generate_series(1, 64) j)::vector FROM generate_series(1, 10000) i;
+CREATE INDEX t_e ON t USING grnnd (e);
+CREATE INDEX t_kind ON t (kind);
+ANALYZE t;
+
+-- Which access a query takes.
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ 'Scan' THEN
+			RETURN NEXT regexp_replace(line, '^[ >-]*', '');
+		END IF;
+	END LOOP;
+END $$;
+
+-- a few of many rows: the index
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 100');
+-- most of them: all, sorted
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000');
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$');
+-- a filter that keeps half, or one in a thousand with another index to find them
+SELECT plan('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t WHERE kind = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t WHERE id = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+-- the same without that index: the scan would visit nearly everything
+SELECT plan('SELECT id FROM t WHERE kind + 0 = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 100');
+-- where scans end early, plans that do not are preferred no less
+SET grnnd.iterative_scan = off;
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t WHERE kind = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+RESET grnnd.iterative_scan;
+-- a search of thousands of candidates costs more than it saves
+SET grnnd.ef_search = 10000;
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+RESET grnnd.ef_search;
+-- repeated in a join, pages stay in the cache
+SELECT plan('SELECT * FROM generate_series(1, 100) n, LATERAL (SELECT id FROM t ORDER BY e <-> (SELECT e FROM t q WHERE id = n) LIMIT 5) x');
+
+-- plans without a distance to sort by never use it
+SELECT plan('SELECT count(*) FROM t');
+SELECT plan('SELECT e FROM t');
+SELECT plan('SELECT e FROM t WHERE e = $$[1' || repeat(',1', 63) || ']$$');
+SELECT plan('SELECT id FROM t WHERE e <-> $$[1' || repeat(',1', 63) || ']$$ < 3');
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT plan('SELECT count(*) FROM t WHERE e IS NOT NULL') !~ 't_e' AS other;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+
+-- a partial index serves its own rows
+DROP INDEX t_e;
+CREATE INDEX t_part ON t USING grnnd (e) WHERE kind < 500;
+ANALYZE t;
+SELECT plan('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t WHERE kind < 501 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT count(*) FROM t WHERE kind < 500');
+
+-- a small table is read whole
+CREATE TABLE small AS SELECT * FROM t LIMIT 100;
+CREATE INDEX ON small USING grnnd (e);
+ANALYZE small;
+SELECT plan('SELECT id FROM small ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+CREATE TABLE empty (id int, e vector(64));
+CREATE INDEX ON empty USING grnnd (e);
+ANALYZE empty;
+SELECT count(*) FROM empty;
+
+-- estimates: rows come at a price each, and the first after one search
+CREATE FUNCTION cost(query text, OUT startup float8, OUT total float8) LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	startup := plan #>> '{0,Plan,Startup Cost}';
+	total := plan #>> '{0,Plan,Total Cost}';
+END $$;
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT a.startup > 0 AS startup, b.startup > a.startup AS more_for_ef, a.total > 10 * a.startup AS rising
+FROM cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$') a,
+	(SELECT set_config('grnnd.ef_search', '400', true)) s,
+	LATERAL cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$' || left(set_config, 0)) b;
+
+DROP SCHEMA test_cost CASCADE;

@@ -1,0 +1,103 @@
+-- Iterative scans: rows keep coming, in order, within the limits that are set.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_iterative;
+SET search_path = test_iterative, public;
+SET grnnd.build_device = cpu;
+
+-- random rows of many dimensions are the hardest: all are about equally far
+CREATE TABLE t (id int, e vector(32));
+INSERT INTO t SELECT i, (SELECT array_agg(('x' || substr(md5(i || ' ' || j), 1, 3))::bit(12)::int ORDER BY j)
+	FROM generate_series(1, 32) j)::vector FROM generate_series(1, 5000) i;
+CREATE INDEX t_idx ON t USING grnnd (e);
+ANALYZE t;
+SELECT e AS q FROM t WHERE id = 77 \gset
+
+CREATE FUNCTION fetched(lim int, filter text DEFAULT 'true', OUT rows bigint,
+	OUT different bigint, OUT disordered bigint, OUT complete numeric)
+LANGUAGE plpgsql AS $$
+DECLARE
+	q vector := (SELECT e FROM t WHERE id = 77);
+BEGIN
+	PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
+	EXECUTE format('CREATE TEMP TABLE want AS SELECT id, e <-> $1 AS d FROM t WHERE %s ORDER BY d LIMIT %s', filter, lim)
+		USING q;
+	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true),
+		set_config('enable_sort', 'off', true);
+	EXECUTE format('CREATE TEMP TABLE got AS SELECT row_number() OVER () AS n, * FROM
+		(SELECT id, e <-> $1 AS d FROM t WHERE %s ORDER BY e <-> $1 LIMIT %s) x', filter, lim)
+		USING q;
+	SELECT count(*), count(DISTINCT id),
+		count(*) FILTER (WHERE d < before - 1e-6 * before)
+		INTO rows, different, disordered
+		FROM (SELECT *, lag(d) OVER (ORDER BY n) AS before FROM got) x;
+	SELECT round(avg((got.id IS NOT NULL)::int), 2) INTO complete
+		FROM want LEFT JOIN got USING (id);
+	DROP TABLE want, got;
+END $$;
+
+-- off: as many as one search keeps
+SET grnnd.iterative_scan = off;
+SELECT rows, different, disordered FROM fetched(100);
+SET grnnd.ef_search = 300;
+SELECT rows, different, disordered, complete >= 0.9 AS complete FROM fetched(100);
+RESET grnnd.ef_search;
+SELECT rows < 10 AS few, disordered FROM fetched(10, 'id % 100 = 3');
+
+-- strict_order, the default: the rows wanted, and sorted
+RESET grnnd.iterative_scan;
+SELECT rows, different, disordered, complete >= 0.9 AS complete FROM fetched(100);
+SELECT rows, different, disordered, complete >= 0.9 AS complete FROM fetched(10, 'id % 100 = 3');
+SELECT rows, different, disordered FROM fetched(1, 'id = 4242');
+SELECT rows >= 4500 AS nearly_all, rows = different AS different, disordered FROM fetched(5000);
+SELECT rows, disordered FROM fetched(1, 'false');
+
+-- relaxed_order: every row, in nearly the right order
+SET grnnd.iterative_scan = relaxed_order;
+SELECT rows, different, complete >= 0.9 AS complete FROM fetched(100);
+SELECT rows, different, complete >= 0.9 AS complete FROM fetched(10, 'id % 100 = 3');
+SELECT rows, different FROM fetched(6000);
+
+-- limits: records read, and memory
+SET grnnd.max_scan_tuples = 500;
+SELECT rows BETWEEN 500 AND 600 AS stopped FROM fetched(6000);
+RESET grnnd.iterative_scan;
+SELECT rows BETWEEN 300 AND 600 AS stopped, disordered FROM fetched(6000);
+SET grnnd.max_scan_tuples = 1;
+SELECT rows BETWEEN 40 AND 60 AS stopped, disordered FROM fetched(6000);
+RESET grnnd.max_scan_tuples;
+SET work_mem = '64kB';
+SELECT rows BETWEEN 100 AND 1000 AS stopped, disordered FROM fetched(6000);
+SET grnnd.scan_mem_multiplier = 100;
+SELECT rows >= 4500 AS nearly_all, disordered FROM fetched(6000);
+RESET work_mem;
+RESET grnnd.scan_mem_multiplier;
+
+-- settings count from the scan's start
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL grnnd.iterative_scan = off;
+DECLARE c CURSOR FOR SELECT id FROM t ORDER BY e <-> :'q';
+FETCH 1 FROM c;
+SET LOCAL grnnd.iterative_scan = strict_order;
+SET LOCAL grnnd.ef_search = 1;
+MOVE FORWARD ALL IN c;
+FETCH 1 FROM c;
+COMMIT;
+
+-- without codes, and for the other distances
+DROP INDEX t_idx;
+CREATE INDEX t_idx ON t USING grnnd (e) WITH (codes = off);
+SELECT rows, different, disordered, complete >= 0.9 AS complete FROM fetched(10, 'id % 100 = 3');
+SELECT rows >= 4500 AS nearly_all, rows = different AS different, disordered FROM fetched(6000);
+DROP INDEX t_idx;
+CREATE INDEX t_idx ON t USING grnnd (e vector_ip_ops);
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT count(*), bool_and(d <= next) AS sorted FROM (SELECT id, d, coalesce(lead(d) OVER (), d) AS next FROM
+	(SELECT id, e <#> :'q' AS d FROM t WHERE id % 100 = 3 ORDER BY e <#> :'q' LIMIT 10) x) y;
+DROP INDEX t_idx;
+CREATE INDEX t_idx ON t USING grnnd (e vector_cosine_ops);
+SELECT count(*) FROM (SELECT id FROM t WHERE id % 100 = 3 ORDER BY e <=> :'q' LIMIT 10) x;
+
+DROP SCHEMA test_iterative CASCADE;
