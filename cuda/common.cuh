@@ -181,23 +181,22 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 }
 
 /*
- * Puts a key into a vertex's inbox of the next round: one atomic addition, and
- * where the inbox is full a second one that keeps the nearer of two keys in a
- * slot drawn by id.  That slot's first writer may still be storing; whichever
- * key wins is a valid neighbour, so the race is harmless.
+ * Puts a key where an atomic addition to the target's count said.  Where the inbox
+ * is full, the nearer of two keys keeps a slot drawn by id; that slot's first
+ * writer may still be storing, but whichever key wins is a valid neighbour.
  */
 __device__ inline void
-push_key(Key *d_inbox, uint32_t *d_count, uint32_t capacity, uint32_t target,
-		 uint32_t code, uint32_t id)
+store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint32_t code,
+		  uint32_t id)
 {
-	uint32_t	slot = atomicAdd(&d_count[target], 1u);
 	Key			key = make_key(code, id);
 	Key		   *inbox = d_inbox + (size_t) target * capacity;
 
 	if (slot < capacity)
 		inbox[slot] = key;
 	else
-		atomicMin((unsigned long long *) &inbox[((uint64_t) (id * 2654435761u) * capacity) >> 32],
+		atomicMin((unsigned long long *)
+				  &inbox[((uint64_t) (id * 2654435761u) * capacity) >> 32],
 				  (unsigned long long) key);
 }
 

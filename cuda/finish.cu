@@ -28,7 +28,8 @@ reverse_kernel(Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbo
 
 	if ((id & OFFERED) != 0 && !resend)
 		return;
-	push_key(d_inbox, d_inbox_count, inbox, id & ID_MASK, (uint32_t) (key >> 32), v);
+	id &= ID_MASK;
+	store_key(d_inbox, inbox, id, atomicAdd(&d_inbox_count[id], 1u), (uint32_t) (key >> 32), v);
 	*at = key | OFFERED;
 }
 
@@ -51,7 +52,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 	if (v >= n)
 		return;
 	uint32_t	npool = d_pool_count[v],
-				ninbox = min(d_inbox_count[v], inbox);
+				ninbox = 0;
 	Key			mine = EMPTY_KEY,
 				offer[IW];
 
@@ -61,24 +62,21 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 	uint32_t	same = __match_any_sync(FULL, (uint32_t) mine);
 	bool		alive = lane < npool && lane == __ffs(same) - 1;
 	uint32_t	alive_mask = __ballot_sync(FULL, alive),
-				place = __popc(alive_mask & ((1u << lane) - 1));
+				below = (1u << lane) - 1,
+				place = __popc(alive_mask & below),
+				code = (uint32_t) (mine >> 32);
 
 	npool = __popc(alive_mask);
 	if (alive)
 		s_key[place] = mine;
-#pragma unroll
-	for (int w = 0; w < IW; w++)
-	{
-		uint32_t	slot = lane + WARP * w;
-
-		offer[w] = slot < ninbox ? d_inbox[(size_t) v * inbox + slot] : EMPTY_KEY;
-		s_key[POOL + slot] = offer[w];
-	}
 	__syncwarp();
-
-	/* reverse edges that the pool or an earlier slot has already go */
+	/* of the reverse edges, those that the pool has already go */
 	uint32_t	pool_before[IW] = {};
 
+#pragma unroll
+	for (int w = 0; w < IW; w++)
+		offer[w] = lane + WARP * w < min(d_inbox_count[v], inbox) ?
+			d_inbox[(size_t) v * inbox + lane + WARP * w] : EMPTY_KEY;
 	for (uint32_t p = 0; p < npool; p++)
 	{
 		Key			other = s_key[p];
@@ -86,34 +84,41 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 		{
-			pool_before[w] += other < offer[w];
+			/* at equal distance the pool comes first */
+			pool_before[w] += (uint32_t) (other >> 32) <= (uint32_t) (offer[w] >> 32);
 			if ((uint32_t) other == (uint32_t) offer[w])
 				offer[w] = EMPTY_KEY;
 		}
 	}
-	for (uint32_t q = 0; q < ninbox; q++)
-	{
-		uint32_t	other = (uint32_t) s_key[POOL + q];
-
-#pragma unroll
-		for (int w = 0; w < IW; w++)
-			if (q < lane + WARP * w && other == (uint32_t) offer[w])
-				offer[w] = EMPTY_KEY;
-	}
-	__syncwarp();
+	/* and of those offered more than once, all but one; the rest side by side */
 #pragma unroll
 	for (int w = 0; w < IW; w++)
-		s_key[POOL + lane + WARP * w] = offer[w];
-	__syncwarp();
+	{
+		uint32_t	others = __match_any_sync(FULL, (uint32_t) offer[w]);
+
+		if (lane != __ffs(others) - 1)
+			offer[w] = EMPTY_KEY;
+		if (w > 0)
+			for (uint32_t q = POOL; q < POOL + ninbox; q++)
+				if ((uint32_t) s_key[q] == (uint32_t) offer[w])
+					offer[w] = EMPTY_KEY;
+
+		uint32_t	mask = __ballot_sync(FULL, offer[w] != EMPTY_KEY);
+
+		if (offer[w] != EMPTY_KEY)
+			s_key[POOL + ninbox + __popc(mask & below)] = offer[w];
+		ninbox += __popc(mask);
+		__syncwarp();
+	}
 
 	uint32_t	offers_before[IW] = {},
 				offers_before_mine = 0;
 
-	for (uint32_t q = 0; q < ninbox; q++)
+	for (uint32_t q = POOL; q < POOL + ninbox; q++)
 	{
-		Key			other = s_key[POOL + q];
+		Key			other = s_key[q];
 
-		offers_before_mine += other < mine;
+		offers_before_mine += (uint32_t) (other >> 32) < code;
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 			offers_before[w] += other < offer[w];

@@ -150,6 +150,28 @@ struct RowsF16
 };
 
 /*
+ * Place of a 16-byte piece of a row of 128-byte segments in shared memory: odd rows
+ * swap halves, so that the quarters of two rows that eight lanes read at once
+ * lie in different banks.
+ */
+template <int SEG>
+__device__ inline int
+piece_at(int row, int piece)
+{
+	return SEG == 128 ? piece ^ ((row & 1) << 2) : piece;
+}
+
+/* Starts an asynchronous copy of 16 bytes, or of zeros. */
+__device__ inline void
+copy16(void *s_to, const void *d_from, bool valid)
+{
+	uint32_t	to = (uint32_t) __cvta_generic_to_shared(s_to);
+
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+				 : : "r"(to), "l"(d_from), "r"(valid ? 16 : 0) : "memory");
+}
+
+/*
  * One lane's share of a row's segment: for SEG 128 the 16-byte pieces t and 4 +
  * t, for SEG 64 piece t, for SEG 32 eight bytes.
  */
@@ -179,6 +201,21 @@ template <int SEG> struct Share
 			}
 		}
 	}
+	/* from shared memory, where piece p of row r stands at piece_at(r, p) */
+	__device__ inline void
+	load_swizzled(const uint8_t *s_segment, int row, int t)
+	{
+		if (SEG == 128)
+		{
+			uint4		lo = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, t));
+			uint4		hi = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, 4 + t));
+
+			w[0] = lo.x, w[1] = lo.y, w[2 % WORDS] = lo.z, w[3 % WORDS] = lo.w;
+			w[4 % WORDS] = hi.x, w[5 % WORDS] = hi.y, w[6 % WORDS] = hi.z, w[7 % WORDS] = hi.w;
+		}
+		else
+			load(s_segment, t);
+	}
 	__device__ inline void
 	zero()
 	{
@@ -193,7 +230,6 @@ template <int SEG> struct Share
 	((codes).format == ROWS_S8 ? \
 	 ((codes).seg == 32 ? f<RowsS8, 32>(__VA_ARGS__) : \
 	  (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) : f<RowsS8, 128>(__VA_ARGS__)) : \
-	 ((codes).seg == 32 ? f<RowsF16, 32>(__VA_ARGS__) : \
-	  (codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) : f<RowsF16, 128>(__VA_ARGS__)))
+	 ((codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) : f<RowsF16, 128>(__VA_ARGS__)))
 
 #endif							/* GRN_POLICY_CUH */

@@ -32,28 +32,11 @@ struct SweepArgs
 	uint32_t	nseg;
 };
 
-__device__ inline void
-copy16(void *s_to, const void *d_from, bool valid)
-{
-	uint32_t	to = (uint32_t) __cvta_generic_to_shared(s_to);
-
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-				 : : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
-}
-
 template <int SEG> struct SweepShared
 {
 	uint8_t		columns[STAGES][CHUNK * SEG];
 	uint32_t	norms[STAGES][CHUNK];
 };
-
-/* 16-byte pieces of odd rows swap halves, so that two rows' quarters don't collide. */
-template <int SEG>
-__device__ inline int
-piece_at(int row, int piece)
-{
-	return SEG == 128 ? piece ^ ((row & 1) << 2) : piece;
-}
 
 /* Starts the copy of one segment of CHUNK columns. */
 template <int SEG>
@@ -135,19 +118,8 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 		{
 			Share<SEG>	y;
 			int			row = 8 * j + g;
-			const uint8_t *from = &s.columns[stage][row * SEG];
 
-			if (SEG == 128)
-			{
-				uint4		lo = *(const uint4 *) (from + 16 * piece_at<SEG>(row, t));
-				uint4		hi = *(const uint4 *) (from + 16 * piece_at<SEG>(row, 4 + t));
-				constexpr int W = Share<SEG>::WORDS;
-
-				y.w[0] = lo.x, y.w[1] = lo.y, y.w[2 % W] = lo.z, y.w[3 % W] = lo.w;
-				y.w[4 % W] = hi.x, y.w[5 % W] = hi.y, y.w[6 % W] = hi.z, y.w[7 % W] = hi.w;
-			}
-			else
-				y.load(from, t);
+			y.load_swizzled(&s.columns[stage][row * SEG], row, t);
 #pragma unroll
 			for (int m = 0; m < 2; m++)
 			{
@@ -552,10 +524,7 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 		if (lane < count)
 			d_inbox[(size_t) v * inbox + lane] = make_key(key >> SLOT_BITS, id);
 		if (lane == 0)
-		{
 			d_inbox_count[v] = count;
-			d_pool_count[v] = 0;
-		}
 	}
 }
 

@@ -38,12 +38,18 @@ struct TileArgs
 	const uint32_t *d_list_count;
 };
 
-/* A warp's scratch. */
-template <class Acc, int T> struct TileShared
+/* A vertex's neighbours in the order of its tile. */
+template <int T> struct TileRows
 {
-	uint32_t	slot_id[T == 64 ? 96 : 64];	/* by slot, as loaded */
-	uint32_t	id[T];			/* by row, with the OFFERED bit */
-	uint32_t	code[T];		/* distance code to the vertex, by row */
+	uint32_t	id[T];			/* with the OFFERED bit */
+	uint32_t	code[T];		/* of the distance to the vertex */
+};
+
+/* A warp's scratch: two vertices' rows, since one is loaded while the other is worked on. */
+template <class Acc, int T, int IW> struct TileShared
+{
+	uint32_t	slot_id[T == 32 ? WARP : WARP * (1 + IW)];	/* by slot, as loaded */
+	TileRows<T> rows[2];
 	Acc			norm[T];		/* by row */
 };
 
@@ -74,15 +80,18 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 	return min(mine, __shfl_xor_sync(FULL, odd ? a : b, 1));
 }
 
-/* The keys of the vertex to come, loaded while the present one is worked on. */
-template <int T> struct Fetched
+/*
+ * The keys of a vertex to come, two ahead of the one that is worked on.  A tile of
+ * 32 rows has pool and inbox in one register, the inbox after the pool.
+ */
+template <int IW> struct Fetched
 {
 	Key			pool;
-	Key			inbox[T == 64 ? 2 : 1];
+	Key			inbox[IW];
 };
 
-template <int T>
-__device__ inline Fetched<T>
+template <int T, int IW>
+__device__ inline Fetched<IW>
 fetch(const TileArgs &a, uint64_t entry, int lane)
 {
 	uint32_t	v = (uint32_t) entry,
@@ -90,29 +99,19 @@ fetch(const TileArgs &a, uint64_t entry, int lane)
 				ninbox = (uint32_t) (entry >> 40) & 0xff;
 	const Key  *pool = a.d_pool + (size_t) v * POOL;
 	const Key  *inbox = a.d_in + (size_t) v * a.inbox;
-	Fetched<T>	f;
+	Fetched<IW> f;
 
-	f.pool = EMPTY_KEY;
-	f.inbox[0] = EMPTY_KEY;
 	if (T == 32)
 	{
-		/* both fit one register: the inbox follows the pool */
-		if (lane < npool)
-			f.pool = pool[lane];
-		else if (lane < npool + ninbox)
-			f.pool = inbox[lane - npool];
+		f.inbox[0] = EMPTY_KEY;
+		f.pool = lane < npool ? pool[lane] :
+			lane < npool + ninbox ? inbox[lane - npool] : EMPTY_KEY;
 		return f;
 	}
-	if (lane < npool)
-		f.pool = pool[lane];
-	if (lane < ninbox)
-		f.inbox[0] = inbox[lane];
-	if (T == 64)
-	{
-		f.inbox[T == 64] = EMPTY_KEY;
-		if (lane + 32 < ninbox)
-			f.inbox[T == 64] = inbox[lane + 32];
-	}
+	f.pool = lane < npool ? pool[lane] : EMPTY_KEY;
+#pragma unroll
+	for (int w = 0; w < IW; w++)
+		f.inbox[w] = lane + WARP * w < ninbox ? inbox[lane + WARP * w] : EMPTY_KEY;
 	return f;
 }
 
@@ -123,30 +122,29 @@ sort_key(Key key, uint32_t slot)
 }
 
 /*
- * Step 1: writes ids and codes of at most T distinct neighbours to s, nearest
+ * Step 1: writes ids and codes of at most T distinct neighbours to rows, nearest
  * first, and returns their number.
  */
-template <class Acc, int T>
+template <int T, int IW>
 __device__ inline int
-sorted_neighbours(const Fetched<T> &f, TileShared<Acc, T> &s, int lane)
+sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
 {
-	uint32_t	lo,
+	uint32_t	lo = sort_key(f.pool, lane),	/* sorted already, but for T == 32 */
 				hi = FULL;
 
-	s.slot_id[lane] = (uint32_t) f.pool;
-	lo = sort_key(f.pool, lane);
+	s_slot_id[lane] = (uint32_t) f.pool;
 	if (T == 32)
 		lo = sort32(lo, lane);
 	else
 	{
-		s.slot_id[32 + lane] = (uint32_t) f.inbox[0];
-		hi = sort32(sort_key(f.inbox[0], 32 + lane), lane);
-		if (T == 64)
+		s_slot_id[WARP + lane] = (uint32_t) f.inbox[0];
+		hi = sort32(sort_key(f.inbox[0], WARP + lane), lane);
+		if (IW == 2)
 		{
 			/* the nearest 64 of pool and two registers of inbox */
-			uint32_t	top = sort32(sort_key(f.inbox[T == 64], 64 + lane), lane);
+			uint32_t	top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
 
-			s.slot_id[(T == 64 ? 64 : 0) + lane] = (uint32_t) f.inbox[T == 64];
+			s_slot_id[IW * WARP + lane] = (uint32_t) f.inbox[IW - 1];
 			merge64(hi, top, lane);
 			uint32_t	a = min(lo, __shfl_sync(FULL, top, 31 - lane)),
 						b = __shfl_sync(FULL, hi, 31 - lane);
@@ -161,7 +159,7 @@ sorted_neighbours(const Fetched<T> &f, TileShared<Acc, T> &s, int lane)
 
 	constexpr uint32_t SLOT_MASK = (1u << SLOT_BITS) - 1;
 	uint32_t	below = (1u << lane) - 1,
-				id = lo == FULL ? EMPTY_ID : s.slot_id[lo & SLOT_MASK],
+				id = lo == FULL ? EMPTY_ID : s_slot_id[lo & SLOT_MASK],
 				before = __shfl_up_sync(FULL, id, 1);
 	bool		is_new = lo != FULL && (lane == 0 || ((id ^ before) & ID_MASK) != 0);
 	uint32_t	mask = __ballot_sync(FULL, is_new);
@@ -170,14 +168,14 @@ sorted_neighbours(const Fetched<T> &f, TileShared<Acc, T> &s, int lane)
 
 	if (is_new)
 	{
-		s.id[row] = id;
-		s.code[row] = lo >> SLOT_BITS;
+		rows.id[row] = id;
+		rows.code[row] = lo >> SLOT_BITS;
 	}
 	if (T > 32)
 	{
 		uint32_t	last = __shfl_sync(FULL, id, 31);
 
-		id = hi == FULL ? EMPTY_ID : s.slot_id[hi & SLOT_MASK];
+		id = hi == FULL ? EMPTY_ID : s_slot_id[hi & SLOT_MASK];
 		before = __shfl_up_sync(FULL, id, 1);
 		if (lane == 0)
 			before = last;
@@ -186,8 +184,8 @@ sorted_neighbours(const Fetched<T> &f, TileShared<Acc, T> &s, int lane)
 		row = m + __popc(mask & below);
 		if (is_new && row < T)
 		{
-			s.id[row] = id;
-			s.code[row] = hi >> SLOT_BITS;
+			rows.id[row] = id;
+			rows.code[row] = hi >> SLOT_BITS;
 		}
 		m = min(m + __popc(mask), T);
 	}
@@ -195,46 +193,101 @@ sorted_neighbours(const Fetched<T> &f, TileShared<Acc, T> &s, int lane)
 	return m;
 }
 
-/* Step 2 for one segment of the rows; the first one starts the sums. */
+/* Starts the copy of m rows to s_codes, [T][stride] with pieces swapped. */
+template <int SEG, int T>
+__device__ inline void
+stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, int lane)
+{
+	int			pieces = a.stride / 16,
+				shift = 31 - __clz(pieces);
+
+	for (int i = lane; i < m << shift; i += WARP)
+	{
+		int			row = i >> shift,
+					piece = i & (pieces - 1);
+
+		copy16(s_codes + row * a.stride + 16 * piece_at<SEG>(row, piece),
+			   a.d_rows + (size_t) (rows.id[row] & ID_MASK) * a.stride + 16 * piece, true);
+	}
+	asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+/* The sums of one tile: blocks of 16 rows by 8 columns, of which the lower triangle. */
+template <class P, int T> struct TileSums
+{
+	typename P::Acc of[T / 16][T / 8][4];
+};
+
+/* Step 2, after stage_rows() has ended: products of all pairs. */
 template <class P, int SEG, int T>
 __device__ inline void
-add_products(typename P::Acc (&acc)[T / 16][T / 8][4], const TileShared<typename P::Acc, T> &s,
-			 const uint8_t *d_segment, uint32_t stride, int m, int lane)
+multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums, int lane)
 {
 	constexpr int GROUPS = T / 8;
-	Share<SEG>	x[GROUPS];
 	int			g = lane >> 2,
 				t = lane & 3;
 
 #pragma unroll
-	for (int b = 0; b < GROUPS; b++)
-	{
-		int			row = 8 * b + g;
-
-		if (row < m)
-			x[b].load(d_segment + (size_t) (s.id[row] & ID_MASK) * stride, t);
-		else
-			x[b].zero();
-	}
-#pragma unroll
 	for (int i = 0; i < T / 16; i++)
-		if (i == 0 || m > 16 * i)
+#pragma unroll
+		for (int j = 0; j < GROUPS; j++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				sums.of[i][j][e] = 0;
+	for (uint32_t seg = 0; seg < a.nseg; seg++)
+	{
+		Share<SEG>	x[GROUPS];
+
+#pragma unroll
+		for (int b = 0; b < GROUPS; b++)
 		{
-#pragma unroll
-			for (int j = 0; j < 2 * (i + 1); j++)
-#pragma unroll
-				for (int w = 0; w < Share<SEG>::WORDS; w += 2)
-					P::product(acc[i][j], x[2 * i].w[w], x[2 * i + 1].w[w],
-							   x[2 * i].w[w + 1], x[2 * i + 1].w[w + 1],
-							   x[j].w[w], x[j].w[w + 1]);
+			int			row = 8 * b + g;
+
+			if (row < m)
+				x[b].load_swizzled(s_codes + row * a.stride + seg * SEG, row, t);
+			else
+				x[b].zero();
 		}
+#pragma unroll
+		for (int i = 0; i < T / 16; i++)
+			if (i == 0 || m > 16 * i)
+			{
+#pragma unroll
+				for (int j = 0; j < 2 * (i + 1); j++)
+#pragma unroll
+					for (int w = 0; w < Share<SEG>::WORDS; w += 2)
+						P::product(sums.of[i][j], x[2 * i].w[w], x[2 * i + 1].w[w],
+								   x[2 * i].w[w + 1], x[2 * i + 1].w[w + 1],
+								   x[j].w[w], x[j].w[w + 1]);
+			}
+	}
 }
 
-/* Steps 2 to 4 for one vertex with m sorted neighbours in s. */
-template <class P, int SEG, int T>
+/*
+ * A neighbour on its way to another inbox: the atomic addition is made, its answer is
+ * awaited only when the next vertex has come as far.
+ */
+struct Pending
+{
+	uint32_t	target = EMPTY_ID;
+	uint32_t	slot,
+				code,
+				id;
+};
+
 __device__ inline void
-update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, int m,
-			  uint32_t nearer, int lane)
+deliver(const TileArgs &a, Pending &p)
+{
+	if (p.target != EMPTY_ID)
+		store_key(a.d_out, a.inbox, p.target, p.slot, p.code, p.id);
+	p.target = EMPTY_ID;
+}
+
+/* Steps 3 and 4 for vertex v with m sorted neighbours. */
+template <class P, int T, int IW>
+__device__ inline void
+prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
+	  TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, Pending (&pending)[2], int lane)
 {
 	typedef typename P::Acc Acc;
 	constexpr int BLOCKS = T / 16;	/* of 16 rows */
@@ -242,17 +295,7 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 	constexpr int WORDS = T > 32 ? 2 : 1;	/* of 32 rows or columns */
 	int			g = lane >> 2,
 				t = lane & 3;
-	Acc			acc[BLOCKS][GROUPS][4];
-
-#pragma unroll
-	for (int i = 0; i < BLOCKS; i++)
-#pragma unroll
-		for (int j = 0; j < GROUPS; j++)
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				acc[i][j][e] = 0;
-	for (uint32_t seg = 0; seg < a.nseg; seg++)
-		add_products<P, SEG, T>(acc, s, a.d_rows + seg * SEG, a.stride, m, lane);
+	auto	   &acc = sums.of;
 
 	/* the diagonal: lane t = g / 2 of each quad holds its rows' squares */
 	if (t == g >> 1)
@@ -274,8 +317,8 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 		if (i == 0 || m > 16 * i)
 		{
 			int			row = 16 * i + g;
-			Acc			limit0 = P::limit(s.code[row], s.norm[row]),
-						limit1 = P::limit(s.code[row + 8], s.norm[row + 8]);
+			Acc			limit0 = P::limit(rows.code[row], s.norm[row]),
+						limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
 
 #pragma unroll
 			for (int j = 0; j < 2 * (i + 1); j++)
@@ -343,6 +386,9 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 	}
 
 	/* step 4: the nearest kept column of each row */
+#pragma unroll
+	for (int w = 0; w < WORDS; w++)
+		deliver(a, pending[w]);
 	if ((gone0 | gone1) != 0)
 	{
 		int32_t		nearest[2][4];
@@ -383,12 +429,16 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 
 			if (((w == 0 ? gone0 : gone1) >> lane) & 1)
 			{
-				uint32_t	target = s.id[best & ((1 << COLUMN_BITS) - 1)] & ID_MASK,
-							id = s.id[row] & ID_MASK;
+				uint32_t	target = rows.id[best & ((1 << COLUMN_BITS) - 1)] & ID_MASK,
+							id = rows.id[row] & ID_MASK;
 
 				if (target != id)
-					push_key(a.d_out, a.d_out_count, a.inbox, target,
-							 P::code_of(best, s.norm[row]), id);
+				{
+					pending[w].slot = atomicAdd(&a.d_out_count[target], 1u);
+					pending[w].target = target;
+					pending[w].code = P::code_of(best, s.norm[row]);
+					pending[w].id = id;
+				}
 			}
 		}
 	}
@@ -398,12 +448,12 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 	uint32_t	place = __popc(kept0 & nearer);
 
 	if (((kept0 >> lane) & 1) && place < a.keep)
-		pool[place] = make_key(s.code[row0], s.id[row0]);
+		pool[place] = make_key(rows.code[row0], rows.id[row0]);
 	if (WORDS == 2)
 	{
 		place = __popc(kept0) + __popc(kept1 & nearer);
 		if (((kept1 >> lane) & 1) && place < a.keep)
-			pool[place] = make_key(s.code[row1], s.id[row1]);
+			pool[place] = make_key(rows.code[row1], rows.id[row1]);
 	}
 	if (lane == 0)
 	{
@@ -413,48 +463,77 @@ update_vertex(const TileArgs &a, TileShared<typename P::Acc, T> &s, uint32_t v, 
 	__syncwarp();
 }
 
-template <class P, int SEG, int T>
+template <class P, int SEG, int T, int IW>
 __global__ void
-__launch_bounds__(TILE_WARPS * WARP, T == 32 ? 5 : T == 48 ? 4 : 3)
+__launch_bounds__(TILE_WARPS * WARP, T == 32 ? 6 : T == 48 ? 4 : 3)
 tile_kernel(const TileArgs a)
 {
-	__shared__ TileShared<typename P::Acc, T> s_all[TILE_WARPS];
-	TileShared<typename P::Acc, T> &s = s_all[threadIdx.x / WARP];
-	int			lane = lane_id();
+	typedef TileShared<typename P::Acc, T, IW> Shared;
+	extern __shared__ __align__(16) uint8_t s_bytes[];	/* [warp][T][stride] */
+	__shared__ Shared s_all[TILE_WARPS];
+	int			warp = threadIdx.x / WARP,
+				lane = lane_id();
+	Shared	   &s = s_all[warp];
+	uint8_t    *s_codes = s_bytes + (size_t) warp * T * a.stride;
 	uint32_t	count = *a.d_list_count,
 				step = gridDim.x * TILE_WARPS,
-				at = blockIdx.x * TILE_WARPS + threadIdx.x / WARP;
+				at = blockIdx.x * TILE_WARPS + warp;
 	/* lanes whose rows precede this lane's row within a word of 32 rows */
 	uint32_t	nearer = 0;
 
 	for (int other = 0; other < WARP; other++)
 		if (8 * (other & 3) + (other >> 2) < 8 * (lane & 3) + (lane >> 2))
 			nearer |= 1u << other;
-
 	if (at >= count)
 		return;
-	uint64_t	entry = a.d_list[at],
-				next = at + step < count ? a.d_list[at + step] : 0;
-	Fetched<T>	fetched = fetch<T>(a, entry, lane);
 
-	for (;;)
+	/*
+	 * Three vertices are under way: m rows of the one at hand are in s_codes, the
+	 * keys of the next one are loaded, the list entry of the third is.
+	 */
+	uint64_t	entry = 0,
+				next = a.d_list[at],
+				third = at + step < count ? a.d_list[at + step] : 0;
+	Fetched<IW> fetched = fetch<T, IW>(a, next, lane);
+	Pending		pending[2];
+	int			m = 0;
+
+	for (int side = 0;; side ^= 1)
 	{
-		uint32_t	v = (uint32_t) entry;
-		int			m = sorted_neighbours(fetched, s, lane);
-		bool		more = at + step < count;
+		TileSums<P, T> sums;
+		bool		more = at < count;
+		int			m_next = 0;
 
-		at += step;
-		entry = next;
+		if (m > 0)
+		{
+			asm volatile("cp.async.wait_all;" : : : "memory");
+			__syncwarp();
+			multiply<P, SEG, T>(a, s_codes, m, sums, lane);
+			__syncwarp();
+		}
 		if (more)
 		{
-			fetched = fetch<T>(a, entry, lane);
-			if (at + step < count)
-				next = a.d_list[at + step];
+			m_next = sorted_neighbours<T, IW>(fetched, s.slot_id, s.rows[side], lane);
+			stage_rows<SEG, T>(a, s.rows[side], m_next, s_codes, lane);
+			at += step;
 		}
-		update_vertex<P, SEG, T>(a, s, v, m, nearer, lane);
+		uint32_t	v = (uint32_t) entry;
+
+		entry = next;
+		next = third;
+		if (at < count)
+		{
+			fetched = fetch<T, IW>(a, next, lane);
+			third = at + step < count ? a.d_list[at + step] : 0;
+		}
+		if (m > 0)
+			prune<P, T, IW>(a, s, s.rows[side ^ 1], sums, v, m, nearer, pending, lane);
+		m = m_next;
 		if (!more)
 			break;
 	}
+	deliver(a, pending[0]);
+	deliver(a, pending[1]);
 }
 
 /* Lists the vertices with news by the tile they need. */
@@ -505,15 +584,21 @@ bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t 
 			v | (uint64_t) npool << 32 | (uint64_t) ninbox << 40;
 }
 
-template <class P, int SEG, int T>
+template <class P, int SEG, int T, int IW>
 static cudaError_t
 launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 {
+	auto		kernel = tile_kernel<P, SEG, T, IW>;
+	size_t		bytes = (size_t) TILE_WARPS * T * args.stride;
 	int			blocks = 0;
 
-	GRN_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, tile_kernel<P, SEG, T>,
-														  TILE_WARPS * WARP, 0));
-	tile_kernel<P, SEG, T><<<device.sms * blocks, TILE_WARPS * WARP, 0, stream>>>(args);
+	GRN_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+								 (int) bytes));
+	GRN_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, TILE_WARPS * WARP,
+														  bytes));
+	if (blocks < 1)
+		return cudaErrorInvalidConfiguration;
+	kernel<<<device.sms * blocks, TILE_WARPS * WARP, bytes, stream>>>(args);
 	return cudaGetLastError();
 }
 
@@ -529,9 +614,10 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 		args.d_list = graph.d_list + (size_t) c * graph.n;
 		args.d_list_count = graph.d_list_count + c;
 		GRN_TRY(cudaStreamWaitEvent(stream, device.fork, 0));
-		GRN_TRY(c == 0 ? (launch_tile<P, SEG, 32>(device, args, stream)) :
-				c == 1 ? (launch_tile<P, SEG, 48>(device, args, stream)) :
-				(launch_tile<P, SEG, 64>(device, args, stream)));
+		GRN_TRY(c == 0 ? (launch_tile<P, SEG, 32, 1>(device, args, stream)) :
+				c == 1 ? (launch_tile<P, SEG, 48, 1>(device, args, stream)) :
+				graph.inbox <= WARP ? (launch_tile<P, SEG, 64, 1>(device, args, stream)) :
+				(launch_tile<P, SEG, 64, 2>(device, args, stream)));
 		GRN_TRY(cudaEventRecord(device.join[c], stream));
 		GRN_TRY(cudaStreamWaitEvent(device.stream, device.join[c], 0));
 	}
