@@ -9,8 +9,13 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* Pages that the free space map may name in vain before the relation is extended. */
-#define MAX_MAP_TRIES 64
+/*
+ * Pages that the free space map may name in vain before the relation is extended;
+ * and how many of those whose free slots are too young.  The latter come in
+ * bunches, because vacuum makes the map begin at its start again.
+ */
+#define MAX_MAP_TRIES 128
+#define MAX_YOUNG_TRIES 64
 
 typedef struct Slot
 {
@@ -25,7 +30,7 @@ typedef struct Slot
  */
 static struct
 {
-	uint64		build_id;
+	uint64		build_id;		/* of the index, 0: none */
 	FullTransactionId until;
 }			young;
 
@@ -64,6 +69,7 @@ is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
 /*
  * Looks for a free slot on a page (the first page of a spanning record).  True:
  * slot is filled, its page locked, *more says whether the page has others.
+ * False: *more says whether the page has slots that will do later.
  */
 static bool
 take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block,
@@ -99,10 +105,11 @@ take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block
 	UnlockReleaseBuffer(buffer);
 	if (FullTransactionIdIsValid(stamp))
 	{
-		/* keep it in the map; it will be old enough at some time */
-		RecordFreeIndexPage(index, block);
+		*more = true;
+		if (young.build_id != ix->meta.build_id ||
+			FullTransactionIdPrecedes(stamp, young.until))
+			young.until = stamp;
 		young.build_id = ix->meta.build_id;
-		young.until = stamp;
 	}
 	return false;
 }
@@ -114,6 +121,44 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 	return block >= ix->meta.first_node_block &&
 		(block - ix->meta.first_node_block) % ix->layout.span == 0 &&
 		block + ix->layout.span <= nblocks;
+}
+
+static bool
+take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
+				 BlockNumber nblocks, Slot *slot)
+{
+	BlockNumber later[MAX_YOUNG_TRIES];
+	int			nlater = 0;
+	bool		found = false;
+
+	if (young.build_id == ix->meta.build_id &&
+		!GlobalVisCheckRemovableFullXid(heap, young.until))
+		return false;
+	young.build_id = 0;
+	for (int i = 0; i < MAX_MAP_TRIES && nlater < MAX_YOUNG_TRIES && !found; i++)
+	{
+		BlockNumber block = GetFreeIndexPage(index);
+		bool		more;
+
+		if (block == InvalidBlockNumber)
+			break;
+		if (!is_node_block(ix, block, nblocks))
+			continue;
+		found = take_slot(index, heap, ix, block, slot, &more);
+		/* others may have the rest, now or when it is old enough */
+		if (more)
+			later[nlater++] = block;
+	}
+	for (int i = 0; i < nlater; i++)
+		RecordFreeIndexPage(index, later[i]);
+	if (found)
+		young.build_id = 0;
+	else if (nlater > 0)
+	{
+		/* the map's upper pages may have learnt that there is nothing */
+		FreeSpaceMapVacuumRange(index, later[0], later[nlater - 1] + 1);
+	}
+	return found;
 }
 
 static bool
@@ -135,25 +180,8 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 		RelationSetTargetBlock(index, InvalidBlockNumber);
 	}
 
-	if (young.build_id != ix->meta.build_id ||
-		GlobalVisCheckRemovableFullXid(heap, young.until))
-	{
-		young.build_id = 0;
-		for (int i = 0; i < MAX_MAP_TRIES && young.build_id == 0; i++)
-		{
-			BlockNumber block = GetFreeIndexPage(index);
-
-			if (block == InvalidBlockNumber)
-				break;
-			if (!is_node_block(ix, block, nblocks) ||
-				!take_slot(index, heap, ix, block, slot, &more))
-				continue;
-			/* others may have the rest, in case this backend ends before */
-			if (more)
-				RecordFreeIndexPage(index, block);
-			return true;
-		}
-	}
+	if (take_slot_by_map(index, heap, ix, nblocks, slot))
+		return true;
 
 	/* what a backend that has ended left on the page it appended */
 	if (ix->layout.span == 1 && nblocks > ix->meta.first_node_block &&

@@ -249,10 +249,11 @@ add_planned(Link *link)
 
 /*
  * Step 3 for neighbour v: y is who gives way, GRN_INVALID_ID where v had room.
- * Returns whether v has an edge to x now.
+ * Unless lost is set, x must have an edge to y.  Returns whether v has an edge
+ * to x now.
  */
 static bool
-link_back(const Link *link, uint32 v, uint16 version, uint32 y)
+link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
 {
 	const GrnLayout *l = &link->ix->layout;
 	GrnndEdit	e;
@@ -274,8 +275,7 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y)
 		}
 		else
 		{
-			if (y != GRN_INVALID_ID &&
-				grn_find_id(grn_rec_ids(l, link->self), link->self->count, y) >= 0)
+			if (y != GRN_INVALID_ID && (lost || has_edge(link, y)))
 				place = grn_find_id(ids, e.rec->count, y);
 			if (place < 0)
 				place = choose_yield(link, e.rec, false, false);
@@ -291,31 +291,49 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y)
 	return linked;
 }
 
+/*
+ * Chooses who gives way in a full v that must take x, and plans x's edge to it.
+ * Neighbours of v that are dead come last: they get no edge from x, which
+ * their own last vacuum would not find, and what they lead to is vacuum's business
+ * anyway.  *lost says that it was one of those.  GRN_INVALID_ID: nobody can.
+ */
+static uint32
+plan_forced(Link *link, const GrnRecord *v, bool *lost)
+{
+	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
+	int			place = choose_yield(link, v, true, true);
+
+	*lost = false;
+	if (place >= 0 && plan_edge(link, v, place))
+		return ids[place];
+	for (place = (int) v->count - 1; place >= 0; place--)
+		if (plan_edge(link, v, place))
+			return ids[place];
+	*lost = true;
+	for (place = (int) v->count - 1; place >= 0; place--)
+		if (!is_live(link, ids[place]))
+			return ids[place];
+	return GRN_INVALID_ID;
+}
+
 /* Makes v take x, the rule aside. */
 static bool
 force_link(Link *link, uint32 v)
 {
-	const GrnLayout *l = &link->ix->layout;
-
 	for (int i = 0; i < FORCE_TRIES; i++)
 	{
 		uint32		y = GRN_INVALID_ID;
+		bool		lost = false;
 
 		if (grnnd_copy_record(link->index, link->ix, v, link->other, NULL) != GRN_NODE)
 			return false;
-		if (link->other->count == l->degree)
+		if (link->other->count == link->ix->layout.degree)
 		{
-			int			place = choose_yield(link, link->other, true, true);
-
-			if (place >= 0 && !plan_edge(link, link->other, place))
-				place = choose_yield(link, link->other, false, true);
-			if (place < 0)
-				return false;
-			y = grn_rec_ids(l, link->other)[place];
-			if (!add_planned(link))
+			y = plan_forced(link, link->other, &lost);
+			if (y == GRN_INVALID_ID || !add_planned(link))
 				return false;
 		}
-		if (link_back(link, v, link->other->version, y))
+		if (link_back(link, v, link->other->version, y, lost))
 			return true;
 	}
 	return false;
@@ -343,6 +361,7 @@ grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *what)
 	{
 		const GrnRecord *v = link.other;
 
+		Assert(what->from[i] != what->id);
 		if (grnnd_copy_record(index, ix, what->from[i], link.other, NULL) != GRN_NODE)
 			continue;
 		versions[i] = v->version;
@@ -361,7 +380,8 @@ grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *what)
 	if (!add_planned(&link))
 		return false;
 	for (uint32 i = 0; i < nfrom; i++)
-		if (wanted[i] && link_back(&link, what->from[i], versions[i], yields[i]))
+		if (wanted[i] && link_back(&link, what->from[i], versions[i], yields[i],
+									 false))
 			linked = true;
 	for (uint32 i = 0; i < nfrom && !linked; i++)
 		linked = force_link(&link, what->from[i]);

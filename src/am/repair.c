@@ -721,6 +721,27 @@ renew_entries(Repair *r)
 	}
 }
 
+/*
+ * Rows that came during pass 1 may hang on nodes alone that it killed
+ * afterwards.
+ */
+static void
+connect_late(Repair *r)
+{
+	GrnndVacuum *v = r->v;
+	GrnndEntries *entries = grnnd_get_entries(v->index, r->ix);
+
+	if (entries->count == 0)
+		return;
+	/* one of them, where pass 1 left no live node */
+	grnnd_reach_mark(&v->reach, entries->ids[0]);
+	grnnd_reach_run(&v->reach);
+	for (Size i = 0; i < r->nlate; i++)
+		if (r->late[i] < v->reach.reached.limit &&
+			!grnnd_set_has(&v->reach.reached, r->late[i]))
+			connect_node(r, r->late[i], entries->ids[0]);
+}
+
 void
 grnnd_repair(GrnndVacuum *v)
 {
@@ -755,16 +776,6 @@ grnnd_repair(GrnndVacuum *v)
 		fix_page(r, grnnd_node_block(v->ix, first), first, copy, fixes);
 	}
 
-	/* rows that came meanwhile may hang on nodes that have died since */
-	grnnd_reach_run(&v->reach);
-	for (Size i = 0; i < r->nlate; i++)
-		if (r->late[i] < v->reach.reached.limit &&
-			!grnnd_set_has(&v->reach.reached, r->late[i]))
-		{
-			GrnndEntries *entries = grnnd_get_entries(v->index, v->ix);
-
-			if (entries->count > 0)
-				connect_node(r, r->late[i], entries->ids[0]);
-		}
+	connect_late(r);
 	renew_entries(r);
 }
