@@ -10,12 +10,17 @@
 #include "utils/snapmgr.h"
 
 /*
- * Pages that the free space map may name in vain before the relation is extended;
- * and how many of those whose free slots are too young.  The latter come in
- * bunches, because vacuum makes the map begin at its start again.
+ * The map knows pages with slots that may be taken now, and others whose slots
+ * are too young, by what it believes is their free space.  The latter get the
+ * lower figure, so that they are asked for last.
  */
-#define MAX_MAP_TRIES 128
-#define MAX_YOUNG_TRIES 64
+#define SPACE_FREE (BLCKSZ - 1)
+#define SPACE_YOUNG (BLCKSZ / 2)
+#define ASK_FREE (BLCKSZ * 3 / 4)
+#define ASK_YOUNG (BLCKSZ / 2)
+
+/* Pages that the map may name in vain before the relation is extended. */
+#define MAX_MAP_TRIES 32
 
 typedef struct Slot
 {
@@ -24,10 +29,7 @@ typedef struct Slot
 	Buffer		buffer;			/* first page, locked exclusively */
 } Slot;
 
-/*
- * What this backend knows of freed slots that are still too young: until
- * `until` is old enough, the free space map is not asked.
- */
+/* What this backend found last time: nothing but slots that are needed until... */
 static struct
 {
 	uint64		build_id;		/* of the index, 0: none */
@@ -64,6 +66,29 @@ is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
 		return true;			/* never used */
 	*stamp = FullTransactionIdFromU64(xid);
 	return GlobalVisCheckRemovableFullXid(heap, *stamp);
+}
+
+void
+grnnd_note_free(Relation index, BlockNumber block, bool now)
+{
+	RecordPageWithFreeSpace(index, block, now ? SPACE_FREE : SPACE_YOUNG);
+}
+
+bool
+grnnd_has_free(Relation heap, const GrnndIndex *ix, Page page, bool *now)
+{
+	FullTransactionId stamp;
+	bool		any = PageIsNew(page);
+
+	*now = any;
+	for (uint32 i = 0; i < ix->layout.per_page && !*now; i++)
+	{
+		const GrnRecord *rec = grnnd_page_record(page, ix, i);
+
+		any |= rec->state == GRN_FREE;
+		*now = is_reusable(heap, rec, &stamp);
+	}
+	return any;
 }
 
 /*
@@ -106,9 +131,7 @@ take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block
 	if (FullTransactionIdIsValid(stamp))
 	{
 		*more = true;
-		if (young.build_id != ix->meta.build_id ||
-			FullTransactionIdPrecedes(stamp, young.until))
-			young.until = stamp;
+		young.until = stamp;
 		young.build_id = ix->meta.build_id;
 	}
 	return false;
@@ -125,40 +148,40 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 
 static bool
 take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
-				 BlockNumber nblocks, Slot *slot)
+				 BlockNumber nblocks, Size ask, Slot *slot)
 {
-	BlockNumber later[MAX_YOUNG_TRIES];
-	int			nlater = 0;
-	bool		found = false;
-
-	if (young.build_id == ix->meta.build_id &&
-		!GlobalVisCheckRemovableFullXid(heap, young.until))
-		return false;
-	young.build_id = 0;
-	for (int i = 0; i < MAX_MAP_TRIES && nlater < MAX_YOUNG_TRIES && !found; i++)
+	for (int i = 0; i < MAX_MAP_TRIES; i++)
 	{
-		BlockNumber block = GetFreeIndexPage(index);
+		BlockNumber block = GetPageWithFreeSpace(index, ask);
 		bool		more;
+		bool		found;
 
 		if (block == InvalidBlockNumber)
-			break;
+			return false;
+		RecordUsedIndexPage(index, block);
 		if (!is_node_block(ix, block, nblocks))
 			continue;
 		found = take_slot(index, heap, ix, block, slot, &more);
 		/* others may have the rest, now or when it is old enough */
 		if (more)
-			later[nlater++] = block;
+			grnnd_note_free(index, block, found);
+		if (found)
+			return true;
+		if (more && ask == ASK_YOUNG)
+			return false;
 	}
-	for (int i = 0; i < nlater; i++)
-		RecordFreeIndexPage(index, later[i]);
-	if (found)
-		young.build_id = 0;
-	else if (nlater > 0)
-	{
-		/* the map's upper pages may have learnt that there is nothing */
-		FreeSpaceMapVacuumRange(index, later[0], later[nlater - 1] + 1);
-	}
-	return found;
+	return false;
+}
+
+/* Is it worth asking for pages that had young slots last time? */
+static bool
+may_have_aged(Relation heap, const GrnndIndex *ix)
+{
+	if (young.build_id == ix->meta.build_id &&
+		!GlobalVisCheckRemovableFullXid(heap, young.until))
+		return false;
+	young.build_id = 0;
+	return true;
 }
 
 static bool
@@ -180,7 +203,9 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 		RelationSetTargetBlock(index, InvalidBlockNumber);
 	}
 
-	if (take_slot_by_map(index, heap, ix, nblocks, slot))
+	if (take_slot_by_map(index, heap, ix, nblocks, ASK_FREE, slot) ||
+		(may_have_aged(heap, ix) &&
+		 take_slot_by_map(index, heap, ix, nblocks, ASK_YOUNG, slot)))
 		return true;
 
 	/* what a backend that has ended left on the page it appended */

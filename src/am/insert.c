@@ -7,7 +7,6 @@
 
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "storage/indexfsm.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -104,7 +103,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 		grnnd_edit_end(&e);
 	}
 	if (gone)
-		RecordFreeIndexPage(in->index, grnnd_node_block(in->ix, chain));
+		grnnd_note_free(in->index, grnnd_node_block(in->ix, chain), true);
 	return done;
 }
 

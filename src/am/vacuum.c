@@ -15,7 +15,6 @@
 #include "access/xact.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
-#include "storage/freespace.h"
 #include "storage/indexfsm.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -106,11 +105,10 @@ remember_chained(GrnndVacuum *v, uint32 id)
 }
 
 /* Takes down what a page holds after its cleaning; its lock is held. */
-static bool
+static void
 tally_page(GrnndVacuum *v, Page page, uint32 first)
 {
 	const GrnLayout *l = &v->ix->layout;
-	bool		has_free = false;
 
 	for (uint32 i = 0; i < l->per_page; i++)
 	{
@@ -123,7 +121,6 @@ tally_page(GrnndVacuum *v, Page page, uint32 first)
 		switch ((GrnState) rec->state)
 		{
 			case GRN_FREE:
-				has_free = true;
 				break;
 			case GRN_NODE:
 				grnnd_set_add(&v->live, id);
@@ -143,7 +140,6 @@ tally_page(GrnndVacuum *v, Page page, uint32 first)
 				break;
 		}
 	}
-	return has_free;
 }
 
 static void
@@ -155,7 +151,8 @@ sweep_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 	Page		page = BufferGetPage(buffer);
 	uint32		limit = 0;
 	bool		change = false;
-	bool		has_free = true;
+	bool		has_free;
+	bool		free_now;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	grnnd_check_page(v->index, buffer, GRNND_NODES);
@@ -187,12 +184,13 @@ sweep_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 			GenericXLogFinish(xlog);
 			page = BufferGetPage(buffer);
 		}
-		has_free = tally_page(v, page, first);
+		tally_page(v, page, first);
 	}
+	has_free = grnnd_has_free(v->heap, v->ix, page, &free_now);
 	UnlockReleaseBuffer(buffer);
 	if (has_free)
 	{
-		RecordFreeIndexPage(v->index, block);
+		grnnd_note_free(v->index, block, free_now);
 		v->stats->pages_free++;
 	}
 }
@@ -269,6 +267,7 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 									GRNND_NODES, v->strategy);
 	GenericXLogState *xlog = GenericXLogStart(v->index);
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+	bool		now;
 
 	for (uint32 i = 0; i < l->per_page; i++)
 	{
@@ -280,8 +279,10 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 			grnnd_free_slot(rec, stamp);
 	}
 	GenericXLogFinish(xlog);
+	page = BufferGetPage(buffer);
+	(void) grnnd_has_free(v->heap, v->ix, page, &now);
 	UnlockReleaseBuffer(buffer);
-	RecordFreeIndexPage(v->index, block);
+	grnnd_note_free(v->index, block, now);
 	v->stats->pages_deleted++;
 }
 
@@ -368,6 +369,9 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	stats->pages_free = 0;
 	stats->estimated_count = false;
 	v.stats = stats;
+#if PG_VERSION_NUM >= 160000
+	v.heap = info->heaprel;
+#endif
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
 									ALLOCSET_DEFAULT_SIZES);

@@ -35,6 +35,12 @@ extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *
 /* Makes a record free; the caller registered its page.  stamp: see "Slot reuse". */
 extern void grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp);
 
+/* Tells the free space map of a page's free slots; now: not only later. */
+extern void grnnd_note_free(Relation index, BlockNumber block, bool now);
+
+/* Has the page free slots, and may one be taken now?  heap may be NULL. */
+extern bool grnnd_has_free(Relation heap, const GrnndIndex *ix, Page page, bool *now);
+
 /* ---- edit.c: one record at a time, under its page's exclusive lock ---- */
 
 typedef struct GrnndEdit
@@ -225,6 +231,7 @@ typedef struct GrnndVacuum
 {
 	Relation	index;
 	const GrnndIndex *ix;
+	Relation	heap;			/* NULL before PostgreSQL 16 */
 	BufferAccessStrategy strategy;
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
