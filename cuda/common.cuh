@@ -114,6 +114,9 @@ struct Tuning
 	uint32_t	resend;			/* 1: offer reverse edges again every time */
 	uint32_t	keep;			/* R: pool capacity, <= POOL */
 	float		rho;
+	uint32_t	polish;			/* rounds at the end with neighbours' neighbours offered */
+	float		relax;			/* last round: x goes if relax d(x, y) < d(v, x) */
+	uint32_t	fill;			/* reverse edges fill lists up to this; 0: degree */
 	uint32_t	code_dims;		/* dimensions after projection; 0: choose */
 	uint32_t	format;			/* RowFormat; 8 bits where 0 */
 	uint32_t	no_integer;		/* 1: treat integer data as any other */
@@ -204,7 +207,7 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint3
 
 /* tile.cu: one update round of every vertex that has new neighbours. */
 cudaError_t launch_update_round(const Device &device, const Codes &codes,
-								TileGraph &graph, uint32_t keep);
+								TileGraph &graph, uint32_t keep, float relax);
 /* start.cu */
 struct StartSpace				/* scratch of the start, device memory */
 {
@@ -223,12 +226,13 @@ cudaError_t launch_gather(const Device &device, const Codes &codes, const uint32
 						  uint8_t *d_rows, uint32_t *d_norms);
 cudaError_t launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
 								uint32_t edges, uint64_t seed, bool into_pool);
+cudaError_t launch_two_hop(const Device &device, const Codes &codes, TileGraph &graph);
 cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t window);
 /* finish.cu */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho, bool resend);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
-						uint32_t degree, uint32_t *d_ids, uint8_t *d_counts);
+						uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);

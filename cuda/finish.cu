@@ -35,14 +35,14 @@ reverse_kernel(Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbo
 
 /*
  * The result of vertex v: its pool, and of the reverse edges in its inbox the
- * nearest, until there are degree.  One warp a vertex; out row is d_order[v].
+ * nearest, until there are fill <= degree.  One warp a vertex; out row is d_order[v].
  */
 template <int IW>
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 			const uint32_t *d_inbox_count, uint32_t n, uint32_t inbox, uint32_t degree,
-			const uint32_t *d_order, uint32_t *d_ids, uint8_t *d_counts)
+			uint32_t fill, const uint32_t *d_order, uint32_t *d_ids, uint8_t *d_counts)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
 	Key		   *s_key = s_all[threadIdx.x / WARP];	/* pool, then inbox */
@@ -124,7 +124,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 			offers_before[w] += other < offer[w];
 	}
 
-	uint32_t	extra = degree > npool ? degree - npool : 0,
+	uint32_t	extra = fill > npool ? fill - npool : 0,
 				row = d_order[v],
 				taken = 0;
 	uint32_t   *out = d_ids + (size_t) row * degree;
@@ -252,13 +252,13 @@ launch_reverse(const Device &device, TileGraph &graph, float rho, bool resend)
 
 cudaError_t
 launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
-			uint32_t degree, uint32_t *d_ids, uint8_t *d_counts)
+			uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts)
 {
 	auto		kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
 
 	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
 		(graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.n, graph.inbox, degree, d_order, d_ids,
+		 graph.d_inbox_count[graph.side], graph.n, graph.inbox, degree, fill, d_order, d_ids,
 		 d_counts);
 	return cudaGetLastError();
 }

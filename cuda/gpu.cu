@@ -239,11 +239,11 @@ grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
 	if (params->r == 0)
 		params->r = POOL;
 	if (params->s == 0)
-		params->s = 8;
+		params->s = 32;
 	if (params->t1 == 0)
 		params->t1 = 4;
 	if (params->t2 == 0)
-		params->t2 = dim > PROJECTED_DIMS ? 2 : 3;
+		params->t2 = 3;
 	if (params->rho <= 0)
 		params->rho = 1.0f;
 }
@@ -255,7 +255,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	Tuning		t = {};
 
 	grn_gpu_default_params(&p, dim, n);
-	t.inbox = 32;
+	t.inbox = 48;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
@@ -266,6 +266,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.keep = p.r < POOL ? p.r : POOL;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
+	t.relax = 1.0f;
 	t.seed = p.seed;
 	return t;
 }
@@ -590,7 +591,7 @@ descend(Build &b)
 {
 	const Tuning &t = b.gpu->plan.tuning;
 
-	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner;
+	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner + t.polish;
 	for (uint32_t outer = 0; outer < t.outer && !b.cancelled; outer++)
 	{
 		uint32_t	inner = outer == 0 ? t.first : t.inner;
@@ -599,9 +600,19 @@ descend(Build &b)
 			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho, t.resend));
 		for (uint32_t i = 0; i < inner && !b.cancelled; i++)
 		{
-			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep));
+			bool		last = outer + 1 == t.outer && i + 1 == inner && t.polish == 0;
+
+			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep,
+										last ? t.relax : 1.0f));
 			GRN_TRY(report(b));
 		}
+	}
+	for (uint32_t i = 0; i < t.polish && !b.cancelled; i++)
+	{
+		GRN_TRY(launch_two_hop(b.gpu->device, b.codes, b.graph));
+		GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep,
+									i + 1 == t.polish ? t.relax : 1.0f));
+		GRN_TRY(report(b));
 	}
 	return cudaSuccess;
 }
@@ -611,12 +622,14 @@ finish(Build &b)
 {
 	GrnGpu	   *gpu = b.gpu;
 	const Plan &plan = gpu->plan;
+	const Tuning &t = plan.tuning;
 
 	/* redirected edges that no round has seen yet stay in the inbox as offers */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f, true));
 	b.d_ids = (uint32_t *) b.graph.d_inbox[1 - b.graph.side];
 	b.d_counts = gpu->d_arena + plan.counts;
-	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, b.d_ids, b.d_counts));
+	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree,
+						t.fill && t.fill < plan.degree ? t.fill : plan.degree, b.d_ids, b.d_counts));
 	if (!b.exact && plan.tuning.exact_order)
 		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim, plan.degree,
 								   b.d_order, b.d_ids, b.d_counts));

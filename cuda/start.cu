@@ -454,41 +454,26 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 }
 
 /*
- * Random neighbours, one warp a vertex: into the pool, nearest first, or into the
- * inbox to be read next.
+ * Distance codes between v and the vertex each lane names; lanes with EMPTY_ID get
+ * nothing.  Eight rows at a time, a quad of lanes each.
  */
 template <class P, int SEG>
-__global__ void
-random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_pool,
-					uint8_t *d_pool_count, Key *d_inbox, uint32_t *d_inbox_count,
-					uint32_t inbox)
+__device__ inline uint32_t
+warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 {
 	typedef typename P::Acc Acc;
-	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-	int			lane = lane_id(),
-				g = lane >> 2,
+	int			g = lane >> 2,
 				t = lane & 3;
+	uint32_t	result = 0;
 
-	if (v >= codes.n)
-		return;
-	uint32_t	others = codes.n - 1;
-	bool		all = others <= edges;	/* so few that all are taken */
-	uint32_t	count = all ? others : edges,
-				id = EMPTY_ID,
-				key = FULL;
-
-	if (lane < count)
+	for (int base = 0; base < WARP; base += 8)
 	{
-		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
-		id += id >= v;			/* anyone but v */
-	}
-	for (uint32_t base = 0; base < count; base += 8)
-	{
-		uint32_t	other = __shfl_sync(FULL, id, (base + g) & 31);
-		bool		valid = base + g < count;
+		uint32_t	other = __shfl_sync(FULL, id, base + g);
 		Acc			dot = 0;
 
-		if (!valid)
+		if (!__any_sync(FULL, other != EMPTY_ID))
+			continue;
+		if (other == EMPTY_ID)
 			other = v;
 		for (uint32_t seg = 0; seg < codes.nseg; seg++)
 		{
@@ -505,12 +490,42 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 		dot += __shfl_xor_sync(FULL, dot, 2);
 		uint32_t	code = P::code(P::partial(P::from_bits(codes.d_norms[other]), dot) +
 								   P::from_bits(codes.d_norms[v]));
-		uint32_t	mine = __shfl_sync(FULL, code, 4 * (lane & 7));
 
-		if (lane >= base && lane < base + 8 && lane < count)
-			key = mine << SLOT_BITS | lane;
+		code = __shfl_sync(FULL, code, 4 * (lane & 7));
+		if (lane >= base && lane < base + 8)
+			result = code;
 	}
-	key = sort32(key, lane);
+	return result;
+}
+
+/*
+ * Random neighbours, one warp a vertex: into the pool, nearest first, or into the
+ * inbox to be read next.
+ */
+template <class P, int SEG>
+__global__ void
+random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_pool,
+					uint8_t *d_pool_count, Key *d_inbox, uint32_t *d_inbox_count,
+					uint32_t inbox)
+{
+	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+	int			lane = lane_id();
+
+	if (v >= codes.n)
+		return;
+	uint32_t	others = codes.n - 1;
+	bool		all = others <= edges;	/* so few that all are taken */
+	uint32_t	count = all ? others : edges,
+				id = EMPTY_ID;
+
+	if (lane < count)
+	{
+		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
+		id += id >= v;			/* anyone but v */
+	}
+	uint32_t	key = warp_codes<P, SEG>(codes, v, id, lane) << SLOT_BITS | lane;
+
+	key = sort32(lane < count ? key : FULL, lane);
 	id = __shfl_sync(FULL, id, key & 31);
 	if (d_pool)
 	{
@@ -526,6 +541,48 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 		if (lane == 0)
 			d_inbox_count[v] = count;
 	}
+}
+
+/*
+ * Offers v the nearest four neighbours of each of its nearest eight, those it does
+ * not have.  One warp a vertex, a lane a candidate.
+ */
+template <class P, int SEG>
+__global__ void
+two_hop_kernel(const Codes codes, const Key *d_pool, const uint8_t *d_pool_count, Key *d_inbox,
+			   uint32_t *d_inbox_count, uint32_t inbox)
+{
+	constexpr int EACH = 4;		/* neighbours of a neighbour */
+	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+	int			lane = lane_id();
+
+	if (v >= codes.n)
+		return;
+	uint32_t	npool = d_pool_count[v],
+				own = lane < npool ? (uint32_t) d_pool[(size_t) v * POOL + lane] & ID_MASK : v,
+				id = EMPTY_ID,
+				middle = __shfl_sync(FULL, own, lane / EACH);
+
+	if (lane / EACH < npool && lane % EACH < d_pool_count[middle])
+		id = (uint32_t) d_pool[(size_t) middle * POOL + lane % EACH] & ID_MASK;
+	/* lanes past the pool hold v itself, so this leaves v out too */
+	for (int i = 0; i < WARP; i++)
+		if (id == __shfl_sync(FULL, own, i) || id == v)
+			id = EMPTY_ID;
+
+	uint32_t	same = __match_any_sync(FULL, id);
+
+	if (lane != __ffs(same) - 1)
+		id = EMPTY_ID;
+	uint32_t	mask = __ballot_sync(FULL, id != EMPTY_ID),
+				code = warp_codes<P, SEG>(codes, v, id, lane),
+				base = 0;
+
+	if (lane == 0 && mask != 0)
+		base = atomicAdd(&d_inbox_count[v], __popc(mask));
+	base = __shfl_sync(FULL, base, 0) + __popc(mask & ((1u << lane) - 1));
+	if (id != EMPTY_ID)
+		store_key(d_inbox, inbox, v, base, code, id);
 }
 
 template <class P, int SEG>
@@ -567,6 +624,22 @@ launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &grap
 		(codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.d_pool_count,
 		 graph.d_inbox[graph.side], graph.d_inbox_count[graph.side], graph.inbox);
 	return cudaGetLastError();
+}
+
+template <class P, int SEG>
+static cudaError_t
+launch_two_hop_of(const Device &device, const Codes &codes, TileGraph &graph)
+{
+	two_hop_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>
+		(codes, graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
+		 graph.d_inbox_count[graph.side], graph.inbox);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_two_hop(const Device &device, const Codes &codes, TileGraph &graph)
+{
+	return GRN_DISPATCH_ROWS(codes, launch_two_hop_of, device, codes, graph);
 }
 
 static size_t

@@ -34,6 +34,7 @@ struct TileArgs
 	uint32_t   *d_out_count;
 	uint32_t	inbox;
 	uint32_t	keep;
+	float		tighten;		/* 1 / relax^2 */
 	const uint64_t *d_list;
 	const uint32_t *d_list_count;
 };
@@ -317,8 +318,16 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		if (i == 0 || m > 16 * i)
 		{
 			int			row = 16 * i + g;
-			Acc			limit0 = P::limit(rows.code[row], s.norm[row]),
-						limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
+			uint32_t	code0 = rows.code[row],
+						code1 = rows.code[row + 8];
+
+			if (a.tighten < 1.0f)
+			{
+				code0 = P::scaled(code0, a.tighten);
+				code1 = P::scaled(code1, a.tighten);
+			}
+			Acc			limit0 = P::limit(code0, s.norm[row]),
+						limit1 = P::limit(code1, s.norm[row + 8]);
 
 #pragma unroll
 			for (int j = 0; j < 2 * (i + 1); j++)
@@ -625,7 +634,8 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 }
 
 cudaError_t
-launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep)
+launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep,
+					float relax)
 {
 	TileArgs	args = {};
 
@@ -640,6 +650,7 @@ launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, 
 	args.d_out_count = graph.d_inbox_count[1 - graph.side];
 	args.inbox = graph.inbox;
 	args.keep = keep;
+	args.tighten = 1.0f / (relax * relax);
 
 	GRN_TRY(cudaMemsetAsync(graph.d_list_count, 0, NCLASSES * sizeof(uint32_t), device.stream));
 	bin_kernel<<<(graph.n + BIN_THREADS - 1) / BIN_THREADS, BIN_THREADS, 0, device.stream>>>
