@@ -38,6 +38,8 @@ typedef struct Server
 	uint64_t	n;				/* of BUILD */
 	Segment		segments[GRN_NSEGMENTS];
 	int			status;			/* to exit with: 0 once DONE is said */
+	bool		failed;			/* FAILED is said: what comes is only discarded */
+	pthread_t	listener;
 } Server;
 
 static void
@@ -64,10 +66,21 @@ say_failed(Server *s, const GrnFailure *failure)
 	say(s, &msg);
 }
 
+static void receive(Server *s);
+
+/*
+ * Says FAILED and waits for the leader to close: a socket closed with messages
+ * unread would reach it as a broken connection before what was said.
+ */
 static void
 die(Server *s, const GrnFailure *failure)
 {
+	__atomic_store_n(&s->failed, true, __ATOMIC_RELAXED);
 	say_failed(s, failure);
+	if (pthread_equal(pthread_self(), s->listener))
+		for (;;)
+			receive(s);
+	pthread_join(s->listener, NULL);
 	_exit(1);
 }
 
@@ -206,6 +219,12 @@ receive(Server *s)
 	for (c = CMSG_FIRSTHDR(&head); c; c = CMSG_NXTHDR(&head, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 			memcpy(&file, CMSG_DATA(c), sizeof(file));
+	if (__atomic_load_n(&s->failed, __ATOMIC_RELAXED))
+	{
+		if (file >= 0)
+			close(file);
+		return;
+	}
 	if (got != (ssize_t) sizeof(msg))
 		violation(s, "a message of another size");
 	take(s, &msg, file);
@@ -218,6 +237,7 @@ listen_main(void *arg)
 	GrnMsg		beat = {0};
 	double		last = grn_seconds();
 
+	s->listener = pthread_self();
 	beat.type = GRN_MSG_BEAT;
 	for (;;)
 	{
@@ -314,8 +334,6 @@ int
 grn_serve(int fd)
 {
 	static Server s;
-	pthread_t	listener;
-	pthread_condattr_t attr;
 	GrnFailure	failure;
 	GrnHost		host = {&s, host_need, host_phase, host_notice};
 	GrnDeviceChoice choice = {0};
@@ -326,12 +344,12 @@ grn_serve(int fd)
 	s.fd = fd;
 	s.status = 1;
 	pthread_mutex_init(&s.mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_cond_init(&s.changed, &attr);
-	if (pthread_create(&listener, NULL, listen_main, &s) != 0)
+	pthread_cond_init(&s.changed, NULL);
+	if (pthread_create(&s.listener, NULL, listen_main, &s) != 0)
 	{
 		grn_fail(&failure, "53000", "", "the builder process could not start a thread");
-		die(&s, &failure);
+		say_failed(&s, &failure);
+		return 1;
 	}
 	wait_for(&s, &s.started);
 	check_spec(&s);
@@ -374,6 +392,6 @@ grn_serve(int fd)
 	__atomic_store_n(&s.status, 0, __ATOMIC_RELAXED);
 	say(&s, &msg);
 	/* the leader closes the socket, and the listener exits */
-	pthread_join(listener, NULL);
+	pthread_join(s.listener, NULL);
 	return 0;
 }

@@ -14,6 +14,7 @@
  * keys marked "old" are never compared again.
  */
 #include "bins.h"
+#include "project.h"
 
 #include <sched.h>
 #include <string.h>
@@ -35,6 +36,13 @@
 #define MAX_TILE (MAX_POOL + INBOX)
 #define GRAIN 256				/* vertices a worker takes at a time */
 #define ALIGN 64
+#define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
+/*
+ * A projection to bytes is too coarse where the nearest neighbours' squared
+ * distance is not this many times what rounding adds to it.
+ */
+#define COARSE 4
+#define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
 
 typedef struct Inbox
@@ -75,7 +83,10 @@ typedef struct Descent
 	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
 	int32_t    *vertex_terms;
 	size_t		stride;			/* of bytes */
+	size_t		max_stride;		/* that there is room for */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
+	bool		use_bytes;		/* descent compares bytes: the rows, or projections */
+	GrnProject	project;		/* where use_bytes and not_bytes */
 	uint32_t	round;			/* names the reverse samples */
 } Descent;
 
@@ -122,14 +133,25 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 	return p;
 }
 
-/* The inboxes, whose memory the rows by vertex take before there are inboxes. */
+static size_t
+max_stride(uint32_t dim)
+{
+	return grn_tile_stride(grn_project_max_dims(dim));
+}
+
+/*
+ * The inboxes, whose memory the rows by vertex take before there are inboxes, and
+ * after those bins or the projection.
+ */
 static size_t
 inbox_bytes(size_t n, uint32_t dim)
 {
 	size_t		inboxes = 2 * aligned(n * sizeof(Inbox));
-	size_t		rows = aligned(n * grn_tile_stride(dim)) + aligned(n * 2 * sizeof(int32_t)) +
-		grn_bins_bytes(n);
+	size_t		rows = aligned(n * max_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
+	size_t		bins = grn_bins_bytes(n);
+	size_t		project = grn_project_bytes(n, dim);
 
+	rows += bins > project ? bins : project;
 	return aligned(inboxes > rows ? inboxes : rows);
 }
 
@@ -140,7 +162,7 @@ grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
 
 	return ALIGN + aligned(n * p.r * sizeof(uint64_t)) + aligned(n) +
 		inbox_bytes(n, dim) + 2 * aligned(n * sizeof(uint32_t)) +
-		aligned(n * grn_tile_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
+		aligned(n * max_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
 }
 
 /* ---- inboxes ---- */
@@ -411,6 +433,19 @@ bytes_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
+/* The projections of rows, by vertex. */
+static void
+project_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Descent    *d = arg;
+
+	(void) worker;
+	grn_project_rows(&d->project, &d->rows, begin, end, d->stride,
+					 d->vertex_bytes + begin * d->stride);
+	for (size_t i = begin; i < end; i++)
+		grn_tile_terms(d->vertex_bytes + i * d->stride, d->stride, d->vertex_terms + 2 * i);
+}
+
 /* Rows and bytes from their vertices to their places. */
 static void
 place_range(void *arg, int worker, size_t begin, size_t end)
@@ -423,7 +458,7 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	v = d->vertex[i];
 
 		d->row_order[i] = d->rows.order ? d->rows.order[v] : v;
-		if (d->not_bytes)
+		if (!d->use_bytes)
 			continue;
 		memcpy(d->bytes + i * d->stride, d->vertex_bytes + v * d->stride, d->stride);
 		memcpy(d->terms + 2 * i, d->vertex_terms + 2 * (size_t) v, 2 * sizeof(int32_t));
@@ -509,6 +544,23 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 		d->read[v].count = d->read[v].full = 0;
 }
 
+/* Puts exact distances into the keys of a vertex compared by projections. */
+static void
+exact_keys(const Descent *d, size_t v, uint64_t *keys, uint32_t count)
+{
+	const float *x = grn_row(&d->rows, v);
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t	u = KEY_ID(keys[i]);
+		float		distance = grn_dist->l2_f32(x, grn_row(&d->rows, u), d->rows.dim);
+		uint32_t	bits;
+
+		memcpy(&bits, &distance, sizeof(bits));
+		keys[i] = KEY(bits, u);
+	}
+}
+
 /*
  * The stored list: the survivors, then, up to degree, the nearest of the
  * vertices that chose this one; all by distance.
@@ -541,6 +593,8 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 			if (!known)
 				keys[count++] = inbox->keys[i];
 		}
+		if (d->use_bytes && d->not_bytes)
+			exact_keys(d, v, keys, count);
 		sort_keys(keys, count);
 		for (uint32_t i = 0; i < count; i++)
 			ids[i] = d->vertex[KEY_ID(keys[i])];
@@ -555,7 +609,7 @@ lay_out(Descent *d, void *workspace)
 	size_t		n = d->rows.n;
 	uint8_t    *w = (uint8_t *) aligned((size_t) workspace);
 
-	d->stride = grn_tile_stride(d->rows.dim);
+	d->max_stride = max_stride(d->rows.dim);
 	d->pools = (uint64_t *) w;
 	w += aligned(n * d->params.r * sizeof(uint64_t));
 	d->counts = w;
@@ -565,36 +619,97 @@ lay_out(Descent *d, void *workspace)
 	d->row_order = (uint32_t *) w;
 	w += aligned(n * sizeof(uint32_t));
 	d->bytes = (int8_t *) w;
-	w += aligned(n * d->stride);
+	w += aligned(n * d->max_stride);
 	d->terms = (int32_t *) w;
 	w += aligned(n * 2 * sizeof(int32_t));
 	d->read = (Inbox *) w;
 	d->write = (Inbox *) (w + aligned(n * sizeof(Inbox)));
 	/* until the start is made there are no inboxes */
 	d->vertex_bytes = (int8_t *) w;
-	w += aligned(n * d->stride);
+	w += aligned(n * d->max_stride);
 	d->vertex_terms = (int32_t *) w;
 }
 
-/* Finds how rows are compared, and their places. */
+/* Finds how rows are compared, unless by floats is asked for, and their places. */
 static void
-prepare(Descent *d, GrnParallel *parallel)
+prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 {
 	size_t		n = d->rows.n;
+	uint8_t    *w = (uint8_t *) d->vertex_terms + aligned(n * 2 * sizeof(int32_t));
 
-	parallel->run(parallel, n, GRAIN, bytes_range, d);
-	if (d->not_bytes)
-		grn_tile_floats(&d->tile, &d->rows);
+	if (!by_floats)
+	{
+		d->stride = grn_tile_stride(d->rows.dim);
+		parallel->run(parallel, n, GRAIN, bytes_range, d);
+		d->use_bytes = true;
+		if (d->not_bytes && n >= PROJECT_ROWS)
+		{
+			grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, w);
+			d->stride = grn_tile_stride(d->project.dims);
+			parallel->run(parallel, n, GRAIN, project_range, d);
+		}
+		else if (d->not_bytes)
+			d->use_bytes = false;
+	}
 	else
+		d->use_bytes = false;
+	if (d->use_bytes)
 		grn_tile_bytes(&d->tile, d->vertex_bytes, d->vertex_terms, d->stride);
-	grn_bins(&d->tile, n, d->params.seed, parallel, d->vertex,
-			 (uint8_t *) d->vertex_terms + aligned(n * 2 * sizeof(int32_t)));
+	else
+		grn_tile_floats(&d->tile, &d->rows);
+	grn_bins(&d->tile, n, d->params.seed, parallel, d->vertex, w);
 	parallel->run(parallel, n, GRAIN, place_range, d);
 	d->rows.order = d->row_order;
-	if (d->not_bytes)
-		grn_tile_floats(&d->tile, &d->rows);
-	else
+	if (d->use_bytes)
 		grn_tile_bytes(&d->tile, d->bytes, d->terms, d->stride);
+	else
+		grn_tile_floats(&d->tile, &d->rows);
+}
+
+/*
+ * True where the projection's bytes cannot tell the neighbours of most vertices
+ * apart, as in tight clusters far from each other.  Rounding to bytes adds 1/6 a
+ * dimension to a squared distance.
+ */
+static bool
+too_coarse(const Descent *d)
+{
+	uint32_t	seen = 0;
+	uint32_t	close = 0;
+
+	if (!(d->use_bytes && d->not_bytes))
+		return false;
+	for (size_t i = 0; i < COARSE_SAMPLE; i++)
+	{
+		size_t		v = d->rows.n * i / COARSE_SAMPLE;
+
+		if (d->counts[v] == 0)
+			continue;
+		seen++;
+		close += KEY_DISTANCE(d->pools[v * d->params.r]) < COARSE * d->project.dims / 6;
+	}
+	return close > seen / 2;
+}
+
+/* One outer iteration; false where progress cancels. */
+static bool
+iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
+		void *progress_ctx, uint64_t *done, uint64_t total)
+{
+	for (uint32_t inner = 0; inner < rounds; inner++)
+	{
+		Inbox	   *swap = d->read;
+
+		parallel->run(parallel, d->rows.n, GRAIN, update_range, d);
+		d->read = d->write;
+		d->write = swap;
+		d->round++;
+		++*done;
+		if (progress && !progress(progress_ctx, GRN_PHASE_DESCENT,
+								  *done < total ? *done : total, total))
+			return false;
+	}
+	return true;
 }
 
 bool
@@ -615,22 +730,23 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 	if (n == 0)
 		return true;
 	lay_out(&d, workspace);
-	prepare(&d, parallel);
+	prepare(&d, parallel, false);
 	parallel->run(parallel, n, GRAIN, start_range, &d);
 
 	/* The first outer iteration starts from nothing: one more round. */
 	total = (uint64_t) d.params.t1 * d.params.t2 + 1;
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{
-		for (uint32_t inner = 0; inner < d.params.t2 + (outer == 0); inner++)
+		if (!iterate(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx,
+					 &done, total))
+			return false;
+		if (outer == 0 && too_coarse(&d))
 		{
-			Inbox	   *swap = d.read;
-
-			parallel->run(parallel, n, GRAIN, update_range, &d);
-			d.read = d.write;
-			d.write = swap;
-			d.round++;
-			if (progress && !progress(progress_ctx, GRN_PHASE_DESCENT, ++done, total))
+			d.rows = *rows;
+			prepare(&d, parallel, true);
+			parallel->run(parallel, n, GRAIN, start_range, &d);
+			done = 0;
+			if (!iterate(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total))
 				return false;
 		}
 		if (outer + 1 == d.params.t1)
