@@ -100,6 +100,17 @@ typedef struct GrnndEntryHeader
 
 struct GrnndType;
 
+/*
+ * Where a block was last found, see store.c.  Direct-mapped: enough entries for the
+ * pages that searches of a large index share.
+ */
+#define GRNND_HINTS 16384		/* power of two */
+typedef struct GrnndHint
+{
+	BlockNumber block;
+	Buffer		buffer;
+} GrnndHint;
+
 typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
@@ -107,6 +118,7 @@ typedef struct GrnndIndex
 	GrnCodec	codec;			/* its arrays lie behind this struct */
 	const struct GrnndType *type;
 	uint32		space_dim;		/* grn_space_dim() */
+	GrnndHint  *hints;			/* [GRNND_HINTS] */
 } GrnndIndex;
 
 /*
@@ -214,6 +226,7 @@ typedef struct GrnndStore
 	int			prefetch_width; /* pages asked for at once, 0: no prefetching */
 	int			prefetch_skip;	/* calls to pass over after the next without a miss */
 	int			prefetch_wait;	/* calls still to pass over */
+	uint32		pins;			/* of blocks found by their hint */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

@@ -270,6 +270,7 @@ load_entry(Relation index)
 		.mean = codec,
 		.basis = codec + entry->ix.space_dim
 	};
+	entry->ix.hints = MemoryContextAllocZero(context, GRNND_HINTS * sizeof(GrnndHint));
 	MemoryContextSetParent(context, CacheMemoryContext);
 	entry->serial = ++cache_serial;
 	dlist_push_head(&cache, &entry->node);

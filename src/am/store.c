@@ -5,6 +5,7 @@
 #include "grnnd.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
@@ -18,6 +19,58 @@
  * are passed over, twice as many each time up to this.
  */
 #define MAX_PREFETCH_SKIP 64
+
+/*
+ * Of the visits whose buffer is known from the last time, this part looks it up
+ * all the same: ReadRecentBuffer() does not raise a buffer's usage count, and a
+ * page that is read often should stay.
+ */
+#define LOOKUP_EVERY 8
+
+#define CACHE_LINE 64
+
+/*
+ * A record is seldom in the processor's cache.  Asks for all that a visit is going
+ * to read of its first page, before the lock, whose atomic operation would hold
+ * back the first of those reads.
+ */
+static void
+touch(const GrnndIndex *ix, Page page, uint32 id)
+{
+	const char *rec = (const char *) grnnd_page_record(page, ix,
+													   grn_node_slot(&ix->layout, id));
+	uint32		bytes = Min(ix->layout.record_bytes, ix->layout.payload);
+
+	__builtin_prefetch(page);
+	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
+	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
+		__builtin_prefetch(rec + at);
+}
+
+/*
+ * Pins a block.  Finding a page in the buffer table costs as much as half of the
+ * work on it, so the index's description remembers in which buffer a page
+ * was last; PostgreSQL checks that it still is.
+ */
+static Buffer
+pin_block(GrnndStore *store, BlockNumber block)
+{
+	Relation	index = store->index;
+	GrnndHint  *hint = &store->ix->hints[block & (GRNND_HINTS - 1)];
+
+	if (hint->block == block && BufferIsValid(hint->buffer) &&
+		++store->pins % LOOKUP_EVERY != 0 &&
+		ReadRecentBuffer(index->rd_locator, MAIN_FORKNUM, block, hint->buffer))
+	{
+		pgstat_count_buffer_read(index);
+		pgstat_count_buffer_hit(index);
+		return hint->buffer;
+	}
+	hint->block = block;
+	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
+									  store->strategy);
+	return hint->buffer;
+}
 
 /* Copies the vector bytes of a spanning record; the first page is locked. */
 static void
@@ -79,11 +132,11 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 
 	/* pins first, so that nothing is read from disk under a lock */
 	for (uint32 i = 0; i < ix->layout.span; i++)
-		buffers[i] = ReadBufferExtended(store->index, MAIN_FORKNUM, block + i,
-										RBM_NORMAL, store->strategy);
+		buffers[i] = pin_block(store, block + i);
+	page = BufferGetPage(buffers[0]);
+	touch(ix, page, id);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
-	page = BufferGetPage(buffers[0]);
 	if (!PageIsNew(page))
 	{
 		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
