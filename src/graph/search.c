@@ -20,8 +20,13 @@
 #include <math.h>
 #include <string.h>
 
-#define PREFETCH_WINDOW 8		/* candidates at the list's front that are asked for */
+/*
+ * Candidates at the front of the list that are asked for.  On SIFT 8 would ask for
+ * 2.2 times the records that get visited, 4 for 1.4 times, 2 for 1.1 times.
+ */
+#define PREFETCH_WINDOW 4
 #define PREFETCH_MEMORY 64		/* ids remembered as asked for; power of two */
+#define CACHE_LINE 64
 #define MIN_SET 256				/* slots of the first set of ids; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
@@ -161,7 +166,7 @@ ordered(float distance)
 	if (distance != distance)
 		return UINT32_MAX;
 	memcpy(&bits, &distance, sizeof(bits));
-	return bits & 0x80000000 ? ~bits : bits | 0x80000000;
+	return bits ^ ((uint32_t) ((int32_t) bits >> 31) | 0x80000000);
 }
 
 static inline Key
@@ -375,32 +380,43 @@ discard_add(GrnSearch *s, Key key)
 
 /* ---- candidates ---- */
 
+/*
+ * First place in the list whose key is not less.  Without branches: which way it
+ * goes is random, and a wrong guess would cost more than the search.
+ */
+static inline uint32_t
+list_place(const GrnSearch *s, Key key)
+{
+	const Key  *base = s->list;
+	uint32_t	n = s->listed;
+
+	if (n == 0)
+		return 0;
+	while (n > 1)
+	{
+		uint32_t	half = n / 2;
+
+		base += half & (0 - (uint32_t) (base[half - 1] < key));
+		n -= half;
+	}
+	return (uint32_t) (base - s->list) + (*base < key);
+}
+
 /* Offers a candidate to the list. */
-static inline void
+static void
 offer(GrnSearch *s, Key key)
 {
-	uint32_t	low = 0;
-	uint32_t	high = s->listed;
+	uint32_t	place = list_place(s, key);
 
-	if (s->listed == s->p.ef && key >= s->list[s->listed - 1])
-	{
-		if ((key | KEY_EXPANDED) != (s->list[s->listed - 1] | KEY_EXPANDED))
-			discard_add(s, key);
-		return;
-	}
-	while (low < high)
-	{
-		uint32_t	mid = (low + high) / 2;
-
-		if (s->list[mid] < key)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low < s->listed && (s->list[low] | KEY_EXPANDED) == (key | KEY_EXPANDED))
+	if (place < s->listed && (s->list[place] | KEY_EXPANDED) == (key | KEY_EXPANDED))
 		return;
 	if (s->recheck && is_expanded(s, KEY_ID(key)))
 		return;
+	if (place == s->p.ef)
+	{
+		discard_add(s, key);
+		return;
+	}
 	if (s->listed == s->p.ef)
 	{
 		Key			last = s->list[--s->listed];
@@ -408,11 +424,48 @@ offer(GrnSearch *s, Key key)
 		if (!(last & KEY_EXPANDED))
 			discard_add(s, last);
 	}
-	memmove(s->list + low + 1, s->list + low, (s->listed - low) * sizeof(Key));
-	s->list[low] = key;
+	memmove(s->list + place + 1, s->list + place, (s->listed - place) * sizeof(Key));
+	s->list[place] = key;
 	s->listed++;
-	if (low < s->cursor)
-		s->cursor = low;
+	if (place < s->cursor)
+		s->cursor = place;
+}
+
+/*
+ * Offers the neighbours of the node just visited.  Most are farther than all of a
+ * full list; these are told apart first, without branches.
+ */
+static void
+offer_neighbours(GrnSearch *s)
+{
+	Key			near[GRN_MAX_DEGREE];
+	uint32_t	n = 0;
+	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+
+	if (s->p.resumable)
+	{
+		Key			far[GRN_MAX_DEGREE];
+		uint32_t	nfar = 0;
+
+		for (uint32_t i = 0; i < s->count; i++)
+		{
+			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+
+			near[n] = far[nfar] = key;
+			n += key <= bound;
+			nfar += key > bound;
+		}
+		for (uint32_t i = 0; i < nfar; i++)
+			discard_add(s, far[i]);
+	}
+	else
+		for (uint32_t i = 0; i < s->count; i++)
+		{
+			near[n] = make_key(s->estimates[i], s->neighbours[i]);
+			n += near[n] <= bound;
+		}
+	for (uint32_t i = 0; i < n; i++)
+		offer(s, near[i]);
 }
 
 /* ---- visits ---- */
@@ -426,6 +479,12 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	const GrnDistTable *d = grn_dist;
 	bool		ip = s->p.metric == GRN_IP;
 	float		distance = 0;
+
+	/* A record comes from far: ask for all of it before waiting for any of it. */
+	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
+		__builtin_prefetch(GRN_REC_PTR(rec, at));
+	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
+		__builtin_prefetch((const uint8_t *) vec + at);
 
 	switch (l->vec_format)
 	{
@@ -578,8 +637,7 @@ expand_coded(GrnSearch *s, Key key)
 	add_found(s, &s->now, s->now_kept);
 	if (s->now.state == GRN_DEAD)
 		unlist(s, key);
-	for (uint32_t i = 0; i < s->count; i++)
-		offer(s, make_key(s->estimates[i], s->neighbours[i]));
+	offer_neighbours(s);
 	if (s->store->prefetch != NULL)
 		ask_ahead(s);
 }

@@ -555,7 +555,7 @@ resumable_changes_nothing(void)
 		grn_search_end(c);
 	}
 	/* nearly every visit was asked for before, and not many times more */
-	CHECK(w->prefetched > QUERIES * 30 && w->prefetched < QUERIES * 150, "%llu",
+	CHECK(w->prefetched > QUERIES * 30 && w->prefetched < QUERIES * 100, "%llu",
 		  (unsigned long long) w->prefetched);
 	free_world(w);
 }

@@ -1,0 +1,549 @@
+/*
+ * search_bench.c - src/graph's search over records in plain memory: visits and
+ * time of a query at recall@10 0.95 and 0.99, without a server.
+ *
+ *   cc -O2 -g -std=gnu11 -pthread -o search_bench test/bench/queries/search_bench.c \
+ *      src/graph/[a-z]*.c src/builder/pool.c -lm
+ *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
+ *
+ *   --metric l2|ip|cosine   distance (default l2)
+ *   --codes K               at most K code dimensions, whatever the page (0: no codes)
+ *   --energy X              share of the variance the codes' head shall hold (0.85)
+ *   --format f32|f16|u8     own vectors (default: the smallest that is lossless)
+ *   --queries N             the first N queries (1000)
+ *   --payload N             usable bytes of a page (8160)
+ *   --access NS             busy time a visit, as a stand-in for a buffer manager (0)
+ *   --resumable             as iterative scans search
+ *   --prefetch              let the store fetch ahead into the processor's cache
+ *   --ef N                  this list size alone, for profiling
+ *   --repeat N              a time is the least of N (5)
+ */
+#include "../../../src/builder/pool.h"
+#include "../../../src/graph/rnnd.h"
+#include "../../../src/graph/search.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define K 10
+#define ARENA (64 << 20)
+
+typedef struct Matrix
+{
+	int32_t		rows;
+	int32_t		columns;
+	void	   *data;			/* [rows][columns] of 4 bytes */
+} Matrix;
+
+typedef struct Bench
+{
+	GrnStore	store;
+	/* options */
+	GrnMetric	metric;
+	int			codes;			/* -1: by the layout */
+	float		energy;
+	int			format;			/* 0: the smallest */
+	uint32_t	queries;
+	uint32_t	payload;
+	uint32_t	access;			/* ns */
+	bool		resumable;
+	uint32_t	ef;
+	int			repeat;
+	/* data */
+	uint32_t	dim;
+	uint32_t	space;
+	uint32_t	n;
+	float	   *base;			/* [n][space] */
+	float	   *query;			/* [queries][space] */
+	uint32_t   *truth;			/* [queries][K] */
+	float	   *bound;			/* [queries] distance of the K-th neighbour */
+	GrnGraph	graph;
+	uint32_t	entry;
+	GrnLayout	layout;
+	float	   *model;
+	GrnCodec	codec;
+	float		held;
+	uint8_t    *codes_of;
+	GrnFactor  *factors;
+	uint8_t    *records;
+	GrnParallel *parallel;
+	/* the store */
+	char	   *arena;
+	size_t		used;
+	uint32_t   *page_stamp;
+	uint32_t	stamp;
+	uint64_t	pages;
+	uint64_t	asked;
+} Bench;
+
+static void
+die(const char *what, const char *name)
+{
+	fprintf(stderr, "search_bench: %s%s%s\n", what, name ? ": " : "", name ? name : "");
+	exit(2);
+}
+
+static double
+seconds(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
+static Matrix
+read_matrix(const char *path)
+{
+	Matrix		m;
+	FILE	   *f = fopen(path, "rb");
+	size_t		count;
+
+	if (!f || fread(&m.rows, 4, 1, f) != 1 || fread(&m.columns, 4, 1, f) != 1)
+		die("cannot read", path);
+	count = (size_t) m.rows * (size_t) m.columns;
+	m.data = malloc(4 * count);
+	if (!m.data || fread(m.data, 4, count, f) != count)
+		die("cannot read", path);
+	fclose(f);
+	return m;
+}
+
+/* ---- the store ---- */
+
+static bool
+bench_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
+{
+	Bench	   *b = (Bench *) self;
+	const uint8_t *rec = b->records + (size_t) id * b->layout.record_bytes;
+
+	if (b->page_stamp)
+	{
+		uint32_t	page = grn_node_page(&b->layout, id);
+
+		b->pages += b->page_stamp[page] != b->stamp;
+		b->page_stamp[page] = b->stamp;
+	}
+	if (b->access > 0)
+		for (double end = seconds(CLOCK_MONOTONIC) + 1e-9 * b->access;
+			 seconds(CLOCK_MONOTONIC) < end;)
+			;
+	fn(arg, (const GrnRecord *) rec, rec + b->layout.off_vec);
+	return true;
+}
+
+/* What a store could do that finds the page of an id without waiting. */
+static void
+bench_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
+{
+	Bench	   *b = (Bench *) self;
+
+	b->asked += count;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		const uint8_t *rec = b->records + (size_t) ids[i] * b->layout.record_bytes;
+
+		for (uint32_t at = 0; at < b->layout.record_bytes; at += 64)
+			__builtin_prefetch(rec + at);
+	}
+}
+
+static void *
+bench_alloc(GrnStore *self, size_t bytes)
+{
+	Bench	   *b = (Bench *) self;
+	void	   *p = b->arena + b->used;
+
+	b->used += (bytes + 63) & ~(size_t) 63;
+	if (b->used > ARENA)
+		die("out of memory", NULL);
+	return p;
+}
+
+static void
+bench_free(GrnStore *self, void *p)
+{
+	(void) self;
+	(void) p;
+}
+
+/* ---- preparation ---- */
+
+static void
+read_rows(Bench *b, const char *base, const char *query)
+{
+	Matrix		m = read_matrix(base);
+	Matrix		q = read_matrix(query);
+	float		most = 0;
+
+	if (m.columns != q.columns)
+		die("base and queries differ in dimensions", NULL);
+	b->n = (uint32_t) m.rows;
+	b->dim = (uint32_t) m.columns;
+	b->space = grn_space_dim(b->metric, b->dim);
+	if (b->queries > (uint32_t) q.rows)
+		b->queries = (uint32_t) q.rows;
+	b->base = calloc((size_t) b->n * b->space, 4);
+	b->query = calloc((size_t) b->queries * b->space, 4);
+	for (size_t i = 0; i < b->n + (size_t) b->queries; i++)
+	{
+		bool		is_query = i >= b->n;
+		float	   *to = is_query ? b->query + (i - b->n) * b->space : b->base + i * b->space;
+		float		norm;
+
+		memcpy(to, (float *) (is_query ? q.data : m.data) +
+			   (is_query ? i - b->n : i) * b->dim, 4 * b->dim);
+		norm = sqrtf(grn_dist->ip_f32(to, to, b->dim));
+		if (b->metric == GRN_COSINE)
+			for (uint32_t j = 0; j < b->dim; j++)
+				to[j] /= norm;
+		if (!is_query && norm > most)
+			most = norm;
+	}
+	for (size_t i = 0; i < b->n && b->metric == GRN_IP; i++)
+	{
+		float	   *x = b->base + i * b->space;
+
+		x[b->dim] = sqrtf(fmaxf(0, most * most - grn_dist->ip_f32(x, x, b->dim)));
+	}
+	free(m.data);
+	free(q.data);
+}
+
+static float
+exact(const Bench *b, const float *q, uint32_t id)
+{
+	const float *x = b->base + (size_t) id * b->space;
+
+	return b->metric == GRN_IP ? -grn_dist->ip_f32(q, x, b->dim)
+		: grn_dist->l2_f32(q, x, b->dim);
+}
+
+static void
+find_truth(void *arg, int worker, size_t begin, size_t end)
+{
+	Bench	   *b = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		float		best[K];
+		uint32_t	n = 0;
+
+		for (uint32_t id = 0; id < b->n; id++)
+		{
+			float		d = exact(b, b->query + i * b->space, id);
+			uint32_t	at;
+
+			if (n == K && d >= best[K - 1])
+				continue;
+			at = n < K ? n++ : K - 1;
+			for (; at > 0 && best[at - 1] > d; at--)
+				best[at] = best[at - 1];
+			best[at] = d;
+		}
+		b->bound[i] = best[K - 1];
+	}
+}
+
+static void
+encode_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Bench	   *b = arg;
+	float		scratch[GRN_MAX_CODE_DIMS];
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		grn_encode(&b->codec, b->base + i * b->space,
+				   b->codes_of + i * b->layout.code_bytes, &b->factors[i], scratch);
+}
+
+static void
+read_graph(Bench *b, const char *path)
+{
+	Matrix		m = read_matrix(path);
+	GrnRows		rows = {b->base, NULL, b->n, b->space, b->space};
+	int32_t    *ids = m.data;
+
+	if ((uint32_t) m.rows != b->n || m.columns > GRN_MAX_DEGREE)
+		die("not a graph of these rows", path);
+	b->graph.ids = m.data;
+	b->graph.n = b->n;
+	b->graph.degree = (uint32_t) m.columns;
+	b->graph.counts = calloc(b->n, 1);
+	for (size_t i = 0; i < b->n; i++)
+		while (b->graph.counts[i] < m.columns && ids[i * m.columns + b->graph.counts[i]] >= 0)
+			b->graph.counts[i]++;
+	b->entry = grn_medoid(&rows, b->parallel, 1);
+}
+
+static void
+fit_codes(Bench *b)
+{
+	GrnVecFormat format = GRN_VEC_U8;
+	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->space,
+	.energy = b->energy,.seed = 1};
+	uint32_t   *sample;
+	void	   *work;
+	double		start;
+
+	for (size_t i = 0; i < b->n && format != GRN_VEC_F32; i++)
+	{
+		GrnVecFormat f = grn_vec_smallest(b->base + i * b->space, b->dim);
+
+		if (grn_vec_bytes(f, 1) > grn_vec_bytes(format, 1))
+			format = f;
+	}
+	if (b->format != 0)
+		format = (GrnVecFormat) b->format;
+	fit.max_code_dims = b->codes >= 0 ? (uint32_t) b->codes
+		: grn_layout_max_code_dims(b->dim, b->graph.degree, format, b->payload);
+	fit.nsample = b->n < 20000 ? b->n : 20000;
+	sample = malloc(fit.nsample * 4);
+	for (size_t i = 0; i < fit.nsample; i++)
+		sample[i] = (uint32_t) (i * b->n / fit.nsample);
+	fit.sample = sample;
+	work = malloc(grn_codec_fit_bytes(&fit));
+	b->model = malloc(4 * grn_codec_floats(b->space, fit.max_code_dims) + 4);
+	start = seconds(CLOCK_MONOTONIC);
+	b->codec = grn_codec_fit(&fit, b->parallel, b->model, work, &b->held);
+	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
+	free(work);
+	free(sample);
+	if (!grn_layout(&b->layout, b->dim, b->graph.degree, b->codec.code_dims, format, b->payload))
+		die("codes do not fit a page", NULL);
+	b->codes_of = malloc((size_t) b->n * b->layout.code_bytes + 1);
+	b->factors = malloc((size_t) b->n * sizeof(GrnFactor));
+	start = seconds(CLOCK_MONOTONIC);
+	if (b->codec.code_dims > 0)
+		b->parallel->run(b->parallel, b->n, 1024, encode_rows, b);
+	printf(", codes %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
+}
+
+/* Records in graph-local order; base is permuted along, so that ids are positions. */
+static void
+write_records(Bench *b)
+{
+	uint32_t   *position = malloc(4 * (size_t) b->n);
+	void	   *work = malloc(16 * (size_t) b->n);
+
+	grn_order(&b->graph, b->layout.per_page, position, work);
+	b->records = malloc((size_t) b->n * b->layout.record_bytes);
+	for (uint32_t i = 0; i < b->n; i++)
+	{
+		GrnRecordSource src = {0};
+		uint8_t		tid[GRN_TID_BYTES] = {0};
+		uint32_t	ids[GRN_MAX_DEGREE];
+		const uint32_t *from = b->graph.ids + (size_t) i * b->graph.degree;
+
+		for (uint32_t j = 0; j < b->graph.counts[i]; j++)
+			ids[j] = position[from[j]];
+		src.x = b->base + (size_t) i * b->space;
+		src.code = b->codes_of + (size_t) i * b->layout.code_bytes;
+		src.factor = b->factors[i];
+		src.tids = tid;
+		src.ntids = 1;
+		src.next = GRN_INVALID_ID;
+		src.ids = ids;
+		src.code_index = from;
+		src.count = b->graph.counts[i];
+		src.all_codes = b->codes_of;
+		src.all_factors = b->factors;
+		grn_record_write(&b->layout, &src,
+						 b->records + (size_t) position[i] * b->layout.record_bytes);
+	}
+	/* The search starts where the entry's record went, by its own code. */
+	memmove(b->codes_of, b->codes_of + (size_t) b->entry * b->layout.code_bytes,
+			b->layout.code_bytes);
+	b->factors[0] = b->factors[b->entry];
+	b->entry = position[b->entry];
+	free(position);
+	free(work);
+}
+
+/* ---- measuring ---- */
+
+typedef struct Result
+{
+	double		recall;
+	double		visits;
+	double		pages;
+	double		asked;
+	double		us;
+} Result;
+
+static Result
+measure(Bench *b, uint32_t ef, int repeats)
+{
+	GrnSearchParams p = {&b->layout, &b->codec, b->metric, ef, b->resumable, 0, false};
+	Result		r = {0, 0, 0, 0, INFINITY};
+
+	for (int repeat = 0; repeat < repeats; repeat++)
+	{
+		uint64_t	hits = 0;
+		uint64_t	visits = 0;
+		double		start = seconds(CLOCK_THREAD_CPUTIME_ID);
+
+		b->pages = b->asked = 0;
+		for (uint32_t i = 0; i < b->queries; i++)
+		{
+			GrnSearch  *s;
+			uint32_t	n;
+
+			b->used = 0;
+			b->stamp++;
+			s = grn_search_begin(&p, &b->store, b->query + (size_t) i * b->space);
+			grn_search_entries(s, &b->entry, b->codes_of, b->factors, 1);
+			n = grn_search_run(s);
+			/* ties with the K-th count */
+			for (uint32_t j = 0; j < n && j < K; j++)
+				hits += grn_search_found(s)[j].distance <=
+					b->bound[i] + 1e-5f * fabsf(b->bound[i]);
+			visits += grn_search_visits(s);
+			grn_search_end(s);
+		}
+		start = (seconds(CLOCK_THREAD_CPUTIME_ID) - start) * 1e6 / b->queries;
+		r.recall = (double) hits / K / b->queries;
+		r.visits = (double) visits / b->queries;
+		r.asked = (double) b->asked / b->queries;
+		r.pages = (double) b->pages / b->queries;
+		if (start < r.us)
+			r.us = start;
+	}
+	return r;
+}
+
+static void
+report(Bench *b, uint32_t ef)
+{
+	Result		pages;
+	Result		r;
+
+	/* Counting pages costs time of its own, so it has its own pass. */
+	b->page_stamp = calloc((size_t) b->n * b->layout.span, 4);
+	pages = measure(b, ef, 1);
+	free(b->page_stamp);
+	b->page_stamp = NULL;
+	r = measure(b, ef, b->repeat);
+	printf("recall %.4f  ef %3u  visits %6.1f  pages %6.1f  prefetched %6.1f  %7.1f us  %7.0f q/s  %.0f ns a visit\n",
+		   r.recall, ef, r.visits, pages.pages, r.asked, r.us, 1e6 / r.us, 1e3 * r.us / r.visits);
+	fflush(stdout);
+}
+
+/* The smallest list that reaches the recall, between bounds. */
+static uint32_t
+find_ef(Bench *b, double recall)
+{
+	uint32_t	low = K;
+	uint32_t	high = 2000;
+
+	while (low < high)
+	{
+		uint32_t	ef = low + (high - low) / (high > 4 * low ? 8 : 2);
+
+		if (measure(b, ef, 1).recall >= recall)
+			high = ef;
+		else
+			low = ef + 1;
+	}
+	return low;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'}, {"energy", 1, NULL, 'e'},
+		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
+		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
+		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'},
+		{NULL, 0, NULL, 0}
+	};
+	static const char *const formats[] = {"", "f32", "f16", "u8"};
+	static const char *const metrics[] = {"", "l2", "ip", "cosine"};
+	Bench	   *b = calloc(1, sizeof(Bench));
+	GrnPool    *pool;
+	int			c;
+
+	b->metric = GRN_L2;
+	b->codes = -1;
+	b->energy = 0.85f;
+	b->queries = 1000;
+	b->payload = 8160;
+	b->repeat = 5;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (c)
+		{
+			case 'm':
+			case 'f':
+				for (int i = 1; i <= 3; i++)
+				{
+					if (c == 'm' && strcmp(optarg, metrics[i]) == 0)
+						b->metric = (GrnMetric) i;
+					if (c == 'f' && strcmp(optarg, formats[i]) == 0)
+						b->format = i;
+				}
+				break;
+			case 'c':
+				b->codes = atoi(optarg);
+				break;
+			case 'e':
+				b->energy = (float) atof(optarg);
+				break;
+			case 'q':
+				b->queries = (uint32_t) atoi(optarg);
+				break;
+			case 'p':
+				b->payload = (uint32_t) atoi(optarg);
+				break;
+			case 'a':
+				b->access = (uint32_t) atoi(optarg);
+				break;
+			case 'r':
+				b->resumable = true;
+				break;
+			case 'E':
+				b->ef = (uint32_t) atoi(optarg);
+				break;
+			case 'P':
+				b->store.prefetch = bench_prefetch;
+				break;
+			case 'R':
+				b->repeat = atoi(optarg);
+				break;
+			default:
+				die("see the head of search_bench.c for options", NULL);
+		}
+	if (argc - optind != 3)
+		die("needs BASE.fbin QUERY.fbin GRAPH.ibin", NULL);
+
+	grn_dist_init();
+	pool = grn_pool_start(2);
+	b->parallel = grn_pool_parallel(pool);
+	b->store.visit = bench_visit;
+	b->store.alloc = bench_alloc;
+	b->store.free = bench_free;
+	b->arena = malloc(ARENA);
+	read_rows(b, argv[optind], argv[optind + 1]);
+	read_graph(b, argv[optind + 2]);
+	b->bound = malloc(4 * b->queries);
+	b->parallel->run(b->parallel, b->queries, 8, find_truth, b);
+	fit_codes(b);
+	write_records(b);
+	printf("%u rows, %u dimensions, degree %u; %u code dimensions hold %.3f; %s vectors; "
+		   "record of %u bytes, %u a page, %u pages; %s\n", b->n, b->dim, b->graph.degree,
+		   b->codec.code_dims, b->held, formats[b->layout.vec_format],
+		   b->layout.record_bytes, b->layout.per_page, b->layout.span, grn_dist->name);
+	if (b->ef > 0)
+		report(b, b->ef);
+	else
+	{
+		report(b, find_ef(b, 0.95));
+		report(b, find_ef(b, 0.99));
+	}
+	return 0;
+}
