@@ -21,6 +21,26 @@
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
 
+/*
+ * Inner product, a row longer than any of the build: the coordinate that makes
+ * all rows equally long would have to be imaginary, and is 0.  Its square, which
+ * is negative, goes into the code's norm.  Then estimates of queries' distances are
+ * what they should be, |q|^2 + M^2 - 2 q.x, and the row is found.
+ */
+static void
+correct_norm(const GrnndIndex *ix, const float *x, GrnFactor *factor)
+{
+	double		excess = -(double) ix->meta.max_norm * ix->meta.max_norm;
+
+	if (ix->meta.metric != GRN_IP)
+		return;
+	for (uint32 i = 0; i < ix->meta.dim; i++)
+		excess += (double) x[i] * x[i];
+	if (excess > 0)
+		factor->norm2 = grn_f32_to_f16(grn_f16_to_f32(factor->norm2) -
+									   (float) (excess / ix->codec.norm_unit));
+}
+
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 {
@@ -35,6 +55,7 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 		p->code = palloc(ix->layout.code_bytes);
 		p->query = palloc(sizeof(GrnCodeQuery));
 		grn_encode(&ix->codec, x, p->code, &p->factor, scratch);
+		correct_norm(ix, x, &p->factor);
 		grn_code_query(&ix->codec, x, p->query, scratch);
 		pfree(scratch);
 	}
