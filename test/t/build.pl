@@ -1,0 +1,293 @@
+# CREATE INDEX: the builder killed, stopped and missing, cancels and time limits,
+# memory limits, progress, and the same bytes whoever did the work.
+use strict;
+use warnings;
+
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = PostgreSQL::Test::Cluster->new('build');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+grnnd.build_device = cpu
+grnnd.build_threads = 1
+grnnd.build_timeout = 2s
+log_temp_files = 0
+autovacuum = off
+restart_after_crash = on
+));
+$node->start;
+$node->safe_psql('postgres', q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (id int, e vector(24));
+	SELECT setseed(0.5);
+	INSERT INTO t SELECT i, (SELECT array_agg(random())::vector
+	FROM generate_series(1, 24) WHERE i > 0) FROM generate_series(1, 20000) i;
+	-- every tenth row twice, and some with no place in the index
+	INSERT INTO t SELECT id + 20000, e FROM t WHERE id % 10 = 0;
+	INSERT INTO t SELECT i, NULL FROM generate_series(1, 10) i));
+
+# Long enough to be met at any moment.
+my $slow = 'CREATE INDEX slow ON t USING grnnd (e vector_l2_ops) WITH (t1 = 100, t2 = 100)';
+my $limit = 60;	# seconds that nothing here should take
+my $verbose = "\\set VERBOSITY verbose\n";
+
+# ---- helpers ----
+
+# Pids of builders of this cluster: not PostgreSQL, in its data directory.
+sub builders
+{
+	my $data = $node->data_dir;
+	my @found;
+	for my $proc (glob '/proc/[0-9]*')
+	{
+		next unless (readlink("$proc/cwd") // '') eq $data;
+		my $exe = readlink("$proc/exe") // next;
+		push @found, $proc =~ /(\d+)/ unless $exe =~ m{/postgres$};
+	}
+	return @found;
+}
+
+sub wait_until
+{
+	my ($what, $test) = @_;
+	my $until = time() + $limit;
+	while (time() < $until)
+	{
+		return 1 if $test->();
+		sleep 0.005;
+	}
+	diag("waited in vain until $what");
+	return 0;
+}
+
+sub phase
+{
+	return $node->safe_psql('postgres', 'SELECT phase FROM pg_stat_progress_create_index');
+}
+
+# Starts the script in a psql of its own.
+my $scripts = 0;
+sub start
+{
+	my ($sql) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir . '/' . $scripts++ . '.sql';
+	my %run = (out => '', err => '');
+	append_to_file($file, $verbose . $sql);
+	$run{handle} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-f', $file ],
+		'<', \undef, '>', \$run{out}, '2>', \$run{err}, IPC::Run::timeout($limit));
+	return \%run;
+}
+
+sub finish
+{
+	my ($run) = @_;
+	eval { $run->{handle}->finish; 1 } or $run->{handle}->kill_kill;
+	return $run->{err};
+}
+
+# What every failed build must leave: nothing.
+sub clean
+{
+	my ($name) = @_;
+	ok(wait_until("no builder", sub { !builders() }), "$name: no process left");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 'slow'"),
+		'0', "$name: no index left");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'),
+		'0', "$name: no temporary file left");
+}
+
+# Blocks of an index past the metapage, without LSNs and checksums.
+sub contents
+{
+	my ($index) = @_;
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	my $file = $node->data_dir . '/' .
+	  $node->safe_psql('postgres', "SELECT pg_relation_filepath('$index')");
+	my $bytes = slurp_file($file);
+	for (my $at = 0; $at < length $bytes; $at += 8192)
+	{
+		substr($bytes, $at, 10) = "\0" x 10;
+	}
+	return substr($bytes, 8192);
+}
+
+# ---- no builder ----
+
+my ($stdout, $stderr);
+my $plain = 'CREATE INDEX slow ON t USING grnnd (e vector_l2_ops)';
+for my $case (
+	[ '/nowhere/grnnd_build', qr/58P01: could not find the index builder "\/nowhere\/grnnd_build".*HINT/s ],
+	[ '/etc/passwd', qr/42501: the index builder "\/etc\/passwd" is not an executable file.*HINT/s ],
+	[ $node->data_dir, qr/42501: the index builder ".*" is not an executable file/ ],
+	[ '/bin/false', qr/58000: the index builder process ended unexpectedly.*status 1/s ])
+{
+	$node->psql('postgres', "${verbose}SET grnnd.builder_path = '$case->[0]'; $plain",
+		stderr => \$stderr);
+	like($stderr, $case->[1], "builder_path = $case->[0]");
+	clean("builder_path = $case->[0]");
+}
+
+# An executable that is no program.
+my $garbage = PostgreSQL::Test::Utils::tempdir . '/garbage';
+append_to_file($garbage, "\x7fELF garbage");
+chmod 0755, $garbage;
+$node->psql('postgres', "${verbose}SET grnnd.builder_path = '$garbage'; $plain",
+	stderr => \$stderr);
+like($stderr, qr/58000: (could not start the index builder|the index builder process ended)/,
+	'corrupted builder');
+
+# ---- the builder killed in each phase that lasts ----
+
+for my $at ('at once', 'building index: building graph')
+{
+	for my $signal ('KILL', 'SEGV', 'TERM')
+	{
+		my $run = start($slow);
+		wait_until('a builder', sub { builders() });
+		wait_until($at, sub { phase() eq $at }) unless $at eq 'at once';
+		my $began = time();
+		kill $signal, builders();
+		like(finish($run), qr/58000: the index builder process ended unexpectedly.*terminated by signal/s,
+			"$signal $at: error");
+		cmp_ok(time() - $began, '<', 3, "$signal $at: soon");
+		clean("$signal $at");
+	}
+	my $run = start($slow);
+	wait_until('a builder', sub { builders() });
+	wait_until($at, sub { phase() eq $at }) unless $at eq 'at once';
+	kill 'STOP', builders();
+	like(finish($run), qr/58000: the index builder process does not respond.*silent for 2000 ms/s,
+		"STOP $at: error");
+	clean("STOP $at");
+}
+
+# ---- progress; a stopped builder holds the phase ----
+
+{
+	my $run = start("SET grnnd.build_timeout = '1min'; CREATE INDEX shown ON t " .
+		'USING grnnd (e vector_l2_ops) WITH (t1 = 20, t2 = 5); SELECT 1;');
+	wait_until('rounds', sub { $node->safe_psql('postgres',
+		q(SELECT phase = 'building index: building graph' AND tuples_done > 0
+		FROM pg_stat_progress_create_index)) eq 't' });
+	my ($builder) = builders();
+	kill 'STOP', $builder;
+	like($node->safe_psql('postgres', q(SELECT command, relid::regclass, phase,
+		tuples_done BETWEEN 1 AND tuples_total FROM pg_stat_progress_create_index)),
+		qr/^CREATE INDEX\|t\|building index: building graph\|t$/, 'progress is shown');
+	kill 'CONT', $builder;
+	is(finish($run), '', 'and the build goes on');
+	is($node->safe_psql('postgres', q(SELECT reltuples FROM pg_class WHERE relname = 'shown')),
+		'22000', 'rows of the index are counted');
+	$node->safe_psql('postgres', 'DROP INDEX shown');
+}
+
+# ---- cancel, time limit, lost connection ----
+
+{
+	my $run = start("SET statement_timeout = '700ms'; $slow");
+	like(finish($run), qr/57014: canceling statement due to statement timeout/, 'statement_timeout');
+	clean('statement_timeout');
+}
+for my $how ('cancel', 'terminate')
+{
+	my $run = start($slow);
+	wait_until('building graph', sub { phase() eq 'building index: building graph' });
+	my $began = time();
+	$node->safe_psql('postgres',
+		"SELECT pg_${how}_backend(pid) FROM pg_stat_progress_create_index");
+	like(finish($run), $how eq 'cancel' ? qr/57014: canceling statement due to user request/
+		: qr/57P01: terminating connection due to administrator command/, $how);
+	cmp_ok(time() - $began, '<', 1.5, "$how: soon");
+	clean($how);
+}
+{
+	my $run = start("BEGIN; SAVEPOINT s; $slow; ROLLBACK TO s; SELECT count(*) FROM t; COMMIT;");
+	wait_until('building graph', sub { phase() eq 'building index: building graph' });
+	kill 'KILL', builders();
+	finish($run);
+	is($run->{out}, "22010\n", 'the transaction goes on after its savepoint');
+	clean('savepoint');
+}
+
+# ---- memory ----
+
+my %built;
+for my $case (
+	[ alone => "SET max_parallel_maintenance_workers = 0; SET maintenance_work_mem = '64MB'" ],
+	[ small => "SET max_parallel_maintenance_workers = 0; SET maintenance_work_mem = '1MB'" ],
+	[ workers => "SET maintenance_work_mem = '64MB'; SET min_parallel_table_scan_size = 0;" .
+	  ' SET max_parallel_maintenance_workers = 2; SET grnnd.build_threads = 2' ])
+{
+	my ($name, $settings) = @$case;
+	my $log = -s $node->logfile;
+	$node->safe_psql('postgres', $name eq 'workers' ?
+		'ALTER TABLE t SET (parallel_workers = 2)' : 'ALTER TABLE t RESET (parallel_workers)');
+	$node->psql('postgres', "$settings; SET client_min_messages = debug1;" .
+		"CREATE INDEX i_$name ON t USING grnnd (e vector_l2_ops)", stderr => \$stderr);
+	like($stderr, $name eq 'workers' ? qr/workers 2 and/ : qr/workers 0 and 0/, "$name: workers");
+	$built{$name} = contents("i_$name");
+	my $temp = slurp_file($node->logfile, $log) =~ /temporary file: path "[^"]*", size (\d+)/ ? $1 : 0;
+	if ($name eq 'small')
+	{
+		cmp_ok($temp, '>', 2_000_000, 'what is beyond maintenance_work_mem lies in a temporary file');
+	}
+	else
+	{
+		is($temp, 0, "$name: no temporary file");
+	}
+}
+ok($built{alone} eq $built{small}, 'a temporary file makes no difference to the index');
+ok($built{alone} eq $built{workers}, 'workers make no difference to the index');
+
+$node->psql('postgres', $verbose . "SET maintenance_work_mem = '1MB';" .
+	" SET temp_file_limit = '1MB'; $plain", stderr => \$stderr);
+like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit');
+clean('temp_file_limit');
+
+# ---- the server's death ends the builder; the index is gone ----
+
+{
+	my $run = start($slow);
+	wait_until('building graph', sub { phase() eq 'building index: building graph' });
+	$node->stop('immediate');
+	finish($run);
+	ok(wait_until('no builder', sub { !builders() }), 'immediate shutdown: no process left');
+	$node->start;
+	clean('immediate shutdown');
+}
+{
+	my $run = start($slow);
+	wait_until('building graph', sub { phase() eq 'building index: building graph' });
+	my $backend = $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_progress_create_index');
+	kill 'KILL', $backend;
+	finish($run);
+	ok(wait_until('no builder', sub { !builders() }), 'backend killed: no process left');
+	$node->poll_query_until('postgres', 'SELECT true');
+	clean('backend killed');
+}
+
+# ---- and after all that a build works, and has survived a crash ----
+
+$node->safe_psql('postgres', "$plain; CHECKPOINT; REINDEX INDEX slow");
+$node->stop('immediate');
+$node->start;
+is($node->safe_psql('postgres', q(SET enable_seqscan = off;
+	SELECT id FROM t ORDER BY e <-> (SELECT e FROM t WHERE id = 77) LIMIT 1)), '77',
+	'the index survives a crash');
+ok(contents('slow') eq $built{alone}, 'with the same bytes');
+
+# ---- the disk's side of it: CONCURRENTLY, and an aborted build's file ----
+
+$node->safe_psql('postgres', 'DROP INDEX slow');
+$node->safe_psql('postgres', 'CREATE INDEX CONCURRENTLY slow ON t USING grnnd (e vector_l2_ops)');
+ok(contents('slow') eq $built{alone}, 'CONCURRENTLY: the same bytes');
+is($node->safe_psql('postgres', q(SELECT indisvalid FROM pg_index
+	WHERE indexrelid = 'slow'::regclass)), 't', 'CONCURRENTLY: valid');
+
+$node->stop;
+done_testing();
