@@ -1,0 +1,59 @@
+-- grnnd_check(): whom it answers, and what about.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_check;
+SET search_path = test_check, public;
+SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE t (id int PRIMARY KEY, v vector(3));
+INSERT INTO t VALUES (1, '[1,2,3]'), (2, NULL), (3, '[4,5,6]');
+CREATE INDEX t_idx ON t USING grnnd (v);
+SELECT * FROM grnnd_check('t_idx');
+SELECT * FROM grnnd_check('t_idx', heapallindexed => true);
+SELECT * FROM grnnd_check(NULL);
+
+-- not an index, another kind of index, a partitioned one
+DO $$ BEGIN PERFORM grnnd_check('t'); EXCEPTION WHEN wrong_object_type THEN RAISE WARNING '%', SQLERRM; END $$;
+DO $$ BEGIN PERFORM grnnd_check('t_pkey'); EXCEPTION WHEN wrong_object_type THEN RAISE WARNING '%', SQLERRM; END $$;
+DO $$ BEGIN PERFORM grnnd_check(0); EXCEPTION WHEN wrong_object_type THEN RAISE WARNING '%', SQLERRM; END $$;
+CREATE TABLE parts (id int, v vector(3)) PARTITION BY RANGE (id);
+CREATE TABLE part1 PARTITION OF parts FOR VALUES FROM (0) TO (100);
+INSERT INTO parts SELECT i, array[i, i, i]::vector FROM generate_series(1, 50) i;
+CREATE INDEX parts_idx ON parts USING grnnd (v);
+SELECT * FROM grnnd_check('parts_idx');
+SELECT * FROM grnnd_check('part1_v_idx', true);
+
+-- its owner's, nobody else's
+CREATE ROLE grnnd_check_other;
+GRANT USAGE ON SCHEMA test_check TO grnnd_check_other;
+GRANT SELECT ON t TO grnnd_check_other;
+SET ROLE grnnd_check_other;
+SELECT * FROM grnnd_check('t_idx');
+RESET ROLE;
+ALTER TABLE t OWNER TO grnnd_check_other;
+SET ROLE grnnd_check_other;
+SELECT * FROM grnnd_check('t_idx', true);
+RESET ROLE;
+
+-- partial and expression indexes: only what belongs into them is missed
+CREATE INDEX t_part ON t USING grnnd (v) WHERE id > 2;
+SELECT * FROM grnnd_check('t_part', true);
+CREATE INDEX t_sub ON t USING grnnd ((subvector(v, 1, 2)::vector(2)));
+SELECT * FROM grnnd_check('t_sub', true);
+
+-- a table under change in this very transaction
+BEGIN;
+INSERT INTO t SELECT i, array[i, 0, 0]::vector FROM generate_series(10, 30) i;
+DELETE FROM t WHERE id = 1;
+UPDATE t SET v = '[9,9,9]' WHERE id = 3;
+SELECT * FROM grnnd_check('t_idx', true);
+ROLLBACK;
+SELECT * FROM grnnd_check('t_idx', true);
+
+DROP SCHEMA test_check CASCADE;
+DROP ROLE grnnd_check_other;

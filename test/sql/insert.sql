@@ -1,0 +1,116 @@
+-- Rows that come after the index: each is found, whatever the kind of index.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_insert;
+SET search_path = test_insert, public;
+SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE queries AS SELECT * FROM points(100001, 100050, 32, 1);
+
+-- an empty index takes its first row, NULL has no place in it
+CREATE TABLE t (id serial PRIMARY KEY, v vector(32));
+CREATE INDEX t_idx ON t USING grnnd (v);
+SELECT missing('t', 'v', '<->', (SELECT v FROM points(1, 1, 32, 1)));
+INSERT INTO t (v) VALUES (NULL);
+SELECT missing('t', 'v', '<->', (SELECT v FROM points(1, 1, 32, 1)));
+INSERT INTO t (v) SELECT v FROM points(1, 1, 32, 1);
+SELECT missing('t', 'v', '<->', (SELECT v FROM points(1, 1, 32, 1)));
+SELECT * FROM grnnd_check('t_idx', true);
+
+-- and 3,000 more
+INSERT INTO t (v) SELECT v FROM points(2, 3000, 32, 1);
+SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1));
+SELECT recall('t', 'v', '<->', 'queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('t_idx', true);
+
+-- after a build of a part of them
+CREATE TABLE grown (id serial PRIMARY KEY, v vector(32));
+INSERT INTO grown (v) SELECT v FROM points(1, 500, 32, 1);
+CREATE INDEX grown_idx ON grown USING grnnd (v);
+INSERT INTO grown (v) SELECT v FROM points(501, 3000, 32, 1);
+SELECT missing('grown', 'v', '<->', (SELECT v FROM queries LIMIT 1));
+SELECT recall('grown', 'v', '<->', 'queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('grown_idx', true);
+
+-- data that drift away from what was there at the build
+INSERT INTO grown (v) SELECT p.v + (SELECT array_agg(2)::vector FROM generate_series(1, 32))
+	FROM points(5001, 6000, 32, 1) p;
+CREATE TABLE far_queries AS SELECT id, q.v + (SELECT array_agg(2)::vector FROM generate_series(1, 32)) AS v
+	FROM queries q;
+SELECT recall('grown', 'v', '<->', 'far_queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('grown_idx', true);
+
+-- the other distances; norms beyond the largest of the build; zero vectors
+CREATE TABLE ip (id serial, v vector(32));
+INSERT INTO ip (v) SELECT v FROM points(1, 1000, 32, 1);
+CREATE INDEX ip_idx ON ip USING grnnd (v vector_ip_ops);
+INSERT INTO ip (v) SELECT v FROM points(1001, 2000, 32, 1);
+INSERT INTO ip (v) SELECT p.v * (SELECT array_agg(2)::vector FROM generate_series(1, 32))
+	FROM points(2001, 2100, 32, 1) p;
+SELECT recall('ip', 'v', '<#>', 'queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('ip_idx', true);
+CREATE TABLE cosine (id serial, v vector(32));
+CREATE INDEX cosine_idx ON cosine USING grnnd (v vector_cosine_ops);
+INSERT INTO cosine (v) SELECT v FROM points(1, 2000, 32, 1);
+INSERT INTO cosine (v) SELECT array_agg(0)::vector FROM generate_series(1, 32);
+SELECT missing('cosine', 'v', '<=>', (SELECT v FROM queries LIMIT 1)) AS zero_vector;
+SELECT recall('cosine', 'v', '<=>', 'queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('cosine_idx', true);
+
+-- rows that the build's compact form does not hold exactly come in exact order
+CREATE TABLE bytes (id serial, v vector(32));
+INSERT INTO bytes (v) SELECT array_agg((unit(i, j, 1) * 255)::int ORDER BY j)::vector
+	FROM generate_series(1, 500) i, generate_series(1, 32) j GROUP BY i ORDER BY i;
+CREATE INDEX bytes_idx ON bytes USING grnnd (v);
+INSERT INTO bytes (v) SELECT array_agg(unit(i, j, 1) * 300 - 20 ORDER BY j)::vector
+	FROM generate_series(501, 1500) i, generate_series(1, 32) j GROUP BY i ORDER BY i;
+SELECT missing('bytes', 'v', '<->', (SELECT v FROM bytes LIMIT 1));
+SET enable_seqscan = off;
+SELECT count(*) AS disordered FROM (
+	SELECT d < lag(d) OVER (ORDER BY n) AS bad FROM (
+		SELECT row_number() OVER () AS n, d FROM (
+			SELECT v <-> (SELECT v FROM bytes WHERE id = 1000) AS d FROM bytes
+			ORDER BY v <-> (SELECT v FROM bytes WHERE id = 1000) LIMIT 300) x) y) z WHERE bad;
+RESET enable_seqscan;
+SELECT * FROM grnnd_check('bytes_idx', true);
+
+-- without codes; of one dimension; over several pages a row
+CREATE TABLE plain (id serial, v vector(32));
+INSERT INTO plain (v) SELECT v FROM points(1, 300, 32, 1);
+CREATE INDEX plain_idx ON plain USING grnnd (v) WITH (codes = off);
+INSERT INTO plain (v) SELECT v FROM points(301, 1500, 32, 1);
+SELECT recall('plain', 'v', '<->', 'queries') >= 0.95 AS recall;
+SELECT * FROM grnnd_check('plain_idx', true);
+CREATE TABLE narrow (id serial, v vector(1));
+CREATE INDEX narrow_idx ON narrow USING grnnd (v);
+INSERT INTO narrow (v) SELECT array[i]::vector FROM generate_series(1, 1000) i;
+SELECT missing('narrow', 'v', '<->', '[3]');
+SELECT * FROM grnnd_check('narrow_idx', true);
+CREATE TABLE wide (id serial, v vector(4000));
+INSERT INTO wide (v) SELECT v FROM points(1, 20, 4000, 1);
+CREATE INDEX wide_idx ON wide USING grnnd (v);
+INSERT INTO wide (v) SELECT v FROM points(21, 60, 4000, 1);
+SELECT missing('wide', 'v', '<->', (SELECT v FROM wide LIMIT 1));
+SELECT * FROM grnnd_check('wide_idx', true);
+
+-- what is refused leaves nothing behind
+INSERT INTO t (v) VALUES ('[1,2,3]');
+BEGIN;
+SAVEPOINT s;
+INSERT INTO t (v) SELECT v FROM points(3001, 3020, 32, 1);
+ROLLBACK TO s;
+INSERT INTO t (v) SELECT v FROM points(3021, 3040, 32, 1);
+COMMIT;
+BEGIN;
+INSERT INTO t (v) SELECT v FROM points(3041, 3060, 32, 1);
+ROLLBACK;
+SELECT count(*) FROM t;
+SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1));
+SELECT * FROM grnnd_check('t_idx', true);
+
+DROP SCHEMA test_insert CASCADE;

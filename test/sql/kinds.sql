@@ -1,0 +1,117 @@
+-- Every kind of table and index, and every command that rewrites one.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_kinds;
+SET search_path = test_kinds, public;
+SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+SET max_parallel_maintenance_workers = 0;
+SELECT v AS q FROM points(100001, 100001, 16, 1) \gset
+
+-- temporary, unlogged, partial, expression
+CREATE TEMP TABLE temp_t (id int, v vector(16));
+CREATE INDEX temp_idx ON temp_t USING grnnd (v);
+INSERT INTO temp_t SELECT * FROM points(1, 300, 16, 1);
+DELETE FROM temp_t WHERE id % 3 = 0;
+VACUUM temp_t;
+SELECT missing('temp_t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('temp_idx', true);
+CREATE UNLOGGED TABLE u (id int, v vector(16));
+CREATE INDEX u_idx ON u USING grnnd (v);
+INSERT INTO u SELECT * FROM points(1, 300, 16, 1);
+SELECT missing('u', 'v', '<->', :'q');
+ALTER TABLE u SET LOGGED;
+INSERT INTO u SELECT * FROM points(301, 400, 16, 1);
+SELECT missing('u', 'v', '<->', :'q');
+ALTER TABLE u SET UNLOGGED;
+SELECT * FROM grnnd_check('u_idx', true);
+
+CREATE TABLE t (id int PRIMARY KEY, kind int, v vector(16));
+CREATE INDEX t_part ON t USING grnnd (v) WHERE kind = 1;
+CREATE INDEX t_sub ON t USING grnnd ((subvector(v, 1, 8)::vector(8)));
+INSERT INTO t SELECT id, id % 3, v FROM points(1, 600, 16, 1);
+UPDATE t SET kind = 1 WHERE kind = 2;
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT count(*), count(DISTINCT id) FROM (SELECT id FROM t WHERE kind = 1 ORDER BY v <-> :'q' LIMIT 1000) x;
+SELECT count(*) FROM (SELECT id FROM t
+	ORDER BY subvector(v, 1, 8)::vector(8) <-> subvector(:'q'::vector, 1, 8)::vector(8) LIMIT 1000) x;
+RESET enable_seqscan;
+RESET enable_sort;
+SELECT * FROM grnnd_check('t_part', true);
+SELECT * FROM grnnd_check('t_sub', true);
+
+-- while others may write
+CREATE INDEX CONCURRENTLY t_idx ON t USING grnnd (v);
+SELECT missing('t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('t_idx', true);
+REINDEX INDEX CONCURRENTLY t_idx;
+SELECT missing('t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('t_idx', true);
+REINDEX TABLE t;
+
+-- rewritten
+DELETE FROM t WHERE id % 5 = 0;
+VACUUM FULL t;
+SELECT missing('t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('t_idx', true);
+CLUSTER t USING t_pkey;
+SELECT missing('t', 'v', '<->', :'q');
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE grnnd_kinds LOCATION '';
+ALTER INDEX t_idx SET TABLESPACE grnnd_kinds;
+SELECT missing('t', 'v', '<->', :'q');
+INSERT INTO t SELECT id, 1, v FROM points(1001, 1100, 16, 1);
+SELECT missing('t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('t_idx', true);
+ALTER INDEX t_idx SET TABLESPACE pg_default;
+DROP TABLESPACE grnnd_kinds;
+TRUNCATE t;
+SELECT missing('t', 'v', '<->', :'q');
+INSERT INTO t SELECT id, 1, v FROM points(1, 100, 16, 1);
+SELECT missing('t', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('t_idx', true);
+BEGIN;
+TRUNCATE t;
+INSERT INTO t SELECT id, 1, v FROM points(201, 220, 16, 1);
+SELECT missing('t', 'v', '<->', :'q');
+ROLLBACK;
+SELECT missing('t', 'v', '<->', :'q');
+-- made and filled in one transaction
+BEGIN;
+CREATE TABLE quick (id int, v vector(16));
+CREATE INDEX quick_idx ON quick USING grnnd (v);
+INSERT INTO quick SELECT * FROM points(1, 200, 16, 1);
+COMMIT;
+SELECT missing('quick', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('quick_idx', true);
+ALTER TABLE quick ALTER v TYPE vector(16) USING v * v;
+SELECT missing('quick', 'v', '<->', :'q');
+
+-- partitions
+CREATE TABLE p (id int, v vector(16)) PARTITION BY RANGE (id);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (1) TO (200);
+CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (200) TO (1000);
+CREATE INDEX p_idx ON p USING grnnd (v);
+INSERT INTO p SELECT * FROM points(1, 400, 16, 1);
+CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (1000) TO (2000);
+INSERT INTO p SELECT * FROM points(1001, 1100, 16, 1);
+UPDATE p SET id = id + 300 WHERE id < 50;
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT count(*), count(DISTINCT id) FROM (SELECT id FROM p ORDER BY v <-> :'q' LIMIT 1000) x;
+RESET enable_seqscan;
+RESET enable_sort;
+SELECT count(*) FROM pg_partition_tree('p_idx') i, grnnd_check(i.relid, true) WHERE i.isleaf;
+
+-- inherited by LIKE
+CREATE TABLE copy (LIKE t INCLUDING ALL);
+INSERT INTO copy SELECT * FROM t;
+SELECT missing('copy', 'v', '<->', :'q');
+
+DROP SCHEMA test_kinds CASCADE;
