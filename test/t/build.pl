@@ -241,6 +241,8 @@ for my $case (
 		is($temp, 0, "$name: no temporary file");
 	}
 }
+is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('i_workers', true)"), '0',
+	'the index is sound');
 ok($built{alone} eq $built{small}, 'a temporary file makes no difference to the index');
 ok($built{alone} eq $built{workers}, 'workers make no difference to the index');
 
