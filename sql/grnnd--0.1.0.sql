@@ -41,3 +41,14 @@ CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false
 
 COMMENT ON FUNCTION grnnd_check(regclass, boolean) IS
 	'one row per violation found in a grnnd index, none when it is sound';
+
+CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
+	OUT memory bigint, OUT free bigint, OUT problem text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 8;
+
+COMMENT ON FUNCTION grnnd_devices() IS
+	'GPUs that the builder program finds, with their memory in bytes';
+
+-- it starts a program as the server's user
+REVOKE ALL ON FUNCTION grnnd_devices() FROM PUBLIC;

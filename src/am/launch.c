@@ -36,8 +36,8 @@ extern char **environ;
 /* ---- start ---- */
 
 /* Errors: 58P01 where there is no such file, 42501 where it cannot be executed. */
-static char *
-builder_program(void)
+char *
+grnnd_builder_program(void)
 {
 	char	   *path;
 	struct stat st;
@@ -129,26 +129,30 @@ reap(GrnndBuilder *b, int limit_ms, int *status)
 }
 
 void
-grnnd_builder_end(GrnndBuilder *b)
+grnnd_builder_kill(GrnndBuilder *b)
 {
-	int			status;
-
 	if (b->map)
 		grnnd_mapping_listen(b->map, NULL, NULL);
 	if (b->sock >= 0)
 		close(b->sock);
 	b->sock = -1;
 	if (b->pid != 0)
-	{
-		pid_t		pid = b->pid;
+		kill(b->pid, SIGKILL);
+	b->killed = true;
+}
 
-		kill(pid, SIGKILL);
-		if (!reap(b, REAP_LIMIT_MS, &status))
-			ereport(LOG,
-					(errmsg("index builder process %d does not go away after SIGKILL",
-							(int) pid)));
-		b->pid = 0;
-	}
+void
+grnnd_builder_end(GrnndBuilder *b)
+{
+	pid_t		pid = b->pid;
+	int			status;
+
+	grnnd_builder_kill(b);
+	if (pid != 0 && !reap(b, REAP_LIMIT_MS, &status))
+		ereport(LOG,
+				(errmsg("index builder process %d does not go away after SIGKILL",
+						(int) pid)));
+	b->pid = 0;
 }
 
 /* The builder is gone or has closed its socket: an ERROR with what is known. */
@@ -377,7 +381,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 void
 grnnd_builder_poll(GrnndBuilder *b)
 {
-	if (b->pid == 0 || b->done)
+	if (b->pid == 0 || b->done || b->killed)
 		return;
 	for (;;)
 	{
@@ -412,7 +416,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 void
 grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec)
 {
-	char	   *path = builder_program();
+	char	   *path = grnnd_builder_program();
 	int			pair[2];
 	int			rc;
 	GrnMsg		msg = {.type = GRN_MSG_START};

@@ -54,6 +54,7 @@ typedef struct GrnGraphJob
 	GrnGpu	   *gpu;
 	GrnPool    *pool;
 	const GrnHost *host;
+	bool		fill;			/* lists shorter than the degree with more near vertices */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	bool		on_gpu;
 	GrnGpuTimes times;			/* of a GPU build */
@@ -95,5 +96,6 @@ extern double grn_seconds(void);
 /* entry points of main.c */
 extern int	grn_serve(int fd);
 extern int	grn_command_line(int argc, char **argv);
+extern int	grn_list_devices(void);
 
 #endif							/* GRN_BUILD_H */

@@ -62,5 +62,7 @@ main(int argc, char **argv)
 		behave();
 		return grn_serve(GRN_BUILDER_FD);
 	}
+	if (argc == 2 && strcmp(argv[1], "--devices") == 0)
+		return grn_list_devices();
 	return grn_command_line(argc, argv);
 }

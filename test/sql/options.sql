@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
 RESET client_min_messages;
+-- settings are known once the library is loaded
+LOAD 'grnnd';
 CREATE SCHEMA test_options;
 SET search_path = test_options, public;
 
@@ -51,10 +53,24 @@ SET grnnd.gpu_devices = '1';
 SET grnnd.gpu_memory_limit = '1GB';
 SET grnnd.build_timeout = '10s';
 SET grnnd.builder_path = '/bin/true';
+SELECT * FROM grnnd_devices();
 RESET ROLE;
 RESET ALL;
 SET search_path = test_options, public;
 DROP ROLE grnnd_regress_user;
+
+-- devices: on a machine without any, the reason
+SELECT count(*) > 0 AS answered, bool_and((problem IS NULL) = (name IS NOT NULL AND memory > 0)) AS sensible
+FROM grnnd_devices();
+SET grnnd.builder_path = '/no/such/program';
+SELECT * FROM grnnd_devices();
+SET grnnd.builder_path = '/dev/null';
+SELECT * FROM grnnd_devices();
+SET grnnd.builder_path = '/bin/true';
+SELECT * FROM grnnd_devices();
+SET grnnd.builder_path = '/bin/echo';
+SELECT * FROM grnnd_devices();
+RESET grnnd.builder_path;
 
 -- storage parameters
 CREATE TABLE t (e vector(3));
