@@ -93,14 +93,14 @@ run_server()
 
 	log=$LOGS/PostgreSQL-$1
 	copy_tree "$tree"
-	if ! build_grnnd "$tree" "$pg_config" "$log-build.log" WITH_CUDA=no; then
+	if ! build_grnnd "$tree" "$pg_config" "$log-compile.log" WITH_CUDA=no; then
 		report fail "$group" build
-		show "$group" "$log-build.log"
+		show "$group" "$log-compile.log"
 		return
 	fi
-	if grep -q 'warning:' "$log-build.log"; then
+	if grep -q 'warning:' "$log-compile.log"; then
 		report fail "$group" "build without warnings"
-		grep -A 4 'warning:' "$log-build.log" | head -n 20 | sed "s/^/    $group | /"
+		grep -A 4 'warning:' "$log-compile.log" | head -n 20 | sed "s/^/    $group | /"
 	else
 		report pass "$group" "build without warnings"
 	fi
@@ -130,15 +130,15 @@ run_server()
 			PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
 			PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
 			TESTLOGDIR="$tree/tmp_check/log" \
-			prove -v "test/t/$name.pl") >"$log-$name.log" 2>&1
+			prove -v "test/t/$name.pl") >"$log-t-$name.log" 2>&1
 		if [ $? != 0 ]; then
 			report fail "$group" "$name"
-			show "$group" <(grep -vE '^(ok|#? *$)' "$log-$name.log") 25
-			mkdir -p "$log-$name" && cp "$tree"/tmp_check/log/*"$name"* "$log-$name/" 2>/dev/null
-		elif grep -q 'skipped:' "$log-$name.log"; then
-			report skip "$group" "$name: $(sed -n 's/.*skipped: *//p' "$log-$name.log" | head -n 1)"
+			show "$group" <(grep -vE '^(ok|#? *$)' "$log-t-$name.log") 25
+			mkdir -p "$log-t-$name" && cp "$tree"/tmp_check/log/*"$name"* "$log-t-$name/" 2>/dev/null
+		elif grep -q 'skipped:' "$log-t-$name.log"; then
+			report skip "$group" "$name: $(sed -n 's/.*skipped: *//p' "$log-t-$name.log" | head -n 1)"
 		else
-			report pass "$group" "$name ($(grep -c '^ok ' "$log-$name.log") checks)"
+			report pass "$group" "$name ($(grep -c '^ok ' "$log-t-$name.log") checks)"
 		fi
 	done
 }
