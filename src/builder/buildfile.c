@@ -158,6 +158,7 @@ grn_build_file(const GrnCli *cli)
 	job.graph = &graph;
 	job.choice = &cli->choice;
 	job.pool = pool;
+	job.fill = cli->fill;
 	job.host = &host;
 	if (!grn_device_open(&cli->choice, (int) cli->threads, &host, &job.gpu, name,
 						 sizeof(name), &failure))

@@ -38,6 +38,7 @@ static const char help[] =
 "  --mode tile|paper       GPU: whole pools pruned at once, or the paper's kernels\n"
 "  --order disordered|ascending|descending   --mode paper: order of pairs\n"
 "  --pairs N               --mode paper: random pairs a vertex and round\n"
+"  --fill                  CPU: fill lists up to the degree with neighbours of neighbours\n"
 "  --repeat N              build N times (the times of each are printed)\n"
 "  --times                 print seconds of each phase\n"
 "\n"
@@ -52,7 +53,7 @@ enum
 	OPT_METRIC = 256, OPT_ROWS, OPT_THREADS, OPT_DEVICE, OPT_GPU, OPT_MEMORY, OPT_DEGREE,
 	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS,
 	OPT_REPEAT, OPT_TIMES, OPT_EVALUATE, OPT_QUERY, OPT_TRUTH, OPT_BEAM, OPT_QUERIES,
-	OPT_HELP
+	OPT_FILL, OPT_HELP
 };
 
 static const struct option options[] = {
@@ -74,6 +75,7 @@ static const struct option options[] = {
 	{"pairs", required_argument, NULL, OPT_PAIRS},
 	{"repeat", required_argument, NULL, OPT_REPEAT},
 	{"times", no_argument, NULL, OPT_TIMES},
+	{"fill", no_argument, NULL, OPT_FILL},
 	{"evaluate", required_argument, NULL, OPT_EVALUATE},
 	{"query", required_argument, NULL, OPT_QUERY},
 	{"truth", required_argument, NULL, OPT_TRUTH},
@@ -234,6 +236,9 @@ take_option(int option, const char *arg, GrnCli *cli)
 			return small_number("repeat", arg, 1, 1000, &cli->repeat);
 		case OPT_TIMES:
 			cli->times = true;
+			return true;
+		case OPT_FILL:
+			cli->fill = true;
 			return true;
 		case OPT_EVALUATE:
 			cli->evaluate = arg;

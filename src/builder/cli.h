@@ -20,6 +20,7 @@ typedef struct GrnCli
 	GrnGraphParams params;
 	uint32_t	repeat;
 	bool		times;
+	bool		fill;
 	const char *evaluate;
 	const char *query;
 	const char *truth;

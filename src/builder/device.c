@@ -184,7 +184,7 @@ grn_device_build(GrnGraphJob *job, GrnFailure *failure)
 						   failure);
 	if (!work)
 		return false;
-	grn_rnnd_build(job->rows, job->params, parallel, work + job->work_offset, job->graph, cpu_progress,
+	grn_rnnd_build(job->rows, job->params, job->fill, parallel, work + job->work_offset, job->graph, cpu_progress,
 				   (void *) job->host);
 	return true;
 }

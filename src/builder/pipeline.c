@@ -141,6 +141,7 @@ make_graph(Pipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	job.gpu = b->gpu;
 	job.pool = b->pool;
 	job.host = b->host;
+	job.fill = true;
 	job.work_offset = p->scratch;
 	if (!grn_device_build(&job, failure))
 		return false;

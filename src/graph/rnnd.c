@@ -14,27 +14,11 @@
  * keys marked "old" are never compared again.
  */
 #include "bins.h"
-#include "project.h"
+#include "descent.h"
 
 #include <sched.h>
 #include <string.h>
 
-/* Keys: distance (see tile.h) above, then id, then the mark of a new key. */
-#define KEY(distance, id) ((uint64_t) (distance) << 32 | (uint64_t) (id) << 1 | 1)
-#define KEY_DISTANCE(key) ((uint32_t) ((key) >> 32))
-#define KEY_ID(key) ((uint32_t) (key) >> 1)
-#define KEY_NEW UINT64_C(1)
-
-/*
- * Keys an inbox holds.  With its header an inbox is a whole number of cache
- * lines.  Fewer lose recall: see test/bench/graph/defaults.
- */
-#ifndef INBOX
-#define INBOX 47
-#endif
-#define MAX_POOL GRN_MAX_DEGREE
-#define MAX_TILE (MAX_POOL + INBOX)
-#define GRAIN 256				/* vertices a worker takes at a time */
 #define ALIGN 64
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 /*
@@ -45,50 +29,12 @@
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
 
-typedef struct Inbox
-{
-	uint8_t		lock;
-	uint8_t		count;
-	uint8_t		largest;		/* index of the largest key, where full */
-	uint8_t		full;			/* INBOX distinct keys */
-	uint8_t		unused[4];
-	uint64_t	keys[INBOX];
-} Inbox;
-
 /* A key on its way into an inbox, which meanwhile comes into the cache. */
 typedef struct Push
 {
 	uint32_t	to;
 	uint64_t	key;
 } Push;
-
-/*
- * Vertices have places here: the order of grn_bins(), so that what a vertex
- * touches tends to be in the cache.
- */
-typedef struct Descent
-{
-	GrnTile		tile;			/* by place */
-	GrnRows		rows;			/* by place */
-	GrnGraphParams params;
-	GrnGraph   *graph;			/* by vertex */
-	uint32_t   *vertex;			/* [n] at a place */
-	uint32_t   *row_order;		/* [n] of rows */
-	uint64_t   *pools;			/* [n][r] */
-	uint8_t    *counts;			/* [n] of pools */
-	Inbox	   *read;			/* [n] */
-	Inbox	   *write;			/* [n] */
-	int8_t	   *bytes;			/* [n][stride] by place */
-	int32_t    *terms;			/* [n][2] by place */
-	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
-	int32_t    *vertex_terms;
-	size_t		stride;			/* of bytes */
-	size_t		max_stride;		/* that there is room for */
-	uint8_t		not_bytes;		/* some row is not integers 0..255 */
-	bool		use_bytes;		/* descent compares bytes: the rows, or projections */
-	GrnProject	project;		/* where use_bytes and not_bytes */
-	uint32_t	round;			/* names the reverse samples */
-} Descent;
 
 static size_t
 aligned(size_t bytes)
@@ -167,21 +113,6 @@ grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
 
 /* ---- inboxes ---- */
 
-static void sort_keys(uint64_t *keys, uint32_t count);
-
-/* Sorts keys and drops equal ones; returns how many are left. */
-static uint32_t
-sort_distinct(uint64_t *keys, uint32_t count)
-{
-	uint32_t	n = 0;
-
-	sort_keys(keys, count);
-	for (uint32_t i = 0; i < count; i++)
-		if (n == 0 || keys[n - 1] != keys[i])
-			keys[n++] = keys[i];
-	return n;
-}
-
 /* Puts a key into a full inbox, in the place of its largest. */
 static void
 replace_largest(Inbox *inbox, uint64_t key)
@@ -219,26 +150,12 @@ inbox_push(Inbox *inbox, uint64_t key)
 		inbox->keys[inbox->count++] = key;
 		if (inbox->count == INBOX)
 		{
-			inbox->count = (uint8_t) sort_distinct(inbox->keys, INBOX);
+			inbox->count = (uint8_t) grn_sort_distinct(inbox->keys, INBOX);
 			inbox->full = inbox->count == INBOX;
 			inbox->largest = INBOX - 1;
 		}
 	}
 	__atomic_store_n(&inbox->lock, 0, __ATOMIC_RELEASE);
-}
-
-static void
-sort_keys(uint64_t *keys, uint32_t count)
-{
-	for (uint32_t i = 1; i < count; i++)
-	{
-		uint64_t	key = keys[i];
-		uint32_t	j = i;
-
-		for (; j > 0 && keys[j - 1] > key; j--)
-			keys[j] = keys[j - 1];
-		keys[j] = key;
-	}
 }
 
 /*
@@ -254,7 +171,7 @@ merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
 	uint32_t	j = 0;
 	uint32_t	n = 0;
 
-	sort_keys(inbox->keys, ninbox);
+	grn_sort_keys(inbox->keys, ninbox);
 	while (i < npool || j < ninbox)
 	{
 		uint64_t	key;
@@ -527,7 +444,7 @@ start_range(void *arg, int worker, size_t begin, size_t end)
 			grn_tile_dists(&d->tile, (uint32_t) v, &panel, distances);
 		for (uint32_t i = 0; i < count; i++)
 			pool[i] = KEY(distances[i], ids[i]);
-		sort_keys(pool, count);
+		grn_sort_keys(pool, count);
 		d->counts[v] = (uint8_t) count;
 		memset(&d->read[v], 0, 8);
 		memset(&d->write[v], 0, 8);
@@ -542,64 +459,6 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
 		d->read[v].count = d->read[v].full = 0;
-}
-
-/* Puts exact distances into the keys of a vertex compared by projections. */
-static void
-exact_keys(const Descent *d, size_t v, uint64_t *keys, uint32_t count)
-{
-	const float *x = grn_row(&d->rows, v);
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		uint32_t	u = KEY_ID(keys[i]);
-		float		distance = grn_dist->l2_f32(x, grn_row(&d->rows, u), d->rows.dim);
-		uint32_t	bits;
-
-		memcpy(&bits, &distance, sizeof(bits));
-		keys[i] = KEY(bits, u);
-	}
-}
-
-/*
- * The stored list: the survivors, then, up to degree, the nearest of the
- * vertices that chose this one; all by distance.
- */
-static void
-finish_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Descent    *d = arg;
-	uint32_t	degree = d->graph->degree;
-
-	(void) worker;
-	for (size_t v = begin; v < end; v++)
-	{
-		const uint64_t *pool = d->pools + v * d->params.r;
-		Inbox	   *inbox = &d->read[v];
-		uint64_t	keys[MAX_POOL];
-		uint32_t	npool = d->counts[v] < degree ? d->counts[v] : degree;
-		uint32_t	count = npool;
-		uint32_t	ninbox = sort_distinct(inbox->keys, inbox->count);
-		uint32_t   *ids = d->graph->ids + (size_t) d->vertex[v] * degree;
-
-		for (uint32_t i = 0; i < npool; i++)
-			keys[i] = pool[i] | KEY_NEW;
-		for (uint32_t i = 0; i < ninbox && count < degree; i++)
-		{
-			bool		known = false;
-
-			for (uint32_t j = 0; j < npool && !known; j++)
-				known = keys[j] == inbox->keys[i];
-			if (!known)
-				keys[count++] = inbox->keys[i];
-		}
-		if (d->use_bytes && d->not_bytes)
-			exact_keys(d, v, keys, count);
-		sort_keys(keys, count);
-		for (uint32_t i = 0; i < count; i++)
-			ids[i] = d->vertex[KEY_ID(keys[i])];
-		d->graph->counts[d->vertex[v]] = (uint8_t) count;
-	}
 }
 
 /* Cuts the workspace into the arrays that live as long as the build. */
@@ -714,7 +573,7 @@ iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progre
 
 bool
 grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
-			   GrnParallel *parallel, void *workspace, GrnGraph *graph,
+			   bool fill, GrnParallel *parallel, void *workspace, GrnGraph *graph,
 			   GrnProgressFn progress, void *progress_ctx)
 {
 	Descent		d;
@@ -757,6 +616,6 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 		}
 		parallel->run(parallel, n, GRAIN, reverse_range, &d);
 	}
-	parallel->run(parallel, n, GRAIN, finish_range, &d);
+	grn_finish(&d, parallel, fill);
 	return true;
 }

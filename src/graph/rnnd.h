@@ -38,12 +38,13 @@ typedef struct GrnGraph
  * the number of threads.  workspace: grn_rnnd_bytes() bytes.  progress is
  * called from the calling thread after each round; where it returns false the
  * build stops and grn_rnnd_build() returns false.  Distances are squared L2 of
- * the space.
+ * the space.  With fill, lists shorter than the degree are filled as grn_fill()
+ * does, at a fraction of the time.
  */
 extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim);
 extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
-						   GrnParallel *parallel, void *workspace, GrnGraph *graph,
-						   GrnProgressFn progress, void *progress_ctx);
+						   bool fill, GrnParallel *parallel, void *workspace,
+						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);
 
 /*
  * Groups identical rows.  first[i] is the smallest j with row j equal to row i (i

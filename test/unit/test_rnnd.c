@@ -108,7 +108,7 @@ static GrnParallel backwards = {3, unit_run};
 static GrnParallel many = {5, threads_run};
 
 static GrnGraph
-build(const Data *d, GrnGraphParams params, GrnParallel *parallel)
+build_with(const Data *d, GrnGraphParams params, bool fill, GrnParallel *parallel)
 {
 	GrnGraph	g = {0};
 	size_t		n = d->rows.n ? d->rows.n : 1;
@@ -123,9 +123,15 @@ build(const Data *d, GrnGraphParams params, GrnParallel *parallel)
 	memset(g.counts, 0xFF, n);
 	bytes = grn_rnnd_bytes(&params, d->rows.n, d->rows.dim);
 	work = unit_guarded(bytes);
-	CHECK(grn_rnnd_build(&d->rows, &params, parallel, work, &g, NULL, NULL), "not cancelled");
+	CHECK(grn_rnnd_build(&d->rows, &params, fill, parallel, work, &g, NULL, NULL), "not cancelled");
 	unit_guarded_free(work, bytes);
 	return g;
+}
+
+static GrnGraph
+build(const Data *d, GrnGraphParams params, GrnParallel *parallel)
+{
+	return build_with(d, params, false, parallel);
 }
 
 static void
@@ -338,6 +344,44 @@ test_same_for_any_threads(void)
 		}
 }
 
+/*
+ * Filling adds to lists and removes nothing; what it adds are the nearest of the
+ * neighbours' neighbours, so hardly a list is short.
+ */
+static void
+test_fill(void)
+{
+	FillFn		fills[] = {fill_normal, fill_bytes, fill_clusters};
+
+	for (int f = 0; f < 3; f++)
+	{
+		GrnGraphParams p = {.degree = f == 1 ? 40 : 32,.seed = 3};
+		Data		d = make_data(6000, 20, fills[f]);
+		GrnGraph	a = build(&d, p, &one);
+		GrnGraph	b = build_with(&d, p, true, &many);
+		GrnGraph	c = build_with(&d, p, true, &backwards);
+		size_t		few = 0;
+
+		check_graph(&d, &b);
+		CHECK(same_graph(&b, &c), "threads, data %d", f);
+		for (size_t v = 0; v < 6000; v++)
+		{
+			uint32_t	found = 0;
+
+			for (uint32_t i = 0; i < a.counts[v]; i++)
+				for (uint32_t j = 0; j < b.counts[v]; j++)
+					found += a.ids[v * a.degree + i] == b.ids[v * b.degree + j];
+			CHECK(found == a.counts[v], "vertex %zu kept %u of %u", v, found, a.counts[v]);
+			few += b.counts[v] < b.degree;
+		}
+		CHECK(few < 60, "%zu lists are short", few);
+		free_graph(&a);
+		free_graph(&b);
+		free_graph(&c);
+		free(d.base);
+	}
+}
+
 /* ---- small and strange ---- */
 
 static void
@@ -350,7 +394,7 @@ test_sizes(void)
 		for (int f = 0; f < 4; f++)
 		{
 			Data		d = make_data(sizes[i], 5, fills[f]);
-			GrnGraph	g = build(&d, (GrnGraphParams) {.degree = 8}, &backwards);
+			GrnGraph	g = build_with(&d, (GrnGraphParams) {.degree = 8}, f % 2, &backwards);
 
 			check_graph(&d, &g);
 			if (sizes[i] > 0)
@@ -379,7 +423,7 @@ test_params(void)
 
 		if (p.degree > GRN_MAX_DEGREE)
 			p.degree = GRN_MAX_DEGREE;	/* r and s are cut by the build itself */
-		g = build(&d, p, &many);
+		g = build_with(&d, p, i % 2, &many);
 		check_graph(&d, &g);
 		connect_all(&d, &g, 0);
 		free_graph(&g);
@@ -405,7 +449,7 @@ test_cancel(void)
 	void	   *work = malloc(grn_rnnd_bytes(&p, 500, 8));
 	int			calls = 0;
 
-	CHECK(!grn_rnnd_build(&d.rows, &p, &one, work, &g, stop_at_third, &calls), "went on");
+	CHECK(!grn_rnnd_build(&d.rows, &p, false, &one, work, &g, stop_at_third, &calls), "went on");
 	CHECK(calls == 3, "%d calls", calls);
 	free(work);
 	free(ids);
@@ -592,6 +636,7 @@ main(void)
 	RUN(test_recall_bytes);
 	RUN(test_recall_odd_dimensions);
 	RUN(test_same_for_any_threads);
+	RUN(test_fill);
 	RUN(test_sizes);
 	RUN(test_params);
 	RUN(test_cancel);
