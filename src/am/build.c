@@ -231,26 +231,28 @@ run_build(GrnndBuild *build)
 
 	/*
 	 * From here on the result is ours alone: checked once, it cannot change
-	 * any more.
+	 * any more.  The builder's end, which includes that of its device context,
+	 * goes on beside the load.
 	 */
-	INSTR_TIME_SET_CURRENT(start);
-	grnnd_builder_end(builder);
-	grnnd_mapping_drop(build->map, GRN_SEG_WORK);
-	end_s = seconds_since(start);
+	grnnd_builder_kill(builder);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_load(build, result);
 	load_s = seconds_since(start);
 
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_builder_end(builder);
+	end_s = seconds_since(start);
+
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
-							 "end %.3f s, load %.3f s",
+							 "load %.3f s, end %.3f s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->load_workers,
 							 collect_s, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes,
-							 end_s, load_s)));
+							 load_s, end_s)));
 }
 
 /* The ambuild callback. */

@@ -346,31 +346,6 @@ grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 	}
 }
 
-/* Gives back a segment's address space and its pages in memory. */
-void
-grnnd_mapping_drop(GrnndMapping *map, GrnSegment segment)
-{
-	uint32		count = pg_atomic_read_u32(&map->extents->count);
-
-	if (map->base[segment] == NULL)
-		return;
-	munmap(map->base[segment], map->extents->max[segment]);
-	map->base[segment] = NULL;
-	map->size[segment] = 0;
-	for (uint32 i = 0; i < count; i++)
-	{
-		const GrnndExtent *e = &map->extents->extent[i];
-
-		if (e->segment != segment)
-			continue;
-		if (e->file == GRNND_FILE_MEMORY)
-			map->memory_used -= e->bytes;
-		(void) fallocate(map->extents->fds[e->file],
-						 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-						 (off_t) e->file_offset, (off_t) e->bytes);
-	}
-}
-
 /*
  * Gives everything back; safe to call twice and in error cleanup, where (success
  * false) the temporary file is left to the end of the transaction.

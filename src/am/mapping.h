@@ -82,7 +82,6 @@ extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 byt
 extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 								   uint64 begin, uint64 end);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
-extern void grnnd_mapping_drop(GrnndMapping *map, GrnSegment segment);
 extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 
 /* for workers */

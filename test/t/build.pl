@@ -291,5 +291,30 @@ ok(contents('slow') eq $built{alone}, 'CONCURRENTLY: the same bytes');
 is($node->safe_psql('postgres', q(SELECT indisvalid FROM pg_index
 	WHERE indexrelid = 'slow'::regclass)), 't', 'CONCURRENTLY: valid');
 
+# ---- without WAL (wal_level = minimal), and unlogged: a crash must lose nothing ----
+
+$node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\n");
+$node->restart;
+$node->safe_psql('postgres', q(
+	DROP INDEX slow, i_small, i_workers;
+	CREATE INDEX slow ON t USING grnnd (e vector_l2_ops);
+	CREATE UNLOGGED TABLE u AS SELECT * FROM t LIMIT 1000;
+	CREATE INDEX u_e ON u USING grnnd (e);
+	CHECKPOINT));
+$node->safe_psql('postgres', q(
+	CREATE INDEX late ON t USING grnnd (e vector_l2_ops);
+	BEGIN; CREATE TABLE v AS SELECT * FROM t WHERE id < 1000;
+	CREATE INDEX v_e ON v USING grnnd (e); COMMIT));
+$node->stop('immediate');
+$node->start;
+ok(contents('slow') eq $built{alone}, 'wal_level = minimal: the same bytes');
+ok(contents('late') eq $built{alone}, 'wal_level = minimal, no checkpoint since: the same bytes');
+is($node->safe_psql('postgres', q(SELECT (SELECT count(*) FROM grnnd_check('v_e', true)),
+	(SELECT count(*) FROM grnnd_check('u_e', true)), (SELECT count(*) FROM u))), '0|0|0',
+	'wal_level = minimal: a table of the same transaction; an unlogged one is empty');
+$node->safe_psql('postgres', q(INSERT INTO u SELECT * FROM t LIMIT 100));
+is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('u_e', true))), '0',
+	'an unlogged index can be used after the crash');
+
 $node->stop;
 done_testing();
