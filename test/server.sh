@@ -13,6 +13,7 @@ umask 022
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$TOP/.work
 RUN=
+SOCKETS=
 KEEP_RUN=
 JOB_PIDS=()
 
@@ -39,14 +40,16 @@ is_root()
 	[ "$(id -u)" = 0 ]
 }
 
-# Runs a command as the servers' user, with the run's own folder as its home.
+# Runs a command as the servers' user, with the run's own folders for its home and for
+# its temporary files and sockets, so that they go with the run whatever happens.
 as_server()
 {
 	if is_root; then
 		setpriv --reuid=$SERVER_USER --regid="$SERVER_GROUP" --clear-groups \
-			env HOME="${RUN:-/}" USER=$SERVER_USER LOGNAME=$SERVER_USER "$@"
+			env HOME="${RUN:-/}" USER=$SERVER_USER LOGNAME=$SERVER_USER \
+			TMPDIR="${SOCKETS:-/tmp}" "$@"
 	else
-		"$@"
+		env TMPDIR="${SOCKETS:-/tmp}" "$@"
 	fi
 }
 
@@ -205,26 +208,30 @@ clean_up()
 		kill -TERM -- "-$pid" 2>/dev/null
 	done
 	if [ -n "$RUN" ]; then
-		stop_servers
+		end_processes QUIT postgres
+		end_processes TERM
+		end_processes KILL
 		rm -rf "$RUN" "$SOCKETS"
 	fi
 }
 
-# Stops every server whose data lie in RUN: ours, pg_regress's and the Perl tests'; at
-# once, since the data go as well.
-stop_servers()
+# end_processes SIGNAL [NAME]: signals the processes that work in RUN (all that a run
+# starts there do: servers, tests, compilers), or of them those of one name, and
+# waits a little.  Servers are told to quit at once, since their data go as well.
+end_processes()
 {
-	local file pid pids=() tries
+	local proc pids=() tries
 
-	while read -r file; do
-		pid=$(head -n 1 "$file" 2>/dev/null)
-		[ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null && pids+=("$pid")
-	done < <(find "$RUN" -name postmaster.pid 2>/dev/null)
-	for pid in "${pids[@]}"; do
-		for ((tries = 0; tries < 100; tries++)); do
-			kill -0 "$pid" 2>/dev/null || break
-			sleep 0.1
-		done
+	for proc in /proc/[0-9]*; do
+		[[ $(readlink "$proc/cwd" 2>/dev/null)/ == "$RUN"/* ]] || continue
+		[ -z "${2:-}" ] || [ "$(cat "$proc/comm" 2>/dev/null)" = "$2" ] || continue
+		pids+=("${proc#/proc/}")
+	done
+	[ ${#pids[@]} != 0 ] || return
+	kill "-$1" "${pids[@]}" 2>/dev/null
+	for ((tries = 0; tries < 50; tries++)); do
+		kill -0 "${pids[@]}" 2>/dev/null || break
+		sleep 0.1
 	done
 }
 
