@@ -277,6 +277,8 @@ static bool
 link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
 {
 	const GrnLayout *l = &link->ix->layout;
+	/* of the record, for vacuum's point comes from a vector that may be rounded */
+	const uint8_t *code = GRN_REC_PTR(link->self, l->off_code);
 	GrnndEdit	e;
 	int			place = -1;
 	bool		linked = false;
@@ -290,8 +292,8 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
 			linked = true;
 		else if (e.rec->count < l->degree)
 		{
-			grnnd_add_edge(l, grnnd_edit_change(&e), link->what->id, link->what->p->code,
-						   link->what->p->factor);
+			grnnd_add_edge(l, grnnd_edit_change(&e), link->what->id, code,
+						   link->self->factor);
 			linked = true;
 		}
 		else
@@ -303,7 +305,7 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
 			if (place >= 0)
 			{
 				grnnd_set_edge(l, grnnd_edit_change(&e), place, link->what->id,
-							   link->what->p->code, link->what->p->factor);
+							   code, link->self->factor);
 				linked = true;
 			}
 		}
