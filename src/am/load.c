@@ -78,7 +78,7 @@ typedef struct Shared
 	GrnBuildResult result;
 	GrnndMeta	meta;
 	pg_atomic_uint64 next_node; /* first node that nobody checks yet */
-	pg_atomic_uint64 next_page; /* first page of the node area that nobody writes yet */
+	pg_atomic_uint64 next_turn; /* of stretch_of_turn() */
 	pg_atomic_uint64 pages_done;
 	Barrier		checked;		/* all participants have checked their share */
 	GrnndExtents extents;
@@ -549,22 +549,41 @@ check_share(Load *load, Shared *shared)
 	}
 }
 
+/*
+ * The stretch that is written as number `turn`: turns go round the relation's
+ * files, since file systems let one process at a time write to a file.  A stretch
+ * may not exist, because the last file is shorter.  False after the last turn.
+ */
+static bool
+stretch_of_turn(uint64 turn, uint64 stretches, uint64 *stretch)
+{
+	const uint64 per_file = RELSEG_SIZE / STRETCH_PAGES;
+	uint64		files = (stretches + per_file - 1) / per_file;
+
+	*stretch = turn % files * per_file + turn / files;
+	return turn < files * Min(per_file, stretches);
+}
+
 /* This process's share of the node area. */
 static void
 write_share(Load *load, Shared *shared, GrnndPageWriter *w, bool report)
 {
+	uint64		stretches = (shared->node_pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
+	uint64		stretch;
+
 	if (load->layout.span > 1)
 	{
 		load->scratch = palloc(load->layout.record_bytes);
 		load->scratch_id = UINT64_MAX;
 	}
-	for (;;)
+	while (stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
+						   &stretch))
 	{
-		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_page, STRETCH_PAGES);
+		uint64		begin = stretch * STRETCH_PAGES;
 		uint64		end = Min(begin + STRETCH_PAGES, shared->node_pages);
 
 		if (begin >= end)
-			break;
+			continue;
 		CHECK_FOR_INTERRUPTS();
 		grnnd_writer_seek(w, load->meta.first_node_block + (BlockNumber) begin);
 		for (uint64 i = begin; i < end; i++)
@@ -677,7 +696,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	shared->result = *r;
 	shared->meta = load->meta;
 	pg_atomic_init_u64(&shared->next_node, 0);
-	pg_atomic_init_u64(&shared->next_page, 0);
+	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	BarrierInit(&shared->checked, 0);
 	BarrierAttach(&shared->checked);
