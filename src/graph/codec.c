@@ -60,11 +60,12 @@ add_scaled(float *y, float a, const float *x, size_t n)
 }
 
 /*
- * Makes the rows of v [m][n], m <= n, orthonormal (Gram-Schmidt, twice).  A row
- * that depends on those before it is replaced by a random direction.
+ * Makes the rows of v [m][n], m <= n, orthonormal (Gram-Schmidt; the second pass
+ * makes it exact to rounding).  A row that depends on those before it is
+ * replaced by a random direction.
  */
 static void
-orthonormalise(float *v, size_t m, size_t n, uint64_t seed)
+orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed)
 {
 	for (size_t i = 0; i < m; i++)
 	{
@@ -81,7 +82,7 @@ orthonormalise(float *v, size_t m, size_t n, uint64_t seed)
 				/* Unit length first: squares of tiny rows would vanish. */
 				for (size_t j = 0; j < n; j++)
 					row[j] /= before;
-				for (int pass = 0; pass < 2; pass++)
+				for (int pass = 0; pass < passes; pass++)
 					for (size_t k = 0; k < i; k++)
 						add_scaled(row, -grn_dist->ip_f32(row, v + k * n, n), v + k * n, n);
 				after = sqrtf(grn_dist->ip_f32(row, row, n));
@@ -248,7 +249,7 @@ typedef struct Fit
 static size_t
 fit_rows(const GrnCodecFit *fit)
 {
-	size_t		n = fit->sample != NULL ? fit->nsample : fit->nrows;
+	size_t		n = fit->sample != NULL || fit->nsample > 0 ? fit->nsample : fit->nrows;
 	size_t		most = MAX_SAMPLE_FLOATS / fit->dim;
 
 	return n < most ? n : most;
@@ -418,7 +419,7 @@ rotate_head(const float *head, size_t rows, size_t k, size_t dim, uint64_t seed,
 {
 	for (size_t i = 0; i < k * k; i++)
 		rotation[i] = gaussian(seed, STREAM_ROTATE, i);
-	orthonormalise(rotation, k, k, seed);
+	orthonormalise(rotation, k, k, 2, seed);
 	for (size_t i = 0; i < k; i++)
 	{
 		memset(basis + i * dim, 0, dim * sizeof(float));
@@ -432,7 +433,98 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed)
 {
 	for (size_t i = 0; i < m * dim; i++)
 		v[i] = gaussian(seed, STREAM_START, i);
-	orthonormalise(v, m, dim, seed);
+	orthonormalise(v, m, dim, 2, seed);
+}
+
+/* Fills g's rows and values: the sample's principal directions in terms of v. */
+static void
+find_directions(Fit *f, GrnParallel *parallel)
+{
+	for (int i = 0; i < ITERATIONS; i++)
+	{
+		parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
+		parallel->run(parallel, f->dim, COL_PIECE, gather_columns, f);
+		memcpy(f->v, f->y, f->m * f->dim * sizeof(float));
+		orthonormalise(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed);
+	}
+	parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
+	parallel->run(parallel, f->m, 4, gram_rows, f);
+	eigen_rows(f->g, f->values, f->m);
+}
+
+/* The first rows of them, as vectors. */
+static void
+make_head(Fit *f, size_t rows)
+{
+	memset(f->head, 0, rows * f->dim * sizeof(float));
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < f->m; j++)
+			if (f->values[i] > 0)
+				add_scaled(f->head + i * f->dim,
+						   (float) (f->g[i * f->m + j] / f->values[i]),
+						   f->v + j * f->dim, f->dim);
+	orthonormalise(f->head, rows, f->dim, 2, f->in->seed);
+}
+
+/*
+ * Visits a search needs when codes describe all but a share e of the variance, in
+ * units of those with exact distances: exp(16 e^2).  Measured at recall 0.99:
+ * 1.0-1.1 for e = 0.08, 1.2 for 0.12, 1.6-2.3 for 0.22, 3.6 for 0.30, 12 for 0.42,
+ * over 50 for 0.60 (SIFT, GIST and sentence embeddings; search_bench.c).
+ */
+#define VISITS_FACTOR 16
+
+/*
+ * Number of code dimensions; *held is the share of the variance they hold.
+ * total: variance of the sample, or 0 where directions are random and hold the
+ * same share each.
+ */
+static size_t
+choose_dims(const Fit *f, double total, float *held)
+{
+	const GrnCodecFit *in = f->in;
+	size_t		best = in->max_code_dims;
+	double		best_cost = INFINITY;
+	double		sum = 0;
+
+	*held = 0;
+	if (in->costs != NULL)
+	{
+		best = 0;
+		best_cost = in->costs[0];
+	}
+	for (size_t k = GRN_CODE_ALIGN; k <= in->max_code_dims; k += GRN_CODE_ALIGN)
+	{
+		double		share;
+
+		if (total > 0)
+		{
+			for (size_t i = k - GRN_CODE_ALIGN; i < k && i < f->m; i++)
+				sum += f->values[i];
+			share = sum < total ? sum / total : 1;
+		}
+		else
+			share = k < f->dim ? (double) k / (double) f->dim : 1;
+		if (in->costs != NULL)
+		{
+			double		cost = in->costs[k / GRN_CODE_ALIGN] *
+				exp(VISITS_FACTOR * (1 - share) * (1 - share));
+
+			if (cost < best_cost)
+			{
+				best_cost = cost;
+				best = k;
+				*held = (float) share;
+			}
+		}
+		else
+		{
+			*held = (float) share;
+			if (share >= in->energy && total > 0)
+				return k;
+		}
+	}
+	return best;
 }
 
 GrnCodec
@@ -442,8 +534,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	GrnCodec	codec;
 	Fit			f;
 	double		total = 0;
-	double		sum = 0;
-	size_t		k = fit->max_code_dims;
+	size_t		k;
 	size_t		rows;
 
 	memset(&codec, 0, sizeof(codec));
@@ -464,41 +555,19 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	random_rows(f.v, f.m, f.dim, fit->seed);
 	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
 	{
+		k = choose_dims(&f, 0, held);
 		rows = k < f.dim ? k : f.dim;
 		memcpy(f.head, f.v, rows * f.dim * sizeof(float));
-		*held = (float) rows / (float) f.dim;
 	}
 	else
 	{
-		for (int i = 0; i < ITERATIONS; i++)
-		{
-			parallel->run(parallel, f.n, ROW_PIECE, project_rows, &f);
-			parallel->run(parallel, f.dim, COL_PIECE, gather_columns, &f);
-			memcpy(f.v, f.y, f.m * f.dim * sizeof(float));
-			orthonormalise(f.v, f.m, f.dim, fit->seed);
-		}
-		parallel->run(parallel, f.n, ROW_PIECE, project_rows, &f);
-		parallel->run(parallel, f.m, 4, gram_rows, &f);
-		eigen_rows(f.g, f.values, f.m);
-
-		for (size_t i = 0; i < f.m && i < k; i++)
-		{
-			sum += f.values[i];
-			if ((i + 1) % GRN_CODE_ALIGN == 0 && sum >= fit->energy * total)
-				k = i + 1;
-		}
-		*held = (float) (sum / total);
-
-		/* Head: eigenvectors of g, in terms of V. */
+		find_directions(&f, parallel);
+		k = choose_dims(&f, total, held);
 		rows = k < f.m ? k : f.m;
-		memset(f.head, 0, rows * f.dim * sizeof(float));
-		for (size_t i = 0; i < rows; i++)
-			for (size_t j = 0; j < f.m; j++)
-				if (f.values[i] > 0)
-					add_scaled(f.head + i * f.dim, (float) (f.g[i * f.m + j] / f.values[i]),
-							   f.v + j * f.dim, f.dim);
-		orthonormalise(f.head, rows, f.dim, fit->seed);
+		make_head(&f, rows);
 	}
+	if (k == 0)
+		return codec;
 	codec.code_dims = (uint32_t) k;
 	if (total > 0 && total / (double) f.n < 3e38)
 		codec.norm_unit = (float) (total / (double) f.n);

@@ -55,13 +55,14 @@ grn_codec_floats(uint32_t dim, uint32_t code_dims)
 }
 
 /*
- * Fits a codec to a sample of the rows and chooses code_dims: the smallest
- * multiple of GRN_CODE_ALIGN whose principal directions hold `energy` (0.85)
- * of the sample's variance, at most max_code_dims.  Where even max_code_dims
- * do not hold it the spectrum is flat, and max_code_dims are used.
+ * Fits a codec to a sample of the rows and chooses code_dims: where costs are
+ * given, what makes a search cheapest, which may be no codes at all (0); else the
+ * smallest multiple of GRN_CODE_ALIGN whose principal directions hold `energy`
+ * of the sample's variance, at most max_code_dims.
  * Where the sample is smaller than 32 rows, or constant, directions are
- * random.  out points to room for grn_codec_floats(dim, max_code_dims) floats;
- * workspace for grn_codec_fit_bytes().  Deterministic for a seed whatever
+ * random and max_code_dims are used.  out points to room for
+ * grn_codec_floats(dim, max_code_dims) floats; workspace for
+ * grn_codec_fit_bytes().  Deterministic for a seed whatever
  * parallel->nworkers is.  *held is the share of the variance held.
  */
 typedef struct GrnCodecFit
@@ -69,11 +70,12 @@ typedef struct GrnCodecFit
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;
-	const uint32_t *sample;		/* indices of the rows to use, or NULL for all */
-	size_t		nsample;
+	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
+	size_t		nsample;		/* 0 and no sample: all rows */
 	uint32_t	dim;
 	uint32_t	max_code_dims;
-	float		energy;
+	float		energy;			/* without costs */
+	const float *costs;			/* [max_code_dims / GRN_CODE_ALIGN + 1], or NULL */
 	uint64_t	seed;
 } GrnCodecFit;
 extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);

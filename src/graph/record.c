@@ -17,6 +17,8 @@ _Static_assert(offsetof(GrnRecord, next) == 8, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, error) == 12, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, factor) == 16, "on-disk layout");
 
+#define MAX_ERROR 3.0e38f		/* of GrnRecord.error: finite, so that checks can ask for it */
+
 #define ALIGN4(x) (((x) + 3) & ~(uint32_t) 3)
 
 static uint32_t
@@ -89,77 +91,79 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
 	return true;
 }
 
-/*
- * Code dimensions that real data wants (test/bench/queries): 64 hold 92% of
- * SIFT's variance, 96 to 128 hold 80% of what 960 dimensions of image
- * gradients have.  Fewer cost more visits than a page less per record saves.
- */
-#define WANTED_DIMS_SMALL 64	/* dim <= WANTED_SMALL */
-#define WANTED_DIMS_LARGE 96
-#define WANTED_SMALL 256
-
+/* All of the dimensions, as a multiple of what codes come in. */
 static uint32_t
-wanted_code_dims(uint32_t dim)
+all_code_dims(uint32_t dim)
 {
 	uint32_t	all = divide_up(dim, GRN_CODE_ALIGN) * GRN_CODE_ALIGN;
-	uint32_t	wanted = dim <= WANTED_SMALL ? WANTED_DIMS_SMALL : WANTED_DIMS_LARGE;
 
-	return all < wanted ? all : wanted;
+	return all < GRN_MAX_CODE_DIMS ? all : GRN_MAX_CODE_DIMS;
 }
 
-/*
- * The fit takes the fewest dimensions that hold its share of the variance, so
- * this limit binds where the spectrum is flat.  There codes may grow as long as
- * a page keeps more than half of the records it holds with the wanted dimensions
- * (or a spanning record takes no further page).
- */
 uint32_t
 grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnVecFormat format,
 						 uint32_t payload)
 {
-	uint32_t	wanted = wanted_code_dims(dim);
-	uint32_t	all = divide_up(dim, GRN_CODE_ALIGN) * GRN_CODE_ALIGN;
-	uint32_t	best = 0;
-	GrnLayout	ref;
+	GrnLayout	least;
 	GrnLayout	l;
+	uint32_t	best = 0;
 
-	/* The reference: wanted dimensions, or fewer where those cost another page. */
-	if (!grn_layout(&ref, dim, degree, GRN_CODE_ALIGN, format, payload))
+	if (!grn_layout(&least, dim, degree, GRN_CODE_ALIGN, format, payload))
 		return 0;
-	for (uint32_t k = GRN_CODE_ALIGN; k <= wanted; k += GRN_CODE_ALIGN)
-		if (grn_layout(&l, dim, degree, k, format, payload) &&
-			(l.span == ref.span || (ref.span > 1 && l.span == ref.span + 1)))
-		{
-			ref = l;
-			best = k;
-		}
-	for (uint32_t k = best; k <= all && k <= GRN_MAX_CODE_DIMS; k += GRN_CODE_ALIGN)
-		if (grn_layout(&l, dim, degree, k, format, payload) && l.span == ref.span &&
-			(l.per_page * 2 > ref.per_page))
+	for (uint32_t k = GRN_CODE_ALIGN; k <= all_code_dims(dim); k += GRN_CODE_ALIGN)
+		if (grn_layout(&l, dim, degree, k, format, payload) && l.span <= least.span + 1)
 			best = k;
 	return best;
 }
 
 /*
- * 32 where a page holds two or more records of 32-bit vectors with the codes
- * they want.  Beyond, a record has its page for itself whatever the degree, so
- * the largest of 56, 48, 40 and 32 that leaves room for those codes is free
- * (visits at recall 0.95 fall from 102 to 71 between 32 and 48 at 960
- * dimensions); past 56 lists of the RNG rule are hardly ever full.
+ * A visit costs a pin and a lock, about as much as reading VISIT_BYTES, and its
+ * record's bytes; without codes each neighbour has to be visited, which made 17
+ * times the visits on all of the data measured.  Room matters too, though less
+ * than in proportion: half the records a page is worth 1.3 times the visits.
+ */
+#define VISIT_BYTES 5000
+#define VISITS_WITHOUT_CODES 17
+#define ROOM_POWER 0.4f
+
+void
+grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
+					  uint32_t payload, uint32_t max_code_dims, float *costs)
+{
+	for (uint32_t k = 0; k <= max_code_dims; k += GRN_CODE_ALIGN)
+	{
+		GrnLayout	l;
+		float		cost = INFINITY;
+
+		if (grn_layout(&l, dim, degree, k, format, payload))
+			cost = (float) (VISIT_BYTES + l.record_bytes) * (float) l.span /
+				powf((float) l.per_page, ROOM_POWER);
+		costs[k / GRN_CODE_ALIGN] = k == 0 ? cost * VISITS_WITHOUT_CODES : cost;
+	}
+}
+
+/* Code dimensions that leave some choice to the fit, for the default degree. */
+#define ROOM_DIMS 96
+
+/*
+ * 32 where a page holds two or more records of 32-bit vectors with room for
+ * codes.  Beyond, a record has its page for itself whatever the degree, so 48 or
+ * 40 are free where they leave that room: on GIST 48 makes 10% fewer visits at
+ * recall 0.99 than 32, and 64 no fewer than 48.
  */
 uint32_t
 grn_default_degree(uint32_t dim, uint32_t payload)
 {
-	static const uint32_t large[] = {56, 48, 40};
-	uint32_t	wanted = wanted_code_dims(dim);
+	static const uint32_t large[] = {48, 40};
+	uint32_t	room = all_code_dims(dim) < ROOM_DIMS ? all_code_dims(dim) : ROOM_DIMS;
 	GrnLayout	l;
 	uint32_t	span;
 
-	if (!grn_layout(&l, dim, 32, wanted, GRN_VEC_F32, payload) || l.per_page > 1)
+	if (!grn_layout(&l, dim, 32, room, GRN_VEC_F32, payload) || l.per_page > 1)
 		return 32;
 	span = l.span;
 	for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
-		if (grn_layout(&l, dim, large[i], wanted, GRN_VEC_F32, payload) && l.span == span)
+		if (grn_layout(&l, dim, large[i], room, GRN_VEC_F32, payload) && l.span == span)
 			return large[i];
 	return 32;
 }

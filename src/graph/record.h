@@ -84,12 +84,22 @@ extern bool grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree,
 					   uint32_t code_dims, GrnVecFormat format, uint32_t payload);
 
 /*
- * The largest code_dims worth having for this dimension and degree: codes must
- * not push the record past the payload, nor (where avoidable) halve the number
- * of records on a page.  Returns a multiple of GRN_CODE_ALIGN, or 0.
+ * The most code dimensions that fit: the hot part must not outgrow a page, and a
+ * record takes at most one page more than with the fewest.  How many are worth
+ * their place depends on the data: GrnCodecFit.costs.  A multiple of
+ * GRN_CODE_ALIGN, or 0.
  */
 extern uint32_t grn_layout_max_code_dims(uint32_t dim, uint32_t degree,
 										 GrnVecFormat format, uint32_t payload);
+
+/*
+ * What a visit costs (time and room, in some unit) with 0, GRN_CODE_ALIGN, ...
+ * max_code_dims code dimensions: costs[max_code_dims / GRN_CODE_ALIGN + 1], for
+ * GrnCodecFit.costs.
+ */
+extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
+								  uint32_t payload, uint32_t max_code_dims,
+								  float *costs);
 
 /* The degree where the user gives none (see test/bench/graph/defaults). */
 extern uint32_t grn_default_degree(uint32_t dim, uint32_t payload);

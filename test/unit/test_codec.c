@@ -231,6 +231,50 @@ head_holds_what_it_can(void)
 		}
 }
 
+/* Where visits cost the same whatever the codes, flat data gets more of them. */
+static void
+costs_choose_dims(void)
+{
+	static const struct
+	{
+		uint32_t	dim;
+		float		decay;
+		float		costs[4];	/* of a visit with 0, 32, 64, 96 code dimensions */
+		uint32_t	least,
+					most;
+	}			cases[] = {
+		{128, 1.5f, {17, 1, 1.1f, 1.2f}, 32, 32},	/* 32 hold all but nothing */
+		{128, 0, {17, 1, 1.1f, 1.2f}, 96, 96},
+		{96, 0, {17, 1, 1.1f, 50}, 64, 64},
+		{2500, 0, {17, 1, 1.1f, 1.2f}, 0, 0},	/* 96 of 2500 are worth nothing */
+		{128, 0.7f, {17, 1, 1.02f, 1.04f}, 64, 96},
+		{96, 0, {0.1f, 1, 1.1f, 1.2f}, 0, 0}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t n = 20; n <= 4000; n += 3980)
+		{
+			uint32_t	dim = cases[i].dim;
+			float	   *rows = make_rows(n, dim, cases[i].decay, 1);
+			float	   *model = malloc(4 * grn_codec_floats(dim, 96));
+			GrnParallel parallel = {1, unit_run};
+			GrnCodecFit f = {.rows = rows,.nrows = n,.stride = dim,.dim = dim,
+			.max_code_dims = 96,.costs = cases[i].costs};
+			void	   *work = malloc(grn_codec_fit_bytes(&f));
+			float		held;
+			GrnCodec	codec = grn_codec_fit(&f, &parallel, model, work, &held);
+
+			/* 20 rows say nothing of the spectrum, which then counts as flat */
+			if (n > 20 || cases[i].decay == 0)
+				CHECK(codec.code_dims >= cases[i].least && codec.code_dims <= cases[i].most,
+					  "case %zu, %zu rows: %u dims hold %.3f", i, n, codec.code_dims, held);
+			CHECK(codec.code_dims > 0 ? held > 0 && held <= 1 : held == 0, "%g", held);
+			free(rows);
+			free(model);
+			free(work);
+		}
+}
+
 static void
 fit_does_not_depend_on_threads(void)
 {
@@ -382,6 +426,7 @@ main(void)
 	grn_dist_init();
 	RUN(estimates_within_bounds);
 	RUN(head_holds_what_it_can);
+	RUN(costs_choose_dims);
 	RUN(fit_does_not_depend_on_threads);
 	RUN(poor_samples);
 	RUN(extreme_rows);

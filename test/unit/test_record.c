@@ -46,6 +46,23 @@ check_layout(const GrnLayout *l)
 	}
 }
 
+/* More pages a visit, or fewer records a page, cost more; no codes cost most. */
+static void
+check_costs(uint32_t dim, uint32_t degree, GrnVecFormat format, uint32_t most)
+{
+	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+
+	grn_layout_code_costs(dim, degree, format, PAYLOAD, most, costs);
+	for (uint32_t k = GRN_CODE_ALIGN; k <= most; k += GRN_CODE_ALIGN)
+	{
+		uint32_t	i = k / GRN_CODE_ALIGN;
+
+		CHECK(isfinite(costs[i]) && costs[i] > 0 && costs[i] < costs[0],
+			  "dim %u k %u: %g, %g without codes", dim, k, costs[i], costs[0]);
+		CHECK(i == 1 || costs[i] >= costs[i - 1], "dim %u k %u", dim, k);
+	}
+}
+
 static void
 layouts_are_sound(void)
 {
@@ -72,9 +89,9 @@ layouts_are_sound(void)
 					  "dim %u", dim);
 				CHECK(grn_layout(&bare, dim, degrees[d], 32, (GrnVecFormat) format, PAYLOAD),
 					  "dim %u", dim);
-				CHECK(bare.span > 1 ? l.span <= bare.span + 1 : l.span == 1,
-					  "dim %u degree %u format %d: codes of %u dims push the record past the page",
+				CHECK(l.span <= bare.span + 1, "dim %u degree %u format %d: %u dims",
 					  dim, degrees[d], format, most);
+				check_costs(dim, degrees[d], (GrnVecFormat) format, most);
 			}
 	{
 		GrnLayout	l;

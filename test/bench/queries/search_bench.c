@@ -8,7 +8,8 @@
  *
  *   --metric l2|ip|cosine   distance (default l2)
  *   --codes K               at most K code dimensions, whatever the page (0: no codes)
- *   --energy X              share of the variance the codes' head shall hold (0.85)
+ *   --energy X              share of the variance the codes' head shall hold
+ *                           (default: chosen by cost)
  *   --format f32|f16|u8     own vectors (default: the smallest that is lossless)
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
@@ -287,6 +288,7 @@ fit_codes(Bench *b)
 	GrnVecFormat format = GRN_VEC_U8;
 	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->space,
 	.energy = b->energy,.seed = 1};
+	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 	uint32_t   *sample;
 	void	   *work;
 	double		start;
@@ -302,6 +304,10 @@ fit_codes(Bench *b)
 		format = (GrnVecFormat) b->format;
 	fit.max_code_dims = b->codes >= 0 ? (uint32_t) b->codes
 		: grn_layout_max_code_dims(b->dim, b->graph.degree, format, b->payload);
+	grn_layout_code_costs(b->dim, b->graph.degree, format, b->payload, fit.max_code_dims,
+						  costs);
+	if (b->energy == 0)
+		fit.costs = costs;
 	fit.nsample = b->n < 20000 ? b->n : 20000;
 	sample = malloc(fit.nsample * 4);
 	for (size_t i = 0; i < fit.nsample; i++)
@@ -331,7 +337,7 @@ write_records(Bench *b)
 	uint32_t   *position = malloc(4 * (size_t) b->n);
 	void	   *work = malloc(16 * (size_t) b->n);
 
-	grn_order(&b->graph, b->layout.per_page, position, work);
+	grn_order(&b->graph, b->layout.per_page, position, NULL, work);
 	b->records = malloc((size_t) b->n * b->layout.record_bytes);
 	for (uint32_t i = 0; i < b->n; i++)
 	{
@@ -471,7 +477,6 @@ main(int argc, char **argv)
 
 	b->metric = GRN_L2;
 	b->codes = -1;
-	b->energy = 0.85f;
 	b->queries = 1000;
 	b->payload = 8160;
 	b->repeat = 5;
