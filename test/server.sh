@@ -7,6 +7,7 @@
 #
 # Sets: TOP the checkout, WORK its .work folder, RUN this run's folder (after
 # make_room).  Needs bash 4.
+# shellcheck shell=bash
 
 set -u
 umask 022
@@ -263,7 +264,7 @@ copy_tree()
 # pg_config.  Works because PostgreSQL finds its folders from its program's own place.
 copy_server()
 {
-	local source=$1 name=$2 to=$RUN/pg/$2 bin dirs=() dir prefix rest program
+	local source=$1 to=$RUN/pg/$2 bin dirs=() dir prefix rest program
 
 	bin=$("$source" --bindir) || die "$source does not run"
 	dirs=("$("$source" --sharedir)" "$("$source" --pkglibdir)" "$("$source" --pkgincludedir)"

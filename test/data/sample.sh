@@ -1,5 +1,6 @@
 # sample.sh - sourced after server.sh: loads the sample into the server that
 # start_server started, and measures searches in it.
+# shellcheck shell=bash
 
 # load_sample: tables glosses and queries (id, text, embedding).
 load_sample()
