@@ -165,6 +165,17 @@ SELECT id FROM widest ORDER BY e <-> array_fill(7.3, ARRAY[16000])::vector LIMIT
 SELECT * FROM grnnd_check('wide_e_idx', true);
 SELECT * FROM grnnd_check('widest_e_idx', true);
 
+-- temporary tables have buffers of their own, unlogged ones no WAL
+CREATE TEMP TABLE temporary AS SELECT * FROM t WHERE id > 0;
+CREATE INDEX temporary_e ON temporary USING grnnd (e);
+SELECT recall >= 0.99 AS recalled, disordered, rows FROM compare('temporary', '<->', 10, 200);
+INSERT INTO temporary SELECT id + 10000, e FROM t WHERE id BETWEEN 1 AND 50;
+SELECT recall >= 0.99 AS recalled, disordered, rows FROM compare('temporary', '<->', 10, 200);
+SELECT * FROM grnnd_check('temporary_e', true);
+CREATE UNLOGGED TABLE unlogged AS SELECT * FROM t WHERE id > 2000;
+CREATE INDEX unlogged_e ON unlogged USING grnnd (e);
+SELECT recall >= 0.99 AS recalled, disordered, rows FROM compare('unlogged', '<->', 10, 200);
+
 -- an empty index, and its first rows
 CREATE TABLE empty (id int, e vector(3));
 CREATE INDEX ON empty USING grnnd (e);
