@@ -222,7 +222,8 @@ finish_graph(Pipeline *p, GrnFailure *failure)
 	if (!w)
 		return false;
 	choose_entries(p);
-	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0], w);
+	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0],
+										  p->parallel, w);
 	phase(p, GRN_PHASE_CONNECT, 1, 2);
 	/* grn_connect_bytes() is more than the n bytes that this takes */
 	grn_fill(&p->rows, p->parallel, &p->graph, w);
@@ -298,7 +299,7 @@ write_result(Pipeline *p, const GrnLayout *layout, GrnFailure *failure)
 						   failure);
 	if (!p->out)
 		return false;
-	grn_order(&p->graph, layout->per_page, p->position, w);
+	grn_order(&p->graph, layout->per_page, p->position, p->parallel, w);
 	p->parallel->run(p->parallel, m, GRAIN, remap_range, p);
 	write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)

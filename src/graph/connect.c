@@ -9,7 +9,7 @@
  * x was not reached, so nothing was reached through it.  So the set of reached
  * vertices only grows.
  */
-#include "rnnd.h"
+#include "reach.h"
 
 #include <string.h>
 
@@ -19,32 +19,25 @@ typedef struct Connect
 {
 	const GrnRows *rows;
 	GrnGraph   *graph;
-	uint64_t   *reached;		/* bitmap */
+	uint32_t   *label;			/* [n] GRN_INVALID_ID: not reached yet */
 	uint32_t   *stamps;			/* [n] number of the search that saw a vertex */
 	uint32_t   *queue;			/* [n] */
 	uint32_t	search;
-	size_t		nreached;
 } Connect;
-
-static size_t
-bitmap_words(size_t n)
-{
-	return (n + 63) / 64;
-}
 
 size_t
 grn_connect_bytes(size_t n)
 {
-	return bitmap_words(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
+	return 3 * n * sizeof(uint32_t);
 }
 
 static inline bool
 is_reached(const Connect *c, uint32_t v)
 {
-	return c->reached[v / 64] >> (v % 64) & 1;
+	return c->label[v] != GRN_INVALID_ID;
 }
 
-/* Marks all that v reaches, v included. */
+/* Marks all that v, not reached so far, reaches. */
 static void
 spread(Connect *c, uint32_t v)
 {
@@ -52,30 +45,20 @@ spread(Connect *c, uint32_t v)
 	size_t		head = 0;
 	size_t		tail = 0;
 
-	if (is_reached(c, v))
-		return;
-	c->reached[v / 64] |= UINT64_C(1) << (v % 64);
+	c->label[v] = 0;
 	c->queue[tail++] = v;
 	while (head < tail)
 	{
 		uint32_t	u = c->queue[head++];
 		const uint32_t *ids = g->ids + (size_t) u * g->degree;
 
-		if (head + 8 < tail)
-		{
-			const char *ahead = (const char *) (g->ids + (size_t) c->queue[head + 8] * g->degree);
-
-			__builtin_prefetch(ahead);
-			__builtin_prefetch(ahead + 64);
-		}
 		for (uint32_t i = 0; i < g->counts[u]; i++)
 			if (!is_reached(c, ids[i]))
 			{
-				c->reached[ids[i] / 64] |= UINT64_C(1) << (ids[i] % 64);
+				c->label[ids[i]] = 0;
 				c->queue[tail++] = ids[i];
 			}
 	}
-	c->nreached += tail;
 }
 
 static float
@@ -210,43 +193,29 @@ link_from(Connect *c, uint32_t p, uint32_t x)
 	add_edge(c, p, x);
 }
 
-static void
-start(Connect *c, const GrnRows *rows, GrnGraph *graph, void *workspace)
-{
-	size_t		words = bitmap_words(graph->n);
-
-	memset(c, 0, sizeof(*c));
-	c->rows = rows;
-	c->graph = graph;
-	c->reached = workspace;
-	c->stamps = (uint32_t *) (c->reached + words);
-	c->queue = c->stamps + graph->n;
-	memset(c->reached, 0, words * sizeof(uint64_t));
-}
-
 size_t
-grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspace)
+grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void *workspace)
 {
-	Connect		c;
+	uint32_t   *label = workspace;
 
 	if (graph->n == 0)
 		return 0;
-	start(&c, NULL, (GrnGraph *) graph, workspace);
-	spread(&c, entry);
-	return c.nreached;
+	return grn_reach(graph, parallel, &entry, 1, label, label + graph->n);
 }
 
 size_t
-grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, void *workspace)
+grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *parallel,
+			void *workspace)
 {
-	Connect		c;
+	Connect		c = {rows, graph, NULL, NULL, NULL, 0};
 	size_t		connected = 0;
 
 	if (graph->n == 0)
 		return 0;
-	start(&c, rows, graph, workspace);
-	spread(&c, entry);
-	if (c.nreached == graph->n)
+	c.label = workspace;
+	c.queue = c.label + graph->n;
+	c.stamps = c.queue + graph->n;
+	if (grn_reach(graph, parallel, &entry, 1, c.label, c.queue) == graph->n)
 		return 0;
 	memset(c.stamps, 0, graph->n * sizeof(uint32_t));
 	for (uint32_t x = 0; x < graph->n; x++)

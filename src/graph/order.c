@@ -2,7 +2,7 @@
  * order.c - where vertices go: the entry of the graph, and an order that puts
  * neighbours onto one page.
  */
-#include "rnnd.h"
+#include "reach.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,61 +110,95 @@ grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
 
 /* ---- order ---- */
 
+/*
+ * The graph is cut into regions, each the vertices nearest (by steps) to one of many
+ * sources, and each region is packed into pages by itself: by all threads at
+ * once, and the same however many they are.
+ */
+#define REGION 8192				/* vertices of a region, on average */
 /* Candidates for the page being filled: the unplaced neighbours of its vertices. */
 #define MAX_CANDIDATES 1024
 
 typedef struct Order
 {
 	const GrnGraph *graph;
+	uint32_t	per_page;
 	uint32_t   *position;
-	uint32_t   *queue;			/* [n] placed vertices, in order */
+	uint32_t   *region;			/* [n] of each vertex */
+	uint32_t   *members;		/* [n] by region, ascending */
+	uint32_t   *placed;			/* [n] by region, in the order of their places */
 	uint16_t   *links;			/* [n] edges from the page to a candidate */
-	uint32_t	candidates[MAX_CANDIDATES];
-	uint32_t	ncandidates;
-	uint32_t	placed;
+	uint32_t	start[GRN_REACH_MAX_SOURCES + 2];	/* of each region in members */
 } Order;
 
-static void
-place(Order *o, uint32_t v)
+/* The packing of one region. */
+typedef struct Packing
 {
+	Order	   *o;
+	uint32_t	region;
+	uint32_t	nplaced;
+	uint32_t	ncandidates;
+	uint32_t	candidates[MAX_CANDIDATES];
+} Packing;
+
+/* Whether v is one of the region's vertices and has no place yet. */
+static bool
+is_open(const Packing *p, uint32_t v)
+{
+	return p->o->region[v] == p->region && p->o->position[v] == GRN_INVALID_ID;
+}
+
+static void
+place(Packing *p, uint32_t v)
+{
+	Order	   *o = p->o;
 	const GrnGraph *g = o->graph;
 	const uint32_t *ids = g->ids + (size_t) v * g->degree;
+	uint32_t	at = o->start[p->region] + p->nplaced++;
 
-	o->queue[o->placed] = v;
-	o->position[v] = o->placed++;
+	o->placed[at] = v;
+	o->position[v] = at;
 	for (uint32_t i = 0; i < g->counts[v]; i++)
 	{
 		uint32_t	u = ids[i];
 
-		if (o->position[u] != GRN_INVALID_ID)
+		if (!is_open(p, u))
 			continue;
 		if (o->links[u] == 0)
 		{
-			if (o->ncandidates == MAX_CANDIDATES)
+			if (p->ncandidates == MAX_CANDIDATES)
 				continue;
-			o->candidates[o->ncandidates++] = u;
+			p->candidates[p->ncandidates++] = u;
 		}
 		o->links[u]++;
 	}
 }
 
-/* The unplaced candidate with most links (the earliest of equals), or none. */
+/* The open candidate with most links (the earliest of equals), or none. */
 static uint32_t
-best_candidate(const Order *o)
+best_candidate(Packing *p)
 {
 	uint32_t	best = GRN_INVALID_ID;
 	uint16_t	most = 0;
+	uint32_t	n = 0;
 
-	for (uint32_t i = 0; i < o->ncandidates; i++)
+	for (uint32_t i = 0; i < p->ncandidates; i++)
 	{
-		uint32_t	u = o->candidates[i];
+		uint32_t	u = p->candidates[i];
 
-		if (o->position[u] == GRN_INVALID_ID && o->links[u] > most)
+		if (p->o->position[u] != GRN_INVALID_ID)
 		{
-			most = o->links[u];
+			p->o->links[u] = 0;
+			continue;
+		}
+		p->candidates[n++] = u;
+		if (p->o->links[u] > most)
+		{
+			most = p->o->links[u];
 			best = u;
 		}
 	}
+	p->ncandidates = n;
 	return best;
 }
 
@@ -173,35 +207,34 @@ best_candidate(const Order *o)
  * before left over, or with the next vertex seen near an earlier page, and
  * goes on with whatever has most edges from the vertices already on it.
  */
-void
-grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position, void *workspace)
+static void
+pack_region(Order *o, uint32_t region)
 {
-	Order		o;
-	uint32_t	n = graph->n;
-	uint32_t	scan = 0;		/* queue[0, scan) have no unplaced neighbour */
-	uint32_t	fresh = 0;		/* all vertices below are placed */
+	Packing		p;
+	const GrnGraph *g = o->graph;
+	const uint32_t *members = o->members + o->start[region];
+	const uint32_t *placed = o->placed + o->start[region];
+	uint32_t	n = o->start[region + 1] - o->start[region];
+	uint32_t	scan = 0;		/* placed[0, scan) have no open neighbour */
+	uint32_t	fresh = 0;		/* members[0, fresh) are placed */
 
-	o.graph = graph;
-	o.position = position;
-	o.queue = workspace;
-	o.links = (uint16_t *) (o.queue + n);
-	o.ncandidates = 0;
-	o.placed = 0;
-	memset(position, 0xFF, (size_t) n * sizeof(*position));
-	memset(o.links, 0, (size_t) n * sizeof(*o.links));
-	while (o.placed < n)
+	p.o = o;
+	p.region = region;
+	p.nplaced = 0;
+	p.ncandidates = 0;
+	while (p.nplaced < n)
 	{
-		uint32_t	start = best_candidate(&o);
+		uint32_t	start = best_candidate(&p);
 
-		for (uint32_t i = 0; i < o.ncandidates; i++)
-			o.links[o.candidates[i]] = 0;
-		o.ncandidates = 0;
-		while (start == GRN_INVALID_ID && scan < o.placed)
+		for (uint32_t i = 0; i < p.ncandidates; i++)
+			o->links[p.candidates[i]] = 0;
+		p.ncandidates = 0;
+		while (start == GRN_INVALID_ID && scan < p.nplaced)
 		{
-			const uint32_t *ids = graph->ids + (size_t) o.queue[scan] * graph->degree;
+			const uint32_t *ids = g->ids + (size_t) placed[scan] * g->degree;
 
-			for (uint32_t i = 0; i < graph->counts[o.queue[scan]]; i++)
-				if (position[ids[i]] == GRN_INVALID_ID)
+			for (uint32_t i = 0; i < g->counts[placed[scan]]; i++)
+				if (is_open(&p, ids[i]))
 				{
 					start = ids[i];
 					break;
@@ -211,19 +244,89 @@ grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position, void *wo
 		}
 		while (start == GRN_INVALID_ID)
 		{
-			if (position[fresh] == GRN_INVALID_ID)
-				start = fresh;
+			if (o->position[members[fresh]] == GRN_INVALID_ID)
+				start = members[fresh];
 			fresh++;
 		}
-		place(&o, start);
-		for (uint32_t i = 1; i < per_page && o.placed < n; i++)
+		place(&p, start);
+		for (uint32_t i = 1; i < o->per_page && p.nplaced < n; i++)
 		{
-			uint32_t	u = best_candidate(&o);
+			uint32_t	u = best_candidate(&p);
 
 			if (u == GRN_INVALID_ID)
 				break;
-			place(&o, u);
+			place(&p, u);
 		}
 		/* A short page ends a connected piece; the next piece continues on it. */
 	}
+}
+
+static void
+pack_range(void *arg, int worker, size_t begin, size_t end)
+{
+	(void) worker;
+	for (size_t region = begin; region < end; region++)
+		pack_region(arg, (uint32_t) region);
+}
+
+/* Sources of the regions: one vertex drawn from each of equal stretches. */
+static uint32_t
+choose_sources(uint32_t n, uint32_t *sources)
+{
+	uint32_t	count = n / REGION + 1;
+
+	if (count > GRN_REACH_MAX_SOURCES)
+		count = GRN_REACH_MAX_SOURCES;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t	low = (uint32_t) ((uint64_t) n * i / count);
+		uint32_t	high = (uint32_t) ((uint64_t) n * (i + 1) / count);
+
+		sources[i] = low + (uint32_t) (grn_random(0, UINT64_C(0x6F72646572), i) % (high - low));
+	}
+	return count;
+}
+
+void
+grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
+		  GrnParallel *parallel, void *workspace)
+{
+	Order		o;
+	uint32_t	n = graph->n;
+	uint32_t	sources[GRN_REACH_MAX_SOURCES];
+	uint32_t	regions;
+
+	if (n == 0)
+		return;
+	o.graph = graph;
+	o.per_page = per_page;
+	o.position = position;
+	o.region = workspace;
+	o.members = o.region + n;
+	o.placed = o.members + n;
+	o.links = (uint16_t *) (o.placed + n);
+	regions = choose_sources(n, sources);
+	grn_reach(graph, parallel, sources, regions, o.region, o.placed);
+
+	/* what no source reaches is a region of its own */
+	memset(o.start, 0, (regions + 2) * sizeof(o.start[0]));
+	for (uint32_t v = 0; v < n; v++)
+	{
+		if (o.region[v] == GRN_INVALID_ID)
+			o.region[v] = regions;
+		o.start[o.region[v] + 1]++;
+	}
+	for (uint32_t i = 0; i <= regions; i++)
+		o.start[i + 1] += o.start[i];
+	for (uint32_t v = 0; v < n; v++)
+		o.members[o.start[o.region[v]]++] = v;
+	memmove(o.start + 1, o.start, (regions + 1) * sizeof(o.start[0]));
+	o.start[0] = 0;
+
+	memset(position, 0xFF, (size_t) n * sizeof(*position));
+	memset(o.links, 0, (size_t) n * sizeof(*o.links));
+	if (parallel != NULL)
+		parallel->run(parallel, regions + 1, 1, pack_range, &o);
+	else
+		pack_range(&o, 0, 0, regions + 1);
 }

@@ -57,11 +57,12 @@ extern size_t grn_find_duplicates(const GrnRows *rows, GrnParallel *parallel,
 /*
  * Makes every vertex reachable from entry by adding or replacing edges, each
  * replaced edge redirected so that nothing else gets lost; returns the number
- * of vertices that had to be connected.  workspace: grn_connect_bytes(n).
+ * of vertices that had to be connected.  parallel may be NULL here and below.
+ * workspace: grn_connect_bytes(n).
  */
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
-						  void *workspace);
+						  GrnParallel *parallel, void *workspace);
 /*
  * Fills lists shorter than the degree with the nearest neighbours of neighbours;
  * removes nothing.  Reads whole rows.  workspace: n bytes.
@@ -69,7 +70,8 @@ extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 extern void grn_fill(const GrnRows *rows, GrnParallel *parallel, GrnGraph *graph,
 					 void *workspace);
 /* Number of vertices reachable from entry. workspace: grn_connect_bytes(n). */
-extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspace);
+extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
+							GrnParallel *parallel, void *workspace);
 
 /* NULL when sound: counts <= degree, ids < n, no self, no duplicate; else what is wrong. */
 extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
@@ -86,7 +88,7 @@ extern uint32_t grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t 
  * packing).  workspace: 16 * n bytes.
  */
 extern void grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
-					  void *workspace);
+					  GrnParallel *parallel, void *workspace);
 
 /* RNN-Descent's defaults where the user gave 0 (test/bench/graph/defaults). */
 extern void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);

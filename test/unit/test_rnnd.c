@@ -171,10 +171,10 @@ connect_all(const Data *d, GrnGraph *g, uint32_t entry)
 {
 	size_t		bytes = grn_connect_bytes(g->n);
 	void	   *work = unit_guarded((bytes + 7) & ~(size_t) 7);
-	size_t		connected = grn_connect(&d->rows, g, entry, work);
+	size_t		connected = grn_connect(&d->rows, g, entry, NULL, work);
 
-	CHECK(grn_reachable(g, entry, work) == g->n, "entry %u reaches %zu of %u", entry,
-		  grn_reachable(g, entry, work), g->n);
+	CHECK(grn_reachable(g, entry, NULL, work) == g->n, "entry %u reaches %zu of %u", entry,
+		  grn_reachable(g, entry, NULL, work), g->n);
 	unit_guarded_free(work, (bytes + 7) & ~(size_t) 7);
 	check_graph(d, g);
 	return connected;
@@ -569,7 +569,7 @@ test_order(void)
 		void	   *work = unit_guarded(16 * 3000);
 		size_t		inside = 0;
 
-		grn_order(&g, per_page[i], position, work);
+		grn_order(&g, per_page[i], position, NULL, work);
 		for (uint32_t v = 0; v < 3000; v++)
 		{
 			CHECK(position[v] < 3000 && !taken[position[v]], "vertex %u at %u", v, position[v]);
