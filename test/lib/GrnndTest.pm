@@ -1,0 +1,105 @@
+# GrnndTest.pm - what the Perl tests share: data, recall against the exact answer
+# (lib/recall.sql), checks of an index, crashes.
+package GrnndTest;
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use Exporter 'import';
+use File::Basename;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(setup_grnnd sound recall missing number crash_server pgbench_start
+  pgbench_finish);
+
+my $lib = dirname(abs_path(__FILE__));
+
+# The extension and the functions of recall.sql; and table queries (id, v) with
+# $n rows of the given dimensions that no other points() are.
+sub setup_grnnd
+{
+	my ($node, $dim, $n) = @_;
+	$node->safe_psql('postgres', "CREATE EXTENSION grnnd CASCADE;\n"
+		  . slurp_file("$lib/recall.sql")
+		  . "CREATE TABLE queries AS SELECT * FROM points(1000001, 1000000 + $n, $dim, 1);");
+}
+
+sub number
+{
+	my ($node, $sql) = @_;
+	return $node->safe_psql('postgres', "SET client_min_messages = error; $sql");
+}
+
+# grnnd_check() has nothing to say.
+sub sound
+{
+	my ($node, $index, $name) = @_;
+	is(number($node, "SELECT * FROM grnnd_check('$index', true) LIMIT 10"), '',
+		"$name: sound");
+}
+
+sub recall
+{
+	my ($node, $table, $op) = @_;
+	return number($node, sprintf("SELECT recall('%s', 'v', '%s', 'queries')", $table, $op // '<->'));
+}
+
+# Rows that an exhaustive search does not bring: 0.
+sub missing
+{
+	my ($node, $table, $name) = @_;
+	is(number($node, "SELECT missing('$table', 'v', '<->', (SELECT v FROM queries LIMIT 1))"),
+		0, "$name: every row is found");
+}
+
+# Kills every process of the server, as a power failure would, and starts it again.
+sub crash_server
+{
+	my ($node) = @_;
+	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my @children;
+	for my $stat (glob '/proc/[0-9]*/stat')
+	{
+		open(my $f, '<', $stat) or next;
+		my $line = <$f> // next;
+		push @children, $1 if $line =~ /^(\d+) \(.*\) \S $postmaster /;
+	}
+	kill 'KILL', $postmaster, @children;
+	my $until = time() + 30;
+	sleep 0.05 while time() < $until && grep { kill 0, $_ } $postmaster, @children;
+	$node->_update_pid(0);
+	$node->start;
+}
+
+# Runs pgbench in the background: options, then [weight, script] pairs.
+sub pgbench_start
+{
+	my ($node, $options, @scripts) = @_;
+	my @command = ('pgbench', '-n', '--random-seed=42', @$options);
+	for my $script (@scripts)
+	{
+		my ($weight, $text) = @$script;
+		my $file = PostgreSQL::Test::Utils::tempdir() . '/script.sql';
+		append_to_file($file, $text);
+		push @command, '-f', "$file\@$weight";
+	}
+	my ($out, $err) = ('', '');
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	my $run = IPC::Run::start([ @command, 'postgres' ], '>', \$out, '2>', \$err);
+	return { run => $run, out => \$out, err => \$err };
+}
+
+# Waits for it; returns what it complained of.
+sub pgbench_finish
+{
+	my ($bench) = @_;
+	$bench->{run}->finish;
+	return join("\n", grep { /error|fatal|abort/i } split(/\n/, ${ $bench->{err} }));
+}
+
+1;
