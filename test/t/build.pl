@@ -214,6 +214,31 @@ for my $how ('cancel', 'terminate')
 	clean('savepoint');
 }
 
+# ---- time limits at all moments of a build, from the first to the last ----
+
+{
+	my $build = 'SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = 1;' .
+	  " SET maintenance_work_mem = '4MB'; ALTER TABLE t SET (parallel_workers = 1);" .
+	  ' CREATE INDEX slow ON t USING grnnd (e vector_l2_ops) WITH (t1 = 1, t2 = 1)';
+	my $began = time();
+	$node->safe_psql('postgres', "$build; DROP INDEX slow");
+	my $whole = (time() - $began) * 1000;
+	my ($cancelled, $strange) = (0, '');
+	my $steps = 24;
+	for my $step (1 .. $steps)
+	{
+		my $limit_ms = int($whole * $step / $steps) || 1;
+		$node->psql('postgres', "SET statement_timeout = $limit_ms; $build", stderr => \$stderr);
+		$cancelled++ if $stderr =~ /canceling statement due to statement timeout/;
+		$strange .= $stderr if $stderr =~ /ERROR|FATAL|PANIC/ && $stderr !~ /canceling statement due to/;
+		$node->safe_psql('postgres', 'DROP INDEX IF EXISTS slow');
+		$strange .= " builder left at $limit_ms ms" unless wait_until('no builder', sub { !builders() });
+	}
+	is($strange, '', 'time limits: nothing but cancels');
+	cmp_ok($cancelled, '>=', 3, 'time limits: some cancels');
+	clean('time limits');
+}
+
 # ---- memory ----
 
 my %built;
