@@ -71,7 +71,8 @@ sub crash_server
 	kill 'KILL', $postmaster, @children;
 	my $until = time() + 30;
 	sleep 0.05 while time() < $until && grep { kill 0, $_ } $postmaster, @children;
-	$node->_update_pid(0);
+	# postmaster.pid is still there, which _update_pid() would not have
+	$node->{_pid} = undef;
 	$node->start;
 }
 
