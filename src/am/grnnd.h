@@ -104,7 +104,7 @@ struct GrnndType;
  * Where a block was last found, see store.c.  Direct-mapped: enough entries for the
  * pages that searches of a large index share.
  */
-#define GRNND_HINTS 16384		/* power of two */
+#define GRNND_MAX_HINTS 16384	/* power of two */
 typedef struct GrnndHint
 {
 	BlockNumber block;
@@ -118,7 +118,8 @@ typedef struct GrnndIndex
 	GrnCodec	codec;			/* its arrays lie behind this struct */
 	const struct GrnndType *type;
 	uint32		space_dim;		/* grn_space_dim() */
-	GrnndHint  *hints;			/* [GRNND_HINTS] */
+	GrnndHint  *hints;			/* [hint_mask + 1] */
+	uint32		hint_mask;
 } GrnndIndex;
 
 /*

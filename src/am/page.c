@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "lib/ilist.h"
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -18,7 +19,7 @@
  * MB, so they must not pile up; one that this transaction has used stays, however,
  * because callers hold pointers to it.
  */
-#define MAX_CACHED 32
+#define MAX_CACHED 64
 
 typedef struct CacheEntry
 {
@@ -196,25 +197,19 @@ end_of_transaction(XactEvent event, void *arg)
 		transaction++;
 }
 
-/* Makes room for one more description. */
+/* Makes room for one more description.  Those in use are at the list's front. */
 static void
 evict(void)
 {
-	dlist_mutable_iter iter;
-
-	if (cache_count < MAX_CACHED)
-		return;
-	/* the list is short, and this happens only when an index is met first */
-	dlist_foreach_modify(iter, &cache)
+	while (cache_count >= MAX_CACHED)
 	{
-		CacheEntry *entry = dlist_container(CacheEntry, node, iter.cur);
+		CacheEntry *entry = dlist_tail_element(CacheEntry, node, &cache);
 
-		if (!dlist_has_next(&cache, iter.cur) && entry->transaction != transaction)
-		{
-			dlist_delete(iter.cur);
-			cache_count--;
-			MemoryContextDelete(entry->context);
-		}
+		if (entry->transaction == transaction)
+			break;
+		dlist_delete(&entry->node);
+		cache_count--;
+		MemoryContextDelete(entry->context);
 	}
 }
 
@@ -227,6 +222,7 @@ load_entry(Relation index)
 	GrnLayout	layout;
 	Size		codec_bytes;
 	float	   *codec;
+	uint32		hints;
 	Buffer		buffer;
 	MemoryContext context;
 	CacheEntry *entry;
@@ -270,7 +266,10 @@ load_entry(Relation index)
 		.mean = codec,
 		.basis = codec + entry->ix.space_dim
 	};
-	entry->ix.hints = MemoryContextAllocZero(context, GRNND_HINTS * sizeof(GrnndHint));
+	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)),
+				GRNND_MAX_HINTS);
+	entry->ix.hint_mask = hints - 1;
+	entry->ix.hints = MemoryContextAllocZero(context, hints * sizeof(GrnndHint));
 	MemoryContextSetParent(context, CacheMemoryContext);
 	entry->serial = ++cache_serial;
 	dlist_push_head(&cache, &entry->node);

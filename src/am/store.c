@@ -56,7 +56,7 @@ static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
-	GrnndHint  *hint = &store->ix->hints[block & (GRNND_HINTS - 1)];
+	GrnndHint  *hint = &store->ix->hints[block & store->ix->hint_mask];
 
 	if (hint->block == block && BufferIsValid(hint->buffer) &&
 		++store->pins % LOOKUP_EVERY != 0 &&
