@@ -22,6 +22,14 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import Server, read_matrix, take, write_table  # noqa: E402
 
 
+def phases_of(log):
+    """Seconds of each phase from the server's debug1 line; "build" is given by its parts."""
+    line = next((x for x in log.splitlines() if "grnnd build:" in x), "")
+    phases = {k: float(v) for k, v in re.findall(r"([a-z]+) ([0-9]+\.[0-9]+)(?: s|,|\))", line)}
+    phases.pop("build", None)
+    return phases
+
+
 def yardsticks(server, dim, size):
     """Seconds of (a), (b) and (c), each the better of two."""
     probe = "[" + ",".join(["0.5"] * dim) + "]"
@@ -97,7 +105,7 @@ def main():
                     setup, efs = "SET enable_seqscan = off; SET grnnd.ef_search = {}", (40, 80)
                 server.sql("CHECKPOINT")
                 seconds, log = server.create_index(statement)
-                phases = {k: float(v) for k, v in re.findall(r"grnnd phase (.+?): ([0-9.]+) s", log)}
+                phases = phases_of(log)
                 size = server.size("i")
                 if system not in first:
                     first[system] = seconds
