@@ -19,7 +19,7 @@
  * lines.  Fewer lose recall: see test/bench/graph/defaults.
  */
 #ifndef INBOX
-#define INBOX 47
+#define INBOX 63
 #endif
 #define MAX_POOL GRN_MAX_DEGREE
 #define MAX_TILE (MAX_POOL + INBOX)

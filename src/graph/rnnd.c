@@ -55,8 +55,8 @@ grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n)
 	(void) dim;
 	(void) n;
 	set_default(&params->degree, 32);
-	set_default(&params->r, 32);
-	set_default(&params->s, 20);
+	set_default(&params->r, params->degree > 48 ? params->degree : 48);
+	set_default(&params->s, 32);
 	set_default(&params->t1, 4);
 	set_default(&params->t2, 3);
 	if (!(params->rho > 0.0f && params->rho <= 1.0f))
