@@ -414,7 +414,7 @@ report()
 # show GROUP LOG [LINES]: the end of a log, after a failure, without the commands run.
 show()
 {
-	grep -vE '^(make|gcc|/[^ ]*nvcc) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
+	grep -vE '^(make|gcc|cc|/[^ ]*(nvcc|clang-?[0-9]*)) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
 }
 
 # summary SINCE: the last line; false where anything failed or nothing passed.
