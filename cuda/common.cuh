@@ -23,8 +23,7 @@ constexpr int WARP = 32;
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
- * A neighbour as pools and inboxes hold it: distance code << 32 | id.  Bit 31 of
- * the id says "the reverse edge was offered already" (pools only).
+ * A neighbour as pools and inboxes hold it: distance code << 32 | id.
  *
  * A distance code has 24 bits and orders as distances do: the integer itself
  * where rows are 8-bit (256 dimensions at most), the upper bits of the positive
@@ -32,8 +31,6 @@ constexpr uint32_t FULL = 0xffffffffu;
  */
 typedef uint64_t Key;
 constexpr Key EMPTY_KEY = ~0ull;
-constexpr uint32_t OFFERED = 0x80000000u;
-constexpr uint32_t ID_MASK = 0x7fffffffu;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
 constexpr int SLOT_BITS = 7;	/* sort keys: code << 7 | slot, 31 bits */
 
@@ -107,15 +104,12 @@ struct Tuning
 	uint32_t	inbox;			/* inbox capacity, 32..MAX_INBOX */
 	uint32_t	random_edges;	/* S: random neighbours at the start */
 	uint32_t	bins;			/* centroids of the coarse order; 0: none */
-	uint32_t	window;			/* rows each row meets at the start */
+	uint32_t	window;			/* rows each row meets at the start; 0: none */
 	uint32_t	outer;			/* T1 */
 	uint32_t	inner;			/* T2 */
 	uint32_t	first;			/* update rounds of the first outer iteration */
-	uint32_t	resend;			/* 1: offer reverse edges again every time */
 	uint32_t	keep;			/* R: pool capacity, <= POOL */
 	float		rho;
-	uint32_t	polish;			/* rounds at the end with neighbours' neighbours offered */
-	float		relax;			/* last round: x goes if relax d(x, y) < d(v, x) */
 	uint32_t	fill;			/* reverse edges fill lists up to this; 0: degree */
 	uint32_t	code_dims;		/* dimensions after projection; 0: choose */
 	uint32_t	format;			/* RowFormat; 8 bits where 0 */
@@ -207,7 +201,7 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint3
 
 /* tile.cu: one update round of every vertex that has new neighbours. */
 cudaError_t launch_update_round(const Device &device, const Codes &codes,
-								TileGraph &graph, uint32_t keep, float relax);
+								TileGraph &graph, uint32_t keep);
 /* start.cu */
 struct StartSpace				/* scratch of the start, device memory */
 {
@@ -226,13 +220,15 @@ cudaError_t launch_gather(const Device &device, const Codes &codes, const uint32
 						  uint8_t *d_rows, uint32_t *d_norms);
 cudaError_t launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
 								uint32_t edges, uint64_t seed, bool into_pool);
-cudaError_t launch_two_hop(const Device &device, const Codes &codes, TileGraph &graph);
 cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t window);
 /* finish.cu */
-cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho, bool resend);
+cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
 						uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts);
+/* *d_count = vertices whose nearest neighbour has a code below limit. */
+cudaError_t launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
+							   uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);

@@ -8,29 +8,21 @@
 constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = POOL + MAX_INBOX;
 
-/*
- * Offers v to the inbox of each of its nearest rho * count neighbours, once
- * for an edge unless resend.  A lane an edge.
- */
+/* Offers v to the inbox of each of its nearest rho * count neighbours; a lane an edge. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
-reverse_kernel(Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbox,
-			   uint32_t *d_inbox_count, uint32_t inbox, float rho, bool resend)
+reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbox,
+			   uint32_t *d_inbox_count, uint32_t inbox, float rho)
 {
 	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
 	int			lane = lane_id();
 
 	if (v >= n || lane >= ceilf(rho * d_pool_count[v]))
 		return;
-	Key		   *at = &d_pool[(size_t) v * POOL + lane];
-	Key			key = *at;
+	Key			key = d_pool[(size_t) v * POOL + lane];
 	uint32_t	id = (uint32_t) key;
 
-	if ((id & OFFERED) != 0 && !resend)
-		return;
-	id &= ID_MASK;
 	store_key(d_inbox, inbox, id, atomicAdd(&d_inbox_count[id], 1u), (uint32_t) (key >> 32), v);
-	*at = key | OFFERED;
 }
 
 /*
@@ -57,7 +49,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 				offer[IW];
 
 	if (lane < npool)
-		mine = d_pool[(size_t) v * POOL + lane] & ~(Key) OFFERED;
+		mine = d_pool[(size_t) v * POOL + lane];
 	/* binary16 distances may have let a neighbour in twice */
 	uint32_t	same = __match_any_sync(FULL, (uint32_t) mine);
 	bool		alive = lane < npool && lane == __ffs(same) - 1;
@@ -125,8 +117,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 	}
 
 	uint32_t	extra = fill > npool ? fill - npool : 0,
-				row = d_order[v],
-				taken = 0;
+				row = d_order[v];
 	uint32_t   *out = d_ids + (size_t) row * degree;
 
 	place += min(offers_before_mine, extra);
@@ -134,15 +125,23 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 		out[place] = d_order[(uint32_t) mine];
 #pragma unroll
 	for (int w = 0; w < IW; w++)
-	{
-		bool		take = offer[w] != EMPTY_KEY && offers_before[w] < extra;
-
-		if (take)
+		if (offer[w] != EMPTY_KEY && offers_before[w] < extra)
 			out[pool_before[w] + offers_before[w]] = d_order[(uint32_t) offer[w]];
-		taken += __popc(__ballot_sync(FULL, take));
-	}
 	if (lane == 0)
-		d_counts[row] = (uint8_t) min(npool + taken, degree);
+		d_counts[row] = (uint8_t) min(npool + min(ninbox, extra), degree);
+}
+
+__global__ void
+count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t limit,
+				   uint32_t *d_count)
+{
+	uint32_t	v = blockIdx.x * FINISH_THREADS + threadIdx.x;
+	bool		below = v < n && d_pool_count[v] > 0 &&
+		(uint32_t) (d_pool[(size_t) v * POOL] >> 32) < limit;
+	int			count = __syncthreads_count(below);
+
+	if (threadIdx.x == 0 && count > 0)
+		atomicAdd(d_count, (uint32_t) count);
 }
 
 /* Sorts each list by exact distance; warps go in the order of the descent. */
@@ -242,11 +241,11 @@ blocks_of_warps(uint32_t n)
 
 /* Offers into the inbox that the next update round reads. */
 cudaError_t
-launch_reverse(const Device &device, TileGraph &graph, float rho, bool resend)
+launch_reverse(const Device &device, TileGraph &graph, float rho)
 {
 	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
 		(graph.d_pool, graph.d_pool_count, graph.n, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.inbox, rho, resend);
+		 graph.d_inbox_count[graph.side], graph.inbox, rho);
 	return cudaGetLastError();
 }
 
@@ -260,6 +259,16 @@ launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_orde
 		(graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
 		 graph.d_inbox_count[graph.side], graph.n, graph.inbox, degree, fill, d_order, d_ids,
 		 d_counts);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
+				   uint32_t *d_count)
+{
+	GRN_TRY(cudaMemsetAsync(d_count, 0, sizeof(uint32_t), device.stream));
+	count_below_kernel<<<(graph.n + FINISH_THREADS - 1) / FINISH_THREADS, FINISH_THREADS, 0,
+		device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n, limit, d_count);
 	return cudaGetLastError();
 }
 

@@ -29,6 +29,8 @@ struct GrnGpu
 	bool		begun;
 	uint64_t	n;
 	uint32_t	dim;
+	GrnGraphParams params;		/* as given to grn_gpu_begin() */
+	GrnGpuOptions options;
 	Plan		plan;
 	uint64_t	limit;			/* bytes this build may take */
 	uint8_t    *d_arena;
@@ -253,20 +255,23 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 {
 	GrnGraphParams p = *given;
 	Tuning		t = {};
+	bool		projected = dim > PROJECTED_DIMS;
 
 	grn_gpu_default_params(&p, dim, n);
 	t.inbox = 48;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
-	t.window = 1024;
+	t.window = 256;
 	t.outer = p.t1;
 	t.inner = p.t2;
-	t.first = p.t2 + 1;
+	/* the first outer iteration has the longest way to go */
+	t.first = p.t2 + (projected ? 1 : 2);
+	/* a projection's nearest are less reliable: leave some of the list free */
+	t.fill = projected ? p.degree - p.degree * 3 / 16 : p.degree;
 	t.keep = p.r < POOL ? p.r : POOL;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
-	t.relax = 1.0f;
 	t.seed = p.seed;
 	return t;
 }
@@ -294,7 +299,7 @@ larger(size_t a, size_t b)
 /* The one place that knows where things lie; its total is what a build takes. */
 static Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
-		  uint64_t n, uint32_t dim)
+		  uint64_t n, uint32_t dim, bool wide = false)
 {
 	GrnGraphParams params = *given;
 	Plan		plan = {};
@@ -313,6 +318,8 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
 	Tuning	   &t = plan.tuning;
 
+	if (wide)
+		t.format = ROWS_F16;
 	plan.counts = take(n);
 	if (plan.mode == GRN_GPU_PAPER)
 	{
@@ -387,6 +394,8 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	if (params->degree > GRN_MAX_DEGREE)
 		return fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+	gpu->params = *params;
+	gpu->options = options ? *options : GrnGpuOptions();
 	gpu->plan = make_plan(gpu, params, options, n, dim);
 	gpu->n = n;
 	gpu->dim = dim;
@@ -591,28 +600,18 @@ descend(Build &b)
 {
 	const Tuning &t = b.gpu->plan.tuning;
 
-	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner + t.polish;
+	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner;
 	for (uint32_t outer = 0; outer < t.outer && !b.cancelled; outer++)
 	{
 		uint32_t	inner = outer == 0 ? t.first : t.inner;
 
 		if (outer > 0)
-			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho, t.resend));
+			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho));
 		for (uint32_t i = 0; i < inner && !b.cancelled; i++)
 		{
-			bool		last = outer + 1 == t.outer && i + 1 == inner && t.polish == 0;
-
-			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep,
-										last ? t.relax : 1.0f));
+			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep));
 			GRN_TRY(report(b));
 		}
-	}
-	for (uint32_t i = 0; i < t.polish && !b.cancelled; i++)
-	{
-		GRN_TRY(launch_two_hop(b.gpu->device, b.codes, b.graph));
-		GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep,
-									i + 1 == t.polish ? t.relax : 1.0f));
-		GRN_TRY(report(b));
 	}
 	return cudaSuccess;
 }
@@ -625,14 +624,49 @@ finish(Build &b)
 	const Tuning &t = plan.tuning;
 
 	/* redirected edges that no round has seen yet stay in the inbox as offers */
-	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f, true));
+	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_ids = (uint32_t *) b.graph.d_inbox[1 - b.graph.side];
 	b.d_counts = gpu->d_arena + plan.counts;
 	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree,
-						t.fill && t.fill < plan.degree ? t.fill : plan.degree, b.d_ids, b.d_counts));
+						t.fill, b.d_ids, b.d_counts));
 	if (!b.exact && plan.tuning.exact_order)
 		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim, plan.degree,
 								   b.d_order, b.d_ids, b.d_counts));
+	return cudaSuccess;
+}
+
+/*
+ * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies
+ * within the noise of rounding, about code_dims / 6 in the square, so that near
+ * neighbours cannot be told apart.  Then, memory permitting, the build starts over
+ * with binary16 rows.
+ */
+static cudaError_t
+widen(Build &b, bool *again)
+{
+	GrnGpu	   *gpu = b.gpu;
+	uint32_t   *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag),
+				count;
+	Plan		wide;
+
+	*again = false;
+	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
+		return cudaSuccess;
+	GRN_TRY(launch_count_below(gpu->device, b.graph, gpu->plan.code_dims / 2, d_count));
+	GRN_TRY(cudaMemcpyAsync(&count, d_count, sizeof(count), cudaMemcpyDeviceToHost,
+							gpu->device.stream));
+	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
+	if (count <= gpu->n / 20)
+		return cudaSuccess;
+	wide = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, true);
+	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) > gpu->limit)
+		return cudaSuccess;
+	GRN_TRY(cudaFree(gpu->d_arena));
+	gpu->d_arena = NULL;
+	GRN_TRY(cudaMalloc((void **) &gpu->d_arena, wide.total));
+	gpu->plan = wide;
+	b.done = 0;
+	*again = true;
 	return cudaSuccess;
 }
 
@@ -641,11 +675,17 @@ build_tile(Build &b)
 {
 	GrnGpu	   *gpu = b.gpu;
 	cudaStream_t stream = gpu->device.stream;
+	bool		again;
 
-	GRN_TRY(convert(b));
-	GRN_TRY(cudaEventRecord(gpu->mark[1], stream));
-	GRN_TRY(start(b));
-	GRN_TRY(descend(b));
+	do
+	{
+		GRN_TRY(convert(b));
+		GRN_TRY(cudaEventRecord(gpu->mark[1], stream));
+		GRN_TRY(start(b));
+		GRN_TRY(descend(b));
+		GRN_TRY(widen(b, &again));
+	}
+	while (again);
 	GRN_TRY(cudaEventRecord(gpu->mark[2], stream));
 	if (!b.cancelled)
 		GRN_TRY(finish(b));
@@ -720,7 +760,7 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *op
 
 	if (times)
 		memset(times, 0, sizeof(*times));
-	if (!gpu->begun)
+	if (!gpu->begun || !gpu->d_arena)
 		return fail(err, GRN_GPU_FAILED, "no build was begun", NULL);
 	if (!options)
 		options = &defaults;

@@ -51,12 +51,6 @@ struct RowsS8
 	{
 		return (Acc) max(code, 1u) - norm_x;
 	}
-	/* the code of a distance times squared */
-	static __device__ inline uint32_t
-	scaled(uint32_t code, float squared)
-	{
-		return (uint32_t) (code * squared);
-	}
 	/* Orders as (distance, column); unpack with code_of(). */
 	static __device__ inline int32_t
 	pack(Acc partial, Acc norm_x, int32_t column)
@@ -120,11 +114,6 @@ struct RowsF16
 	limit(uint32_t code, Acc norm_x)
 	{
 		return __uint_as_float(max(code, 1u) << SLOT_BITS) - norm_x;
-	}
-	static __device__ inline uint32_t
-	scaled(uint32_t code, float squared)
-	{
-		return __float_as_uint(__uint_as_float(code << SLOT_BITS) * squared) >> SLOT_BITS;
 	}
 	static __device__ inline int32_t
 	pack(Acc partial, Acc norm_x, int32_t column)

@@ -1,14 +1,12 @@
 /*
- * start.cu - where the descent begins: an order of the rows in which near ones
- * stand together, the nearest few of each row among those around it, and a few
- * random neighbours.
+ * start.cu - where the descent begins: S random neighbours (Algorithm 3, line 4),
+ * and a few near ones from a coarse order of the rows.
  *
- * The paper starts from S random neighbours (Algorithm 3, line 4) and spends most
- * rounds on finding the neighbourhood.  Assigning each row to the nearest of some
- * thousand random rows ("bins") and comparing it with the `window` rows around it
- * in the order of bins is one matrix product, which costs less than one round.
- * Rows are then renumbered in that order, so a vertex's neighbours mostly
- * lie near it in memory for the whole descent.
+ * Each row is assigned to the nearest of some thousand random rows ("bins"), rows are
+ * renumbered in the order of bins, and each is compared with the `window` rows
+ * around it: one matrix product, cheaper than half a round.  On SIFT this neither
+ * helps nor hurts; where rows form many tight clusters, random neighbours
+ * alone rarely meet a row of their own cluster, and it is what finds them.
  */
 #include "policy.cuh"
 
@@ -17,6 +15,7 @@ constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS;	/* rows of a block */
 constexpr int CHUNK = 32;		/* columns a step compares them with */
 constexpr int STAGES = 4;		/* chunks in flight */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
+constexpr int WINDOW_KEYS = 8;	/* neighbours a row gets from its window */
 constexpr int SUPER_BINS = 64;	/* bins are ordered by the nearest of these */
 constexpr int SCAN_THREADS = 1024;
 
@@ -152,9 +151,9 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 }
 
 /*
- * The smallest distance in each of 32 buckets a row: a column's bucket is its
- * place within the chunk, so near-perfect for the nearest few, and free of
- * any sorting.
+ * The smallest distance in each of 32 buckets a row: a column's bucket is its place
+ * within the chunk.  So the nearest is exact, the next few nearly so, and nothing
+ * is sorted.
  */
 template <class P> struct NearestFold
 {
@@ -236,22 +235,25 @@ window_kernel(const SweepArgs a, uint32_t window, Key *d_inbox, uint32_t *d_coun
 	for (int b = 0; b < 4; b++)
 		if (fold.row[b] < a.nrows)
 		{
-			Key		   *out = d_inbox + (size_t) fold.row[b] * inbox + 8 * fold.t;
+			Key		   *out = d_inbox + (size_t) fold.row[b] * inbox;
+			Key			key[8];		/* of this lane's buckets */
 
 #pragma unroll
-			for (int e = 0; e < 2; e++)
-#pragma unroll
-				for (int j = 0; j < 4; j++)
-				{
-					int32_t		packed = fold.best[b][e][j];
-					uint32_t	c = CHUNK * (packed & ((1 << COLUMN_BITS) - 1)) +
-						8 * j + 2 * fold.t + e;
+			for (int i = 0; i < 8; i++)
+			{
+				int32_t		packed = fold.best[b][i / 4][i % 4];
+				uint32_t	c = CHUNK * (packed & ((1 << COLUMN_BITS) - 1)) +
+					8 * (i % 4) + 2 * fold.t + i / 4;
 
-					out[4 * e + j] = packed == INT32_MAX ? EMPTY_KEY :
-						make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
-				}
+				key[i] = packed == INT32_MAX ? EMPTY_KEY :
+					make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
+			}
+			/* the nearest of each four buckets: more keys serve no better */
+#pragma unroll
+			for (int i = 0; i < 2; i++)
+				out[4 * i + fold.t] = min(min(key[i], key[i + 2]), min(key[i + 4], key[i + 6]));
 			if (fold.t == 0)
-				d_count[fold.row[b]] = 32;
+				d_count[fold.row[b]] = WINDOW_KEYS;
 		}
 }
 
@@ -543,48 +545,6 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 	}
 }
 
-/*
- * Offers v the nearest four neighbours of each of its nearest eight, those it does
- * not have.  One warp a vertex, a lane a candidate.
- */
-template <class P, int SEG>
-__global__ void
-two_hop_kernel(const Codes codes, const Key *d_pool, const uint8_t *d_pool_count, Key *d_inbox,
-			   uint32_t *d_inbox_count, uint32_t inbox)
-{
-	constexpr int EACH = 4;		/* neighbours of a neighbour */
-	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-	int			lane = lane_id();
-
-	if (v >= codes.n)
-		return;
-	uint32_t	npool = d_pool_count[v],
-				own = lane < npool ? (uint32_t) d_pool[(size_t) v * POOL + lane] & ID_MASK : v,
-				id = EMPTY_ID,
-				middle = __shfl_sync(FULL, own, lane / EACH);
-
-	if (lane / EACH < npool && lane % EACH < d_pool_count[middle])
-		id = (uint32_t) d_pool[(size_t) middle * POOL + lane % EACH] & ID_MASK;
-	/* lanes past the pool hold v itself, so this leaves v out too */
-	for (int i = 0; i < WARP; i++)
-		if (id == __shfl_sync(FULL, own, i) || id == v)
-			id = EMPTY_ID;
-
-	uint32_t	same = __match_any_sync(FULL, id);
-
-	if (lane != __ffs(same) - 1)
-		id = EMPTY_ID;
-	uint32_t	mask = __ballot_sync(FULL, id != EMPTY_ID),
-				code = warp_codes<P, SEG>(codes, v, id, lane),
-				base = 0;
-
-	if (lane == 0 && mask != 0)
-		base = atomicAdd(&d_inbox_count[v], __popc(mask));
-	base = __shfl_sync(FULL, base, 0) + __popc(mask & ((1u << lane) - 1));
-	if (id != EMPTY_ID)
-		store_key(d_inbox, inbox, v, base, code, id);
-}
-
 template <class P, int SEG>
 static cudaError_t
 launch_gather_of(const Device &device, const Codes &codes, uint32_t count,
@@ -624,22 +584,6 @@ launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &grap
 		(codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.d_pool_count,
 		 graph.d_inbox[graph.side], graph.d_inbox_count[graph.side], graph.inbox);
 	return cudaGetLastError();
-}
-
-template <class P, int SEG>
-static cudaError_t
-launch_two_hop_of(const Device &device, const Codes &codes, TileGraph &graph)
-{
-	two_hop_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>
-		(codes, graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.inbox);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_two_hop(const Device &device, const Codes &codes, TileGraph &graph)
-{
-	return GRN_DISPATCH_ROWS(codes, launch_two_hop_of, device, codes, graph);
 }
 
 static size_t

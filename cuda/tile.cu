@@ -34,7 +34,6 @@ struct TileArgs
 	uint32_t   *d_out_count;
 	uint32_t	inbox;
 	uint32_t	keep;
-	float		tighten;		/* 1 / relax^2 */
 	const uint64_t *d_list;
 	const uint32_t *d_list_count;
 };
@@ -42,7 +41,7 @@ struct TileArgs
 /* A vertex's neighbours in the order of its tile. */
 template <int T> struct TileRows
 {
-	uint32_t	id[T];			/* with the OFFERED bit */
+	uint32_t	id[T];
 	uint32_t	code[T];		/* of the distance to the vertex */
 };
 
@@ -162,7 +161,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	uint32_t	below = (1u << lane) - 1,
 				id = lo == FULL ? EMPTY_ID : s_slot_id[lo & SLOT_MASK],
 				before = __shfl_up_sync(FULL, id, 1);
-	bool		is_new = lo != FULL && (lane == 0 || ((id ^ before) & ID_MASK) != 0);
+	bool		is_new = lo != FULL && (lane == 0 || id != before);
 	uint32_t	mask = __ballot_sync(FULL, is_new);
 	int			m = __popc(mask),
 				row = __popc(mask & below);
@@ -180,7 +179,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 		before = __shfl_up_sync(FULL, id, 1);
 		if (lane == 0)
 			before = last;
-		is_new = hi != FULL && ((id ^ before) & ID_MASK) != 0;
+		is_new = hi != FULL && id != before;
 		mask = __ballot_sync(FULL, is_new);
 		row = m + __popc(mask & below);
 		if (is_new && row < T)
@@ -208,7 +207,7 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, 
 					piece = i & (pieces - 1);
 
 		copy16(s_codes + row * a.stride + 16 * piece_at<SEG>(row, piece),
-			   a.d_rows + (size_t) (rows.id[row] & ID_MASK) * a.stride + 16 * piece, true);
+			   a.d_rows + (size_t) rows.id[row] * a.stride + 16 * piece, true);
 	}
 	asm volatile("cp.async.commit_group;" : : : "memory");
 }
@@ -235,19 +234,36 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				sums.of[i][j][e] = 0;
-	for (uint32_t seg = 0; seg < a.nseg; seg++)
+	/* 64 bytes of each row at a time, to hold fewer registers */
+	constexpr int WORDS = SEG == 32 ? 2 : 4;
+	constexpr int PARTS = SEG == 128 ? 2 : 1;
+
+	for (uint32_t part = 0; part < a.nseg * PARTS; part++)
 	{
-		Share<SEG>	x[GROUPS];
+		uint32_t	x[GROUPS][WORDS];
 
 #pragma unroll
 		for (int b = 0; b < GROUPS; b++)
 		{
 			int			row = 8 * b + g;
+			uint4		y = make_uint4(0, 0, 0, 0);
 
 			if (row < m)
-				x[b].load_swizzled(s_codes + row * a.stride + seg * SEG, row, t);
-			else
-				x[b].zero();
+			{
+				const uint8_t *s_row = s_codes + row * a.stride;
+
+				if (SEG == 32)
+				{
+					uint2		z = *(const uint2 *) (s_row + 8 * t);
+
+					y.x = z.x, y.y = z.y;
+				}
+				else
+					y = *(const uint4 *) (s_row + 16 * piece_at<SEG>(row, 4 * part + t));
+			}
+			x[b][0] = y.x, x[b][1] = y.y;
+			x[b][2 % WORDS] = WORDS == 4 ? y.z : y.x;
+			x[b][3 % WORDS] = WORDS == 4 ? y.w : y.y;
 		}
 #pragma unroll
 		for (int i = 0; i < T / 16; i++)
@@ -256,10 +272,9 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 #pragma unroll
 				for (int j = 0; j < 2 * (i + 1); j++)
 #pragma unroll
-					for (int w = 0; w < Share<SEG>::WORDS; w += 2)
-						P::product(sums.of[i][j], x[2 * i].w[w], x[2 * i + 1].w[w],
-								   x[2 * i].w[w + 1], x[2 * i + 1].w[w + 1],
-								   x[j].w[w], x[j].w[w + 1]);
+					for (int w = 0; w < WORDS; w += 2)
+						P::product(sums.of[i][j], x[2 * i][w], x[2 * i + 1][w],
+								   x[2 * i][w + 1], x[2 * i + 1][w + 1], x[j][w], x[j][w + 1]);
 			}
 	}
 }
@@ -318,16 +333,8 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		if (i == 0 || m > 16 * i)
 		{
 			int			row = 16 * i + g;
-			uint32_t	code0 = rows.code[row],
-						code1 = rows.code[row + 8];
-
-			if (a.tighten < 1.0f)
-			{
-				code0 = P::scaled(code0, a.tighten);
-				code1 = P::scaled(code1, a.tighten);
-			}
-			Acc			limit0 = P::limit(code0, s.norm[row]),
-						limit1 = P::limit(code1, s.norm[row + 8]);
+			Acc			limit0 = P::limit(rows.code[row], s.norm[row]),
+						limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
 
 #pragma unroll
 			for (int j = 0; j < 2 * (i + 1); j++)
@@ -438,8 +445,8 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 
 			if (((w == 0 ? gone0 : gone1) >> lane) & 1)
 			{
-				uint32_t	target = rows.id[best & ((1 << COLUMN_BITS) - 1)] & ID_MASK,
-							id = rows.id[row] & ID_MASK;
+				uint32_t	target = rows.id[best & ((1 << COLUMN_BITS) - 1)],
+							id = rows.id[row];
 
 				if (target != id)
 				{
@@ -474,7 +481,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 
 template <class P, int SEG, int T, int IW>
 __global__ void
-__launch_bounds__(TILE_WARPS * WARP, T == 32 ? 6 : T == 48 ? 4 : 3)
+__launch_bounds__(TILE_WARPS * WARP, T == 32 ? 7 : T == 48 ? 4 : 3)
 tile_kernel(const TileArgs a)
 {
 	typedef TileShared<typename P::Acc, T, IW> Shared;
@@ -634,8 +641,7 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 }
 
 cudaError_t
-launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep,
-					float relax)
+launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep)
 {
 	TileArgs	args = {};
 
@@ -650,7 +656,6 @@ launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, 
 	args.d_out_count = graph.d_inbox_count[1 - graph.side];
 	args.inbox = graph.inbox;
 	args.keep = keep;
-	args.tighten = 1.0f / (relax * relax);
 
 	GRN_TRY(cudaMemsetAsync(graph.d_list_count, 0, NCLASSES * sizeof(uint32_t), device.stream));
 	bin_kernel<<<(graph.n + BIN_THREADS - 1) / BIN_THREADS, BIN_THREADS, 0, device.stream>>>

@@ -318,15 +318,10 @@ tune(Tuning &t, const std::string &name, double v)
 		uint32_t   *at;
 	}			fields[] = {
 		{"inbox", &t.inbox}, {"bins", &t.bins}, {"window", &t.window}, {"first", &t.first},
-		{"resend", &t.resend}, {"keep", &t.keep}, {"dims", &t.code_dims}, {"format", &t.format},
-		{"nointeger", &t.no_integer}, {"exact", &t.exact_order}, {"random", &t.random_edges}, {"polish", &t.polish}, {"fill", &t.fill},
+		{"keep", &t.keep}, {"dims", &t.code_dims}, {"format", &t.format},
+		{"nointeger", &t.no_integer}, {"exact", &t.exact_order}, {"random", &t.random_edges}, {"fill", &t.fill},
 	};
 
-	if (name == "relax")
-	{
-		t.relax = (float) v;
-		return true;
-	}
 	for (auto &f : fields)
 		if (name == f.name)
 		{

@@ -1,0 +1,918 @@
+/*
+ * gpu_check.cu - the kernels against plain C on the host, and whole builds through
+ * gpu.h.  Prints "ok NAME" or "not ok NAME" lines; exits 1 when one failed, 77
+ * with a reason when there is no usable GPU.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <cuda_fp16.h>
+
+#include "../../cuda/common.cuh"
+
+static int	failures;
+static Device device;
+
+static void
+report(const std::string &name, bool good, const std::string &why = "")
+{
+	printf("%s %s%s%s\n", good ? "ok" : "not ok", name.c_str(), why.empty() ? "" : " # ",
+		   why.c_str());
+	fflush(stdout);
+	failures += !good;
+}
+
+static void
+must(cudaError_t rc, const char *what)
+{
+	if (rc != cudaSuccess)
+	{
+		printf("not ok %s # %s\n", what, cudaGetErrorString(rc));
+		exit(1);
+	}
+}
+
+/* Device memory with a host copy. */
+template <class X> struct Both
+{
+	std::vector<X> h;
+	X		   *d = NULL;
+
+	explicit Both(size_t n, X fill = X())
+		: h(std::max<size_t>(n, 1), fill)
+	{
+		must(cudaMalloc((void **) &d, sizeof(X) * h.size()), "cudaMalloc");
+		push();
+	}
+	~Both()
+	{
+		cudaFree(d);
+	}
+	void
+	push()
+	{
+		must(cudaMemcpy(d, h.data(), sizeof(X) * h.size(), cudaMemcpyHostToDevice), "copy");
+	}
+	void
+	pull()
+	{
+		must(cudaStreamSynchronize(device.stream), "synchronise");
+		must(cudaMemcpy(h.data(), d, sizeof(X) * h.size(), cudaMemcpyDeviceToHost), "copy");
+	}
+};
+
+static uint32_t
+rnd(uint64_t stream, uint64_t i, uint32_t bound)
+{
+	return random_below(random64(12345, stream, i), bound);
+}
+
+static float
+gaussian(uint64_t stream, uint64_t i)
+{
+	float		sum = 0;
+
+	for (int k = 0; k < 12; k++)
+		sum += rnd(stream, 12 * i + k, 1u << 24) / (float) (1u << 24);
+	return sum - 6;
+}
+
+static float
+l2(const float *a, const float *b, uint32_t dim)
+{
+	double		sum = 0;
+
+	for (uint32_t d = 0; d < dim; d++)
+		sum += ((double) a[d] - b[d]) * ((double) a[d] - b[d]);
+	return (float) sum;
+}
+
+/* Random 8-bit rows as the descent holds them, with norms. */
+struct Bytes
+{
+	uint32_t	n,
+				stride;
+	Both<uint8_t> rows;
+	Both<uint32_t> norms;
+	Codes		codes;
+
+	Bytes(uint32_t n, uint32_t stride, uint64_t stream)
+		: n(n), stride(stride), rows((size_t) n * stride), norms(n)
+	{
+		for (size_t i = 0; i < rows.h.size(); i++)
+			rows.h[i] = (uint8_t) rnd(stream, i, 256);
+		rows.push();
+		codes = Codes{rows.d, norms.d, n, stride, std::min(stride, 128u),
+			stride / std::min(stride, 128u), ROWS_S8};
+		must(launch_norms(device, codes, norms.d), "launch_norms");
+	}
+	uint32_t
+	distance(uint32_t a, uint32_t b) const
+	{
+		uint32_t	sum = 0;
+
+		for (uint32_t d = 0; d < stride; d++)
+		{
+			int			x = (int8_t) rows.h[(size_t) a * stride + d] -
+				(int8_t) rows.h[(size_t) b * stride + d];
+
+			sum += x * x;
+		}
+		return sum;
+	}
+};
+
+struct Pools
+{
+	Both<Key>	pool;
+	Both<uint8_t> pool_count;
+	Both<Key>	inbox0,
+				inbox1;
+	Both<uint32_t> count0,
+				count1;
+	Both<uint64_t> list;
+	Both<uint32_t> list_count;
+	TileGraph	graph;
+
+	Pools(uint32_t n, uint32_t inbox)
+		: pool((size_t) n * POOL, EMPTY_KEY), pool_count(n), inbox0((size_t) n * inbox, EMPTY_KEY),
+		  inbox1((size_t) n * inbox, EMPTY_KEY), count0(n), count1(n), list(NCLASSES * (size_t) n),
+		  list_count(NCLASSES)
+	{
+		graph = TileGraph{pool.d, pool_count.d, {inbox0.d, inbox1.d}, {count0.d, count1.d}, list.d,
+			list_count.d, n, inbox, 0};
+	}
+};
+
+static void
+test_integers()
+{
+	uint32_t	n = 1000,
+				dim = 37,
+				stride = 64;
+	Both<float> rows((size_t) n * dim);
+	Both<uint8_t> codes((size_t) n * stride, 0xee);
+	Both<int>	other(1);
+
+	for (size_t i = 0; i < rows.h.size(); i++)
+		rows.h[i] = (float) rnd(1, i, 256);
+	rows.push();
+	must(launch_integers(device, rows.d, n, dim, stride, codes.d, other.d), "launch_integers");
+	codes.pull();
+	other.pull();
+	bool		same = other.h[0] == 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < stride; d++)
+			same &= codes.h[(size_t) i * stride + d] ==
+				(d < dim ? (uint8_t) ((int) rows.h[(size_t) i * dim + d] - 128) : 0);
+	report("integers are taken as they are", same);
+	for (float odd : {0.5f, -1.0f, 256.0f, (float) NAN})
+	{
+		rows.h[n * dim - 1] = odd;
+		rows.push();
+		must(launch_integers(device, rows.d, n, dim, stride, codes.d, other.d), "launch_integers");
+		other.pull();
+		report("a value of " + std::to_string(odd) + " is noticed", other.h[0] == 1);
+	}
+}
+
+/* Projections keep distances up to one common factor. */
+static void
+test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, float tolerance)
+{
+	uint32_t	n = 3001;
+	uint32_t	stride = code_dims * (format == ROWS_F16 ? 2 : 1);
+	Both<float> rows((size_t) n * dim);
+	Both<uint8_t> codes((size_t) n * stride),
+				space(project_bytes(n, dim, code_dims));
+	std::vector<float> basis((size_t) rank * dim);
+
+	for (size_t i = 0; i < basis.size(); i++)
+		basis[i] = gaussian(2, i);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t r = 0; r < rank; r++)
+		{
+			float		x = gaussian(3, (uint64_t) i * rank + r);
+
+			for (uint32_t d = 0; d < dim; d++)
+				rows.h[(size_t) i * dim + d] += x * (rank == dim ? d == r : basis[(size_t) r * dim + d]);
+		}
+	for (size_t i = 0; i < rows.h.size(); i++)
+		rows.h[i] += 100;		/* a mean far from 0 */
+	rows.push();
+	must(launch_project(device, rows.d, n, dim, code_dims, format, stride, 7, space.d, codes.d),
+		 "launch_project");
+	codes.pull();
+	double		num = 0,
+				den = 0,
+				worst = 0;
+	std::vector<double> ratio;
+
+	for (uint32_t i = 0; i < 2000; i++)
+	{
+		uint32_t	a = rnd(4, i, n),
+					b = rnd(5, i, n);
+		double		got = 0;
+
+		if (a == b)
+			continue;
+		for (uint32_t d = 0; d < code_dims; d++)
+		{
+			double		x,
+						y;
+
+			if (format == ROWS_S8)
+			{
+				x = (int8_t) codes.h[(size_t) a * stride + d];
+				y = (int8_t) codes.h[(size_t) b * stride + d];
+			}
+			else
+			{
+				x = (float) ((__half *) &codes.h[(size_t) a * stride])[d];
+				y = (float) ((__half *) &codes.h[(size_t) b * stride])[d];
+			}
+			got += (x - y) * (x - y);
+		}
+		double		want = l2(&rows.h[(size_t) a * dim], &rows.h[(size_t) b * dim], dim);
+
+		ratio.push_back(sqrt(got / want));
+		num += sqrt(got * want);
+		den += want;
+	}
+	for (double r : ratio)
+		worst = std::max(worst, fabs(r / (num / den) - 1));
+	char		text[64];
+
+	snprintf(text, sizeof(text), "largest deviation %.4f", worst);
+	report("projection " + std::to_string(dim) + " (rank " + std::to_string(rank) + ") to " +
+		   std::to_string(code_dims) + (format == ROWS_S8 ? " s8" : " f16") + " keeps distances",
+		   worst < tolerance, text);
+}
+
+static void
+test_random_edges()
+{
+	Bytes		b(500, 64, 6);
+	Pools		p(b.n, 32);
+	bool		good = true;
+
+	must(launch_random_edges(device, b.codes, p.graph, 20, 9, true), "launch_random_edges");
+	p.pool.pull();
+	p.pool_count.pull();
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		good &= p.pool_count.h[v] == 20;
+		for (int k = 0; k < 20; k++)
+		{
+			Key			key = p.pool.h[v * POOL + k];
+			uint32_t	id = (uint32_t) key;
+
+			good &= id < b.n && id != v && key >> 32 == b.distance(v, id);
+			good &= k == 0 || key >> 32 >= p.pool.h[v * POOL + k - 1] >> 32;
+		}
+	}
+	report("random neighbours: distances, order, no self", good);
+}
+
+static void
+test_start(uint32_t stride)
+{
+	Bytes		b(3000, stride, 10);
+	Pools		p(b.n, 48);
+	uint32_t	bins = 100,
+				window = 512;
+	Both<uint8_t> space(start_bytes(b.n, bins, stride));
+	Both<uint32_t> order(b.n, 0xffffffff);
+	StartSpace	s = start_layout(space.d, b.n, bins, stride);
+
+	must(launch_order(device, b.codes, s, bins, 3, order.d), "launch_order");
+	order.pull();
+	std::vector<uint32_t> sorted = order.h;
+	bool		good = true;
+
+	std::sort(sorted.begin(), sorted.end());
+	for (uint32_t i = 0; i < b.n; i++)
+		good &= sorted[i] == i;
+	report("order of bins is a permutation, stride " + std::to_string(stride), good);
+
+	/* every row is in the bin whose centroid is nearest; bins are contiguous */
+	std::vector<uint8_t> centroids((size_t) bins * stride);
+	std::vector<uint32_t> rank(bins);
+
+	must(cudaMemcpy(centroids.data(), s.d_centroids, centroids.size(), cudaMemcpyDeviceToHost), "copy");
+	must(cudaMemcpy(rank.data(), s.d_rank, 4 * bins, cudaMemcpyDeviceToHost), "copy");
+	uint32_t	last = 0;
+
+	good = true;
+	for (uint32_t i = 0; i < b.n; i++)
+	{
+		uint32_t	best = UINT32_MAX,
+					bin = 0;
+
+		for (uint32_t c = 0; c < bins; c++)
+		{
+			uint32_t	sum = 0;
+
+			for (uint32_t d = 0; d < stride; d++)
+			{
+				int			x = (int8_t) b.rows.h[(size_t) order.h[i] * stride + d] -
+					(int8_t) centroids[(size_t) c * stride + d];
+
+				sum += x * x;
+			}
+			if (sum < best)
+				best = sum, bin = c;
+		}
+		good &= rank[bin] >= last;
+		last = rank[bin];
+	}
+	report("rows stand in the order of their nearest bins", good);
+
+	must(launch_window(device, b.codes, p.graph, window), "launch_window");
+	p.inbox0.pull();
+	p.count0.pull();
+	good = true;
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		uint32_t	middle = v / 128 * 128 + 64,
+					first = std::min(middle > window / 2 ? middle - window / 2 : 0, b.n - window);
+		uint32_t	nearest = UINT32_MAX;
+		Key			least = EMPTY_KEY;
+
+		for (uint32_t u = first; u < first + window; u++)
+			if (u != v)
+				nearest = std::min(nearest, b.distance(u, v));
+		for (uint32_t k = 0; k < p.count0.h[v]; k++)
+		{
+			Key			key = p.inbox0.h[(size_t) v * 48 + k];
+			uint32_t	id = (uint32_t) key;
+
+			good &= id >= first && id < first + window && id != v &&
+				key >> 32 == b.distance(v, id);
+			least = std::min(least, key);
+		}
+		good &= least >> 32 == nearest && p.count0.h[v] == 8;
+	}
+	report("window: true distances, the nearest among them", good);
+}
+
+/* What an update round must make of one vertex. */
+struct Outcome
+{
+	std::vector<Key> pool;
+	std::vector<std::pair<uint32_t, Key>> pushed;
+};
+
+static Outcome
+oracle_update(const Bytes &b, std::vector<Key> pool, const std::vector<Key> &inbox, uint32_t keep)
+{
+	std::vector<std::pair<uint32_t, uint32_t>> all;	/* code, slot */
+	std::vector<Key> key,
+				row;
+	Outcome		out;
+	bool		small = pool.size() + inbox.size() <= 32;
+
+	for (size_t i = 0; i < pool.size(); i++)
+		key.push_back(pool[i]), all.push_back({(uint32_t) (pool[i] >> 32), (uint32_t) i});
+	for (size_t i = 0; i < inbox.size(); i++)
+		key.push_back(inbox[i]), all.push_back({(uint32_t) (inbox[i] >> 32),
+												(uint32_t) ((small ? pool.size() : 32) + i)});
+	std::vector<std::pair<std::pair<uint32_t, uint32_t>, Key>> sorted;
+
+	for (size_t i = 0; i < all.size(); i++)
+		sorted.push_back({all[i], key[i]});
+	std::sort(sorted.begin(), sorted.end());
+	if (sorted.size() > 64)
+		sorted.resize(64);
+	for (auto &x : sorted)
+		if (row.empty() || (uint32_t) row.back() != (uint32_t) x.second)
+			row.push_back(x.second);
+	std::vector<bool> kept(row.size());
+
+	for (size_t i = 0; i < row.size(); i++)
+	{
+		kept[i] = true;
+		for (size_t j = 0; j < i; j++)
+			if (kept[j] && b.distance((uint32_t) row[i], (uint32_t) row[j]) <
+				std::max<uint32_t>(row[i] >> 32, 1))
+				kept[i] = false;
+		if (kept[i] && out.pool.size() < keep)
+			out.pool.push_back(row[i]);
+	}
+	for (size_t i = 0; i < row.size(); i++)
+		if (!kept[i])
+		{
+			/* the products cover the columns of this row's block of 16 and before */
+			std::pair<uint32_t, size_t> best(UINT32_MAX, 0);
+
+			for (size_t j = 0; j < row.size() && j < i / 16 * 16 + 16; j++)
+				if (kept[j])
+					best = std::min(best, std::make_pair(b.distance((uint32_t) row[i],
+																	 (uint32_t) row[j]), j));
+			uint32_t	target = (uint32_t) row[best.second];
+
+			if (target != (uint32_t) row[i])
+				out.pushed.push_back({target, make_key(best.first, (uint32_t) row[i])});
+		}
+	return out;
+}
+
+static void
+test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size)
+{
+	Bytes		b(400, stride, 20 + stride);
+	Pools		p(b.n, 64);
+	uint32_t	keep = 12;
+	std::vector<std::vector<Key>> pools(b.n),
+				inboxes(b.n);
+	std::vector<std::multiset<Key>> want(b.n);
+	std::vector<std::vector<Key>> want_pool(b.n);
+
+	/* few different values, so that ties and duplicates are common */
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		std::set<Key> some;
+
+		while (some.size() < pool_size)
+		{
+			uint32_t	id = rnd(30, some.size() + 1000 * v + rnd(31, v * 77 + some.size(), 9999), b.n);
+
+			if (id == v)
+				id = (id + 1) % b.n;
+			while (some.count(make_key(b.distance(v, id), id)) || id == v)
+				id = (id + 1) % b.n;
+			some.insert(make_key(b.distance(v, id), id));
+		}
+		pools[v].assign(some.begin(), some.end());
+		for (uint32_t k = 0; k < (v % 7 == 0 ? 0 : inbox_size); k++)
+		{
+			uint32_t	id = rnd(32, 100 * v + k / 2, b.n);	/* most of them twice */
+
+			if (id == v)
+				id = (id + 1) % b.n;
+			inboxes[v].push_back(make_key(b.distance(v, id), id));
+		}
+		std::copy(pools[v].begin(), pools[v].end(), p.pool.h.begin() + v * POOL);
+		std::copy(inboxes[v].begin(), inboxes[v].end(), p.inbox0.h.begin() + v * 64);
+		p.pool_count.h[v] = pools[v].size();
+		p.count0.h[v] = inboxes[v].size();
+	}
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		if (inboxes[v].empty())
+		{
+			want_pool[v] = pools[v];
+			continue;
+		}
+		Outcome		o = oracle_update(b, pools[v], inboxes[v], keep);
+
+		want_pool[v] = o.pool;
+		for (auto &x : o.pushed)
+			want[x.first].insert(x.second);
+	}
+	p.pool.push(), p.pool_count.push(), p.inbox0.push(), p.count0.push();
+	must(launch_update_round(device, b.codes, p.graph, keep), "launch_update_round");
+	p.pool.pull(), p.pool_count.pull(), p.inbox1.pull(), p.count0.pull(), p.count1.pull();
+	uint32_t	bad_pool = 0,
+				bad_push = 0,
+				overflowed = 0;
+
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		std::vector<Key> got(p.pool.h.begin() + v * POOL,
+							 p.pool.h.begin() + v * POOL + p.pool_count.h[v]);
+
+		bad_pool += got != want_pool[v];
+		bad_push += p.count1.h[v] != want[v].size() || p.count0.h[v] != 0;
+		if (want[v].size() > 64)
+			overflowed++;
+		else
+			bad_push += std::multiset<Key>(p.inbox1.h.begin() + v * 64,
+										   p.inbox1.h.begin() + v * 64 + want[v].size()) != want[v];
+	}
+	report("update round, stride " + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
+		   ", inbox " + std::to_string(inbox_size), bad_pool + bad_push == 0,
+		   std::to_string(bad_pool) + " pools, " + std::to_string(bad_push) + " inboxes differ, " +
+		   std::to_string(overflowed) + " overflowed");
+}
+
+static void
+test_finish(uint32_t inbox, uint32_t degree)
+{
+	Bytes		b(600, 32, 40);
+	Pools		p(b.n, inbox);
+	Both<uint32_t> order(b.n),
+				ids((size_t) b.n * degree, 0xabababab);
+	Both<uint8_t> counts(b.n, 0xab);
+	std::vector<std::set<Key>> offered(b.n);
+	std::vector<uint32_t> npushed(b.n);
+
+	for (uint32_t i = 0; i < b.n; i++)
+		order.h[i] = (i * 7 + 5) % b.n;	/* 7 and 600 have no common factor */
+	order.push();
+	must(launch_random_edges(device, b.codes, p.graph, 10, 4, true), "launch_random_edges");
+	p.pool.pull(), p.pool_count.pull();
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		/* distinct neighbours only, as a prune leaves them */
+		std::set<Key> distinct(p.pool.h.begin() + v * POOL, p.pool.h.begin() + v * POOL + 10);
+
+		std::copy(distinct.begin(), distinct.end(), p.pool.h.begin() + v * POOL);
+		p.pool_count.h[v] = distinct.size();
+		for (Key key : distinct)
+		{
+			offered[(uint32_t) key].insert(make_key(key >> 32, v));
+			npushed[(uint32_t) key]++;
+		}
+	}
+	p.pool.push(), p.pool_count.push();
+	must(launch_reverse(device, p.graph, 1.0f), "launch_reverse");
+	p.count0.pull(), p.inbox0.pull();
+	bool		good = true;
+
+	for (uint32_t v = 0; v < b.n; v++)
+		good &= p.count0.h[v] == npushed[v] &&
+			(npushed[v] > inbox ||
+			 std::set<Key>(p.inbox0.h.begin() + v * inbox,
+						   p.inbox0.h.begin() + v * inbox + npushed[v]) == offered[v]);
+	report("reverse edges reach their inboxes, capacity " + std::to_string(inbox), good);
+
+	must(launch_fill(device, p.graph, order.d, degree, degree, ids.d, counts.d), "launch_fill");
+	ids.pull(), counts.pull();
+	uint32_t	bad = 0;
+
+	for (uint32_t v = 0; v < b.n; v++)
+	{
+		std::vector<Key> own(p.pool.h.begin() + v * POOL,
+							 p.pool.h.begin() + v * POOL + p.pool_count.h[v]),
+					extra;
+
+		if (npushed[v] > inbox)
+			continue;
+		for (Key key : offered[v])
+			if (!std::count_if(own.begin(), own.end(), [&](Key o) {
+					return (uint32_t) o == (uint32_t) key;
+				}))
+				extra.push_back(key);
+		extra.resize(std::min<size_t>(extra.size(), degree > own.size() ? degree - own.size() : 0));
+		own.resize(std::min<size_t>(own.size(), degree));
+		own.insert(own.end(), extra.begin(), extra.end());
+		std::stable_sort(own.begin(), own.end(), [](Key x, Key y) {
+			return x >> 32 < y >> 32;
+		});
+		std::vector<uint32_t> want;
+
+		for (Key key : own)
+			want.push_back(order.h[(uint32_t) key]);
+		uint32_t   *got = &ids.h[(size_t) order.h[v] * degree];
+
+		bad += counts.h[order.h[v]] != want.size() || !std::equal(want.begin(), want.end(), got);
+	}
+	report("lists filled up to " + std::to_string(degree) + ", nearest first", bad == 0,
+		   std::to_string(bad) + " lists differ");
+}
+
+static void
+test_exact_order(uint32_t dim)
+{
+	uint32_t	n = 300,
+				degree = 70;
+	Both<float> rows((size_t) n * dim);
+	Both<uint32_t> order(n),
+				ids((size_t) n * degree);
+	Both<uint8_t> counts(n);
+	bool		good = true;
+
+	for (size_t i = 0; i < rows.h.size(); i++)
+		rows.h[i] = gaussian(50, i);
+	for (uint32_t v = 0; v < n; v++)
+	{
+		order.h[v] = n - 1 - v;
+		counts.h[v] = v % (degree + 1);
+		for (uint32_t k = 0; k < counts.h[v]; k++)
+			ids.h[(size_t) v * degree + k] = (v + 1 + 3 * k) % n;
+	}
+	std::vector<uint32_t> before = ids.h;
+
+	rows.push(), order.push(), ids.push(), counts.push();
+	must(launch_exact_order(device, rows.d, n, dim, degree, order.d, ids.d, counts.d),
+		 "launch_exact_order");
+	ids.pull();
+	for (uint32_t v = 0; v < n; v++)
+	{
+		std::multiset<uint32_t> a(before.begin() + v * degree, before.begin() + v * degree + counts.h[v]),
+					b(ids.h.begin() + v * degree, ids.h.begin() + v * degree + counts.h[v]);
+
+		good &= a == b;
+		for (uint32_t k = 1; k < counts.h[v]; k++)
+			good &= l2(&rows.h[v * dim], &rows.h[ids.h[v * degree + k - 1] * dim], dim) <=
+				l2(&rows.h[v * dim], &rows.h[ids.h[v * degree + k] * dim], dim) * 1.00001f;
+	}
+	report("exact order, " + std::to_string(dim) + " dimensions", good);
+}
+
+/* Whole builds. */
+
+static std::vector<float>
+make_rows(uint32_t n, uint32_t dim, const char *kind)
+{
+	std::vector<float> x((size_t) n * dim);
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < dim; d++)
+		{
+			float	   &y = x[(size_t) i * dim + d];
+			uint64_t	at = (uint64_t) i * dim + d;
+
+			if (!strcmp(kind, "integers"))
+				y = (float) rnd(60, at, 200);
+			else if (!strcmp(kind, "identical"))
+				y = (float) d;
+			else if (!strcmp(kind, "clusters"))	/* of 20, a thousandth as wide as apart */
+				y = gaussian(61, (uint64_t) (i / 20) * dim + d) + 0.001f * gaussian(62, at);
+			else if (!strcmp(kind, "nan"))
+				y = i % 10 == 3 ? (float) NAN : i % 10 == 4 ? 3e38f : gaussian(63, at);
+			else
+				y = gaussian(63, at);
+		}
+	return x;
+}
+
+struct Built
+{
+	GrnGpuStatus status;
+	GrnGpuError err;
+	std::vector<uint32_t> ids;
+	std::vector<uint8_t> counts;
+};
+
+static Built
+build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGraphParams params,
+	  GrnGpuOptions options = {}, uint32_t stride = 0, GrnGpuProgressFn progress = NULL)
+{
+	Built		b = {};
+
+	grn_gpu_default_params(&params, dim, n);
+	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK && n > 0)
+		b.status = grn_gpu_rows(gpu, 0, n / 2, x.data(), stride ? stride : dim, &b.err);
+	if (b.status == GRN_GPU_OK && n > 0)
+		b.status = grn_gpu_rows(gpu, n / 2, n - n / 2,
+								x.data() + (size_t) (n / 2) * (stride ? stride : dim),
+								stride ? stride : dim, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), progress,
+								 NULL, NULL, &b.err);
+	grn_gpu_end(gpu);
+	return b;
+}
+
+/* NULL if the graph is sound, else what is wrong. */
+static const char *
+unsound(const Built &b, uint32_t n, uint32_t degree)
+{
+	if (b.status != GRN_GPU_OK)
+		return b.err.text;
+	for (uint32_t v = 0; v < n; v++)
+	{
+		const uint32_t *ids = &b.ids[(size_t) v * degree];
+
+		if (b.counts[v] > degree)
+			return "a count over degree";
+		for (uint32_t k = 0; k < b.counts[v]; k++)
+		{
+			if (ids[k] >= n)
+				return "an id out of range";
+			if (ids[k] == v)
+				return "an edge to itself";
+			if (std::count(ids, ids + b.counts[v], ids[k]) != 1)
+				return "an edge twice";
+		}
+	}
+	return NULL;
+}
+
+/* recall@10 of 200 rows looked for by beam search with 64 places from 32 entries. */
+static double
+recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, uint32_t degree)
+{
+	uint64_t	hits = 0;
+	uint32_t	queries = 200;
+
+	for (uint32_t i = 0; i < queries; i++)
+	{
+		uint32_t	q = rnd(70, i, n);
+		std::vector<std::pair<float, uint32_t>> truth;
+
+		for (uint32_t u = 0; u < n; u++)
+			truth.push_back({l2(&x[(size_t) q * dim], &x[(size_t) u * dim], dim), u});
+		std::partial_sort(truth.begin(), truth.begin() + 10, truth.end());
+		std::map<uint32_t, float> seen;
+		std::set<std::pair<float, uint32_t>> beam,
+					open;
+		auto		offer = [&](uint32_t u) {
+			if (seen.count(u))
+				return;
+			float		d = seen[u] = l2(&x[(size_t) q * dim], &x[(size_t) u * dim], dim);
+
+			beam.insert({d, u});
+			open.insert({d, u});
+			if (beam.size() > 64)
+			{
+				open.erase(*beam.rbegin());
+				beam.erase(std::prev(beam.end()));
+			}
+		};
+
+		for (uint32_t e = 0; e < 32; e++)
+			offer(rnd(71, e, n));
+		while (!open.empty())
+		{
+			uint32_t	v = open.begin()->second;
+
+			open.erase(open.begin());
+			for (uint32_t k = 0; k < b.counts[v]; k++)
+				offer(b.ids[(size_t) v * degree + k]);
+		}
+		auto		at = beam.begin();
+
+		for (int k = 0; k < 10 && at != beam.end(); k++, ++at)
+			hits += at->first <= truth[9].first;
+	}
+	return hits / (10.0 * queries);
+}
+
+static void
+test_builds(GrnGpu *gpu)
+{
+	for (int paper = 0; paper < 2; paper++)
+	{
+		GrnGpuOptions options = {};
+		std::string mode = paper ? "paper mode, " : "tile mode, ";
+
+		options.mode = paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
+		{
+			GrnGraphParams params = {};
+			auto		x = make_rows(n, 7, "gaussian");
+			Built		b = build(gpu, x, n, 7, params, options);
+			const char *wrong = unsound(b, n, 32);
+
+			for (uint32_t v = 0; v < n && n > 1; v++)
+				if (b.counts[v] == 0)
+					wrong = "a vertex without neighbours";
+			report(mode + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
+		}
+		for (uint32_t degree : {8u, 32u, 96u})
+			for (const char *kind : {"identical", "nan", "integers"})
+			{
+				GrnGraphParams params = {};
+
+				params.degree = degree;
+				auto		x = make_rows(1500, 20, kind);
+				Built		b = build(gpu, x, 1500, 20, params, options);
+				const char *wrong = unsound(b, 1500, degree);
+
+				report(mode + kind + " rows, degree " + std::to_string(degree), !wrong,
+					   wrong ? wrong : "");
+			}
+		for (uint32_t dim : {1u, 3u, 31u, 33u, 100u, 129u, 384u, 961u, 16000u})
+		{
+			GrnGraphParams params = {};
+			uint32_t	n = dim > 1000 ? 700 : 3000;
+			auto		x = make_rows(n, dim, "gaussian");
+			Built		b = build(gpu, x, n, dim, params, options);
+			const char *wrong = unsound(b, n, 32);
+
+			report(mode + std::to_string(dim) + " dimensions", !wrong, wrong ? wrong : "");
+		}
+	}
+	struct
+	{
+		const char *kind;
+		uint32_t	dim;
+		int			paper;
+		double		least;
+	}			cases[] = {
+		{"integers", 16, 0, 0.99}, {"gaussian", 16, 0, 0.99}, {"gaussian", 13, 0, 0.99},
+		{"clusters", 24, 0, 0.97}, {"integers", 16, 1, 0.80},
+	};
+
+	for (auto &c : cases)
+	{
+		GrnGraphParams params = {};
+		GrnGpuOptions options = {};
+		uint32_t	n = 20000;
+
+		if (c.paper)
+			params.t2 = 8;
+		options.mode = c.paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		auto		x = make_rows(n, c.dim, c.kind);
+		Built		b = build(gpu, x, n, c.dim, params, options);
+		const char *wrong = unsound(b, n, 32);
+		double		r = wrong ? 0 : recall(b, x, n, c.dim, 32);
+
+		report(std::string(c.paper ? "paper" : "tile") + " mode, recall on 20000 " + c.kind +
+			   " rows of " + std::to_string(c.dim), r >= c.least,
+			   wrong ? wrong : std::to_string(r));
+	}
+
+	GrnGraphParams params = {};
+	GrnGpuOptions options = {};
+	auto		x = make_rows(5000, 24, "integers");
+	std::vector<float> wide(5000 * 32, 1e30f);
+
+	for (int i = 0; i < 5000; i++)
+		memcpy(&wide[i * 32], &x[i * 24], 24 * sizeof(float));
+	Built		b = build(gpu, wide, 5000, 24, params, options, 32);
+	const char *wrong = unsound(b, 5000, 32);
+	double		r = wrong ? 0 : recall(b, x, 5000, 24, 32);
+
+	report("rows with a stride", r >= 0.98, wrong ? wrong : std::to_string(r));
+
+	b = build(gpu, x, 5000, 24, params, options, 0, [](void *, uint64_t done, uint64_t) {
+		return done < 3;
+	});
+	report("cancelled by the progress callback", b.status == GRN_GPU_CANCELLED, b.err.text);
+	options.memory_limit = 100000;
+	b = build(gpu, x, 5000, 24, params, options);
+	report("over the memory limit", b.status == GRN_GPU_MEMORY && b.err.needed > 100000, b.err.text);
+
+	GrnGpuError err = {};
+
+	options.memory_limit = 0;
+	params.degree = 32;
+	bool		good = grn_gpu_begin(gpu, 100, 24, &options, &params, &err) == GRN_GPU_OK;
+
+	good &= grn_gpu_rows(gpu, 90, 20, x.data(), 24, &err) == GRN_GPU_FAILED;
+	good &= grn_gpu_build(gpu, &params, &options, NULL, NULL, NULL, NULL, NULL, &err) == GRN_GPU_FAILED;
+	report("rows past the end, and a build without rows, are refused", good, err.text);
+	good = grn_gpu_begin(gpu, 100, 17000, &options, &params, &err) == GRN_GPU_FAILED;
+	report("too many dimensions are refused", good, err.text);
+	grn_gpu_end(gpu);
+}
+
+int
+main(int argc, char **argv)
+{
+	GrnGpuError err = {};
+	GrnGpu	   *gpu;
+	GrnGpuStatus status = grn_gpu_open(0, &gpu, &err);
+
+	if (status == GRN_GPU_ABSENT || status == GRN_GPU_TOO_OLD)
+	{
+		printf("# the GPU tests did not run: %s\n", err.text);
+		return 77;
+	}
+	if (status != GRN_GPU_OK)
+	{
+		printf("not ok open # %s\n", err.text);
+		return 1;
+	}
+	must(cudaDeviceGetAttribute(&device.sms, cudaDevAttrMultiProcessorCount, 0), "device");
+	must(cudaStreamCreate(&device.stream), "stream");
+	must(cudaEventCreate(&device.fork), "event");
+	for (int i = 0; i < NCLASSES; i++)
+	{
+		must(cudaStreamCreate(&device.side[i]), "stream");
+		must(cudaEventCreate(&device.join[i]), "event");
+	}
+	test_integers();
+	test_project(20, 20, 32, ROWS_S8, 0.06f);
+	test_project(100, 100, 128, ROWS_S8, 0.03f);
+	test_project(100, 100, 128, ROWS_F16, 0.004f);
+	test_project(301, 40, 128, ROWS_S8, 0.04f);
+	test_project(960, 60, 128, ROWS_F16, 0.01f);
+	test_project(700, 100, 256, ROWS_S8, 0.03f);
+	test_random_edges();
+	for (uint32_t stride : {32u, 64u, 128u, 256u})
+	{
+		test_start(stride);
+		test_update(stride, 10, 14);
+		test_update(stride, 16, 30);
+		test_update(stride, 25, 60);
+	}
+	test_update(128, 0, 20);
+	test_update(128, 32, 64);
+	for (uint32_t inbox : {32u, 48u, 64u})
+		for (uint32_t degree : {8u, 16u, 40u, 96u})
+			test_finish(inbox, degree);
+	test_exact_order(1);
+	test_exact_order(30);
+	test_exact_order(128);
+	test_builds(gpu);
+	grn_gpu_close(gpu);
+	printf("# %d failed\n", failures);
+	return failures != 0;
+}
