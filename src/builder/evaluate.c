@@ -19,9 +19,9 @@ typedef struct Evaluate
 	GrnVectors	query;
 	uint32_t	dim;			/* compared: the metric's space */
 	GrnMetric	metric;
-	const int32_t *graph;
+	int32_t    *graph;
 	size_t		degree;
-	const int32_t *truth;
+	int32_t    *truth;
 	size_t		truth_columns;
 	uint32_t	entries[ENTRIES];
 	uint32_t	nentries;
@@ -234,65 +234,95 @@ run_beams(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 	return true;
 }
 
+/* Reads the four files and checks that they belong together. */
+static bool
+read_all(Evaluate *e, const GrnCli *cli)
+{
+	size_t		rows;
+	size_t		truth_rows;
+
+	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &e->base) ||
+		!grn_read_vectors(cli->query, cli->metric, 0, &e->query) ||
+		!grn_read_ibin(cli->evaluate, &e->graph, &rows, &e->degree) ||
+		!grn_read_ibin(cli->truth, &e->truth, &truth_rows, &e->truth_columns))
+		return false;
+	if (rows != e->base.n)
+	{
+		grn_cli_error("%s: has %zu rows where %s has %zu", cli->evaluate, rows, cli->vectors, e->base.n);
+		return false;
+	}
+	if (e->query.dim != e->base.dim)
+	{
+		grn_cli_error("%s: has %u dimensions where %s has %u", cli->query, e->query.dim,
+					  cli->vectors, e->base.dim);
+		return false;
+	}
+	if (e->truth_columns < K || truth_rows < e->query.n)
+	{
+		grn_cli_error("%s: has %zu rows of %zu neighbours where %zu of at least %d are needed",
+					  cli->truth, truth_rows, e->truth_columns, e->query.n, K);
+		return false;
+	}
+	return true;
+}
+
+static bool
+evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
+{
+	int			workers = grn_pool_parallel(pool)->nworkers;
+
+	if (!read_all(e, cli))
+		return false;
+	e->dim = e->base.dim;
+	e->nentries = e->base.n < ENTRIES ? (uint32_t) e->base.n : ENTRIES;
+	for (uint32_t i = 0; i < e->nentries; i++)
+		e->entries[i] = (uint32_t) (grn_random(0x65766C, 0, i) % e->base.n);
+	if (!print_graph(e, cli->evaluate))
+		return false;
+	for (int i = 0; i < workers; i++)
+	{
+		e->seen[i] = malloc(e->base.n * sizeof(uint32_t));
+		if (!e->seen[i])
+		{
+			grn_cli_error("out of memory");
+			return false;
+		}
+	}
+	if (!run_beams(e, cli, pool))
+	{
+		grn_cli_error("out of memory");
+		return false;
+	}
+	return true;
+}
+
 int
 grn_evaluate(const GrnCli *cli)
 {
 	Evaluate	e;
 	GrnPool    *pool = grn_pool_start((int) cli->threads);
-	int			workers;
-	int32_t    *graph;
-	int32_t    *truth;
-	size_t		rows;
-	size_t		truth_rows;
-	bool		fine;
+	bool		fine = false;
 
 	memset(&e, 0, sizeof(e));
 	e.metric = cli->metric;
-	if (!pool || !grn_read_vectors(cli->vectors, cli->metric, cli->rows, &e.base) ||
-		!grn_read_vectors(cli->query, cli->metric, 0, &e.query) ||
-		!grn_read_ibin(cli->evaluate, &graph, &rows, &e.degree) ||
-		!grn_read_ibin(cli->truth, &truth, &truth_rows, &e.truth_columns))
-		return 1;
-	e.graph = graph;
-	e.truth = truth;
-	e.dim = e.base.dim;
-	if (rows != e.base.n)
-	{
-		grn_cli_error("%s: has %zu rows where %s has %zu", cli->evaluate, rows, cli->vectors, e.base.n);
-		return 1;
-	}
-	if (e.query.dim != e.base.dim)
-	{
-		grn_cli_error("%s: has %u dimensions where %s has %u", cli->query, e.query.dim,
-					  cli->vectors, e.base.dim);
-		return 1;
-	}
-	if (e.truth_columns < K || truth_rows < e.query.n)
-	{
-		grn_cli_error("%s: has %zu rows of %zu neighbours where %zu of at least %d are needed",
-					  cli->truth, truth_rows, e.truth_columns, e.query.n, K);
-		return 1;
-	}
-	e.nentries = e.base.n < ENTRIES ? (uint32_t) e.base.n : ENTRIES;
-	for (uint32_t i = 0; i < e.nentries; i++)
-		e.entries[i] = (uint32_t) (grn_random(0x65766C, 0, i) % e.base.n);
-	if (!print_graph(&e, cli->evaluate))
-		return 1;
-
-	workers = grn_pool_parallel(pool)->nworkers;
-	e.seen = calloc((size_t) workers, sizeof(*e.seen));
-	e.lists = calloc((size_t) workers, sizeof(*e.lists));
-	fine = e.seen && e.lists;
-	for (int i = 0; i < workers && fine; i++)
-	{
-		e.seen[i] = malloc(e.base.n * sizeof(uint32_t));
-		fine = e.seen[i] != NULL;
-	}
-	if (!fine || !run_beams(&e, cli, pool))
-	{
+	e.seen = calloc(cli->threads, sizeof(*e.seen));
+	e.lists = calloc(cli->threads, sizeof(*e.lists));
+	if (pool && e.seen && e.lists)
+		fine = evaluate(&e, cli, pool);
+	else
 		grn_cli_error("out of memory");
-		return 1;
+	for (uint32_t i = 0; i < cli->threads && e.seen && e.lists; i++)
+	{
+		free(e.seen[i]);
+		free(e.lists[i]);
 	}
-	grn_pool_stop(pool);
-	return 0;
+	free(e.seen);
+	free(e.lists);
+	free(e.graph);
+	free(e.truth);
+	grn_free_vectors(&e.base);
+	grn_free_vectors(&e.query);
+	if (pool)
+		grn_pool_stop(pool);
+	return fine ? 0 : 1;
 }
