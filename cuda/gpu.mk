@@ -29,6 +29,10 @@ ifeq ($(WITH_CUDA_NOW),yes)
 build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/grn.h)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+
+# The kernels' tests (make gpu-check), linked with the kernels alone.
+build/gpu_check: test/gpu/gpu_check.cu $(GPU_OBJ)
+	$(NVCC) $(NVCC_FLAGS) -o $@ $^
 else
   GPU_OBJ = build/cuda/stub.o
   GPU_LIBS =

@@ -19,11 +19,17 @@ no_gpu()
 	exit 2
 }
 
+# run_kernels MAKE_ARGUMENT...: the kernels against plain C.
 run_kernels()
 {
 	local log=$LOGS/kernels.log
 
-	as_server timeout -k 10 $STAGE_LIMIT make -C "$RUN/tree/test/gpu" "$@" check 2>&1 |
+	if ! as_server make -C "$RUN/tree" "$@" build/gpu_check >"$log" 2>&1; then
+		report fail kernels "build of the kernel tests"
+		show kernels "$log"
+		return
+	fi
+	as_server timeout -k 10 $STAGE_LIMIT "$RUN/tree/build/gpu_check" 2>&1 |
 		tee "$log" | tap_lines kernels
 	if [ "${PIPESTATUS[0]}" != 0 ] && ! grep -q '^not ok ' "$log"; then
 		report fail kernels "the kernel tests ended early"
@@ -125,7 +131,7 @@ main()
 		show $GROUP "$LOGS/build.log"
 	else
 		report pass $GROUP "build ${arguments[*]}"
-		run_kernels "${arguments[@]}"
+		run_kernels PG_CONFIG="$pg_config" "${arguments[@]}"
 		run_sanitizer
 		run_index "$pg_config"
 	fi
