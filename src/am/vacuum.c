@@ -219,7 +219,8 @@ relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 static void
 clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
 {
-	uint32		steps = 0;
+	uint32		limit;
+	uint32		steps;
 	uint32		prev;
 	uint32		cur;
 	uint16		version;
@@ -230,6 +231,8 @@ again:
 		return;
 	version = rec->version;
 	prev = head;
+	limit = grnnd_id_limit(v->index, v->ix);
+	steps = 0;
 	for (cur = rec->next; cur != GRN_INVALID_ID; cur = rec->next)
 	{
 		grnnd_delay_point();
@@ -237,7 +240,7 @@ again:
 		if (!grn_tids_owned_by(rec, head, version))
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, cur),
 						  "chain of heap TIDs holds a foreign record");
-		if (++steps > GRN_MAX_NODES)
+		if (++steps > limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, cur),
 						  "chain of heap TIDs has no end");
 		if (rec->ntids16 > 0)

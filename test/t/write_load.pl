@@ -23,7 +23,7 @@ synchronous_commit = off
 $node->start;
 
 my $clients = 8;
-my $transactions = 500;
+my $transactions = 2000;
 
 # ---- steady load, at two dimensions ----
 
