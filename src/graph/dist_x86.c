@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -569,6 +570,18 @@ static const GrnDistTable vnni_table = {
 	.f16_load = avx2_f16_load,
 };
 
+/* clang's __builtin_cpu_supports() does not know the name. */
+static bool
+has_f16c(void)
+{
+	unsigned	a,
+				b,
+				c,
+				d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 int
 grn_dist_x86(const GrnDistTable **out, int max)
 {
@@ -576,7 +589,7 @@ grn_dist_x86(const GrnDistTable **out, int max)
 
 	__builtin_cpu_init();
 	if (n < max && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-		__builtin_cpu_supports("f16c"))
+		has_f16c())
 	{
 		out[n++] = &avx2_table;
 		if (n < max && __builtin_cpu_supports("avx512f") &&
