@@ -26,8 +26,12 @@ run_unit()
 	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" check 2>&1 |
 		tee "$log" | tap_lines unit
 	if [ "${PIPESTATUS[0]}" != 0 ]; then
-		grep -q '^not ok ' "$log" || report fail unit "the unit tests ended early"
-		show unit "$log"
+		if grep -q '^not ok ' "$log"; then
+			show unit <(grep -B 4 '^not ok ' "$log") 40
+		else
+			report fail unit "the unit tests ended early"
+			show unit "$log"
+		fi
 	elif ! grep -q '^ok ' "$log"; then
 		report fail unit "no unit test ran"
 		show unit "$log"
