@@ -13,19 +13,20 @@ CREATE INDEX t_idx ON t USING grnnd (e);
 ANALYZE t;
 SELECT e AS q FROM t WHERE id = 77 \gset
 
-CREATE FUNCTION fetched(lim int, filter text DEFAULT 'true', OUT rows bigint,
+CREATE FUNCTION fetched(lim int, filter text DEFAULT 'true', tab regclass DEFAULT 't', OUT rows bigint,
 	OUT different bigint, OUT disordered bigint, OUT complete numeric)
 LANGUAGE plpgsql AS $$
 DECLARE
-	q vector := (SELECT e FROM t WHERE id = 77);
+	q vector;
 BEGIN
+	EXECUTE format('SELECT e FROM %s WHERE id = 77', tab) INTO q;
 	PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
-	EXECUTE format('CREATE TEMP TABLE want AS SELECT id, e <-> $1 AS d FROM t WHERE %s ORDER BY d LIMIT %s', filter, lim)
+	EXECUTE format('CREATE TEMP TABLE want AS SELECT id, e <-> $1 AS d FROM %s WHERE %s ORDER BY d LIMIT %s', tab, filter, lim)
 		USING q;
 	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true),
 		set_config('enable_sort', 'off', true);
 	EXECUTE format('CREATE TEMP TABLE got AS SELECT row_number() OVER () AS n, * FROM
-		(SELECT id, e <-> $1 AS d FROM t WHERE %s ORDER BY e <-> $1 LIMIT %s) x', filter, lim)
+		(SELECT id, e <-> $1 AS d FROM %s WHERE %s ORDER BY e <-> $1 LIMIT %s) x', tab, filter, lim)
 		USING q;
 	SELECT count(*), count(DISTINCT id),
 		count(*) FILTER (WHERE d < before - 1e-6 * before)
@@ -84,6 +85,21 @@ SET LOCAL grnnd.ef_search = 1;
 MOVE FORWARD ALL IN c;
 FETCH 1 FROM c;
 COMMIT;
+
+-- rows that the index keeps rounded, or cut off at the end of a byte's range, stay
+-- in their exact places
+CREATE TABLE rounded AS SELECT id, subvector(e, 1, 16)::vector(16) AS e FROM t WHERE id <= 1500;
+UPDATE rounded SET e = (SELECT array_agg(x::int % 256 ORDER BY n) FROM unnest(e::float4[]) WITH ORDINALITY u (x, n))::vector;
+CREATE INDEX ON rounded USING grnnd (e);
+INSERT INTO rounded SELECT id + 10000, e * array_fill(0.737, ARRAY[16])::vector FROM rounded WHERE id <= 700;
+INSERT INTO rounded SELECT id + 20000, e * array_fill(9, ARRAY[16])::vector FROM rounded WHERE id <= 50;
+SELECT rows, different, disordered, complete >= 0.95 AS complete FROM fetched(100, tab => 'rounded');
+SELECT rows, different, disordered, complete >= 0.95 AS complete FROM fetched(20, 'id > 10000', 'rounded');
+SELECT rows, different, disordered, complete >= 0.90 AS complete FROM fetched(10, 'id > 20000', 'rounded');
+SELECT rows >= 2100 AS nearly_all, rows = different AS different, disordered FROM fetched(2250, tab => 'rounded');
+SET grnnd.iterative_scan = relaxed_order;
+SELECT rows, different, complete FROM fetched(2250, tab => 'rounded');
+RESET grnnd.iterative_scan;
 
 -- without codes, and for the other distances
 DROP INDEX t_idx;
