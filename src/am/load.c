@@ -174,12 +174,18 @@ check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
 	}
 }
 
-/* Checks the lists of nodes [begin, end). */
+/* Checks what belongs to nodes [begin, end). */
 static void
-check_lists(const Load *load, uint32 begin, uint32 end)
+check_nodes(const Load *load, uint32 begin, uint32 end)
 {
+	const uint16 not_finite = 0x7C00;	/* exponent of a binary16 */
+
 	for (uint32 i = begin; i < end; i++)
 	{
+		if (load->factors &&
+			((load->factors[i].norm2 & not_finite) == not_finite ||
+			 (load->factors[i].alpha & not_finite) == not_finite))
+			bad_result("a code's scale is not finite");
 		if (load->counts[i] > load->layout.degree)
 			bad_result("a node has too many neighbours");
 		check_list(load->ids + (uint64) i * load->layout.degree, load->counts[i],
@@ -545,7 +551,7 @@ check_share(Load *load, Shared *shared)
 		if (begin >= load->nodes)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		check_lists(load, (uint32) begin, (uint32) Min(begin + CHECK_NODES, load->nodes));
+		check_nodes(load, (uint32) begin, (uint32) Min(begin + CHECK_NODES, load->nodes));
 	}
 }
 

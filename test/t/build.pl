@@ -224,7 +224,7 @@ for my $how ('cancel', 'terminate')
 	$node->safe_psql('postgres', "$build; DROP INDEX slow");
 	my $whole = (time() - $began) * 1000;
 	my ($cancelled, $strange) = (0, '');
-	my $steps = 24;
+	my $steps = 12;
 	for my $step (1 .. $steps)
 	{
 		my $limit_ms = int($whole * $step / $steps) || 1;

@@ -226,9 +226,10 @@ build(uint64_t n, GrnBuildResult *r)
 		r->off_row_start += 1;
 	if (is("norm"))
 		r->max_norm = NAN;
-	if (is("codec"))
+	if (is("codec") || is("factor"))
 	{
 		float	   *codec;
+		GrnFactor  *factors;
 		uint32_t	dim = grn_space_dim((GrnMetric) spec.metric, spec.dim);
 
 		r->code_dims = 32;
@@ -236,7 +237,11 @@ build(uint64_t n, GrnBuildResult *r)
 		r->off_factors = 16 * n;
 		need(GRN_SEG_CODES, r->off_codec + 4 * grn_codec_floats(dim, 32));
 		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
-		codec[dim] = INFINITY;
+		factors = (GrnFactor *) (base[GRN_SEG_CODES] + r->off_factors);
+		if (is("codec"))
+			codec[dim] = INFINITY;
+		else
+			factors[n - 1].alpha = 0x7E00;	/* NaN */
 	}
 }
 

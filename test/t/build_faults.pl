@@ -65,7 +65,8 @@ my @faults = (
 	offset_wraps  => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	norm          => qr/XX000: .*result is invalid: a scale is no positive number/,
-	codec         => qr/XX000: .*result is invalid: a codec is not finite/);
+	codec         => qr/XX000: .*result is invalid: a codec is not finite/,
+	factor        => qr/XX000: .*result is invalid: a code's scale is not finite/);
 
 # Processes other than PostgreSQL's own that run in the data directory.
 sub strangers
@@ -95,7 +96,7 @@ sub build
 	my ($stdout, $stderr);
 	# what a build opens, before and after it, in the same session
 	my $open = q{\! ls -l /proc/$BACKEND/fd | grep -c 'memfd:\|socket:\|pgsql_tmp'};
-	my $codes = $fault eq 'codec' ? 1 : 0;
+	my $codes = $fault =~ /^(codec|factor)$/ ? 1 : 0;
 	my $code = $node->psql('postgres', qq(
 		\\set VERBOSITY verbose
 		SELECT pg_backend_pid() AS pid \\gset
