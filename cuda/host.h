@@ -1,6 +1,6 @@
 /*
- * host.h - the host side of a device: pinned staging buffers, copies by several
- * threads, and what gpu.cu keeps of an open device.
+ * host.h - the host side: pinned staging buffers, the memory plan, what is kept of
+ * an open device and of a running build.
  */
 #ifndef GRN_HOST_H
 #define GRN_HOST_H
@@ -54,5 +54,55 @@ cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d, 
 						 size_t width, size_t pitch, size_t rows);
 /* Waits for copies to the device. */
 cudaError_t staging_wait(Staging *staging);
+
+/* Rows of more dimensions are projected to this many. */
+constexpr uint32_t PROJECTED_DIMS = 128;
+
+struct GrnGpu
+{
+	int			number;
+	Device		device;
+	Staging		staging;
+	cudaEvent_t mark[4];		/* start, converted, descended, finished */
+	cudaEvent_t round[2];
+
+	bool		begun;
+	uint64_t	n;
+	uint32_t	dim;
+	GrnGraphParams params;		/* as given to grn_gpu_begin() */
+	GrnGpuOptions options;
+	Plan		plan;
+	uint64_t	limit;			/* bytes this build may take */
+	uint8_t    *d_arena;
+	float	   *d_own_rows;		/* [n][dim], where rows come from the host */
+	const float *d_rows;
+	bool		overridden;
+	Tuning		override_;
+	float		upload;			/* seconds in grn_gpu_rows() */
+};
+
+/* What a running build hands from step to step. */
+struct Build
+{
+	GrnGpu	   *gpu;
+	Codes		codes;
+	TileGraph	graph;
+	uint32_t   *d_order;
+	uint32_t   *d_ids;			/* [n][degree] */
+	uint8_t    *d_counts;		/* [n] */
+	bool		exact;			/* distances of the descent are those of the input */
+	GrnGpuProgressFn progress;
+	void	   *progress_ctx;
+	uint64_t	done,
+				rounds;
+	bool		cancelled;
+};
+
+/* plan.cu: where everything lies; wide: rows in binary16. */
+Plan		make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
+					  const GrnGpuOptions *options, uint64_t n, uint32_t dim, bool wide);
+/* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
+cudaError_t build_tile(Build &b);
+cudaError_t build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options);
 
 #endif							/* GRN_HOST_H */

@@ -1,0 +1,233 @@
+/*
+ * build.cu - the steps of a build on the device, in both modes.
+ */
+#include "host.h"
+
+constexpr uint32_t DEFAULT_PAIRS = 64;	/* paper mode: random pairs a vertex and round */
+
+/* The caller's rows as codes in the caller's order, at plan.bare_codes. */
+static cudaError_t
+convert(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+	const Plan &plan = gpu->plan;
+	const Tuning &t = plan.tuning;
+	uint32_t	n = (uint32_t) gpu->n;
+	uint8_t    *d_bare = gpu->d_arena + plan.bare_codes;
+
+	b.codes.n = n;
+	b.codes.format = (RowFormat) t.format;
+	b.exact = false;
+	if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
+	{
+		int			other = 1;
+		int		   *d_other = (int *) (gpu->d_arena + plan.flag);
+
+		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride, d_bare,
+								d_other));
+		GRN_TRY(cudaMemcpyAsync(&other, d_other, sizeof(int), cudaMemcpyDeviceToHost,
+								gpu->device.stream));
+		GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
+		b.exact = other == 0;
+	}
+	if (!b.exact)
+		GRN_TRY(launch_project(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
+							   b.codes.format, plan.stride, t.seed, gpu->d_arena + plan.scratch,
+							   d_bare));
+	b.codes.stride = plan.stride;
+	b.codes.seg = plan.stride < 128 ? plan.stride : 128;
+	b.codes.nseg = plan.stride / b.codes.seg;
+	return cudaSuccess;
+}
+
+/* Order, renumbered codes, and the first neighbours. */
+static cudaError_t
+start(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+	const Plan &plan = gpu->plan;
+	const Tuning &t = plan.tuning;
+	uint8_t    *d = gpu->d_arena;
+	uint32_t	n = b.codes.n,
+				bins = t.bins > 1 ? t.bins : 0;
+	StartSpace	space = start_layout(d + plan.scratch, n, bins, plan.stride);
+	Codes		bare = b.codes;
+
+	bare.d_rows = d + plan.bare_codes;
+	b.d_order = (uint32_t *) (d + plan.order);
+	GRN_TRY(launch_order(gpu->device, bare, space, bins, t.seed, b.d_order));
+	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d + plan.codes,
+						  (uint32_t *) (d + plan.norms)));
+	b.codes.d_rows = d + plan.codes;
+	b.codes.d_norms = (uint32_t *) (d + plan.norms);
+
+	TileGraph  &g = b.graph;
+
+	g.d_pool = (Key *) (d + plan.pool);
+	g.d_pool_count = d + plan.pool_count;
+	for (int i = 0; i < 2; i++)
+	{
+		g.d_inbox[i] = (Key *) (d + plan.inbox[i]);
+		g.d_inbox_count[i] = (uint32_t *) (d + plan.inbox_count[i]);
+		GRN_TRY(cudaMemsetAsync(g.d_inbox_count[i], 0, 4 * (size_t) n, gpu->device.stream));
+	}
+	g.d_list = (uint64_t *) (d + plan.list);
+	g.d_list_count = (uint32_t *) (d + plan.list_count);
+	g.n = n;
+	g.inbox = t.inbox;
+	g.side = 0;
+	GRN_TRY(cudaMemsetAsync(g.d_pool_count, 0, n, gpu->device.stream));
+	if (t.window > 0)
+		GRN_TRY(launch_window(gpu->device, b.codes, g, t.window));
+	if (t.random_edges > 0)
+		GRN_TRY(launch_random_edges(gpu->device, b.codes, g, t.random_edges, t.seed,
+									t.window > 0));
+	return cudaSuccess;
+}
+
+/* Reports a round; waits for the one before, so that a cancel acts soon. */
+static cudaError_t
+report(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+
+	b.done++;
+	if (!b.progress)
+		return cudaSuccess;
+	GRN_TRY(cudaEventRecord(gpu->round[b.done & 1], gpu->device.stream));
+	if (b.done > 1)
+		GRN_TRY(cudaEventSynchronize(gpu->round[(b.done - 1) & 1]));
+	b.cancelled = !b.progress(b.progress_ctx, b.done, b.rounds);
+	return cudaSuccess;
+}
+
+static cudaError_t
+descend(Build &b)
+{
+	const Tuning &t = b.gpu->plan.tuning;
+
+	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner;
+	for (uint32_t outer = 0; outer < t.outer && !b.cancelled; outer++)
+	{
+		uint32_t	inner = outer == 0 ? t.first : t.inner;
+
+		if (outer > 0)
+			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho));
+		for (uint32_t i = 0; i < inner && !b.cancelled; i++)
+		{
+			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep));
+			GRN_TRY(report(b));
+		}
+	}
+	return cudaSuccess;
+}
+
+static cudaError_t
+finish(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+	const Plan &plan = gpu->plan;
+	const Tuning &t = plan.tuning;
+
+	/* redirected edges that no round has seen yet stay in the inbox as offers */
+	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
+	b.d_ids = (uint32_t *) b.graph.d_inbox[1 - b.graph.side];
+	b.d_counts = gpu->d_arena + plan.counts;
+	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree,
+						t.fill, b.d_ids, b.d_counts));
+	if (!b.exact && plan.tuning.exact_order)
+		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim, plan.degree,
+								   b.d_order, b.d_ids, b.d_counts));
+	return cudaSuccess;
+}
+
+/*
+ * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies
+ * within the noise of rounding, about code_dims / 6 in the square, so that near
+ * neighbours cannot be told apart.  Then, memory permitting, the build starts over
+ * with binary16 rows.
+ */
+static cudaError_t
+widen(Build &b, bool *again)
+{
+	GrnGpu	   *gpu = b.gpu;
+	uint32_t   *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag),
+				count;
+	Plan		wide;
+
+	*again = false;
+	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
+		return cudaSuccess;
+	GRN_TRY(launch_count_below(gpu->device, b.graph, gpu->plan.code_dims / 2, d_count));
+	GRN_TRY(cudaMemcpyAsync(&count, d_count, sizeof(count), cudaMemcpyDeviceToHost,
+							gpu->device.stream));
+	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
+	if (count <= gpu->n / 20)
+		return cudaSuccess;
+	wide = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, true);
+	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) > gpu->limit)
+		return cudaSuccess;
+	GRN_TRY(cudaFree(gpu->d_arena));
+	gpu->d_arena = NULL;
+	GRN_TRY(cudaMalloc((void **) &gpu->d_arena, wide.total));
+	gpu->plan = wide;
+	b.done = 0;
+	*again = true;
+	return cudaSuccess;
+}
+
+cudaError_t
+build_tile(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+	cudaStream_t stream = gpu->device.stream;
+	bool		again;
+
+	do
+	{
+		GRN_TRY(convert(b));
+		GRN_TRY(cudaEventRecord(gpu->mark[1], stream));
+		GRN_TRY(start(b));
+		GRN_TRY(descend(b));
+		GRN_TRY(widen(b, &again));
+	}
+	while (again);
+	GRN_TRY(cudaEventRecord(gpu->mark[2], stream));
+	if (!b.cancelled)
+		GRN_TRY(finish(b));
+	return cudaSuccess;
+}
+
+/* Algorithm 3, literally. */
+cudaError_t
+build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options)
+{
+	GrnGpu	   *gpu = b.gpu;
+	const Device &device = gpu->device;
+	uint32_t	n = (uint32_t) gpu->n,
+				pairs = options.pairs ? options.pairs : DEFAULT_PAIRS;
+	PaperSpace	space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
+
+	b.d_ids = (uint32_t *) (gpu->d_arena + gpu->plan.ids);
+	b.d_counts = gpu->d_arena + gpu->plan.counts;
+	b.rounds = (uint64_t) p.t1 * p.t2;
+	GRN_TRY(cudaEventRecord(gpu->mark[1], device.stream));
+	GRN_TRY(launch_paper_init(device, gpu->d_rows, n, gpu->dim, space, p.r, p.s, p.seed));
+	for (uint32_t t1 = 0; t1 < p.t1 && !b.cancelled; t1++)
+	{
+		for (uint32_t t2 = 0; t2 < p.t2 && !b.cancelled; t2++)
+		{
+			GRN_TRY(launch_paper_update(device, gpu->d_rows, n, gpu->dim, space, p.r,
+										options.order, pairs, p.seed, (uint32_t) b.done));
+			GRN_TRY(report(b));
+		}
+		if (t1 + 1 < p.t1)
+			GRN_TRY(launch_paper_reverse(device, n, space, p.r, p.rho));
+	}
+	GRN_TRY(cudaEventRecord(gpu->mark[2], device.stream));
+	if (!b.cancelled)
+		GRN_TRY(launch_paper_prune(device, gpu->d_rows, n, gpu->dim, space, p.r, p.degree,
+								   b.d_ids, b.d_counts));
+	return cudaSuccess;
+}
+

@@ -1,0 +1,127 @@
+/*
+ * plan.cu - parameters a user left open, and the one place that knows which memory
+ * a build takes and where everything lies in it.
+ */
+#include "host.h"
+
+constexpr uint32_t ROWS_PER_BIN = 256;
+constexpr uint32_t MAX_BINS = 4096;
+
+extern "C" void
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+{
+	(void) n;
+	if (params->degree == 0)
+		params->degree = 32;
+	if (params->r == 0)
+		params->r = POOL;
+	if (params->s == 0)
+		params->s = 32;
+	if (params->t1 == 0)
+		params->t1 = 4;
+	if (params->t2 == 0)
+		params->t2 = 3;
+	if (params->rho <= 0)
+		params->rho = 1.0f;
+}
+
+Tuning
+tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
+{
+	GrnGraphParams p = *given;
+	Tuning		t = {};
+	bool		projected = dim > PROJECTED_DIMS;
+
+	grn_gpu_default_params(&p, dim, n);
+	t.inbox = 48;
+	t.random_edges = p.s < WARP ? p.s : WARP;
+	t.bins = (uint32_t) (n / ROWS_PER_BIN);
+	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
+	t.window = 256;
+	t.outer = p.t1;
+	t.inner = p.t2;
+	/* the first outer iteration has the longest way to go */
+	t.first = p.t2 + (projected ? 1 : 2);
+	/* a projection's nearest are less reliable: leave some of the list free */
+	t.fill = projected ? p.degree * 3 / 4 : p.degree;
+	t.keep = p.r < POOL ? p.r : POOL;
+	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
+	t.exact_order = 1;
+	t.seed = p.seed;
+	return t;
+}
+
+static uint32_t
+power_of_two_dims(uint32_t dim)
+{
+	return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
+}
+
+static size_t
+larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The one place that knows where things lie; its total is what a build takes. */
+Plan
+make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
+		  uint64_t n, uint32_t dim, bool wide)
+{
+	GrnGraphParams params = *given;
+	Plan		plan = {};
+	size_t		at = 0;
+	auto		take = [&](size_t bytes)
+	{
+		size_t		place = at;
+
+		at += (bytes + 255) & ~(size_t) 255;
+		return place;
+	};
+
+	grn_gpu_default_params(&params, dim, n);
+	plan.mode = options ? options->mode : GRN_GPU_TILE;
+	plan.degree = params.degree;
+	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
+	Tuning	   &t = plan.tuning;
+
+	if (wide)
+		t.format = ROWS_F16;
+	plan.counts = take(n);
+	if (plan.mode == GRN_GPU_PAPER)
+	{
+		t.keep = params.r;
+		t.random_edges = params.s;
+		plan.paper = take(paper_bytes((uint32_t) n, params.r));
+		plan.ids = take(n * plan.degree * sizeof(uint32_t));
+		plan.total = at;
+		return plan;
+	}
+
+	plan.code_dims = t.code_dims ? t.code_dims :
+		dim <= PROJECTED_DIMS ? power_of_two_dims(dim) : PROJECTED_DIMS;
+	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
+	size_t		inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
+									 n * plan.degree * sizeof(uint32_t));
+	size_t		start = start_bytes((uint32_t) n, t.bins, plan.stride),
+				project = project_bytes((uint32_t) n, dim, plan.code_dims);
+
+	plan.codes = take(n * plan.stride);
+	plan.order = take(4 * n);
+	plan.norms = take(4 * n);
+	plan.pool_count = take(n);
+	plan.inbox_count[0] = take(4 * n);
+	plan.inbox_count[1] = take(4 * n);
+	plan.list = take(NCLASSES * n * sizeof(uint64_t));
+	plan.list_count = take(NCLASSES * sizeof(uint32_t));
+	plan.flag = take(sizeof(int));
+	/* scratch of fit and start ends before pools and inboxes are used */
+	plan.scratch = plan.pool = take(larger(n * POOL * sizeof(Key), start));
+	plan.inbox[0] = take(inbox_bytes);
+	if (at < plan.scratch + project)
+		take(plan.scratch + project - at);
+	plan.inbox[1] = plan.bare_codes = take(inbox_bytes);
+	plan.total = at;
+	return plan;
+}
+
