@@ -50,6 +50,7 @@ typedef struct Check
 	uint32	   *hashes;			/* of the own code and factor, or the chain's owner */
 	uint32	   *next;
 	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
+	GrnndSet	damaged;		/* what could not be read, and is reported */
 	GrnndReach	reach;
 	CheckTid   *tids;
 	Size		ntids;
@@ -187,6 +188,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 	if (what != NULL)
 	{
 		report_node(c, id, what, GRN_INVALID_ID);
+		grnnd_set_add(&c->damaged, id);
 		return;
 	}
 	c->states[id] = rec->state;
@@ -224,14 +226,19 @@ first_pass(Check *c, char *page)
 		BlockNumber block = grnnd_node_block(c->ix, first);
 		bool		nodes = false;
 
-		if (read_page(c, block, GRNND_NODES, page))
+		if (!read_page(c, block, GRNND_NODES, page))
+		{
 			for (uint32 i = 0; i < l->per_page; i++)
-			{
-				const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
+				grnnd_set_add(&c->damaged, first + i);
+			continue;
+		}
+		for (uint32 i = 0; i < l->per_page; i++)
+		{
+			const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
 
-				take_record(c, rec, first + i);
-				nodes |= rec->state == GRN_NODE || rec->state == GRN_DEAD;
-			}
+			take_record(c, rec, first + i);
+			nodes |= rec->state == GRN_NODE || rec->state == GRN_DEAD;
+		}
 		for (uint32 i = 1; i < l->span; i++)
 			if (!read_page(c, block + i, GRNND_TAIL, page) && nodes && PageIsNew(page))
 				report(c, block + i, -1, "zero page");
@@ -460,8 +467,10 @@ check_index(Check *c, bool heapallindexed)
 	c->hashes = by_id(c, sizeof(uint32));
 	c->next = by_id(c, sizeof(uint32));
 	grnnd_set_init(&c->chained, c->limit);
+	grnnd_set_init(&c->damaged, c->limit);
 	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit,
 					 grnnd_maintenance_memory(), c->strategy);
+	c->reach.without = &c->damaged;
 	c->tids_room = Max(1024, (Size) c->limit);
 	c->tids = palloc_extended(c->tids_room * sizeof(CheckTid), MCXT_ALLOC_HUGE);
 

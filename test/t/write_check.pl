@@ -1,0 +1,115 @@
+# grnnd_check() sees each kind of damage, which is done to a file here byte by byte.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3 };
+
+my $node = PostgreSQL::Test::Cluster->new('write_check');
+my ($version) = `initdb --version` =~ /(\d+)/;
+$node->init($version >= 18 ? (extra => ['--no-data-checksums']) : ());
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_device = cpu\n");
+$node->start;
+setup_grnnd($node, 16, 1);
+$node->safe_psql('postgres', q(
+	CREATE TABLE t (id int, v vector(16));
+	INSERT INTO t SELECT * FROM points(1, 300, 16, 1);
+	INSERT INTO t SELECT 1000 + i, v FROM points(1, 1, 16, 1), generate_series(1, 600) i;
+	CREATE INDEX t_idx ON t USING grnnd (v);
+	DELETE FROM t WHERE id BETWEEN 291 AND 300;
+	VACUUM t));
+is(number($node, q(SELECT * FROM grnnd_check('t_idx', true))), '', 'sound before');
+my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t_idx')");
+$node->stop;
+my $sound = slurp_file($path);
+
+# ---- the layout, from the metapage (struct GrnndMeta) and record.c ----
+
+my ($dim, $degree, $code_dims, $format, undef, $bytes) = unpack 'L6', substr($sound, PAYLOAD + 20, 24);
+my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 56, 16);
+my $per_page = int(8160 / $bytes);
+my $records = (length($sound) / PAGE - $first) * $per_page;
+my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format};
+my ($ids, $factors, $codes);
+sub align4 { return ($_[0] + 3) & ~3; }
+for my $tids (4 .. 16)
+{
+	$ids = align4(HEADER + 6 * $tids + $code_dims / 2);
+	$factors = $ids + 4 * $degree;
+	$codes = $factors + ($code_dims ? 4 * $degree : 0);
+	last if align4(align4($codes + $degree * $code_dims / 2) + $vector) == $bytes;
+}
+
+sub at
+{
+	my ($id, $offset) = @_;
+	return ($first + int($id / $per_page)) * PAGE + PAYLOAD + ($id % $per_page) * $bytes + $offset;
+}
+sub get { my ($format, $id, $offset, $n) = @_; return unpack $format, substr($sound, at($id, $offset), $n); }
+sub state_of { return get('C', $_[0], 0, 1); }
+my @nodes = grep { state_of($_) == NODE } 0 .. $records - 1;
+my ($free) = grep { state_of($_) == FREE } 0 .. $records - 1;
+my ($chain) = grep { state_of($_) == TIDS } 0 .. $records - 1;
+my ($head) = grep { get('L', $_, 8, 4) != 0xFFFFFFFF } @nodes;
+my ($entry) = unpack 'L', substr($sound, $entry_block * PAGE + PAYLOAD + 8, 4);
+my ($x, $y) = grep { $_ != $head && $_ != $entry && get('C', $_, 2, 1) >= 2 } @nodes;
+is(scalar(@nodes), 290, 'nodes found in the file');
+ok(defined $free && defined $chain && defined $head, 'a free and a chained record, too');
+my @neighbours = get('L2', $x, $ids, 8);
+
+# ---- damage: name, what is expected, [id, offset, bytes]... ----
+
+sub finds
+{
+	my ($name, $expected, @changes) = @_;
+	my $file = $sound;
+	for (@changes)
+	{
+		my ($id, $offset, $new) = @$_;
+		substr($file, defined $id ? at($id, $offset) : $offset, length $new) = $new;
+	}
+	open my $f, '>:raw', $path or die "$path: $!";
+	print $f $file;
+	close $f;
+	$node->start;
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT what FROM grnnd_check('t_idx', true)");
+	like("$out$err", $expected, $name);
+	$node->stop;
+}
+
+finds('own neighbour', qr/record $x: node is its own neighbour/, [ $x, $ids, pack('L', $x) ]);
+finds('neighbour outside', qr/record $x: neighbour id leads out/, [ $x, $ids, pack('L', 9_999_999) ]);
+finds('repeated neighbour', qr/record $x: repeated neighbour $neighbours[1]/,
+	[ $x, $ids, pack('L', $neighbours[1]) ]);
+finds('edge to a free record', qr/record $x: edge to a free record, $free/, [ $x, $ids, pack('L', $free) ]);
+finds('edge to a chained record', qr/record $x: edge to a record of heap TIDs, $chain/,
+	[ $x, $ids, pack('L', $chain) ]);
+finds('code of another', qr/record $x: holds another code than .* neighbour $neighbours[0]/,
+	[ $x, $codes, pack('C', get('C', $x, $codes, 1) ^ 1) ]);
+finds('state', qr/record $x: unknown state/, [ $x, 0, pack('C', 9) ]);
+finds('TID outside', qr/record $x: heap TID leads out of the table/, [ $x, HEADER, pack('S3', 100, 0, 1) ]);
+finds('TID of another row', qr/shares a heap TID with record/,
+	[ $x, HEADER, substr($sound, at($y, HEADER), 6) ]);
+finds('row left out', qr/row \(\d+,\d+\) of the table is not in the index/, [ $x, 1, pack('C', 0) ]);
+finds('chain lost', qr/record $chain: in no node's chain/, [ $head, 8, pack('L', 0xFFFFFFFF) ]);
+finds('chain to a node', qr/record $head: chain of heap TIDs leads to another kind of record, $x/,
+	[ $head, 8, pack('L', $x) ]);
+finds('chain of another node', qr/record $x: chain of heap TIDs holds a foreign record/,
+	[ $head, 8, pack('L', 0xFFFFFFFF) ], [ $x, 8, pack('L', $chain) ]);
+finds('circle', qr/enters a record for the second time/, [ $x, 8, pack('L', $chain) ]);
+finds('not reachable', qr/cannot be reached from the first entry point/,
+	map { [ $_, 2, pack('C', 0) ] } @nodes);
+finds('entry point', qr/entry point $free is no node/, [ undef, $entry_block * PAGE + PAYLOAD + 8, pack('L', $free) ]);
+finds('entry point\'s code', qr/code of entry point $entry is not its own/,
+	[ undef, $entry_block * PAGE + PAYLOAD + 8 + 128, pack('L', 0x12345678) ]);
+finds('zero page', qr/zero page/, [ undef, $entry_block * PAGE, "\0" x PAGE ]);
+finds('page of another kind', qr/page of kind 3 where 4 is expected/,
+	[ undef, ($first + 1) * PAGE - 8, pack('S', 3) ]);
+finds('nothing', qr/^$/);
+done_testing();
