@@ -95,7 +95,7 @@ inbox_bytes(size_t n, uint32_t dim)
 	size_t		inboxes = 2 * aligned(n * sizeof(Inbox));
 	size_t		rows = aligned(n * max_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
 	size_t		bins = grn_bins_bytes(n);
-	size_t		project = grn_project_bytes(n, dim);
+	size_t		project = n >= PROJECT_ROWS ? grn_project_bytes(n, dim) : 0;
 
 	rows += bins > project ? bins : project;
 	return aligned(inboxes > rows ? inboxes : rows);
