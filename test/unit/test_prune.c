@@ -1,0 +1,243 @@
+/*
+ * test_prune.c - the RNG rule for single nodes: against a plain statement of it,
+ * by vectors and by codes, and who gives way in a full list.
+ */
+#include "../../src/graph/prune.h"
+#include "unit.h"
+
+#define DIM 8
+#define MOST_N 80
+
+static float rows[MOST_N][DIM];
+static float owner[DIM];
+static float dist[MOST_N];
+
+static float
+l2(const float *a, const float *b)
+{
+	return grn_dist->l2_f32(a, b, DIM);
+}
+
+static void
+random_rows(uint32_t n)
+{
+	for (uint32_t j = 0; j < DIM; j++)
+		owner[j] = (float) unit_below(1000) / 1000;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t j = 0; j < DIM; j++)
+			rows[i][j] = (float) unit_below(1000) / 1000;
+		/* a few equal rows */
+		if (i > 3 && unit_below(10) == 0)
+			memcpy(rows[i], rows[unit_below(i)], sizeof(rows[i]));
+		dist[i] = l2(owner, rows[i]);
+	}
+}
+
+/* Does some kept neighbour stand between the owner and c? */
+static bool
+occluded(uint32_t c, const uint32_t *keep, uint32_t nkeep, uint32_t nfixed)
+{
+	for (uint32_t a = 0; a < nfixed; a++)
+		if (dist[a] <= dist[c] && l2(rows[a], rows[c]) < dist[c])
+			return true;
+	for (uint32_t k = 0; k < nkeep; k++)
+		if (keep[k] != c && dist[keep[k]] <= dist[c] &&
+			l2(rows[keep[k]], rows[c]) < dist[c])
+			return true;
+	return false;
+}
+
+static void
+prune_by_rows(void)
+{
+	for (int round = 0; round < 300; round++)
+	{
+		uint32_t	n = 1 + unit_below(MOST_N);
+		uint32_t	keep[MOST_N];
+		GrnPrune	p = {
+			.rows = rows[0], .stride = DIM, .dim = DIM, .dist = dist,
+			.n = n, .nfixed = unit_below(n < 10 ? n : 10),
+			.most = 1 + unit_below(40)
+		};
+		void	   *workspace = malloc(grn_prune_bytes(n));
+		uint32_t	nkeep;
+
+		random_rows(n);
+		nkeep = grn_prune(&p, keep, workspace);
+		CHECK(nkeep + p.nfixed <= p.most || nkeep == 0, "%u of %u", nkeep, p.most);
+		for (uint32_t k = 0; k < nkeep; k++)
+		{
+			CHECK(keep[k] >= p.nfixed && keep[k] < n, "%u", keep[k]);
+			CHECK(k == 0 || dist[keep[k - 1]] <= dist[keep[k]], "order at %u", k);
+			/* only by those before it, as the rule goes from near to far */
+			CHECK(!occluded(keep[k], keep, k, p.nfixed), "%u is occluded", keep[k]);
+		}
+		/* with room left, all others are */
+		if (nkeep + p.nfixed < p.most)
+			for (uint32_t c = p.nfixed; c < n; c++)
+			{
+				bool		kept = false;
+
+				for (uint32_t k = 0; k < nkeep; k++)
+					kept |= keep[k] == c;
+				CHECK(kept || occluded(c, keep, nkeep, p.nfixed), "%u left out", c);
+			}
+		free(workspace);
+	}
+}
+
+static void
+prune_fill(void)
+{
+	uint32_t	keep[MOST_N];
+	GrnPrune	p = {
+		.rows = rows[0], .stride = DIM, .dim = DIM, .dist = dist, .n = MOST_N, .most = 40
+	};
+	void	   *workspace = malloc(grn_prune_bytes(MOST_N));
+	uint32_t	by_rule;
+	uint32_t	filled;
+
+	random_rows(MOST_N);
+	by_rule = grn_prune(&p, keep, workspace);
+	p.fill = by_rule + 7;
+	filled = grn_prune(&p, keep, workspace);
+	CHECK(by_rule < 30, "%u by the rule", by_rule);
+	CHECK(filled == by_rule + 7, "%u, by the rule %u", filled, by_rule);
+	for (uint32_t i = 0; i < filled; i++)
+		CHECK(grn_find_id(keep, i, keep[i]) < 0, "%u twice", keep[i]);
+	free(workspace);
+}
+
+/* Codes are estimates: nearly the same choice as by vectors. */
+static void
+prune_by_codes(void)
+{
+	float		room[DIM * (1 + 32)];
+	float		scratch[32];
+	GrnCodec	codec = grn_codec_random(DIM, 32, DIM, 7, room);
+	uint8_t		codes[MOST_N * 16];
+	GrnFactor	factors[MOST_N];
+	void	   *workspace = malloc(grn_prune_bytes(MOST_N));
+	uint32_t	same = 0;
+	uint32_t	all = 0;
+
+	for (int round = 0; round < 100; round++)
+	{
+		uint32_t	keep[MOST_N];
+		uint32_t	other[MOST_N];
+		GrnPrune	p = {
+			.rows = rows[0], .stride = DIM, .dim = DIM, .dist = dist, .n = MOST_N, .most = 40
+		};
+		uint32_t	nkeep;
+		uint32_t	nother;
+
+		random_rows(MOST_N);
+		for (uint32_t i = 0; i < MOST_N; i++)
+			grn_encode(&codec, rows[i], codes + i * 16, &factors[i], scratch);
+		nkeep = grn_prune(&p, keep, workspace);
+		p.codec = &codec;
+		p.codes = codes;
+		p.factors = factors;
+		nother = grn_prune(&p, other, workspace);
+		for (uint32_t i = 0; i < nother; i++)
+			same += grn_find_id(keep, nkeep, other[i]) >= 0;
+		all += nkeep > nother ? nkeep : nother;
+	}
+	CHECK(same > all * 0.75, "%u of %u the same", same, all);
+	free(workspace);
+}
+
+static void
+yield(bool codes)
+{
+	float		room[DIM * (1 + 32)];
+	float		scratch[32];
+	GrnCodec	codec = grn_codec_random(DIM, 32, DIM, 7, room);
+	GrnLayout	l;
+	GrnRecord  *v;
+	GrnCodeQuery query;
+	uint32_t	given = 0;
+
+	CHECK(grn_layout(&l, DIM, 16, codes ? 32 : 0, GRN_VEC_F32, 8160), "layout");
+	v = calloc(1, l.record_bytes);
+	for (int round = 0; round < 300; round++)
+	{
+		uint32_t	x_ids[4];
+		GrnYield	y = {
+			.layout = &l, .codec = &codec, .v = v, .x = &query,
+			.x_ids = x_ids, .x_count = 4
+		};
+		int			place;
+
+		/* v is the owner, rows 0..15 its neighbours, row 16 is x */
+		random_rows(17);
+		v->count = 16;
+		if (codes)
+		{
+			grn_encode(&codec, owner, GRN_REC_PTR(v, l.off_code), &v->factor, scratch);
+			grn_code_query(&codec, rows[16], &query, scratch);
+		}
+		for (uint32_t i = 0; i < 16; i++)
+		{
+			grn_rec_ids(&l, v)[i] = 100 + i;
+			if (codes)
+				grn_encode(&codec, rows[i], grn_rec_codes(&l, v) + i * l.code_bytes,
+						   &grn_rec_factors(&l, v)[i], scratch);
+		}
+		for (uint32_t i = 0; i < 4; i++)
+			x_ids[i] = 100 + 4 * i + unit_below(4);
+
+		/* by the rule, among x's neighbours only */
+		place = grn_yield(&y);
+		CHECK(place < 16, "%d", place);
+		if (place >= 0)
+		{
+			given++;
+			CHECK(grn_find_id(x_ids, 4, 100 + (uint32_t) place) >= 0, "not x's neighbour");
+			/* estimates: with some slack */
+			if (codes)
+				CHECK(dist[place] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[place], dist[16]);
+		}
+		/* forced, anyone: the farthest, by distance or by place */
+		y.force = true;
+		y.may_add = true;
+		place = grn_yield(&y);
+		CHECK(place >= 0 && place < 16, "%d", place);
+		if (codes)
+			for (uint32_t i = 0; i < 16; i++)
+				CHECK(dist[i] <= dist[place] * 1.3 + 0.1, "%g is farther than %g",
+					  dist[i], dist[place]);
+		/* forced, but x has no room and no common neighbour */
+		y.may_add = false;
+		for (uint32_t i = 0; i < 4; i++)
+			x_ids[i] = 7000 + i;
+		CHECK(grn_yield(&y) == -1, "nobody can");
+	}
+	CHECK(given > 0, "somebody gives way sometimes");
+	free(v);
+}
+
+static void
+yield_by_codes(void)
+{
+	yield(true);
+}
+
+static void
+yield_without_codes(void)
+{
+	yield(false);
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(prune_by_rows);
+	RUN(prune_fill);
+	RUN(prune_by_codes);
+	RUN(yield_by_codes);
+	RUN(yield_without_codes);
+	UNIT_END();
+}
