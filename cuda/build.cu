@@ -74,6 +74,7 @@ start(Build &b)
 	g.d_list = (uint64_t *) (d + plan.list);
 	g.d_list_count = (uint32_t *) (d + plan.list_count);
 	g.n = n;
+	g.pool = t.pool;
 	g.inbox = t.inbox;
 	g.side = 0;
 	GRN_TRY(cudaMemsetAsync(g.d_pool_count, 0, n, gpu->device.stream));

@@ -34,7 +34,8 @@ constexpr Key EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
 constexpr int SLOT_BITS = 7;	/* sort keys: code << 7 | slot, 31 bits */
 
-constexpr int POOL = 32;		/* keys of a pool: one a lane */
+constexpr int DEFAULT_POOL = 48;	/* R */
+constexpr int MAX_POOL = 64;	/* keys of a pool: one or two a lane */
 constexpr int MAX_INBOX = 64;
 constexpr int NCLASSES = 3;		/* tiles of 32, 48 and 64 rows */
 
@@ -87,13 +88,14 @@ struct Codes
 /* Graph under construction.  Only a vertex's own warp touches its pool. */
 struct TileGraph
 {
-	Key		   *d_pool;			/* [n][POOL], nearest first */
+	Key		   *d_pool;			/* [n][pool], nearest first */
 	uint8_t    *d_pool_count;	/* [n] */
 	Key		   *d_inbox[2];		/* [n][inbox]: read this round, written this round */
 	uint32_t   *d_inbox_count[2];	/* [n]; counts past `inbox` were not stored */
 	uint64_t   *d_list;			/* [NCLASSES][n]: vertex | pool << 32 | inbox << 40 */
 	uint32_t   *d_list_count;	/* [NCLASSES] */
 	uint32_t	n;
+	uint32_t	pool;			/* capacity, <= MAX_POOL */
 	uint32_t	inbox;			/* capacity, <= MAX_INBOX */
 	int			side;			/* d_inbox[side] is the one to read next */
 };
@@ -108,7 +110,8 @@ struct Tuning
 	uint32_t	outer;			/* T1 */
 	uint32_t	inner;			/* T2 */
 	uint32_t	first;			/* update rounds of the first outer iteration */
-	uint32_t	keep;			/* R: pool capacity, <= POOL */
+	uint32_t	pool;			/* R: pool capacity, 32..MAX_POOL */
+	uint32_t	keep;			/* of it in use, where R is smaller than 32 */
 	float		rho;
 	uint32_t	fill;			/* reverse edges fill lists up to this; 0: degree */
 	uint32_t	code_dims;		/* dimensions after projection; 0: choose */

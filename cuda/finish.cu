@@ -6,23 +6,28 @@
 #include "common.cuh"
 
 constexpr int FINISH_THREADS = 256;
-constexpr int MAX_LIST = POOL + MAX_INBOX;
+constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
+constexpr int PW = MAX_POOL / WARP;	/* pool keys of a lane */
 
-/* Offers v to the inbox of each of its nearest rho * count neighbours; a lane an edge. */
+/* Offers v to the inbox of each of its nearest rho * count neighbours; a lane an edge or two. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
-reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, Key *d_inbox,
+reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t pool, Key *d_inbox,
 			   uint32_t *d_inbox_count, uint32_t inbox, float rho)
 {
 	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
 	int			lane = lane_id();
 
-	if (v >= n || lane >= ceilf(rho * d_pool_count[v]))
+	if (v >= n)
 		return;
-	Key			key = d_pool[(size_t) v * POOL + lane];
-	uint32_t	id = (uint32_t) key;
+	for (uint32_t slot = lane; slot < ceilf(rho * d_pool_count[v]); slot += WARP)
+	{
+		Key			key = d_pool[(size_t) v * pool + slot];
+		uint32_t	id = (uint32_t) key;
 
-	store_key(d_inbox, inbox, id, atomicAdd(&d_inbox_count[id], 1u), (uint32_t) (key >> 32), v);
+		store_key(d_inbox, inbox, id, atomicAdd(&d_inbox_count[id], 1u),
+				  (uint32_t) (key >> 32), v);
+	}
 }
 
 /*
@@ -33,7 +38,7 @@ template <int IW>
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
-			const uint32_t *d_inbox_count, uint32_t n, uint32_t inbox, uint32_t degree,
+			const uint32_t *d_inbox_count, uint32_t n, uint32_t pool, uint32_t inbox, uint32_t degree,
 			uint32_t fill, const uint32_t *d_order, uint32_t *d_ids, uint8_t *d_counts)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
@@ -45,23 +50,36 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 		return;
 	uint32_t	npool = d_pool_count[v],
 				ninbox = 0;
-	Key			mine = EMPTY_KEY,
+	Key			mine[PW],
 				offer[IW];
+	uint32_t	below = (1u << lane) - 1,
+				nown = 0,
+				place[PW];
+	bool		alive[PW];
 
-	if (lane < npool)
-		mine = d_pool[(size_t) v * POOL + lane];
-	/* binary16 distances may have let a neighbour in twice */
-	uint32_t	same = __match_any_sync(FULL, (uint32_t) mine);
-	bool		alive = lane < npool && lane == __ffs(same) - 1;
-	uint32_t	alive_mask = __ballot_sync(FULL, alive),
-				below = (1u << lane) - 1,
-				place = __popc(alive_mask & below),
-				code = (uint32_t) (mine >> 32);
+#pragma unroll
+	for (int w = 0; w < PW; w++)
+	{
+		uint32_t	slot = lane + WARP * w;
 
-	npool = __popc(alive_mask);
-	if (alive)
-		s_key[place] = mine;
-	__syncwarp();
+		mine[w] = slot < npool ? d_pool[(size_t) v * pool + slot] : EMPTY_KEY;
+		/* binary16 distances may have let a neighbour in twice */
+		uint32_t	same = __match_any_sync(FULL, (uint32_t) mine[w]);
+
+		alive[w] = slot < npool && lane == __ffs(same) - 1;
+		for (uint32_t p = 0; w > 0 && p < nown; p++)
+			if ((uint32_t) s_key[p] == (uint32_t) mine[w])
+				alive[w] = false;
+		uint32_t	mask = __ballot_sync(FULL, alive[w]);
+
+		place[w] = nown + __popc(mask & below);
+		nown += __popc(mask);
+		__syncwarp();
+		if (alive[w])
+			s_key[place[w]] = mine[w];
+		__syncwarp();
+	}
+	npool = nown;
 	/* of the reverse edges, those that the pool has already go */
 	uint32_t	pool_before[IW] = {};
 
@@ -91,26 +109,28 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 		if (lane != __ffs(others) - 1)
 			offer[w] = EMPTY_KEY;
 		if (w > 0)
-			for (uint32_t q = POOL; q < POOL + ninbox; q++)
+			for (uint32_t q = MAX_POOL; q < MAX_POOL + ninbox; q++)
 				if ((uint32_t) s_key[q] == (uint32_t) offer[w])
 					offer[w] = EMPTY_KEY;
 
 		uint32_t	mask = __ballot_sync(FULL, offer[w] != EMPTY_KEY);
 
 		if (offer[w] != EMPTY_KEY)
-			s_key[POOL + ninbox + __popc(mask & below)] = offer[w];
+			s_key[MAX_POOL + ninbox + __popc(mask & below)] = offer[w];
 		ninbox += __popc(mask);
 		__syncwarp();
 	}
 
 	uint32_t	offers_before[IW] = {},
-				offers_before_mine = 0;
+				offers_before_mine[PW] = {};
 
-	for (uint32_t q = POOL; q < POOL + ninbox; q++)
+	for (uint32_t q = MAX_POOL; q < MAX_POOL + ninbox; q++)
 	{
 		Key			other = s_key[q];
 
-		offers_before_mine += (uint32_t) (other >> 32) < code;
+#pragma unroll
+		for (int w = 0; w < PW; w++)
+			offers_before_mine[w] += (uint32_t) (other >> 32) < (uint32_t) (mine[w] >> 32);
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 			offers_before[w] += other < offer[w];
@@ -120,9 +140,13 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 				row = d_order[v];
 	uint32_t   *out = d_ids + (size_t) row * degree;
 
-	place += min(offers_before_mine, extra);
-	if (alive && place < degree)
-		out[place] = d_order[(uint32_t) mine];
+#pragma unroll
+	for (int w = 0; w < PW; w++)
+	{
+		place[w] += min(offers_before_mine[w], extra);
+		if (alive[w] && place[w] < degree)
+			out[place[w]] = d_order[(uint32_t) mine[w]];
+	}
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 		if (offer[w] != EMPTY_KEY && offers_before[w] < extra)
@@ -132,12 +156,13 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 }
 
 __global__ void
-count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t limit,
+count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t pool,
+				   uint32_t limit,
 				   uint32_t *d_count)
 {
 	uint32_t	v = blockIdx.x * FINISH_THREADS + threadIdx.x;
 	bool		below = v < n && d_pool_count[v] > 0 &&
-		(uint32_t) (d_pool[(size_t) v * POOL] >> 32) < limit;
+		(uint32_t) (d_pool[(size_t) v * pool] >> 32) < limit;
 	int			count = __syncthreads_count(below);
 
 	if (threadIdx.x == 0 && count > 0)
@@ -244,7 +269,7 @@ cudaError_t
 launch_reverse(const Device &device, TileGraph &graph, float rho)
 {
 	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
-		(graph.d_pool, graph.d_pool_count, graph.n, graph.d_inbox[graph.side],
+		(graph.d_pool, graph.d_pool_count, graph.n, graph.pool, graph.d_inbox[graph.side],
 		 graph.d_inbox_count[graph.side], graph.inbox, rho);
 	return cudaGetLastError();
 }
@@ -257,7 +282,7 @@ launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_orde
 
 	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
 		(graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.n, graph.inbox, degree, fill, d_order, d_ids,
+		 graph.d_inbox_count[graph.side], graph.n, graph.pool, graph.inbox, degree, fill, d_order, d_ids,
 		 d_counts);
 	return cudaGetLastError();
 }
@@ -268,7 +293,7 @@ launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
 {
 	GRN_TRY(cudaMemsetAsync(d_count, 0, sizeof(uint32_t), device.stream));
 	count_below_kernel<<<(graph.n + FINISH_THREADS - 1) / FINISH_THREADS, FINISH_THREADS, 0,
-		device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n, limit, d_count);
+		device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n, graph.pool, limit, d_count);
 	return cudaGetLastError();
 }
 

@@ -14,7 +14,7 @@ grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
 	if (params->degree == 0)
 		params->degree = 32;
 	if (params->r == 0)
-		params->r = POOL;
+		params->r = DEFAULT_POOL;
 	if (params->s == 0)
 		params->s = 32;
 	if (params->t1 == 0)
@@ -33,7 +33,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	bool		projected = dim > PROJECTED_DIMS;
 
 	grn_gpu_default_params(&p, dim, n);
-	t.inbox = 48;
+	t.inbox = 40;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
@@ -44,7 +44,8 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.first = p.t2 + (projected ? 1 : 2);
 	/* a projection's nearest are less reliable: leave some of the list free */
 	t.fill = projected ? p.degree * 3 / 4 : p.degree;
-	t.keep = p.r < POOL ? p.r : POOL;
+	t.keep = p.r < MAX_POOL ? p.r : MAX_POOL;
+	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
 	t.seed = p.seed;
@@ -116,7 +117,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.list_count = take(NCLASSES * sizeof(uint32_t));
 	plan.flag = take(sizeof(int));
 	/* scratch of fit and start ends before pools and inboxes are used */
-	plan.scratch = plan.pool = take(larger(n * POOL * sizeof(Key), start));
+	plan.scratch = plan.pool = take(larger(n * t.pool * sizeof(Key), start));
 	plan.inbox[0] = take(inbox_bytes);
 	if (at < plan.scratch + project)
 		take(plan.scratch + project - at);

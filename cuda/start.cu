@@ -507,7 +507,7 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 template <class P, int SEG>
 __global__ void
 random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_pool,
-					uint8_t *d_pool_count, Key *d_inbox, uint32_t *d_inbox_count,
+					uint32_t pool, uint8_t *d_pool_count, Key *d_inbox, uint32_t *d_inbox_count,
 					uint32_t inbox)
 {
 	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
@@ -532,7 +532,7 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 	if (d_pool)
 	{
 		if (lane < count)
-			d_pool[(size_t) v * POOL + lane] = make_key(key >> SLOT_BITS, id);
+			d_pool[(size_t) v * pool + lane] = make_key(key >> SLOT_BITS, id);
 		if (lane == 0)
 			d_pool_count[v] = (uint8_t) count;
 	}
@@ -581,7 +581,8 @@ launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &grap
 					   uint32_t edges, uint64_t seed, bool into_pool)
 {
 	random_edges_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>
-		(codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.d_pool_count,
+		(codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.pool,
+		 graph.d_pool_count,
 		 graph.d_inbox[graph.side], graph.d_inbox_count[graph.side], graph.inbox);
 	return cudaGetLastError();
 }

@@ -26,12 +26,13 @@ struct TileArgs
 	const uint8_t *d_rows;		/* [n][stride] */
 	uint32_t	stride;
 	uint32_t	nseg;
-	Key		   *d_pool;			/* [n][POOL] */
+	Key		   *d_pool;			/* [n][pool] */
 	uint8_t    *d_pool_count;
 	const Key  *d_in;			/* [n][inbox] */
 	uint32_t   *d_in_count;
 	Key		   *d_out;			/* [n][inbox] */
 	uint32_t   *d_out_count;
+	uint32_t	pool;
 	uint32_t	inbox;
 	uint32_t	keep;
 	const uint64_t *d_list;
@@ -48,7 +49,7 @@ template <int T> struct TileRows
 /* A warp's scratch: two vertices' rows, since one is loaded while the other is worked on. */
 template <class Acc, int T, int IW> struct TileShared
 {
-	uint32_t	slot_id[T == 32 ? WARP : WARP * (1 + IW)];	/* by slot, as loaded */
+	uint32_t	slot_id[T == 32 ? WARP : T == 48 ? 2 * WARP : (2 + IW) * WARP];	/* as loaded */
 	TileRows<T> rows[2];
 	Acc			norm[T];		/* by row */
 };
@@ -87,6 +88,7 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 template <int IW> struct Fetched
 {
 	Key			pool;
+	Key			far;			/* places of the pool past 32: tiles of 64 only */
 	Key			inbox[IW];
 };
 
@@ -97,10 +99,11 @@ fetch(const TileArgs &a, uint64_t entry, int lane)
 	uint32_t	v = (uint32_t) entry,
 				npool = (uint32_t) (entry >> 32) & 0xff,
 				ninbox = (uint32_t) (entry >> 40) & 0xff;
-	const Key  *pool = a.d_pool + (size_t) v * POOL;
+	const Key  *pool = a.d_pool + (size_t) v * a.pool;
 	const Key  *inbox = a.d_in + (size_t) v * a.inbox;
 	Fetched<IW> f;
 
+	f.far = EMPTY_KEY;
 	if (T == 32)
 	{
 		f.inbox[0] = EMPTY_KEY;
@@ -109,6 +112,8 @@ fetch(const TileArgs &a, uint64_t entry, int lane)
 		return f;
 	}
 	f.pool = lane < npool ? pool[lane] : EMPTY_KEY;
+	if (T == 64 && lane + WARP < npool)
+		f.far = pool[lane + WARP];
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 		f.inbox[w] = lane + WARP * w < ninbox ? inbox[lane + WARP * w] : EMPTY_KEY;
@@ -139,15 +144,22 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	{
 		s_slot_id[WARP + lane] = (uint32_t) f.inbox[0];
 		hi = sort32(sort_key(f.inbox[0], WARP + lane), lane);
-		if (IW == 2)
+		if (T == 64)
 		{
-			/* the nearest 64 of pool and two registers of inbox */
-			uint32_t	top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
+			/* the nearest 64 of two sorted sequences, pool and inbox */
+			constexpr int FAR = (1 + IW) * WARP;
+			uint32_t	far = sort_key(f.far, FAR + lane),
+						top = FULL;
 
-			s_slot_id[IW * WARP + lane] = (uint32_t) f.inbox[IW - 1];
-			merge64(hi, top, lane);
+			s_slot_id[(T == 64 ? FAR : 0) + lane] = (uint32_t) f.far;
+			if (IW == 2)
+			{
+				s_slot_id[IW * WARP + lane] = (uint32_t) f.inbox[IW - 1];
+				top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
+				merge64(hi, top, lane);
+			}
 			uint32_t	a = min(lo, __shfl_sync(FULL, top, 31 - lane)),
-						b = __shfl_sync(FULL, hi, 31 - lane);
+						b = min(far, __shfl_sync(FULL, hi, 31 - lane));
 
 			lo = merge32(min(a, b), lane);
 			hi = merge32(max(a, b), lane);
@@ -460,7 +472,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	}
 
 	/* the new pool */
-	Key		   *pool = a.d_pool + (size_t) v * POOL;
+	Key		   *pool = a.d_pool + (size_t) v * a.pool;
 	uint32_t	place = __popc(kept0 & nearer);
 
 	if (((kept0 >> lane) & 1) && place < a.keep)
@@ -577,7 +589,8 @@ bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t 
 	if (ninbox > 0)
 	{
 		npool = d_pool_count[v];
-		mine = npool + ninbox <= 32 ? 0 : npool + ninbox <= 48 && ninbox <= 32 ? 1 : 2;
+		mine = npool + ninbox <= 32 ? 0 :
+			npool + ninbox <= 48 && ninbox <= 32 && npool <= 32 ? 1 : 2;
 	}
 #pragma unroll
 	for (int c = 0; c < NCLASSES; c++)
@@ -654,6 +667,7 @@ launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, 
 	args.d_in_count = graph.d_inbox_count[graph.side];
 	args.d_out = graph.d_inbox[1 - graph.side];
 	args.d_out_count = graph.d_inbox_count[1 - graph.side];
+	args.pool = graph.pool;
 	args.inbox = graph.inbox;
 	args.keep = keep;
 

@@ -18,6 +18,8 @@
 
 #include "../../cuda/common.cuh"
 
+static const uint32_t POOL = 56;	/* of the graphs tested alone */
+
 static int	failures;
 static Device device;
 
@@ -148,7 +150,7 @@ struct Pools
 		  list_count(NCLASSES)
 	{
 		graph = TileGraph{pool.d, pool_count.d, {inbox0.d, inbox1.d}, {count0.d, count1.d}, list.d,
-			list_count.d, n, inbox, 0};
+			list_count.d, n, POOL, inbox, 0};
 	}
 };
 
@@ -382,7 +384,7 @@ oracle_update(const Bytes &b, std::vector<Key> pool, const std::vector<Key> &inb
 	bool		small = pool.size() + inbox.size() <= 32;
 
 	for (size_t i = 0; i < pool.size(); i++)
-		key.push_back(pool[i]), all.push_back({(uint32_t) (pool[i] >> 32), (uint32_t) i});
+		key.push_back(pool[i]), all.push_back({(uint32_t) (pool[i] >> 32), (uint32_t) (i < 32 ? i : 64 + i)});
 	for (size_t i = 0; i < inbox.size(); i++)
 		key.push_back(inbox[i]), all.push_back({(uint32_t) (inbox[i] >> 32),
 												(uint32_t) ((small ? pool.size() : 32) + i)});
@@ -905,6 +907,8 @@ main(int argc, char **argv)
 	}
 	test_update(128, 0, 20);
 	test_update(128, 32, 64);
+	test_update(128, 40, 5);
+	test_update(64, 56, 64);
 	for (uint32_t inbox : {32u, 48u, 64u})
 		for (uint32_t degree : {8u, 16u, 40u, 96u})
 			test_finish(inbox, degree);
