@@ -245,7 +245,7 @@ static double
 recall(const Data *d, const GrnGraph *g, FillFn fill)
 {
 	uint32_t	hits = 0;
-	float		q[256];
+	float		q[512];
 
 	for (uint32_t i = 0; i < 50; i++)
 	{
@@ -301,6 +301,19 @@ test_recall_odd_dimensions(void)
 	recall_of(fill_normal, 500, 1, 0.99);
 	recall_of(fill_bytes, 500, 67, 0.95);
 	recall_of(fill_normal, 500, 129, 0.95);
+}
+
+/*
+ * From 4,096 rows on, floats are compared as bytes: directions that hold the
+ * variance, all coordinates where there are too many such directions, and
+ * floats after all where bytes cannot tell neighbours apart.
+ */
+static void
+test_recall_projected(void)
+{
+	recall_of(fill_normal, 4500, 12, 0.97);
+	recall_of(fill_normal, 4500, 400, 0.30);
+	recall_of(fill_clusters, 4500, 12, 0.97);
 }
 
 /* ---- determinism ---- */
@@ -635,6 +648,7 @@ main(void)
 	RUN(test_recall_floats);
 	RUN(test_recall_bytes);
 	RUN(test_recall_odd_dimensions);
+	RUN(test_recall_projected);
 	RUN(test_same_for_any_threads);
 	RUN(test_fill);
 	RUN(test_sizes);
