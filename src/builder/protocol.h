@@ -1,7 +1,8 @@
 /*
  * protocol.h - what the index build's leader and the builder process say to
  * each other: fixed-size messages over a SOCK_SEQPACKET socket pair, and the
- * memory both map.
+ * memory both map.  The leader starts "grnnd_build --serve" with the builder's
+ * end at GRN_BUILDER_FD.
  *
  * Large data never crosses the socket.  It lies in segments, ranges of address
  * space that each side reserves once; the leader fills a segment's range with

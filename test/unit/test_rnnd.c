@@ -312,7 +312,7 @@ static void
 test_recall_projected(void)
 {
 	recall_of(fill_normal, 4500, 12, 0.97);
-	recall_of(fill_normal, 4500, 400, 0.30);
+	recall_of(fill_normal, 4500, 400, 0.80);
 	recall_of(fill_clusters, 4500, 12, 0.97);
 }
 
