@@ -3,28 +3,28 @@
  */
 #include "host.h"
 
-constexpr uint32_t DEFAULT_PAIRS = 64;	/* paper mode: random pairs a vertex and round */
+constexpr uint32_t DEFAULT_PAIRS = 64; /* paper mode: random pairs a vertex and round */
 
 /* The caller's rows as codes in the caller's order, at plan.bare_codes. */
 static cudaError_t
 convert(Build &b)
 {
-	GrnGpu	   *gpu = b.gpu;
-	const Plan &plan = gpu->plan;
+	GrnGpu		 *gpu = b.gpu;
+	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
-	uint32_t	n = (uint32_t) gpu->n;
-	uint8_t    *d_bare = gpu->d_arena + plan.bare_codes;
+	uint32_t	  n = (uint32_t) gpu->n;
+	uint8_t		 *d_bare = gpu->d_arena + plan.bare_codes;
 
 	b.codes.n = n;
 	b.codes.format = (RowFormat) t.format;
 	b.exact = false;
 	if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
 	{
-		int			other = 1;
-		int		   *d_other = (int *) (gpu->d_arena + plan.flag);
+		int	 other = 1;
+		int *d_other = (int *) (gpu->d_arena + plan.flag);
 
-		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride, d_bare,
-								d_other));
+		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride,
+								d_bare, d_other));
 		GRN_TRY(cudaMemcpyAsync(&other, d_other, sizeof(int), cudaMemcpyDeviceToHost,
 								gpu->device.stream));
 		GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
@@ -32,8 +32,8 @@ convert(Build &b)
 	}
 	if (!b.exact)
 		GRN_TRY(launch_project(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
-							   b.codes.format, plan.stride, t.seed, gpu->d_arena + plan.scratch,
-							   d_bare));
+							   b.codes.format, plan.stride, t.seed,
+							   gpu->d_arena + plan.scratch, d_bare));
 	b.codes.stride = plan.stride;
 	b.codes.seg = plan.stride < 128 ? plan.stride : 128;
 	b.codes.nseg = plan.stride / b.codes.seg;
@@ -44,14 +44,13 @@ convert(Build &b)
 static cudaError_t
 start(Build &b)
 {
-	GrnGpu	   *gpu = b.gpu;
-	const Plan &plan = gpu->plan;
+	GrnGpu		 *gpu = b.gpu;
+	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
-	uint8_t    *d = gpu->d_arena;
-	uint32_t	n = b.codes.n,
-				bins = t.bins > 1 ? t.bins : 0;
-	StartSpace	space = start_layout(d + plan.scratch, n, bins, plan.stride);
-	Codes		bare = b.codes;
+	uint8_t		 *d = gpu->d_arena;
+	uint32_t	  n = b.codes.n, bins = t.bins > 1 ? t.bins : 0;
+	StartSpace	  space = start_layout(d + plan.scratch, n, bins, plan.stride);
+	Codes		  bare = b.codes;
 
 	bare.d_rows = d + plan.bare_codes;
 	b.d_order = (uint32_t *) (d + plan.order);
@@ -61,7 +60,7 @@ start(Build &b)
 	b.codes.d_rows = d + plan.codes;
 	b.codes.d_norms = (uint32_t *) (d + plan.norms);
 
-	TileGraph  &g = b.graph;
+	TileGraph &g = b.graph;
 
 	g.d_pool = (Key *) (d + plan.pool);
 	g.d_pool_count = d + plan.pool_count;
@@ -69,7 +68,8 @@ start(Build &b)
 	{
 		g.d_inbox[i] = (Key *) (d + plan.inbox[i]);
 		g.d_inbox_count[i] = (uint32_t *) (d + plan.inbox_count[i]);
-		GRN_TRY(cudaMemsetAsync(g.d_inbox_count[i], 0, 4 * (size_t) n, gpu->device.stream));
+		GRN_TRY(
+			cudaMemsetAsync(g.d_inbox_count[i], 0, 4 * (size_t) n, gpu->device.stream));
 	}
 	g.d_list = (uint64_t *) (d + plan.list);
 	g.d_list_count = (uint32_t *) (d + plan.list_count);
@@ -90,7 +90,7 @@ start(Build &b)
 static cudaError_t
 report(Build &b)
 {
-	GrnGpu	   *gpu = b.gpu;
+	GrnGpu *gpu = b.gpu;
 
 	b.done++;
 	if (!b.progress)
@@ -110,7 +110,7 @@ descend(Build &b)
 	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner;
 	for (uint32_t outer = 0; outer < t.outer && !b.cancelled; outer++)
 	{
-		uint32_t	inner = outer == 0 ? t.first : t.inner;
+		uint32_t inner = outer == 0 ? t.first : t.inner;
 
 		if (outer > 0)
 			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho));
@@ -126,19 +126,19 @@ descend(Build &b)
 static cudaError_t
 finish(Build &b)
 {
-	GrnGpu	   *gpu = b.gpu;
-	const Plan &plan = gpu->plan;
+	GrnGpu		 *gpu = b.gpu;
+	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 
 	/* redirected edges that no round has seen yet stay in the inbox as offers */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_ids = (uint32_t *) b.graph.d_inbox[1 - b.graph.side];
 	b.d_counts = gpu->d_arena + plan.counts;
-	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree,
-						t.fill, b.d_ids, b.d_counts));
+	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, b.d_ids,
+						b.d_counts));
 	if (!b.exact && plan.tuning.exact_order)
-		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim, plan.degree,
-								   b.d_order, b.d_ids, b.d_counts));
+		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim,
+								   plan.degree, b.d_order, b.d_ids, b.d_counts));
 	return cudaSuccess;
 }
 
@@ -151,10 +151,9 @@ finish(Build &b)
 static cudaError_t
 widen(Build &b, bool *again)
 {
-	GrnGpu	   *gpu = b.gpu;
-	uint32_t   *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag),
-				count;
-	Plan		wide;
+	GrnGpu	 *gpu = b.gpu;
+	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
+	Plan	  wide;
 
 	*again = false;
 	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
@@ -166,7 +165,8 @@ widen(Build &b, bool *again)
 	if (count <= gpu->n / 20)
 		return cudaSuccess;
 	wide = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, true);
-	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) > gpu->limit)
+	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) >
+		gpu->limit)
 		return cudaSuccess;
 	GRN_TRY(cudaFree(gpu->d_arena));
 	gpu->d_arena = NULL;
@@ -180,9 +180,9 @@ widen(Build &b, bool *again)
 cudaError_t
 build_tile(Build &b)
 {
-	GrnGpu	   *gpu = b.gpu;
+	GrnGpu		*gpu = b.gpu;
 	cudaStream_t stream = gpu->device.stream;
-	bool		again;
+	bool		 again;
 
 	do
 	{
@@ -191,8 +191,7 @@ build_tile(Build &b)
 		GRN_TRY(start(b));
 		GRN_TRY(descend(b));
 		GRN_TRY(widen(b, &again));
-	}
-	while (again);
+	} while (again);
 	GRN_TRY(cudaEventRecord(gpu->mark[2], stream));
 	if (!b.cancelled)
 		GRN_TRY(finish(b));
@@ -203,11 +202,10 @@ build_tile(Build &b)
 cudaError_t
 build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options)
 {
-	GrnGpu	   *gpu = b.gpu;
+	GrnGpu		 *gpu = b.gpu;
 	const Device &device = gpu->device;
-	uint32_t	n = (uint32_t) gpu->n,
-				pairs = options.pairs ? options.pairs : DEFAULT_PAIRS;
-	PaperSpace	space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
+	uint32_t n = (uint32_t) gpu->n, pairs = options.pairs ? options.pairs : DEFAULT_PAIRS;
+	PaperSpace space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
 
 	b.d_ids = (uint32_t *) (gpu->d_arena + gpu->plan.ids);
 	b.d_counts = gpu->d_arena + gpu->plan.counts;
@@ -231,4 +229,3 @@ build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options)
 								   b.d_ids, b.d_counts));
 	return cudaSuccess;
 }
-

@@ -13,13 +13,14 @@
 #include "gpu.h"
 
 #define GRN_TRY(call) \
-	do { \
+	do \
+	{ \
 		cudaError_t grn_try_rc = (call); \
 		if (grn_try_rc != cudaSuccess) \
 			return grn_try_rc; \
 	} while (0)
 
-constexpr int WARP = 32;
+constexpr int	   WARP = 32;
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
@@ -29,15 +30,15 @@ constexpr uint32_t FULL = 0xffffffffu;
  * where rows are 8-bit (256 dimensions at most), the upper bits of the positive
  * binary32 otherwise.
  */
-typedef uint64_t Key;
-constexpr Key EMPTY_KEY = ~0ull;
+typedef uint64_t   Key;
+constexpr Key	   EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
-constexpr int SLOT_BITS = 7;	/* sort keys: code << 7 | slot, 31 bits */
+constexpr int	   SLOT_BITS = 7; /* sort keys: code << 7 | slot, 31 bits */
 
-constexpr int DEFAULT_POOL = 48;	/* R */
-constexpr int MAX_POOL = 64;	/* keys of a pool: one or two a lane */
+constexpr int DEFAULT_POOL = 32; /* R: 48 gains nothing measurable */
+constexpr int MAX_POOL = 64;	 /* keys of a pool: one or two a lane */
 constexpr int MAX_INBOX = 64;
-constexpr int NCLASSES = 3;		/* tiles of 32, 48 and 64 rows */
+constexpr int NCLASSES = 3; /* tiles of 32, 48 and 64 rows */
 
 __host__ __device__ inline Key
 make_key(uint32_t code, uint32_t id)
@@ -49,7 +50,7 @@ make_key(uint32_t code, uint32_t id)
 __host__ __device__ inline uint64_t
 random64(uint64_t seed, uint64_t stream, uint64_t counter)
 {
-	uint64_t	x = seed + 0x9E3779B97F4A7C15ull * (stream + 1);
+	uint64_t x = seed + 0x9E3779B97F4A7C15ull * (stream + 1);
 
 	x ^= counter * 0xD1B54A32D192ED03ull;
 	for (int i = 0; i < 2; i++)
@@ -70,65 +71,65 @@ random_below(uint64_t bits, uint32_t bound)
 /* Rows as the descent compares them. */
 enum RowFormat
 {
-	ROWS_S8 = 0,				/* signed bytes */
-	ROWS_F16 = 1				/* binary16 */
+	ROWS_S8 = 0, /* signed bytes */
+	ROWS_F16 = 1 /* binary16 */
 };
 
 struct Codes
 {
-	const uint8_t *d_rows;		/* [n][stride] bytes */
-	const uint32_t *d_norms;	/* [n] squared norm: int32 (S8) or binary32 (F16) */
-	uint32_t	n;
-	uint32_t	stride;			/* bytes of a row: seg * nseg */
-	uint32_t	seg;			/* 32, 64 or 128 bytes */
-	uint32_t	nseg;
-	RowFormat	format;
+	const uint8_t  *d_rows;	 /* [n][stride] bytes */
+	const uint32_t *d_norms; /* [n] squared norm: int32 (S8) or binary32 (F16) */
+	uint32_t		n;
+	uint32_t		stride; /* bytes of a row: seg * nseg */
+	uint32_t		seg;	/* 32, 64 or 128 bytes */
+	uint32_t		nseg;
+	RowFormat		format;
 };
 
 /* Graph under construction.  Only a vertex's own warp touches its pool. */
 struct TileGraph
 {
-	Key		   *d_pool;			/* [n][pool], nearest first */
-	uint8_t    *d_pool_count;	/* [n] */
-	Key		   *d_inbox[2];		/* [n][inbox]: read this round, written this round */
-	uint32_t   *d_inbox_count[2];	/* [n]; counts past `inbox` were not stored */
-	uint64_t   *d_list;			/* [NCLASSES][n]: vertex | pool << 32 | inbox << 40 */
-	uint32_t   *d_list_count;	/* [NCLASSES] */
-	uint32_t	n;
-	uint32_t	pool;			/* capacity, <= MAX_POOL */
-	uint32_t	inbox;			/* capacity, <= MAX_INBOX */
-	int			side;			/* d_inbox[side] is the one to read next */
+	Key		 *d_pool;			/* [n][pool], nearest first */
+	uint8_t	 *d_pool_count;		/* [n] */
+	Key		 *d_inbox[2];		/* [n][inbox]: read this round, written this round */
+	uint32_t *d_inbox_count[2]; /* [n]; counts past `inbox` were not stored */
+	uint64_t *d_list;			/* [NCLASSES][n]: vertex | pool << 32 | inbox << 40 */
+	uint32_t *d_list_count;		/* [NCLASSES] */
+	uint32_t  n;
+	uint32_t  pool;	 /* capacity, <= MAX_POOL */
+	uint32_t  inbox; /* capacity, <= MAX_INBOX */
+	int		  side;	 /* d_inbox[side] is the one to read next */
 };
 
 /* What the tile build does, derived from GrnGraphParams (gpu.cu, tuning_for). */
 struct Tuning
 {
-	uint32_t	inbox;			/* inbox capacity, 32..MAX_INBOX */
-	uint32_t	random_edges;	/* S: random neighbours at the start */
-	uint32_t	bins;			/* centroids of the coarse order; 0: none */
-	uint32_t	window;			/* rows each row meets at the start; 0: none */
-	uint32_t	outer;			/* T1 */
-	uint32_t	inner;			/* T2 */
-	uint32_t	first;			/* update rounds of the first outer iteration */
-	uint32_t	pool;			/* R: pool capacity, 32..MAX_POOL */
-	uint32_t	keep;			/* of it in use, where R is smaller than 32 */
-	float		rho;
-	uint32_t	fill;			/* reverse edges fill lists up to this; 0: degree */
-	uint32_t	code_dims;		/* dimensions after projection; 0: choose */
-	uint32_t	format;			/* RowFormat; 8 bits where 0 */
-	uint32_t	no_integer;		/* 1: treat integer data as any other */
-	uint32_t	exact_order;	/* 1: sort the result by distances of the input */
-	uint64_t	seed;
+	uint32_t inbox;		   /* inbox capacity, 32..MAX_INBOX */
+	uint32_t random_edges; /* S: random neighbours at the start */
+	uint32_t bins;		   /* centroids of the coarse order; 0: none */
+	uint32_t window;	   /* rows each row meets at the start; 0: none */
+	uint32_t outer;		   /* T1 */
+	uint32_t inner;		   /* T2 */
+	uint32_t first;		   /* update rounds of the first outer iteration */
+	uint32_t pool;		   /* R: pool capacity, 32..MAX_POOL */
+	uint32_t keep;		   /* of it in use, where R is smaller than 32 */
+	float	 rho;
+	uint32_t fill;		  /* reverse edges fill lists up to this; 0: degree */
+	uint32_t code_dims;	  /* dimensions after projection; 0: choose */
+	uint32_t format;	  /* RowFormat; 8 bits where 0 */
+	uint32_t no_integer;  /* 1: treat integer data as any other */
+	uint32_t exact_order; /* 1: sort the result by distances of the input */
+	uint64_t seed;
 };
 
 /* One device's properties that launches need. */
 struct Device
 {
-	int			sms;
-	int			major, minor;
+	int			 sms;
+	int			 major, minor;
 	cudaStream_t stream;
-	cudaStream_t side[NCLASSES];	/* size classes run side by side */
-	cudaEvent_t fork, join[NCLASSES];
+	cudaStream_t side[NCLASSES]; /* size classes run side by side */
+	cudaEvent_t	 fork, join[NCLASSES];
 };
 
 #ifdef __CUDACC__
@@ -148,8 +149,8 @@ sort32(uint32_t x, int lane)
 #pragma unroll
 		for (int j = k / 2; j > 0; j /= 2)
 		{
-			uint32_t	y = __shfl_xor_sync(FULL, x, j);
-			bool		low = ((lane & j) == 0) == ((lane & k) == 0);
+			uint32_t y = __shfl_xor_sync(FULL, x, j);
+			bool	 low = ((lane & j) == 0) == ((lane & k) == 0);
 
 			x = low ? min(x, y) : max(x, y);
 		}
@@ -163,7 +164,7 @@ merge32(uint32_t x, int lane)
 #pragma unroll
 	for (int j = 16; j > 0; j /= 2)
 	{
-		uint32_t	y = __shfl_xor_sync(FULL, x, j);
+		uint32_t y = __shfl_xor_sync(FULL, x, j);
 
 		x = (lane & j) == 0 ? min(x, y) : max(x, y);
 	}
@@ -174,7 +175,7 @@ merge32(uint32_t x, int lane)
 __device__ inline void
 merge64(uint32_t &lo, uint32_t &hi, int lane)
 {
-	uint32_t	back = __shfl_sync(FULL, hi, 31 - lane);
+	uint32_t back = __shfl_sync(FULL, hi, 31 - lane);
 
 	hi = merge32(max(lo, back), lane);
 	lo = merge32(min(lo, back), lane);
@@ -189,81 +190,89 @@ __device__ inline void
 store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint32_t code,
 		  uint32_t id)
 {
-	Key			key = make_key(code, id);
-	Key		   *inbox = d_inbox + (size_t) target * capacity;
+	Key	 key = make_key(code, id);
+	Key *inbox = d_inbox + (size_t) target * capacity;
 
 	if (slot < capacity)
 		inbox[slot] = key;
 	else
-		atomicMin((unsigned long long *)
-				  &inbox[((uint64_t) (id * 2654435761u) * capacity) >> 32],
+		atomicMin((unsigned long long
+					   *) &inbox[((uint64_t) (id * 2654435761u) * capacity) >> 32],
 				  (unsigned long long) key);
 }
 
-#endif							/* __CUDACC__ */
+#endif /* __CUDACC__ */
 
 /* tile.cu: one update round of every vertex that has new neighbours. */
 cudaError_t launch_update_round(const Device &device, const Codes &codes,
 								TileGraph &graph, uint32_t keep);
 /* start.cu */
-struct StartSpace				/* scratch of the start, device memory */
+struct StartSpace /* scratch of the start, device memory */
 {
-	uint8_t    *d_centroids;	/* [bins][stride] */
-	uint32_t   *d_centroid_norms;	/* [bins] */
-	uint32_t   *d_rank;			/* [bins] place of a bin in the order */
-	uint32_t   *d_bin;			/* [n] */
-	uint32_t   *d_offset;		/* [bins + 1] */
+	uint8_t	 *d_centroids;		/* [bins][stride] */
+	uint32_t *d_centroid_norms; /* [bins] */
+	uint32_t *d_rank;			/* [bins] place of a bin in the order */
+	uint32_t *d_bin;			/* [n] */
+	uint32_t *d_offset;			/* [bins + 1] */
 };
 size_t		start_bytes(uint32_t n, uint32_t bins, uint32_t stride);
 StartSpace	start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
 cudaError_t launch_norms(const Device &device, const Codes &codes, uint32_t *d_norms);
-cudaError_t launch_order(const Device &device, const Codes &codes, const StartSpace &space,
-						 uint32_t bins, uint64_t seed, uint32_t *d_order);
-cudaError_t launch_gather(const Device &device, const Codes &codes, const uint32_t *d_order,
-						  uint8_t *d_rows, uint32_t *d_norms);
-cudaError_t launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
-								uint32_t edges, uint64_t seed, bool into_pool);
+cudaError_t launch_order(const Device &device, const Codes &codes,
+						 const StartSpace &space, uint32_t bins, uint64_t seed,
+						 uint32_t *d_order);
+cudaError_t launch_gather(const Device &device, const Codes &codes,
+						  const uint32_t *d_order, uint8_t *d_rows, uint32_t *d_norms);
+cudaError_t launch_random_edges(const Device &device, const Codes &codes,
+								TileGraph &graph, uint32_t edges, uint64_t seed,
+								bool into_pool);
 cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t window);
 /* finish.cu */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
-cudaError_t launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
-						uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts);
+cudaError_t launch_fill(const Device &device, const TileGraph &graph,
+						const uint32_t *d_order, uint32_t degree, uint32_t fill,
+						uint32_t *d_ids, uint8_t *d_counts);
 /* *d_count = vertices whose nearest neighbour has a code below limit. */
-cudaError_t launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
-							   uint32_t *d_count);
+cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
+							   uint32_t limit, uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
 /* project.cu */
-cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-							uint32_t stride, uint8_t *d_codes, int *d_other);
+cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
+							uint32_t dim, uint32_t stride, uint8_t *d_codes,
+							int *d_other);
 size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims);
 /* Fits a projection of dim to code_dims and applies it to all rows. */
-cudaError_t launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-						   uint32_t code_dims, RowFormat format, uint32_t stride,
-						   uint64_t seed, uint8_t *d_space, uint8_t *d_codes);
+cudaError_t launch_project(const Device &device, const float *d_rows, uint32_t n,
+						   uint32_t dim, uint32_t code_dims, RowFormat format,
+						   uint32_t stride, uint64_t seed, uint8_t *d_space,
+						   uint8_t *d_codes);
 /* paper.cu */
+constexpr uint32_t MAX_PAPER_R = 128;
 struct PaperSpace
 {
-	Key		   *d_pool[2];		/* [n][r] */
-	uint32_t   *d_count[2];		/* [n] */
+	Key		 *d_pool[2];  /* [n][r] */
+	uint32_t *d_count[2]; /* [n] */
 };
 size_t		paper_bytes(uint32_t n, uint32_t r);
 PaperSpace	paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
-cudaError_t launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-							  const PaperSpace &space, uint32_t r, uint32_t s, uint64_t seed);
-cudaError_t launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-								PaperSpace &space, uint32_t r, GrnPairOrder order,
-								uint32_t pairs, uint64_t seed, uint32_t round);
-cudaError_t launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
-								 uint32_t r, float rho);
-cudaError_t launch_paper_prune(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-							   const PaperSpace &space, uint32_t r, uint32_t degree,
-							   uint32_t *d_ids, uint8_t *d_counts);
+cudaError_t launch_paper_init(const Device &device, const float *d_rows, uint32_t n,
+							  uint32_t dim, const PaperSpace &space, uint32_t r,
+							  uint32_t s, uint64_t seed);
+cudaError_t launch_paper_update(const Device &device, const float *d_rows, uint32_t n,
+								uint32_t dim, PaperSpace &space, uint32_t r,
+								GrnPairOrder order, uint32_t pairs, uint64_t seed,
+								uint32_t round);
+cudaError_t launch_paper_reverse(const Device &device, uint32_t n,
+								 const PaperSpace &space, uint32_t r, float rho);
+cudaError_t launch_paper_prune(const Device &device, const float *d_rows, uint32_t n,
+							   uint32_t dim, const PaperSpace &space, uint32_t r,
+							   uint32_t degree, uint32_t *d_ids, uint8_t *d_counts);
 
 /* gpu.cu: replaces what the parameters derive, for sweeps in test/gpu. */
-Tuning		tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);
-void		grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
+Tuning tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);
+void   grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
 
-#endif							/* GRN_COMMON_CUH */
+#endif /* GRN_COMMON_CUH */

@@ -7,23 +7,24 @@
 
 constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
-constexpr int PW = MAX_POOL / WARP;	/* pool keys of a lane */
+constexpr int PW = MAX_POOL / WARP; /* pool keys of a lane */
 
 /* Offers v to the inbox of each of its nearest rho * count neighbours; a lane an edge or two. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
-reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t pool, Key *d_inbox,
-			   uint32_t *d_inbox_count, uint32_t inbox, float rho)
+	reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
+				   uint32_t pool, Key *d_inbox, uint32_t *d_inbox_count, uint32_t inbox,
+				   float rho)
 {
-	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
-	int			lane = lane_id();
+	uint32_t v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int		 lane = lane_id();
 
 	if (v >= n)
 		return;
 	for (uint32_t slot = lane; slot < ceilf(rho * d_pool_count[v]); slot += WARP)
 	{
-		Key			key = d_pool[(size_t) v * pool + slot];
-		uint32_t	id = (uint32_t) key;
+		Key		 key = d_pool[(size_t) v * pool + slot];
+		uint32_t id = (uint32_t) key;
 
 		store_key(d_inbox, inbox, id, atomicAdd(&d_inbox_count[id], 1u),
 				  (uint32_t) (key >> 32), v);
@@ -37,40 +38,37 @@ reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint3
 template <int IW>
 __global__ void
 __launch_bounds__(FINISH_THREADS)
-fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
-			const uint32_t *d_inbox_count, uint32_t n, uint32_t pool, uint32_t inbox, uint32_t degree,
-			uint32_t fill, const uint32_t *d_order, uint32_t *d_ids, uint8_t *d_counts)
+	fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
+				const uint32_t *d_inbox_count, uint32_t n, uint32_t pool, uint32_t inbox,
+				uint32_t degree, uint32_t fill, const uint32_t *d_order, uint32_t *d_ids,
+				uint8_t *d_counts)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
-	Key		   *s_key = s_all[threadIdx.x / WARP];	/* pool, then inbox */
-	uint32_t	v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
-	int			lane = lane_id();
+	Key			  *s_key = s_all[threadIdx.x / WARP]; /* pool, then inbox */
+	uint32_t	   v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int			   lane = lane_id();
 
 	if (v >= n)
 		return;
-	uint32_t	npool = d_pool_count[v],
-				ninbox = 0;
-	Key			mine[PW],
-				offer[IW];
-	uint32_t	below = (1u << lane) - 1,
-				nown = 0,
-				place[PW];
-	bool		alive[PW];
+	uint32_t npool = d_pool_count[v], ninbox = 0;
+	Key		 mine[PW], offer[IW];
+	uint32_t below = (1u << lane) - 1, nown = 0, place[PW];
+	bool	 alive[PW];
 
 #pragma unroll
 	for (int w = 0; w < PW; w++)
 	{
-		uint32_t	slot = lane + WARP * w;
+		uint32_t slot = lane + WARP * w;
 
 		mine[w] = slot < npool ? d_pool[(size_t) v * pool + slot] : EMPTY_KEY;
 		/* binary16 distances may have let a neighbour in twice */
-		uint32_t	same = __match_any_sync(FULL, (uint32_t) mine[w]);
+		uint32_t same = __match_any_sync(FULL, (uint32_t) mine[w]);
 
 		alive[w] = slot < npool && lane == __ffs(same) - 1;
 		for (uint32_t p = 0; w > 0 && p < nown; p++)
 			if ((uint32_t) s_key[p] == (uint32_t) mine[w])
 				alive[w] = false;
-		uint32_t	mask = __ballot_sync(FULL, alive[w]);
+		uint32_t mask = __ballot_sync(FULL, alive[w]);
 
 		place[w] = nown + __popc(mask & below);
 		nown += __popc(mask);
@@ -81,15 +79,16 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 	}
 	npool = nown;
 	/* of the reverse edges, those that the pool has already go */
-	uint32_t	pool_before[IW] = {};
+	uint32_t pool_before[IW] = {};
 
 #pragma unroll
 	for (int w = 0; w < IW; w++)
-		offer[w] = lane + WARP * w < min(d_inbox_count[v], inbox) ?
-			d_inbox[(size_t) v * inbox + lane + WARP * w] : EMPTY_KEY;
+		offer[w] = lane + WARP * w < min(d_inbox_count[v], inbox)
+					   ? d_inbox[(size_t) v * inbox + lane + WARP * w]
+					   : EMPTY_KEY;
 	for (uint32_t p = 0; p < npool; p++)
 	{
-		Key			other = s_key[p];
+		Key other = s_key[p];
 
 #pragma unroll
 		for (int w = 0; w < IW; w++)
@@ -104,7 +103,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 	{
-		uint32_t	others = __match_any_sync(FULL, (uint32_t) offer[w]);
+		uint32_t others = __match_any_sync(FULL, (uint32_t) offer[w]);
 
 		if (lane != __ffs(others) - 1)
 			offer[w] = EMPTY_KEY;
@@ -113,7 +112,7 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 				if ((uint32_t) s_key[q] == (uint32_t) offer[w])
 					offer[w] = EMPTY_KEY;
 
-		uint32_t	mask = __ballot_sync(FULL, offer[w] != EMPTY_KEY);
+		uint32_t mask = __ballot_sync(FULL, offer[w] != EMPTY_KEY);
 
 		if (offer[w] != EMPTY_KEY)
 			s_key[MAX_POOL + ninbox + __popc(mask & below)] = offer[w];
@@ -121,24 +120,23 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 		__syncwarp();
 	}
 
-	uint32_t	offers_before[IW] = {},
-				offers_before_mine[PW] = {};
+	uint32_t offers_before[IW] = {}, offers_before_mine[PW] = {};
 
 	for (uint32_t q = MAX_POOL; q < MAX_POOL + ninbox; q++)
 	{
-		Key			other = s_key[q];
+		Key other = s_key[q];
 
 #pragma unroll
 		for (int w = 0; w < PW; w++)
-			offers_before_mine[w] += (uint32_t) (other >> 32) < (uint32_t) (mine[w] >> 32);
+			offers_before_mine[w] +=
+				(uint32_t) (other >> 32) < (uint32_t) (mine[w] >> 32);
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 			offers_before[w] += other < offer[w];
 	}
 
-	uint32_t	extra = fill > npool ? fill - npool : 0,
-				row = d_order[v];
-	uint32_t   *out = d_ids + (size_t) row * degree;
+	uint32_t  extra = fill > npool ? fill - npool : 0, row = d_order[v];
+	uint32_t *out = d_ids + (size_t) row * degree;
 
 #pragma unroll
 	for (int w = 0; w < PW; w++)
@@ -156,14 +154,13 @@ fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 }
 
 __global__ void
-count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, uint32_t pool,
-				   uint32_t limit,
-				   uint32_t *d_count)
+count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
+				   uint32_t pool, uint32_t limit, uint32_t *d_count)
 {
-	uint32_t	v = blockIdx.x * FINISH_THREADS + threadIdx.x;
-	bool		below = v < n && d_pool_count[v] > 0 &&
-		(uint32_t) (d_pool[(size_t) v * pool] >> 32) < limit;
-	int			count = __syncthreads_count(below);
+	uint32_t v = blockIdx.x * FINISH_THREADS + threadIdx.x;
+	bool	 below = v < n && d_pool_count[v] > 0 &&
+				 (uint32_t) (d_pool[(size_t) v * pool] >> 32) < limit;
+	int count = __syncthreads_count(below);
 
 	if (threadIdx.x == 0 && count > 0)
 		atomicAdd(d_count, (uint32_t) count);
@@ -172,48 +169,46 @@ count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n, u
 /* Sorts each list by exact distance; warps go in the order of the descent. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
-exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
-				   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
+	exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
+					   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
 {
-	constexpr int AT_ONCE = 4;	/* neighbours whose rows are loaded together */
-	constexpr int HELD = (GRN_MAX_DEGREE + WARP - 1) / WARP;	/* a lane's keys */
-	uint32_t	i = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
-	int			lane = lane_id();
+	constexpr int AT_ONCE = 4; /* neighbours whose rows are loaded together */
+	constexpr int HELD = (GRN_MAX_DEGREE + WARP - 1) / WARP; /* a lane's keys */
+	uint32_t	  i = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	int			  lane = lane_id();
 
 	if (i >= n)
 		return;
-	uint32_t	v = d_order[i],
-				count = d_counts[v];
-	uint32_t   *ids = d_ids + (size_t) v * degree;
+	uint32_t	 v = d_order[i], count = d_counts[v];
+	uint32_t	*ids = d_ids + (size_t) v * degree;
 	const float *own = d_rows + (size_t) v * dim;
-	Key			key[HELD];
+	Key			 key[HELD];
 
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
 	{
-		uint32_t	slot = lane + WARP * h,
-					id = slot < count ? ids[slot] : EMPTY_ID;
-		uint32_t	here = count > WARP * h ? min(count - WARP * h, WARP) : 0;
-		float		distance = 0;
+		uint32_t slot = lane + WARP * h, id = slot < count ? ids[slot] : EMPTY_ID;
+		uint32_t here = count > WARP * h ? min(count - WARP * h, WARP) : 0;
+		float	 distance = 0;
 
 		for (uint32_t j = 0; j < here; j += AT_ONCE)
 		{
 			const float *other[AT_ONCE];
-			float		sum[AT_ONCE] = {};
+			float		 sum[AT_ONCE] = {};
 
 #pragma unroll
 			for (int k = 0; k < AT_ONCE; k++)
-				other[k] = d_rows +
-					(size_t) __shfl_sync(FULL, id, min(j + k, here - 1)) * dim;
+				other[k] =
+					d_rows + (size_t) __shfl_sync(FULL, id, min(j + k, here - 1)) * dim;
 			if (dim % 4 == 0)
 				for (uint32_t d = 4 * lane; d < dim; d += 4 * WARP)
 				{
-					float4		x = *(const float4 *) (own + d);
+					float4 x = *(const float4 *) (own + d);
 
 #pragma unroll
 					for (int k = 0; k < AT_ONCE; k++)
 					{
-						float4		y = *(const float4 *) (other[k] + d);
+						float4 y = *(const float4 *) (other[k] + d);
 
 						y.x -= x.x, y.y -= x.y, y.z -= x.z, y.w -= x.w;
 						sum[k] += (y.x * y.x + y.y * y.y) + (y.z * y.z + y.w * y.w);
@@ -224,7 +219,7 @@ exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degre
 #pragma unroll
 					for (int k = 0; k < AT_ONCE; k++)
 					{
-						float		y = other[k][d] - own[d];
+						float y = other[k][d] - own[d];
 
 						sum[k] += y * y;
 					}
@@ -240,13 +235,13 @@ exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degre
 		key[h] = slot < count ? make_key(__float_as_uint(distance), id) : EMPTY_KEY;
 	}
 
-	uint32_t	place[HELD] = {};
+	uint32_t place[HELD] = {};
 
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
 		for (int l = 0; l < WARP && WARP * h + l < count; l++)
 		{
-			Key			other = __shfl_sync(FULL, key[h], l);
+			Key other = __shfl_sync(FULL, key[h], l);
 
 #pragma unroll
 			for (int m = 0; m < HELD; m++)
@@ -268,9 +263,9 @@ blocks_of_warps(uint32_t n)
 cudaError_t
 launch_reverse(const Device &device, TileGraph &graph, float rho)
 {
-	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
-		(graph.d_pool, graph.d_pool_count, graph.n, graph.pool, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.inbox, rho);
+	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>(
+		graph.d_pool, graph.d_pool_count, graph.n, graph.pool, graph.d_inbox[graph.side],
+		graph.d_inbox_count[graph.side], graph.inbox, rho);
 	return cudaGetLastError();
 }
 
@@ -278,12 +273,12 @@ cudaError_t
 launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
 			uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts)
 {
-	auto		kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
+	auto kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
 
-	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>
-		(graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
-		 graph.d_inbox_count[graph.side], graph.n, graph.pool, graph.inbox, degree, fill, d_order, d_ids,
-		 d_counts);
+	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>(
+		graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
+		graph.d_inbox_count[graph.side], graph.n, graph.pool, graph.inbox, degree, fill,
+		d_order, d_ids, d_counts);
 	return cudaGetLastError();
 }
 
@@ -292,8 +287,9 @@ launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
 				   uint32_t *d_count)
 {
 	GRN_TRY(cudaMemsetAsync(d_count, 0, sizeof(uint32_t), device.stream));
-	count_below_kernel<<<(graph.n + FINISH_THREADS - 1) / FINISH_THREADS, FINISH_THREADS, 0,
-		device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n, graph.pool, limit, d_count);
+	count_below_kernel<<<(graph.n + FINISH_THREADS - 1) / FINISH_THREADS, FINISH_THREADS,
+						 0, device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n,
+											 graph.pool, limit, d_count);
 	return cudaGetLastError();
 }
 
@@ -302,7 +298,7 @@ launch_exact_order(const Device &device, const float *d_rows, uint32_t n, uint32
 				   uint32_t degree, const uint32_t *d_order, uint32_t *d_ids,
 				   const uint8_t *d_counts)
 {
-	exact_order_kernel<<<blocks_of_warps(n), FINISH_THREADS, 0, device.stream>>>
-		(d_rows, n, dim, degree, d_order, d_ids, d_counts);
+	exact_order_kernel<<<blocks_of_warps(n), FINISH_THREADS, 0, device.stream>>>(
+		d_rows, n, dim, degree, d_order, d_ids, d_counts);
 	return cudaGetLastError();
 }

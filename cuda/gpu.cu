@@ -10,7 +10,7 @@
 
 #include "host.h"
 
-constexpr int MIN_MAJOR = 8;	/* tensor-core products and copies of Ampere */
+constexpr int MIN_MAJOR = 8; /* tensor-core products and copies of Ampere */
 /* Left to the driver and to others when no limit is set. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
@@ -19,10 +19,10 @@ struct Clock
 {
 	std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-	float
-	seconds() const
+	float seconds() const
 	{
-		return std::chrono::duration<float>(std::chrono::steady_clock::now() - begin).count();
+		return std::chrono::duration<float>(std::chrono::steady_clock::now() - begin)
+			.count();
 	}
 };
 
@@ -61,12 +61,13 @@ fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
 		default:
 			break;
 	}
-	cudaGetLastError();			/* clears an error that is not sticky */
+	cudaGetLastError(); /* clears an error that is not sticky */
 	return fail(err, status, what, cudaGetErrorString(rc));
 }
 
 #define GRN_CHECK(call, what) \
-	do { \
+	do \
+	{ \
 		cudaError_t grn_check_rc = (call); \
 		if (grn_check_rc != cudaSuccess) \
 			return fail_cuda(err, grn_check_rc, what); \
@@ -83,7 +84,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
 		return fail(err, GRN_GPU_ABSENT, "no CUDA device found", NULL);
 	/* the runtime says "insufficient driver" for none at all too */
-	int			driver = 0;
+	int driver = 0;
 
 	cudaGetLastError();
 	if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
@@ -94,7 +95,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 static cudaError_t
 open_streams(GrnGpu *gpu)
 {
-	Device	   &device = gpu->device;
+	Device &device = gpu->device;
 
 	GRN_TRY(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking));
 	GRN_TRY(cudaEventCreateWithFlags(&device.fork, cudaEventDisableTiming));
@@ -113,9 +114,9 @@ open_streams(GrnGpu *gpu)
 extern "C" GrnGpuStatus
 grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 {
-	GrnGpu	   *gpu;
-	char		text[96];
-	int			count;
+	GrnGpu *gpu;
+	char	text[96];
+	int		count;
 
 	*out = NULL;
 	GrnGpuStatus status = grn_gpu_count(&count, err);
@@ -124,7 +125,8 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 		return status;
 	if (device < 0 || device >= count)
 	{
-		snprintf(text, sizeof(text), "there is no CUDA device %d, only %d", device, count);
+		snprintf(text, sizeof(text), "there is no CUDA device %d, only %d", device,
+				 count);
 		return fail(err, GRN_GPU_ABSENT, text, NULL);
 	}
 	gpu = new (std::nothrow) GrnGpu();
@@ -135,15 +137,19 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 	cudaError_t rc = cudaSetDevice(device);
 
 	if (rc == cudaSuccess)
-		rc = cudaDeviceGetAttribute(&gpu->device.sms, cudaDevAttrMultiProcessorCount, device);
+		rc = cudaDeviceGetAttribute(&gpu->device.sms, cudaDevAttrMultiProcessorCount,
+									device);
 	if (rc == cudaSuccess)
-		rc = cudaDeviceGetAttribute(&gpu->device.major, cudaDevAttrComputeCapabilityMajor, device);
+		rc = cudaDeviceGetAttribute(&gpu->device.major, cudaDevAttrComputeCapabilityMajor,
+									device);
 	if (rc == cudaSuccess)
-		rc = cudaDeviceGetAttribute(&gpu->device.minor, cudaDevAttrComputeCapabilityMinor, device);
+		rc = cudaDeviceGetAttribute(&gpu->device.minor, cudaDevAttrComputeCapabilityMinor,
+									device);
 	if (rc == cudaSuccess && gpu->device.major < MIN_MAJOR)
 	{
-		snprintf(text, sizeof(text), "CUDA device %d has compute capability %d.%d, %d.0 is needed",
-				 device, gpu->device.major, gpu->device.minor, MIN_MAJOR);
+		snprintf(text, sizeof(text),
+				 "CUDA device %d has compute capability %d.%d, %d.0 is needed", device,
+				 gpu->device.major, gpu->device.minor, MIN_MAJOR);
 		grn_gpu_close(gpu);
 		return fail(err, GRN_GPU_TOO_OLD, text, NULL);
 	}
@@ -162,12 +168,12 @@ extern "C" GrnGpuStatus
 grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err)
 {
 	cudaDeviceProp prop;
-	size_t		total,
-				free_bytes;
+	size_t		   total, free_bytes;
 
 	memset(info, 0, sizeof(*info));
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	GRN_CHECK(cudaGetDeviceProperties(&prop, gpu->number), "could not ask the CUDA device");
+	GRN_CHECK(cudaGetDeviceProperties(&prop, gpu->number),
+			  "could not ask the CUDA device");
 	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total), "could not ask for device memory");
 	snprintf(info->name, sizeof(info->name), "%.127s", prop.name);
 	info->major = prop.major;
@@ -223,7 +229,7 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *opt
 static GrnGpuStatus
 no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit)
 {
-	char		text[160];
+	char text[160];
 
 	snprintf(text, sizeof(text),
 			 "the build needs %.1f GB of device memory, %.1f GB may be used",
@@ -238,8 +244,7 @@ extern "C" GrnGpuStatus
 grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *options,
 			  const GrnGraphParams *params, GrnGpuError *err)
 {
-	size_t		free_bytes,
-				total_bytes;
+	size_t free_bytes, total_bytes;
 
 	grn_gpu_end(gpu);
 	if (dim < 1 || dim > GRN_MAX_DIM + 1)
@@ -248,6 +253,9 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 		return fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);
 	if (params->degree > GRN_MAX_DEGREE)
 		return fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
+	if (options && options->mode == GRN_GPU_PAPER && params->r > MAX_PAPER_R)
+		return fail(err, GRN_GPU_FAILED,
+					"r is larger than 128, the most in the paper's mode", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	gpu->params = *params;
 	gpu->options = options ? *options : GrnGpuOptions();
@@ -256,10 +264,11 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	gpu->dim = dim;
 	gpu->upload = 0;
 
-	uint64_t	needed = grn_gpu_plan(gpu, params, options, n, dim);
+	uint64_t needed = grn_gpu_plan(gpu, params, options, n, dim);
 
-	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes), "could not ask for device memory");
-	uint64_t	limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
+	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes),
+			  "could not ask for device memory");
+	uint64_t limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
 
 	if (options && options->memory_limit != 0 && options->memory_limit < limit)
 		limit = options->memory_limit;
@@ -281,15 +290,15 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host, uint64_t stride,
-			 GrnGpuError *err)
+grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
+			 uint64_t stride, GrnGpuError *err)
 {
 	if (!gpu->begun || stride < gpu->dim || first > gpu->n || nrows > gpu->n - first)
 		return fail(err, GRN_GPU_FAILED, "rows outside the build that was begun", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	if (!gpu->d_own_rows)
 	{
-		uint64_t	bytes = gpu->n * gpu->dim * sizeof(float);
+		uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
 
 		if (gpu->plan.total + bytes > gpu->limit)
 			return no_memory(err, gpu->plan.total + bytes, gpu->limit);
@@ -304,10 +313,10 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host, uin
 		GRN_CHECK(rc, "could not allocate device memory for the rows");
 		gpu->d_rows = gpu->d_own_rows;
 	}
-	size_t		width = gpu->dim * sizeof(float);
-	float	   *d = gpu->d_own_rows + first * gpu->dim;
+	size_t				  width = gpu->dim * sizeof(float);
+	float				 *d = gpu->d_own_rows + first * gpu->dim;
 	cudaPointerAttributes where;
-	Clock		clock;
+	Clock				  clock;
 
 	if (cudaPointerGetAttributes(&where, host) == cudaSuccess &&
 		where.type == cudaMemoryTypeHost)
@@ -316,14 +325,16 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host, uin
 		cudaStream_t stream = gpu->staging.stream[0];
 
 		GRN_CHECK(cudaMemcpy2DAsync(d, width, host, stride * sizeof(float), width, nrows,
-									cudaMemcpyHostToDevice, stream), "could not copy rows");
+									cudaMemcpyHostToDevice, stream),
+				  "could not copy rows");
 		GRN_CHECK(cudaStreamSynchronize(stream), "could not copy rows");
 		gpu->upload += clock.seconds();
 		return GRN_GPU_OK;
 	}
 	cudaGetLastError();
 	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d, (void *) host, width,
-						   stride * sizeof(float), nrows), "could not copy rows to the device");
+						   stride * sizeof(float), nrows),
+			  "could not copy rows to the device");
 	gpu->upload += clock.seconds();
 	return GRN_GPU_OK;
 }
@@ -340,7 +351,7 @@ grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 static float
 seconds_between(cudaEvent_t from, cudaEvent_t to)
 {
-	float		ms = 0;
+	float ms = 0;
 
 	return cudaEventElapsedTime(&ms, from, to) == cudaSuccess ? ms / 1000 : 0;
 }
@@ -348,12 +359,12 @@ seconds_between(cudaEvent_t from, cudaEvent_t to)
 static cudaError_t
 download(Build &b, uint32_t *ids, uint8_t *counts)
 {
-	GrnGpu	   *gpu = b.gpu;
-	size_t		width = gpu->plan.degree * sizeof(uint32_t);
+	GrnGpu *gpu = b.gpu;
+	size_t	width = gpu->plan.degree * sizeof(uint32_t);
 
 	if (ids)
-		GRN_TRY(staging_copy(&gpu->staging, gpu->number, false, b.d_ids, ids, width, width,
-							 gpu->n));
+		GRN_TRY(staging_copy(&gpu->staging, gpu->number, false, b.d_ids, ids, width,
+							 width, gpu->n));
 	if (counts)
 		GRN_TRY(staging_copy(&gpu->staging, gpu->number, false, b.d_counts, counts, 1, 1,
 							 gpu->n));
@@ -365,10 +376,10 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *op
 			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
 {
-	GrnGpuOptions defaults = {};
+	GrnGpuOptions  defaults = {};
 	GrnGraphParams p = *params;
-	Build		b = {};
-	cudaStream_t stream = gpu->device.stream;
+	Build		   b = {};
+	cudaStream_t   stream = gpu->device.stream;
 
 	if (times)
 		memset(times, 0, sizeof(*times));
@@ -378,7 +389,8 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *op
 		options = &defaults;
 	grn_gpu_default_params(&p, gpu->dim, gpu->n);
 	if (p.degree != gpu->plan.degree || options->mode != gpu->plan.mode)
-		return fail(err, GRN_GPU_FAILED, "not the parameters the build was begun with", NULL);
+		return fail(err, GRN_GPU_FAILED, "not the parameters the build was begun with",
+					NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	if (gpu->n < 2)
 	{
@@ -415,7 +427,7 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *op
 	}
 	if (ids || counts)
 	{
-		Clock		clock;
+		Clock clock;
 
 		GRN_CHECK(download(b, ids, counts), "could not copy the graph from the device");
 		if (times)

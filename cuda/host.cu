@@ -21,7 +21,8 @@ staging_open(Staging *staging)
 		{
 			GRN_TRY(cudaHostAlloc((void **) &staging->h_buffer[i][b], COPY_BYTES,
 								  cudaHostAllocDefault));
-			GRN_TRY(cudaEventCreateWithFlags(&staging->done[i][b], cudaEventDisableTiming));
+			GRN_TRY(
+				cudaEventCreateWithFlags(&staging->done[i][b], cudaEventDisableTiming));
 		}
 	}
 	return cudaSuccess;
@@ -49,24 +50,21 @@ namespace
 {
 struct Job
 {
-	Staging    *staging;
-	int			device;
-	bool		to_device;
-	uint8_t    *d;
-	uint8_t    *h;
-	size_t		width,
-				pitch,
-				rows,
-				piece;			/* rows a buffer holds */
-	std::atomic<size_t> next;	/* piece to take */
-	std::atomic<int> failed;	/* first cudaError_t */
+	Staging			   *staging;
+	int					device;
+	bool				to_device;
+	uint8_t			   *d;
+	uint8_t			   *h;
+	size_t				width, pitch, rows, piece; /* rows a buffer holds */
+	std::atomic<size_t> next;					   /* piece to take */
+	std::atomic<int>	failed;					   /* first cudaError_t */
 };
 
 /* Rows between the host's layout and a buffer. */
 void
 repack(const Job &job, uint8_t *buffer, size_t first, size_t count)
 {
-	uint8_t    *h = job.h + first * job.pitch;
+	uint8_t *h = job.h + first * job.pitch;
 
 	if (job.width == job.pitch)
 	{
@@ -86,15 +84,15 @@ repack(const Job &job, uint8_t *buffer, size_t first, size_t count)
 cudaError_t
 work(Job &job, int me)
 {
-	Staging    &s = *job.staging;
-	size_t		first[2] = {0, 0},
-				count[2] = {0, 0};	/* what a buffer holds on its way to the host */
+	Staging &s = *job.staging;
+	size_t	 first[2] = {0, 0},
+		   count[2] = {0, 0}; /* what a buffer holds on its way to the host */
 
 	GRN_TRY(cudaSetDevice(job.device));
 	for (int b = 0;; b ^= 1)
 	{
-		size_t		begin = job.next.fetch_add(1) * job.piece;
-		bool		any = begin < job.rows && job.failed == cudaSuccess;
+		size_t begin = job.next.fetch_add(1) * job.piece;
+		bool   any = begin < job.rows && job.failed == cudaSuccess;
 
 		GRN_TRY(cudaEventSynchronize(s.done[me][b]));
 		if (count[b] > 0)
@@ -108,8 +106,8 @@ work(Job &job, int me)
 				return cudaSuccess;
 			continue;
 		}
-		size_t		n = job.rows - begin < job.piece ? job.rows - begin : job.piece;
-		uint8_t    *d = job.d + begin * job.width;
+		size_t	 n = job.rows - begin < job.piece ? job.rows - begin : job.piece;
+		uint8_t *d = job.d + begin * job.width;
 
 		if (job.to_device)
 		{
@@ -131,17 +129,16 @@ work(Job &job, int me)
 void
 run(Job &job, int me)
 {
-	int			rc = work(job, me),
-				none = cudaSuccess;
+	int rc = work(job, me), none = cudaSuccess;
 
 	if (rc != cudaSuccess)
 		job.failed.compare_exchange_strong(none, rc);
 }
-}
+} // namespace
 
 cudaError_t
-staging_copy(Staging *staging, int device, bool to_device, void *d, void *h,
-			 size_t width, size_t pitch, size_t rows)
+staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, size_t width,
+			 size_t pitch, size_t rows)
 {
 	Job			job;
 	std::thread threads[COPY_THREADS];
@@ -172,7 +169,7 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h,
 			}
 			catch (...)
 			{
-				break;			/* fewer threads do the same work */
+				break; /* fewer threads do the same work */
 			}
 		}
 	run(job, 0);

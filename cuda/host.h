@@ -7,40 +7,29 @@
 
 #include "common.cuh"
 
-constexpr int COPY_THREADS = 6;	/* one thread fills pinned memory at about 10 GB/s */
-constexpr size_t COPY_BYTES = (size_t) 4 << 20;	/* of a staging buffer */
+constexpr int	 COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
+constexpr size_t COPY_BYTES = (size_t) 4 << 20; /* of a staging buffer */
 
 struct Staging
 {
-	uint8_t    *h_buffer[COPY_THREADS][2];	/* pinned, COPY_BYTES each */
+	uint8_t		*h_buffer[COPY_THREADS][2]; /* pinned, COPY_BYTES each */
 	cudaStream_t stream[COPY_THREADS];
-	cudaEvent_t done[COPY_THREADS][2];
+	cudaEvent_t	 done[COPY_THREADS][2];
 };
 
 /* Where everything of one build lies in the arena: offsets in bytes. */
 struct Plan
 {
-	Tuning		tuning;
-	GrnGpuMode	mode;
-	uint32_t	degree;
-	uint32_t	code_dims;
-	uint32_t	stride;			/* bytes of a row of codes, the most it can become */
-	size_t		codes,
-				order,
-				norms,
-				pool,
-				pool_count,
-				inbox[2],
-				inbox_count[2],
-				list,
-				list_count,
-				ids,			/* paper mode only: else an inbox is reused */
-				counts,
-				flag,
-				scratch,		/* project and start: over pool and inbox[0] */
-				bare_codes,		/* codes in the caller's order: over inbox[1] */
-				paper,
-				total;			/* without the caller's rows */
+	Tuning	   tuning;
+	GrnGpuMode mode;
+	uint32_t   degree;
+	uint32_t   code_dims;
+	uint32_t   stride; /* bytes of a row of codes, the most it can become */
+	size_t	   codes, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
+		list_count, ids,	   /* paper mode only: else an inbox is reused */
+		counts, flag, scratch, /* project and start: over pool and inbox[0] */
+		bare_codes,			   /* codes in the caller's order: over inbox[1] */
+		paper, total;		   /* without the caller's rows */
 };
 
 cudaError_t staging_open(Staging *staging);
@@ -63,46 +52,45 @@ struct GrnGpu
 	int			number;
 	Device		device;
 	Staging		staging;
-	cudaEvent_t mark[4];		/* start, converted, descended, finished */
+	cudaEvent_t mark[4]; /* start, converted, descended, finished */
 	cudaEvent_t round[2];
 
-	bool		begun;
-	uint64_t	n;
-	uint32_t	dim;
-	GrnGraphParams params;		/* as given to grn_gpu_begin() */
-	GrnGpuOptions options;
-	Plan		plan;
-	uint64_t	limit;			/* bytes this build may take */
-	uint8_t    *d_arena;
-	float	   *d_own_rows;		/* [n][dim], where rows come from the host */
-	const float *d_rows;
-	bool		overridden;
-	Tuning		override_;
-	float		upload;			/* seconds in grn_gpu_rows() */
+	bool		   begun;
+	uint64_t	   n;
+	uint32_t	   dim;
+	GrnGraphParams params; /* as given to grn_gpu_begin() */
+	GrnGpuOptions  options;
+	Plan		   plan;
+	uint64_t	   limit; /* bytes this build may take */
+	uint8_t		  *d_arena;
+	float		  *d_own_rows; /* [n][dim], where rows come from the host */
+	const float	  *d_rows;
+	bool		   overridden;
+	Tuning		   override_;
+	float		   upload; /* seconds in grn_gpu_rows() */
 };
 
 /* What a running build hands from step to step. */
 struct Build
 {
-	GrnGpu	   *gpu;
-	Codes		codes;
-	TileGraph	graph;
-	uint32_t   *d_order;
-	uint32_t   *d_ids;			/* [n][degree] */
-	uint8_t    *d_counts;		/* [n] */
-	bool		exact;			/* distances of the descent are those of the input */
+	GrnGpu			*gpu;
+	Codes			 codes;
+	TileGraph		 graph;
+	uint32_t		*d_order;
+	uint32_t		*d_ids;	   /* [n][degree] */
+	uint8_t			*d_counts; /* [n] */
+	bool			 exact;	   /* distances of the descent are those of the input */
 	GrnGpuProgressFn progress;
-	void	   *progress_ctx;
-	uint64_t	done,
-				rounds;
-	bool		cancelled;
+	void			*progress_ctx;
+	uint64_t		 done, rounds;
+	bool			 cancelled;
 };
 
 /* plan.cu: where everything lies; wide: rows in binary16. */
-Plan		make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
-					  const GrnGpuOptions *options, uint64_t n, uint32_t dim, bool wide);
+Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
+			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, bool wide);
 /* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options);
 
-#endif							/* GRN_HOST_H */
+#endif /* GRN_HOST_H */

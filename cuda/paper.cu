@@ -12,21 +12,20 @@
  */
 #include "common.cuh"
 
-constexpr int PAPER_WARPS = 4;
-constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
-constexpr uint32_t MAX_R = 128;
+constexpr int	   PAPER_WARPS = 4;
+constexpr int	   PAPER_THREADS = PAPER_WARPS * WARP;
+constexpr uint32_t MAX_R = MAX_PAPER_R;
 
 /* Algorithm 5: the squared distance of two rows, in every lane. */
 __device__ inline float
 warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lane)
 {
-	const float *a = d_rows + (size_t) i * dim,
-			   *b = d_rows + (size_t) j * dim;
-	float		sum = 0;
+	const float *a = d_rows + (size_t) i * dim, *b = d_rows + (size_t) j * dim;
+	float		 sum = 0;
 
 	for (uint32_t d = lane; d < dim; d += WARP)
 	{
-		float		x = a[d] - b[d];
+		float x = a[d] - b[d];
 
 		sum = fmaf(x, x, sum);
 	}
@@ -43,20 +42,21 @@ read_entry(const Key *entry)
 
 /* Algorithm 6: far, at the given distance, into the pool of another vertex. */
 __device__ inline void
-warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance, int lane)
+warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance,
+			int lane)
 {
-	Key			mine = make_key(__float_as_uint(distance), far);
+	Key mine = make_key(__float_as_uint(distance), far);
 
 	/* step 1: ballot whether it is there */
 	for (uint32_t base = 0; base < r; base += WARP)
 	{
-		Key			entry = base + lane < r ? read_entry(&pool[base + lane]) : EMPTY_KEY;
+		Key entry = base + lane < r ? read_entry(&pool[base + lane]) : EMPTY_KEY;
 
 		if (__any_sync(FULL, entry != EMPTY_KEY && (uint32_t) entry == far))
 			return;
 	}
 	/* step 2: room left */
-	uint32_t	slot = 0;
+	uint32_t slot = 0;
 
 	if (lane == 0)
 	{
@@ -68,21 +68,21 @@ warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance
 	if (slot < r)
 		return;
 	/* step 3: in place of the farthest, if that is farther */
-	Key			farthest = 0;
-	uint32_t	where = 0;
+	Key		 farthest = 0;
+	uint32_t where = 0;
 
 	for (uint32_t i = lane; i < r; i += WARP)
 	{
-		Key			entry = read_entry(&pool[i]);
+		Key entry = read_entry(&pool[i]);
 
 		if (entry != EMPTY_KEY && entry >= farthest)
 			farthest = entry, where = i;
 	}
-	Key			most = farthest;
+	Key most = farthest;
 
 	for (int offset = 16; offset > 0; offset /= 2)
 		most = max(most, __shfl_xor_sync(FULL, most, offset));
-	uint32_t	owners = __ballot_sync(FULL, farthest == most);
+	uint32_t owners = __ballot_sync(FULL, farthest == most);
 
 	if (lane == __ffs(owners) - 1 && mine < most)
 		atomicCAS((unsigned long long *) &pool[where], (unsigned long long) most,
@@ -92,21 +92,20 @@ warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance
 
 __global__ void
 __launch_bounds__(PAPER_THREADS)
-paper_init_kernel(const float *d_rows, uint32_t n, uint32_t dim, Key *d_pool,
-				  uint32_t *d_count, uint32_t r, uint32_t s, uint64_t seed)
+	paper_init_kernel(const float *d_rows, uint32_t n, uint32_t dim, Key *d_pool,
+					  uint32_t *d_count, uint32_t r, uint32_t s, uint64_t seed)
 {
-	uint32_t	v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int			lane = lane_id();
+	uint32_t v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int		 lane = lane_id();
 
 	if (v >= n)
 		return;
-	bool		all = n - 1 <= s;
-	uint32_t	picks = all ? n - 1 : s;
+	bool	 all = n - 1 <= s;
+	uint32_t picks = all ? n - 1 : s;
 
 	for (uint32_t i = 0; i < picks; i++)
 	{
-		uint32_t	id = all ? i :
-			random_below(random64(seed, 2 + (uint64_t) v, i), n - 1);
+		uint32_t id = all ? i : random_below(random64(seed, 2 + (uint64_t) v, i), n - 1);
 
 		id += id >= v;
 		warp_insert(d_pool + (size_t) v * r, &d_count[v], r, id,
@@ -117,22 +116,22 @@ paper_init_kernel(const float *d_rows, uint32_t n, uint32_t dim, Key *d_pool,
 
 struct PaperShared
 {
-	Key			entry[MAX_R];
+	Key entry[MAX_R];
 };
 
 /* The nearest first; count entries of one warp. */
 __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
 {
-	Key			mine[MAX_R / WARP];
-	uint32_t	place[MAX_R / WARP] = {};
+	Key		 mine[MAX_R / WARP];
+	uint32_t place[MAX_R / WARP] = {};
 
 #pragma unroll
 	for (int w = 0; w < MAX_R / WARP; w++)
 		mine[w] = lane + WARP * w < count ? s_entry[lane + WARP * w] : EMPTY_KEY;
 	for (uint32_t i = 0; i < count; i++)
 	{
-		Key			other = s_entry[i];
+		Key other = s_entry[i];
 
 #pragma unroll
 		for (int w = 0; w < MAX_R / WARP; w++)
@@ -161,20 +160,20 @@ ordered_pair(uint32_t p, uint32_t &i, uint32_t &j)
 /* Algorithm 4. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
-paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_read,
-					const uint32_t *d_read_count, Key *d_write, uint32_t *d_write_count,
-					uint32_t r, GrnPairOrder order, uint32_t pairs, uint64_t seed,
-					uint32_t round)
+	paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_read,
+						const uint32_t *d_read_count, Key *d_write,
+						uint32_t *d_write_count, uint32_t r, GrnPairOrder order,
+						uint32_t pairs, uint64_t seed, uint32_t round)
 {
 	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key		   *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t	v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int			lane = lane_id();
+	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
+	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int					   lane = lane_id();
 
 	if (v >= n)
 		return;
-	uint32_t	count = min(d_read_count[v], r);
-	uint32_t	possible = count * (count - 1) / 2;
+	uint32_t count = min(d_read_count[v], r);
+	uint32_t possible = count * (count - 1) / 2;
 
 	for (uint32_t i = lane; i < count; i += WARP)
 		s_entry[i] = d_read[(size_t) v * r + i];
@@ -187,12 +186,11 @@ paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_
 		pairs = min(pairs, possible);
 	for (uint32_t p = 0; p < pairs; p++)
 	{
-		uint32_t	i,
-					j;
+		uint32_t i, j;
 
 		if (order == GRN_ORDER_DISORDERED)
 		{
-			uint64_t	bits = random64(seed, ((uint64_t) round << 32 | v) + 1000, p);
+			uint64_t bits = random64(seed, ((uint64_t) round << 32 | v) + 1000, p);
 
 			i = random_below(bits, count);
 			j = random_below(bits >> 32, count - 1);
@@ -200,18 +198,16 @@ paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_
 		}
 		else
 			ordered_pair(order == GRN_ORDER_ASCENDING ? p : possible - 1 - p, i, j);
-		Key			x = s_entry[i],
-					y = s_entry[j];
+		Key x = s_entry[i], y = s_entry[j];
 
 		if (x == EMPTY_KEY || y == EMPTY_KEY || (uint32_t) x == (uint32_t) y)
 			continue;
-		Key			close = min(x, y),
-					far = max(x, y);
-		float		between = warp_distance(d_rows, dim, (uint32_t) x, (uint32_t) y, lane);
+		Key	  close = min(x, y), far = max(x, y);
+		float between = warp_distance(d_rows, dim, (uint32_t) x, (uint32_t) y, lane);
 
 		if (between < __uint_as_float((uint32_t) (far >> 32)))
 		{
-			uint32_t	target = (uint32_t) close;
+			uint32_t target = (uint32_t) close;
 
 			warp_insert(d_write + (size_t) target * r, &d_write_count[target], r,
 						(uint32_t) far, between, lane);
@@ -223,7 +219,7 @@ paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_
 	}
 	for (uint32_t i = 0; i < count; i++)
 	{
-		Key			entry = s_entry[i];
+		Key entry = s_entry[i];
 
 		if (entry != EMPTY_KEY)
 			warp_insert(d_write + (size_t) v * r, &d_write_count[v], r, (uint32_t) entry,
@@ -235,18 +231,17 @@ paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_
 /* Section 3.6: reverse edges for the nearest rho * k of each pool. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
-paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n, Key *d_pool,
-					 uint32_t *d_count, uint32_t r, float rho)
+	paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n,
+						 Key *d_pool, uint32_t *d_count, uint32_t r, float rho)
 {
 	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key		   *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t	v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int			lane = lane_id();
+	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
+	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int					   lane = lane_id();
 
 	if (v >= n)
 		return;
-	uint32_t	count = min(d_from_count[v], r),
-				top = (uint32_t) ceilf(rho * count);
+	uint32_t count = min(d_from_count[v], r), top = (uint32_t) ceilf(rho * count);
 
 	for (uint32_t i = lane; i < count; i += WARP)
 		s_entry[i] = d_from[(size_t) v * r + i];
@@ -254,7 +249,7 @@ paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < min(top, count); i++)
 	{
-		uint32_t	target = (uint32_t) s_entry[i];
+		uint32_t target = (uint32_t) s_entry[i];
 
 		if (s_entry[i] != EMPTY_KEY)
 			warp_insert(d_pool + (size_t) target * r, &d_count[target], r, v,
@@ -266,19 +261,18 @@ paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n
 /* The end: pools sorted, duplicates dropped, greedy RNG prune to degree. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
-paper_prune_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
-				   const uint32_t *d_count, uint32_t r, uint32_t degree, uint32_t *d_ids,
-				   uint8_t *d_counts)
+	paper_prune_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
+					   const uint32_t *d_count, uint32_t r, uint32_t degree,
+					   uint32_t *d_ids, uint8_t *d_counts)
 {
 	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key		   *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t	v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int			lane = lane_id();
+	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
+	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int					   lane = lane_id();
 
 	if (v >= n)
 		return;
-	uint32_t	count = min(d_count[v], r),
-				kept = 0;
+	uint32_t count = min(d_count[v], r), kept = 0;
 
 	for (uint32_t i = lane; i < count; i += WARP)
 		s_entry[i] = d_pool[(size_t) v * r + i];
@@ -286,17 +280,17 @@ paper_prune_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_p
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < count && kept < degree; i++)
 	{
-		Key			x = s_entry[i];
-		bool		keep = x != EMPTY_KEY && (uint32_t) x != v;
+		Key	 x = s_entry[i];
+		bool keep = x != EMPTY_KEY && (uint32_t) x != v;
 
 		/* s_entry[0, kept) are those kept so far */
 		for (uint32_t k = 0; k < kept && keep; k++)
 		{
-			uint32_t	y = (uint32_t) s_entry[k];
+			uint32_t y = (uint32_t) s_entry[k];
 
-			keep = y != (uint32_t) x &&
-				!(warp_distance(d_rows, dim, (uint32_t) x, y, lane) <
-				  __uint_as_float((uint32_t) (x >> 32)));
+			keep =
+				y != (uint32_t) x && !(warp_distance(d_rows, dim, (uint32_t) x, y, lane) <
+									   __uint_as_float((uint32_t) (x >> 32)));
 		}
 		__syncwarp();
 		if (keep)
@@ -335,7 +329,7 @@ paper_bytes(uint32_t n, uint32_t r)
 PaperSpace
 paper_layout(uint8_t *d_base, uint32_t n, uint32_t r)
 {
-	PaperSpace	space;
+	PaperSpace space;
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -348,7 +342,8 @@ paper_layout(uint8_t *d_base, uint32_t n, uint32_t r)
 }
 
 static cudaError_t
-clear_pool(const Device &device, const PaperSpace &space, int side, uint32_t n, uint32_t r)
+clear_pool(const Device &device, const PaperSpace &space, int side, uint32_t n,
+		   uint32_t r)
 {
 	GRN_TRY(cudaMemsetAsync(space.d_pool[side], 0xff, sizeof(Key) * (size_t) n * r,
 							device.stream));
@@ -363,8 +358,8 @@ launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_
 		return cudaErrorInvalidValue;
 	GRN_TRY(clear_pool(device, space, 0, n, r));
 	GRN_TRY(clear_pool(device, space, 1, n, r));
-	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>
-		(d_rows, n, dim, space.d_pool[0], space.d_count[0], r, s, seed);
+	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, s, seed);
 	return cudaGetLastError();
 }
 
@@ -373,14 +368,14 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 					PaperSpace &space, uint32_t r, GrnPairOrder order, uint32_t pairs,
 					uint64_t seed, uint32_t round)
 {
-	paper_update_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>
-		(d_rows, n, dim, space.d_pool[0], space.d_count[0], space.d_pool[1], space.d_count[1],
-		 r, order, pairs, seed, round);
+	paper_update_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+		d_rows, n, dim, space.d_pool[0], space.d_count[0], space.d_pool[1],
+		space.d_count[1], r, order, pairs, seed, round);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(clear_pool(device, space, 0, n, r));
 
-	Key		   *d_pool = space.d_pool[0];
-	uint32_t   *d_count = space.d_count[0];
+	Key		 *d_pool = space.d_pool[0];
+	uint32_t *d_count = space.d_count[0];
 
 	space.d_pool[0] = space.d_pool[1];
 	space.d_count[0] = space.d_count[1];
@@ -391,15 +386,16 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 
 /* The read pool is copied first, so that no warp offers what another just inserted. */
 cudaError_t
-launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space, uint32_t r,
-					 float rho)
+launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
+					 uint32_t r, float rho)
 {
-	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0], sizeof(Key) * (size_t) n * r,
-							cudaMemcpyDeviceToDevice, device.stream));
+	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0],
+							sizeof(Key) * (size_t) n * r, cudaMemcpyDeviceToDevice,
+							device.stream));
 	GRN_TRY(cudaMemcpyAsync(space.d_count[1], space.d_count[0], 4 * (size_t) n,
 							cudaMemcpyDeviceToDevice, device.stream));
-	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>
-		(space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho);
+	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+		space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho);
 	GRN_TRY(cudaGetLastError());
 	return clear_pool(device, space, 1, n, r);
 }
@@ -409,7 +405,7 @@ launch_paper_prune(const Device &device, const float *d_rows, uint32_t n, uint32
 				   const PaperSpace &space, uint32_t r, uint32_t degree, uint32_t *d_ids,
 				   uint8_t *d_counts)
 {
-	paper_prune_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>
-		(d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, d_ids, d_counts);
+	paper_prune_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, d_ids, d_counts);
 	return cudaGetLastError();
 }

@@ -29,11 +29,11 @@ Tuning
 tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 {
 	GrnGraphParams p = *given;
-	Tuning		t = {};
-	bool		projected = dim > PROJECTED_DIMS;
+	Tuning		   t = {};
+	bool		   projected = dim > PROJECTED_DIMS;
 
 	grn_gpu_default_params(&p, dim, n);
-	t.inbox = 40;
+	t.inbox = 48;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
@@ -70,11 +70,11 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		  uint64_t n, uint32_t dim, bool wide)
 {
 	GrnGraphParams params = *given;
-	Plan		plan = {};
-	size_t		at = 0;
-	auto		take = [&](size_t bytes)
+	Plan		   plan = {};
+	size_t		   at = 0;
+	auto		   take = [&](size_t bytes)
 	{
-		size_t		place = at;
+		size_t place = at;
 
 		at += (bytes + 255) & ~(size_t) 255;
 		return place;
@@ -84,7 +84,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.mode = options ? options->mode : GRN_GPU_TILE;
 	plan.degree = params.degree;
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
-	Tuning	   &t = plan.tuning;
+	Tuning &t = plan.tuning;
 
 	if (wide)
 		t.format = ROWS_F16;
@@ -99,13 +99,14 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	plan.code_dims = t.code_dims ? t.code_dims :
-		dim <= PROJECTED_DIMS ? power_of_two_dims(dim) : PROJECTED_DIMS;
+	plan.code_dims = t.code_dims			 ? t.code_dims
+					 : dim <= PROJECTED_DIMS ? power_of_two_dims(dim)
+											 : PROJECTED_DIMS;
 	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
-	size_t		inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
-									 n * plan.degree * sizeof(uint32_t));
-	size_t		start = start_bytes((uint32_t) n, t.bins, plan.stride),
-				project = project_bytes((uint32_t) n, dim, plan.code_dims);
+	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
+								n * plan.degree * sizeof(uint32_t));
+	size_t start = start_bytes((uint32_t) n, t.bins, plan.stride),
+		   project = project_bytes((uint32_t) n, dim, plan.code_dims);
 
 	plan.codes = take(n * plan.stride);
 	plan.order = take(4 * n);
@@ -125,4 +126,3 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.total = at;
 	return plan;
 }
-

@@ -14,16 +14,16 @@
 
 #include "common.cuh"
 
-constexpr int COLUMN_BITS = 6;	/* a tile has at most 64 columns */
-constexpr int32_t NOT_KEPT = 1 << 30;	/* added to a column that may not win */
+constexpr int	  COLUMN_BITS = 6;	  /* a tile has at most 64 columns */
+constexpr int32_t NOT_KEPT = 1 << 30; /* added to a column that may not win */
 
 struct RowsS8
 {
 	typedef int32_t Acc;
 
-	static __device__ inline void
-	product(Acc (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-			uint32_t b0, uint32_t b1)
+	static __device__ inline void product(Acc (&c)[4], uint32_t a0, uint32_t a1,
+										  uint32_t a2, uint32_t a3, uint32_t b0,
+										  uint32_t b1)
 	{
 		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
 					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -31,14 +31,12 @@ struct RowsS8
 					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	/* sum of products of four bytes, added to c */
-	static __device__ inline Acc
-	dot(uint32_t a, uint32_t b, Acc c)
+	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
 		return __dp4a((int) a, (int) b, c);
 	}
 	/* |y|^2 - 2 x.y: the squared distance less |x|^2 */
-	static __device__ inline Acc
-	partial(Acc norm_y, Acc dot)
+	static __device__ inline Acc partial(Acc norm_y, Acc dot)
 	{
 		return norm_y - 2 * dot;
 	}
@@ -46,39 +44,32 @@ struct RowsS8
 	 * The partial distance under which y occludes x: that of x to the vertex.
 	 * At least 1, so that of two equal rows one occludes the other.
 	 */
-	static __device__ inline Acc
-	limit(uint32_t code, Acc norm_x)
+	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
 	{
 		return (Acc) max(code, 1u) - norm_x;
 	}
 	/* Orders as (distance, column); unpack with code_of(). */
-	static __device__ inline int32_t
-	pack(Acc partial, Acc norm_x, int32_t column)
+	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
 		return partial * (1 << COLUMN_BITS) + column;
 	}
-	static __device__ inline uint32_t
-	code_of(int32_t packed, Acc norm_x)
+	static __device__ inline uint32_t code_of(int32_t packed, Acc norm_x)
 	{
 		return (uint32_t) max((packed >> COLUMN_BITS) + norm_x, 0);
 	}
-	static __device__ inline uint32_t
-	code(Acc distance)
+	static __device__ inline uint32_t code(Acc distance)
 	{
 		return (uint32_t) max(distance, 0);
 	}
-	static __device__ inline Acc
-	from_bits(uint32_t bits)
+	static __device__ inline Acc from_bits(uint32_t bits)
 	{
 		return (Acc) bits;
 	}
-	static __device__ inline uint32_t
-	to_bits(Acc x)
+	static __device__ inline uint32_t to_bits(Acc x)
 	{
 		return (uint32_t) x;
 	}
-	static __device__ inline Acc
-	most()
+	static __device__ inline Acc most()
 	{
 		return INT32_MAX;
 	}
@@ -88,62 +79,53 @@ struct RowsF16
 {
 	typedef float Acc;
 
-	static __device__ inline void
-	product(Acc (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-			uint32_t b0, uint32_t b1)
+	static __device__ inline void product(Acc (&c)[4], uint32_t a0, uint32_t a1,
+										  uint32_t a2, uint32_t a3, uint32_t b0,
+										  uint32_t b1)
 	{
 		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
-	static __device__ inline Acc
-	dot(uint32_t a, uint32_t b, Acc c)
+	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
-		float2		x = __half22float2(*(__half2 *) &a);
-		float2		y = __half22float2(*(__half2 *) &b);
+		float2 x = __half22float2(*(__half2 *) &a);
+		float2 y = __half22float2(*(__half2 *) &b);
 
 		return fmaf(x.x, y.x, fmaf(x.y, y.y, c));
 	}
-	static __device__ inline Acc
-	partial(Acc norm_y, Acc dot)
+	static __device__ inline Acc partial(Acc norm_y, Acc dot)
 	{
 		return fmaf(-2.0f, dot, norm_y);
 	}
-	static __device__ inline Acc
-	limit(uint32_t code, Acc norm_x)
+	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
 	{
 		return __uint_as_float(max(code, 1u) << SLOT_BITS) - norm_x;
 	}
-	static __device__ inline int32_t
-	pack(Acc partial, Acc norm_x, int32_t column)
+	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
-		uint32_t	bits = __float_as_uint(fmaxf(partial + norm_x, 0.0f));
+		uint32_t bits = __float_as_uint(fmaxf(partial + norm_x, 0.0f));
 
 		return (int32_t) ((bits >> 1) & ~63u) + column;
 	}
-	static __device__ inline uint32_t
-	code_of(int32_t packed, Acc norm_x)
+	static __device__ inline uint32_t code_of(int32_t packed, Acc norm_x)
 	{
 		return (uint32_t) packed >> COLUMN_BITS;
 	}
-	static __device__ inline uint32_t
-	code(Acc distance)
+	static __device__ inline uint32_t code(Acc distance)
 	{
 		return __float_as_uint(fmaxf(distance, 0.0f)) >> SLOT_BITS;
 	}
-	static __device__ inline Acc
-	from_bits(uint32_t bits)
+	static __device__ inline Acc from_bits(uint32_t bits)
 	{
 		return __uint_as_float(bits);
 	}
-	static __device__ inline uint32_t
-	to_bits(Acc x)
+	static __device__ inline uint32_t to_bits(Acc x)
 	{
 		return __float_as_uint(x);
 	}
-	static __device__ inline Acc
-	most()
+	static __device__ inline Acc most()
 	{
 		return __uint_as_float(0x7f800000u);
 	}
@@ -165,10 +147,12 @@ piece_at(int row, int piece)
 __device__ inline void
 copy16(void *s_to, const void *d_from, bool valid)
 {
-	uint32_t	to = (uint32_t) __cvta_generic_to_shared(s_to);
+	uint32_t to = (uint32_t) __cvta_generic_to_shared(s_to);
 
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-				 : : "r"(to), "l"(d_from), "r"(valid ? 16 : 0) : "memory");
+				 :
+				 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0)
+				 : "memory");
 }
 
 /*
@@ -177,15 +161,14 @@ copy16(void *s_to, const void *d_from, bool valid)
  */
 template <int SEG> struct Share
 {
-	static constexpr int WORDS = SEG / 16;	/* words a lane holds */
-	uint32_t	w[WORDS];
+	static constexpr int WORDS = SEG / 16; /* words a lane holds */
+	uint32_t			 w[WORDS];
 
-	__device__ inline void
-	load(const uint8_t *segment, int t)
+	__device__ inline void load(const uint8_t *segment, int t)
 	{
 		if (SEG == 32)
 		{
-			uint2		x = *(const uint2 *) (segment + 8 * t);
+			uint2 x = *(const uint2 *) (segment + 8 * t);
 
 			w[0] = x.x, w[1] = x.y;
 		}
@@ -194,7 +177,7 @@ template <int SEG> struct Share
 #pragma unroll
 			for (int p = 0; p < SEG / 64; p++)
 			{
-				uint4		x = *(const uint4 *) (segment + 64 * p + 16 * t);
+				uint4 x = *(const uint4 *) (segment + 64 * p + 16 * t);
 
 				w[(4 * p) % WORDS] = x.x, w[(4 * p + 1) % WORDS] = x.y;
 				w[(4 * p + 2) % WORDS] = x.z, w[(4 * p + 3) % WORDS] = x.w;
@@ -202,22 +185,21 @@ template <int SEG> struct Share
 		}
 	}
 	/* from shared memory, where piece p of row r stands at piece_at(r, p) */
-	__device__ inline void
-	load_swizzled(const uint8_t *s_segment, int row, int t)
+	__device__ inline void load_swizzled(const uint8_t *s_segment, int row, int t)
 	{
 		if (SEG == 128)
 		{
-			uint4		lo = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, t));
-			uint4		hi = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, 4 + t));
+			uint4 lo = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, t));
+			uint4 hi = *(const uint4 *) (s_segment + 16 * piece_at<SEG>(row, 4 + t));
 
 			w[0] = lo.x, w[1] = lo.y, w[2 % WORDS] = lo.z, w[3 % WORDS] = lo.w;
-			w[4 % WORDS] = hi.x, w[5 % WORDS] = hi.y, w[6 % WORDS] = hi.z, w[7 % WORDS] = hi.w;
+			w[4 % WORDS] = hi.x, w[5 % WORDS] = hi.y, w[6 % WORDS] = hi.z,
+				  w[7 % WORDS] = hi.w;
 		}
 		else
 			load(s_segment, t);
 	}
-	__device__ inline void
-	zero()
+	__device__ inline void zero()
 	{
 #pragma unroll
 		for (int i = 0; i < WORDS; i++)
@@ -227,9 +209,10 @@ template <int SEG> struct Share
 
 /* Calls f<policy, segment>() as the codes ask for. */
 #define GRN_DISPATCH_ROWS(codes, f, ...) \
-	((codes).format == ROWS_S8 ? \
-	 ((codes).seg == 32 ? f<RowsS8, 32>(__VA_ARGS__) : \
-	  (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) : f<RowsS8, 128>(__VA_ARGS__)) : \
-	 ((codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) : f<RowsF16, 128>(__VA_ARGS__)))
+	((codes).format == ROWS_S8 ? ((codes).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
+								  : (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \
+													  : f<RowsS8, 128>(__VA_ARGS__)) \
+							   : ((codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
+													: f<RowsF16, 128>(__VA_ARGS__)))
 
-#endif							/* GRN_POLICY_CUH */
+#endif /* GRN_POLICY_CUH */

@@ -14,21 +14,19 @@
 
 #include "common.cuh"
 
-constexpr int BM = 128,
-			BN = 128,
-			BK = 32;			/* tile of a product */
-constexpr int PITCH = BK + 4;	/* floats between rows of a tile: no bank conflicts */
-constexpr int GEMM_THREADS = 256;
-constexpr int GEMM_STAGES = 2;	/* 74 kB: fits every card since Ampere */
-constexpr int POWER_STEPS = 3;
+constexpr int	   BM = 128, BN = 128, BK = 32; /* tile of a product */
+constexpr int	   PITCH = BK + 4; /* floats between rows of a tile: no bank conflicts */
+constexpr int	   GEMM_THREADS = 256;
+constexpr int	   GEMM_STAGES = 2; /* 74 kB: fits every card since Ampere */
+constexpr int	   POWER_STEPS = 3;
 constexpr uint32_t MAX_SAMPLE = 16384;
-constexpr size_t SAMPLE_FLOATS = (size_t) 64 << 20;	/* of sample times dim, about */
-constexpr float CLIP_SIGMAS = 5.5f;	/* projected values beyond are clipped */
+constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20; /* of sample times dim, about */
+constexpr float	   CLIP_SIGMAS = 5.5f; /* projected values beyond are clipped */
 
 enum Output
 {
-	OUT_FLOAT,					/* C = A B' */
-	OUT_ADD,					/* C += A B' */
+	OUT_FLOAT, /* C = A B' */
+	OUT_ADD,   /* C += A B' */
 	OUT_S8,
 	OUT_F16
 };
@@ -39,50 +37,47 @@ struct GemmArgs
 	const float *d_a;			/* [m][lda] */
 	const float *d_b;			/* [n][ldb], 16-byte aligned rows */
 	const float *d_mean;		/* [k] or NULL */
-	size_t		lda,
-				ldb,
-				ldc;			/* ldc in elements of C */
-	uint32_t	m,
-				n,
-				k;
-	uint32_t	k_split;		/* columns of k a block of grid.z takes */
-	void	   *d_c;
-	const float *d_scale;		/* OUT_S8, OUT_F16: C times this */
+	size_t		 lda, ldb, ldc; /* ldc in elements of C */
+	uint32_t	 m, n, k;
+	uint32_t	 k_split; /* columns of k a block of grid.z takes */
+	void		*d_c;
+	const float *d_scale; /* OUT_S8, OUT_F16: C times this */
 };
 
 struct GemmShared
 {
-	float		a[GEMM_STAGES][BM][PITCH];
-	float		b[GEMM_STAGES][BN][PITCH];
-	float		mean[GEMM_STAGES][BK];
+	float a[GEMM_STAGES][BM][PITCH];
+	float b[GEMM_STAGES][BN][PITCH];
+	float mean[GEMM_STAGES][BK];
 };
 
 __device__ inline void
 copy_async(float *s_to, const float *d_from, int bytes, bool valid)
 {
-	uint32_t	to = (uint32_t) __cvta_generic_to_shared(s_to);
+	uint32_t to = (uint32_t) __cvta_generic_to_shared(s_to);
 
 	if (bytes == 16)
 		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-					 : : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
+					 :
+					 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
 	else
 		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-					 : : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
+					 :
+					 : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
 }
 
 /* Starts the copy of rows [row, row + 128) x columns [col, col + BK) of x. */
 template <bool VEC>
 __device__ inline void
-stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row, uint32_t rows,
-		   uint32_t col, uint32_t cols)
+stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row,
+		   uint32_t rows, uint32_t col, uint32_t cols)
 {
 	constexpr int EACH = VEC ? 4 : 1;
 
 	for (int i = threadIdx.x; i < BM * BK / EACH; i += GEMM_THREADS)
 	{
-		uint32_t	r = i / (BK / EACH),
-					c = EACH * (i % (BK / EACH));
-		bool		valid = row + r < rows && col + c < cols;
+		uint32_t r = i / (BK / EACH), c = EACH * (i % (BK / EACH));
+		bool	 valid = row + r < rows && col + c < cols;
 
 		copy_async(&s_tile[r][c], valid ? d_x + (size_t) (row + r) * ld + col + c : d_x,
 				   4 * EACH, valid);
@@ -96,8 +91,8 @@ product_tf32(float (&c)[4], const float (&a)[4], float b0, float b1)
 				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 				 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
-				 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-				 "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+				   "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+				   "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
 }
 
 template <Output OUT>
@@ -106,7 +101,7 @@ store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
 {
 	if (row >= a.m || col >= a.n)
 		return;
-	size_t		at = row * a.ldc + col;
+	size_t at = row * a.ldc + col;
 
 	if (OUT == OUT_FLOAT)
 		((float *) a.d_c)[at] = x;
@@ -125,30 +120,23 @@ store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
  */
 template <bool VEC, Output OUT>
 __global__ void
-__launch_bounds__(GEMM_THREADS, 2)
-gemm_kernel(const GemmArgs a)
+__launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 {
 	extern __shared__ __align__(16) uint8_t s_bytes[];
-	GemmShared &s = *(GemmShared *) s_bytes;
-	int			warp = threadIdx.x / WARP,
-				lane = lane_id(),
-				g = lane >> 2,
-				t = lane & 3;
-	uint32_t	row0 = blockIdx.x * BM,
-				col0 = blockIdx.y * BN,
-				k0 = blockIdx.z * a.k_split,
-				k1 = min(k0 + a.k_split, a.k);
-	int			wrow = 32 * (warp & 3),
-				wcol = 64 * (warp >> 2);
-	float		acc[2][8][4] = {};
-	uint32_t	steps = k1 > k0 ? (k1 - k0 + BK - 1) / BK : 0;
+	GemmShared							   &s = *(GemmShared *) s_bytes;
+	int		 warp = threadIdx.x / WARP, lane = lane_id(), g = lane >> 2, t = lane & 3;
+	uint32_t row0 = blockIdx.x * BM, col0 = blockIdx.y * BN, k0 = blockIdx.z * a.k_split,
+			 k1 = min(k0 + a.k_split, a.k);
+	int		 wrow = 32 * (warp & 3), wcol = 64 * (warp >> 2);
+	float	 acc[2][8][4] = {};
+	uint32_t steps = k1 > k0 ? (k1 - k0 + BK - 1) / BK : 0;
 
-	auto		stage = [&](uint32_t step)
+	auto stage = [&](uint32_t step)
 	{
 		if (step < steps)
 		{
-			int			i = step % GEMM_STAGES;
-			uint32_t	k = k0 + step * BK;
+			int		 i = step % GEMM_STAGES;
+			uint32_t k = k0 + step * BK;
 
 			stage_tile<VEC>(s.a[i], a.d_a, a.lda, row0, a.m, k, k1);
 			stage_tile<true>(s.b[i], a.d_b, a.ldb, col0, a.n, k, k1);
@@ -163,23 +151,22 @@ gemm_kernel(const GemmArgs a)
 		stage(i);
 	for (uint32_t step = 0; step < steps; step++)
 	{
-		int			i = step % GEMM_STAGES;
+		int i = step % GEMM_STAGES;
 
 		asm volatile("cp.async.wait_group %0;" : : "n"(GEMM_STAGES - 2));
 		__syncthreads();
 		stage(step + GEMM_STAGES - 1);
 
-		float		x[4][8];
-		float4		m0 = *(const float4 *) &s.mean[i][8 * t],
-					m1 = *(const float4 *) &s.mean[i][8 * t + 4];
-		float		mean[8] = {m0.x, m0.y, m0.z, m0.w, m1.x, m1.y, m1.z, m1.w};
+		float  x[4][8];
+		float4 m0 = *(const float4 *) &s.mean[i][8 * t],
+			   m1 = *(const float4 *) &s.mean[i][8 * t + 4];
+		float mean[8] = {m0.x, m0.y, m0.z, m0.w, m1.x, m1.y, m1.z, m1.w};
 
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 		{
 			const float *from = &s.a[i][wrow + 8 * b + g][8 * t];
-			float4		lo = *(const float4 *) from,
-						hi = *(const float4 *) (from + 4);
+			float4		 lo = *(const float4 *) from, hi = *(const float4 *) (from + 4);
 
 			x[b][0] = lo.x - mean[0], x[b][1] = lo.y - mean[1];
 			x[b][2] = lo.z - mean[2], x[b][3] = lo.w - mean[3];
@@ -190,17 +177,16 @@ gemm_kernel(const GemmArgs a)
 		for (int j = 0; j < 8; j++)
 		{
 			const float *from = &s.b[i][wcol + 8 * j + g][8 * t];
-			float4		lo = *(const float4 *) from,
-						hi = *(const float4 *) (from + 4);
-			float		y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+			float4		 lo = *(const float4 *) from, hi = *(const float4 *) (from + 4);
+			float		 y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
 
 #pragma unroll
 			for (int m = 0; m < 2; m++)
 #pragma unroll
 				for (int q = 0; q < 8; q += 2)
 				{
-					float		rows[4] = {x[2 * m][q], x[2 * m + 1][q],
-						x[2 * m][q + 1], x[2 * m + 1][q + 1]};
+					float rows[4] = {x[2 * m][q], x[2 * m + 1][q], x[2 * m][q + 1],
+									 x[2 * m + 1][q + 1]};
 
 					product_tf32(acc[m][j], rows, y[q], y[q + 1]);
 				}
@@ -208,15 +194,14 @@ gemm_kernel(const GemmArgs a)
 	}
 	asm volatile("cp.async.wait_group 0;");
 
-	float		scale = a.d_scale ? *a.d_scale : 1.0f;
+	float scale = a.d_scale ? *a.d_scale : 1.0f;
 
 #pragma unroll
 	for (int m = 0; m < 2; m++)
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 		{
-			uint32_t	row = row0 + wrow + 16 * m + g,
-						col = col0 + wcol + 8 * j + 2 * t;
+			uint32_t row = row0 + wrow + 16 * m + g, col = col0 + wcol + 8 * j + 2 * t;
 
 			store<OUT>(a, row, col, acc[m][j][0], scale);
 			store<OUT>(a, row, col + 1, acc[m][j][1], scale);
@@ -230,23 +215,22 @@ __global__ void
 integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 				uint8_t *d_codes, int *d_other)
 {
-	uint32_t	each = stride / 4;
-	uint64_t	i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
-	bool		other = false;
+	uint32_t each = stride / 4;
+	uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	bool	 other = false;
 
 	if (*(volatile int *) d_other)
 		return;
 	if (i < (uint64_t) n * each)
 	{
-		uint32_t	row = (uint32_t) (i / each),
-					d = 4 * (uint32_t) (i % each);
+		uint32_t	 row = (uint32_t) (i / each), d = 4 * (uint32_t) (i % each);
 		const float *from = d_rows + (size_t) row * dim + d;
-		float		x[4];
-		uint32_t	word = 0;
+		float		 x[4];
+		uint32_t	 word = 0;
 
 		if (dim % 4 == 0 && d < dim)
 		{
-			float4		y = *(const float4 *) from;
+			float4 y = *(const float4 *) from;
 
 			x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 		}
@@ -255,7 +239,7 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 				x[k] = d + k < dim ? from[k] : 128.0f;
 		for (int k = 0; k < 4; k++)
 		{
-			float		whole = fminf(fmaxf(rintf(x[k]), 0.0f), 255.0f);
+			float whole = fminf(fmaxf(rintf(x[k]), 0.0f), 255.0f);
 
 			other |= !(x[k] == whole);
 			word |= (uint32_t) (uint8_t) ((int) whole - 128) << (8 * k);
@@ -268,13 +252,12 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 
 /* d_sample row i = one row of the i-th of count equal ranges; rows past count are 0. */
 __global__ void
-sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count, uint32_t width,
-			  uint64_t seed, float *d_sample)
+sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
+			  uint32_t width, uint64_t seed, float *d_sample)
 {
-	uint32_t	i = blockIdx.x;
-	uint64_t	begin = (uint64_t) i * n / count,
-				end = (uint64_t) (i + 1) * n / count;
-	uint64_t	from = begin + random_below(random64(seed, 3, i), (uint32_t) (end - begin));
+	uint32_t i = blockIdx.x;
+	uint64_t begin = (uint64_t) i * n / count, end = (uint64_t) (i + 1) * n / count;
+	uint64_t from = begin + random_below(random64(seed, 3, i), (uint32_t) (end - begin));
 
 	for (uint32_t d = threadIdx.x; d < width; d += blockDim.x)
 		d_sample[(size_t) i * width + d] =
@@ -286,9 +269,9 @@ __global__ void
 mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean)
 {
 	constexpr uint32_t ROWS = 64;
-	uint32_t	d = blockIdx.x * blockDim.x + threadIdx.x,
-				end = min((blockIdx.y + 1) * ROWS, count);
-	float		sum = 0;
+	uint32_t		   d = blockIdx.x * blockDim.x + threadIdx.x,
+			 end = min((blockIdx.y + 1) * ROWS, count);
+	float sum = 0;
 
 	if (d >= width)
 		return;
@@ -303,12 +286,12 @@ centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 			  const float *d_mean, float *d_transposed)
 {
 	__shared__ float s_tile[32][33];
-	uint32_t	d = blockIdx.x * 32 + threadIdx.x;
+	uint32_t		 d = blockIdx.x * 32 + threadIdx.x;
 
 	for (int r = threadIdx.y; r < 32; r += 8)
 	{
-		uint32_t	i = blockIdx.y * 32 + r;
-		float		x = 0;
+		uint32_t i = blockIdx.y * 32 + r;
+		float	 x = 0;
 
 		if (i < count && d < width)
 		{
@@ -320,8 +303,7 @@ centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 	__syncthreads();
 	for (int r = threadIdx.y; r < 32; r += 8)
 	{
-		uint32_t	column = blockIdx.x * 32 + r,
-					i = blockIdx.y * 32 + threadIdx.x;
+		uint32_t column = blockIdx.x * 32 + r, i = blockIdx.y * 32 + threadIdx.x;
 
 		if (column < width && i < padded)
 			d_transposed[(size_t) column * padded + i] = s_tile[threadIdx.x][r];
@@ -332,7 +314,7 @@ centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 __global__ void
 signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64_t seed)
 {
-	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
 	if (i < rows * width)
 		d_basis[i] = i % width < dim ? ((random64(seed, 4, i) & 1) ? 1.0f : -1.0f) : 0.0f;
@@ -342,19 +324,15 @@ signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64
 __global__ void
 gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 {
-	__shared__ float s_x[16][33],
-				s_y[16][33];
-	uint32_t	x = threadIdx.x,
-				y = threadIdx.y,
-				i0 = blockIdx.y * 16,
-				j0 = blockIdx.x * 16;
-	double		sum = 0;
+	__shared__ float s_x[16][33], s_y[16][33];
+	uint32_t x = threadIdx.x, y = threadIdx.y, i0 = blockIdx.y * 16, j0 = blockIdx.x * 16;
+	double	 sum = 0;
 
 	for (uint32_t d0 = 0; d0 < width; d0 += 32)
 	{
 		for (uint32_t c = x; c < 32; c += 16)
 		{
-			bool		valid = d0 + c < width;
+			bool valid = d0 + c < width;
 
 			s_x[y][c] = valid ? d_z[(size_t) (i0 + y) * width + d0 + c] : 0.0f;
 			s_y[y][c] = valid ? d_z[(size_t) (j0 + y) * width + d0 + c] : 0.0f;
@@ -373,16 +351,13 @@ gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
  * the data lacks gets an infinite pivot, which makes its basis row 0.
  */
 template <int K>
-__global__ void
-__launch_bounds__(1024)
-cholesky_kernel(const double *d_gram, float *d_factor)
+__global__ void __launch_bounds__(1024)
+	cholesky_kernel(const double *d_gram, float *d_factor)
 {
-	constexpr int EACH = K / 32;
+	constexpr int	  EACH = K / 32;
 	__shared__ double s_column[K];
-	int			x = threadIdx.x,
-				y = threadIdx.y;
-	double		a[EACH][EACH],
-				largest = 0;
+	int				  x = threadIdx.x, y = threadIdx.y;
+	double			  a[EACH][EACH], largest = 0;
 
 #pragma unroll
 	for (int i = 0; i < EACH; i++)
@@ -395,7 +370,7 @@ cholesky_kernel(const double *d_gram, float *d_factor)
 	for (int b = 0; b < EACH; b++)
 		for (int kk = 0; kk < 32; kk++)
 		{
-			int			k = 32 * b + kk;
+			int k = 32 * b + kk;
 
 			__syncthreads();
 			if (x == kk)
@@ -403,9 +378,9 @@ cholesky_kernel(const double *d_gram, float *d_factor)
 				for (int i = 0; i < EACH; i++)
 					s_column[y + 32 * i] = a[i][b];
 			__syncthreads();
-			double		pivot = s_column[k];
-			bool		lacking = !(pivot > 1e-13 * largest);
-			double		inverse = lacking ? 0.0 : 1.0 / pivot;
+			double pivot = s_column[k];
+			bool   lacking = !(pivot > 1e-13 * largest);
+			double inverse = lacking ? 0.0 : 1.0 / pivot;
 
 #pragma unroll
 			for (int i = 0; i < EACH; i++)
@@ -416,12 +391,13 @@ cholesky_kernel(const double *d_gram, float *d_factor)
 #pragma unroll
 				for (int i = 0; i < EACH; i++)
 				{
-					int			row = y + 32 * i;
-					double		root = lacking ? 0.0 : sqrt(pivot);
+					int	   row = y + 32 * i;
+					double root = lacking ? 0.0 : sqrt(pivot);
 
-					d_factor[k * K + row] = row < k ? 0.0f :
-						row == k ? (lacking ? INFINITY : (float) root) :
-						(float) (lacking ? 0.0 : s_column[row] / root);
+					d_factor[k * K + row] =
+						row < k	   ? 0.0f
+						: row == k ? (lacking ? INFINITY : (float) root)
+								   : (float) (lacking ? 0.0 : s_column[row] / root);
 				}
 		}
 }
@@ -431,18 +407,17 @@ __global__ void
 solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t width,
 			 float *d_q)
 {
-	constexpr int COLUMNS = 8;
+	constexpr int	 COLUMNS = 8;
 	__shared__ float s_pivot[COLUMNS];
-	uint32_t	row = threadIdx.x,
-				d0 = blockIdx.x * COLUMNS;
-	float		z[COLUMNS];
+	uint32_t		 row = threadIdx.x, d0 = blockIdx.x * COLUMNS;
+	float			 z[COLUMNS];
 
 #pragma unroll
 	for (int c = 0; c < COLUMNS; c++)
 		z[c] = d0 + c < width ? d_z[(size_t) row * width + d0 + c] : 0.0f;
 	for (uint32_t k = 0; k < rows; k++)
 	{
-		float		factor = d_factor[k * rows + row];
+		float factor = d_factor[k * rows + row];
 
 		if (row == k)
 #pragma unroll
@@ -469,16 +444,14 @@ __global__ void
 mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 {
 	__shared__ float s_x[256];
-	uint32_t	row = threadIdx.x,
-				d = blockIdx.x;
-	float		x = d_basis[(size_t) row * width + d];
+	uint32_t		 row = threadIdx.x, d = blockIdx.x;
+	float			 x = d_basis[(size_t) row * width + d];
 
 	s_x[row] = (random64(seed, 5, row) & 1) ? x : -x;
 	for (uint32_t half = 1; half < rows; half *= 2)
 	{
 		__syncthreads();
-		float		mine = s_x[row],
-					other = s_x[row ^ half];
+		float mine = s_x[row], other = s_x[row ^ half];
 
 		__syncthreads();
 		s_x[row] = row & half ? other - mine : mine + other;
@@ -490,7 +463,7 @@ mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 __global__ void
 identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width)
 {
-	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
 	if (i < rows * width)
 		d_basis[i] = i / width == i % width && i % width < dim ? 1.0f : 0.0f;
@@ -500,13 +473,12 @@ identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t widt
 __global__ void
 spread_kernel(const float *d_y, size_t count, float *d_stat)
 {
-	float		largest = 0,
-				sum = 0;
+	float largest = 0, sum = 0;
 
 	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
 		 i += (size_t) gridDim.x * blockDim.x)
 	{
-		float		y = d_y[i];
+		float y = d_y[i];
 
 		largest = fmaxf(largest, fabsf(y));
 		sum = fmaf(y, y, sum);
@@ -527,12 +499,13 @@ spread_kernel(const float *d_y, size_t count, float *d_stat)
 __global__ void
 scale_kernel(const float *d_stat, size_t count, RowFormat format, float *d_scale)
 {
-	float		sigma = sqrtf(d_stat[1] / count),
-				limit = fminf(1.02f * d_stat[0], CLIP_SIGMAS * sigma);
+	float sigma = sqrtf(d_stat[1] / count),
+		  limit = fminf(1.02f * d_stat[0], CLIP_SIGMAS * sigma);
 
 	if (format == ROWS_F16)
 		limit = d_stat[0];
-	*d_scale = limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
+	*d_scale =
+		limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
 }
 
 static size_t
@@ -544,29 +517,28 @@ rounded(size_t bytes)
 /* Sizes and places of everything the fit needs. */
 struct FitSpace
 {
-	uint32_t	count,			/* rows of the sample */
-				padded,			/* the same, multiple of 4 */
-				width;			/* dim, multiple of 4 */
-	float	   *d_sample;		/* [padded][width] */
-	float	   *d_transposed;	/* [width][padded] */
-	float	   *d_y;			/* [code_dims][padded] */
-	float	   *d_q,
-			   *d_z;			/* [code_dims][width] */
-	double	   *d_gram;			/* [code_dims][code_dims] */
-	float	   *d_factor;
-	float	   *d_mean;			/* [width] */
-	float	   *d_stat;			/* [2], then the scale */
-	size_t		bytes;
+	uint32_t count,		  /* rows of the sample */
+		padded,			  /* the same, multiple of 4 */
+		width;			  /* dim, multiple of 4 */
+	float  *d_sample;	  /* [padded][width] */
+	float  *d_transposed; /* [width][padded] */
+	float  *d_y;		  /* [code_dims][padded] */
+	float  *d_q, *d_z;	  /* [code_dims][width] */
+	double *d_gram;		  /* [code_dims][code_dims] */
+	float  *d_factor;
+	float  *d_mean; /* [width] */
+	float  *d_stat; /* [2], then the scale */
+	size_t	bytes;
 };
 
 static FitSpace
 fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
 {
-	FitSpace	f = {};
-	size_t		at = 0;
-	auto		take = [&](size_t bytes)
+	FitSpace f = {};
+	size_t	 at = 0;
+	auto	 take = [&](size_t bytes)
 	{
-		uint8_t    *p = d_base + at;
+		uint8_t *p = d_base + at;
 
 		at += rounded(bytes);
 		return p;
@@ -601,12 +573,13 @@ template <bool VEC, Output OUT>
 static cudaError_t
 launch_gemm_of(const Device &device, const GemmArgs &args, uint32_t splits)
 {
-	dim3		grid((args.m + BM - 1) / BM, (args.n + BN - 1) / BN, splits);
+	dim3 grid((args.m + BM - 1) / BM, (args.n + BN - 1) / BN, splits);
 
 	GRN_TRY(cudaFuncSetAttribute(gemm_kernel<VEC, OUT>,
 								 cudaFuncAttributeMaxDynamicSharedMemorySize,
 								 (int) sizeof(GemmShared)));
-	gemm_kernel<VEC, OUT><<<grid, GEMM_THREADS, sizeof(GemmShared), device.stream>>>(args);
+	gemm_kernel<VEC, OUT>
+		<<<grid, GEMM_THREADS, sizeof(GemmShared), device.stream>>>(args);
 	return cudaGetLastError();
 }
 
@@ -614,12 +587,13 @@ launch_gemm_of(const Device &device, const GemmArgs &args, uint32_t splits)
 static cudaError_t
 launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 {
-	bool		aligned = args.lda % 4 == 0 && ((uintptr_t) args.d_a & 15) == 0;
-	uint32_t	each = (args.k + splits - 1) / splits;
+	bool	 aligned = args.lda % 4 == 0 && ((uintptr_t) args.d_a & 15) == 0;
+	uint32_t each = (args.k + splits - 1) / splits;
 
 	args.k_split = (each + BK - 1) / BK * BK;
 	if (out == OUT_ADD)
-		GRN_TRY(cudaMemsetAsync(args.d_c, 0, sizeof(float) * args.m * args.ldc, device.stream));
+		GRN_TRY(cudaMemsetAsync(args.d_c, 0, sizeof(float) * args.m * args.ldc,
+								device.stream));
 	switch (out)
 	{
 		case OUT_FLOAT:
@@ -627,11 +601,11 @@ launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 		case OUT_ADD:
 			return launch_gemm_of<true, OUT_ADD>(device, args, splits);
 		case OUT_S8:
-			return aligned ? launch_gemm_of<true, OUT_S8>(device, args, 1) :
-				launch_gemm_of<false, OUT_S8>(device, args, 1);
+			return aligned ? launch_gemm_of<true, OUT_S8>(device, args, 1)
+						   : launch_gemm_of<false, OUT_S8>(device, args, 1);
 		default:
-			return aligned ? launch_gemm_of<true, OUT_F16>(device, args, 1) :
-				launch_gemm_of<false, OUT_F16>(device, args, 1);
+			return aligned ? launch_gemm_of<true, OUT_F16>(device, args, 1)
+						   : launch_gemm_of<false, OUT_F16>(device, args, 1);
 	}
 }
 
@@ -639,7 +613,7 @@ launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 static cudaError_t
 project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
 {
-	GemmArgs	args = {};
+	GemmArgs args = {};
 
 	args.d_a = f.d_q, args.lda = f.width, args.m = code_dims;
 	args.d_b = f.d_sample, args.ldb = f.width, args.n = f.padded;
@@ -651,8 +625,8 @@ project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
 static cudaError_t
 orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
 {
-	gram_kernel<<<dim3(code_dims / 16, code_dims / 16), dim3(16, 16), 0, device.stream>>>
-		(f.d_z, code_dims, f.width, f.d_gram);
+	gram_kernel<<<dim3(code_dims / 16, code_dims / 16), dim3(16, 16), 0, device.stream>>>(
+		f.d_z, code_dims, f.width, f.d_gram);
 	GRN_TRY(cudaGetLastError());
 	if (code_dims == 256)
 		cholesky_kernel<256><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
@@ -663,8 +637,8 @@ orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
 	else
 		cholesky_kernel<32><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
 	GRN_TRY(cudaGetLastError());
-	solve_kernel<<<(f.width + 7) / 8, code_dims, 0, device.stream>>>
-		(f.d_factor, f.d_z, code_dims, f.width, f.d_q);
+	solve_kernel<<<(f.width + 7) / 8, code_dims, 0, device.stream>>>(
+		f.d_factor, f.d_z, code_dims, f.width, f.d_q);
 	return cudaGetLastError();
 }
 
@@ -673,15 +647,15 @@ static cudaError_t
 fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t code_dims,
 			  uint64_t seed)
 {
-	uint32_t	tiles = (f.width + BN - 1) / BN,
-				splits = tiles >= 128 ? 1 : (128 + tiles - 1) / tiles;
+	uint32_t tiles = (f.width + BN - 1) / BN,
+			 splits = tiles >= 128 ? 1 : (128 + tiles - 1) / tiles;
 
-	signs_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>
-		(f.d_q, code_dims, dim, f.width, seed);
+	signs_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>(
+		f.d_q, code_dims, dim, f.width, seed);
 	GRN_TRY(cudaGetLastError());
 	for (int step = 0; step < POWER_STEPS; step++)
 	{
-		GemmArgs	args = {};
+		GemmArgs args = {};
 
 		GRN_TRY(project_sample(device, f, code_dims));
 		args.d_a = f.d_y, args.lda = f.padded, args.m = code_dims;
@@ -698,11 +672,11 @@ cudaError_t
 launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 				uint32_t stride, uint8_t *d_codes, int *d_other)
 {
-	uint64_t	threads = (uint64_t) n * (stride / 4);
+	uint64_t threads = (uint64_t) n * (stride / 4);
 
 	GRN_TRY(cudaMemsetAsync(d_other, 0, sizeof(int), device.stream));
-	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>
-		(d_rows, n, dim, stride, d_codes, d_other);
+	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
+		d_rows, n, dim, stride, d_codes, d_other);
 	return cudaGetLastError();
 }
 
@@ -711,25 +685,26 @@ launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t d
 			   uint32_t code_dims, RowFormat format, uint32_t stride, uint64_t seed,
 			   uint8_t *d_space, uint8_t *d_codes)
 {
-	FitSpace	f = fit_layout(d_space, n, dim, code_dims);
-	GemmArgs	args = {};
+	FitSpace f = fit_layout(d_space, n, dim, code_dims);
+	GemmArgs args = {};
 
 	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
 	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, 3 * sizeof(float), device.stream));
-	sample_kernel<<<f.padded, 256, 0, device.stream>>>(d_rows, n, dim, f.count, f.width, seed,
-													   f.d_sample);
+	sample_kernel<<<f.padded, 256, 0, device.stream>>>(d_rows, n, dim, f.count, f.width,
+													   seed, f.d_sample);
 	GRN_TRY(cudaGetLastError());
-	mean_kernel<<<dim3((f.width + 255) / 256, (f.count + 63) / 64), 256, 0, device.stream>>>
-		(f.d_sample, f.count, f.width, f.d_mean);
+	mean_kernel<<<dim3((f.width + 255) / 256, (f.count + 63) / 64), 256, 0,
+				  device.stream>>>(f.d_sample, f.count, f.width, f.d_mean);
 	GRN_TRY(cudaGetLastError());
 	centre_kernel<<<dim3((f.width + 31) / 32, (f.padded + 31) / 32), dim3(32, 8), 0,
-		device.stream>>>(f.d_sample, f.count, f.padded, f.width, f.d_mean, f.d_transposed);
+					device.stream>>>(f.d_sample, f.count, f.padded, f.width, f.d_mean,
+									 f.d_transposed);
 	GRN_TRY(cudaGetLastError());
 
 	if (dim <= code_dims)
 	{
-		identity_basis_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>
-			(f.d_q, code_dims, dim, f.width);
+		identity_basis_kernel<<<(code_dims * f.width + 255) / 256, 256, 0,
+								device.stream>>>(f.d_q, code_dims, dim, f.width);
 		GRN_TRY(cudaGetLastError());
 	}
 	else
@@ -737,11 +712,11 @@ launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t d
 	mix_kernel<<<f.width, code_dims, 0, device.stream>>>(f.d_q, code_dims, f.width, seed);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(project_sample(device, f, code_dims));
-	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>
-		(f.d_y, (size_t) code_dims * f.padded, f.d_stat);
+	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>(
+		f.d_y, (size_t) code_dims * f.padded, f.d_stat);
 	GRN_TRY(cudaGetLastError());
-	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) code_dims * f.padded, format,
-											 f.d_stat + 2);
+	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) code_dims * f.padded,
+											 format, f.d_stat + 2);
 	GRN_TRY(cudaGetLastError());
 
 	args.d_a = d_rows, args.lda = dim, args.m = n;

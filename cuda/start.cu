@@ -11,30 +11,30 @@
 #include "policy.cuh"
 
 constexpr int SWEEP_WARPS = 4;
-constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS;	/* rows of a block */
-constexpr int CHUNK = 32;		/* columns a step compares them with */
-constexpr int STAGES = 4;		/* chunks in flight */
+constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows of a block */
+constexpr int CHUNK = 32;					 /* columns a step compares them with */
+constexpr int STAGES = 4;					 /* chunks in flight */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
-constexpr int WINDOW_KEYS = 8;	/* neighbours a row gets from its window */
-constexpr int SUPER_BINS = 64;	/* bins are ordered by the nearest of these */
+constexpr int WINDOW_KEYS = 8; /* neighbours a row gets from its window */
+constexpr int SUPER_BINS = 64; /* bins are ordered by the nearest of these */
 constexpr int SCAN_THREADS = 1024;
 
 struct SweepArgs
 {
-	const uint8_t *d_rows;		/* [nrows][stride] */
+	const uint8_t  *d_rows; /* [nrows][stride] */
 	const uint32_t *d_row_norms;
-	uint32_t	nrows;
-	const uint8_t *d_columns;	/* [ncolumns][stride] */
+	uint32_t		nrows;
+	const uint8_t  *d_columns; /* [ncolumns][stride] */
 	const uint32_t *d_column_norms;
-	uint32_t	ncolumns;
-	uint32_t	stride;
-	uint32_t	nseg;
+	uint32_t		ncolumns;
+	uint32_t		stride;
+	uint32_t		nseg;
 };
 
 template <int SEG> struct SweepShared
 {
-	uint8_t		columns[STAGES][CHUNK * SEG];
-	uint32_t	norms[STAGES][CHUNK];
+	uint8_t	 columns[STAGES][CHUNK * SEG];
+	uint32_t norms[STAGES][CHUNK];
 };
 
 /* Starts the copy of one segment of CHUNK columns. */
@@ -47,10 +47,9 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 
 	for (int i = threadIdx.x; i < CHUNK * PIECES; i += SWEEP_ROWS)
 	{
-		int			row = i / PIECES,
-					piece = i % PIECES;
-		bool		valid = first + row < a.ncolumns;
-		uint32_t	from = valid ? first + row : 0;
+		int		 row = i / PIECES, piece = i % PIECES;
+		bool	 valid = first + row < a.ncolumns;
+		uint32_t from = valid ? first + row : 0;
 
 		copy16(&s.columns[stage][row * SEG + 16 * piece_at<SEG>(row, piece)],
 			   a.d_columns + (size_t) from * a.stride + seg * SEG + 16 * piece, valid);
@@ -72,13 +71,10 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 	  uint32_t width, Fold &fold)
 {
 	typedef typename P::Acc Acc;
-	int			lane = lane_id(),
-				g = lane >> 2,
-				t = lane & 3;
-	uint32_t	chunks = (width + CHUNK - 1) / CHUNK,
-				steps = chunks * a.nseg;
-	Share<SEG>	x[4];			/* rows 8 b + g */
-	Acc			acc[4][2][4];
+	int						lane = lane_id(), g = lane >> 2, t = lane & 3;
+	uint32_t				chunks = (width + CHUNK - 1) / CHUNK, steps = chunks * a.nseg;
+	Share<SEG>				x[4]; /* rows 8 b + g */
+	Acc						acc[4][2][4];
 
 #pragma unroll
 	for (int i = 0; i < STAGES - 1; i++)
@@ -90,21 +86,21 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 	}
 	for (uint32_t step = 0, chunk = 0, seg = 0; step < steps; step++)
 	{
-		int			stage = step % STAGES;
+		int stage = step % STAGES;
 
 		if (step == 0 || a.nseg > 1)
 		{
 #pragma unroll
 			for (int b = 0; b < 4; b++)
 			{
-				uint32_t	row = min(first_row + 8 * b + g, a.nrows - 1);
+				uint32_t row = min(first_row + 8 * b + g, a.nrows - 1);
 
 				x[b].load(a.d_rows + (size_t) row * a.stride + seg * SEG, t);
 			}
 		}
 		asm volatile("cp.async.wait_group %0;" : : "n"(STAGES - 2));
 		__syncthreads();
-		uint32_t	ahead = step + STAGES - 1;
+		uint32_t ahead = step + STAGES - 1;
 
 		if (ahead < steps)
 			stage_columns<SEG>(a, s, ahead % STAGES, first + CHUNK * (ahead / a.nseg),
@@ -115,8 +111,8 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 #pragma unroll
 		for (int j = 0; j < 4; j++)
 		{
-			Share<SEG>	y;
-			int			row = 8 * j + g;
+			Share<SEG> y;
+			int		   row = 8 * j + g;
 
 			y.load_swizzled(&s.columns[stage][row * SEG], row, t);
 #pragma unroll
@@ -127,7 +123,8 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 #pragma unroll
 				for (int w = 0; w < Share<SEG>::WORDS; w += 2)
 					P::product(acc[j][m], x[2 * m].w[w], x[2 * m + 1].w[w],
-							   x[2 * m].w[w + 1], x[2 * m + 1].w[w + 1], y.w[w], y.w[w + 1]);
+							   x[2 * m].w[w + 1], x[2 * m + 1].w[w + 1], y.w[w],
+							   y.w[w + 1]);
 			}
 		}
 		if (++seg == a.nseg)
@@ -136,8 +133,8 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 #pragma unroll
 			for (int j = 0; j < 4; j++)
 			{
-				Acc			norm0 = P::from_bits(s.norms[stage][8 * j + 2 * t]),
-							norm1 = P::from_bits(s.norms[stage][8 * j + 2 * t + 1]);
+				Acc norm0 = P::from_bits(s.norms[stage][8 * j + 2 * t]),
+					norm1 = P::from_bits(s.norms[stage][8 * j + 2 * t + 1]);
 
 #pragma unroll
 				for (int m = 0; m < 2; m++)
@@ -158,42 +155,37 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 template <class P> struct NearestFold
 {
 	typedef typename P::Acc Acc;
-	int32_t		best[4][2][4];	/* [row 8 b + g][column parity][group] */
-	Acc			norm[4];
-	uint32_t	row[4];			/* row number, to leave itself out */
-	uint32_t	first,
-				width,
-				ncolumns;
-	uint32_t	first_row;		/* of the warp */
-	int			t;
-	uint32_t	now;			/* chunk */
-	bool		careful;		/* this chunk holds own rows or ends the window */
+	int32_t					best[4][2][4]; /* [row 8 b + g][column parity][group] */
+	Acc						norm[4];
+	uint32_t				row[4]; /* row number, to leave itself out */
+	uint32_t				first, width, ncolumns;
+	uint32_t				first_row; /* of the warp */
+	int						t;
+	uint32_t				now;	 /* chunk */
+	bool					careful; /* this chunk holds own rows or ends the window */
 
-	__device__ inline void
-	chunk(uint32_t c)
+	__device__ inline void chunk(uint32_t c)
 	{
-		uint32_t	begin = first + CHUNK * c;
+		uint32_t begin = first + CHUNK * c;
 
 		now = c;
 		careful = (begin < first_row + 32 && first_row < begin + CHUNK) ||
-			CHUNK * (c + 1) > width;
+				  CHUNK * (c + 1) > width;
 	}
-	__device__ inline void
-	take_one(int b, int e, int j, Acc dot, Acc column_norm)
+	__device__ inline void take_one(int b, int e, int j, Acc dot, Acc column_norm)
 	{
-		int32_t		packed = P::pack(P::partial(column_norm, dot), norm[b], now);
+		int32_t packed = P::pack(P::partial(column_norm, dot), norm[b], now);
 
 		if (careful)
 		{
-			uint32_t	c = CHUNK * now + 8 * j + 2 * t + e;
+			uint32_t c = CHUNK * now + 8 * j + 2 * t + e;
 
 			if (c >= width || first + c == row[b])
 				return;
 		}
 		best[b][e][j] = min(best[b][e][j], packed);
 	}
-	__device__ inline void
-	take(int j, int m, const Acc (&acc)[4], Acc norm0, Acc norm1)
+	__device__ inline void take(int j, int m, const Acc (&acc)[4], Acc norm0, Acc norm1)
 	{
 		take_one(2 * m, 0, j, acc[0], norm0);
 		take_one(2 * m, 1, j, acc[1], norm1);
@@ -205,16 +197,14 @@ template <class P> struct NearestFold
 template <class P, int SEG>
 __global__ void
 __launch_bounds__(SWEEP_ROWS, 3)
-window_kernel(const SweepArgs a, uint32_t window, Key *d_inbox, uint32_t *d_count,
-			  uint32_t inbox)
+	window_kernel(const SweepArgs a, uint32_t window, Key *d_inbox, uint32_t *d_count,
+				  uint32_t inbox)
 {
 	__shared__ __align__(16) SweepShared<SEG> s;
-	int			lane = lane_id(),
-				g = lane >> 2;
-	uint32_t	block_row = blockIdx.x * SWEEP_ROWS,
-				first_row = block_row + 32 * (threadIdx.x / WARP),
-				width = min(window, a.nrows),
-				middle = block_row + SWEEP_ROWS / 2;
+	int										  lane = lane_id(), g = lane >> 2;
+	uint32_t								  block_row = blockIdx.x * SWEEP_ROWS,
+			 first_row = block_row + 32 * (threadIdx.x / WARP),
+			 width = min(window, a.nrows), middle = block_row + SWEEP_ROWS / 2;
 	NearestFold<P> fold;
 
 	fold.t = lane & 3;
@@ -235,23 +225,25 @@ window_kernel(const SweepArgs a, uint32_t window, Key *d_inbox, uint32_t *d_coun
 	for (int b = 0; b < 4; b++)
 		if (fold.row[b] < a.nrows)
 		{
-			Key		   *out = d_inbox + (size_t) fold.row[b] * inbox;
-			Key			key[8];		/* of this lane's buckets */
+			Key *out = d_inbox + (size_t) fold.row[b] * inbox;
+			Key	 key[8]; /* of this lane's buckets */
 
 #pragma unroll
 			for (int i = 0; i < 8; i++)
 			{
-				int32_t		packed = fold.best[b][i / 4][i % 4];
-				uint32_t	c = CHUNK * (packed & ((1 << COLUMN_BITS) - 1)) +
-					8 * (i % 4) + 2 * fold.t + i / 4;
+				int32_t	 packed = fold.best[b][i / 4][i % 4];
+				uint32_t c = CHUNK * (packed & ((1 << COLUMN_BITS) - 1)) + 8 * (i % 4) +
+							 2 * fold.t + i / 4;
 
-				key[i] = packed == INT32_MAX ? EMPTY_KEY :
-					make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
+				key[i] = packed == INT32_MAX
+							 ? EMPTY_KEY
+							 : make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
 			}
 			/* the nearest of each four buckets: more keys serve no better */
 #pragma unroll
 			for (int i = 0; i < 2; i++)
-				out[4 * i + fold.t] = min(min(key[i], key[i + 2]), min(key[i + 4], key[i + 6]));
+				out[4 * i + fold.t] =
+					min(min(key[i], key[i + 2]), min(key[i + 4], key[i + 6]));
 			if (fold.t == 0)
 				d_count[fold.row[b]] = WINDOW_KEYS;
 		}
@@ -261,27 +253,24 @@ window_kernel(const SweepArgs a, uint32_t window, Key *d_inbox, uint32_t *d_coun
 template <class P> struct ArgminFold
 {
 	typedef typename P::Acc Acc;
-	Acc			best[4];
-	uint32_t	column[4];
-	uint32_t	width;
-	uint32_t	now;
-	int			t;
+	Acc						best[4];
+	uint32_t				column[4];
+	uint32_t				width;
+	uint32_t				now;
+	int						t;
 
-	__device__ inline void
-	chunk(uint32_t c)
+	__device__ inline void chunk(uint32_t c)
 	{
 		now = CHUNK * c;
 	}
-	__device__ inline void
-	take_one(int b, Acc partial, uint32_t c)
+	__device__ inline void take_one(int b, Acc partial, uint32_t c)
 	{
 		if (partial < best[b] && c < width)
 			best[b] = partial, column[b] = c;
 	}
-	__device__ inline void
-	take(int j, int m, const Acc (&acc)[4], Acc norm0, Acc norm1)
+	__device__ inline void take(int j, int m, const Acc (&acc)[4], Acc norm0, Acc norm1)
 	{
-		uint32_t	c = now + 8 * j + 2 * t;
+		uint32_t c = now + 8 * j + 2 * t;
 
 		take_one(2 * m, P::partial(norm0, acc[0]), c);
 		take_one(2 * m, P::partial(norm1, acc[1]), c + 1);
@@ -294,12 +283,11 @@ template <class P> struct ArgminFold
 template <class P, int SEG>
 __global__ void
 __launch_bounds__(SWEEP_ROWS, 4)
-assign_kernel(const SweepArgs a, const uint32_t *d_rank, uint32_t *d_bin)
+	assign_kernel(const SweepArgs a, const uint32_t *d_rank, uint32_t *d_bin)
 {
 	__shared__ __align__(16) SweepShared<SEG> s;
-	int			lane = lane_id(),
-				g = lane >> 2;
-	uint32_t	first_row = blockIdx.x * SWEEP_ROWS + 32 * (threadIdx.x / WARP);
+	int										  lane = lane_id(), g = lane >> 2;
+	uint32_t	  first_row = blockIdx.x * SWEEP_ROWS + 32 * (threadIdx.x / WARP);
 	ArgminFold<P> fold;
 
 	fold.t = lane & 3;
@@ -312,14 +300,13 @@ assign_kernel(const SweepArgs a, const uint32_t *d_rank, uint32_t *d_bin)
 	for (int b = 0; b < 4; b++)
 	{
 		typename P::Acc best = fold.best[b];
-		uint32_t	column = fold.column[b],
-					row = first_row + 8 * b + g;
+		uint32_t		column = fold.column[b], row = first_row + 8 * b + g;
 
 #pragma unroll
 		for (int i = 1; i < 4; i *= 2)
 		{
 			typename P::Acc other = __shfl_xor_sync(FULL, best, i);
-			uint32_t	other_column = __shfl_xor_sync(FULL, column, i);
+			uint32_t		other_column = __shfl_xor_sync(FULL, column, i);
 
 			if (other < best || (other == best && other_column < column))
 				best = other, column = other_column;
@@ -336,19 +323,22 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 			  uint32_t count, const uint32_t *d_order, uint64_t seed, uint8_t *d_to,
 			  uint32_t *d_norms)
 {
-	uint32_t	i = (blockIdx.x * blockDim.x + threadIdx.x) / 4;
-	int			t = threadIdx.x & 3;
-	uint32_t	at = min(i, count - 1);
+	uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / 4;
+	int		 t = threadIdx.x & 3;
+	uint32_t at = min(i, count - 1);
 	/* without an order: one row drawn from each of count equal ranges */
-	uint32_t	from = d_order ? d_order[at] :
-		(uint32_t) (((uint64_t) at * n + random_below(random64(seed, 1, at), n)) / count);
+	uint32_t from =
+		d_order
+			? d_order[at]
+			: (uint32_t) (((uint64_t) at * n + random_below(random64(seed, 1, at), n)) /
+						  count);
 	typename P::Acc norm = 0;
 
 	for (uint32_t seg = 0; seg < nseg; seg++)
 	{
-		Share<SEG>	x;
+		Share<SEG>	   x;
 		const uint8_t *src = d_from + (size_t) from * stride + seg * SEG;
-		uint8_t    *dst = d_to + (size_t) at * stride + seg * SEG;
+		uint8_t		  *dst = d_to + (size_t) at * stride + seg * SEG;
 
 		x.load(src, t);
 #pragma unroll
@@ -377,7 +367,7 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 /* Places of the bins in the order: those with the same super bin together. */
 __global__ void
 __launch_bounds__(SCAN_THREADS)
-rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
+	rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
 {
 	__shared__ uint32_t s_count[SUPER_BINS + 1];
 
@@ -398,7 +388,7 @@ rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
 __global__ void
 count_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_count)
 {
-	uint32_t	v = blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
 
 	if (v < n)
 		atomicAdd(&d_count[d_bin[v]], 1u);
@@ -406,14 +396,12 @@ count_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_count)
 
 /* Exclusive sums of at most a few thousand counts, in place, by one block. */
 __global__ void
-__launch_bounds__(SCAN_THREADS)
-scan_kernel(uint32_t *d_count, uint32_t bins)
+__launch_bounds__(SCAN_THREADS) scan_kernel(uint32_t *d_count, uint32_t bins)
 {
 	__shared__ uint32_t s_sum[SCAN_THREADS];
-	uint32_t	each = (bins + SCAN_THREADS - 1) / SCAN_THREADS,
-				begin = min(threadIdx.x * each, bins),
-				end = min(begin + each, bins),
-				sum = 0;
+	uint32_t			each = (bins + SCAN_THREADS - 1) / SCAN_THREADS,
+			 begin = min(threadIdx.x * each, bins), end = min(begin + each, bins),
+			 sum = 0;
 
 	for (uint32_t b = begin; b < end; b++)
 		sum += d_count[b];
@@ -421,7 +409,7 @@ scan_kernel(uint32_t *d_count, uint32_t bins)
 	__syncthreads();
 	for (uint32_t d = 1; d < SCAN_THREADS; d *= 2)
 	{
-		uint32_t	left = threadIdx.x >= d ? s_sum[threadIdx.x - d] : 0;
+		uint32_t left = threadIdx.x >= d ? s_sum[threadIdx.x - d] : 0;
 
 		__syncthreads();
 		s_sum[threadIdx.x] += left;
@@ -430,7 +418,7 @@ scan_kernel(uint32_t *d_count, uint32_t bins)
 	sum = s_sum[threadIdx.x] - sum;
 	for (uint32_t b = begin; b < end; b++)
 	{
-		uint32_t	count = d_count[b];
+		uint32_t count = d_count[b];
 
 		d_count[b] = sum;
 		sum += count;
@@ -440,7 +428,7 @@ scan_kernel(uint32_t *d_count, uint32_t bins)
 __global__ void
 scatter_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_offset, uint32_t *d_order)
 {
-	uint32_t	v = blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
 
 	if (v < n)
 		d_order[atomicAdd(&d_offset[d_bin[v]], 1u)] = v;
@@ -449,7 +437,7 @@ scatter_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_offset, uint32_t *
 __global__ void
 identity_kernel(uint32_t n, uint32_t *d_order)
 {
-	uint32_t	v = blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
 
 	if (v < n)
 		d_order[v] = v;
@@ -464,14 +452,13 @@ __device__ inline uint32_t
 warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 {
 	typedef typename P::Acc Acc;
-	int			g = lane >> 2,
-				t = lane & 3;
-	uint32_t	result = 0;
+	int						g = lane >> 2, t = lane & 3;
+	uint32_t				result = 0;
 
 	for (int base = 0; base < WARP; base += 8)
 	{
-		uint32_t	other = __shfl_sync(FULL, id, base + g);
-		Acc			dot = 0;
+		uint32_t other = __shfl_sync(FULL, id, base + g);
+		Acc		 dot = 0;
 
 		if (!__any_sync(FULL, other != EMPTY_ID))
 			continue;
@@ -479,8 +466,7 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 			other = v;
 		for (uint32_t seg = 0; seg < codes.nseg; seg++)
 		{
-			Share<SEG>	x,
-						y;
+			Share<SEG> x, y;
 
 			x.load(codes.d_rows + (size_t) v * codes.stride + seg * SEG, t);
 			y.load(codes.d_rows + (size_t) other * codes.stride + seg * SEG, t);
@@ -490,8 +476,8 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 		}
 		dot += __shfl_xor_sync(FULL, dot, 1);
 		dot += __shfl_xor_sync(FULL, dot, 2);
-		uint32_t	code = P::code(P::partial(P::from_bits(codes.d_norms[other]), dot) +
-								   P::from_bits(codes.d_norms[v]));
+		uint32_t code = P::code(P::partial(P::from_bits(codes.d_norms[other]), dot) +
+								P::from_bits(codes.d_norms[v]));
 
 		code = __shfl_sync(FULL, code, 4 * (lane & 7));
 		if (lane >= base && lane < base + 8)
@@ -507,25 +493,24 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 template <class P, int SEG>
 __global__ void
 random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_pool,
-					uint32_t pool, uint8_t *d_pool_count, Key *d_inbox, uint32_t *d_inbox_count,
-					uint32_t inbox)
+					uint32_t pool, uint8_t *d_pool_count, Key *d_inbox,
+					uint32_t *d_inbox_count, uint32_t inbox)
 {
-	uint32_t	v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-	int			lane = lane_id();
+	uint32_t v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+	int		 lane = lane_id();
 
 	if (v >= codes.n)
 		return;
-	uint32_t	others = codes.n - 1;
-	bool		all = others <= edges;	/* so few that all are taken */
-	uint32_t	count = all ? others : edges,
-				id = EMPTY_ID;
+	uint32_t others = codes.n - 1;
+	bool	 all = others <= edges; /* so few that all are taken */
+	uint32_t count = all ? others : edges, id = EMPTY_ID;
 
 	if (lane < count)
 	{
 		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
-		id += id >= v;			/* anyone but v */
+		id += id >= v; /* anyone but v */
 	}
-	uint32_t	key = warp_codes<P, SEG>(codes, v, id, lane) << SLOT_BITS | lane;
+	uint32_t key = warp_codes<P, SEG>(codes, v, id, lane) << SLOT_BITS | lane;
 
 	key = sort32(lane < count ? key : FULL, lane);
 	id = __shfl_sync(FULL, id, key & 31);
@@ -550,8 +535,9 @@ static cudaError_t
 launch_gather_of(const Device &device, const Codes &codes, uint32_t count,
 				 const uint32_t *d_order, uint64_t seed, uint8_t *d_to, uint32_t *d_norms)
 {
-	gather_kernel<P, SEG><<<(count + 63) / 64, 256, 0, device.stream>>>
-		(codes.d_rows, codes.stride, codes.nseg, codes.n, count, d_order, seed, d_to, d_norms);
+	gather_kernel<P, SEG><<<(count + 63) / 64, 256, 0, device.stream>>>(
+		codes.d_rows, codes.stride, codes.nseg, codes.n, count, d_order, seed, d_to,
+		d_norms);
 	return cudaGetLastError();
 }
 
@@ -560,18 +546,21 @@ static cudaError_t
 launch_assign(const Device &device, const SweepArgs &args, const uint32_t *d_rank,
 			  uint32_t *d_bin)
 {
-	assign_kernel<P, SEG><<<(args.nrows + SWEEP_ROWS - 1) / SWEEP_ROWS, SWEEP_ROWS, 0,
-		device.stream>>>(args, d_rank, d_bin);
+	assign_kernel<P, SEG>
+		<<<(args.nrows + SWEEP_ROWS - 1) / SWEEP_ROWS, SWEEP_ROWS, 0, device.stream>>>(
+			args, d_rank, d_bin);
 	return cudaGetLastError();
 }
 
 template <class P, int SEG>
 static cudaError_t
-launch_window_of(const Device &device, const SweepArgs &args, TileGraph &graph, uint32_t window)
+launch_window_of(const Device &device, const SweepArgs &args, TileGraph &graph,
+				 uint32_t window)
 {
-	window_kernel<P, SEG><<<(args.nrows + SWEEP_ROWS - 1) / SWEEP_ROWS, SWEEP_ROWS, 0,
-		device.stream>>>(args, window, graph.d_inbox[graph.side],
-						 graph.d_inbox_count[graph.side], graph.inbox);
+	window_kernel<P, SEG>
+		<<<(args.nrows + SWEEP_ROWS - 1) / SWEEP_ROWS, SWEEP_ROWS, 0, device.stream>>>(
+			args, window, graph.d_inbox[graph.side], graph.d_inbox_count[graph.side],
+			graph.inbox);
 	return cudaGetLastError();
 }
 
@@ -580,10 +569,10 @@ static cudaError_t
 launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &graph,
 					   uint32_t edges, uint64_t seed, bool into_pool)
 {
-	random_edges_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>
-		(codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.pool,
-		 graph.d_pool_count,
-		 graph.d_inbox[graph.side], graph.d_inbox_count[graph.side], graph.inbox);
+	random_edges_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>(
+		codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.pool,
+		graph.d_pool_count, graph.d_inbox[graph.side], graph.d_inbox_count[graph.side],
+		graph.inbox);
 	return cudaGetLastError();
 }
 
@@ -597,13 +586,13 @@ size_t
 start_bytes(uint32_t n, uint32_t bins, uint32_t stride)
 {
 	return rounded((size_t) bins * stride) + 3 * rounded(4 * (size_t) (bins + 1)) +
-		rounded(4 * (size_t) n);
+		   rounded(4 * (size_t) n);
 }
 
 StartSpace
 start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride)
 {
-	StartSpace	space;
+	StartSpace space;
 
 	space.d_centroids = d_base;
 	d_base += rounded((size_t) bins * stride);
@@ -629,8 +618,7 @@ cudaError_t
 launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 			 uint32_t bins, uint64_t seed, uint32_t *d_order)
 {
-	uint32_t	n = codes.n,
-				blocks = (n + 255) / 256;
+	uint32_t n = codes.n, blocks = (n + 255) / 256;
 
 	if (bins <= 1)
 	{
@@ -640,7 +628,7 @@ launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, bins, NULL, seed,
 							  space.d_centroids, space.d_centroid_norms));
 
-	SweepArgs	args = {};
+	SweepArgs args = {};
 
 	args.d_rows = args.d_columns = space.d_centroids;
 	args.d_row_norms = args.d_column_norms = space.d_centroid_norms;
@@ -649,21 +637,24 @@ launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 	args.stride = codes.stride;
 	args.nseg = codes.nseg;
 	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_assign, device, args, NULL, space.d_offset));
-	rank_kernel<<<1, SCAN_THREADS, 0, device.stream>>>(space.d_offset, bins, space.d_rank);
+	rank_kernel<<<1, SCAN_THREADS, 0, device.stream>>>(space.d_offset, bins,
+													   space.d_rank);
 	GRN_TRY(cudaGetLastError());
 
 	args.d_rows = codes.d_rows;
 	args.d_row_norms = codes.d_norms;
 	args.nrows = n;
 	args.ncolumns = bins;
-	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_assign, device, args, space.d_rank, space.d_bin));
+	GRN_TRY(
+		GRN_DISPATCH_ROWS(codes, launch_assign, device, args, space.d_rank, space.d_bin));
 
 	GRN_TRY(cudaMemsetAsync(space.d_offset, 0, 4 * (size_t) bins, device.stream));
 	count_kernel<<<blocks, 256, 0, device.stream>>>(space.d_bin, n, space.d_offset);
 	GRN_TRY(cudaGetLastError());
 	scan_kernel<<<1, SCAN_THREADS, 0, device.stream>>>(space.d_offset, bins);
 	GRN_TRY(cudaGetLastError());
-	scatter_kernel<<<blocks, 256, 0, device.stream>>>(space.d_bin, n, space.d_offset, d_order);
+	scatter_kernel<<<blocks, 256, 0, device.stream>>>(space.d_bin, n, space.d_offset,
+													  d_order);
 	return cudaGetLastError();
 }
 
@@ -686,7 +677,7 @@ launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
 cudaError_t
 launch_window(const Device &device, const Codes &codes, TileGraph &graph, uint32_t window)
 {
-	SweepArgs	args = {};
+	SweepArgs args = {};
 
 	args.d_rows = args.d_columns = codes.d_rows;
 	args.d_row_norms = args.d_column_norms = codes.d_norms;

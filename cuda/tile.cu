@@ -18,23 +18,23 @@
  */
 #include "policy.cuh"
 
-constexpr int TILE_WARPS = 4;	/* warps of a block */
+constexpr int TILE_WARPS = 4; /* warps of a block */
 constexpr int BIN_THREADS = 1024;
 
 struct TileArgs
 {
-	const uint8_t *d_rows;		/* [n][stride] */
-	uint32_t	stride;
-	uint32_t	nseg;
-	Key		   *d_pool;			/* [n][pool] */
-	uint8_t    *d_pool_count;
-	const Key  *d_in;			/* [n][inbox] */
-	uint32_t   *d_in_count;
-	Key		   *d_out;			/* [n][inbox] */
-	uint32_t   *d_out_count;
-	uint32_t	pool;
-	uint32_t	inbox;
-	uint32_t	keep;
+	const uint8_t  *d_rows; /* [n][stride] */
+	uint32_t		stride;
+	uint32_t		nseg;
+	Key			   *d_pool; /* [n][pool] */
+	uint8_t		   *d_pool_count;
+	const Key	   *d_in; /* [n][inbox] */
+	uint32_t	   *d_in_count;
+	Key			   *d_out; /* [n][inbox] */
+	uint32_t	   *d_out_count;
+	uint32_t		pool;
+	uint32_t		inbox;
+	uint32_t		keep;
 	const uint64_t *d_list;
 	const uint32_t *d_list_count;
 };
@@ -42,23 +42,25 @@ struct TileArgs
 /* A vertex's neighbours in the order of its tile. */
 template <int T> struct TileRows
 {
-	uint32_t	id[T];
-	uint32_t	code[T];		/* of the distance to the vertex */
+	uint32_t id[T];
+	uint32_t code[T]; /* of the distance to the vertex */
 };
 
 /* A warp's scratch: two vertices' rows, since one is loaded while the other is worked on. */
 template <class Acc, int T, int IW> struct TileShared
 {
-	uint32_t	slot_id[T == 32 ? WARP : T == 48 ? 2 * WARP : (2 + IW) * WARP];	/* as loaded */
+	uint32_t	slot_id[T == 32	  ? WARP
+						: T == 48 ? 2 * WARP
+								  : (2 + IW) * WARP]; /* as loaded */
 	TileRows<T> rows[2];
-	Acc			norm[T];		/* by row */
+	Acc			norm[T]; /* by row */
 };
 
 /* Byte t' of the result is byte t of lane t' of the quad: a 4 x 4 transpose. */
 __device__ inline uint32_t
 quad_transpose(uint32_t x, int t)
 {
-	uint32_t	other = __shfl_xor_sync(FULL, x, 2);
+	uint32_t other = __shfl_xor_sync(FULL, x, 2);
 
 	x = __byte_perm(x, other, t < 2 ? 0x5410 : 0x3276);
 	other = __shfl_xor_sync(FULL, x, 1);
@@ -69,14 +71,12 @@ quad_transpose(uint32_t x, int t)
 __device__ inline int32_t
 quad_scatter_min(const int32_t (&v)[4], int t)
 {
-	bool		high = t >= 2,
-				odd = (t & 1) != 0;
-	int32_t		a = high ? v[2] : v[0],
-				b = high ? v[3] : v[1];
+	bool	high = t >= 2, odd = (t & 1) != 0;
+	int32_t a = high ? v[2] : v[0], b = high ? v[3] : v[1];
 
 	a = min(a, __shfl_xor_sync(FULL, high ? v[0] : v[2], 2));
 	b = min(b, __shfl_xor_sync(FULL, high ? v[1] : v[3], 2));
-	int32_t		mine = odd ? b : a;
+	int32_t mine = odd ? b : a;
 
 	return min(mine, __shfl_xor_sync(FULL, odd ? a : b, 1));
 }
@@ -87,18 +87,17 @@ quad_scatter_min(const int32_t (&v)[4], int t)
  */
 template <int IW> struct Fetched
 {
-	Key			pool;
-	Key			far;			/* places of the pool past 32: tiles of 64 only */
-	Key			inbox[IW];
+	Key pool;
+	Key far; /* places of the pool past 32: tiles of 64 only */
+	Key inbox[IW];
 };
 
 template <int T, int IW>
 __device__ inline Fetched<IW>
 fetch(const TileArgs &a, uint64_t entry, int lane)
 {
-	uint32_t	v = (uint32_t) entry,
-				npool = (uint32_t) (entry >> 32) & 0xff,
-				ninbox = (uint32_t) (entry >> 40) & 0xff;
+	uint32_t v = (uint32_t) entry, npool = (uint32_t) (entry >> 32) & 0xff,
+			 ninbox = (uint32_t) (entry >> 40) & 0xff;
 	const Key  *pool = a.d_pool + (size_t) v * a.pool;
 	const Key  *inbox = a.d_in + (size_t) v * a.inbox;
 	Fetched<IW> f;
@@ -107,8 +106,9 @@ fetch(const TileArgs &a, uint64_t entry, int lane)
 	if (T == 32)
 	{
 		f.inbox[0] = EMPTY_KEY;
-		f.pool = lane < npool ? pool[lane] :
-			lane < npool + ninbox ? inbox[lane - npool] : EMPTY_KEY;
+		f.pool = lane < npool			 ? pool[lane]
+				 : lane < npool + ninbox ? inbox[lane - npool]
+										 : EMPTY_KEY;
 		return f;
 	}
 	f.pool = lane < npool ? pool[lane] : EMPTY_KEY;
@@ -134,8 +134,8 @@ template <int T, int IW>
 __device__ inline int
 sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
 {
-	uint32_t	lo = sort_key(f.pool, lane),	/* sorted already, but for T == 32 */
-				hi = FULL;
+	uint32_t lo = sort_key(f.pool, lane), /* sorted already, but for T == 32 */
+		hi = FULL;
 
 	s_slot_id[lane] = (uint32_t) f.pool;
 	if (T == 32)
@@ -148,8 +148,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 		{
 			/* the nearest 64 of two sorted sequences, pool and inbox */
 			constexpr int FAR = (1 + IW) * WARP;
-			uint32_t	far = sort_key(f.far, FAR + lane),
-						top = FULL;
+			uint32_t	  far = sort_key(f.far, FAR + lane), top = FULL;
 
 			s_slot_id[(T == 64 ? FAR : 0) + lane] = (uint32_t) f.far;
 			if (IW == 2)
@@ -158,8 +157,8 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 				top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
 				merge64(hi, top, lane);
 			}
-			uint32_t	a = min(lo, __shfl_sync(FULL, top, 31 - lane)),
-						b = min(far, __shfl_sync(FULL, hi, 31 - lane));
+			uint32_t a = min(lo, __shfl_sync(FULL, top, 31 - lane)),
+					 b = min(far, __shfl_sync(FULL, hi, 31 - lane));
 
 			lo = merge32(min(a, b), lane);
 			hi = merge32(max(a, b), lane);
@@ -170,13 +169,12 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	__syncwarp();
 
 	constexpr uint32_t SLOT_MASK = (1u << SLOT_BITS) - 1;
-	uint32_t	below = (1u << lane) - 1,
-				id = lo == FULL ? EMPTY_ID : s_slot_id[lo & SLOT_MASK],
-				before = __shfl_up_sync(FULL, id, 1);
-	bool		is_new = lo != FULL && (lane == 0 || id != before);
-	uint32_t	mask = __ballot_sync(FULL, is_new);
-	int			m = __popc(mask),
-				row = __popc(mask & below);
+	uint32_t		   below = (1u << lane) - 1,
+			 id = lo == FULL ? EMPTY_ID : s_slot_id[lo & SLOT_MASK],
+			 before = __shfl_up_sync(FULL, id, 1);
+	bool	 is_new = lo != FULL && (lane == 0 || id != before);
+	uint32_t mask = __ballot_sync(FULL, is_new);
+	int		 m = __popc(mask), row = __popc(mask & below);
 
 	if (is_new)
 	{
@@ -185,7 +183,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	}
 	if (T > 32)
 	{
-		uint32_t	last = __shfl_sync(FULL, id, 31);
+		uint32_t last = __shfl_sync(FULL, id, 31);
 
 		id = hi == FULL ? EMPTY_ID : s_slot_id[hi & SLOT_MASK];
 		before = __shfl_up_sync(FULL, id, 1);
@@ -210,13 +208,11 @@ template <int SEG, int T>
 __device__ inline void
 stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, int lane)
 {
-	int			pieces = a.stride / 16,
-				shift = 31 - __clz(pieces);
+	int pieces = a.stride / 16, shift = 31 - __clz(pieces);
 
 	for (int i = lane; i < m << shift; i += WARP)
 	{
-		int			row = i >> shift,
-					piece = i & (pieces - 1);
+		int row = i >> shift, piece = i & (pieces - 1);
 
 		copy16(s_codes + row * a.stride + 16 * piece_at<SEG>(row, piece),
 			   a.d_rows + (size_t) rows.id[row] * a.stride + 16 * piece, true);
@@ -236,8 +232,7 @@ __device__ inline void
 multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums, int lane)
 {
 	constexpr int GROUPS = T / 8;
-	int			g = lane >> 2,
-				t = lane & 3;
+	int			  g = lane >> 2, t = lane & 3;
 
 #pragma unroll
 	for (int i = 0; i < T / 16; i++)
@@ -252,13 +247,13 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 
 	for (uint32_t part = 0; part < a.nseg * PARTS; part++)
 	{
-		uint32_t	x[GROUPS][WORDS];
+		uint32_t x[GROUPS][WORDS];
 
 #pragma unroll
 		for (int b = 0; b < GROUPS; b++)
 		{
-			int			row = 8 * b + g;
-			uint4		y = make_uint4(0, 0, 0, 0);
+			int	  row = 8 * b + g;
+			uint4 y = make_uint4(0, 0, 0, 0);
 
 			if (row < m)
 			{
@@ -266,7 +261,7 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 
 				if (SEG == 32)
 				{
-					uint2		z = *(const uint2 *) (s_row + 8 * t);
+					uint2 z = *(const uint2 *) (s_row + 8 * t);
 
 					y.x = z.x, y.y = z.y;
 				}
@@ -286,7 +281,8 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 #pragma unroll
 					for (int w = 0; w < WORDS; w += 2)
 						P::product(sums.of[i][j], x[2 * i][w], x[2 * i + 1][w],
-								   x[2 * i][w + 1], x[2 * i + 1][w + 1], x[j][w], x[j][w + 1]);
+								   x[2 * i][w + 1], x[2 * i + 1][w + 1], x[j][w],
+								   x[j][w + 1]);
 			}
 	}
 }
@@ -297,10 +293,8 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
  */
 struct Pending
 {
-	uint32_t	target = EMPTY_ID;
-	uint32_t	slot,
-				code,
-				id;
+	uint32_t target = EMPTY_ID;
+	uint32_t slot, code, id;
 };
 
 __device__ inline void
@@ -315,15 +309,15 @@ deliver(const TileArgs &a, Pending &p)
 template <class P, int T, int IW>
 __device__ inline void
 prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
-	  TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, Pending (&pending)[2], int lane)
+	  TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, Pending (&pending)[2],
+	  int lane)
 {
 	typedef typename P::Acc Acc;
-	constexpr int BLOCKS = T / 16;	/* of 16 rows */
-	constexpr int GROUPS = T / 8;	/* of 8 rows or columns */
-	constexpr int WORDS = T > 32 ? 2 : 1;	/* of 32 rows or columns */
-	int			g = lane >> 2,
-				t = lane & 3;
-	auto	   &acc = sums.of;
+	constexpr int			BLOCKS = T / 16;		/* of 16 rows */
+	constexpr int			GROUPS = T / 8;			/* of 8 rows or columns */
+	constexpr int			WORDS = T > 32 ? 2 : 1; /* of 32 rows or columns */
+	int						g = lane >> 2, t = lane & 3;
+	auto				   &acc = sums.of;
 
 	/* the diagonal: lane t = g / 2 of each quad holds its rows' squares */
 	if (t == g >> 1)
@@ -332,33 +326,32 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		for (int i = 0; i < BLOCKS; i++)
 		{
 			s.norm[16 * i + g] = (g & 1) ? acc[i][2 * i][1] : acc[i][2 * i][0];
-			s.norm[16 * i + 8 + g] = (g & 1) ? acc[i][2 * i + 1][3] : acc[i][2 * i + 1][2];
+			s.norm[16 * i + 8 + g] =
+				(g & 1) ? acc[i][2 * i + 1][3] : acc[i][2 * i + 1][2];
 		}
 	}
 	__syncwarp();
 
 	/* who would occlude whom: bit (row, column) where d(row, column) < d(v, row) */
-	uint32_t	bits[WORDS][WORDS] = {};	/* byte b: rows 8 b + g of the word */
+	uint32_t bits[WORDS][WORDS] = {}; /* byte b: rows 8 b + g of the word */
 
 #pragma unroll
 	for (int i = 0; i < BLOCKS; i++)
 		if (i == 0 || m > 16 * i)
 		{
-			int			row = 16 * i + g;
-			Acc			limit0 = P::limit(rows.code[row], s.norm[row]),
-						limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
+			int row = 16 * i + g;
+			Acc limit0 = P::limit(rows.code[row], s.norm[row]),
+				limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
 
 #pragma unroll
 			for (int j = 0; j < 2 * (i + 1); j++)
 			{
-				Acc			norm0 = s.norm[8 * j + 2 * t],
-							norm1 = s.norm[8 * j + 2 * t + 1];
-				Acc		   *c = acc[i][j];
-				uint32_t   &word = bits[i / 2][j / 4];
+				Acc	 norm0 = s.norm[8 * j + 2 * t], norm1 = s.norm[8 * j + 2 * t + 1];
+				Acc *c = acc[i][j];
+				uint32_t	 &word = bits[i / 2][j / 4];
 				constexpr int EVEN = 0;
-				int			byte0 = 8 * ((2 * i) & 3),
-							byte1 = 8 * ((2 * i + 1) & 3),
-							bit = EVEN + (j & 3);
+				int			  byte0 = 8 * ((2 * i) & 3), byte1 = 8 * ((2 * i + 1) & 3),
+					bit = EVEN + (j & 3);
 
 				c[0] = P::partial(norm0, c[0]);
 				c[1] = P::partial(norm1, c[1]);
@@ -376,31 +369,26 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		}
 
 	/* step 3: this lane decides its one or two rows, all lanes at once */
-	int			row0 = 8 * t + g,
-				row1 = 32 + row0;
-	uint32_t	valid0 = __ballot_sync(FULL, row0 < m),
-				valid1 = T > 32 ? __ballot_sync(FULL, row1 < m) : 0;
-	uint32_t	over0 = quad_transpose(bits[0][0], t) & nearer & valid0;	/* occluders of row0 */
-	uint32_t	over1a = 0,
-				over1b = 0;		/* of row1 among words 0 and 1 */
+	int		 row0 = 8 * t + g, row1 = 32 + row0;
+	uint32_t valid0 = __ballot_sync(FULL, row0 < m),
+			 valid1 = T > 32 ? __ballot_sync(FULL, row1 < m) : 0;
+	uint32_t over0 =
+		quad_transpose(bits[0][0], t) & nearer & valid0; /* occluders of row0 */
+	uint32_t over1a = 0, over1b = 0;					 /* of row1 among words 0 and 1 */
 
 	if (WORDS == 2)
 	{
 		over1a = quad_transpose(bits[WORDS - 1][0], t) & valid0;
 		over1b = quad_transpose(bits[WORDS - 1][WORDS - 1], t) & nearer & valid1;
 	}
-	uint32_t	kept0 = 0,
-				kept1 = 0,
-				gone0 = 0,
-				gone1 = 0;
+	uint32_t kept0 = 0, kept1 = 0, gone0 = 0, gone1 = 0;
 
 	/* each pass settles at least the first row that is still open */
 	while ((kept0 | gone0) != valid0 || (kept1 | gone1) != valid1)
 	{
-		bool		out = row0 < m && (over0 & kept0) != 0,
-					in = row0 < m && (over0 & ~gone0) == 0;
-		uint32_t	k0 = __ballot_sync(FULL, in),
-					g0 = __ballot_sync(FULL, out);
+		bool out = row0 < m && (over0 & kept0) != 0,
+			 in = row0 < m && (over0 & ~gone0) == 0;
+		uint32_t k0 = __ballot_sync(FULL, in), g0 = __ballot_sync(FULL, out);
 
 		if (WORDS == 2)
 		{
@@ -419,7 +407,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		deliver(a, pending[w]);
 	if ((gone0 | gone1) != 0)
 	{
-		int32_t		nearest[2][4];
+		int32_t nearest[2][4];
 
 #pragma unroll
 		for (int b = 0; b < 8; b++)
@@ -428,20 +416,20 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		for (int j = 0; j < GROUPS; j++)
 			if (j < 2 || m > 16 * (j / 2))
 			{
-				uint32_t	kept = (j < 4 ? kept0 : kept1) >> (8 * t);
-				int32_t		column = 8 * j + 2 * t;
-				int32_t		penalty0 = column + ((kept >> (j & 3)) & 1 ? 0 : NOT_KEPT),
-							penalty1 = column + 1 + ((kept >> (4 + (j & 3))) & 1 ? 0 : NOT_KEPT);
+				uint32_t kept = (j < 4 ? kept0 : kept1) >> (8 * t);
+				int32_t	 column = 8 * j + 2 * t;
+				int32_t	 penalty0 = column + ((kept >> (j & 3)) & 1 ? 0 : NOT_KEPT),
+						penalty1 =
+							column + 1 + ((kept >> (4 + (j & 3))) & 1 ? 0 : NOT_KEPT);
 
 #pragma unroll
 				for (int i = j / 2; i < BLOCKS; i++)
 					if (i == 0 || m > 16 * i)
 					{
-						int32_t    &n0 = nearest[i / 2][(2 * i) & 3],
-								   &n1 = nearest[i / 2][(2 * i + 1) & 3];
-						Acc			norm0 = s.norm[16 * i + g],
-									norm1 = s.norm[16 * i + 8 + g];
-						const Acc  *c = acc[i][j];
+						int32_t &n0 = nearest[i / 2][(2 * i) & 3],
+								&n1 = nearest[i / 2][(2 * i + 1) & 3];
+						Acc norm0 = s.norm[16 * i + g], norm1 = s.norm[16 * i + 8 + g];
+						const Acc *c = acc[i][j];
 
 						n0 = min(n0, min(P::pack(c[0], norm0, penalty0),
 										 P::pack(c[1], norm0, penalty1)));
@@ -452,13 +440,13 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 #pragma unroll
 		for (int w = 0; w < WORDS; w++)
 		{
-			int32_t		best = quad_scatter_min(nearest[w], t);
-			int			row = 32 * w + row0;
+			int32_t best = quad_scatter_min(nearest[w], t);
+			int		row = 32 * w + row0;
 
 			if (((w == 0 ? gone0 : gone1) >> lane) & 1)
 			{
-				uint32_t	target = rows.id[best & ((1 << COLUMN_BITS) - 1)],
-							id = rows.id[row];
+				uint32_t target = rows.id[best & ((1 << COLUMN_BITS) - 1)],
+						 id = rows.id[row];
 
 				if (target != id)
 				{
@@ -472,8 +460,8 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	}
 
 	/* the new pool */
-	Key		   *pool = a.d_pool + (size_t) v * a.pool;
-	uint32_t	place = __popc(kept0 & nearer);
+	Key		*pool = a.d_pool + (size_t) v * a.pool;
+	uint32_t place = __popc(kept0 & nearer);
 
 	if (((kept0 >> lane) & 1) && place < a.keep)
 		pool[place] = make_key(rows.code[row0], rows.id[row0]);
@@ -485,7 +473,8 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	}
 	if (lane == 0)
 	{
-		a.d_pool_count[v] = (uint8_t) min((uint32_t) (__popc(kept0) + __popc(kept1)), a.keep);
+		a.d_pool_count[v] =
+			(uint8_t) min((uint32_t) (__popc(kept0) + __popc(kept1)), a.keep);
 		a.d_in_count[v] = 0;
 	}
 	__syncwarp();
@@ -493,21 +482,20 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 
 template <class P, int SEG, int T, int IW>
 __global__ void
-__launch_bounds__(TILE_WARPS * WARP, T == 32 ? 7 : T == 48 ? 4 : 3)
-tile_kernel(const TileArgs a)
+__launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
+									: T == 48 ? 4
+											  : 3) tile_kernel(const TileArgs a)
 {
 	typedef TileShared<typename P::Acc, T, IW> Shared;
-	extern __shared__ __align__(16) uint8_t s_bytes[];	/* [warp][T][stride] */
-	__shared__ Shared s_all[TILE_WARPS];
-	int			warp = threadIdx.x / WARP,
-				lane = lane_id();
-	Shared	   &s = s_all[warp];
-	uint8_t    *s_codes = s_bytes + (size_t) warp * T * a.stride;
-	uint32_t	count = *a.d_list_count,
-				step = gridDim.x * TILE_WARPS,
-				at = blockIdx.x * TILE_WARPS + warp;
+	extern __shared__ __align__(16) uint8_t s_bytes[]; /* [warp][T][stride] */
+	__shared__ Shared						s_all[TILE_WARPS];
+	int										warp = threadIdx.x / WARP, lane = lane_id();
+	Shared								   &s = s_all[warp];
+	uint8_t *s_codes = s_bytes + (size_t) warp * T * a.stride;
+	uint32_t count = *a.d_list_count, step = gridDim.x * TILE_WARPS,
+			 at = blockIdx.x * TILE_WARPS + warp;
 	/* lanes whose rows precede this lane's row within a word of 32 rows */
-	uint32_t	nearer = 0;
+	uint32_t nearer = 0;
 
 	for (int other = 0; other < WARP; other++)
 		if (8 * (other & 3) + (other >> 2) < 8 * (lane & 3) + (lane >> 2))
@@ -519,9 +507,8 @@ tile_kernel(const TileArgs a)
 	 * Three vertices are under way: m rows of the one at hand are in s_codes, the
 	 * keys of the next one are loaded, the list entry of the third is.
 	 */
-	uint64_t	entry = 0,
-				next = a.d_list[at],
-				third = at + step < count ? a.d_list[at + step] : 0;
+	uint64_t entry = 0, next = a.d_list[at],
+			 third = at + step < count ? a.d_list[at + step] : 0;
 	Fetched<IW> fetched = fetch<T, IW>(a, next, lane);
 	Pending		pending[2];
 	int			m = 0;
@@ -529,8 +516,8 @@ tile_kernel(const TileArgs a)
 	for (int side = 0;; side ^= 1)
 	{
 		TileSums<P, T> sums;
-		bool		more = at < count;
-		int			m_next = 0;
+		bool		   more = at < count;
+		int			   m_next = 0;
 
 		if (m > 0)
 		{
@@ -545,7 +532,7 @@ tile_kernel(const TileArgs a)
 			stage_rows<SEG, T>(a, s.rows[side], m_next, s_codes, lane);
 			at += step;
 		}
-		uint32_t	v = (uint32_t) entry;
+		uint32_t v = (uint32_t) entry;
 
 		entry = next;
 		next = third;
@@ -567,36 +554,33 @@ tile_kernel(const TileArgs a)
 /* Lists the vertices with news by the tile they need. */
 __global__ void
 __launch_bounds__(BIN_THREADS)
-bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t n,
-		   uint32_t inbox, uint64_t *d_list, uint32_t *d_list_count)
+	bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t n,
+			   uint32_t inbox, uint64_t *d_list, uint32_t *d_list_count)
 {
-	__shared__ uint32_t s_count[NCLASSES],
-				s_base[NCLASSES];
-	uint32_t	v = blockIdx.x * BIN_THREADS + threadIdx.x;
-	int			lane = lane_id();
+	__shared__ uint32_t s_count[NCLASSES], s_base[NCLASSES];
+	uint32_t			v = blockIdx.x * BIN_THREADS + threadIdx.x;
+	int					lane = lane_id();
 
 	if (threadIdx.x < NCLASSES)
 		s_count[threadIdx.x] = 0;
 	__syncthreads();
 
-	uint32_t	npool = 0,
-				ninbox = 0,
-				place = 0;
-	int			mine = -1;
+	uint32_t npool = 0, ninbox = 0, place = 0;
+	int		 mine = -1;
 
 	if (v < n)
 		ninbox = min(d_inbox_count[v], inbox);
 	if (ninbox > 0)
 	{
 		npool = d_pool_count[v];
-		mine = npool + ninbox <= 32 ? 0 :
-			npool + ninbox <= 48 && ninbox <= 32 && npool <= 32 ? 1 : 2;
+		mine = npool + ninbox <= 32									 ? 0
+			   : npool + ninbox <= 48 && ninbox <= 32 && npool <= 32 ? 1
+																	 : 2;
 	}
 #pragma unroll
 	for (int c = 0; c < NCLASSES; c++)
 	{
-		uint32_t	mask = __ballot_sync(FULL, mine == c),
-					base = 0;
+		uint32_t mask = __ballot_sync(FULL, mine == c), base = 0;
 
 		if (lane == 0 && mask != 0)
 			base = atomicAdd(&s_count[c], __popc(mask));
@@ -617,14 +601,14 @@ template <class P, int SEG, int T, int IW>
 static cudaError_t
 launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 {
-	auto		kernel = tile_kernel<P, SEG, T, IW>;
-	size_t		bytes = (size_t) TILE_WARPS * T * args.stride;
-	int			blocks = 0;
+	auto   kernel = tile_kernel<P, SEG, T, IW>;
+	size_t bytes = (size_t) TILE_WARPS * T * args.stride;
+	int	   blocks = 0;
 
 	GRN_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
 								 (int) bytes));
-	GRN_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, TILE_WARPS * WARP,
-														  bytes));
+	GRN_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel,
+														  TILE_WARPS * WARP, bytes));
 	if (blocks < 1)
 		return cudaErrorInvalidConfiguration;
 	kernel<<<device.sms * blocks, TILE_WARPS * WARP, bytes, stream>>>(args);
@@ -643,10 +627,11 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 		args.d_list = graph.d_list + (size_t) c * graph.n;
 		args.d_list_count = graph.d_list_count + c;
 		GRN_TRY(cudaStreamWaitEvent(stream, device.fork, 0));
-		GRN_TRY(c == 0 ? (launch_tile<P, SEG, 32, 1>(device, args, stream)) :
-				c == 1 ? (launch_tile<P, SEG, 48, 1>(device, args, stream)) :
-				graph.inbox <= WARP ? (launch_tile<P, SEG, 64, 1>(device, args, stream)) :
-				(launch_tile<P, SEG, 64, 2>(device, args, stream)));
+		GRN_TRY(c == 0	 ? (launch_tile<P, SEG, 32, 1>(device, args, stream))
+				: c == 1 ? (launch_tile<P, SEG, 48, 1>(device, args, stream))
+				: graph.inbox <= WARP
+					? (launch_tile<P, SEG, 64, 1>(device, args, stream))
+					: (launch_tile<P, SEG, 64, 2>(device, args, stream)));
 		GRN_TRY(cudaEventRecord(device.join[c], stream));
 		GRN_TRY(cudaStreamWaitEvent(device.stream, device.join[c], 0));
 	}
@@ -654,9 +639,10 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 }
 
 cudaError_t
-launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep)
+launch_update_round(const Device &device, const Codes &codes, TileGraph &graph,
+					uint32_t keep)
 {
-	TileArgs	args = {};
+	TileArgs args = {};
 
 	args.d_rows = codes.d_rows;
 	args.stride = codes.stride;
@@ -671,10 +657,11 @@ launch_update_round(const Device &device, const Codes &codes, TileGraph &graph, 
 	args.inbox = graph.inbox;
 	args.keep = keep;
 
-	GRN_TRY(cudaMemsetAsync(graph.d_list_count, 0, NCLASSES * sizeof(uint32_t), device.stream));
-	bin_kernel<<<(graph.n + BIN_THREADS - 1) / BIN_THREADS, BIN_THREADS, 0, device.stream>>>
-		(graph.d_pool_count, args.d_in_count, graph.n, graph.inbox, graph.d_list,
-		 graph.d_list_count);
+	GRN_TRY(cudaMemsetAsync(graph.d_list_count, 0, NCLASSES * sizeof(uint32_t),
+							device.stream));
+	bin_kernel<<<(graph.n + BIN_THREADS - 1) / BIN_THREADS, BIN_THREADS, 0,
+				 device.stream>>>(graph.d_pool_count, args.d_in_count, graph.n,
+								  graph.inbox, graph.d_list, graph.d_list_count);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(cudaEventRecord(device.fork, device.stream));
 	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_tiles, device, args, graph));
