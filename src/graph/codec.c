@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define OVERSAMPLE 16			/* directions beyond max_code_dims */
-#define ITERATIONS 4
+#define ITERATIONS 3				/* a fourth finds nothing more */
 #define MIN_SAMPLE 32			/* below, directions are random */
 /*
  * More floats than these in a sample would not change the directions (4,000 rows at
