@@ -23,6 +23,7 @@
 
 #define ADDRESS_SPACE (UINT64_C(1) << 34)
 #define PAYLOAD 8160
+#define LIMIT_MS 300000			/* for a build under sanitizers on a busy machine */
 
 extern char **environ;
 static const char *program;
@@ -431,7 +432,7 @@ static void
 build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
 {
 	send_rows(l, n, dim, fill, n > 7 ? 7 : 1);
-	CHECK(converse(l, 60000), "no answer");
+	CHECK(converse(l, LIMIT_MS), "no answer");
 	check_result(l, n);
 }
 
@@ -581,7 +582,7 @@ test_deterministic(void)
 		l.spec.threads = i == 1 ? 1 : 4;
 		l.spec.params.seed = 5;
 		send_rows(&l, n, 12, fill_repeated, i == 2 ? 1001 : 7);
-		CHECK(converse(&l, 60000), "no answer");
+		CHECK(converse(&l, LIMIT_MS), "no answer");
 		check_result(&l, n);
 		order = (const uint32_t *) l.base[GRN_SEG_ORDER];
 		rows = (const uint32_t *) (l.base[GRN_SEG_RESULT] + r->off_rows);
@@ -775,7 +776,7 @@ test_interrupt(void)
 	send_rows(&l, 5000, 16, fill_normal, 1);
 	usleep(30000);
 	kill(l.pid, SIGINT);
-	CHECK(converse(&l, 60000), "no answer");
+	CHECK(converse(&l, LIMIT_MS), "no answer");
 	check_result(&l, 5000);
 	end_builder(&l);
 }
