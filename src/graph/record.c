@@ -17,8 +17,6 @@ _Static_assert(offsetof(GrnRecord, next) == 8, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, error) == 12, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, factor) == 16, "on-disk layout");
 
-#define MAX_ERROR 3.0e38f		/* of GrnRecord.error: finite, so that checks can ask for it */
-
 #define ALIGN4(x) (((x) + 3) & ~(uint32_t) 3)
 
 static uint32_t
