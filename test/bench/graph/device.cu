@@ -1,0 +1,271 @@
+/*
+ * device.cu - times the GPU build through its C interface (cuda/gpu.h), which no file or
+ * server stands in the way of.
+ *
+ *   device [OPTION VALUE]... VECTORS.fbin [GRAPH.ibin]
+ *
+ * --from device|pinned|pageable says where the rows are: on the device, and the graph
+ * stays there; or in host memory, and the graph goes back to it.  Prints one line
+ * of JSON: seconds of the fastest of --repeat builds after a first one, workspace
+ * allocated within that time; what CUDA events say of the same build's kernels; and the
+ * device memory taken beyond the rows, as the driver reports it during a build.
+ */
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../../cuda/gpu.h"
+
+enum Source { DEVICE, PINNED, PAGEABLE };
+
+struct Job
+{
+	GrnGraphParams params = {};
+	GrnGpuOptions options = {};
+	Source		source = DEVICE;
+	uint32_t	rows = UINT32_MAX;
+	int			repeat = 2;
+	const char *vectors = nullptr;
+	const char *graph = nullptr;
+};
+
+static void
+stop(const char *name, const char *what)
+{
+	fprintf(stderr, "%s: %s\n", name, what);
+	exit(1);
+}
+
+static int
+word(const char *option, const char *value, std::vector<const char *> words)
+{
+	for (size_t i = 0; i < words.size(); i++)
+		if (strcmp(value, words[i]) == 0)
+			return (int) i;
+	stop(option, "no such value");
+	return 0;
+}
+
+static Job
+parse(int argc, char **argv)
+{
+	Job			job;
+	int			i = 1;
+
+	for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2)
+	{
+		std::string o = argv[i] + 2;
+		const char *v = argv[i + 1];
+		uint32_t	n = (uint32_t) atoi(v);
+
+		if (o == "from")
+			job.source = (Source) word(argv[i], v, {"device", "pinned", "pageable"});
+		else if (o == "mode")
+			job.options.mode = (GrnGpuMode) word(argv[i], v, {"tile", "paper"});
+		else if (o == "order")
+			job.options.order = (GrnPairOrder) word(argv[i], v, {"disordered", "ascending", "descending"});
+		else if (o == "pairs")
+			job.options.pairs = n;
+		else if (o == "rows")
+			job.rows = n;
+		else if (o == "repeat")
+			job.repeat = (int) n;
+		else if (o == "degree")
+			job.params.degree = n;
+		else if (o == "r")
+			job.params.r = n;
+		else if (o == "s")
+			job.params.s = n;
+		else if (o == "t1")
+			job.params.t1 = n;
+		else if (o == "t2")
+			job.params.t2 = n;
+		else if (o == "rho")
+			job.params.rho = strtof(v, nullptr);
+		else if (o == "seed")
+			job.params.seed = n;
+		else
+			stop(argv[i], "no such option");
+	}
+	if (i != argc - 1 && i != argc - 2)
+		stop("device", "usage: device [OPTION VALUE]... VECTORS.fbin [GRAPH.ibin]");
+	job.vectors = argv[i];
+	job.graph = i + 1 < argc ? argv[i + 1] : nullptr;
+	return job;
+}
+
+static void
+must(GrnGpuStatus status, const GrnGpuError &err)
+{
+	if (status != GRN_GPU_OK)
+		stop("build", err.text);
+}
+
+static void
+must(cudaError_t rc)
+{
+	if (rc != cudaSuccess)
+		stop("CUDA", cudaGetErrorString(rc));
+}
+
+/* Host memory, page-locked where the rows are to come from such. */
+template <class T> static T *
+host_array(size_t count, Source source)
+{
+	T		   *p;
+
+	if (source == PINNED)
+		must(cudaHostAlloc((void **) &p, count * sizeof(T), cudaHostAllocDefault));
+	else if (!(p = (T *) calloc(count, sizeof(T))))
+		stop("device", "out of memory");
+	return p;
+}
+
+static size_t
+used_bytes()
+{
+	size_t		free_bytes,
+				total_bytes;
+
+	must(cudaMemGetInfo(&free_bytes, &total_bytes));
+	return total_bytes - free_bytes;
+}
+
+static bool
+watch(void *ctx, uint64_t, uint64_t)
+{
+	size_t	   *most = (size_t *) ctx;
+
+	*most = std::max(*most, used_bytes());
+	return true;
+}
+
+struct Bench
+{
+	Job			job;
+	GrnGpu	   *gpu;
+	uint32_t	n,
+				dim;
+	float	   *h_rows;			/* [n][dim] */
+	float	   *d_rows;			/* the same, where they are on the device */
+	uint32_t   *ids;
+	uint8_t    *counts;
+};
+
+/* One build; seconds of wall time.  most: NULL, or the device memory in use at its peak. */
+static double
+build(Bench &b, bool fetch, size_t *most, GrnGpuTimes *times)
+{
+	GrnGpuError err = {};
+	auto		start = std::chrono::steady_clock::now();
+
+	must(grn_gpu_begin(b.gpu, b.n, b.dim, &b.job.options, &b.job.params, &err), err);
+	if (b.job.source == DEVICE)
+		must(grn_gpu_device_rows(b.gpu, b.d_rows, &err), err);
+	else
+		must(grn_gpu_rows(b.gpu, 0, b.n, b.h_rows, b.dim, &err), err);
+	must(grn_gpu_build(b.gpu, &b.job.params, &b.job.options, fetch ? b.ids : nullptr,
+					   fetch ? b.counts : nullptr, most ? watch : nullptr, most, times, &err), err);
+	must(cudaDeviceSynchronize());
+	double		wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+	grn_gpu_end(b.gpu);
+	return wall;
+}
+
+static void
+read_rows(Bench &b)
+{
+	FILE	   *f = fopen(b.job.vectors, "rb");
+	uint32_t	head[2];
+
+	if (!f || fread(head, 4, 2, f) != 2)
+		stop(b.job.vectors, "cannot read");
+	b.n = std::min(head[0], b.job.rows);
+	b.dim = head[1];
+
+	size_t		count = (size_t) b.n * b.dim;
+
+	b.h_rows = host_array<float>(count, b.job.source);
+	if (fread(b.h_rows, 4, count, f) != count)
+		stop(b.job.vectors, "cut short");
+	fclose(f);
+	if (b.job.source == DEVICE)
+	{
+		must(cudaMalloc((void **) &b.d_rows, count * 4));
+		must(cudaMemcpy(b.d_rows, b.h_rows, count * 4, cudaMemcpyHostToDevice));
+	}
+}
+
+static void
+write_graph(const Bench &b)
+{
+	FILE	   *f = fopen(b.job.graph, "wb");
+	uint32_t	head[2] = {b.n, b.job.params.degree};
+
+	if (!f || fwrite(head, 4, 2, f) != 2)
+		stop(b.job.graph, "cannot write");
+	for (size_t v = 0; v < b.n; v++)
+	{
+		uint32_t   *list = b.ids + v * head[1];
+
+		std::fill(list + b.counts[v], list + head[1], UINT32_MAX);
+		if (fwrite(list, 4, head[1], f) != head[1])
+			stop(b.job.graph, "cannot write");
+	}
+	if (fclose(f) != 0)
+		stop(b.job.graph, "cannot write");
+}
+
+int
+main(int argc, char **argv)
+{
+	Bench		b = {};
+	GrnGpuError err = {};
+	GrnGpuTimes times = {},
+				best = {};
+	double		seconds = 1e9,
+				kernels = 1e9,
+				first;
+	size_t		most = 0,
+				before;
+
+	b.job = parse(argc, argv);
+	must(grn_gpu_open(0, &b.gpu, &err), err);
+	read_rows(b);
+	grn_gpu_default_params(&b.job.params, b.dim, b.n);
+	b.ids = host_array<uint32_t>((size_t) b.n * b.job.params.degree, b.job.source);
+	b.counts = host_array<uint8_t>(b.n, b.job.source);
+
+	/* the first build loads the kernels: it measures memory instead of time */
+	before = used_bytes();
+	first = build(b, true, &most, &times);
+	for (int i = 0; i < b.job.repeat; i++)
+	{
+		double		wall = build(b, b.job.source != DEVICE, nullptr, &times);
+
+		kernels = std::min(kernels, (double) times.convert + times.descent + times.finish);
+		if (wall < seconds)
+			seconds = wall, best = times;
+	}
+
+	size_t		own = b.job.source == DEVICE ? 0 : (size_t) b.n * b.dim * 4;
+	const GrnGraphParams &p = b.job.params;
+
+	printf("{\"rows\": %u, \"dim\": %u, \"seconds\": %.6f, \"kernels\": %.6f, \"convert\": %.6f, "
+		   "\"descent\": %.6f, \"finish\": %.6f, \"upload\": %.6f, \"download\": %.6f, \"first\": %.4f, "
+		   "\"device_mb\": %.1f, \"degree\": %u, \"r\": %u, \"s\": %u, \"t1\": %u, \"t2\": %u, \"rho\": %g}\n",
+		   b.n, b.dim, seconds, kernels, best.convert, best.descent, best.finish, best.upload,
+		   best.download, first, ((double) most - (double) before - (double) own) / 1e6, p.degree, p.r,
+		   p.s, p.t1, p.t2, p.rho);
+	if (b.job.graph)
+		write_graph(b);
+	grn_gpu_close(b.gpu);
+	return 0;
+}
