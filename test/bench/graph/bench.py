@@ -49,7 +49,7 @@ GRNND = [
 RIVALS = [
     ("CAGRA ivf_pq", "device", "{cagra} {base} {graph} ivf_pq 32 64 {metric} {builds}"),
     ("CAGRA ivf_pq, intermediate 128", "device", "{cagra} {base} {graph} ivf_pq 32 128 {metric} {builds}"),
-    ("CAGRA nn_descent", "device", "{cagra} {base} {graph} nn_descent 32 64 {metric} 1"),
+    ("CAGRA nn_descent", "device", "{cagra} {base} {graph} nn_descent 32 64 {metric} {builds}"),
     ("CAGRA iterative", "device",
      "{cagra} {base} {graph} iterative_cagra_search 32 64 {metric} {builds}"),
     ("GANNS 16/64", "host", "ganns_{dim} {base} {graph} {threads} 16 64 {builds}"),

@@ -4,39 +4,42 @@
   cagra.py BASE.fbin GRAPH.ibin ALGORITHM DEGREE INTERMEDIATE METRIC BUILDS
 
 ALGORITHM: ivf_pq, nn_descent or iterative_cagra_search.  Prints "seconds X" of the fastest
-build, the device synchronised before and after, and "device_mb X", what the first build
-took beyond the rows (sampled every millisecond).
+build, the device synchronised before and after, and "device_mb X", what the first build took
+beyond the rows.  A build of few rows comes before them: it loads the kernels.
 """
+import subprocess
 import sys
-import threading
 import time
 
 import cupy as cp
 import numpy as np
 from cuvs.neighbors import cagra
 
-
-def used():
-    free, total = cp.cuda.runtime.memGetInfo()
-    return total - free
+WARM_ROWS = 20000
 
 
-def build_watched(params, rows):
-    """A build and the most device memory taken meanwhile, beyond what was in use."""
-    before, most, over = used(), [0], threading.Event()
+class Watch:
+    """The most device memory in use, in MB, as nvidia-smi sees it every 20 ms."""
 
-    def watch():
-        while not over.is_set():
-            most[0] = max(most[0], used() - before)
-            time.sleep(0.001)
+    def __enter__(self):
+        cp.get_default_memory_pool().free_all_blocks()
+        self.smi = subprocess.Popen(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits",
+                                     "-i", "0", "-lms", "20"], stdout=subprocess.PIPE, text=True)
+        self.before = int(self.smi.stdout.readline())
+        return self
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    def __exit__(self, *_):
+        self.smi.terminate()
+        seen = [int(line) for line in self.smi.stdout.read().split("\n") if line.isdigit()]
+        self.peak = max(seen + [self.before]) - self.before
+
+
+def timed(params, rows):
+    cp.cuda.runtime.deviceSynchronize()
+    start = time.perf_counter()
     index = cagra.build(params, rows)
     cp.cuda.runtime.deviceSynchronize()
-    over.set()
-    watcher.join()
-    return index, most[0]
+    return index, time.perf_counter() - start
 
 
 def main():
@@ -48,17 +51,14 @@ def main():
     params = cagra.IndexParams(
         metric={"l2": "sqeuclidean", "cosine": "cosine", "ip": "inner_product"}[metric],
         graph_degree=int(degree), intermediate_graph_degree=int(intermediate), build_algo=algorithm)
-    cp.cuda.runtime.deviceSynchronize()
-    index, peak = build_watched(params, rows)
-    best = float("inf")
-    for _ in range(int(builds)):
+    timed(params, rows[:WARM_ROWS])
+    with Watch() as watch:
+        index, best = timed(params, rows)
+    for _ in range(int(builds) - 1):
         del index
-        cp.cuda.runtime.deviceSynchronize()
-        start = time.perf_counter()
-        index = cagra.build(params, rows)
-        cp.cuda.runtime.deviceSynchronize()
-        best = min(best, time.perf_counter() - start)
-    print(f"device_mb {peak / 1e6:.0f}")
+        index, seconds = timed(params, rows)
+        best = min(best, seconds)
+    print(f"device_mb {watch.peak * 1.048576:.0f}")
     print(f"seconds {best:.4f}")
     ids = np.asarray(index.graph.copy_to_host()).astype(np.int32)
     with open(graph, "wb") as f:
