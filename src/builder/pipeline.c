@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "../graph/codec.h"
+#include "../graph/fill.h"
 #include "../graph/record.h"
 
 #define GRAIN 512
-#define CODE_ENERGY 0.85f		/* see grn_codec_fit() */
 #define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */
 #define CODE_SAMPLE_PER_DIM 8	/* and at least this many a dimension */
 #define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
@@ -217,16 +217,14 @@ finish_graph(Pipeline *p, GrnFailure *failure)
 		return grn_fail(failure, "XX000", "Please report this as a bug of grnnd.",
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
-	phase(p, GRN_PHASE_CONNECT, 0, 2);
+	phase(p, GRN_PHASE_CONNECT, 0, 1);
 	w = need_work(p, grn_connect_bytes(p->graph.n), failure);
 	if (!w)
 		return false;
 	choose_entries(p);
 	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0],
 										  p->parallel, w);
-	phase(p, GRN_PHASE_CONNECT, 1, 2);
-	/* grn_connect_bytes() is more than the n bytes that this takes */
-	grn_fill(&p->rows, p->parallel, &p->graph, w);
+	phase(p, GRN_PHASE_CONNECT, 1, 1);
 	return true;
 }
 
@@ -281,8 +279,65 @@ write_rows(Pipeline *p)
 	start[0] = 0;
 }
 
+/*
+ * Fits the codec, which decides the record's geometry: before nodes are put in
+ * order by it.  The codec's arrays stay in WORK; the fit's own space does not.
+ */
 static bool
-write_result(Pipeline *p, const GrnLayout *layout, GrnFailure *failure)
+fit_codes(Pipeline *p, uint32_t max_code_dims, GrnLayout *layout, GrnFailure *failure)
+{
+	GrnBuild   *b = p->build;
+	const GrnBuildSpec *spec = b->spec;
+	GrnBuildResult *r = p->result;
+	uint64_t	m = p->graph.n;
+	uint32_t	dim = p->rows.dim;
+	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) dim;
+	uint64_t	floats = aligned(4 * grn_codec_floats(dim, max_code_dims));
+	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+	GrnCodecFit fit = {0};
+	uint32_t   *sample;
+	char	   *w;
+
+	if (nsample < CODE_SAMPLE)
+		nsample = CODE_SAMPLE;
+	if (nsample > m)
+		nsample = m;
+	grn_layout_code_costs(spec->dim, r->degree, (GrnVecFormat) r->vec_format, spec->payload,
+						  max_code_dims, costs);
+	fit.rows = b->vectors;
+	fit.nrows = b->n;
+	fit.stride = spec->stride;
+	fit.nsample = nsample;
+	fit.dim = dim;
+	fit.max_code_dims = max_code_dims;
+	fit.costs = costs;
+	fit.seed = r->params.seed;
+	w = need_work(p, floats + aligned(nsample * 4) + grn_codec_fit_bytes(&fit), failure);
+	if (!w)
+		return false;
+	sample = (uint32_t *) (w + floats);
+	for (uint64_t i = 0; i < nsample; i++)
+	{
+		uint64_t	v = m * i / nsample;
+
+		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
+	}
+	fit.sample = sample;
+	p->codec = grn_codec_fit(&fit, p->parallel, (float *) w,
+							 w + floats + aligned(nsample * 4), &r->held);
+	p->scratch += floats;
+	r->code_dims = p->codec.code_dims;
+	r->norm_unit = p->codec.norm_unit;
+	if (!grn_layout(layout, spec->dim, r->degree, r->code_dims,
+					(GrnVecFormat) r->vec_format, spec->payload))
+		return grn_fail(failure, "XX000", "", "codes of %u dimensions do not fit a page",
+						r->code_dims);
+	return true;
+}
+
+/* Gives every vertex its node id, in p->position; takes the memory for the result. */
+static bool
+place_nodes(Pipeline *p, const GrnLayout *layout, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
@@ -300,11 +355,30 @@ write_result(Pipeline *p, const GrnLayout *layout, GrnFailure *failure)
 	if (!p->out)
 		return false;
 	grn_order(&p->graph, layout->per_page, p->position, p->parallel, w);
-	p->parallel->run(p->parallel, m, GRAIN, remap_range, p);
+	return true;
+}
+
+/* The lists, filled up by what is nearest by the codes, and the rows of each node. */
+static bool
+write_result(Pipeline *p, GrnFailure *failure)
+{
+	GrnBuildResult *r = p->result;
+	GrnFillSource source = {.rows = &p->rows, .position = p->position};
+	char	   *w = need_work(p, p->graph.n, failure);
+
+	if (!w)
+		return false;
+	if (r->code_dims > 0)
+	{
+		source.codec = &p->codec;
+		source.codes = (const uint8_t *) p->codes + r->off_codes;
+		source.factors = (const GrnFactor *) (p->codes + r->off_factors);
+	}
+	grn_fill(&source, p->parallel, &p->graph, w);
+	p->parallel->run(p->parallel, p->graph.n, GRAIN, remap_range, p);
 	write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)
 		r->entries[i] = p->position[r->entries[i]];
-	phase(p, GRN_PHASE_CONNECT, 2, 2);
 	return true;
 }
 
@@ -328,51 +402,12 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 static bool
-write_codes(Pipeline *p, uint32_t max_code_dims, GrnFailure *failure)
+write_codes(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 	uint32_t	dim = p->rows.dim;
-	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) dim;
-	GrnCodecFit fit = {0};
-	uint32_t   *sample;
-	float	   *fitted;
-	char	   *w;
-
-	/* The codec's arrays and the sample lie in WORK; the fit's own space follows. */
-	if (nsample < CODE_SAMPLE)
-		nsample = CODE_SAMPLE;
-	if (nsample > m)
-		nsample = m;
-	fit.rows = b->vectors;
-	fit.nrows = b->n;
-	fit.stride = b->spec->stride;
-	fit.nsample = nsample;
-	fit.dim = dim;
-	fit.max_code_dims = max_code_dims;
-	fit.energy = CODE_ENERGY;
-	fit.seed = r->params.seed;
-	w = need_work(p, aligned(nsample * 4) +
-				  aligned(4 * grn_codec_floats(dim, max_code_dims)) +
-				  grn_codec_fit_bytes(&fit), failure);
-	if (!w)
-		return false;
-	sample = (uint32_t *) w;
-	fitted = (float *) (w + aligned(nsample * 4));
-	for (uint64_t i = 0; i < nsample; i++)
-	{
-		uint64_t	v = m * i / nsample;
-
-		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
-	}
-	fit.sample = sample;
-	p->codec = grn_codec_fit(&fit, p->parallel, fitted,
-							 (char *) fitted + aligned(4 * grn_codec_floats(dim, max_code_dims)),
-							 &r->held);
-	r->code_dims = p->codec.code_dims;
-	r->norm_unit = p->codec.norm_unit;
-	phase(p, GRN_PHASE_CODES, 1, 2);
 
 	r->off_codes = 0;
 	r->off_factors = aligned(m * grn_code_bytes(r->code_dims));
@@ -385,7 +420,6 @@ write_codes(Pipeline *p, uint32_t max_code_dims, GrnFailure *failure)
 	memcpy(p->codes + r->off_codec + 4 * (uint64_t) dim, p->codec.basis,
 		   4 * (uint64_t) dim * r->code_dims);
 	p->parallel->run(p->parallel, m, GRAIN, encode_range, p);
-	phase(p, GRN_PHASE_CODES, 2, 2);
 	return true;
 }
 
@@ -456,15 +490,23 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	result->sec_descent = (float) (now - start);
 	start = now;
 
-	if (!finish_graph(&p, failure) || !write_result(&p, &layout, failure))
+	if (!finish_graph(&p, failure))
 		return false;
 	now = grn_seconds();
 	result->sec_connect = (float) (now - start);
 	start = now;
 
-	phase(&p, GRN_PHASE_CODES, 0, 2);
-	if (max_code_dims > 0 && !write_codes(&p, max_code_dims, failure))
+	phase(&p, GRN_PHASE_CODES, 0, 3);
+	if ((max_code_dims > 0 && !fit_codes(&p, max_code_dims, &layout, failure)) ||
+		!place_nodes(&p, &layout, failure))
 		return false;
+	phase(&p, GRN_PHASE_CODES, 1, 3);
+	if (result->code_dims > 0 && !write_codes(&p, failure))
+		return false;
+	phase(&p, GRN_PHASE_CODES, 2, 3);
+	if (!write_result(&p, failure))
+		return false;
+	phase(&p, GRN_PHASE_CODES, 3, 3);
 	result->sec_codes = (float) (grn_seconds() - start);
 	return true;
 }

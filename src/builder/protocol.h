@@ -78,7 +78,8 @@ typedef struct GrnBuildSpec
 
 /*
  * What a finished build left in the segments, m = nodes:
- *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
+ *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first (lists
+ *                                         that were filled up: by their codes, if any)
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:

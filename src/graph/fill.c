@@ -8,20 +8,23 @@
  * SIFT descriptors of average degree 23 needed 35 steps for recall@10 0.95, filled
  * to 32 they needed 28.
  */
-#include "rnnd.h"
+#include "fill.h"
 
 #include <string.h>
 
 /* Neighbours whose lists give the candidates; more find hardly nearer ones. */
 #define SOURCES 6
 #define GRAIN 256
+#define BATCH GRN_MAX_DEGREE	/* codes gathered at a time */
 
 typedef struct Fill
 {
-	const GrnRows *rows;
+	const GrnFillSource *source;
 	GrnGraph   *graph;
 	uint8_t    *filled;			/* [n] counts to be, while graph->counts are read */
 } Fill;
+
+#define AHEAD 8					/* candidates whose bytes are asked for */
 
 /* Shell's sort, with Ciura's gaps: there are at most a few hundred ids. */
 static void
@@ -77,6 +80,59 @@ candidates(const GrnGraph *graph, uint32_t v, uint32_t *out)
 	return distinct;
 }
 
+static const uint8_t *
+code_of(const GrnFillSource *s, uint32_t v)
+{
+	return s->codes + s->position[v] * grn_code_bytes(s->codec->code_dims);
+}
+
+/* Distances between v and each of ids[n], estimated where there are codes. */
+static void
+distances_to(const GrnFillSource *s, uint32_t v, const uint32_t *ids, uint32_t n, float *out)
+{
+	uint8_t		codes[BATCH * GRN_MAX_CODE_DIMS / 2];
+	GrnFactor	factors[BATCH];
+	GrnCodeQuery query;
+	size_t		bytes;
+
+	if (s->codec == NULL)
+	{
+		for (uint32_t i = 0; i < n; i++)
+		{
+			if (i + AHEAD / 2 < n)
+			{
+				const char *row = (const char *) grn_row(s->rows, ids[i + AHEAD / 2]);
+
+				for (uint32_t b = 0; b < s->rows->dim * 4 && b < 512; b += 64)
+					__builtin_prefetch(row + b);
+			}
+			out[i] = grn_dist->l2_f32(grn_row(s->rows, v), grn_row(s->rows, ids[i]),
+									  s->rows->dim);
+		}
+		return;
+	}
+	bytes = grn_code_bytes(s->codec->code_dims);
+	grn_code_query_from_code(s->codec, code_of(s, v), s->factors[s->position[v]], &query);
+	for (uint32_t first = 0; first < n; first += BATCH)
+	{
+		uint32_t	count = n - first < BATCH ? n - first : BATCH;
+
+		for (uint32_t i = 0; i < count; i++)
+		{
+			uint32_t	id = ids[first + i];
+
+			if (i + AHEAD < count)
+			{
+				__builtin_prefetch(code_of(s, ids[first + i + AHEAD]));
+				__builtin_prefetch(&s->factors[s->position[ids[first + i + AHEAD]]]);
+			}
+			memcpy(codes + i * bytes, code_of(s, id), bytes);
+			factors[i] = s->factors[s->position[id]];
+		}
+		grn_estimate(&query, codes, factors, count, out + first);
+	}
+}
+
 /* Appends the nearest candidates of each short list, unsorted among the old. */
 static void
 append_range(void *arg, int worker, size_t begin, size_t end)
@@ -84,7 +140,7 @@ append_range(void *arg, int worker, size_t begin, size_t end)
 	Fill	   *f = arg;
 	GrnGraph   *graph = f->graph;
 	uint32_t	ids[SOURCES * GRN_MAX_DEGREE];
-	float		nearest[GRN_MAX_DEGREE];
+	float		distances[SOURCES * GRN_MAX_DEGREE];
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
@@ -92,6 +148,7 @@ append_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	count = graph->counts[v];
 		uint32_t   *added = graph->ids + v * graph->degree + count;
 		uint32_t	room = graph->degree - count;
+		float		nearest[GRN_MAX_DEGREE];
 		uint32_t	n;
 		uint32_t	k = 0;
 
@@ -99,19 +156,12 @@ append_range(void *arg, int worker, size_t begin, size_t end)
 		if (room == 0)
 			continue;
 		n = candidates(graph, (uint32_t) v, ids);
+		distances_to(f->source, (uint32_t) v, ids, n, distances);
 		for (uint32_t i = 0; i < n; i++)
 		{
-			float		d;
+			float		d = distances[i];
 			uint32_t	j;
 
-			if (i + 4 < n)
-			{
-				const char *row = (const char *) grn_row(f->rows, ids[i + 4]);
-
-				for (uint32_t b = 0; b < f->rows->dim * 4 && b < 512; b += 64)
-					__builtin_prefetch(row + b);
-			}
-			d = grn_dist->l2_f32(grn_row(f->rows, v), grn_row(f->rows, ids[i]), f->rows->dim);
 			if (k == room && !(d < nearest[k - 1]))
 				continue;
 			if (k < room)
@@ -144,11 +194,11 @@ sort_range(void *arg, int worker, size_t begin, size_t end)
 		if (f->filled[v] == graph->counts[v])
 			continue;
 		graph->counts[v] = f->filled[v];
-		for (uint32_t i = 0; i < graph->counts[v]; i++)
+		distances_to(f->source, (uint32_t) v, ids, graph->counts[v], distances);
+		for (uint32_t i = 1; i < graph->counts[v]; i++)
 		{
 			uint32_t	id = ids[i];
-			float		d = grn_dist->l2_f32(grn_row(f->rows, v), grn_row(f->rows, id),
-											 f->rows->dim);
+			float		d = distances[i];
 			uint32_t	j = i;
 
 			for (; j > 0 && distances[j - 1] > d; j--)
@@ -163,9 +213,9 @@ sort_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 void
-grn_fill(const GrnRows *rows, GrnParallel *parallel, GrnGraph *graph, void *workspace)
+grn_fill(const GrnFillSource *source, GrnParallel *parallel, GrnGraph *graph, void *workspace)
 {
-	Fill		f = {rows, graph, workspace};
+	Fill		f = {source, graph, workspace};
 
 	parallel->run(parallel, graph->n, GRAIN, append_range, &f);
 	parallel->run(parallel, graph->n, GRAIN, sort_range, &f);

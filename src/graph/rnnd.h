@@ -63,12 +63,6 @@ extern size_t grn_find_duplicates(const GrnRows *rows, GrnParallel *parallel,
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 						  GrnParallel *parallel, void *workspace);
-/*
- * Fills lists shorter than the degree with the nearest neighbours of neighbours;
- * removes nothing.  Reads whole rows.  workspace: n bytes.
- */
-extern void grn_fill(const GrnRows *rows, GrnParallel *parallel, GrnGraph *graph,
-					 void *workspace);
 /* Number of vertices reachable from entry. workspace: grn_connect_bytes(n). */
 extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
 							GrnParallel *parallel, void *workspace);
