@@ -36,11 +36,12 @@ GRNND = [
     ("GRNND, more rounds", "device", "{device} --repeat {runs} --degree 37 --t1 8 --t2 4 {reduced} {graph}"),
     ("GRNND, from pinned memory", "host", "{device} --repeat {runs} --from pinned {reduced}"),
     ("GRNND, from pageable memory", "host", "{device} --repeat {runs} --from pageable {reduced}"),
-    ("GRNND, paper's kernels, disordered", "device", "{device} --mode paper {reduced} {graph}"),
+    ("GRNND, paper's kernels, disordered", "device",
+     "{device} --mode paper --s 20 --t2 8 --pairs 64 {reduced} {graph}"),
     ("GRNND, paper's kernels, ascending", "device",
-     "{device} --mode paper --order ascending {reduced} {graph}"),
+     "{device} --mode paper --s 20 --t2 8 --pairs 64 --order ascending {reduced} {graph}"),
     ("GRNND, paper's kernels, descending", "device",
-     "{device} --mode paper --order descending {reduced} {graph}"),
+     "{device} --mode paper --s 20 --t2 8 --pairs 64 --order descending {reduced} {graph}"),
     ("GRNND, paper's kernels, R=64", "device",
      "{device} --mode paper --r 64 --s 32 --t1 6 --t2 12 --pairs 128 --repeat 1 {reduced} {graph}"),
     ("GRNND on the CPU", "cpu",
@@ -257,7 +258,7 @@ def scaling(args, data):
 def versions():
     out = {"python": sys.version.split()[0], "machine": machine()}
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    for name, command in (("nvcc", [nvcc, "--version"]), ("gcc", ["gcc", "--version"]),
+    for name, command in (("nvcc", [nvcc, "--version"]), ("gcc", ["gcc", "-dumpfullversion"]),
                           ("cuvs", [sys.executable, "-c", "import cuvs; print(cuvs.__version__)"]),
                           ("grnnd", ["git", "-C", ROOT, "log", "-1", "--format=%h of %cs"])):
         try:
@@ -285,7 +286,7 @@ def main():
     by_name = {d.name: d for d in sets}
     sets += [rotated(by_name[name], args.work) for name in args.rotate]
     sets += sample(args.work) if args.sample else []
-    methods = GRNND + RIVALS + [(c.partition("=")[0], "device", c.partition("=")[2]) for c in args.command]
+    methods = GRNND + RIVALS + [(c.partition("=")[0], "cpu", c.partition("=")[2]) for c in args.command]
     found = {"versions": versions(), "command": " ".join(sys.argv), "date": time.strftime("%Y-%m-%d"),
              "rows": [], "absent": [], "growth": [], "scaling": []}
     for data in sets:

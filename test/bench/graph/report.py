@@ -144,7 +144,7 @@ def plot_growth(out, found):
                  [g["kernels"] / g["rows"] * 1e9 for g in found["growth"]], "o-", label="kernels")
     axes[0].plot([g["rows"] / 1e6 for g in found["growth"]],
                  [g["seconds"] / g["rows"] * 1e9 for g in found["growth"]], "s-", label="wall")
-    axes[0].set(title="GPU build", xlabel="million rows", ylabel="ns a row", ylim=(0, None))
+    axes[0].set(title="GPU build", xlabel="million rows", ylabel="ns a row")
     axes[0].legend()
     if found["scaling"]:
         one = found["scaling"][0]["seconds"]
@@ -152,6 +152,7 @@ def plot_growth(out, found):
         axes[1].plot(threads, [one / s["seconds"] for s in found["scaling"]], "o-")
         axes[1].plot(threads, threads, "k:", lw=1)
     axes[1].set(title="CPU build", xlabel="threads", ylabel="faster than one thread by")
+    axes[0].set_ylim(0, axes[0].get_ylim()[1] * 1.1)
     save(figure, out, "growth")
 
 
