@@ -287,7 +287,7 @@ def main():
     sets += [rotated(by_name[name], args.work) for name in args.rotate]
     sets += sample(args.work) if args.sample else []
     methods = GRNND + RIVALS + [(c.partition("=")[0], "cpu", c.partition("=")[2]) for c in args.command]
-    found = {"versions": versions(), "command": " ".join(sys.argv), "date": time.strftime("%Y-%m-%d"),
+    found = {"versions": versions(), "command": shlex.join(sys.argv), "date": time.strftime("%Y-%m-%d"),
              "rows": [], "absent": [], "growth": [], "scaling": []}
     for data in sets:
         for name, includes, template in methods:
