@@ -20,6 +20,16 @@
 			return grn_try_rc; \
 	} while (0)
 
+/*
+ * Instructions that Turing (sm_75) lacks.  Its image holds the kernels that use them,
+ * so that there is one program, but gpu.cu never launches them there.
+ */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define GRN_AMPERE_ASM(...) __trap()
+#else
+#define GRN_AMPERE_ASM(...) asm volatile(__VA_ARGS__)
+#endif
+
 constexpr int	   WARP = 32;
 constexpr uint32_t FULL = 0xffffffffu;
 

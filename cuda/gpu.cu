@@ -5,12 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 
 #include "host.h"
 
-constexpr int MIN_MAJOR = 8; /* tensor-core products and copies of Ampere */
+constexpr int MIN_CAPABILITY = 75; /* Turing: the oldest that is built for */
+/*
+ * Tile mode needs Ampere's tensor-core products and copies; before, the paper's
+ * kernels build, with settings that give a graph of nearly the same quality (SIFT 1M:
+ * .9412@1265 at L=64) in many times the time.
+ */
+#ifndef GRN_TILE_MAJOR
+#define GRN_TILE_MAJOR 8
+#endif
+constexpr uint32_t OLD_R = 64, OLD_S = 32, OLD_T1 = 6, OLD_T2 = 12, OLD_PAIRS = 128;
 /* Left to the driver and to others when no limit is set. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
@@ -145,11 +155,12 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 	if (rc == cudaSuccess)
 		rc = cudaDeviceGetAttribute(&gpu->device.minor, cudaDevAttrComputeCapabilityMinor,
 									device);
-	if (rc == cudaSuccess && gpu->device.major < MIN_MAJOR)
+	if (rc == cudaSuccess && 10 * gpu->device.major + gpu->device.minor < MIN_CAPABILITY)
 	{
 		snprintf(text, sizeof(text),
-				 "CUDA device %d has compute capability %d.%d, %d.0 is needed", device,
-				 gpu->device.major, gpu->device.minor, MIN_MAJOR);
+				 "CUDA device %d has compute capability %d.%d, %d.%d is needed", device,
+				 gpu->device.major, gpu->device.minor, MIN_CAPABILITY / 10,
+				 MIN_CAPABILITY % 10);
 		grn_gpu_close(gpu);
 		return fail(err, GRN_GPU_TOO_OLD, text, NULL);
 	}
@@ -219,10 +230,35 @@ grn_gpu_override(GrnGpu *gpu, const Tuning *tuning)
 		gpu->override_ = *tuning;
 }
 
+/* What was asked for, as this device can do it. */
+struct Request
+{
+	GrnGraphParams params;
+	GrnGpuOptions  options;
+
+	Request(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted)
+		: params(*given), options(wanted ? *wanted : GrnGpuOptions())
+	{
+		if (gpu->device.major >= GRN_TILE_MAJOR || options.mode == GRN_GPU_PAPER)
+			return;
+		options.mode = GRN_GPU_PAPER;
+		options.pairs = options.pairs ? options.pairs : OLD_PAIRS;
+		/* what is enough for tile mode is not enough here */
+		params.r = std::min(std::max(params.r, OLD_R), MAX_PAPER_R);
+		params.s = std::max(params.s, OLD_S);
+		params.t1 = std::max(params.t1, OLD_T1);
+		params.t2 = std::max(params.t2, OLD_T2);
+	}
+};
+
 extern "C" uint64_t
-grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
 			 uint64_t n, uint32_t dim)
 {
+	Request				  request(gpu, given, wanted);
+	const GrnGraphParams *params = &request.params;
+	const GrnGpuOptions	 *options = &request.options;
+
 	return make_plan(gpu, params, options, n, dim, false).total + n * dim * sizeof(float);
 }
 
@@ -241,10 +277,13 @@ no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *options,
-			  const GrnGraphParams *params, GrnGpuError *err)
+grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted,
+			  const GrnGraphParams *given, GrnGpuError *err)
 {
-	size_t free_bytes, total_bytes;
+	Request				  request(gpu, given, wanted);
+	const GrnGraphParams *params = &request.params;
+	const GrnGpuOptions	 *options = &request.options;
+	size_t				  free_bytes, total_bytes;
 
 	grn_gpu_end(gpu);
 	if (dim < 1 || dim > GRN_MAX_DIM + 1)
@@ -253,12 +292,12 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 		return fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);
 	if (params->degree > GRN_MAX_DEGREE)
 		return fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
-	if (options && options->mode == GRN_GPU_PAPER && params->r > MAX_PAPER_R)
+	if (options->mode == GRN_GPU_PAPER && params->r > MAX_PAPER_R)
 		return fail(err, GRN_GPU_FAILED,
 					"r is larger than 128, the most in the paper's mode", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	gpu->params = *params;
-	gpu->options = options ? *options : GrnGpuOptions();
+	gpu->options = *options;
 	gpu->plan = make_plan(gpu, params, options, n, dim, false);
 	gpu->n = n;
 	gpu->dim = dim;
@@ -270,7 +309,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 			  "could not ask for device memory");
 	uint64_t limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
 
-	if (options && options->memory_limit != 0 && options->memory_limit < limit)
+	if (options->memory_limit != 0 && options->memory_limit < limit)
 		limit = options->memory_limit;
 	/* rows may yet come from the caller's device memory: then they are not allocated */
 	if (gpu->plan.total > limit)
@@ -372,21 +411,20 @@ download(Build &b, uint32_t *ids, uint8_t *counts)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
 			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
 {
-	GrnGpuOptions  defaults = {};
-	GrnGraphParams p = *params;
-	Build		   b = {};
-	cudaStream_t   stream = gpu->device.stream;
+	Request				 request(gpu, given, wanted);
+	GrnGraphParams		 p = request.params;
+	const GrnGpuOptions *options = &request.options;
+	Build				 b = {};
+	cudaStream_t		 stream = gpu->device.stream;
 
 	if (times)
 		memset(times, 0, sizeof(*times));
 	if (!gpu->begun)
 		return fail(err, GRN_GPU_FAILED, "no build was begun", NULL);
-	if (!options)
-		options = &defaults;
 	grn_gpu_default_params(&p, gpu->dim, gpu->n);
 	if (p.degree != gpu->plan.degree || options->mode != gpu->plan.mode)
 		return fail(err, GRN_GPU_FAILED, "not the parameters the build was begun with",

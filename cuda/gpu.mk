@@ -13,7 +13,7 @@ ifeq ($(WITH_CUDA_NOW),yes)
     $(error WITH_CUDA=yes, but there is no nvcc: give NVCC=/path/to/nvcc, or WITH_CUDA=no)
   endif
   # A machine-code image for each of these that this nvcc knows, and PTX of the newest.
-  CUDA_ARCHS ?= 80 86 89 90 100 120
+  CUDA_ARCHS ?= 75 80 86 89 90 100 120
   CUDA_KNOWN := $(shell $(NVCC) --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$$/\1/p')
   CUDA_USE := $(filter $(CUDA_KNOWN),$(CUDA_ARCHS))
   ifeq ($(CUDA_USE),)

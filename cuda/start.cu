@@ -57,7 +57,7 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 	if (threadIdx.x < CHUNK)
 		s.norms[stage][threadIdx.x] =
 			first + threadIdx.x < a.ncolumns ? a.d_column_norms[first + threadIdx.x] : 0;
-	asm volatile("cp.async.commit_group;");
+	GRN_AMPERE_ASM("cp.async.commit_group;");
 }
 
 /*
@@ -82,7 +82,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 		if (i < steps)
 			stage_columns<SEG>(a, s, i, first + CHUNK * (i / a.nseg), i % a.nseg);
 		else
-			asm volatile("cp.async.commit_group;");
+			GRN_AMPERE_ASM("cp.async.commit_group;");
 	}
 	for (uint32_t step = 0, chunk = 0, seg = 0; step < steps; step++)
 	{
@@ -98,7 +98,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 				x[b].load(a.d_rows + (size_t) row * a.stride + seg * SEG, t);
 			}
 		}
-		asm volatile("cp.async.wait_group %0;" : : "n"(STAGES - 2));
+		GRN_AMPERE_ASM("cp.async.wait_group %0;" : : "n"(STAGES - 2));
 		__syncthreads();
 		uint32_t ahead = step + STAGES - 1;
 
@@ -106,7 +106,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 			stage_columns<SEG>(a, s, ahead % STAGES, first + CHUNK * (ahead / a.nseg),
 							   ahead % a.nseg);
 		else
-			asm volatile("cp.async.commit_group;");
+			GRN_AMPERE_ASM("cp.async.commit_group;");
 
 #pragma unroll
 		for (int j = 0; j < 4; j++)
@@ -144,7 +144,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 			chunk++;
 		}
 	}
-	asm volatile("cp.async.wait_group 0;");
+	GRN_AMPERE_ASM("cp.async.wait_group 0;");
 }
 
 /*

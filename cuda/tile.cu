@@ -217,7 +217,7 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, 
 		copy16(s_codes + row * a.stride + 16 * piece_at<SEG>(row, piece),
 			   a.d_rows + (size_t) rows.id[row] * a.stride + 16 * piece, true);
 	}
-	asm volatile("cp.async.commit_group;" : : : "memory");
+	GRN_AMPERE_ASM("cp.async.commit_group;" : : : "memory");
 }
 
 /* The sums of one tile: blocks of 16 rows by 8 columns, of which the lower triangle. */
@@ -521,7 +521,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 
 		if (m > 0)
 		{
-			asm volatile("cp.async.wait_all;" : : : "memory");
+			GRN_AMPERE_ASM("cp.async.wait_all;" : : : "memory");
 			__syncwarp();
 			multiply<P, SEG, T>(a, s_codes, m, sums, lane);
 			__syncwarp();

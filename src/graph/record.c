@@ -118,11 +118,11 @@ grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnVecFormat format,
  * A visit costs a pin and a lock, about as much as reading VISIT_BYTES, and its
  * record's bytes; without codes each neighbour has to be visited, which made 17
  * times the visits on all of the data measured.  Room matters too, though less
- * than in proportion: half the records a page is worth 1.3 times the visits.
+ * than in proportion: half the records a page is worth twice the visits.
  */
 #define VISIT_BYTES 5000
 #define VISITS_WITHOUT_CODES 17
-#define ROOM_POWER 0.4f
+#define ROOM_POWER 1.0f
 
 void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
