@@ -34,6 +34,13 @@ grnnd_set_grow(GrnndSet *set, uint32 limit)
 	set->limit = limit;
 }
 
+void
+grnnd_set_clear(GrnndSet *set)
+{
+	memset(set->words, 0, ((Size) set->limit / 64 + 1) * sizeof(uint64));
+	set->count = 0;
+}
+
 uint32
 grnnd_set_next(const GrnndSet *set, uint32 id)
 {

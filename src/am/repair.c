@@ -158,8 +158,11 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 	return n;
 }
 
-/* Gives a node that cannot be reached over live nodes an edge from one that can. */
-static void
+/*
+ * Gives a node that cannot be reached over live nodes an edge from one that can.
+ * False: it is no node any more, for its insert has taken it back (withdraw()).
+ */
+static bool
 connect_node(Repair *r, uint32 id, uint32 root)
 {
 	GrnndVacuum *v = r->v;
@@ -168,9 +171,12 @@ connect_node(Repair *r, uint32 id, uint32 root)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Fetch		f = {.ix = r->ix, .x = palloc(r->ix->space_dim * sizeof(float))};
+	bool		is_node;
 	bool		linked = false;
 
-	if (r->store.base.visit(&r->store.base, id, fetch_vector, &f) && f.state == GRN_NODE)
+	is_node = r->store.base.visit(&r->store.base, id, fetch_vector, &f) &&
+		f.state == GRN_NODE;
+	if (is_node)
 	{
 		GrnndPoint	p;
 		GrnndLink	link = {
@@ -200,9 +206,12 @@ connect_node(Repair *r, uint32 id, uint32 root)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	/* whatever it leads to is reached now; its own list, by the page */
+	if (!is_node)
+		return false;
+	/* whatever it leads to is reached now */
 	grnnd_reach_mark(&v->reach, id);
 	grnnd_reach_run(&v->reach);
+	return true;
 }
 
 /* ---- entry points ---- */
@@ -221,6 +230,20 @@ static bool
 is_better_root(const GrnLayout *l, GrnFactor a, GrnFactor b)
 {
 	return l->code_dims > 0 && grn_f16_to_f32(a.norm2) < grn_f16_to_f32(b.norm2);
+}
+
+/* Has id a node alive?  Then its code, as it stands in its own record, goes to u. */
+static bool
+take_root(Repair *r, uint32 id, EntryUpdate *u)
+{
+	const GrnLayout *l = &r->ix->layout;
+
+	if (grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy) != GRN_NODE)
+		return false;
+	u->root = id;
+	u->factor = r->rec->factor;
+	memcpy(u->code, GRN_REC_PTR(r->rec, l->off_code), l->code_bytes);
+	return true;
 }
 
 /*
@@ -264,21 +287,24 @@ choose_root(Repair *r, EntryUpdate *u)
 			}
 		}
 	}
-	for (uint32 id = grnnd_set_next(&v->live, 0);
-		 id != GRN_INVALID_ID && best == GRN_INVALID_ID;
-		 id = grnnd_set_next(&v->live, id + 1))
-		if (!grnnd_set_has(&v->dead, id))
-			best = id;
 	if (best != GRN_INVALID_ID)
 	{
-		/* its code as it stands in its own record */
-		if (grnnd_copy_record(v->index, r->ix, best, r->rec, v->strategy) != GRN_NODE)
+		if (!take_root(r, best, u))
 			grnnd_corrupt(v->index, grnnd_node_block(r->ix, best),
 						  "a link to a record that is no node");
-		u->factor = r->rec->factor;
-		memcpy(u->code, GRN_REC_PTR(r->rec, l->off_code), l->code_bytes);
+		return best;
 	}
-	return best;
+	for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;
+		 id = grnnd_set_next(&v->live, id + 1))
+	{
+		if (grnnd_set_has(&v->dead, id))
+			continue;
+		if (take_root(r, id, u))
+			return id;
+		/* its insert found no place and took it back: nothing leads to it */
+		grnnd_set_add(&v->dead, id);
+	}
+	return GRN_INVALID_ID;
 }
 
 static bool
@@ -340,7 +366,8 @@ connect_all(Repair *r)
 			if (grnnd_set_has(&v->dead, id) || grnnd_set_has(&v->reach.reached, id))
 				continue;
 			grnnd_delay_point();
-			connect_node(r, id, u.root);
+			if (!connect_node(r, id, u.root))
+				grnnd_set_add(&v->dead, id);
 		}
 		grnnd_change_entries(v->index, r->ix, publish_root, &u);
 
@@ -349,6 +376,8 @@ connect_all(Repair *r)
 		now = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 		if (now == u.root)
 			return;
+		/* what the old root leads to is yet to be reached from the new one */
+		grnnd_set_clear(&v->reach.reached);
 	}
 }
 
@@ -721,6 +750,42 @@ renew_entries(Repair *r)
 	}
 }
 
+static bool
+is_cut_off(const Repair *r, uint32 id)
+{
+	const GrnndSet *reached = &r->v->reach.reached;
+
+	return id < reached->limit && !grnnd_set_has(reached, id);
+}
+
+/*
+ * entries[0] for what came late: itself while it lives, else one of the late, for
+ * pass 1 has left no other node alive.  GRN_INVALID_ID: nothing is left.
+ */
+static uint32
+late_root(Repair *r)
+{
+	EntryUpdate u = {.r = r, .code = palloc(r->ix->layout.code_bytes + 1)};
+
+	for (;;)
+	{
+		GrnndEntries *entries = grnnd_get_entries(r->v->index, r->ix);
+		bool		found = false;
+
+		if (entries->count == 0)
+			return GRN_INVALID_ID;
+		u.expected = entries->ids[0];
+		if (!grnnd_set_has(&r->v->dead, u.expected))
+			return u.expected;
+		for (Size i = 0; i < r->nlate && !found; i++)
+			found = is_cut_off(r, r->late[i]) && take_root(r, r->late[i], &u);
+		if (!found)
+			return GRN_INVALID_ID;
+		if (grnnd_change_entries(r->v->index, r->ix, publish_root, &u))
+			return u.root;
+	}
+}
+
 /*
  * Rows that came during pass 1 may hang on nodes alone that it killed
  * afterwards.
@@ -729,17 +794,28 @@ static void
 connect_late(Repair *r)
 {
 	GrnndVacuum *v = r->v;
-	GrnndEntries *entries = grnnd_get_entries(v->index, r->ix);
+	bool		any = false;
+	uint32		root;
 
-	if (entries->count == 0)
+	grnnd_reach_run(&v->reach);
+	for (Size i = 0; i < r->nlate && !any; i++)
+		any = is_cut_off(r, r->late[i]);
+	if (!any)
 		return;
-	/* one of them, where pass 1 left no live node */
-	grnnd_reach_mark(&v->reach, entries->ids[0]);
+
+	/*
+	 * Some may not be linked yet, and their inserts may take them back still.
+	 * Nothing may hang on such a node, so it gets no edge before that is settled.
+	 */
+	grnnd_wait_for_inserts(v->index);
+	root = late_root(r);
+	if (root == GRN_INVALID_ID)
+		return;
+	grnnd_reach_mark(&v->reach, root);
 	grnnd_reach_run(&v->reach);
 	for (Size i = 0; i < r->nlate; i++)
-		if (r->late[i] < v->reach.reached.limit &&
-			!grnnd_set_has(&v->reach.reached, r->late[i]))
-			connect_node(r, r->late[i], entries->ids[0]);
+		if (is_cut_off(r, r->late[i]))
+			(void) connect_node(r, r->late[i], root);
 }
 
 void

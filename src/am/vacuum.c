@@ -29,6 +29,13 @@ grnnd_delay_point(void)
 #endif
 }
 
+void
+grnnd_wait_for_inserts(Relation index)
+{
+	LockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	UnlockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+}
+
 /* ---- pass 1 ---- */
 
 /* Where a record's heap TIDs lie, and how many. */
@@ -344,8 +351,7 @@ run_vacuum(GrnndVacuum *v)
 	if (v->dead.count == 0 && v->empty.count == 0)
 		return;
 
-	LockPage(v->index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	UnlockPage(v->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_wait_for_inserts(v->index);
 
 	if (v->dead.count > 0)
 		grnnd_repair(v);

@@ -172,6 +172,8 @@ typedef struct GrnndSet
 
 extern void grnnd_set_init(GrnndSet *set, uint32 limit);
 extern void grnnd_set_grow(GrnndSet *set, uint32 limit);
+/* Leaves no member. */
+extern void grnnd_set_clear(GrnndSet *set);
 static inline bool
 grnnd_set_has(const GrnndSet *set, uint32 id)
 {
@@ -252,6 +254,8 @@ typedef struct GrnndVacuum
  * any moment.
  */
 extern void grnnd_repair(GrnndVacuum *v);
+/* Waits until every insert that began before has ended. */
+extern void grnnd_wait_for_inserts(Relation index);
 /* vacuum_delay_point(), whose arguments differ between versions. */
 extern void grnnd_delay_point(void);
 
