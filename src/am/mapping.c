@@ -185,12 +185,13 @@ lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
 	map->file_size[kind] = size;
 }
 
-/* Maps extents that this process has not mapped yet from fds[]. */
+/*
+ * Maps the first count extents, as far as this process has not yet, from fds[].  The
+ * count is the caller's, who has opened the files of those and no later ones.
+ */
 static void
-map_extents(GrnndMapping *map, const int *fds)
+map_extents(GrnndMapping *map, const int *fds, uint32 count)
 {
-	uint32		count = pg_atomic_read_u32(&map->extents->count);
-
 	pg_read_barrier();			/* pairs with add_extent() */
 	for (; map->mapped < count; map->mapped++)
 	{
@@ -231,7 +232,7 @@ add_extent(GrnndMapping *map, GrnSegment segment, GrnndFileKind kind, uint64 byt
 		map->memory_used += bytes;
 	pg_write_barrier();			/* workers see the entry before the count */
 	pg_atomic_write_u32(&all->count, count + 1);
-	map_extents(map, all->fds);
+	map_extents(map, all->fds, count + 1);
 	if (map->announce)
 		map->announce(map->announce_arg, e, all->fds[kind]);
 }
@@ -441,7 +442,7 @@ grnnd_mapping_catch_up(GrnndMapping *map)
 	{
 		PG_TRY();
 		{
-			map_extents(map, fds);
+			map_extents(map, fds, count);
 		}
 		PG_FINALLY();
 		{
