@@ -71,8 +71,8 @@ typedef enum GrnPhase
 	GRN_PHASE_COLLECT = 1,		/* collecting vectors */
 	GRN_PHASE_PREPARE,			/* copying to the device, finding duplicates */
 	GRN_PHASE_DESCENT,			/* building graph; done = update rounds */
-	GRN_PHASE_CONNECT,			/* connecting, pruning, ordering */
-	GRN_PHASE_CODES,			/* fitting and computing codes */
+	GRN_PHASE_CONNECT,			/* checking and connecting the graph */
+	GRN_PHASE_CODES,			/* codes, order of the nodes, filling of lists */
 	GRN_PHASE_WRITE				/* writing pages */
 } GrnPhase;
 
