@@ -343,6 +343,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 								(unsigned long long) msg->arg[0], GRN_PROTOCOL_VERSION),
 						 errhint("Install both from the same build, and check grnnd.builder_path.")));
 			b->hello = true;
+			break;
+		case GRN_MSG_DEVICE:
 			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
 			ereport(DEBUG1,
 					(errmsg_internal("index builder process %d works on %s",

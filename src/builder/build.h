@@ -18,13 +18,17 @@ typedef struct GrnFailure
 } GrnFailure;
 
 /*
- * What a build needs from whoever runs it.  Memory of a segment only grows and
- * stays in place; NULL: failed, and *failure says why.
+ * What a build needs from whoever runs it, from any thread.  Memory of a segment
+ * only grows and stays in place; NULL: failed, and *failure says why.  expect: the
+ * same bytes will be needed later.  device: *gpu is what is open, NULL where the
+ * processor builds; false, only without wait: that is not known yet.
  */
 typedef struct GrnHost
 {
 	void	   *ctx;
 	void	   *(*need) (void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure);
+	void		(*expect) (void *ctx, GrnSegment segment, uint64_t bytes);
+	bool		(*device) (void *ctx, bool wait, GrnGpu **gpu);
 	void		(*phase) (void *ctx, GrnPhase phase, uint64_t done, uint64_t total);
 	void		(*notice) (void *ctx, const char *text, const char *hint);
 } GrnHost;
@@ -79,7 +83,6 @@ extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
 typedef struct GrnBuild
 {
 	const GrnBuildSpec *spec;
-	GrnGpu	   *gpu;
 	GrnPool    *pool;
 	const GrnHost *host;
 	float	   *vectors;

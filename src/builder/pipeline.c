@@ -1,15 +1,18 @@
 /*
  * pipeline.c - everything between the leader's BUILD and the builder's DONE:
- * check rows, find duplicates, build over the distinct ones, connect, choose
- * entries, order, encode, and write the results where the leader reads them.
+ * check rows, find duplicates, build over the distinct ones, encode, choose
+ * entries, connect, order, and write the results where the leader reads them.
+ *
+ * What a GPU does, its start included, goes on beside what needs rows alone: codes
+ * and entries.
  */
 #include "build.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../graph/codec.h"
-#include "../graph/fill.h"
 #include "../graph/record.h"
 
 #define GRAIN 512
@@ -22,15 +25,23 @@ typedef struct Pipeline
 	GrnBuild   *build;
 	GrnParallel *parallel;
 	GrnBuildResult *result;
+	GrnLayout	layout;
+	uint32_t	max_code_dims;
 	GrnRows		rows;			/* the distinct ones: the vertices */
-	GrnGraph	graph;
+	/* in WORK, by vertex but for the first */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of vertex */
 	uint32_t   *position;		/* [m] node id of vertex */
-	uint64_t	scratch;		/* where in WORK no array lives that must stay */
-	char	   *out;			/* RESULT */
-	char	   *codes;			/* CODES */
+	GrnGraph	graph;
+	uint8_t    *codes;			/* [m][code_bytes] */
+	GrnFactor  *factors;		/* [m] */
+	float	   *codec_floats;
+	char	   *scratch;
+	uint64_t	scratch_bytes;
+	uint64_t	work_bytes;		/* all of these */
 	GrnCodec	codec;
+	char	   *out;			/* RESULT */
+	char	   *out_codes;		/* CODES */
 	uint32_t	bad_vertex;
 	const char *bad;
 } Pipeline;
@@ -41,13 +52,10 @@ aligned(uint64_t bytes)
 	return (bytes + 63) & ~UINT64_C(63);
 }
 
-static char *
-need_work(Pipeline *p, uint64_t bytes, GrnFailure *failure)
+static uint64_t
+larger(uint64_t a, uint64_t b)
 {
-	const GrnHost *host = p->build->host;
-	char	   *base = host->need(host->ctx, GRN_SEG_WORK, p->scratch + bytes, failure);
-
-	return base ? base + p->scratch : NULL;
+	return a > b ? a : b;
 }
 
 static void
@@ -56,97 +64,194 @@ phase(Pipeline *p, GrnPhase which, uint64_t done, uint64_t total)
 	p->build->host->phase(p->build->host->ctx, which, done, total);
 }
 
-/*
- * Numbers the vertices.  Where the processor builds, by the rank of the first of
- * identical rows, so that the graph does not depend on the order of collection;
- * for a GPU by row, so that rows go up in large pieces.
- */
+static void *
+need(Pipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
+{
+	return p->build->host->need(p->build->host->ctx, segment, bytes, failure);
+}
+
+/* Finds the distinct rows: vertex_of_rank[] holds the first rank of the same row. */
 static bool
-find_vertices(Pipeline *p, GrnFailure *failure)
+find_distinct(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride,
 	grn_space_dim((GrnMetric) b->spec->metric, b->spec->dim)};
-	uint32_t   *first;
-	uint32_t   *of_row;
-	uint32_t	m = 0;
-	char	   *w;
+	uint64_t	ranks = aligned(b->n * 4);
+	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
-	p->scratch = aligned(b->n * 4) * 2;
-	w = need_work(p, 16 * b->n, failure);
 	if (!w)
 		return false;
-	first = p->vertex_of_rank = (uint32_t *) (w - p->scratch);
-	p->distinct = (uint32_t *) (w - aligned(b->n * 4));
+	p->vertex_of_rank = (uint32_t *) w;
 	p->rows = all;
-	p->rows.n = grn_find_duplicates(&all, p->parallel, first, w);
-	p->rows.order = p->distinct;
-	if (!b->gpu)
-	{
-		for (uint64_t r = 0; r < b->n; r++)
-			if (first[r] == r)
-			{
-				p->distinct[m] = b->order[r];
-				p->vertex_of_rank[r] = m++;
-			}
-			else
-				p->vertex_of_rank[r] = p->vertex_of_rank[first[r]];
-		return true;
-	}
-	of_row = (uint32_t *) w;
-	memset(of_row, 0, b->n * sizeof(*of_row));
-	for (uint64_t r = 0; r < b->n; r++)
-		if (first[r] == r)
-			of_row[b->order[r]] = 1;
-	for (uint64_t row = 0; row < b->n; row++)
-		if (of_row[row])
-		{
-			p->distinct[m] = (uint32_t) row;
-			of_row[row] = m++;
-		}
-	for (uint64_t r = 0; r < b->n; r++)
-		first[r] = first[r] == r ? of_row[b->order[r]] : first[first[r]];
-	if (m == b->n)
-		p->rows.order = NULL;
+	p->rows.n = grn_find_duplicates(&all, p->parallel, p->vertex_of_rank, w + ranks);
+	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
 }
 
-/* WORK: the arrays of find_vertices(), position, the graph; then scratch. */
+/* The codec's fit, but for where its sample lies. */
+static GrnCodecFit
+plan_fit(const Pipeline *p, const float *costs)
+{
+	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
+	GrnCodecFit fit = {0};
+
+	fit.rows = p->build->vectors;
+	fit.nrows = p->build->n;
+	fit.stride = p->build->spec->stride;
+	fit.nsample = larger(nsample, CODE_SAMPLE);
+	if (fit.nsample > p->rows.n)
+		fit.nsample = p->rows.n;
+	fit.dim = p->rows.dim;
+	fit.max_code_dims = p->max_code_dims;
+	fit.costs = costs;
+	fit.seed = p->result->params.seed;
+	return fit;
+}
+
+/* Of RESULT, once it is laid out. */
+static uint64_t
+result_bytes(const Pipeline *p)
+{
+	return p->result->off_rows + aligned(p->build->n * 4);
+}
+
+/* Lays out WORK and RESULT, and takes the memory of WORK. */
 static bool
-make_graph(Pipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+plan_memory(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
+	GrnBuildResult *r = p->result;
 	uint64_t	m = p->rows.n;
-	uint32_t	degree = p->result->params.degree;
-	uint64_t	base = aligned(b->n * 4) + aligned(m * 4);
-	uint64_t	size = aligned(m * 4) + aligned(m * degree * 4) + aligned(m);
+	uint64_t	ranks = aligned(b->n * 4);
+	uint64_t	vertices = aligned(m * 4);
+	uint64_t	lists = aligned(m * r->degree * 4);
+	uint64_t	codes = aligned(m * grn_code_bytes(p->max_code_dims));
+	uint64_t	codec = aligned(4 * grn_codec_floats(p->rows.dim, p->max_code_dims));
+	GrnCodecFit fit = plan_fit(p, NULL);
 	char	   *w;
-	GrnGraphJob job = {0};
 
-	p->scratch = base;
-	w = need_work(p, size, failure);
+	p->scratch_bytes = larger(16 * m, grn_connect_bytes(m));
+	p->scratch_bytes = larger(p->scratch_bytes, b->n * 4);
+	if (p->max_code_dims > 0)
+		p->scratch_bytes = larger(p->scratch_bytes,
+								  aligned(fit.nsample * 4) + grn_codec_fit_bytes(&fit));
+	p->work_bytes = ranks + 4 * vertices + lists + aligned(m) + codes + codec + aligned(p->scratch_bytes);
+	w = need(p, GRN_SEG_WORK, p->work_bytes, failure);
 	if (!w)
 		return false;
-	p->position = (uint32_t *) w;
-	p->graph.ids = (uint32_t *) (w + aligned(m * 4));
-	p->graph.counts = (uint8_t *) p->graph.ids + aligned(m * degree * 4);
+	p->distinct = (uint32_t *) (w + ranks);
+	p->position = (uint32_t *) ((char *) p->distinct + vertices);
+	p->factors = (GrnFactor *) ((char *) p->position + vertices);
+	p->graph.ids = (uint32_t *) ((char *) p->factors + vertices);
+	p->graph.counts = (uint8_t *) p->graph.ids + lists;
+	p->codes = p->graph.counts + aligned(m);
+	p->codec_floats = (float *) (p->codes + codes);
+	p->scratch = (char *) p->codec_floats + codec;
 	p->graph.n = (uint32_t) m;
-	p->graph.degree = degree;
-	p->scratch = base + size;
+	p->graph.degree = r->degree;
+
+	r->off_ids = 0;
+	r->off_counts = lists;
+	r->off_row_start = r->off_counts + aligned(m);
+	r->off_rows = r->off_row_start + aligned((m + 1) * 4);
+	return true;
+}
+
+/*
+ * Numbers the vertices by the rank of the first of identical rows, so that the
+ * processor's graph does not depend on the order of collection.  vertex_of_rank[]
+ * says which ranks are the same vertex, by any numbers below n.
+ */
+static void
+number_by_rank(Pipeline *p)
+{
+	const uint32_t *order = p->build->order;
+	uint32_t   *number = (uint32_t *) p->scratch;
+	uint32_t	m = 0;
+
+	memset(number, 0xFF, p->build->n * sizeof(*number));
+	for (uint64_t r = 0; r < p->build->n; r++)
+	{
+		uint32_t   *vertex = &p->vertex_of_rank[r];
+
+		if (number[*vertex] == GRN_INVALID_ID)
+		{
+			p->distinct[m] = order[r];
+			number[*vertex] = m++;
+		}
+		*vertex = number[*vertex];
+	}
+	p->rows.order = p->distinct;
+}
+
+/* Numbers them by row, so that rows go up to a GPU in large pieces. */
+static void
+number_by_row(Pipeline *p)
+{
+	GrnBuild   *b = p->build;
+	uint32_t   *first = p->vertex_of_rank;
+	uint32_t   *number = (uint32_t *) p->scratch;
+	uint32_t	m = 0;
+
+	if (p->rows.n == b->n)
+	{
+		memcpy(first, b->order, b->n * sizeof(*first));
+		p->rows.order = NULL;
+		return;
+	}
+	memset(number, 0, b->n * sizeof(*number));
+	for (uint64_t r = 0; r < b->n; r++)
+		if (first[r] == r)
+			number[b->order[r]] = 1;
+	for (uint64_t row = 0; row < b->n; row++)
+		if (number[row])
+		{
+			p->distinct[m] = (uint32_t) row;
+			number[row] = m++;
+		}
+	for (uint64_t r = 0; r < b->n; r++)
+		first[r] = first[r] == r ? number[b->order[r]] : first[first[r]];
+	p->rows.order = p->distinct;
+}
+
+static GrnGraphJob
+graph_job(Pipeline *p, const GrnDeviceChoice *choice)
+{
+	GrnGraphJob job = {0};
 
 	job.rows = &p->rows;
 	job.params = &p->result->params;
 	job.graph = &p->graph;
 	job.choice = choice;
-	job.gpu = b->gpu;
-	job.pool = b->pool;
-	job.host = b->host;
+	job.pool = p->build->pool;
+	job.host = p->build->host;
 	job.fill = true;
-	job.work_offset = p->scratch;
-	if (!grn_device_build(&job, failure))
-		return false;
-	p->result->on_gpu = job.on_gpu;
-	return true;
+	job.work_offset = p->work_bytes;
+	return job;
+}
+
+/* A thread that waits for the device and builds the graph there, if there is one. */
+typedef struct GraphThread
+{
+	GrnGraphJob job;
+	GrnFailure	failure;
+	bool		built;
+	double		opened;			/* when the device was, */
+	double		done;			/* and the graph */
+} GraphThread;
+
+static void *
+graph_main(void *arg)
+{
+	GraphThread *t = arg;
+
+	t->job.host->device(t->job.host->ctx, true, &t->job.gpu);
+	t->opened = grn_seconds();
+	if (t->job.gpu)
+		t->built = grn_device_build(&t->job, &t->failure);
+	t->done = grn_seconds();
+	return NULL;
 }
 
 static void
@@ -206,11 +311,11 @@ choose_entries(Pipeline *p)
 	}
 }
 
+/* Checks the graph and connects it. */
 static bool
 finish_graph(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	char	   *w;
 
 	p->parallel->run(p->parallel, p->graph.n, GRAIN, check_range, p);
 	if (p->bad)
@@ -218,24 +323,22 @@ finish_graph(Pipeline *p, GrnFailure *failure)
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
 	phase(p, GRN_PHASE_CONNECT, 0, 1);
-	w = need_work(p, grn_connect_bytes(p->graph.n), failure);
-	if (!w)
-		return false;
-	choose_entries(p);
 	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0],
-										  p->parallel, w);
+										  p->parallel, p->scratch);
 	phase(p, GRN_PHASE_CONNECT, 1, 1);
 	return true;
 }
 
-/* Copies the lists to their nodes' places, in node ids. */
+/* Copies lists, in node ids, and codes to their nodes' places. */
 static void
-remap_range(void *arg, int worker, size_t begin, size_t end)
+write_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Pipeline   *p = arg;
+	const GrnBuildResult *r = p->result;
 	uint32_t	degree = p->graph.degree;
-	uint32_t   *ids = (uint32_t *) (p->out + p->result->off_ids);
-	uint8_t    *counts = (uint8_t *) p->out + p->result->off_counts;
+	uint32_t   *ids = (uint32_t *) (p->out + r->off_ids);
+	uint8_t    *counts = (uint8_t *) p->out + r->off_counts;
+	size_t		code_bytes = grn_code_bytes(r->code_dims);
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
@@ -250,6 +353,12 @@ remap_range(void *arg, int worker, size_t begin, size_t end)
 			to[i] = p->position[from[i]];
 		for (uint32_t i = count; i < degree; i++)
 			to[i] = GRN_INVALID_ID;
+		if (code_bytes > 0)
+		{
+			memcpy(p->out_codes + r->off_codes + node * code_bytes, p->codes + v * code_bytes,
+				   code_bytes);
+			((GrnFactor *) (p->out_codes + r->off_factors))[node] = p->factors[v];
+		}
 	}
 }
 
@@ -279,154 +388,96 @@ write_rows(Pipeline *p)
 	start[0] = 0;
 }
 
+static void
+encode_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Pipeline   *p = arg;
+	size_t		code_bytes = grn_code_bytes(p->codec.code_dims);
+	float		scratch[GRN_MAX_CODE_DIMS];
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		grn_encode(&p->codec, grn_row(&p->rows, v), p->codes + v * code_bytes,
+				   &p->factors[v], scratch);
+}
+
 /*
- * Fits the codec, which decides the record's geometry: before nodes are put in
- * order by it.  The codec's arrays stay in WORK; the fit's own space does not.
+ * Fits the codec, which decides the record's geometry, and encodes the vertices.
+ * Asks for the memory that CODES will take.
  */
 static bool
-fit_codes(Pipeline *p, uint32_t max_code_dims, GrnLayout *layout, GrnFailure *failure)
+make_codes(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	const GrnBuildSpec *spec = b->spec;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
-	uint32_t	dim = p->rows.dim;
-	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) dim;
-	uint64_t	floats = aligned(4 * grn_codec_floats(dim, max_code_dims));
 	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
-	GrnCodecFit fit = {0};
-	uint32_t   *sample;
-	char	   *w;
+	GrnCodecFit fit = plan_fit(p, costs);
+	uint32_t   *sample = (uint32_t *) p->scratch;
 
-	if (nsample < CODE_SAMPLE)
-		nsample = CODE_SAMPLE;
-	if (nsample > m)
-		nsample = m;
+	if (p->max_code_dims == 0)
+		return true;
 	grn_layout_code_costs(spec->dim, r->degree, (GrnVecFormat) r->vec_format, spec->payload,
-						  max_code_dims, costs);
-	fit.rows = b->vectors;
-	fit.nrows = b->n;
-	fit.stride = spec->stride;
-	fit.nsample = nsample;
-	fit.dim = dim;
-	fit.max_code_dims = max_code_dims;
-	fit.costs = costs;
-	fit.seed = r->params.seed;
-	w = need_work(p, floats + aligned(nsample * 4) + grn_codec_fit_bytes(&fit), failure);
-	if (!w)
-		return false;
-	sample = (uint32_t *) (w + floats);
-	for (uint64_t i = 0; i < nsample; i++)
+						  p->max_code_dims, costs);
+	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
-		uint64_t	v = m * i / nsample;
+		uint64_t	v = m * i / fit.nsample;
 
 		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
 	}
 	fit.sample = sample;
-	p->codec = grn_codec_fit(&fit, p->parallel, (float *) w,
-							 w + floats + aligned(nsample * 4), &r->held);
-	p->scratch += floats;
+	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
+							 p->scratch + aligned(fit.nsample * 4), &r->held);
 	r->code_dims = p->codec.code_dims;
 	r->norm_unit = p->codec.norm_unit;
-	if (!grn_layout(layout, spec->dim, r->degree, r->code_dims,
+	if (!grn_layout(&p->layout, spec->dim, r->degree, r->code_dims,
 					(GrnVecFormat) r->vec_format, spec->payload))
 		return grn_fail(failure, "XX000", "", "codes of %u dimensions do not fit a page",
 						r->code_dims);
+	if (r->code_dims == 0)
+		return true;
+	r->off_codes = 0;
+	r->off_factors = aligned(m * grn_code_bytes(r->code_dims));
+	r->off_codec = r->off_factors + aligned(m * sizeof(GrnFactor));
+	b->host->expect(b->host->ctx, GRN_SEG_CODES,
+					r->off_codec + 4 * grn_codec_floats(p->rows.dim, r->code_dims));
+	p->parallel->run(p->parallel, m, GRAIN, encode_range, p);
 	return true;
 }
 
-/* Gives every vertex its node id, in p->position; takes the memory for the result. */
-static bool
-place_nodes(Pipeline *p, const GrnLayout *layout, GrnFailure *failure)
-{
-	GrnBuild   *b = p->build;
-	GrnBuildResult *r = p->result;
-	uint64_t	m = p->graph.n;
-	char	   *w = need_work(p, 16 * m, failure);
-
-	if (!w)
-		return false;
-	r->off_ids = 0;
-	r->off_counts = aligned(m * r->degree * 4);
-	r->off_row_start = r->off_counts + aligned(m);
-	r->off_rows = r->off_row_start + aligned((m + 1) * 4);
-	p->out = b->host->need(b->host->ctx, GRN_SEG_RESULT, r->off_rows + aligned(b->n * 4),
-						   failure);
-	if (!p->out)
-		return false;
-	grn_order(&p->graph, layout->per_page, p->position, p->parallel, w);
-	return true;
-}
-
-/* The lists, filled up by what is nearest by the codes, and the rows of each node. */
+/* Gives every vertex its node id and writes all that the leader reads, by node. */
 static bool
 write_result(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GrnFillSource source = {.rows = &p->rows, .position = p->position};
-	char	   *w = need_work(p, p->graph.n, failure);
+	uint64_t	basis = 4 * (uint64_t) p->rows.dim * r->code_dims;
 
-	if (!w)
+	grn_order(&p->graph, p->layout.per_page, p->position, p->parallel, p->scratch);
+	phase(p, GRN_PHASE_CODES, 2, 3);
+	p->out = need(p, GRN_SEG_RESULT, result_bytes(p), failure);
+	if (!p->out)
 		return false;
 	if (r->code_dims > 0)
 	{
-		source.codec = &p->codec;
-		source.codes = (const uint8_t *) p->codes + r->off_codes;
-		source.factors = (const GrnFactor *) (p->codes + r->off_factors);
+		p->out_codes = need(p, GRN_SEG_CODES,
+							r->off_codec + 4 * grn_codec_floats(p->rows.dim, r->code_dims),
+							failure);
+		if (!p->out_codes)
+			return false;
+		memcpy(p->out_codes + r->off_codec, p->codec.mean, 4 * (uint64_t) p->rows.dim);
+		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
 	}
-	grn_fill(&source, p->parallel, &p->graph, w);
-	p->parallel->run(p->parallel, p->graph.n, GRAIN, remap_range, p);
+	p->parallel->run(p->parallel, p->graph.n, GRAIN, write_range, p);
 	write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)
 		r->entries[i] = p->position[r->entries[i]];
 	return true;
 }
 
-static void
-encode_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Pipeline   *p = arg;
-	size_t		code_bytes = grn_code_bytes(p->result->code_dims);
-	GrnFactor  *factors = (GrnFactor *) (p->codes + p->result->off_factors);
-	uint8_t    *codes = (uint8_t *) p->codes + p->result->off_codes;
-	float		scratch[GRN_MAX_CODE_DIMS];
-
-	(void) worker;
-	for (size_t v = begin; v < end; v++)
-	{
-		size_t		node = p->position[v];
-
-		grn_encode(&p->codec, grn_row(&p->rows, v), codes + node * code_bytes,
-				   &factors[node], scratch);
-	}
-}
-
-static bool
-write_codes(Pipeline *p, GrnFailure *failure)
-{
-	GrnBuild   *b = p->build;
-	GrnBuildResult *r = p->result;
-	uint64_t	m = p->graph.n;
-	uint32_t	dim = p->rows.dim;
-
-	r->off_codes = 0;
-	r->off_factors = aligned(m * grn_code_bytes(r->code_dims));
-	r->off_codec = r->off_factors + aligned(m * sizeof(GrnFactor));
-	p->codes = b->host->need(b->host->ctx, GRN_SEG_CODES,
-							 r->off_codec + 4 * grn_codec_floats(dim, r->code_dims), failure);
-	if (!p->codes)
-		return false;
-	memcpy(p->codes + r->off_codec, p->codec.mean, 4 * (uint64_t) dim);
-	memcpy(p->codes + r->off_codec + 4 * (uint64_t) dim, p->codec.basis,
-		   4 * (uint64_t) dim * r->code_dims);
-	p->parallel->run(p->parallel, m, GRAIN, encode_range, p);
-	return true;
-}
-
 /* The degree, and the record's geometry before codes are fitted. */
 static bool
-choose_layout(Pipeline *p, GrnLayout *layout, uint32_t *max_code_dims,
-			  GrnFailure *failure)
+choose_layout(Pipeline *p, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = p->build->spec;
 	GrnBuildResult *r = p->result;
@@ -437,13 +488,83 @@ choose_layout(Pipeline *p, GrnLayout *layout, uint32_t *max_code_dims,
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
-	*max_code_dims = spec->use_codes ?
+	p->max_code_dims = spec->use_codes ?
 		grn_layout_max_code_dims(spec->dim, r->degree, (GrnVecFormat) r->vec_format,
 								 spec->payload) : 0;
-	if (!grn_layout(layout, spec->dim, r->degree, *max_code_dims,
+	if (!grn_layout(&p->layout, spec->dim, r->degree, p->max_code_dims,
 					(GrnVecFormat) r->vec_format, spec->payload))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);
+	return true;
+}
+
+/* Seconds from *since to now, which is the next *since. */
+static float
+lap(double *since)
+{
+	double		start = *since;
+
+	*since = grn_seconds();
+	return (float) (*since - start);
+}
+
+/*
+ * The graph from a GPU, with codes and entries made meanwhile.  False where it fails;
+ * *built is false where it turns out that there is no GPU.
+ */
+static bool
+build_on_gpu(Pipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
+{
+	GrnBuildResult *r = p->result;
+	GraphThread t = {.job = graph_job(p, choice)};
+	pthread_t	thread;
+	double		start = grn_seconds();
+	double		meanwhile;
+	bool		coded;
+
+	if (pthread_create(&thread, NULL, graph_main, &t) != 0)
+		return grn_fail(failure, "53000", "", "the builder process could not start a thread");
+	coded = make_codes(p, failure);
+	if (coded)
+		choose_entries(p);
+	meanwhile = grn_seconds();
+	pthread_join(thread, NULL);
+	*built = t.built;
+	if (!coded)
+		return false;
+	if (t.job.gpu && !t.built)
+	{
+		*failure = t.failure;
+		return false;
+	}
+	r->on_gpu = t.job.on_gpu;
+	r->sec_device = (float) (t.opened - start);
+	r->sec_descent = (float) (t.done - t.opened);
+	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
+	return true;
+}
+
+static bool
+build_on_cores(Pipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+{
+	GrnHost const *host = p->build->host;
+	GrnBuildResult *r = p->result;
+	GrnGraphJob job = graph_job(p, choice);
+	double		since = grn_seconds();
+
+	number_by_rank(p);
+	/* the scratch space is free meanwhile */
+	job.work_offset = p->work_bytes - aligned(p->scratch_bytes);
+	if (!grn_device_build(&job, failure))
+		return false;
+	r->sec_descent = lap(&since);
+	host->expect(host->ctx, GRN_SEG_RESULT, result_bytes(p));
+	phase(p, GRN_PHASE_CODES, 0, 3);
+	if (!make_codes(p, failure))
+		return false;
+	r->sec_codes = lap(&since);
+	choose_entries(p);
+	r->sec_connect = lap(&since);
 	return true;
 }
 
@@ -451,13 +572,13 @@ bool
 grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
+	const GrnHost *host = build->host;
 	GrnDeviceChoice choice = {spec->device, spec->gpu_devices, {GRN_GPU_TILE, GRN_ORDER_DISORDERED, 0, spec->gpu_memory_limit}};
 	Pipeline	p = {0};
 	GrnPrepared prepared;
-	GrnLayout	layout;
-	uint32_t	max_code_dims = 0;
-	double		start = grn_seconds();
-	double		now;
+	GrnGpu	   *gpu;
+	bool		built = false;
+	double		since = grn_seconds();
 
 	p.build = build;
 	p.parallel = grn_pool_parallel(build->pool);
@@ -473,40 +594,34 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	result->vec_format = prepared.vec_format;
 	result->max_norm = spec->metric == GRN_IP ? prepared.max_norm : 0;
-	if (!choose_layout(&p, &layout, &max_code_dims, failure))
+	if (!choose_layout(&p, failure))
 		return false;
 	phase(&p, GRN_PHASE_PREPARE, 1, 2);
-	if (!find_vertices(&p, failure))
+	if (!find_distinct(&p, failure) || !plan_memory(&p, failure))
 		return false;
-	result->nodes = (uint32_t) p.rows.n;
 	phase(&p, GRN_PHASE_PREPARE, 2, 2);
-	now = grn_seconds();
-	result->sec_prepare = (float) (now - start);
-	start = now;
+	result->sec_prepare = lap(&since);
 
-	if (!make_graph(&p, &choice, failure))
+	/* A graph of one vertex needs no device. */
+	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
+	{
+		number_by_row(&p);
+		host->expect(host->ctx, GRN_SEG_RESULT, result_bytes(&p));
+		result->sec_prepare += lap(&since);
+		if (!build_on_gpu(&p, &choice, &built, failure))
+			return false;
+	}
+	if (!built && !build_on_cores(&p, &choice, failure))
 		return false;
-	now = grn_seconds();
-	result->sec_descent = (float) (now - start);
-	start = now;
 
+	lap(&since);
 	if (!finish_graph(&p, failure))
 		return false;
-	now = grn_seconds();
-	result->sec_connect = (float) (now - start);
-	start = now;
-
-	phase(&p, GRN_PHASE_CODES, 0, 3);
-	if ((max_code_dims > 0 && !fit_codes(&p, max_code_dims, &layout, failure)) ||
-		!place_nodes(&p, &layout, failure))
-		return false;
+	result->sec_connect += lap(&since);
 	phase(&p, GRN_PHASE_CODES, 1, 3);
-	if (result->code_dims > 0 && !write_codes(&p, failure))
-		return false;
-	phase(&p, GRN_PHASE_CODES, 2, 3);
 	if (!write_result(&p, failure))
 		return false;
 	phase(&p, GRN_PHASE_CODES, 3, 3);
-	result->sec_codes = (float) (grn_seconds() - start);
+	result->sec_codes += lap(&since);
 	return true;
 }

@@ -9,6 +9,7 @@
 struct GrnPool
 {
 	GrnParallel parallel;		/* first: run() casts back */
+	pthread_mutex_t turn;		/* held by the caller whose loop it is */
 	pthread_mutex_t mutex;
 	pthread_cond_t work;		/* a new loop, or stop */
 	pthread_cond_t done;		/* the last worker has left the loop */
@@ -85,6 +86,7 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 			fn(arg, 0, begin, n - begin < grain ? n : begin + grain);
 		return;
 	}
+	pthread_mutex_lock(&pool->turn);
 	pthread_mutex_lock(&pool->mutex);
 	pool->fn = fn;
 	pool->arg = arg;
@@ -102,6 +104,7 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	while (pool->busy > 0)
 		pthread_cond_wait(&pool->done, &pool->mutex);
 	pthread_mutex_unlock(&pool->mutex);
+	pthread_mutex_unlock(&pool->turn);
 }
 
 GrnPool *
@@ -119,6 +122,7 @@ grn_pool_start(int nthreads)
 	}
 	pool->parallel.nworkers = 1;
 	pool->parallel.run = pool_run;
+	pthread_mutex_init(&pool->turn, NULL);
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->work, NULL);
 	pthread_cond_init(&pool->done, NULL);

@@ -9,7 +9,7 @@
 typedef struct GrnPool GrnPool;
 
 /*
- * nthreads >= 1, the caller's own included.  Where the system starts fewer, the
+ * nthreads >= 1, the caller's own included.  Loops of several callers take turns.  Where the system starts fewer, the
  * pool has fewer.  NULL only when out of memory.
  */
 extern GrnPool *grn_pool_start(int nthreads);

@@ -12,18 +12,24 @@
  * even when the other side dies.
  *
  *   leader                              builder
- *   START (spec) ------------------->   opens the device meanwhile
- *   <------------------------- HELLO    (version, device)
- *   EXTENT(VECTORS) ... ROWS(n) ---->   may start to upload
+ *   START (spec) ------------------->
+ *   <------------------------- HELLO    (version); opens the device meanwhile
+ *   EXTENT(VECTORS) ... ROWS(n) ---->
+ *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
  *   BUILD(n) ----------------------->
  *   <---------------- PHASE, BEAT ...
- *   <------ NEED(segment, bytes) ----   workspace, results, codes
- *   EXTENT ... GRANT --------------->
+ *   <------ NEED(segment, bytes) ----   workspace, results, codes; may be asked for
+ *   EXTENT ... GRANT --------------->   long before they are waited for
  *   <------------------------- DONE     (GrnBuildResult)
+ *   START ... ---------------------->   the next build, with the device still open
  *   close -------------------------->   exits
  *
  * At any time the builder may say NOTICE, or FAILED and exit.  End of file is
  * the end of the build for whoever sees it.
+ *
+ * With the next START the builder drops what it had mapped; the leader sends the
+ * EXTENTs of a new mapping.  Device and gpu_devices must be those of the first.
+ * From DONE to START the builder says nothing, BEAT included.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
@@ -31,7 +37,7 @@
 #include "../graph/grn.h"
 #include "../graph/dist.h"
 
-#define GRN_PROTOCOL_VERSION 1
+#define GRN_PROTOCOL_VERSION 2
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 
@@ -78,8 +84,7 @@ typedef struct GrnBuildSpec
 
 /*
  * What a finished build left in the segments, m = nodes:
- *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first (lists
- *                                         that were filled up: by their codes, if any)
+ *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
@@ -104,7 +109,10 @@ typedef struct GrnBuildResult
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids, off_counts, off_row_start, off_rows;
 	uint64_t	off_codes, off_factors, off_codec;
-	/* seconds of each phase, for the log and the benchmarks */
+	/*
+	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
+	 * another phase is counted as that one's.  Device: waiting for it to open.
+	 */
 	float		sec_device, sec_prepare, sec_descent, sec_connect, sec_codes;
 } GrnBuildResult;
 
@@ -118,13 +126,14 @@ typedef enum GrnMsgType
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	/* builder to leader */
-	GRN_MSG_HELLO = 64,			/* arg0: version, arg1: 1 on a GPU; text: device name */
+	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
 	GRN_MSG_PHASE,				/* arg0: GrnPhase, arg1 done, arg2 total */
 	GRN_MSG_NEED,				/* arg0: segment, arg1: bytes in all */
 	GRN_MSG_NOTICE,				/* text, hint */
 	GRN_MSG_FAILED,				/* sqlstate, text, hint */
-	GRN_MSG_DONE				/* result */
+	GRN_MSG_DONE,				/* result */
+	GRN_MSG_DEVICE				/* arg0: 1 for a GPU; text: its name */
 } GrnMsgType;
 
 typedef struct GrnMsg

@@ -3,7 +3,8 @@
  * threads that keep the leader informed while the main thread builds.
  *
  * A thread of its own receives every message, so that an end of file ends the
- * process at once whatever the build is doing, and says BEAT in between.
+ * process at once whatever the build is doing, and says BEAT in between.  Another
+ * opens the device, which takes as long as much of the build.
  */
 #include "build.h"
 
@@ -24,6 +25,7 @@ typedef struct Segment
 	char	   *base;			/* reserved address space */
 	uint64_t	reserved;
 	uint64_t	mapped;			/* bytes from the start that may be used */
+	uint64_t	asked;			/* with NEED */
 } Segment;
 
 typedef struct Server
@@ -40,6 +42,13 @@ typedef struct Server
 	int			status;			/* to exit with: 0 once DONE is said */
 	bool		failed;			/* FAILED is said: what comes is only discarded */
 	pthread_t	listener;
+	/* the device: what the first START asked for, then what became of it */
+	GrnDeviceChoice choice;
+	char		gpu_devices[64];
+	int			threads;
+	const GrnHost *host;
+	GrnGpu	   *gpu;
+	bool		opened;
 } Server;
 
 static void
@@ -75,7 +84,9 @@ static void receive(Server *s);
 static void
 die(Server *s, const GrnFailure *failure)
 {
-	__atomic_store_n(&s->failed, true, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&s->failed, true, __ATOMIC_RELAXED))
+		for (;;)
+			pause();			/* another thread says why */
 	say_failed(s, failure);
 	if (pthread_equal(pthread_self(), s->listener))
 		for (;;)
@@ -128,6 +139,7 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 	close(file);
 }
 
+/* Drops the segments of the build before, and reserves those of this one. */
 static void
 reserve_segments(Server *s)
 {
@@ -138,6 +150,9 @@ reserve_segments(Server *s)
 		uint64_t	bytes = s->spec.segment_max[i];
 		void	   *base;
 
+		if (s->segments[i].base)
+			munmap(s->segments[i].base, s->segments[i].reserved);
+		memset(&s->segments[i], 0, sizeof(s->segments[i]));
 		if (i == GRN_SEG_TIDS || bytes == 0)
 			continue;
 		base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -156,7 +171,8 @@ reserve_segments(Server *s)
 static void
 take(Server *s, const GrnMsg *msg, int file)
 {
-	if (msg->type != GRN_MSG_START && !s->started)
+	/* a GRANT may come when the build has ended with what its EXTENTs gave */
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && !s->started)
 		violation(s, "a message before START");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
@@ -167,6 +183,7 @@ take(Server *s, const GrnMsg *msg, int file)
 	switch (msg->type)
 	{
 		case GRN_MSG_START:
+			s->status = 1;
 			s->spec = msg->u.spec;
 			s->spec.gpu_devices[sizeof(s->spec.gpu_devices) - 1] = '\0';
 			if (s->spec.version != GRN_PROTOCOL_VERSION || s->started)
@@ -247,7 +264,8 @@ listen_main(void *arg)
 			receive(s);
 		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
 		{
-			say(s, &beat);
+			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED))
+				say(s, &beat);
 			last = grn_seconds();
 		}
 	}
@@ -256,12 +274,27 @@ listen_main(void *arg)
 
 /* ---- GrnHost ---- */
 
+/* Asks for memory not asked for yet; under the mutex. */
+static void
+ask(Server *s, GrnSegment segment, uint64_t bytes)
+{
+	Segment    *seg = &s->segments[segment];
+	GrnMsg		msg = {0};
+
+	if (bytes <= seg->asked || bytes <= seg->mapped)
+		return;
+	seg->asked = bytes;
+	msg.type = GRN_MSG_NEED;
+	msg.arg[0] = segment;
+	msg.arg[1] = bytes;
+	say(s, &msg);
+}
+
 static void *
 host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 {
 	Server	   *s = ctx;
 	Segment    *seg = &s->segments[segment];
-	GrnMsg		msg = {0};
 
 	if (bytes > seg->reserved)
 	{
@@ -270,17 +303,37 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 		return NULL;
 	}
 	pthread_mutex_lock(&s->mutex);
-	if (seg->mapped < bytes)
-	{
-		msg.type = GRN_MSG_NEED;
-		msg.arg[0] = segment;
-		msg.arg[1] = bytes;
-		say(s, &msg);
-		while (seg->mapped < bytes)
-			pthread_cond_wait(&s->changed, &s->mutex);
-	}
+	ask(s, segment, bytes);
+	while (seg->mapped < bytes)
+		pthread_cond_wait(&s->changed, &s->mutex);
 	pthread_mutex_unlock(&s->mutex);
 	return seg->base;
+}
+
+static void
+host_expect(void *ctx, GrnSegment segment, uint64_t bytes)
+{
+	Server	   *s = ctx;
+
+	pthread_mutex_lock(&s->mutex);
+	if (bytes <= s->segments[segment].reserved)
+		ask(s, segment, bytes);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static bool
+host_device(void *ctx, bool wait, GrnGpu **gpu)
+{
+	Server	   *s = ctx;
+	bool		known;
+
+	pthread_mutex_lock(&s->mutex);
+	while (wait && !s->opened)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	known = s->opened;
+	*gpu = s->gpu;
+	pthread_mutex_unlock(&s->mutex);
+	return known;
 }
 
 static void
@@ -304,6 +357,46 @@ host_notice(void *ctx, const char *text, const char *hint)
 	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", text);
 	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", hint);
 	say(ctx, &msg);
+}
+
+/* ---- the device's thread ---- */
+
+static void *
+open_main(void *arg)
+{
+	Server	   *s = arg;
+	GrnGpu	   *gpu;
+	GrnMsg		msg = {0};
+	GrnFailure	failure;
+
+	if (!grn_device_open(&s->choice, s->threads, s->host, &gpu, msg.u.say.text,
+						 sizeof(msg.u.say.text), &failure))
+		die(s, &failure);
+	msg.type = GRN_MSG_DEVICE;
+	msg.arg[0] = gpu != NULL;
+	say(s, &msg);
+	pthread_mutex_lock(&s->mutex);
+	s->gpu = gpu;
+	s->opened = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+	return NULL;
+}
+
+static void
+open_device(Server *s)
+{
+	pthread_t	thread;
+
+	s->choice.device = s->spec.device;
+	memcpy(s->gpu_devices, s->spec.gpu_devices, sizeof(s->gpu_devices));
+	s->choice.gpu_devices = s->gpu_devices;
+	s->choice.options.memory_limit = s->spec.gpu_memory_limit;
+	s->threads = (int) s->spec.threads;
+	if (s->choice.device != GRN_DEVICE_CPU && pthread_create(&thread, NULL, open_main, s) == 0)
+		pthread_detach(thread);
+	else
+		open_main(s);
 }
 
 /* ---- */
@@ -330,19 +423,68 @@ check_spec(Server *s)
 		violation(s, "a START that makes no sense");
 }
 
+/* One build, from START to DONE. */
+static void
+serve_build(Server *s, GrnPool **pool)
+{
+	GrnMsg		msg = {0};
+	GrnBuild	build = {0};
+	GrnFailure	failure;
+
+	wait_for(s, &s->started);
+	check_spec(s);
+	msg.type = GRN_MSG_HELLO;
+	msg.arg[0] = GRN_PROTOCOL_VERSION;
+	say(s, &msg);
+	if (!*pool)
+	{
+		open_device(s);
+		*pool = grn_pool_start(s->threads);
+	}
+	else if (s->spec.device != s->choice.device || (int) s->spec.threads != s->threads ||
+			 strcmp(s->spec.gpu_devices, s->gpu_devices) != 0)
+		violation(s, "a START for another device or number of threads");
+	if (!*pool)
+	{
+		grn_fail(&failure, "53200", "", "the builder process is out of memory");
+		die(s, &failure);
+	}
+	wait_for(s, &s->build);
+	build.spec = &s->spec;
+	build.host = s->host;
+	build.pool = *pool;
+	build.n = s->n;
+	if (s->segments[GRN_SEG_VECTORS].mapped / 4 / s->spec.stride < s->n ||
+		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
+		violation(s, "fewer rows than BUILD says");
+	build.vectors = (float *) s->segments[GRN_SEG_VECTORS].base;
+	build.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
+	for (uint64_t i = 0; i < build.n; i++)
+		if (build.order[i] >= build.n)
+			violation(s, "an order that names rows that do not exist");
+	memset(&msg, 0, sizeof(msg));
+	if (!grn_build(&build, &msg.u.result, &failure))
+		die(s, &failure);
+	pthread_mutex_lock(&s->mutex);
+	s->started = false;
+	s->build = false;
+	s->status = 0;
+	pthread_mutex_unlock(&s->mutex);
+	msg.type = GRN_MSG_DONE;
+	say(s, &msg);
+}
+
 int
 grn_serve(int fd)
 {
 	static Server s;
+	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice};
+	GrnPool    *pool = NULL;
 	GrnFailure	failure;
-	GrnHost		host = {&s, host_need, host_phase, host_notice};
-	GrnDeviceChoice choice = {0};
-	GrnMsg		msg = {0};
-	GrnBuild	build = {0};
-	double		start;
 
 	s.fd = fd;
 	s.status = 1;
+	s.host = &host;
 	pthread_mutex_init(&s.mutex, NULL);
 	pthread_cond_init(&s.changed, NULL);
 	if (pthread_create(&s.listener, NULL, listen_main, &s) != 0)
@@ -351,47 +493,7 @@ grn_serve(int fd)
 		say_failed(&s, &failure);
 		return 1;
 	}
-	wait_for(&s, &s.started);
-	check_spec(&s);
-
-	start = grn_seconds();
-	choice.device = s.spec.device;
-	choice.gpu_devices = s.spec.gpu_devices;
-	choice.options.memory_limit = s.spec.gpu_memory_limit;
-	if (!grn_device_open(&choice, (int) s.spec.threads, &host, &build.gpu,
-						 msg.u.say.text, sizeof(msg.u.say.text), &failure))
-		die(&s, &failure);
-	msg.type = GRN_MSG_HELLO;
-	msg.arg[0] = GRN_PROTOCOL_VERSION;
-	msg.arg[1] = build.gpu != NULL;
-	say(&s, &msg);
-	memset(&msg, 0, sizeof(msg));
-	msg.u.result.sec_device = (float) (grn_seconds() - start);
-
-	build.pool = grn_pool_start((int) s.spec.threads);
-	if (!build.pool)
-	{
-		grn_fail(&failure, "53200", "", "the builder process is out of memory");
-		die(&s, &failure);
-	}
-	wait_for(&s, &s.build);
-	build.spec = &s.spec;
-	build.host = &host;
-	build.n = s.n;
-	if (s.segments[GRN_SEG_VECTORS].mapped / 4 / s.spec.stride < s.n ||
-		s.segments[GRN_SEG_ORDER].mapped / 4 < s.n)
-		violation(&s, "fewer rows than BUILD says");
-	build.vectors = (float *) s.segments[GRN_SEG_VECTORS].base;
-	build.order = (const uint32_t *) s.segments[GRN_SEG_ORDER].base;
-	for (uint64_t i = 0; i < build.n; i++)
-		if (build.order[i] >= build.n)
-			violation(&s, "an order that names rows that do not exist");
-	if (!grn_build(&build, &msg.u.result, &failure))
-		die(&s, &failure);
-	msg.type = GRN_MSG_DONE;
-	__atomic_store_n(&s.status, 0, __ATOMIC_RELAXED);
-	say(&s, &msg);
-	/* the leader closes the socket, and the listener exits */
-	pthread_join(s.listener, NULL);
-	return 0;
+	/* until the leader closes the socket, and the listener exits */
+	for (;;)
+		serve_build(&s, &pool);
 }

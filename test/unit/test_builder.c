@@ -40,6 +40,7 @@ typedef struct Leader
 	int			notices;
 	int			phases;
 	int			hellos;
+	int			devices;
 	int			on_gpu;
 	char		notice[512];
 	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
@@ -54,6 +55,24 @@ now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000;
+}
+
+static void
+reserve_segments(Leader *l)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		l->base[i] = mmap(NULL, ADDRESS_SPACE, PROT_NONE,
+						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		l->mapped[i] = 0;
+	}
+}
+
+static void
+drop_segments(Leader *l)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		munmap(l->base[i], ADDRESS_SPACE);
 }
 
 static void
@@ -89,11 +108,8 @@ start_builder(Leader *l)
 	l->spec.threads = 3;
 	l->spec.params.degree = 16;
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
-	{
 		l->spec.segment_max[i] = ADDRESS_SPACE;
-		l->base[i] = mmap(NULL, ADDRESS_SPACE, PROT_NONE,
-						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	}
+	reserve_segments(l);
 }
 
 static void
@@ -180,9 +196,13 @@ converse(Leader *l, uint64_t limit_ms)
 		switch (msg.type)
 		{
 			case GRN_MSG_HELLO:
-				CHECK(msg.arg[0] == GRN_PROTOCOL_VERSION && msg.u.say.text[0], "hello");
+				CHECK(msg.arg[0] == GRN_PROTOCOL_VERSION, "hello");
 				l->hellos++;
-				l->on_gpu = (int) msg.arg[1];
+				break;
+			case GRN_MSG_DEVICE:
+				CHECK(msg.u.say.text[0], "device");
+				l->devices++;
+				l->on_gpu = (int) msg.arg[0];
 				break;
 			case GRN_MSG_BEAT:
 				l->beats++;
@@ -237,8 +257,7 @@ end_builder(Leader *l)
 		kill(l->pid, SIGKILL);
 		waitpid(l->pid, &l->status, 0);
 	}
-	for (int i = 0; i < GRN_NSEGMENTS; i++)
-		munmap(l->base[i], ADDRESS_SPACE);
+	drop_segments(l);
 }
 
 /* ---- rows ---- */
@@ -324,10 +343,7 @@ row_of(const Leader *l, uint32_t row)
 	return (const float *) l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.stride;
 }
 
-/*
- * Whether a node's list is in order of distance: exact, or, where codes filled it up,
- * estimated from the codes that the build left.
- */
+/* Whether a node's list is in order of distance, but for rounding. */
 static bool
 nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
 			  uint32_t count)
@@ -337,35 +353,17 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
 	const float *x = row_of(l, rows[row_start[node]]);
-	bool		by_rows = true;
-	bool		by_codes = r->code_dims > 0;
 	float		before = 0;
-	float		estimate_before = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
 		float		d = grn_dist->l2_f32(x, row_of(l, rows[row_start[ids[i]]]), space);
 
-		by_rows &= i == 0 || before <= d * 1.0001f;
+		if (i > 0 && before > d * 1.0001f)
+			return false;
 		before = d;
-		if (r->code_dims > 0)
-		{
-			const char *at = l->base[GRN_SEG_CODES];
-			const uint8_t *codes = (const uint8_t *) at + r->off_codes;
-			const GrnFactor *factors = (const GrnFactor *) (at + r->off_factors);
-			const float *fitted = (const float *) (at + r->off_codec);
-			GrnCodec	codec = {space, r->code_dims, r->norm_unit, fitted, fitted + space};
-			size_t		bytes = grn_code_bytes(r->code_dims);
-			GrnCodeQuery q;
-			float		e;
-
-			grn_code_query_from_code(&codec, codes + node * bytes, factors[node], &q);
-			grn_estimate(&q, codes + ids[i] * bytes, factors + ids[i], 1, &e);
-			by_codes &= i == 0 || estimate_before <= e;
-			estimate_before = e;
-		}
 	}
-	return by_rows || by_codes;
+	return true;
 }
 
 static void
@@ -649,6 +647,51 @@ test_deterministic(void)
 	free(ranks);
 }
 
+/* One process builds again and again, with what a new one builds. */
+static void
+test_again(void)
+{
+	uint32_t	n = 1500;
+	uint32_t   *ids = NULL;
+
+	for (uint32_t dim = 8; dim <= 12; dim += 4)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		l.spec.device = GRN_DEVICE_AUTO;
+		for (int i = 0; i < 3; i++)
+		{
+			const GrnBuildResult *r = &l.last.u.result;
+
+			if (i > 0)
+			{
+				int			beats = l.beats;
+
+				drop_segments(&l);
+				reserve_segments(&l);
+				l.hellos = 0;
+				CHECK(!converse(&l, 400) && l.beats <= beats + 1, "not silent in between");
+			}
+			/* the middle one is another build */
+			build(&l, i == 1 ? 400 : n, i == 1 ? 17 : dim, fill_normal);
+			check_codes(&l);
+			CHECK(l.devices == 1, "%d", l.devices);
+			if (i == 0)
+			{
+				ids = malloc(r->nodes * r->degree * 4);
+				memcpy(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4);
+			}
+			else if (i == 2 && !r->on_gpu)
+				CHECK(memcmp(ids, l.base[GRN_SEG_RESULT] + r->off_ids,
+							 r->nodes * r->degree * 4) == 0, "another graph");
+		}
+		free(ids);
+		end_builder(&l);
+		CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %d", l.status);
+	}
+}
+
 static void
 fill_nan(float *x, uint32_t rank, uint32_t dim)
 {
@@ -727,6 +770,12 @@ test_bad_messages(void)
 	l.spec.stride = 4;
 	say(&l, GRN_MSG_START, 0, 0);
 	expect_failure(&l, "08P01", "version");
+
+	start_builder(&l);
+	build(&l, 100, 8, fill_normal);
+	l.spec.threads++;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
 
 	start_builder(&l);
 	(void) !send(l.fd, "hello", 5, MSG_NOSIGNAL);
@@ -930,6 +979,7 @@ main(void)
 	RUN(test_no_codes);
 	RUN(test_large_dimensions);
 	RUN(test_deterministic);
+	RUN(test_again);
 	RUN(test_not_finite);
 	RUN(test_devices);
 	RUN(test_bad_messages);
