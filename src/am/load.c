@@ -80,6 +80,7 @@ typedef struct Shared
 	pg_atomic_uint64 next_node; /* first node that nobody checks yet */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn() */
 	pg_atomic_uint64 pages_done;
+	GrnndWalAhead wal_ahead;
 	Barrier		checked;		/* all participants have checked their share */
 	GrnndExtents extents;
 } Shared;
@@ -591,6 +592,8 @@ write_share(Load *load, Shared *shared, GrnndPageWriter *w, bool report)
 		if (begin >= end)
 			continue;
 		CHECK_FOR_INTERRUPTS();
+		if (shared->use_wal)
+			grnnd_wal_ahead(&shared->wal_ahead);
 		grnnd_writer_seek(w, load->meta.first_node_block + (BlockNumber) begin);
 		for (uint64 i = begin; i < end; i++)
 			form_node_page(load, (BlockNumber) i, grnnd_writer_next(w));
@@ -704,6 +707,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->next_node, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
+	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 	BarrierInit(&shared->checked, 0);
 	BarrierAttach(&shared->checked);
 	if (workers)

@@ -7,7 +7,10 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -20,6 +23,9 @@
 
 /* Alignment of the pages' memory: direct I/O wants that of a memory page. */
 #define PAGE_ALIGN 4096
+
+/* 128 MB at the default segment size: the work of several processes at a time. */
+#define WAL_SEGMENTS_AHEAD 8
 
 struct GrnndPageWriter
 {
@@ -110,7 +116,15 @@ flush(GrnndPageWriter *w)
 		pages[i] = (Page) (w->pages + (size_t) i * BLCKSZ);
 	}
 	if (w->use_wal)
+	{
 		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
+
+		/*
+		 * The WAL writer shall write it, in large pieces.  Where it sleeps and WAL buffers
+		 * run full, whoever needs one writes a single page of 8 kB.
+		 */
+		XLogSetAsyncXactLSN(PageGetLSN(pages[w->npages - 1]));
+	}
 	for (int i = 0; i < w->npages; i++)
 		PageSetChecksumInplace(pages[i], blocks[i]);
 	write_pages(w, w->first, w->npages, pages);
@@ -145,6 +159,41 @@ grnnd_writer_end(GrnndPageWriter *w)
 	flush(w);
 	pfree(w->memory);
 	pfree(w);
+}
+
+/* ---- WAL segments ---- */
+
+void
+grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages)
+{
+	XLogSegNo	end;
+
+	XLByteToSeg(GetXLogInsertRecPtr() + (uint64) npages * BLCKSZ, end, wal_segment_size);
+	ahead->end = end;
+	pg_atomic_init_u64(&ahead->next, 0);
+}
+
+void
+grnnd_wal_ahead(GrnndWalAhead *ahead)
+{
+	XLogSegNo	current;
+	XLogSegNo	segment;
+	uint64		next = pg_atomic_read_u64(&ahead->next);
+	int			fd;
+
+	XLByteToSeg(GetXLogInsertRecPtr(), current, wal_segment_size);
+	do
+	{
+		segment = Max(next, current + 1);
+		if (segment > current + WAL_SEGMENTS_AHEAD || segment > ahead->end)
+			return;
+	} while (!pg_atomic_compare_exchange_u64(&ahead->next, &next, segment + 1));
+
+	fd = XLogFileInit(segment, GetWALInsertionTimeLine());
+	if (close(fd) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not close a WAL segment: %m")));
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "port/atomics.h"
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
@@ -32,5 +33,20 @@ extern void grnnd_writer_end(GrnndPageWriter *w);
  * writer that extended it; flushes and frees it.
  */
 extern void grnnd_writer_finish(GrnndPageWriter *w);
+
+/*
+ * WAL segments made before they are needed, by several processes: a new one has to be
+ * filled with zeros and synced, which whoever needs it first would do while all others
+ * wait.  In memory that all writers share.
+ */
+typedef struct GrnndWalAhead
+{
+	pg_atomic_uint64 next;		/* first segment that nobody has taken on */
+	uint64		end;			/* the last one that will be needed */
+} GrnndWalAhead;
+
+extern void grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages);
+/* Makes one segment, if one is due; call this between batches of pages. */
+extern void grnnd_wal_ahead(GrnndWalAhead *ahead);
 
 #endif							/* GRNND_PAGEWRITER_H */

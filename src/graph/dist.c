@@ -183,6 +183,15 @@ plain_f16_load(const void *x, size_t n, float *out)
 		out[i] = grn_f16_to_f32(read_u16(x, i));
 }
 
+static void
+plain_u8_store(const float *x, size_t n, void *out)
+{
+	uint8_t    *bytes = out;
+
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = x[i] >= 255 ? 255 : x[i] > 0 ? (uint8_t) (x[i] + 0.5f) : 0;
+}
+
 const GrnDistTable grn_dist_plain = {
 	.name = "plain",
 	.l2_f32 = plain_l2_f32,
@@ -196,6 +205,7 @@ const GrnDistTable grn_dist_plain = {
 	.ip_4x4 = plain_ip_4x4,
 	.f16_store = plain_f16_store,
 	.f16_load = plain_f16_load,
+	.u8_store = plain_u8_store,
 };
 
 /* ---- stored vectors ---- */
@@ -203,8 +213,6 @@ const GrnDistTable grn_dist_plain = {
 void
 grn_vec_store(GrnVecFormat format, const float *x, size_t n, void *out)
 {
-	uint8_t    *bytes = out;
-
 	switch (format)
 	{
 		case GRN_VEC_F32:
@@ -214,8 +222,7 @@ grn_vec_store(GrnVecFormat format, const float *x, size_t n, void *out)
 			grn_dist->f16_store(x, n, out);
 			break;
 		case GRN_VEC_U8:
-			for (size_t i = 0; i < n; i++)
-				bytes[i] = x[i] >= 255 ? 255 : x[i] > 0 ? (uint8_t) (x[i] + 0.5f) : 0;
+			grn_dist->u8_store(x, n, out);
 			break;
 	}
 }

@@ -67,6 +67,8 @@ typedef struct GrnDistTable
 	/* arrays of binary16: round to nearest even, saturating */
 	void		(*f16_store) (const float *x, size_t n, void *out);
 	void		(*f16_load) (const void *x, size_t n, float *out);
+	/* to the nearest of 0..255, halves upwards */
+	void		(*u8_store) (const float *x, size_t n, void *out);
 } GrnDistTable;
 
 extern const GrnDistTable *grn_dist;	/* set by grn_dist_init() */

@@ -209,6 +209,28 @@ neon_f16_load(const void *x, size_t n, float *out)
 	grn_dist_plain.f16_load(h + 2 * i, n - i, out + i);
 }
 
+static void
+neon_u8_store(const float *x, size_t n, void *out)
+{
+	uint8_t    *o = out;
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		uint16x4_t	k[2];
+
+		for (int half = 0; half < 2; half++)
+		{
+			float32x4_t v = vmaxq_f32(vld1q_f32(x + i + 4 * half), vdupq_n_f32(0));
+
+			v = vaddq_f32(vminq_f32(v, vdupq_n_f32(255)), vdupq_n_f32(0.5f));
+			k[half] = vmovn_u32(vcvtq_u32_f32(v));
+		}
+		vst1_u8(o + i, vmovn_u16(vcombine_u16(k[0], k[1])));
+	}
+	grn_dist_plain.u8_store(x + i, n - i, o + i);
+}
+
 static const GrnDistTable neon_table = {
 	.name = "neon",
 	.l2_f32 = neon_l2_f32,
@@ -222,6 +244,7 @@ static const GrnDistTable neon_table = {
 	.ip_4x4 = neon_ip_4x4,
 	.f16_store = neon_f16_store,
 	.f16_load = neon_f16_load,
+	.u8_store = neon_u8_store,
 };
 
 int

@@ -278,6 +278,26 @@ avx2_f16_load(const void *x, size_t n, float *out)
 	grn_dist_plain.f16_load(h + 2 * i, n - i, out + i);
 }
 
+static AVX2 void
+avx2_u8_store(const float *x, size_t n, void *out)
+{
+	uint8_t    *o = out;
+	const __m256 half = _mm256_set1_ps(0.5f);
+	const __m256 limit = _mm256_set1_ps(255);
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		__m256		v = _mm256_max_ps(_mm256_loadu_ps(x + i), _mm256_setzero_ps());
+		__m256i		k = _mm256_cvttps_epi32(_mm256_add_ps(_mm256_min_ps(v, limit), half));
+		__m128i		k16 = _mm_packus_epi32(_mm256_castsi256_si128(k),
+										   _mm256_extracti128_si256(k, 1));
+
+		_mm_storel_epi64((void *) (o + i), _mm_packus_epi16(k16, k16));
+	}
+	grn_dist_plain.u8_store(x + i, n - i, o + i);
+}
+
 static const GrnDistTable avx2_table = {
 	.name = "avx2",
 	.l2_f32 = avx2_l2_f32,
@@ -291,6 +311,7 @@ static const GrnDistTable avx2_table = {
 	.ip_4x4 = avx2_ip_4x4,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
+	.u8_store = avx2_u8_store,
 };
 
 /* ---- AVX-512 ---- */
@@ -553,6 +574,7 @@ static const GrnDistTable avx512_table = {
 	.ip_4x4 = avx512_ip_4x4,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
+	.u8_store = avx2_u8_store,
 };
 
 static const GrnDistTable vnni_table = {
@@ -568,6 +590,7 @@ static const GrnDistTable vnni_table = {
 	.ip_4x4 = avx512_ip_4x4,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
+	.u8_store = avx2_u8_store,
 };
 
 /* clang's __builtin_cpu_supports() does not know the name. */

@@ -339,6 +339,36 @@ half_precision_is_exact(void)
 	}
 }
 
+/* Nearest of 0..255, in every version, at each place of a vector and its rest. */
+static void
+bytes_round(void)
+{
+	for (int round = 0; round < 20000; round++)
+	{
+		float		x[9];
+
+		for (int i = 0; i < 9; i++)
+		{
+			x[i] = (float) (int) unit_below(262) - 3 + 0.5f * (float) unit_below(2);
+			if (unit_below(3) == 0)
+				x[i] = nextafterf(x[i], unit_below(2) ? -INFINITY : INFINITY);
+		}
+		for (int v = 0; v < nversions; v++)
+		{
+			uint8_t		bytes[9];
+
+			versions[v]->u8_store(x, 9, bytes);
+			for (int i = 0; i < 9; i++)
+			{
+				double		off = fabs((double) bytes[i] - x[i]);
+
+				CHECK(off <= 0.50001 || (bytes[i] == 0 && x[i] < 0) || (bytes[i] == 255 && x[i] > 255),
+					  "%s %a: %d", versions[v]->name, x[i], bytes[i]);
+			}
+		}
+	}
+}
+
 /* Nearest value, to even when two are as near; 65504 where all are too small. */
 static void
 half_precision_rounds(void)
@@ -456,6 +486,7 @@ main(void)
 	RUN(blocks_agree);
 	RUN(half_precision_is_exact);
 	RUN(half_precision_rounds);
+	RUN(bytes_round);
 	RUN(smallest_format_is_lossless);
 	RUN(u8_store_rounds_and_saturates);
 	UNIT_END();
