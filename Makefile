@@ -5,13 +5,14 @@
 #   make install
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
 #   make check [PG_CONFIG=...]   the same; or against the server named
+#   make check-soak [SECONDS=1800] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make gpu-check               on a machine with a GPU
 #   make bench, make format
 EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check gpu-check bench format
+TOOLS = demo check check-soak gpu-check bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -22,6 +23,10 @@ demo:
 	@KEEP='$(KEEP)' bash test/demo/demo.sh
 check:
 	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh
+# (bash takes SECONDS from its environment)
+check-soak:
+	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_SEED='$(SEED)' \
+		bash test/check.sh soak
 gpu-check:
 	@bash test/gpu_check.sh
 bench:
@@ -39,7 +44,9 @@ OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/graph/*.c))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
 REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
 REGRESS_OPTS = --inputdir=test
-ISOLATION = $(sort $(patsubst test/isolation/specs/%.spec,%,$(wildcard test/isolation/specs/*.spec)))
+# Those named point_ want a build with -DGRNND_TEST_POINTS, which make check makes.
+ISOLATION = $(sort $(patsubst test/isolation/specs/%.spec,%,\
+	$(filter-out %/point_%,$(wildcard test/isolation/specs/*.spec))))
 ISOLATION_OPTS = --inputdir=test/isolation
 
 PG_CONFIG ?= pg_config

@@ -1,9 +1,12 @@
 #!/bin/bash
 # check.sh - `make check`: unit tests, then for each server regression, isolation
 # and Perl tests, and the kernels' compilation where there is nvcc.
+# check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
+# over for SOAK_SECONDS, each time from another seed.
 #
-# PG_CONFIG empty: the wheel's PostgreSQL 16 and 18; else the server that it names.
-# Logs of the run stay in .work/check-logs.  The last line is "N passed, N failed".
+# PG_CONFIG empty: the wheel's PostgreSQL 16 and 18 (soak: 18); else the server that it
+# names.  Logs stay in .work/check-logs or .work/soak-logs.  The last line is "N passed,
+# N failed".
 SERVER=${PG_CONFIG:-}
 [ -z "$SERVER" ] || SERVER=$(command -v "$SERVER") ||
 	{ echo "grnnd: PG_CONFIG=$PG_CONFIG: no such program" >&2; exit 1; }
@@ -11,6 +14,15 @@ SERVER=${PG_CONFIG:-}
 
 STAGE_LIMIT=900					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
+# Races are met by stopping a backend in the middle (src/am/point.c).
+TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
+SOAK_TESTS=(write_load write_crash write_replica write_fuzz)
+
+# took GROUP STAGE SINCE
+took()
+{
+	printf '%-8s %-14s %s: %s s\n' '' "$1" "$2" $((SECONDS - $3))
+}
 
 #
 # Unit tests
@@ -18,7 +30,7 @@ KERNEL_ARCH=90
 
 run_unit()
 {
-	local log=$LOGS/unit.log steady=()
+	local log=$LOGS/unit.log steady=() began=$SECONDS
 
 	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
 	setarch -R true 2>/dev/null && steady=(setarch -R)
@@ -36,6 +48,7 @@ run_unit()
 		report fail unit "no unit test ran"
 		show unit "$log"
 	fi
+	took unit "all unit tests" $began
 }
 
 #
@@ -46,7 +59,7 @@ run_unit()
 # and reports each of the EXPECTED tests, whichever release's output it is.
 regress()
 {
-	local group=$1 kind=$2 folder=$3 expected=$4 log line
+	local group=$1 kind=$2 folder=$3 expected=$4 log line began=$SECONDS
 	local new='^(not )?ok +[0-9]+ +[-+] ([^ ]+)' old='^(test )? *([^ ]+) +\.\.\. (ok|FAILED)'
 
 	shift 4
@@ -72,6 +85,7 @@ regress()
 		find "$folder" -name regression.diffs -newer "$folder/started" -exec cat {} + >"${log%.log}.diffs"
 		show "$group" "${log%.log}.diffs" 60
 	fi
+	took "$group" "$kind" $began
 }
 
 # names_in FOLDER EXTENSION: the files' names without it.
@@ -80,14 +94,55 @@ names_in()
 	find "$1" -name "*.$2" -printf '%f\n' 2>/dev/null | sed "s/\.$2\$//" | sort
 }
 
-# prepare_server NAME PG_CONFIG: PRIVATE, the pg_config of a copy that has pgvector.
+# prepare_server NAME PG_CONFIG: PRIVATE, the pg_config of a copy that has pgvector and
+# grnnd, which was built in $RUN/tree-NAME.
 prepare_server()
 {
-	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1-pgvector.log
+	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1 tree=$RUN/tree-$1 began=$SECONDS
 
 	PRIVATE=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return 1; }
-	has_vector "$PRIVATE" || add_vector "$PRIVATE" "$log" ||
-		{ report fail "$group" "pgvector"; show "$group" "$log"; return 1; }
+	has_vector "$PRIVATE" || add_vector "$PRIVATE" "$log-pgvector.log" ||
+		{ report fail "$group" "pgvector"; show "$group" "$log-pgvector.log"; return 1; }
+	copy_tree "$tree"
+	if ! build_grnnd "$tree" "$PRIVATE" "$log-compile.log" "${TEST_BUILD[@]}"; then
+		report fail "$group" build
+		show "$group" "$log-compile.log"
+		return 1
+	fi
+	if grep -q 'warning:' "$log-compile.log"; then
+		report fail "$group" "build without warnings"
+		grep -A 4 'warning:' "$log-compile.log" | head -n 20 | sed "s/^/    $group | /"
+	else
+		report pass "$group" "build without warnings"
+	fi
+	took "$group" build $began
+}
+
+# perl_test GROUP PG_CONFIG TREE NAME LOG [VARIABLE=VALUE...]: one of test/t.  The name
+# that is reported has the seed, where one is given.
+perl_test()
+{
+	local group=$1 pg_config=$2 tree=$3 name=$4 log=$5 tests shown=$4 began=$SECONDS
+
+	shift 5
+	tests=$(test_programs "$pg_config")
+	case "$*" in *GRNND_SEED=*) shown="$name, seed ${*##*GRNND_SEED=}" ;; esac
+	(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
+		PATH="$("$pg_config" --bindir):$PATH" \
+		PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
+		PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
+		PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
+		TESTLOGDIR="$tree/tmp_check/log" OLD_PG_CONFIG="${OLD_PG_CONFIG:-}" "$@" \
+		prove -v "test/t/$name.pl") >"$log.log" 2>&1
+	if [ $? != 0 ]; then
+		report fail "$group" "$shown ($((SECONDS - began)) s)"
+		show "$group" <(grep -vE '^(ok|#? *$)' "$log.log") 25
+		mkdir -p "$log" && cp "$tree"/tmp_check/log/*"$name"* "$log/" 2>/dev/null
+	elif grep -q 'skipped:' "$log.log"; then
+		report skip "$group" "$shown: $(sed -n 's/.*skipped: *//p' "$log.log" | head -n 1)"
+	else
+		report pass "$group" "$shown ($(grep -c '^ok ' "$log.log") checks, $((SECONDS - began)) s)"
+	fi
 }
 
 # run_server NAME PG_CONFIG: everything against one prepared server.
@@ -96,18 +151,6 @@ run_server()
 	local group="PostgreSQL $1" pg_config=$2 tree=$RUN/tree-$1 bin tests log names file name
 
 	log=$LOGS/PostgreSQL-$1
-	copy_tree "$tree"
-	if ! build_grnnd "$tree" "$pg_config" "$log-compile.log" WITH_CUDA=no; then
-		report fail "$group" build
-		show "$group" "$log-compile.log"
-		return
-	fi
-	if grep -q 'warning:' "$log-compile.log"; then
-		report fail "$group" "build without warnings"
-		grep -A 4 'warning:' "$log-compile.log" | head -n 20 | sed "s/^/    $group | /"
-	else
-		report pass "$group" "build without warnings"
-	fi
 	bin=$("$pg_config" --bindir)
 	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
@@ -129,21 +172,7 @@ run_server()
 	for file in "$tree"/test/t/*.pl; do
 		[ -e "$file" ] || continue
 		name=$(basename "$file" .pl)
-		(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
-			PATH="$bin:$PATH" PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
-			PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
-			PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
-			TESTLOGDIR="$tree/tmp_check/log" \
-			prove -v "test/t/$name.pl") >"$log-t-$name.log" 2>&1
-		if [ $? != 0 ]; then
-			report fail "$group" "$name"
-			show "$group" <(grep -vE '^(ok|#? *$)' "$log-t-$name.log") 25
-			mkdir -p "$log-t-$name" && cp "$tree"/tmp_check/log/*"$name"* "$log-t-$name/" 2>/dev/null
-		elif grep -q 'skipped:' "$log-t-$name.log"; then
-			report skip "$group" "$name: $(sed -n 's/.*skipped: *//p' "$log-t-$name.log" | head -n 1)"
-		else
-			report pass "$group" "$name ($(grep -c '^ok ' "$log-t-$name.log") checks)"
-		fi
+		perl_test "$group" "$pg_config" "$tree" "$name" "$log-t-$name"
 	done
 }
 
@@ -151,7 +180,7 @@ run_server()
 # needed, and PostgreSQL's makefiles: any server's.
 run_kernels()
 {
-	local pg_config=$1 nvcc log=$LOGS/kernels.log tree=$RUN/kernels
+	local pg_config=$1 nvcc log=$LOGS/kernels.log tree=$RUN/kernels began=$SECONDS
 
 	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) ||
 		{ report skip kernels "no nvcc here"; return; }
@@ -164,11 +193,18 @@ run_kernels()
 		report fail kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"
 		show kernels "$log"
 	fi
+	took kernels compilation $began
+}
+
+# version_of PG_CONFIG: the major version.
+version_of()
+{
+	"$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'
 }
 
 main()
 {
-	local started=$SECONDS pg PRIVATE=
+	local started=$SECONDS pg PRIVATE= prepared=() OLD_PG_CONFIG=
 
 	need_tools tap
 	make_room check
@@ -176,14 +212,18 @@ main()
 	mkdir "$RUN/ports" && give "$RUN/ports"
 
 	if [ -n "$SERVER" ]; then
-		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-		prepare_server "$pg" "$SERVER" && in_background run_server "$pg" "$PRIVATE"
+		pg=$(version_of "$SERVER")
+		prepare_server "$pg" "$SERVER" && prepared+=("$PRIVATE")
 	else
 		get_wheel
 		for pg in 16 18; do
-			prepare_server $pg "$(wheel_pg_config $pg)" && in_background run_server $pg "$PRIVATE"
+			prepare_server $pg "$(wheel_pg_config $pg)" && prepared+=("$PRIVATE")
 		done
 	fi
+	for PRIVATE in "${prepared[@]}"; do
+		in_background run_server "$(version_of "$PRIVATE")" "$PRIVATE"
+		OLD_PG_CONFIG=$PRIVATE		# the next one is upgraded from it
+	done
 	run_unit
 	[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
 	wait
@@ -192,36 +232,37 @@ main()
 	summary "$started"
 }
 
-main()
+# As long as the time lasts; the first failure of a test ends it, with the seed shown.
+soak()
 {
-	local started=$SECONDS pg PRIVATE=
+	local started=$SECONDS seconds=${SOAK_SECONDS:-1800} seed=${SOAK_SEED:-1} pg PRIVATE= name log
 
 	need_tools tap
-	make_room check
-	start_results check-logs
+	make_room soak
+	start_results soak-logs
 	mkdir "$RUN/ports" && give "$RUN/ports"
-
-	if [ -n "$SERVER" ]; then
-		pg=$("$SERVER" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-		prepare_server "$pg" "$SERVER" && in_background run_server "$pg" "$PRIVATE"
-	else
+	if [ -z "$SERVER" ]; then
 		get_wheel
-		for pg in 16 18; do
-			prepare_server $pg "$(wheel_pg_config $pg)" && in_background run_server $pg "$PRIVATE"
+		SERVER=$(wheel_pg_config 18)
+	fi
+	pg=$(version_of "$SERVER")
+	if prepare_server "$pg" "$SERVER"; then
+		while ((SECONDS - started < seconds)) && ! grep -q fail "$RUN/results"; do
+			for name in "${SOAK_TESTS[@]}"; do
+				((SECONDS - started < seconds)) || break
+				log=$LOGS/PostgreSQL-$pg-t-$name-$seed
+				perl_test "PostgreSQL $pg" "$PRIVATE" "$RUN/tree-$pg" "$name" "$log" \
+					GRNND_SOAK=1 GRNND_SEED=$seed
+				as_server rm -rf "$RUN/tree-$pg/tmp_check"
+			done
+			seed=$((seed + 1))
 		done
 	fi
-	run_unit
-	[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
-	wait
-	JOB_PIDS=()
 
-	passed=$(grep -c pass "$RUN/results")
-	failed=$(grep -c fail "$RUN/results")
-	skipped=$(grep -c skip "$RUN/results")
-	echo
-	echo "$((SECONDS - started)) s, $skipped skipped, logs in ${LOGS#"$TOP"/}"
-	echo "$passed passed, $failed failed"
-	[ "$failed" = 0 ] && [ "$passed" != 0 ]
+	summary "$started"
 }
 
-main
+case ${1:-} in
+	soak) soak ;;
+	*) main ;;
+esac

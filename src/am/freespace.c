@@ -39,13 +39,15 @@ static struct
 void
 grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
 {
-	uint16		version = rec->version;
 	uint64		xid = U64FromFullTransactionId(stamp);
 	GrnFreed	freed;
 
-	memset(rec, 0, sizeof(*rec));
+	/* a node's edges stay, for searches that have its id from before */
 	rec->state = GRN_FREE;
-	rec->version = version + 1;
+	rec->ntids = 0;
+	rec->ntids16 = 0;
+	rec->next = GRN_INVALID_ID;
+	rec->version++;
 	freed.xid_low = (uint32) xid;
 	freed.xid_high = (uint32) (xid >> 32);
 	memcpy(rec + 1, &freed, sizeof(freed));

@@ -138,6 +138,7 @@ _PG_init(void)
 	grn_dist_init();
 	define_query_settings();
 	define_build_settings();
+	grnnd_define_test_point();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();
 }

@@ -173,6 +173,17 @@ extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
 
+/* ---- point.c: where tests stop a backend ---- */
+
+#ifdef GRNND_TEST_POINTS
+extern void grnnd_define_test_point(void);
+/* Not under a content lock. */
+extern void grnnd_test_point(const char *name);
+#else
+#define grnnd_define_test_point() ((void) 0)
+#define grnnd_test_point(name) ((void) 0)
+#endif
+
 /* ---- page.c: pages and the cached index ---- */
 
 /*

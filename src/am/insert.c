@@ -75,6 +75,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	put_tid(l, rec, 0, in->tid);
 	chain = grnnd_new_record(in->index, in->heap, in->ix, rec);
 	pfree(rec);
+	grnnd_test_point("chain-written");
 
 	while (!done && !gone)
 	{
@@ -277,6 +278,7 @@ insert_first(Insert *in)
 	uint16		version;
 	bool		done = false;
 
+	grnnd_test_point("insert-first");
 	LockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	entries = grnnd_get_entries(in->index, in->ix);
 	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries,
@@ -310,6 +312,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	uint32		nlive;
 	bool		done;
 
+	grnnd_test_point("insert-entries");
 	search = grnnd_find_near(&in->store, &in->p, ef, entries, &nfound, &nlive);
 	done = add_to_identical(in, search, nfound);
 	if (done || only_identical || nlive == 0)
@@ -320,9 +323,11 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, &list);
 	grn_search_end(search);
 
+	grnnd_test_point("insert-chosen");
 	link.id = write_node(in, &list, &link.version);
 	link.from = list.ids;
 	link.nfrom = list.count;
+	grnnd_test_point("insert-written");
 	if (!grnnd_link(in->index, in->ix, &link) && withdraw(in, link.id, link.version))
 		return false;
 	maybe_become_entry(in, link.id, entries->count);

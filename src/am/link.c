@@ -400,12 +400,16 @@ grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *what)
 				wanted[i] = place >= 0;
 		}
 	}
+	grnnd_test_point("link-planned");
 	if (!add_planned(&link))
 		return false;
 	for (uint32 i = 0; i < nfrom; i++)
+	{
+		grnnd_test_point("link-back");
 		if (wanted[i] && link_back(&link, what->from[i], versions[i], yields[i],
 									 false))
 			linked = true;
+	}
 	for (uint32 i = 0; i < nfrom && !linked; i++)
 		linked = force_link(&link, what->from[i]);
 	return linked;

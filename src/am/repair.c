@@ -708,6 +708,8 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			if (rec->state == GRN_NODE)
 				note_late(r, rec, first + i);
 		}
+		if (any)
+			grnnd_test_point("repair-fix");
 		done = !any || write_fixes(r, block, copy, fixes, fix);
 	} while (!done);
 }
@@ -844,6 +846,7 @@ grnnd_repair(GrnndVacuum *v)
 	grnnd_set_grow(&v->reach.reached, limit);
 	grnnd_set_grow(&v->reach.pending, limit);
 	connect_all(r);
+	grnnd_test_point("repair-connected");
 	remember_dead(r);
 	limit = grnnd_id_limit(v->index, v->ix);
 	for (uint32 first = 0; first < limit; first += l->per_page)

@@ -216,6 +216,7 @@ begin_search(IndexScanDesc scan)
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 
+	grnnd_test_point("scan-entries");
 	if (count == 0)
 	{
 		so->exhausted = true;

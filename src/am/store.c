@@ -142,7 +142,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
 
 		check_record(store, id, rec, block);
-		if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
+		if (grn_record_leads_on(rec))
 		{
 			const void *vec = (const char *) rec + ix->layout.off_vec;
 

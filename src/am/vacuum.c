@@ -338,6 +338,7 @@ run_vacuum(GrnndVacuum *v)
 	for (; first < v->limit; first += l->per_page)
 	{
 		grnnd_delay_point();
+		grnnd_test_point("vacuum-sweep");
 		sweep_page(v, grnnd_node_block(v->ix, first), first);
 	}
 
@@ -351,10 +352,12 @@ run_vacuum(GrnndVacuum *v)
 	if (v->dead.count == 0 && v->empty.count == 0)
 		return;
 
+	grnnd_test_point("vacuum-swept");
 	grnnd_wait_for_inserts(v->index);
 
 	if (v->dead.count > 0)
 		grnnd_repair(v);
+	grnnd_test_point("vacuum-repaired");
 	free_all(v);
 }
 

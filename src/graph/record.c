@@ -218,17 +218,37 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 	}
 }
 
+static const char *
+check_edges(const GrnLayout *l, const GrnRecord *r, const void *rec, uint32_t self,
+			uint32_t nodes)
+{
+	const uint8_t *ids = GRN_REC_PTR(rec, l->off_ids);
+
+	if (r->count > l->degree)
+		return "too many neighbours in a record";
+	for (uint32_t i = 0; i < r->count; i++)
+	{
+		uint32_t	id;
+
+		memcpy(&id, ids + 4 * (size_t) i, sizeof(id));
+		if (id >= nodes)
+			return "neighbour id leads out of the index";
+		if (id == self)
+			return "node is its own neighbour";
+	}
+	return NULL;
+}
+
 const char *
 grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
 {
 	GrnRecord	r;
-	const uint8_t *ids;
 
 	memcpy(&r, rec, sizeof(r));
 	switch (r.state)
 	{
 		case GRN_FREE:
-			return NULL;
+			return check_edges(l, &r, rec, self, nodes);
 		case GRN_TIDS:
 			if (r.ntids16 > l->chain_tids)
 				return "too many heap TIDs in a chained record";
@@ -243,22 +263,9 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 	}
 	if (r.ntids > l->tids_max)
 		return "too many heap TIDs in a record";
-	if (r.count > l->degree)
-		return "too many neighbours in a record";
 	if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
 		return "chain of heap TIDs leads out of the index";
 	if (!(r.error >= 0) || r.error > FLT_MAX)
 		return "rounding error of a record is no number";
-	ids = GRN_REC_PTR(rec, l->off_ids);
-	for (uint32_t i = 0; i < r.count; i++)
-	{
-		uint32_t	id;
-
-		memcpy(&id, ids + 4 * (size_t) i, sizeof(id));
-		if (id >= nodes)
-			return "neighbour id leads out of the index";
-		if (id == self)
-			return "node is its own neighbour";
-	}
-	return NULL;
+	return check_edges(l, &r, rec, self, nodes);
 }

@@ -24,7 +24,7 @@
 /* State of a record. On-disk values: never renumber. */
 typedef enum GrnState
 {
-	GRN_FREE = 0,				/* never used, or freed: body holds GrnFreed */
+	GRN_FREE = 0,				/* never used, or freed: GrnFreed in the TIDs' place */
 	GRN_NODE = 1,				/* a vertex of the graph */
 	GRN_DEAD = 2,				/* a vertex without rows; still traversed */
 	GRN_TIDS = 3				/* no vertex: more TIDs of a node (its `next` chain) */
@@ -43,7 +43,10 @@ typedef struct GrnRecord
 	GrnFactor	factor;			/* of the own code */
 } GrnRecord;					/* 20 bytes */
 
-/* Body of a GRN_FREE record that was in use. */
+/*
+ * In the place of the TIDs of a GRN_FREE record that was in use.  Of a node the edges
+ * stay, for searches that hold its id still.
+ */
 typedef struct GrnFreed
 {
 	uint32_t	xid_low;		/* FullTransactionId of the freeing, */
@@ -165,6 +168,14 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
  */
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
+
+/* Does a search go on through it? */
+static inline bool
+grn_record_leads_on(const GrnRecord *rec)
+{
+	return rec->state == GRN_NODE || rec->state == GRN_DEAD ||
+		(rec->state == GRN_FREE && rec->count > 0);
+}
 
 /*
  * A GRN_TIDS record names the node whose heap TIDs it holds, so that a scan that

@@ -635,7 +635,7 @@ expand_coded(GrnSearch *s, Key key)
 		return;
 	}
 	add_found(s, &s->now, s->now_kept);
-	if (s->now.state == GRN_DEAD)
+	if (s->now.state != GRN_NODE)
 		unlist(s, key);
 	offer_neighbours(s);
 	if (s->store->prefetch != NULL)
@@ -653,7 +653,7 @@ expand_exact(GrnSearch *s, Key key)
 	node = s->nodes[*slot];
 	*slot = GRN_INVALID_ID;
 	add_found(s, &node.found, node.kept);
-	if (node.found.state == GRN_DEAD)
+	if (node.found.state != GRN_NODE)
 		unlist(s, key);
 	if (s->store->prefetch != NULL)
 	{

@@ -17,7 +17,7 @@
  * Brings the record of node id and calls fn(arg, rec, vec) with it.  rec is the
  * hot part; vec the whole own vector, which lies behind rec where the record
  * fits a page and is gathered by the store where it spans several.  Returns
- * false, without calling fn, where the id holds nothing to visit (a freed slot
+ * false, without calling fn, where the id holds nothing to visit (an empty slot
  * behind a stale link).  May longjmp.
  */
 typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);

@@ -299,6 +299,7 @@ each_fault_is_found(void)
 	EXPECT(false, (void) 0);
 	EXPECT(false, r->state = GRN_DEAD);
 	EXPECT(false, r->state = GRN_FREE);
+	EXPECT(true, (r->state = GRN_FREE, r->count = 9));
 	EXPECT(true, r->state = 4);
 	EXPECT(true, r->count = 9);
 	EXPECT(true, r->ntids = (uint8_t) (l.tids_max + 1));
