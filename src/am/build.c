@@ -4,7 +4,10 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
@@ -17,10 +20,12 @@
 #include "build.h"
 
 /*
- * A GPU's context costs 0.2 to 0.3 s.  Below this many floats of vectors a thread
- * of the processor, grnnd.build_device = auto builds on the processor.
+ * What grnnd.build_device = auto weighs against each other: the start of a GPU, and
+ * the processor's time for a graph.  Measured: see src/README, "Which device".
  */
-#define GPU_MIN_FLOATS_PER_THREAD 400000.0
+#define GPU_START_SECONDS 0.35
+#define CPU_SECONDS_PER_ROW 50e-6
+#define CPU_SECONDS_PER_FLOAT 0.15e-6
 
 /* No segment reserves more address space than this, of the 128 TB that there are. */
 #define SEGMENT_LIMIT (UINT64_C(16) << 40)
@@ -153,11 +158,49 @@ make_mapping(GrnndBuild *build)
 	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
 }
 
-/* True where so many rows are worth the start of a GPU, if there is one. */
+/*
+ * What this transaction's builds have been so far, for those of many partitions: each
+ * may be too small for the start of a GPU, which serves them all.
+ */
+static struct
+{
+	TimestampTz start;			/* names the transaction */
+	double		cpu_seconds;	/* spent where a GPU might have helped */
+	bool		no_gpu;			/* there is none */
+} transaction;
+
+/* Seconds that the processor takes for a graph of so many rows. */
+static double
+cpu_seconds(const GrnndBuild *build, double rows)
+{
+	double		cpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+
+	return rows * (CPU_SECONDS_PER_ROW + CPU_SECONDS_PER_FLOAT * build->dim) /
+		Min(build->spec.threads, cpus);
+}
+
+/*
+ * Whether grnnd.build_device = auto would have a GPU build so many rows, if there is
+ * one.  Together, small builds lose by this rule at most what the GPU's start costs.
+ */
 static bool
 worth_gpu(const GrnndBuild *build, double rows)
 {
-	return rows * build->dim >= GPU_MIN_FLOATS_PER_THREAD * build->spec.threads;
+	if (transaction.start != GetCurrentTransactionStartTimestamp())
+	{
+		memset(&transaction, 0, sizeof(transaction));
+		transaction.start = GetCurrentTransactionStartTimestamp();
+	}
+	return !transaction.no_gpu &&
+		(grnnd_builder_parked(&build->spec) ||
+		 transaction.cpu_seconds + cpu_seconds(build, rows) >= GPU_START_SECONDS);
+}
+
+/* Whether this transaction may have another build to follow. */
+static bool
+more_to_come(const GrnndBuild *build)
+{
+	return build->heap->rd_rel->relispartition || IsTransactionBlock();
 }
 
 /* Error cleanup, and the end of a build that went well. */
@@ -206,7 +249,8 @@ run_build(GrnndBuild *build)
 	 * while we scan.  Else it starts when there is a row for it.
 	 */
 	estimate_rel_size(build->heap, NULL, &blocks, &tuples, &allvisible);
-	if (worth_gpu(build, tuples))
+	if (build->spec.device == GRN_DEVICE_GPU ||
+		(build->spec.device == GRN_DEVICE_AUTO && worth_gpu(build, tuples)))
 		grnnd_builder_start(builder, build->map, &build->spec);
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -223,18 +267,26 @@ run_build(GrnndBuild *build)
 	if (builder->pid == 0)
 	{
 		if (build->spec.device == GRN_DEVICE_AUTO && !worth_gpu(build, (double) build->rows))
+		{
 			build->spec.device = GRN_DEVICE_CPU;
+			transaction.cpu_seconds += cpu_seconds(build, (double) build->rows);
+		}
 		grnnd_builder_start(builder, build->map, &build->spec);
 	}
 	grnnd_builder_run(builder, build->rows);
 	build_s = seconds_since(start);
+	if (build->spec.device == GRN_DEVICE_AUTO && builder->no_gpu)
+		transaction.no_gpu = true;
 
 	/*
 	 * From here on the result is ours alone: checked once, it cannot change
 	 * any more.  The builder's end, which includes that of its device context,
 	 * goes on beside the load.
 	 */
-	grnnd_builder_kill(builder);
+	if (result->on_gpu && more_to_come(build))
+		grnnd_builder_park(builder);
+	else
+		grnnd_builder_kill(builder);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_load(build, result);

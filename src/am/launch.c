@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -32,6 +33,12 @@
 #define EXIT_LIMIT_MS 1000
 
 extern char **environ;
+
+/*
+ * A builder between two builds of one transaction, as on a table of many partitions.
+ * It holds a device's context, so it never outlives the transaction.
+ */
+static GrnndBuilder parked = {.sock = -1};
 
 /* ---- start ---- */
 
@@ -345,6 +352,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->hello = true;
 			break;
 		case GRN_MSG_DEVICE:
+			b->no_gpu = msg->arg[0] == 0;
 			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
 			ereport(DEBUG1,
 					(errmsg_internal("index builder process %d works on %s",
@@ -373,6 +381,10 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_DONE:
 			b->result = msg->u.result;
 			b->done = true;
+			b->waiting = false;
+			break;
+		case GRN_MSG_RELEASED:
+			b->waiting = false;
 			break;
 		default:
 			builder_nonsense(b, "unknown type");
@@ -383,7 +395,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 void
 grnnd_builder_poll(GrnndBuilder *b)
 {
-	if (b->pid == 0 || b->done || b->killed)
+	if (b->pid == 0 || !b->waiting || b->killed)
 		return;
 	for (;;)
 	{
@@ -400,7 +412,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 			builder_nonsense(b, "wrong size");
 		b->last_heard = GetCurrentTimestamp();
 		handle_message(b, &msg);
-		if (b->done)
+		if (!b->waiting)
 			return;
 	}
 	if (b->broken)
@@ -415,19 +427,88 @@ grnnd_builder_poll(GrnndBuilder *b)
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }
 
+/* Handles messages until DONE or RELEASED, whichever is to come. */
+static void
+wait_for_builder(GrnndBuilder *b)
+{
+	for (;;)
+	{
+		int			events;
+
+		grnnd_builder_poll(b);
+		if (!b->waiting)
+			break;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_SOCKET_READABLE |
+								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* ---- between builds ---- */
+
+/* An XactCallback. */
+static void
+end_parked(XactEvent event, void *arg)
+{
+	if (parked.pid != 0 && event != XACT_EVENT_PRE_COMMIT &&
+		event != XACT_EVENT_PARALLEL_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
+		grnnd_builder_end(&parked);
+}
+
 void
-grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec)
+grnnd_builder_park(GrnndBuilder *b)
+{
+	static bool registered = false;
+	GrnMsg		msg = {.type = GRN_MSG_RELEASE};
+
+	if (!registered)
+		RegisterXactCallback(end_parked, NULL);
+	registered = true;
+	grnnd_mapping_listen(b->map, NULL, NULL);
+	b->waiting = true;
+	b->last_heard = GetCurrentTimestamp();
+	send_message(b, &msg, -1, false);
+	wait_for_builder(b);
+	grnnd_builder_end(&parked);
+	parked = *b;
+	parked.map = NULL;
+	b->pid = 0;
+	b->sock = -1;
+}
+
+bool
+grnnd_builder_parked(const GrnBuildSpec *spec)
+{
+	char		byte;
+
+	return parked.pid != 0 && parked.spec.device == spec->device &&
+		parked.spec.threads == spec->threads &&
+		parked.spec.gpu_memory_limit == spec->gpu_memory_limit &&
+		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
+		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
+	/* it has nothing to say; an end of file says that it is gone */
+		recv(parked.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+		(errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* ---- a build ---- */
+
+/* A process of its own, with nothing said yet. */
+static void
+start_process(GrnndBuilder *b)
 {
 	char	   *path = grnnd_builder_program();
 	int			pair[2];
 	int			rc;
-	GrnMsg		msg = {.type = GRN_MSG_START};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("could not create a socket for the index builder: %m")));
-	b->map = map;
 	b->sock = pair[0];
 	rc = spawn_builder(path, pair[1], &b->pid);
 	close(pair[1]);
@@ -440,6 +521,32 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 				 errmsg("could not start the index builder \"%s\": %m", path),
 				 errhint("Check grnnd.builder_path.")));
 	}
+	strlcpy(b->path, grnnd_builder_path ? grnnd_builder_path : "", sizeof(b->path));
+}
+
+void
+grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec)
+{
+	GrnMsg		msg = {.type = GRN_MSG_START};
+
+	memset(b, 0, sizeof(*b));
+	b->sock = -1;
+	if (grnnd_builder_parked(spec))
+	{
+		b->pid = parked.pid;
+		b->sock = parked.sock;
+		memcpy(b->path, parked.path, sizeof(b->path));
+		parked.pid = 0;
+		parked.sock = -1;
+	}
+	else
+	{
+		grnnd_builder_end(&parked);
+		start_process(b);
+	}
+	b->map = map;
+	b->spec = *spec;
+	b->waiting = true;
 	b->last_heard = GetCurrentTimestamp();
 	msg.u.spec = *spec;
 	send_message(b, &msg, -1, false);
@@ -453,19 +560,5 @@ grnnd_builder_run(GrnndBuilder *b, uint64 rows)
 
 	msg.arg[0] = rows;
 	send_message(b, &msg, -1, false);
-	for (;;)
-	{
-		int			events;
-
-		grnnd_builder_poll(b);
-		if (b->done)
-			break;
-		events = WaitLatchOrSocket(MyLatch,
-								   WL_LATCH_SET | WL_SOCKET_READABLE |
-								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
-		if (events & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
+	wait_for_builder(b);
 }

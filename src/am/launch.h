@@ -15,8 +15,12 @@ typedef struct GrnndBuilder
 	int			sock;			/* -1: none */
 	GrnndMapping *map;
 	TimestampTz last_heard;
+	GrnBuildSpec spec;			/* of the last START */
+	char		path[MAXPGPATH];	/* of its program */
 	bool		hello;			/* has said HELLO */
+	bool		no_gpu;			/* has said that there is no GPU it can use */
 	bool		done;			/* has said DONE; result is filled */
+	bool		waiting;		/* something is to come: from START to DONE or RELEASED */
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
@@ -24,8 +28,9 @@ typedef struct GrnndBuilder
 } GrnndBuilder;
 
 /*
- * Starts grnnd_build and tells it of the mapping, now and as it grows.  Until
- * grnnd_builder_end() every exit path must call that: it kills and reaps.
+ * Starts grnnd_build, or takes the one parked, and tells it of the mapping, now and as
+ * it grows.  Until grnnd_builder_end() every exit path must call that: it kills
+ * and reaps.
  */
 extern void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping *map,
 								const GrnBuildSpec *spec);
@@ -37,6 +42,13 @@ extern void grnnd_builder_poll(GrnndBuilder *builder);
 extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
 /* Says BUILD and waits for the result. */
 extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
+/*
+ * After the result: parks the builder for a later build of this transaction, which
+ * spares that the start of its device.  It has let go of the mapping.
+ */
+extern void grnnd_builder_park(GrnndBuilder *builder);
+/* Whether one is parked that these settings could use. */
+extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
 /*
  * Kills, without waiting for the end, which may take a while where a device has
  * to be given back.  The builder executes nothing any more.

@@ -21,15 +21,17 @@
  *   <------ NEED(segment, bytes) ----   workspace, results, codes; may be asked for
  *   EXTENT ... GRANT --------------->   long before they are waited for
  *   <------------------------- DONE     (GrnBuildResult)
+ *   RELEASE ------------------------>   drops what it had mapped
+ *   <--------------------- RELEASED
  *   START ... ---------------------->   the next build, with the device still open
  *   close -------------------------->   exits
  *
  * At any time the builder may say NOTICE, or FAILED and exit.  End of file is
  * the end of the build for whoever sees it.
  *
- * With the next START the builder drops what it had mapped; the leader sends the
- * EXTENTs of a new mapping.  Device and gpu_devices must be those of the first.
- * From DONE to START the builder says nothing, BEAT included.
+ * The EXTENTs after the next START are those of a new mapping.  Device and gpu_devices
+ * must be those of the first.  From DONE to START the builder says nothing but
+ * RELEASED, no BEAT either, and exits GRN_IDLE_SECONDS after RELEASED.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
@@ -40,6 +42,7 @@
 #define GRN_PROTOCOL_VERSION 2
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
+#define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
 
 typedef enum GrnSegment
 {
@@ -125,6 +128,7 @@ typedef enum GrnMsgType
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
+	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
@@ -133,7 +137,8 @@ typedef enum GrnMsgType
 	GRN_MSG_NOTICE,				/* text, hint */
 	GRN_MSG_FAILED,				/* sqlstate, text, hint */
 	GRN_MSG_DONE,				/* result */
-	GRN_MSG_DEVICE				/* arg0: 1 for a GPU; text: its name */
+	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
+	GRN_MSG_RELEASED			/* nothing of the last build is mapped any more */
 } GrnMsgType;
 
 typedef struct GrnMsg

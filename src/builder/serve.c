@@ -42,6 +42,7 @@ typedef struct Server
 	int			status;			/* to exit with: 0 once DONE is said */
 	bool		failed;			/* FAILED is said: what comes is only discarded */
 	pthread_t	listener;
+	double		idle_since;		/* grn_seconds() of RELEASED; 0: not idle */
 	/* the device: what the first START asked for, then what became of it */
 	GrnDeviceChoice choice;
 	char		gpu_devices[64];
@@ -139,20 +140,26 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 	close(file);
 }
 
-/* Drops the segments of the build before, and reserves those of this one. */
+static void
+drop_segments(Server *s)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		if (s->segments[i].base)
+			munmap(s->segments[i].base, s->segments[i].reserved);
+	memset(s->segments, 0, sizeof(s->segments));
+}
+
 static void
 reserve_segments(Server *s)
 {
 	GrnFailure	failure;
 
+	drop_segments(s);
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 	{
 		uint64_t	bytes = s->spec.segment_max[i];
 		void	   *base;
 
-		if (s->segments[i].base)
-			munmap(s->segments[i].base, s->segments[i].reserved);
-		memset(&s->segments[i], 0, sizeof(s->segments[i]));
 		if (i == GRN_SEG_TIDS || bytes == 0)
 			continue;
 		base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -171,8 +178,11 @@ reserve_segments(Server *s)
 static void
 take(Server *s, const GrnMsg *msg, int file)
 {
+	GrnMsg		released = {.type = GRN_MSG_RELEASED};
+
 	/* a GRANT may come when the build has ended with what its EXTENTs gave */
-	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && !s->started)
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT &&
+		(msg->type == GRN_MSG_RELEASE) == s->started)
 		violation(s, "a message before START");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
@@ -184,6 +194,7 @@ take(Server *s, const GrnMsg *msg, int file)
 	{
 		case GRN_MSG_START:
 			s->status = 1;
+			s->idle_since = 0;
 			s->spec = msg->u.spec;
 			s->spec.gpu_devices[sizeof(s->spec.gpu_devices) - 1] = '\0';
 			if (s->spec.version != GRN_PROTOCOL_VERSION || s->started)
@@ -200,6 +211,11 @@ take(Server *s, const GrnMsg *msg, int file)
 			break;
 		case GRN_MSG_GRANT:
 			/* its EXTENTs have been mapped: need() looks at those */
+			break;
+		case GRN_MSG_RELEASE:
+			drop_segments(s);
+			s->idle_since = grn_seconds();
+			say(s, &released);
 			break;
 		default:
 			violation(s, "an unknown message");
@@ -268,6 +284,8 @@ listen_main(void *arg)
 				say(s, &beat);
 			last = grn_seconds();
 		}
+		if (s->idle_since > 0 && last - s->idle_since > GRN_IDLE_SECONDS)
+			_exit(0);
 	}
 	return NULL;
 }

@@ -57,6 +57,7 @@ hear(GrnMsg *msg)
 	if (msg->type == GRN_MSG_START)
 	{
 		spec = msg->u.spec;
+		memset(size, 0, sizeof(size));
 		for (int i = 0; i < GRN_NSEGMENTS; i++)
 			base[i] = mmap(NULL, spec.segment_max[i], PROT_NONE,
 						   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -143,6 +144,12 @@ misbehave(void)
 		failed("%s%n", "100%s of nonsense", "%d");
 	if (is("truncate") && ftruncate(memory_file, 0) == 0)
 		exit(9);
+	if (is("park_device"))
+	{
+		msg.type = GRN_MSG_NOTICE;
+		strcpy(msg.u.say.text, spec.device == GRN_DEVICE_CPU ? "cpu" : "gpu");
+		say(&msg);
+	}
 	if (is("notice"))
 	{
 		msg.type = GRN_MSG_NOTICE;
@@ -166,6 +173,7 @@ build(uint64_t n, GrnBuildResult *r)
 	r->degree = degree;
 	r->vec_format = GRN_VEC_F32;
 	r->nentries = 1;
+	r->on_gpu = spec.device != GRN_DEVICE_CPU && (is("gpu") || strncmp(fault, "park", 4) == 0);
 	r->norm_unit = 1;
 	r->params = spec.params;
 	r->off_ids = 0;
@@ -245,31 +253,50 @@ build(uint64_t n, GrnBuildResult *r)
 	}
 }
 
+/* What a builder does that may build again. */
+static void
+release(void)
+{
+	GrnMsg		msg = {.type = GRN_MSG_RELEASED};
+
+	if (is("park_exit"))
+		exit(7);
+	if (is("park_silent"))
+		sleep(60);
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		munmap(base[i], spec.segment_max[i]);
+	say(&msg);
+}
+
 int
 main(int argc, char **argv)
 {
 	GrnMsg		msg;
-	GrnBuildResult result = {0};
 
 	fault = argc > 1 ? argv[1] : "none";
 	if (is("before_hello"))
 		exit(5);
 	while (hear(&msg) != GRN_MSG_START)
 		;
-	memset(&msg, 0, sizeof(msg));
-	msg.type = GRN_MSG_HELLO;
-	msg.arg[0] = is("version") ? GRN_PROTOCOL_VERSION + 1 : GRN_PROTOCOL_VERSION;
-	strcpy(msg.u.say.text, "a test");
-	if (!is("no_hello"))
+	for (;;)
+	{
+		GrnBuildResult result = {0};
+
+		memset(&msg, 0, sizeof(msg));
+		msg.type = GRN_MSG_HELLO;
+		msg.arg[0] = is("version") ? GRN_PROTOCOL_VERSION + 1 : GRN_PROTOCOL_VERSION;
+		if (!is("no_hello"))
+			say(&msg);
+		while (hear(&msg) != GRN_MSG_BUILD)
+			;
+		misbehave();
+		build(msg.arg[0], &result);
+		memset(&msg, 0, sizeof(msg));
+		msg.type = GRN_MSG_DONE;
+		msg.u.result = result;
 		say(&msg);
-	while (hear(&msg) != GRN_MSG_BUILD)
-		;
-	misbehave();
-	build(msg.arg[0], &result);
-	memset(&msg, 0, sizeof(msg));
-	msg.type = GRN_MSG_DONE;
-	msg.u.result = result;
-	say(&msg);
-	while (1)
-		hear(&msg);
+		while (hear(&msg) != GRN_MSG_START)
+			if (msg.type == GRN_MSG_RELEASE)
+				release();
+	}
 }

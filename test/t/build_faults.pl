@@ -19,7 +19,7 @@ chmod 0755, $dir, "$dir/bad";
 
 my $node = PostgreSQL::Test::Cluster->new('faults');
 $node->init;
-$node->append_conf('postgresql.conf', "grnnd.build_timeout = 1s\n");
+$node->append_conf('postgresql.conf', "grnnd.build_timeout = 1s\nmax_prepared_transactions = 2\n");
 $node->start;
 $node->safe_psql('postgres', q(
 	CREATE EXTENSION grnnd CASCADE;
@@ -31,7 +31,7 @@ $node->safe_psql('postgres', q(
 my @faults = (
 	before_hello  => qr/58000: the index builder process ended unexpectedly.*exited with status 5/s,
 	no_hello      => qr/XX000: the index builder process sent an invalid message: no greeting/,
-	version       => qr/55000: the index builder speaks version 2 of the protocol/,
+	version       => qr/55000: the index builder speaks version \d+ of the protocol/,
 	exit          => qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
 	segv          => qr/58000: the index builder process ended unexpectedly.*signal 11/s,
 	close         => qr/58000: the index builder process ended unexpectedly.*closed its connection/s,
@@ -144,8 +144,94 @@ for my $fault ('none', 'truncate', 'notice')
 	$node->safe_psql('postgres', 'DROP INDEX t_e');
 }
 
+# ---- a builder that stays for the transaction, as one with a GPU does ----
+
+# Runs SQL with such a builder; then the builders' pids, as "! strangers" gave them.
+sub parked
+{
+	my ($fault, $sql) = @_;
+	my $script = "$dir/$fault";
+	open my $out, '>', $script or die;
+	print $out "#!/bin/sh\nexec $dir/bad $fault\n";
+	close $out;
+	chmod 0755, $script;
+	my $strangers = q{\! for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" = } . $node->data_dir .
+	  q{ ] && case "$(readlink $p/exe)" in */bad) echo ${p#/proc/};; esac; done; echo .};
+	(my $kill = $strangers) =~ s/echo \$\{p#.proc.\}/kill -9 \$\{p#\/proc\/\}; sleep 0.1/;
+	$sql =~ s/STRANGERS/\n$strangers\n/g;
+	$sql =~ s/KILL/\n$kill\n/g;
+	my ($stdout, $stderr);
+	$node->psql('postgres', "\\set VERBOSITY verbose\nSET grnnd.builder_path = '$script';\n" .
+		"SET grnnd.build_device = gpu;\n$sql\n", stdout => \$stdout, stderr => \$stderr,
+		on_error_stop => 0, timeout => 60);
+	return ($stdout, $stderr);
+}
+
+$node->safe_psql('postgres', q(
+	CREATE TABLE p (id int, e vector(8)) PARTITION BY LIST (id);
+	SELECT format('CREATE TABLE p%s PARTITION OF p FOR VALUES IN (%s)', i, i)
+	FROM generate_series(1, 5) i \gexec
+	INSERT INTO p SELECT i % 5 + 1, ARRAY[i, i % 7, i % 11, 1, 2, 3, 4, 5]::vector
+	FROM generate_series(1, 500) i));
+my $create = 'CREATE INDEX p_e ON p USING grnnd (e vector_l2_ops) WITH (codes = off);';
+my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off);';
+
+{
+	my ($out, $err) = parked('gpu', "BEGIN; $create STRANGERS $one STRANGERS COMMIT; STRANGERS" .
+		" DROP INDEX p_e, t_e; $create STRANGERS DROP INDEX p_e; $one STRANGERS DROP INDEX t_e;");
+	is($err, '', 'parked: no complaint');
+	like($out, qr/^(\d+)\n\.\n\1\n\.\n\.\n\.\n\.$/,
+		'parked: one builder for six indexes, gone with the transaction');
+
+	($out, $err) = parked('gpu', "BEGIN; SAVEPOINT s; $create ROLLBACK TO s; STRANGERS" .
+		" SET LOCAL grnnd.build_threads = 2; $create STRANGERS ROLLBACK; STRANGERS");
+	is($err, '', 'parked: no complaint after a savepoint');
+	my @pids = $out =~ /^(\d+)\n\.\n(\d+)\n\.\n\.$/;
+	ok(@pids == 2 && $pids[0] != $pids[1], 'parked: another for other settings, none after ROLLBACK')
+	  or diag($out);
+
+	($out, $err) = parked('gpu', "BEGIN; $create PREPARE TRANSACTION 'x'; STRANGERS ROLLBACK PREPARED 'x';");
+	like($out, qr/^\.$/, 'parked: none after PREPARE TRANSACTION');
+
+	($out, $err) = parked('gpu', "BEGIN; $create SELECT 1/0; STRANGERS ROLLBACK;");
+	like($out, qr/^\.$/, 'parked: none after an error');
+
+	($out, $err) = parked('gpu', "BEGIN; $create KILL STRANGERS $one STRANGERS ROLLBACK; STRANGERS");
+	is($err, '', 'parked: one that has gone is missed by nobody');
+	like($out, qr/^\.\n\.\n\d+\n\.\n\.$/, 'parked: and is replaced');
+
+	($out, $err) = parked('park_exit', "BEGIN; $create STRANGERS");
+	like($err, qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
+		'park_exit: error');
+	is($out, '.', 'park_exit: no process left');
+	($out, $err) = parked('park_silent', "BEGIN; $create STRANGERS");
+	like($err, qr/58000: the index builder process does not respond.*silent for 1000 ms/s,
+		'park_silent: error');
+	is($out, '.', 'park_silent: no process left');
+}
+
+# ---- grnnd.build_device = auto: by rows, and by those of the transaction together ----
+
+{
+	$node->safe_psql('postgres', q(
+		TRUNCATE p;
+		INSERT INTO p SELECT i % 5 + 1, ARRAY[i, i % 7, i % 11, 1, 2, 3, 4, 5]::vector
+		FROM generate_series(1, 15000) i;
+		CREATE TABLE large AS SELECT * FROM p));
+	my $auto = 'SET grnnd.build_threads = 1; SET grnnd.build_device = auto;';
+	my $large = 'CREATE INDEX ON large USING grnnd (e vector_l2_ops) WITH (codes = off);';
+	my $chosen = sub { join ' ', $_[0] =~ /NOTICE:  \w+: (\w+)$/mg };
+	my ($out, $err) = parked('park_device', "$auto $one DROP INDEX t_e; $large");
+	is($chosen->($err), 'cpu gpu', 'auto: the processor for 1,000 rows, a GPU for 15,000');
+	($out, $err) = parked('park_device', "$auto BEGIN; $create $one ROLLBACK;");
+	is($chosen->($err), 'cpu cpu gpu gpu gpu gpu',
+		'auto: a GPU from the third of five partitions on, and then for all');
+	($out, $err) = parked('park_device', "$auto $create $one");
+	is($chosen->($err), 'cpu cpu gpu gpu gpu cpu', 'auto: another transaction decides anew');
+}
+
 # and the real builder after all that
-$node->safe_psql('postgres', 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops)');
+$node->safe_psql('postgres', 'DROP INDEX t_e; CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops)');
 my $log = slurp_file($node->logfile, $log_size);
 unlike($log, qr/server process .* was terminated|PANIC|TRAP/, 'no server process crashed');
 $node->stop;

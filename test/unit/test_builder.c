@@ -173,6 +173,25 @@ grow(Leader *l, GrnSegment segment, uint64_t bytes)
 	}
 }
 
+/* Whether a process maps a file of grow(). */
+static bool
+maps_segments(pid_t pid)
+{
+	char		path[64];
+	char		line[512];
+	bool		found = false;
+	FILE	   *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
+	maps = fopen(path, "r");
+	CHECK(maps, "%s", path);
+	while (maps && fgets(line, sizeof(line), maps))
+		found |= strstr(line, "memfd:test") != NULL;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
 /* Takes messages until DONE, FAILED or end of file, at most limit_ms. */
 static bool
 converse(Leader *l, uint64_t limit_ms)
@@ -231,6 +250,9 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_DONE:
 			case GRN_MSG_FAILED:
 				l->last = msg;
+				return true;
+			case GRN_MSG_RELEASED:
+				CHECK(!maps_segments(l->pid), "released and still mapped");
 				return true;
 			default:
 				CHECK(false, "message %u", msg.type);
@@ -672,6 +694,12 @@ test_again(void)
 				reserve_segments(&l);
 				l.hellos = 0;
 				CHECK(!converse(&l, 400) && l.beats <= beats + 1, "not silent in between");
+				if (i == 2)
+				{
+					CHECK(maps_segments(l.pid), "nothing to release");
+					say(&l, GRN_MSG_RELEASE, 0, 0);
+					CHECK(converse(&l, LIMIT_MS), "not released");
+				}
 			}
 			/* the middle one is another build */
 			build(&l, i == 1 ? 400 : n, i == 1 ? 17 : dim, fill_normal);
