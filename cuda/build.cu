@@ -132,10 +132,22 @@ finish(Build &b)
 
 	/* redirected edges that no round has seen yet stay in the inbox as offers */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
-	b.d_ids = (uint32_t *) b.graph.d_inbox[1 - b.graph.side];
-	b.d_counts = gpu->d_arena + plan.counts;
-	GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, b.d_ids,
-						b.d_counts));
+	Lists lists = {(uint32_t *) b.graph.d_inbox[1 - b.graph.side],
+				   gpu->d_arena + plan.counts};
+
+	b.d_ids = lists.d_ids;
+	b.d_counts = lists.d_counts;
+	if (gpu->options.fill)
+	{
+		/* first by place, in memory that rounds need no more */
+		lists.d_counts = (uint8_t *) b.graph.d_inbox_count[1 - b.graph.side];
+		GRN_TRY(launch_fill(gpu->device, b.graph, NULL, plan.degree, t.fill, lists));
+		b.d_ids = (uint32_t *) b.graph.d_inbox[b.graph.side];
+		GRN_TRY(launch_near_codes(gpu->device, b.codes, lists, plan.degree, b.d_order,
+								  Lists {b.d_ids, b.d_counts}));
+	}
+	else
+		GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, lists));
 	if (!b.exact && plan.tuning.exact_order)
 		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim,
 								   plan.degree, b.d_order, b.d_ids, b.d_counts));
@@ -224,8 +236,17 @@ build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options)
 			GRN_TRY(launch_paper_reverse(device, n, space, p.r, p.rho));
 	}
 	GRN_TRY(cudaEventRecord(gpu->mark[2], device.stream));
-	if (!b.cancelled)
-		GRN_TRY(launch_paper_prune(device, gpu->d_rows, n, gpu->dim, space, p.r, p.degree,
-								   b.d_ids, b.d_counts));
+	if (b.cancelled)
+		return cudaSuccess;
+	Lists lists = {b.d_ids, b.d_counts};
+
+	if (gpu->options.fill)
+		lists = Lists {(uint32_t *) (gpu->d_arena + gpu->plan.lists),
+					   gpu->d_arena + gpu->plan.list_counts};
+	GRN_TRY(launch_paper_prune(device, gpu->d_rows, n, gpu->dim, space, p.r, p.degree,
+							   lists.d_ids, lists.d_counts));
+	if (gpu->options.fill)
+		GRN_TRY(launch_near_rows(device, gpu->d_rows, n, gpu->dim, lists, p.degree,
+								 Lists {b.d_ids, b.d_counts}));
 	return cudaSuccess;
 }

@@ -111,6 +111,13 @@ struct TileGraph
 	int		  side;	 /* d_inbox[side] is the one to read next */
 };
 
+/* Adjacency lists on the device. */
+struct Lists
+{
+	uint32_t *d_ids;	/* [n][degree] */
+	uint8_t	 *d_counts; /* [n] */
+};
+
 /* What the tile build does, derived from GrnGraphParams (gpu.cu, tuning_for). */
 struct Tuning
 {
@@ -242,13 +249,19 @@ cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &g
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
-						uint32_t *d_ids, uint8_t *d_counts);
+						const Lists &out);
 /* *d_count = vertices whose nearest neighbour has a code below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
+/* near.cu: lists nearest first; `in` is by place, `out` as d_order (NULL: by place) says */
+cudaError_t launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
+							  uint32_t degree, const uint32_t *d_order, const Lists &out);
+cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t n,
+							 uint32_t dim, const Lists &in, uint32_t degree,
+							 const Lists &out);
 /* project.cu */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_codes,

@@ -33,15 +33,15 @@ __launch_bounds__(FINISH_THREADS)
 
 /*
  * The result of vertex v: its pool, and of the reverse edges in its inbox the
- * nearest, until there are fill <= degree.  One warp a vertex; out row is d_order[v].
+ * nearest, until there are fill <= degree.  One warp a vertex; it goes to row
+ * d_order[v], in ids that went through d_order (NULL: as they are).
  */
 template <int IW>
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	fill_kernel(const Key *d_pool, const uint8_t *d_pool_count, const Key *d_inbox,
 				const uint32_t *d_inbox_count, uint32_t n, uint32_t pool, uint32_t inbox,
-				uint32_t degree, uint32_t fill, const uint32_t *d_order, uint32_t *d_ids,
-				uint8_t *d_counts)
+				uint32_t degree, uint32_t fill, const uint32_t *d_order, Lists lists)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
 	Key			  *s_key = s_all[threadIdx.x / WARP]; /* pool, then inbox */
@@ -135,22 +135,24 @@ __launch_bounds__(FINISH_THREADS)
 			offers_before[w] += other < offer[w];
 	}
 
-	uint32_t  extra = fill > npool ? fill - npool : 0, row = d_order[v];
-	uint32_t *out = d_ids + (size_t) row * degree;
+	uint32_t  extra = fill > npool ? fill - npool : 0, row = d_order ? d_order[v] : v;
+	uint32_t *out = lists.d_ids + (size_t) row * degree;
+	auto	  name = [=](Key key)
+	{ return d_order ? d_order[(uint32_t) key] : (uint32_t) key; };
 
 #pragma unroll
 	for (int w = 0; w < PW; w++)
 	{
 		place[w] += min(offers_before_mine[w], extra);
 		if (alive[w] && place[w] < degree)
-			out[place[w]] = d_order[(uint32_t) mine[w]];
+			out[place[w]] = name(mine[w]);
 	}
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 		if (offer[w] != EMPTY_KEY && offers_before[w] < extra)
-			out[pool_before[w] + offers_before[w]] = d_order[(uint32_t) offer[w]];
+			out[pool_before[w] + offers_before[w]] = name(offer[w]);
 	if (lane == 0)
-		d_counts[row] = (uint8_t) min(npool + min(ninbox, extra), degree);
+		lists.d_counts[row] = (uint8_t) min(npool + min(ninbox, extra), degree);
 }
 
 __global__ void
@@ -271,14 +273,14 @@ launch_reverse(const Device &device, TileGraph &graph, float rho)
 
 cudaError_t
 launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_order,
-			uint32_t degree, uint32_t fill, uint32_t *d_ids, uint8_t *d_counts)
+			uint32_t degree, uint32_t fill, const Lists &out)
 {
 	auto kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
 
 	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>(
 		graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
 		graph.d_inbox_count[graph.side], graph.n, graph.pool, graph.inbox, degree, fill,
-		d_order, d_ids, d_counts);
+		d_order, out);
 	return cudaGetLastError();
 }
 

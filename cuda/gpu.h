@@ -60,6 +60,7 @@ typedef struct GrnGpuOptions
 	GrnPairOrder order;
 	uint32_t	pairs;			/* paper mode: random pairs a vertex and round; 0: default */
 	uint64_t	memory_limit;	/* bytes of device memory to stay under; 0: what is free */
+	bool		fill;			/* lists up to the degree with near neighbours of neighbours */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes

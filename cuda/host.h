@@ -27,6 +27,7 @@ struct Plan
 	uint32_t   stride; /* bytes of a row of codes, the most it can become */
 	size_t	   codes, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count, ids,	   /* paper mode only: else an inbox is reused */
+		lists, list_counts,	   /* the same, before they are filled */
 		counts, flag, scratch, /* project and start: over pool and inbox[0] */
 		bare_codes,			   /* codes in the caller's order: over inbox[1] */
 		paper, total;		   /* without the caller's rows */

@@ -95,6 +95,11 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		t.random_edges = params.s;
 		plan.paper = take(paper_bytes((uint32_t) n, params.r));
 		plan.ids = take(n * plan.degree * sizeof(uint32_t));
+		if (options->fill)
+		{
+			plan.lists = take(n * plan.degree * sizeof(uint32_t));
+			plan.list_counts = take(n);
+		}
 		plan.total = at;
 		return plan;
 	}

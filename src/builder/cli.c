@@ -38,7 +38,7 @@ static const char help[] =
 "  --mode tile|paper       GPU: whole pools pruned at once, or the paper's kernels\n"
 "  --order disordered|ascending|descending   --mode paper: order of pairs\n"
 "  --pairs N               --mode paper: random pairs a vertex and round\n"
-"  --fill                  CPU: fill lists up to the degree with neighbours of neighbours\n"
+"  --fill                  fill lists up to the degree with neighbours of neighbours\n"
 "  --repeat N              build N times (the times of each are printed)\n"
 "  --times                 print seconds of each phase\n"
 "\n"

@@ -128,6 +128,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err)
 	GrnGpuStatus status;
 
 	memset(err, 0, sizeof(*err));
+	options.fill = job->fill;
 	grn_gpu_default_params(&params, job->rows->dim, job->rows->n);
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, &params, err);
 	if (status == GRN_GPU_OK)

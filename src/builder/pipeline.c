@@ -573,7 +573,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
-	GrnDeviceChoice choice = {spec->device, spec->gpu_devices, {GRN_GPU_TILE, GRN_ORDER_DISORDERED, 0, spec->gpu_memory_limit}};
+	GrnDeviceChoice choice = {spec->device, spec->gpu_devices, {.memory_limit = spec->gpu_memory_limit}};
 	Pipeline	p = {0};
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;

@@ -2,6 +2,12 @@
  * finish.c - the lists that a descent leaves: survivors of the last prune,
  * reverse edges, and neighbours of neighbours, nearest first.
  *
+ * A record has room for `degree` neighbours whether they are there or not, and a
+ * search step estimates them all from the one page it has read.  So edges that the
+ * RNG rule left out cost a query almost nothing and save it steps: 100,000
+ * SIFT descriptors of average degree 23 needed 35 steps for recall@10 0.95, filled
+ * to 32 they needed 28.  (cuda/near.cu fills a GPU's lists by the same rule.)
+ *
  * Lists are first made by place in the memory of the inboxes, which are of no more
  * use, then written to their vertices.
  */
@@ -9,7 +15,7 @@
 
 #include <string.h>
 
-#define SOURCES 6				/* neighbours whose neighbours may fill a list, see fill.c */
+#define SOURCES 6				/* neighbours whose neighbours may fill a list */
 #define SEEN 2048				/* slots of the table of vertices seen, a power of 2 */
 
 _Static_assert(sizeof(Inbox) >= GRN_MAX_DEGREE * sizeof(uint32_t), "a list fits an inbox");

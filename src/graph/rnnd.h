@@ -38,8 +38,8 @@ typedef struct GrnGraph
  * the number of threads.  workspace: grn_rnnd_bytes() bytes.  progress is
  * called from the calling thread after each round; where it returns false the
  * build stops and grn_rnnd_build() returns false.  Distances are squared L2 of
- * the space.  With fill, lists shorter than the degree are filled as grn_fill()
- * (fill.h) does, by the rows' own distances.
+ * the space.  With fill, lists shorter than the degree take near neighbours of
+ * neighbours.
  */
 extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim);
 extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,

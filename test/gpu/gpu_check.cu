@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -548,7 +550,7 @@ test_finish(uint32_t inbox, uint32_t degree)
 						   p.inbox0.h.begin() + v * inbox + npushed[v]) == offered[v]);
 	report("reverse edges reach their inboxes, capacity " + std::to_string(inbox), good);
 
-	must(launch_fill(device, p.graph, order.d, degree, degree, ids.d, counts.d), "launch_fill");
+	must(launch_fill(device, p.graph, order.d, degree, degree, Lists{ids.d, counts.d}), "launch_fill");
 	ids.pull(), counts.pull();
 	uint32_t	bad = 0;
 
@@ -620,6 +622,117 @@ test_exact_order(uint32_t dim)
 				l2(&rows.h[v * dim], &rows.h[ids.h[v * degree + k] * dim], dim) * 1.00001f;
 	}
 	report("exact order, " + std::to_string(dim) + " dimensions", good);
+}
+
+/* Lists filled up as src/graph/finish.c says: from those of the six nearest. */
+static std::vector<uint32_t>
+oracle_near(const std::vector<std::vector<uint32_t>> &lists, uint32_t v, uint32_t degree,
+			const std::function<double(uint32_t, uint32_t)> &distance)
+{
+	std::vector<uint32_t> list = lists[v];
+	std::set<std::pair<double, uint32_t>> candidates;
+
+	for (uint32_t i = 0; i < lists[v].size() && i < 6; i++)
+		for (uint32_t u : lists[lists[v][i]])
+			if (u != v && !std::count(list.begin(), list.end(), u))
+				candidates.insert({distance(v, u), u});
+	if (list.size() == degree)
+		return list;
+	for (auto &c : candidates)
+		if (list.size() < degree)
+			list.push_back(c.second);
+	std::sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) {
+		return std::make_pair(distance(v, a), a) < std::make_pair(distance(v, b), b);
+	});
+	return list;
+}
+
+/*
+ * Rows of small integers, whose distances are exact in all three forms: 8 bits,
+ * binary16, and (stride 0) as the caller's floats.
+ */
+static void
+test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
+{
+	uint32_t	n = 900;
+	Both<float> rows((size_t) n * dim);
+	Both<uint8_t> bytes((size_t) n * std::max(stride, 1u));
+	Both<uint32_t> norms(n),
+				order(n),
+				in_ids((size_t) n * degree, 0xabababab),
+				ids((size_t) n * degree, 0xabababab);
+	Both<uint8_t> in_counts(n),
+				counts(n, 0xab);
+	std::vector<std::vector<uint32_t>> lists(n);
+	auto		distance = [&](uint32_t a, uint32_t b) {
+		return (double) l2(&rows.h[(size_t) a * dim], &rows.h[(size_t) b * dim], dim);
+	};
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < dim; d++)
+		{
+			int			x = (int) rnd(80, (uint64_t) i * dim + d, 9) - 4;
+
+			rows.h[(size_t) i * dim + d] = (float) x;
+			if (stride > 0 && format == ROWS_S8)
+				((int8_t *) &bytes.h[(size_t) i * stride])[d] = (int8_t) x;
+			else if (stride > 0)
+				((__half *) &bytes.h[(size_t) i * stride])[d] = __float2half((float) x);
+		}
+	for (uint32_t v = 0; v < n; v++)
+	{
+		/* none, a few, all, and everything in between */
+		uint32_t	count = v % 5 == 0 ? degree : v % 11 == 1 ? 0 : rnd(81, v, degree + 1);
+
+		order.h[v] = (v * 7 + 5) % n;	/* 7 and 900 have no common factor */
+		while (lists[v].size() < count)
+		{
+			uint32_t	u = (v + 1 + rnd(82, v * 1000 + lists[v].size() * 13, 200)) % n;
+
+			while (u == v || std::count(lists[v].begin(), lists[v].end(), u))
+				u = (u + 1) % n;
+			lists[v].push_back(u);
+		}
+		std::sort(lists[v].begin(), lists[v].end(), [&](uint32_t a, uint32_t b) {
+			return std::make_pair(distance(v, a), a) < std::make_pair(distance(v, b), b);
+		});
+		std::copy(lists[v].begin(), lists[v].end(), in_ids.h.begin() + (size_t) v * degree);
+		in_counts.h[v] = (uint8_t) count;
+	}
+	rows.push(), bytes.push(), order.push(), in_ids.push(), in_counts.push();
+	Lists		in = {in_ids.d, in_counts.d},
+				out = {ids.d, counts.d};
+
+	if (stride > 0)
+	{
+		uint32_t	seg = std::min(stride, 128u);
+		Codes		codes = {bytes.d, norms.d, n, stride, seg, stride / seg, format};
+
+		must(launch_norms(device, codes, norms.d), "launch_norms");
+		must(launch_near_codes(device, codes, in, degree, order.d, out), "launch_near_codes");
+	}
+	else
+		must(launch_near_rows(device, rows.d, n, dim, in, degree, out), "launch_near_rows");
+	ids.pull(), counts.pull();
+	uint32_t	bad = 0,
+				grown = 0;
+
+	for (uint32_t v = 0; v < n; v++)
+	{
+		std::vector<uint32_t> want = oracle_near(lists, v, degree, distance);
+		uint32_t	row = stride > 0 ? order.h[v] : v;
+
+		grown += want.size() > lists[v].size();
+		for (uint32_t &u : want)
+			u = stride > 0 ? order.h[u] : u;
+		bad += counts.h[row] != want.size() ||
+			!std::equal(want.begin(), want.end(), &ids.h[(size_t) row * degree]);
+	}
+	report("lists filled with near neighbours, " +
+		   std::string(stride == 0 ? "floats" : format == ROWS_S8 ? "s8" : "f16") + ", " +
+		   std::to_string(dim) + " dimensions, degree " + std::to_string(degree),
+		   bad == 0 && grown > n / 4, std::to_string(bad) + " lists differ, " +
+		   std::to_string(grown) + " grew");
 }
 
 /* Whole builds. */
@@ -758,12 +871,14 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 static void
 test_builds(GrnGpu *gpu)
 {
-	for (int paper = 0; paper < 2; paper++)
+	for (int kind = 0; kind < 4; kind++)
 	{
 		GrnGpuOptions options = {};
-		std::string mode = paper ? "paper mode, " : "tile mode, ";
+		std::string mode = std::string(kind % 2 ? "paper mode, " : "tile mode, ") +
+			(kind / 2 ? "filled, " : "");
 
-		options.mode = paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.mode = kind % 2 ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.fill = kind / 2;
 		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
 		{
 			GrnGraphParams params = {};
@@ -777,16 +892,16 @@ test_builds(GrnGpu *gpu)
 			report(mode + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
 		}
 		for (uint32_t degree : {8u, 32u, 96u})
-			for (const char *kind : {"identical", "nan", "integers"})
+			for (const char *data : {"identical", "nan", "integers"})
 			{
 				GrnGraphParams params = {};
 
 				params.degree = degree;
-				auto		x = make_rows(1500, 20, kind);
+				auto		x = make_rows(1500, 20, data);
 				Built		b = build(gpu, x, 1500, 20, params, options);
 				const char *wrong = unsound(b, 1500, degree);
 
-				report(mode + kind + " rows, degree " + std::to_string(degree), !wrong,
+				report(mode + data + " rows, degree " + std::to_string(degree), !wrong,
 					   wrong ? wrong : "");
 			}
 		for (uint32_t dim : {1u, 3u, 31u, 33u, 100u, 129u, 384u, 961u, 16000u})
@@ -828,6 +943,17 @@ test_builds(GrnGpu *gpu)
 		report(std::string(c.paper ? "paper" : "tile") + " mode, recall on 20000 " + c.kind +
 			   " rows of " + std::to_string(c.dim), r >= c.least,
 			   wrong ? wrong : std::to_string(r));
+		options.fill = true;
+		uint64_t	before = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
+
+		b = build(gpu, x, n, c.dim, params, options);
+		wrong = unsound(b, n, 32);
+		double		filled = wrong ? 0 : recall(b, x, n, c.dim, 32);
+		uint64_t	after = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
+
+		report("the same, filled", filled >= r - 0.002 && after > before,
+			   wrong ? wrong : std::to_string(filled) + ", edges " +
+			   std::to_string((double) before / n) + " -> " + std::to_string((double) after / n));
 	}
 
 	GrnGraphParams params = {};
@@ -912,6 +1038,16 @@ main(int argc, char **argv)
 	for (uint32_t inbox : {32u, 48u, 64u})
 		for (uint32_t degree : {8u, 16u, 40u, 96u})
 			test_finish(inbox, degree);
+	for (uint32_t degree : {8u, 32u, 37u, 96u})
+	{
+		test_near(ROWS_S8, 32, 30, degree);
+		test_near(ROWS_S8, 128, 128, degree);
+		test_near(ROWS_S8, 256, 200, degree);
+		test_near(ROWS_F16, 64, 20, degree);
+		test_near(ROWS_F16, 512, 256, degree);
+		test_near(ROWS_S8, 0, 1, degree);
+		test_near(ROWS_S8, 0, 150, degree);
+	}
 	test_exact_order(1);
 	test_exact_order(30);
 	test_exact_order(128);

@@ -1,0 +1,289 @@
+/*
+ * near.cu - finished lists filled up to the degree with near neighbours of neighbours.
+ *
+ * A record has room for `degree` neighbours whether they are there or not, and a search
+ * step estimates them all from the one page it has read: so edges that the RNG rule
+ * left out cost a query almost nothing and save it steps.  The rule is that of
+ * src/graph/finish.c.
+ */
+#include "policy.cuh"
+
+constexpr int NEAR_WARPS = 2; /* a block; few, for the shared memory of large degrees */
+constexpr uint32_t SOURCES =
+	6;					   /* neighbours whose lists give candidates, as in finish.c */
+constexpr int AT_ONCE = 4; /* rows that a lane loads together */
+
+/* Distances by the descent's rows; `lanes` of a warp share a row. */
+template <class Policy> struct CodedRows
+{
+	Codes				 codes;
+	int					 lanes;
+	uint4				 own;
+	typename Policy::Acc own_norm;
+
+	__device__ inline uint4 part(uint32_t id) const
+	{
+		return *(const uint4 *) (codes.d_rows + (size_t) id * codes.stride +
+								 16 * (lane_id() & (lanes - 1)));
+	}
+	__device__ inline void start(uint32_t v)
+	{
+		own = part(v);
+		own_norm = Policy::from_bits(codes.d_norms[v]);
+	}
+	/* of the row `id`, which is the same in all lanes that share it */
+	__device__ inline uint32_t code(uint32_t id) const
+	{
+		uint4				 x = part(id);
+		typename Policy::Acc dot = Policy::dot(own.x, x.x, 0);
+
+		dot = Policy::dot(own.y, x.y, dot);
+		dot = Policy::dot(own.z, x.z, dot);
+		dot = Policy::dot(own.w, x.w, dot);
+		for (int s = lanes / 2; s > 0; s /= 2)
+			dot += __shfl_xor_sync(FULL, dot, s);
+		return Policy::code(Policy::partial(Policy::from_bits(codes.d_norms[id]), dot) +
+							own_norm);
+	}
+};
+
+/* Distances by the caller's rows, which the paper's mode compares. */
+struct FloatRows
+{
+	const float *d_rows; /* [n][dim] */
+	uint32_t	 dim;
+	int			 lanes;
+	const float *own;
+
+	__device__ inline void start(uint32_t v)
+	{
+		own = d_rows + (size_t) v * dim;
+	}
+	__device__ inline uint32_t code(uint32_t id) const
+	{
+		const float *other = d_rows + (size_t) id * dim;
+		float		 sum = 0;
+
+		for (uint32_t d = lane_id(); d < dim; d += WARP)
+		{
+			float y = other[d] - own[d];
+
+			sum += y * y;
+		}
+		for (int s = 16; s > 0; s /= 2)
+			sum += __shfl_xor_sync(FULL, sum, s);
+		return __float_as_uint(sum);
+	}
+};
+
+/* The smallest of 32 numbers, one a lane. */
+__device__ inline uint32_t
+warp_min(uint32_t x)
+{
+#if __CUDA_ARCH__ >= 800
+	return __reduce_min_sync(FULL, x);
+#else
+	for (int s = 16; s > 0; s /= 2)
+		x = min(x, __shfl_xor_sync(FULL, x, s));
+	return x;
+#endif
+}
+
+/* Enters id into a table of 1 << bits slots; false where it is there already. */
+__device__ inline bool
+see(uint32_t *s_table, int bits, uint32_t id)
+{
+	uint32_t slot = (id * 0x9E3779B1u) >> (32 - bits);
+
+	for (;;)
+	{
+		uint32_t old = atomicCAS(&s_table[slot], EMPTY_ID, id);
+
+		if (old == EMPTY_ID || old == id)
+			return old == EMPTY_ID;
+		slot = (slot + 1) & ((1u << bits) - 1);
+	}
+}
+
+/* Puts the lanes' ids that are new after the `count` in s_key; returns how many there are. */
+__device__ inline uint32_t
+collect(uint32_t *s_table, int bits, Key *s_key, uint32_t count, uint32_t id)
+{
+	bool	 fresh = id != EMPTY_ID && see(s_table, bits, id);
+	uint32_t mask = __ballot_sync(FULL, fresh);
+
+	if (fresh)
+		s_key[count + __popc(mask & ((1u << lane_id()) - 1))] = id;
+	return count + __popc(mask);
+}
+
+static size_t
+near_bytes(uint32_t degree, int bits)
+{
+	return ((SOURCES + 1) * degree) * sizeof(Key) +
+		   sizeof(uint32_t) * ((size_t) 1 << bits);
+}
+
+/*
+ * The list of v and, up to the degree, the nearest of the vertices in the lists of its
+ * SOURCES nearest neighbours, all by distance.  One warp a vertex; the result stands in
+ * row d_order[v], in ids that went through d_order (NULL: as they are).
+ */
+template <class Rows>
+__global__ void
+__launch_bounds__(NEAR_WARPS *WARP)
+	near_kernel(Rows rows, uint32_t n, Lists in, uint32_t degree, int bits,
+				const uint32_t *d_order, Lists out)
+{
+	extern __shared__ Key s_all[];
+	uint32_t			  v = blockIdx.x * NEAR_WARPS + threadIdx.x / WARP;
+	int					  lane = lane_id();
+
+	if (v >= n)
+		return;
+	uint32_t words = (SOURCES + 1) * degree + (1u << bits) / 2;
+	Key		*s_key = s_all + (threadIdx.x / WARP) * words; /* own list, candidates */
+	Key *s_list = s_key + (SOURCES + 1) * degree; /* the result: where the table was */
+	uint32_t	   *s_table = (uint32_t *) s_list;
+	const uint32_t *own = in.d_ids + (size_t) v * degree;
+	uint32_t		count = in.d_counts[v], row = d_order ? d_order[v] : v;
+	uint32_t	   *result = out.d_ids + (size_t) row * degree;
+
+	if (count == degree)
+	{
+		for (uint32_t i = lane; i < degree; i += WARP)
+			result[i] = d_order ? d_order[own[i]] : own[i];
+		if (lane == 0)
+			out.d_counts[row] = (uint8_t) degree;
+		return;
+	}
+
+	for (uint32_t i = lane; i < 1u << bits; i += WARP)
+		s_table[i] = EMPTY_ID;
+	__syncwarp();
+	if (lane == 0)
+		see(s_table, bits, v);
+	__syncwarp();
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < count; i += WARP)
+		total = collect(s_table, bits, s_key, total,
+						i + lane < count ? own[i + lane] : EMPTY_ID);
+	for (uint32_t source = 0; source < min(count, SOURCES); source++)
+	{
+		uint32_t		u = own[source];
+		uint32_t		theirs = in.d_counts[u];
+		const uint32_t *list = in.d_ids + (size_t) u * degree;
+
+		for (uint32_t i = 0; i < theirs; i += WARP)
+			total = collect(s_table, bits, s_key, total,
+							i + lane < theirs ? list[i + lane] : EMPTY_ID);
+	}
+	__syncwarp();
+
+	rows.start(v);
+	int		 groups = WARP / rows.lanes, group = lane / rows.lanes;
+	uint32_t last = total > 0 ? total - 1 : 0;
+
+	for (uint32_t first = 0; first < total; first += AT_ONCE * groups)
+	{
+		uint32_t at[AT_ONCE], id[AT_ONCE], code[AT_ONCE];
+
+#pragma unroll
+		for (int k = 0; k < AT_ONCE; k++)
+		{
+			at[k] = first + k * groups + group;
+			id[k] = (uint32_t) s_key[min(at[k], last)];
+		}
+#pragma unroll
+		for (int k = 0; k < AT_ONCE; k++)
+			code[k] = rows.code(id[k]);
+#pragma unroll
+		for (int k = 0; k < AT_ONCE; k++)
+			if (at[k] < total && (lane & (rows.lanes - 1)) == 0)
+				s_key[at[k]] = make_key(code[k], id[k]);
+		__syncwarp();
+	}
+
+	/* the own list, then the smallest candidates, one after the other */
+	uint32_t filled = count, place = 0;
+	Key		 least = EMPTY_KEY; /* of the lane's candidates, which stands at `place` */
+	auto	 find_least = [&]()
+	{
+		least = EMPTY_KEY;
+		for (uint32_t i = count + lane; i < total; i += WARP)
+			if (s_key[i] < least)
+			{
+				least = s_key[i];
+				place = i;
+			}
+	};
+
+	for (uint32_t i = lane; i < count; i += WARP)
+		s_list[i] = s_key[i];
+	find_least();
+	for (; filled < degree; filled++)
+	{
+		uint32_t code = warp_min((uint32_t) (least >> 32));
+		bool	 mine = least != EMPTY_KEY && (uint32_t) (least >> 32) == code;
+		uint32_t id = warp_min(mine ? (uint32_t) least : EMPTY_ID);
+
+		if (id == EMPTY_ID)
+			break;
+		if (mine && (uint32_t) least == id)
+		{
+			s_list[filled] = least;
+			s_key[place] = EMPTY_KEY;
+			find_least();
+		}
+	}
+	__syncwarp();
+
+	for (uint32_t i = lane; i < filled; i += WARP)
+	{
+		Key		 key = s_list[i];
+		uint32_t before = 0;
+
+		for (uint32_t j = 0; j < filled; j++)
+			before += s_list[j] < key;
+		result[before] = d_order ? d_order[(uint32_t) key] : (uint32_t) key;
+	}
+	if (lane == 0)
+		out.d_counts[row] = (uint8_t) filled;
+}
+
+template <class Rows>
+static cudaError_t
+launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
+			uint32_t degree, const uint32_t *d_order, const Lists &out)
+{
+	int bits = 5;
+
+	/* the table stays half empty, and holds the result in the end */
+	while (1u << bits < 2 * ((SOURCES + 1) * degree + 1))
+		bits++;
+	near_kernel<<<(n + NEAR_WARPS - 1) / NEAR_WARPS, NEAR_WARPS * WARP,
+				  NEAR_WARPS * near_bytes(degree, bits), device.stream>>>(
+		rows, n, in, degree, bits, d_order, out);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
+				  uint32_t degree, const uint32_t *d_order, const Lists &out)
+{
+	int lanes = codes.stride / 16; /* at most 32: 256 dimensions of 16 bits */
+
+	return codes.format == ROWS_S8
+			   ? launch_near(device, CodedRows<RowsS8> {codes, lanes}, codes.n, in,
+							 degree, d_order, out)
+			   : launch_near(device, CodedRows<RowsF16> {codes, lanes}, codes.n, in,
+							 degree, d_order, out);
+}
+
+cudaError_t
+launch_near_rows(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+				 const Lists &in, uint32_t degree, const Lists &out)
+{
+	return launch_near(device, FloatRows {d_rows, dim, WARP}, n, in, degree, NULL, out);
+}
