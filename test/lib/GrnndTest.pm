@@ -1,5 +1,7 @@
 # GrnndTest.pm - what the Perl tests share: data, recall against the exact answer
-# (lib/recall.sql), checks of an index, crashes.
+# (lib/recall.sql), checks of an index, crashes, and the seed of what is random.
+#
+# GRNND_SEED is that seed (42); with GRNND_SOAK tests do more than make check has time for.
 package GrnndTest;
 
 use strict;
@@ -14,9 +16,13 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(setup_grnnd sound recall missing number crash_server pgbench_start
-  pgbench_finish);
+  pgbench_finish psql_start psql_finish $seed $soak);
 
 my $lib = dirname(abs_path(__FILE__));
+our $seed = $ENV{GRNND_SEED} || 42;
+our $soak = $ENV{GRNND_SOAK} || 0;
+srand($seed);
+note "GRNND_SEED=$seed";
 
 # The extension and the functions of recall.sql; and table queries (id, v) with
 # $n rows of the given dimensions that no other points() are.
@@ -80,7 +86,7 @@ sub crash_server
 sub pgbench_start
 {
 	my ($node, $options, @scripts) = @_;
-	my @command = ('pgbench', '-n', '--random-seed=42', @$options);
+	my @command = ('pgbench', '-n', "--random-seed=$seed", @$options);
 	for my $script (@scripts)
 	{
 		my ($weight, $text) = @$script;
@@ -93,6 +99,28 @@ sub pgbench_start
 	local $ENV{PGPORT} = $node->port;
 	my $run = IPC::Run::start([ @command, 'postgres' ], '>', \$out, '2>', \$err);
 	return { run => $run, out => \$out, err => \$err };
+}
+
+# Runs statements in a psql in the background.
+sub psql_start
+{
+	my ($node, $sql) = @_;
+	my ($out, $err) = ('', '');
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/script.sql';
+	append_to_file($file, $sql);
+	my $run = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr . ' dbname=postgres', '-f', $file ],
+		'<', \undef, '>', \$out, '2>', \$err);
+	return { run => $run, out => \$out, err => \$err };
+}
+
+# Waits for it; returns what it said.
+sub psql_finish
+{
+	my ($psql) = @_;
+	$psql->{run}->finish;
+	chomp(my $said = ${ $psql->{out} } . ${ $psql->{err} });
+	return $said;
 }
 
 # Waits for it; returns what it complained of.

@@ -22,7 +22,7 @@ synchronous_commit = off
 ));
 $node->start;
 
-my $clients = 8;
+my $clients = $soak ? 20 : 8;
 my $transactions = 2000;
 
 # ---- steady load, at two dimensions ----

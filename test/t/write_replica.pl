@@ -1,5 +1,5 @@
-# A physical standby answers as the primary does, survives replayed vacuums, and
-# goes on alone after its promotion.
+# A physical standby answers as the primary does, also one from a backup taken under
+# load; its open cursors survive replayed vacuums; and it goes on alone after its promotion.
 use strict;
 use warnings;
 
@@ -52,7 +52,106 @@ for my $cycle (1 .. 10)
 	is(scalar(split(/\n/, $expected)), 20, "cycle $cycle: there are answers");
 	sound($standby, 't_idx', "cycle $cycle, standby");
 }
-unlike(slurp_file($standby->logfile), qr/inconsistent page|PANIC|TRAP/, 'replay gave the pages that were logged');
+
+# ---- a cursor of the standby, while vacuum and inserts into freed slots are replayed ----
+
+$primary->safe_psql('postgres', q(
+	CREATE TABLE flag (n int);
+	CREATE FUNCTION wait_for_flag(wanted int) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		WHILE NOT EXISTS (SELECT FROM flag WHERE n = wanted) LOOP
+			PERFORM pg_sleep(0.02);
+		END LOOP;
+	END $$;
+	CREATE FUNCTION drain(c refcursor, OUT rows int, OUT different int, OUT highest int)
+	LANGUAGE plpgsql AS $$
+	DECLARE
+		id int;
+		ids int[];
+	BEGIN
+		LOOP
+			FETCH c INTO id;
+			EXIT WHEN NOT FOUND;
+			ids := ids || id;
+		END LOOP;
+		SELECT count(*), count(DISTINCT i), max(i) INTO rows, different, highest FROM unnest(ids) i;
+	END $$));
+$standby->append_conf('postgresql.conf', 'wal_receiver_status_interval = 1s');
+for my $feedback ('on', 'off')
+{
+	my $table = "cursor_$feedback";
+	$standby->append_conf('postgresql.conf', "hot_standby_feedback = $feedback");
+	$standby->reload;
+	# Rows that are dead to the cursor, but in the index when it begins.  The cursor's
+	# first row lies on another page of the table, which it keeps pinned.
+	$primary->safe_psql('postgres', qq(
+		CREATE TABLE $table (id int, v vector(64)) WITH (vacuum_truncate = off);
+		INSERT INTO $table SELECT * FROM points(1, 1000, 64, 1);
+		CREATE INDEX ON $table USING grnnd (v);
+		DELETE FROM $table WHERE id > 100));
+	$primary->wait_for_catchup($standby);
+	my $cursor = psql_start($standby, qq(
+		SET enable_seqscan = off;
+		SET enable_sort = off;
+		SET grnnd.ef_search = 2;
+		SET grnnd.iterative_scan = relaxed_order;
+		BEGIN;
+		DECLARE c NO SCROLL CURSOR FOR SELECT id FROM $table ORDER BY v <-> (SELECT v FROM $table WHERE id = 1);
+		MOVE 1 IN c;
+		SELECT FROM wait_for_flag(1);
+		SELECT * FROM drain('c');
+		COMMIT));
+	$standby->poll_query_until('postgres', q(
+		SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ 'wait_for_flag' AND wait_event = 'PgSleep'))
+	  or die 'no cursor';
+	$primary->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication')
+	  or die 'no feedback' if $feedback eq 'on';
+	my $size = number($primary, "SELECT pg_relation_size('${table}_v_idx')");
+	$primary->safe_psql('postgres', qq(
+		VACUUM $table;
+		INSERT INTO $table SELECT * FROM points(2001, 2800, 64, 1)));
+	my $grown = number($primary, "SELECT pg_relation_size('${table}_v_idx')") > $size;
+	is($grown, $feedback eq 'on', "feedback $feedback: are freed slots kept for the standby's cursor?");
+	# nothing that the cursor sees may go, for replay would wait for it
+	$primary->safe_psql('postgres', "DELETE FROM $table WHERE id > 2000; VACUUM $table") if $feedback eq 'on';
+	$primary->safe_psql('postgres', 'INSERT INTO flag VALUES (1)');
+	my $got = psql_finish($cursor);
+	if ($feedback eq 'on')
+	{
+		is($got, '99|99|100', 'a cursor of the standby brings all of its rows');
+	}
+	else
+	{
+		# slots that it knows are used again: it may lose rows then, but never bring others
+		my ($rows, $different, $highest) = split /\|/, $got;
+		is($different, $rows, 'without feedback: no row comes twice');
+		cmp_ok($highest, '<=', 100, 'without feedback: no row that came later');
+		cmp_ok($rows, '>=', 50, "without feedback: $rows of 99 rows");
+	}
+	$primary->safe_psql('postgres', 'TRUNCATE flag');
+	$primary->wait_for_catchup($standby);
+	sound($standby, "${table}_v_idx", "feedback $feedback");
+}
+
+# ---- a backup while rows come and go ----
+
+my $load = pgbench_start($primary, [ '-c', 4, '-T', 60 ],
+	[ 3, "\\set s random(200000, 201000)\nINSERT INTO t SELECT id, v FROM points(:s, :s, 64, 1) ON CONFLICT DO NOTHING;\n" ],
+	[ 2, "\\set s random(200000, 201000)\nDELETE FROM t WHERE id = :s;\n" ]);
+my $vacuum = pgbench_start($primary, [ '-c', 1, '-T', 60 ], [ 1, "VACUUM t;\n" ]);
+$primary->backup('busy');
+$_->{run}->signal('TERM') for $load, $vacuum;
+is(join('', map { pgbench_finish($_) } $load, $vacuum), '', 'load during a backup: no error');
+my $second = PostgreSQL::Test::Cluster->new('write_second');
+$second->init_from_backup($primary, 'busy', has_streaming => 1);
+$second->start;
+$primary->wait_for_catchup($second);
+is(answers($second), answers($primary), 'from a backup under load: the same answers');
+sound($second, 't_idx', 'from a backup under load');
+missing($second, 't', 'from a backup under load');
+$second->stop;
+unlike(slurp_file($_->logfile), qr/inconsistent page|PANIC|TRAP/, 'replay gave the pages that were logged')
+  for $standby, $second;
 
 # pages, without what hints and visibility may change, are the same
 $primary->safe_psql('postgres', 'CHECKPOINT');

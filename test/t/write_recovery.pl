@@ -1,0 +1,113 @@
+# Recovery that ends in the middle: a fixed series of writes is replayed up to one WAL
+# record or another, and at each such end every index is sound, finds every row, and can
+# be written on.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $stops = $soak ? 100 : 20;
+
+my $node = PostgreSQL::Test::Cluster->new('recovery');
+$node->init(extra => ['--wal-segsize=1']);
+$node->append_conf('postgresql.conf', q(
+wal_level = replica
+max_wal_size = 1GB
+wal_keep_size = 1GB
+autovacuum = off
+grnnd.build_device = cpu
+grnnd.build_threads = 1
+));
+$node->start;
+setup_grnnd($node, 64, 20);
+$node->safe_psql('postgres', q(
+	CREATE TABLE source AS SELECT * FROM points(1, 1000, 64, 1);
+	CREATE TABLE t (id serial PRIMARY KEY, n int DEFAULT 0, v vector(64));
+	INSERT INTO t (v) SELECT v FROM source WHERE id <= 300;
+	CREATE INDEX t_idx ON t USING grnnd (v);
+	CREATE INDEX t_n ON t (n);
+	CREATE TABLE same (id serial, v vector(64));
+	CREATE INDEX same_idx ON same USING grnnd (v);
+	CREATE TABLE wide (id serial, v vector(4000));
+	CREATE INDEX wide_idx ON wide USING grnnd (v);
+	CREATE TABLE plain (id serial, v vector(64));
+	INSERT INTO plain (v) SELECT v FROM source WHERE id <= 50;
+	CREATE INDEX plain_idx ON plain USING grnnd (v) WITH (codes = off)));
+my @indexes = qw(t_idx same_idx wide_idx plain_idx);
+
+# ---- the writes, from a copy of the stopped server on ----
+
+$node->stop;
+my $before = PostgreSQL::Test::Utils::tempdir . '/before';
+system('cp', '-a', $node->data_dir, $before) == 0 or die "cannot copy the data directory";
+$node->start;
+my $from = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+my $wide = q(SELECT array_agg(unit(%s, j, 7) ORDER BY j)::vector FROM generate_series(1, 4000) j);
+$node->safe_psql('postgres', join ";\n", (
+	(map { "INSERT INTO t (v) SELECT v FROM source WHERE id = 300 + $_" } 1 .. 40),
+	q(INSERT INTO same (v) SELECT v FROM source, generate_series(1, 40) WHERE id <= 3),
+	(map { 'INSERT INTO wide (v) ' . sprintf($wide, $_) } 1 .. 8),
+	q(INSERT INTO plain (v) SELECT v FROM source WHERE id BETWEEN 51 AND 60),
+	q(UPDATE t SET n = 1 WHERE id % 10 = 0),
+	q(UPDATE t SET v = source.v FROM source WHERE t.id % 50 = 1 AND source.id = 500 + t.id),
+	q(BEGIN), q(INSERT INTO t (v) SELECT v FROM source WHERE id BETWEEN 401 AND 410), q(ROLLBACK),
+	q(DELETE FROM t WHERE id % 3 > 0), q(VACUUM t),
+	q(DELETE FROM same WHERE id % 7 > 0), q(VACUUM same),
+	q(DELETE FROM wide WHERE id <= 4), q(VACUUM wide),
+	q(DELETE FROM plain WHERE id % 3 > 0), q(VACUUM plain),
+	(map { "INSERT INTO t (v) SELECT v FROM source WHERE id = 410 + $_" } 1 .. 30),
+	q(INSERT INTO same (v) SELECT v FROM source, generate_series(1, 40) WHERE id = 2),
+	(map { 'INSERT INTO wide (v) ' . sprintf($wide, $_) } 21 .. 23),
+	q(DELETE FROM t), q(INSERT INTO t (v) SELECT v FROM source WHERE id > 900), q(VACUUM t)));
+my $to = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+$node->stop;
+my $archive = $node->data_dir . '/pg_wal';
+my ($records, $said) = run_command([ 'pg_waldump', '-p', $archive, '-s', $from, '-e', $to ]);
+my @ends = $records =~ m{^rmgr: .* lsn: ([0-9A-F]+/[0-9A-F]+), }mg;
+my $generic = () = $records =~ /^rmgr: Generic /mg;
+cmp_ok($generic, '>', 500, scalar(@ends) . " records, $generic of them the indexes'") or diag($said);
+
+# ---- recovery to some of them ----
+
+# One of each stretch, so that every kind of write is met.
+my @chosen = map { $ends[ int(@ends * ($_ + rand()) / $stops) ] } 0 .. $stops - 1;
+
+my $end = PostgreSQL::Test::Cluster->new('recovered');
+mkdir $end->basedir;
+for my $lsn (@chosen)
+{
+	system('rm', '-rf', $end->data_dir);
+	system('cp', '-a', $before, $end->data_dir) == 0 or die "cannot copy the data directory";
+	$end->append_conf('postgresql.conf', 'port = ' . $end->port . qq(
+restore_command = 'cp "$archive/%f" "%p"'
+recovery_target_lsn = '$lsn'
+recovery_target_inclusive = on
+recovery_target_action = promote
+recovery_target_timeline = current
+));
+	$end->append_conf('recovery.signal', '');
+	$end->start;
+	$end->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die "no promotion";
+	my $check = join ";\n", map { "SELECT '$_', * FROM grnnd_check('$_', true) LIMIT 5" } @indexes;
+	my $rows = join ";\n", "SELECT NOT EXISTS (SELECT FROM t) OR recall('t', 'v', '<->', 'queries') >= 0.95",
+	  map { "SELECT missing('$_', 'v', '<->', (SELECT v FROM queries LIMIT 1))" } qw(t same plain);
+	$rows .= ";\nSELECT missing('wide', 'v', '<->', (" . sprintf($wide, 100) . '))';
+	is(number($end, "$check;\n$rows"), "t\n0\n0\n0\n0", "end at $lsn: sound, and all is found");
+	is(number($end, qq(
+		INSERT INTO t (v) SELECT v FROM source WHERE id BETWEEN 601 AND 640;
+		INSERT INTO same (v) SELECT v FROM source, generate_series(1, 20) WHERE id <= 4;
+		INSERT INTO wide (v) SELECT v FROM wide;
+		INSERT INTO plain (v) SELECT v FROM source WHERE id BETWEEN 601 AND 610;
+		DELETE FROM t WHERE id % 2 = 0;
+		VACUUM t, same, wide, plain;
+		$check;\n$rows)), "t\n0\n0\n0\n0", "end at $lsn: written on, and vacuumed");
+	$end->stop('immediate');
+}
+unlike(slurp_file($end->logfile), qr/PANIC|TRAP|terminated by signal/, 'the server never went down');
+
+done_testing();
