@@ -646,8 +646,7 @@ project(const GrnCodec *codec, const float *x, float *u)
 		for (size_t i = 0; i < len; i++)
 			diff[i] = x[at + i] - codec->mean[at + i];
 		norm2 += d->ip_f32(diff, diff, len);
-		for (uint32_t j = 0; j < codec->code_dims; j++)
-			u[j] += d->ip_f32(diff, codec->basis + j * dim + at, len);
+		d->ip_rows(diff, codec->basis + at, dim, len, codec->code_dims, u);
 	}
 	return norm2;
 }
@@ -692,16 +691,10 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 		for (size_t s = 0; s < sizeof(scale_parts) / sizeof(scale_parts[0]); s++)
 		{
 			float		inv = MIDDLE / (max * scale_parts[s]);
-			float		uc = 0;
-			float		cc = 0;
+			float		uc;
+			float		cc;
 
-			for (uint32_t j = 0; j < k; j++)
-			{
-				float		c = (float) quantise(u[j], inv) - MIDDLE;
-
-				uc += u[j] * c;
-				cc += c * c;
-			}
+			grn_dist->levels(u, k, inv, &uc, &cc);
 			/* cosine, without the length of u */
 			if (uc / sqrtf(cc) > best)
 			{

@@ -166,6 +166,30 @@ plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 }
 
 static void
+plain_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	for (uint32_t j = 0; j < rows; j++)
+		out[j] += plain_ip_f32(a, b + j * ldb, n);
+}
+
+static void
+plain_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+{
+	*uc = *cc = 0;
+	for (size_t j = 0; j < n; j++)
+	{
+		float		level = u[j] * inverse + 8;
+		float		c;
+
+		/* in this order NaN becomes 0 */
+		level = level >= 15 ? 15 : level > 0 ? (float) (int) level : 0;
+		c = level - 7.5f;
+		*uc += u[j] * c;
+		*cc += c * c;
+	}
+}
+
+static void
 plain_f16_store(const float *x, size_t n, void *out)
 {
 	for (size_t i = 0; i < n; i++)
@@ -203,6 +227,8 @@ const GrnDistTable grn_dist_plain = {
 	.dot_q8c4 = plain_dot_q8c4,
 	.estimate = plain_estimate,
 	.ip_4x4 = plain_ip_4x4,
+	.ip_rows = plain_ip_rows,
+	.levels = plain_levels,
 	.f16_store = plain_f16_store,
 	.f16_load = plain_f16_load,
 	.u8_store = plain_u8_store,

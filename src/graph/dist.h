@@ -64,6 +64,14 @@ typedef struct GrnDistTable
 	 */
 	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
 						   size_t n, float *out);
+	/* out[j] += inner product of a and row j of b, n floats; rows lie ldb floats apart */
+	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
+							uint32_t rows, float *out);
+	/*
+	 * Levels c_j = u_j * inverse + 8, cut to an integer from 0 to 15 (0 for NaN), of n
+	 * numbers, a multiple of 16: *uc = sum of u_j (c_j - 7.5), *cc = sum of (c_j - 7.5)^2.
+	 */
+	void		(*levels) (const float *u, size_t n, float inverse, float *uc, float *cc);
 	/* arrays of binary16: round to nearest even, saturating */
 	void		(*f16_store) (const float *x, size_t n, void *out);
 	void		(*f16_load) (const void *x, size_t n, float *out);

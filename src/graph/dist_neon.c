@@ -231,6 +231,19 @@ neon_u8_store(const float *x, size_t n, void *out)
 	grn_dist_plain.u8_store(x + i, n - i, o + i);
 }
 
+static void
+neon_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	for (uint32_t j = 0; j < rows; j++)
+		out[j] += neon_ip_f32(a, b + j * ldb, n);
+}
+
+static void
+neon_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+{
+	grn_dist_plain.levels(u, n, inverse, uc, cc);
+}
+
 static const GrnDistTable neon_table = {
 	.name = "neon",
 	.l2_f32 = neon_l2_f32,
@@ -242,6 +255,8 @@ static const GrnDistTable neon_table = {
 	.dot_q8c4 = neon_dot_q8c4,
 	.estimate = neon_estimate,
 	.ip_4x4 = neon_ip_4x4,
+	.ip_rows = neon_ip_rows,
+	.levels = neon_levels,
 	.f16_store = neon_f16_store,
 	.f16_load = neon_f16_load,
 	.u8_store = neon_u8_store,

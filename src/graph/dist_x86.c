@@ -204,6 +204,69 @@ avx2_estimate(const GrnEstimate *e, const int32_t *dot, const void *factors,
 	}
 }
 
+/* The sums of four accumulators, side by side. */
+static inline AVX2 __m128
+sums_256(__m256 s0, __m256 s1, __m256 s2, __m256 s3)
+{
+	__m256		h = _mm256_hadd_ps(_mm256_hadd_ps(s0, s1), _mm256_hadd_ps(s2, s3));
+
+	return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+static AVX2 void
+avx2_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + 4 <= rows; j += 4, b += 4 * ldb)
+	{
+		__m256		s[4];
+		size_t		k = 0;
+		__m128		sums;
+
+		for (int i = 0; i < 4; i++)
+			s[i] = _mm256_setzero_ps();
+		for (; k + 8 <= n; k += 8)
+		{
+			__m256		v = _mm256_loadu_ps(a + k);
+
+#pragma GCC unroll 4
+			for (int i = 0; i < 4; i++)
+				s[i] = _mm256_fmadd_ps(v, _mm256_loadu_ps(b + i * ldb + k), s[i]);
+		}
+		sums = sums_256(s[0], s[1], s[2], s[3]);
+		_mm_storeu_ps(out + j, _mm_add_ps(_mm_loadu_ps(out + j), sums));
+		for (; k < n; k++)
+			for (int i = 0; i < 4; i++)
+				out[j + i] += a[k] * b[i * ldb + k];
+	}
+	for (; j < rows; j++, b += ldb)
+		out[j] += avx2_ip_f32(a, b, n);
+}
+
+static AVX2 void
+avx2_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+{
+	__m256		uc8 = _mm256_setzero_ps(),
+				cc8 = uc8;
+
+	for (size_t j = 0; j < n; j += 8)
+	{
+		__m256		x = _mm256_loadu_ps(u + j);
+		__m256		level = _mm256_fmadd_ps(x, _mm256_set1_ps(inverse), _mm256_set1_ps(8));
+
+		/* of a NaN, max is its second operand */
+		level = _mm256_max_ps(level, _mm256_setzero_ps());
+		level = _mm256_min_ps(_mm256_round_ps(level, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC),
+							  _mm256_set1_ps(15));
+		level = _mm256_sub_ps(level, _mm256_set1_ps(7.5f));
+		uc8 = _mm256_fmadd_ps(x, level, uc8);
+		cc8 = _mm256_fmadd_ps(level, level, cc8);
+	}
+	*uc = sum_256(uc8);
+	*cc = sum_256(cc8);
+}
+
 static AVX2 void
 avx2_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 			float *out)
@@ -309,6 +372,8 @@ static const GrnDistTable avx2_table = {
 	.dot_q8c4 = avx2_dot_q8c4,
 	.estimate = avx2_estimate,
 	.ip_4x4 = avx2_ip_4x4,
+	.ip_rows = avx2_ip_rows,
+	.levels = avx2_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
 	.u8_store = avx2_u8_store,
@@ -561,6 +626,68 @@ avx512_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		out[i] = _mm512_reduce_add_ps(s[i]);
 }
 
+/* The upper half of s added to the lower. */
+static inline AVX512 __m256
+fold_512(__m512 s)
+{
+	return _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+}
+
+static AVX512 void
+avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + 8 <= rows; j += 8, b += 8 * ldb)
+	{
+		__m512		s[8];
+
+		for (int i = 0; i < 8; i++)
+			s[i] = _mm512_setzero_ps();
+		for (size_t k = 0; k < n; k += 16)
+		{
+			__mmask16	m = n - k >= 16 ? ALL16 : (__mmask16) ((1u << (n - k)) - 1);
+			__m512		v = _mm512_maskz_loadu_ps(m, a + k);
+
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++)
+				s[i] = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(m, b + i * ldb + k), s[i]);
+		}
+		for (int i = 0; i < 8; i += 4)
+		{
+			__m128		sums = sums_256(fold_512(s[i]), fold_512(s[i + 1]),
+										fold_512(s[i + 2]), fold_512(s[i + 3]));
+
+			_mm_storeu_ps(out + j + i, _mm_add_ps(_mm_loadu_ps(out + j + i), sums));
+		}
+	}
+	for (; j < rows; j++, b += ldb)
+		out[j] += avx512_ip_f32(a, b, n);
+}
+
+static AVX512 void
+avx512_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+{
+	__m512		uc16 = _mm512_setzero_ps(),
+				cc16 = uc16;
+
+	for (size_t j = 0; j < n; j += 16)
+	{
+		__m512		x = _mm512_loadu_ps(u + j);
+		__m512		level = _mm512_fmadd_ps(x, _mm512_set1_ps(inverse), _mm512_set1_ps(8));
+
+		/* of a NaN, max is its second operand */
+		level = _mm512_max_ps(level, _mm512_setzero_ps());
+		level = _mm512_min_ps(_mm512_roundscale_ps(level, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC),
+							  _mm512_set1_ps(15));
+		level = _mm512_sub_ps(level, _mm512_set1_ps(7.5f));
+		uc16 = _mm512_fmadd_ps(x, level, uc16);
+		cc16 = _mm512_fmadd_ps(level, level, cc16);
+	}
+	*uc = _mm512_reduce_add_ps(uc16);
+	*cc = _mm512_reduce_add_ps(cc16);
+}
+
 static const GrnDistTable avx512_table = {
 	.name = "avx512",
 	.l2_f32 = avx512_l2_f32,
@@ -572,6 +699,8 @@ static const GrnDistTable avx512_table = {
 	.dot_q8c4 = avx512_dot_q8c4,
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
+	.ip_rows = avx512_ip_rows,
+	.levels = avx512_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
 	.u8_store = avx2_u8_store,
@@ -588,6 +717,8 @@ static const GrnDistTable vnni_table = {
 	.dot_q8c4 = vnni_dot_q8c4,
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
+	.ip_rows = avx512_ip_rows,
+	.levels = avx512_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
 	.u8_store = avx2_u8_store,

@@ -298,6 +298,102 @@ blocks_agree(void)
 	}
 }
 
+/* Rows of every number, some in blocks and some left over. */
+static void
+rows_are_right(void)
+{
+	const size_t lengths[] = {1, 7, 8, 16, 31, 96, 129, 256};
+
+	for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++)
+	{
+		size_t		n = lengths[l];
+		size_t		ld = n + 3;
+		float	   *a = unit_guarded(4 * n);
+		float	   *b = unit_guarded(4 * (16 * ld + n));
+
+		for (size_t i = 0; i < n; i++)
+			a[i] = unit_normal();
+		for (size_t i = 0; i < 16 * ld + n; i++)
+			b[i] = unit_normal();
+		for (int v = 0; v < nversions; v++)
+			for (uint32_t rows = 1; rows <= 17; rows++)
+			{
+				float		out[18];
+
+				for (uint32_t j = 0; j < 18; j++)
+					out[j] = (float) j;
+				/* the last rows: nothing may be read past them */
+				versions[v]->ip_rows(a, b + (17 - rows) * ld, ld, n, rows, out);
+				for (uint32_t j = 0; j < rows; j++)
+				{
+					double		want = j,
+								size = j;
+
+					for (size_t k = 0; k < n; k++)
+					{
+						double		product = (double) a[k] * b[(17 - rows + j) * ld + k];
+
+						want += product;
+						size += fabs(product);
+					}
+					CHECK(close_to(out[j], want, size), "%s n %zu rows %u",
+						  versions[v]->name, n, rows);
+				}
+				CHECK(out[rows] == (float) rows, "%s wrote past %u rows", versions[v]->name, rows);
+			}
+		unit_guarded_free(a, 4 * n);
+		unit_guarded_free(b, 4 * (16 * ld + n));
+	}
+}
+
+static void
+levels_are_right(void)
+{
+	for (size_t n = 16; n <= 256; n += 16)
+	{
+		float	   *u = unit_guarded(4 * n);
+
+		for (size_t i = 0; i < n; i++)
+			u[i] = floorf(8 * unit_normal()) / 4 + 0.0625f;	/* far from where levels change */
+		u[3] = 1e30f;
+		u[4] = -1e30f;
+		for (int v = 0; v < nversions; v++)
+			for (float inverse = 0.5f; inverse <= 4; inverse *= 2)
+			{
+				double		uc = 0,
+							cc = 0,
+							size = 0;
+				float		got_uc,
+							got_cc;
+
+				for (size_t i = 0; i < n; i++)
+				{
+					double		level = floor((double) u[i] * inverse + 8);
+					double		c = (level < 0 ? 0 : level > 15 ? 15 : level) - 7.5;
+
+					uc += u[i] * c;
+					cc += c * c;
+					size += fabs(u[i] * c);
+				}
+				versions[v]->levels(u, n, inverse, &got_uc, &got_cc);
+				CHECK(close_to(got_uc, uc, size) && close_to(got_cc, cc, cc), "%s n %zu: %g %g for %g %g",
+					  versions[v]->name, n, got_uc, got_cc, uc, cc);
+			}
+		/* NaN is level 0 */
+		for (size_t i = 0; i < n; i++)
+			u[i] = NAN;
+		for (int v = 0; v < nversions; v++)
+		{
+			float		uc,
+						cc;
+
+			versions[v]->levels(u, n, 1, &uc, &cc);
+			CHECK(cc == 56.25f * (float) n, "%s %g", versions[v]->name, cc);
+		}
+		unit_guarded_free(u, 4 * n);
+	}
+}
+
 /* The value of a binary16 by its definition. */
 static double
 half_value(uint16_t h)
@@ -484,6 +580,8 @@ main(void)
 	RUN(code_dots_are_equal);
 	RUN(estimates_agree);
 	RUN(blocks_agree);
+	RUN(rows_are_right);
+	RUN(levels_are_right);
 	RUN(half_precision_is_exact);
 	RUN(half_precision_rounds);
 	RUN(bytes_round);
