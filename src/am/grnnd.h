@@ -235,9 +235,8 @@ typedef struct GrnndStore
 	BufferAccessStrategy strategy;
 	uint32		id_limit;
 	char	   *vector;			/* gathers a spanning vector */
-	int			prefetch_width; /* pages asked for at once, 0: no prefetching */
-	int			prefetch_skip;	/* calls to pass over after the next without a miss */
-	int			prefetch_wait;	/* calls still to pass over */
+	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
+	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */
 } GrnndStore;
 

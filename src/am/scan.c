@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "access/relscan.h"
+#include "catalog/pg_am_d.h"
 #include "catalog/pg_type_d.h"
 #include "lib/pairingheap.h"
 #include "miscadmin.h"
@@ -104,6 +105,12 @@ typedef struct GrnndScan
 	double		frontier;		/* strict order: results up to here may leave it */
 	double		last;			/* value of the last one returned */
 	bool		exhausted;		/* no more batches */
+
+	/* the newest batch, for prefetching rows of the table */
+	const Candidate *batch;		/* [batch_size], nearest first */
+	uint32		batch_size;
+	uint32		batch_taken;	/* results that left the heap since */
+	uint32		batch_asked;	/* whose rows were asked for */
 
 	/* where no distance has an order (walk): all nodes, by id */
 	bool		walk;
@@ -290,6 +297,7 @@ start(IndexScanDesc scan)
 	so->frontier = -get_float8_infinity();
 	so->last = -get_float8_infinity();
 	so->exhausted = false;
+	so->batch_size = 0;
 	so->walk = false;
 	so->walk_null = false;
 	so->walk_id = 0;
@@ -445,6 +453,40 @@ run_batch(IndexScanDesc scan)
 	if (so->resumed && so->iterative == GRNND_ITERATIVE_STRICT)
 		so->frontier = Max(so->frontier, low_value(results, n));
 	so->resumed = true;
+	so->batch = results;
+	so->batch_size = n;
+	so->batch_taken = 0;
+	so->batch_asked = 0;
+}
+
+/*
+ * Where pages are missing, asks the kernel for table pages of the results to come,
+ * as far ahead as twice those that were taken: nobody knows how many are wanted.
+ */
+static void
+prefetch_rows(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Relation	heap = scan->heapRelation;
+	uint32		until;
+
+	if (so->store.prefetch_width <= 0 ||
+		heap == NULL || heap->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return;
+	until = so->batch_taken +
+		Min((uint32) so->store.prefetch_width, 2 * so->batch_taken);
+	for (; so->batch_asked < Min(until, so->batch_size); so->batch_asked++)
+	{
+		const Candidate *r = &so->batch[so->batch_asked];
+
+		for (uint32 i = 0; r->state == GRN_NODE && i < r->ntids; i++)
+		{
+			ItemPointerData tid;
+
+			memcpy(&tid, r->tids + i * GRN_TID_BYTES, GRN_TID_BYTES);
+			PrefetchBuffer(heap, MAIN_FORKNUM, ItemPointerGetBlockNumber(&tid));
+		}
+	}
 }
 
 /* May the nearest result leave the heap before the next batch is run? */
@@ -498,6 +540,9 @@ next_result(IndexScanDesc scan)
 		if (r->state != GRN_NODE)
 			continue;
 		so->taken++;
+		so->batch_taken++;
+		if (so->store.prefetch_left > 0)
+			prefetch_rows(scan);
 		/* too late: the executor's order rests on values that never fall */
 		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
 			continue;

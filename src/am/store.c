@@ -4,6 +4,7 @@
  */
 #include "grnnd.h"
 
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -14,11 +15,11 @@
 #define MAX_SPAN 10
 
 /*
- * Asking the kernel for pages that are in shared buffers already costs a
- * lookup each.  After a call that found all of them there, the next calls
- * are passed over, twice as many each time up to this.
+ * Prefetching costs a lookup in the buffer table for each page asked for.  So it is
+ * on only while pages are missing: for this many calls after the last visit whose
+ * page was not in shared buffers.
  */
-#define MAX_PREFETCH_SKIP 64
+#define PREFETCH_CALLS 16
 
 /*
  * Of the visits whose buffer is known from the last time, this part looks it up
@@ -48,6 +49,58 @@ touch(const GrnndIndex *ix, Page page, uint32 id)
 }
 
 /*
+ * GrnStore.prefetch() where pages are in shared buffers: asks for the records where
+ * they were last.  A wrong guess only costs time.
+ */
+static void
+touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
+{
+	const GrnndIndex *ix = ((GrnndStore *) self)->ix;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		BlockNumber block = grnnd_node_block(ix, ids[i]);
+		const GrnndHint *hint = &ix->hints[block & ix->hint_mask];
+
+		if (hint->block == block && hint->buffer > 0)
+			touch(ix, BufferGetPage(hint->buffer), ids[i]);
+	}
+}
+
+/*
+ * GrnStore.prefetch() where they are not: asks the kernel for the pages, nearest
+ * record first.  The first of them is one that the search itself will wait for, so
+ * effective_io_concurrency counts the others.
+ */
+static void
+store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
+{
+	GrnndStore *store = (GrnndStore *) self;
+
+	if (--store->prefetch_left == 0)
+		self->prefetch = touch_ahead;
+	count = Min(count, (uint32_t) store->prefetch_width + 1);
+	for (uint32_t i = 0; i < count; i++)
+	{
+		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
+
+		if (ids[i] < store->id_limit)
+			for (uint32 j = 0; j < store->ix->layout.span; j++)
+				PrefetchBuffer(store->index, MAIN_FORKNUM, block + j);
+	}
+}
+
+/* A page was not in shared buffers. */
+static void
+start_prefetch(GrnndStore *store)
+{
+	if (store->prefetch_width < 0)
+		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
+	store->prefetch_left = PREFETCH_CALLS;
+	store->base.prefetch = store->prefetch_width > 0 ? store_prefetch : touch_ahead;
+}
+
+/*
  * Pins a block.  Finding a page in the buffer table costs as much as half of the
  * work on it, so the index's description remembers in which buffer a page
  * was last; PostgreSQL checks that it still is.
@@ -57,6 +110,7 @@ pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
 	GrnndHint  *hint = &store->ix->hints[block & store->ix->hint_mask];
+	int64		misses;
 
 	if (hint->block == block && BufferIsValid(hint->buffer) &&
 		++store->pins % LOOKUP_EVERY != 0 &&
@@ -66,9 +120,12 @@ pin_block(GrnndStore *store, BlockNumber block)
 		pgstat_count_buffer_hit(index);
 		return hint->buffer;
 	}
+	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	hint->block = block;
 	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
 									  store->strategy);
+	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
+		start_prefetch(store);
 	return hint->buffer;
 }
 
@@ -161,35 +218,6 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	return visited;
 }
 
-/* GrnStore.prefetch(): asks for the pages of records that come soon. */
-static void
-store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
-{
-	GrnndStore *store = (GrnndStore *) self;
-	bool		missed = false;
-
-	if (store->prefetch_wait > 0)
-	{
-		store->prefetch_wait--;
-		return;
-	}
-	count = Min(count, (uint32_t) store->prefetch_width);
-	for (uint32_t i = 0; i < count; i++)
-	{
-		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
-
-		if (ids[i] >= store->id_limit)
-			continue;
-		for (uint32 j = 0; j < store->ix->layout.span; j++)
-			if (!BufferIsValid(PrefetchBuffer(store->index, MAIN_FORKNUM,
-											  block + j).recent_buffer))
-				missed = true;
-	}
-	store->prefetch_skip = missed ? 0
-		: Min(Max(2 * store->prefetch_skip, 1), MAX_PREFETCH_SKIP);
-	store->prefetch_wait = store->prefetch_skip;
-}
-
 static void *
 store_alloc(GrnStore *self, size_t bytes)
 {
@@ -207,9 +235,9 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 				 MemoryContext context)
 {
 	memset(store, 0, sizeof(*store));
-	store->prefetch_width = get_tablespace_io_concurrency(index->rd_rel->reltablespace);
+	store->prefetch_width = -1;
 	store->base.visit = store_visit;
-	store->base.prefetch = store->prefetch_width > 0 ? store_prefetch : NULL;
+	store->base.prefetch = touch_ahead;
 	store->base.alloc = store_alloc;
 	store->base.free = store_free;
 	store->index = index;

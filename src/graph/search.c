@@ -442,9 +442,9 @@ offer_neighbours(GrnSearch *s)
 	uint32_t	n = 0;
 	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
 
-	if (s->p.resumable)
+	if (s->p.resumable && !s->resumed && s->discard_room - s->discarded >= s->count)
 	{
-		Key			far[GRN_MAX_DEGREE];
+		Key		   *far = s->discard + s->discarded;
 		uint32_t	nfar = 0;
 
 		for (uint32_t i = 0; i < s->count; i++)
@@ -455,14 +455,17 @@ offer_neighbours(GrnSearch *s)
 			n += key <= bound;
 			nfar += key > bound;
 		}
-		for (uint32_t i = 0; i < nfar; i++)
-			discard_add(s, far[i]);
+		s->discarded += nfar;
 	}
 	else
 		for (uint32_t i = 0; i < s->count; i++)
 		{
-			near[n] = make_key(s->estimates[i], s->neighbours[i]);
-			n += near[n] <= bound;
+			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+
+			near[n] = key;
+			n += key <= bound;
+			if (key > bound)
+				discard_add(s, key);
 		}
 	for (uint32_t i = 0; i < n; i++)
 		offer(s, near[i]);
