@@ -118,15 +118,14 @@ prepare_server()
 	took "$group" build $began
 }
 
-# perl_test GROUP PG_CONFIG TREE NAME LOG [VARIABLE=VALUE...]: one of test/t.  The name
-# that is reported has the seed, where one is given.
+# perl_test GROUP PG_CONFIG TREE NAME LOG [VARIABLE=VALUE...]: one of test/t.
 perl_test()
 {
 	local group=$1 pg_config=$2 tree=$3 name=$4 log=$5 tests shown=$4 began=$SECONDS
 
 	shift 5
 	tests=$(test_programs "$pg_config")
-	case "$*" in *GRNND_SEED=*) shown="$name, seed ${*##*GRNND_SEED=}" ;; esac
+	[ $# = 0 ] || shown="$name $*"
 	(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
 		PATH="$("$pg_config" --bindir):$PATH" \
 		PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \

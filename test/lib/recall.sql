@@ -31,40 +31,53 @@ BEGIN
 	END IF;
 END $$;
 
--- recall@k of ORDER BY col op query over the queries' vectors, by distance, so
--- that equal rows may stand for one another.
-CREATE FUNCTION recall(tab regclass, col name, op text, queries regclass, k int DEFAULT 10)
-RETURNS float8 LANGUAGE plpgsql AS $$
+-- Runs ORDER BY col op query LIMIT k by index for each vector of queries (a statement), and
+-- holds it against the exact order: the share of the right rows, by distance, so
+-- that equal rows may stand for one another; how many rows came, how many of them
+-- different by id, and how many after a farther one.
+CREATE FUNCTION ranked(tab regclass, col name, op text, queries text, k int,
+	filter text DEFAULT 'true',
+	OUT recall float8, OUT rows bigint, OUT different bigint, OUT disordered bigint)
+LANGUAGE plpgsql AS $$
 DECLARE
+	by_index text := format('SELECT id, %1$I %2$s $1 AS d FROM %3$s WHERE %4$s
+		ORDER BY %1$I %2$s $1 LIMIT %5$s', col, op, tab, filter, k);
+	exact text := format('SELECT %1$I %2$s $1 AS d FROM %3$s WHERE %1$I IS NOT NULL AND (%4$s)
+		ORDER BY d LIMIT %5$s', col, op, tab, filter, k);
 	q vector;
-	hits int;
-	total int := 0;
-	wanted int := 0;
 	worst float8;
-	rows int;
+	got float8[];
+	n bigint;
+	hits bigint := 0;
+	wanted bigint := 0;
 BEGIN
-	FOR q IN EXECUTE format('SELECT v FROM %s ORDER BY id', queries) LOOP
-		PERFORM set_config('enable_seqscan', 'on', true),
+	rows := 0; different := 0; disordered := 0;
+	FOR q IN EXECUTE queries LOOP
+		PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true),
 			set_config('enable_indexscan', 'off', true);
-		EXECUTE format('SELECT max(d), count(*) FROM (SELECT %I %s $1 AS d FROM %s
-			WHERE %I IS NOT NULL ORDER BY d LIMIT %s) x', col, op, tab, col, k)
-			INTO worst, rows USING q;
-		PERFORM set_config('enable_seqscan', 'off', true),
+		EXECUTE 'SELECT max(d), count(*) FROM (' || exact || ') x' INTO worst, n USING q;
+		wanted := wanted + n;
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
 			set_config('enable_indexscan', 'on', true);
-		IF total = 0 THEN
-			PERFORM expect_index(format('SELECT %I FROM %s ORDER BY %I %s $1 LIMIT %s',
-										col, tab, col, op, k), q);
+		IF wanted = n AND n > 0 THEN
+			PERFORM expect_index(by_index, q);
 		END IF;
-		EXECUTE format('SELECT count(*) FROM (SELECT %I %s $1 AS d FROM %s
-			ORDER BY %I %s $1 LIMIT %s) x WHERE d <= $2 + 1e-6 * abs($2)',
-			col, op, tab, col, op, k)
-			INTO hits USING q, worst;
-		total := total + hits;
-		wanted := wanted + rows;
+		EXECUTE 'SELECT array_agg(d ORDER BY n), count(DISTINCT id) FROM
+			(SELECT row_number() OVER () AS n, * FROM (' || by_index || ') y) x' INTO got, n USING q;
+		rows := rows + coalesce(array_length(got, 1), 0);
+		different := different + n;
+		hits := hits + (SELECT count(*) FROM unnest(got) d WHERE d <= worst + 1e-6 * abs(worst));
+		disordered := disordered + (SELECT count(*) FROM generate_series(2, array_length(got, 1)) i
+			WHERE got[i] < got[i - 1] - 1e-6 * abs(got[i - 1]));
 	END LOOP;
-	PERFORM set_config('enable_seqscan', 'on', true);
-	RETURN total / wanted::float8;
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true);
+	recall := hits / nullif(wanted, 0)::float8;
 END $$;
+
+-- Its recall alone, over the queries' vectors.
+CREATE FUNCTION recall(tab regclass, col name, op text, queries regclass, k int DEFAULT 10)
+RETURNS float8 LANGUAGE sql
+RETURN (ranked(tab, col, op, format('SELECT v FROM %s ORDER BY id', queries), k)).recall;
 
 -- Rows of the table, which have different ids, that an exhaustive search by the
 -- index does not bring.

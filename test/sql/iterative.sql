@@ -4,6 +4,11 @@ CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
 CREATE SCHEMA test_iterative;
 SET search_path = test_iterative, public;
 SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
 
 -- random rows of many dimensions are the hardest: all are about equally far
 CREATE TABLE t (id int, e vector(32));
@@ -15,27 +20,9 @@ SELECT e AS q FROM t WHERE id = 77 \gset
 
 CREATE FUNCTION fetched(lim int, filter text DEFAULT 'true', tab regclass DEFAULT 't', OUT rows bigint,
 	OUT different bigint, OUT disordered bigint, OUT complete numeric)
-LANGUAGE plpgsql AS $$
-DECLARE
-	q vector;
-BEGIN
-	EXECUTE format('SELECT e FROM %s WHERE id = 77', tab) INTO q;
-	PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
-	EXECUTE format('CREATE TEMP TABLE want AS SELECT id, e <-> $1 AS d FROM %s WHERE %s ORDER BY d LIMIT %s', tab, filter, lim)
-		USING q;
-	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true),
-		set_config('enable_sort', 'off', true);
-	EXECUTE format('CREATE TEMP TABLE got AS SELECT row_number() OVER () AS n, * FROM
-		(SELECT id, e <-> $1 AS d FROM %s WHERE %s ORDER BY e <-> $1 LIMIT %s) x', tab, filter, lim)
-		USING q;
-	SELECT count(*), count(DISTINCT id),
-		count(*) FILTER (WHERE d < before - 1e-6 * before)
-		INTO rows, different, disordered
-		FROM (SELECT *, lag(d) OVER (ORDER BY n) AS before FROM got) x;
-	SELECT round(avg((got.id IS NOT NULL)::int), 2) INTO complete
-		FROM want LEFT JOIN got USING (id);
-	DROP TABLE want, got;
-END $$;
+LANGUAGE sql
+RETURN (SELECT (r.rows, r.different, r.disordered, round(r.recall::numeric, 2))
+	FROM ranked(tab, 'e', '<->', format('SELECT e FROM %s WHERE id = 77', tab), lim, filter) r);
 
 -- off: as many as one search keeps
 SET grnnd.iterative_scan = off;

@@ -109,6 +109,71 @@ RESET enable_seqscan;
 RESET enable_sort;
 SELECT count(*) FROM pg_partition_tree('p_idx') i, grnnd_check(i.relid, true) WHERE i.isleaf;
 
+-- an index of the whole is put together from indexes of the parts
+CREATE TABLE parts (id int, v vector(16)) PARTITION BY LIST ((id % 2));
+CREATE TABLE even PARTITION OF parts FOR VALUES IN (0);
+CREATE TABLE odd (id int, v vector(16));
+INSERT INTO odd SELECT * FROM points(1, 200, 16, 1) WHERE id % 2 = 1;
+CREATE INDEX parts_idx ON ONLY parts USING grnnd (v);
+CREATE INDEX even_idx ON even USING grnnd (v);
+CREATE INDEX odd_idx ON odd USING grnnd (v) WITH (degree = 16);
+ALTER INDEX parts_idx ATTACH PARTITION even_idx;
+ALTER TABLE parts ATTACH PARTITION odd FOR VALUES IN (1);
+INSERT INTO parts SELECT * FROM points(201, 300, 16, 1);
+SELECT relid, isleaf FROM pg_partition_tree('parts_idx') ORDER BY relid::text;
+SELECT indisvalid FROM pg_index WHERE indexrelid = 'parts_idx'::regclass;
+SELECT missing('odd', 'v', '<->', :'q');
+SELECT missing('even', 'v', '<->', :'q');
+ALTER TABLE parts DETACH PARTITION odd;
+INSERT INTO odd SELECT * FROM points(301, 350, 16, 1);
+SELECT missing('odd', 'v', '<->', :'q');
+SELECT * FROM grnnd_check('odd_idx', true);
+
+-- emptied at the end of each transaction, and in the one that made it
+CREATE TEMP TABLE fleeting (id int, v vector(16)) ON COMMIT DELETE ROWS;
+CREATE INDEX fleeting_idx ON fleeting USING grnnd (v);
+BEGIN;
+INSERT INTO fleeting SELECT * FROM points(1, 100, 16, 1);
+SELECT missing('fleeting', 'v', '<->', :'q');
+COMMIT;
+BEGIN;
+INSERT INTO fleeting SELECT * FROM points(101, 150, 16, 1);
+SELECT count(*), missing('fleeting', 'v', '<->', :'q') FROM fleeting;
+SELECT * FROM grnnd_check('fleeting_idx', true);
+COMMIT;
+BEGIN;
+CREATE TABLE again (id int PRIMARY KEY, v vector(16));
+CREATE INDEX again_idx ON again USING grnnd (v);
+INSERT INTO again SELECT * FROM points(1, 100, 16, 1);
+TRUNCATE again;
+INSERT INTO again SELECT * FROM points(101, 150, 16, 1);
+COMMIT;
+SELECT count(*), missing('again', 'v', '<->', :'q') FROM again;
+SELECT * FROM grnnd_check('again_idx', true);
+
+-- speculative inserts that lose, MERGE, COPY
+INSERT INTO again SELECT * FROM points(140, 200, 16, 1) ON CONFLICT DO NOTHING;
+INSERT INTO again SELECT id - 1000, v FROM points(1101, 1250, 16, 1)
+	ON CONFLICT (id) DO UPDATE SET v = excluded.v WHERE excluded.id % 2 = 0;
+MERGE INTO again USING points(171, 260, 16, 1) p ON again.id = p.id
+	WHEN MATCHED AND p.id % 3 = 0 THEN DELETE
+	WHEN MATCHED THEN UPDATE SET v = p.v
+	WHEN NOT MATCHED THEN INSERT VALUES (p.id, p.v);
+SELECT count(*), missing('again', 'v', '<->', :'q') FROM again;
+VACUUM again;
+SELECT * FROM grnnd_check('again_idx', true);
+BEGIN;
+TRUNCATE again;
+COPY again FROM stdin (FREEZE);
+1	[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]
+2	[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]
+3	[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]
+\.
+COMMIT;
+SELECT count(*), missing('again', 'v', '<->', :'q') FROM again;
+SELECT * FROM grnnd_check('again_idx', true);
+DROP INDEX CONCURRENTLY again_idx;
+
 -- inherited by LIKE
 CREATE TABLE copy (LIKE t INCLUDING ALL);
 INSERT INTO copy SELECT * FROM t;

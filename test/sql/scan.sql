@@ -4,40 +4,28 @@ CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
 CREATE SCHEMA test_scan;
 SET search_path = test_scan, public;
 SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
 
 -- The same vector for the same numbers, on every machine: dims integers in [0, 256).
 CREATE FUNCTION vec(i int, dims int) RETURNS vector LANGUAGE sql IMMUTABLE RETURN
 	(SELECT array_agg(('x' || substr(md5(i || ' ' || j), 1, 2))::bit(8)::int ORDER BY j)
 	 FROM generate_series(1, dims) j)::vector;
 
--- Compares k rows by index with k by exact sort, over some queries: the share of
--- the right rows (by distance), and how many rows were out of order.
+-- Compares k rows by index with k by exact sort, over 20 queries.
 CREATE FUNCTION compare(tab regclass, op text, k int, ef int, shift text DEFAULT '',
 	OUT recall numeric, OUT disordered bigint, OUT rows bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
 	dims int;
-	q vector;
-	want float8;
-	got float8[];
 BEGIN
 	PERFORM set_config('grnnd.ef_search', ef::text, true);
 	EXECUTE format('SELECT vector_dims(e) FROM %s WHERE e IS NOT NULL LIMIT 1', tab) INTO dims;
-	recall := 0; disordered := 0; rows := 0;
-	FOR i IN 1 .. 20 LOOP
-		EXECUTE format('SELECT vec(-$1, $2) %s', shift) INTO q USING i, dims;
-		PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
-		EXECUTE format('SELECT max(d) FROM (SELECT e %s $1 AS d FROM %s WHERE e IS NOT NULL ORDER BY 1 LIMIT %s) x', op, tab, k)
-			INTO want USING q;
-		PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true);
-		EXECUTE format('SELECT array_agg(d) FROM (SELECT e %1$s $1 AS d FROM %2$s ORDER BY e %1$s $1 LIMIT %3$s) x', op, tab, k)
-			INTO got USING q;
-		rows := rows + coalesce(array_length(got, 1), 0);
-		recall := recall + (SELECT count(*) FROM unnest(got) d WHERE d <= want + 1e-6 * abs(want)) / (20.0 * k);
-		disordered := disordered + (SELECT count(*) FROM generate_series(2, array_length(got, 1)) n
-			WHERE got[n] < got[n - 1] - 1e-6 * abs(got[n - 1]));
-	END LOOP;
-	recall := round(recall, 3);
+	SELECT round(r.recall::numeric, 3), r.disordered, r.rows INTO recall, disordered, rows
+	FROM ranked(tab, 'e', op, format('SELECT vec(-i, %s) %s FROM generate_series(1, 20) i', dims, shift), k) r;
 END $$;
 
 CREATE TABLE t (id int, e vector(16));

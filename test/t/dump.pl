@@ -65,6 +65,19 @@ for my $format ('plain', 'directory')
 	$node->safe_psql('postgres', "DROP DATABASE $format");
 }
 
+# ---- a database copied by the server, in both ways ----
+
+for my $strategy ('wal_log', 'file_copy')
+{
+	$node->safe_psql('template1', "CREATE DATABASE copied TEMPLATE postgres STRATEGY $strategy");
+	$node->safe_psql('copied', 'INSERT INTO t SELECT id, 0, v FROM points(501, 600, 16, 1)');
+	is($node->safe_psql('copied', "SELECT * FROM grnnd_check('$_', true)"), '', "$strategy: $_ is sound")
+	  for @leaves, 'm_idx';
+	is($node->safe_psql('copied', "SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1))"), 0,
+		"$strategy: every row is found");
+	$node->safe_psql('postgres', 'DROP DATABASE copied');
+}
+
 # ---- logical replication ----
 
 my $target = PostgreSQL::Test::Cluster->new('subscriber');
