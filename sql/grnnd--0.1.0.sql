@@ -42,6 +42,17 @@ CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false
 COMMENT ON FUNCTION grnnd_check(regclass, boolean) IS
 	'one row per violation found in a grnnd index, none when it is sound';
 
+CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
+	opclass text DEFAULT NULL, options text[] DEFAULT NULL,
+	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,
+	OUT index_bytes bigint, OUT wal_bytes bigint, OUT memory_bytes bigint,
+	OUT temp_bytes bigint, OUT gpu_bytes bigint, OUT seconds double precision)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[]) IS
+	'what CREATE INDEX USING grnnd would take, by builds over a sample of the rows';
+
 CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
 	OUT memory bigint, OUT free bigint, OUT problem text)
 	RETURNS SETOF record

@@ -77,20 +77,15 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
 }
 
-/* Fills what the index's definition says.  heap and info may be NULL. */
-static void
-init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
+void
+grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
+				 const GrnndOptions *options)
 {
-	int32		typmod = TupleDescAttr(RelationGetDescr(index), 0)->atttypmod;
-	GrnndOptions *options = (GrnndOptions *) index->rd_options;
 	GrnBuildSpec *spec = &build->spec;
 
 	memset(build, 0, sizeof(*build));
-	build->heap = heap;
-	build->index = index;
-	build->info = info;
 	build->builder.sock = -1;
-	build->type = grnnd_type(index);
+	build->type = type;
 	if (options == NULL)
 		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
 	build->options = *options;
@@ -131,6 +126,18 @@ init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 	build->stride = spec->stride;
 }
 
+/* From an index's definition.  heap and info may be NULL. */
+static void
+init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
+{
+	grnnd_build_init(build, grnnd_type(index),
+					 TupleDescAttr(RelationGetDescr(index), 0)->atttypmod,
+					 (GrnndOptions *) index->rd_options);
+	build->heap = heap;
+	build->index = index;
+	build->info = info;
+}
+
 static uint64
 segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
 {
@@ -139,15 +146,14 @@ segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
 	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
 }
 
-/* Reserves address space for all rows that the heap can hold. */
-static void
-make_mapping(GrnndBuild *build)
+/* Reserves address space for so many rows, or as many as are possible. */
+void
+grnnd_build_map(GrnndBuild *build, uint64 rows)
 {
-	uint64		blocks = (uint64) RelationGetNumberOfBlocks(build->heap) + EXTRA_BLOCKS;
 	uint64		row_bytes = (uint64) build->stride * sizeof(float);
 	uint64	   *max = build->spec.segment_max;
 
-	build->max_rows = Min(blocks * MaxHeapTuplesPerPage, GRN_MAX_NODES - 1);
+	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
 	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
 	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
 	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, sizeof(uint64), SEGMENT_SLACK);
@@ -196,6 +202,14 @@ worth_gpu(const GrnndBuild *build, double rows)
 		 transaction.cpu_seconds + cpu_seconds(build, rows) >= GPU_START_SECONDS);
 }
 
+/* Settles grnnd.build_device = auto, as far as that is done by the number of rows. */
+void
+grnnd_choose_device(GrnndBuild *build, double rows)
+{
+	if (build->spec.device == GRN_DEVICE_AUTO && !worth_gpu(build, rows))
+		build->spec.device = GRN_DEVICE_CPU;
+}
+
 /* Whether this transaction may have another build to follow. */
 static bool
 more_to_come(const GrnndBuild *build)
@@ -203,9 +217,9 @@ more_to_come(const GrnndBuild *build)
 	return build->heap->rd_rel->relispartition || IsTransactionBlock();
 }
 
-/* Error cleanup, and the end of a build that went well. */
-static void
-end_build(int code, Datum arg)
+/* Error cleanup. */
+void
+grnnd_build_abandon(int code, Datum arg)
 {
 	GrnndBuild *build = (GrnndBuild *) DatumGetPointer(arg);
 	GrnndMapping *map = build->map;
@@ -217,8 +231,19 @@ end_build(int code, Datum arg)
 		grnnd_mapping_release(map, false);
 }
 
-static double
-seconds_since(instr_time start)
+/* The end of a build that went well. */
+void
+grnnd_build_finish(GrnndBuild *build)
+{
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	grnnd_mapping_release(map, true);
+}
+
+double
+grnnd_seconds_since(instr_time start)
 {
 	instr_time	now;
 
@@ -242,7 +267,9 @@ run_build(GrnndBuild *build)
 				allvisible;
 	BlockNumber blocks;
 
-	make_mapping(build);
+	/* all that the heap can hold */
+	grnnd_build_map(build, ((uint64) RelationGetNumberOfBlocks(build->heap) +
+							EXTRA_BLOCKS) * MaxHeapTuplesPerPage);
 
 	/*
 	 * Where the table is large the builder starts now, and opens its device
@@ -255,7 +282,7 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_collect(build);
-	collect_s = seconds_since(start);
+	collect_s = grnnd_seconds_since(start);
 
 	if (build->rows == 0)
 	{
@@ -266,15 +293,15 @@ run_build(GrnndBuild *build)
 	INSTR_TIME_SET_CURRENT(start);
 	if (builder->pid == 0)
 	{
-		if (build->spec.device == GRN_DEVICE_AUTO && !worth_gpu(build, (double) build->rows))
-		{
-			build->spec.device = GRN_DEVICE_CPU;
+		bool		automatic = build->spec.device == GRN_DEVICE_AUTO;
+
+		grnnd_choose_device(build, (double) build->rows);
+		if (automatic && build->spec.device == GRN_DEVICE_CPU)
 			transaction.cpu_seconds += cpu_seconds(build, (double) build->rows);
-		}
 		grnnd_builder_start(builder, build->map, &build->spec);
 	}
 	grnnd_builder_run(builder, build->rows);
-	build_s = seconds_since(start);
+	build_s = grnnd_seconds_since(start);
 	if (build->spec.device == GRN_DEVICE_AUTO && builder->no_gpu)
 		transaction.no_gpu = true;
 
@@ -290,21 +317,22 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_load(build, result);
-	load_s = seconds_since(start);
+	load_s = grnnd_seconds_since(start);
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_builder_end(builder);
-	end_s = seconds_since(start);
+	end_s = grnnd_seconds_since(start);
 
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
-							 "load %.3f s, end %.3f s",
+							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT,
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->load_workers,
 							 collect_s, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes,
-							 load_s, end_s)));
+							 load_s, end_s, build->map->memory_used,
+							 build->map->file_size[GRNND_FILE_DISK])));
 }
 
 /* The ambuild callback. */
@@ -313,22 +341,18 @@ grnnd_build(Relation heap, Relation index, IndexInfo *info)
 {
 	GrnndBuild *build = palloc(sizeof(GrnndBuild));
 	IndexBuildResult *result;
-	GrnndMapping *map;
 
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	init_build(build, heap, index, info);
 
-	PG_ENSURE_ERROR_CLEANUP(end_build, PointerGetDatum(build));
+	PG_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(build));
 	{
 		run_build(build);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(end_build, PointerGetDatum(build));
+	PG_END_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(build));
 
-	grnnd_builder_end(&build->builder);
-	map = build->map;
-	build->map = NULL;
-	grnnd_mapping_release(map, true);
+	grnnd_build_finish(build);
 
 	result = palloc(sizeof(IndexBuildResult));
 	result->heap_tuples = build->heap_tuples;

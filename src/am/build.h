@@ -5,6 +5,8 @@
 #ifndef GRNND_BUILD_H
 #define GRNND_BUILD_H
 
+#include "portability/instr_time.h"
+
 #include "grnnd.h"
 #include "launch.h"
 #include "mapping.h"
@@ -43,8 +45,16 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
 	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
 }
 
-/* build.c */
+/* build.c: also for grnnd_build_estimate(), which builds over a sample of the rows. */
 extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
+/* Errors: 22023 where typmod gives no dimensions, 54000 where it gives too many. */
+extern void grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
+							 const GrnndOptions *options);
+extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
+extern void grnnd_choose_device(GrnndBuild *build, double rows);
+extern void grnnd_build_abandon(int code, Datum build);
+extern void grnnd_build_finish(GrnndBuild *build);
+extern double grnnd_seconds_since(instr_time start);
 
 /*
  * collect.c: fills VECTORS, TIDS and, unless there is no row, ORDER; sets rows and
@@ -58,5 +68,9 @@ extern void grnnd_collect(GrnndBuild *build);
  */
 extern BlockNumber grnnd_load(GrnndBuild *build, const GrnBuildResult *result);
 extern void grnnd_load_empty(GrnndBuild *build, ForkNumber fork);
+/* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
+extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
+/* Blocks of an index with so many records, as load.c lays them out. */
+extern uint64 grnnd_index_blocks(const GrnLayout *layout, GrnMetric metric, uint64 records);
 
 #endif							/* GRNND_BUILD_H */

@@ -507,7 +507,7 @@ rank_rows(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	int			nworkers = grnnd_collect_workers(build);
+	int			nworkers = grnnd_collect_workers(build->heap, build->index);
 
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))

@@ -324,6 +324,7 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 
 	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
 		builder_nonsense(b, "memory wanted for an unknown purpose");
+	b->needed[segment] = Max(b->needed[segment], bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
 	/* What we shall read is allocated by us; the workspace by who touches it. */
 	if (segment != GRN_SEG_WORK)

@@ -24,6 +24,7 @@ typedef struct GrnndBuilder
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
+	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for */
 	GrnBuildResult result;
 } GrnndBuilder;
 

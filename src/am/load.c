@@ -137,6 +137,14 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	}
 }
 
+const uint32 *
+grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *r)
+{
+	check_numbers(build, r);
+	return result_array(build->map, GRN_SEG_RESULT, r->off_row_start,
+						(uint64) r->nodes + 1, sizeof(uint32));
+}
+
 static void
 check_codec(const Load *load)
 {
@@ -290,6 +298,22 @@ first_chain(const Load *load, uint32 node)
 	return (uint32) low;
 }
 
+static uint32
+codec_pages(const GrnLayout *l, GrnMetric metric)
+{
+	uint64		bytes = sizeof(float) *
+		grn_codec_floats(grn_space_dim(metric, l->dim), l->code_dims);
+
+	return (uint32) ((bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+}
+
+uint64
+grnnd_index_blocks(const GrnLayout *l, GrnMetric metric, uint64 records)
+{
+	return 2 + codec_pages(l, metric) +
+		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
+}
+
 /*
  * The blocks of everything: meta, entry page, codec, nodes.  Errors: 54000 where
  * the index would be larger than a relation can be.
@@ -297,19 +321,12 @@ first_chain(const Load *load, uint32 node)
 static BlockNumber
 place_blocks(Load *load)
 {
-	const GrnLayout *l = &load->layout;
-	uint64		codec_bytes = sizeof(float) *
-		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim), l->code_dims);
-	uint64		node_pages;
-	uint64		blocks;
+	uint64		blocks = grnnd_index_blocks(&load->layout, load->meta.metric, load->records);
 
 	load->meta.entry_block = 1;
 	load->meta.codec_block = 2;
-	load->meta.codec_pages = (uint32) ((codec_bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+	load->meta.codec_pages = codec_pages(&load->layout, load->meta.metric);
 	load->meta.first_node_block = 2 + load->meta.codec_pages;
-	node_pages = l->span > 1 ? load->records * l->span
-		: (load->records + l->per_page - 1) / l->per_page;
-	blocks = load->meta.first_node_block + node_pages;
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

@@ -39,18 +39,17 @@ expressions_parallel_safe(Relation index)
 /*
  * Workers that may read the table beside the leader.  Unlike core's rule for sorts,
  * maintenance_work_mem has no say: all share one mapping.  TOASTed vectors
- * count like the table's own pages.
+ * count like the table's own pages.  index NULL: one on a column, still to be.
  */
 int
-grnnd_collect_workers(const GrnndBuild *build)
+grnnd_collect_workers(Relation heap, Relation index)
 {
-	Relation	heap = build->heap;
 	BlockNumber pages = RelationGetNumberOfBlocks(heap);
 	Oid			toast = heap->rd_rel->reltoastrelid;
 	int			wanted;
 
 	if (max_parallel_maintenance_workers == 0 || IsInParallelMode() ||
-		RelationUsesLocalBuffers(heap) || !expressions_parallel_safe(build->index))
+		RelationUsesLocalBuffers(heap) || (index && !expressions_parallel_safe(index)))
 		return 0;
 
 	wanted = RelationGetParallelWorkers(heap, -1);

@@ -18,7 +18,7 @@ typedef struct GrnndWorkers
 	WalUsage   *wal_usage;		/* [workers] */
 } GrnndWorkers;
 
-extern int	grnnd_collect_workers(const GrnndBuild *build);
+extern int	grnnd_collect_workers(Relation heap, Relation index);
 extern int	grnnd_load_workers(const GrnndBuild *build, uint64 index_pages);
 
 /*

@@ -112,6 +112,7 @@ typedef struct GrnBuildResult
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids, off_counts, off_row_start, off_rows;
 	uint64_t	off_codes, off_factors, off_codec;
+	uint64_t	gpu_bytes;		/* most that it took on the device */
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
 	 * another phase is counted as that one's.  Device: waiting for it to open.

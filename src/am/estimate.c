@@ -1,0 +1,468 @@
+/*
+ * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from two
+ * builds over a sample of the rows, by the same builder and settings.
+ *
+ * Everything a build needs is nearly affine in the number of distinct rows: the two say
+ * what is constant and what a row costs.  The smaller one fits its codes to as many
+ * rows as any build does, so that this counts as constant.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "commands/tablespace.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "storage/ipc.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/regproc.h"
+#include "utils/wait_event.h"
+
+#include "parallel.h"
+
+/* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
+#define SAMPLE_ROWS 8192
+#define SAMPLE_ROWS_PER_DIM 8
+#define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
+
+#define FETCH_ROWS 1000
+#define PROBE_BYTES (32 << 20)	/* written and synced, for the disk's speed */
+
+/*
+ * A new index under wal_level >= replica: its own bytes, the WAL's, and the zeros that
+ * new WAL segments are filled with.
+ */
+#define PASSES_WITH_WAL 3
+
+/* Bytes of WAL for a page: its image, and its share of the record. */
+#define WAL_PAGE_BYTES (BLCKSZ + 40)
+
+#define NCOLUMNS 10				/* as in the function's definition */
+
+typedef struct Sample
+{
+	GrnndBuild	build;
+	uint64		wanted;			/* rows of the larger build */
+	double		share;			/* of the table's blocks that were asked for */
+	/* what was seen */
+	uint64		seen;			/* rows, NULL or not */
+	uint64		indexed;		/* of them */
+	char	   *row;			/* room for one */
+	uint64		blocks;			/* that had rows */
+	BlockNumber last_block;
+	double		seconds;		/* of reading */
+} Sample;
+
+/* One build's needs, of the sample or of the whole table. */
+typedef struct Needs
+{
+	double		nodes;
+	double		seconds;		/* from BUILD to DONE, the device's start aside */
+	double		work_bytes;
+	double		gpu_bytes;
+} Needs;
+
+/* ---- the arguments ---- */
+
+static GRNND_NORETURN void
+wrong_object(Relation table, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a table", RelationGetRelationName(table)),
+			 errhint("%s", hint)));
+}
+
+static Relation
+open_table(Oid oid)
+{
+	Relation	table = relation_open(oid, AccessShareLock);
+	char		kind = table->rd_rel->relkind;
+	bool		owned;
+
+	if (kind == RELKIND_PARTITIONED_TABLE)
+		wrong_object(table, "Ask for each of its partitions.");
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
+		wrong_object(table, "Give a table or a materialized view.");
+#if PG_VERSION_NUM >= 160000
+	owned = object_ownercheck(RelationRelationId, oid, GetUserId());
+#else
+	owned = pg_class_ownercheck(oid, GetUserId());
+#endif
+	if (!owned)
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(table));
+	return table;
+}
+
+/* What an operator class, NULL for the default one, says of a column's type. */
+static const GrnndType *
+find_type(Oid type, text *opclass)
+{
+	Oid			am = get_am_oid("grnnd", false);
+	Oid			class_oid;
+	Oid			function = InvalidOid;
+	const GrnndType *out = NULL;
+	const char *problem = "has no support function";
+
+	if (opclass == NULL)
+		class_oid = GetDefaultOpClass(type, am);
+	else
+#if PG_VERSION_NUM >= 160000
+		class_oid = get_opclass_oid(am, stringToQualifiedNameList(text_to_cstring(opclass), NULL), false);
+#else
+		class_oid = get_opclass_oid(am, stringToQualifiedNameList(text_to_cstring(opclass)), false);
+#endif
+	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("type %s has no such operator class for access method grnnd",
+						format_type_be(type))));
+	function = get_opfamily_proc(get_opclass_family(class_oid), type, type, GRNND_SUPPORT_TYPE);
+	if (OidIsValid(function))
+		problem = grnnd_support_problem(function, type, &out);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class %s", problem)));
+	return out;
+}
+
+/* ---- the sample ---- */
+
+/*
+ * Stores one row, if it has a place in the index.  Where there are more than wanted,
+ * each stays with the same probability: tables are not the same from end to end.
+ */
+static void
+take_row(Sample *s, Datum tid, Datum value, bool isnull)
+{
+	GrnndBuild *b = &s->build;
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(DatumGetItemPointer(tid));
+	uint64		place;
+
+	s->seen++;
+	if (s->blocks == 0 || block != s->last_block)
+		s->blocks++;
+	s->last_block = block;
+	if (isnull || !grnnd_form_vector(b->type, (int) b->dim, value, (float *) s->row))
+		return;
+	place = s->indexed++;
+	if (place >= s->wanted)
+		place = grn_random((uint64) b->options.seed, 0, place) % s->indexed;
+	if (place >= s->wanted)
+		return;
+	memcpy(b->map->base[GRN_SEG_VECTORS] + place * b->stride * sizeof(float), s->row,
+		   b->stride * sizeof(float));
+	b->rows = Min(s->indexed, s->wanted);
+}
+
+/* Reads about a share of the table's blocks. */
+static void
+read_sample(Sample *s, Relation table, const char *column)
+{
+	GrnndBuild *b = &s->build;
+	StringInfoData query;
+	Portal		portal;
+
+	b->rows = s->seen = s->indexed = s->blocks = 0;
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT ctid, %s FROM ONLY %s", quote_identifier(column),
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
+												RelationGetRelationName(table)));
+	if (s->share < 1)
+		appendStringInfo(&query, " TABLESAMPLE SYSTEM (%g) REPEATABLE (%d)", 100 * s->share,
+						 b->options.seed);
+	SPI_connect();
+	portal = SPI_cursor_open_with_args(NULL, query.data, 0, NULL, NULL, NULL, true, 0);
+	do
+	{
+		SPI_cursor_fetch(portal, true, FETCH_ROWS);
+		for (uint64 i = 0; i < SPI_processed; i++)
+		{
+			bool		isnull;
+			bool		no_tid;
+			Datum		value = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &isnull);
+			Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &no_tid);
+
+			take_row(s, tid, value, isnull);
+		}
+		SPI_freetuptable(SPI_tuptable);
+		CHECK_FOR_INTERRUPTS();
+	} while (SPI_processed > 0);
+	SPI_cursor_close(portal);
+	SPI_finish();
+}
+
+/* Takes a sample that has the rows wanted, or the whole table. */
+static void
+take_sample(Sample *s, Relation table, const char *column, double tuples)
+{
+	instr_time	start;
+
+	s->share = tuples > 0 ? SAMPLE_SURPLUS * s->wanted / tuples : 1;
+	INSTR_TIME_SET_CURRENT(start);
+	read_sample(s, table, column);
+	while (s->build.rows < s->wanted && s->share < 1)
+	{
+		s->share = Min(1, 4 * s->share);
+		INSTR_TIME_SET_CURRENT(start);
+		read_sample(s, table, column);
+	}
+	s->seconds = grnnd_seconds_since(start);
+}
+
+/* ---- builds over it ---- */
+
+/* Builds over the sample's first rows; the builder stays for the next. */
+static Needs
+build_sample(Sample *s, uint64 rows)
+{
+	GrnndBuilder *builder = &s->build.builder;
+	Needs		needs = {0};
+	instr_time	start;
+
+	/* the memory of the build before is there already, and not asked for */
+	needs.work_bytes = (double) builder->needed[GRN_SEG_WORK];
+	grnnd_builder_start(builder, s->build.map, &s->build.spec);
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_builder_rows(builder, rows);
+	grnnd_builder_run(builder, rows);
+	needs.nodes = (double) builder->result.nodes;
+	needs.seconds = Max(grnnd_seconds_since(start) - builder->result.sec_device, 0);
+	needs.work_bytes = Max(needs.work_bytes, (double) builder->needed[GRN_SEG_WORK]);
+	needs.gpu_bytes = (double) builder->result.gpu_bytes;
+	return needs;
+}
+
+/* What so many nodes need, by two builds. */
+static Needs
+extrapolate(const Needs *small, const Needs *large, double nodes)
+{
+	double		factor = (nodes - large->nodes) / Max(large->nodes - small->nodes, 1);
+	Needs		needs;
+
+	needs.nodes = nodes;
+	needs.seconds = large->seconds + factor * Max(large->seconds - small->seconds, 0);
+	needs.work_bytes = large->work_bytes + factor * (large->work_bytes - small->work_bytes);
+	needs.gpu_bytes = large->gpu_bytes + factor * (large->gpu_bytes - small->gpu_bytes);
+	return needs;
+}
+
+/*
+ * Distinct vectors among `rows`, by Haas and Stokes' estimator as ANALYZE uses it: n
+ * sampled rows, d distinct ones, f1 of them seen once.
+ */
+static double
+estimate_nodes(const Sample *s, const GrnBuildResult *r, double rows)
+{
+	const uint32 *row_start = grnnd_result_row_start(&s->build, r);
+	double		n = (double) s->build.rows;
+	double		once = 0;
+
+	for (uint32 i = 0; i < r->nodes; i++)
+		once += row_start[i + 1] - row_start[i] == 1;
+	return rint(Min(n * r->nodes / (n - once + once * n / Max(rows, n)), rows));
+}
+
+/* ---- the disk ---- */
+
+/* Bytes a second of writing and syncing, where temporary files go. */
+static double
+disk_speed(void)
+{
+	char	   *piece = palloc0(1 << 20);
+	File		file;
+	instr_time	start;
+
+	PrepareTempTablespaces();
+	file = OpenTemporaryFile(false);
+	INSTR_TIME_SET_CURRENT(start);
+	for (int at = 0; at < PROBE_BYTES; at += 1 << 20)
+		if (FileWrite(file, piece, 1 << 20, at, PG_WAIT_EXTENSION) != 1 << 20)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not write to temporary file \"%s\": %m", FilePathName(file))));
+	if (FileSync(file, PG_WAIT_EXTENSION) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not sync temporary file \"%s\": %m", FilePathName(file))));
+	pfree(piece);
+	FileClose(file);
+	return PROBE_BYTES / Max(grnnd_seconds_since(start), 1e-6);
+}
+
+/* ---- the result ---- */
+
+/* Bytes of a segment that is made as long as it has to be. */
+static double
+whole(double bytes)
+{
+	return ceil(bytes / GRNND_EXTENT_ALIGN) * GRNND_EXTENT_ALIGN;
+}
+
+/* Bytes of a segment that grows with the rows as they come (grnnd_mapping_grow()). */
+static double
+grown(double bytes)
+{
+	double		size = 0;
+
+	while (size < bytes)
+		size += whole(Max(size / 4, 1));
+	return size;
+}
+
+static void
+fill_result(Sample *s, Relation table, double rows, const Needs *needs, double device_seconds,
+			Datum *values)
+{
+	const GrnndBuild *b = &s->build;
+	const GrnBuildResult *r = &b->builder.result;
+	double		nodes = needs->nodes;
+	double		records = nodes;
+	double		memory;
+	double		limit = maintenance_work_mem * 1024.0;
+	double		collect;
+	double		load;
+	bool		wal = RelationNeedsWAL(table) && XLogIsNeeded();
+	GrnLayout	layout;
+	double		blocks;
+
+	if (!grn_layout(&layout, b->dim, r->degree, r->code_dims, (GrnVecFormat) r->vec_format,
+					GRNND_PAYLOAD))
+		elog(ERROR, "the index builder chose a record that does not fit a page");
+	if (rows / nodes > layout.tids_max)
+		records += nodes * ceil((rows / nodes - layout.tids_max) / layout.chain_tids);
+	blocks = (double) grnnd_index_blocks(&layout, b->type->metric, (uint64) records);
+
+	memory = grown(rows * b->stride * sizeof(float)) + grown(rows * sizeof(uint64)) +
+		whole(rows * sizeof(uint32)) + whole(needs->work_bytes) +
+		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
+		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
+
+	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL));
+	load = blocks * BLCKSZ * (wal ? PASSES_WITH_WAL : 1) / disk_speed();
+
+	values[0] = Int64GetDatum((int64) rint(rows));
+	values[1] = Int64GetDatum((int64) nodes);
+	values[2] = Int32GetDatum((int32) b->dim);
+	values[3] = CStringGetTextDatum(r->on_gpu ? "gpu" : "cpu");
+	values[4] = Int64GetDatum((int64) (blocks * BLCKSZ));
+	values[5] = Int64GetDatum((int64) (wal ? blocks * WAL_PAGE_BYTES : 0));
+	values[6] = Int64GetDatum((int64) Min(memory, limit));
+	values[7] = Int64GetDatum((int64) Max(memory - limit, 0));
+	values[8] = Int64GetDatum((int64) needs->gpu_bytes);
+	values[9] = Float8GetDatum(Max(collect, device_seconds) + needs->seconds + load);
+}
+
+/* Everything but the arguments.  Leaves values[] zero where no row has a vector. */
+static void
+estimate(Sample *s, Relation table, const char *column, Datum *values)
+{
+	GrnndBuild *b = &s->build;
+	GrnndMapping *map;
+	double		rows;
+	BlockNumber pages;
+	double		tuples;
+	double		allvisible;
+	Needs		small;
+	Needs		needs;
+	double		device_seconds;
+
+	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
+	s->wanted = 2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim);
+	grnnd_build_map(b, s->wanted);
+	map = b->map;
+	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->stride * sizeof(float));
+	grnnd_mapping_grow(map, GRN_SEG_ORDER, s->wanted * sizeof(uint32));
+	grnnd_mapping_populate(map, GRN_SEG_VECTORS, 0, s->wanted * b->stride * sizeof(float));
+	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, s->wanted * sizeof(uint32));
+	s->row = palloc0(b->stride * sizeof(float));
+	take_sample(s, table, column, tuples);
+	if (b->rows == 0)
+		return;
+
+	for (uint64 i = 0; i < b->rows; i++)
+		((uint32 *) map->base[GRN_SEG_ORDER])[i] = (uint32) i;
+	if (s->share >= 1)
+		tuples = (double) s->seen;
+	else if (table->rd_rel->reltuples < 0)
+		tuples = (double) s->seen / s->blocks * pages;
+	rows = Max(tuples * s->indexed / s->seen, b->rows);
+
+	grnnd_choose_device(b, rows);
+	small = build_sample(s, (b->rows + 1) / 2);
+	device_seconds = b->builder.result.sec_device;
+	needs = small;
+	if (b->rows > 1)
+	{
+		Needs		large;
+
+		grnnd_builder_park(&b->builder);
+		large = build_sample(s, b->rows);
+		needs = extrapolate(&small, &large, estimate_nodes(s, &b->builder.result, rows));
+	}
+	fill_result(s, table, rows, &needs, device_seconds, values);
+}
+
+PG_FUNCTION_INFO_V1(grnnd_build_estimate);
+Datum
+grnnd_build_estimate(PG_FUNCTION_ARGS)
+{
+	Datum		values[NCOLUMNS];
+	bool		nulls[NCOLUMNS] = {false};
+	TupleDesc	tupdesc;
+	Relation	table;
+	const char *column;
+	AttrNumber	attnum;
+	Form_pg_attribute attribute;
+	Sample	   *s = palloc0(sizeof(Sample));
+	GrnndOptions *options;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table and column must not be null")));
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	table = open_table(PG_GETARG_OID(0));
+	column = NameStr(*PG_GETARG_NAME(1));
+	attnum = get_attnum(RelationGetRelid(table), column);
+	if (attnum <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", column,
+						RelationGetRelationName(table))));
+	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
+	grnnd_build_init(&s->build, find_type(attribute->atttypid, PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
+					 attribute->atttypmod, options);
+	for (int i = 0; i < NCOLUMNS; i++)
+		values[i] = Int64GetDatum(0);
+	values[2] = Int32GetDatum((int32) s->build.dim);
+	values[9] = Float8GetDatum(0);
+	nulls[3] = true;
+
+	PG_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(&s->build));
+	{
+		estimate(s, table, column, values);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(&s->build));
+	grnnd_build_finish(&s->build);
+
+	nulls[3] = s->build.rows == 0;
+	relation_close(table, AccessShareLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+}
