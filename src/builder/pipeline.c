@@ -131,7 +131,7 @@ plan_memory(Pipeline *p, GrnFailure *failure)
 	GrnCodecFit fit = plan_fit(p, NULL);
 	char	   *w;
 
-	p->scratch_bytes = larger(16 * m, grn_connect_bytes(m));
+	p->scratch_bytes = larger(12 * m, grn_connect_bytes(m));
 	p->scratch_bytes = larger(p->scratch_bytes, b->n * 4);
 	if (p->max_code_dims > 0)
 		p->scratch_bytes = larger(p->scratch_bytes,
@@ -362,7 +362,25 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* row_start and rows of the result: a counting sort of the ranks by node. */
+static void
+write_rows_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Pipeline   *p = arg;
+	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
+	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+	{
+		rows[p->position[p->vertex_of_rank[r]]] = p->build->order[r];
+		start[r] = (uint32_t) r;
+	}
+}
+
+/*
+ * row_start and rows of the result: a counting sort of the ranks by node, which
+ * without duplicates has nothing to count.
+ */
 static void
 write_rows(Pipeline *p)
 {
@@ -371,6 +389,12 @@ write_rows(Pipeline *p)
 	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
 	size_t		m = p->graph.n;
 
+	if (m == b->n)
+	{
+		p->parallel->run(p->parallel, m, GRAIN, write_rows_range, p);
+		start[m] = (uint32_t) m;
+		return;
+	}
 	/* start[i + 1] counts, then ends node i, while rows are placed */
 	memset(start, 0, (m + 1) * sizeof(*start));
 	for (uint64_t r = 0; r < b->n; r++)
@@ -538,7 +562,6 @@ build_on_gpu(Pipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure
 		return false;
 	}
 	r->on_gpu = t.job.on_gpu;
-	r->gpu_bytes = t.job.times.peak_bytes;
 	r->sec_device = (float) (t.opened - start);
 	r->sec_descent = (float) (t.done - t.opened);
 	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;

@@ -117,17 +117,20 @@ grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
  */
 #define REGION 8192				/* vertices of a region, on average */
 /* Candidates for the page being filled: the unplaced neighbours of its vertices. */
-#define MAX_CANDIDATES 1024
+#define MAX_CANDIDATES 2048
+
+#define PLACED UINT16_MAX
+_Static_assert(GRN_REACH_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
 
 typedef struct Order
 {
 	const GrnGraph *graph;
 	uint32_t	per_page;
 	uint32_t   *position;
-	uint32_t   *region;			/* [n] of each vertex */
+	uint16_t   *region;			/* [n] of each vertex; PLACED once it has a place */
 	uint32_t   *members;		/* [n] by region, ascending */
 	uint32_t   *placed;			/* [n] by region, in the order of their places */
-	uint16_t   *links;			/* [n] edges from the page to a candidate */
+	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
 	uint32_t	start[GRN_REACH_MAX_SOURCES + 2];	/* of each region in members */
 } Order;
 
@@ -139,13 +142,17 @@ typedef struct Packing
 	uint32_t	nplaced;
 	uint32_t	ncandidates;
 	uint32_t	candidates[MAX_CANDIDATES];
+	uint16_t	links[MAX_CANDIDATES];	/* edges from the page to each; 0: it has a place */
 } Packing;
 
-/* Whether v is one of the region's vertices and has no place yet. */
+/*
+ * Whether v is one of the region's vertices and has no place yet.  Others change
+ * those of their regions meanwhile.
+ */
 static bool
 is_open(const Packing *p, uint32_t v)
 {
-	return p->o->region[v] == p->region && p->o->position[v] == GRN_INVALID_ID;
+	return __atomic_load_n(&p->o->region[v], __ATOMIC_RELAXED) == p->region;
 }
 
 static void
@@ -158,48 +165,41 @@ place(Packing *p, uint32_t v)
 
 	o->placed[at] = v;
 	o->position[v] = at;
+	__atomic_store_n(&o->region[v], PLACED, __ATOMIC_RELAXED);
+	if (o->slot[v] > 0)
+		p->links[o->slot[v] - 1] = 0;
 	for (uint32_t i = 0; i < g->counts[v]; i++)
 	{
 		uint32_t	u = ids[i];
 
 		if (!is_open(p, u))
 			continue;
-		if (o->links[u] == 0)
+		if (o->slot[u] == 0)
 		{
 			if (p->ncandidates == MAX_CANDIDATES)
 				continue;
-			p->candidates[p->ncandidates++] = u;
+			p->candidates[p->ncandidates] = u;
+			p->links[p->ncandidates] = 0;
+			o->slot[u] = (uint16_t) ++p->ncandidates;
 		}
-		o->links[u]++;
+		p->links[o->slot[u] - 1]++;
 	}
 }
 
 /* The open candidate with most links (the earliest of equals), or none. */
 static uint32_t
-best_candidate(Packing *p)
+best_candidate(const Packing *p)
 {
 	uint32_t	best = GRN_INVALID_ID;
 	uint16_t	most = 0;
-	uint32_t	n = 0;
 
 	for (uint32_t i = 0; i < p->ncandidates; i++)
-	{
-		uint32_t	u = p->candidates[i];
-
-		if (p->o->position[u] != GRN_INVALID_ID)
+		if (p->links[i] > most)
 		{
-			p->o->links[u] = 0;
-			continue;
+			most = p->links[i];
+			best = i;
 		}
-		p->candidates[n++] = u;
-		if (p->o->links[u] > most)
-		{
-			most = p->o->links[u];
-			best = u;
-		}
-	}
-	p->ncandidates = n;
-	return best;
+	return most > 0 ? p->candidates[best] : GRN_INVALID_ID;
 }
 
 /*
@@ -227,7 +227,7 @@ pack_region(Order *o, uint32_t region)
 		uint32_t	start = best_candidate(&p);
 
 		for (uint32_t i = 0; i < p.ncandidates; i++)
-			o->links[p.candidates[i]] = 0;
+			o->slot[p.candidates[i]] = 0;
 		p.ncandidates = 0;
 		while (start == GRN_INVALID_ID && scan < p.nplaced)
 		{
@@ -244,7 +244,7 @@ pack_region(Order *o, uint32_t region)
 		}
 		while (start == GRN_INVALID_ID)
 		{
-			if (o->position[members[fresh]] == GRN_INVALID_ID)
+			if (is_open(&p, members[fresh]))
 				start = members[fresh];
 			fresh++;
 		}
@@ -301,19 +301,18 @@ grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.graph = graph;
 	o.per_page = per_page;
 	o.position = position;
-	o.region = workspace;
-	o.members = o.region + n;
+	o.members = workspace;
 	o.placed = o.members + n;
-	o.links = (uint16_t *) (o.placed + n);
+	o.region = (uint16_t *) (o.placed + n);
+	o.slot = o.region + n;
 	regions = choose_sources(n, sources);
-	grn_reach(graph, parallel, sources, regions, o.region, o.placed);
+	grn_reach(graph, parallel, sources, regions, position, o.placed);
 
 	/* what no source reaches is a region of its own */
 	memset(o.start, 0, (regions + 2) * sizeof(o.start[0]));
 	for (uint32_t v = 0; v < n; v++)
 	{
-		if (o.region[v] == GRN_INVALID_ID)
-			o.region[v] = regions;
+		o.region[v] = (uint16_t) (position[v] == GRN_INVALID_ID ? regions : position[v]);
 		o.start[o.region[v] + 1]++;
 	}
 	for (uint32_t i = 0; i <= regions; i++)
@@ -323,8 +322,7 @@ grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	memmove(o.start + 1, o.start, (regions + 1) * sizeof(o.start[0]));
 	o.start[0] = 0;
 
-	memset(position, 0xFF, (size_t) n * sizeof(*position));
-	memset(o.links, 0, (size_t) n * sizeof(*o.links));
+	memset(o.slot, 0, (size_t) n * sizeof(*o.slot));
 	if (parallel != NULL)
 		parallel->run(parallel, regions + 1, 1, pack_range, &o);
 	else

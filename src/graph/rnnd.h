@@ -79,7 +79,7 @@ extern uint32_t grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t 
 /*
  * Graph-local order: position[i] is where vertex i goes, such that groups of
  * per_page consecutive positions hold vertices that are neighbours (greedy
- * packing).  workspace: 16 * n bytes.
+ * packing).  workspace: 12 * n bytes.
  */
 extern void grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 					  GrnParallel *parallel, void *workspace);
