@@ -562,6 +562,7 @@ build_on_gpu(Pipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure
 		return false;
 	}
 	r->on_gpu = t.job.on_gpu;
+	r->gpu_bytes = t.job.times.peak_bytes;
 	r->sec_device = (float) (t.opened - start);
 	r->sec_descent = (float) (t.done - t.opened);
 	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
