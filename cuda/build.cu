@@ -132,11 +132,17 @@ finish(Build &b)
 
 	/* redirected edges that no round has seen yet stay in the inbox as offers */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
-	Lists lists = {(uint32_t *) b.graph.d_inbox[1 - b.graph.side],
-				   gpu->d_arena + plan.counts};
+	b.d_counts = gpu->d_arena + plan.counts;
+	if (t.joins > 0)
+	{
+		GRN_TRY(launch_joins(gpu->device, b.codes, b.graph, t.joins, b.d_counts));
+		GRN_TRY(launch_choice(gpu->device, b.codes, b.graph,
+							  t.choose < t.pool ? t.choose : t.pool));
+		GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
+	}
+	Lists lists = {(uint32_t *) b.graph.d_inbox[1 - b.graph.side], b.d_counts};
 
 	b.d_ids = lists.d_ids;
-	b.d_counts = lists.d_counts;
 	if (gpu->options.fill)
 	{
 		/* first by place, in memory that rounds need no more */

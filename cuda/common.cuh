@@ -136,6 +136,8 @@ struct Tuning
 	uint32_t format;	  /* RowFormat; 8 bits where 0 */
 	uint32_t no_integer;  /* 1: treat integer data as any other */
 	uint32_t exact_order; /* 1: sort the result by distances of the input */
+	uint32_t joins;	 /* of the finished lists, before edges are chosen anew; 0: none */
+	uint32_t choose; /* edges so chosen */
 	uint64_t seed;
 };
 
@@ -223,6 +225,16 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint3
 /* tile.cu: one update round of every vertex that has new neighbours. */
 cudaError_t launch_update_round(const Device &device, const Codes &codes,
 								TileGraph &graph, uint32_t keep);
+/* tile.cu: pools become the keep of pool and inbox that the fewest nearer ones occlude. */
+cudaError_t launch_choice(const Device &device, const Codes &codes, TileGraph &graph,
+						  uint32_t keep);
+/*
+ * refine.cu: into the inbox that the next round reads, instead of the reverse edges it
+ * holds, the nearest of the neighbours' neighbours; joins > 1: of their like.
+ * d_counts: [n] scratch.
+ */
+cudaError_t launch_joins(const Device &device, const Codes &codes, TileGraph &graph,
+						 uint32_t joins, uint8_t *d_counts);
 /* start.cu */
 struct StartSpace /* scratch of the start, device memory */
 {

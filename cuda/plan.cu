@@ -6,6 +6,7 @@
 
 constexpr uint32_t ROWS_PER_BIN = 256;
 constexpr uint32_t MAX_BINS = 4096;
+constexpr uint32_t MANY_DIMS = 512;
 
 extern "C" void
 grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
@@ -42,12 +43,14 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.inner = p.t2;
 	/* the first outer iteration has the longest way to go */
 	t.first = p.t2 + (projected ? 1 : 2);
-	/* a projection's nearest are less reliable: leave some of the list free */
-	t.fill = projected ? p.degree * 3 / 4 : p.degree;
+	/* of many dimensions the first few edges do, and each further one costs a distance */
+	t.fill = dim > MANY_DIMS ? p.degree * 5 / 8 : p.degree;
 	t.keep = p.r < MAX_POOL ? p.r : MAX_POOL;
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
+	/* the rest of the list is for reverse edges */
+	t.choose = p.degree * 3 / 5;
 	t.seed = p.seed;
 	return t;
 }
@@ -86,6 +89,8 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
 	Tuning &t = plan.tuning;
 
+	if (options && options->joins > 0)
+		t.joins = options->joins;
 	if (wide)
 		t.format = ROWS_F16;
 	plan.counts = take(n);

@@ -305,16 +305,24 @@ deliver(const TileArgs &a, Pending &p)
 	p.target = EMPTY_ID;
 }
 
-/* Steps 3 and 4 for vertex v with m sorted neighbours. */
+/* Rows nearer to the vertex that would occlude a lane's one or two rows, as masks. */
+struct Occluders
+{
+	uint32_t of0;		 /* of row0, among rows 0 to 31 */
+	uint32_t of1a, of1b; /* of row1, among rows 0 to 31 and 32 to 63 */
+};
+
+/*
+ * Row x has the occluder y where d(x, y) < d(v, x).  Turns sums into partial
+ * distances, and leaves the squared norms in s.norm.
+ */
 template <class P, int T, int IW>
-__device__ inline void
-prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
-	  TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, Pending (&pending)[2],
-	  int lane)
+__device__ inline Occluders
+occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
+		  TileSums<P, T> &sums, int m, uint32_t nearer, int lane)
 {
 	typedef typename P::Acc Acc;
 	constexpr int			BLOCKS = T / 16;		/* of 16 rows */
-	constexpr int			GROUPS = T / 8;			/* of 8 rows or columns */
 	constexpr int			WORDS = T > 32 ? 2 : 1; /* of 32 rows or columns */
 	int						g = lane >> 2, t = lane & 3;
 	auto				   &acc = sums.of;
@@ -332,7 +340,6 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	}
 	__syncwarp();
 
-	/* who would occlude whom: bit (row, column) where d(row, column) < d(v, row) */
 	uint32_t bits[WORDS][WORDS] = {}; /* byte b: rows 8 b + g of the word */
 
 #pragma unroll
@@ -368,32 +375,80 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 			}
 		}
 
+	int		  row0 = 8 * t + g, row1 = 32 + row0;
+	uint32_t  valid0 = __ballot_sync(FULL, row0 < m);
+	Occluders over = {};
+
+	over.of0 = quad_transpose(bits[0][0], t) & nearer & valid0;
+	if (WORDS == 2)
+	{
+		uint32_t valid1 = __ballot_sync(FULL, row1 < m);
+
+		over.of1a = quad_transpose(bits[WORDS - 1][0], t) & valid0;
+		over.of1b = quad_transpose(bits[WORDS - 1][WORDS - 1], t) & nearer & valid1;
+	}
+	return over;
+}
+
+/* The new pool: of the rows that are kept the nearest. */
+template <int T>
+__device__ inline void
+store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept0,
+		   uint32_t kept1, uint32_t nearer, int lane)
+{
+	int		 row0 = 8 * (lane & 3) + (lane >> 2);
+	Key		*pool = a.d_pool + (size_t) v * a.pool;
+	uint32_t place = __popc(kept0 & nearer);
+
+	if (((kept0 >> lane) & 1) && place < a.keep)
+		pool[place] = make_key(rows.code[row0], rows.id[row0]);
+	if (T > 32)
+	{
+		place = __popc(kept0) + __popc(kept1 & nearer);
+		if (((kept1 >> lane) & 1) && place < a.keep)
+			pool[place] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
+	}
+	if (lane == 0)
+	{
+		a.d_pool_count[v] =
+			(uint8_t) min((uint32_t) (__popc(kept0) + __popc(kept1)), a.keep);
+		a.d_in_count[v] = 0;
+	}
+	__syncwarp();
+}
+
+/* Steps 3 and 4 for vertex v with m sorted neighbours. */
+template <class P, int T, int IW>
+__device__ inline void
+prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
+	  TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, Pending (&pending)[2],
+	  int lane)
+{
+	typedef typename P::Acc Acc;
+	constexpr int			BLOCKS = T / 16;		/* of 16 rows */
+	constexpr int			GROUPS = T / 8;			/* of 8 rows or columns */
+	constexpr int			WORDS = T > 32 ? 2 : 1; /* of 32 rows or columns */
+	int						g = lane >> 2, t = lane & 3;
+	auto				   &acc = sums.of;
+	Occluders				over = occluders<P, T, IW>(s, rows, sums, m, nearer, lane);
+
 	/* step 3: this lane decides its one or two rows, all lanes at once */
 	int		 row0 = 8 * t + g, row1 = 32 + row0;
 	uint32_t valid0 = __ballot_sync(FULL, row0 < m),
 			 valid1 = T > 32 ? __ballot_sync(FULL, row1 < m) : 0;
-	uint32_t over0 =
-		quad_transpose(bits[0][0], t) & nearer & valid0; /* occluders of row0 */
-	uint32_t over1a = 0, over1b = 0;					 /* of row1 among words 0 and 1 */
-
-	if (WORDS == 2)
-	{
-		over1a = quad_transpose(bits[WORDS - 1][0], t) & valid0;
-		over1b = quad_transpose(bits[WORDS - 1][WORDS - 1], t) & nearer & valid1;
-	}
 	uint32_t kept0 = 0, kept1 = 0, gone0 = 0, gone1 = 0;
 
 	/* each pass settles at least the first row that is still open */
 	while ((kept0 | gone0) != valid0 || (kept1 | gone1) != valid1)
 	{
-		bool out = row0 < m && (over0 & kept0) != 0,
-			 in = row0 < m && (over0 & ~gone0) == 0;
+		bool out = row0 < m && (over.of0 & kept0) != 0,
+			 in = row0 < m && (over.of0 & ~gone0) == 0;
 		uint32_t k0 = __ballot_sync(FULL, in), g0 = __ballot_sync(FULL, out);
 
 		if (WORDS == 2)
 		{
-			out = row1 < m && ((over1a & kept0) | (over1b & kept1)) != 0;
-			in = row1 < m && ((over1a & ~gone0) | (over1b & ~gone1)) == 0;
+			out = row1 < m && ((over.of1a & kept0) | (over.of1b & kept1)) != 0;
+			in = row1 < m && ((over.of1a & ~gone0) | (over.of1b & ~gone1)) == 0;
 			kept1 = __ballot_sync(FULL, in);
 			gone1 = __ballot_sync(FULL, out);
 		}
@@ -459,28 +514,38 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		}
 	}
 
-	/* the new pool */
-	Key		*pool = a.d_pool + (size_t) v * a.pool;
-	uint32_t place = __popc(kept0 & nearer);
-
-	if (((kept0 >> lane) & 1) && place < a.keep)
-		pool[place] = make_key(rows.code[row0], rows.id[row0]);
-	if (WORDS == 2)
-	{
-		place = __popc(kept0) + __popc(kept1 & nearer);
-		if (((kept1 >> lane) & 1) && place < a.keep)
-			pool[place] = make_key(rows.code[row1], rows.id[row1]);
-	}
-	if (lane == 0)
-	{
-		a.d_pool_count[v] =
-			(uint8_t) min((uint32_t) (__popc(kept0) + __popc(kept1)), a.keep);
-		a.d_in_count[v] = 0;
-	}
-	__syncwarp();
+	store_pool<T>(a, rows, v, kept0, kept1, nearer, lane);
 }
 
-template <class P, int SEG, int T, int IW>
+/*
+ * Instead of steps 3 and 4: the keep rows with the fewest occluders, of equal ones
+ * the nearest.  Greedy prune keeps those alone that no kept row occludes; this fills
+ * the list with the least redundant others (as CAGRA's count of detours does).
+ */
+template <class P, int T, int IW>
+__device__ inline void
+choose(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
+	   TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, int lane)
+{
+	Occluders over = occluders<P, T, IW>(s, rows, sums, m, nearer, lane);
+	int		  row0 = 8 * (lane & 3) + (lane >> 2), row1 = 32 + row0;
+	int		  count0 = __popc(over.of0), count1 = __popc(over.of1a) + __popc(over.of1b);
+	uint32_t  kept0 = 0, kept1 = 0, room = min(a.keep, (uint32_t) m);
+
+	for (int count = 0; room > 0; count++)
+	{
+		bool	 is0 = row0 < m && count0 == count, is1 = row1 < m && count1 == count;
+		uint32_t these0 = __ballot_sync(FULL, is0), these1 = __ballot_sync(FULL, is1);
+
+		kept0 |= __ballot_sync(FULL, is0 && __popc(these0 & nearer) < room);
+		kept1 |=
+			__ballot_sync(FULL, is1 && __popc(these0) + __popc(these1 & nearer) < room);
+		room -= min(room, (uint32_t) (__popc(these0) + __popc(these1)));
+	}
+	store_pool<T>(a, rows, v, kept0, kept1, nearer, lane);
+}
+
+template <class P, int SEG, int T, int IW, bool CHOOSE>
 __global__ void
 __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 									: T == 48 ? 4
@@ -541,7 +606,9 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 			fetched = fetch<T, IW>(a, next, lane);
 			third = at + step < count ? a.d_list[at + step] : 0;
 		}
-		if (m > 0)
+		if (m > 0 && CHOOSE)
+			choose<P, T, IW>(a, s, s.rows[side ^ 1], sums, v, m, nearer, lane);
+		else if (m > 0)
 			prune<P, T, IW>(a, s, s.rows[side ^ 1], sums, v, m, nearer, pending, lane);
 		m = m_next;
 		if (!more)
@@ -597,11 +664,11 @@ __launch_bounds__(BIN_THREADS)
 			v | (uint64_t) npool << 32 | (uint64_t) ninbox << 40;
 }
 
-template <class P, int SEG, int T, int IW>
+template <class P, int SEG, int T, int IW, bool CHOOSE>
 static cudaError_t
 launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 {
-	auto   kernel = tile_kernel<P, SEG, T, IW>;
+	auto   kernel = tile_kernel<P, SEG, T, IW, CHOOSE>;
 	size_t bytes = (size_t) TILE_WARPS * T * args.stride;
 	int	   blocks = 0;
 
@@ -617,7 +684,7 @@ launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 
 template <class P, int SEG>
 static cudaError_t
-launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
+launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool choose)
 {
 	/* the largest tiles first: the others fill the gaps at their end */
 	for (int c = NCLASSES - 1; c >= 0; c--)
@@ -627,20 +694,21 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 		args.d_list = graph.d_list + (size_t) c * graph.n;
 		args.d_list_count = graph.d_list_count + c;
 		GRN_TRY(cudaStreamWaitEvent(stream, device.fork, 0));
-		GRN_TRY(c == 0	 ? (launch_tile<P, SEG, 32, 1>(device, args, stream))
-				: c == 1 ? (launch_tile<P, SEG, 48, 1>(device, args, stream))
+		GRN_TRY(choose	 ? (launch_tile<P, SEG, 64, 2, true>(device, args, stream))
+				: c == 0 ? (launch_tile<P, SEG, 32, 1, false>(device, args, stream))
+				: c == 1 ? (launch_tile<P, SEG, 48, 1, false>(device, args, stream))
 				: graph.inbox <= WARP
-					? (launch_tile<P, SEG, 64, 1>(device, args, stream))
-					: (launch_tile<P, SEG, 64, 2>(device, args, stream)));
+					? (launch_tile<P, SEG, 64, 1, false>(device, args, stream))
+					: (launch_tile<P, SEG, 64, 2, false>(device, args, stream)));
 		GRN_TRY(cudaEventRecord(device.join[c], stream));
 		GRN_TRY(cudaStreamWaitEvent(device.stream, device.join[c], 0));
 	}
 	return cudaSuccess;
 }
 
-cudaError_t
-launch_update_round(const Device &device, const Codes &codes, TileGraph &graph,
-					uint32_t keep)
+static cudaError_t
+launch_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep,
+			 bool choose)
 {
 	TileArgs args = {};
 
@@ -664,7 +732,20 @@ launch_update_round(const Device &device, const Codes &codes, TileGraph &graph,
 								  graph.inbox, graph.d_list, graph.d_list_count);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(cudaEventRecord(device.fork, device.stream));
-	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_tiles, device, args, graph));
+	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_tiles, device, args, graph, choose));
 	graph.side = 1 - graph.side;
 	return cudaSuccess;
+}
+
+cudaError_t
+launch_update_round(const Device &device, const Codes &codes, TileGraph &graph,
+					uint32_t keep)
+{
+	return launch_round(device, codes, graph, keep, false);
+}
+
+cudaError_t
+launch_choice(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep)
+{
+	return launch_round(device, codes, graph, keep, true);
 }

@@ -35,6 +35,7 @@ static const char help[] =
 "  --t1 N  --t2 N          outer and inner iterations\n"
 "  --rho X                 share of reverse edges taken, up to 1\n"
 "  --seed N                seed of all random numbers (default 0)\n"
+"  --joins N               GPU: searches among neighbours' neighbours, for better graphs (default 0)\n"
 "  --mode tile|paper       GPU: whole pools pruned at once, or the paper's kernels\n"
 "  --order disordered|ascending|descending   --mode paper: order of pairs\n"
 "  --pairs N               --mode paper: random pairs a vertex and round\n"
@@ -53,7 +54,7 @@ enum
 	OPT_METRIC = 256, OPT_ROWS, OPT_THREADS, OPT_DEVICE, OPT_GPU, OPT_MEMORY, OPT_DEGREE,
 	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS,
 	OPT_REPEAT, OPT_TIMES, OPT_EVALUATE, OPT_QUERY, OPT_TRUTH, OPT_BEAM, OPT_QUERIES,
-	OPT_FILL, OPT_HELP
+	OPT_FILL, OPT_JOINS, OPT_HELP
 };
 
 static const struct option options[] = {
@@ -70,6 +71,7 @@ static const struct option options[] = {
 	{"t2", required_argument, NULL, OPT_T2},
 	{"rho", required_argument, NULL, OPT_RHO},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"joins", required_argument, NULL, OPT_JOINS},
 	{"mode", required_argument, NULL, OPT_MODE},
 	{"order", required_argument, NULL, OPT_ORDER},
 	{"pairs", required_argument, NULL, OPT_PAIRS},
@@ -220,6 +222,8 @@ take_option(int option, const char *arg, GrnCli *cli)
 			return false;
 		case OPT_SEED:
 			return whole_number("seed", arg, 0, UINT64_MAX, &p->seed);
+		case OPT_JOINS:
+			return small_number("joins", arg, 0, 10, &cli->choice.options.joins);
 		case OPT_MODE:
 			if (!word("mode", arg, modes, &choice))
 				return false;

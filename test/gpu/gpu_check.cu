@@ -376,14 +376,14 @@ struct Outcome
 	std::vector<std::pair<uint32_t, Key>> pushed;
 };
 
-static Outcome
-oracle_update(const Bytes &b, std::vector<Key> pool, const std::vector<Key> &inbox, uint32_t keep)
+/* A vertex's tile: the nearest of pool and inbox, distinct. */
+static std::vector<Key>
+oracle_rows(const std::vector<Key> &pool, const std::vector<Key> &inbox, bool choice)
 {
 	std::vector<std::pair<uint32_t, uint32_t>> all;	/* code, slot */
 	std::vector<Key> key,
 				row;
-	Outcome		out;
-	bool		small = pool.size() + inbox.size() <= 32;
+	bool		small = !choice && pool.size() + inbox.size() <= 32;
 
 	for (size_t i = 0; i < pool.size(); i++)
 		key.push_back(pool[i]), all.push_back({(uint32_t) (pool[i] >> 32), (uint32_t) (i < 32 ? i : 64 + i)});
@@ -400,6 +400,13 @@ oracle_update(const Bytes &b, std::vector<Key> pool, const std::vector<Key> &inb
 	for (auto &x : sorted)
 		if (row.empty() || (uint32_t) row.back() != (uint32_t) x.second)
 			row.push_back(x.second);
+	return row;
+}
+
+static Outcome
+oracle_update(const Bytes &b, const std::vector<Key> &row, uint32_t keep)
+{
+	Outcome		out;
 	std::vector<bool> kept(row.size());
 
 	for (size_t i = 0; i < row.size(); i++)
@@ -430,8 +437,33 @@ oracle_update(const Bytes &b, std::vector<Key> pool, const std::vector<Key> &inb
 	return out;
 }
 
+/* The keep rows with the fewest nearer rows that occlude them. */
+static Outcome
+oracle_choice(const Bytes &b, const std::vector<Key> &row, uint32_t keep)
+{
+	std::vector<std::pair<uint32_t, size_t>> order;
+	Outcome		out;
+
+	for (size_t i = 0; i < row.size(); i++)
+	{
+		uint32_t	count = 0;
+
+		for (size_t j = 0; j < i; j++)
+			count += b.distance((uint32_t) row[i], (uint32_t) row[j]) <
+				std::max<uint32_t>(row[i] >> 32, 1);
+		order.push_back({count, i});
+	}
+	std::sort(order.begin(), order.end());
+	order.resize(std::min<size_t>(order.size(), keep));
+	std::sort(order.begin(), order.end(), [](auto &x, auto &y) { return x.second < y.second; });
+	for (auto &x : order)
+		out.pool.push_back(row[x.second]);
+	return out;
+}
+
+/* An update round, or the choice of edges. */
 static void
-test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size)
+test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choice = false)
 {
 	Bytes		b(400, stride, 20 + stride);
 	Pools		p(b.n, 64);
@@ -477,14 +509,15 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size)
 			want_pool[v] = pools[v];
 			continue;
 		}
-		Outcome		o = oracle_update(b, pools[v], inboxes[v], keep);
+		std::vector<Key> row = oracle_rows(pools[v], inboxes[v], choice);
+		Outcome		o = choice ? oracle_choice(b, row, keep) : oracle_update(b, row, keep);
 
 		want_pool[v] = o.pool;
 		for (auto &x : o.pushed)
 			want[x.first].insert(x.second);
 	}
 	p.pool.push(), p.pool_count.push(), p.inbox0.push(), p.count0.push();
-	must(launch_update_round(device, b.codes, p.graph, keep), "launch_update_round");
+	must((choice ? launch_choice : launch_update_round)(device, b.codes, p.graph, keep), "round");
 	p.pool.pull(), p.pool_count.pull(), p.inbox1.pull(), p.count0.pull(), p.count1.pull();
 	uint32_t	bad_pool = 0,
 				bad_push = 0,
@@ -503,10 +536,74 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size)
 			bad_push += std::multiset<Key>(p.inbox1.h.begin() + v * 64,
 										   p.inbox1.h.begin() + v * 64 + want[v].size()) != want[v];
 	}
-	report("update round, stride " + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
+	report((choice ? "choice of edges, stride " : "update round, stride ") + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
 		   ", inbox " + std::to_string(inbox_size), bad_pool + bad_push == 0,
 		   std::to_string(bad_pool) + " pools, " + std::to_string(bad_push) + " inboxes differ, " +
 		   std::to_string(overflowed) + " overflowed");
+}
+
+/* The nearest of the neighbours' neighbours; after two joins, nearer ones. */
+static void
+test_joins(uint32_t stride, uint32_t inbox)
+{
+	Bytes		b(700, stride, 80);
+	std::vector<uint64_t> total(3);
+
+	for (uint32_t joins : {1u, 2u})
+	{
+		Pools		p(b.n, inbox);
+		Both<uint32_t> lists((size_t) b.n * 32, EMPTY_ID);
+		Both<uint8_t> counts(b.n);
+		uint32_t	bad = 0;
+
+		must(launch_random_edges(device, b.codes, p.graph, 10, 4, true), "launch_random_edges");
+		must(launch_reverse(device, p.graph, 1.0f), "launch_reverse");
+		must(launch_fill(device, p.graph, NULL, 32, 32, Lists{lists.d, counts.d}), "launch_fill");
+		must(launch_joins(device, b.codes, p.graph, joins, counts.d), "launch_joins");
+		lists.pull(), p.inbox0.pull(), p.count0.pull(), p.pool_count.pull();
+		for (uint32_t v = 0; v < b.n; v++)
+		{
+			std::set<Key> candidates;
+			std::vector<Key> got(p.inbox0.h.begin() + v * inbox,
+								 p.inbox0.h.begin() + v * inbox + p.count0.h[v]);
+			auto		take = [&](uint32_t of) {
+				for (uint32_t k = 0; k < 32; k++)
+				{
+					uint32_t	id = lists.h[(size_t) of * 32 + k];
+
+					if (id != EMPTY_ID && id != v)
+						candidates.insert(make_key(b.distance(v, id), id));
+				}
+			};
+			size_t		want = std::min(inbox, 64u - p.pool_count.h[v]);
+
+			take(v);
+			for (uint32_t k = 0; k < 32 && lists.h[(size_t) v * 32 + k] != EMPTY_ID; k++)
+				take(lists.h[(size_t) v * 32 + k]);
+			want = std::min(want, candidates.size());
+			/* a full table lets few ids in twice */
+			size_t		ndistinct = std::set<Key>(got.begin(), got.end()).size();
+
+			bad += joins == 1 && (got.size() != want || ndistinct + 2 < got.size());
+			got.erase(std::unique(got.begin(), got.end()), got.end());
+			auto		next = candidates.begin();
+
+			for (Key key : got)
+			{
+				bad += (uint32_t) key == v || (uint32_t) key >= b.n ||
+					key >> 32 != b.distance(v, (uint32_t) key);
+				/* equal distances stand in any order */
+				bad += joins == 1 && (!candidates.count(key) || key >> 32 != *next++ >> 32);
+			}
+			bad += !std::is_sorted(got.begin(), got.end(),
+								   [](Key x, Key y) { return x >> 32 < y >> 32; });
+			for (size_t k = 0; k < std::min<size_t>(got.size(), 20); k++)
+				total[joins] += got[k] >> 32;
+		}
+		report(std::to_string(joins) + " joins, stride " + std::to_string(stride) + ", inbox " +
+			   std::to_string(inbox), bad == 0 && (joins == 1 || total[2] < total[1]),
+			   std::to_string(bad) + " differ");
+	}
 }
 
 static void
@@ -871,14 +968,17 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 static void
 test_builds(GrnGpu *gpu)
 {
-	for (int kind = 0; kind < 4; kind++)
+	for (int kind = 0; kind < 5; kind++)
 	{
+		bool		paper = kind % 2 == 1,
+					filled = kind == 2 || kind == 3;
 		GrnGpuOptions options = {};
-		std::string mode = std::string(kind % 2 ? "paper mode, " : "tile mode, ") +
-			(kind / 2 ? "filled, " : "");
+		std::string mode = std::string(paper ? "paper mode, " : "tile mode, ") +
+			(filled ? "filled, " : kind == 4 ? "with joins, " : "");
 
-		options.mode = kind % 2 ? GRN_GPU_PAPER : GRN_GPU_TILE;
-		options.fill = kind / 2;
+		options.mode = paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.fill = filled;
+		options.joins = kind == 4 ? 2 : 0;
 		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
 		{
 			GrnGraphParams params = {};
@@ -920,10 +1020,12 @@ test_builds(GrnGpu *gpu)
 		const char *kind;
 		uint32_t	dim;
 		int			paper;
+		uint32_t	joins;
 		double		least;
 	}			cases[] = {
-		{"integers", 16, 0, 0.99}, {"gaussian", 16, 0, 0.99}, {"gaussian", 13, 0, 0.99},
-		{"clusters", 24, 0, 0.97}, {"integers", 16, 1, 0.80},
+		{"integers", 16, 0, 0, 0.99}, {"gaussian", 16, 0, 0, 0.99}, {"gaussian", 13, 0, 0, 0.99},
+		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.80}, {"gaussian", 16, 0, 1, 0.99},
+		{"clusters", 24, 0, 2, 0.97},
 	};
 
 	for (auto &c : cases)
@@ -935,12 +1037,13 @@ test_builds(GrnGpu *gpu)
 		if (c.paper)
 			params.t2 = 8;
 		options.mode = c.paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.joins = c.joins;
 		auto		x = make_rows(n, c.dim, c.kind);
 		Built		b = build(gpu, x, n, c.dim, params, options);
 		const char *wrong = unsound(b, n, 32);
 		double		r = wrong ? 0 : recall(b, x, n, c.dim, 32);
 
-		report(std::string(c.paper ? "paper" : "tile") + " mode, recall on 20000 " + c.kind +
+		report(std::string(c.paper ? "paper" : "tile") + " mode, " + std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
 			   " rows of " + std::to_string(c.dim), r >= c.least,
 			   wrong ? wrong : std::to_string(r));
 		options.fill = true;
@@ -1035,6 +1138,15 @@ main(int argc, char **argv)
 	test_update(128, 32, 64);
 	test_update(128, 40, 5);
 	test_update(64, 56, 64);
+	for (uint32_t stride : {32u, 64u, 128u, 256u})
+	{
+		test_update(stride, 20, 44, true);
+		test_joins(stride, 48);
+	}
+	test_update(128, 3, 5, true);
+	test_update(128, 40, 24, true);
+	test_joins(128, 32);
+	test_joins(128, 64);
 	for (uint32_t inbox : {32u, 48u, 64u})
 		for (uint32_t degree : {8u, 16u, 40u, 96u})
 			test_finish(inbox, degree);

@@ -72,6 +72,8 @@ parse(int argc, char **argv)
 			job.options.order = (GrnPairOrder) word(argv[i], v, {"disordered", "ascending", "descending"});
 		else if (o == "pairs")
 			job.options.pairs = n;
+		else if (o == "joins")
+			job.options.joins = n;
 		else if (o == "rows")
 			job.rows = n;
 		else if (o == "repeat")

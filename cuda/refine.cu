@@ -1,0 +1,282 @@
+/*
+ * refine.cu - the nearest of each vertex's neighbours' neighbours, exactly, as
+ * candidates for a better choice of edges than pools alone offer.
+ *
+ * A descent keeps what survives its prune, so of a vertex's nearest neighbours its
+ * pool knows few.  One join over the finished lists finds most of them.
+ */
+#include "policy.cuh"
+
+constexpr int JOIN_WARPS = 4; /* warps of a block */
+constexpr int JOIN_LIST = 32; /* neighbours of a list that a join reads: one a lane */
+constexpr int JOIN_KEPT = 64; /* keys that a warp holds sorted, two a lane */
+constexpr int ROWS_A_LANE = 8;
+constexpr uint32_t SEEN = 2048; /* slots of a warp's table of ids, a power of 2 */
+constexpr int	   PROBES = 8;
+
+struct JoinArgs
+{
+	Codes			codes;
+	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last */
+	uint32_t	   *d_next;	 /* [n][JOIN_LIST]: the nearest; or NULL and */
+	Key			   *d_keys;	 /* [n][inbox]: the nearest, and */
+	uint32_t	   *d_count; /* [n] how many, which with the pool fill a tile */
+	const uint8_t  *d_pool_count;
+	uint32_t		inbox;
+};
+
+/* A warp's scratch. */
+struct JoinShared
+{
+	uint32_t seen[SEEN];
+	uint32_t queue[2 * WARP];		   /* ids whose distances are to be computed */
+	uint32_t id[JOIN_KEPT + WARP * 2]; /* of keys by slot: kept, then pending */
+	uint32_t code[WARP * 2];		   /* of pending keys */
+};
+
+/* The nearest so far: sort keys in order, whose slot is their place. */
+struct Nearest
+{
+	uint32_t lo, hi;
+	uint32_t limit; /* codes from this on are too far */
+	int		 pending;
+};
+
+/*
+ * True where an id is met for the first time.  Few are said to be new though they are
+ * not, where PROBES slots are taken: the tile drops what is then there twice.
+ */
+__device__ inline bool
+first_sight(uint32_t *s_seen, uint32_t id)
+{
+	uint32_t slot = (id * 2654435761u) / (uint32_t) (0x100000000ull / SEEN);
+
+	for (int probe = 0; probe < PROBES; probe++)
+	{
+		uint32_t before = atomicCAS(&s_seen[slot], EMPTY_ID, id);
+
+		if (before == EMPTY_ID)
+			return true;
+		if (before == id)
+			return false;
+		slot = (slot + 1) % SEEN;
+	}
+	return true;
+}
+
+/*
+ * The code of the distance from row v to this lane's row id; v for a lane without
+ * one.  Eight lanes read a row, each group of eight those of its own lanes in turn.
+ */
+template <class P>
+__device__ inline uint32_t
+distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t id,
+			  int lane)
+{
+	typedef typename P::Acc Acc;
+	uint32_t				other[ROWS_A_LANE];
+	Acc						sum[ROWS_A_LANE] = {};
+	const uint8_t		   *own = codes.d_rows + (size_t) v * codes.stride;
+
+#pragma unroll
+	for (int k = 0; k < ROWS_A_LANE; k++)
+		other[k] = __shfl_sync(FULL, id, (lane & ~7) + k);
+	for (uint32_t at = 16 * (lane & 7); at < codes.stride; at += 16 * ROWS_A_LANE)
+	{
+		uint4 x = *(const uint4 *) (own + at), y[ROWS_A_LANE];
+
+#pragma unroll
+		for (int k = 0; k < ROWS_A_LANE; k++)
+			y[k] =
+				*(const uint4 *) (codes.d_rows + (size_t) other[k] * codes.stride + at);
+#pragma unroll
+		for (int k = 0; k < ROWS_A_LANE; k++)
+			sum[k] = P::dot(
+				x.w, y[k].w,
+				P::dot(x.z, y[k].z, P::dot(x.y, y[k].y, P::dot(x.x, y[k].x, sum[k]))));
+	}
+	/* lane k of eight gets the sum of the eight lanes' sum[k] */
+#pragma unroll
+	for (int half = ROWS_A_LANE / 2; half > 0; half /= 2)
+	{
+		bool upper = (lane & half) != 0;
+
+#pragma unroll
+		for (int k = 0; k < half; k++)
+		{
+			Acc mine = upper ? sum[k + half] : sum[k];
+
+			sum[k] = mine + __shfl_xor_sync(FULL, upper ? sum[k] : sum[k + half], half);
+		}
+	}
+	return P::code(P::partial(P::from_bits(codes.d_norms[id]), sum[0]) + norm_v);
+}
+
+/* Puts up to 32 pending keys, the first of them, among the nearest want. */
+__device__ inline void
+merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
+{
+	constexpr uint32_t SLOT_MASK = (1u << SLOT_BITS) - 1;
+	int				   rest = nearest.pending - WARP;
+	uint32_t		   key = lane < nearest.pending
+								 ? s.code[lane] << SLOT_BITS | (uint32_t) (JOIN_KEPT + lane)
+								 : FULL;
+
+	key = sort32(key, lane);
+	/* of hi and the new ones the nearer half, with lo */
+	nearest.hi = merge32(min(nearest.hi, __shfl_sync(FULL, key, 31 - lane)), lane);
+	merge64(nearest.lo, nearest.hi, lane);
+
+	uint32_t lo_id = nearest.lo == FULL ? EMPTY_ID : s.id[nearest.lo & SLOT_MASK],
+			 hi_id = nearest.hi == FULL ? EMPTY_ID : s.id[nearest.hi & SLOT_MASK],
+			 next_id = s.id[JOIN_KEPT + WARP + lane], next_code = s.code[WARP + lane];
+
+	__syncwarp();
+	s.id[lane] = lo_id;
+	s.id[WARP + lane] = hi_id;
+	if (nearest.lo != FULL)
+		nearest.lo = (nearest.lo & ~SLOT_MASK) | (uint32_t) lane;
+	if (nearest.hi != FULL)
+		nearest.hi = (nearest.hi & ~SLOT_MASK) | (uint32_t) (WARP + lane);
+	if (lane < rest)
+	{
+		s.id[JOIN_KEPT + lane] = next_id;
+		s.code[lane] = next_code;
+	}
+	__syncwarp();
+	nearest.pending = max(rest, 0);
+	nearest.limit =
+		__shfl_sync(FULL, want > WARP ? nearest.hi : nearest.lo, (want - 1) & 31) >>
+		SLOT_BITS;
+}
+
+/* Takes count <= 32 ids off the queue and offers them to the nearest. */
+template <class P>
+__device__ inline void
+offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
+			typename P::Acc norm_v, int count, int want, int lane)
+{
+	uint32_t id = lane < count ? s.queue[lane] : v,
+			 code = distance_code<P>(a.codes, v, norm_v, id, lane);
+	bool	 near = lane < count && code < nearest.limit;
+	uint32_t mask = __ballot_sync(FULL, near);
+	int		 place = nearest.pending + __popc(mask & ((1u << lane) - 1));
+
+	if (near)
+	{
+		s.id[JOIN_KEPT + place] = id;
+		s.code[place] = code;
+	}
+	nearest.pending += __popc(mask);
+	__syncwarp();
+	if (nearest.pending >= WARP)
+		merge_pending(s, nearest, want, lane);
+}
+
+/* A warp a vertex. */
+template <class P>
+__global__ void
+__launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
+{
+	__shared__ JoinShared s_all[JOIN_WARPS];
+	JoinShared			 &s = s_all[threadIdx.x / WARP];
+	uint32_t			  v = blockIdx.x * JOIN_WARPS + threadIdx.x / WARP;
+	int					  lane = lane_id();
+
+	if (v >= a.codes.n)
+		return;
+	int				want = a.d_next ? JOIN_LIST
+									: min((int) a.inbox, max(JOIN_KEPT - a.d_pool_count[v], WARP));
+	typename P::Acc norm_v = P::from_bits(a.codes.d_norms[v]);
+	Nearest			nearest = {FULL, FULL, FULL >> SLOT_BITS, 0};
+	uint32_t		own = a.d_lists[(size_t) v * JOIN_LIST + lane], list = own;
+	int				queued = 0, sources = __popc(__ballot_sync(FULL, own != EMPTY_ID));
+
+	for (uint32_t i = lane; i < SEEN; i += WARP)
+		s.seen[i] = EMPTY_ID;
+	__syncwarp();
+	if (lane == 0)
+		first_sight(s.seen, v);
+	__syncwarp();
+	for (int i = 0; i <= sources; i++)
+	{
+		/* its own list, then its neighbours'; the next one travels meanwhile */
+		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);
+
+		if (i < sources)
+			list = a.d_lists[(size_t) source * JOIN_LIST + lane];
+		bool	 fresh = id != EMPTY_ID && first_sight(s.seen, id);
+		uint32_t mask = __ballot_sync(FULL, fresh);
+
+		if (fresh)
+			s.queue[queued + __popc(mask & ((1u << lane) - 1))] = id;
+		queued += __popc(mask);
+		__syncwarp();
+		if (queued >= WARP)
+		{
+			offer_queue<P>(a, s, nearest, v, norm_v, WARP, want, lane);
+			queued -= WARP;
+			id = s.queue[WARP + lane];
+			__syncwarp();
+			s.queue[lane] = id;
+			__syncwarp();
+		}
+	}
+	if (queued > 0)
+		offer_queue<P>(a, s, nearest, v, norm_v, queued, want, lane);
+	if (nearest.pending > 0)
+		merge_pending(s, nearest, want, lane);
+
+	if (a.d_next)
+	{
+		a.d_next[(size_t) v * JOIN_LIST + lane] =
+			nearest.lo == FULL ? EMPTY_ID : s.id[lane];
+		return;
+	}
+	Key *keys = a.d_keys + (size_t) v * a.inbox;
+	int	 found = __popc(__ballot_sync(FULL, nearest.lo != FULL)) +
+				__popc(__ballot_sync(FULL, nearest.hi != FULL));
+
+	if (lane < min(found, want))
+		keys[lane] = make_key(nearest.lo >> SLOT_BITS, s.id[lane]);
+	if (WARP + lane < min(found, want))
+		keys[WARP + lane] = make_key(nearest.hi >> SLOT_BITS, s.id[WARP + lane]);
+	if (lane == 0)
+		a.d_count[v] = min(found, want);
+}
+
+template <class P, int SEG>
+static cudaError_t
+launch_join_of(const Device &device, const JoinArgs &args)
+{
+	join_kernel<P><<<(args.codes.n + JOIN_WARPS - 1) / JOIN_WARPS, JOIN_WARPS * WARP, 0,
+					 device.stream>>>(args);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_joins(const Device &device, const Codes &codes, TileGraph &graph, uint32_t joins,
+			 uint8_t *d_counts)
+{
+	/* two lists a vertex; graph.inbox >= 32 keys leave room for both */
+	uint32_t *d_lists = (uint32_t *) graph.d_inbox[1 - graph.side],
+			 *d_other = d_lists + (size_t) graph.n * JOIN_LIST;
+	JoinArgs args = {};
+
+	GRN_TRY(cudaMemsetAsync(
+		d_lists, 0xff, (size_t) graph.n * JOIN_LIST * sizeof(*d_lists), device.stream));
+	GRN_TRY(launch_fill(device, graph, NULL, JOIN_LIST, JOIN_LIST,
+						Lists {d_lists, d_counts}));
+	args.codes = codes;
+	args.d_keys = graph.d_inbox[graph.side];
+	args.d_count = graph.d_inbox_count[graph.side];
+	args.d_pool_count = graph.d_pool_count;
+	args.inbox = graph.inbox;
+	for (uint32_t i = 0; i < joins; i++)
+	{
+		args.d_lists = i % 2 == 0 ? d_lists : d_other;
+		args.d_next = i + 1 == joins ? NULL : i % 2 == 0 ? d_other : d_lists;
+		GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_join_of, device, args));
+	}
+	return cudaSuccess;
+}
