@@ -117,6 +117,15 @@ misbehave(void)
 	}
 	if (is("silent"))
 		sleep(60);
+	if (is("waits"))			/* as for a device that does not open */
+	{
+		msg.type = GRN_MSG_BEAT;
+		for (;;)
+		{
+			say(&msg);
+			usleep(100000);
+		}
+	}
 	if (is("short_message"))
 		send(GRN_BUILDER_FD, &msg, 12, 0);
 	if (is("unknown_type"))

@@ -4,9 +4,11 @@ use strict;
 use warnings;
 
 use File::Basename;
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
 chomp $cc;
@@ -142,6 +144,73 @@ for my $fault ('none', 'truncate', 'notice')
 		(SELECT id FROM t ORDER BY e <-> '[1000,6,10,1,2,3,4,5]' LIMIT 3) s)),
 		"$fault: the index finds what a scan of the table finds");
 	$node->safe_psql('postgres', 'DROP INDEX t_e');
+}
+
+# ---- a statement that ends in each phase: within a second, and nothing is left ----
+
+$node->safe_psql('postgres', q(
+	CREATE TABLE wide (e vector(500));
+	INSERT INTO wide SELECT array_fill(i, ARRAY[500])::vector FROM generate_series(1, 20000) i;
+	CREATE FUNCTION slow(vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+	AS 'BEGIN PERFORM pg_sleep(0.002); RETURN $1; END'));
+
+# Waits for the phase and then acts on the backend; returns when that was.
+sub act
+{
+	my ($phase, $act) = @_;
+	return split /\|/, $node->safe_psql('postgres', qq(
+		CREATE TEMP TABLE met (pid int, at float8);
+		DO 'DECLARE p int;
+		BEGIN
+			FOR i IN 1 .. 20000 LOOP
+				PERFORM pg_stat_clear_snapshot();
+				SELECT pid INTO p FROM pg_stat_progress_create_index WHERE phase = ''$phase'';
+				IF FOUND THEN
+					PERFORM $act;
+					INSERT INTO met VALUES (p, extract(epoch FROM clock_timestamp()));
+					RETURN;
+				END IF;
+				PERFORM pg_sleep(0.001);
+			END LOOP;
+			RAISE ''phase $phase was not met'';
+		END';
+		SELECT * FROM met));
+}
+
+for my $case (
+	[ 'building index: collecting vectors', 'none', 't ((slow(e)::vector(8)))' ],
+	[ 'building index: collecting vectors', 'waits', 't (e)' ],
+	[ 'building index: writing pages', 'none', 'wide (e)' ])
+{
+	my ($phase, $fault, $what) = @$case;
+	my $name = $phase =~ s/.*: //r . ($fault eq 'waits' ? ', waiting for the device' : '');
+	open my $out, '>', "$dir/$fault" or die;
+	print $out "#!/bin/sh\nexec $dir/bad $fault\n";
+	close $out;
+	chmod 0755, "$dir/$fault";
+	for my $how ('cancel', 'terminate', 'lost client')
+	{
+		my ($stdout, $stderr) = ('', '');
+		my $psql = IPC::Run::start(
+			[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET grnnd.builder_path = '$dir/$fault'",
+				'-c', 'SET min_parallel_table_scan_size = 0', '-c', "SET client_connection_check_interval = '50ms'",
+				'-c', "CREATE INDEX t_e ON " . ($what =~ s/ / USING grnnd /r) . ' WITH (codes = off)' ],
+			'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout(60));
+		my ($pid, $at) = act($phase, $how eq 'lost client' ? '1' : "pg_${how}_backend(p)");
+		# the progress view has no phase for waiting: long enough in it by now
+		$psql->kill_kill if $how eq 'lost client';
+		my $ended = $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid" .
+			($how eq 'cancel' ? " AND query LIKE 'CREATE%' AND state = 'active'" : ''));
+		cmp_ok(time() - $at, '<', 2, "$name, $how: soon");
+		eval { $psql->finish } if $how ne 'lost client';
+		like($stderr, $how eq 'cancel' ? qr/canceling statement due to user request/
+			: qr/terminating connection due to administrator command/, "$name, $how: error") if $how ne 'lost client';
+		ok($node->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity
+			WHERE backend_type = 'parallel worker')), "$name, $how: no worker left");
+		is(strangers(), '', "$name, $how: no builder left");
+		is($node->safe_psql('postgres', q(SELECT (SELECT count(*) FROM pg_class WHERE relname = 't_e') +
+			(SELECT count(*) FROM pg_ls_tmpdir()))), '0', "$name, $how: no index, no file");
+	}
 }
 
 # ---- a builder that stays for the transaction, as one with a GPU does ----
