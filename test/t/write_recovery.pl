@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $stops = $soak ? 100 : 20;
+my $stops = $soak ? 60 : 20;
 
 my $node = PostgreSQL::Test::Cluster->new('recovery');
 $node->init(extra => ['--wal-segsize=1']);
