@@ -52,13 +52,6 @@ gaussian(uint64_t seed, uint64_t stream, uint64_t counter)
 	return (float) (sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
-static void
-add_scaled(float *y, float a, const float *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += a * x[i];
-}
-
 /*
  * Makes the rows of v [m][n], m <= n, orthonormal (Gram-Schmidt; the second pass
  * makes it exact to rounding).  A row that depends on those before it is
@@ -84,7 +77,7 @@ orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed)
 					row[j] /= before;
 				for (int pass = 0; pass < passes; pass++)
 					for (size_t k = 0; k < i; k++)
-						add_scaled(row, -grn_dist->ip_f32(row, v + k * n, n), v + k * n, n);
+						grn_dist->add_scaled(row, -grn_dist->ip_f32(row, v + k * n, n), v + k * n, n);
 				after = sqrtf(grn_dist->ip_f32(row, row, n));
 				if (after > 1e-4f)
 				{
@@ -424,7 +417,7 @@ rotate_head(const float *head, size_t rows, size_t k, size_t dim, uint64_t seed,
 	{
 		memset(basis + i * dim, 0, dim * sizeof(float));
 		for (size_t j = 0; j < rows; j++)
-			add_scaled(basis + i * dim, rotation[i * k + j], head + j * dim, dim);
+			grn_dist->add_scaled(basis + i * dim, rotation[i * k + j], head + j * dim, dim);
 	}
 }
 
@@ -460,7 +453,7 @@ make_head(Fit *f, size_t rows)
 	for (size_t i = 0; i < rows; i++)
 		for (size_t j = 0; j < f->m; j++)
 			if (f->values[i] > 0)
-				add_scaled(f->head + i * f->dim,
+				grn_dist->add_scaled(f->head + i * f->dim,
 						   (float) (f->g[i * f->m + j] / f->values[i]),
 						   f->v + j * f->dim, f->dim);
 	orthonormalise(f->head, rows, f->dim, 2, f->in->seed);

@@ -173,6 +173,13 @@ plain_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t row
 }
 
 static void
+plain_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] += a * x[i];
+}
+
+static void
 plain_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
 {
 	*uc = *cc = 0;
@@ -228,6 +235,7 @@ const GrnDistTable grn_dist_plain = {
 	.estimate = plain_estimate,
 	.ip_4x4 = plain_ip_4x4,
 	.ip_rows = plain_ip_rows,
+	.add_scaled = plain_add_scaled,
 	.levels = plain_levels,
 	.f16_store = plain_f16_store,
 	.f16_load = plain_f16_load,

@@ -67,6 +67,8 @@ typedef struct GrnDistTable
 	/* out[j] += inner product of a and row j of b, n floats; rows lie ldb floats apart */
 	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
 							uint32_t rows, float *out);
+	/* y[i] += a x[i], n floats that do not overlap */
+	void		(*add_scaled) (float *y, float a, const float *x, size_t n);
 	/*
 	 * Levels c_j = u_j * inverse + 8, cut to an integer from 0 to 15 (0 for NaN), of n
 	 * numbers, a multiple of 16: *uc = sum of u_j (c_j - 7.5), *cc = sum of (c_j - 7.5)^2.

@@ -239,6 +239,17 @@ neon_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows
 }
 
 static void
+neon_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	size_t		i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vfmaq_n_f32(vld1q_f32(y + i), vld1q_f32(x + i), a));
+	for (; i < n; i++)
+		y[i] += a * x[i];
+}
+
+static void
 neon_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
 {
 	grn_dist_plain.levels(u, n, inverse, uc, cc);
@@ -256,6 +267,7 @@ static const GrnDistTable neon_table = {
 	.estimate = neon_estimate,
 	.ip_4x4 = neon_ip_4x4,
 	.ip_rows = neon_ip_rows,
+	.add_scaled = neon_add_scaled,
 	.levels = neon_levels,
 	.f16_store = neon_f16_store,
 	.f16_load = neon_f16_load,

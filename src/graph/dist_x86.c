@@ -245,6 +245,18 @@ avx2_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows
 }
 
 static AVX2 void
+avx2_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	__m256		a8 = _mm256_set1_ps(a);
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		_mm256_storeu_ps(y + i, _mm256_fmadd_ps(a8, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
+	for (; i < n; i++)
+		y[i] += a * x[i];
+}
+
+static AVX2 void
 avx2_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
 {
 	__m256		uc8 = _mm256_setzero_ps(),
@@ -373,6 +385,7 @@ static const GrnDistTable avx2_table = {
 	.estimate = avx2_estimate,
 	.ip_4x4 = avx2_ip_4x4,
 	.ip_rows = avx2_ip_rows,
+	.add_scaled = avx2_add_scaled,
 	.levels = avx2_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
@@ -666,6 +679,20 @@ avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t ro
 }
 
 static AVX512 void
+avx512_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	__m512		a16 = _mm512_set1_ps(a);
+
+	for (size_t i = 0; i < n; i += 16)
+	{
+		__mmask16	m = n - i >= 16 ? ALL16 : (__mmask16) ((1u << (n - i)) - 1);
+
+		_mm512_mask_storeu_ps(y + i, m, _mm512_fmadd_ps(a16, _mm512_maskz_loadu_ps(m, x + i),
+														_mm512_maskz_loadu_ps(m, y + i)));
+	}
+}
+
+static AVX512 void
 avx512_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
 {
 	__m512		uc16 = _mm512_setzero_ps(),
@@ -700,6 +727,7 @@ static const GrnDistTable avx512_table = {
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
 	.ip_rows = avx512_ip_rows,
+	.add_scaled = avx512_add_scaled,
 	.levels = avx512_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,
@@ -718,6 +746,7 @@ static const GrnDistTable vnni_table = {
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
 	.ip_rows = avx512_ip_rows,
+	.add_scaled = avx512_add_scaled,
 	.levels = avx512_levels,
 	.f16_store = avx2_f16_store,
 	.f16_load = avx2_f16_load,

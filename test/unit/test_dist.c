@@ -347,6 +347,34 @@ rows_are_right(void)
 }
 
 static void
+scaled_sums_are_right(void)
+{
+	for (size_t n = 1; n <= 70; n++)
+	{
+		float	   *x = unit_guarded(4 * n);
+		float	   *y = unit_guarded(4 * n);
+
+		for (int v = 0; v < nversions; v++)
+		{
+			float		a = unit_normal();
+			float		before[70];
+
+			for (size_t i = 0; i < n; i++)
+			{
+				x[i] = unit_normal();
+				y[i] = before[i] = unit_normal();
+			}
+			versions[v]->add_scaled(y, a, x, n);
+			for (size_t i = 0; i < n; i++)
+				CHECK(close_to(y[i], (double) a * x[i] + before[i], fabs(a * x[i]) + fabs(before[i])),
+					  "%s n %zu", versions[v]->name, n);
+		}
+		unit_guarded_free(x, 4 * n);
+		unit_guarded_free(y, 4 * n);
+	}
+}
+
+static void
 levels_are_right(void)
 {
 	for (size_t n = 16; n <= 256; n += 16)
@@ -581,6 +609,7 @@ main(void)
 	RUN(estimates_agree);
 	RUN(blocks_agree);
 	RUN(rows_are_right);
+	RUN(scaled_sums_are_right);
 	RUN(levels_are_right);
 	RUN(half_precision_is_exact);
 	RUN(half_precision_rounds);
