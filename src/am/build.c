@@ -24,8 +24,9 @@
  * the processor's time for a graph.  Measured: see src/README, "Which device".
  */
 #define GPU_START_SECONDS 0.35
-#define CPU_SECONDS_PER_ROW 50e-6
-#define CPU_SECONDS_PER_FLOAT 0.15e-6
+#define CPU_SECONDS_PER_ROW 40e-6
+#define CPU_SECONDS_PER_FLOAT 0.03e-6
+#define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* once, on one core: the projection */
 
 /* No segment reserves more address space than this, of the 128 TB that there are. */
 #define SEGMENT_LIMIT (UINT64_C(16) << 40)
@@ -181,7 +182,8 @@ cpu_seconds(const GrnndBuild *build, double rows)
 {
 	double		cpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
-	return rows * (CPU_SECONDS_PER_ROW + CPU_SECONDS_PER_FLOAT * build->dim) /
+	return CPU_SECONDS_PER_DIM_SQUARED * build->dim * build->dim +
+		rows * (CPU_SECONDS_PER_ROW + CPU_SECONDS_PER_FLOAT * build->dim) /
 		Min(build->spec.threads, cpus);
 }
 

@@ -39,13 +39,21 @@
 #define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
 
 #define FETCH_ROWS 1000
-#define PROBE_BYTES (32 << 20)	/* written and synced, for the disk's speed */
+
+/* Written and synced for the disk's speed, doubled until it takes this many seconds. */
+#define PROBE_BYTES (16 << 20)
+#define PROBE_MAX_BYTES (512 << 20)
+#define PROBE_SECONDS 0.1
+
+/* How much longer an index takes to write with its WAL, measured: src/README. */
+#define WITH_WAL 1.5
 
 /*
- * A new index under wal_level >= replica: its own bytes, the WAL's, and the zeros that
- * new WAL segments are filled with.
+ * On the processor a row of a large graph costs more than one of a small graph, since
+ * less of it is in caches: by this power of their sizes' ratio, measured from 20,000
+ * to 1,000,000 rows.
  */
-#define PASSES_WITH_WAL 3
+#define CPU_GROWTH 0.15
 
 /* Bytes of WAL for a page: its image, and its share of the record. */
 #define WAL_PAGE_BYTES (BLCKSZ + 40)
@@ -249,13 +257,14 @@ build_sample(Sample *s, uint64 rows)
 
 /* What so many nodes need, by two builds. */
 static Needs
-extrapolate(const Needs *small, const Needs *large, double nodes)
+extrapolate(const Needs *small, const Needs *large, double nodes, bool on_gpu)
 {
 	double		factor = (nodes - large->nodes) / Max(large->nodes - small->nodes, 1);
+	double		growth = on_gpu ? 1 : pow(nodes / large->nodes, CPU_GROWTH);
 	Needs		needs;
 
 	needs.nodes = nodes;
-	needs.seconds = large->seconds + factor * Max(large->seconds - small->seconds, 0);
+	needs.seconds = large->seconds + factor * growth * Max(large->seconds - small->seconds, 0);
 	needs.work_bytes = large->work_bytes + factor * (large->work_bytes - small->work_bytes);
 	needs.gpu_bytes = large->gpu_bytes + factor * (large->gpu_bytes - small->gpu_bytes);
 	return needs;
@@ -279,29 +288,50 @@ estimate_nodes(const Sample *s, const GrnBuildResult *r, double rows)
 
 /* ---- the disk ---- */
 
-/* Bytes a second of writing and syncing, where temporary files go. */
+/* Seconds to write and sync a temporary file. */
 static double
-disk_speed(void)
+probe_disk(int64 bytes)
 {
-	char	   *piece = palloc0(1 << 20);
-	File		file;
+	const int	piece_bytes = 1 << 20;
+	char	   *piece = palloc0(piece_bytes);
+	File		file = OpenTemporaryFile(false);
 	instr_time	start;
+	double		seconds;
 
-	PrepareTempTablespaces();
-	file = OpenTemporaryFile(false);
 	INSTR_TIME_SET_CURRENT(start);
-	for (int at = 0; at < PROBE_BYTES; at += 1 << 20)
-		if (FileWrite(file, piece, 1 << 20, at, PG_WAIT_EXTENSION) != 1 << 20)
+	for (int64 at = 0; at < bytes; at += piece_bytes)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (FileWrite(file, piece, piece_bytes, at, PG_WAIT_EXTENSION) != piece_bytes)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not write to temporary file \"%s\": %m", FilePathName(file))));
+	}
 	if (FileSync(file, PG_WAIT_EXTENSION) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not sync temporary file \"%s\": %m", FilePathName(file))));
-	pfree(piece);
+	seconds = grnnd_seconds_since(start);
 	FileClose(file);
-	return PROBE_BYTES / Max(grnnd_seconds_since(start), 1e-6);
+	pfree(piece);
+	return Max(seconds, 1e-6);
+}
+
+/* Bytes a second of writing and syncing, where temporary files go. */
+static double
+disk_speed(void)
+{
+	int64		bytes = PROBE_BYTES;
+	double		seconds;
+
+	PrepareTempTablespaces();
+	for (;;)
+	{
+		seconds = probe_disk(bytes);
+		if (seconds >= PROBE_SECONDS || 2 * bytes > PROBE_MAX_BYTES)
+			return bytes / seconds;
+		bytes *= 2;
+	}
 }
 
 /* ---- the result ---- */
@@ -353,7 +383,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
 
 	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL));
-	load = blocks * BLCKSZ * (wal ? PASSES_WITH_WAL : 1) / disk_speed();
+	load = blocks * BLCKSZ * (wal ? WITH_WAL : 1) / disk_speed();
 
 	values[0] = Int64GetDatum((int64) rint(rows));
 	values[1] = Int64GetDatum((int64) nodes);
@@ -412,7 +442,8 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 
 		grnnd_builder_park(&b->builder);
 		large = build_sample(s, b->rows);
-		needs = extrapolate(&small, &large, estimate_nodes(s, &b->builder.result, rows));
+		needs = extrapolate(&small, &large, estimate_nodes(s, &b->builder.result, rows),
+							b->builder.result.on_gpu);
 	}
 	fill_result(s, table, rows, &needs, device_seconds, values);
 }

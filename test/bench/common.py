@@ -1,4 +1,5 @@
 """What the benchmarks share: a private PostgreSQL server, tables of vectors, and qps runs."""
+import concurrent.futures
 import json
 import os
 import pwd
@@ -104,11 +105,9 @@ class Server:
             raise RuntimeError(done.stderr.strip() + "\n" + text)
         return done.stdout.strip(), done.stderr
 
-    def load(self, table, base, storage="plain"):
-        """Table (id int, v vector(d)) filled by COPY BINARY from a pipe."""
+    def copy(self, table, base, first=0):
+        """COPY BINARY from a pipe into a table (id int, v vector(d)); ids from first on."""
         d = base.shape[1]
-        self.sql(f"CREATE TABLE {table} (id int, v vector({d})); "
-                 f"ALTER TABLE {table} ALTER v SET STORAGE {storage};")
         row = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"),
                         ("zero", ">i2"), ("v", ">f4", (d,))])
         psql = subprocess.Popen([f"{self.bin}/psql", "-X", "-q", "-d", self.conn, "-c",
@@ -118,12 +117,20 @@ class Server:
             part = base[i:i + 16384]
             out = np.zeros(len(part), row)
             out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 4 * d, d
-            out["id"], out["v"] = np.arange(i, i + len(part)), part
+            out["id"], out["v"] = np.arange(first + i, first + i + len(part)), part
             psql.stdin.write(out.tobytes())
         psql.stdin.write(b"\xff\xff")
         psql.stdin.close()
         if psql.wait():
-            sys.exit("COPY failed")
+            raise RuntimeError("COPY failed")
+
+    def load(self, table, base, storage="plain", streams=1):
+        """Makes and fills a table, by several sessions where streams > 1."""
+        self.sql(f"CREATE TABLE {table} (id int, v vector({base.shape[1]})); "
+                 f"ALTER TABLE {table} ALTER v SET STORAGE {storage};")
+        bounds = np.linspace(0, len(base), streams + 1).astype(int)
+        with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+            list(pool.map(lambda i: self.copy(table, base[bounds[i]:bounds[i + 1]], bounds[i]), range(streams)))
         self.sql(f"VACUUM (FREEZE, ANALYZE) {table}; CHECKPOINT;")
 
     def create_index(self, text):

@@ -1,25 +1,50 @@
 #!/usr/bin/env python3
 """CREATE INDEX of grnnd (GPU, CPU) against pgvector's hnsw: the same server, the same rows.
 
-  bench.py --pg-config PG_CONFIG --data FOLDER --rows 100000,1000000 --out RESULTS
+  bench.py --pg-config PG_CONFIG --data FOLDER [FOLDER ...] --rows 100000,1000000 --out RESULTS
 
 FOLDER holds base.fbin, query.fbin and gt.ibin (test/bench/README.md says how to
-make one).  Beside the statements' times it measures what bounds them: (a) a
-parallel sequential scan that computes a distance on every vector, (b) writing
-and syncing the index's bytes once (dd conv=fsync), (c) PostgreSQL's own copy of
-a relation of that size (ALTER TABLE ... SET TABLESPACE).  Writes
-RESULTS/build.md and a stacked bar of the phases (PNG, SVG).
+make one).  Rows beyond the folder's are real ones with noise added.  Beside the
+statements' times it measures what bounds them: (a) a parallel sequential scan that
+computes a distance on every vector, (b) writing and syncing the index's bytes once
+(dd conv=fsync), (c) PostgreSQL's own copy of a relation of that size (ALTER INDEX
+... SET TABLESPACE), and what grnnd_build_estimate() had said.  --partitions measures
+a table of that many partitions, too.  Writes RESULTS/build.md, after each row, and a
+stacked bar of the phases (PNG, SVG).
 """
 import argparse
-import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 
+import numpy as np
+
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import Server, read_matrix, take, write_table  # noqa: E402
+
+COLUMNS = ["data", "rows", "storage", "wal_level", "index", "seconds", "index MB", "recall@10 ef 40", "ef 80",
+           "(a) scan s", "(b) dd s", "(c) copy s", "estimated s", "estimated MB", "phases"]
+NOISE = 0.25            # of a dimension's deviation, for rows beyond the data's
+STREAMS = 8             # sessions that fill a table
+
+
+def grow(base, n, seed=1):
+    """n rows: the base's own, then random ones of them with noise, whole numbers where they are."""
+    if n <= len(base):
+        return base[:n]
+    rng = np.random.default_rng(seed)
+    scale = NOISE * np.asarray(base[:10000]).std(0)
+    whole = bool((base[:1000] == np.rint(base[:1000])).all())
+    out = np.empty((n, base.shape[1]), np.float32)
+    out[:len(base)] = base
+    for i in range(len(base), n, 65536):
+        pick = base[rng.integers(0, len(base), min(65536, n - i))]
+        pick = pick + scale * rng.standard_normal(pick.shape, dtype=np.float32)
+        out[i:i + len(pick)] = np.clip(np.rint(pick), 0, 255) if whole else pick
+    return out
 
 
 def phases_of(log):
@@ -30,25 +55,27 @@ def phases_of(log):
     return phases
 
 
-def yardsticks(server, dim, size):
-    """Seconds of (a), (b) and (c), each the better of two."""
+def scan_seconds(server, dim):
     probe = "[" + ",".join(["0.5"] * dim) + "]"
-    scan = []
+    times = []
     for _ in range(3):      # the first one warms the cache
         start = time.time()
         server.sql("SET max_parallel_workers_per_gather = 15; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; "
                    "SET min_parallel_table_scan_size = 0; SET enable_indexscan = off; "
                    f"SELECT count(*) FROM items WHERE v <-> '{probe}' < 0")
-        scan.append(time.time() - start)
-    path, megabytes = f"{server.dir}/dd", max(size >> 20, 1)
-    dd = []
+        times.append(time.time() - start)
+    return min(times[1:])
+
+
+def dd_seconds(server, size):
+    path, times = f"{server.dir}/dd", []
     for _ in range(2):
         start = time.time()
-        subprocess.check_call(["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={megabytes}", "conv=fsync"],
+        subprocess.check_call(["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={max(size >> 20, 1)}", "conv=fsync"],
                               stderr=subprocess.DEVNULL)
-        dd.append(time.time() - start)
+        times.append(time.time() - start)
         os.unlink(path)
-    return min(scan[1:]), min(dd)
+    return min(times)
 
 
 def copy_seconds(server, relation):
@@ -56,99 +83,155 @@ def copy_seconds(server, relation):
     if not os.path.isdir(where):
         os.mkdir(where)
         if server.user:
-            import shutil
             shutil.chown(where, server.user)
         server.sql(f"CREATE TABLESPACE other LOCATION '{where}'")
+    server.sql("CHECKPOINT")
     start = time.time()
     server.sql(f"ALTER INDEX {relation} SET TABLESPACE other")
     return time.time() - start
 
 
+class Bench:
+    def __init__(self, args):
+        self.args, self.rows, self.bars = args, [], []
+
+    def add(self, row, phases=None):
+        self.rows.append(row)
+        if phases is not None:
+            self.bars.append((" ".join(str(x) for x in row[:5]), row[5], phases))
+        write_table(f"{self.args.out}/build.md", "CREATE INDEX", COLUMNS, self.rows)
+
+    def index(self, server, name, dim, data, qps):
+        """One index on items: the columns from "seconds" on, and the phases."""
+        estimate = ["", ""]
+        if name == "pgvector":
+            statement = "CREATE INDEX i ON items USING hnsw (v vector_l2_ops) WITH (m = 16, ef_construction = 64)"
+            setup = "SET enable_seqscan = off; SET hnsw.ef_search = {}"
+        else:
+            device = f"SET grnnd.build_device = {name.split()[1]}; "
+            statement = device + "CREATE INDEX i ON items USING grnnd (v)"
+            setup = "SET enable_seqscan = off; SET grnnd.ef_search = {}"
+            said = server.sql(device + "SELECT seconds, index_bytes FROM grnnd_build_estimate('items', 'v')")[0].split("|")
+            estimate = [float(said[0]), int(said[1]) / 1e6]
+        server.sql("CHECKPOINT")
+        times = []
+        for _ in range(self.args.repeat if name == "grnnd gpu" else 1):
+            server.sql("DROP INDEX IF EXISTS i")
+            times.append(server.create_index(statement))
+        seconds, log = min(times)
+        size = server.size("i")
+        recalls = ["", ""] if data is None else [
+            f"{server.qps(qps, data, 'SELECT id FROM items ORDER BY v <-> $1 LIMIT 10', setup.format(ef), 1, 1)['recall']:.4f}"
+            for ef in (40, 80)]
+        bounds = ["", "", ""]
+        if name == "grnnd gpu" or name == self.args.systems.split(",")[0]:
+            bounds = [scan_seconds(server, dim), dd_seconds(server, size), copy_seconds(server, "i")]
+        server.sql("DROP INDEX i")
+        phases = phases_of(log)
+        text = " ".join(f"{k} {v:.3f}" for k, v in phases.items())
+        return [seconds, size / 1e6, *recalls, *bounds, *estimate, text], phases
+
+    def table(self, folder, n, storage):
+        """All indexes on n rows, at each wal_level."""
+        args = self.args
+        name, whole = os.path.basename(folder.rstrip("/")), read_matrix(f"{folder}/base.fbin")
+        base = grow(whole, n)
+        data = None
+        if args.recall and n <= len(whole):
+            data = take(folder, f"{args.out}/{name}-{n}.data", n)
+        levels = args.wal_level.split(",")
+        server = Server(args.pg_config, settings={
+            "shared_buffers": args.shared_buffers, "maintenance_work_mem": args.memory, "max_wal_size": "64GB",
+            "max_parallel_maintenance_workers": str(args.workers), "max_worker_processes": "64",
+            "max_parallel_workers": "64", "wal_level": levels[0], "max_wal_senders": "0"})
+        try:
+            qps = server.build_qps() if data else None
+            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+            server.load("items", base, storage, STREAMS)
+            for level in levels:
+                if level != levels[0]:
+                    server.restart(wal_level=level)
+                    server.sql("SELECT count(*) FROM items WHERE v IS NULL")
+                first = {}
+                for system in args.systems.split(","):
+                    if system == "pgvector" and level != levels[0]:
+                        continue
+                    result, phases = self.index(server, system, base.shape[1], data, qps)
+                    first[system] = result[0]
+                    self.add([name, n, storage, level, system, *result], phases)
+                for system, seconds in first.items():
+                    if "pgvector" in first and system != "pgvector":
+                        self.add([name, n, storage, level, f"pgvector / {system}", first["pgvector"] / seconds] + [""] * 9)
+            if args.partitions:
+                self.partitions(server, name, n, storage)
+        finally:
+            server.stop()
+
+    def partitions(self, server, name, n, storage):
+        """One statement on a table of many partitions, with the rows of items."""
+        server.sql(f"CREATE TABLE parted (LIKE items) PARTITION BY HASH (id); ALTER TABLE parted ALTER v SET STORAGE {storage}; "
+                   f"SELECT format('CREATE TABLE p%s PARTITION OF parted FOR VALUES WITH (MODULUS {self.args.partitions}, "
+                   f"REMAINDER %s)', i, i) FROM generate_series(0, {self.args.partitions - 1}) i \\gexec\n"
+                   "INSERT INTO parted SELECT * FROM items; VACUUM (FREEZE, ANALYZE) parted; CHECKPOINT")
+        for system in self.args.systems.split(","):
+            if system == "pgvector":
+                continue
+            seconds, log = server.create_index(f"SET grnnd.build_device = {system.split()[1]}; CREATE INDEX j ON parted USING grnnd (v)")
+            lines = [x for x in log.splitlines() if "grnnd build:" in x]
+            server.sql("DROP INDEX j")
+            device = sum(phases_of(x).get("device", 0) for x in lines)
+            self.add([name, n, storage, "", f"{system}, {len(lines)} partitions", seconds] + [""] * 8 + [f"device {device:.3f}"])
+
+    def plot(self):
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+        figure, axis = plt.subplots(figsize=(10, 0.45 * len(self.bars) + 1.5))
+        names = []
+        for _, _, phases in self.bars:
+            names += [p for p in phases if p not in names]
+        for i, (_, seconds, phases) in enumerate(self.bars):
+            left = 0.0
+            for p, v in phases.items():
+                axis.barh(i, v, left=left, color=f"C{names.index(p)}", label=p)
+                left += v
+            axis.barh(i, max(seconds - left, 0), left=left, color="lightgrey", label="other")
+        axis.set_yticks(range(len(self.bars)), [b[0] for b in self.bars], fontsize="small")
+        axis.invert_yaxis()
+        handles = dict(zip(*reversed(axis.get_legend_handles_labels())))
+        axis.legend(handles.values(), handles.keys(), fontsize="small")
+        axis.set_xlabel("seconds")
+        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xlim(left=0)
+        figure.tight_layout()
+        for kind in ("png", "svg"):
+            figure.savefig(f"{self.args.out}/build.{kind}", dpi=90)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pg-config", required=True)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data", required=True, nargs="+")
     parser.add_argument("--rows", default="100000")
-    parser.add_argument("--devices", default="gpu,cpu")
-    parser.add_argument("--wal-level", choices=["minimal", "replica"], default="minimal")
-    parser.add_argument("--storage", choices=["plain", "external"], default="plain",
-                        help="external: vectors past 2 kB are TOASTed, as they are by default")
+    parser.add_argument("--systems", default="grnnd gpu,grnnd cpu,pgvector")
+    parser.add_argument("--wal-level", default="minimal", help="minimal,replica: one after the other; pgvector at the first only")
+    parser.add_argument("--storage", default="plain",
+                        help="plain,external: external vectors past 2 kB are TOASTed, as they are by default")
+    parser.add_argument("--partitions", type=int, default=0)
+    parser.add_argument("--repeat", type=int, default=2, help="builds on a GPU, of which the best counts")
+    parser.add_argument("--no-recall", dest="recall", action="store_false")
     parser.add_argument("--shared-buffers", default="8GB")
     parser.add_argument("--workers", type=int, default=max(os.cpu_count() - 1, 1))
     parser.add_argument("--memory", default="16GB", help="maintenance_work_mem")
-    parser.add_argument("--without-pgvector", action="store_true")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    settings = {"shared_buffers": args.shared_buffers, "maintenance_work_mem": args.memory, "wal_level": args.wal_level,
-                "max_parallel_maintenance_workers": str(args.workers), "max_worker_processes": "64",
-                "max_parallel_workers": "64", "max_wal_size": "64GB"}
-    if args.wal_level == "minimal":
-        settings["max_wal_senders"] = "0"
-    rows, bars = [], []
-    for n in (int(x) for x in args.rows.split(",")):
-        data = take(args.data, f"{args.out}/{n}.data", n)
-        base = read_matrix(f"{data}/base.fbin")
-        server = Server(args.pg_config, settings=settings)
-        try:
-            qps = server.build_qps()
-            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
-            server.load("items", base, args.storage)
-            size, first = 0, {}
-            systems = [f"grnnd {d}" for d in args.devices.split(",")] + ([] if args.without_pgvector else ["pgvector"])
-            for system in systems:
-                if system == "pgvector":
-                    statement = "CREATE INDEX i ON items USING hnsw (v vector_l2_ops) WITH (m = 16, ef_construction = 64)"
-                    setup, efs = "SET enable_seqscan = off; SET hnsw.ef_search = {}", (40, 80)
-                else:
-                    statement = f"SET grnnd.build_device = {system.split()[1]}; CREATE INDEX i ON items USING grnnd (v)"
-                    setup, efs = "SET enable_seqscan = off; SET grnnd.ef_search = {}", (40, 80)
-                server.sql("CHECKPOINT")
-                seconds, log = server.create_index(statement)
-                phases = phases_of(log)
-                size = server.size("i")
-                if system not in first:
-                    first[system] = seconds
-                recalls = [server.qps(qps, data, "SELECT id FROM items ORDER BY v <-> $1 LIMIT 10", setup.format(ef), 1, 1)
-                           for ef in efs]
-                scan, dd = yardsticks(server, base.shape[1], size) if system != "pgvector" else (0.0, 0.0)
-                copy = copy_seconds(server, "i") if system != "pgvector" else 0.0
-                server.sql("DROP INDEX i")
-                rows.append([n, system, seconds, size / 1e6, *[f"{r['recall']:.4f}" for r in recalls], scan, dd, copy,
-                             " ".join(f"{k} {v:.3f}" for k, v in phases.items())])
-                bars.append((f"{n} {system}", seconds, phases))
-                print(json.dumps(rows[-1]), flush=True)
-            if "pgvector" in first:
-                for system in systems[:-1]:
-                    rows.append([n, f"pgvector / {system}", first["pgvector"] / first[system]] + [""] * 7)
-        finally:
-            server.stop()
-    write_table(f"{args.out}/build.md", f"CREATE INDEX, {os.path.basename(args.data.rstrip('/'))}, wal_level = {args.wal_level}",
-                ["rows", "index", "seconds", "index MB", "recall@10 ef 40", "ef 80", "(a) scan s", "(b) dd s", "(c) copy s",
-                 "phases"], rows)
-    plot(bars, args.out)
-
-
-def plot(bars, out):
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    figure, axis = plt.subplots(figsize=(9, 0.6 * len(bars) + 1.5))
-    names = sorted({p for _, _, phases in bars for p in phases})
-    for i, (_, seconds, phases) in enumerate(bars):
-        left = 0.0
-        for p, v in phases.items():
-            axis.barh(i, v, left=left, color=f"C{names.index(p)}", label=p)
-            left += v
-        axis.barh(i, max(seconds - left, 0), left=left, color="lightgrey", label="other")
-    axis.set_yticks(range(len(bars)), [b[0] for b in bars])
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels())))
-    axis.legend(handles.values(), handles.keys(), fontsize="small")
-    axis.set_xlabel("seconds")
-    axis.set_xscale("symlog", linthresh=1)
-    figure.tight_layout()
-    for kind in ("png", "svg"):
-        figure.savefig(f"{out}/build.{kind}")
+    bench = Bench(args)
+    for folder in args.data:
+        for n in (int(x) for x in args.rows.split(",")):
+            for storage in args.storage.split(","):
+                bench.table(folder, n, storage)
+    bench.plot()
 
 
 if __name__ == "__main__":
