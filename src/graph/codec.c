@@ -8,7 +8,7 @@
  * products that share their work by rows and by columns of X; every sum has
  * one fixed order, so the result does not depend on the number of threads.
  */
-#include "codec.h"
+#include "linear.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,13 +23,14 @@
 #define MAX_SAMPLE_FLOATS ((size_t) 64 << 20)
 #define ROW_PIECE 64			/* rows a work item */
 #define COL_PIECE 16			/* columns a work item */
+#define HEAD_PIECE 4			/* directions a work item */
 #define SUM_PIECE 256			/* rows whose sums are formed together */
 #define CHUNK 256				/* dimensions of x - c at a time in encoding */
-#define JACOBI_SWEEPS 30
-#define JACOBI_TOLERANCE 1e-7
 
 #define LEVELS 16
 #define MIDDLE 7.5f				/* code_j - MIDDLE is symmetric around 0 */
+
+_Static_assert(GRN_MAX_CODE_DIMS + OVERSAMPLE <= GRN_MAX_DIRECTIONS, "directions fit");
 
 /* Streams of grn_random(). */
 enum
@@ -38,185 +39,6 @@ enum
 	STREAM_REPAIR,
 	STREAM_ROTATE
 };
-
-/* ---- small linear algebra ---- */
-
-/* A standard normal number (Box-Muller). */
-static float
-gaussian(uint64_t seed, uint64_t stream, uint64_t counter)
-{
-	uint64_t	r = grn_random(seed, stream, counter);
-	double		u = ((double) (r >> 32) + 0.5) / 4294967296.0;
-	double		v = (double) (r & 0xFFFFFFFF) / 4294967296.0;
-
-	return (float) (sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-}
-
-/*
- * Makes the rows of v [m][n], m <= n, orthonormal (Gram-Schmidt; the second pass
- * makes it exact to rounding).  A row that depends on those before it is
- * replaced by a random direction.
- */
-static void
-orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed)
-{
-	for (size_t i = 0; i < m; i++)
-	{
-		float	   *row = v + i * n;
-		uint64_t	counter = 0;
-
-		for (;;)
-		{
-			float		before = sqrtf(grn_dist->ip_f32(row, row, n));
-			float		after;
-
-			if (before > 0 && before < INFINITY)
-			{
-				/* Unit length first: squares of tiny rows would vanish. */
-				for (size_t j = 0; j < n; j++)
-					row[j] /= before;
-				for (int pass = 0; pass < passes; pass++)
-					for (size_t k = 0; k < i; k++)
-						grn_dist->add_scaled(row, -grn_dist->ip_f32(row, v + k * n, n), v + k * n, n);
-				after = sqrtf(grn_dist->ip_f32(row, row, n));
-				if (after > 1e-4f)
-				{
-					for (size_t j = 0; j < n; j++)
-						row[j] /= after;
-					break;
-				}
-			}
-			for (size_t j = 0; j < n; j++)
-				row[j] = gaussian(seed, STREAM_REPAIR + (i << 8), counter++);
-		}
-	}
-}
-
-/*
- * Eigenvalues and eigenvectors of a positive semidefinite symmetric g [m][m]
- * by one-sided Jacobi: rotates pairs of rows until all are orthogonal; then
- * row i is eigenvalue times eigenvector, for its length is the eigenvalue.
- * Rows end up in descending order of values[m].
- */
-static void
-eigen_rows(double *g, double *values, size_t m)
-{
-	double		total = 0;
-
-	for (size_t i = 0; i < m * m; i++)
-		total += g[i] * g[i];
-	for (int sweep = 0; sweep < JACOBI_SWEEPS; sweep++)
-	{
-		bool		rotated = false;
-
-		for (size_t p = 0; p + 1 < m; p++)
-			for (size_t q = p + 1; q < m; q++)
-			{
-				double	   *a = g + p * m;
-				double	   *b = g + q * m;
-				double		aa = 0,
-							bb = 0,
-							ab = 0,
-							tau,
-							t,
-							c,
-							s;
-
-				for (size_t j = 0; j < m; j++)
-				{
-					aa += a[j] * a[j];
-					bb += b[j] * b[j];
-					ab += a[j] * b[j];
-				}
-				if (ab * ab <= JACOBI_TOLERANCE * JACOBI_TOLERANCE * aa * bb ||
-					bb + aa <= 1e-20 * total)
-					continue;
-				rotated = true;
-				tau = (bb - aa) / (2 * ab);
-				t = (tau >= 0 ? 1 : -1) / (fabs(tau) + sqrt(1 + tau * tau));
-				c = 1 / sqrt(1 + t * t);
-				s = c * t;
-				for (size_t j = 0; j < m; j++)
-				{
-					double		x = a[j];
-
-					a[j] = c * x - s * b[j];
-					b[j] = s * x + c * b[j];
-				}
-			}
-		if (!rotated)
-			break;
-	}
-	for (size_t i = 0; i < m; i++)
-	{
-		values[i] = 0;
-		for (size_t j = 0; j < m; j++)
-			values[i] += g[i * m + j] * g[i * m + j];
-		values[i] = sqrt(values[i]);
-	}
-	for (size_t i = 0; i + 1 < m; i++)
-	{
-		size_t		best = i;
-
-		for (size_t k = i + 1; k < m; k++)
-			if (values[k] > values[best])
-				best = k;
-		if (best != i)
-		{
-			double		v = values[i];
-
-			values[i] = values[best];
-			values[best] = v;
-			for (size_t j = 0; j < m; j++)
-			{
-				v = g[i * m + j];
-				g[i * m + j] = g[best * m + j];
-				g[best * m + j] = v;
-			}
-		}
-	}
-}
-
-/*
- * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows of len floats.
- * With add the products are added to what is there.  An element's value does not
- * depend on its place in a block, so results do not depend on how the caller's
- * threads cut the work.
- */
-typedef struct Product
-{
-	const float *a;
-	size_t		lda;
-	const float *b;
-	size_t		ldb;
-	size_t		len;
-	float	   *out;
-	size_t		ldo;
-	bool		add;
-} Product;
-
-static void
-multiply(const Product *p, size_t m, size_t n)
-{
-	for (size_t i = 0; i < m; i += m - i < 4 ? 1 : 4)
-		for (size_t j = 0; j < n; j += n - j < 4 ? 1 : 4)
-		{
-			/* At the edges a row stands in for the three that are not there. */
-			size_t		rows = m - i < 4 ? 1 : 4;
-			size_t		cols = n - j < 4 ? 1 : 4;
-			float		block[16];
-
-			grn_dist->ip_4x4(p->a + i * p->lda, rows < 4 ? 0 : p->lda,
-							 p->b + j * p->ldb, cols < 4 ? 0 : p->ldb, p->len, block);
-			for (size_t r = 0; r < rows; r++)
-				for (size_t c = 0; c < cols; c++)
-				{
-					float	   *o = &p->out[(i + r) * p->ldo + j + c];
-
-					*o = p->add ? *o + block[4 * r + c] : block[4 * r + c];
-				}
-		}
-}
 
 /* ---- fitting ---- */
 
@@ -344,11 +166,11 @@ static void
 project_rows(void *arg, int worker, size_t begin, size_t end)
 {
 	Fit		   *f = arg;
-	Product		p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
+	GrnProduct	p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
 	f->t + begin, f->n, false};
 
 	(void) worker;
-	multiply(&p, f->m, end - begin);
+	grn_multiply(&p, f->m, end - begin);
 }
 
 /* y[:, begin..end) = t X, by transposed pieces of X */
@@ -368,13 +190,13 @@ gather_columns(void *arg, int worker, size_t begin, size_t end)
 		for (size_t r = 0; r < f->n; r += SUM_PIECE)
 		{
 			size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
-			Product		p = {f->t + r, f->n, piece, SUM_PIECE, rows,
+			GrnProduct	p = {f->t + r, f->n, piece, SUM_PIECE, rows,
 			f->y + begin, f->dim, true};
 
 			for (size_t i = 0; i < rows; i++)
 				for (size_t j = 0; j < cols; j++)
 					piece[j * SUM_PIECE + i] = f->x[(r + i) * f->dim + begin + j];
-			multiply(&p, f->m, cols);
+			grn_multiply(&p, f->m, cols);
 		}
 	}
 }
@@ -401,32 +223,33 @@ gram_rows(void *arg, int worker, size_t begin, size_t end)
 		}
 }
 
-/*
- * basis [k][dim] = random rotation of the head, whose rows past `rows` count as
- * zero.  So where k > dim the basis has orthonormal columns instead: each
- * dimension is spread over several codes, whose rounding errors average.
- */
-static void
-rotate_head(const float *head, size_t rows, size_t k, size_t dim, uint64_t seed,
-			float *rotation, float *basis)
+/* Gaussian numbers. */
+typedef struct Gaussians
 {
-	for (size_t i = 0; i < k * k; i++)
-		rotation[i] = gaussian(seed, STREAM_ROTATE, i);
-	orthonormalise(rotation, k, k, 2, seed);
-	for (size_t i = 0; i < k; i++)
-	{
-		memset(basis + i * dim, 0, dim * sizeof(float));
-		for (size_t j = 0; j < rows; j++)
-			grn_dist->add_scaled(basis + i * dim, rotation[i * k + j], head + j * dim, dim);
-	}
-}
+	float	   *out;
+	uint64_t	seed;
+	uint64_t	stream;
+} Gaussians;
 
 static void
-random_rows(float *v, size_t m, size_t dim, uint64_t seed)
+gaussian_range(void *arg, int worker, size_t begin, size_t end)
 {
-	for (size_t i = 0; i < m * dim; i++)
-		v[i] = gaussian(seed, STREAM_START, i);
-	orthonormalise(v, m, dim, 2, seed);
+	Gaussians  *g = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		g->out[i] = grn_gaussian(g->seed, g->stream, i);
+}
+
+/* v [m][dim], random orthonormal rows. */
+static void
+random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
+			GrnParallel *parallel)
+{
+	Gaussians	g = {v, seed, stream};
+
+	grn_spread(parallel, m * dim, 1024, gaussian_range, &g);
+	grn_orthonormalise(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
 }
 
 /* Fills g's rows and values: the sample's principal directions in terms of v. */
@@ -438,25 +261,55 @@ find_directions(Fit *f, GrnParallel *parallel)
 		parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
 		parallel->run(parallel, f->dim, COL_PIECE, gather_columns, f);
 		memcpy(f->v, f->y, f->m * f->dim * sizeof(float));
-		orthonormalise(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed);
+		grn_orthonormalise(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed,
+						   STREAM_REPAIR, parallel);
 	}
 	parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
 	parallel->run(parallel, f->m, 4, gram_rows, f);
-	eigen_rows(f->g, f->values, f->m);
+	grn_eigen_rows(f->g, f->values, f->m, parallel);
 }
 
-/* The first rows of them, as vectors. */
+/* Rows [begin, end) of the head: directions as vectors. */
 static void
-make_head(Fit *f, size_t rows)
+head_range(void *arg, int worker, size_t begin, size_t end)
 {
-	memset(f->head, 0, rows * f->dim * sizeof(float));
-	for (size_t i = 0; i < rows; i++)
+	Fit		   *f = arg;
+
+	(void) worker;
+	memset(f->head + begin * f->dim, 0, (end - begin) * f->dim * sizeof(float));
+	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < f->m; j++)
 			if (f->values[i] > 0)
-				grn_dist->add_scaled(f->head + i * f->dim,
-						   (float) (f->g[i * f->m + j] / f->values[i]),
-						   f->v + j * f->dim, f->dim);
-	orthonormalise(f->head, rows, f->dim, 2, f->in->seed);
+				grn_add_scaled(f->head + i * f->dim,
+							   (float) (f->g[i * f->m + j] / f->values[i]),
+							   f->v + j * f->dim, f->dim);
+}
+
+/*
+ * basis [k][dim] = random rotation of the head, whose rows past `rows` count as
+ * zero.  So where k > dim the basis has orthonormal columns instead: each
+ * dimension is spread over several codes, whose rounding errors average.
+ */
+typedef struct Rotation
+{
+	const Fit  *f;
+	size_t		rows;
+	size_t		k;
+	float	   *basis;
+} Rotation;
+
+static void
+rotate_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Rotation   *r = arg;
+	size_t		dim = r->f->dim;
+
+	(void) worker;
+	memset(r->basis + begin * dim, 0, (end - begin) * dim * sizeof(float));
+	for (size_t i = begin; i < end; i++)
+		for (size_t j = 0; j < r->rows; j++)
+			grn_add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
+						   r->f->head + j * dim, dim);
 }
 
 /*
@@ -526,6 +379,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 {
 	GrnCodec	codec;
 	Fit			f;
+	Rotation	rotation;
 	double		total = 0;
 	size_t		k;
 	size_t		rows;
@@ -545,7 +399,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	for (size_t i = 0; i < f.n; i++)
 		total += f.energies[i];
 
-	random_rows(f.v, f.m, f.dim, fit->seed);
+	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
 	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
 	{
 		k = choose_dims(&f, 0, held);
@@ -557,14 +411,17 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		find_directions(&f, parallel);
 		k = choose_dims(&f, total, held);
 		rows = k < f.m ? k : f.m;
-		make_head(&f, rows);
+		parallel->run(parallel, rows, HEAD_PIECE, head_range, &f);
+		grn_orthonormalise(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
 	}
 	if (k == 0)
 		return codec;
 	codec.code_dims = (uint32_t) k;
 	if (total > 0 && total / (double) f.n < 3e38)
 		codec.norm_unit = (float) (total / (double) f.n);
-	rotate_head(f.head, rows, k, f.dim, fit->seed, f.rotation, out + f.dim);
+	random_rows(f.rotation, k, k, fit->seed, STREAM_ROTATE, parallel);
+	rotation = (Rotation) {&f, rows, k, out + f.dim};
+	parallel->run(parallel, k, HEAD_PIECE, rotate_range, &rotation);
 	codec.mean = out;
 	codec.basis = out + f.dim;
 	return codec;
@@ -577,7 +434,7 @@ random_columns(float *v, size_t k, size_t dim, uint64_t seed)
 	for (size_t j = 0; j < dim; j++)
 	{
 		for (size_t i = 0; i < k; i++)
-			v[i * dim + j] = gaussian(seed, STREAM_START, i * dim + j);
+			v[i * dim + j] = grn_gaussian(seed, STREAM_START, i * dim + j);
 		for (int pass = 0; pass < 2; pass++)
 		{
 			double		norm2 = 0;
@@ -611,7 +468,7 @@ grn_codec_random(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t see
 		return codec;
 	memset(out, 0, dim * sizeof(float));
 	if (k <= dim)
-		random_rows(basis, k, dim, seed);
+		random_rows(basis, k, dim, seed, STREAM_START, NULL);
 	else
 		random_columns(basis, k, dim, seed);
 	codec.mean = out;

@@ -15,6 +15,7 @@
 #define ENERGY_LEAST 0.80f		/* below, all coordinates */
 #define SAMPLE 8192				/* rows to fit to */
 #define SAMPLE_FLOATS ((size_t) 16 << 20)	/* and fewer where they are long */
+#define SIZE_ROWS 1024			/* that show how large coordinates are */
 #define CLIP 6.0f				/* root mean squares beyond which a byte saturates */
 #define BLOCK 16				/* rows projected together, sharing directions in cache */
 #define CHUNK 1024				/* their coordinates less the mean at a time */
@@ -105,6 +106,38 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 	}
 }
 
+/* Sizes of the coordinates of a few rows. */
+typedef struct Sizes
+{
+	const GrnProject *p;
+	const GrnRows *rows;
+	size_t		n;				/* rows looked at, evenly spread */
+	float		most[SIZE_ROWS];	/* largest of a row */
+	double		squares[SIZE_ROWS];
+} Sizes;
+
+static void
+size_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Sizes	   *s = arg;
+	float		coordinates[GRN_MAX_DIM + 64];
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		size_t		v = s->rows->n * i / s->n;
+
+		project_block(s->p, s->rows, v, v + 1, coordinates, s->p->dims);
+		s->most[i] = 0;
+		s->squares[i] = 0;
+		for (uint32_t j = 0; j < s->p->dims; j++)
+		{
+			s->squares[i] += (double) coordinates[j] * coordinates[j];
+			s->most[i] = fmaxf(s->most[i], fabsf(coordinates[j]));
+		}
+	}
+}
+
 void
 grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *parallel,
 				void *workspace)
@@ -113,10 +146,9 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	uint32_t   *sample = (uint32_t *) aligned((size_t) workspace);
 	float	   *fitted = (float *) ((char *) sample + aligned(fit.nsample * sizeof(uint32_t)));
 	float		held;
+	Sizes		sizes = {.p = p, .rows = rows};
 	double		squares = 0;
-	size_t		values = 0;
 	float		most = 0;
-	float		coordinates[GRN_MAX_DIM + 64];
 
 	for (size_t i = 0; i < fit.nsample; i++)
 	{
@@ -136,19 +168,14 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	}
 	p->scale = 1;
 	/* a few rows are enough to see the size of coordinates */
-	for (size_t i = 0; i < fit.nsample; i += 1 + fit.nsample / 1024)
+	sizes.n = rows->n < SIZE_ROWS ? rows->n : SIZE_ROWS;
+	parallel->run(parallel, sizes.n, 16, size_range, &sizes);
+	for (size_t i = 0; i < sizes.n; i++)
 	{
-		size_t		v = rows->n * i / fit.nsample;
-
-		project_block(p, rows, v, v + 1, coordinates, p->dims);
-		for (uint32_t j = 0; j < p->dims; j++)
-		{
-			squares += (double) coordinates[j] * coordinates[j];
-			most = fmaxf(most, fabsf(coordinates[j]));
-		}
-		values += p->dims;
+		squares += sizes.squares[i];
+		most = fmaxf(most, sizes.most[i]);
 	}
-	most = fminf(most, CLIP * (float) sqrt(squares / (double) values));
+	most = fminf(most, CLIP * (float) sqrt(squares / (double) (sizes.n * p->dims)));
 	/* not where all rows are one, or too large to square */
 	if (most > 0 && 127.0f / most < INFINITY)
 		p->scale = 127.0f / most;
