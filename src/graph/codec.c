@@ -280,7 +280,7 @@ head_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < f->m; j++)
 			if (f->values[i] > 0)
-				grn_add_scaled(f->head + i * f->dim,
+				grn_dist->add_scaled(f->head + i * f->dim,
 							   (float) (f->g[i * f->m + j] / f->values[i]),
 							   f->v + j * f->dim, f->dim);
 }
@@ -308,7 +308,7 @@ rotate_range(void *arg, int worker, size_t begin, size_t end)
 	memset(r->basis + begin * dim, 0, (end - begin) * dim * sizeof(float));
 	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < r->rows; j++)
-			grn_add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
+			grn_dist->add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
 						   r->f->head + j * dim, dim);
 }
 

@@ -78,7 +78,7 @@ subtract_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = b->first; i < b->end; i++)
 		for (size_t k = 0; k < b->first; k++)
-			grn_add_scaled(b->v + i * b->n + begin, -b->shares[i - b->first][k],
+			grn_dist->add_scaled(b->v + i * b->n + begin, -b->shares[i - b->first][k],
 						   b->v + k * b->n + begin, end - begin);
 }
 
@@ -100,7 +100,7 @@ static void
 subtract_rows(float *v, size_t first, size_t i, size_t n)
 {
 	for (size_t k = first; k < i; k++)
-		grn_add_scaled(v + i * n, -grn_dist->ip_f32(v + i * n, v + k * n, n), v + k * n, n);
+		grn_dist->add_scaled(v + i * n, -grn_dist->ip_f32(v + i * n, v + k * n, n), v + k * n, n);
 }
 
 /* A random row i, orthogonal to all before. */

@@ -12,14 +12,6 @@
 /* A standard normal number (Box-Muller). */
 extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);
 
-/* y += a x */
-static inline void
-grn_add_scaled(float *y, float a, const float *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += a * x[i];
-}
-
 /* Runs fn over [0, n) on all workers, or here where there are none. */
 static inline void
 grn_spread(GrnParallel *parallel, size_t n, size_t grain, GrnRangeFn fn, void *arg)
