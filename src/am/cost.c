@@ -65,7 +65,7 @@ index_shape(IndexOptInfo *info)
 	rel = index_open(info->indexoid, NoLock);
 	ix = grnnd_index(rel);
 	shape.degree = ix->meta.degree;
-	shape.codes = ix->meta.code_dims > 0;
+	shape.codes = ix->codec.code_dims > 0;
 	shape.span = ix->layout.span;
 	index_close(rel, NoLock);
 	return shape;

@@ -1,5 +1,5 @@
 /*
- * edit.c - reading and changing one record under its page's lock.
+ * edit.c - reading and changing records under their pages' locks.
  */
 #include "write.h"
 
@@ -60,26 +60,50 @@ grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id, GrnRecord *re
 void
 grnnd_edit_begin(GrnndEdit *e, Relation index, const GrnndIndex *ix, uint32 id)
 {
-	uint32		limit = 0;
-
 	e->index = index;
 	e->ix = ix;
-	e->id = id;
 	e->xlog = NULL;
-	e->buffer = lock_page_of(index, ix, id, BUFFER_LOCK_EXCLUSIVE, NULL);
-	e->rec = grnnd_page_record(BufferGetPage(e->buffer), ix,
-							   grn_node_slot(&ix->layout, id));
-	grnnd_check_record(index, ix, id, e->rec, &limit);
+	e->npages = 0;
+	grnnd_edit_next(e, id);
+}
+
+void
+grnnd_edit_next(GrnndEdit *e, uint32 id)
+{
+	uint32		limit = 0;
+	int			last = e->npages - 1;
+
+	if (last < 0 || BufferGetBlockNumber(e->buffers[last]) != grnnd_node_block(e->ix, id))
+	{
+		Assert(e->npages < MAX_GENERIC_XLOG_PAGES);
+		Assert(last < 0 ||
+			   BufferGetBlockNumber(e->buffers[last]) < grnnd_node_block(e->ix, id));
+		last = e->npages;
+		e->buffers[last] = lock_page_of(e->index, e->ix, id, BUFFER_LOCK_EXCLUSIVE, NULL);
+		e->pages[last] = BufferGetPage(e->buffers[last]);
+		e->changed[last] = false;
+		e->npages++;
+	}
+	e->id = id;
+	e->rec = grnnd_page_record(e->pages[last], e->ix, grn_node_slot(&e->ix->layout, id));
+	grnnd_check_record(e->index, e->ix, id, e->rec, &limit);
 }
 
 GrnRecord *
 grnnd_edit_change(GrnndEdit *e)
 {
-	Page		page;
+	int			last = e->npages - 1;
 
-	e->xlog = GenericXLogStart(e->index);
-	page = GenericXLogRegisterBuffer(e->xlog, e->buffer, 0);
-	return grnnd_page_record(page, e->ix, grn_node_slot(&e->ix->layout, e->id));
+	if (e->xlog == NULL)
+		e->xlog = GenericXLogStart(e->index);
+	if (!e->changed[last])
+	{
+		e->pages[last] = GenericXLogRegisterBuffer(e->xlog, e->buffers[last], 0);
+		e->changed[last] = true;
+		e->rec = grnnd_page_record(e->pages[last], e->ix,
+								   grn_node_slot(&e->ix->layout, e->id));
+	}
+	return e->rec;
 }
 
 void
@@ -87,7 +111,14 @@ grnnd_edit_end(GrnndEdit *e)
 {
 	if (e->xlog != NULL)
 		GenericXLogFinish(e->xlog);
-	UnlockReleaseBuffer(e->buffer);
+	while (e->npages > 0)
+		UnlockReleaseBuffer(e->buffers[--e->npages]);
+}
+
+GrnFactor
+grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i)
+{
+	return l->code_dims > 0 ? grn_rec_factors(l, rec)[i] : (GrnFactor) {0, 0};
 }
 
 void

@@ -4,6 +4,7 @@
  */
 #include "write.h"
 
+#include "access/xlog.h"
 #include "storage/freespace.h"
 #include "storage/indexfsm.h"
 #include "utils/rel.h"
@@ -295,6 +296,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	Slot		slot;
 	Page		page;
 	bool		is_new;
+	int			compression = wal_compression;
 
 	while (!take_known_slot(index, heap, ix, &slot))
 	{
@@ -317,7 +319,14 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 		grnnd_page_init(page, GRNND_NODES);
 	memcpy(grnnd_page_record(page, ix, grn_node_slot(l, slot.id)), rec,
 		   Min(l->record_bytes, l->payload));
+	/*
+	 * A new page is logged whole, and most of it is zero.  Any server can replay
+	 * an image that is compressed.
+	 */
+	if (is_new && l->per_page > 1)
+		wal_compression = WAL_COMPRESSION_PGLZ;
 	GenericXLogFinish(xlog);
+	wal_compression = compression;
 	UnlockReleaseBuffer(slot.buffer);
 	return slot.id;
 }

@@ -169,7 +169,7 @@ grnnd_handler(PG_FUNCTION_ARGS)
 	am->amsupport = GRNND_NUM_SUPPORT;
 	am->amcanorderbyop = true;
 	am->amoptionalkey = true;
-	am->amusemaintenanceworkmem = false;	/* of vacuum */
+	am->amusemaintenanceworkmem = true; /* each index's part of a parallel vacuum */
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	am->amkeytype = InvalidOid;
 

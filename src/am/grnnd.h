@@ -49,8 +49,9 @@ typedef struct GrnndSpecial
 #define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
 
 /*
- * The metapage's payload.  Written once by the build and never changed, so
- * backends may cache it for the life of the relation's file.
+ * The metapage's payload.  Written by the build, and changed once where that left
+ * the index unfitted (fit.c); otherwise backends may cache it for the life of the
+ * relation's file.
  */
 typedef struct GrnndMeta
 {
@@ -74,7 +75,7 @@ typedef struct GrnndMeta
 	GrnGraphParams params;		/* as the build used them */
 	uint32		on_gpu;			/* built on a GPU */
 	uint32		build_nodes;	/* nodes that the build wrote */
-	uint32		unused;
+	uint32		unfitted;		/* records have room for codes, but hold none yet: fit.c */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
 
@@ -115,7 +116,8 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* its arrays lie behind this struct */
+	GrnCodec	codec;			/* its arrays lie behind this struct; code_dims 0 while
+								 * unfitted, whatever the layout has room for */
 	const struct GrnndType *type;
 	uint32		space_dim;		/* grn_space_dim() */
 	GrnndHint  *hints;			/* [hint_mask + 1] */
@@ -172,6 +174,19 @@ extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
+
+/* ---- fit.c: codes of an index that began with few rows ---- */
+
+/* Rows from which on a codec fits others like them, by dimensions. */
+extern uint32 grnnd_fit_rows(uint32 space_dim);
+/*
+ * Fits a codec to the rows that an unfitted index has and gives all records their
+ * codes, unless somebody else does or a vacuum is at work.  The caller holds no
+ * lock on a page.
+ */
+extern void grnnd_fit(Relation index);
+/* The metapage's checksum, as it should be. */
+extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 
 /* ---- point.c: where tests stop a backend ---- */
 
@@ -242,6 +257,13 @@ typedef struct GrnndStore
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 							 MemoryContext context);
+
+/*
+ * A node's vector, [space_dim], with its state and version.  False: there is nothing to
+ * visit.
+ */
+extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
+							  uint16 *version);
 
 /* ---- build.c, launch.c, load.c ---- */
 

@@ -5,7 +5,6 @@
  */
 #include "write.h"
 
-#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -26,6 +25,7 @@ typedef struct Insert
 	GrnndStore	store;
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
+	uint32		id;				/* it got, where it has a record of its own */
 } Insert;
 
 /* ---- more TIDs for a node ---- */
@@ -158,84 +158,12 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	return false;
 }
 
-/* ---- entry points ---- */
-
-typedef struct EntryChange
-{
-	const GrnndIndex *ix;
-	uint32		id;
-	const GrnndPoint *p;
-	uint32		place;			/* offer_entry: where */
-	uint32		expected;		/* first_entry: entries[0] as seen */
-} EntryChange;
-
-static bool
-offer_entry(GrnndEntries *entries, void *arg)
-{
-	EntryChange *c = arg;
-	uint32		place = c->place;
-
-	if (entries->count == 0)
-		return false;			/* vacuum has emptied the index meanwhile */
-	if (entries->count < GRN_MAX_ENTRIES)
-		place = entries->count++;
-	grnnd_set_entry(c->ix, entries, place, c->id, c->p->code, c->p->factor);
-	return true;
-}
-
-/*
- * Entry points 1 to 31 are a sample of the rows, kept by reservoir sampling: row
- * number n takes the place of one of them with probability 31 / n.  So they follow
- * the data as it drifts.
- */
-static void
-maybe_become_entry(Insert *in, uint32 id, uint32 nentries)
-{
-	uint32		rows = Max(grnnd_id_limit(in->index, in->ix), 1);
-	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
-	EntryChange c = {.ix = in->ix, .id = id, .p = &in->p};
-
-	if (draw >= GRN_MAX_ENTRIES - 1 && nentries >= GRN_MAX_ENTRIES)
-		return;
-	c.place = 1 + draw % (GRN_MAX_ENTRIES - 1);
-	grnnd_change_entries(in->index, in->ix, offer_entry, &c);
-}
-
-static bool
-first_entry(GrnndEntries *entries, void *arg)
-{
-	EntryChange *c = arg;
-
-	if (entries->count > 0 && entries->ids[0] != c->expected)
-		return false;
-	grnnd_set_entry(c->ix, entries, 0, c->id, c->p->code, c->p->factor);
-	entries->count = Max(entries->count, 1);
-	return true;
-}
-
 /* ---- the insert itself ---- */
 
 static uint32
 insert_ef(const GrnndIndex *ix)
 {
 	return Max(MIN_INSERT_EF, 2 * ix->layout.degree);
-}
-
-/* Writes the row's record with these neighbours; returns its id. */
-static uint32
-write_node(Insert *in, const GrnndList *list, uint16 *version)
-{
-	const GrnLayout *l = &in->ix->layout;
-	GrnRecord  *rec = in->rec;
-	uint32		id;
-
-	rec->count = 0;
-	for (uint32 i = 0; list != NULL && i < list->count; i++)
-		grnnd_add_edge(l, rec, list->ids[i], list->codes + i * l->code_bytes,
-					   list->factors[i]);
-	id = grnnd_new_record(in->index, in->heap, in->ix, rec);
-	*version = rec->version;
-	return id;
 }
 
 /*
@@ -275,7 +203,6 @@ insert_first(Insert *in)
 	GrnSearch  *search;
 	uint32		nfound;
 	uint32		nlive;
-	uint16		version;
 	bool		done = false;
 
 	grnnd_test_point("insert-first");
@@ -286,15 +213,12 @@ insert_first(Insert *in)
 	grn_search_end(search);
 	if (nlive == 0)
 	{
-		EntryChange c = {
-			.ix = in->ix,
-			.id = write_node(in, NULL, &version),
-			.p = &in->p,
-			.expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID
-		};
+		uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 
-		done = grnnd_change_entries(in->index, in->ix, first_entry, &c) ||
-			!withdraw(in, c.id, version);
+		in->rec->count = 0;
+		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
+		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected) ||
+			!withdraw(in, in->id, in->rec->version);
 	}
 	UnlockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	return done;
@@ -307,7 +231,8 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
 	GrnSearch  *search;
 	GrnndList	list;
-	GrnndLink	link = {.p = &in->p};
+	GrnndLinkPlan plan = {.p = &in->p};
+	GrnndLink  *link;
 	uint32		nfound;
 	uint32		nlive;
 	bool		done;
@@ -324,13 +249,19 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	grn_search_end(search);
 
 	grnnd_test_point("insert-chosen");
-	link.id = write_node(in, &list, &link.version);
-	link.from = list.ids;
-	link.nfrom = list.count;
+	in->rec->count = 0;
+	for (uint32 i = 0; i < list.count; i++)
+		grnnd_add_edge(&in->ix->layout, in->rec, list.ids[i],
+					   list.codes + i * in->ix->layout.code_bytes, list.factors[i]);
+	plan.from = list.ids;
+	plan.nfrom = list.count;
+	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
+	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 	grnnd_test_point("insert-written");
-	if (!grnnd_link(in->index, in->ix, &link) && withdraw(in, link.id, link.version))
+	if (!grnnd_make_links(link, in->id, in->rec->version) &&
+		withdraw(in, in->id, in->rec->version))
 		return false;
-	maybe_become_entry(in, link.id, entries->count);
+	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries->count);
 	return true;
 }
 
@@ -347,8 +278,6 @@ insert_row(Insert *in, float *x, bool unchanged)
 	in->rec = palloc_extended(l->record_bytes, MCXT_ALLOC_ZERO);
 	grn_record_write(l, &source, in->rec);
 
-	/* held until the links are made: see vacuum.c */
-	LockPage(in->index, GRNND_WRITERS_LOCK, ShareLock);
 	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);
 	if (!unchanged || !insert_once(in, UNCHANGED_EF, true))
 	{
@@ -362,7 +291,6 @@ insert_row(Insert *in, float *x, bool unchanged)
 					 RelationGetRelationName(in->index));
 		}
 	}
-	UnlockPage(in->index, GRNND_WRITERS_LOCK, ShareLock);
 }
 
 bool
@@ -372,6 +300,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	MemoryContext context;
 	MemoryContext old;
 	Insert		in = {.index = index, .heap = heap, .tid = tid};
+	bool		fit;
 	float	   *x;
 
 	if (isnull[0])
@@ -379,11 +308,17 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd insert",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
+	/* held until the links are made: see vacuum.c; and codes do not change meanwhile */
+	LockPage(index, GRNND_WRITERS_LOCK, ShareLock);
 	in.ix = grnnd_index(index);
 	x = palloc(in.ix->space_dim * sizeof(float));
 	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
+	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);
+	fit = in.ix->meta.unfitted && in.id >= grnnd_fit_rows(in.ix->space_dim);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	if (fit)
+		grnnd_fit(index);
 	return false;
 }

@@ -2,10 +2,12 @@
  * link.c - a node's edges: choosing its neighbours after a search, and links back
  * from them as src/README ("Reachability") says.
  *
- * Links back come in three steps, so that no two pages are locked at once:
- *   1. each neighbour's record is read; a full one says who gives way (y);
- *   2. x gets the edges x -> y it lacks, all in one change;
- *   3. each neighbour is changed: x is added, or takes the place of y.
+ * Links back come in three steps:
+ *   1. each neighbour's record is read; a full one says who gives way (y), and x
+ *      is to have an edge x -> y;
+ *   2. x is written with these edges;
+ *   3. the neighbours are changed, a few pages at a time: x is added, or takes the
+ *      place of y.
  * Between 1 and 3 a neighbour may change; step 3 then decides anew, among x's
  * neighbours alone.
  */
@@ -15,8 +17,8 @@
 #include "utils/rel.h"
 
 /* Shares of the degree: the most that a new node chooses, and the least. */
-#define CHOOSE_MOST(degree) ((degree) * 3 / 4)
-#define CHOOSE_FILL(degree) ((degree) / 2)
+#define CHOOSE_MOST(degree) ((degree)/2)
+#define CHOOSE_FILL(degree) ((degree)/2)
 
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
@@ -48,11 +50,12 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 
 	memset(p, 0, sizeof(*p));
 	p->x = x;
+	/* an unfitted index has room for it */
+	p->code = palloc0(Max(ix->layout.code_bytes, 1));
 	if (k > 0)
 	{
 		float	   *scratch = palloc(k * sizeof(float));
 
-		p->code = palloc(ix->layout.code_bytes);
 		p->query = palloc(sizeof(GrnCodeQuery));
 		grn_encode(&ix->codec, x, p->code, &p->factor, scratch);
 		correct_norm(ix, x, &p->factor);
@@ -162,18 +165,30 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 
 /* ---- links back ---- */
 
-typedef struct Link
+/* A neighbour that is to have an edge to x. */
+typedef struct Target
+{
+	uint32		id;
+	uint16		version;
+	uint32		y;				/* who gives way, GRN_INVALID_ID where it had room */
+	BlockNumber block;
+} Target;
+
+struct GrnndLink
 {
 	Relation	index;
 	const GrnndIndex *ix;
-	const GrnndLink *what;		/* x */
-	GrnRecord  *self;			/* copy of x's record */
+	const GrnndLinkPlan *plan;
+	uint32		id;				/* x, as soon as it is written */
+	uint16		version;
+	GrnRecord  *self;			/* x's record, with the edges of step 2 */
 	GrnRecord  *other;			/* copy of a neighbour's */
-	GrnndList	added;			/* edges that x gets in step 2 */
-} Link;
+	Target	   *targets;
+	uint32		ntargets;
+};
 
 static bool
-is_live(const Link *link, uint32 id)
+is_live(const GrnndLink *link, uint32 id)
 {
 	GrnRecord  *copy = palloc(grnnd_copy_bytes(link->ix));
 	bool		live = grnnd_copy_record(link->index, link->ix, id, copy, NULL) == GRN_NODE;
@@ -183,19 +198,17 @@ is_live(const Link *link, uint32 id)
 }
 
 static bool
-has_edge(const Link *link, uint32 id)
+has_edge(const GrnndLink *link, uint32 id)
 {
 	return grn_find_id(grn_rec_ids(&link->ix->layout, link->self),
-					   link->self->count, id) >= 0 ||
-		grn_find_id(link->added.ids, link->added.count, id) >= 0;
+					   link->self->count, id) >= 0;
 }
 
-/* Notes the edge to v's neighbour y_place for step 2.  False: there is no room, or y is dying. */
+/* Gives x an edge to v's neighbour y_place.  False: there is no room, or y is dying. */
 static bool
-plan_edge(Link *link, const GrnRecord *v, uint32 y_place)
+plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 {
 	const GrnLayout *l = &link->ix->layout;
-	GrnndList  *added = &link->added;
 	uint32		y = grn_rec_ids(l, v)[y_place];
 
 	if (has_edge(link, y))
@@ -205,113 +218,194 @@ plan_edge(Link *link, const GrnRecord *v, uint32 y_place)
 	 * page already.  A live one cannot be freed before we have finished,
 	 * because vacuum waits for us (GRNND_WRITERS_LOCK).
 	 */
-	if (link->self->count + added->count >= l->degree ||
-		(!link->what->dead_allowed && !is_live(link, y)))
+	if (link->self->count >= l->degree ||
+		(!link->plan->dead_allowed && !is_live(link, y)))
 		return false;
-	added->ids[added->count] = y;
-	if (l->code_bytes > 0)
-	{
-		added->factors[added->count] = grn_rec_factors(l, v)[y_place];
-		memcpy(added->codes + added->count * l->code_bytes,
-			   grn_rec_codes(l, v) + y_place * l->code_bytes, l->code_bytes);
-	}
-	added->count++;
+	grnnd_add_edge(l, link->self, y, grn_rec_codes(l, v) + y_place * l->code_bytes,
+				   grnnd_edge_factor(l, v, y_place));
 	return true;
 }
 
 static int
-choose_yield(const Link *link, const GrnRecord *v, bool may_add, bool force)
+choose_yield(const GrnndLink *link, const GrnRecord *v, bool may_add, bool force)
 {
 	const GrnLayout *l = &link->ix->layout;
-	uint32		ids[2 * GRN_MAX_DEGREE];
 	GrnYield	y = {
 		.layout = l,
 		.codec = &link->ix->codec,
 		.v = v,
-		.x = link->what->p->query,
-		.x_ids = ids,
-		.x_count = link->self->count + link->added.count,
-		.may_add = may_add && link->self->count + link->added.count < l->degree,
+		.x = link->plan->p->query,
+		.x_ids = grn_rec_ids(l, link->self),
+		.x_count = link->self->count,
+		.may_add = may_add && link->self->count < l->degree,
 		.force = force
 	};
 
-	memcpy(ids, grn_rec_ids(l, link->self), link->self->count * sizeof(uint32));
-	memcpy(ids + link->self->count, link->added.ids, link->added.count * sizeof(uint32));
 	return grn_yield(&y);
 }
 
-/* Step 2.  False: x is no more what it was. */
-static bool
-add_planned(Link *link)
+GrnndLink *
+grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
+				 GrnRecord *self, uint32 id)
 {
-	const GrnLayout *l = &link->ix->layout;
-	GrnndEdit	e;
-	bool		sound;
+	const GrnLayout *l = &ix->layout;
+	GrnndLink  *link = palloc0(sizeof(GrnndLink));
+	const GrnRecord *v;
 
-	if (link->added.count == 0)
-		return true;
-	grnnd_edit_begin(&e, link->index, link->ix, link->what->id);
-	sound = e.rec->state == GRN_NODE && e.rec->version == link->what->version;
-	if (sound)
+	link->index = index;
+	link->ix = ix;
+	link->plan = plan;
+	link->self = self;
+	v = link->other = palloc(grnnd_copy_bytes(ix));
+	link->targets = palloc(Max(plan->nfrom, 1) * sizeof(Target));
+	for (uint32 i = 0; i < plan->nfrom; i++)
 	{
-		GrnRecord  *rec = grnnd_edit_change(&e);
+		Target	   *t = &link->targets[link->ntargets];
 
-		for (uint32 i = 0; i < link->added.count && rec->count < l->degree; i++)
-			if (grn_find_id(grn_rec_ids(l, rec), rec->count, link->added.ids[i]) < 0)
-				grnnd_add_edge(l, rec, link->added.ids[i],
-							   link->added.codes + i * l->code_bytes,
-							   link->added.factors[i]);
-		memcpy(link->self, rec, l->hot_bytes);
+		Assert(plan->from[i] != id);
+		if (grnnd_copy_record(index, ix, plan->from[i], link->other, NULL) != GRN_NODE)
+			continue;
+		t->id = plan->from[i];
+		t->version = v->version;
+		t->block = grnnd_node_block(ix, t->id);
+		t->y = GRN_INVALID_ID;
+		if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
+		{
+			int			place = choose_yield(link, v, true, false);
+
+			if (place < 0)
+				continue;
+			if (plan_edge(link, v, place))
+				t->y = grn_rec_ids(l, v)[place];
+		}
+		link->ntargets++;
 	}
-	grnnd_edit_end(&e);
-	link->added.count = 0;
-	return sound;
+	grnnd_test_point("link-planned");
+	return link;
 }
 
 /*
- * Step 3 for neighbour v: y is who gives way, GRN_INVALID_ID where v had room.
- * Unless lost is set, x must have an edge to y.  Returns whether v has an edge
- * to x now.
+ * Step 3 for one neighbour, whose record `rec` is locked: what it is to do.  Unless
+ * lost is set, x must have an edge to t->y.  Returns the place in its list that x
+ * takes, -1 for none, and says in *linked whether it has an edge to x already.
  */
-static bool
-link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
+static int
+place_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool lost,
+		  bool *linked)
+{
+	const GrnLayout *l = &link->ix->layout;
+	const uint32 *ids = grn_rec_ids(l, rec);
+	int			place = -1;
+
+	*linked = false;
+	if (rec->state != GRN_NODE || rec->version != t->version)
+		return -1;
+	*linked = grn_find_id(ids, rec->count, link->id) >= 0;
+	if (*linked)
+		return -1;
+	if (rec->count < l->degree)
+		return rec->count;
+	if (t->y != GRN_INVALID_ID && (lost || has_edge(link, t->y)))
+		place = grn_find_id(ids, rec->count, t->y);
+	return place >= 0 ? place : choose_yield(link, rec, false, false);
+}
+
+/*
+ * Step 3 for neighbours on the same few pages, sorted by block: one WAL record.
+ * Returns how many have an edge to x now.
+ */
+static uint32
+link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 {
 	const GrnLayout *l = &link->ix->layout;
 	/* of the record, for vacuum's point comes from a vector that may be rounded */
 	const uint8_t *code = GRN_REC_PTR(link->self, l->off_code);
 	GrnndEdit	e;
-	int			place = -1;
-	bool		linked = false;
+	uint32		done = 0;
 
-	grnnd_edit_begin(&e, link->index, link->ix, v);
-	if (e.rec->state == GRN_NODE && e.rec->version == version)
+	grnnd_edit_begin(&e, link->index, link->ix, t[0].id);
+	for (uint32 i = 0; i < n; i++)
 	{
-		const uint32 *ids = grn_rec_ids(l, e.rec);
+		bool		linked;
+		int			place;
 
-		if (grn_find_id(ids, e.rec->count, link->what->id) >= 0)
-			linked = true;
-		else if (e.rec->count < l->degree)
+		if (i > 0)
+			grnnd_edit_next(&e, t[i].id);
+		place = place_for(link, &t[i], e.rec, lost, &linked);
+		if (place >= 0)
 		{
-			grnnd_add_edge(l, grnnd_edit_change(&e), link->what->id, code,
-						   link->self->factor);
-			linked = true;
+			GrnRecord  *rec = grnnd_edit_change(&e);
+
+			if (place == rec->count)
+				grnnd_add_edge(l, rec, link->id, code, link->self->factor);
+			else
+				grnnd_set_edge(l, rec, place, link->id, code, link->self->factor);
 		}
-		else
-		{
-			if (y != GRN_INVALID_ID && (lost || has_edge(link, y)))
-				place = grn_find_id(ids, e.rec->count, y);
-			if (place < 0)
-				place = choose_yield(link, e.rec, false, false);
-			if (place >= 0)
-			{
-				grnnd_set_edge(l, grnnd_edit_change(&e), place, link->what->id,
-							   code, link->self->factor);
-				linked = true;
-			}
-		}
+		if (linked || place >= 0)
+			done++;
 	}
 	grnnd_edit_end(&e);
-	return linked;
+	return done;
+}
+
+static int
+compare_blocks(const void *a, const void *b)
+{
+	BlockNumber x = ((const Target *) a)->block;
+	BlockNumber y = ((const Target *) b)->block;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Step 3 for all. */
+static bool
+link_targets(const GrnndLink *link)
+{
+	uint32		done = 0;
+	uint32		end;
+
+	qsort(link->targets, link->ntargets, sizeof(Target), compare_blocks);
+	for (uint32 begin = 0; begin < link->ntargets; begin = end)
+	{
+		int			pages = 0;
+
+		for (end = begin; end < link->ntargets; end++)
+			if ((end == begin || link->targets[end].block != link->targets[end - 1].block) &&
+				++pages > MAX_GENERIC_XLOG_PAGES)
+				break;
+		done += link_group(link, link->targets + begin, end - begin, false);
+		for (uint32 i = begin; i < end; i++)
+			grnnd_test_point("link-back");
+	}
+	return done > 0;
+}
+
+/* ---- links that must be ---- */
+
+/* Writes x's edges that its record lacks.  False: x is no more what it was. */
+static bool
+add_planned(GrnndLink *link)
+{
+	const GrnLayout *l = &link->ix->layout;
+	const GrnRecord *self = link->self;
+	GrnndEdit	e;
+	bool		sound;
+
+	grnnd_edit_begin(&e, link->index, link->ix, link->id);
+	sound = e.rec->state == GRN_NODE && e.rec->version == link->version;
+	for (uint32 i = 0; sound && i < self->count && e.rec->count < l->degree; i++)
+	{
+		uint32		id = grn_rec_ids(l, self)[i];
+
+		if (grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, id) < 0)
+			grnnd_add_edge(l, grnnd_edit_change(&e), id,
+						   grn_rec_codes(l, self) + i * l->code_bytes,
+						   grnnd_edge_factor(l, self, i));
+	}
+	if (sound)
+		memcpy(link->self, e.rec, l->hot_bytes);
+	grnnd_edit_end(&e);
+	return sound;
 }
 
 /*
@@ -321,7 +415,7 @@ link_back(const Link *link, uint32 v, uint16 version, uint32 y, bool lost)
  * anyway.  *lost says that it was one of those.  GRN_INVALID_ID: nobody can.
  */
 static uint32
-plan_forced(Link *link, const GrnRecord *v, bool *lost)
+plan_forced(GrnndLink *link, const GrnRecord *v, bool *lost)
 {
 	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
 	int			place = choose_yield(link, v, true, true);
@@ -341,76 +435,54 @@ plan_forced(Link *link, const GrnRecord *v, bool *lost)
 
 /* Makes v take x, the rule aside. */
 static bool
-force_link(Link *link, uint32 v)
+force_link(GrnndLink *link, uint32 v)
 {
 	for (int i = 0; i < FORCE_TRIES; i++)
 	{
-		uint32		y = GRN_INVALID_ID;
+		Target		t = {.id = v, .y = GRN_INVALID_ID};
 		bool		lost = false;
 
 		if (grnnd_copy_record(link->index, link->ix, v, link->other, NULL) != GRN_NODE)
 			return false;
+		t.version = link->other->version;
 		if (link->other->count == link->ix->layout.degree)
 		{
-			y = plan_forced(link, link->other, &lost);
-			if (y == GRN_INVALID_ID || !add_planned(link))
+			t.y = plan_forced(link, link->other, &lost);
+			if (t.y == GRN_INVALID_ID || !add_planned(link))
 				return false;
 		}
-		if (link_back(link, v, link->other->version, y, lost))
+		if (link_group(link, &t, 1, lost) > 0)
 			return true;
 	}
 	return false;
 }
 
 bool
-grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *what)
+grnnd_make_links(GrnndLink *link, uint32 id, uint16 version)
 {
-	const GrnLayout *l = &ix->layout;
-	uint32		nfrom = what->nfrom;
-	Link		link = {.index = index, .ix = ix, .what = what};
-	uint32	   *yields = palloc(Max(nfrom, 1) * sizeof(uint32));
-	uint16	   *versions = palloc(Max(nfrom, 1) * sizeof(uint16));
-	bool	   *wanted = palloc0(Max(nfrom, 1) * sizeof(bool));
-	bool		linked = false;
+	const GrnndLinkPlan *plan = link->plan;
+	bool		linked;
 
-	link.self = palloc(grnnd_copy_bytes(ix));
-	link.other = palloc(grnnd_copy_bytes(ix));
-	link.added.codes = palloc(l->degree * l->code_bytes + 1);
-	if (grnnd_copy_record(index, ix, what->id, link.self, NULL) != GRN_NODE ||
-		link.self->version != what->version)
-		return false;
-
-	for (uint32 i = 0; i < nfrom; i++)
-	{
-		const GrnRecord *v = link.other;
-
-		Assert(what->from[i] != what->id);
-		if (grnnd_copy_record(index, ix, what->from[i], link.other, NULL) != GRN_NODE)
-			continue;
-		versions[i] = v->version;
-		yields[i] = GRN_INVALID_ID;
-		wanted[i] = true;
-		if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, what->id) < 0)
-		{
-			int			place = choose_yield(&link, v, true, false);
-
-			if (place >= 0 && plan_edge(&link, v, place))
-				yields[i] = grn_rec_ids(l, v)[place];
-			else
-				wanted[i] = place >= 0;
-		}
-	}
-	grnnd_test_point("link-planned");
-	if (!add_planned(&link))
-		return false;
-	for (uint32 i = 0; i < nfrom; i++)
-	{
-		grnnd_test_point("link-back");
-		if (wanted[i] && link_back(&link, what->from[i], versions[i], yields[i],
-									 false))
-			linked = true;
-	}
-	for (uint32 i = 0; i < nfrom && !linked; i++)
-		linked = force_link(&link, what->from[i]);
+	link->id = id;
+	link->version = version;
+	linked = link_targets(link);
+	for (uint32 i = 0; i < plan->nfrom && !linked; i++)
+		linked = force_link(link, plan->from[i]);
 	return linked;
+}
+
+bool
+grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
+				uint32 id, uint16 version)
+{
+	GrnRecord  *self = palloc(grnnd_copy_bytes(ix));
+	GrnndLink  *link;
+
+	if (grnnd_copy_record(index, ix, id, self, NULL) != GRN_NODE ||
+		self->version != version)
+		return false;
+	link = grnnd_plan_links(index, ix, plan, self, id);
+	link->id = id;
+	link->version = version;
+	return add_planned(link) && grnnd_make_links(link, id, version);
 }

@@ -19,15 +19,6 @@
 #include "pagewriter.h"
 #include "parallel.h"
 
-/*
- * Codes of an index without rows are not fitted to anything: a random rotation.
- * The unit lets half precision hold squared norms from 0.06 to 67 million in full;
- * unit vectors need no more than 4.
- */
-#define EMPTY_MAX_DIM 256
-#define EMPTY_NORM_UNIT 1024.0f
-#define EMPTY_NORM_UNIT_COSINE 1.0f
-
 /* Nodes checked, and pages written, by a participant in one go. */
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
@@ -148,8 +139,9 @@ grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *r)
 static void
 check_codec(const Load *load)
 {
-	size_t		floats = grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
-										  load->layout.code_dims);
+	size_t		floats = load->codec == NULL ? 0 :
+		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
+						 load->layout.code_dims);
 
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(load->codec[i]))
@@ -365,6 +357,29 @@ set_layout(Load *load, uint32 degree, uint32 code_dims, GrnVecFormat format)
 	load->meta.record_bytes = load->layout.record_bytes;
 }
 
+/*
+ * The layout where there are too few rows to say anything of those to come: values
+ * of every kind, and room for codes that fit.c is to fill.
+ */
+static void
+set_open_layout(Load *load, const GrnndBuild *build)
+{
+	uint32		degree = build->spec.params.degree;
+	uint32		most;
+	uint32		dims = 0;
+	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+
+	if (build->spec.use_codes)
+	{
+		most = grn_layout_max_code_dims(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD);
+		grn_layout_code_costs(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD, most, costs);
+		dims = grn_codec_usual_dims(grn_space_dim(build->spec.metric, build->dim), most,
+									costs);
+	}
+	set_layout(load, degree, dims, GRN_VEC_F32);
+	load->meta.unfitted = dims > 0;
+}
+
 /* ---- records and pages ---- */
 
 static uint8 *
@@ -392,7 +407,7 @@ form_node(const Load *load, uint32 node, void *rec)
 	GrnRecordSource src = {0};
 
 	src.x = load->vectors + (uint64) load->rows[load->row_start[node]] * load->stride;
-	if (l->code_dims > 0)
+	if (load->codes != NULL)
 	{
 		src.code = load->codes + (uint64) node * l->code_bytes;
 		src.factor = load->factors[node];
@@ -476,7 +491,7 @@ form_entry_page(const Load *load, Page page)
 		uint32		id = load->entries[i];
 
 		((uint32 *) (payload + GRNND_ENTRY_OFF_IDS))[i] = id;
-		if (l->code_dims > 0)
+		if (load->codes != NULL)
 		{
 			((GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i] = load->factors[id];
 			memcpy(payload + GRNND_ENTRY_OFF_CODES + (size_t) i * l->code_bytes,
@@ -494,8 +509,9 @@ form_codec_page(const Load *load, uint32 number, Page page)
 	size_t		begin = (size_t) number * GRNND_PAYLOAD;
 
 	grnnd_page_init(page, GRNND_CODEC);
-	memcpy(GrnndPagePayload(page), (const char *) load->codec + begin,
-		   Min(GRNND_PAYLOAD, bytes - begin));
+	if (load->codec != NULL)
+		memcpy(GrnndPagePayload(page), (const char *) load->codec + begin,
+			   Min(GRNND_PAYLOAD, bytes - begin));
 }
 
 static void
@@ -503,9 +519,7 @@ form_meta_page(Load *load, Page page)
 {
 	GrnndMeta  *meta = &load->meta;
 
-	INIT_CRC32C(meta->crc);
-	COMP_CRC32C(meta->crc, meta, offsetof(GrnndMeta, crc));
-	FIN_CRC32C(meta->crc);
+	meta->crc = grnnd_meta_crc(meta);
 	grnnd_page_init(page, GRNND_META);
 	memcpy(GrnndPagePayload(page), meta, sizeof(*meta));
 }
@@ -547,7 +561,7 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 	load->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
 								   (uint64) r->nodes + 1, sizeof(uint32));
 	load->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
-	if (r->code_dims > 0)
+	if (r->code_dims > 0 && !load->meta.unfitted)
 	{
 		load->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
 								   (uint64) r->nodes * load->layout.code_bytes, 1);
@@ -690,11 +704,17 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
 	check_numbers(build, r);
 	start_meta(build, &load->meta);
-	set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
+	if (r->nodes < grnnd_fit_rows(grn_space_dim(build->spec.metric, build->dim)))
+		set_open_layout(load, build);
+	else
+		set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
 	load->stride = build->stride;
-	load->meta.norm_unit = r->norm_unit;
+	if (!load->meta.unfitted)
+	{
+		load->meta.norm_unit = r->norm_unit;
+		load->meta.held = r->held;
+	}
 	load->meta.max_norm = r->max_norm;
-	load->meta.held = r->held;
 	load->meta.params = r->params;
 	load->meta.on_gpu = r->on_gpu != 0;
 	load->meta.build_nodes = r->nodes;
@@ -750,27 +770,11 @@ void
 grnnd_load_empty(GrnndBuild *build, ForkNumber fork)
 {
 	Load	   *load = palloc0(sizeof(Load));
-	uint32		degree = build->spec.params.degree;
-	uint32		space_dim = grn_space_dim(build->spec.metric, build->dim);
-	uint32		code_dims = 0;
 	GrnndPageWriter *w;
 
-	if (build->spec.use_codes && build->dim <= EMPTY_MAX_DIM)
-		code_dims = grn_layout_max_code_dims(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD);
 	start_meta(build, &load->meta);
-	set_layout(load, degree, code_dims, GRN_VEC_F32);
-	load->meta.norm_unit = build->spec.metric == GRN_COSINE ? EMPTY_NORM_UNIT_COSINE
-		: EMPTY_NORM_UNIT;
+	set_open_layout(load, build);
 	load->meta.params = build->spec.params;
-	if (code_dims > 0)
-	{
-		float	   *codec = palloc(grn_codec_floats(space_dim, code_dims) * sizeof(float));
-
-		(void) grn_codec_random(space_dim, code_dims, load->meta.norm_unit,
-								build->spec.params.seed, codec);
-		load->meta.held = (float) Min(code_dims, space_dim) / space_dim;
-		load->codec = codec;
-	}
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
 	grnnd_writer_extend(w, place_blocks(load));
 	write_head(load, w);

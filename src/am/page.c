@@ -129,13 +129,22 @@ grnnd_id_limit(Relation index, const GrnndIndex *ix)
 
 /* ---- the metapage ---- */
 
+uint32
+grnnd_meta_crc(const GrnndMeta *meta)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, meta, offsetof(GrnndMeta, crc));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
 /* Ends with an error unless meta describes an index that this code can read. */
 static void
 check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
 		   GrnLayout *layout)
 {
-	pg_crc32c	crc;
-
 	if (meta->magic != GRNND_MAGIC)
 		grnnd_corrupt(index, 0, "not a metapage of grnnd");
 	if (meta->format != GRNND_FORMAT)
@@ -145,10 +154,7 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
 						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
 				 errhint("REINDEX the index.")));
 
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, meta, offsetof(GrnndMeta, crc));
-	FIN_CRC32C(crc);
-	if (!EQ_CRC32C(crc, meta->crc))
+	if (!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc))
 		grnnd_corrupt(index, 0, "checksum of the metapage is wrong");
 	if (meta->payload != GRNND_PAYLOAD)
 		ereport(ERROR,
@@ -167,6 +173,15 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
 					(GrnVecFormat) meta->vec_format, meta->payload) ||
 		layout->record_bytes != meta->record_bytes)
 		grnnd_corrupt(index, 0, "impossible record geometry");
+}
+
+static void
+read_meta(Relation index, GrnndMeta *meta)
+{
+	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+
+	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
+	UnlockReleaseBuffer(buffer);
 }
 
 /* Reads the mean and basis from the codec pages into out. */
@@ -220,19 +235,17 @@ load_entry(Relation index)
 	const GrnndType *type = grnnd_type(index);
 	GrnndMeta	meta;
 	GrnLayout	layout;
+	uint32		code_dims;
 	Size		codec_bytes;
 	float	   *codec;
 	uint32		hints;
-	Buffer		buffer;
 	MemoryContext context;
 	CacheEntry *entry;
 	dlist_iter	iter;
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
-	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
-	memcpy(&meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(meta));
-	UnlockReleaseBuffer(buffer);
+	read_meta(index, &meta);
 	check_meta(index, &meta, type, &layout);
 
 	/* whoever has the same metapage has the same codec: it names its build */
@@ -256,12 +269,13 @@ load_entry(Relation index)
 	entry->ix.layout = layout;
 	entry->ix.type = type;
 	entry->ix.space_dim = grn_space_dim(type->metric, meta.dim);
-	codec_bytes = grn_codec_floats(entry->ix.space_dim, meta.code_dims) * sizeof(float);
+	code_dims = meta.unfitted ? 0 : meta.code_dims;
+	codec_bytes = grn_codec_floats(entry->ix.space_dim, code_dims) * sizeof(float);
 	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
 	read_codec(index, &meta, codec, codec_bytes);
 	entry->ix.codec = (GrnCodec) {
 		.dim = entry->ix.space_dim,
-		.code_dims = meta.code_dims,
+		.code_dims = code_dims,
 		.norm_unit = meta.norm_unit,
 		.mean = codec,
 		.basis = codec + entry->ix.space_dim
@@ -275,6 +289,16 @@ load_entry(Relation index)
 	dlist_push_head(&cache, &entry->node);
 	cache_count++;
 	return entry;
+}
+
+/* Is an entry of an unfitted index still what its metapage says? */
+static bool
+is_current(Relation index, const CacheEntry *entry)
+{
+	GrnndMeta	meta;
+
+	read_meta(index, &meta);
+	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
 }
 
 /*
@@ -302,7 +326,7 @@ grnnd_index(Relation index)
 			}
 		}
 	}
-	if (entry == NULL)
+	if (entry == NULL || (entry->ix.meta.unfitted && !is_current(index, entry)))
 	{
 		entry = load_entry(index);
 		if (index->rd_amcache == NULL)

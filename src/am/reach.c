@@ -139,9 +139,11 @@ expand(GrnndReach *reach, uint32 id)
 	}
 	else
 	{
-		GrnState	state = grnnd_copy_record(reach->index, reach->ix, id, reach->rec,
-											  reach->strategy);
+		GrnState	state;
 
+		grnnd_delay_point();
+		state = grnnd_copy_record(reach->index, reach->ix, id, reach->rec,
+								  reach->strategy);
 		if (state != GRN_NODE && state != GRN_DEAD)
 			return;
 		ids = grn_rec_ids(&reach->ix->layout, reach->rec);

@@ -8,79 +8,26 @@
  */
 #include "write.h"
 
-#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Live neighbours remembered of each dead node: all that memory allows, or none below this. */
-#define MIN_REMEMBERED 4
-/* Candidates for the places in one list, most; without codes each costs a page. */
-#define MAX_CANDIDATES 256
-#define MAX_CANDIDATES_BY_VECTOR 32
-/* A list is filled up to this share of the degree with what the rule refused. */
-#define REPAIR_FILL(degree) ((degree) * 3 / 4)
 /* Nodes asked for an edge to one that cannot be reached. */
 #define MAX_FROM 4
-
-/* The live neighbours of the dead nodes, in memory. */
-typedef struct Remembered
-{
-	uint32		ndead;
-	uint32		width;			/* neighbours a dead node, 0: not in memory */
-	uint32	   *dead;			/* [ndead] sorted */
-	uint8	   *counts;			/* [ndead] */
-	uint32	   *ids;			/* [ndead][width] */
-	GrnFactor  *factors;		/* [ndead][width] */
-	uint8_t    *codes;			/* [ndead][width][code_bytes] */
-} Remembered;
-
-/* Candidates for one node's list; the first `fixed` are what it keeps. */
-typedef struct Candidates
-{
-	uint32		count;
-	uint32		fixed;
-	uint32		ids[GRN_MAX_DEGREE + MAX_CANDIDATES];
-	GrnFactor	factors[GRN_MAX_DEGREE + MAX_CANDIDATES];
-	uint8_t    *codes;			/* [.][code_bytes] */
-	float	   *rows;			/* [.][space_dim], only without codes */
-	float		dist[GRN_MAX_DEGREE + MAX_CANDIDATES];
-} Candidates;
 
 typedef struct Repair
 {
 	GrnndVacuum *v;
 	const GrnndIndex *ix;
 	GrnndStore	store;
-	Remembered	dead;
-	Candidates	c;
+	GrnndRefill *refill;
 	GrnRecord  *rec;			/* for records read on the way */
-	void	   *workspace;		/* grn_prune()'s */
 	uint32	   *late;			/* nodes inserted since pass 1 */
 	Size		nlate;
 	Size		late_room;
 } Repair;
 
 /* ---- connecting ---- */
-
-/* A node's vector, for searches and links from it. */
-typedef struct Fetch
-{
-	const GrnndIndex *ix;
-	float	   *x;
-	GrnState	state;
-	uint16		version;
-} Fetch;
-
-static void
-fetch_vector(void *arg, const GrnRecord *rec, const void *vec)
-{
-	Fetch	   *f = arg;
-
-	grnnd_vector_to_space(f->ix, vec, f->x);
-	f->state = (GrnState) rec->state;
-	f->version = rec->version;
-}
 
 /*
  * Takes an edge of a full node that nobody can reach, to make room for edges that
@@ -170,33 +117,32 @@ connect_node(Repair *r, uint32 id, uint32 root)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd connect",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Fetch		f = {.ix = r->ix, .x = palloc(r->ix->space_dim * sizeof(float))};
+	float	   *x = palloc(r->ix->space_dim * sizeof(float));
+	GrnState	state;
+	uint16		version;
 	bool		is_node;
 	bool		linked = false;
 
-	is_node = r->store.base.visit(&r->store.base, id, fetch_vector, &f) &&
-		f.state == GRN_NODE;
+	is_node = grnnd_store_fetch(&r->store, id, x, &state, &version) && state == GRN_NODE;
 	if (is_node)
 	{
 		GrnndPoint	p;
-		GrnndLink	link = {
-			.id = id, .version = f.version, .p = &p, .from = from, .dead_allowed = true
-		};
+		GrnndLinkPlan plan = {.p = &p, .from = from, .dead_allowed = true};
 
-		grnnd_make_point(r->ix, f.x, &p);
+		grnnd_make_point(r->ix, x, &p);
 		make_room(r, id);
-		link.nfrom = reached_neighbours(r, id, from);
-		linked = link.nfrom > 0 && grnnd_link(v->index, r->ix, &link);
+		plan.nfrom = reached_neighbours(r, id, from);
+		linked = plan.nfrom > 0 && grnnd_link_node(v->index, r->ix, &plan, id, version);
 		if (!linked)
 		{
-			link.nfrom = reached_nearby(r, &p, id, from);
-			linked = link.nfrom > 0 && grnnd_link(v->index, r->ix, &link);
+			plan.nfrom = reached_nearby(r, &p, id, from);
+			linked = plan.nfrom > 0 && grnnd_link_node(v->index, r->ix, &plan, id, version);
 		}
 		if (!linked)
 		{
 			from[0] = root;
-			link.nfrom = 1;
-			linked = grnnd_link(v->index, r->ix, &link);
+			plan.nfrom = 1;
+			linked = grnnd_link_node(v->index, r->ix, &plan, id, version);
 		}
 		if (!linked)
 			ereport(WARNING,
@@ -214,151 +160,23 @@ connect_node(Repair *r, uint32 id, uint32 root)
 	return true;
 }
 
-/* ---- entry points ---- */
-
-typedef struct EntryUpdate
-{
-	Repair	   *r;
-	uint32		expected;		/* entries[0] as it was read */
-	uint32		root;
-	uint8_t    *code;
-	GrnFactor	factor;
-} EntryUpdate;
-
-/* Nearer to the centre of the data is better; without codes any will do. */
-static bool
-is_better_root(const GrnLayout *l, GrnFactor a, GrnFactor b)
-{
-	return l->code_dims > 0 && grn_f16_to_f32(a.norm2) < grn_f16_to_f32(b.norm2);
-}
-
-/* Has id a node alive?  Then its code, as it stands in its own record, goes to u. */
-static bool
-take_root(Repair *r, uint32 id, EntryUpdate *u)
-{
-	const GrnLayout *l = &r->ix->layout;
-
-	if (grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy) != GRN_NODE)
-		return false;
-	u->root = id;
-	u->factor = r->rec->factor;
-	memcpy(u->code, GRN_REC_PTR(r->rec, l->off_code), l->code_bytes);
-	return true;
-}
-
-/*
- * Chooses entries[0]: itself while it lives, else among the other entry points
- * and the dead one's neighbours, else any live node.  GRN_INVALID_ID: none.
- */
-static uint32
-choose_root(Repair *r, EntryUpdate *u)
-{
-	GrnndVacuum *v = r->v;
-	const GrnLayout *l = &r->ix->layout;
-	GrnndEntries *entries = grnnd_get_entries(v->index, r->ix);
-	uint32		best = GRN_INVALID_ID;
-
-	u->expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
-	if (entries->count > 0 && !grnnd_set_has(&v->dead, entries->ids[0]))
-		return entries->ids[0];
-
-	for (uint32 i = 1; i < entries->count; i++)
-		if (!grnnd_set_has(&v->dead, entries->ids[i]) &&
-			(best == GRN_INVALID_ID || is_better_root(l, entries->factors[i], u->factor)))
-		{
-			best = entries->ids[i];
-			u->factor = entries->factors[i];
-		}
-	if (entries->count > 0)
-	{
-		grnnd_copy_record(v->index, r->ix, entries->ids[0], r->rec, v->strategy);
-		for (uint32 i = 0; i < r->rec->count; i++)
-		{
-			uint32		id = grn_rec_ids(l, r->rec)[i];
-			GrnFactor	factor = {0, 0};
-
-			if (l->code_dims > 0)
-				factor = grn_rec_factors(l, r->rec)[i];
-			if (!grnnd_set_has(&v->dead, id) &&
-				(best == GRN_INVALID_ID || is_better_root(l, factor, u->factor)))
-			{
-				best = id;
-				u->factor = factor;
-			}
-		}
-	}
-	if (best != GRN_INVALID_ID)
-	{
-		if (!take_root(r, best, u))
-			grnnd_corrupt(v->index, grnnd_node_block(r->ix, best),
-						  "a link to a record that is no node");
-		return best;
-	}
-	for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;
-		 id = grnnd_set_next(&v->live, id + 1))
-	{
-		if (grnnd_set_has(&v->dead, id))
-			continue;
-		if (take_root(r, id, u))
-			return id;
-		/* its insert found no place and took it back: nothing leads to it */
-		grnnd_set_add(&v->dead, id);
-	}
-	return GRN_INVALID_ID;
-}
-
-static bool
-publish_root(GrnndEntries *entries, void *arg)
-{
-	EntryUpdate *u = arg;
-
-	if (entries->count == 0 || entries->ids[0] != u->expected || u->root == u->expected)
-		return false;
-	/* the place where it may stand already is dropped later with the dead */
-	grnnd_set_entry(u->r->ix, entries, 0, u->root, u->code, u->factor);
-	return true;
-}
-
-/* Drops dead and repeated entry points. */
-static bool
-drop_dead_entries(GrnndEntries *entries, void *arg)
-{
-	EntryUpdate *u = arg;
-	const GrnndIndex *ix = u->r->ix;
-	uint32		n = 0;
-
-	for (uint32 i = 0; i < entries->count; i++)
-		if (!grnnd_set_has(&u->r->v->dead, entries->ids[i]) &&
-			grn_find_id(entries->ids, n, entries->ids[i]) < 0)
-		{
-			grnnd_set_entry(ix, entries, n, entries->ids[i],
-							entries->codes + i * ix->layout.code_bytes,
-							entries->factors[i]);
-			n++;
-		}
-	if (n == entries->count)
-		return false;
-	entries->count = n;
-	return true;
-}
-
 /* ---- making every live node reachable ---- */
 
 static void
 connect_all(Repair *r)
 {
 	GrnndVacuum *v = r->v;
-	EntryUpdate u = {.r = r, .code = palloc(r->ix->layout.code_bytes + 1)};
+	GrnndRoot	root;
 
 	for (;;)
 	{
 		uint32		now;
 		GrnndEntries *entries;
 
-		u.root = choose_root(r, &u);
-		if (u.root == GRN_INVALID_ID)
+		grnnd_choose_root(v, &root);
+		if (root.id == GRN_INVALID_ID)
 			return;				/* no row is left */
-		grnnd_reach_mark(&v->reach, u.root);
+		grnnd_reach_mark(&v->reach, root.id);
 		grnnd_reach_run(&v->reach);
 		for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;
 			 id = grnnd_set_next(&v->live, id + 1))
@@ -366,227 +184,18 @@ connect_all(Repair *r)
 			if (grnnd_set_has(&v->dead, id) || grnnd_set_has(&v->reach.reached, id))
 				continue;
 			grnnd_delay_point();
-			if (!connect_node(r, id, u.root))
+			if (!connect_node(r, id, root.id))
 				grnnd_set_add(&v->dead, id);
 		}
-		grnnd_change_entries(v->index, r->ix, publish_root, &u);
+		grnnd_publish_root(v, &root);
 
 		/* an insert that found no live node may have put itself there */
 		entries = grnnd_get_entries(v->index, r->ix);
 		now = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
-		if (now == u.root)
+		if (now == root.id)
 			return;
 		/* what the old root leads to is yet to be reached from the new one */
 		grnnd_set_clear(&v->reach.reached);
-	}
-}
-
-/* ---- dead nodes' neighbours ---- */
-
-static void
-remember_dead(Repair *r)
-{
-	GrnndVacuum *v = r->v;
-	const GrnLayout *l = &r->ix->layout;
-	Remembered *d = &r->dead;
-	Size		memory = grnnd_maintenance_memory() / 2;
-	Size		each = sizeof(uint32) + (l->code_dims > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
-	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
-	uint32		at = 0;
-
-	if (memory > fixed)
-		d->width = Min((memory - fixed) / (each * v->dead.count), l->degree);
-	if (d->width < MIN_REMEMBERED)
-	{
-		d->width = 0;
-		return;
-	}
-	d->dead = palloc_extended((Size) v->dead.count * sizeof(uint32), MCXT_ALLOC_HUGE);
-	d->counts = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	d->ids = palloc_extended((Size) v->dead.count * d->width * sizeof(uint32),
-							 MCXT_ALLOC_HUGE);
-	if (l->code_dims > 0)
-	{
-		d->factors = palloc_extended((Size) v->dead.count * d->width * sizeof(GrnFactor),
-									 MCXT_ALLOC_HUGE);
-		d->codes = palloc_extended((Size) v->dead.count * d->width * l->code_bytes,
-								   MCXT_ALLOC_HUGE);
-	}
-	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
-		 id = grnnd_set_next(&v->dead, id + 1))
-	{
-		Size		base = (Size) at * d->width;
-
-		grnnd_delay_point();
-		grnnd_copy_record(v->index, r->ix, id, r->rec, v->strategy);
-		d->dead[at] = id;
-		for (uint32 i = 0; i < r->rec->count && d->counts[at] < d->width; i++)
-		{
-			uint32		y = grn_rec_ids(l, r->rec)[i];
-			Size		to = base + d->counts[at];
-
-			if (grnnd_set_has(&v->dead, y))
-				continue;
-			d->ids[to] = y;
-			if (l->code_dims > 0)
-			{
-				d->factors[to] = grn_rec_factors(l, r->rec)[i];
-				memcpy(d->codes + to * l->code_bytes,
-					   grn_rec_codes(l, r->rec) + i * l->code_bytes, l->code_bytes);
-			}
-			d->counts[at]++;
-		}
-		at++;
-	}
-	d->ndead = at;
-}
-
-/* ---- filling one list ---- */
-
-static void
-add_candidate(Repair *r, uint32 id, const GrnFactor *factor, const uint8_t *code)
-{
-	Candidates *c = &r->c;
-	uint32		bytes = r->ix->layout.code_bytes;
-	uint32		most = c->fixed + (bytes > 0 ? MAX_CANDIDATES : MAX_CANDIDATES_BY_VECTOR);
-
-	if (c->count >= most || grn_find_id(c->ids, c->count, id) >= 0)
-		return;
-	c->ids[c->count] = id;
-	if (bytes > 0)
-	{
-		c->factors[c->count] = *factor;
-		memcpy(c->codes + c->count * bytes, code, bytes);
-	}
-	c->count++;
-}
-
-/* Adds the live neighbours of dead node d, self aside. */
-static void
-add_neighbours_of(Repair *r, uint32 d, uint32 self)
-{
-	const GrnLayout *l = &r->ix->layout;
-	const Remembered *dead = &r->dead;
-	const uint32 *ids;
-	const GrnFactor *factors;
-	const uint8_t *codes;
-	uint32		count;
-
-	if (dead->width > 0)
-	{
-		uint32		low = 0;
-		uint32		high = dead->ndead;
-
-		while (low < high)
-		{
-			uint32		mid = (low + high) / 2;
-
-			if (dead->dead[mid] < d)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		if (low == dead->ndead || dead->dead[low] != d)
-			return;
-		count = dead->counts[low];
-		ids = dead->ids + (Size) low * dead->width;
-		factors = dead->factors + (Size) low * dead->width;
-		codes = dead->codes + (Size) low * dead->width * l->code_bytes;
-	}
-	else
-	{
-		if (grnnd_copy_record(r->v->index, r->ix, d, r->rec, r->v->strategy) != GRN_DEAD)
-			return;
-		count = r->rec->count;
-		ids = grn_rec_ids(l, r->rec);
-		factors = grn_rec_factors(l, r->rec);
-		codes = grn_rec_codes(l, r->rec);
-	}
-	for (uint32 i = 0; i < count; i++)
-		if (ids[i] != self && !grnnd_set_has(&r->v->dead, ids[i]))
-			add_candidate(r, ids[i], factors + i, codes + i * l->code_bytes);
-}
-
-/* Without codes: vectors instead.  Drops candidates that are gone. */
-static void
-load_candidates(Repair *r, uint32 self)
-{
-	Candidates *c = &r->c;
-	uint32		dim = r->ix->space_dim;
-	Fetch		f = {.ix = r->ix, .x = palloc(dim * sizeof(float))};
-	float	   *own = f.x;
-	uint32		n = 0;
-
-	if (!r->store.base.visit(&r->store.base, self, fetch_vector, &f))
-	{
-		c->count = c->fixed;
-		return;
-	}
-	for (uint32 i = 0; i < c->count; i++)
-	{
-		f.x = c->rows + (Size) n * dim;
-		if (!r->store.base.visit(&r->store.base, c->ids[i], fetch_vector, &f))
-			continue;
-		c->dist[n] = grn_dist->l2_f32(own, f.x, dim);
-		c->ids[n++] = c->ids[i];
-	}
-	c->count = n;
-	c->fixed = Min(c->fixed, n);
-	pfree(own);
-}
-
-/* Writes into `fixed` (a copy of rec's hot part) the list that rec is to have. */
-static void
-fill_list(Repair *r, const GrnRecord *rec, uint32 id, GrnRecord *fixed)
-{
-	const GrnLayout *l = &r->ix->layout;
-	Candidates *c = &r->c;
-	const uint32 *ids = grn_rec_ids(l, rec);
-	uint32		keep[GRN_MAX_DEGREE];
-	uint32		nkeep;
-	GrnPrune	prune = {.most = l->degree, .fill = REPAIR_FILL(l->degree)};
-
-	c->count = 0;
-	c->fixed = GRN_MAX_DEGREE;
-	for (uint32 i = 0; i < rec->count; i++)
-		if (!grnnd_set_has(&r->v->dead, ids[i]))
-			add_candidate(r, ids[i], grn_rec_factors(l, rec) + i,
-						  grn_rec_codes(l, rec) + i * l->code_bytes);
-	c->fixed = c->count;
-	for (uint32 i = 0; i < rec->count; i++)
-		if (grnnd_set_has(&r->v->dead, ids[i]))
-			add_neighbours_of(r, ids[i], id);
-
-	if (l->code_dims > 0)
-	{
-		GrnCodeQuery query;
-
-		grn_code_query_from_code(&r->ix->codec, GRN_REC_PTR(rec, l->off_code),
-								 rec->factor, &query);
-		grn_estimate(&query, c->codes, c->factors, c->count, c->dist);
-		prune.codec = &r->ix->codec;
-		prune.codes = c->codes;
-		prune.factors = c->factors;
-	}
-	else
-	{
-		load_candidates(r, id);
-		prune.rows = c->rows;
-		prune.stride = prune.dim = r->ix->space_dim;
-	}
-	prune.dist = c->dist;
-	prune.n = c->count;
-	prune.nfixed = c->fixed;
-	nkeep = grn_prune(&prune, keep, r->workspace);
-
-	memcpy(fixed, rec, l->hot_bytes);
-	fixed->count = 0;
-	for (uint32 i = 0; i < c->fixed + nkeep; i++)
-	{
-		uint32		from = i < c->fixed ? i : keep[i - c->fixed];
-
-		grnnd_add_edge(l, fixed, c->ids[from], c->codes + from * l->code_bytes,
-					   c->factors[from]);
 	}
 }
 
@@ -702,7 +311,7 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			fix[i] = rec->state == GRN_NODE && has_dead_edge(v, rec);
 			if (fix[i])
 			{
-				fill_list(r, rec, first + i, (GrnRecord *) (fixes + (Size) i * l->hot_bytes));
+				grnnd_refill_list(r->refill, rec, first + i, (GrnRecord *) (fixes + (Size) i * l->hot_bytes));
 				any = true;
 			}
 			if (rec->state == GRN_NODE)
@@ -712,44 +321,6 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			grnnd_test_point("repair-fix");
 		done = !any || write_fixes(r, block, copy, fixes, fix);
 	} while (!done);
-}
-
-/* ---- entry points that died ---- */
-
-static bool
-append_entry(GrnndEntries *entries, void *arg)
-{
-	EntryUpdate *u = arg;
-
-	if (entries->count == 0 || entries->count == GRN_MAX_ENTRIES ||
-		grn_find_id(entries->ids, entries->count, u->root) >= 0)
-		return false;
-	grnnd_set_entry(u->r->ix, entries, entries->count++, u->root, u->code, u->factor);
-	return true;
-}
-
-/* Drops the dead ones, and has random live nodes take their places. */
-static void
-renew_entries(Repair *r)
-{
-	GrnndVacuum *v = r->v;
-	const GrnLayout *l = &r->ix->layout;
-	EntryUpdate u = {.r = r, .code = palloc(l->code_bytes + 1)};
-
-	if (!grnnd_change_entries(v->index, r->ix, drop_dead_entries, &u))
-		return;
-	for (int i = 0; i < GRN_MAX_ENTRIES; i++)
-	{
-		uint32		at = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, v->limit - 1);
-
-		u.root = grnnd_set_next(&v->live, at);
-		if (u.root == GRN_INVALID_ID || grnnd_set_has(&v->dead, u.root) ||
-			grnnd_copy_record(v->index, r->ix, u.root, r->rec, v->strategy) != GRN_NODE)
-			continue;
-		u.factor = r->rec->factor;
-		memcpy(u.code, GRN_REC_PTR(r->rec, l->off_code), l->code_bytes);
-		grnnd_change_entries(v->index, r->ix, append_entry, &u);
-	}
 }
 
 static bool
@@ -767,24 +338,21 @@ is_cut_off(const Repair *r, uint32 id)
 static uint32
 late_root(Repair *r)
 {
-	EntryUpdate u = {.r = r, .code = palloc(r->ix->layout.code_bytes + 1)};
+	GrnndRoot	root;
 
 	for (;;)
 	{
-		GrnndEntries *entries = grnnd_get_entries(r->v->index, r->ix);
 		bool		found = false;
 
-		if (entries->count == 0)
-			return GRN_INVALID_ID;
-		u.expected = entries->ids[0];
-		if (!grnnd_set_has(&r->v->dead, u.expected))
-			return u.expected;
+		grnnd_read_root(r->v, &root);
+		if (root.id == GRN_INVALID_ID || !grnnd_set_has(&r->v->dead, root.id))
+			return root.id;
 		for (Size i = 0; i < r->nlate && !found; i++)
-			found = is_cut_off(r, r->late[i]) && take_root(r, r->late[i], &u);
+			found = is_cut_off(r, r->late[i]) && grnnd_take_root(r->v, r->late[i], &root);
 		if (!found)
 			return GRN_INVALID_ID;
-		if (grnnd_change_entries(r->v->index, r->ix, publish_root, &u))
-			return u.root;
+		if (grnnd_publish_root(r->v, &root))
+			return root.id;
 	}
 }
 
@@ -824,7 +392,6 @@ void
 grnnd_repair(GrnndVacuum *v)
 {
 	const GrnLayout *l = &v->ix->layout;
-	uint32		most = GRN_MAX_DEGREE + MAX_CANDIDATES;
 	Repair	   *r = palloc0(sizeof(Repair));
 	char	   *copy = palloc(GRNND_PAYLOAD);
 	char	   *fixes = palloc((Size) l->per_page * l->hot_bytes);
@@ -833,11 +400,6 @@ grnnd_repair(GrnndVacuum *v)
 	r->v = v;
 	r->ix = v->ix;
 	r->rec = palloc(grnnd_copy_bytes(v->ix));
-	r->workspace = palloc(grn_prune_bytes(most));
-	r->c.codes = palloc((Size) most * l->code_bytes + 1);
-	if (l->code_dims == 0)
-		r->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
-									v->ix->space_dim * sizeof(float), MCXT_ALLOC_HUGE);
 	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
 	r->store.strategy = v->strategy;
 
@@ -847,7 +409,7 @@ grnnd_repair(GrnndVacuum *v)
 	grnnd_set_grow(&v->reach.pending, limit);
 	connect_all(r);
 	grnnd_test_point("repair-connected");
-	remember_dead(r);
+	r->refill = grnnd_refill_begin(v, &r->store);
 	limit = grnnd_id_limit(v->index, v->ix);
 	for (uint32 first = 0; first < limit; first += l->per_page)
 	{
@@ -856,5 +418,5 @@ grnnd_repair(GrnndVacuum *v)
 	}
 
 	connect_late(r);
-	renew_entries(r);
+	grnnd_renew_entries(v);
 }

@@ -218,6 +218,36 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	return visited;
 }
 
+typedef struct Fetch
+{
+	const GrnndIndex *ix;
+	float	   *x;
+	GrnState	state;
+	uint16		version;
+} Fetch;
+
+static void
+take_vector(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Fetch	   *f = arg;
+
+	grnnd_vector_to_space(f->ix, vec, f->x);
+	f->state = (GrnState) rec->state;
+	f->version = rec->version;
+}
+
+bool
+grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state, uint16 *version)
+{
+	Fetch		f = {.ix = store->ix, .x = x};
+
+	if (!store_visit(&store->base, id, take_vector, &f))
+		return false;
+	*state = f.state;
+	*version = f.version;
+	return true;
+}
+
 static void *
 store_alloc(GrnStore *self, size_t bytes)
 {

@@ -388,8 +388,11 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
+	/* the codes that repair copies must stay good: see fit.c */
+	LockPage(info->index, GRNND_CODEC_LOCK, ShareLock);
 	v.ix = grnnd_index(info->index);
 	run_vacuum(&v);
+	UnlockPage(info->index, GRNND_CODEC_LOCK, ShareLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;

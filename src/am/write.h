@@ -16,11 +16,12 @@
  * Heavyweight page locks (src/README, "Lock order").  Every insert holds
  * GRNND_WRITERS shared while it runs; vacuum takes it for a moment, alone, to
  * know that inserts from before have ended.  GRNND_FIRST serialises those who
- * find no live node to link to.  The numbers are those of blocks that lock
- * nothing else.
+ * find no live node to link to.  GRNND_CODEC, held shared by vacuum, keeps the
+ * codes as they are.  The numbers are those of blocks that lock nothing else.
  */
 #define GRNND_WRITERS_LOCK 0
 #define GRNND_FIRST_LOCK 1
+#define GRNND_CODEC_LOCK 2
 
 /* ---- freespace.c ---- */
 
@@ -41,23 +42,32 @@ extern void grnnd_note_free(Relation index, BlockNumber block, bool now);
 /* Has the page free slots, and may one be taken now?  heap may be NULL. */
 extern bool grnnd_has_free(Relation heap, const GrnndIndex *ix, Page page, bool *now);
 
-/* ---- edit.c: one record at a time, under its page's exclusive lock ---- */
+/* ---- edit.c: records under their pages' exclusive locks ---- */
 
+/*
+ * A change of one record, or of several on at most MAX_GENERIC_XLOG_PAGES pages,
+ * which is one WAL record.
+ */
 typedef struct GrnndEdit
 {
 	Relation	index;
 	const GrnndIndex *ix;
-	uint32		id;
-	Buffer		buffer;
-	GrnRecord  *rec;			/* in the buffer: read only */
+	uint32		id;				/* the record at hand */
+	GrnRecord  *rec;			/* to read; a copy as soon as it is changed */
 	GenericXLogState *xlog;
+	int			npages;
+	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	Page		pages[MAX_GENERIC_XLOG_PAGES];	/* copies of those changed */
+	bool		changed[MAX_GENERIC_XLOG_PAGES];
 } GrnndEdit;
 
 /* Locks and checks the record; it may be of any state. */
 extern void grnnd_edit_begin(GrnndEdit *e, Relation index, const GrnndIndex *ix, uint32 id);
+/* Goes on to a record of the same page or of a later one. */
+extern void grnnd_edit_next(GrnndEdit *e, uint32 id);
 /* The copy to change, good until the edit ends. */
 extern GrnRecord *grnnd_edit_change(GrnndEdit *e);
-/* Logs the change, if there was one, and releases the page. */
+/* Logs the changes, if there were any, and releases the pages. */
 extern void grnnd_edit_end(GrnndEdit *e);
 
 /*
@@ -76,6 +86,8 @@ extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 i
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
 
+/* Of edge i; 0 without codes. */
+extern GrnFactor grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i);
 /* Appends an edge to a record that has room. */
 extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, uint32 id,
 						   const uint8_t *code, GrnFactor factor);
@@ -113,11 +125,18 @@ typedef struct GrnndPoint
 	float	   *x;				/* [space_dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
-	GrnCodeQuery *query;		/* NULL without codes */
+	GrnCodeQuery *query;		/* NULL without codes, and while unfitted */
 } GrnndPoint;
 
 /* Encodes x, which stays the caller's. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
+
+/* entries.c: a new node may become an entry point; nentries: how many it has seen. */
+extern void grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id,
+							  const GrnndPoint *p, uint32 nentries);
+/* Makes a node entries[0] where `expected` stands there still; false: it does not. */
+extern bool grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id,
+								  const GrnndPoint *p, uint32 expected);
 
 /* Neighbours chosen for a new list. */
 typedef struct GrnndList
@@ -146,20 +165,30 @@ extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32
 								  uint32 *nlive);
 
 /*
- * Gives the written node id (vector: p) edges from the nodes `from`, nearest
- * first: from each where the RNG rule wants it, and from one in any case where
- * that can be had.  Returns whether it got one.
+ * Links to a node x (vector: p) from the nodes `from`, nearest first: from each where
+ * the RNG rule wants it, and from one in any case where that can be had.
  */
-typedef struct GrnndLink
+typedef struct GrnndLinkPlan
 {
-	uint32		id;
-	uint16		version;
 	const GrnndPoint *p;
 	const uint32 *from;			/* [nfrom] */
 	uint32		nfrom;
 	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */
-} GrnndLink;
-extern bool grnnd_link(Relation index, const GrnndIndex *ix, const GrnndLink *link);
+} GrnndLinkPlan;
+typedef struct GrnndLink GrnndLink;
+
+/*
+ * Looks at the nodes that are to have a link to x, and adds the edges that x needs for
+ * it to self, x's record.  id: x, GRN_INVALID_ID where it is yet to be written.  All
+ * arguments are used by reference.
+ */
+extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
+								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
+/* Makes the links to x, which is written now.  Returns whether it got one. */
+extern bool grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
+/* Both, for a node that is there. */
+extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
+							uint32 id, uint16 version);
 
 /* ---- reach.c: sets of node ids, and what can be reached ---- */
 
@@ -227,7 +256,7 @@ extern void grnnd_reach_run(GrnndReach *reach);
 /* Memory that this process may use for maintenance, in bytes. */
 extern Size grnnd_maintenance_memory(void);
 
-/* ---- vacuum.c and repair.c ---- */
+/* ---- vacuum.c, repair.c, refill.c, entries.c ---- */
 
 typedef struct GrnndVacuum
 {
@@ -248,6 +277,36 @@ typedef struct GrnndVacuum
 	Size		chained_room;
 	bool		bare;			/* some of those have no TID of their own */
 } GrnndVacuum;
+
+/* What is to stand in entries[0]. */
+typedef struct GrnndRoot
+{
+	uint32		id;				/* GRN_INVALID_ID: nothing, the index is empty */
+	uint32		expected;		/* what stood there when it was read */
+	GrnFactor	factor;
+	uint8_t    *code;
+} GrnndRoot;
+
+/* What stands there now. */
+extern void grnnd_read_root(GrnndVacuum *v, GrnndRoot *root);
+/*
+ * The same while that lives, else one of the other entry points or of the dead one's
+ * neighbours, else any live node.
+ */
+extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
+/* Makes id the root to be, with its code as its own record has it; false: it is not alive. */
+extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
+/* Writes it, unless it stands there, or something else than expected. */
+extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
+/* Drops entry points that are dead, and has random live nodes take their places. */
+extern void grnnd_renew_entries(GrnndVacuum *v);
+
+/* For lists that lose dead neighbours; v->dead is complete. */
+typedef struct GrnndRefill GrnndRefill;
+extern GrnndRefill *grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store);
+/* Writes the list that rec is to have into `fixed`, a copy of its hot part. */
+extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
+							  GrnRecord *fixed);
 
 /*
  * Takes all dead nodes out of the graph, keeping every live one reachable at

@@ -322,13 +322,14 @@ rotate_range(void *arg, int worker, size_t begin, size_t end)
 
 /*
  * Number of code dimensions; *held is the share of the variance they hold.
+ * values: [m] variances in principal directions, largest first.
  * total: variance of the sample, or 0 where directions are random and hold the
  * same share each.
  */
 static size_t
-choose_dims(const Fit *f, double total, float *held)
+choose_dims(const GrnCodecFit *in, const double *values, size_t m, double total,
+			float *held)
 {
-	const GrnCodecFit *in = f->in;
 	size_t		best = in->max_code_dims;
 	double		best_cost = INFINITY;
 	double		sum = 0;
@@ -345,12 +346,12 @@ choose_dims(const Fit *f, double total, float *held)
 
 		if (total > 0)
 		{
-			for (size_t i = k - GRN_CODE_ALIGN; i < k && i < f->m; i++)
-				sum += f->values[i];
+			for (size_t i = k - GRN_CODE_ALIGN; i < k && i < m; i++)
+				sum += values[i];
 			share = sum < total ? sum / total : 1;
 		}
 		else
-			share = k < f->dim ? (double) k / (double) f->dim : 1;
+			share = k < in->dim ? (double) k / (double) in->dim : 1;
 		if (in->costs != NULL)
 		{
 			double		cost = in->costs[k / GRN_CODE_ALIGN] *
@@ -402,14 +403,14 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
 	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
 	{
-		k = choose_dims(&f, 0, held);
+		k = choose_dims(fit, NULL, 0, 0, held);
 		rows = k < f.dim ? k : f.dim;
 		memcpy(f.head, f.v, rows * f.dim * sizeof(float));
 	}
 	else
 	{
 		find_directions(&f, parallel);
-		k = choose_dims(&f, total, held);
+		k = choose_dims(fit, f.values, f.m, total, held);
 		rows = k < f.m ? k : f.m;
 		parallel->run(parallel, rows, HEAD_PIECE, head_range, &f);
 		grn_orthonormalise(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
@@ -427,10 +428,15 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	return codec;
 }
 
-/* v [k][dim], k > dim, with orthonormal columns. */
-static void
-random_columns(float *v, size_t k, size_t dim, uint64_t seed)
+uint32_t
+grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
 {
+<<<<<<< /opt/w/writes-src/src/graph/codec.c
+	GrnCodecFit fit = {.dim = dim, .max_code_dims = max_code_dims, .costs = costs};
+	double		values[GRN_MAX_CODE_DIMS];
+	double		total = 0;
+	float		held;
+=======
 	for (size_t j = 0; j < dim; j++)
 	{
 		for (size_t i = 0; i < k; i++)
@@ -442,18 +448,18 @@ random_columns(float *v, size_t k, size_t dim, uint64_t seed)
 			for (size_t b = 0; b < j; b++)
 			{
 				double		dot = 0;
+>>>>>>> /tmp/b1
 
-				for (size_t i = 0; i < k; i++)
-					dot += (double) v[i * dim + j] * v[i * dim + b];
-				for (size_t i = 0; i < k; i++)
-					v[i * dim + j] -= (float) (dot * v[i * dim + b]);
-			}
-			for (size_t i = 0; i < k; i++)
-				norm2 += (double) v[i * dim + j] * v[i * dim + j];
-			for (size_t i = 0; i < k; i++)
-				v[i * dim + j] = (float) (v[i * dim + j] / sqrt(norm2));
-		}
+	for (size_t i = 0; i < dim; i++)
+	{
+		if (i < GRN_MAX_CODE_DIMS)
+			values[i] = 1.0 / (double) (i + 1);
+		total += 1.0 / (double) (i + 1);
 	}
+<<<<<<< /opt/w/writes-src/src/graph/codec.c
+	return (uint32_t) choose_dims(&fit, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS,
+								  total, &held);
+=======
 }
 
 GrnCodec
@@ -474,6 +480,7 @@ grn_codec_random(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t see
 	codec.mean = out;
 	codec.basis = basis;
 	return codec;
+>>>>>>> /tmp/b1
 }
 
 /* ---- encoding ---- */

@@ -82,9 +82,13 @@ extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
-/* A codec fitted to nothing: mean 0 and a random rotation (empty table). */
-extern GrnCodec grn_codec_random(uint32_t dim, uint32_t code_dims, float norm_unit,
-								 uint64_t seed, float *out);
+/*
+ * code_dims for rows that are not known yet: what makes a search cheapest where the
+ * variance in the i-th principal direction is proportional to 1/i, much as in SIFT
+ * and in embeddings of text.  costs: as in GrnCodecFit.
+ */
+extern uint32_t grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims,
+									 const float *costs);
 
 /* x: [codec->dim]; scratch: [code_dims] floats. */
 extern void grn_encode(const GrnCodec *codec, const float *x, uint8_t *code,

@@ -129,7 +129,7 @@ grn_yield(const GrnYield *y)
 	int			best = -1;
 	GrnCodeQuery vq;
 
-	if (l->code_dims == 0)
+	if (y->codec->code_dims == 0)
 		return yield_by_order(y, ids, count);
 	grn_code_query_from_code(y->codec, GRN_REC_PTR(v, l->off_code), v->factor, &vq);
 	grn_estimate(&vq, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_v);

@@ -53,7 +53,7 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 typedef struct GrnYield
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;
+	const GrnCodec *codec;		/* code_dims 0: there are no codes */
 	const GrnRecord *v;
 	const GrnCodeQuery *x;		/* x as a query (codes) */
 	const uint32_t *x_ids;

@@ -185,7 +185,7 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 		memcpy(GRN_REC_PTR(rec, l->off_tids), src->tids, src->ntids * GRN_TID_BYTES);
 	if (src->count > 0)
 		memcpy(grn_rec_ids(l, rec), src->ids, 4 * src->count);
-	if (l->code_dims > 0)
+	if (l->code_dims > 0 && src->code != NULL)
 	{
 		uint8_t    *codes = grn_rec_codes(l, rec);
 		GrnFactor  *factors = grn_rec_factors(l, rec);

@@ -140,7 +140,7 @@ grn_rec_codes(const GrnLayout *l, const void *rec)
  * Writes a whole new record of state GRN_NODE at rec (record_bytes, in one
  * contiguous buffer; a spanning record is cut into pages by the caller).
  * x: [dim] in the stored metric's form; own code and factor as grn_encode()
- * gave them (ignored without codes); neighbours by id, nearest first, with
+ * gave them (NULL: none yet, zeroes; ignored without codes); neighbours by id, nearest first, with
  * their codes from all_codes/all_factors, which are indexed by code_index[i]
  * (NULL: by ids[i]).
  */

@@ -2,7 +2,7 @@
  * test_codec.c - fitting against known spectra, and estimates against exact
  * distances on flat and on low-rank data.
  */
-#include "../../src/graph/codec.h"
+#include "../../src/graph/record.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8
@@ -342,7 +342,7 @@ extreme_rows(void)
 {
 	static const float sizes[] = {0, 1e-45f, 1e-38f, 1e-20f, 1e10f, 1e17f, 1e19f, 3e38f};
 	float	   *model = malloc(4 * grn_codec_floats(40, 32));
-	GrnCodec	codec = grn_codec_random(40, 32, 1, 5, model);
+	GrnCodec	codec = unit_random_codec(40, 32, 1, 5, model);
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 		for (int round = 0; round < 50; round++)
@@ -363,21 +363,25 @@ extreme_rows(void)
 }
 
 static void
-random_codecs(void)
+usual_dims(void)
 {
-	static const uint32_t dims[] = {1, 2, 31, 32, 33, 100, 255, 256, 1000};
+	static const struct
+	{
+		uint32_t	dim;
+		uint32_t	dims;		/* at degree 32, 32-bit vectors, 8 kB pages */
+	}			cases[] = {{3, 32}, {128, 64}, {384, 128}, {768, 256}, {1536, 256}};
 
-	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
-		for (uint32_t k = 32; k <= 256; k += 224)
-		{
-			float	   *model = malloc(4 * grn_codec_floats(dims[d], k));
-			GrnCodec	codec = grn_codec_random(dims[d], k, 2, 5, model);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint32_t	dim = cases[i].dim;
+		uint32_t	most = grn_layout_max_code_dims(dim, 32, GRN_VEC_F32, 8160);
+		float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 
-			CHECK(codec.code_dims == k && codec.norm_unit == 2, "%u", codec.code_dims);
-			CHECK(basis_error(&codec) < 1e-4, "dim %u k %u: %g", dims[d], k,
-				  basis_error(&codec));
-			free(model);
-		}
+		grn_layout_code_costs(dim, 32, GRN_VEC_F32, 8160, most, costs);
+		CHECK(grn_codec_usual_dims(dim, most, costs) == cases[i].dims, "dim %u: %u", dim,
+			  grn_codec_usual_dims(dim, most, costs));
+	}
+	CHECK(grn_codec_usual_dims(128, 0, (float[]) {1}) == 0, "no room");
 }
 
 /* All versions of the kernels give the same order but for rounding. */
@@ -430,7 +434,7 @@ main(void)
 	RUN(fit_does_not_depend_on_threads);
 	RUN(poor_samples);
 	RUN(extreme_rows);
-	RUN(random_codecs);
+	RUN(usual_dims);
 	RUN(versions_agree);
 	UNIT_END();
 }

@@ -115,7 +115,7 @@ prune_by_codes(void)
 {
 	float		room[DIM * (1 + 32)];
 	float		scratch[32];
-	GrnCodec	codec = grn_codec_random(DIM, 32, DIM, 7, room);
+	GrnCodec	codec = unit_random_codec(DIM, 32, DIM, 7, room);
 	uint8_t		codes[MOST_N * 16];
 	GrnFactor	factors[MOST_N];
 	void	   *workspace = malloc(grn_prune_bytes(MOST_N));
@@ -153,7 +153,7 @@ yield(bool codes)
 {
 	float		room[DIM * (1 + 32)];
 	float		scratch[32];
-	GrnCodec	codec = grn_codec_random(DIM, 32, DIM, 7, room);
+	GrnCodec	codec = unit_random_codec(DIM, codes ? 32 : 0, DIM, 7, room);
 	GrnLayout	l;
 	GrnRecord  *v;
 	GrnCodeQuery query;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../src/graph/codec.h"
 #include "../../src/graph/grn.h"
 
 static int	unit_failures_here;
@@ -112,6 +113,24 @@ unit_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	for (size_t i = pieces; i-- > 0;)
 		fn(arg, (int) (i % (size_t) self->nworkers), i * piece,
 		   (i + 1) * piece < n ? (i + 1) * piece : n);
+}
+
+/* A codec with mean 0 and random directions: one row says nothing of others. */
+static inline GrnCodec
+unit_random_codec(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t seed, float *model)
+{
+	GrnParallel parallel = {1, unit_run};
+	float	   *row = calloc(dim, sizeof(float));
+	GrnCodecFit fit = {.rows = row, .nrows = 1, .stride = dim, .dim = dim,
+	.max_code_dims = code_dims, .energy = 1, .seed = seed};
+	void	   *workspace = malloc(grn_codec_fit_bytes(&fit));
+	float		held;
+	GrnCodec	codec = grn_codec_fit(&fit, &parallel, model, workspace, &held);
+
+	codec.norm_unit = norm_unit;
+	free(workspace);
+	free(row);
+	return codec;
 }
 
 #endif							/* UNIT_H */

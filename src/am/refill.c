@@ -1,0 +1,279 @@
+/*
+ * refill.c - new lists for nodes that lose dead neighbours: what is left, and the
+ * dead nodes' own neighbours in the places of those that go.
+ */
+#include "write.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Live neighbours remembered of each dead node: all that memory allows, or none below this. */
+#define MIN_REMEMBERED 4
+/* Candidates for the places in one list, most; without codes each costs a page. */
+#define MAX_CANDIDATES 256
+#define MAX_CANDIDATES_BY_VECTOR 32
+/* A list is filled up to this share of the degree with what the rule refused. */
+#define REPAIR_FILL(degree) ((degree) * 3 / 4)
+
+/* The live neighbours of the dead nodes, in memory. */
+typedef struct Remembered
+{
+	uint32		ndead;
+	uint32		width;			/* neighbours a dead node, 0: not in memory */
+	uint32	   *dead;			/* [ndead] sorted */
+	uint8	   *counts;			/* [ndead] */
+	uint32	   *ids;			/* [ndead][width] */
+	GrnFactor  *factors;		/* [ndead][width] */
+	uint8_t    *codes;			/* [ndead][width][code_bytes] */
+} Remembered;
+
+/* Candidates for one node's list; the first `fixed` are what it keeps. */
+typedef struct Candidates
+{
+	uint32		count;
+	uint32		fixed;
+	uint32		ids[GRN_MAX_DEGREE + MAX_CANDIDATES];
+	GrnFactor	factors[GRN_MAX_DEGREE + MAX_CANDIDATES];
+	uint8_t    *codes;			/* [.][code_bytes] */
+	float	   *rows;			/* [.][space_dim], only without codes */
+	float		dist[GRN_MAX_DEGREE + MAX_CANDIDATES];
+} Candidates;
+
+struct GrnndRefill
+{
+	GrnndVacuum *v;
+	GrnndStore *store;
+	Remembered	dead;
+	Candidates	c;
+	GrnRecord  *rec;			/* for records read on the way */
+	void	   *workspace;		/* grn_prune()'s */
+};
+
+/* ---- dead nodes' neighbours ---- */
+
+static void
+remember_dead(GrnndRefill *f)
+{
+	GrnndVacuum *v = f->v;
+	const GrnLayout *l = &f->v->ix->layout;
+	Remembered *d = &f->dead;
+	Size		memory = grnnd_maintenance_memory() / 2;
+	Size		each = sizeof(uint32) + (l->code_dims > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
+	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
+	uint32		at = 0;
+
+	if (memory > fixed)
+		d->width = Min((memory - fixed) / (each * v->dead.count), l->degree);
+	if (d->width < MIN_REMEMBERED)
+	{
+		d->width = 0;
+		return;
+	}
+	d->dead = palloc_extended((Size) v->dead.count * sizeof(uint32), MCXT_ALLOC_HUGE);
+	d->counts = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	d->ids = palloc_extended((Size) v->dead.count * d->width * sizeof(uint32),
+							 MCXT_ALLOC_HUGE);
+	if (l->code_dims > 0)
+	{
+		d->factors = palloc_extended((Size) v->dead.count * d->width * sizeof(GrnFactor),
+									 MCXT_ALLOC_HUGE);
+		d->codes = palloc_extended((Size) v->dead.count * d->width * l->code_bytes,
+								   MCXT_ALLOC_HUGE);
+	}
+	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
+		 id = grnnd_set_next(&v->dead, id + 1))
+	{
+		Size		base = (Size) at * d->width;
+
+		grnnd_delay_point();
+		grnnd_copy_record(v->index, f->v->ix, id, f->rec, v->strategy);
+		d->dead[at] = id;
+		for (uint32 i = 0; i < f->rec->count && d->counts[at] < d->width; i++)
+		{
+			uint32		y = grn_rec_ids(l, f->rec)[i];
+			Size		to = base + d->counts[at];
+
+			if (grnnd_set_has(&v->dead, y))
+				continue;
+			d->ids[to] = y;
+			if (l->code_dims > 0)
+			{
+				d->factors[to] = grn_rec_factors(l, f->rec)[i];
+				memcpy(d->codes + to * l->code_bytes,
+					   grn_rec_codes(l, f->rec) + i * l->code_bytes, l->code_bytes);
+			}
+			d->counts[at]++;
+		}
+		at++;
+	}
+	d->ndead = at;
+}
+
+GrnndRefill *
+grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
+{
+	GrnndRefill *f = palloc0(sizeof(GrnndRefill));
+	uint32		most = GRN_MAX_DEGREE + MAX_CANDIDATES;
+
+	f->v = v;
+	f->store = store;
+	f->rec = palloc(grnnd_copy_bytes(v->ix));
+	f->workspace = palloc(grn_prune_bytes(most));
+	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
+	if (v->ix->codec.code_dims == 0)
+		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
+									v->ix->space_dim * sizeof(float), MCXT_ALLOC_HUGE);
+	remember_dead(f);
+	return f;
+}
+
+/* ---- filling one list ---- */
+
+static void
+add_candidate(GrnndRefill *f, uint32 id, const GrnFactor *factor, const uint8_t *code)
+{
+	Candidates *c = &f->c;
+	uint32		bytes = f->v->ix->layout.code_bytes;
+	uint32		most = c->fixed + (f->v->ix->codec.code_dims > 0 ? MAX_CANDIDATES
+								   : MAX_CANDIDATES_BY_VECTOR);
+
+	if (c->count >= most || grn_find_id(c->ids, c->count, id) >= 0)
+		return;
+	c->ids[c->count] = id;
+	if (bytes > 0)
+	{
+		c->factors[c->count] = *factor;
+		memcpy(c->codes + c->count * bytes, code, bytes);
+	}
+	c->count++;
+}
+
+/* Adds the live neighbours of dead node d, self aside. */
+static void
+add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
+{
+	const GrnLayout *l = &f->v->ix->layout;
+	const Remembered *dead = &f->dead;
+	const uint32 *ids;
+	const GrnFactor *factors;
+	const uint8_t *codes;
+	uint32		count;
+
+	if (dead->width > 0)
+	{
+		uint32		low = 0;
+		uint32		high = dead->ndead;
+
+		while (low < high)
+		{
+			uint32		mid = (low + high) / 2;
+
+			if (dead->dead[mid] < d)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low == dead->ndead || dead->dead[low] != d)
+			return;
+		count = dead->counts[low];
+		ids = dead->ids + (Size) low * dead->width;
+		factors = dead->factors + (Size) low * dead->width;
+		codes = dead->codes + (Size) low * dead->width * l->code_bytes;
+	}
+	else
+	{
+		if (grnnd_copy_record(f->v->index, f->v->ix, d, f->rec, f->v->strategy) != GRN_DEAD)
+			return;
+		count = f->rec->count;
+		ids = grn_rec_ids(l, f->rec);
+		factors = grn_rec_factors(l, f->rec);
+		codes = grn_rec_codes(l, f->rec);
+	}
+	for (uint32 i = 0; i < count; i++)
+		if (ids[i] != self && !grnnd_set_has(&f->v->dead, ids[i]))
+			add_candidate(f, ids[i], factors + i, codes + i * l->code_bytes);
+}
+
+/* Without codes: vectors instead.  Drops candidates that are gone. */
+static void
+load_candidates(GrnndRefill *f, uint32 self)
+{
+	Candidates *c = &f->c;
+	uint32		dim = f->v->ix->space_dim;
+	float	   *own = palloc(dim * sizeof(float));
+	GrnState	state;
+	uint16		version;
+	uint32		n = 0;
+
+	if (!grnnd_store_fetch(f->store, self, own, &state, &version))
+	{
+		c->count = c->fixed;
+		return;
+	}
+	for (uint32 i = 0; i < c->count; i++)
+	{
+		float	   *row = c->rows + (Size) n * dim;
+
+		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version))
+			continue;
+		c->dist[n] = grn_dist->l2_f32(own, row, dim);
+		c->ids[n++] = c->ids[i];
+	}
+	c->count = n;
+	c->fixed = Min(c->fixed, n);
+	pfree(own);
+}
+
+void
+grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fixed)
+{
+	const GrnLayout *l = &f->v->ix->layout;
+	Candidates *c = &f->c;
+	const uint32 *ids = grn_rec_ids(l, rec);
+	uint32		keep[GRN_MAX_DEGREE];
+	uint32		nkeep;
+	GrnPrune	prune = {.most = l->degree, .fill = REPAIR_FILL(l->degree)};
+
+	c->count = 0;
+	c->fixed = GRN_MAX_DEGREE;
+	for (uint32 i = 0; i < rec->count; i++)
+		if (!grnnd_set_has(&f->v->dead, ids[i]))
+			add_candidate(f, ids[i], grn_rec_factors(l, rec) + i,
+						  grn_rec_codes(l, rec) + i * l->code_bytes);
+	c->fixed = c->count;
+	for (uint32 i = 0; i < rec->count; i++)
+		if (grnnd_set_has(&f->v->dead, ids[i]))
+			add_neighbours_of(f, ids[i], id);
+
+	if (f->v->ix->codec.code_dims > 0)
+	{
+		GrnCodeQuery query;
+
+		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code),
+								 rec->factor, &query);
+		grn_estimate(&query, c->codes, c->factors, c->count, c->dist);
+		prune.codec = &f->v->ix->codec;
+		prune.codes = c->codes;
+		prune.factors = c->factors;
+	}
+	else
+	{
+		load_candidates(f, id);
+		prune.rows = c->rows;
+		prune.stride = prune.dim = f->v->ix->space_dim;
+	}
+	prune.dist = c->dist;
+	prune.n = c->count;
+	prune.nfixed = c->fixed;
+	nkeep = grn_prune(&prune, keep, f->workspace);
+
+	memcpy(fixed, rec, l->hot_bytes);
+	fixed->count = 0;
+	for (uint32 i = 0; i < c->fixed + nkeep; i++)
+	{
+		uint32		from = i < c->fixed ? i : keep[i - c->fixed];
+
+		grnnd_add_edge(l, fixed, c->ids[from], c->codes + from * l->code_bytes,
+					   c->factors[from]);
+	}
+}
