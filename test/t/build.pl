@@ -315,8 +315,11 @@ ok(contents('slow') eq $built{alone}, 'with the same bytes');
 $node->safe_psql('postgres', 'DROP INDEX slow');
 $node->append_conf('postgresql.conf', 'min_parallel_table_scan_size = 0');
 $node->reload;
-$node->psql('postgres', 'CREATE INDEX CONCURRENTLY slow ON t USING grnnd (e vector_l2_ops)',
-	extra_params => [ '-c', "SET client_min_messages = debug1" ], stderr => \$stderr);
+{
+	local $ENV{PGOPTIONS} = '-c client_min_messages=debug1';
+	$node->psql('postgres', 'CREATE INDEX CONCURRENTLY slow ON t USING grnnd (e vector_l2_ops)',
+		stderr => \$stderr);
+}
 like($stderr, qr/workers 2 and/, 'CONCURRENTLY: workers');
 ok(contents('slow') eq $built{alone}, 'CONCURRENTLY: the same bytes');
 is($node->safe_psql('postgres', q(SELECT indisvalid FROM pg_index
