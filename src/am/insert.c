@@ -158,80 +158,6 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	return false;
 }
 
-<<<<<<< HEAD
-/* ---- entry points ---- */
-
-typedef struct EntryChange
-{
-	const GrnndIndex *ix;
-	uint32		id;
-	const GrnndPoint *p;
-	uint32		place;			/* offer_entry: where */
-	uint32		expected;		/* first_entry: entries[0] as seen */
-} EntryChange;
-
-static bool
-offer_entry(GrnndEntries *entries, void *arg)
-{
-	EntryChange *c = arg;
-	uint32		place = c->place;
-
-	if (entries->count == 0)
-		return false;			/* vacuum has emptied the index meanwhile */
-	if (entries->count < GRN_MAX_ENTRIES)
-		place = entries->count++;
-	grnnd_set_entry(c->ix, entries, place, c->id, c->p->code, c->p->factor);
-	return true;
-}
-
-static bool
-is_longest(const Insert *in, const GrnndEntries *entries)
-{
-	float		length = grn_f16_to_f32(in->p.factor.norm2);
-
-	if (!in->ix->codec.directions || in->ix->codec.code_dims == 0)
-		return false;
-	for (uint32 i = 0; i < entries->count; i++)
-		if (grn_f16_to_f32(entries->factors[i].norm2) >= length)
-			return false;
-	return true;
-}
-
-/*
- * Entry points 1 to 31 are a sample of the rows, kept by reservoir sampling: row
- * number n takes the place of one of them with probability 31 / n.  So they follow
- * the data as it drifts.  For inner product a row longer than all of them is one,
- * too: rows much longer than others answer every query and lie close together, but
- * far from what a search for one of them would begin with.
- */
-static void
-maybe_become_entry(Insert *in, uint32 id, const GrnndEntries *entries)
-{
-	uint32		rows = Max(grnnd_id_limit(in->index, in->ix), 1);
-	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
-	EntryChange c = {.ix = in->ix, .id = id, .p = &in->p};
-
-	if (draw >= GRN_MAX_ENTRIES - 1 && entries->count >= GRN_MAX_ENTRIES &&
-		!is_longest(in, entries))
-		return;
-	c.place = 1 + draw % (GRN_MAX_ENTRIES - 1);
-	grnnd_change_entries(in->index, in->ix, offer_entry, &c);
-}
-
-static bool
-first_entry(GrnndEntries *entries, void *arg)
-{
-	EntryChange *c = arg;
-
-	if (entries->count > 0 && entries->ids[0] != c->expected)
-		return false;
-	grnnd_set_entry(c->ix, entries, 0, c->id, c->p->code, c->p->factor);
-	entries->count = Max(entries->count, 1);
-	return true;
-}
-
-=======
->>>>>>> origin/main
 /* ---- the insert itself ---- */
 
 static uint32
@@ -335,11 +261,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	if (!grnnd_make_links(link, in->id, in->rec->version) &&
 		withdraw(in, in->id, in->rec->version))
 		return false;
-<<<<<<< HEAD
-	maybe_become_entry(in, link.id, entries);
-=======
 	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries->count);
->>>>>>> origin/main
 	return true;
 }
 
@@ -349,6 +271,7 @@ insert_row(Insert *in, float *x, bool unchanged)
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
 
+	grnnd_complete_space(in->ix, x);
 	grnnd_make_point(in->ix, x, &in->p);
 	source.code = in->p.code;
 	source.factor = in->p.factor;
@@ -388,7 +311,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/* held until the links are made: see vacuum.c; and codes do not change meanwhile */
 	LockPage(index, GRNND_WRITERS_LOCK, ShareLock);
 	in.ix = grnnd_index(index);
-	x = palloc(in.ix->meta.dim * sizeof(float));
+	x = palloc(in.ix->space_dim * sizeof(float));
 	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
 	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);

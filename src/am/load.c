@@ -19,18 +19,6 @@
 #include "pagewriter.h"
 #include "parallel.h"
 
-<<<<<<< HEAD
-/*
- * Codes of an index without rows are not fitted to anything: a random rotation.
- * The unit lets half precision hold squared norms from 0.06 to 67 million in full;
- * unit vectors need no more than 4.  Inner product: norms, from 6e-5 to 65504.
- */
-#define EMPTY_MAX_DIM 256
-#define EMPTY_NORM_UNIT 1024.0f
-#define EMPTY_NORM_UNIT_SMALL 1.0f
-
-=======
->>>>>>> origin/main
 /* Nodes checked, and pages written, by a participant in one go. */
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
@@ -125,7 +113,7 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		(r->code_dims > 0 && !build->spec.use_codes))
 		bad_result("impossible code dimensions");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
-		((r->code_dims > 0 || build->spec.metric == GRN_IP) && r->norm_unit == 0) ||
+		(r->code_dims > 0 && r->norm_unit == 0) ||
 		!(r->max_norm >= 0) || isinf(r->max_norm) || !(r->held >= 0))
 		bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
@@ -151,14 +139,9 @@ grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *r)
 static void
 check_codec(const Load *load)
 {
-<<<<<<< HEAD
-	size_t		floats = grn_codec_floats(load->meta.dim,
-										  load->layout.code_dims);
-=======
 	size_t		floats = load->codec == NULL ? 0 :
 		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
 						 load->layout.code_dims);
->>>>>>> origin/main
 
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(load->codec[i]))
@@ -308,17 +291,18 @@ first_chain(const Load *load, uint32 node)
 }
 
 static uint32
-codec_pages(const GrnLayout *l)
+codec_pages(const GrnLayout *l, GrnMetric metric)
 {
-	uint64		bytes = sizeof(float) * grn_codec_floats(l->dim, l->code_dims);
+	uint64		bytes = sizeof(float) *
+		grn_codec_floats(grn_space_dim(metric, l->dim), l->code_dims);
 
 	return (uint32) ((bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
 }
 
 uint64
-grnnd_index_blocks(const GrnLayout *l, uint64 records)
+grnnd_index_blocks(const GrnLayout *l, GrnMetric metric, uint64 records)
 {
-	return 2 + codec_pages(l) +
+	return 2 + codec_pages(l, metric) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
@@ -329,11 +313,11 @@ grnnd_index_blocks(const GrnLayout *l, uint64 records)
 static BlockNumber
 place_blocks(Load *load)
 {
-	uint64		blocks = grnnd_index_blocks(&load->layout, load->records);
+	uint64		blocks = grnnd_index_blocks(&load->layout, load->meta.metric, load->records);
 
 	load->meta.entry_block = 1;
 	load->meta.codec_block = 2;
-	load->meta.codec_pages = codec_pages(&load->layout);
+	load->meta.codec_pages = codec_pages(&load->layout, load->meta.metric);
 	load->meta.first_node_block = 2 + load->meta.codec_pages;
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
@@ -520,7 +504,7 @@ static void
 form_codec_page(const Load *load, uint32 number, Page page)
 {
 	size_t		bytes = sizeof(float) *
-		grn_codec_floats(load->meta.dim,
+		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
 						 load->layout.code_dims);
 	size_t		begin = (size_t) number * GRNND_PAYLOAD;
 
@@ -563,6 +547,8 @@ write_meta(Load *load, GrnndPageWriter *w)
 static void
 find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64 nrows)
 {
+	uint32		space_dim = grn_space_dim(load->meta.metric, load->meta.dim);
+
 	load->nodes = r->nodes;
 	load->nentries = r->nentries;
 	load->entries = r->entries;
@@ -582,7 +568,7 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 		load->factors = result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
 									 sizeof(GrnFactor));
 		load->codec = result_array(map, GRN_SEG_CODES, r->off_codec,
-								   grn_codec_floats(load->meta.dim, r->code_dims), sizeof(float));
+								   grn_codec_floats(space_dim, r->code_dims), sizeof(float));
 	}
 }
 
@@ -784,32 +770,11 @@ void
 grnnd_load_empty(GrnndBuild *build, ForkNumber fork)
 {
 	Load	   *load = palloc0(sizeof(Load));
-<<<<<<< HEAD
-	uint32		degree = build->spec.params.degree;
-	uint32		code_dims = 0;
-=======
->>>>>>> origin/main
 	GrnndPageWriter *w;
 
 	start_meta(build, &load->meta);
-<<<<<<< HEAD
-	set_layout(load, degree, code_dims, GRN_VEC_F32);
-	load->meta.norm_unit = build->spec.metric == GRN_L2 ? EMPTY_NORM_UNIT
-		: EMPTY_NORM_UNIT_SMALL;
-	load->meta.params = build->spec.params;
-	if (code_dims > 0)
-	{
-		float	   *codec = palloc(grn_codec_floats(build->dim, code_dims) * sizeof(float));
-
-		(void) grn_codec_random(build->dim, code_dims, load->meta.norm_unit,
-								build->spec.params.seed, codec);
-		load->meta.held = (float) Min(code_dims, build->dim) / build->dim;
-		load->codec = codec;
-	}
-=======
 	set_open_layout(load, build);
 	load->meta.params = build->spec.params;
->>>>>>> origin/main
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
 	grnnd_writer_extend(w, place_blocks(load));
 	write_head(load, w);

@@ -122,14 +122,10 @@ extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 
 /* A node's vector and code, as the search and the links need it. */
 typedef struct GrnndPoint
 {
-	float	   *x;				/* [dim] */
+	float	   *x;				/* [space_dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
-<<<<<<< HEAD
-	GrnCodeQuery *query;		/* by row; NULL without codes */
-=======
 	GrnCodeQuery *query;		/* NULL without codes, and while unfitted */
->>>>>>> origin/main
 } GrnndPoint;
 
 /* Encodes x, which stays the caller's. */

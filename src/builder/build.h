@@ -69,12 +69,11 @@ extern bool grn_device_build(GrnGraphJob *job, GrnFailure *failure);
 typedef struct GrnPrepared
 {
 	float		max_norm;
-	float		norm_unit;		/* GRN_IP: a typical norm, unit of grn_scale() */
 	GrnVecFormat vec_format;	/* smallest that holds every row exactly */
 } GrnPrepared;
 /*
  * Checks base [n][stride] for values that are not finite (reported by row, from
- * 1), finds the largest norm, writes inner product's GrnScale behind each row.
+ * 1), finds the largest norm, writes inner product's last coordinate.
  */
 extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
 						uint32_t dim, GrnPool *pool, GrnPrepared *out,

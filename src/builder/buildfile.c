@@ -155,8 +155,7 @@ grn_build_file(const GrnCli *cli)
 	rows.base = v.base;
 	rows.n = v.n;
 	rows.stride = v.stride;
-	rows.dim = v.dim;
-	rows.scaled = cli->metric == GRN_IP;
+	rows.dim = grn_space_dim(cli->metric, v.dim);
 	job.rows = &rows;
 	job.graph = &graph;
 	job.choice = &cli->choice;

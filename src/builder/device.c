@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
+/* Rows copied together for the GPU where they do not lie together. */
 #define STAGE_BYTES ((size_t) 16 << 20)
 
 /* The SQLSTATE for a GPU's refusal. */
@@ -97,7 +97,7 @@ upload(GrnGraphJob *job, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 	float	   *stage;
 
-	if (!rows->order && !rows->scaled)
+	if (!rows->order)
 		return grn_gpu_rows(job->gpu, 0, rows->n, rows->base, rows->stride, err);
 	if (piece == 0)
 		piece = 1;
@@ -112,13 +112,8 @@ upload(GrnGraphJob *job, GrnGpuError *err)
 		size_t		count = rows->n - first < piece ? rows->n - first : piece;
 
 		for (size_t i = 0; i < count; i++)
-		{
-			const float *row = grn_row(rows, first + i);
-			float		scale = grn_row_scale(rows, row);
-
-			for (uint32_t j = 0; j < rows->dim; j++)
-				stage[i * rows->dim + j] = scale * row[j];
-		}
+			memcpy(stage + i * rows->dim, grn_row(rows, first + i),
+				   rows->dim * sizeof(float));
 		status = grn_gpu_rows(job->gpu, first, count, stage, rows->dim, err);
 	}
 	free(stage);
