@@ -431,24 +431,10 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 uint32_t
 grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
 {
-<<<<<<< /opt/w/writes-src/src/graph/codec.c
 	GrnCodecFit fit = {.dim = dim, .max_code_dims = max_code_dims, .costs = costs};
 	double		values[GRN_MAX_CODE_DIMS];
 	double		total = 0;
 	float		held;
-=======
-	for (size_t j = 0; j < dim; j++)
-	{
-		for (size_t i = 0; i < k; i++)
-			v[i * dim + j] = grn_gaussian(seed, STREAM_START, i * dim + j);
-		for (int pass = 0; pass < 2; pass++)
-		{
-			double		norm2 = 0;
-
-			for (size_t b = 0; b < j; b++)
-			{
-				double		dot = 0;
->>>>>>> /tmp/b1
 
 	for (size_t i = 0; i < dim; i++)
 	{
@@ -456,31 +442,8 @@ grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
 			values[i] = 1.0 / (double) (i + 1);
 		total += 1.0 / (double) (i + 1);
 	}
-<<<<<<< /opt/w/writes-src/src/graph/codec.c
 	return (uint32_t) choose_dims(&fit, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS,
 								  total, &held);
-=======
-}
-
-GrnCodec
-grn_codec_random(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t seed,
-				 float *out)
-{
-	GrnCodec	codec = {dim, code_dims, norm_unit, NULL, NULL};
-	size_t		k = code_dims;
-	float	   *basis = out + dim;
-
-	if (code_dims == 0)
-		return codec;
-	memset(out, 0, dim * sizeof(float));
-	if (k <= dim)
-		random_rows(basis, k, dim, seed, STREAM_START, NULL);
-	else
-		random_columns(basis, k, dim, seed);
-	codec.mean = out;
-	codec.basis = basis;
-	return codec;
->>>>>>> /tmp/b1
 }
 
 /* ---- encoding ---- */
