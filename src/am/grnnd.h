@@ -105,7 +105,7 @@ struct GrnndType;
  * Where a block was last found, see store.c.  Direct-mapped: enough entries for the
  * pages that searches of a large index share.
  */
-#define GRNND_MAX_HINTS 65536	/* power of two; 512 kB, for indexes of that many pages */
+#define GRNND_MAX_HINTS 262144	/* power of two; 2 MB, for indexes of that many pages */
 typedef struct GrnndHint
 {
 	BlockNumber block;

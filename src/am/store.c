@@ -7,6 +7,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/buf_internals.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
@@ -62,8 +63,10 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 		BlockNumber block = grnnd_node_block(ix, ids[i]);
 		const GrnndHint *hint = &ix->hints[block & ix->hint_mask];
 
-		if (hint->block == block && hint->buffer > 0)
-			touch(ix, BufferGetPage(hint->buffer), ids[i]);
+		if (hint->block != block || hint->buffer <= 0)
+			continue;
+		__builtin_prefetch(GetBufferDescriptor(hint->buffer - 1));
+		touch(ix, BufferGetPage(hint->buffer), ids[i]);
 	}
 }
 

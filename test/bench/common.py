@@ -142,12 +142,24 @@ class Server:
     def size(self, relation):
         return int(self.sql(f"SELECT pg_relation_size('{relation}')")[0])
 
-    def qps(self, binary, data, query, setup="", clients=1, seconds=3.0, pin=False, buffers=0, by_id=False):
+    def forget(self):
+        """Drops the cluster's files from the kernel's cache; shared buffers are not touched."""
+        self.sql("CHECKPOINT")
+        for folder, _, files in os.walk(f"{self.data}/base"):
+            for name in files:
+                fd = os.open(f"{folder}/{name}", os.O_RDONLY)
+                os.fsync(fd)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(fd)
+
+    def qps(self, binary, data, query, setup="", clients=1, seconds=3.0, pin=False, buffers=0, by_id=False,
+            queries=0, warmup=200, first=0):
         command = [binary, "--conn", self.conn, "--query", query, "--vectors", f"{data}/query.fbin",
                    "--setup", setup or "SELECT 1", "--clients", str(clients), "--seconds", str(seconds)]
         command += ["--by-id"] if by_id else ["--truth", f"{data}/gt.ibin"]
         command += ["--pin"] if pin else []
         command += ["--buffers", str(buffers)] if buffers else []
+        command += ["--queries", str(queries), "--warmup", str(warmup), "--first", str(first)]
         env = dict(os.environ, LD_LIBRARY_PATH=self.lib + ":" + os.environ.get("LD_LIBRARY_PATH", ""))
         return json.loads(subprocess.check_output(command, text=True, env=env))
 
@@ -170,9 +182,9 @@ def machine():
     return line
 
 
-def write_table(path, title, columns, rows):
-    """A Markdown table, also printed."""
-    lines = [f"# {title}", "", machine(), "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+def write_table(path, title, columns, rows, where=None):
+    """A Markdown table, also printed; where: the machine(), if not this one."""
+    lines = [f"# {title}", "", where or machine(), "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for r in rows:
         lines.append("| " + " | ".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in r) + " |")
     with open(path, "w") as f:

@@ -37,6 +37,7 @@ typedef struct Totals			/* of one client, in shared memory */
 	uint64_t	queries;
 	uint64_t	hits;			/* true neighbours among the first K answers */
 	uint64_t	answers;		/* rows returned */
+	double		seconds;		/* that the measured queries took */
 	uint32_t	nlatencies;
 	float		latency[MAX_LATENCIES];	/* seconds */
 } Totals;
@@ -51,6 +52,9 @@ typedef struct Run
 	double		seconds;
 	int			clients;
 	int			buffers;		/* queries to sum EXPLAIN's buffers over */
+	int			queries;		/* each client stops after so many; 0: none */
+	int			warmup;			/* unmeasured queries before */
+	int			first;			/* row of the first client's first query */
 	Matrix		vectors;
 	Matrix		truth;
 } Run;
@@ -159,8 +163,7 @@ client(const Run *run, int number, Totals *t)
 	double		start,
 				stop;
 	int			n = run->vectors.rows;
-	int			row = (int) ((int64_t) n * number / run->clients);
-	int			warm = 0;
+	int			row = (int) ((run->first + (int64_t) n * number / run->clients) % n);
 
 	if (PQresultStatus(res) != PGRES_COMMAND_OK)
 		die("prepare", PQerrorMessage(conn));
@@ -175,12 +178,12 @@ client(const Run *run, int number, Totals *t)
 			sched_setaffinity(PQbackendPID(conn), sizeof set, &set) != 0)
 			fprintf(stderr, "qps: could not pin client %d: %s\n", number, strerror(errno));
 	}
-	/* a few unmeasured queries: plan cache, catalogue caches, index cache */
-	for (; warm < 200; warm++)
-		PQclear(ask(conn, run, (row + warm) % n, buffer));
+	/* plan cache, catalogue caches, index cache; the queries just before row */
+	for (int i = run->warmup; i > 0; i--)
+		PQclear(ask(conn, run, (row + n - i % n) % n, buffer));
 	start = now();
 	stop = start + run->seconds;
-	while (now() < stop)
+	while (now() < stop && (run->queries == 0 || t->queries < (uint64_t) run->queries))
 	{
 		double		begin = now();
 
@@ -206,6 +209,7 @@ client(const Run *run, int number, Totals *t)
 		PQclear(res);
 		row = (row + 1) % n;
 	}
+	t->seconds = now() - start;
 	PQfinish(conn);
 	exit(0);
 }
@@ -231,7 +235,7 @@ measure_buffers(const Run *run, double *hit, double *read)
 	*hit = *read = 0;
 	for (int i = -5; i < run->buffers; i++)	/* five to fill the session's caches */
 	{
-		int			row = (i < 0 ? -i : i) % run->vectors.rows;
+		int			row = (run->first + (i < 0 ? -i : i)) % run->vectors.rows;
 		const char *values[1] = {buffer};
 		int			lengths[1] = {put_vector(&run->vectors, row, buffer)};
 		int			formats[1] = {1};
@@ -268,7 +272,7 @@ by_value(const void *a, const void *b)
 int
 main(int argc, char **argv)
 {
-	Run			run = {.seconds = 3, .clients = 1};
+	Run			run = {.seconds = 3, .clients = 1, .warmup = 200};
 	const char *vectors = NULL,
 			   *truth = NULL;
 	Totals	   *totals;
@@ -277,7 +281,8 @@ main(int argc, char **argv)
 				answers = 0;
 	size_t		n = 0;
 	float	   *all;
-	double		hit = 0,
+	double		qps = 0,
+				hit = 0,
 				read = 0;
 
 	for (int i = 1; i < argc; i++)
@@ -305,13 +310,20 @@ main(int argc, char **argv)
 			run.seconds = atof(v);
 		else if (strcmp(a, "--buffers") == 0)
 			run.buffers = atoi(v);
+		else if (strcmp(a, "--queries") == 0)
+			run.queries = atoi(v);
+		else if (strcmp(a, "--warmup") == 0)
+			run.warmup = atoi(v);
+		else if (strcmp(a, "--first") == 0)
+			run.first = atoi(v);
 		else
 			die("unknown option", a);
 	}
 	if (run.conninfo == NULL || run.query == NULL || vectors == NULL ||
 		(truth == NULL && !run.by_id))
 		die("usage", "qps --conn C --query SQL --vectors Q.fbin (--truth GT.ibin | --by-id) "
-			"[--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES]");
+			"[--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES] "
+			"[--queries N] [--warmup N] [--first ROW]");
 	run.vectors = read_matrix(vectors);
 	if (truth != NULL)
 	{
@@ -340,6 +352,7 @@ main(int argc, char **argv)
 	for (int i = 0; i < run.clients; i++)
 	{
 		queries += totals[i].queries;
+		qps += totals[i].queries / totals[i].seconds;
 		hits += totals[i].hits;
 		answers += totals[i].answers;
 		memcpy(all + n, totals[i].latency, sizeof(float) * totals[i].nlatencies);
@@ -350,7 +363,7 @@ main(int argc, char **argv)
 	qsort(all, n, sizeof(float), by_value);
 	printf("{\"qps\": %.1f, \"recall\": %.4f, \"rows\": %.2f, \"p50_us\": %.1f, "
 		   "\"p99_us\": %.1f, \"hit\": %.1f, \"read\": %.1f, \"queries\": %llu}\n",
-		   queries / run.seconds, (double) hits / ((double) queries * K),
+		   qps, (double) hits / ((double) queries * K),
 		   (double) answers / queries, all[n / 2] * 1e6, all[n * 99 / 100] * 1e6,
 		   hit, read, (unsigned long long) queries);
 	return 0;

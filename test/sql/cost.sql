@@ -34,6 +34,11 @@ SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$')
 SELECT plan('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 SELECT plan('SELECT id FROM t WHERE kind = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 SELECT plan('SELECT id FROM t WHERE id = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+-- between them the share that the filter keeps decides
+SELECT plan('SELECT id FROM t WHERE kind < 300 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM t WHERE kind < 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+-- farthest first is not its order
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ DESC LIMIT 10');
 -- the same without that index: the scan would visit nearly everything
 SELECT plan('SELECT id FROM t WHERE kind + 0 = 5 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 100');
 -- where scans end early, plans that do not are preferred no less
@@ -47,6 +52,7 @@ SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ L
 RESET grnnd.ef_search;
 -- repeated in a join, pages stay in the cache
 SELECT plan('SELECT * FROM generate_series(1, 100) n, LATERAL (SELECT id FROM t ORDER BY e <-> (SELECT e FROM t q WHERE id = n) LIMIT 5) x');
+SELECT plan('SELECT * FROM t a, LATERAL (SELECT id FROM t b ORDER BY b.e <-> a.e LIMIT 5) x');
 
 -- plans without a distance to sort by never use it
 SELECT plan('SELECT count(*) FROM t');
@@ -56,8 +62,26 @@ SELECT plan('SELECT id FROM t WHERE e <-> $$[1' || repeat(',1', 63) || ']$$ < 3'
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SELECT plan('SELECT count(*) FROM t WHERE e IS NOT NULL') !~ 't_e' AS other;
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SELECT bool_and(p !~ 't_e') AS other FROM plan('SELECT count(*) FROM t') p;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+SET max_parallel_workers_per_gather = 0;
 RESET enable_seqscan;
 RESET enable_bitmapscan;
+
+-- partitions are merged, each in its index's order
+CREATE TABLE parts (id int, e vector(64)) PARTITION BY RANGE (id);
+CREATE TABLE part1 PARTITION OF parts FOR VALUES FROM (0) TO (5001);
+CREATE TABLE part2 PARTITION OF parts FOR VALUES FROM (5001) TO (10001);
+INSERT INTO parts SELECT id, e FROM t;
+CREATE INDEX ON parts USING grnnd (e);
+ANALYZE parts;
+SELECT plan('SELECT id FROM parts ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 
 -- a partial index serves its own rows
 DROP INDEX t_e;

@@ -2,12 +2,15 @@
 """Queries of grnnd against pgvector's hnsw: the same server, the same rows.
 
   bench.py --pg-config PG_CONFIG --data FOLDER [--data FOLDER ...] --out RESULTS
+  bench.py --replot --out RESULTS
 
 FOLDER holds base.fbin, query.fbin and gt.ibin (int32 rows, int32 columns, rows;
 test/bench/README.md says how to make one), or is an ann-benchmarks .hdf5 file.
-Writes RESULTS/queries.md and a recall-QPS plot (PNG, SVG).  Times with one
-client are also given with the floor subtracted: the time of a primary-key
-query that returns 10 rows, client and server pinned to one core.
+One index after another is built, asked at several ef_search, and dropped: grnnd
+by default, grnnd with each --with, then pgvector.  Writes RESULTS/queries.md and
+a recall-QPS plot (PNG, SVG); --replot makes them again from RESULTS/queries.json.
+Times with one client are also given with the floor subtracted: the time of a
+primary-key query that returns 10 rows, client and server pinned to one core.
 """
 import argparse
 import json
@@ -15,11 +18,13 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, read_matrix, save_matrix, take, write_table  # noqa: E402
+from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
 
-EFS = {"grnnd": [10, 16, 20, 24, 28, 32, 40, 52, 64, 80, 100, 128, 160, 200, 260, 320, 400, 520],
-       "pgvector": [16, 24, 32, 40, 52, 64, 80, 100, 128, 160, 200, 260, 320, 400, 520, 680]}
+EFS = {"grnnd": "20,24,28,32,40,52,64,80,100,128,160,200,260,320,400,520",
+       "pgvector": "16,24,32,40,52,64,80,100,128,160,200,260,320,400,520,680"}
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops"), "cosine": ("<=>", "vector_cosine_ops")}
+RECALLS = (0.95, 0.99)
+LAST_RECALL = 0.995     # a sweep ends past it
 
 
 def from_hdf5(path, out):
@@ -44,121 +49,185 @@ def at_recall(points, recall, field):
     return points[0][field] if points and points[0]["recall"] >= recall else None
 
 
-def sweep(server, qps, data, system, table, op, args):
-    """One point for each ef_search until recall 0.995."""
+def settings(system, ef):
+    return f"SET enable_seqscan = off; SET {'hnsw' if system == 'pgvector' else 'grnnd'}.ef_search = {round(ef)}"
+
+
+def sweep(server, qps, data, system, table, op, args, efs):
+    """One point for each ef_search until LAST_RECALL; the pages that the queries touch are read first."""
     query = f"SELECT id FROM {table} ORDER BY v {op} $1 LIMIT 10"
+    efs = [int(ef) for ef in efs.split(",")]
+    rows = len(read_matrix(f"{data}/query.fbin"))
+    server.qps(qps, data, query, settings(system, efs[-1]), args.clients, 600, queries=-(-rows // args.clients), warmup=0)
     points = []
-    for ef in EFS[system]:
-        if ef < 10 and system == "pgvector":
-            continue
-        setup = f"SET enable_seqscan = off; SET {'grnnd' if system == 'grnnd' else 'hnsw'}.ef_search = {ef}"
-        one = server.qps(qps, data, query, setup, 1, args.seconds, pin=True, buffers=200)
-        many = server.qps(qps, data, query, setup, args.clients, args.seconds)
+    for ef in efs:
+        one = server.qps(qps, data, query, settings(system, ef), 1, args.seconds, pin=True, buffers=200)
+        many = server.qps(qps, data, query, settings(system, ef), args.clients, args.seconds)
         points.append({**one, "ef": ef, "us": 1e6 / one["qps"], "qps_many": many["qps"], "p99_many": many["p99_us"],
                        "buffers": one["hit"] + one["read"]})
         print(f"  {system} ef {ef}: " + json.dumps(points[-1]), flush=True)
-        if one["recall"] > 0.995:
+        if one["recall"] > LAST_RECALL:
             break
     return points
 
 
+def cold(server, qps, data, system, op, points, size, args):
+    """
+    At the ef_search of each recall: blocks read a query with shared_buffers a tenth of the index, and
+    milliseconds a query when nothing is in the kernel's cache either, with and without prefetching.
+    """
+    found = []
+    query = f"SELECT id FROM items ORDER BY v {op} $1 LIMIT 10"
+    server.restart(shared_buffers=f"{max(size // 10 // 1048576, 1)}MB")
+    for recall in RECALLS:
+        ef = at_recall(points, recall, "ef")
+        if ef is None:
+            continue
+        # queries of its own fill the cache first
+        server.qps(qps, data, query, settings(system, ef), 1, 600, queries=500, first=1000)
+        r = server.qps(qps, data, query, settings(system, ef), 1, 600, queries=1, buffers=200)
+        figures = {"recall": recall, "read": r["read"], "touched": r["hit"] + r["read"]}
+        for width in (0, 16) if system != "pgvector" else (0,):
+            ms = []
+            for first in range(2000, 2000 + 3 * args.cold, args.cold):
+                server.restart()
+                server.forget()
+                r = server.qps(qps, data, query, settings(system, ef) + f"; SET effective_io_concurrency = {width}",
+                               1, 600, queries=args.cold, warmup=3, first=first)
+                ms.append(r["p50_us"] / 1000)
+            figures[f"ms_{width}"] = sorted(ms)[1]
+        found.append(figures)
+        print(f"  {system} cold: " + json.dumps(figures), flush=True)
+    server.restart(shared_buffers=args.shared_buffers)
+    return found
+
+
+def measure(data, args):
+    """Everything about one data set, as in queries.json."""
+    op, ops = OPERATORS[args.metric]
+    systems = [("grnnd", "")] + [(f"grnnd, {with_}", f" WITH ({with_})") for with_ in args.options] + [("pgvector", "")]
+    if args.without_pgvector:
+        systems.pop()
+    result = {"machine": machine(), "clients": args.clients, "systems": {}}
+    server = Server(args.pg_config, settings={"shared_buffers": args.shared_buffers, "maintenance_work_mem": args.memory,
+                                              "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1)),
+                                              "max_worker_processes": "64", "max_parallel_workers": "64"})
+    try:
+        qps = server.build_qps()
+        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+        server.load("items", read_matrix(f"{data}/base.fbin"))
+        server.sql("ALTER TABLE items SET (autovacuum_enabled = off); "
+                   "CREATE TABLE floor AS SELECT i AS id, i / 10 AS g FROM generate_series(0, 99999) i;"
+                   "CREATE INDEX ON floor (g); VACUUM ANALYZE floor;")
+        floor = server.qps(qps, data, "SELECT id FROM floor WHERE g = $1", "", 1, args.seconds, pin=True, by_id=True)
+        result["floor_us"] = 1e6 / floor["qps"]
+        print("floor: " + json.dumps(floor), flush=True)
+        for system, with_ in systems:
+            if system == "pgvector":
+                create = f"CREATE INDEX i ON items USING hnsw (v {ops}) WITH (m = 16, ef_construction = 64)"
+            else:
+                create = f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON items USING grnnd (v {ops}){with_}"
+            seconds, log = server.create_index(create)
+            print(log, flush=True)
+            server.sql("CHECKPOINT")
+            size = server.size("i")
+            points = sweep(server, qps, data, system, "items", op, args,
+                           args.efs_pgvector if system == "pgvector" else args.efs_grnnd)
+            result["systems"][system] = {
+                "points": points, "build": seconds, "size": size,
+                "cold": cold(server, qps, data, system, op, points, size, args) if args.cold else []}
+            server.sql("DROP INDEX i")
+    finally:
+        server.stop()
+    return result
+
+
+def tables(everything, out):
+    """queries.md: at each recall, and how many times better than pgvector."""
+    rows, cold_rows = [], []
+    for name, result in everything.items():
+        for recall in RECALLS:
+            cells = {}
+            for system, r in result["systems"].items():
+                at = {f: at_recall(r["points"], recall, f) for f in ("ef", "us", "p99_us", "qps_many", "buffers")}
+                if at["us"] is None:
+                    rows.append([name, system, recall] + ["not reached"] + [""] * 7)
+                    continue
+                cells[system] = [at["us"], at["us"] - result["floor_us"], at["p99_us"], at["qps_many"], at["buffers"],
+                                 r["size"] / 1e6, r["build"]]
+                rows.append([name, system, recall, at["ef"]] + cells[system])
+            for system in cells:
+                if system != "pgvector" and "pgvector" in cells:
+                    g, h = cells[system], cells["pgvector"]
+                    rows.append([name, f"ratio, {system}", recall, ""] +
+                                [g[i] / h[i] if i in (3, 5) else h[i] / g[i] for i in range(7)])
+            for system, r in result["systems"].items():
+                cold_rows += [[name, system, recall, c["read"], c["touched"], c["ms_0"], c.get("ms_16", "")]
+                              for c in r["cold"] if c["recall"] == recall]
+    first = next(iter(everything.values()))
+    write_table(f"{out}/queries.md", "Queries: grnnd and pgvector's hnsw in one server",
+                ["data", "index", "recall@10", "ef", "us/query (1 client)", "less the floor", "p99 us",
+                 f"QPS ({first['clients']} clients)", "buffers/query", "index MB", "build s"], rows, first["machine"])
+    if cold_rows:
+        write_table(f"{out}/cold.md", "Queries with shared_buffers a tenth of the index",
+                    ["data", "index", "recall@10", "blocks read a query", "of touched", "ms a query, nothing cached",
+                     "the same with prefetching"], cold_rows, first["machine"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pg-config", required=True)
-    parser.add_argument("--data", action="append", required=True)
+    parser.add_argument("--pg-config")
+    parser.add_argument("--data", action="append", default=[])
     parser.add_argument("--rows", type=int, help="use only the first ROWS base rows")
     parser.add_argument("--metric", choices=OPERATORS, default="l2")
     parser.add_argument("--clients", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--shared-buffers", default="8GB")
-    parser.add_argument("--with", dest="options", default="", help="grnnd's storage parameters, e.g. 'degree = 48'")
+    parser.add_argument("--memory", default="8GB", help="maintenance_work_mem")
+    parser.add_argument("--with", dest="options", action="append", default=[],
+                        help="another grnnd index with these storage parameters, e.g. 'degree = 24'")
+    parser.add_argument("--efs-grnnd", default=EFS["grnnd"], help="values of ef_search to try (%(default)s)")
+    parser.add_argument("--efs-pgvector", default=EFS["pgvector"], help="(%(default)s)")
+    parser.add_argument("--without-pgvector", action="store_true")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--cold", action="store_true", help="also measure reads with shared_buffers a tenth of the index")
+    parser.add_argument("--cold", type=int, default=0, metavar="QUERIES",
+                        help="also measure with shared_buffers a tenth of the index, and so many queries with nothing cached")
+    parser.add_argument("--replot", action="store_true")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    op, ops = OPERATORS[args.metric]
-    rows, everything = [], {}
-    for data in args.data:
-        name = os.path.basename(data.rstrip("/"))
-        if data.endswith(".hdf5"):
-            data = from_hdf5(data, f"{args.out}/{name}.data")
-        data = take(data, f"{args.out}/{name}-{args.rows}.data", args.rows)
-        base = read_matrix(f"{data}/base.fbin")
-        server = Server(args.pg_config, settings={"shared_buffers": args.shared_buffers,
-                                                  "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1)),
-                                                  "max_worker_processes": "64", "max_parallel_workers": "64"})
-        try:
-            qps = server.build_qps()
-            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
-            server.load("items", base)
-            server.sql("CREATE TABLE items2 AS SELECT id, v FROM items; ALTER TABLE items2 SET (autovacuum_enabled = off);"
-                       "CREATE TABLE floor AS SELECT i AS id, i / 10 AS g FROM generate_series(0, 99999) i;"
-                       "CREATE INDEX ON floor (g); VACUUM ANALYZE;")
-            with_ = f" WITH ({args.options})" if args.options else ""
-            built = {}
-            built["grnnd"], log = server.create_index(
-                f"SET grnnd.build_device = '{args.device}'; CREATE INDEX items_grnnd ON items USING grnnd (v {ops}){with_}")
-            print(log, flush=True)
-            built["pgvector"], _ = server.create_index(
-                f"CREATE INDEX items_hnsw ON items2 USING hnsw (v {ops}) WITH (m = 16, ef_construction = 64)")
-            server.sql("VACUUM ANALYZE items; VACUUM ANALYZE items2; CHECKPOINT;")
-            floor = server.qps(qps, data, "SELECT id FROM floor WHERE g = $1", "", 1, args.seconds, pin=True, by_id=True)
-            print("floor: " + json.dumps(floor), flush=True)
-            floor_us = 1e6 / floor["qps"]
-            points = {"grnnd": sweep(server, qps, data, "grnnd", "items", op, args),
-                      "pgvector": sweep(server, qps, data, "pgvector", "items2", op, args)}
-            sizes = {"grnnd": server.size("items_grnnd"), "pgvector": server.size("items_hnsw")}
-            if args.cold:
-                cold(server, qps, data, op, args, points, sizes)
-        finally:
-            server.stop()
-        everything[name] = {"points": points, "floor_us": floor_us, "build": built, "size": sizes}
-        for recall in (0.95, 0.99):
-            us = {s: at_recall(p, recall, "us") for s, p in points.items()}
-            for system in ("grnnd", "pgvector"):
-                p = points[system]
-                if us[system] is None:
-                    rows.append([name, system, recall] + ["not reached"] * 8)
-                    continue
-                net = us[system] - floor_us
-                rows.append([name, system, recall, at_recall(p, recall, "ef"), us[system], net, at_recall(p, recall, "p99_us"),
-                             at_recall(p, recall, "qps_many"), at_recall(p, recall, "buffers"),
-                             sizes[system] / 1e6, built[system]])
-            if None not in us.values():
-                g, h = rows[-2], rows[-1]
-                rows.append([name, "ratio", recall, "", h[4] / g[4], h[5] / g[5], h[6] / g[6], g[7] / h[7], h[8] / g[8],
-                             g[9] / h[9], h[10] / g[10]])
-    with open(f"{args.out}/queries.json", "w") as f:
-        json.dump(everything, f, indent=1)
-    write_table(f"{args.out}/queries.md", "Queries: grnnd and pgvector's hnsw in one server",
-                ["data", "index", "recall@10", "ef", "us/query (1 client)", "less the floor", "p99 us",
-                 f"QPS ({args.clients} clients)", "buffers/query", "index MB", "build s"], rows)
+    if args.replot:
+        with open(f"{args.out}/queries.json") as f:
+            everything = json.load(f)
+    else:
+        everything = {}
+        for data in args.data:
+            name = os.path.basename(data.rstrip("/"))
+            if data.endswith(".hdf5"):
+                data = from_hdf5(data, f"{args.out}/{name}.data")
+            everything[name] = measure(take(data, f"{args.out}/{name}-{args.rows}.data", args.rows), args)
+            with open(f"{args.out}/queries.json", "w") as f:
+                json.dump(everything, f, indent=1)
+    tables(everything, args.out)
     plot(everything, args.out)
 
 
-def cold(server, qps, data, op, args, points, sizes):
-    """Blocks read a query with shared_buffers a tenth of the larger index, at the ef that gave recall 0.95."""
-    server.restart(shared_buffers=f"{max(max(sizes.values()) // 10 // 1048576, 16)}MB")
-    for system, table in (("grnnd", "items"), ("pgvector", "items2")):
-        ef = at_recall(points[system], 0.95, "ef")
-        if ef is None:
-            continue
-        setup = f"SET enable_seqscan = off; SET {'grnnd' if system == 'grnnd' else 'hnsw'}.ef_search = {round(ef)}"
-        r = server.qps(qps, data, f"SELECT id FROM {table} ORDER BY v {op} $1 LIMIT 10", setup, 1, args.seconds, buffers=200)
-        print(f"cold {system}: ef {round(ef)}, {r['read']:.1f} blocks read and {r['hit']:.1f} found a query", flush=True)
-
-
 def plot(everything, out):
-    import matplotlib
+    try:
+        import matplotlib
+    except ImportError:
+        print("no matplotlib: --replot where there is one")
+        return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, len(everything), figsize=(6 * len(everything), 4.5), squeeze=False)
     for axis, (name, result) in zip(axes[0], everything.items()):
-        for system, points in result["points"].items():
-            axis.plot([p["recall"] for p in points], [p["qps"] for p in points], "o-", label=f"{system}, 1 client")
-            axis.plot([p["recall"] for p in points], [p["qps_many"] for p in points], "s--", label=f"{system}, one a core")
-        axis.set(title=name, xlabel="recall@10", ylabel="queries/s", yscale="log", xlim=(0.7, 1.0))
+        for i, (system, r) in enumerate(result["systems"].items()):
+            recalls = [p["recall"] for p in r["points"]]
+            axis.plot(recalls, [p["qps"] for p in r["points"]], "o-", color=f"C{i}", label=f"{system}, 1 client")
+            axis.plot(recalls, [p["qps_many"] for p in r["points"]], "s--", color=f"C{i}",
+                      label=f"{system}, {result['clients']} clients")
+        axis.set(title=name, xlabel="recall@10", ylabel="queries/s", yscale="log", xlim=(None, 1.0))
         axis.grid(True, which="both", alpha=0.3)
         axis.legend()
     figure.tight_layout()

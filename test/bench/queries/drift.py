@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from bench import OPERATORS, at_recall, sweep  # noqa: E402
+from bench import EFS, OPERATORS, at_recall, sweep  # noqa: E402
 from common import Server, read_matrix, save_matrix, take, write_table  # noqa: E402
 
 
@@ -84,7 +84,7 @@ def main():
             if state == "fresh":
                 server.sql("REINDEX INDEX items_grnnd")
             server.sql("VACUUM ANALYZE items")
-            points[state] = sweep(server, qps, data, "grnnd", "items", op, args)
+            points[state] = sweep(server, qps, data, "grnnd", "items", op, args, EFS["grnnd"])
         for recall in (0.95, 0.99):
             for state in points:
                 rows.append([recall, state] + [at_recall(points[state], recall, f) for f in ("ef", "buffers", "p50_us")])
