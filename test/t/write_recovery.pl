@@ -35,10 +35,13 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX same_idx ON same USING grnnd (v);
 	CREATE TABLE wide (id serial, v vector(4000));
 	CREATE INDEX wide_idx ON wide USING grnnd (v);
+	CREATE TABLE grown (id serial, v vector(16));
+	CREATE INDEX grown_idx ON grown USING grnnd (v);
 	CREATE TABLE plain (id serial, v vector(64));
 	INSERT INTO plain (v) SELECT v FROM source WHERE id <= 50;
 	CREATE INDEX plain_idx ON plain USING grnnd (v) WITH (codes = off)));
-my @indexes = qw(t_idx same_idx wide_idx plain_idx);
+my @indexes = qw(t_idx same_idx wide_idx plain_idx grown_idx);
+my $grown = $node->safe_psql('postgres', "SELECT pg_relation_filepath('grown_idx')") =~ s{.*/}{}r;
 
 # ---- the writes, from a copy of the stopped server on ----
 
@@ -63,19 +66,28 @@ $node->safe_psql('postgres', join ";\n", (
 	(map { "INSERT INTO t (v) SELECT v FROM source WHERE id = 410 + $_" } 1 .. 30),
 	q(INSERT INTO same (v) SELECT v FROM source, generate_series(1, 40) WHERE id = 2),
 	(map { 'INSERT INTO wide (v) ' . sprintf($wide, $_) } 21 .. 23),
+	# past the number of rows at which an empty index gets its codes
+	q(INSERT INTO grown (v) SELECT v FROM points(1, 100, 16, 1)),
+	q(DELETE FROM grown WHERE id % 2 = 0), q(VACUUM grown),
 	q(DELETE FROM t), q(INSERT INTO t (v) SELECT v FROM source WHERE id > 900), q(VACUUM t)));
 my $to = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 $node->stop;
 my $archive = $node->data_dir . '/pg_wal';
 my ($records, $said) = run_command([ 'pg_waldump', '-p', $archive, '-s', $from, '-e', $to ]);
 my @ends = $records =~ m{^rmgr: .* lsn: ([0-9A-F]+/[0-9A-F]+), }mg;
+my @grown_ends = $records =~ m{^rmgr: Generic .* lsn: ([0-9A-F]+/[0-9A-F]+), .*/$grown }mg;
 my $generic = () = $records =~ /^rmgr: Generic /mg;
 cmp_ok($generic, '>', 500, scalar(@ends) . " records, $generic of them the indexes'") or diag($said);
 
 # ---- recovery to some of them ----
 
 # One of each stretch, so that every kind of write is met.
-my @chosen = map { $ends[ int(@ends * ($_ + rand()) / $stops) ] } 0 .. $stops - 1;
+sub choose
+{
+	my ($n, @from) = @_;
+	return map { $from[ int(@from * ($_ + rand()) / $n) ] } 0 .. $n - 1;
+}
+my @chosen = (choose($stops, @ends), choose($stops / 4, @grown_ends));
 
 my $end = PostgreSQL::Test::Cluster->new('recovered');
 mkdir $end->basedir;
@@ -96,16 +108,18 @@ recovery_target_timeline = current
 	my $check = join ";\n", map { "SELECT '$_', * FROM grnnd_check('$_', true) LIMIT 5" } @indexes;
 	my $rows = join ";\n", "SELECT NOT EXISTS (SELECT FROM t) OR recall('t', 'v', '<->', 'queries') >= 0.95",
 	  map { "SELECT missing('$_', 'v', '<->', (SELECT v FROM queries LIMIT 1))" } qw(t same plain);
+	$rows .= ";\nSELECT missing('grown', 'v', '<->', (SELECT v FROM points(0, 0, 16, 1)))";
 	$rows .= ";\nSELECT missing('wide', 'v', '<->', (" . sprintf($wide, 100) . '))';
-	is(number($end, "$check;\n$rows"), "t\n0\n0\n0\n0", "end at $lsn: sound, and all is found");
+	is(number($end, "$check;\n$rows"), "t\n0\n0\n0\n0\n0", "end at $lsn: sound, and all is found");
 	is(number($end, qq(
 		INSERT INTO t (v) SELECT v FROM source WHERE id BETWEEN 601 AND 640;
 		INSERT INTO same (v) SELECT v FROM source, generate_series(1, 20) WHERE id <= 4;
 		INSERT INTO wide (v) SELECT v FROM wide;
 		INSERT INTO plain (v) SELECT v FROM source WHERE id BETWEEN 601 AND 610;
+		INSERT INTO grown (v) SELECT v FROM points(101, 200, 16, 1);
 		DELETE FROM t WHERE id % 2 = 0;
-		VACUUM t, same, wide, plain;
-		$check;\n$rows)), "t\n0\n0\n0\n0", "end at $lsn: written on, and vacuumed");
+		VACUUM t, same, wide, plain, grown;
+		$check;\n$rows)), "t\n0\n0\n0\n0\n0", "end at $lsn: written on, and vacuumed");
 	$end->stop('immediate');
 }
 unlike(slurp_file($end->logfile), qr/PANIC|TRAP|terminated by signal/, 'the server never went down');
