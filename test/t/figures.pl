@@ -98,7 +98,7 @@ sub buffers_at
 }
 
 # A million SIFT rows show 20 times; so few rows lie in fewer pages.
-for my $ef (40, 80)
+for my $ef (40, 60)
 {
 	my ($recall, $buffers) = point('hnsw', 'items2', $ef);
 	my $ours = buffers_at($recall);
