@@ -17,8 +17,10 @@ convert(Build &b)
 
 	b.codes.n = n;
 	b.codes.format = (RowFormat) t.format;
-	b.exact = false;
-	if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
+	b.exact = gpu->options.rows == GRN_GPU_EXACT_CODES;
+	if (gpu->options.rows != GRN_GPU_FLOATS)
+		/* they are there */;
+	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
 	{
 		int	 other = 1;
 		int *d_other = (int *) (gpu->d_arena + plan.flag);
@@ -30,7 +32,7 @@ convert(Build &b)
 		GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
 		b.exact = other == 0;
 	}
-	if (!b.exact)
+	if (!b.exact && gpu->options.rows == GRN_GPU_FLOATS)
 		GRN_TRY(launch_project(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
 							   b.codes.format, plan.stride, t.seed,
 							   gpu->d_arena + plan.scratch, d_bare));
@@ -154,6 +156,10 @@ finish(Build &b)
 	}
 	else
 		GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, lists));
+	if (gpu->options.rows != GRN_GPU_FLOATS)
+		return launch_rename(gpu->device, b.codes.n, plan.degree,
+							 (uint32_t *) (gpu->d_arena + plan.members), b.d_counts,
+							 b.d_ids);
 	if (!b.exact && plan.tuning.exact_order)
 		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim,
 								   plan.degree, b.d_order, b.d_ids, b.d_counts));
@@ -182,6 +188,9 @@ widen(Build &b, bool *again)
 	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
 	if (count <= gpu->n / 20)
 		return cudaSuccess;
+	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
+	if (b.coarse)
+		return cudaSuccess; /* the caller has the rows */
 	wide = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, true);
 	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) >
 		gpu->limit)

@@ -279,6 +279,22 @@ cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t 
 							uint32_t dim, uint32_t stride, uint8_t *d_codes,
 							int *d_other);
 size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims);
+/* A fitted projection, in device memory. */
+struct Projection
+{
+	uint32_t	 dim, code_dims;
+	uint32_t	 width;	  /* dim, multiple of 4 */
+	const float *d_basis; /* [code_dims][width] */
+	const float *d_mean;  /* [width] */
+	const float *d_scale; /* [1] */
+};
+/* Fits to (a sample of) the rows, in project_bytes() of space where the result lies. */
+cudaError_t launch_fit(const Device &device, const float *d_rows, uint32_t n,
+					   uint32_t dim, uint32_t code_dims, RowFormat format, uint64_t seed,
+					   uint8_t *d_space, Projection *projection);
+cudaError_t launch_apply(const Device &device, const Projection &projection,
+						 const float *d_rows, uint32_t n, RowFormat format,
+						 uint32_t stride, uint8_t *d_codes);
 /* Fits a projection of dim to code_dims and applies it to all rows. */
 cudaError_t launch_project(const Device &device, const float *d_rows, uint32_t n,
 						   uint32_t dim, uint32_t code_dims, RowFormat format,
@@ -305,6 +321,23 @@ cudaError_t launch_paper_reverse(const Device &device, uint32_t n,
 cudaError_t launch_paper_prune(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, const PaperSpace &space, uint32_t r,
 							   uint32_t degree, uint32_t *d_ids, uint8_t *d_counts);
+
+/* merge.cu */
+struct MergeArgs
+{
+	Codes			codes;		/* of all rows */
+	const uint32_t *d_rows;		/* [count] rows whose lists are merged */
+	const uint32_t *d_lists[2]; /* [count][degree], ended by EMPTY_ID where short */
+	uint32_t		count, degree;
+	uint32_t		fill;	  /* lists are filled up to this with what the rule refused */
+	uint32_t	   *d_ids;	  /* [count][degree] */
+	uint8_t		   *d_counts; /* [count] */
+};
+cudaError_t launch_merge(const Device &device, const MergeArgs &args);
+/* Names the vertices of lists by d_names, and ends short lists by EMPTY_ID. */
+cudaError_t launch_rename(const Device &device, uint32_t n, uint32_t degree,
+						  const uint32_t *d_names, const uint8_t *d_counts,
+						  uint32_t *d_ids);
 
 /* gpu.cu: replaces what the parameters derive, for sweeps in test/gpu. */
 Tuning tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);

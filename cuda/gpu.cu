@@ -12,14 +12,7 @@
 #include "host.h"
 
 constexpr int MIN_CAPABILITY = 75; /* Turing: the oldest that is built for */
-/*
- * Tile mode needs Ampere's tensor-core products and copies; before, the paper's
- * kernels build, with settings that give a graph of nearly the same quality (SIFT 1M:
- * .9412@1265 at L=64) in many times the time.
- */
-#ifndef GRN_TILE_MAJOR
-#define GRN_TILE_MAJOR 8
-#endif
+/* What the paper's kernels get where tile mode cannot be (host.h). */
 constexpr uint32_t OLD_R = 64, OLD_S = 32, OLD_T1 = 6, OLD_T2 = 12, OLD_PAIRS = 128;
 /* Left to the driver and to others when no limit is set. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
@@ -36,8 +29,8 @@ struct Clock
 	}
 };
 
-static GrnGpuStatus
-fail(GrnGpuError *err, GrnGpuStatus status, const char *what, const char *detail)
+GrnGpuStatus
+gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what, const char *detail)
 {
 	if (err)
 	{
@@ -49,8 +42,8 @@ fail(GrnGpuError *err, GrnGpuStatus status, const char *what, const char *detail
 	return status;
 }
 
-static GrnGpuStatus
-fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
+GrnGpuStatus
+gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
 {
 	GrnGpuStatus status = GRN_GPU_FAILED;
 
@@ -72,16 +65,8 @@ fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
 			break;
 	}
 	cudaGetLastError(); /* clears an error that is not sticky */
-	return fail(err, status, what, cudaGetErrorString(rc));
+	return gpu_fail(err, status, what, cudaGetErrorString(rc));
 }
-
-#define GRN_CHECK(call, what) \
-	do \
-	{ \
-		cudaError_t grn_check_rc = (call); \
-		if (grn_check_rc != cudaSuccess) \
-			return fail_cuda(err, grn_check_rc, what); \
-	} while (0)
 
 extern "C" GrnGpuStatus
 grn_gpu_count(int *count, GrnGpuError *err)
@@ -92,14 +77,14 @@ grn_gpu_count(int *count, GrnGpuError *err)
 		return GRN_GPU_OK;
 	*count = 0;
 	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
-		return fail(err, GRN_GPU_ABSENT, "no CUDA device found", NULL);
+		return gpu_fail(err, GRN_GPU_ABSENT, "no CUDA device found", NULL);
 	/* the runtime says "insufficient driver" for none at all too */
 	int driver = 0;
 
 	cudaGetLastError();
 	if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
-		return fail(err, GRN_GPU_ABSENT, "no NVIDIA driver found", NULL);
-	return fail_cuda(err, rc, "could not count CUDA devices");
+		return gpu_fail(err, GRN_GPU_ABSENT, "no NVIDIA driver found", NULL);
+	return gpu_fail_cuda(err, rc, "could not count CUDA devices");
 }
 
 static cudaError_t
@@ -137,11 +122,11 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 	{
 		snprintf(text, sizeof(text), "there is no CUDA device %d, only %d", device,
 				 count);
-		return fail(err, GRN_GPU_ABSENT, text, NULL);
+		return gpu_fail(err, GRN_GPU_ABSENT, text, NULL);
 	}
 	gpu = new (std::nothrow) GrnGpu();
 	if (!gpu)
-		return fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
 	gpu->number = device;
 
 	cudaError_t rc = cudaSetDevice(device);
@@ -162,14 +147,14 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 				 gpu->device.major, gpu->device.minor, MIN_CAPABILITY / 10,
 				 MIN_CAPABILITY % 10);
 		grn_gpu_close(gpu);
-		return fail(err, GRN_GPU_TOO_OLD, text, NULL);
+		return gpu_fail(err, GRN_GPU_TOO_OLD, text, NULL);
 	}
 	if (rc == cudaSuccess)
 		rc = open_streams(gpu);
 	if (rc != cudaSuccess)
 	{
 		grn_gpu_close(gpu);
-		return fail_cuda(err, rc, "could not open the CUDA device");
+		return gpu_fail_cuda(err, rc, "could not open the CUDA device");
 	}
 	*out = gpu;
 	return GRN_GPU_OK;
@@ -259,18 +244,34 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *want
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
-	return make_plan(gpu, params, options, n, dim, false).total + n * dim * sizeof(float);
+	return make_plan(gpu, params, options, n, dim, false).total +
+		   (options->rows == GRN_GPU_FLOATS ? n * dim * sizeof(float) : 0);
 }
 
-static GrnGpuStatus
-no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit)
+extern "C" GrnGpuStatus
+grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
+			  GrnGpuError *err)
+{
+	size_t free_bytes, total_bytes;
+
+	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes),
+			  "could not ask for device memory");
+	*limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
+	if (options->memory_limit != 0 && options->memory_limit < *limit)
+		*limit = options->memory_limit;
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text),
 			 "the build needs %.1f GB of device memory, %.1f GB may be used",
 			 needed / 1e9, limit / 1e9);
-	fail(err, GRN_GPU_MEMORY, text, NULL);
+	gpu_fail(err, GRN_GPU_MEMORY, text, NULL);
 	if (err)
 		err->needed = needed;
 	return GRN_GPU_MEMORY;
@@ -283,18 +284,20 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	Request				  request(gpu, given, wanted);
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
-	size_t				  free_bytes, total_bytes;
 
-	grn_gpu_end(gpu);
+	gpu->begun = false;
+	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
+		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
 	if (dim < 1 || dim > GRN_MAX_DIM + 1)
-		return fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 16001", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 16001",
+						NULL);
 	if (n >= GRN_MAX_NODES)
-		return fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);
 	if (params->degree > GRN_MAX_DEGREE)
-		return fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
 	if (options->mode == GRN_GPU_PAPER && params->r > MAX_PAPER_R)
-		return fail(err, GRN_GPU_FAILED,
-					"r is larger than 128, the most in the paper's mode", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED,
+						"r is larger than 128, the most in the paper's mode", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	gpu->params = *params;
 	gpu->options = *options;
@@ -303,26 +306,34 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->dim = dim;
 	gpu->upload = 0;
 
-	uint64_t needed = grn_gpu_plan(gpu, params, options, n, dim);
+	gpu->coded = false;
+	/* the parts of one build follow each other: the largest one's arena serves all */
+	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
+	{
+		gpu->begun = true;
+		return GRN_GPU_OK;
+	}
+	grn_gpu_end(gpu);
 
-	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes),
-			  "could not ask for device memory");
-	uint64_t limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
+	uint64_t	 needed = grn_gpu_plan(gpu, params, options, n, dim), limit;
+	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
 
-	if (options->memory_limit != 0 && options->memory_limit < limit)
-		limit = options->memory_limit;
+	if (status != GRN_GPU_OK)
+		return status;
 	/* rows may yet come from the caller's device memory: then they are not allocated */
 	if (gpu->plan.total > limit)
-		return no_memory(err, needed, limit);
+		return gpu_no_memory(err, needed, limit);
 	cudaError_t rc = cudaMalloc((void **) &gpu->d_arena, gpu->plan.total);
 
 	if (rc == cudaErrorMemoryAllocation)
 	{
 		cudaGetLastError();
 		gpu->d_arena = NULL;
-		return no_memory(err, needed, free_bytes);
+		return gpu_no_memory(err, needed, limit);
 	}
 	GRN_CHECK(rc, "could not allocate device memory");
+	gpu->arena = gpu->plan.total;
+	gpu->peak = std::max(gpu->peak, needed);
 	gpu->limit = limit;
 	gpu->begun = true;
 	return GRN_GPU_OK;
@@ -333,21 +344,22 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 			 uint64_t stride, GrnGpuError *err)
 {
 	if (!gpu->begun || stride < gpu->dim || first > gpu->n || nrows > gpu->n - first)
-		return fail(err, GRN_GPU_FAILED, "rows outside the build that was begun", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
+						NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	if (!gpu->d_own_rows)
 	{
 		uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
 
 		if (gpu->plan.total + bytes > gpu->limit)
-			return no_memory(err, gpu->plan.total + bytes, gpu->limit);
+			return gpu_no_memory(err, gpu->plan.total + bytes, gpu->limit);
 		cudaError_t rc = cudaMalloc((void **) &gpu->d_own_rows, bytes);
 
 		if (rc == cudaErrorMemoryAllocation)
 		{
 			cudaGetLastError();
 			gpu->d_own_rows = NULL;
-			return no_memory(err, gpu->plan.total + bytes, gpu->limit);
+			return gpu_no_memory(err, gpu->plan.total + bytes, gpu->limit);
 		}
 		GRN_CHECK(rc, "could not allocate device memory for the rows");
 		gpu->d_rows = gpu->d_own_rows;
@@ -382,7 +394,8 @@ extern "C" GrnGpuStatus
 grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 {
 	if (!gpu->begun)
-		return fail(err, GRN_GPU_FAILED, "rows outside the build that was begun", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
+						NULL);
 	gpu->d_rows = d_rows;
 	return GRN_GPU_OK;
 }
@@ -424,22 +437,24 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 	if (times)
 		memset(times, 0, sizeof(*times));
 	if (!gpu->begun)
-		return fail(err, GRN_GPU_FAILED, "no build was begun", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "no build was begun", NULL);
 	grn_gpu_default_params(&p, gpu->dim, gpu->n);
 	if (p.degree != gpu->plan.degree || options->mode != gpu->plan.mode)
-		return fail(err, GRN_GPU_FAILED, "not the parameters the build was begun with",
-					NULL);
+		return gpu_fail(err, GRN_GPU_FAILED,
+						"not the parameters the build was begun with", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	if (gpu->n < 2)
 	{
 		if (counts)
 			memset(counts, 0, gpu->n);
+		if (ids && options->rows != GRN_GPU_FLOATS)
+			memset(ids, 0xFF, gpu->n * gpu->plan.degree * sizeof(uint32_t));
 		return GRN_GPU_OK;
 	}
-	if (!gpu->d_rows)
-		return fail(err, GRN_GPU_FAILED, "the build has no rows", NULL);
+	if (options->rows == GRN_GPU_FLOATS ? !gpu->d_rows : !(gpu->coded && ids))
+		return gpu_fail(err, GRN_GPU_FAILED, "the build has no rows", NULL);
 	if (!gpu->d_arena)
-		return fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);
 	b.gpu = gpu;
 	b.progress = progress;
 	b.progress_ctx = ctx;
@@ -453,7 +468,7 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 	GRN_CHECK(cudaEventRecord(gpu->mark[3], stream), "the build on the GPU failed");
 	GRN_CHECK(cudaStreamSynchronize(stream), "the build on the GPU failed");
 	if (b.cancelled)
-		return fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
+		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
 
 	if (times)
 	{
@@ -461,7 +476,10 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 		times->convert = seconds_between(gpu->mark[0], gpu->mark[1]);
 		times->descent = seconds_between(gpu->mark[1], gpu->mark[2]);
 		times->finish = seconds_between(gpu->mark[2], gpu->mark[3]);
-		times->peak_bytes = gpu->plan.total + gpu->n * gpu->dim * sizeof(float);
+		times->peak_bytes =
+			gpu->plan.total +
+			(options->rows == GRN_GPU_FLOATS ? gpu->n * gpu->dim * sizeof(float) : 0);
+		times->coarse = b.coarse;
 	}
 	if (ids || counts)
 	{
@@ -474,6 +492,15 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 	return GRN_GPU_OK;
 }
 
+extern "C" uint64_t
+grn_gpu_peak(GrnGpu *gpu)
+{
+	uint64_t peak = gpu->peak;
+
+	gpu->peak = 0;
+	return peak;
+}
+
 extern "C" void
 grn_gpu_end(GrnGpu *gpu)
 {
@@ -483,6 +510,7 @@ grn_gpu_end(GrnGpu *gpu)
 	if (gpu->d_own_rows)
 		cudaFree(gpu->d_own_rows);
 	gpu->d_arena = NULL;
+	gpu->arena = 0;
 	gpu->d_own_rows = NULL;
 	gpu->d_rows = NULL;
 	gpu->begun = false;

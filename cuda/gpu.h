@@ -54,6 +54,17 @@ typedef enum GrnPairOrder		/* of GRN_GPU_PAPER: section 3.3's ablation */
 	GRN_ORDER_DESCENDING
 } GrnPairOrder;
 
+#define GRN_GPU_EXACT_DIMS 128	/* rows of more have no exact codes */
+
+/* What rows come as; codes are those of grn_gpu_encode(), tile mode's alone. */
+typedef enum GrnGpuRows
+{
+	GRN_GPU_FLOATS = 0,
+	GRN_GPU_EXACT_CODES,		/* integers 0..255 in bytes */
+	GRN_GPU_BYTE_CODES,
+	GRN_GPU_WIDE_CODES			/* binary16 */
+} GrnGpuRows;
+
 typedef struct GrnGpuOptions
 {
 	GrnGpuMode	mode;
@@ -66,12 +77,14 @@ typedef struct GrnGpuOptions
 	 * anew: better graphs in twice the time.  0: none.
 	 */
 	uint32_t	joins;
+	GrnGpuRows	rows;
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
 {
 	float		upload, convert, descent, finish, download; /* seconds */
 	uint64_t	peak_bytes;		/* device memory, input included */
+	bool		coarse;			/* near rows have one GRN_GPU_BYTE_CODES code: wide ones are needed */
 } GrnGpuTimes;
 
 extern GrnGpuStatus grn_gpu_count(int *count, GrnGpuError *err);
@@ -84,6 +97,10 @@ extern void grn_gpu_close(GrnGpu *gpu);
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
 
+/* Device bytes that a build may take: what is free, or the limit. */
+extern GrnGpuStatus grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options,
+								  uint64_t *limit, GrnGpuError *err);
+
 /*
  * Room for n rows of dim floats on the device; then rows in any number of
  * pieces.  host: [nrows] of stride floats (stride >= dim), copied before the
@@ -94,6 +111,14 @@ extern GrnGpuStatus grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 								  const GrnGraphParams *params, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
+/*
+ * All rows of a build from codes, in place of grn_gpu_rows(): row i is the one that
+ * members[i] names, at codes + members[i] * code_bytes.  Lists then name rows by
+ * members, and ids (which must be given to the build) end by GRN_INVALID_ID where a list
+ * is short of the degree.
+ */
+extern GrnGpuStatus grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes,
+									   const uint32_t *members, GrnGpuError *err);
 /* The same from device memory that the caller owns: d_rows [n][dim], no copy. */
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
@@ -108,8 +133,70 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params,
 								  uint32_t *ids, uint8_t *counts,
 								  GrnGpuProgressFn progress, void *ctx,
 								  GrnGpuTimes *times, GrnGpuError *err);
-/* Frees what begin and build allocated; the context stays. */
+/* Device bytes taken at a time, the most since the last call. */
+extern uint64_t grn_gpu_peak(GrnGpu *gpu);
+/* Frees what any begin and build allocated; the context stays. */
 extern void grn_gpu_end(GrnGpu *gpu);
+
+/*
+ * For builds in parts (src/builder/partition.c): rows become codes once, by one
+ * fit on every device, and parts' builds and the merge of their lists compare those.
+ */
+typedef struct GrnGpuFit
+{
+	GrnGpuRows	rows;			/* GRN_GPU_EXACT_CODES: a wish, see grn_gpu_encode() */
+	uint32_t	dim;
+	uint32_t	code_dims;
+	uint32_t	code_bytes;		/* of a row */
+	float	   *projection;		/* from malloc(); NULL for exact codes */
+} GrnGpuFit;
+
+/*
+ * Completes a fit whose rows and dim are set, from a sample [n][dim] (unused, may be
+ * NULL, for exact codes).  GRN_GPU_TOO_OLD where the device has no tile mode.
+ */
+extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
+								GrnGpuFit *fit, GrnGpuError *err);
+extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
+
+/* Rows to encode: row i is base + order[i] * stride (order NULL: i itself). */
+typedef struct GrnGpuSource
+{
+	const float *base;
+	const uint32_t *order;
+	uint64_t	stride;
+} GrnGpuSource;
+
+/*
+ * After grn_gpu_encode_begin(): codes of rows [first, first + n) to codes [n][code_bytes];
+ * *other is set where exact codes were wished for and a row is no integers 0..255.
+ */
+extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit,
+										 const GrnGpuOptions *options, GrnGpuError *err);
+extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit,
+								   const GrnGpuSource *source, uint64_t first, uint64_t n,
+								   uint8_t *codes, bool *other, GrnGpuError *err);
+
+/*
+ * Of each row the two lists that it has in two parts become one: what the RNG rule
+ * keeps of both, filled up with the nearest of the rest, with `fill` to the degree,
+ * else as builds fill their lists.  begin puts all n rows' codes on the device; GRN_GPU_MEMORY where they do not fit.
+ */
+typedef struct GrnGpuMerge
+{
+	const uint32_t *rows;		/* [count] */
+	const uint32_t *lists;		/* [.][degree], each ended by GRN_INVALID_ID if short */
+	const uint32_t *places[2];	/* [count] into lists; GRN_INVALID_ID: none */
+	uint64_t	count;
+	uint32_t   *ids;			/* [n][degree], of which rows' are written */
+	uint8_t    *counts;			/* [n] */
+} GrnGpuMerge;
+extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
+										uint32_t degree, const uint8_t *codes,
+										const GrnGpuOptions *options, GrnGpuError *err);
+extern uint64_t grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree);
+extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
+								  bool fill, GrnGpuError *err);
 
 /* The defaults of the GPU build where params hold 0. */
 extern void grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n);

@@ -55,6 +55,7 @@ struct Job
 	bool				to_device;
 	uint8_t			   *d;
 	uint8_t			   *h;
+	const uint32_t	   *index;					   /* [rows] or NULL */
 	size_t				width, pitch, rows, piece; /* rows a buffer holds */
 	std::atomic<size_t> next;					   /* piece to take */
 	std::atomic<int>	failed;					   /* first cudaError_t */
@@ -64,8 +65,21 @@ struct Job
 void
 repack(const Job &job, uint8_t *buffer, size_t first, size_t count)
 {
-	uint8_t *h = job.h + first * job.pitch;
+	uint8_t *h = job.h + (job.index ? 0 : first * job.pitch);
 
+	if (job.index)
+	{
+		const uint32_t *index = job.index + first;
+
+		for (size_t i = 0; i < count; i++, buffer += job.width)
+			if (!job.to_device)
+				memcpy(h + index[i] * job.pitch, buffer, job.width);
+			else if (index[i] != GRN_INVALID_ID)
+				memcpy(buffer, h + index[i] * job.pitch, job.width);
+			else
+				memset(buffer, 0xFF, job.width);
+		return;
+	}
 	if (job.width == job.pitch)
 	{
 		if (job.to_device)
@@ -138,7 +152,7 @@ run(Job &job, int me)
 
 cudaError_t
 staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, size_t width,
-			 size_t pitch, size_t rows)
+			 size_t pitch, size_t rows, const uint32_t *index)
 {
 	Job			job;
 	std::thread threads[COPY_THREADS];
@@ -151,6 +165,7 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, siz
 	job.to_device = to_device;
 	job.d = (uint8_t *) d;
 	job.h = (uint8_t *) h;
+	job.index = index;
 	job.width = width;
 	job.pitch = pitch;
 	job.rows = rows;

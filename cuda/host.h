@@ -7,6 +7,29 @@
 
 #include "common.cuh"
 
+/* gpu.cu: where CUDA's errors become a GrnGpuStatus. */
+GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
+					  const char *detail);
+GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
+GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
+
+#define GRN_CHECK(call, what) \
+	do \
+	{ \
+		cudaError_t grn_check_rc = (call); \
+		if (grn_check_rc != cudaSuccess) \
+			return gpu_fail_cuda(err, grn_check_rc, what); \
+	} while (0)
+
+/*
+ * Tile mode needs Ampere's tensor-core products and copies; before, the paper's
+ * kernels build, with settings that give a graph of nearly the same quality (SIFT 1M:
+ * .9412@1265 at L=64) in many times the time.
+ */
+#ifndef GRN_TILE_MAJOR
+#define GRN_TILE_MAJOR 8
+#endif
+
 constexpr int	 COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
 constexpr size_t COPY_BYTES = (size_t) 4 << 20; /* of a staging buffer */
 
@@ -30,6 +53,7 @@ struct Plan
 		lists, list_counts,	   /* the same, before they are filled */
 		counts, flag, scratch, /* project and start: over pool and inbox[0] */
 		bare_codes,			   /* codes in the caller's order: over inbox[1] */
+		members,			   /* names of rows that come as codes */
 		paper, total;		   /* without the caller's rows */
 };
 
@@ -37,11 +61,13 @@ cudaError_t staging_open(Staging *staging);
 void		staging_close(Staging *staging);
 /*
  * Copies `rows` pieces of `width` bytes between d (pieces contiguous) and h
- * (pieces `pitch` apart).  To the device: h is free again when it returns.
+ * (pieces `pitch` apart; with index, piece i at index[i]; one of GRN_INVALID_ID goes to
+ * the device as bytes 0xFF).  To the device: h is free again when it returns.
  * From the device: complete when it returns.
  */
 cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d, void *h,
-						 size_t width, size_t pitch, size_t rows);
+						 size_t width, size_t pitch, size_t rows,
+						 const uint32_t *index = NULL);
 /* Waits for copies to the device. */
 cudaError_t staging_wait(Staging *staging);
 
@@ -64,11 +90,15 @@ struct GrnGpu
 	Plan		   plan;
 	uint64_t	   limit; /* bytes this build may take */
 	uint8_t		  *d_arena;
+	uint64_t	   arena;	   /* bytes of it that a build may use */
 	float		  *d_own_rows; /* [n][dim], where rows come from the host */
 	const float	  *d_rows;
 	bool		   overridden;
 	Tuning		   override_;
 	float		   upload; /* seconds in grn_gpu_rows() */
+	bool		   coded;  /* codes and members are in the arena */
+	uint64_t	   peak;   /* bytes of arenas and rows, the most since it was asked for */
+	uint64_t	   batch;  /* parts.cu: rows that are encoded or merged at a time */
 };
 
 /* What a running build hands from step to step. */
@@ -81,6 +111,7 @@ struct Build
 	uint32_t		*d_ids;	   /* [n][degree] */
 	uint8_t			*d_counts; /* [n] */
 	bool			 exact;	   /* distances of the descent are those of the input */
+	bool			 coarse;   /* of codes that came from outside */
 	GrnGpuProgressFn progress;
 	void			*progress_ctx;
 	uint64_t		 done, rounds;
@@ -90,6 +121,8 @@ struct Build
 /* plan.cu: where everything lies; wide: rows in binary16. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, bool wide);
+/* The dimensions of a row's codes. */
+uint32_t code_dims_of(uint32_t dim);
 /* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options);

@@ -61,6 +61,12 @@ power_of_two_dims(uint32_t dim)
 	return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
 }
 
+uint32_t
+code_dims_of(uint32_t dim)
+{
+	return dim <= PROJECTED_DIMS ? power_of_two_dims(dim) : PROJECTED_DIMS;
+}
+
 static size_t
 larger(size_t a, size_t b)
 {
@@ -88,10 +94,11 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.degree = params.degree;
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
 	Tuning &t = plan.tuning;
+	bool	coded = options && options->rows != GRN_GPU_FLOATS;
 
 	if (options && options->joins > 0)
 		t.joins = options->joins;
-	if (wide)
+	if (wide || (options && options->rows == GRN_GPU_WIDE_CODES))
 		t.format = ROWS_F16;
 	plan.counts = take(n);
 	if (plan.mode == GRN_GPU_PAPER)
@@ -109,14 +116,12 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	plan.code_dims = t.code_dims			 ? t.code_dims
-					 : dim <= PROJECTED_DIMS ? power_of_two_dims(dim)
-											 : PROJECTED_DIMS;
+	plan.code_dims = t.code_dims ? t.code_dims : code_dims_of(dim);
 	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));
 	size_t start = start_bytes((uint32_t) n, t.bins, plan.stride),
-		   project = project_bytes((uint32_t) n, dim, plan.code_dims);
+		   project = coded ? 0 : project_bytes((uint32_t) n, dim, plan.code_dims);
 
 	plan.codes = take(n * plan.stride);
 	plan.order = take(4 * n);
@@ -127,6 +132,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.list = take(NCLASSES * n * sizeof(uint64_t));
 	plan.list_count = take(NCLASSES * sizeof(uint32_t));
 	plan.flag = take(sizeof(int));
+	plan.members = take(coded ? 4 * n : 0);
 	/* scratch of fit and start ends before pools and inboxes are used */
 	plan.scratch = plan.pool = take(larger(n * t.pool * sizeof(Key), start));
 	plan.inbox[0] = take(inbox_bytes);

@@ -681,12 +681,11 @@ launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t 
 }
 
 cudaError_t
-launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-			   uint32_t code_dims, RowFormat format, uint32_t stride, uint64_t seed,
-			   uint8_t *d_space, uint8_t *d_codes)
+launch_fit(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+		   uint32_t code_dims, RowFormat format, uint64_t seed, uint8_t *d_space,
+		   Projection *projection)
 {
 	FitSpace f = fit_layout(d_space, n, dim, code_dims);
-	GemmArgs args = {};
 
 	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
 	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, 3 * sizeof(float), device.stream));
@@ -719,11 +718,34 @@ launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t d
 											 format, f.d_stat + 2);
 	GRN_TRY(cudaGetLastError());
 
-	args.d_a = d_rows, args.lda = dim, args.m = n;
-	args.d_b = f.d_q, args.ldb = f.width, args.n = code_dims;
-	args.d_mean = f.d_mean;
-	args.k = dim;
+	*projection = {dim, code_dims, f.width, f.d_q, f.d_mean, f.d_stat + 2};
+	return cudaSuccess;
+}
+
+cudaError_t
+launch_apply(const Device &device, const Projection &projection, const float *d_rows,
+			 uint32_t n, RowFormat format, uint32_t stride, uint8_t *d_codes)
+{
+	GemmArgs args = {};
+
+	args.d_a = d_rows, args.lda = projection.dim, args.m = n;
+	args.d_b = projection.d_basis, args.ldb = projection.width;
+	args.n = projection.code_dims;
+	args.d_mean = projection.d_mean;
+	args.k = projection.dim;
 	args.d_c = d_codes, args.ldc = format == ROWS_S8 ? stride : stride / 2;
-	args.d_scale = f.d_stat + 2;
+	args.d_scale = projection.d_scale;
 	return launch_gemm(device, args, format == ROWS_S8 ? OUT_S8 : OUT_F16, 1);
+}
+
+cudaError_t
+launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+			   uint32_t code_dims, RowFormat format, uint32_t stride, uint64_t seed,
+			   uint8_t *d_space, uint8_t *d_codes)
+{
+	Projection projection;
+
+	GRN_TRY(launch_fit(device, d_rows, n, dim, code_dims, format, seed, d_space,
+					   &projection));
+	return launch_apply(device, projection, d_rows, n, format, stride, d_codes);
 }

@@ -58,6 +58,14 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 }
 
 GrnGpuStatus
+grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
+			  GrnGpuError *err)
+{
+	(void) gpu, (void) options, (void) limit;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
 grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 			  const GrnGpuOptions *options,
 			  const GrnGraphParams *params, GrnGpuError *err)
@@ -71,6 +79,14 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 			 const float *host, uint64_t stride, GrnGpuError *err)
 {
 	(void) gpu, (void) first, (void) nrows, (void) host, (void) stride;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members,
+				   GrnGpuError *err)
+{
+	(void) gpu, (void) codes, (void) members;
 	return no_gpu(err);
 }
 
@@ -93,10 +109,74 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params,
 	return no_gpu(err);
 }
 
+uint64_t
+grn_gpu_peak(GrnGpu *gpu)
+{
+	(void) gpu;
+	return 0;
+}
+
 void
 grn_gpu_end(GrnGpu *gpu)
 {
 	(void) gpu;
+}
+
+GrnGpuStatus
+grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
+			GrnGpuFit *fit, GrnGpuError *err)
+{
+	(void) gpu, (void) sample, (void) n, (void) seed, (void) fit;
+	return no_gpu(err);
+}
+
+uint64_t
+grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
+{
+	(void) fit, (void) n;
+	return 0;
+}
+
+GrnGpuStatus
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit,
+					 const GrnGpuOptions *options, GrnGpuError *err)
+{
+	(void) gpu, (void) fit, (void) options;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
+			   uint64_t first, uint64_t n, uint8_t *codes, bool *other,
+			   GrnGpuError *err)
+{
+	(void) gpu, (void) fit, (void) source, (void) first, (void) n;
+	(void) codes, (void) other;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
+					const uint8_t *codes, const GrnGpuOptions *options,
+					GrnGpuError *err)
+{
+	(void) gpu, (void) fit, (void) n, (void) degree, (void) codes, (void) options;
+	return no_gpu(err);
+}
+
+uint64_t
+grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
+{
+	(void) fit, (void) n, (void) degree;
+	return 0;
+}
+
+GrnGpuStatus
+grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
+			  bool fill, GrnGpuError *err)
+{
+	(void) gpu, (void) fit, (void) merge, (void) fill;
+	return no_gpu(err);
 }
 
 void

@@ -33,17 +33,43 @@ typedef struct GrnHost
 	void		(*notice) (void *ctx, const char *text, const char *hint);
 } GrnHost;
 
+#define GRN_MAX_GPUS 16
+
 typedef struct GrnDeviceChoice
 {
 	uint32_t	device;			/* GrnDevice */
 	const char *gpu_devices;	/* "0,1"; empty: the first */
 	GrnGpuOptions options;
+	uint64_t	work_limit;		/* bytes of workspace to stay under where cores build; 0: free memory */
+	float		overlap;		/* share of rows in two parts; 0: the default */
 } GrnDeviceChoice;
 
-/* device.c: gpu is NULL where the processor builds. */
+/*
+ * device.c: opens all GPUs of the choice; *gpu is the first, NULL where the
+ * processor builds.
+ */
 extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
 							const GrnHost *host, GrnGpu **gpu, char *name,
 							size_t name_size, GrnFailure *failure);
+/* How many are open. */
+extern int	grn_open_gpus(void);
+/*
+ * Device i of them; lanes after the first are further handles, with their own
+ * streams and buffers, opened when they are first asked for: NULL where that fails.
+ */
+#define GRN_LANES 2
+extern GrnGpu *grn_open_lane(int i, int lane);
+extern void grn_device_close(void);
+/* Rows to a GPU's build, copied together where they do not lie so. */
+extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err);
+
+/* Of a build in parts: seconds of its steps. */
+typedef struct GrnPartTimes
+{
+	uint32_t	nparts;			/* 0: not in parts */
+	uint64_t	members;		/* rows of all parts */
+	double		split, encode, build, merge;	/* encode: beyond split, beside which it goes on */
+} GrnPartTimes;
 /*
  * Builds the graph of rows on the GPU (gpu not NULL) or the processor's cores; falls
  * back to the latter for GRN_DEVICE_AUTO where the GPU cannot.  params hold 0
@@ -61,7 +87,8 @@ typedef struct GrnGraphJob
 	bool		fill;			/* lists shorter than the degree with more near vertices */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	bool		on_gpu;
-	GrnGpuTimes times;			/* of a GPU build */
+	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
+	GrnPartTimes part_times;
 } GrnGraphJob;
 extern bool grn_device_build(GrnGraphJob *job, GrnFailure *failure);
 

@@ -85,13 +85,20 @@ static void
 print_times(const GrnGraphJob *job, double build, double connect)
 {
 	const GrnGraphParams *p = job->params;
+	const Tool *tool = job->host->ctx;
 
 	printf("degree %u r %u s %u t1 %u t2 %u rho %g seed %llu\n", p->degree, p->r, p->s,
 		   p->t1, p->t2, p->rho, (unsigned long long) p->seed);
-	if (job->on_gpu)
+	if (job->part_times.nparts > 0)
+		printf("%u parts, %.2f rows a row: split %.4f encode %.4f build %.4f merge %.4f s, peak %.0f MB\n",
+			   job->part_times.nparts, (double) job->part_times.members / (double) job->rows->n,
+			   job->part_times.split, job->part_times.encode, job->part_times.build,
+			   job->part_times.merge, (double) job->times.peak_bytes / 1048576.0);
+	else if (job->on_gpu)
 		printf("upload %.4f convert %.4f descent %.4f finish %.4f download %.4f s, peak %.0f MB\n",
 			   job->times.upload, job->times.convert, job->times.descent, job->times.finish,
 			   job->times.download, (double) job->times.peak_bytes / 1048576.0);
+	printf("workspace %.0f MB\n", (double) tool->work_bytes / 1048576.0);
 	printf("build %.3f s, check and connect %.3f s\n", build, connect);
 }
 
@@ -169,8 +176,7 @@ grn_build_file(const GrnCli *cli)
 	for (uint32_t i = 0; i < cli->repeat; i++)
 		if (!build_once(cli, &job, &failure))
 			goto failed;
-	if (job.gpu)
-		grn_gpu_close(job.gpu);
+	grn_device_close();
 	if (!grn_write_graph(cli->graph, &graph))
 		return 1;
 	grn_pool_stop(pool);

@@ -27,8 +27,10 @@ static const char help[] =
 "\n"
 "build:\n"
 "  --device auto|gpu|cpu   where to build (default auto)\n"
-"  --gpu N                 number of the GPU (default 0)\n"
-"  --memory-limit MB       GPU memory to stay under (default: what is free)\n"
+"  --gpu N[,N...]          numbers of the GPUs (default 0)\n"
+"  --memory-limit MB       memory to stay under, the GPU's or the processor's workspace\n"
+"                          (default: what is free); larger builds are done in parts\n"
+"  --overlap X             share of rows in two parts, up to 1 (default 0.3 to 0.7)\n"
 "  --degree N              largest out-degree (default 32)\n"
 "  --r N                   pool capacity during descent\n"
 "  --s N                   random neighbours at the start\n"
@@ -54,7 +56,7 @@ enum
 	OPT_METRIC = 256, OPT_ROWS, OPT_THREADS, OPT_DEVICE, OPT_GPU, OPT_MEMORY, OPT_DEGREE,
 	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS,
 	OPT_REPEAT, OPT_TIMES, OPT_EVALUATE, OPT_QUERY, OPT_TRUTH, OPT_BEAM, OPT_QUERIES,
-	OPT_FILL, OPT_JOINS, OPT_HELP
+	OPT_FILL, OPT_OVERLAP, OPT_JOINS, OPT_HELP
 };
 
 static const struct option options[] = {
@@ -64,6 +66,7 @@ static const struct option options[] = {
 	{"device", required_argument, NULL, OPT_DEVICE},
 	{"gpu", required_argument, NULL, OPT_GPU},
 	{"memory-limit", required_argument, NULL, OPT_MEMORY},
+	{"overlap", required_argument, NULL, OPT_OVERLAP},
 	{"degree", required_argument, NULL, OPT_DEGREE},
 	{"r", required_argument, NULL, OPT_R},
 	{"s", required_argument, NULL, OPT_S},
@@ -195,15 +198,19 @@ take_option(int option, const char *arg, GrnCli *cli)
 		case OPT_DEVICE:
 			return word("device", arg, devices, &cli->choice.device);
 		case OPT_GPU:
-			if (!small_number("gpu", arg, 0, 1023, &choice))
-				return false;
-			snprintf(cli->gpu, sizeof(cli->gpu), "%u", choice);
+			cli->choice.gpu_devices = arg;
 			return true;
 		case OPT_MEMORY:
 			if (!whole_number("memory-limit", arg, 1, UINT64_C(1) << 30, &big))
 				return false;
-			cli->choice.options.memory_limit = big << 20;
+			cli->choice.options.memory_limit = cli->choice.work_limit = big << 20;
 			return true;
+		case OPT_OVERLAP:
+			cli->choice.overlap = strtof(arg, &end);
+			if (end != arg && *end == '\0' && cli->choice.overlap > 0 && cli->choice.overlap <= 1)
+				return true;
+			grn_cli_error("--overlap must be over 0 and at most 1, not \"%s\"", arg);
+			return false;
 		case OPT_DEGREE:
 			return small_number("degree", arg, GRN_MIN_DEGREE, GRN_MAX_DEGREE, &p->degree);
 		case OPT_R:
@@ -278,7 +285,6 @@ grn_command_line(int argc, char **argv)
 	cli.beams[1] = 64;
 	cli.beams[2] = 128;
 	cli.nbeams = 3;
-	cli.choice.gpu_devices = cli.gpu;
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
 	{
 		if (option == OPT_HELP || option == 'h')

@@ -16,7 +16,6 @@ typedef struct GrnCli
 	size_t		rows;			/* 0: all */
 	uint32_t	threads;
 	GrnDeviceChoice choice;
-	char		gpu[16];
 	GrnGraphParams params;
 	uint32_t	repeat;
 	bool		times;

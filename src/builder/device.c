@@ -1,14 +1,16 @@
 /*
  * device.c - which device builds, and the one call that builds the graph there.
  */
-#include "build.h"
+#include "partition.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Rows copied together for the GPU where they do not lie together. */
 #define STAGE_BYTES ((size_t) 16 << 20)
+#define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
 /* The SQLSTATE for a GPU's refusal. */
 static bool
@@ -24,57 +26,161 @@ gpu_failed(GrnFailure *failure, const GrnGpuError *err)
 	return grn_fail(failure, "58000", other, "the GPU cannot build: %s", err->text);
 }
 
-/* The first device named in the list, or device 0. */
-static bool
-first_device(const char *list, int *device, GrnFailure *failure)
+/* The devices of this process; the contexts outlive a build. */
+static struct
 {
-	char	   *end;
-	long		value = 0;
+	GrnGpu	   *gpus[GRN_MAX_GPUS][GRN_LANES];
+	int			numbers[GRN_MAX_GPUS];
+	int			n;
+} opened;
 
-	if (list && list[0])
+int
+grn_open_gpus(void)
+{
+	return opened.n;
+}
+
+GrnGpu *
+grn_open_lane(int i, int lane)
+{
+	GrnGpuError err;
+
+	if (!opened.gpus[i][lane])
+		grn_gpu_open(opened.numbers[i], &opened.gpus[i][lane], &err);
+	return opened.gpus[i][lane];
+}
+
+void
+grn_device_close(void)
+{
+	for (int i = 0; i < opened.n; i++)
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (opened.gpus[i][lane])
+				grn_gpu_close(opened.gpus[i][lane]);
+	memset(&opened, 0, sizeof(opened));
+}
+
+/* The numbers in a list, 0 where it is empty; each may be there once. */
+static bool
+device_numbers(const char *list, int *numbers, int *n, GrnFailure *failure)
+{
+	const char *at = list;
+
+	numbers[0] = 0;
+	*n = 1;
+	if (!list || !list[0])
+		return true;
+	for (*n = 0;; at++)
 	{
-		value = strtol(list, &end, 10);
-		if (end == list || (*end != ',' && *end != '\0') || value < 0 || value > 1023)
-			return grn_fail(failure, "22023", "Give numbers separated by commas, such as 0,1.",
+		char	   *end;
+		long		value = strtol(at, &end, 10);
+		bool		again = false;
+
+		for (int i = 0; i < *n; i++)
+			again |= numbers[i] == value;
+		if (end == at || (*end != ',' && *end != '\0') || value < 0 || value > 1023 || again)
+			return grn_fail(failure, "22023", "Give different numbers separated by commas, such as 0,1.",
 							"\"%s\" is not a list of GPUs", list);
+		if (*n == GRN_MAX_GPUS)
+			return grn_fail(failure, "22023", "", "at most %d GPUs can build together", GRN_MAX_GPUS);
+		numbers[(*n)++] = (int) value;
+		if (*end == '\0')
+			return true;
+		at = end;
 	}
-	*device = (int) value;
-	return true;
+}
+
+/* Opens one device; several threads do so side by side, since a context takes long. */
+typedef struct Opening
+{
+	int			number;
+	GrnGpu	   *gpu;
+	GrnGpuInfo	info;
+	GrnGpuStatus status;
+	GrnGpuError err;
+	pthread_t	thread;
+	bool		started;
+} Opening;
+
+static void *
+open_main(void *arg)
+{
+	Opening    *o = arg;
+
+	o->status = grn_gpu_open(o->number, &o->gpu, &o->err);
+	if (o->status == GRN_GPU_OK)
+		o->status = grn_gpu_info(o->gpu, &o->info, &o->err);
+	if (o->status != GRN_GPU_OK && o->gpu)
+	{
+		grn_gpu_close(o->gpu);
+		o->gpu = NULL;
+	}
+	o->err.status = o->status;
+	return NULL;
 }
 
 bool
 grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 				GrnGpu **gpu, char *name, size_t name_size, GrnFailure *failure)
 {
-	GrnGpuError err;
-	GrnGpuInfo	info;
-	GrnGpuStatus status;
-	int			device = 0;
+	Opening		opening[GRN_MAX_GPUS];
+	const Opening *first = NULL;
+	const Opening *failed = NULL;
+	int			numbers[GRN_MAX_GPUS];
+	int			n;
 	char		text[512];
 
 	*gpu = NULL;
-	memset(&err, 0, sizeof(err));
 	snprintf(name, name_size, "%d CPU threads", threads);
 	if (choice->device == GRN_DEVICE_CPU)
 		return true;
-	if (!first_device(choice->gpu_devices, &device, failure))
+	if (!device_numbers(choice->gpu_devices, numbers, &n, failure))
 		return false;
-	status = grn_gpu_open(device, gpu, &err);
-	if (status == GRN_GPU_OK)
-		status = grn_gpu_info(*gpu, &info, &err);
-	if (status == GRN_GPU_OK)
+	memset(opening, 0, sizeof(opening));
+	for (int i = n; i-- > 0;)
 	{
-		snprintf(name, name_size, "%s", info.name);
-		return true;
+		opening[i].number = numbers[i];
+		opening[i].started = i > 0 &&
+			pthread_create(&opening[i].thread, NULL, open_main, &opening[i]) == 0;
+		if (!opening[i].started)
+			open_main(&opening[i]);
 	}
-	if (*gpu)
-		grn_gpu_close(*gpu);
-	*gpu = NULL;
-	err.status = status;
-	if (choice->device == GRN_DEVICE_GPU)
-		return gpu_failed(failure, &err);
-	snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
-	host->notice(host->ctx, text, err.text);
+	memset(&opened, 0, sizeof(opened));
+	for (int i = 0; i < n; i++)
+	{
+		if (opening[i].started)
+			pthread_join(opening[i].thread, NULL);
+		if (opening[i].status != GRN_GPU_OK)
+			failed = failed ? failed : &opening[i];
+		else
+		{
+			first = first ? first : &opening[i];
+			opened.numbers[opened.n] = numbers[i];
+			opened.gpus[opened.n++][0] = opening[i].gpu;
+		}
+	}
+	if (failed && choice->device == GRN_DEVICE_GPU)
+	{
+		grn_device_close();
+		return gpu_failed(failure, &failed->err);
+	}
+	if (failed)
+	{
+		if (first)
+			snprintf(text, sizeof(text), "GPU %d is not usable: building on %d of %d GPUs",
+					 failed->number, opened.n, n);
+		else
+			snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
+		host->notice(host->ctx, text, failed->err.text);
+	}
+	if (first)
+	{
+		*gpu = first->gpu;
+		if (opened.n > 1)
+			snprintf(name, name_size, "%d GPUs, the first %s", opened.n, first->info.name);
+		else
+			snprintf(name, name_size, "%s", first->info.name);
+	}
 	return true;
 }
 
@@ -89,16 +195,15 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 	return true;
 }
 
-static GrnGpuStatus
-upload(GrnGraphJob *job, GrnGpuError *err)
+GrnGpuStatus
+grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err)
 {
-	const GrnRows *rows = job->rows;
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
 	float	   *stage;
 
 	if (!rows->order)
-		return grn_gpu_rows(job->gpu, 0, rows->n, rows->base, rows->stride, err);
+		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
 	if (piece == 0)
 		piece = 1;
 	stage = malloc(piece * rows->dim * sizeof(float));
@@ -114,32 +219,57 @@ upload(GrnGraphJob *job, GrnGpuError *err)
 		for (size_t i = 0; i < count; i++)
 			memcpy(stage + i * rows->dim, grn_row(rows, first + i),
 				   rows->dim * sizeof(float));
-		status = grn_gpu_rows(job->gpu, first, count, stage, rows->dim, err);
+		status = grn_gpu_rows(gpu, first, count, stage, rows->dim, err);
 	}
 	free(stage);
 	return status;
 }
 
 static GrnGpuStatus
-gpu_build(GrnGraphJob *job, GrnGpuError *err)
+build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 {
-	GrnGraphParams params = *job->params;
 	GrnGpuOptions options = job->choice->options;
 	GrnGpuStatus status;
 
-	memset(err, 0, sizeof(*err));
 	options.fill = job->fill;
-	grn_gpu_default_params(&params, job->rows->dim, job->rows->n);
-	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, &params, err);
+	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, params, err);
 	if (status == GRN_GPU_OK)
-		status = upload(job, err);
+		status = grn_upload(job->gpu, job->rows, err);
 	if (status == GRN_GPU_OK)
-		status = grn_gpu_build(job->gpu, &params, &options, job->graph->ids,
+		status = grn_gpu_build(job->gpu, params, &options, job->graph->ids,
 							   job->graph->counts, gpu_progress, (void *) job->host,
 							   &job->times, err);
 	grn_gpu_end(job->gpu);
-	if (status == GRN_GPU_OK)
+	return status;
+}
+
+/*
+ * The whole at once where one GPU has memory for it and it is not so large that
+ * several are faster; else in parts.
+ */
+static GrnGpuStatus
+gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
+{
+	GrnGraphParams params = *job->params;
+	uint64_t	limit;
+	bool		whole;
+	GrnGpuStatus status;
+
+	memset(err, 0, sizeof(*err));
+	failure->sqlstate[0] = '\0';
+	job->part_times.nparts = 0;
+	grn_gpu_default_params(&params, job->rows->dim, job->rows->n);
+	status = grn_gpu_limit(job->gpu, &job->choice->options, &limit, err);
+	whole = status == GRN_GPU_OK && !grn_partition_spreads(job) &&
+		grn_gpu_plan(job->gpu, &params, &job->choice->options, job->rows->n, job->rows->dim) <= limit;
+	if (whole)
+		status = build_whole(job, &params, err);
+	if (whole && status == GRN_GPU_OK)
 		*job->params = params;
+	/* what there was no memory for after all, or what other GPUs may do */
+	else if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY ||
+			 (status != GRN_GPU_CANCELLED && grn_open_gpus() > 1))
+		status = grn_partition_gpus(job, err, failure);
 	err->status = status;
 	return status;
 }
@@ -155,37 +285,49 @@ cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	return true;
 }
 
+static bool
+cpu_build(GrnGraphJob *job, GrnFailure *failure)
+{
+	uint64_t	limit = job->choice->work_limit ? job->choice->work_limit : grn_free_memory();
+	uint64_t	bytes;
+	char	   *work;
+
+	job->part_times.nparts = 0;
+	grn_default_params(job->params, job->rows->dim, job->rows->n);
+	bytes = grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim);
+	if (bytes > limit && job->rows->n > LEAST_PART_ROWS)
+		return grn_partition_cores(job, limit, failure);
+	work = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + bytes, failure);
+	if (!work)
+		return false;
+	grn_rnnd_build(job->rows, job->params, job->fill, grn_pool_parallel(job->pool),
+				   work + job->work_offset, job->graph, cpu_progress, (void *) job->host);
+	return true;
+}
+
 bool
 grn_device_build(GrnGraphJob *job, GrnFailure *failure)
 {
 	GrnGpuError err;
-	GrnParallel *parallel = grn_pool_parallel(job->pool);
 	char		text[512];
-	char	   *work;
 
 	job->on_gpu = false;
 	job->graph->n = (uint32_t) job->rows->n;
 	/* A graph of one vertex needs no device. */
 	if (job->gpu && job->rows->n > 1)
 	{
-		if (gpu_build(job, &err) == GRN_GPU_OK)
+		if (gpu_build(job, &err, failure) == GRN_GPU_OK)
 		{
 			job->on_gpu = true;
 			return true;
 		}
+		if (failure->sqlstate[0])
+			return false;
 		if (job->choice->device == GRN_DEVICE_GPU || err.status == GRN_GPU_CANCELLED)
 			return gpu_failed(failure, &err);
 		snprintf(text, sizeof(text), "the GPU cannot build: building on %d CPU threads",
-				 parallel->nworkers);
+				 grn_pool_parallel(job->pool)->nworkers);
 		job->host->notice(job->host->ctx, text, err.text);
 	}
-	grn_default_params(job->params, job->rows->dim, job->rows->n);
-	work = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset +
-						   grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim),
-						   failure);
-	if (!work)
-		return false;
-	grn_rnnd_build(job->rows, job->params, job->fill, parallel, work + job->work_offset, job->graph, cpu_progress,
-				   (void *) job->host);
-	return true;
+	return cpu_build(job, failure);
 }

@@ -598,7 +598,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
-	GrnDeviceChoice choice = {spec->device, spec->gpu_devices, {.memory_limit = spec->gpu_memory_limit}};
+	GrnDeviceChoice choice = {.device = spec->device,.gpu_devices = spec->gpu_devices,
+	.options.memory_limit = spec->gpu_memory_limit};
 	Pipeline	p = {0};
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;

@@ -832,6 +832,100 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 		   std::to_string(grown) + " grew");
 }
 
+/* Lists merged as src/graph/partition.c says; rows of small integers, exact in both forms. */
+static void
+test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uint32_t fill)
+{
+	uint32_t	n = 700;
+	Both<uint8_t> bytes((size_t) n * stride);
+	Both<uint32_t> norms(n),
+				rows(n),
+				lists[2] = {Both<uint32_t>((size_t) n * degree, EMPTY_ID),
+	Both<uint32_t>((size_t) n * degree, EMPTY_ID)};
+	Both<uint32_t> ids((size_t) n * degree, 0xabababab);
+	Both<uint8_t> counts(n, 0xab);
+	std::vector<float> x((size_t) n * dim);
+	uint32_t	bad = 0,
+				shared = 0;
+	auto		distance = [&](uint32_t a, uint32_t b) {
+		return l2(&x[(size_t) a * dim], &x[(size_t) b * dim], dim);
+	};
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < dim; d++)
+		{
+			int			value = (int) rnd(90, (uint64_t) i * dim + d, 9) - 4;
+
+			x[(size_t) i * dim + d] = (float) value;
+			if (format == ROWS_S8)
+				((int8_t *) &bytes.h[(size_t) i * stride])[d] = (int8_t) value;
+			else
+				((__half *) &bytes.h[(size_t) i * stride])[d] = __float2half((float) value);
+		}
+	for (uint32_t i = 0; i < n; i++)
+	{
+		rows.h[i] = (i * 3 + 1) % n;	/* 3 and 700 have no common factor */
+		for (int part = 0; part < 2; part++)
+		{
+			/* none, all, and everything in between; each id once a list */
+			uint32_t	count = i % 7 == (uint32_t) part ? 0 : i % 5 == 0 ? degree : rnd(91 + part, i, degree + 1);
+
+			for (uint32_t k = 0; k < count; k++)
+				lists[part].h[(size_t) i * degree + k] = (rows.h[i] + 1 + k * (part + 1)) % n;
+		}
+	}
+	bytes.push(), rows.push(), lists[0].push(), lists[1].push();
+	uint32_t	seg = std::min(stride, 128u);
+	MergeArgs	args = {};
+
+	args.codes = Codes{bytes.d, norms.d, n, stride, seg, stride / seg, format};
+	args.d_rows = rows.d;
+	args.d_lists[0] = lists[0].d, args.d_lists[1] = lists[1].d;
+	args.count = n, args.degree = degree, args.fill = fill;
+	args.d_ids = ids.d, args.d_counts = counts.d;
+	must(launch_norms(device, args.codes, norms.d), "launch_norms");
+	must(launch_merge(device, args), "launch_merge");
+	ids.pull(), counts.pull();
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	v = rows.h[i];
+		std::set<std::pair<float, uint32_t>> candidates,
+					kept,
+					want;
+
+		for (int part = 0; part < 2; part++)
+			for (uint32_t k = 0; k < degree; k++)
+			{
+				uint32_t	u = lists[part].h[(size_t) i * degree + k];
+
+				if (u != EMPTY_ID)
+					shared += !candidates.insert({distance(v, u), u}).second;
+			}
+		for (auto &c : candidates)
+		{
+			bool		refused = kept.size() == degree;
+
+			for (auto &k : kept)
+				refused |= distance(c.second, k.second) < std::max(c.first, 1.0f);
+			if (!refused)
+				kept.insert(c);
+		}
+		want = kept;
+		for (auto &c : candidates)
+			if (want.size() < fill)
+				want.insert(c);
+		std::vector<uint32_t> list;
+
+		for (auto &c : want)
+			list.push_back(c.second);
+		bad += counts.h[i] != list.size() ||
+			!std::equal(list.begin(), list.end(), &ids.h[(size_t) i * degree]);
+	}
+	report("lists merged, " + std::string(format == ROWS_S8 ? "s8" : "f16") + ", " +
+		   std::to_string(dim) + " dimensions, degree " + std::to_string(degree),
+		   bad == 0 && shared > n, std::to_string(bad) + " lists differ");
+}
+
 /* Whole builds. */
 
 static std::vector<float>
@@ -963,6 +1057,96 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 			hits += at->first <= truth[9].first;
 	}
 	return hits / (10.0 * queries);
+}
+
+/* Encodes rows and builds from the codes of all but the first 100, backwards. */
+static Built
+build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
+			bool *other)
+{
+	Built		b = {};
+	GrnGpuFit	fit = {};
+	GrnGpuOptions options = {};
+	GrnGraphParams params = {};
+	GrnGpuSource source = {x.data(), NULL, dim};
+	std::vector<uint8_t> codes;
+	std::vector<uint32_t> members(n - 100);
+
+	grn_gpu_default_params(&params, dim, n);
+	options.rows = fit.rows = kind;
+	fit.dim = dim;
+	*other = false;
+	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
+	codes.resize((size_t) n * fit.code_bytes);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_encode_begin(gpu, &fit, &options, &b.err);
+	for (uint32_t first = 0; b.status == GRN_GPU_OK && first < n; first += 1000)
+		b.status = grn_gpu_encode(gpu, &fit, &source, first, std::min(n - first, 1000u),
+								  &codes[(size_t) first * fit.code_bytes], other, &b.err);
+	free(fit.projection);
+	if (b.status != GRN_GPU_OK || *other)
+		return b;
+	for (uint32_t i = 0; i < n - 100; i++)
+		members[i] = n - 1 - i;
+	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_coded_rows(gpu, codes.data(), members.data(), &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), NULL, NULL,
+								 NULL, &b.err);
+	grn_gpu_end(gpu);
+	return b;
+}
+
+static void
+test_coded_builds(GrnGpu *gpu)
+{
+	struct
+	{
+		GrnGpuRows	kind;
+		const char *data;
+		uint32_t	dim;
+		double		least;
+	}			cases[] = {{GRN_GPU_EXACT_CODES, "integers", 16, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, 0.98},
+						   {GRN_GPU_WIDE_CODES, "gaussian", 16, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, 0.5},
+						   {GRN_GPU_WIDE_CODES, "gaussian", 130, 0.5}};
+	uint32_t	n = 4100;
+	bool		other;
+
+	for (auto &c : cases)
+	{
+		auto		x = make_rows(n, c.dim, c.data);
+		Built		b = build_coded(gpu, x, n, c.dim, c.kind, &other);
+		/* what was built, in the order of rows 100 to n */
+		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
+		Built		mine = b;
+		const char *wrong = b.status != GRN_GPU_OK ? b.err.text : NULL;
+		double		r = 0;
+
+		for (uint32_t i = 0; i < n - 100 && !wrong; i++)
+			for (uint32_t k = 0; k < 32; k++)
+			{
+				uint32_t	id = b.ids[(size_t) i * 32 + k];
+
+				if ((id == EMPTY_ID) != (k >= b.counts[i]) || (id != EMPTY_ID && id < 100))
+					wrong = "a list that is not ended, or names no member";
+				mine.ids[(size_t) (n - 101 - i) * 32 + k] = id - 100;
+				mine.counts[n - 101 - i] = b.counts[i];
+			}
+		if (!wrong)
+			wrong = unsound(mine, n - 100, 32);
+		if (!wrong)
+			r = recall(mine, part, n - 100, c.dim, 32);
+		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions",
+			   !wrong && r >= c.least, wrong ? wrong : "recall " + std::to_string(r));
+	}
+	auto		x = make_rows(n, 16, "gaussian");
+	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, &other);
+
+	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
+	grn_gpu_end(gpu);
 }
 
 static void
@@ -1163,6 +1347,12 @@ main(int argc, char **argv)
 	test_exact_order(1);
 	test_exact_order(30);
 	test_exact_order(128);
+	test_merge(ROWS_S8, 32, 30, 32, 24);
+	test_merge(ROWS_S8, 128, 128, 32, 32);
+	test_merge(ROWS_S8, 128, 100, 96, 96);
+	test_merge(ROWS_F16, 64, 20, 32, 32);
+	test_merge(ROWS_F16, 256, 128, 8, 8);
+	test_coded_builds(gpu);
 	test_builds(gpu);
 	grn_gpu_close(gpu);
 	printf("# %d failed\n", failures);

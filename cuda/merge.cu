@@ -1,0 +1,254 @@
+/*
+ * merge.cu - one list of neighbours from a row's lists in the graphs of two parts
+ * (src/builder/partition.c), by the rows' codes; one warp a row.
+ *
+ * Candidates are taken nearest first and each is held against those kept, four at a
+ * time.  Rows come from global memory: the few dozen that a warp works on stay
+ * in the first-level cache.
+ */
+#include "policy.cuh"
+
+constexpr int MERGE_WARPS = 4; /* of a block */
+constexpr int MERGE_WORDS = 2; /* a lane's share of a row of at most 256 bytes */
+constexpr int MERGE_AT_ONCE = 4;
+
+struct
+	MergeSpace /* of a warp, as small as the degree lets it be: the cache has the rest */
+{
+	Key		 *key;	   /* [2 * degree] */
+	Key		 *sorted;  /* [2 * degree] */
+	uint32_t *kept;	   /* [degree] indices into sorted */
+	uint32_t *kept_id; /* [degree] */
+
+	static __host__ __device__ inline size_t bytes(uint32_t degree)
+	{
+		return degree * (4 * sizeof(Key) + 2 * sizeof(uint32_t));
+	}
+	__device__ inline MergeSpace(uint8_t *s_base, uint32_t degree)
+		: key((Key *) s_base), sorted(key + 2 * degree),
+		  kept((uint32_t *) (sorted + 2 * degree)), kept_id(kept + degree)
+	{
+	}
+};
+
+__device__ inline int32_t
+sum_warp(int32_t x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+	return __reduce_add_sync(FULL, x);
+#else
+	for (int i = 16; i > 0; i /= 2)
+		x += __shfl_xor_sync(FULL, x, i);
+	return x;
+#endif
+}
+
+__device__ inline float
+sum_warp(float x)
+{
+	for (int i = 16; i > 0; i /= 2)
+		x += __shfl_xor_sync(FULL, x, i);
+	return x;
+}
+
+/* One lane's words of row id. */
+struct MergeRow
+{
+	uint32_t w[MERGE_WORDS];
+
+	__device__ inline void load(const Codes &codes, uint32_t id, int lane)
+	{
+		const uint32_t *row =
+			(const uint32_t *) (codes.d_rows + (size_t) id * codes.stride);
+
+#pragma unroll
+		for (int k = 0; k < MERGE_WORDS; k++)
+			w[k] = 4 * (lane + WARP * k) < codes.stride ? row[lane + WARP * k] : 0;
+	}
+};
+
+/* Distance codes between a row and up to four others. */
+template <class P>
+__device__ inline void
+distances(const Codes &codes, const MergeRow &own, uint32_t own_norm, const uint32_t *ids,
+		  uint32_t count, int lane, uint32_t (&out)[MERGE_AT_ONCE])
+{
+	MergeRow		row[MERGE_AT_ONCE];
+	typename P::Acc dot[MERGE_AT_ONCE] = {};
+	uint32_t		norm[MERGE_AT_ONCE];
+
+#pragma unroll
+	for (int k = 0; k < MERGE_AT_ONCE; k++)
+	{
+		uint32_t id = ids[min((uint32_t) k, count - 1)];
+
+		row[k].load(codes, id, lane);
+		norm[k] = codes.d_norms[id];
+	}
+#pragma unroll
+	for (int k = 0; k < MERGE_AT_ONCE; k++)
+	{
+#pragma unroll
+		for (int i = 0; i < MERGE_WORDS; i++)
+			dot[k] = P::dot(own.w[i], row[k].w[i], dot[k]);
+		out[k] = P::code(P::partial(P::from_bits(norm[k]), sum_warp(dot[k])) +
+						 P::from_bits(own_norm));
+	}
+}
+
+/* Writes keys[0, n) to sorted in ascending order, equal ones by place. */
+__device__ inline void
+sort_keys(const Key *keys, uint32_t n, Key *sorted, int lane)
+{
+	for (uint32_t i = lane; i < n; i += WARP)
+	{
+		Key		 key = keys[i];
+		uint32_t place = 0;
+
+		for (uint32_t j = 0; j < n; j++)
+			place += keys[j] < key || (keys[j] == key && j < i);
+		sorted[place] = key;
+	}
+	__syncwarp();
+}
+
+template <class P>
+__global__ void
+__launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
+{
+	extern __shared__ __align__(16) uint8_t s_bytes[];
+	int										warp = threadIdx.x / WARP, lane = lane_id();
+	MergeSpace s(s_bytes + warp * MergeSpace::bytes(a.degree), a.degree);
+	uint32_t   at = blockIdx.x * MERGE_WARPS + warp, n = 0;
+
+	if (at >= a.count)
+		return;
+	uint32_t v = a.d_rows[at], norm = a.codes.d_norms[v];
+	MergeRow own;
+
+	own.load(a.codes, v, lane);
+	for (int part = 0; part < 2; part++)
+		for (uint32_t base = 0; base < a.degree; base += WARP)
+		{
+			uint32_t id = base + lane < a.degree
+							  ? a.d_lists[part][(size_t) at * a.degree + base + lane]
+							  : EMPTY_ID;
+			uint32_t mask = __ballot_sync(FULL, id != EMPTY_ID);
+
+			if (id != EMPTY_ID)
+				s.key[n + __popc(mask & ((1u << lane) - 1))] = id;
+			n += __popc(mask);
+		}
+	__syncwarp();
+	for (uint32_t j = 0; j < n; j += MERGE_AT_ONCE)
+	{
+		uint32_t here = min(n - j, (uint32_t) MERGE_AT_ONCE), ids[MERGE_AT_ONCE];
+		uint32_t code[MERGE_AT_ONCE];
+
+#pragma unroll
+		for (int k = 0; k < MERGE_AT_ONCE; k++)
+			ids[k] = (uint32_t) s.key[j + min((uint32_t) k, here - 1)];
+		distances<P>(a.codes, own, norm, ids, here, lane, code);
+		__syncwarp();
+#pragma unroll
+		for (int k = 0; k < MERGE_AT_ONCE; k++)
+			if (lane == k && k < here)
+				s.key[j + k] = make_key(code[k], ids[k]);
+		__syncwarp();
+	}
+	sort_keys(s.key, n, s.sorted, lane);
+
+	uint32_t nkept = 0, nrefused = 0; /* the latter in key[], which is free again */
+
+	for (uint32_t i = 0; i < n && nkept < a.degree; i++)
+	{
+		Key		 key = s.sorted[i];
+		uint32_t id = (uint32_t) key, limit = max((uint32_t) (key >> 32), 1u);
+		bool	 refused = false;
+		MergeRow row;
+
+		if (i > 0 && key == s.sorted[i - 1])
+			continue;
+		row.load(a.codes, id, lane);
+		for (uint32_t j = 0; j < nkept && !refused; j += MERGE_AT_ONCE)
+		{
+			uint32_t here = min(nkept - j, (uint32_t) MERGE_AT_ONCE);
+			uint32_t code[MERGE_AT_ONCE];
+
+			distances<P>(a.codes, row, a.codes.d_norms[id], s.kept_id + j, here, lane,
+						 code);
+#pragma unroll
+			for (int k = 0; k < MERGE_AT_ONCE; k++)
+				refused |= code[k] < limit;
+		}
+		if (lane == 0 && refused)
+			s.key[nrefused] = key;
+		if (lane == 0 && !refused)
+			s.kept[nkept] = i, s.kept_id[nkept] = id;
+		nrefused += refused;
+		nkept += !refused;
+		__syncwarp();
+	}
+
+	/* kept and, of the refused, the nearest: merged by counting */
+	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
+	uint32_t *out = a.d_ids + (size_t) at * a.degree;
+
+	for (uint32_t i = lane; i < nkept; i += WARP)
+	{
+		Key		 key = s.sorted[s.kept[i]];
+		uint32_t place = i;
+
+		for (uint32_t j = 0; j < extra; j++)
+			place += s.key[j] < key;
+		out[place] = (uint32_t) key;
+	}
+	for (uint32_t i = lane; i < extra; i += WARP)
+	{
+		Key		 key = s.key[i];
+		uint32_t place = i;
+
+		for (uint32_t j = 0; j < nkept; j++)
+			place += s.sorted[s.kept[j]] < key;
+		out[place] = (uint32_t) key;
+	}
+	if (lane == 0)
+		a.d_counts[at] = (uint8_t) (nkept + extra);
+}
+
+__global__ void
+rename_kernel(uint32_t n, uint32_t degree, const uint32_t *d_names,
+			  const uint8_t *d_counts, uint32_t *d_ids)
+{
+	size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
+
+	if (i < (size_t) n * degree)
+		d_ids[i] = i % degree < d_counts[i / degree] ? d_names[d_ids[i]] : EMPTY_ID;
+}
+
+cudaError_t
+launch_merge(const Device &device, const MergeArgs &args)
+{
+	uint32_t blocks = (args.count + MERGE_WARPS - 1) / MERGE_WARPS;
+	size_t	 shared = MERGE_WARPS * MergeSpace::bytes(args.degree);
+
+	if (args.codes.stride > 4 * WARP * MERGE_WORDS || args.degree > GRN_MAX_DEGREE)
+		return cudaErrorInvalidValue;
+	if (args.codes.format == ROWS_S8)
+		merge_kernel<RowsS8><<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
+	else
+		merge_kernel<RowsF16>
+			<<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_rename(const Device &device, uint32_t n, uint32_t degree, const uint32_t *d_names,
+			  const uint8_t *d_counts, uint32_t *d_ids)
+{
+	size_t threads = (size_t) n * degree;
+
+	rename_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
+		n, degree, d_names, d_counts, d_ids);
+	return cudaGetLastError();
+}

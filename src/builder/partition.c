@@ -1,0 +1,893 @@
+/*
+ * partition.c - graphs of more rows than a device, or a limit, has memory for, and
+ * builds on several GPUs.
+ *
+ * Rows are cut into parts that overlap (src/graph/partition.h); each part's graph is
+ * built as a whole one is, and of the lists that a row has in two parts one is
+ * made.  On GPUs rows become codes first, 8 bits or 16 a dimension and at most 128 of
+ * them: a part takes up codes alone, a device holds several times as many
+ * rows, and where that is enough there is but one part.  The codes of all rows
+ * fit on a device beside a batch of lists, so the merge is done there too.
+ *
+ * Each step is a queue of items that the devices take from, one thread each.  A
+ * device that fails gives its item back and takes no more.
+ */
+#include "partition.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../graph/partition.h"
+
+#define SAMPLE 16384			/* rows that a projection is fitted to, at most */
+#define LEAST_SAMPLE 1024
+#define PIECES 8				/* encoded or merged as one item, of a device's share */
+#define LEAST_PIECE 16384		/* rows */
+#define MOST_PIECE 262144
+#define SLACK 1.15				/* a part's size over the mean of all */
+#define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
+/*
+ * Of many parts more rows lie near a border: the share of rows in two parts, by measured
+ * recall (1,000,000 SIFT descriptors, at most 0.002 lost with 3 to 24 parts).
+ */
+#define LEAST_OVERLAP 0.3f
+#define OVERLAP_PER_PART 0.02f
+#define MOST_OVERLAP 0.7f
+#define GRAIN 1024
+/*
+ * From this many rows on several GPUs share a build that one could do: what they share
+ * is then more than what rows in two parts and the merge cost.
+ */
+#define SPREAD_ROWS 8000000
+
+typedef struct Partition
+{
+	GrnGraphJob *job;
+	GrnParallel *parallel;
+	GrnGraphParams params;		/* completed */
+	GrnGpuOptions options;		/* of a part's build */
+	int			ngpus;
+	bool		lost[GRN_MAX_GPUS]; /* has failed */
+	GrnGpuFit	fit;
+	uint8_t    *codes;			/* [n][fit.code_bytes]; NULL: parts are built from floats */
+	bool		other;			/* rows are no integers 0..255 */
+	bool		coarse;			/* GrnGpuTimes.coarse of a part */
+	bool		spread;			/* all would fit one device: for speed alone */
+	float		overlap;		/* share of rows that are in two parts */
+	size_t		piece;			/* rows of an item */
+	GrnParts	parts;
+	uint32_t	by_size[GRN_MAX_PARTS];	/* parts, largest first */
+	uint32_t   *lists;			/* [members][degree] */
+	uint8_t    *counts;			/* [members] */
+	uint64_t	rounds;			/* of all parts, done */
+	GrnFailure *failure;
+} Partition;
+
+static uint64_t
+aligned(uint64_t bytes)
+{
+	return (bytes + 63) & ~UINT64_C(63);
+}
+
+static uint64_t
+members_bytes(const GrnGraphJob *job, float overlap)
+{
+	/* members are what the parts' arrays hold beside home and guest */
+	uint64_t	most = grn_parts_kept(job->rows->n, overlap) / sizeof(uint32_t);
+
+	most -= 2 * job->rows->n;
+	return aligned(most * job->graph->degree * sizeof(uint32_t)) + aligned(most);
+}
+
+/* ---- a queue of items for the devices ---- */
+
+typedef GrnGpuStatus (*BeginFn) (Partition *p, GrnGpu *gpu, GrnGpuError *err);
+typedef GrnGpuStatus (*ItemFn) (Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err);
+
+typedef struct Queue Queue;
+
+typedef struct Worker
+{
+	Queue	   *queue;
+	int			device;
+	int			lane;
+	bool		started;
+	pthread_t	thread;
+} Worker;
+
+struct Queue
+{
+	Partition  *p;
+	BeginFn		begin;			/* may be NULL */
+	ItemFn		item;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	size_t	   *todo;			/* the last comes first */
+	size_t		ntodo;
+	int			busy;			/* workers with an item */
+	GrnGpuError err;			/* of the last that failed */
+	bool		failed[GRN_MAX_GPUS];
+	Worker		workers[GRN_MAX_GPUS][GRN_LANES];
+};
+
+/* The next item; false when all are done, or the device has failed. */
+static bool
+next_item(Queue *q, int device, size_t *item)
+{
+	bool		found;
+
+	pthread_mutex_lock(&q->mutex);
+	/* what another worker has may come back */
+	while (q->ntodo == 0 && q->busy > 0)
+		pthread_cond_wait(&q->changed, &q->mutex);
+	found = q->ntodo > 0 && !q->failed[device];
+	if (found)
+	{
+		*item = q->todo[--q->ntodo];
+		q->busy++;
+	}
+	pthread_mutex_unlock(&q->mutex);
+	return found;
+}
+
+static void *
+work(void *arg)
+{
+	Worker	   *w = arg;
+	Queue	   *q = w->queue;
+	GrnGpu	   *gpu = grn_open_lane(w->device, w->lane);
+	GrnGpuError err = {.status = GRN_GPU_OK};
+	size_t		item;
+	bool		begun = false;
+
+	/* without its second lane a device is only slower */
+	while (gpu && err.status == GRN_GPU_OK && next_item(q, w->device, &item))
+	{
+		if (!begun && q->begin)
+			err.status = q->begin(q->p, gpu, &err);
+		begun = true;
+		if (err.status == GRN_GPU_OK)
+			err.status = q->item(q->p, gpu, item, &err);
+		pthread_mutex_lock(&q->mutex);
+		q->busy--;
+		if (err.status != GRN_GPU_OK)
+		{
+			q->todo[q->ntodo++] = item;
+			q->err = err;
+			q->failed[w->device] = true;
+		}
+		pthread_cond_broadcast(&q->changed);
+		pthread_mutex_unlock(&q->mutex);
+	}
+	if (gpu)
+		grn_gpu_end(gpu);
+	return NULL;
+}
+
+/*
+ * Starts item() for 0 .. nitems - 1, in that order, on all devices that have not failed,
+ * with so many threads for each.
+ */
+static void
+start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item)
+{
+	memset(q, 0, sizeof(*q));
+	q->p = p;
+	q->begin = begin;
+	q->item = item;
+	pthread_mutex_init(&q->mutex, NULL);
+	pthread_cond_init(&q->changed, NULL);
+	q->todo = malloc((nitems + 1) * sizeof(*q->todo));
+	q->ntodo = nitems;
+	q->err.status = GRN_GPU_FAILED;
+	snprintf(q->err.text, sizeof(q->err.text), "out of host memory or threads");
+	if (!q->todo)
+		return;
+	for (size_t i = 0; i < nitems; i++)
+		q->todo[i] = nitems - 1 - i;
+	for (int lane = 0; lane < lanes; lane++)
+		for (int i = 0; i < p->ngpus; i++)
+		{
+			Worker	   *w = &q->workers[i][lane];
+
+			*w = (Worker) {.queue = q,.device = i,.lane = lane};
+			w->started = !p->lost[i] && pthread_create(&w->thread, NULL, work, w) == 0;
+		}
+}
+
+/* A device that failed is left alone from here on. */
+static void
+lose(Partition *p, int device, const GrnGpuError *err)
+{
+	p->lost[device] = true;
+	p->job->host->notice(p->job->host->ctx,
+						 "a GPU failed during the build, which goes on without it", err->text);
+}
+
+/* Notes what the step just done took of a device's memory, if it is the most. */
+static void
+note_peak(Partition *p)
+{
+	for (int i = 0; i < p->ngpus; i++)
+	{
+		uint64_t	peak = 0;
+
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (grn_open_lane(i, lane))
+				peak += grn_gpu_peak(grn_open_lane(i, lane));
+		if (peak > p->job->times.peak_bytes)
+			p->job->times.peak_bytes = peak;
+	}
+}
+
+/*
+ * Waits for the queue's end.  The status is that of the last device to fail where items
+ * are left; devices that failed otherwise are lost to what follows.
+ */
+static GrnGpuStatus
+finish_queue(Queue *q, GrnGpuError *err)
+{
+	Partition  *p = q->p;
+
+	for (int i = 0; i < GRN_MAX_GPUS; i++)
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (q->workers[i][lane].started)
+				pthread_join(q->workers[i][lane].thread, NULL);
+	pthread_cond_destroy(&q->changed);
+	pthread_mutex_destroy(&q->mutex);
+	free(q->todo);
+	note_peak(p);
+	*err = q->err;
+	if (q->ntodo > 0)
+		return q->err.status;
+	for (int i = 0; i < p->ngpus; i++)
+		if (q->failed[i])
+			lose(p, i, err);
+	return GRN_GPU_OK;
+}
+
+static GrnGpuStatus
+run_queue(Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item, GrnGpuError *err)
+{
+	Queue		q;
+
+	start_queue(&q, p, lanes, nitems, begin, item);
+	return finish_queue(&q, err);
+}
+
+/* ---- codes ---- */
+
+/* Rows to fit a projection to, in host memory. */
+static GrnGpuStatus
+fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	GrnGpuStatus status = GRN_GPU_FAILED;
+	/* exact codes need no sample, but the call */
+	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_CODES ? 1 :
+		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
+	float	   *sample;
+
+	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
+		n /= 2;
+	sample = malloc((size_t) n * rows->dim * sizeof(float));
+	if (sample)
+	{
+		for (uint32_t i = 0; i < n; i++)
+			memcpy(sample + (size_t) i * rows->dim, grn_row(rows, rows->n * i / n),
+				   rows->dim * sizeof(float));
+		for (int i = 0; i < p->ngpus && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
+			if (!p->lost[i])
+			{
+				status = grn_gpu_fit(grn_open_lane(i, 0), sample, n, p->params.seed, &p->fit, err);
+				if (status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD)
+					lose(p, i, err);
+			}
+	}
+	else
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+	free(sample);
+	return status;
+}
+
+static GrnGpuStatus
+encode_begin(Partition *p, GrnGpu *gpu, GrnGpuError *err)
+{
+	return grn_gpu_encode_begin(gpu, &p->fit, &p->options, err);
+}
+
+static GrnGpuStatus
+encode_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	GrnGpuSource source = {rows->base, rows->order, rows->stride};
+	uint64_t	first = item * p->piece;
+	uint64_t	n = rows->n - first < p->piece ? rows->n - first : p->piece;
+	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
+	GrnGpuStatus status = GRN_GPU_OK;
+
+	if (!other)
+		status = grn_gpu_encode(gpu, &p->fit, &source, first, n,
+								p->codes + first * p->fit.code_bytes, &other, err);
+	if (other)
+		__atomic_store_n(&p->other, true, __ATOMIC_RELAXED);
+	return status;
+}
+
+/* ---- parts ---- */
+
+static bool
+part_progress(void *ctx, uint64_t round, uint64_t rounds)
+{
+	Partition  *p = ctx;
+	const GrnHost *host = p->job->host;
+
+	(void) round;
+	host->phase(host->ctx, GRN_PHASE_DESCENT,
+				__atomic_add_fetch(&p->rounds, 1, __ATOMIC_RELAXED), rounds * p->parts.nparts);
+	return true;
+}
+
+typedef struct Naming
+{
+	const uint32_t *members;
+	uint32_t   *ids;
+	const uint8_t *counts;
+	uint32_t	degree;
+} Naming;
+
+/* A part's lists name its members by number; now by row. */
+static void
+name_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Naming	   *n = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint32_t   *ids = n->ids + i * n->degree;
+
+		for (uint32_t j = 0; j < n->degree; j++)
+			ids[j] = j < n->counts[i] ? n->members[ids[j]] : GRN_INVALID_ID;
+	}
+}
+
+/* Rows and room for the lists of a part. */
+static GrnRows
+part_rows(const Partition *p, uint32_t part, uint32_t *order, GrnGraph *graph)
+{
+	GrnRows		rows = *p->job->rows;
+	size_t		start = p->parts.start[part];
+
+	rows.n = p->parts.start[part + 1] - start;
+	for (size_t i = 0; order && i < rows.n; i++)
+		order[i] = p->job->rows->order ?
+			p->job->rows->order[p->parts.members[start + i]] : p->parts.members[start + i];
+	rows.order = order;
+	graph->ids = p->lists + start * p->job->graph->degree;
+	graph->counts = p->counts + start;
+	graph->n = (uint32_t) rows.n;
+	graph->degree = p->job->graph->degree;
+	return rows;
+}
+
+static void
+name_lists(const Partition *p, uint32_t part, const GrnGraph *graph)
+{
+	Naming		naming = {p->parts.members + p->parts.start[part], graph->ids, graph->counts,
+	graph->degree};
+
+	p->parallel->run(p->parallel, graph->n, GRAIN, name_range, &naming);
+}
+
+static GrnGpuStatus
+build_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	uint32_t	part = p->by_size[item];
+	GrnGpuTimes times = {0};
+	GrnGraph	graph;
+	GrnRows		rows = part_rows(p, part, NULL, &graph);
+	uint32_t   *order = NULL;
+	GrnGpuStatus status;
+
+	if (rows.n == 0)
+		return GRN_GPU_OK;
+	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
+	if (status == GRN_GPU_OK && p->codes)
+		status = grn_gpu_coded_rows(gpu, p->codes, p->parts.members + p->parts.start[part], err);
+	else if (status == GRN_GPU_OK)
+	{
+		order = malloc(rows.n * sizeof(*order));
+		if (order)
+		{
+			rows = part_rows(p, part, order, &graph);
+			status = grn_upload(gpu, &rows, err);
+		}
+		else
+		{
+			snprintf(err->text, sizeof(err->text), "out of host memory");
+			status = GRN_GPU_FAILED;
+		}
+		free(order);
+	}
+	if (status == GRN_GPU_OK)
+		status = grn_gpu_build(gpu, &p->params, &p->options, graph.ids, graph.counts,
+							   part_progress, p, &times, err);
+	if (status == GRN_GPU_OK && !p->codes)
+		name_lists(p, part, &graph);
+	if (times.coarse)
+		__atomic_store_n(&p->coarse, true, __ATOMIC_RELAXED);
+	return status;
+}
+
+static void
+sort_by_size(Partition *p)
+{
+	const GrnParts *parts = &p->parts;
+
+	for (uint32_t i = 0; i < parts->nparts; i++)
+	{
+		size_t		size = parts->start[i + 1] - parts->start[i];
+		uint32_t	j = i;
+
+		for (; j > 0 && parts->start[p->by_size[j - 1] + 1] - parts->start[p->by_size[j - 1]] < size; j--)
+			p->by_size[j] = p->by_size[j - 1];
+		p->by_size[j] = i;
+	}
+}
+
+/* ---- merge ---- */
+
+static GrnGpuStatus
+merge_begin(Partition *p, GrnGpu *gpu, GrnGpuError *err)
+{
+	return grn_gpu_merge_begin(gpu, &p->fit, p->job->rows->n, p->job->graph->degree, p->codes,
+							   &p->options, err);
+}
+
+/* Rows come by part, so that what their lists name is near. */
+static GrnGpuStatus
+merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	const GrnGraph *graph = p->job->graph;
+	GrnGpuMerge merge = {.lists = p->lists,.ids = graph->ids,.counts = graph->counts};
+	size_t		first = item * p->piece;
+	size_t		last = first + p->piece < p->job->rows->n ? first + p->piece : p->job->rows->n;
+	uint32_t   *rows = malloc(3 * (last - first) * sizeof(*rows));
+	uint32_t   *home = rows + (last - first);
+	uint32_t   *guest = home + (last - first);
+	size_t		before = 0;		/* rows at home in earlier parts */
+	GrnGpuStatus status;
+
+	if (!rows)
+	{
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+		return GRN_GPU_FAILED;
+	}
+	for (uint32_t part = 0; part < p->parts.nparts && before < last; part++)
+	{
+		size_t		start = p->parts.start[part];
+		size_t		n = p->parts.guests[part] - start;
+
+		for (size_t i = first > before ? first - before : 0; i < n && before + i < last; i++)
+		{
+			uint32_t	v = p->parts.members[start + i];
+
+			home[merge.count] = (uint32_t) (start + i);
+			guest[merge.count] = p->parts.guest[v];
+			rows[merge.count++] = v;
+		}
+		before += n;
+	}
+	merge.rows = rows;
+	merge.places[0] = home;
+	merge.places[1] = guest;
+	status = grn_gpu_merge(gpu, &p->fit, &merge, p->job->fill, err);
+	free(rows);
+	return status;
+}
+
+static void
+merge_on_cores(Partition *p)
+{
+	GrnTile		tile;
+
+	grn_tile_floats(&tile, p->job->rows);
+	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
+}
+
+/* ---- all steps ---- */
+
+/* The largest part that fits into limit. */
+static uint64_t
+capacity_of(const Partition *p, uint64_t limit)
+{
+	uint64_t	low = 0;
+	uint64_t	high = p->job->rows->n;
+
+	while (low < high)
+	{
+		uint64_t	n = (low + high + 1) / 2;
+
+		if (grn_gpu_plan(p->job->gpu, &p->params, &p->options, n, p->job->rows->dim) <= limit)
+			low = n;
+		else
+			high = n - 1;
+	}
+	return low;
+}
+
+/* How many parts are needed where none may have more than capacity rows; 0: too many. */
+static uint32_t
+parts_for(uint64_t n, float overlap, uint64_t capacity)
+{
+	double		parts;
+
+	if (capacity >= n)
+		return 1;
+	parts = ceil((double) n * (1 + (double) overlap) * SLACK / ((double) capacity + 1));
+	if (parts > GRN_MAX_PARTS || capacity == 0)
+		return 0;
+	return parts < 2 ? 2 : (uint32_t) parts;
+}
+
+/* Raises the overlap to what so many parts need; false where it was enough. */
+static bool
+raise_overlap(Partition *p, uint32_t nparts)
+{
+	float		overlap = fminf(LEAST_OVERLAP + OVERLAP_PER_PART * (float) nparts, MOST_OVERLAP);
+
+	if (p->job->choice->overlap > 0 || overlap <= p->overlap)
+		return false;
+	p->overlap = overlap;
+	return true;
+}
+
+/* The most parts that cut() tries after nparts turned out too large. */
+static uint32_t
+most_parts(uint32_t nparts)
+{
+	return 2 * nparts + 2 < GRN_MAX_PARTS ? 2 * nparts + 2 : GRN_MAX_PARTS;
+}
+
+/* Cuts rows until no part is larger than capacity.  w: grn_parts_bytes() of most_parts(). */
+static bool
+cut(Partition *p, uint32_t nparts, uint64_t capacity, void *w)
+{
+	for (uint32_t now = nparts; now <= most_parts(nparts); now += now / 8 + 1)
+	{
+		grn_parts_make(p->job->rows, now, p->overlap, p->params.seed, p->parallel, w, &p->parts);
+		if (grn_parts_largest(&p->parts) <= capacity)
+			return true;
+	}
+	return false;
+}
+
+static double
+lap(double *since)
+{
+	double		start = *since;
+
+	*since = grn_seconds();
+	return *since - start;
+}
+
+/* The least that any device may take; one that cannot say is lost. */
+static GrnGpuStatus
+least_limit(Partition *p, uint64_t *limit, GrnGpuError *err)
+{
+	GrnGpuStatus status = GRN_GPU_FAILED;
+
+	*limit = UINT64_MAX;
+	for (int i = 0; i < p->ngpus; i++)
+	{
+		uint64_t	here;
+
+		if (p->lost[i])
+			continue;
+		status = grn_gpu_limit(grn_open_lane(i, 0), &p->job->choice->options, &here, err);
+		if (status != GRN_GPU_OK)
+			lose(p, i, err);
+		else if (here < *limit)
+			*limit = here;
+	}
+	return *limit < UINT64_MAX ? GRN_GPU_OK : status;
+}
+
+/* One try, with rows as the fit says and parts of 1/divide of the limit. */
+static GrnGpuStatus
+try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
+{
+	GrnGraphJob *job = p->job;
+	GrnPartTimes *times = &job->part_times;
+	uint64_t	n = job->rows->n;
+	uint64_t	limit;
+	uint64_t	capacity;
+	uint64_t	codes = 0;
+	uint64_t	room;
+	size_t		npieces;
+	uint32_t	nparts;
+	int			lanes = 1;
+	double		since = grn_seconds();
+	bool		fine;
+	char	   *w;
+	Queue		q;
+	GrnGpuStatus status = least_limit(p, &limit, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.rows = p->fit.rows;
+	if (p->fit.rows != GRN_GPU_FLOATS)
+	{
+		status = fit_codes(p, limit, err);
+		if (status != GRN_GPU_OK)
+			return status;
+		codes = aligned(n * p->fit.code_bytes);
+	}
+	capacity = capacity_of(p, limit) / divide;
+	if (capacity < n || p->spread)
+	{
+		/* two builds on a device: one copies while the other one computes */
+		lanes = GRN_LANES;
+		capacity = capacity_of(p, limit / lanes) / divide;
+	}
+	do
+		nparts = parts_for(n, p->overlap, capacity);
+	while (raise_overlap(p, nparts));
+	if (nparts == 0)
+	{
+		snprintf(err->text, sizeof(err->text),
+				 "%.1f GB of device memory may be used, too little even for %d parts",
+				 (double) limit / 1e9, GRN_MAX_PARTS);
+		return GRN_GPU_MEMORY;
+	}
+	/* as many for each, where there are few */
+	if (lanes > 1)
+	{
+		uint32_t	workers = (uint32_t) (p->ngpus * lanes);
+
+		nparts = (nparts + workers - 1) / workers * workers;
+	}
+	room = grn_parts_kept(n, p->overlap) + members_bytes(job, p->overlap);
+	if (room < grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p->overlap))
+		room = grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p->overlap);
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + 64 + codes + room, p->failure);
+	if (!w)
+		return GRN_GPU_FAILED;
+	w += aligned(job->work_offset);
+	p->codes = codes ? (uint8_t *) w : NULL;
+	w += codes;
+	p->piece = n / (size_t) (PIECES * GRN_LANES * p->ngpus) + 1;
+	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
+	npieces = (n + p->piece - 1) / p->piece;
+
+	p->options.memory_limit = limit / GRN_LANES;
+	if (p->codes)
+		start_queue(&q, p, GRN_LANES, npieces, encode_begin, encode_item);
+	fine = cut(p, nparts, capacity, w);
+	times->split = lap(&since);
+	if (p->codes)
+		status = finish_queue(&q, err);
+	times->encode = lap(&since);
+	if (status != GRN_GPU_OK || p->other)
+		return status;
+	if (!fine)
+	{
+		snprintf(err->text, sizeof(err->text), "the rows could not be cut into parts that are small enough");
+		return GRN_GPU_MEMORY;
+	}
+
+	sort_by_size(p);
+	times->nparts = p->parts.nparts;
+	times->members = p->parts.start[p->parts.nparts];
+	p->lists = (uint32_t *) (w + grn_parts_kept(n, p->overlap));
+	p->counts = (uint8_t *) (p->lists + (size_t) times->members * job->graph->degree);
+	if (p->parts.nparts == 1)
+	{
+		p->lists = job->graph->ids;
+		p->counts = job->graph->counts;
+	}
+	p->rounds = 0;
+	p->options.memory_limit = limit / (uint64_t) lanes;
+	status = run_queue(p, lanes, p->parts.nparts, NULL, build_item, err);
+	times->build = lap(&since);
+	if (status != GRN_GPU_OK || p->coarse || p->parts.nparts == 1)
+		return status;
+
+	status = GRN_GPU_MEMORY;
+	for (lanes = GRN_LANES; p->codes && status == GRN_GPU_MEMORY && lanes > 0; lanes--)
+	{
+		p->options.memory_limit = limit / (uint64_t) lanes;
+		if (grn_gpu_merge_bytes(&p->fit, n, job->graph->degree) <= p->options.memory_limit)
+			status = run_queue(p, lanes, npieces, merge_begin, merge_item, err);
+	}
+	if (status == GRN_GPU_MEMORY)
+	{
+		merge_on_cores(p);
+		status = GRN_GPU_OK;
+	}
+	times->merge = lap(&since);
+	return status;
+}
+
+/* Completed parameters, the devices, and the overlap. */
+static void
+begin_job(Partition *p, GrnGraphJob *job, GrnFailure *failure)
+{
+	memset(p, 0, sizeof(*p));
+	p->job = job;
+	p->parallel = grn_pool_parallel(job->pool);
+	p->params = *job->params;
+	p->options = job->choice->options;
+	p->options.fill = job->fill;
+	p->overlap = job->choice->overlap > 0 ? job->choice->overlap : LEAST_OVERLAP;
+	p->failure = failure;
+	p->ngpus = job->gpu ? grn_open_gpus() : 0;
+	memset(&job->part_times, 0, sizeof(job->part_times));
+	failure->sqlstate[0] = '\0';
+}
+
+bool
+grn_partition_spreads(const GrnGraphJob *job)
+{
+	return grn_open_gpus() > 1 && job->rows->n >= SPREAD_ROWS;
+}
+
+GrnGpuStatus
+grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
+{
+	Partition	p;
+	GrnGpuStatus status;
+	uint64_t	divide = 1;
+
+	begin_job(&p, job, failure);
+	grn_gpu_default_params(&p.params, job->rows->dim, job->rows->n);
+	p.spread = grn_partition_spreads(job);
+	note_peak(&p);				/* of builds before */
+	job->times.peak_bytes = 0;
+	p.fit.dim = job->rows->dim;
+	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
+		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_CODES : GRN_GPU_BYTE_CODES;
+	for (;;)
+	{
+		status = try_gpus(&p, divide, err);
+		free(p.fit.projection);
+		p.fit.projection = NULL;
+		if (failure->sqlstate[0])
+			break;
+		if (status == GRN_GPU_TOO_OLD && p.fit.rows != GRN_GPU_FLOATS)
+			p.fit.rows = GRN_GPU_FLOATS;
+		else if (status == GRN_GPU_MEMORY && divide < LEAST_DIVIDE)
+			divide *= 2;
+		else if (status == GRN_GPU_OK && p.other && p.fit.rows == GRN_GPU_EXACT_CODES)
+			p.fit.rows = GRN_GPU_BYTE_CODES;
+		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_CODES)
+			p.fit.rows = GRN_GPU_WIDE_CODES;
+		else
+			break;
+		p.other = p.coarse = false;
+		/* out of memory or too old is no reason to do without a device */
+		if (status != GRN_GPU_OK)
+			memset(p.lost, 0, sizeof(p.lost));
+	}
+	if (status == GRN_GPU_OK)
+		*job->params = p.params;
+	return status;
+}
+
+/* ---- the processor's cores ---- */
+
+static bool
+cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	Partition  *p = ctx;
+
+	(void) phase;
+	(void) done;
+	p->job->host->phase(p->job->host->ctx, GRN_PHASE_DESCENT, ++p->rounds,
+						total * p->parts.nparts);
+	return true;
+}
+
+bool
+grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
+{
+	Partition	p;
+	uint64_t	n = job->rows->n;
+	uint64_t	fixed;
+	uint64_t	room;
+	uint64_t	each;
+	uint64_t	capacity;
+	uint32_t	nparts;
+	double		since = grn_seconds();
+	char	   *w;
+
+	begin_job(&p, job, failure);
+	grn_default_params(&p.params, job->rows->dim, n);
+	do
+	{
+		fixed = grn_parts_kept(n, p.overlap) + members_bytes(job, p.overlap);
+		/* what parts take beside their lists; a quarter of the limit if that is too little */
+		each = limit > fixed && limit - fixed > limit / 4 ? limit - fixed : limit / 4;
+		capacity = n;
+		while (capacity > 1 && capacity * sizeof(uint32_t) + 192 +
+			   grn_rnnd_bytes(&p.params, capacity, job->rows->dim) > each)
+			capacity -= capacity / 64 + 1;
+		nparts = parts_for(n, p.overlap, capacity);
+	} while (raise_overlap(&p, nparts));
+	if (nparts == 0)
+	{
+		nparts = GRN_MAX_PARTS;
+		capacity = n;
+	}
+	room = fixed + aligned(capacity * sizeof(uint32_t)) +
+		aligned(grn_rnnd_bytes(&p.params, capacity, job->rows->dim));
+	if (room < grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p.overlap))
+		room = grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p.overlap);
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + 64 + room, failure);
+	if (!w)
+		return false;
+	w += aligned(job->work_offset);
+	if (!cut(&p, nparts, capacity, w))
+		return grn_fail(failure, "53200", "Raise the memory limit.",
+						"the rows could not be cut into parts of at most %" PRIu64, capacity);
+	sort_by_size(&p);
+	p.lists = (uint32_t *) (w + grn_parts_kept(n, p.overlap));
+	p.counts = (uint8_t *) (p.lists + p.parts.start[p.parts.nparts] * job->graph->degree);
+	w += fixed;
+	job->part_times.split = lap(&since);
+	job->part_times.nparts = p.parts.nparts;
+	job->part_times.members = p.parts.start[p.parts.nparts];
+	for (uint32_t i = 0; i < p.parts.nparts; i++)
+	{
+		GrnGraph	graph;
+		GrnRows		rows = part_rows(&p, p.by_size[i], (uint32_t *) w, &graph);
+
+		grn_rnnd_build(&rows, &p.params, job->fill, p.parallel,
+					   w + aligned(capacity * sizeof(uint32_t)), &graph, cores_progress, &p);
+		name_lists(&p, p.by_size[i], &graph);
+	}
+	job->part_times.build = lap(&since);
+	merge_on_cores(&p);
+	job->part_times.merge = lap(&since);
+	*job->params = p.params;
+	return true;
+}
+
+/* The first number in a file, 0 where there is none. */
+static uint64_t
+number_in(const char *path)
+{
+	unsigned long long value = 0;
+	FILE	   *f = fopen(path, "r");
+
+	if (f && fscanf(f, "%llu", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+uint64_t
+grn_free_memory(void)
+{
+	unsigned long long kb;
+	uint64_t	bytes = UINT64_MAX;
+	uint64_t	most = number_in("/sys/fs/cgroup/memory.max");
+	uint64_t	used = number_in("/sys/fs/cgroup/memory.current");
+	char		line[128];
+	FILE	   *f = fopen("/proc/meminfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
+			bytes = (uint64_t) kb << 10;
+	if (f)
+		fclose(f);
+	if (most > 0 && most < UINT64_MAX && most > used && most - used < bytes)
+		bytes = most - used;
+	return bytes;
+}

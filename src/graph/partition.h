@@ -1,0 +1,47 @@
+/*
+ * partition.h - rows cut into overlapping parts, for builds that do not fit into
+ * memory at once, and the lists of the parts' graphs made into one graph's.
+ */
+#ifndef GRN_PARTITION_H
+#define GRN_PARTITION_H
+
+#include "tile.h"
+
+#define GRN_MAX_PARTS 256
+
+/*
+ * Each row is at home in one part; some are guests in a second one.  Members of a
+ * part lie together, those at home first, each kind by row.
+ */
+typedef struct GrnParts
+{
+	uint32_t	nparts;
+	size_t		start[GRN_MAX_PARTS + 1];	/* of a part's members */
+	size_t		guests[GRN_MAX_PARTS];	/* where its guests start */
+	uint32_t   *members;		/* [start[nparts]] rows */
+	uint32_t   *home;			/* [n] place among members where a row is at home */
+	uint32_t   *guest;			/* [n] the same where it is a guest, or GRN_INVALID_ID */
+} GrnParts;
+
+/*
+ * Cuts rows into nparts parts of about the same size; a share `overlap` of them,
+ * those nearest to the border of a second part, become guests there (0 to 1).
+ * The same for a seed whatever the number of threads.  workspace:
+ * grn_parts_bytes(), of which the first grn_parts_kept() hold the parts.
+ */
+extern size_t grn_parts_kept(size_t n, float overlap);
+extern size_t grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap);
+extern void grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
+						   GrnParallel *parallel, void *workspace, GrnParts *parts);
+extern size_t grn_parts_largest(const GrnParts *parts);
+
+/*
+ * The graph from the lists of the parts' graphs, [members][graph->degree], by rows,
+ * each ended by GRN_INVALID_ID where it is short: of a row's neighbours in both
+ * its parts those that the RNG rule keeps, then, up to the degree, the nearest of
+ * the others.
+ */
+extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
+							GrnParallel *parallel, GrnGraph *graph);
+
+#endif							/* GRN_PARTITION_H */

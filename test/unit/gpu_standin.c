@@ -1,0 +1,454 @@
+/*
+ * gpu_standin.c - cuda/gpu.h on the processor: RNN-Descent on what rows came as, and
+ * the merge by plain loops.  Device memory is counted, not taken.
+ */
+#include "gpu_standin.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/graph/rnnd.h"
+
+#define ROW_BYTES 200			/* of a build, beside codes or floats */
+
+StandIn		standin;
+
+struct GrnGpu
+{
+	int			number;
+	bool		begun;
+	bool		held;
+	uint64_t	n;
+	uint32_t	dim;
+	uint32_t	degree;
+	GrnGpuOptions options;
+	float	   *rows;			/* [n][dim] of a build */
+	const uint32_t *members;
+	const uint8_t *codes;		/* of a merge */
+	uint64_t	peak;
+};
+
+void
+standin_reset(void)
+{
+	memset(&standin, 0, sizeof(standin));
+}
+
+static GrnGpuStatus
+say(GrnGpuError *err, GrnGpuStatus status, const char *text)
+{
+	if (err)
+	{
+		err->status = status;
+		snprintf(err->text, sizeof(err->text), "%s", text);
+	}
+	return status;
+}
+
+/* Counts a call; whether it is to fail. */
+static GrnGpuStatus
+call(int device, GrnGpuError *err)
+{
+	int			number = __atomic_add_fetch(&standin.calls[device], 1, __ATOMIC_RELAXED);
+
+	if (standin.fault_call == 0 || device != standin.fault_device ||
+		(standin.once ? number != standin.fault_call : number < standin.fault_call))
+		return GRN_GPU_OK;
+	return say(err, standin.fault, "a fault for the test");
+}
+
+#define CALL(gpu) \
+	do { \
+		GrnGpuStatus call_status = call((gpu)->number, err); \
+		if (call_status != GRN_GPU_OK) \
+			return call_status; \
+	} while (0)
+
+static void
+hold(GrnGpu *gpu, uint64_t bytes)
+{
+	if (!gpu->held)
+		__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	gpu->held = true;
+	if (bytes > gpu->peak)
+		gpu->peak = bytes;
+}
+
+GrnGpuStatus
+grn_gpu_count(int *count, GrnGpuError *err)
+{
+	(void) err;
+	*count = standin.devices ? standin.devices : 1;
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err)
+{
+	int			count;
+	GrnGpuStatus status;
+
+	*gpu = NULL;
+	grn_gpu_count(&count, err);
+	if (device >= count)
+		return say(err, GRN_GPU_ABSENT, "there is no such device");
+	status = call(device, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	*gpu = calloc(1, sizeof(**gpu));
+	(*gpu)->number = device;
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err)
+{
+	CALL(gpu);
+	memset(info, 0, sizeof(*info));
+	snprintf(info->name, sizeof(info->name), "stand-in %d", gpu->number);
+	return GRN_GPU_OK;
+}
+
+void
+grn_gpu_close(GrnGpu *gpu)
+{
+	grn_gpu_end(gpu);
+	free(gpu);
+}
+
+uint64_t
+grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+			 uint64_t n, uint32_t dim)
+{
+	uint64_t	row = options->rows == GRN_GPU_FLOATS ? 5 * (uint64_t) dim :
+		options->rows == GRN_GPU_WIDE_CODES ? 2 * dim : dim;
+
+	(void) gpu;
+	(void) params;
+	return n * (ROW_BYTES + row);
+}
+
+GrnGpuStatus
+grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit, GrnGpuError *err)
+{
+	CALL(gpu);
+	*limit = standin.memory ? standin.memory : UINT64_MAX;
+	if (options->memory_limit && options->memory_limit < *limit)
+		*limit = options->memory_limit;
+	return GRN_GPU_OK;
+}
+
+static GrnGpuStatus
+take(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t bytes, GrnGpuError *err)
+{
+	uint64_t	limit;
+	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
+	if (bytes > limit)
+		return say(err, GRN_GPU_MEMORY, "the build needs more");
+	hold(gpu, bytes);
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *options,
+			  const GrnGraphParams *params, GrnGpuError *err)
+{
+	GrnGpuStatus status;
+
+	CALL(gpu);
+	grn_gpu_end(gpu);
+	status = take(gpu, options, grn_gpu_plan(gpu, params, options, n, dim), err);
+	if (status != GRN_GPU_OK)
+		return status;
+	gpu->n = n;
+	gpu->dim = dim;
+	gpu->options = *options;
+	gpu->rows = malloc(n * dim * sizeof(float));
+	gpu->begun = true;
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host, uint64_t stride,
+			 GrnGpuError *err)
+{
+	CALL(gpu);
+	for (uint64_t i = 0; i < nrows; i++)
+		memcpy(gpu->rows + (first + i) * gpu->dim, host + i * stride, gpu->dim * sizeof(float));
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
+{
+	(void) gpu;
+	(void) d_rows;
+	return say(err, GRN_GPU_FAILED, "no device memory here");
+}
+
+/* Codes are a byte a dimension: integers as they are, others times 8; wide ones two. */
+static float
+decode(GrnGpuRows rows, const uint8_t *code, uint32_t j)
+{
+	int16_t		wide;
+
+	if (rows == GRN_GPU_EXACT_CODES)
+		return code[j];
+	if (rows == GRN_GPU_BYTE_CODES)
+		return (int8_t) code[j];
+	memcpy(&wide, code + 2 * j, 2);
+	return wide;
+}
+
+GrnGpuStatus
+grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members, GrnGpuError *err)
+{
+	uint32_t	bytes = gpu->dim * (gpu->options.rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+
+	CALL(gpu);
+	if (!gpu->begun || gpu->options.rows == GRN_GPU_FLOATS)
+		return say(err, GRN_GPU_FAILED, "no build of codes was begun");
+	for (uint64_t i = 0; i < gpu->n; i++)
+		for (uint32_t j = 0; j < gpu->dim; j++)
+			gpu->rows[i * gpu->dim + j] = decode(gpu->options.rows, codes + (size_t) members[i] * bytes, j);
+	gpu->members = members;
+	return GRN_GPU_OK;
+}
+
+static void
+run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	(void) self;
+	for (size_t i = 0; i < n; i += grain)
+		fn(arg, 0, i, n - i < grain ? n : i + grain);
+}
+
+typedef struct Progress
+{
+	GrnGpuProgressFn fn;
+	void	   *ctx;
+} Progress;
+
+static bool
+progress_of(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	Progress   *p = ctx;
+
+	(void) phase;
+	return p->fn(p->ctx, done, total);
+}
+
+GrnGpuStatus
+grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
+			  GrnGpuTimes *times, GrnGpuError *err)
+{
+	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim, gpu->dim};
+	GrnGraph	graph = {ids, counts, (uint32_t) gpu->n, params->degree};
+	GrnParallel one = {1, run};
+	Progress	p = {progress, ctx};
+	void	   *work;
+
+	CALL(gpu);
+	__atomic_add_fetch(&standin.builds[gpu->number], 1, __ATOMIC_RELAXED);
+	if (options->rows == GRN_GPU_WIDE_CODES)
+		__atomic_add_fetch(&standin.wide_builds, 1, __ATOMIC_RELAXED);
+	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
+	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
+	free(work);
+	for (uint64_t i = 0; options->rows != GRN_GPU_FLOATS && i < gpu->n; i++)
+		for (uint32_t j = 0; j < params->degree; j++)
+		{
+			uint32_t   *id = &ids[i * params->degree + j];
+
+			*id = j < counts[i] ? gpu->members[*id] : GRN_INVALID_ID;
+		}
+	if (times)
+		times->coarse = standin.coarse && options->rows == GRN_GPU_BYTE_CODES;
+	return GRN_GPU_OK;
+}
+
+uint64_t
+grn_gpu_peak(GrnGpu *gpu)
+{
+	uint64_t	peak = gpu->peak;
+
+	gpu->peak = 0;
+	return peak;
+}
+
+void
+grn_gpu_end(GrnGpu *gpu)
+{
+	if (gpu->held)
+		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	free(gpu->rows);
+	gpu->rows = NULL;
+	gpu->held = gpu->begun = false;
+}
+
+GrnGpuStatus
+grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuFit *fit,
+			GrnGpuError *err)
+{
+	(void) sample;
+	(void) n;
+	(void) seed;
+	CALL(gpu);
+	fit->code_dims = fit->dim;
+	fit->code_bytes = fit->dim * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	return GRN_GPU_OK;
+}
+
+uint64_t
+grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
+{
+	return 4 * (uint64_t) n * fit->dim;
+}
+
+GrnGpuStatus
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *options,
+					 GrnGpuError *err)
+{
+	CALL(gpu);
+	return take(gpu, options, fit->code_bytes, err);
+}
+
+GrnGpuStatus
+grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source, uint64_t first,
+			   uint64_t n, uint8_t *codes, bool *other, GrnGpuError *err)
+{
+	CALL(gpu);
+	for (uint64_t i = first; i < first + n; i++, codes += fit->code_bytes)
+		for (uint32_t j = 0; j < fit->dim; j++)
+		{
+			float		x = source->base[(source->order ? source->order[i] : i) * source->stride + j];
+			int16_t		wide = (int16_t) (x * 1000);
+
+			if (fit->rows == GRN_GPU_EXACT_CODES && (x < 0 || x > 255 || x != (float) (int) x))
+			{
+				*other = true;
+				return GRN_GPU_OK;
+			}
+			if (fit->rows == GRN_GPU_WIDE_CODES)
+				memcpy(codes + 2 * j, &wide, 2);
+			else
+				codes[j] = fit->rows == GRN_GPU_EXACT_CODES ? (uint8_t) x :
+					(uint8_t) (int8_t) (x * 30 > 127 ? 127 : x * 30 < -127 ? -127 : x * 30);
+		}
+	return GRN_GPU_OK;
+}
+
+uint64_t
+grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
+{
+	(void) degree;
+	return n * fit->code_bytes;
+}
+
+GrnGpuStatus
+grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
+					const uint8_t *codes, const GrnGpuOptions *options, GrnGpuError *err)
+{
+	CALL(gpu);
+	gpu->n = n;
+	gpu->degree = degree;
+	gpu->codes = codes;
+	return take(gpu, options, grn_gpu_merge_bytes(fit, n, degree), err);
+}
+
+static float
+apart(const GrnGpu *gpu, const GrnGpuFit *fit, uint32_t a, uint32_t b)
+{
+	float		sum = 0;
+
+	for (uint32_t j = 0; j < fit->dim; j++)
+	{
+		float		d = decode(fit->rows, gpu->codes + (size_t) a * fit->code_bytes, j) -
+			decode(fit->rows, gpu->codes + (size_t) b * fit->code_bytes, j);
+
+		sum += d * d;
+	}
+	return sum;
+}
+
+/* The nearest of both lists by the RNG rule, then those it refuses, up to fill; unsorted. */
+static uint32_t
+merge_row(const GrnGpu *gpu, const GrnGpuFit *fit, uint32_t v, const uint32_t *lists[2],
+		  uint32_t fill, uint32_t *out)
+{
+	uint32_t	ids[2 * GRN_MAX_DEGREE];
+	float		distances[2 * GRN_MAX_DEGREE];
+	bool		taken[2 * GRN_MAX_DEGREE] = {false};
+	uint32_t	n = 0;
+	uint32_t	kept = 0;
+
+	for (int part = 0; part < 2; part++)
+		for (uint32_t i = 0; lists[part] && i < gpu->degree && lists[part][i] != GRN_INVALID_ID; i++)
+		{
+			uint32_t	at = n;
+
+			for (uint32_t j = 0; j < n; j++)
+				if (ids[j] == lists[part][i])
+					at = GRN_INVALID_ID;
+			if (at == GRN_INVALID_ID)
+				continue;
+			distances[n] = apart(gpu, fit, v, lists[part][i]);
+			for (; at > 0 && distances[at - 1] > distances[n]; at--)
+				ids[at] = ids[at - 1];
+			ids[at] = lists[part][i];
+			for (uint32_t j = n; j > at; j--)
+			{
+				float		swap = distances[j];
+
+				distances[j] = distances[j - 1];
+				distances[j - 1] = swap;
+			}
+			n++;
+		}
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; i < n && kept < (pass ? fill : gpu->degree); i++)
+		{
+			bool		refused = taken[i];
+
+			for (uint32_t j = 0; pass == 0 && j < kept && !refused; j++)
+				refused = apart(gpu, fit, ids[i], out[j]) < distances[i];
+			if (refused)
+				continue;
+			taken[i] = true;
+			out[kept++] = ids[i];
+		}
+	return kept;
+}
+
+GrnGpuStatus
+grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool fill,
+			  GrnGpuError *err)
+{
+	(void) fill;
+	CALL(gpu);
+	__atomic_add_fetch(&standin.merges, 1, __ATOMIC_RELAXED);
+	for (uint64_t i = 0; i < merge->count; i++)
+	{
+		uint32_t	v = merge->rows[i];
+		const uint32_t *lists[2] = {NULL, NULL};
+
+		for (int part = 0; part < 2; part++)
+			if (merge->places[part][i] != GRN_INVALID_ID)
+				lists[part] = merge->lists + (size_t) merge->places[part][i] * gpu->degree;
+		merge->counts[v] = (uint8_t) merge_row(gpu, fit, v, lists, gpu->degree,
+											   merge->ids + (size_t) v * gpu->degree);
+	}
+	return GRN_GPU_OK;
+}
+
+void
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+{
+	grn_default_params(params, dim, n);
+}

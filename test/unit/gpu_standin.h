@@ -1,0 +1,30 @@
+/*
+ * gpu_standin.h - GPUs that are not there: cuda/gpu.h on the processor, with faults
+ * on demand.
+ */
+#ifndef GPU_STANDIN_H
+#define GPU_STANDIN_H
+
+#include "../../cuda/gpu.h"
+
+/* What the next builds find; zero: one device, memory for everything, no fault. */
+typedef struct StandIn
+{
+	int			devices;		/* 0: one */
+	uint64_t	memory;			/* bytes of a device; 0: plenty */
+	int			fault_device;	/* all calls from number fault_call (from 1) on fail there */
+	int			fault_call;		/* 0: none */
+	GrnGpuStatus fault;
+	bool		once;			/* only that call fails */
+	bool		coarse;			/* byte codes are too coarse */
+	int			calls[16];		/* of each device, counted from standin_reset() */
+	int			builds[16];
+	int			merges;
+	int			wide_builds;
+	int			held;			/* arenas not ended */
+} StandIn;
+
+extern StandIn standin;
+extern void standin_reset(void);
+
+#endif							/* GPU_STANDIN_H */
