@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 
-
 static void
 fill_normal(float *x, size_t i, uint32_t dim)
 {
