@@ -248,7 +248,7 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
 {
 	Gaussians	g = {v, seed, stream};
 
-	grn_spread(parallel, m * dim, 1024, gaussian_range, &g);
+	parallel->run(parallel, m * dim, 1024, gaussian_range, &g);
 	grn_orthonormalise(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
 }
 

@@ -139,8 +139,8 @@ grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 		{
 			if (b.first > 0)
 			{
-				grn_spread(parallel, b.first, BLOCK, share_range, &b);
-				grn_spread(parallel, n, COLUMNS, subtract_range, &b);
+				parallel->run(parallel, b.first, BLOCK, share_range, &b);
+				parallel->run(parallel, n, COLUMNS, subtract_range, &b);
 			}
 			for (size_t i = b.first; i < b.end; i++)
 			{
@@ -283,10 +283,10 @@ grn_eigen_rows(double *g, double *values, size_t m, GrnParallel *parallel)
 	for (int sweep = 0; sweep < JACOBI_SWEEPS && e.rotated; sweep++)
 	{
 		e.rotated = 0;
-		grn_spread(parallel, m, BLOCK, square_range, &e);
-		grn_spread(parallel, e.blocks, 1, within_range, &e);
+		parallel->run(parallel, m, BLOCK, square_range, &e);
+		parallel->run(parallel, e.blocks, 1, within_range, &e);
 		for (e.round = 0; e.blocks > 1 && e.round < 2 * meetings - 1; e.round++)
-			grn_spread(parallel, meetings, 1, meeting_range, &e);
+			parallel->run(parallel, meetings, 1, meeting_range, &e);
 	}
 	for (size_t i = 0; i < m; i++)
 		values[i] = sqrt(product(g + i * m, g + i * m, m));

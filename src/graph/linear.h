@@ -12,16 +12,6 @@
 /* A standard normal number (Box-Muller). */
 extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);
 
-/* Runs fn over [0, n) on all workers, or here where there are none. */
-static inline void
-grn_spread(GrnParallel *parallel, size_t n, size_t grain, GrnRangeFn fn, void *arg)
-{
-	if (parallel)
-		parallel->run(parallel, n, grain, fn, arg);
-	else
-		fn(arg, 0, 0, n);
-}
-
 /*
  * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows of len floats.
  * With add the products are added to what is there.  An element's value does not
@@ -44,7 +34,7 @@ extern void grn_multiply(const GrnProduct *p, size_t m, size_t n);
 /*
  * Makes the rows of v [m][n], m <= n and GRN_MAX_DIRECTIONS, orthonormal; a second
  * pass makes it exact to rounding.  A row that depends on those before it is replaced
- * by a random direction.  parallel: NULL for the caller's thread alone.
+ * by a random direction.
  */
 extern void grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 							   uint64_t stream, GrnParallel *parallel);
