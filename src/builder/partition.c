@@ -39,9 +39,10 @@
 #define MOST_OVERLAP 0.7f
 #define GRAIN 1024
 /*
- * From this many rows on several GPUs share a build that one could do: what they share
- * is then more than what rows in two parts and the merge cost.
+ * So many GPUs share a build of so many rows that one of them could do.  Parts cost about
+ * 2.5 times what the whole does (test/bench/graph/limits.md), so that fewer gain nothing.
  */
+#define SPREAD_GPUS 4
 #define SPREAD_ROWS 8000000
 
 typedef struct Partition
@@ -734,7 +735,7 @@ begin_job(Partition *p, GrnGraphJob *job, GrnFailure *failure)
 bool
 grn_partition_spreads(const GrnGraphJob *job)
 {
-	return grn_open_gpus() > 1 && job->rows->n >= SPREAD_ROWS;
+	return grn_open_gpus() >= SPREAD_GPUS && job->rows->n >= SPREAD_ROWS;
 }
 
 GrnGpuStatus
