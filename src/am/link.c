@@ -16,9 +16,8 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
-/* Shares of the degree: the most that a new node chooses, and the least. */
-#define CHOOSE_MOST(degree) ((degree)/2)
-#define CHOOSE_FILL(degree) ((degree)/2)
+/* Neighbours that a new node chooses: by the rule, then the nearest that it refused. */
+#define CHOOSE(degree) ((degree) / 2)
 
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
@@ -128,8 +127,8 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	GrnPrune	prune = {
 		.stride = ix->space_dim,
 		.dim = ix->space_dim,
-		.most = CHOOSE_MOST(l->degree),
-		.fill = CHOOSE_FILL(l->degree)
+		.most = CHOOSE(l->degree),
+		.fill = CHOOSE(l->degree)
 	};
 	float	   *rows = palloc_extended((Size) Max(nfound, 1) * ix->space_dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);
