@@ -158,7 +158,7 @@ static void
 take_row(Sample *s, Datum tid, Datum value, bool isnull)
 {
 	GrnndBuild *b = &s->build;
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(DatumGetItemPointer(tid));
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck((ItemPointer) DatumGetPointer(tid));
 	uint64		place;
 
 	s->seen++;
