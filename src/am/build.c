@@ -107,7 +107,7 @@ grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->type->metric;
 	spec->dim = build->dim;
-	spec->stride = TYPEALIGN(4, grn_space_dim(build->type->metric, build->dim));
+	spec->stride = TYPEALIGN(4, grn_row_floats(build->type->metric, build->dim));
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
 	spec->params.degree = build->options.degree > 0 ? (uint32) build->options.degree :

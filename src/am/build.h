@@ -71,6 +71,6 @@ extern void grnnd_load_empty(GrnndBuild *build, ForkNumber fork);
 /* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
 extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
 /* Blocks of an index with so many records, as load.c lays them out. */
-extern uint64 grnnd_index_blocks(const GrnLayout *layout, GrnMetric metric, uint64 records);
+extern uint64 grnnd_index_blocks(const GrnLayout *layout, uint64 records);
 
 #endif							/* GRNND_BUILD_H */

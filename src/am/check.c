@@ -409,7 +409,7 @@ check_heap(Check *c)
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = NULL;
-	c->vector = palloc(c->ix->space_dim * sizeof(float));
+	c->vector = palloc(c->ix->meta.dim * sizeof(float));
 	table_index_build_scan(c->heap, c->index, info, true, false, check_heap_row, c, scan);
 }
 

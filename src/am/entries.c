@@ -96,20 +96,37 @@ put_offered(GrnndEntries *entries, void *arg)
 	return true;
 }
 
+/* Is p longer than all entry points?  Only codes of inner product say so. */
+static bool
+is_longest(const GrnndIndex *ix, const GrnndPoint *p, const GrnndEntries *entries)
+{
+	float		length = grn_f16_to_f32(p->factor.norm2);
+
+	if (!ix->codec.directions || ix->codec.code_dims == 0)
+		return false;
+	for (uint32 i = 0; i < entries->count; i++)
+		if (grn_f16_to_f32(entries->factors[i].norm2) >= length)
+			return false;
+	return true;
+}
+
 /*
  * Entry points 1 to 31 are a sample of the rows, kept by reservoir sampling: row
  * number n takes the place of one of them with probability 31 / n.  So they follow
- * the data as it drifts.
+ * the data as it drifts.  For inner product a row longer than all of them becomes one,
+ * too: rows much longer than others answer every query and lie close together, but
+ * far from where a search for one of them would begin.
  */
 void
 grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPoint *p,
-				  uint32 nentries)
+				  const GrnndEntries *entries)
 {
 	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
 	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
 	NewEntry	n = {.ix = ix, .id = id, .p = p};
 
-	if (draw >= GRN_MAX_ENTRIES - 1 && nentries >= GRN_MAX_ENTRIES)
+	if (draw >= GRN_MAX_ENTRIES - 1 && entries->count >= GRN_MAX_ENTRIES &&
+		!is_longest(ix, p, entries))
 		return;
 	n.place = 1 + draw % (GRN_MAX_ENTRIES - 1);
 	grnnd_change_entries(index, ix, put_offered, &n);
@@ -140,9 +157,13 @@ grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id, const Grn
 
 /* Nearer to the centre of the data is better; without codes any will do. */
 static bool
-is_better_root(const GrnLayout *l, GrnFactor a, GrnFactor b)
+is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 {
-	return l->code_dims > 0 && grn_f16_to_f32(a.norm2) < grn_f16_to_f32(b.norm2);
+	float		x = grn_f16_to_f32(a.norm2);
+	float		y = grn_f16_to_f32(b.norm2);
+
+	/* with inner product's codes these are lengths, and long rows lie in the middle */
+	return ix->codec.code_dims > 0 && (ix->codec.directions ? x > y : x < y);
 }
 
 /* Copies entries[0] to root: what it is, and what others are to find there. */
@@ -196,7 +217,7 @@ best_successor(GrnndVacuum *v, const GrnndEntries *entries)
 			: grnnd_edge_factor(l, rec, n);
 
 		if (!grnnd_set_has(&v->dead, id) &&
-			(best == GRN_INVALID_ID || is_better_root(l, factor, best_factor)))
+			(best == GRN_INVALID_ID || is_better_root(v->ix, factor, best_factor)))
 		{
 			best = id;
 			best_factor = factor;

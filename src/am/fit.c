@@ -36,28 +36,28 @@ typedef struct Fit
 	GrnndIndex	ix;				/* as it is to be */
 	GrnndStore	store;
 	uint32		limit;			/* node ids below it are given codes */
-	float	   *rows;			/* [nrows][space_dim] sample */
+	float	   *rows;			/* [nrows][stride] sample */
+	uint32		stride;			/* grn_row_floats() */
 	uint32		nrows;
 	uint32		row_room;
 	uint64		seen;			/* nodes met while sampling */
 	double		max_norm2;
-	float	   *x;				/* [space_dim] the row being visited */
+	float	   *x;				/* [dim] the row being visited */
 	uint8_t    *codes;			/* [limit][code_bytes] */
 	GrnFactor  *factors;		/* [limit] */
 } Fit;
 
 uint32
-grnnd_fit_rows(uint32 space_dim)
+grnnd_fit_rows(uint32 dim)
 {
-	Size		room = FIT_BYTES / (space_dim * sizeof(float));
-	uint32		rows = Min(FIT_ROWS_PER_DIM * space_dim, MAX_FIT_ROWS);
+	Size		room = FIT_BYTES / (dim * sizeof(float));
+	uint32		rows = Min(FIT_ROWS_PER_DIM * dim, MAX_FIT_ROWS);
 
 	return Max((uint32) Min(rows, room), MIN_FIT_ROWS);
 }
 
 /* ---- the codec ---- */
 
-/* A node's values, without inner product's last coordinate. */
 static void
 take_row(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -70,24 +70,21 @@ take_row(void *arg, const GrnRecord *rec, const void *vec)
 static void
 sample_rows(Fit *f)
 {
-	uint32		dim = f->ix.space_dim;
+	uint32		dim = f->ix.meta.dim;
 
 	for (uint32 id = 0; id < f->limit; id++)
 	{
 		uint64		place;
-		double		norm2 = 0;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!f->store.base.visit(&f->store.base, id, take_row, f))
 			continue;
-		for (uint32 i = 0; i < f->ix.meta.dim; i++)
-			norm2 += (double) f->x[i] * f->x[i];
-		f->max_norm2 = Max(f->max_norm2, norm2);
+		f->max_norm2 = Max(f->max_norm2, grn_norm2(f->x, dim));
 		place = f->seen++;
 		if (place >= f->row_room)
 			place = grn_random(f->ix.meta.params.seed, id, 0) % f->seen;
 		if (place < f->row_room)
-			memcpy(f->rows + place * dim, f->x, dim * sizeof(float));
+			memcpy(f->rows + place * f->stride, f->x, dim * sizeof(float));
 	}
 	f->nrows = (uint32) Min(f->seen, f->row_room);
 }
@@ -102,15 +99,45 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	}
 }
 
+static int
+compare_floats(const void *a, const void *b)
+{
+	float		x = *(const float *) a;
+	float		y = *(const float *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of the sample's norms but for zeroes; 1 where there is none. */
+static float
+typical_norm(const Fit *f)
+{
+	float	   *norms = palloc(f->nrows * sizeof(float));
+	uint32		n = 0;
+	float		median;
+
+	for (uint32 i = 0; i < f->nrows; i++)
+	{
+		double		norm = sqrt(grn_norm2(f->rows + (Size) i * f->stride, f->ix.meta.dim));
+
+		if (norm > GRN_LEAST_NORM)
+			norms[n++] = (float) norm;
+	}
+	qsort(norms, n, sizeof(float), compare_floats);
+	median = n > 0 ? norms[n / 2] : 1;
+	pfree(norms);
+	return median;
+}
+
 /* Fits f->ix.codec to the sample; false where there is nothing to fit to. */
 static bool
 fit_codec(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
-	uint32		dim = f->ix.space_dim;
+	uint32		dim = f->ix.meta.dim;
 	GrnParallel alone = {1, run_alone};
 	GrnCodecFit fit = {
-		.stride = dim,
+		.stride = f->stride,
 		.dim = dim,
 		.max_code_dims = meta->code_dims,
 		.energy = INFINITY,		/* all of the room */
@@ -126,14 +153,23 @@ fit_codec(Fit *f)
 	{
 		/* rounded up, so that no row is longer */
 		meta->max_norm = nextafterf((float) sqrt(f->max_norm2), INFINITY);
+		meta->norm_unit = typical_norm(f);
 		for (uint32 i = 0; i < f->nrows; i++)
-			grnnd_complete_space(&f->ix, f->rows + (Size) i * dim);
+		{
+			float	   *row = f->rows + (Size) i * f->stride;
+			GrnScale	scale = grn_scale(grn_norm2(row, dim), meta->norm_unit);
+
+			memcpy(row + dim, &scale, sizeof(scale));
+		}
+		fit.form = GRN_FIT_DIRECTIONS;
 	}
 	fit.rows = f->rows;
 	fit.nrows = f->nrows;
 	f->ix.codec = grn_codec_fit(&fit, &alone, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
+	if (meta->metric == GRN_IP)
+		grn_codec_directions(&f->ix.codec, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
 	meta->unfitted = 0;
 	meta->crc = grnnd_meta_crc(meta);
@@ -157,7 +193,6 @@ encode_all(Fit *f)
 		CHECK_FOR_INTERRUPTS();
 		if (!f->store.base.visit(&f->store.base, id, take_row, f))
 			continue;
-		grnnd_complete_space(&f->ix, f->x);
 		grnnd_make_point(&f->ix, f->x, &p);
 		memcpy(f->codes + (Size) id * bytes, p.code, bytes);
 		f->factors[id] = p.factor;
@@ -244,7 +279,7 @@ write_page(const Fit *f, BlockNumber block, GrnndPageKind kind, const void *byte
 static void
 write_codec(const Fit *f)
 {
-	Size		bytes = grn_codec_floats(f->ix.space_dim, f->ix.codec.code_dims) * sizeof(float);
+	Size		bytes = grn_codec_floats(f->ix.meta.dim, f->ix.codec.code_dims) * sizeof(float);
 	const char *model = (const char *) f->ix.codec.mean;
 
 	for (uint32 i = 0; i < f->ix.meta.codec_pages; i++)
@@ -266,10 +301,11 @@ fit(Relation index)
 		return;
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	f->limit = f->store.id_limit;
-	f->row_room = grnnd_fit_rows(f->ix.space_dim);
-	f->rows = palloc_extended((Size) f->row_room * f->ix.space_dim * sizeof(float),
+	f->row_room = grnnd_fit_rows(f->ix.meta.dim);
+	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, f->ix.meta.dim);
+	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
 							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	f->x = palloc0(f->ix.space_dim * sizeof(float));
+	f->x = palloc(f->ix.meta.dim * sizeof(float));
 	f->codes = palloc_extended((Size) f->limit * f->ix.layout.code_bytes,
 							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	f->factors = palloc_extended((Size) f->limit * sizeof(GrnFactor),

@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 1			/* 1: first released format */
+#define GRNND_FORMAT 2			/* 2: inner product: codes of directions, lengths as factors */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -66,7 +66,7 @@ typedef struct GrnndMeta
 	uint32		payload;		/* GRNND_PAYLOAD of the building server */
 	uint32		record_bytes;	/* GrnLayout's, as a check */
 	float		norm_unit;		/* GrnCodec's */
-	float		max_norm;		/* GRN_IP: M of grn_space_dim() */
+	float		max_norm;		/* GRN_IP: of the rows of the build */
 	float		held;			/* share of the variance that codes describe */
 	BlockNumber entry_block;
 	BlockNumber codec_block;	/* first of codec_pages consecutive ones */
@@ -119,7 +119,6 @@ typedef struct GrnndIndex
 	GrnCodec	codec;			/* its arrays lie behind this struct; code_dims 0 while
 								 * unfitted, whatever the layout has room for */
 	const struct GrnndType *type;
-	uint32		space_dim;		/* grn_space_dim() */
 	GrnndHint  *hints;			/* [hint_mask + 1] */
 	uint32		hint_mask;
 } GrnndIndex;
@@ -178,7 +177,7 @@ extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
 /* ---- fit.c: codes of an index that began with few rows ---- */
 
 /* Rows from which on a codec fits others like them, by dimensions. */
-extern uint32 grnnd_fit_rows(uint32 space_dim);
+extern uint32 grnnd_fit_rows(uint32 dim);
 /*
  * Fits a codec to the rows that an unfitted index has and gives all records their
  * codes, unless somebody else does or a vacuum is at work.  The caller holds no
@@ -223,15 +222,12 @@ extern GrnRecord *grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot
 /* Node ids below this may exist: from the relation's size. */
 extern uint32 grnnd_id_limit(Relation index, const GrnndIndex *ix);
 
-/* The stored vector in the metric's form, as [space_dim] floats. */
-extern void grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, float *out);
-/* Completes [dim] floats to [space_dim] (inner product's coordinate). */
-extern void grnnd_complete_space(const GrnndIndex *ix, float *x);
+/* Takes a row x [dim] to its place in the graph's space (graph/space.h). */
+extern void grnnd_place(const GrnndIndex *ix, float *x);
 /*
- * A column value in the metric's form: writes [dim] floats, no more; who needs
- * [space_dim] calls grnnd_complete_space() after it.  Errors: 22000 for other
- * dimensions, NaN and infinity; 22003 for vectors so long that distances would
- * overflow.  False: not indexed (zero under cosine).
+ * A column value in the metric's form: writes [dim] floats.  Errors: 22000 for
+ * other dimensions, NaN and infinity; 22003 for vectors so long that distances
+ * would overflow.  False: not indexed (zero under cosine).
  */
 extern bool grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out);
 
@@ -259,7 +255,7 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
 							 MemoryContext context);
 
 /*
- * A node's vector, [space_dim], with its state and version.  False: there is nothing to
+ * A node's vector, [dim], with its state and version.  False: there is nothing to
  * visit.
  */
 extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,

@@ -261,7 +261,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	if (!grnnd_make_links(link, in->id, in->rec->version) &&
 		withdraw(in, in->id, in->rec->version))
 		return false;
-	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries->count);
+	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries);
 	return true;
 }
 
@@ -271,7 +271,6 @@ insert_row(Insert *in, float *x, bool unchanged)
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
 
-	grnnd_complete_space(in->ix, x);
 	grnnd_make_point(in->ix, x, &in->p);
 	source.code = in->p.code;
 	source.factor = in->p.factor;
@@ -311,11 +310,11 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/* held until the links are made: see vacuum.c; and codes do not change meanwhile */
 	LockPage(index, GRNND_WRITERS_LOCK, ShareLock);
 	in.ix = grnnd_index(index);
-	x = palloc(in.ix->space_dim * sizeof(float));
+	x = palloc(in.ix->meta.dim * sizeof(float));
 	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
 	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);
-	fit = in.ix->meta.unfitted && in.id >= grnnd_fit_rows(in.ix->space_dim);
+	fit = in.ix->meta.unfitted && in.id >= grnnd_fit_rows(in.ix->meta.dim);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (fit)

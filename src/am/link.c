@@ -22,26 +22,6 @@
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
 
-/*
- * Inner product, a row longer than any of the build: the coordinate that makes
- * all rows equally long would have to be imaginary, and is 0.  Its square, which
- * is negative, goes into the code's norm.  Then estimates of queries' distances are
- * what they should be, |q|^2 + M^2 - 2 q.x, and the row is found.
- */
-static void
-correct_norm(const GrnndIndex *ix, const float *x, GrnFactor *factor)
-{
-	double		excess = -(double) ix->meta.max_norm * ix->meta.max_norm;
-
-	if (ix->meta.metric != GRN_IP)
-		return;
-	for (uint32 i = 0; i < ix->meta.dim; i++)
-		excess += (double) x[i] * x[i];
-	if (excess > 0)
-		factor->norm2 = grn_f32_to_f16(grn_f16_to_f32(factor->norm2) -
-									   (float) (excess / ix->codec.norm_unit));
-}
-
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 {
@@ -57,8 +37,7 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 
 		p->query = palloc(sizeof(GrnCodeQuery));
 		grn_encode(&ix->codec, x, p->code, &p->factor, scratch);
-		correct_norm(ix, x, &p->factor);
-		grn_code_query(&ix->codec, x, p->query, scratch);
+		grn_code_query_row(&ix->codec, x, p->query, scratch);
 		pfree(scratch);
 	}
 }
@@ -75,7 +54,8 @@ start_search(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 		.metric = (GrnMetric) store->ix->meta.metric,
 		.ef = ef,
 		.resumable = resumable,
-		.keep_vectors = true
+		.keep_vectors = true,
+		.by_row = true
 	};
 	GrnSearch  *search = grn_search_begin(&params, &store->base, p->x);
 
@@ -124,26 +104,31 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 {
 	const GrnLayout *l = &ix->layout;
 	const GrnFound *found = grn_search_found(search);
+	uint32		dim = ix->meta.dim;
 	GrnPrune	prune = {
-		.stride = ix->space_dim,
-		.dim = ix->space_dim,
+		.stride = dim,
+		.dim = dim,
 		.most = CHOOSE(l->degree),
 		.fill = CHOOSE(l->degree)
 	};
-	float	   *rows = palloc_extended((Size) Max(nfound, 1) * ix->space_dim * sizeof(float),
+	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);
+	float	   *own = rows + (Size) nfound * dim;
 	float	   *dist = palloc(Max(nfound, 1) * sizeof(float));
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
 	uint32	   *keep = palloc(l->degree * sizeof(uint32));
 
+	memcpy(own, p->x, dim * sizeof(float));
+	grnnd_place(ix, own);
 	for (uint32 i = 0; i < nfound; i++)
 	{
-		float	   *row = rows + (Size) prune.n * ix->space_dim;
+		float	   *row = rows + (Size) prune.n * dim;
 
 		if (found[i].state != GRN_NODE)
 			continue;
-		grnnd_vector_to_space(ix, grn_search_vector(search, i), row);
-		dist[prune.n] = grn_dist->l2_f32(p->x, row, ix->space_dim);
+		grn_vec_load(l->vec_format, grn_search_vector(search, i), dim, row);
+		grnnd_place(ix, row);
+		dist[prune.n] = grn_dist->l2_f32(own, row, dim);
 		from[prune.n++] = i;
 	}
 	prune.rows = rows;

@@ -113,7 +113,7 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		(r->code_dims > 0 && !build->spec.use_codes))
 		bad_result("impossible code dimensions");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
-		(r->code_dims > 0 && r->norm_unit == 0) ||
+		((r->code_dims > 0 || build->spec.metric == GRN_IP) && r->norm_unit == 0) ||
 		!(r->max_norm >= 0) || isinf(r->max_norm) || !(r->held >= 0))
 		bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
@@ -140,8 +140,7 @@ static void
 check_codec(const Load *load)
 {
 	size_t		floats = load->codec == NULL ? 0 :
-		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
-						 load->layout.code_dims);
+		grn_codec_floats(load->meta.dim, load->layout.code_dims);
 
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(load->codec[i]))
@@ -291,18 +290,17 @@ first_chain(const Load *load, uint32 node)
 }
 
 static uint32
-codec_pages(const GrnLayout *l, GrnMetric metric)
+codec_pages(const GrnLayout *l)
 {
-	uint64		bytes = sizeof(float) *
-		grn_codec_floats(grn_space_dim(metric, l->dim), l->code_dims);
+	uint64		bytes = sizeof(float) * grn_codec_floats(l->dim, l->code_dims);
 
 	return (uint32) ((bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
 }
 
 uint64
-grnnd_index_blocks(const GrnLayout *l, GrnMetric metric, uint64 records)
+grnnd_index_blocks(const GrnLayout *l, uint64 records)
 {
-	return 2 + codec_pages(l, metric) +
+	return 2 + codec_pages(l) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
@@ -313,11 +311,11 @@ grnnd_index_blocks(const GrnLayout *l, GrnMetric metric, uint64 records)
 static BlockNumber
 place_blocks(Load *load)
 {
-	uint64		blocks = grnnd_index_blocks(&load->layout, load->meta.metric, load->records);
+	uint64		blocks = grnnd_index_blocks(&load->layout, load->records);
 
 	load->meta.entry_block = 1;
 	load->meta.codec_block = 2;
-	load->meta.codec_pages = codec_pages(&load->layout, load->meta.metric);
+	load->meta.codec_pages = codec_pages(&load->layout);
 	load->meta.first_node_block = 2 + load->meta.codec_pages;
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
@@ -373,11 +371,13 @@ set_open_layout(Load *load, const GrnndBuild *build)
 	{
 		most = grn_layout_max_code_dims(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD);
 		grn_layout_code_costs(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD, most, costs);
-		dims = grn_codec_usual_dims(grn_space_dim(build->spec.metric, build->dim), most,
-									costs);
+		dims = grn_codec_usual_dims(build->dim, most, costs);
 	}
 	set_layout(load, degree, dims, GRN_VEC_F32);
 	load->meta.unfitted = dims > 0;
+	/* fit.c knows better; without codes it stays */
+	if (build->spec.metric == GRN_IP)
+		load->meta.norm_unit = 1;
 }
 
 /* ---- records and pages ---- */
@@ -504,7 +504,7 @@ static void
 form_codec_page(const Load *load, uint32 number, Page page)
 {
 	size_t		bytes = sizeof(float) *
-		grn_codec_floats(grn_space_dim(load->meta.metric, load->meta.dim),
+		grn_codec_floats(load->meta.dim,
 						 load->layout.code_dims);
 	size_t		begin = (size_t) number * GRNND_PAYLOAD;
 
@@ -547,8 +547,6 @@ write_meta(Load *load, GrnndPageWriter *w)
 static void
 find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64 nrows)
 {
-	uint32		space_dim = grn_space_dim(load->meta.metric, load->meta.dim);
-
 	load->nodes = r->nodes;
 	load->nentries = r->nentries;
 	load->entries = r->entries;
@@ -568,7 +566,7 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 		load->factors = result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
 									 sizeof(GrnFactor));
 		load->codec = result_array(map, GRN_SEG_CODES, r->off_codec,
-								   grn_codec_floats(space_dim, r->code_dims), sizeof(float));
+								   grn_codec_floats(load->meta.dim, r->code_dims), sizeof(float));
 	}
 }
 
@@ -704,16 +702,15 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
 	check_numbers(build, r);
 	start_meta(build, &load->meta);
-	if (r->nodes < grnnd_fit_rows(grn_space_dim(build->spec.metric, build->dim)))
+	if (r->nodes < grnnd_fit_rows(build->dim))
 		set_open_layout(load, build);
 	else
 		set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
 	load->stride = build->stride;
 	if (!load->meta.unfitted)
-	{
-		load->meta.norm_unit = r->norm_unit;
 		load->meta.held = r->held;
-	}
+	if (!load->meta.unfitted || load->meta.metric == GRN_IP)
+		load->meta.norm_unit = r->norm_unit;
 	load->meta.max_norm = r->max_norm;
 	load->meta.params = r->params;
 	load->meta.on_gpu = r->on_gpu != 0;

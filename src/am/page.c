@@ -268,18 +268,19 @@ load_entry(Relation index)
 	entry->ix.meta = meta;
 	entry->ix.layout = layout;
 	entry->ix.type = type;
-	entry->ix.space_dim = grn_space_dim(type->metric, meta.dim);
 	code_dims = meta.unfitted ? 0 : meta.code_dims;
-	codec_bytes = grn_codec_floats(entry->ix.space_dim, code_dims) * sizeof(float);
+	codec_bytes = grn_codec_floats(meta.dim, code_dims) * sizeof(float);
 	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
 	read_codec(index, &meta, codec, codec_bytes);
 	entry->ix.codec = (GrnCodec) {
-		.dim = entry->ix.space_dim,
+		.dim = meta.dim,
 		.code_dims = code_dims,
 		.norm_unit = meta.norm_unit,
 		.mean = codec,
-		.basis = codec + entry->ix.space_dim
+		.basis = codec + meta.dim
 	};
+	if (meta.metric == GRN_IP)
+		grn_codec_directions(&entry->ix.codec, meta.norm_unit);
 	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)),
 				GRNND_MAX_HINTS);
 	entry->ix.hint_mask = hints - 1;
@@ -360,23 +361,10 @@ grnnd_type(Relation index)
 /* ---- vectors ---- */
 
 void
-grnnd_complete_space(const GrnndIndex *ix, float *x)
+grnnd_place(const GrnndIndex *ix, float *x)
 {
-	double		rest;
-
-	if (ix->space_dim == ix->meta.dim)
-		return;
-	rest = (double) ix->meta.max_norm * ix->meta.max_norm;
-	for (uint32 i = 0; i < ix->meta.dim; i++)
-		rest -= (double) x[i] * x[i];
-	x[ix->meta.dim] = rest > 0 ? (float) sqrt(rest) : 0;
-}
-
-void
-grnnd_vector_to_space(const GrnndIndex *ix, const void *stored, float *out)
-{
-	grn_vec_load(ix->layout.vec_format, stored, ix->meta.dim, out);
-	grnnd_complete_space(ix, out);
+	if (ix->meta.metric == GRN_IP)
+		grn_place(x, ix->meta.dim, ix->meta.norm_unit);
 }
 
 /*

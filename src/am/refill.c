@@ -35,7 +35,7 @@ typedef struct Candidates
 	uint32		ids[GRN_MAX_DEGREE + MAX_CANDIDATES];
 	GrnFactor	factors[GRN_MAX_DEGREE + MAX_CANDIDATES];
 	uint8_t    *codes;			/* [.][code_bytes] */
-	float	   *rows;			/* [.][space_dim], only without codes */
+	float	   *rows;			/* [.][dim] places, only without codes */
 	float		dist[GRN_MAX_DEGREE + MAX_CANDIDATES];
 } Candidates;
 
@@ -122,7 +122,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
 	if (v->ix->codec.code_dims == 0)
 		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
-									v->ix->space_dim * sizeof(float), MCXT_ALLOC_HUGE);
+									v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 	remember_dead(f);
 	return f;
 }
@@ -199,7 +199,7 @@ static void
 load_candidates(GrnndRefill *f, uint32 self)
 {
 	Candidates *c = &f->c;
-	uint32		dim = f->v->ix->space_dim;
+	uint32		dim = f->v->ix->meta.dim;
 	float	   *own = palloc(dim * sizeof(float));
 	GrnState	state;
 	uint16		version;
@@ -210,12 +210,14 @@ load_candidates(GrnndRefill *f, uint32 self)
 		c->count = c->fixed;
 		return;
 	}
+	grnnd_place(f->v->ix, own);
 	for (uint32 i = 0; i < c->count; i++)
 	{
 		float	   *row = c->rows + (Size) n * dim;
 
 		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version))
 			continue;
+		grnnd_place(f->v->ix, row);
 		c->dist[n] = grn_dist->l2_f32(own, row, dim);
 		c->ids[n++] = c->ids[i];
 	}
@@ -260,7 +262,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	{
 		load_candidates(f, id);
 		prune.rows = c->rows;
-		prune.stride = prune.dim = f->v->ix->space_dim;
+		prune.stride = prune.dim = f->v->ix->meta.dim;
 	}
 	prune.dist = c->dist;
 	prune.n = c->count;

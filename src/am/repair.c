@@ -117,7 +117,7 @@ connect_node(Repair *r, uint32 id, uint32 root)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd connect",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	float	   *x = palloc(r->ix->space_dim * sizeof(float));
+	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
 	GrnState	state;
 	uint16		version;
 	bool		is_node;

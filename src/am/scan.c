@@ -90,7 +90,7 @@ typedef struct GrnndScan
 	bool		started;
 	const GrnndIndex *ix;
 	GrnndStore	store;
-	float	   *q;				/* [space_dim] */
+	float	   *q;				/* [dim] */
 	double		q_norm;			/* |q| */
 	bool		q_in_range;		/* of the numbers that the index can keep */
 
@@ -312,7 +312,7 @@ start(IndexScanDesc scan)
 		so->walk_null = true;
 		return;
 	}
-	so->q = palloc0(so->ix->space_dim * sizeof(float));
+	so->q = palloc(so->ix->meta.dim * sizeof(float));
 	if (!grnnd_form_vector(so->ix->type, so->ix->meta.dim,
 						   scan->orderByData[0].sk_argument, so->q))
 	{

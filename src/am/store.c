@@ -234,7 +234,7 @@ take_vector(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fetch	   *f = arg;
 
-	grnnd_vector_to_space(f->ix, vec, f->x);
+	grn_vec_load(f->ix->layout.vec_format, vec, f->ix->meta.dim, f->x);
 	f->state = (GrnState) rec->state;
 	f->version = rec->version;
 }

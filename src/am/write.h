@@ -122,7 +122,7 @@ extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 
 /* A node's vector and code, as the search and the links need it. */
 typedef struct GrnndPoint
 {
-	float	   *x;				/* [space_dim] */
+	float	   *x;				/* [dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
 	GrnCodeQuery *query;		/* NULL without codes, and while unfitted */
@@ -131,9 +131,9 @@ typedef struct GrnndPoint
 /* Encodes x, which stays the caller's. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
 
-/* entries.c: a new node may become an entry point; nentries: how many it has seen. */
+/* entries.c: a new node may become an entry point; entries: as its insert has seen them. */
 extern void grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id,
-							  const GrnndPoint *p, uint32 nentries);
+							  const GrnndPoint *p, const GrnndEntries *entries);
 /* Makes a node entries[0] where `expected` stands there still; false: it does not. */
 extern bool grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id,
 								  const GrnndPoint *p, uint32 expected);

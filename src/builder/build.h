@@ -62,6 +62,8 @@ extern GrnGpu *grn_open_lane(int i, int lane);
 extern void grn_device_close(void);
 /* Rows to a GPU's build, copied together where they do not lie so. */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err);
+/* Copies count rows to out [count][dim], to their places in the space. */
+extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
 
 /* Of a build in parts: seconds of its steps. */
 typedef struct GrnPartTimes
@@ -96,11 +98,12 @@ extern bool grn_device_build(GrnGraphJob *job, GrnFailure *failure);
 typedef struct GrnPrepared
 {
 	float		max_norm;
+	float		norm_unit;		/* GRN_IP: a typical norm, unit of grn_scale() */
 	GrnVecFormat vec_format;	/* smallest that holds every row exactly */
 } GrnPrepared;
 /*
  * Checks base [n][stride] for values that are not finite (reported by row, from
- * 1), finds the largest norm, writes inner product's last coordinate.
+ * 1), finds the largest norm, writes inner product's GrnScale behind each row.
  */
 extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
 						uint32_t dim, GrnPool *pool, GrnPrepared *out,

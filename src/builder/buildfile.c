@@ -162,7 +162,8 @@ grn_build_file(const GrnCli *cli)
 	rows.base = v.base;
 	rows.n = v.n;
 	rows.stride = v.stride;
-	rows.dim = grn_space_dim(cli->metric, v.dim);
+	rows.dim = v.dim;
+	rows.scaled = cli->metric == GRN_IP;
 	job.rows = &rows;
 	job.graph = &graph;
 	job.choice = &cli->choice;

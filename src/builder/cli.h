@@ -33,10 +33,10 @@ typedef struct GrnVectors
 {
 	float	   *base;			/* [n][stride], zero padded */
 	size_t		n;
-	size_t		stride;			/* multiple of 4, >= the metric's space */
+	size_t		stride;			/* multiple of 4, >= grn_row_floats() */
 	uint32_t	dim;
 } GrnVectors;
-/* The first `most` rows (0: all), normalised for cosine, with room for the space. */
+/* The first `most` rows (0: all), normalised for cosine, with room for grn_row_floats(). */
 extern bool grn_read_vectors(const char *path, GrnMetric metric, size_t most,
 							 GrnVectors *out);
 extern void grn_free_vectors(GrnVectors *v);

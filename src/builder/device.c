@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows copied together for the GPU where they do not lie together. */
+/* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 16 << 20)
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
@@ -195,6 +195,19 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 	return true;
 }
 
+void
+grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
+{
+	for (size_t i = 0; i < count; i++)
+	{
+		const float *row = grn_row(rows, first + i);
+		float		scale = grn_row_scale(rows, row);
+
+		for (uint32_t j = 0; j < rows->dim; j++)
+			out[i * rows->dim + j] = scale * row[j];
+	}
+}
+
 GrnGpuStatus
 grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err)
 {
@@ -202,7 +215,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 	float	   *stage;
 
-	if (!rows->order)
+	if (!rows->order && !rows->scaled)
 		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
 	if (piece == 0)
 		piece = 1;
@@ -216,9 +229,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err)
 	{
 		size_t		count = rows->n - first < piece ? rows->n - first : piece;
 
-		for (size_t i = 0; i < count; i++)
-			memcpy(stage + i * rows->dim, grn_row(rows, first + i),
-				   rows->dim * sizeof(float));
+		grn_copy_rows(rows, first, count, stage);
 		status = grn_gpu_rows(gpu, first, count, stage, rows->dim, err);
 	}
 	free(stage);

@@ -17,7 +17,6 @@ typedef struct Evaluate
 {
 	GrnVectors	base;
 	GrnVectors	query;
-	uint32_t	dim;			/* compared: the metric's space */
 	GrnMetric	metric;
 	int32_t    *graph;
 	size_t		degree;
@@ -46,7 +45,7 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 	const float *x = e->base.base + id * e->base.stride;
 
 	return e->metric == GRN_IP ? -grn_dist->ip_f32(q, x, e->base.dim) :
-		grn_dist->l2_f32(q, x, e->dim);
+		grn_dist->l2_f32(q, x, e->base.dim);
 }
 
 /* Puts a vertex into the sorted list where it belongs; returns its place or count. */
@@ -273,7 +272,6 @@ evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 
 	if (!read_all(e, cli))
 		return false;
-	e->dim = e->base.dim;
 	e->nentries = e->base.n < ENTRIES ? (uint32_t) e->base.n : ENTRIES;
 	for (uint32_t i = 0; i < e->nentries; i++)
 		e->entries[i] = (uint32_t) (grn_random(0x65766C, 0, i) % e->base.n);

@@ -200,7 +200,7 @@ grn_read_vectors(const char *path, GrnMetric metric, size_t most, GrnVectors *ou
 	{
 		out->n = most && most < shape.n ? most : shape.n;
 		out->dim = shape.dim;
-		out->stride = ((size_t) grn_space_dim(metric, shape.dim) + 3) & ~(size_t) 3;
+		out->stride = (grn_row_floats(metric, shape.dim) + 3) & ~(size_t) 3;
 		out->base = mmap(NULL, out->n * out->stride * 4, PROT_READ | PROT_WRITE,
 						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (out->base == MAP_FAILED)

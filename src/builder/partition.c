@@ -23,6 +23,7 @@
 
 #include "../graph/partition.h"
 
+#define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be encoded */
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
 #define LEAST_SAMPLE 1024
 #define PIECES 8				/* encoded or merged as one item, of a device's share */
@@ -279,8 +280,7 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	if (sample)
 	{
 		for (uint32_t i = 0; i < n; i++)
-			memcpy(sample + (size_t) i * rows->dim, grn_row(rows, rows->n * i / n),
-				   rows->dim * sizeof(float));
+			grn_copy_rows(rows, rows->n * i / n, 1, sample + (size_t) i * rows->dim);
 		for (int i = 0; i < p->ngpus && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
 			if (!p->lost[i])
 			{
@@ -301,6 +301,34 @@ encode_begin(Partition *p, GrnGpu *gpu, GrnGpuError *err)
 	return grn_gpu_encode_begin(gpu, &p->fit, &p->options, err);
 }
 
+/* Rows that are elsewhere in the space: by way of copies. */
+static GrnGpuStatus
+encode_places(Partition *p, GrnGpu *gpu, uint64_t first, uint64_t n, bool *other,
+			  GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	uint64_t	batch = PLACES_BYTES / (4 * (uint64_t) rows->dim);
+	GrnGpuStatus status = GRN_GPU_OK;
+	float	   *copy = malloc(batch * rows->dim * sizeof(float));
+	GrnGpuSource source = {copy, NULL, rows->dim};
+
+	if (!copy)
+	{
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+		return GRN_GPU_FAILED;
+	}
+	for (uint64_t end = first + n; first < end && status == GRN_GPU_OK && !*other; first += batch)
+	{
+		uint64_t	count = end - first < batch ? end - first : batch;
+
+		grn_copy_rows(rows, first, count, copy);
+		status = grn_gpu_encode(gpu, &p->fit, &source, 0, count,
+								p->codes + first * p->fit.code_bytes, other, err);
+	}
+	free(copy);
+	return status;
+}
+
 static GrnGpuStatus
 encode_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
@@ -311,7 +339,9 @@ encode_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
 	GrnGpuStatus status = GRN_GPU_OK;
 
-	if (!other)
+	if (rows->scaled && !other)
+		status = encode_places(p, gpu, first, n, &other, err);
+	else if (!other)
 		status = grn_gpu_encode(gpu, &p->fit, &source, first, n,
 								p->codes + first * p->fit.code_bytes, &other, err);
 	if (other)

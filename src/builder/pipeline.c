@@ -75,8 +75,8 @@ static bool
 find_distinct(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
-	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride,
-	grn_space_dim((GrnMetric) b->spec->metric, b->spec->dim)};
+	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride, b->spec->dim,
+	b->spec->metric == GRN_IP};
 	uint64_t	ranks = aligned(b->n * 4);
 	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
@@ -99,6 +99,7 @@ plan_fit(const Pipeline *p, const float *costs)
 	fit.rows = p->build->vectors;
 	fit.nrows = p->build->n;
 	fit.stride = p->build->spec->stride;
+	fit.form = p->rows.scaled ? GRN_FIT_DIRECTIONS : GRN_FIT_ROWS;
 	fit.nsample = larger(nsample, CODE_SAMPLE);
 	if (fit.nsample > p->rows.n)
 		fit.nsample = p->rows.n;
@@ -291,9 +292,8 @@ choose_entries(Pipeline *p)
 
 			for (uint32_t i = 0; i < r->nentries; i++)
 			{
-				float		d = grn_dist->l2_f32(grn_row(&p->rows, v),
-												 grn_row(&p->rows, r->entries[i]),
-												 p->rows.dim);
+				float		d = grn_row_distance(&p->rows, grn_row(&p->rows, v),
+												 grn_row(&p->rows, r->entries[i]));
 
 				if (nearest < 0 || d < nearest)
 					nearest = d;
@@ -454,6 +454,8 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + aligned(fit.nsample * 4), &r->held);
 	r->code_dims = p->codec.code_dims;
+	if (p->rows.scaled)
+		grn_codec_directions(&p->codec, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	if (!grn_layout(&p->layout, spec->dim, r->degree, r->code_dims,
 					(GrnVecFormat) r->vec_format, spec->payload))
@@ -620,6 +622,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	result->vec_format = prepared.vec_format;
 	result->max_norm = spec->metric == GRN_IP ? prepared.max_norm : 0;
+	result->norm_unit = prepared.norm_unit;
 	if (!choose_layout(&p, failure))
 		return false;
 	phase(&p, GRN_PHASE_PREPARE, 1, 2);

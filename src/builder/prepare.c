@@ -1,6 +1,6 @@
 /*
  * prepare.c - the first pass over collected rows: every value finite, the
- * largest norm, the smallest exact format, inner product's last coordinate.
+ * largest norm, the smallest exact format, inner product's scales (space.h).
  */
 #include "build.h"
 
@@ -11,6 +11,9 @@
 #include <time.h>
 
 #define GRAIN 1024
+/* Norms by powers of two: from GRN_LEAST_NORM to the square root of the largest float. */
+#define OCTAVES 256
+#define OCTAVE_ONE 128			/* norms from 1/2 to 1 */
 
 typedef struct Prepare
 {
@@ -21,7 +24,8 @@ typedef struct Prepare
 	size_t		bad;			/* smallest row with a value not finite, or n */
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
 	uint32_t	formats;		/* bit per GrnVecFormat seen */
-	double		max_norm_squared;
+	uint32_t   *octaves;		/* [OCTAVES] rows by their norm, or NULL */
+	double		norm_unit;
 } Prepare;
 
 bool
@@ -61,7 +65,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		const float *x = p->base + i * p->stride;
-		double		norm2 = 0;
+		double		norm2;
 		float		zero = 0;
 
 		for (uint32_t j = 0; j < p->dim; j++)
@@ -76,8 +80,14 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 				;
 			return;
 		}
-		for (uint32_t j = 0; j < p->dim; j++)
-			norm2 += (double) x[j] * x[j];
+		norm2 = grn_norm2(x, p->dim);
+		if (p->octaves != NULL && sqrt(norm2) > GRN_LEAST_NORM)
+		{
+			int			exponent;
+
+			(void) frexp(sqrt(norm2), &exponent);
+			__atomic_fetch_add(&p->octaves[OCTAVE_ONE + exponent], 1, __ATOMIC_RELAXED);
+		}
 		/* rounded up, so that no row's norm exceeds the largest */
 		if (norm2 > most)
 			most = nextafterf((float) norm2, INFINITY);
@@ -93,8 +103,25 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		;
 }
 
+/* The power of two above the median of all norms but zero; 1 where there is none. */
+static double
+typical_norm(const uint32_t *octaves)
+{
+	uint64_t	rows = 0;
+	uint64_t	below = 0;
+	int			i = 0;
+
+	for (i = 0; i < OCTAVES; i++)
+		rows += octaves[i];
+	if (rows == 0)
+		return 1;
+	for (i = 0; 2 * (below + octaves[i]) < rows; i++)
+		below += octaves[i];
+	return ldexp(1, i - OCTAVE_ONE);
+}
+
 static void
-complete_range(void *arg, int worker, size_t begin, size_t end)
+scale_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Prepare    *p = arg;
 
@@ -102,12 +129,9 @@ complete_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		float	   *x = p->base + i * p->stride;
-		double		norm2 = 0;
+		GrnScale	scale = grn_scale(grn_norm2(x, p->dim), p->norm_unit);
 
-		for (uint32_t j = 0; j < p->dim; j++)
-			norm2 += (double) x[j] * x[j];
-		x[p->dim] = norm2 < p->max_norm_squared ?
-			(float) sqrt(p->max_norm_squared - norm2) : 0.0f;
+		memcpy(x + p->dim, &scale, sizeof(scale));
 	}
 }
 
@@ -118,6 +142,7 @@ grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim
 	Prepare		p;
 	GrnParallel *parallel = grn_pool_parallel(pool);
 	float		max_norm2;
+	uint32_t	octaves[OCTAVES] = {0};
 
 	memset(&p, 0, sizeof(p));
 	p.base = base;
@@ -125,6 +150,8 @@ grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim
 	p.stride = stride;
 	p.dim = dim;
 	p.bad = n;
+	if (metric == GRN_IP)
+		p.octaves = octaves;
 	parallel->run(parallel, n, GRAIN, scan_range, &p);
 	if (p.bad < n)
 		return grn_fail(failure, "22000", "Vectors must hold finite numbers.",
@@ -138,10 +165,12 @@ grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim
 	out->vec_format = p.formats & 1u << GRN_VEC_F32 ? GRN_VEC_F32 :
 		p.formats & 1u << GRN_VEC_F16 ? GRN_VEC_F16 :
 		p.formats & 1u << GRN_VEC_U8 ? GRN_VEC_U8 : GRN_VEC_F32;
+	out->norm_unit = 0;
 	if (metric == GRN_IP)
 	{
-		p.max_norm_squared = (double) out->max_norm * out->max_norm;
-		parallel->run(parallel, n, GRAIN, complete_range, &p);
+		p.norm_unit = typical_norm(octaves);
+		out->norm_unit = (float) p.norm_unit;
+		parallel->run(parallel, n, GRAIN, scale_range, &p);
 	}
 	return true;
 }

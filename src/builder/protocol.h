@@ -49,7 +49,7 @@ typedef enum GrnSegment
 	/*
 	 * Rows as collected: [n] of GrnBuildSpec.stride floats.  The leader writes
 	 * dim floats (normalised for cosine) and zeroes the rest; for inner
-	 * product the builder fills coordinate dim (see grn_space_dim()).
+	 * product the builder fills in what else a row has (see grn_row_floats()).
 	 */
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: row (in VECTORS) of rank i by heap TID */
@@ -103,7 +103,7 @@ typedef struct GrnBuildResult
 	uint32_t	vec_format;		/* GrnVecFormat: the smallest that is lossless */
 	uint32_t	code_dims;
 	float		norm_unit;
-	float		max_norm;		/* GRN_IP: M */
+	float		max_norm;		/* GRN_IP: the largest; norm_unit: a typical one */
 	float		held;			/* share of the variance the codes' head holds */
 	uint32_t	nentries;		/* entries[0] reaches every node */
 	uint32_t	entries[GRN_MAX_ENTRIES];

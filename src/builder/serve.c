@@ -436,7 +436,7 @@ check_spec(Server *s)
 	if (spec->metric < GRN_L2 || spec->metric > GRN_COSINE || spec->dim == 0 ||
 		spec->dim > GRN_MAX_DIM || spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
 		spec->threads > 4096 ||
-		spec->stride < grn_space_dim((GrnMetric) spec->metric, spec->dim) ||
+		spec->stride < grn_row_floats((GrnMetric) spec->metric, spec->dim) ||
 		spec->stride % 4 != 0)
 		violation(s, "a START that makes no sense");
 }

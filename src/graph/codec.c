@@ -118,6 +118,20 @@ sample_row(const Fit *f, size_t i)
 	return in->rows + (in->sample ? in->sample[i] : i) * in->stride;
 }
 
+/* What a row is multiplied with before it is centred. */
+static float
+row_scale(const Fit *f, const float *row)
+{
+	GrnScale	s;
+
+	if (f->in->form == GRN_FIT_ROWS)
+		return 1;
+	memcpy(&s, row + f->dim, sizeof(s));
+	if (f->in->form == GRN_FIT_PLACES)
+		return s.scale;
+	return s.norm2 > 0 ? s.scale / sqrtf(s.norm2) : 0;
+}
+
 /* Mean of columns [begin, end), in double. */
 static void
 mean_columns(void *arg, int worker, size_t begin, size_t end)
@@ -132,10 +146,11 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 
 		for (size_t i = 0; i < f->n; i++)
 		{
-			const float *row = sample_row(f, i) + begin;
+			const float *row = sample_row(f, i);
+			float		scale = row_scale(f, row);
 
 			for (size_t j = 0; j < len; j++)
-				sum[j] += row[j];
+				sum[j] += scale * row[begin + j];
 		}
 		for (size_t j = 0; j < len; j++)
 			f->mean[begin + j] = f->n > 0 ? (float) (sum[j] / (double) f->n) : 0;
@@ -153,10 +168,11 @@ centre_rows(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		const float *row = sample_row(f, i);
+		float		scale = row_scale(f, row);
 		float	   *x = f->x + i * f->dim;
 
 		for (size_t j = 0; j < f->dim; j++)
-			x[j] = row[j] - f->mean[j];
+			x[j] = scale * row[j] - f->mean[j];
 		f->energies[i] = grn_dist->ip_f32(x, x, f->dim);
 	}
 }
@@ -448,9 +464,9 @@ grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
 
 /* ---- encoding ---- */
 
-/* u = B (x - c) into u [code_dims]; returns |x - c|^2. */
+/* u = B (scale x - from) into u [code_dims], from: [dim] or NULL; returns its squared length. */
 static float
-project(const GrnCodec *codec, const float *x, float *u)
+project(const GrnCodec *codec, const float *x, float scale, const float *from, float *u)
 {
 	const GrnDistTable *d = grn_dist;
 	size_t		dim = codec->dim;
@@ -464,11 +480,41 @@ project(const GrnCodec *codec, const float *x, float *u)
 		size_t		len = dim - at < CHUNK ? dim - at : CHUNK;
 
 		for (size_t i = 0; i < len; i++)
-			diff[i] = x[at + i] - codec->mean[at + i];
+			diff[i] = from != NULL ? scale * x[at + i] - from[at + i] : scale * x[at + i];
 		norm2 += d->ip_f32(diff, diff, len);
 		d->ip_rows(diff, codec->basis + at, dim, len, codec->code_dims, u);
 	}
 	return norm2;
+}
+
+/*
+ * The same of x / |x| - c, and *length = |x| in units.  A row that counts as zero
+ * (grn_scale()) has length 0 and, for its direction, c.
+ */
+static float
+project_direction(const GrnCodec *codec, const float *x, float *u, float *length)
+{
+	double		norm = sqrt(grn_norm2(x, codec->dim));
+
+	*length = 0;
+	if (norm > GRN_LEAST_NORM)
+	{
+		/* not 0 in half precision, for that is zero's */
+		*length = fmaxf((float) (norm / codec->norm_unit), 1e-7f);
+		return project(codec, x, (float) (1 / norm), codec->mean, u);
+	}
+	memset(u, 0, codec->code_dims * sizeof(float));
+	return 0;
+}
+
+void
+grn_codec_directions(GrnCodec *codec, float norm_unit)
+{
+	codec->directions = true;
+	codec->norm_unit = norm_unit;
+	if (codec->code_dims == 0)
+		return;
+	codec->mean_norm2 = project(codec, codec->mean, 1, NULL, codec->mean_head);
 }
 
 static float
@@ -490,6 +536,49 @@ quantise(float u, float inverse)
 	return c >= LEVELS - 1 ? LEVELS - 1 : c > 0 ? (int) c : 0;
 }
 
+/*
+ * Changes single levels by one while that lessens the error that a query of these
+ * data sees.  It has the share c along the mean and else about the same in all
+ * dimensions: so with errors r_j, sum r_j^2 + weight (sum_j (B c)_j r_j)^2, weight the
+ * squared ratio of the two.
+ */
+static void
+balance(const GrnCodec *codec, const float *u, float inverse, int8_t *levels)
+{
+	const float *bc = codec->mean_head;
+	uint32_t	k = codec->code_dims;
+	float		weight = (float) k / fmaxf(1 - codec->mean_norm2, 0.05f);
+	float		along = 0;
+
+	for (uint32_t j = 0; j < k; j++)
+		along += bc[j] * ((float) levels[j] - MIDDLE - u[j] * inverse);
+	for (uint32_t change = 0; change < k; change++)
+	{
+		float		best = 0;
+		uint32_t	place = 0;
+		int			step = 0;
+
+		for (uint32_t j = 0; j < k; j++)
+		{
+			float		r = (float) levels[j] - MIDDLE - u[j] * inverse;
+			float		slope = r + weight * along * bc[j];
+			float		gain = 2 * fabsf(slope) - 1 - weight * bc[j] * bc[j];
+
+			if (gain > best && levels[j] != (slope > 0 ? 0 : LEVELS - 1))
+			{
+				best = gain;
+				place = j;
+				step = slope > 0 ? -1 : 1;
+			}
+		}
+		/* rounding must not make it go to and fro */
+		if (best < 1e-4f)
+			return;
+		levels[place] = (int8_t) (levels[place] + step);
+		along += bc[place] * (float) step;
+	}
+}
+
 /* Parts of max |u| that the outermost level stands for, tried in this order. */
 static const float scale_parts[] = {0.65f, 0.75f, 0.85f, 0.92f, 1.0f, 1.08f};
 
@@ -500,11 +589,14 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 	uint32_t	k = codec->code_dims;
 	uint32_t	half = k / 2;
 	float	   *u = scratch;
-	float		norm2 = project(codec, x, u);
+	float		length = 0;
+	float		norm2 = codec->directions ? project_direction(codec, x, u, &length)
+		: project(codec, x, 1, codec->mean, u);
 	float		max = largest(u, k);
 	float		alpha = 0;
 	float		best = -1;
 	float		inverse = 0;
+	int8_t		levels[GRN_MAX_CODE_DIMS];
 
 	/* The scale whose code points most nearly along u. */
 	if (max > 1e-30f && max < 1e18f)
@@ -523,54 +615,152 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 				alpha = grn_dist->ip_f32(u, u, k) / uc;
 			}
 		}
+	for (uint32_t j = 0; j < k; j++)
+		levels[j] = (int8_t) quantise(u[j], inverse);
+	if (codec->directions && best > 0)
+	{
+		float		uc = 0;
+
+		balance(codec, u, inverse, levels);
+		for (uint32_t j = 0; j < k; j++)
+			uc += u[j] * ((float) levels[j] - MIDDLE);
+		alpha = grn_dist->ip_f32(u, u, k) / uc;
+	}
 	for (uint32_t j = 0; j < half; j++)
-		code[j] = (uint8_t) (quantise(u[j], inverse) |
-							 quantise(u[half + j], inverse) << 4);
-	factor->norm2 = grn_f32_to_f16(norm2 / codec->norm_unit);
-	factor->alpha = grn_f32_to_f16(alpha / sqrtf(codec->norm_unit));
+		code[j] = (uint8_t) (levels[j] | levels[half + j] << 4);
+	factor->norm2 = grn_f32_to_f16(codec->directions ? length : norm2 / codec->norm_unit);
+	factor->alpha = grn_f32_to_f16(codec->directions ? alpha : alpha / sqrtf(codec->norm_unit));
 }
 
 /* ---- queries ---- */
 
+/* Fills what all queries have; q8 is filled. */
 static void
-set_query(const GrnCodec *codec, GrnCodeQuery *out, float norm2, float scale)
+set_query(const GrnCodec *codec, GrnCodeKind kind, float base, float scale,
+		  GrnCodeQuery *out)
 {
-	out->norm2 = norm2;
+	out->kind = kind;
+	out->base = base;
+	out->place = 0;
 	out->scale = scale;
 	out->norm_unit = codec->norm_unit;
-	out->norm_root = sqrtf(codec->norm_unit);
+	out->alpha_unit = codec->directions ? 1 : sqrtf(codec->norm_unit);
 	out->code_dims = codec->code_dims;
 	out->sum = 0;
 	for (uint32_t j = 0; j < codec->code_dims; j++)
 		out->sum += out->q8[j];
 }
 
-void
-grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
+/* The same, with q8 from v [code_dims]. */
+static void
+round_query(const GrnCodec *codec, GrnCodeKind kind, float base, const float *v,
+			GrnCodeQuery *out)
 {
-	float		norm2 = project(codec, q, scratch);
-	float		max = largest(scratch, codec->code_dims);
+	float		max = largest(v, codec->code_dims);
 	float		inverse = max > 1e-30f && max < INFINITY ? 127 / max : 0;
 
 	for (uint32_t j = 0; j < codec->code_dims; j++)
-		out->q8[j] = inverse > 0 ? (int8_t) lrintf(scratch[j] * inverse) : 0;
-	set_query(codec, out, norm2, inverse > 0 ? max / 127 : 0);
+		out->q8[j] = inverse > 0 ? (int8_t) lrintf(v[j] * inverse) : 0;
+	set_query(codec, kind, base, inverse > 0 ? max / 127 : 0, out);
 }
 
-/* Decoded values are odd multiples of alpha / 2: 8 bits hold them exactly. */
+void
+grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
+{
+	float		norm2 = project(codec, q, 1, codec->directions ? NULL : codec->mean, scratch);
+
+	if (codec->directions)
+		round_query(codec, GRN_CODE_IP, grn_dist->ip_f32(q, codec->mean, codec->dim),
+					scratch, out);
+	else
+		round_query(codec, GRN_CODE_L2, norm2, scratch, out);
+}
+
+void
+grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, float *scratch)
+{
+	float		length;
+	float		norm2;
+
+	if (!codec->directions)
+	{
+		grn_code_query(codec, x, out, scratch);
+		return;
+	}
+	norm2 = project_direction(codec, x, scratch, &length);
+	for (uint32_t j = 0; j < codec->code_dims; j++)
+		scratch[j] += codec->mean_head[j];
+	/* from |x / |x|| = 1 and its distance to c */
+	round_query(codec, GRN_CODE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
+	out->place = grn_place_norm(length);
+}
+
 void
 grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor factor,
 						 GrnCodeQuery *out)
 {
 	uint32_t	half = codec->code_dims / 2;
+	float		alpha = grn_f16_to_f32(factor.alpha);
+	float		v[GRN_MAX_CODE_DIMS];
+	float		base = codec->mean_norm2;
 
+	/* Decoded values are odd multiples of alpha / 2: 8 bits hold them exactly. */
 	for (uint32_t j = 0; j < half; j++)
 	{
 		out->q8[j] = (int8_t) (2 * (code[j] & 15) - 15);
 		out->q8[half + j] = (int8_t) (2 * (code[j] >> 4) - 15);
 	}
-	set_query(codec, out, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
-			  grn_f16_to_f32(factor.alpha) * sqrtf(codec->norm_unit) / 2);
+	if (!codec->directions)
+	{
+		set_query(codec, GRN_CODE_L2, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
+				  alpha * sqrtf(codec->norm_unit) / 2, out);
+		return;
+	}
+	for (uint32_t j = 0; j < codec->code_dims; j++)
+	{
+		float		u = alpha / 2 * (float) out->q8[j];
+
+		base += codec->mean_head[j] * u;
+		v[j] = u + codec->mean_head[j];
+	}
+	round_query(codec, GRN_CODE_PLACES, base, v, out);
+	out->place = grn_place_norm(grn_f16_to_f32(factor.norm2));
+}
+
+/* Of count codes, at most GRN_CODE_ALIGN, whose dots are known. */
+static void
+estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factors,
+			  uint32_t count, float *out)
+{
+	GrnEstimate e = {q->base, q->norm_unit, 2 * q->scale * q->alpha_unit,
+	MIDDLE * (float) q->sum};
+	/* what grn_dist->estimate() makes of it are the factors' lengths */
+	GrnEstimate only_length = {0, q->kind == GRN_CODE_IP ? q->norm_unit : 1, 0, 0};
+	float		lengths[GRN_CODE_ALIGN];
+
+	if (q->kind == GRN_CODE_L2)
+	{
+		grn_dist->estimate(&e, dot, factors, count, out);
+		return;
+	}
+	/* the products with directions, negative */
+	e.base = -q->base;
+	e.norm_unit = 0;
+	e.slope = q->scale;
+	grn_dist->estimate(&e, dot, factors, count, out);
+	grn_dist->estimate(&only_length, dot, factors, count, lengths);
+	if (q->kind == GRN_CODE_IP)
+		for (uint32_t i = 0; i < count; i++)
+			out[i] *= lengths[i];
+	else
+		for (uint32_t i = 0; i < count; i++)
+		{
+			float		place = grn_place_norm(lengths[i]);
+			float		d = q->place * q->place + place * place +
+				2 * q->place * place * out[i];
+
+			out[i] = d > 0 ? d : 0;
+		}
 }
 
 void
@@ -582,8 +772,6 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 		PIECE = GRN_CODE_ALIGN
 	};
 	size_t		code_bytes = grn_code_bytes(q->code_dims);
-	GrnEstimate e = {q->norm2, q->norm_unit, 2 * q->scale * q->norm_root,
-	MIDDLE * (float) q->sum};
 
 	for (uint32_t i = 0; i < count; i += PIECE)
 	{
@@ -591,6 +779,6 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 		uint32_t	n = count - i < PIECE ? count - i : PIECE;
 
 		grn_dist->dot_q8c4(q->q8, codes + i * code_bytes, code_bytes, q->code_dims, n, dot);
-		grn_dist->estimate(&e, dot, factors + i, n, out + i);
+		estimate_some(q, dot, factors + i, n, out + i);
 	}
 }

@@ -11,12 +11,20 @@
  *   |q - x|^2 ~ |q - c|^2 + norm2(x) - 2 alpha(x) sum_j v_j (code_j - 7.5),
  * v = B (q - c): the energy outside the head enters through the exact norms.
  *
- * Vectors here are in the Euclidean space of grn_space_dim() dimensions.
+ * For inner product a code describes the direction, u = B (x / |x| - c), and the
+ * factors keep |x| and the scale.  The error is then a share of the row's own
+ * length, and what is asked for comes from two factors:
+ *   q.x ~ |x| (q.c + alpha(x) sum_j v_j (code_j - 7.5)), v = B q.
+ * So do distances of rows in the space of the graph (GrnScale), which follow from
+ * lengths and angles.  Here the part of the error that lies along c counts,
+ * because queries have a share of c, too: the encoder chooses levels such that it
+ * nearly vanishes.
  */
 #ifndef GRN_CODEC_H
 #define GRN_CODEC_H
 
 #include "dist.h"
+#include "space.h"
 
 #define GRN_MAX_CODE_DIMS 256
 #define GRN_CODE_ALIGN 32		/* code_dims is a multiple of this */
@@ -24,7 +32,8 @@
 /*
  * The two factors of a code, 4 bytes an edge, on disk.  norm2 is in units of
  * GrnCodec.norm_unit so that it cannot overflow half precision; so is alpha,
- * in units of sqrt(norm_unit).
+ * in units of sqrt(norm_unit).  Inner product: |x| instead, in that unit, and alpha
+ * of a direction needs none.
  */
 typedef struct GrnFactor
 {
@@ -34,12 +43,19 @@ typedef struct GrnFactor
 
 typedef struct GrnCodec
 {
-	uint32_t	dim;			/* of the space: grn_space_dim() */
+	uint32_t	dim;
 	uint32_t	code_dims;		/* k; 0: this index has no codes */
 	float		norm_unit;		/* unit of GrnFactor.norm2 */
 	const float *mean;			/* [dim] */
 	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
+	/* GRN_IP, see grn_codec_directions() */
+	bool		directions;		/* codes are of x / |x| */
+	float		mean_norm2;		/* |c|^2 */
+	float		mean_head[GRN_MAX_CODE_DIMS];	/* [k] B c */
 } GrnCodec;
+
+/* Makes it a codec of directions, as inner product needs: mean and basis are set. */
+extern void grn_codec_directions(GrnCodec *codec, float norm_unit);
 
 static inline size_t
 grn_code_bytes(uint32_t code_dims)
@@ -65,11 +81,18 @@ grn_codec_floats(uint32_t dim, uint32_t code_dims)
  * grn_codec_fit_bytes().  Deterministic for a seed whatever
  * parallel->nworkers is.  *held is the share of the variance held.
  */
+typedef enum GrnFitForm
+{
+	GRN_FIT_ROWS = 0,			/* as they are */
+	GRN_FIT_PLACES,				/* their places in the space, by the GrnScale behind a row */
+	GRN_FIT_DIRECTIONS			/* x / |x|, by the same */
+} GrnFitForm;
 typedef struct GrnCodecFit
 {
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;
+	GrnFitForm	form;
 	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
 	size_t		nsample;		/* 0 and no sample: all rows */
 	uint32_t	dim;
@@ -94,26 +117,41 @@ extern uint32_t grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims,
 extern void grn_encode(const GrnCodec *codec, const float *x, uint8_t *code,
 					   GrnFactor *factor, float *scratch);
 
+/* What is estimated. */
+typedef enum GrnCodeKind
+{
+	GRN_CODE_L2 = 0,			/* squared distances */
+	GRN_CODE_IP,				/* negative inner products */
+	GRN_CODE_PLACES				/* squared distances in inner product's space */
+} GrnCodeKind;
+
 /* A query made ready for estimates. */
 typedef struct GrnCodeQuery
 {
-	float		norm2;			/* |q - c|^2 */
+	GrnCodeKind kind;
+	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
+	float		place;			/* GRN_CODE_PLACES: the row's grn_place_norm() */
 	float		scale;			/* v_j ~ scale * q8[j] */
 	int32_t		sum;			/* of q8 */
 	float		norm_unit;
-	float		norm_root;		/* sqrt(norm_unit) */
+	float		alpha_unit;		/* of GrnFactor.alpha */
 	uint32_t	code_dims;
 	int8_t		q8[GRN_MAX_CODE_DIMS];
 } GrnCodeQuery;
 
-/* q: [codec->dim]; scratch: [code_dims] floats. */
+/*
+ * For the operator's distances from q, squared where they are Euclidean.
+ * q: [codec->dim]; scratch: [code_dims] floats.
+ */
 extern void grn_code_query(const GrnCodec *codec, const float *q,
 						   GrnCodeQuery *out, float *scratch);
-/* The same query made from a code, for distances between two coded rows. */
+/* For distances between coded rows in the graph's space, from one of them or its code. */
+extern void grn_code_query_row(const GrnCodec *codec, const float *x,
+							   GrnCodeQuery *out, float *scratch);
 extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
 									 GrnFactor factor, GrnCodeQuery *out);
 
-/* Estimated squared distances of count rows; codes lie code_bytes apart. */
+/* Estimates for count rows; codes lie code_bytes apart. */
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
 

@@ -64,7 +64,7 @@ spread(Connect *c, uint32_t v)
 static float
 distance(const Connect *c, uint32_t a, uint32_t b)
 {
-	return grn_dist->l2_f32(grn_row(c->rows, a), grn_row(c->rows, b), c->rows->dim);
+	return grn_row_distance(c->rows, grn_row(c->rows, a), grn_row(c->rows, b));
 }
 
 /* The reached vertex nearest to x that a best-first search from entry finds. */

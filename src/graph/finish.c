@@ -186,7 +186,7 @@ exact_keys(const Descent *d, size_t v, const uint32_t *ids, uint32_t count, uint
 
 		for (uint32_t i = 0; i < count; i++)
 		{
-			float		distance = grn_dist->l2_f32(x, grn_row(&d->rows, ids[i]), d->rows.dim);
+			float		distance = grn_row_distance(&d->rows, x, grn_row(&d->rows, ids[i]));
 
 			memcpy(&distances[i], &distance, sizeof(distance));
 		}

@@ -27,19 +27,6 @@ typedef enum GrnMetric
 	GRN_COSINE = 3				/* 1 - cosine; vectors are stored normalised */
 } GrnMetric;
 
-/*
- * The space in which graphs are built and codes are computed is always
- * Euclidean.  L2 and cosine (of normalised vectors) are so already.  Inner
- * product is reduced to it by one more coordinate, sqrt(M^2 - |x|^2) with M
- * the largest norm in the table, and 0 for a query: then
- * |q' - x'|^2 = |q|^2 + M^2 - 2 q.x (Bachrach et al., RecSys 2014).
- */
-static inline uint32_t
-grn_space_dim(GrnMetric metric, uint32_t dim)
-{
-	return metric == GRN_IP ? dim + 1 : dim;
-}
-
 /* Parameters of the graph build, by the paper's symbols (Table 1). */
 typedef struct GrnGraphParams
 {

@@ -19,7 +19,7 @@ typedef struct Medoid
 	uint64_t	seed;
 	float		best[MEDOID_SAMPLE / MEDOID_PIECE];
 	uint32_t	best_row[MEDOID_SAMPLE / MEDOID_PIECE];
-	double		mean[GRN_MAX_DIM + 1];
+	double		mean[GRN_MAX_DIM];
 } Medoid;
 
 /* Row i of the sample: one drawn from each of nsample equal stretches. */
@@ -44,9 +44,10 @@ mean_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = 0; i < m->nsample; i++)
 	{
 		const float *x = grn_row(m->rows, sample_row(m, i));
+		float		scale = grn_row_scale(m->rows, x);
 
 		for (size_t j = begin; j < end; j++)
-			m->mean[j] += x[j];
+			m->mean[j] += scale * x[j];
 	}
 	for (size_t j = begin; j < end; j++)
 		m->mean[j] /= (double) m->nsample;
@@ -70,11 +71,12 @@ nearest_range(void *arg, int worker, size_t begin, size_t end)
 		{
 			uint32_t	row = sample_row(m, i);
 			const float *x = grn_row(m->rows, row);
+			float		scale = grn_row_scale(m->rows, x);
 			float		d = 0;
 
 			for (uint32_t j = 0; j < m->rows->dim; j++)
 			{
-				float		e = x[j] - (float) m->mean[j];
+				float		e = scale * x[j] - (float) m->mean[j];
 
 				d += e * e;
 			}

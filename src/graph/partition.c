@@ -111,8 +111,22 @@ two_nearest(const Split *s, const float *distances, uint32_t *home, uint32_t *se
 static void
 to_centres(const Split *s, const float *x, float *distances)
 {
+	uint32_t	dim = s->rows->dim;
+	GrnScale	y;
+
 	for (uint32_t c = 0; c < s->nparts; c++)
-		distances[c] = grn_dist->l2_f32(x, s->centres + (size_t) c * s->rows->dim, s->rows->dim);
+	{
+		const float *centre = s->centres + (size_t) c * dim;
+
+		if (!s->rows->scaled)
+		{
+			distances[c] = grn_dist->l2_f32(x, centre, dim);
+			continue;
+		}
+		memcpy(&y, x + dim, sizeof(y));
+		distances[c] = y.norm2 + grn_dist->ip_f32(centre, centre, dim) -
+			2 * y.scale * grn_dist->ip_f32(x, centre, dim);
+	}
 }
 
 /* Distance of a row from the plane between two parts. */
@@ -220,12 +234,13 @@ move_centres(Split *s)
 	for (size_t i = 0; i < s->sample->n; i++)
 	{
 		const float *x = grn_row(s->sample, i);
+		float		scale = grn_row_scale(s->rows, x);
 		float	   *centre = s->centres + (size_t) s->homes[i] * dim;
 
 		if (s->sizes[s->homes[i]]++ == 0)
 			memset(centre, 0, dim * sizeof(float));
 		for (uint32_t j = 0; j < dim; j++)
-			centre[j] += (x[j] - centre[j]) / (float) s->sizes[s->homes[i]];
+			centre[j] += (scale * x[j] - centre[j]) / (float) s->sizes[s->homes[i]];
 	}
 }
 
@@ -418,8 +433,10 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	sample.order = order;
 	for (uint32_t c = 0; c < nparts; c++)
 	{
-		memcpy(s.centres + (size_t) c * rows->dim, grn_row(&sample, sample.n * c / nparts),
-			   rows->dim * sizeof(float));
+		const float *x = grn_row(&sample, sample.n * c / nparts);
+
+		for (uint32_t j = 0; j < rows->dim; j++)
+			s.centres[(size_t) c * rows->dim + j] = grn_row_scale(rows, x) * x[j];
 		s.weights[c] = 0;
 	}
 	for (int step = 0; step <= LLOYD_STEPS; step++)

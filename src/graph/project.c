@@ -53,6 +53,7 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 	{
 		fit.rows = rows->base;
 		fit.stride = rows->stride;
+		fit.form = rows->scaled ? GRN_FIT_PLACES : GRN_FIT_ROWS;
 	}
 	fit.nrows = n;
 	fit.nsample = sample_size(n, dim);
@@ -92,11 +93,13 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 
 		for (size_t i = begin; i < end; i++)
 		{
-			const float *x = grn_row(rows, i) + first;
+			const float *row = grn_row(rows, i);
+			const float *x = row + first;
+			float		scale = grn_row_scale(rows, row);
 			float	   *to = c->code_dims ? centred[i - begin] : out + (i - begin) * stride + first;
 
 			for (uint32_t j = 0; j < len; j++)
-				to[j] = x[j] - c->mean[first + j];
+				to[j] = scale * x[j] - c->mean[first + j];
 		}
 		for (uint32_t k = 0; k < c->code_dims; k++)
 			for (size_t i = begin; i < end; i++)

@@ -57,6 +57,7 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	const float *q;
+	float	   *place;			/* [2][dim] by_row for GRN_IP: of q and of the record visited */
 	GrnCodeQuery code_query;
 	bool		codes;
 	bool		started;		/* has run before */
@@ -473,22 +474,23 @@ offer_neighbours(GrnSearch *s)
 
 /* ---- visits ---- */
 
-/* Runs while the store holds the record: copies, computes, does nothing else. */
-static void
-on_visit(void *arg, const GrnRecord *rec, const void *vec)
+/* The exact distance of the query to a stored vector. */
+static float
+stored_distance(const GrnSearch *s, const void *vec)
 {
-	GrnSearch  *s = arg;
 	const GrnLayout *l = s->p.layout;
 	const GrnDistTable *d = grn_dist;
 	bool		ip = s->p.metric == GRN_IP;
 	float		distance = 0;
 
-	/* A record comes from far: ask for all of it before waiting for any of it. */
-	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
-		__builtin_prefetch(GRN_REC_PTR(rec, at));
-	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
-		__builtin_prefetch((const uint8_t *) vec + at);
+	if (s->place != NULL)
+	{
+		float	   *row = s->place + l->dim;
 
+		grn_vec_load(l->vec_format, vec, l->dim, row);
+		grn_place(row, l->dim, s->p.codec->norm_unit);
+		return d->l2_f32(s->place, row, l->dim);
+	}
 	switch (l->vec_format)
 	{
 		case GRN_VEC_F32:
@@ -501,7 +503,23 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 			distance = (ip ? d->ip_u8 : d->l2_u8) (s->q, vec, l->dim);
 			break;
 	}
-	s->now.distance = ip ? -distance : distance;
+	return ip ? -distance : distance;
+}
+
+/* Runs while the store holds the record: copies, computes, does nothing else. */
+static void
+on_visit(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnSearch  *s = arg;
+	const GrnLayout *l = s->p.layout;
+
+	/* A record comes from far: ask for all of it before waiting for any of it. */
+	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
+		__builtin_prefetch(GRN_REC_PTR(rec, at));
+	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
+		__builtin_prefetch((const uint8_t *) vec + at);
+
+	s->now.distance = stored_distance(s, vec);
 	s->now.error = rec->error;
 	s->now.id = s->id;
 	s->now.version = rec->version;
@@ -695,7 +713,16 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		grn_code_query(params->codec, q, &s->code_query, scratch);
+		if (params->by_row)
+			grn_code_query_row(params->codec, q, &s->code_query, scratch);
+		else
+			grn_code_query(params->codec, q, &s->code_query, scratch);
+	}
+	if (params->by_row && params->metric == GRN_IP)
+	{
+		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
+		memcpy(s->place, q, params->layout->dim * sizeof(float));
+		grn_place(s->place, params->layout->dim, params->codec->norm_unit);
 	}
 
 	s->list = store->alloc(store, params->ef * sizeof(Key));
@@ -873,7 +900,7 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->discard, s->set.ids, s->set.nodes, s->found,
-		s->kept, s->tids, s->vectors, s->nodes, s->links};
+		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

@@ -34,7 +34,8 @@ typedef struct GrnStore
 /* What a search found at a node it expanded. */
 typedef struct GrnFound
 {
-	float		distance;		/* exact by the stored vector: squared L2, or -q.x (GRN_IP) */
+	float		distance;		/* exact by the stored vector: squared L2, or -q.x (GRN_IP, unless
+								 * by_row) */
 	float		error;			/* GrnRecord.error */
 	uint32_t	id;
 	uint16_t	version;
@@ -47,18 +48,20 @@ typedef struct GrnFound
 typedef struct GrnSearchParams
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances */
+	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances;
+								 * may be NULL then, unless by_row */
 	GrnMetric	metric;
 	uint32_t	ef;				/* candidate list size, >= 1 */
 	bool		resumable;		/* keep what falls off the list, for further runs */
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
 	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
+	bool		by_row;			/* q is a row: distances are those of the graph's space */
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
 
 /*
- * q: [space dim] floats, kept by reference until grn_search_end().  A search may
+ * q: [dim] floats, kept by reference until grn_search_end().  A search may
  * be abandoned at any time: all its memory is the store's.
  */
 extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,

@@ -17,7 +17,7 @@ float_dists(const GrnTile *tile, const void *row, int32_t term,
 
 	for (uint32_t i = 0; i < panel->count; i++)
 	{
-		float		d = grn_dist->l2_f32(x, panel->rows[i], tile->rows->dim);
+		float		d = grn_row_distance(tile->rows, x, panel->rows[i]);
 
 		memcpy(&out[i], &d, sizeof(d));
 	}

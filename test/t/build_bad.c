@@ -247,7 +247,7 @@ build(uint64_t n, GrnBuildResult *r)
 	{
 		float	   *codec;
 		GrnFactor  *factors;
-		uint32_t	dim = grn_space_dim((GrnMetric) spec.metric, spec.dim);
+		uint32_t	dim = spec.dim;
 
 		r->code_dims = 32;
 		r->off_codec = 20 * n;

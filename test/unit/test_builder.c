@@ -337,11 +337,11 @@ fill_clusters(float *x, uint32_t rank, uint32_t dim)
 static void
 send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 {
-	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, dim);
+	uint32_t	floats = (uint32_t) grn_row_floats((GrnMetric) l->spec.metric, dim);
 	uint32_t   *order;
 
 	l->spec.dim = dim;
-	l->spec.stride = (space + 3) / 4 * 4;
+	l->spec.stride = (floats + 3) / 4 * 4;
 	say(l, GRN_MSG_START, 0, 0);
 	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.stride * 4);
 	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
@@ -365,6 +365,15 @@ row_of(const Leader *l, uint32_t row)
 	return (const float *) l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.stride;
 }
 
+static GrnRows
+rows_of(const Leader *l)
+{
+	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.stride, l->spec.dim,
+	l->spec.metric == GRN_IP};
+
+	return rows;
+}
+
 /* Whether a node's list is in order of distance, but for rounding. */
 static bool
 nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
@@ -373,15 +382,15 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	const char *out = l->base[GRN_SEG_RESULT];
 	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
-	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
+	GrnRows		all = rows_of(l);
 	const float *x = row_of(l, rows[row_start[node]]);
 	float		before = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		float		d = grn_dist->l2_f32(x, row_of(l, rows[row_start[ids[i]]]), space);
+		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
 
-		if (i > 0 && before > d * 1.0001f)
+		if (i > 0 && before > d * 1.0001f + 1e-5f * all.scaled)
 			return false;
 		before = d;
 	}
@@ -398,7 +407,7 @@ check_result(const Leader *l, uint32_t n)
 	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
-	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
+	uint32_t	dim = l->spec.dim;
 	uint32_t   *rank = malloc(n * 4);
 	uint8_t    *taken = calloc(n, 1);
 	GrnGraph	g = {ids, counts, r->nodes, r->degree};
@@ -433,7 +442,7 @@ check_result(const Leader *l, uint32_t n)
 		{
 			CHECK(rows[i] < n && !taken[rows[i]], "row %u", rows[i]);
 			taken[rows[i]] = 1;
-			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]), 4 * space) == 0,
+			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]), 4 * dim) == 0,
 				  "node %u holds different rows", v);
 			if (i > row_start[v])
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
@@ -443,7 +452,7 @@ check_result(const Leader *l, uint32_t n)
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
 	{
-		GrnRows		all = {(const float *) l->base[GRN_SEG_VECTORS], order, n, l->spec.stride, space};
+		GrnRows		all = {row_of(l, 0), order, n, l->spec.stride, dim, false};
 		GrnParallel one = {1, unit_run};
 		uint32_t   *first = malloc(n * 4);
 		void	   *table = malloc(16 * (uint64_t) n);
@@ -466,15 +475,17 @@ check_codes(const Leader *l)
 	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const char *codes = l->base[GRN_SEG_CODES];
-	uint32_t	space = grn_space_dim((GrnMetric) l->spec.metric, l->spec.dim);
-	GrnCodec	codec = {space, r->code_dims, r->norm_unit,
-		(const float *) (codes + r->off_codec),
-	(const float *) (codes + r->off_codec) + space};
+	const float *codec_floats = (const float *) (codes + r->off_codec);
+	GrnCodec	codec = {.dim = l->spec.dim,.code_dims = r->code_dims,.norm_unit = r->norm_unit,
+		.mean = codec_floats,.basis = codec_floats + l->spec.dim
+	};
 	size_t		bytes = grn_code_bytes(r->code_dims);
 	uint8_t		code[GRN_MAX_CODE_DIMS / 2];
 	float		scratch[GRN_MAX_CODE_DIMS];
 	GrnFactor	factor;
 
+	if (l->spec.metric == GRN_IP)
+		grn_codec_directions(&codec, r->norm_unit);
 	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)
@@ -573,6 +584,9 @@ test_inner_product(void)
 {
 	Leader		l;
 	float		most = 0;
+	float		unit;
+	uint32_t	shorter = 0;
+	uint32_t	half = 0;
 
 	start_builder(&l);
 	l.spec.metric = GRN_IP;
@@ -582,12 +596,22 @@ test_inner_product(void)
 		most = fmaxf(most, grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 7));
 	CHECK(fabsf(l.last.u.result.max_norm - sqrtf(most)) < 1e-5f * sqrtf(most), "%g %g",
 		  l.last.u.result.max_norm, sqrtf(most));
+	/* half of the rows are shorter than the unit, but for a factor of two */
+	unit = l.last.u.result.norm_unit;
 	for (uint32_t i = 0; i < 1501; i++)
 	{
-		float		norm2 = grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 8);
+		float		norm = sqrtf(grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 7));
+		float		place = powf(fmaxf(norm / unit, GRN_SHORTEST), -0.75f);
+		GrnScale	s;
 
-		CHECK(fabsf(norm2 - most) < 1e-4f * most, "row %u: %g of %g", i, norm2, most);
+		memcpy(&s, row_of(&l, i) + 7, sizeof(s));
+		CHECK(fabsf(s.scale * norm - place) < 1e-4f * place &&
+			  fabsf(s.norm2 - place * place) < 1e-4f * place * place,
+			  "row %u: %g %g", i, s.scale * norm, place);
+		shorter += norm < unit;
+		half += norm < unit / 2;
 	}
+	CHECK(2 * shorter >= 1501 && 2 * half < 1501, "%u %u", shorter, half);
 	end_builder(&l);
 }
 

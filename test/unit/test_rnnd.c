@@ -46,7 +46,7 @@ make_data(size_t n, uint32_t dim, FillFn fill)
 	d.base = malloc((n ? n : 1) * dim * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		fill(d.base + i * dim, i, dim);
-	d.rows = (GrnRows) {d.base, NULL, n, dim, dim};
+	d.rows = (GrnRows) {d.base, NULL, n, dim, dim, false};
 	return d;
 }
 

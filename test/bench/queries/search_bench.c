@@ -58,6 +58,7 @@ typedef struct Bench
 	uint32_t	dim;
 	uint32_t	space;
 	uint32_t	n;
+	float		norm_unit;		/* inner product: the largest norm */
 	float	   *base;			/* [n][space] */
 	float	   *query;			/* [queries][space] */
 	uint32_t   *truth;			/* [queries][K] */
@@ -185,7 +186,7 @@ read_rows(Bench *b, const char *base, const char *query)
 		die("base and queries differ in dimensions", NULL);
 	b->n = (uint32_t) m.rows;
 	b->dim = (uint32_t) m.columns;
-	b->space = grn_space_dim(b->metric, b->dim);
+	b->space = (uint32_t) grn_row_floats(b->metric, b->dim);
 	if (b->queries > (uint32_t) q.rows)
 		b->queries = (uint32_t) q.rows;
 	b->base = calloc((size_t) b->n * b->space, 4);
@@ -208,9 +209,11 @@ read_rows(Bench *b, const char *base, const char *query)
 	for (size_t i = 0; i < b->n && b->metric == GRN_IP; i++)
 	{
 		float	   *x = b->base + i * b->space;
+		GrnScale	scale = grn_scale(grn_norm2(x, b->dim), most);
 
-		x[b->dim] = sqrtf(fmaxf(0, most * most - grn_dist->ip_f32(x, x, b->dim)));
+		memcpy(x + b->dim, &scale, sizeof(scale));
 	}
+	b->norm_unit = most;
 	free(m.data);
 	free(q.data);
 }
@@ -267,7 +270,7 @@ static void
 read_graph(Bench *b, const char *path)
 {
 	Matrix		m = read_matrix(path);
-	GrnRows		rows = {b->base, NULL, b->n, b->space, b->space};
+	GrnRows		rows = {b->base, NULL, b->n, b->space, b->dim, b->metric == GRN_IP};
 	int32_t    *ids = m.data;
 
 	if ((uint32_t) m.rows != b->n || m.columns > GRN_MAX_DEGREE)
@@ -286,7 +289,8 @@ static void
 fit_codes(Bench *b)
 {
 	GrnVecFormat format = GRN_VEC_U8;
-	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->space,
+	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
+		.form = b->metric == GRN_IP ? GRN_FIT_DIRECTIONS : GRN_FIT_ROWS,
 	.energy = b->energy,.seed = 1};
 	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 	uint32_t   *sample;
@@ -314,9 +318,11 @@ fit_codes(Bench *b)
 		sample[i] = (uint32_t) (i * b->n / fit.nsample);
 	fit.sample = sample;
 	work = malloc(grn_codec_fit_bytes(&fit));
-	b->model = malloc(4 * grn_codec_floats(b->space, fit.max_code_dims) + 4);
+	b->model = malloc(4 * grn_codec_floats(b->dim, fit.max_code_dims) + 4);
 	start = seconds(CLOCK_MONOTONIC);
 	b->codec = grn_codec_fit(&fit, b->parallel, b->model, work, &b->held);
+	if (b->metric == GRN_IP)
+		grn_codec_directions(&b->codec, b->norm_unit);
 	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
 	free(work);
 	free(sample);
@@ -385,7 +391,7 @@ typedef struct Result
 static Result
 measure(Bench *b, uint32_t ef, int repeats)
 {
-	GrnSearchParams p = {&b->layout, &b->codec, b->metric, ef, b->resumable, 0, false};
+	GrnSearchParams p = {&b->layout, &b->codec, b->metric, ef, b->resumable, 0, false, false};
 	Result		r = {0, 0, 0, 0, INFINITY};
 
 	for (int repeat = 0; repeat < repeats; repeat++)
