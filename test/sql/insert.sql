@@ -54,6 +54,27 @@ INSERT INTO ip (v) SELECT p.v * (SELECT array_agg(2)::vector FROM generate_serie
 	FROM points(2001, 2100, 32, 1) p;
 SELECT recall('ip', 'v', '<#>', 'queries') >= 0.95 AS recall;
 SELECT * FROM grnnd_check('ip_idx', true);
+
+-- inner product of rows whose lengths spread twentyfold
+CREATE TABLE centre AS SELECT avg(v) AS v FROM points(1, 1000, 32, 1);
+CREATE TABLE spread_queries AS
+	SELECT id, q.v - c.v AS v FROM points(100001, 100050, 32, 1) q, centre c;
+CREATE FUNCTION spread(a int, b int) RETURNS SETOF vector LANGUAGE sql AS $$
+	SELECT (p.v - c.v) * array_fill(exp(3 * unit(p.id, 1, 4))::real, ARRAY[32])::vector
+	FROM points(a, b, 32, 1) p, centre c
+$$;
+CREATE TABLE spread (id serial, v vector(32));
+INSERT INTO spread (v) SELECT spread(1, 2000);
+CREATE INDEX spread_idx ON spread USING grnnd (v vector_ip_ops);
+SELECT recall('spread', 'v', '<#>', 'spread_queries') >= 0.97 AS recall;
+INSERT INTO spread (v) SELECT spread(2001, 3000);
+INSERT INTO spread (v) SELECT array_fill(0, ARRAY[32])::vector;
+SELECT recall('spread', 'v', '<#>', 'spread_queries') >= 0.95 AS recall;
+DELETE FROM spread WHERE id % 3 = 2;
+VACUUM spread;
+SELECT recall('spread', 'v', '<#>', 'spread_queries') >= 0.95 AS recall;
+SELECT missing('spread', 'v', '<#>', (SELECT v FROM spread_queries LIMIT 1));
+SELECT * FROM grnnd_check('spread_idx', true);
 CREATE TABLE cosine (id serial, v vector(32));
 CREATE INDEX cosine_idx ON cosine USING grnnd (v vector_cosine_ops);
 INSERT INTO cosine (v) SELECT v FROM points(1, 2000, 32, 1);
