@@ -424,11 +424,89 @@ versions_agree(void)
 	free_coded(&c);
 }
 
+/* Codes of directions: products and distances of rows of any length, zero among them. */
+static void
+directions_within_bounds(void)
+{
+	enum
+	{
+		ROWS = 1000, DIM = 96, STRIDE = DIM + 2
+	};
+	float	   *plain = make_rows(ROWS, DIM, 0.7f, 0.3f);
+	float	   *rows = calloc(ROWS * STRIDE, 4);
+	float	   *model = malloc(4 * grn_codec_floats(DIM, 64));
+	float	   *estimate = malloc(4 * ROWS);
+	uint8_t    *codes = malloc(ROWS * 32);
+	GrnFactor  *factors = malloc(ROWS * sizeof(GrnFactor));
+	GrnParallel parallel = {1, unit_run};
+	GrnCodecFit f = {.rows = rows,.nrows = ROWS,.stride = STRIDE,.form = GRN_FIT_DIRECTIONS,
+		.dim = DIM,.max_code_dims = 64,.energy = 2,.seed = 11
+	};
+	void	   *work = malloc(grn_codec_fit_bytes(&f));
+	float		scratch[GRN_MAX_CODE_DIMS];
+	float		held;
+	GrnCodec	codec;
+	double		squares[3] = {0};
+	/* by product, by row, by code; seen: two thirds of them */
+	static const double bounds[] = {0.0041, 0.0025, 0.0032};
+
+	for (size_t i = 0; i < ROWS; i++)
+	{
+		float		length = i == 0 ? 0 : expf(2 * unit_normal());
+		GrnScale	scale;
+
+		for (size_t j = 0; j < DIM; j++)
+			rows[i * STRIDE + j] = length * plain[i * DIM + j];
+		scale = grn_scale(grn_norm2(rows + i * STRIDE, DIM), 3);
+		memcpy(rows + i * STRIDE + DIM, &scale, sizeof(scale));
+	}
+	codec = grn_codec_fit(&f, &parallel, model, work, &held);
+	grn_codec_directions(&codec, 3);
+	for (size_t i = 0; i < ROWS; i++)
+		grn_encode(&codec, rows + i * STRIDE, codes + i * 32, &factors[i], scratch);
+	for (size_t q = 1; q < 20; q++)
+		for (int kind = 0; kind < 3; kind++)
+		{
+			const float *x = rows + q * STRIDE;
+			GrnCodeQuery query;
+
+			if (kind == 0)
+				grn_code_query(&codec, x, &query, scratch);
+			else if (kind == 1)
+				grn_code_query_row(&codec, x, &query, scratch);
+			else
+				grn_code_query_from_code(&codec, codes + q * 32, factors[q], &query);
+			grn_estimate(&query, codes, factors, ROWS, estimate);
+			CHECK(kind > 0 || estimate[0] == 0, "zero: %g", estimate[0]);
+			for (size_t i = 20; i < ROWS; i++)
+			{
+				const float *y = rows + i * STRIDE;
+				double		ip = grn_dist->ip_f32(x, y, DIM);
+				double		e = kind == 0 ?
+					(estimate[i] + ip) / sqrt(grn_norm2(x, DIM) * grn_norm2(y, DIM)) :
+					(estimate[i] - (x[DIM + 1] + y[DIM + 1] - 2 * ip * x[DIM] * y[DIM])) /
+					(x[DIM + 1] + y[DIM + 1]);
+
+				squares[kind] += e * e / (19 * (ROWS - 20));
+			}
+		}
+	for (int kind = 0; kind < 3; kind++)
+		CHECK(sqrt(squares[kind]) < bounds[kind], "kind %d: %.4f", kind, sqrt(squares[kind]));
+	free(plain);
+	free(rows);
+	free(model);
+	free(estimate);
+	free(codes);
+	free(factors);
+	free(work);
+}
+
 int
 main(void)
 {
 	grn_dist_init();
 	RUN(estimates_within_bounds);
+	RUN(directions_within_bounds);
 	RUN(head_holds_what_it_can);
 	RUN(costs_choose_dims);
 	RUN(fit_does_not_depend_on_threads);
