@@ -224,15 +224,16 @@ sub parked
 	print $out "#!/bin/sh\nexec $dir/bad $fault\n";
 	close $out;
 	chmod 0755, $script;
-	my $strangers = q{\! for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" = } . $node->data_dir .
-	  q{ ] && case "$(readlink $p/exe)" in */bad) echo ${p#/proc/};; esac; done; echo .};
-	(my $kill = $strangers) =~ s/echo \$\{p#.proc.\}/kill -9 \$\{p#\/proc\/\}; sleep 0.1/;
+	# in one process: hundreds take long on a busy machine
+	my $list = "ls -l /proc/[0-9]*/exe 2>/dev/null | sed -n 's,.*/proc/\\([0-9]*\\)/exe -> $dir/bad\$,\\1,p'";
+	my $strangers = "\\! $list; echo .";
+	my $kill = "\\! kill -9 `$list`; sleep 0.1; echo .";
 	$sql =~ s/STRANGERS/\n$strangers\n/g;
 	$sql =~ s/KILL/\n$kill\n/g;
 	my ($stdout, $stderr);
 	$node->psql('postgres', "\\set VERBOSITY verbose\nSET grnnd.builder_path = '$script';\n" .
 		"SET grnnd.build_device = gpu;\n$sql\n", stdout => \$stdout, stderr => \$stderr,
-		on_error_stop => 0, timeout => 60);
+		on_error_stop => 0, timeout => 180);
 	return ($stdout, $stderr);
 }
 
