@@ -4,6 +4,7 @@
  */
 #include "build.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 			return;
 		}
 		norm2 = grn_norm2(x, p->dim);
-		if (p->octaves != NULL && sqrt(norm2) > GRN_LEAST_NORM)
+		if (p->octaves != NULL && sqrt(norm2) > GRN_LEAST_NORM && norm2 <= FLT_MAX)
 		{
 			int			exponent;
 

@@ -910,10 +910,12 @@ static void
 test_interrupt(void)
 {
 	Leader		l;
+	struct pollfd hello;
 
 	start_builder(&l);
+	hello = (struct pollfd) {.fd = l.fd,.events = POLLIN};
+	CHECK(poll(&hello, 1, LIMIT_MS) == 1, "no greeting");
 	send_rows(&l, 5000, 16, fill_normal, 1);
-	usleep(30000);
 	kill(l.pid, SIGINT);
 	CHECK(converse(&l, LIMIT_MS), "no answer");
 	check_result(&l, 5000);
