@@ -905,17 +905,24 @@ test_beats(void)
 	end_builder(&l);
 }
 
+/* Waits for a first message: the builder's signals are set before it. */
+static bool
+await_word(const Leader *l)
+{
+	struct pollfd p = {l->fd, POLLIN, 0};
+
+	return poll(&p, 1, LIMIT_MS) == 1;
+}
+
 /* Cancel in psql interrupts the whole process group: not the builder's business. */
 static void
 test_interrupt(void)
 {
 	Leader		l;
-	struct pollfd hello;
 
 	start_builder(&l);
-	hello = (struct pollfd) {.fd = l.fd,.events = POLLIN};
-	CHECK(poll(&hello, 1, LIMIT_MS) == 1, "no greeting");
 	send_rows(&l, 5000, 16, fill_normal, 1);
+	CHECK(await_word(&l), "no greeting");
 	kill(l.pid, SIGINT);
 	CHECK(converse(&l, LIMIT_MS), "no answer");
 	check_result(&l, 5000);
@@ -956,13 +963,15 @@ test_leader_killed(void)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &l.fd, sizeof(int));
 		send_rows(&l, 1000, 8, fill_normal, 1);
+		if (!await_word(&l))
+			_exit(1);
 		(void) !sendmsg(keep[0], &head, 0);
 		(void) !write(pids[1], &l.pid, sizeof(l.pid));
 		usleep(60 * 1000 * 1000);
 		_exit(0);
 	}
+	close(pids[1]);
 	CHECK(read(pids[0], &builder, sizeof(builder)) == sizeof(builder), "no builder");
-	usleep(50000);
 	CHECK(kill(builder, 0) == 0, "the builder is not there");
 	kill(leader, SIGKILL);
 	waitpid(leader, &status, 0);
@@ -992,7 +1001,6 @@ test_leader_killed(void)
 	close(keep[0]);
 	close(keep[1]);
 	close(pids[0]);
-	close(pids[1]);
 }
 
 static void
