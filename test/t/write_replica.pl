@@ -16,6 +16,7 @@ $primary->append_conf('postgresql.conf', q(
 autovacuum = off
 grnnd.build_device = cpu
 wal_consistency_checking = 'generic'
+wal_keep_size = 2GB
 ));
 $primary->start;
 setup_grnnd($primary, 64, 20);
