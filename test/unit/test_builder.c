@@ -940,7 +940,9 @@ test_leader_killed(void)
 	int			status;
 	int			waited = 0;
 
-	if (pipe(pids) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, keep) != 0)
+	/* not for the builder to inherit: it would hold its own leader's end */
+	if (pipe2(pids, O_CLOEXEC) != 0 ||
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, keep) != 0)
 		abort();
 	leader = fork();
 	if (leader == 0)
