@@ -12,7 +12,7 @@ SERVER=${PG_CONFIG:-}
 	{ echo "grnnd: PG_CONFIG=$PG_CONFIG: no such program" >&2; exit 1; }
 . "$(dirname "${BASH_SOURCE[0]}")/server.sh"
 
-STAGE_LIMIT=900					# seconds: a hang is a failure, not a wait
+STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
