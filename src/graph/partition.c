@@ -479,20 +479,6 @@ typedef struct Merge
 	GrnGraph   *graph;
 } Merge;
 
-static void
-sort_keys(uint64_t *keys, uint32_t count)
-{
-	for (uint32_t i = 1; i < count; i++)
-	{
-		uint64_t	key = keys[i];
-		uint32_t	j = i;
-
-		for (; j > 0 && keys[j - 1] > key; j--)
-			keys[j] = keys[j - 1];
-		keys[j] = key;
-	}
-}
-
 /* Appends the keys of one part's list of row v. */
 static uint32_t
 take_list(const Merge *m, uint32_t v, const uint32_t *list, uint64_t *keys, uint32_t count)
@@ -533,14 +519,12 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 		if (m->parts->guest[v] != GRN_INVALID_ID)
 			count = take_list(m, (uint32_t) v, m->lists + (size_t) m->parts->guest[v] * degree,
 							  keys, count);
-		sort_keys(keys, count);
+		count = grn_sort_distinct(keys, count);
 		panel.count = 0;
 		for (uint32_t i = 0; i < count && nkept < degree; i++)
 		{
 			bool		refused = false;
 
-			if (i > 0 && keys[i] == keys[i - 1])
-				continue;
 			if (nkept > 0)
 				grn_tile_dists(m->tile, KEY_ROW(keys[i]), &panel, distances);
 			for (uint32_t j = 0; j < nkept && !refused; j++)
@@ -555,7 +539,7 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 		}
 		for (uint32_t i = 0; i < nrefused && nkept < degree; i++)
 			kept[nkept++] = keys[i];
-		sort_keys(kept, nkept);
+		grn_sort_keys(kept, nkept);
 		for (uint32_t i = 0; i < nkept; i++)
 			ids[i] = KEY_ROW(kept[i]);
 		m->graph->counts[v] = (uint8_t) nkept;

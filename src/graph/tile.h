@@ -89,4 +89,32 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 		__builtin_prefetch(p + i);
 }
 
+/* Keys of neighbours: the distance in the upper bits, what names the row below. */
+static inline void
+grn_sort_keys(uint64_t *keys, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+	{
+		uint64_t	key = keys[i];
+		uint32_t	j = i;
+
+		for (; j > 0 && keys[j - 1] > key; j--)
+			keys[j] = keys[j - 1];
+		keys[j] = key;
+	}
+}
+
+/* Sorts keys and drops equal ones; returns how many are left. */
+static inline uint32_t
+grn_sort_distinct(uint64_t *keys, uint32_t count)
+{
+	uint32_t	n = 0;
+
+	grn_sort_keys(keys, count);
+	for (uint32_t i = 0; i < count; i++)
+		if (n == 0 || keys[n - 1] != keys[i])
+			keys[n++] = keys[i];
+	return n;
+}
+
 #endif							/* GRN_TILE_H */
