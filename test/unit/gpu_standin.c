@@ -248,7 +248,7 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *op
 			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
 {
-	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim, gpu->dim};
+	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim, gpu->dim, false};
 	GrnGraph	graph = {ids, counts, (uint32_t) gpu->n, params->degree};
 	GrnParallel one = {1, run};
 	Progress	p = {progress, ctx};
