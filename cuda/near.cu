@@ -182,8 +182,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	__syncwarp();
 
 	rows.start(v);
-	int		 groups = WARP / rows.lanes, group = lane / rows.lanes;
-	uint32_t last = total > 0 ? total - 1 : 0;
+	int groups = WARP / rows.lanes, group = lane / rows.lanes;
 
 	for (uint32_t first = 0; first < total; first += AT_ONCE * groups)
 	{
@@ -193,7 +192,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		for (int k = 0; k < AT_ONCE; k++)
 		{
 			at[k] = first + k * groups + group;
-			id[k] = (uint32_t) s_key[min(at[k], last)];
+			id[k] = at[k] < total ? (uint32_t) s_key[at[k]] : v;
 		}
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
