@@ -28,27 +28,38 @@ took()
 # Unit tests
 #
 
-run_unit()
+# unit GROUP TARGET WHAT: runs that target of test/unit.
+unit()
 {
-	local log=$LOGS/unit.log steady=() began=$SECONDS
+	local log=$LOGS/$1.log steady=() began=$SECONDS
 
 	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
 	setarch -R true 2>/dev/null && steady=(setarch -R)
-	copy_tree "$RUN/unit"
-	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" check 2>&1 |
-		tee "$log" | tap_lines unit
+	[ -d "$RUN/unit" ] || copy_tree "$RUN/unit"
+	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" "$2" 2>&1 |
+		tee "$log" | tap_lines "$1"
 	if [ "${PIPESTATUS[0]}" != 0 ]; then
 		if grep -q '^not ok ' "$log"; then
-			show unit <(grep -B 4 '^not ok ' "$log") 40
+			show "$1" <(grep -B 4 '^not ok ' "$log") 40
 		else
-			report fail unit "the unit tests ended early"
-			show unit "$log"
+			report fail "$1" "the unit tests ended early"
+			show "$1" "$log"
 		fi
 	elif ! grep -q '^ok ' "$log"; then
-		report fail unit "no unit test ran"
-		show unit "$log"
+		report fail "$1" "no unit test ran"
+		show "$1" "$log"
 	fi
-	took unit "all unit tests" $began
+	took "$1" "$3" $began
+}
+
+run_unit()
+{
+	unit unit check "all unit tests"
+	if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null; then
+		unit neon neon "arithmetic on NEON, emulated"
+	elif [ "$(uname -m)" != aarch64 ]; then
+		report skip neon "no aarch64-linux-gnu-gcc and qemu-aarch64-static here"
+	fi
 }
 
 #
