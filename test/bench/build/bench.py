@@ -124,7 +124,7 @@ class Bench:
             f"{server.qps(qps, data, 'SELECT id FROM items ORDER BY v <-> $1 LIMIT 10', setup.format(ef), 1, 1)['recall']:.4f}"
             for ef in (40, 80)]
         bounds = ["", "", ""]
-        if name == "grnnd gpu" or name == self.args.systems.split(",")[0]:
+        if self.args.bounds and (name == "grnnd gpu" or name == self.args.systems.split(",")[0]):
             bounds = [scan_seconds(server, dim), dd_seconds(server, size), copy_seconds(server, "i")]
         server.sql("DROP INDEX i")
         phases = phases_of(log)
@@ -220,6 +220,7 @@ def main():
     parser.add_argument("--partitions", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=2, help="builds on a GPU, of which the best counts")
     parser.add_argument("--no-recall", dest="recall", action="store_false")
+    parser.add_argument("--no-bounds", dest="bounds", action="store_false", help="leave (a), (b) and (c) out")
     parser.add_argument("--shared-buffers", default="8GB")
     parser.add_argument("--workers", type=int, default=max(os.cpu_count() - 1, 1))
     parser.add_argument("--memory", default="16GB", help="maintenance_work_mem")
