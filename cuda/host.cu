@@ -175,7 +175,7 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, siz
 		job.piece = (rows + COPY_THREADS - 1) / COPY_THREADS;
 	job.next = 0;
 	job.failed = cudaSuccess;
-	if (rows * width >= COPY_BYTES)
+	if (rows * width >= COPY_ALONE)
 		for (; started < COPY_THREADS; started++)
 		{
 			try

@@ -31,7 +31,8 @@ GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
 #endif
 
 constexpr int	 COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
-constexpr size_t COPY_BYTES = (size_t) 4 << 20; /* of a staging buffer */
+constexpr size_t COPY_BYTES = (size_t) 4 << 20;	  /* of a staging buffer */
+constexpr size_t COPY_ALONE = (size_t) 512 << 10; /* one thread copies less */
 
 struct Staging
 {
@@ -99,6 +100,8 @@ struct GrnGpu
 	bool		   coded;  /* codes and members are in the arena */
 	uint64_t	   peak;   /* bytes of arenas and rows, the most since it was asked for */
 	uint64_t	   batch;  /* parts.cu: rows that are encoded or merged at a time */
+	Codes		   merged; /* parts.cu: a merge's codes, */
+	uint64_t	   own;	   /* and how many of them are in the arena */
 };
 
 /* What a running build hands from step to step. */

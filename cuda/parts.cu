@@ -274,6 +274,7 @@ grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
 	return MergeLayout(fit, n, degree, LEAST_BATCH).total;
 }
 
+/* All rows' codes, in the arena. */
 static Codes
 codes_of(const GrnGpu *gpu, const GrnGpuFit *fit, const MergeLayout &layout)
 {
@@ -291,7 +292,8 @@ codes_of(const GrnGpu *gpu, const GrnGpuFit *fit, const MergeLayout &layout)
 
 extern "C" GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpuOptions *options, GrnGpuError *err)
+					const uint8_t *codes, const GrnGpu *other,
+					const GrnGpuOptions *options, GrnGpuError *err)
 {
 	uint64_t limit;
 
@@ -301,24 +303,30 @@ grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degr
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->n = n;
+	gpu->own = other ? 0 : n;
 	gpu->batch = MERGE_BATCH;
 	while (gpu->batch > LEAST_BATCH &&
-		   MergeLayout(fit, n, degree, gpu->batch).total > limit)
+		   MergeLayout(fit, gpu->own, degree, gpu->batch).total > limit)
 		gpu->batch /= 2;
 
-	MergeLayout layout(fit, n, degree, gpu->batch);
+	MergeLayout layout(fit, gpu->own, degree, gpu->batch);
 
 	status = take_arena(gpu, layout.total, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->plan.degree = degree;
+	gpu->merged = other ? other->merged : codes_of(gpu, fit, layout);
+	if (other)
+		return GRN_GPU_OK;
 	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, gpu->d_arena + layout.codes,
 						   (void *) codes, fit->code_bytes, fit->code_bytes, n),
 			  "could not copy codes to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy codes to the device");
-	GRN_CHECK(launch_norms(gpu->device, codes_of(gpu, fit, layout),
+	GRN_CHECK(launch_norms(gpu->device, gpu->merged,
 						   (uint32_t *) (gpu->d_arena + layout.norms)),
 			  "could not start the merge");
+	/* other handles have other streams */
+	GRN_CHECK(cudaStreamSynchronize(gpu->device.stream), "could not start the merge");
 	return GRN_GPU_OK;
 }
 
@@ -328,7 +336,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	uint32_t	   degree = gpu->plan.degree;
 	size_t		   list = degree * sizeof(uint32_t);
-	MergeLayout	   layout(fit, gpu->n, degree, gpu->batch);
+	MergeLayout	   layout(fit, gpu->own, degree, gpu->batch);
 	Staging		  *staging = &gpu->staging;
 	GrnGraphParams params = {};
 
@@ -355,7 +363,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 			args.d_lists[part] = (const uint32_t *) (gpu->d_arena + layout.lists[part]);
 		}
 		GRN_CHECK(staging_wait(staging), "could not copy lists to the device");
-		args.codes = codes_of(gpu, fit, layout);
+		args.codes = gpu->merged;
 		args.d_rows = (const uint32_t *) (gpu->d_arena + layout.rows);
 		args.count = (uint32_t) count;
 		args.degree = degree;

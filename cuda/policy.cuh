@@ -26,9 +26,9 @@ struct RowsS8
 										  uint32_t b1)
 	{
 		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					   : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	/* sum of products of four bytes, added to c */
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
@@ -84,9 +84,9 @@ struct RowsF16
 										  uint32_t b1)
 	{
 		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
@@ -150,9 +150,9 @@ copy16(void *s_to, const void *d_from, bool valid)
 	uint32_t to = (uint32_t) __cvta_generic_to_shared(s_to);
 
 	GRN_AMPERE_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-				 :
-				 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0)
-				 : "memory");
+				   :
+				   : "r"(to), "l"(d_from), "r"(valid ? 16 : 0)
+				   : "memory");
 }
 
 /*

@@ -58,12 +58,12 @@ copy_async(float *s_to, const float *d_from, int bytes, bool valid)
 
 	if (bytes == 16)
 		GRN_AMPERE_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-					 :
-					 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
+					   :
+					   : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
 	else
 		GRN_AMPERE_ASM("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-					 :
-					 : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
+					   :
+					   : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
 }
 
 /* Starts the copy of rows [row, row + 128) x columns [col, col + BK) of x. */
@@ -88,11 +88,11 @@ __device__ inline void
 product_tf32(float (&c)[4], const float (&a)[4], float b0, float b1)
 {
 	GRN_AMPERE_ASM("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-				 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
-				   "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-				   "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+				   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+				   : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
+					 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+					 "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
 }
 
 template <Output OUT>

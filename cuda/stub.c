@@ -50,8 +50,8 @@ grn_gpu_close(GrnGpu *gpu)
 }
 
 uint64_t
-grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
-			 const GrnGpuOptions *options, uint64_t n, uint32_t dim)
+grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+			 uint64_t n, uint32_t dim)
 {
 	(void) gpu, (void) params, (void) options, (void) n, (void) dim;
 	return 0;
@@ -66,8 +66,7 @@ grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
 }
 
 GrnGpuStatus
-grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
-			  const GrnGpuOptions *options,
+grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *options,
 			  const GrnGraphParams *params, GrnGpuError *err)
 {
 	(void) gpu, (void) n, (void) dim, (void) options, (void) params;
@@ -75,8 +74,8 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 }
 
 GrnGpuStatus
-grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
-			 const float *host, uint64_t stride, GrnGpuError *err)
+grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
+			 uint64_t stride, GrnGpuError *err)
 {
 	(void) gpu, (void) first, (void) nrows, (void) host, (void) stride;
 	return no_gpu(err);
@@ -98,10 +97,8 @@ grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 }
 
 GrnGpuStatus
-grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params,
-			  const GrnGpuOptions *options,
-			  uint32_t *ids, uint8_t *counts,
-			  GrnGpuProgressFn progress, void *ctx,
+grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
+			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
 {
 	(void) gpu, (void) params, (void) options, (void) ids, (void) counts;
@@ -123,8 +120,8 @@ grn_gpu_end(GrnGpu *gpu)
 }
 
 GrnGpuStatus
-grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
-			GrnGpuFit *fit, GrnGpuError *err)
+grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuFit *fit,
+			GrnGpuError *err)
 {
 	(void) gpu, (void) sample, (void) n, (void) seed, (void) fit;
 	return no_gpu(err);
@@ -138,8 +135,8 @@ grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 }
 
 GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit,
-					 const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *options,
+					 GrnGpuError *err)
 {
 	(void) gpu, (void) fit, (void) options;
 	return no_gpu(err);
@@ -147,8 +144,7 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit,
 
 GrnGpuStatus
 grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
-			   uint64_t first, uint64_t n, uint8_t *codes, bool *other,
-			   GrnGpuError *err)
+			   uint64_t first, uint64_t n, uint8_t *codes, bool *other, GrnGpuError *err)
 {
 	(void) gpu, (void) fit, (void) source, (void) first, (void) n;
 	(void) codes, (void) other;
@@ -157,10 +153,11 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpuOptions *options,
-					GrnGpuError *err)
+					const uint8_t *codes, const GrnGpu *other,
+					const GrnGpuOptions *options, GrnGpuError *err)
 {
-	(void) gpu, (void) fit, (void) n, (void) degree, (void) codes, (void) options;
+	(void) gpu, (void) fit, (void) n, (void) degree, (void) codes, (void) other,
+		(void) options;
 	return no_gpu(err);
 }
 
@@ -172,8 +169,8 @@ grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
 }
 
 GrnGpuStatus
-grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
-			  bool fill, GrnGpuError *err)
+grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool fill,
+			  GrnGpuError *err)
 {
 	(void) gpu, (void) fit, (void) merge, (void) fill;
 	return no_gpu(err);

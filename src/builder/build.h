@@ -59,6 +59,8 @@ extern int	grn_open_gpus(void);
  */
 #define GRN_LANES 2
 extern GrnGpu *grn_open_lane(int i, int lane);
+/* The same, NULL where nobody has asked for it yet. */
+extern GrnGpu *grn_lane(int i, int lane);
 extern void grn_device_close(void);
 /* Rows to a GPU's build, copied together where they do not lie so. */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err);

@@ -41,6 +41,12 @@ grn_open_gpus(void)
 }
 
 GrnGpu *
+grn_lane(int i, int lane)
+{
+	return opened.gpus[i][lane];
+}
+
+GrnGpu *
 grn_open_lane(int i, int lane)
 {
 	GrnGpuError err;

@@ -27,9 +27,9 @@
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
 #define LEAST_SAMPLE 1024
 #define PIECES 8				/* encoded or merged as one item, of a device's share */
-#define LEAST_PIECE 16384		/* rows */
+#define LEAST_PIECE 4096		/* rows */
 #define MOST_PIECE 262144
-#define SLACK 1.15				/* a part's size over the mean of all */
+#define SLACK 1.1				/* a part's size over the mean of all */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
 /*
  * Of many parts more rows lie near a border: the share of rows in two parts, by measured
@@ -54,6 +54,7 @@ typedef struct Partition
 	GrnGpuOptions options;		/* of a part's build */
 	int			ngpus;
 	bool		lost[GRN_MAX_GPUS]; /* has failed */
+	GrnGpu	   *merger[GRN_MAX_GPUS];	/* the handle that has all codes on the device */
 	GrnGpuFit	fit;
 	uint8_t    *codes;			/* [n][fit.code_bytes]; NULL: parts are built from floats */
 	bool		other;			/* rows are no integers 0..255 */
@@ -87,7 +88,8 @@ members_bytes(const GrnGraphJob *job, float overlap)
 
 /* ---- a queue of items for the devices ---- */
 
-typedef GrnGpuStatus (*BeginFn) (Partition *p, GrnGpu *gpu, GrnGpuError *err);
+/* Called once for each of a device's handles, one after the other. */
+typedef GrnGpuStatus (*BeginFn) (Partition *p, int device, GrnGpu *gpu, GrnGpuError *err);
 typedef GrnGpuStatus (*ItemFn) (Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err);
 
 typedef struct Queue Queue;
@@ -98,6 +100,7 @@ typedef struct Worker
 	int			device;
 	int			lane;
 	bool		started;
+	GrnGpu	   *gpu;
 	pthread_t	thread;
 } Worker;
 
@@ -113,6 +116,8 @@ struct Queue
 	int			busy;			/* workers with an item */
 	GrnGpuError err;			/* of the last that failed */
 	bool		failed[GRN_MAX_GPUS];
+	pthread_mutex_t device[GRN_MAX_GPUS];	/* held by who begins or ends on it */
+	int			running[GRN_MAX_GPUS];	/* threads of it */
 	Worker		workers[GRN_MAX_GPUS][GRN_LANES];
 };
 
@@ -136,24 +141,54 @@ next_item(Queue *q, int device, size_t *item)
 	return found;
 }
 
+static GrnGpuStatus
+begin(Worker *w, GrnGpuError *err)
+{
+	Queue	   *q = w->queue;
+	GrnGpuStatus status = GRN_GPU_OK;
+
+	if (q->begin)
+	{
+		pthread_mutex_lock(&q->device[w->device]);
+		status = q->begin(q->p, w->device, w->gpu, err);
+		pthread_mutex_unlock(&q->device[w->device]);
+	}
+	return status;
+}
+
+/* What a device's handles hold is freed together: one may use the other's. */
+static void
+leave(Queue *q, int device)
+{
+	pthread_mutex_lock(&q->device[device]);
+	if (--q->running[device] == 0)
+	{
+		q->p->merger[device] = NULL;
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (q->workers[device][lane].gpu)
+				grn_gpu_end(q->workers[device][lane].gpu);
+	}
+	pthread_mutex_unlock(&q->device[device]);
+}
+
 static void *
 work(void *arg)
 {
 	Worker	   *w = arg;
 	Queue	   *q = w->queue;
-	GrnGpu	   *gpu = grn_open_lane(w->device, w->lane);
 	GrnGpuError err = {.status = GRN_GPU_OK};
 	size_t		item;
 	bool		begun = false;
 
 	/* without its second lane a device is only slower */
-	while (gpu && err.status == GRN_GPU_OK && next_item(q, w->device, &item))
+	w->gpu = grn_open_lane(w->device, w->lane);
+	while (w->gpu && err.status == GRN_GPU_OK && next_item(q, w->device, &item))
 	{
-		if (!begun && q->begin)
-			err.status = q->begin(q->p, gpu, &err);
+		if (!begun)
+			err.status = begin(w, &err);
 		begun = true;
 		if (err.status == GRN_GPU_OK)
-			err.status = q->item(q->p, gpu, item, &err);
+			err.status = q->item(q->p, w->gpu, item, &err);
 		pthread_mutex_lock(&q->mutex);
 		q->busy--;
 		if (err.status != GRN_GPU_OK)
@@ -165,8 +200,7 @@ work(void *arg)
 		pthread_cond_broadcast(&q->changed);
 		pthread_mutex_unlock(&q->mutex);
 	}
-	if (gpu)
-		grn_gpu_end(gpu);
+	leave(q, w->device);
 	return NULL;
 }
 
@@ -183,6 +217,8 @@ start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, Ite
 	q->item = item;
 	pthread_mutex_init(&q->mutex, NULL);
 	pthread_cond_init(&q->changed, NULL);
+	for (int i = 0; i < GRN_MAX_GPUS; i++)
+		pthread_mutex_init(&q->device[i], NULL);
 	q->todo = malloc((nitems + 1) * sizeof(*q->todo));
 	q->ntodo = nitems;
 	q->err.status = GRN_GPU_FAILED;
@@ -191,13 +227,19 @@ start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, Ite
 		return;
 	for (size_t i = 0; i < nitems; i++)
 		q->todo[i] = nitems - 1 - i;
+	for (int i = 0; i < p->ngpus; i++)
+		q->running[i] = lanes;
 	for (int lane = 0; lane < lanes; lane++)
 		for (int i = 0; i < p->ngpus; i++)
 		{
 			Worker	   *w = &q->workers[i][lane];
 
-			*w = (Worker) {.queue = q,.device = i,.lane = lane};
+			w->queue = q;
+			w->device = i;
+			w->lane = lane;
 			w->started = !p->lost[i] && pthread_create(&w->thread, NULL, work, w) == 0;
+			if (!w->started)
+				leave(q, i);
 		}
 }
 
@@ -219,8 +261,8 @@ note_peak(Partition *p)
 		uint64_t	peak = 0;
 
 		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (grn_open_lane(i, lane))
-				peak += grn_gpu_peak(grn_open_lane(i, lane));
+			if (grn_lane(i, lane))
+				peak += grn_gpu_peak(grn_lane(i, lane));
 		if (peak > p->job->times.peak_bytes)
 			p->job->times.peak_bytes = peak;
 	}
@@ -239,6 +281,8 @@ finish_queue(Queue *q, GrnGpuError *err)
 		for (int lane = 0; lane < GRN_LANES; lane++)
 			if (q->workers[i][lane].started)
 				pthread_join(q->workers[i][lane].thread, NULL);
+	for (int i = 0; i < GRN_MAX_GPUS; i++)
+		pthread_mutex_destroy(&q->device[i]);
 	pthread_cond_destroy(&q->changed);
 	pthread_mutex_destroy(&q->mutex);
 	free(q->todo);
@@ -264,6 +308,23 @@ run_queue(Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item, Gr
 /* ---- codes ---- */
 
 /* Rows to fit a projection to, in host memory. */
+typedef struct FitSample
+{
+	const GrnRows *rows;
+	uint32_t	n;
+	float	   *out;			/* [n][dim] */
+} FitSample;
+
+static void
+fit_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const FitSample *s = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		grn_copy_rows(s->rows, s->rows->n * i / s->n, 1, s->out + i * s->rows->dim);
+}
+
 static GrnGpuStatus
 fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 {
@@ -272,32 +333,33 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	/* exact codes need no sample, but the call */
 	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_CODES ? 1 :
 		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
-	float	   *sample;
+	FitSample	sample = {.rows = rows};
 
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
 		n /= 2;
-	sample = malloc((size_t) n * rows->dim * sizeof(float));
-	if (sample)
+	sample.n = n;
+	sample.out = malloc((size_t) n * rows->dim * sizeof(float));
+	if (sample.out)
 	{
-		for (uint32_t i = 0; i < n; i++)
-			grn_copy_rows(rows, rows->n * i / n, 1, sample + (size_t) i * rows->dim);
+		p->parallel->run(p->parallel, n, GRAIN, fit_range, &sample);
 		for (int i = 0; i < p->ngpus && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
 			if (!p->lost[i])
 			{
-				status = grn_gpu_fit(grn_open_lane(i, 0), sample, n, p->params.seed, &p->fit, err);
+				status = grn_gpu_fit(grn_open_lane(i, 0), sample.out, n, p->params.seed, &p->fit, err);
 				if (status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD)
 					lose(p, i, err);
 			}
 	}
 	else
 		snprintf(err->text, sizeof(err->text), "out of host memory");
-	free(sample);
+	free(sample.out);
 	return status;
 }
 
 static GrnGpuStatus
-encode_begin(Partition *p, GrnGpu *gpu, GrnGpuError *err)
+encode_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 {
+	(void) device;
 	return grn_gpu_encode_begin(gpu, &p->fit, &p->options, err);
 }
 
@@ -473,14 +535,26 @@ sort_by_size(Partition *p)
 
 /* ---- merge ---- */
 
+/* Of a device's handles the first has the codes for all. */
 static GrnGpuStatus
-merge_begin(Partition *p, GrnGpu *gpu, GrnGpuError *err)
+merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 {
-	return grn_gpu_merge_begin(gpu, &p->fit, p->job->rows->n, p->job->graph->degree, p->codes,
-							   &p->options, err);
+	uint64_t	n = p->job->rows->n;
+	uint32_t	degree = p->job->graph->degree;
+	uint64_t	codes = grn_gpu_merge_bytes(&p->fit, n, degree) - grn_gpu_merge_bytes(&p->fit, 0, degree);
+	GrnGpuOptions options = p->options;
+	GrnGpuStatus status;
+
+	options.memory_limit = (options.memory_limit - codes) / GRN_LANES;
+	if (!p->merger[device])
+		options.memory_limit += codes;
+	status = grn_gpu_merge_begin(gpu, &p->fit, n, degree, p->codes, p->merger[device], &options, err);
+	if (status == GRN_GPU_OK && !p->merger[device])
+		p->merger[device] = gpu;
+	return status;
 }
 
-/* Rows come by part, so that what their lists name is near. */
+/* Rows with two lists; they come by part, so that what their lists name is near. */
 static GrnGpuStatus
 merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
@@ -508,6 +582,8 @@ merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		{
 			uint32_t	v = p->parts.members[start + i];
 
+			if (p->parts.guest[v] == GRN_INVALID_ID)
+				continue;
 			home[merge.count] = (uint32_t) (start + i);
 			guest[merge.count] = p->parts.guest[v];
 			rows[merge.count++] = v;
@@ -520,6 +596,43 @@ merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	status = grn_gpu_merge(gpu, &p->fit, &merge, p->job->fill, err);
 	free(rows);
 	return status;
+}
+
+/* A row's only list is the graph's. */
+static void
+single_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Partition  *p = arg;
+	const GrnGraph *graph = p->job->graph;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		size_t		v = p->parts.members[i];
+
+		if (p->parts.home[v] != i || p->parts.guest[v] != GRN_INVALID_ID)
+			continue;
+		memcpy(graph->ids + v * graph->degree, p->lists + i * graph->degree,
+			   graph->degree * sizeof(uint32_t));
+		graph->counts[v] = p->counts[i];
+	}
+}
+
+/* On the devices; the processor copies the lists that are alone meanwhile. */
+static GrnGpuStatus
+merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
+{
+	uint64_t	n = p->job->rows->n;
+	uint32_t	degree = p->job->graph->degree;
+	Queue		q;
+
+	if (!p->codes || grn_gpu_merge_bytes(&p->fit, n, degree) +
+		(GRN_LANES - 1) * grn_gpu_merge_bytes(&p->fit, 0, degree) > limit)
+		return GRN_GPU_MEMORY;
+	p->options.memory_limit = limit;
+	start_queue(&q, p, GRN_LANES, (n + p->piece - 1) / p->piece, merge_begin, merge_item);
+	p->parallel->run(p->parallel, p->parts.start[p->parts.nparts], GRAIN, single_range, p);
+	return finish_queue(&q, err);
 }
 
 static void
@@ -729,13 +842,7 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	if (status != GRN_GPU_OK || p->coarse || p->parts.nparts == 1)
 		return status;
 
-	status = GRN_GPU_MEMORY;
-	for (lanes = GRN_LANES; p->codes && status == GRN_GPU_MEMORY && lanes > 0; lanes--)
-	{
-		p->options.memory_limit = limit / (uint64_t) lanes;
-		if (grn_gpu_merge_bytes(&p->fit, n, job->graph->degree) <= p->options.memory_limit)
-			status = run_queue(p, lanes, npieces, merge_begin, merge_item, err);
-	}
+	status = merge_on_gpus(p, limit, err);
 	if (status == GRN_GPU_MEMORY)
 	{
 		merge_on_cores(p);

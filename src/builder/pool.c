@@ -11,10 +11,10 @@ struct GrnPool
 	GrnParallel parallel;		/* first: run() casts back */
 	pthread_mutex_t turn;		/* held by the caller whose loop it is */
 	pthread_mutex_t mutex;
-	pthread_cond_t work;		/* a new loop, or stop */
+	pthread_cond_t work;		/* workers are wanted, or stop */
 	pthread_cond_t done;		/* the last worker has left the loop */
-	uint64_t	loop;			/* number of the current loop */
-	int			busy;			/* workers that have not left it */
+	int			wanted;			/* workers that the loop still has pieces for */
+	int			busy;			/* workers that are in it */
 	bool		stop;
 	GrnRangeFn	fn;
 	void	   *arg;
@@ -45,22 +45,34 @@ take_pieces(GrnPool *pool, int worker)
 	}
 }
 
+/*
+ * Wakes two workers where more are wanted; each does so in turn.  Of many threads that
+ * all wake at once most would queue for the mutex.
+ */
+static void
+call_workers(GrnPool *pool)
+{
+	for (int i = 0; i < 2 && i < pool->wanted; i++)
+		pthread_cond_signal(&pool->work);
+}
+
 static void *
 worker_main(void *arg)
 {
 	Start		start = *(Start *) arg;
 	GrnPool    *pool = start.pool;
-	uint64_t	seen = 0;
 
 	free(arg);
 	pthread_mutex_lock(&pool->mutex);
 	for (;;)
 	{
-		while (pool->loop == seen && !pool->stop)
+		while (pool->wanted == 0 && !pool->stop)
 			pthread_cond_wait(&pool->work, &pool->mutex);
 		if (pool->stop)
 			break;
-		seen = pool->loop;
+		pool->wanted--;
+		pool->busy++;
+		call_workers(pool);
 		pthread_mutex_unlock(&pool->mutex);
 		take_pieces(pool, start.worker);
 		pthread_mutex_lock(&pool->mutex);
@@ -75,12 +87,14 @@ static void
 pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	GrnPool    *pool = (GrnPool *) self;
+	size_t		pieces;
 
 	if (n == 0)
 		return;
 	if (grain == 0)
 		grain = 1;
-	if (self->nworkers == 1 || n <= grain)
+	pieces = (n - 1) / grain + 1;
+	if (self->nworkers == 1 || pieces == 1)
 	{
 		for (size_t begin = 0; begin < n; begin += grain)
 			fn(arg, 0, begin, n - begin < grain ? n : begin + grain);
@@ -93,14 +107,15 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	pool->n = n;
 	pool->grain = grain;
 	pool->next = 0;
-	pool->busy = self->nworkers - 1;
-	pool->loop++;
-	pthread_cond_broadcast(&pool->work);
+	pool->wanted = pieces < (size_t) self->nworkers ? (int) pieces - 1 : self->nworkers - 1;
+	call_workers(pool);
 	pthread_mutex_unlock(&pool->mutex);
 
 	take_pieces(pool, 0);
 
+	/* nothing is left for those who have not come yet */
 	pthread_mutex_lock(&pool->mutex);
+	pool->wanted = 0;
 	while (pool->busy > 0)
 		pthread_cond_wait(&pool->done, &pool->mutex);
 	pthread_mutex_unlock(&pool->mutex);

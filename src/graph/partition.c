@@ -18,7 +18,11 @@
 #define SAMPLE 32768			/* most rows to find centres from */
 #define SAMPLE_PER_PART 512
 #define LLOYD_STEPS 5
-#define WEIGHT_STEPS 12			/* after each of them, and more after the last */
+#define WEIGHT_STEPS 8			/* after each of them */
+#define MEMBER_ROUNDS 2			/* at the end, with guests counted: each finds the border, */
+#define MEMBER_STEPS 10			/* then weights */
+#define GAP_ROWS 1024			/* from which weights' unit is taken */
+#define COUNT_WORK 65536		/* distances looked at that are worth another thread */
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
 typedef struct Split
@@ -29,8 +33,10 @@ typedef struct Split
 	uint32_t	nparts;
 	float	   *centres;		/* [nparts][dim] */
 	float	   *weights;		/* [nparts] */
+	float	   *across;			/* [nparts][nparts] of to_border() */
 	float	   *distances;		/* [sample][nparts], squared */
 	uint32_t   *homes;			/* [sample] */
+	float	   *borders;		/* [sample] */
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
 	float		border;			/* rows as near to the border as this are guests */
 	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then places */
@@ -76,6 +82,7 @@ grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 
 	return grn_parts_kept(n, overlap) + 2 * aligned(size * sizeof(uint32_t)) +
 		aligned((size_t) nparts * dim * sizeof(float)) + aligned(nparts * sizeof(float)) +
+		aligned((size_t) nparts * nparts * sizeof(float)) +
 		aligned(size * nparts * sizeof(float)) + aligned(size * sizeof(float)) +
 		aligned(blocks * 2 * nparts * sizeof(uint32_t));
 }
@@ -93,18 +100,12 @@ two_nearest(const Split *s, const float *distances, uint32_t *home, uint32_t *se
 	{
 		float		d = distances[c] + s->weights[c];
 
-		if (d < best)
-		{
-			*second = *home;
-			next = best;
-			*home = c;
-			best = d;
-		}
-		else if (d < next)
-		{
-			*second = c;
-			next = d;
-		}
+		if (d >= next)
+			continue;
+		*second = d < best ? *home : c;
+		next = d < best ? best : d;
+		*home = d < best ? c : *home;
+		best = d < best ? d : best;
 	}
 }
 
@@ -133,12 +134,24 @@ to_centres(const Split *s, const float *x, float *distances)
 static float
 to_border(const Split *s, const float *distances, uint32_t home, uint32_t second)
 {
-	float		apart = grn_dist->l2_f32(s->centres + (size_t) home * s->rows->dim,
-										 s->centres + (size_t) second * s->rows->dim, s->rows->dim);
-	float		beyond = distances[second] + s->weights[second] -
-		distances[home] - s->weights[home];
+	return s->across[home * s->nparts + second] *
+		(distances[second] + s->weights[second] - distances[home] - s->weights[home]);
+}
 
-	return apart > 0 ? beyond / (2 * sqrtf(apart)) : 0;
+/* What makes a difference of squared distances one of distances: 1 / (2 |a - b|). */
+static void
+find_across(Split *s)
+{
+	uint32_t	dim = s->rows->dim;
+
+	for (uint32_t a = 0; a < s->nparts; a++)
+		for (uint32_t b = 0; b < s->nparts; b++)
+		{
+			float		apart = grn_dist->l2_f32(s->centres + (size_t) a * dim,
+												 s->centres + (size_t) b * dim, dim);
+
+			s->across[a * s->nparts + b] = apart > 0 ? 1 / (2 * sqrtf(apart)) : 0;
+		}
 }
 
 /* ---- centres ---- */
@@ -153,6 +166,14 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 		to_centres(s, grn_row(s->sample, i), s->distances + i * s->nparts);
 }
 
+static void
+add_sizes(Split *s, const uint32_t *sizes)
+{
+	for (uint32_t c = 0; c < s->nparts; c++)
+		if (sizes[c] > 0)
+			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
+}
+
 /* Counts the sample's rows by part. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
@@ -165,82 +186,138 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		const float *d = s->distances + i * s->nparts;
 		float		best = INFINITY;
+		uint32_t	home = 0;
 
-		s->homes[i] = 0;
 		for (uint32_t c = 0; c < s->nparts; c++)
-			if (d[c] + s->weights[c] < best)
-			{
-				best = d[c] + s->weights[c];
-				s->homes[i] = c;
-			}
-		sizes[s->homes[i]]++;
+		{
+			float		here = d[c] + s->weights[c];
+
+			home = here < best ? c : home;
+			best = here < best ? here : best;
+		}
+		s->homes[i] = home;
+		sizes[home]++;
 	}
-	for (uint32_t c = 0; c < s->nparts; c++)
-		if (sizes[c] > 0)
-			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
+	add_sizes(s, sizes);
 }
 
+/* The same with guests. */
 static void
-count(Split *s, GrnParallel *parallel)
+count_members_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Split	   *s = arg;
+	uint32_t	sizes[GRN_MAX_PARTS] = {0};
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const float *d = s->distances + i * s->nparts;
+		uint32_t	home;
+		uint32_t	second;
+
+		two_nearest(s, d, &home, &second);
+		sizes[home]++;
+		if (second != GRN_INVALID_ID && to_border(s, d, home, second) <= s->border)
+			sizes[second]++;
+	}
+	add_sizes(s, sizes);
+}
+
+/* Runs over the sample, in pieces that are worth a thread. */
+static void
+count(Split *s, GrnRangeFn fn, GrnParallel *parallel)
 {
 	memset(s->sizes, 0, sizeof(s->sizes));
-	parallel->run(parallel, s->sample->n, 4 * GRAIN, count_range, s);
+	parallel->run(parallel, s->sample->n, COUNT_WORK / s->nparts, fn, s);
 }
 
 /* What lies between a row's two nearest centres, on average: the unit of weights. */
 static float
 mean_gap(const Split *s)
 {
+	size_t		n = s->sample->n < GAP_ROWS ? s->sample->n : GAP_ROWS;
 	double		sum = 0;
 	uint32_t	home;
 	uint32_t	second;
 
-	for (size_t i = 0; i < s->sample->n; i++)
+	for (size_t i = 0; i < n; i++)
 	{
-		const float *d = s->distances + i * s->nparts;
+		const float *d = s->distances + s->sample->n * i / n * s->nparts;
 
 		two_nearest(s, d, &home, &second);
 		sum += d[second] + s->weights[second] - d[home] - s->weights[home];
 	}
-	return (float) (sum / (double) s->sample->n);
+	return (float) (sum / (double) n);
 }
 
 /*
- * Moves the weights until the sample falls into parts of like size: a part too
- * large gets a larger one.  Leaves homes and sizes as they then are.
+ * Moves the weights until the sample falls into parts of like size, as fn counts
+ * them: a part too large gets a larger one.  Leaves sizes as they then are.
  */
 static void
-balance(Split *s, int steps, GrnParallel *parallel)
+balance(Split *s, int steps, GrnRangeFn fn, GrnParallel *parallel)
 {
 	float		unit = mean_gap(s);
 
-	count(s, parallel);
+	count(s, fn, parallel);
 	for (int step = 0; step < steps; step++)
 	{
+		uint64_t	all = 0;
+
+		for (uint32_t c = 0; c < s->nparts; c++)
+			all += s->sizes[c];
 		for (uint32_t c = 0; c < s->nparts; c++)
 			s->weights[c] += unit / (2 + 0.25f * (float) step) *
-				((float) s->sizes[c] * (float) s->nparts / (float) s->sample->n - 1);
-		count(s, parallel);
+				((float) s->sizes[c] * (float) s->nparts / (float) all - 1);
+		count(s, fn, parallel);
 	}
 }
 
 /* Centres become the means of their parts; one without rows stays. */
 static void
-move_centres(Split *s)
+move_range(void *arg, int worker, size_t begin, size_t end)
 {
+	Split	   *s = arg;
 	uint32_t	dim = s->rows->dim;
 
-	memset(s->sizes, 0, sizeof(s->sizes));
-	for (size_t i = 0; i < s->sample->n; i++)
+	(void) worker;
+	for (size_t c = begin; c < end; c++)
 	{
-		const float *x = grn_row(s->sample, i);
-		float		scale = grn_row_scale(s->rows, x);
-		float	   *centre = s->centres + (size_t) s->homes[i] * dim;
+		float	   *centre = s->centres + c * dim;
+		uint32_t	size = 0;
 
-		if (s->sizes[s->homes[i]]++ == 0)
-			memset(centre, 0, dim * sizeof(float));
-		for (uint32_t j = 0; j < dim; j++)
-			centre[j] += (scale * x[j] - centre[j]) / (float) s->sizes[s->homes[i]];
+		for (size_t i = 0; i < s->sample->n; i++)
+		{
+			const float *x = grn_row(s->sample, i);
+			float		scale;
+
+			if (s->homes[i] != c)
+				continue;
+			scale = grn_row_scale(s->rows, x);
+			if (size++ == 0)
+				memset(centre, 0, dim * sizeof(float));
+			for (uint32_t j = 0; j < dim; j++)
+				centre[j] += scale * x[j];
+		}
+		for (uint32_t j = 0; size > 0 && j < dim; j++)
+			centre[j] /= (float) size;
+	}
+}
+
+static void
+border_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Split	   *s = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const float *d = s->distances + i * s->nparts;
+		uint32_t	home;
+		uint32_t	second;
+
+		two_nearest(s, d, &home, &second);
+		s->borders[i] = to_border(s, d, home, second);
 	}
 }
 
@@ -255,23 +332,35 @@ compare_floats(const void *a, const void *b)
 
 /* The distance from the border within which a share `overlap` of the sample lies. */
 static float
-find_border(const Split *s, float overlap, float *borders)
+find_border(Split *s, float overlap, GrnParallel *parallel)
 {
 	size_t		n = s->sample->n;
-	uint32_t	home;
-	uint32_t	second;
 
 	if (overlap <= 0 || overlap >= 1)
 		return overlap <= 0 ? -INFINITY : INFINITY;
-	for (size_t i = 0; i < n; i++)
-	{
-		const float *d = s->distances + i * s->nparts;
+	parallel->run(parallel, n, COUNT_WORK / s->nparts, border_range, s);
+	qsort(s->borders, n, sizeof(float), compare_floats);
+	return s->borders[(size_t) ((double) overlap * (double) (n - 1))];
+}
 
-		two_nearest(s, d, &home, &second);
-		borders[i] = to_border(s, d, home, second);
+/* Centres and weights from the sample, for parts of like size with their guests. */
+static void
+find_centres(Split *s, float overlap, GrnParallel *parallel)
+{
+	for (int step = 0; step <= LLOYD_STEPS; step++)
+	{
+		if (step > 0)
+			parallel->run(parallel, s->nparts, 1, move_range, s);
+		parallel->run(parallel, s->sample->n, GRAIN, sample_range, s);
+		balance(s, WEIGHT_STEPS, count_range, parallel);
 	}
-	qsort(borders, n, sizeof(float), compare_floats);
-	return borders[(size_t) ((double) overlap * (double) (n - 1))];
+	find_across(s);
+	for (int round = 0; round < MEMBER_ROUNDS; round++)
+	{
+		s->border = find_border(s, overlap, parallel);
+		balance(s, MEMBER_STEPS, count_members_range, parallel);
+	}
+	s->border = find_border(s, overlap, parallel);
 }
 
 /* ---- members ---- */
@@ -297,7 +386,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 
 			to_centres(s, grn_row(s->rows, i), distances);
 			two_nearest(s, distances, &home, &second);
-			if (second != GRN_INVALID_ID && to_border(s, distances, home, second) > s->border)
+			if (second != GRN_INVALID_ID && !(to_border(s, distances, home, second) <= s->border))
 				second = GRN_INVALID_ID;
 			s->parts->home[i] = home;
 			s->parts->guest[i] = second;
@@ -361,18 +450,22 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 
 /* Drops guests past those that there is room for: the last rows'. */
 static void
-limit_guests(Split *s, size_t most)
+limit_guests(Split *s, size_t blocks, size_t most)
 {
 	size_t		guests = 0;
 
-	for (size_t i = 0; i < s->rows->n; i++)
+	for (size_t b = 0; b < blocks; b++)
+		for (uint32_t c = 0; c < s->nparts; c++)
+			guests += s->counts[(2 * b + 1) * s->nparts + c];
+	for (size_t i = s->rows->n; guests > most; i--)
 	{
-		uint32_t	part = s->parts->guest[i];
+		uint32_t   *part = &s->parts->guest[i - 1];
 
-		if (part == GRN_INVALID_ID || guests++ < most)
+		if (*part == GRN_INVALID_ID)
 			continue;
-		s->parts->guest[i] = GRN_INVALID_ID;
-		s->counts[(i / BLOCK * 2 + 1) * s->nparts + part]--;
+		s->counts[((i - 1) / BLOCK * 2 + 1) * s->nparts + *part]--;
+		*part = GRN_INVALID_ID;
+		guests--;
 	}
 }
 
@@ -386,7 +479,6 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	Split		s = {.rows = rows,.sample = &sample,.parts = parts,.nparts = nparts};
 	char	   *w = (char *) (((uintptr_t) workspace + 63) & ~(uintptr_t) 63);
 	uint32_t   *order;
-	float	   *borders;
 
 	parts->nparts = nparts;
 	parts->home = (uint32_t *) w;
@@ -415,9 +507,11 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	w += aligned((size_t) nparts * rows->dim * sizeof(float));
 	s.weights = (float *) w;
 	w += aligned(nparts * sizeof(float));
+	s.across = (float *) w;
+	w += aligned((size_t) nparts * nparts * sizeof(float));
 	s.distances = (float *) w;
 	w += aligned(sample.n * nparts * sizeof(float));
-	borders = (float *) w;
+	s.borders = (float *) w;
 	w += aligned(sample.n * sizeof(float));
 	s.counts = (uint32_t *) w;
 
@@ -439,16 +533,9 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 			s.centres[(size_t) c * rows->dim + j] = grn_row_scale(rows, x) * x[j];
 		s.weights[c] = 0;
 	}
-	for (int step = 0; step <= LLOYD_STEPS; step++)
-	{
-		if (step > 0)
-			move_centres(&s);
-		parallel->run(parallel, sample.n, GRAIN, sample_range, &s);
-		balance(&s, step < LLOYD_STEPS ? WEIGHT_STEPS : 4 * WEIGHT_STEPS, parallel);
-	}
-	s.border = find_border(&s, overlap, borders);
+	find_centres(&s, overlap, parallel);
 	parallel->run(parallel, blocks, 1, assign_range, &s);
-	limit_guests(&s, most_guests(n, overlap));
+	limit_guests(&s, blocks, most_guests(n, overlap));
 	find_places(&s, blocks);
 	parallel->run(parallel, blocks, 1, place_range, &s);
 }

@@ -12,6 +12,7 @@
 #include "../../src/graph/rnnd.h"
 
 #define ROW_BYTES 200			/* of a build, beside codes or floats */
+#define MERGE_BYTES 100			/* of a merge, beside codes, for each of the degree */
 
 StandIn		standin;
 
@@ -27,6 +28,7 @@ struct GrnGpu
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
 	const uint8_t *codes;		/* of a merge */
+	const GrnGpu *lender;		/* whose they are, NULL: its own */
 	uint64_t	peak;
 };
 
@@ -347,19 +349,24 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source, ui
 uint64_t
 grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
 {
-	(void) degree;
-	return n * fit->code_bytes;
+	return MERGE_BYTES * degree + n * fit->code_bytes;
 }
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpuOptions *options, GrnGpuError *err)
+					const uint8_t *codes, const GrnGpu *other, const GrnGpuOptions *options,
+					GrnGpuError *err)
 {
 	CALL(gpu);
 	gpu->n = n;
 	gpu->degree = degree;
 	gpu->codes = codes;
-	return take(gpu, options, grn_gpu_merge_bytes(fit, n, degree), err);
+	gpu->lender = other;
+	if (other && (other->number != gpu->number || !other->held))
+		return say(err, GRN_GPU_FAILED, "the other handle has no codes");
+	if (other)
+		__atomic_add_fetch(&standin.shared, 1, __ATOMIC_RELAXED);
+	return take(gpu, options, grn_gpu_merge_bytes(fit, other ? 0 : n, degree), err);
 }
 
 static float
@@ -432,6 +439,8 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	(void) fill;
 	CALL(gpu);
+	if (gpu->lender && !gpu->lender->held)
+		return say(err, GRN_GPU_FAILED, "the other handle's codes are gone");
 	__atomic_add_fetch(&standin.merges, 1, __ATOMIC_RELAXED);
 	for (uint64_t i = 0; i < merge->count; i++)
 	{

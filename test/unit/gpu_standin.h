@@ -20,6 +20,7 @@ typedef struct StandIn
 	int			calls[16];		/* of each device, counted from standin_reset() */
 	int			builds[16];
 	int			merges;
+	int			shared;			/* merges begun with another handle's codes */
 	int			wide_builds;
 	int			held;			/* arenas not ended */
 } StandIn;

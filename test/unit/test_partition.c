@@ -400,6 +400,7 @@ test_recall_in_parts(void)
 	CHECK(parts.job.times.peak_bytes <= standin.memory, "%llu bytes",
 		  (unsigned long long) parts.job.times.peak_bytes);
 	CHECK(standin.merges > 0, "not merged on the device");
+	CHECK(standin.shared > 0, "each handle has codes of its own");
 	check_built(&d, &parts);
 	some = recall(&d, &parts.graph, fill_bytes);
 	CHECK(some >= all - 0.01, "recall %g in parts of a device, %g as a whole", some, all);
