@@ -130,5 +130,17 @@ $node->safe_psql('postgres', 'VACUUM halted');
 sound($node, 'halted_idx', 'vacuum after cancelled ones');
 missing($node, 'halted', 'vacuum after cancelled ones');
 
+# ---- vacuum_cost_delay holds for the index, too, and a delayed vacuum can be cancelled ----
+
+$node->safe_psql('postgres', 'DELETE FROM halted WHERE id % 3 = 0; CHECKPOINT');
+my $delayed = psql_start($node, q(SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 10;
+	VACUUM halted));
+ok($node->poll_query_until('postgres', q(
+	SELECT count(*) = 1 FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid)
+	WHERE phase = 'vacuuming indexes' AND wait_event = 'VacuumDelay')), 'vacuum waits in the index');
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
+like(psql_finish($delayed), qr/canceling statement/, 'and is cancelled there');
+sound($node, 'halted_idx', 'vacuum cancelled while it waits');
+
 $node->stop;
 done_testing();
