@@ -5,7 +5,8 @@
  *   device [OPTION VALUE]... VECTORS.fbin [GRAPH.ibin]
  *
  * --from device|pinned|pageable says where the rows are: on the device, and the graph
- * stays there; or in host memory, and the graph goes back to it.  Prints one line
+ * stays there; or in host memory, and the graph goes back to it.  With --metric ip rows are
+ * taken to their places in the graph's space (src/graph/space.h) first, untimed.  Prints one line
  * of JSON: seconds of the fastest of --repeat builds after a first one, workspace
  * allocated within that time; what CUDA events say of the same build's kernels; and the
  * device memory taken beyond the rows, as the driver reports it during a build.
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "../../../cuda/gpu.h"
+#include "../../../src/graph/space.h"
 
 enum Source { DEVICE, PINNED, PAGEABLE };
 
@@ -29,6 +31,7 @@ struct Job
 	GrnGraphParams params = {};
 	GrnGpuOptions options = {};
 	Source		source = DEVICE;
+	bool		places = false;
 	uint32_t	rows = UINT32_MAX;
 	int			repeat = 2;
 	const char *vectors = nullptr;
@@ -66,6 +69,8 @@ parse(int argc, char **argv)
 
 		if (o == "from")
 			job.source = (Source) word(argv[i], v, {"device", "pinned", "pageable"});
+		else if (o == "metric")
+			job.places = word(argv[i], v, {"l2", "ip"}) == 1;
 		else if (o == "mode")
 			job.options.mode = (GrnGpuMode) word(argv[i], v, {"tile", "paper"});
 		else if (o == "order")
@@ -181,6 +186,22 @@ build(Bench &b, bool fetch, size_t *most, GrnGpuTimes *times)
 	return wall;
 }
 
+/* Takes rows to where inner product's graph is built; the median norm is the unit. */
+static void
+place_rows(Bench &b)
+{
+	std::vector<double> norm2(b.n);
+
+	for (size_t i = 0; i < b.n; i++)
+		norm2[i] = grn_norm2(b.h_rows + i * b.dim, b.dim);
+	std::nth_element(norm2.begin(), norm2.begin() + b.n / 2, norm2.end());
+
+	double		unit = sqrt(norm2[b.n / 2]);
+
+	for (size_t i = 0; i < b.n; i++)
+		grn_place(b.h_rows + i * b.dim, b.dim, unit);
+}
+
 static void
 read_rows(Bench &b)
 {
@@ -198,6 +219,8 @@ read_rows(Bench &b)
 	if (fread(b.h_rows, 4, count, f) != count)
 		stop(b.job.vectors, "cut short");
 	fclose(f);
+	if (b.job.places && b.n > 0)
+		place_rows(b);
 	if (b.job.source == DEVICE)
 	{
 		must(cudaMalloc((void **) &b.d_rows, count * 4));
