@@ -62,8 +62,9 @@ extern GrnGpu *grn_open_lane(int i, int lane);
 /* The same, NULL where nobody has asked for it yet. */
 extern GrnGpu *grn_lane(int i, int lane);
 extern void grn_device_close(void);
-/* Rows to a GPU's build, copied together where they do not lie so. */
-extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err);
+/* Rows to a GPU's build, by way of copies where they do not lie together or are scaled. */
+extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel,
+							   GrnGpuError *err);
 /* Copies count rows to out [count][dim], to their places in the space. */
 extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
 

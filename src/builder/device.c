@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
-#define STAGE_BYTES ((size_t) 16 << 20)
+#define STAGE_BYTES ((size_t) 64 << 20)
+#define STAGE_GRAIN 256			/* rows a thread copies at a time */
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
 /* The SQLSTATE for a GPU's refusal. */
@@ -214,31 +215,50 @@ grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
 	}
 }
 
+typedef struct Stage
+{
+	const GrnRows *rows;
+	size_t		first;
+	float	   *out;
+} Stage;
+
+static void
+stage_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Stage *stage = arg;
+
+	(void) worker;
+	grn_copy_rows(stage->rows, stage->first + begin, end - begin,
+				  stage->out + begin * stage->rows->dim);
+}
+
 GrnGpuStatus
-grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnGpuError *err)
+grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError *err)
 {
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
-	float	   *stage;
+	Stage		stage = {rows, 0, NULL};
 
 	if (!rows->order && !rows->scaled)
 		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
 	if (piece == 0)
 		piece = 1;
-	stage = malloc(piece * rows->dim * sizeof(float));
-	if (!stage)
+	if (piece > rows->n)
+		piece = rows->n;
+	stage.out = malloc(piece * rows->dim * sizeof(float));
+	if (!stage.out)
 	{
 		snprintf(err->text, sizeof(err->text), "out of host memory");
 		return GRN_GPU_FAILED;
 	}
-	for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
+	for (; stage.first < rows->n && status == GRN_GPU_OK; stage.first += piece)
 	{
-		size_t		count = rows->n - first < piece ? rows->n - first : piece;
+		size_t		count = rows->n - stage.first < piece ? rows->n - stage.first : piece;
 
-		grn_copy_rows(rows, first, count, stage);
-		status = grn_gpu_rows(gpu, first, count, stage, rows->dim, err);
+		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
+		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
 	}
-	free(stage);
+	free(stage.out);
 	return status;
 }
 
@@ -251,7 +271,7 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 	options.fill = job->fill;
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, params, err);
 	if (status == GRN_GPU_OK)
-		status = grn_upload(job->gpu, job->rows, err);
+		status = grn_upload(job->gpu, job->rows, grn_pool_parallel(job->pool), err);
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, params, &options, job->graph->ids,
 							   job->graph->counts, gpu_progress, (void *) job->host,

@@ -498,7 +498,7 @@ build_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		if (order)
 		{
 			rows = part_rows(p, part, order, &graph);
-			status = grn_upload(gpu, &rows, err);
+			status = grn_upload(gpu, &rows, p->parallel, err);
 		}
 		else
 		{
