@@ -31,7 +31,11 @@ build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/grn.h)
 	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
 
 # The kernels' tests (make gpu-check), linked with the kernels alone.
-build/gpu_check: test/gpu/gpu_check.cu $(GPU_OBJ)
+CHECK_OBJ = build/cuda/gpu_check.o build/cuda/gpu_builds.o
+$(CHECK_OBJ): build/cuda/%.o: test/gpu/%.cu test/gpu/gpu_check.h $(wildcard cuda/*.cuh cuda/*.h)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+build/gpu_check: $(CHECK_OBJ) $(GPU_OBJ)
 	$(NVCC) $(NVCC_FLAGS) -o $@ $^
 else
   GPU_OBJ = build/cuda/stub.o

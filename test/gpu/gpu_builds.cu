@@ -1,0 +1,358 @@
+/*
+ * gpu_builds.cu - whole builds through gpu.h: sound graphs, their recall, and refusals.
+ */
+#include "gpu_check.h"
+
+#include <map>
+#include <numeric>
+#include <set>
+
+static std::vector<float>
+make_rows(uint32_t n, uint32_t dim, const char *kind)
+{
+	std::vector<float> x((size_t) n * dim);
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < dim; d++)
+		{
+			float	   &y = x[(size_t) i * dim + d];
+			uint64_t	at = (uint64_t) i * dim + d;
+
+			if (!strcmp(kind, "integers"))
+				y = (float) rnd(60, at, 200);
+			else if (!strcmp(kind, "identical"))
+				y = (float) d;
+			else if (!strcmp(kind, "clusters"))	/* of 20, a thousandth as wide as apart */
+				y = gaussian(61, (uint64_t) (i / 20) * dim + d) + 0.001f * gaussian(62, at);
+			else if (!strcmp(kind, "nan"))
+				y = i % 10 == 3 ? (float) NAN : i % 10 == 4 ? 3e38f : gaussian(63, at);
+			else
+				y = gaussian(63, at);
+		}
+	return x;
+}
+
+struct Built
+{
+	GrnGpuStatus status;
+	GrnGpuError err;
+	std::vector<uint32_t> ids;
+	std::vector<uint8_t> counts;
+};
+
+static Built
+build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGraphParams params,
+	  GrnGpuOptions options = {}, uint32_t stride = 0, GrnGpuProgressFn progress = NULL)
+{
+	Built		b = {};
+
+	grn_gpu_default_params(&params, dim, n);
+	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK && n > 0)
+		b.status = grn_gpu_rows(gpu, 0, n / 2, x.data(), stride ? stride : dim, &b.err);
+	if (b.status == GRN_GPU_OK && n > 0)
+		b.status = grn_gpu_rows(gpu, n / 2, n - n / 2,
+								x.data() + (size_t) (n / 2) * (stride ? stride : dim),
+								stride ? stride : dim, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), progress,
+								 NULL, NULL, &b.err);
+	grn_gpu_end(gpu);
+	return b;
+}
+
+/* NULL if the graph is sound, else what is wrong. */
+static const char *
+unsound(const Built &b, uint32_t n, uint32_t degree)
+{
+	if (b.status != GRN_GPU_OK)
+		return b.err.text;
+	for (uint32_t v = 0; v < n; v++)
+	{
+		const uint32_t *ids = &b.ids[(size_t) v * degree];
+
+		if (b.counts[v] > degree)
+			return "a count over degree";
+		for (uint32_t k = 0; k < b.counts[v]; k++)
+		{
+			if (ids[k] >= n)
+				return "an id out of range";
+			if (ids[k] == v)
+				return "an edge to itself";
+			if (std::count(ids, ids + b.counts[v], ids[k]) != 1)
+				return "an edge twice";
+		}
+	}
+	return NULL;
+}
+
+/* recall@10 of 200 rows looked for by beam search with 64 places from 32 entries. */
+static double
+recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, uint32_t degree)
+{
+	uint64_t	hits = 0;
+	uint32_t	queries = 200;
+
+	for (uint32_t i = 0; i < queries; i++)
+	{
+		uint32_t	q = rnd(70, i, n);
+		std::vector<std::pair<float, uint32_t>> truth;
+
+		for (uint32_t u = 0; u < n; u++)
+			truth.push_back({l2(&x[(size_t) q * dim], &x[(size_t) u * dim], dim), u});
+		std::partial_sort(truth.begin(), truth.begin() + 10, truth.end());
+		std::map<uint32_t, float> seen;
+		std::set<std::pair<float, uint32_t>> beam,
+					open;
+		auto		offer = [&](uint32_t u) {
+			if (seen.count(u))
+				return;
+			float		d = seen[u] = l2(&x[(size_t) q * dim], &x[(size_t) u * dim], dim);
+
+			beam.insert({d, u});
+			open.insert({d, u});
+			if (beam.size() > 64)
+			{
+				open.erase(*beam.rbegin());
+				beam.erase(std::prev(beam.end()));
+			}
+		};
+
+		for (uint32_t e = 0; e < 32; e++)
+			offer(rnd(71, e, n));
+		while (!open.empty())
+		{
+			uint32_t	v = open.begin()->second;
+
+			open.erase(open.begin());
+			for (uint32_t k = 0; k < b.counts[v]; k++)
+				offer(b.ids[(size_t) v * degree + k]);
+		}
+		auto		at = beam.begin();
+
+		for (int k = 0; k < 10 && at != beam.end(); k++, ++at)
+			hits += at->first <= truth[9].first;
+	}
+	return hits / (10.0 * queries);
+}
+
+/* Encodes rows and builds from the codes of all but the first 100, backwards. */
+static Built
+build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
+			bool *other)
+{
+	Built		b = {};
+	GrnGpuFit	fit = {};
+	GrnGpuOptions options = {};
+	GrnGraphParams params = {};
+	GrnGpuSource source = {x.data(), NULL, dim};
+	std::vector<uint8_t> codes;
+	std::vector<uint32_t> members(n - 100);
+
+	grn_gpu_default_params(&params, dim, n);
+	options.rows = fit.rows = kind;
+	fit.dim = dim;
+	*other = false;
+	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
+	codes.resize((size_t) n * fit.code_bytes);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_encode_begin(gpu, &fit, &options, &b.err);
+	for (uint32_t first = 0; b.status == GRN_GPU_OK && first < n; first += 1000)
+		b.status = grn_gpu_encode(gpu, &fit, &source, first, std::min(n - first, 1000u),
+								  &codes[(size_t) first * fit.code_bytes], other, &b.err);
+	free(fit.projection);
+	if (b.status != GRN_GPU_OK || *other)
+		return b;
+	for (uint32_t i = 0; i < n - 100; i++)
+		members[i] = n - 1 - i;
+	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_coded_rows(gpu, codes.data(), members.data(), &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), NULL, NULL,
+								 NULL, &b.err);
+	grn_gpu_end(gpu);
+	return b;
+}
+
+void
+test_coded_builds(GrnGpu *gpu)
+{
+	struct
+	{
+		GrnGpuRows	kind;
+		const char *data;
+		uint32_t	dim;
+		double		least;
+	}			cases[] = {{GRN_GPU_EXACT_CODES, "integers", 16, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, 0.98},
+						   {GRN_GPU_WIDE_CODES, "gaussian", 16, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, 0.5},
+						   {GRN_GPU_WIDE_CODES, "gaussian", 130, 0.5}};
+	uint32_t	n = 4100;
+	bool		other;
+
+	for (auto &c : cases)
+	{
+		auto		x = make_rows(n, c.dim, c.data);
+		Built		b = build_coded(gpu, x, n, c.dim, c.kind, &other);
+		/* what was built, in the order of rows 100 to n */
+		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
+		Built		mine = b;
+		const char *wrong = b.status != GRN_GPU_OK ? b.err.text : NULL;
+		double		r = 0;
+
+		for (uint32_t i = 0; i < n - 100 && !wrong; i++)
+			for (uint32_t k = 0; k < 32; k++)
+			{
+				uint32_t	id = b.ids[(size_t) i * 32 + k];
+
+				if ((id == EMPTY_ID) != (k >= b.counts[i]) || (id != EMPTY_ID && id < 100))
+					wrong = "a list that is not ended, or names no member";
+				mine.ids[(size_t) (n - 101 - i) * 32 + k] = id - 100;
+				mine.counts[n - 101 - i] = b.counts[i];
+			}
+		if (!wrong)
+			wrong = unsound(mine, n - 100, 32);
+		if (!wrong)
+			r = recall(mine, part, n - 100, c.dim, 32);
+		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions",
+			   !wrong && r >= c.least, wrong ? wrong : "recall " + std::to_string(r));
+	}
+	auto		x = make_rows(n, 16, "gaussian");
+	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, &other);
+
+	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
+	grn_gpu_end(gpu);
+}
+
+void
+test_builds(GrnGpu *gpu)
+{
+	for (int kind = 0; kind < 5; kind++)
+	{
+		bool		paper = kind % 2 == 1,
+					filled = kind == 2 || kind == 3;
+		GrnGpuOptions options = {};
+		std::string mode = std::string(paper ? "paper mode, " : "tile mode, ") +
+			(filled ? "filled, " : kind == 4 ? "with joins, " : "");
+
+		options.mode = paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.fill = filled;
+		options.joins = kind == 4 ? 2 : 0;
+		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
+		{
+			GrnGraphParams params = {};
+			auto		x = make_rows(n, 7, "gaussian");
+			Built		b = build(gpu, x, n, 7, params, options);
+			const char *wrong = unsound(b, n, 32);
+
+			for (uint32_t v = 0; v < n && n > 1; v++)
+				if (b.counts[v] == 0)
+					wrong = "a vertex without neighbours";
+			report(mode + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
+		}
+		for (uint32_t degree : {8u, 32u, 96u})
+			for (const char *data : {"identical", "nan", "integers"})
+			{
+				GrnGraphParams params = {};
+
+				params.degree = degree;
+				auto		x = make_rows(1500, 20, data);
+				Built		b = build(gpu, x, 1500, 20, params, options);
+				const char *wrong = unsound(b, 1500, degree);
+
+				report(mode + data + " rows, degree " + std::to_string(degree), !wrong,
+					   wrong ? wrong : "");
+			}
+		for (uint32_t dim : {1u, 3u, 31u, 33u, 100u, 129u, 384u, 961u, 16000u})
+		{
+			GrnGraphParams params = {};
+			uint32_t	n = dim > 1000 ? 700 : 3000;
+			auto		x = make_rows(n, dim, "gaussian");
+			Built		b = build(gpu, x, n, dim, params, options);
+			const char *wrong = unsound(b, n, 32);
+
+			report(mode + std::to_string(dim) + " dimensions", !wrong, wrong ? wrong : "");
+		}
+	}
+	struct
+	{
+		const char *kind;
+		uint32_t	dim;
+		int			paper;
+		uint32_t	joins;
+		double		least;
+	}			cases[] = {
+		{"integers", 16, 0, 0, 0.99}, {"gaussian", 16, 0, 0, 0.99}, {"gaussian", 13, 0, 0, 0.99},
+		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.80}, {"gaussian", 16, 0, 1, 0.99},
+		{"clusters", 24, 0, 2, 0.97},
+	};
+
+	for (auto &c : cases)
+	{
+		GrnGraphParams params = {};
+		GrnGpuOptions options = {};
+		uint32_t	n = 20000;
+
+		if (c.paper)
+			params.t2 = 8;
+		options.mode = c.paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
+		options.joins = c.joins;
+		auto		x = make_rows(n, c.dim, c.kind);
+		Built		b = build(gpu, x, n, c.dim, params, options);
+		const char *wrong = unsound(b, n, 32);
+		double		r = wrong ? 0 : recall(b, x, n, c.dim, 32);
+
+		report(std::string(c.paper ? "paper" : "tile") + " mode, " + std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
+			   " rows of " + std::to_string(c.dim), r >= c.least,
+			   wrong ? wrong : std::to_string(r));
+		options.fill = true;
+		uint64_t	before = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
+
+		b = build(gpu, x, n, c.dim, params, options);
+		wrong = unsound(b, n, 32);
+		double		filled = wrong ? 0 : recall(b, x, n, c.dim, 32);
+		uint64_t	after = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
+
+		report("the same, filled", filled >= r - 0.002 && after > before,
+			   wrong ? wrong : std::to_string(filled) + ", edges " +
+			   std::to_string((double) before / n) + " -> " + std::to_string((double) after / n));
+	}
+
+	GrnGraphParams params = {};
+	GrnGpuOptions options = {};
+	auto		x = make_rows(5000, 24, "integers");
+	std::vector<float> wide(5000 * 32, 1e30f);
+
+	for (int i = 0; i < 5000; i++)
+		memcpy(&wide[i * 32], &x[i * 24], 24 * sizeof(float));
+	Built		b = build(gpu, wide, 5000, 24, params, options, 32);
+	const char *wrong = unsound(b, 5000, 32);
+	double		r = wrong ? 0 : recall(b, x, 5000, 24, 32);
+
+	report("rows with a stride", r >= 0.98, wrong ? wrong : std::to_string(r));
+
+	b = build(gpu, x, 5000, 24, params, options, 0, [](void *, uint64_t done, uint64_t) {
+		return done < 3;
+	});
+	report("cancelled by the progress callback", b.status == GRN_GPU_CANCELLED, b.err.text);
+	options.memory_limit = 100000;
+	b = build(gpu, x, 5000, 24, params, options);
+	report("over the memory limit", b.status == GRN_GPU_MEMORY && b.err.needed > 100000, b.err.text);
+
+	GrnGpuError err = {};
+
+	options.memory_limit = 0;
+	params.degree = 32;
+	bool		good = grn_gpu_begin(gpu, 100, 24, &options, &params, &err) == GRN_GPU_OK;
+
+	good &= grn_gpu_rows(gpu, 90, 20, x.data(), 24, &err) == GRN_GPU_FAILED;
+	good &= grn_gpu_build(gpu, &params, &options, NULL, NULL, NULL, NULL, NULL, &err) == GRN_GPU_FAILED;
+	report("rows past the end, and a build without rows, are refused", good, err.text);
+	good = grn_gpu_begin(gpu, 100, 17000, &options, &params, &err) == GRN_GPU_FAILED;
+	report("too many dimensions are refused", good, err.text);
+	grn_gpu_end(gpu);
+}
