@@ -1,10 +1,14 @@
 /*
- * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from two
- * builds over a sample of the rows, by the same builder and settings.
+ * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from builds over
+ * a sample of the rows, by the same builder and settings.
  *
- * Everything a build needs is nearly affine in the number of distinct rows: the two say
- * what is constant and what a row costs.  The smaller one fits its codes to as many
- * rows as any build does, so that this counts as constant.
+ * Everything a build needs is nearly affine in the number of distinct rows: builds of two
+ * sizes say what is constant and what a row costs.  The smaller one fits its codes to as
+ * many rows as any build does, so that this counts as constant.  A still smaller one comes
+ * before, because a device's first build takes longer.
+ *
+ * Where the whole table's build would be done in parts on a GPU, those of the sample are
+ * done in as many, under limits of the same share of what they need.
  */
 #include "postgres.h"
 
@@ -38,15 +42,26 @@
 #define SAMPLE_ROWS_PER_DIM 8
 #define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
 
+/* The larger build's, where there are as many rows, it is not too slow, and memory allows. */
+#define MAX_SAMPLE_ROWS 131072
+#define MAX_SAMPLE_BYTES ((uint64) 128 << 20)
+#define LARGE_BUILD_SECONDS 1.0
+
+/* A device's first build. */
+#define FIRST_ROWS 4096
+
 #define FETCH_ROWS 1000
 
 /* Written and synced for the disk's speed, doubled until it takes this many seconds. */
 #define PROBE_BYTES (16 << 20)
 #define PROBE_MAX_BYTES (512 << 20)
-#define PROBE_SECONDS 0.1
+#define PROBE_SECONDS 0.25
+
+/* For a process to form a byte of a page, measured. */
+#define FORM_SECONDS_PER_BYTE 1.5e-9
 
 /* How much longer an index takes to write with its WAL, measured: src/README. */
-#define WITH_WAL 1.5
+#define WITH_WAL 1.9
 
 /*
  * On the processor a row of a large graph costs more than one of a small graph, since
@@ -234,16 +249,22 @@ take_sample(Sample *s, Relation table, const char *column, double tuples)
 
 /* ---- builds over it ---- */
 
-/* Builds over the sample's first rows; the builder stays for the next. */
+/*
+ * Builds over the sample's first rows, under a limit of GPU memory (0: none); the
+ * builder stays for the next.
+ */
 static Needs
-build_sample(Sample *s, uint64 rows)
+build_sample(Sample *s, uint64 rows, double gpu_limit)
 {
 	GrnndBuilder *builder = &s->build.builder;
 	Needs		needs = {0};
 	instr_time	start;
 
+	if (builder->pid != 0)
+		grnnd_builder_park(builder);
 	/* the memory of the build before is there already, and not asked for */
 	needs.work_bytes = (double) builder->needed[GRN_SEG_WORK];
+	s->build.spec.gpu_memory_limit = (uint64) gpu_limit;
 	grnnd_builder_start(builder, s->build.map, &s->build.spec);
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_builder_rows(builder, rows);
@@ -270,15 +291,31 @@ extrapolate(const Needs *small, const Needs *large, double nodes, bool on_gpu)
 	return needs;
 }
 
+/* The same of a build in parts of gpu_limit bytes. */
+static Needs
+extrapolate_parts(Sample *s, uint64 rows, double nodes, double gpu_limit)
+{
+	double		limit_per_row = gpu_limit / nodes;
+	Needs		small = build_sample(s, rows / 2, limit_per_row * (rows / 2));
+	Needs		large = build_sample(s, rows, limit_per_row * rows);
+	Needs		needs = extrapolate(&small, &large, nodes, true);
+
+	/* the smaller one had more memory than it would have asked for */
+	needs.work_bytes = large.work_bytes * nodes / large.nodes;
+	needs.gpu_bytes = Min(large.gpu_bytes * nodes / large.nodes, gpu_limit);
+	return needs;
+}
+
 /*
  * Distinct vectors among `rows`, by Haas and Stokes' estimator as ANALYZE uses it: n
  * sampled rows, d distinct ones, f1 of them seen once.
  */
 static double
-estimate_nodes(const Sample *s, const GrnBuildResult *r, double rows)
+estimate_nodes(const Sample *s, uint64 sampled, double rows)
 {
+	const GrnBuildResult *r = &s->build.builder.result;
 	const uint32 *row_start = grnnd_result_row_start(&s->build, r);
-	double		n = (double) s->build.rows;
+	double		n = (double) sampled;
 	double		once = 0;
 
 	for (uint32 i = 0; i < r->nodes; i++)
@@ -286,18 +323,70 @@ estimate_nodes(const Sample *s, const GrnBuildResult *r, double rows)
 	return rint(Min(n * r->nodes / (n - once + once * n / Max(rows, n)), rows));
 }
 
+/*
+ * The needs of an index on so many rows, and the seconds until a device is open.  Leaves
+ * the result of a large build in the builder.
+ */
+static Needs
+measure(Sample *s, double rows, double *device_seconds)
+{
+	uint64		all = s->build.rows;
+	uint64		few = Min(all, Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) s->build.dim));
+	uint64		n = all;
+	double		gpu_limit = (double) s->build.spec.gpu_memory_limit;
+	double		nodes;
+	bool		on_gpu = false;
+	Needs		first = {0};
+	Needs		small;
+	Needs		large;
+	Needs		needs;
+
+	*device_seconds = 0;
+	if (s->build.spec.device != GRN_DEVICE_CPU)
+	{
+		first = build_sample(s, Min(few, FIRST_ROWS), 0);
+		on_gpu = s->build.builder.result.on_gpu != 0;
+		*device_seconds = s->build.builder.result.sec_device;
+	}
+	small = build_sample(s, few, 0);
+	if (n > 2 * few)
+		n = (uint64) Min(n, Max(2 * few, few * LARGE_BUILD_SECONDS / Max(small.seconds, 1e-3)));
+	large = n > few ? build_sample(s, n, 0) : small;
+	nodes = estimate_nodes(s, n, rows);
+	needs = extrapolate(&small, &large, nodes, on_gpu);
+	if (on_gpu)
+	{
+		Needs		again = extrapolate(&small, &large, first.nodes, true);
+
+		if (gpu_limit > 0 && needs.gpu_bytes > gpu_limit)
+			needs = extrapolate_parts(s, n, nodes, gpu_limit);
+		needs.seconds += Max(first.seconds - again.seconds, 0);
+	}
+	return needs;
+}
+
 /* ---- the disk ---- */
 
-/* Seconds to write and sync a temporary file. */
+/*
+ * Seconds to write and sync a temporary file.  Like the build's pages each piece is sent
+ * on its way at once.
+ */
 static double
 probe_disk(int64 bytes)
 {
 	const int	piece_bytes = 1 << 20;
-	char	   *piece = palloc0(piece_bytes);
+	char	   *piece = palloc(piece_bytes);
 	File		file = OpenTemporaryFile(false);
 	instr_time	start;
 	double		seconds;
 
+	/* nothing that a file system could compress */
+	for (int i = 0; i < piece_bytes; i += sizeof(uint64))
+	{
+		uint64		word = grn_random(0, 0, i);
+
+		memcpy(piece + i, &word, sizeof(word));
+	}
 	INSTR_TIME_SET_CURRENT(start);
 	for (int64 at = 0; at < bytes; at += piece_bytes)
 	{
@@ -306,6 +395,7 @@ probe_disk(int64 bytes)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not write to temporary file \"%s\": %m", FilePathName(file))));
+		FileWriteback(file, at, piece_bytes, PG_WAIT_EXTENSION);
 	}
 	if (FileSync(file, PG_WAIT_EXTENSION) != 0)
 		ereport(ERROR,
@@ -366,6 +456,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	double		limit = maintenance_work_mem * 1024.0;
 	double		collect;
 	double		load;
+	double		speed;
 	bool		wal = RelationNeedsWAL(table) && XLogIsNeeded();
 	GrnLayout	layout;
 	double		blocks;
@@ -383,7 +474,14 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
 
 	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL));
-	load = blocks * BLCKSZ * (wal ? WITH_WAL : 1) / disk_speed();
+	speed = disk_speed();
+	load = blocks * BLCKSZ * (wal ? WITH_WAL : 1) / speed;
+	/* with one process pages are formed and written in turns */
+	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
+			   (1 + grnnd_load_workers(b, (uint64) blocks)));
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s at %.0f MB/s",
+							 collect, device_seconds, needs->seconds, load, speed / 1e6)));
 
 	values[0] = Int64GetDatum((int64) rint(rows));
 	values[1] = Int64GetDatum((int64) nodes);
@@ -407,12 +505,13 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	BlockNumber pages;
 	double		tuples;
 	double		allvisible;
-	Needs		small;
+	uint64		bytes = Min(MAX_SAMPLE_BYTES, (uint64) maintenance_work_mem * 1024 / 2);
 	Needs		needs;
 	double		device_seconds;
 
 	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
-	s->wanted = 2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim);
+	s->wanted = Max(Min(MAX_SAMPLE_ROWS, bytes / (b->stride * sizeof(float))),
+					2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim));
 	grnnd_build_map(b, s->wanted);
 	map = b->map;
 	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->stride * sizeof(float));
@@ -433,18 +532,7 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	rows = Max(tuples * s->indexed / s->seen, b->rows);
 
 	grnnd_choose_device(b, rows);
-	small = build_sample(s, (b->rows + 1) / 2);
-	device_seconds = b->builder.result.sec_device;
-	needs = small;
-	if (b->rows > 1)
-	{
-		Needs		large;
-
-		grnnd_builder_park(&b->builder);
-		large = build_sample(s, b->rows);
-		needs = extrapolate(&small, &large, estimate_nodes(s, &b->builder.result, rows),
-							b->builder.result.on_gpu);
-	}
+	needs = measure(s, rows, &device_seconds);
 	fill_result(s, table, rows, &needs, device_seconds, values);
 }
 

@@ -488,7 +488,6 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 
 	return parked.pid != 0 && parked.spec.device == spec->device &&
 		parked.spec.threads == spec->threads &&
-		parked.spec.gpu_memory_limit == spec->gpu_memory_limit &&
 		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
 		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
 	/* it has nothing to say; an end of file says that it is gone */

@@ -71,7 +71,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 int
 grnnd_load_workers(const GrnndBuild *build, uint64 index_pages)
 {
-	if (IsInParallelMode() || RelationUsesLocalBuffers(build->index))
+	if (IsInParallelMode() || (build->index && RelationUsesLocalBuffers(build->index)))
 		return 0;
 	return (int) Min(index_pages / LOAD_PAGES_PER_WORKER,
 					 (uint64) max_parallel_maintenance_workers);
