@@ -197,6 +197,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			code[k] = rows.code(id[k]);
+		__syncwarp(); /* all lanes of a group have read the key that one of them replaces */
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			if (at[k] < total && (lane & (rows.lanes - 1)) == 0)

@@ -49,8 +49,9 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
-	/* the rest of the list is for reverse edges */
-	t.choose = p.degree * 3 / 5;
+	/* the rest of the list is for reverse edges: 24 and 12 do best where the degree is 36 */
+	t.choose = p.degree * 2 / 3;
+	t.choose = t.choose < t.fill ? t.choose : t.fill - 1;
 	t.seed = p.seed;
 	return t;
 }
