@@ -166,14 +166,15 @@ def plot_ablations(out, rows):
             mine.sort(key=lambda r: float(r["value"]))
         values = [r["value"] for r in mine]
         right = axis.twinx()
-        bars = right.bar(values, [r["kernels"] for r in mine], color="tab:gray", alpha=0.35, width=0.6)
-        right.bar_label(bars, [f"{r['kernels']:.3g}" for r in mine], fontsize=7)
-        right.set(ylabel="kernels, seconds")
-        right.margins(y=0.15)
+        bars = right.bar(values, [r["kernels"] for r in mine], color="lightgray", width=0.6)
+        right.bar_label(bars, [f"{r['kernels']:.3g}" for r in mine], label_type="center", fontsize=7)
+        right.set(ylabel="kernels, seconds", ylim=(0, 2.5 * max(r["kernels"] for r in mine)))
+        axis.set_zorder(right.get_zorder() + 1)  # lines before bars
+        axis.patch.set_visible(False)
         for width, colour in zip(TABLE_BEAMS, ("tab:orange", "tab:red", "tab:blue")):
             axis.plot(values, [r["beams"][width]["recall"] for r in mine], "o-", color=colour, label=f"L={width}")
         axis.set(title=option, ylabel="recall@10", ylim=(0, 1))
-        axis.legend(fontsize=7, loc="lower right")
+        axis.legend(fontsize=7)
     save(figure, out, "ablations")
 
 
