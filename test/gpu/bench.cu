@@ -299,6 +299,8 @@ set(Setting &s, const std::string &name, double v)
 		s.options.order = (GrnPairOrder) (int) v;
 	else if (name == "pairs")
 		s.options.pairs = v;
+	else if (name == "near")	/* as an index wants it */
+		s.options.fill = v;
 	else if (name == "runs")
 		s.runs = v;
 	else if (name == "host")
