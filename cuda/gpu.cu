@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <new>
 
@@ -87,8 +88,13 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	return gpu_fail_cuda(err, rc, "could not count CUDA devices");
 }
 
+/* Open handles of a device. */
+constexpr int			MAX_COUNTED = 64;
+static std::atomic<int> handles[MAX_COUNTED];
+
+/* further: the device has a handle already. */
 static cudaError_t
-open_streams(GrnGpu *gpu)
+open_streams(GrnGpu *gpu, bool further)
 {
 	Device &device = gpu->device;
 
@@ -103,7 +109,7 @@ open_streams(GrnGpu *gpu)
 		GRN_TRY(cudaEventCreate(&gpu->mark[i]));
 	for (int i = 0; i < 2; i++)
 		GRN_TRY(cudaEventCreateWithFlags(&gpu->round[i], cudaEventDisableTiming));
-	return staging_open(&gpu->staging);
+	return staging_open(&gpu->staging, further ? FURTHER_COPY_BYTES : COPY_BYTES);
 }
 
 extern "C" GrnGpuStatus
@@ -150,7 +156,10 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, text, NULL);
 	}
 	if (rc == cudaSuccess)
-		rc = open_streams(gpu);
+	{
+		gpu->counted = device < MAX_COUNTED;
+		rc = open_streams(gpu, gpu->counted && handles[device]++ > 0);
+	}
 	if (rc != cudaSuccess)
 	{
 		grn_gpu_close(gpu);
@@ -204,6 +213,8 @@ grn_gpu_close(GrnGpu *gpu)
 		cudaEventDestroy(gpu->device.fork);
 	if (gpu->device.stream)
 		cudaStreamDestroy(gpu->device.stream);
+	if (gpu->counted)
+		handles[gpu->number]--;
 	delete gpu;
 }
 

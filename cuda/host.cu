@@ -6,45 +6,12 @@
 #include <string.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <new>
 #include <thread>
 
 #include "host.h"
-
-cudaError_t
-staging_open(Staging *staging)
-{
-	memset(staging, 0, sizeof(*staging));
-	for (int i = 0; i < COPY_THREADS; i++)
-	{
-		GRN_TRY(cudaStreamCreateWithFlags(&staging->stream[i], cudaStreamNonBlocking));
-		for (int b = 0; b < 2; b++)
-		{
-			GRN_TRY(cudaHostAlloc((void **) &staging->h_buffer[i][b], COPY_BYTES,
-								  cudaHostAllocDefault));
-			GRN_TRY(
-				cudaEventCreateWithFlags(&staging->done[i][b], cudaEventDisableTiming));
-		}
-	}
-	return cudaSuccess;
-}
-
-void
-staging_close(Staging *staging)
-{
-	for (int i = 0; i < COPY_THREADS; i++)
-	{
-		for (int b = 0; b < 2; b++)
-		{
-			if (staging->h_buffer[i][b])
-				cudaFreeHost(staging->h_buffer[i][b]);
-			if (staging->done[i][b])
-				cudaEventDestroy(staging->done[i][b]);
-		}
-		if (staging->stream[i])
-			cudaStreamDestroy(staging->stream[i]);
-	}
-	memset(staging, 0, sizeof(*staging));
-}
 
 namespace
 {
@@ -150,13 +117,131 @@ run(Job &job, int me)
 }
 } // namespace
 
+/*
+ * Threads that help with large copies, kept from one to the next: to start and to end
+ * some for each stops all other threads of the process time and again (their stacks come
+ * and go), which several GPUs feel.
+ */
+struct Copiers
+{
+	std::mutex				mutex;
+	std::condition_variable work, done;
+	Job					   *job = nullptr; /* NULL: no help is wanted */
+	uint64_t				number = 0;	   /* of the job */
+	int						busy = 0;
+	bool					stop = false;
+	std::thread				threads[COPY_THREADS];
+
+	Copiers()
+	{
+		for (int i = 1; i < COPY_THREADS; i++)
+		{
+			try
+			{
+				threads[i] = std::thread(&Copiers::help, this, i);
+			}
+			catch (...)
+			{
+				break; /* fewer threads do the same work */
+			}
+		}
+	}
+
+	~Copiers()
+	{
+		{
+			std::lock_guard<std::mutex> lock(mutex);
+			stop = true;
+		}
+		work.notify_all();
+		for (std::thread &t : threads)
+			if (t.joinable())
+				t.join();
+	}
+
+	void help(int me)
+	{
+		std::unique_lock<std::mutex> lock(mutex);
+
+		for (uint64_t seen = 0;;)
+		{
+			work.wait(lock, [&] { return stop || (job && number != seen); });
+			if (stop)
+				return;
+			Job *mine = job;
+
+			seen = number;
+			busy++;
+			lock.unlock();
+			run(*mine, me);
+			lock.lock();
+			if (--busy == 0)
+				done.notify_one();
+		}
+	}
+
+	/* Does the job with those who come before it is done. */
+	void share(Job &all)
+	{
+		{
+			std::lock_guard<std::mutex> lock(mutex);
+			job = &all;
+			number++;
+		}
+		work.notify_all();
+		run(all, 0);
+
+		std::unique_lock<std::mutex> lock(mutex);
+
+		job = nullptr;
+		done.wait(lock, [&] { return busy == 0; });
+	}
+};
+
+cudaError_t
+staging_open(Staging *staging, size_t bytes)
+{
+	memset(staging, 0, sizeof(*staging));
+	staging->bytes = bytes;
+	for (int i = 0; i < COPY_THREADS; i++)
+	{
+		GRN_TRY(cudaStreamCreateWithFlags(&staging->stream[i], cudaStreamNonBlocking));
+		for (int b = 0; b < 2; b++)
+		{
+			GRN_TRY(cudaHostAlloc((void **) &staging->h_buffer[i][b], bytes,
+								  cudaHostAllocDefault));
+			GRN_TRY(
+				cudaEventCreateWithFlags(&staging->done[i][b], cudaEventDisableTiming));
+		}
+	}
+	staging->copiers = new (std::nothrow) Copiers();
+	return staging->copiers ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+void
+staging_close(Staging *staging)
+{
+	delete staging->copiers;
+	for (int i = 0; i < COPY_THREADS; i++)
+	{
+		for (int b = 0; b < 2; b++)
+		{
+			if (staging->h_buffer[i][b])
+				cudaFreeHost(staging->h_buffer[i][b]);
+			if (staging->done[i][b])
+				cudaEventDestroy(staging->done[i][b]);
+		}
+		if (staging->stream[i])
+			cudaStreamDestroy(staging->stream[i]);
+	}
+	memset(staging, 0, sizeof(*staging));
+}
+
 cudaError_t
 staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, size_t width,
 			 size_t pitch, size_t rows, const uint32_t *index)
 {
-	Job			job;
-	std::thread threads[COPY_THREADS];
-	int			started = 1;
+	Job job;
 
 	if (rows == 0 || width == 0)
 		return cudaSuccess;
@@ -170,26 +255,15 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, siz
 	job.pitch = pitch;
 	job.rows = rows;
 	/* small copies in pieces small enough for every thread to get one */
-	job.piece = COPY_BYTES / width;
+	job.piece = staging->bytes / width;
 	if (job.piece > (rows + COPY_THREADS - 1) / COPY_THREADS)
 		job.piece = (rows + COPY_THREADS - 1) / COPY_THREADS;
 	job.next = 0;
 	job.failed = cudaSuccess;
-	if (rows * width >= COPY_ALONE)
-		for (; started < COPY_THREADS; started++)
-		{
-			try
-			{
-				threads[started] = std::thread(run, std::ref(job), started);
-			}
-			catch (...)
-			{
-				break; /* fewer threads do the same work */
-			}
-		}
-	run(job, 0);
-	for (int i = 1; i < started; i++)
-		threads[i].join();
+	if (rows * width >= COPY_ALONE || (index && rows >= ROWS_ALONE))
+		staging->copiers->share(job);
+	else
+		run(job, 0);
 	return (cudaError_t) job.failed.load();
 }
 

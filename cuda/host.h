@@ -30,13 +30,19 @@ GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
 #define GRN_TILE_MAJOR 8
 #endif
 
-constexpr int	 COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
-constexpr size_t COPY_BYTES = (size_t) 4 << 20;	  /* of a staging buffer */
-constexpr size_t COPY_ALONE = (size_t) 512 << 10; /* one thread copies less */
+constexpr int COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
+/* Of a staging buffer: pinning takes 0.6 ms a megabyte, and further handles come late. */
+constexpr size_t COPY_BYTES = (size_t) 4 << 20, FURTHER_COPY_BYTES = (size_t) 1 << 20;
+/* One thread copies less, and fewer rows from or to here and there. */
+constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
+
+struct Copiers; /* host.cu: threads */
 
 struct Staging
 {
-	uint8_t		*h_buffer[COPY_THREADS][2]; /* pinned, COPY_BYTES each */
+	Copiers		*copiers;
+	size_t		 bytes;
+	uint8_t		*h_buffer[COPY_THREADS][2]; /* pinned, bytes each */
 	cudaStream_t stream[COPY_THREADS];
 	cudaEvent_t	 done[COPY_THREADS][2];
 };
@@ -58,7 +64,7 @@ struct Plan
 		paper, total;		   /* without the caller's rows */
 };
 
-cudaError_t staging_open(Staging *staging);
+cudaError_t staging_open(Staging *staging, size_t bytes);
 void		staging_close(Staging *staging);
 /*
  * Copies `rows` pieces of `width` bytes between d (pieces contiguous) and h
@@ -78,6 +84,7 @@ constexpr uint32_t PROJECTED_DIMS = 128;
 struct GrnGpu
 {
 	int			number;
+	bool		counted; /* among the device's handles */
 	Device		device;
 	Staging		staging;
 	cudaEvent_t mark[4]; /* start, converted, descended, finished */

@@ -296,6 +296,14 @@ finish_queue(Queue *q, GrnGpuError *err)
 	return GRN_GPU_OK;
 }
 
+/* The rows of an item where there are so many in all. */
+static void
+set_piece(Partition *p, uint64_t rows)
+{
+	p->piece = rows / (size_t) (PIECES * GRN_LANES * p->ngpus) + 1;
+	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
+}
+
 static GrnGpuStatus
 run_queue(Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item, GrnGpuError *err)
 {
@@ -558,14 +566,15 @@ merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 static GrnGpuStatus
 merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
+	const GrnParts *parts = &p->parts;
 	const GrnGraph *graph = p->job->graph;
 	GrnGpuMerge merge = {.lists = p->lists,.ids = graph->ids,.counts = graph->counts};
 	size_t		first = item * p->piece;
-	size_t		last = first + p->piece < p->job->rows->n ? first + p->piece : p->job->rows->n;
-	uint32_t   *rows = malloc(3 * (last - first) * sizeof(*rows));
-	uint32_t   *home = rows + (last - first);
-	uint32_t   *guest = home + (last - first);
-	size_t		before = 0;		/* rows at home in earlier parts */
+	size_t		last = first + p->piece;
+	uint32_t   *rows = malloc(3 * p->piece * sizeof(*rows));
+	uint32_t   *home = rows + p->piece;
+	uint32_t   *guest = home + p->piece;
+	size_t		before = 0;		/* guests of earlier parts */
 	GrnGpuStatus status;
 
 	if (!rows)
@@ -573,19 +582,17 @@ merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		snprintf(err->text, sizeof(err->text), "out of host memory");
 		return GRN_GPU_FAILED;
 	}
-	for (uint32_t part = 0; part < p->parts.nparts && before < last; part++)
+	for (uint32_t part = 0; part < parts->nparts && before < last; part++)
 	{
-		size_t		start = p->parts.start[part];
-		size_t		n = p->parts.guests[part] - start;
+		size_t		n = parts->start[part + 1] - parts->guests[part];
 
 		for (size_t i = first > before ? first - before : 0; i < n && before + i < last; i++)
 		{
-			uint32_t	v = p->parts.members[start + i];
+			size_t		place = parts->guests[part] + i;
+			uint32_t	v = parts->members[place];
 
-			if (p->parts.guest[v] == GRN_INVALID_ID)
-				continue;
-			home[merge.count] = (uint32_t) (start + i);
-			guest[merge.count] = p->parts.guest[v];
+			home[merge.count] = parts->home[v];
+			guest[merge.count] = (uint32_t) place;
 			rows[merge.count++] = v;
 		}
 		before += n;
@@ -623,6 +630,7 @@ static GrnGpuStatus
 merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 {
 	uint64_t	n = p->job->rows->n;
+	uint64_t	members = p->parts.start[p->parts.nparts];
 	uint32_t	degree = p->job->graph->degree;
 	Queue		q;
 
@@ -630,8 +638,9 @@ merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 		(GRN_LANES - 1) * grn_gpu_merge_bytes(&p->fit, 0, degree) > limit)
 		return GRN_GPU_MEMORY;
 	p->options.memory_limit = limit;
-	start_queue(&q, p, GRN_LANES, (n + p->piece - 1) / p->piece, merge_begin, merge_item);
-	p->parallel->run(p->parallel, p->parts.start[p->parts.nparts], GRAIN, single_range, p);
+	set_piece(p, members - n);
+	start_queue(&q, p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item);
+	p->parallel->run(p->parallel, members, GRAIN, single_range, p);
 	return finish_queue(&q, err);
 }
 
@@ -805,8 +814,7 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	w += aligned(job->work_offset);
 	p->codes = codes ? (uint8_t *) w : NULL;
 	w += codes;
-	p->piece = n / (size_t) (PIECES * GRN_LANES * p->ngpus) + 1;
-	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
+	set_piece(p, n);
 	npieces = (n + p->piece - 1) / p->piece;
 
 	p->options.memory_limit = limit / GRN_LANES;

@@ -18,11 +18,11 @@
 #define SAMPLE 32768			/* most rows to find centres from */
 #define SAMPLE_PER_PART 512
 #define LLOYD_STEPS 5
-#define WEIGHT_STEPS 8			/* after each of them */
+#define WEIGHT_STEPS 5			/* after each of them */
 #define MEMBER_ROUNDS 2			/* at the end, with guests counted: each finds the border, */
 #define MEMBER_STEPS 10			/* then weights */
 #define GAP_ROWS 1024			/* from which weights' unit is taken */
-#define COUNT_WORK 65536		/* distances looked at that are worth another thread */
+#define COUNT_WORK 16384		/* distances looked at that are worth another thread */
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
 typedef struct Split
