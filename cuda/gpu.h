@@ -180,7 +180,7 @@ extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit,
 /*
  * Of each row the two lists that it has in two parts become one: what the RNG rule
  * keeps of both, filled up with the nearest of the rest, with `fill` to the degree,
- * else as builds fill their lists.  begin puts all n rows' codes on the device
+ * else as builds fill their lists.  begin makes room for all n rows' codes on the device
  * (GRN_GPU_MEMORY where they do not fit), or takes those of another handle of the device,
  * which must not end before.
  */
@@ -194,9 +194,14 @@ typedef struct GrnGpuMerge
 	uint8_t    *counts;			/* [n] */
 } GrnGpuMerge;
 extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-										uint32_t degree, const uint8_t *codes,
-										const GrnGpu *other, const GrnGpuOptions *options,
-										GrnGpuError *err);
+										uint32_t degree, const GrnGpu *other,
+										const GrnGpuOptions *options, GrnGpuError *err);
+/*
+ * Fills the rooms for codes of handles that began without another, one a device; *failed
+ * is the one that could not.
+ */
+extern GrnGpuStatus grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
+										const uint8_t *codes, int *failed, GrnGpuError *err);
 /* The least device bytes of a merge; n = 0: with another handle's codes. */
 extern uint64_t grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,

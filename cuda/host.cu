@@ -17,15 +17,16 @@ namespace
 {
 struct Job
 {
-	Staging			   *staging;
-	int					device;
+	const Target	   *targets; /* one, but for a copy to several devices */
+	int					ntargets;
+	int					device; /* of the first */
 	bool				to_device;
-	uint8_t			   *d;
 	uint8_t			   *h;
 	const uint32_t	   *index;					   /* [rows] or NULL */
 	size_t				width, pitch, rows, piece; /* rows a buffer holds */
 	std::atomic<size_t> next;					   /* piece to take */
-	std::atomic<int>	failed;					   /* first cudaError_t */
+	std::atomic<int>	failed;					   /* first cudaError_t, */
+	std::atomic<int>	at;						   /* and the target */
 };
 
 /* Rows between the host's layout and a buffer. */
@@ -63,9 +64,9 @@ repack(const Job &job, uint8_t *buffer, size_t first, size_t count)
 }
 
 cudaError_t
-work(Job &job, int me)
+work(Job &job, int me, int &at)
 {
-	Staging &s = *job.staging;
+	Staging &s = *job.targets[0].staging;
 	size_t	 first[2] = {0, 0},
 		   count[2] = {0, 0}; /* what a buffer holds on its way to the host */
 
@@ -75,7 +76,9 @@ work(Job &job, int me)
 		size_t begin = job.next.fetch_add(1) * job.piece;
 		bool   any = begin < job.rows && job.failed == cudaSuccess;
 
-		GRN_TRY(cudaEventSynchronize(s.done[me][b]));
+		for (at = job.ntargets - 1; at >= 0; at--)
+			GRN_TRY(cudaEventSynchronize(job.targets[at].staging->done[me][b]));
+		at = 0;
 		if (count[b] > 0)
 		{
 			repack(job, s.h_buffer[me][b], first[b], count[b]);
@@ -87,33 +90,38 @@ work(Job &job, int me)
 				return cudaSuccess;
 			continue;
 		}
-		size_t	 n = job.rows - begin < job.piece ? job.rows - begin : job.piece;
-		uint8_t *d = job.d + begin * job.width;
+		size_t n = job.rows - begin < job.piece ? job.rows - begin : job.piece;
 
 		if (job.to_device)
-		{
 			repack(job, s.h_buffer[me][b], begin, n);
-			GRN_TRY(cudaMemcpyAsync(d, s.h_buffer[me][b], n * job.width,
-									cudaMemcpyHostToDevice, s.stream[me]));
-		}
 		else
 		{
-			GRN_TRY(cudaMemcpyAsync(s.h_buffer[me][b], d, n * job.width,
-									cudaMemcpyDeviceToHost, s.stream[me]));
 			first[b] = begin;
 			count[b] = n;
 		}
-		GRN_TRY(cudaEventRecord(s.done[me][b], s.stream[me]));
+		for (at = 0; at < job.ntargets; at++)
+		{
+			const Target &t = job.targets[at];
+			uint8_t		 *d = t.d + begin * job.width;
+
+			if (job.to_device)
+				GRN_TRY(cudaMemcpyAsync(d, s.h_buffer[me][b], n * job.width,
+										cudaMemcpyHostToDevice, t.staging->stream[me]));
+			else
+				GRN_TRY(cudaMemcpyAsync(s.h_buffer[me][b], d, n * job.width,
+										cudaMemcpyDeviceToHost, t.staging->stream[me]));
+			GRN_TRY(cudaEventRecord(t.staging->done[me][b], t.staging->stream[me]));
+		}
 	}
 }
 
 void
 run(Job &job, int me)
 {
-	int rc = work(job, me), none = cudaSuccess;
+	int at = 0, rc = work(job, me, at), none = cudaSuccess;
 
-	if (rc != cudaSuccess)
-		job.failed.compare_exchange_strong(none, rc);
+	if (rc != cudaSuccess && job.failed.compare_exchange_strong(none, rc))
+		job.at = at;
 }
 } // namespace
 
@@ -237,34 +245,74 @@ staging_close(Staging *staging)
 	memset(staging, 0, sizeof(*staging));
 }
 
+/* The job, as far as it is not the same for all copies. */
+static cudaError_t
+copy_all(Job &job)
+{
+	Staging *staging = job.targets[0].staging;
+
+	/* small copies in pieces small enough for every thread to get one */
+	job.piece = staging->bytes / job.width;
+	if (job.piece > (job.rows + COPY_THREADS - 1) / COPY_THREADS)
+		job.piece = (job.rows + COPY_THREADS - 1) / COPY_THREADS;
+	job.next = 0;
+	job.failed = cudaSuccess;
+	job.at = 0;
+	if (job.rows * job.width >= COPY_ALONE || (job.index && job.rows >= ROWS_ALONE))
+		staging->copiers->share(job);
+	else
+		run(job, 0);
+	return (cudaError_t) job.failed.load();
+}
+
 cudaError_t
 staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, size_t width,
 			 size_t pitch, size_t rows, const uint32_t *index)
 {
-	Job job;
+	Target target = {staging, (uint8_t *) d};
+	Job	   job;
 
 	if (rows == 0 || width == 0)
 		return cudaSuccess;
-	job.staging = staging;
+	job.targets = &target;
+	job.ntargets = 1;
 	job.device = device;
 	job.to_device = to_device;
-	job.d = (uint8_t *) d;
 	job.h = (uint8_t *) h;
 	job.index = index;
 	job.width = width;
 	job.pitch = pitch;
 	job.rows = rows;
-	/* small copies in pieces small enough for every thread to get one */
-	job.piece = staging->bytes / width;
-	if (job.piece > (rows + COPY_THREADS - 1) / COPY_THREADS)
-		job.piece = (rows + COPY_THREADS - 1) / COPY_THREADS;
-	job.next = 0;
-	job.failed = cudaSuccess;
-	if (rows * width >= COPY_ALONE || (index && rows >= ROWS_ALONE))
-		staging->copiers->share(job);
-	else
-		run(job, 0);
-	return (cudaError_t) job.failed.load();
+	return copy_all(job);
+}
+
+cudaError_t
+staging_spread(const Target *targets, int ntargets, int device, void *h, size_t width,
+			   size_t rows, int *failed)
+{
+	Job job;
+
+	job.targets = targets;
+	job.ntargets = ntargets;
+	job.device = device;
+	job.to_device = true;
+	job.h = (uint8_t *) h;
+	job.index = NULL;
+	job.width = job.pitch = width;
+	job.rows = rows;
+	cudaError_t rc = copy_all(job);
+
+	*failed = job.at;
+	/* also after a failure: nothing may read the buffers any more */
+	for (int i = 0; i < ntargets; i++)
+	{
+		cudaError_t waited = staging_wait(targets[i].staging);
+
+		if (rc == cudaSuccess && waited != cudaSuccess)
+			*failed = i;
+		rc = rc == cudaSuccess ? waited : rc;
+	}
+	return rc;
 }
 
 cudaError_t

@@ -75,6 +75,18 @@ void		staging_close(Staging *staging);
 cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d, void *h,
 						 size_t width, size_t pitch, size_t rows,
 						 const uint32_t *index = NULL);
+/* Where a copy to several devices goes: each by its own streams. */
+struct Target
+{
+	Staging *staging;
+	uint8_t *d;
+};
+/*
+ * The same rows to all targets, through the buffers of the first, which is on `device`: the
+ * host's memory is read once.  Complete when it returns; *failed: the target that could not.
+ */
+cudaError_t staging_spread(const Target *targets, int ntargets, int device, void *h,
+						   size_t width, size_t rows, int *failed);
 /* Waits for copies to the device. */
 cudaError_t staging_wait(Staging *staging);
 

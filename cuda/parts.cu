@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "host.h"
 
@@ -292,8 +293,7 @@ codes_of(const GrnGpu *gpu, const GrnGpuFit *fit, const MergeLayout &layout)
 
 extern "C" GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpu *other,
-					const GrnGpuOptions *options, GrnGpuError *err)
+					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
 {
 	uint64_t limit;
 
@@ -316,17 +316,34 @@ grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degr
 		return status;
 	gpu->plan.degree = degree;
 	gpu->merged = other ? other->merged : codes_of(gpu, fit, layout);
-	if (other)
-		return GRN_GPU_OK;
-	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, gpu->d_arena + layout.codes,
-						   (void *) codes, fit->code_bytes, fit->code_bytes, n),
+	return GRN_GPU_OK;
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
+					const uint8_t *codes, int *failed, GrnGpuError *err)
+{
+	std::vector<Target> targets;
+
+	*failed = 0;
+	for (int i = 0; i < ngpus; i++)
+		targets.push_back(Target {&gpus[i]->staging, (uint8_t *) gpus[i]->merged.d_rows});
+	GRN_CHECK(staging_spread(targets.data(), ngpus, gpus[0]->number, (void *) codes,
+							 fit->code_bytes, gpus[0]->n, failed),
 			  "could not copy codes to the device");
-	GRN_CHECK(staging_wait(&gpu->staging), "could not copy codes to the device");
-	GRN_CHECK(launch_norms(gpu->device, gpu->merged,
-						   (uint32_t *) (gpu->d_arena + layout.norms)),
-			  "could not start the merge");
+	for (*failed = 0; *failed < ngpus; ++*failed)
+	{
+		const GrnGpu *gpu = gpus[*failed];
+
+		GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+		GRN_CHECK(
+			launch_norms(gpu->device, gpu->merged, (uint32_t *) gpu->merged.d_norms),
+			"could not start the merge");
+	}
 	/* other handles have other streams */
-	GRN_CHECK(cudaStreamSynchronize(gpu->device.stream), "could not start the merge");
+	for (*failed = 0; *failed < ngpus; ++*failed)
+		GRN_CHECK(cudaStreamSynchronize(gpus[*failed]->device.stream),
+				  "could not start the merge");
 	return GRN_GPU_OK;
 }
 

@@ -153,11 +153,17 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpu *other,
-					const GrnGpuOptions *options, GrnGpuError *err)
+					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
 {
-	(void) gpu, (void) fit, (void) n, (void) degree, (void) codes, (void) other,
-		(void) options;
+	(void) gpu, (void) fit, (void) n, (void) degree, (void) other, (void) options;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
+					const uint8_t *codes, int *failed, GrnGpuError *err)
+{
+	(void) gpus, (void) ngpus, (void) fit, (void) codes, (void) failed;
 	return no_gpu(err);
 }
 

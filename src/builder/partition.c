@@ -54,7 +54,7 @@ typedef struct Partition
 	GrnGpuOptions options;		/* of a part's build */
 	int			ngpus;
 	bool		lost[GRN_MAX_GPUS]; /* has failed */
-	GrnGpu	   *merger[GRN_MAX_GPUS];	/* the handle that has all codes on the device */
+	GrnGpu	   *merger[GRN_MAX_GPUS];	/* a merge's handle that has the codes */
 	GrnGpuFit	fit;
 	uint8_t    *codes;			/* [n][fit.code_bytes]; NULL: parts are built from floats */
 	bool		other;			/* rows are no integers 0..255 */
@@ -88,7 +88,6 @@ members_bytes(const GrnGraphJob *job, float overlap)
 
 /* ---- a queue of items for the devices ---- */
 
-/* Called once for each of a device's handles, one after the other. */
 typedef GrnGpuStatus (*BeginFn) (Partition *p, int device, GrnGpu *gpu, GrnGpuError *err);
 typedef GrnGpuStatus (*ItemFn) (Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err);
 
@@ -116,8 +115,7 @@ struct Queue
 	int			busy;			/* workers with an item */
 	GrnGpuError err;			/* of the last that failed */
 	bool		failed[GRN_MAX_GPUS];
-	pthread_mutex_t device[GRN_MAX_GPUS];	/* held by who begins or ends on it */
-	int			running[GRN_MAX_GPUS];	/* threads of it */
+	int			running[GRN_MAX_GPUS];	/* a device's threads */
 	Worker		workers[GRN_MAX_GPUS][GRN_LANES];
 };
 
@@ -141,34 +139,18 @@ next_item(Queue *q, int device, size_t *item)
 	return found;
 }
 
-static GrnGpuStatus
-begin(Worker *w, GrnGpuError *err)
-{
-	Queue	   *q = w->queue;
-	GrnGpuStatus status = GRN_GPU_OK;
-
-	if (q->begin)
-	{
-		pthread_mutex_lock(&q->device[w->device]);
-		status = q->begin(q->p, w->device, w->gpu, err);
-		pthread_mutex_unlock(&q->device[w->device]);
-	}
-	return status;
-}
-
 /* What a device's handles hold is freed together: one may use the other's. */
 static void
 leave(Queue *q, int device)
 {
-	pthread_mutex_lock(&q->device[device]);
-	if (--q->running[device] == 0)
-	{
-		q->p->merger[device] = NULL;
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (q->workers[device][lane].gpu)
-				grn_gpu_end(q->workers[device][lane].gpu);
-	}
-	pthread_mutex_unlock(&q->device[device]);
+	bool		last;
+
+	pthread_mutex_lock(&q->mutex);
+	last = --q->running[device] == 0;
+	pthread_mutex_unlock(&q->mutex);
+	for (int lane = 0; last && lane < GRN_LANES; lane++)
+		if (q->workers[device][lane].gpu)
+			grn_gpu_end(q->workers[device][lane].gpu);
 }
 
 static void *
@@ -184,8 +166,8 @@ work(void *arg)
 	w->gpu = grn_open_lane(w->device, w->lane);
 	while (w->gpu && err.status == GRN_GPU_OK && next_item(q, w->device, &item))
 	{
-		if (!begun)
-			err.status = begin(w, &err);
+		if (!begun && q->begin)
+			err.status = q->begin(q->p, w->device, w->gpu, &err);
 		begun = true;
 		if (err.status == GRN_GPU_OK)
 			err.status = q->item(q->p, w->gpu, item, &err);
@@ -217,8 +199,6 @@ start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, Ite
 	q->item = item;
 	pthread_mutex_init(&q->mutex, NULL);
 	pthread_cond_init(&q->changed, NULL);
-	for (int i = 0; i < GRN_MAX_GPUS; i++)
-		pthread_mutex_init(&q->device[i], NULL);
 	q->todo = malloc((nitems + 1) * sizeof(*q->todo));
 	q->ntodo = nitems;
 	q->err.status = GRN_GPU_FAILED;
@@ -281,8 +261,6 @@ finish_queue(Queue *q, GrnGpuError *err)
 		for (int lane = 0; lane < GRN_LANES; lane++)
 			if (q->workers[i][lane].started)
 				pthread_join(q->workers[i][lane].thread, NULL);
-	for (int i = 0; i < GRN_MAX_GPUS; i++)
-		pthread_mutex_destroy(&q->device[i]);
 	pthread_cond_destroy(&q->changed);
 	pthread_mutex_destroy(&q->mutex);
 	free(q->todo);
@@ -543,7 +521,7 @@ sort_by_size(Partition *p)
 
 /* ---- merge ---- */
 
-/* Of a device's handles the first has the codes for all. */
+/* Of a device's handles one has the codes for all. */
 static GrnGpuStatus
 merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 {
@@ -551,15 +529,56 @@ merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 	uint32_t	degree = p->job->graph->degree;
 	uint64_t	codes = grn_gpu_merge_bytes(&p->fit, n, degree) - grn_gpu_merge_bytes(&p->fit, 0, degree);
 	GrnGpuOptions options = p->options;
-	GrnGpuStatus status;
 
+	if (gpu == p->merger[device])
+		return GRN_GPU_OK;
 	options.memory_limit = (options.memory_limit - codes) / GRN_LANES;
 	if (!p->merger[device])
 		options.memory_limit += codes;
-	status = grn_gpu_merge_begin(gpu, &p->fit, n, degree, p->codes, p->merger[device], &options, err);
-	if (status == GRN_GPU_OK && !p->merger[device])
-		p->merger[device] = gpu;
-	return status;
+	return grn_gpu_merge_begin(gpu, &p->fit, n, degree, p->merger[device], &options, err);
+}
+
+/* All rows' codes to all devices; those that fail are lost as long as there are others. */
+static GrnGpuStatus
+share_codes(Partition *p, GrnGpuError *err)
+{
+	GrnGpu	   *gpus[GRN_MAX_GPUS];
+	int			devices[GRN_MAX_GPUS];
+	GrnGpuStatus status = GRN_GPU_FAILED;
+
+	for (;;)
+	{
+		int			n = 0;
+		int			failed = -1;
+
+		for (int i = 0; i < p->ngpus && failed < 0; i++)
+		{
+			p->merger[i] = NULL;
+			if (p->lost[i])
+				continue;
+			gpus[n] = grn_open_lane(i, 0);
+			status = merge_begin(p, i, gpus[n], err);
+			if (status == GRN_GPU_OK)
+				p->merger[i] = gpus[n];
+			else
+				failed = i;
+			devices[n++] = i;
+		}
+		if (n == 0)
+			return status;
+		if (failed < 0)
+		{
+			int			at;
+
+			status = grn_gpu_merge_codes(gpus, n, &p->fit, p->codes, &at, err);
+			if (status == GRN_GPU_OK)
+				return status;
+			failed = devices[at];
+		}
+		if (status == GRN_GPU_MEMORY)
+			return status;
+		lose(p, failed, err);
+	}
 }
 
 /* Rows with two lists; they come by part, so that what their lists name is near. */
@@ -632,16 +651,25 @@ merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 	uint64_t	n = p->job->rows->n;
 	uint64_t	members = p->parts.start[p->parts.nparts];
 	uint32_t	degree = p->job->graph->degree;
+	GrnGpuStatus status;
 	Queue		q;
 
 	if (!p->codes || grn_gpu_merge_bytes(&p->fit, n, degree) +
 		(GRN_LANES - 1) * grn_gpu_merge_bytes(&p->fit, 0, degree) > limit)
 		return GRN_GPU_MEMORY;
 	p->options.memory_limit = limit;
-	set_piece(p, members - n);
-	start_queue(&q, p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item);
-	p->parallel->run(p->parallel, members, GRAIN, single_range, p);
-	return finish_queue(&q, err);
+	status = share_codes(p, err);
+	if (status == GRN_GPU_OK)
+	{
+		set_piece(p, members - n);
+		start_queue(&q, p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item);
+		p->parallel->run(p->parallel, members, GRAIN, single_range, p);
+		status = finish_queue(&q, err);
+	}
+	for (int i = 0; i < p->ngpus; i++)
+		if (p->merger[i])
+			grn_gpu_end(p->merger[i]);
+	return status;
 }
 
 static void

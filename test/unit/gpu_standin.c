@@ -354,19 +354,31 @@ grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const uint8_t *codes, const GrnGpu *other, const GrnGpuOptions *options,
-					GrnGpuError *err)
+					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
 {
 	CALL(gpu);
 	gpu->n = n;
 	gpu->degree = degree;
-	gpu->codes = codes;
+	gpu->codes = other ? other->codes : NULL;
 	gpu->lender = other;
-	if (other && (other->number != gpu->number || !other->held))
+	if (other && (other->number != gpu->number || !other->held || !other->codes))
 		return say(err, GRN_GPU_FAILED, "the other handle has no codes");
 	if (other)
 		__atomic_add_fetch(&standin.shared, 1, __ATOMIC_RELAXED);
 	return take(gpu, options, grn_gpu_merge_bytes(fit, other ? 0 : n, degree), err);
+}
+
+GrnGpuStatus
+grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit, const uint8_t *codes,
+					int *failed, GrnGpuError *err)
+{
+	(void) fit;
+	for (*failed = 0; *failed < ngpus; ++*failed)
+	{
+		CALL(gpus[*failed]);
+		gpus[*failed]->codes = codes;
+	}
+	return GRN_GPU_OK;
 }
 
 static float
@@ -439,8 +451,8 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	(void) fill;
 	CALL(gpu);
-	if (gpu->lender && !gpu->lender->held)
-		return say(err, GRN_GPU_FAILED, "the other handle's codes are gone");
+	if (!gpu->codes || (gpu->lender && !gpu->lender->held))
+		return say(err, GRN_GPU_FAILED, "there are no codes");
 	__atomic_add_fetch(&standin.merges, 1, __ATOMIC_RELAXED);
 	for (uint64_t i = 0; i < merge->count; i++)
 	{
