@@ -12,7 +12,8 @@
 #include "host.h"
 
 constexpr uint64_t ENCODE_BYTES = (uint64_t) 64 << 20; /* of rows at a time */
-constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time */
+constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time, */
+constexpr uint64_t MERGE_BATCHES = 32;				   /* or this share of few */
 constexpr uint64_t LEAST_BATCH = 256;
 
 static RowFormat
@@ -149,7 +150,7 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *opt
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->batch = std::max(ENCODE_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && EncodeSpace(fit, gpu->batch).total > limit)
+	while (gpu->batch > LEAST_BATCH && EncodeSpace(fit, gpu->batch).total > limit / 4)
 		gpu->batch /= 2;
 	status = take_arena(gpu, EncodeSpace(fit, gpu->batch).total, limit, err);
 	if (status == GRN_GPU_OK && fit->projection)
@@ -304,7 +305,7 @@ grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degr
 		return status;
 	gpu->n = n;
 	gpu->own = other ? 0 : n;
-	gpu->batch = MERGE_BATCH;
+	gpu->batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
 	while (gpu->batch > LEAST_BATCH &&
 		   MergeLayout(fit, gpu->own, degree, gpu->batch).total > limit)
 		gpu->batch /= 2;

@@ -291,15 +291,21 @@ extrapolate(const Needs *small, const Needs *large, double nodes, bool on_gpu)
 	return needs;
 }
 
-/* The same of a build in parts of gpu_limit bytes. */
+/*
+ * The same of a build in parts of gpu_limit bytes, of which the first takes longer, too:
+ * a device needs more handles.
+ */
 static Needs
 extrapolate_parts(Sample *s, uint64 rows, double nodes, double gpu_limit)
 {
 	double		limit_per_row = gpu_limit / nodes;
-	Needs		small = build_sample(s, rows / 2, limit_per_row * (rows / 2));
+	uint64		half = rows / 2;
+	Needs		first = build_sample(s, half, limit_per_row * half);
+	Needs		small = build_sample(s, half, limit_per_row * half);
 	Needs		large = build_sample(s, rows, limit_per_row * rows);
 	Needs		needs = extrapolate(&small, &large, nodes, true);
 
+	needs.seconds += Max(first.seconds - small.seconds, 0);
 	/* the smaller one had more memory than it would have asked for */
 	needs.work_bytes = large.work_bytes * nodes / large.nodes;
 	needs.gpu_bytes = Min(large.gpu_bytes * nodes / large.nodes, gpu_limit);
