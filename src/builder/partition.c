@@ -41,7 +41,8 @@
 #define GRAIN 1024
 /*
  * So many GPUs share a build of so many rows that one of them could do.  Parts cost about
- * 2.5 times what the whole does (test/bench/graph/limits.md), so that fewer gain nothing.
+ * 1.7 times what the whole does, so that fewer gain nothing; of half as many rows four gain
+ * 0.1 s once their handles are open, which takes as long (test/bench/graph/limits.md).
  */
 #define SPREAD_GPUS 4
 #define SPREAD_ROWS 8000000

@@ -28,6 +28,7 @@ def parse():
     parser.add_argument("--limits", default="1,0.5,0.25,0.125")
     parser.add_argument("--devices", action="append", default=[], metavar="N[,N...]", help="GPUs (default 0)")
     parser.add_argument("--overlap", help="of parts, where not the default")
+    parser.add_argument("--fill", action="store_true", help="lists filled as for an index")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeat", type=int, default=3, help="builds, of which the fastest counts")
     parser.add_argument("--out", required=True)
@@ -46,6 +47,7 @@ def measure(args, folder, devices, limit):
                str(args.repeat)] + (["--gpu", devices] if args.device == "gpu" else [])
     command += ["--memory-limit", str(limit)] if limit else []
     command += ["--overlap", args.overlap] if args.overlap else []
+    command += ["--fill"] if args.fill else []
     text = subprocess.check_output(command + [f"{folder}/base.fbin", graph], text=True)
     seconds = number(r"build ([0-9.]+) s,", text)
     best = seconds.index(min(seconds))
