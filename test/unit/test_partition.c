@@ -117,7 +117,7 @@ test_parts(void)
 			check_parts(&d, &parts);
 			CHECK(counts[i] == 1 ? share == 0 : fabs(share - overlaps[j]) < 0.05, "%u parts: %g",
 				  counts[i], share);
-			CHECK((double) grn_parts_largest(&parts) * counts[i] / (double) members < 1.5,
+			CHECK((double) grn_parts_largest(&parts) * counts[i] / (double) members < 1.2,
 				  "%u parts: the largest has %zu of %zu", counts[i], grn_parts_largest(&parts), members);
 			CHECK(again.start[counts[i]] == members &&
 				  memcmp(again.members, parts.members, members * sizeof(uint32_t)) == 0,

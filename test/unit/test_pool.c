@@ -1,0 +1,89 @@
+/*
+ * test_pool.c - the builder's threads: every item of a loop is done once, whoever comes
+ * in time, also where several callers have loops.
+ */
+#include <pthread.h>
+
+#include "unit.h"
+
+#include "../../src/builder/pool.h"
+
+#define ITEMS 3000
+#define LOOPS 2000
+
+typedef struct Caller
+{
+	GrnParallel *parallel;
+	size_t		grain;
+	uint8_t		done[ITEMS];	/* how often */
+	uint32_t	by_others;		/* pieces that another thread than the caller did */
+	uint32_t	wrong;
+	pthread_t	thread;
+} Caller;
+
+static void
+count_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Caller	   *c = arg;
+
+	if (worker < 0 || worker >= c->parallel->nworkers || end - begin > c->grain || end <= begin)
+		__atomic_add_fetch(&c->wrong, 1, __ATOMIC_RELAXED);
+	if (!pthread_equal(pthread_self(), c->thread))
+		__atomic_add_fetch(&c->by_others, 1, __ATOMIC_RELAXED);
+	for (size_t i = begin; i < end; i++)
+		c->done[i]++;
+}
+
+/* Loops of many sizes, each looked through when it is said to be done. */
+static void *
+call(void *arg)
+{
+	Caller	   *c = arg;
+
+	c->thread = pthread_self();
+	for (size_t loop = 0; loop < LOOPS; loop++)
+	{
+		size_t		n = loop % 10 == 0 ? ITEMS : loop % 40;
+
+		c->grain = 1 + loop % 7;
+		memset(c->done, 0, sizeof(c->done));
+		c->parallel->run(c->parallel, n, c->grain, count_range, c);
+		for (size_t i = 0; i < ITEMS; i++)
+			c->wrong += c->done[i] != (i < n);
+	}
+	return NULL;
+}
+
+static void
+test_loops(void)
+{
+	static const int threads[] = {1, 2, 7};
+	Caller	   *callers = calloc(2, sizeof(*callers));
+
+	for (int i = 0; i < 3; i++)
+	{
+		GrnPool    *pool = grn_pool_start(threads[i]);
+		pthread_t	other;
+
+		memset(callers, 0, 2 * sizeof(*callers));
+		callers[0].parallel = callers[1].parallel = grn_pool_parallel(pool);
+		CHECK(callers[0].parallel->nworkers == threads[i], "%d", callers[0].parallel->nworkers);
+		pthread_create(&other, NULL, call, &callers[1]);
+		call(&callers[0]);
+		pthread_join(other, NULL);
+		CHECK(callers[0].wrong + callers[1].wrong == 0, "%d threads: %u and %u wrong", threads[i],
+			  callers[0].wrong, callers[1].wrong);
+		CHECK((callers[0].by_others + callers[1].by_others > 0) == (threads[i] > 1),
+			  "%d threads: %u and %u pieces by others", threads[i], callers[0].by_others,
+			  callers[1].by_others);
+		grn_pool_stop(pool);
+	}
+	free(callers);
+}
+
+int
+main(void)
+{
+	RUN(test_loops);
+	UNIT_END();
+}
