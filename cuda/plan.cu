@@ -117,7 +117,17 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	plan.code_dims = t.code_dims ? t.code_dims : code_dims_of(dim);
+	/*
+	 * Sentence embeddings need more directions than descriptors do: of a million of 384
+	 * dimensions 128 directions hold .75 of the variance and 256 .96, recall at L=64 .9592
+	 * and .9704.  Of 960-dimensional GIST 128 hold .95.
+	 */
+	bool more =
+		!coded && t.format == ROWS_S8 && dim > 2 * PROJECTED_DIMS && dim <= MANY_DIMS;
+
+	plan.code_dims = t.code_dims ? t.code_dims
+					 : more		 ? 2 * PROJECTED_DIMS
+								 : code_dims_of(dim);
 	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));
