@@ -71,6 +71,84 @@ grnnd_change_entries(Relation index, const GrnndIndex *ix, GrnndEntriesFn fn, vo
 	return changed;
 }
 
+/* ---- long rows ---- */
+
+/*
+ * For inner product so many entry points are the longest rows.  Rows much longer than
+ * others answer every query and lie close together in the graph's space, but no way
+ * that a search by inner products takes need lead to them.  One alone is not enough:
+ * its own product with the query may be less than those of the short rows nearby.
+ */
+#define LONG_ENTRIES (GRN_MAX_ENTRIES / 2)
+/* A row takes the place of one that is shorter by this factor; lengths are rounded. */
+#define LONGER 1.01f
+
+/*
+ * Sorts the places of entry points but entries[0]: the LONG_ENTRIES longest, the
+ * shortest of them last, then the sample.  Returns how many count as long: none
+ * where codes say nothing of lengths.
+ */
+static uint32
+sort_places(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *places)
+{
+	uint32		n = entries->count > 0 ? entries->count - 1 : 0;
+
+	for (uint32 i = 0; i < n; i++)
+		places[i] = i + 1;
+	if (!ix->codec.directions || ix->codec.code_dims == 0)
+		return 0;
+	for (uint32 i = 1; i < n; i++)
+	{
+		uint32		place = places[i];
+		float		length = grn_f16_to_f32(entries->factors[place].norm2);
+		uint32		j = i;
+
+		for (; j > 0 && grn_f16_to_f32(entries->factors[places[j - 1]].norm2) < length; j--)
+			places[j] = places[j - 1];
+		places[j] = place;
+	}
+	return Min(n, LONG_ENTRIES);
+}
+
+/* The place of a shorter row that one of this factor is to take, or 0. */
+static uint32
+place_of_shorter(const GrnndIndex *ix, const GrnndEntries *entries, GrnFactor factor)
+{
+	uint32		places[GRN_MAX_ENTRIES];
+	uint32		nlong = sort_places(ix, entries, places);
+	uint32		last;
+
+	if (nlong == 0)
+		return 0;
+	last = places[nlong - 1];
+	return grn_f16_to_f32(factor.norm2) >
+		LONGER * grn_f16_to_f32(entries->factors[last].norm2) ? last : 0;
+}
+
+float
+grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
+{
+	uint32		places[GRN_MAX_ENTRIES];
+	uint32		nlong = sort_places(ix, entries, places);
+	uint32		nsample = entries->count > 0 ? entries->count - 1 - nlong : 0;
+
+	if (nlong == 0 || nsample == 0)
+		return 0;
+	return grn_f16_to_f32(entries->factors[places[nlong + nsample / 2]].norm2);
+}
+
+bool
+grnnd_enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
+				 const uint8_t *code, GrnFactor factor)
+{
+	uint32		place = place_of_shorter(ix, entries, factor);
+
+	if (place == 0 || grn_find_id(entries->ids, entries->count, id) >= 0)
+		return false;
+	grnnd_set_entry(ix, entries, place, id, code, factor);
+	return true;
+}
+
 /* ---- inserts ---- */
 
 typedef struct NewEntry
@@ -78,58 +156,57 @@ typedef struct NewEntry
 	const GrnndIndex *ix;
 	uint32		id;
 	const GrnndPoint *p;
-	uint32		place;			/* put_offered: where */
+	uint32		draw;			/* put_offered: the row's lot */
 	uint32		expected;		/* put_first: entries[0] as seen */
 } NewEntry;
+
+/* The place that a new row takes among the entry points, or 0. */
+static uint32
+place_for_new(const NewEntry *n, const GrnndEntries *entries)
+{
+	uint32		places[GRN_MAX_ENTRIES];
+	uint32		nlong;
+	uint32		place;
+
+	if (entries->count == 0)
+		return 0;				/* vacuum has emptied the index meanwhile */
+	if (entries->count < GRN_MAX_ENTRIES)
+		return entries->count;
+	place = place_of_shorter(n->ix, entries, n->p->factor);
+	if (place > 0)
+		return place;
+	nlong = sort_places(n->ix, entries, places);
+	return n->draw < entries->count - 1 - nlong ? places[nlong + n->draw] : 0;
+}
 
 static bool
 put_offered(GrnndEntries *entries, void *arg)
 {
 	NewEntry   *n = arg;
-	uint32		place = n->place;
+	uint32		place = place_for_new(n, entries);
 
-	if (entries->count == 0)
-		return false;			/* vacuum has emptied the index meanwhile */
-	if (entries->count < GRN_MAX_ENTRIES)
-		place = entries->count++;
+	if (place == 0)
+		return false;
+	entries->count = Max(entries->count, place + 1);
 	grnnd_set_entry(n->ix, entries, place, n->id, n->p->code, n->p->factor);
 	return true;
 }
 
-/* Is p longer than all entry points?  Only codes of inner product say so. */
-static bool
-is_longest(const GrnndIndex *ix, const GrnndPoint *p, const GrnndEntries *entries)
-{
-	float		length = grn_f16_to_f32(p->factor.norm2);
-
-	if (!ix->codec.directions || ix->codec.code_dims == 0)
-		return false;
-	for (uint32 i = 0; i < entries->count; i++)
-		if (grn_f16_to_f32(entries->factors[i].norm2) >= length)
-			return false;
-	return true;
-}
-
 /*
- * Entry points 1 to 31 are a sample of the rows, kept by reservoir sampling: row
- * number n takes the place of one of them with probability 31 / n.  So they follow
- * the data as it drifts.  For inner product a row longer than all of them becomes one,
- * too: rows much longer than others answer every query and lie close together, but
- * far from where a search for one of them would begin.
+ * Entry points but the first, and the longest rows, are a sample of the rows, kept by
+ * reservoir sampling: row number n takes the place of one of m with probability
+ * m / n.  So they follow the data as it drifts.
  */
 void
 grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPoint *p,
 				  const GrnndEntries *entries)
 {
 	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
-	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
 	NewEntry	n = {.ix = ix, .id = id, .p = p};
 
-	if (draw >= GRN_MAX_ENTRIES - 1 && entries->count >= GRN_MAX_ENTRIES &&
-		!is_longest(ix, p, entries))
-		return;
-	n.place = 1 + draw % (GRN_MAX_ENTRIES - 1);
-	grnnd_change_entries(index, ix, put_offered, &n);
+	n.draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
+	if (place_for_new(&n, entries) > 0)
+		grnnd_change_entries(index, ix, put_offered, &n);
 }
 
 static bool
@@ -308,6 +385,41 @@ drop_dead(GrnndEntries *entries, void *arg)
 	return true;
 }
 
+/* The longest rows that vacuum has met. */
+static bool
+put_longest(GrnndEntries *entries, void *arg)
+{
+	const VacuumEntries *c = arg;
+	const GrnndRoot *root = c->root;
+
+	return grnnd_enter_long(c->v->ix, entries, root->id, root->code, root->factor);
+}
+
+void
+grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor)
+{
+	float		length = grn_f16_to_f32(factor.norm2);
+	uint32		i = v->nlongest;
+
+	if (!v->ix->codec.directions || v->ix->codec.code_dims == 0)
+		return;
+	/* a page may be looked at again */
+	if ((i == LONG_ENTRIES && length <= v->lengths[i - 1]) ||
+		grn_find_id(v->longest, v->nlongest, id) >= 0)
+		return;
+	if (i < LONG_ENTRIES)
+		v->nlongest++;
+	else
+		i--;
+	for (; i > 0 && v->lengths[i - 1] < length; i--)
+	{
+		v->lengths[i] = v->lengths[i - 1];
+		v->longest[i] = v->longest[i - 1];
+	}
+	v->lengths[i] = length;
+	v->longest[i] = id;
+}
+
 static bool
 append(GrnndEntries *entries, void *arg)
 {
@@ -327,9 +439,9 @@ grnnd_renew_entries(GrnndVacuum *v)
 	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
 	VacuumEntries c = {.v = v, .root = &one};
 
-	if (!grnnd_change_entries(v->index, v->ix, drop_dead, &c))
-		return;
-	for (int i = 0; i < GRN_MAX_ENTRIES; i++)
+	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, &c);
+
+	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
 	{
 		uint32		at = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, v->limit - 1);
 		uint32		id = grnnd_set_next(&v->live, at);
@@ -338,4 +450,7 @@ grnnd_renew_entries(GrnndVacuum *v)
 			grnnd_take_root(v, id, &one))
 			grnnd_change_entries(v->index, v->ix, append, &c);
 	}
+	for (uint32 i = 0; i < v->nlongest; i++)
+		if (grnnd_take_root(v, v->longest[i], &one))
+			grnnd_change_entries(v->index, v->ix, put_longest, &c);
 }

@@ -260,6 +260,9 @@ set_entry_codes(GrnndEntries *entries, void *arg)
 		grnnd_set_entry(&f->ix, entries, i, id,
 						f->codes + (Size) id * f->ix.layout.code_bytes, f->factors[id]);
 	}
+	for (uint32 id = 0; id < f->limit; id++)
+		grnnd_enter_long(&f->ix, entries, id,
+						 f->codes + (Size) id * f->ix.layout.code_bytes, f->factors[id]);
 	return true;
 }
 

@@ -9,8 +9,12 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Candidates of an insert's search: this, or twice the degree. */
+/* Candidates of an insert's search: this, or three times the degree. */
 #define MIN_INSERT_EF 64
+/* Links back that a row should get, whomever it serves that gives way. */
+#define LEAST_LINKS(degree) ((degree) / 6)
+/* Inner product: a row longer than the usual one by this factor counts as long. */
+#define LONG_ROW 1.25f
 /* Candidates where an update is known to have kept the vector. */
 #define UNCHANGED_EF 8
 /* Attempts before a vacuum that kills every neighbour first must be a bug. */
@@ -163,7 +167,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 static uint32
 insert_ef(const GrnndIndex *ix)
 {
-	return Max(MIN_INSERT_EF, 2 * ix->layout.degree);
+	return Max(MIN_INSERT_EF, 3 * ix->layout.degree);
 }
 
 /*
@@ -224,6 +228,42 @@ insert_first(Insert *in)
 	return done;
 }
 
+/*
+ * Inner product: a row longer than usual lies nearer to all long rows than to any
+ * short one, but searches by inner products come over short rows of its direction.
+ * So those are to have links to it, too: the neighbours that a row of usual length
+ * would choose there.  Writes them to from [degree] and returns how many.
+ */
+static uint32
+choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, uint32 *from)
+{
+	const GrnndIndex *ix = in->ix;
+	float		length = grn_f16_to_f32(in->p.factor.norm2);
+	float		typical = grnnd_typical_length(ix, entries);
+	float	   *x;
+	GrnndPoint	p;
+	GrnndList	near;
+	GrnSearch  *search;
+	uint32		nfound;
+	uint32		nlive;
+	uint32		n = 0;
+
+	if (!(typical > 0) || length <= LONG_ROW * typical)
+		return 0;
+	x = palloc(ix->meta.dim * sizeof(float));
+	for (uint32 i = 0; i < ix->meta.dim; i++)
+		x[i] = in->p.x[i] * (typical / length);
+	grnnd_make_point(ix, x, &p);
+	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound, &nlive);
+	grnnd_choose_neighbours(ix, search, nfound, &p, &near);
+	grn_search_end(search);
+	for (uint32 i = 0; i < near.count; i++)
+		if (LONG_ROW * grn_f16_to_f32(near.factors[i].norm2) < length &&
+			grn_find_id(list->ids, list->count, near.ids[i]) < 0)
+			from[n++] = near.ids[i];
+	return n;
+}
+
 /* One attempt.  False: the neighbours found were gone when they were needed. */
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
@@ -231,6 +271,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
 	GrnSearch  *search;
 	GrnndList	list;
+	uint32		from[2 * GRN_MAX_DEGREE];
 	GrnndLinkPlan plan = {.p = &in->p};
 	GrnndLink  *link;
 	uint32		nfound;
@@ -253,8 +294,11 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	for (uint32 i = 0; i < list.count; i++)
 		grnnd_add_edge(&in->ix->layout, in->rec, list.ids[i],
 					   list.codes + i * in->ix->layout.code_bytes, list.factors[i]);
-	plan.from = list.ids;
-	plan.nfrom = list.count;
+	memcpy(from, list.ids, list.count * sizeof(uint32));
+	plan.from = from;
+	plan.chosen = &list;
+	plan.nfrom = list.count + choose_shorter(in, entries, &list, from + list.count);
+	plan.least = LEAST_LINKS(in->ix->layout.degree);
 	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
 	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 	grnnd_test_point("insert-written");

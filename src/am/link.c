@@ -16,8 +16,14 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
-/* Neighbours that a new node chooses: by the rule, then the nearest that it refused. */
-#define CHOOSE(degree) ((degree) / 2)
+/*
+ * Neighbours that a new node chooses by the rule, and up to how many the nearest that
+ * the rule refused are added.  The other places are for links that it gives later;
+ * src/README ("Tried") has other numbers.  For inner product the long rows in the
+ * middle stand between most others, and the rule alone would leave few neighbours.
+ */
+#define CHOOSE(degree) ((degree) * 15 / 32)
+#define FILL(metric, degree) ((metric) == GRN_IP ? CHOOSE(degree) : (degree) / 4)
 
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
@@ -109,7 +115,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		.stride = dim,
 		.dim = dim,
 		.most = CHOOSE(l->degree),
-		.fill = CHOOSE(l->degree)
+		.fill = FILL(ix->meta.metric, l->degree)
 	};
 	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);
@@ -143,6 +149,20 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		if (l->code_bytes > 0)
 			memcpy(list->codes + i * l->code_bytes,
 				   grn_search_code(search, f, &list->factors[i]), l->code_bytes);
+	}
+	if (ix->codec.code_dims == 0)
+	{
+		uint32		n = list->count;
+
+		list->to_p = palloc((n + 1) * sizeof(float));
+		list->between = palloc((n * n + 1) * sizeof(float));
+		for (uint32 i = 0; i < n; i++)
+		{
+			list->to_p[i] = dist[keep[i]];
+			for (uint32 j = 0; j < n; j++)
+				list->between[i * n + j] = grn_dist->l2_f32(rows + (Size) keep[i] * dim,
+															rows + (Size) keep[j] * dim, dim);
+		}
 	}
 	pfree(rows);
 }
@@ -210,10 +230,13 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	return true;
 }
 
+/* Who gives way in v, whose id is given, to x: grn_yield(). */
 static int
-choose_yield(const GrnndLink *link, const GrnRecord *v, bool may_add, bool force)
+choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
+			 GrnYieldFrom from)
 {
 	const GrnLayout *l = &link->ix->layout;
+	const GrnndList *chosen = link->plan->chosen;
 	GrnYield	y = {
 		.layout = l,
 		.codec = &link->ix->codec,
@@ -222,48 +245,68 @@ choose_yield(const GrnndLink *link, const GrnRecord *v, bool may_add, bool force
 		.x_ids = grn_rec_ids(l, link->self),
 		.x_count = link->self->count,
 		.may_add = may_add && link->self->count < l->degree,
-		.force = force
+		.from = from
 	};
 
+	if (link->ix->codec.code_dims == 0 && chosen != NULL)
+	{
+		int			at = grn_find_id(chosen->ids, chosen->count, id);
+
+		if (at >= 0)
+		{
+			y.v_to = chosen->between + (Size) at * chosen->count;
+			y.nknown = chosen->count;
+			y.x_to_v = chosen->to_p[at];
+		}
+	}
 	return grn_yield(&y);
+}
+
+/* Step 1 for one neighbour.  False: nobody there gives way. */
+static bool
+plan_target(GrnndLink *link, uint32 target, uint32 id, GrnYieldFrom from)
+{
+	const GrnLayout *l = &link->ix->layout;
+	const GrnRecord *v = link->other;
+	Target		t = {.id = target, .y = GRN_INVALID_ID};
+
+	Assert(target != id);
+	if (grnnd_copy_record(link->index, link->ix, target, link->other, NULL) != GRN_NODE)
+		return true;			/* it does not count as one that refused */
+	t.version = v->version;
+	t.block = grnnd_node_block(link->ix, target);
+	if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
+	{
+		int			place = choose_yield(link, target, v, true, from);
+
+		if (place < 0)
+			return false;
+		if (plan_edge(link, v, place))
+			t.y = grn_rec_ids(l, v)[place];
+	}
+	link->targets[link->ntargets++] = t;
+	return true;
 }
 
 GrnndLink *
 grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 				 GrnRecord *self, uint32 id)
 {
-	const GrnLayout *l = &ix->layout;
 	GrnndLink  *link = palloc0(sizeof(GrnndLink));
-	const GrnRecord *v;
+	uint32	   *refused = palloc(Max(plan->nfrom, 1) * sizeof(uint32));
+	uint32		nrefused = 0;
 
 	link->index = index;
 	link->ix = ix;
 	link->plan = plan;
 	link->self = self;
-	v = link->other = palloc(grnnd_copy_bytes(ix));
+	link->other = palloc(grnnd_copy_bytes(ix));
 	link->targets = palloc(Max(plan->nfrom, 1) * sizeof(Target));
 	for (uint32 i = 0; i < plan->nfrom; i++)
-	{
-		Target	   *t = &link->targets[link->ntargets];
-
-		Assert(plan->from[i] != id);
-		if (grnnd_copy_record(index, ix, plan->from[i], link->other, NULL) != GRN_NODE)
-			continue;
-		t->id = plan->from[i];
-		t->version = v->version;
-		t->block = grnnd_node_block(ix, t->id);
-		t->y = GRN_INVALID_ID;
-		if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
-		{
-			int			place = choose_yield(link, v, true, false);
-
-			if (place < 0)
-				continue;
-			if (plan_edge(link, v, place))
-				t->y = grn_rec_ids(l, v)[place];
-		}
-		link->ntargets++;
-	}
+		if (!plan_target(link, plan->from[i], id, GRN_YIELD_SERVED))
+			refused[nrefused++] = plan->from[i];
+	for (uint32 i = 0; i < nrefused && link->ntargets < plan->least; i++)
+		plan_target(link, refused[i], id, GRN_YIELD_FARTHER);
 	grnnd_test_point("link-planned");
 	return link;
 }
@@ -291,7 +334,7 @@ place_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool los
 		return rec->count;
 	if (t->y != GRN_INVALID_ID && (lost || has_edge(link, t->y)))
 		place = grn_find_id(ids, rec->count, t->y);
-	return place >= 0 ? place : choose_yield(link, rec, false, false);
+	return place >= 0 ? place : choose_yield(link, t->id, rec, false, GRN_YIELD_SERVED);
 }
 
 /*
@@ -399,10 +442,10 @@ add_planned(GrnndLink *link)
  * anyway.  *lost says that it was one of those.  GRN_INVALID_ID: nobody can.
  */
 static uint32
-plan_forced(GrnndLink *link, const GrnRecord *v, bool *lost)
+plan_forced(GrnndLink *link, uint32 id, const GrnRecord *v, bool *lost)
 {
 	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
-	int			place = choose_yield(link, v, true, true);
+	int			place = choose_yield(link, id, v, true, GRN_YIELD_ANY);
 
 	*lost = false;
 	if (place >= 0 && plan_edge(link, v, place))
@@ -431,7 +474,7 @@ force_link(GrnndLink *link, uint32 v)
 		t.version = link->other->version;
 		if (link->other->count == link->ix->layout.degree)
 		{
-			t.y = plan_forced(link, link->other, &lost);
+			t.y = plan_forced(link, v, link->other, &lost);
 			if (t.y == GRN_INVALID_ID || !add_planned(link))
 				return false;
 		}

@@ -315,7 +315,10 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 				any = true;
 			}
 			if (rec->state == GRN_NODE)
+			{
 				note_late(r, rec, first + i);
+				grnnd_note_length(v, first + i, rec->factor);
+			}
 		}
 		if (any)
 			grnnd_test_point("repair-fix");

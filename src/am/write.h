@@ -116,6 +116,14 @@ extern bool grnnd_change_entries(Relation index, const GrnndIndex *ix,
 								 GrnndEntriesFn fn, void *arg);
 extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 i,
 							uint32 id, const uint8_t *code, GrnFactor factor);
+/*
+ * Inner product: the median length of the entry points that are a sample of the rows, in
+ * the codec's unit; 0 where codes say nothing of lengths.
+ */
+extern float grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries);
+/* Inner product: a row longer than the shortest of the long entry points takes its place. */
+extern bool grnnd_enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
+							 const uint8_t *code, GrnFactor factor);
 
 /* ---- link.c ---- */
 
@@ -145,6 +153,9 @@ typedef struct GrnndList
 	uint32		ids[GRN_MAX_DEGREE];
 	GrnFactor	factors[GRN_MAX_DEGREE];
 	uint8_t    *codes;			/* [degree][code_bytes] */
+	/* without codes: distances in the graph's space */
+	float	   *to_p;			/* [count] */
+	float	   *between;		/* [count][count] */
 } GrnndList;
 
 /*
@@ -166,13 +177,16 @@ extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32
 
 /*
  * Links to a node x (vector: p) from the nodes `from`, nearest first: from each where
- * the RNG rule wants it, and from one in any case where that can be had.
+ * a neighbour that x serves gives way (grn_yield()), from `least` of them where any
+ * farther one does, and from one in any case where that can be had.
  */
 typedef struct GrnndLinkPlan
 {
 	const GrnndPoint *p;
 	const uint32 *from;			/* [nfrom] */
 	uint32		nfrom;
+	uint32		least;
+	const GrnndList *chosen;	/* x's list, if it was chosen for this, or NULL */
 	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */
 } GrnndLinkPlan;
 typedef struct GrnndLink GrnndLink;
@@ -276,6 +290,9 @@ typedef struct GrnndVacuum
 	Size		nchained;
 	Size		chained_room;
 	bool		bare;			/* some of those have no TID of their own */
+	uint32		nlongest;		/* inner product: live nodes, the longest first */
+	uint32		longest[GRN_MAX_ENTRIES];
+	float		lengths[GRN_MAX_ENTRIES];
 } GrnndVacuum;
 
 /* What is to stand in entries[0]. */
@@ -298,7 +315,12 @@ extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
 extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
 /* Writes it, unless it stands there, or something else than expected. */
 extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
-/* Drops entry points that are dead, and has random live nodes take their places. */
+/* Notes a live node that may be one of the longest. */
+extern void grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor);
+/*
+ * Drops entry points that are dead, and has random live nodes and the longest noted take
+ * their places.
+ */
 extern void grnnd_renew_entries(GrnndVacuum *v);
 
 /* For lists that lose dead neighbours; v->dead is complete. */

@@ -8,6 +8,7 @@
  */
 #include "build.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */
 #define CODE_SAMPLE_PER_DIM 8	/* and at least this many a dimension */
 #define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
+#define LONGER 1.015f			/* ratio of |y|^2 where one row counts as longer */
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -276,6 +278,53 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 		p->bad_vertex = vertex;
 }
 
+/* |y|^2 of a vertex's place: the longer the row, the less.  Zero counts as short. */
+static float
+place_norm2(const Pipeline *p, uint32_t v)
+{
+	float		norm2 = grn_row(&p->rows, v)[p->rows.dim + 1];
+
+	return norm2 > 0 ? norm2 : INFINITY;
+}
+
+/* Puts v at or before entries[i], where it comes by place_norm2(). */
+static void
+sort_entry(const Pipeline *p, uint32_t i, uint32_t v)
+{
+	uint32_t   *entries = p->result->entries;
+
+	for (; i > 1 && place_norm2(p, entries[i - 1]) > place_norm2(p, v); i--)
+		entries[i] = entries[i - 1];
+	entries[i] = v;
+}
+
+/*
+ * Inner product: half of the entries but the first are the longest rows, as
+ * src/am/entries.c keeps it and says why; it has LONGER, too, here of |y|^2.
+ */
+static void
+enter_longest(Pipeline *p)
+{
+	GrnBuildResult *r = p->result;
+	uint32_t	last = r->nentries - 1 < GRN_MAX_ENTRIES / 2 ? r->nentries - 1 : GRN_MAX_ENTRIES / 2;
+
+	if (last == 0)
+		return;
+	for (uint32_t i = 2; i < r->nentries; i++)
+		sort_entry(p, i, r->entries[i]);
+	for (uint32_t v = 0; v < p->rows.n; v++)
+	{
+		bool		is_entry = false;
+
+		if (place_norm2(p, v) * LONGER >= place_norm2(p, r->entries[last]))
+			continue;
+		for (uint32_t i = 0; i < last; i++)
+			is_entry = is_entry || r->entries[i] == v;
+		if (!is_entry)
+			sort_entry(p, last, v);
+	}
+}
+
 /*
  * entries[0] is the medoid.  Of the others each is, of a few random vertices, the
  * one farthest from the entries so far: spread, but where the data is dense.
@@ -318,6 +367,8 @@ choose_entries(Pipeline *p)
 			break;
 		r->entries[r->nentries++] = best;
 	}
+	if (p->rows.scaled)
+		enter_longest(p);
 }
 
 /* Checks the graph and connects it. */

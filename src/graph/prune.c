@@ -103,16 +103,32 @@ grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace)
 }
 
 /*
- * Without codes nothing is known of x's distances to v's neighbours.  A common
- * neighbour that x's own pruning kept beside v lies nearer to x than to v.
+ * Without codes nothing is known of x's distances to v's neighbours, and of v's only those
+ * that the caller knows.
  */
 static int
-yield_by_order(const GrnYield *y, const uint32_t *ids, uint32_t count)
+yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
 {
+	int			best = -1;
+	float		best_dist = y->x_to_v;
+
 	for (uint32_t i = count; i-- > 0;)
-		if (grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0)
+	{
+		int			at = grn_find_id(y->x_ids, y->x_count, ids[i]);
+
+		if (at < 0)
+			continue;
+		if (y->v_to == NULL)
 			return (int) i;
-	return y->force && y->may_add && count > 0 ? (int) count - 1 : -1;
+		if ((uint32_t) at < y->nknown && y->v_to[at] > best_dist)
+		{
+			best = (int) i;
+			best_dist = y->v_to[at];
+		}
+	}
+	if (best >= 0)
+		return best;
+	return y->from == GRN_YIELD_ANY && y->may_add && count > 0 ? (int) count - 1 : -1;
 }
 
 int
@@ -127,10 +143,11 @@ grn_yield(const GrnYield *y)
 	float		x_to_v;
 	float		best_dist = -FLT_MAX;
 	int			best = -1;
+	bool		best_common = false;
 	GrnCodeQuery vq;
 
 	if (y->codec->code_dims == 0)
-		return yield_by_order(y, ids, count);
+		return yield_without_codes(y, ids, count);
 	grn_code_query_from_code(y->codec, GRN_REC_PTR(v, l->off_code), v->factor, &vq);
 	grn_estimate(&vq, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_v);
 	grn_estimate(y->x, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_x);
@@ -138,19 +155,23 @@ grn_yield(const GrnYield *y)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!y->force)
+		bool		common = grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0;
+
+		if (!common && !y->may_add)
+			continue;
+		if (to_v[i] <= x_to_v)
 		{
-			/* x itself is refused by the rule: v -> y -> x serves instead */
-			if (to_v[i] < x_to_v && to_x[i] < x_to_v)
-				return -1;
-			if (to_v[i] <= x_to_v || to_x[i] >= to_v[i])
+			if (y->from != GRN_YIELD_ANY)
 				continue;
+			common = false;		/* no preference: the farthest */
 		}
-		if (to_v[i] > best_dist &&
-			(y->may_add || grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0))
+		if (y->from == GRN_YIELD_SERVED && !common && to_x[i] >= to_v[i])
+			continue;
+		if (common != best_common ? common : to_v[i] > best_dist)
 		{
 			best = (int) i;
 			best_dist = to_v[i];
+			best_common = common;
 		}
 	}
 	return best;

@@ -41,15 +41,20 @@ extern size_t grn_prune_bytes(uint32_t n);
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
 /*
- * A full node v is asked to take x in.  Says which neighbour y of v gives way:
- * one that is farther from v than x is and nearer to x than to v, the one
- * farthest from v where several are.  Paths through v -> y then lead over
- * v -> x -> y, so x -> y must exist: y is sought among x's neighbours x_ids,
- * and anywhere where may_add is set (the caller then adds x -> y first).
- * With force, the rule aside, the farthest y.  Without codes the order of
- * v's list stands for distances, and only common neighbours give way unless
- * force is set.  Returns the place in v's list, or -1.
+ * A full node v is asked to take x in.  Says which neighbour y of v gives way.
+ * Paths through v -> y then lead over v -> x -> y, so x -> y must exist: y is one of
+ * x's neighbours x_ids, or, where may_add is set (the caller then adds x -> y first),
+ * one that `from` allows.  The farthest from v of the former, else of the latter.
+ * Without codes distances from v are those given, or the order of v's list stands for
+ * them, and of the latter only GRN_YIELD_ANY allows one, the last.  Returns the
+ * place in v's list, or -1.
  */
+typedef enum GrnYieldFrom
+{
+	GRN_YIELD_SERVED,			/* farther from v than x is, and nearer to x than to v */
+	GRN_YIELD_FARTHER,			/* farther from v than x is */
+	GRN_YIELD_ANY				/* the farthest, if x itself were farther still */
+} GrnYieldFrom;
 typedef struct GrnYield
 {
 	const GrnLayout *layout;
@@ -58,8 +63,11 @@ typedef struct GrnYield
 	const GrnCodeQuery *x;		/* x as a query (codes) */
 	const uint32_t *x_ids;
 	uint32_t	x_count;
+	const float *v_to;			/* [nknown] without codes: v's distances to the first x_ids, or NULL */
+	uint32_t	nknown;
+	float		x_to_v;			/* with v_to */
 	bool		may_add;
-	bool		force;
+	GrnYieldFrom from;
 } GrnYield;
 extern int	grn_yield(const GrnYield *y);
 

@@ -75,6 +75,36 @@ VACUUM spread;
 SELECT recall('spread', 'v', '<#>', 'spread_queries') >= 0.95 AS recall;
 SELECT missing('spread', 'v', '<#>', (SELECT v FROM spread_queries LIMIT 1));
 SELECT * FROM grnnd_check('spread_idx', true);
+
+-- rows ten times longer than the others answer nearly every query, wherever they come from:
+-- inserted late or early, half of them deleted, or there when the index is built
+CREATE FUNCTION directions(a int, b int, length real) RETURNS SETOF vector LANGUAGE sql AS $$
+	SELECT (SELECT array_agg(length * (unit(i, j, 5) - 0.5) ORDER BY j) FROM generate_series(1, 32) j)::vector
+	FROM generate_series(a, b) i
+$$;
+CREATE TABLE directions_queries AS
+	SELECT id, v FROM directions(100001, 100100, 1) WITH ORDINALITY d(v, id);
+CREATE TABLE late (id serial, v vector(32));
+INSERT INTO late (v) SELECT directions(1, 2000, 1);
+CREATE INDEX late_idx ON late USING grnnd (v vector_ip_ops);
+INSERT INTO late (v) SELECT directions(2001, 2030, 10);
+SELECT recall('late', 'v', '<#>', 'directions_queries') >= 0.98 AS recall;
+DELETE FROM late WHERE id BETWEEN 2001 AND 2020;
+VACUUM (INDEX_CLEANUP) late;
+SELECT recall('late', 'v', '<#>', 'directions_queries') >= 0.98 AS recall;
+INSERT INTO late (v) SELECT directions(2031, 3000, 2);
+SELECT recall('late', 'v', '<#>', 'directions_queries') >= 0.94 AS recall;
+SELECT * FROM grnnd_check('late_idx', true);
+REINDEX INDEX late_idx;
+SELECT recall('late', 'v', '<#>', 'directions_queries') >= 0.95 AS recall;
+CREATE TABLE early (id serial, v vector(32));
+CREATE INDEX early_idx ON early USING grnnd (v vector_ip_ops);
+INSERT INTO early (v) SELECT directions(1, 50, 1);
+INSERT INTO early (v) SELECT directions(2001, 2030, 10);
+INSERT INTO early (v) SELECT directions(51, 2000, 1);
+SELECT recall('early', 'v', '<#>', 'directions_queries') >= 0.97 AS recall;
+SELECT * FROM grnnd_check('early_idx', true);
+
 CREATE TABLE cosine (id serial, v vector(32));
 CREATE INDEX cosine_idx ON cosine USING grnnd (v vector_cosine_ops);
 INSERT INTO cosine (v) SELECT v FROM points(1, 2000, 32, 1);

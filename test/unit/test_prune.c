@@ -158,6 +158,7 @@ yield(bool codes)
 	GrnRecord  *v;
 	GrnCodeQuery query;
 	uint32_t	given = 0;
+	uint32_t	others = 0;
 
 	CHECK(grn_layout(&l, DIM, 16, codes ? 32 : 0, GRN_VEC_F32, 8160), "layout");
 	v = calloc(1, l.record_bytes);
@@ -168,6 +169,7 @@ yield(bool codes)
 			.layout = &l, .codec = &codec, .v = v, .x = &query,
 			.x_ids = x_ids, .x_count = 4
 		};
+		float		v_to[4];
 		int			place;
 
 		/* v is the owner, rows 0..15 its neighbours, row 16 is x */
@@ -188,7 +190,13 @@ yield(bool codes)
 		for (uint32_t i = 0; i < 4; i++)
 			x_ids[i] = 100 + 4 * i + unit_below(4);
 
-		/* by the rule, among x's neighbours only */
+		for (uint32_t i = 0; i < 4; i++)
+			v_to[i] = dist[x_ids[i] - 100];
+
+		/* among x's neighbours only: the farthest that is farther than x */
+		y.v_to = codes ? NULL : v_to;
+		y.nknown = 4;
+		y.x_to_v = dist[16];
 		place = grn_yield(&y);
 		CHECK(place < 16, "%d", place);
 		if (place >= 0)
@@ -196,25 +204,37 @@ yield(bool codes)
 			given++;
 			CHECK(grn_find_id(x_ids, 4, 100 + (uint32_t) place) >= 0, "not x's neighbour");
 			/* estimates: with some slack */
-			if (codes)
-				CHECK(dist[place] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[place], dist[16]);
+			CHECK(dist[place] * (codes ? 1.5 : 1) + (codes ? 0.1 : 0) > dist[16],
+				  "%g, x at %g", dist[place], dist[16]);
 		}
-		/* forced, anyone: the farthest, by distance or by place */
-		y.force = true;
+		for (uint32_t i = 0; i < 4; i++)
+			CHECK(codes || v_to[i] <= dist[16] || (place >= 0 && v_to[i] <= dist[place]),
+				  "%g is farther than the one chosen", v_to[i]);
+		/* x's neighbours come before others */
 		y.may_add = true;
-		place = grn_yield(&y);
-		CHECK(place >= 0 && place < 16, "%d", place);
-		if (codes)
-			for (uint32_t i = 0; i < 16; i++)
-				CHECK(dist[i] <= dist[place] * 1.3 + 0.1, "%g is farther than %g",
-					  dist[i], dist[place]);
-		/* forced, but x has no room and no common neighbour */
-		y.may_add = false;
+		CHECK(place < 0 || grn_yield(&y) == place, "%d instead of %d", grn_yield(&y), place);
+		y.from = GRN_YIELD_FARTHER;
+		CHECK(place < 0 || grn_yield(&y) == place, "%d instead of %d", grn_yield(&y), place);
+		if (place < 0 && codes && (place = grn_yield(&y)) >= 0)
+		{
+			others++;
+			CHECK(dist[place] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[place], dist[16]);
+		}
+		/* without common neighbours, anyone: the farthest, by distance or by place */
+		y.from = GRN_YIELD_ANY;
 		for (uint32_t i = 0; i < 4; i++)
 			x_ids[i] = 7000 + i;
+		place = grn_yield(&y);
+		CHECK(codes ? place >= 0 && place < 16 : place == 15, "%d", place);
+		for (uint32_t i = 0; codes && i < 16; i++)
+			CHECK(dist[i] <= dist[place] * 1.3 + 0.1, "%g is farther than %g",
+				  dist[i], dist[place]);
+		/* but x has no room */
+		y.may_add = false;
 		CHECK(grn_yield(&y) == -1, "nobody can");
 	}
 	CHECK(given > 0, "somebody gives way sometimes");
+	CHECK(others > 0 || !codes, "somebody else does, too");
 	free(v);
 }
 
