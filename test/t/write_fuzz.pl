@@ -112,10 +112,12 @@ for my $round (1 .. $rounds)
 			"INSERT INTO t$i SELECT * FROM points(2041, 2080, 24, 1)",
 			"SELECT count(*) FROM grnnd_check('t${i}_idx', true)")
 		{
-			my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY sqlstate\n$sql");
-			my ($state) = $err =~ /ERROR:  (\w{5})/;
+			my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+			my ($state, $said) = $err =~ /ERROR:  (\w{5}): (.*)/;
 			$state //= $rc == 0 ? 'done' : "failed: $err";
 			$outcome{$state}++;
+			# the executor's own check of a row that comes with a distance to be looked at again
+			next if $state eq 'XX000' && $said eq 'index returned tuples in wrong order';
 			# XX001, 58P01: a page of the table that does not exist, by a damaged heap TID
 			next if $state =~ /^(done|XX00[12]|58P01)$/;
 			fail("round $round, table $i (damage " . (($i - 1) % @damage) . "): $state after: $sql");
