@@ -74,17 +74,17 @@ grnnd_change_entries(Relation index, const GrnndIndex *ix, GrnndEntriesFn fn, vo
 /* ---- long rows ---- */
 
 /*
- * For inner product so many entry points are the longest rows.  Rows much longer than
+ * For inner product GRN_LONG_ENTRIES of them are the longest rows.  Rows much longer than
  * others answer every query and lie close together in the graph's space, but no way
  * that a search by inner products takes need lead to them.  One alone is not enough:
  * its own product with the query may be less than those of the short rows nearby.
  */
-#define LONG_ENTRIES (GRN_MAX_ENTRIES / 2)
+
 /* A row takes the place of one that is shorter by this factor; lengths are rounded. */
 #define LONGER 1.01f
 
 /*
- * Sorts the places of entry points but entries[0]: the LONG_ENTRIES longest, the
+ * Sorts the places of entry points but entries[0]: the GRN_LONG_ENTRIES longest, the
  * shortest of them last, then the sample.  Returns how many count as long: none
  * where codes say nothing of lengths.
  */
@@ -107,7 +107,7 @@ sort_places(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *places)
 			places[j] = places[j - 1];
 		places[j] = place;
 	}
-	return Min(n, LONG_ENTRIES);
+	return Min(n, GRN_LONG_ENTRIES);
 }
 
 /* The place of a shorter row that one of this factor is to take, or 0. */
@@ -404,10 +404,10 @@ grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor)
 	if (!v->ix->codec.directions || v->ix->codec.code_dims == 0)
 		return;
 	/* a page may be looked at again */
-	if ((i == LONG_ENTRIES && length <= v->lengths[i - 1]) ||
+	if ((i == GRN_LONG_ENTRIES && length <= v->lengths[i - 1]) ||
 		grn_find_id(v->longest, v->nlongest, id) >= 0)
 		return;
-	if (i < LONG_ENTRIES)
+	if (i < GRN_LONG_ENTRIES)
 		v->nlongest++;
 	else
 		i--;

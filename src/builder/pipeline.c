@@ -299,14 +299,14 @@ sort_entry(const Pipeline *p, uint32_t i, uint32_t v)
 }
 
 /*
- * Inner product: half of the entries but the first are the longest rows, as
+ * Inner product: GRN_LONG_ENTRIES after the first are the longest rows, as
  * src/am/entries.c keeps it and says why; it has LONGER, too, here of |y|^2.
  */
 static void
 enter_longest(Pipeline *p)
 {
 	GrnBuildResult *r = p->result;
-	uint32_t	last = r->nentries - 1 < GRN_MAX_ENTRIES / 2 ? r->nentries - 1 : GRN_MAX_ENTRIES / 2;
+	uint32_t	last = r->nentries - 1 < GRN_LONG_ENTRIES ? r->nentries - 1 : GRN_LONG_ENTRIES;
 
 	if (last == 0)
 		return;

@@ -84,6 +84,8 @@ typedef struct GrnBuildSpec
 } GrnBuildSpec;
 
 #define GRN_MAX_ENTRIES 32
+/* Of these so many are the longest rows under inner product (src/am/entries.c). */
+#define GRN_LONG_ENTRIES (GRN_MAX_ENTRIES / 2)
 
 /*
  * What a finished build left in the segments, m = nodes:

@@ -18,6 +18,13 @@ typedef struct Data
 
 typedef void (*FillFn) (float *x, size_t i, uint32_t dim);
 
+static inline void
+fill_normal(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = unit_normal();
+}
+
 /* Best-first search with a list of 64, from vertex 0; ids of the K nearest. */
 static inline void
 search(const Data *d, const GrnGraph *g, const float *q, uint32_t *out)

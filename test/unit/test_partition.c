@@ -12,13 +12,6 @@
 static GrnParallel one = {1, unit_run};
 static GrnParallel backwards = {3, unit_run};
 
-static void
-fill_normal(float *x, size_t i, uint32_t dim)
-{
-	for (uint32_t j = 0; j < dim; j++)
-		x[j] = unit_normal();
-}
-
 /* Bytes whose neighbourhoods have about six dimensions, as those of descriptors. */
 static void
 fill_bytes(float *x, size_t i, uint32_t dim)

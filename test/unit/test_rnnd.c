@@ -9,13 +9,6 @@
 #include <pthread.h>
 
 static void
-fill_normal(float *x, size_t i, uint32_t dim)
-{
-	for (uint32_t j = 0; j < dim; j++)
-		x[j] = unit_normal();
-}
-
-static void
 fill_bytes(float *x, size_t i, uint32_t dim)
 {
 	for (uint32_t j = 0; j < dim; j++)
