@@ -1,9 +1,66 @@
 /*
  * build.cu - the steps of a build on the device, in both modes.
  */
+#include <algorithm>
+
 #include "host.h"
 
 constexpr uint32_t DEFAULT_PAIRS = 64; /* paper mode: random pairs a vertex and round */
+
+/*
+ * Plans for other codes, and takes an arena for them in the place of the one there was.
+ * *done is false, and nothing has changed, where the limit forbids it.
+ */
+static cudaError_t
+change_codes(GrnGpu *gpu, CodeSize size, bool *done)
+{
+	Plan	 plan = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, size);
+	uint64_t total =
+		plan.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
+
+	*done = total <= gpu->limit;
+	if (!*done)
+		return cudaSuccess;
+	GRN_TRY(cudaFree(gpu->d_arena));
+	gpu->d_arena = NULL;
+	GRN_TRY(cudaMalloc((void **) &gpu->d_arena, plan.total));
+	gpu->plan = plan;
+	gpu->arena = plan.total;
+	gpu->peak = std::max(gpu->peak, total);
+	return cudaSuccess;
+}
+
+/* Rows that are no small integers, or have too many dimensions for codes of each. */
+static cudaError_t
+project(Build &b)
+{
+	GrnGpu	   *gpu = b.gpu;
+	const Plan &plan = gpu->plan;
+	uint32_t	n = (uint32_t) gpu->n;
+	Projection	projection;
+	auto		fit = [&]()
+	{
+		return launch_fit(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
+						  b.codes.format, plan.tuning.seed, gpu->d_arena + plan.scratch,
+						  &projection);
+	};
+
+	GRN_TRY(fit());
+	if (gpu->dim > plan.code_dims && plan.code_dims < MORE_DIMS &&
+		!plan.tuning.code_dims && b.codes.format == ROWS_S8)
+	{
+		float share;
+		bool  more = false;
+
+		GRN_TRY(fitted_share(gpu->device, projection, &share));
+		if (share < LEAST_SHARE)
+			GRN_TRY(change_codes(gpu, CODES_MORE, &more));
+		if (more)
+			GRN_TRY(fit());
+	}
+	return launch_apply(gpu->device, projection, gpu->d_rows, n, b.codes.format,
+						plan.stride, gpu->d_arena + plan.bare_codes);
+}
 
 /* The caller's rows as codes in the caller's order, at plan.bare_codes. */
 static cudaError_t
@@ -13,7 +70,6 @@ convert(Build &b)
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 	uint32_t	  n = (uint32_t) gpu->n;
-	uint8_t		 *d_bare = gpu->d_arena + plan.bare_codes;
 
 	b.codes.n = n;
 	b.codes.format = (RowFormat) t.format;
@@ -26,16 +82,14 @@ convert(Build &b)
 		int *d_other = (int *) (gpu->d_arena + plan.flag);
 
 		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride,
-								d_bare, d_other));
+								gpu->d_arena + plan.bare_codes, d_other));
 		GRN_TRY(cudaMemcpyAsync(&other, d_other, sizeof(int), cudaMemcpyDeviceToHost,
 								gpu->device.stream));
 		GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
 		b.exact = other == 0;
 	}
 	if (!b.exact && gpu->options.rows == GRN_GPU_FLOATS)
-		GRN_TRY(launch_project(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
-							   b.codes.format, plan.stride, t.seed,
-							   gpu->d_arena + plan.scratch, d_bare));
+		GRN_TRY(project(b));
 	b.codes.stride = plan.stride;
 	b.codes.seg = plan.stride < 128 ? plan.stride : 128;
 	b.codes.nseg = plan.stride / b.codes.seg;
@@ -177,7 +231,6 @@ widen(Build &b, bool *again)
 {
 	GrnGpu	 *gpu = b.gpu;
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
-	Plan	  wide;
 
 	*again = false;
 	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
@@ -191,16 +244,9 @@ widen(Build &b, bool *again)
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
 		return cudaSuccess; /* the caller has the rows */
-	wide = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, true);
-	if (wide.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0) >
-		gpu->limit)
-		return cudaSuccess;
-	GRN_TRY(cudaFree(gpu->d_arena));
-	gpu->d_arena = NULL;
-	GRN_TRY(cudaMalloc((void **) &gpu->d_arena, wide.total));
-	gpu->plan = wide;
-	b.done = 0;
-	*again = true;
+	GRN_TRY(change_codes(gpu, CODES_WIDE, again));
+	if (*again)
+		b.done = 0;
 	return cudaSuccess;
 }
 

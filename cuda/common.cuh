@@ -287,19 +287,18 @@ struct Projection
 	const float *d_basis; /* [code_dims][width] */
 	const float *d_mean;  /* [width] */
 	const float *d_scale; /* [1] */
+	const float *d_share; /* [1] of the sample's variance, kept; NULL: not known */
 };
 /* Fits to (a sample of) the rows, in project_bytes() of space where the result lies. */
 cudaError_t launch_fit(const Device &device, const float *d_rows, uint32_t n,
 					   uint32_t dim, uint32_t code_dims, RowFormat format, uint64_t seed,
 					   uint8_t *d_space, Projection *projection);
+/* Waits for the fit. */
+cudaError_t fitted_share(const Device &device, const Projection &projection,
+						 float *share);
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
 						 uint32_t stride, uint8_t *d_codes);
-/* Fits a projection of dim to code_dims and applies it to all rows. */
-cudaError_t launch_project(const Device &device, const float *d_rows, uint32_t n,
-						   uint32_t dim, uint32_t code_dims, RowFormat format,
-						   uint32_t stride, uint64_t seed, uint8_t *d_space,
-						   uint8_t *d_codes);
 /* paper.cu */
 constexpr uint32_t MAX_PAPER_R = 128;
 struct PaperSpace

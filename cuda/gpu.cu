@@ -255,7 +255,7 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *want
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
-	return make_plan(gpu, params, options, n, dim, false).total +
+	return make_plan(gpu, params, options, n, dim, CODES_PLAIN).total +
 		   (options->rows == GRN_GPU_FLOATS ? n * dim * sizeof(float) : 0);
 }
 
@@ -312,7 +312,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	gpu->params = *params;
 	gpu->options = *options;
-	gpu->plan = make_plan(gpu, params, options, n, dim, false);
+	gpu->plan = make_plan(gpu, params, options, n, dim, CODES_PLAIN);
 	gpu->n = n;
 	gpu->dim = dim;
 	gpu->upload = 0;

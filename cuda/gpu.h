@@ -78,6 +78,7 @@ typedef struct GrnGpuOptions
 	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
+	uint32_t	code_dims;		/* of rows that come as codes, as their fit says */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -93,7 +94,10 @@ extern GrnGpuStatus grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err);
 extern void grn_gpu_close(GrnGpu *gpu);
 
-/* Device bytes that a build takes in all; the build allocates by the same plan. */
+/*
+ * Device bytes that a build takes in all; the build allocates by the same plan.  Where rows
+ * turn out to need larger codes and the limit allows for them, it takes 128 a row more.
+ */
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
 
@@ -142,9 +146,12 @@ extern void grn_gpu_end(GrnGpu *gpu);
  * For builds in parts (src/builder/partition.c): rows become codes once, by one
  * fit on every device, and parts' builds and the merge of their lists compare those.
  */
+#define GRN_GPU_MOST_CODE_BYTES 256
+
 typedef struct GrnGpuFit
 {
 	GrnGpuRows	rows;			/* GRN_GPU_EXACT_CODES: a wish, see grn_gpu_encode() */
+	bool		few;			/* no more directions than usual, whatever they hold */
 	uint32_t	dim;
 	uint32_t	code_dims;
 	uint32_t	code_bytes;		/* of a row */
@@ -152,7 +159,7 @@ typedef struct GrnGpuFit
 } GrnGpuFit;
 
 /*
- * Completes a fit whose rows and dim are set, from a sample [n][dim] (unused, may be
+ * Completes a fit whose rows, few and dim are set, from a sample [n][dim] (unused, may be
  * NULL, for exact codes).  GRN_GPU_TOO_OLD where the device has no tile mode.
  */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,

@@ -62,11 +62,40 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 
 /* ---- fit ---- */
 
+/* The most directions that a fit may come to. */
+static uint32_t
+most_dims(const GrnGpuFit *fit)
+{
+	uint32_t dims = code_dims_of(fit->dim);
+
+	return fit->rows == GRN_GPU_BYTE_CODES && fit->dim > dims && !fit->few ? MORE_DIMS
+																		   : dims;
+}
+
 extern "C" uint64_t
 grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 {
 	return rounded((size_t) n * fit->dim * sizeof(float)) +
-		   project_bytes(n, fit->dim, code_dims_of(fit->dim));
+		   project_bytes(n, fit->dim, most_dims(fit));
+}
+
+/* Fits to n rows on the device: as a whole build does (build.cu). */
+static cudaError_t
+fit_rows(GrnGpu *gpu, const float *d_sample, uint32_t n, uint64_t seed, uint8_t *d_space,
+		 GrnGpuFit *fit, Projection *p)
+{
+	float share = 1.0f;
+
+	fit->code_dims = code_dims_of(fit->dim);
+	GRN_TRY(launch_fit(gpu->device, d_sample, n, fit->dim, fit->code_dims, format_of(fit),
+					   seed, d_space, p));
+	if (most_dims(fit) > fit->code_dims)
+		GRN_TRY(fitted_share(gpu->device, *p, &share));
+	if (!(share < LEAST_SHARE))
+		return cudaSuccess;
+	fit->code_dims = most_dims(fit);
+	return launch_fit(gpu->device, d_sample, n, fit->dim, fit->code_dims, format_of(fit),
+					  seed, d_space, p);
 }
 
 extern "C" GrnGpuStatus
@@ -79,14 +108,11 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	if (gpu->device.major < GRN_TILE_MAJOR)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
 	fit->code_dims = code_dims_of(fit->dim);
-	fit->code_bytes = fit->code_dims * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	fit->code_bytes = fit->code_dims;
 	fit->projection = NULL;
 	if (fit->rows == GRN_GPU_EXACT_CODES)
 		return GRN_GPU_OK;
 	grn_gpu_end(gpu);
-	fit->projection = (float *) malloc(fit_floats(fit) * sizeof(float));
-	if (!fit->projection)
-		return gpu_fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
 	GrnGpuStatus status = take_arena(gpu, grn_gpu_fit_bytes(fit, n), UINT64_MAX, err);
@@ -99,9 +125,12 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 						   row, row, n),
 			  "could not copy rows to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
-	GRN_CHECK(launch_fit(gpu->device, d_sample, n, fit->dim, fit->code_dims,
-						 format_of(fit), seed, gpu->d_arena + rounded(n * row), &p),
+	GRN_CHECK(fit_rows(gpu, d_sample, n, seed, gpu->d_arena + rounded(n * row), fit, &p),
 			  "could not fit a projection");
+	fit->code_bytes = fit->code_dims * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	fit->projection = (float *) malloc(fit_floats(fit) * sizeof(float));
+	if (!fit->projection)
+		return gpu_fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
 
 	float *h_mean = fit->projection + basis_floats(fit);
 

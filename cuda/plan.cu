@@ -77,7 +77,7 @@ larger(size_t a, size_t b)
 /* The one place that knows where things lie; its total is what a build takes. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
-		  uint64_t n, uint32_t dim, bool wide)
+		  uint64_t n, uint32_t dim, CodeSize size)
 {
 	GrnGraphParams params = *given;
 	Plan		   plan = {};
@@ -99,7 +99,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 
 	if (options && options->joins > 0)
 		t.joins = options->joins;
-	if (wide || (options && options->rows == GRN_GPU_WIDE_CODES))
+	if (size == CODES_WIDE || (options && options->rows == GRN_GPU_WIDE_CODES))
 		t.format = ROWS_F16;
 	plan.counts = take(n);
 	if (plan.mode == GRN_GPU_PAPER)
@@ -117,17 +117,10 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	/*
-	 * Sentence embeddings need more directions than descriptors do: of a million of 384
-	 * dimensions 128 directions hold .75 of the variance and 256 .96, recall at L=64 .9592
-	 * and .9704.  Of 960-dimensional GIST 128 hold .95.
-	 */
-	bool more =
-		!coded && t.format == ROWS_S8 && dim > 2 * PROJECTED_DIMS && dim <= MANY_DIMS;
-
-	plan.code_dims = t.code_dims ? t.code_dims
-					 : more		 ? 2 * PROJECTED_DIMS
-								 : code_dims_of(dim);
+	plan.code_dims = t.code_dims				   ? t.code_dims
+					 : size == CODES_MORE		   ? MORE_DIMS
+					 : coded && options->code_dims ? options->code_dims
+												   : code_dims_of(dim);
 	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));

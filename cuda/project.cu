@@ -469,9 +469,22 @@ identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t widt
 		d_basis[i] = i / width == i % width && i % width < dim ? 1.0f : 0.0f;
 }
 
-/* d_stat[0] = largest |y| (as bits), d_stat[1] += sum of y^2 */
+struct Spread
+{
+	float largest; /* |y| */
+	float sum;	   /* of y^2 */
+};
+
+/* Of the sample, in device memory. */
+struct FitStat
+{
+	Spread rows, projected; /* rows: less their mean */
+	float  scale, share;	/* Projection's */
+};
+
+/* Raises d_spread->largest, adds to d_spread->sum. */
 __global__ void
-spread_kernel(const float *d_y, size_t count, float *d_stat)
+spread_kernel(const float *d_y, size_t count, Spread *d_spread)
 {
 	float largest = 0, sum = 0;
 
@@ -490,21 +503,23 @@ spread_kernel(const float *d_y, size_t count, float *d_stat)
 	}
 	if (lane_id() == 0)
 	{
-		atomicMax((int *) d_stat, __float_as_int(largest));
-		atomicAdd(d_stat + 1, sum);
+		atomicMax((int *) &d_spread->largest, __float_as_int(largest));
+		atomicAdd(&d_spread->sum, sum);
 	}
 }
 
-/* The scale that brings projected values to +-127, or to +-8 for binary16. */
+/* The scale that brings projected values to +-127, or to +-8 for binary16; the share. */
 __global__ void
-scale_kernel(const float *d_stat, size_t count, RowFormat format, float *d_scale)
+scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 {
-	float sigma = sqrtf(d_stat[1] / count),
-		  limit = fminf(1.02f * d_stat[0], CLIP_SIGMAS * sigma);
+	Spread y = d_stat->projected;
+	float  sigma = sqrtf(y.sum / count),
+		  limit = fminf(1.02f * y.largest, CLIP_SIGMAS * sigma);
 
 	if (format == ROWS_F16)
-		limit = d_stat[0];
-	*d_scale =
+		limit = y.largest;
+	d_stat->share = d_stat->rows.sum > 0 ? y.sum / d_stat->rows.sum : 1.0f;
+	d_stat->scale =
 		limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
 }
 
@@ -517,18 +532,18 @@ rounded(size_t bytes)
 /* Sizes and places of everything the fit needs. */
 struct FitSpace
 {
-	uint32_t count,		  /* rows of the sample */
-		padded,			  /* the same, multiple of 4 */
-		width;			  /* dim, multiple of 4 */
-	float  *d_sample;	  /* [padded][width] */
-	float  *d_transposed; /* [width][padded] */
-	float  *d_y;		  /* [code_dims][padded] */
-	float  *d_q, *d_z;	  /* [code_dims][width] */
-	double *d_gram;		  /* [code_dims][code_dims] */
-	float  *d_factor;
-	float  *d_mean; /* [width] */
-	float  *d_stat; /* [2], then the scale */
-	size_t	bytes;
+	uint32_t count,		   /* rows of the sample */
+		padded,			   /* the same, multiple of 4 */
+		width;			   /* dim, multiple of 4 */
+	float	*d_sample;	   /* [padded][width] */
+	float	*d_transposed; /* [width][padded] */
+	float	*d_y;		   /* [code_dims][padded] */
+	float	*d_q, *d_z;	   /* [code_dims][width] */
+	double	*d_gram;	   /* [code_dims][code_dims] */
+	float	*d_factor;
+	float	*d_mean; /* [width] */
+	FitStat *d_stat;
+	size_t	 bytes;
 };
 
 static FitSpace
@@ -558,7 +573,7 @@ fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
 	f.d_gram = (double *) take(sizeof(double) * code_dims * code_dims);
 	f.d_factor = (float *) take(sizeof(float) * code_dims * code_dims);
 	f.d_mean = (float *) take(sizeof(float) * f.width);
-	f.d_stat = (float *) take(3 * sizeof(float));
+	f.d_stat = (FitStat *) take(sizeof(FitStat));
 	f.bytes = at;
 	return f;
 }
@@ -688,7 +703,7 @@ launch_fit(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 	FitSpace f = fit_layout(d_space, n, dim, code_dims);
 
 	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
-	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, 3 * sizeof(float), device.stream));
+	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, sizeof(FitStat), device.stream));
 	sample_kernel<<<f.padded, 256, 0, device.stream>>>(d_rows, n, dim, f.count, f.width,
 													   seed, f.d_sample);
 	GRN_TRY(cudaGetLastError());
@@ -698,6 +713,9 @@ launch_fit(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 	centre_kernel<<<dim3((f.width + 31) / 32, (f.padded + 31) / 32), dim3(32, 8), 0,
 					device.stream>>>(f.d_sample, f.count, f.padded, f.width, f.d_mean,
 									 f.d_transposed);
+	GRN_TRY(cudaGetLastError());
+	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>(
+		f.d_sample, (size_t) f.padded * f.width, &f.d_stat->rows);
 	GRN_TRY(cudaGetLastError());
 
 	if (dim <= code_dims)
@@ -712,14 +730,23 @@ launch_fit(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(project_sample(device, f, code_dims));
 	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>(
-		f.d_y, (size_t) code_dims * f.padded, f.d_stat);
+		f.d_y, (size_t) code_dims * f.padded, &f.d_stat->projected);
 	GRN_TRY(cudaGetLastError());
 	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) code_dims * f.padded,
-											 format, f.d_stat + 2);
+											 format);
 	GRN_TRY(cudaGetLastError());
 
-	*projection = {dim, code_dims, f.width, f.d_q, f.d_mean, f.d_stat + 2};
+	*projection = {dim,		 code_dims,		   f.width,			f.d_q,
+				   f.d_mean, &f.d_stat->scale, &f.d_stat->share};
 	return cudaSuccess;
+}
+
+cudaError_t
+fitted_share(const Device &device, const Projection &projection, float *share)
+{
+	GRN_TRY(cudaMemcpyAsync(share, projection.d_share, sizeof(float),
+							cudaMemcpyDeviceToHost, device.stream));
+	return cudaStreamSynchronize(device.stream);
 }
 
 cudaError_t
@@ -736,16 +763,4 @@ launch_apply(const Device &device, const Projection &projection, const float *d_
 	args.d_c = d_codes, args.ldc = format == ROWS_S8 ? stride : stride / 2;
 	args.d_scale = projection.d_scale;
 	return launch_gemm(device, args, format == ROWS_S8 ? OUT_S8 : OUT_F16, 1);
-}
-
-cudaError_t
-launch_project(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-			   uint32_t code_dims, RowFormat format, uint32_t stride, uint64_t seed,
-			   uint8_t *d_space, uint8_t *d_codes)
-{
-	Projection projection;
-
-	GRN_TRY(launch_fit(device, d_rows, n, dim, code_dims, format, seed, d_space,
-					   &projection));
-	return launch_apply(device, projection, d_rows, n, format, stride, d_codes);
 }

@@ -4,10 +4,10 @@
  *
  * Rows are cut into parts that overlap (src/graph/partition.h); each part's graph is
  * built as a whole one is, and of the lists that a row has in two parts one is
- * made.  On GPUs rows become codes first, 8 bits or 16 a dimension and at most 128 of
- * them: a part takes up codes alone, a device holds several times as many
- * rows, and where that is enough there is but one part.  The codes of all rows
- * fit on a device beside a batch of lists, so the merge is done there too.
+ * made.  On GPUs rows become codes first, of at most 256 bytes: a part takes up codes
+ * alone, a device holds several times as many rows, and where that is enough there is but
+ * one part.  The codes of all rows fit on a device beside a batch of lists, so the merge
+ * is done there too.
  *
  * Each step is a queue of items that the devices take from, one thread each.  A
  * device that fails gives its item back and takes no more.
@@ -312,6 +312,16 @@ fit_range(void *arg, int worker, size_t begin, size_t end)
 		grn_copy_rows(s->rows, s->rows->n * i / s->n, 1, s->out + i * s->rows->dim);
 }
 
+/* What the merge takes of a device at least. */
+static uint64_t
+merge_bytes(const Partition *p, const GrnGpuFit *fit)
+{
+	uint32_t	degree = p->job->graph->degree;
+
+	return grn_gpu_merge_bytes(fit, p->job->rows->n, degree) +
+		(GRN_LANES - 1) * grn_gpu_merge_bytes(fit, 0, degree);
+}
+
 static GrnGpuStatus
 fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 {
@@ -321,7 +331,11 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_CODES ? 1 :
 		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
 	FitSample	sample = {.rows = rows};
+	GrnGpuFit	larger = p->fit;
 
+	/* where larger codes would leave the merge to the processor */
+	larger.code_bytes = GRN_GPU_MOST_CODE_BYTES;
+	p->fit.few = merge_bytes(p, &larger) > limit;
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
 		n /= 2;
 	sample.n = n;
@@ -651,12 +665,10 @@ merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 {
 	uint64_t	n = p->job->rows->n;
 	uint64_t	members = p->parts.start[p->parts.nparts];
-	uint32_t	degree = p->job->graph->degree;
 	GrnGpuStatus status;
 	Queue		q;
 
-	if (!p->codes || grn_gpu_merge_bytes(&p->fit, n, degree) +
-		(GRN_LANES - 1) * grn_gpu_merge_bytes(&p->fit, 0, degree) > limit)
+	if (!p->codes || merge_bytes(p, &p->fit) > limit)
 		return GRN_GPU_MEMORY;
 	p->options.memory_limit = limit;
 	status = share_codes(p, err);
@@ -809,6 +821,7 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 		if (status != GRN_GPU_OK)
 			return status;
 		codes = aligned(n * p->fit.code_bytes);
+		p->options.code_dims = p->fit.code_dims;
 	}
 	capacity = capacity_of(p, limit) / divide;
 	if (capacity < n || p->spread)

@@ -141,7 +141,7 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 /* Encodes rows and builds from the codes of all but the first 100, backwards. */
 static Built
 build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
-			bool *other)
+			bool few, bool *other, uint32_t *dims)
 {
 	Built		b = {};
 	GrnGpuFit	fit = {};
@@ -154,8 +154,10 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	grn_gpu_default_params(&params, dim, n);
 	options.rows = fit.rows = kind;
 	fit.dim = dim;
+	fit.few = few;
 	*other = false;
 	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
+	options.code_dims = *dims = fit.code_dims;
 	codes.resize((size_t) n * fit.code_bytes);
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_encode_begin(gpu, &fit, &options, &b.err);
@@ -187,17 +189,23 @@ test_coded_builds(GrnGpu *gpu)
 		GrnGpuRows	kind;
 		const char *data;
 		uint32_t	dim;
+		bool		few;
+		uint32_t	dims;
 		double		least;
-	}			cases[] = {{GRN_GPU_EXACT_CODES, "integers", 16, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, 0.98},
-						   {GRN_GPU_WIDE_CODES, "gaussian", 16, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, 0.5},
-						   {GRN_GPU_WIDE_CODES, "gaussian", 130, 0.5}};
-	uint32_t	n = 4100;
+	}			cases[] = {
+		{GRN_GPU_EXACT_CODES, "integers", 16, false, 32, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, false, 32, 0.98},
+		{GRN_GPU_WIDE_CODES, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, false, 128, 0.5},
+		{GRN_GPU_WIDE_CODES, "gaussian", 130, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.85},
+		{GRN_GPU_BYTE_CODES, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_CODES, "gaussian", 384, false, 128, 0.6},
+	};
+	uint32_t	n = 4100,
+				dims;
 	bool		other;
 
 	for (auto &c : cases)
 	{
 		auto		x = make_rows(n, c.dim, c.data);
-		Built		b = build_coded(gpu, x, n, c.dim, c.kind, &other);
+		Built		b = build_coded(gpu, x, n, c.dim, c.kind, c.few, &other, &dims);
 		/* what was built, in the order of rows 100 to n */
 		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
 		Built		mine = b;
@@ -218,14 +226,47 @@ test_coded_builds(GrnGpu *gpu)
 			wrong = unsound(mine, n - 100, 32);
 		if (!wrong)
 			r = recall(mine, part, n - 100, c.dim, 32);
-		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions",
-			   !wrong && r >= c.least, wrong ? wrong : "recall " + std::to_string(r));
+		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
+			   (c.few ? ", few directions" : ""), !wrong && r >= c.least && dims == c.dims,
+			   wrong ? wrong : "recall " + std::to_string(r) + ", " + std::to_string(dims) + " directions");
 	}
 	auto		x = make_rows(n, 16, "gaussian");
-	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, &other);
+	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, false, &other, &dims);
 
 	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
 	grn_gpu_end(gpu);
+}
+
+/* Codes are larger where the usual ones would hold too little, as far as the limit goes. */
+static void
+test_directions(GrnGpu *gpu)
+{
+	GrnGraphParams params = {};
+	GrnGpuOptions options = {};
+	uint32_t	n = 3000,
+				dim = 384;
+	uint64_t	plain = grn_gpu_plan(gpu, &params, &options, n, dim),
+				peak;
+	auto		flat = make_rows(n, dim, "gaussian"),
+				steep = flat;
+	auto		check = [&](const char *name, const std::vector<float> &x, uint64_t limit, bool more) {
+		options.memory_limit = limit;
+		grn_gpu_peak(gpu);
+		Built		b = build(gpu, x, n, dim, params, options);
+		const char *wrong = unsound(b, n, 32);
+
+		peak = grn_gpu_peak(gpu);
+		report(name, !wrong && (more ? peak > plain : peak == plain),
+			   wrong ? wrong : std::to_string(peak) + " bytes, planned " + std::to_string(plain));
+	};
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 100; d < dim; d++)
+			steep[(size_t) i * dim + d] *= 0.1f;
+	check("more directions where 128 hold too little", flat, 0, true);
+	check("within the memory limit", flat, 2 * plain, true);
+	check("not past it", flat, plain, false);
+	check("128 where they hold enough", steep, 0, false);
 }
 
 void
@@ -339,6 +380,7 @@ test_builds(GrnGpu *gpu)
 		return done < 3;
 	});
 	report("cancelled by the progress callback", b.status == GRN_GPU_CANCELLED, b.err.text);
+	test_directions(gpu);
 	options.memory_limit = 100000;
 	b = build(gpu, x, 5000, 24, params, options);
 	report("over the memory limit", b.status == GRN_GPU_MEMORY && b.err.needed > 100000, b.err.text);

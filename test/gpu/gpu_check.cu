@@ -177,8 +177,10 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 	for (size_t i = 0; i < rows.h.size(); i++)
 		rows.h[i] += 100;		/* a mean far from 0 */
 	rows.push();
-	must(launch_project(device, rows.d, n, dim, code_dims, format, stride, 7, space.d, codes.d),
-		 "launch_project");
+	Projection	projection;
+
+	must(launch_fit(device, rows.d, n, dim, code_dims, format, 7, space.d, &projection), "launch_fit");
+	must(launch_apply(device, projection, rows.d, n, format, stride, codes.d), "launch_apply");
 	codes.pull();
 	double		num = 0,
 				den = 0,
@@ -224,6 +226,28 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 	report("projection " + std::to_string(dim) + " (rank " + std::to_string(rank) + ") to " +
 		   std::to_string(code_dims) + (format == ROWS_S8 ? " s8" : " f16") + " keeps distances",
 		   worst < tolerance, text);
+}
+
+/*
+ * Of directions alike each holds the same share of the variance, and those fitted to a
+ * sample a little more; all of them hold all of it.
+ */
+static void
+test_share(uint32_t dim, uint32_t code_dims, float least, float most)
+{
+	uint32_t	n = 16384;
+	Both<float> rows((size_t) n * dim);
+	Both<uint8_t> space(project_bytes(n, dim, code_dims));
+	Projection	projection;
+	float		share;
+
+	for (size_t i = 0; i < rows.h.size(); i++)
+		rows.h[i] = 100 + gaussian(6, i);
+	rows.push();
+	must(launch_fit(device, rows.d, n, dim, code_dims, ROWS_S8, 7, space.d, &projection), "launch_fit");
+	must(fitted_share(device, projection, &share), "fitted_share");
+	report("the share that " + std::to_string(code_dims) + " of " + std::to_string(dim) + " directions hold",
+		   share >= least && share <= most, std::to_string(share));
 }
 
 static void
@@ -922,6 +946,10 @@ main(int argc, char **argv)
 	test_project(301, 40, 128, ROWS_S8, 0.04f);
 	test_project(960, 60, 128, ROWS_F16, 0.01f);
 	test_project(700, 100, 256, ROWS_S8, 0.03f);
+	test_project(200, 200, 256, ROWS_S8, 0.03f);
+	test_share(512, 128, 0.25f, 0.4f);
+	test_share(512, 256, 0.5f, 0.65f);
+	test_share(200, 256, 0.99f, 1.01f);
 	test_random_edges();
 	for (uint32_t stride : {32u, 64u, 128u, 256u})
 	{
@@ -962,6 +990,7 @@ main(int argc, char **argv)
 	test_merge(ROWS_S8, 32, 30, 32, 24);
 	test_merge(ROWS_S8, 128, 128, 32, 32);
 	test_merge(ROWS_S8, 128, 100, 96, 96);
+	test_merge(ROWS_S8, 256, 200, 32, 32);
 	test_merge(ROWS_F16, 64, 20, 32, 32);
 	test_merge(ROWS_F16, 256, 128, 8, 8);
 	test_coded_builds(gpu);

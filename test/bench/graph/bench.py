@@ -79,6 +79,8 @@ def parse():
     p.add_argument("--programs", default="", help="folder of the rivals' programs (README.md)")
     p.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND",
                    help="any other builder: {base}, {graph}, {threads}; prints 'seconds X', writes .ibin")
+    p.add_argument("--setting", action="append", default=[], metavar="NAME=OPTIONS",
+                   help="also GRNND on the device with these options of device.cu")
     p.add_argument("--rotate", action="append", default=[], metavar="NAME",
                    help="also data NAME turned by a random rotation: no integers")
     p.add_argument("--sample", action="store_true", help="also the sample of test/data, cosine and inner product")
@@ -307,7 +309,9 @@ def main():
         base, query = (np.array(read_matrix(f)) for f in (by_name[name].base, by_name[name].query))
         sets.append(spread(f"{name}-ip", base, query, args.work))
     sets += sample(args.work) if args.sample else []
-    methods = GRNND + RIVALS + [(c.partition("=")[0], "cpu", c.partition("=")[2]) for c in args.command]
+    settings = [(f"GRNND, {name}", "device", f"{{device}} --repeat {{runs}} {options} {{rows}} {{graph}}")
+                for name, _, options in (s.partition("=") for s in args.setting)]
+    methods = GRNND + settings + RIVALS + [(c.partition("=")[0], "cpu", c.partition("=")[2]) for c in args.command]
     found = {"versions": versions(), "command": shlex.join(sys.argv), "date": time.strftime("%Y-%m-%d"),
              "rows": [], "absent": [], "ablations": [], "growth": [], "scaling": []}
     for data in sets:
