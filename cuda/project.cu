@@ -346,9 +346,10 @@ gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 }
 
 /*
- * Cholesky factor of G (K x K) by one block, G in registers: thread (x, y) holds
- * rows y + 32 a and columns x + 32 b.  d_factor[j][i] = L(i, j).  A direction
- * the data lacks gets an infinite pivot, which makes its basis row 0.
+ * Cholesky factor of G (K x K) by one block: thread (x, y) holds rows y + 32 i and
+ * columns x + 32 j, blocks above the diagonal left out (all of 256 x 256 are too many for
+ * registers and take 2 ms a step).  d_factor[j][i] = L(i, j).  A direction the data lacks
+ * gets an infinite pivot, which makes its basis row 0.
  */
 template <int K>
 __global__ void __launch_bounds__(1024)
@@ -362,7 +363,7 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
 	for (int i = 0; i < EACH; i++)
 #pragma unroll
-		for (int j = 0; j < EACH; j++)
+		for (int j = 0; j <= i; j++)
 			a[i][j] = d_gram[(y + 32 * i) * K + x + 32 * j];
 	for (int i = 0; i < K; i++)
 		largest = fmax(largest, d_gram[i * K + i]);
@@ -375,7 +376,7 @@ __global__ void __launch_bounds__(1024)
 			__syncthreads();
 			if (x == kk)
 #pragma unroll
-				for (int i = 0; i < EACH; i++)
+				for (int i = b; i < EACH; i++)
 					s_column[y + 32 * i] = a[i][b];
 			__syncthreads();
 			double pivot = s_column[k];
@@ -383,9 +384,9 @@ __global__ void __launch_bounds__(1024)
 			double inverse = lacking ? 0.0 : 1.0 / pivot;
 
 #pragma unroll
-			for (int i = 0; i < EACH; i++)
+			for (int i = b; i < EACH; i++)
 #pragma unroll
-				for (int j = 0; j < EACH; j++)
+				for (int j = b; j <= i; j++)
 					a[i][j] -= s_column[y + 32 * i] * s_column[x + 32 * j] * inverse;
 			if (x == kk)
 #pragma unroll
