@@ -46,7 +46,7 @@ project(Build &b)
 	};
 
 	GRN_TRY(fit());
-	if (gpu->dim > plan.code_dims && plan.code_dims < MORE_DIMS &&
+	if (gpu->dim > plan.code_dims && plan.code_dims < MORE_DIMS && !gpu->options.few &&
 		!plan.tuning.code_dims && b.codes.format == ROWS_S8)
 	{
 		float share;

@@ -79,6 +79,7 @@ typedef struct GrnGpuOptions
 	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	code_dims;		/* of rows that come as codes, as their fit says */
+	bool		few;			/* of floats: as in GrnGpuFit */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -151,7 +152,7 @@ extern void grn_gpu_end(GrnGpu *gpu);
 typedef struct GrnGpuFit
 {
 	GrnGpuRows	rows;			/* GRN_GPU_EXACT_CODES: a wish, see grn_gpu_encode() */
-	bool		few;			/* no more directions than usual, whatever they hold */
+	bool		few;			/* no more directions than usual, whatever those hold */
 	uint32_t	dim;
 	uint32_t	code_dims;
 	uint32_t	code_bytes;		/* of a row */

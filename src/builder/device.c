@@ -262,6 +262,16 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	return status;
 }
 
+/*
+ * In inner product's space long rows lie in the middle and are near all others; by more
+ * directions still more so, and more rows are in nobody's list (src/README, Tried).
+ */
+bool
+grn_few_directions(const GrnRows *rows)
+{
+	return rows->scaled;
+}
+
 static GrnGpuStatus
 build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 {
@@ -269,6 +279,7 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 	GrnGpuStatus status;
 
 	options.fill = job->fill;
+	options.few = grn_few_directions(job->rows);
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, params, err);
 	if (status == GRN_GPU_OK)
 		status = grn_upload(job->gpu, job->rows, grn_pool_parallel(job->pool), err);

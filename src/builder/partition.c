@@ -333,9 +333,9 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	FitSample	sample = {.rows = rows};
 	GrnGpuFit	larger = p->fit;
 
-	/* where larger codes would leave the merge to the processor */
+	/* also where larger codes would leave the merge to the processor */
 	larger.code_bytes = GRN_GPU_MOST_CODE_BYTES;
-	p->fit.few = merge_bytes(p, &larger) > limit;
+	p->fit.few = grn_few_directions(rows) || merge_bytes(p, &larger) > limit;
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
 		n /= 2;
 	sample.n = n;

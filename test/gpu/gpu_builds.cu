@@ -195,7 +195,7 @@ test_coded_builds(GrnGpu *gpu)
 	}			cases[] = {
 		{GRN_GPU_EXACT_CODES, "integers", 16, false, 32, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, false, 32, 0.98},
 		{GRN_GPU_WIDE_CODES, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, false, 128, 0.5},
-		{GRN_GPU_WIDE_CODES, "gaussian", 130, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.85},
+		{GRN_GPU_WIDE_CODES, "gaussian", 130, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.8},
 		{GRN_GPU_BYTE_CODES, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_CODES, "gaussian", 384, false, 128, 0.6},
 	};
 	uint32_t	n = 4100,
@@ -267,6 +267,8 @@ test_directions(GrnGpu *gpu)
 	check("within the memory limit", flat, 2 * plain, true);
 	check("not past it", flat, plain, false);
 	check("128 where they hold enough", steep, 0, false);
+	options.few = true;
+	check("or no more are asked for", flat, 0, false);
 }
 
 void
