@@ -299,6 +299,24 @@ cudaError_t fitted_share(const Device &device, const Projection &projection,
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
 						 uint32_t stride, uint8_t *d_codes);
+/* d_products[n][others] = (rows - mean) . others; d_others: rows of dim rounded up to 4. */
+cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
+							uint32_t dim, const float *d_mean, const float *d_others,
+							uint32_t others, float *d_products);
+/* cells.cu: GrnCells in device memory. */
+struct Cells
+{
+	uint32_t	 n;
+	const float *d_centres; /* [n][dim, multiple of 4] less the mean */
+	const float *d_mean;	/* [dim, multiple of 4] of the centres */
+	const float *d_bias;	/* [n] a centre's square, less the mean, and its weight */
+	const float *d_across;	/* [n][n] */
+	float		 border;
+};
+/* d_products: [n][cells.n] scratch. */
+cudaError_t launch_cells(const Device &device, const Cells &cells, const float *d_rows,
+						 uint32_t n, uint32_t dim, float *d_products, uint32_t *d_home,
+						 uint32_t *d_guest);
 /* paper.cu */
 constexpr uint32_t MAX_PAPER_R = 128;
 struct PaperSpace

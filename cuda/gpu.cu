@@ -195,6 +195,7 @@ grn_gpu_close(GrnGpu *gpu)
 		return;
 	cudaSetDevice(gpu->number);
 	grn_gpu_end(gpu);
+	grn_gpu_drop_codes(gpu);
 	staging_close(&gpu->staging);
 	for (int i = 0; i < 4; i++)
 		if (gpu->mark[i])
@@ -318,7 +319,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->upload = 0;
 
 	gpu->coded = false;
-	/* the parts of one build follow each other: the largest one's arena serves all */
+	/* the steps of a build in parts follow each other: the largest one's arena serves all */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
 		gpu->begun = true;
@@ -344,7 +345,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	}
 	GRN_CHECK(rc, "could not allocate device memory");
 	gpu->arena = gpu->plan.total;
-	gpu->peak = std::max(gpu->peak, needed);
+	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + needed);
 	gpu->limit = limit;
 	gpu->begun = true;
 	return GRN_GPU_OK;

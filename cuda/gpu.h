@@ -118,12 +118,13 @@ extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
 /*
  * All rows of a build from codes, in place of grn_gpu_rows(): row i is the one that
- * members[i] names, at codes + members[i] * code_bytes.  Lists then name rows by
- * members, and ids (which must be given to the build) end by GRN_INVALID_ID where a list
- * is short of the degree.
+ * members[i] names, at codes + members[i] * code_bytes, or, codes NULL, as keeper, a handle
+ * of the same device, has it.  Lists then name rows by members, and ids (which must be given
+ * to the build) end by GRN_INVALID_ID where a list is short of the degree.
  */
 extern GrnGpuStatus grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes,
-									   const uint32_t *members, GrnGpuError *err);
+									   const GrnGpu *keeper, const uint32_t *members,
+									   GrnGpuError *err);
 /* The same from device memory that the caller owns: d_rows [n][dim], no copy. */
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
@@ -167,6 +168,23 @@ extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, ui
 								GrnGpuFit *fit, GrnGpuError *err);
 extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
 
+/*
+ * Room on the device for all n rows' codes, whatever builds and merges take beside it
+ * (GRN_GPU_MEMORY where it does not fit), until it is dropped.
+ */
+extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
+extern GrnGpuStatus grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
+									   const GrnGpuOptions *options, GrnGpuError *err);
+extern void grn_gpu_drop_codes(GrnGpu *gpu);
+/*
+ * Completes what keepers, one a device, need for a merge: their codes come from the
+ * host's, [n][code_bytes], or, codes NULL, were encoded into them.  *failed is the keeper
+ * that could not.
+ */
+extern GrnGpuStatus grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers,
+										const GrnGpuFit *fit, const uint8_t *codes,
+										int *failed, GrnGpuError *err);
+
 /* Rows to encode: row i is base + order[i] * stride (order NULL: i itself). */
 typedef struct GrnGpuSource
 {
@@ -175,22 +193,32 @@ typedef struct GrnGpuSource
 	uint64_t	stride;
 } GrnGpuSource;
 
+/* Where codes go: of a device's own handles as of others'. */
+typedef struct GrnGpuEncoding
+{
+	const GrnGpuFit *fit;
+	const GrnCells *cells;		/* NULL: there are no parts to find */
+	GrnGpu *const *keepers;		/* one a device; their codes and, */
+	int			nkeepers;
+	uint8_t    *codes;			/* not NULL, the host's: [all rows][code_bytes] */
+	uint32_t   *home, *guest;	/* [all rows] cells, GRN_INVALID_ID: none */
+} GrnGpuEncoding;
+
 /*
- * After grn_gpu_encode_begin(): codes of rows [first, first + n) to codes [n][code_bytes];
- * *other is set where exact codes were wished for and a row is no integers 0..255.
+ * After grn_gpu_encode_begin(): rows [first, first + n) of source are rows [at, at + n) of
+ * all; *other is set where exact codes were wished for and a row is no integers 0..255.
+ * When it returns all keepers have the codes.
  */
-extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit,
+extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
 										 const GrnGpuOptions *options, GrnGpuError *err);
-extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit,
+extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding,
 								   const GrnGpuSource *source, uint64_t first, uint64_t n,
-								   uint8_t *codes, bool *other, GrnGpuError *err);
+								   uint64_t at, bool *other, GrnGpuError *err);
 
 /*
  * Of each row the two lists that it has in two parts become one: what the RNG rule
  * keeps of both, filled up with the nearest of the rest, with `fill` to the degree,
- * else as builds fill their lists.  begin makes room for all n rows' codes on the device
- * (GRN_GPU_MEMORY where they do not fit), or takes those of another handle of the device,
- * which must not end before.
+ * else as builds fill their lists.  keeper: a handle of the device, shared.
  */
 typedef struct GrnGpuMerge
 {
@@ -201,17 +229,10 @@ typedef struct GrnGpuMerge
 	uint32_t   *ids;			/* [n][degree], of which rows' are written */
 	uint8_t    *counts;			/* [n] */
 } GrnGpuMerge;
-extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-										uint32_t degree, const GrnGpu *other,
+extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 										const GrnGpuOptions *options, GrnGpuError *err);
-/*
- * Fills the rooms for codes of handles that began without another, one a device; *failed
- * is the one that could not.
- */
-extern GrnGpuStatus grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
-										const uint8_t *codes, int *failed, GrnGpuError *err);
-/* The least device bytes of a merge; n = 0: with another handle's codes. */
-extern uint64_t grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree);
+/* The least device bytes of a merge, beside the codes. */
+extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
 								  bool fill, GrnGpuError *err);
 

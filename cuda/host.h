@@ -32,7 +32,7 @@ GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
 
 constexpr int COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
 /* Of a staging buffer: pinning takes 0.6 ms a megabyte, and further handles come late. */
-constexpr size_t COPY_BYTES = (size_t) 4 << 20, FURTHER_COPY_BYTES = (size_t) 1 << 20;
+constexpr size_t COPY_BYTES = (size_t) 1 << 20, FURTHER_COPY_BYTES = (size_t) 512 << 10;
 /* One thread copies less, and fewer rows from or to here and there. */
 constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
 
@@ -117,7 +117,7 @@ struct GrnGpu
 	Plan		   plan;
 	uint64_t	   limit; /* bytes this build may take */
 	uint8_t		  *d_arena;
-	uint64_t	   arena;	   /* bytes of it that a build may use */
+	uint64_t	   arena;	   /* bytes of it */
 	float		  *d_own_rows; /* [n][dim], where rows come from the host */
 	const float	  *d_rows;
 	bool		   overridden;
@@ -126,8 +126,10 @@ struct GrnGpu
 	bool		   coded;  /* codes and members are in the arena */
 	uint64_t	   peak;   /* bytes of arenas and rows, the most since it was asked for */
 	uint64_t	   batch;  /* parts.cu: rows that are encoded or merged at a time */
-	Codes		   merged; /* parts.cu: a merge's codes, */
-	uint64_t	   own;	   /* and how many of them are in the arena */
+	Cells		   cells;  /* parts.cu: in the arena of encoding; n = 0: none */
+	Codes		   kept;   /* parts.cu: codes that outlive an arena, */
+	uint64_t	   kept_bytes;
+	const GrnGpu  *keeper; /* and who has those of a merge */
 };
 
 /* What a running build hands from step to step. */

@@ -1,7 +1,7 @@
 /*
- * parts.cu - gpu.h's calls for builds in parts: rows to codes and back to the host,
- * codes to a part's build, and lists of two parts to one.  Each lays out what it
- * needs in the arena, which grn_gpu_end() frees.
+ * parts.cu - gpu.h's calls for builds in parts: rows to codes and to the parts that they
+ * are in, codes to a part's build, and lists of two parts to one.  Each lays out what it
+ * needs in the arena, which grn_gpu_end() frees; codes of all rows are beside it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,10 +41,14 @@ fit_floats(const GrnGpuFit *fit)
 	return basis_floats(fit) + (fit->dim + 3) / 4 * 4 + 1;
 }
 
-/* An arena of this many bytes, in place of whatever there was. */
+/* An arena of this many bytes at least: that of the step before if it is as large. */
 static GrnGpuStatus
 take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
+	gpu->begun = false;
+	if (gpu->d_arena && gpu->arena >= bytes)
+		return GRN_GPU_OK;
+	grn_gpu_end(gpu);
 	if (bytes > limit)
 		return gpu_no_memory(err, bytes, limit);
 	cudaError_t rc = cudaMalloc((void **) &gpu->d_arena, bytes);
@@ -56,7 +60,8 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 		return gpu_no_memory(err, bytes, limit);
 	}
 	GRN_CHECK(rc, "could not allocate device memory");
-	gpu->peak = std::max(gpu->peak, bytes);
+	gpu->arena = bytes;
+	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + bytes);
 	return GRN_GPU_OK;
 }
 
@@ -149,55 +154,220 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	return GRN_GPU_OK;
 }
 
+/* ---- codes of all rows ---- */
+
+static size_t
+kept_norms(const GrnGpuFit *fit, uint64_t n)
+{
+	return rounded(n * fit->code_bytes);
+}
+
+extern "C" uint64_t
+grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
+{
+	return kept_norms(fit, n) + rounded(n * sizeof(uint32_t));
+}
+
+extern "C" void
+grn_gpu_drop_codes(GrnGpu *gpu)
+{
+	cudaSetDevice(gpu->number);
+	if (gpu->kept_bytes)
+		cudaFree((void *) gpu->kept.d_rows);
+	gpu->kept = Codes();
+	gpu->kept_bytes = 0;
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
+				   const GrnGpuOptions *options, GrnGpuError *err)
+{
+	uint64_t	 bytes = grn_gpu_kept_bytes(fit, n), limit;
+	uint8_t		*d_kept;
+	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
+	if (bytes > limit)
+		return gpu_no_memory(err, bytes, limit);
+	grn_gpu_drop_codes(gpu);
+	cudaError_t rc = cudaMalloc((void **) &d_kept, bytes);
+
+	if (rc == cudaErrorMemoryAllocation)
+	{
+		cudaGetLastError();
+		return gpu_no_memory(err, bytes, limit);
+	}
+	GRN_CHECK(rc, "could not allocate device memory");
+
+	Codes &codes = gpu->kept;
+
+	codes.d_rows = d_kept;
+	codes.d_norms = (const uint32_t *) (d_kept + kept_norms(fit, n));
+	codes.n = (uint32_t) n;
+	codes.stride = fit->code_bytes;
+	codes.seg = std::min(codes.stride, 128u);
+	codes.nseg = codes.stride / codes.seg;
+	codes.format = format_of(fit);
+	gpu->kept_bytes = bytes;
+	gpu->peak = std::max(gpu->peak, bytes);
+	return GRN_GPU_OK;
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
+					const uint8_t *codes, int *failed, GrnGpuError *err)
+{
+	std::vector<Target> targets;
+
+	*failed = 0;
+	for (int i = 0; i < nkeepers; i++)
+		targets.push_back(
+			Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows});
+	if (codes)
+		GRN_CHECK(staging_spread(targets.data(), nkeepers, keepers[0]->number,
+								 (void *) codes, fit->code_bytes, keepers[0]->kept.n,
+								 failed),
+				  "could not copy codes to the device");
+	for (*failed = 0; *failed < nkeepers; ++*failed)
+	{
+		const GrnGpu *gpu = keepers[*failed];
+
+		GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+		GRN_CHECK(launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms),
+				  "could not start the merge");
+	}
+	/* other handles have other streams */
+	for (*failed = 0; *failed < nkeepers; ++*failed)
+		GRN_CHECK(cudaStreamSynchronize(keepers[*failed]->device.stream),
+				  "could not start the merge");
+	return GRN_GPU_OK;
+}
+
 /* ---- encode ---- */
 
-/* The arena: projection, rows, codes, and whether a row is no integers. */
+/* Cells in floats: centres, mean, bias, across. */
+static size_t
+cells_floats(const GrnCells *cells)
+{
+	size_t width = cells ? (cells->dim + 3) / 4 * 4 : 0;
+
+	return cells ? (cells->n + 1) * width + cells->n + (size_t) cells->n * cells->n : 0;
+}
+
+/* The arena: projection, cells, and of a batch rows, codes, products, cells, and a flag. */
 struct EncodeSpace
 {
-	size_t rows, codes, other, total;
+	size_t cells, rows, codes, products, home, guest, other, total;
 
-	EncodeSpace(const GrnGpuFit *fit, uint64_t batch)
+	EncodeSpace(const GrnGpuEncoding *e, uint64_t batch)
 	{
-		rows = rounded(fit_floats(fit) * sizeof(float));
-		codes = rows + rounded(batch * fit->dim * sizeof(float));
-		other = codes + rounded(batch * fit->code_bytes);
+		size_t ids = e->cells ? rounded(batch * sizeof(uint32_t)) : 0;
+
+		cells = rounded(fit_floats(e->fit) * sizeof(float));
+		rows = cells + rounded(cells_floats(e->cells) * sizeof(float));
+		codes = rows + rounded(batch * e->fit->dim * sizeof(float));
+		products = codes + rounded(batch * e->fit->code_bytes);
+		home = products + (e->cells ? rounded(batch * e->cells->n * sizeof(float)) : 0);
+		guest = home + ids;
+		other = guest + ids;
 		total = other + rounded(sizeof(int));
 	}
 };
 
+/* Cells less their mean, in device memory: products with them are small, so exact enough. */
+static cudaError_t
+upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
+{
+	uint32_t		   n = cells->n, dim = cells->dim, width = (dim + 3) / 4 * 4;
+	std::vector<float> h(cells_floats(cells));
+	float			  *h_mean = h.data() + (size_t) n * width, *h_bias = h_mean + width,
+		  *h_across = h_bias + n;
+
+	for (uint32_t c = 0; c < n; c++)
+		for (uint32_t j = 0; j < dim; j++)
+			h_mean[j] += cells->centres[(size_t) c * dim + j] / n;
+	for (uint32_t c = 0; c < n; c++)
+	{
+		h_bias[c] = cells->weights[c];
+		for (uint32_t j = 0; j < dim; j++)
+		{
+			float x = cells->centres[(size_t) c * dim + j] - h_mean[j];
+
+			h[(size_t) c * width + j] = x;
+			h_bias[c] += x * x;
+		}
+	}
+	memcpy(h_across, cells->across, (size_t) n * n * sizeof(float));
+	gpu->cells.n = n;
+	gpu->cells.d_centres = d_cells;
+	gpu->cells.d_mean = d_cells + (size_t) n * width;
+	gpu->cells.d_bias = gpu->cells.d_mean + width;
+	gpu->cells.d_across = gpu->cells.d_bias + n;
+	gpu->cells.border = cells->border;
+	return cudaMemcpy(d_cells, h.data(), h.size() * sizeof(float),
+					  cudaMemcpyHostToDevice);
+}
+
+/* Lets this device write to the keepers', where the hardware can; the driver can anyway. */
+static void
+reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
+{
+	for (int i = 0; i < e->nkeepers; i++)
+	{
+		int other = e->keepers[i]->number, can = 0;
+
+		if (other == gpu->number)
+			continue;
+		if (cudaDeviceCanAccessPeer(&can, gpu->number, other) == cudaSuccess && can)
+			cudaDeviceEnablePeerAccess(other, 0); /* or was enabled before */
+		cudaGetLastError();
+	}
+}
+
 extern "C" GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *options,
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *options,
 					 GrnGpuError *err)
 {
-	uint64_t limit;
+	const GrnGpuFit *fit = e->fit;
+	uint64_t		 limit;
 
-	grn_gpu_end(gpu);
 	if (gpu->device.major < GRN_TILE_MAJOR)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
 	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
+	limit = std::max(limit, gpu->arena);
 	gpu->batch = std::max(ENCODE_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && EncodeSpace(fit, gpu->batch).total > limit / 4)
+	while (gpu->batch > LEAST_BATCH && EncodeSpace(e, gpu->batch).total > limit / 4)
 		gpu->batch /= 2;
-	status = take_arena(gpu, EncodeSpace(fit, gpu->batch).total, limit, err);
-	if (status == GRN_GPU_OK && fit->projection)
+
+	EncodeSpace space(e, gpu->batch);
+
+	status = take_arena(gpu, space.total, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	if (fit->projection)
 		GRN_CHECK(cudaMemcpy(gpu->d_arena, fit->projection,
 							 fit_floats(fit) * sizeof(float), cudaMemcpyHostToDevice),
 				  "could not copy a projection");
-	return status;
+	if (e->cells)
+		GRN_CHECK(upload_cells(gpu, e->cells, (float *) (gpu->d_arena + space.cells)),
+				  "could not copy the parts' centres");
+	reach_keepers(gpu, e);
+	return GRN_GPU_OK;
 }
 
-/* The codes of rows that are on the device. */
+/* Codes of rows that are on the device, to d_codes and all keepers, and the rows' cells. */
 static cudaError_t
-encode_rows(GrnGpu *gpu, const GrnGpuFit *fit, const EncodeSpace &space, uint32_t n,
-			bool *other)
+encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeSpace &space, uint32_t n,
+			uint64_t at, uint8_t *d_codes, bool *other)
 {
-	const float *d_rows = (const float *) (gpu->d_arena + space.rows);
-	uint8_t		*d_codes = gpu->d_arena + space.codes;
-	uint32_t	 width = (fit->dim + 3) / 4 * 4;
-	int			 flag = 0;
+	const GrnGpuFit *fit = e->fit;
+	const float		*d_rows = (const float *) (gpu->d_arena + space.rows);
+	uint32_t		 width = (fit->dim + 3) / 4 * 4;
+	int				 flag = 0;
 
 	if (fit->rows == GRN_GPU_EXACT_CODES)
 	{
@@ -217,41 +387,74 @@ encode_rows(GrnGpu *gpu, const GrnGpuFit *fit, const EncodeSpace &space, uint32_
 		GRN_TRY(launch_apply(gpu->device, p, d_rows, n, format_of(fit), fit->code_bytes,
 							 d_codes));
 	}
+	for (int i = 0; i < e->nkeepers; i++)
+		if (e->keepers[i]->number != gpu->number)
+			GRN_TRY(cudaMemcpyPeerAsync(
+				(uint8_t *) e->keepers[i]->kept.d_rows + at * fit->code_bytes,
+				e->keepers[i]->number, d_codes, gpu->number, (size_t) n * fit->code_bytes,
+				gpu->device.stream));
+	if (e->cells)
+		GRN_TRY(launch_cells(gpu->device, gpu->cells, d_rows, n, fit->dim,
+							 (float *) (gpu->d_arena + space.products),
+							 (uint32_t *) (gpu->d_arena + space.home),
+							 (uint32_t *) (gpu->d_arena + space.guest)));
 	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
 	*other |= flag != 0;
 	return cudaSuccess;
 }
 
-extern "C" GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
-			   uint64_t first, uint64_t n, uint8_t *codes, bool *other, GrnGpuError *err)
+/* What encode_rows() found, to the host. */
+static cudaError_t
+download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeSpace &space, uint32_t n,
+			  uint64_t at, uint8_t *d_codes)
 {
-	EncodeSpace space(fit, gpu->batch);
-	size_t		width = fit->dim * sizeof(float), pitch = source->stride * sizeof(float);
+	Staging *staging = &gpu->staging;
+	size_t	 bytes = e->fit->code_bytes;
+
+	if (e->codes)
+		GRN_TRY(staging_copy(staging, gpu->number, false, d_codes, e->codes + at * bytes,
+							 bytes, bytes, n));
+	if (!e->cells)
+		return cudaSuccess;
+	GRN_TRY(staging_copy(staging, gpu->number, false, gpu->d_arena + space.home,
+						 e->home + at, sizeof(uint32_t), sizeof(uint32_t), n));
+	return staging_copy(staging, gpu->number, false, gpu->d_arena + space.guest,
+						e->guest + at, sizeof(uint32_t), sizeof(uint32_t), n);
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
+			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
+{
+	EncodeSpace space(e, gpu->batch);
+	size_t	 width = e->fit->dim * sizeof(float), pitch = source->stride * sizeof(float);
+	uint8_t *d_kept = NULL;
 
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "no encoding was begun", NULL);
+	for (int i = 0; i < e->nkeepers; i++)
+		if (e->keepers[i]->number == gpu->number)
+			d_kept = (uint8_t *) e->keepers[i]->kept.d_rows;
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	for (uint64_t end = first + n; first < end; first += gpu->batch)
+	for (uint64_t end = first + n; first < end; first += gpu->batch, at += gpu->batch)
 	{
-		uint64_t		count = std::min(end - first, gpu->batch);
+		uint32_t		count = (uint32_t) std::min(end - first, gpu->batch);
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const float	   *base = source->base + (order ? 0 : first * source->stride);
+		uint8_t		   *d_codes =
+			   d_kept ? d_kept + at * e->fit->code_bytes : gpu->d_arena + space.codes;
 
 		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true,
 							   gpu->d_arena + space.rows, (void *) base, width, pitch,
 							   count, order),
 				  "could not copy rows to the device");
 		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
-		GRN_CHECK(encode_rows(gpu, fit, space, (uint32_t) count, other),
+		GRN_CHECK(encode_rows(gpu, e, space, count, at, d_codes, other),
 				  "could not encode rows");
 		if (*other)
 			break;
-		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, false,
-							   gpu->d_arena + space.codes, codes, fit->code_bytes,
-							   fit->code_bytes, count),
+		GRN_CHECK(download_rows(gpu, e, space, count, at, d_codes),
 				  "could not copy codes from the device");
-		codes += count * fit->code_bytes;
 	}
 	return GRN_GPU_OK;
 }
@@ -259,21 +462,35 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
 /* ---- a part's rows ---- */
 
 extern "C" GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members,
-				   GrnGpuError *err)
+grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
+				   const uint32_t *members, GrnGpuError *err)
 {
 	const Plan &plan = gpu->plan;
+	uint8_t	   *d_codes = gpu->d_arena + plan.bare_codes,
+			*d_members = gpu->d_arena + plan.members;
+	Codes kept;
 
 	if (!gpu->begun || gpu->options.rows == GRN_GPU_FLOATS)
 		return gpu_fail(err, GRN_GPU_FAILED, "no build of codes was begun", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true,
-						   gpu->d_arena + plan.bare_codes, (void *) codes, plan.stride,
-						   plan.stride, gpu->n, members),
+	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_members, (void *) members,
+						   sizeof(uint32_t), sizeof(uint32_t), gpu->n),
 			  "could not copy codes to the device");
-	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, gpu->d_arena + plan.members,
-						   (void *) members, sizeof(uint32_t), sizeof(uint32_t), gpu->n),
-			  "could not copy codes to the device");
+	if (codes)
+		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_codes, (void *) codes,
+							   plan.stride, plan.stride, gpu->n, members),
+				  "could not copy codes to the device");
+	else
+	{
+		if (keeper->number != gpu->number || keeper->kept.stride != plan.stride)
+			return gpu_fail(err, GRN_GPU_FAILED, "another build's codes", NULL);
+		kept = keeper->kept;
+		kept.n = (uint32_t) gpu->n;
+		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
+		GRN_CHECK(launch_gather(gpu->device, kept, (const uint32_t *) d_members, d_codes,
+								(uint32_t *) (gpu->d_arena + plan.norms)),
+				  "could not copy codes on the device");
+	}
 	gpu->coded = true;
 	return GRN_GPU_OK;
 }
@@ -282,16 +499,14 @@ grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members,
 
 struct MergeLayout
 {
-	size_t codes, norms, rows, lists[2], ids, counts, total;
+	size_t rows, lists[2], ids, counts, total;
 
-	MergeLayout(const GrnGpuFit *fit, uint64_t n, uint32_t degree, uint64_t batch)
+	MergeLayout(uint32_t degree, uint64_t batch)
 	{
 		size_t list = rounded(batch * degree * sizeof(uint32_t));
 
-		codes = 0;
-		norms = rounded(n * fit->code_bytes);
-		rows = norms + rounded(n * sizeof(uint32_t));
-		lists[0] = rows + rounded(batch * sizeof(uint32_t));
+		rows = 0;
+		lists[0] = rounded(batch * sizeof(uint32_t));
 		lists[1] = lists[0] + list;
 		ids = lists[1] + list;
 		counts = ids + list;
@@ -300,81 +515,31 @@ struct MergeLayout
 };
 
 extern "C" uint64_t
-grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
+grn_gpu_merge_bytes(uint32_t degree)
 {
-	return MergeLayout(fit, n, degree, LEAST_BATCH).total;
-}
-
-/* All rows' codes, in the arena. */
-static Codes
-codes_of(const GrnGpu *gpu, const GrnGpuFit *fit, const MergeLayout &layout)
-{
-	Codes codes = {};
-
-	codes.d_rows = gpu->d_arena + layout.codes;
-	codes.d_norms = (const uint32_t *) (gpu->d_arena + layout.norms);
-	codes.n = (uint32_t) gpu->n;
-	codes.stride = fit->code_bytes;
-	codes.seg = std::min(codes.stride, 128u);
-	codes.nseg = codes.stride / codes.seg;
-	codes.format = format_of(fit);
-	return codes;
+	return MergeLayout(degree, LEAST_BATCH).total;
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
+					const GrnGpuOptions *options, GrnGpuError *err)
 {
-	uint64_t limit;
+	uint64_t limit, n = keeper->kept.n;
 
-	grn_gpu_end(gpu);
+	if (keeper->number != gpu->number || n == 0)
+		return gpu_fail(err, GRN_GPU_FAILED, "no codes for a merge", NULL);
 	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
-	gpu->n = n;
-	gpu->own = other ? 0 : n;
+	limit = std::max(limit, gpu->arena);
 	gpu->batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH &&
-		   MergeLayout(fit, gpu->own, degree, gpu->batch).total > limit)
+	while (gpu->batch > LEAST_BATCH && MergeLayout(degree, gpu->batch).total > limit)
 		gpu->batch /= 2;
-
-	MergeLayout layout(fit, gpu->own, degree, gpu->batch);
-
-	status = take_arena(gpu, layout.total, limit, err);
-	if (status != GRN_GPU_OK)
-		return status;
+	status = take_arena(gpu, MergeLayout(degree, gpu->batch).total, limit, err);
 	gpu->plan.degree = degree;
-	gpu->merged = other ? other->merged : codes_of(gpu, fit, layout);
-	return GRN_GPU_OK;
-}
-
-extern "C" GrnGpuStatus
-grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
-					const uint8_t *codes, int *failed, GrnGpuError *err)
-{
-	std::vector<Target> targets;
-
-	*failed = 0;
-	for (int i = 0; i < ngpus; i++)
-		targets.push_back(Target {&gpus[i]->staging, (uint8_t *) gpus[i]->merged.d_rows});
-	GRN_CHECK(staging_spread(targets.data(), ngpus, gpus[0]->number, (void *) codes,
-							 fit->code_bytes, gpus[0]->n, failed),
-			  "could not copy codes to the device");
-	for (*failed = 0; *failed < ngpus; ++*failed)
-	{
-		const GrnGpu *gpu = gpus[*failed];
-
-		GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-		GRN_CHECK(
-			launch_norms(gpu->device, gpu->merged, (uint32_t *) gpu->merged.d_norms),
-			"could not start the merge");
-	}
-	/* other handles have other streams */
-	for (*failed = 0; *failed < ngpus; ++*failed)
-		GRN_CHECK(cudaStreamSynchronize(gpus[*failed]->device.stream),
-				  "could not start the merge");
-	return GRN_GPU_OK;
+	gpu->keeper = keeper;
+	return status;
 }
 
 extern "C" GrnGpuStatus
@@ -383,7 +548,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	uint32_t	   degree = gpu->plan.degree;
 	size_t		   list = degree * sizeof(uint32_t);
-	MergeLayout	   layout(fit, gpu->own, degree, gpu->batch);
+	MergeLayout	   layout(degree, gpu->batch);
 	Staging		  *staging = &gpu->staging;
 	GrnGraphParams params = {};
 
@@ -410,11 +575,11 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 			args.d_lists[part] = (const uint32_t *) (gpu->d_arena + layout.lists[part]);
 		}
 		GRN_CHECK(staging_wait(staging), "could not copy lists to the device");
-		args.codes = gpu->merged;
+		args.codes = gpu->keeper->kept;
 		args.d_rows = (const uint32_t *) (gpu->d_arena + layout.rows);
 		args.count = (uint32_t) count;
 		args.degree = degree;
-		args.fill = fill ? degree : tuning_for(&params, fit->dim, gpu->n).fill;
+		args.fill = fill ? degree : tuning_for(&params, fit->dim, args.codes.n).fill;
 		args.d_ids = (uint32_t *) (gpu->d_arena + layout.ids);
 		args.d_counts = gpu->d_arena + layout.counts;
 		GRN_CHECK(launch_merge(gpu->device, args), "could not merge lists");

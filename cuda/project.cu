@@ -613,7 +613,8 @@ launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 	switch (out)
 	{
 		case OUT_FLOAT:
-			return launch_gemm_of<true, OUT_FLOAT>(device, args, 1);
+			return aligned ? launch_gemm_of<true, OUT_FLOAT>(device, args, 1)
+						   : launch_gemm_of<false, OUT_FLOAT>(device, args, 1);
 		case OUT_ADD:
 			return launch_gemm_of<true, OUT_ADD>(device, args, splits);
 		case OUT_S8:
@@ -764,4 +765,19 @@ launch_apply(const Device &device, const Projection &projection, const float *d_
 	args.d_c = d_codes, args.ldc = format == ROWS_S8 ? stride : stride / 2;
 	args.d_scale = projection.d_scale;
 	return launch_gemm(device, args, format == ROWS_S8 ? OUT_S8 : OUT_F16, 1);
+}
+
+cudaError_t
+launch_products(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+				const float *d_mean, const float *d_others, uint32_t others,
+				float *d_products)
+{
+	GemmArgs args = {};
+
+	args.d_a = d_rows, args.lda = dim, args.m = n;
+	args.d_b = d_others, args.ldb = (dim + 3) / 4 * 4, args.n = others;
+	args.d_mean = d_mean;
+	args.k = dim;
+	args.d_c = d_products, args.ldc = others;
+	return launch_gemm(device, args, OUT_FLOAT, 1);
 }

@@ -82,10 +82,10 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members,
-				   GrnGpuError *err)
+grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
+				   const uint32_t *members, GrnGpuError *err)
 {
-	(void) gpu, (void) codes, (void) members;
+	(void) gpu, (void) codes, (void) keeper, (void) members;
 	return no_gpu(err);
 }
 
@@ -134,43 +134,64 @@ grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 	return 0;
 }
 
-GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *options,
-					 GrnGpuError *err)
+uint64_t
+grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 {
-	(void) gpu, (void) fit, (void) options;
-	return no_gpu(err);
+	(void) fit, (void) n;
+	return 0;
 }
 
 GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source,
-			   uint64_t first, uint64_t n, uint8_t *codes, bool *other, GrnGpuError *err)
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
+				   const GrnGpuOptions *options, GrnGpuError *err)
 {
-	(void) gpu, (void) fit, (void) source, (void) first, (void) n;
-	(void) codes, (void) other;
+	(void) gpu, (void) fit, (void) n, (void) options;
 	return no_gpu(err);
 }
 
-GrnGpuStatus
-grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
+void
+grn_gpu_drop_codes(GrnGpu *gpu)
 {
-	(void) gpu, (void) fit, (void) n, (void) degree, (void) other, (void) options;
-	return no_gpu(err);
+	(void) gpu;
 }
 
 GrnGpuStatus
-grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit,
+grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 					const uint8_t *codes, int *failed, GrnGpuError *err)
 {
-	(void) gpus, (void) ngpus, (void) fit, (void) codes, (void) failed;
+	(void) keepers, (void) nkeepers, (void) fit, (void) codes, (void) failed;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
+					 const GrnGpuOptions *options, GrnGpuError *err)
+{
+	(void) gpu, (void) encoding, (void) options;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding, const GrnGpuSource *source,
+			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
+{
+	(void) gpu, (void) encoding, (void) source, (void) first, (void) n, (void) at;
+	(void) other;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
+grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
+					const GrnGpuOptions *options, GrnGpuError *err)
+{
+	(void) gpu, (void) degree, (void) keeper, (void) options;
 	return no_gpu(err);
 }
 
 uint64_t
-grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
+grn_gpu_merge_bytes(uint32_t degree)
 {
-	(void) fit, (void) n, (void) degree;
+	(void) degree;
 	return 0;
 }
 

@@ -39,18 +39,21 @@ run_kernels()
 	fi
 }
 
-# A whole build as the tool does it, memory accesses checked.
+# run_sanitizer NAME PRINTED ARGUMENT...: a build as the tool does it, memory accesses
+# checked; its --times match the pattern PRINTED.
 run_sanitizer()
 {
-	local log=$LOGS/memcheck.log sanitizer name="compute-sanitizer memcheck, 20,000-row build"
+	local name="compute-sanitizer memcheck, 20,000-row build$1" printed=$2 log sanitizer
 
+	log=$LOGS/memcheck-${1//[^a-z]/}.log
+	shift 2
 	sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
 		{ report skip $GROUP "$name: no compute-sanitizer here"; return; }
 	python3 "$TOP/test/data/sample.py" glosses fbin >"$RUN/glosses.fbin"
 	if as_server timeout -k 10 $STAGE_LIMIT "$sanitizer" --tool memcheck --error-exitcode 9 \
-			"$RUN/tree/grnnd_build" --device gpu --metric cosine \
+			"$RUN/tree/grnnd_build" --device gpu --metric cosine --times "$@" \
 			"$RUN/glosses.fbin" "$RUN/glosses.ibin" >"$log" 2>&1 &&
-		grep -q 'ERROR SUMMARY: 0 errors' "$log"; then
+		grep -q 'ERROR SUMMARY: 0 errors' "$log" && grep -q "$printed" "$log"; then
 		report pass $GROUP "$name"
 	elif grep -q 'Device not supported' "$log"; then
 		report skip $GROUP "$name: this machine does not let it run (Device not supported)"
@@ -132,7 +135,9 @@ main()
 	else
 		report pass $GROUP "build ${arguments[*]}"
 		run_kernels PG_CONFIG="$pg_config" "${arguments[@]}"
-		run_sanitizer
+		run_sanitizer "" "upload"
+		run_sanitizer ", in parts, codes stay" "parts.*codes stay:" --metric ip --memory-limit 20 --overlap 0.2
+		run_sanitizer ", in parts, codes come and go" "parts.*row:" --memory-limit 20 --overlap 0.2
 		run_index "$pg_config"
 	fi
 	summary "$started"

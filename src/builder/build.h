@@ -75,7 +75,8 @@ typedef struct GrnPartTimes
 {
 	uint32_t	nparts;			/* 0: not in parts */
 	uint64_t	members;		/* rows of all parts */
-	double		split, encode, build, merge;	/* encode: beyond split, beside which it goes on */
+	bool		stayed;			/* codes, on the devices */
+	double		split, encode, build, merge;	/* split: where parts are; encode: rows, into them */
 } GrnPartTimes;
 /*
  * Builds the graph of rows on the GPU (gpu not NULL) or the processor's cores; falls

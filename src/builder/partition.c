@@ -6,8 +6,10 @@
  * built as a whole one is, and of the lists that a row has in two parts one is
  * made.  On GPUs rows become codes first, of at most 256 bytes: a part takes up codes
  * alone, a device holds several times as many rows, and where that is enough there is but
- * one part.  The codes of all rows fit on a device beside a batch of lists, so the merge
- * is done there too.
+ * one part.  As rows come by to be encoded the GPU finds the parts that they are in, too.
+ * Where there is room every device keeps all codes, and hands its own to the others; else
+ * they go to the host and from there to each part, and come back for the merge, which is
+ * done on the devices if all codes fit beside a batch of lists.
  *
  * Each step is a queue of items that the devices take from, one thread each.  A
  * device that fails gives its item back and takes no more.
@@ -55,9 +57,13 @@ typedef struct Partition
 	GrnGpuOptions options;		/* of a part's build */
 	int			ngpus;
 	bool		lost[GRN_MAX_GPUS]; /* has failed */
-	GrnGpu	   *merger[GRN_MAX_GPUS];	/* a merge's handle that has the codes */
+	bool		failing[GRN_MAX_GPUS];	/* the same, while a queue runs */
 	GrnGpuFit	fit;
-	uint8_t    *codes;			/* [n][fit.code_bytes]; NULL: parts are built from floats */
+	bool		coded;			/* else parts are built from floats */
+	uint64_t	kept;			/* bytes of codes that stay on each device; 0: codes has them */
+	uint8_t    *codes;			/* [n][fit.code_bytes] */
+	GrnCells	cells;			/* n = 0: one part */
+	pthread_mutex_t finding;	/* held until they are found */
 	bool		other;			/* rows are no integers 0..255 */
 	bool		coarse;			/* GrnGpuTimes.coarse of a part */
 	bool		spread;			/* all would fit one device: for speed alone */
@@ -90,7 +96,8 @@ members_bytes(const GrnGraphJob *job, float overlap)
 /* ---- a queue of items for the devices ---- */
 
 typedef GrnGpuStatus (*BeginFn) (Partition *p, int device, GrnGpu *gpu, GrnGpuError *err);
-typedef GrnGpuStatus (*ItemFn) (Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err);
+typedef GrnGpuStatus (*ItemFn) (Partition *p, int device, GrnGpu *gpu, size_t item,
+								GrnGpuError *err);
 
 typedef struct Queue Queue;
 
@@ -116,7 +123,6 @@ struct Queue
 	int			busy;			/* workers with an item */
 	GrnGpuError err;			/* of the last that failed */
 	bool		failed[GRN_MAX_GPUS];
-	int			running[GRN_MAX_GPUS];	/* a device's threads */
 	Worker		workers[GRN_MAX_GPUS][GRN_LANES];
 };
 
@@ -140,20 +146,6 @@ next_item(Queue *q, int device, size_t *item)
 	return found;
 }
 
-/* What a device's handles hold is freed together: one may use the other's. */
-static void
-leave(Queue *q, int device)
-{
-	bool		last;
-
-	pthread_mutex_lock(&q->mutex);
-	last = --q->running[device] == 0;
-	pthread_mutex_unlock(&q->mutex);
-	for (int lane = 0; last && lane < GRN_LANES; lane++)
-		if (q->workers[device][lane].gpu)
-			grn_gpu_end(q->workers[device][lane].gpu);
-}
-
 static void *
 work(void *arg)
 {
@@ -171,7 +163,7 @@ work(void *arg)
 			err.status = q->begin(q->p, w->device, w->gpu, &err);
 		begun = true;
 		if (err.status == GRN_GPU_OK)
-			err.status = q->item(q->p, w->gpu, item, &err);
+			err.status = q->item(q->p, w->device, w->gpu, item, &err);
 		pthread_mutex_lock(&q->mutex);
 		q->busy--;
 		if (err.status != GRN_GPU_OK)
@@ -179,11 +171,11 @@ work(void *arg)
 			q->todo[q->ntodo++] = item;
 			q->err = err;
 			q->failed[w->device] = true;
+			__atomic_store_n(&q->p->failing[w->device], true, __ATOMIC_RELAXED);
 		}
 		pthread_cond_broadcast(&q->changed);
 		pthread_mutex_unlock(&q->mutex);
 	}
-	leave(q, w->device);
 	return NULL;
 }
 
@@ -208,8 +200,7 @@ start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, Ite
 		return;
 	for (size_t i = 0; i < nitems; i++)
 		q->todo[i] = nitems - 1 - i;
-	for (int i = 0; i < p->ngpus; i++)
-		q->running[i] = lanes;
+	memset(p->failing, 0, sizeof(p->failing));
 	for (int lane = 0; lane < lanes; lane++)
 		for (int i = 0; i < p->ngpus; i++)
 		{
@@ -219,8 +210,6 @@ start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, Ite
 			w->device = i;
 			w->lane = lane;
 			w->started = !p->lost[i] && pthread_create(&w->thread, NULL, work, w) == 0;
-			if (!w->started)
-				leave(q, i);
 		}
 }
 
@@ -316,10 +305,8 @@ fit_range(void *arg, int worker, size_t begin, size_t end)
 static uint64_t
 merge_bytes(const Partition *p, const GrnGpuFit *fit)
 {
-	uint32_t	degree = p->job->graph->degree;
-
-	return grn_gpu_merge_bytes(fit, p->job->rows->n, degree) +
-		(GRN_LANES - 1) * grn_gpu_merge_bytes(fit, 0, degree);
+	return grn_gpu_kept_bytes(fit, p->job->rows->n) +
+		GRN_LANES * grn_gpu_merge_bytes(p->job->graph->degree);
 }
 
 static GrnGpuStatus
@@ -357,17 +344,39 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	return status;
 }
 
+/*
+ * Where codes go: to all devices that have not failed, if they keep them.  keepers:
+ * [GRN_MAX_GPUS], of which the encoding uses some.
+ */
+static GrnGpuEncoding
+encoding_of(const Partition *p, GrnGpu **keepers)
+{
+	GrnGpuEncoding e = {&p->fit, p->cells.n > 0 ? &p->cells : NULL, keepers, 0, p->codes,
+	p->parts.home, p->parts.guest};
+
+	for (int i = 0; p->kept > 0 && i < p->ngpus; i++)
+		if (!p->lost[i] && !__atomic_load_n(&p->failing[i], __ATOMIC_RELAXED))
+			keepers[e.nkeepers++] = grn_lane(i, 0);
+	return e;
+}
+
 static GrnGpuStatus
 encode_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 {
+	GrnGpu	   *keepers[GRN_MAX_GPUS];
+	GrnGpuEncoding e;
+
 	(void) device;
-	return grn_gpu_encode_begin(gpu, &p->fit, &p->options, err);
+	pthread_mutex_lock(&p->finding);
+	pthread_mutex_unlock(&p->finding);
+	e = encoding_of(p, keepers);
+	return grn_gpu_encode_begin(gpu, &e, &p->options, err);
 }
 
 /* Rows that are elsewhere in the space: by way of copies. */
 static GrnGpuStatus
-encode_places(Partition *p, GrnGpu *gpu, uint64_t first, uint64_t n, bool *other,
-			  GrnGpuError *err)
+encode_places(Partition *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t first, uint64_t n,
+			  bool *other, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	uint64_t	batch = PLACES_BYTES / (4 * (uint64_t) rows->dim);
@@ -385,31 +394,83 @@ encode_places(Partition *p, GrnGpu *gpu, uint64_t first, uint64_t n, bool *other
 		uint64_t	count = end - first < batch ? end - first : batch;
 
 		grn_copy_rows(rows, first, count, copy);
-		status = grn_gpu_encode(gpu, &p->fit, &source, 0, count,
-								p->codes + first * p->fit.code_bytes, other, err);
+		status = grn_gpu_encode(gpu, e, &source, 0, count, first, other, err);
 	}
 	free(copy);
 	return status;
 }
 
 static GrnGpuStatus
-encode_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+encode_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	GrnGpuSource source = {rows->base, rows->order, rows->stride};
+	GrnGpu	   *keepers[GRN_MAX_GPUS];
+	GrnGpuEncoding e = encoding_of(p, keepers);
 	uint64_t	first = item * p->piece;
 	uint64_t	n = rows->n - first < p->piece ? rows->n - first : p->piece;
 	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
 	GrnGpuStatus status = GRN_GPU_OK;
 
+	(void) device;
 	if (rows->scaled && !other)
-		status = encode_places(p, gpu, first, n, &other, err);
+		status = encode_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
-		status = grn_gpu_encode(gpu, &p->fit, &source, first, n,
-								p->codes + first * p->fit.code_bytes, &other, err);
+		status = grn_gpu_encode(gpu, &e, &source, first, n, first, &other, err);
 	if (other)
 		__atomic_store_n(&p->other, true, __ATOMIC_RELAXED);
 	return status;
+}
+
+/* What steps leave for the next ones. */
+static void
+free_arenas(Partition *p)
+{
+	for (int i = 0; i < p->ngpus; i++)
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (grn_lane(i, lane))
+				grn_gpu_end(grn_lane(i, lane));
+}
+
+static void
+drop_codes(Partition *p)
+{
+	for (int i = 0; i < p->ngpus; i++)
+		if (grn_lane(i, 0))
+			grn_gpu_drop_codes(grn_lane(i, 0));
+	p->kept = 0;
+}
+
+/*
+ * Room for all rows' codes on all devices, each of which may take limit bytes.  A device
+ * that fails is lost, but if there is no memory nobody keeps codes.
+ */
+static GrnGpuStatus
+keep_codes(Partition *p, uint64_t limit, GrnGpuError *err)
+{
+	GrnGpuOptions options = p->options;
+	GrnGpuStatus status = GRN_GPU_FAILED;
+	int			keepers = 0;
+
+	options.memory_limit = limit;
+	for (int i = 0; i < p->ngpus; i++)
+	{
+		if (p->lost[i])
+			continue;
+		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, &options, err);
+		if (status == GRN_GPU_MEMORY)
+		{
+			drop_codes(p);
+			return status;
+		}
+		keepers += status == GRN_GPU_OK;
+		if (status != GRN_GPU_OK)
+			lose(p, i, err);
+	}
+	if (keepers == 0)
+		return status;
+	p->kept = grn_gpu_kept_bytes(&p->fit, p->job->rows->n);
+	return GRN_GPU_OK;
 }
 
 /* ---- parts ---- */
@@ -478,9 +539,37 @@ name_lists(const Partition *p, uint32_t part, const GrnGraph *graph)
 	p->parallel->run(p->parallel, graph->n, GRAIN, name_range, &naming);
 }
 
-static GrnGpuStatus
-build_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+typedef struct Single
 {
+	const Partition *p;
+	size_t		start;			/* of the part */
+} Single;
+
+/* A row's only list is the graph's. */
+static void
+single_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Single *s = arg;
+	const Partition *p = s->p;
+	const GrnGraph *graph = p->job->graph;
+
+	(void) worker;
+	for (size_t i = s->start + begin; i < s->start + end; i++)
+	{
+		size_t		v = p->parts.members[i];
+
+		if (p->parts.home[v] != i || p->parts.guest[v] != GRN_INVALID_ID)
+			continue;
+		memcpy(graph->ids + v * graph->degree, p->lists + i * graph->degree,
+			   graph->degree * sizeof(uint32_t));
+		graph->counts[v] = p->counts[i];
+	}
+}
+
+static GrnGpuStatus
+build_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	const GrnGpu *keeper = p->kept > 0 ? grn_lane(device, 0) : NULL;
 	uint32_t	part = p->by_size[item];
 	GrnGpuTimes times = {0};
 	GrnGraph	graph;
@@ -491,8 +580,9 @@ build_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	if (rows.n == 0)
 		return GRN_GPU_OK;
 	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
-	if (status == GRN_GPU_OK && p->codes)
-		status = grn_gpu_coded_rows(gpu, p->codes, p->parts.members + p->parts.start[part], err);
+	if (status == GRN_GPU_OK && p->coded)
+		status = grn_gpu_coded_rows(gpu, p->codes, keeper, p->parts.members + p->parts.start[part],
+									err);
 	else if (status == GRN_GPU_OK)
 	{
 		order = malloc(rows.n * sizeof(*order));
@@ -511,8 +601,15 @@ build_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(gpu, &p->params, &p->options, graph.ids, graph.counts,
 							   part_progress, p, &times, err);
-	if (status == GRN_GPU_OK && !p->codes)
+	if (status == GRN_GPU_OK && !p->coded)
 		name_lists(p, part, &graph);
+	/* now, when the cores have little to do: while lists are merged they copy those */
+	if (status == GRN_GPU_OK && p->parts.nparts > 1)
+	{
+		Single		single = {p, p->parts.start[part]};
+
+		p->parallel->run(p->parallel, rows.n, GRAIN, single_range, &single);
+	}
 	if (times.coarse)
 		__atomic_store_n(&p->coarse, true, __ATOMIC_RELAXED);
 	return status;
@@ -536,69 +633,42 @@ sort_by_size(Partition *p)
 
 /* ---- merge ---- */
 
-/* Of a device's handles one has the codes for all. */
 static GrnGpuStatus
 merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
 {
-	uint64_t	n = p->job->rows->n;
-	uint32_t	degree = p->job->graph->degree;
-	uint64_t	codes = grn_gpu_merge_bytes(&p->fit, n, degree) - grn_gpu_merge_bytes(&p->fit, 0, degree);
-	GrnGpuOptions options = p->options;
-
-	if (gpu == p->merger[device])
-		return GRN_GPU_OK;
-	options.memory_limit = (options.memory_limit - codes) / GRN_LANES;
-	if (!p->merger[device])
-		options.memory_limit += codes;
-	return grn_gpu_merge_begin(gpu, &p->fit, n, degree, p->merger[device], &options, err);
+	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0), &p->options, err);
 }
 
-/* All rows' codes to all devices; those that fail are lost as long as there are others. */
+/* What devices that keep codes need beside them; one that fails is lost if there are others. */
 static GrnGpuStatus
 share_codes(Partition *p, GrnGpuError *err)
 {
-	GrnGpu	   *gpus[GRN_MAX_GPUS];
-	int			devices[GRN_MAX_GPUS];
-	GrnGpuStatus status = GRN_GPU_FAILED;
-
 	for (;;)
 	{
+		GrnGpu	   *keepers[GRN_MAX_GPUS];
+		int			devices[GRN_MAX_GPUS];
 		int			n = 0;
-		int			failed = -1;
+		int			failed;
+		GrnGpuStatus status;
 
-		for (int i = 0; i < p->ngpus && failed < 0; i++)
-		{
-			p->merger[i] = NULL;
-			if (p->lost[i])
-				continue;
-			gpus[n] = grn_open_lane(i, 0);
-			status = merge_begin(p, i, gpus[n], err);
-			if (status == GRN_GPU_OK)
-				p->merger[i] = gpus[n];
-			else
-				failed = i;
-			devices[n++] = i;
-		}
+		for (int i = 0; i < p->ngpus; i++)
+			if (!p->lost[i])
+			{
+				devices[n] = i;
+				keepers[n++] = grn_lane(i, 0);
+			}
 		if (n == 0)
+			return GRN_GPU_FAILED;
+		status = grn_gpu_share_codes(keepers, n, &p->fit, p->codes, &failed, err);
+		if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY)
 			return status;
-		if (failed < 0)
-		{
-			int			at;
-
-			status = grn_gpu_merge_codes(gpus, n, &p->fit, p->codes, &at, err);
-			if (status == GRN_GPU_OK)
-				return status;
-			failed = devices[at];
-		}
-		if (status == GRN_GPU_MEMORY)
-			return status;
-		lose(p, failed, err);
+		lose(p, devices[failed], err);
 	}
 }
 
 /* Rows with two lists; they come by part, so that what their lists name is near. */
 static GrnGpuStatus
-merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
+merge_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
 	const GrnParts *parts = &p->parts;
 	const GrnGraph *graph = p->job->graph;
@@ -611,6 +681,7 @@ merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	size_t		before = 0;		/* guests of earlier parts */
 	GrnGpuStatus status;
 
+	(void) device;
 	if (!rows)
 	{
 		snprintf(err->text, sizeof(err->text), "out of host memory");
@@ -639,50 +710,28 @@ merge_item(Partition *p, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	return status;
 }
 
-/* A row's only list is the graph's. */
-static void
-single_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Partition  *p = arg;
-	const GrnGraph *graph = p->job->graph;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		size_t		v = p->parts.members[i];
-
-		if (p->parts.home[v] != i || p->parts.guest[v] != GRN_INVALID_ID)
-			continue;
-		memcpy(graph->ids + v * graph->degree, p->lists + i * graph->degree,
-			   graph->degree * sizeof(uint32_t));
-		graph->counts[v] = p->counts[i];
-	}
-}
-
-/* On the devices; the processor copies the lists that are alone meanwhile. */
 static GrnGpuStatus
 merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 {
 	uint64_t	n = p->job->rows->n;
 	uint64_t	members = p->parts.start[p->parts.nparts];
-	GrnGpuStatus status;
-	Queue		q;
+	GrnGpuStatus status = GRN_GPU_OK;
 
-	if (!p->codes || merge_bytes(p, &p->fit) > limit)
+	if (!p->coded || merge_bytes(p, &p->fit) > limit)
 		return GRN_GPU_MEMORY;
-	p->options.memory_limit = limit;
-	status = share_codes(p, err);
-	if (status == GRN_GPU_OK)
+	if (p->kept == 0)
 	{
-		set_piece(p, members - n);
-		start_queue(&q, p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item);
-		p->parallel->run(p->parallel, members, GRAIN, single_range, p);
-		status = finish_queue(&q, err);
+		free_arenas(p);
+		status = keep_codes(p, limit, err);
 	}
-	for (int i = 0; i < p->ngpus; i++)
-		if (p->merger[i])
-			grn_gpu_end(p->merger[i]);
-	return status;
+	if (status == GRN_GPU_OK)
+		status = share_codes(p, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
+	set_piece(p, members - n);
+	return run_queue(p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item,
+					 err);
 }
 
 static void
@@ -748,13 +797,13 @@ most_parts(uint32_t nparts)
 	return 2 * nparts + 2 < GRN_MAX_PARTS ? 2 * nparts + 2 : GRN_MAX_PARTS;
 }
 
-/* Cuts rows until no part is larger than capacity.  w: grn_parts_bytes() of most_parts(). */
+/* Cuts rows, on cores, until no part is larger than capacity.  w: grn_parts_bytes() of most. */
 static bool
-cut(Partition *p, uint32_t nparts, uint64_t capacity, void *w)
+cut(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w)
 {
-	for (uint32_t now = nparts; now <= most_parts(nparts); now += now / 8 + 1)
+	for (; nparts <= most; nparts += nparts / 8 + 1)
 	{
-		grn_parts_make(p->job->rows, now, p->overlap, p->params.seed, p->parallel, w, &p->parts);
+		grn_parts_make(p->job->rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts);
 		if (grn_parts_largest(&p->parts) <= capacity)
 			return true;
 	}
@@ -768,6 +817,40 @@ lap(double *since)
 
 	*since = grn_seconds();
 	return *since - start;
+}
+
+/* Rows to codes and into parts; *fine is whether none of these is larger than capacity. */
+static GrnGpuStatus
+encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w, bool *fine,
+	   GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	double		since = grn_seconds();
+	GrnGpuStatus status;
+	Queue		q;
+
+	/* the devices' second handles open meanwhile */
+	p->cells.n = 0;
+	pthread_mutex_init(&p->finding, NULL);
+	pthread_mutex_lock(&p->finding);
+	start_queue(&q, p, GRN_LANES, (rows->n + p->piece - 1) / p->piece, encode_begin, encode_item);
+	if (nparts > 1)
+		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts,
+						&p->cells);
+	pthread_mutex_unlock(&p->finding);
+	p->job->part_times.split += lap(&since);
+	if (nparts == 1)
+		*fine = cut(p, 1, 1, capacity, w);
+	status = finish_queue(&q, err);
+	pthread_mutex_destroy(&p->finding);
+	if (status == GRN_GPU_OK && !p->other && nparts > 1)
+	{
+		grn_parts_place(rows, nparts, p->overlap, p->parallel, w, &p->parts);
+		*fine = grn_parts_largest(&p->parts) <= capacity ||
+			cut(p, nparts + nparts / 8 + 1, most, capacity, w);
+	}
+	p->job->part_times.encode = lap(&since);
+	return status;
 }
 
 /* The least that any device may take; one that cannot say is lost. */
@@ -792,6 +875,28 @@ least_limit(Partition *p, uint64_t *limit, GrnGpuError *err)
 	return *limit < UINT64_MAX ? GRN_GPU_OK : status;
 }
 
+/*
+ * Lets the codes stay on the devices, from where parts and the merge take them, if the parts
+ * need not be more for that; *capacity becomes what is left for one.
+ */
+static GrnGpuStatus
+stay(Partition *p, uint64_t limit, uint32_t nparts, int lanes, uint64_t divide, uint64_t *capacity,
+	 GrnGpuError *err)
+{
+	uint64_t	n = p->job->rows->n;
+	uint64_t	kept = grn_gpu_kept_bytes(&p->fit, n);
+	uint64_t	left = kept < limit ? capacity_of(p, (limit - kept) / (uint64_t) lanes) / divide : 0;
+	uint32_t	needed = parts_for(n, p->overlap, left);
+	GrnGpuStatus status;
+
+	if (needed == 0 || needed > nparts)
+		return GRN_GPU_OK;
+	status = keep_codes(p, limit, err);
+	if (status == GRN_GPU_OK)
+		*capacity = left;
+	return status == GRN_GPU_MEMORY ? GRN_GPU_OK : status;
+}
+
 /* One try, with rows as the fit says and parts of 1/divide of the limit. */
 static GrnGpuStatus
 try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
@@ -803,26 +908,22 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	uint64_t	capacity;
 	uint64_t	codes = 0;
 	uint64_t	room;
-	size_t		npieces;
 	uint32_t	nparts;
 	int			lanes = 1;
 	double		since = grn_seconds();
-	bool		fine;
+	bool		fine = false;
 	char	   *w;
-	Queue		q;
 	GrnGpuStatus status = least_limit(p, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.rows = p->fit.rows;
-	if (p->fit.rows != GRN_GPU_FLOATS)
-	{
+	p->coded = p->fit.rows != GRN_GPU_FLOATS;
+	if (p->coded)
 		status = fit_codes(p, limit, err);
-		if (status != GRN_GPU_OK)
-			return status;
-		codes = aligned(n * p->fit.code_bytes);
-		p->options.code_dims = p->fit.code_dims;
-	}
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.code_dims = p->fit.code_dims;
 	capacity = capacity_of(p, limit) / divide;
 	if (capacity < n || p->spread)
 	{
@@ -847,6 +948,13 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 
 		nparts = (nparts + workers - 1) / workers * workers;
 	}
+	if (p->coded)
+		status = stay(p, limit, nparts, lanes, divide, &capacity, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	times->stayed = p->kept > 0;
+	if (p->coded && p->kept == 0)
+		codes = aligned(n * p->fit.code_bytes);
 	room = grn_parts_kept(n, p->overlap) + members_bytes(job, p->overlap);
 	if (room < grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p->overlap))
 		room = grn_parts_bytes(n, job->rows->dim, most_parts(nparts), p->overlap);
@@ -857,16 +965,16 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	p->codes = codes ? (uint8_t *) w : NULL;
 	w += codes;
 	set_piece(p, n);
-	npieces = (n + p->piece - 1) / p->piece;
-
-	p->options.memory_limit = limit / GRN_LANES;
-	if (p->codes)
-		start_queue(&q, p, GRN_LANES, npieces, encode_begin, encode_item);
-	fine = cut(p, nparts, capacity, w);
+	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
 	times->split = lap(&since);
-	if (p->codes)
-		status = finish_queue(&q, err);
-	times->encode = lap(&since);
+	if (p->coded)
+		status = encode(p, nparts, most_parts(nparts), capacity, w, &fine, err);
+	else
+	{
+		fine = cut(p, nparts, most_parts(nparts), capacity, w);
+		times->split += lap(&since);
+	}
+	since = grn_seconds();
 	if (status != GRN_GPU_OK || p->other)
 		return status;
 	if (!fine)
@@ -886,7 +994,9 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 		p->counts = job->graph->counts;
 	}
 	p->rounds = 0;
-	p->options.memory_limit = limit / (uint64_t) lanes;
+	p->options.memory_limit = (limit - p->kept) / (uint64_t) lanes;
+	if (lanes < GRN_LANES)
+		free_arenas(p);
 	status = run_queue(p, lanes, p->parts.nparts, NULL, build_item, err);
 	times->build = lap(&since);
 	if (status != GRN_GPU_OK || p->coarse || p->parts.nparts == 1)
@@ -943,6 +1053,8 @@ grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	for (;;)
 	{
 		status = try_gpus(&p, divide, err);
+		free_arenas(&p);
+		drop_codes(&p);
 		free(p.fit.projection);
 		p.fit.projection = NULL;
 		if (failure->sqlstate[0])
@@ -1020,7 +1132,7 @@ grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	if (!w)
 		return false;
 	w += aligned(job->work_offset);
-	if (!cut(&p, nparts, capacity, w))
+	if (!cut(&p, nparts, most_parts(nparts), capacity, w))
 		return grn_fail(failure, "53200", "Raise the memory limit.",
 						"the rows could not be cut into parts of at most %" PRIu64, capacity);
 	sort_by_size(&p);

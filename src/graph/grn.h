@@ -67,6 +67,22 @@ typedef enum GrnPhase
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);
 
+/*
+ * Cells of a power diagram, into which a build in parts cuts rows: x is at home in the
+ * cell a with the least |x - centre|^2 + weight, and a guest of the next one, b, where
+ * (b's sum less a's) * across[a][b], its distance from the plane between them, is at most
+ * border.
+ */
+typedef struct GrnCells
+{
+	uint32_t	n;
+	uint32_t	dim;
+	const float *centres;		/* [n][dim] */
+	const float *weights;		/* [n] */
+	const float *across;		/* [n][n]: 1 / (2 |a - b|), 0 where they are equal */
+	float		border;
+} GrnCells;
+
 /* A counter-based random number: mixes (seed, stream, counter) to 64 bits. */
 static inline uint64_t
 grn_random(uint64_t seed, uint64_t stream, uint64_t counter)

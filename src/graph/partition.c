@@ -17,29 +17,34 @@
 #define BLOCK 16384				/* rows sorted into parts together */
 #define SAMPLE 32768			/* most rows to find centres from */
 #define SAMPLE_PER_PART 512
+#define CENTRES_SHARE 4			/* of it one row of so many finds centres, all find sizes */
 #define LLOYD_STEPS 5
 #define WEIGHT_STEPS 5			/* after each of them */
 #define MEMBER_ROUNDS 2			/* at the end, with guests counted: each finds the border, */
 #define MEMBER_STEPS 10			/* then weights */
-#define GAP_ROWS 1024			/* from which weights' unit is taken */
-#define COUNT_WORK 16384		/* distances looked at that are worth another thread */
+#define GAP_BLOCKS 16			/* of rows, from which weights' unit is taken */
+#define ROWS 64					/* looked at together */
+#define COUNT_WORK 65536		/* distances looked at that are worth another thread, */
+#define FIND_WORK 2048			/* or found */
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
 typedef struct Split
 {
 	const GrnRows *rows;
-	const GrnRows *sample;
+	GrnRows    *sample;
 	GrnParts   *parts;
 	uint32_t	nparts;
 	float	   *centres;		/* [nparts][dim] */
 	float	   *weights;		/* [nparts] */
-	float	   *across;			/* [nparts][nparts] of to_border() */
-	float	   *distances;		/* [sample][nparts], squared */
+	float	   *across;			/* [nparts][nparts], GrnCells */
+	uint32_t   *order;			/* [sample] */
+	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample] */
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
 	float		border;			/* rows as near to the border as this are guests */
 	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then places */
+	size_t		bytes;			/* of all */
 } Split;
 
 static size_t
@@ -74,68 +79,135 @@ grn_parts_kept(size_t n, float overlap)
 		aligned((n + most_guests(n, overlap)) * sizeof(uint32_t));
 }
 
+static void *
+take(char **at, size_t bytes)
+{
+	char	   *p = *at;
+
+	*at += aligned(bytes);
+	return p;
+}
+
+/* Where everything lies in the workspace. */
+static void
+lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, float overlap)
+{
+	size_t		size = sample_size(n, nparts);
+	char	   *start = (char *) (((uintptr_t) workspace + 63) & ~(uintptr_t) 63);
+	char	   *w = start;
+
+	s->nparts = s->parts->nparts = nparts;
+	s->parts->home = take(&w, n * sizeof(uint32_t));
+	s->parts->guest = take(&w, n * sizeof(uint32_t));
+	s->parts->members = take(&w, (n + most_guests(n, overlap)) * sizeof(uint32_t));
+	s->order = take(&w, size * sizeof(uint32_t));
+	s->homes = take(&w, size * sizeof(uint32_t));
+	s->centres = take(&w, (size_t) nparts * dim * sizeof(float));
+	s->weights = take(&w, nparts * sizeof(float));
+	s->across = take(&w, (size_t) nparts * nparts * sizeof(float));
+	s->distances = take(&w, (size + ROWS - 1) / ROWS * ROWS * nparts * sizeof(float));
+	s->borders = take(&w, size * sizeof(float));
+	s->counts = take(&w, (n + BLOCK - 1) / BLOCK * 2 * nparts * sizeof(uint32_t));
+	s->bytes = (size_t) (w - start) + 64;
+}
+
 size_t
 grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 {
-	size_t		blocks = (n + BLOCK - 1) / BLOCK;
-	size_t		size = sample_size(n, nparts);
+	GrnParts	parts;
+	Split		s = {.parts = &parts};
 
-	return grn_parts_kept(n, overlap) + 2 * aligned(size * sizeof(uint32_t)) +
-		aligned((size_t) nparts * dim * sizeof(float)) + aligned(nparts * sizeof(float)) +
-		aligned((size_t) nparts * nparts * sizeof(float)) +
-		aligned(size * nparts * sizeof(float)) + aligned(size * sizeof(float)) +
-		aligned(blocks * 2 * nparts * sizeof(uint32_t));
+	lay_out(&s, NULL, n, dim, nparts, overlap);
+	return s.bytes;
 }
 
-/* The two parts nearest to a row of which the distances from the centres are given. */
-static void
-two_nearest(const Split *s, const float *distances, uint32_t *home, uint32_t *second)
+/* Of some rows the nearest part, the next, and how much farther that is. */
+typedef struct Nearest
 {
-	float		best = distances[0] + s->weights[0];
-	float		next = INFINITY;
+	uint32_t	home[ROWS];
+	uint32_t	second[ROWS];	/* GRN_INVALID_ID: there is none */
+	float		gap[ROWS];		/* of squared distances with weights */
+} Nearest;
 
-	*home = 0;
-	*second = GRN_INVALID_ID;
+/* a where mask is all ones, b where it is 0. */
+static inline uint32_t
+choose(uint32_t mask, uint32_t a, uint32_t b)
+{
+	return (a & mask) | (b & ~mask);
+}
+
+/* distances: [nparts][ROWS].  No branches, so that compilers make vectors of rows. */
+static void
+find_nearest(const Split *s, const float *distances, Nearest *out)
+{
+	float		best[ROWS];
+	float		next[ROWS];
+	uint32_t	home[ROWS] = {0};
+	uint32_t	second[ROWS];
+
+	for (int i = 0; i < ROWS; i++)
+	{
+		best[i] = distances[i] + s->weights[0];
+		next[i] = INFINITY;
+		second[i] = GRN_INVALID_ID;
+	}
 	for (uint32_t c = 1; c < s->nparts; c++)
 	{
-		float		d = distances[c] + s->weights[c];
+		const float *here = distances + (size_t) c * ROWS;
+		float		weight = s->weights[c];
 
-		if (d >= next)
-			continue;
-		*second = d < best ? *home : c;
-		next = d < best ? best : d;
-		*home = d < best ? c : *home;
-		best = d < best ? d : best;
-	}
-}
-
-static void
-to_centres(const Split *s, const float *x, float *distances)
-{
-	uint32_t	dim = s->rows->dim;
-	GrnScale	y;
-
-	for (uint32_t c = 0; c < s->nparts; c++)
-	{
-		const float *centre = s->centres + (size_t) c * dim;
-
-		if (!s->rows->scaled)
+		for (int i = 0; i < ROWS; i++)
 		{
-			distances[c] = grn_dist->l2_f32(x, centre, dim);
-			continue;
+			float		d = here[i] + weight;
+			float		behind = d < best[i] ? best[i] : d;
+			uint32_t	nearer = -(uint32_t) (d < best[i]);
+			uint32_t	near = -(uint32_t) (behind < next[i]);
+
+			second[i] = choose(near, choose(nearer, home[i], c), second[i]);
+			home[i] = choose(nearer, c, home[i]);
+			next[i] = behind < next[i] ? behind : next[i];
+			best[i] = d < best[i] ? d : best[i];
 		}
-		memcpy(&y, x + dim, sizeof(y));
-		distances[c] = y.norm2 + grn_dist->ip_f32(centre, centre, dim) -
-			2 * y.scale * grn_dist->ip_f32(x, centre, dim);
+	}
+	for (int i = 0; i < ROWS; i++)
+	{
+		out->home[i] = home[i];
+		out->second[i] = second[i];
+		out->gap[i] = next[i] - best[i];
 	}
 }
 
-/* Distance of a row from the plane between two parts. */
-static float
-to_border(const Split *s, const float *distances, uint32_t home, uint32_t second)
+/* Squared distances of count rows from the centres, [nparts][ROWS]. */
+static void
+to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count, float *distances)
 {
-	return s->across[home * s->nparts + second] *
-		(distances[second] + s->weights[second] - distances[home] - s->weights[home]);
+	uint32_t	dim = rows->dim;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		const float *x = grn_row(rows, first + i);
+		GrnScale	y;
+
+		if (rows->scaled)
+			memcpy(&y, x + dim, sizeof(y));
+		for (uint32_t c = 0; c < s->nparts; c++)
+		{
+			const float *centre = s->centres + (size_t) c * dim;
+
+			distances[c * ROWS + i] = !rows->scaled ? grn_dist->l2_f32(x, centre, dim) :
+				y.norm2 + grn_dist->ip_f32(centre, centre, dim) -
+				2 * y.scale * grn_dist->ip_f32(x, centre, dim);
+		}
+	}
+}
+
+/* Distance of a row from the plane between its two parts. */
+static float
+to_border(const Split *s, const Nearest *nearest, size_t i)
+{
+	if (nearest->second[i] == GRN_INVALID_ID)
+		return INFINITY;
+	return s->across[nearest->home[i] * s->nparts + nearest->second[i]] * nearest->gap[i];
 }
 
 /* What makes a difference of squared distances one of distances: 1 / (2 |a - b|). */
@@ -156,14 +228,28 @@ find_across(Split *s)
 
 /* ---- centres ---- */
 
+/* The sample's rows of a block. */
+static size_t
+block_rows(const Split *s, size_t block)
+{
+	return s->sample->n - block * ROWS < ROWS ? s->sample->n - block * ROWS : ROWS;
+}
+
+static const float *
+block_distances(const Split *s, size_t block)
+{
+	return s->distances + block * ROWS * s->nparts;
+}
+
 static void
 sample_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 
 	(void) worker;
-	for (size_t i = begin; i < end; i++)
-		to_centres(s, grn_row(s->sample, i), s->distances + i * s->nparts);
+	for (size_t block = begin; block < end; block++)
+		to_centres(s, s->sample, block * ROWS, block_rows(s, block),
+				   s->distances + block * ROWS * s->nparts);
 }
 
 static void
@@ -180,23 +266,17 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	sizes[GRN_MAX_PARTS] = {0};
+	Nearest		nearest;
 
 	(void) worker;
-	for (size_t i = begin; i < end; i++)
+	for (size_t block = begin; block < end; block++)
 	{
-		const float *d = s->distances + i * s->nparts;
-		float		best = INFINITY;
-		uint32_t	home = 0;
-
-		for (uint32_t c = 0; c < s->nparts; c++)
+		find_nearest(s, block_distances(s, block), &nearest);
+		for (size_t i = 0; i < block_rows(s, block); i++)
 		{
-			float		here = d[c] + s->weights[c];
-
-			home = here < best ? c : home;
-			best = here < best ? here : best;
+			s->homes[block * ROWS + i] = nearest.home[i];
+			sizes[nearest.home[i]]++;
 		}
-		s->homes[i] = home;
-		sizes[home]++;
 	}
 	add_sizes(s, sizes);
 }
@@ -207,45 +287,53 @@ count_members_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	sizes[GRN_MAX_PARTS] = {0};
+	Nearest		nearest;
 
 	(void) worker;
-	for (size_t i = begin; i < end; i++)
+	for (size_t block = begin; block < end; block++)
 	{
-		const float *d = s->distances + i * s->nparts;
-		uint32_t	home;
-		uint32_t	second;
-
-		two_nearest(s, d, &home, &second);
-		sizes[home]++;
-		if (second != GRN_INVALID_ID && to_border(s, d, home, second) <= s->border)
-			sizes[second]++;
+		find_nearest(s, block_distances(s, block), &nearest);
+		for (size_t i = 0; i < block_rows(s, block); i++)
+		{
+			sizes[nearest.home[i]]++;
+			if (nearest.second[i] != GRN_INVALID_ID && to_border(s, &nearest, i) <= s->border)
+				sizes[nearest.second[i]]++;
+		}
 	}
 	add_sizes(s, sizes);
 }
 
 /* Runs over the sample, in pieces that are worth a thread. */
 static void
+run_sample(Split *s, size_t work, GrnRangeFn fn, GrnParallel *parallel)
+{
+	parallel->run(parallel, (s->sample->n + ROWS - 1) / ROWS, work / (s->nparts * ROWS) + 1, fn, s);
+}
+
+static void
 count(Split *s, GrnRangeFn fn, GrnParallel *parallel)
 {
 	memset(s->sizes, 0, sizeof(s->sizes));
-	parallel->run(parallel, s->sample->n, COUNT_WORK / s->nparts, fn, s);
+	run_sample(s, COUNT_WORK, fn, parallel);
 }
 
 /* What lies between a row's two nearest centres, on average: the unit of weights. */
 static float
 mean_gap(const Split *s)
 {
-	size_t		n = s->sample->n < GAP_ROWS ? s->sample->n : GAP_ROWS;
+	size_t		blocks = s->sample->n / ROWS;
+	size_t		n = 0;
 	double		sum = 0;
-	uint32_t	home;
-	uint32_t	second;
+	Nearest		nearest;
 
-	for (size_t i = 0; i < n; i++)
+	blocks = blocks > GAP_BLOCKS ? GAP_BLOCKS : blocks;
+	for (size_t b = 0; b < (blocks ? blocks : 1); b++)
 	{
-		const float *d = s->distances + s->sample->n * i / n * s->nparts;
+		size_t		block = blocks ? s->sample->n / ROWS * b / blocks : 0;
 
-		two_nearest(s, d, &home, &second);
-		sum += d[second] + s->weights[second] - d[home] - s->weights[home];
+		find_nearest(s, block_distances(s, block), &nearest);
+		for (size_t i = 0; i < block_rows(s, block); i++, n++)
+			sum += nearest.gap[i];
 	}
 	return (float) (sum / (double) n);
 }
@@ -308,26 +396,52 @@ static void
 border_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
+	Nearest		nearest;
 
 	(void) worker;
-	for (size_t i = begin; i < end; i++)
+	for (size_t block = begin; block < end; block++)
 	{
-		const float *d = s->distances + i * s->nparts;
-		uint32_t	home;
-		uint32_t	second;
-
-		two_nearest(s, d, &home, &second);
-		s->borders[i] = to_border(s, d, home, second);
+		find_nearest(s, block_distances(s, block), &nearest);
+		for (size_t i = 0; i < block_rows(s, block); i++)
+			s->borders[block * ROWS + i] = to_border(s, &nearest, i);
 	}
 }
 
-static int
-compare_floats(const void *a, const void *b)
+/* The k-th least of n values, which it reorders (Hoare's quickselect). */
+static float
+select_float(float *values, size_t n, size_t k)
 {
-	float		x = *(const float *) a;
-	float		y = *(const float *) b;
+	ptrdiff_t	at = (ptrdiff_t) k;
+	ptrdiff_t	low = 0;
+	ptrdiff_t	high = (ptrdiff_t) n - 1;
 
-	return (x > y) - (x < y);
+	while (low < high)
+	{
+		float		pivot = values[low + (high - low) / 2];
+		ptrdiff_t	i = low;
+		ptrdiff_t	j = high;
+
+		while (i <= j)
+		{
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i <= j)
+			{
+				float		swap = values[i];
+
+				values[i++] = values[j];
+				values[j--] = swap;
+			}
+		}
+		/* between them all are the pivot */
+		low = at > j ? i : low;
+		high = at > j ? high : j;
+		if (at > j && at < i)
+			break;
+	}
+	return values[at];
 }
 
 /* The distance from the border within which a share `overlap` of the sample lies. */
@@ -338,22 +452,26 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 
 	if (overlap <= 0 || overlap >= 1)
 		return overlap <= 0 ? -INFINITY : INFINITY;
-	parallel->run(parallel, n, COUNT_WORK / s->nparts, border_range, s);
-	qsort(s->borders, n, sizeof(float), compare_floats);
-	return s->borders[(size_t) ((double) overlap * (double) (n - 1))];
+	run_sample(s, COUNT_WORK, border_range, parallel);
+	return select_float(s->borders, n, (size_t) ((double) overlap * (double) (n - 1)));
 }
 
 /* Centres and weights from the sample, for parts of like size with their guests. */
 static void
 find_centres(Split *s, float overlap, GrnParallel *parallel)
 {
+	size_t		all = s->sample->n;
+
+	s->sample->n = (all + CENTRES_SHARE - 1) / CENTRES_SHARE;
 	for (int step = 0; step <= LLOYD_STEPS; step++)
 	{
 		if (step > 0)
 			parallel->run(parallel, s->nparts, 1, move_range, s);
-		parallel->run(parallel, s->sample->n, GRAIN, sample_range, s);
+		run_sample(s, FIND_WORK, sample_range, parallel);
 		balance(s, WEIGHT_STEPS, count_range, parallel);
 	}
+	s->sample->n = all;
+	run_sample(s, FIND_WORK, sample_range, parallel);
 	find_across(s);
 	for (int round = 0; round < MEMBER_ROUNDS; round++)
 	{
@@ -365,12 +483,33 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 
 /* ---- members ---- */
 
-/* Until members have their places, home and guest hold numbers of parts. */
 static void
 assign_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
-	float		distances[GRN_MAX_PARTS];
+	float		distances[GRN_MAX_PARTS * ROWS];
+	Nearest		nearest;
+
+	(void) worker;
+	for (size_t first = begin; first < end; first += ROWS)
+	{
+		size_t		count = end - first < ROWS ? end - first : ROWS;
+
+		to_centres(s, s->rows, first, count, distances);
+		find_nearest(s, distances, &nearest);
+		for (size_t i = 0; i < count; i++)
+		{
+			s->parts->home[first + i] = nearest.home[i];
+			s->parts->guest[first + i] = nearest.second[i] != GRN_INVALID_ID &&
+				to_border(s, &nearest, i) <= s->border ? nearest.second[i] : GRN_INVALID_ID;
+		}
+	}
+}
+
+static void
+count_blocks(void *arg, int worker, size_t begin, size_t end)
+{
+	Split	   *s = arg;
 
 	(void) worker;
 	for (size_t block = begin; block < end; block++)
@@ -381,18 +520,9 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 		memset(counts, 0, 2 * s->nparts * sizeof(*counts));
 		for (size_t i = block * BLOCK; i < last; i++)
 		{
-			uint32_t	home;
-			uint32_t	second;
-
-			to_centres(s, grn_row(s->rows, i), distances);
-			two_nearest(s, distances, &home, &second);
-			if (second != GRN_INVALID_ID && !(to_border(s, distances, home, second) <= s->border))
-				second = GRN_INVALID_ID;
-			s->parts->home[i] = home;
-			s->parts->guest[i] = second;
-			counts[home]++;
-			if (second != GRN_INVALID_ID)
-				counts[s->nparts + second]++;
+			counts[s->parts->home[i]]++;
+			if (s->parts->guest[i] != GRN_INVALID_ID)
+				counts[s->nparts + s->parts->guest[i]]++;
 		}
 	}
 }
@@ -470,74 +600,75 @@ limit_guests(Split *s, size_t blocks, size_t most)
 }
 
 void
-grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
-			   GrnParallel *parallel, void *workspace, GrnParts *parts)
+grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
+				GrnParallel *parallel, void *workspace, GrnParts *parts, GrnCells *cells)
 {
 	size_t		n = rows->n;
-	size_t		blocks = (n + BLOCK - 1) / BLOCK;
 	GrnRows		sample = *rows;
-	Split		s = {.rows = rows,.sample = &sample,.parts = parts,.nparts = nparts};
-	char	   *w = (char *) (((uintptr_t) workspace + 63) & ~(uintptr_t) 63);
-	uint32_t   *order;
+	Split		s = {.rows = rows,.sample = &sample,.parts = parts};
 
-	parts->nparts = nparts;
-	parts->home = (uint32_t *) w;
-	w += aligned(n * sizeof(uint32_t));
-	parts->guest = (uint32_t *) w;
-	w += aligned(n * sizeof(uint32_t));
-	parts->members = (uint32_t *) w;
-	w += aligned((n + most_guests(n, overlap)) * sizeof(uint32_t));
-	if (nparts == 1)
-	{
-		parts->start[0] = 0;
-		parts->start[1] = parts->guests[0] = n;
-		for (size_t i = 0; i < n; i++)
-		{
-			parts->home[i] = parts->members[i] = (uint32_t) i;
-			parts->guest[i] = GRN_INVALID_ID;
-		}
-		return;
-	}
+	lay_out(&s, workspace, n, rows->dim, nparts, overlap);
 	sample.n = sample_size(n, nparts);
-	order = (uint32_t *) w;
-	w += aligned(sample.n * sizeof(uint32_t));
-	s.homes = (uint32_t *) w;
-	w += aligned(sample.n * sizeof(uint32_t));
-	s.centres = (float *) w;
-	w += aligned((size_t) nparts * rows->dim * sizeof(float));
-	s.weights = (float *) w;
-	w += aligned(nparts * sizeof(float));
-	s.across = (float *) w;
-	w += aligned((size_t) nparts * nparts * sizeof(float));
-	s.distances = (float *) w;
-	w += aligned(sample.n * nparts * sizeof(float));
-	s.borders = (float *) w;
-	w += aligned(sample.n * sizeof(float));
-	s.counts = (uint32_t *) w;
+	/* one row of each piece of the whole, so that no row comes twice; any share is of all */
+	for (size_t first = 0, at = 0; first < CENTRES_SHARE; first++)
+		for (size_t i = first; i < sample.n; i += CENTRES_SHARE, at++)
+		{
+			size_t		begin = n * i / sample.n;
+			size_t		width = n * (i + 1) / sample.n - begin;
+			size_t		v = begin + grn_random(seed, UINT64_C(0x73616D70), i) % width;
 
-	/* one row of each piece of the whole, so that no row comes twice */
-	for (size_t i = 0; i < sample.n; i++)
-	{
-		size_t		first = n * i / sample.n;
-		size_t		width = n * (i + 1) / sample.n - first;
-		size_t		v = first + grn_random(seed, UINT64_C(0x73616D70), i) % width;
-
-		order[i] = rows->order ? rows->order[v] : (uint32_t) v;
-	}
-	sample.order = order;
+			s.order[at] = rows->order ? rows->order[v] : (uint32_t) v;
+		}
+	sample.order = s.order;
 	for (uint32_t c = 0; c < nparts; c++)
 	{
-		const float *x = grn_row(&sample, sample.n * c / nparts);
+		const float *x = grn_row(&sample, sample.n / CENTRES_SHARE * c / nparts);
 
 		for (uint32_t j = 0; j < rows->dim; j++)
 			s.centres[(size_t) c * rows->dim + j] = grn_row_scale(rows, x) * x[j];
 		s.weights[c] = 0;
 	}
 	find_centres(&s, overlap, parallel);
-	parallel->run(parallel, blocks, 1, assign_range, &s);
-	limit_guests(&s, blocks, most_guests(n, overlap));
+	*cells = (GrnCells) {nparts, rows->dim, s.centres, s.weights, s.across, s.border};
+}
+
+void
+grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap, GrnParallel *parallel,
+				void *workspace, GrnParts *parts)
+{
+	size_t		blocks = (rows->n + BLOCK - 1) / BLOCK;
+	Split		s = {.rows = rows,.parts = parts};
+
+	lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	parallel->run(parallel, blocks, 1, count_blocks, &s);
+	limit_guests(&s, blocks, most_guests(rows->n, overlap));
 	find_places(&s, blocks);
 	parallel->run(parallel, blocks, 1, place_range, &s);
+}
+
+void
+grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
+			   GrnParallel *parallel, void *workspace, GrnParts *parts)
+{
+	Split		s = {.rows = rows,.parts = parts};
+	GrnCells	cells;
+
+	lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	if (nparts == 1)
+	{
+		for (size_t i = 0; i < rows->n; i++)
+		{
+			parts->home[i] = 0;
+			parts->guest[i] = GRN_INVALID_ID;
+		}
+	}
+	else
+	{
+		grn_parts_cells(rows, nparts, overlap, seed, parallel, workspace, parts, &cells);
+		s.border = cells.border;
+		parallel->run(parallel, rows->n, BLOCK, assign_range, &s);
+	}
+	grn_parts_place(rows, nparts, overlap, parallel, workspace, parts);
 }
 
 size_t

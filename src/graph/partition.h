@@ -33,6 +33,16 @@ extern size_t grn_parts_kept(size_t n, float overlap);
 extern size_t grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap);
 extern void grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
 						   GrnParallel *parallel, void *workspace, GrnParts *parts);
+/*
+ * The same in steps, where another than the processor's cores tells rows: cells (in the
+ * workspace, of two parts at least); the caller's parts->home and guest, numbers of parts
+ * by grn.h's GrnCells; then the members' places.
+ */
+extern void grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
+							GrnParallel *parallel, void *workspace, GrnParts *parts,
+							GrnCells *cells);
+extern void grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap,
+							GrnParallel *parallel, void *workspace, GrnParts *parts);
 extern size_t grn_parts_largest(const GrnParts *parts);
 
 /*

@@ -138,18 +138,77 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 	return hits / (10.0 * queries);
 }
 
-/* Encodes rows and builds from the codes of all but the first 100, backwards. */
+/* Five cells around rows, of which the rows' are to be told. */
+struct TestCells
+{
+	static constexpr uint32_t N = 5;
+	std::vector<float> centres, weights, across;
+	GrnCells	cells;
+
+	TestCells(const std::vector<float> &x, uint32_t dim)
+		: centres(x.begin(), x.begin() + N * dim), weights(N), across(N * N)
+	{
+		std::vector<float> apart;
+
+		for (uint32_t a = 0; a < N; a++)
+			for (uint32_t b = 0; b < N; b++)
+			{
+				float		d = l2(&centres[a * dim], &centres[b * dim], dim);
+
+				across[a * N + b] = a == b ? 0 : 1 / (2 * sqrtf(d));
+				apart.push_back(d);
+			}
+		for (uint32_t a = 0; a < N; a++)
+			weights[a] = 0.05f * a * apart[1];
+		cells = {N, dim, centres.data(), weights.data(), across.data(), 0.1f * sqrtf(apart[1])};
+	}
+
+	/* How many of the rows have another home or guest, but for those near a border. */
+	uint32_t wrong(const std::vector<float> &x, uint32_t n, const uint32_t *home, const uint32_t *guest) const
+	{
+		uint32_t	bad = 0;
+
+		for (uint32_t i = 0; i < n; i++)
+		{
+			std::vector<std::pair<double, uint32_t>> sums;
+
+			for (uint32_t c = 0; c < N; c++)
+				sums.push_back({(double) l2(&x[(size_t) i * cells.dim], &centres[c * cells.dim], cells.dim) +
+								weights[c], c});
+			std::sort(sums.begin(), sums.end());
+
+			double		gap = sums[1].first - sums[0].first, scale = 1e-3 * sums[1].first,
+						border = cells.border / across[sums[0].second * N + sums[1].second];
+			bool		is_guest = gap <= border;
+
+			if (gap > scale && home[i] != sums[0].second)
+				bad++;
+			else if (gap > scale && sums[2].first - sums[1].first > scale && fabs(gap - border) > scale &&
+					 guest[i] != (is_guest ? sums[1].second : GRN_INVALID_ID))
+				bad++;
+		}
+		return bad;
+	}
+};
+
+/*
+ * Encodes rows and builds from the codes of all but the first 100, backwards; keep: codes
+ * that never leave the device.  *other: a row is no integers.  Rows in the wrong cell: an
+ * error.
+ */
 static Built
 build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
-			bool few, bool *other, uint32_t *dims)
+			bool few, bool keep, bool *other, uint32_t *dims)
 {
 	Built		b = {};
 	GrnGpuFit	fit = {};
 	GrnGpuOptions options = {};
 	GrnGraphParams params = {};
 	GrnGpuSource source = {x.data(), NULL, dim};
+	TestCells	cells(x, dim);
 	std::vector<uint8_t> codes;
-	std::vector<uint32_t> members(n - 100);
+	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
+	GrnGpuEncoding e = {&fit, &cells.cells, &gpu, keep, NULL, home.data(), guest.data()};
 
 	grn_gpu_default_params(&params, dim, n);
 	options.rows = fit.rows = kind;
@@ -159,12 +218,24 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
 	options.code_dims = *dims = fit.code_dims;
 	codes.resize((size_t) n * fit.code_bytes);
+	e.codes = keep ? NULL : codes.data();
+	if (b.status == GRN_GPU_OK && keep)
+		b.status = grn_gpu_keep_codes(gpu, &fit, n, &options, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_encode_begin(gpu, &fit, &options, &b.err);
+		b.status = grn_gpu_encode_begin(gpu, &e, &options, &b.err);
 	for (uint32_t first = 0; b.status == GRN_GPU_OK && first < n; first += 1000)
-		b.status = grn_gpu_encode(gpu, &fit, &source, first, std::min(n - first, 1000u),
-								  &codes[(size_t) first * fit.code_bytes], other, &b.err);
+		b.status = grn_gpu_encode(gpu, &e, &source, first, std::min(n - first, 1000u), first, other, &b.err);
 	free(fit.projection);
+	if (b.status == GRN_GPU_OK && !*other)
+	{
+		uint32_t	wrong = cells.wrong(x, n, home.data(), guest.data());
+
+		if (wrong > 0 || home[n] != 99 || guest[n] != 99)
+		{
+			b.status = GRN_GPU_FAILED;
+			snprintf(b.err.text, sizeof(b.err.text), "%u rows in other cells", wrong);
+		}
+	}
 	if (b.status != GRN_GPU_OK || *other)
 		return b;
 	for (uint32_t i = 0; i < n - 100; i++)
@@ -173,11 +244,12 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	b.counts.assign(n + 1, 0xab);
 	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_coded_rows(gpu, codes.data(), members.data(), &b.err);
+		b.status = grn_gpu_coded_rows(gpu, e.codes, gpu, members.data(), &b.err);
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), NULL, NULL,
 								 NULL, &b.err);
 	grn_gpu_end(gpu);
+	grn_gpu_drop_codes(gpu);
 	return b;
 }
 
@@ -195,17 +267,19 @@ test_coded_builds(GrnGpu *gpu)
 	}			cases[] = {
 		{GRN_GPU_EXACT_CODES, "integers", 16, false, 32, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, false, 32, 0.98},
 		{GRN_GPU_WIDE_CODES, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, false, 128, 0.5},
-		{GRN_GPU_WIDE_CODES, "gaussian", 130, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.8},
+		{GRN_GPU_WIDE_CODES, "gaussian", 131, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.8},
 		{GRN_GPU_BYTE_CODES, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_CODES, "gaussian", 384, false, 128, 0.6},
 	};
 	uint32_t	n = 4100,
 				dims;
 	bool		other;
 
-	for (auto &c : cases)
+	for (int at = 0; at < 16; at++)
 	{
+		auto	   &c = cases[at / 2];
+		bool		keep = at % 2;
 		auto		x = make_rows(n, c.dim, c.data);
-		Built		b = build_coded(gpu, x, n, c.dim, c.kind, c.few, &other, &dims);
+		Built		b = build_coded(gpu, x, n, c.dim, c.kind, c.few, keep, &other, &dims);
 		/* what was built, in the order of rows 100 to n */
 		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
 		Built		mine = b;
@@ -227,11 +301,11 @@ test_coded_builds(GrnGpu *gpu)
 		if (!wrong)
 			r = recall(mine, part, n - 100, c.dim, 32);
 		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
-			   (c.few ? ", few directions" : ""), !wrong && r >= c.least && dims == c.dims,
+			   (c.few ? ", few directions" : "") + (keep ? ", kept" : ""), !wrong && r >= c.least && dims == c.dims,
 			   wrong ? wrong : "recall " + std::to_string(r) + ", " + std::to_string(dims) + " directions");
 	}
 	auto		x = make_rows(n, 16, "gaussian");
-	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, false, &other, &dims);
+	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, false, false, &other, &dims);
 
 	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
 	grn_gpu_end(gpu);

@@ -27,8 +27,11 @@ struct GrnGpu
 	GrnGpuOptions options;
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
-	const uint8_t *codes;		/* of a merge */
-	const GrnGpu *lender;		/* whose they are, NULL: its own */
+	uint8_t    *kept;			/* [rows of all][code bytes] */
+	uint64_t	kept_rows;
+	uint64_t	kept_bytes;
+	bool		shared;			/* they are ready for a merge */
+	const GrnGpu *keeper;		/* of a merge */
 	uint64_t	peak;
 };
 
@@ -74,8 +77,8 @@ hold(GrnGpu *gpu, uint64_t bytes)
 	if (!gpu->held)
 		__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
 	gpu->held = true;
-	if (bytes > gpu->peak)
-		gpu->peak = bytes;
+	if (gpu->kept_bytes + bytes > gpu->peak)
+		gpu->peak = gpu->kept_bytes + bytes;
 }
 
 GrnGpuStatus
@@ -117,6 +120,7 @@ void
 grn_gpu_close(GrnGpu *gpu)
 {
 	grn_gpu_end(gpu);
+	grn_gpu_drop_codes(gpu);
 	free(gpu);
 }
 
@@ -208,11 +212,17 @@ decode(GrnGpuRows rows, const uint8_t *code, uint32_t j)
 }
 
 GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const uint32_t *members, GrnGpuError *err)
+grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
+				   const uint32_t *members, GrnGpuError *err)
 {
 	uint32_t	bytes = gpu->dim * (gpu->options.rows == GRN_GPU_WIDE_CODES ? 2 : 1);
 
 	CALL(gpu);
+	if (!codes && (keeper->number != gpu->number || !keeper->kept))
+		return say(err, GRN_GPU_FAILED, "there are no codes");
+	if (!codes)
+		__atomic_add_fetch(&standin.kept_builds, 1, __ATOMIC_RELAXED);
+	codes = codes ? codes : keeper->kept;
 	if (!gpu->begun || gpu->options.rows == GRN_GPU_FLOATS)
 		return say(err, GRN_GPU_FAILED, "no build of codes was begun");
 	for (uint64_t i = 0; i < gpu->n; i++)
@@ -313,72 +323,162 @@ grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 	return 4 * (uint64_t) n * fit->dim;
 }
 
-GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuOptions *options,
-					 GrnGpuError *err)
+uint64_t
+grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 {
-	CALL(gpu);
-	return take(gpu, options, fit->code_bytes, err);
+	return n * fit->code_bytes;
 }
 
 GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuSource *source, uint64_t first,
-			   uint64_t n, uint8_t *codes, bool *other, GrnGpuError *err)
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, const GrnGpuOptions *options,
+				   GrnGpuError *err)
+{
+	uint64_t	limit;
+	GrnGpuStatus status;
+
+	CALL(gpu);
+	status = grn_gpu_limit(gpu, options, &limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	if (n * fit->code_bytes > limit)
+		return say(err, GRN_GPU_MEMORY, "the codes need more");
+	grn_gpu_drop_codes(gpu);
+	gpu->kept_rows = n;
+	gpu->kept_bytes = n * fit->code_bytes;
+	gpu->kept = malloc(gpu->kept_bytes);
+	__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	return GRN_GPU_OK;
+}
+
+void
+grn_gpu_drop_codes(GrnGpu *gpu)
+{
+	if (gpu->kept)
+		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	free(gpu->kept);
+	gpu->kept = NULL;
+	gpu->kept_bytes = 0;
+	gpu->shared = false;
+}
+
+GrnGpuStatus
+grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
+					const uint8_t *codes, int *failed, GrnGpuError *err)
+{
+	(void) fit;
+	for (*failed = 0; *failed < nkeepers; ++*failed)
+	{
+		GrnGpu	   *gpu = keepers[*failed];
+
+		CALL(gpu);
+		if (codes)
+			memcpy(gpu->kept, codes, gpu->kept_bytes);
+		gpu->shared = true;
+	}
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *options,
+					 GrnGpuError *err)
 {
 	CALL(gpu);
-	for (uint64_t i = first; i < first + n; i++, codes += fit->code_bytes)
-		for (uint32_t j = 0; j < fit->dim; j++)
-		{
-			float		x = source->base[(source->order ? source->order[i] : i) * source->stride + j];
-			int16_t		wide = (int16_t) (x * 1000);
+	return take(gpu, options, e->fit->code_bytes, err);
+}
 
-			if (fit->rows == GRN_GPU_EXACT_CODES && (x < 0 || x > 255 || x != (float) (int) x))
-			{
-				*other = true;
-				return GRN_GPU_OK;
-			}
-			if (fit->rows == GRN_GPU_WIDE_CODES)
-				memcpy(codes + 2 * j, &wide, 2);
-			else
-				codes[j] = fit->rows == GRN_GPU_EXACT_CODES ? (uint8_t) x :
-					(uint8_t) (int8_t) (x * 30 > 127 ? 127 : x * 30 < -127 ? -127 : x * 30);
+/* As grn.h says of GrnCells. */
+static void
+find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *guest)
+{
+	float		least[2] = {0};
+
+	*home = *guest = GRN_INVALID_ID;
+	for (uint32_t c = 0; c < cells->n; c++)
+	{
+		float		sum = cells->weights[c];
+
+		for (uint32_t j = 0; j < cells->dim; j++)
+		{
+			float		d = x[j] - cells->centres[(size_t) c * cells->dim + j];
+
+			sum += d * d;
 		}
+		if (*home == GRN_INVALID_ID || sum < least[0])
+		{
+			least[1] = least[0];
+			*guest = *home;
+			least[0] = sum;
+			*home = c;
+		}
+		else if (*guest == GRN_INVALID_ID || sum < least[1])
+		{
+			least[1] = sum;
+			*guest = c;
+		}
+	}
+	if (cells->across[*home * cells->n + *guest] * (least[1] - least[0]) > cells->border)
+		*guest = GRN_INVALID_ID;
+}
+
+static bool
+encode_row(GrnGpuRows kind, const float *x, uint32_t dim, uint8_t *code)
+{
+	for (uint32_t j = 0; j < dim; j++)
+	{
+		int16_t		wide = (int16_t) (x[j] * 1000);
+
+		if (kind == GRN_GPU_EXACT_CODES && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
+			return false;
+		if (kind == GRN_GPU_WIDE_CODES)
+			memcpy(code + 2 * j, &wide, 2);
+		else
+			code[j] = kind == GRN_GPU_EXACT_CODES ? (uint8_t) x[j] :
+				(uint8_t) (int8_t) (x[j] * 30 > 127 ? 127 : x[j] * 30 < -127 ? -127 : x[j] * 30);
+	}
+	return true;
+}
+
+GrnGpuStatus
+grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source, uint64_t first,
+			   uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
+{
+	uint8_t		code[2 * 1024];
+	uint32_t	bytes = e->fit->code_bytes;
+
+	CALL(gpu);
+	for (uint64_t i = first; i < first + n; i++, at++)
+	{
+		const float *x = source->base + (source->order ? source->order[i] : i) * source->stride;
+
+		*other |= !encode_row(e->fit->rows, x, e->fit->dim, code);
+		if (*other)
+			return GRN_GPU_OK;
+		for (int k = 0; k < e->nkeepers; k++)
+			memcpy(e->keepers[k]->kept + at * bytes, code, bytes);
+		if (e->codes)
+			memcpy(e->codes + at * bytes, code, bytes);
+		if (e->cells)
+			find_cells(e->cells, x, &e->home[at], &e->guest[at]);
+	}
 	return GRN_GPU_OK;
 }
 
 uint64_t
-grn_gpu_merge_bytes(const GrnGpuFit *fit, uint64_t n, uint32_t degree)
+grn_gpu_merge_bytes(uint32_t degree)
 {
-	return MERGE_BYTES * degree + n * fit->code_bytes;
+	return MERGE_BYTES * degree;
 }
 
 GrnGpuStatus
-grn_gpu_merge_begin(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint32_t degree,
-					const GrnGpu *other, const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
+					const GrnGpuOptions *options, GrnGpuError *err)
 {
 	CALL(gpu);
-	gpu->n = n;
+	if (keeper->number != gpu->number || !keeper->shared)
+		return say(err, GRN_GPU_FAILED, "there are no codes");
 	gpu->degree = degree;
-	gpu->codes = other ? other->codes : NULL;
-	gpu->lender = other;
-	if (other && (other->number != gpu->number || !other->held || !other->codes))
-		return say(err, GRN_GPU_FAILED, "the other handle has no codes");
-	if (other)
-		__atomic_add_fetch(&standin.shared, 1, __ATOMIC_RELAXED);
-	return take(gpu, options, grn_gpu_merge_bytes(fit, other ? 0 : n, degree), err);
-}
-
-GrnGpuStatus
-grn_gpu_merge_codes(GrnGpu *const *gpus, int ngpus, const GrnGpuFit *fit, const uint8_t *codes,
-					int *failed, GrnGpuError *err)
-{
-	(void) fit;
-	for (*failed = 0; *failed < ngpus; ++*failed)
-	{
-		CALL(gpus[*failed]);
-		gpus[*failed]->codes = codes;
-	}
-	return GRN_GPU_OK;
+	gpu->keeper = keeper;
+	return take(gpu, options, grn_gpu_merge_bytes(degree), err);
 }
 
 static float
@@ -388,8 +488,8 @@ apart(const GrnGpu *gpu, const GrnGpuFit *fit, uint32_t a, uint32_t b)
 
 	for (uint32_t j = 0; j < fit->dim; j++)
 	{
-		float		d = decode(fit->rows, gpu->codes + (size_t) a * fit->code_bytes, j) -
-			decode(fit->rows, gpu->codes + (size_t) b * fit->code_bytes, j);
+		float		d = decode(fit->rows, gpu->keeper->kept + (size_t) a * fit->code_bytes, j) -
+			decode(fit->rows, gpu->keeper->kept + (size_t) b * fit->code_bytes, j);
 
 		sum += d * d;
 	}
@@ -451,7 +551,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	(void) fill;
 	CALL(gpu);
-	if (!gpu->codes || (gpu->lender && !gpu->lender->held))
+	if (!gpu->keeper->shared)
 		return say(err, GRN_GPU_FAILED, "there are no codes");
 	__atomic_add_fetch(&standin.merges, 1, __ATOMIC_RELAXED);
 	for (uint64_t i = 0; i < merge->count; i++)

@@ -20,9 +20,9 @@ typedef struct StandIn
 	int			calls[16];		/* of each device, counted from standin_reset() */
 	int			builds[16];
 	int			merges;
-	int			shared;			/* merges begun with another handle's codes */
+	int			kept_builds;	/* builds of codes that the device kept */
 	int			wide_builds;
-	int			held;			/* arenas not ended */
+	int			held;			/* arenas not ended, and codes not dropped */
 } StandIn;
 
 extern StandIn standin;

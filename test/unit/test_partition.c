@@ -121,6 +121,62 @@ test_parts(void)
 	free(d.base);
 }
 
+/* Cells that another tells rows by: the same parts, but for rounding at the borders. */
+static void
+test_parts_in_steps(void)
+{
+	enum
+	{
+	N = 5000, DIM = 6, PARTS = 9};
+	Data		d = make_data(N, DIM, fill_bytes);
+	char	   *work;
+	GrnParts	parts = make_parts(&d, PARTS, 0.4f, &one, &work);
+	char	   *steps_work = unit_guarded(grn_parts_bytes(N, DIM, PARTS, 0.4f));
+	GrnParts	steps;
+	GrnCells	cells;
+	int			moved = 0;
+
+	grn_parts_cells(&d.rows, PARTS, 0.4f, 3, &one, steps_work, &steps, &cells);
+	CHECK(cells.n == PARTS && cells.dim == DIM, "%u cells of %u", cells.n, cells.dim);
+	for (size_t i = 0; i < N; i++)
+	{
+		uint32_t	home = GRN_INVALID_ID;
+		uint32_t	guest = GRN_INVALID_ID;
+		double		sums[PARTS];
+
+		for (uint32_t c = 0; c < PARTS; c++)
+		{
+			sums[c] = (double) cells.weights[c];
+			for (uint32_t j = 0; j < DIM; j++)
+				sums[c] += pow((double) d.base[i * DIM + j] - (double) cells.centres[c * DIM + j], 2);
+			if (home == GRN_INVALID_ID || sums[c] < sums[home])
+				home = c;
+		}
+		for (uint32_t c = 0; c < PARTS; c++)
+			if (c != home && (guest == GRN_INVALID_ID || sums[c] < sums[guest]))
+				guest = c;
+		steps.home[i] = home;
+		steps.guest[i] = (double) cells.across[home * PARTS + guest] * (sums[guest] - sums[home]) <=
+			(double) cells.border ? guest : GRN_INVALID_ID;
+	}
+	grn_parts_place(&d.rows, PARTS, 0.4f, &one, steps_work, &steps);
+	check_parts(&d, &steps);
+	for (size_t i = 0; i < N; i++)
+	{
+		/* the same part's, whatever the place in it */
+		uint32_t	c = 0;
+
+		while (parts.home[i] >= parts.start[c + 1])
+			c++;
+		moved += steps.home[i] < steps.start[c] || steps.home[i] >= steps.start[c + 1] ||
+			(steps.guest[i] == GRN_INVALID_ID) != (parts.guest[i] == GRN_INVALID_ID);
+	}
+	CHECK(moved < N / 500, "%d rows elsewhere", moved);
+	unit_guarded_free(work, grn_parts_bytes(N, DIM, PARTS, 0.4f));
+	unit_guarded_free(steps_work, grn_parts_bytes(N, DIM, PARTS, 0.4f));
+	free(d.base);
+}
+
 static void
 test_parts_of_equal_rows(void)
 {
@@ -393,7 +449,6 @@ test_recall_in_parts(void)
 	CHECK(parts.job.times.peak_bytes <= standin.memory, "%llu bytes",
 		  (unsigned long long) parts.job.times.peak_bytes);
 	CHECK(standin.merges > 0, "not merged on the device");
-	CHECK(standin.shared > 0, "each handle has codes of its own");
 	check_built(&d, &parts);
 	some = recall(&d, &parts.graph, fill_bytes);
 	CHECK(some >= all - 0.01, "recall %g in parts of a device, %g as a whole", some, all);
@@ -485,7 +540,19 @@ test_several_gpus(void)
 	CHECK(standin.builds[0] + standin.builds[1] + standin.builds[2] == (int) b.job.part_times.nparts,
 		  "%u parts, other builds", b.job.part_times.nparts);
 	CHECK(b.host.notices == 0, "%s", b.host.notice);
+	CHECK(standin.kept_builds == 0 && standin.merges > 0, "%d builds of codes that would need more parts",
+		  standin.kept_builds);
 	free_built(&b);
+
+	/* as many parts as devices and lanes, with room for all codes */
+	standin.memory = 400000;
+	b = build(&d, choice);
+	check_built(&d, &b);
+	CHECK(b.job.part_times.nparts == 6 && standin.kept_builds == 6, "%u parts, %d of codes that stayed",
+		  b.job.part_times.nparts, standin.kept_builds);
+	CHECK(b.job.times.peak_bytes <= standin.memory, "%llu bytes", (unsigned long long) b.job.times.peak_bytes);
+	free_built(&b);
+	standin.memory = 125000;
 
 	/* one that is not there: an error, or a notice */
 	choice.gpu_devices = "0,7";
@@ -522,8 +589,10 @@ test_faults(void)
 	Data		d = make_data(1200, 4, fill_bytes);
 	int			survived = 0;
 	int			refused = 0;
+	int			stayed = 0;
 
-	for (int i = 0; i < 2; i++)
+	/* the devices' codes: there is room for them in half of the cases */
+	for (int i = 0; i < 4; i++)
 		for (int once = 0; once < 2; once++)
 			for (int gpus = 1; gpus <= 2; gpus++)
 				for (int at = 3; at < 60; at += at < 16 ? 1 : 11)
@@ -534,25 +603,27 @@ test_faults(void)
 
 					standin_reset();
 					standin.devices = gpus;
-					standin.memory = 90000;
+					standin.memory = i < 2 ? 90000 : 200000;
 					standin.fault_device = gpus - 1;
 					standin.fault_call = at;
-					standin.fault = faults[i];
+					standin.fault = faults[i % 2];
 					standin.once = once;
 					b = build(&d, choice);
 					if (b.fine)
 						check_built(&d, &b);
 					else
 						CHECK(gpus == 1 && strstr(b.failure.text, "fault for the test") &&
-							  strcmp(b.failure.sqlstate, faults[i] == GRN_GPU_MEMORY ? "53200" : "58000") == 0,
+							  strcmp(b.failure.sqlstate, faults[i % 2] == GRN_GPU_MEMORY ? "53200" : "58000") == 0,
 							  "call %d: %s", at, b.failure.text);
 					CHECK(gpus == 1 || (b.fine && b.job.on_gpu), "call %d: not on the other GPU: %s", at,
 						  b.host.notice);
 					survived += b.fine && standin.calls[gpus - 1] > at;
+					stayed += b.fine && b.job.part_times.stayed;
 					refused += !b.fine;
 					free_built(&b);
 				}
-	CHECK(survived > 20 && refused > 20, "%d survived, %d refused", survived, refused);
+	CHECK(survived > 40 && refused > 40 && stayed > 20, "%d survived, %d refused, %d with codes that stayed",
+		  survived, refused, stayed);
 	free(d.base);
 }
 
@@ -561,6 +632,7 @@ main(void)
 {
 	grn_dist_init();
 	RUN(test_parts);
+	RUN(test_parts_in_steps);
 	RUN(test_parts_of_equal_rows);
 	RUN(test_merge);
 	RUN(test_recall_in_parts);

@@ -8,9 +8,9 @@ make one).  Rows beyond the folder's are real ones with noise added.  Beside the
 statements' times it measures what bounds them: (a) a parallel sequential scan that
 computes a distance on every vector, (b) writing and syncing the index's bytes once
 (dd conv=fsync), (c) PostgreSQL's own copy of a relation of that size (ALTER INDEX
-... SET TABLESPACE), and what grnnd_build_estimate() had said.  --partitions measures
-a table of that many partitions, too.  Writes RESULTS/build.md, after each row, and a
-stacked bar of the phases (PNG, SVG).
+... SET TABLESPACE), and what grnnd_build_estimate() had said.  --set builds on the GPU
+once more under other settings, --partitions measures a table of that many partitions.
+Writes RESULTS/build.md, after each row, and a stacked bar of the phases (PNG, SVG).
 """
 import argparse
 import os
@@ -101,14 +101,14 @@ class Bench:
             self.bars.append((" ".join(str(x) for x in row[:5]), row[5], phases))
         write_table(f"{self.args.out}/build.md", "CREATE INDEX", COLUMNS, self.rows)
 
-    def index(self, server, name, dim, data, qps):
-        """One index on items: the columns from "seconds" on, and the phases."""
+    def index(self, server, name, dim, data, qps, settings=""):
+        """One index on items: the columns from "seconds" on, and the phases.  settings: SQL."""
         estimate = ["", ""]
         if name == "pgvector":
             statement = "CREATE INDEX i ON items USING hnsw (v vector_l2_ops) WITH (m = 16, ef_construction = 64)"
             setup = "SET enable_seqscan = off; SET hnsw.ef_search = {}"
         else:
-            device = f"SET grnnd.build_device = {name.split()[1]}; "
+            device = f"SET grnnd.build_device = {name.split()[1]}; {settings}"
             statement = device + "CREATE INDEX i ON items USING grnnd (v)"
             setup = "SET enable_seqscan = off; SET grnnd.ef_search = {}"
             said = server.sql(device + "SELECT seconds, index_bytes FROM grnnd_build_estimate('items', 'v')")[0].split("|")
@@ -124,7 +124,7 @@ class Bench:
             f"{server.qps(qps, data, 'SELECT id FROM items ORDER BY v <-> $1 LIMIT 10', setup.format(ef), 1, 1)['recall']:.4f}"
             for ef in (40, 80)]
         bounds = ["", "", ""]
-        if self.args.bounds and (name == "grnnd gpu" or name == self.args.systems.split(",")[0]):
+        if self.args.bounds and not settings and (name == "grnnd gpu" or name == self.args.systems.split(",")[0]):
             bounds = [scan_seconds(server, dim), dd_seconds(server, size), copy_seconds(server, "i")]
         server.sql("DROP INDEX i")
         phases = phases_of(log)
@@ -159,6 +159,10 @@ class Bench:
                     result, phases = self.index(server, system, base.shape[1], data, qps)
                     first[system] = result[0]
                     self.add([name, n, storage, level, system, *result], phases)
+                    for text in args.set if system == "grnnd gpu" else []:
+                        settings = "".join(f"SET {x.strip()}; " for x in text.split(";"))
+                        result, phases = self.index(server, system, base.shape[1], data, qps, settings)
+                        self.add([name, n, storage, level, f"{system}, {text}", *result], phases)
                 for system, seconds in first.items():
                     if "pgvector" in first and system != "pgvector":
                         self.add([name, n, storage, level, f"pgvector / {system}", first["pgvector"] / seconds] + [""] * 9)
@@ -217,6 +221,8 @@ def main():
     parser.add_argument("--wal-level", default="minimal", help="minimal,replica: one after the other; pgvector at the first only")
     parser.add_argument("--storage", default="plain",
                         help="plain,external: external vectors past 2 kB are TOASTed, as they are by default")
+    parser.add_argument("--set", action="append", default=[], metavar="'NAME = VALUE; ...'",
+                        help="settings under which the GPU builds once more")
     parser.add_argument("--partitions", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=2, help="builds on a GPU, of which the best counts")
     parser.add_argument("--no-recall", dest="recall", action="store_false")

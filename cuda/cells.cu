@@ -1,0 +1,47 @@
+/*
+ * cells.cu - in which parts of a build rows are (src/graph/grn.h, GrnCells), while
+ * they are on the device to be encoded.
+ *
+ * Products of centred rows with the cells' centred centres, on tensor cores; a row's own
+ * length is the same in all of its sums, and left out.
+ */
+#include "common.cuh"
+
+/* A thread a row: its scores bias - 2 product, of which it needs the two least. */
+__global__ void
+cells_kernel(const Cells cells, uint32_t n, const float *d_products, uint32_t *d_home,
+			 uint32_t *d_guest)
+{
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, home = 0, second = EMPTY_ID;
+
+	if (i >= n)
+		return;
+	const float *product = d_products + (size_t) i * cells.n;
+	float		 best = cells.d_bias[0] - 2 * product[0], next = INFINITY;
+
+	for (uint32_t c = 1; c < cells.n; c++)
+	{
+		float score = cells.d_bias[c] - 2 * product[c];
+
+		if (score < best)
+			next = best, second = home, best = score, home = c;
+		else if (score < next)
+			next = score, second = c;
+	}
+	if (second != EMPTY_ID &&
+		!(cells.d_across[home * cells.n + second] * (next - best) <= cells.border))
+		second = EMPTY_ID;
+	d_home[i] = home;
+	d_guest[i] = second;
+}
+
+cudaError_t
+launch_cells(const Device &device, const Cells &cells, const float *d_rows, uint32_t n,
+			 uint32_t dim, float *d_products, uint32_t *d_home, uint32_t *d_guest)
+{
+	GRN_TRY(launch_products(device, d_rows, n, dim, cells.d_mean, cells.d_centres,
+							cells.n, d_products));
+	cells_kernel<<<(n + 255) / 256, 256, 0, device.stream>>>(cells, n, d_products, d_home,
+															 d_guest);
+	return cudaGetLastError();
+}
