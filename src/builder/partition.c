@@ -351,9 +351,14 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 static GrnGpuEncoding
 encoding_of(const Partition *p, GrnGpu **keepers)
 {
-	GrnGpuEncoding e = {&p->fit, p->cells.n > 0 ? &p->cells : NULL, keepers, 0, p->codes,
-	p->parts.home, p->parts.guest};
+	GrnGpuEncoding e = {.fit = &p->fit,.keepers = keepers,.codes = p->codes};
 
+	if (p->cells.n > 0)
+	{
+		e.cells = &p->cells;
+		e.home = p->parts.home;
+		e.guest = p->parts.guest;
+	}
 	for (int i = 0; p->kept > 0 && i < p->ngpus; i++)
 		if (!p->lost[i] && !__atomic_load_n(&p->failing[i], __ATOMIC_RELAXED))
 			keepers[e.nkeepers++] = grn_lane(i, 0);
