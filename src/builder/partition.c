@@ -11,8 +11,7 @@
  * they go to the host and from there to each part, and come back for the merge, which is
  * done on the devices if all codes fit beside a batch of lists.
  *
- * Each step is a queue of items that the devices take from, one thread each.  A
- * device that fails gives its item back and takes no more.
+ * Each step is a queue of items that the devices take from (queue.h).
  */
 #include "partition.h"
 
@@ -24,6 +23,7 @@
 #include <string.h>
 
 #include "../graph/partition.h"
+#include "queue.h"
 
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be encoded */
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
@@ -55,9 +55,7 @@ typedef struct Partition
 	GrnParallel *parallel;
 	GrnGraphParams params;		/* completed */
 	GrnGpuOptions options;		/* of a part's build */
-	int			ngpus;
-	bool		lost[GRN_MAX_GPUS]; /* has failed */
-	bool		failing[GRN_MAX_GPUS];	/* the same, while a queue runs */
+	GrnTeam		team;
 	GrnGpuFit	fit;
 	bool		coded;			/* else parts are built from floats */
 	uint64_t	kept;			/* bytes of codes that stay on each device; 0: codes has them */
@@ -93,192 +91,21 @@ members_bytes(const GrnGraphJob *job, float overlap)
 	return aligned(most * job->graph->degree * sizeof(uint32_t)) + aligned(most);
 }
 
-/* ---- a queue of items for the devices ---- */
-
-typedef GrnGpuStatus (*BeginFn) (Partition *p, int device, GrnGpu *gpu, GrnGpuError *err);
-typedef GrnGpuStatus (*ItemFn) (Partition *p, int device, GrnGpu *gpu, size_t item,
-								GrnGpuError *err);
-
-typedef struct Queue Queue;
-
-typedef struct Worker
-{
-	Queue	   *queue;
-	int			device;
-	int			lane;
-	bool		started;
-	GrnGpu	   *gpu;
-	pthread_t	thread;
-} Worker;
-
-struct Queue
-{
-	Partition  *p;
-	BeginFn		begin;			/* may be NULL */
-	ItemFn		item;
-	pthread_mutex_t mutex;
-	pthread_cond_t changed;
-	size_t	   *todo;			/* the last comes first */
-	size_t		ntodo;
-	int			busy;			/* workers with an item */
-	GrnGpuError err;			/* of the last that failed */
-	bool		failed[GRN_MAX_GPUS];
-	Worker		workers[GRN_MAX_GPUS][GRN_LANES];
-};
-
-/* The next item; false when all are done, or the device has failed. */
-static bool
-next_item(Queue *q, int device, size_t *item)
-{
-	bool		found;
-
-	pthread_mutex_lock(&q->mutex);
-	/* what another worker has may come back */
-	while (q->ntodo == 0 && q->busy > 0)
-		pthread_cond_wait(&q->changed, &q->mutex);
-	found = q->ntodo > 0 && !q->failed[device];
-	if (found)
-	{
-		*item = q->todo[--q->ntodo];
-		q->busy++;
-	}
-	pthread_mutex_unlock(&q->mutex);
-	return found;
-}
-
-static void *
-work(void *arg)
-{
-	Worker	   *w = arg;
-	Queue	   *q = w->queue;
-	GrnGpuError err = {.status = GRN_GPU_OK};
-	size_t		item;
-	bool		begun = false;
-
-	/* without its second lane a device is only slower */
-	w->gpu = grn_open_lane(w->device, w->lane);
-	while (w->gpu && err.status == GRN_GPU_OK && next_item(q, w->device, &item))
-	{
-		if (!begun && q->begin)
-			err.status = q->begin(q->p, w->device, w->gpu, &err);
-		begun = true;
-		if (err.status == GRN_GPU_OK)
-			err.status = q->item(q->p, w->device, w->gpu, item, &err);
-		pthread_mutex_lock(&q->mutex);
-		q->busy--;
-		if (err.status != GRN_GPU_OK)
-		{
-			q->todo[q->ntodo++] = item;
-			q->err = err;
-			q->failed[w->device] = true;
-			__atomic_store_n(&q->p->failing[w->device], true, __ATOMIC_RELAXED);
-		}
-		pthread_cond_broadcast(&q->changed);
-		pthread_mutex_unlock(&q->mutex);
-	}
-	return NULL;
-}
-
-/*
- * Starts item() for 0 .. nitems - 1, in that order, on all devices that have not failed,
- * with so many threads for each.
- */
-static void
-start_queue(Queue *q, Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item)
-{
-	memset(q, 0, sizeof(*q));
-	q->p = p;
-	q->begin = begin;
-	q->item = item;
-	pthread_mutex_init(&q->mutex, NULL);
-	pthread_cond_init(&q->changed, NULL);
-	q->todo = malloc((nitems + 1) * sizeof(*q->todo));
-	q->ntodo = nitems;
-	q->err.status = GRN_GPU_FAILED;
-	snprintf(q->err.text, sizeof(q->err.text), "out of host memory or threads");
-	if (!q->todo)
-		return;
-	for (size_t i = 0; i < nitems; i++)
-		q->todo[i] = nitems - 1 - i;
-	memset(p->failing, 0, sizeof(p->failing));
-	for (int lane = 0; lane < lanes; lane++)
-		for (int i = 0; i < p->ngpus; i++)
-		{
-			Worker	   *w = &q->workers[i][lane];
-
-			w->queue = q;
-			w->device = i;
-			w->lane = lane;
-			w->started = !p->lost[i] && pthread_create(&w->thread, NULL, work, w) == 0;
-		}
-}
-
-/* A device that failed is left alone from here on. */
-static void
-lose(Partition *p, int device, const GrnGpuError *err)
-{
-	p->lost[device] = true;
-	p->job->host->notice(p->job->host->ctx,
-						 "a GPU failed during the build, which goes on without it", err->text);
-}
-
-/* Notes what the step just done took of a device's memory, if it is the most. */
-static void
-note_peak(Partition *p)
-{
-	for (int i = 0; i < p->ngpus; i++)
-	{
-		uint64_t	peak = 0;
-
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (grn_lane(i, lane))
-				peak += grn_gpu_peak(grn_lane(i, lane));
-		if (peak > p->job->times.peak_bytes)
-			p->job->times.peak_bytes = peak;
-	}
-}
-
-/*
- * Waits for the queue's end.  The status is that of the last device to fail where items
- * are left; devices that failed otherwise are lost to what follows.
- */
-static GrnGpuStatus
-finish_queue(Queue *q, GrnGpuError *err)
-{
-	Partition  *p = q->p;
-
-	for (int i = 0; i < GRN_MAX_GPUS; i++)
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (q->workers[i][lane].started)
-				pthread_join(q->workers[i][lane].thread, NULL);
-	pthread_cond_destroy(&q->changed);
-	pthread_mutex_destroy(&q->mutex);
-	free(q->todo);
-	note_peak(p);
-	*err = q->err;
-	if (q->ntodo > 0)
-		return q->err.status;
-	for (int i = 0; i < p->ngpus; i++)
-		if (q->failed[i])
-			lose(p, i, err);
-	return GRN_GPU_OK;
-}
-
 /* The rows of an item where there are so many in all. */
 static void
 set_piece(Partition *p, uint64_t rows)
 {
-	p->piece = rows / (size_t) (PIECES * GRN_LANES * p->ngpus) + 1;
+	p->piece = rows / (size_t) (PIECES * GRN_LANES * p->team.n) + 1;
 	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
 }
 
 static GrnGpuStatus
-run_queue(Partition *p, int lanes, size_t nitems, BeginFn begin, ItemFn item, GrnGpuError *err)
+run_queue(Partition *p, int lanes, size_t nitems, GrnBeginFn begin, GrnItemFn item, GrnGpuError *err)
 {
-	Queue		q;
+	GrnQueue	q;
 
-	start_queue(&q, p, lanes, nitems, begin, item);
-	return finish_queue(&q, err);
+	grn_queue_start(&q, &p->team, lanes, nitems, begin, item, p);
+	return grn_queue_finish(&q, err);
 }
 
 /* ---- codes ---- */
@@ -330,12 +157,12 @@ fit_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	if (sample.out)
 	{
 		p->parallel->run(p->parallel, n, GRAIN, fit_range, &sample);
-		for (int i = 0; i < p->ngpus && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
-			if (!p->lost[i])
+		for (int i = 0; i < p->team.n && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
+			if (!p->team.lost[i])
 			{
 				status = grn_gpu_fit(grn_open_lane(i, 0), sample.out, n, p->params.seed, &p->fit, err);
 				if (status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD)
-					lose(p, i, err);
+					grn_team_lose(&p->team, i, err);
 			}
 	}
 	else
@@ -359,15 +186,16 @@ encoding_of(const Partition *p, GrnGpu **keepers)
 		e.home = p->parts.home;
 		e.guest = p->parts.guest;
 	}
-	for (int i = 0; p->kept > 0 && i < p->ngpus; i++)
-		if (!p->lost[i] && !__atomic_load_n(&p->failing[i], __ATOMIC_RELAXED))
+	for (int i = 0; p->kept > 0 && i < p->team.n; i++)
+		if (grn_team_has(&p->team, i))
 			keepers[e.nkeepers++] = grn_lane(i, 0);
 	return e;
 }
 
 static GrnGpuStatus
-encode_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
+encode_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 {
+	Partition  *p = ctx;
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
 	GrnGpuEncoding e;
 
@@ -406,8 +234,9 @@ encode_places(Partition *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t first
 }
 
 static GrnGpuStatus
-encode_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
+	Partition  *p = ctx;
 	const GrnRows *rows = p->job->rows;
 	GrnGpuSource source = {rows->base, rows->order, rows->stride};
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
@@ -431,7 +260,7 @@ encode_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err
 static void
 free_arenas(Partition *p)
 {
-	for (int i = 0; i < p->ngpus; i++)
+	for (int i = 0; i < p->team.n; i++)
 		for (int lane = 0; lane < GRN_LANES; lane++)
 			if (grn_lane(i, lane))
 				grn_gpu_end(grn_lane(i, lane));
@@ -440,7 +269,7 @@ free_arenas(Partition *p)
 static void
 drop_codes(Partition *p)
 {
-	for (int i = 0; i < p->ngpus; i++)
+	for (int i = 0; i < p->team.n; i++)
 		if (grn_lane(i, 0))
 			grn_gpu_drop_codes(grn_lane(i, 0));
 	p->kept = 0;
@@ -458,9 +287,9 @@ keep_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 	int			keepers = 0;
 
 	options.memory_limit = limit;
-	for (int i = 0; i < p->ngpus; i++)
+	for (int i = 0; i < p->team.n; i++)
 	{
-		if (p->lost[i])
+		if (p->team.lost[i])
 			continue;
 		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, &options, err);
 		if (status == GRN_GPU_MEMORY)
@@ -470,7 +299,7 @@ keep_codes(Partition *p, uint64_t limit, GrnGpuError *err)
 		}
 		keepers += status == GRN_GPU_OK;
 		if (status != GRN_GPU_OK)
-			lose(p, i, err);
+			grn_team_lose(&p->team, i, err);
 	}
 	if (keepers == 0)
 		return status;
@@ -572,8 +401,9 @@ single_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 static GrnGpuStatus
-build_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
+	Partition  *p = ctx;
 	const GrnGpu *keeper = p->kept > 0 ? grn_lane(device, 0) : NULL;
 	uint32_t	part = p->by_size[item];
 	GrnGpuTimes times = {0};
@@ -639,8 +469,10 @@ sort_by_size(Partition *p)
 /* ---- merge ---- */
 
 static GrnGpuStatus
-merge_begin(Partition *p, int device, GrnGpu *gpu, GrnGpuError *err)
+merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 {
+	const Partition *p = ctx;
+
 	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0), &p->options, err);
 }
 
@@ -656,8 +488,8 @@ share_codes(Partition *p, GrnGpuError *err)
 		int			failed;
 		GrnGpuStatus status;
 
-		for (int i = 0; i < p->ngpus; i++)
-			if (!p->lost[i])
+		for (int i = 0; i < p->team.n; i++)
+			if (!p->team.lost[i])
 			{
 				devices[n] = i;
 				keepers[n++] = grn_lane(i, 0);
@@ -667,14 +499,15 @@ share_codes(Partition *p, GrnGpuError *err)
 		status = grn_gpu_share_codes(keepers, n, &p->fit, p->codes, &failed, err);
 		if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY)
 			return status;
-		lose(p, devices[failed], err);
+		grn_team_lose(&p->team, devices[failed], err);
 	}
 }
 
 /* Rows with two lists; they come by part, so that what their lists name is near. */
 static GrnGpuStatus
-merge_item(Partition *p, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
+	Partition  *p = ctx;
 	const GrnParts *parts = &p->parts;
 	const GrnGraph *graph = p->job->graph;
 	GrnGpuMerge merge = {.lists = p->lists,.ids = graph->ids,.counts = graph->counts};
@@ -832,13 +665,14 @@ encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w,
 	const GrnRows *rows = p->job->rows;
 	double		since = grn_seconds();
 	GrnGpuStatus status;
-	Queue		q;
+	GrnQueue	q;
 
 	/* the devices' second handles open meanwhile */
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	start_queue(&q, p, GRN_LANES, (rows->n + p->piece - 1) / p->piece, encode_begin, encode_item);
+	grn_queue_start(&q, &p->team, GRN_LANES, (rows->n + p->piece - 1) / p->piece, encode_begin,
+					encode_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts,
 						&p->cells);
@@ -846,7 +680,7 @@ encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w,
 	p->job->part_times.split += lap(&since);
 	if (nparts == 1)
 		*fine = cut(p, 1, 1, capacity, w);
-	status = finish_queue(&q, err);
+	status = grn_queue_finish(&q, err);
 	pthread_mutex_destroy(&p->finding);
 	if (status == GRN_GPU_OK && !p->other && nparts > 1)
 	{
@@ -865,15 +699,15 @@ least_limit(Partition *p, uint64_t *limit, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_FAILED;
 
 	*limit = UINT64_MAX;
-	for (int i = 0; i < p->ngpus; i++)
+	for (int i = 0; i < p->team.n; i++)
 	{
 		uint64_t	here;
 
-		if (p->lost[i])
+		if (p->team.lost[i])
 			continue;
 		status = grn_gpu_limit(grn_open_lane(i, 0), &p->job->choice->options, &here, err);
 		if (status != GRN_GPU_OK)
-			lose(p, i, err);
+			grn_team_lose(&p->team, i, err);
 		else if (here < *limit)
 			*limit = here;
 	}
@@ -949,7 +783,7 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	/* as many for each, where there are few */
 	if (lanes > 1)
 	{
-		uint32_t	workers = (uint32_t) (p->ngpus * lanes);
+		uint32_t	workers = (uint32_t) (p->team.n * lanes);
 
 		nparts = (nparts + workers - 1) / workers * workers;
 	}
@@ -1029,7 +863,8 @@ begin_job(Partition *p, GrnGraphJob *job, GrnFailure *failure)
 	p->options.fill = job->fill;
 	p->overlap = job->choice->overlap > 0 ? job->choice->overlap : LEAST_OVERLAP;
 	p->failure = failure;
-	p->ngpus = job->gpu ? grn_open_gpus() : 0;
+	p->team.n = job->gpu ? grn_open_gpus() : 0;
+	p->team.host = job->host;
 	memset(&job->part_times, 0, sizeof(job->part_times));
 	failure->sqlstate[0] = '\0';
 }
@@ -1050,8 +885,8 @@ grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	begin_job(&p, job, failure);
 	grn_gpu_default_params(&p.params, job->rows->dim, job->rows->n);
 	p.spread = grn_partition_spreads(job);
-	note_peak(&p);				/* of builds before */
-	job->times.peak_bytes = 0;
+	grn_team_note_peak(&p.team);	/* of builds before */
+	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;
 	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
 		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_CODES : GRN_GPU_BYTE_CODES;
@@ -1077,8 +912,9 @@ grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		p.other = p.coarse = false;
 		/* out of memory or too old is no reason to do without a device */
 		if (status != GRN_GPU_OK)
-			memset(p.lost, 0, sizeof(p.lost));
+			memset(p.team.lost, 0, sizeof(p.team.lost));
 	}
+	job->times.peak_bytes = p.team.peak_bytes;
 	if (status == GRN_GPU_OK)
 		*job->params = p.params;
 	return status;
