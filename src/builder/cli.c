@@ -30,7 +30,7 @@ static const char help[] =
 "  --gpu N[,N...]          numbers of the GPUs (default 0)\n"
 "  --memory-limit MB       memory to stay under, the GPU's or the processor's workspace\n"
 "                          (default: what is free); larger builds are done in parts\n"
-"  --overlap X             share of rows in two parts, up to 1 (default 0.3 to 0.7)\n"
+"  --overlap X             share of rows in two parts, up to 1 (default 0.3 to 0.9)\n"
 "  --degree N              largest out-degree (default 32)\n"
 "  --r N                   pool capacity during descent\n"
 "  --s N                   random neighbours at the start\n"
