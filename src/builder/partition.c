@@ -66,6 +66,7 @@ typedef struct Partition
 	bool		other;			/* rows are no integers 0..255 */
 	bool		coarse;			/* GrnGpuTimes.coarse of a part */
 	bool		spread;			/* all would fit one device: for speed alone */
+	bool		apart;			/* no device writes to another */
 	float		overlap;		/* share of rows that are in two parts */
 	size_t		piece;			/* rows of an item */
 	GrnParts	parts;
@@ -729,7 +730,7 @@ stay(Partition *p, uint64_t limit, uint32_t nparts, int lanes, uint64_t divide, 
 	uint32_t	needed = parts_for(n, p->overlap, left);
 	GrnGpuStatus status;
 
-	if (needed == 0 || needed > nparts)
+	if (needed == 0 || needed > nparts || p->apart)
 		return GRN_GPU_OK;
 	status = keep_codes(p, limit, err);
 	if (status == GRN_GPU_OK)
@@ -786,7 +787,8 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	{
 		uint32_t	workers = (uint32_t) (p->team.n * lanes);
 
-		nparts = (nparts + workers - 1) / workers * workers;
+		if ((nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
+			nparts = (nparts + workers - 1) / workers * workers;
 	}
 	if (p->coded)
 		status = stay(p, limit, nparts, lanes, divide, &capacity, err);
@@ -908,10 +910,13 @@ grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 			p.fit.rows = GRN_GPU_BYTE_CODES;
 		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_CODES)
 			p.fit.rows = GRN_GPU_WIDE_CODES;
+		/* a device that was lost took those along that were writing to it */
+		else if (status == GRN_GPU_FAILED && p.team.n > 1 && job->part_times.stayed && !p.apart)
+			p.apart = true;
 		else
 			break;
 		p.other = p.coarse = false;
-		/* out of memory or too old is no reason to do without a device */
+		/* only that it fails by itself is a reason to do without a device */
 		if (status != GRN_GPU_OK)
 			memset(p.team.lost, 0, sizeof(p.team.lost));
 	}

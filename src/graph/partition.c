@@ -527,7 +527,7 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Turns counts into each block's first places; returns the number of members. */
+/* Turns counts into each block's first places. */
 static void
 find_places(Split *s, size_t blocks)
 {

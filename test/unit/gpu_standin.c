@@ -12,6 +12,7 @@
 #include "../../src/graph/rnnd.h"
 
 #define ROW_BYTES 200			/* of a build, beside codes or floats */
+#define ENCODE_BYTES 1000000		/* of rows to encode, or half of the limit */
 #define MERGE_BYTES 100			/* of a merge, beside codes, for each of the degree */
 
 StandIn		standin;
@@ -20,7 +21,7 @@ struct GrnGpu
 {
 	int			number;
 	bool		begun;
-	bool		held;
+	uint64_t	arena;			/* bytes; stays until it is ended */
 	uint64_t	n;
 	uint32_t	dim;
 	uint32_t	degree;
@@ -72,11 +73,23 @@ call(int device, GrnGpuError *err)
 	} while (0)
 
 static void
+count_bytes(int device, int64_t bytes)
+{
+	uint64_t	taken = __atomic_add_fetch(&standin.taken[device], (uint64_t) bytes, __ATOMIC_RELAXED);
+
+	if (standin.memory && taken > standin.memory)
+		__atomic_store_n(&standin.over, true, __ATOMIC_RELAXED);
+}
+
+static void
 hold(GrnGpu *gpu, uint64_t bytes)
 {
-	if (!gpu->held)
+	if (gpu->arena >= bytes)
+		return;
+	if (gpu->arena == 0)
 		__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
-	gpu->held = true;
+	count_bytes(gpu->number, (int64_t) (bytes - gpu->arena));
+	gpu->arena = bytes;
 	if (gpu->kept_bytes + bytes > gpu->peak)
 		gpu->peak = gpu->kept_bytes + bytes;
 }
@@ -154,7 +167,7 @@ take(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t bytes, GrnGpuError *err
 
 	if (status != GRN_GPU_OK)
 		return status;
-	if (bytes > limit)
+	if (bytes > limit && bytes > gpu->arena)
 		return say(err, GRN_GPU_MEMORY, "the build needs more");
 	hold(gpu, bytes);
 	return GRN_GPU_OK;
@@ -167,7 +180,9 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	GrnGpuStatus status;
 
 	CALL(gpu);
-	grn_gpu_end(gpu);
+	free(gpu->rows);
+	gpu->rows = NULL;
+	gpu->begun = false;
 	status = take(gpu, options, grn_gpu_plan(gpu, params, options, n, dim), err);
 	if (status != GRN_GPU_OK)
 		return status;
@@ -297,11 +312,13 @@ grn_gpu_peak(GrnGpu *gpu)
 void
 grn_gpu_end(GrnGpu *gpu)
 {
-	if (gpu->held)
+	if (gpu->arena > 0)
 		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	count_bytes(gpu->number, -(int64_t) gpu->arena);
 	free(gpu->rows);
 	gpu->rows = NULL;
-	gpu->held = gpu->begun = false;
+	gpu->arena = 0;
+	gpu->begun = false;
 }
 
 GrnGpuStatus
@@ -346,6 +363,7 @@ grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, const GrnGpuOp
 	gpu->kept_rows = n;
 	gpu->kept_bytes = n * fit->code_bytes;
 	gpu->kept = malloc(gpu->kept_bytes);
+	count_bytes(gpu->number, (int64_t) gpu->kept_bytes);
 	__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
 	return GRN_GPU_OK;
 }
@@ -355,6 +373,7 @@ grn_gpu_drop_codes(GrnGpu *gpu)
 {
 	if (gpu->kept)
 		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	count_bytes(gpu->number, -(int64_t) gpu->kept_bytes);
 	free(gpu->kept);
 	gpu->kept = NULL;
 	gpu->kept_bytes = 0;
@@ -382,8 +401,15 @@ GrnGpuStatus
 grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *options,
 					 GrnGpuError *err)
 {
+	uint64_t	limit;
+	GrnGpuStatus status;
+
+	(void) e;
 	CALL(gpu);
-	return take(gpu, options, e->fit->code_bytes, err);
+	status = grn_gpu_limit(gpu, options, &limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	return take(gpu, options, limit / 2 < ENCODE_BYTES ? limit / 2 : ENCODE_BYTES, err);
 }
 
 /* As grn.h says of GrnCells. */
@@ -454,7 +480,12 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 		if (*other)
 			return GRN_GPU_OK;
 		for (int k = 0; k < e->nkeepers; k++)
+		{
+			if (standin.peers_fail && e->keepers[k]->number == standin.fault_device &&
+				gpu->number != standin.fault_device)
+				return say(err, GRN_GPU_FAILED, "the peer is lost");
 			memcpy(e->keepers[k]->kept + at * bytes, code, bytes);
+		}
 		if (e->codes)
 			memcpy(e->codes + at * bytes, code, bytes);
 		if (e->cells)

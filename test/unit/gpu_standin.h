@@ -23,6 +23,9 @@ typedef struct StandIn
 	int			kept_builds;	/* builds of codes that the device kept */
 	int			wide_builds;
 	int			held;			/* arenas not ended, and codes not dropped */
+	bool		peers_fail;		/* what others write to fault_device is an error of theirs */
+	uint64_t	taken[16];		/* bytes of a device's arenas and codes now */
+	bool		over;			/* was more than memory */
 } StandIn;
 
 extern StandIn standin;

@@ -121,6 +121,17 @@ test_parts(void)
 	free(d.base);
 }
 
+/* Whose members a place is among; their number where it is none. */
+static uint32_t
+part_of(const GrnParts *parts, uint32_t place)
+{
+	uint32_t	c = 0;
+
+	while (c < parts->nparts && place >= parts->start[c + 1])
+		c++;
+	return c;
+}
+
 /* Cells that another tells rows by: the same parts, but for rounding at the borders. */
 static void
 test_parts_in_steps(void)
@@ -163,13 +174,9 @@ test_parts_in_steps(void)
 	check_parts(&d, &steps);
 	for (size_t i = 0; i < N; i++)
 	{
-		/* the same part's, whatever the place in it */
-		uint32_t	c = 0;
-
-		while (parts.home[i] >= parts.start[c + 1])
-			c++;
-		moved += steps.home[i] < steps.start[c] || steps.home[i] >= steps.start[c + 1] ||
-			(steps.guest[i] == GRN_INVALID_ID) != (parts.guest[i] == GRN_INVALID_ID);
+		/* the same parts', whatever the place in them */
+		moved += part_of(&steps, steps.home[i]) != part_of(&parts, parts.home[i]) ||
+			part_of(&steps, steps.guest[i]) != part_of(&parts, parts.guest[i]);
 	}
 	CHECK(moved < N / 500, "%d rows elsewhere", moved);
 	unit_guarded_free(work, grn_parts_bytes(N, DIM, PARTS, 0.4f));
@@ -380,6 +387,9 @@ build(const Data *d, GrnDeviceChoice choice)
 	b.fine = b.opened && grn_device_build(&b.job, &b.failure);
 	grn_device_close();
 	CHECK(standin.held == 0, "device memory of %d handles was not given back", standin.held);
+	CHECK(!standin.over, "more device memory than there is");
+	for (int i = 0; i < 16; i++)
+		CHECK(standin.taken[i] == 0, "%llu bytes of device %d", (unsigned long long) standin.taken[i], i);
 	grn_pool_stop(pool);
 	free(b.host.work);
 	return b;
@@ -528,6 +538,7 @@ static void
 test_several_gpus(void)
 {
 	Data		d = make_data(3000, 12, fill_bytes);
+	Data		many = make_data(10000, 12, fill_bytes);
 	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU,.gpu_devices = "0,2,1"};
 	Built		b;
 
@@ -552,6 +563,13 @@ test_several_gpus(void)
 		  b.job.part_times.nparts, standin.kept_builds);
 	CHECK(b.job.times.peak_bytes <= standin.memory, "%llu bytes", (unsigned long long) b.job.times.peak_bytes);
 	free_built(&b);
+
+	/* nearly as many parts as there may be, which is no multiple of the devices' lanes */
+	standin.memory = 34400;
+	b = build(&many, choice);
+	CHECK(b.fine && b.job.part_times.nparts == 255, "%u parts: %s", b.job.part_times.nparts, b.failure.text);
+	free_built(&b);
+	free(many.base);
 	standin.memory = 125000;
 
 	/* one that is not there: an error, or a notice */
@@ -627,6 +645,32 @@ test_faults(void)
 	free(d.base);
 }
 
+/* A GPU that is lost, with those that were writing codes to it: one does the work. */
+static void
+test_lost_peer(void)
+{
+	Data		d = make_data(20000, 4, fill_bytes);
+	GrnDeviceChoice choice = {.device = GRN_DEVICE_AUTO,.gpu_devices = "0,1"};
+	Built		b;
+
+	/* from the fit on: opens are calls 1 and 2 of each */
+	for (int at = 5; at < 20; at += 2)
+	{
+		standin_reset();
+		standin.devices = 2;
+		standin.memory = 3500000;
+		standin.fault_device = 1;
+		standin.fault_call = at;
+		standin.fault = GRN_GPU_FAILED;
+		standin.peers_fail = true;
+		b = build(&d, choice);
+		check_built(&d, &b);
+		CHECK(b.job.on_gpu, "call %d: not on the other GPU: %s", at, b.host.notice);
+		free_built(&b);
+	}
+	free(d.base);
+}
+
 int
 main(void)
 {
@@ -639,5 +683,6 @@ main(void)
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);
 	RUN(test_faults);
+	RUN(test_lost_peer);
 	UNIT_END();
 }
