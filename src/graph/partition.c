@@ -252,15 +252,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 				   s->distances + block * ROWS * s->nparts);
 }
 
-static void
-add_sizes(Split *s, const uint32_t *sizes)
-{
-	for (uint32_t c = 0; c < s->nparts; c++)
-		if (sizes[c] > 0)
-			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
-}
-
-/* Counts the sample's rows by part. */
+/* Counts the sample's rows by part, and once there is a border the guests. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -276,31 +268,14 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 		{
 			s->homes[block * ROWS + i] = nearest.home[i];
 			sizes[nearest.home[i]]++;
-		}
-	}
-	add_sizes(s, sizes);
-}
-
-/* The same with guests. */
-static void
-count_members_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Split	   *s = arg;
-	uint32_t	sizes[GRN_MAX_PARTS] = {0};
-	Nearest		nearest;
-
-	(void) worker;
-	for (size_t block = begin; block < end; block++)
-	{
-		find_nearest(s, block_distances(s, block), &nearest);
-		for (size_t i = 0; i < block_rows(s, block); i++)
-		{
-			sizes[nearest.home[i]]++;
-			if (nearest.second[i] != GRN_INVALID_ID && to_border(s, &nearest, i) <= s->border)
+			if (s->border > -INFINITY && nearest.second[i] != GRN_INVALID_ID &&
+				to_border(s, &nearest, i) <= s->border)
 				sizes[nearest.second[i]]++;
 		}
 	}
-	add_sizes(s, sizes);
+	for (uint32_t c = 0; c < s->nparts; c++)
+		if (sizes[c] > 0)
+			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
 }
 
 /* Runs over the sample, in pieces that are worth a thread. */
@@ -311,10 +286,10 @@ run_sample(Split *s, size_t work, GrnRangeFn fn, GrnParallel *parallel)
 }
 
 static void
-count(Split *s, GrnRangeFn fn, GrnParallel *parallel)
+count(Split *s, GrnParallel *parallel)
 {
 	memset(s->sizes, 0, sizeof(s->sizes));
-	run_sample(s, COUNT_WORK, fn, parallel);
+	run_sample(s, COUNT_WORK, count_range, parallel);
 }
 
 /* What lies between a row's two nearest centres, on average: the unit of weights. */
@@ -339,15 +314,15 @@ mean_gap(const Split *s)
 }
 
 /*
- * Moves the weights until the sample falls into parts of like size, as fn counts
- * them: a part too large gets a larger one.  Leaves sizes as they then are.
+ * Moves the weights until the sample falls into parts of like size, guests counted: a
+ * part too large gets a larger one.  Leaves sizes as they then are.
  */
 static void
-balance(Split *s, int steps, GrnRangeFn fn, GrnParallel *parallel)
+balance(Split *s, int steps, GrnParallel *parallel)
 {
 	float		unit = mean_gap(s);
 
-	count(s, fn, parallel);
+	count(s, parallel);
 	for (int step = 0; step < steps; step++)
 	{
 		uint64_t	all = 0;
@@ -357,7 +332,7 @@ balance(Split *s, int steps, GrnRangeFn fn, GrnParallel *parallel)
 		for (uint32_t c = 0; c < s->nparts; c++)
 			s->weights[c] += unit / (2 + 0.25f * (float) step) *
 				((float) s->sizes[c] * (float) s->nparts / (float) all - 1);
-		count(s, fn, parallel);
+		count(s, parallel);
 	}
 }
 
@@ -462,13 +437,14 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 {
 	size_t		all = s->sample->n;
 
+	s->border = -INFINITY;
 	s->sample->n = (all + CENTRES_SHARE - 1) / CENTRES_SHARE;
 	for (int step = 0; step <= LLOYD_STEPS; step++)
 	{
 		if (step > 0)
 			parallel->run(parallel, s->nparts, 1, move_range, s);
 		run_sample(s, FIND_WORK, sample_range, parallel);
-		balance(s, WEIGHT_STEPS, count_range, parallel);
+		balance(s, WEIGHT_STEPS, parallel);
 	}
 	s->sample->n = all;
 	run_sample(s, FIND_WORK, sample_range, parallel);
@@ -476,7 +452,7 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 	for (int round = 0; round < MEMBER_ROUNDS; round++)
 	{
 		s->border = find_border(s, overlap, parallel);
-		balance(s, MEMBER_STEPS, count_members_range, parallel);
+		balance(s, MEMBER_STEPS, parallel);
 	}
 	s->border = find_border(s, overlap, parallel);
 }
