@@ -333,10 +333,45 @@ cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	return true;
 }
 
+/* The first number in a file, 0 where there is none. */
+static uint64_t
+number_in(const char *path)
+{
+	unsigned long long value = 0;
+	FILE	   *f = fopen(path, "r");
+
+	if (f && fscanf(f, "%llu", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* Bytes of memory that the processor's build may take where nobody set a limit. */
+static uint64_t
+free_memory(void)
+{
+	unsigned long long kb;
+	uint64_t	bytes = UINT64_MAX;
+	uint64_t	most = number_in("/sys/fs/cgroup/memory.max");
+	uint64_t	used = number_in("/sys/fs/cgroup/memory.current");
+	char		line[128];
+	FILE	   *f = fopen("/proc/meminfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
+			bytes = (uint64_t) kb << 10;
+	if (f)
+		fclose(f);
+	if (most > 0 && most < UINT64_MAX && most > used && most - used < bytes)
+		bytes = most - used;
+	return bytes;
+}
+
 static bool
 cpu_build(GrnGraphJob *job, GrnFailure *failure)
 {
-	uint64_t	limit = job->choice->work_limit ? job->choice->work_limit : grn_free_memory();
+	uint64_t	limit = job->choice->work_limit ? job->choice->work_limit : free_memory();
 	uint64_t	bytes;
 	char	   *work;
 

@@ -1004,37 +1004,3 @@ grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	*job->params = p.params;
 	return true;
 }
-
-/* The first number in a file, 0 where there is none. */
-static uint64_t
-number_in(const char *path)
-{
-	unsigned long long value = 0;
-	FILE	   *f = fopen(path, "r");
-
-	if (f && fscanf(f, "%llu", &value) != 1)
-		value = 0;
-	if (f)
-		fclose(f);
-	return value;
-}
-
-uint64_t
-grn_free_memory(void)
-{
-	unsigned long long kb;
-	uint64_t	bytes = UINT64_MAX;
-	uint64_t	most = number_in("/sys/fs/cgroup/memory.max");
-	uint64_t	used = number_in("/sys/fs/cgroup/memory.current");
-	char		line[128];
-	FILE	   *f = fopen("/proc/meminfo", "r");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
-			bytes = (uint64_t) kb << 10;
-	if (f)
-		fclose(f);
-	if (most > 0 && most < UINT64_MAX && most > used && most - used < bytes)
-		bytes = most - used;
-	return bytes;
-}

@@ -19,7 +19,4 @@ extern bool grn_partition_spreads(const GrnGraphJob *job);
 /* The same in parts of the processor, whose workspace stays under limit bytes where it can. */
 extern bool grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure);
 
-/* Bytes of memory that the processor's build may take where nobody set a limit. */
-extern uint64_t grn_free_memory(void);
-
 #endif							/* GRN_BUILDER_PARTITION_H */

@@ -210,6 +210,17 @@ to_border(const Split *s, const Nearest *nearest, size_t i)
 	return s->across[nearest->home[i] * s->nparts + nearest->second[i]] * nearest->gap[i];
 }
 
+/* The part that a row is a guest of, or GRN_INVALID_ID. */
+static uint32_t
+guest_of(const Split *s, const Nearest *nearest, size_t i)
+{
+	/* before there are borders there are no guests */
+	if (!(s->border > -INFINITY) || nearest->second[i] == GRN_INVALID_ID ||
+		!(to_border(s, nearest, i) <= s->border))
+		return GRN_INVALID_ID;
+	return nearest->second[i];
+}
+
 /* What makes a difference of squared distances one of distances: 1 / (2 |a - b|). */
 static void
 find_across(Split *s)
@@ -266,11 +277,12 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 		find_nearest(s, block_distances(s, block), &nearest);
 		for (size_t i = 0; i < block_rows(s, block); i++)
 		{
+			uint32_t	guest = guest_of(s, &nearest, i);
+
 			s->homes[block * ROWS + i] = nearest.home[i];
 			sizes[nearest.home[i]]++;
-			if (s->border > -INFINITY && nearest.second[i] != GRN_INVALID_ID &&
-				to_border(s, &nearest, i) <= s->border)
-				sizes[nearest.second[i]]++;
+			if (guest != GRN_INVALID_ID)
+				sizes[guest]++;
 		}
 	}
 	for (uint32_t c = 0; c < s->nparts; c++)
@@ -476,8 +488,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 		for (size_t i = 0; i < count; i++)
 		{
 			s->parts->home[first + i] = nearest.home[i];
-			s->parts->guest[first + i] = nearest.second[i] != GRN_INVALID_ID &&
-				to_border(s, &nearest, i) <= s->border ? nearest.second[i] : GRN_INVALID_ID;
+			s->parts->guest[first + i] = guest_of(s, &nearest, i);
 		}
 	}
 }
