@@ -509,7 +509,9 @@ grn_gpu_peak(GrnGpu *gpu)
 {
 	uint64_t peak = gpu->peak;
 
-	gpu->peak = 0;
+	/* what stays counts for the next step, too */
+	gpu->peak = gpu->kept_bytes + gpu->arena +
+				(gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
 	return peak;
 }
 

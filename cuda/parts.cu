@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <algorithm>
-#include <vector>
+#include <atomic>
 
 #include "host.h"
 
@@ -15,6 +15,7 @@ constexpr uint64_t ENCODE_BYTES = (uint64_t) 64 << 20; /* of rows at a time */
 constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time, */
 constexpr uint64_t MERGE_BATCHES = 32;				   /* or this share of few */
 constexpr uint64_t LEAST_BATCH = 256;
+constexpr int	   MAX_KEEPERS = 64;
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -114,6 +115,7 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
 	fit->code_dims = code_dims_of(fit->dim);
 	fit->code_bytes = fit->code_dims;
+	free(fit->projection);
 	fit->projection = NULL;
 	if (fit->rows == GRN_GPU_EXACT_CODES)
 		return GRN_GPU_OK;
@@ -218,16 +220,16 @@ extern "C" GrnGpuStatus
 grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 					const uint8_t *codes, int *failed, GrnGpuError *err)
 {
-	std::vector<Target> targets;
+	Target targets[MAX_KEEPERS] = {};
 
 	*failed = 0;
+	if (nkeepers > MAX_KEEPERS)
+		return gpu_fail(err, GRN_GPU_FAILED, "too many devices", NULL);
 	for (int i = 0; i < nkeepers; i++)
-		targets.push_back(
-			Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows});
+		targets[i] = Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
 	if (codes)
-		GRN_CHECK(staging_spread(targets.data(), nkeepers, keepers[0]->number,
-								 (void *) codes, fit->code_bytes, keepers[0]->kept.n,
-								 failed),
+		GRN_CHECK(staging_spread(targets, nkeepers, keepers[0]->number, (void *) codes,
+								 fit->code_bytes, keepers[0]->kept.n, failed),
 				  "could not copy codes to the device");
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 	{
@@ -279,11 +281,14 @@ struct EncodeSpace
 static cudaError_t
 upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
-	uint32_t		   n = cells->n, dim = cells->dim, width = (dim + 3) / 4 * 4;
-	std::vector<float> h(cells_floats(cells));
-	float			  *h_mean = h.data() + (size_t) n * width, *h_bias = h_mean + width,
+	uint32_t n = cells->n, dim = cells->dim, width = (dim + 3) / 4 * 4;
+	size_t	 bytes = cells_floats(cells) * sizeof(float);
+	float	*h = (float *) calloc(1, bytes);
+	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
 
+	if (!h)
+		return cudaErrorMemoryAllocation;
 	for (uint32_t c = 0; c < n; c++)
 		for (uint32_t j = 0; j < dim; j++)
 			h_mean[j] += cells->centres[(size_t) c * dim + j] / n;
@@ -305,22 +310,38 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 	gpu->cells.d_bias = gpu->cells.d_mean + width;
 	gpu->cells.d_across = gpu->cells.d_bias + n;
 	gpu->cells.border = cells->border;
-	return cudaMemcpy(d_cells, h.data(), h.size() * sizeof(float),
-					  cudaMemcpyHostToDevice);
+	/* on the stream of the kernels, which does not wait for others */
+	cudaError_t rc =
+		cudaMemcpyAsync(d_cells, h, bytes, cudaMemcpyHostToDevice, gpu->device.stream);
+
+	if (rc == cudaSuccess)
+		rc = cudaStreamSynchronize(gpu->device.stream);
+	free(h);
+	return rc;
 }
 
-/* Lets this device write to the keepers', where the hardware can; the driver can anyway. */
+/*
+ * Lets this device write to the keepers' over NVLink, once a process.  Elsewhere the
+ * driver copies by way of the host: across PCIe there are machines (IOMMU, ACS) that
+ * allow direct writes and lose them.
+ */
 static void
 reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
 {
+	static std::atomic<bool> reached[MAX_KEEPERS][MAX_KEEPERS];
+
 	for (int i = 0; i < e->nkeepers; i++)
 	{
-		int other = e->keepers[i]->number, can = 0;
+		int from = gpu->number, to = e->keepers[i]->number, nvlink = 0;
 
-		if (other == gpu->number)
+		if (from == to || from >= MAX_KEEPERS || to >= MAX_KEEPERS ||
+			reached[from][to].exchange(true))
 			continue;
-		if (cudaDeviceCanAccessPeer(&can, gpu->number, other) == cudaSuccess && can)
-			cudaDeviceEnablePeerAccess(other, 0); /* or was enabled before */
+		/* what NVLink has and PCIe has not */
+		if (cudaDeviceGetP2PAttribute(&nvlink, cudaDevP2PAttrNativeAtomicSupported, from,
+									  to) == cudaSuccess &&
+			nvlink)
+			cudaDeviceEnablePeerAccess(to, 0);
 		cudaGetLastError();
 	}
 }
@@ -349,8 +370,9 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *
 	if (status != GRN_GPU_OK)
 		return status;
 	if (fit->projection)
-		GRN_CHECK(cudaMemcpy(gpu->d_arena, fit->projection,
-							 fit_floats(fit) * sizeof(float), cudaMemcpyHostToDevice),
+		GRN_CHECK(cudaMemcpyAsync(gpu->d_arena, fit->projection,
+								  fit_floats(fit) * sizeof(float), cudaMemcpyHostToDevice,
+								  gpu->device.stream),
 				  "could not copy a projection");
 	if (e->cells)
 		GRN_CHECK(upload_cells(gpu, e->cells, (float *) (gpu->d_arena + space.cells)),

@@ -13,7 +13,7 @@ grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
 {
 	(void) n;
 	if (params->degree == 0)
-		params->degree = 32;
+		params->degree = grn_bare_degree(dim);
 	if (params->r == 0)
 		params->r = DEFAULT_POOL;
 	if (params->s == 0)

@@ -323,7 +323,7 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 			  uint32_t count, const uint32_t *d_order, uint64_t seed, uint8_t *d_to,
 			  uint32_t *d_norms)
 {
-	uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / 4;
+	uint32_t i = blockIdx.x * (blockDim.x / 4) + threadIdx.x / 4;
 	int		 t = threadIdx.x & 3;
 	uint32_t at = min(i, count - 1);
 	/* without an order: one row drawn from each of count equal ranges */

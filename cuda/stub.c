@@ -206,7 +206,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 void
 grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
 {
-	(void) dim, (void) n;
+	(void) n;
 	if (params->degree == 0)
-		params->degree = 32;
+		params->degree = grn_bare_degree(dim);
 }

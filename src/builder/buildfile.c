@@ -137,7 +137,7 @@ grn_build_file(const GrnCli *cli)
 	GrnGraphJob job = {0};
 	GrnPool    *pool = grn_pool_start((int) cli->threads);
 	char		name[128];
-	uint32_t	degree = cli->params.degree ? cli->params.degree : 32;
+	uint32_t	degree;
 
 	if (!pool)
 	{
@@ -151,6 +151,7 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
 	}
+	degree = cli->params.degree ? cli->params.degree : grn_bare_degree(v.dim);
 	graph.ids = malloc(v.n * degree * sizeof(uint32_t));
 	graph.counts = malloc(v.n);
 	graph.degree = degree;

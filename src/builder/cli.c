@@ -31,7 +31,7 @@ static const char help[] =
 "  --memory-limit MB       memory to stay under, the GPU's or the processor's workspace\n"
 "                          (default: what is free); larger builds are done in parts\n"
 "  --overlap X             share of rows in two parts, up to 1 (default 0.3 to 0.9)\n"
-"  --degree N              largest out-degree (default 32)\n"
+"  --degree N              largest out-degree (default 27 to 34, by dimensions)\n"
 "  --r N                   pool capacity during descent\n"
 "  --s N                   random neighbours at the start\n"
 "  --t1 N  --t2 N          outer and inner iterations\n"

@@ -40,6 +40,17 @@ typedef struct GrnGraphParams
 } GrnGraphParams;
 
 /*
+ * The degree of a bare graph where none is given, for as many distances a query as other
+ * graphs of degree 32 cost (test/bench/graph/defaults.md).  Many dimensions fill lists to
+ * a share of it.  In an index, pages decide: grn_default_degree().
+ */
+static inline uint32_t
+grn_bare_degree(uint32_t dim)
+{
+	return dim <= 192 ? 34 : dim <= 512 ? 27 : 32;
+}
+
+/*
  * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at
  * most grain items, on nworkers threads (worker < nworkers); returns when all
  * are done.  Pieces are handed out dynamically, so no result may depend on

@@ -52,9 +52,8 @@ set_default(uint32_t *param, uint32_t value)
 void
 grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n)
 {
-	(void) dim;
 	(void) n;
-	set_default(&params->degree, 32);
+	set_default(&params->degree, grn_bare_degree(dim));
 	set_default(&params->r, params->degree > 48 ? params->degree : 48);
 	set_default(&params->s, 32);
 	set_default(&params->t1, 4);

@@ -36,6 +36,7 @@ struct Built
 {
 	GrnGpuStatus status;
 	GrnGpuError err;
+	uint32_t	degree;
 	std::vector<uint32_t> ids;
 	std::vector<uint8_t> counts;
 };
@@ -47,7 +48,8 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 	Built		b = {};
 
 	grn_gpu_default_params(&params, dim, n);
-	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.degree = params.degree;
+	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
 	b.counts.assign(n + 1, 0xab);
 	b.status = grn_gpu_begin(gpu, n, dim, &options, &params, &b.err);
 	if (b.status == GRN_GPU_OK && n > 0)
@@ -65,16 +67,16 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 
 /* NULL if the graph is sound, else what is wrong. */
 static const char *
-unsound(const Built &b, uint32_t n, uint32_t degree)
+unsound(const Built &b, uint32_t n)
 {
 	if (b.status != GRN_GPU_OK)
 		return b.err.text;
 	for (uint32_t v = 0; v < n; v++)
 	{
-		const uint32_t *ids = &b.ids[(size_t) v * degree];
+		const uint32_t *ids = &b.ids[(size_t) v * b.degree];
 
-		if (b.counts[v] > degree)
-			return "a count over degree";
+		if (b.counts[v] > b.degree)
+			return "a count over the degree";
 		for (uint32_t k = 0; k < b.counts[v]; k++)
 		{
 			if (ids[k] >= n)
@@ -90,7 +92,7 @@ unsound(const Built &b, uint32_t n, uint32_t degree)
 
 /* recall@10 of 200 rows looked for by beam search with 64 places from 32 entries. */
 static double
-recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, uint32_t degree)
+recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim)
 {
 	uint64_t	hits = 0;
 	uint32_t	queries = 200;
@@ -128,7 +130,7 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, ui
 
 			open.erase(open.begin());
 			for (uint32_t k = 0; k < b.counts[v]; k++)
-				offer(b.ids[(size_t) v * degree + k]);
+				offer(b.ids[(size_t) v * b.degree + k]);
 		}
 		auto		at = beam.begin();
 
@@ -240,7 +242,8 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 		return b;
 	for (uint32_t i = 0; i < n - 100; i++)
 		members[i] = n - 1 - i;
-	b.ids.assign((size_t) n * params.degree + 1, 0xabababab);
+	b.degree = params.degree;
+	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
 	b.counts.assign(n + 1, 0xab);
 	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
 	if (b.status == GRN_GPU_OK)
@@ -287,19 +290,19 @@ test_coded_builds(GrnGpu *gpu)
 		double		r = 0;
 
 		for (uint32_t i = 0; i < n - 100 && !wrong; i++)
-			for (uint32_t k = 0; k < 32; k++)
+			for (uint32_t k = 0; k < b.degree; k++)
 			{
-				uint32_t	id = b.ids[(size_t) i * 32 + k];
+				uint32_t	id = b.ids[(size_t) i * b.degree + k];
 
 				if ((id == EMPTY_ID) != (k >= b.counts[i]) || (id != EMPTY_ID && id < 100))
 					wrong = "a list that is not ended, or names no member";
-				mine.ids[(size_t) (n - 101 - i) * 32 + k] = id - 100;
+				mine.ids[(size_t) (n - 101 - i) * b.degree + k] = id - 100;
 				mine.counts[n - 101 - i] = b.counts[i];
 			}
 		if (!wrong)
-			wrong = unsound(mine, n - 100, 32);
+			wrong = unsound(mine, n - 100);
 		if (!wrong)
-			r = recall(mine, part, n - 100, c.dim, 32);
+			r = recall(mine, part, n - 100, c.dim);
 		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
 			   (c.few ? ", few directions" : "") + (keep ? ", kept" : ""), !wrong && r >= c.least && dims == c.dims,
 			   wrong ? wrong : "recall " + std::to_string(r) + ", " + std::to_string(dims) + " directions");
@@ -327,10 +330,11 @@ test_directions(GrnGpu *gpu)
 		options.memory_limit = limit;
 		grn_gpu_peak(gpu);
 		Built		b = build(gpu, x, n, dim, params, options);
-		const char *wrong = unsound(b, n, 32);
+		const char *wrong = unsound(b, n);
 
 		peak = grn_gpu_peak(gpu);
-		report(name, !wrong && (more ? peak > plain : peak == plain),
+		report(name, !wrong && (more ? peak > plain : peak == plain) &&
+				   (limit == 0 || peak <= limit),
 			   wrong ? wrong : std::to_string(peak) + " bytes, planned " + std::to_string(plain));
 	};
 
@@ -364,7 +368,7 @@ test_builds(GrnGpu *gpu)
 			GrnGraphParams params = {};
 			auto		x = make_rows(n, 7, "gaussian");
 			Built		b = build(gpu, x, n, 7, params, options);
-			const char *wrong = unsound(b, n, 32);
+			const char *wrong = unsound(b, n);
 
 			for (uint32_t v = 0; v < n && n > 1; v++)
 				if (b.counts[v] == 0)
@@ -379,7 +383,7 @@ test_builds(GrnGpu *gpu)
 				params.degree = degree;
 				auto		x = make_rows(1500, 20, data);
 				Built		b = build(gpu, x, 1500, 20, params, options);
-				const char *wrong = unsound(b, 1500, degree);
+				const char *wrong = unsound(b, 1500);
 
 				report(mode + data + " rows, degree " + std::to_string(degree), !wrong,
 					   wrong ? wrong : "");
@@ -390,7 +394,7 @@ test_builds(GrnGpu *gpu)
 			uint32_t	n = dim > 1000 ? 700 : 3000;
 			auto		x = make_rows(n, dim, "gaussian");
 			Built		b = build(gpu, x, n, dim, params, options);
-			const char *wrong = unsound(b, n, 32);
+			const char *wrong = unsound(b, n);
 
 			report(mode + std::to_string(dim) + " dimensions", !wrong, wrong ? wrong : "");
 		}
@@ -420,8 +424,8 @@ test_builds(GrnGpu *gpu)
 		options.joins = c.joins;
 		auto		x = make_rows(n, c.dim, c.kind);
 		Built		b = build(gpu, x, n, c.dim, params, options);
-		const char *wrong = unsound(b, n, 32);
-		double		r = wrong ? 0 : recall(b, x, n, c.dim, 32);
+		const char *wrong = unsound(b, n);
+		double		r = wrong ? 0 : recall(b, x, n, c.dim);
 
 		report(std::string(c.paper ? "paper" : "tile") + " mode, " + std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
 			   " rows of " + std::to_string(c.dim), r >= c.least,
@@ -430,8 +434,8 @@ test_builds(GrnGpu *gpu)
 		uint64_t	before = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
 
 		b = build(gpu, x, n, c.dim, params, options);
-		wrong = unsound(b, n, 32);
-		double		filled = wrong ? 0 : recall(b, x, n, c.dim, 32);
+		wrong = unsound(b, n);
+		double		filled = wrong ? 0 : recall(b, x, n, c.dim);
 		uint64_t	after = std::accumulate(b.counts.begin(), b.counts.begin() + n, (uint64_t) 0);
 
 		report("the same, filled", filled >= r - 0.002 && after > before,
@@ -447,8 +451,8 @@ test_builds(GrnGpu *gpu)
 	for (int i = 0; i < 5000; i++)
 		memcpy(&wide[i * 32], &x[i * 24], 24 * sizeof(float));
 	Built		b = build(gpu, wide, 5000, 24, params, options, 32);
-	const char *wrong = unsound(b, 5000, 32);
-	double		r = wrong ? 0 : recall(b, x, 5000, 24, 32);
+	const char *wrong = unsound(b, 5000);
+	double		r = wrong ? 0 : recall(b, x, 5000, 24);
 
 	report("rows with a stride", r >= 0.98, wrong ? wrong : std::to_string(r));
 

@@ -47,7 +47,7 @@ def measure(args, folder, devices, limit):
                str(args.repeat)] + (["--gpu", devices] if args.device == "gpu" else [])
     command += ["--memory-limit", str(limit)] if limit else []
     command += ["--overlap", args.overlap] if args.overlap else []
-    command += ["--fill"] if args.fill else []
+    command += ["--fill", "--degree", "32"] if args.fill else []
     text = subprocess.check_output(command + [f"{folder}/base.fbin", graph], text=True)
     seconds = number(r"build ([0-9.]+) s,", text)
     best = seconds.index(min(seconds))
