@@ -16,7 +16,7 @@ __launch_bounds__(FINISH_THREADS)
 				   uint32_t pool, Key *d_inbox, uint32_t *d_inbox_count, uint32_t inbox,
 				   float rho)
 {
-	uint32_t v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	uint32_t v = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
 	int		 lane = lane_id();
 
 	if (v >= n)
@@ -45,7 +45,7 @@ __launch_bounds__(FINISH_THREADS)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
 	Key			  *s_key = s_all[threadIdx.x / WARP]; /* pool, then inbox */
-	uint32_t	   v = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	uint32_t	   v = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
 	int			   lane = lane_id();
 
 	if (v >= n)
@@ -176,7 +176,7 @@ __launch_bounds__(FINISH_THREADS)
 {
 	constexpr int AT_ONCE = 4; /* neighbours whose rows are loaded together */
 	constexpr int HELD = (GRN_MAX_DEGREE + WARP - 1) / WARP; /* a lane's keys */
-	uint32_t	  i = (blockIdx.x * FINISH_THREADS + threadIdx.x) / WARP;
+	uint32_t	  i = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
 	int			  lane = lane_id();
 
 	if (i >= n)

@@ -42,7 +42,8 @@ struct RowsS8
 	}
 	/*
 	 * The partial distance under which y occludes x: that of x to the vertex.
-	 * At least 1, so that of two equal rows one occludes the other.
+	 * At least 1, so that of two equal rows one occludes the other (of 8 bits; in binary16
+	 * the 1 is lost, and near-identical rows keep more of their edges, which does no harm).
 	 */
 	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
 	{

@@ -110,7 +110,8 @@ store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
 	else if (OUT == OUT_S8)
 		((int8_t *) a.d_c)[at] = (int8_t) fminf(fmaxf(rintf(x * scale), -127.0f), 127.0f);
 	else
-		((__half *) a.d_c)[at] = __float2half_rn(x * scale);
+		((__half *) a.d_c)[at] =
+			__float2half_rn(fminf(fmaxf(x * scale, -65504.0f), 65504.0f));
 }
 
 /*

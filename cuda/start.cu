@@ -496,7 +496,7 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 					uint32_t pool, uint8_t *d_pool_count, Key *d_inbox,
 					uint32_t *d_inbox_count, uint32_t inbox)
 {
-	uint32_t v = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+	uint32_t v = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
 	int		 lane = lane_id();
 
 	if (v >= codes.n)

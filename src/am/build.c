@@ -15,6 +15,7 @@
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "utils/backend_progress.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "build.h"
@@ -79,10 +80,11 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 }
 
 void
-grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
+grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute column,
 				 const GrnndOptions *options)
 {
 	GrnBuildSpec *spec = &build->spec;
+	int32		typmod = column->atttypmod;
 
 	memset(build, 0, sizeof(*build));
 	build->builder.sock = -1;
@@ -91,6 +93,8 @@ grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
 		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
 	build->options = *options;
 
+	/* a domain's own, where it is one */
+	getBaseTypeAndTypmod(column->atttypid, &typmod);
 	if (typmod < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -132,7 +136,7 @@ static void
 init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 {
 	grnnd_build_init(build, grnnd_type(index),
-					 TupleDescAttr(RelationGetDescr(index), 0)->atttypmod,
+					 TupleDescAttr(RelationGetDescr(index), 0),
 					 (GrnndOptions *) index->rd_options);
 	build->heap = heap;
 	build->index = index;

@@ -47,8 +47,8 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
 
 /* build.c: also for grnnd_build_estimate(), which builds over a sample of the rows. */
 extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
-/* Errors: 22023 where typmod gives no dimensions, 54000 where it gives too many. */
-extern void grnnd_build_init(GrnndBuild *build, const GrnndType *type, int32 typmod,
+/* Errors: 22023 where the column's type has no dimensions, 54000 where it has too many. */
+extern void grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute column,
 							 const GrnndOptions *options);
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern void grnnd_choose_device(GrnndBuild *build, double rows);

@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -195,7 +196,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 	c->next[id] = rec->next;
 	if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
 	{
-		if (c->ix->codec.code_dims > 0)
+		if (c->ix->encoder.code_dims > 0)
 			c->hashes[id] = hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor);
 		for (uint32 i = 1; i < rec->count; i++)
 			if (grn_find_id(ids, i, ids[i]) >= 0)
@@ -260,7 +261,7 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 			report_node(c, id, "edge to a free record,", y);
 		else if (c->states[y] == GRN_TIDS)
 			report_node(c, id, "edge to a record of heap TIDs,", y);
-		else if (c->ix->codec.code_dims > 0 &&
+		else if (c->ix->encoder.code_dims > 0 &&
 				 hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
 						   grn_rec_factors(l, rec)[i]) != c->hashes[y])
 			report_node(c, id, "holds another code than the record itself of neighbour", y);
@@ -441,7 +442,7 @@ check_entries(Check *c, char *page)
 			report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
 		else if (c->states[id] != GRN_NODE && c->states[id] != GRN_DEAD)
 			report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
-		else if (c->ix->codec.code_dims > 0 && hash_code(l, code, factor) != c->hashes[id])
+		else if (c->ix->encoder.code_dims > 0 && hash_code(l, code, factor) != c->hashes[id])
 			report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)
 			grnnd_reach_mark(&c->reach, id);
@@ -534,12 +535,22 @@ grnnd_check(PG_FUNCTION_ARGS)
 	Oid			heap = table_of(oid);
 	LOCKMODE	lock = RecoveryInProgress() ? AccessShareLock : ShareLock;
 	Check		c = {0};
+	Oid			user;
+	int			context;
+	int			guc_level;
 
 	InitMaterializedSRF(fcinfo, 0);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	/* the table first, as everyone else does */
 	c.heap = table_open(heap, lock);
+	/* the index's functions are its owner's, not to be run with the caller's rights */
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(c.heap->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
+	guc_level = NewGUCNestLevel();
+#if PG_VERSION_NUM >= 170000
+	RestrictSearchPath();
+#endif
 	c.index = index_open(oid, AccessShareLock);
 	if (c.index->rd_index->indrelid != heap || c.index->rd_indam->aminsert != grnnd_insert)
 		ereport(ERROR,
@@ -550,6 +561,10 @@ grnnd_check(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot check temporary indexes of other sessions")));
+	if (RecoveryInProgress() && c.heap->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot check indexes of unlogged tables during recovery")));
 	if (!c.index->rd_index->indisvalid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -559,5 +574,7 @@ grnnd_check(PG_FUNCTION_ARGS)
 	check_index(&c, heapallindexed);
 	index_close(c.index, AccessShareLock);
 	table_close(c.heap, lock);
+	AtEOXact_GUC(false, guc_level);
+	SetUserIdAndSecContext(user, context);
 	return (Datum) 0;
 }

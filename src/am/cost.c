@@ -97,6 +97,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	GenericCosts generic;
 	Shape		shape;
 	double		first;
+	double		reach;
 	double		page_cost;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
@@ -126,6 +127,11 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 	*startup = visit_cost(root, &shape, first, loop_count, page_cost);
 	*total = Max(*startup, visit_cost(root, &shape, shape.rows, loop_count, page_cost));
+
+	/* where all rows are wanted, any plan that has them is better than a scan that ends before */
+	reach = grnnd_iterative_scan == GRNND_ITERATIVE_OFF ? grnnd_ef_search : grnnd_max_scan_tuples;
+	if (root->parse->limitCount == NULL && root->tuple_fraction == 0 && shape.rows > reach)
+		*total += disable_cost;
 	*selectivity = generic.indexSelectivity;
 	*pages = shape.pages;
 }

@@ -95,7 +95,7 @@ sort_places(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *places)
 
 	for (uint32 i = 0; i < n; i++)
 		places[i] = i + 1;
-	if (!ix->codec.directions || ix->codec.code_dims == 0)
+	if (!ix->encoder.directions || ix->encoder.code_dims == 0)
 		return 0;
 	for (uint32 i = 1; i < n; i++)
 	{
@@ -240,7 +240,7 @@ is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 	float		y = grn_f16_to_f32(b.norm2);
 
 	/* with inner product's codes these are lengths, and long rows lie in the middle */
-	return ix->codec.code_dims > 0 && (ix->codec.directions ? x > y : x < y);
+	return ix->encoder.code_dims > 0 && (ix->encoder.directions ? x > y : x < y);
 }
 
 /* Copies entries[0] to root: what it is, and what others are to find there. */
@@ -401,7 +401,7 @@ grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor)
 	float		length = grn_f16_to_f32(factor.norm2);
 	uint32		i = v->nlongest;
 
-	if (!v->ix->codec.directions || v->ix->codec.code_dims == 0)
+	if (!v->ix->encoder.directions || v->ix->encoder.code_dims == 0)
 		return;
 	/* a page may be looked at again */
 	if ((i == GRN_LONG_ENTRIES && length <= v->lengths[i - 1]) ||

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "catalog/pg_am.h"
@@ -30,6 +31,7 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/regproc.h"
@@ -40,6 +42,7 @@
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
 #define SAMPLE_ROWS 8192
 #define SAMPLE_ROWS_PER_DIM 8
+#define SAMPLE_BYTES ((uint64) 1 << 30) /* both builds', of very many dimensions */
 #define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
 
 /* The larger build's, where there are as many rows, it is not too slow, and memory allows. */
@@ -56,6 +59,9 @@
 #define PROBE_BYTES (16 << 20)
 #define PROBE_MAX_BYTES (512 << 20)
 #define PROBE_SECONDS 0.25
+
+/* A row in the search for duplicates, of however few nodes. */
+#define DUPLICATE_BYTES 20
 
 /* For a process to form a byte of a page, measured. */
 #define FORM_SECONDS_PER_BYTE 1.5e-9
@@ -348,6 +354,9 @@ measure(Sample *s, double rows, double *device_seconds)
 	Needs		needs;
 
 	*device_seconds = 0;
+	/* two builds, unless the sample is the table */
+	if (all < rows)
+		few = Min(few, Max(all / 2, 1));
 	if (s->build.spec.device != GRN_DEVICE_CPU)
 	{
 		first = build_sample(s, Min(few, FIRST_ROWS), 0);
@@ -417,14 +426,19 @@ probe_disk(int64 bytes)
 static double
 disk_speed(void)
 {
-	int64		bytes = PROBE_BYTES;
+	int64		most = PROBE_MAX_BYTES;
+	int64		bytes;
 	double		seconds;
 
+	/* the sample may take the other half */
+	if (temp_file_limit >= 0)
+		most = Min(most, (int64) temp_file_limit * 1024 / 2);
+	bytes = Max(Min(PROBE_BYTES, most) >> 20 << 20, 1 << 20);
 	PrepareTempTablespaces();
 	for (;;)
 	{
 		seconds = probe_disk(bytes);
-		if (seconds >= PROBE_SECONDS || 2 * bytes > PROBE_MAX_BYTES)
+		if (seconds >= PROBE_SECONDS || 2 * bytes > most)
 			return bytes / seconds;
 		bytes *= 2;
 	}
@@ -475,7 +489,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	blocks = (double) grnnd_index_blocks(&layout, (uint64) records);
 
 	memory = grown(rows * b->stride * sizeof(float)) + grown(rows * sizeof(uint64)) +
-		whole(rows * sizeof(uint32)) + whole(needs->work_bytes) +
+		whole(rows * sizeof(uint32)) + whole(Max(needs->work_bytes, rows * DUPLICATE_BYTES)) +
 		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
 		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
 
@@ -517,7 +531,10 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 
 	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
 	s->wanted = Max(Min(MAX_SAMPLE_ROWS, bytes / (b->stride * sizeof(float))),
-					2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim));
+					Min(2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim),
+						SAMPLE_BYTES / (b->stride * sizeof(float))));
+	/* no more than the table can hold */
+	s->wanted = Min(s->wanted, Max((uint64) pages, 1) * MaxHeapTuplesPerPage);
 	grnnd_build_map(b, s->wanted);
 	map = b->map;
 	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->stride * sizeof(float));
@@ -572,8 +589,9 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 						RelationGetRelationName(table))));
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
-	grnnd_build_init(&s->build, find_type(attribute->atttypid, PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
-					 attribute->atttypmod, options);
+	grnnd_build_init(&s->build, find_type(getBaseType(attribute->atttypid),
+										  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
+					 attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);
 	values[2] = Int32GetDatum((int32) s->build.dim);

@@ -1,7 +1,8 @@
 /*
- * fit.c - codes for an index that began with too few rows to fit a codec to.
+ * fit.c - codes for an index that began with too few rows to fit a codec to, and
+ * whether codes still serve an index that has grown.
  *
- * Such an index is "unfitted": its records have room for codes, which is empty, and
+ * An index of few rows is "unfitted": its records have room for codes, which is empty, and
  * searches compute exact distances of all neighbours, which costs little while
  * there are few.  The insert that takes the index past grnnd_fit_rows() fits a
  * codec to the rows there are:
@@ -9,13 +10,20 @@
  *   2. all records and entry points get their codes, and the codec its pages;
  *   3. the metapage says so.
  * Who knows the metapage from before step 3 looks at no code, so searches go on
- * meanwhile, and a crash leaves an unfitted index.
+ * meanwhile, and a crash leaves an unfitted index.  Where such codes would not tell
+ * neighbours apart (codec.h), it stays unfitted until there are twice as many rows.
+ *
+ * Whenever an index with codes has grown by a quarter, its codes are judged again: rows far
+ * from those that the codec was fitted to, or clusters that have become dense, may be told
+ * apart no more.  Then the metapage says "exact": records keep codes and get new ones, but
+ * nobody estimates by them.
  */
 #include "write.h"
 
 #include <math.h>
 
 #include "miscadmin.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -29,6 +37,9 @@
 #define MIN_FIT_ROWS 64
 #define MAX_FIT_ROWS 2048
 #define FIT_BYTES ((Size) 16 << 20)
+
+/* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
+#define PROBES (GRN_ORDER_PROBES / 4)
 
 typedef struct Fit
 {
@@ -54,6 +65,19 @@ grnnd_fit_rows(uint32 dim)
 	uint32		rows = Min(FIT_ROWS_PER_DIM * dim, MAX_FIT_ROWS);
 
 	return Max((uint32) Min(rows, room), MIN_FIT_ROWS);
+}
+
+bool
+grnnd_fit_due(const GrnndIndex *ix, uint32 id)
+{
+	const GrnndMeta *meta = &ix->meta;
+	uint64		judged = meta->judged;
+
+	if (meta->code_dims == 0)
+		return false;
+	if (meta->unfitted)
+		return id >= Max((uint64) grnnd_fit_rows(meta->dim), 2 * judged);
+	return id >= judged + judged / 4;
 }
 
 /* ---- the codec ---- */
@@ -172,7 +196,6 @@ fit_codec(Fit *f)
 		grn_codec_directions(&f->ix.codec, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
 	meta->unfitted = 0;
-	meta->crc = grnnd_meta_crc(meta);
 	return true;
 }
 
@@ -200,6 +223,85 @@ encode_all(Fit *f)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+typedef struct Probe
+{
+	Fit		   *f;
+	uint32		count;
+	uint32		ids[GRN_MAX_DEGREE];
+} Probe;
+
+static void
+take_node(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Probe	   *probe = arg;
+
+	take_row(probe->f, rec, vec);
+	probe->count = rec->count;
+	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
+}
+
+/* The row that was visited last, in the graph's space. */
+static float *
+place_row(const Fit *f)
+{
+	const GrnndMeta *meta = &f->ix.meta;
+	float	   *place = palloc(meta->dim * sizeof(float));
+
+	memcpy(place, f->x, meta->dim * sizeof(float));
+	if (meta->metric == GRN_IP)
+		grn_place(place, meta->dim, meta->norm_unit);
+	return place;
+}
+
+/* Counts the pairs of one node's neighbours; of a node that is gone, none. */
+static void
+probe_node(Fit *f, uint32 id, GrnOrder *order)
+{
+	uint32		dim = f->ix.meta.dim;
+	Probe		probe = {.f = f};
+	GrnndPoint	p;
+	GrnndPoint	other;
+	float	   *place;
+	float		distances[GRN_MAX_DEGREE];
+	float		estimates[GRN_MAX_DEGREE];
+	uint32		n = 0;
+
+	if (!f->store.base.visit(&f->store.base, id, take_node, &probe))
+		return;
+	place = place_row(f);
+	grnnd_make_point(&f->ix, f->x, &p);
+	for (uint32 i = 0; i < probe.count; i++)
+	{
+		if (!f->store.base.visit(&f->store.base, probe.ids[i], take_row, f))
+			continue;
+		distances[n] = grn_dist->l2_f32(place, place_row(f), dim);
+		grnnd_make_point(&f->ix, f->x, &other);
+		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
+	}
+	grn_count_order(distances, estimates, n, order);
+}
+
+/* Whether the codec that was fitted tells neighbours apart, as in builds. */
+static bool
+codes_tell(Fit *f)
+{
+	uint32		probes = Min(f->limit, PROBES);
+	GrnOrder	order = {0};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	for (uint32 i = 0; i < probes; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &order);
+		MemoryContextReset(context);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return grn_codes_tell(&order);
 }
 
 static void
@@ -293,35 +395,65 @@ write_codec(const Fit *f)
 
 /* ---- the whole ---- */
 
+/* Gives the records of an unfitted index codes, if these tell neighbours apart. */
+static bool
+fit_first(Fit *f)
+{
+	GrnndMeta	before = f->ix.meta;
+
+	f->row_room = grnnd_fit_rows(f->ix.meta.dim);
+	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, f->ix.meta.dim);
+	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
+							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	if (!fit_codec(f))
+		return false;
+	f->ix.encoder = f->ix.codec;
+	if (!codes_tell(f))
+	{
+		f->ix.meta = before;
+		return true;
+	}
+	f->codes = palloc_extended((Size) f->limit * f->ix.layout.code_bytes,
+							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	f->factors = palloc_extended((Size) f->limit * sizeof(GrnFactor),
+								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	encode_all(f);
+	write_records(f);
+	grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
+	write_codec(f);
+	grnnd_test_point("fit-coded");
+	return true;
+}
+
 static void
 fit(Relation index)
 {
 	Fit		   *f = palloc0(sizeof(Fit));
 
 	f->index = index;
-	f->ix = *grnnd_index(index);
-	if (!f->ix.meta.unfitted)
-		return;
+	f->ix = *grnnd_index_anew(index);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	f->limit = f->store.id_limit;
-	f->row_room = grnnd_fit_rows(f->ix.meta.dim);
-	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, f->ix.meta.dim);
-	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
-							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	f->x = palloc(f->ix.meta.dim * sizeof(float));
-	f->codes = palloc_extended((Size) f->limit * f->ix.layout.code_bytes,
-							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	f->factors = palloc_extended((Size) f->limit * sizeof(GrnFactor),
-								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	grnnd_test_point("fit-begun");
-	if (!fit_codec(f))
+	/* somebody else may have been first */
+	if (f->limit == 0 || !grnnd_fit_due(&f->ix, f->limit - 1))
 		return;
-	encode_all(f);
-	write_records(f);
-	grnnd_change_entries(index, &f->ix, set_entry_codes, f);
-	write_codec(f);
-	grnnd_test_point("fit-coded");
+	f->x = palloc(f->ix.meta.dim * sizeof(float));
+	grnnd_test_point("fit-begun");
+	if (f->ix.meta.unfitted)
+	{
+		if (!fit_first(f))
+			return;
+	}
+	else
+	{
+		f->ix.codec = f->ix.encoder;
+		f->ix.meta.exact = !codes_tell(f);
+	}
+	f->ix.meta.judged = f->limit;
+	f->ix.meta.crc = grnnd_meta_crc(&f->ix.meta);
 	write_page(f, 0, GRNND_META, &f->ix.meta, sizeof(f->ix.meta));
+	/* who does not hear of it, since this transaction aborts, has worse recall */
+	CacheInvalidateRelcache(index);
 }
 
 void

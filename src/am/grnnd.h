@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 2			/* 2: inner product: codes of directions, lengths as factors */
+#define GRNND_FORMAT 3			/* 3: codes are judged as an index grows */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -76,6 +76,8 @@ typedef struct GrnndMeta
 	uint32		on_gpu;			/* built on a GPU */
 	uint32		build_nodes;	/* nodes that the build wrote */
 	uint32		unfitted;		/* records have room for codes, but hold none yet: fit.c */
+	uint32		judged;			/* nodes there were when codes were last judged, or 0 */
+	uint32		exact;			/* records have codes, which tell no neighbours apart: fit.c */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
 
@@ -116,8 +118,9 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* its arrays lie behind this struct; code_dims 0 while
-								 * unfitted, whatever the layout has room for */
+	GrnCodec	codec;			/* of estimates: its arrays lie behind this struct; code_dims 0
+								 * while unfitted or exact, whatever the layout has room for */
+	GrnCodec	encoder;		/* the same of the codes that there are; 0 while unfitted */
 	const struct GrnndType *type;
 	GrnndHint  *hints;			/* [hint_mask + 1] */
 	uint32		hint_mask;
@@ -178,10 +181,12 @@ extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
 
 /* Rows from which on a codec fits others like them, by dimensions. */
 extern uint32 grnnd_fit_rows(uint32 dim);
+/* Whether an insert that made node id is to call grnnd_fit(). */
+extern bool grnnd_fit_due(const GrnndIndex *ix, uint32 id);
 /*
  * Fits a codec to the rows that an unfitted index has and gives all records their
- * codes, unless somebody else does or a vacuum is at work.  The caller holds no
- * lock on a page.
+ * codes, or judges those that there are anew, unless somebody else does or a vacuum is at
+ * work.  The caller holds no lock on a page.
  */
 extern void grnnd_fit(Relation index);
 /* The metapage's checksum, as it should be. */
@@ -205,6 +210,8 @@ extern void grnnd_test_point(const char *name);
  * the backend.  The pointer stays good until the end of the transaction.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
+/* The same by the metapage as it is now: what fit.c writes there reaches others late. */
+extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* What its operator class says; an error where that is not sound (not for hot paths). */
 extern const GrnndType *grnnd_type(Relation index);
 extern void grnnd_page_init(Page page, GrnndPageKind kind);

@@ -358,7 +358,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
 	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);
-	fit = in.ix->meta.unfitted && in.id >= grnnd_fit_rows(in.ix->meta.dim);
+	fit = grnnd_fit_due(in.ix, in.id);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (fit)

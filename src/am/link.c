@@ -31,7 +31,7 @@
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 {
-	uint32		k = ix->codec.code_dims;
+	uint32		k = ix->encoder.code_dims;
 
 	memset(p, 0, sizeof(*p));
 	p->x = x;
@@ -41,9 +41,12 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 	{
 		float	   *scratch = palloc(k * sizeof(float));
 
-		p->query = palloc(sizeof(GrnCodeQuery));
-		grn_encode(&ix->codec, x, p->code, &p->factor, scratch);
-		grn_code_query_row(&ix->codec, x, p->query, scratch);
+		grn_encode(&ix->encoder, x, p->code, &p->factor, scratch);
+		if (ix->codec.code_dims > 0)
+		{
+			p->query = palloc(sizeof(GrnCodeQuery));
+			grn_code_query_row(&ix->codec, x, p->query, scratch);
+		}
 		pfree(scratch);
 	}
 }

@@ -708,7 +708,10 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 		set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
 	load->stride = build->stride;
 	if (!load->meta.unfitted)
+	{
 		load->meta.held = r->held;
+		load->meta.judged = r->nodes;
+	}
 	if (!load->meta.unfitted || load->meta.metric == GRN_IP)
 		load->meta.norm_unit = r->norm_unit;
 	load->meta.max_norm = r->max_norm;

@@ -272,7 +272,7 @@ load_entry(Relation index)
 	codec_bytes = grn_codec_floats(meta.dim, code_dims) * sizeof(float);
 	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
 	read_codec(index, &meta, codec, codec_bytes);
-	entry->ix.codec = (GrnCodec) {
+	entry->ix.encoder = (GrnCodec) {
 		.dim = meta.dim,
 		.code_dims = code_dims,
 		.norm_unit = meta.norm_unit,
@@ -280,7 +280,10 @@ load_entry(Relation index)
 		.basis = codec + meta.dim
 	};
 	if (meta.metric == GRN_IP)
-		grn_codec_directions(&entry->ix.codec, meta.norm_unit);
+		grn_codec_directions(&entry->ix.encoder, meta.norm_unit);
+	entry->ix.codec = entry->ix.encoder;
+	if (meta.exact)
+		entry->ix.codec.code_dims = 0;
 	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)),
 				GRNND_MAX_HINTS);
 	entry->ix.hint_mask = hints - 1;
@@ -300,6 +303,25 @@ is_current(Relation index, const CacheEntry *entry)
 
 	read_meta(index, &meta);
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
+}
+
+static const GrnndIndex *
+use_entry(CacheEntry *entry)
+{
+	dlist_move_head(&cache, &entry->node);
+	entry->transaction = transaction;
+	return &entry->ix;
+}
+
+static CacheEntry *
+renew_entry(Relation index)
+{
+	CacheEntry *entry = load_entry(index);
+
+	if (index->rd_amcache == NULL)
+		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(uint64));
+	*(uint64 *) index->rd_amcache = entry->serial;
+	return entry;
 }
 
 /*
@@ -328,15 +350,14 @@ grnnd_index(Relation index)
 		}
 	}
 	if (entry == NULL || (entry->ix.meta.unfitted && !is_current(index, entry)))
-	{
-		entry = load_entry(index);
-		if (index->rd_amcache == NULL)
-			index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(uint64));
-		*(uint64 *) index->rd_amcache = entry->serial;
-	}
-	dlist_move_head(&cache, &entry->node);
-	entry->transaction = transaction;
-	return &entry->ix;
+		entry = renew_entry(index);
+	return use_entry(entry);
+}
+
+const GrnndIndex *
+grnnd_index_anew(Relation index)
+{
+	return use_entry(renew_entry(index));
 }
 
 const GrnndType *

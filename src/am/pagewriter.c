@@ -67,10 +67,10 @@ grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks)
 {
 #if PG_VERSION_NUM >= 160000
 	/* in pieces, between which a cancel is heard */
-	for (BlockNumber at = 0; at < nblocks; at += RELSEG_SIZE)
+	for (uint64 at = 0; at < nblocks; at += RELSEG_SIZE)
 	{
 		CHECK_FOR_INTERRUPTS();
-		smgrzeroextend(RelationGetSmgr(w->rel), w->fork, at,
+		smgrzeroextend(RelationGetSmgr(w->rel), w->fork, (BlockNumber) at,
 					   (int) Min(nblocks - at, RELSEG_SIZE), true);
 	}
 #else

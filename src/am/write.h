@@ -133,7 +133,7 @@ typedef struct GrnndPoint
 	float	   *x;				/* [dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
-	GrnCodeQuery *query;		/* NULL without codes, and while unfitted */
+	GrnCodeQuery *query;		/* NULL without codes, and while unfitted or exact */
 } GrnndPoint;
 
 /* Encodes x, which stays the caller's. */

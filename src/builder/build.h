@@ -87,6 +87,7 @@ typedef struct GrnGraphJob
 {
 	const GrnRows *rows;
 	GrnGraphParams *params;
+	const GrnGraphParams *given;	/* NULL, or the params where cores build after all */
 	GrnGraph   *graph;			/* arrays given, [n][degree] */
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;

@@ -347,6 +347,24 @@ number_in(const char *path)
 	return value;
 }
 
+/* Bytes of file cache, which the kernel gives back, among those that a cgroup uses. */
+static uint64_t
+file_cache(const char *path)
+{
+	unsigned long long value;
+	uint64_t	bytes = 0;
+	char		line[128];
+	FILE	   *f = fopen(path, "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "inactive_file %llu", &value) == 1 ||
+			sscanf(line, "active_file %llu", &value) == 1)
+			bytes += value;
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
 /* Bytes of memory that the processor's build may take where nobody set a limit. */
 static uint64_t
 free_memory(void)
@@ -355,6 +373,7 @@ free_memory(void)
 	uint64_t	bytes = UINT64_MAX;
 	uint64_t	most = number_in("/sys/fs/cgroup/memory.max");
 	uint64_t	used = number_in("/sys/fs/cgroup/memory.current");
+	uint64_t	cache = file_cache("/sys/fs/cgroup/memory.stat");
 	char		line[128];
 	FILE	   *f = fopen("/proc/meminfo", "r");
 
@@ -363,6 +382,7 @@ free_memory(void)
 			bytes = (uint64_t) kb << 10;
 	if (f)
 		fclose(f);
+	used -= cache < used ? cache : used;
 	if (most > 0 && most < UINT64_MAX && most > used && most - used < bytes)
 		bytes = most - used;
 	return bytes;
@@ -376,6 +396,8 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	char	   *work;
 
 	job->part_times.nparts = 0;
+	if (job->given)
+		*job->params = *job->given;
 	grn_default_params(job->params, job->rows->dim, job->rows->n);
 	bytes = grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim);
 	if (bytes > limit && job->rows->n > LEAST_PART_ROWS)

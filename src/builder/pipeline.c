@@ -51,6 +51,7 @@ typedef struct Pipeline
 	uint64_t	scratch_bytes;
 	uint64_t	work_bytes;		/* all of these */
 	GrnCodec	codec;
+	GrnOrder	order;			/* how well codes order neighbours */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	uint32_t	bad_vertex;
@@ -532,6 +533,60 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	return true;
 }
 
+static void
+order_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Pipeline   *p = arg;
+	uint64_t	m = p->graph.n;
+	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
+	size_t		bytes = grn_code_bytes(p->codec.code_dims);
+	GrnOrder	order = {0};
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint64_t	v = m * i / probes;
+		const uint32_t *ids = p->graph.ids + v * p->graph.degree;
+		uint32_t	n = p->graph.counts[v];
+		const float *x = grn_row(&p->rows, v);
+		GrnCodeQuery query;
+		float		scratch[GRN_MAX_CODE_DIMS];
+		float		distances[GRN_MAX_DEGREE];
+		float		estimates[GRN_MAX_DEGREE];
+
+		grn_code_query_row(&p->codec, x, &query, scratch);
+		for (uint32_t j = 0; j < n; j++)
+		{
+			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
+			grn_estimate(&query, p->codes + ids[j] * bytes, &p->factors[ids[j]], 1, &estimates[j]);
+		}
+		grn_count_order(distances, estimates, n, &order);
+	}
+	__atomic_fetch_add(&p->order.vertices, order.vertices, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->order.poor, order.poor, __ATOMIC_RELAXED);
+}
+
+/* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
+static bool
+judge_codes(Pipeline *p, GrnFailure *failure)
+{
+	GrnBuildResult *r = p->result;
+	uint64_t	m = p->graph.n;
+
+	if (r->code_dims == 0)
+		return true;
+	p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
+					 order_range, p);
+	if (grn_codes_tell(&p->order))
+		return true;
+	r->code_dims = p->codec.code_dims = 0;
+	r->held = 0;
+	if (!grn_layout(&p->layout, p->rows.dim, r->degree, 0, (GrnVecFormat) r->vec_format,
+					p->build->spec->payload))
+		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
+	return true;
+}
+
 /* Gives every vertex its node id and writes all that the leader reads, by node. */
 static bool
 write_result(Pipeline *p, GrnFailure *failure)
@@ -609,6 +664,7 @@ build_on_gpu(Pipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure
 	double		meanwhile;
 	bool		coded;
 
+	t.job.given = &given;
 	if (r->params.t1 == 0)
 		r->params.t1 = GPU_OUTER;
 	if (r->params.t2 == 0)
@@ -711,7 +767,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 
 	lap(&since);
-	if (!finish_graph(&p, failure))
+	if (!judge_codes(&p, failure) || !finish_graph(&p, failure))
 		return false;
 	result->sec_connect += lap(&since);
 	phase(&p, GRN_PHASE_CODES, 1, 3);

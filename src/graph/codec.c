@@ -782,3 +782,27 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 		estimate_some(q, dot, factors + i, n, out + i);
 	}
 }
+
+/* Pairs below which a vertex says nothing. */
+#define LEAST_PAIRS 10
+
+void
+grn_count_order(const float *distances, const float *estimates, uint32_t n, GrnOrder *order)
+{
+	uint32_t	pairs = 0;
+	uint32_t	right = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (distances[i] != distances[j])
+			{
+				pairs++;
+				/* equal estimates tell nothing */
+				right += distances[i] < distances[j] ? estimates[i] < estimates[j]
+					: estimates[i] > estimates[j];
+			}
+	if (pairs < LEAST_PAIRS)
+		return;
+	order->vertices++;
+	order->poor += right < GRN_LEAST_ORDERED * pairs;
+}

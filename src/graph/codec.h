@@ -155,4 +155,32 @@ extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
 
+/*
+ * Whether codes tell neighbours apart.  An estimate's error is a share of the data's
+ * extent, so where clusters are tight, or a long direction says nothing of what is near,
+ * neighbours look alike.  A vertex is poor where of the pairs of its neighbours too few
+ * have estimates in the order of their distances from it.  Poor are none of SIFT's and of
+ * sentence embeddings' vertices, 6% where recall at the default ef_search is .96, 12% at .90,
+ * 19% at .85, 64% at .5, 91% at .13 (uniform in two dimensions: 26%, .97).
+ */
+#define GRN_LEAST_ORDERED 0.7
+#define GRN_MOST_POOR 0.1
+#define GRN_ORDER_PROBES 512	/* vertices to look at */
+
+typedef struct GrnOrder
+{
+	uint64_t	vertices;
+	uint64_t	poor;
+} GrnOrder;
+
+/* Counts a vertex by its n neighbours. */
+extern void grn_count_order(const float *distances, const float *estimates, uint32_t n,
+							GrnOrder *order);
+
+static inline bool
+grn_codes_tell(const GrnOrder *order)
+{
+	return (double) order->poor <= GRN_MOST_POOR * (double) order->vertices;
+}
+
 #endif							/* GRN_CODEC_H */

@@ -386,6 +386,11 @@ main(int argc, char **argv)
 	memcpy(truth.data(), as_int.x.data(), 4 * truth.size());
 	if (getenv("BENCH_ROTATE"))
 	{
+		if (base.dim & (base.dim - 1))
+		{
+			fprintf(stderr, "BENCH_ROTATE takes a power of two of dimensions\n");
+			return 1;
+		}
 		/* an orthogonal map that leaves no integer: Hadamard of random signs */
 		auto		rotate = [](Matrix &m) {
 			parallel(m.n, [&](size_t i) {

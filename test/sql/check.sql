@@ -40,6 +40,20 @@ SET ROLE grnnd_check_other;
 SELECT * FROM grnnd_check('t_idx', true);
 RESET ROLE;
 
+-- an index's functions run as its owner, whoever checks it
+CREATE FUNCTION same(vector) RETURNS vector IMMUTABLE LANGUAGE sql RETURN $1;
+CREATE INDEX t_same ON t USING grnnd ((same(v)::vector(3)));
+CREATE OR REPLACE FUNCTION same(vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_user <> 'grnnd_check_other' THEN
+		RAISE 'run as %', current_user;
+	END IF;
+	RETURN $1;
+END $$;
+SELECT * FROM grnnd_check('t_same', true);
+SELECT current_user = session_user AS back, current_setting('search_path') LIKE 'test_check%' AS path;
+DROP INDEX t_same;
+
 -- partial and expression indexes: only what belongs into them is missed
 CREATE INDEX t_part ON t USING grnnd (v) WHERE id > 2;
 SELECT * FROM grnnd_check('t_part', true);

@@ -50,6 +50,17 @@ RESET grnnd.iterative_scan;
 SET grnnd.ef_search = 10000;
 SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 RESET grnnd.ef_search;
+-- where all rows are wanted a scan that ends before is no answer, however cheap its pages
+SET seq_page_cost = 1000;
+SET random_page_cost = 0;
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$');
+SET grnnd.max_scan_tuples = 5000;
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$');
+SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
+SELECT plan('SELECT id FROM (SELECT id, e FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$) x LIMIT 10');
+RESET seq_page_cost;
+RESET random_page_cost;
+RESET grnnd.max_scan_tuples;
 -- repeated in a join, pages stay in the cache
 SELECT plan('SELECT * FROM generate_series(1, 100) n, LATERAL (SELECT id FROM t ORDER BY e <-> (SELECT e FROM t q WHERE id = n) LIMIT 5) x');
 SELECT plan('SELECT * FROM t a, LATERAL (SELECT id FROM t b ORDER BY b.e <-> a.e LIMIT 5) x');

@@ -46,6 +46,16 @@ RESET enable_sort;
 SELECT * FROM grnnd_check('t_part', true);
 SELECT * FROM grnnd_check('t_sub', true);
 
+-- a domain, whose type has the dimensions
+CREATE DOMAIN place AS vector(16);
+CREATE TABLE d (id int, v place);
+INSERT INTO d SELECT * FROM points(1, 300, 16, 1);
+CREATE INDEX d_idx ON d USING grnnd (v vector_l2_ops);
+INSERT INTO d SELECT * FROM points(301, 400, 16, 1);
+SELECT missing('d', 'v', '<->', :'q');
+SELECT rows, dimensions FROM grnnd_build_estimate('d', 'v');
+SELECT * FROM grnnd_check('d_idx', true);
+
 -- while others may write
 CREATE INDEX CONCURRENTLY t_idx ON t USING grnnd (v);
 SELECT missing('t', 'v', '<->', :'q');

@@ -104,6 +104,14 @@ is($node->safe_psql('postgres', q(SELECT rows, nodes, dimensions, device, index_
 	FROM grnnd_build_estimate('empty', 'e'))), '0|0|3||0', 'an empty table');
 is($node->safe_psql('postgres', q(SELECT rows, nodes, device, index_bytes > 8192
 	FROM grnnd_build_estimate('few', 'e'))), '1|1|cpu|t', 'one row');
+# what it writes to find out stays under temp_file_limit, whatever the rows' size
+$node->safe_psql('postgres', 'CREATE TABLE wide (e vector(16000))');
+for my $table ('wide', 'plain')
+{
+	is($node->safe_psql('postgres', qq(SET temp_file_limit = '40MB'; SET maintenance_work_mem = '256MB';
+		SELECT rows > 0 FROM grnnd_build_estimate('$table', 'e'))), $table eq 'plain' ? 't' : 'f',
+		"$table with a limit of temporary files");
+}
 my $verbose = "\\set VERBOSITY verbose\n";
 for my $case (
 	[ "'parted', 'e'", qr/42809: "parted" is not a table.*HINT:  Ask for each of its partitions/s ],

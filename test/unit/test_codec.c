@@ -501,10 +501,41 @@ directions_within_bounds(void)
 	free(work);
 }
 
+static void
+order_of_neighbours(void)
+{
+	float		distances[8];
+	float		estimates[8];
+	GrnOrder	order = {0};
+
+	for (int i = 0; i < 8; i++)
+		distances[i] = estimates[i] = (float) i;
+	grn_count_order(distances, estimates, 8, &order);
+	CHECK(order.vertices == 1 && order.poor == 0, "in order");
+	/* 7 of 28 pairs the wrong way round, then 13 */
+	estimates[0] = 100;
+	grn_count_order(distances, estimates, 8, &order);
+	CHECK(order.vertices == 2 && order.poor == 0, "three quarters in order");
+	estimates[1] = 99;
+	grn_count_order(distances, estimates, 8, &order);
+	CHECK(order.vertices == 3 && order.poor == 1, "half in order");
+	for (int i = 0; i < 8; i++)
+		estimates[i] = 1;
+	grn_count_order(distances, estimates, 8, &order);
+	CHECK(order.vertices == 4 && order.poor == 2, "equal estimates");
+	grn_count_order(distances, estimates, 4, &order);
+	grn_count_order(estimates, estimates, 8, &order);
+	CHECK(order.vertices == 4, "too few pairs");
+	CHECK(!grn_codes_tell(&order), "half are poor");
+	order.vertices = 20;
+	CHECK(grn_codes_tell(&order), "a tenth is poor");
+}
+
 int
 main(void)
 {
 	grn_dist_init();
+	RUN(order_of_neighbours);
 	RUN(estimates_within_bounds);
 	RUN(directions_within_bounds);
 	RUN(head_holds_what_it_can);
