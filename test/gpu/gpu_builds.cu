@@ -399,6 +399,40 @@ test_builds(GrnGpu *gpu)
 			report(mode + std::to_string(dim) + " dimensions", !wrong, wrong ? wrong : "");
 		}
 	}
+	/* parameters that are not the defaults */
+	struct
+	{
+		const char *name;
+		GrnGpuMode	mode;
+		GrnPairOrder order;
+		GrnGraphParams params;
+		double		least;
+	}			others[] = {
+		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.2},
+		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.1},
+		{"paper mode, rho 0.5", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.5},
+		{"tile mode, rho 0.5", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.9},
+		{"tile mode, r 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 8}, 0.5},
+		{"tile mode, r 48", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 48}, 0.95},
+		{"tile mode, r 64, s 64", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 64, .s = 64}, 0.95},
+		{"tile mode, s 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.s = 8}, 0.9},
+		{"tile mode, t1 1, t2 1", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.t1 = 1, .t2 = 1}, 0.5},
+	};
+
+	for (auto &o : others)
+	{
+		uint32_t	n = 5000;
+		GrnGpuOptions options = {};
+
+		options.mode = o.mode;
+		options.order = o.order;
+		auto		x = make_rows(n, 16, "gaussian");
+		Built		b = build(gpu, x, n, 16, o.params, options);
+		const char *wrong = unsound(b, n);
+		double		r = wrong ? 0 : recall(b, x, n, 16);
+
+		report(std::string(o.name) + ", recall", r >= o.least, wrong ? wrong : std::to_string(r));
+	}
 	struct
 	{
 		const char *kind;
