@@ -15,7 +15,6 @@
  */
 #include "partition.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -613,7 +612,7 @@ parts_for(uint64_t n, float overlap, uint64_t capacity)
 	if (capacity >= n)
 		return 1;
 	parts = ceil((double) n * (1 + (double) overlap) * SLACK / ((double) capacity + 1));
-	if (parts > GRN_MAX_PARTS || capacity == 0)
+	if (parts > GRN_MAX_PARTS || capacity * GRN_MAX_PARTS < n)
 		return 0;
 	return parts < 2 ? 2 : (uint32_t) parts;
 }
@@ -637,17 +636,39 @@ most_parts(uint32_t nparts)
 	return 2 * nparts + 2 < GRN_MAX_PARTS ? 2 * nparts + 2 : GRN_MAX_PARTS;
 }
 
-/* Cuts rows, on cores, until no part is larger than capacity.  w: grn_parts_bytes() of most. */
-static bool
+/* How many parts are tried next. */
+static uint32_t
+more_parts(uint32_t nparts, uint32_t most)
+{
+	return nparts + nparts / 8 + 1 < most ? nparts + nparts / 8 + 1 : most;
+}
+
+/*
+ * Cuts rows, on cores, until no part is larger than capacity, of which nparts hold all rows.
+ * w: grn_parts_bytes() of most.
+ */
+static void
 cut(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w)
 {
-	for (; nparts <= most; nparts += nparts / 8 + 1)
+	const GrnRows *rows = p->job->rows;
+	uint64_t	largest;
+
+	for (;; nparts = more_parts(nparts, most))
 	{
-		grn_parts_make(p->job->rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts);
-		if (grn_parts_largest(&p->parts) <= capacity)
-			return true;
+		grn_parts_make(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts);
+		largest = grn_parts_largest(&p->parts);
+		if (largest <= capacity)
+			return;
+		/* no border parts so many, or there are no more parts */
+		if (largest > 2 * capacity || nparts == most)
+			break;
 	}
-	return false;
+	/* fewer cells leave more parts to deal out to; of one there are enough */
+	while (!grn_parts_deal(rows, most, p->overlap, capacity, p->parallel, w, &p->parts))
+	{
+		nparts /= 2;
+		grn_parts_make(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts);
+	}
 }
 
 static double
@@ -659,10 +680,9 @@ lap(double *since)
 	return *since - start;
 }
 
-/* Rows to codes and into parts; *fine is whether none of these is larger than capacity. */
+/* Rows to codes and into parts none of which is larger than capacity. */
 static GrnGpuStatus
-encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w, bool *fine,
-	   GrnGpuError *err)
+encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	double		since = grn_seconds();
@@ -681,14 +701,14 @@ encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w,
 	pthread_mutex_unlock(&p->finding);
 	p->job->part_times.split += lap(&since);
 	if (nparts == 1)
-		*fine = cut(p, 1, 1, capacity, w);
+		cut(p, 1, 1, capacity, w);
 	status = grn_queue_finish(&q, err);
 	pthread_mutex_destroy(&p->finding);
 	if (status == GRN_GPU_OK && !p->other && nparts > 1)
 	{
 		grn_parts_place(rows, nparts, p->overlap, p->parallel, w, &p->parts);
-		*fine = grn_parts_largest(&p->parts) <= capacity ||
-			cut(p, nparts + nparts / 8 + 1, most, capacity, w);
+		if (grn_parts_largest(&p->parts) > capacity)
+			cut(p, more_parts(nparts, most), most, capacity, w);
 	}
 	p->job->part_times.encode = lap(&since);
 	return status;
@@ -752,7 +772,6 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	uint32_t	nparts;
 	int			lanes = 1;
 	double		since = grn_seconds();
-	bool		fine = false;
 	char	   *w;
 	GrnGpuStatus status = least_limit(p, &limit, err);
 
@@ -810,20 +829,15 @@ try_gpus(Partition *p, uint64_t divide, GrnGpuError *err)
 	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
 	times->split = lap(&since);
 	if (p->coded)
-		status = encode(p, nparts, most_parts(nparts), capacity, w, &fine, err);
+		status = encode(p, nparts, most_parts(nparts), capacity, w, err);
 	else
 	{
-		fine = cut(p, nparts, most_parts(nparts), capacity, w);
+		cut(p, nparts, most_parts(nparts), capacity, w);
 		times->split += lap(&since);
 	}
 	since = grn_seconds();
 	if (status != GRN_GPU_OK || p->other)
 		return status;
-	if (!fine)
-	{
-		snprintf(err->text, sizeof(err->text), "the rows could not be cut into parts that are small enough");
-		return GRN_GPU_MEMORY;
-	}
 
 	sort_by_size(p);
 	times->nparts = p->parts.nparts;
@@ -968,8 +982,9 @@ grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	} while (raise_overlap(&p, nparts));
 	if (nparts == 0)
 	{
+		/* beyond the limit, as little as there can be */
 		nparts = GRN_MAX_PARTS;
-		capacity = n;
+		capacity = (uint64_t) ((double) n * (1 + (double) p.overlap) * SLACK / nparts) + 1;
 	}
 	room = fixed + aligned(capacity * sizeof(uint32_t)) +
 		aligned(grn_rnnd_bytes(&p.params, capacity, job->rows->dim));
@@ -979,9 +994,7 @@ grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	if (!w)
 		return false;
 	w += aligned(job->work_offset);
-	if (!cut(&p, nparts, most_parts(nparts), capacity, w))
-		return grn_fail(failure, "53200", "Raise the memory limit.",
-						"the rows could not be cut into parts of at most %" PRIu64, capacity);
+	cut(&p, nparts, most_parts(nparts), capacity, w);
 	sort_by_size(&p);
 	p.lists = (uint32_t *) (w + grn_parts_kept(n, p.overlap));
 	p.counts = (uint8_t *) (p.lists + p.parts.start[p.parts.nparts] * job->graph->degree);

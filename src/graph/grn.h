@@ -81,8 +81,8 @@ typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 /*
  * Cells of a power diagram, into which a build in parts cuts rows: x is at home in the
  * cell a with the least |x - centre|^2 + weight, and a guest of the next one, b, where
- * (b's sum less a's) * across[a][b], its distance from the plane between them, is at most
- * border.
+ * (b's sum less a's) * across[a][b], its distance from the plane between them in a unit of
+ * a's own, is at most border.
  */
 typedef struct GrnCells
 {
@@ -90,7 +90,7 @@ typedef struct GrnCells
 	uint32_t	dim;
 	const float *centres;		/* [n][dim] */
 	const float *weights;		/* [n] */
-	const float *across;		/* [n][n]: 1 / (2 |a - b|), 0 where they are equal */
+	const float *across;		/* [n][n]: 1 / (2 |a - b| unit of a), 0 where equal */
 	float		border;
 } GrnCells;
 

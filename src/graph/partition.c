@@ -3,12 +3,14 @@
  *
  * Parts are the cells of a k-means clustering of a sample, with a weight added to
  * the squared distances from each centre (a power diagram), so that they come out
- * equally large.  Rows near a border are members of both parts, as in DiskANN's
+ * equally large.  What weights and borders go by is each cell's own: data has dense
+ * clusters.  Rows near a border are members of both parts, as in DiskANN's
  * merged build (Subramanya et al., NeurIPS 2019, section 3.3), so that the parts'
  * graphs hang together.
  */
 #include "partition.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,8 @@
 #define WEIGHT_STEPS 5			/* after each of them */
 #define MEMBER_ROUNDS 2			/* at the end, with guests counted: each finds the border, */
 #define MEMBER_STEPS 10			/* then weights */
-#define GAP_BLOCKS 16			/* of rows, from which weights' unit is taken */
+#define WEIGHT_STEP 0.85f		/* of a weight's unit for a part of twice the mean size, */
+#define SMALLER_STEP 0.7f		/* times this with each change of sign */
 #define ROWS 64					/* looked at together */
 #define COUNT_WORK 65536		/* distances looked at that are worth another thread, */
 #define FIND_WORK 2048			/* or found */
@@ -40,9 +43,11 @@ typedef struct Split
 	uint32_t   *order;			/* [sample] */
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
-	float	   *borders;		/* [sample] */
+	float	   *borders;		/* [sample]: distances from the border, or gaps */
+	float	   *by_part;		/* [sample]: the same by home */
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
-	float		border;			/* rows as near to the border as this are guests */
+	float		units[GRN_MAX_PARTS];	/* of weights */
+	float		border;			/* rows as near to the border as this, by across, are guests */
 	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then places */
 	size_t		bytes;			/* of all */
 } Split;
@@ -107,6 +112,7 @@ lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, floa
 	s->across = take(&w, (size_t) nparts * nparts * sizeof(float));
 	s->distances = take(&w, (size + ROWS - 1) / ROWS * ROWS * nparts * sizeof(float));
 	s->borders = take(&w, size * sizeof(float));
+	s->by_part = take(&w, size * sizeof(float));
 	s->counts = take(&w, (n + BLOCK - 1) / BLOCK * 2 * nparts * sizeof(uint32_t));
 	s->bytes = (size_t) (w - start) + 64;
 }
@@ -201,7 +207,7 @@ to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count, floa
 	}
 }
 
-/* Distance of a row from the plane between its two parts. */
+/* Distance of a row from the plane between its two parts, in the unit of its home. */
 static float
 to_border(const Split *s, const Nearest *nearest, size_t i)
 {
@@ -263,7 +269,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 				   s->distances + block * ROWS * s->nparts);
 }
 
-/* Counts the sample's rows by part, and once there is a border the guests. */
+/* Counts the sample's rows by part, and once there is a border the guests; keeps gaps. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -280,6 +286,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 			uint32_t	guest = guest_of(s, &nearest, i);
 
 			s->homes[block * ROWS + i] = nearest.home[i];
+			s->borders[block * ROWS + i] = nearest.gap[i];
 			sizes[nearest.home[i]]++;
 			if (guest != GRN_INVALID_ID)
 				sizes[guest]++;
@@ -304,25 +311,24 @@ count(Split *s, GrnParallel *parallel)
 	run_sample(s, COUNT_WORK, count_range, parallel);
 }
 
-/* What lies between a row's two nearest centres, on average: the unit of weights. */
-static float
-mean_gap(const Split *s)
+/*
+ * The unit of each part's weight: what lies between its rows' two nearest centres, on
+ * (geometric) average.  One unit for all would throw whole dense clusters to and fro, and so
+ * would a mean that the few rows far from such a cluster make.
+ */
+static void
+find_units(Split *s)
 {
-	size_t		blocks = s->sample->n / ROWS;
-	size_t		n = 0;
-	double		sum = 0;
-	Nearest		nearest;
+	uint32_t	sizes[GRN_MAX_PARTS] = {0};
 
-	blocks = blocks > GAP_BLOCKS ? GAP_BLOCKS : blocks;
-	for (size_t b = 0; b < (blocks ? blocks : 1); b++)
+	memset(s->units, 0, sizeof(s->units));
+	for (size_t i = 0; i < s->sample->n; i++)
 	{
-		size_t		block = blocks ? s->sample->n / ROWS * b / blocks : 0;
-
-		find_nearest(s, block_distances(s, block), &nearest);
-		for (size_t i = 0; i < block_rows(s, block); i++, n++)
-			sum += nearest.gap[i];
+		s->units[s->homes[i]] += logf(fmaxf(s->borders[i], FLT_MIN));
+		sizes[s->homes[i]]++;
 	}
-	return (float) (sum / (double) n);
+	for (uint32_t c = 0; c < s->nparts; c++)
+		s->units[c] = sizes[c] > 0 ? expf(s->units[c] / (float) sizes[c]) : 0;
 }
 
 /*
@@ -332,9 +338,10 @@ mean_gap(const Split *s)
 static void
 balance(Split *s, int steps, GrnParallel *parallel)
 {
-	float		unit = mean_gap(s);
+	float		before[GRN_MAX_PARTS] = {0};
 
 	count(s, parallel);
+	find_units(s);
 	for (int step = 0; step < steps; step++)
 	{
 		uint64_t	all = 0;
@@ -342,8 +349,15 @@ balance(Split *s, int steps, GrnParallel *parallel)
 		for (uint32_t c = 0; c < s->nparts; c++)
 			all += s->sizes[c];
 		for (uint32_t c = 0; c < s->nparts; c++)
-			s->weights[c] += unit / (2 + 0.25f * (float) step) *
-				((float) s->sizes[c] * (float) s->nparts / (float) all - 1);
+		{
+			float		excess = (float) s->sizes[c] * (float) s->nparts / (float) all - 1;
+
+			/* went too far */
+			if (excess * before[c] < 0)
+				s->units[c] *= SMALLER_STEP;
+			s->weights[c] += s->units[c] * WEIGHT_STEP * excess;
+			before[c] = excess;
+		}
 		count(s, parallel);
 	}
 }
@@ -359,6 +373,7 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t c = begin; c < end; c++)
 	{
 		float	   *centre = s->centres + c * dim;
+		const float *one = NULL;	/* sums are of what rows have more, for their digits */
 		uint32_t	size = 0;
 
 		for (size_t i = 0; i < s->sample->n; i++)
@@ -370,12 +385,55 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 				continue;
 			scale = grn_row_scale(s->rows, x);
 			if (size++ == 0)
+			{
+				one = x;
 				memset(centre, 0, dim * sizeof(float));
+			}
 			for (uint32_t j = 0; j < dim; j++)
-				centre[j] += scale * x[j];
+				centre[j] += scale * x[j] - grn_row_scale(s->rows, one) * one[j];
 		}
 		for (uint32_t j = 0; size > 0 && j < dim; j++)
-			centre[j] /= (float) size;
+			centre[j] = grn_row_scale(s->rows, one) * one[j] + centre[j] / (float) size;
+	}
+}
+
+static void
+set_centre(Split *s, uint32_t c, const float *x)
+{
+	uint32_t	dim = s->rows->dim;
+
+	for (uint32_t j = 0; j < dim; j++)
+		s->centres[(size_t) c * dim + j] = grn_row_scale(s->rows, x) * x[j];
+}
+
+/*
+ * Weights move the borders between neighbours: for a part that stays much too large the
+ * smallest ones' centres go to rows of it.
+ */
+static void
+move_smallest(Split *s)
+{
+	uint32_t	next[GRN_MAX_PARTS] = {0};	/* of the sample, to look for a row from */
+	uint32_t	mean = (uint32_t) (s->sample->n / s->nparts) + 1;
+
+	for (;;)
+	{
+		uint32_t	large = 0;
+		uint32_t	small = 0;
+
+		for (uint32_t c = 1; c < s->nparts; c++)
+		{
+			large = s->sizes[c] > s->sizes[large] ? c : large;
+			small = s->sizes[c] < s->sizes[small] ? c : small;
+		}
+		if (s->sizes[large] <= mean + mean / 2 || s->sizes[small] >= s->sizes[large] / 2)
+			return;
+		while (s->homes[next[large]] != large)
+			next[large]++;
+		set_centre(s, small, grn_row(s->sample, next[large]++));
+		s->weights[small] = s->weights[large];
+		s->sizes[large] -= mean;
+		s->sizes[small] = mean;
 	}
 }
 
@@ -390,7 +448,10 @@ border_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		find_nearest(s, block_distances(s, block), &nearest);
 		for (size_t i = 0; i < block_rows(s, block); i++)
+		{
+			s->homes[block * ROWS + i] = nearest.home[i];
 			s->borders[block * ROWS + i] = to_border(s, &nearest, i);
+		}
 	}
 }
 
@@ -431,16 +492,36 @@ select_float(float *values, size_t n, size_t k)
 	return values[at];
 }
 
-/* The distance from the border within which a share `overlap` of the sample lies. */
+/*
+ * Sets the unit of distances from each part's borders to that within which a share `overlap`
+ * of its rows in the sample lies: of one for all a dense cluster would have all the guests.
+ */
 static float
 find_border(Split *s, float overlap, GrnParallel *parallel)
 {
-	size_t		n = s->sample->n;
+	size_t		ends[GRN_MAX_PARTS + 1] = {0};
 
 	if (overlap <= 0 || overlap >= 1)
 		return overlap <= 0 ? -INFINITY : INFINITY;
 	run_sample(s, COUNT_WORK, border_range, parallel);
-	return select_float(s->borders, n, (size_t) ((double) overlap * (double) (n - 1)));
+	for (size_t i = 0; i < s->sample->n; i++)
+		ends[s->homes[i] + 1]++;
+	for (uint32_t c = 0; c < s->nparts; c++)
+		ends[c + 1] += ends[c];
+	/* each part's start becomes its end */
+	for (size_t i = 0; i < s->sample->n; i++)
+		s->by_part[ends[s->homes[i]]++] = s->borders[i];
+	for (uint32_t c = 0; c < s->nparts; c++)
+	{
+		size_t		start = c > 0 ? ends[c - 1] : 0;
+		size_t		n = ends[c] - start;
+		float		unit = n > 0 ? select_float(s->by_part + start, n,
+												(size_t) ((double) overlap * (double) (n - 1))) : 0;
+
+		for (uint32_t other = 0; unit > 0 && other < s->nparts; other++)
+			s->across[c * s->nparts + other] /= unit;
+	}
+	return 1;
 }
 
 /* Centres and weights from the sample, for parts of like size with their guests. */
@@ -454,7 +535,10 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 	for (int step = 0; step <= LLOYD_STEPS; step++)
 	{
 		if (step > 0)
+		{
 			parallel->run(parallel, s->nparts, 1, move_range, s);
+			move_smallest(s);
+		}
 		run_sample(s, FIND_WORK, sample_range, parallel);
 		balance(s, WEIGHT_STEPS, parallel);
 	}
@@ -609,10 +693,7 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 	sample.order = s.order;
 	for (uint32_t c = 0; c < nparts; c++)
 	{
-		const float *x = grn_row(&sample, sample.n / CENTRES_SHARE * c / nparts);
-
-		for (uint32_t j = 0; j < rows->dim; j++)
-			s.centres[(size_t) c * rows->dim + j] = grn_row_scale(rows, x) * x[j];
+		set_centre(&s, c, grn_row(&sample, sample.n / CENTRES_SHARE * c / nparts));
 		s.weights[c] = 0;
 	}
 	find_centres(&s, overlap, parallel);
@@ -667,6 +748,87 @@ grn_parts_largest(const GrnParts *parts)
 		if (parts->start[c + 1] - parts->start[c] > largest)
 			largest = parts->start[c + 1] - parts->start[c];
 	return largest;
+}
+
+/* ---- parts that are too large ---- */
+
+/* A row becomes a guest of a part if that has room. */
+static void
+set_guest(GrnParts *parts, uint32_t v, uint32_t part, size_t *sizes, size_t capacity)
+{
+	uint32_t   *guest = &parts->guest[v];
+
+	if (sizes[part] >= capacity)
+		return;
+	if (*guest != GRN_INVALID_ID)
+		sizes[*guest]--;
+	*guest = part;
+	sizes[part]++;
+}
+
+bool
+grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacity,
+			   GrnParallel *parallel, void *workspace, GrnParts *parts)
+{
+	uint32_t	pieces[GRN_MAX_PARTS];
+	uint32_t	first[GRN_MAX_PARTS + 1] = {0};
+	size_t		sizes[GRN_MAX_PARTS] = {0};
+	size_t		left = most;
+
+	for (uint32_t c = 0; c < parts->nparts; c++)
+	{
+		size_t		homes = parts->guests[c] - parts->start[c];
+		size_t		n = (homes + capacity - 1) / capacity;
+
+		if (n > left)
+			return false;
+		pieces[c] = (uint32_t) n;
+		left -= n;
+	}
+	for (uint32_t c = 0; c < parts->nparts; c++)
+	{
+		/* room for guests, too, as far as there are parts for it */
+		double		members = (double) (parts->start[c + 1] - parts->start[c]) * (1 + (double) overlap);
+		double		more = ceil(members / (double) capacity) - pieces[c];
+
+		if (pieces[c] > 1 && more > 0)
+		{
+			more = more < (double) left ? more : (double) left;
+			pieces[c] += (uint32_t) more;
+			left -= (size_t) more;
+		}
+		first[c + 1] = first[c] + pieces[c];
+	}
+
+	/* places become parts' numbers again, those of parts' rows first */
+	memset(parts->guest, 0xff, rows->n * sizeof(*parts->guest));
+	for (uint32_t c = 0; c < parts->nparts; c++)
+		for (size_t i = parts->start[c]; i < parts->guests[c]; i++)
+		{
+			uint32_t	part = first[c] + (uint32_t) ((i - parts->start[c]) % pieces[c]);
+
+			parts->home[parts->members[i]] = part;
+			sizes[part]++;
+		}
+	for (uint32_t c = 0; c < parts->nparts; c++)
+	{
+		/* a cell without rows of its own is none any more */
+		for (size_t i = parts->guests[c]; i < parts->start[c + 1] && pieces[c] > 0; i++)
+			set_guest(parts, parts->members[i],
+					  first[c] + (uint32_t) ((i - parts->guests[c]) % pieces[c]), sizes, capacity);
+	}
+	for (uint32_t c = 0; c < parts->nparts; c++)
+		for (size_t i = parts->start[c]; i < parts->guests[c] && pieces[c] > 1; i++)
+		{
+			size_t		turn = (i - parts->start[c]) / pieces[c];
+			uint32_t	next = (uint32_t) ((i - parts->start[c] + 1) % pieces[c]);
+
+			if ((size_t) ((double) (turn + 1) * (double) overlap) >
+				(size_t) ((double) turn * (double) overlap))
+				set_guest(parts, parts->members[i], first[c] + next, sizes, capacity);
+		}
+	grn_parts_place(rows, first[parts->nparts], overlap, parallel, workspace, parts);
+	return true;
 }
 
 /* ---- merging ---- */

@@ -24,7 +24,7 @@ typedef struct GrnParts
 } GrnParts;
 
 /*
- * Cuts rows into nparts parts of about the same size; a share `overlap` of them,
+ * Cuts rows into nparts parts of about the same size; a share `overlap` of each part's own,
  * those nearest to the border of a second part, become guests there (0 to 1).
  * The same for a seed whatever the number of threads.  workspace:
  * grn_parts_bytes(), of which the first grn_parts_kept() hold the parts.
@@ -44,6 +44,15 @@ extern void grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap,
 extern void grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap,
 							GrnParallel *parallel, void *workspace, GrnParts *parts);
 extern size_t grn_parts_largest(const GrnParts *parts);
+
+/*
+ * For rows that no border parts, such as equal ones: deals out those of parts with more than
+ * capacity, whatever their places, to several, where a share `overlap` of them are guests of
+ * the next one; elsewhere guests beyond capacity go.  workspace: grn_parts_bytes() of most
+ * parts.  False where it takes more of them, and then the parts are as they were.
+ */
+extern bool grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacity,
+						   GrnParallel *parallel, void *workspace, GrnParts *parts);
 
 /*
  * The graph from the lists of the parts' graphs, [members][graph->degree], by rows,

@@ -36,6 +36,44 @@ fill_one(float *x, size_t i, uint32_t dim)
 		x[j] = 7;
 }
 
+static void
+fill_uniform(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = unit_uniform();
+}
+
+static void
+fill_cluster(float *x, uint32_t cluster, float width, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(11, j, cluster) % 1000) / 1000 + width * unit_normal();
+}
+
+/* Nine of ten rows in one of 50 clusters. */
+static void
+fill_dense(float *x, size_t i, uint32_t dim)
+{
+	fill_cluster(x, unit_below(10) ? 0 : 1 + unit_below(49), 0.01f, dim);
+}
+
+/* Clusters whose rows a GPU's floats do not tell from each other. */
+static void
+fill_narrow(float *x, size_t i, uint32_t dim)
+{
+	fill_cluster(x, unit_below(5), 1e-6f, dim);
+}
+
+/* Every second row the same. */
+static void
+fill_half(float *x, size_t i, uint32_t dim)
+{
+	if (i % 2)
+		fill_one(x, i, dim);
+	else
+		fill_normal(x, i, dim);
+}
+
 static Data
 make_data(size_t n, uint32_t dim, FillFn fill)
 {
@@ -193,6 +231,61 @@ test_parts_of_equal_rows(void)
 
 	check_parts(&d, &parts);
 	unit_guarded_free(work, grn_parts_bytes(3000, 4, 5, 0.5f));
+	free(d.base);
+}
+
+/* Clusters fall into parts of like size, too. */
+static void
+test_parts_of_clusters(void)
+{
+	static const FillFn fills[] = {fill_dense, fill_narrow};
+	static const uint32_t counts[] = {12, 61, 113};
+
+	for (int i = 0; i < 2; i++)
+	{
+		Data		d = make_data(30000, 16, fills[i]);
+
+		for (int j = 0; j < 3; j++)
+		{
+			char	   *work;
+			GrnParts	parts = make_parts(&d, counts[j], 0.5f, &one, &work);
+			size_t		largest = grn_parts_largest(&parts);
+
+			check_parts(&d, &parts);
+			CHECK((double) largest * counts[j] / (double) parts.start[counts[j]] < 2,
+				  "data %d, %u parts: the largest has %zu of %zu", i, counts[j], largest,
+				  parts.start[counts[j]]);
+			unit_guarded_free(work, grn_parts_bytes(30000, 16, counts[j], 0.5f));
+		}
+		free(d.base);
+	}
+}
+
+/* What no border parts is dealt out, as far as there may be parts. */
+static void
+test_deal(void)
+{
+	enum
+	{
+	N = 20000, DIM = 8, MOST = 30, CAPACITY = 1500};
+	Data		d = make_data(N, DIM, fill_half);
+	size_t		bytes = grn_parts_bytes(N, DIM, MOST, 0.5f);
+	char	   *work = unit_guarded(bytes);
+	GrnParts	parts;
+	int			guests = 0;
+
+	grn_parts_make(&d.rows, 12, 0.5f, 3, &one, work, &parts);
+	CHECK(grn_parts_largest(&parts) >= N / 2, "equal rows in several parts");
+	CHECK(!grn_parts_deal(&d.rows, 12, 0.5f, 900, &one, work, &parts), "dealt out to too few parts");
+	check_parts(&d, &parts);
+	CHECK(grn_parts_deal(&d.rows, MOST, 0.5f, CAPACITY, &backwards, work, &parts), "not dealt out");
+	check_parts(&d, &parts);
+	CHECK(parts.nparts <= MOST && grn_parts_largest(&parts) <= CAPACITY, "%u parts, the largest of %zu",
+		  parts.nparts, grn_parts_largest(&parts));
+	for (size_t v = 1; v < N; v += 2)
+		guests += parts.guest[v] != GRN_INVALID_ID;
+	CHECK(guests > N / 5, "%d of the equal rows are guests", guests);
+	unit_guarded_free(work, bytes);
 	free(d.base);
 }
 
@@ -467,6 +560,57 @@ test_recall_in_parts(void)
 	free(d.base);
 }
 
+/* Data of which the largest part is not like the others, and nearly as many parts as may be. */
+static void
+test_uneven(void)
+{
+	static const FillFn fills[] = {fill_dense, fill_narrow, fill_half};
+	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
+	GrnDeviceChoice gpus = {.device = GRN_DEVICE_GPU};
+	GrnGraphParams params = {.degree = 24};
+	Data		uniform = make_data(20000, 16, fill_uniform);
+	Built		b;
+
+	standin_reset();
+	standin.memory = 800000;
+	for (int i = 0; i < 3; i++)
+	{
+		Data		d = make_data(10000, 16, fills[i]);
+		Built		whole = build(&d, (GrnDeviceChoice) {.device = GRN_DEVICE_CPU});
+		double		all = i < 2 ? recall(&d, &whole.graph, fills[i]) : 0;
+
+		cores.work_limit = grn_rnnd_bytes(&params, 10000, 16) / 3;
+		for (int gpu = 0; gpu < 2; gpu++)
+		{
+			b = build(&d, gpu ? gpus : cores);
+			check_built(&d, &b);
+			CHECK(b.job.on_gpu == gpu && b.job.part_times.nparts >= 4, "data %d: %u parts", i,
+				  b.job.part_times.nparts);
+			CHECK(gpu || b.host.most <= cores.work_limit + 4096, "data %d: %llu bytes of workspace", i,
+				  (unsigned long long) b.host.most);
+			/* of codes as coarse as the stand-in's nothing can be said */
+			if (b.fine && !gpu && i < 2)
+			{
+				double		some = recall(&d, &b.graph, fills[i]);
+
+				CHECK(some >= all - 0.01, "data %d: recall %g in %u parts, %g as a whole", i, some,
+					  b.job.part_times.nparts, all);
+			}
+			free_built(&b);
+		}
+		free_built(&whole);
+		free(d.base);
+	}
+
+	/* parts of at most 174 rows */
+	cores.work_limit = 4 * (grn_rnnd_bytes(&params, 174, 16) + 174 * sizeof(uint32_t) + 192);
+	b = build(&uniform, cores);
+	check_built(&uniform, &b);
+	CHECK(b.job.part_times.nparts > 228, "%u parts", b.job.part_times.nparts);
+	free_built(&b);
+	free(uniform.base);
+}
+
 /* What rows come as: floats, bytes or wider codes, and whether one part is enough. */
 static void
 test_kinds_of_rows(void)
@@ -678,8 +822,11 @@ main(void)
 	RUN(test_parts);
 	RUN(test_parts_in_steps);
 	RUN(test_parts_of_equal_rows);
+	RUN(test_parts_of_clusters);
+	RUN(test_deal);
 	RUN(test_merge);
 	RUN(test_recall_in_parts);
+	RUN(test_uneven);
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);
 	RUN(test_faults);
