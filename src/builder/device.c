@@ -13,6 +13,12 @@
 #define STAGE_GRAIN 256			/* rows a thread copies at a time */
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
+/* Codes are too coarse where of so many rows more than this share have so many neighbours */
+#define COARSE_PROBES 512
+#define MOST_COARSE 0.1
+#define COARSE_PLACE 8
+#define COARSE 1e-3f			/* within this part of their distance from the middle */
+
 /* The SQLSTATE for a GPU's refusal. */
 static bool
 gpu_failed(GrnFailure *failure, const GrnGpuError *err)
@@ -292,6 +298,42 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 }
 
 /*
+ * Whether rows lie so close together, beside their distance from the middle, that the GPU's
+ * codes, 11 bits of a value at best, cannot have told them apart: of a sample, by the
+ * distance of a neighbour in the list.  Equal rows are nobody's fault.
+ */
+static bool
+too_coarse(const GrnGraphJob *job)
+{
+	const GrnRows *rows = job->rows;
+	const GrnGraph *graph = job->graph;
+	size_t		probes = rows->n < COARSE_PROBES ? rows->n : COARSE_PROBES;
+	size_t		close = 0;
+	float	   *mean = calloc(2 * (size_t) rows->dim, sizeof(float));
+	float	   *x = mean + rows->dim;
+
+	if (!mean)
+		return false;
+	for (size_t i = 0; i < probes; i++)
+	{
+		grn_copy_rows(rows, rows->n * i / probes, 1, x);
+		grn_dist->add_scaled(mean, 1 / (float) probes, x, rows->dim);
+	}
+	for (size_t i = 0; i < probes; i++)
+	{
+		size_t		v = rows->n * i / probes;
+		uint32_t	count = graph->counts[v] < COARSE_PLACE ? graph->counts[v] : COARSE_PLACE;
+		float		d = count == 0 ? 0 : grn_row_distance(rows, grn_row(rows, v),
+														  grn_row(rows, graph->ids[v * graph->degree + count - 1]));
+
+		grn_copy_rows(rows, v, 1, x);
+		close += d > 0 && d < COARSE * COARSE * grn_dist->l2_f32(x, mean, rows->dim);
+	}
+	free(mean);
+	return (double) close > MOST_COARSE * (double) probes;
+}
+
+/*
  * The whole at once where one GPU has memory for it and it is not so large that
  * several are faster; else in parts.
  */
@@ -318,6 +360,11 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	else if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY ||
 			 (status != GRN_GPU_CANCELLED && grn_open_gpus() > 1))
 		status = grn_partition_gpus(job, err, failure);
+	if (status == GRN_GPU_OK && job->choice->options.mode == GRN_GPU_TILE && too_coarse(job))
+	{
+		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's codes");
+		status = GRN_GPU_FAILED;
+	}
 	err->status = status;
 	return status;
 }

@@ -462,7 +462,8 @@ static Built
 build(const Data *d, GrnDeviceChoice choice)
 {
 	Built		b = {0};
-	GrnGraphParams params = {.degree = 24,.seed = 5};
+	const GrnGraphParams given = {.degree = 24,.seed = 5};
+	GrnGraphParams params = given;
 	GrnHost		host = {.ctx = &b.host,.need = need,.phase = phase,.notice = notice};
 	GrnPool    *pool = grn_pool_start(2);
 	char		name[128];
@@ -470,6 +471,12 @@ build(const Data *d, GrnDeviceChoice choice)
 	b.graph = (GrnGraph) {malloc(d->rows.n * 24 * sizeof(uint32_t)), malloc(d->rows.n),
 		(uint32_t) d->rows.n, 24};
 	b.job.rows = &d->rows;
+	/* more rounds on a GPU, as an index's builds have */
+	if (choice.device == GRN_DEVICE_AUTO)
+	{
+		params.t1 = 9;
+		b.job.given = &given;
+	}
 	b.job.params = &params;
 	b.job.graph = &b.graph;
 	b.job.choice = &choice;
@@ -478,6 +485,7 @@ build(const Data *d, GrnDeviceChoice choice)
 	b.job.work_offset = 100;
 	b.opened = grn_device_open(&choice, 2, &host, &b.job.gpu, name, sizeof(name), &b.failure);
 	b.fine = b.opened && grn_device_build(&b.job, &b.failure);
+	CHECK(!b.job.given || !b.fine || (params.t1 == 9) == b.job.on_gpu, "t1 %u", params.t1);
 	grn_device_close();
 	CHECK(standin.held == 0, "device memory of %d handles was not given back", standin.held);
 	CHECK(!standin.over, "more device memory than there is");
@@ -583,6 +591,17 @@ test_uneven(void)
 		for (int gpu = 0; gpu < 2; gpu++)
 		{
 			b = build(&d, gpu ? gpus : cores);
+			if (gpu && fills[i] == fill_narrow)
+			{
+				CHECK(!b.fine && strstr(b.failure.text, "too close together"), "%s", b.failure.text);
+				free_built(&b);
+				b = build(&d, (GrnDeviceChoice) {.device = GRN_DEVICE_AUTO});
+				check_built(&d, &b);
+				CHECK(!b.job.on_gpu && b.host.notices == 1, "%d notices", b.host.notices);
+				CHECK(recall(&d, &b.graph, fills[i]) >= all - 0.01, "not as by cores");
+				free_built(&b);
+				continue;
+			}
 			check_built(&d, &b);
 			CHECK(b.job.on_gpu == gpu && b.job.part_times.nparts >= 4, "data %d: %u parts", i,
 				  b.job.part_times.nparts);
