@@ -395,7 +395,10 @@ write_codec(const Fit *f)
 
 /* ---- the whole ---- */
 
-/* Gives the records of an unfitted index codes, if these tell neighbours apart. */
+/*
+ * Gives the records of an unfitted index codes, if these tell neighbours apart; else its
+ * metapage stays as it was.  False where there is no row to fit to.
+ */
 static bool
 fit_first(Fit *f)
 {
