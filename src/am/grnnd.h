@@ -49,9 +49,9 @@ typedef struct GrnndSpecial
 #define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
 
 /*
- * The metapage's payload.  Written by the build, and changed once where that left
- * the index unfitted (fit.c); otherwise backends may cache it for the life of the
- * relation's file.
+ * The metapage's payload.  Written by the build, and changed by fit.c alone: where the build
+ * left the index unfitted, and when codes are judged as it grows.  Backends cache it, that
+ * of an unfitted index for one statement; who goes by an older one is still right.
  */
 typedef struct GrnndMeta
 {

@@ -87,7 +87,7 @@ typedef struct GrnGraphJob
 {
 	const GrnRows *rows;
 	GrnGraphParams *params;
-	const GrnGraphParams *given;	/* NULL, or the params where cores build after all */
+	const GrnGraphParams *given;	/* NULL: params; else those for cores, after a GPU failed */
 	GrnGraph   *graph;			/* arrays given, [n][degree] */
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;

@@ -443,8 +443,6 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	char	   *work;
 
 	job->part_times.nparts = 0;
-	if (job->given)
-		*job->params = *job->given;
 	grn_default_params(job->params, job->rows->dim, job->rows->n);
 	bytes = grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim);
 	if (bytes > limit && job->rows->n > LEAST_PART_ROWS)
@@ -460,6 +458,8 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 bool
 grn_device_build(GrnGraphJob *job, GrnFailure *failure)
 {
+	/* a GPU that fails in the end has put its own defaults in their place */
+	const GrnGraphParams given = job->given ? *job->given : *job->params;
 	GrnGpuError err;
 	char		text[512];
 
@@ -481,5 +481,6 @@ grn_device_build(GrnGraphJob *job, GrnFailure *failure)
 				 grn_pool_parallel(job->pool)->nworkers);
 		job->host->notice(job->host->ctx, text, err.text);
 	}
+	*job->params = given;
 	return cpu_build(job, failure);
 }
