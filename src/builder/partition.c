@@ -528,7 +528,7 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	}
 	for (uint32_t part = 0; part < parts->nparts && before < last; part++)
 	{
-		size_t		n = parts->start[part + 1] - parts->guests[part];
+		size_t		n = parts->others[part] - parts->guests[part];
 
 		for (size_t i = first > before ? first - before : 0; i < n && before + i < last; i++)
 		{
@@ -552,8 +552,7 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 static GrnGpuStatus
 merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 {
-	uint64_t	n = p->job->rows->n;
-	uint64_t	members = p->parts.start[p->parts.nparts];
+	uint64_t	guests = 0;
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	if (!p->coded || merge_bytes(p, &p->fit) > limit)
@@ -568,9 +567,10 @@ merge_on_gpus(Partition *p, uint64_t limit, GrnGpuError *err)
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
-	set_piece(p, members - n);
-	return run_queue(p, GRN_LANES, (members - n + p->piece - 1) / p->piece, merge_begin, merge_item,
-					 err);
+	for (uint32_t c = 0; c < p->parts.nparts; c++)
+		guests += p->parts.others[c] - p->parts.guests[c];
+	set_piece(p, guests);
+	return run_queue(p, GRN_LANES, (guests + p->piece - 1) / p->piece, merge_begin, merge_item, err);
 }
 
 static void
@@ -607,14 +607,15 @@ capacity_of(const Partition *p, uint64_t limit)
 static uint32_t
 parts_for(uint64_t n, float overlap, uint64_t capacity)
 {
-	double		parts;
+	double		members = (double) n * (1 + (double) overlap) * SLACK;
+	uint32_t	parts = 2;
 
 	if (capacity >= n)
 		return 1;
-	parts = ceil((double) n * (1 + (double) overlap) * SLACK / ((double) capacity + 1));
-	if (parts > GRN_MAX_PARTS || capacity * GRN_MAX_PARTS < n)
-		return 0;
-	return parts < 2 ? 2 : (uint32_t) parts;
+	while (parts <= GRN_MAX_PARTS && members >
+		   parts * ((double) capacity + 1 - (double) grn_parts_landmarks(n, parts)))
+		parts++;
+	return parts > GRN_MAX_PARTS || capacity * GRN_MAX_PARTS < n ? 0 : parts;
 }
 
 /* Raises the overlap to what so many parts need; false where it was enough. */
@@ -699,6 +700,8 @@ encode(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w,
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts,
 						&p->cells);
 	pthread_mutex_unlock(&p->finding);
+	if (nparts > 1)
+		grn_parts_find_landmarks(rows, nparts, p->overlap, p->params.seed, p->parallel, w, &p->parts);
 	p->job->part_times.split += lap(&since);
 	if (nparts == 1)
 		cut(p, 1, 1, capacity, w);

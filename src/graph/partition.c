@@ -1,12 +1,13 @@
 /*
- * partition.c - rows cut into overlapping parts, and the parts' lists merged.
+ * partition.c - rows cut into overlapping parts.
  *
  * Parts are the cells of a k-means clustering of a sample, with a weight added to
  * the squared distances from each centre (a power diagram), so that they come out
  * equally large.  What weights and borders go by is each cell's own: data has dense
  * clusters.  Rows near a border are members of both parts, as in DiskANN's
  * merged build (Subramanya et al., NeurIPS 2019, section 3.3), so that the parts'
- * graphs hang together.
+ * graphs hang together.  Clusters far from each other share no border: some rows of each
+ * part are landmarks, members of all others as well, by which edges lead there.
  */
 #include "partition.h"
 
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRAIN 256
 #define BLOCK 16384				/* rows sorted into parts together */
 #define SAMPLE 32768			/* most rows to find centres from */
 #define SAMPLE_PER_PART 512
@@ -29,7 +29,8 @@
 #define ROWS 64					/* looked at together */
 #define COUNT_WORK 65536		/* distances looked at that are worth another thread, */
 #define FIND_WORK 2048			/* or found */
-#define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
+#define LANDMARKS 64			/* of a part: as good as 256 */
+#define LANDMARKS_SHARE 0.05	/* of the rows: all parts' members that they are, at most */
 
 typedef struct Split
 {
@@ -40,11 +41,15 @@ typedef struct Split
 	float	   *centres;		/* [nparts][dim] */
 	float	   *weights;		/* [nparts] */
 	float	   *across;			/* [nparts][nparts], GrnCells */
-	uint32_t   *order;			/* [sample] */
+	uint32_t   *order;			/* [sample] where the rows lie */
+	uint32_t   *numbers;		/* [sample] theirs */
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample]: distances from the border, or gaps */
-	float	   *by_part;		/* [sample]: the same by home */
+	float	   *by_part;		/* [sample]: the same by home; distances from landmarks */
+	uint32_t   *rows_by_part;	/* [sample] */
+	size_t		ends[GRN_MAX_PARTS];	/* of each part's in these two */
+	uint64_t	seed;
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
 	float		units[GRN_MAX_PARTS];	/* of weights */
 	float		border;			/* rows as near to the border as this, by across, are guests */
@@ -77,11 +82,25 @@ most_guests(size_t n, float overlap)
 	return overlap <= 0 ? 0 : guests < (double) n ? (size_t) guests : n;
 }
 
+static size_t
+most_members(size_t n, float overlap)
+{
+	return n + most_guests(n, overlap) + (size_t) (LANDMARKS_SHARE * (double) n);
+}
+
+uint32_t
+grn_parts_landmarks(size_t n, uint32_t nparts)
+{
+	size_t		most = (size_t) (LANDMARKS_SHARE * (double) n) / nparts;
+
+	return nparts == 1 ? 0 : (uint32_t) (most < LANDMARKS * nparts ? most : LANDMARKS * nparts);
+}
+
 size_t
 grn_parts_kept(size_t n, float overlap)
 {
 	return 64 + 2 * aligned(n * sizeof(uint32_t)) +
-		aligned((n + most_guests(n, overlap)) * sizeof(uint32_t));
+		aligned(most_members(n, overlap) * sizeof(uint32_t));
 }
 
 static void *
@@ -104,8 +123,11 @@ lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, floa
 	s->nparts = s->parts->nparts = nparts;
 	s->parts->home = take(&w, n * sizeof(uint32_t));
 	s->parts->guest = take(&w, n * sizeof(uint32_t));
-	s->parts->members = take(&w, (n + most_guests(n, overlap)) * sizeof(uint32_t));
+	s->parts->members = take(&w, most_members(n, overlap) * sizeof(uint32_t));
+	/* where it is for any number of parts: grn_parts_deal() changes that */
+	s->parts->landmarks = take(&w, GRN_MAX_PARTS * LANDMARKS * sizeof(uint32_t));
 	s->order = take(&w, size * sizeof(uint32_t));
+	s->numbers = take(&w, size * sizeof(uint32_t));
 	s->homes = take(&w, size * sizeof(uint32_t));
 	s->centres = take(&w, (size_t) nparts * dim * sizeof(float));
 	s->weights = take(&w, nparts * sizeof(float));
@@ -113,6 +135,7 @@ lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, floa
 	s->distances = take(&w, (size + ROWS - 1) / ROWS * ROWS * nparts * sizeof(float));
 	s->borders = take(&w, size * sizeof(float));
 	s->by_part = take(&w, size * sizeof(float));
+	s->rows_by_part = take(&w, size * sizeof(uint32_t));
 	s->counts = take(&w, (n + BLOCK - 1) / BLOCK * 2 * nparts * sizeof(uint32_t));
 	s->bytes = (size_t) (w - start) + 64;
 }
@@ -492,6 +515,24 @@ select_float(float *values, size_t n, size_t k)
 	return values[at];
 }
 
+/* The sample's rows, and their distances from borders, by part. */
+static void
+sort_by_part(Split *s)
+{
+	memset(s->ends, 0, sizeof(s->ends));
+	for (size_t i = 0; i < s->sample->n; i++)
+		if (s->homes[i] + 1 < s->nparts)
+			s->ends[s->homes[i] + 1]++;
+	for (uint32_t c = 1; c < s->nparts; c++)
+		s->ends[c] += s->ends[c - 1];
+	/* each part's start becomes its end */
+	for (size_t i = 0; i < s->sample->n; i++)
+	{
+		s->by_part[s->ends[s->homes[i]]] = s->borders[i];
+		s->rows_by_part[s->ends[s->homes[i]]++] = (uint32_t) i;
+	}
+}
+
 /*
  * Sets the unit of distances from each part's borders to that within which a share `overlap`
  * of its rows in the sample lies: of one for all a dense cluster would have all the guests.
@@ -499,22 +540,14 @@ select_float(float *values, size_t n, size_t k)
 static float
 find_border(Split *s, float overlap, GrnParallel *parallel)
 {
-	size_t		ends[GRN_MAX_PARTS + 1] = {0};
-
 	if (overlap <= 0 || overlap >= 1)
 		return overlap <= 0 ? -INFINITY : INFINITY;
 	run_sample(s, COUNT_WORK, border_range, parallel);
-	for (size_t i = 0; i < s->sample->n; i++)
-		ends[s->homes[i] + 1]++;
-	for (uint32_t c = 0; c < s->nparts; c++)
-		ends[c + 1] += ends[c];
-	/* each part's start becomes its end */
-	for (size_t i = 0; i < s->sample->n; i++)
-		s->by_part[ends[s->homes[i]]++] = s->borders[i];
+	sort_by_part(s);
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
-		size_t		start = c > 0 ? ends[c - 1] : 0;
-		size_t		n = ends[c] - start;
+		size_t		start = c > 0 ? s->ends[c - 1] : 0;
+		size_t		n = s->ends[c] - start;
 		float		unit = n > 0 ? select_float(s->by_part + start, n,
 												(size_t) ((double) overlap * (double) (n - 1))) : 0;
 
@@ -551,6 +584,80 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 		balance(s, MEMBER_STEPS, parallel);
 	}
 	s->border = find_border(s, overlap, parallel);
+}
+
+/* ---- landmarks ---- */
+
+/*
+ * Rows of each part's sample, one after the other, with a chance that grows with the squared
+ * distance from those before (k-means++, Arthur and Vassilvitskii, SODA 2007): small clusters
+ * get some, too.
+ */
+static void
+landmark_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Split	   *s = arg;
+
+	(void) worker;
+	for (size_t c = begin; c < end; c++)
+	{
+		size_t		start = c > 0 ? s->ends[c - 1] : 0;
+		size_t		n = s->ends[c] - start;
+		const uint32_t *rows = s->rows_by_part + start;
+		float	   *distances = s->by_part + start;
+		size_t		first = (size_t) s->parts->nlandmarks * c / s->nparts;
+		size_t		last = (size_t) s->parts->nlandmarks * (c + 1) / s->nparts;
+
+		for (size_t i = 0; i < n; i++)
+			distances[i] = 1;
+		for (size_t at = first; at < last; at++)
+		{
+			double		all = 0;
+			double		chance;
+			size_t		next = 0;
+
+			for (size_t i = 0; i < n; i++)
+				all += (double) distances[i];
+			/* none is left, or all are equal to one before */
+			if (!(all > 0 && all < INFINITY))
+			{
+				s->parts->landmarks[at] = GRN_INVALID_ID;
+				continue;
+			}
+			chance = ldexp((double) grn_random(s->seed, UINT64_C(0x6C616E64), at), -64) * all;
+			for (size_t i = 0; i < n && chance >= 0; i++)
+			{
+				/* no row twice, whatever rounding leaves */
+				next = distances[i] > 0 ? i : next;
+				chance -= (double) distances[i];
+			}
+			s->parts->landmarks[at] = s->numbers[rows[next]];
+			for (size_t i = 0; i < n; i++)
+			{
+				float		d = grn_row_distance(s->rows, grn_row(s->sample, rows[next]),
+												 grn_row(s->sample, rows[i]));
+
+				distances[i] = at == first || d < distances[i] ? d : distances[i];
+			}
+		}
+	}
+}
+
+void
+grn_parts_find_landmarks(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
+						 GrnParallel *parallel, void *workspace, GrnParts *parts)
+{
+	GrnRows		sample = *rows;
+	GrnParts	own;			/* the caller's may be in use */
+	Split		s = {.rows = rows,.sample = &sample,.parts = &own,.seed = seed};
+
+	lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	sample.n = sample_size(rows->n, nparts);
+	sample.order = s.order;
+	sort_by_part(&s);
+	own.nlandmarks = grn_parts_landmarks(rows->n, nparts);
+	parallel->run(parallel, nparts, 1, landmark_range, &s);
+	parts->nlandmarks = own.nlandmarks;
 }
 
 /* ---- members ---- */
@@ -598,12 +705,29 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Turns counts into each block's first places. */
+/* Appends the landmarks that are not in part c anyway; returns the place after them. */
+static size_t
+place_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t place)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t	v = parts->landmarks[(size_t) parts->nlandmarks * i / count];
+
+		if (v != GRN_INVALID_ID && parts->home[v] != c && parts->guest[v] != c)
+			parts->members[place++] = v;
+	}
+	return place;
+}
+
+/* Turns counts into each block's first places; places landmarks. */
 static void
 find_places(Split *s, size_t blocks)
 {
 	GrnParts   *parts = s->parts;
+	uint32_t	landmarks = grn_parts_landmarks(s->rows->n, s->nparts);
 	size_t		place = 0;
+
+	landmarks = landmarks < parts->nlandmarks ? landmarks : parts->nlandmarks;
 
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
@@ -621,6 +745,8 @@ find_places(Split *s, size_t blocks)
 				place += here;
 			}
 		}
+		parts->others[c] = place;
+		place = place_landmarks(parts, c, landmarks, place);
 	}
 	parts->start[s->nparts] = place;
 }
@@ -688,6 +814,7 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 			size_t		width = n * (i + 1) / sample.n - begin;
 			size_t		v = begin + grn_random(seed, UINT64_C(0x73616D70), i) % width;
 
+			s.numbers[at] = (uint32_t) v;
 			s.order[at] = rows->order ? rows->order[v] : (uint32_t) v;
 		}
 	sample.order = s.order;
@@ -724,6 +851,7 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	if (nparts == 1)
 	{
+		parts->nlandmarks = 0;
 		for (size_t i = 0; i < rows->n; i++)
 		{
 			parts->home[i] = 0;
@@ -733,6 +861,7 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	else
 	{
 		grn_parts_cells(rows, nparts, overlap, seed, parallel, workspace, parts, &cells);
+		grn_parts_find_landmarks(rows, nparts, overlap, seed, parallel, workspace, parts);
 		s.border = cells.border;
 		parallel->run(parallel, rows->n, BLOCK, assign_range, &s);
 	}
@@ -774,7 +903,9 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	uint32_t	first[GRN_MAX_PARTS + 1] = {0};
 	size_t		sizes[GRN_MAX_PARTS] = {0};
 	size_t		left = most;
+	uint32_t	landmarks = parts->nlandmarks < capacity / 4 ? parts->nlandmarks : 0;
 
+	capacity -= landmarks;
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		size_t		homes = parts->guests[c] - parts->start[c];
@@ -788,7 +919,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		/* room for guests, too, as far as there are parts for it */
-		double		members = (double) (parts->start[c + 1] - parts->start[c]) * (1 + (double) overlap);
+		double		members = (double) (parts->others[c] - parts->start[c]) * (1 + (double) overlap);
 		double		more = ceil(members / (double) capacity) - pieces[c];
 
 		if (pieces[c] > 1 && more > 0)
@@ -813,7 +944,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		/* a cell without rows of its own is none any more */
-		for (size_t i = parts->guests[c]; i < parts->start[c + 1] && pieces[c] > 0; i++)
+		for (size_t i = parts->guests[c]; i < parts->others[c] && pieces[c] > 0; i++)
 			set_guest(parts, parts->members[i],
 					  first[c] + (uint32_t) ((i - parts->guests[c]) % pieces[c]), sizes, capacity);
 	}
@@ -827,97 +958,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 				(size_t) ((double) turn * (double) overlap))
 				set_guest(parts, parts->members[i], first[c] + next, sizes, capacity);
 		}
+	parts->nlandmarks = landmarks;
 	grn_parts_place(rows, first[parts->nparts], overlap, parallel, workspace, parts);
 	return true;
-}
-
-/* ---- merging ---- */
-
-/* A neighbour to be: distance (tile.h) above its row. */
-#define KEY(distance, row) ((uint64_t) (distance) << 32 | (row))
-#define KEY_ROW(key) ((uint32_t) (key))
-#define KEY_DISTANCE(key) ((uint32_t) ((key) >> 32))
-
-typedef struct Merge
-{
-	const GrnTile *tile;
-	const GrnParts *parts;
-	const uint32_t *lists;
-	GrnGraph   *graph;
-} Merge;
-
-/* Appends the keys of one part's list of row v. */
-static uint32_t
-take_list(const Merge *m, uint32_t v, const uint32_t *list, uint64_t *keys, uint32_t count)
-{
-	uint32_t	distances[GRN_PANEL_ROWS + 3];
-	GrnPanel	panel;
-
-	panel.count = 0;
-	while (panel.count < m->graph->degree && list[panel.count] != GRN_INVALID_ID)
-		grn_panel_add(&panel, m->tile, list[panel.count]);
-	if (panel.count == 0)
-		return count;
-	grn_tile_dists(m->tile, v, &panel, distances);
-	for (uint32_t i = 0; i < panel.count; i++)
-		keys[count++] = KEY(distances[i], list[i]);
-	return count;
-}
-
-static void
-merge_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Merge	   *m = arg;
-	uint32_t	degree = m->graph->degree;
-
-	(void) worker;
-	for (size_t v = begin; v < end; v++)
-	{
-		uint32_t   *ids = m->graph->ids + v * degree;
-		uint64_t	keys[MAX_CANDIDATES];
-		uint64_t	kept[GRN_MAX_DEGREE];
-		uint32_t	distances[GRN_PANEL_ROWS + 3];
-		uint32_t	count;
-		uint32_t	nkept = 0;
-		uint32_t	nrefused = 0;
-		GrnPanel	panel;
-
-		count = take_list(m, (uint32_t) v, m->lists + (size_t) m->parts->home[v] * degree, keys, 0);
-		if (m->parts->guest[v] != GRN_INVALID_ID)
-			count = take_list(m, (uint32_t) v, m->lists + (size_t) m->parts->guest[v] * degree,
-							  keys, count);
-		count = grn_sort_distinct(keys, count);
-		panel.count = 0;
-		for (uint32_t i = 0; i < count && nkept < degree; i++)
-		{
-			bool		refused = false;
-
-			if (nkept > 0)
-				grn_tile_dists(m->tile, KEY_ROW(keys[i]), &panel, distances);
-			for (uint32_t j = 0; j < nkept && !refused; j++)
-				refused = distances[j] <= KEY_DISTANCE(keys[i]);
-			if (refused)
-			{
-				keys[nrefused++] = keys[i];
-				continue;
-			}
-			grn_panel_add(&panel, m->tile, KEY_ROW(keys[i]));
-			kept[nkept++] = keys[i];
-		}
-		for (uint32_t i = 0; i < nrefused && nkept < degree; i++)
-			kept[nkept++] = keys[i];
-		grn_sort_keys(kept, nkept);
-		for (uint32_t i = 0; i < nkept; i++)
-			ids[i] = KEY_ROW(kept[i]);
-		m->graph->counts[v] = (uint8_t) nkept;
-	}
-}
-
-void
-grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
-				GrnParallel *parallel, GrnGraph *graph)
-{
-	Merge		m = {.tile = tile,.parts = parts,.lists = lists,.graph = graph};
-
-	parallel->run(parallel, graph->n, GRAIN, merge_range, &m);
 }

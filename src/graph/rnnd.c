@@ -22,9 +22,10 @@
 #define ALIGN 64
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 /*
- * A projection to bytes is too coarse where the nearest neighbours' squared
- * distance is not this many times what rounding adds to it.
+ * A projection to bytes is too coarse where for more than this share of the vertices
+ * the nearest neighbour's squared distance is not this many times what rounding adds to it.
  */
+#define MOST_COARSE 0.05		/* as for a GPU's codes, cuda/build.cu */
 #define COARSE 4
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
@@ -526,7 +527,7 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 }
 
 /*
- * True where the projection's bytes cannot tell the neighbours of most vertices
+ * True where the projection's bytes cannot tell the neighbours of many vertices
  * apart, as in tight clusters far from each other.  Rounding to bytes adds 1/6 a
  * dimension to a squared distance.
  */
@@ -547,7 +548,7 @@ too_coarse(const Descent *d)
 		seen++;
 		close += KEY_DISTANCE(d->pools[v * d->params.r]) < COARSE * d->project.dims / 6;
 	}
-	return close > seen / 2;
+	return (double) close > MOST_COARSE * (double) seen;
 }
 
 /* One outer iteration; false where progress cancels. */

@@ -64,6 +64,17 @@ fill_narrow(float *x, size_t i, uint32_t dim)
 	fill_cluster(x, unit_below(5), 1e-6f, dim);
 }
 
+/* Integers in 100 clusters far from each other, a few of them with most rows. */
+static void
+fill_islands(float *x, size_t i, uint32_t dim)
+{
+	uint32_t	cluster = (uint32_t) pow(100, (double) unit_uniform());
+
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = fminf(fmaxf(roundf((float) (grn_random(13, j, cluster) % 256) +
+								  (float) (1 + cluster % 5) * unit_normal()), 0), 255);
+}
+
 /* Every second row the same. */
 static void
 fill_half(float *x, size_t i, uint32_t dim)
@@ -106,10 +117,22 @@ check_parts(const Data *d, const GrnParts *parts)
 {
 	size_t		n = d->rows.n;
 	uint8_t    *seen = calloc(n, 1);
+	uint32_t   *in = malloc(n * sizeof(uint32_t));
 
+	memset(in, 0xff, n * sizeof(uint32_t));
 	CHECK(parts->start[0] == 0, "%zu", parts->start[0]);
 	for (uint32_t c = 0; c < parts->nparts; c++)
+	{
+		CHECK(parts->others[c] >= parts->guests[c] && parts->start[c + 1] >= parts->others[c] &&
+			  parts->start[c + 1] - parts->others[c] <= grn_parts_landmarks(n, parts->nparts),
+			  "part %u has %zu landmarks", c, parts->start[c + 1] - parts->others[c]);
 		for (size_t i = parts->start[c]; i < parts->start[c + 1]; i++)
+		{
+			CHECK(parts->members[i] < n && in[parts->members[i]] != c, "row %u is twice in part %u",
+				  parts->members[i], c);
+			in[parts->members[i]] = c;
+		}
+		for (size_t i = parts->start[c]; i < parts->others[c]; i++)
 		{
 			uint32_t	v = parts->members[i];
 			bool		guest = i >= parts->guests[c];
@@ -123,9 +146,22 @@ check_parts(const Data *d, const GrnParts *parts)
 			CHECK(i == parts->start[c] || i == parts->guests[c] || parts->members[i - 1] < v,
 				  "members of part %u not by row", c);
 		}
+	}
 	for (size_t v = 0; v < n; v++)
 		CHECK(seen[v], "row %zu is in no part", v);
 	free(seen);
+	free(in);
+}
+
+/* Guests in all parts. */
+static size_t
+count_guests(const GrnParts *parts)
+{
+	size_t		guests = 0;
+
+	for (uint32_t c = 0; c < parts->nparts; c++)
+		guests += parts->others[c] - parts->guests[c];
+	return guests;
 }
 
 static void
@@ -143,7 +179,7 @@ test_parts(void)
 			GrnParts	parts = make_parts(&d, counts[i], overlaps[j], &one, &work);
 			GrnParts	again = make_parts(&d, counts[i], overlaps[j], &backwards, &again_work);
 			size_t		members = parts.start[counts[i]];
-			double		share = (double) members / 20000 - 1;
+			double		share = (double) count_guests(&parts) / 20000;
 
 			check_parts(&d, &parts);
 			CHECK(counts[i] == 1 ? share == 0 : fabs(share - overlaps[j]) < 0.05, "%u parts: %g",
@@ -208,8 +244,22 @@ test_parts_in_steps(void)
 		steps.guest[i] = (double) cells.across[home * PARTS + guest] * (sums[guest] - sums[home]) <=
 			(double) cells.border ? guest : GRN_INVALID_ID;
 	}
+	grn_parts_find_landmarks(&d.rows, PARTS, 0.4f, 3, &backwards, steps_work, &steps);
+	CHECK(steps.nlandmarks == grn_parts_landmarks(N, PARTS) && steps.nlandmarks == N / 20 / PARTS,
+		  "%u landmarks", steps.nlandmarks);
 	grn_parts_place(&d.rows, PARTS, 0.4f, &one, steps_work, &steps);
 	check_parts(&d, &steps);
+	for (uint32_t c = 0; c < PARTS; c++)
+	{
+		/* others' landmarks, but for those that are guests here */
+		size_t		here = steps.start[c + 1] - steps.others[c];
+
+		CHECK(here > steps.nlandmarks / 2 && here <= steps.nlandmarks - steps.nlandmarks / PARTS,
+			  "%zu landmarks in part %u", here, c);
+		CHECK(here == parts.start[c + 1] - parts.others[c] &&
+			  memcmp(steps.members + steps.others[c], parts.members + parts.others[c],
+					 here * sizeof(uint32_t)) == 0, "other landmarks in part %u", c);
+	}
 	for (size_t i = 0; i < N; i++)
 	{
 		/* the same parts', whatever the place in them */
@@ -568,6 +618,36 @@ test_recall_in_parts(void)
 	free(d.base);
 }
 
+/* Searches find their way from clusters to others that lie in another part. */
+static void
+test_islands(void)
+{
+	Data		d = make_data(20000, 16, fill_islands);
+	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
+	GrnDeviceChoice gpus = {.device = GRN_DEVICE_GPU};
+	GrnGraphParams params = {.degree = 24};
+	Built		b = build(&d, cores);
+	double		all = recall(&d, &b.graph, fill_islands);
+
+	free_built(&b);
+	standin_reset();
+	standin.memory = 1200000;
+	cores.work_limit = grn_rnnd_bytes(&params, 20000, 16) / 4;
+	for (int gpu = 0; gpu < 2; gpu++)
+	{
+		double		some;
+
+		b = build(&d, gpu ? gpus : cores);
+		check_built(&d, &b);
+		some = recall(&d, &b.graph, fill_islands);
+		CHECK(b.job.part_times.nparts >= 10, "%u parts", b.job.part_times.nparts);
+		CHECK(some >= all - 0.01, "%d: recall %g in %u parts, %g as a whole", gpu, some,
+			  b.job.part_times.nparts, all);
+		free_built(&b);
+	}
+	free(d.base);
+}
+
 /* Data of which the largest part is not like the others, and nearly as many parts as may be. */
 static void
 test_uneven(void)
@@ -728,7 +808,7 @@ test_several_gpus(void)
 	free_built(&b);
 
 	/* nearly as many parts as there may be, which is no multiple of the devices' lanes */
-	standin.memory = 34400;
+	standin.memory = 34800;
 	b = build(&many, choice);
 	CHECK(b.fine && b.job.part_times.nparts == 255, "%u parts: %s", b.job.part_times.nparts, b.failure.text);
 	free_built(&b);
@@ -845,6 +925,7 @@ main(void)
 	RUN(test_deal);
 	RUN(test_merge);
 	RUN(test_recall_in_parts);
+	RUN(test_islands);
 	RUN(test_uneven);
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);

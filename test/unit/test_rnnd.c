@@ -23,6 +23,17 @@ fill_clusters(float *x, size_t i, uint32_t dim)
 		x[j] = (float) (grn_random(3, i % 20, j) % 1000) + 0.01f * unit_normal();
 }
 
+/* A fifth of the rows in such clusters, the others in a wide one. */
+static void
+fill_some_clusters(float *x, size_t i, uint32_t dim)
+{
+	if (i % 5 == 0)
+		fill_clusters(x, i, dim);
+	else
+		for (uint32_t j = 0; j < dim; j++)
+			x[j] = 500 + 300 * unit_normal();
+}
+
 /* Three different rows in all. */
 static void
 fill_same(float *x, size_t i, uint32_t dim)
@@ -211,6 +222,7 @@ test_recall_projected(void)
 	recall_of(fill_normal, 4500, 12, 0.97);
 	recall_of(fill_normal, 4500, 400, 0.80);
 	recall_of(fill_clusters, 4500, 12, 0.97);
+	recall_of(fill_some_clusters, 4500, 12, 0.97);
 }
 
 /* ---- determinism ---- */
