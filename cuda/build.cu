@@ -220,22 +220,27 @@ finish(Build &b)
 	return cudaSuccess;
 }
 
+/* A squared distance D of which rounding moves a tenth: 2 sqrt(D / 6) of D. */
+#define LEAST_FINE 64
+
 /*
  * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies
- * within the noise of rounding, about code_dims / 6 in the square, so that near
- * neighbours cannot be told apart.  Then, memory permitting, the build starts over
- * with binary16 rows.
+ * within the noise of rounding, about code_dims / 6 in the square, or so near that this
+ * moves more than a tenth of its distance, and near neighbours cannot be told apart.
+ * Then, memory permitting, the build starts over with binary16 rows.
  */
 static cudaError_t
 widen(Build &b, bool *again)
 {
 	GrnGpu	 *gpu = b.gpu;
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
+	uint32_t  fine = gpu->plan.code_dims / 2;
 
+	fine = fine > LEAST_FINE ? fine : LEAST_FINE;
 	*again = false;
 	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
 		return cudaSuccess;
-	GRN_TRY(launch_count_below(gpu->device, b.graph, gpu->plan.code_dims / 2, d_count));
+	GRN_TRY(launch_count_below(gpu->device, b.graph, fine, d_count));
 	GRN_TRY(cudaMemcpyAsync(&count, d_count, sizeof(count), cudaMemcpyDeviceToHost,
 							gpu->device.stream));
 	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));

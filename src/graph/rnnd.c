@@ -23,10 +23,12 @@
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 /*
  * A projection to bytes is too coarse where for more than this share of the vertices
- * the nearest neighbour's squared distance is not this many times what rounding adds to it.
+ * the nearest neighbour's squared distance is not this many times what rounding adds to it,
+ * 1/6 a dimension, or is less than that of which rounding moves a tenth (2 sqrt(D / 6) of D).
  */
-#define MOST_COARSE 0.05		/* as for a GPU's codes, cuda/build.cu */
+#define MOST_COARSE 0.05		/* all as for a GPU's codes, cuda/build.cu */
 #define COARSE 4
+#define LEAST_FINE 64
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
 
@@ -528,17 +530,18 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 
 /*
  * True where the projection's bytes cannot tell the neighbours of many vertices
- * apart, as in tight clusters far from each other.  Rounding to bytes adds 1/6 a
- * dimension to a squared distance.
+ * apart, as in tight clusters far from each other.
  */
 static bool
 too_coarse(const Descent *d)
 {
 	uint32_t	seen = 0;
 	uint32_t	close = 0;
+	uint32_t	fine = COARSE * d->project.dims / 6;
 
 	if (!(d->use_bytes && d->not_bytes))
 		return false;
+	fine = fine > LEAST_FINE ? fine : LEAST_FINE;
 	for (size_t i = 0; i < COARSE_SAMPLE; i++)
 	{
 		size_t		v = d->rows.n * i / COARSE_SAMPLE;
@@ -546,7 +549,7 @@ too_coarse(const Descent *d)
 		if (d->counts[v] == 0)
 			continue;
 		seen++;
-		close += KEY_DISTANCE(d->pools[v * d->params.r]) < COARSE * d->project.dims / 6;
+		close += KEY_DISTANCE(d->pools[v * d->params.r]) < fine;
 	}
 	return (double) close > MOST_COARSE * (double) seen;
 }
