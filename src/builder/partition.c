@@ -265,6 +265,8 @@ free_arenas(Partition *p)
 		for (int lane = 0; lane < GRN_LANES; lane++)
 			if (grn_lane(i, lane))
 				grn_gpu_end(grn_lane(i, lane));
+	/* what they were is no part of the next step's peak */
+	grn_team_note_peak(&p->team);
 }
 
 static void
@@ -413,7 +415,8 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	uint32_t   *order = NULL;
 	GrnGpuStatus status;
 
-	if (rows.n == 0)
+	/* where codes have turned out too coarse all is done once more */
+	if (rows.n == 0 || __atomic_load_n(&p->coarse, __ATOMIC_RELAXED))
 		return GRN_GPU_OK;
 	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
 	if (status == GRN_GPU_OK && p->coded)

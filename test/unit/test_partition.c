@@ -719,6 +719,7 @@ test_kinds_of_rows(void)
 	Data		wide = make_data(1000, 200, fill_normal);
 	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU};
 	Built		b;
+	int			before;
 
 	standin_reset();
 	standin.memory = 250000;
@@ -733,9 +734,12 @@ test_kinds_of_rows(void)
 	free_built(&b);
 
 	standin.coarse = true;
+	before = standin.builds[0];
 	b = build(&floats, choice);
 	check_built(&floats, &b);
 	CHECK(standin.wide_builds == (int) b.job.part_times.nparts, "%d builds of wide codes", standin.wide_builds);
+	CHECK(standin.builds[0] - before <= standin.wide_builds + 2, "%d builds, most of them in vain",
+		  standin.builds[0] - before);
 	free_built(&b);
 	standin.coarse = false;
 
