@@ -31,6 +31,7 @@
 #define LEAST_PIECE 4096		/* rows */
 #define MOST_PIECE 262144
 #define SLACK 1.1				/* a part's size over the mean of all */
+#define MOST_UNCUT 3			/* cuts that leave a part of twice the size */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
 /*
  * Of many parts more rows lie near a border: the share of rows in two parts, by measured
@@ -72,7 +73,8 @@ typedef struct Partition
 	uint32_t	by_size[GRN_MAX_PARTS];	/* parts, largest first */
 	uint32_t   *lists;			/* [members][degree] */
 	uint8_t    *counts;			/* [members] */
-	uint64_t	rounds;			/* of all parts, done */
+	uint64_t	rounds;			/* of all parts, done by GPUs */
+	uint64_t	finished;		/* parts that cores have built */
 	GrnFailure *failure;
 } Partition;
 
@@ -656,6 +658,7 @@ cut(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w)
 {
 	const GrnRows *rows = p->job->rows;
 	uint64_t	largest;
+	int			uncut = 0;
 
 	for (;; nparts = more_parts(nparts, most))
 	{
@@ -663,8 +666,9 @@ cut(Partition *p, uint32_t nparts, uint32_t most, uint64_t capacity, void *w)
 		largest = grn_parts_largest(&p->parts);
 		if (largest <= capacity)
 			return;
-		/* no border parts so many, or there are no more parts */
-		if (largest > 2 * capacity || nparts == most)
+		/* no border parts so many, whatever the cells, or there are no more parts */
+		uncut += largest > 2 * capacity;
+		if (uncut == MOST_UNCUT || nparts == most)
 			break;
 	}
 	/* fewer cells leave more parts to deal out to; of one there are enough */
@@ -916,8 +920,8 @@ grn_partition_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	for (;;)
 	{
 		status = try_gpus(&p, divide, err);
-		free_arenas(&p);
 		drop_codes(&p);
+		free_arenas(&p);
 		free(p.fit.projection);
 		p.fit.projection = NULL;
 		if (failure->sqlstate[0])
@@ -954,8 +958,8 @@ cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	Partition  *p = ctx;
 
 	(void) phase;
-	(void) done;
-	p->job->host->phase(p->job->host->ctx, GRN_PHASE_DESCENT, ++p->rounds,
+	/* a part may start over */
+	p->job->host->phase(p->job->host->ctx, GRN_PHASE_DESCENT, p->finished * total + done,
 						total * p->parts.nparts);
 	return true;
 }
@@ -1016,6 +1020,7 @@ grn_partition_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		grn_rnnd_build(&rows, &p.params, job->fill, p.parallel,
 					   w + aligned(capacity * sizeof(uint32_t)), &graph, cores_progress, &p);
 		name_lists(&p, p.by_size[i], &graph);
+		p.finished++;
 	}
 	job->part_times.build = lap(&since);
 	merge_on_cores(&p);

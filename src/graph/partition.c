@@ -6,8 +6,8 @@
  * equally large.  What weights and borders go by is each cell's own: data has dense
  * clusters.  Rows near a border are members of both parts, as in DiskANN's
  * merged build (Subramanya et al., NeurIPS 2019, section 3.3), so that the parts'
- * graphs hang together.  Clusters far from each other share no border: some rows of each
- * part are landmarks, members of all others as well, by which edges lead there.
+ * graphs hang together.  Clusters far from each other share no border: some rows of the
+ * parts are landmarks, members of all others as well, by which edges lead there.
  */
 #include "partition.h"
 
@@ -23,7 +23,9 @@
 #define LLOYD_STEPS 5
 #define WEIGHT_STEPS 5			/* after each of them */
 #define MEMBER_ROUNDS 2			/* at the end, with guests counted: each finds the border, */
-#define MEMBER_STEPS 10			/* then weights */
+#define MEMBER_STEPS 10			/* then weights, */
+#define MOST_STEPS 40			/* in more steps where the largest part is */
+#define EVEN 0.05f				/* larger by this than the mean */
 #define WEIGHT_STEP 0.85f		/* of a weight's unit for a part of twice the mean size, */
 #define SMALLER_STEP 0.7f		/* times this with each change of sign */
 #define ROWS 64					/* looked at together */
@@ -46,7 +48,7 @@ typedef struct Split
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample]: distances from the border, or gaps */
-	float	   *by_part;		/* [sample]: the same by home; distances from landmarks */
+	float	   *by_part;		/* [sample]: the same by home; then distances from landmarks */
 	uint32_t   *rows_by_part;	/* [sample] */
 	size_t		ends[GRN_MAX_PARTS];	/* of each part's in these two */
 	uint64_t	seed;
@@ -354,21 +356,48 @@ find_units(Split *s)
 		s->units[c] = sizes[c] > 0 ? expf(s->units[c] / (float) sizes[c]) : 0;
 }
 
+/* The largest part's size over the mean, less 1. */
+static float
+largest_excess(const Split *s)
+{
+	uint64_t	all = 0;
+	uint32_t	largest = 0;
+
+	for (uint32_t c = 0; c < s->nparts; c++)
+	{
+		all += s->sizes[c];
+		largest = s->sizes[c] > largest ? s->sizes[c] : largest;
+	}
+	return (float) largest * (float) s->nparts / (float) all - 1;
+}
+
 /*
  * Moves the weights until the sample falls into parts of like size, guests counted: a
- * part too large gets a larger one.  Leaves sizes as they then are.
+ * part too large gets a larger one.  It takes `steps`, or up to `most` where parts are uneven
+ * after them.  A step too far makes a whole cluster change its part: the weights with the
+ * smallest largest part stay.  Leaves sizes as they then are.
  */
 static void
-balance(Split *s, int steps, GrnParallel *parallel)
+balance(Split *s, int steps, int most, GrnParallel *parallel)
 {
 	float		before[GRN_MAX_PARTS] = {0};
+	float		best[GRN_MAX_PARTS];
+	float		least = INFINITY;
 
 	count(s, parallel);
 	find_units(s);
-	for (int step = 0; step < steps; step++)
+	for (int step = 0;; step++)
 	{
+		float		largest = largest_excess(s);
 		uint64_t	all = 0;
 
+		if (largest < least)
+		{
+			least = largest;
+			memcpy(best, s->weights, s->nparts * sizeof(*best));
+		}
+		if (step >= steps && (step >= most || least <= EVEN))
+			break;
 		for (uint32_t c = 0; c < s->nparts; c++)
 			all += s->sizes[c];
 		for (uint32_t c = 0; c < s->nparts; c++)
@@ -383,6 +412,8 @@ balance(Split *s, int steps, GrnParallel *parallel)
 		}
 		count(s, parallel);
 	}
+	memcpy(s->weights, best, s->nparts * sizeof(*best));
+	count(s, parallel);
 }
 
 /* Centres become the means of their parts; one without rows stays. */
@@ -573,7 +604,7 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 			move_smallest(s);
 		}
 		run_sample(s, FIND_WORK, sample_range, parallel);
-		balance(s, WEIGHT_STEPS, parallel);
+		balance(s, WEIGHT_STEPS, WEIGHT_STEPS, parallel);
 	}
 	s->sample->n = all;
 	run_sample(s, FIND_WORK, sample_range, parallel);
@@ -581,7 +612,7 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 	for (int round = 0; round < MEMBER_ROUNDS; round++)
 	{
 		s->border = find_border(s, overlap, parallel);
-		balance(s, MEMBER_STEPS, parallel);
+		balance(s, MEMBER_STEPS, MOST_STEPS, parallel);
 	}
 	s->border = find_border(s, overlap, parallel);
 }
@@ -618,7 +649,7 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 
 			for (size_t i = 0; i < n; i++)
 				all += (double) distances[i];
-			/* none is left, or all are equal to one before */
+			/* none is left, all are equal to one before, or too far away for a float */
 			if (!(all > 0 && all < INFINITY))
 			{
 				s->parts->landmarks[at] = GRN_INVALID_ID;

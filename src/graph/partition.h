@@ -25,7 +25,7 @@ typedef struct GrnParts
 	uint32_t   *members;		/* [start[nparts]] rows */
 	uint32_t   *home;			/* [n] place among members where a row is at home */
 	uint32_t   *guest;			/* [n] the same where it is a guest, or GRN_INVALID_ID */
-	uint32_t   *landmarks;		/* [nlandmarks] rows by part, or GRN_INVALID_ID; until places are found */
+	uint32_t   *landmarks;		/* [nlandmarks] rows by part, or GRN_INVALID_ID; not kept */
 } GrnParts;
 
 /*

@@ -26,8 +26,8 @@
  * the nearest neighbour's squared distance is not this many times what rounding adds to it,
  * 1/6 a dimension, or is less than that of which rounding moves a tenth (2 sqrt(D / 6) of D).
  */
-#define MOST_COARSE 0.05		/* all as for a GPU's codes, cuda/build.cu */
-#define COARSE 4
+#define MOST_COARSE 0.05
+#define COARSE 3
 #define LEAST_FINE 64
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */

@@ -305,7 +305,8 @@ grn_gpu_peak(GrnGpu *gpu)
 {
 	uint64_t	peak = gpu->peak;
 
-	gpu->peak = 0;
+	/* what stays counts for the next step, too */
+	gpu->peak = gpu->kept_bytes + gpu->arena;
 	return peak;
 }
 

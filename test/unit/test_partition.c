@@ -328,10 +328,19 @@ test_deal(void)
 	CHECK(grn_parts_largest(&parts) >= N / 2, "equal rows in several parts");
 	CHECK(!grn_parts_deal(&d.rows, 12, 0.5f, 900, &one, work, &parts), "dealt out to too few parts");
 	check_parts(&d, &parts);
-	CHECK(grn_parts_deal(&d.rows, MOST, 0.5f, CAPACITY, &backwards, work, &parts), "not dealt out");
-	check_parts(&d, &parts);
-	CHECK(parts.nparts <= MOST && grn_parts_largest(&parts) <= CAPACITY, "%u parts, the largest of %zu",
-		  parts.nparts, grn_parts_largest(&parts));
+	for (size_t capacity = 1100; capacity <= CAPACITY; capacity += 200)
+	{
+		size_t		landmarks = 0;
+
+		grn_parts_make(&d.rows, 12, 0.5f, 3, &one, work, &parts);
+		CHECK(grn_parts_deal(&d.rows, MOST, 0.5f, capacity, &backwards, work, &parts), "not dealt out");
+		check_parts(&d, &parts);
+		CHECK(parts.nparts <= MOST && grn_parts_largest(&parts) <= capacity, "%u parts, the largest of %zu",
+			  parts.nparts, grn_parts_largest(&parts));
+		for (uint32_t c = 0; c < parts.nparts; c++)
+			landmarks += parts.start[c + 1] - parts.others[c];
+		CHECK(landmarks > 0, "no landmarks");
+	}
 	for (size_t v = 1; v < N; v += 2)
 		guests += parts.guest[v] != GRN_INVALID_ID;
 	CHECK(guests > N / 5, "%d of the equal rows are guests", guests);
@@ -631,8 +640,8 @@ test_islands(void)
 
 	free_built(&b);
 	standin_reset();
-	standin.memory = 1200000;
-	cores.work_limit = grn_rnnd_bytes(&params, 20000, 16) / 4;
+	standin.memory = 1700000;
+	cores.work_limit = grn_rnnd_bytes(&params, 20000, 16) / 3;
 	for (int gpu = 0; gpu < 2; gpu++)
 	{
 		double		some;
@@ -640,11 +649,30 @@ test_islands(void)
 		b = build(&d, gpu ? gpus : cores);
 		check_built(&d, &b);
 		some = recall(&d, &b.graph, fill_islands);
-		CHECK(b.job.part_times.nparts >= 10, "%u parts", b.job.part_times.nparts);
+		CHECK(b.job.part_times.nparts >= 6, "%u parts", b.job.part_times.nparts);
 		CHECK(some >= all - 0.01, "%d: recall %g in %u parts, %g as a whole", gpu, some,
 			  b.job.part_times.nparts, all);
 		free_built(&b);
 	}
+	free(d.base);
+}
+
+/* Parts whose bytes are too coarse start over, within the progress that there may be. */
+static void
+test_coarse_parts(void)
+{
+	Data		d = make_data(20000, 16, fill_narrow);
+	GrnGraphParams params = {.degree = 24};
+	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
+	Built		b;
+
+	cores.work_limit = grn_rnnd_bytes(&params, 20000, 16) / 2;
+	b = build(&d, cores);
+	check_built(&d, &b);
+	/* of as many rows as are compared as bytes */
+	CHECK(b.job.part_times.nparts > 1 && b.job.part_times.nparts <= 6, "%u parts", b.job.part_times.nparts);
+	CHECK(recall(&d, &b.graph, fill_narrow) > 0.98, "recall");
+	free_built(&b);
 	free(d.base);
 }
 
@@ -930,6 +958,7 @@ main(void)
 	RUN(test_merge);
 	RUN(test_recall_in_parts);
 	RUN(test_islands);
+	RUN(test_coarse_parts);
 	RUN(test_uneven);
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);

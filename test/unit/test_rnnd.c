@@ -225,6 +225,54 @@ test_recall_projected(void)
 	recall_of(fill_some_clusters, 4500, 12, 0.97);
 }
 
+static float middle_width;
+
+/* Half of the rows in one cluster, the others all around it. */
+static void
+fill_middle(float *x, size_t i, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = i % 2 ? 1000 * unit_uniform() : 500 + middle_width * unit_normal();
+}
+
+static bool
+count_rounds(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	++*(int *) ctx;
+	return true;
+}
+
+/* How many rounds more than t1 * t2 + 1 a build by bytes takes: 3 more by floats. */
+static int
+rounds_again(FillFn fill)
+{
+	Data		d = make_data(4500, 16, fill);
+	GrnGraphParams p = {.degree = 16,.t1 = 2,.t2 = 2};
+	GrnGraph	g = {malloc(4500 * 16 * 4), malloc(4500), 4500, 16};
+	void	   *work = malloc(grn_rnnd_bytes(&p, 4500, 16));
+	int			rounds = 0;
+
+	CHECK(grn_rnnd_build(&d.rows, &p, false, &one, work, &g, count_rounds, &rounds), "not cancelled");
+	free(work);
+	free(g.ids);
+	free(g.counts);
+	free(d.base);
+	return rounds - 5;
+}
+
+/* Bytes stay where rounding moves neighbours little, or those of few rows. */
+static void
+test_coarse(void)
+{
+	CHECK(rounds_again(fill_normal) == 0, "floats where bytes do");
+	CHECK(rounds_again(fill_some_clusters) == 3, "bytes for a fifth of the rows in tight clusters");
+	middle_width = 20;
+	CHECK(rounds_again(fill_middle) == 0, "floats where bytes do");
+	/* neighbours farther than what rounding adds, but not by ten times what it moves them */
+	middle_width = 11;
+	CHECK(rounds_again(fill_middle) == 3, "bytes where rounding moves neighbours");
+}
+
 /* ---- determinism ---- */
 
 static bool
@@ -558,6 +606,7 @@ main(void)
 	RUN(test_recall_bytes);
 	RUN(test_recall_odd_dimensions);
 	RUN(test_recall_projected);
+	RUN(test_coarse);
 	RUN(test_same_for_any_threads);
 	RUN(test_fill);
 	RUN(test_sizes);
