@@ -225,8 +225,8 @@ finish(Build &b)
 
 /*
  * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies
- * within the noise of rounding, about code_dims / 6 in the square, or so near that this
- * moves more than a tenth of its distance, and near neighbours cannot be told apart.
+ * within three times the noise of rounding, code_dims / 6 in the square, or so near that
+ * this moves a tenth of its distance, and near neighbours cannot be told apart.
  * Then, memory permitting, the build starts over with binary16 rows.
  */
 static cudaError_t
