@@ -154,7 +154,8 @@ $node->safe_psql('postgres', q(
 	CREATE FUNCTION slow(vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 	AS 'BEGIN PERFORM pg_sleep(0.002); RETURN $1; END'));
 
-# Waits for the phase and then acts on the backend; returns when that was.
+# Waits for the phase and then does what is to be done, in PL/pgSQL with the backend's pid in p;
+# returns that and when it was.
 sub act
 {
 	my ($phase, $act) = @_;
@@ -166,7 +167,7 @@ sub act
 				PERFORM pg_stat_clear_snapshot();
 				SELECT pid INTO p FROM pg_stat_progress_create_index WHERE phase = ''$phase'';
 				IF FOUND THEN
-					PERFORM $act;
+					$act;
 					INSERT INTO met VALUES (p, extract(epoch FROM clock_timestamp()));
 					RETURN;
 				END IF;
@@ -193,11 +194,13 @@ for my $case (
 		my ($stdout, $stderr) = ('', '');
 		my $psql = IPC::Run::start(
 			[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET grnnd.builder_path = '$dir/$fault'",
-				'-c', 'SET min_parallel_table_scan_size = 0', '-c', "SET client_connection_check_interval = '50ms'",
+				'-c', 'SET min_parallel_table_scan_size = 0', '-c', "SET client_connection_check_interval = '10ms'",
 				'-c', "CREATE INDEX t_e ON " . ($what =~ s/ / USING grnnd /r) . ' WITH (codes = off)' ],
 			'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout(60));
-		my ($pid, $at) = act($phase, $how eq 'lost client' ? '1' : "pg_${how}_backend(p)");
-		# the progress view has no phase for waiting: long enough in it by now
+		# by the server: from here the phase may be over
+		my $client = $psql->{KIDS}[0]{PID};
+		my ($pid, $at) = act($phase, $how eq 'lost client'
+			? "COPY (SELECT 1) TO PROGRAM ''cat >/dev/null; kill -9 $client''" : "PERFORM pg_${how}_backend(p)");
 		$psql->kill_kill if $how eq 'lost client';
 		my $ended = $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid" .
 			($how eq 'cancel' ? " AND query LIKE 'CREATE%' AND state = 'active'" : ''));
