@@ -220,31 +220,26 @@ finish(Build &b)
 	return cudaSuccess;
 }
 
-/* A squared distance D of which rounding moves a tenth: 2 sqrt(D / 6) of D. */
-#define LEAST_FINE 64
-
 /*
- * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies
- * within three times the noise of rounding, code_dims / 6 in the square, or so near that
- * this moves a tenth of its distance, and near neighbours cannot be told apart.
- * Then, memory permitting, the build starts over with binary16 rows.
+ * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies so near
+ * that rounding hides which it is (grn_least_fine()).  Then, memory permitting, the build
+ * starts over with binary16 rows.
  */
 static cudaError_t
 widen(Build &b, bool *again)
 {
 	GrnGpu	 *gpu = b.gpu;
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
-	uint32_t  fine = gpu->plan.code_dims / 2;
 
-	fine = fine > LEAST_FINE ? fine : LEAST_FINE;
 	*again = false;
 	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
 		return cudaSuccess;
-	GRN_TRY(launch_count_below(gpu->device, b.graph, fine, d_count));
+	GRN_TRY(launch_count_below(gpu->device, b.graph, grn_least_fine(gpu->plan.code_dims),
+							   d_count));
 	GRN_TRY(cudaMemcpyAsync(&count, d_count, sizeof(count), cudaMemcpyDeviceToHost,
 							gpu->device.stream));
 	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
-	if (count <= gpu->n / 20)
+	if (count <= gpu->n / GRN_MOST_COARSE)
 		return cudaSuccess;
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)

@@ -51,6 +51,19 @@ grn_bare_degree(uint32_t dim)
 }
 
 /*
+ * Rows in bytes are too coarse where for more than one in so many of them the nearest
+ * neighbour's squared distance is below this: three times what rounding adds to it, 1/6 a
+ * dimension, or where rounding moves a tenth of it (2 sqrt(D / 6) of D).
+ */
+#define GRN_MOST_COARSE 20
+
+static inline uint32_t
+grn_least_fine(uint32_t dims)
+{
+	return dims / 2 > 64 ? dims / 2 : 64;
+}
+
+/*
  * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at
  * most grain items, on nworkers threads (worker < nworkers); returns when all
  * are done.  Pieces are handed out dynamically, so no result may depend on

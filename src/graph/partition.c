@@ -356,19 +356,21 @@ find_units(Split *s)
 		s->units[c] = sizes[c] > 0 ? expf(s->units[c] / (float) sizes[c]) : 0;
 }
 
-/* The largest part's size over the mean, less 1. */
+/* How much larger than the mean each part is, [nparts], as a share of it; returns the most. */
 static float
-largest_excess(const Split *s)
+find_excess(const Split *s, float *excess)
 {
+	float		most = -1;
 	uint64_t	all = 0;
-	uint32_t	largest = 0;
 
 	for (uint32_t c = 0; c < s->nparts; c++)
-	{
 		all += s->sizes[c];
-		largest = s->sizes[c] > largest ? s->sizes[c] : largest;
+	for (uint32_t c = 0; c < s->nparts; c++)
+	{
+		excess[c] = (float) s->sizes[c] * (float) s->nparts / (float) all - 1;
+		most = excess[c] > most ? excess[c] : most;
 	}
-	return (float) largest * (float) s->nparts / (float) all - 1;
+	return most;
 }
 
 /*
@@ -380,40 +382,42 @@ largest_excess(const Split *s)
 static void
 balance(Split *s, int steps, int most, GrnParallel *parallel)
 {
+	float		excess[GRN_MAX_PARTS];
 	float		before[GRN_MAX_PARTS] = {0};
 	float		best[GRN_MAX_PARTS];
 	float		least = INFINITY;
+	int			best_step = 0;
+	int			step = 0;
 
 	count(s, parallel);
 	find_units(s);
-	for (int step = 0;; step++)
+	for (;; step++)
 	{
-		float		largest = largest_excess(s);
-		uint64_t	all = 0;
+		float		largest = find_excess(s, excess);
 
 		if (largest < least)
 		{
 			least = largest;
+			best_step = step;
 			memcpy(best, s->weights, s->nparts * sizeof(*best));
 		}
 		if (step >= steps && (step >= most || least <= EVEN))
 			break;
 		for (uint32_t c = 0; c < s->nparts; c++)
-			all += s->sizes[c];
-		for (uint32_t c = 0; c < s->nparts; c++)
 		{
-			float		excess = (float) s->sizes[c] * (float) s->nparts / (float) all - 1;
-
 			/* went too far */
-			if (excess * before[c] < 0)
+			if (excess[c] * before[c] < 0)
 				s->units[c] *= SMALLER_STEP;
-			s->weights[c] += s->units[c] * WEIGHT_STEP * excess;
-			before[c] = excess;
+			s->weights[c] += s->units[c] * WEIGHT_STEP * excess[c];
+			before[c] = excess[c];
 		}
 		count(s, parallel);
 	}
-	memcpy(s->weights, best, s->nparts * sizeof(*best));
-	count(s, parallel);
+	if (best_step < step)
+	{
+		memcpy(s->weights, best, s->nparts * sizeof(*best));
+		count(s, parallel);
+	}
 }
 
 /* Centres become the means of their parts; one without rows stays. */
@@ -759,7 +763,6 @@ find_places(Split *s, size_t blocks)
 	size_t		place = 0;
 
 	landmarks = landmarks < parts->nlandmarks ? landmarks : parts->nlandmarks;
-
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
 		parts->start[c] = place;

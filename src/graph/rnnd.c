@@ -21,14 +21,6 @@
 
 #define ALIGN 64
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
-/*
- * A projection to bytes is too coarse where for more than this share of the vertices
- * the nearest neighbour's squared distance is not this many times what rounding adds to it,
- * 1/6 a dimension, or is less than that of which rounding moves a tenth (2 sqrt(D / 6) of D).
- */
-#define MOST_COARSE 0.05
-#define COARSE 3
-#define LEAST_FINE 64
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
 
@@ -537,11 +529,10 @@ too_coarse(const Descent *d)
 {
 	uint32_t	seen = 0;
 	uint32_t	close = 0;
-	uint32_t	fine = COARSE * d->project.dims / 6;
+	uint32_t	fine = grn_least_fine(d->project.dims);
 
 	if (!(d->use_bytes && d->not_bytes))
 		return false;
-	fine = fine > LEAST_FINE ? fine : LEAST_FINE;
 	for (size_t i = 0; i < COARSE_SAMPLE; i++)
 	{
 		size_t		v = d->rows.n * i / COARSE_SAMPLE;
@@ -551,7 +542,7 @@ too_coarse(const Descent *d)
 		seen++;
 		close += KEY_DISTANCE(d->pools[v * d->params.r]) < fine;
 	}
-	return (double) close > MOST_COARSE * (double) seen;
+	return close > seen / GRN_MOST_COARSE;
 }
 
 /* One outer iteration; false where progress cancels. */
