@@ -40,7 +40,9 @@ else
 
 MODULE_big = grnnd
 DATA = $(wildcard sql/grnnd--*.sql)
-OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/graph/*.c))
+# The rooms of src/graph; what lies at its top is for all of them.
+GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
+OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c) $(GRAPH_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
 REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
 REGRESS_OPTS = --inputdir=test
@@ -58,7 +60,8 @@ VECTOR_INCLUDE := $(shell $(PG_CONFIG) --includedir-server)/extension/vector
 ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
 $(error pgvector is not installed for this PostgreSQL: no $(VECTOR_INCLUDE)/vector.h. Install pgvector first)
 endif
-PG_CPPFLAGS = -I$(VECTOR_INCLUDE)
+# Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
+PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc
 SHLIB_LINK += -lm
 EXTRA_CLEAN = grnnd_build build
 
@@ -76,9 +79,9 @@ override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 include cuda/gpu.mk
 
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
-BUILDER_SRC = $(wildcard src/builder/*.c src/graph/*.c)
+BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
-BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -pthread
+BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -pthread -Isrc -I.
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -88,7 +91,7 @@ build/%.o: src/%.c
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
 	$(CC) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
-$(OBJS): $(wildcard src/am/*.h src/graph/*.h src/builder/*.h)
+$(OBJS): $(wildcard src/am/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
 
 .PHONY: install-builder uninstall-builder
 install: install-builder

@@ -21,12 +21,12 @@ ifeq ($(WITH_CUDA_NOW),yes)
   endif
   GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
-  NVCC_FLAGS = -O3 -std=c++17 -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
+  NVCC_FLAGS = -O3 -std=c++17 -Isrc -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
   GPU_SRC = $(wildcard cuda/*.cu)
   GPU_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(GPU_SRC))
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
   GPU_LIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++
-build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/grn.h)
+build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/*.h)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
 
@@ -40,8 +40,8 @@ build/gpu_check: $(CHECK_OBJ) $(GPU_OBJ)
 else
   GPU_OBJ = build/cuda/stub.o
   GPU_LIBS =
-build/cuda/stub.o: cuda/stub.c cuda/gpu.h src/graph/grn.h
+build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/graph/*.h)
 	@mkdir -p $(@D)
 	@echo "grnnd: no CUDA: the builder gets the CPU path only"
-	$(CC) -O2 -g -Wall -Wextra -c -o $@ $<
+	$(CC) -O2 -g -Wall -Wextra -Isrc -c -o $@ $<
 endif

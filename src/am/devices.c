@@ -33,7 +33,7 @@ command_of(const char *path)
 	return s.data;
 }
 
-/* Stores one line (see src/builder/devices.c).  False: it has another form. */
+/* Stores one line (see src/builder/list_gpus.c).  False: it has another form. */
 static bool
 put_line(char *line, ReturnSetInfo *result)
 {

@@ -16,8 +16,8 @@
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
-#include "../graph/search.h"
-#include "../builder/protocol.h"
+#include "graph/stored/search.h"
+#include "builder/protocol.h"
 #include "compat.h"
 
 /* ---- pages ---- */

@@ -16,7 +16,7 @@
 #include "port/atomics.h"
 #include "storage/fd.h"
 
-#include "../builder/protocol.h"
+#include "builder/protocol.h"
 
 /*
  * Extents grow by a quarter of the segment, so a segment of 16 TB takes about 80;

@@ -7,7 +7,7 @@
 
 #include "grnnd.h"
 
-#include "../graph/prune.h"
+#include "graph/stored/prune.h"
 
 #include "access/transam.h"
 #include "storage/lmgr.h"

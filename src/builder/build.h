@@ -4,10 +4,10 @@
 #ifndef GRN_BUILD_H
 #define GRN_BUILD_H
 
-#include "../../cuda/gpu.h"
-#include "../graph/rnnd.h"
-#include "pool.h"
-#include "protocol.h"
+#include "cuda/gpu.h"
+#include "graph/build/descent.h"
+#include "builder/thread_pool.h"
+#include "builder/protocol.h"
 
 /* Why a build cannot go on; the same fields as in a FAILED message. */
 typedef struct GrnFailure
@@ -45,7 +45,7 @@ typedef struct GrnDeviceChoice
 } GrnDeviceChoice;
 
 /*
- * device.c: opens all GPUs of the choice; *gpu is the first, NULL where the
+ * build_graph.c: opens all GPUs of the choice; *gpu is the first, NULL where the
  * processor builds.
  */
 extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,

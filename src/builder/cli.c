@@ -1,7 +1,7 @@
 /*
  * cli.c - grnnd_build as a tool: vectors file in, graph file out; --evaluate.
  */
-#include "cli.h"
+#include "builder/cli.h"
 
 #include <errno.h>
 #include <getopt.h>

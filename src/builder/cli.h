@@ -4,7 +4,7 @@
 #ifndef GRN_CLI_H
 #define GRN_CLI_H
 
-#include "build.h"
+#include "builder/build.h"
 
 #define GRN_MAX_BEAMS 16
 
@@ -28,7 +28,7 @@ typedef struct GrnCli
 	uint32_t	queries;
 } GrnCli;
 
-/* files.c.  Each says what is wrong, naming the file, and returns false. */
+/* cli_files.c.  Each says what is wrong, naming the file, and returns false. */
 typedef struct GrnVectors
 {
 	float	   *base;			/* [n][stride], zero padded */

@@ -2,7 +2,7 @@
  * main.c - grnnd_build: with --serve the builder process of a leader, else a
  * command-line tool.
  */
-#include "build.h"
+#include "builder/build.h"
 
 #include <fcntl.h>
 #include <signal.h>

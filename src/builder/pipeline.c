@@ -6,15 +6,15 @@
  * What a GPU does, its start included, goes on beside what needs rows alone: codes
  * and entries.
  */
-#include "build.h"
+#include "builder/build.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../graph/codec.h"
-#include "../graph/record.h"
+#include "graph/stored/codec.h"
+#include "graph/stored/record.h"
 
 #define GRAIN 512
 #define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */

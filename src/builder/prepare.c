@@ -2,7 +2,7 @@
  * prepare.c - the first pass over collected rows: every value finite, the
  * largest norm, the smallest exact format, inner product's scales (space.h).
  */
-#include "build.h"
+#include "builder/build.h"
 
 #include <float.h>
 #include <math.h>

@@ -36,8 +36,8 @@
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
 
-#include "../graph/grn.h"
-#include "../graph/dist.h"
+#include "graph/grn.h"
+#include "graph/kernels/dist.h"
 
 #define GRN_PROTOCOL_VERSION 2
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */

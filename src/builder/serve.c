@@ -6,7 +6,7 @@
  * process at once whatever the build is doing, and says BEAT in between.  Another
  * opens the device, which takes as long as much of the build.
  */
-#include "build.h"
+#include "builder/build.h"
 
 #include <errno.h>
 #include <poll.h>

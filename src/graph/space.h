@@ -13,7 +13,7 @@
 #ifndef GRN_SPACE_H
 #define GRN_SPACE_H
 
-#include "grn.h"
+#include "graph/grn.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  * over a ring as its graph, with one fault named by its first argument.  Without
  * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
  */
-#include "../../src/builder/protocol.h"
-#include "../../src/graph/codec.h"
+#include "builder/protocol.h"
+#include "graph/stored/codec.h"
 
 #include <math.h>
 #include <signal.h>

@@ -14,8 +14,9 @@ my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
 chomp $cc;
 $cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
 my $dir = PostgreSQL::Test::Utils::tempdir;
-my $source = dirname(__FILE__) . '/build_bad.c';
-system("$cc -O1 -o $dir/bad $source -lm 2>/dev/null") == 0
+my $here = dirname(__FILE__);
+my $source = "$here/build_bad.c";
+system("$cc -O1 -I$here/../../src -o $dir/bad $source -lm 2>/dev/null") == 0
   or plan skip_all => 'no C compiler for the misbehaving builder';
 chmod 0755, $dir, "$dir/bad";
 

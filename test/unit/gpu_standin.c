@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/graph/rnnd.h"
+#include "graph/build/descent.h"
 
 #define ROW_BYTES 200			/* of a build, beside codes or floats */
 #define ENCODE_BYTES 1000000		/* of rows to encode, or half of the limit */

@@ -5,7 +5,7 @@
 #ifndef GPU_STANDIN_H
 #define GPU_STANDIN_H
 
-#include "../../cuda/gpu.h"
+#include "cuda/gpu.h"
 
 /* What the next builds find; zero: one device, memory for everything, no fault. */
 typedef struct StandIn

@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "../../src/graph/rnnd.h"
+#include "graph/build/descent.h"
 
 #define K 10
 

@@ -6,10 +6,10 @@
  * The program is $GRNND_BUILD, or grnnd_build in the current directory or two above.
  */
 #define _GNU_SOURCE
-#include "../../src/builder/protocol.h"
-#include "../../src/graph/codec.h"
-#include "../../src/graph/record.h"
-#include "../../src/graph/rnnd.h"
+#include "builder/protocol.h"
+#include "graph/stored/codec.h"
+#include "graph/stored/record.h"
+#include "graph/build/descent.h"
 #include "unit.h"
 
 #include <errno.h>

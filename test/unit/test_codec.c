@@ -2,7 +2,7 @@
  * test_codec.c - fitting against known spectra, and estimates against exact
  * distances on flat and on low-rank data.
  */
-#include "../../src/graph/record.h"
+#include "graph/stored/record.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8

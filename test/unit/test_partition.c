@@ -6,8 +6,8 @@
 #include "gpu_standin.h"
 #include "recall.h"
 
-#include "../../src/builder/partition.h"
-#include "../../src/graph/partition.h"
+#include "builder/parts.h"
+#include "graph/build/cut.h"
 
 static GrnParallel one = {1, unit_run};
 static GrnParallel backwards = {3, unit_run};

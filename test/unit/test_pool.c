@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "../../src/builder/pool.h"
+#include "builder/thread_pool.h"
 
 #define ITEMS 3000
 #define LOOPS 2000

@@ -2,7 +2,7 @@
  * test_prune.c - the RNG rule for single nodes: against a plain statement of it,
  * by vectors and by codes, and who gives way in a full list.
  */
-#include "../../src/graph/prune.h"
+#include "graph/stored/prune.h"
 #include "unit.h"
 
 #define DIM 8

@@ -2,7 +2,7 @@
  * test_record.c - the geometry of records over the whole range of dimensions and
  * degrees, writing, and checks on bytes that are no record.
  */
-#include "../../src/graph/record.h"
+#include "graph/stored/record.h"
 #include "unit.h"
 
 #define PAYLOAD 8160

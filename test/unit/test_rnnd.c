@@ -3,7 +3,7 @@
  * neighbours, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
-#include "../../src/graph/rnnd.h"
+#include "graph/build/descent.h"
 #include "recall.h"
 
 #include <pthread.h>

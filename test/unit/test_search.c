@@ -3,8 +3,8 @@
  * on a graph of exact neighbours, resuming, dead and freed nodes, stale codes,
  * the memory limit, being abandoned.
  */
-#include "../../src/graph/rnnd.h"
-#include "../../src/graph/search.h"
+#include "graph/build/descent.h"
+#include "graph/stored/search.h"
 #include "unit.h"
 
 #include <setjmp.h>

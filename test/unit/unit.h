@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../src/graph/codec.h"
-#include "../../src/graph/grn.h"
+#include "graph/stored/codec.h"
+#include "graph/grn.h"
 
 static int	unit_failures_here;
 static int	unit_failed_tests;

@@ -116,7 +116,7 @@ def compile_device(work):
     objects = [f"{work}/{os.path.basename(s)}.o" for s in sources]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda so: subprocess.check_call(
-            [nvcc, "-O3", "-std=c++17", "-arch=native", "-c", "-o", so[1], so[0]]), zip(sources, objects)))
+            [nvcc, "-O3", "-std=c++17", "-arch=native", f"-I{ROOT}", f"-I{ROOT}/src", "-c", "-o", so[1], so[0]]), zip(sources, objects)))
     subprocess.check_call([nvcc, "-arch=native", "-o", f"{work}/device"] + objects)
     return f"{work}/device"
 

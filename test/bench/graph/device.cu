@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "../../../cuda/gpu.h"
-#include "../../../src/graph/space.h"
+#include "cuda/gpu.h"
+#include "graph/space.h"
 
 enum Source { DEVICE, PINNED, PAGEABLE };
 

@@ -2,8 +2,8 @@
  * search_bench.c - src/graph's search over records in plain memory: visits and
  * time of a query at recall@10 0.95 and 0.99, without a server.
  *
- *   cc -O2 -g -std=gnu11 -pthread -o search_bench test/bench/queries/search_bench.c \
- *      src/graph/[a-z]*.c src/builder/pool.c -lm
+ *   cc -O2 -g -std=gnu11 -pthread -Isrc -o search_bench test/bench/queries/search_bench.c \
+ *      src/graph/*/*.c src/builder/thread_pool.c -lm
  *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
  *
  *   --metric l2|ip|cosine   distance (default l2)
@@ -19,9 +19,9 @@
  *   --ef N                  this list size alone, for profiling
  *   --repeat N              a time is the least of N (5)
  */
-#include "../../../src/builder/pool.h"
-#include "../../../src/graph/rnnd.h"
-#include "../../../src/graph/search.h"
+#include "builder/thread_pool.h"
+#include "graph/build/descent.h"
+#include "graph/stored/search.h"
 
 #include <getopt.h>
 #include <math.h>

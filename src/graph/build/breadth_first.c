@@ -1,0 +1,118 @@
+/*
+ * breadth_first.c - breadth-first search from several vertices at once, level by level.
+ *
+ * While it runs, label[] holds keys: the level of a vertex above the number of
+ * its source.  A vertex's key is the smallest that any vertex of the level before
+ * offers it, whoever comes first; keys of earlier levels are smaller still,
+ * so nobody changes them.
+ */
+#include "graph/build/breadth_first.h"
+
+#include <string.h>
+
+#define SOURCE_BITS 12			/* GRN_REACH_MAX_SOURCES */
+/*
+ * Past this level (only graphs like a long chain have so many) keys no longer grow, and
+ * labels there may depend on timing; every vertex is reached all the same.
+ */
+#define MAX_LEVEL ((UINT32_C(1) << (32 - SOURCE_BITS)) - 2)
+#define GRAIN 256
+#define BATCH 256				/* found vertices a worker keeps back */
+
+typedef struct Reach
+{
+	const GrnGraph *graph;
+	uint32_t   *keys;
+	uint32_t   *queue;
+	size_t		first;			/* of this level in queue */
+	size_t		tail;			/* of queue, taken with atomic additions */
+	uint32_t	level;			/* of the vertices to be found */
+} Reach;
+
+static void
+flush(Reach *r, const uint32_t *found, uint32_t n)
+{
+	size_t		at = __atomic_fetch_add(&r->tail, n, __ATOMIC_RELAXED);
+
+	memcpy(r->queue + at, found, n * sizeof(uint32_t));
+}
+
+static void
+level_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Reach	   *r = arg;
+	const GrnGraph *g = r->graph;
+	uint32_t	found[BATCH];
+	uint32_t	n = 0;
+
+	(void) worker;
+	for (size_t i = r->first + begin; i < r->first + end; i++)
+	{
+		uint32_t	v = r->queue[i];
+		const uint32_t *ids = g->ids + (size_t) v * g->degree;
+		uint32_t	key = (r->level << SOURCE_BITS) |
+			(r->keys[v] & (GRN_REACH_MAX_SOURCES - 1));
+
+		if (i + 4 < r->first + end)
+		{
+			const char *ahead = (const char *) (g->ids + (size_t) r->queue[i + 4] * g->degree);
+
+			__builtin_prefetch(ahead);
+			__builtin_prefetch(ahead + 64);
+		}
+		for (uint32_t j = 0; j < g->counts[v]; j++)
+		{
+			uint32_t   *at = &r->keys[ids[j]];
+			uint32_t	old = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+			while (key < old)
+				if (__atomic_compare_exchange_n(at, &old, key, true, __ATOMIC_RELAXED,
+												__ATOMIC_RELAXED))
+				{
+					/* whoever found it first queues it */
+					if (old == GRN_INVALID_ID)
+					{
+						found[n++] = ids[j];
+						if (n == BATCH)
+						{
+							flush(r, found, n);
+							n = 0;
+						}
+					}
+					break;
+				}
+		}
+	}
+	if (n > 0)
+		flush(r, found, n);
+}
+
+size_t
+grn_reach(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
+		  uint32_t nsources, uint32_t *label, uint32_t *queue)
+{
+	Reach		r = {graph, label, queue, 0, nsources, 0};
+
+	memset(label, 0xFF, (size_t) graph->n * sizeof(uint32_t));
+	for (uint32_t i = 0; i < nsources; i++)
+	{
+		label[sources[i]] = i;
+		queue[i] = sources[i];
+	}
+	while (r.first < r.tail)
+	{
+		size_t		n = r.tail - r.first;
+		size_t		last = r.tail;
+
+		if (r.level < MAX_LEVEL)
+			r.level++;
+		if (parallel == NULL || n <= GRAIN)
+			level_range(&r, 0, 0, n);
+		else
+			parallel->run(parallel, n, GRAIN, level_range, &r);
+		r.first = last;
+	}
+	for (size_t i = 0; i < r.tail; i++)
+		label[queue[i]] &= GRN_REACH_MAX_SOURCES - 1;
+	return r.tail;
+}

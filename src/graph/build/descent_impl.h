@@ -1,0 +1,72 @@
+/*
+ * descent_impl.h - what the two halves of the CPU build share: the rounds (descent.c) and
+ * the lists that they leave (lists.c).
+ */
+#ifndef GRN_DESCENT_H
+#define GRN_DESCENT_H
+
+#include "graph/build/projection.h"
+#include "graph/kernels/tile.h"
+
+/* Keys: distance (see tile.h) above, then id, then the mark of a new key. */
+#define KEY(distance, id) ((uint64_t) (distance) << 32 | (uint64_t) (id) << 1 | 1)
+#define KEY_DISTANCE(key) ((uint32_t) ((key) >> 32))
+#define KEY_ID(key) ((uint32_t) (key) >> 1)
+#define KEY_NEW UINT64_C(1)
+
+/*
+ * Keys an inbox holds.  With its header an inbox is a whole number of cache
+ * lines.  Fewer lose recall: see test/bench/graph/defaults.
+ */
+#ifndef INBOX
+#define INBOX 63
+#endif
+#define MAX_POOL GRN_MAX_DEGREE
+#define MAX_TILE (MAX_POOL + INBOX)
+#define GRAIN 256				/* vertices a worker takes at a time */
+
+typedef struct Inbox
+{
+	uint8_t		lock;
+	uint8_t		count;
+	uint8_t		largest;		/* index of the largest key, where full */
+	uint8_t		full;			/* INBOX distinct keys */
+	uint8_t		unused[4];
+	uint64_t	keys[INBOX];
+} Inbox;
+
+/*
+ * Vertices have places here: the order of grn_bins(), so that what a vertex
+ * touches tends to be in the cache.
+ */
+typedef struct Descent
+{
+	GrnTile		tile;			/* by place */
+	GrnRows		rows;			/* by place */
+	GrnGraphParams params;
+	GrnGraph   *graph;			/* by vertex */
+	uint32_t   *vertex;			/* [n] at a place */
+	uint32_t   *row_order;		/* [n] of rows */
+	uint64_t   *pools;			/* [n][r] */
+	uint8_t    *counts;			/* [n] of pools */
+	Inbox	   *read;			/* [n] */
+	Inbox	   *write;			/* [n] */
+	int8_t	   *bytes;			/* [n][stride] by place */
+	int32_t    *terms;			/* [n][2] by place */
+	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
+	int32_t    *vertex_terms;
+	size_t		stride;			/* of bytes */
+	size_t		max_stride;		/* that there is room for */
+	uint8_t		not_bytes;		/* some row is not integers 0..255 */
+	bool		use_bytes;		/* descent compares bytes: the rows, or projections */
+	GrnProject	project;		/* where use_bytes and not_bytes */
+	uint32_t	round;			/* names the reverse samples */
+} Descent;
+
+/*
+ * lists.c: writes the graph from pools and from inboxes that hold reverse edges;
+ * with fill, lists still short take the nearest neighbours of neighbours.
+ */
+extern void grn_finish(Descent *d, GrnParallel *parallel, bool fill);
+
+#endif							/* GRN_DESCENT_H */

@@ -1,0 +1,134 @@
+/*
+ * duplicates.c - which rows are identical, bit by bit.
+ */
+#include "graph/build/descent.h"
+
+#include <string.h>
+
+/*
+ * An open-addressing table of 2n slots over the rows' hashes, cut into
+ * partitions by the hashes' top bits; a worker fills a partition alone, taking
+ * rows in order, so the first of its kind is the smallest.
+ */
+typedef struct Dups
+{
+	const GrnRows *rows;
+	uint64_t   *hashes;			/* [n] */
+	uint32_t   *slots;			/* [2n] */
+	uint32_t   *first;			/* [n] */
+	size_t		partitions;
+	size_t		distinct;
+} Dups;
+
+/* Fewer rows than this a partition could overfill one. */
+#define ROWS_PER_PARTITION 65536
+
+static uint64_t
+hash_row(const float *x, uint32_t dim)
+{
+	uint64_t	lanes[4] = {1, 2, 3, 4};
+	uint64_t	h = dim;
+	uint32_t	j = 0;
+
+	/* four independent chains, so that multiplications overlap */
+	for (; j + 8 <= dim; j += 8)
+	{
+		uint64_t	w[4];
+
+		memcpy(w, x + j, sizeof(w));
+		for (int k = 0; k < 4; k++)
+			lanes[k] = (lanes[k] ^ w[k]) * UINT64_C(0x9E3779B97F4A7C15) +
+				(lanes[k] >> 29);
+	}
+	for (; j < dim; j++)
+	{
+		uint32_t	w;
+
+		memcpy(&w, x + j, sizeof(w));
+		h = (h ^ w) * UINT64_C(0xD6E8FEB86659FD93);
+		h ^= h >> 32;
+	}
+	for (int k = 0; k < 4; k++)
+		h = grn_random(h, lanes[k], (uint64_t) k);
+	return h;
+}
+
+static void
+hash_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Dups	   *d = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		d->hashes[i] = hash_row(grn_row(d->rows, i), d->rows->dim);
+}
+
+static void
+partition_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Dups	   *d = arg;
+	size_t		n = d->rows->n;
+	size_t		row_bytes = sizeof(float) * d->rows->dim;
+
+	(void) worker;
+	for (size_t p = begin; p < end; p++)
+	{
+		size_t		low = 2 * n * p / d->partitions;
+		size_t		high = 2 * n * (p + 1) / d->partitions;
+		size_t		distinct = 0;
+
+		for (size_t s = low; s < high; s++)
+			d->slots[s] = GRN_INVALID_ID;
+		for (size_t i = 0; i < n; i++)
+		{
+			uint64_t	hash = d->hashes[i];
+			size_t		slot;
+
+			if ((size_t) (((hash >> 32) * d->partitions) >> 32) != p)
+				continue;
+			slot = low + (size_t) (((hash & UINT32_MAX) * (high - low)) >> 32);
+			for (;;)
+			{
+				uint32_t	other = d->slots[slot];
+
+				if (other == GRN_INVALID_ID)
+				{
+					d->slots[slot] = (uint32_t) i;
+					d->first[i] = (uint32_t) i;
+					distinct++;
+					break;
+				}
+				if (d->hashes[other] == hash &&
+					memcmp(grn_row(d->rows, other), grn_row(d->rows, i), row_bytes) == 0)
+				{
+					d->first[i] = other;
+					break;
+				}
+				if (++slot == high)
+					slot = low;
+			}
+		}
+		__atomic_fetch_add(&d->distinct, distinct, __ATOMIC_RELAXED);
+	}
+}
+
+size_t
+grn_find_duplicates(const GrnRows *rows, GrnParallel *parallel, uint32_t *first,
+					void *workspace)
+{
+	Dups		d;
+
+	memset(&d, 0, sizeof(d));
+	d.rows = rows;
+	d.hashes = workspace;
+	d.slots = (uint32_t *) (d.hashes + rows->n);
+	d.first = first;
+	d.partitions = rows->n / ROWS_PER_PARTITION;
+	if (d.partitions > (size_t) parallel->nworkers)
+		d.partitions = (size_t) parallel->nworkers;
+	if (d.partitions == 0)
+		d.partitions = 1;
+	parallel->run(parallel, rows->n, 1024, hash_range, &d);
+	parallel->run(parallel, d.partitions, 1, partition_range, &d);
+	return d.distinct;
+}

@@ -1,0 +1,332 @@
+/*
+ * page_order.c - where vertices go: the entry of the graph, and an order that puts
+ * neighbours onto one page.
+ */
+#include "graph/build/breadth_first.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MEDOID_SAMPLE 16384
+#define MEDOID_PIECE 1024		/* rows whose sum is formed by one worker */
+
+/* ---- medoid ---- */
+
+typedef struct Medoid
+{
+	const GrnRows *rows;
+	size_t		nsample;
+	uint64_t	seed;
+	float		best[MEDOID_SAMPLE / MEDOID_PIECE];
+	uint32_t	best_row[MEDOID_SAMPLE / MEDOID_PIECE];
+	double		mean[GRN_MAX_DIM];
+} Medoid;
+
+/* Row i of the sample: one drawn from each of nsample equal stretches. */
+static uint32_t
+sample_row(const Medoid *m, size_t i)
+{
+	size_t		low = m->rows->n * i / m->nsample;
+	size_t		high = m->rows->n * (i + 1) / m->nsample;
+
+	return (uint32_t) (low + grn_random(m->seed, UINT64_C(0x6D65646F), i) % (high - low));
+}
+
+/* Coordinates [begin, end) of the mean; each is summed in one fixed order. */
+static void
+mean_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Medoid	   *m = arg;
+
+	(void) worker;
+	for (size_t j = begin; j < end; j++)
+		m->mean[j] = 0;
+	for (size_t i = 0; i < m->nsample; i++)
+	{
+		const float *x = grn_row(m->rows, sample_row(m, i));
+		float		scale = grn_row_scale(m->rows, x);
+
+		for (size_t j = begin; j < end; j++)
+			m->mean[j] += scale * x[j];
+	}
+	for (size_t j = begin; j < end; j++)
+		m->mean[j] /= (double) m->nsample;
+}
+
+static void
+nearest_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Medoid	   *m = arg;
+
+	(void) worker;
+	for (size_t piece = begin; piece < end; piece++)
+	{
+		size_t		stop = (piece + 1) * MEDOID_PIECE;
+
+		m->best[piece] = INFINITY;
+		m->best_row[piece] = GRN_INVALID_ID;
+		if (stop > m->nsample)
+			stop = m->nsample;
+		for (size_t i = piece * MEDOID_PIECE; i < stop; i++)
+		{
+			uint32_t	row = sample_row(m, i);
+			const float *x = grn_row(m->rows, row);
+			float		scale = grn_row_scale(m->rows, x);
+			float		d = 0;
+
+			for (uint32_t j = 0; j < m->rows->dim; j++)
+			{
+				float		e = scale * x[j] - (float) m->mean[j];
+
+				d += e * e;
+			}
+			if (d < m->best[piece] || m->best_row[piece] == GRN_INVALID_ID)
+			{
+				m->best[piece] = d;
+				m->best_row[piece] = row;
+			}
+		}
+	}
+}
+
+uint32_t
+grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
+{
+	Medoid		m;
+	size_t		pieces;
+	size_t		best = 0;
+
+	if (rows->n == 0)
+		return GRN_INVALID_ID;
+	m.rows = rows;
+	m.seed = seed;
+	m.nsample = rows->n < MEDOID_SAMPLE ? rows->n : MEDOID_SAMPLE;
+	pieces = (m.nsample + MEDOID_PIECE - 1) / MEDOID_PIECE;
+	parallel->run(parallel, rows->dim, 64, mean_range, &m);
+	parallel->run(parallel, pieces, 1, nearest_range, &m);
+	for (size_t i = 1; i < pieces; i++)
+		if (m.best[i] < m.best[best])
+			best = i;
+	return m.best_row[best];
+}
+
+/* ---- order ---- */
+
+/*
+ * The graph is cut into regions, each the vertices nearest (by steps) to one of many
+ * sources, and each region is packed into pages by itself: by all threads at
+ * once, and the same however many they are.
+ */
+#define REGION 8192				/* vertices of a region, on average */
+/* Candidates for the page being filled: the unplaced neighbours of its vertices. */
+#define MAX_CANDIDATES 2048
+
+#define PLACED UINT16_MAX
+_Static_assert(GRN_REACH_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
+
+typedef struct Order
+{
+	const GrnGraph *graph;
+	uint32_t	per_page;
+	uint32_t   *position;
+	uint16_t   *region;			/* [n] of each vertex; PLACED once it has a place */
+	uint32_t   *members;		/* [n] by region, ascending */
+	uint32_t   *placed;			/* [n] by region, in the order of their places */
+	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
+	uint32_t	start[GRN_REACH_MAX_SOURCES + 2];	/* of each region in members */
+} Order;
+
+/* The packing of one region. */
+typedef struct Packing
+{
+	Order	   *o;
+	uint32_t	region;
+	uint32_t	nplaced;
+	uint32_t	ncandidates;
+	uint32_t	candidates[MAX_CANDIDATES];
+	uint16_t	links[MAX_CANDIDATES];	/* edges from the page to each; 0: it has a place */
+} Packing;
+
+/*
+ * Whether v is one of the region's vertices and has no place yet.  Others change
+ * those of their regions meanwhile.
+ */
+static bool
+is_open(const Packing *p, uint32_t v)
+{
+	return __atomic_load_n(&p->o->region[v], __ATOMIC_RELAXED) == p->region;
+}
+
+static void
+place(Packing *p, uint32_t v)
+{
+	Order	   *o = p->o;
+	const GrnGraph *g = o->graph;
+	const uint32_t *ids = g->ids + (size_t) v * g->degree;
+	uint32_t	at = o->start[p->region] + p->nplaced++;
+
+	o->placed[at] = v;
+	o->position[v] = at;
+	__atomic_store_n(&o->region[v], PLACED, __ATOMIC_RELAXED);
+	if (o->slot[v] > 0)
+		p->links[o->slot[v] - 1] = 0;
+	for (uint32_t i = 0; i < g->counts[v]; i++)
+	{
+		uint32_t	u = ids[i];
+
+		if (!is_open(p, u))
+			continue;
+		if (o->slot[u] == 0)
+		{
+			if (p->ncandidates == MAX_CANDIDATES)
+				continue;
+			p->candidates[p->ncandidates] = u;
+			p->links[p->ncandidates] = 0;
+			o->slot[u] = (uint16_t) ++p->ncandidates;
+		}
+		p->links[o->slot[u] - 1]++;
+	}
+}
+
+/* The open candidate with most links (the earliest of equals), or none. */
+static uint32_t
+best_candidate(const Packing *p)
+{
+	uint32_t	best = GRN_INVALID_ID;
+	uint16_t	most = 0;
+
+	for (uint32_t i = 0; i < p->ncandidates; i++)
+		if (p->links[i] > most)
+		{
+			most = p->links[i];
+			best = i;
+		}
+	return most > 0 ? p->candidates[best] : GRN_INVALID_ID;
+}
+
+/*
+ * Fills page after page: a page starts with the best candidate that the page
+ * before left over, or with the next vertex seen near an earlier page, and
+ * goes on with whatever has most edges from the vertices already on it.
+ */
+static void
+pack_region(Order *o, uint32_t region)
+{
+	Packing		p;
+	const GrnGraph *g = o->graph;
+	const uint32_t *members = o->members + o->start[region];
+	const uint32_t *placed = o->placed + o->start[region];
+	uint32_t	n = o->start[region + 1] - o->start[region];
+	uint32_t	scan = 0;		/* placed[0, scan) have no open neighbour */
+	uint32_t	fresh = 0;		/* members[0, fresh) are placed */
+
+	p.o = o;
+	p.region = region;
+	p.nplaced = 0;
+	p.ncandidates = 0;
+	while (p.nplaced < n)
+	{
+		uint32_t	start = best_candidate(&p);
+
+		for (uint32_t i = 0; i < p.ncandidates; i++)
+			o->slot[p.candidates[i]] = 0;
+		p.ncandidates = 0;
+		while (start == GRN_INVALID_ID && scan < p.nplaced)
+		{
+			const uint32_t *ids = g->ids + (size_t) placed[scan] * g->degree;
+
+			for (uint32_t i = 0; i < g->counts[placed[scan]]; i++)
+				if (is_open(&p, ids[i]))
+				{
+					start = ids[i];
+					break;
+				}
+			if (start == GRN_INVALID_ID)
+				scan++;
+		}
+		while (start == GRN_INVALID_ID)
+		{
+			if (is_open(&p, members[fresh]))
+				start = members[fresh];
+			fresh++;
+		}
+		place(&p, start);
+		for (uint32_t i = 1; i < o->per_page && p.nplaced < n; i++)
+		{
+			uint32_t	u = best_candidate(&p);
+
+			if (u == GRN_INVALID_ID)
+				break;
+			place(&p, u);
+		}
+		/* A short page ends a connected piece; the next piece continues on it. */
+	}
+}
+
+static void
+pack_range(void *arg, int worker, size_t begin, size_t end)
+{
+	(void) worker;
+	for (size_t region = begin; region < end; region++)
+		pack_region(arg, (uint32_t) region);
+}
+
+/* Sources of the regions: one vertex drawn from each of equal stretches. */
+static uint32_t
+choose_sources(uint32_t n, uint32_t *sources)
+{
+	uint32_t	count = n / REGION + 1;
+
+	if (count > GRN_REACH_MAX_SOURCES)
+		count = GRN_REACH_MAX_SOURCES;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t	low = (uint32_t) ((uint64_t) n * i / count);
+		uint32_t	high = (uint32_t) ((uint64_t) n * (i + 1) / count);
+
+		sources[i] = low + (uint32_t) (grn_random(0, UINT64_C(0x6F72646572), i) % (high - low));
+	}
+	return count;
+}
+
+void
+grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
+		  GrnParallel *parallel, void *workspace)
+{
+	Order		o;
+	uint32_t	n = graph->n;
+	uint32_t	sources[GRN_REACH_MAX_SOURCES];
+	uint32_t	regions;
+
+	if (n == 0)
+		return;
+	o.graph = graph;
+	o.per_page = per_page;
+	o.position = position;
+	o.members = workspace;
+	o.placed = o.members + n;
+	o.region = (uint16_t *) (o.placed + n);
+	o.slot = o.region + n;
+	regions = choose_sources(n, sources);
+	grn_reach(graph, parallel, sources, regions, position, o.placed);
+
+	/* what no source reaches is a region of its own */
+	memset(o.start, 0, (regions + 2) * sizeof(o.start[0]));
+	for (uint32_t v = 0; v < n; v++)
+	{
+		o.region[v] = (uint16_t) (position[v] == GRN_INVALID_ID ? regions : position[v]);
+		o.start[o.region[v] + 1]++;
+	}
+	for (uint32_t i = 0; i <= regions; i++)
+		o.start[i + 1] += o.start[i];
+	for (uint32_t v = 0; v < n; v++)
+		o.members[o.start[o.region[v]]++] = v;
+	memmove(o.start + 1, o.start, (regions + 1) * sizeof(o.start[0]));
+	o.start[0] = 0;
+
+	memset(o.slot, 0, (size_t) n * sizeof(*o.slot));
+	if (parallel != NULL)
+		parallel->run(parallel, regions + 1, 1, pack_range, &o);
+	else
+		pack_range(&o, 0, 0, regions + 1);
+}

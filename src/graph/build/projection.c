@@ -1,0 +1,220 @@
+/*
+ * projection.c - rows of floats as a few signed bytes, for the descent.
+ *
+ * One scale serves all coordinates, as distances need; the codec's rotation of
+ * the principal directions makes that cheap.  Where even the most directions
+ * hold too little of the variance, a row is all its coordinates, in bytes.
+ */
+#include "graph/build/projection.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_DIMS GRN_MAX_CODE_DIMS
+#define ENERGY 0.95f			/* share of the variance that the directions should hold */
+#define ENERGY_LEAST 0.80f		/* below, all coordinates */
+#define SAMPLE 8192				/* rows to fit to */
+#define SAMPLE_FLOATS ((size_t) 16 << 20)	/* and fewer where they are long */
+#define SIZE_ROWS 1024			/* that show how large coordinates are */
+#define CLIP 6.0f				/* root mean squares beyond which a byte saturates */
+#define BLOCK 16				/* rows projected together, sharing directions in cache */
+#define CHUNK 1024				/* their coordinates less the mean at a time */
+
+static size_t
+aligned(size_t bytes)
+{
+	return (bytes + 63) & ~(size_t) 63;
+}
+
+static size_t
+sample_size(size_t n, uint32_t dim)
+{
+	size_t		most = SAMPLE_FLOATS / dim;
+
+	if (most > SAMPLE)
+		most = SAMPLE;
+	return n < most ? n : most;
+}
+
+uint32_t
+grn_project_max_dims(uint32_t dim)
+{
+	return dim > MAX_DIMS ? dim : (dim + GRN_CODE_ALIGN - 1) / GRN_CODE_ALIGN * GRN_CODE_ALIGN;
+}
+
+static GrnCodecFit
+plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
+{
+	GrnCodecFit fit;
+	uint32_t	dims = grn_project_max_dims(dim);
+
+	memset(&fit, 0, sizeof(fit));
+	if (rows)
+	{
+		fit.rows = rows->base;
+		fit.stride = rows->stride;
+		fit.form = rows->scaled ? GRN_FIT_PLACES : GRN_FIT_ROWS;
+	}
+	fit.nrows = n;
+	fit.nsample = sample_size(n, dim);
+	fit.dim = dim;
+	fit.max_code_dims = dims < MAX_DIMS ? dims : MAX_DIMS;
+	fit.energy = ENERGY;
+	fit.seed = seed;
+	return fit;
+}
+
+size_t
+grn_project_bytes(size_t n, uint32_t dim)
+{
+	GrnCodecFit fit = plan(NULL, n, dim, 0);
+
+	return 64 + aligned(fit.nsample * sizeof(uint32_t)) +
+		aligned(grn_codec_floats(dim, fit.max_code_dims) * sizeof(float)) +
+		grn_codec_fit_bytes(&fit);
+}
+
+/*
+ * Coordinates [.][stride] of rows [begin, end), at most BLOCK, in the projected
+ * space but for the scale.
+ */
+static void
+project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
+			  float *out, size_t stride)
+{
+	const GrnCodec *c = &p->codec;
+	float		centred[BLOCK][CHUNK];
+
+	for (size_t i = 0; i < (end - begin) * stride; i++)
+		out[i] = 0;
+	for (uint32_t first = 0; first < rows->dim; first += CHUNK)
+	{
+		uint32_t	len = rows->dim - first < CHUNK ? rows->dim - first : CHUNK;
+
+		for (size_t i = begin; i < end; i++)
+		{
+			const float *row = grn_row(rows, i);
+			const float *x = row + first;
+			float		scale = grn_row_scale(rows, row);
+			float	   *to = c->code_dims ? centred[i - begin] : out + (i - begin) * stride + first;
+
+			for (uint32_t j = 0; j < len; j++)
+				to[j] = scale * x[j] - c->mean[first + j];
+		}
+		for (uint32_t k = 0; k < c->code_dims; k++)
+			for (size_t i = begin; i < end; i++)
+				out[(i - begin) * stride + k] +=
+					grn_dist->ip_f32(c->basis + (size_t) k * c->dim + first,
+									 centred[i - begin], len);
+	}
+}
+
+/* Sizes of the coordinates of a few rows. */
+typedef struct Sizes
+{
+	const GrnProject *p;
+	const GrnRows *rows;
+	size_t		n;				/* rows looked at, evenly spread */
+	float		most[SIZE_ROWS];	/* largest of a row */
+	double		squares[SIZE_ROWS];
+} Sizes;
+
+static void
+size_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Sizes	   *s = arg;
+	float		coordinates[GRN_MAX_DIM + 64];
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		size_t		v = s->rows->n * i / s->n;
+
+		project_block(s->p, s->rows, v, v + 1, coordinates, s->p->dims);
+		s->most[i] = 0;
+		s->squares[i] = 0;
+		for (uint32_t j = 0; j < s->p->dims; j++)
+		{
+			s->squares[i] += (double) coordinates[j] * coordinates[j];
+			s->most[i] = fmaxf(s->most[i], fabsf(coordinates[j]));
+		}
+	}
+}
+
+void
+grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *parallel,
+				void *workspace)
+{
+	GrnCodecFit fit = plan(rows, rows->n, rows->dim, seed);
+	uint32_t   *sample = (uint32_t *) aligned((size_t) workspace);
+	float	   *fitted = (float *) ((char *) sample + aligned(fit.nsample * sizeof(uint32_t)));
+	float		held;
+	Sizes		sizes = {.p = p, .rows = rows};
+	double		squares = 0;
+	float		most = 0;
+
+	for (size_t i = 0; i < fit.nsample; i++)
+	{
+		size_t		v = rows->n * i / fit.nsample;
+
+		sample[i] = rows->order ? rows->order[v] : (uint32_t) v;
+	}
+	fit.sample = sample;
+	p->codec = grn_codec_fit(&fit, parallel, fitted,
+							 (char *) fitted + aligned(grn_codec_floats(rows->dim, fit.max_code_dims) * sizeof(float)),
+							 &held);
+	p->dims = p->codec.code_dims;
+	if (held < ENERGY_LEAST)
+	{
+		p->codec.code_dims = 0;
+		p->dims = rows->dim;
+	}
+	p->scale = 1;
+	/* a few rows are enough to see the size of coordinates */
+	sizes.n = rows->n < SIZE_ROWS ? rows->n : SIZE_ROWS;
+	parallel->run(parallel, sizes.n, 16, size_range, &sizes);
+	for (size_t i = 0; i < sizes.n; i++)
+	{
+		squares += sizes.squares[i];
+		most = fmaxf(most, sizes.most[i]);
+	}
+	most = fminf(most, CLIP * (float) sqrt(squares / (double) (sizes.n * p->dims)));
+	/* not where all rows are one, or too large to square */
+	if (most > 0 && 127.0f / most < INFINITY)
+		p->scale = 127.0f / most;
+}
+
+void
+grn_project_rows(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
+				 size_t stride, int8_t *out)
+{
+	enum
+	{
+		WIDTH = MAX_DIMS
+	};
+	float		coordinates[BLOCK * WIDTH > GRN_MAX_DIM + 64 ? BLOCK * WIDTH : GRN_MAX_DIM + 64];
+	size_t		block = p->dims <= WIDTH ? BLOCK : 1;
+
+	for (; begin < end; begin += block)
+	{
+		size_t		stop = end - begin < block ? end : begin + block;
+
+		project_block(p, rows, begin, stop, coordinates, p->dims);
+		for (size_t i = begin; i < stop; i++)
+		{
+			const float *u = coordinates + (i - begin) * p->dims;
+
+			for (uint32_t j = 0; j < p->dims; j++)
+			{
+				float		scaled = u[j] * p->scale;
+
+				/* compares so that NaN, from overflow, becomes a byte too */
+				scaled = scaled > -127.0f ? scaled : -127.0f;
+				scaled = scaled < 127.0f ? scaled : 127.0f;
+				out[j] = (int8_t) (scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
+			}
+			memset(out + p->dims, 0, stride - p->dims);
+			out += stride;
+		}
+	}
+}

@@ -1,0 +1,28 @@
+/*
+ * projection.h - rows of floats as a few signed bytes, for the descent: principal
+ * directions, rotated so that each carries a like share.
+ */
+#ifndef GRN_PROJECT_H
+#define GRN_PROJECT_H
+
+#include "graph/stored/codec.h"
+#include "graph/build/descent.h"
+
+typedef struct GrnProject
+{
+	GrnCodec	codec;			/* code_dims 0: coordinates themselves, less the mean */
+	uint32_t	dims;			/* bytes of a row */
+	float		scale;			/* bytes a unit of length */
+} GrnProject;
+
+/* The most bytes that a row takes. */
+extern uint32_t grn_project_max_dims(uint32_t dim);
+extern size_t grn_project_bytes(size_t n, uint32_t dim);
+/* Fits to a sample; workspace of grn_project_bytes() lives as long as the projection. */
+extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t seed,
+							GrnParallel *parallel, void *workspace);
+/* Rows [begin, end) into out [.][stride], zero padded. */
+extern void grn_project_rows(const GrnProject *project, const GrnRows *rows, size_t begin,
+							 size_t end, size_t stride, int8_t *out);
+
+#endif							/* GRN_PROJECT_H */

@@ -1,0 +1,296 @@
+/*
+ * dist_neon.c - the kernels of dist.h for aarch64, where NEON is always present.
+ */
+#include "graph/kernels/dist_impl.h"
+
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+#include <string.h>
+
+#define STEP_L2(s, a, b) \
+	do { float32x4_t d_ = vsubq_f32(a, b); (s) = vfmaq_f32(s, d_, d_); } while (0)
+#define STEP_IP(s, a, b) ((s) = vfmaq_f32(s, a, b))
+
+static inline float32x4_t
+load_f32(const uint8_t *x)
+{
+	return vreinterpretq_f32_u8(vld1q_u8(x));
+}
+
+static inline float32x4_t
+load_f16(const uint8_t *x)
+{
+	return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(x)));
+}
+
+static inline float32x4_t
+load_u8(const uint8_t *x)
+{
+	uint32_t	word;
+
+	memcpy(&word, x, sizeof(word));
+	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(word)))));
+}
+
+#define NEON_KERNEL(name, type, width, LOAD, STEP) \
+static float \
+name(const float *q, const type *xv, size_t n) \
+{ \
+	const uint8_t *x = (const uint8_t *) xv; \
+	float32x4_t s0 = vdupq_n_f32(0), \
+				s1 = s0, \
+				s2 = s0, \
+				s3 = s0; \
+	size_t		i = 0; \
+ \
+	for (; i + 16 <= n; i += 16) \
+	{ \
+		STEP(s0, vld1q_f32(q + i), LOAD(x + (width) * i)); \
+		STEP(s1, vld1q_f32(q + i + 4), LOAD(x + (width) * (i + 4))); \
+		STEP(s2, vld1q_f32(q + i + 8), LOAD(x + (width) * (i + 8))); \
+		STEP(s3, vld1q_f32(q + i + 12), LOAD(x + (width) * (i + 12))); \
+	} \
+	for (; i + 4 <= n; i += 4) \
+		STEP(s0, vld1q_f32(q + i), LOAD(x + (width) * i)); \
+	if (i < n) \
+	{ \
+		float		qt[4] = {0}; \
+		uint8_t		xt[16] = {0}; \
+ \
+		memcpy(qt, q + i, 4 * (n - i)); \
+		memcpy(xt, x + (width) * i, (width) * (n - i)); \
+		STEP(s1, vld1q_f32(qt), LOAD(xt)); \
+	} \
+	return vaddvq_f32(vaddq_f32(vaddq_f32(s0, s1), vaddq_f32(s2, s3))); \
+}
+
+NEON_KERNEL(neon_l2_f32, float, 4, load_f32, STEP_L2)
+NEON_KERNEL(neon_ip_f32, float, 4, load_f32, STEP_IP)
+NEON_KERNEL(neon_l2_f16, void, 2, load_f16, STEP_L2)
+NEON_KERNEL(neon_ip_f16, void, 2, load_f16, STEP_IP)
+NEON_KERNEL(neon_l2_u8, void, 1, load_u8, STEP_L2)
+NEON_KERNEL(neon_ip_u8, void, 1, load_u8, STEP_IP)
+
+/* sum + products of 16 small signed bytes */
+static inline int32x4_t
+bytes(int32x4_t sum, int8x16_t a, int8x16_t b)
+{
+	int16x8_t	p = vmull_s8(vget_low_s8(a), vget_low_s8(b));
+
+	/* At most 2 * 15 * 128 in 16 bits. */
+	p = vmlal_s8(p, vget_high_s8(a), vget_high_s8(b));
+	return vpadalq_s16(sum, p);
+}
+
+static void
+neon_dot_q8c4(const int8_t *q8, const uint8_t *codes, size_t code_bytes,
+			  size_t code_dims, uint32_t count, int32_t *out)
+{
+	size_t		half = code_dims / 2;
+
+	for (uint32_t c = 0; c < count; c++)
+	{
+		const uint8_t *code = codes + c * code_bytes;
+		int32x4_t	low = vdupq_n_s32(0);
+		int32x4_t	high = vdupq_n_s32(0);
+
+		for (size_t j = 0; j < half; j += 16)
+		{
+			uint8x16_t	v = vld1q_u8(code + j);
+
+			low = bytes(low, vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))),
+						vld1q_s8(q8 + j));
+			high = bytes(high, vreinterpretq_s8_u8(vshrq_n_u8(v, 4)),
+						 vld1q_s8(q8 + half + j));
+		}
+		out[c] = vaddvq_s32(vaddq_s32(low, high));
+	}
+}
+
+/* Four estimates from four dots and 16 bytes of factors. */
+static inline float32x4_t
+estimate_4(const GrnEstimate *e, const int32_t *dot, const uint8_t *factors)
+{
+	uint16x8_t	pairs = vreinterpretq_u16_u8(vld1q_u8(factors));
+	uint16x8_t	words = vuzp1q_u16(pairs, vextq_u16(pairs, pairs, 1));
+	float32x4_t norm2 = vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(words)));
+	float32x4_t alpha = vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(words)));
+	float32x4_t d = vsubq_f32(vcvtq_f32_s32(vld1q_s32(dot)), vdupq_n_f32(e->offset));
+	float32x4_t base = vfmaq_n_f32(vdupq_n_f32(e->base), norm2, e->norm_unit);
+
+	return vfmsq_f32(base, vmulq_n_f32(alpha, e->slope), d);
+}
+
+static void
+neon_estimate(const GrnEstimate *e, const int32_t *dot, const void *factors,
+			  uint32_t count, float *out)
+{
+	const uint8_t *f = factors;
+	uint32_t	i = 0;
+
+	for (; i + 4 <= count; i += 4)
+		vst1q_f32(out + i, estimate_4(e, dot + i, f + 4 * (size_t) i));
+	if (i < count)
+	{
+		int32_t		dt[4] = {0};
+		uint8_t		ft[16] = {0};
+		float		ot[4];
+
+		memcpy(dt, dot + i, 4 * (count - i));
+		memcpy(ft, f + 4 * (size_t) i, 4 * (count - i));
+		vst1q_f32(ot, estimate_4(e, dt, ft));
+		memcpy(out + i, ot, 4 * (count - i));
+	}
+}
+
+static void
+neon_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
+			float *out)
+{
+	float32x4_t s[16];
+	size_t		k = 0;
+
+	for (int i = 0; i < 16; i++)
+		s[i] = vdupq_n_f32(0);
+	for (; k + 4 <= n; k += 4)
+	{
+		float32x4_t v0 = vld1q_f32(b + k);
+		float32x4_t v1 = vld1q_f32(b + ldb + k);
+		float32x4_t v2 = vld1q_f32(b + 2 * ldb + k);
+		float32x4_t v3 = vld1q_f32(b + 3 * ldb + k);
+
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+		{
+			float32x4_t u = vld1q_f32(a + i * lda + k);
+
+			s[4 * i] = vfmaq_f32(s[4 * i], u, v0);
+			s[4 * i + 1] = vfmaq_f32(s[4 * i + 1], u, v1);
+			s[4 * i + 2] = vfmaq_f32(s[4 * i + 2], u, v2);
+			s[4 * i + 3] = vfmaq_f32(s[4 * i + 3], u, v3);
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < 4; j++)
+		{
+			float		sum = vaddvq_f32(s[4 * i + j]);
+
+			for (size_t t = k; t < n; t++)
+				sum += a[i * lda + t] * b[j * ldb + t];
+			out[4 * i + j] = sum;
+		}
+}
+
+static void
+neon_f16_store(const float *x, size_t n, void *out)
+{
+	uint8_t    *o = out;
+	size_t		i = 0;
+
+	for (; i + 4 <= n; i += 4)
+	{
+		float32x4_t v = vld1q_f32(x + i);
+
+		v = vmaxq_f32(vdupq_n_f32(-65504.0f), vminq_f32(vdupq_n_f32(65504.0f), v));
+		vst1_u8(o + 2 * i, vreinterpret_u8_f16(vcvt_f16_f32(v)));
+	}
+	grn_dist_plain.f16_store(x + i, n - i, o + 2 * i);
+}
+
+static void
+neon_f16_load(const void *x, size_t n, float *out)
+{
+	const uint8_t *h = x;
+	size_t		i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		vst1q_f32(out + i, load_f16(h + 2 * i));
+	grn_dist_plain.f16_load(h + 2 * i, n - i, out + i);
+}
+
+static void
+neon_u8_store(const float *x, size_t n, void *out)
+{
+	uint8_t    *o = out;
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		uint16x4_t	k[2];
+
+		for (int half = 0; half < 2; half++)
+		{
+			float32x4_t v = vmaxq_f32(vld1q_f32(x + i + 4 * half), vdupq_n_f32(0));
+
+			v = vaddq_f32(vminq_f32(v, vdupq_n_f32(255)), vdupq_n_f32(0.5f));
+			k[half] = vmovn_u32(vcvtq_u32_f32(v));
+		}
+		vst1_u8(o + i, vmovn_u16(vcombine_u16(k[0], k[1])));
+	}
+	grn_dist_plain.u8_store(x + i, n - i, o + i);
+}
+
+static void
+neon_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	for (uint32_t j = 0; j < rows; j++)
+		out[j] += neon_ip_f32(a, b + j * ldb, n);
+}
+
+static void
+neon_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	size_t		i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vfmaq_n_f32(vld1q_f32(y + i), vld1q_f32(x + i), a));
+	for (; i < n; i++)
+		y[i] += a * x[i];
+}
+
+static void
+neon_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+{
+	grn_dist_plain.levels(u, n, inverse, uc, cc);
+}
+
+static const GrnDistTable neon_table = {
+	.name = "neon",
+	.l2_f32 = neon_l2_f32,
+	.ip_f32 = neon_ip_f32,
+	.l2_f16 = neon_l2_f16,
+	.ip_f16 = neon_ip_f16,
+	.l2_u8 = neon_l2_u8,
+	.ip_u8 = neon_ip_u8,
+	.dot_q8c4 = neon_dot_q8c4,
+	.estimate = neon_estimate,
+	.ip_4x4 = neon_ip_4x4,
+	.ip_rows = neon_ip_rows,
+	.add_scaled = neon_add_scaled,
+	.levels = neon_levels,
+	.f16_store = neon_f16_store,
+	.f16_load = neon_f16_load,
+	.u8_store = neon_u8_store,
+};
+
+int
+grn_dist_neon(const GrnDistTable **out, int max)
+{
+	if (max < 1)
+		return 0;
+	out[0] = &neon_table;
+	return 1;
+}
+
+#else
+
+int
+grn_dist_neon(const GrnDistTable **out, int max)
+{
+	(void) out;
+	(void) max;
+	return 0;
+}
+
+#endif

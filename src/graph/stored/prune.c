@@ -1,0 +1,178 @@
+/*
+ * prune.c - the relative-neighbourhood rule for single nodes: choosing a list, and
+ * choosing who gives way in a full one.
+ */
+#include "graph/stored/prune.h"
+
+#include <float.h>
+
+typedef struct Workspace
+{
+	uint32_t   *order;			/* candidates not fixed, nearest first */
+	float	   *between;		/* [n] distances from one accepted neighbour */
+	uint8_t    *refused;		/* [n] */
+} Workspace;
+
+size_t
+grn_prune_bytes(uint32_t n)
+{
+	return (size_t) n * (sizeof(uint32_t) + sizeof(float) + 1);
+}
+
+/* Sorts order[] by distance, ties by index: insertion sort, lists are short. */
+static void
+sort_by_distance(const float *dist, uint32_t *order, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+	{
+		uint32_t	c = order[i];
+		uint32_t	j = i;
+
+		while (j > 0 && dist[order[j - 1]] > dist[c])
+		{
+			order[j] = order[j - 1];
+			j--;
+		}
+		order[j] = c;
+	}
+}
+
+/* Refuses the candidates that lie nearer to a than to u, and farther from u than a. */
+static void
+occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
+		const Workspace *w)
+{
+	if (p->codec != NULL)
+	{
+		size_t		bytes = grn_code_bytes(p->codec->code_dims);
+		GrnCodeQuery query;
+
+		grn_code_query_from_code(p->codec, p->codes + a * bytes, p->factors[a], &query);
+		grn_estimate(&query, p->codes, p->factors, p->n, w->between);
+	}
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	c = order[i];
+
+		if (w->refused[c] || p->dist[c] < p->dist[a])
+			continue;
+		if (p->codec == NULL)
+			w->between[c] = grn_dist->l2_f32(p->rows + a * p->stride,
+											 p->rows + c * p->stride, p->dim);
+		if (w->between[c] < p->dist[c])
+			w->refused[c] = 1;
+	}
+}
+
+uint32_t
+grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace)
+{
+	Workspace	w;
+	uint32_t	norder = 0;
+	uint32_t	nkeep = 0;
+	uint32_t	room = p->most > p->nfixed ? p->most - p->nfixed : 0;
+	uint32_t	fill = p->fill > p->nfixed ? p->fill - p->nfixed : 0;
+
+	w.order = workspace;
+	w.between = (float *) (w.order + p->n);
+	w.refused = (uint8_t *) (w.between + p->n);
+	for (uint32_t i = p->nfixed; i < p->n; i++)
+	{
+		w.order[norder++] = i;
+		w.refused[i] = 0;
+	}
+	sort_by_distance(p->dist, w.order, norder);
+	for (uint32_t a = 0; a < p->nfixed; a++)
+		occlude(p, a, w.order, norder, &w);
+
+	for (uint32_t i = 0; i < norder && nkeep < room; i++)
+	{
+		uint32_t	c = w.order[i];
+
+		if (w.refused[c])
+			continue;
+		keep[nkeep++] = c;
+		/* 2: chosen */
+		w.refused[c] = 2;
+		occlude(p, c, w.order + i + 1, norder - i - 1, &w);
+	}
+	for (uint32_t i = 0; i < norder && nkeep < room && nkeep < fill; i++)
+		if (w.refused[w.order[i]] == 1)
+			keep[nkeep++] = w.order[i];
+	return nkeep;
+}
+
+/*
+ * Without codes nothing is known of x's distances to v's neighbours, and of v's only those
+ * that the caller knows.
+ */
+static int
+yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
+{
+	int			best = -1;
+	float		best_dist = y->x_to_v;
+
+	for (uint32_t i = count; i-- > 0;)
+	{
+		int			at = grn_find_id(y->x_ids, y->x_count, ids[i]);
+
+		if (at < 0)
+			continue;
+		if (y->v_to == NULL)
+			return (int) i;
+		if ((uint32_t) at < y->nknown && y->v_to[at] > best_dist)
+		{
+			best = (int) i;
+			best_dist = y->v_to[at];
+		}
+	}
+	if (best >= 0)
+		return best;
+	return y->from == GRN_YIELD_ANY && y->may_add && count > 0 ? (int) count - 1 : -1;
+}
+
+int
+grn_yield(const GrnYield *y)
+{
+	const GrnLayout *l = y->layout;
+	const GrnRecord *v = y->v;
+	const uint32_t *ids = grn_rec_ids(l, v);
+	uint32_t	count = v->count;
+	float		to_x[GRN_MAX_DEGREE];
+	float		to_v[GRN_MAX_DEGREE];
+	float		x_to_v;
+	float		best_dist = -FLT_MAX;
+	int			best = -1;
+	bool		best_common = false;
+	GrnCodeQuery vq;
+
+	if (y->codec->code_dims == 0)
+		return yield_without_codes(y, ids, count);
+	grn_code_query_from_code(y->codec, GRN_REC_PTR(v, l->off_code), v->factor, &vq);
+	grn_estimate(&vq, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_v);
+	grn_estimate(y->x, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_x);
+	grn_estimate(y->x, GRN_REC_PTR(v, l->off_code), &v->factor, 1, &x_to_v);
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		bool		common = grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0;
+
+		if (!common && !y->may_add)
+			continue;
+		if (to_v[i] <= x_to_v)
+		{
+			if (y->from != GRN_YIELD_ANY)
+				continue;
+			common = false;		/* no preference: the farthest */
+		}
+		if (y->from == GRN_YIELD_SERVED && !common && to_x[i] >= to_v[i])
+			continue;
+		if (common != best_common ? common : to_v[i] > best_dist)
+		{
+			best = (int) i;
+			best_dist = to_v[i];
+			best_common = common;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,84 @@
+/*
+ * prune.h - the relative-neighbourhood rule as inserts and vacuum apply it to
+ * single nodes of a finished graph, on vectors or on codes.
+ *
+ * The rule (RNN-Descent; GRNND paper, Algorithm 2): a candidate c stays out of u's
+ * list where some neighbour a of u is nearer to u than c is, and nearer to c
+ * than u is: u -> a -> c serves instead.
+ */
+#ifndef GRN_PRUNE_H
+#define GRN_PRUNE_H
+
+#include "graph/stored/record.h"
+
+/*
+ * Candidates for the list of one node u, by codes (codec not NULL) or by
+ * vectors.  The first nfixed are neighbours that u keeps in any case.
+ */
+typedef struct GrnPrune
+{
+	const GrnCodec *codec;		/* NULL: by rows */
+	const uint8_t *codes;		/* [n][code_bytes] */
+	const GrnFactor *factors;	/* [n] */
+	const float *rows;			/* [n] of stride floats */
+	size_t		stride;
+	uint32_t	dim;			/* of the rows */
+	const float *dist;			/* [n], squared, to u */
+	uint32_t	n;
+	uint32_t	nfixed;
+	uint32_t	most;			/* neighbours in all, fixed ones included */
+	uint32_t	fill;			/* up to here also the nearest that the rule refused */
+} GrnPrune;
+
+/* Bytes of workspace for grn_prune() with n candidates. */
+extern size_t grn_prune_bytes(uint32_t n);
+
+/*
+ * Chooses among candidates nfixed..n-1; writes their indices to keep (at most
+ * most - nfixed), those by the rule nearest first, then the fill, and returns
+ * how many.
+ */
+extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
+
+/*
+ * A full node v is asked to take x in.  Says which neighbour y of v gives way.
+ * Paths through v -> y then lead over v -> x -> y, so x -> y must exist: y is one of
+ * x's neighbours x_ids, or, where may_add is set (the caller then adds x -> y first),
+ * one that `from` allows.  The farthest from v of the former, else of the latter.
+ * Without codes distances from v are those given, or the order of v's list stands for
+ * them, and of the latter only GRN_YIELD_ANY allows one, the last.  Returns the
+ * place in v's list, or -1.
+ */
+typedef enum GrnYieldFrom
+{
+	GRN_YIELD_SERVED,			/* farther from v than x is, and nearer to x than to v */
+	GRN_YIELD_FARTHER,			/* farther from v than x is */
+	GRN_YIELD_ANY				/* the farthest, if x itself were farther still */
+} GrnYieldFrom;
+typedef struct GrnYield
+{
+	const GrnLayout *layout;
+	const GrnCodec *codec;		/* code_dims 0: there are no codes */
+	const GrnRecord *v;
+	const GrnCodeQuery *x;		/* x as a query (codes) */
+	const uint32_t *x_ids;
+	uint32_t	x_count;
+	const float *v_to;			/* [nknown] without codes: v's distances to the first x_ids, or NULL */
+	uint32_t	nknown;
+	float		x_to_v;			/* with v_to */
+	bool		may_add;
+	GrnYieldFrom from;
+} GrnYield;
+extern int	grn_yield(const GrnYield *y);
+
+/* Place of id in a list, or -1. */
+static inline int
+grn_find_id(const uint32_t *ids, uint32_t count, uint32_t id)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (ids[i] == id)
+			return (int) i;
+	return -1;
+}
+
+#endif							/* GRN_PRUNE_H */

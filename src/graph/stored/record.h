@@ -1,0 +1,213 @@
+/*
+ * record.h - the bytes of a node's record and where records lie: one hop, one
+ * page.  See src/README for the picture.
+ *
+ * All records of an index have one size, so a node id maps to (block, slot) by
+ * arithmetic.  A record is a "hot" part (header, heap TIDs, own code, and for
+ * each neighbour its id, factor and code) followed by the node's own vector.
+ * Where both fit into a page's payload there are per_page records a page;
+ * otherwise per_page is 1 and the record continues on span - 1 following
+ * pages, which hold vector bytes alone.
+ */
+#ifndef GRN_RECORD_H
+#define GRN_RECORD_H
+
+#include "graph/stored/codec.h"
+#include "graph/kernels/dist.h"
+
+#include <string.h>
+
+#define GRN_TID_BYTES 6			/* PostgreSQL's ItemPointerData */
+#define GRN_MIN_TIDS 4			/* a record has room for at least these */
+#define GRN_MAX_TIDS 16
+
+/* State of a record. On-disk values: never renumber. */
+typedef enum GrnState
+{
+	GRN_FREE = 0,				/* never used, or freed: GrnFreed in the TIDs' place */
+	GRN_NODE = 1,				/* a vertex of the graph */
+	GRN_DEAD = 2,				/* a vertex without rows; still traversed */
+	GRN_TIDS = 3				/* no vertex: more TIDs of a node (its `next` chain) */
+} GrnState;
+
+typedef struct GrnRecord
+{
+	uint8_t		state;			/* GrnState */
+	uint8_t		ntids;			/* used of the layout's tids_max (GRN_TIDS: ntids16) */
+	uint8_t		count;			/* neighbours, <= degree */
+	uint8_t		flags;			/* unused, 0 */
+	uint16_t	version;		/* goes up each time the slot is freed */
+	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record */
+	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid */
+	float		error;			/* |x - stored x|; 0: the stored vector is exact */
+	GrnFactor	factor;			/* of the own code */
+} GrnRecord;					/* 20 bytes */
+
+/*
+ * In the place of the TIDs of a GRN_FREE record that was in use.  Of a node the edges
+ * stay, for searches that hold its id still.
+ */
+typedef struct GrnFreed
+{
+	uint32_t	xid_low;		/* FullTransactionId of the freeing, */
+	uint32_t	xid_high;		/* see "Slot reuse" in src/README */
+} GrnFreed;
+
+typedef struct GrnLayout
+{
+	/* chosen */
+	uint32_t	dim;			/* of the column */
+	uint32_t	degree;
+	uint32_t	code_dims;		/* 0: no codes */
+	GrnVecFormat vec_format;
+	/* derived, all in bytes from the record's start */
+	uint32_t	code_bytes;
+	uint32_t	tids_max;		/* heap TIDs in a GRN_NODE record */
+	uint32_t	off_tids;		/* [tids_max] of GRN_TID_BYTES */
+	uint32_t	off_code;		/* own code */
+	uint32_t	off_ids;		/* [degree] uint32, 4-aligned */
+	uint32_t	off_factors;	/* [degree] GrnFactor */
+	uint32_t	off_codes;		/* [degree] of code_bytes */
+	uint32_t	off_vec;		/* own vector */
+	uint32_t	vec_bytes;
+	uint32_t	hot_bytes;		/* = off_vec */
+	uint32_t	record_bytes;	/* hot + vector, multiple of 4 */
+	uint32_t	payload;		/* usable bytes of a page */
+	uint32_t	per_page;		/* records on a page, 1 where span > 1 */
+	uint32_t	span;			/* pages a record takes, 1 where per_page > 1 */
+	uint32_t	vec_first;		/* vector bytes on the record's first page */
+	uint32_t	chain_tids;		/* TIDs that fit a GRN_TIDS record's first page part */
+} GrnLayout;
+
+/*
+ * Fills the derived fields; spare bytes of a page go to more TIDs.  False where the
+ * hot part cannot fit into payload.
+ */
+extern bool grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree,
+					   uint32_t code_dims, GrnVecFormat format, uint32_t payload);
+
+/*
+ * The most code dimensions that fit: the hot part must not outgrow a page, and a
+ * record takes at most one page more than with the fewest.  How many are worth
+ * their place depends on the data: GrnCodecFit.costs.  A multiple of
+ * GRN_CODE_ALIGN, or 0.
+ */
+extern uint32_t grn_layout_max_code_dims(uint32_t dim, uint32_t degree,
+										 GrnVecFormat format, uint32_t payload);
+
+/*
+ * What a visit costs (time and room, in some unit) with 0, GRN_CODE_ALIGN, ...
+ * max_code_dims code dimensions: costs[max_code_dims / GRN_CODE_ALIGN + 1], for
+ * GrnCodecFit.costs.
+ */
+extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
+								  uint32_t payload, uint32_t max_code_dims,
+								  float *costs);
+
+/* The degree where the user gives none (see test/bench/graph/defaults). */
+extern uint32_t grn_default_degree(uint32_t dim, uint32_t payload);
+
+/* Pages, counted from the first page of the node area. */
+static inline uint32_t
+grn_node_page(const GrnLayout *l, uint32_t id)
+{
+	return l->span > 1 ? id * l->span : id / l->per_page;
+}
+static inline uint32_t
+grn_node_slot(const GrnLayout *l, uint32_t id)
+{
+	return l->span > 1 ? 0 : id % l->per_page;
+}
+
+#define GRN_REC_PTR(rec, off) ((uint8_t *) (rec) + (off))
+static inline uint32_t *
+grn_rec_ids(const GrnLayout *l, const void *rec)
+{
+	return (uint32_t *) GRN_REC_PTR(rec, l->off_ids);
+}
+static inline GrnFactor *
+grn_rec_factors(const GrnLayout *l, const void *rec)
+{
+	return (GrnFactor *) GRN_REC_PTR(rec, l->off_factors);
+}
+static inline uint8_t *
+grn_rec_codes(const GrnLayout *l, const void *rec)
+{
+	return GRN_REC_PTR(rec, l->off_codes);
+}
+
+/*
+ * Writes a whole new record of state GRN_NODE at rec (record_bytes, in one
+ * contiguous buffer; a spanning record is cut into pages by the caller).
+ * x: [dim] in the stored metric's form; own code and factor as grn_encode()
+ * gave them (NULL: none yet, zeroes; ignored without codes); neighbours by id, nearest first, with
+ * their codes from all_codes/all_factors, which are indexed by code_index[i]
+ * (NULL: by ids[i]).
+ */
+typedef struct GrnRecordSource
+{
+	const float *x;
+	const uint8_t *code;
+	GrnFactor	factor;
+	const uint8_t *tids;		/* [ntids] of GRN_TID_BYTES */
+	uint32_t	ntids;			/* <= tids_max */
+	uint32_t	next;
+	const uint32_t *ids;		/* [count] */
+	const uint32_t *code_index;
+	uint32_t	count;
+	const uint8_t *all_codes;
+	const GrnFactor *all_factors;
+} GrnRecordSource;
+extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
+
+/*
+ * Structural checks on bytes read from disk: state known, counts within
+ * limits, neighbour ids below nodes.  NULL when sound, else what is wrong
+ * (a static string).  self is the record's own id.  Every reader calls this
+ * before it trusts a record; it is O(degree).
+ */
+extern const char *grn_record_check(const GrnLayout *l, const void *rec,
+									uint32_t self, uint32_t nodes);
+
+/* Does a search go on through it? */
+static inline bool
+grn_record_leads_on(const GrnRecord *rec)
+{
+	return rec->state == GRN_NODE || rec->state == GRN_DEAD ||
+		(rec->state == GRN_FREE && rec->count > 0);
+}
+
+/*
+ * A GRN_TIDS record names the node whose heap TIDs it holds, so that a scan that
+ * comes to it by an old link does not take another row's TIDs for its own: it goes
+ * on only where the owner's id and version are those it came from.  They lie
+ * in the bytes of `error` and `factor`, which only nodes use.
+ */
+static inline void
+grn_tids_set_owner(GrnRecord *rec, uint32_t id, uint16_t version)
+{
+	uint32_t	v = version;
+
+	memcpy(&rec->error, &v, sizeof(v));
+	memcpy(&rec->factor, &id, sizeof(id));
+}
+static inline uint32_t
+grn_tids_owner(const GrnRecord *rec, uint16_t *version)
+{
+	uint32_t	v,
+				owner;
+
+	memcpy(&v, &rec->error, sizeof(v));
+	memcpy(&owner, &rec->factor, sizeof(owner));
+	*version = (uint16_t) v;
+	return owner;
+}
+static inline bool
+grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
+{
+	uint16_t	v;
+
+	return rec->state == GRN_TIDS && grn_tids_owner(rec, &v) == id && v == version;
+}
+
+#endif							/* GRN_RECORD_H */

@@ -1,0 +1,93 @@
+/*
+ * search.h - best-first search of the stored graph, one body for scans,
+ * inserts, vacuum repair, the command line and tests.
+ *
+ * The search sees storage through GrnStore.visit(), which brings a node's
+ * record and calls back while it holds it; no lock is held between visits.  A
+ * node's neighbours get distances estimated from the codes in the very record
+ * being visited; its own exact distance is computed at the same time.
+ * Candidates are expanded by estimate; results are by exact distance.
+ */
+#ifndef GRN_SEARCH_H
+#define GRN_SEARCH_H
+
+#include "graph/stored/record.h"
+
+/*
+ * Brings the record of node id and calls fn(arg, rec, vec) with it.  rec is the
+ * hot part; vec the whole own vector, which lies behind rec where the record
+ * fits a page and is gathered by the store where it spans several.  Returns
+ * false, without calling fn, where the id holds nothing to visit (an empty slot
+ * behind a stale link).  May longjmp.
+ */
+typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
+typedef struct GrnStore
+{
+	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
+	/* optional: the search will visit these ids soon */
+	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
+	/* memory until the search ends; never NULL (ereport or abort instead) */
+	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
+	void		(*free) (struct GrnStore *self, void *p);
+} GrnStore;
+
+/* What a search found at a node it expanded. */
+typedef struct GrnFound
+{
+	float		distance;		/* exact by the stored vector: squared L2, or -q.x (GRN_IP, unless
+								 * by_row) */
+	float		error;			/* GrnRecord.error */
+	uint32_t	id;
+	uint16_t	version;
+	uint8_t		state;			/* GRN_NODE or GRN_DEAD */
+	uint8_t		ntids;
+	uint32_t	next;			/* chain of further TIDs */
+	uint32_t	tids;			/* offset into GrnSearch.tids, in TIDs */
+} GrnFound;
+
+typedef struct GrnSearchParams
+{
+	const GrnLayout *layout;
+	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances;
+								 * may be NULL then, unless by_row */
+	GrnMetric	metric;
+	uint32_t	ef;				/* candidate list size, >= 1 */
+	bool		resumable;		/* keep what falls off the list, for further runs */
+	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
+	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
+	bool		by_row;			/* q is a row: distances are those of the graph's space */
+} GrnSearchParams;
+
+typedef struct GrnSearch GrnSearch;
+
+/*
+ * q: [dim] floats, kept by reference until grn_search_end().  A search may
+ * be abandoned at any time: all its memory is the store's.
+ */
+extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
+								   const float *q);
+
+/* Offers an entry point, with its code where the index has codes. */
+extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							   const GrnFactor *factors, uint32_t count);
+
+/*
+ * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
+ * are the nodes expanded by this call, nearest first by exact distance.
+ * A following call resumes where this one stopped, with room for ef more; it
+ * returns 0 when nothing is left to expand, or memory_limit is reached (then
+ * grn_search_truncated() is true).  Nodes of state GRN_DEAD take no place among the
+ * ef, but are reported.
+ */
+extern uint32_t grn_search_run(GrnSearch *s);
+extern const GrnFound *grn_search_found(const GrnSearch *s);
+extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES */
+extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
+/* own code and factor of an expanded node (keep_vectors) */
+extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
+									  GrnFactor *factor);
+extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit */
+extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
+extern void grn_search_end(GrnSearch *s);
+
+#endif							/* GRN_SEARCH_H */
