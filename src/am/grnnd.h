@@ -16,8 +16,11 @@
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
-#include "graph/stored/search.h"
 #include "builder/protocol.h"
+#include "graph/space.h"
+#include "graph/stored/codec_fit.h"
+#include "graph/stored/entries.h"
+#include "graph/stored/search.h"
 #include "compat.h"
 
 /* ---- pages ---- */

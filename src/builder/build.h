@@ -4,10 +4,11 @@
 #ifndef GRN_BUILD_H
 #define GRN_BUILD_H
 
-#include "cuda/gpu.h"
-#include "graph/build/descent.h"
-#include "builder/thread_pool.h"
 #include "builder/protocol.h"
+#include "builder/thread_pool.h"
+#include "cuda/gpu.h"
+#include "graph/build/graph.h"
+#include "graph/rows.h"
 
 /* Why a build cannot go on; the same fields as in a FAILED message. */
 typedef struct GrnFailure

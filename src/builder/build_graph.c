@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/build/descent.h"
+
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 64 << 20)
 #define STAGE_GRAIN 256			/* rows a thread copies at a time */

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "graph/build/connect.h"
+#include "graph/build/medoid.h"
+
 typedef struct Tool
 {
 	void	   *work;

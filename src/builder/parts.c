@@ -22,6 +22,8 @@
 #include <string.h>
 
 #include "graph/build/cut.h"
+#include "graph/build/descent.h"
+#include "graph/build/merge.h"
 #include "builder/work_queue.h"
 
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be encoded */

@@ -13,7 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/stored/codec.h"
+#include "graph/arena.h"
+#include "graph/build/connect.h"
+#include "graph/build/duplicates.h"
+#include "graph/build/medoid.h"
+#include "graph/build/page_order.h"
+#include "graph/stored/codec_fit.h"
+#include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
 #define GRAIN 512
@@ -594,7 +600,7 @@ write_result(Pipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint64_t	basis = 4 * (uint64_t) p->rows.dim * r->code_dims;
 
-	grn_order(&p->graph, p->layout.per_page, p->position, p->parallel, p->scratch);
+	grn_page_order(&p->graph, p->layout.per_page, p->position, p->parallel, p->scratch);
 	phase(p, GRN_PHASE_CODES, 2, 3);
 	p->out = need(p, GRN_SEG_RESULT, result_bytes(p), failure);
 	if (!p->out)

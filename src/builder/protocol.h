@@ -37,7 +37,7 @@
 #define GRN_PROTOCOL_H
 
 #include "graph/grn.h"
-#include "graph/kernels/dist.h"
+#include "graph/stored/entries.h"
 
 #define GRN_PROTOCOL_VERSION 2
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
@@ -82,10 +82,6 @@ typedef struct GrnBuildSpec
 	char		gpu_devices[64];	/* "0,1"; empty: the first */
 	uint64_t	segment_max[GRN_NSEGMENTS]; /* address space to reserve, bytes */
 } GrnBuildSpec;
-
-#define GRN_MAX_ENTRIES 32
-/* Of these so many are the longest rows under inner product (src/am/entries.c). */
-#define GRN_LONG_ENTRIES (GRN_MAX_ENTRIES / 2)
 
 /*
  * What a finished build left in the segments, m = nodes:

@@ -7,9 +7,11 @@
  */
 #define _GNU_SOURCE
 #include "builder/protocol.h"
+#include "graph/build/connect.h"
+#include "graph/build/descent.h"
+#include "graph/build/duplicates.h"
 #include "graph/stored/codec.h"
 #include "graph/stored/record.h"
-#include "graph/build/descent.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -2,6 +2,9 @@
  * test_codec.c - fitting against known spectra, and estimates against exact
  * distances on flat and on low-rank data.
  */
+#include "graph/space.h"
+#include "graph/stored/codec_fit.h"
+#include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 #include "unit.h"
 

@@ -7,7 +7,10 @@
 #include "recall.h"
 
 #include "builder/parts.h"
+#include "graph/build/connect.h"
 #include "graph/build/cut.h"
+#include "graph/build/merge.h"
+#include "graph/kernels/tile.h"
 
 static GrnParallel one = {1, unit_run};
 static GrnParallel backwards = {3, unit_run};

@@ -3,7 +3,11 @@
  * neighbours, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
+#include "graph/build/connect.h"
 #include "graph/build/descent.h"
+#include "graph/build/duplicates.h"
+#include "graph/build/medoid.h"
+#include "graph/build/page_order.h"
 #include "recall.h"
 
 #include <pthread.h>
@@ -539,7 +543,7 @@ test_order(void)
 		void	   *work = unit_guarded(16 * 3000);
 		size_t		inside = 0;
 
-		grn_order(&g, per_page[i], position, NULL, work);
+		grn_page_order(&g, per_page[i], position, NULL, work);
 		for (uint32_t v = 0; v < 3000; v++)
 		{
 			CHECK(position[v] < 3000 && !taken[position[v]], "vertex %u at %u", v, position[v]);

@@ -4,6 +4,7 @@
  * the memory limit, being abandoned.
  */
 #include "graph/build/descent.h"
+#include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"
 #include "unit.h"
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define SOURCE_BITS 12			/* GRN_REACH_MAX_SOURCES */
+#define SOURCE_BITS 12			/* GRN_MAX_SOURCES */
 /*
  * Past this level (only graphs like a long chain have so many) keys no longer grow, and
  * labels there may depend on timing; every vertex is reached all the same.
@@ -51,7 +51,7 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	v = r->queue[i];
 		const uint32_t *ids = g->ids + (size_t) v * g->degree;
 		uint32_t	key = (r->level << SOURCE_BITS) |
-			(r->keys[v] & (GRN_REACH_MAX_SOURCES - 1));
+			(r->keys[v] & (GRN_MAX_SOURCES - 1));
 
 		if (i + 4 < r->first + end)
 		{
@@ -88,7 +88,7 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 size_t
-grn_reach(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
+grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
 		  uint32_t nsources, uint32_t *label, uint32_t *queue)
 {
 	Reach		r = {graph, label, queue, 0, nsources, 0};
@@ -113,6 +113,6 @@ grn_reach(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
 		r.first = last;
 	}
 	for (size_t i = 0; i < r.tail; i++)
-		label[queue[i]] &= GRN_REACH_MAX_SOURCES - 1;
+		label[queue[i]] &= GRN_MAX_SOURCES - 1;
 	return r.tail;
 }

@@ -1,5 +1,5 @@
 /*
- * connect.c - every vertex reachable from the entry, and checks of a graph.
+ * connect.c - every vertex reachable from the entry.
  *
  * A breadth-first search marks what the entry reaches.  Each vertex x left over
  * then gets an edge p -> x from a vertex p near it that is reached: its nearest
@@ -9,9 +9,11 @@
  * x was not reached, so nothing was reached through it.  So the set of reached
  * vertices only grows.
  */
-#include "graph/build/breadth_first.h"
+#include "graph/build/connect.h"
 
 #include <string.h>
+
+#include "graph/build/breadth_first.h"
 
 #define BEAM 32					/* of the search for a vertex near x */
 
@@ -200,7 +202,7 @@ grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void
 
 	if (graph->n == 0)
 		return 0;
-	return grn_reach(graph, parallel, &entry, 1, label, label + graph->n);
+	return grn_breadth_first(graph, parallel, &entry, 1, label, label + graph->n);
 }
 
 size_t
@@ -215,7 +217,7 @@ grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *p
 	c.label = workspace;
 	c.queue = c.label + graph->n;
 	c.stamps = c.queue + graph->n;
-	if (grn_reach(graph, parallel, &entry, 1, c.label, c.queue) == graph->n)
+	if (grn_breadth_first(graph, parallel, &entry, 1, c.label, c.queue) == graph->n)
 		return 0;
 	memset(c.stamps, 0, graph->n * sizeof(uint32_t));
 	for (uint32_t x = 0; x < graph->n; x++)
@@ -235,39 +237,4 @@ grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *p
 		connected++;
 	}
 	return connected;
-}
-
-const char *
-grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex)
-{
-	return grn_graph_check_range(graph, 0, graph->n, bad_vertex);
-}
-
-const char *
-grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
-					  uint32_t *bad_vertex)
-{
-	for (size_t v = begin; v < end; v++)
-	{
-		const uint32_t *ids = graph->ids + v * graph->degree;
-		uint32_t	count = graph->counts[v];
-
-		*bad_vertex = (uint32_t) v;
-		if (count > graph->degree)
-			return "more neighbours than its degree allows";
-		for (uint32_t i = 0; i < count; i++)
-		{
-			bool		again = false;
-
-			if (ids[i] >= graph->n)
-				return "a neighbour that does not exist";
-			if (ids[i] == v)
-				return "itself as a neighbour";
-			for (uint32_t j = 0; j < i; j++)
-				again |= ids[j] == ids[i];
-			if (again)
-				return "the same neighbour twice";
-		}
-	}
-	return NULL;
 }

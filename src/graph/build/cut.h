@@ -1,11 +1,11 @@
 /*
  * cut.h - rows cut into overlapping parts, for builds that do not fit into
- * memory at once, and the lists of the parts' graphs made into one graph's.
+ * memory at once.
  */
-#ifndef GRN_PARTITION_H
-#define GRN_PARTITION_H
+#ifndef GRN_CUT_H
+#define GRN_CUT_H
 
-#include "graph/kernels/tile.h"
+#include "graph/rows.h"
 
 #define GRN_MAX_PARTS 256
 
@@ -64,13 +64,4 @@ extern size_t grn_parts_largest(const GrnParts *parts);
 extern bool grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacity,
 						   GrnParallel *parallel, void *workspace, GrnParts *parts);
 
-/*
- * The graph from the lists of the parts' graphs, [members][graph->degree], by rows,
- * each ended by GRN_INVALID_ID where it is short: of a row's neighbours in both
- * its parts those that the RNG rule keeps, then, up to the degree, the nearest of
- * the others.
- */
-extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
-							GrnParallel *parallel, GrnGraph *graph);
-
-#endif							/* GRN_PARTITION_H */
+#endif							/* GRN_CUT_H */

@@ -13,13 +13,14 @@
  * Two keys that survived the same prune cannot occlude each other, so pairs of
  * keys marked "old" are never compared again.
  */
-#include "graph/build/pivot_order.h"
 #include "graph/build/descent_impl.h"
 
 #include <sched.h>
 #include <string.h>
 
-#define ALIGN 64
+#include "graph/arena.h"
+#include "graph/build/pivot_order.h"
+
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 #define COARSE_SAMPLE 1024
 #define WINDOW 256				/* places to each side where half the start lies */
@@ -30,12 +31,6 @@ typedef struct Push
 	uint32_t	to;
 	uint64_t	key;
 } Push;
-
-static size_t
-aligned(size_t bytes)
-{
-	return (bytes + ALIGN - 1) & ~(size_t) (ALIGN - 1);
-}
 
 static void
 set_default(uint32_t *param, uint32_t value)
@@ -73,36 +68,44 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 	return p;
 }
 
-static size_t
-max_stride(uint32_t dim)
-{
-	return grn_tile_stride(grn_project_max_dims(dim));
-}
-
 /*
- * The inboxes, whose memory the rows by vertex take before there are inboxes, and
- * after those bins or the projection.
+ * Lays the arrays out in the workspace; returns its bytes.  Where the inboxes will be are
+ * rows by vertex and, behind those, the workspace of the places' order or of the projection,
+ * until the start is made.
  */
 static size_t
-inbox_bytes(size_t n, uint32_t dim)
+lay_out(Descent *d, void *workspace)
 {
-	size_t		inboxes = 2 * aligned(n * sizeof(Inbox));
-	size_t		rows = aligned(n * max_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
-	size_t		bins = grn_bins_bytes(n);
-	size_t		project = n >= PROJECT_ROWS ? grn_project_bytes(n, dim) : 0;
+	size_t		n = d->rows.n;
+	uint32_t	dim = d->rows.dim;
+	size_t		stride = grn_tile_stride(grn_project_max_dims(dim));
+	size_t		order = grn_pivot_order_bytes(n);
+	size_t		projection = n >= PROJECT_ROWS ? grn_project_bytes(n, dim) : 0;
+	GrnArena	a = grn_arena(workspace);
+	GrnArena	before;			/* there are inboxes */
 
-	rows += bins > project ? bins : project;
-	return aligned(inboxes > rows ? inboxes : rows);
+	d->pools = grn_take(&a, n * d->params.r * sizeof(uint64_t));
+	d->counts = grn_take(&a, n);
+	d->vertex = grn_take(&a, n * sizeof(uint32_t));
+	d->row_order = grn_take(&a, n * sizeof(uint32_t));
+	d->bytes = grn_take(&a, n * stride);
+	d->terms = grn_take(&a, n * 2 * sizeof(int32_t));
+	before = a;
+	d->read = grn_take(&a, n * sizeof(Inbox));
+	d->write = grn_take(&a, n * sizeof(Inbox));
+	d->vertex_bytes = grn_take(&before, n * stride);
+	d->vertex_terms = grn_take(&before, n * 2 * sizeof(int32_t));
+	d->scratch = grn_take(&before, order > projection ? order : projection);
+	return grn_arena_bytes(before.used > a.used ? &before : &a);
 }
 
 size_t
 grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
 {
-	GrnGraphParams p = usable_params(params, n, dim);
+	Descent		d = {.rows.n = n,.rows.dim = dim};
 
-	return ALIGN + aligned(n * p.r * sizeof(uint64_t)) + aligned(n) +
-		inbox_bytes(n, dim) + 2 * aligned(n * sizeof(uint32_t)) +
-		aligned(n * max_stride(dim)) + aligned(n * 2 * sizeof(int32_t));
+	d.params = usable_params(params, n, dim);
+	return lay_out(&d, NULL);
 }
 
 /* ---- inboxes ---- */
@@ -455,40 +458,11 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 		d->read[v].count = d->read[v].full = 0;
 }
 
-/* Cuts the workspace into the arrays that live as long as the build. */
-static void
-lay_out(Descent *d, void *workspace)
-{
-	size_t		n = d->rows.n;
-	uint8_t    *w = (uint8_t *) aligned((size_t) workspace);
-
-	d->max_stride = max_stride(d->rows.dim);
-	d->pools = (uint64_t *) w;
-	w += aligned(n * d->params.r * sizeof(uint64_t));
-	d->counts = w;
-	w += aligned(n);
-	d->vertex = (uint32_t *) w;
-	w += aligned(n * sizeof(uint32_t));
-	d->row_order = (uint32_t *) w;
-	w += aligned(n * sizeof(uint32_t));
-	d->bytes = (int8_t *) w;
-	w += aligned(n * d->max_stride);
-	d->terms = (int32_t *) w;
-	w += aligned(n * 2 * sizeof(int32_t));
-	d->read = (Inbox *) w;
-	d->write = (Inbox *) (w + aligned(n * sizeof(Inbox)));
-	/* until the start is made there are no inboxes */
-	d->vertex_bytes = (int8_t *) w;
-	w += aligned(n * d->max_stride);
-	d->vertex_terms = (int32_t *) w;
-}
-
 /* Finds how rows are compared, unless by floats is asked for, and their places. */
 static void
 prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 {
 	size_t		n = d->rows.n;
-	uint8_t    *w = (uint8_t *) d->vertex_terms + aligned(n * 2 * sizeof(int32_t));
 
 	if (!by_floats)
 	{
@@ -498,7 +472,7 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 		d->use_bytes = true;
 		if (d->not_bytes && n >= PROJECT_ROWS)
 		{
-			grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, w);
+			grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, d->scratch);
 			d->stride = grn_tile_stride(d->project.dims);
 			parallel->run(parallel, n, GRAIN, project_range, d);
 		}
@@ -511,7 +485,8 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 		grn_tile_bytes(&d->tile, d->vertex_bytes, d->vertex_terms, d->stride);
 	else
 		grn_tile_floats(&d->tile, &d->rows);
-	grn_bins(&d->tile, n, d->params.seed, parallel, d->vertex, w);
+	grn_pivot_order(&d->tile, n, d->params.seed, parallel, d->vertex,
+					d->scratch);
 	parallel->run(parallel, n, GRAIN, place_range, d);
 	d->rows.order = d->row_order;
 	if (d->use_bytes)
@@ -611,6 +586,6 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 		}
 		parallel->run(parallel, n, GRAIN, reverse_range, &d);
 	}
-	grn_finish(&d, parallel, fill);
+	grn_write_lists(&d, parallel, fill);
 	return true;
 }

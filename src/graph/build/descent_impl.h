@@ -2,9 +2,10 @@
  * descent_impl.h - what the two halves of the CPU build share: the rounds (descent.c) and
  * the lists that they leave (lists.c).
  */
-#ifndef GRN_DESCENT_H
-#define GRN_DESCENT_H
+#ifndef GRN_DESCENT_IMPL_H
+#define GRN_DESCENT_IMPL_H
 
+#include "graph/build/descent.h"
 #include "graph/build/projection.h"
 #include "graph/kernels/tile.h"
 
@@ -36,7 +37,7 @@ typedef struct Inbox
 } Inbox;
 
 /*
- * Vertices have places here: the order of grn_bins(), so that what a vertex
+ * Vertices have places here: the order of grn_pivot_order(), so that what a vertex
  * touches tends to be in the cache.
  */
 typedef struct Descent
@@ -55,8 +56,8 @@ typedef struct Descent
 	int32_t    *terms;			/* [n][2] by place */
 	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
 	int32_t    *vertex_terms;
+	void	   *scratch;		/* until there are places, too */
 	size_t		stride;			/* of bytes */
-	size_t		max_stride;		/* that there is room for */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
 	bool		use_bytes;		/* descent compares bytes: the rows, or projections */
 	GrnProject	project;		/* where use_bytes and not_bytes */
@@ -67,6 +68,6 @@ typedef struct Descent
  * lists.c: writes the graph from pools and from inboxes that hold reverse edges;
  * with fill, lists still short take the nearest neighbours of neighbours.
  */
-extern void grn_finish(Descent *d, GrnParallel *parallel, bool fill);
+extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
 
-#endif							/* GRN_DESCENT_H */
+#endif							/* GRN_DESCENT_IMPL_H */

@@ -1,7 +1,7 @@
 /*
  * duplicates.c - which rows are identical, bit by bit.
  */
-#include "graph/build/descent.h"
+#include "graph/build/duplicates.h"
 
 #include <string.h>
 

@@ -224,7 +224,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 void
-grn_finish(Descent *d, GrnParallel *parallel, bool fill)
+grn_write_lists(Descent *d, GrnParallel *parallel, bool fill)
 {
 	size_t		n = d->rows.n;
 

@@ -1,7 +1,7 @@
 /*
  * merge.c - one graph from the lists of parts' graphs.
  */
-#include "graph/build/cut.h"
+#include "graph/build/merge.h"
 
 #include <string.h>
 

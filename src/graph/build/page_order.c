@@ -1,128 +1,22 @@
 /*
- * page_order.c - where vertices go: the entry of the graph, and an order that puts
- * neighbours onto one page.
- */
-#include "graph/build/breadth_first.h"
-
-#include <math.h>
-#include <string.h>
-
-#define MEDOID_SAMPLE 16384
-#define MEDOID_PIECE 1024		/* rows whose sum is formed by one worker */
-
-/* ---- medoid ---- */
-
-typedef struct Medoid
-{
-	const GrnRows *rows;
-	size_t		nsample;
-	uint64_t	seed;
-	float		best[MEDOID_SAMPLE / MEDOID_PIECE];
-	uint32_t	best_row[MEDOID_SAMPLE / MEDOID_PIECE];
-	double		mean[GRN_MAX_DIM];
-} Medoid;
-
-/* Row i of the sample: one drawn from each of nsample equal stretches. */
-static uint32_t
-sample_row(const Medoid *m, size_t i)
-{
-	size_t		low = m->rows->n * i / m->nsample;
-	size_t		high = m->rows->n * (i + 1) / m->nsample;
-
-	return (uint32_t) (low + grn_random(m->seed, UINT64_C(0x6D65646F), i) % (high - low));
-}
-
-/* Coordinates [begin, end) of the mean; each is summed in one fixed order. */
-static void
-mean_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Medoid	   *m = arg;
-
-	(void) worker;
-	for (size_t j = begin; j < end; j++)
-		m->mean[j] = 0;
-	for (size_t i = 0; i < m->nsample; i++)
-	{
-		const float *x = grn_row(m->rows, sample_row(m, i));
-		float		scale = grn_row_scale(m->rows, x);
-
-		for (size_t j = begin; j < end; j++)
-			m->mean[j] += scale * x[j];
-	}
-	for (size_t j = begin; j < end; j++)
-		m->mean[j] /= (double) m->nsample;
-}
-
-static void
-nearest_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Medoid	   *m = arg;
-
-	(void) worker;
-	for (size_t piece = begin; piece < end; piece++)
-	{
-		size_t		stop = (piece + 1) * MEDOID_PIECE;
-
-		m->best[piece] = INFINITY;
-		m->best_row[piece] = GRN_INVALID_ID;
-		if (stop > m->nsample)
-			stop = m->nsample;
-		for (size_t i = piece * MEDOID_PIECE; i < stop; i++)
-		{
-			uint32_t	row = sample_row(m, i);
-			const float *x = grn_row(m->rows, row);
-			float		scale = grn_row_scale(m->rows, x);
-			float		d = 0;
-
-			for (uint32_t j = 0; j < m->rows->dim; j++)
-			{
-				float		e = scale * x[j] - (float) m->mean[j];
-
-				d += e * e;
-			}
-			if (d < m->best[piece] || m->best_row[piece] == GRN_INVALID_ID)
-			{
-				m->best[piece] = d;
-				m->best_row[piece] = row;
-			}
-		}
-	}
-}
-
-uint32_t
-grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
-{
-	Medoid		m;
-	size_t		pieces;
-	size_t		best = 0;
-
-	if (rows->n == 0)
-		return GRN_INVALID_ID;
-	m.rows = rows;
-	m.seed = seed;
-	m.nsample = rows->n < MEDOID_SAMPLE ? rows->n : MEDOID_SAMPLE;
-	pieces = (m.nsample + MEDOID_PIECE - 1) / MEDOID_PIECE;
-	parallel->run(parallel, rows->dim, 64, mean_range, &m);
-	parallel->run(parallel, pieces, 1, nearest_range, &m);
-	for (size_t i = 1; i < pieces; i++)
-		if (m.best[i] < m.best[best])
-			best = i;
-	return m.best_row[best];
-}
-
-/* ---- order ---- */
-
-/*
+ * page_order.c - an order of a graph's vertices that puts neighbours onto one page.
+ *
  * The graph is cut into regions, each the vertices nearest (by steps) to one of many
  * sources, and each region is packed into pages by itself: by all threads at
  * once, and the same however many they are.
  */
+#include "graph/build/page_order.h"
+
+#include <string.h>
+
+#include "graph/build/breadth_first.h"
+
 #define REGION 8192				/* vertices of a region, on average */
 /* Candidates for the page being filled: the unplaced neighbours of its vertices. */
 #define MAX_CANDIDATES 2048
 
 #define PLACED UINT16_MAX
-_Static_assert(GRN_REACH_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
+_Static_assert(GRN_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
 
 typedef struct Order
 {
@@ -133,7 +27,7 @@ typedef struct Order
 	uint32_t   *members;		/* [n] by region, ascending */
 	uint32_t   *placed;			/* [n] by region, in the order of their places */
 	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
-	uint32_t	start[GRN_REACH_MAX_SOURCES + 2];	/* of each region in members */
+	uint32_t	start[GRN_MAX_SOURCES + 2];	/* of each region in members */
 } Order;
 
 /* The packing of one region. */
@@ -277,8 +171,8 @@ choose_sources(uint32_t n, uint32_t *sources)
 {
 	uint32_t	count = n / REGION + 1;
 
-	if (count > GRN_REACH_MAX_SOURCES)
-		count = GRN_REACH_MAX_SOURCES;
+	if (count > GRN_MAX_SOURCES)
+		count = GRN_MAX_SOURCES;
 	for (uint32_t i = 0; i < count; i++)
 	{
 		uint32_t	low = (uint32_t) ((uint64_t) n * i / count);
@@ -290,12 +184,12 @@ choose_sources(uint32_t n, uint32_t *sources)
 }
 
 void
-grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
-		  GrnParallel *parallel, void *workspace)
+grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
+			   GrnParallel *parallel, void *workspace)
 {
 	Order		o;
 	uint32_t	n = graph->n;
-	uint32_t	sources[GRN_REACH_MAX_SOURCES];
+	uint32_t	sources[GRN_MAX_SOURCES];
 	uint32_t	regions;
 
 	if (n == 0)
@@ -308,7 +202,7 @@ grn_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.region = (uint16_t *) (o.placed + n);
 	o.slot = o.region + n;
 	regions = choose_sources(n, sources);
-	grn_reach(graph, parallel, sources, regions, position, o.placed);
+	grn_breadth_first(graph, parallel, sources, regions, position, o.placed);
 
 	/* what no source reaches is a region of its own */
 	memset(o.start, 0, (regions + 2) * sizeof(o.start[0]));

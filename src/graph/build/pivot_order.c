@@ -5,22 +5,48 @@
 
 #include <string.h>
 
+#include "graph/arena.h"
+
 #define ROWS_PER_BIN 512		/* about; a bin's rows should fit a core's cache */
 #define MAX_TOPS 64
+#define BINS ((size_t) MAX_TOPS * GRN_PANEL_ROWS)
 #define GRAIN 256
 
 typedef struct Bins
 {
 	const GrnTile *tile;
 	uint32_t   *bin;			/* [n] */
+	uint32_t   *start;			/* [BINS + 1] of each bin in the order */
 	GrnPanel	tops;
 	GrnPanel	children[MAX_TOPS];
 } Bins;
 
-size_t
-grn_bins_bytes(size_t n)
+/* Lays out the workspace, where *b itself is, too; returns its bytes. */
+static size_t
+lay_out(Bins **b, void *workspace, size_t n)
 {
-	return sizeof(Bins) + (n + (size_t) MAX_TOPS * GRN_PANEL_ROWS + 1) * sizeof(uint32_t) + 64;
+	GrnArena	a = grn_arena(workspace);
+	uint32_t   *bin;
+	uint32_t   *start;
+
+	*b = grn_take(&a, sizeof(**b));
+	bin = grn_take(&a, n * sizeof(*bin));
+	start = grn_take(&a, (BINS + 1) * sizeof(*start));
+	if (*b)
+	{
+		memset(*b, 0, sizeof(**b));
+		(*b)->bin = bin;
+		(*b)->start = start;
+	}
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_pivot_order_bytes(size_t n)
+{
+	Bins	   *b;
+
+	return lay_out(&b, NULL, n);
 }
 
 static uint32_t
@@ -54,14 +80,13 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 void
-grn_bins(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
+grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
 		 uint32_t *order, void *workspace)
 {
-	Bins	   *b = (Bins *) (((uintptr_t) workspace + 63) & ~(uintptr_t) 63);
+	Bins	   *b;
 	size_t		pivots = n / ROWS_PER_BIN;
 	uint32_t	tops = 1;
 	uint32_t   *start;
-	size_t		nbins = (size_t) MAX_TOPS * GRN_PANEL_ROWS;
 
 	if (n < 4 * ROWS_PER_BIN)
 	{
@@ -69,10 +94,9 @@ grn_bins(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
 			order[i] = (uint32_t) i;
 		return;
 	}
-	memset(b, 0, sizeof(*b));
+	lay_out(&b, workspace, n);
 	b->tile = tile;
-	b->bin = (uint32_t *) (b + 1);
-	start = b->bin + n;
+	start = b->start;
 	while (tops < MAX_TOPS && (size_t) tops * tops < pivots)
 		tops++;
 	if (pivots > (size_t) tops * GRN_PANEL_ROWS / 2)
@@ -90,10 +114,10 @@ grn_bins(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
 	}
 	parallel->run(parallel, n, GRAIN, assign_range, b);
 
-	memset(start, 0, (nbins + 1) * sizeof(*start));
+	memset(start, 0, (BINS + 1) * sizeof(*start));
 	for (size_t i = 0; i < n; i++)
 		start[b->bin[i] + 1]++;
-	for (size_t i = 0; i < nbins; i++)
+	for (size_t i = 0; i < BINS; i++)
 		start[i + 1] += start[i];
 	for (size_t i = 0; i < n; i++)
 		order[start[b->bin[i]]++] = (uint32_t) i;

@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/arena.h"
+#include "graph/stored/codec_fit.h"
+
 #define MAX_DIMS GRN_MAX_CODE_DIMS
 #define ENERGY 0.95f			/* share of the variance that the directions should hold */
 #define ENERGY_LEAST 0.80f		/* below, all coordinates */
@@ -19,12 +22,6 @@
 #define CLIP 6.0f				/* root mean squares beyond which a byte saturates */
 #define BLOCK 16				/* rows projected together, sharing directions in cache */
 #define CHUNK 1024				/* their coordinates less the mean at a time */
-
-static size_t
-aligned(size_t bytes)
-{
-	return (bytes + 63) & ~(size_t) 63;
-}
 
 static size_t
 sample_size(size_t n, uint32_t dim)
@@ -64,14 +61,33 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 	return fit;
 }
 
+/* The arrays in a workspace. */
+typedef struct Arrays
+{
+	uint32_t   *sample;
+	float	   *fitted;			/* the codec, which outlives the fit */
+	void	   *workspace;		/* of the codec's fit */
+} Arrays;
+
+/* Lays the arrays out; returns the workspace's bytes. */
+static size_t
+lay_out(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+
+	arrays->sample = grn_take(&a, fit->nsample * sizeof(uint32_t));
+	arrays->fitted = grn_take(&a, grn_codec_floats(fit->dim, fit->max_code_dims) * sizeof(float));
+	arrays->workspace = grn_take(&a, grn_codec_fit_bytes(fit));
+	return grn_arena_bytes(&a);
+}
+
 size_t
 grn_project_bytes(size_t n, uint32_t dim)
 {
 	GrnCodecFit fit = plan(NULL, n, dim, 0);
+	Arrays		arrays;
 
-	return 64 + aligned(fit.nsample * sizeof(uint32_t)) +
-		aligned(grn_codec_floats(dim, fit.max_code_dims) * sizeof(float)) +
-		grn_codec_fit_bytes(&fit);
+	return lay_out(&arrays, &fit, NULL);
 }
 
 /*
@@ -146,23 +162,21 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 				void *workspace)
 {
 	GrnCodecFit fit = plan(rows, rows->n, rows->dim, seed);
-	uint32_t   *sample = (uint32_t *) aligned((size_t) workspace);
-	float	   *fitted = (float *) ((char *) sample + aligned(fit.nsample * sizeof(uint32_t)));
+	Arrays		arrays;
 	float		held;
 	Sizes		sizes = {.p = p, .rows = rows};
 	double		squares = 0;
 	float		most = 0;
 
+	lay_out(&arrays, &fit, workspace);
 	for (size_t i = 0; i < fit.nsample; i++)
 	{
 		size_t		v = rows->n * i / fit.nsample;
 
-		sample[i] = rows->order ? rows->order[v] : (uint32_t) v;
+		arrays.sample[i] = rows->order ? rows->order[v] : (uint32_t) v;
 	}
-	fit.sample = sample;
-	p->codec = grn_codec_fit(&fit, parallel, fitted,
-							 (char *) fitted + aligned(grn_codec_floats(rows->dim, fit.max_code_dims) * sizeof(float)),
-							 &held);
+	fit.sample = arrays.sample;
+	p->codec = grn_codec_fit(&fit, parallel, arrays.fitted, arrays.workspace, &held);
 	p->dims = p->codec.code_dims;
 	if (held < ENERGY_LEAST)
 	{

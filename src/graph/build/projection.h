@@ -2,11 +2,11 @@
  * projection.h - rows of floats as a few signed bytes, for the descent: principal
  * directions, rotated so that each carries a like share.
  */
-#ifndef GRN_PROJECT_H
-#define GRN_PROJECT_H
+#ifndef GRN_PROJECTION_H
+#define GRN_PROJECTION_H
 
+#include "graph/rows.h"
 #include "graph/stored/codec.h"
-#include "graph/build/descent.h"
 
 typedef struct GrnProject
 {
@@ -25,4 +25,4 @@ extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t s
 extern void grn_project_rows(const GrnProject *project, const GrnRows *rows, size_t begin,
 							 size_t end, size_t stride, int8_t *out);
 
-#endif							/* GRN_PROJECT_H */
+#endif							/* GRN_PROJECTION_H */

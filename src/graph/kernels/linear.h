@@ -5,9 +5,9 @@
 #ifndef GRN_LINEAR_H
 #define GRN_LINEAR_H
 
-#include "graph/stored/codec.h"
+#include "graph/kernels/dist.h"
 
-#define GRN_MAX_DIRECTIONS (GRN_MAX_CODE_DIMS + 64)
+#define GRN_MAX_DIRECTIONS 320	/* rows of what is made orthonormal */
 
 /* A standard normal number (Box-Muller). */
 extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);

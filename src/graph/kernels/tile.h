@@ -9,7 +9,7 @@
 #ifndef GRN_TILE_H
 #define GRN_TILE_H
 
-#include "graph/build/descent.h"
+#include "graph/rows.h"
 
 #define GRN_PANEL_ROWS GRN_MAX_DEGREE
 

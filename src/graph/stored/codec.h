@@ -24,7 +24,6 @@
 #define GRN_CODEC_H
 
 #include "graph/kernels/dist.h"
-#include "graph/space.h"
 
 #define GRN_MAX_CODE_DIMS 256
 #define GRN_CODE_ALIGN 32		/* code_dims is a multiple of this */
@@ -70,117 +69,8 @@ grn_codec_floats(uint32_t dim, uint32_t code_dims)
 	return code_dims == 0 ? 0 : (size_t) dim * (1 + (size_t) code_dims);
 }
 
-/*
- * Fits a codec to a sample of the rows and chooses code_dims: where costs are
- * given, what makes a search cheapest, which may be no codes at all (0); else the
- * smallest multiple of GRN_CODE_ALIGN whose principal directions hold `energy`
- * of the sample's variance, at most max_code_dims.
- * Where the sample is smaller than 32 rows, or constant, directions are
- * random and max_code_dims are used.  out points to room for
- * grn_codec_floats(dim, max_code_dims) floats; workspace for
- * grn_codec_fit_bytes().  Deterministic for a seed whatever
- * parallel->nworkers is.  *held is the share of the variance held.
- */
-typedef enum GrnFitForm
-{
-	GRN_FIT_ROWS = 0,			/* as they are */
-	GRN_FIT_PLACES,				/* their places in the space, by the GrnScale behind a row */
-	GRN_FIT_DIRECTIONS			/* x / |x|, by the same */
-} GrnFitForm;
-typedef struct GrnCodecFit
-{
-	const float *rows;			/* [nrows] of stride floats */
-	size_t		nrows;
-	size_t		stride;
-	GrnFitForm	form;
-	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
-	size_t		nsample;		/* 0 and no sample: all rows */
-	uint32_t	dim;
-	uint32_t	max_code_dims;
-	float		energy;			/* without costs */
-	const float *costs;			/* [max_code_dims / GRN_CODE_ALIGN + 1], or NULL */
-	uint64_t	seed;
-} GrnCodecFit;
-extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
-extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
-							  float *out, void *workspace, float *held);
-
-/*
- * code_dims for rows that are not known yet: what makes a search cheapest where the
- * variance in the i-th principal direction is proportional to 1/i, much as in SIFT
- * and in embeddings of text.  costs: as in GrnCodecFit.
- */
-extern uint32_t grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims,
-									 const float *costs);
-
 /* x: [codec->dim]; scratch: [code_dims] floats. */
 extern void grn_encode(const GrnCodec *codec, const float *x, uint8_t *code,
 					   GrnFactor *factor, float *scratch);
-
-/* What is estimated. */
-typedef enum GrnCodeKind
-{
-	GRN_CODE_L2 = 0,			/* squared distances */
-	GRN_CODE_IP,				/* negative inner products */
-	GRN_CODE_PLACES				/* squared distances in inner product's space */
-} GrnCodeKind;
-
-/* A query made ready for estimates. */
-typedef struct GrnCodeQuery
-{
-	GrnCodeKind kind;
-	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
-	float		place;			/* GRN_CODE_PLACES: the row's grn_place_norm() */
-	float		scale;			/* v_j ~ scale * q8[j] */
-	int32_t		sum;			/* of q8 */
-	float		norm_unit;
-	float		alpha_unit;		/* of GrnFactor.alpha */
-	uint32_t	code_dims;
-	int8_t		q8[GRN_MAX_CODE_DIMS];
-} GrnCodeQuery;
-
-/*
- * For the operator's distances from q, squared where they are Euclidean.
- * q: [codec->dim]; scratch: [code_dims] floats.
- */
-extern void grn_code_query(const GrnCodec *codec, const float *q,
-						   GrnCodeQuery *out, float *scratch);
-/* For distances between coded rows in the graph's space, from one of them or its code. */
-extern void grn_code_query_row(const GrnCodec *codec, const float *x,
-							   GrnCodeQuery *out, float *scratch);
-extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
-									 GrnFactor factor, GrnCodeQuery *out);
-
-/* Estimates for count rows; codes lie code_bytes apart. */
-extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
-						 const GrnFactor *factors, uint32_t count, float *out);
-
-/*
- * Whether codes tell neighbours apart.  An estimate's error is a share of the data's
- * extent, so where clusters are tight, or a long direction says nothing of what is near,
- * neighbours look alike.  A vertex is poor where of the pairs of its neighbours too few
- * have estimates in the order of their distances from it.  Poor are none of SIFT's and of
- * sentence embeddings' vertices, 6% where recall at the default ef_search is .96, 12% at .90,
- * 19% at .85, 64% at .5, 91% at .13 (uniform in two dimensions: 26%, .97).
- */
-#define GRN_LEAST_ORDERED 0.7
-#define GRN_MOST_POOR 0.1
-#define GRN_ORDER_PROBES 512	/* vertices to look at */
-
-typedef struct GrnOrder
-{
-	uint64_t	vertices;
-	uint64_t	poor;
-} GrnOrder;
-
-/* Counts a vertex by its n neighbours. */
-extern void grn_count_order(const float *distances, const float *estimates, uint32_t n,
-							GrnOrder *order);
-
-static inline bool
-grn_codes_tell(const GrnOrder *order)
-{
-	return (double) order->poor <= GRN_MOST_POOR * (double) order->vertices;
-}
 
 #endif							/* GRN_CODEC_H */

@@ -9,6 +9,7 @@
 #ifndef GRN_PRUNE_H
 #define GRN_PRUNE_H
 
+#include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
 /*

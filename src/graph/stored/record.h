@@ -12,8 +12,8 @@
 #ifndef GRN_RECORD_H
 #define GRN_RECORD_H
 
-#include "graph/stored/codec.h"
 #include "graph/kernels/dist.h"
+#include "graph/stored/codec.h"
 
 #include <string.h>
 

@@ -20,6 +20,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/space.h"
+
 /*
  * Candidates at the front of the list that are asked for.  On SIFT 8 would ask for
  * 2.2 times the records that get visited, 4 for 1.4 times, 2 for 1.1 times.

@@ -11,6 +11,7 @@
 #ifndef GRN_SEARCH_H
 #define GRN_SEARCH_H
 
+#include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
 /*

@@ -3,7 +3,7 @@
  * time of a query at recall@10 0.95 and 0.99, without a server.
  *
  *   cc -O2 -g -std=gnu11 -pthread -Isrc -o search_bench test/bench/queries/search_bench.c \
- *      src/graph/*/*.c src/builder/thread_pool.c -lm
+ *      $(find src/graph -name '*.c') src/builder/thread_pool.c -lm
  *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
  *
  *   --metric l2|ip|cosine   distance (default l2)
@@ -21,6 +21,9 @@
  */
 #include "builder/thread_pool.h"
 #include "graph/build/descent.h"
+#include "graph/build/medoid.h"
+#include "graph/build/page_order.h"
+#include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"
 
 #include <getopt.h>
@@ -343,7 +346,7 @@ write_records(Bench *b)
 	uint32_t   *position = malloc(4 * (size_t) b->n);
 	void	   *work = malloc(16 * (size_t) b->n);
 
-	grn_order(&b->graph, b->layout.per_page, position, NULL, work);
+	grn_page_order(&b->graph, b->layout.per_page, position, NULL, work);
 	b->records = malloc((size_t) b->n * b->layout.record_bytes);
 	for (uint32_t i = 0; i < b->n; i++)
 	{

@@ -1,0 +1,53 @@
+/*
+ * arena.h - arrays laid out one after the other in a workspace.
+ *
+ * Memory comes from the caller, who must know how much.  So the function that lays a
+ * workspace's arrays out runs twice: with the workspace NULL it finds the bytes (and every
+ * array is NULL), then it finds the arrays.
+ */
+#ifndef GRN_ARENA_H
+#define GRN_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRN_ALIGNMENT 64		/* of each array: a cache line, the widest vector register */
+
+typedef struct GrnArena
+{
+	char	   *base;			/* aligned; NULL: bytes are counted alone */
+	size_t		used;			/* a multiple of GRN_ALIGNMENT */
+} GrnArena;
+
+static inline size_t
+grn_aligned(size_t bytes)
+{
+	return (bytes + GRN_ALIGNMENT - 1) & ~(size_t) (GRN_ALIGNMENT - 1);
+}
+
+/* Begins at the workspace's first aligned address. */
+static inline GrnArena
+grn_arena(void *workspace)
+{
+	GrnArena	arena = {(char *) grn_aligned((size_t) workspace), 0};
+
+	return arena;
+}
+
+static inline void *
+grn_take(GrnArena *arena, size_t bytes)
+{
+	char	   *taken = arena->base ? arena->base + arena->used : NULL;
+
+	arena->used += grn_aligned(bytes);
+	return taken;
+}
+
+/* Bytes of a workspace, wherever it lies, for all that was taken. */
+static inline size_t
+grn_arena_bytes(const GrnArena *arena)
+{
+	return arena->used + GRN_ALIGNMENT;
+}
+
+#endif							/* GRN_ARENA_H */

@@ -1,0 +1,17 @@
+/*
+ * page_order.h - an order of a graph's vertices that puts neighbours onto one page.
+ */
+#ifndef GRN_PAGE_ORDER_H
+#define GRN_PAGE_ORDER_H
+
+#include "graph/build/graph.h"
+
+/*
+ * Graph-local order: position[i] is where vertex i goes, such that groups of
+ * per_page consecutive positions hold vertices that are neighbours (greedy
+ * packing).  workspace: 12 * n bytes.
+ */
+extern void grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
+						   GrnParallel *parallel, void *workspace);
+
+#endif							/* GRN_PAGE_ORDER_H */

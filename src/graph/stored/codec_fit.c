@@ -1,0 +1,451 @@
+/*
+ * codec_fit.c - fitting of codecs: principal directions of a sample, and how many of them.
+ *
+ * The directions come from subspace iteration with random start (Halko,
+ * Martinsson & Tropp, SIAM Review 2011) on the centred sample X [n][dim]:
+ * V <- orth(X^T X V), which needs no dim x dim matrix.  Each step is two
+ * products that share their work by rows and by columns of X; every sum has
+ * one fixed order, so the result does not depend on the number of threads.
+ */
+#include "graph/stored/codec_fit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/arena.h"
+#include "graph/kernels/linear.h"
+#include "graph/space.h"
+
+#define OVERSAMPLE 16			/* directions beyond max_code_dims */
+#define ITERATIONS 3				/* a fourth finds nothing more */
+#define MIN_SAMPLE 32			/* below, directions are random */
+/*
+ * More floats than these in a sample would not change the directions (4,000 rows at
+ * 16,000 dimensions), only the time.
+ */
+#define MAX_SAMPLE_FLOATS ((size_t) 64 << 20)
+#define ROW_PIECE 64			/* rows a work item */
+#define COL_PIECE 16			/* columns a work item */
+#define HEAD_PIECE 4			/* directions a work item */
+#define SUM_PIECE 256			/* rows whose sums are formed together */
+
+_Static_assert(GRN_MAX_CODE_DIMS + OVERSAMPLE <= GRN_MAX_DIRECTIONS, "directions fit");
+
+/* Streams of grn_random(). */
+enum
+{
+	STREAM_START = 0x434F4445,
+	STREAM_REPAIR,
+	STREAM_ROTATE
+};
+
+/* Sizes of a fit, and its arrays inside the workspace. */
+typedef struct Fit
+{
+	const GrnCodecFit *in;
+	size_t		n;				/* rows used */
+	size_t		dim;
+	size_t		m;				/* directions sought */
+	float	   *mean;			/* [dim] */
+	float	   *x;				/* [n][dim], centred */
+	float	   *v;				/* [m][dim], orthonormal */
+	float	   *y;				/* [m][dim] */
+	float	   *t;				/* [m][n]: V X^T */
+	float	   *head;			/* [max_code_dims][dim], k rows before the rotation */
+	float	   *rotation;		/* [k][k] */
+	double	   *g;				/* [m][m] */
+	double	   *values;			/* [m] */
+	double	   *energies;		/* [n] */
+} Fit;
+
+static size_t
+fit_rows(const GrnCodecFit *fit)
+{
+	size_t		n = fit->sample != NULL || fit->nsample > 0 ? fit->nsample : fit->nrows;
+	size_t		most = MAX_SAMPLE_FLOATS / fit->dim;
+
+	return n < most ? n : most;
+}
+
+/* Lays the arrays out in the workspace; returns its bytes. */
+static size_t
+lay_out(Fit *f, const GrnCodecFit *in, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+
+	f->in = in;
+	f->n = fit_rows(in);
+	f->dim = in->dim;
+	f->m = (size_t) in->max_code_dims + OVERSAMPLE;
+	if (f->m > f->dim)
+		f->m = f->dim;
+	f->g = grn_take(&a, f->m * f->m * sizeof(double));
+	f->values = grn_take(&a, f->m * sizeof(double));
+	f->energies = grn_take(&a, f->n * sizeof(double));
+	f->x = grn_take(&a, f->n * f->dim * sizeof(float));
+	f->v = grn_take(&a, f->m * f->dim * sizeof(float));
+	f->y = grn_take(&a, f->m * f->dim * sizeof(float));
+	f->t = grn_take(&a, f->m * f->n * sizeof(float));
+	f->head = grn_take(&a, (size_t) in->max_code_dims * f->dim * sizeof(float));
+	f->rotation = grn_take(&a, (size_t) in->max_code_dims * in->max_code_dims * sizeof(float));
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_codec_fit_bytes(const GrnCodecFit *fit)
+{
+	Fit			f;
+
+	return lay_out(&f, fit, NULL);
+}
+
+static const float *
+sample_row(const Fit *f, size_t i)
+{
+	const GrnCodecFit *in = f->in;
+
+	return in->rows + (in->sample ? in->sample[i] : i) * in->stride;
+}
+
+/* What a row is multiplied with before it is centred. */
+static float
+row_scale(const Fit *f, const float *row)
+{
+	GrnScale	s;
+
+	if (f->in->form == GRN_FIT_ROWS)
+		return 1;
+	memcpy(&s, row + f->dim, sizeof(s));
+	if (f->in->form == GRN_FIT_PLACES)
+		return s.scale;
+	return s.norm2 > 0 ? s.scale / sqrtf(s.norm2) : 0;
+}
+
+/* Mean of columns [begin, end), in double. */
+static void
+mean_columns(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	while (begin < end)
+	{
+		double		sum[COL_PIECE] = {0};
+		size_t		len = end - begin < COL_PIECE ? end - begin : COL_PIECE;
+
+		for (size_t i = 0; i < f->n; i++)
+		{
+			const float *row = sample_row(f, i);
+			float		scale = row_scale(f, row);
+
+			for (size_t j = 0; j < len; j++)
+				sum[j] += scale * row[begin + j];
+		}
+		for (size_t j = 0; j < len; j++)
+			f->mean[begin + j] = f->n > 0 ? (float) (sum[j] / (double) f->n) : 0;
+		begin += len;
+	}
+}
+
+/* Copies rows [begin, end) centred, and their squared lengths. */
+static void
+centre_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const float *row = sample_row(f, i);
+		float		scale = row_scale(f, row);
+		float	   *x = f->x + i * f->dim;
+
+		for (size_t j = 0; j < f->dim; j++)
+			x[j] = scale * row[j] - f->mean[j];
+		f->energies[i] = grn_dist->ip_f32(x, x, f->dim);
+	}
+}
+
+/* t[:, begin..end) = V X^T */
+static void
+project_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+	GrnProduct	p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
+	f->t + begin, f->n, false};
+
+	(void) worker;
+	grn_multiply(&p, f->m, end - begin);
+}
+
+/* y[:, begin..end) = t X, by transposed pieces of X */
+static void
+gather_columns(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+	float		piece[COL_PIECE * SUM_PIECE];
+
+	(void) worker;
+	for (size_t i = 0; i < f->m; i++)
+		memset(f->y + i * f->dim + begin, 0, (end - begin) * sizeof(float));
+	for (; begin < end; begin += COL_PIECE)
+	{
+		size_t		cols = end - begin < COL_PIECE ? end - begin : COL_PIECE;
+
+		for (size_t r = 0; r < f->n; r += SUM_PIECE)
+		{
+			size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
+			GrnProduct	p = {f->t + r, f->n, piece, SUM_PIECE, rows,
+			f->y + begin, f->dim, true};
+
+			for (size_t i = 0; i < rows; i++)
+				for (size_t j = 0; j < cols; j++)
+					piece[j * SUM_PIECE + i] = f->x[(r + i) * f->dim + begin + j];
+			grn_multiply(&p, f->m, cols);
+		}
+	}
+}
+
+/* g[begin..end) = rows of t t^T */
+static void
+gram_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		for (size_t j = 0; j <= i; j++)
+		{
+			double		sum = 0;
+
+			for (size_t r = 0; r < f->n; r += SUM_PIECE)
+			{
+				size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
+
+				sum += grn_dist->ip_f32(f->t + i * f->n + r, f->t + j * f->n + r, rows);
+			}
+			f->g[i * f->m + j] = f->g[j * f->m + i] = sum;
+		}
+}
+
+/* Gaussian numbers. */
+typedef struct Gaussians
+{
+	float	   *out;
+	uint64_t	seed;
+	uint64_t	stream;
+} Gaussians;
+
+static void
+gaussian_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Gaussians  *g = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		g->out[i] = grn_gaussian(g->seed, g->stream, i);
+}
+
+/* v [m][dim], random orthonormal rows. */
+static void
+random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
+			GrnParallel *parallel)
+{
+	Gaussians	g = {v, seed, stream};
+
+	parallel->run(parallel, m * dim, 1024, gaussian_range, &g);
+	grn_orthonormalise(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
+}
+
+/* Fills g's rows and values: the sample's principal directions in terms of v. */
+static void
+find_directions(Fit *f, GrnParallel *parallel)
+{
+	for (int i = 0; i < ITERATIONS; i++)
+	{
+		parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
+		parallel->run(parallel, f->dim, COL_PIECE, gather_columns, f);
+		memcpy(f->v, f->y, f->m * f->dim * sizeof(float));
+		grn_orthonormalise(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed,
+						   STREAM_REPAIR, parallel);
+	}
+	parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
+	parallel->run(parallel, f->m, 4, gram_rows, f);
+	grn_eigen_rows(f->g, f->values, f->m, parallel);
+}
+
+/* Rows [begin, end) of the head: directions as vectors. */
+static void
+head_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+
+	(void) worker;
+	memset(f->head + begin * f->dim, 0, (end - begin) * f->dim * sizeof(float));
+	for (size_t i = begin; i < end; i++)
+		for (size_t j = 0; j < f->m; j++)
+			if (f->values[i] > 0)
+				grn_dist->add_scaled(f->head + i * f->dim,
+							   (float) (f->g[i * f->m + j] / f->values[i]),
+							   f->v + j * f->dim, f->dim);
+}
+
+/*
+ * basis [k][dim] = random rotation of the head, whose rows past `rows` count as
+ * zero.  So where k > dim the basis has orthonormal columns instead: each
+ * dimension is spread over several codes, whose rounding errors average.
+ */
+typedef struct Rotation
+{
+	const Fit  *f;
+	size_t		rows;
+	size_t		k;
+	float	   *basis;
+} Rotation;
+
+static void
+rotate_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Rotation   *r = arg;
+	size_t		dim = r->f->dim;
+
+	(void) worker;
+	memset(r->basis + begin * dim, 0, (end - begin) * dim * sizeof(float));
+	for (size_t i = begin; i < end; i++)
+		for (size_t j = 0; j < r->rows; j++)
+			grn_dist->add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
+						   r->f->head + j * dim, dim);
+}
+
+/*
+ * Visits a search needs when codes describe all but a share e of the variance, in
+ * units of those with exact distances: exp(16 e^2).  Measured at recall 0.99:
+ * 1.0-1.1 for e = 0.08, 1.2 for 0.12, 1.6-2.3 for 0.22, 3.6 for 0.30, 12 for 0.42,
+ * over 50 for 0.60 (SIFT, GIST and sentence embeddings; search_bench.c).
+ */
+#define VISITS_FACTOR 16
+
+/*
+ * Number of code dimensions; *held is the share of the variance they hold.
+ * values: [m] variances in principal directions, largest first.
+ * total: variance of the sample, or 0 where directions are random and hold the
+ * same share each.
+ */
+static size_t
+choose_dims(const GrnCodecFit *in, const double *values, size_t m, double total,
+			float *held)
+{
+	size_t		best = in->max_code_dims;
+	double		best_cost = INFINITY;
+	double		sum = 0;
+
+	*held = 0;
+	if (in->costs != NULL)
+	{
+		best = 0;
+		best_cost = in->costs[0];
+	}
+	for (size_t k = GRN_CODE_ALIGN; k <= in->max_code_dims; k += GRN_CODE_ALIGN)
+	{
+		double		share;
+
+		if (total > 0)
+		{
+			for (size_t i = k - GRN_CODE_ALIGN; i < k && i < m; i++)
+				sum += values[i];
+			share = sum < total ? sum / total : 1;
+		}
+		else
+			share = k < in->dim ? (double) k / (double) in->dim : 1;
+		if (in->costs != NULL)
+		{
+			double		cost = in->costs[k / GRN_CODE_ALIGN] *
+				exp(VISITS_FACTOR * (1 - share) * (1 - share));
+
+			if (cost < best_cost)
+			{
+				best_cost = cost;
+				best = k;
+				*held = (float) share;
+			}
+		}
+		else
+		{
+			*held = (float) share;
+			if (share >= in->energy && total > 0)
+				return k;
+		}
+	}
+	return best;
+}
+
+GrnCodec
+grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
+			  void *workspace, float *held)
+{
+	GrnCodec	codec;
+	Fit			f;
+	Rotation	rotation;
+	double		total = 0;
+	size_t		k;
+	size_t		rows;
+
+	memset(&codec, 0, sizeof(codec));
+	codec.dim = fit->dim;
+	codec.norm_unit = 1;
+	*held = 0;
+	if (fit->max_code_dims == 0)
+		return codec;
+
+	lay_out(&f, fit, workspace);
+	f.mean = out;
+	parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
+	parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
+	for (size_t i = 0; i < f.n; i++)
+		total += f.energies[i];
+
+	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
+	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
+	{
+		k = choose_dims(fit, NULL, 0, 0, held);
+		rows = k < f.dim ? k : f.dim;
+		memcpy(f.head, f.v, rows * f.dim * sizeof(float));
+	}
+	else
+	{
+		find_directions(&f, parallel);
+		k = choose_dims(fit, f.values, f.m, total, held);
+		rows = k < f.m ? k : f.m;
+		parallel->run(parallel, rows, HEAD_PIECE, head_range, &f);
+		grn_orthonormalise(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
+	}
+	if (k == 0)
+		return codec;
+	codec.code_dims = (uint32_t) k;
+	if (total > 0 && total / (double) f.n < 3e38)
+		codec.norm_unit = (float) (total / (double) f.n);
+	random_rows(f.rotation, k, k, fit->seed, STREAM_ROTATE, parallel);
+	rotation = (Rotation) {&f, rows, k, out + f.dim};
+	parallel->run(parallel, k, HEAD_PIECE, rotate_range, &rotation);
+	codec.mean = out;
+	codec.basis = out + f.dim;
+	return codec;
+}
+
+uint32_t
+grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
+{
+	GrnCodecFit fit = {.dim = dim, .max_code_dims = max_code_dims, .costs = costs};
+	double		values[GRN_MAX_CODE_DIMS];
+	double		total = 0;
+	float		held;
+
+	for (size_t i = 0; i < dim; i++)
+	{
+		if (i < GRN_MAX_CODE_DIMS)
+			values[i] = 1.0 / (double) (i + 1);
+		total += 1.0 / (double) (i + 1);
+	}
+	return (uint32_t) choose_dims(&fit, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS,
+								  total, &held);
+}
