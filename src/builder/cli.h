@@ -4,7 +4,8 @@
 #ifndef GRN_CLI_H
 #define GRN_CLI_H
 
-#include "builder/build.h"
+#include "builder/gpus.h"
+#include "graph/build/graph.h"
 
 #define GRN_MAX_BEAMS 16
 
@@ -46,6 +47,8 @@ extern bool grn_write_graph(const char *path, const GrnGraph *graph);
 
 extern void grn_cli_error(const char *format,...) __attribute__((format(printf, 1, 2)));
 
+/* The programs: exit statuses. */
+extern int	grn_command_line(int argc, char **argv);
 extern int	grn_build_file(const GrnCli *cli);
 extern int	grn_evaluate(const GrnCli *cli);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "builder/build_graph.h"
+#include "builder/prepare.h"
 #include "graph/build/connect.h"
 #include "graph/build/medoid.h"
 
@@ -117,7 +119,7 @@ build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
 	if (params.degree == 0)
 		params.degree = job->graph->degree;
 	job->params = &params;
-	if (!grn_device_build(job, failure))
+	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
 	if (!finish(job, &connect, failure))

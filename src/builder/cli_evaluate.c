@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "builder/thread_pool.h"
+#include "graph/kernels/dist.h"
+
 #define ENTRIES 32
 #define K 10					/* recall@10 */
 

@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <fcntl.h>
 
+#include "graph/space.h"
+
 typedef struct Mapped
 {
 	const char *path;

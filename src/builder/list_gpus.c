@@ -5,11 +5,13 @@
  * of memory, bytes free.  Where a GPU, or all of them, cannot be used: number or
  * "-", then the reason behind an exclamation mark.
  */
-#include "builder/build.h"
+#include "builder/list_gpus.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "cuda/gpu.h"
 
 /* A driver that hangs must not hang the caller: SIGALRM ends us. */
 #define LIMIT_SECONDS 20
@@ -34,7 +36,7 @@ list_one(int device)
 }
 
 int
-grn_list_devices(void)
+grn_list_gpus(void)
 {
 	GrnGpuError err = {.status = GRN_GPU_OK};
 	int			count = 0;

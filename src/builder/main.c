@@ -2,8 +2,6 @@
  * main.c - grnnd_build: with --serve the builder process of a leader, else a
  * command-line tool.
  */
-#include "builder/build.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +10,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "builder/cli.h"
+#include "builder/list_gpus.h"
+#include "builder/serve.h"
+#include "graph/kernels/dist.h"
 
 /* Whether the leader's socket is where it should be. */
 static bool
@@ -70,6 +73,6 @@ main(int argc, char **argv)
 		return grn_serve(GRN_BUILDER_FD);
 	}
 	if (argc == 2 && strcmp(argv[1], "--devices") == 0)
-		return grn_list_devices();
+		return grn_list_gpus();
 	return grn_command_line(argc, argv);
 }

@@ -6,13 +6,15 @@
  * What a GPU does, its start included, goes on beside what needs rows alone: codes
  * and entries.
  */
-#include "builder/build.h"
+#include "builder/pipeline.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "builder/build_graph.h"
+#include "builder/prepare.h"
 #include "graph/arena.h"
 #include "graph/build/connect.h"
 #include "graph/build/duplicates.h"
@@ -45,7 +47,7 @@ typedef struct Pipeline
 	GrnLayout	layout;
 	uint32_t	max_code_dims;
 	GrnRows		rows;			/* the distinct ones: the vertices */
-	/* in WORK, by vertex but for the first */
+	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of vertex */
 	uint32_t   *position;		/* [m] node id of vertex */
@@ -55,7 +57,8 @@ typedef struct Pipeline
 	float	   *codec_floats;
 	char	   *scratch;
 	uint64_t	scratch_bytes;
-	uint64_t	work_bytes;		/* all of these */
+	uint64_t	kept_bytes;		/* of all but scratch */
+	uint64_t	work_bytes;		/* of all these */
 	GrnCodec	codec;
 	GrnOrder	order;			/* how well codes order neighbours */
 	char	   *out;			/* RESULT */
@@ -63,12 +66,6 @@ typedef struct Pipeline
 	uint32_t	bad_vertex;
 	const char *bad;
 } Pipeline;
-
-static uint64_t
-aligned(uint64_t bytes)
-{
-	return (bytes + 63) & ~UINT64_C(63);
-}
 
 static uint64_t
 larger(uint64_t a, uint64_t b)
@@ -95,7 +92,7 @@ find_distinct(Pipeline *p, GrnFailure *failure)
 	GrnBuild   *b = p->build;
 	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride, b->spec->dim,
 	b->spec->metric == GRN_IP};
-	uint64_t	ranks = aligned(b->n * 4);
+	uint64_t	ranks = grn_aligned(b->n * 4);
 	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
 	if (!w)
@@ -132,7 +129,28 @@ plan_fit(const Pipeline *p, const float *costs)
 static uint64_t
 result_bytes(const Pipeline *p)
 {
-	return p->result->off_rows + aligned(p->build->n * 4);
+	return p->result->off_rows + grn_aligned(p->build->n * 4);
+}
+
+/* Lays out WORK; returns its bytes. */
+static uint64_t
+lay_out_work(Pipeline *p, char *work)
+{
+	uint64_t	m = p->rows.n;
+	GrnArena	a = {work, 0};	/* at the start of a page */
+
+	p->vertex_of_rank = grn_take(&a, p->build->n * sizeof(uint32_t));
+	p->distinct = grn_take(&a, m * sizeof(uint32_t));
+	p->position = grn_take(&a, m * sizeof(uint32_t));
+	p->factors = grn_take(&a, m * sizeof(GrnFactor));
+	p->graph.ids = grn_take(&a, m * p->graph.degree * sizeof(uint32_t));
+	p->graph.counts = grn_take(&a, m);
+	p->codes = grn_take(&a, m * grn_code_bytes(p->max_code_dims));
+	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims) * sizeof(float));
+	p->kept_bytes = a.used;
+	p->scratch = grn_take(&a, p->scratch_bytes);
+	p->work_bytes = a.used;
+	return a.used;
 }
 
 /* Lays out WORK and RESULT, and takes the memory of WORK. */
@@ -142,38 +160,25 @@ plan_memory(Pipeline *p, GrnFailure *failure)
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->rows.n;
-	uint64_t	ranks = aligned(b->n * 4);
-	uint64_t	vertices = aligned(m * 4);
-	uint64_t	lists = aligned(m * r->degree * 4);
-	uint64_t	codes = aligned(m * grn_code_bytes(p->max_code_dims));
-	uint64_t	codec = aligned(4 * grn_codec_floats(p->rows.dim, p->max_code_dims));
 	GrnCodecFit fit = plan_fit(p, NULL);
 	char	   *w;
 
+	p->graph.n = (uint32_t) m;
+	p->graph.degree = r->degree;
 	p->scratch_bytes = larger(12 * m, grn_connect_bytes(m));
 	p->scratch_bytes = larger(p->scratch_bytes, b->n * 4);
 	if (p->max_code_dims > 0)
 		p->scratch_bytes = larger(p->scratch_bytes,
-								  aligned(fit.nsample * 4) + grn_codec_fit_bytes(&fit));
-	p->work_bytes = ranks + 4 * vertices + lists + aligned(m) + codes + codec + aligned(p->scratch_bytes);
-	w = need(p, GRN_SEG_WORK, p->work_bytes, failure);
+								  grn_aligned(fit.nsample * 4) + grn_codec_fit_bytes(&fit));
+	w = need(p, GRN_SEG_WORK, lay_out_work(p, NULL), failure);
 	if (!w)
 		return false;
-	p->distinct = (uint32_t *) (w + ranks);
-	p->position = (uint32_t *) ((char *) p->distinct + vertices);
-	p->factors = (GrnFactor *) ((char *) p->position + vertices);
-	p->graph.ids = (uint32_t *) ((char *) p->factors + vertices);
-	p->graph.counts = (uint8_t *) p->graph.ids + lists;
-	p->codes = p->graph.counts + aligned(m);
-	p->codec_floats = (float *) (p->codes + codes);
-	p->scratch = (char *) p->codec_floats + codec;
-	p->graph.n = (uint32_t) m;
-	p->graph.degree = r->degree;
+	lay_out_work(p, w);
 
 	r->off_ids = 0;
-	r->off_counts = lists;
-	r->off_row_start = r->off_counts + aligned(m);
-	r->off_rows = r->off_row_start + aligned((m + 1) * 4);
+	r->off_counts = grn_aligned(m * r->degree * 4);
+	r->off_row_start = r->off_counts + grn_aligned(m);
+	r->off_rows = r->off_row_start + grn_aligned((m + 1) * 4);
 	return true;
 }
 
@@ -268,7 +273,7 @@ graph_main(void *arg)
 	t->job.host->device(t->job.host->ctx, true, &t->job.gpu);
 	t->opened = grn_seconds();
 	if (t->job.gpu)
-		t->built = grn_device_build(&t->job, &t->failure);
+		t->built = grn_build_graph(&t->job, &t->failure);
 	t->done = grn_seconds();
 	return NULL;
 }
@@ -519,7 +524,7 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	}
 	fit.sample = sample;
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
-							 p->scratch + aligned(fit.nsample * 4), &r->held);
+							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
 	r->code_dims = p->codec.code_dims;
 	if (p->rows.scaled)
 		grn_codec_directions(&p->codec, r->norm_unit);
@@ -531,8 +536,8 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	if (r->code_dims == 0)
 		return true;
 	r->off_codes = 0;
-	r->off_factors = aligned(m * grn_code_bytes(r->code_dims));
-	r->off_codec = r->off_factors + aligned(m * sizeof(GrnFactor));
+	r->off_factors = grn_aligned(m * grn_code_bytes(r->code_dims));
+	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
 					r->off_codec + 4 * grn_codec_floats(p->rows.dim, r->code_dims));
 	p->parallel->run(p->parallel, m, GRAIN, encode_range, p);
@@ -645,16 +650,6 @@ choose_layout(Pipeline *p, GrnFailure *failure)
 	return true;
 }
 
-/* Seconds from *since to now, which is the next *since. */
-static float
-lap(double *since)
-{
-	double		start = *since;
-
-	*since = grn_seconds();
-	return (float) (*since - start);
-}
-
 /*
  * The graph from a GPU, with codes and entries made meanwhile.  False where it fails;
  * *built is false where it turns out that there is no GPU.
@@ -710,17 +705,17 @@ build_on_cores(Pipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 
 	number_by_rank(p);
 	/* the scratch space is free meanwhile */
-	job.work_offset = p->work_bytes - aligned(p->scratch_bytes);
-	if (!grn_device_build(&job, failure))
+	job.work_offset = p->kept_bytes;
+	if (!grn_build_graph(&job, failure))
 		return false;
-	r->sec_descent = lap(&since);
+	r->sec_descent = grn_lap(&since);
 	host->expect(host->ctx, GRN_SEG_RESULT, result_bytes(p));
 	phase(p, GRN_PHASE_CODES, 0, 3);
 	if (!make_codes(p, failure))
 		return false;
-	r->sec_codes = lap(&since);
+	r->sec_codes = grn_lap(&since);
 	choose_entries(p);
-	r->sec_connect = lap(&since);
+	r->sec_connect = grn_lap(&since);
 	return true;
 }
 
@@ -758,28 +753,28 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (!find_distinct(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	phase(&p, GRN_PHASE_PREPARE, 2, 2);
-	result->sec_prepare = lap(&since);
+	result->sec_prepare = grn_lap(&since);
 
 	/* A graph of one vertex needs no device. */
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		number_by_row(&p);
 		host->expect(host->ctx, GRN_SEG_RESULT, result_bytes(&p));
-		result->sec_prepare += lap(&since);
+		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
 			return false;
 	}
 	if (!built && !build_on_cores(&p, &choice, failure))
 		return false;
 
-	lap(&since);
+	grn_lap(&since);
 	if (!judge_codes(&p, failure) || !finish_graph(&p, failure))
 		return false;
-	result->sec_connect += lap(&since);
+	result->sec_connect += grn_lap(&since);
 	phase(&p, GRN_PHASE_CODES, 1, 3);
 	if (!write_result(&p, failure))
 		return false;
 	phase(&p, GRN_PHASE_CODES, 3, 3);
-	result->sec_codes += lap(&since);
+	result->sec_codes += grn_lap(&since);
 	return true;
 }

@@ -2,14 +2,13 @@
  * prepare.c - the first pass over collected rows: every value finite, the
  * largest norm, the smallest exact format, inner product's scales (space.h).
  */
-#include "builder/build.h"
+#include "builder/prepare.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "graph/space.h"
 
 #define GRAIN 1024
 /* Norms by powers of two: from GRN_LEAST_NORM to the square root of the largest float. */
@@ -28,30 +27,6 @@ typedef struct Prepare
 	uint32_t   *octaves;		/* [OCTAVES] rows by their norm, or NULL */
 	double		norm_unit;
 } Prepare;
-
-bool
-grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint,
-		 const char *format,...)
-{
-	va_list		args;
-
-	memset(failure, 0, sizeof(*failure));
-	snprintf(failure->sqlstate, sizeof(failure->sqlstate), "%s", sqlstate);
-	snprintf(failure->hint, sizeof(failure->hint), "%s", hint);
-	va_start(args, format);
-	vsnprintf(failure->text, sizeof(failure->text), format, args);
-	va_end(args);
-	return false;
-}
-
-double
-grn_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
 
 static void
 scan_range(void *arg, int worker, size_t begin, size_t end)

@@ -6,7 +6,7 @@
  * process at once whatever the build is doing, and says BEAT in between.  Another
  * opens the device, which takes as long as much of the build.
  */
-#include "builder/build.h"
+#include "builder/serve.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +17,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "builder/gpus.h"
+#include "builder/pipeline.h"
+#include "graph/space.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
 

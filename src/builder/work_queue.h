@@ -1,74 +1,61 @@
 /*
- * work_queue.h - items of a step of a build in parts, and the GPUs that take them.
+ * work_queue.h - numbered items of work, and the threads that take them, one after the other.
+ *
+ * Threads come in groups.  An item that fails goes back, for the threads of other groups, and
+ * the group takes no more.
  */
-#ifndef GRN_QUEUE_H
-#define GRN_QUEUE_H
+#ifndef GRN_WORK_QUEUE_H
+#define GRN_WORK_QUEUE_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "builder/build.h"
-
-/* The open GPUs, by their numbers in build_graph.c. */
-typedef struct GrnTeam
+typedef struct GrnQueueWork
 {
-	int			n;
-	bool		lost[GRN_MAX_GPUS]; /* has failed, and is left alone */
-	bool		failing[GRN_MAX_GPUS];	/* the same, while a queue runs */
-	const GrnHost *host;
-	uint64_t	peak_bytes;		/* that a GPU's handles held together, the most of steps done */
-} GrnTeam;
-
-/* Loses a device that failed, with a notice. */
-extern void grn_team_lose(GrnTeam *team, int device, const GrnGpuError *err);
-/* Whether a device has not failed so far; from any thread. */
-extern bool grn_team_has(const GrnTeam *team, int device);
-/* Counts what the step just done took of the devices' memory. */
-extern void grn_team_note_peak(GrnTeam *team);
-
-/* What a thread does before its first item, and for each; err is filled where it fails. */
-typedef GrnGpuStatus (*GrnBeginFn) (void *ctx, int device, GrnGpu *gpu, GrnGpuError *err);
-typedef GrnGpuStatus (*GrnItemFn) (void *ctx, int device, GrnGpu *gpu, size_t item,
-								   GrnGpuError *err);
+	/* what a thread does first; where it returns false the thread takes no items */
+	bool		(*enter) (void *ctx, int group, int member);
+	/* does an item; false: it failed */
+	bool		(*item) (void *ctx, int group, int member, size_t item);
+	void	   *ctx;
+} GrnQueueWork;
 
 typedef struct GrnQueue GrnQueue;
 
-typedef struct GrnQueueWorker
+typedef struct GrnQueueThread
 {
 	GrnQueue   *queue;
-	int			device;
-	int			lane;
-	bool		started;
-	GrnGpu	   *gpu;
+	int			group;
+	int			member;
 	pthread_t	thread;
-} GrnQueueWorker;
+} GrnQueueThread;
 
 struct GrnQueue
 {
-	GrnTeam    *team;
-	GrnBeginFn	begin;			/* may be NULL */
-	GrnItemFn	item;
-	void	   *ctx;
+	GrnQueueWork work;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	size_t	   *todo;			/* the last comes first */
 	size_t		ntodo;
-	int			busy;			/* workers with an item */
-	GrnGpuError err;			/* of the last that failed */
-	bool		failed[GRN_MAX_GPUS];
-	GrnQueueWorker workers[GRN_MAX_GPUS][GRN_LANES];
+	int			busy;			/* threads with an item */
+	bool	   *failed;			/* [groups] */
+	GrnQueueThread *threads;	/* [most] */
+	int			nthreads;
 };
 
 /*
- * Starts item() for 0 .. nitems - 1, in that order, on all devices that are not lost, with
- * so many threads (lanes) for each.  A device that fails gives its item back and takes no
- * more.
+ * A queue of items 0 .. nitems - 1, taken in that order, with room for `most` threads of so
+ * many groups.  False where memory is short: then no thread can be started.  In either case
+ * grn_queue_end() follows.
  */
-extern void grn_queue_start(GrnQueue *queue, GrnTeam *team, int lanes, size_t nitems,
-							GrnBeginFn begin, GrnItemFn item, void *ctx);
-/*
- * Waits for the end.  The status is that of the last device to fail where items are left;
- * devices that failed otherwise are lost to what follows.
- */
-extern GrnGpuStatus grn_queue_finish(GrnQueue *queue, GrnGpuError *err);
+extern bool grn_queue_begin(GrnQueue *queue, size_t nitems, int groups, int most,
+							const GrnQueueWork *work);
+/* Starts a thread of a group; where the system starts none there is one less. */
+extern void grn_queue_thread(GrnQueue *queue, int group, int member);
+/* Waits for the threads' end; returns how many items are left. */
+extern size_t grn_queue_wait(GrnQueue *queue);
+/* Whether a group has failed, after the wait. */
+extern bool grn_queue_failed(const GrnQueue *queue, int group);
+extern void grn_queue_end(GrnQueue *queue);
 
-#endif							/* GRN_QUEUE_H */
+#endif							/* GRN_WORK_QUEUE_H */

@@ -546,7 +546,7 @@ build(const Data *d, GrnDeviceChoice choice)
 	b.job.host = &host;
 	b.job.work_offset = 100;
 	b.opened = grn_device_open(&choice, 2, &host, &b.job.gpu, name, sizeof(name), &b.failure);
-	b.fine = b.opened && grn_device_build(&b.job, &b.failure);
+	b.fine = b.opened && grn_build_graph(&b.job, &b.failure);
 	CHECK(!b.job.given || !b.fine || (params.t1 == 9) == b.job.on_gpu, "t1 %u", params.t1);
 	grn_device_close();
 	CHECK(standin.held == 0, "device memory of %d handles was not given back", standin.held);

@@ -1,0 +1,15 @@
+/*
+ * free_memory.h - how much memory there is to take.
+ */
+#ifndef GRN_FREE_MEMORY_H
+#define GRN_FREE_MEMORY_H
+
+#include <stdint.h>
+
+/*
+ * Bytes of memory that the processor's build may take where no limit is set: what is
+ * available in the system, or in the cgroup where that is less.
+ */
+extern uint64_t grn_free_memory(void);
+
+#endif							/* GRN_FREE_MEMORY_H */

@@ -1,0 +1,259 @@
+/*
+ * parts_codes.c - a build in parts on GPUs: rows to codes, and where the codes lie.
+ *
+ * Codes are at most 256 bytes a row.  A part takes up codes alone, so a device holds several
+ * times as many rows, and where that is enough there is but one part.  As rows come by to be
+ * encoded the GPU finds the parts that they are in, too.  Where there is room every device
+ * keeps all codes, and hands its own to the others; else they go to the host and from there
+ * to each part, and come back for the merge.
+ */
+#include "builder/parts_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "builder/upload.h"
+
+#define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be encoded */
+#define SAMPLE 16384			/* rows that a projection is fitted to, at most */
+#define LEAST_SAMPLE 1024		/* the same where memory is short */
+#define PIECES 8				/* items of rows for each thread of a device, but of */
+#define LEAST_PIECE 4096		/* as many rows at least and */
+#define MOST_PIECE 262144		/* at most */
+
+void
+grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
+{
+	p->piece = rows / (size_t) (PIECES * GRN_LANES * p->team.n) + 1;
+	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
+}
+
+/* Rows to fit a projection to, in host memory. */
+typedef struct FitSample
+{
+	const GrnRows *rows;
+	uint32_t	n;
+	float	   *out;			/* [n][dim] */
+} FitSample;
+
+static void
+fit_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const FitSample *s = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		grn_copy_rows(s->rows, s->rows->n * i / s->n, 1, s->out + i * s->rows->dim);
+}
+
+uint64_t
+grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit)
+{
+	return grn_gpu_kept_bytes(fit, p->job->rows->n) +
+		GRN_LANES * grn_gpu_merge_bytes(p->job->graph->degree);
+}
+
+GrnGpuStatus
+grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	GrnGpuStatus status = GRN_GPU_FAILED;
+	/* exact codes need no sample, but the call */
+	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_CODES ? 1 :
+		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
+	FitSample	sample = {.rows = rows};
+	GrnGpuFit	larger = p->fit;
+
+	/* also where larger codes would leave the merge to the processor */
+	larger.code_bytes = GRN_GPU_MOST_CODE_BYTES;
+	p->fit.few = grn_few_directions(rows) || grn_parts_merge_bytes(p, &larger) > limit;
+	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
+		n /= 2;
+	sample.n = n;
+	sample.out = malloc((size_t) n * rows->dim * sizeof(float));
+	if (sample.out)
+	{
+		p->parallel->run(p->parallel, n, GRN_PART_GRAIN, fit_range, &sample);
+		for (int i = 0; i < p->team.n && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
+			if (!p->team.lost[i])
+			{
+				status = grn_gpu_fit(grn_open_lane(i, 0), sample.out, n, p->params.seed, &p->fit, err);
+				if (status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD)
+					grn_team_lose(&p->team, i, err);
+			}
+	}
+	else
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+	free(sample.out);
+	return status;
+}
+
+/*
+ * Where codes go: to all devices that have not failed, if they keep them.  keepers:
+ * [GRN_MAX_GPUS], of which the encoding uses some.
+ */
+static GrnGpuEncoding
+encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
+{
+	GrnGpuEncoding e = {.fit = &p->fit,.keepers = keepers,.codes = p->codes};
+
+	if (p->cells.n > 0)
+	{
+		e.cells = &p->cells;
+		e.home = p->parts.home;
+		e.guest = p->parts.guest;
+	}
+	for (int i = 0; p->kept > 0 && i < p->team.n; i++)
+		if (grn_team_has(&p->team, i))
+			keepers[e.nkeepers++] = grn_lane(i, 0);
+	return e;
+}
+
+static GrnGpuStatus
+encode_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
+{
+	GrnPartsBuild *p = ctx;
+	GrnGpu	   *keepers[GRN_MAX_GPUS];
+	GrnGpuEncoding e;
+
+	(void) device;
+	pthread_mutex_lock(&p->finding);
+	pthread_mutex_unlock(&p->finding);
+	e = encoding_of(p, keepers);
+	return grn_gpu_encode_begin(gpu, &e, &p->options, err);
+}
+
+/* Rows that are elsewhere in the space: by way of copies. */
+static GrnGpuStatus
+encode_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t first, uint64_t n,
+			  bool *other, GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	uint64_t	batch = PLACES_BYTES / (4 * (uint64_t) rows->dim);
+	GrnGpuStatus status = GRN_GPU_OK;
+	float	   *copy = malloc(batch * rows->dim * sizeof(float));
+	GrnGpuSource source = {copy, NULL, rows->dim};
+
+	if (!copy)
+	{
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+		return GRN_GPU_FAILED;
+	}
+	for (uint64_t end = first + n; first < end && status == GRN_GPU_OK && !*other; first += batch)
+	{
+		uint64_t	count = end - first < batch ? end - first : batch;
+
+		grn_copy_rows(rows, first, count, copy);
+		status = grn_gpu_encode(gpu, e, &source, 0, count, first, other, err);
+	}
+	free(copy);
+	return status;
+}
+
+static GrnGpuStatus
+encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	GrnPartsBuild *p = ctx;
+	const GrnRows *rows = p->job->rows;
+	GrnGpuSource source = {rows->base, rows->order, rows->stride};
+	GrnGpu	   *keepers[GRN_MAX_GPUS];
+	GrnGpuEncoding e = encoding_of(p, keepers);
+	uint64_t	first = item * p->piece;
+	uint64_t	n = rows->n - first < p->piece ? rows->n - first : p->piece;
+	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
+	GrnGpuStatus status = GRN_GPU_OK;
+
+	(void) device;
+	if (rows->scaled && !other)
+		status = encode_places(p, gpu, &e, first, n, &other, err);
+	else if (!other)
+		status = grn_gpu_encode(gpu, &e, &source, first, n, first, &other, err);
+	if (other)
+		__atomic_store_n(&p->other, true, __ATOMIC_RELAXED);
+	return status;
+}
+
+void
+grn_parts_free_arenas(GrnPartsBuild *p)
+{
+	for (int i = 0; i < p->team.n; i++)
+		for (int lane = 0; lane < GRN_LANES; lane++)
+			if (grn_lane(i, lane))
+				grn_gpu_end(grn_lane(i, lane));
+	/* what they were is no part of the next step's peak */
+	grn_team_note_peak(&p->team);
+}
+
+void
+grn_parts_drop_codes(GrnPartsBuild *p)
+{
+	for (int i = 0; i < p->team.n; i++)
+		if (grn_lane(i, 0))
+			grn_gpu_drop_codes(grn_lane(i, 0));
+	p->kept = 0;
+}
+
+GrnGpuStatus
+grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
+{
+	GrnGpuOptions options = p->options;
+	GrnGpuStatus status = GRN_GPU_FAILED;
+	int			keepers = 0;
+
+	options.memory_limit = limit;
+	for (int i = 0; i < p->team.n; i++)
+	{
+		if (p->team.lost[i])
+			continue;
+		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, &options, err);
+		if (status == GRN_GPU_MEMORY)
+		{
+			grn_parts_drop_codes(p);
+			return status;
+		}
+		keepers += status == GRN_GPU_OK;
+		if (status != GRN_GPU_OK)
+			grn_team_lose(&p->team, i, err);
+	}
+	if (keepers == 0)
+		return status;
+	p->kept = grn_gpu_kept_bytes(&p->fit, p->job->rows->n);
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity,
+				 GrnGpuError *err)
+{
+	const GrnRows *rows = p->job->rows;
+	double		since = grn_seconds();
+	GrnGpuStatus status;
+	GrnTeamStep step;
+
+	/* the devices' second handles open meanwhile */
+	p->cells.n = 0;
+	pthread_mutex_init(&p->finding, NULL);
+	pthread_mutex_lock(&p->finding);
+	grn_team_start(&step, &p->team, GRN_LANES, (rows->n + p->piece - 1) / p->piece, encode_begin,
+				   encode_item, p);
+	if (nparts > 1)
+		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
+						&p->parts, &p->cells);
+	pthread_mutex_unlock(&p->finding);
+	if (nparts > 1)
+		grn_parts_find_landmarks(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
+								 &p->parts);
+	p->job->part_times.split += grn_lap(&since);
+	if (nparts == 1)
+		grn_parts_cut(p, 1, 1, capacity);
+	status = grn_team_finish(&step, err);
+	pthread_mutex_destroy(&p->finding);
+	if (status == GRN_GPU_OK && !p->other && nparts > 1)
+	{
+		grn_parts_place(rows, nparts, p->overlap, p->parallel, p->cutting, &p->parts);
+		if (grn_parts_largest(&p->parts) > capacity)
+			grn_parts_cut(p, grn_parts_more(nparts, most), most, capacity);
+	}
+	p->job->part_times.encode = grn_lap(&since);
+	return status;
+}

@@ -1,0 +1,106 @@
+/*
+ * parts_cores.c - builds in parts on the processor's cores, one part after the other.
+ */
+#include "builder/parts_impl.h"
+
+#include "graph/build/descent.h"
+
+static bool
+cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	GrnPartsBuild *p = ctx;
+
+	(void) phase;
+	/* a part may start over */
+	p->job->host->phase(p->job->host->ctx, GRN_PHASE_DESCENT, p->finished * total + done,
+						total * p->parts.nparts);
+	return true;
+}
+
+/* Parts that are built one after the other. */
+typedef struct Series
+{
+	uint32_t	nparts;
+	uint64_t	capacity;		/* rows of each, at most */
+	uint32_t   *order;			/* [capacity] rows of the one that is built */
+	void	   *workspace;		/* of its descent */
+} Series;
+
+/* Chooses as few parts as can be, so that the workspace stays under limit bytes. */
+static void
+choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
+{
+	uint64_t	n = p->job->rows->n;
+
+	do
+	{
+		GrnArena	lists = grn_arena(NULL);
+		uint64_t	each;
+
+		grn_parts_take_lists(p, &lists);
+		/* what parts take beside their lists; a quarter of the limit if that is too little */
+		each = limit > lists.used && limit - lists.used > limit / 4 ? limit - lists.used : limit / 4;
+		s->capacity = n;
+		while (s->capacity > 1 && s->capacity * sizeof(uint32_t) + 3 * GRN_ALIGNMENT +
+			   grn_rnnd_bytes(&p->params, s->capacity, p->job->rows->dim) > each)
+			s->capacity -= s->capacity / 64 + 1;
+		s->nparts = grn_parts_needed(n, p->overlap, s->capacity);
+	} while (grn_parts_raise_overlap(p, s->nparts));
+	if (s->nparts == 0)
+	{
+		/* beyond the limit, as little as there can be */
+		s->nparts = GRN_MAX_PARTS;
+		s->capacity = (uint64_t) ((double) n * (1 + (double) p->overlap) * GRN_PART_SLACK /
+								  s->nparts) + 1;
+	}
+}
+
+/* Lays out the workspace; returns its bytes. */
+static size_t
+lay_out(GrnPartsBuild *p, Series *s, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+	size_t		cut_end = grn_parts_take_cut(p, a, s->nparts);
+
+	grn_parts_take_lists(p, &a);
+	s->order = grn_take(&a, s->capacity * sizeof(uint32_t));
+	s->workspace = grn_take(&a, grn_rnnd_bytes(&p->params, s->capacity, p->job->rows->dim));
+	a.used = a.used > cut_end ? a.used : cut_end;
+	return grn_arena_bytes(&a);
+}
+
+bool
+grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
+{
+	GrnPartsBuild p;
+	Series		s;
+	double		since = grn_seconds();
+	char	   *w;
+
+	grn_parts_begin(&p, job, failure);
+	grn_default_params(&p.params, job->rows->dim, job->rows->n);
+	choose_parts(&p, limit, &s);
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out(&p, &s, NULL),
+						failure);
+	if (!w)
+		return false;
+	lay_out(&p, &s, w + job->work_offset);
+	grn_parts_cut(&p, s.nparts, grn_parts_most(s.nparts), s.capacity);
+	grn_parts_are_cut(&p);
+	job->part_times.split = grn_lap(&since);
+	for (uint32_t i = 0; i < p.parts.nparts; i++)
+	{
+		GrnGraph	graph;
+		GrnRows		rows = grn_part_rows(&p, p.by_size[i], s.order, &graph);
+
+		grn_rnnd_build(&rows, &p.params, job->fill, p.parallel, s.workspace, &graph,
+					   cores_progress, &p);
+		grn_part_name_lists(&p, p.by_size[i], &graph);
+		p.finished++;
+	}
+	job->part_times.build = grn_lap(&since);
+	grn_parts_merge_on_cores(&p);
+	job->part_times.merge = grn_lap(&since);
+	*job->params = p.params;
+	return true;
+}

@@ -1,0 +1,490 @@
+/*
+ * parts_gpus.c - builds in parts on GPUs.
+ *
+ * Rows become codes first (parts_codes.c).  Each step is a queue of items that the devices
+ * take from (gpu_team.h).  The merge is done on the devices if all codes fit beside a batch
+ * of lists, else on the processor's cores.
+ */
+#include "builder/parts_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "builder/upload.h"
+
+#define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
+/*
+ * So many GPUs share a build of so many rows that one of them could do.  Parts cost about
+ * 1.7 times what the whole does, so that fewer gain nothing; of half as many rows four gain
+ * 0.1 s once their handles are open, which takes as long (test/bench/graph/limits.md).
+ */
+#define SPREAD_GPUS 4
+#define SPREAD_ROWS 8000000
+
+static GrnGpuStatus
+run_step(GrnPartsBuild *p, int lanes, size_t nitems, GrnBeginFn begin, GrnItemFn item,
+		 GrnGpuError *err)
+{
+	GrnTeamStep step;
+
+	grn_team_start(&step, &p->team, lanes, nitems, begin, item, p);
+	return grn_team_finish(&step, err);
+}
+
+static bool
+part_progress(void *ctx, uint64_t round, uint64_t rounds)
+{
+	GrnPartsBuild *p = ctx;
+	const GrnHost *host = p->job->host;
+
+	(void) round;
+	host->phase(host->ctx, GRN_PHASE_DESCENT,
+				__atomic_add_fetch(&p->rounds, 1, __ATOMIC_RELAXED), rounds * p->parts.nparts);
+	return true;
+}
+
+typedef struct Single
+{
+	const GrnPartsBuild *p;
+	size_t		start;			/* of the part */
+} Single;
+
+/* A row's only list is the graph's. */
+static void
+single_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Single *s = arg;
+	const GrnPartsBuild *p = s->p;
+	const GrnGraph *graph = p->job->graph;
+
+	(void) worker;
+	for (size_t i = s->start + begin; i < s->start + end; i++)
+	{
+		size_t		v = p->parts.members[i];
+
+		if (p->parts.home[v] != i || p->parts.guest[v] != GRN_INVALID_ID)
+			continue;
+		memcpy(graph->ids + v * graph->degree, p->lists + i * graph->degree,
+			   graph->degree * sizeof(uint32_t));
+		graph->counts[v] = p->counts[i];
+	}
+}
+
+static GrnGpuStatus
+build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	GrnPartsBuild *p = ctx;
+	const GrnGpu *keeper = p->kept > 0 ? grn_lane(device, 0) : NULL;
+	uint32_t	part = p->by_size[item];
+	GrnGpuTimes times = {0};
+	GrnGraph	graph;
+	GrnRows		rows = grn_part_rows(p, part, NULL, &graph);
+	uint32_t   *order = NULL;
+	GrnGpuStatus status;
+
+	/* where codes have turned out too coarse all is done once more */
+	if (rows.n == 0 || __atomic_load_n(&p->coarse, __ATOMIC_RELAXED))
+		return GRN_GPU_OK;
+	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
+	if (status == GRN_GPU_OK && p->coded)
+		status = grn_gpu_coded_rows(gpu, p->codes, keeper, p->parts.members + p->parts.start[part],
+									err);
+	else if (status == GRN_GPU_OK)
+	{
+		order = malloc(rows.n * sizeof(*order));
+		if (order)
+		{
+			rows = grn_part_rows(p, part, order, &graph);
+			status = grn_upload(gpu, &rows, p->parallel, err);
+		}
+		else
+		{
+			snprintf(err->text, sizeof(err->text), "out of host memory");
+			status = GRN_GPU_FAILED;
+		}
+		free(order);
+	}
+	if (status == GRN_GPU_OK)
+		status = grn_gpu_build(gpu, &p->params, &p->options, graph.ids, graph.counts,
+							   part_progress, p, &times, err);
+	if (status == GRN_GPU_OK && !p->coded)
+		grn_part_name_lists(p, part, &graph);
+	/* now, when the cores have little to do: while lists are merged they copy those */
+	if (status == GRN_GPU_OK && p->parts.nparts > 1)
+	{
+		Single		single = {p, p->parts.start[part]};
+
+		p->parallel->run(p->parallel, rows.n, GRN_PART_GRAIN, single_range, &single);
+	}
+	if (times.coarse)
+		__atomic_store_n(&p->coarse, true, __ATOMIC_RELAXED);
+	return status;
+}
+
+static GrnGpuStatus
+merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
+{
+	const GrnPartsBuild *p = ctx;
+
+	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0), &p->options, err);
+}
+
+/* What devices that keep codes need beside them; one that fails is lost if there are others. */
+static GrnGpuStatus
+share_codes(GrnPartsBuild *p, GrnGpuError *err)
+{
+	for (;;)
+	{
+		GrnGpu	   *keepers[GRN_MAX_GPUS];
+		int			devices[GRN_MAX_GPUS];
+		int			n = 0;
+		int			failed;
+		GrnGpuStatus status;
+
+		for (int i = 0; i < p->team.n; i++)
+			if (!p->team.lost[i])
+			{
+				devices[n] = i;
+				keepers[n++] = grn_lane(i, 0);
+			}
+		if (n == 0)
+			return GRN_GPU_FAILED;
+		status = grn_gpu_share_codes(keepers, n, &p->fit, p->codes, &failed, err);
+		if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY)
+			return status;
+		grn_team_lose(&p->team, devices[failed], err);
+	}
+}
+
+/* Rows with two lists; they come by part, so that what their lists name is near. */
+static GrnGpuStatus
+merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+{
+	GrnPartsBuild *p = ctx;
+	const GrnParts *parts = &p->parts;
+	const GrnGraph *graph = p->job->graph;
+	GrnGpuMerge merge = {.lists = p->lists,.ids = graph->ids,.counts = graph->counts};
+	size_t		first = item * p->piece;
+	size_t		last = first + p->piece;
+	uint32_t   *rows = malloc(3 * p->piece * sizeof(*rows));
+	uint32_t   *home = rows + p->piece;
+	uint32_t   *guest = home + p->piece;
+	size_t		before = 0;		/* guests of earlier parts */
+	GrnGpuStatus status;
+
+	(void) device;
+	if (!rows)
+	{
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+		return GRN_GPU_FAILED;
+	}
+	for (uint32_t part = 0; part < parts->nparts && before < last; part++)
+	{
+		size_t		n = parts->others[part] - parts->guests[part];
+
+		for (size_t i = first > before ? first - before : 0; i < n && before + i < last; i++)
+		{
+			size_t		place = parts->guests[part] + i;
+			uint32_t	v = parts->members[place];
+
+			home[merge.count] = parts->home[v];
+			guest[merge.count] = (uint32_t) place;
+			rows[merge.count++] = v;
+		}
+		before += n;
+	}
+	merge.rows = rows;
+	merge.places[0] = home;
+	merge.places[1] = guest;
+	status = grn_gpu_merge(gpu, &p->fit, &merge, p->job->fill, err);
+	free(rows);
+	return status;
+}
+
+static GrnGpuStatus
+merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
+{
+	uint64_t	guests = 0;
+	GrnGpuStatus status = GRN_GPU_OK;
+
+	if (!p->coded || grn_parts_merge_bytes(p, &p->fit) > limit)
+		return GRN_GPU_MEMORY;
+	if (p->kept == 0)
+	{
+		grn_parts_free_arenas(p);
+		status = grn_parts_keep_codes(p, limit, err);
+	}
+	if (status == GRN_GPU_OK)
+		status = share_codes(p, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
+	for (uint32_t c = 0; c < p->parts.nparts; c++)
+		guests += p->parts.others[c] - p->parts.guests[c];
+	grn_parts_set_piece(p, guests);
+	return run_step(p, GRN_LANES, (guests + p->piece - 1) / p->piece, merge_begin, merge_item, err);
+}
+
+/* The largest part that fits into limit. */
+static uint64_t
+capacity_of(const GrnPartsBuild *p, uint64_t limit)
+{
+	uint64_t	low = 0;
+	uint64_t	high = p->job->rows->n;
+
+	while (low < high)
+	{
+		uint64_t	n = (low + high + 1) / 2;
+
+		if (grn_gpu_plan(p->job->gpu, &p->params, &p->options, n, p->job->rows->dim) <= limit)
+			low = n;
+		else
+			high = n - 1;
+	}
+	return low;
+}
+
+/* The least that any device may take; one that cannot say is lost. */
+static GrnGpuStatus
+least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
+{
+	GrnGpuStatus status = GRN_GPU_FAILED;
+
+	*limit = UINT64_MAX;
+	for (int i = 0; i < p->team.n; i++)
+	{
+		uint64_t	here;
+
+		if (p->team.lost[i])
+			continue;
+		status = grn_gpu_limit(grn_open_lane(i, 0), &p->job->choice->options, &here, err);
+		if (status != GRN_GPU_OK)
+			grn_team_lose(&p->team, i, err);
+		else if (here < *limit)
+			*limit = here;
+	}
+	return *limit < UINT64_MAX ? GRN_GPU_OK : status;
+}
+
+/* One try: with rows as the fit says, and parts of 1/divide of what fits a device. */
+typedef struct Try
+{
+	uint64_t	divide;
+	uint64_t	limit;			/* bytes of each device's memory */
+	int			lanes;			/* builds at a time on a device */
+	uint32_t	nparts;
+	uint64_t	capacity;		/* rows of a part, at most */
+} Try;
+
+/*
+ * Lets the codes stay on the devices, from where parts and the merge take them, if the parts
+ * need not be more for that; the capacity becomes what is left for one.
+ */
+static GrnGpuStatus
+stay(GrnPartsBuild *p, Try *t, GrnGpuError *err)
+{
+	uint64_t	n = p->job->rows->n;
+	uint64_t	kept = grn_gpu_kept_bytes(&p->fit, n);
+	uint64_t	left = kept < t->limit ?
+		capacity_of(p, (t->limit - kept) / (uint64_t) t->lanes) / t->divide : 0;
+	uint32_t	needed = grn_parts_needed(n, p->overlap, left);
+	GrnGpuStatus status;
+
+	if (needed == 0 || needed > t->nparts || p->apart)
+		return GRN_GPU_OK;
+	status = grn_parts_keep_codes(p, t->limit, err);
+	if (status == GRN_GPU_OK)
+		t->capacity = left;
+	return status == GRN_GPU_MEMORY ? GRN_GPU_OK : status;
+}
+
+/* What the rows become, and how many parts of how many rows the devices have memory for. */
+static GrnGpuStatus
+choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
+{
+	uint64_t	n = p->job->rows->n;
+	GrnGpuStatus status = least_limit(p, &t->limit, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.rows = p->fit.rows;
+	p->coded = p->fit.rows != GRN_GPU_FLOATS;
+	if (p->coded)
+		status = grn_parts_fit_codes(p, t->limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	p->options.code_dims = p->fit.code_dims;
+	t->lanes = 1;
+	t->capacity = capacity_of(p, t->limit) / t->divide;
+	if (t->capacity < n || p->spread)
+	{
+		/* two builds on a device: one copies while the other one computes */
+		t->lanes = GRN_LANES;
+		t->capacity = capacity_of(p, t->limit / (uint64_t) t->lanes) / t->divide;
+	}
+	do
+		t->nparts = grn_parts_needed(n, p->overlap, t->capacity);
+	while (grn_parts_raise_overlap(p, t->nparts));
+	if (t->nparts == 0)
+	{
+		snprintf(err->text, sizeof(err->text),
+				 "%.1f GB of device memory may be used, too little even for %d parts",
+				 (double) t->limit / 1e9, GRN_MAX_PARTS);
+		return GRN_GPU_MEMORY;
+	}
+	/* as many for each, where there are few */
+	if (t->lanes > 1)
+	{
+		uint32_t	workers = (uint32_t) (p->team.n * t->lanes);
+
+		if ((t->nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
+			t->nparts = (t->nparts + workers - 1) / workers * workers;
+	}
+	return p->coded ? stay(p, t, err) : GRN_GPU_OK;
+}
+
+/* Lays out the host's workspace; returns its bytes. */
+static size_t
+lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+	size_t		cut_end;
+
+	p->codes = NULL;
+	if (p->coded && p->kept == 0)
+		p->codes = grn_take(&a, p->job->rows->n * p->fit.code_bytes);
+	cut_end = grn_parts_take_cut(p, a, t->nparts);
+	grn_parts_take_lists(p, &a);
+	a.used = a.used > cut_end ? a.used : cut_end;
+	return grn_arena_bytes(&a);
+}
+
+/* Rows into parts, and to codes. */
+static GrnGpuStatus
+make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
+{
+	GrnGraphJob *job = p->job;
+	uint32_t	most = grn_parts_most(t->nparts);
+	char	   *w;
+
+	job->part_times.stayed = p->kept > 0;
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out(p, t, NULL),
+						p->failure);
+	if (!w)
+		return GRN_GPU_FAILED;
+	lay_out(p, t, w + job->work_offset);
+	grn_parts_set_piece(p, job->rows->n);
+	p->options.memory_limit = (t->limit - p->kept) / GRN_LANES;
+	job->part_times.split = grn_lap(since);
+	if (p->coded)
+		return grn_parts_encode(p, t->nparts, most, t->capacity, err);
+	grn_parts_cut(p, t->nparts, most, t->capacity);
+	job->part_times.split += grn_lap(since);
+	return GRN_GPU_OK;
+}
+
+static GrnGpuStatus
+build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
+{
+	grn_parts_are_cut(p);
+	if (p->parts.nparts == 1)
+	{
+		p->lists = p->job->graph->ids;
+		p->counts = p->job->graph->counts;
+	}
+	p->rounds = 0;
+	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->lanes;
+	if (t->lanes < GRN_LANES)
+		grn_parts_free_arenas(p);
+	return run_step(p, t->lanes, p->parts.nparts, NULL, build_item, err);
+}
+
+static GrnGpuStatus
+merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
+{
+	GrnGpuStatus status = merge_on_gpus(p, t->limit, err);
+
+	if (status == GRN_GPU_MEMORY)
+	{
+		grn_parts_merge_on_cores(p);
+		status = GRN_GPU_OK;
+	}
+	return status;
+}
+
+static GrnGpuStatus
+try_gpus(GrnPartsBuild *p, uint64_t divide, GrnGpuError *err)
+{
+	GrnPartTimes *times = &p->job->part_times;
+	Try			t = {.divide = divide};
+	double		since = grn_seconds();
+	GrnGpuStatus status = choose_parts(p, &t, err);
+
+	if (status == GRN_GPU_OK)
+		status = make_parts(p, &t, &since, err);
+	since = grn_seconds();
+	if (status != GRN_GPU_OK || p->other)
+		return status;
+	status = build_parts(p, &t, err);
+	times->build = grn_lap(&since);
+	if (status != GRN_GPU_OK || p->coarse || p->parts.nparts == 1)
+		return status;
+	status = merge_parts(p, &t, err);
+	times->merge = grn_lap(&since);
+	return status;
+}
+
+bool
+grn_parts_are_faster(const GrnGraphJob *job)
+{
+	return grn_open_gpus() >= SPREAD_GPUS && job->rows->n >= SPREAD_ROWS;
+}
+
+GrnGpuStatus
+grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
+{
+	GrnPartsBuild p;
+	GrnGpuStatus status;
+	uint64_t	divide = 1;
+
+	grn_parts_begin(&p, job, failure);
+	grn_gpu_default_params(&p.params, job->rows->dim, job->rows->n);
+	p.spread = grn_parts_are_faster(job);
+	grn_team_note_peak(&p.team);	/* of builds before */
+	p.team.peak_bytes = 0;
+	p.fit.dim = job->rows->dim;
+	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
+		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_CODES : GRN_GPU_BYTE_CODES;
+	for (;;)
+	{
+		status = try_gpus(&p, divide, err);
+		grn_parts_drop_codes(&p);
+		grn_parts_free_arenas(&p);
+		free(p.fit.projection);
+		p.fit.projection = NULL;
+		if (failure->sqlstate[0])
+			break;
+		if (status == GRN_GPU_TOO_OLD && p.fit.rows != GRN_GPU_FLOATS)
+			p.fit.rows = GRN_GPU_FLOATS;
+		else if (status == GRN_GPU_MEMORY && divide < LEAST_DIVIDE)
+			divide *= 2;
+		else if (status == GRN_GPU_OK && p.other && p.fit.rows == GRN_GPU_EXACT_CODES)
+			p.fit.rows = GRN_GPU_BYTE_CODES;
+		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_CODES)
+			p.fit.rows = GRN_GPU_WIDE_CODES;
+		/* a device that was lost took those along that were writing to it */
+		else if (status == GRN_GPU_FAILED && p.team.n > 1 && job->part_times.stayed && !p.apart)
+			p.apart = true;
+		else
+			break;
+		p.other = p.coarse = false;
+		/* only that it fails by itself is a reason to do without a device */
+		if (status != GRN_GPU_OK)
+			memset(p.team.lost, 0, sizeof(p.team.lost));
+	}
+	job->times.peak_bytes = p.team.peak_bytes;
+	if (status == GRN_GPU_OK)
+		*job->params = p.params;
+	return status;
+}

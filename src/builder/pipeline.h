@@ -1,0 +1,21 @@
+/*
+ * pipeline.h - everything between the leader's BUILD and the builder's DONE.
+ */
+#ifndef GRN_PIPELINE_H
+#define GRN_PIPELINE_H
+
+#include "builder/host.h"
+#include "builder/thread_pool.h"
+
+typedef struct GrnBuild
+{
+	const GrnBuildSpec *spec;
+	GrnPool    *pool;
+	const GrnHost *host;
+	float	   *vectors;
+	const uint32_t *order;
+	uint64_t	n;
+} GrnBuild;
+extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
+
+#endif							/* GRN_PIPELINE_H */

@@ -1,0 +1,25 @@
+/*
+ * prepare.h - the first pass over the rows as they were collected.
+ */
+#ifndef GRN_PREPARE_H
+#define GRN_PREPARE_H
+
+#include "builder/host.h"
+#include "builder/thread_pool.h"
+#include "graph/kernels/dist.h"
+
+typedef struct GrnPrepared
+{
+	float		max_norm;
+	float		norm_unit;		/* GRN_IP: a typical norm, unit of grn_scale() */
+	GrnVecFormat vec_format;	/* smallest that holds every row exactly */
+} GrnPrepared;
+/*
+ * Checks base [n][stride] for values that are not finite (reported by row, from
+ * 1), finds the largest norm, writes inner product's GrnScale behind each row.
+ */
+extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
+						uint32_t dim, GrnPool *pool, GrnPrepared *out,
+						GrnFailure *failure);
+
+#endif							/* GRN_PREPARE_H */

@@ -1,0 +1,81 @@
+/*
+ * upload.c - rows on their way to a GPU.
+ */
+#include "builder/upload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
+#define STAGE_BYTES ((size_t) 64 << 20)
+#define STAGE_GRAIN 256			/* rows a thread copies at a time */
+
+void
+grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
+{
+	for (size_t i = 0; i < count; i++)
+	{
+		const float *row = grn_row(rows, first + i);
+		float		scale = grn_row_scale(rows, row);
+
+		for (uint32_t j = 0; j < rows->dim; j++)
+			out[i * rows->dim + j] = scale * row[j];
+	}
+}
+
+typedef struct Stage
+{
+	const GrnRows *rows;
+	size_t		first;
+	float	   *out;
+} Stage;
+
+static void
+stage_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Stage *stage = arg;
+
+	(void) worker;
+	grn_copy_rows(stage->rows, stage->first + begin, end - begin,
+				  stage->out + begin * stage->rows->dim);
+}
+
+GrnGpuStatus
+grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError *err)
+{
+	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
+	GrnGpuStatus status = GRN_GPU_OK;
+	Stage		stage = {rows, 0, NULL};
+
+	if (!rows->order && !rows->scaled)
+		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
+	if (piece == 0)
+		piece = 1;
+	if (piece > rows->n)
+		piece = rows->n;
+	stage.out = malloc(piece * rows->dim * sizeof(float));
+	if (!stage.out)
+	{
+		snprintf(err->text, sizeof(err->text), "out of host memory");
+		return GRN_GPU_FAILED;
+	}
+	for (; stage.first < rows->n && status == GRN_GPU_OK; stage.first += piece)
+	{
+		size_t		count = rows->n - stage.first < piece ? rows->n - stage.first : piece;
+
+		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
+		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
+	}
+	free(stage.out);
+	return status;
+}
+
+/*
+ * In inner product's space long rows lie in the middle and are near all others; by more
+ * directions still more so, and more rows are in nobody's list (src/README, Tried).
+ */
+bool
+grn_few_directions(const GrnRows *rows)
+{
+	return rows->scaled;
+}

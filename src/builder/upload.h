@@ -1,0 +1,18 @@
+/*
+ * upload.h - rows on their way to a GPU.
+ */
+#ifndef GRN_UPLOAD_H
+#define GRN_UPLOAD_H
+
+#include "cuda/gpu.h"
+#include "graph/rows.h"
+
+/* Rows to a GPU's build, by way of copies where they do not lie together or are scaled. */
+extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel,
+							   GrnGpuError *err);
+/* Whether a GPU's build of these rows asks for GrnGpuFit.few. */
+extern bool grn_few_directions(const GrnRows *rows);
+/* Copies count rows to out [count][dim], to their places in the space. */
+extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
+
+#endif							/* GRN_UPLOAD_H */
