@@ -1,5 +1,5 @@
 /*
- * test_pool.c - the builder's threads: every item of a loop is done once, whoever comes
+ * test_thread_pool.c - the builder's threads: every item of a loop is done once, whoever comes
  * in time, also where several callers have loops.
  */
 #include <pthread.h>

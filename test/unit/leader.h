@@ -1,0 +1,513 @@
+/*
+ * leader.h - a stand-in for the leader of a build: starts a builder, feeds it rows through the
+ * protocol, grants memory in odd pieces, and checks what comes back.
+ */
+#ifndef LEADER_H
+#define LEADER_H
+
+#ifndef _GNU_SOURCE
+#error "define _GNU_SOURCE before the first include"
+#endif
+
+#include "builder/protocol.h"
+#include "graph/build/connect.h"
+#include "graph/build/descent.h"
+#include "graph/build/duplicates.h"
+#include "graph/stored/codec.h"
+#include "graph/stored/record.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define ADDRESS_SPACE (UINT64_C(1) << 34)
+#define PAYLOAD 8160
+#define LIMIT_MS 300000			/* for a build under sanitizers on a busy machine */
+
+extern char **environ;
+static const char *program;
+
+typedef struct Leader
+{
+	pid_t		pid;
+	int			fd;
+	char	   *base[GRN_NSEGMENTS];
+	uint64_t	mapped[GRN_NSEGMENTS];
+	GrnBuildSpec spec;
+	/* what the builder said */
+	int			beats;
+	int			notices;
+	int			phases;
+	int			hellos;
+	int			devices;
+	int			on_gpu;
+	char		notice[512];
+	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
+	int			status;			/* of the process */
+	uint64_t	withhold_ms;	/* before the first GRANT */
+} Leader;
+
+static inline uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000;
+}
+
+static inline void
+reserve_segments(Leader *l)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		l->base[i] = mmap(NULL, ADDRESS_SPACE, PROT_NONE,
+						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		l->mapped[i] = 0;
+	}
+}
+
+static inline void
+drop_segments(Leader *l)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		munmap(l->base[i], ADDRESS_SPACE);
+}
+
+static inline void
+start_builder(Leader *l)
+{
+	int			pair[2];
+	posix_spawn_file_actions_t files;
+	char	   *argv[] = {"grnnd_build", "--serve", NULL};
+	int			rc;
+
+	memset(l, 0, sizeof(*l));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		abort();
+	/* dup2 onto itself would keep close-on-exec */
+	if (pair[1] == GRN_BUILDER_FD)
+		pair[1] = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, pair[1], GRN_BUILDER_FD);
+	rc = posix_spawn(&l->pid, program, &files, NULL, argv, environ);
+	if (rc != 0)
+	{
+		printf("# cannot start %s: %s\n", program, strerror(rc));
+		exit(2);
+	}
+	posix_spawn_file_actions_destroy(&files);
+	close(pair[1]);
+	l->fd = pair[0];
+	l->spec.version = GRN_PROTOCOL_VERSION;
+	l->spec.metric = GRN_L2;
+	l->spec.payload = PAYLOAD;
+	l->spec.use_codes = 1;
+	l->spec.device = GRN_DEVICE_CPU;
+	l->spec.threads = 3;
+	l->spec.params.degree = 16;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		l->spec.segment_max[i] = ADDRESS_SPACE;
+	reserve_segments(l);
+}
+
+static inline void
+say_with(Leader *l, GrnMsg *msg, int file)
+{
+	union
+	{
+		struct cmsghdr align;
+		char		space[CMSG_SPACE(sizeof(int))];
+	}			control = {0};
+	struct iovec iov = {msg, sizeof(*msg)};
+	struct msghdr head = {.msg_iov = &iov,.msg_iovlen = 1};
+
+	if (file >= 0)
+	{
+		struct cmsghdr *c;
+
+		head.msg_control = &control;
+		head.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&head);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &file, sizeof(file));
+	}
+	(void) !sendmsg(l->fd, &head, MSG_NOSIGNAL);
+}
+
+static inline void
+say(Leader *l, uint32_t type, uint64_t arg0, uint64_t arg1)
+{
+	GrnMsg		msg = {.type = type,.arg = {arg0, arg1}};
+
+	if (type == GRN_MSG_START)
+		msg.u.spec = l->spec;
+	say_with(l, &msg, -1);
+}
+
+/*
+ * Grows a segment to at least bytes, in pieces of 64 kB, then 128 kB and so on, each
+ * at some place in a file of its own.
+ */
+static inline void
+grow(Leader *l, GrnSegment segment, uint64_t bytes)
+{
+	while (l->mapped[segment] < bytes)
+	{
+		uint64_t	piece = l->mapped[segment] ? l->mapped[segment] : 65536;
+		uint64_t	skip = 8192;
+		int			file = memfd_create("test", MFD_CLOEXEC);
+		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
+		.arg = {segment, l->mapped[segment], skip, piece}};
+
+		if (file < 0 || ftruncate(file, (off_t) (skip + piece)) != 0 ||
+			mmap(l->base[segment] + l->mapped[segment], piece, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, file, (off_t) skip) == MAP_FAILED)
+			abort();
+		say_with(l, &msg, file);
+		close(file);
+		l->mapped[segment] += piece;
+	}
+}
+
+/* Whether a process maps a file of grow(). */
+static inline bool
+maps_segments(pid_t pid)
+{
+	char		path[64];
+	char		line[512];
+	bool		found = false;
+	FILE	   *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
+	maps = fopen(path, "r");
+	CHECK(maps, "%s", path);
+	while (maps && fgets(line, sizeof(line), maps))
+		found |= strstr(line, "memfd:test") != NULL;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* Takes messages until DONE, FAILED or end of file, at most limit_ms. */
+static inline bool
+converse(Leader *l, uint64_t limit_ms)
+{
+	uint64_t	end = now_ms() + limit_ms;
+
+	for (;;)
+	{
+		struct pollfd p = {l->fd, POLLIN, 0};
+		GrnMsg		msg;
+		ssize_t		got;
+
+		if (now_ms() >= end)
+			return false;
+		if (poll(&p, 1, (int) (end - now_ms())) <= 0)
+			return false;
+		got = recv(l->fd, &msg, sizeof(msg), 0);
+		if (got <= 0)
+			return true;
+		CHECK(got == sizeof(msg), "%zd", got);
+		switch (msg.type)
+		{
+			case GRN_MSG_HELLO:
+				CHECK(msg.arg[0] == GRN_PROTOCOL_VERSION, "hello");
+				l->hellos++;
+				break;
+			case GRN_MSG_DEVICE:
+				CHECK(msg.u.say.text[0], "device");
+				l->devices++;
+				l->on_gpu = (int) msg.arg[0];
+				break;
+			case GRN_MSG_BEAT:
+				l->beats++;
+				break;
+			case GRN_MSG_PHASE:
+				CHECK(msg.arg[0] >= GRN_PHASE_PREPARE && msg.arg[0] <= GRN_PHASE_CODES &&
+					  msg.arg[1] <= msg.arg[2], "phase %d: %d of %d", (int) msg.arg[0],
+					  (int) msg.arg[1], (int) msg.arg[2]);
+				l->phases++;
+				break;
+			case GRN_MSG_NOTICE:
+				l->notices++;
+				strcpy(l->notice, msg.u.say.text);
+				break;
+			case GRN_MSG_NEED:
+				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT ||
+					  msg.arg[0] == GRN_SEG_CODES, "%d", (int) msg.arg[0]);
+				while (l->withhold_ms > 0)
+				{
+					usleep(10000);
+					l->withhold_ms -= l->withhold_ms < 10 ? l->withhold_ms : 10;
+				}
+				grow(l, (GrnSegment) msg.arg[0], msg.arg[1]);
+				say(l, GRN_MSG_GRANT, msg.arg[0], l->mapped[msg.arg[0]]);
+				break;
+			case GRN_MSG_DONE:
+			case GRN_MSG_FAILED:
+				l->last = msg;
+				return true;
+			case GRN_MSG_RELEASED:
+				CHECK(!maps_segments(l->pid), "released and still mapped");
+				return true;
+			default:
+				CHECK(false, "message %u", msg.type);
+		}
+	}
+}
+
+/* Closes the socket; the process must end within a second. */
+static inline void
+end_builder(Leader *l)
+{
+	uint64_t	start = now_ms();
+	pid_t		got = 0;
+
+	close(l->fd);
+	while (got == 0 && now_ms() - start < 1000)
+	{
+		got = waitpid(l->pid, &l->status, WNOHANG);
+		usleep(1000);
+	}
+	CHECK(got == l->pid, "the builder did not end");
+	if (got == 0)
+	{
+		kill(l->pid, SIGKILL);
+		waitpid(l->pid, &l->status, 0);
+	}
+	drop_segments(l);
+}
+
+/* ---- rows ---- */
+
+typedef void (*FillFn) (float *x, uint32_t rank, uint32_t dim);
+
+static inline void
+fill_normal(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, 2 * j) >> 40) / 16777216.0f +
+			(float) (grn_random(1, rank, 2 * j + 1) >> 40) / 16777216.0f + 1e-5f;
+}
+
+static inline void
+fill_bytes(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, j) >> 56);
+}
+
+static inline void
+fill_halves(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(1, rank, j) >> 56) / 4;
+}
+
+static inline void
+fill_same(float *x, uint32_t rank, uint32_t dim)
+{
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = 3;
+}
+
+/* Every third row is the row before. */
+static inline void
+fill_repeated(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank - (rank % 3 == 2), dim);
+}
+
+static inline void
+fill_clusters(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank, dim);
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = x[j] * 0.001f + (float) (grn_random(2, rank % 10, j) >> 54);
+}
+
+/*
+ * Sends n rows: rank i is row (i * step) mod n, so that ranks and rows differ.  step
+ * shares no factor with n.
+ */
+static inline void
+send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
+{
+	uint32_t	floats = (uint32_t) grn_row_floats((GrnMetric) l->spec.metric, dim);
+	uint32_t   *order;
+
+	l->spec.dim = dim;
+	l->spec.stride = (floats + 3) / 4 * 4;
+	say(l, GRN_MSG_START, 0, 0);
+	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.stride * 4);
+	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
+	order = (uint32_t *) l->base[GRN_SEG_ORDER];
+	for (uint32_t i = 0; i < n; i++)
+	{
+		order[i] = (uint32_t) ((uint64_t) i * step % n);
+		fill((float *) l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.stride, i, dim);
+		if (i % 1000 == 0)
+			say(l, GRN_MSG_ROWS, 0, 0);
+	}
+	say(l, GRN_MSG_ROWS, n, 0);
+	say(l, GRN_MSG_BUILD, n, 0);
+}
+
+/* ---- results ---- */
+
+static inline const float *
+row_of(const Leader *l, uint32_t row)
+{
+	return (const float *) l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.stride;
+}
+
+static inline GrnRows
+rows_of(const Leader *l)
+{
+	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.stride, l->spec.dim,
+	l->spec.metric == GRN_IP};
+
+	return rows;
+}
+
+/* Whether a node's list is in order of distance, but for rounding. */
+static inline bool
+nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
+			  uint32_t count)
+{
+	const char *out = l->base[GRN_SEG_RESULT];
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	GrnRows		all = rows_of(l);
+	const float *x = row_of(l, rows[row_start[node]]);
+	float		before = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
+
+		if (i > 0 && before > d * 1.0001f + 1e-5f * all.scaled)
+			return false;
+		before = d;
+	}
+	return true;
+}
+
+static inline void
+check_result(const Leader *l, uint32_t n)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	uint32_t   *ids = (uint32_t *) (out + r->off_ids);
+	uint8_t    *counts = (uint8_t *) out + r->off_counts;
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
+	uint32_t	dim = l->spec.dim;
+	uint32_t   *rank = malloc(n * 4);
+	uint8_t    *taken = calloc(n, 1);
+	GrnGraph	g = {ids, counts, r->nodes, r->degree};
+	void	   *work = malloc(grn_connect_bytes(r->nodes));
+	uint32_t	bad;
+	const char *what;
+
+	CHECK(l->last.type == GRN_MSG_DONE, "message %u: %s", l->last.type, l->last.u.say.text);
+	if (l->last.type != GRN_MSG_DONE)
+		return;
+	CHECK(l->hellos == 1 && l->phases > 0, "%d %d", l->hellos, l->phases);
+	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
+	what = grn_graph_check(&g, &bad);
+	CHECK(!what, "node %u has %s", bad, what);
+	CHECK(r->nentries >= 1 && r->nentries <= GRN_MAX_ENTRIES && r->nentries <= r->nodes, "%u",
+		  r->nentries);
+	for (uint32_t i = 0; i < r->nentries; i++)
+	{
+		CHECK(r->entries[i] < r->nodes, "entry %u", r->entries[i]);
+		for (uint32_t j = 0; j < i; j++)
+			CHECK(r->entries[i] != r->entries[j], "entry %u twice", r->entries[i]);
+	}
+	CHECK(grn_reachable(&g, r->entries[0], NULL, work) == r->nodes, "of %u", r->nodes);
+
+	for (uint32_t i = 0; i < n; i++)
+		rank[order[i]] = i;
+	CHECK(row_start[0] == 0 && row_start[r->nodes] == n, "%u", row_start[r->nodes]);
+	for (uint32_t v = 0; v < r->nodes; v++)
+	{
+		CHECK(row_start[v] < row_start[v + 1], "node %u has no row", v);
+		for (uint32_t i = row_start[v]; i < row_start[v + 1]; i++)
+		{
+			CHECK(rows[i] < n && !taken[rows[i]], "row %u", rows[i]);
+			taken[rows[i]] = 1;
+			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]), 4 * dim) == 0,
+				  "node %u holds different rows", v);
+			if (i > row_start[v])
+				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
+		}
+		CHECK(nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
+			  "node %u: neighbours not by distance", v);
+	}
+	/* different nodes hold different rows: as many nodes as distinct rows */
+	{
+		GrnRows		all = {row_of(l, 0), order, n, l->spec.stride, dim, false};
+		GrnParallel one = {1, unit_run};
+		uint32_t   *first = malloc(n * 4);
+		void	   *table = malloc(16 * (uint64_t) n);
+
+		CHECK(grn_find_duplicates(&all, &one, first, table) == r->nodes, "%u nodes", r->nodes);
+		free(first);
+		free(table);
+	}
+	free(rank);
+	free(taken);
+	free(work);
+}
+
+/* Each node's code is what the codec says of its vector. */
+static inline void
+check_codes(const Leader *l)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const char *codes = l->base[GRN_SEG_CODES];
+	const float *codec_floats = (const float *) (codes + r->off_codec);
+	GrnCodec	codec = {.dim = l->spec.dim,.code_dims = r->code_dims,.norm_unit = r->norm_unit,
+		.mean = codec_floats,.basis = codec_floats + l->spec.dim
+	};
+	size_t		bytes = grn_code_bytes(r->code_dims);
+	uint8_t		code[GRN_MAX_CODE_DIMS / 2];
+	float		scratch[GRN_MAX_CODE_DIMS];
+	GrnFactor	factor;
+
+	if (l->spec.metric == GRN_IP)
+		grn_codec_directions(&codec, r->norm_unit);
+	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
+	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
+	for (uint32_t v = 0; v < r->nodes; v++)
+	{
+		grn_encode(&codec, row_of(l, rows[row_start[v]]), code, &factor, scratch);
+		CHECK(memcmp(code, codes + r->off_codes + v * bytes, bytes) == 0, "node %u", v);
+		CHECK(memcmp(&factor, codes + r->off_factors + v * sizeof(factor), sizeof(factor)) == 0,
+			  "node %u", v);
+	}
+}
+
+static inline void
+build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
+{
+	send_rows(l, n, dim, fill, n > 7 ? 7 : 1);
+	CHECK(converse(l, LIMIT_MS), "no answer");
+	check_result(l, n);
+}
+
+#endif							/* LEADER_H */
