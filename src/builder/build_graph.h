@@ -4,37 +4,7 @@
 #ifndef GRN_BUILD_GRAPH_H
 #define GRN_BUILD_GRAPH_H
 
-#include "builder/gpus.h"
-#include "builder/thread_pool.h"
-#include "graph/build/graph.h"
-#include "graph/rows.h"
-
-/* Of a build in parts: seconds of its steps. */
-typedef struct GrnPartTimes
-{
-	uint32_t	nparts;			/* 0: not in parts */
-	uint64_t	members;		/* rows of all parts */
-	bool		stayed;			/* codes, on the devices */
-	double		split, encode, build, merge;	/* split: where parts are; encode: rows, into them */
-} GrnPartTimes;
-
-/* A graph to be built. */
-typedef struct GrnGraphJob
-{
-	const GrnRows *rows;
-	GrnGraphParams *params;
-	const GrnGraphParams *given;	/* NULL: params; else those for cores, after a GPU failed */
-	GrnGraph   *graph;			/* arrays given, [n][degree] */
-	const GrnDeviceChoice *choice;
-	GrnGpu	   *gpu;
-	GrnPool    *pool;
-	const GrnHost *host;
-	bool		fill;			/* lists shorter than the degree with more near vertices */
-	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
-	bool		on_gpu;
-	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
-	GrnPartTimes part_times;
-} GrnGraphJob;
+#include "builder/job.h"
 
 /*
  * Builds the graph of rows on the GPU (gpu not NULL) or the processor's cores; falls

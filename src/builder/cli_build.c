@@ -1,6 +1,6 @@
 /*
- * cli_build.c - the command line's build: the graph over all rows of a file, as
- * they are (identical rows are vertices of their own here).
+ * cli_build.c - the command line's build: a graph of all rows of a file.  Identical rows are
+ * vertices of their own here.
  */
 #include "builder/cli.h"
 

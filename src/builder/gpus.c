@@ -1,5 +1,5 @@
 /*
- * gpus.c - the GPUs that this process has opened.
+ * gpus.c - the GPUs that this process has opened, and keeps open from build to build.
  */
 #include "builder/gpus.h"
 
@@ -21,7 +21,6 @@ grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err)
 	return grn_fail(failure, "58000", other, "the GPU cannot build: %s", err->text);
 }
 
-/* The devices of this process; the contexts outlive a build. */
 static struct
 {
 	GrnGpu	   *gpus[GRN_MAX_GPUS][GRN_LANES];

@@ -6,6 +6,7 @@
 
 #include "builder/host.h"
 
+/* Where a graph is to be built. */
 typedef struct GrnDeviceChoice
 {
 	uint32_t	device;			/* GrnDevice */
@@ -30,7 +31,7 @@ extern int	grn_open_gpus(void);
  */
 #define GRN_LANES 2
 extern GrnGpu *grn_open_lane(int i, int lane);
-/* The same, NULL where nobody has asked for it yet. */
+/* The same, NULL where it has not been asked for yet. */
 extern GrnGpu *grn_lane(int i, int lane);
 extern void grn_device_close(void);
 /* Fails with the SQLSTATE for a GPU's refusal. */

@@ -1,9 +1,9 @@
 /*
  * list_gpus.c - `grnnd_build --devices`: lists the GPUs for grnnd_devices().
  *
- * One line each, fields separated by tabs: number, name, compute capability, bytes
- * of memory, bytes free.  Where a GPU, or all of them, cannot be used: number or
- * "-", then the reason behind an exclamation mark.
+ * The list has one line for each GPU, its fields separated by tabs: number, name, compute
+ * capability, bytes of memory, bytes free.  A GPU that cannot be used has its number and,
+ * behind an exclamation mark, the reason; if none can be used, "-" stands for the number.
  */
 #include "builder/list_gpus.h"
 

@@ -1,22 +1,24 @@
 /*
- * parts.h - graphs of more rows than a device, or a limit, has memory for.
+ * parts.h - builds in parts: graphs of more rows than a device, or a limit, has memory for, and
+ * builds on several GPUs.
  */
 #ifndef GRN_BUILDER_PARTS_H
 #define GRN_BUILDER_PARTS_H
 
-#include "builder/build_graph.h"
+#include "builder/job.h"
 
 /*
  * Builds the job's graph in overlapping parts on all open GPUs; *err says why not
  * where the status is not GRN_GPU_OK.  GRN_GPU_FAILED with *failure filled
  * (sqlstate set): host memory could not be had, no other device helps.
  */
-extern GrnGpuStatus grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure);
+extern GrnGpuStatus grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err,
+											GrnFailure *failure);
 
 /* Whether several GPUs do the job in parts faster than one does it as a whole. */
 extern bool grn_parts_are_faster(const GrnGraphJob *job);
 
-/* The same in parts of the processor, whose workspace stays under limit bytes where it can. */
+/* Builds it on the processor's cores; the workspace stays under limit bytes where it can. */
 extern bool grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure);
 
 #endif							/* GRN_BUILDER_PARTS_H */

@@ -1,10 +1,10 @@
 /*
  * breadth_first.c - breadth-first search from several vertices at once, level by level.
  *
- * While it runs, label[] holds keys: the level of a vertex above the number of
- * its source.  A vertex's key is the smallest that any vertex of the level before
- * offers it, whoever comes first; keys of earlier levels are smaller still,
- * so nobody changes them.
+ * While the search runs, label[] holds keys: the level of a vertex in the upper bits, the
+ * number of its source in the lower ones.  A vertex gets the smallest key that any vertex of
+ * the level before offers it, in whatever order they come.  Keys of earlier levels are
+ * smaller still, so they never change.
  */
 #include "graph/build/breadth_first.h"
 
@@ -89,7 +89,7 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 
 size_t
 grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
-		  uint32_t nsources, uint32_t *label, uint32_t *queue)
+				  uint32_t nsources, uint32_t *label, uint32_t *queue)
 {
 	Reach		r = {graph, label, queue, 0, nsources, 0};
 

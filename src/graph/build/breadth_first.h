@@ -18,7 +18,7 @@
  * NULL.
  */
 extern size_t grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel,
-						const uint32_t *sources, uint32_t nsources,
-						uint32_t *label, uint32_t *queue);
+								const uint32_t *sources, uint32_t nsources,
+								uint32_t *label, uint32_t *queue);
 
 #endif							/* GRN_BREADTH_FIRST_H */

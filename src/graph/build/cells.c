@@ -75,7 +75,8 @@ grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out)
 
 /* Squared distances of count rows from the centres, [nparts][ROWS]. */
 void
-grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count, float *distances)
+grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
+				   float *distances)
 {
 	uint32_t	dim = rows->dim;
 

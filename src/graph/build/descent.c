@@ -1,14 +1,13 @@
 /*
  * descent.c - RNN-Descent on the CPU's cores, in synchronous rounds.
  *
- * Each vertex has a pool of at most r (distance, id) keys, sorted, and two
- * inboxes: one that this round reads, one that this round's other vertices push
- * into.  A round takes each vertex's pool and inbox together, prunes them
- * exactly by the RNG rule, keeps the survivors as the new pool, and pushes each
- * one pruned to the nearest survivor that occludes it (paper, Algorithm 2,
- * which takes the first).  An inbox keeps the smallest distinct keys that were
- * pushed, a set that does not depend on the order of the pushes; so neither
- * does the graph on the number of threads.
+ * Each vertex has a pool of at most r (distance, id) keys, sorted, and two inboxes: a round
+ * reads one, and other vertices push into the other one.  A round merges each vertex's pool
+ * with its inbox and prunes them exactly by the RNG rule.  The survivors are the new pool;
+ * each key that was pruned goes to the nearest survivor that occludes it (the paper's
+ * Algorithm 2 takes the first).  An inbox keeps the smallest distinct keys that were pushed,
+ * a set that does not depend on the order of the pushes.  So the graph does not depend on the
+ * number of threads.
  *
  * Two keys that survived the same prune cannot occlude each other, so pairs of
  * keys marked "old" are never compared again.

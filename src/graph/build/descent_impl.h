@@ -1,6 +1,6 @@
 /*
- * descent_impl.h - what the two halves of the CPU build share: the rounds (descent.c) and
- * the lists that they leave (lists.c).
+ * descent_impl.h - what the two halves of RNN-Descent share: the rounds (descent.c) and the
+ * lists that they leave (lists.c).
  */
 #ifndef GRN_DESCENT_IMPL_H
 #define GRN_DESCENT_IMPL_H
@@ -65,8 +65,8 @@ typedef struct Descent
 } Descent;
 
 /*
- * lists.c: writes the graph from pools and from inboxes that hold reverse edges;
- * with fill, lists still short take the nearest neighbours of neighbours.
+ * lists.c: writes the graph from pools and from inboxes that hold reverse edges.  With
+ * fill, lists that are still short take the nearest neighbours of neighbours.
  */
 extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
 

@@ -1,15 +1,15 @@
 /*
- * lists.c - the lists that a descent leaves: survivors of the last prune,
- * reverse edges, and neighbours of neighbours, nearest first.
+ * lists.c - the neighbour lists that a descent leaves: survivors of the last prune, reverse
+ * edges, and neighbours of neighbours, nearest first.
  *
- * A record has room for `degree` neighbours whether they are there or not, and a
- * search step estimates them all from the one page it has read.  So edges that the
- * RNG rule left out cost a query almost nothing and save it steps: 100,000
- * SIFT descriptors of average degree 23 needed 35 steps for recall@10 0.95, filled
- * to 32 they needed 28.  (cuda/near.cu fills a GPU's lists by the same rule.)
+ * A record has room for `degree` neighbours whether it has as many or not, and a search step
+ * estimates all of them from the one page that it has read.  So edges that the RNG rule left
+ * out cost a query almost nothing and save it steps: 100,000 SIFT descriptors of average
+ * degree 23 needed 35 steps for recall@10 0.95; filled to 32 they needed 28.  (The GPU fills
+ * lists by the same rule.)
  *
- * Lists are first made by place in the memory of the inboxes, which are of no more
- * use, then written to their vertices.
+ * Lists are made by place, in the memory of the inboxes, which are no longer needed.  Then
+ * they are written to their vertices.
  */
 #include "graph/build/descent_impl.h"
 

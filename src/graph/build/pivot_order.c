@@ -1,5 +1,5 @@
 /*
- * pivot_order.c - an order of rows in which near ones lie near each other, cheaply.
+ * pivot_order.c - a cheap order of rows in which near ones lie near each other.
  */
 #include "graph/build/pivot_order.h"
 
@@ -81,7 +81,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 
 void
 grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
-		 uint32_t *order, void *workspace)
+				uint32_t *order, void *workspace)
 {
 	Bins	   *b;
 	size_t		pivots = n / ROWS_PER_BIN;

@@ -1,6 +1,6 @@
 /*
- * projection.h - rows of floats as a few signed bytes, for the descent: principal
- * directions, rotated so that each carries a like share.
+ * projection.h - rows of floats as a few signed bytes, for the descent: their parts along
+ * principal directions, which are rotated so that each has a like share of the variance.
  */
 #ifndef GRN_PROJECTION_H
 #define GRN_PROJECTION_H
