@@ -42,7 +42,7 @@ MODULE_big = grnnd
 DATA = $(wildcard sql/grnnd--*.sql)
 # The rooms of src/graph; what lies at its top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
-OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c) $(GRAPH_SRC))
+OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
 REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
 REGRESS_OPTS = --inputdir=test

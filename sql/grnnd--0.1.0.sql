@@ -8,14 +8,17 @@ CREATE ACCESS METHOD grnnd TYPE INDEX HANDLER grnnd_handler;
 
 COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbour graph (GRNND)';
 
--- What an operator class says of its type and distance (support function 1).
-CREATE FUNCTION grnnd_vector_l2(internal) RETURNS internal
+-- What an operator class says of its type (support function 1) and metric (2).
+CREATE FUNCTION grnnd_type_vector(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_vector_ip(internal) RETURNS internal
+CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_vector_cosine(internal) RETURNS internal
+CREATE FUNCTION grnnd_metric_ip(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- Type vector and its operators are found wherever pgvector was installed:
@@ -23,17 +26,20 @@ CREATE FUNCTION grnnd_vector_cosine(internal) RETURNS internal
 CREATE OPERATOR CLASS vector_l2_ops
 	DEFAULT FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_vector_l2(internal);
+	FUNCTION 1 grnnd_type_vector(internal),
+	FUNCTION 2 grnnd_metric_l2(internal);
 
 CREATE OPERATOR CLASS vector_ip_ops
 	FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <#> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_vector_ip(internal);
+	FUNCTION 1 grnnd_type_vector(internal),
+	FUNCTION 2 grnnd_metric_ip(internal);
 
 CREATE OPERATOR CLASS vector_cosine_ops
 	FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <=> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_vector_cosine(internal);
+	FUNCTION 1 grnnd_type_vector(internal),
+	FUNCTION 2 grnnd_metric_cosine(internal);
 
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
 	RETURNS TABLE (block bigint, slot integer, what text)

@@ -80,7 +80,7 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 }
 
 void
-grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute column,
+grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 				 const GrnndOptions *options)
 {
 	GrnBuildSpec *spec = &build->spec;
@@ -88,7 +88,7 @@ grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute col
 
 	memset(build, 0, sizeof(*build));
 	build->builder.sock = -1;
-	build->type = type;
+	build->key = key;
 	if (options == NULL)
 		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
 	build->options = *options;
@@ -100,18 +100,18 @@ grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute col
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("column does not have dimensions"),
 				 errhint("Give its type a number of dimensions, as in ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
-						 build->type->name)));
-	if (typmod > build->type->max_dim)
+						 build->key.type->name)));
+	if (typmod > build->key.type->max_dim)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("column cannot have more than %d dimensions for a grnnd index",
-						build->type->max_dim)));
+						build->key.type->max_dim)));
 	build->dim = (uint32) typmod;
 
 	spec->version = GRN_PROTOCOL_VERSION;
-	spec->metric = build->type->metric;
+	spec->metric = build->key.metric->id;
 	spec->dim = build->dim;
-	spec->stride = TYPEALIGN(4, grn_row_floats(build->type->metric, build->dim));
+	spec->stride = TYPEALIGN(4, grn_row_floats(build->key.metric, build->dim));
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
 	spec->params.degree = build->options.degree > 0 ? (uint32) build->options.degree :
@@ -135,7 +135,7 @@ grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute col
 static void
 init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 {
-	grnnd_build_init(build, grnnd_type(index),
+	grnnd_build_init(build, grnnd_key(index),
 					 TupleDescAttr(RelationGetDescr(index), 0),
 					 (GrnndOptions *) index->rd_options);
 	build->heap = heap;

@@ -16,7 +16,7 @@ typedef struct GrnndBuild
 	Relation	heap;
 	Relation	index;
 	IndexInfo  *info;
-	const GrnndType *type;
+	GrnndKey	key;
 	GrnndOptions options;
 	uint32		dim;
 	uint32		stride;			/* floats between rows of VECTORS */
@@ -48,7 +48,7 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
 /* build.c: also for grnnd_build_estimate(), which builds over a sample of the rows. */
 extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
 /* Errors: 22023 where the column's type has no dimensions, 54000 where it has too many. */
-extern void grnnd_build_init(GrnndBuild *build, const GrnndType *type, Form_pg_attribute column,
+extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 							 const GrnndOptions *options);
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern void grnnd_choose_device(GrnndBuild *build, double rows);

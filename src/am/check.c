@@ -391,7 +391,7 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	CheckTid	key;
 
 	if (isnull[0] ||
-		!grnnd_form_vector(c->ix->type, c->ix->meta.dim, values[0], c->vector))
+		!grnnd_form_vector(&c->ix->key, c->ix->meta.dim, values[0], c->vector))
 		return;
 	key.tid = (uint64) ItemPointerGetBlockNumber(tid) << 16 | ItemPointerGetOffsetNumber(tid);
 	if (c->ntids == 0 ||

@@ -75,7 +75,7 @@ typedef struct Collector
 	Shared	   *shared;
 	Participant *me;
 	GrnndMapping *map;
-	const GrnndType *type;
+	GrnndKey	key;
 	GrnndBuild *build;			/* in the leader */
 	uint64		at,				/* own chunk: next row to write, and its end */
 				end;
@@ -236,8 +236,8 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (c->at >= c->end)
 		claim_chunk(c);
 	out = (float *) c->map->base[GRN_SEG_VECTORS] + c->at * stride;
-	if (!grnnd_form_vector(c->type, (int) dim, values[0], out))
-		return;					/* a zero vector has no place under cosine */
+	if (!grnnd_form_vector(&c->key, (int) dim, values[0], out))
+		return;					/* it has no place under this metric */
 	for (uint32 i = dim; i < stride; i++)
 		out[i] = 0;
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
@@ -273,7 +273,7 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 
 	c.shared = shared;
 	c.me = &shared->participants[1 + ParallelWorkerNumber];
-	c.type = grnnd_type(index);
+	c.key = grnnd_key(index);
 	c.map = grnnd_mapping_attach(&shared->extents,
 								 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS);
 	/* where the leader's memory is out of sight, it does without us */
@@ -379,7 +379,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		c.shared = shared;
 		c.me = &shared->participants[0];
 		c.map = build->map;
-		c.type = build->type;
+		c.key = build->key;
 		c.build = build;
 		look_after_room(&c);
 		grnnd_workers_launch(workers);
@@ -419,7 +419,7 @@ collect_alone(GrnndBuild *build)
 	c.shared = shared;
 	c.me = &shared->participants[0];
 	c.map = build->map;
-	c.type = build->type;
+	c.key = build->key;
 	c.build = build;
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);

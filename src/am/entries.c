@@ -74,7 +74,7 @@ grnnd_change_entries(Relation index, const GrnndIndex *ix, GrnndEntriesFn fn, vo
 /* ---- long rows ---- */
 
 /*
- * For inner product GRN_LONG_ENTRIES of them are the longest rows.  Rows much longer than
+ * For inner product half of them are the longest rows (GrnMetricInfo.long_entries).  Rows much longer than
  * others answer every query and lie close together in the graph's space, but no way
  * that a search by inner products takes need lead to them.  One alone is not enough:
  * its own product with the query may be less than those of the short rows nearby.
@@ -84,7 +84,7 @@ grnnd_change_entries(Relation index, const GrnndIndex *ix, GrnndEntriesFn fn, vo
 #define LONGER 1.01f
 
 /*
- * Sorts the places of entry points but entries[0]: the GRN_LONG_ENTRIES longest, the
+ * Sorts the places of entry points but entries[0]: the longest, if the metric has some, the
  * shortest of them last, then the sample.  Returns how many count as long: none
  * where codes say nothing of lengths.
  */
@@ -95,7 +95,7 @@ sort_places(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *places)
 
 	for (uint32 i = 0; i < n; i++)
 		places[i] = i + 1;
-	if (!ix->encoder.directions || ix->encoder.code_dims == 0)
+	if (ix->key.metric->long_entries == 0 || ix->encoder.code_dims == 0)
 		return 0;
 	for (uint32 i = 1; i < n; i++)
 	{
@@ -107,7 +107,7 @@ sort_places(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *places)
 			places[j] = places[j - 1];
 		places[j] = place;
 	}
-	return Min(n, GRN_LONG_ENTRIES);
+	return Min(n, ix->key.metric->long_entries);
 }
 
 /* The place of a shorter row that one of this factor is to take, or 0. */
@@ -240,7 +240,7 @@ is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 	float		y = grn_f16_to_f32(b.norm2);
 
 	/* with inner product's codes these are lengths, and long rows lie in the middle */
-	return ix->encoder.code_dims > 0 && (ix->encoder.directions ? x > y : x < y);
+	return ix->encoder.code_dims > 0 && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
 }
 
 /* Copies entries[0] to root: what it is, and what others are to find there. */
@@ -401,13 +401,13 @@ grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor)
 	float		length = grn_f16_to_f32(factor.norm2);
 	uint32		i = v->nlongest;
 
-	if (!v->ix->encoder.directions || v->ix->encoder.code_dims == 0)
+	if (v->ix->key.metric->long_entries == 0 || v->ix->encoder.code_dims == 0)
 		return;
 	/* a page may be looked at again */
-	if ((i == GRN_LONG_ENTRIES && length <= v->lengths[i - 1]) ||
+	if ((i == v->ix->key.metric->long_entries && length <= v->lengths[i - 1]) ||
 		grn_find_id(v->longest, v->nlongest, id) >= 0)
 		return;
-	if (i < GRN_LONG_ENTRIES)
+	if (i < v->ix->key.metric->long_entries)
 		v->nlongest++;
 	else
 		i--;

@@ -136,15 +136,15 @@ open_table(Oid oid)
 	return table;
 }
 
-/* What an operator class, NULL for the default one, says of a column's type. */
-static const GrnndType *
-find_type(Oid type, text *opclass)
+/* What an operator class, NULL for the default one, says of a column of that type. */
+static GrnndKey
+find_key(Oid type, text *opclass)
 {
 	Oid			am = get_am_oid("grnnd", false);
 	Oid			class_oid;
-	Oid			function = InvalidOid;
-	const GrnndType *out = NULL;
-	const char *problem = "has no support function";
+	Oid			family;
+	GrnndKey	key = {NULL, NULL};
+	const char *problem = NULL;
 
 	if (opclass == NULL)
 		class_oid = GetDefaultOpClass(type, am);
@@ -159,14 +159,15 @@ find_type(Oid type, text *opclass)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("type %s has no such operator class for access method grnnd",
 						format_type_be(type))));
-	function = get_opfamily_proc(get_opclass_family(class_oid), type, type, GRNND_SUPPORT_TYPE);
-	if (OidIsValid(function))
-		problem = grnnd_support_problem(function, type, &out);
+	family = get_opclass_family(class_oid);
+	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
+		problem = grnnd_support_problem(get_opfamily_proc(family, type, type, number), number,
+										type, &key);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator class %s", problem)));
-	return out;
+	return key;
 }
 
 /* ---- the sample ---- */
@@ -186,7 +187,7 @@ take_row(Sample *s, Datum tid, Datum value, bool isnull)
 	if (s->blocks == 0 || block != s->last_block)
 		s->blocks++;
 	s->last_block = block;
-	if (isnull || !grnnd_form_vector(b->type, (int) b->dim, value, (float *) s->row))
+	if (isnull || !grnnd_form_vector(&b->key, (int) b->dim, value, (float *) s->row))
 		return;
 	place = s->indexed++;
 	if (place >= s->wanted)
@@ -589,7 +590,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 						RelationGetRelationName(table))));
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
-	grnnd_build_init(&s->build, find_type(getBaseType(attribute->atttypid),
+	grnnd_build_init(&s->build, find_key(getBaseType(attribute->atttypid),
 										  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
 					 attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)

@@ -173,7 +173,7 @@ fit_codec(Fit *f)
 	sample_rows(f);
 	if (f->nrows == 0)
 		return false;
-	if (meta->metric == GRN_IP)
+	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
 	{
 		/* rounded up, so that no row is longer */
 		meta->max_norm = nextafterf((float) sqrt(f->max_norm2), INFINITY);
@@ -185,15 +185,15 @@ fit_codec(Fit *f)
 
 			memcpy(row + dim, &scale, sizeof(scale));
 		}
-		fit.form = GRN_FIT_DIRECTIONS;
 	}
+	fit.embedding = f->ix.key.metric->embedding;
+	fit.kind = f->ix.key.metric->codes;
 	fit.rows = f->rows;
 	fit.nrows = f->nrows;
 	f->ix.codec = grn_codec_fit(&fit, &alone, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
-	if (meta->metric == GRN_IP)
-		grn_codec_directions(&f->ix.codec, meta->norm_unit);
+	grn_codec_set_kind(&f->ix.codec, f->ix.key.metric->codes, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
 	meta->unfitted = 0;
 	return true;
@@ -246,12 +246,11 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 static float *
 place_row(const Fit *f)
 {
-	const GrnndMeta *meta = &f->ix.meta;
-	float	   *place = palloc(meta->dim * sizeof(float));
+	uint32		dim = f->ix.meta.dim;
+	float	   *place = palloc(dim * sizeof(float));
 
-	memcpy(place, f->x, meta->dim * sizeof(float));
-	if (meta->metric == GRN_IP)
-		grn_place(place, meta->dim, meta->norm_unit);
+	memcpy(place, f->x, dim * sizeof(float));
+	grnnd_place(&f->ix, place);
 	return place;
 }
 
@@ -405,7 +404,7 @@ fit_first(Fit *f)
 	GrnndMeta	before = f->ix.meta;
 
 	f->row_room = grnnd_fit_rows(f->ix.meta.dim);
-	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, f->ix.meta.dim);
+	f->stride = (uint32) grn_row_floats(f->ix.key.metric, f->ix.meta.dim);
 	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
 							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	if (!fit_codec(f))

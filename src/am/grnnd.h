@@ -19,7 +19,6 @@
 #include "builder/protocol.h"
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
-#include "graph/stored/entries.h"
 #include "graph/stored/search.h"
 #include "compat.h"
 
@@ -104,7 +103,30 @@ typedef struct GrnndEntryHeader
 
 /* ---- what a backend knows of an index ---- */
 
-struct GrnndType;
+/*
+ * What an operator class says of its column: the type, by support function 1, and the
+ * metric, by support function 2.  Both are f(internal) returns internal (src/am/types).
+ */
+#define GRNND_SUPPORT_TYPE 1
+#define GRNND_SUPPORT_METRIC 2
+#define GRNND_NUM_SUPPORT 2
+#define GRNND_DISTANCE_STRATEGY 1
+
+typedef struct GrnndType
+{
+	const char *name;			/* "vector" */
+	int			max_dim;
+	/* dimensions of a detoasted value */
+	int			(*dim) (Datum value);
+	/* writes a detoasted value's [dim] floats */
+	void		(*load) (Datum value, int dim, float *out);
+} GrnndType;
+
+typedef struct GrnndKey
+{
+	const GrnndType *type;
+	const GrnMetricInfo *metric;
+} GrnndKey;
 
 /*
  * Where a block was last found, see store.c.  Direct-mapped: enough entries for the
@@ -124,31 +146,10 @@ typedef struct GrnndIndex
 	GrnCodec	codec;			/* of estimates: its arrays lie behind this struct; code_dims 0
 								 * while unfitted or exact, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that there are; 0 while unfitted */
-	const struct GrnndType *type;
+	GrnndKey	key;
 	GrnndHint  *hints;			/* [hint_mask + 1] */
 	uint32		hint_mask;
 } GrnndIndex;
-
-/*
- * What an operator class says of its type and distance: returned by its support
- * function 1, a SQL function (internal) returns internal.
- */
-#define GRNND_SUPPORT_TYPE 1
-#define GRNND_NUM_SUPPORT 1
-#define GRNND_DISTANCE_STRATEGY 1
-typedef struct GrnndType
-{
-	const char *name;			/* "vector" */
-	GrnMetric	metric;
-	int			max_dim;
-	/* dimensions of a detoasted value */
-	int			(*dim) (Datum value);
-	/*
-	 * Writes a detoasted value's [dim] floats, normalised for cosine.  False where it has
-	 * no place in the index (zero vector under cosine), as in pgvector.
-	 */
-	bool		(*load) (Datum value, int dim, float *out);
-} GrnndType;
 
 typedef struct GrnndOptions
 {
@@ -216,7 +217,7 @@ extern const GrnndIndex *grnnd_index(Relation index);
 /* The same by the metapage as it is now: what fit.c writes there reaches others late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* What its operator class says; an error where that is not sound (not for hot paths). */
-extern const GrnndType *grnnd_type(Relation index);
+extern GrnndKey grnnd_key(Relation index);
 extern void grnnd_page_init(Page page, GrnndPageKind kind);
 /*
  * Reads and locks a block and checks that it is a page of this kind; a new page is
@@ -239,7 +240,7 @@ extern void grnnd_place(const GrnndIndex *ix, float *x);
  * other dimensions, NaN and infinity; 22003 for vectors so long that distances
  * would overflow.  False: not indexed (zero under cosine).
  */
-extern bool grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out);
+extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out);
 
 /* Copies the entry page's contents (arrays of GRN_MAX_ENTRIES); returns the count. */
 extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
@@ -311,7 +312,11 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 extern bytea *grnnd_options(Datum reloptions, bool validate);
 extern void grnnd_init_options(void);
 extern bool grnnd_validate(Oid opclass);
-extern const char *grnnd_support_problem(Oid function, Oid type, const GrnndType **out);
+/*
+ * What is wrong with the support function of that number of an operator class for a type,
+ * or NULL; then *key has what it returned.
+ */
+extern const char *grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key);
 extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
 								List *functions);
 

@@ -355,7 +355,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	LockPage(index, GRNND_WRITERS_LOCK, ShareLock);
 	in.ix = grnnd_index(index);
 	x = palloc(in.ix->meta.dim * sizeof(float));
-	if (grnnd_form_vector(in.ix->type, in.ix->meta.dim, values[0], x))
+	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
 	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);
 	fit = grnnd_fit_due(in.ix, in.id);

@@ -17,13 +17,11 @@
 #include "utils/rel.h"
 
 /*
- * Neighbours that a new node chooses by the rule, and up to how many the nearest that
+ * Neighbours that a new node chooses by the rule; GrnMetricInfo.fill says up to how many the nearest that
  * the rule refused are added.  The other places are for links that it gives later;
- * src/README ("Tried") has other numbers.  For inner product the long rows in the
- * middle stand between most others, and the rule alone would leave few neighbours.
+ * src/README ("Tried") has other numbers.
  */
 #define CHOOSE(degree) ((degree) * 15 / 32)
-#define FILL(metric, degree) ((metric) == GRN_IP ? CHOOSE(degree) : (degree) / 4)
 
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
@@ -60,7 +58,7 @@ start_search(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 	GrnSearchParams params = {
 		.layout = &store->ix->layout,
 		.codec = &store->ix->codec,
-		.metric = (GrnMetric) store->ix->meta.metric,
+		.metric = store->ix->key.metric,
 		.ef = ef,
 		.resumable = resumable,
 		.keep_vectors = true,
@@ -118,7 +116,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		.stride = dim,
 		.dim = dim,
 		.most = CHOOSE(l->degree),
-		.fill = FILL(ix->meta.metric, l->degree)
+		.fill = l->degree * ix->key.metric->fill / 32
 	};
 	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);

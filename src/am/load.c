@@ -113,7 +113,7 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		(r->code_dims > 0 && !build->spec.use_codes))
 		bad_result("impossible code dimensions");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
-		((r->code_dims > 0 || build->spec.metric == GRN_IP) && r->norm_unit == 0) ||
+		((r->code_dims > 0 || build->key.metric->embedding == GRN_EMBED_SCALED) && r->norm_unit == 0) ||
 		!(r->max_norm >= 0) || isinf(r->max_norm) || !(r->held >= 0))
 		bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
@@ -376,7 +376,7 @@ set_open_layout(Load *load, const GrnndBuild *build)
 	set_layout(load, degree, dims, GRN_VEC_F32);
 	load->meta.unfitted = dims > 0;
 	/* fit.c knows better; without codes it stays */
-	if (build->spec.metric == GRN_IP)
+	if (build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = 1;
 }
 
@@ -712,7 +712,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 		load->meta.held = r->held;
 		load->meta.judged = r->nodes;
 	}
-	if (!load->meta.unfitted || load->meta.metric == GRN_IP)
+	if (!load->meta.unfitted || build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = r->norm_unit;
 	load->meta.max_norm = r->max_norm;
 	load->meta.params = r->params;

@@ -142,7 +142,7 @@ grnnd_meta_crc(const GrnndMeta *meta)
 
 /* Ends with an error unless meta describes an index that this code can read. */
 static void
-check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
+check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 		   GrnLayout *layout)
 {
 	if (meta->magic != GRNND_MAGIC)
@@ -162,10 +162,10 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndType *type,
 				 errmsg("index \"%s\" was built by a server with another block size",
 						RelationGetRelationName(index)),
 				 errhint("REINDEX the index.")));
-	if (meta->metric != type->metric)
+	if (meta->metric != key->metric->id)
 		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
 	/* bounds first: grn_layout() and the codec's size rely on them */
-	if (meta->dim < 1 || meta->dim > (uint32) type->max_dim ||
+	if (meta->dim < 1 || meta->dim > (uint32) key->type->max_dim ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		meta->code_dims > GRN_MAX_CODE_DIMS || meta->code_dims % GRN_CODE_ALIGN != 0 ||
 		meta->vec_format < GRN_VEC_F32 || meta->vec_format > GRN_VEC_U8 ||
@@ -232,7 +232,7 @@ evict(void)
 static CacheEntry *
 load_entry(Relation index)
 {
-	const GrnndType *type = grnnd_type(index);
+	GrnndKey	key = grnnd_key(index);
 	GrnndMeta	meta;
 	GrnLayout	layout;
 	uint32		code_dims;
@@ -246,13 +246,13 @@ load_entry(Relation index)
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
 	read_meta(index, &meta);
-	check_meta(index, &meta, type, &layout);
+	check_meta(index, &meta, &key, &layout);
 
 	/* whoever has the same metapage has the same codec: it names its build */
 	dlist_foreach(iter, &cache)
 	{
 		entry = dlist_container(CacheEntry, node, iter.cur);
-		if (entry->ix.type == type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
+		if (entry->ix.key.type == key.type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
 			return entry;
 	}
 
@@ -267,7 +267,7 @@ load_entry(Relation index)
 	entry->context = context;
 	entry->ix.meta = meta;
 	entry->ix.layout = layout;
-	entry->ix.type = type;
+	entry->ix.key = key;
 	code_dims = meta.unfitted ? 0 : meta.code_dims;
 	codec_bytes = grn_codec_floats(meta.dim, code_dims) * sizeof(float);
 	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
@@ -279,8 +279,7 @@ load_entry(Relation index)
 		.mean = codec,
 		.basis = codec + meta.dim
 	};
-	if (meta.metric == GRN_IP)
-		grn_codec_directions(&entry->ix.encoder, meta.norm_unit);
+	grn_codec_set_kind(&entry->ix.encoder, key.metric->codes, meta.norm_unit);
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.exact)
 		entry->ix.codec.code_dims = 0;
@@ -360,23 +359,23 @@ grnnd_index_anew(Relation index)
 	return use_entry(renew_entry(index));
 }
 
-const GrnndType *
-grnnd_type(Relation index)
+GrnndKey
+grnnd_key(Relation index)
 {
-	Oid			function = index_getprocid(index, 1, GRNND_SUPPORT_TYPE);
-	const GrnndType *type = NULL;
-	const char *problem = "has no support function";
+	GrnndKey	key = {NULL, NULL};
+	const char *problem = NULL;
 
 	/* CREATE OPERATOR CLASS lets through what amvalidate() would report */
-	if (OidIsValid(function))
-		problem = grnnd_support_problem(function, index->rd_opcintype[0], &type);
+	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
+		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
+										index->rd_opcintype[0], &key);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator class of index \"%s\" %s",
 						RelationGetRelationName(index), problem),
 				 errhint("amvalidate() checks an operator class.")));
-	return type;
+	return key;
 }
 
 /* ---- vectors ---- */
@@ -384,7 +383,7 @@ grnnd_type(Relation index)
 void
 grnnd_place(const GrnndIndex *ix, float *x)
 {
-	if (ix->meta.metric == GRN_IP)
+	if (ix->key.metric->embedding == GRN_EMBED_SCALED)
 		grn_place(x, ix->meta.dim, ix->meta.norm_unit);
 }
 
@@ -410,10 +409,10 @@ refuse_vector(const float *x, int dim)
 }
 
 bool
-grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out)
+grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out)
 {
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
-	int			value_dim = type->dim(plain);
+	int			value_dim = key->type->dim(plain);
 	bool		indexed;
 
 	if (value_dim != dim)
@@ -421,7 +420,8 @@ grnnd_form_vector(const GrnndType *type, int dim, Datum value, float *out)
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the vector has %d dimensions where %d are expected",
 						value_dim, dim)));
-	indexed = type->load(plain, dim, out);
+	key->type->load(plain, dim, out);
+	indexed = grn_metric_form(key->metric, out, dim);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
 	/* not "larger than": so it catches NaN */

@@ -216,7 +216,7 @@ begin_search(IndexScanDesc scan)
 	GrnSearchParams params = {
 		.layout = &ix->layout,
 		.codec = &ix->codec,
-		.metric = (GrnMetric) ix->meta.metric,
+		.metric = ix->key.metric,
 		.ef = so->ef,
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit
@@ -313,7 +313,7 @@ start(IndexScanDesc scan)
 		return;
 	}
 	so->q = palloc(so->ix->meta.dim * sizeof(float));
-	if (!grnnd_form_vector(so->ix->type, so->ix->meta.dim,
+	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.dim,
 						   scan->orderByData[0].sk_argument, so->q))
 	{
 		/* a zero vector has no angle to any row */

@@ -46,48 +46,60 @@ complain(Validation *v, const char *what)
 	v->sound = false;
 }
 
-/*
- * What is wrong with a support function 1 for a type, or NULL; then *out is what it
- * returned.  It must be f(internal) returns internal, and know the type.
- */
+/* Each of them must be f(internal) returns internal; the type's must know the type. */
 const char *
-grnnd_support_problem(Oid function, Oid type, const GrnndType **out)
+grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key)
 {
 	HeapTuple	tuple;
+	const void *result;
 	bool		same;
 
+	if (!OidIsValid(function))
+		return psprintf("has no support function %d", number);
 	if (!check_amproc_signature(function, INTERNALOID, true, 1, 1, INTERNALOID))
 		return psprintf("contains function %s with wrong signature for support number %d",
-						format_procedure_qualified(function), GRNND_SUPPORT_TYPE);
-	*out = (const GrnndType *)
-		DatumGetPointer(OidFunctionCall1(function, PointerGetDatum(NULL)));
+						format_procedure_qualified(function), number);
+	result = DatumGetPointer(OidFunctionCall1(function, PointerGetDatum(NULL)));
+	if (number == GRNND_SUPPORT_METRIC)
+	{
+		key->metric = result;
+		if (grn_is_metric(result))
+			return NULL;
+		return psprintf("contains function %s, which names no metric, as support number %d",
+						format_procedure_qualified(function), number);
+	}
+	key->type = result;
+	if (grn_is_metric(result))
+		return psprintf("contains function %s, which names a metric, as support number %d",
+						format_procedure_qualified(function), number);
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for type %u", type);
-	same = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), (*out)->name) == 0;
+	same = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), key->type->name) == 0;
 	ReleaseSysCache(tuple);
 	if (same)
 		return NULL;
 	return psprintf("contains function %s, which describes type %s, for type %s",
-					format_procedure_qualified(function), (*out)->name, format_type_be_qualified(type));
+					format_procedure_qualified(function), key->type->name,
+					format_type_be_qualified(type));
 }
 
 static void
 validate_function(Validation *v, Form_pg_amproc proc)
 {
 	char	   *name = format_procedure(proc->amproc);
-	const GrnndType *type;
+	GrnndKey	key;
 	const char *problem;
 
 	if (proc->amproclefttype != proc->amprocrighttype)
 		complain(v, psprintf("contains function %s for two different types", name));
-	if (proc->amprocnum != GRNND_SUPPORT_TYPE)
+	if (proc->amprocnum < 1 || proc->amprocnum > GRNND_NUM_SUPPORT)
 	{
 		complain(v, psprintf("contains function %s with invalid support number %d",
 							 name, proc->amprocnum));
 		return;
 	}
-	problem = grnnd_support_problem(proc->amproc, proc->amproclefttype, &type);
+	problem = grnnd_support_problem(proc->amproc, proc->amprocnum, proc->amproclefttype, &key);
 	if (problem != NULL)
 		complain(v, problem);
 }
@@ -121,7 +133,6 @@ static void
 validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 {
 	const uint64 op_needed = UINT64CONST(1) << GRNND_DISTANCE_STRATEGY;
-	const uint64 func_needed = UINT64CONST(1) << GRNND_SUPPORT_TYPE;
 	bool		own = false;
 	ListCell   *lc;
 
@@ -134,9 +145,10 @@ validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 		if ((group->operatorset & op_needed) == 0)
 			complain(v, psprintf("is missing operator %d for type %s",
 								 GRNND_DISTANCE_STRATEGY, format_type_be(group->lefttype)));
-		if ((group->functionset & func_needed) == 0)
-			complain(v, psprintf("is missing support function %d for type %s",
-								 GRNND_SUPPORT_TYPE, format_type_be(group->lefttype)));
+		for (int number = 1; number <= GRNND_NUM_SUPPORT; number++)
+			if ((group->functionset & UINT64CONST(1) << number) == 0)
+				complain(v, psprintf("is missing support function %d for type %s", number,
+									 format_type_be(group->lefttype)));
 	}
 	if (!own)
 		complain(v, psprintf("has no members for type %s", format_type_be(intype)));

@@ -172,7 +172,6 @@ beams(const char *text, GrnCli *cli)
 static bool
 take_option(int option, const char *arg, GrnCli *cli)
 {
-	static const char *const metrics[] = {"l2", "ip", "cosine", NULL};
 	static const char *const devices[] = {"auto", "gpu", "cpu", NULL};
 	static const char *const modes[] = {"tile", "paper", NULL};
 	static const char *const orders[] = {"disordered", "ascending", "descending", NULL};
@@ -184,9 +183,12 @@ take_option(int option, const char *arg, GrnCli *cli)
 	switch (option)
 	{
 		case OPT_METRIC:
-			if (!word("metric", arg, metrics, &choice))
+			cli->metric = grn_metric_named(arg);
+			if (cli->metric == NULL)
+			{
+				grn_cli_error("--metric cannot be \"%s\" (see --help)", arg);
 				return false;
-			cli->metric = (GrnMetric) (choice + 1);
+			}
 			return true;
 		case OPT_ROWS:
 			if (!whole_number("rows", arg, 1, GRN_MAX_NODES - 1, &big))
@@ -277,7 +279,7 @@ grn_command_line(int argc, char **argv)
 	int			option;
 	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	cli.metric = GRN_L2;
+	cli.metric = grn_metric_named("l2");
 	cli.threads = processors > 0 ? (uint32_t) processors : 1;
 	cli.repeat = 1;
 	cli.queries = 3000;

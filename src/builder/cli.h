@@ -6,6 +6,7 @@
 
 #include "builder/gpus.h"
 #include "graph/build/graph.h"
+#include "graph/metric.h"
 
 #define GRN_MAX_BEAMS 16
 
@@ -13,7 +14,7 @@ typedef struct GrnCli
 {
 	const char *vectors;
 	const char *graph;
-	GrnMetric	metric;
+	const GrnMetricInfo *metric;
 	size_t		rows;			/* 0: all */
 	uint32_t	threads;
 	GrnDeviceChoice choice;
@@ -38,7 +39,7 @@ typedef struct GrnVectors
 	uint32_t	dim;
 } GrnVectors;
 /* The first `most` rows (0: all), normalised for cosine, with room for grn_row_floats(). */
-extern bool grn_read_vectors(const char *path, GrnMetric metric, size_t most,
+extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
 							 GrnVectors *out);
 extern void grn_free_vectors(GrnVectors *v);
 /* int32 rows, int32 columns, then the rows. */

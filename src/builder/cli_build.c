@@ -170,7 +170,7 @@ grn_build_file(const GrnCli *cli)
 	rows.n = v.n;
 	rows.stride = v.stride;
 	rows.dim = v.dim;
-	rows.scaled = cli->metric == GRN_IP;
+	rows.embedding = cli->metric->embedding;
 	job.rows = &rows;
 	job.graph = &graph;
 	job.choice = &cli->choice;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "builder/thread_pool.h"
-#include "graph/kernels/dist.h"
+#include "graph/form.h"
 
 #define ENTRIES 32
 #define K 10					/* recall@10 */
@@ -20,7 +20,7 @@ typedef struct Evaluate
 {
 	GrnVectors	base;
 	GrnVectors	query;
-	GrnMetric	metric;
+	GrnComparison comparison;
 	int32_t    *graph;
 	size_t		degree;
 	int32_t    *truth;
@@ -47,8 +47,7 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 {
 	const float *x = e->base.base + id * e->base.stride;
 
-	return e->metric == GRN_IP ? -grn_dist->ip_f32(q, x, e->base.dim) :
-		grn_dist->l2_f32(q, x, e->base.dim);
+	return grn_compare(e->comparison, GRN_VEC_F32, q, x, e->base.dim);
 }
 
 /* Puts a vertex into the sorted list where it belongs; returns its place or count. */
@@ -305,7 +304,7 @@ grn_evaluate(const GrnCli *cli)
 	bool		fine = false;
 
 	memset(&e, 0, sizeof(e));
-	e.metric = cli->metric;
+	e.comparison = cli->metric->comparison;
 	e.seen = calloc(cli->threads, sizeof(*e.seen));
 	e.lists = calloc(cli->threads, sizeof(*e.lists));
 	if (pool && e.seen && e.lists)

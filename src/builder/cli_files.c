@@ -147,7 +147,7 @@ find_shape(const Mapped *file, Shape *shape)
 }
 
 static bool
-read_rows(const Mapped *file, const Shape *shape, GrnMetric metric, GrnVectors *v)
+read_rows(const Mapped *file, const Shape *shape, const GrnMetricInfo *metric, GrnVectors *v)
 {
 	bool		vecs = shape->first == 4;
 
@@ -174,22 +174,17 @@ read_rows(const Mapped *file, const Shape *shape, GrnMetric metric, GrnVectors *
 			grn_cli_error("%s: row %zu holds a value that is NaN or infinite", file->path, i + 1);
 			return false;
 		}
-		if (metric == GRN_COSINE)
+		if (!grn_metric_form(metric, x, v->dim))
 		{
-			if (norm2 == 0)
-			{
-				grn_cli_error("%s: row %zu is zero, which has no cosine", file->path, i + 1);
-				return false;
-			}
-			for (uint32_t j = 0; j < v->dim; j++)
-				x[j] = (float) (x[j] / sqrt(norm2));
+			grn_cli_error("%s: row %zu is zero, which has no %s", file->path, i + 1, metric->name);
+			return false;
 		}
 	}
 	return true;
 }
 
 bool
-grn_read_vectors(const char *path, GrnMetric metric, size_t most, GrnVectors *out)
+grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most, GrnVectors *out)
 {
 	Mapped		file = {0};
 	Shape		shape;

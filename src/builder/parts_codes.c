@@ -164,7 +164,7 @@ encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	(void) device;
-	if (rows->scaled && !other)
+	if (rows->embedding != GRN_EMBED_ROW && !other)
 		status = encode_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
 		status = grn_gpu_encode(gpu, &e, &source, first, n, first, &other, err);

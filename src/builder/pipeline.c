@@ -20,6 +20,7 @@
 #include "graph/build/duplicates.h"
 #include "graph/build/medoid.h"
 #include "graph/build/page_order.h"
+#include "graph/metric.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
@@ -42,6 +43,7 @@
 typedef struct Pipeline
 {
 	GrnBuild   *build;
+	const GrnMetricInfo *metric;
 	GrnParallel *parallel;
 	GrnBuildResult *result;
 	GrnLayout	layout;
@@ -91,7 +93,7 @@ find_distinct(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride, b->spec->dim,
-	b->spec->metric == GRN_IP};
+	p->metric->embedding};
 	uint64_t	ranks = grn_aligned(b->n * 4);
 	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
@@ -114,7 +116,8 @@ plan_fit(const Pipeline *p, const float *costs)
 	fit.rows = p->build->vectors;
 	fit.nrows = p->build->n;
 	fit.stride = p->build->spec->stride;
-	fit.form = p->rows.scaled ? GRN_FIT_DIRECTIONS : GRN_FIT_ROWS;
+	fit.embedding = p->rows.embedding;
+	fit.kind = p->metric->codes;
 	fit.nsample = larger(nsample, CODE_SAMPLE);
 	if (fit.nsample > p->rows.n)
 		fit.nsample = p->rows.n;
@@ -311,14 +314,15 @@ sort_entry(const Pipeline *p, uint32_t i, uint32_t v)
 }
 
 /*
- * Inner product: GRN_LONG_ENTRIES after the first are the longest rows, as
+ * Some entry points after the first are the longest rows (GrnMetricInfo.long_entries), as
  * src/am/entries.c keeps it and says why; it has LONGER, too, here of |y|^2.
  */
 static void
 enter_longest(Pipeline *p)
 {
 	GrnBuildResult *r = p->result;
-	uint32_t	last = r->nentries - 1 < GRN_LONG_ENTRIES ? r->nentries - 1 : GRN_LONG_ENTRIES;
+	uint32_t	most = p->metric->long_entries;
+	uint32_t	last = r->nentries - 1 < most ? r->nentries - 1 : most;
 
 	if (last == 0)
 		return;
@@ -379,7 +383,7 @@ choose_entries(Pipeline *p)
 			break;
 		r->entries[r->nentries++] = best;
 	}
-	if (p->rows.scaled)
+	if (p->metric->long_entries > 0)
 		enter_longest(p);
 }
 
@@ -526,8 +530,7 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
 	r->code_dims = p->codec.code_dims;
-	if (p->rows.scaled)
-		grn_codec_directions(&p->codec, r->norm_unit);
+	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	if (!grn_layout(&p->layout, spec->dim, r->degree, r->code_dims,
 					(GrnVecFormat) r->vec_format, spec->payload))
@@ -733,6 +736,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	double		since = grn_seconds();
 
 	p.build = build;
+	p.metric = grn_metric(spec->metric);
 	p.parallel = grn_pool_parallel(build->pool);
 	p.result = result;
 	result->params = spec->params;
@@ -741,11 +745,11 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						"%llu rows cannot be built", (unsigned long long) build->n);
 
 	phase(&p, GRN_PHASE_PREPARE, 0, 2);
-	if (!grn_prepare(build->vectors, build->n, spec->stride, (GrnMetric) spec->metric,
+	if (!grn_prepare(build->vectors, build->n, spec->stride, p.metric,
 					 spec->dim, build->pool, &prepared, failure))
 		return false;
 	result->vec_format = prepared.vec_format;
-	result->max_norm = spec->metric == GRN_IP ? prepared.max_norm : 0;
+	result->max_norm = p.metric->comparison == GRN_COMPARE_IP ? prepared.max_norm : 0;
 	result->norm_unit = prepared.norm_unit;
 	if (!choose_layout(&p, failure))
 		return false;

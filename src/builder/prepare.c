@@ -112,7 +112,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 bool
-grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim,
+grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, uint32_t dim,
 			GrnPool *pool, GrnPrepared *out, GrnFailure *failure)
 {
 	Prepare		p;
@@ -126,7 +126,7 @@ grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim
 	p.stride = stride;
 	p.dim = dim;
 	p.bad = n;
-	if (metric == GRN_IP)
+	if (metric->embedding == GRN_EMBED_SCALED)
 		p.octaves = octaves;
 	parallel->run(parallel, n, GRAIN, scan_range, &p);
 	if (p.bad < n)
@@ -142,7 +142,7 @@ grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric, uint32_t dim
 		p.formats & 1u << GRN_VEC_F16 ? GRN_VEC_F16 :
 		p.formats & 1u << GRN_VEC_U8 ? GRN_VEC_U8 : GRN_VEC_F32;
 	out->norm_unit = 0;
-	if (metric == GRN_IP)
+	if (metric->embedding == GRN_EMBED_SCALED)
 	{
 		p.norm_unit = typical_norm(octaves);
 		out->norm_unit = (float) p.norm_unit;

@@ -7,6 +7,7 @@
 #include "builder/host.h"
 #include "builder/thread_pool.h"
 #include "graph/kernels/dist.h"
+#include "graph/metric.h"
 
 typedef struct GrnPrepared
 {
@@ -18,7 +19,7 @@ typedef struct GrnPrepared
  * Checks base [n][stride] for values that are not finite (reported by row, from
  * 1), finds the largest norm, writes inner product's GrnScale behind each row.
  */
-extern bool grn_prepare(float *base, size_t n, size_t stride, GrnMetric metric,
+extern bool grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric,
 						uint32_t dim, GrnPool *pool, GrnPrepared *out,
 						GrnFailure *failure);
 

@@ -37,7 +37,6 @@
 #define GRN_PROTOCOL_H
 
 #include "graph/grn.h"
-#include "graph/stored/entries.h"
 
 #define GRN_PROTOCOL_VERSION 2
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */

@@ -20,7 +20,7 @@
 
 #include "builder/gpus.h"
 #include "builder/pipeline.h"
-#include "graph/space.h"
+#include "graph/metric.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
 
@@ -436,11 +436,12 @@ static void
 check_spec(Server *s)
 {
 	const GrnBuildSpec *spec = &s->spec;
+	const GrnMetricInfo *metric = grn_metric(spec->metric);
 
-	if (spec->metric < GRN_L2 || spec->metric > GRN_COSINE || spec->dim == 0 ||
+	if (metric == NULL || spec->dim == 0 ||
 		spec->dim > GRN_MAX_DIM || spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
 		spec->threads > 4096 ||
-		spec->stride < grn_row_floats((GrnMetric) spec->metric, spec->dim) ||
+		spec->stride < grn_row_floats(metric, spec->dim) ||
 		spec->stride % 4 != 0)
 		violation(s, "a START that makes no sense");
 }

@@ -47,7 +47,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	GrnGpuStatus status = GRN_GPU_OK;
 	Stage		stage = {rows, 0, NULL};
 
-	if (!rows->order && !rows->scaled)
+	if (!rows->order && rows->embedding == GRN_EMBED_ROW)
 		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
 	if (piece == 0)
 		piece = 1;
@@ -77,5 +77,5 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 bool
 grn_few_directions(const GrnRows *rows)
 {
-	return rows->scaled;
+	return rows->embedding == GRN_EMBED_SCALED;
 }

@@ -18,6 +18,7 @@
 #define GRN_MAX_DEGREE 96
 #define GRN_INVALID_ID UINT32_MAX	/* no node */
 #define GRN_MAX_NODES (UINT32_C(1) << 31)	/* node ids stay below this */
+#define GRN_MAX_ENTRIES 32		/* entry points of an index */
 #define GRN_MAX_GPUS 16			/* that build together */
 
 /* On-disk values: never renumber. */

@@ -5,6 +5,7 @@
 #define GRN_ROWS_H
 
 #include "graph/kernels/dist.h"
+#include "graph/metric.h"
 #include "graph/space.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct GrnRows
 	size_t		n;
 	size_t		stride;			/* floats between rows, >= dim */
 	uint32_t	dim;
-	bool		scaled;			/* a GrnScale follows a row's dim floats (GRN_IP) */
+	GrnEmbedding embedding;		/* of rows in the space of the graph */
 } GrnRows;
 
 static inline const float *
@@ -30,7 +31,7 @@ grn_row(const GrnRows *rows, size_t i)
 static inline float
 grn_row_scale(const GrnRows *rows, const float *x)
 {
-	return rows->scaled ? x[rows->dim] : 1;
+	return rows->embedding == GRN_EMBED_SCALED ? x[rows->dim] : 1;
 }
 
 /* Squared distance in the space of rows x and y; the same for y and x. */
@@ -41,7 +42,7 @@ grn_row_distance(const GrnRows *rows, const float *x, const float *y)
 				b;
 	float		d;
 
-	if (!rows->scaled)
+	if (rows->embedding == GRN_EMBED_ROW)
 		return grn_dist->l2_f32(x, y, rows->dim);
 	if (x == y)
 		return 0;				/* whatever rounding would leave */

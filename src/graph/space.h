@@ -23,13 +23,6 @@ typedef struct GrnScale
 	float		norm2;			/* |y|^2 */
 } GrnScale;
 
-/* Floats of a row in a build, before alignment. */
-static inline size_t
-grn_row_floats(GrnMetric metric, uint32_t dim)
-{
-	return metric == GRN_IP ? dim + sizeof(GrnScale) / sizeof(float) : dim;
-}
-
 /*
  * |y| of a row whose norm is `length` units.  Rows shorter than this all lie on one
  * sphere, so that some near zero do not set the scale of the space; zero, the

@@ -342,7 +342,7 @@ fill_clusters(float *x, uint32_t rank, uint32_t dim)
 static inline void
 send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 {
-	uint32_t	floats = (uint32_t) grn_row_floats((GrnMetric) l->spec.metric, dim);
+	uint32_t	floats = (uint32_t) grn_row_floats(grn_metric(l->spec.metric), dim);
 	uint32_t   *order;
 
 	l->spec.dim = dim;
@@ -374,7 +374,7 @@ static inline GrnRows
 rows_of(const Leader *l)
 {
 	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.stride, l->spec.dim,
-	l->spec.metric == GRN_IP};
+	grn_metric(l->spec.metric)->embedding};
 
 	return rows;
 }
@@ -395,7 +395,7 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	{
 		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
 
-		if (i > 0 && before > d * 1.0001f + 1e-5f * all.scaled)
+		if (i > 0 && before > d * 1.0001f + 1e-5f * (all.embedding == GRN_EMBED_SCALED))
 			return false;
 		before = d;
 	}
@@ -489,8 +489,7 @@ check_codes(const Leader *l)
 	float		scratch[GRN_MAX_CODE_DIMS];
 	GrnFactor	factor;
 
-	if (l->spec.metric == GRN_IP)
-		grn_codec_directions(&codec, r->norm_unit);
+	grn_codec_set_kind(&codec, grn_metric(l->spec.metric)->codes, r->norm_unit);
 	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)

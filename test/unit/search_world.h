@@ -159,7 +159,7 @@ world_row(const World *w, size_t i)
 static inline float
 between(const World *w, size_t i, size_t j)
 {
-	GrnRows		rows = {w->rows, NULL, N, w->space, w->dim, w->metric == GRN_IP};
+	GrnRows		rows = {w->rows, NULL, N, w->space, w->dim, grn_metric(w->metric)->embedding};
 
 	return grn_row_distance(&rows, world_row(w, i), world_row(w, j));
 }
@@ -292,22 +292,22 @@ make_world(GrnMetric metric, uint32_t dim, GrnVecFormat format, bool codes)
 	w->store.free = world_free;
 	w->metric = metric;
 	w->dim = dim;
-	w->space = (uint32_t) grn_row_floats(metric, dim);
+	w->space = (uint32_t) grn_row_floats(grn_metric(metric), dim);
 	make_rows(w, format);
 	make_graph(w);
 
 	fit.rows = w->rows;
 	fit.nrows = N;
 	fit.stride = w->space;
-	fit.form = metric == GRN_IP ? GRN_FIT_DIRECTIONS : GRN_FIT_ROWS;
+	fit.embedding = grn_metric(metric)->embedding;
+	fit.kind = grn_metric(metric)->codes;
 	fit.dim = dim;
 	fit.max_code_dims = codes ? 32 : 0;
 	fit.energy = 0.85f;
 	work = malloc(grn_codec_fit_bytes(&fit));
 	w->model = malloc(4 * grn_codec_floats(dim, 32));
 	w->codec = grn_codec_fit(&fit, &parallel, w->model, work, &held);
-	if (metric == GRN_IP)
-		grn_codec_directions(&w->codec, NORM_UNIT);
+	grn_codec_set_kind(&w->codec, grn_metric(metric)->codes, NORM_UNIT);
 	free(work);
 	CHECK(grn_layout(&w->layout, dim, DEGREE, w->codec.code_dims, format, 8160), "layout");
 	w->vector = malloc(w->layout.vec_bytes);
@@ -344,7 +344,7 @@ record(World *w, uint32_t id)
 static inline GrnSearch *
 begin(World *w, uint32_t query, uint32_t ef, bool resumable, size_t limit, bool keep)
 {
-	GrnSearchParams p = {&w->layout, &w->codec, w->metric, ef, resumable, limit, keep, false};
+	GrnSearchParams p = {&w->layout, &w->codec, grn_metric(w->metric), ef, resumable, limit, keep, false};
 	GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N + query));
 	uint32_t	entry = 0;
 

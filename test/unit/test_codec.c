@@ -442,7 +442,7 @@ directions_within_bounds(void)
 	uint8_t    *codes = malloc(ROWS * 32);
 	GrnFactor  *factors = malloc(ROWS * sizeof(GrnFactor));
 	GrnParallel parallel = {1, unit_run};
-	GrnCodecFit f = {.rows = rows,.nrows = ROWS,.stride = STRIDE,.form = GRN_FIT_DIRECTIONS,
+	GrnCodecFit f = {.rows = rows,.nrows = ROWS,.stride = STRIDE,.embedding = GRN_EMBED_SCALED,.kind = GRN_CODES_DIRECTIONS,
 		.dim = DIM,.max_code_dims = 64,.energy = 2,.seed = 11
 	};
 	void	   *work = malloc(grn_codec_fit_bytes(&f));
@@ -464,7 +464,7 @@ directions_within_bounds(void)
 		memcpy(rows + i * STRIDE + DIM, &scale, sizeof(scale));
 	}
 	codec = grn_codec_fit(&f, &parallel, model, work, &held);
-	grn_codec_directions(&codec, 3);
+	grn_codec_set_kind(&codec, GRN_CODES_DIRECTIONS, 3);
 	for (size_t i = 0; i < ROWS; i++)
 		grn_encode(&codec, rows + i * STRIDE, codes + i * 32, &factors[i], scratch);
 	for (size_t q = 1; q < 20; q++)

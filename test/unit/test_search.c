@@ -57,7 +57,7 @@ small_lists(void)
 	}
 	for (int resumable = 0; resumable < 2; resumable++)
 	{
-		GrnSearchParams p = {&w->layout, &w->codec, GRN_L2, 10, resumable, 0, false, false};
+		GrnSearchParams p = {&w->layout, &w->codec, grn_metric(GRN_L2), 10, resumable, 0, false, false};
 		GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N));
 
 		CHECK(grn_search_run(s) == 0, "no entry, no result");

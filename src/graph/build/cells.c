@@ -85,13 +85,13 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 		const float *x = grn_row(rows, first + i);
 		GrnScale	y;
 
-		if (rows->scaled)
+		if (rows->embedding == GRN_EMBED_SCALED)
 			memcpy(&y, x + dim, sizeof(y));
 		for (uint32_t c = 0; c < s->nparts; c++)
 		{
 			const float *centre = s->centres + (size_t) c * dim;
 
-			distances[c * ROWS + i] = !rows->scaled ? grn_dist->l2_f32(x, centre, dim) :
+			distances[c * ROWS + i] = rows->embedding == GRN_EMBED_ROW ? grn_dist->l2_f32(x, centre, dim) :
 				y.norm2 + grn_dist->ip_f32(centre, centre, dim) -
 				2 * y.scale * grn_dist->ip_f32(x, centre, dim);
 		}

@@ -466,7 +466,7 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 	if (!by_floats)
 	{
 		d->stride = grn_tile_stride(d->rows.dim);
-		d->not_bytes = d->rows.scaled;
+		d->not_bytes = d->rows.embedding != GRN_EMBED_ROW;
 		parallel->run(parallel, n, GRAIN, bytes_range, d);
 		d->use_bytes = true;
 		if (d->not_bytes && n >= PROJECT_ROWS)

@@ -50,7 +50,7 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 	{
 		fit.rows = rows->base;
 		fit.stride = rows->stride;
-		fit.form = rows->scaled ? GRN_FIT_PLACES : GRN_FIT_ROWS;
+		fit.embedding = rows->embedding;
 	}
 	fit.nrows = n;
 	fit.nsample = sample_size(n, dim);

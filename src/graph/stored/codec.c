@@ -49,9 +49,11 @@ grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, flo
 }
 
 void
-grn_codec_directions(GrnCodec *codec, float norm_unit)
+grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit)
 {
-	codec->directions = true;
+	codec->kind = kind;
+	if (kind == GRN_CODES_ROWS)
+		return;
 	codec->norm_unit = norm_unit;
 	if (codec->code_dims == 0)
 		return;
@@ -121,7 +123,8 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 	uint32_t	half = k / 2;
 	float	   *u = scratch;
 	float		length = 0;
-	float		norm2 = codec->directions ? grn_codec_project_direction(codec, x, u, &length)
+	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
+	float		norm2 = direction ? grn_codec_project_direction(codec, x, u, &length)
 		: grn_codec_project(codec, x, 1, codec->mean, u);
 	float		max = grn_largest(u, k);
 	float		alpha = 0;
@@ -148,7 +151,7 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 		}
 	for (uint32_t j = 0; j < k; j++)
 		levels[j] = (int8_t) quantise(u[j], inverse);
-	if (codec->directions && best > 0)
+	if (direction && best > 0)
 	{
 		float		uc = 0;
 
@@ -159,6 +162,6 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 	}
 	for (uint32_t j = 0; j < half; j++)
 		code[j] = (uint8_t) (levels[j] | levels[half + j] << 4);
-	factor->norm2 = grn_f32_to_f16(codec->directions ? length : norm2 / codec->norm_unit);
-	factor->alpha = grn_f32_to_f16(codec->directions ? alpha : alpha / sqrtf(codec->norm_unit));
+	factor->norm2 = grn_f32_to_f16(direction ? length : norm2 / codec->norm_unit);
+	factor->alpha = grn_f32_to_f16(direction ? alpha : alpha / sqrtf(codec->norm_unit));
 }

@@ -24,6 +24,7 @@
 #define GRN_CODEC_H
 
 #include "graph/kernels/dist.h"
+#include "graph/metric.h"
 
 #define GRN_MAX_CODE_DIMS 256
 #define GRN_CODE_ALIGN 32		/* code_dims is a multiple of this */
@@ -47,14 +48,17 @@ typedef struct GrnCodec
 	float		norm_unit;		/* unit of GrnFactor.norm2 */
 	const float *mean;			/* [dim] */
 	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
-	/* GRN_IP, see grn_codec_directions() */
-	bool		directions;		/* codes are of x / |x| */
+	GrnCodeKind kind;			/* see grn_codec_set_kind() */
+	/* only for codes of directions */
 	float		mean_norm2;		/* |c|^2 */
 	float		mean_head[GRN_MAX_CODE_DIMS];	/* [k] B c */
 } GrnCodec;
 
-/* Makes it a codec of directions, as inner product needs: mean and basis are set. */
-extern void grn_codec_directions(GrnCodec *codec, float norm_unit);
+/*
+ * Says what its codes describe; mean and basis are set.  For directions norm_unit is the
+ * unit of lengths; codes of rows keep the unit that the codec has.
+ */
+extern void grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit);
 
 static inline size_t
 grn_code_bytes(uint32_t code_dims)

@@ -113,10 +113,10 @@ row_scale(const Fit *f, const float *row)
 {
 	GrnScale	s;
 
-	if (f->in->form == GRN_FIT_ROWS)
+	if (f->in->embedding == GRN_EMBED_ROW)
 		return 1;
 	memcpy(&s, row + f->dim, sizeof(s));
-	if (f->in->form == GRN_FIT_PLACES)
+	if (f->in->kind == GRN_CODES_ROWS)
 		return s.scale;
 	return s.norm2 > 0 ? s.scale / sqrtf(s.norm2) : 0;
 }

@@ -6,18 +6,13 @@
 
 #include "graph/stored/codec.h"
 
-typedef enum GrnFitForm
-{
-	GRN_FIT_ROWS = 0,			/* as they are */
-	GRN_FIT_PLACES,				/* their places in the space, by the GrnScale behind a row */
-	GRN_FIT_DIRECTIONS			/* x / |x|, by the same */
-} GrnFitForm;
 typedef struct GrnCodecFit
 {
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;
-	GrnFitForm	form;
+	GrnEmbedding embedding;		/* a GrnScale follows each row where it is scaled: */
+	GrnCodeKind kind;			/* then the fit is of places, or of directions */
 	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
 	size_t		nsample;		/* 0 and no sample: all rows */
 	uint32_t	dim;

@@ -10,15 +10,15 @@
 
 /* Fills what all queries have; q8 is filled. */
 static void
-set_query(const GrnCodec *codec, GrnCodeKind kind, float base, float scale,
+set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
 		  GrnCodeQuery *out)
 {
-	out->kind = kind;
+	out->what = what;
 	out->base = base;
 	out->place = 0;
 	out->scale = scale;
 	out->norm_unit = codec->norm_unit;
-	out->alpha_unit = codec->directions ? 1 : sqrtf(codec->norm_unit);
+	out->alpha_unit = codec->kind == GRN_CODES_DIRECTIONS ? 1 : sqrtf(codec->norm_unit);
 	out->code_dims = codec->code_dims;
 	out->sum = 0;
 	for (uint32_t j = 0; j < codec->code_dims; j++)
@@ -27,7 +27,7 @@ set_query(const GrnCodec *codec, GrnCodeKind kind, float base, float scale,
 
 /* The same, with q8 from v [code_dims]. */
 static void
-round_query(const GrnCodec *codec, GrnCodeKind kind, float base, const float *v,
+round_query(const GrnCodec *codec, GrnEstimated what, float base, const float *v,
 			GrnCodeQuery *out)
 {
 	float		max = grn_largest(v, codec->code_dims);
@@ -35,19 +35,20 @@ round_query(const GrnCodec *codec, GrnCodeKind kind, float base, const float *v,
 
 	for (uint32_t j = 0; j < codec->code_dims; j++)
 		out->q8[j] = inverse > 0 ? (int8_t) lrintf(v[j] * inverse) : 0;
-	set_query(codec, kind, base, inverse > 0 ? max / 127 : 0, out);
+	set_query(codec, what, base, inverse > 0 ? max / 127 : 0, out);
 }
 
 void
 grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
 {
-	float		norm2 = grn_codec_project(codec, q, 1, codec->directions ? NULL : codec->mean, scratch);
+	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
+	float		norm2 = grn_codec_project(codec, q, 1, direction ? NULL : codec->mean, scratch);
 
-	if (codec->directions)
-		round_query(codec, GRN_CODE_IP, grn_dist->ip_f32(q, codec->mean, codec->dim),
+	if (direction)
+		round_query(codec, GRN_ESTIMATE_IP, grn_dist->ip_f32(q, codec->mean, codec->dim),
 					scratch, out);
 	else
-		round_query(codec, GRN_CODE_L2, norm2, scratch, out);
+		round_query(codec, GRN_ESTIMATE_L2, norm2, scratch, out);
 }
 
 void
@@ -56,7 +57,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	float		length;
 	float		norm2;
 
-	if (!codec->directions)
+	if (codec->kind == GRN_CODES_ROWS)
 	{
 		grn_code_query(codec, x, out, scratch);
 		return;
@@ -65,7 +66,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	for (uint32_t j = 0; j < codec->code_dims; j++)
 		scratch[j] += codec->mean_head[j];
 	/* from |x / |x|| = 1 and its distance to c */
-	round_query(codec, GRN_CODE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
+	round_query(codec, GRN_ESTIMATE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
 	out->place = grn_place_norm(length);
 }
 
@@ -84,9 +85,9 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 		out->q8[j] = (int8_t) (2 * (code[j] & 15) - 15);
 		out->q8[half + j] = (int8_t) (2 * (code[j] >> 4) - 15);
 	}
-	if (!codec->directions)
+	if (codec->kind == GRN_CODES_ROWS)
 	{
-		set_query(codec, GRN_CODE_L2, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
+		set_query(codec, GRN_ESTIMATE_L2, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
 				  alpha * sqrtf(codec->norm_unit) / 2, out);
 		return;
 	}
@@ -97,7 +98,7 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 		base += codec->mean_head[j] * u;
 		v[j] = u + codec->mean_head[j];
 	}
-	round_query(codec, GRN_CODE_PLACES, base, v, out);
+	round_query(codec, GRN_ESTIMATE_PLACES, base, v, out);
 	out->place = grn_place_norm(grn_f16_to_f32(factor.norm2));
 }
 
@@ -109,10 +110,10 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	GrnEstimate e = {q->base, q->norm_unit, 2 * q->scale * q->alpha_unit,
 	GRN_CODE_MIDDLE * (float) q->sum};
 	/* what grn_dist->estimate() makes of it are the factors' lengths */
-	GrnEstimate only_length = {0, q->kind == GRN_CODE_IP ? q->norm_unit : 1, 0, 0};
+	GrnEstimate only_length = {0, q->what == GRN_ESTIMATE_IP ? q->norm_unit : 1, 0, 0};
 	float		lengths[GRN_CODE_ALIGN];
 
-	if (q->kind == GRN_CODE_L2)
+	if (q->what == GRN_ESTIMATE_L2)
 	{
 		grn_dist->estimate(&e, dot, factors, count, out);
 		return;
@@ -123,7 +124,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	e.slope = q->scale;
 	grn_dist->estimate(&e, dot, factors, count, out);
 	grn_dist->estimate(&only_length, dot, factors, count, lengths);
-	if (q->kind == GRN_CODE_IP)
+	if (q->what == GRN_ESTIMATE_IP)
 		for (uint32_t i = 0; i < count; i++)
 			out[i] *= lengths[i];
 	else

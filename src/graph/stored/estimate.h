@@ -7,19 +7,19 @@
 #include "graph/stored/codec.h"
 
 /* What is estimated. */
-typedef enum GrnCodeKind
+typedef enum GrnEstimated
 {
-	GRN_CODE_L2 = 0,			/* squared distances */
-	GRN_CODE_IP,				/* negative inner products */
-	GRN_CODE_PLACES				/* squared distances in inner product's space */
-} GrnCodeKind;
+	GRN_ESTIMATE_L2 = 0,		/* squared distances */
+	GRN_ESTIMATE_IP,			/* negative inner products */
+	GRN_ESTIMATE_PLACES			/* squared distances between the places of scaled rows */
+} GrnEstimated;
 
 /* A query made ready for estimates. */
 typedef struct GrnCodeQuery
 {
-	GrnCodeKind kind;
+	GrnEstimated what;
 	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
-	float		place;			/* GRN_CODE_PLACES: the row's grn_place_norm() */
+	float		place;			/* GRN_ESTIMATE_PLACES: the row's grn_place_norm() */
 	float		scale;			/* v_j ~ scale * q8[j] */
 	int32_t		sum;			/* of q8 */
 	float		norm_unit;

@@ -59,7 +59,7 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	const float *q;
-	float	   *place;			/* [2][dim] by_row for GRN_IP: of q and of the record visited */
+	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
 	GrnCodeQuery code_query;
 	bool		codes;
 	bool		started;		/* has run before */
@@ -481,9 +481,6 @@ static float
 stored_distance(const GrnSearch *s, const void *vec)
 {
 	const GrnLayout *l = s->p.layout;
-	const GrnDistTable *d = grn_dist;
-	bool		ip = s->p.metric == GRN_IP;
-	float		distance = 0;
 
 	if (s->place != NULL)
 	{
@@ -491,21 +488,9 @@ stored_distance(const GrnSearch *s, const void *vec)
 
 		grn_vec_load(l->vec_format, vec, l->dim, row);
 		grn_place(row, l->dim, s->p.codec->norm_unit);
-		return d->l2_f32(s->place, row, l->dim);
+		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
-	switch (l->vec_format)
-	{
-		case GRN_VEC_F32:
-			distance = (ip ? d->ip_f32 : d->l2_f32) (s->q, vec, l->dim);
-			break;
-		case GRN_VEC_F16:
-			distance = (ip ? d->ip_f16 : d->l2_f16) (s->q, vec, l->dim);
-			break;
-		case GRN_VEC_U8:
-			distance = (ip ? d->ip_u8 : d->l2_u8) (s->q, vec, l->dim);
-			break;
-	}
-	return ip ? -distance : distance;
+	return grn_compare(s->p.metric->comparison, l->vec_format, s->q, vec, l->dim);
 }
 
 /* Runs while the store holds the record: copies, computes, does nothing else. */
@@ -720,7 +705,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);
 	}
-	if (params->by_row && params->metric == GRN_IP)
+	if (params->by_row && params->metric->embedding == GRN_EMBED_SCALED)
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
 		memcpy(s->place, q, params->layout->dim * sizeof(float));

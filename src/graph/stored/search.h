@@ -11,6 +11,7 @@
 #ifndef GRN_SEARCH_H
 #define GRN_SEARCH_H
 
+#include "graph/form.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
@@ -35,8 +36,8 @@ typedef struct GrnStore
 /* What a search found at a node it expanded. */
 typedef struct GrnFound
 {
-	float		distance;		/* exact by the stored vector: squared L2, or -q.x (GRN_IP, unless
-								 * by_row) */
+	float		distance;		/* exact by the stored vector: grn_compare(), or by_row the
+								 * squared distance in the space of the graph */
 	float		error;			/* GrnRecord.error */
 	uint32_t	id;
 	uint16_t	version;
@@ -51,7 +52,7 @@ typedef struct GrnSearchParams
 	const GrnLayout *layout;
 	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances;
 								 * may be NULL then, unless by_row */
-	GrnMetric	metric;
+	const GrnMetricInfo *metric;
 	uint32_t	ef;				/* candidate list size, >= 1 */
 	bool		resumable;		/* keep what falls off the list, for further runs */
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */

@@ -189,7 +189,7 @@ read_rows(Bench *b, const char *base, const char *query)
 		die("base and queries differ in dimensions", NULL);
 	b->n = (uint32_t) m.rows;
 	b->dim = (uint32_t) m.columns;
-	b->space = (uint32_t) grn_row_floats(b->metric, b->dim);
+	b->space = (uint32_t) grn_row_floats(grn_metric(b->metric), b->dim);
 	if (b->queries > (uint32_t) q.rows)
 		b->queries = (uint32_t) q.rows;
 	b->base = calloc((size_t) b->n * b->space, 4);
@@ -273,7 +273,7 @@ static void
 read_graph(Bench *b, const char *path)
 {
 	Matrix		m = read_matrix(path);
-	GrnRows		rows = {b->base, NULL, b->n, b->space, b->dim, b->metric == GRN_IP};
+	GrnRows		rows = {b->base, NULL, b->n, b->space, b->dim, grn_metric(b->metric)->embedding};
 	int32_t    *ids = m.data;
 
 	if ((uint32_t) m.rows != b->n || m.columns > GRN_MAX_DEGREE)
@@ -293,7 +293,8 @@ fit_codes(Bench *b)
 {
 	GrnVecFormat format = GRN_VEC_U8;
 	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
-		.form = b->metric == GRN_IP ? GRN_FIT_DIRECTIONS : GRN_FIT_ROWS,
+		.embedding = grn_metric(b->metric)->embedding,
+		.kind = grn_metric(b->metric)->codes,
 	.energy = b->energy,.seed = 1};
 	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 	uint32_t   *sample;
@@ -324,8 +325,7 @@ fit_codes(Bench *b)
 	b->model = malloc(4 * grn_codec_floats(b->dim, fit.max_code_dims) + 4);
 	start = seconds(CLOCK_MONOTONIC);
 	b->codec = grn_codec_fit(&fit, b->parallel, b->model, work, &b->held);
-	if (b->metric == GRN_IP)
-		grn_codec_directions(&b->codec, b->norm_unit);
+	grn_codec_set_kind(&b->codec, grn_metric(b->metric)->codes, b->norm_unit);
 	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
 	free(work);
 	free(sample);
@@ -394,7 +394,7 @@ typedef struct Result
 static Result
 measure(Bench *b, uint32_t ef, int repeats)
 {
-	GrnSearchParams p = {&b->layout, &b->codec, b->metric, ef, b->resumable, 0, false, false};
+	GrnSearchParams p = {&b->layout, &b->codec, grn_metric(b->metric), ef, b->resumable, 0, false, false};
 	Result		r = {0, 0, 0, 0, INFINITY};
 
 	for (int repeat = 0; repeat < repeats; repeat++)

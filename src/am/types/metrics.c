@@ -1,0 +1,27 @@
+/*
+ * metrics.c - the metrics as operator classes name them, by support function 2.
+ */
+#include "am/grnnd.h"
+
+#include "fmgr.h"
+
+PG_FUNCTION_INFO_V1(grnnd_metric_l2);
+Datum
+grnnd_metric_l2(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_L2));
+}
+
+PG_FUNCTION_INFO_V1(grnnd_metric_ip);
+Datum
+grnnd_metric_ip(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_IP));
+}
+
+PG_FUNCTION_INFO_V1(grnnd_metric_cosine);
+Datum
+grnnd_metric_cosine(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_COSINE));
+}

@@ -1,0 +1,33 @@
+/*
+ * vector.c - pgvector's type vector: 32-bit floats.
+ */
+#include "am/grnnd.h"
+
+#include "fmgr.h"
+#include "vector.h"
+
+static int
+vector_dim(Datum value)
+{
+	return ((const Vector *) DatumGetPointer(value))->dim;
+}
+
+static void
+vector_load(Datum value, int dim, float *out)
+{
+	memcpy(out, ((const Vector *) DatumGetPointer(value))->x, (Size) dim * sizeof(float));
+}
+
+static const GrnndType vector = {
+	.name = "vector",
+	.max_dim = VECTOR_MAX_DIM,
+	.dim = vector_dim,
+	.load = vector_load
+};
+
+PG_FUNCTION_INFO_V1(grnnd_type_vector);
+Datum
+grnnd_type_vector(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(&vector);
+}

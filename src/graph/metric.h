@@ -1,0 +1,73 @@
+/*
+ * metric.h - all that differs between metrics, one table entry each.
+ *
+ * Only metric.c and the operator classes (src/am/types) name a metric.  Everything else
+ * asks the table.
+ *
+ * The graph is always built in a Euclidean space (space.h).  A metric says how a row is
+ * embedded in it, what its codes describe, and how a query is compared with a stored
+ * vector.  Where the stored comparison is Euclidean too (L2, and cosine by way of
+ * normalised vectors), rows are their own places in that space.
+ */
+#ifndef GRN_METRIC_H
+#define GRN_METRIC_H
+
+#include "graph/grn.h"
+
+/* Where a row lies in the space of the graph. */
+typedef enum GrnEmbedding
+{
+	GRN_EMBED_ROW = 0,			/* the row itself is its place */
+	GRN_EMBED_SCALED			/* the row times its GrnScale, which follows it in a build */
+} GrnEmbedding;
+
+/* What a code describes of a row x (codec.h). */
+typedef enum GrnCodeKind
+{
+	GRN_CODES_ROWS = 0,			/* x itself; the factor keeps its distance from the mean */
+	GRN_CODES_DIRECTIONS		/* x / |x|; the factor keeps |x| */
+} GrnCodeKind;
+
+/* The distance of a query to a stored vector, which a form's kernel computes. */
+typedef enum GrnComparison
+{
+	GRN_COMPARE_L2 = 0,			/* squared Euclidean distance */
+	GRN_COMPARE_IP				/* inner product, negated */
+} GrnComparison;
+
+typedef struct GrnMetricInfo
+{
+	GrnMetric	id;
+	const char *name;			/* as grnnd_build --metric takes it */
+	bool		normalised;		/* vectors are brought to length 1; a zero vector has no place */
+	GrnEmbedding embedding;
+	GrnCodeKind codes;
+	GrnComparison comparison;
+	/* entry points that are the longest rows; the others are a sample */
+	uint32_t	long_entries;
+	/*
+	 * An inserted row's list is filled up to so many 32nds of the degree with near rows
+	 * that the RNG rule refused.
+	 */
+	uint32_t	fill;
+	/* the operator's value from a stored comparison */
+	double		(*value) (double stored);
+} GrnMetricInfo;
+
+/* The entry of a metric; NULL where the number, read from elsewhere, is none. */
+extern const GrnMetricInfo *grn_metric(uint32_t id);
+/* Whether p is an entry of the table. */
+extern bool grn_is_metric(const void *p);
+/* The entry of that name, or NULL. */
+extern const GrnMetricInfo *grn_metric_named(const char *name);
+
+/* Floats of a row in a build, before alignment: its dimensions and what its place needs. */
+extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
+
+/*
+ * Brings x [n] into the form in which the metric compares vectors: to length 1 where it
+ * is normalised.  False where x is zero and so has no such form; x is then unchanged.
+ */
+extern bool grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n);
+
+#endif							/* GRN_METRIC_H */
