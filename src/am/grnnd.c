@@ -16,10 +16,11 @@ PG_MODULE_MAGIC;
 #endif
 
 int			grnnd_ef_search;
-int			grnnd_iterative_scan;
+/* Enum settings begin at their defaults, as servers with assertions demand. */
+int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 double		grnnd_scan_mem_multiplier;
-int			grnnd_build_device;
+int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
 char	   *grnnd_gpu_devices;
 int			grnnd_gpu_memory_limit;
