@@ -675,7 +675,8 @@ read_chain(IndexScanDesc scan)
 		owned = grn_tids_owned_by(rec, chain->node, chain->version);
 		if (owned)
 		{
-			if (rec->ntids16 > l->chain_tids)
+			/* chain->next is looked at when it is read */
+			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
 			memcpy(so->buffer, (const uint8 *) rec + l->off_tids,
 				   (Size) rec->ntids16 * GRN_TID_BYTES);

@@ -214,7 +214,7 @@ written_records_read_back(void)
 					for (uint32_t j = 0; j < dim; j++)
 						x[j] = unit_normal() * 50 + 100;
 					for (size_t i = 0; i < sizeof(tids); i++)
-						tids[i] = (uint8_t) unit_random();
+						tids[i] = (uint8_t) unit_random() | 1;	/* no row is 0 */
 					for (size_t i = 0; i < sizeof(codes); i++)
 						codes[i] = (uint8_t) unit_random();
 					for (size_t i = 0; i < 100; i++)
@@ -284,6 +284,7 @@ each_fault_is_found(void)
 	grn_layout(&l, 16, 8, 32, GRN_VEC_F32, PAYLOAD);
 	rec = calloc(1, l.record_bytes);
 	r = (GrnRecord *) rec;
+	memset(rec + l.off_tids, 1, l.tids_max * GRN_TID_BYTES);
 	ids = grn_rec_ids(&l, rec);
 	ids[0] = 1;
 	ids[1] = 2;
@@ -309,14 +310,23 @@ each_fault_is_found(void)
 	EXPECT(true, r->next = 100);
 	EXPECT(true, r->next = 10);
 	EXPECT(false, r->next = 99);
-	EXPECT(false, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) l.chain_tids));
-	EXPECT(true, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) (l.chain_tids + 1)));
-	EXPECT(true, (r->state = GRN_TIDS, r->next = 100));
 	EXPECT(true, ids[2] = 100);
 	EXPECT(true, ids[2] = 10);
 	EXPECT(false, ids[2] = 99);
 	/* past the count anything may stand */
 	EXPECT(false, ids[3] = UINT32_MAX);
+	/* the second TID: block 65792, row 0 */
+	memset(rec + l.off_tids + 2 * GRN_TID_BYTES - 2, 0, 2);
+	EXPECT(false, (void) 0);
+	EXPECT(true, r->ntids = 2);
+
+	memset(rec + l.off_tids, 1, l.chain_tids * GRN_TID_BYTES);
+	EXPECT(false, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) l.chain_tids));
+	EXPECT(true, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) (l.chain_tids + 1)));
+	EXPECT(true, (r->state = GRN_TIDS, r->ntids16 = 0, r->next = 100));
+	memset(rec + l.off_tids + l.chain_tids * GRN_TID_BYTES - 2, 0, 2);
+	EXPECT(true, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) l.chain_tids));
+	EXPECT(false, (r->state = GRN_TIDS, r->ntids16 = (uint16_t) (l.chain_tids - 1)));
 	free(rec);
 }
 

@@ -239,10 +239,28 @@ check_edges(const GrnLayout *l, const GrnRecord *r, const void *rec, uint32_t se
 	return NULL;
 }
 
+/* PostgreSQL looks no TID up whose last two bytes, the row's number on its page, are 0. */
+static const char *
+check_tids(const GrnLayout *l, const void *rec, uint32_t n)
+{
+	const uint8_t *tids = GRN_REC_PTR(rec, l->off_tids);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint16_t	row;
+
+		memcpy(&row, tids + i * GRN_TID_BYTES + GRN_TID_BYTES - sizeof(row), sizeof(row));
+		if (row == 0)
+			return "a heap TID of a record names no row";
+	}
+	return NULL;
+}
+
 const char *
 grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
 {
 	GrnRecord	r;
+	const char *what;
 
 	memcpy(&r, rec, sizeof(r));
 	switch (r.state)
@@ -254,7 +272,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 				return "too many heap TIDs in a chained record";
 			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
 				return "chain of heap TIDs leads out of the index";
-			return NULL;
+			return check_tids(l, rec, r.ntids16);
 		case GRN_NODE:
 		case GRN_DEAD:
 			break;
@@ -267,5 +285,8 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 		return "chain of heap TIDs leads out of the index";
 	if (!(r.error >= 0) || r.error > FLT_MAX)
 		return "rounding error of a record is no number";
+	what = check_tids(l, rec, r.ntids);
+	if (what != NULL)
+		return what;
 	return check_edges(l, &r, rec, self, nodes);
 }

@@ -162,7 +162,7 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
 
 /*
  * Structural checks on bytes read from disk: state known, counts within
- * limits, neighbour ids below nodes.  NULL when sound, else what is wrong
+ * limits, heap TIDs not empty, neighbour ids below nodes.  NULL when sound, else what is wrong
  * (a static string).  self is the record's own id.  Every reader calls this
  * before it trusts a record; it is O(degree).
  */
