@@ -172,18 +172,22 @@ insert_ef(const GrnndIndex *ix)
 
 /*
  * Takes a written node back that found no place in the graph, so that the row can be
- * inserted again.  False: others have found and used it, so it has a place.
+ * inserted again.  False: others have found and used it, so it has a place.  They have
+ * given it a TID or an edge then, and its list is not ours any more.
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)
 {
+	const GrnLayout *l = &in->ix->layout;
 	GrnndEdit	e;
 	bool		alone;
 
 	grnnd_edit_begin(&e, in->index, in->ix, id);
 	alone = e.rec->state == GRN_NODE && e.rec->version == version &&
 		e.rec->ntids == 1 && e.rec->next == GRN_INVALID_ID &&
-		e.rec->count < in->ix->layout.degree;
+		e.rec->count == in->rec->count &&
+		memcmp(grn_rec_ids(l, e.rec), grn_rec_ids(l, in->rec),
+			   e.rec->count * sizeof(uint32)) == 0;
 	if (alone)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);

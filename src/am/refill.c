@@ -194,6 +194,21 @@ add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 			add_candidate(f, ids[i], factors + i, codes + i * l->code_bytes);
 }
 
+/* An index whose searches go without codes may have them all the same. */
+static void
+move_candidate(GrnndRefill *f, uint32 from, uint32 to)
+{
+	Candidates *c = &f->c;
+	uint32		bytes = f->v->ix->layout.code_bytes;
+
+	c->ids[to] = c->ids[from];
+	if (bytes > 0)
+	{
+		c->factors[to] = c->factors[from];
+		memmove(c->codes + to * bytes, c->codes + from * bytes, bytes);
+	}
+}
+
 /* Without codes: vectors instead.  Drops candidates that are gone. */
 static void
 load_candidates(GrnndRefill *f, uint32 self)
@@ -204,6 +219,7 @@ load_candidates(GrnndRefill *f, uint32 self)
 	GrnState	state;
 	uint16		version;
 	uint32		n = 0;
+	uint32		fixed = 0;
 
 	if (!grnnd_store_fetch(f->store, self, own, &state, &version))
 	{
@@ -219,10 +235,12 @@ load_candidates(GrnndRefill *f, uint32 self)
 			continue;
 		grnnd_place(f->v->ix, row);
 		c->dist[n] = grn_dist->l2_f32(own, row, dim);
-		c->ids[n++] = c->ids[i];
+		move_candidate(f, i, n++);
+		if (i < c->fixed)
+			fixed = n;
 	}
 	c->count = n;
-	c->fixed = Min(c->fixed, n);
+	c->fixed = fixed;
 	pfree(own);
 }
 
