@@ -214,7 +214,7 @@ put_first(GrnndEntries *entries, void *arg)
 {
 	NewEntry   *n = arg;
 
-	if (entries->count > 0 && entries->ids[0] != n->expected)
+	if ((entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID) != n->expected)
 		return false;
 	grnnd_set_entry(n->ix, entries, 0, n->id, n->p->code, n->p->factor);
 	entries->count = Max(entries->count, 1);
@@ -339,6 +339,7 @@ typedef struct VacuumEntries
 {
 	GrnndVacuum *v;
 	const GrnndRoot *root;
+	bool		keep_first;		/* drop_dead: entries[0] may be dead */
 } VacuumEntries;
 
 static bool
@@ -372,7 +373,7 @@ drop_dead(GrnndEntries *entries, void *arg)
 	uint32		n = 0;
 
 	for (uint32 i = 0; i < entries->count; i++)
-		if (!grnnd_set_has(&c->v->dead, entries->ids[i]) &&
+		if ((!grnnd_set_has(&c->v->dead, entries->ids[i]) || (i == 0 && c->keep_first)) &&
 			grn_find_id(entries->ids, n, entries->ids[i]) < 0)
 		{
 			grnnd_set_entry(c->v->ix, entries, n, entries->ids[i],
@@ -433,14 +434,22 @@ append(GrnndEntries *entries, void *arg)
 	return true;
 }
 
-void
-grnnd_renew_entries(GrnndVacuum *v)
+/* Drops dead entry points and gives their places to random live nodes, the first to root. */
+static void
+replace_dead(VacuumEntries *c, const GrnndRoot *root)
 {
+	GrnndVacuum *v = c->v;
 	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
-	VacuumEntries c = {.v = v, .root = &one};
+	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, c);
 
-	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, &c);
-
+	/* the root to be, which stands in no entry point's place yet */
+	if (root != NULL && root->id != root->expected)
+	{
+		dropped = true;
+		c->root = root;
+		grnnd_change_entries(v->index, v->ix, append, c);
+	}
+	c->root = &one;
 	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
 	{
 		uint32		at = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, v->limit - 1);
@@ -448,8 +457,26 @@ grnnd_renew_entries(GrnndVacuum *v)
 
 		if (id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, id) &&
 			grnnd_take_root(v, id, &one))
-			grnnd_change_entries(v->index, v->ix, append, &c);
+			grnnd_change_entries(v->index, v->ix, append, c);
 	}
+}
+
+void
+grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root)
+{
+	VacuumEntries c = {.v = v, .keep_first = true};
+
+	replace_dead(&c, root);
+}
+
+void
+grnnd_renew_entries(GrnndVacuum *v)
+{
+	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
+	VacuumEntries c = {.v = v};
+
+	replace_dead(&c, NULL);
+	c.root = &one;
 	for (uint32 i = 0; i < v->nlongest; i++)
 		if (grnnd_take_root(v, v->longest[i], &one))
 			grnnd_change_entries(v->index, v->ix, put_longest, &c);

@@ -201,8 +201,9 @@ withdraw(Insert *in, uint32 id, uint16 version)
 }
 
 /*
- * The index has no node, or none alive that can be reached: this row becomes
- * entries[0].  One at a time, and who comes second finds the first.
+ * The index has no node, or no entry point that lives: this row becomes entries[0], and
+ * leads on to the one that stood there.  One insert at a time, and the second finds the
+ * row of the first.
  */
 static bool
 insert_first(Insert *in)
@@ -210,20 +211,22 @@ insert_first(Insert *in)
 	GrnndEntries *entries;
 	GrnSearch  *search;
 	uint32		nfound;
-	uint32		nlive;
 	bool		done = false;
 
 	grnnd_test_point("insert-first");
 	LockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	entries = grnnd_get_entries(in->index, in->ix);
-	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries,
-							 &nfound, &nlive);
+	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries, &nfound);
 	grn_search_end(search);
-	if (nlive == 0)
+	if (nfound == 0)
 	{
 		uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 
+		/* live rows may hang on dead nodes; vacuum drops the edge before it frees one */
 		in->rec->count = 0;
+		if (entries->count > 0)
+			grnnd_add_edge(&in->ix->layout, in->rec, expected, entries->codes,
+						   entries->factors[0]);
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected) ||
 			!withdraw(in, in->id, in->rec->version);
@@ -249,7 +252,6 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	GrnndList	near;
 	GrnSearch  *search;
 	uint32		nfound;
-	uint32		nlive;
 	uint32		n = 0;
 
 	if (!(typical > 0) || length <= LONG_ROW * typical)
@@ -258,8 +260,8 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	for (uint32 i = 0; i < ix->meta.dim; i++)
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, &p);
-	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound, &nlive);
-	grnnd_choose_neighbours(ix, search, nfound, &p, &near);
+	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound);
+	grnnd_choose_neighbours(ix, search, nfound, &p, GRN_INVALID_ID, &near);
 	grn_search_end(search);
 	for (uint32 i = 0; i < near.count; i++)
 		if (LONG_ROW * grn_f16_to_f32(near.factors[i].norm2) < length &&
@@ -279,18 +281,17 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndLinkPlan plan = {.p = &in->p};
 	GrnndLink  *link;
 	uint32		nfound;
-	uint32		nlive;
 	bool		done;
 
 	grnnd_test_point("insert-entries");
-	search = grnnd_find_near(&in->store, &in->p, ef, entries, &nfound, &nlive);
+	search = grnnd_find_near(&in->store, &in->p, ef, entries, &nfound);
 	done = add_to_identical(in, search, nfound);
-	if (done || only_identical || nlive == 0)
+	if (done || only_identical || nfound == 0)
 	{
 		grn_search_end(search);
 		return done || (!only_identical && insert_first(in));
 	}
-	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, &list);
+	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
 	grn_search_end(search);
 
 	grnnd_test_point("insert-chosen");

@@ -23,6 +23,12 @@
  */
 #define CHOOSE(degree) ((degree) * 15 / 32)
 
+/*
+ * Dead nodes that a search for neighbours may visit.  Every entry point is among what it
+ * visits: a list full of dead nodes comes before them at most.
+ */
+#define DEAD_LIMIT(ef) (2 * (ef) + 64)
+
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
 
@@ -51,63 +57,30 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 
 /* ---- choosing ---- */
 
-static GrnSearch *
-start_search(GrnndStore *store, const GrnndPoint *p, uint32 ef,
-			 const GrnndEntries *entries, bool resumable)
+GrnSearch *
+grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
+				const GrnndEntries *entries, uint32 *nfound)
 {
 	GrnSearchParams params = {
 		.layout = &store->ix->layout,
 		.codec = &store->ix->codec,
 		.metric = store->ix->key.metric,
 		.ef = ef,
-		.resumable = resumable,
 		.keep_vectors = true,
-		.by_row = true
+		.by_row = true,
+		.dead_limit = DEAD_LIMIT(ef)
 	};
 	GrnSearch  *search = grn_search_begin(&params, &store->base, p->x);
 
 	grn_search_entries(search, entries->ids, entries->codes, entries->factors,
 					   entries->count);
-	return search;
-}
-
-static uint32
-count_live(GrnSearch *search, uint32 nfound)
-{
-	const GrnFound *found = grn_search_found(search);
-	uint32		n = 0;
-
-	for (uint32 i = 0; i < nfound; i++)
-		if (found[i].state == GRN_NODE)
-			n++;
-	return n;
-}
-
-GrnSearch *
-grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
-				const GrnndEntries *entries, uint32 *nfound, uint32 *nlive)
-{
-	GrnSearch  *search = start_search(store, p, ef, entries, false);
-
 	*nfound = grn_search_run(search);
-	*nlive = count_live(search, *nfound);
-	if (*nlive > 0 || *nfound == 0)
-		return search;
-
-	/* nothing but dead nodes hereabouts (vacuum is at work): go on till one lives */
-	grn_search_end(search);
-	search = start_search(store, p, ef, entries, true);
-	do
-	{
-		*nfound = grn_search_run(search);
-		*nlive = count_live(search, *nfound);
-	} while (*nlive == 0 && *nfound > 0);
 	return search;
 }
 
 void
 grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
-						const GrnndPoint *p, GrnndList *list)
+						const GrnndPoint *p, uint32 self, GrnndList *list)
 {
 	const GrnLayout *l = &ix->layout;
 	const GrnFound *found = grn_search_found(search);
@@ -131,7 +104,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	{
 		float	   *row = rows + (Size) prune.n * dim;
 
-		if (found[i].state != GRN_NODE)
+		if (found[i].id == self)
 			continue;
 		grn_vec_load(l->vec_format, grn_search_vector(search, i), dim, row);
 		grnnd_place(ix, row);
@@ -509,6 +482,12 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 	if (grnnd_copy_record(index, ix, id, self, NULL) != GRN_NODE ||
 		self->version != version)
 		return false;
+	for (uint32 i = 0; plan->chosen != NULL && i < plan->chosen->count; i++)
+		if (self->count < ix->layout.degree &&
+			grn_find_id(grn_rec_ids(&ix->layout, self), self->count, plan->chosen->ids[i]) < 0)
+			grnnd_add_edge(&ix->layout, self, plan->chosen->ids[i],
+						   plan->chosen->codes + i * ix->layout.code_bytes,
+						   plan->chosen->factors[i]);
 	link = grnnd_plan_links(index, ix, plan, self, id);
 	link->id = id;
 	link->version = version;

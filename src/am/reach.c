@@ -103,9 +103,16 @@ grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 void
 grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count)
 {
-	if (id >= reach->noted.limit || reach->used + 1 + count > reach->room ||
-		!grnnd_set_add(&reach->noted, id))
+	if (grnnd_set_has(&reach->noted, id) && reach->lists[reach->offsets[id]] >= count)
+	{
+		/* noted again: in its old place */
+		reach->lists[reach->offsets[id]] = count;
+		memcpy(reach->lists + reach->offsets[id] + 1, ids, count * sizeof(uint32));
 		return;
+	}
+	if (id >= reach->noted.limit || reach->used + 1 + count > reach->room)
+		return;
+	grnnd_set_add(&reach->noted, id);
 	reach->offsets[id] = (uint32) reach->used;
 	reach->lists[reach->used++] = count;
 	memcpy(reach->lists + reach->used, ids, count * sizeof(uint32));
@@ -122,33 +129,39 @@ grnnd_reach_mark(GrnndReach *reach, uint32 id)
 	if (grnnd_set_add(&reach->reached, id))
 	{
 		grnnd_set_add(&reach->pending, id);
+		if (reach->fresh != NULL)
+			grnnd_set_add(reach->fresh, id);
 		reach->first_pending = Min(reach->first_pending, id);
 	}
+}
+
+uint32
+grnnd_reach_list(GrnndReach *reach, uint32 id, uint32 *ids)
+{
+	GrnState	state;
+
+	if (grnnd_set_has(&reach->noted, id))
+	{
+		const uint32 *list = reach->lists + reach->offsets[id];
+
+		memcpy(ids, list + 1, list[0] * sizeof(uint32));
+		return list[0];
+	}
+	grnnd_delay_point();
+	state = grnnd_copy_record(reach->index, reach->ix, id, reach->rec, reach->strategy);
+	if (state != GRN_NODE && state != GRN_DEAD)
+		return 0;
+	memcpy(ids, grn_rec_ids(&reach->ix->layout, reach->rec),
+		   reach->rec->count * sizeof(uint32));
+	return reach->rec->count;
 }
 
 static void
 expand(GrnndReach *reach, uint32 id)
 {
-	const uint32 *ids;
-	uint32		count;
+	uint32		ids[GRN_MAX_DEGREE];
+	uint32		count = grnnd_reach_list(reach, id, ids);
 
-	if (grnnd_set_has(&reach->noted, id))
-	{
-		ids = reach->lists + reach->offsets[id];
-		count = *ids++;
-	}
-	else
-	{
-		GrnState	state;
-
-		grnnd_delay_point();
-		state = grnnd_copy_record(reach->index, reach->ix, id, reach->rec,
-								  reach->strategy);
-		if (state != GRN_NODE && state != GRN_DEAD)
-			return;
-		ids = grn_rec_ids(&reach->ix->layout, reach->rec);
-		count = reach->rec->count;
-	}
 	for (uint32 i = 0; i < count; i++)
 		grnnd_reach_mark(reach, ids[i]);
 }

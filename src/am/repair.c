@@ -2,9 +2,11 @@
  * repair.c - takes dead nodes out of the graph.
  *
  * First every live node is made reachable over live nodes alone, by edges that are
- * only added (connect_all).  Then a pass over all pages drops the edges to dead
- * nodes and fills their places from the dead nodes' own neighbours (fix_page).
- * In this order an interruption leaves every row reachable.
+ * only added (connect_all): before any node dies, and again for what has changed
+ * since.  Then a pass over all pages drops the edges to dead nodes and fills their places
+ * from the dead nodes' own neighbours (fix_page).  Nodes for which that brings little
+ * search for neighbours anew (enrich).  In this order an interruption leaves every row
+ * reachable.
  */
 #include "write.h"
 
@@ -14,6 +16,8 @@
 
 /* Nodes asked for an edge to one that cannot be reached. */
 #define MAX_FROM 4
+/* A node that has fewer neighbours when its dead ones are gone looks for others. */
+#define FEW(degree) ((degree) / 4)
 
 typedef struct Repair
 {
@@ -22,10 +26,25 @@ typedef struct Repair
 	GrnndStore	store;
 	GrnndRefill *refill;
 	GrnRecord  *rec;			/* for records read on the way */
-	uint32	   *late;			/* nodes inserted since pass 1 */
+	uint32	   *late;			/* nodes inserted since the survey */
 	Size		nlate;
 	Size		late_room;
+	uint32	   *poor;			/* nodes with few neighbours */
+	Size		npoor;
+	Size		poor_room;
 } Repair;
+
+static void
+remember(uint32 **ids, Size *n, Size *room, uint32 id)
+{
+	if (*n == *room)
+	{
+		*room = Max(1024, 2 * *room);
+		*ids = *ids == NULL ? palloc(*room * sizeof(uint32))
+			: repalloc_huge(*ids, *room * sizeof(uint32));
+	}
+	(*ids)[(*n)++] = id;
+}
 
 /* ---- connecting ---- */
 
@@ -88,16 +107,15 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 {
 	GrnndEntries *entries = grnnd_get_entries(r->v->index, r->ix);
 	uint32		nfound;
-	uint32		nlive;
 	uint32		n = 0;
 	GrnSearch  *search = grnnd_find_near(&r->store, p, 2 * r->ix->layout.degree,
-										 entries, &nfound, &nlive);
+										 entries, &nfound);
 
 	for (uint32 i = 0; i < nfound && n < MAX_FROM; i++)
 	{
 		const GrnFound *f = &grn_search_found(search)[i];
 
-		if (f->state == GRN_NODE && f->id != id &&
+		if (f->id != id &&
 			grnnd_set_has(&r->v->reach.reached, f->id))
 			from[n++] = f->id;
 	}
@@ -106,11 +124,12 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 }
 
 /*
- * Gives a node that cannot be reached over live nodes an edge from one that can.
+ * Gives a node that cannot be reached over live nodes an edge from one that can: one of
+ * its own neighbours, or near, which may be GRN_INVALID_ID, or what a search finds.
  * False: it is no node any more, for its insert has taken it back (withdraw()).
  */
 static bool
-connect_node(Repair *r, uint32 id, uint32 root)
+connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 {
 	GrnndVacuum *v = r->v;
 	uint32		from[MAX_FROM];
@@ -132,6 +151,9 @@ connect_node(Repair *r, uint32 id, uint32 root)
 		grnnd_make_point(r->ix, x, &p);
 		make_room(r, id);
 		plan.nfrom = reached_neighbours(r, id, from);
+		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
+			grn_find_id(from, plan.nfrom, near) < 0)
+			from[plan.nfrom++] = near;
 		linked = plan.nfrom > 0 && grnnd_link_node(v->index, r->ix, &plan, id, version);
 		if (!linked)
 		{
@@ -162,6 +184,106 @@ connect_node(Repair *r, uint32 id, uint32 root)
 
 /* ---- making every live node reachable ---- */
 
+/* The first live node from id on that is not reached, or GRN_INVALID_ID. */
+static uint32
+next_cut_off(const GrnndVacuum *v, uint32 id)
+{
+	for (id = grnnd_set_next(&v->live, id); id != GRN_INVALID_ID;
+		 id = grnnd_set_next(&v->live, id + 1))
+		if (!grnnd_set_has(&v->dead, id) && !grnnd_set_has(&v->reach.reached, id))
+			break;
+	return id;
+}
+
+/*
+ * Connects live nodes that are reached through dead ones alone.  A breadth-first search
+ * goes from all that is reached through the dead nodes, and remembers for each of those
+ * from which live node it came.  Where it comes to a live node that is not reached,
+ * that one is to lead there: it is one of the nearest by edges.  Each node is expanded
+ * once, so this takes time in proportion to the graph however little of it lives.
+ */
+static void
+cross_dead(Repair *r, uint32 root)
+{
+	GrnndVacuum *v = r->v;
+	GrnndReach *reach = &v->reach;
+	uint32		limit = reach->reached.limit;
+	uint32	   *origins;		/* [limit] of dead nodes */
+	GrnndSet	sets[2];
+	GrnndSet   *now = &sets[0];
+	GrnndSet   *next = &sets[1];
+
+	if (next_cut_off(v, 0) == GRN_INVALID_ID)
+		return;
+	origins = palloc_extended((Size) limit * sizeof(uint32), MCXT_ALLOC_HUGE);
+	memset(origins, 0xFF, (Size) limit * sizeof(uint32));
+	grnnd_set_init(now, limit);
+	grnnd_set_init(next, limit);
+	for (uint32 id = grnnd_set_next(&reach->reached, 0); id != GRN_INVALID_ID;
+		 id = grnnd_set_next(&reach->reached, id + 1))
+		grnnd_set_add(now, id);
+	while (now->count > 0)
+	{
+		GrnndSet   *done = now;
+
+		for (uint32 id = grnnd_set_next(now, 0); id != GRN_INVALID_ID;
+			 id = grnnd_set_next(now, id + 1))
+		{
+			uint32		ids[GRN_MAX_DEGREE];
+			uint32		count = grnnd_reach_list(reach, id, ids);
+			uint32		origin = grnnd_set_has(&reach->reached, id) ? id : origins[id];
+
+			if (id % 64 == 0)
+				CHECK_FOR_INTERRUPTS();
+			for (uint32 i = 0; i < count; i++)
+			{
+				uint32		y = ids[i];
+
+				if (y >= limit || origins[y] != GRN_INVALID_ID ||
+					grnnd_set_has(&reach->reached, y))
+					continue;
+				if (grnnd_set_has(&v->live, y) && !grnnd_set_has(&v->dead, y))
+				{
+					grnnd_delay_point();
+					reach->fresh = next;
+					if (!connect_node(r, y, root, origin))
+						grnnd_set_add(&v->dead, y);
+					reach->fresh = NULL;
+				}
+				else
+				{
+					origins[y] = origin;
+					grnnd_set_add(next, y);
+				}
+			}
+		}
+		grnnd_set_clear(done);
+		now = next;
+		next = done;
+	}
+	pfree(origins);
+	pfree(now->words);
+	pfree(next->words);
+}
+
+/* Makes every live node reachable from root, which is alive, over live nodes. */
+static void
+connect_to(Repair *r, uint32 root)
+{
+	GrnndVacuum *v = r->v;
+
+	grnnd_reach_mark(&v->reach, root);
+	grnnd_reach_run(&v->reach);
+	cross_dead(r, root);
+	/* what no edge leads to: an insert broke off */
+	for (uint32 id = next_cut_off(v, 0); id != GRN_INVALID_ID; id = next_cut_off(v, id + 1))
+	{
+		grnnd_delay_point();
+		if (!connect_node(r, id, root, GRN_INVALID_ID))
+			grnnd_set_add(&v->dead, id);
+	}
+}
+
 static void
 connect_all(Repair *r)
 {
@@ -176,17 +298,7 @@ connect_all(Repair *r)
 		grnnd_choose_root(v, &root);
 		if (root.id == GRN_INVALID_ID)
 			return;				/* no row is left */
-		grnnd_reach_mark(&v->reach, root.id);
-		grnnd_reach_run(&v->reach);
-		for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;
-			 id = grnnd_set_next(&v->live, id + 1))
-		{
-			if (grnnd_set_has(&v->dead, id) || grnnd_set_has(&v->reach.reached, id))
-				continue;
-			grnnd_delay_point();
-			if (!connect_node(r, id, root.id))
-				grnnd_set_add(&v->dead, id);
-		}
+		connect_to(r, root.id);
 		grnnd_publish_root(v, &root);
 
 		/* an insert that found no live node may have put itself there */
@@ -199,7 +311,45 @@ connect_all(Repair *r)
 	}
 }
 
-/* ---- pass 2 ---- */
+static Repair *
+begin_repair(GrnndVacuum *v)
+{
+	Repair	   *r = palloc0(sizeof(Repair));
+	uint32		limit;
+
+	r->v = v;
+	r->ix = v->ix;
+	r->rec = palloc(grnnd_copy_bytes(v->ix));
+	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
+	r->store.strategy = v->strategy;
+	/* what came since the survey, too */
+	limit = grnnd_id_limit(v->index, v->ix);
+	grnnd_set_grow(&v->reach.reached, limit);
+	grnnd_set_grow(&v->reach.pending, limit);
+	return r;
+}
+
+void
+grnnd_prepare(GrnndVacuum *v)
+{
+	Repair	   *r = begin_repair(v);
+	GrnndRoot	root;
+
+	grnnd_choose_root(v, &root);
+	if (root.id != GRN_INVALID_ID)
+	{
+		connect_to(r, root.id);
+		/*
+		 * entries[0] stays until repair, though it is to die: rows may come that only such
+		 * nodes lead to.
+		 */
+		grnnd_prepare_entries(v, &root);
+	}
+	grnnd_set_clear(&v->reach.reached);
+	grnnd_test_point("vacuum-prepared");
+}
+
+/* ---- the last pass ---- */
 
 static bool
 has_dead_edge(const GrnndVacuum *v, const GrnRecord *rec)
@@ -252,7 +402,7 @@ write_fixes(Repair *r, BlockNumber block, const char *copy, char *fixes,
 	return all;
 }
 
-/* What the second pass learns of nodes that came after the first. */
+/* What the last pass learns of nodes that came after the survey. */
 static void
 note_late(Repair *r, const GrnRecord *rec, uint32 id)
 {
@@ -261,18 +411,12 @@ note_late(Repair *r, const GrnRecord *rec, uint32 id)
 
 	if (grnnd_set_has(&r->v->live, id))
 	{
-		/* every node of pass 1 is reached by now, so its neighbours are, too */
+		/* every node of the survey is reached by now, so its neighbours are, too */
 		for (uint32 i = 0; i < rec->count; i++)
 			grnnd_reach_mark(reach, ids[i]);
 		return;
 	}
-	if (r->nlate == r->late_room)
-	{
-		r->late_room = Max(1024, 2 * r->late_room);
-		r->late = r->late == NULL ? palloc(r->late_room * sizeof(uint32))
-			: repalloc_huge(r->late, r->late_room * sizeof(uint32));
-	}
-	r->late[r->nlate++] = id;
+	remember(&r->late, &r->nlate, &r->late_room, id);
 }
 
 static void
@@ -281,6 +425,7 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 	GrnndVacuum *v = r->v;
 	const GrnLayout *l = &r->ix->layout;
 	Size		late = r->nlate;
+	Size		poor = r->npoor;
 	bool		done;
 
 	do
@@ -303,6 +448,7 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			return;
 
 		r->nlate = late;
+		r->npoor = poor;
 		for (uint32 i = 0; i < l->per_page; i++)
 		{
 			GrnRecord  *rec = (GrnRecord *) (copy + (Size) i * l->record_bytes);
@@ -311,7 +457,11 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			fix[i] = rec->state == GRN_NODE && has_dead_edge(v, rec);
 			if (fix[i])
 			{
-				grnnd_refill_list(r->refill, rec, first + i, (GrnRecord *) (fixes + (Size) i * l->hot_bytes));
+				GrnRecord  *fixed = (GrnRecord *) (fixes + (Size) i * l->hot_bytes);
+
+				grnnd_refill_list(r->refill, rec, first + i, fixed);
+				if (fixed->count < FEW(l->degree))
+					remember(&r->poor, &r->npoor, &r->poor_room, first + i);
 				any = true;
 			}
 			if (rec->state == GRN_NODE)
@@ -336,7 +486,7 @@ is_cut_off(const Repair *r, uint32 id)
 
 /*
  * entries[0] for what came late: itself while it lives, else one of the late, for
- * pass 1 has left no other node alive.  GRN_INVALID_ID: nothing is left.
+ * cleaning has left no other node alive.  GRN_INVALID_ID: nothing is left.
  */
 static uint32
 late_root(Repair *r)
@@ -360,7 +510,7 @@ late_root(Repair *r)
 }
 
 /*
- * Rows that came during pass 1 may hang on nodes alone that it killed
+ * Rows that came since the survey may hang on nodes alone that died
  * afterwards.
  */
 static void
@@ -388,28 +538,55 @@ connect_late(Repair *r)
 	grnnd_reach_run(&v->reach);
 	for (Size i = 0; i < r->nlate; i++)
 		if (is_cut_off(r, r->late[i]))
-			(void) connect_node(r, r->late[i], root);
+			(void) connect_node(r, r->late[i], root, GRN_INVALID_ID);
+}
+
+/*
+ * Gives a node that few edges are left to the neighbours that an insert would choose, and
+ * links back.
+ */
+static void
+enrich(Repair *r, uint32 id)
+{
+	GrnndVacuum *v = r->v;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd enrich",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
+	GrnState	state;
+	uint16		version;
+
+	if (grnnd_store_fetch(&r->store, id, x, &state, &version) && state == GRN_NODE)
+	{
+		GrnndPoint	p;
+		GrnndList	list;
+		uint32		nfound;
+		GrnSearch  *search;
+		GrnndLinkPlan plan = {.p = &p, .chosen = &list};
+
+		grnnd_make_point(r->ix, x, &p);
+		search = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
+								 grnnd_get_entries(v->index, r->ix), &nfound);
+		grnnd_choose_neighbours(r->ix, search, nfound, &p, id, &list);
+		grn_search_end(search);
+		plan.from = list.ids;
+		plan.nfrom = list.count;
+		(void) grnnd_link_node(v->index, r->ix, &plan, id, version);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
 
 void
 grnnd_repair(GrnndVacuum *v)
 {
 	const GrnLayout *l = &v->ix->layout;
-	Repair	   *r = palloc0(sizeof(Repair));
+	Repair	   *r = begin_repair(v);
 	char	   *copy = palloc(GRNND_PAYLOAD);
 	char	   *fixes = palloc((Size) l->per_page * l->hot_bytes);
 	uint32		limit;
+	GrnndRoot	root;
 
-	r->v = v;
-	r->ix = v->ix;
-	r->rec = palloc(grnnd_copy_bytes(v->ix));
-	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
-	r->store.strategy = v->strategy;
-
-	/* what came during pass 1; rows that come from now on make no edge to dead nodes */
-	limit = grnnd_id_limit(v->index, v->ix);
-	grnnd_set_grow(&v->reach.reached, limit);
-	grnnd_set_grow(&v->reach.pending, limit);
 	connect_all(r);
 	grnnd_test_point("repair-connected");
 	r->refill = grnnd_refill_begin(v, &r->store);
@@ -422,4 +599,14 @@ grnnd_repair(GrnndVacuum *v)
 
 	connect_late(r);
 	grnnd_renew_entries(v);
+	/* an insert that found no entry point alive leads on to a dead one: insert_first() */
+	grnnd_read_root(v, &root);
+	if (root.id != GRN_INVALID_ID)
+		fix_page(r, grnnd_node_block(v->ix, root.id),
+				 root.id - grn_node_slot(l, root.id), copy, fixes);
+	for (Size i = 0; i < r->npoor; i++)
+	{
+		grnnd_delay_point();
+		enrich(r, r->poor[i]);
+	}
 }

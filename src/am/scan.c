@@ -52,6 +52,12 @@
 #define FIRST_SHARE 2
 #define STRAGGLERS 16
 
+/*
+ * Dead nodes that one batch may visit: eight times the live ones that it looks for, and some
+ * more where those are few.  A scan that needs more rows goes on with the next batch.
+ */
+#define DEAD_LIMIT(ef) (8 * (ef) + 64)
+
 /* One expanded node that waits for its turn. */
 typedef struct Candidate
 {
@@ -219,7 +225,9 @@ begin_search(IndexScanDesc scan)
 		.metric = ix->key.metric,
 		.ef = so->ef,
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
-		.memory_limit = so->memory_limit
+		.memory_limit = so->memory_limit,
+		.dead_limit = DEAD_LIMIT(so->ef),
+		.max_visits = (uint64) grnnd_max_scan_tuples
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 

@@ -1,12 +1,17 @@
 /*
  * vacuum.c - ambulkdelete and amvacuumcleanup.
  *
- *  1. Pass over all node pages: dead TIDs go, nodes without rows become GRN_DEAD.
- *  2. Chains of TIDs drop their empty records.
- *  3. Inserts that began before are waited for: they may have chosen a node that
+ *  1. A survey of all node pages, which changes nothing: which nodes are to die?
+ *  2. repair.c makes all others reachable without those (grnnd_prepare()).
+ *  3. On the pages that have any, dead TIDs go, and nodes without rows become GRN_DEAD.
+ *  4. Chains of TIDs drop their empty records.
+ *  5. Inserts that began before are waited for: they may have chosen a node that
  *     is dead now.  Later ones see that it is, and make no edge to it.
- *  4. repair.c takes the dead nodes out of the graph (second pass).
- *  5. Dead nodes and empty chained records are freed.
+ *  6. repair.c takes the dead nodes out of the graph (another pass).
+ *  7. Dead nodes and empty chained records are freed.
+ *
+ * Searches need not pass through dead nodes, because step 2 comes before step 3.  So a vacuum
+ * that ends early leaves an index whose searches see few of them.
  *
  * Interrupted at any point, the index is sound and the next vacuum goes on.
  */
@@ -36,7 +41,7 @@ grnnd_wait_for_inserts(Relation index)
 	UnlockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 }
 
-/* ---- pass 1 ---- */
+/* ---- survey and cleaning ---- */
 
 /* Where a record's heap TIDs lie, and how many. */
 static uint8_t *
@@ -61,18 +66,56 @@ is_bare(const GrnRecord *rec)
 	return rec->state == GRN_NODE && rec->ntids == 0 && rec->next == GRN_INVALID_ID;
 }
 
-static bool
-needs_change(GrnndVacuum *v, const GrnRecord *rec)
+/* How many TIDs a record is to keep. */
+static uint32
+count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 {
 	uint32		n;
 	uint8_t    *tids = record_tids(&v->ix->layout, rec, &n);
-	bool		any = is_bare(rec);
+	uint32		kept = 0;
 
 	/* all of them: validate_index wants to see each */
 	for (uint32 i = 0; i < n; i++)
-		if (is_dead_tid(v, tids + i * GRN_TID_BYTES))
-			any = true;
-	return any;
+		if (!is_dead_tid(v, tids + i * GRN_TID_BYTES))
+			kept++;
+	*dead = n - kept;
+	return kept;
+}
+
+/*
+ * Dead nodes that a live node's list keeps: searches visit them in vain, but repair looks
+ * among their neighbours for others.  The figures are those of searches, which see that
+ * many dead nodes beside each live one as if they lived (search.c).
+ */
+#define MOST_DEAD(live) (4 + 2 * (live))
+
+/* Drops the farthest of too many edges to dead nodes; the list is nearest first as a rule. */
+static void
+thin_list(GrnndVacuum *v, GrnRecord *rec)
+{
+	const GrnLayout *l = &v->ix->layout;
+	const uint32 *ids = grn_rec_ids(l, rec);
+	uint32		ndead = 0;
+	uint32		most;
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < rec->count; i++)
+		ndead += grnnd_set_has(&v->dead, ids[i]);
+	most = MOST_DEAD(rec->count - ndead);
+	if (ndead <= most)
+		return;
+	ndead = 0;
+	for (uint32 i = 0; i < rec->count; i++)
+	{
+		if (grnnd_set_has(&v->dead, ids[i]) && ndead++ >= most)
+			continue;
+		if (n < i)
+			grnnd_set_edge(l, rec, n, ids[i],
+						   grn_rec_codes(l, rec) + (Size) i * l->code_bytes,
+						   grnnd_edge_factor(l, rec, i));
+		n++;
+	}
+	rec->count = n;
 }
 
 /* Removes dead TIDs from a record of a page copy. */
@@ -97,6 +140,8 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 		rec->ntids = left;
 	if (is_bare(rec))
 		rec->state = GRN_DEAD;
+	if (rec->state == GRN_NODE)
+		thin_list(v, rec);
 }
 
 static void
@@ -111,87 +156,63 @@ remember_chained(GrnndVacuum *v, uint32 id)
 	v->chained[v->nchained++] = id;
 }
 
-/* Takes down what a page holds after its cleaning; its lock is held. */
+/* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
 static void
-tally_page(GrnndVacuum *v, Page page, uint32 first)
+tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 {
-	const GrnLayout *l = &v->ix->layout;
-
-	for (uint32 i = 0; i < l->per_page; i++)
+	switch ((GrnState) rec->state)
 	{
-		const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
-		uint32		id = first + i;
-		uint32		n;
-
-		record_tids(l, rec, &n);
-		v->stats->num_index_tuples += n;
-		switch ((GrnState) rec->state)
-		{
-			case GRN_FREE:
-				break;
-			case GRN_NODE:
-				grnnd_set_add(&v->live, id);
-				grnnd_reach_note(&v->reach, id, grn_rec_ids(l, rec), rec->count);
-				if (rec->next != GRN_INVALID_ID)
-				{
-					remember_chained(v, id);
-					v->bare |= rec->ntids == 0;
-				}
-				break;
-			case GRN_DEAD:
+		case GRN_FREE:
+			break;
+		case GRN_NODE:
+			if (left == 0 && rec->next == GRN_INVALID_ID)
+			{
 				grnnd_set_add(&v->dead, id);
 				break;
-			case GRN_TIDS:
-				if (rec->ntids16 == 0)
-					grnnd_set_add(&v->empty, id);
-				break;
-		}
+			}
+			grnnd_set_add(&v->live, id);
+			grnnd_reach_note(&v->reach, id, grn_rec_ids(&v->ix->layout, rec), rec->count);
+			if (rec->next != GRN_INVALID_ID)
+			{
+				remember_chained(v, id);
+				v->bare |= left == 0;
+			}
+			break;
+		case GRN_DEAD:
+			grnnd_set_add(&v->dead, id);
+			break;
+		case GRN_TIDS:
+			if (left == 0)
+				grnnd_set_add(&v->empty, id);
+			break;
 	}
 }
 
 static void
-sweep_page(GrnndVacuum *v, BlockNumber block, uint32 first)
+survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 {
 	const GrnLayout *l = &v->ix->layout;
 	Buffer		buffer = ReadBufferExtended(v->index, MAIN_FORKNUM, block,
 											RBM_NORMAL, v->strategy);
 	Page		page = BufferGetPage(buffer);
 	uint32		limit = 0;
-	bool		change = false;
 	bool		has_free;
 	bool		free_now;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	grnnd_check_page(v->index, buffer, GRNND_NODES);
-	if (!PageIsNew(page))
+	for (uint32 i = 0; i < l->per_page && !PageIsNew(page); i++)
 	{
-		for (uint32 i = 0; i < l->per_page; i++)
-		{
-			const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
+		const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
+		uint32		dead;
+		uint32		left;
 
-			grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
-			change |= needs_change(v, rec);
-		}
-		if (change)
-		{
-			GenericXLogState *xlog;
-
-			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-			LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-			grnnd_check_page(v->index, buffer, GRNND_NODES);
-			xlog = GenericXLogStart(v->index);
-			page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-			for (uint32 i = 0; i < l->per_page; i++)
-			{
-				GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
-
-				grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
-				clean_record(v, rec);
-			}
-			GenericXLogFinish(xlog);
-			page = BufferGetPage(buffer);
-		}
-		tally_page(v, page, first);
+		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
+		left = count_kept(v, rec, &dead);
+		v->stats->num_index_tuples += left;
+		if (dead > 0 || is_bare(rec))
+			grnnd_set_add(&v->dirty, first / l->per_page);
+		tally_record(v, rec, first + i, left);
 	}
 	has_free = grnnd_has_free(v->heap, v->ix, page, &free_now);
 	UnlockReleaseBuffer(buffer);
@@ -200,6 +221,35 @@ sweep_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		grnnd_note_free(v->index, block, free_now);
 		v->stats->pages_free++;
 	}
+}
+
+/* Inserts may have given a node that was to die another row since the survey. */
+static void
+clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
+{
+	const GrnLayout *l = &v->ix->layout;
+	Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES,
+									v->strategy);
+	GenericXLogState *xlog = GenericXLogStart(v->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+	uint32		limit = 0;
+
+	for (uint32 i = 0; i < l->per_page; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+		uint32		id = first + i;
+		uint32		n;
+
+		grnnd_check_record(v->index, v->ix, id, rec, &limit);
+		clean_record(v, rec);
+		grnnd_set_remove(&v->live, id);
+		grnnd_set_remove(&v->dead, id);
+		grnnd_set_remove(&v->empty, id);
+		record_tids(l, rec, &n);
+		tally_record(v, rec, id, n);
+	}
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
 }
 
 /* ---- chains ---- */
@@ -324,22 +374,37 @@ static void
 run_vacuum(GrnndVacuum *v)
 {
 	const GrnLayout *l = &v->ix->layout;
-	uint32		first = 0;
 
 	v->limit = grnnd_id_limit(v->index, v->ix);
 	grnnd_set_init(&v->live, v->limit);
 	grnnd_set_init(&v->dead, v->limit);
 	grnnd_set_init(&v->empty, v->limit);
+	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
 	/* half of the memory for the graph, half for what repair.c keeps */
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit,
 					 grnnd_maintenance_memory() / 2, v->strategy);
 	v->reach.without = &v->dead;
 
-	for (; first < v->limit; first += l->per_page)
+	for (uint32 first = 0; first < v->limit; first += l->per_page)
 	{
 		grnnd_delay_point();
+		survey_page(v, grnnd_node_block(v->ix, first), first);
+	}
+	grnnd_test_point("vacuum-surveyed");
+	if (v->dirty.count > 0 && v->dead.count > 0)
+	{
+		/* an insert that is at work may take back a node that we have seen */
+		grnnd_wait_for_inserts(v->index);
+		grnnd_prepare(v);
+	}
+	for (uint32 page = grnnd_set_next(&v->dirty, 0); page != GRN_INVALID_ID;
+		 page = grnnd_set_next(&v->dirty, page + 1))
+	{
+		uint32		first = page * l->per_page;
+
+		grnnd_delay_point();
 		grnnd_test_point("vacuum-sweep");
-		sweep_page(v, grnnd_node_block(v->ix, first), first);
+		clean_page(v, grnnd_node_block(v->ix, first), first);
 	}
 
 	if (v->empty.count > 0 || v->bare)

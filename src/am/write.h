@@ -160,20 +160,19 @@ typedef struct GrnndList
 
 /*
  * Chooses the out-neighbours of p among the live nodes that a search's last run
- * found, by the RNG rule on exact distances.
+ * found, by the RNG rule on exact distances; self is not among them.
  */
 extern void grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search,
 									uint32 nfound, const GrnndPoint *p,
-									GrnndList *list);
+									uint32 self, GrnndList *list);
 
 /*
- * A search that brings at least one live node if there is any it can reach.
- * Sets *nfound and *nlive; p and entries are used by reference.  End it with
- * grn_search_end().
+ * Searches for the live nodes near p.  It sees few dead ones, so it may miss live nodes
+ * behind those, but it finds one where an entry point lives.  Sets *nfound; p and
+ * entries are used by reference.  End it with grn_search_end().
  */
 extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
-								  const GrnndEntries *entries, uint32 *nfound,
-								  uint32 *nlive);
+								  const GrnndEntries *entries, uint32 *nfound);
 
 /*
  * Links to a node x (vector: p) from the nodes `from`, nearest first: from each where
@@ -200,7 +199,7 @@ extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
 								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
 /* Makes the links to x, which is written now.  Returns whether it got one. */
 extern bool grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
-/* Both, for a node that is there. */
+/* Both, for a node that is there; it gets edges to plan->chosen, too, as far as it has room. */
 extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 							uint32 id, uint16 version);
 
@@ -234,6 +233,15 @@ grnnd_set_add(GrnndSet *set, uint32 id)
 	set->count++;
 	return true;
 }
+static inline void
+grnnd_set_remove(GrnndSet *set, uint32 id)
+{
+	if (grnnd_set_has(set, id))
+	{
+		set->words[id / 64] &= ~(UINT64CONST(1) << (id % 64));
+		set->count--;
+	}
+}
 /* The smallest member from id on, or GRN_INVALID_ID. */
 extern uint32 grnnd_set_next(const GrnndSet *set, uint32 id);
 
@@ -247,6 +255,7 @@ typedef struct GrnndReach
 	const GrnndIndex *ix;
 	BufferAccessStrategy strategy;
 	const GrnndSet *without;	/* not to be entered, or NULL */
+	GrnndSet   *fresh;			/* also gets what is newly reached, or NULL */
 	GrnndSet	reached;
 	GrnndSet	pending;		/* reached, but their lists not looked at */
 	uint32		first_pending;	/* none of them lies before it */
@@ -264,6 +273,11 @@ extern void grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex
 /* Remembers a node's list, where there is room; lists noted are trusted later. */
 extern void grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count);
 extern void grnnd_reach_mark(GrnndReach *reach, uint32 id);
+/*
+ * A node's list as noted, else as its page has it, written to ids [GRN_MAX_DEGREE];
+ * returns its length.
+ */
+extern uint32 grnnd_reach_list(GrnndReach *reach, uint32 id, uint32 *ids);
 /* Goes on until everything that can be reached from the marked nodes is. */
 extern void grnnd_reach_run(GrnndReach *reach);
 
@@ -282,8 +296,9 @@ typedef struct GrnndVacuum
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
 	uint32		limit;			/* ids that existed at the start */
-	GrnndSet	live;			/* nodes with rows, as the first pass found them */
-	GrnndSet	dead;			/* nodes without rows, some of them once live */
+	GrnndSet	live;			/* nodes with rows, as the survey found them */
+	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
+	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
 	GrnndSet	empty;			/* chained records without TIDs */
 	GrnndReach	reach;
 	uint32	   *chained;		/* nodes that have chains */
@@ -322,6 +337,8 @@ extern void grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor);
  * their places.
  */
 extern void grnnd_renew_entries(GrnndVacuum *v);
+/* The same before nodes die: entries[0] stays, and root is among the new ones. */
+extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
 
 /* For lists that lose dead neighbours; v->dead is complete. */
 typedef struct GrnndRefill GrnndRefill;
@@ -330,6 +347,11 @@ extern GrnndRefill *grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store);
 extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
 							  GrnRecord *fixed);
 
+/*
+ * Before nodes die: makes all others reachable without them, by edges that are only
+ * added, and gives searches entry points that stay alive.
+ */
+extern void grnnd_prepare(GrnndVacuum *v);
 /*
  * Takes all dead nodes out of the graph, keeping every live one reachable at
  * any moment.

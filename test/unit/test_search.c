@@ -57,7 +57,8 @@ small_lists(void)
 	}
 	for (int resumable = 0; resumable < 2; resumable++)
 	{
-		GrnSearchParams p = {&w->layout, &w->codec, grn_metric(GRN_L2), 10, resumable, 0, false, false};
+		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(GRN_L2),
+			.ef = 10, .resumable = resumable};
 		GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N));
 
 		CHECK(grn_search_run(s) == 0, "no entry, no result");
@@ -150,7 +151,7 @@ resumable_changes_nothing(void)
 	free_world(w);
 }
 
-/* Dead nodes, freed or not, lead on, but take no result's place. */
+/* Dead nodes, freed or not, lead on, but are no results and take no result's place. */
 static void
 dead_nodes_are_passed(void)
 {
@@ -179,6 +180,67 @@ dead_nodes_are_passed(void)
 			CHECK(live >= 36, "%u live of %u", live, n);
 			grn_search_end(s);
 		}
+		free_world(w);
+	}
+}
+
+/*
+ * Among dead nodes a run keeps to dead_limit, and a search to max_visits; resumed without
+ * them it finds all that lives, each once.
+ */
+static void
+dead_nodes_have_a_limit(void)
+{
+	for (int codes = 0; codes < 2; codes++)
+	{
+		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(GRN_L2), .ef = 20,
+			.resumable = true, .dead_limit = 100};
+		uint32_t	entry = 0;
+		uint32_t	live = 0;
+		uint32_t	all = 0;
+		uint32_t	n;
+		uint64_t	visits;
+		GrnSearch  *s;
+
+		for (uint32_t i = 0; i < N; i++)
+			if (i % 50 != 0)
+			{
+				record(w, i)->state = GRN_DEAD;
+				record(w, i)->ntids = 0;
+			}
+			else
+				live++;
+		s = grn_search_begin(&p, &w->store, world_row(w, N));
+		grn_search_entries(s, &entry, w->codes, w->factors, 1);
+		while ((n = grn_search_run(s)) > 0)
+		{
+			check_found(w, s, 0, n);
+			all += n;
+		}
+		CHECK(all == live, "codes %d: %u of %u", codes, all, live);
+		grn_search_end(s);
+
+		p.resumable = false;
+		s = grn_search_begin(&p, &w->store, world_row(w, N));
+		grn_search_entries(s, &entry, w->codes, w->factors, 1);
+		grn_search_run(s);
+		visits = grn_search_visits(s);
+		CHECK(visits <= (codes ? 100 + 20 + 1 : (100 + 20 + 1) * w->layout.degree), "codes %d: %llu",
+			  codes, (unsigned long long) visits);
+		grn_search_end(s);
+
+		p.resumable = true;
+		p.dead_limit = 0;
+		p.max_visits = 50;
+		s = grn_search_begin(&p, &w->store, world_row(w, N));
+		grn_search_entries(s, &entry, w->codes, w->factors, 1);
+		while (grn_search_run(s) > 0)
+			;
+		CHECK(grn_search_truncated(s), "codes %d", codes);
+		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : w->layout.degree), "codes %d: %llu", codes,
+			  (unsigned long long) grn_search_visits(s));
+		grn_search_end(s);
 		free_world(w);
 	}
 }
@@ -390,6 +452,7 @@ main(void)
 	RUN(resumed_searches_find_all);
 	RUN(resumable_changes_nothing);
 	RUN(dead_nodes_are_passed);
+	RUN(dead_nodes_have_a_limit);
 	RUN(empty_slots_are_skipped);
 	RUN(stale_codes_do_no_harm);
 	RUN(memory_stays_within_limit);

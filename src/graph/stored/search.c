@@ -31,6 +31,14 @@
 #define CACHE_LINE 64
 #define MIN_SET 256				/* slots of the first set of ids; power of two */
 
+/*
+ * With a dead_limit, dead nodes lead on at once while a run has met at most this many of
+ * them, and this many more for each live node found.  So where up to two thirds of the
+ * nodes are dead, searches go as if all lived.
+ */
+#define DEAD_AT_FIRST 4
+#define DEAD_PER_LIVE 2
+
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 
 #define KEY_ID(k) ((uint32_t) (k) >> 1)
@@ -52,6 +60,7 @@ typedef struct Node
 	uint32_t	first;			/* into links */
 	uint32_t	count;
 	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
+	bool		deferred;		/* dead, and its expansion is put off */
 } Node;
 
 struct GrnSearch
@@ -75,6 +84,13 @@ struct GrnSearch
 	size_t		discarded;
 	size_t		discard_room;
 	IdSet		set;			/* expanded ids; without codes: visited ids */
+	Key		   *deferred;		/* heap: dead nodes whose neighbours are yet to be offered */
+	size_t		ndeferred;
+	size_t		deferred_room;
+	Key		   *entries;		/* what the search began with */
+	uint32_t	nentries;
+	uint32_t	entries_room;
+	uint32_t	ndead;			/* dead nodes that this run has visited */
 
 	/* this run's results */
 	GrnFound   *found;
@@ -152,7 +168,7 @@ kept_bytes(const GrnSearch *s)
 static size_t
 state_bytes(const GrnSearch *s)
 {
-	return s->discard_room * sizeof(Key) +
+	return (s->discard_room + s->deferred_room) * sizeof(Key) +
 		(size_t) s->set.size * (s->codes ? 4 : 8) +
 		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
 		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);
@@ -311,14 +327,25 @@ heap_make(Key *heap, size_t n)
 }
 
 static Key
-heap_pop(GrnSearch *s)
+heap_pop(Key *heap, size_t *n)
 {
-	Key			top = s->discard[0];
+	Key			top = heap[0];
 
-	s->discard[0] = s->discard[--s->discarded];
-	if (s->discarded > 1)
-		heap_down(s->discard, s->discarded, 0);
+	heap[0] = heap[--*n];
+	if (*n > 1)
+		heap_down(heap, *n, 0);
 	return top;
+}
+
+/* There is room for one more. */
+static void
+heap_push(Key *heap, size_t *n, Key key)
+{
+	size_t		i = (*n)++;
+
+	for (; i > 0 && heap[(i - 1) / 2] > key; i = (i - 1) / 2)
+		heap[i] = heap[(i - 1) / 2];
+	heap[i] = key;
 }
 
 /* Has this search, or may it have, dealt with the id already? */
@@ -330,7 +357,8 @@ is_expanded(const GrnSearch *s, uint32_t id)
 	if (s->set.ids[i] != id)
 		return false;
 	/* Without codes the set holds all visited ids; expanded ones have no node. */
-	return s->codes || s->set.nodes[i] == GRN_INVALID_ID;
+	return s->codes || s->set.nodes[i] == GRN_INVALID_ID ||
+		s->nodes[s->set.nodes[i]].deferred;
 }
 
 /*
@@ -355,8 +383,6 @@ discard_compact(GrnSearch *s)
 static void
 discard_add(GrnSearch *s, Key key)
 {
-	size_t		i;
-
 	if (!s->p.resumable || s->truncated)
 		return;
 	if (s->discarded == s->discard_room)
@@ -374,11 +400,10 @@ discard_add(GrnSearch *s, Key key)
 					s->discard_room * 2, &s->discard_room);
 		}
 	}
-	i = s->discarded++;
 	if (s->resumed)
-		for (; i > 0 && s->discard[(i - 1) / 2] > key; i = (i - 1) / 2)
-			s->discard[i] = s->discard[(i - 1) / 2];
-	s->discard[i] = key;
+		heap_push(s->discard, &s->discarded, key);
+	else
+		s->discard[s->discarded++] = key;
 }
 
 /* ---- candidates ---- */
@@ -549,6 +574,15 @@ visit(GrnSearch *s, uint32_t id)
 	return s->store->visit(s->store, id, on_visit, s);
 }
 
+/* Gives back the room of what the last visit copied. */
+static void
+forget_visit(GrnSearch *s)
+{
+	s->ntids -= s->now.ntids;
+	if (s->p.keep_vectors)
+		s->nkept--;
+}
+
 static void
 add_found(GrnSearch *s, const GrnFound *found, uint32_t kept)
 {
@@ -579,10 +613,13 @@ discover(GrnSearch *s, uint32_t id)
 	}
 	reserve32(s, &s->nodes, sizeof(Node), s->nnodes, s->nnodes + 1, &s->nodes_room);
 	reserve(s, &s->links, sizeof(uint32_t), s->nlinks, s->nlinks + s->count, &s->links_room);
+	if (s->now.state != GRN_NODE)
+		forget_visit(s);
 	node = &s->nodes[s->nnodes];
 	node->found = s->now;
 	node->first = (uint32_t) s->nlinks;
 	node->count = s->count;
+	node->deferred = false;
 	node->kept = s->now_kept;
 	memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
 	s->nlinks += s->count;
@@ -632,6 +669,29 @@ unlist(GrnSearch *s, Key key)
 		}
 }
 
+/* Has this run met more dead nodes than may lead on at once? */
+static bool
+are_many(const GrnSearch *s)
+{
+	return s->ndead > DEAD_AT_FIRST + DEAD_PER_LIVE * s->nfound;
+}
+
+/*
+ * Counts a node without rows, and takes it off the list.  Nothing of it is kept.  Returns
+ * whether its neighbours are to be offered now.
+ */
+static bool
+meet_dead(GrnSearch *s, Key key)
+{
+	unlist(s, key);
+	s->ndead++;
+	if (s->p.dead_limit == 0 || !are_many(s))
+		return true;
+	reserve(s, &s->deferred, sizeof(Key), s->ndeferred, s->ndeferred + 1, &s->deferred_room);
+	heap_push(s->deferred, &s->ndeferred, key);
+	return false;
+}
+
 static void
 expand_coded(GrnSearch *s, Key key)
 {
@@ -642,27 +702,27 @@ expand_coded(GrnSearch *s, Key key)
 		unlist(s, key);
 		return;
 	}
-	add_found(s, &s->now, s->now_kept);
-	if (s->now.state != GRN_NODE)
-		unlist(s, key);
+	if (s->now.state == GRN_NODE)
+		add_found(s, &s->now, s->now_kept);
+	else
+	{
+		forget_visit(s);
+		if (!meet_dead(s, key))
+			return;
+	}
 	offer_neighbours(s);
 	if (s->store->prefetch != NULL)
 		ask_ahead(s);
 }
 
+/* Without codes: visits the neighbours of a node, and so ends its expansion. */
 static void
-expand_exact(GrnSearch *s, Key key)
+discover_neighbours(GrnSearch *s, uint32_t id)
 {
-	uint32_t   *slot = &s->set.nodes[set_slot(&s->set, KEY_ID(key))];
-	Node		node;
+	uint32_t   *slot = &s->set.nodes[set_slot(&s->set, id)];
+	Node		node = s->nodes[*slot];
 
-	if (*slot == GRN_INVALID_ID)
-		return;
-	node = s->nodes[*slot];
 	*slot = GRN_INVALID_ID;
-	add_found(s, &node.found, node.kept);
-	if (node.found.state != GRN_NODE)
-		unlist(s, key);
 	if (s->store->prefetch != NULL)
 	{
 		uint32_t	ids[GRN_MAX_DEGREE];
@@ -676,6 +736,39 @@ expand_exact(GrnSearch *s, Key key)
 	}
 	for (uint32_t i = 0; i < node.count; i++)
 		discover(s, s->links[node.first + i]);
+}
+
+static void
+expand_exact(GrnSearch *s, Key key)
+{
+	uint32_t	at = s->set.nodes[set_slot(&s->set, KEY_ID(key))];
+
+	if (at == GRN_INVALID_ID || s->nodes[at].deferred)
+		return;
+	if (s->nodes[at].found.state == GRN_NODE)
+		add_found(s, &s->nodes[at].found, s->nodes[at].kept);
+	else if (!meet_dead(s, key))
+	{
+		s->nodes[at].deferred = true;
+		return;
+	}
+	discover_neighbours(s, KEY_ID(key));
+}
+
+/* Offers the neighbours of the nearest dead node that waits for that. */
+static void
+expand_deferred(GrnSearch *s)
+{
+	uint32_t	id = KEY_ID(heap_pop(s->deferred, &s->ndeferred));
+
+	s->ndead++;
+	if (!s->codes)
+		discover_neighbours(s, id);
+	else if (visit(s, id))
+	{
+		forget_visit(s);
+		offer_neighbours(s);
+	}
 }
 
 /* ---- the search ---- */
@@ -735,38 +828,47 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	{
 		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
 
+		reserve32(s, &s->entries, sizeof(Key), s->nentries, s->nentries + n,
+				  &s->entries_room);
 		if (s->codes)
 			grn_estimate(&s->code_query,
 						 codes + (size_t) first * s->p.layout->code_bytes,
 						 factors + first, n, s->estimates);
 		for (uint32_t i = 0; i < n; i++)
 			if (s->codes)
-				offer(s, make_key(s->estimates[i], ids[first + i]));
+			{
+				Key			key = make_key(s->estimates[i], ids[first + i]);
+
+				s->entries[s->nentries++] = key;
+				offer(s, key);
+			}
 			else
+			{
+				uint32_t	nnodes = s->nnodes;
+
 				discover(s, ids[first + i]);
+				if (s->nnodes > nnodes)
+					s->entries[s->nentries++] = make_key(s->now.distance, ids[first + i]);
+			}
 	}
 }
 
-/* Fills an emptied list with the ef nearest of what was rejected before. */
-static void
-refill(GrnSearch *s)
+/*
+ * Fills the list with the nearest of what was rejected before.  Returns whether any got a
+ * place.
+ */
+static bool
+take_discarded(GrnSearch *s)
 {
-	Key			before = UINT64_MAX;
+	uint32_t	listed = s->listed;
 
 	if (!s->resumed)
 		heap_make(s->discard, s->discarded);
 	s->resumed = true;
 	s->recheck = true;
-	s->listed = 0;
-	s->cursor = 0;
 	while (s->discarded > 0 && s->listed < s->p.ef)
-	{
-		Key			key = heap_pop(s);
-
-		if (key != before && !is_expanded(s, KEY_ID(key)))
-			s->list[s->listed++] = key;
-		before = key;
-	}
+		offer(s, heap_pop(s->discard, &s->discarded));
+	return s->listed > listed;
 }
 
 /* Results of the run, nearest first. */
@@ -793,8 +895,23 @@ sort_found(GrnSearch *s)
 	s->store->free(s->store, kept);
 }
 
-static void
-expand_all(GrnSearch *s)
+/*
+ * Is it time to end a run among dead nodes?  Where these are few, ef alone bounds a run.
+ */
+static bool
+is_enough(GrnSearch *s)
+{
+	if (!are_many(s))
+		return false;
+	if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
+		(s->p.memory_limit > 0 && state_bytes(s) > s->p.memory_limit))
+		s->truncated = true;
+	return s->truncated || (s->p.dead_limit > 0 && s->ndead >= s->p.dead_limit);
+}
+
+/* Expands the list.  False: is_enough(). */
+static bool
+expand_list(GrnSearch *s)
 {
 	while (s->cursor < s->listed)
 	{
@@ -805,12 +922,50 @@ expand_all(GrnSearch *s)
 			s->cursor++;
 			continue;
 		}
+		if (is_enough(s))
+			return false;
 		s->list[s->cursor++] |= KEY_EXPANDED;
 		if (s->codes)
 			expand_coded(s, key);
 		else
 			expand_exact(s, key);
 	}
+	return true;
+}
+
+/*
+ * Offers the entry points again that nearer dead nodes have pushed off the list.  Vacuum
+ * sees to it that some of them live.  Returns whether any got a place.
+ */
+static bool
+offer_entries(GrnSearch *s)
+{
+	uint32_t	listed = s->listed;
+
+	for (uint32_t i = 0; i < s->nentries && s->listed < s->p.ef; i++)
+		if (!is_expanded(s, KEY_ID(s->entries[i])))
+			offer(s, s->entries[i]);
+	return s->listed > listed;
+}
+
+static void
+expand_all(GrnSearch *s)
+{
+	s->ndead = 0;
+	while (expand_list(s))
+	{
+		if (s->ndead == 0 || s->nfound >= s->p.ef)
+			break;
+		if (offer_entries(s) || take_discarded(s))
+			continue;
+		if (s->ndeferred == 0 || is_enough(s))
+			break;
+		expand_deferred(s);
+	}
+	/* what is left on the list belongs to the next run */
+	for (; s->cursor < s->listed; s->cursor++)
+		if (!(s->list[s->cursor] & KEY_EXPANDED))
+			discard_add(s, s->list[s->cursor]);
 }
 
 uint32_t
@@ -830,10 +985,15 @@ grn_search_run(GrnSearch *s)
 	}
 	if (!resume)
 		expand_all(s);
-	/* Slots freed meanwhile may leave a whole list without results. */
-	while (s->nfound == 0 && (s->discarded > 0) && s->p.resumable)
+	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
+	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
+		   (s->discarded > 0 || s->ndeferred > 0))
 	{
-		refill(s);
+		s->listed = 0;
+		s->cursor = 0;
+		take_discarded(s);
+		if (s->listed == 0 && s->ndeferred > 0)
+			expand_deferred(s);
 		expand_all(s);
 	}
 	sort_found(s);
@@ -887,7 +1047,7 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->discard, s->set.ids, s->set.nodes, s->found,
-		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place};
+		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place, s->deferred, s->entries};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

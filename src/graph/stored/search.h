@@ -41,7 +41,7 @@ typedef struct GrnFound
 	float		error;			/* GrnRecord.error */
 	uint32_t	id;
 	uint16_t	version;
-	uint8_t		state;			/* GRN_NODE or GRN_DEAD */
+	uint8_t		state;			/* GRN_NODE in results */
 	uint8_t		ntids;
 	uint32_t	next;			/* chain of further TIDs */
 	uint32_t	tids;			/* offset into GrnSearch.tids, in TIDs */
@@ -58,6 +58,8 @@ typedef struct GrnSearchParams
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
 	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
 	bool		by_row;			/* q is a row: distances are those of the graph's space */
+	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
+	uint64_t	max_visits;		/* among dead nodes a search ends after this many; 0: none */
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
@@ -77,9 +79,13 @@ extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t 
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
  * are the nodes expanded by this call, nearest first by exact distance.
  * A following call resumes where this one stopped, with room for ef more; it
- * returns 0 when nothing is left to expand, or memory_limit is reached (then
- * grn_search_truncated() is true).  Nodes of state GRN_DEAD take no place among the
- * ef, but are reported.
+ * returns 0 when nothing is left to expand, or memory_limit or max_visits is reached
+ * (then grn_search_truncated() is true).
+ *
+ * Nodes without rows take no place among the ef and are not reported.  They lead the
+ * search on while live nodes are found beside them.  Where they are many, those already
+ * visited wait until nothing else is left, and the entry points that the search has not
+ * expanded come before them.
  */
 extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
@@ -88,7 +94,7 @@ extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* own code and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
-extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit */
+extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit or max_visits */
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
 extern void grn_search_end(GrnSearch *s);
 

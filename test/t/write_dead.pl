@@ -1,0 +1,156 @@
+# Dead nodes bound no one's work: nearly all rows are deleted, and the vacuum is cancelled, or
+# the server killed, at one step or another.  A query reads at most 10 times the pages that
+# it read before, an insert 4 times, neither takes memory for the dead, every live row is
+# found, and the next vacuum's work is in proportion to the index.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $lock = 6779502;    # src/am/point.c
+my $rows = $soak ? 150_000 : 20_000;
+my $few = $rows / 4;      # without codes
+my $dim = $soak ? 128 : 32;
+
+my $node = PostgreSQL::Test::Cluster->new('dead');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+shared_buffers = 64MB
+autovacuum = off
+fsync = off
+grnnd.build_device = cpu
+jit = off
+));
+$node->start;
+setup_grnnd($node, $dim, 40);
+$node->safe_psql('postgres', "CREATE TABLE source AS SELECT * FROM points(1, $rows, $dim, 1);
+	CREATE TABLE extra AS SELECT * FROM points(2000001, 2000400, $dim, 1);
+	CREATE TABLE near AS SELECT id, v FROM source WHERE id % 1000 = 7;");
+
+sub buffers
+{
+	my ($sql) = @_;
+	my $plan = decode_json($node->safe_psql('postgres', qq(
+		SET enable_seqscan = off; SET enable_sort = off;
+		EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) $sql)))->[0]{Plan};
+	return $plan->{'Shared Hit Blocks'} + $plan->{'Shared Read Blocks'};
+}
+
+# Pages that ten queries read, and ten inserts.
+sub query_pages
+{
+	my ($t) = @_;
+	return buffers("SELECT x.id FROM (SELECT v FROM queries ORDER BY id LIMIT 10) q,
+		LATERAL (SELECT id FROM $t ORDER BY v <-> q.v LIMIT 10) x");
+}
+
+my $extra = 0;
+
+sub insert_pages
+{
+	my ($t) = @_;
+	$extra += 10;
+	return buffers("INSERT INTO $t SELECT id, v FROM extra WHERE id BETWEEN 2000000 + $extra - 9 AND 2000000 + $extra");
+}
+
+# kB by which a session grows at most while it runs a statement.
+sub growth
+{
+	my ($sql) = @_;
+	my $psql = $node->background_psql('postgres');
+	my $pid = $psql->query('SELECT pg_backend_pid()');
+	my $peak = sub {
+		my ($kb) = slurp_file("/proc/$pid/status") =~ /^VmHWM:\s+(\d+)/m;
+		my ($shared) = slurp_file("/proc/$pid/status") =~ /^RssShmem:\s+(\d+)/m;
+		my ($file) = slurp_file("/proc/$pid/status") =~ /^RssFile:\s+(\d+)/m;
+		return $kb - $shared - $file;
+	};
+	$psql->query('SET work_mem = \'1MB\'');
+	$psql->query('SELECT count(v <-> (SELECT v FROM queries LIMIT 1)) FROM near');
+	my $before = $peak->();
+	$psql->query("SET enable_seqscan = off; SET enable_sort = off; $sql");
+	my $after = $peak->();
+	$psql->quit;
+	return $after - $before;
+}
+
+# Stops a vacuum of t there, and cancels it.
+sub interrupted_vacuum
+{
+	my ($t, $point, $crash) = @_;
+	my $gate = $node->background_psql('postgres');
+	$gate->query("SELECT pg_advisory_lock($lock)");
+	my $vacuum = psql_start($node, "SET grnnd.test_point = '$point'; VACUUM $t;");
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE wait_event = 'advisory' AND query ~ 'VACUUM'") or die "no vacuum at $point";
+	if ($crash)
+	{
+		crash_server($node);
+		$gate->{run}->kill_kill;
+		psql_finish($vacuum);
+		return;
+	}
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+		WHERE wait_event = 'advisory'");
+	like(psql_finish($vacuum), qr/canceling/, "$t: vacuum is cancelled at $point");
+	$gate->quit;
+}
+
+sub check_state
+{
+	my ($t, $when, $query, $insert) = @_;
+	my $q = query_pages($t);
+	cmp_ok($q, '<=', 10 * $query, "$t, $when: a query's pages ($query before)");
+	my $q_growth = growth("SELECT count(*) FROM (SELECT id FROM $t ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x");
+	cmp_ok($q_growth, '<', 3000, "$t, $when: a query's memory");
+	my $r = recall($node, $t);
+	cmp_ok($r, '>=', 0.8, "$t, $when: recall");
+	my $i_growth = growth("BEGIN; INSERT INTO $t SELECT id, v FROM extra WHERE id = 2000400; ROLLBACK;");
+	cmp_ok($i_growth, '<', 3000, "$t, $when: an insert's memory");
+	my $i = insert_pages($t);
+	cmp_ok($i, '<=', 4 * $insert, "$t, $when: an insert's pages ($insert before)");
+	missing($node, $t, "$t, $when");
+	note "$t $when: query $q of $query, insert $i of $insert, growth $q_growth $i_growth, recall $r";
+}
+
+sub run_table
+{
+	my ($t, $with, $n, $point, $crash) = @_;
+	$node->safe_psql('postgres', "CREATE TABLE $t (id int, v vector($dim)); INSERT INTO $t SELECT * FROM source WHERE id <= $n;
+		CREATE INDEX ${t}_idx ON $t USING grnnd (v) $with;
+		VACUUM ANALYZE $t");
+	my $query = query_pages($t);
+	my $insert = insert_pages($t);
+	$node->safe_psql('postgres', "DELETE FROM $t WHERE id % ($n / 50) <> 0");
+	interrupted_vacuum($t, $point, $crash);
+	check_state($t, $crash ? "crash at $point" : $point, $query, $insert);
+	return ($query, $insert);
+}
+
+run_table('swept', '', $rows, 'vacuum-swept', 0);
+run_table('connected', '', $rows, 'repair-connected', 1);
+run_table('plain', 'WITH (codes = off)', $few, 'vacuum-swept', 0);
+
+# what is left is not much for vacuum
+for my $t (qw(swept connected plain))
+{
+	my $before = $node->safe_psql('postgres', "SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes WHERE relname = '$t'");
+	my $n = $t eq 'plain' ? $few : $rows;
+	$node->safe_psql('postgres', "VACUUM $t; SELECT pg_stat_force_next_flush()");
+	$node->safe_psql('postgres', 'SELECT 1');
+	my $read = $node->safe_psql('postgres', "SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes WHERE relname = '$t'") - $before;
+	cmp_ok($read, '<=', 8 * $n, "$t: pages that vacuum reads for $n nodes");
+	note "$t: vacuum read $read";
+	sound($node, "${t}_idx", $t);
+	missing($node, $t, "$t vacuumed");
+	cmp_ok(recall($node, $t), '>=', 0.95, "$t: recall after vacuum");
+}
+
+done_testing();
