@@ -464,15 +464,15 @@ grnnd_fit(Relation index)
 	MemoryContext context;
 	MemoryContext old;
 
-	if (!ConditionalLockPage(index, GRNND_CODEC_LOCK, ExclusiveLock))
+	if (!grnnd_try_lock(index, GRNND_CODEC_LOCK, ExclusiveLock))
 		return;
-	LockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	fit(index);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	UnlockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	UnlockPage(index, GRNND_CODEC_LOCK, ExclusiveLock);
+	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_unlock(index, GRNND_CODEC_LOCK, ExclusiveLock);
 }

@@ -214,7 +214,7 @@ insert_first(Insert *in)
 	bool		done = false;
 
 	grnnd_test_point("insert-first");
-	LockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
+	grnnd_lock(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	entries = grnnd_get_entries(in->index, in->ix);
 	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries, &nfound);
 	grn_search_end(search);
@@ -231,7 +231,7 @@ insert_first(Insert *in)
 		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected) ||
 			!withdraw(in, in->id, in->rec->version);
 	}
-	UnlockPage(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
+	grnnd_unlock(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	return done;
 }
 
@@ -357,12 +357,12 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	/* held until the links are made: see vacuum.c; and codes do not change meanwhile */
-	LockPage(index, GRNND_WRITERS_LOCK, ShareLock);
+	grnnd_lock(index, GRNND_WRITERS_LOCK, ShareLock);
 	in.ix = grnnd_index(index);
 	x = palloc(in.ix->meta.dim * sizeof(float));
 	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
-	UnlockPage(index, GRNND_WRITERS_LOCK, ShareLock);
+	grnnd_unlock(index, GRNND_WRITERS_LOCK, ShareLock);
 	fit = grnnd_fit_due(in.ix, in.id);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -37,8 +37,8 @@ grnnd_delay_point(void)
 void
 grnnd_wait_for_inserts(Relation index)
 {
-	LockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	UnlockPage(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 }
 
 /* ---- survey and cleaning ---- */
@@ -454,10 +454,10 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	/* the codes that repair copies must stay good: see fit.c */
-	LockPage(info->index, GRNND_CODEC_LOCK, ShareLock);
+	grnnd_lock(info->index, GRNND_CODEC_LOCK, ShareLock);
 	v.ix = grnnd_index(info->index);
 	run_vacuum(&v);
-	UnlockPage(info->index, GRNND_CODEC_LOCK, ShareLock);
+	grnnd_unlock(info->index, GRNND_CODEC_LOCK, ShareLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;

@@ -13,15 +13,24 @@
 #include "storage/lmgr.h"
 
 /*
- * Heavyweight page locks (src/README, "Lock order").  Every insert holds
- * GRNND_WRITERS shared while it runs; vacuum takes it for a moment, alone, to
- * know that inserts from before have ended.  GRNND_FIRST serialises those who
- * find no live node to link to.  GRNND_CODEC, held shared by vacuum, keeps the
- * codes as they are.  The numbers are those of blocks that lock nothing else.
+ * Heavyweight locks of one index (lock.c; src/README, "Lock order").  Every insert holds
+ * GRNND_WRITERS_LOCK shared while it runs; vacuum takes it for a moment, alone, to
+ * know that inserts from before have ended.  GRNND_FIRST_LOCK serialises those who
+ * find no live node to link to.  GRNND_CODEC_LOCK, held shared by vacuum, keeps the
+ * codes as they are.
  */
-#define GRNND_WRITERS_LOCK 0
-#define GRNND_FIRST_LOCK 1
-#define GRNND_CODEC_LOCK 2
+typedef enum GrnndLockKind		/* beyond the numbers of columns */
+{
+	GRNND_WRITERS_LOCK = 0xFFF0,
+	GRNND_FIRST_LOCK = 0xFFF1,
+	GRNND_CODEC_LOCK = 0xFFF2
+} GrnndLockKind;
+
+/* Held until grnnd_unlock() or the end of the transaction. */
+extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+/* False where it would have to wait. */
+extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 
 /* ---- freespace.c ---- */
 

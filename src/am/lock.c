@@ -1,0 +1,47 @@
+/*
+ * lock.c - heavyweight locks on an index: its inserts, its first row, its codes.
+ *
+ * They are locks on database objects: the index's OID, and a number that no column has.
+ * Core locks relations by relation locks, so nobody else has these tags.  (Not page locks:
+ * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
+ * and page locks conflict within a group of parallel processes.)
+ */
+#include "write.h"
+
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+
+static LOCKTAG
+tag_of(Relation index, GrnndLockKind kind)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, index->rd_lockInfo.lockRelId.dbId, RelationRelationId,
+					   RelationGetRelid(index), kind);
+	return tag;
+}
+
+void
+grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	LOCKTAG		tag = tag_of(index, kind);
+
+	(void) LockAcquire(&tag, mode, false, false);
+}
+
+bool
+grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	LOCKTAG		tag = tag_of(index, kind);
+
+	return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	LOCKTAG		tag = tag_of(index, kind);
+
+	(void) LockRelease(&tag, mode, false);
+}
