@@ -48,6 +48,20 @@ CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false
 COMMENT ON FUNCTION grnnd_check(regclass, boolean) IS
 	'one row per violation found in a grnnd index, none when it is sound';
 
+CREATE FUNCTION grnnd_fit(index regclass) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_fit(regclass) IS
+	'fits codes, or judges those that there are, now, if that is due; see grnnd_codes()';
+
+CREATE FUNCTION grnnd_codes(index regclass, OUT state text, OUT due boolean,
+	OUT tries bigint, OUT last_try timestamptz, OUT next_try timestamptz)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_codes(regclass) IS
+	'whether searches use codes, whether those are to be fitted or judged, and failed attempts';
+
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL,
 	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,

@@ -196,7 +196,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 	c->next[id] = rec->next;
 	if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
 	{
-		if (c->ix->encoder.code_dims > 0)
+		if (grnnd_has_codes(c->ix))
 			c->hashes[id] = hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor);
 		for (uint32 i = 1; i < rec->count; i++)
 			if (grn_find_id(ids, i, ids[i]) >= 0)
@@ -261,7 +261,7 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 			report_node(c, id, "edge to a free record,", y);
 		else if (c->states[y] == GRN_TIDS)
 			report_node(c, id, "edge to a record of heap TIDs,", y);
-		else if (c->ix->encoder.code_dims > 0 &&
+		else if (grnnd_has_codes(c->ix) &&
 				 hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
 						   grn_rec_factors(l, rec)[i]) != c->hashes[y])
 			report_node(c, id, "holds another code than the record itself of neighbour", y);
@@ -442,7 +442,7 @@ check_entries(Check *c, char *page)
 			report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
 		else if (c->states[id] != GRN_NODE && c->states[id] != GRN_DEAD)
 			report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
-		else if (c->ix->encoder.code_dims > 0 && hash_code(l, code, factor) != c->hashes[id])
+		else if (grnnd_has_codes(c->ix) && hash_code(l, code, factor) != c->hashes[id])
 			report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)
 			grnnd_reach_mark(&c->reach, id);

@@ -137,9 +137,10 @@ grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 	return grn_f16_to_f32(entries->factors[places[nlong + nsample / 2]].norm2);
 }
 
-bool
-grnnd_enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
-				 const uint8_t *code, GrnFactor factor)
+/* A row longer than the shortest of the long entry points takes its place. */
+static bool
+enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
+		   const uint8_t *code, GrnFactor factor)
 {
 	uint32		place = place_of_shorter(ix, entries, factor);
 
@@ -393,7 +394,7 @@ put_longest(GrnndEntries *entries, void *arg)
 	const VacuumEntries *c = arg;
 	const GrnndRoot *root = c->root;
 
-	return grnnd_enter_long(c->v->ix, entries, root->id, root->code, root->factor);
+	return enter_long(c->v->ix, entries, root->id, root->code, root->factor);
 }
 
 void
@@ -434,6 +435,17 @@ append(GrnndEntries *entries, void *arg)
 	return true;
 }
 
+void
+grnnd_enter_longest(GrnndVacuum *v)
+{
+	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
+	VacuumEntries c = {.v = v, .root = &one};
+
+	for (uint32 i = 0; i < v->nlongest; i++)
+		if (grnnd_take_root(v, v->longest[i], &one))
+			grnnd_change_entries(v->index, v->ix, put_longest, &c);
+}
+
 /* Drops dead entry points and gives their places to random live nodes, the first to root. */
 static void
 replace_dead(VacuumEntries *c, const GrnndRoot *root)
@@ -472,12 +484,8 @@ grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root)
 void
 grnnd_renew_entries(GrnndVacuum *v)
 {
-	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
 	VacuumEntries c = {.v = v};
 
 	replace_dead(&c, NULL);
-	c.root = &one;
-	for (uint32 i = 0; i < v->nlongest; i++)
-		if (grnnd_take_root(v, v->longest[i], &one))
-			grnnd_change_entries(v->index, v->ix, put_longest, &c);
+	grnnd_enter_longest(v);
 }

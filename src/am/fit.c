@@ -4,14 +4,18 @@
  *
  * An index of few rows is "unfitted": its records have room for codes, which is empty, and
  * searches compute exact distances of all neighbours, which costs little while
- * there are few.  The insert that takes the index past grnnd_fit_rows() fits a
- * codec to the rows there are:
- *   1. it keeps out vacuums (GRNND_CODEC_LOCK) and other inserts (GRNND_WRITERS_LOCK);
- *   2. all records and entry points get their codes, and the codec its pages;
- *   3. the metapage says so.
- * Who knows the metapage from before step 3 looks at no code, so searches go on
- * meanwhile, and a crash leaves an unfitted index.  Where such codes would not tell
- * neighbours apart (codec.h), it stays unfitted until there are twice as many rows.
+ * there are few.  Past grnnd_fit_rows() it is to be fitted; ask.c says who does that.  Vacuum
+ * is kept out by the lock on the table; searches and inserts go on meanwhile:
+ *   1. a codec is fitted to a sample, and written to its pages;
+ *   2. the metapage says that the index is "filling".  Who hears of it gives codes to
+ *      all that it writes, and looks at none;
+ *   3. inserts that have not heard of it are waited for;
+ *   4. all records and entry points from before get their codes, page by page;
+ *   5. the metapage says that there are codes.
+ * Who knows the metapage from before step 5 looks at no code.  An attempt that fails
+ * leaves the index unfitted or filling, and the next one goes on from there.  Where
+ * codes would not tell neighbours apart (codec.h), the index stays unfitted until there are
+ * twice as many rows.
  *
  * Whenever an index with codes has grown by a quarter, its codes are judged again: rows far
  * from those that the codec was fitted to, or clusters that have become dense, may be told
@@ -23,6 +27,8 @@
 #include <math.h>
 
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -41,12 +47,16 @@
 /* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
 #define PROBES (GRN_ORDER_PROBES / 4)
 
+/* How long to wait before looking again whether inserts have ended. */
+#define WRITERS_MS 5
+
 typedef struct Fit
 {
 	Relation	index;
+	Relation	heap;			/* NULL: no lock is given up for others */
 	GrnndIndex	ix;				/* as it is to be */
 	GrnndStore	store;
-	uint32		limit;			/* node ids below it are given codes */
+	uint32		limit;			/* node ids below it are looked at */
 	float	   *rows;			/* [nrows][stride] sample */
 	uint32		stride;			/* grn_row_floats() */
 	uint32		nrows;
@@ -54,8 +64,14 @@ typedef struct Fit
 	uint64		seen;			/* nodes met while sampling */
 	double		max_norm2;
 	float	   *x;				/* [dim] the row being visited */
-	uint8_t    *codes;			/* [limit][code_bytes] */
-	GrnFactor  *factors;		/* [limit] */
+	GrnState	state;			/* its record's */
+	/* codes of the nodes from `first` on, as many as memory holds */
+	uint32		first;
+	uint32		end;
+	bool	   *coded;			/* [end - first] is there a code? */
+	uint8_t    *codes;			/* [end - first][code_bytes] */
+	GrnFactor  *factors;		/* [end - first] */
+	GrnndVacuum longest;		/* for grnnd_note_length() */
 } Fit;
 
 uint32
@@ -68,16 +84,36 @@ grnnd_fit_rows(uint32 dim)
 }
 
 bool
-grnnd_fit_due(const GrnndIndex *ix, uint32 id)
+grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 {
-	const GrnndMeta *meta = &ix->meta;
 	uint64		judged = meta->judged;
 
 	if (meta->code_dims == 0)
 		return false;
-	if (meta->unfitted)
-		return id >= Max((uint64) grnnd_fit_rows(meta->dim), 2 * judged);
+	switch ((GrnndFitState) meta->unfitted)
+	{
+		case GRNND_UNFITTED:
+			return id >= Max((uint64) grnnd_fit_rows(meta->dim), 2 * judged);
+		case GRNND_FILLING:
+			return true;
+		case GRNND_FITTED:
+			break;
+	}
 	return id >= judged + judged / 4;
+}
+
+/* To be called often: hears a cancel, and ends with an error where others wait for us. */
+static void
+breathe(const Fit *f)
+{
+	grnnd_delay_point();
+	if (f->heap != NULL &&
+		(LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
+		 LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock)))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on its table",
+						RelationGetRelationName(f->index))));
 }
 
 /* ---- the codec ---- */
@@ -88,20 +124,38 @@ take_row(void *arg, const GrnRecord *rec, const void *vec)
 	Fit		   *f = arg;
 
 	grn_vec_load(f->ix.layout.vec_format, vec, f->ix.meta.dim, f->x);
+	f->state = (GrnState) rec->state;
 }
 
-/* Fills rows with a reservoir sample, and max_norm2. */
-static void
+/* Brings a node's row to f->x.  False: that is no node, or one of the states not wanted. */
+static bool
+visit_node(Fit *f, uint32 id, bool dead_too)
+{
+	if (id % 64 == 0)
+		breathe(f);
+	return f->store.base.visit(&f->store.base, id, take_row, f) &&
+		(f->state == GRN_NODE || (dead_too && f->state == GRN_DEAD));
+}
+
+/*
+ * Allocates rows and fills them with a reservoir sample, and max_norm2.  False: there are not
+ * enough that are alive.
+ */
+static bool
 sample_rows(Fit *f)
 {
 	uint32		dim = f->ix.meta.dim;
+
+	f->row_room = grnnd_fit_rows(dim);
+	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, dim);
+	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
+							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
 	for (uint32 id = 0; id < f->limit; id++)
 	{
 		uint64		place;
 
-		CHECK_FOR_INTERRUPTS();
-		if (!f->store.base.visit(&f->store.base, id, take_row, f))
+		if (!visit_node(f, id, false))
 			continue;
 		f->max_norm2 = Max(f->max_norm2, grn_norm2(f->x, dim));
 		place = f->seen++;
@@ -111,14 +165,21 @@ sample_rows(Fit *f)
 			memcpy(f->rows + place * f->stride, f->x, dim * sizeof(float));
 	}
 	f->nrows = (uint32) Min(f->seen, f->row_room);
+	return f->nrows == f->row_room;
 }
+
+typedef struct Alone
+{
+	GrnParallel base;
+	const Fit  *f;
+} Alone;
 
 static void
 run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	for (size_t begin = 0; begin < n; begin += grain)
 	{
-		CHECK_FOR_INTERRUPTS();
+		breathe(((Alone *) self)->f);
 		fn(arg, 0, begin, Min(begin + grain, n));
 	}
 }
@@ -153,13 +214,13 @@ typical_norm(const Fit *f)
 	return median;
 }
 
-/* Fits f->ix.codec to the sample; false where there is nothing to fit to. */
-static bool
+/* Fits f->ix.codec to the sample. */
+static void
 fit_codec(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
 	uint32		dim = f->ix.meta.dim;
-	GrnParallel alone = {1, run_alone};
+	Alone		alone = {{1, run_alone}, f};
 	GrnCodecFit fit = {
 		.stride = f->stride,
 		.dim = dim,
@@ -170,9 +231,6 @@ fit_codec(Fit *f)
 	float	   *model = palloc_extended(grn_codec_floats(dim, meta->code_dims) * sizeof(float),
 										MCXT_ALLOC_HUGE);
 
-	sample_rows(f);
-	if (f->nrows == 0)
-		return false;
 	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
 	{
 		/* rounded up, so that no row is longer */
@@ -190,40 +248,15 @@ fit_codec(Fit *f)
 	fit.kind = f->ix.key.metric->codes;
 	fit.rows = f->rows;
 	fit.nrows = f->nrows;
-	f->ix.codec = grn_codec_fit(&fit, &alone, model,
+	f->ix.codec = grn_codec_fit(&fit, &alone.base, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
 	grn_codec_set_kind(&f->ix.codec, f->ix.key.metric->codes, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
-	meta->unfitted = 0;
-	return true;
+	f->ix.encoder = f->ix.codec;
 }
 
-/* ---- codes ---- */
-
-static void
-encode_all(Fit *f)
-{
-	uint32		bytes = f->ix.layout.code_bytes;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd code",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-
-	for (uint32 id = 0; id < f->limit; id++)
-	{
-		GrnndPoint	p;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!f->store.base.visit(&f->store.base, id, take_row, f))
-			continue;
-		grnnd_make_point(&f->ix, f->x, &p);
-		memcpy(f->codes + (Size) id * bytes, p.code, bytes);
-		f->factors[id] = p.factor;
-		MemoryContextReset(context);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-}
+/* ---- whether codes tell neighbours apart ---- */
 
 typedef struct Probe
 {
@@ -282,7 +315,7 @@ probe_node(Fit *f, uint32 id, GrnOrder *order)
 	grn_count_order(distances, estimates, n, order);
 }
 
-/* Whether the codec that was fitted tells neighbours apart, as in builds. */
+/* Whether the codec tells neighbours apart, as in builds. */
 static bool
 codes_tell(Fit *f)
 {
@@ -294,7 +327,7 @@ codes_tell(Fit *f)
 
 	for (uint32 i = 0; i < probes; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
+		breathe(f);
 		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &order);
 		MemoryContextReset(context);
 	}
@@ -303,17 +336,72 @@ codes_tell(Fit *f)
 	return grn_codes_tell(&order);
 }
 
+/* ---- codes ---- */
+
+/*
+ * Makes the codes of the nodes from f->first to f->end.  As long as vacuum is kept out, none of
+ * them becomes anything else than a dead node.
+ */
+static void
+encode_nodes(Fit *f)
+{
+	uint32		bytes = f->ix.layout.code_bytes;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd code",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	memset(f->coded, 0, f->end - f->first);
+	for (uint32 id = f->first; id < f->end; id++)
+	{
+		Size		at = id - f->first;
+		GrnndPoint	p;
+
+		if (!visit_node(f, id, true))
+			continue;
+		grnnd_make_point(&f->ix, f->x, &p);
+		memcpy(f->codes + at * bytes, p.code, bytes);
+		f->factors[at] = p.factor;
+		f->coded[at] = true;
+		if (f->state == GRN_NODE)
+			grnnd_note_length(&f->longest, id, p.factor);
+		MemoryContextReset(context);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+/* The code of node id, if it is at hand. */
+static const uint8_t *
+code_of(const Fit *f, uint32 id, GrnFactor *factor)
+{
+	Size		at = id - f->first;
+
+	if (id < f->first || id >= f->end || !f->coded[at])
+		return NULL;
+	*factor = f->factors[at];
+	return f->codes + at * f->ix.layout.code_bytes;
+}
+
+/*
+ * Codes that are not at hand stay as they are: of nodes that came since, whose inserts have
+ * written them, or of those that have their turn before or after.
+ */
 static void
 put_codes(const Fit *f, GrnRecord *rec, uint32 id)
 {
 	const GrnLayout *l = &f->ix.layout;
 	const uint32 *ids = grn_rec_ids(l, rec);
+	GrnFactor	factor;
+	const uint8_t *code = code_of(f, id, &factor);
 
-	rec->factor = f->factors[id];
-	memcpy(GRN_REC_PTR(rec, l->off_code), f->codes + (Size) id * l->code_bytes, l->code_bytes);
+	if (code != NULL)
+	{
+		rec->factor = factor;
+		memcpy(GRN_REC_PTR(rec, l->off_code), code, l->code_bytes);
+	}
 	for (uint32 i = 0; i < rec->count; i++)
-		grnnd_set_edge(l, rec, i, ids[i], f->codes + (Size) ids[i] * l->code_bytes,
-					   f->factors[ids[i]]);
+		if ((code = code_of(f, ids[i], &factor)) != NULL)
+			grnnd_set_edge(l, rec, i, ids[i], code, factor);
 }
 
 static void
@@ -324,9 +412,11 @@ write_records(Fit *f)
 
 	for (uint32 first = 0; first < f->limit; first += l->per_page)
 	{
-		Buffer		buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first),
-										BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
+		Buffer		buffer;
 
+		breathe(f);
+		buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first),
+							BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		if (!PageIsNew(BufferGetPage(buffer)))
 		{
 			GenericXLogState *xlog = GenericXLogStart(f->index);
@@ -343,7 +433,7 @@ write_records(Fit *f)
 			GenericXLogFinish(xlog);
 		}
 		UnlockReleaseBuffer(buffer);
-		CHECK_FOR_INTERRUPTS();
+		grnnd_test_point("fit-page");
 	}
 }
 
@@ -351,34 +441,50 @@ static bool
 set_entry_codes(GrnndEntries *entries, void *arg)
 {
 	const Fit  *f = arg;
+	GrnFactor	factor;
+	const uint8_t *code;
 
 	for (uint32 i = 0; i < entries->count; i++)
-	{
-		uint32		id = entries->ids[i];
-
-		if (id >= f->limit)
-			grnnd_corrupt(f->index, f->ix.meta.entry_block, "an entry point does not exist");
-		grnnd_set_entry(&f->ix, entries, i, id,
-						f->codes + (Size) id * f->ix.layout.code_bytes, f->factors[id]);
-	}
-	for (uint32 id = 0; id < f->limit; id++)
-		grnnd_enter_long(&f->ix, entries, id,
-						 f->codes + (Size) id * f->ix.layout.code_bytes, f->factors[id]);
+		if ((code = code_of(f, entries->ids[i], &factor)) != NULL)
+			grnnd_set_entry(&f->ix, entries, i, entries->ids[i], code, factor);
 	return true;
 }
 
-/* Replaces the payload of a page that is no node's. */
+/* Steps 3 and 4. */
 static void
-write_page(const Fit *f, BlockNumber block, GrnndPageKind kind, const void *bytes, Size n)
+fill(Fit *f)
 {
-	Buffer		buffer = grnnd_read(f->index, block, BUFFER_LOCK_EXCLUSIVE, kind, NULL);
-	GenericXLogState *xlog = GenericXLogStart(f->index);
-	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+	Size		each = f->ix.layout.code_bytes + sizeof(GrnFactor) + sizeof(bool);
+	Size		room;
 
-	memcpy(GrnndPagePayload(page), bytes, n);
-	GenericXLogFinish(xlog);
-	UnlockReleaseBuffer(buffer);
+	/* not in the lock's queue, where new inserts would wait behind us */
+	while (!grnnd_try_lock(f->index, GRNND_WRITERS_LOCK, ShareLock))
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 WRITERS_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		breathe(f);
+	}
+	grnnd_unlock(f->index, GRNND_WRITERS_LOCK, ShareLock);
+
+	f->limit = f->store.id_limit = grnnd_id_limit(f->index, &f->ix);
+	room = Min(Max(grnnd_maintenance_memory() / each, 1), f->limit);
+	f->coded = palloc_extended(room * sizeof(bool), MCXT_ALLOC_HUGE);
+	f->codes = palloc_extended(room * f->ix.layout.code_bytes, MCXT_ALLOC_HUGE);
+	f->factors = palloc_extended(room * sizeof(GrnFactor), MCXT_ALLOC_HUGE);
+	f->longest.index = f->index;
+	f->longest.ix = &f->ix;
+	for (f->first = 0; f->first < f->limit; f->first = f->end)
+	{
+		f->end = (uint32) Min(f->first + room, f->limit);
+		encode_nodes(f);
+		write_records(f);
+		grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
+	}
+	grnnd_enter_longest(&f->longest);
 }
+
+/* ---- pages before the nodes ---- */
 
 static void
 write_codec(const Fit *f)
@@ -387,92 +493,99 @@ write_codec(const Fit *f)
 	const char *model = (const char *) f->ix.codec.mean;
 
 	for (uint32 i = 0; i < f->ix.meta.codec_pages; i++)
-		write_page(f, f->ix.meta.codec_block + i, GRNND_CODEC,
-				   model + (Size) i * GRNND_PAYLOAD,
-				   Min(bytes - (Size) i * GRNND_PAYLOAD, GRNND_PAYLOAD));
+	{
+		Buffer		buffer = grnnd_read(f->index, f->ix.meta.codec_block + i,
+										BUFFER_LOCK_EXCLUSIVE, GRNND_CODEC, NULL);
+		GenericXLogState *xlog = GenericXLogStart(f->index);
+		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+		memcpy(GrnndPagePayload(page), model + (Size) i * GRNND_PAYLOAD,
+			   Min(bytes - (Size) i * GRNND_PAYLOAD, GRNND_PAYLOAD));
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/* done: this is the end of it, not step 2. */
+static void
+write_meta(Fit *f, bool done)
+{
+	Buffer		buffer = grnnd_read(f->index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
+	GenericXLogState *xlog = GenericXLogStart(f->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+	f->ix.meta.crc = grnnd_meta_crc(&f->ix.meta);
+	memcpy(GrnndPagePayload(page), &f->ix.meta, sizeof(f->ix.meta));
+	if (done)
+		grnnd_note_success(page);
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
 }
 
 /* ---- the whole ---- */
 
-/*
- * Gives the records of an unfitted index codes, if these tell neighbours apart; else its
- * metapage stays as it was.  False where there is no row to fit to.
- */
+/* Steps 1 and 2.  False: the codes would not tell neighbours apart. */
 static bool
-fit_first(Fit *f)
+begin_filling(Fit *f)
 {
 	GrnndMeta	before = f->ix.meta;
 
-	f->row_room = grnnd_fit_rows(f->ix.meta.dim);
-	f->stride = (uint32) grn_row_floats(f->ix.key.metric, f->ix.meta.dim);
-	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
-							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	if (!fit_codec(f))
-		return false;
-	f->ix.encoder = f->ix.codec;
+	fit_codec(f);
 	if (!codes_tell(f))
 	{
 		f->ix.meta = before;
-		return true;
+		return false;
 	}
-	f->codes = palloc_extended((Size) f->limit * f->ix.layout.code_bytes,
-							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	f->factors = palloc_extended((Size) f->limit * sizeof(GrnFactor),
-								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	encode_all(f);
-	write_records(f);
-	grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
 	write_codec(f);
-	grnnd_test_point("fit-coded");
+	f->ix.meta.unfitted = GRNND_FILLING;
+	write_meta(f, false);
+	grnnd_test_point("fit-published");
 	return true;
 }
 
 static void
-fit(Relation index)
+fit(Fit *f)
 {
-	Fit		   *f = palloc0(sizeof(Fit));
+	GrnndMeta  *meta = &f->ix.meta;
 
-	f->index = index;
-	f->ix = *grnnd_index_anew(index);
-	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	f->limit = f->store.id_limit;
 	/* somebody else may have been first */
-	if (f->limit == 0 || !grnnd_fit_due(&f->ix, f->limit - 1))
+	if (f->limit == 0 || !grnnd_fit_due(meta, f->limit - 1))
 		return;
-	f->x = palloc(f->ix.meta.dim * sizeof(float));
+	f->x = palloc(meta->dim * sizeof(float));
+	/* in whatever state the index is, what is judged is its codes */
+	f->ix.codec = f->ix.encoder;
 	grnnd_test_point("fit-begun");
-	if (f->ix.meta.unfitted)
+	if (meta->unfitted == GRNND_FITTED)
+		meta->exact = !codes_tell(f);
+	else if (meta->unfitted == GRNND_UNFITTED && !sample_rows(f))
+		return;
+	else if (meta->unfitted == GRNND_FILLING || begin_filling(f))
 	{
-		if (!fit_first(f))
-			return;
+		fill(f);
+		grnnd_test_point("fit-coded");
+		meta->unfitted = GRNND_FITTED;
+		meta->exact = !codes_tell(f);
 	}
-	else
-	{
-		f->ix.codec = f->ix.encoder;
-		f->ix.meta.exact = !codes_tell(f);
-	}
-	f->ix.meta.judged = f->limit;
-	f->ix.meta.crc = grnnd_meta_crc(&f->ix.meta);
-	write_page(f, 0, GRNND_META, &f->ix.meta, sizeof(f->ix.meta));
+	meta->judged = f->limit;
+	write_meta(f, true);
 	/* who does not hear of it, since this transaction aborts, has worse recall */
-	CacheInvalidateRelcache(index);
+	CacheInvalidateRelcache(f->index);
 }
 
 void
-grnnd_fit(Relation index)
+grnnd_fit_codes(Relation index, Relation heap)
 {
-	MemoryContext context;
-	MemoryContext old;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Fit		   *f = palloc0(sizeof(Fit));
 
-	if (!grnnd_try_lock(index, GRNND_CODEC_LOCK, ExclusiveLock))
-		return;
-	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
-									ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(context);
-	fit(index);
+	f->index = index;
+	f->heap = heap;
+	f->ix = *grnnd_index_anew(index);
+	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
+	fit(f);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	grnnd_unlock(index, GRNND_CODEC_LOCK, ExclusiveLock);
 }

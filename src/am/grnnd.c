@@ -26,6 +26,7 @@ char	   *grnnd_gpu_devices;
 int			grnnd_gpu_memory_limit;
 int			grnnd_build_timeout;
 char	   *grnnd_builder_path;
+bool		grnnd_background_fit;
 
 static const struct config_enum_entry iterative_names[] = {
 	{"off", GRNND_ITERATIVE_OFF, false},
@@ -133,12 +134,23 @@ define_build_settings(void)
 							   PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
+static void
+define_write_settings(void)
+{
+	DefineCustomBoolVariable("grnnd.background_fit",
+							 "Whether inserts may start a background worker that fits an index's codes.",
+							 "Where not, VACUUM and grnnd_fit() do.",
+							 &grnnd_background_fit, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
 void
 _PG_init(void)
 {
 	grn_dist_init();
 	define_query_settings();
 	define_build_settings();
+	define_write_settings();
 	grnnd_define_test_point();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();

@@ -25,7 +25,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 3			/* 3: codes are judged as an index grows */
+#define GRNND_FORMAT 4			/* 4: GRNND_FILLING, GrnndAttempt */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -77,11 +77,32 @@ typedef struct GrnndMeta
 	GrnGraphParams params;		/* as the build used them */
 	uint32		on_gpu;			/* built on a GPU */
 	uint32		build_nodes;	/* nodes that the build wrote */
-	uint32		unfitted;		/* records have room for codes, but hold none yet: fit.c */
+	uint32		unfitted;		/* GrnndFitState */
 	uint32		judged;			/* nodes there were when codes were last judged, or 0 */
 	uint32		exact;			/* records have codes, which tell no neighbours apart: fit.c */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
+
+/* How far codes are that an index got after its build (fit.c). */
+typedef enum GrnndFitState		/* on disk: never renumber */
+{
+	GRNND_FITTED = 0,			/* records have codes, or no room for any */
+	GRNND_UNFITTED = 1,			/* records have room for codes, but hold none yet */
+	GRNND_FILLING = 2			/* codec pages are written: each new or changed list gets
+								 * codes, what was there before may lack them */
+} GrnndFitState;
+
+/*
+ * On the metapage behind GrnndMeta, at GRNND_META_OFF_ATTEMPT: attempts to fit or judge codes.
+ * It is neither cached nor in the checksum.
+ */
+typedef struct GrnndAttempt
+{
+	int64		last;			/* TimestampTz of the last one */
+	uint32		tries;			/* since one was successful */
+	uint32		unused;
+} GrnndAttempt;
+#define GRNND_META_OFF_ATTEMPT 256
 
 /*
  * The entry page's payload: entry points, with their codes, so that a search
@@ -144,12 +165,19 @@ typedef struct GrnndIndex
 	GrnndMeta	meta;
 	GrnLayout	layout;
 	GrnCodec	codec;			/* of estimates: its arrays lie behind this struct; code_dims 0
-								 * while unfitted or exact, whatever the layout has room for */
-	GrnCodec	encoder;		/* the same of the codes that there are; 0 while unfitted */
+								 * while unfitted, filling or exact, whatever the layout has room for */
+	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
 	GrnndHint  *hints;			/* [hint_mask + 1] */
 	uint32		hint_mask;
 } GrnndIndex;
+
+/* Has every record its code and those of its neighbours? */
+static inline bool
+grnnd_has_codes(const GrnndIndex *ix)
+{
+	return ix->meta.unfitted == GRNND_FITTED && ix->encoder.code_dims > 0;
+}
 
 typedef struct GrnndOptions
 {
@@ -180,21 +208,35 @@ extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
+extern bool grnnd_background_fit;
 
 /* ---- fit.c: codes of an index that began with few rows ---- */
 
 /* Rows from which on a codec fits others like them, by dimensions. */
 extern uint32 grnnd_fit_rows(uint32 dim);
-/* Whether an insert that made node id is to call grnnd_fit(). */
-extern bool grnnd_fit_due(const GrnndIndex *ix, uint32 id);
+/* Are codes to be fitted or judged, now that there is a node of this id? */
+extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
 /*
  * Fits a codec to the rows that an unfitted index has and gives all records their
- * codes, or judges those that there are anew, unless somebody else does or a vacuum is at
- * work.  The caller holds no lock on a page.
+ * codes, or judges those that there are anew; nothing where that is not due.  The caller holds
+ * the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  heap:
+ * to end with an error (55P03) as soon as another session waits for one of these locks; or NULL.
  */
-extern void grnnd_fit(Relation index);
+extern void grnnd_fit_codes(Relation index, Relation heap);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
+
+/* ---- ask.c: who fits, and when ---- */
+
+/*
+ * Starts a background worker that fits or judges codes, if node id makes that due and
+ * nobody has lately.
+ */
+extern void grnnd_ask_for_fit(Relation index, uint32 id);
+/* The same by the caller's own hand, who holds the locks as for grnnd_fit_codes(). */
+extern void grnnd_fit_in_vacuum(Relation index);
+/* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
+extern void grnnd_note_success(Page page);
 
 /* ---- point.c: where tests stop a backend ---- */
 

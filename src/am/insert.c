@@ -341,6 +341,28 @@ insert_row(Insert *in, float *x, bool unchanged)
 	}
 }
 
+/*
+ * Takes GRNND_WRITERS_LOCK in the mode that goes with what this insert knows of codes, and
+ * returns that: vacuum.c and fit.c wait for inserts by it.
+ */
+static LOCKMODE
+begin_writing(Insert *in)
+{
+	for (;;)
+	{
+		LOCKMODE	mode;
+
+		in->ix = grnnd_index(in->index);
+		mode = in->ix->meta.unfitted == GRNND_UNFITTED ? RowExclusiveLock : RowShareLock;
+		grnnd_lock(in->index, GRNND_WRITERS_LOCK, mode);
+		/* no index becomes unfitted, but this one may have been until now */
+		if (mode == RowShareLock ||
+			(in->ix = grnnd_index(in->index))->meta.unfitted == GRNND_UNFITTED)
+			return mode;
+		grnnd_unlock(in->index, GRNND_WRITERS_LOCK, mode);
+	}
+}
+
 bool
 grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 			 Relation heap, IndexUniqueCheck unique, bool unchanged, IndexInfo *info)
@@ -348,6 +370,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	MemoryContext context;
 	MemoryContext old;
 	Insert		in = {.index = index, .heap = heap, .tid = tid};
+	LOCKMODE	mode;
 	bool		fit;
 	float	   *x;
 
@@ -356,17 +379,16 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd insert",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	/* held until the links are made: see vacuum.c; and codes do not change meanwhile */
-	grnnd_lock(index, GRNND_WRITERS_LOCK, ShareLock);
-	in.ix = grnnd_index(index);
+	/* held until the links are made */
+	mode = begin_writing(&in);
 	x = palloc(in.ix->meta.dim * sizeof(float));
 	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x))
 		insert_row(&in, x, unchanged);
-	grnnd_unlock(index, GRNND_WRITERS_LOCK, ShareLock);
-	fit = grnnd_fit_due(in.ix, in.id);
+	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
+	fit = grnnd_fit_due(&in.ix->meta, in.id);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (fit)
-		grnnd_fit(index);
+		grnnd_ask_for_fit(index, in.id);
 	return false;
 }

@@ -55,6 +55,21 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 	}
 }
 
+/*
+ * The code of row x.  While fit.c fills an index, a record need not have its own yet, nor its
+ * neighbours'; what an insert writes is to be complete all the same.
+ */
+static void
+encode_row(const GrnndIndex *ix, float *x, uint8_t *code, GrnFactor *factor)
+{
+	GrnndPoint	p;
+
+	grnnd_make_point(ix, x, &p);
+	memcpy(code, p.code, ix->layout.code_bytes);
+	*factor = p.factor;
+	pfree(p.code);
+}
+
 /* ---- choosing ---- */
 
 GrnSearch *
@@ -120,7 +135,12 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		uint32		f = from[keep[i]];
 
 		list->ids[i] = found[f].id;
-		if (l->code_bytes > 0)
+		if (ix->meta.unfitted == GRNND_FILLING)
+		{
+			grn_vec_load(l->vec_format, grn_search_vector(search, f), dim, own);
+			encode_row(ix, own, list->codes + i * l->code_bytes, &list->factors[i]);
+		}
+		else if (l->code_bytes > 0)
 			memcpy(list->codes + i * l->code_bytes,
 				   grn_search_code(search, f, &list->factors[i]), l->code_bytes);
 	}
@@ -182,6 +202,26 @@ has_edge(const GrnndLink *link, uint32 id)
 					   link->self->count, id) >= 0;
 }
 
+/* Gives x an edge to node y, with the code that y's vector has. */
+static void
+add_encoded_edge(GrnndLink *link, uint32 y)
+{
+	const GrnndIndex *ix = link->ix;
+	float	   *row = palloc(ix->meta.dim * sizeof(float));
+	uint8_t    *code = palloc0(ix->layout.code_bytes);
+	GrnFactor	factor = {0};
+	GrnndStore	store;
+	GrnState	state;
+	uint16		version;
+
+	grnnd_store_init(&store, link->index, ix, CurrentMemoryContext);
+	if (grnnd_store_fetch(&store, y, row, &state, &version))
+		encode_row(ix, row, code, &factor);
+	grnnd_add_edge(&ix->layout, link->self, y, code, factor);
+	pfree(code);
+	pfree(row);
+}
+
 /* Gives x an edge to v's neighbour y_place.  False: there is no room, or y is dying. */
 static bool
 plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
@@ -199,8 +239,11 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	if (link->self->count >= l->degree ||
 		(!link->plan->dead_allowed && !is_live(link, y)))
 		return false;
-	grnnd_add_edge(l, link->self, y, grn_rec_codes(l, v) + y_place * l->code_bytes,
-				   grnnd_edge_factor(l, v, y_place));
+	if (link->ix->meta.unfitted == GRNND_FILLING)
+		add_encoded_edge(link, y);
+	else
+		grnnd_add_edge(l, link->self, y, grn_rec_codes(l, v) + y_place * l->code_bytes,
+					   grnnd_edge_factor(l, v, y_place));
 	return true;
 }
 

@@ -374,7 +374,7 @@ set_open_layout(Load *load, const GrnndBuild *build)
 		dims = grn_codec_usual_dims(build->dim, most, costs);
 	}
 	set_layout(load, degree, dims, GRN_VEC_F32);
-	load->meta.unfitted = dims > 0;
+	load->meta.unfitted = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = 1;

@@ -268,7 +268,7 @@ load_entry(Relation index)
 	entry->ix.meta = meta;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
-	code_dims = meta.unfitted ? 0 : meta.code_dims;
+	code_dims = meta.unfitted == GRNND_UNFITTED ? 0 : meta.code_dims;
 	codec_bytes = grn_codec_floats(meta.dim, code_dims) * sizeof(float);
 	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
 	read_codec(index, &meta, codec, codec_bytes);
@@ -281,7 +281,7 @@ load_entry(Relation index)
 	};
 	grn_codec_set_kind(&entry->ix.encoder, key.metric->codes, meta.norm_unit);
 	entry->ix.codec = entry->ix.encoder;
-	if (meta.exact)
+	if (meta.exact || meta.unfitted)
 		entry->ix.codec.code_dims = 0;
 	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)),
 				GRNND_MAX_HINTS);
@@ -294,7 +294,7 @@ load_entry(Relation index)
 	return entry;
 }
 
-/* Is an entry of an unfitted index still what its metapage says? */
+/* Is an entry of an unfitted (or filling) index still what its metapage says? */
 static bool
 is_current(Relation index, const CacheEntry *entry)
 {

@@ -453,11 +453,8 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	/* the codes that repair copies must stay good: see fit.c */
-	grnnd_lock(info->index, GRNND_CODEC_LOCK, ShareLock);
 	v.ix = grnnd_index(info->index);
 	run_vacuum(&v);
-	grnnd_unlock(info->index, GRNND_CODEC_LOCK, ShareLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;
@@ -484,7 +481,8 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		 */
 		(void) GetTopTransactionId();
 	}
-	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	IndexFreeSpaceMapVacuum(info->index);
+	grnnd_fit_in_vacuum(info->index);
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	return stats;
 }

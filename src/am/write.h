@@ -14,16 +14,16 @@
 
 /*
  * Heavyweight locks of one index (lock.c; src/README, "Lock order").  Every insert holds
- * GRNND_WRITERS_LOCK shared while it runs; vacuum takes it for a moment, alone, to
- * know that inserts from before have ended.  GRNND_FIRST_LOCK serialises those who
- * find no live node to link to.  GRNND_CODEC_LOCK, held shared by vacuum, keeps the
- * codes as they are.
+ * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
+ * none, and in RowExclusiveLock where the index is unfitted.  Vacuum takes it for a moment in
+ * ExclusiveLock, to know that inserts from before have ended, and fit.c in ShareLock, to
+ * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises those who
+ * find no live node to link to.
  */
 typedef enum GrnndLockKind		/* beyond the numbers of columns */
 {
 	GRNND_WRITERS_LOCK = 0xFFF0,
-	GRNND_FIRST_LOCK = 0xFFF1,
-	GRNND_CODEC_LOCK = 0xFFF2
+	GRNND_FIRST_LOCK = 0xFFF1
 } GrnndLockKind;
 
 /* Held until grnnd_unlock() or the end of the transaction. */
@@ -130,10 +130,6 @@ extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 
  * the codec's unit; 0 where codes say nothing of lengths.
  */
 extern float grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries);
-/* Inner product: a row longer than the shortest of the long entry points takes its place. */
-extern bool grnnd_enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
-							 const uint8_t *code, GrnFactor factor);
-
 /* ---- link.c ---- */
 
 /* A node's vector and code, as the search and the links need it. */
@@ -142,7 +138,7 @@ typedef struct GrnndPoint
 	float	   *x;				/* [dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
-	GrnCodeQuery *query;		/* NULL without codes, and while unfitted or exact */
+	GrnCodeQuery *query;		/* NULL where nobody estimates by codes */
 } GrnndPoint;
 
 /* Encodes x, which stays the caller's. */
@@ -341,6 +337,8 @@ extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
 extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
 /* Notes a live node that may be one of the longest. */
 extern void grnnd_note_length(GrnndVacuum *v, uint32 id, GrnFactor factor);
+/* Has the longest noted take places among the entry points. */
+extern void grnnd_enter_longest(GrnndVacuum *v);
 /*
  * Drops entry points that are dead, and has random live nodes and the longest noted take
  * their places.

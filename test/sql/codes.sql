@@ -11,6 +11,8 @@ SET grnnd.build_device = cpu;
 \i :file
 \set ECHO all
 SET max_parallel_maintenance_workers = 0;
+-- by VACUUM alone, so that it is known when
+SET grnnd.background_fit = off;
 
 -- places in 30 towns, far apart
 CREATE TABLE town (id int, v vector(2));
@@ -32,7 +34,12 @@ DROP INDEX town_off, p_off;
 -- row by row: fitted to the first few places, which lie in different towns
 CREATE TABLE grown (LIKE town);
 CREATE INDEX grown_idx ON grown USING grnnd (v);
-INSERT INTO grown SELECT * FROM town;
+INSERT INTO grown SELECT * FROM town WHERE id <= 2000;
+SELECT state, due, tries FROM grnnd_codes('grown_idx');
+VACUUM grown;
+SELECT state, due, tries FROM grnnd_codes('grown_idx');
+INSERT INTO grown SELECT * FROM town WHERE id > 2000;
+VACUUM grown;
 SELECT recall('grown', 'v', '<->', 'queries') > 0.99;
 SELECT * FROM grnnd_check('grown_idx', true);
 DELETE FROM grown WHERE id % 3 = 0;
@@ -42,7 +49,12 @@ SELECT recall('grown', 'v', '<->', 'queries') > 0.99;
 SELECT * FROM grnnd_check('grown_idx', true);
 
 -- rows far from those that the codec was fitted to
-INSERT INTO p SELECT id, (v + array_fill(1000, ARRAY[16])::vector)::vector(16) FROM points(2001, 4000, 16, 2);
+SELECT state, due, tries FROM grnnd_codes('p_idx');
+INSERT INTO p SELECT id, (v + array_fill(1000, ARRAY[16])::vector)::vector(16) FROM points(2001, 2600, 16, 2);
+SELECT state, due, tries FROM grnnd_codes('p_idx');
+VACUUM p;
+SELECT state, due, tries FROM grnnd_codes('p_idx');
+INSERT INTO p SELECT id, (v + array_fill(1000, ARRAY[16])::vector)::vector(16) FROM points(2601, 4000, 16, 2);
 CREATE TABLE far AS SELECT id, v FROM p WHERE id > 2000 AND id % 50 = 0;
 CREATE TABLE near AS SELECT id, v FROM p WHERE id < 2000 AND id % 50 = 0;
 SELECT recall('p', 'v', '<->', 'near') > 0.99, recall('p', 'v', '<->', 'far') > 0.5;
@@ -51,4 +63,47 @@ REINDEX INDEX p_idx;
 SELECT recall('p', 'v', '<->', 'near') > 0.99, recall('p', 'v', '<->', 'far') > 0.99;
 SELECT * FROM grnnd_check('p_idx', true);
 
+-- fitted by hand, by its owner alone
+CREATE TABLE hand (id int, v vector(16));
+CREATE INDEX hand_idx ON hand USING grnnd (v);
+INSERT INTO hand SELECT * FROM points(1, 60, 16, 1);
+SELECT grnnd_fit('hand_idx');
+SELECT state, due, tries FROM grnnd_codes('hand_idx');
+INSERT INTO hand SELECT * FROM points(61, 400, 16, 1);
+SELECT state, due, tries FROM grnnd_codes('hand_idx');
+CREATE ROLE grnnd_nobody;
+GRANT USAGE ON SCHEMA test_codes TO grnnd_nobody;
+SET ROLE grnnd_nobody;
+SELECT grnnd_fit('hand_idx');
+SELECT grnnd_codes('hand_idx');
+RESET ROLE;
+SELECT grnnd_fit('hand_idx');
+SELECT state, due, tries FROM grnnd_codes('hand_idx');
+SELECT * FROM grnnd_check('hand_idx', true);
+SELECT grnnd_fit('hand'), grnnd_codes('hand');
+CREATE INDEX hand_id ON hand (id);
+SELECT grnnd_fit('hand_id');
+SELECT grnnd_codes('hand_id');
+SELECT state, due FROM grnnd_codes('town_idx');
+-- a temporary table is its session's alone: no worker can fit it
+CREATE TEMP TABLE own (LIKE hand);
+CREATE INDEX own_idx ON own USING grnnd (v);
+SET grnnd.background_fit = on;
+INSERT INTO own SELECT * FROM hand;
+SELECT state, due, tries FROM grnnd_codes('own_idx');
+VACUUM own;
+SELECT state, due, tries FROM grnnd_codes('own_idx');
+SELECT * FROM grnnd_check('own_idx', true);
+-- nor one that this transaction has made
+BEGIN;
+CREATE TABLE young (LIKE hand);
+CREATE INDEX young_idx ON young USING grnnd (v);
+INSERT INTO young SELECT * FROM hand;
+SELECT state, due, tries FROM grnnd_codes('young_idx');
+SELECT grnnd_fit('young_idx');
+SELECT state, due, tries FROM grnnd_codes('young_idx');
+SELECT * FROM grnnd_check('young_idx', true);
+COMMIT;
+
 DROP SCHEMA test_codes CASCADE;
+DROP ROLE grnnd_nobody;

@@ -20,6 +20,7 @@ wal_level = replica
 max_wal_size = 1GB
 wal_keep_size = 1GB
 autovacuum = off
+grnnd.background_fit = off
 grnnd.build_device = cpu
 grnnd.build_threads = 1
 ));
@@ -68,7 +69,7 @@ $node->safe_psql('postgres', join ";\n", (
 	(map { 'INSERT INTO wide (v) ' . sprintf($wide, $_) } 21 .. 23),
 	# past the number of rows at which an empty index gets its codes
 	q(INSERT INTO grown (v) SELECT v FROM points(1, 100, 16, 1)),
-	q(DELETE FROM grown WHERE id % 2 = 0), q(VACUUM grown),
+	q(VACUUM grown), q(DELETE FROM grown WHERE id % 2 = 0), q(VACUUM grown),
 	q(DELETE FROM t), q(INSERT INTO t (v) SELECT v FROM source WHERE id > 900), q(VACUUM t)));
 my $to = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 $node->stop;

@@ -1,0 +1,355 @@
+/*
+ * ask.c - who fits and judges an index's codes (fit.c), and when: no statement that
+ * writes a row, for it would wait, or fail by its own time limit again and again.
+ *
+ *  - An insert that finds it due starts a background worker and goes on.
+ *  - VACUUM does it after its own work.
+ *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
+ *
+ * Whoever sets about it first writes that on the metapage (GrnndAttempt).  Until some time
+ * after that, which doubles with each attempt that was no success, inserts and VACUUM leave
+ * it: whether the worker is at work, found no place, failed, or was killed.
+ */
+#include "grnnd.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* Time until the next attempt: this after the first, and how often it doubles. */
+#define RETRY_MS 10000
+#define RETRY_DOUBLINGS 8		/* 43 minutes */
+
+StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
+
+extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
+
+/* ---- attempts ---- */
+
+static GrnndAttempt *
+page_attempt(Page page)
+{
+	return (GrnndAttempt *) (GrnndPagePayload(page) + GRNND_META_OFF_ATTEMPT);
+}
+
+static TimestampTz
+next_attempt(const GrnndAttempt *attempt)
+{
+	int			doublings = Min(attempt->tries, RETRY_DOUBLINGS + 1) - 1;
+
+	if (doublings < 0)
+		return attempt->last;
+	return TimestampTzPlusMilliseconds(attempt->last, (int64) RETRY_MS << doublings);
+}
+
+void
+grnnd_note_success(Page page)
+{
+	page_attempt(page)->tries = 0;
+}
+
+/*
+ * Looks at a metapage that is locked.  False: nothing is due, or an attempt was made lately.  No
+ * error where the index is damaged or of another version, for that would stop VACUUM.
+ */
+static bool
+may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
+{
+	const GrnndMeta *meta = (const GrnndMeta *) GrnndPagePayload(page);
+	const GrnndAttempt *attempt = page_attempt(page);
+	GrnLayout	l;
+	uint64		limit;
+
+	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
+		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
+		!grn_layout(&l, meta->dim, meta->degree, meta->code_dims,
+					(GrnVecFormat) meta->vec_format, meta->payload))
+		return false;
+	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
+	/* a clock that was set back since does not count */
+	return grnnd_fit_due(meta, (uint32) Min(limit, GRN_MAX_NODES) - 1) &&
+		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
+}
+
+/* Sets down that the caller sets about it, if nobody else has lately, and it is due. */
+static bool
+claim(Relation index)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	TimestampTz now = GetCurrentTimestamp();
+	Buffer		buffer;
+	bool		claimed;
+
+	if (blocks == 0)
+		return false;
+	buffer = ReadBuffer(index, 0);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	claimed = may_try(index, BufferGetPage(buffer), blocks, now);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (claimed)
+	{
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		claimed = may_try(index, BufferGetPage(buffer), blocks, now);
+		if (claimed)
+		{
+			GenericXLogState *xlog = GenericXLogStart(index);
+			GrnndAttempt *attempt = page_attempt(GenericXLogRegisterBuffer(xlog, buffer, 0));
+
+			attempt->last = now;
+			attempt->tries++;
+			GenericXLogFinish(xlog);
+		}
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	}
+	ReleaseBuffer(buffer);
+	return claimed;
+}
+
+void
+grnnd_fit_in_vacuum(Relation index)
+{
+	if (claim(index))
+		grnnd_fit_codes(index, NULL);
+}
+
+/* ---- the background worker ---- */
+
+void
+grnnd_ask_for_fit(Relation index, uint32 id)
+{
+	BackgroundWorker worker = {
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
+		.bgw_start_time = BgWorkerStart_RecoveryFinished,
+		.bgw_restart_time = BGW_NEVER_RESTART,
+		.bgw_library_name = "grnnd",
+		.bgw_function_name = "grnnd_fit_main",
+		.bgw_type = "grnnd fit"
+	};
+
+	/* what this backend goes by may be old */
+	if (!grnnd_fit_due(&grnnd_index_anew(index)->meta, id))
+		return;
+	/* no worker would find a table of this transaction's, or this session's alone */
+	if (!grnnd_background_fit || RelationUsesLocalBuffers(index) ||
+		index->rd_createSubid != InvalidSubTransactionId || !claim(index))
+		return;
+	snprintf(worker.bgw_name, BGW_MAXLEN, "grnnd fit of index %u", RelationGetRelid(index));
+	worker.bgw_main_arg = ObjectIdGetDatum(RelationGetRelid(index));
+	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(MyDatabaseId));
+	if (!RegisterDynamicBackgroundWorker(&worker, NULL))
+		ereport(LOG,
+				(errmsg("no background worker was free to fit codes for index \"%s\"",
+						RelationGetRelationName(index)),
+				 errdetail("It is tried again later."),
+				 errhint("Increase max_worker_processes, or VACUUM the table.")));
+}
+
+static bool
+is_ours(Relation index)
+{
+	return index->rd_rel->relkind == RELKIND_INDEX &&
+		index->rd_indam->aminsert == grnnd_insert;
+}
+
+/*
+ * Fits as the table's owner, whose functions the index may have.  False: this is no index of
+ * grnnd on that table.
+ */
+static bool
+fit_as_owner(Relation heap, Oid oid, bool gives_way)
+{
+	Relation	index;
+	Oid			user;
+	int			context;
+	int			guc_level = NewGUCNestLevel();
+	bool		ours;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(heap->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
+#if PG_VERSION_NUM >= 170000
+	RestrictSearchPath();
+#endif
+	index = try_relation_open(oid, NoLock);
+	ours = index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap);
+	/* one that a concurrent build has not finished has its codes from that */
+	if (ours && index->rd_index->indisvalid)
+		grnnd_fit_codes(index, gives_way ? heap : NULL);
+	if (index != NULL)
+		relation_close(index, NoLock);
+	AtEOXact_GUC(false, guc_level);
+	SetUserIdAndSecContext(user, context);
+	return ours;
+}
+
+/*
+ * It waits for no lock, and gives up its own where another session waits for them: then
+ * it ends with an error, and is tried again later.
+ */
+void
+grnnd_fit_main(Datum arg)
+{
+	Oid			oid = DatumGetObjectId(arg);
+	Oid			database;
+	Oid			table;
+
+	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	pgstat_report_activity(STATE_RUNNING, MyBgworkerEntry->bgw_name);
+	StartTransactionCommand();
+	table = IndexGetRelation(oid, true);
+	if (OidIsValid(table) && ConditionalLockRelationOid(table, ShareUpdateExclusiveLock) &&
+		ConditionalLockRelationOid(oid, ShareUpdateExclusiveLock))
+	{
+		Relation	heap = try_relation_open(table, NoLock);
+
+		if (heap != NULL)
+		{
+			(void) fit_as_owner(heap, oid, true);
+			relation_close(heap, NoLock);
+		}
+	}
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* ---- SQL functions ---- */
+
+static bool
+owns(Oid relation)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relation, GetUserId());
+#else
+	return pg_class_ownercheck(relation, GetUserId());
+#endif
+}
+
+static GRNND_NORETURN void
+refuse(Oid oid)
+{
+	char	   *name = get_rel_name(oid);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("relation %s is not a grnnd index",
+					name ? quote_identifier(name) : psprintf("%u", oid)),
+			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
+			 ? errhint("Name an index of one of its partitions.") : 0));
+}
+
+/*
+ * Opens the table of an index that the user owns, and locks both, the table first as
+ * everyone else does.
+ */
+static Relation
+open_table_of(Oid oid, LOCKMODE mode)
+{
+	Oid			table = InvalidOid;
+	Relation	heap;
+
+	if (get_rel_relkind(oid) == RELKIND_INDEX)
+		table = IndexGetRelation(oid, true);
+	if (!OidIsValid(table))
+		refuse(oid);
+	if (!owns(oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of index %s", quote_identifier(get_rel_name(oid)))));
+	heap = table_open(table, mode);
+	LockRelationOid(oid, mode);
+	if (RELATION_IS_OTHER_TEMP(heap))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read temporary indexes of other sessions")));
+	return heap;
+}
+
+PG_FUNCTION_INFO_V1(grnnd_fit);
+Datum
+grnnd_fit(PG_FUNCTION_ARGS)
+{
+	Oid			oid = PG_GETARG_OID(0);
+	Relation	heap;
+
+	PreventCommandDuringRecovery("grnnd_fit()");
+	heap = open_table_of(oid, ShareUpdateExclusiveLock);
+	if (!fit_as_owner(heap, oid, false))
+		refuse(oid);
+	table_close(heap, NoLock);
+	PG_RETURN_VOID();
+}
+
+static const char *
+state_name(const GrnndMeta *meta)
+{
+	if (meta->code_dims == 0)
+		return "none";
+	switch ((GrnndFitState) meta->unfitted)
+	{
+		case GRNND_UNFITTED:
+			return "unfitted";
+		case GRNND_FILLING:
+			return "filling";
+		case GRNND_FITTED:
+			break;
+	}
+	return meta->exact ? "unused" : "used";
+}
+
+PG_FUNCTION_INFO_V1(grnnd_codes);
+Datum
+grnnd_codes(PG_FUNCTION_ARGS)
+{
+	Oid			oid = PG_GETARG_OID(0);
+	TupleDesc	desc;
+	Datum		values[5] = {0};
+	bool		nulls[5] = {false};
+	Relation	heap;
+	Relation	index;
+	const GrnndIndex *ix;
+	GrnndAttempt attempt;
+	Buffer		buffer;
+	uint32		limit;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	heap = open_table_of(oid, AccessShareLock);
+	index = index_open(oid, NoLock);
+	if (!is_ours(index))
+		refuse(oid);
+	ix = grnnd_index_anew(index);
+	limit = grnnd_id_limit(index, ix);
+	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+	attempt = *page_attempt(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+
+	values[0] = CStringGetTextDatum(state_name(&ix->meta));
+	values[1] = BoolGetDatum(limit > 0 && grnnd_fit_due(&ix->meta, limit - 1));
+	values[2] = Int64GetDatum((int64) attempt.tries);
+	values[3] = TimestampTzGetDatum(attempt.last);
+	nulls[3] = attempt.last == 0;
+	values[4] = TimestampTzGetDatum(next_attempt(&attempt));
+	nulls[4] = attempt.tries == 0;
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(desc, values, nulls)));
+}

@@ -1,0 +1,141 @@
+# Codes of an index that was created empty: no insert fits them, waits for who does, or
+# fails by a time limit for that.  A background worker does it; where none is to be had, or it
+# fails, that is said, and not tried by each insert.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = PostgreSQL::Test::Cluster->new('fit');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+max_worker_processes = 4
+max_parallel_workers_per_gather = 0
+grnnd.build_device = cpu
+));
+$node->start;
+setup_grnnd($node, 32, 20);
+
+sub codes
+{
+	my ($index) = @_;
+	return number($node, "SELECT state, due, tries FROM grnnd_codes('$index')");
+}
+
+# Waits until codes() says that.
+sub becomes
+{
+	my ($index, $what, $name) = @_;
+	my $until = time() + $PostgreSQL::Test::Utils::timeout_default;
+	sleep 0.1 while time() < $until && codes($index) ne $what;
+	is(codes($index), $what, $name);
+}
+
+# Lines of the server's log since $from that have this in them.
+sub logged
+{
+	my ($from, $what) = @_;
+	my $log = slurp_file($node->logfile, $from);
+	return scalar(() = $log =~ /$what/g);
+}
+
+sub table
+{
+	my ($name) = @_;
+	$node->safe_psql('postgres', "CREATE TABLE $name (id serial, v vector(32));
+		CREATE INDEX ${name}_idx ON $name USING grnnd (v)");
+}
+
+my $no_wait = "SET lock_timeout = '50ms'; ";
+
+# ---- a worker, while many insert ----
+
+table('t');
+my $run = pgbench_start($node, [ '-c', 4, '-t', 500, '-M', 'prepared' ],
+	[ 1, "\\set n random(1, 1000000)\n" .
+	  "SELECT set_config('lock_timeout', '50ms', false);\n" .
+	  "INSERT INTO t (v) SELECT v FROM points(:n, :n, 32, 1);\n" ]);
+is(pgbench_finish($run), '', 'inserts go on');
+becomes('t_idx', 'used|f|0', 'a worker fits');
+sound($node, 't_idx', 'fitted beside inserts');
+missing($node, 't', 'fitted beside inserts');
+cmp_ok(recall($node, 't'), '>=', 0.95, 'recall');
+$node->safe_psql('postgres', 'INSERT INTO t (v) SELECT v FROM points(2000001, 2001000, 32, 1)');
+becomes('t_idx', 'used|f|0', 'a worker judges');
+
+# ---- an insert that knows of no codes is waited for, by nobody but the worker ----
+
+table('u');
+$node->safe_psql('postgres', 'SET grnnd.background_fit = off;
+	INSERT INTO u (v) SELECT v FROM points(1, 200, 32, 1)');
+is(codes('u_idx'), 'unfitted|t|0', 'no worker is asked for');
+my $gate = psql_start($node, 'SELECT pg_advisory_lock(6779502); SELECT pg_sleep(3600)');
+$node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted));
+my $old = psql_start($node, q(SET grnnd.test_point = 'insert-chosen';
+	INSERT INTO u (v) SELECT v FROM points(201, 201, 32, 1)));
+$node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory'));
+is($node->psql('postgres', $no_wait . 'INSERT INTO u (v) SELECT v FROM points(202, 202, 32, 1)'),
+	0, 'an insert that asks for a worker');
+becomes('u_idx', 'filling|t|1', 'codes are begun');
+is($node->psql('postgres', $no_wait . 'INSERT INTO u (v) SELECT v FROM points(203, 400, 32, 1)'),
+	0, 'inserts go on while it waits');
+missing($node, 'u', 'filling');
+
+# ---- the worker gives up its lock ----
+
+my $log = -s $node->logfile;
+is($node->psql('postgres', "SET lock_timeout = '10s'; ANALYZE u"), 0, 'the worker gives way');
+ok(logged($log, 'are left for later, because another session waits'), 'and says so');
+is($node->psql('postgres', $no_wait . 'INSERT INTO u (v) SELECT v FROM points(401, 500, 32, 1)'),
+	0, 'inserts go on after that');
+is(codes('u_idx'), 'filling|t|1', 'it is not tried again at once');
+
+# ---- a crash in the middle ----
+
+crash_server($node);
+$_->{run}->finish for $old, $gate;
+sound($node, 'u_idx', 'after a crash');
+missing($node, 'u', 'after a crash');
+$node->safe_psql('postgres', 'INSERT INTO u (v) SELECT v FROM points(501, 600, 32, 1);
+	DELETE FROM u WHERE id % 3 = 0');
+$node->safe_psql('postgres', 'VACUUM u');
+is(codes('u_idx'), 'filling|t|1', 'vacuum leaves it so soon after an attempt');
+sound($node, 'u_idx', 'vacuumed while filling');
+# in several passes, as far as the version lets memory be small
+my $memory = $node->pg_version >= 17 ? '64kB' : '1MB';
+$node->safe_psql('postgres', "SET maintenance_work_mem = '$memory';
+	SET grnnd.background_fit = off;
+	INSERT INTO u (v) SELECT v FROM points(601, 3000, 32, 1);
+	SELECT grnnd_fit('u_idx')");
+is(codes('u_idx'), 'used|f|0', 'finished');
+sound($node, 'u_idx', 'finished');
+cmp_ok(recall($node, 'u'), '>=', 0.95, 'recall');
+
+# ---- no worker is free ----
+
+$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$node->restart;
+table('w');
+$log = -s $node->logfile;
+for my $i (1 .. 20)
+{
+	my $id = 10 * $i + 100;
+	$node->safe_psql('postgres', $no_wait . "INSERT INTO w (v) SELECT v FROM points($id, $id + 9, 32, 1)");
+}
+is(logged($log, 'no background worker was free'), 1, 'that no worker is free is said once');
+is(codes('w_idx'), 'unfitted|t|1', 'and shown');
+$node->safe_psql('postgres', 'VACUUM w');
+is(codes('w_idx'), 'unfitted|t|1', 'vacuum leaves it for a while');
+$node->safe_psql('postgres', q(SELECT grnnd_fit('w_idx')));
+is(codes('w_idx'), 'used|f|0', 'done by hand');
+sound($node, 'w_idx', 'done by hand');
+
+$node->stop;
+done_testing();
