@@ -7,8 +7,8 @@
  * the share of it that LIMIT and filters ask for.
  *
  * This is told for every setting of grnnd.iterative_scan.  Where a scan ends
- * before it has all the rows wanted (off, max_scan_tuples), a price that went on
- * rising lets the planner prefer a plan that returns them.
+ * before it has all the rows wanted (off, or max_scan_tuples where it is set), a price that
+ * went on rising lets the planner prefer a plan that returns them.
  */
 #include "grnnd.h"
 
@@ -89,6 +89,41 @@ visit_cost(PlannerInfo *root, const Shape *shape, double visits, double loop_cou
 		visits * (cpu_index_tuple_cost + distances * cpu_operator_cost);
 }
 
+/* LIMIT NULL and LIMIT ALL are none. */
+static bool
+has_limit(const Query *parse)
+{
+	const Node *limit = parse->limitCount;
+
+	return limit != NULL && !(IsA(limit, Const) && ((const Const *) limit)->constisnull);
+}
+
+/*
+ * Does the query want the first rows alone?  Else another plan is preferred, whatever it
+ * costs: a scan brings rows in the order in which a search finds them, those found too
+ * late come last, and rows that have no place in the index (NULL) do not come at all.
+ *
+ * A cursor's tuple_fraction is no LIMIT: who has it may read to its end.  Without a LIMIT of
+ * its own a subquery may be ended by the outer query's, which then hands its
+ * tuple_fraction down.  Groups and aggregates are wrong where one row is missing.
+ */
+static bool
+wants_first_rows(PlannerInfo *root)
+{
+	const Query *parse = root->parse;
+
+	if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL)
+		return false;
+	while (!has_limit(root->parse))
+	{
+		if (root->tuple_fraction == 0 || root->parent_root == NULL ||
+			root->parent_root->tuple_fraction != root->tuple_fraction)
+			return false;
+		root = root->parent_root;
+	}
+	return true;
+}
+
 void
 grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 				   Cost *startup, Cost *total, Selectivity *selectivity,
@@ -97,7 +132,6 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	GenericCosts generic;
 	Shape		shape;
 	double		first;
-	double		reach;
 	double		page_cost;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
@@ -128,10 +162,11 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	*startup = visit_cost(root, &shape, first, loop_count, page_cost);
 	*total = Max(*startup, visit_cost(root, &shape, shape.rows, loop_count, page_cost));
 
-	/* where all rows are wanted, any plan that has them is better than a scan that ends before */
-	reach = grnnd_iterative_scan == GRNND_ITERATIVE_OFF ? grnnd_ef_search : grnnd_max_scan_tuples;
-	if (root->parse->limitCount == NULL && root->tuple_fraction == 0 && shape.rows > reach)
+	if (!wants_first_rows(root))
+	{
+		*startup += disable_cost;
 		*total += disable_cost;
+	}
 	*selectivity = generic.indexSelectivity;
 	*pages = shape.pages;
 }

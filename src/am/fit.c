@@ -147,7 +147,7 @@ sample_rows(Fit *f)
 	uint32		dim = f->ix.meta.dim;
 
 	f->row_room = grnnd_fit_rows(dim);
-	f->stride = (uint32) grn_row_floats(f->ix.meta.metric, dim);
+	f->stride = (uint32) grn_row_floats(f->ix.key.metric, dim);
 	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
 							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 

@@ -89,12 +89,12 @@ define_query_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.max_scan_tuples",
 							"Number of index records after which an iterative scan ends.",
-							NULL,
-							&grnnd_max_scan_tuples, 20000, 1, INT_MAX,
+							"0: it goes on until the query has its rows.",
+							&grnnd_max_scan_tuples, 0, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("grnnd.scan_mem_multiplier",
-							 "Memory that an iterative scan may use, as a multiple of work_mem.",
-							 NULL,
+							 "Memory that the search of an iterative scan may use, as a multiple of work_mem.",
+							 "Beyond it the rest is read in the order of pages and sorted.",
 							 &grnnd_scan_mem_multiplier, 1, 1, 1000,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }

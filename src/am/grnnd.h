@@ -25,7 +25,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 4			/* 4: GRNND_FILLING, GrnndAttempt */
+#define GRNND_FORMAT 4			/* 4: scales of own vectors, fits in steps */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */

@@ -5,18 +5,21 @@
  * Results wait in a heap ordered by distance.  Nodes come only roughly in order,
  * because the search expands them by estimated distances and may find a near one
  * late; and in strict order a row that comes after a farther one has been returned
- * is lost.  So there the nearer half of ef is returned from the first batch, and
+ * is out of place.  So there the nearer half of ef is returned from the first batch, and
  * from then on a result waits until the frontier has passed it: until it is
- * nearer than nearly all of the newest batch.
+ * nearer than nearly all of the newest batch.  Rows that come too late for their place
+ * come last.
+ *
+ * A scan that goes on for long ends with "the rest": all rows not yet returned are read in
+ * the order of pages, sorted, and returned, so that nobody loses a row and memory is
+ * bounded.  grnnd.max_scan_tuples, where it is set, ends a scan before.
  */
-#include "grnnd.h"
+#include "scan.h"
 
 #include <math.h>
 
-#include "access/relscan.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_type_d.h"
-#include "lib/pairingheap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/float.h"
@@ -25,23 +28,11 @@
 #include "utils/snapmgr.h"
 
 /*
- * How far below our own figure the executor's may lie where it is recomputed: both
- * sum single-precision products, in different order.  A bound that is too low only
- * keeps a row in the executor's queue a little longer; one that is too high is an
- * error there.
+ * A visit by the graph costs about as much as reading this many records in order and
+ * sorting them, so the rest begins when visits have cost as much as it will.
  */
-#define BOUND_SLACK 1e-4
-/* 1 - cosine is rounded absolutely, to a single-precision cosine */
-#define COSINE_SLACK 1e-6
-
-/*
- * Formats of stored vectors: the largest half-precision number, and the largest
- * rounding errors: of an integer; of a half, relative, and near 0.
- */
-#define F16_MAX 65504
-#define U8_ROUNDING 0.5
-#define F16_ROUNDING (1.0 / 2048)
-#define F16_SMALLEST (1.0 / (1 << 25))
+#define VISIT_IN_RECORDS 8
+#define LEAST_VISITS 1000
 
 /*
  * "Half" and "nearly all": all but one in 16.  On 5,000 random rows of 32
@@ -57,84 +48,6 @@
  * more where those are few.  A scan that needs more rows goes on with the next batch.
  */
 #define DEAD_LIMIT(ef) (8 * (ef) + 64)
-
-/* One expanded node that waits for its turn. */
-typedef struct Candidate
-{
-	pairingheap_node node;
-	double		value;			/* the operator's, or a lower bound of it */
-	bool		exact;			/* value is no bound */
-	uint8		state;			/* GRN_NODE or GRN_DEAD */
-	uint8		ntids;
-	uint16		version;
-	uint32		id;
-	uint32		next;			/* chain of further TIDs */
-	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
-} Candidate;
-
-/*
- * The chain of further rows equal to a node's.  Vacuum may free a record between
- * two steps; then the chain is taken up again from the node, without the records
- * that have been read.
- */
-typedef struct Chain
-{
-	uint32		node;			/* as its records name it */
-	uint16		version;
-	bool		restarted;
-	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
-	uint32	   *seen;			/* [nseen] records read */
-	uint32		nseen;
-	uint32		seen_room;
-	uint32		seen_before;	/* nseen at the last restart */
-	uint32		steps;			/* since then, to notice a cycle */
-} Chain;
-
-typedef struct GrnndScan
-{
-	MemoryContext context;		/* all that one rescan allocates */
-	bool		started;
-	const GrnndIndex *ix;
-	GrnndStore	store;
-	float	   *q;				/* [dim] */
-	double		q_norm;			/* |q| */
-	bool		q_in_range;		/* of the numbers that the index can keep */
-
-	/* the search and the results that wait */
-	GrnSearch  *search;
-	int			iterative;		/* GrnndIterative, ef and memory as at the start */
-	uint32		ef;
-	Size		memory_limit;
-	pairingheap *heap;
-	bool		resumed;		/* the first batch has been run */
-	uint64		taken;			/* nodes with rows that left the heap */
-	double		frontier;		/* strict order: results up to here may leave it */
-	double		last;			/* value of the last one returned */
-	bool		exhausted;		/* no more batches */
-
-	/* the newest batch, for prefetching rows of the table */
-	const Candidate *batch;		/* [batch_size], nearest first */
-	uint32		batch_size;
-	uint32		batch_taken;	/* results that left the heap since */
-	uint32		batch_asked;	/* whose rows were asked for */
-
-	/* where no distance has an order (walk): all nodes, by id */
-	bool		walk;
-	bool		walk_null;		/* the query is NULL, else distances are NaN */
-	uint32		walk_id;
-
-	/* the node whose TIDs are being returned */
-	double		value;
-	bool		exact;
-	const uint8 *tids;
-	uint32		ntids;
-	uint32		next_tid;
-	Chain		chain;
-	uint8	   *buffer;			/* room for the TIDs of one record */
-
-	Oid		   *types;			/* of the ORDER BY values */
-	IndexOrderByDistance *distances;
-} GrnndScan;
 
 /* Nearest first: pairingheap keeps the largest on top. */
 static int
@@ -183,6 +96,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	/* the search owns nothing but memory of this context */
+	grnnd_end_rest(so);
 	so->started = false;
 	so->search = NULL;
 	MemoryContextReset(so->context);
@@ -198,6 +112,7 @@ grnnd_endscan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
+	grnnd_end_rest(so);
 	MemoryContextDelete(so->context);
 	if (so->types)
 	{
@@ -227,7 +142,8 @@ begin_search(IndexScanDesc scan)
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef),
-		.max_visits = (uint64) grnnd_max_scan_tuples
+		.max_visits = (uint64) grnnd_max_scan_tuples,
+		.keep_vectors = so->row != NULL
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 
@@ -239,27 +155,6 @@ begin_search(IndexScanDesc scan)
 	}
 	so->search = grn_search_begin(&params, &so->store.base, so->q);
 	grn_search_entries(so->search, ids, codes, factors, count);
-}
-
-/* Notes what bounds of distances need to know of the query. */
-static void
-measure_query(GrnndScan *so)
-{
-	double		norm2 = 0;
-	float		least = 0;
-	float		most = 0;
-
-	for (uint32 i = 0; i < so->ix->meta.dim; i++)
-	{
-		norm2 += (double) so->q[i] * so->q[i];
-		least = Min(least, so->q[i]);
-		most = Max(most, so->q[i]);
-	}
-	so->q_norm = sqrt(norm2);
-	if (so->ix->layout.vec_format == GRN_VEC_U8)
-		so->q_in_range = least >= 0 && most <= UINT8_MAX;
-	else
-		so->q_in_range = least >= -F16_MAX && most <= F16_MAX;
 }
 
 /* Takes the query from the scan key and chooses between search and walk. */
@@ -300,6 +195,11 @@ start(IndexScanDesc scan)
 	so->ef = grnnd_ef_search;
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
 	so->heap = pairingheap_allocate(compare_results, NULL);
+	so->late = pairingheap_allocate(compare_results, NULL);
+	so->limit = NULL;
+	so->returned = NULL;
+	so->nreturned = 0;
+	so->returned_room = 0;
 	so->resumed = false;
 	so->taken = 0;
 	so->frontier = -get_float8_infinity();
@@ -328,67 +228,8 @@ start(IndexScanDesc scan)
 		so->walk = true;
 		return;
 	}
-	measure_query(so);
+	grnnd_measure_query(scan);
 	begin_search(scan);
-}
-
-/*
- * By how much a row can be nearer than its stored vector, at Euclidean distance d:
- * the record's error at most.  That is large where a number was outside the format's
- * range and went to its end.  But a query inside the range is farther from
- * such a number than from the end, so only the rounding of the others counts.
- */
-static double
-nearer_by(const GrnndScan *so, const GrnFound *f, double d)
-{
-	double		root = sqrt(so->ix->meta.dim);
-	double		rounding;
-
-	if (!so->q_in_range)
-		return f->error;
-	if (so->ix->layout.vec_format == GRN_VEC_U8)
-		rounding = U8_ROUNDING * root;
-	else						/* |stored x| <= |q| + d */
-		rounding = F16_ROUNDING * (so->q_norm + d) + F16_SMALLEST * root;
-	return Min((double) f->error, rounding);
-}
-
-/*
- * The operator's value of a found node.  Where the stored vector is not the
- * row's (f->error > 0), or the executor is to compare more than this value
- * (bound), it is a lower bound by the triangle inequality.
- */
-static double
-operator_value(const GrnndScan *so, const GrnFound *f, bool bound)
-{
-	double		d = f->distance;
-	double		e = f->error;
-
-	/* overflown: the executor's sum, in another order, can be anything */
-	if (bound && !isfinite(d))
-		return -get_float8_infinity();
-	switch (so->ix->meta.metric)
-	{
-		case GRN_IP:
-			if (bound)
-				d -= so->q_norm * e +
-					BOUND_SLACK * (fabs(d) + so->q_norm * (e + so->ix->meta.max_norm));
-			return d;
-		case GRN_COSINE:
-			if (bound)
-			{
-				d = sqrt(Max(d, 0));
-				d = Max(d - nearer_by(so, f, d), 0);
-				return d * d / 2 * (1 - BOUND_SLACK) - COSINE_SLACK;
-			}
-			return d / 2;
-		default:
-			d = sqrt(Max(d, 0));
-			if (bound)
-				d = Max(d * (1 - BOUND_SLACK) -
-						nearer_by(so, f, d) * (1 + BOUND_SLACK), 0);
-			return d;
-	}
 }
 
 /* The value that all but one in STRAGGLERS of a batch's results reach. */
@@ -407,6 +248,40 @@ low_value(const Candidate *results, uint32 n)
 	return low;
 }
 
+/*
+ * The search has used up what it may: goes on to the rest, or ends where the user set a
+ * limit.
+ */
+static void
+end_search(IndexScanDesc scan, const char *limit)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	so->exhausted = true;
+	if (so->iterative == GRNND_ITERATIVE_OFF)
+		return;
+	if (grnnd_max_scan_tuples > 0)
+		so->limit = limit;
+	else
+		grnnd_begin_rest(scan);
+}
+
+/* Says, once for each scan, that there may be more rows than it returns. */
+static void
+tell_limit(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	if (so->limit == NULL || so->told)
+		return;
+	so->told = true;
+	ereport(NOTICE,
+			(errmsg("the scan of index \"%s\" ended at the limit of %s",
+					RelationGetRelationName(scan->indexRelation), so->limit),
+			 errdetail("The query asked for more rows, and there may be some."),
+			 errhint("grnnd.max_scan_tuples = 0 sets no limit.")));
+}
+
 /* Runs one more batch of the search, or sets exhausted. */
 static void
 run_batch(IndexScanDesc scan)
@@ -419,17 +294,28 @@ run_batch(IndexScanDesc scan)
 	Candidate  *results;
 	uint8	   *tids;
 
-	if (so->resumed &&
-		(so->iterative == GRNND_ITERATIVE_OFF ||
-		 grn_search_visits(so->search) >= (uint64) grnnd_max_scan_tuples ||
-		 MemoryContextMemAllocated(so->context, false) >= so->memory_limit))
+	if (so->resumed)
 	{
-		so->exhausted = true;
-		return;
+		uint64		visits = grn_search_visits(so->search);
+
+		if (grnnd_max_scan_tuples > 0 ? visits >= (uint64) grnnd_max_scan_tuples :
+			visits >= Max(LEAST_VISITS, so->store.id_limit / VISIT_IN_RECORDS))
+		{
+			end_search(scan, "grnnd.max_scan_tuples");
+			return;
+		}
+		if (so->iterative == GRNND_ITERATIVE_OFF ||
+			MemoryContextMemAllocated(so->context, false) >= so->memory_limit)
+		{
+			end_search(scan, "work_mem and grnnd.scan_mem_multiplier");
+			return;
+		}
 	}
 	n = grn_search_run(so->search);
 	if (n == 0)
 	{
+		if (grn_search_truncated(so->search))
+			end_search(scan, "work_mem and grnnd.scan_mem_multiplier");
 		so->exhausted = true;
 		return;
 	}
@@ -446,7 +332,7 @@ run_batch(IndexScanDesc scan)
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
 		r->exact = f->error == 0 && !several;
-		r->value = operator_value(so, f, !r->exact);
+		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
 		r->state = f->state;
 		r->id = f->id;
 		r->version = f->version;
@@ -513,16 +399,18 @@ is_due(const GrnndScan *so, const Candidate *nearest)
 	}
 }
 
+/* Notes that a node is being returned, for the rest. */
 static void
-begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
+remember_returned(GrnndScan *so, uint32 id)
 {
-	chain->node = node;
-	chain->version = version;
-	chain->restarted = false;
-	chain->next = next;
-	chain->nseen = 0;
-	chain->seen_before = 0;
-	chain->steps = 0;
+	if (so->nreturned == so->returned_room)
+	{
+		so->returned_room = Max(64, 2 * so->returned_room);
+		so->returned = so->returned == NULL
+			? palloc(so->returned_room * sizeof(uint32))
+			: repalloc_huge(so->returned, so->returned_room * sizeof(uint32));
+	}
+	so->returned[so->nreturned++] = id;
 }
 
 /* Makes the next node current; false at the end of the scan. */
@@ -535,13 +423,27 @@ next_result(IndexScanDesc scan)
 	{
 		Candidate  *r = NULL;
 
+		if (so->rest != NULL)
+			return grnnd_next_rest(so);
 		if (!pairingheap_is_empty(so->heap))
 			r = pairingheap_container(Candidate, node, pairingheap_first(so->heap));
 		if (r == NULL || !is_due(so, r))
 		{
-			if (so->exhausted)
+			if (!so->exhausted)
+				run_batch(scan);
+			else if (r == NULL && so->limit == NULL && !pairingheap_is_empty(so->late))
+			{
+				pairingheap *empty = so->heap;
+
+				so->heap = so->late;
+				so->late = empty;
+				so->last = -get_float8_infinity();
+			}
+			else
+			{
+				tell_limit(scan);
 				return false;
-			run_batch(scan);
+			}
 			continue;
 		}
 		pairingheap_remove_first(so->heap);
@@ -551,34 +453,24 @@ next_result(IndexScanDesc scan)
 		so->batch_taken++;
 		if (so->store.prefetch_left > 0)
 			prefetch_rows(scan);
-		/* too late: the executor's order rests on values that never fall */
 		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
+		{
+			pairingheap_add(so->late, &r->node);
 			continue;
+		}
 		so->last = r->value;
+		remember_returned(so, r->id);
 		so->value = r->value;
 		so->exact = r->exact;
 		so->tids = r->tids;
 		so->ntids = r->ntids;
 		so->next_tid = 0;
-		begin_chain(&so->chain, r->id, r->version, r->next);
+		grnnd_begin_chain(&so->chain, r->id, r->version, r->next);
 		return true;
 	}
 }
 
 /* ---- the walk ---- */
-
-static void
-take_record(void *arg, const GrnRecord *rec, const void *vec)
-{
-	GrnndScan  *so = (GrnndScan *) arg;
-
-	if (rec->state != GRN_NODE)
-		return;
-	memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
-		   (Size) rec->ntids * GRN_TID_BYTES);
-	so->ntids = rec->ntids;
-	begin_chain(&so->chain, so->walk_id, rec->version, rec->next);
-}
 
 /* Makes the next node by id current; false after the last. */
 static bool
@@ -586,14 +478,12 @@ next_walked(GrnndScan *so)
 {
 	while (so->walk_id < so->store.id_limit)
 	{
-		so->tids = so->buffer;
-		so->ntids = 0;
-		so->next_tid = 0;
+		bool		any = grnnd_read_node(so);
+
 		so->value = get_float8_nan();
 		so->exact = true;
-		so->store.base.visit(&so->store.base, so->walk_id, take_record, so);
 		so->walk_id++;
-		if (so->ntids > 0 || so->chain.next != GRN_INVALID_ID)
+		if (any)
 			return true;
 	}
 	return false;

@@ -50,17 +50,14 @@ RESET grnnd.iterative_scan;
 SET grnnd.ef_search = 10000;
 SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 RESET grnnd.ef_search;
--- where all rows are wanted a scan that ends before is no answer, however cheap its pages
+-- where all rows are wanted only exact plans are an answer, however cheap the index's pages
 SET seq_page_cost = 1000;
 SET random_page_cost = 0;
-SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$');
-SET grnnd.max_scan_tuples = 5000;
 SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$');
 SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');
 SELECT plan('SELECT id FROM (SELECT id, e FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$) x LIMIT 10');
 RESET seq_page_cost;
 RESET random_page_cost;
-RESET grnnd.max_scan_tuples;
 -- repeated in a join, pages stay in the cache
 SELECT plan('SELECT * FROM generate_series(1, 100) n, LATERAL (SELECT id FROM t ORDER BY e <-> (SELECT e FROM t q WHERE id = n) LIMIT 5) x');
 SELECT plan('SELECT * FROM t a, LATERAL (SELECT id FROM t b ORDER BY b.e <-> a.e LIMIT 5) x');
@@ -123,8 +120,8 @@ END $$;
 SET enable_seqscan = off;
 SET enable_sort = off;
 SELECT a.startup > 0 AS startup, b.startup > a.startup AS more_for_ef, a.total > 10 * a.startup AS rising
-FROM cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$') a,
+FROM cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000') a,
 	(SELECT set_config('grnnd.ef_search', '400', true)) s,
-	LATERAL cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$' || left(set_config, 0)) b;
+	LATERAL cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000' || left(set_config, 0)) b;
 
 DROP SCHEMA test_cost CASCADE;

@@ -20,7 +20,7 @@ RESET grnnd.ef_search;
 SET grnnd.iterative_scan = 'sometimes';
 SET grnnd.iterative_scan = 'relaxed_order';
 RESET grnnd.iterative_scan;
-SET grnnd.max_scan_tuples = 0;
+SET grnnd.max_scan_tuples = -1;
 SET grnnd.scan_mem_multiplier = 0.5;
 SET grnnd.scan_mem_multiplier = 1000;
 RESET grnnd.scan_mem_multiplier;

@@ -35,7 +35,7 @@ my ($dim, $degree, $code_dims, $format, undef, $bytes) = unpack 'L6', substr($so
 my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 56, 16);
 my $per_page = int(8160 / $bytes);
 my $records = (length($sound) / PAGE - $first) * $per_page;
-my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format};
+my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format} + ($format == 1 ? 0 : 4);
 my ($ids, $factors, $codes);
 sub align4 { return ($_[0] + 3) & ~3; }
 for my $tids (4 .. 16)

@@ -1,7 +1,8 @@
-# Dead nodes bound no one's work: nearly all rows are deleted, and the vacuum is cancelled, or
-# the server killed, at one step or another.  A query reads at most 10 times the pages that
-# it read before, an insert 4 times, neither takes memory for the dead, every live row is
-# found, and the next vacuum's work is in proportion to the index.
+# Dead nodes cost searches little: nearly all rows are deleted, and the vacuum is cancelled, or
+# the server killed, at one step or another.  Once vacuum has marked what is dead, a query
+# reads at most 10 times the pages that it read before the rows were deleted.  At each step
+# an insert reads at most 4 times as many, neither takes memory for the dead, every live row
+# is found, and what the next vacuum reads is in proportion to the index.
 use strict;
 use warnings;
 
@@ -107,7 +108,9 @@ sub check_state
 {
 	my ($t, $when, $query, $insert) = @_;
 	my $q = query_pages($t);
-	cmp_ok($q, '<=', 10 * $query, "$t, $when: a query's pages ($query before)");
+	# where rows are yet to be marked, they are found and then looked up in the table
+	cmp_ok($q, '<=', 10 * $query, "$t, $when: a query's pages ($query before)")
+	  unless $when =~ /sweep/;
 	my $q_growth = growth("SELECT count(*) FROM (SELECT id FROM $t ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x");
 	cmp_ok($q_growth, '<', 3000, "$t, $when: a query's memory");
 	my $r = recall($node, $t);
@@ -136,10 +139,11 @@ sub run_table
 
 run_table('swept', '', $rows, 'vacuum-swept', 0);
 run_table('connected', '', $rows, 'repair-connected', 1);
+run_table('half', '', $rows, 'vacuum-sweep:1000', 0);
 run_table('plain', 'WITH (codes = off)', $few, 'vacuum-swept', 0);
 
 # what is left is not much for vacuum
-for my $t (qw(swept connected plain))
+for my $t (qw(swept connected half plain))
 {
 	my $before = $node->safe_psql('postgres', "SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes WHERE relname = '$t'");
 	my $n = $t eq 'plain' ? $few : $rows;

@@ -87,8 +87,8 @@ stored_versions_agree(void)
 		for (size_t n = 0; n <= MAX_N; n++)
 			for (size_t shift = 0; shift < 4; shift++)
 			{
-				/* The stored form ends at the guard, less shift: any alignment. */
-				size_t		bytes = grn_vec_bytes((GrnVecFormat) format, n);
+				/* The numbers end at the guard, less shift: any alignment. */
+				size_t		bytes = grn_vec_bytes((GrnVecFormat) format, n) - GRN_VEC_HEAD;
 				uint8_t    *room = unit_guarded(bytes + shift);
 				float	   *q = unit_guarded(4 * n);
 				float		x[MAX_N];
@@ -102,8 +102,13 @@ stored_versions_agree(void)
 					x[i] = format == GRN_VEC_U8 ? (float) unit_below(256)
 						: i % 7 == 3 ? draw(NORMAL) * 1e-6f : draw(NORMAL) * 300;
 				}
-				grn_vec_store((GrnVecFormat) format, x, n, room);
-				grn_vec_load((GrnVecFormat) format, room, n, x);
+				if (format == GRN_VEC_F16)
+				{
+					grn_dist->f16_store(x, n, room);
+					grn_dist->f16_load(room, n, x);
+				}
+				else
+					grn_dist->u8_store(x, n, room);
 				for (size_t i = 0; i < n; i++)
 				{
 					l2 += pow((double) q[i] - x[i], 2);
@@ -588,8 +593,84 @@ u8_store_rounds_and_saturates(void)
 	uint8_t		want[] = {0, 0, 1, 254, 255, 255, 255};
 	uint8_t		got[7];
 
-	grn_vec_store(GRN_VEC_U8, x, 7, got);
+	grn_dist->u8_store(x, 7, got);
 	CHECK(memcmp(got, want, 7) == 0, "%d %d %d", got[2], got[3], got[4]);
+}
+
+/*
+ * Rows that a form cannot hold exactly get a scale of their own: what rounding moves
+ * them by is in proportion to their range (bytes) or length (binary16), wherever it lies.
+ */
+static void
+rows_that_do_not_fit_are_rounded_by_their_range(void)
+{
+	static const float scales[] = {1e-35f, 1e-7f, 0.01f, 1, 250, 1e5f, 1e18f};
+	static const float places[] = {0, -0.5f, 1, 30, -100, 5000};
+	enum
+	{
+		N = 131
+	};
+
+	for (int format = GRN_VEC_F16; format <= GRN_VEC_U8; format++)
+		for (size_t c = 0; c < sizeof(scales) / sizeof(scales[0]); c++)
+			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+			{
+				GrnVecFormat f = (GrnVecFormat) format;
+				size_t		bytes = grn_vec_bytes(f, N);
+				float		x[N],
+							q[N],
+							back[N];
+				uint8_t    *stored = unit_guarded(bytes);
+				double		most = 0,
+							step,
+							l2 = 0,
+							ip = 0,
+							size = 0;
+
+				for (size_t i = 0; i < N; i++)
+				{
+					x[i] = (((float) unit_below(1000003) / 1000003) + places[p]) * scales[c];
+					q[i] = (((float) unit_below(1000003) / 1000003) + places[p]) * scales[c];
+					most = fmax(most, fabs(x[i]));
+				}
+				CHECK(!grn_vec_store(f, x, N, stored), "%g %g", scales[c], places[p]);
+				grn_vec_load(f, stored, N, back);
+				step = f == GRN_VEC_F16 ? most / 1024 : fmax(scales[c] / 250, most / 31000);
+				for (size_t i = 0; i < N; i++)
+				{
+					CHECK(fabs((double) back[i] - x[i]) <= step * 0.51 + 1e-36,
+						  "format %d: %g for %g", format, back[i], x[i]);
+					l2 += pow((double) q[i] - back[i], 2);
+					ip += (double) q[i] * back[i];
+					size += fabs((double) q[i] * back[i]);
+				}
+				if (scales[c] > 1e-18f && scales[c] * (1 + fabsf(places[p])) < 1e18f)
+				{
+					CHECK(close_to(grn_vec_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], places[p]);
+					CHECK(close_to(grn_vec_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], places[p]);
+				}
+				unit_guarded_free(stored, bytes);
+			}
+}
+
+/* Integers may lie elsewhere than from 0 to 255. */
+static void
+integers_of_any_place_fit_bytes(void)
+{
+	static const int places[] = {-32000, -255, -128, -1, 0, 1, 1000, 31000};
+
+	for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+	{
+		float		x[70],
+					back[70];
+		uint8_t		stored[GRN_VEC_HEAD + 70];
+
+		for (int i = 0; i < 70; i++)
+			x[i] = (float) (places[p] + (i == 0 ? 0 : i == 69 ? 255 : (int) unit_below(256)));
+		CHECK(grn_vec_store(GRN_VEC_U8, x, 70, stored), "%d", places[p]);
+		grn_vec_load(GRN_VEC_U8, stored, 70, back);
+		CHECK(memcmp(x, back, sizeof(x)) == 0, "%d", places[p]);
+	}
 }
 
 int
@@ -616,5 +697,7 @@ main(void)
 	RUN(bytes_round);
 	RUN(smallest_format_is_lossless);
 	RUN(u8_store_rounds_and_saturates);
+	RUN(rows_that_do_not_fit_are_rounded_by_their_range);
+	RUN(integers_of_any_place_fit_bytes);
 	UNIT_END();
 }

@@ -142,7 +142,7 @@ known_layouts(void)
 		GrnLayout	l;
 
 		grn_layout(&l, 128, 32, 64, GRN_VEC_F16, PAYLOAD);
-		CHECK(l.record_bytes == 1632 && l.tids_max == 7, "%u bytes, %u TIDs",
+		CHECK(l.record_bytes == 1628 && l.tids_max == 6, "%u bytes, %u TIDs",
 			  l.record_bytes, l.tids_max);
 		CHECK(grn_layout_max_code_dims(128, 32, GRN_VEC_F16, PAYLOAD) >= 64, "128-d");
 		CHECK(grn_layout_max_code_dims(960, 48, GRN_VEC_F32, PAYLOAD) >= 96, "960-d");

@@ -4,6 +4,7 @@
  */
 #include "graph/kernels/dist_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,51 +245,256 @@ const GrnDistTable grn_dist_plain = {
 
 /* ---- stored vectors ---- */
 
-void
+#define PIECE 64				/* numbers converted at a time */
+
+/* Rows whose longest number is below this get a scale: binary16 is coarse near 0. */
+#define F16_SMALL (1.0f / 256)
+
+/* Distances of levels to the ends of what a byte and its head can say. */
+#define U8_LEVELS 254
+#define U8_MAX_ZERO 32000
+#define U8_LEAST_SCALE 1e-36f
+#define U8_SCALE_ONE 0x3F80		/* 1 */
+
+static void
+f16_store_scaled(const float *x, size_t n, float scale, uint8_t *out)
+{
+	float		inverse = 1 / scale;
+
+	memcpy(out, &scale, sizeof(scale));
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		float		scaled[PIECE];
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		for (size_t j = 0; j < len; j++)
+			scaled[j] = x[i + j] * inverse;
+		grn_dist->f16_store(scaled, len, out + GRN_VEC_HEAD + 2 * i);
+	}
+}
+
+static void
+f16_store(const float *x, size_t n, uint8_t *out)
+{
+	float		most = 0;
+	int			exponent;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmaxf(most, fabsf(x[i]));
+	if (most == 0 || (most >= F16_SMALL && most <= 65504))
+	{
+		f16_store_scaled(x, n, 1, out);
+		return;
+	}
+	/* the longest goes to 2^14 .. 2^15; powers of two lose nothing */
+	frexpf(most, &exponent);
+	exponent -= 15;
+	f16_store_scaled(x, n, ldexpf(1, exponent > -126 ? exponent : -126), out);
+}
+
+static void
+u8_store_scaled(const float *x, size_t n, float scale, int zero, uint8_t *out)
+{
+	GrnByteHead head = {.zero = (int16_t) zero};
+	double		inverse = 1 / (double) scale;
+	uint32_t	bits;
+
+	memcpy(&bits, &scale, sizeof(bits));
+	head.scale = (uint16_t) (bits >> 16);
+	memcpy(out, &head, sizeof(head));
+	out += GRN_VEC_HEAD;
+	for (size_t i = 0; i < n; i++)
+	{
+		double		level = x[i] * inverse - zero;
+
+		out[i] = level >= 255 ? 255 : level > 0 ? (uint8_t) (level + 0.5) : 0;
+	}
+}
+
+/* Bytes for a row that does not fit 0..255: its least number gets 0, its largest 255 at most. */
+static void
+u8_store_fitted(const float *x, size_t n, uint8_t *out)
+{
+	float		least = x[0];
+	float		most = x[0];
+	double		scale;
+	float		rounded;
+	uint32_t	bits;
+
+	for (size_t i = 1; i < n; i++)
+	{
+		least = fminf(least, x[i]);
+		most = fmaxf(most, x[i]);
+	}
+	scale = fmax(((double) most - least) / U8_LEVELS,
+				 fmax(fabs(least), fabs(most)) / U8_MAX_ZERO);
+	/* upwards to a float with 16 bits */
+	rounded = fmaxf((float) scale, U8_LEAST_SCALE);
+	memcpy(&bits, &rounded, sizeof(bits));
+	bits = (bits + 0x1FFFF) & 0xFFFF0000;
+	memcpy(&rounded, &bits, sizeof(bits));
+	u8_store_scaled(x, n, rounded, (int) floor(least / (double) rounded), out);
+}
+
+/* Numbers [from, from + n) of a vector in one of the short forms. */
+static void
+vec_piece(GrnVecFormat format, const void *x, size_t from, size_t n, float *out)
+{
+	const uint8_t *numbers = (const uint8_t *) x + GRN_VEC_HEAD;
+	GrnByteHead head;
+	float		scale;
+
+	if (format == GRN_VEC_F16)
+	{
+		memcpy(&scale, x, sizeof(scale));
+		grn_dist->f16_load(numbers + 2 * from, n, out);
+		for (size_t i = 0; i < n && scale != 1; i++)
+			out[i] *= scale;
+	}
+	else
+	{
+		uint32_t	bits;
+
+		memcpy(&head, x, sizeof(head));
+		bits = (uint32_t) head.scale << 16;
+		memcpy(&scale, &bits, sizeof(scale));
+		for (size_t i = 0; i < n; i++)
+			out[i] = (float) (numbers[from + i] + head.zero) * scale;
+	}
+}
+
+static bool
+is_exact(GrnVecFormat format, const float *x, size_t n, const void *stored)
+{
+	float		back[PIECE];
+
+	if (format == GRN_VEC_F32)
+		return true;
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+		uint32_t	differ = 0;
+
+		vec_piece(format, stored, i, len, back);
+		for (size_t j = 0; j < len; j++)
+			differ |= back[j] != x[i + j];
+		if (differ)
+			return false;
+	}
+	return true;
+}
+
+bool
 grn_vec_store(GrnVecFormat format, const float *x, size_t n, void *out)
 {
+	static const GrnByteHead plain = {.scale = U8_SCALE_ONE};
+	float		least;
+	bool		exact;
+
 	switch (format)
 	{
 		case GRN_VEC_F32:
 			memcpy(out, x, 4 * n);
 			break;
 		case GRN_VEC_F16:
-			grn_dist->f16_store(x, n, out);
+			f16_store(x, n, out);
 			break;
 		case GRN_VEC_U8:
-			grn_dist->u8_store(x, n, out);
+			memcpy(out, &plain, sizeof(plain));
+			grn_dist->u8_store(x, n, (uint8_t *) out + GRN_VEC_HEAD);
 			break;
 	}
+	exact = is_exact(format, x, n, out);
+	if (exact || format != GRN_VEC_U8 || n == 0)
+		return exact;
+
+	/* integers from elsewhere are exact, too, where they span no more than 255 */
+	least = x[0];
+	for (size_t i = 1; i < n; i++)
+		least = fminf(least, x[i]);
+	if (fabsf(least) <= U8_MAX_ZERO)
+	{
+		u8_store_scaled(x, n, 1, (int) floorf(least), out);
+		if (is_exact(format, x, n, out))
+			return true;
+	}
+	u8_store_fitted(x, n, out);
+	return is_exact(format, x, n, out);
 }
 
 void
 grn_vec_load(GrnVecFormat format, const void *x, size_t n, float *out)
 {
-	const uint8_t *bytes = x;
+	if (format == GRN_VEC_F32)
+		memcpy(out, x, 4 * n);
+	else
+		vec_piece(format, x, 0, n, out);
+}
 
-	switch (format)
+/* Do a stored vector's numbers stand for themselves? */
+static bool
+is_plain(GrnVecFormat format, const void *x)
+{
+	GrnByteHead head;
+	float		scale;
+
+	if (format == GRN_VEC_F16)
 	{
-		case GRN_VEC_F32:
-			memcpy(out, x, 4 * n);
-			break;
-		case GRN_VEC_F16:
-			grn_dist->f16_load(x, n, out);
-			break;
-		case GRN_VEC_U8:
-			for (size_t i = 0; i < n; i++)
-				out[i] = bytes[i];
-			break;
+		memcpy(&scale, x, sizeof(scale));
+		return scale == 1;
 	}
+	memcpy(&head, x, sizeof(head));
+	return head.scale == U8_SCALE_ONE && head.zero == 0;
+}
+
+/* Sums fn over pieces of a stored vector that has to be converted first. */
+static float
+sum_pieces(GrnVecFormat format, float (*fn) (const float *, const float *, size_t),
+		   const float *q, const void *x, size_t n)
+{
+	float		piece[PIECE];
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		vec_piece(format, x, i, len, piece);
+		sum += fn(q + i, piece, len);
+	}
+	return (float) sum;
+}
+
+float
+grn_vec_l2(GrnVecFormat format, const float *q, const void *x, size_t n)
+{
+	const GrnDistTable *d = grn_dist;
+	const void *numbers = (const uint8_t *) x + GRN_VEC_HEAD;
+
+	if (format == GRN_VEC_F32)
+		return d->l2_f32(q, x, n);
+	if (!is_plain(format, x))
+		return sum_pieces(format, d->l2_f32, q, x, n);
+	return (format == GRN_VEC_F16 ? d->l2_f16 : d->l2_u8) (q, numbers, n);
+}
+
+float
+grn_vec_ip(GrnVecFormat format, const float *q, const void *x, size_t n)
+{
+	const GrnDistTable *d = grn_dist;
+	const void *numbers = (const uint8_t *) x + GRN_VEC_HEAD;
+
+	if (format == GRN_VEC_F32)
+		return d->ip_f32(q, x, n);
+	if (!is_plain(format, x))
+		return sum_pieces(format, d->ip_f32, q, x, n);
+	return (format == GRN_VEC_F16 ? d->ip_f16 : d->ip_u8) (q, numbers, n);
 }
 
 /* -0 counts as held by 0: no distance tells them apart. */
 GrnVecFormat
 grn_vec_smallest(const float *x, size_t n)
 {
-	enum
-	{
-		PIECE = 64
-	};
 	size_t		i = 0;
 
 	while (i < n && x[i] >= 0 && x[i] <= 255 && x[i] == (float) (int) x[i])

@@ -171,6 +171,9 @@ grn_default_degree(uint32_t dim, uint32_t payload)
 	return 32;
 }
 
+/* More than any 16,000 differences whose squares vanish in single precision. */
+#define LEAST_ERROR 1e-20f
+
 void
 grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 {
@@ -201,20 +204,16 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 				   src->all_codes + from * l->code_bytes, l->code_bytes);
 		}
 	}
-	grn_vec_store(l->vec_format, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec));
-	if (l->vec_format != GRN_VEC_F32)
+	if (!grn_vec_store(l->vec_format, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec)))
 	{
+		float		e2 = grn_vec_l2(l->vec_format, src->x, GRN_REC_PTR(rec, l->off_vec), l->dim);
+
 		/*
 		 * How far rounding moved it, a little too large rather than too small:
-		 * a scan subtracts it for a lower bound.
+		 * a scan subtracts it for a lower bound.  The sum may overflow or vanish where
+		 * the vector does not.
 		 */
-		const GrnDistTable *d = grn_dist;
-		const void *vec = GRN_REC_PTR(rec, l->off_vec);
-		float		e2 = l->vec_format == GRN_VEC_F16 ? d->l2_f16(src->x, vec, l->dim)
-			: d->l2_u8(src->x, vec, l->dim);
-
-		/* it may overflow where the vector does not */
-		r->error = e2 > 0 ? fminf(sqrtf(e2) * 1.0001f, FLT_MAX) : 0;
+		r->error = fminf(sqrtf(e2) * 1.0001f + LEAST_ERROR, FLT_MAX);
 	}
 }
 

@@ -1,0 +1,187 @@
+/*
+ * rest.c - the end of a long scan: all rows that the search did not return, read in the
+ * order of pages and sorted.  It costs as much as reading the index once, takes no more
+ * memory than work_mem, and nobody loses a row by it.
+ */
+#include "scan.h"
+
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+void
+grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
+{
+	chain->node = node;
+	chain->version = version;
+	chain->restarted = false;
+	chain->next = next;
+	chain->nseen = 0;
+	chain->seen_before = 0;
+	chain->steps = 0;
+}
+
+static void
+take_record(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnndScan  *so = (GrnndScan *) arg;
+
+	if (rec->state != GRN_NODE)
+		return;
+	memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
+		   (Size) rec->ntids * GRN_TID_BYTES);
+	so->ntids = rec->ntids;
+	grnnd_begin_chain(&so->chain, so->walk_id, rec->version, rec->next);
+}
+
+bool
+grnnd_read_node(GrnndScan *so)
+{
+	so->tids = so->buffer;
+	so->ntids = 0;
+	so->next_tid = 0;
+	so->chain.next = GRN_INVALID_ID;
+	so->store.base.visit(&so->store.base, so->walk_id, take_record, so);
+	return so->ntids > 0 || so->chain.next != GRN_INVALID_ID;
+}
+
+/* In the place of a TID: the node is to be visited again, for it has more or none. */
+#define MANY_TIDS (-1)
+
+static void
+measure_record(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnndScan  *so = (GrnndScan *) arg;
+	const GrnLayout *l = &so->ix->layout;
+
+	so->rest_found.state = rec->state;
+	if (rec->state != GRN_NODE)
+		return;
+	so->rest_tid = MANY_TIDS;
+	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
+	{
+		so->rest_tid = 0;
+		memcpy(&so->rest_tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
+	}
+	so->rest_found.error = rec->error;
+	so->rest_found.distance = so->ix->meta.metric == GRN_IP
+		? -grn_vec_ip(l->vec_format, so->q, vec, l->dim)
+		: grn_vec_l2(l->vec_format, so->q, vec, l->dim);
+	so->rest_norm = 0;
+	if (so->row != NULL)
+	{
+		grn_vec_load(l->vec_format, vec, l->dim, so->row);
+		so->rest_norm = sqrt(grn_norm2(so->row, l->dim));
+	}
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	uint32		x = *(const uint32 *) a;
+	uint32		y = *(const uint32 *) b;
+
+	return (x > y) - (x < y);
+}
+
+void
+grnnd_begin_rest(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	AttrNumber	columns[] = {1, 2};
+	Oid			operators[] = {Float8LessOperator, Float8LessOperator};
+	Oid			collations[] = {InvalidOid, InvalidOid};
+	bool		nulls_first[] = {false, false};
+	TupleDesc	desc = CreateTemplateTupleDesc(4);
+	TupleTableSlot *slot;
+	uint32		skip = 0;
+
+	grn_search_end(so->search);
+	so->search = NULL;
+	so->exhausted = true;
+	so->batch_size = 0;
+	/* what waits here is read again */
+	pairingheap_reset(so->heap);
+	pairingheap_reset(so->late);
+	if (so->nreturned > 0)
+		qsort(so->returned, so->nreturned, sizeof(uint32), compare_ids);
+
+	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
+	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
+	TupleDescInitEntry(desc, 3, "id", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 4, "tid", INT8OID, -1, 0);
+	so->rest = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
+									work_mem, NULL, TUPLESORT_NONE);
+	so->rest_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
+	for (uint32 id = 0; id < so->store.id_limit; id++)
+	{
+		bool		exact;
+		double		value;
+
+		while (skip < so->nreturned && so->returned[skip] < id)
+			skip++;
+		if (skip < so->nreturned && so->returned[skip] == id)
+			continue;
+		so->rest_found.state = GRN_FREE;
+		so->store.base.visit(&so->store.base, id, measure_record, so);
+		if (so->rest_found.state != GRN_NODE)
+			continue;
+		exact = so->rest_found.error == 0 && scan->numberOfOrderBys == 1;
+		value = grnnd_operator_value(so, &so->rest_found, so->rest_norm, !exact);
+		ExecClearTuple(slot);
+		slot->tts_values[0] = Float8GetDatum(so->iterative == GRNND_ITERATIVE_STRICT &&
+											 value < so->last);
+		slot->tts_values[1] = Float8GetDatum(value);
+		slot->tts_values[2] = Int64GetDatum((int64) id << 1 | exact);
+		slot->tts_values[3] = Int64GetDatum(so->rest_tid);
+		memset(slot->tts_isnull, 0, 4 * sizeof(bool));
+		ExecStoreVirtualTuple(slot);
+		tuplesort_puttupleslot(so->rest, slot);
+	}
+	FreeAccessStrategy(so->store.strategy);
+	so->store.strategy = NULL;
+	ExecDropSingleTupleTableSlot(slot);
+	tuplesort_performsort(so->rest);
+}
+
+bool
+grnnd_next_rest(GrnndScan *so)
+{
+	while (tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL))
+	{
+		bool		isnull;
+		int64		id = DatumGetInt64(slot_getattr(so->rest_slot, 3, &isnull));
+		int64		tid = DatumGetInt64(slot_getattr(so->rest_slot, 4, &isnull));
+
+		so->value = DatumGetFloat8(slot_getattr(so->rest_slot, 2, &isnull));
+		so->exact = id & 1;
+		so->walk_id = (uint32) (id >> 1);
+		if (tid != MANY_TIDS)
+		{
+			memcpy(so->buffer, &tid, GRN_TID_BYTES);
+			so->tids = so->buffer;
+			so->ntids = 1;
+			so->next_tid = 0;
+			so->chain.next = GRN_INVALID_ID;
+			return true;
+		}
+		if (grnnd_read_node(so))
+			return true;
+	}
+	return false;
+}
+
+void
+grnnd_end_rest(GrnndScan *so)
+{
+	if (so->rest == NULL)
+		return;
+	ExecDropSingleTupleTableSlot(so->rest_slot);
+	tuplesort_end(so->rest);
+	so->rest = NULL;
+}

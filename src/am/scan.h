@@ -1,0 +1,133 @@
+/*
+ * scan.h - the state of a scan, for scan.c (the search and its results), bound.c (what
+ * the executor is told of a distance) and rest.c (rows that the search did not reach).
+ */
+#ifndef GRNND_SCAN_H
+#define GRNND_SCAN_H
+
+#include "grnnd.h"
+
+#include "access/relscan.h"
+#include "lib/pairingheap.h"
+#include "utils/tuplesort.h"
+
+/* One expanded node that waits for its turn. */
+typedef struct Candidate
+{
+	pairingheap_node node;
+	double		value;			/* the operator's, or a lower bound of it */
+	bool		exact;			/* value is no bound */
+	uint8		state;			/* GRN_NODE or GRN_DEAD */
+	uint8		ntids;
+	uint16		version;
+	uint32		id;
+	uint32		next;			/* chain of further TIDs */
+	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
+} Candidate;
+
+/*
+ * The chain of further rows equal to a node's.  Vacuum may free a record between
+ * two steps; then the chain is taken up again from the node, without the records
+ * that have been read.
+ */
+typedef struct Chain
+{
+	uint32		node;			/* as its records name it */
+	uint16		version;
+	bool		restarted;
+	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
+	uint32	   *seen;			/* [nseen] records read */
+	uint32		nseen;
+	uint32		seen_room;
+	uint32		seen_before;	/* nseen at the last restart */
+	uint32		steps;			/* since then, to notice a cycle */
+} Chain;
+
+typedef struct GrnndScan
+{
+	MemoryContext context;		/* all that one rescan allocates */
+	bool		started;
+	const GrnndIndex *ix;
+	GrnndStore	store;
+	float	   *q;				/* [dim] */
+	double		q_norm;			/* |q| */
+	double		sum_error;		/* share of a sum's terms that rounding may make */
+	float	   *row;			/* [dim] where rows' norms are needed: inner product, see grnnd_measure_query() */
+
+	/* the search and the results that wait */
+	GrnSearch  *search;
+	int			iterative;		/* GrnndIterative, ef and memory as at the start */
+	uint32		ef;
+	Size		memory_limit;
+	pairingheap *heap;
+	bool		resumed;		/* the first batch has been run */
+	uint64		taken;			/* nodes with rows that left the heap */
+	double		frontier;		/* strict order: results up to here may leave it */
+	double		last;			/* value of the last one returned */
+	bool		exhausted;		/* no more batches */
+	pairingheap *late;			/* strict order: those that came too late for their places */
+	const char *limit;			/* the setting that ended the search, or NULL */
+	bool		told;			/* the user knows; lasts beyond a rescan */
+	uint32	   *returned;		/* [nreturned] nodes */
+	uint32		nreturned;
+	uint32		returned_room;
+
+	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
+	Tuplesortstate *rest;
+	TupleTableSlot *rest_slot;
+	GrnFound	rest_found;		/* what was read of a record */
+	double		rest_norm;
+	int64		rest_tid;
+
+	/* the newest batch, for prefetching rows of the table */
+	const Candidate *batch;		/* [batch_size], nearest first */
+	uint32		batch_size;
+	uint32		batch_taken;	/* results that left the heap since */
+	uint32		batch_asked;	/* whose rows were asked for */
+
+	/* where no distance has an order (walk): all nodes, by id */
+	bool		walk;
+	bool		walk_null;		/* the query is NULL, else distances are NaN */
+	uint32		walk_id;		/* the node that take_record() reads */
+
+	/* the node whose TIDs are being returned */
+	double		value;
+	bool		exact;
+	const uint8 *tids;
+	uint32		ntids;
+	uint32		next_tid;
+	Chain		chain;
+	uint8	   *buffer;			/* room for the TIDs of one record */
+
+	Oid		   *types;			/* of the ORDER BY values */
+	IndexOrderByDistance *distances;
+} GrnndScan;
+
+/* ---- bound.c ---- */
+
+/* Notes what bounds need to know of the query, in q. */
+extern void grnnd_measure_query(IndexScanDesc scan);
+/* The norm of the search's found vector i, 0 where bounds need none. */
+extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
+/*
+ * The operator's value of a found node.  Where the stored vector is not the
+ * row's (f->error > 0), or the executor is to compare more than this value
+ * (bound), it is a lower bound of what pgvector computes, by the triangle inequality
+ * and the rounding of sums.  norm: of the stored vector (inner product).
+ */
+extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
+								   bool bound);
+
+/* ---- rest.c ---- */
+
+/* Makes node walk_id current; false where it has no rows. */
+extern bool grnnd_read_node(GrnndScan *so);
+extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
+/* Ends the search: reads and sorts all nodes that were not returned. */
+extern void grnnd_begin_rest(IndexScanDesc scan);
+/* Makes the next node of the rest current; false after the last. */
+extern bool grnnd_next_rest(GrnndScan *so);
+/* Gives back what is not memory of the scan's context. */
+extern void grnnd_end_rest(GrnndScan *so);
+
+#endif							/* GRNND_SCAN_H */

@@ -1,0 +1,144 @@
+-- Nobody loses a row: not by a cursor without LIMIT, not by groups, not by a filter that
+-- keeps few rows; and a limit that the user sets is told where it ends a scan.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_cursor;
+SET search_path = test_cursor, public;
+SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE t (id int, kind int, v vector(16));
+INSERT INTO t SELECT id, id % 4000, v FROM points(1, 20000, 16, 1);
+CREATE INDEX t_idx ON t USING grnnd (v);
+ANALYZE t;
+SELECT v AS q FROM points(100001, 100001, 16, 1) \gset
+SELECT v AS q2 FROM points(100002, 100002, 16, 1) \gset
+
+-- Rows of a cursor, read to its end, how many different, and how many came after a farther one.
+CREATE FUNCTION through_cursor(query text, OUT index bool, OUT rows bigint, OUT different bigint,
+	OUT disordered bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	line text;
+	r record;
+	last float8 := '-infinity';
+	ids int[];
+BEGIN
+	rows := 0; disordered := 0; index := false;
+	FOR line IN EXECUTE 'EXPLAIN DECLARE c CURSOR FOR ' || query LOOP
+		index := index OR line ~ 'Index Scan';
+	END LOOP;
+	OPEN c FOR EXECUTE query;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND;
+		rows := rows + 1;
+		ids := ids || r.id;
+		disordered := disordered + (r.d < last - 1e-6)::int;
+		last := r.d;
+	END LOOP;
+	different := (SELECT count(DISTINCT i) FROM unnest(ids) i);
+END $$;
+
+SELECT format('SELECT id, v <-> %L AS d FROM t ORDER BY v <-> %1$L', :'q') AS all_rows \gset
+SET enable_seqscan = off;
+SET enable_sort = off;
+-- those found too late come last, in their order: one descent at most
+SELECT index, rows, different, disordered <= 1 AS ordered FROM through_cursor(:'all_rows');
+SET grnnd.iterative_scan = relaxed_order;
+SELECT index, rows, different FROM through_cursor(:'all_rows');
+RESET grnnd.iterative_scan;
+-- in little memory, and with several distances
+SET work_mem = '64kB';
+SELECT index, rows, different, disordered <= 1 AS ordered FROM through_cursor(:'all_rows');
+SELECT index, rows, different FROM through_cursor(:'all_rows' || format(', v <-> %L', :'q2'));
+RESET work_mem;
+-- scans that are left in the middle, and begun again
+SELECT count(*) FROM generate_series(1, 3) n,
+	LATERAL (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t x WHERE x.id = n) LIMIT 4000) y;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v <-> :'q';
+MOVE 15000 IN c;
+CLOSE c;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM t ORDER BY v <-> :'q';
+MOVE ALL IN c;
+MOVE BACKWARD ALL IN c;
+CLOSE c;
+DECLARE c CURSOR WITH HOLD FOR SELECT id FROM t ORDER BY v <-> :'q';
+COMMIT;
+MOVE ALL IN c;
+CLOSE c;
+-- a filter that keeps few rows
+SELECT count(*) FROM (SELECT id FROM t WHERE kind = 17 ORDER BY v <-> :'q' LIMIT 10) x;
+SELECT count(*) FROM (SELECT id FROM t WHERE false = (kind >= 0) ORDER BY v <-> :'q' LIMIT 10) x;
+SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10 OFFSET 19995) x;
+-- equal rows, without codes, inner product, cosine; bytes that were rounded
+CREATE TABLE mixed (id int, v vector(16));
+INSERT INTO mixed SELECT id, (SELECT array_agg(round(x * 100) ORDER BY n) FROM unnest(v::float4[]) WITH ORDINALITY u (x, n))::vector
+	FROM points(1, 3000, 16, 1);
+INSERT INTO mixed SELECT 3000 + i, :'q' FROM generate_series(1, 500) i;
+CREATE INDEX mixed_idx ON mixed USING grnnd (v) WITH (codes = off);
+INSERT INTO mixed SELECT id + 10000, v FROM points(5001, 7000, 16, 1);
+SELECT index, rows, different, disordered <= 1 AS ordered
+	FROM through_cursor(format('SELECT id, v <-> %L AS d FROM mixed ORDER BY v <-> %1$L', :'q'));
+DROP INDEX mixed_idx;
+CREATE INDEX mixed_idx ON mixed USING grnnd (v vector_ip_ops);
+SELECT index, rows, different, disordered <= 1 AS ordered
+	FROM through_cursor(format('SELECT id, v <#> %L AS d FROM mixed ORDER BY v <#> %1$L', :'q'));
+DROP INDEX mixed_idx;
+CREATE INDEX mixed_idx ON mixed USING grnnd (v vector_cosine_ops);
+SELECT index, rows, different, disordered <= 1 AS ordered
+	FROM through_cursor(format('SELECT id, v <=> %L AS d FROM mixed ORDER BY v <=> %1$L', :'q'));
+
+-- where all rows may be wanted, or rows are grouped in their order, the plan is another
+RESET enable_seqscan;
+RESET enable_sort;
+CREATE FUNCTION by_index(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	found bool := false;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+		found := found OR line ~ 'using t_idx';
+	END LOOP;
+	RETURN found;
+END $$;
+SET random_page_cost = 0;
+SET seq_page_cost = 1000;
+SELECT by_index(:'all_rows'), by_index(:'all_rows' || ' LIMIT NULL'), by_index(:'all_rows' || ' OFFSET 5'),
+	by_index(format('SELECT v <-> %L AS d, count(*) FROM t GROUP BY d ORDER BY d LIMIT 10', :'q')),
+	by_index(format('SELECT DISTINCT v <-> %L AS d FROM t ORDER BY d', :'q')),
+	by_index(format('SELECT max(id) FROM (%s) x', :'all_rows')),
+	by_index(format('WITH x AS MATERIALIZED (%s) SELECT * FROM x LIMIT 10', :'all_rows')),
+	by_index('DECLARE c CURSOR FOR ' || :'all_rows');
+-- those that end after the nearest rows use it
+SELECT by_index(:'all_rows' || ' LIMIT 10'), by_index(format('SELECT * FROM (%s) x LIMIT 10', :'all_rows')),
+	by_index(format('SELECT id, rank() OVER (ORDER BY v <-> %L) FROM t ORDER BY v <-> %1$L LIMIT 10', :'q')),
+	by_index(format('DECLARE c CURSOR FOR %s LIMIT 10', :'all_rows'));
+PREPARE near (vector, int) AS SELECT id FROM t ORDER BY v <-> $1 LIMIT $2;
+SET plan_cache_mode = force_generic_plan;
+SELECT by_index(format('EXECUTE near (%L, 10)', :'q'));
+RESET plan_cache_mode;
+RESET random_page_cost;
+RESET seq_page_cost;
+
+-- the user's own limits end a scan, and say so once
+SET client_min_messages = notice;
+SET enable_seqscan = off;
+SET grnnd.max_scan_tuples = 2000;
+SELECT count(*) BETWEEN 1900 AND 2200 AS stopped FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 20000) x;
+SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) x;
+SELECT count(*) BETWEEN 5700 AND 6600 AS stopped FROM generate_series(1, 3) n,
+	LATERAL (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t x WHERE x.id = n) LIMIT 20000) y;
+SET grnnd.max_scan_tuples = 1000000;
+SET work_mem = '64kB';
+SELECT count(*) < 2000 AS stopped FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 20000) x;
+SET grnnd.iterative_scan = off;
+SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 20000) x;
+SET client_min_messages = warning;
+
+DROP SCHEMA test_cursor CASCADE;
