@@ -17,4 +17,9 @@
 #define rd_locator rd_node
 #endif
 
+/* 17 has no old_snapshot_threshold any more. */
+#if PG_VERSION_NUM >= 170000
+#define TestForOldSnapshot(snapshot, relation, page) ((void) 0)
+#endif
+
 #endif							/* GRNND_COMPAT_H */

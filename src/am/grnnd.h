@@ -297,6 +297,7 @@ typedef struct GrnndStore
 	const GrnndIndex *ix;
 	MemoryContext context;
 	BufferAccessStrategy strategy;
+	Snapshot	snapshot;		/* a scan's, else NULL: whether a page has lost rows of it */
 	uint32		id_limit;
 	char	   *vector;			/* gathers a spanning vector */
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */

@@ -150,6 +150,12 @@ begin_search(IndexScanDesc scan)
 	grnnd_test_point("scan-entries");
 	if (count == 0)
 	{
+		/* no page of a node is read, so this one says whether vacuum has taken rows */
+		Buffer		buffer = grnnd_read(scan->indexRelation, ix->meta.entry_block,
+										BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
+
+		TestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, BufferGetPage(buffer));
+		UnlockReleaseBuffer(buffer);
 		so->exhausted = true;
 		return;
 	}
@@ -189,6 +195,7 @@ start(IndexScanDesc scan)
 	so->started = true;
 	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
+	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
 	so->iterative = grnnd_iterative_scan;
@@ -566,6 +573,7 @@ read_chain(IndexScanDesc scan)
 
 	buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
 	page = BufferGetPage(buffer);
+	TestForOldSnapshot(scan->xs_snapshot, index, page);
 	if (!PageIsNew(page))
 	{
 		const GrnRecord *rec = grnnd_page_record(page, so->ix, grn_node_slot(l, id));

@@ -10,6 +10,7 @@
 #include "storage/buf_internals.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/spccache.h"
 
 /* 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take one. */
@@ -197,6 +198,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	touch(ix, page, id);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
+	TestForOldSnapshot(store->snapshot, store->index, page);
 	if (!PageIsNew(page))
 	{
 		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
