@@ -40,6 +40,39 @@ extern char **environ;
  */
 static GrnndBuilder parked = {.sock = -1};
 
+/*
+ * A parked builder that the end of its transaction has killed.  Its driver may take
+ * seconds to free GPU memory, so the next builder's start waits for it and the end of
+ * the transaction does not.
+ */
+static GrnndBuilder leaving = {.sock = -1};
+
+/* ---- silence ---- */
+
+static void
+begin_silence(GrnndSilence *s)
+{
+	INSTR_TIME_SET_CURRENT(s->looked);
+	s->ms = 0;
+}
+
+/*
+ * Counts the time since the last look as silence; returns whether the silence has lasted
+ * for grnnd.build_timeout.  One look counts for half of that and for two beats at most:
+ * where the whole machine was paused, the builder could say nothing meanwhile, and it
+ * gets the rest of the time to say something.
+ */
+static bool
+silence_lasts(GrnndSilence *s)
+{
+	double		most = Min(2 * GRN_BEAT_MS, grnnd_build_timeout / 2);
+	double		ms = grnnd_seconds_since(s->looked) * 1000;
+
+	INSTR_TIME_SET_CURRENT(s->looked);
+	s->ms += Min(ms, most);
+	return s->ms >= grnnd_build_timeout;
+}
+
 /* ---- start ---- */
 
 /* Errors: 58P01 where there is no such file, 42501 where it cannot be executed. */
@@ -162,6 +195,26 @@ grnnd_builder_end(GrnndBuilder *b)
 	b->pid = 0;
 }
 
+/* Waits for the builder that an earlier transaction has left behind. */
+static void
+await_leaving(void)
+{
+	int			status;
+
+	for (int waited = 0; leaving.pid != 0 && !reap(&leaving, GRN_BEAT_MS, &status);
+		 waited += GRN_BEAT_MS)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (waited >= REAP_LIMIT_MS)
+		{
+			ereport(LOG,
+					(errmsg("index builder process %d does not go away after SIGKILL",
+							(int) leaving.pid)));
+			leaving.pid = 0;
+		}
+	}
+}
+
 /* The builder is gone or has closed its socket: an ERROR with what is known. */
 static GRNND_NORETURN void
 builder_lost(GrnndBuilder *b)
@@ -219,7 +272,9 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 		struct cmsghdr align;
 	}			control;
 	struct msghdr hdr = {.msg_iov = &iov,.msg_iovlen = 1};
+	GrnndSilence silence;
 
+	begin_silence(&silence);
 	if (fd >= 0)
 	{
 		struct cmsghdr *c;
@@ -256,11 +311,11 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 		events = WaitLatchOrSocket(MyLatch,
 								   WL_LATCH_SET | WL_SOCKET_WRITEABLE |
 								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								   b->sock, grnnd_build_timeout, PG_WAIT_EXTENSION);
+								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
 		if (events & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
-		if (events & WL_TIMEOUT)
+		if (silence_lasts(&silence) && !(events & WL_SOCKET_WRITEABLE))
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("the index builder process does not respond"),
@@ -411,15 +466,14 @@ grnnd_builder_poll(GrnndBuilder *b)
 			builder_lost(b);
 		if (got != sizeof(msg))
 			builder_nonsense(b, "wrong size");
-		b->last_heard = GetCurrentTimestamp();
+		begin_silence(&b->silence);
 		handle_message(b, &msg);
 		if (!b->waiting)
 			return;
 	}
 	if (b->broken)
 		builder_lost(b);
-	if (TimestampDifferenceExceeds(b->last_heard, GetCurrentTimestamp(),
-								   grnnd_build_timeout))
+	if (silence_lasts(&b->silence))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("the index builder process does not respond"),
@@ -455,9 +509,20 @@ wait_for_builder(GrnndBuilder *b)
 static void
 end_parked(XactEvent event, void *arg)
 {
-	if (parked.pid != 0 && event != XACT_EVENT_PRE_COMMIT &&
-		event != XACT_EVENT_PARALLEL_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
-		grnnd_builder_end(&parked);
+	int			status;
+
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PARALLEL_PRE_COMMIT ||
+		event == XACT_EVENT_PRE_PREPARE)
+		return;
+	if (leaving.pid != 0)
+		(void) reap(&leaving, 0, &status);
+	if (parked.pid != 0)
+	{
+		/* nothing leaves any more: this one was not started before that was over */
+		grnnd_builder_kill(&parked);
+		leaving.pid = parked.pid;
+		parked.pid = 0;
+	}
 }
 
 void
@@ -471,7 +536,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	registered = true;
 	grnnd_mapping_listen(b->map, NULL, NULL);
 	b->waiting = true;
-	b->last_heard = GetCurrentTimestamp();
+	begin_silence(&b->silence);
 	send_message(b, &msg, -1, false);
 	wait_for_builder(b);
 	grnnd_builder_end(&parked);
@@ -542,12 +607,13 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 	else
 	{
 		grnnd_builder_end(&parked);
+		await_leaving();
 		start_process(b);
 	}
 	b->map = map;
 	b->spec = *spec;
 	b->waiting = true;
-	b->last_heard = GetCurrentTimestamp();
+	begin_silence(&b->silence);
 	msg.u.spec = *spec;
 	send_message(b, &msg, -1, false);
 	grnnd_mapping_listen(map, announce_extent, b);

@@ -7,14 +7,21 @@
 #include "postgres.h"
 
 #include "mapping.h"
-#include "utils/timestamp.h"
+#include "portability/instr_time.h"
+
+/* How long the other side has done nothing, as far as our looks can tell: launch.c. */
+typedef struct GrnndSilence
+{
+	instr_time	looked;			/* the last look */
+	double		ms;
+} GrnndSilence;
 
 typedef struct GrnndBuilder
 {
 	pid_t		pid;			/* 0: not running */
 	int			sock;			/* -1: none */
 	GrnndMapping *map;
-	TimestampTz last_heard;
+	GrnndSilence silence;		/* since its last message */
 	GrnBuildSpec spec;			/* of the last START */
 	char		path[MAXPGPATH];	/* of its program */
 	bool		hello;			/* has said HELLO */

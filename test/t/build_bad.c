@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +123,15 @@ misbehave(void)
 	{
 		msg.type = GRN_MSG_BEAT;
 		for (;;)
+		{
+			say(&msg);
+			usleep(100000);
+		}
+	}
+	if (is("pauses"))			/* works for two seconds */
+	{
+		msg.type = GRN_MSG_BEAT;
+		for (int i = 0; i < 20; i++)
 		{
 			say(&msg);
 			usleep(100000);
@@ -262,6 +273,31 @@ build(uint64_t n, GrnBuildResult *r)
 	}
 }
 
+/*
+ * Has a child trace this process: once it is killed, its parent cannot reap it before the
+ * child ends, as if a driver took long to free a device's memory.
+ */
+static void
+be_traced(void)
+{
+	int			ready[2];
+	char		ok = 0;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* fails where there is no need to ask */
+	if (pipe(ready) != 0)
+		failed("0A000", "cannot be traced", "");
+	if (fork() == 0)
+	{
+		close(GRN_BUILDER_FD);
+		ok = ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) == 0;
+		if (write(ready[1], &ok, 1) == 1 && ok)
+			sleep(60);
+		_exit(0);
+	}
+	if (read(ready[0], &ok, 1) != 1 || !ok)
+		failed("0A000", "cannot be traced", "");
+}
+
 /* What a builder does that may build again. */
 static void
 release(void)
@@ -285,6 +321,8 @@ main(int argc, char **argv)
 	fault = argc > 1 ? argv[1] : "none";
 	if (is("before_hello"))
 		exit(5);
+	if (is("park_traced"))
+		be_traced();
 	while (hear(&msg) != GRN_MSG_START)
 		;
 	for (;;)

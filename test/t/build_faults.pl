@@ -8,7 +8,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
 chomp $cc;
@@ -217,6 +217,42 @@ for my $case (
 	}
 }
 
+# ---- a pause of the whole machine is no silence of the builder's ----
+
+{
+	open my $out, '>', "$dir/pauses" or die;
+	print $out "#!/bin/sh\nexec $dir/bad pauses\n";
+	close $out;
+	chmod 0755, "$dir/pauses";
+	my ($stdout, $stderr) = ('', '');
+	my $psql = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET grnnd.builder_path = '$dir/pauses'",
+			'-c', "SET grnnd.build_timeout = '3s'",
+			'-c', 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off)' ],
+		'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout(60));
+	my ($backend, $builder);
+	for (1 .. 1000)
+	{
+		$backend = $node->safe_psql('postgres',
+			q(SELECT pid FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX%' AND state = 'active'));
+		($builder) = $backend && slurp_file("/proc/$backend/task/$backend/children") =~ /(\d+)/;
+		last if $builder && readlink("/proc/$builder/exe") eq "$dir/bad";
+		sleep 0.01;
+	}
+	# the builder first and last, so that the backend has heard all when it goes on
+	kill 'STOP', $builder;
+	sleep 0.2;
+	kill 'STOP', $backend;
+	sleep 3.3;
+	kill 'CONT', $backend;
+	sleep 0.2;
+	kill 'CONT', $builder;
+	eval { $psql->finish };
+	is($stderr, '', 'paused for longer than grnnd.build_timeout: no error');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_e'"), '1', 'paused: index');
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_e');
+}
+
 # ---- a builder that stays for the transaction, as one with a GPU does ----
 
 # Runs SQL with such a builder; then the builders' pids, as "! strangers" gave them.
@@ -232,7 +268,10 @@ sub parked
 	my $list = "ls -l /proc/[0-9]*/exe 2>/dev/null | sed -n 's,.*/proc/\\([0-9]*\\)/exe -> $dir/bad\$,\\1,p'";
 	my $strangers = "\\! $list; echo .";
 	my $kill = "\\! kill -9 `$list`; sleep 0.1; echo .";
+	# killed ones may take a moment to be gone
+	my $nobody = "\\! for i in `seq 50`; do [ \"`$list`\" ] || break; sleep 0.1; done; $list; echo .";
 	$sql =~ s/STRANGERS/\n$strangers\n/g;
+	$sql =~ s/NOBODY/\n$nobody\n/g;
 	$sql =~ s/KILL/\n$kill\n/g;
 	my ($stdout, $stderr);
 	$node->psql('postgres', "\\set VERBOSITY verbose\nSET grnnd.builder_path = '$script';\n" .
@@ -251,28 +290,38 @@ my $create = 'CREATE INDEX p_e ON p USING grnnd (e vector_l2_ops) WITH (codes = 
 my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off);';
 
 {
-	my ($out, $err) = parked('gpu', "BEGIN; $create STRANGERS $one STRANGERS COMMIT; STRANGERS" .
-		" DROP INDEX p_e, t_e; $create STRANGERS DROP INDEX p_e; $one STRANGERS DROP INDEX t_e;");
+	my ($out, $err) = parked('gpu', "BEGIN; $create STRANGERS $one STRANGERS COMMIT; NOBODY" .
+		" DROP INDEX p_e, t_e; $create NOBODY DROP INDEX p_e; $one NOBODY DROP INDEX t_e;");
 	is($err, '', 'parked: no complaint');
 	like($out, qr/^(\d+)\n\.\n\1\n\.\n\.\n\.\n\.$/,
 		'parked: one builder for six indexes, gone with the transaction');
 
 	($out, $err) = parked('gpu', "BEGIN; SAVEPOINT s; $create ROLLBACK TO s; STRANGERS" .
-		" SET LOCAL grnnd.build_threads = 2; $create STRANGERS ROLLBACK; STRANGERS");
+		" SET LOCAL grnnd.build_threads = 2; $create STRANGERS ROLLBACK; NOBODY");
 	is($err, '', 'parked: no complaint after a savepoint');
 	my @pids = $out =~ /^(\d+)\n\.\n(\d+)\n\.\n\.$/;
 	ok(@pids == 2 && $pids[0] != $pids[1], 'parked: another for other settings, none after ROLLBACK')
 	  or diag($out);
 
-	($out, $err) = parked('gpu', "BEGIN; $create PREPARE TRANSACTION 'x'; STRANGERS ROLLBACK PREPARED 'x';");
+	($out, $err) = parked('gpu', "BEGIN; $create PREPARE TRANSACTION 'x'; NOBODY ROLLBACK PREPARED 'x';");
 	like($out, qr/^\.$/, 'parked: none after PREPARE TRANSACTION');
 
-	($out, $err) = parked('gpu', "BEGIN; $create SELECT 1/0; STRANGERS ROLLBACK;");
+	($out, $err) = parked('gpu', "BEGIN; $create SELECT 1/0; NOBODY ROLLBACK;");
 	like($out, qr/^\.$/, 'parked: none after an error');
 
-	($out, $err) = parked('gpu', "BEGIN; $create KILL STRANGERS $one STRANGERS ROLLBACK; STRANGERS");
+	($out, $err) = parked('gpu', "BEGIN; $create KILL STRANGERS $one STRANGERS ROLLBACK; NOBODY");
 	is($err, '', 'parked: one that has gone is missed by nobody');
 	like($out, qr/^\.\n\.\n\d+\n\.\n\.$/, 'parked: and is replaced');
+
+	# the end of a transaction does not wait for it to be gone, the next builder does
+	($out, $err) = parked('park_traced', "BEGIN; $create SELECT extract(epoch FROM clock_timestamp()) AS at \\gset
+		ROLLBACK; SELECT CASE WHEN extract(epoch FROM clock_timestamp()) - :at < 5 THEN 'soon' ELSE 'late' END;
+		KILL $one DROP INDEX t_e; KILL NOBODY");
+  SKIP: {
+		skip 'processes cannot be traced here', 2 if $err =~ /cannot be traced/;
+		is($err, '', 'parked: no complaint where one is slow to go');
+		like($out, qr/^soon\n\.\n\.\n\.$/, 'parked: its transaction does not wait for it');
+	}
 
 	($out, $err) = parked('park_exit', "BEGIN; $create STRANGERS");
 	like($err, qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
