@@ -3,7 +3,9 @@
  * threads that keep the leader informed while the main thread builds.
  *
  * A thread of its own receives every message, so that an end of file ends the
- * process at once whatever the build is doing, and says BEAT in between.  Another
+ * process at once whatever the build is doing, and says BEAT in between.  It never waits
+ * for the leader to read: the leader may be waiting for room to send.  So no thread sends
+ * while it holds the mutex, and a BEAT that finds no room is left out.  Another thread
  * opens the device, which takes as long as much of the build.
  */
 #include "builder/serve.h"
@@ -66,6 +68,17 @@ say(Server *s, GrnMsg *msg)
 	while (sent < 0 && errno == EINTR);
 	if (sent != (ssize_t) sizeof(*msg))
 		_exit(1);				/* nobody listens any more */
+}
+
+/* What the leader can do without where there is no room for it: enough is there to read. */
+static void
+say_beat(Server *s)
+{
+	GrnMsg		beat = {.type = GRN_MSG_BEAT};
+
+	if (send(s->fd, &beat, sizeof(beat), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+		errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != EINTR)
+		_exit(1);
 }
 
 static void
@@ -154,14 +167,14 @@ drop_segments(Server *s)
 }
 
 static void
-reserve_segments(Server *s)
+reserve_segments(Server *s, const GrnBuildSpec *spec)
 {
 	GrnFailure	failure;
 
 	drop_segments(s);
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 	{
-		uint64_t	bytes = s->spec.segment_max[i];
+		uint64_t	bytes = spec->segment_max[i];
 		void	   *base;
 
 		if (i == GRN_SEG_TIDS || bytes == 0)
@@ -193,6 +206,16 @@ take(Server *s, const GrnMsg *msg, int file)
 		take_extent(s, msg, file);
 		return;
 	}
+	if (msg->type == GRN_MSG_START &&
+		(msg->u.spec.version != GRN_PROTOCOL_VERSION || s->started))
+		violation(s, "another version of the protocol");
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
+		msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
+		msg->type != GRN_MSG_RELEASE)
+		violation(s, "an unknown message");
+	/* nothing of the last build is used any more */
+	if (msg->type == GRN_MSG_START)
+		reserve_segments(s, &msg->u.spec);
 	pthread_mutex_lock(&s->mutex);
 	switch (msg->type)
 	{
@@ -201,9 +224,6 @@ take(Server *s, const GrnMsg *msg, int file)
 			s->idle_since = 0;
 			s->spec = msg->u.spec;
 			s->spec.gpu_devices[sizeof(s->spec.gpu_devices) - 1] = '\0';
-			if (s->spec.version != GRN_PROTOCOL_VERSION || s->started)
-				violation(s, "another version of the protocol");
-			reserve_segments(s);
 			s->started = true;
 			break;
 		case GRN_MSG_ROWS:
@@ -219,13 +239,13 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_RELEASE:
 			drop_segments(s);
 			s->idle_since = grn_seconds();
-			say(s, &released);
 			break;
-		default:
-			violation(s, "an unknown message");
 	}
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
+	/* the leader waits for it */
+	if (msg->type == GRN_MSG_RELEASE)
+		say(s, &released);
 }
 
 /* One message; exits at end of file. */
@@ -271,11 +291,9 @@ static void *
 listen_main(void *arg)
 {
 	Server	   *s = arg;
-	GrnMsg		beat = {0};
 	double		last = grn_seconds();
 
 	s->listener = pthread_self();
-	beat.type = GRN_MSG_BEAT;
 	for (;;)
 	{
 		struct pollfd p = {s->fd, POLLIN, 0};
@@ -285,7 +303,7 @@ listen_main(void *arg)
 		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
 		{
 			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED))
-				say(s, &beat);
+				say_beat(s);
 			last = grn_seconds();
 		}
 		if (s->idle_since > 0 && last - s->idle_since > GRN_IDLE_SECONDS)
@@ -296,16 +314,21 @@ listen_main(void *arg)
 
 /* ---- GrnHost ---- */
 
-/* Asks for memory not asked for yet; under the mutex. */
+/* Asks for memory not asked for yet. */
 static void
 ask(Server *s, GrnSegment segment, uint64_t bytes)
 {
 	Segment    *seg = &s->segments[segment];
 	GrnMsg		msg = {0};
+	bool		known;
 
-	if (bytes <= seg->asked || bytes <= seg->mapped)
+	pthread_mutex_lock(&s->mutex);
+	known = bytes > seg->reserved || bytes <= seg->asked || bytes <= seg->mapped;
+	if (!known)
+		seg->asked = bytes;
+	pthread_mutex_unlock(&s->mutex);
+	if (known)
 		return;
-	seg->asked = bytes;
 	msg.type = GRN_MSG_NEED;
 	msg.arg[0] = segment;
 	msg.arg[1] = bytes;
@@ -324,8 +347,8 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 				 (unsigned long long) bytes, (unsigned long long) seg->reserved);
 		return NULL;
 	}
-	pthread_mutex_lock(&s->mutex);
 	ask(s, segment, bytes);
+	pthread_mutex_lock(&s->mutex);
 	while (seg->mapped < bytes)
 		pthread_cond_wait(&s->changed, &s->mutex);
 	pthread_mutex_unlock(&s->mutex);
@@ -335,12 +358,7 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 static void
 host_expect(void *ctx, GrnSegment segment, uint64_t bytes)
 {
-	Server	   *s = ctx;
-
-	pthread_mutex_lock(&s->mutex);
-	if (bytes <= s->segments[segment].reserved)
-		ask(s, segment, bytes);
-	pthread_mutex_unlock(&s->mutex);
+	ask(ctx, segment, bytes);
 }
 
 static bool

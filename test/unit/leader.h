@@ -80,8 +80,9 @@ drop_segments(Leader *l)
 		munmap(l->base[i], ADDRESS_SPACE);
 }
 
+/* send_buffer: the builder's, bytes; 0: the default. */
 static inline void
-start_builder(Leader *l)
+start_builder_with(Leader *l, int send_buffer)
 {
 	int			pair[2];
 	posix_spawn_file_actions_t files;
@@ -90,6 +91,9 @@ start_builder(Leader *l)
 
 	memset(l, 0, sizeof(*l));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		abort();
+	if (send_buffer > 0 &&
+		setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer)) != 0)
 		abort();
 	/* dup2 onto itself would keep close-on-exec */
 	if (pair[1] == GRN_BUILDER_FD)
@@ -115,6 +119,12 @@ start_builder(Leader *l)
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 		l->spec.segment_max[i] = ADDRESS_SPACE;
 	reserve_segments(l);
+}
+
+static inline void
+start_builder(Leader *l)
+{
+	start_builder_with(l, 0);
 }
 
 static inline void

@@ -406,6 +406,34 @@ test_beats(void)
 	end_builder(&l);
 }
 
+/*
+ * A leader that sends much and reads nothing is listened to all the same, whatever the
+ * builder wants to say meanwhile: each size of its buffer stops it at another message.
+ */
+static void
+test_leader_reads_late(void)
+{
+	for (int i = 0; i < 8; i++)
+	{
+		Leader		l;
+		GrnMsg		rows = {.type = GRN_MSG_ROWS,.arg = {2000}};
+		struct pollfd p = {.events = POLLOUT};
+		int			sent = 0;
+
+		start_builder_with(&l, 2304 + i * 600);
+		send_rows(&l, 2000, 8, fill_normal, 1);
+		usleep(300000);
+		p.fd = l.fd;
+		while (sent < 1000 && poll(&p, 1, 5000) == 1 &&
+			   send(l.fd, &rows, sizeof(rows), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(rows))
+			sent++;
+		CHECK(sent == 1000, "buffer %d: %d messages were taken", 2304 + i * 600, sent);
+		CHECK(converse(&l, LIMIT_MS), "no answer");
+		check_result(&l, 2000);
+		end_builder(&l);
+	}
+}
+
 /* Waits for a first message: the builder's signals are set before it. */
 static bool
 await_word(const Leader *l)
@@ -550,6 +578,7 @@ main(void)
 	RUN(test_bad_messages);
 	RUN(test_end_of_file);
 	RUN(test_beats);
+	RUN(test_leader_reads_late);
 	RUN(test_interrupt);
 	RUN(test_leader_killed);
 	RUN(test_killable_first);
