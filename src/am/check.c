@@ -460,7 +460,7 @@ check_index(Check *c, bool heapallindexed)
 {
 	char	   *page = palloc(BLCKSZ);
 
-	c->ix = grnnd_index(c->index);
+	c->ix = grnnd_index_shape(c->index);
 	c->limit = grnnd_id_limit(c->index, c->ix);
 	c->strategy = GetAccessStrategy(BAS_BULKREAD);
 	c->heap_blocks = RelationGetNumberOfBlocks(c->heap);

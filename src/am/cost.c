@@ -63,7 +63,7 @@ index_shape(IndexOptInfo *info)
 	if (info->hypothetical)
 		return shape;
 	rel = index_open(info->indexoid, NoLock);
-	ix = grnnd_index(rel);
+	ix = grnnd_index_shape(rel);
 	shape.degree = ix->meta.degree;
 	shape.codes = ix->codec.code_dims > 0;
 	shape.span = ix->layout.span;

@@ -164,11 +164,11 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* of estimates: its arrays lie behind this struct; code_dims 0
-								 * while unfitted, filling or exact, whatever the layout has room for */
+	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted, filling or exact,
+								 * whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
-	GrnndHint  *hints;			/* [hint_mask + 1] */
+	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
 	uint32		hint_mask;
 } GrnndIndex;
 
@@ -253,9 +253,13 @@ extern void grnnd_test_point(const char *name);
 
 /*
  * The index's description, checked (magic, format, geometry, crc) and cached for
- * the backend.  The pointer stays good until the end of the transaction.
+ * the backend.  The description stays until the end of the transaction.  Its codecs' arrays
+ * and its hints stay until the next call, for whatever index: then they may have to make
+ * room.  So whoever encodes asks anew first, unless nothing else was asked for meanwhile.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
+/* The same without arrays and hints, for those who use neither: a planner meets many indexes. */
+extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* The same by the metapage as it is now: what fit.c writes there reaches others late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* What its operator class says; an error where that is not sound (not for hot paths). */

@@ -10,28 +10,38 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "lib/ilist.h"
+#include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 /*
- * Descriptions kept by this backend, most recently used first.  A codec can be 16
- * MB, so they must not pile up; one that this transaction has used stays, however,
- * because callers hold pointers to it.
+ * Descriptions kept by this backend, most recently used first.  One that this
+ * transaction has used stays, because callers hold pointers to it.  It is small: what
+ * scans need beyond it, the codec's arrays and the hints, comes with the first scan and
+ * goes again where there is more of it than the budget.  A codec can be 16 MB and the hints
+ * of an index 2 MB, and a query can scan a thousand partitions.
  */
 #define MAX_CACHED 64
+#define MAX_ARRAYS_BYTES ((Size) 32 << 20)
+#define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
 
 typedef struct CacheEntry
 {
 	dlist_node	node;
-	MemoryContext context;		/* of this entry and its codec */
+	MemoryContext context;		/* of this entry */
 	uint64		serial;			/* never given twice; kept in rd_amcache */
 	uint64		transaction;	/* last one that used it */
 	GrnndIndex	ix;
+	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
+	Size		arrays_bytes;
+	bool		filled;			/* they are complete */
 } CacheEntry;
 
 static dlist_head cache = DLIST_STATIC_INIT(cache);
 static int	cache_count = 0;
+static Size cache_arrays_bytes = 0; /* of all entries */
+static GrnndHint no_hints;		/* what indexes without hints share: a hint may be wrong */
 static uint64 cache_serial = 0;
 static uint64 transaction = 0;	/* transactions ended so far, in this backend */
 
@@ -212,6 +222,70 @@ end_of_transaction(XactEvent event, void *arg)
 		transaction++;
 }
 
+/* Leaves an entry without its arrays and hints. */
+static void
+drop_arrays(CacheEntry *entry)
+{
+	entry->ix.hints = &no_hints;
+	entry->ix.hint_mask = 0;
+	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
+	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
+	entry->filled = false;
+	cache_arrays_bytes -= entry->arrays_bytes;
+	entry->arrays_bytes = 0;
+	if (entry->arrays != NULL)
+		MemoryContextDelete(entry->arrays);
+	entry->arrays = NULL;
+}
+
+/* Makes room for so many bytes of arrays, at the cost of what was used longest ago. */
+static void
+reserve_arrays(Size bytes)
+{
+	Size		budget = Min(MAX_ARRAYS_BYTES, (Size) work_mem * 1024 * ARRAYS_WORK_MEMS);
+	dlist_iter	iter;
+
+	dlist_reverse_foreach(iter, &cache)
+	{
+		if (cache_arrays_bytes + bytes <= budget)
+			break;
+		drop_arrays(dlist_container(CacheEntry, node, iter.cur));
+	}
+}
+
+/* Brings an entry's arrays and hints. */
+static void
+fill_entry(Relation index, CacheEntry *entry)
+{
+	GrnndIndex *ix = &entry->ix;
+	Size		codec_bytes;
+	uint32		hints;
+	float	   *codec;
+
+	if (entry->filled)
+		return;
+	/* what an error has left behind */
+	drop_arrays(entry);
+	codec_bytes = grn_codec_floats(ix->meta.dim, ix->encoder.code_dims) * sizeof(float);
+	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)), GRNND_MAX_HINTS);
+	reserve_arrays(codec_bytes + hints * sizeof(GrnndHint));
+	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
+										  ALLOCSET_SMALL_SIZES);
+	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
+	read_codec(index, &ix->meta, codec, codec_bytes);
+	ix->encoder.mean = codec;
+	ix->encoder.basis = codec + ix->meta.dim;
+	grn_codec_set_kind(&ix->encoder, ix->key.metric->codes, ix->meta.norm_unit);
+	ix->codec = ix->encoder;
+	if (ix->meta.exact || ix->meta.unfitted)
+		ix->codec.code_dims = 0;
+	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
+	ix->hint_mask = hints - 1;
+	entry->arrays_bytes = codec_bytes + hints * sizeof(GrnndHint);
+	cache_arrays_bytes += entry->arrays_bytes;
+	entry->filled = true;
+}
+
 /* Makes room for one more description.  Those in use are at the list's front. */
 static void
 evict(void)
@@ -222,6 +296,7 @@ evict(void)
 
 		if (entry->transaction == transaction)
 			break;
+		drop_arrays(entry);
 		dlist_delete(&entry->node);
 		cache_count--;
 		MemoryContextDelete(entry->context);
@@ -235,10 +310,6 @@ load_entry(Relation index)
 	GrnndKey	key = grnnd_key(index);
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	uint32		code_dims;
-	Size		codec_bytes;
-	float	   *codec;
-	uint32		hints;
 	MemoryContext context;
 	CacheEntry *entry;
 	dlist_iter	iter;
@@ -260,34 +331,20 @@ load_entry(Relation index)
 	if (cache_serial == 0)
 		RegisterXactCallback(end_of_transaction, NULL);
 
-	/* under the caller's context until complete: an error leaves nothing behind */
-	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd index",
+	context = AllocSetContextCreate(CacheMemoryContext, "grnnd index",
 									ALLOCSET_SMALL_SIZES);
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
 	entry->context = context;
 	entry->ix.meta = meta;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
-	code_dims = meta.unfitted == GRNND_UNFITTED ? 0 : meta.code_dims;
-	codec_bytes = grn_codec_floats(meta.dim, code_dims) * sizeof(float);
-	codec = MemoryContextAllocHuge(context, Max(codec_bytes, 1));
-	read_codec(index, &meta, codec, codec_bytes);
-	entry->ix.encoder = (GrnCodec) {
-		.dim = meta.dim,
-		.code_dims = code_dims,
-		.norm_unit = meta.norm_unit,
-		.mean = codec,
-		.basis = codec + meta.dim
-	};
-	grn_codec_set_kind(&entry->ix.encoder, key.metric->codes, meta.norm_unit);
+	entry->ix.hints = &no_hints;
+	entry->ix.encoder.dim = meta.dim;
+	entry->ix.encoder.code_dims = meta.unfitted == GRNND_UNFITTED ? 0 : meta.code_dims;
+	entry->ix.encoder.norm_unit = meta.norm_unit;
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.exact || meta.unfitted)
 		entry->ix.codec.code_dims = 0;
-	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)),
-				GRNND_MAX_HINTS);
-	entry->ix.hint_mask = hints - 1;
-	entry->ix.hints = MemoryContextAllocZero(context, hints * sizeof(GrnndHint));
-	MemoryContextSetParent(context, CacheMemoryContext);
 	entry->serial = ++cache_serial;
 	dlist_push_head(&cache, &entry->node);
 	cache_count++;
@@ -304,14 +361,15 @@ is_current(Relation index, const CacheEntry *entry)
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
 }
 
-static const GrnndIndex *
+static CacheEntry *
 use_entry(CacheEntry *entry)
 {
 	dlist_move_head(&cache, &entry->node);
 	entry->transaction = transaction;
-	return &entry->ix;
+	return entry;
 }
 
+/* The entry of the metapage as it is now. */
 static CacheEntry *
 renew_entry(Relation index)
 {
@@ -327,8 +385,8 @@ renew_entry(Relation index)
  * rd_amcache holds only the entry's serial number: the relcache frees it when
  * the relation changes, and the entry may be evicted before that.
  */
-const GrnndIndex *
-grnnd_index(Relation index)
+static CacheEntry *
+find_entry(Relation index)
 {
 	CacheEntry *entry = NULL;
 
@@ -354,9 +412,27 @@ grnnd_index(Relation index)
 }
 
 const GrnndIndex *
+grnnd_index_shape(Relation index)
+{
+	return &find_entry(index)->ix;
+}
+
+const GrnndIndex *
+grnnd_index(Relation index)
+{
+	CacheEntry *entry = find_entry(index);
+
+	fill_entry(index, entry);
+	return &entry->ix;
+}
+
+const GrnndIndex *
 grnnd_index_anew(Relation index)
 {
-	return use_entry(renew_entry(index));
+	CacheEntry *entry = use_entry(renew_entry(index));
+
+	fill_entry(index, entry);
+	return &entry->ix;
 }
 
 GrnndKey

@@ -1,0 +1,59 @@
+-- What a backend keeps of the indexes that it has met: little at planning, and never more
+-- than its budget, however many partitions a query scans.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_cache;
+SET search_path = test_cache, public;
+SET grnnd.build_device = cpu;
+SET max_parallel_maintenance_workers = 0;
+
+CREATE TABLE t (part int, id int, v vector(128)) PARTITION BY LIST (part);
+SELECT format('CREATE TABLE t%s PARTITION OF t FOR VALUES IN (%s)', i, i)
+FROM generate_series(1, 24) i \gexec
+SELECT setseed(0.5);
+INSERT INTO t SELECT i % 24 + 1, i, array(SELECT random() + 0 * i FROM generate_series(1, 128))::vector
+FROM generate_series(1, 24 * 600) i;
+CREATE INDEX t_v ON t USING grnnd (v) WITH (degree = 16);
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT v AS q FROM t WHERE id = 777 \gset
+SELECT array_agg(id) AS expected FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s \gset
+
+-- a new session; all codecs together are beyond the budget, 8 times work_mem
+\c
+SET search_path = test_cache, public;
+SET work_mem = '64kB';
+SET enable_seqscan = off;
+SET enable_sort = off;
+CREATE FUNCTION kept() RETURNS TABLE (descriptions bigint, their_bytes bigint, arrays bigint, array_bytes bigint)
+BEGIN ATOMIC
+	SELECT count(*) FILTER (WHERE name = 'grnnd index'), sum(total_bytes) FILTER (WHERE name = 'grnnd index'),
+		count(*) FILTER (WHERE name = 'grnnd index arrays'), sum(total_bytes) FILTER (WHERE name = 'grnnd index arrays')
+	FROM pg_backend_memory_contexts;
+END;
+EXPLAIN (COSTS OFF, SUMMARY OFF) SELECT id FROM t WHERE part = 1 ORDER BY v <-> :'q' LIMIT 10 \g /dev/null
+EXPLAIN (COSTS OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10 \g /dev/null
+SELECT descriptions, their_bytes <= 24 * 16384 AS small, arrays FROM kept();
+BEGIN;
+SELECT array_agg(id) = :'expected'::int[] AS right FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
+SELECT descriptions, arrays BETWEEN 2 AND 23 AS some, array_bytes <= 8 * 65536 + 65536 AS within_budget FROM kept();
+-- again, and two scans that take turns
+SELECT array_agg(id) = :'expected'::int[] AS right FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
+DECLARE a CURSOR FOR SELECT id FROM t ORDER BY v <-> :'q';
+DECLARE b CURSOR FOR SELECT id FROM t ORDER BY v <-> :'q';
+MOVE 5 IN a;
+MOVE 5 IN b;
+FETCH 1 FROM a \gset a_
+FETCH 1 FROM b \gset b_
+SELECT :a_id = (:'expected'::int[])[6] AS right, :b_id = (:'expected'::int[])[6] AS right;
+INSERT INTO t SELECT part, id + 100000, v FROM t WHERE id <= 240;
+COMMIT;
+SELECT arrays BETWEEN 2 AND 23 AS some, array_bytes <= 8 * 65536 + 65536 AS within_budget FROM kept();
+SELECT count(*) FROM generate_series(1, 24) i, grnnd_check(format('t%s_v_idx', i)::regclass, true);
+-- with room for all
+RESET work_mem;
+SELECT array_agg(id) IS NOT NULL AS found FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
+SELECT arrays FROM kept();
+
+SET client_min_messages = warning;
+DROP SCHEMA test_cache CASCADE;
