@@ -21,25 +21,35 @@ CREATE FUNCTION grnnd_metric_ip(internal) RETURNS internal
 CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- Type vector and its operators are found wherever pgvector was installed:
--- CREATE EXTENSION puts the schemas of required extensions on search_path.
-CREATE OPERATOR CLASS vector_l2_ops
-	DEFAULT FOR TYPE vector USING grnnd AS
-	OPERATOR 1 <-> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
-
-CREATE OPERATOR CLASS vector_ip_ops
-	FOR TYPE vector USING grnnd AS
-	OPERATOR 1 <#> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_ip(internal);
-
-CREATE OPERATOR CLASS vector_cosine_ops
-	FOR TYPE vector USING grnnd AS
-	OPERATOR 1 <=> (vector, vector) FOR ORDER BY pg_catalog.float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_cosine(internal);
+-- Type vector and its operators are those of pgvector, wherever it was installed and whatever
+-- else of these names search_path leads to.  (A name for that schema that the
+-- server fills in comes with PostgreSQL 16.)
+DO $$
+DECLARE
+	pgvector text := (SELECT pg_catalog.quote_ident(n.nspname)
+		FROM pg_catalog.pg_extension e
+			JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
+		WHERE e.extname OPERATOR(pg_catalog.=) 'vector');
+BEGIN
+	EXECUTE pg_catalog.format($class$
+		CREATE OPERATOR CLASS vector_l2_ops
+			DEFAULT FOR TYPE %1$s.vector USING grnnd AS
+			OPERATOR 1 %1$s.<-> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
+			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
+			FUNCTION 2 grnnd_metric_l2(pg_catalog.internal)$class$, pgvector);
+	EXECUTE pg_catalog.format($class$
+		CREATE OPERATOR CLASS vector_ip_ops
+			FOR TYPE %1$s.vector USING grnnd AS
+			OPERATOR 1 %1$s.<#> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
+			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
+			FUNCTION 2 grnnd_metric_ip(pg_catalog.internal)$class$, pgvector);
+	EXECUTE pg_catalog.format($class$
+		CREATE OPERATOR CLASS vector_cosine_ops
+			FOR TYPE %1$s.vector USING grnnd AS
+			OPERATOR 1 %1$s.<=> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
+			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
+			FUNCTION 2 grnnd_metric_cosine(pg_catalog.internal)$class$, pgvector);
+END $$;
 
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
 	RETURNS TABLE (block bigint, slot integer, what text)
