@@ -106,33 +106,50 @@ typedef struct Needs
 
 /* ---- the arguments ---- */
 
-static GRNND_NORETURN void
-wrong_object(Relation table, const char *hint)
+static bool
+owns(Oid oid)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not a table", RelationGetRelationName(table)),
-			 errhint("%s", hint)));
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, oid, GetUserId());
+#else
+	return pg_class_ownercheck(oid, GetUserId());
+#endif
 }
 
+/* Ends with an error unless oid is a table, and the user's. */
+static void
+check_table(Oid oid)
+{
+	const char *name = get_rel_name(oid);
+	char		kind = get_rel_relkind(oid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", oid)));
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", name),
+				 kind == RELKIND_PARTITIONED_TABLE
+				 ? errhint("Ask for each of its partitions.")
+				 : errhint("Give a table or a materialized view.")));
+	if (!owns(oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+}
+
+/*
+ * Opens a table of the user's.  The checks come before the lock, so that nobody waits for a
+ * lock that he may not have, and again under it, for the table may have changed meanwhile.
+ */
 static Relation
 open_table(Oid oid)
 {
-	Relation	table = relation_open(oid, AccessShareLock);
-	char		kind = table->rd_rel->relkind;
-	bool		owned;
+	Relation	table;
 
-	if (kind == RELKIND_PARTITIONED_TABLE)
-		wrong_object(table, "Ask for each of its partitions.");
-	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
-		wrong_object(table, "Give a table or a materialized view.");
-#if PG_VERSION_NUM >= 160000
-	owned = object_ownercheck(RelationRelationId, oid, GetUserId());
-#else
-	owned = pg_class_ownercheck(oid, GetUserId());
-#endif
-	if (!owned)
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(table));
+	check_table(oid);
+	table = relation_open(oid, AccessShareLock);
+	check_table(oid);
 	return table;
 }
 
