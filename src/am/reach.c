@@ -17,7 +17,7 @@ grnnd_set_init(GrnndSet *set, uint32 limit)
 {
 	set->limit = limit;
 	set->count = 0;
-	set->words = palloc_extended(((Size) limit / 64 + 1) * sizeof(uint64),
+	set->words = palloc_extended(grnnd_set_bytes(limit),
 								 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
@@ -37,7 +37,7 @@ grnnd_set_grow(GrnndSet *set, uint32 limit)
 void
 grnnd_set_clear(GrnndSet *set)
 {
-	memset(set->words, 0, ((Size) set->limit / 64 + 1) * sizeof(uint64));
+	memset(set->words, 0, grnnd_set_bytes(set->limit));
 	set->count = 0;
 }
 
@@ -75,6 +75,8 @@ void
 grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 				 uint32 limit, Size memory, BufferAccessStrategy strategy)
 {
+	Size		fixed = 3 * grnnd_set_bytes(limit) + (Size) limit * sizeof(uint32);
+
 	memset(reach, 0, sizeof(*reach));
 	reach->first_pending = GRN_INVALID_ID;
 	reach->index = index;
@@ -82,17 +84,14 @@ grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 	reach->strategy = strategy;
 	grnnd_set_init(&reach->reached, limit);
 	grnnd_set_init(&reach->pending, limit);
-	grnnd_set_init(&reach->noted, limit);
 	reach->rec = palloc(grnnd_copy_bytes(ix));
 
 	/* every node's list, or as much as there is memory for */
-	reach->room = (Size) limit * (1 + ix->layout.degree);
-	if (memory < (Size) limit * sizeof(uint32))
-		reach->room = 0;
-	else
-		reach->room = Min(reach->room,
-						  (memory - (Size) limit * sizeof(uint32)) / sizeof(uint32));
+	if (memory > fixed)
+		reach->room = Min((Size) limit * (1 + ix->layout.degree),
+						  (memory - fixed) / sizeof(uint32));
 	reach->room = Min(reach->room, (Size) UINT32_MAX);
+	grnnd_set_init(&reach->noted, reach->room > 0 ? limit : 0);
 	if (reach->room > 0)
 	{
 		reach->offsets = palloc_extended((Size) limit * sizeof(uint32), MCXT_ALLOC_HUGE);

@@ -57,7 +57,7 @@ remember_dead(GrnndRefill *f)
 	GrnndVacuum *v = f->v;
 	const GrnLayout *l = &f->v->ix->layout;
 	Remembered *d = &f->dead;
-	Size		memory = grnnd_maintenance_memory() / 2;
+	Size		memory = v->memory;
 	Size		each = sizeof(uint32) + (l->code_dims > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
 	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
 	uint32		at = 0;

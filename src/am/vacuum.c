@@ -20,6 +20,8 @@
 #include "access/xact.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
 #include "storage/indexfsm.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -144,18 +146,6 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 		thin_list(v, rec);
 }
 
-static void
-remember_chained(GrnndVacuum *v, uint32 id)
-{
-	if (v->nchained == v->chained_room)
-	{
-		v->chained_room = Max(1024, 2 * v->chained_room);
-		v->chained = v->chained == NULL ? palloc(v->chained_room * sizeof(uint32))
-			: repalloc_huge(v->chained, v->chained_room * sizeof(uint32));
-	}
-	v->chained[v->nchained++] = id;
-}
-
 /* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
 static void
 tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
@@ -174,7 +164,7 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 			grnnd_reach_note(&v->reach, id, grn_rec_ids(&v->ix->layout, rec), rec->count);
 			if (rec->next != GRN_INVALID_ID)
 			{
-				remember_chained(v, id);
+				grnnd_set_add(&v->chained, id);
 				v->bare |= left == 0;
 			}
 			break;
@@ -374,15 +364,19 @@ static void
 run_vacuum(GrnndVacuum *v)
 {
 	const GrnLayout *l = &v->ix->layout;
+	Size		memory = grnnd_maintenance_memory();
+	Size		sets;
 
 	v->limit = grnnd_id_limit(v->index, v->ix);
 	grnnd_set_init(&v->live, v->limit);
 	grnnd_set_init(&v->dead, v->limit);
 	grnnd_set_init(&v->empty, v->limit);
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
-	/* half of the memory for the graph, half for what repair.c keeps */
-	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit,
-					 grnnd_maintenance_memory() / 2, v->strategy);
+	grnnd_set_init(&v->chained, v->limit);
+	/* of what these sets leave, half for the graph and half for what refill.c keeps */
+	sets = 4 * grnnd_set_bytes(v->limit) + grnnd_set_bytes(v->dirty.limit);
+	v->memory = memory > sets ? (memory - sets) / 2 : 0;
+	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
 	v->reach.without = &v->dead;
 
 	for (uint32 first = 0; first < v->limit; first += l->per_page)
@@ -411,8 +405,9 @@ run_vacuum(GrnndVacuum *v)
 	{
 		GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
 
-		for (Size i = 0; i < v->nchained; i++)
-			clean_chain(v, v->chained[i], rec);
+		for (uint32 id = grnnd_set_next(&v->chained, 0); id != GRN_INVALID_ID;
+			 id = grnnd_set_next(&v->chained, id + 1))
+			clean_chain(v, id, rec);
 	}
 	if (v->dead.count == 0 && v->empty.count == 0)
 		return;
@@ -472,12 +467,15 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		stats->num_index_tuples = info->num_heap_tuples;
 		stats->estimated_count = true;
 	}
-	else if (stats->pages_deleted > 0 && !IsInParallelMode())
+	else if (stats->pages_deleted > 0 && !IsInParallelMode() &&
+			 !(SyncRepRequested() && SyncRepStandbyNames[0] != '\0'))
 	{
 		/*
 		 * Freed slots wait for their stamp, the next transaction ID at that
 		 * time, to be older than every snapshot.  Use it up, so that they do not
-		 * have to wait for yet another transaction as well.
+		 * have to wait for yet another transaction as well.  But a commit of a
+		 * transaction that has an ID waits for synchronous standbys, which may
+		 * take long or for ever.
 		 */
 		(void) GetTopTransactionId();
 	}

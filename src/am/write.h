@@ -217,6 +217,11 @@ typedef struct GrnndSet
 	uint32		count;
 } GrnndSet;
 
+static inline Size
+grnnd_set_bytes(uint32 limit)
+{
+	return ((Size) limit / 64 + 1) * sizeof(uint64);
+}
 extern void grnnd_set_init(GrnndSet *set, uint32 limit);
 extern void grnnd_set_grow(GrnndSet *set, uint32 limit);
 /* Leaves no member. */
@@ -272,7 +277,7 @@ typedef struct GrnndReach
 	GrnRecord  *rec;
 } GrnndReach;
 
-/* memory: bytes for noted lists. */
+/* memory: bytes for its sets and, as far as that goes, for noted lists. */
 extern void grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 							 uint32 limit, Size memory, BufferAccessStrategy strategy);
 /* Remembers a node's list, where there is room; lists noted are trusted later. */
@@ -305,10 +310,9 @@ typedef struct GrnndVacuum
 	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
 	GrnndSet	empty;			/* chained records without TIDs */
+	Size		memory;			/* bytes for what refill.c keeps */
 	GrnndReach	reach;
-	uint32	   *chained;		/* nodes that have chains */
-	Size		nchained;
-	Size		chained_room;
+	GrnndSet	chained;		/* nodes that have chains */
 	bool		bare;			/* some of those have no TID of their own */
 	uint32		nlongest;		/* inner product: live nodes, the longest first */
 	uint32		longest[GRN_MAX_ENTRIES];
