@@ -3,7 +3,10 @@
  * place where it has not.
  *
  * The first pass over the pages takes down what each record is; the second holds
- * the edges and chains against that.  Writers are kept out meanwhile (ShareLock
+ * the edges and chains against that, which takes four bytes a record.  Where those are more
+ * than a third of maintenance_work_mem, there is a second pass for each range of ids for which
+ * there is room.  Heap TIDs are sorted, on disk where they are many, and compared in their
+ * order with each other and with the table.  Writers are kept out meanwhile (ShareLock
  * on the table), because a change between the passes would look like damage.
  * On a standby, where that lock cannot be had, replay may cause false reports.
  */
@@ -15,6 +18,8 @@
 #include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
@@ -27,12 +32,14 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
 
-typedef struct CheckTid
-{
-	uint64		tid;			/* block << 16 | offset */
-	uint32		id;				/* of the record that holds it */
-} CheckTid;
+/* What stands for the record's id at a heap TID that the table has. */
+#define IN_TABLE (-1)
+
+/* A mark: what the second pass has to know of a record. */
+#define MARK_STATE 3			/* these bits: GrnState */
+#define LEAST_MARKS 4096		/* for so many ids at once there is memory in any case */
 
 typedef struct Check
 {
@@ -46,16 +53,19 @@ typedef struct Check
 	TupleTableSlot *slot;
 	BlockNumber heap_blocks;
 	uint32		limit;			/* ids */
-	/* by id */
-	uint8	   *states;
-	uint32	   *hashes;			/* of the own code and factor, or the chain's owner */
-	uint32	   *next;
-	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
+	/* marks of ids from first_mark on: state, and a hash of a node's own code and factor */
+	uint32	   *marks;			/* [nmarks] */
+	uint32		first_mark;
+	uint32		nmarks;
+	GrnndSet	chains;			/* GRN_TIDS records */
+	GrnndSet	chained;		/* those of them found in a chain */
+	GrnndSet	reported;		/* records that no search can find */
 	GrnndSet	damaged;		/* what could not be read, and is reported */
 	GrnndReach	reach;
-	CheckTid   *tids;
-	Size		ntids;
-	Size		tids_room;
+	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
+	BlockNumber chain_block;
+	Tuplesortstate *tids;		/* (block << 16 | offset, id of the record that holds it) */
+	TupleTableSlot *tid_slot;
 	float	   *vector;			/* heapallindexed: scratch */
 } Check;
 
@@ -144,11 +154,46 @@ hash_code(const GrnLayout *l, const uint8_t *code, GrnFactor factor)
 	return hash_combine(h, hash_bytes((const unsigned char *) &factor, sizeof(factor)));
 }
 
-/* A chained record's owner stands where a node's code does. */
 static uint32
-hash_owner(uint32 id, uint16 version)
+make_mark(uint32 hash, GrnState state)
 {
-	return hash_combine(murmurhash32(id), version);
+	return (hash & ~(uint32) MARK_STATE) | state;
+}
+
+static uint32
+mark_of(const Check *c, const GrnRecord *rec)
+{
+	const GrnLayout *l = &c->ix->layout;
+	bool		coded = (rec->state == GRN_NODE || rec->state == GRN_DEAD) &&
+		c->ix->encoder.code_dims > 0;
+
+	return make_mark(coded ? hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor) : 0,
+					 (GrnState) rec->state);
+}
+
+static bool
+has_mark(const Check *c, uint32 id)
+{
+	return id >= c->first_mark && id - c->first_mark < c->nmarks;
+}
+
+static void
+set_mark(Check *c, const GrnRecord *rec, uint32 id)
+{
+	if (has_mark(c, id))
+		c->marks[id - c->first_mark] = mark_of(c, rec);
+}
+
+static void
+put_tid(Check *c, ItemPointer tid, int64 id)
+{
+	ExecClearTuple(c->tid_slot);
+	c->tid_slot->tts_values[0] = Int64GetDatum((int64) ItemPointerGetBlockNumber(tid) << 16 |
+											   ItemPointerGetOffsetNumber(tid));
+	c->tid_slot->tts_values[1] = Int64GetDatum(id);
+	c->tid_slot->tts_isnull[0] = c->tid_slot->tts_isnull[1] = false;
+	ExecStoreVirtualTuple(c->tid_slot);
+	tuplesort_puttupleslot(c->tids, c->tid_slot);
 }
 
 /* ---- first pass ---- */
@@ -168,14 +213,7 @@ take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n)
 			report_node(c, id, "heap TID leads out of the table", GRN_INVALID_ID);
 			continue;
 		}
-		if (c->ntids == c->tids_room)
-		{
-			c->tids_room *= 2;
-			c->tids = repalloc_huge(c->tids, c->tids_room * sizeof(CheckTid));
-		}
-		c->tids[c->ntids].tid = (uint64) ItemPointerGetBlockNumber(&tid) << 16 |
-			ItemPointerGetOffsetNumber(&tid);
-		c->tids[c->ntids++].id = id;
+		put_tid(c, &tid, id);
 	}
 }
 
@@ -192,12 +230,9 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 		grnnd_set_add(&c->damaged, id);
 		return;
 	}
-	c->states[id] = rec->state;
-	c->next[id] = rec->next;
+	set_mark(c, rec, id);
 	if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
 	{
-		if (grnnd_has_codes(c->ix))
-			c->hashes[id] = hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor);
 		for (uint32 i = 1; i < rec->count; i++)
 			if (grn_find_id(ids, i, ids[i]) >= 0)
 				report_node(c, id, "repeated neighbour", ids[i]);
@@ -207,10 +242,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 		take_tids(c, rec, id, rec->ntids);
 	else if (rec->state == GRN_TIDS)
 	{
-		uint16		version;
-		uint32		owner = grn_tids_owner(rec, &version);
-
-		c->hashes[id] = hash_owner(owner, version);
+		grnnd_set_add(&c->chains, id);
 		take_tids(c, rec, id, rec->ntids16);
 	}
 	else if (rec->state == GRN_DEAD && (rec->ntids > 0 || rec->next != GRN_INVALID_ID))
@@ -248,6 +280,26 @@ first_pass(Check *c, char *page)
 
 /* ---- second pass ---- */
 
+/* Marks the records from an id on, as many as there is room for. */
+static void
+mark_range(Check *c, uint32 first, char *page)
+{
+	const GrnLayout *l = &c->ix->layout;
+
+	c->first_mark = first;
+	memset(c->marks, 0, (Size) c->nmarks * sizeof(uint32));
+	for (; first < c->limit && has_mark(c, first); first += l->per_page)
+	{
+		if (grnnd_set_has(&c->damaged, first) && l->per_page == 1)
+			continue;
+		if (!read_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
+			continue;
+		for (uint32 i = 0; i < l->per_page; i++)
+			if (!grnnd_set_has(&c->damaged, first + i))
+				set_mark(c, grnnd_page_record(page, c->ix, i), first + i);
+	}
+}
+
 static void
 check_edges(Check *c, const GrnRecord *rec, uint32 id)
 {
@@ -256,24 +308,54 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 	for (uint32 i = 0; i < rec->count; i++)
 	{
 		uint32		y = grn_rec_ids(l, rec)[i];
+		uint32		mark;
+		GrnState	state;
 
-		if (c->states[y] == GRN_FREE)
+		if (!has_mark(c, y))
+			continue;
+		mark = c->marks[y - c->first_mark];
+		state = (GrnState) (mark & MARK_STATE);
+		if (state == GRN_FREE)
 			report_node(c, id, "edge to a free record,", y);
-		else if (c->states[y] == GRN_TIDS)
+		else if (state == GRN_TIDS)
 			report_node(c, id, "edge to a record of heap TIDs,", y);
 		else if (grnnd_has_codes(c->ix) &&
-				 hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
-						   grn_rec_factors(l, rec)[i]) != c->hashes[y])
+				 make_mark(hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
+									 grn_rec_factors(l, rec)[i]), state) != mark)
 			report_node(c, id, "holds another code than the record itself of neighbour", y);
 	}
 }
 
-static void
-check_chain(Check *c, uint32 head, uint16 version)
+/* A record of heap TIDs, or NULL where it is something else. */
+static const GrnRecord *
+chain_record(Check *c, uint32 id)
 {
-	for (uint32 id = c->next[head]; id != GRN_INVALID_ID; id = c->next[id])
+	BlockNumber block = grnnd_node_block(c->ix, id);
+	const GrnRecord *rec;
+
+	if (grnnd_set_has(&c->damaged, id) || !grnnd_set_has(&c->chains, id))
+		return NULL;
+	if (block != c->chain_block)
 	{
-		if (c->states[id] != GRN_TIDS)
+		c->chain_block = InvalidBlockNumber;
+		if (!read_page(c, block, GRNND_NODES, c->chain_page))
+			return NULL;
+		c->chain_block = block;
+	}
+	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
+	/* replay on a standby may have changed it */
+	return rec->state == GRN_TIDS ? rec : NULL;
+}
+
+static void
+check_chain(Check *c, uint32 head, const GrnRecord *rec)
+{
+	uint16		version = rec->version;
+
+	for (uint32 id = rec->next; id != GRN_INVALID_ID; id = rec->next)
+	{
+		rec = chain_record(c, id);
+		if (rec == NULL)
 		{
 			report_node(c, head, "chain of heap TIDs leads to another kind of record,", id);
 			return;
@@ -284,24 +366,24 @@ check_chain(Check *c, uint32 head, uint16 version)
 			report_node(c, head, "chain of heap TIDs enters a record for the second time,", id);
 			return;
 		}
-		if (c->hashes[id] != hash_owner(head, version))
+		if (!grn_tids_owned_by(rec, head, version))
 			report_node(c, head, "chain of heap TIDs holds a foreign record,", id);
 	}
 }
 
+/* Checks all edges to the records that are marked, and once all chains. */
 static void
-second_pass(Check *c, char *page)
+second_pass(Check *c, char *page, bool chains)
 {
 	const GrnLayout *l = &c->ix->layout;
 
 	for (uint32 first = 0; first < c->limit; first += l->per_page)
 	{
-		BlockNumber block = grnnd_node_block(c->ix, first);
 		bool		any = false;
 
 		for (uint32 i = 0; i < l->per_page; i++)
-			any |= c->states[first + i] == GRN_NODE || c->states[first + i] == GRN_TIDS;
-		if (!any || !read_page(c, block, GRNND_NODES, page))
+			any |= !grnnd_set_has(&c->damaged, first + i);
+		if (!any || !read_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
 			continue;
 		for (uint32 i = 0; i < l->per_page; i++)
 		{
@@ -309,27 +391,16 @@ second_pass(Check *c, char *page)
 			uint32		id = first + i;
 
 			/* what the first pass reported is not looked at again */
-			if (rec->state != c->states[id])
+			if (rec->state != GRN_NODE || grnnd_set_has(&c->damaged, id))
 				continue;
-			if (rec->state == GRN_NODE)
-			{
-				check_edges(c, rec, id);
-				check_chain(c, id, rec->version);
-			}
+			check_edges(c, rec, id);
+			if (chains)
+				check_chain(c, id, rec);
 		}
 	}
 }
 
 /* ---- rows that exist ---- */
-
-static int
-compare_tids(const void *a, const void *b)
-{
-	uint64		x = ((const CheckTid *) a)->tid;
-	uint64		y = ((const CheckTid *) b)->tid;
-
-	return x < y ? -1 : x > y;
-}
 
 static bool
 is_visible(Check *c, uint64 tid)
@@ -350,37 +421,61 @@ is_visible(Check *c, uint64 tid)
 }
 
 /*
- * Rows that no search can find.  Rows of a transaction that was rolled back, or
- * of a crash in the middle of an insert, are nobody's loss.
+ * Reports a record that no search can find, if it holds a row that somebody can miss: rows
+ * of a transaction that was rolled back, or of a crash in the middle of an insert, nobody does.
  */
 static void
-check_reach(Check *c)
+check_reached(Check *c, uint32 id, uint64 tid)
 {
-	GrnndSet	reported;
+	bool		chain = grnnd_set_has(&c->chains, id);
+	bool		found = chain ? grnnd_set_has(&c->chained, id)
+		: grnnd_set_has(&c->reach.reached, id);
 
-	grnnd_set_init(&reported, c->limit);
-	for (Size i = 0; i < c->ntids; i++)
-	{
-		uint32		id = c->tids[i].id;
-		bool		lost = c->states[id] == GRN_TIDS ? !grnnd_set_has(&c->chained, id)
-			: !grnnd_set_has(&c->reach.reached, id);
-
-		if (lost && !grnnd_set_has(&reported, id) && is_visible(c, c->tids[i].tid))
-		{
-			grnnd_set_add(&reported, id);
-			report_node(c, id, c->states[id] == GRN_TIDS ? "in no node's chain"
-						: "cannot be reached from the first entry point", GRN_INVALID_ID);
-		}
-	}
+	if (found || grnnd_set_has(&c->reported, id) || !is_visible(c, tid))
+		return;
+	grnnd_set_add(&c->reported, id);
+	report_node(c, id, chain ? "in no node's chain"
+				: "cannot be reached from the first entry point", GRN_INVALID_ID);
 }
 
 static void
-check_repeated_tids(Check *c)
+report_missing(Check *c, uint64 tid)
 {
-	qsort(c->tids, c->ntids, sizeof(CheckTid), compare_tids);
-	for (Size i = 1; i < c->ntids; i++)
-		if (c->tids[i].tid == c->tids[i - 1].tid)
-			report_node(c, c->tids[i].id, "shares a heap TID with record", c->tids[i - 1].id);
+	report(c, InvalidBlockNumber, -1, "row (%u,%u) of the table is not in the index",
+		   (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
+}
+
+/* Goes through all heap TIDs in their order, the table's before the index's. */
+static void
+check_tids(Check *c)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(c->tid_slot->tts_tupleDescriptor,
+													&TTSOpsMinimalTuple);
+	uint64		last = 0;		/* no TID */
+	int64		last_id = 0;
+
+	tuplesort_performsort(c->tids);
+	while (tuplesort_gettupleslot(c->tids, true, false, slot, NULL))
+	{
+		bool		isnull;
+		uint64		tid = (uint64) DatumGetInt64(slot_getattr(slot, 1, &isnull));
+		int64		id = DatumGetInt64(slot_getattr(slot, 2, &isnull));
+
+		CHECK_FOR_INTERRUPTS();
+		if (last_id == IN_TABLE && tid != last)
+			report_missing(c, last);
+		if (id != IN_TABLE)
+		{
+			check_reached(c, (uint32) id, tid);
+			if (tid == last && last_id != IN_TABLE)
+				report_node(c, (uint32) id, "shares a heap TID with record", (uint32) last_id);
+		}
+		last = tid;
+		last_id = id;
+	}
+	if (last_id == IN_TABLE)
+		report_missing(c, last);
+	ExecDropSingleTupleTableSlot(slot);
 }
 
 static void
@@ -388,16 +483,10 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			   bool alive, void *arg)
 {
 	Check	   *c = arg;
-	CheckTid	key;
 
-	if (isnull[0] ||
-		!grnnd_form_vector(&c->ix->key, c->ix->meta.dim, values[0], c->vector))
-		return;
-	key.tid = (uint64) ItemPointerGetBlockNumber(tid) << 16 | ItemPointerGetOffsetNumber(tid);
-	if (c->ntids == 0 ||
-		bsearch(&key, c->tids, c->ntids, sizeof(CheckTid), compare_tids) == NULL)
-		report(c, InvalidBlockNumber, -1, "row (%u,%u) of the table is not in the index",
-			   ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
+	if (!isnull[0] &&
+		grnnd_form_vector(&c->ix->key, c->ix->meta.dim, values[0], c->vector))
+		put_tid(c, tid, IN_TABLE);
 }
 
 static void
@@ -437,22 +526,63 @@ check_entries(Check *c, char *page)
 		GrnFactor	factor = ((const GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i];
 		const uint8_t *code = (const uint8_t *) payload + GRNND_ENTRY_OFF_CODES +
 			i * l->code_bytes;
+		GrnState	state = GRN_FREE;
+		uint32		mark = 0;
 
 		if (id >= c->limit)
+		{
 			report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
-		else if (c->states[id] != GRN_NODE && c->states[id] != GRN_DEAD)
+			continue;
+		}
+		if (!grnnd_set_has(&c->damaged, id))
+		{
+			state = grnnd_copy_record(c->index, c->ix, id, c->reach.rec, c->strategy);
+			mark = mark_of(c, c->reach.rec);
+		}
+		if (state != GRN_NODE && state != GRN_DEAD)
 			report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
-		else if (grnnd_has_codes(c->ix) && hash_code(l, code, factor) != c->hashes[id])
+		else if (grnnd_has_codes(c->ix) &&
+				 make_mark(hash_code(l, code, factor), state) != mark)
 			report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)
 			grnnd_reach_mark(&c->reach, id);
 	}
 }
 
-static void *
-by_id(Check *c, Size bytes)
+/* The memory for marks, lists and sort, which is maintenance_work_mem without the sets. */
+static void
+divide_memory(Check *c)
 {
-	return palloc_extended(Max((Size) c->limit, 1) * bytes, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	const GrnLayout *l = &c->ix->layout;
+	TupleDesc	desc = CreateTemplateTupleDesc(2);
+	AttrNumber	columns[2] = {1, 2};
+	Oid			operators[2] = {Int8LessOperator, Int8LessOperator};
+	Oid			collations[2] = {InvalidOid, InvalidOid};
+	bool		nulls_first[2] = {false, false};
+	Size		sets = 4 * grnnd_set_bytes(c->limit);
+	Size		memory = grnnd_maintenance_memory();
+	Size		third = (memory > sets ? memory - sets : 0) / 3;
+
+	grnnd_set_init(&c->chains, c->limit);
+	grnnd_set_init(&c->chained, c->limit);
+	grnnd_set_init(&c->reported, c->limit);
+	grnnd_set_init(&c->damaged, c->limit);
+
+	/* whole pages */
+	c->nmarks = (uint32) Min(Max(third / sizeof(uint32), LEAST_MARKS), c->limit);
+	c->nmarks = Max((c->nmarks + l->per_page - 1) / l->per_page * l->per_page, 1);
+	c->marks = palloc_extended((Size) c->nmarks * sizeof(uint32),
+							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	TupleDescInitEntry(desc, 1, "tid", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 2, "id", INT8OID, -1, 0);
+	c->tid_slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	c->tids = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
+								   (int) Max(Min(third, (Size) MAX_KILOBYTES * 1024) / 1024, 64),
+								   NULL, TUPLESORT_NONE);
+
+	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit, third, c->strategy);
+	c->reach.without = &c->damaged;
 }
 
 static void
@@ -464,33 +594,35 @@ check_index(Check *c, bool heapallindexed)
 	c->limit = grnnd_id_limit(c->index, c->ix);
 	c->strategy = GetAccessStrategy(BAS_BULKREAD);
 	c->heap_blocks = RelationGetNumberOfBlocks(c->heap);
-	c->states = by_id(c, 1);
-	c->hashes = by_id(c, sizeof(uint32));
-	c->next = by_id(c, sizeof(uint32));
-	grnnd_set_init(&c->chained, c->limit);
-	grnnd_set_init(&c->damaged, c->limit);
-	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit,
-					 grnnd_maintenance_memory(), c->strategy);
-	c->reach.without = &c->damaged;
-	c->tids_room = Max(1024, (Size) c->limit);
-	c->tids = palloc_extended(c->tids_room * sizeof(CheckTid), MCXT_ALLOC_HUGE);
+	c->chain_page = palloc(BLCKSZ);
+	c->chain_block = InvalidBlockNumber;
+	divide_memory(c);
 
 	for (uint32 i = 0; i < c->ix->meta.codec_pages; i++)
 		(void) read_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
 	first_pass(c, page);
 	check_entries(c, page);
-	second_pass(c, page);
+	second_pass(c, page, true);
+	while (c->limit - c->first_mark > c->nmarks)
+	{
+		mark_range(c, c->first_mark + c->nmarks, page);
+		second_pass(c, page, false);
+	}
 	grnnd_reach_run(&c->reach);
 
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	c->fetch = table_index_fetch_begin(c->heap);
-	c->slot = table_slot_create(c->heap, NULL);
-	check_reach(c);
-	table_index_fetch_end(c->fetch);
-	ExecDropSingleTupleTableSlot(c->slot);
-	check_repeated_tids(c);
 	if (heapallindexed)
 		check_heap(c);
+	c->fetch = table_index_fetch_begin(c->heap);
+	c->slot = table_slot_create(c->heap, NULL);
+	check_tids(c);
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd check: ids %u, marks %u, memory %zu", c->limit, c->nmarks,
+							 MemoryContextMemAllocated(CurrentMemoryContext, true))));
+	table_index_fetch_end(c->fetch);
+	ExecDropSingleTupleTableSlot(c->slot);
+	tuplesort_end(c->tids);
+	ExecDropSingleTupleTableSlot(c->tid_slot);
 	UnregisterSnapshot(c->snapshot);
 }
 
@@ -535,6 +667,8 @@ grnnd_check(PG_FUNCTION_ARGS)
 	Oid			heap = table_of(oid);
 	LOCKMODE	lock = RecoveryInProgress() ? AccessShareLock : ShareLock;
 	Check		c = {0};
+	MemoryContext work;
+	MemoryContext old;
 	Oid			user;
 	int			context;
 	int			guc_level;
@@ -571,7 +705,11 @@ grnnd_check(PG_FUNCTION_ARGS)
 				 errmsg("index %s is not valid",
 						quote_identifier(RelationGetRelationName(c.index))),
 				 errhint("REINDEX or drop it.")));
+	work = AllocSetContextCreate(CurrentMemoryContext, "grnnd check", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(work);
 	check_index(&c, heapallindexed);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
 	index_close(c.index, AccessShareLock);
 	table_close(c.heap, lock);
 	AtEOXact_GUC(false, guc_level);

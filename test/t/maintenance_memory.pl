@@ -1,0 +1,74 @@
+# grnnd_check() and vacuum keep to maintenance_work_mem, and what they say and do is the same.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use constant ROWS => 110_000;
+
+my $node = PostgreSQL::Test::Cluster->new('memory');
+my ($version) = `initdb --version` =~ /(\d+)/;
+$node->init($version >= 18 ? (extra => ['--no-data-checksums']) : ());
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_device = cpu\n");
+$node->start;
+$node->safe_psql('postgres', sprintf q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (id int, v vector(2));
+	INSERT INTO t SELECT i, ARRAY[i %% 400, i / 400]::vector FROM generate_series(1, %d) i;
+	INSERT INTO t SELECT i, '[0,0]' FROM generate_series(1, 2000) i;
+	CREATE INDEX t_v ON t USING grnnd (v) WITH (degree = 8, codes = off)), ROWS);
+
+# What a statement says that it took, in bytes, and what it returned.
+sub memory
+{
+	my ($what, $sql, $limit) = @_;
+	my ($out, $err);
+	$limit //= '1MB';
+	$node->psql('postgres', "SET maintenance_work_mem = '$limit'; SET client_min_messages = debug1; $sql",
+		stdout => \$out, stderr => \$err);
+	my ($bytes) = $err =~ /grnnd $what: .*memory (\d+)/;
+	diag($err) if !defined $bytes;
+	return ($bytes // 1e9, $out);
+}
+
+my ($bytes, $said) = memory('check', "SELECT * FROM grnnd_check('t_v', true)");
+cmp_ok($bytes, '<', 1.2 * 1024 * 1024, 'grnnd_check: memory');
+is($said, '', 'grnnd_check: sound');
+
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 5 = 0');
+($bytes) = memory('vacuum', 'VACUUM (INDEX_CLEANUP on, PARALLEL 0) t');
+cmp_ok($bytes, '<', 1.2 * 1024 * 1024, 'vacuum: memory');
+($bytes, $said) = memory('check', "SELECT * FROM grnnd_check('t_v', true)");
+is($said, '', 'after vacuum: sound');
+
+# two records that have become free ones, at either end of the file
+my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('t_v')");
+$node->stop;
+my $file = slurp_file($path);
+my ($bytes_each) = unpack 'L', substr($file, 24 + 40, 4);
+my ($first) = unpack 'L', substr($file, 24 + 68, 4);
+my @nodes;
+for my $block ($first .. length($file) / 8192 - 1)
+{
+	for (my $at = 24; $at + $bytes_each <= 8184; $at += $bytes_each)
+	{
+		push @nodes, $block * 8192 + $at if unpack('C', substr($file, $block * 8192 + $at, 1)) == 1;
+	}
+}
+substr($file, $_, 1) = pack('C', 0) for $nodes[1], $nodes[-1];
+open my $f, '>:raw', $path or die "$path: $!";
+print $f $file;
+close $f;
+$node->start;
+my $check = "SELECT block, slot, what FROM grnnd_check('t_v', true) ORDER BY 1, 2, 3";
+my (undef, $all) = memory('check', $check, '64MB');
+($bytes, $said) = memory('check', $check);
+like($all, qr/edge to a free record.*\n.*edge to a free record/s, 'damage is found');
+is($said, $all, 'and the same with little memory');
+$node->stop;
+done_testing();
