@@ -725,6 +725,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	blocks = place_blocks(load);
 	node_pages = blocks - load->meta.first_node_block;
 
+	grnnd_test_point("load");
 	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
 	nworkers = grnnd_load_workers(build, node_pages);
 	if (nworkers > 0)
@@ -761,6 +762,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	else
 		pfree(shared);
 	write_meta(load, w);
+	grnnd_test_point("load");
 	grnnd_writer_finish(w);
 	pfree(load);
 	return blocks;

@@ -15,8 +15,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(setup_grnnd sound recall missing number crash_server pgbench_start
-  pgbench_finish psql_start psql_finish $seed $soak);
+our @EXPORT = qw(setup_grnnd sound recall missing number kill_server crash_server
+  pgbench_start pgbench_finish psql_start psql_finish $seed $soak);
 
 my $lib = dirname(abs_path(__FILE__));
 our $seed = $ENV{GRNND_SEED} || 42;
@@ -62,8 +62,15 @@ sub missing
 		0, "$name: every row is found");
 }
 
-# Kills every process of the server, as a power failure would, and starts it again.
-sub crash_server
+sub running
+{
+	my ($pid) = @_;
+	open(my $f, '<', "/proc/$pid/stat") or return 0;
+	return (<$f> // '') !~ /\) [ZX] /;
+}
+
+# Kills every process of the server at once.
+sub kill_server
 {
 	my ($node) = @_;
 	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
@@ -76,9 +83,18 @@ sub crash_server
 	}
 	kill 'KILL', $postmaster, @children;
 	my $until = time() + 30;
-	sleep 0.05 while time() < $until && grep { kill 0, $_ } $postmaster, @children;
-	# postmaster.pid is still there, which _update_pid() would not have
+	sleep 0.01 while time() < $until && grep { running($_) } $postmaster, @children;
+	# the next server would wait for the process in them, which may not be reaped yet
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->{_pid} = undef;
+}
+
+# Kills it and starts it again.  What was written is there, synced or not; power_cut.pl
+# loses it.
+sub crash_server
+{
+	my ($node) = @_;
+	kill_server($node);
 	$node->start;
 }
 
