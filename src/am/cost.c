@@ -154,7 +154,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 	shape = index_shape(path->indexinfo);
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &page_cost, NULL);
-	first = grnnd_ef_search + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
+	first = grnnd_effective_ef_search() + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
 	if (!shape.codes)
 		first *= NEW_NEIGHBOURS * shape.degree;
 	first = Min(first, shape.rows);

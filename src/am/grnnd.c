@@ -20,6 +20,7 @@ int			grnnd_ef_search;
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 double		grnnd_scan_mem_multiplier;
+bool		grnnd_use_hnsw_settings;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
 char	   *grnnd_gpu_devices;
@@ -79,7 +80,7 @@ define_query_settings(void)
 	DefineCustomIntVariable("grnnd.ef_search",
 							"Number of nearest candidates that a search keeps.",
 							"More gives better recall and slower queries.",
-							&grnnd_ef_search, 40, 1, 10000,
+							&grnnd_ef_search, 40, 1, GRNND_MAX_EF,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("grnnd.iterative_scan",
 							 "How a scan goes on when the query wants more rows than one search found.",
@@ -95,7 +96,13 @@ define_query_settings(void)
 	DefineCustomRealVariable("grnnd.scan_mem_multiplier",
 							 "Memory that the search of an iterative scan may use, as a multiple of work_mem.",
 							 "Beyond it the rest is read in the order of pages and sorted.",
-							 &grnnd_scan_mem_multiplier, 1, 1, 1000,
+							 &grnnd_scan_mem_multiplier, 1, 1, GRNND_MAX_MEM_MULTIPLIER,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("grnnd.use_hnsw_settings",
+							 "hnsw's settings of a scan count where grnnd's own are not set.",
+							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "
+							 "hnsw.scan_mem_multiplier.",
+							 &grnnd_use_hnsw_settings, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 

@@ -198,10 +198,15 @@ typedef enum GrnndIterative
 	GRNND_ITERATIVE_RELAXED
 } GrnndIterative;
 
+#define GRNND_MAX_EF 10000
+#define GRNND_MAX_MEM_MULTIPLIER 1000
+
+/* Scans and the planner go by grnnd_effective_*() instead: these may be hnsw's to say. */
 extern int	grnnd_ef_search;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
 extern double grnnd_scan_mem_multiplier;
+extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device;	/* GrnDevice */
 extern int	grnnd_build_threads;
 extern char *grnnd_gpu_devices;
@@ -209,6 +214,13 @@ extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
 extern bool grnnd_background_fit;
+
+/* ---- settings.c: which of grnnd's and hnsw's settings count now ---- */
+
+extern int	grnnd_effective_ef_search(void);
+extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
+extern int	grnnd_effective_max_scan_tuples(void);
+extern double grnnd_effective_scan_mem_multiplier(void);
 
 /* ---- fit.c: codes of an index that began with few rows ---- */
 

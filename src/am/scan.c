@@ -142,7 +142,7 @@ begin_search(IndexScanDesc scan)
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef),
-		.max_visits = (uint64) grnnd_max_scan_tuples,
+		.max_visits = so->max_visits,
 		.keep_vectors = so->row != NULL
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
@@ -169,7 +169,7 @@ start(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
-	double		memory = (double) work_mem * 1024.0 * grnnd_scan_mem_multiplier;
+	double		memory = (double) work_mem * 1024.0 * grnnd_effective_scan_mem_multiplier();
 
 	if (scan->numberOfOrderBys == 0)
 		ereport(ERROR,
@@ -198,8 +198,9 @@ start(IndexScanDesc scan)
 	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
-	so->iterative = grnnd_iterative_scan;
-	so->ef = grnnd_ef_search;
+	so->iterative = grnnd_effective_iterative_scan();
+	so->ef = grnnd_effective_ef_search();
+	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
 	so->heap = pairingheap_allocate(compare_results, NULL);
 	so->late = pairingheap_allocate(compare_results, NULL);
@@ -267,7 +268,7 @@ end_search(IndexScanDesc scan, const char *limit)
 	so->exhausted = true;
 	if (so->iterative == GRNND_ITERATIVE_OFF)
 		return;
-	if (grnnd_max_scan_tuples > 0)
+	if (so->max_visits > 0)
 		so->limit = limit;
 	else
 		grnnd_begin_rest(scan);
@@ -305,7 +306,7 @@ run_batch(IndexScanDesc scan)
 	{
 		uint64		visits = grn_search_visits(so->search);
 
-		if (grnnd_max_scan_tuples > 0 ? visits >= (uint64) grnnd_max_scan_tuples :
+		if (so->max_visits > 0 ? visits >= so->max_visits :
 			visits >= Max(LEAST_VISITS, so->store.id_limit / VISIT_IN_RECORDS))
 		{
 			end_search(scan, "grnnd.max_scan_tuples");

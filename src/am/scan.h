@@ -59,6 +59,7 @@ typedef struct GrnndScan
 	int			iterative;		/* GrnndIterative, ef and memory as at the start */
 	uint32		ef;
 	Size		memory_limit;
+	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */

@@ -1,0 +1,101 @@
+-- Settings of pgvector's hnsw count for grnnd where its own are not set.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_hnsw_settings;
+SET search_path = test_hnsw_settings, public;
+SET grnnd.build_device = cpu;
+CREATE TABLE t (id int, e vector(4));
+INSERT INTO t SELECT i, ARRAY[sin(i), cos(i), sin(i * 3), cos(i * 7)]::vector
+FROM generate_series(1, 3000) i;
+CREATE INDEX t_idx ON t USING grnnd (e);
+ANALYZE t;
+
+-- Rows that one search returns: ef_search of them, where the scan is not to go on.
+CREATE FUNCTION rows_found() RETURNS bigint LANGUAGE sql SET enable_seqscan = off
+AS $$ SELECT count(*) FROM (SELECT id FROM test_hnsw_settings.t
+	ORDER BY e <-> (SELECT e FROM test_hnsw_settings.t WHERE id = 7) LIMIT 2000) found $$;
+CREATE FUNCTION rows_found_by_35() RETURNS bigint LANGUAGE sql SET hnsw.ef_search = 35
+AS $$ SELECT test_hnsw_settings.rows_found() $$;
+
+-- In a new session the first setting is a placeholder, for pgvector is not loaded.
+\c
+SET client_min_messages = warning;
+SET search_path = test_hnsw_settings, public;
+SET hnsw.iterative_scan = 'off';
+SET hnsw.ef_search = 17;
+SELECT rows_found();
+SET hnsw.ef_search = 170;
+SELECT rows_found();
+SELECT rows_found_by_35();
+RESET hnsw.ef_search;
+SELECT rows_found();
+BEGIN;
+SET LOCAL hnsw.ef_search = 25;
+SELECT rows_found();
+COMMIT;
+SELECT rows_found();
+
+-- grnnd's own, where set, even to the default
+SET hnsw.ef_search = 200;
+SET grnnd.ef_search = 30;
+SELECT rows_found();
+SET grnnd.ef_search = 40;
+SELECT rows_found();
+RESET grnnd.ef_search;
+SELECT rows_found();
+SET grnnd.use_hnsw_settings = off;
+SELECT rows_found() > 1000 AS goes_on;
+RESET grnnd.use_hnsw_settings;
+RESET hnsw.ef_search;
+
+-- how the scan goes on, and for how long
+RESET hnsw.iterative_scan;
+SELECT rows_found() > 1000 AS goes_on;
+SET grnnd.iterative_scan = 'off';
+SET hnsw.iterative_scan = 'relaxed_order';
+SELECT rows_found();
+RESET grnnd.iterative_scan;
+SELECT rows_found() > 1000 AS goes_on;
+SET hnsw.iterative_scan = 'strict_order';
+SELECT rows_found() > 1000 AS goes_on;
+SET hnsw.max_scan_tuples = 300;
+SELECT rows_found() < 1000 AS ends;
+SET grnnd.max_scan_tuples = 20000;
+SELECT rows_found() > 1000 AS goes_on;
+RESET ALL;
+SET client_min_messages = warning;
+SET search_path = test_hnsw_settings, public;
+SET work_mem = '64kB';
+SELECT rows_found() < 1000 AS ends;
+SET hnsw.scan_mem_multiplier = 100;
+SELECT rows_found() > 1000 AS goes_on;
+SET grnnd.scan_mem_multiplier = 1;
+SELECT rows_found() < 1000 AS ends;
+RESET ALL;
+SET search_path = test_hnsw_settings, public;
+
+-- the planner goes by them too
+CREATE FUNCTION startup_cost() RETURNS float8 LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) SELECT id FROM test_hnsw_settings.t
+		ORDER BY e <-> ''[1,0,0,1]'' LIMIT 5' INTO plan;
+	RETURN plan->0->'Plan'->>'Startup Cost';
+END $$;
+SELECT startup_cost() AS by_default \gset
+SET hnsw.ef_search = 800;
+SELECT startup_cost() > :by_default AS dearer;
+RESET hnsw.ef_search;
+
+-- a placeholder that pgvector would refuse says nothing
+\c
+SET search_path = test_hnsw_settings, public;
+SET client_min_messages = error;
+SET grnnd.iterative_scan = 'off';
+SET hnsw.ef_search = 'many';
+SELECT rows_found();
+SET hnsw.ef_search = 0;
+SELECT rows_found();
+
+DROP SCHEMA test_hnsw_settings CASCADE;
