@@ -114,8 +114,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	spec->stride = TYPEALIGN(4, grn_row_floats(build->key.metric, build->dim));
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
-	spec->params.degree = build->options.degree > 0 ? (uint32) build->options.degree :
-		grn_default_degree(build->dim, GRNND_PAYLOAD);
+	spec->params.degree = grnnd_option_degree(&build->options, build->dim);
 	spec->params.r = build->options.r;
 	spec->params.s = build->options.s;
 	spec->params.t1 = build->options.t1;

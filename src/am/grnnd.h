@@ -182,11 +182,13 @@ grnnd_has_codes(const GrnndIndex *ix)
 typedef struct GrnndOptions
 {
 	int32		vl_len_;
-	int			degree;			/* 0: by dimension */
+	int			degree;			/* 0: by m or by dimension */
 	int			r, s, t1, t2;	/* 0: the builder's default */
 	double		rho;			/* 0: the builder's default */
 	int			seed;
 	bool		codes;
+	int			m;				/* hnsw's; 0: not given */
+	int			ef_construction;	/* hnsw's; not used */
 } GrnndOptions;
 
 /* ---- settings (grnnd.c) ---- */
@@ -369,6 +371,7 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							   Selectivity *selectivity, double *correlation,
 							   double *pages);
 extern bytea *grnnd_options(Datum reloptions, bool validate);
+extern uint32 grnnd_option_degree(const GrnndOptions *opts, uint32 dim);
 extern void grnnd_init_options(void);
 extern bool grnnd_validate(Oid opclass);
 /*

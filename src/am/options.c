@@ -4,6 +4,8 @@
 #include "grnnd.h"
 
 #include "access/reloptions.h"
+#include "access/xact.h"
+#include "lib/stringinfo.h"
 
 /*
  * Bounds of the build parameters.  Where the user gives none, GrnndOptions holds
@@ -13,6 +15,18 @@
 #define MAX_POOL 256
 #define MAX_ITERATIONS 100
 #define MIN_RHO 0.01
+
+/*
+ * hnsw's parameters, within the bounds that pgvector sets.  m links a layer, and twice as
+ * many in the lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbours are
+ * not worth their place: src/README, "Degrees in place of hnsw's m".
+ */
+#define MIN_M 2
+#define MAX_M 100
+#define DEFAULT_M 16
+#define MIN_EF_CONSTRUCTION 4
+#define MAX_EF_CONSTRUCTION 1000
+#define MAX_DEGREE_OF_M 48
 
 static relopt_kind kind;
 
@@ -37,6 +51,56 @@ grnnd_init_options(void)
 					  0, 0, INT_MAX, lock);
 	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
 					   true, lock);
+	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
+					  0, MIN_M, MAX_M, lock);
+	add_int_reloption(kind, "ef_construction", "hnsw's: accepted, without effect",
+					  0, MIN_EF_CONSTRUCTION, MAX_EF_CONSTRUCTION, lock);
+}
+
+/*
+ * Says once a statement (a partitioned table's partitions are asked one by one) which
+ * of hnsw's parameters do nothing here, so that nobody tunes by them.
+ */
+static void
+notice_hnsw_options(const GrnndOptions *opts)
+{
+	static TimestampTz noticed = 0;
+	StringInfoData text;
+
+	initStringInfo(&text);
+	if (opts->m > 0 && opts->degree > 0)
+		appendStringInfoString(&text, "\"m\" has no effect beside \"degree\"");
+	else if (opts->m > MAX_DEGREE_OF_M / 2)
+		appendStringInfo(&text, "\"m\" has the effect of %d", MAX_DEGREE_OF_M / 2);
+	if (opts->ef_construction > 0)
+		appendStringInfo(&text, "%s\"ef_construction\" has no effect",
+						 text.len > 0 ? ", " : "");
+	if (text.len > 0 && noticed != GetCurrentStatementStartTimestamp())
+	{
+		noticed = GetCurrentStatementStartTimestamp();
+		ereport(NOTICE,
+				(errmsg("storage parameters of hnsw, for a grnnd index: %s", text.data),
+				 errhint("\"degree\" and the setting grnnd.ef_search trade speed for recall.")));
+	}
+	pfree(text.data);
+}
+
+/*
+ * Most neighbours of a record: degree, else by m, else the default for so many dimensions.
+ * hnsw's own default of m, which clients send unasked, never takes it below that default.
+ */
+uint32
+grnnd_option_degree(const GrnndOptions *opts, uint32 dim)
+{
+	uint32		by_default = grn_default_degree(dim, GRNND_PAYLOAD);
+	uint32		by_m;
+
+	if (opts->degree > 0)
+		return (uint32) opts->degree;
+	if (opts->m == 0)
+		return by_default;
+	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);
+	return opts->m >= DEFAULT_M ? Max(by_m, by_default) : by_m;
 }
 
 bytea *
@@ -51,6 +115,8 @@ grnnd_options(Datum reloptions, bool validate)
 		{"rho", RELOPT_TYPE_REAL, offsetof(GrnndOptions, rho)},
 		{"seed", RELOPT_TYPE_INT, offsetof(GrnndOptions, seed)},
 		{"codes", RELOPT_TYPE_BOOL, offsetof(GrnndOptions, codes)},
+		{"m", RELOPT_TYPE_INT, offsetof(GrnndOptions, m)},
+		{"ef_construction", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_construction)},
 	};
 	GrnndOptions *opts = (GrnndOptions *)
 		build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions),
@@ -62,5 +128,7 @@ grnnd_options(Datum reloptions, bool validate)
 				 errmsg("storage parameter \"s\" must not be larger than \"r\""),
 				 errdetail("%d initial neighbours do not fit a pool of %d.",
 						   opts->s, opts->r)));
+	if (validate && opts != NULL)
+		notice_hnsw_options(opts);
 	return (bytea *) opts;
 }
