@@ -15,6 +15,7 @@
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "utils/backend_progress.h"
+#include "utils/backend_status.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -65,18 +66,29 @@ grnnd_buildphasename(int64 phase)
 	}
 }
 
-/* Shows a phase and its counters in pg_stat_progress_create_index. */
+/*
+ * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are
+ * collected the table scan counts its blocks there.  Afterwards blocks_done is the same
+ * share of them as done of total, so that a percentage by blocks is that of the phase.
+ */
 void
 grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 {
 	const int	params[] = {
 		PROGRESS_CREATEIDX_SUBPHASE,
 		PROGRESS_CREATEIDX_TUPLES_TOTAL,
-		PROGRESS_CREATEIDX_TUPLES_DONE
+		PROGRESS_CREATEIDX_TUPLES_DONE,
+		PROGRESS_SCAN_BLOCKS_DONE
 	};
-	const int64 values[] = {(int64) phase + 1, (int64) total, (int64) done};
+	int64		values[] = {(int64) phase + 1, (int64) total, (int64) done, 0};
+	int			n = lengthof(params);
 
-	pgstat_progress_update_multi_param(lengthof(params), params, values);
+	if (phase == GRN_PHASE_COLLECT)
+		n--;
+	else if (MyBEEntry && total > 0)
+		values[3] = (int64) ((double) MyBEEntry->st_progress_param[PROGRESS_SCAN_BLOCKS_TOTAL] *
+							 (double) Min(done, total) / (double) total);
+	pgstat_progress_update_multi_param(n, params, values);
 }
 
 void

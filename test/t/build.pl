@@ -177,8 +177,11 @@ for my $at ('at once', 'building index: building graph')
 	my ($builder) = builders();
 	kill 'STOP', $builder;
 	like($node->safe_psql('postgres', q(SELECT command, relid::regclass, phase,
-		tuples_done BETWEEN 1 AND tuples_total FROM pg_stat_progress_create_index)),
-		qr/^CREATE INDEX\|t\|building index: building graph\|t$/, 'progress is shown');
+		tuples_done BETWEEN 1 AND tuples_total,
+		blocks_total = pg_relation_size('t') / current_setting('block_size')::int,
+		blocks_done = blocks_total * tuples_done / tuples_total AND blocks_done < blocks_total
+		FROM pg_stat_progress_create_index)),
+		qr/^CREATE INDEX\|t\|building index: building graph\|t\|t\|t$/, 'progress is shown, by blocks too');
 	kill 'CONT', $builder;
 	is(finish($run), '', 'and the build goes on');
 	is($node->safe_psql('postgres', q(SELECT reltuples FROM pg_class WHERE relname = 'shown')),
