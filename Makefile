@@ -54,14 +54,21 @@ ISOLATION = $(sort $(patsubst test/isolation/specs/%.spec,%,\
 	$(filter-out %/point_%,$(wildcard test/isolation/specs/*.spec))))
 ISOLATION_OPTS = --inputdir=test/isolation
 
+# What a build needs is looked for in the order in which one would install it.
 PG_CONFIG ?= pg_config
+PG_MAJOR := $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+PG_PACKAGE := postgresql-server-dev-$(or $(PG_MAJOR),NN) (Debian) or postgresql$(PG_MAJOR)-devel (Red Hat)
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
-ifeq ($(wildcard $(PGXS)),)
-$(error no PostgreSQL to build for: '$(PG_CONFIG) --pgxs' names no file. Give PG_CONFIG=/path/to/pg_config; on Debian it comes with postgresql-server-dev-NN. 'make demo' and 'make check' need none)
+ifeq ($(PG_MAJOR),)
+$(error no PostgreSQL to build for: there is no program '$(PG_CONFIG)'. Install $(PG_PACKAGE), or give PG_CONFIG=/path/to/pg_config. 'make demo' and 'make check' need none)
 endif
-VECTOR_INCLUDE := $(shell $(PG_CONFIG) --includedir-server)/extension/vector
+PG_INCLUDE := $(shell $(PG_CONFIG) --includedir-server)
+ifeq ($(and $(wildcard $(PGXS)),$(wildcard $(PG_INCLUDE)/postgres.h)),)
+$(error no server headers of the PostgreSQL $(PG_MAJOR) that '$(PG_CONFIG)' names: no $(if $(wildcard $(PGXS)),$(PG_INCLUDE)/postgres.h,$(PGXS)). Install $(PG_PACKAGE), or give PG_CONFIG=/path/to/pg_config of another server. 'make demo' and 'make check' need none)
+endif
+VECTOR_INCLUDE := $(PG_INCLUDE)/extension/vector
 ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
-$(error pgvector is not installed for this PostgreSQL: no $(VECTOR_INCLUDE)/vector.h. Install pgvector first)
+$(error no pgvector for PostgreSQL $(PG_MAJOR): no $(VECTOR_INCLUDE)/vector.h. Install pgvector 0.7 or newer, from its source or as postgresql-$(PG_MAJOR)-pgvector (Debian, from apt.postgresql.org) or pgvector_$(PG_MAJOR) (Red Hat, from yum.postgresql.org))
 endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
 PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc

@@ -1,0 +1,49 @@
+# What make says where something is missing: the first thing to install, by its package's
+# name.  A stand-in for pg_config names folders that hold more and more of it.
+use strict;
+use warnings;
+
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $source = "$FindBin::Bin/../..";
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my ($include, $pg_config) = ("$dir/include", "$dir/pg_config");
+my $pgxs = `$ENV{PG_CONFIG} --pgxs`;
+chomp $pgxs;
+mkdir $include;
+
+sub make
+{
+	my ($named_pgxs) = @_;
+	open my $file, '>', $pg_config or die $!;
+	print $file <<END;
+#!/bin/sh
+case \$1 in
+	--version) echo "PostgreSQL 17beta1 (Debian)" ;;
+	--pgxs) echo $named_pgxs ;;
+	--includedir-server) echo $include ;;
+esac
+END
+	close $file;
+	chmod 0755, $pg_config;
+	return said($pg_config);
+}
+
+sub said
+{
+	my ($program) = @_;
+	return `make -n -C '$source' PG_CONFIG='$program' 2>&1`;
+}
+
+like(said("$dir/none"), qr/there is no program '.*none'.*postgresql-server-dev-NN/, 'no pg_config');
+like(make("$dir/none.mk"), qr/no .*none\.mk\. Install postgresql-server-dev-17 /, 'no makefiles');
+like(make($pgxs), qr/no .*postgres\.h\. Install postgresql-server-dev-17 /, 'no postgres.h, nor a vector.h');
+append_to_file("$include/postgres.h", '');
+like(make($pgxs), qr/no .*vector\.h\. Install pgvector .*postgresql-17-pgvector /, 'no vector.h');
+mkdir "$include/$_" for 'extension', 'extension/vector';
+append_to_file("$include/extension/vector/vector.h", '');
+unlike(make($pgxs), qr/\*\*\*/, 'all is there');
+
+done_testing();
