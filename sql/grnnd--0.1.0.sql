@@ -93,3 +93,219 @@ COMMENT ON FUNCTION grnnd_devices() IS
 
 -- it starts a program as the server's user
 REVOKE ALL ON FUNCTION grnnd_devices() FROM PUBLIC;
+
+-- Moving over from pgvector's index methods.  For each index: build the new one under
+-- a name of its own, exchange the names, drop the old one.  Names are made of the old
+-- index's OID, so what an interrupted run has left is found again:
+-- grnnd_new_OID is still to take the name of index OID, grnnd_old_OID has lost it.
+CREATE FUNCTION grnnd_migrate("schema" name DEFAULT NULL, "table" name DEFAULT NULL)
+	RETURNS TABLE (index regclass, statement text, problem text)
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
+	SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	here text := (SELECT quote_ident(nspname) FROM pg_extension e
+		JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'grnnd');
+	old record;
+	new record;
+	part record;
+	stale boolean;		-- an earlier run's new index is there, but not good
+	later text;			-- CONCURRENTLY, where PostgreSQL has it
+	opclass_name text;
+BEGIN
+	IF grnnd_migrate."schema" IS NOT NULL AND NOT EXISTS (SELECT FROM pg_namespace
+			WHERE nspname = grnnd_migrate."schema") THEN
+		RAISE EXCEPTION 'schema "%" does not exist', grnnd_migrate."schema"
+			USING ERRCODE = 'invalid_schema_name';
+	END IF;
+	IF grnnd_migrate."table" IS NOT NULL AND NOT EXISTS (SELECT
+			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+			WHERE relkind IN ('r', 'p', 'm') AND relname = grnnd_migrate."table"
+				AND nspname = coalesce(grnnd_migrate."schema", nspname)) THEN
+		RAISE EXCEPTION 'table "%" does not exist', grnnd_migrate."table"
+			USING ERRCODE = 'undefined_table';
+	END IF;
+
+	FOR old IN
+		SELECT x.oid, nspname, x.relname, x.relkind, x.relispartition, indisvalid, indnatts,
+			opcname, opcintype, amname,
+			(SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class
+				WHERE oid = t.oid OR oid IN (SELECT relid FROM pg_partition_tree(t.oid))) AS owned,
+			(SELECT min(c.oid) FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod
+				WHERE a.amname = 'grnnd' AND c.opcname = o.opcname
+					AND c.opcintype = o.opcintype) AS opclass
+		FROM pg_index i
+			JOIN pg_class x ON x.oid = indexrelid
+			JOIN pg_class t ON t.oid = indrelid
+			JOIN pg_namespace n ON n.oid = t.relnamespace
+			JOIN pg_am a ON a.oid = x.relam
+			JOIN pg_opclass o ON o.oid = indclass[0]
+		WHERE amname IN ('hnsw', 'ivfflat')
+			AND nspname = coalesce(grnnd_migrate."schema", nspname)
+			AND t.relname = coalesce(grnnd_migrate."table", t.relname)
+			AND (x.relpersistence <> 't' OR n.oid = pg_my_temp_schema())
+			-- a partition's index moves with that of the partitioned table
+			AND (NOT x.relispartition OR grnnd_migrate."table" IS NOT NULL)
+		ORDER BY nspname, t.relname, x.relname
+	LOOP
+		index := old.oid;
+		statement := NULL;
+		problem := CASE
+			WHEN old.relispartition THEN format('is part of index %s of the partitioned table',
+				(SELECT inhparent FROM pg_inherits WHERE inhrelid = old.oid)::regclass)
+			WHEN NOT old.owned THEN 'must be owner of the table and its partitions'
+			WHEN NOT old.indisvalid THEN 'is not valid: drop it or REINDEX it first'
+			WHEN old.indnatts > 1 THEN 'has several columns'
+			WHEN old.opclass IS NULL THEN format('grnnd has no operator class %I for type %s',
+				old.opcname, format_type(old.opcintype, NULL))
+			END;
+		IF problem IS NOT NULL THEN
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+
+		opclass_name := (SELECT format('%I.%I', nspname, opcname) FROM pg_opclass c
+			JOIN pg_namespace n ON n.oid = opcnamespace WHERE c.oid = old.opclass);
+		later := CASE old.relkind WHEN 'i' THEN 'CONCURRENTLY ' ELSE '' END;
+		IF old.relname = 'grnnd_old_' || old.oid THEN
+			statement := format('DROP INDEX %s%I.%I', later, old.nspname, old.relname);
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+
+		SELECT c.oid, indisvalid INTO new FROM pg_class c JOIN pg_index ON indexrelid = c.oid
+			JOIN pg_namespace n ON n.oid = relnamespace
+			WHERE nspname = old.nspname AND relname = 'grnnd_new_' || old.oid;
+		stale := coalesce(NOT new.indisvalid, false);
+		IF stale THEN
+			statement := format('DROP INDEX %s%I.grnnd_new_%s', later, old.nspname, old.oid);
+			RETURN NEXT;
+		END IF;
+
+		-- Of a partitioned index first those of the partitions, one by one: what is then
+		-- built for the partitioned table finds them and takes them in.
+		FOR part IN
+			SELECT x.oid, n.nspname, t.relname AS tablename, spcname, x.relkind,
+				pg_get_indexdef(x.oid, 1, false) AS key, pg_get_expr(indpred, indrelid) AS predicate,
+				(SELECT unnest FROM unnest(x.reloptions)
+					WHERE old.amname = 'hnsw' AND unnest LIKE 'm=%') AS m
+			FROM (SELECT relid::oid AS oid FROM pg_partition_tree(old.oid) WHERE isleaf
+					UNION SELECT old.oid) tree
+				JOIN pg_class x ON x.oid = tree.oid
+				JOIN pg_index i ON i.indexrelid = x.oid
+				JOIN pg_class t ON t.oid = i.indrelid
+				JOIN pg_namespace n ON n.oid = t.relnamespace
+				LEFT JOIN pg_tablespace s ON s.oid = x.reltablespace
+			WHERE new.oid IS NULL OR stale
+			ORDER BY x.relkind = 'I', n.nspname, x.relname
+		LOOP
+			SELECT c.oid, indisvalid, relispartition INTO new
+				FROM pg_class c JOIN pg_index ON indexrelid = c.oid
+				JOIN pg_namespace n ON n.oid = relnamespace
+				WHERE nspname = part.nspname AND relname = 'grnnd_new_' || part.oid;
+			later := CASE part.relkind WHEN 'i' THEN 'CONCURRENTLY ' ELSE '' END;
+			-- (parts of a stale index go with it)
+			IF stale AND (part.oid = old.oid OR new.relispartition) THEN
+				NULL;
+			ELSIF new.indisvalid THEN
+				CONTINUE;
+			ELSIF NOT new.indisvalid THEN
+				statement := format('DROP INDEX %s%I.grnnd_new_%s', later, part.nspname, part.oid);
+				RETURN NEXT;
+			END IF;
+			statement := format('CREATE INDEX %sgrnnd_new_%s ON %I.%I USING grnnd (%s %s)',
+					later, part.oid, part.nspname, part.tablename, part.key, opclass_name)
+				|| coalesce(' WITH (' || part.m || ')', '')
+				|| coalesce(' TABLESPACE ' || quote_ident(part.spcname), '')
+				|| coalesce(' WHERE ' || part.predicate, '');
+			RETURN NEXT;
+		END LOOP;
+
+		statement := format('SELECT %s.grnnd_migrate_swap(%L)', here,
+			format('%I.%I', old.nspname, old.relname));
+		RETURN NEXT;
+		statement := format('DROP INDEX %s%I.grnnd_old_%s',
+			CASE old.relkind WHEN 'i' THEN 'CONCURRENTLY ' ELSE '' END, old.nspname, old.oid);
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+COMMENT ON FUNCTION grnnd_migrate(name, name) IS
+	'statements that replace hnsw and ivfflat indexes by grnnd, in their order, or why not';
+
+-- One step of them: only if the new index is there and good.
+CREATE FUNCTION grnnd_migrate_swap(index regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE STRICT
+	SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	new oid := (SELECT n.oid
+		FROM pg_class o JOIN pg_class n ON n.relnamespace = o.relnamespace
+			AND n.relname = 'grnnd_new_' || o.oid
+			JOIN pg_am a ON a.oid = n.relam AND amname = 'grnnd'
+			JOIN pg_index i ON i.indexrelid = n.oid AND indisvalid
+		WHERE o.oid = index AND i.indrelid = (SELECT indrelid FROM pg_index WHERE indexrelid = index));
+	pair record;
+BEGIN
+	IF new IS NULL THEN
+		RAISE EXCEPTION 'there is no new index to take the place of %', index
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				HINT = 'Its CREATE INDEX is to come first. grnnd_migrate() says again what is left to do.';
+	END IF;
+	-- indexes of partitions come in pairs, too
+	FOR pair IN
+		WITH o AS (SELECT indexrelid, indrelid FROM pg_index
+				WHERE indexrelid = index OR indexrelid IN (SELECT relid FROM pg_partition_tree(index))),
+			n AS (SELECT indexrelid, indrelid FROM pg_index
+				WHERE indexrelid = new OR indexrelid IN (SELECT relid FROM pg_partition_tree(new)))
+		SELECT nspname, o.indexrelid AS old_oid, oc.relname AS old_name, nc.relname AS new_name,
+			obj_description(o.indexrelid, 'pg_class') AS comment
+		FROM n JOIN o USING (indrelid) JOIN pg_class nc ON nc.oid = n.indexrelid
+			JOIN pg_class oc ON oc.oid = o.indexrelid JOIN pg_namespace s ON s.oid = oc.relnamespace
+	LOOP
+		EXECUTE format('ALTER INDEX %I.%I RENAME TO grnnd_old_%s',
+			pair.nspname, pair.old_name, pair.old_oid);
+		EXECUTE format('ALTER INDEX %I.%I RENAME TO %I',
+			pair.nspname, pair.new_name, pair.old_name);
+		EXECUTE format('COMMENT ON INDEX %I.%I IS %L',
+			pair.nspname, pair.old_name, pair.comment);
+	END LOOP;
+END $$;
+
+COMMENT ON FUNCTION grnnd_migrate_swap(regclass) IS
+	'a step of grnnd_migrate(): the new index takes the old one''s name';
+
+-- Runs them, but without CONCURRENTLY, for which PostgreSQL has no place in a procedure.
+-- The search path is the caller's: functions of an index may need it.
+CREATE PROCEDURE grnnd_migrate("schema" name, "table" name, run boolean)
+	LANGUAGE plpgsql
+AS $$
+DECLARE
+	step record;
+	here text := (SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) extnamespace
+		WHERE extname OPERATOR(pg_catalog.=) 'grnnd');
+BEGIN
+	IF run THEN
+		COMMIT;		-- fails at once in a transaction block, where later ones would
+	END IF;
+	FOR step IN EXECUTE pg_catalog.format('SELECT index::pg_catalog.text, problem,
+			pg_catalog.regexp_replace(statement, ''^(CREATE|DROP) INDEX CONCURRENTLY'', ''\1 INDEX'')
+				AS statement
+			FROM %s.grnnd_migrate($1, $2)', here) USING "schema", "table"
+	LOOP
+		IF step.problem IS NOT NULL THEN
+			RAISE NOTICE 'index % stays: %', step.index, step.problem;
+			CONTINUE;
+		END IF;
+		RAISE NOTICE '%', step.statement;
+		IF run THEN
+			EXECUTE step.statement;
+			COMMIT;
+		END IF;
+	END LOOP;
+END $$;
+
+COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
+	'replaces hnsw and ivfflat indexes by grnnd; without true only says how';

@@ -11,7 +11,7 @@ CREATE INDEX t_idx ON t USING grnnd (e);
 ANALYZE t;
 
 -- Rows that one search returns: ef_search of them, where the scan is not to go on.
-CREATE FUNCTION rows_found() RETURNS bigint LANGUAGE sql SET enable_seqscan = off
+CREATE FUNCTION rows_found() RETURNS bigint LANGUAGE sql SET enable_seqscan = off SET jit = off
 AS $$ SELECT count(*) FROM (SELECT id FROM test_hnsw_settings.t
 	ORDER BY e <-> (SELECT e FROM test_hnsw_settings.t WHERE id = 7) LIMIT 2000) found $$;
 CREATE FUNCTION rows_found_by_35() RETURNS bigint LANGUAGE sql SET hnsw.ef_search = 35
