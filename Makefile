@@ -37,7 +37,7 @@ bench:
 # Only cuda/: src/ is indented by pgindent's rules, which clang-format cannot follow.
 CLANG_FORMAT ?= clang-format-14
 format:
-	$(CLANG_FORMAT) -i $(wildcard cuda/*.cu cuda/*.cuh cuda/host.h cuda/*.c)
+	$(CLANG_FORMAT) -i $(filter-out cuda/gpu.h,$(wildcard cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
 else
 

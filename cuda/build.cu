@@ -3,7 +3,7 @@
  */
 #include <algorithm>
 
-#include "host.h"
+#include "handle.h"
 
 constexpr uint32_t DEFAULT_PAIRS = 64; /* paper mode: random pairs a vertex and round */
 

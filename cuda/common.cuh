@@ -229,13 +229,13 @@ cudaError_t launch_update_round(const Device &device, const Codes &codes,
 cudaError_t launch_choice(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t keep);
 /*
- * refine.cu: into the inbox that the next round reads, instead of the reverse edges it
+ * two_hop_join.cu: into the inbox that the next round reads, instead of the reverse edges it
  * holds, the nearest of the neighbours' neighbours; joins > 1: of their like.
  * d_counts: [n] scratch.
  */
 cudaError_t launch_joins(const Device &device, const Codes &codes, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
-/* start.cu */
+/* initial_graph.cu */
 struct StartSpace /* scratch of the start, device memory */
 {
 	uint8_t	 *d_centroids;		/* [bins][stride] */
@@ -257,7 +257,7 @@ cudaError_t launch_random_edges(const Device &device, const Codes &codes,
 								bool into_pool);
 cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t window);
-/* finish.cu */
+/* lists.cu */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
@@ -268,7 +268,7 @@ cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
-/* near.cu: lists nearest first; `in` is by place, `out` as d_order (NULL: by place) says */
+/* two_hop_fill.cu: lists nearest first; `in` is by place, `out` as d_order (NULL: by place) says */
 cudaError_t launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
 							  uint32_t degree, const uint32_t *d_order, const Lists &out);
 cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t n,

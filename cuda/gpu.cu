@@ -10,10 +10,10 @@
 #include <chrono>
 #include <new>
 
-#include "host.h"
+#include "handle.h"
 
 constexpr int MIN_CAPABILITY = 75; /* Turing: the oldest that is built for */
-/* What the paper's kernels get where tile mode cannot be (host.h). */
+/* What the paper's kernels get where tile mode cannot be (handle.h). */
 constexpr uint32_t OLD_R = 64, OLD_S = 32, OLD_T1 = 6, OLD_T2 = 12, OLD_PAIRS = 128;
 /* Left to the driver and to others when no limit is set. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;

@@ -6,7 +6,7 @@
  * time.  Rows come from global memory: the few dozen that a warp works on stay
  * in the first-level cache.
  */
-#include "policy.cuh"
+#include "row_formats.cuh"
 
 constexpr int MERGE_WARPS = 4; /* of a block */
 constexpr int MERGE_WORDS = 2; /* a lane's share of a row of at most 256 bytes */

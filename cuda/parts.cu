@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "host.h"
+#include "handle.h"
 
 constexpr uint64_t ENCODE_BYTES = (uint64_t) 64 << 20; /* of rows at a time */
 constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time, */

@@ -2,7 +2,7 @@
  * plan.cu - parameters a user left open, and the one place that knows which memory
  * a build takes and where everything lies in it.
  */
-#include "host.h"
+#include "handle.h"
 
 constexpr uint32_t ROWS_PER_BIN = 256;
 constexpr uint32_t MAX_BINS = 4096;

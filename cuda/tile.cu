@@ -16,7 +16,7 @@
  * 32 + 8 t + g, because that is how the products' layout hands masks over
  * with the fewest exchanges; masks number rows by their owner's lane.
  */
-#include "policy.cuh"
+#include "row_formats.cuh"
 
 constexpr int TILE_WARPS = 4; /* warps of a block */
 constexpr int BIN_THREADS = 1024;

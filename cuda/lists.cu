@@ -1,5 +1,5 @@
 /*
- * finish.cu - reverse edges between outer iterations (section 3.6 of the paper),
+ * lists.cu - reverse edges between outer iterations (section 3.6 of the paper),
  * and the end of a build: lists filled up with reverse edges and, where
  * the descent's distances were approximate, sorted by exact ones.
  */

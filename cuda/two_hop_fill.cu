@@ -1,12 +1,12 @@
 /*
- * near.cu - finished lists filled up to the degree with near neighbours of neighbours.
+ * two_hop_fill.cu - finished lists filled up to the degree with near neighbours of neighbours.
  *
  * A record has room for `degree` neighbours whether they are there or not, and a search
  * step estimates them all from the one page it has read: so edges that the RNG rule
  * left out cost a query almost nothing and save it steps.  The rule is that of
  * src/graph/finish.c.
  */
-#include "policy.cuh"
+#include "row_formats.cuh"
 
 constexpr int NEAR_WARPS = 2; /* a block; few, for the shared memory of large degrees */
 constexpr uint32_t SOURCES =

@@ -1,5 +1,5 @@
 /*
- * host.cu - copies between pageable host memory and the device, by several
+ * staging.cu - copies between pageable host memory and the device, by several
  * threads through pinned buffers: a single thread fills them five times more slowly
  * than the bus empties them.
  */
@@ -11,7 +11,7 @@
 #include <new>
 #include <thread>
 
-#include "host.h"
+#include "staging.h"
 
 namespace
 {

@@ -1,5 +1,5 @@
 /*
- * policy.cuh - the two kinds of rows a descent can compare, as policies: 8-bit
+ * row_formats.cuh - the two kinds of rows a descent can compare, as policies: 8-bit
  * integers and binary16, with their tensor-core product and distance codes.
  *
  * Both products take 32 bytes of 16 and of 8 rows, laid out alike: lane 4 g + t
@@ -7,8 +7,8 @@
  * matter as long as both operands agree, so a lane loads 16 consecutive
  * bytes and feeds them to two products.
  */
-#ifndef GRN_POLICY_CUH
-#define GRN_POLICY_CUH
+#ifndef GRN_ROW_FORMATS_CUH
+#define GRN_ROW_FORMATS_CUH
 
 #include <cuda_fp16.h>
 
@@ -216,4 +216,4 @@ template <int SEG> struct Share
 							   : ((codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
 													: f<RowsF16, 128>(__VA_ARGS__)))
 
-#endif /* GRN_POLICY_CUH */
+#endif /* GRN_ROW_FORMATS_CUH */

@@ -1,11 +1,11 @@
 /*
- * refine.cu - the nearest of each vertex's neighbours' neighbours, exactly, as
+ * two_hop_join.cu - the nearest of each vertex's neighbours' neighbours, exactly, as
  * candidates for a better choice of edges than pools alone offer.
  *
  * A descent keeps what survives its prune, so of a vertex's nearest neighbours its
  * pool knows few.  One join over the finished lists finds most of them.
  */
-#include "policy.cuh"
+#include "row_formats.cuh"
 
 constexpr int JOIN_WARPS = 4; /* warps of a block */
 constexpr int JOIN_LIST = 32; /* neighbours of a list that a join reads: one a lane */

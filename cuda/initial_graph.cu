@@ -1,5 +1,5 @@
 /*
- * start.cu - where the descent begins: S random neighbours (Algorithm 3, line 4),
+ * initial_graph.cu - where the descent begins: S random neighbours (Algorithm 3, line 4),
  * and a few near ones from a coarse order of the rows.
  *
  * Each row is assigned to the nearest of some thousand random rows ("bins"), rows are
@@ -8,7 +8,7 @@
  * helps nor hurts; where rows form many tight clusters, random neighbours
  * alone rarely meet a row of their own cluster, and it is what finds them.
  */
-#include "policy.cuh"
+#include "row_formats.cuh"
 
 constexpr int SWEEP_WARPS = 4;
 constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows of a block */

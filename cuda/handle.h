@@ -1,11 +1,12 @@
 /*
- * host.h - the host side: pinned staging buffers, the memory plan, what is kept of
+ * handle.h - the host side: pinned staging buffers, the memory plan, what is kept of
  * an open device and of a running build.
  */
-#ifndef GRN_HOST_H
-#define GRN_HOST_H
+#ifndef GRN_HANDLE_H
+#define GRN_HANDLE_H
 
 #include "common.cuh"
+#include "staging.h"
 
 /* gpu.cu: where CUDA's errors become a GrnGpuStatus. */
 GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
@@ -30,23 +31,6 @@ GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
 #define GRN_TILE_MAJOR 8
 #endif
 
-constexpr int COPY_THREADS = 6; /* one thread fills pinned memory at about 10 GB/s */
-/* Of a staging buffer: pinning takes 0.6 ms a megabyte, and further handles come late. */
-constexpr size_t COPY_BYTES = (size_t) 1 << 20, FURTHER_COPY_BYTES = (size_t) 512 << 10;
-/* One thread copies less, and fewer rows from or to here and there. */
-constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
-
-struct Copiers; /* host.cu: threads */
-
-struct Staging
-{
-	Copiers		*copiers;
-	size_t		 bytes;
-	uint8_t		*h_buffer[COPY_THREADS][2]; /* pinned, bytes each */
-	cudaStream_t stream[COPY_THREADS];
-	cudaEvent_t	 done[COPY_THREADS][2];
-};
-
 /* Where everything of one build lies in the arena: offsets in bytes. */
 struct Plan
 {
@@ -63,32 +47,6 @@ struct Plan
 		members,			   /* names of rows that come as codes */
 		paper, total;		   /* without the caller's rows */
 };
-
-cudaError_t staging_open(Staging *staging, size_t bytes);
-void		staging_close(Staging *staging);
-/*
- * Copies `rows` pieces of `width` bytes between d (pieces contiguous) and h
- * (pieces `pitch` apart; with index, piece i at index[i]; one of GRN_INVALID_ID goes to
- * the device as bytes 0xFF).  To the device: h is free again when it returns.
- * From the device: complete when it returns.
- */
-cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d, void *h,
-						 size_t width, size_t pitch, size_t rows,
-						 const uint32_t *index = NULL);
-/* Where a copy to several devices goes: each by its own streams. */
-struct Target
-{
-	Staging *staging;
-	uint8_t *d;
-};
-/*
- * The same rows to all targets, through the buffers of the first, which is on `device`: the
- * host's memory is read once.  Complete when it returns; *failed: the target that could not.
- */
-cudaError_t staging_spread(const Target *targets, int ntargets, int device, void *h,
-						   size_t width, size_t rows, int *failed);
-/* Waits for copies to the device. */
-cudaError_t staging_wait(Staging *staging);
 
 /* Rows of more dimensions are projected to this many directions, */
 constexpr uint32_t PROJECTED_DIMS = 128;
@@ -165,4 +123,4 @@ uint32_t code_dims_of(uint32_t dim);
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options);
 
-#endif /* GRN_HOST_H */
+#endif /* GRN_HANDLE_H */
