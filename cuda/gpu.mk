@@ -22,21 +22,41 @@ ifeq ($(WITH_CUDA_NOW),yes)
   GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
   NVCC_FLAGS = -O3 -std=c++17 -Isrc -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
-  GPU_SRC = $(wildcard cuda/*.cu)
-  GPU_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(GPU_SRC))
+  # Architectures of one file that nvcc compiles at a time, beside what make runs at a time.
+  NVCC_THREADS ?= 4
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+  GPU_OBJ = build/cuda/kernels.a
   GPU_LIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++
-build/cuda/%.o: cuda/%.cu $(wildcard cuda/*.cuh cuda/*.h src/graph/*.h)
+
+# These take the longest, tile.cu as long as most others together, so they are begun first.
+SLOW_SRC = cuda/tile.cu cuda/project.cu cuda/initial_graph.cu
+KERNEL_SRC = $(SLOW_SRC) $(filter-out $(SLOW_SRC),$(wildcard cuda/*.cu))
+KERNEL_OBJ = $(KERNEL_SRC:cuda/%.cu=build/cuda/%.o)
+CHECK_SRC = $(wildcard test/gpu/gpu_*.cu)
+CHECK_OBJ = $(CHECK_SRC:test/gpu/%.cu=build/cuda/test/%.o)
+CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h src/graph/*.h)
+
+# $(call compile,OBJECTS): by a make of its own, on all cores where this one got no -j.
+compile = +@$(MAKE) -f cuda/gpu.mk --no-print-directory \
+	$(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) $1
+# V=1 shows the commands.
+NVCC_OBJECT = $(if $(V),,@echo "grnnd: nvcc $< ($(CUDA_USE))"; )$(NVCC) -t $(NVCC_THREADS) $(NVCC_FLAGS) -c -o $@ $<
+
+build/cuda/kernels.a: $(KERNEL_SRC) $(CUDA_HEADERS)
+	$(call compile,$(KERNEL_OBJ))
+	@rm -f $@
+	@$(AR) rcs $@ $(KERNEL_OBJ)
+build/cuda/%.o: cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+	$(NVCC_OBJECT)
 
 # The kernels' tests (make gpu-check), linked with the kernels alone.
-CHECK_OBJ = build/cuda/gpu_check.o build/cuda/gpu_builds.o
-$(CHECK_OBJ): build/cuda/%.o: test/gpu/%.cu test/gpu/gpu_check.h $(wildcard cuda/*.cuh cuda/*.h)
+build/gpu_check: $(CHECK_SRC) test/gpu/gpu_check.h build/cuda/kernels.a
+	$(call compile,$(CHECK_OBJ))
+	@$(NVCC) $(NVCC_FLAGS) -o $@ $(CHECK_OBJ) build/cuda/kernels.a
+build/cuda/test/%.o: test/gpu/%.cu test/gpu/gpu_check.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
-build/gpu_check: $(CHECK_OBJ) $(GPU_OBJ)
-	$(NVCC) $(NVCC_FLAGS) -o $@ $^
+	$(NVCC_OBJECT)
 else
   GPU_OBJ = build/cuda/stub.o
   GPU_LIBS =
