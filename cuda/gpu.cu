@@ -88,9 +88,8 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	return gpu_fail_cuda(err, rc, "could not count CUDA devices");
 }
 
-/* Open handles of a device. */
-constexpr int			MAX_COUNTED = 64;
-static std::atomic<int> handles[MAX_COUNTED];
+/* How many handles each device has; devices of larger numbers are not counted. */
+static std::atomic<int> handles[GRN_MAX_GPUS];
 
 /* further: the device has a handle already. */
 static cudaError_t
@@ -157,7 +156,7 @@ grn_gpu_open(int device, GrnGpu **out, GrnGpuError *err)
 	}
 	if (rc == cudaSuccess)
 	{
-		gpu->counted = device < MAX_COUNTED;
+		gpu->counted = device < GRN_MAX_GPUS;
 		rc = open_streams(gpu, gpu->counted && handles[device]++ > 0);
 	}
 	if (rc != cudaSuccess)

@@ -15,7 +15,6 @@ constexpr uint64_t ENCODE_BYTES = (uint64_t) 64 << 20; /* of rows at a time */
 constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time, */
 constexpr uint64_t MERGE_BATCHES = 32;				   /* or this share of few */
 constexpr uint64_t LEAST_BATCH = 256;
-constexpr int	   MAX_KEEPERS = 64;
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -220,10 +219,10 @@ extern "C" GrnGpuStatus
 grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 					const uint8_t *codes, int *failed, GrnGpuError *err)
 {
-	Target targets[MAX_KEEPERS] = {};
+	Target targets[GRN_MAX_GPUS] = {};
 
 	*failed = 0;
-	if (nkeepers > MAX_KEEPERS)
+	if (nkeepers > GRN_MAX_GPUS)
 		return gpu_fail(err, GRN_GPU_FAILED, "too many devices", NULL);
 	for (int i = 0; i < nkeepers; i++)
 		targets[i] = Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
@@ -328,13 +327,13 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 static void
 reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
 {
-	static std::atomic<bool> reached[MAX_KEEPERS][MAX_KEEPERS];
+	static std::atomic<bool> reached[GRN_MAX_GPUS][GRN_MAX_GPUS];
 
 	for (int i = 0; i < e->nkeepers; i++)
 	{
 		int from = gpu->number, to = e->keepers[i]->number, nvlink = 0;
 
-		if (from == to || from >= MAX_KEEPERS || to >= MAX_KEEPERS ||
+		if (from == to || from >= GRN_MAX_GPUS || to >= GRN_MAX_GPUS ||
 			reached[from][to].exchange(true))
 			continue;
 		/* what NVLink has and PCIe has not */
