@@ -273,10 +273,12 @@ build_tile(Build &b)
 
 /* Algorithm 3, literally. */
 cudaError_t
-build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options)
+build_paper(Build &b)
 {
-	GrnGpu		 *gpu = b.gpu;
-	const Device &device = gpu->device;
+	GrnGpu				 *gpu = b.gpu;
+	const Device		 &device = gpu->device;
+	const GrnGraphParams &p = gpu->params;
+	const GrnGpuOptions	 &options = gpu->options;
 	uint32_t n = (uint32_t) gpu->n, pairs = options.pairs ? options.pairs : DEFAULT_PAIRS;
 	PaperSpace space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
 

@@ -260,8 +260,7 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *want
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
-			  GrnGpuError *err)
+grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit, GrnGpuError *err)
 {
 	size_t free_bytes, total_bytes;
 
@@ -269,8 +268,8 @@ grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
 	GRN_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes),
 			  "could not ask for device memory");
 	*limit = free_bytes > SPARE_BYTES ? free_bytes - SPARE_BYTES : 0;
-	if (options->memory_limit != 0 && options->memory_limit < *limit)
-		*limit = options->memory_limit;
+	if (memory_limit != 0 && memory_limit < *limit)
+		*limit = memory_limit;
 	return GRN_GPU_OK;
 }
 
@@ -296,6 +295,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
+	grn_gpu_default_params(&request.params, dim, n);
 	gpu->begun = false;
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
@@ -327,7 +327,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	grn_gpu_end(gpu);
 
 	uint64_t	 needed = grn_gpu_plan(gpu, params, options, n, dim), limit;
-	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+	GrnGpuStatus status = grn_gpu_limit(gpu, options->memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -435,13 +435,10 @@ download(Build &b, uint32_t *ids, uint8_t *counts)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
-			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
-			  GrnGpuTimes *times, GrnGpuError *err)
+grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress,
+			  void *ctx, GrnGpuTimes *times, GrnGpuError *err)
 {
-	Request				 request(gpu, given, wanted);
-	GrnGraphParams		 p = request.params;
-	const GrnGpuOptions *options = &request.options;
+	const GrnGpuOptions *options = &gpu->options;
 	Build				 b = {};
 	cudaStream_t		 stream = gpu->device.stream;
 
@@ -449,10 +446,6 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 		memset(times, 0, sizeof(*times));
 	if (!gpu->begun)
 		return gpu_fail(err, GRN_GPU_FAILED, "no build was begun", NULL);
-	grn_gpu_default_params(&p, gpu->dim, gpu->n);
-	if (p.degree != gpu->plan.degree || options->mode != gpu->plan.mode)
-		return gpu_fail(err, GRN_GPU_FAILED,
-						"not the parameters the build was begun with", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	if (gpu->n < 2)
 	{
@@ -473,7 +466,7 @@ grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wan
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
 	GRN_CHECK(cudaEventRecord(gpu->mark[0], stream), "could not start the build");
 	if (options->mode == GRN_GPU_PAPER)
-		GRN_CHECK(build_paper(b, p, *options), "the build on the GPU failed");
+		GRN_CHECK(build_paper(b), "the build on the GPU failed");
 	else
 		GRN_CHECK(build_tile(b), "the build on the GPU failed");
 	GRN_CHECK(cudaEventRecord(gpu->mark[3], stream), "the build on the GPU failed");

@@ -102,14 +102,17 @@ extern void grn_gpu_close(GrnGpu *gpu);
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
 
-/* Device bytes that a build may take: what is free, or the limit. */
-extern GrnGpuStatus grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options,
-								  uint64_t *limit, GrnGpuError *err);
+/*
+ * Device bytes that a step may take: what is free, at most memory_limit bytes unless that
+ * is 0.  Each step below that takes memory_limit stays under it in the same way.
+ */
+extern GrnGpuStatus grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit,
+								  GrnGpuError *err);
 
 /*
- * Room for n rows of dim floats on the device; then rows in any number of
- * pieces.  host: [nrows] of stride floats (stride >= dim), copied before the
- * call returns.  Overlaps copies with what the device is doing.
+ * Makes room for n rows of dim floats on the device, and keeps params and options for the
+ * build.  Then come rows in any number of pieces.  host: [nrows] of stride floats
+ * (stride >= dim), copied before the call returns, while the device works on.
  */
 extern GrnGpuStatus grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 								  const GrnGpuOptions *options,
@@ -129,14 +132,12 @@ extern GrnGpuStatus grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes,
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
 /*
- * Builds.  ids [n][degree], counts [n]: host memory, nearest first (either may be
- * NULL: the graph stays on the device, for timing).  Progress is called from
- * the calling thread; returning false cancels.
+ * Builds what was begun.  ids [n][degree], counts [n]: host memory, nearest first (either
+ * may be NULL: the graph stays on the device, for timing).  Progress is called from the
+ * calling thread; returning false cancels.
  */
 typedef bool (*GrnGpuProgressFn) (void *ctx, uint64_t round, uint64_t rounds);
-extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params,
-								  const GrnGpuOptions *options,
-								  uint32_t *ids, uint8_t *counts,
+extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
 								  GrnGpuProgressFn progress, void *ctx,
 								  GrnGpuTimes *times, GrnGpuError *err);
 /* Device bytes taken at a time, the most since the last call. */
@@ -174,7 +175,7 @@ extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
  */
 extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-									   const GrnGpuOptions *options, GrnGpuError *err);
+									   uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_codes(GrnGpu *gpu);
 /*
  * Completes what keepers, one a device, need for a merge: their codes come from the
@@ -210,7 +211,7 @@ typedef struct GrnGpuEncoding
  * When it returns all keepers have the codes.
  */
 extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
-										 const GrnGpuOptions *options, GrnGpuError *err);
+										 uint64_t memory_limit, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding,
 								   const GrnGpuSource *source, uint64_t first, uint64_t n,
 								   uint64_t at, bool *other, GrnGpuError *err);
@@ -230,7 +231,7 @@ typedef struct GrnGpuMerge
 	uint8_t    *counts;			/* [n] */
 } GrnGpuMerge;
 extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
-										const GrnGpuOptions *options, GrnGpuError *err);
+										uint64_t memory_limit, GrnGpuError *err);
 /* The least device bytes of a merge, beside the codes. */
 extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,

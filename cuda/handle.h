@@ -70,8 +70,8 @@ struct GrnGpu
 	bool		   begun;
 	uint64_t	   n;
 	uint32_t	   dim;
-	GrnGraphParams params; /* as given to grn_gpu_begin() */
-	GrnGpuOptions  options;
+	GrnGraphParams params;	/* of grn_gpu_begin(), with defaults for what was left open */
+	GrnGpuOptions  options; /* of grn_gpu_begin(), as this device can do them */
 	Plan		   plan;
 	uint64_t	   limit; /* bytes this build may take */
 	uint8_t		  *d_arena;
@@ -121,6 +121,6 @@ Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 uint32_t code_dims_of(uint32_t dim);
 /* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
 cudaError_t build_tile(Build &b);
-cudaError_t build_paper(Build &b, const GrnGraphParams &p, const GrnGpuOptions &options);
+cudaError_t build_paper(Build &b);
 
 #endif /* GRN_HANDLE_H */

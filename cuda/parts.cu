@@ -180,12 +180,12 @@ grn_gpu_drop_codes(GrnGpu *gpu)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-				   const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
+				   GrnGpuError *err)
 {
 	uint64_t	 bytes = grn_gpu_kept_bytes(fit, n), limit;
 	uint8_t		*d_kept;
-	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -346,7 +346,7 @@ reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *options,
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit,
 					 GrnGpuError *err)
 {
 	const GrnGpuFit *fit = e->fit;
@@ -354,7 +354,7 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *
 
 	if (gpu->device.major < GRN_TILE_MAJOR)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
-	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -543,13 +543,13 @@ grn_gpu_merge_bytes(uint32_t degree)
 
 extern "C" GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
-					const GrnGpuOptions *options, GrnGpuError *err)
+					uint64_t memory_limit, GrnGpuError *err)
 {
 	uint64_t limit, n = keeper->kept.n;
 
 	if (keeper->number != gpu->number || n == 0)
 		return gpu_fail(err, GRN_GPU_FAILED, "no codes for a merge", NULL);
-	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;

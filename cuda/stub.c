@@ -58,10 +58,9 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *opt
 }
 
 GrnGpuStatus
-grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit,
-			  GrnGpuError *err)
+grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit, GrnGpuError *err)
 {
-	(void) gpu, (void) options, (void) limit;
+	(void) gpu, (void) memory_limit, (void) limit;
 	return no_gpu(err);
 }
 
@@ -97,12 +96,10 @@ grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 }
 
 GrnGpuStatus
-grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
-			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
-			  GrnGpuTimes *times, GrnGpuError *err)
+grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress,
+			  void *ctx, GrnGpuTimes *times, GrnGpuError *err)
 {
-	(void) gpu, (void) params, (void) options, (void) ids, (void) counts;
-	(void) progress, (void) ctx, (void) times;
+	(void) gpu, (void) ids, (void) counts, (void) progress, (void) ctx, (void) times;
 	return no_gpu(err);
 }
 
@@ -142,10 +139,10 @@ grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 }
 
 GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-				   const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
+				   GrnGpuError *err)
 {
-	(void) gpu, (void) fit, (void) n, (void) options;
+	(void) gpu, (void) fit, (void) n, (void) memory_limit;
 	return no_gpu(err);
 }
 
@@ -164,10 +161,10 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 }
 
 GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
-					 const GrnGpuOptions *options, GrnGpuError *err)
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding, uint64_t memory_limit,
+					 GrnGpuError *err)
 {
-	(void) gpu, (void) encoding, (void) options;
+	(void) gpu, (void) encoding, (void) memory_limit;
 	return no_gpu(err);
 }
 
@@ -182,9 +179,9 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding, const GrnGpuSource *
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
-					const GrnGpuOptions *options, GrnGpuError *err)
+					uint64_t memory_limit, GrnGpuError *err)
 {
-	(void) gpu, (void) degree, (void) keeper, (void) options;
+	(void) gpu, (void) degree, (void) keeper, (void) memory_limit;
 	return no_gpu(err);
 }
 

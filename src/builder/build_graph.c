@@ -42,9 +42,8 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 	if (status == GRN_GPU_OK)
 		status = grn_upload(job->gpu, job->rows, grn_pool_parallel(job->pool), err);
 	if (status == GRN_GPU_OK)
-		status = grn_gpu_build(job->gpu, params, &options, job->graph->ids,
-							   job->graph->counts, gpu_progress, (void *) job->host,
-							   &job->times, err);
+		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
+							   (void *) job->host, &job->times, err);
 	grn_gpu_end(job->gpu);
 	return status;
 }
@@ -101,7 +100,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	failure->sqlstate[0] = '\0';
 	job->part_times.nparts = 0;
 	grn_gpu_default_params(&params, job->rows->dim, job->rows->n);
-	status = grn_gpu_limit(job->gpu, &job->choice->options, &limit, err);
+	status = grn_gpu_limit(job->gpu, job->choice->options.memory_limit, &limit, err);
 	whole = status == GRN_GPU_OK && !grn_parts_are_faster(job) &&
 		grn_gpu_plan(job->gpu, &params, &job->choice->options, job->rows->n, job->rows->dim) <= limit;
 	if (whole)

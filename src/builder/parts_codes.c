@@ -120,7 +120,7 @@ encode_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 	pthread_mutex_lock(&p->finding);
 	pthread_mutex_unlock(&p->finding);
 	e = encoding_of(p, keepers);
-	return grn_gpu_encode_begin(gpu, &e, &p->options, err);
+	return grn_gpu_encode_begin(gpu, &e, p->options.memory_limit, err);
 }
 
 /* Rows that are elsewhere in the space: by way of copies. */
@@ -196,16 +196,14 @@ grn_parts_drop_codes(GrnPartsBuild *p)
 GrnGpuStatus
 grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 {
-	GrnGpuOptions options = p->options;
 	GrnGpuStatus status = GRN_GPU_FAILED;
 	int			keepers = 0;
 
-	options.memory_limit = limit;
 	for (int i = 0; i < p->team.n; i++)
 	{
 		if (p->team.lost[i])
 			continue;
-		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, &options, err);
+		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, limit, err);
 		if (status == GRN_GPU_MEMORY)
 		{
 			grn_parts_drop_codes(p);

@@ -106,8 +106,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		free(order);
 	}
 	if (status == GRN_GPU_OK)
-		status = grn_gpu_build(gpu, &p->params, &p->options, graph.ids, graph.counts,
-							   part_progress, p, &times, err);
+		status = grn_gpu_build(gpu, graph.ids, graph.counts, part_progress, p, &times, err);
 	if (status == GRN_GPU_OK && !p->coded)
 		grn_part_name_lists(p, part, &graph);
 	/* now, when the cores have little to do: while lists are merged they copy those */
@@ -127,7 +126,8 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 {
 	const GrnPartsBuild *p = ctx;
 
-	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0), &p->options, err);
+	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0),
+							   p->options.memory_limit, err);
 }
 
 /* What devices that keep codes need beside them; one that fails is lost if there are others. */
@@ -258,7 +258,7 @@ least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
 
 		if (p->team.lost[i])
 			continue;
-		status = grn_gpu_limit(grn_open_lane(i, 0), &p->job->choice->options, &here, err);
+		status = grn_gpu_limit(grn_open_lane(i, 0), p->job->choice->options.memory_limit, &here, err);
 		if (status != GRN_GPU_OK)
 			grn_team_lose(&p->team, i, err);
 		else if (here < *limit)

@@ -455,8 +455,7 @@ main(int argc, char **argv)
 				OR_DIE(grn_gpu_rows(gpu, 0, base.n, base.x.data(), base.dim, &err));
 			else
 				OR_DIE(grn_gpu_device_rows(gpu, d_rows, &err));
-			OR_DIE(grn_gpu_build(gpu, &s.params, &s.options, g.ids.data(), g.counts.data(),
-								 NULL, NULL, &times, &err));
+			OR_DIE(grn_gpu_build(gpu, g.ids.data(), g.counts.data(), NULL, NULL, &times, &err));
 			w = now() - w;
 			double		total = times.convert + times.descent + times.finish;
 

@@ -59,8 +59,7 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 								x.data() + (size_t) (n / 2) * (stride ? stride : dim),
 								stride ? stride : dim, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), progress,
-								 NULL, NULL, &b.err);
+		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), progress, NULL, NULL, &b.err);
 	grn_gpu_end(gpu);
 	return b;
 }
@@ -222,9 +221,9 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	codes.resize((size_t) n * fit.code_bytes);
 	e.codes = keep ? NULL : codes.data();
 	if (b.status == GRN_GPU_OK && keep)
-		b.status = grn_gpu_keep_codes(gpu, &fit, n, &options, &b.err);
+		b.status = grn_gpu_keep_codes(gpu, &fit, n, 0, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_encode_begin(gpu, &e, &options, &b.err);
+		b.status = grn_gpu_encode_begin(gpu, &e, 0, &b.err);
 	for (uint32_t first = 0; b.status == GRN_GPU_OK && first < n; first += 1000)
 		b.status = grn_gpu_encode(gpu, &e, &source, first, std::min(n - first, 1000u), first, other, &b.err);
 	free(fit.projection);
@@ -249,8 +248,7 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_coded_rows(gpu, e.codes, gpu, members.data(), &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_build(gpu, &params, &options, b.ids.data(), b.counts.data(), NULL, NULL,
-								 NULL, &b.err);
+		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
 	grn_gpu_end(gpu);
 	grn_gpu_drop_codes(gpu);
 	return b;
@@ -506,7 +504,7 @@ test_builds(GrnGpu *gpu)
 	bool		good = grn_gpu_begin(gpu, 100, 24, &options, &params, &err) == GRN_GPU_OK;
 
 	good &= grn_gpu_rows(gpu, 90, 20, x.data(), 24, &err) == GRN_GPU_FAILED;
-	good &= grn_gpu_build(gpu, &params, &options, NULL, NULL, NULL, NULL, NULL, &err) == GRN_GPU_FAILED;
+	good &= grn_gpu_build(gpu, NULL, NULL, NULL, NULL, NULL, &err) == GRN_GPU_FAILED;
 	report("rows past the end, and a build without rows, are refused", good, err.text);
 	good = grn_gpu_begin(gpu, 100, 17000, &options, &params, &err) == GRN_GPU_FAILED;
 	report("too many dimensions are refused", good, err.text);

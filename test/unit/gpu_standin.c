@@ -25,6 +25,7 @@ struct GrnGpu
 	uint64_t	n;
 	uint32_t	dim;
 	uint32_t	degree;
+	GrnGraphParams params;
 	GrnGpuOptions options;
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
@@ -150,20 +151,20 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *opt
 }
 
 GrnGpuStatus
-grn_gpu_limit(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t *limit, GrnGpuError *err)
+grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit, GrnGpuError *err)
 {
 	CALL(gpu);
 	*limit = standin.memory ? standin.memory : UINT64_MAX;
-	if (options->memory_limit && options->memory_limit < *limit)
-		*limit = options->memory_limit;
+	if (memory_limit && memory_limit < *limit)
+		*limit = memory_limit;
 	return GRN_GPU_OK;
 }
 
 static GrnGpuStatus
-take(GrnGpu *gpu, const GrnGpuOptions *options, uint64_t bytes, GrnGpuError *err)
+take(GrnGpu *gpu, uint64_t memory_limit, uint64_t bytes, GrnGpuError *err)
 {
 	uint64_t	limit;
-	GrnGpuStatus status = grn_gpu_limit(gpu, options, &limit, err);
+	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -183,11 +184,12 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	free(gpu->rows);
 	gpu->rows = NULL;
 	gpu->begun = false;
-	status = take(gpu, options, grn_gpu_plan(gpu, params, options, n, dim), err);
+	status = take(gpu, options->memory_limit, grn_gpu_plan(gpu, params, options, n, dim), err);
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->n = n;
 	gpu->dim = dim;
+	gpu->params = *params;
 	gpu->options = *options;
 	gpu->rows = malloc(n * dim * sizeof(float));
 	gpu->begun = true;
@@ -271,10 +273,11 @@ progress_of(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 }
 
 GrnGpuStatus
-grn_gpu_build(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
-			  uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
+grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
 {
+	const GrnGraphParams *params = &gpu->params;
+	const GrnGpuOptions *options = &gpu->options;
 	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim, gpu->dim, false};
 	GrnGraph	graph = {ids, counts, (uint32_t) gpu->n, params->degree};
 	GrnParallel one = {1, run};
@@ -348,14 +351,14 @@ grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 }
 
 GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, const GrnGpuOptions *options,
+grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
 				   GrnGpuError *err)
 {
 	uint64_t	limit;
 	GrnGpuStatus status;
 
 	CALL(gpu);
-	status = grn_gpu_limit(gpu, options, &limit, err);
+	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	if (n * fit->code_bytes > limit)
@@ -399,18 +402,17 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 }
 
 GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuOptions *options,
-					 GrnGpuError *err)
+grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit, GrnGpuError *err)
 {
 	uint64_t	limit;
 	GrnGpuStatus status;
 
 	(void) e;
 	CALL(gpu);
-	status = grn_gpu_limit(gpu, options, &limit, err);
+	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
-	return take(gpu, options, limit / 2 < ENCODE_BYTES ? limit / 2 : ENCODE_BYTES, err);
+	return take(gpu, memory_limit, limit / 2 < ENCODE_BYTES ? limit / 2 : ENCODE_BYTES, err);
 }
 
 /* As grn.h says of GrnCells, by products, whose floats do not tell all rows that cores tell. */
@@ -510,14 +512,14 @@ grn_gpu_merge_bytes(uint32_t degree)
 
 GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
-					const GrnGpuOptions *options, GrnGpuError *err)
+					uint64_t memory_limit, GrnGpuError *err)
 {
 	CALL(gpu);
 	if (keeper->number != gpu->number || !keeper->shared)
 		return say(err, GRN_GPU_FAILED, "there are no codes");
 	gpu->degree = degree;
 	gpu->keeper = keeper;
-	return take(gpu, options, grn_gpu_merge_bytes(degree), err);
+	return take(gpu, memory_limit, grn_gpu_merge_bytes(degree), err);
 }
 
 static float

@@ -177,8 +177,8 @@ build(Bench &b, bool fetch, size_t *most, GrnGpuTimes *times)
 		must(grn_gpu_device_rows(b.gpu, b.d_rows, &err), err);
 	else
 		must(grn_gpu_rows(b.gpu, 0, b.n, b.h_rows, b.dim, &err), err);
-	must(grn_gpu_build(b.gpu, &b.job.params, &b.job.options, fetch ? b.ids : nullptr,
-					   fetch ? b.counts : nullptr, most ? watch : nullptr, most, times, &err), err);
+	must(grn_gpu_build(b.gpu, fetch ? b.ids : nullptr, fetch ? b.counts : nullptr,
+					   most ? watch : nullptr, most, times, &err), err);
 	must(cudaDeviceSynchronize());
 	double		wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
