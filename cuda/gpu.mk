@@ -29,7 +29,7 @@ ifeq ($(WITH_CUDA_NOW),yes)
   GPU_LIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++
 
 # These take the longest, tile.cu as long as most others together, so they are begun first.
-SLOW_SRC = cuda/tile.cu cuda/project.cu cuda/initial_graph.cu
+SLOW_SRC = cuda/tile.cu cuda/initial_graph.cu cuda/project.cu cuda/product.cu
 KERNEL_SRC = $(SLOW_SRC) $(filter-out $(SLOW_SRC),$(wildcard cuda/*.cu))
 KERNEL_OBJ = $(KERNEL_SRC:cuda/%.cu=build/cuda/%.o)
 CHECK_SRC = $(wildcard test/gpu/gpu_*.cu)
