@@ -37,27 +37,27 @@ project(Build &b)
 	GrnGpu	   *gpu = b.gpu;
 	const Plan &plan = gpu->plan;
 	uint32_t	n = (uint32_t) gpu->n;
+	FitArgs		args = {gpu->d_rows,
+						n,
+						gpu->dim,
+						plan.code_dims,
+						b.codes.format,
+						plan.tuning.seed,
+						gpu->d_arena + plan.scratch};
+	uint32_t	most = plan.tuning.code_dims
+						   ? plan.code_dims
+						   : most_code_dims(gpu->dim, b.codes.format, gpu->options.few);
 	Projection	projection;
-	auto		fit = [&]()
+	auto		more_space = [&](uint8_t **d_space) -> cudaError_t
 	{
-		return launch_fit(gpu->device, gpu->d_rows, n, gpu->dim, plan.code_dims,
-						  b.codes.format, plan.tuning.seed, gpu->d_arena + plan.scratch,
-						  &projection);
+		bool done;
+
+		GRN_TRY(change_codes(gpu, CODES_MORE, &done));
+		*d_space = done ? gpu->d_arena + plan.scratch : NULL;
+		return cudaSuccess;
 	};
 
-	GRN_TRY(fit());
-	if (gpu->dim > plan.code_dims && plan.code_dims < MORE_DIMS && !gpu->options.few &&
-		!plan.tuning.code_dims && b.codes.format == ROWS_S8)
-	{
-		float share;
-		bool  more = false;
-
-		GRN_TRY(fitted_share(gpu->device, projection, &share));
-		if (share < LEAST_SHARE)
-			GRN_TRY(change_codes(gpu, CODES_MORE, &more));
-		if (more)
-			GRN_TRY(fit());
-	}
+	GRN_TRY(fit_enough(gpu->device, args, most, more_space, &projection));
 	return launch_apply(gpu->device, projection, gpu->d_rows, n, b.codes.format,
 						plan.stride, gpu->d_arena + plan.bare_codes);
 }
@@ -83,9 +83,7 @@ convert(Build &b)
 
 		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride,
 								gpu->d_arena + plan.bare_codes, d_other));
-		GRN_TRY(cudaMemcpyAsync(&other, d_other, sizeof(int), cudaMemcpyDeviceToHost,
-								gpu->device.stream));
-		GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
+		GRN_TRY(fetch_value(&other, d_other, gpu->device.stream));
 		b.exact = other == 0;
 	}
 	if (!b.exact && gpu->options.rows == GRN_GPU_FLOATS)
@@ -236,9 +234,7 @@ widen(Build &b, bool *again)
 		return cudaSuccess;
 	GRN_TRY(launch_count_below(gpu->device, b.graph, grn_least_fine(gpu->plan.code_dims),
 							   d_count));
-	GRN_TRY(cudaMemcpyAsync(&count, d_count, sizeof(count), cudaMemcpyDeviceToHost,
-							gpu->device.stream));
-	GRN_TRY(cudaStreamSynchronize(gpu->device.stream));
+	GRN_TRY(fetch_value(&count, d_count, gpu->device.stream));
 	if (count <= gpu->n / GRN_MOST_COARSE)
 		return cudaSuccess;
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;

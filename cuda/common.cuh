@@ -10,6 +10,8 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include <functional>
+
 #include "gpu.h"
 
 #define GRN_TRY(call) \
@@ -76,6 +78,45 @@ __host__ __device__ inline uint32_t
 random_below(uint64_t bits, uint32_t bound)
 {
 	return (uint32_t) (((bits & 0xffffffffu) * bound) >> 32);
+}
+
+/*
+ * Lays pieces of device memory one after the other from d_base on, each at a multiple of
+ * 256 bytes.  Without d_base it only counts the bytes that they take.
+ */
+struct Layout
+{
+	uint8_t *d_base = NULL;
+	size_t	 bytes = 0;
+
+	/* Takes count elements; returns their offset in bytes. */
+	template <class T> size_t place(size_t count)
+	{
+		size_t at = bytes;
+
+		bytes += (count * sizeof(T) + 255) & ~(size_t) 255;
+		return at;
+	}
+	template <class T> T *take(size_t count)
+	{
+		return (T *) (d_base + place<T>(count));
+	}
+};
+
+/* Floats of a row of dim dimensions that is padded to whole 16 bytes. */
+__host__ __device__ inline uint32_t
+padded_dims(uint32_t dim)
+{
+	return (dim + 3) / 4 * 4;
+}
+
+/* Copies one value from the device, and waits for all that the stream does before. */
+template <class T>
+inline cudaError_t
+fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
+{
+	GRN_TRY(cudaMemcpyAsync(h_value, d_value, sizeof(T), cudaMemcpyDeviceToHost, stream));
+	return cudaStreamSynchronize(stream);
 }
 
 /* Rows as the descent compares them. */
@@ -243,8 +284,8 @@ struct StartSpace /* scratch of the start, device memory */
 	uint32_t *d_rank;			/* [bins] place of a bin in the order */
 	uint32_t *d_bin;			/* [n] */
 	uint32_t *d_offset;			/* [bins + 1] */
+	size_t	  bytes;			/* of all of them */
 };
-size_t		start_bytes(uint32_t n, uint32_t bins, uint32_t stride);
 StartSpace	start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
 cudaError_t launch_norms(const Device &device, const Codes &codes, uint32_t *d_norms);
 cudaError_t launch_order(const Device &device, const Codes &codes,
@@ -289,13 +330,28 @@ struct Projection
 	const float *d_scale; /* [1] */
 	const float *d_share; /* [1] of the sample's variance, kept; NULL: not known */
 };
-/* Fits to (a sample of) the rows, in project_bytes() of space where the result lies. */
-cudaError_t launch_fit(const Device &device, const float *d_rows, uint32_t n,
-					   uint32_t dim, uint32_t code_dims, RowFormat format, uint64_t seed,
-					   uint8_t *d_space, Projection *projection);
-/* Waits for the fit. */
+/* What a projection is fitted to. */
+struct FitArgs
+{
+	const float *d_rows; /* [n][dim], of which a sample is taken */
+	uint32_t	 n, dim;
+	uint32_t	 code_dims; /* directions: 32, 64, 128 or 256 */
+	RowFormat	 format;
+	uint64_t	 seed;
+	uint8_t		*d_space; /* [project_bytes()], where the result lies, too */
+};
+cudaError_t launch_fit(const Device &device, const FitArgs &args, Projection *projection);
+/* The share of the sample's variance that a fit keeps; waits for the fit. */
 cudaError_t fitted_share(const Device &device, const Projection &projection,
 						 float *share);
+/*
+ * Fits as launch_fit() does.  Where code_dims directions keep too little of the variance
+ * and most_dims are more, it fits anew to most_dims in the space that `more_space` finds
+ * (NULL: there is none, and the first fit stays).
+ */
+typedef std::function<cudaError_t(uint8_t **d_space)> SpaceFn;
+cudaError_t fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
+					   const SpaceFn &more_space, Projection *projection);
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
 						 uint32_t stride, uint8_t *d_codes);
@@ -323,8 +379,8 @@ struct PaperSpace
 {
 	Key		 *d_pool[2];  /* [n][r] */
 	uint32_t *d_count[2]; /* [n] */
+	size_t	  bytes;	  /* of all of them */
 };
-size_t		paper_bytes(uint32_t n, uint32_t r);
 PaperSpace	paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
 cudaError_t launch_paper_init(const Device &device, const float *d_rows, uint32_t n,
 							  uint32_t dim, const PaperSpace &space, uint32_t r,

@@ -287,6 +287,20 @@ gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit)
 	return GRN_GPU_MEMORY;
 }
 
+GrnGpuStatus
+gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit, GrnGpuError *err)
+{
+	cudaError_t rc = cudaMalloc(d, bytes);
+
+	if (rc == cudaSuccess)
+		return GRN_GPU_OK;
+	*d = NULL;
+	if (rc != cudaErrorMemoryAllocation)
+		return gpu_fail_cuda(err, rc, "could not allocate device memory");
+	cudaGetLastError();
+	return gpu_no_memory(err, needed, limit);
+}
+
 extern "C" GrnGpuStatus
 grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted,
 			  const GrnGraphParams *given, GrnGpuError *err)
@@ -334,15 +348,9 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	/* rows may yet come from the caller's device memory: then they are not allocated */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
-	cudaError_t rc = cudaMalloc((void **) &gpu->d_arena, gpu->plan.total);
-
-	if (rc == cudaErrorMemoryAllocation)
-	{
-		cudaGetLastError();
-		gpu->d_arena = NULL;
-		return gpu_no_memory(err, needed, limit);
-	}
-	GRN_CHECK(rc, "could not allocate device memory");
+	status = gpu_allocate((void **) &gpu->d_arena, gpu->plan.total, needed, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
 	gpu->arena = gpu->plan.total;
 	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + needed);
 	gpu->limit = limit;
@@ -361,18 +369,16 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	if (!gpu->d_own_rows)
 	{
 		uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
+		uint64_t needed = gpu->plan.total + bytes;
 
-		if (gpu->plan.total + bytes > gpu->limit)
-			return gpu_no_memory(err, gpu->plan.total + bytes, gpu->limit);
-		cudaError_t rc = cudaMalloc((void **) &gpu->d_own_rows, bytes);
+		if (needed > gpu->limit)
+			return gpu_no_memory(err, needed, gpu->limit);
 
-		if (rc == cudaErrorMemoryAllocation)
-		{
-			cudaGetLastError();
-			gpu->d_own_rows = NULL;
-			return gpu_no_memory(err, gpu->plan.total + bytes, gpu->limit);
-		}
-		GRN_CHECK(rc, "could not allocate device memory for the rows");
+		GrnGpuStatus status =
+			gpu_allocate((void **) &gpu->d_own_rows, bytes, needed, gpu->limit, err);
+
+		if (status != GRN_GPU_OK)
+			return status;
 		gpu->d_rows = gpu->d_own_rows;
 	}
 	size_t				  width = gpu->dim * sizeof(float);

@@ -13,6 +13,12 @@ GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
 					  const char *detail);
 GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
 GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
+/*
+ * Allocates bytes of device memory.  *d is NULL where that fails; the error then tells
+ * what the step needs in all, and its limit.
+ */
+GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit,
+						  GrnGpuError *err);
 
 #define GRN_CHECK(call, what) \
 	do \
@@ -48,15 +54,10 @@ struct Plan
 		paper, total;		   /* without the caller's rows */
 };
 
-/* Rows of more dimensions are projected to this many directions, */
+/* Rows of more dimensions are projected to this many directions. */
 constexpr uint32_t PROJECTED_DIMS = 128;
-/*
- * or to twice as many, in 8 bits, where those hold too little of the variance.  A million
- * sentence embeddings of 384 dimensions, of which 128 directions hold .75 and 256 .96:
- * recall .9592 and .9704 at L=64.  Of 960-dimensional GIST they hold .95 and .98: the same.
- */
+/* In 8 bits they get so many where PROJECTED_DIMS hold too little (project.cu). */
 constexpr uint32_t MORE_DIMS = 256;
-constexpr float	   LEAST_SHARE = 0.9f;
 
 struct GrnGpu
 {
@@ -117,8 +118,10 @@ enum CodeSize
 /* plan.cu: where everything lies. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, CodeSize size);
-/* The dimensions of a row's codes. */
+/* The dimensions of a row's codes, */
 uint32_t code_dims_of(uint32_t dim);
+/* and the most that a fit may come to; few: no more than code_dims_of(). */
+uint32_t most_code_dims(uint32_t dim, RowFormat format, bool few);
 /* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b);

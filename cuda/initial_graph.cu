@@ -576,33 +576,18 @@ launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &grap
 	return cudaGetLastError();
 }
 
-static size_t
-rounded(size_t bytes)
-{
-	return (bytes + 255) & ~(size_t) 255;
-}
-
-size_t
-start_bytes(uint32_t n, uint32_t bins, uint32_t stride)
-{
-	return rounded((size_t) bins * stride) + 3 * rounded(4 * (size_t) (bins + 1)) +
-		   rounded(4 * (size_t) n);
-}
-
 StartSpace
 start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride)
 {
+	Layout	   layout = {d_base};
 	StartSpace space;
 
-	space.d_centroids = d_base;
-	d_base += rounded((size_t) bins * stride);
-	space.d_centroid_norms = (uint32_t *) d_base;
-	d_base += rounded(4 * (size_t) (bins + 1));
-	space.d_rank = (uint32_t *) d_base;
-	d_base += rounded(4 * (size_t) (bins + 1));
-	space.d_offset = (uint32_t *) d_base;
-	d_base += rounded(4 * (size_t) (bins + 1));
-	space.d_bin = (uint32_t *) d_base;
+	space.d_centroids = layout.take<uint8_t>((size_t) bins * stride);
+	space.d_centroid_norms = layout.take<uint32_t>(bins + 1);
+	space.d_rank = layout.take<uint32_t>(bins + 1);
+	space.d_offset = layout.take<uint32_t>(bins + 1);
+	space.d_bin = layout.take<uint32_t>(n);
+	space.bytes = layout.bytes;
 	return space;
 }
 

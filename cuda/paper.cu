@@ -119,6 +119,15 @@ struct PaperShared
 	Key entry[MAX_R];
 };
 
+/* Copies a pool of count entries to shared memory. */
+__device__ inline void
+load_entries(const Key *d_pool, uint32_t count, Key *s_entry, int lane)
+{
+	for (uint32_t i = lane; i < count; i += WARP)
+		s_entry[i] = d_pool[i];
+	__syncwarp();
+}
+
 /* The nearest first; count entries of one warp. */
 __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
@@ -175,9 +184,7 @@ __launch_bounds__(PAPER_THREADS)
 	uint32_t count = min(d_read_count[v], r);
 	uint32_t possible = count * (count - 1) / 2;
 
-	for (uint32_t i = lane; i < count; i += WARP)
-		s_entry[i] = d_read[(size_t) v * r + i];
-	__syncwarp();
+	load_entries(d_read + (size_t) v * r, count, s_entry, lane);
 	if (order != GRN_ORDER_DISORDERED)
 		sort_entries(s_entry, count, lane);
 	if (count < 2)
@@ -243,9 +250,7 @@ __launch_bounds__(PAPER_THREADS)
 		return;
 	uint32_t count = min(d_from_count[v], r), top = (uint32_t) ceilf(rho * count);
 
-	for (uint32_t i = lane; i < count; i += WARP)
-		s_entry[i] = d_from[(size_t) v * r + i];
-	__syncwarp();
+	load_entries(d_from + (size_t) v * r, count, s_entry, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < min(top, count); i++)
 	{
@@ -274,9 +279,7 @@ __launch_bounds__(PAPER_THREADS)
 		return;
 	uint32_t count = min(d_count[v], r), kept = 0;
 
-	for (uint32_t i = lane; i < count; i += WARP)
-		s_entry[i] = d_pool[(size_t) v * r + i];
-	__syncwarp();
+	load_entries(d_pool + (size_t) v * r, count, s_entry, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < count && kept < degree; i++)
 	{
@@ -314,30 +317,18 @@ paper_blocks(uint32_t n)
 	return (n + PAPER_WARPS - 1) / PAPER_WARPS;
 }
 
-static size_t
-rounded(size_t bytes)
-{
-	return (bytes + 255) & ~(size_t) 255;
-}
-
-size_t
-paper_bytes(uint32_t n, uint32_t r)
-{
-	return 2 * rounded(sizeof(Key) * (size_t) n * r) + 2 * rounded(4 * (size_t) n);
-}
-
 PaperSpace
 paper_layout(uint8_t *d_base, uint32_t n, uint32_t r)
 {
+	Layout	   layout = {d_base};
 	PaperSpace space;
 
 	for (int i = 0; i < 2; i++)
 	{
-		space.d_pool[i] = (Key *) d_base;
-		d_base += rounded(sizeof(Key) * (size_t) n * r);
-		space.d_count[i] = (uint32_t *) d_base;
-		d_base += rounded(4 * (size_t) n);
+		space.d_pool[i] = layout.take<Key>((size_t) n * r);
+		space.d_count[i] = layout.take<uint32_t>(n);
 	}
+	space.bytes = layout.bytes;
 	return space;
 }
 

@@ -22,23 +22,17 @@ format_of(const GrnGpuFit *fit)
 	return fit->rows == GRN_GPU_WIDE_CODES ? ROWS_F16 : ROWS_S8;
 }
 
-static size_t
-rounded(size_t bytes)
-{
-	return (bytes + 255) & ~(size_t) 255;
-}
-
 /* A fit's floats: basis, mean, scale. */
 static size_t
 basis_floats(const GrnGpuFit *fit)
 {
-	return (size_t) fit->code_dims * ((fit->dim + 3) / 4 * 4);
+	return (size_t) fit->code_dims * padded_dims(fit->dim);
 }
 
 static size_t
 fit_floats(const GrnGpuFit *fit)
 {
-	return basis_floats(fit) + (fit->dim + 3) / 4 * 4 + 1;
+	return basis_floats(fit) + padded_dims(fit->dim) + 1;
 }
 
 /* An arena of this many bytes at least: that of the step before if it is as large. */
@@ -51,15 +45,11 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 	grn_gpu_end(gpu);
 	if (bytes > limit)
 		return gpu_no_memory(err, bytes, limit);
-	cudaError_t rc = cudaMalloc((void **) &gpu->d_arena, bytes);
 
-	if (rc == cudaErrorMemoryAllocation)
-	{
-		cudaGetLastError();
-		gpu->d_arena = NULL;
-		return gpu_no_memory(err, bytes, limit);
-	}
-	GRN_CHECK(rc, "could not allocate device memory");
+	GrnGpuStatus status = gpu_allocate((void **) &gpu->d_arena, bytes, bytes, limit, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
 	gpu->arena = bytes;
 	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + bytes);
 	return GRN_GPU_OK;
@@ -67,40 +57,23 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 
 /* ---- fit ---- */
 
-/* The most directions that a fit may come to. */
-static uint32_t
-most_dims(const GrnGpuFit *fit)
+/* The arena of a fit: the sample, and the fit's own space. */
+struct FitLayout : Layout
 {
-	uint32_t dims = code_dims_of(fit->dim);
+	size_t sample, space;
 
-	return fit->rows == GRN_GPU_BYTE_CODES && fit->dim > dims && !fit->few ? MORE_DIMS
-																		   : dims;
-}
+	FitLayout(const GrnGpuFit *fit, uint32_t n)
+		: sample(place<float>((size_t) n * fit->dim)),
+		  space(place<uint8_t>(project_bytes(
+			  n, fit->dim, most_code_dims(fit->dim, format_of(fit), fit->few))))
+	{
+	}
+};
 
 extern "C" uint64_t
 grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 {
-	return rounded((size_t) n * fit->dim * sizeof(float)) +
-		   project_bytes(n, fit->dim, most_dims(fit));
-}
-
-/* Fits to n rows on the device: as a whole build does (build.cu). */
-static cudaError_t
-fit_rows(GrnGpu *gpu, const float *d_sample, uint32_t n, uint64_t seed, uint8_t *d_space,
-		 GrnGpuFit *fit, Projection *p)
-{
-	float share = 1.0f;
-
-	fit->code_dims = code_dims_of(fit->dim);
-	GRN_TRY(launch_fit(gpu->device, d_sample, n, fit->dim, fit->code_dims, format_of(fit),
-					   seed, d_space, p));
-	if (most_dims(fit) > fit->code_dims)
-		GRN_TRY(fitted_share(gpu->device, *p, &share));
-	if (!(share < LEAST_SHARE))
-		return cudaSuccess;
-	fit->code_dims = most_dims(fit);
-	return launch_fit(gpu->device, d_sample, n, fit->dim, fit->code_dims, format_of(fit),
-					  seed, d_space, p);
+	return FitLayout(fit, n).bytes;
 }
 
 extern "C" GrnGpuStatus
@@ -121,18 +94,30 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	grn_gpu_end(gpu);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
-	GrnGpuStatus status = take_arena(gpu, grn_gpu_fit_bytes(fit, n), UINT64_MAX, err);
+	FitLayout	 layout(fit, n);
+	GrnGpuStatus status = take_arena(gpu, layout.bytes, UINT64_MAX, err);
 	size_t		 row = fit->dim * sizeof(float);
-	float		*d_sample = (float *) gpu->d_arena;
 
 	if (status != GRN_GPU_OK)
 		return status;
+
+	float	*d_sample = (float *) (gpu->d_arena + layout.sample);
+	uint8_t *d_space = gpu->d_arena + layout.space;
+	FitArgs args = {d_sample, n, fit->dim, fit->code_dims, format_of(fit), seed, d_space};
+	auto	same_space = [&](uint8_t **d_more) -> cudaError_t
+	{
+		*d_more = d_space; /* it is large enough for most_code_dims() */
+		return cudaSuccess;
+	};
+
 	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_sample, (void *) sample,
 						   row, row, n),
 			  "could not copy rows to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
-	GRN_CHECK(fit_rows(gpu, d_sample, n, seed, gpu->d_arena + rounded(n * row), fit, &p),
+	GRN_CHECK(fit_enough(gpu->device, args,
+						 most_code_dims(fit->dim, args.format, fit->few), same_space, &p),
 			  "could not fit a projection");
+	fit->code_dims = p.code_dims;
 	fit->code_bytes = fit->code_dims * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
 	fit->projection = (float *) malloc(fit_floats(fit) * sizeof(float));
 	if (!fit->projection)
@@ -157,16 +142,21 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 
 /* ---- codes of all rows ---- */
 
-static size_t
-kept_norms(const GrnGpuFit *fit, uint64_t n)
+/* Codes of all rows, and their squared norms. */
+struct KeptLayout : Layout
 {
-	return rounded(n * fit->code_bytes);
-}
+	size_t codes, norms;
+
+	KeptLayout(const GrnGpuFit *fit, uint64_t n)
+		: codes(place<uint8_t>(n * fit->code_bytes)), norms(place<uint32_t>(n))
+	{
+	}
+};
 
 extern "C" uint64_t
 grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 {
-	return kept_norms(fit, n) + rounded(n * sizeof(uint32_t));
+	return KeptLayout(fit, n).bytes;
 }
 
 extern "C" void
@@ -192,19 +182,14 @@ grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memor
 	if (bytes > limit)
 		return gpu_no_memory(err, bytes, limit);
 	grn_gpu_drop_codes(gpu);
-	cudaError_t rc = cudaMalloc((void **) &d_kept, bytes);
-
-	if (rc == cudaErrorMemoryAllocation)
-	{
-		cudaGetLastError();
-		return gpu_no_memory(err, bytes, limit);
-	}
-	GRN_CHECK(rc, "could not allocate device memory");
+	status = gpu_allocate((void **) &d_kept, bytes, bytes, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
 
 	Codes &codes = gpu->kept;
 
 	codes.d_rows = d_kept;
-	codes.d_norms = (const uint32_t *) (d_kept + kept_norms(fit, n));
+	codes.d_norms = (const uint32_t *) (d_kept + KeptLayout(fit, n).norms);
 	codes.n = (uint32_t) n;
 	codes.stride = fit->code_bytes;
 	codes.seg = std::min(codes.stride, 128u);
@@ -251,28 +236,28 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 static size_t
 cells_floats(const GrnCells *cells)
 {
-	size_t width = cells ? (cells->dim + 3) / 4 * 4 : 0;
+	size_t width = cells ? padded_dims(cells->dim) : 0;
 
 	return cells ? (cells->n + 1) * width + cells->n + (size_t) cells->n * cells->n : 0;
 }
 
-/* The arena: projection, cells, and of a batch rows, codes, products, cells, and a flag. */
-struct EncodeSpace
+/*
+ * The arena of encoding: the projection (first), the cells, and of a batch of rows the
+ * rows, codes, products, homes and guests; and a flag.
+ */
+struct EncodeLayout : Layout
 {
-	size_t cells, rows, codes, products, home, guest, other, total;
+	size_t projection, cells, rows, codes, products, home, guest, other;
 
-	EncodeSpace(const GrnGpuEncoding *e, uint64_t batch)
+	EncodeLayout(const GrnGpuEncoding *e, uint64_t batch)
+		: projection(place<float>(fit_floats(e->fit))),
+		  cells(place<float>(cells_floats(e->cells))),
+		  rows(place<float>(batch * e->fit->dim)),
+		  codes(place<uint8_t>(batch * e->fit->code_bytes)),
+		  products(place<float>(e->cells ? batch * e->cells->n : 0)),
+		  home(place<uint32_t>(e->cells ? batch : 0)),
+		  guest(place<uint32_t>(e->cells ? batch : 0)), other(place<int>(1))
 	{
-		size_t ids = e->cells ? rounded(batch * sizeof(uint32_t)) : 0;
-
-		cells = rounded(fit_floats(e->fit) * sizeof(float));
-		rows = cells + rounded(cells_floats(e->cells) * sizeof(float));
-		codes = rows + rounded(batch * e->fit->dim * sizeof(float));
-		products = codes + rounded(batch * e->fit->code_bytes);
-		home = products + (e->cells ? rounded(batch * e->cells->n * sizeof(float)) : 0);
-		guest = home + ids;
-		other = guest + ids;
-		total = other + rounded(sizeof(int));
 	}
 };
 
@@ -280,7 +265,7 @@ struct EncodeSpace
 static cudaError_t
 upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
-	uint32_t n = cells->n, dim = cells->dim, width = (dim + 3) / 4 * 4;
+	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
 	float	*h = (float *) calloc(1, bytes);
 	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
@@ -360,12 +345,12 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit
 		return status;
 	limit = std::max(limit, gpu->arena);
 	gpu->batch = std::max(ENCODE_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && EncodeSpace(e, gpu->batch).total > limit / 4)
+	while (gpu->batch > LEAST_BATCH && EncodeLayout(e, gpu->batch).bytes > limit / 4)
 		gpu->batch /= 2;
 
-	EncodeSpace space(e, gpu->batch);
+	EncodeLayout space(e, gpu->batch);
 
-	status = take_arena(gpu, space.total, limit, err);
+	status = take_arena(gpu, space.bytes, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	if (fit->projection)
@@ -382,12 +367,12 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit
 
 /* Codes of rows that are on the device, to d_codes and all keepers, and the rows' cells. */
 static cudaError_t
-encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeSpace &space, uint32_t n,
+encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
 			uint64_t at, uint8_t *d_codes, bool *other)
 {
 	const GrnGpuFit *fit = e->fit;
 	const float		*d_rows = (const float *) (gpu->d_arena + space.rows);
-	uint32_t		 width = (fit->dim + 3) / 4 * 4;
+	uint32_t		 width = padded_dims(fit->dim);
 	int				 flag = 0;
 
 	if (fit->rows == GRN_GPU_EXACT_CODES)
@@ -426,7 +411,7 @@ encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeSpace &space, uint
 
 /* What encode_rows() found, to the host. */
 static cudaError_t
-download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeSpace &space, uint32_t n,
+download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
 			  uint64_t at, uint8_t *d_codes)
 {
 	Staging *staging = &gpu->staging;
@@ -447,7 +432,7 @@ extern "C" GrnGpuStatus
 grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
-	EncodeSpace space(e, gpu->batch);
+	EncodeLayout space(e, gpu->batch);
 	size_t	 width = e->fit->dim * sizeof(float), pitch = source->stride * sizeof(float);
 	uint8_t *d_kept = NULL;
 
@@ -518,27 +503,23 @@ grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
 
 /* ---- merge ---- */
 
-struct MergeLayout
+/* The arena of a merge: a batch of rows, their two lists, and their merged lists. */
+struct MergeLayout : Layout
 {
-	size_t rows, lists[2], ids, counts, total;
+	size_t rows, lists[2], ids, counts;
 
 	MergeLayout(uint32_t degree, uint64_t batch)
+		: rows(place<uint32_t>(batch)), lists {place<uint32_t>(batch * degree),
+											   place<uint32_t>(batch * degree)},
+		  ids(place<uint32_t>(batch * degree)), counts(place<uint8_t>(batch))
 	{
-		size_t list = rounded(batch * degree * sizeof(uint32_t));
-
-		rows = 0;
-		lists[0] = rounded(batch * sizeof(uint32_t));
-		lists[1] = lists[0] + list;
-		ids = lists[1] + list;
-		counts = ids + list;
-		total = counts + rounded(batch);
 	}
 };
 
 extern "C" uint64_t
 grn_gpu_merge_bytes(uint32_t degree)
 {
-	return MergeLayout(degree, LEAST_BATCH).total;
+	return MergeLayout(degree, LEAST_BATCH).bytes;
 }
 
 extern "C" GrnGpuStatus
@@ -555,9 +536,9 @@ grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 		return status;
 	limit = std::max(limit, gpu->arena);
 	gpu->batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && MergeLayout(degree, gpu->batch).total > limit)
+	while (gpu->batch > LEAST_BATCH && MergeLayout(degree, gpu->batch).bytes > limit)
 		gpu->batch /= 2;
-	status = take_arena(gpu, MergeLayout(degree, gpu->batch).total, limit, err);
+	status = take_arena(gpu, MergeLayout(degree, gpu->batch).bytes, limit, err);
 	gpu->plan.degree = degree;
 	gpu->keeper = keeper;
 	return status;

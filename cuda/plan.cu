@@ -68,6 +68,14 @@ code_dims_of(uint32_t dim)
 	return dim <= PROJECTED_DIMS ? power_of_two_dims(dim) : PROJECTED_DIMS;
 }
 
+uint32_t
+most_code_dims(uint32_t dim, RowFormat format, bool few)
+{
+	uint32_t dims = code_dims_of(dim);
+
+	return format == ROWS_S8 && dim > dims && !few ? MORE_DIMS : dims;
+}
+
 static size_t
 larger(size_t a, size_t b)
 {
@@ -81,14 +89,8 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 {
 	GrnGraphParams params = *given;
 	Plan		   plan = {};
-	size_t		   at = 0;
-	auto		   take = [&](size_t bytes)
-	{
-		size_t place = at;
-
-		at += (bytes + 255) & ~(size_t) 255;
-		return place;
-	};
+	Layout		   layout;
+	auto		   take = [&](size_t bytes) { return layout.place<uint8_t>(bytes); };
 
 	grn_gpu_default_params(&params, dim, n);
 	plan.mode = options ? options->mode : GRN_GPU_TILE;
@@ -106,14 +108,14 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	{
 		t.keep = params.r;
 		t.random_edges = params.s;
-		plan.paper = take(paper_bytes((uint32_t) n, params.r));
+		plan.paper = take(paper_layout(NULL, (uint32_t) n, params.r).bytes);
 		plan.ids = take(n * plan.degree * sizeof(uint32_t));
 		if (options->fill)
 		{
 			plan.lists = take(n * plan.degree * sizeof(uint32_t));
 			plan.list_counts = take(n);
 		}
-		plan.total = at;
+		plan.total = layout.bytes;
 		return plan;
 	}
 
@@ -124,7 +126,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));
-	size_t start = start_bytes((uint32_t) n, t.bins, plan.stride),
+	size_t start = start_layout(NULL, (uint32_t) n, t.bins, plan.stride).bytes,
 		   project = coded ? 0 : project_bytes((uint32_t) n, dim, plan.code_dims);
 
 	plan.codes = take(n * plan.stride);
@@ -140,9 +142,9 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	/* scratch of fit and start ends before pools and inboxes are used */
 	plan.scratch = plan.pool = take(larger(n * t.pool * sizeof(Key), start));
 	plan.inbox[0] = take(inbox_bytes);
-	if (at < plan.scratch + project)
-		take(plan.scratch + project - at);
+	if (layout.bytes < plan.scratch + project)
+		take(plan.scratch + project - layout.bytes);
 	plan.inbox[1] = plan.bare_codes = take(inbox_bytes);
-	plan.total = at;
+	plan.total = layout.bytes;
 	return plan;
 }

@@ -225,7 +225,7 @@ launch_products(const Device &device, const float *d_rows, uint32_t n, uint32_t 
 	GemmArgs args = {};
 
 	args.d_a = d_rows, args.lda = dim, args.m = n;
-	args.d_b = d_others, args.ldb = (dim + 3) / 4 * 4, args.n = others;
+	args.d_b = d_others, args.ldb = padded_dims(dim), args.n = others;
 	args.d_mean = d_mean;
 	args.k = dim;
 	args.d_c = d_products, args.ldc = others;

@@ -38,7 +38,7 @@ test_start(uint32_t stride)
 	Pools		p(b.n, 48);
 	uint32_t	bins = 100,
 				window = 512;
-	Both<uint8_t> space(start_bytes(b.n, bins, stride));
+	Both<uint8_t> space(start_layout(NULL, b.n, bins, stride).bytes);
 	Both<uint32_t> order(b.n, 0xffffffff);
 	StartSpace	s = start_layout(space.d, b.n, bins, stride);
 

@@ -65,7 +65,7 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 	rows.push();
 	Projection	projection;
 
-	must(launch_fit(device, rows.d, n, dim, code_dims, format, 7, space.d, &projection), "launch_fit");
+	must(launch_fit(device, FitArgs{rows.d, n, dim, code_dims, format, 7, space.d}, &projection), "launch_fit");
 	must(launch_apply(device, projection, rows.d, n, format, stride, codes.d), "launch_apply");
 	codes.pull();
 	double		num = 0,
@@ -130,7 +130,7 @@ test_share(uint32_t dim, uint32_t code_dims, float least, float most)
 	for (size_t i = 0; i < rows.h.size(); i++)
 		rows.h[i] = 100 + gaussian(6, i);
 	rows.push();
-	must(launch_fit(device, rows.d, n, dim, code_dims, ROWS_S8, 7, space.d, &projection), "launch_fit");
+	must(launch_fit(device, FitArgs{rows.d, n, dim, code_dims, ROWS_S8, 7, space.d}, &projection), "launch_fit");
 	must(fitted_share(device, projection, &share), "fitted_share");
 	report("the share that " + std::to_string(code_dims) + " of " + std::to_string(dim) + " directions hold",
 		   share >= least && share <= most, std::to_string(share));
