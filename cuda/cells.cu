@@ -39,6 +39,7 @@ cudaError_t
 launch_cells(const Device &device, const Cells &cells, const float *d_rows, uint32_t n,
 			 uint32_t dim, float *d_products, uint32_t *d_home, uint32_t *d_guest)
 {
+	GRN_REQUIRE(cells.n > 0 && n > 0 && dim > 0);
 	GRN_TRY(launch_products(device, d_rows, n, dim, cells.d_mean, cells.d_centres,
 							cells.n, d_products));
 	cells_kernel<<<(n + 255) / 256, 256, 0, device.stream>>>(cells, n, d_products, d_home,

@@ -22,6 +22,14 @@
 			return grn_try_rc; \
 	} while (0)
 
+/* A launcher refuses first what its kernels were not made for. */
+#define GRN_REQUIRE(condition) \
+	do \
+	{ \
+		if (!(condition)) \
+			return cudaErrorInvalidValue; \
+	} while (0)
+
 /*
  * Instructions that Turing (sm_75) lacks.  Its image holds the kernels that use them,
  * so that there is one program, but gpu.cu never launches them there.
@@ -47,10 +55,11 @@ constexpr Key	   EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
 constexpr int	   SLOT_BITS = 7; /* sort keys: code << 7 | slot, 31 bits */
 
-constexpr int DEFAULT_POOL = 32; /* R: 48 gains nothing measurable */
-constexpr int MAX_POOL = 64;	 /* keys of a pool: one or two a lane */
-constexpr int MAX_INBOX = 64;
-constexpr int NCLASSES = 3; /* tiles of 32, 48 and 64 rows */
+constexpr int	   DEFAULT_POOL = 32; /* R: 48 gains nothing measurable */
+constexpr int	   MAX_POOL = 64;	  /* keys of a pool: one or two a lane */
+constexpr int	   MAX_INBOX = 64;
+constexpr int	   NCLASSES = 3;	 /* tiles of 32, 48 and 64 rows */
+constexpr uint32_t MAX_STRIDE = 512; /* bytes of a row of codes: 256 of binary16 */
 
 __host__ __device__ inline Key
 make_key(uint32_t code, uint32_t id)
@@ -135,6 +144,14 @@ struct Codes
 	uint32_t		seg;	/* 32, 64 or 128 bytes */
 	uint32_t		nseg;
 	RowFormat		format;
+
+	/* Whether the kernels that compare codes were made for these. */
+	bool valid() const
+	{
+		return n > 0 && (seg == 128 || seg == 64 || (seg == 32 && format == ROWS_S8)) &&
+			   nseg > 0 && (nseg & (nseg - 1)) == 0 && stride == seg * nseg &&
+			   stride <= MAX_STRIDE;
+	}
 };
 
 /* Graph under construction.  Only a vertex's own warp touches its pool. */
@@ -150,6 +167,12 @@ struct TileGraph
 	uint32_t  pool;	 /* capacity, <= MAX_POOL */
 	uint32_t  inbox; /* capacity, <= MAX_INBOX */
 	int		  side;	 /* d_inbox[side] is the one to read next */
+
+	/* Whether the kernels of the descent were made for pools and inboxes so large. */
+	bool valid() const
+	{
+		return n > 0 && pool > 0 && pool <= MAX_POOL && inbox > 0 && inbox <= MAX_INBOX;
+	}
 };
 
 /* Adjacency lists on the device. */

@@ -594,17 +594,19 @@ start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride)
 cudaError_t
 launch_norms(const Device &device, const Codes &codes, uint32_t *d_norms)
 {
+	GRN_REQUIRE(codes.valid());
 	return GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, codes.n, NULL, 0,
 							 (uint8_t *) codes.d_rows, d_norms);
 }
 
-/* d_order[i]: the row that comes i-th.  codes.d_norms is needed only for bins > 0. */
+/* d_order[i]: the row that comes i-th.  It takes no norms of the rows (codes.d_norms). */
 cudaError_t
 launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 			 uint32_t bins, uint64_t seed, uint32_t *d_order)
 {
 	uint32_t n = codes.n, blocks = (n + 255) / 256;
 
+	GRN_REQUIRE(codes.valid() && bins <= n);
 	if (bins <= 1)
 	{
 		identity_kernel<<<blocks, 256, 0, device.stream>>>(n, d_order);
@@ -647,6 +649,7 @@ cudaError_t
 launch_gather(const Device &device, const Codes &codes, const uint32_t *d_order,
 			  uint8_t *d_rows, uint32_t *d_norms)
 {
+	GRN_REQUIRE(codes.valid() && d_order);
 	return GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, codes.n, d_order, 0,
 							 d_rows, d_norms);
 }
@@ -655,8 +658,11 @@ cudaError_t
 launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
 					uint32_t edges, uint64_t seed, bool into_pool)
 {
-	return GRN_DISPATCH_ROWS(codes, launch_random_edges_of, device, codes, graph,
-							 edges < WARP ? edges : WARP, seed, into_pool);
+	edges = edges < WARP ? edges : WARP;
+	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(edges <= (into_pool ? graph.pool : graph.inbox));
+	return GRN_DISPATCH_ROWS(codes, launch_random_edges_of, device, codes, graph, edges,
+							 seed, into_pool);
 }
 
 cudaError_t
@@ -664,6 +670,8 @@ launch_window(const Device &device, const Codes &codes, TileGraph &graph, uint32
 {
 	SweepArgs args = {};
 
+	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(window > 0 && graph.inbox >= WINDOW_KEYS);
 	args.d_rows = args.d_columns = codes.d_rows;
 	args.d_row_norms = args.d_column_norms = codes.d_norms;
 	args.nrows = args.ncolumns = codes.n;

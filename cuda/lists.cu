@@ -265,6 +265,7 @@ blocks_of_warps(uint32_t n)
 cudaError_t
 launch_reverse(const Device &device, TileGraph &graph, float rho)
 {
+	GRN_REQUIRE(graph.valid() && rho >= 0 && rho <= 1);
 	reverse_kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>(
 		graph.d_pool, graph.d_pool_count, graph.n, graph.pool, graph.d_inbox[graph.side],
 		graph.d_inbox_count[graph.side], graph.inbox, rho);
@@ -277,6 +278,8 @@ launch_fill(const Device &device, const TileGraph &graph, const uint32_t *d_orde
 {
 	auto kernel = graph.inbox <= WARP ? fill_kernel<1> : fill_kernel<2>;
 
+	GRN_REQUIRE(graph.valid() && degree > 0 && degree <= GRN_MAX_DEGREE);
+	GRN_REQUIRE(fill <= degree);
 	kernel<<<blocks_of_warps(graph.n), FINISH_THREADS, 0, device.stream>>>(
 		graph.d_pool, graph.d_pool_count, graph.d_inbox[graph.side],
 		graph.d_inbox_count[graph.side], graph.n, graph.pool, graph.inbox, degree, fill,
@@ -288,6 +291,7 @@ cudaError_t
 launch_count_below(const Device &device, const TileGraph &graph, uint32_t limit,
 				   uint32_t *d_count)
 {
+	GRN_REQUIRE(graph.valid());
 	GRN_TRY(cudaMemsetAsync(d_count, 0, sizeof(uint32_t), device.stream));
 	count_below_kernel<<<(graph.n + FINISH_THREADS - 1) / FINISH_THREADS, FINISH_THREADS,
 						 0, device.stream>>>(graph.d_pool, graph.d_pool_count, graph.n,
@@ -300,6 +304,7 @@ launch_exact_order(const Device &device, const float *d_rows, uint32_t n, uint32
 				   uint32_t degree, const uint32_t *d_order, uint32_t *d_ids,
 				   const uint8_t *d_counts)
 {
+	GRN_REQUIRE(n > 0 && dim > 0 && degree <= GRN_MAX_DEGREE);
 	exact_order_kernel<<<blocks_of_warps(n), FINISH_THREADS, 0, device.stream>>>(
 		d_rows, n, dim, degree, d_order, d_ids, d_counts);
 	return cudaGetLastError();

@@ -232,8 +232,9 @@ launch_merge(const Device &device, const MergeArgs &args)
 	uint32_t blocks = (args.count + MERGE_WARPS - 1) / MERGE_WARPS;
 	size_t	 shared = MERGE_WARPS * MergeSpace::bytes(args.degree);
 
-	if (args.codes.stride > 4 * WARP * MERGE_WORDS || args.degree > GRN_MAX_DEGREE)
-		return cudaErrorInvalidValue;
+	GRN_REQUIRE(args.codes.valid() && args.codes.stride <= 4 * WARP * MERGE_WORDS);
+	GRN_REQUIRE(args.count > 0 && args.degree > 0 && args.degree <= GRN_MAX_DEGREE);
+	GRN_REQUIRE(args.fill <= args.degree);
 	if (args.codes.format == ROWS_S8)
 		merge_kernel<RowsS8><<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
 	else
@@ -248,6 +249,7 @@ launch_rename(const Device &device, uint32_t n, uint32_t degree, const uint32_t 
 {
 	size_t threads = (size_t) n * degree;
 
+	GRN_REQUIRE(n > 0 && degree > 0 && degree <= GRN_MAX_DEGREE);
 	rename_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
 		n, degree, d_names, d_counts, d_ids);
 	return cudaGetLastError();

@@ -345,8 +345,7 @@ cudaError_t
 launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 				  const PaperSpace &space, uint32_t r, uint32_t s, uint64_t seed)
 {
-	if (r > MAX_R)
-		return cudaErrorInvalidValue;
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
 	GRN_TRY(clear_pool(device, space, 0, n, r));
 	GRN_TRY(clear_pool(device, space, 1, n, r));
 	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
@@ -359,6 +358,7 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 					PaperSpace &space, uint32_t r, GrnPairOrder order, uint32_t pairs,
 					uint64_t seed, uint32_t round)
 {
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
 	paper_update_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
 		d_rows, n, dim, space.d_pool[0], space.d_count[0], space.d_pool[1],
 		space.d_count[1], r, order, pairs, seed, round);
@@ -380,6 +380,7 @@ cudaError_t
 launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
 					 uint32_t r, float rho)
 {
+	GRN_REQUIRE(n > 0 && r > 0 && r <= MAX_R && rho >= 0);
 	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0],
 							sizeof(Key) * (size_t) n * r, cudaMemcpyDeviceToDevice,
 							device.stream));
@@ -396,6 +397,8 @@ launch_paper_prune(const Device &device, const float *d_rows, uint32_t n, uint32
 				   const PaperSpace &space, uint32_t r, uint32_t degree, uint32_t *d_ids,
 				   uint8_t *d_counts)
 {
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
+	GRN_REQUIRE(degree > 0 && degree <= GRN_MAX_DEGREE);
 	paper_prune_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
 		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, d_ids, d_counts);
 	return cudaGetLastError();

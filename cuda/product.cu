@@ -197,6 +197,10 @@ launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 	bool	 aligned = args.lda % 4 == 0 && ((uintptr_t) args.d_a & 15) == 0;
 	uint32_t each = (args.k + splits - 1) / splits;
 
+	GRN_REQUIRE(args.m > 0 && args.n > 0 && args.k > 0 && splits > 0);
+	GRN_REQUIRE((args.n + BN - 1) / BN <= 65535 && args.ldb % 4 == 0 &&
+				((uintptr_t) args.d_b & 15) == 0);
+	GRN_REQUIRE(out != OUT_ADD || (aligned && args.ldc == args.n));
 	args.k_split = (each + BK - 1) / BK * BK;
 	if (out == OUT_ADD)
 		GRN_TRY(cudaMemsetAsync(args.d_c, 0, sizeof(float) * args.m * args.ldc,

@@ -451,6 +451,8 @@ launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t 
 {
 	uint64_t threads = (uint64_t) n * (stride / 4);
 
+	GRN_REQUIRE(n > 0 && dim > 0 && dim <= stride && stride % 4 == 0);
+	GRN_REQUIRE(stride <= MAX_STRIDE);
 	GRN_TRY(cudaMemsetAsync(d_other, 0, sizeof(int), device.stream));
 	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
 		d_rows, n, dim, stride, d_codes, d_other);
@@ -462,6 +464,10 @@ launch_fit(const Device &device, const FitArgs &args, Projection *projection)
 {
 	uint32_t dim = args.dim, code_dims = args.code_dims;
 	FitSpace f = fit_layout(args.d_space, args.n, dim, code_dims);
+
+	GRN_REQUIRE(args.n > 0 && dim > 0 && args.d_space);
+	GRN_REQUIRE(code_dims == 32 || code_dims == 64 || code_dims == 128 ||
+				code_dims == 256);
 
 	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
 	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, sizeof(FitStat), device.stream));
@@ -534,6 +540,7 @@ launch_apply(const Device &device, const Projection &projection, const float *d_
 {
 	GemmArgs args = {};
 
+	GRN_REQUIRE(projection.code_dims * (format == ROWS_S8 ? 1 : 2) <= stride);
 	args.d_a = d_rows, args.lda = projection.dim, args.m = n;
 	args.d_b = projection.d_basis, args.ldb = projection.width;
 	args.n = projection.code_dims;

@@ -712,6 +712,8 @@ launch_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_
 {
 	TileArgs args = {};
 
+	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(keep <= graph.pool);
 	args.d_rows = codes.d_rows;
 	args.stride = codes.stride;
 	args.nseg = codes.nseg;

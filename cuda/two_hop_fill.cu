@@ -259,6 +259,7 @@ launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
 {
 	int bits = 5;
 
+	GRN_REQUIRE(n > 0 && degree > 0 && degree <= GRN_MAX_DEGREE);
 	/* the table stays half empty, and holds the result in the end */
 	while (1u << bits < 2 * ((SOURCES + 1) * degree + 1))
 		bits++;
@@ -272,8 +273,9 @@ cudaError_t
 launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
 				  uint32_t degree, const uint32_t *d_order, const Lists &out)
 {
-	int lanes = codes.stride / 16; /* at most 32: 256 dimensions of 16 bits */
+	int lanes = codes.stride / 16;
 
+	GRN_REQUIRE(codes.valid()); /* so a row has at most 32 lanes, a power of 2 */
 	return codes.format == ROWS_S8
 			   ? launch_near(device, CodedRows<RowsS8> {codes, lanes}, codes.n, in,
 							 degree, d_order, out)
@@ -285,5 +287,6 @@ cudaError_t
 launch_near_rows(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 				 const Lists &in, uint32_t degree, const Lists &out)
 {
+	GRN_REQUIRE(dim > 0);
 	return launch_near(device, FloatRows {d_rows, dim, WARP}, n, in, degree, NULL, out);
 }

@@ -263,6 +263,8 @@ launch_joins(const Device &device, const Codes &codes, TileGraph &graph, uint32_
 			 *d_other = d_lists + (size_t) graph.n * JOIN_LIST;
 	JoinArgs args = {};
 
+	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(joins > 0 && graph.inbox >= JOIN_LIST && graph.inbox <= JOIN_KEPT);
 	GRN_TRY(cudaMemsetAsync(
 		d_lists, 0xff, (size_t) graph.n * JOIN_LIST * sizeof(*d_lists), device.stream));
 	GRN_TRY(launch_fill(device, graph, NULL, JOIN_LIST, JOIN_LIST,
