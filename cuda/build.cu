@@ -1,15 +1,16 @@
 /*
- * build.cu - the steps of a build on the device, in both modes.
+ * build.cu - runs the steps of a build on the device, in both modes.
  */
 #include <algorithm>
 
 #include "handle.h"
 
-constexpr uint32_t DEFAULT_PAIRS = 64; /* paper mode: random pairs a vertex and round */
+/* The paper's mode draws so many random pairs for a vertex in a round. */
+constexpr uint32_t DEFAULT_PAIRS = 64;
 
 /*
- * Plans for other codes, and takes an arena for them in the place of the one there was.
- * *done is false, and nothing has changed, where the limit forbids it.
+ * Plans for codes of another size, and replaces the arena by one for them.  Where the limit
+ * forbids that, *done is false and nothing has changed.
  */
 static cudaError_t
 change_codes(GrnGpu *gpu, CodeSize size, bool *done)
@@ -30,7 +31,7 @@ change_codes(GrnGpu *gpu, CodeSize size, bool *done)
 	return cudaSuccess;
 }
 
-/* Rows that are no small integers, or have too many dimensions for codes of each. */
+/* Makes codes by a projection, of rows that cannot be taken as they are. */
 static cudaError_t
 project(Build &b)
 {
@@ -62,7 +63,7 @@ project(Build &b)
 						plan.stride, gpu->d_arena + plan.bare_codes);
 }
 
-/* The caller's rows as codes in the caller's order, at plan.bare_codes. */
+/* Makes codes of the rows, in the caller's order, at plan.bare_codes. */
 static cudaError_t
 convert(Build &b)
 {
@@ -75,7 +76,7 @@ convert(Build &b)
 	b.codes.format = (RowFormat) t.format;
 	b.exact = gpu->options.rows == GRN_GPU_EXACT_CODES;
 	if (gpu->options.rows != GRN_GPU_FLOATS)
-		/* they are there */;
+		/* the codes are there already */;
 	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
 	{
 		int	 other = 1;
@@ -94,7 +95,7 @@ convert(Build &b)
 	return cudaSuccess;
 }
 
-/* Order, renumbered codes, and the first neighbours. */
+/* Orders the rows, puts codes into that order, and finds the first neighbours. */
 static cudaError_t
 start(Build &b)
 {
@@ -140,7 +141,7 @@ start(Build &b)
 	return cudaSuccess;
 }
 
-/* Reports a round; waits for the one before, so that a cancel acts soon. */
+/* Reports a round, and waits for the one before, so that a cancel acts soon. */
 static cudaError_t
 report(Build &b)
 {
@@ -156,6 +157,7 @@ report(Build &b)
 	return cudaSuccess;
 }
 
+/* The update rounds, with reverse edges between outer iterations. */
 static cudaError_t
 descend(Build &b)
 {
@@ -177,6 +179,7 @@ descend(Build &b)
 	return cudaSuccess;
 }
 
+/* Makes lists of pools and inboxes, with joins, fill and exact order as asked for. */
 static cudaError_t
 finish(Build &b)
 {
@@ -184,7 +187,7 @@ finish(Build &b)
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 
-	/* redirected edges that no round has seen yet stay in the inbox as offers */
+	/* Edges that the last round has redirected stay in the inboxes, as candidates. */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_counts = gpu->d_arena + plan.counts;
 	if (t.joins > 0)
@@ -199,7 +202,7 @@ finish(Build &b)
 	b.d_ids = lists.d_ids;
 	if (gpu->options.fill)
 	{
-		/* first by place, in memory that rounds need no more */
+		/* First lists of vertices, in memory that rounds need no more. */
 		lists.d_counts = (uint8_t *) b.graph.d_inbox_count[1 - b.graph.side];
 		GRN_TRY(launch_fill(gpu->device, b.graph, NULL, plan.degree, t.fill, lists));
 		b.d_ids = (uint32_t *) b.graph.d_inbox[b.graph.side];
@@ -239,7 +242,7 @@ widen(Build &b, bool *again)
 		return cudaSuccess;
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
-		return cudaSuccess; /* the caller has the rows */
+		return cudaSuccess; /* only the caller has the rows */
 	GRN_TRY(change_codes(gpu, CODES_WIDE, again));
 	if (*again)
 		b.done = 0;
@@ -267,7 +270,7 @@ build_tile(Build &b)
 	return cudaSuccess;
 }
 
-/* Algorithm 3, literally. */
+/* The paper's mode: Algorithm 3, literally. */
 cudaError_t
 build_paper(Build &b)
 {

@@ -1,13 +1,13 @@
 /*
- * cells.cu - in which parts of a build rows are (src/graph/grn.h, GrnCells), while
- * they are on the device to be encoded.
+ * cells.cu - for builds in parts: finds the cells that rows belong to (GrnCells in
+ * src/graph/grn.h), while the rows are on the device to be encoded.
  *
- * Products of centred rows with the cells' centred centres, on tensor cores; a row's own
- * length is the same in all of its sums, and left out.
+ * The tensor cores multiply rows with centres, both less the mean of the centres.  A row's
+ * own norm is the same in all of its sums, so it is left out.
  */
 #include "common.cuh"
 
-/* A thread a row: its scores bias - 2 product, of which it needs the two least. */
+/* Finds the two least scores of a row, bias - 2 product; one thread a row. */
 __global__ void
 cells_kernel(const Cells cells, uint32_t n, const float *d_products, uint32_t *d_home,
 			 uint32_t *d_guest)

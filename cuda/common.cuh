@@ -1,8 +1,20 @@
 /*
- * common.cuh - what every kernel file shares: checked calls, keys, warp
- * helpers, counter-based random numbers and the workspace that gpu.cu lays out.
+ * common.cuh - what all kernel files share: checked calls, keys of neighbours, sorts of a
+ * warp, random numbers, layouts of device memory, and each file's launchers.
  *
- * Prefixes: d_ device memory, h_ host memory, s_ shared memory.
+ * Words of the kernels:
+ *   row        a vector of the caller's
+ *   code       the bytes that the descent compares instead of a row
+ *   vertex     a row in the graph; its id is the row's place in the descent's order
+ *   neighbour  a vertex to which another one has an edge
+ *   candidate  a vertex that may become a neighbour
+ *   pool       the neighbours that a vertex has during the descent, nearest first
+ *   inbox      candidates that other vertices have sent to a vertex
+ *   list       the neighbours of a vertex in the finished graph
+ *   occlude    the RNG rule: a neighbour y of v occludes x where y is nearer to v than x
+ *              is, and nearer to x than v is; the edge from v to x is not needed then
+ *
+ * Pointers begin with d_ (device memory), h_ (host memory) or s_ (shared memory).
  */
 #ifndef GRN_COMMON_CUH
 #define GRN_COMMON_CUH
@@ -22,7 +34,7 @@
 			return grn_try_rc; \
 	} while (0)
 
-/* A launcher refuses first what its kernels were not made for. */
+/* A launcher begins with these: it refuses what its kernels were not made for. */
 #define GRN_REQUIRE(condition) \
 	do \
 	{ \
@@ -31,8 +43,8 @@
 	} while (0)
 
 /*
- * Instructions that Turing (sm_75) lacks.  Its image holds the kernels that use them,
- * so that there is one program, but gpu.cu never launches them there.
+ * Instructions that Turing (sm_75) lacks.  The image for Turing holds the kernels that use
+ * them, so that there is one program, but gpu.cu never launches them there.
  */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define GRN_AMPERE_ASM(...) __trap()
@@ -40,26 +52,30 @@
 #define GRN_AMPERE_ASM(...) asm volatile(__VA_ARGS__)
 #endif
 
-constexpr int	   WARP = 32;
+constexpr int WARP = 32;
+/* All lanes of a warp; also the largest sort key. */
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
  * A neighbour as pools and inboxes hold it: distance code << 32 | id.
  *
- * A distance code has 24 bits and orders as distances do: the integer itself
- * where rows are 8-bit (256 dimensions at most), the upper bits of the positive
- * binary32 otherwise.
+ * A distance code has 24 bits, and codes order as squared distances do.  Where rows are
+ * 8-bit it is the squared distance itself (of 256 dimensions at most), otherwise the upper
+ * bits of its binary32.
  */
 typedef uint64_t   Key;
 constexpr Key	   EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
-constexpr int	   SLOT_BITS = 7; /* sort keys: code << 7 | slot, 31 bits */
+/* A warp sorts distance code << SLOT_BITS | slot, 31 bits. */
+constexpr int SLOT_BITS = 7;
 
-constexpr int	   DEFAULT_POOL = 32; /* R: 48 gains nothing measurable */
-constexpr int	   MAX_POOL = 64;	  /* keys of a pool: one or two a lane */
-constexpr int	   MAX_INBOX = 64;
-constexpr int	   NCLASSES = 3;	 /* tiles of 32, 48 and 64 rows */
-constexpr uint32_t MAX_STRIDE = 512; /* bytes of a row of codes: 256 of binary16 */
+/* The paper's R, keys of a pool: 48 gain nothing that can be measured. */
+constexpr int DEFAULT_POOL = 32;
+constexpr int MAX_POOL = 64; /* A lane holds one or two keys of a pool. */
+constexpr int MAX_INBOX = 64;
+constexpr int NCLASSES = 3; /* Tiles have 32, 48 or 64 rows. */
+/* The most bytes of a row of codes: 256 dimensions in binary16. */
+constexpr uint32_t MAX_STRIDE = 512;
 
 __host__ __device__ inline Key
 make_key(uint32_t code, uint32_t id)
@@ -128,7 +144,7 @@ fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
 	return cudaStreamSynchronize(stream);
 }
 
-/* Rows as the descent compares them. */
+/* What the elements of codes are. */
 enum RowFormat
 {
 	ROWS_S8 = 0, /* signed bytes */
@@ -154,19 +170,22 @@ struct Codes
 	}
 };
 
-/* Graph under construction.  Only a vertex's own warp touches its pool. */
+/*
+ * The graph during the descent.  Only a vertex's own warp writes its pool.  A round reads
+ * the inboxes of one side and writes those of the other.
+ */
 struct TileGraph
 {
 	Key		 *d_pool;			/* [n][pool], nearest first */
 	uint8_t	 *d_pool_count;		/* [n] */
-	Key		 *d_inbox[2];		/* [n][inbox]: read this round, written this round */
-	uint32_t *d_inbox_count[2]; /* [n]; counts past `inbox` were not stored */
+	Key		 *d_inbox[2];		/* [n][inbox], in no order */
+	uint32_t *d_inbox_count[2]; /* [n] keys sent, of which `inbox` at most were stored */
 	uint64_t *d_list;			/* [NCLASSES][n]: vertex | pool << 32 | inbox << 40 */
 	uint32_t *d_list_count;		/* [NCLASSES] */
 	uint32_t  n;
-	uint32_t  pool;	 /* capacity, <= MAX_POOL */
-	uint32_t  inbox; /* capacity, <= MAX_INBOX */
-	int		  side;	 /* d_inbox[side] is the one to read next */
+	uint32_t  pool;	 /* capacity, at most MAX_POOL */
+	uint32_t  inbox; /* capacity, at most MAX_INBOX */
+	int		  side;	 /* the next round reads d_inbox[side] */
 
 	/* Whether the kernels of the descent were made for pools and inboxes so large. */
 	bool valid() const
@@ -182,36 +201,36 @@ struct Lists
 	uint8_t	 *d_counts; /* [n] */
 };
 
-/* What the tile build does, derived from GrnGraphParams (gpu.cu, tuning_for). */
+/* What a build in tile mode does: derived from GrnGraphParams (plan.cu, tuning_for). */
 struct Tuning
 {
-	uint32_t inbox;		   /* inbox capacity, 32..MAX_INBOX */
-	uint32_t random_edges; /* S: random neighbours at the start */
-	uint32_t bins;		   /* centroids of the coarse order; 0: none */
-	uint32_t window;	   /* rows each row meets at the start; 0: none */
-	uint32_t outer;		   /* T1 */
-	uint32_t inner;		   /* T2 */
+	uint32_t inbox;		   /* capacity of an inbox, 32 to MAX_INBOX */
+	uint32_t random_edges; /* the paper's S: random neighbours at first */
+	uint32_t bins;		   /* bins of the coarse order; 0: none */
+	uint32_t window;	   /* rows that each row is compared with at first; 0: none */
+	uint32_t outer;		   /* the paper's T1: outer iterations */
+	uint32_t inner;		   /* the paper's T2: update rounds of an outer iteration */
 	uint32_t first;		   /* update rounds of the first outer iteration */
-	uint32_t pool;		   /* R: pool capacity, 32..MAX_POOL */
-	uint32_t keep;		   /* of it in use, where R is smaller than 32 */
-	float	 rho;
-	uint32_t fill;		  /* reverse edges fill lists up to this; 0: degree */
-	uint32_t code_dims;	  /* dimensions after projection; 0: choose */
-	uint32_t format;	  /* RowFormat; 8 bits where 0 */
-	uint32_t no_integer;  /* 1: treat integer data as any other */
-	uint32_t exact_order; /* 1: sort the result by distances of the input */
-	uint32_t joins;	 /* of the finished lists, before edges are chosen anew; 0: none */
-	uint32_t choose; /* edges so chosen */
+	uint32_t pool;		   /* the paper's R: capacity of a pool, 32 to MAX_POOL */
+	uint32_t keep;		   /* how much of a pool is used, where R is smaller than 32 */
+	float	 rho;		   /* share of a pool that gets reverse edges */
+	uint32_t fill;		   /* reverse edges fill lists up to this, at most the degree */
+	uint32_t code_dims;	   /* dimensions of codes; 0: as the rows need */
+	uint32_t format;	   /* RowFormat */
+	uint32_t no_integer;   /* 1: rows of integers are treated as any others */
+	uint32_t exact_order;  /* 1: lists are sorted by the distances of the caller's rows */
+	uint32_t joins;		   /* two-hop joins before edges are chosen anew; 0: neither */
+	uint32_t choose;	   /* edges that are chosen then */
 	uint64_t seed;
 };
 
-/* One device's properties that launches need. */
+/* What launchers need to know of a device. */
 struct Device
 {
-	int			 sms;
-	int			 major, minor;
+	int			 sms;		   /* multiprocessors */
+	int			 major, minor; /* compute capability */
 	cudaStream_t stream;
-	cudaStream_t side[NCLASSES]; /* size classes run side by side */
+	cudaStream_t side[NCLASSES]; /* tiles of different sizes run side by side */
 	cudaEvent_t	 fork, join[NCLASSES];
 };
 
@@ -265,42 +284,43 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 }
 
 /*
- * Puts a key where an atomic addition to the target's count said.  Where the inbox
- * is full, the nearer of two keys keeps a slot drawn by id; that slot's first
- * writer may still be storing, but whichever key wins is a valid neighbour.
+ * Puts a key into the target's inbox, at the slot that an atomic addition to its count has
+ * given.  Where the inbox is full, the key takes a slot drawn by id if it is nearer than
+ * the key there.  The first writer of that slot may still be storing; whichever key wins is
+ * a valid candidate.
  */
 __device__ inline void
 store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint32_t code,
 		  uint32_t id)
 {
 	Key	 key = make_key(code, id);
-	Key *inbox = d_inbox + (size_t) target * capacity;
+	Key *d_own = d_inbox + (size_t) target * capacity; /* [capacity] */
 
 	if (slot < capacity)
-		inbox[slot] = key;
+		d_own[slot] = key;
 	else
 		atomicMin((unsigned long long
-					   *) &inbox[((uint64_t) (id * 2654435761u) * capacity) >> 32],
+					   *) &d_own[((uint64_t) (id * 2654435761u) * capacity) >> 32],
 				  (unsigned long long) key);
 }
 
 #endif /* __CUDACC__ */
 
-/* tile.cu: one update round of every vertex that has new neighbours. */
+/* tile.cu: one update round of every vertex whose inbox is not empty. */
 cudaError_t launch_update_round(const Device &device, const Codes &codes,
 								TileGraph &graph, uint32_t keep);
-/* tile.cu: pools become the keep of pool and inbox that the fewest nearer ones occlude. */
+/* tile.cu: a pool becomes the `keep` rows of pool and inbox with the fewest occluders. */
 cudaError_t launch_choice(const Device &device, const Codes &codes, TileGraph &graph,
 						  uint32_t keep);
 /*
- * two_hop_join.cu: into the inbox that the next round reads, instead of the reverse edges it
- * holds, the nearest of the neighbours' neighbours; joins > 1: of their like.
- * d_counts: [n] scratch.
+ * two_hop_join.cu: the nearest of a vertex's neighbours' neighbours replace what its inbox
+ * holds that the next round reads.  joins > 1: lists are joined so many times, each time
+ * those that the join before has found.  d_counts: [n] scratch.
  */
 cudaError_t launch_joins(const Device &device, const Codes &codes, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
 /* initial_graph.cu */
-struct StartSpace /* scratch of the start, device memory */
+struct StartSpace /* scratch of the coarse order, device memory */
 {
 	uint8_t	 *d_centroids;		/* [bins][stride] */
 	uint32_t *d_centroid_norms; /* [bins] */
@@ -326,13 +346,16 @@ cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
-/* *d_count = vertices whose nearest neighbour has a code below limit. */
+/* *d_count = vertices whose nearest neighbour has a distance code below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
-/* two_hop_fill.cu: lists nearest first; `in` is by place, `out` as d_order (NULL: by place) says */
+/*
+ * two_hop_fill.cu: lists filled up to the degree, nearest first.  The list of vertex v
+ * becomes that of row d_order[v], and ids change likewise; d_order NULL: all stay.
+ */
 cudaError_t launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
 							  uint32_t degree, const uint32_t *d_order, const Lists &out);
 cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t n,
@@ -351,7 +374,7 @@ struct Projection
 	const float *d_basis; /* [code_dims][width] */
 	const float *d_mean;  /* [width] */
 	const float *d_scale; /* [1] */
-	const float *d_share; /* [1] of the sample's variance, kept; NULL: not known */
+	const float *d_share; /* [1] share of the sample's variance; NULL: not known */
 };
 /* What a projection is fitted to. */
 struct FitArgs
@@ -378,18 +401,19 @@ cudaError_t fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
 						 uint32_t stride, uint8_t *d_codes);
-/* d_products[n][others] = (rows - mean) . others; d_others: rows of dim rounded up to 4. */
+/* product.cu: d_products[n][others] = (d_rows - d_mean) . d_others [padded_dims(dim)]. */
 cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, const float *d_mean, const float *d_others,
 							uint32_t others, float *d_products);
-/* cells.cu: GrnCells in device memory. */
+/* cells.cu: GrnCells in device memory.  Rows of d_centres are padded by padded_dims(). */
 struct Cells
 {
 	uint32_t	 n;
-	const float *d_centres; /* [n][dim, multiple of 4] less the mean */
-	const float *d_mean;	/* [dim, multiple of 4] of the centres */
-	const float *d_bias;	/* [n] a centre's square, less the mean, and its weight */
-	const float *d_across;	/* [n][n] */
+	const float *d_centres; /* [n][dim] less their mean */
+	const float *d_mean;	/* [dim] of the centres */
+	const float
+		*d_bias; /* [n] squared norm of a centre (less the mean) plus its weight */
+	const float *d_across; /* [n][n] as in GrnCells */
 	float		 border;
 };
 /* d_products: [n][cells.n] scratch. */
@@ -423,20 +447,21 @@ struct MergeArgs
 {
 	Codes			codes;		/* of all rows */
 	const uint32_t *d_rows;		/* [count] rows whose lists are merged */
-	const uint32_t *d_lists[2]; /* [count][degree], ended by EMPTY_ID where short */
+	const uint32_t *d_lists[2]; /* [count][degree], EMPTY_ID after the last neighbour */
 	uint32_t		count, degree;
-	uint32_t		fill;	  /* lists are filled up to this with what the rule refused */
+	uint32_t		fill;	  /* occluded candidates fill lists up to this */
 	uint32_t	   *d_ids;	  /* [count][degree] */
 	uint8_t		   *d_counts; /* [count] */
 };
 cudaError_t launch_merge(const Device &device, const MergeArgs &args);
-/* Names the vertices of lists by d_names, and ends short lists by EMPTY_ID. */
+/* Ids of lists become d_names[id]; EMPTY_ID follows the last neighbour of a list. */
 cudaError_t launch_rename(const Device &device, uint32_t n, uint32_t degree,
 						  const uint32_t *d_names, const uint8_t *d_counts,
 						  uint32_t *d_ids);
 
-/* gpu.cu: replaces what the parameters derive, for sweeps in test/gpu. */
+/* plan.cu: what the parameters mean for rows of that number and dimensions. */
 Tuning tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);
-void   grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
+/* gpu.cu: further builds use this instead (NULL: no more), for sweeps in test/gpu. */
+void grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
 
 #endif /* GRN_COMMON_CUH */

@@ -1,6 +1,6 @@
 /*
- * handle.h - the host side: pinned staging buffers, the memory plan, what is kept of
- * an open device and of a running build.
+ * handle.h - what a handle (GrnGpu) keeps of a device and of the build that was begun, what
+ * a running build keeps, and where all of it lies in device memory.
  */
 #ifndef GRN_HANDLE_H
 #define GRN_HANDLE_H
@@ -8,7 +8,7 @@
 #include "common.cuh"
 #include "staging.h"
 
-/* gpu.cu: where CUDA's errors become a GrnGpuStatus. */
+/* gpu.cu: these fill *err and return its status; CUDA's errors become a GrnGpuStatus. */
 GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
 					  const char *detail);
 GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
@@ -29,29 +29,36 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 	} while (0)
 
 /*
- * Tile mode needs Ampere's tensor-core products and copies; before, the paper's
- * kernels build, with settings that give a graph of nearly the same quality (SIFT 1M:
- * .9412@1265 at L=64) in many times the time.
+ * The least compute capability of tile mode, which needs Ampere's products on tensor cores
+ * and its copies to shared memory.  Older devices build with the paper's kernels (gpu.cu,
+ * Request): the graph is nearly as good and takes many times as long.
  */
 #ifndef GRN_TILE_MAJOR
 #define GRN_TILE_MAJOR 8
 #endif
 
-/* Where everything of one build lies in the arena: offsets in bytes. */
+/*
+ * Where all of one build lies in the arena, the device memory of a handle.  Places are
+ * offsets in bytes; some lie over others that are needed at other times.
+ */
 struct Plan
 {
 	Tuning	   tuning;
 	GrnGpuMode mode;
 	uint32_t   degree;
 	uint32_t   code_dims;
-	uint32_t   stride; /* bytes of a row of codes, the most it can become */
-	size_t	   codes, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
-		list_count, ids,	   /* paper mode only: else an inbox is reused */
-		lists, list_counts,	   /* the same, before they are filled */
-		counts, flag, scratch, /* project and start: over pool and inbox[0] */
-		bare_codes,			   /* codes in the caller's order: over inbox[1] */
-		members,			   /* names of rows that come as codes */
-		paper, total;		   /* without the caller's rows */
+	uint32_t   stride; /* bytes of a row of codes */
+	/* Tile mode: codes in the order of the descent, and its graph (TileGraph). */
+	size_t codes, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
+		list_count;
+	size_t scratch;	   /* of the projection and the order: over pool, inbox[0] */
+	size_t bare_codes; /* codes in the caller's order: over inbox[1] */
+	size_t members;	   /* [n] ids of rows that come as codes */
+	size_t flag;	   /* one number */
+	/* The paper's mode: its pools, the lists, and those before they are filled. */
+	size_t paper, ids, lists, list_counts;
+	size_t counts; /* [n] of the lists */
+	size_t total;  /* without the caller's rows */
 };
 
 /* Rows of more dimensions are projected to this many directions. */
@@ -61,68 +68,70 @@ constexpr uint32_t MORE_DIMS = 256;
 
 struct GrnGpu
 {
-	int			number;
-	bool		counted; /* among the device's handles */
+	int			number;	 /* the device */
+	bool		counted; /* this handle is counted in `handles` (gpu.cu) */
 	Device		device;
 	Staging		staging;
-	cudaEvent_t mark[4]; /* start, converted, descended, finished */
-	cudaEvent_t round[2];
+	cudaEvent_t mark[4];  /* the start, and the ends of conversion, descent and finish */
+	cudaEvent_t round[2]; /* the ends of the last two rounds */
 
-	bool		   begun;
+	bool		   begun; /* grn_gpu_begin() was the last to lay out the arena */
 	uint64_t	   n;
 	uint32_t	   dim;
 	GrnGraphParams params;	/* of grn_gpu_begin(), with defaults for what was left open */
 	GrnGpuOptions  options; /* of grn_gpu_begin(), as this device can do them */
 	Plan		   plan;
-	uint64_t	   limit; /* bytes this build may take */
-	uint8_t		  *d_arena;
-	uint64_t	   arena;	   /* bytes of it */
-	float		  *d_own_rows; /* [n][dim], where rows come from the host */
-	const float	  *d_rows;
-	bool		   overridden;
+	uint64_t	   limit;	   /* device bytes that this build may take */
+	uint8_t		  *d_arena;	   /* [arena] */
+	uint64_t	   arena;	   /* bytes */
+	float		  *d_own_rows; /* [n][dim]; NULL: rows do not come from the host */
+	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
+	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
 	float		   upload; /* seconds in grn_gpu_rows() */
-	bool		   coded;  /* codes and members are in the arena */
-	uint64_t	   peak;   /* bytes of arenas and rows, the most since it was asked for */
-	uint64_t	   batch;  /* parts.cu: rows that are encoded or merged at a time */
-	Cells		   cells;  /* parts.cu: in the arena of encoding; n = 0: none */
-	Codes		   kept;   /* parts.cu: codes that outlive an arena, */
-	uint64_t	   kept_bytes;
-	const GrnGpu  *keeper; /* and who has those of a merge */
+	bool		   coded;  /* the arena has codes and members */
+	uint64_t	   peak;   /* the most device bytes since the last grn_gpu_peak() */
+
+	/* For builds in parts (parts.cu). */
+	uint64_t	  batch;	  /* rows that are encoded or merged at a time */
+	Cells		  cells;	  /* in the arena, while rows are encoded; n = 0: none */
+	Codes		  kept;		  /* codes of all rows, beside the arena */
+	uint64_t	  kept_bytes; /* device bytes that they take; 0: there are none */
+	const GrnGpu *keeper;	  /* the handle whose kept codes a merge uses */
 };
 
-/* What a running build hands from step to step. */
+/* What the steps of a running build hand on. */
 struct Build
 {
 	GrnGpu			*gpu;
 	Codes			 codes;
 	TileGraph		 graph;
-	uint32_t		*d_order;
-	uint32_t		*d_ids;	   /* [n][degree] */
+	uint32_t		*d_order;  /* [n] the row of each vertex */
+	uint32_t		*d_ids;	   /* [n][degree] the result */
 	uint8_t			*d_counts; /* [n] */
-	bool			 exact;	   /* distances of the descent are those of the input */
-	bool			 coarse;   /* of codes that came from outside */
+	bool			 exact;	   /* distances of codes are those of the rows */
+	bool			 coarse;   /* as in GrnGpuTimes */
 	GrnGpuProgressFn progress;
 	void			*progress_ctx;
-	uint64_t		 done, rounds;
+	uint64_t		 done, rounds; /* update rounds */
 	bool			 cancelled;
 };
 
-/* What the descent compares. */
+/* How large codes are. */
 enum CodeSize
 {
 	CODES_PLAIN,
-	CODES_MORE, /* MORE_DIMS directions */
-	CODES_WIDE	/* binary16 */
+	CODES_MORE, /* of MORE_DIMS directions */
+	CODES_WIDE	/* of binary16 */
 };
-/* plan.cu: where everything lies. */
+/* plan.cu: lays out a build.  gpu: for its override; NULL: none. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, CodeSize size);
-/* The dimensions of a row's codes, */
+/* plan.cu: the dimensions of codes, */
 uint32_t code_dims_of(uint32_t dim);
 /* and the most that a fit may come to; few: no more than code_dims_of(). */
 uint32_t most_code_dims(uint32_t dim, RowFormat format, bool few);
-/* build.cu: all steps on the device; the result in b.d_ids and b.d_counts. */
+/* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b);
 

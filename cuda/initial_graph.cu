@@ -1,24 +1,26 @@
 /*
- * initial_graph.cu - where the descent begins: S random neighbours (Algorithm 3, line 4),
- * and a few near ones from a coarse order of the rows.
+ * initial_graph.cu - the graph that the descent begins with: S random neighbours of each
+ * vertex (Algorithm 3, line 4), and a few near ones from a coarse order of the rows.
  *
- * Each row is assigned to the nearest of some thousand random rows ("bins"), rows are
- * renumbered in the order of bins, and each is compared with the `window` rows
- * around it: one matrix product, cheaper than half a round.  On SIFT this neither
- * helps nor hurts; where rows form many tight clusters, random neighbours
- * alone rarely meet a row of their own cluster, and it is what finds them.
+ * Some thousand random rows are the centroids of bins.  Each row is assigned to the bin of
+ * the nearest centroid, rows are renumbered in the order of their bins, and each is compared
+ * with the `window` rows around it.  That is one matrix product and takes less than half a
+ * round.  On SIFT it neither helps nor hurts.  Where rows form many tight clusters, random
+ * neighbours alone are rarely of a row's own cluster, and the window finds those that are.
  */
 #include "row_formats.cuh"
 
 constexpr int SWEEP_WARPS = 4;
-constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows of a block */
-constexpr int CHUNK = 32;					 /* columns a step compares them with */
-constexpr int STAGES = 4;					 /* chunks in flight */
+constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* A block compares so many rows */
+constexpr int CHUNK = 32;					 /* with so many columns in a step. */
+constexpr int STAGES = 4;					 /* So many chunks are being copied. */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
-constexpr int WINDOW_KEYS = 8; /* neighbours a row gets from its window */
-constexpr int SUPER_BINS = 64; /* bins are ordered by the nearest of these */
+constexpr int WINDOW_KEYS = 8; /* A row gets so many candidates from its window. */
+/* The first centroids: bins are ordered by the nearest of these, so that near bins meet. */
+constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;
 
+/* Rows and columns to compare all with all: both are codes. */
 struct SweepArgs
 {
 	const uint8_t  *d_rows; /* [nrows][stride] */
@@ -61,9 +63,9 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 }
 
 /*
- * Compares this warp's 32 rows, from first_row, with columns [first, first + width)
- * and hands each product's sums to fold: fold.take(chunk, group, half, acc,
- * norms).  All warps of the block take part.
+ * Compares this warp's 32 rows, from first_row on, with columns [first, first + width).
+ * The sums of each product of 16 rows by 8 columns go to fold.take(), after fold.chunk()
+ * has named the chunk of columns.  All warps of the block take part.
  */
 template <class P, int SEG, class Fold>
 __device__ inline void
@@ -148,21 +150,21 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 }
 
 /*
- * The smallest distance in each of 32 buckets a row: a column's bucket is its place
- * within the chunk.  So the nearest is exact, the next few nearly so, and nothing
- * is sorted.
+ * Finds the nearest column of each of 32 buckets, for each row.  A column's bucket is its
+ * place within its chunk.  So the nearest column of all is always found and the next few
+ * mostly, without sorting.
  */
 template <class P> struct NearestFold
 {
 	typedef typename P::Acc Acc;
 	int32_t					best[4][2][4]; /* [row 8 b + g][column parity][group] */
 	Acc						norm[4];
-	uint32_t				row[4]; /* row number, to leave itself out */
+	uint32_t				row[4]; /* its number: a row is not its own candidate */
 	uint32_t				first, width, ncolumns;
 	uint32_t				first_row; /* of the warp */
 	int						t;
-	uint32_t				now;	 /* chunk */
-	bool					careful; /* this chunk holds own rows or ends the window */
+	uint32_t				now; /* chunk */
+	bool careful; /* this chunk holds the warp's own rows, or ends the window */
 
 	__device__ inline void chunk(uint32_t c)
 	{
@@ -239,7 +241,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 							 ? EMPTY_KEY
 							 : make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
 			}
-			/* the nearest of each four buckets: more keys serve no better */
+			/* The nearest of each four buckets: more keys are of no more use. */
 #pragma unroll
 			for (int i = 0; i < 2; i++)
 				out[4 * i + fold.t] =
@@ -249,7 +251,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 		}
 }
 
-/* The nearest column of each row. */
+/* Finds the nearest column of each row. */
 template <class P> struct ArgminFold
 {
 	typedef typename P::Acc Acc;
@@ -316,7 +318,10 @@ __launch_bounds__(SWEEP_ROWS, 4)
 	}
 }
 
-/* d_to row i = d_from row pick(i), with its squared norm; a quad of lanes a row. */
+/*
+ * Copies row d_order[i] of d_from to row i of d_to, with its squared norm; a quad of lanes
+ * copies a row.  Without d_order row i is drawn from the i-th of count equal ranges.
+ */
 template <class P, int SEG>
 __global__ void
 gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
@@ -326,7 +331,6 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 	uint32_t i = blockIdx.x * (blockDim.x / 4) + threadIdx.x / 4;
 	int		 t = threadIdx.x & 3;
 	uint32_t at = min(i, count - 1);
-	/* without an order: one row drawn from each of count equal ranges */
 	uint32_t from =
 		d_order
 			? d_order[at]
@@ -364,7 +368,7 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 		d_norms[i] = P::to_bits(norm);
 }
 
-/* Places of the bins in the order: those with the same super bin together. */
+/* d_rank[b]: the place of bin b in the order; bins of the same super bin stand together. */
 __global__ void
 __launch_bounds__(SCAN_THREADS)
 	rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
@@ -444,8 +448,8 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 }
 
 /*
- * Distance codes between v and the vertex each lane names; lanes with EMPTY_ID get
- * nothing.  Eight rows at a time, a quad of lanes each.
+ * The distance code between v and the vertex id of each lane; 0 for lanes whose id is
+ * EMPTY_ID.  A quad of lanes reads a row, so eight rows are read at a time.
  */
 template <class P, int SEG>
 __device__ inline uint32_t
@@ -487,8 +491,8 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 }
 
 /*
- * Random neighbours, one warp a vertex: into the pool, nearest first, or into the
- * inbox to be read next.
+ * Draws random neighbours, one warp a vertex.  They become the pool, nearest first, or, if
+ * d_pool is NULL, the inbox that the next round reads.
  */
 template <class P, int SEG>
 __global__ void
@@ -502,13 +506,13 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 	if (v >= codes.n)
 		return;
 	uint32_t others = codes.n - 1;
-	bool	 all = others <= edges; /* so few that all are taken */
+	bool	 all = others <= edges; /* there are so few others that all are taken */
 	uint32_t count = all ? others : edges, id = EMPTY_ID;
 
 	if (lane < count)
 	{
 		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
-		id += id >= v; /* anyone but v */
+		id += id >= v; /* any vertex but v */
 	}
 	uint32_t key = warp_codes<P, SEG>(codes, v, id, lane) << SLOT_BITS | lane;
 

@@ -1,15 +1,15 @@
 /*
- * lists.cu - reverse edges between outer iterations (section 3.6 of the paper),
- * and the end of a build: lists filled up with reverse edges and, where
- * the descent's distances were approximate, sorted by exact ones.
+ * lists.cu - reverse edges, between outer iterations (section 3.6 of the paper) and in the
+ * end, when pools and reverse edges become lists.  Where codes are approximate, lists are
+ * then sorted by the distances of the caller's rows.
  */
 #include "common.cuh"
 
 constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
-constexpr int PW = MAX_POOL / WARP; /* pool keys of a lane */
+constexpr int PW = MAX_POOL / WARP; /* A lane holds so many keys of the pool. */
 
-/* Offers v to the inbox of each of its nearest rho * count neighbours; a lane an edge or two. */
+/* Sends v to the inboxes of its nearest rho * count neighbours; one warp a vertex. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
@@ -32,9 +32,9 @@ __launch_bounds__(FINISH_THREADS)
 }
 
 /*
- * The result of vertex v: its pool, and of the reverse edges in its inbox the
- * nearest, until there are fill <= degree.  One warp a vertex; it goes to row
- * d_order[v], in ids that went through d_order (NULL: as they are).
+ * Makes the list of v: its pool and, up to fill <= degree, the nearest of the reverse edges
+ * in its inbox; one warp a vertex.  It is the list of row d_order[v] and names rows likewise;
+ * without d_order v and ids stay.
  */
 template <int IW>
 __global__ void
@@ -61,7 +61,7 @@ __launch_bounds__(FINISH_THREADS)
 		uint32_t slot = lane + WARP * w;
 
 		mine[w] = slot < npool ? d_pool[(size_t) v * pool + slot] : EMPTY_KEY;
-		/* binary16 distances may have let a neighbour in twice */
+		/* By binary16 distances a neighbour may be there twice. */
 		uint32_t same = __match_any_sync(FULL, (uint32_t) mine[w]);
 
 		alive[w] = slot < npool && lane == __ffs(same) - 1;
@@ -78,7 +78,7 @@ __launch_bounds__(FINISH_THREADS)
 		__syncwarp();
 	}
 	npool = nown;
-	/* of the reverse edges, those that the pool has already go */
+	/* Reverse edges that the pool has already are dropped. */
 	uint32_t pool_before[IW] = {};
 
 #pragma unroll
@@ -93,13 +93,13 @@ __launch_bounds__(FINISH_THREADS)
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 		{
-			/* at equal distance the pool comes first */
+			/* At equal distances the pool comes first. */
 			pool_before[w] += (uint32_t) (other >> 32) <= (uint32_t) (offer[w] >> 32);
 			if ((uint32_t) other == (uint32_t) offer[w])
 				offer[w] = EMPTY_KEY;
 		}
 	}
-	/* and of those offered more than once, all but one; the rest side by side */
+	/* Of reverse edges that are there more than once one stays; these then stand together. */
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 	{
@@ -168,16 +168,17 @@ count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
 		atomicAdd(d_count, (uint32_t) count);
 }
 
-/* Sorts each list by exact distance; warps go in the order of the descent. */
+/* Sorts lists by the distances of rows; warps take them in the order of the descent. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
 					   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
 {
-	constexpr int AT_ONCE = 4; /* neighbours whose rows are loaded together */
-	constexpr int HELD = (GRN_MAX_DEGREE + WARP - 1) / WARP; /* a lane's keys */
-	uint32_t	  i = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
-	int			  lane = lane_id();
+	constexpr int AT_ONCE = 4; /* So many neighbours' rows are loaded together. */
+	constexpr int HELD =
+		(GRN_MAX_DEGREE + WARP - 1) / WARP; /* A lane holds so many keys. */
+	uint32_t i = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
+	int		 lane = lane_id();
 
 	if (i >= n)
 		return;
@@ -261,7 +262,7 @@ blocks_of_warps(uint32_t n)
 	return (uint32_t) (((uint64_t) n * WARP + FINISH_THREADS - 1) / FINISH_THREADS);
 }
 
-/* Offers into the inbox that the next update round reads. */
+/* Sends reverse edges to the inboxes that the next update round reads. */
 cudaError_t
 launch_reverse(const Device &device, TileGraph &graph, float rho)
 {

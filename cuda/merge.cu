@@ -1,32 +1,35 @@
 /*
- * merge.cu - one list of neighbours from a row's lists in the graphs of two parts
- * (src/builder/partition.c), by the rows' codes; one warp a row.
+ * merge.cu - for builds in parts: merges the two lists that a row has in the graphs of two
+ * parts into one, by the RNG rule over codes; one warp a row.
  *
- * Candidates are taken nearest first and each is held against those kept, four at a
- * time.  Rows come from global memory: the few dozen that a warp works on stay
- * in the first-level cache.
+ * Candidates are taken nearest first.  Each is compared with those that were kept, four at a
+ * time.  Codes come from global memory: the few dozen that a warp works on stay in the
+ * first-level cache.
  */
 #include "row_formats.cuh"
 
-constexpr int MERGE_WARPS = 4; /* of a block */
-constexpr int MERGE_WORDS = 2; /* a lane's share of a row of at most 256 bytes */
-constexpr int MERGE_AT_ONCE = 4;
+constexpr int MERGE_WARPS = 4;	 /* A block has so many warps. */
+constexpr int MERGE_WORDS = 2;	 /* A lane holds so many words of a code of 256 bytes. */
+constexpr int MERGE_AT_ONCE = 4; /* So many codes are loaded together. */
 
-struct
-	MergeSpace /* of a warp, as small as the degree lets it be: the cache has the rest */
+/*
+ * A warp's shared memory.  It is as small as the degree allows, because the first-level
+ * cache is what remains of the same memory.
+ */
+struct MergeSpace
 {
-	Key		 *key;	   /* [2 * degree] */
-	Key		 *sorted;  /* [2 * degree] */
-	uint32_t *kept;	   /* [degree] indices into sorted */
-	uint32_t *kept_id; /* [degree] */
+	Key		 *s_key;	 /* [2 * degree] candidates, later those that are occluded */
+	Key		 *s_sorted;	 /* [2 * degree] candidates, nearest first */
+	uint32_t *s_kept;	 /* [degree] indices into s_sorted */
+	uint32_t *s_kept_id; /* [degree] */
 
 	static __host__ __device__ inline size_t bytes(uint32_t degree)
 	{
 		return degree * (4 * sizeof(Key) + 2 * sizeof(uint32_t));
 	}
 	__device__ inline MergeSpace(uint8_t *s_base, uint32_t degree)
-		: key((Key *) s_base), sorted(key + 2 * degree),
-		  kept((uint32_t *) (sorted + 2 * degree)), kept_id(kept + degree)
+		: s_key((Key *) s_base), s_sorted(s_key + 2 * degree),
+		  s_kept((uint32_t *) (s_sorted + 2 * degree)), s_kept_id(s_kept + degree)
 	{
 	}
 };
@@ -51,7 +54,7 @@ sum_warp(float x)
 	return x;
 }
 
-/* One lane's words of row id. */
+/* One lane's words of a code. */
 struct MergeRow
 {
 	uint32_t w[MERGE_WORDS];
@@ -67,10 +70,11 @@ struct MergeRow
 	}
 };
 
-/* Distance codes between a row and up to four others. */
+/* Distance codes between a row and `count` others, at most MERGE_AT_ONCE. */
 template <class P>
 __device__ inline void
-distances(const Codes &codes, const MergeRow &own, uint32_t own_norm, const uint32_t *ids,
+distances(const Codes &codes, const MergeRow &own, uint32_t own_norm,
+		  const uint32_t *ids, /* [count] */
 		  uint32_t count, int lane, uint32_t (&out)[MERGE_AT_ONCE])
 {
 	MergeRow		row[MERGE_AT_ONCE];
@@ -96,22 +100,23 @@ distances(const Codes &codes, const MergeRow &own, uint32_t own_norm, const uint
 	}
 }
 
-/* Writes keys[0, n) to sorted in ascending order, equal ones by place. */
+/* Writes n keys to s_sorted in ascending order, equal ones by place. */
 __device__ inline void
-sort_keys(const Key *keys, uint32_t n, Key *sorted, int lane)
+sort_keys(const Key *s_key, uint32_t n, Key *s_sorted, int lane)
 {
 	for (uint32_t i = lane; i < n; i += WARP)
 	{
-		Key		 key = keys[i];
+		Key		 key = s_key[i];
 		uint32_t place = 0;
 
 		for (uint32_t j = 0; j < n; j++)
-			place += keys[j] < key || (keys[j] == key && j < i);
-		sorted[place] = key;
+			place += s_key[j] < key || (s_key[j] == key && j < i);
+		s_sorted[place] = key;
 	}
 	__syncwarp();
 }
 
+/* Merges the two lists of row d_rows[at]. */
 template <class P>
 __global__ void
 __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
@@ -136,7 +141,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 			uint32_t mask = __ballot_sync(FULL, id != EMPTY_ID);
 
 			if (id != EMPTY_ID)
-				s.key[n + __popc(mask & ((1u << lane) - 1))] = id;
+				s.s_key[n + __popc(mask & ((1u << lane) - 1))] = id;
 			n += __popc(mask);
 		}
 	__syncwarp();
@@ -147,27 +152,27 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 #pragma unroll
 		for (int k = 0; k < MERGE_AT_ONCE; k++)
-			ids[k] = (uint32_t) s.key[j + min((uint32_t) k, here - 1)];
+			ids[k] = (uint32_t) s.s_key[j + min((uint32_t) k, here - 1)];
 		distances<P>(a.codes, own, norm, ids, here, lane, code);
 		__syncwarp();
 #pragma unroll
 		for (int k = 0; k < MERGE_AT_ONCE; k++)
 			if (lane == k && k < here)
-				s.key[j + k] = make_key(code[k], ids[k]);
+				s.s_key[j + k] = make_key(code[k], ids[k]);
 		__syncwarp();
 	}
-	sort_keys(s.key, n, s.sorted, lane);
+	sort_keys(s.s_key, n, s.s_sorted, lane);
 
-	uint32_t nkept = 0, nrefused = 0; /* the latter in key[], which is free again */
+	uint32_t nkept = 0, nrefused = 0; /* s_key, which is free again, gets the refused */
 
 	for (uint32_t i = 0; i < n && nkept < a.degree; i++)
 	{
-		Key		 key = s.sorted[i];
+		Key		 key = s.s_sorted[i];
 		uint32_t id = (uint32_t) key, limit = max((uint32_t) (key >> 32), 1u);
 		bool	 refused = false;
 		MergeRow row;
 
-		if (i > 0 && key == s.sorted[i - 1])
+		if (i > 0 && key == s.s_sorted[i - 1])
 			continue;
 		row.load(a.codes, id, lane);
 		for (uint32_t j = 0; j < nkept && !refused; j += MERGE_AT_ONCE)
@@ -175,41 +180,41 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 			uint32_t here = min(nkept - j, (uint32_t) MERGE_AT_ONCE);
 			uint32_t code[MERGE_AT_ONCE];
 
-			distances<P>(a.codes, row, a.codes.d_norms[id], s.kept_id + j, here, lane,
+			distances<P>(a.codes, row, a.codes.d_norms[id], s.s_kept_id + j, here, lane,
 						 code);
 #pragma unroll
 			for (int k = 0; k < MERGE_AT_ONCE; k++)
 				refused |= code[k] < limit;
 		}
 		if (lane == 0 && refused)
-			s.key[nrefused] = key;
+			s.s_key[nrefused] = key;
 		if (lane == 0 && !refused)
-			s.kept[nkept] = i, s.kept_id[nkept] = id;
+			s.s_kept[nkept] = i, s.s_kept_id[nkept] = id;
 		nrefused += refused;
 		nkept += !refused;
 		__syncwarp();
 	}
 
-	/* kept and, of the refused, the nearest: merged by counting */
+	/* The kept and the nearest refused ones are merged: each counts the others before it. */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
 	uint32_t *out = a.d_ids + (size_t) at * a.degree;
 
 	for (uint32_t i = lane; i < nkept; i += WARP)
 	{
-		Key		 key = s.sorted[s.kept[i]];
+		Key		 key = s.s_sorted[s.s_kept[i]];
 		uint32_t place = i;
 
 		for (uint32_t j = 0; j < extra; j++)
-			place += s.key[j] < key;
+			place += s.s_key[j] < key;
 		out[place] = (uint32_t) key;
 	}
 	for (uint32_t i = lane; i < extra; i += WARP)
 	{
-		Key		 key = s.key[i];
+		Key		 key = s.s_key[i];
 		uint32_t place = i;
 
 		for (uint32_t j = 0; j < nkept; j++)
-			place += s.sorted[s.kept[j]] < key;
+			place += s.s_sorted[s.s_kept[j]] < key;
 		out[place] = (uint32_t) key;
 	}
 	if (lane == 0)

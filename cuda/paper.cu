@@ -1,14 +1,17 @@
 /*
- * paper.cu - GRNND as the paper writes it (Algorithms 3 to 6), kept runnable so
- * that its ablations can be reproduced: one warp a vertex, random pairs of the
- * read pool, redirected neighbours inserted into the write pool of the closer
- * one, pools swapped every round, reverse edges for the nearest rho.
+ * paper.cu - GRNND as the paper writes it (Algorithms 3 to 6).  It builds on devices that
+ * lack what tile mode needs, and repeats the paper's ablations.
  *
- * One departure: a pool entry carries its distance to the vertex beside the id, so
- * that WARP_INSERT need not recompute R distances to find the farthest; the
- * outcome is the same.  Entries are 64-bit words changed by atomics only.  Two
- * warps that insert the same id into one pool at once may both miss the other's
- * in the ballot; the final prune drops the second.
+ * A warp works on one vertex.  It draws random pairs from the vertex's read pool.  A
+ * neighbour that is redirected is inserted into the write pool of the closer one of its
+ * pair.  Each round the two pools are swapped.  Between outer iterations the nearest rho of
+ * a pool get reverse edges.
+ *
+ * One thing differs: an entry of a pool carries the distance to the vertex beside the id,
+ * so that WARP_INSERT need not compute R distances to find the farthest.  The outcome is
+ * the same.  Entries are 64-bit words that only atomics change.  Two warps that insert the
+ * same id into one pool at once may each miss the other's entry; the final prune drops the
+ * second.
  */
 #include "common.cuh"
 
@@ -35,45 +38,45 @@ warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lan
 }
 
 __device__ inline Key
-read_entry(const Key *entry)
+read_entry(const Key *d_entry)
 {
-	return *(const volatile Key *) entry;
+	return *(const volatile Key *) d_entry;
 }
 
-/* Algorithm 6: far, at the given distance, into the pool of another vertex. */
+/* Algorithm 6: inserts far, at the given distance, into a pool, d_pool [r]. */
 __device__ inline void
-warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance,
+warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, uint32_t far, float distance,
 			int lane)
 {
 	Key mine = make_key(__float_as_uint(distance), far);
 
-	/* step 1: ballot whether it is there */
+	/* Step 1: does the pool hold it? */
 	for (uint32_t base = 0; base < r; base += WARP)
 	{
-		Key entry = base + lane < r ? read_entry(&pool[base + lane]) : EMPTY_KEY;
+		Key entry = base + lane < r ? read_entry(&d_pool[base + lane]) : EMPTY_KEY;
 
 		if (__any_sync(FULL, entry != EMPTY_KEY && (uint32_t) entry == far))
 			return;
 	}
-	/* step 2: room left */
+	/* Step 2: it takes a free slot, if there is one. */
 	uint32_t slot = 0;
 
 	if (lane == 0)
 	{
-		slot = *(volatile uint32_t *) count < r ? atomicAdd(count, 1u) : r;
+		slot = *(volatile uint32_t *) d_count < r ? atomicAdd(d_count, 1u) : r;
 		if (slot < r)
-			atomicExch((unsigned long long *) &pool[slot], (unsigned long long) mine);
+			atomicExch((unsigned long long *) &d_pool[slot], (unsigned long long) mine);
 	}
 	slot = __shfl_sync(FULL, slot, 0);
 	if (slot < r)
 		return;
-	/* step 3: in place of the farthest, if that is farther */
+	/* Step 3: else it replaces the farthest entry, if that is farther. */
 	Key		 farthest = 0;
 	uint32_t where = 0;
 
 	for (uint32_t i = lane; i < r; i += WARP)
 	{
-		Key entry = read_entry(&pool[i]);
+		Key entry = read_entry(&d_pool[i]);
 
 		if (entry != EMPTY_KEY && entry >= farthest)
 			farthest = entry, where = i;
@@ -85,7 +88,7 @@ warp_insert(Key *pool, uint32_t *count, uint32_t r, uint32_t far, float distance
 	uint32_t owners = __ballot_sync(FULL, farthest == most);
 
 	if (lane == __ffs(owners) - 1 && mine < most)
-		atomicCAS((unsigned long long *) &pool[where], (unsigned long long) most,
+		atomicCAS((unsigned long long *) &d_pool[where], (unsigned long long) most,
 				  (unsigned long long) mine);
 	__syncwarp();
 }
@@ -119,16 +122,17 @@ struct PaperShared
 	Key entry[MAX_R];
 };
 
-/* Copies a pool of count entries to shared memory. */
+/* Copies the pool of v, count entries, to shared memory. */
 __device__ inline void
-load_entries(const Key *d_pool, uint32_t count, Key *s_entry, int lane)
+load_entries(const Key *d_pool, uint32_t v, uint32_t r, uint32_t count, Key *s_entry,
+			 int lane)
 {
 	for (uint32_t i = lane; i < count; i += WARP)
-		s_entry[i] = d_pool[i];
+		s_entry[i] = d_pool[(size_t) v * r + i];
 	__syncwarp();
 }
 
-/* The nearest first; count entries of one warp. */
+/* Sorts count entries, the nearest first. */
 __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
 {
@@ -154,7 +158,7 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
 	__syncwarp();
 }
 
-/* Pair number p of an ablation's fixed order: (1,0), (2,0), (2,1), (3,0), ... */
+/* Pair number p of the ordered ablations: (1,0), (2,0), (2,1), (3,0), ... */
 __device__ inline void
 ordered_pair(uint32_t p, uint32_t &i, uint32_t &j)
 {
@@ -184,7 +188,7 @@ __launch_bounds__(PAPER_THREADS)
 	uint32_t count = min(d_read_count[v], r);
 	uint32_t possible = count * (count - 1) / 2;
 
-	load_entries(d_read + (size_t) v * r, count, s_entry, lane);
+	load_entries(d_read, v, r, count, s_entry, lane);
 	if (order != GRN_ORDER_DISORDERED)
 		sort_entries(s_entry, count, lane);
 	if (count < 2)
@@ -250,7 +254,7 @@ __launch_bounds__(PAPER_THREADS)
 		return;
 	uint32_t count = min(d_from_count[v], r), top = (uint32_t) ceilf(rho * count);
 
-	load_entries(d_from + (size_t) v * r, count, s_entry, lane);
+	load_entries(d_from, v, r, count, s_entry, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < min(top, count); i++)
 	{
@@ -263,7 +267,7 @@ __launch_bounds__(PAPER_THREADS)
 	}
 }
 
-/* The end: pools sorted, duplicates dropped, greedy RNG prune to degree. */
+/* The end: sorts a pool, drops duplicates, and keeps what the RNG rule does, up to the degree. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_prune_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
@@ -279,14 +283,14 @@ __launch_bounds__(PAPER_THREADS)
 		return;
 	uint32_t count = min(d_count[v], r), kept = 0;
 
-	load_entries(d_pool + (size_t) v * r, count, s_entry, lane);
+	load_entries(d_pool, v, r, count, s_entry, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < count && kept < degree; i++)
 	{
 		Key	 x = s_entry[i];
 		bool keep = x != EMPTY_KEY && (uint32_t) x != v;
 
-		/* s_entry[0, kept) are those kept so far */
+		/* s_entry[0, kept) are the neighbours kept so far. */
 		for (uint32_t k = 0; k < kept && keep; k++)
 		{
 			uint32_t y = (uint32_t) s_entry[k];
@@ -375,7 +379,7 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 	return cudaSuccess;
 }
 
-/* The read pool is copied first, so that no warp offers what another just inserted. */
+/* A copy of the pools is read, so that no warp offers what another one has just inserted. */
 cudaError_t
 launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
 					 uint32_t r, float rho)

@@ -1,11 +1,13 @@
 /*
- * plan.cu - parameters a user left open, and the one place that knows which memory
- * a build takes and where everything lies in it.
+ * plan.cu - chooses parameters that were left open, and lays out the device memory of a
+ * build.  The same layout says whether the build fits.
  */
 #include "handle.h"
 
-constexpr uint32_t ROWS_PER_BIN = 256;
+constexpr uint32_t ROWS_PER_BIN =
+	256; /* A bin of the coarse order has about so many rows. */
 constexpr uint32_t MAX_BINS = 4096;
+/* Rows of more dimensions get shorter lists: each further edge costs a search a distance. */
 constexpr uint32_t MANY_DIMS = 512;
 
 extern "C" void
@@ -41,15 +43,14 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.window = 256;
 	t.outer = p.t1;
 	t.inner = p.t2;
-	/* the first outer iteration has the longest way to go */
+	/* The first outer iteration has the longest way to go. */
 	t.first = p.t2 + (projected ? 1 : 2);
-	/* of many dimensions the first few edges do, and each further one costs a distance */
 	t.fill = dim > MANY_DIMS ? p.degree * 5 / 8 : p.degree;
 	t.keep = p.r < MAX_POOL ? p.r : MAX_POOL;
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
-	/* the rest of the list is for reverse edges: 24 and 12 do best where the degree is 36 */
+	/* The rest of a list is for reverse edges: of 36 edges 24 and 12 do best. */
 	t.choose = p.degree * 2 / 3;
 	t.choose = t.choose < t.fill ? t.choose : t.fill - 1;
 	t.seed = p.seed;
@@ -82,7 +83,7 @@ larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The one place that knows where things lie; its total is what a build takes. */
+/* The one place that knows where all of a build lies; plan.total is what it takes. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
 		  uint64_t n, uint32_t dim, CodeSize size)
@@ -139,7 +140,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.list_count = take(NCLASSES * sizeof(uint32_t));
 	plan.flag = take(sizeof(int));
 	plan.members = take(coded ? 4 * n : 0);
-	/* scratch of fit and start ends before pools and inboxes are used */
+	/* What needs the scratch ends before pools and inboxes are used. */
 	plan.scratch = plan.pool = take(larger(n * t.pool * sizeof(Key), start));
 	plan.inbox[0] = take(inbox_bytes);
 	if (layout.bytes < plan.scratch + project)

@@ -6,9 +6,11 @@
 
 #include "product.cuh"
 
-constexpr int PITCH = BK + 4; /* floats between rows of a tile: no bank conflicts */
+/* Floats from row to row of a tile in shared memory: so there are no bank conflicts. */
+constexpr int PITCH = BK + 4;
 constexpr int GEMM_THREADS = 256;
-constexpr int GEMM_STAGES = 2; /* 74 kB: fits every card since Ampere */
+/* Tiles that are loaded ahead: these take 74 kB, which every device since Ampere has. */
+constexpr int GEMM_STAGES = 2;
 
 struct GemmShared
 {
@@ -81,9 +83,9 @@ store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
 }
 
 /*
- * Eight warps, each 32 x 64 of the 128 x 128 tile.  The order of k within a
- * product does not matter, so lane t of a quad takes eight consecutive k and
- * feeds them two at a time to four products.
+ * A block's eight warps take 32 x 64 each of a tile of 128 x 128.  The order of k within a
+ * product does not matter, so lane t of a quad takes eight consecutive k and feeds them to
+ * four products, two at a time.
  */
 template <bool VEC, Output OUT>
 __global__ void

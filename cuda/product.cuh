@@ -6,28 +6,28 @@
 
 #include "common.cuh"
 
-constexpr int BM = 128, BN = 128, BK = 32; /* tile of a product */
+constexpr int BM = 128, BN = 128, BK = 32; /* A block's tile of C, and its step in k. */
 
 /* What becomes of the elements of a product. */
 enum Output
 {
-	OUT_FLOAT, /* C = A B' */
-	OUT_ADD,   /* C += A B' */
-	OUT_S8,
-	OUT_F16
+	OUT_FLOAT, /* C [m][ldc] floats */
+	OUT_ADD,   /* floats, added to those of C */
+	OUT_S8,	   /* bytes, after *d_scale */
+	OUT_F16	   /* binary16, after *d_scale */
 };
 
 /* C[m][n] = (A[m][k] - mean[k]) . B[n][k] */
 struct GemmArgs
 {
 	const float *d_a;			/* [m][lda] */
-	const float *d_b;			/* [n][ldb], 16-byte aligned rows */
+	const float *d_b;			/* [n][ldb], rows aligned to 16 bytes */
 	const float *d_mean;		/* [k] or NULL */
-	size_t		 lda, ldb, ldc; /* ldc in elements of C */
+	size_t		 lda, ldb, ldc; /* elements from row to row */
 	uint32_t	 m, n, k;
-	uint32_t	 k_split; /* columns of k a block of grid.z takes */
-	void		*d_c;
-	const float *d_scale; /* OUT_S8, OUT_F16: C times this */
+	uint32_t	 k_split; /* columns of k that a block takes; launch_gemm() sets it */
+	void		*d_c;	  /* [m][ldc] */
+	const float *d_scale; /* [1], or NULL: 1 */
 };
 
 /*

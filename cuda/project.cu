@@ -1,14 +1,12 @@
 /*
- * project.cu - from the caller's floats to the rows a descent compares:
- * integers 0..255 as they are; other rows of at most code_dims dimensions
- * through a random rotation; wider ones through their first principal directions.
+ * project.cu - makes codes of the caller's rows.  Rows of integers 0 to 255 are taken as
+ * they are.  Other rows of at most code_dims dimensions are rotated at random; those of more
+ * are projected to their first principal directions.
  *
- * The principal directions come from a sample by subspace iteration (Q <-
- * orthonormal(Q X' X), three times from random signs), never forming a covariance
- * matrix.  They are then mixed by a random Hadamard rotation, so that every
- * dimension carries about the same variance and one scale serves all.
- * Products run on tensor cores in tf32: 10 bits of mantissa, errors below
- * those of the 8-bit rows that come out.
+ * The principal directions come from a sample X by subspace iteration: Q becomes
+ * orthonormal(Q X' X), three times, beginning with random signs.  No covariance matrix is
+ * formed.  A random Hadamard rotation then mixes the directions, so that all dimensions have
+ * about the same variance and one scale serves them all.
  */
 #include "product.cuh"
 
@@ -18,13 +16,16 @@
  * .75 and 256 .96: recall .9592 and .9704 at L=64.  Of 960-dimensional GIST they hold .95
  * and .98, and recall is the same.
  */
-constexpr float	   LEAST_SHARE = 0.9f;
-constexpr int	   POWER_STEPS = 3;
+constexpr float LEAST_SHARE = 0.9f;
+/* Steps of the subspace iteration. */
+constexpr int POWER_STEPS = 3;
+/* A sample has so many rows at most, and about so many floats in all. */
 constexpr uint32_t MAX_SAMPLE = 16384;
-constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20; /* of sample times dim, about */
-constexpr float	   CLIP_SIGMAS = 5.5f; /* projected values beyond are clipped */
+constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20;
+/* Projected values that are further from 0 are clipped. */
+constexpr float CLIP_SIGMAS = 5.5f;
 
-/* Four bytes of a row from four floats; *d_other is set by any that is no 0..255. */
+/* Makes four bytes of a code; sets *d_other where a float is no integer 0 to 255. */
 __global__ void
 integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 				uint8_t *d_codes, int *d_other)
@@ -64,7 +65,7 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 		*d_other = 1;
 }
 
-/* d_sample row i = one row of the i-th of count equal ranges; rows past count are 0. */
+/* Draws row i of the sample from the i-th of count equal ranges; rows past count are 0. */
 __global__ void
 sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
 			  uint32_t width, uint64_t seed, float *d_sample)
@@ -78,7 +79,7 @@ sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
 			i < count && d < dim ? d_rows[from * dim + d] : 0.0f;
 }
 
-/* d_mean[d] += the sum over this block's rows / count */
+/* Adds the sum of this block's rows, divided by count, to d_mean. */
 __global__ void
 mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean)
 {
@@ -94,7 +95,7 @@ mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean
 	atomicAdd(&d_mean[d], sum / count);
 }
 
-/* Subtracts the mean and writes the transpose too: [count] x [width] in tiles. */
+/* Subtracts the mean from d_sample [count][width], and writes its transpose. */
 __global__ void
 centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 			  const float *d_mean, float *d_transposed)
@@ -124,7 +125,7 @@ centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 	}
 }
 
-/* Random signs: where the iteration starts. */
+/* Fills d_basis [rows][width] with random signs: there the iteration begins. */
 __global__ void
 signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64_t seed)
 {
@@ -134,7 +135,7 @@ signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64
 		d_basis[i] = i % width < dim ? ((random64(seed, 4, i) & 1) ? 1.0f : -1.0f) : 0.0f;
 }
 
-/* G = Z Z' in binary64, so that the Cholesky factor of a steep spectrum exists. */
+/* G = Z Z' in binary64, so that a Cholesky factor exists where the spectrum is steep. */
 __global__ void
 gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 {
@@ -160,10 +161,10 @@ gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 }
 
 /*
- * Cholesky factor of G (K x K) by one block: thread (x, y) holds rows y + 32 i and
- * columns x + 32 j, blocks above the diagonal left out (all of 256 x 256 are too many for
- * registers and take 2 ms a step).  d_factor[j][i] = L(i, j).  A direction the data lacks
- * gets an infinite pivot, which makes its basis row 0.
+ * The Cholesky factor L of G (K x K), by one block: d_factor[j][i] = L(i, j).  Thread (x, y)
+ * holds rows y + 32 i and columns x + 32 j, without the blocks above the diagonal: all of
+ * 256 x 256 are too many for the registers and take 2 ms a step.  A direction that the data
+ * lacks gets an infinite pivot, which makes its row of the basis 0.
  */
 template <int K>
 __global__ void __launch_bounds__(1024)
@@ -217,7 +218,7 @@ __global__ void __launch_bounds__(1024)
 		}
 }
 
-/* Q = L^-1 Z, columns of Z eight at a time; a thread a row. */
+/* Q = L^-1 Z; a block takes eight columns of Z, a thread one row. */
 __global__ void
 solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t width,
 			 float *d_q)
@@ -254,7 +255,7 @@ solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t wi
 			d_q[(size_t) row * width + d0 + c] = z[c];
 }
 
-/* B = H S Q / sqrt(rows), in place: S random signs, H Hadamard's matrix. */
+/* B = H S Q / sqrt(rows), in place: S are random signs, H is Hadamard's matrix. */
 __global__ void
 mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 {
@@ -274,7 +275,7 @@ mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 	d_basis[(size_t) row * width + d] = s_x[row] * rsqrtf((float) rows);
 }
 
-/* The first dim columns of the identity: mixed, a random rotation. */
+/* The first dim columns of the identity: mix_kernel() makes a random rotation of them. */
 __global__ void
 identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width)
 {
@@ -290,11 +291,13 @@ struct Spread
 	float sum;	   /* of y^2 */
 };
 
-/* Of the sample, in device memory. */
+/* What a fit learns of its sample, in device memory. */
 struct FitStat
 {
-	Spread rows, projected; /* rows: less their mean */
-	float  scale, share;	/* Projection's */
+	Spread rows;	  /* of rows less their mean */
+	Spread projected; /* of projected rows */
+	float  scale;	  /* as in Projection */
+	float  share;	  /* as in Projection */
 };
 
 /* Raises d_spread->largest, adds to d_spread->sum. */
@@ -323,7 +326,7 @@ spread_kernel(const float *d_y, size_t count, Spread *d_spread)
 	}
 }
 
-/* The scale that brings projected values to +-127, or to +-8 for binary16; the share. */
+/* Finds the scale that brings projected values to +-127 (binary16: to +-8), and the share. */
 __global__ void
 scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 {
@@ -338,19 +341,19 @@ scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 		limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
 }
 
-/* Sizes and places of everything the fit needs. */
+/* The device memory of a fit. */
 struct FitSpace
 {
-	uint32_t count,		   /* rows of the sample */
-		padded,			   /* the same, multiple of 4 */
-		width;			   /* dim, multiple of 4 */
+	uint32_t count;		   /* rows of the sample */
+	uint32_t padded;	   /* the same, rounded up to a multiple of 4 */
+	uint32_t width;		   /* padded_dims(dim) */
 	float	*d_sample;	   /* [padded][width] */
 	float	*d_transposed; /* [width][padded] */
 	float	*d_y;		   /* [code_dims][padded] */
 	float	*d_q, *d_z;	   /* [code_dims][width] */
 	double	*d_gram;	   /* [code_dims][code_dims] */
-	float	*d_factor;
-	float	*d_mean; /* [width] */
+	float	*d_factor;	   /* [code_dims][code_dims] */
+	float	*d_mean;	   /* [width] */
 	FitStat *d_stat;
 	size_t	 bytes;
 };
@@ -386,7 +389,7 @@ project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims)
 	return fit_layout(NULL, n, dim, code_dims).bytes;
 }
 
-/* Y[code_dims][padded] = Q Xs' */
+/* Y[code_dims][padded] = Q X': projects the sample. */
 static cudaError_t
 project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
 {
@@ -399,6 +402,7 @@ project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
 	return launch_gemm(device, args, OUT_FLOAT, 1);
 }
 
+/* Q = orthonormal(Z). */
 static cudaError_t
 orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
 {
@@ -419,7 +423,7 @@ orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
 	return cudaGetLastError();
 }
 
-/* d_q = orthonormal rows that span the sample's main directions. */
+/* Q = orthonormal rows that span the principal directions of the sample. */
 static cudaError_t
 fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t code_dims,
 			  uint64_t seed)

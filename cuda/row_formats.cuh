@@ -1,11 +1,10 @@
 /*
- * row_formats.cuh - the two kinds of rows a descent can compare, as policies: 8-bit
- * integers and binary16, with their tensor-core product and distance codes.
+ * row_formats.cuh - the two formats of codes, 8-bit integers and binary16, as policies
+ * that kernels take as template arguments: the product on tensor cores, and distances.
  *
- * Both products take 32 bytes of 16 and of 8 rows, laid out alike: lane 4 g + t
- * holds 8 bytes of row g (and of row g + 8).  Which 8 bytes does not
- * matter as long as both operands agree, so a lane loads 16 consecutive
- * bytes and feeds them to two products.
+ * Both products take 32 bytes of each of 16 and of 8 rows, laid out alike: lane 4 g + t
+ * holds 8 bytes of row g (and of row g + 8).  It does not matter which 8 bytes, as long as
+ * both operands agree.  So a lane loads 16 consecutive bytes and feeds them to two products.
  */
 #ifndef GRN_ROW_FORMATS_CUH
 #define GRN_ROW_FORMATS_CUH
@@ -14,8 +13,8 @@
 
 #include "common.cuh"
 
-constexpr int	  COLUMN_BITS = 6;	  /* a tile has at most 64 columns */
-constexpr int32_t NOT_KEPT = 1 << 30; /* added to a column that may not win */
+constexpr int	  COLUMN_BITS = 6;	  /* A tile has at most 64 columns. */
+constexpr int32_t NOT_KEPT = 1 << 30; /* It is added to a column that may not win. */
 
 struct RowsS8
 {
@@ -30,26 +29,27 @@ struct RowsS8
 					   : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
 					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
-	/* sum of products of four bytes, added to c */
+	/* Adds the products of four bytes to c. */
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
 		return __dp4a((int) a, (int) b, c);
 	}
-	/* |y|^2 - 2 x.y: the squared distance less |x|^2 */
+	/* |y|^2 - 2 x.y, which is the squared distance of x and y less |x|^2. */
 	static __device__ inline Acc partial(Acc norm_y, Acc dot)
 	{
 		return norm_y - 2 * dot;
 	}
 	/*
-	 * The partial distance under which y occludes x: that of x to the vertex.
-	 * At least 1, so that of two equal rows one occludes the other (of 8 bits; in binary16
-	 * the 1 is lost, and near-identical rows keep more of their edges, which does no harm).
+	 * y occludes x where partial(y) is below this: the distance of x to the vertex, less
+	 * |x|^2.  The distance counts as 1 at least, so that of two equal rows one occludes the
+	 * other.  In binary16 the 1 is lost; there rows that are nearly equal keep more of
+	 * their edges, which does no harm.
 	 */
 	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
 	{
 		return (Acc) max(code, 1u) - norm_x;
 	}
-	/* Orders as (distance, column); unpack with code_of(). */
+	/* A number that orders as (distance, column) do; code_of() gives the distance code. */
 	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
 		return partial * (1 << COLUMN_BITS) + column;
@@ -133,9 +133,9 @@ struct RowsF16
 };
 
 /*
- * Place of a 16-byte piece of a row of 128-byte segments in shared memory: odd rows
- * swap halves, so that the quarters of two rows that eight lanes read at once
- * lie in different banks.
+ * Where a 16-byte piece of a row's segment stands in shared memory.  In segments of 128
+ * bytes odd rows swap their halves, so that the quarters of two rows, which eight lanes
+ * read at once, lie in different banks.
  */
 template <int SEG>
 __device__ inline int
@@ -157,19 +157,19 @@ copy16(void *s_to, const void *d_from, bool valid)
 }
 
 /*
- * One lane's share of a row's segment: for SEG 128 the 16-byte pieces t and 4 +
- * t, for SEG 64 piece t, for SEG 32 eight bytes.
+ * What lane t of a quad holds of a row's segment: the 16-byte pieces t and 4 + t of 128
+ * bytes, piece t of 64 bytes, or eight of 32 bytes.
  */
 template <int SEG> struct Share
 {
-	static constexpr int WORDS = SEG / 16; /* words a lane holds */
+	static constexpr int WORDS = SEG / 16; /* of 4 bytes */
 	uint32_t			 w[WORDS];
 
-	__device__ inline void load(const uint8_t *segment, int t)
+	__device__ inline void load(const uint8_t *d_segment, int t)
 	{
 		if (SEG == 32)
 		{
-			uint2 x = *(const uint2 *) (segment + 8 * t);
+			uint2 x = *(const uint2 *) (d_segment + 8 * t);
 
 			w[0] = x.x, w[1] = x.y;
 		}
@@ -178,14 +178,14 @@ template <int SEG> struct Share
 #pragma unroll
 			for (int p = 0; p < SEG / 64; p++)
 			{
-				uint4 x = *(const uint4 *) (segment + 64 * p + 16 * t);
+				uint4 x = *(const uint4 *) (d_segment + 64 * p + 16 * t);
 
 				w[(4 * p) % WORDS] = x.x, w[(4 * p + 1) % WORDS] = x.y;
 				w[(4 * p + 2) % WORDS] = x.z, w[(4 * p + 3) % WORDS] = x.w;
 			}
 		}
 	}
-	/* from shared memory, where piece p of row r stands at piece_at(r, p) */
+	/* The same from shared memory, where piece p of row r stands at piece_at(r, p). */
 	__device__ inline void load_swizzled(const uint8_t *s_segment, int row, int t)
 	{
 		if (SEG == 128)
@@ -208,7 +208,7 @@ template <int SEG> struct Share
 	}
 };
 
-/* Calls f<policy, segment>() as the codes ask for. */
+/* Calls f<format, segment>() for these codes. */
 #define GRN_DISPATCH_ROWS(codes, f, ...) \
 	((codes).format == ROWS_S8 ? ((codes).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
 								  : (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \

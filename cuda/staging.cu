@@ -1,7 +1,7 @@
 /*
- * staging.cu - copies between pageable host memory and the device, by several
- * threads through pinned buffers: a single thread fills them five times more slowly
- * than the bus empties them.
+ * staging.cu - copies between the host's pageable memory and devices, by several threads
+ * through pinned buffers: one thread fills them five times more slowly than the bus empties
+ * them.
  */
 #include <string.h>
 
@@ -13,62 +13,68 @@
 
 #include "staging.h"
 
+/* One thread alone copies fewer bytes than this, unless it gathers or scatters many rows. */
+constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
+
 namespace
 {
+/* A copy.  Its rows are cut into pieces of at most what a buffer holds. */
 struct Job
 {
-	const Target	   *targets; /* one, but for a copy to several devices */
+	const Target	   *targets; /* one, unless it goes to several devices */
 	int					ntargets;
-	int					device; /* of the first */
+	int					device; /* of the first target */
 	bool				to_device;
-	uint8_t			   *h;
-	const uint32_t	   *index;					   /* [rows] or NULL */
-	size_t				width, pitch, rows, piece; /* rows a buffer holds */
-	std::atomic<size_t> next;					   /* piece to take */
-	std::atomic<int>	failed;					   /* first cudaError_t, */
-	std::atomic<int>	at;						   /* and the target */
+	uint8_t			   *h_rows;
+	const uint32_t	   *index;				/* [rows] or NULL */
+	size_t				width, pitch, rows; /* as in staging_copy() */
+	size_t				piece;				/* rows of a piece */
+	std::atomic<size_t> next;				/* the next piece that a thread takes */
+	std::atomic<int>	failed;				/* the first cudaError_t, */
+	std::atomic<int>	at;					/* and its target */
 };
 
-/* Rows between the host's layout and a buffer. */
+/* Copies rows [first, first + count) between the host's memory and a buffer. */
 void
-repack(const Job &job, uint8_t *buffer, size_t first, size_t count)
+repack(const Job &job, uint8_t *h_buffer, size_t first, size_t count)
 {
-	uint8_t *h = job.h + (job.index ? 0 : first * job.pitch);
+	uint8_t *h = job.h_rows + (job.index ? 0 : first * job.pitch);
 
 	if (job.index)
 	{
 		const uint32_t *index = job.index + first;
 
-		for (size_t i = 0; i < count; i++, buffer += job.width)
+		for (size_t i = 0; i < count; i++, h_buffer += job.width)
 			if (!job.to_device)
-				memcpy(h + index[i] * job.pitch, buffer, job.width);
+				memcpy(h + index[i] * job.pitch, h_buffer, job.width);
 			else if (index[i] != GRN_INVALID_ID)
-				memcpy(buffer, h + index[i] * job.pitch, job.width);
+				memcpy(h_buffer, h + index[i] * job.pitch, job.width);
 			else
-				memset(buffer, 0xFF, job.width);
+				memset(h_buffer, 0xFF, job.width);
 		return;
 	}
 	if (job.width == job.pitch)
 	{
 		if (job.to_device)
-			memcpy(buffer, h, count * job.width);
+			memcpy(h_buffer, h, count * job.width);
 		else
-			memcpy(h, buffer, count * job.width);
+			memcpy(h, h_buffer, count * job.width);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
 		if (job.to_device)
-			memcpy(buffer + i * job.width, h + i * job.pitch, job.width);
+			memcpy(h_buffer + i * job.width, h + i * job.pitch, job.width);
 		else
-			memcpy(h + i * job.pitch, buffer + i * job.width, job.width);
+			memcpy(h + i * job.pitch, h_buffer + i * job.width, job.width);
 }
 
+/* Copies pieces until there are no more, as thread `me`; `at` is the target at work. */
 cudaError_t
 work(Job &job, int me, int &at)
 {
 	Staging &s = *job.targets[0].staging;
 	size_t	 first[2] = {0, 0},
-		   count[2] = {0, 0}; /* what a buffer holds on its way to the host */
+		   count[2] = {0, 0}; /* the rows that a buffer holds on their way to the host */
 
 	GRN_TRY(cudaSetDevice(job.device));
 	for (int b = 0;; b ^= 1)
@@ -102,7 +108,7 @@ work(Job &job, int me, int &at)
 		for (at = 0; at < job.ntargets; at++)
 		{
 			const Target &t = job.targets[at];
-			uint8_t		 *d = t.d + begin * job.width;
+			uint8_t		 *d = t.d_rows + begin * job.width;
 
 			if (job.to_device)
 				GRN_TRY(cudaMemcpyAsync(d, s.h_buffer[me][b], n * job.width,
@@ -126,9 +132,9 @@ run(Job &job, int me)
 } // namespace
 
 /*
- * Threads that help with large copies, kept from one to the next: to start and to end
- * some for each stops all other threads of the process time and again (their stacks come
- * and go), which several GPUs feel.
+ * Threads that help with large copies.  They stay from one copy to the next: to start and
+ * end threads maps and unmaps their stacks, which stops all other threads of the process
+ * again and again and slows down builds on several GPUs.
  */
 struct Copiers
 {
@@ -150,7 +156,7 @@ struct Copiers
 			}
 			catch (...)
 			{
-				break; /* fewer threads do the same work */
+				break; /* Fewer threads do the same work. */
 			}
 		}
 	}
@@ -188,7 +194,7 @@ struct Copiers
 		}
 	}
 
-	/* Does the job with those who come before it is done. */
+	/* Does the job, together with the threads that wake up before it is done. */
 	void share(Job &all)
 	{
 		{
@@ -245,13 +251,13 @@ staging_close(Staging *staging)
 	memset(staging, 0, sizeof(*staging));
 }
 
-/* The job, as far as it is not the same for all copies. */
+/* Completes the job and does it. */
 static cudaError_t
 copy_all(Job &job)
 {
 	Staging *staging = job.targets[0].staging;
 
-	/* small copies in pieces small enough for every thread to get one */
+	/* Pieces of a small copy are so small that every thread gets one. */
 	job.piece = staging->bytes / job.width;
 	if (job.piece > (job.rows + COPY_THREADS - 1) / COPY_THREADS)
 		job.piece = (job.rows + COPY_THREADS - 1) / COPY_THREADS;
@@ -266,10 +272,10 @@ copy_all(Job &job)
 }
 
 cudaError_t
-staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, size_t width,
-			 size_t pitch, size_t rows, const uint32_t *index)
+staging_copy(Staging *staging, int device, bool to_device, void *d_rows, void *h_rows,
+			 size_t width, size_t pitch, size_t rows, const uint32_t *index)
 {
-	Target target = {staging, (uint8_t *) d};
+	Target target = {staging, (uint8_t *) d_rows};
 	Job	   job;
 
 	if (rows == 0 || width == 0)
@@ -278,7 +284,7 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, siz
 	job.ntargets = 1;
 	job.device = device;
 	job.to_device = to_device;
-	job.h = (uint8_t *) h;
+	job.h_rows = (uint8_t *) h_rows;
 	job.index = index;
 	job.width = width;
 	job.pitch = pitch;
@@ -287,8 +293,8 @@ staging_copy(Staging *staging, int device, bool to_device, void *d, void *h, siz
 }
 
 cudaError_t
-staging_spread(const Target *targets, int ntargets, int device, void *h, size_t width,
-			   size_t rows, int *failed)
+staging_spread(const Target *targets, int ntargets, int device, void *h_rows,
+			   size_t width, size_t rows, int *failed)
 {
 	Job job;
 
@@ -296,14 +302,14 @@ staging_spread(const Target *targets, int ntargets, int device, void *h, size_t 
 	job.ntargets = ntargets;
 	job.device = device;
 	job.to_device = true;
-	job.h = (uint8_t *) h;
+	job.h_rows = (uint8_t *) h_rows;
 	job.index = NULL;
 	job.width = job.pitch = width;
 	job.rows = rows;
 	cudaError_t rc = copy_all(job);
 
 	*failed = job.at;
-	/* also after a failure: nothing may read the buffers any more */
+	/* It waits after a failure, too: then no copy reads the buffers any more. */
 	for (int i = 0; i < ntargets; i++)
 	{
 		cudaError_t waited = staging_wait(targets[i].staging);

@@ -1,52 +1,54 @@
 /*
- * tile.cu - the update round of the default mode: one warp a vertex, all pairs
- * of its neighbours as one tile of tensor-core products.
+ * tile.cu - the update round of the default mode.  A warp works on one vertex; all pairs of
+ * the vertex's neighbours and candidates are one tile of products on the tensor cores.
  *
- * This is the paper's UPDATE_NEIGHBORS (section 3.3) with every pair evaluated
- * instead of a random sample, which makes the order of evaluation immaterial:
- *   1. sort pool and inbox by distance, drop duplicates;
- *   2. load the rows into registers; products of all pairs, lower triangle;
- *      squared norms are the diagonal;
- *   3. greedy RNG prune: x stays unless a kept y nearer to the vertex has
- *      d(x, y) < d(v, x), with 32-bit masks;
- *   4. each x that goes is pushed to the inbox of its nearest kept y.
- * Vertices with an empty inbox are skipped: their pools cannot change.
+ * This is the paper's UPDATE_NEIGHBORS (section 3.3), but for that it evaluates every pair
+ * instead of a random sample, so that the order of evaluation does not matter:
+ *   1. It sorts pool and inbox by distance, takes the nearest 64, and drops duplicates.
+ *   2. It multiplies all pairs of them, the lower triangle of the tile in blocks of 16 x 8.
+ *      The diagonal gives the squared norms.
+ *   3. It keeps, nearest first, each x that no kept y occludes: none that is nearer to the
+ *      vertex v has d(x, y) < d(v, x).  Sets of rows are 32-bit masks.
+ *   4. It pushes each x that goes to the inbox of the nearest kept y among the columns
+ *      that x was multiplied with: the rows before the end of its own block of 16.
+ * Vertices with an empty inbox are skipped: a round would find their pools as the round
+ * before has left them.
  *
- * Rows of a tile are numbered by distance.  Lane 4 g + t owns rows 8 t + g and
- * 32 + 8 t + g, because that is how the products' layout hands masks over
- * with the fewest exchanges; masks number rows by their owner's lane.
+ * Rows of a tile are numbered by distance.  Lane 4 g + t decides on rows 8 t + g and
+ * 32 + 8 t + g, because so the products' layout needs the fewest exchanges between lanes.
+ * Masks number rows by the lane that decides on them.
  */
 #include "row_formats.cuh"
 
-constexpr int TILE_WARPS = 4; /* warps of a block */
+constexpr int TILE_WARPS = 4; /* A block has so many warps. */
 constexpr int BIN_THREADS = 1024;
 
 struct TileArgs
 {
-	const uint8_t  *d_rows; /* [n][stride] */
+	const uint8_t  *d_rows; /* [n][stride] codes */
 	uint32_t		stride;
 	uint32_t		nseg;
-	Key			   *d_pool; /* [n][pool] */
-	uint8_t		   *d_pool_count;
-	const Key	   *d_in; /* [n][inbox] */
-	uint32_t	   *d_in_count;
-	Key			   *d_out; /* [n][inbox] */
-	uint32_t	   *d_out_count;
-	uint32_t		pool;
-	uint32_t		inbox;
-	uint32_t		keep;
-	const uint64_t *d_list;
-	const uint32_t *d_list_count;
+	Key			   *d_pool;		  /* [n][pool] */
+	uint8_t		   *d_pool_count; /* [n] */
+	const Key	   *d_in;		  /* [n][inbox] inboxes to read */
+	uint32_t	   *d_in_count;	  /* [n] */
+	Key			   *d_out;		  /* [n][inbox] inboxes to write */
+	uint32_t	   *d_out_count;  /* [n] */
+	uint32_t		pool;		  /* capacity */
+	uint32_t		inbox;		  /* capacity */
+	uint32_t		keep;		  /* the most rows that a pool keeps */
+	const uint64_t *d_list;		  /* [*d_list_count] vertices with tiles of this size */
+	const uint32_t *d_list_count; /* [1] */
 };
 
-/* A vertex's neighbours in the order of its tile. */
+/* Neighbours and candidates of a vertex, in the order of the tile. */
 template <int T> struct TileRows
 {
 	uint32_t id[T];
 	uint32_t code[T]; /* of the distance to the vertex */
 };
 
-/* A warp's scratch: two vertices' rows, since one is loaded while the other is worked on. */
+/* A warp's scratch.  It holds the rows of two vertices: those of one are loaded meanwhile. */
 template <class Acc, int T, int IW> struct TileShared
 {
 	uint32_t	slot_id[T == 32	  ? WARP
@@ -56,7 +58,7 @@ template <class Acc, int T, int IW> struct TileShared
 	Acc			norm[T]; /* by row */
 };
 
-/* Byte t' of the result is byte t of lane t' of the quad: a 4 x 4 transpose. */
+/* Transposes 4 x 4 bytes of a quad: byte t' of the result is byte t of lane t'. */
 __device__ inline uint32_t
 quad_transpose(uint32_t x, int t)
 {
@@ -82,13 +84,13 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 }
 
 /*
- * The keys of a vertex to come, two ahead of the one that is worked on.  A tile of
- * 32 rows has pool and inbox in one register, the inbox after the pool.
+ * One lane's keys of a vertex, loaded two vertices ahead.  Of a tile of 32 rows `pool` has
+ * both pool and inbox, the inbox after the pool.
  */
 template <int IW> struct Fetched
 {
 	Key pool;
-	Key far; /* places of the pool past 32: tiles of 64 only */
+	Key far; /* the pool past its first 32 keys, for tiles of 64 */
 	Key inbox[IW];
 };
 
@@ -126,15 +128,12 @@ sort_key(Key key, uint32_t slot)
 	return key == EMPTY_KEY ? FULL : (uint32_t) (key >> 32) << SLOT_BITS | slot;
 }
 
-/*
- * Step 1: writes ids and codes of at most T distinct neighbours to rows, nearest
- * first, and returns their number.
- */
+/* Step 1: writes at most T distinct keys to rows, nearest first; returns their number. */
 template <int T, int IW>
 __device__ inline int
 sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
 {
-	uint32_t lo = sort_key(f.pool, lane), /* sorted already, but for T == 32 */
+	uint32_t lo = sort_key(f.pool, lane), /* sorted already, unless T is 32 */
 		hi = FULL;
 
 	s_slot_id[lane] = (uint32_t) f.pool;
@@ -146,7 +145,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 		hi = sort32(sort_key(f.inbox[0], WARP + lane), lane);
 		if (T == 64)
 		{
-			/* the nearest 64 of two sorted sequences, pool and inbox */
+			/* The nearest 64 of pool and inbox, which are two sorted sequences. */
 			constexpr int FAR = (1 + IW) * WARP;
 			uint32_t	  far = sort_key(f.far, FAR + lane), top = FULL;
 
@@ -203,7 +202,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	return m;
 }
 
-/* Starts the copy of m rows to s_codes, [T][stride] with pieces swapped. */
+/* Starts the copy of m rows to s_codes [T][stride], pieces as piece_at() says. */
 template <int SEG, int T>
 __device__ inline void
 stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, int lane)
@@ -220,13 +219,13 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, 
 	GRN_AMPERE_ASM("cp.async.commit_group;" : : : "memory");
 }
 
-/* The sums of one tile: blocks of 16 rows by 8 columns, of which the lower triangle. */
+/* Sums of products: blocks of 16 rows by 8 columns, of which the lower triangle is used. */
 template <class P, int T> struct TileSums
 {
 	typename P::Acc of[T / 16][T / 8][4];
 };
 
-/* Step 2, after stage_rows() has ended: products of all pairs. */
+/* Step 2, after the copies of stage_rows() have ended: multiplies all pairs. */
 template <class P, int SEG, int T>
 __device__ inline void
 multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums, int lane)
@@ -241,7 +240,7 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				sums.of[i][j][e] = 0;
-	/* 64 bytes of each row at a time, to hold fewer registers */
+	/* 64 bytes of each row at a time take fewer registers than whole segments. */
 	constexpr int WORDS = SEG == 32 ? 2 : 4;
 	constexpr int PARTS = SEG == 128 ? 2 : 1;
 
@@ -288,8 +287,8 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 }
 
 /*
- * A neighbour on its way to another inbox: the atomic addition is made, its answer is
- * awaited only when the next vertex has come as far.
+ * A candidate on its way to another vertex's inbox.  The atomic addition that gives its slot
+ * is under way; its answer is awaited only when the next vertex has come as far.
  */
 struct Pending
 {
@@ -305,7 +304,7 @@ deliver(const TileArgs &a, Pending &p)
 	p.target = EMPTY_ID;
 }
 
-/* Rows nearer to the vertex that would occlude a lane's one or two rows, as masks. */
+/* Masks of the nearer rows that occlude the one or two rows of a lane, if they are kept. */
 struct Occluders
 {
 	uint32_t of0;		 /* of row0, among rows 0 to 31 */
@@ -313,8 +312,8 @@ struct Occluders
 };
 
 /*
- * Row x has the occluder y where d(x, y) < d(v, x).  Turns sums into partial
- * distances, and leaves the squared norms in s.norm.
+ * Finds the occluders: y of x where d(x, y) < d(v, x).  Sums become partial distances, and
+ * s.norm gets the squared norms.
  */
 template <class P, int T, int IW>
 __device__ inline Occluders
@@ -327,7 +326,7 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 	int						g = lane >> 2, t = lane & 3;
 	auto				   &acc = sums.of;
 
-	/* the diagonal: lane t = g / 2 of each quad holds its rows' squares */
+	/* On the diagonal lane t = g / 2 of each quad holds the squares of its rows. */
 	if (t == g >> 1)
 	{
 #pragma unroll
@@ -340,7 +339,7 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 	}
 	__syncwarp();
 
-	uint32_t bits[WORDS][WORDS] = {}; /* byte b: rows 8 b + g of the word */
+	uint32_t bits[WORDS][WORDS] = {}; /* byte b of a word: row 8 b + g */
 
 #pragma unroll
 	for (int i = 0; i < BLOCKS; i++)
@@ -390,7 +389,7 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 	return over;
 }
 
-/* The new pool: of the rows that are kept the nearest. */
+/* Writes the new pool: the nearest a.keep of the kept rows. */
 template <int T>
 __device__ inline void
 store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept0,
@@ -417,7 +416,7 @@ store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept
 	__syncwarp();
 }
 
-/* Steps 3 and 4 for vertex v with m sorted neighbours. */
+/* Steps 3 and 4 for vertex v, which has m rows. */
 template <class P, int T, int IW>
 __device__ inline void
 prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
@@ -432,13 +431,13 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	auto				   &acc = sums.of;
 	Occluders				over = occluders<P, T, IW>(s, rows, sums, m, nearer, lane);
 
-	/* step 3: this lane decides its one or two rows, all lanes at once */
+	/* Step 3: all lanes decide on their one or two rows at once. */
 	int		 row0 = 8 * t + g, row1 = 32 + row0;
 	uint32_t valid0 = __ballot_sync(FULL, row0 < m),
 			 valid1 = T > 32 ? __ballot_sync(FULL, row1 < m) : 0;
 	uint32_t kept0 = 0, kept1 = 0, gone0 = 0, gone1 = 0;
 
-	/* each pass settles at least the first row that is still open */
+	/* Each pass settles at least the nearest row that is still open. */
 	while ((kept0 | gone0) != valid0 || (kept1 | gone1) != valid1)
 	{
 		bool out = row0 < m && (over.of0 & kept0) != 0,
@@ -456,7 +455,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		gone0 = g0;
 	}
 
-	/* step 4: the nearest kept column of each row */
+	/* Step 4: the nearest kept column of each row. */
 #pragma unroll
 	for (int w = 0; w < WORDS; w++)
 		deliver(a, pending[w]);
@@ -518,9 +517,9 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 }
 
 /*
- * Instead of steps 3 and 4: the keep rows with the fewest occluders, of equal ones
- * the nearest.  Greedy prune keeps those alone that no kept row occludes; this fills
- * the list with the least redundant others (as CAGRA's count of detours does).
+ * Instead of steps 3 and 4: keeps the a.keep rows with the fewest occluders, of rows with
+ * equally many the nearest.  Step 3 keeps only what no kept row occludes; this fills the
+ * list with the least redundant of the others.  CAGRA's count of detours is alike.
  */
 template <class P, int T, int IW>
 __device__ inline void
@@ -559,7 +558,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	uint8_t *s_codes = s_bytes + (size_t) warp * T * a.stride;
 	uint32_t count = *a.d_list_count, step = gridDim.x * TILE_WARPS,
 			 at = blockIdx.x * TILE_WARPS + warp;
-	/* lanes whose rows precede this lane's row within a word of 32 rows */
+	/* Lanes whose rows are nearer than this lane's, within each 32 rows. */
 	uint32_t nearer = 0;
 
 	for (int other = 0; other < WARP; other++)
@@ -569,8 +568,8 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		return;
 
 	/*
-	 * Three vertices are under way: m rows of the one at hand are in s_codes, the
-	 * keys of the next one are loaded, the list entry of the third is.
+	 * Three vertices are under way.  Of the first, m rows are in s_codes; of the next one,
+	 * the keys are loaded; of the third, the entry of the list.
 	 */
 	uint64_t entry = 0, next = a.d_list[at],
 			 third = at + step < count ? a.d_list[at + step] : 0;
@@ -618,7 +617,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	deliver(a, pending[1]);
 }
 
-/* Lists the vertices with news by the tile they need. */
+/* Lists the vertices whose inbox is not empty by the size of the tile that they need. */
 __global__ void
 __launch_bounds__(BIN_THREADS)
 	bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t n,
@@ -686,7 +685,7 @@ template <class P, int SEG>
 static cudaError_t
 launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool choose)
 {
-	/* the largest tiles first: the others fill the gaps at their end */
+	/* The largest tiles come first: the others fill the gaps at their end. */
 	for (int c = NCLASSES - 1; c >= 0; c--)
 	{
 		cudaStream_t stream = device.side[c];

@@ -1,19 +1,21 @@
 /*
- * two_hop_fill.cu - finished lists filled up to the degree with near neighbours of neighbours.
+ * two_hop_fill.cu - fills finished lists up to the degree with the nearest of the
+ * neighbours' neighbours.
  *
- * A record has room for `degree` neighbours whether they are there or not, and a search
- * step estimates them all from the one page it has read: so edges that the RNG rule
- * left out cost a query almost nothing and save it steps.  The rule is that of
- * src/graph/finish.c.
+ * An index record has room for `degree` neighbours whether they are there or not, and a
+ * search step estimates the distances of them all from the one page that it has read.  So
+ * edges that the RNG rule left out cost a query almost nothing, and save it steps.  The
+ * cores fill their lists alike (src/graph).
  */
 #include "row_formats.cuh"
 
-constexpr int NEAR_WARPS = 2; /* a block; few, for the shared memory of large degrees */
-constexpr uint32_t SOURCES =
-	6;					   /* neighbours whose lists give candidates, as in finish.c */
-constexpr int AT_ONCE = 4; /* rows that a lane loads together */
+/* A block has few warps, because large degrees take much shared memory. */
+constexpr int NEAR_WARPS = 2;
+/* So many neighbours, the nearest, give their lists as candidates; cores take as many. */
+constexpr uint32_t SOURCES = 6;
+constexpr int	   AT_ONCE = 4; /* A lane loads so many rows together. */
 
-/* Distances by the descent's rows; `lanes` of a warp share a row. */
+/* Distances by codes; `lanes` of a warp read a row together. */
 template <class Policy> struct CodedRows
 {
 	Codes				 codes;
@@ -31,7 +33,7 @@ template <class Policy> struct CodedRows
 		own = part(v);
 		own_norm = Policy::from_bits(codes.d_norms[v]);
 	}
-	/* of the row `id`, which is the same in all lanes that share it */
+	/* The distance code of row `id`, which is the same in all lanes that read it. */
 	__device__ inline uint32_t code(uint32_t id) const
 	{
 		uint4				 x = part(id);
@@ -47,7 +49,7 @@ template <class Policy> struct CodedRows
 	}
 };
 
-/* Distances by the caller's rows, which the paper's mode compares. */
+/* Distances by the caller's rows, which the paper's mode compares; a warp reads a row. */
 struct FloatRows
 {
 	const float *d_rows; /* [n][dim] */
@@ -89,7 +91,7 @@ warp_min(uint32_t x)
 #endif
 }
 
-/* Enters id into a table of 1 << bits slots; false where it is there already. */
+/* Enters id into a table of 1 << bits slots; false if it is there already. */
 __device__ inline bool
 see(uint32_t *s_table, int bits, uint32_t id)
 {
@@ -105,7 +107,7 @@ see(uint32_t *s_table, int bits, uint32_t id)
 	}
 }
 
-/* Puts the lanes' ids that are new after the `count` in s_key; returns how many there are. */
+/* Appends the lanes' ids that are new to s_key, which has `count`; returns the new count. */
 __device__ inline uint32_t
 collect(uint32_t *s_table, int bits, Key *s_key, uint32_t count, uint32_t id)
 {
@@ -125,9 +127,9 @@ near_bytes(uint32_t degree, int bits)
 }
 
 /*
- * The list of v and, up to the degree, the nearest of the vertices in the lists of its
- * SOURCES nearest neighbours, all by distance.  One warp a vertex; the result stands in
- * row d_order[v], in ids that went through d_order (NULL: as they are).
+ * Writes the list of v and, up to the degree, the nearest of the vertices in the lists of
+ * its SOURCES nearest neighbours, all by distance; one warp a vertex.  The result is the
+ * list of row d_order[v] and names rows likewise; without d_order v and ids stay.
  */
 template <class Rows>
 __global__ void
@@ -142,8 +144,10 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	if (v >= n)
 		return;
 	uint32_t words = (SOURCES + 1) * degree + (1u << bits) / 2;
-	Key		*s_key = s_all + (threadIdx.x / WARP) * words; /* own list, candidates */
-	Key *s_list = s_key + (SOURCES + 1) * degree; /* the result: where the table was */
+	Key		*s_key =
+		s_all + (threadIdx.x / WARP) * words; /* the list of v, then candidates */
+	Key *s_list =
+		s_key + (SOURCES + 1) * degree; /* the result takes the place of the table */
 	uint32_t	   *s_table = (uint32_t *) s_list;
 	const uint32_t *own = in.d_ids + (size_t) v * degree;
 	uint32_t		count = in.d_counts[v], row = d_order ? d_order[v] : v;
@@ -197,7 +201,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			code[k] = rows.code(id[k]);
-		__syncwarp(); /* all lanes of a group have read the key that one of them replaces */
+		__syncwarp(); /* one lane of a group replaces the key that all of them have read */
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			if (at[k] < total && (lane & (rows.lanes - 1)) == 0)
@@ -205,9 +209,9 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		__syncwarp();
 	}
 
-	/* the own list, then the smallest candidates, one after the other */
+	/* The list of v comes first, then the nearest candidates, one after the other. */
 	uint32_t filled = count, place = 0;
-	Key		 least = EMPTY_KEY; /* of the lane's candidates, which stands at `place` */
+	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates, at `place` */
 	auto	 find_least = [&]()
 	{
 		least = EMPTY_KEY;
@@ -260,7 +264,7 @@ launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
 	int bits = 5;
 
 	GRN_REQUIRE(n > 0 && degree > 0 && degree <= GRN_MAX_DEGREE);
-	/* the table stays half empty, and holds the result in the end */
+	/* The table stays half empty, and its memory holds the result in the end. */
 	while (1u << bits < 2 * ((SOURCES + 1) * degree + 1))
 		bits++;
 	near_kernel<<<(n + NEAR_WARPS - 1) / NEAR_WARPS, NEAR_WARPS * WARP,

@@ -1,40 +1,42 @@
 /*
- * two_hop_join.cu - the nearest of each vertex's neighbours' neighbours, exactly, as
- * candidates for a better choice of edges than pools alone offer.
+ * two_hop_join.cu - finds the nearest of each vertex's neighbours' neighbours, all of which
+ * are compared.  They are candidates for a better choice of edges than pools alone allow.
  *
- * A descent keeps what survives its prune, so of a vertex's nearest neighbours its
- * pool knows few.  One join over the finished lists finds most of them.
+ * A descent keeps only what survives its prune, so a pool holds few of the vertices that
+ * are nearest to its own.  One join of the finished lists finds most of them.
  */
 #include "row_formats.cuh"
 
-constexpr int JOIN_WARPS = 4; /* warps of a block */
-constexpr int JOIN_LIST = 32; /* neighbours of a list that a join reads: one a lane */
-constexpr int JOIN_KEPT = 64; /* keys that a warp holds sorted, two a lane */
-constexpr int ROWS_A_LANE = 8;
-constexpr uint32_t SEEN = 2048; /* slots of a warp's table of ids, a power of 2 */
-constexpr int	   PROBES = 8;
+constexpr int JOIN_WARPS = 4; /* A block has so many warps. */
+constexpr int JOIN_LIST = 32; /* A join reads so many neighbours of a list, one a lane. */
+constexpr int JOIN_KEPT = 64; /* A warp holds so many keys sorted, two a lane. */
+constexpr int ROWS_A_LANE = 8; /* A lane helps to compare so many rows at a time. */
+constexpr uint32_t SEEN =
+	2048;				  /* A warp's table of ids has so many slots, a power of 2. */
+constexpr int PROBES = 8; /* An id is looked for in so many slots of it. */
 
 struct JoinArgs
 {
 	Codes			codes;
-	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last */
-	uint32_t	   *d_next;	 /* [n][JOIN_LIST]: the nearest; or NULL and */
-	Key			   *d_keys;	 /* [n][inbox]: the nearest, and */
-	uint32_t	   *d_count; /* [n] how many, which with the pool fill a tile */
-	const uint8_t  *d_pool_count;
-	uint32_t		inbox;
+	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last neighbour */
+	uint32_t *d_next;  /* [n][JOIN_LIST] gets the nearest; if it is NULL, d_keys does */
+	Key		 *d_keys;  /* [n][inbox] */
+	uint32_t *d_count; /* [n] keys, at most what fills a tile together with the pool */
+	const uint8_t *d_pool_count; /* [n] */
+	uint32_t	   inbox;		 /* capacity */
 };
 
 /* A warp's scratch. */
 struct JoinShared
 {
 	uint32_t seen[SEEN];
-	uint32_t queue[2 * WARP];		   /* ids whose distances are to be computed */
-	uint32_t id[JOIN_KEPT + WARP * 2]; /* of keys by slot: kept, then pending */
-	uint32_t code[WARP * 2];		   /* of pending keys */
+	uint32_t queue[2 * WARP]; /* ids whose distances are to be computed */
+	uint32_t
+		id[JOIN_KEPT + WARP * 2]; /* ids of keys by slot: of kept, then pending ones */
+	uint32_t code[WARP * 2];	  /* distance codes of pending keys */
 };
 
-/* The nearest so far: sort keys in order, whose slot is their place. */
+/* The nearest so far: a lane's two sort keys, in order over the warp; slots are places. */
 struct Nearest
 {
 	uint32_t lo, hi;
@@ -43,8 +45,8 @@ struct Nearest
 };
 
 /*
- * True where an id is met for the first time.  Few are said to be new though they are
- * not, where PROBES slots are taken: the tile drops what is then there twice.
+ * True if an id is met for the first time.  Where PROBES slots are taken, an id may be said
+ * to be new though it is not; the tile then drops the duplicate.
  */
 __device__ inline bool
 first_sight(uint32_t *s_seen, uint32_t id)
@@ -65,8 +67,8 @@ first_sight(uint32_t *s_seen, uint32_t id)
 }
 
 /*
- * The code of the distance from row v to this lane's row id; v for a lane without
- * one.  Eight lanes read a row, each group of eight those of its own lanes in turn.
+ * The distance code of v and this lane's id (v itself for a lane without one).  Eight lanes
+ * read a row together; each group of eight reads the rows of its own lanes, all at once.
  */
 template <class P>
 __device__ inline uint32_t
@@ -95,7 +97,7 @@ distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t i
 				x.w, y[k].w,
 				P::dot(x.z, y[k].z, P::dot(x.y, y[k].y, P::dot(x.x, y[k].x, sum[k]))));
 	}
-	/* lane k of eight gets the sum of the eight lanes' sum[k] */
+	/* Lane k of eight gets the sum of sum[k] over the eight lanes. */
 #pragma unroll
 	for (int half = ROWS_A_LANE / 2; half > 0; half /= 2)
 	{
@@ -112,7 +114,7 @@ distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t i
 	return P::code(P::partial(P::from_bits(codes.d_norms[id]), sum[0]) + norm_v);
 }
 
-/* Puts up to 32 pending keys, the first of them, among the nearest want. */
+/* Sorts the first 32 pending keys at most into the nearest `want`. */
 __device__ inline void
 merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 {
@@ -123,7 +125,7 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 								 : FULL;
 
 	key = sort32(key, lane);
-	/* of hi and the new ones the nearer half, with lo */
+	/* The nearer half of hi and the new keys is merged with lo. */
 	nearest.hi = merge32(min(nearest.hi, __shfl_sync(FULL, key, 31 - lane)), lane);
 	merge64(nearest.lo, nearest.hi, lane);
 
@@ -150,7 +152,7 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 		SLOT_BITS;
 }
 
-/* Takes count <= 32 ids off the queue and offers them to the nearest. */
+/* Computes the distances of the queue's first count <= 32 ids; near ones become pending. */
 template <class P>
 __device__ inline void
 offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
@@ -173,7 +175,7 @@ offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
 		merge_pending(s, nearest, want, lane);
 }
 
-/* A warp a vertex. */
+/* Finds the nearest of a vertex's list and its neighbours' lists, one warp a vertex. */
 template <class P>
 __global__ void
 __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
@@ -200,7 +202,7 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	__syncwarp();
 	for (int i = 0; i <= sources; i++)
 	{
-		/* its own list, then its neighbours'; the next one travels meanwhile */
+		/* First its own list, then its neighbours'; the next one is loaded meanwhile. */
 		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);
 
 		if (i < sources)
@@ -258,7 +260,7 @@ cudaError_t
 launch_joins(const Device &device, const Codes &codes, TileGraph &graph, uint32_t joins,
 			 uint8_t *d_counts)
 {
-	/* two lists a vertex; graph.inbox >= 32 keys leave room for both */
+	/* An inbox of 32 keys has room for two lists of a vertex. */
 	uint32_t *d_lists = (uint32_t *) graph.d_inbox[1 - graph.side],
 			 *d_other = d_lists + (size_t) graph.n * JOIN_LIST;
 	JoinArgs args = {};
