@@ -1,6 +1,6 @@
 /*
- * gpu.cu - gpu.h on CUDA: opens devices, checks and allocates memory, moves rows in
- * and graphs out.  Here CUDA's errors become GrnGpuStatus; nothing below throws.
+ * gpu.cu - gpu.h on CUDA: opens devices, checks and allocates memory, copies rows to the
+ * device and graphs from it.  CUDA's errors become a GrnGpuStatus here.  Nothing throws.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +12,14 @@
 
 #include "handle.h"
 
-constexpr int MIN_CAPABILITY = 75; /* Turing: the oldest that is built for */
-/* What the paper's kernels get where tile mode cannot be (handle.h). */
+/* The oldest devices are Turing's; there is no machine code for older ones. */
+constexpr int MIN_CAPABILITY = 75;
+/* The least that the paper's kernels get where a device has no tile mode (handle.h). */
 constexpr uint32_t OLD_R = 64, OLD_S = 32, OLD_T1 = 6, OLD_T2 = 12, OLD_PAIRS = 128;
-/* Left to the driver and to others when no limit is set. */
+/* So much of the free memory is left to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
-/* Seconds since it was made. */
+/* Counts the seconds since it was made. */
 struct Clock
 {
 	std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -65,7 +66,7 @@ gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
 		default:
 			break;
 	}
-	cudaGetLastError(); /* clears an error that is not sticky */
+	cudaGetLastError(); /* It clears an error that is not sticky. */
 	return gpu_fail(err, status, what, cudaGetErrorString(rc));
 }
 
@@ -79,7 +80,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	*count = 0;
 	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
 		return gpu_fail(err, GRN_GPU_ABSENT, "no CUDA device found", NULL);
-	/* the runtime says "insufficient driver" for none at all too */
+	/* The runtime says "insufficient driver" also where there is no driver. */
 	int driver = 0;
 
 	cudaGetLastError();
@@ -91,7 +92,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 /* How many handles each device has; devices of larger numbers are not counted. */
 static std::atomic<int> handles[GRN_MAX_GPUS];
 
-/* further: the device has a handle already. */
+/* Creates what a handle needs for its device; further: another handle has the device, too. */
 static cudaError_t
 open_streams(GrnGpu *gpu, bool further)
 {
@@ -226,7 +227,7 @@ grn_gpu_override(GrnGpu *gpu, const Tuning *tuning)
 		gpu->override_ = *tuning;
 }
 
-/* What was asked for, as this device can do it. */
+/* What was asked for, changed to what this device can do. */
 struct Request
 {
 	GrnGraphParams params;
@@ -239,7 +240,7 @@ struct Request
 			return;
 		options.mode = GRN_GPU_PAPER;
 		options.pairs = options.pairs ? options.pairs : OLD_PAIRS;
-		/* what is enough for tile mode is not enough here */
+		/* What is enough for tile mode is not enough here. */
 		params.r = std::min(std::max(params.r, OLD_R), MAX_PAPER_R);
 		params.s = std::max(params.s, OLD_S);
 		params.t1 = std::max(params.t1, OLD_T1);
@@ -332,7 +333,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->upload = 0;
 
 	gpu->coded = false;
-	/* the steps of a build in parts follow each other: the largest one's arena serves all */
+	/* The steps of a build in parts follow each other and share the largest arena. */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
 		gpu->begun = true;
@@ -345,7 +346,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 
 	if (status != GRN_GPU_OK)
 		return status;
-	/* rows may yet come from the caller's device memory: then they are not allocated */
+	/* Rows count only when they come: they may come in the caller's device memory. */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
 	status = gpu_allocate((void **) &gpu->d_arena, gpu->plan.total, needed, limit, err);
@@ -389,7 +390,7 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	if (cudaPointerGetAttributes(&where, host) == cudaSuccess &&
 		where.type == cudaMemoryTypeHost)
 	{
-		/* pinned already */
+		/* The caller's memory is pinned, so it needs no staging. */
 		cudaStream_t stream = gpu->staging.stream[0];
 
 		GRN_CHECK(cudaMemcpy2DAsync(d, width, host, stride * sizeof(float), width, nrows,
@@ -425,6 +426,7 @@ seconds_between(cudaEvent_t from, cudaEvent_t to)
 	return cudaEventElapsedTime(&ms, from, to) == cudaSuccess ? ms / 1000 : 0;
 }
 
+/* Copies the graph to the host. */
 static cudaError_t
 download(Build &b, uint32_t *ids, uint8_t *counts)
 {
@@ -507,7 +509,7 @@ grn_gpu_peak(GrnGpu *gpu)
 {
 	uint64_t peak = gpu->peak;
 
-	/* what stays counts for the next step, too */
+	/* What stays allocated counts for the next step, too. */
 	gpu->peak = gpu->kept_bytes + gpu->arena +
 				(gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
 	return peak;

@@ -1,10 +1,13 @@
 /*
  * gpu.h - the one C interface between the builder and the GPU.
  *
- * Implemented by gpu.cu; by stub.c where there is no CUDA compiler ("this
- * grnnd_build has no GPU support"); and by a fault-injecting stand-in in tests.
- * No function exits, prints or throws: each returns GRN_GPU_OK or a status,
- * with an explanation in *err.
+ * gpu.cu and parts.cu implement it; stub.c does where there is no CUDA compiler ("this
+ * grnnd_build has no GPU support"), and in tests a stand-in that can fail on purpose.  No
+ * function exits, prints or throws: each returns GRN_GPU_OK, or another status with an
+ * explanation in *err.
+ *
+ * A handle (GrnGpu) has one device, and one build, encoding or merge at a time.  Several
+ * handles of a device work side by side, each in a thread of its own.
  */
 #ifndef GRN_GPU_H
 #define GRN_GPU_H
@@ -20,7 +23,7 @@ typedef enum GrnGpuStatus
 	GRN_GPU_OK = 0,
 	GRN_GPU_ABSENT,				/* no support built in, no driver, no device */
 	GRN_GPU_TOO_OLD,			/* driver or device not usable by these kernels */
-	GRN_GPU_MEMORY,				/* does not fit; err->needed says how much would */
+	GRN_GPU_MEMORY,				/* err->needed bytes of device memory are too many */
 	GRN_GPU_CANCELLED,			/* the progress callback said stop */
 	GRN_GPU_FAILED				/* anything else the driver reported */
 } GrnGpuStatus;
@@ -43,54 +46,55 @@ typedef struct GrnGpuInfo
 
 typedef enum GrnGpuMode
 {
-	GRN_GPU_TILE = 0,			/* the default: all pairs of a pool as one tile */
-	GRN_GPU_PAPER = 1			/* Algorithm 3 on taken literally */
+	GRN_GPU_TILE = 0,			/* all pairs of a vertex's neighbours are one tile of products */
+	GRN_GPU_PAPER = 1			/* Algorithms 3 to 6 of the paper, literally */
 } GrnGpuMode;
 
-typedef enum GrnPairOrder		/* of GRN_GPU_PAPER: section 3.3's ablation */
+typedef enum GrnPairOrder		/* GRN_GPU_PAPER: the ablation of section 3.3 */
 {
 	GRN_ORDER_DISORDERED = 0,
 	GRN_ORDER_ASCENDING,
 	GRN_ORDER_DESCENDING
 } GrnPairOrder;
 
-#define GRN_GPU_EXACT_DIMS 128	/* rows of more have no exact codes */
+/* Rows of more dimensions have no exact codes. */
+#define GRN_GPU_EXACT_DIMS 128
 
-/* What rows come as; codes are those of grn_gpu_encode(), tile mode's alone. */
+/* What the rows of a build come as.  Codes come from grn_gpu_encode(), for tile mode alone. */
 typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
-	GRN_GPU_EXACT_CODES,		/* integers 0..255 in bytes */
-	GRN_GPU_BYTE_CODES,
-	GRN_GPU_WIDE_CODES			/* binary16 */
+	GRN_GPU_EXACT_CODES,		/* integers 0 to 255 in bytes: the rows themselves */
+	GRN_GPU_BYTE_CODES,			/* projected, in bytes */
+	GRN_GPU_WIDE_CODES			/* projected, in binary16 */
 } GrnGpuRows;
 
 typedef struct GrnGpuOptions
 {
 	GrnGpuMode	mode;
 	GrnPairOrder order;
-	uint32_t	pairs;			/* paper mode: random pairs a vertex and round; 0: default */
-	uint64_t	memory_limit;	/* bytes of device memory to stay under; 0: what is free */
-	bool		fill;			/* lists up to the degree with near neighbours of neighbours */
+	uint32_t	pairs;			/* paper mode: random pairs of a vertex in a round; 0: the default */
+	uint64_t	memory_limit;	/* the most bytes of device memory; 0: what is free */
+	bool		fill;			/* lists get near neighbours of neighbours, up to the degree */
 	/*
-	 * Tile mode: searches among neighbours' neighbours, of which edges are then chosen
-	 * anew: better graphs in twice the time.  0: none.
+	 * Tile mode: so often each vertex is compared with its neighbours' neighbours; then
+	 * edges are chosen anew.  Graphs are better and take twice the time.  0: never.
 	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
-	uint32_t	code_dims;		/* of rows that come as codes, as their fit says */
+	uint32_t	code_dims;		/* of codes: as in their GrnGpuFit */
 	bool		few;			/* of floats: as in GrnGpuFit */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
 {
 	float		upload, convert, descent, finish, download; /* seconds */
-	uint64_t	peak_bytes;		/* device memory, input included */
-	bool		coarse;			/* near rows have one GRN_GPU_BYTE_CODES code: wide ones are needed */
+	uint64_t	peak_bytes;		/* device memory, with the rows */
+	bool		coarse;			/* GRN_GPU_BYTE_CODES cannot tell near rows apart: wide codes can */
 } GrnGpuTimes;
 
 extern GrnGpuStatus grn_gpu_count(int *count, GrnGpuError *err);
-/* Creates the context (0.2-0.3 s). */
+/* Opens a handle.  The first one of a device creates CUDA's context: 0.2 to 0.3 s. */
 extern GrnGpuStatus grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err);
 extern void grn_gpu_close(GrnGpu *gpu);
@@ -120,15 +124,16 @@ extern GrnGpuStatus grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
 /*
- * All rows of a build from codes, in place of grn_gpu_rows(): row i is the one that
- * members[i] names, at codes + members[i] * code_bytes, or, codes NULL, as keeper, a handle
- * of the same device, has it.  Lists then name rows by members, and ids (which must be given
- * to the build) end by GRN_INVALID_ID where a list is short of the degree.
+ * Gives all rows of a build as codes, in place of grn_gpu_rows().  Row i of the build is row
+ * members[i] of all: its code is at codes + members[i] * code_bytes, or, if codes is NULL,
+ * among those that keeper, a handle of the same device, keeps.  Lists then name rows as
+ * members does.  The build must be given ids, and GRN_INVALID_ID follows the last neighbour
+ * of a list that is shorter than the degree.
  */
 extern GrnGpuStatus grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes,
 									   const GrnGpu *keeper, const uint32_t *members,
 									   GrnGpuError *err);
-/* The same from device memory that the caller owns: d_rows [n][dim], no copy. */
+/* Gives all rows in device memory that the caller owns: d_rows [n][dim], not copied. */
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
 /*
@@ -140,21 +145,21 @@ typedef bool (*GrnGpuProgressFn) (void *ctx, uint64_t round, uint64_t rounds);
 extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
 								  GrnGpuProgressFn progress, void *ctx,
 								  GrnGpuTimes *times, GrnGpuError *err);
-/* Device bytes taken at a time, the most since the last call. */
+/* The most device bytes taken at a time since the last call. */
 extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 /* Frees what any begin and build allocated; the context stays. */
 extern void grn_gpu_end(GrnGpu *gpu);
 
 /*
- * For builds in parts (src/builder/partition.c): rows become codes once, by one
- * fit on every device, and parts' builds and the merge of their lists compare those.
+ * For builds in parts (src/builder): all rows become codes once, by the same fit on every
+ * device.  The builds of the parts, and the merge of their lists, compare those codes.
  */
 #define GRN_GPU_MOST_CODE_BYTES 256
 
 typedef struct GrnGpuFit
 {
-	GrnGpuRows	rows;			/* GRN_GPU_EXACT_CODES: a wish, see grn_gpu_encode() */
-	bool		few;			/* no more directions than usual, whatever those hold */
+	GrnGpuRows	rows;			/* the codes; grn_gpu_encode() says whether exact ones can be */
+	bool		few;			/* no more directions than usual, whatever share they keep */
 	uint32_t	dim;
 	uint32_t	code_dims;
 	uint32_t	code_bytes;		/* of a row */
@@ -162,31 +167,32 @@ typedef struct GrnGpuFit
 } GrnGpuFit;
 
 /*
- * Completes a fit whose rows, few and dim are set, from a sample [n][dim] (unused, may be
- * NULL, for exact codes).  GRN_GPU_TOO_OLD where the device has no tile mode.
+ * Completes a fit whose rows, few and dim are set, from a sample [n][dim].  Exact codes need
+ * no sample; it may be NULL.  GRN_GPU_TOO_OLD: the device has no tile mode.
  */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
 								GrnGpuFit *fit, GrnGpuError *err);
+/* Device bytes that a fit takes. */
 extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
 
 /*
- * Room on the device for all n rows' codes, whatever builds and merges take beside it
- * (GRN_GPU_MEMORY where it does not fit), until it is dropped.
+ * Makes a handle a keeper: takes room on its device for the codes of all n rows, which stays
+ * beside builds and merges until it is dropped.  GRN_GPU_MEMORY: there is no such room.
  */
 extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
 									   uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_codes(GrnGpu *gpu);
 /*
- * Completes what keepers, one a device, need for a merge: their codes come from the
- * host's, [n][code_bytes], or, codes NULL, were encoded into them.  *failed is the keeper
- * that could not.
+ * Completes what keepers, one a device, need for a merge.  Their codes are copied from the
+ * host's, [n][code_bytes]; if codes is NULL, they have been encoded into them already.
+ * *failed is the keeper that failed.
  */
 extern GrnGpuStatus grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers,
 										const GrnGpuFit *fit, const uint8_t *codes,
 										int *failed, GrnGpuError *err);
 
-/* Rows to encode: row i is base + order[i] * stride (order NULL: i itself). */
+/* Rows to encode: row i is at base + order[i] * stride, or, without order, base + i * stride. */
 typedef struct GrnGpuSource
 {
 	const float *base;
@@ -194,21 +200,21 @@ typedef struct GrnGpuSource
 	uint64_t	stride;
 } GrnGpuSource;
 
-/* Where codes go: of a device's own handles as of others'. */
+/* How rows become codes, and where codes go: to all keepers, whichever device encodes. */
 typedef struct GrnGpuEncoding
 {
 	const GrnGpuFit *fit;
-	const GrnCells *cells;		/* NULL: there are no parts to find */
-	GrnGpu *const *keepers;		/* one a device; their codes and, */
+	const GrnCells *cells;		/* NULL: there are no cells to find */
+	GrnGpu *const *keepers;		/* [nkeepers], one a device */
 	int			nkeepers;
-	uint8_t    *codes;			/* not NULL, the host's: [all rows][code_bytes] */
-	uint32_t   *home, *guest;	/* [all rows] cells, GRN_INVALID_ID: none */
+	uint8_t    *codes;			/* [all rows][code_bytes] the host gets them, too; may be NULL */
+	uint32_t   *home, *guest;	/* [all rows] cells; GRN_INVALID_ID: none */
 } GrnGpuEncoding;
 
 /*
- * After grn_gpu_encode_begin(): rows [first, first + n) of source are rows [at, at + n) of
- * all; *other is set where exact codes were wished for and a row is no integers 0..255.
- * When it returns all keepers have the codes.
+ * Encodes, after grn_gpu_encode_begin(), rows [first, first + n) of source, which are rows
+ * [at, at + n) of all.  *other is set if codes are to be exact and a row has another value
+ * than the integers 0 to 255.  When it returns, all keepers have the codes.
  */
 extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
 										 uint64_t memory_limit, GrnGpuError *err);
@@ -217,27 +223,28 @@ extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding,
 								   uint64_t at, bool *other, GrnGpuError *err);
 
 /*
- * Of each row the two lists that it has in two parts become one: what the RNG rule
- * keeps of both, filled up with the nearest of the rest, with `fill` to the degree,
- * else as builds fill their lists.  keeper: a handle of the device, shared.
+ * Merges the two lists that a row has in two parts into one: what the RNG rule keeps of both,
+ * filled up with the nearest of the rest.  With `fill` it is filled up to the degree, else as
+ * far as builds fill their lists.  keeper: a handle of the same device, whose codes
+ * grn_gpu_share_codes() has completed.
  */
 typedef struct GrnGpuMerge
 {
 	const uint32_t *rows;		/* [count] */
-	const uint32_t *lists;		/* [.][degree], each ended by GRN_INVALID_ID if short */
-	const uint32_t *places[2];	/* [count] into lists; GRN_INVALID_ID: none */
+	const uint32_t *lists;		/* [.][degree], GRN_INVALID_ID after the last neighbour */
+	const uint32_t *places[2];	/* [count] the rows' lists; GRN_INVALID_ID: none */
 	uint64_t	count;
-	uint32_t   *ids;			/* [n][degree], of which rows' are written */
-	uint8_t    *counts;			/* [n] */
+	uint32_t   *ids;			/* [n][degree]; those of the rows are written */
+	uint8_t    *counts;			/* [n]; likewise */
 } GrnGpuMerge;
 extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 										uint64_t memory_limit, GrnGpuError *err);
-/* The least device bytes of a merge, beside the codes. */
+/* The least device bytes that a merge takes beside the codes. */
 extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
 								  bool fill, GrnGpuError *err);
 
-/* The defaults of the GPU build where params hold 0. */
+/* Puts the defaults of a GPU's build where params hold 0. */
 extern void grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n);
 
 #ifdef __cplusplus

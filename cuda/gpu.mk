@@ -1,4 +1,4 @@
-# gpu.mk - how cuda/ is built: sets GPU_OBJ and GPU_LIBS for the builder.
+# gpu.mk - builds cuda/ and test/gpu; sets GPU_OBJ and GPU_LIBS for the builder.
 WITH_CUDA ?= auto
 NVCC ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 

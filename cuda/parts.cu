@@ -1,7 +1,7 @@
 /*
- * parts.cu - gpu.h's calls for builds in parts: rows to codes and to the parts that they
- * are in, codes to a part's build, and lists of two parts to one.  Each lays out what it
- * needs in the arena, which grn_gpu_end() frees; codes of all rows are beside it.
+ * parts.cu - gpu.h's calls for builds in parts: a fit, the codes and cells of all rows, the
+ * rows of one part's build, and the merge of two parts' lists.  Each step lays out what it
+ * needs in the arena, which grn_gpu_end() frees.  Codes of all rows lie beside the arena.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,11 @@
 
 #include "handle.h"
 
-constexpr uint64_t ENCODE_BYTES = (uint64_t) 64 << 20; /* of rows at a time */
-constexpr uint64_t MERGE_BATCH = 65536;				   /* rows at a time, */
-constexpr uint64_t MERGE_BATCHES = 32;				   /* or this share of few */
-constexpr uint64_t LEAST_BATCH = 256;
+constexpr uint64_t ENCODE_BYTES = (uint64_t) 64
+								  << 20; /* Rows of so many bytes are a batch. */
+constexpr uint64_t MERGE_BATCH = 65536;	 /* A merge takes so many rows at a time, */
+constexpr uint64_t MERGE_BATCHES = 32;	 /* or fewer, in so many batches. */
+constexpr uint64_t LEAST_BATCH = 256;	 /* A batch has so many rows at least. */
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -22,7 +23,7 @@ format_of(const GrnGpuFit *fit)
 	return fit->rows == GRN_GPU_WIDE_CODES ? ROWS_F16 : ROWS_S8;
 }
 
-/* A fit's floats: basis, mean, scale. */
+/* A fit's projection is floats: the basis, then the mean and the scale. */
 static size_t
 basis_floats(const GrnGpuFit *fit)
 {
@@ -35,7 +36,7 @@ fit_floats(const GrnGpuFit *fit)
 	return basis_floats(fit) + padded_dims(fit->dim) + 1;
 }
 
-/* An arena of this many bytes at least: that of the step before if it is as large. */
+/* Takes an arena of so many bytes at least: that of the step before, if it is as large. */
 static GrnGpuStatus
 take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
@@ -57,7 +58,7 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 
 /* ---- fit ---- */
 
-/* The arena of a fit: the sample, and the fit's own space. */
+/* The arena of a fit: the sample, then what launch_fit() needs. */
 struct FitLayout : Layout
 {
 	size_t sample, space;
@@ -223,7 +224,7 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 		GRN_CHECK(launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms),
 				  "could not start the merge");
 	}
-	/* other handles have other streams */
+	/* Other handles use other streams, so the norms must be there before they begin. */
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 		GRN_CHECK(cudaStreamSynchronize(keepers[*failed]->device.stream),
 				  "could not start the merge");
@@ -232,7 +233,7 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 
 /* ---- encode ---- */
 
-/* Cells in floats: centres, mean, bias, across. */
+/* Cells are floats: centres, mean, bias, across. */
 static size_t
 cells_floats(const GrnCells *cells)
 {
@@ -261,13 +262,13 @@ struct EncodeLayout : Layout
 	}
 };
 
-/* Cells less their mean, in device memory: products with them are small, so exact enough. */
+/* Uploads cells less the mean of their centres: so products are small, and exact enough. */
 static cudaError_t
 upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
 	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
-	float	*h = (float *) calloc(1, bytes);
+	float	*h = (float *) calloc(1, bytes); /* centres [n][width], and what follows */
 	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
 
@@ -294,7 +295,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 	gpu->cells.d_bias = gpu->cells.d_mean + width;
 	gpu->cells.d_across = gpu->cells.d_bias + n;
 	gpu->cells.border = cells->border;
-	/* on the stream of the kernels, which does not wait for others */
+	/* It is the kernels' stream, which does not wait for other streams. */
 	cudaError_t rc =
 		cudaMemcpyAsync(d_cells, h, bytes, cudaMemcpyHostToDevice, gpu->device.stream);
 
@@ -305,9 +306,9 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 }
 
 /*
- * Lets this device write to the keepers' over NVLink, once a process.  Elsewhere the
- * driver copies by way of the host: across PCIe there are machines (IOMMU, ACS) that
- * allow direct writes and lose them.
+ * Lets this device write to those of the keepers over NVLink, once a process.  Without
+ * NVLink the driver copies by way of the host: some machines (IOMMU, ACS) allow direct
+ * writes across PCIe and lose them.  It does so for devices past GRN_MAX_GPUS, too.
  */
 static void
 reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
@@ -321,7 +322,7 @@ reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
 		if (from == to || from >= GRN_MAX_GPUS || to >= GRN_MAX_GPUS ||
 			reached[from][to].exchange(true))
 			continue;
-		/* what NVLink has and PCIe has not */
+		/* NVLink has native atomics, PCIe has not. */
 		if (cudaDeviceGetP2PAttribute(&nvlink, cudaDevP2PAttrNativeAtomicSupported, from,
 									  to) == cudaSuccess &&
 			nvlink)
@@ -365,7 +366,7 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit
 	return GRN_GPU_OK;
 }
 
-/* Codes of rows that are on the device, to d_codes and all keepers, and the rows' cells. */
+/* Encodes n rows in the arena, to d_codes and all keepers, and finds their cells. */
 static cudaError_t
 encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
 			uint64_t at, uint8_t *d_codes, bool *other)
@@ -409,7 +410,7 @@ encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uin
 	return cudaSuccess;
 }
 
-/* What encode_rows() found, to the host. */
+/* Copies what encode_rows() has made to the host. */
 static cudaError_t
 download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
 			  uint64_t at, uint8_t *d_codes)

@@ -9,7 +9,7 @@
 /* Floats from row to row of a tile in shared memory: so there are no bank conflicts. */
 constexpr int PITCH = BK + 4;
 constexpr int GEMM_THREADS = 256;
-/* Tiles that are loaded ahead: these take 74 kB, which every device since Ampere has. */
+/* Shared memory holds so many tiles: 74 kB, which every device since Ampere has. */
 constexpr int GEMM_STAGES = 2;
 
 struct GemmShared

@@ -1,6 +1,6 @@
 /*
- * stub.c - gpu.h where there is no CUDA compiler: every call says that this
- * builder has no GPU support.
+ * stub.c - gpu.h where there is no CUDA compiler: every call says that this builder has no
+ * GPU support.
  */
 #include <stdio.h>
 #include <string.h>
