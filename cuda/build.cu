@@ -102,32 +102,32 @@ start(Build &b)
 	GrnGpu		 *gpu = b.gpu;
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
-	uint8_t		 *d = gpu->d_arena;
+	uint8_t		 *d_arena = gpu->d_arena;
 	uint32_t	  n = b.codes.n, bins = t.bins > 1 ? t.bins : 0;
-	StartSpace	  space = start_layout(d + plan.scratch, n, bins, plan.stride);
+	StartSpace	  space = start_layout(d_arena + plan.scratch, n, bins, plan.stride);
 	Codes		  bare = b.codes;
 
-	bare.d_rows = d + plan.bare_codes;
-	b.d_order = (uint32_t *) (d + plan.order);
+	bare.d_rows = d_arena + plan.bare_codes;
+	b.d_order = (uint32_t *) (d_arena + plan.order);
 	GRN_TRY(launch_order(gpu->device, bare, space, bins, t.seed, b.d_order));
-	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d + plan.codes,
-						  (uint32_t *) (d + plan.norms)));
-	b.codes.d_rows = d + plan.codes;
-	b.codes.d_norms = (uint32_t *) (d + plan.norms);
+	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d_arena + plan.codes,
+						  (uint32_t *) (d_arena + plan.norms)));
+	b.codes.d_rows = d_arena + plan.codes;
+	b.codes.d_norms = (uint32_t *) (d_arena + plan.norms);
 
 	TileGraph &g = b.graph;
 
-	g.d_pool = (Key *) (d + plan.pool);
-	g.d_pool_count = d + plan.pool_count;
+	g.d_pool = (Key *) (d_arena + plan.pool);
+	g.d_pool_count = d_arena + plan.pool_count;
 	for (int i = 0; i < 2; i++)
 	{
-		g.d_inbox[i] = (Key *) (d + plan.inbox[i]);
-		g.d_inbox_count[i] = (uint32_t *) (d + plan.inbox_count[i]);
+		g.d_inbox[i] = (Key *) (d_arena + plan.inbox[i]);
+		g.d_inbox_count[i] = (uint32_t *) (d_arena + plan.inbox_count[i]);
 		GRN_TRY(
 			cudaMemsetAsync(g.d_inbox_count[i], 0, 4 * (size_t) n, gpu->device.stream));
 	}
-	g.d_list = (uint64_t *) (d + plan.list);
-	g.d_list_count = (uint32_t *) (d + plan.list_count);
+	g.d_list = (uint64_t *) (d_arena + plan.list);
+	g.d_list_count = (uint32_t *) (d_arena + plan.list_count);
 	g.n = n;
 	g.pool = t.pool;
 	g.inbox = t.inbox;

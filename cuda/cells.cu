@@ -16,12 +16,12 @@ cells_kernel(const Cells cells, uint32_t n, const float *d_products, uint32_t *d
 
 	if (i >= n)
 		return;
-	const float *product = d_products + (size_t) i * cells.n;
-	float		 best = cells.d_bias[0] - 2 * product[0], next = INFINITY;
+	const float *d_product = d_products + (size_t) i * cells.n;
+	float		 best = cells.d_bias[0] - 2 * d_product[0], next = INFINITY;
 
 	for (uint32_t c = 1; c < cells.n; c++)
 	{
-		float score = cells.d_bias[c] - 2 * product[c];
+		float score = cells.d_bias[c] - 2 * d_product[c];
 
 		if (score < best)
 			next = best, second = home, best = score, home = c;

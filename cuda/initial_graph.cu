@@ -227,7 +227,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 	for (int b = 0; b < 4; b++)
 		if (fold.row[b] < a.nrows)
 		{
-			Key *out = d_inbox + (size_t) fold.row[b] * inbox;
+			Key *d_out = d_inbox + (size_t) fold.row[b] * inbox;
 			Key	 key[8]; /* of this lane's buckets */
 
 #pragma unroll
@@ -244,7 +244,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 			/* The nearest of each four buckets: more keys are of no more use. */
 #pragma unroll
 			for (int i = 0; i < 2; i++)
-				out[4 * i + fold.t] =
+				d_out[4 * i + fold.t] =
 					min(min(key[i], key[i + 2]), min(key[i + 4], key[i + 6]));
 			if (fold.t == 0)
 				d_count[fold.row[b]] = WINDOW_KEYS;
@@ -341,10 +341,10 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 	for (uint32_t seg = 0; seg < nseg; seg++)
 	{
 		Share<SEG>	   x;
-		const uint8_t *src = d_from + (size_t) from * stride + seg * SEG;
-		uint8_t		  *dst = d_to + (size_t) at * stride + seg * SEG;
+		const uint8_t *d_src = d_from + (size_t) from * stride + seg * SEG;
+		uint8_t		  *d_dst = d_to + (size_t) at * stride + seg * SEG;
 
-		x.load(src, t);
+		x.load(d_src, t);
 #pragma unroll
 		for (int w = 0; w < Share<SEG>::WORDS; w++)
 			norm = P::dot(x.w[w], x.w[w], norm);
@@ -353,11 +353,11 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 			constexpr int W = Share<SEG>::WORDS;
 
 			if (SEG == 32)
-				*(uint2 *) (dst + 8 * t) = make_uint2(x.w[0], x.w[1]);
+				*(uint2 *) (d_dst + 8 * t) = make_uint2(x.w[0], x.w[1]);
 			else
 #pragma unroll
 				for (int p = 0; p < SEG / 64; p++)
-					*(uint4 *) (dst + 64 * p + 16 * t) =
+					*(uint4 *) (d_dst + 64 * p + 16 * t) =
 						make_uint4(x.w[(4 * p) % W], x.w[(4 * p + 1) % W],
 								   x.w[(4 * p + 2) % W], x.w[(4 * p + 3) % W]);
 		}

@@ -136,7 +136,7 @@ __launch_bounds__(FINISH_THREADS)
 	}
 
 	uint32_t  extra = fill > npool ? fill - npool : 0, row = d_order ? d_order[v] : v;
-	uint32_t *out = lists.d_ids + (size_t) row * degree;
+	uint32_t *d_out = lists.d_ids + (size_t) row * degree;
 	auto	  name = [=](Key key)
 	{ return d_order ? d_order[(uint32_t) key] : (uint32_t) key; };
 
@@ -145,12 +145,12 @@ __launch_bounds__(FINISH_THREADS)
 	{
 		place[w] += min(offers_before_mine[w], extra);
 		if (alive[w] && place[w] < degree)
-			out[place[w]] = name(mine[w]);
+			d_out[place[w]] = name(mine[w]);
 	}
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 		if (offer[w] != EMPTY_KEY && offers_before[w] < extra)
-			out[pool_before[w] + offers_before[w]] = name(offer[w]);
+			d_out[pool_before[w] + offers_before[w]] = name(offer[w]);
 	if (lane == 0)
 		lists.d_counts[row] = (uint8_t) min(npool + min(ninbox, extra), degree);
 }
@@ -183,35 +183,35 @@ __launch_bounds__(FINISH_THREADS)
 	if (i >= n)
 		return;
 	uint32_t	 v = d_order[i], count = d_counts[v];
-	uint32_t	*ids = d_ids + (size_t) v * degree;
-	const float *own = d_rows + (size_t) v * dim;
+	uint32_t	*d_list = d_ids + (size_t) v * degree;
+	const float *d_own = d_rows + (size_t) v * dim;
 	Key			 key[HELD];
 
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
 	{
-		uint32_t slot = lane + WARP * h, id = slot < count ? ids[slot] : EMPTY_ID;
+		uint32_t slot = lane + WARP * h, id = slot < count ? d_list[slot] : EMPTY_ID;
 		uint32_t here = count > WARP * h ? min(count - WARP * h, WARP) : 0;
 		float	 distance = 0;
 
 		for (uint32_t j = 0; j < here; j += AT_ONCE)
 		{
-			const float *other[AT_ONCE];
+			const float *d_other[AT_ONCE];
 			float		 sum[AT_ONCE] = {};
 
 #pragma unroll
 			for (int k = 0; k < AT_ONCE; k++)
-				other[k] =
+				d_other[k] =
 					d_rows + (size_t) __shfl_sync(FULL, id, min(j + k, here - 1)) * dim;
 			if (dim % 4 == 0)
 				for (uint32_t d = 4 * lane; d < dim; d += 4 * WARP)
 				{
-					float4 x = *(const float4 *) (own + d);
+					float4 x = *(const float4 *) (d_own + d);
 
 #pragma unroll
 					for (int k = 0; k < AT_ONCE; k++)
 					{
-						float4 y = *(const float4 *) (other[k] + d);
+						float4 y = *(const float4 *) (d_other[k] + d);
 
 						y.x -= x.x, y.y -= x.y, y.z -= x.z, y.w -= x.w;
 						sum[k] += (y.x * y.x + y.y * y.y) + (y.z * y.z + y.w * y.w);
@@ -222,7 +222,7 @@ __launch_bounds__(FINISH_THREADS)
 #pragma unroll
 					for (int k = 0; k < AT_ONCE; k++)
 					{
-						float y = other[k][d] - own[d];
+						float y = d_other[k][d] - d_own[d];
 
 						sum[k] += y * y;
 					}
@@ -253,7 +253,7 @@ __launch_bounds__(FINISH_THREADS)
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
 		if (key[h] != EMPTY_KEY)
-			ids[place[h]] = (uint32_t) key[h];
+			d_list[place[h]] = (uint32_t) key[h];
 }
 
 static uint32_t

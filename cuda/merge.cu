@@ -61,12 +61,12 @@ struct MergeRow
 
 	__device__ inline void load(const Codes &codes, uint32_t id, int lane)
 	{
-		const uint32_t *row =
+		const uint32_t *d_row =
 			(const uint32_t *) (codes.d_rows + (size_t) id * codes.stride);
 
 #pragma unroll
 		for (int k = 0; k < MERGE_WORDS; k++)
-			w[k] = 4 * (lane + WARP * k) < codes.stride ? row[lane + WARP * k] : 0;
+			w[k] = 4 * (lane + WARP * k) < codes.stride ? d_row[lane + WARP * k] : 0;
 	}
 };
 
@@ -197,7 +197,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 	/* The kept and the nearest refused ones are merged: each counts the others before it. */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
-	uint32_t *out = a.d_ids + (size_t) at * a.degree;
+	uint32_t *d_out = a.d_ids + (size_t) at * a.degree;
 
 	for (uint32_t i = lane; i < nkept; i += WARP)
 	{
@@ -206,7 +206,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 		for (uint32_t j = 0; j < extra; j++)
 			place += s.s_key[j] < key;
-		out[place] = (uint32_t) key;
+		d_out[place] = (uint32_t) key;
 	}
 	for (uint32_t i = lane; i < extra; i += WARP)
 	{
@@ -215,7 +215,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 		for (uint32_t j = 0; j < nkept; j++)
 			place += s.s_sorted[s.s_kept[j]] < key;
-		out[place] = (uint32_t) key;
+		d_out[place] = (uint32_t) key;
 	}
 	if (lane == 0)
 		a.d_counts[at] = (uint8_t) (nkept + extra);

@@ -23,12 +23,12 @@ constexpr uint32_t MAX_R = MAX_PAPER_R;
 __device__ inline float
 warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lane)
 {
-	const float *a = d_rows + (size_t) i * dim, *b = d_rows + (size_t) j * dim;
+	const float *d_a = d_rows + (size_t) i * dim, *d_b = d_rows + (size_t) j * dim;
 	float		 sum = 0;
 
 	for (uint32_t d = lane; d < dim; d += WARP)
 	{
-		float x = a[d] - b[d];
+		float x = d_a[d] - d_b[d];
 
 		sum = fmaf(x, x, sum);
 	}

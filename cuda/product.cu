@@ -134,8 +134,8 @@ __launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 		{
-			const float *from = &s.a[i][wrow + 8 * b + g][8 * t];
-			float4		 lo = *(const float4 *) from, hi = *(const float4 *) (from + 4);
+			const float *s_from = &s.a[i][wrow + 8 * b + g][8 * t];
+			float4 lo = *(const float4 *) s_from, hi = *(const float4 *) (s_from + 4);
 
 			x[b][0] = lo.x - mean[0], x[b][1] = lo.y - mean[1];
 			x[b][2] = lo.z - mean[2], x[b][3] = lo.w - mean[3];
@@ -145,9 +145,9 @@ __launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 		{
-			const float *from = &s.b[i][wcol + 8 * j + g][8 * t];
-			float4		 lo = *(const float4 *) from, hi = *(const float4 *) (from + 4);
-			float		 y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+			const float *s_from = &s.b[i][wcol + 8 * j + g][8 * t];
+			float4 lo = *(const float4 *) s_from, hi = *(const float4 *) (s_from + 4);
+			float  y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
 
 #pragma unroll
 			for (int m = 0; m < 2; m++)

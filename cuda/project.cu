@@ -39,19 +39,19 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 	if (i < (uint64_t) n * each)
 	{
 		uint32_t	 row = (uint32_t) (i / each), d = 4 * (uint32_t) (i % each);
-		const float *from = d_rows + (size_t) row * dim + d;
+		const float *d_from = d_rows + (size_t) row * dim + d;
 		float		 x[4];
 		uint32_t	 word = 0;
 
 		if (dim % 4 == 0 && d < dim)
 		{
-			float4 y = *(const float4 *) from;
+			float4 y = *(const float4 *) d_from;
 
 			x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 		}
 		else
 			for (int k = 0; k < 4; k++)
-				x[k] = d + k < dim ? from[k] : 128.0f;
+				x[k] = d + k < dim ? d_from[k] : 128.0f;
 		for (int k = 0; k < 4; k++)
 		{
 			float whole = fminf(fmaxf(rintf(x[k]), 0.0f), 255.0f);

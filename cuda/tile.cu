@@ -100,25 +100,25 @@ fetch(const TileArgs &a, uint64_t entry, int lane)
 {
 	uint32_t v = (uint32_t) entry, npool = (uint32_t) (entry >> 32) & 0xff,
 			 ninbox = (uint32_t) (entry >> 40) & 0xff;
-	const Key  *pool = a.d_pool + (size_t) v * a.pool;
-	const Key  *inbox = a.d_in + (size_t) v * a.inbox;
+	const Key  *d_pool = a.d_pool + (size_t) v * a.pool;
+	const Key  *d_inbox = a.d_in + (size_t) v * a.inbox;
 	Fetched<IW> f;
 
 	f.far = EMPTY_KEY;
 	if (T == 32)
 	{
 		f.inbox[0] = EMPTY_KEY;
-		f.pool = lane < npool			 ? pool[lane]
-				 : lane < npool + ninbox ? inbox[lane - npool]
+		f.pool = lane < npool			 ? d_pool[lane]
+				 : lane < npool + ninbox ? d_inbox[lane - npool]
 										 : EMPTY_KEY;
 		return f;
 	}
-	f.pool = lane < npool ? pool[lane] : EMPTY_KEY;
+	f.pool = lane < npool ? d_pool[lane] : EMPTY_KEY;
 	if (T == 64 && lane + WARP < npool)
-		f.far = pool[lane + WARP];
+		f.far = d_pool[lane + WARP];
 #pragma unroll
 	for (int w = 0; w < IW; w++)
-		f.inbox[w] = lane + WARP * w < ninbox ? inbox[lane + WARP * w] : EMPTY_KEY;
+		f.inbox[w] = lane + WARP * w < ninbox ? d_inbox[lane + WARP * w] : EMPTY_KEY;
 	return f;
 }
 
@@ -396,16 +396,16 @@ store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept
 		   uint32_t kept1, uint32_t nearer, int lane)
 {
 	int		 row0 = 8 * (lane & 3) + (lane >> 2);
-	Key		*pool = a.d_pool + (size_t) v * a.pool;
+	Key		*d_pool = a.d_pool + (size_t) v * a.pool;
 	uint32_t place = __popc(kept0 & nearer);
 
 	if (((kept0 >> lane) & 1) && place < a.keep)
-		pool[place] = make_key(rows.code[row0], rows.id[row0]);
+		d_pool[place] = make_key(rows.code[row0], rows.id[row0]);
 	if (T > 32)
 	{
 		place = __popc(kept0) + __popc(kept1 & nearer);
 		if (((kept1 >> lane) & 1) && place < a.keep)
-			pool[place] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
+			d_pool[place] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
 	}
 	if (lane == 0)
 	{

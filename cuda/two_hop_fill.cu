@@ -55,20 +55,20 @@ struct FloatRows
 	const float *d_rows; /* [n][dim] */
 	uint32_t	 dim;
 	int			 lanes;
-	const float *own;
+	const float *d_own;
 
 	__device__ inline void start(uint32_t v)
 	{
-		own = d_rows + (size_t) v * dim;
+		d_own = d_rows + (size_t) v * dim;
 	}
 	__device__ inline uint32_t code(uint32_t id) const
 	{
-		const float *other = d_rows + (size_t) id * dim;
+		const float *d_other = d_rows + (size_t) id * dim;
 		float		 sum = 0;
 
 		for (uint32_t d = lane_id(); d < dim; d += WARP)
 		{
-			float y = other[d] - own[d];
+			float y = d_other[d] - d_own[d];
 
 			sum += y * y;
 		}
@@ -149,14 +149,14 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	Key *s_list =
 		s_key + (SOURCES + 1) * degree; /* the result takes the place of the table */
 	uint32_t	   *s_table = (uint32_t *) s_list;
-	const uint32_t *own = in.d_ids + (size_t) v * degree;
+	const uint32_t *d_own = in.d_ids + (size_t) v * degree;
 	uint32_t		count = in.d_counts[v], row = d_order ? d_order[v] : v;
-	uint32_t	   *result = out.d_ids + (size_t) row * degree;
+	uint32_t	   *d_result = out.d_ids + (size_t) row * degree;
 
 	if (count == degree)
 	{
 		for (uint32_t i = lane; i < degree; i += WARP)
-			result[i] = d_order ? d_order[own[i]] : own[i];
+			d_result[i] = d_order ? d_order[d_own[i]] : d_own[i];
 		if (lane == 0)
 			out.d_counts[row] = (uint8_t) degree;
 		return;
@@ -172,16 +172,16 @@ __launch_bounds__(NEAR_WARPS *WARP)
 
 	for (uint32_t i = 0; i < count; i += WARP)
 		total = collect(s_table, bits, s_key, total,
-						i + lane < count ? own[i + lane] : EMPTY_ID);
+						i + lane < count ? d_own[i + lane] : EMPTY_ID);
 	for (uint32_t source = 0; source < min(count, SOURCES); source++)
 	{
-		uint32_t		u = own[source];
+		uint32_t		u = d_own[source];
 		uint32_t		theirs = in.d_counts[u];
-		const uint32_t *list = in.d_ids + (size_t) u * degree;
+		const uint32_t *d_list = in.d_ids + (size_t) u * degree;
 
 		for (uint32_t i = 0; i < theirs; i += WARP)
 			total = collect(s_table, bits, s_key, total,
-							i + lane < theirs ? list[i + lane] : EMPTY_ID);
+							i + lane < theirs ? d_list[i + lane] : EMPTY_ID);
 	}
 	__syncwarp();
 
@@ -250,7 +250,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 
 		for (uint32_t j = 0; j < filled; j++)
 			before += s_list[j] < key;
-		result[before] = d_order ? d_order[(uint32_t) key] : (uint32_t) key;
+		d_result[before] = d_order ? d_order[(uint32_t) key] : (uint32_t) key;
 	}
 	if (lane == 0)
 		out.d_counts[row] = (uint8_t) filled;

@@ -78,14 +78,14 @@ distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t i
 	typedef typename P::Acc Acc;
 	uint32_t				other[ROWS_A_LANE];
 	Acc						sum[ROWS_A_LANE] = {};
-	const uint8_t		   *own = codes.d_rows + (size_t) v * codes.stride;
+	const uint8_t		   *d_own = codes.d_rows + (size_t) v * codes.stride;
 
 #pragma unroll
 	for (int k = 0; k < ROWS_A_LANE; k++)
 		other[k] = __shfl_sync(FULL, id, (lane & ~7) + k);
 	for (uint32_t at = 16 * (lane & 7); at < codes.stride; at += 16 * ROWS_A_LANE)
 	{
-		uint4 x = *(const uint4 *) (own + at), y[ROWS_A_LANE];
+		uint4 x = *(const uint4 *) (d_own + at), y[ROWS_A_LANE];
 
 #pragma unroll
 		for (int k = 0; k < ROWS_A_LANE; k++)
@@ -235,14 +235,14 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 			nearest.lo == FULL ? EMPTY_ID : s.id[lane];
 		return;
 	}
-	Key *keys = a.d_keys + (size_t) v * a.inbox;
+	Key *d_keys = a.d_keys + (size_t) v * a.inbox;
 	int	 found = __popc(__ballot_sync(FULL, nearest.lo != FULL)) +
 				__popc(__ballot_sync(FULL, nearest.hi != FULL));
 
 	if (lane < min(found, want))
-		keys[lane] = make_key(nearest.lo >> SLOT_BITS, s.id[lane]);
+		d_keys[lane] = make_key(nearest.lo >> SLOT_BITS, s.id[lane]);
 	if (WARP + lane < min(found, want))
-		keys[WARP + lane] = make_key(nearest.hi >> SLOT_BITS, s.id[WARP + lane]);
+		d_keys[WARP + lane] = make_key(nearest.hi >> SLOT_BITS, s.id[WARP + lane]);
 	if (lane == 0)
 		a.d_count[v] = min(found, want);
 }
