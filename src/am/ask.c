@@ -84,7 +84,7 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	/* a clock that was set back since does not count */
-	return grnnd_fit_due(meta, (uint32) Min(limit, GRN_MAX_NODES) - 1) &&
+	return limit > 0 && grnnd_fit_due(meta, (uint32) Min(limit, GRN_MAX_NODES) - 1) &&
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 

@@ -85,6 +85,19 @@ CREATE INDEX hand_id ON hand (id);
 SELECT grnnd_fit('hand_id');
 SELECT grnnd_codes('hand_id');
 SELECT state, due FROM grnnd_codes('town_idx');
+-- two indexes in a parallel vacuum
+CREATE TABLE two (LIKE hand);
+CREATE INDEX two_l2 ON two USING grnnd (v);
+CREATE INDEX two_ip ON two USING grnnd (v vector_ip_ops);
+INSERT INTO two SELECT * FROM hand;
+DELETE FROM two WHERE id % 3 = 0;
+SET min_parallel_index_scan_size = 0;
+SET max_parallel_maintenance_workers = 2;
+VACUUM (PARALLEL 2, INDEX_CLEANUP) two;
+SELECT state, due, tries FROM grnnd_codes('two_l2');
+SELECT state, due, tries FROM grnnd_codes('two_ip');
+SELECT * FROM grnnd_check('two_l2', true);
+SELECT * FROM grnnd_check('two_ip', true);
 -- a temporary table is its session's alone: no worker can fit it
 CREATE TEMP TABLE own (LIKE hand);
 CREATE INDEX own_idx ON own USING grnnd (v);
