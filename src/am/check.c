@@ -165,7 +165,7 @@ mark_of(const Check *c, const GrnRecord *rec)
 {
 	const GrnLayout *l = &c->ix->layout;
 	bool		coded = (rec->state == GRN_NODE || rec->state == GRN_DEAD) &&
-		c->ix->encoder.code_dims > 0;
+		grnnd_has_codes(c->ix);
 
 	return make_mark(coded ? hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor) : 0,
 					 (GrnState) rec->state);

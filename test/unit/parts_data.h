@@ -6,9 +6,6 @@
 
 #include "recall.h"
 
-static GrnParallel one = {1, unit_run};
-static GrnParallel backwards = {3, unit_run};
-
 /* Bytes whose neighbourhoods have about six dimensions, as those of descriptors. */
 static inline void
 fill_bytes(float *x, size_t i, uint32_t dim)

@@ -8,6 +8,9 @@
 #include "graph/build/merge.h"
 #include "graph/kernels/tile.h"
 
+static GrnParallel one = {1, unit_run};
+static GrnParallel backwards = {3, unit_run};
+
 /* ---- cutting ---- */
 
 static GrnParts

@@ -5,6 +5,7 @@
 #include "gpu_standin.h"
 #include "parts_data.h"
 
+#include "builder/build_graph.h"
 #include "builder/parts.h"
 #include "builder/prepare.h"
 #include "graph/build/connect.h"
