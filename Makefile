@@ -43,7 +43,7 @@ else
 
 MODULE_big = grnnd
 DATA = $(wildcard sql/grnnd--*.sql)
-# The rooms of src/graph; what lies at its top is for all of them.
+# src/am and src/graph have rooms; what lies at their top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
@@ -101,7 +101,7 @@ build/%.o: src/%.c
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
 	$(CC) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
-$(OBJS): $(wildcard src/am/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
+$(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
 
 .PHONY: install-builder uninstall-builder
 install: install-builder

@@ -16,7 +16,7 @@ SERVER=${PG_CONFIG:-}
 
 STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
-# Races are met by stopping a backend in the middle (src/am/point.c).
+# Races are met by stopping a backend in the middle (src/am/test_point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
 SOAK_TESTS=(write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep)
 

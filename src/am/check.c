@@ -10,7 +10,7 @@
  * on the table), because a change between the passes would look like damage.
  * On a standby, where that lock cannot be had, replay may cause false reports.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "access/relation.h"
 #include "access/table.h"

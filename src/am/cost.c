@@ -10,7 +10,7 @@
  * before it has all the rows wanted (off, or max_scan_tuples where it is set), a price that
  * went on rising lets the planner prefer a plan that returns them.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include <math.h>
 

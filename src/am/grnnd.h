@@ -20,7 +20,7 @@
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"
-#include "compat.h"
+#include "am/compat.h"
 
 /* ---- pages ---- */
 
@@ -51,7 +51,7 @@ typedef struct GrnndSpecial
 #define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
 
 /*
- * The metapage's payload.  Written by the build, and changed by fit.c alone: where the build
+ * The metapage's payload.  Written by the build, and changed by fit_codes.c alone: where the build
  * left the index unfitted, and when codes are judged as it grows.  Backends cache it, that
  * of an unfitted index for one statement; who goes by an older one is still right.
  */
@@ -79,11 +79,11 @@ typedef struct GrnndMeta
 	uint32		build_nodes;	/* nodes that the build wrote */
 	uint32		unfitted;		/* GrnndFitState */
 	uint32		judged;			/* nodes there were when codes were last judged, or 0 */
-	uint32		exact;			/* records have codes, which tell no neighbours apart: fit.c */
+	uint32		exact;			/* records have codes, which tell no neighbours apart: fit_codes.c */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
 
-/* How far codes are that an index got after its build (fit.c). */
+/* How far codes are that an index got after its build (fit_codes.c). */
 typedef enum GrnndFitState		/* on disk: never renumber */
 {
 	GRNND_FITTED = 0,			/* records have codes, or no room for any */
@@ -150,7 +150,7 @@ typedef struct GrnndKey
 } GrnndKey;
 
 /*
- * Where a block was last found, see store.c.  Direct-mapped: enough entries for the
+ * Where a block was last found, see page_store.c.  Direct-mapped: enough entries for the
  * pages that searches of a large index share.
  */
 #define GRNND_MAX_HINTS 262144	/* power of two; 2 MB, for indexes of that many pages */
@@ -191,7 +191,7 @@ typedef struct GrnndOptions
 	int			ef_construction;	/* hnsw's; not used */
 } GrnndOptions;
 
-/* ---- settings (grnnd.c) ---- */
+/* ---- settings (handler.c) ---- */
 
 typedef enum GrnndIterative
 {
@@ -224,7 +224,7 @@ extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
 extern double grnnd_effective_scan_mem_multiplier(void);
 
-/* ---- fit.c: codes of an index that began with few rows ---- */
+/* ---- fit_codes.c: codes of an index that began with few rows ---- */
 
 /* Rows from which on a codec fits others like them, by dimensions. */
 extern uint32 grnnd_fit_rows(uint32 dim);
@@ -240,7 +240,7 @@ extern void grnnd_fit_codes(Relation index, Relation heap);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 
-/* ---- ask.c: who fits, and when ---- */
+/* ---- fit_schedule.c: who fits, and when ---- */
 
 /*
  * Starts a background worker that fits or judges codes, if node id makes that due and
@@ -252,7 +252,7 @@ extern void grnnd_fit_in_vacuum(Relation index);
 /* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
 extern void grnnd_note_success(Page page);
 
-/* ---- point.c: where tests stop a backend ---- */
+/* ---- test_point.c: where tests stop a backend ---- */
 
 #ifdef GRNND_TEST_POINTS
 extern void grnnd_define_test_point(void);
@@ -274,7 +274,7 @@ extern void grnnd_test_point(const char *name);
 extern const GrnndIndex *grnnd_index(Relation index);
 /* The same without arrays and hints, for those who use neither: a planner meets many indexes. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
-/* The same by the metapage as it is now: what fit.c writes there reaches others late. */
+/* The same by the metapage as it is now: what fit_codes.c writes there reaches others late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* What its operator class says; an error where that is not sound (not for hot paths). */
 extern GrnndKey grnnd_key(Relation index);
@@ -306,7 +306,7 @@ extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *
 extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
 								 GrnFactor *factors, uint8_t *codes);
 
-/* ---- store.c: src/graph's view of the pages ---- */
+/* ---- page_store.c: src/graph's view of the pages ---- */
 
 typedef struct GrnndStore
 {
@@ -333,7 +333,7 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
 extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
 							  uint16 *version);
 
-/* ---- build.c, launch.c, load.c ---- */
+/* ---- build.c, launch.c, write_index.c ---- */
 
 extern IndexBuildResult *grnnd_build(Relation heap, Relation index, IndexInfo *info);
 extern void grnnd_buildempty(Relation index);

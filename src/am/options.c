@@ -1,7 +1,7 @@
 /*
  * options.c - the storage parameters of an index: WITH (degree = ...).
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "access/reloptions.h"
 #include "access/xact.h"

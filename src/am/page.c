@@ -2,7 +2,7 @@
  * page.c - pages as they are read: checks, the metapage, the entry page, and the
  * description of an index that each backend keeps.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include <float.h>
 #include <math.h>

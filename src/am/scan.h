@@ -1,11 +1,11 @@
 /*
- * scan.h - the state of a scan, for scan.c (the search and its results), bound.c (what
- * the executor is told of a distance) and rest.c (rows that the search did not reach).
+ * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
+ * the executor is told of a distance) and scan_rest.c (rows that the search did not reach).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
 
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "access/relscan.h"
 #include "lib/pairingheap.h"
@@ -104,7 +104,7 @@ typedef struct GrnndScan
 	IndexOrderByDistance *distances;
 } GrnndScan;
 
-/* ---- bound.c ---- */
+/* ---- scan_bound.c ---- */
 
 /* Notes what bounds need to know of the query, in q. */
 extern void grnnd_measure_query(IndexScanDesc scan);
@@ -119,7 +119,7 @@ extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   bool bound);
 
-/* ---- rest.c ---- */
+/* ---- scan_rest.c ---- */
 
 /* Makes node walk_id current; false where it has no rows. */
 extern bool grnnd_read_node(GrnndScan *so);

@@ -9,7 +9,7 @@
  * pgvector defines its settings when its library is loaded.  Until then a setting of
  * that name is a placeholder: a text that nobody has checked.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include <limits.h>
 

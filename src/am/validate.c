@@ -2,7 +2,7 @@
  * validate.c - checks of operator classes: amvalidate() reports what is wrong
  * with one, grnnd_adjustmembers() refuses the worst when one is made.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "access/amvalidate.h"
 #include "access/htup_details.h"

@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $lock = 6779502;    # src/am/point.c
+my $lock = 6779502;    # src/am/test_point.c
 my $rows = $soak ? 150_000 : 20_000;
 my $few = $rows / 4;      # without codes
 my $dim = $soak ? 128 : 32;

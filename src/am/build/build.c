@@ -1,6 +1,6 @@
 /*
  * build.c - CREATE INDEX from end to end: collect the vectors (collect.c), have
- * the builder process make a graph of them (launch.c), write its pages (load.c).
+ * the builder process make a graph of them (launch.c), write its pages (write_index.c).
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "build.h"
+#include "am/build/build.h"
 
 /*
  * What grnnd.build_device = auto weighs against each other: the start of a GPU, and
@@ -303,7 +303,7 @@ run_build(GrnndBuild *build)
 
 	if (build->rows == 0)
 	{
-		grnnd_load_empty(build, MAIN_FORKNUM);
+		grnnd_write_empty_index(build, MAIN_FORKNUM);
 		return;
 	}
 
@@ -333,7 +333,7 @@ run_build(GrnndBuild *build)
 		grnnd_builder_kill(builder);
 
 	INSTR_TIME_SET_CURRENT(start);
-	pages = grnnd_load(build, result);
+	pages = grnnd_write_index(build, result);
 	load_s = grnnd_seconds_since(start);
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -385,6 +385,6 @@ grnnd_buildempty(Relation index)
 	GrnndBuild *build = palloc(sizeof(GrnndBuild));
 
 	init_build(build, NULL, index, NULL);
-	grnnd_load_empty(build, INIT_FORKNUM);
+	grnnd_write_empty_index(build, INIT_FORKNUM);
 	pfree(build);
 }

@@ -3,7 +3,7 @@
  *
  * A row whose vector is in the index already only adds its TID to that record.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -343,7 +343,7 @@ insert_row(Insert *in, float *x, bool unchanged)
 
 /*
  * Takes GRNND_WRITERS_LOCK in the mode that goes with what this insert knows of codes, and
- * returns that: vacuum.c and fit.c wait for inserts by it.
+ * returns that: vacuum.c and fit_codes.c wait for inserts by it.
  */
 static LOCKMODE
 begin_writing(Insert *in)

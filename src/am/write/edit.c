@@ -1,7 +1,7 @@
 /*
  * edit.c - reading and changing records under their pages' locks.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "utils/rel.h"
 

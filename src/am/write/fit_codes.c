@@ -1,10 +1,10 @@
 /*
- * fit.c - codes for an index that began with too few rows to fit a codec to, and
+ * fit_codes.c - codes for an index that began with too few rows to fit a codec to, and
  * whether codes still serve an index that has grown.
  *
  * An index of few rows is "unfitted": its records have room for codes, which is empty, and
  * searches compute exact distances of all neighbours, which costs little while
- * there are few.  Past grnnd_fit_rows() it is to be fitted; ask.c says who does that.  Vacuum
+ * there are few.  Past grnnd_fit_rows() it is to be fitted; fit_schedule.c says who does that.  Vacuum
  * is kept out by the lock on the table; searches and inserts go on meanwhile:
  *   1. a codec is fitted to a sample, and written to its pages;
  *   2. the metapage says that the index is "filling".  Who hears of it gives codes to
@@ -22,7 +22,7 @@
  * apart no more.  Then the metapage says "exact": records keep codes and get new ones, but
  * nobody estimates by them.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * also takes up what it has just found ahead of it.  So a few sweeps are enough, and
  * memory is two bits a node where the lists themselves do not fit.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"

@@ -8,7 +8,7 @@
  * search for neighbours anew (enrich).  In this order an interruption leaves every row
  * reachable.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"

@@ -5,7 +5,7 @@
 #ifndef GRNND_WRITE_H
 #define GRNND_WRITE_H
 
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "graph/stored/prune.h"
 
@@ -16,7 +16,7 @@
  * Heavyweight locks of one index (lock.c; src/README, "Lock order").  Every insert holds
  * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
  * none, and in RowExclusiveLock where the index is unfitted.  Vacuum takes it for a moment in
- * ExclusiveLock, to know that inserts from before have ended, and fit.c in ShareLock, to
+ * ExclusiveLock, to know that inserts from before have ended, and fit_codes.c in ShareLock, to
  * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises those who
  * find no live node to link to.
  */
@@ -294,7 +294,7 @@ extern void grnnd_reach_run(GrnndReach *reach);
 /* Memory that this process may use for maintenance, in bytes. */
 extern Size grnnd_maintenance_memory(void);
 
-/* ---- vacuum.c, repair.c, refill.c, entries.c ---- */
+/* ---- vacuum.c, repair.c, refill_lists.c, entries.c ---- */
 
 typedef struct GrnndVacuum
 {
@@ -310,7 +310,7 @@ typedef struct GrnndVacuum
 	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
 	GrnndSet	empty;			/* chained records without TIDs */
-	Size		memory;			/* bytes for what refill.c keeps */
+	Size		memory;			/* bytes for what refill_lists.c keeps */
 	GrnndReach	reach;
 	GrnndSet	chained;		/* nodes that have chains */
 	bool		bare;			/* some of those have no TID of their own */

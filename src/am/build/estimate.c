@@ -37,7 +37,7 @@
 #include "utils/regproc.h"
 #include "utils/wait_event.h"
 
-#include "parallel.h"
+#include "am/build/parallel.h"
 
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
 #define SAMPLE_ROWS 8192

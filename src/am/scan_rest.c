@@ -1,9 +1,9 @@
 /*
- * rest.c - the end of a long scan: all rows that the search did not return, read in the
+ * scan_rest.c - the end of a long scan: all rows that the search did not return, read in the
  * order of pages and sorted.  It costs as much as reading the index once, takes no more
  * memory than work_mem, and nobody loses a row by it.
  */
-#include "scan.h"
+#include "am/scan.h"
 
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"

@@ -15,7 +15,7 @@
  *
  * Interrupted at any point, the index is sound and the next vacuum goes on.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "access/xact.h"
 #include "commands/vacuum.h"
@@ -373,7 +373,7 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->empty, v->limit);
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
 	grnnd_set_init(&v->chained, v->limit);
-	/* of what these sets leave, half for the graph and half for what refill.c keeps */
+	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
 	sets = 4 * grnnd_set_bytes(v->limit) + grnnd_set_bytes(v->dirty.limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);

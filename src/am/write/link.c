@@ -11,7 +11,7 @@
  * Between 1 and 3 a neighbour may change; step 3 then decides anew, among x's
  * neighbours alone.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "utils/rel.h"
@@ -56,7 +56,7 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 }
 
 /*
- * The code of row x.  While fit.c fills an index, a record need not have its own yet, nor its
+ * The code of row x.  While fit_codes.c fills an index, a record need not have its own yet, nor its
  * neighbours'; what an insert writes is to be complete all the same.
  */
 static void

@@ -2,8 +2,8 @@
  * devices.c - grnnd_devices(): the GPUs that the builder program finds.  The
  * program is asked, because no PostgreSQL process loads a GPU driver.
  */
-#include "grnnd.h"
-#include "launch.h"
+#include "am/grnnd.h"
+#include "am/build/launch.h"
 
 #include "fmgr.h"
 #include "funcapi.h"

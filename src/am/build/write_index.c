@@ -1,5 +1,5 @@
 /*
- * load.c - from the builder's result to the pages of the index.
+ * write_index.c - from the builder's result to the pages of the index.
  *
  * The result is another program's output: it is checked whole before a node's
  * page is written.  Then the leader and its workers form and write pages, a
@@ -16,8 +16,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "pagewriter.h"
-#include "parallel.h"
+#include "am/build/pagewriter.h"
+#include "am/build/parallel.h"
 
 /* Nodes checked, and pages written, by a participant in one go. */
 #define CHECK_NODES 16384
@@ -76,7 +76,7 @@ typedef struct Shared
 	GrnndExtents extents;
 } Shared;
 
-PGDLLEXPORT void grnnd_load_worker(dsm_segment *seg, shm_toc *toc);
+PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
 
 /* ---- checks ---- */
 
@@ -357,7 +357,7 @@ set_layout(Load *load, uint32 degree, uint32 code_dims, GrnVecFormat format)
 
 /*
  * The layout where there are too few rows to say anything of those to come: values
- * of every kind, and room for codes that fit.c is to fill.
+ * of every kind, and room for codes that fit_codes.c is to fill.
  */
 static void
 set_open_layout(Load *load, const GrnndBuild *build)
@@ -375,7 +375,7 @@ set_open_layout(Load *load, const GrnndBuild *build)
 	}
 	set_layout(load, degree, dims, GRN_VEC_F32);
 	load->meta.unfitted = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
-	/* fit.c knows better; without codes it stays */
+	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = 1;
 }
@@ -636,7 +636,7 @@ write_share(Load *load, Shared *shared, GrnndPageWriter *w, bool report)
 
 /* A worker's main function. */
 void
-grnnd_load_worker(dsm_segment *seg, shm_toc *toc)
+grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 {
 	Shared	   *shared = grnnd_worker_begin(toc);
 	LOCKMODE	lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
@@ -688,7 +688,7 @@ load_nodes(Load *load, Shared *shared, GrnndPageWriter *w, GrnndWorkers *workers
 }
 
 BlockNumber
-grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
+grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 {
 	Load	   *load = palloc0(sizeof(Load));
 	Shared	   *shared = NULL;
@@ -729,7 +729,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
 	nworkers = grnnd_load_workers(build, node_pages);
 	if (nworkers > 0)
-		workers = grnnd_workers_prepare("grnnd_load_worker", nworkers, sizeof(Shared),
+		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
 										(void **) &shared);
 	if (!workers)
 		shared = palloc0(sizeof(Shared));
@@ -769,7 +769,7 @@ grnnd_load(GrnndBuild *build, const GrnBuildResult *r)
 }
 
 void
-grnnd_load_empty(GrnndBuild *build, ForkNumber fork)
+grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 {
 	Load	   *load = palloc0(sizeof(Load));
 	GrnndPageWriter *w;

@@ -1,5 +1,5 @@
 /*
- * build.h - what the files of CREATE INDEX (build.c, collect.c, launch.c, load.c)
+ * build.h - what the files of CREATE INDEX (build.c, collect.c, launch.c, write_index.c)
  * share.
  */
 #ifndef GRNND_BUILD_H
@@ -7,9 +7,9 @@
 
 #include "portability/instr_time.h"
 
-#include "grnnd.h"
-#include "launch.h"
-#include "mapping.h"
+#include "am/grnnd.h"
+#include "am/build/launch.h"
+#include "am/build/mapping.h"
 
 typedef struct GrnndBuild
 {
@@ -63,14 +63,14 @@ extern double grnnd_seconds_since(instr_time start);
 extern void grnnd_collect(GrnndBuild *build);
 
 /*
- * load.c: checks the builder's result and writes all pages of the index; returns
- * the number of blocks.  grnnd_load_empty() writes an index without rows.
+ * write_index.c: checks the builder's result and writes all pages of the index; returns
+ * the number of blocks.  grnnd_write_empty_index() writes an index without rows.
  */
-extern BlockNumber grnnd_load(GrnndBuild *build, const GrnBuildResult *result);
-extern void grnnd_load_empty(GrnndBuild *build, ForkNumber fork);
+extern BlockNumber grnnd_write_index(GrnndBuild *build, const GrnBuildResult *result);
+extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
 /* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
 extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
-/* Blocks of an index with so many records, as load.c lays them out. */
+/* Blocks of an index with so many records, as write_index.c lays them out. */
 extern uint64 grnnd_index_blocks(const GrnLayout *layout, uint64 records);
 
 #endif							/* GRNND_BUILD_H */

@@ -1,7 +1,7 @@
 /*
- * bound.c - lower bounds of distances, which the executor checks against its own.
+ * scan_bound.c - lower bounds of distances, which the executor checks against its own.
  */
-#include "scan.h"
+#include "am/scan.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * entries.c - the entry page: its changes, the points that inserts offer, and those
  * that vacuum has to replace.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "common/pg_prng.h"
 #include "utils/rel.h"

@@ -18,8 +18,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "compat.h"
-#include "pagewriter.h"
+#include "am/compat.h"
+#include "am/build/pagewriter.h"
 
 /* Alignment of the pages' memory: direct I/O wants that of a memory page. */
 #define PAGE_ALIGN 4096

@@ -1,7 +1,7 @@
 /*
- * grnnd.c - the access method's handler and its settings.
+ * handler.c - the access method's handler and its settings.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include <limits.h>
 

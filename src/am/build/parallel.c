@@ -15,7 +15,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/rel.h"
 
-#include "parallel.h"
+#include "am/build/parallel.h"
 
 #define KEY_SHARED UINT64CONST(0x6772000000000001)
 #define KEY_QUERY UINT64CONST(0x6772000000000002)

@@ -13,7 +13,7 @@
 #include "storage/fd.h"
 #include "utils/wait_event.h"
 
-#include "mapping.h"
+#include "am/build/mapping.h"
 
 /* Allocation is done in pieces, between which a cancel is heard. */
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)

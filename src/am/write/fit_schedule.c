@@ -1,5 +1,5 @@
 /*
- * ask.c - who fits and judges an index's codes (fit.c), and when: no statement that
+ * fit_schedule.c - who fits and judges an index's codes (fit_codes.c), and when: no statement that
  * writes a row, for it would wait, or fail by its own time limit again and again.
  *
  *  - An insert that finds it due starts a background worker and goes on.
@@ -10,7 +10,7 @@
  * after that, which doubles with each attempt that was no success, inserts and VACUUM leave
  * it: whether the worker is at work, found no place, failed, or was killed.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "access/htup_details.h"
 #include "access/relation.h"

@@ -1,5 +1,5 @@
 /*
- * point.c - places where tests stop a backend, to meet a race on purpose.
+ * test_point.c - places where tests stop a backend, to meet a race on purpose.
  *
  * Compiled with -DGRNND_TEST_POINTS only.  A session that has set
  * grnnd.test_point to a place's name waits there while another session
@@ -7,7 +7,7 @@
  * arrival and at later ones.  A lock, so that isolationtester sees who waits.
  * No place is under a content lock.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #ifdef GRNND_TEST_POINTS
 #include "fmgr.h"

@@ -1,8 +1,8 @@
 /*
- * refill.c - new lists for nodes that lose dead neighbours: what is left, and the
+ * refill_lists.c - new lists for nodes that lose dead neighbours: what is left, and the
  * dead nodes' own neighbours in the places of those that go.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"

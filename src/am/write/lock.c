@@ -6,7 +6,7 @@
  * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
  * and page locks conflict within a group of parallel processes.)
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "catalog/pg_class.h"
 #include "miscadmin.h"

@@ -22,7 +22,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "parallel.h"
+#include "am/build/parallel.h"
 
 /* A chunk: about this many bytes of vectors, and at most so many rows. */
 #define CHUNK_BYTES (1024 * 1024)

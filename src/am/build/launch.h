@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-#include "mapping.h"
+#include "am/build/mapping.h"
 #include "portability/instr_time.h"
 
 /* How long the other side has done nothing, as far as our looks can tell: launch.c. */

@@ -2,7 +2,7 @@
  * freespace.c - slots for new records: freed ones that no transaction can know
  * any more, and pages appended to the relation.
  */
-#include "write.h"
+#include "am/write/write.h"
 
 #include "access/xlog.h"
 #include "storage/freespace.h"

@@ -1,8 +1,8 @@
 /*
- * store.c - src/graph's view of the pages: brings records under a share lock and
+ * page_store.c - src/graph's view of the pages: brings records under a share lock and
  * gives memory.
  */
-#include "grnnd.h"
+#include "am/grnnd.h"
 
 #include "executor/instrument.h"
 #include "miscadmin.h"
