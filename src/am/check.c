@@ -10,7 +10,7 @@
  * on the table), because a change between the passes would look like damage.
  * On a standby, where that lock cannot be had, replay may cause false reports.
  */
-#include "am/write/write.h"
+#include "postgres.h"
 
 #include "access/relation.h"
 #include "access/table.h"
@@ -33,6 +33,15 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
+
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/handler.h"
+#include "am/page.h"
+#include "am/write/edit.h"
+#include "am/write/maintenance.h"
+#include "am/write/reach.h"
+#include "graph/stored/prune.h"
 
 /* What stands for the record's id at a heap TID that the table has. */
 #define IN_TABLE (-1)

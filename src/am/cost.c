@@ -10,7 +10,7 @@
  * before it has all the rows wanted (off, or max_scan_tuples where it is set), a price that
  * went on rising lets the planner prefer a plan that returns them.
  */
-#include "am/grnnd.h"
+#include "am/handler.h"
 
 #include <math.h>
 
@@ -20,6 +20,8 @@
 #include "utils/float.h"
 #include "utils/selfuncs.h"
 #include "utils/spccache.h"
+
+#include "am/cache.h"
 
 /*
  * Records visited beyond ef_search on the way from the entry points: about 5 of

@@ -1,26 +1,22 @@
 /*
- * grnnd.h - what the files of src/am share: pages, the cached description of an
- * index, settings, and prototypes grouped by file.
+ * grnnd.h - what the files of src/am share: an index's pages and what is on them, the
+ * description of an index that a backend keeps, and settings.
  */
 #ifndef GRNND_H
 #define GRNND_H
 
 #include "postgres.h"
 
-#include "access/amapi.h"
-#include "access/generic_xlog.h"
 #include "access/genam.h"
-#include "nodes/execnodes.h"
-#include "storage/bufmgr.h"
 #include "port/pg_crc32c.h"
+#include "storage/buf.h"
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
-#include "builder/protocol.h"
-#include "graph/space.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/search.h"
 #include "am/compat.h"
+#include "am/opclass.h"
+#include "builder/protocol.h"
+#include "graph/stored/record.h"
 
 /* ---- pages ---- */
 
@@ -37,51 +33,20 @@ typedef enum GrnndPageKind		/* on disk: never renumber */
 	GRNND_TAIL = 5				/* a following page of a spanning record */
 } GrnndPageKind;
 
+/* The last bytes of every page. */
 typedef struct GrnndSpecial
 {
-	uint16		kind;			/* GrnndPageKind */
-	uint16		unused;
-	uint16		unused2;
-	uint16		page_id;		/* GRNND_PAGE_ID */
+	uint16		kind;			/* 0: GrnndPageKind */
+	uint16		unused;			/* 2: 0 */
+	uint16		unused2;		/* 4: 0 */
+	uint16		page_id;		/* 6: GRNND_PAGE_ID */
 } GrnndSpecial;
+StaticAssertDecl(sizeof(GrnndSpecial) == 8, "GrnndSpecial is on disk");
 
 #define GRNND_PAYLOAD \
 	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(GrnndSpecial)))
 #define GrnndPageSpecial(page) ((GrnndSpecial *) PageGetSpecialPointer(page))
 #define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
-
-/*
- * The metapage's payload.  Written by the build, and changed by fit_codes.c alone: where the build
- * left the index unfitted, and when codes are judged as it grows.  Backends cache it, that
- * of an unfitted index for one statement; who goes by an older one is still right.
- */
-typedef struct GrnndMeta
-{
-	uint32		magic;			/* GRNND_MAGIC */
-	uint32		format;			/* GRNND_FORMAT */
-	uint64		build_id;		/* random; names this build in backends' caches */
-	uint32		metric;			/* GrnMetric */
-	uint32		dim;			/* of the column */
-	uint32		degree;			/* these four fix the records' geometry */
-	uint32		code_dims;
-	uint32		vec_format;		/* GrnVecFormat */
-	uint32		payload;		/* GRNND_PAYLOAD of the building server */
-	uint32		record_bytes;	/* GrnLayout's, as a check */
-	float		norm_unit;		/* GrnCodec's */
-	float		max_norm;		/* GRN_IP: of the rows of the build */
-	float		held;			/* share of the variance that codes describe */
-	BlockNumber entry_block;
-	BlockNumber codec_block;	/* first of codec_pages consecutive ones */
-	uint32		codec_pages;
-	BlockNumber first_node_block;
-	GrnGraphParams params;		/* as the build used them */
-	uint32		on_gpu;			/* built on a GPU */
-	uint32		build_nodes;	/* nodes that the build wrote */
-	uint32		unfitted;		/* GrnndFitState */
-	uint32		judged;			/* nodes there were when codes were last judged, or 0 */
-	uint32		exact;			/* records have codes, which tell no neighbours apart: fit_codes.c */
-	pg_crc32c	crc;			/* of all bytes before it */
-} GrnndMeta;
 
 /* How far codes are that an index got after its build (fit_codes.c). */
 typedef enum GrnndFitState		/* on disk: never renumber */
@@ -93,61 +58,82 @@ typedef enum GrnndFitState		/* on disk: never renumber */
 } GrnndFitState;
 
 /*
- * On the metapage behind GrnndMeta, at GRNND_META_OFF_ATTEMPT: attempts to fit or judge codes.
- * It is neither cached nor in the checksum.
+ * The metapage's payload begins with this.  Comments give the byte where a field begins.
+ *
+ * The build writes it, and a fit alone changes it (fit_codes.c): where the build left the
+ * index unfitted, and when codes are judged as it grows.  Backends keep a copy; one of an
+ * unfitted index serves for one statement.  An older copy is still right.
+ */
+typedef struct GrnndMeta
+{
+	uint32		magic;			/* 0: GRNND_MAGIC */
+	uint32		format;			/* 4: GRNND_FORMAT */
+	uint64		build_id;		/* 8: random; names this build in backends' caches */
+	uint32		metric;			/* 16: GrnMetric */
+	uint32		dim;			/* 20: dimensions of the column */
+	/* the next four and dim fix the records' geometry (grn_layout()) */
+	uint32		degree;			/* 24: most neighbours of a record */
+	uint32		code_dims;		/* 28: code dimensions that records have room for */
+	uint32		vec_format;		/* 32: GrnVecFormat of own vectors */
+	uint32		payload;		/* 36: GRNND_PAYLOAD of the server that built it */
+	uint32		record_bytes;	/* 40: GrnLayout's, as a check */
+	float		norm_unit;		/* 44: unit of norms (GrnCodec), GRN_IP alone */
+	float		max_norm;		/* 48: largest norm of the build's or the fit's rows, GRN_IP alone */
+	float		held;			/* 52: share of the rows' variance that codes describe */
+	BlockNumber entry_block;	/* 56: the entry page */
+	BlockNumber codec_block;	/* 60: first of codec_pages consecutive ones */
+	uint32		codec_pages;	/* 64 */
+	BlockNumber first_node_block;	/* 68: the node area goes from here to the file's end */
+	GrnGraphParams params;		/* 72: as the build used them */
+	uint32		on_gpu;			/* 104: 1 where a GPU built the graph */
+	uint32		build_nodes;	/* 108: nodes that the build wrote */
+	uint32		fit_state;		/* 112: GrnndFitState */
+	uint32		judged;			/* 116: nodes there were when codes were last judged, or 0 */
+	uint32		codes_ignored;	/* 120: 1 where codes tell no neighbours apart: records have
+								 * them, and nobody estimates by them */
+	pg_crc32c	crc;			/* 124: of all bytes before it */
+} GrnndMeta;
+StaticAssertDecl(sizeof(GrnndMeta) == 128 && offsetof(GrnndMeta, crc) == 124 &&
+				 offsetof(GrnndMeta, entry_block) == 56 && offsetof(GrnndMeta, params) == 72 &&
+				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
+				 "GrnndMeta is on disk");
+
+/*
+ * Attempts to fit or judge codes, on the metapage behind GrnndMeta.  No backend keeps a copy,
+ * and the checksum does not cover it.
  */
 typedef struct GrnndAttempt
 {
-	int64		last;			/* TimestampTz of the last one */
-	uint32		tries;			/* since one was successful */
-	uint32		unused;
+	int64		last;			/* 0: TimestampTz of the last one */
+	uint32		tries;			/* 8: how many since one was successful */
+	uint32		unused;			/* 12: 0 */
 } GrnndAttempt;
 #define GRNND_META_OFF_ATTEMPT 256
+StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
+StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
 /*
- * The entry page's payload: entry points, with their codes, so that a search
- * starts from one page.  entries[0] reaches every node; count is 0 only while the
- * index has no node.  Arrays at fixed offsets: see grnnd_entry_*().
+ * The entry page's payload begins with this; entries.h reads and changes the page.  It holds
+ * the entry points with their codes, so that a search starts from one page.  entries[0]
+ * reaches every node; count is 0 only while the index has no node.
  */
 typedef struct GrnndEntryHeader
 {
-	uint32		count;			/* <= GRN_MAX_ENTRIES */
-	uint32		unused;
+	uint32		count;			/* 0: entry points, <= GRN_MAX_ENTRIES */
+	uint32		unused;			/* 4: 0 */
 } GrnndEntryHeader;
+StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 
-/* after the header: uint32 ids[32], GrnFactor factors[32], codes[32][code_bytes] */
+/* Behind it: uint32 ids[32] at 8, GrnFactor factors[32] at 136, codes[32][code_bytes] at 264. */
 #define GRNND_ENTRY_OFF_IDS ((uint32) sizeof(GrnndEntryHeader))
 #define GRNND_ENTRY_OFF_FACTORS \
 	(GRNND_ENTRY_OFF_IDS + GRN_MAX_ENTRIES * (uint32) sizeof(uint32))
 #define GRNND_ENTRY_OFF_CODES \
 	(GRNND_ENTRY_OFF_FACTORS + GRN_MAX_ENTRIES * (uint32) sizeof(GrnFactor))
+StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
+				 "the entry page's arrays are on disk");
 
 /* ---- what a backend knows of an index ---- */
-
-/*
- * What an operator class says of its column: the type, by support function 1, and the
- * metric, by support function 2.  Both are f(internal) returns internal (src/am/types).
- */
-#define GRNND_SUPPORT_TYPE 1
-#define GRNND_SUPPORT_METRIC 2
-#define GRNND_NUM_SUPPORT 2
-#define GRNND_DISTANCE_STRATEGY 1
-
-typedef struct GrnndType
-{
-	const char *name;			/* "vector" */
-	int			max_dim;
-	/* dimensions of a detoasted value */
-	int			(*dim) (Datum value);
-	/* writes a detoasted value's [dim] floats */
-	void		(*load) (Datum value, int dim, float *out);
-} GrnndType;
-
-typedef struct GrnndKey
-{
-	const GrnndType *type;
-	const GrnMetricInfo *metric;
-} GrnndKey;
 
 /*
  * Where a block was last found, see page_store.c.  Direct-mapped: enough entries for the
@@ -164,8 +150,8 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted, filling or exact,
-								 * whatever the layout has room for */
+	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted or filling, and
+								 * where codes are ignored, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
 	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
@@ -176,20 +162,8 @@ typedef struct GrnndIndex
 static inline bool
 grnnd_has_codes(const GrnndIndex *ix)
 {
-	return ix->meta.unfitted == GRNND_FITTED && ix->encoder.code_dims > 0;
+	return ix->meta.fit_state == GRNND_FITTED && ix->encoder.code_dims > 0;
 }
-
-typedef struct GrnndOptions
-{
-	int32		vl_len_;
-	int			degree;			/* 0: by m or by dimension */
-	int			r, s, t1, t2;	/* 0: the builder's default */
-	double		rho;			/* 0: the builder's default */
-	int			seed;
-	bool		codes;
-	int			m;				/* hnsw's; 0: not given */
-	int			ef_construction;	/* hnsw's; not used */
-} GrnndOptions;
 
 /* ---- settings (handler.c) ---- */
 
@@ -223,163 +197,5 @@ extern int	grnnd_effective_ef_search(void);
 extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
 extern double grnnd_effective_scan_mem_multiplier(void);
-
-/* ---- fit_codes.c: codes of an index that began with few rows ---- */
-
-/* Rows from which on a codec fits others like them, by dimensions. */
-extern uint32 grnnd_fit_rows(uint32 dim);
-/* Are codes to be fitted or judged, now that there is a node of this id? */
-extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
-/*
- * Fits a codec to the rows that an unfitted index has and gives all records their
- * codes, or judges those that there are anew; nothing where that is not due.  The caller holds
- * the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  heap:
- * to end with an error (55P03) as soon as another session waits for one of these locks; or NULL.
- */
-extern void grnnd_fit_codes(Relation index, Relation heap);
-/* The metapage's checksum, as it should be. */
-extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
-
-/* ---- fit_schedule.c: who fits, and when ---- */
-
-/*
- * Starts a background worker that fits or judges codes, if node id makes that due and
- * nobody has lately.
- */
-extern void grnnd_ask_for_fit(Relation index, uint32 id);
-/* The same by the caller's own hand, who holds the locks as for grnnd_fit_codes(). */
-extern void grnnd_fit_in_vacuum(Relation index);
-/* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
-extern void grnnd_note_success(Page page);
-
-/* ---- test_point.c: where tests stop a backend ---- */
-
-#ifdef GRNND_TEST_POINTS
-extern void grnnd_define_test_point(void);
-/* Not under a content lock. */
-extern void grnnd_test_point(const char *name);
-#else
-#define grnnd_define_test_point() ((void) 0)
-#define grnnd_test_point(name) ((void) 0)
-#endif
-
-/* ---- page.c: pages and the cached index ---- */
-
-/*
- * The index's description, checked (magic, format, geometry, crc) and cached for
- * the backend.  The description stays until the end of the transaction.  Its codecs' arrays
- * and its hints stay until the next call, for whatever index: then they may have to make
- * room.  So whoever encodes asks anew first, unless nothing else was asked for meanwhile.
- */
-extern const GrnndIndex *grnnd_index(Relation index);
-/* The same without arrays and hints, for those who use neither: a planner meets many indexes. */
-extern const GrnndIndex *grnnd_index_shape(Relation index);
-/* The same by the metapage as it is now: what fit_codes.c writes there reaches others late. */
-extern const GrnndIndex *grnnd_index_anew(Relation index);
-/* What its operator class says; an error where that is not sound (not for hot paths). */
-extern GrnndKey grnnd_key(Relation index);
-extern void grnnd_page_init(Page page, GrnndPageKind kind);
-/*
- * Reads and locks a block and checks that it is a page of this kind; a new page is
- * allowed for GRNND_NODES (check PageIsNew()).
- */
-extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
-						 GrnndPageKind kind, BufferAccessStrategy strategy);
-extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);
-extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,
-										 const char *what);
-extern BlockNumber grnnd_node_block(const GrnndIndex *ix, uint32 id);
-extern GrnRecord *grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot);
-/* Node ids below this may exist: from the relation's size. */
-extern uint32 grnnd_id_limit(Relation index, const GrnndIndex *ix);
-
-/* Takes a row x [dim] to its place in the graph's space (graph/space.h). */
-extern void grnnd_place(const GrnndIndex *ix, float *x);
-/*
- * A column value in the metric's form: writes [dim] floats.  Errors: 22000 for
- * other dimensions, NaN and infinity; 22003 for vectors so long that distances
- * would overflow.  False: not indexed (zero under cosine).
- */
-extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out);
-
-/* Copies the entry page's contents (arrays of GRN_MAX_ENTRIES); returns the count. */
-extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
-								 GrnFactor *factors, uint8_t *codes);
-
-/* ---- page_store.c: src/graph's view of the pages ---- */
-
-typedef struct GrnndStore
-{
-	GrnStore	base;
-	Relation	index;
-	const GrnndIndex *ix;
-	MemoryContext context;
-	BufferAccessStrategy strategy;
-	Snapshot	snapshot;		/* a scan's, else NULL: whether a page has lost rows of it */
-	uint32		id_limit;
-	char	   *vector;			/* gathers a spanning vector */
-	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
-	int			prefetch_left;	/* further calls, unless another page is missing */
-	uint32		pins;			/* of blocks found by their hint */
-} GrnndStore;
-
-extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
-							 MemoryContext context);
-
-/*
- * A node's vector, [dim], with its state and version.  False: there is nothing to
- * visit.
- */
-extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
-							  uint16 *version);
-
-/* ---- build.c, launch.c, write_index.c ---- */
-
-extern IndexBuildResult *grnnd_build(Relation heap, Relation index, IndexInfo *info);
-extern void grnnd_buildempty(Relation index);
-extern char *grnnd_buildphasename(int64 phase);
-
-/* ---- insert.c ---- */
-
-extern bool grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
-						 Relation heap, IndexUniqueCheck unique, bool unchanged,
-						 IndexInfo *info);
-
-/* ---- scan.c ---- */
-
-extern IndexScanDesc grnnd_beginscan(Relation index, int nkeys, int norderbys);
-extern void grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
-						 ScanKey orderbys, int norderbys);
-extern bool grnnd_gettuple(IndexScanDesc scan, ScanDirection dir);
-extern void grnnd_endscan(IndexScanDesc scan);
-
-/* ---- vacuum.c ---- */
-
-extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
-											   IndexBulkDeleteResult *stats,
-											   IndexBulkDeleteCallback callback,
-											   void *callback_state);
-extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
-												  IndexBulkDeleteResult *stats);
-
-/* ---- cost.c, options.c, validate.c ---- */
-
-struct PlannerInfo;
-struct IndexPath;
-extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
-							   double loop_count, Cost *startup, Cost *total,
-							   Selectivity *selectivity, double *correlation,
-							   double *pages);
-extern bytea *grnnd_options(Datum reloptions, bool validate);
-extern uint32 grnnd_option_degree(const GrnndOptions *opts, uint32 dim);
-extern void grnnd_init_options(void);
-extern bool grnnd_validate(Oid opclass);
-/*
- * What is wrong with the support function of that number of an operator class for a type,
- * or NULL; then *key has what it returned.
- */
-extern const char *grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key);
-extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
-								List *functions);
 
 #endif							/* GRNND_H */

@@ -1,13 +1,18 @@
 /*
  * handler.c - the access method's handler and its settings.
  */
-#include "am/grnnd.h"
+#include "am/handler.h"
 
 #include <limits.h>
 
 #include "commands/vacuum.h"
 #include "fmgr.h"
 #include "utils/guc.h"
+
+#include "am/grnnd.h"
+#include "am/opclass.h"
+#include "am/options.h"
+#include "am/test_point.h"
 
 #ifdef PG_MODULE_MAGIC_EXT
 PG_MODULE_MAGIC_EXT(.name = "grnnd", .version = "0.1.0");

@@ -1,11 +1,13 @@
 /*
  * options.c - the storage parameters of an index: WITH (degree = ...).
  */
-#include "am/grnnd.h"
+#include "am/options.h"
 
 #include "access/reloptions.h"
 #include "access/xact.h"
 #include "lib/stringinfo.h"
+
+#include "am/grnnd.h"
 
 /*
  * Bounds of the build parameters.  Where the user gives none, GrnndOptions holds

@@ -2,7 +2,7 @@
  * page_store.c - src/graph's view of the pages: brings records under a share lock and
  * gives memory.
  */
-#include "am/grnnd.h"
+#include "am/page_store.h"
 
 #include "executor/instrument.h"
 #include "miscadmin.h"
@@ -12,6 +12,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
+
+#include "am/page.h"
 
 /* 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take one. */
 #define MAX_SPAN 10

@@ -27,6 +27,12 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/handler.h"
+#include "am/page.h"
+#include "am/test_point.h"
+
 /*
  * A visit by the graph costs about as much as reading this many records in order and
  * sorting them, so the rest begins when visits have cost as much as it will.

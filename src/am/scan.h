@@ -5,7 +5,7 @@
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
 
-#include "am/grnnd.h"
+#include "am/page_store.h"
 
 #include "access/relscan.h"
 #include "lib/pairingheap.h"

@@ -7,6 +7,8 @@
 
 #include "utils/float.h"
 
+#include "graph/space.h"
+
 /*
  * Rounding.  The executor computes distances anew by pgvector's functions and raises an
  * error where one is below the bound that it was given, so bounds allow for both

@@ -12,6 +12,9 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "am/page.h"
+#include "graph/space.h"
+
 void
 grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
 {

@@ -7,7 +7,7 @@
  * arrival and at later ones.  A lock, so that isolationtester sees who waits.
  * No place is under a content lock.
  */
-#include "am/grnnd.h"
+#include "am/test_point.h"
 
 #ifdef GRNND_TEST_POINTS
 #include "fmgr.h"

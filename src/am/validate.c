@@ -2,8 +2,9 @@
  * validate.c - checks of operator classes: amvalidate() reports what is wrong
  * with one, grnnd_adjustmembers() refuses the worst when one is made.
  */
-#include "am/grnnd.h"
+#include "am/opclass.h"
 
+#include "access/amapi.h"
 #include "access/amvalidate.h"
 #include "access/htup_details.h"
 #include "catalog/pg_amop.h"

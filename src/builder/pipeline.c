@@ -315,7 +315,7 @@ sort_entry(const Pipeline *p, uint32_t i, uint32_t v)
 
 /*
  * Some entry points after the first are the longest rows (GrnMetricInfo.long_entries), as
- * src/am/entries.c keeps it and says why; it has LONGER, too, here of |y|^2.
+ * src/am/write/entry_points.c keeps it and says why; it has LONGER, too, here of |y|^2.
  */
 static void
 enter_longest(Pipeline *p)

@@ -13,6 +13,7 @@
 #include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "utils/backend_progress.h"
 #include "utils/backend_status.h"
@@ -20,6 +21,7 @@
 #include "utils/rel.h"
 
 #include "am/build/build.h"
+#include "am/handler.h"
 
 /*
  * What grnnd.build_device = auto weighs against each other: the start of a GPU, and

@@ -5,11 +5,13 @@
 #ifndef GRNND_BUILD_H
 #define GRNND_BUILD_H
 
+#include "nodes/execnodes.h"
 #include "portability/instr_time.h"
 
 #include "am/grnnd.h"
 #include "am/build/launch.h"
 #include "am/build/mapping.h"
+#include "am/options.h"
 
 typedef struct GrnndBuild
 {

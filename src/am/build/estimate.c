@@ -38,6 +38,7 @@
 #include "utils/wait_event.h"
 
 #include "am/build/parallel.h"
+#include "am/write/fit.h"
 
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
 #define SAMPLE_ROWS 8192

@@ -12,6 +12,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/rel.h"
 

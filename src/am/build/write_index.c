@@ -18,6 +18,11 @@
 
 #include "am/build/pagewriter.h"
 #include "am/build/parallel.h"
+#include "am/cache.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/fit.h"
+#include "graph/stored/codec_fit.h"
 
 /* Nodes checked, and pages written, by a participant in one go. */
 #define CHECK_NODES 16384
@@ -374,7 +379,7 @@ set_open_layout(Load *load, const GrnndBuild *build)
 		dims = grn_codec_usual_dims(build->dim, most, costs);
 	}
 	set_layout(load, degree, dims, GRN_VEC_F32);
-	load->meta.unfitted = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
+	load->meta.fit_state = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = 1;
@@ -559,7 +564,7 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 	load->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
 								   (uint64) r->nodes + 1, sizeof(uint32));
 	load->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
-	if (r->code_dims > 0 && !load->meta.unfitted)
+	if (r->code_dims > 0 && load->meta.fit_state == GRNND_FITTED)
 	{
 		load->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
 								   (uint64) r->nodes * load->layout.code_bytes, 1);
@@ -707,12 +712,12 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	else
 		set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
 	load->stride = build->stride;
-	if (!load->meta.unfitted)
+	if (load->meta.fit_state == GRNND_FITTED)
 	{
 		load->meta.held = r->held;
 		load->meta.judged = r->nodes;
 	}
-	if (!load->meta.unfitted || build->key.metric->embedding == GRN_EMBED_SCALED)
+	if (load->meta.fit_state == GRNND_FITTED || build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = r->norm_unit;
 	load->meta.max_norm = r->max_norm;
 	load->meta.params = r->params;

@@ -1,7 +1,7 @@
 /*
  * metrics.c - the metrics as operator classes name them, by support function 2.
  */
-#include "am/grnnd.h"
+#include "am/opclass.h"
 
 #include "fmgr.h"
 

@@ -1,9 +1,11 @@
 /*
  * edit.c - reading and changing records under their pages' locks.
  */
-#include "am/write/write.h"
+#include "am/write/edit.h"
 
 #include "utils/rel.h"
+
+#include "am/page.h"
 
 void
 grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
@@ -55,6 +57,22 @@ grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id, GrnRecord *re
 	UnlockReleaseBuffer(buffer);
 	grnnd_check_record(index, ix, id, rec, &limit);
 	return rec->state;
+}
+
+bool
+grnnd_copy_own_code(Relation index, const GrnndIndex *ix, uint32 id,
+					BufferAccessStrategy strategy, uint8_t *code, GrnFactor *factor)
+{
+	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
+	bool		live = grnnd_copy_record(index, ix, id, rec, strategy) == GRN_NODE;
+
+	if (live)
+	{
+		*factor = rec->factor;
+		memcpy(code, GRN_REC_PTR(rec, ix->layout.off_code), ix->layout.code_bytes);
+	}
+	pfree(rec);
+	return live;
 }
 
 void

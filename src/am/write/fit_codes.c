@@ -22,16 +22,23 @@
  * apart no more.  Then the metapage says "exact": records keep codes and get new ones, but
  * nobody estimates by them.
  */
-#include "am/write/write.h"
+#include "am/write/fit_impl.h"
 
 #include <math.h>
 
+#include "access/generic_xlog.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+#include "am/cache.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/maintenance.h"
+#include "graph/space.h"
+#include "graph/stored/codec_fit.h"
 
 /*
  * Four rows a dimension, up to 2,048, give directions that hold nearly as much of
@@ -43,36 +50,6 @@
 #define MIN_FIT_ROWS 64
 #define MAX_FIT_ROWS 2048
 #define FIT_BYTES ((Size) 16 << 20)
-
-/* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
-#define PROBES (GRN_ORDER_PROBES / 4)
-
-/* How long to wait before looking again whether inserts have ended. */
-#define WRITERS_MS 5
-
-typedef struct Fit
-{
-	Relation	index;
-	Relation	heap;			/* NULL: no lock is given up for others */
-	GrnndIndex	ix;				/* as it is to be */
-	GrnndStore	store;
-	uint32		limit;			/* node ids below it are looked at */
-	float	   *rows;			/* [nrows][stride] sample */
-	uint32		stride;			/* grn_row_floats() */
-	uint32		nrows;
-	uint32		row_room;
-	uint64		seen;			/* nodes met while sampling */
-	double		max_norm2;
-	float	   *x;				/* [dim] the row being visited */
-	GrnState	state;			/* its record's */
-	/* codes of the nodes from `first` on, as many as memory holds */
-	uint32		first;
-	uint32		end;
-	bool	   *coded;			/* [end - first] is there a code? */
-	uint8_t    *codes;			/* [end - first][code_bytes] */
-	GrnFactor  *factors;		/* [end - first] */
-	GrnndVacuum longest;		/* for grnnd_note_length() */
-} Fit;
 
 uint32
 grnnd_fit_rows(uint32 dim)
@@ -90,7 +67,7 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 
 	if (meta->code_dims == 0)
 		return false;
-	switch ((GrnndFitState) meta->unfitted)
+	switch ((GrnndFitState) meta->fit_state)
 	{
 		case GRNND_UNFITTED:
 			return id >= Max((uint64) grnnd_fit_rows(meta->dim), 2 * judged);
@@ -103,8 +80,8 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 }
 
 /* To be called often: hears a cancel, and ends with an error where others wait for us. */
-static void
-breathe(const Fit *f)
+void
+grnnd_fit_breathe(const Fit *f)
 {
 	grnnd_delay_point();
 	if (f->heap != NULL &&
@@ -118,8 +95,8 @@ breathe(const Fit *f)
 
 /* ---- the codec ---- */
 
-static void
-take_row(void *arg, const GrnRecord *rec, const void *vec)
+void
+grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fit		   *f = arg;
 
@@ -128,12 +105,12 @@ take_row(void *arg, const GrnRecord *rec, const void *vec)
 }
 
 /* Brings a node's row to f->x.  False: that is no node, or one of the states not wanted. */
-static bool
-visit_node(Fit *f, uint32 id, bool dead_too)
+bool
+grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 {
 	if (id % 64 == 0)
-		breathe(f);
-	return f->store.base.visit(&f->store.base, id, take_row, f) &&
+		grnnd_fit_breathe(f);
+	return f->store.base.visit(&f->store.base, id, grnnd_fit_take_row, f) &&
 		(f->state == GRN_NODE || (dead_too && f->state == GRN_DEAD));
 }
 
@@ -155,7 +132,7 @@ sample_rows(Fit *f)
 	{
 		uint64		place;
 
-		if (!visit_node(f, id, false))
+		if (!grnnd_fit_visit(f, id, false))
 			continue;
 		f->max_norm2 = Max(f->max_norm2, grn_norm2(f->x, dim));
 		place = f->seen++;
@@ -179,7 +156,7 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	for (size_t begin = 0; begin < n; begin += grain)
 	{
-		breathe(((Alone *) self)->f);
+		grnnd_fit_breathe(((Alone *) self)->f);
 		fn(arg, 0, begin, Min(begin + grain, n));
 	}
 }
@@ -256,234 +233,6 @@ fit_codec(Fit *f)
 	f->ix.encoder = f->ix.codec;
 }
 
-/* ---- whether codes tell neighbours apart ---- */
-
-typedef struct Probe
-{
-	Fit		   *f;
-	uint32		count;
-	uint32		ids[GRN_MAX_DEGREE];
-} Probe;
-
-static void
-take_node(void *arg, const GrnRecord *rec, const void *vec)
-{
-	Probe	   *probe = arg;
-
-	take_row(probe->f, rec, vec);
-	probe->count = rec->count;
-	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
-}
-
-/* The row that was visited last, in the graph's space. */
-static float *
-place_row(const Fit *f)
-{
-	uint32		dim = f->ix.meta.dim;
-	float	   *place = palloc(dim * sizeof(float));
-
-	memcpy(place, f->x, dim * sizeof(float));
-	grnnd_place(&f->ix, place);
-	return place;
-}
-
-/* Counts the pairs of one node's neighbours; of a node that is gone, none. */
-static void
-probe_node(Fit *f, uint32 id, GrnOrder *order)
-{
-	uint32		dim = f->ix.meta.dim;
-	Probe		probe = {.f = f};
-	GrnndPoint	p;
-	GrnndPoint	other;
-	float	   *place;
-	float		distances[GRN_MAX_DEGREE];
-	float		estimates[GRN_MAX_DEGREE];
-	uint32		n = 0;
-
-	if (!f->store.base.visit(&f->store.base, id, take_node, &probe))
-		return;
-	place = place_row(f);
-	grnnd_make_point(&f->ix, f->x, &p);
-	for (uint32 i = 0; i < probe.count; i++)
-	{
-		if (!f->store.base.visit(&f->store.base, probe.ids[i], take_row, f))
-			continue;
-		distances[n] = grn_dist->l2_f32(place, place_row(f), dim);
-		grnnd_make_point(&f->ix, f->x, &other);
-		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
-	}
-	grn_count_order(distances, estimates, n, order);
-}
-
-/* Whether the codec tells neighbours apart, as in builds. */
-static bool
-codes_tell(Fit *f)
-{
-	uint32		probes = Min(f->limit, PROBES);
-	GrnOrder	order = {0};
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-
-	for (uint32 i = 0; i < probes; i++)
-	{
-		breathe(f);
-		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &order);
-		MemoryContextReset(context);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-	return grn_codes_tell(&order);
-}
-
-/* ---- codes ---- */
-
-/*
- * Makes the codes of the nodes from f->first to f->end.  As long as vacuum is kept out, none of
- * them becomes anything else than a dead node.
- */
-static void
-encode_nodes(Fit *f)
-{
-	uint32		bytes = f->ix.layout.code_bytes;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd code",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-
-	memset(f->coded, 0, f->end - f->first);
-	for (uint32 id = f->first; id < f->end; id++)
-	{
-		Size		at = id - f->first;
-		GrnndPoint	p;
-
-		if (!visit_node(f, id, true))
-			continue;
-		grnnd_make_point(&f->ix, f->x, &p);
-		memcpy(f->codes + at * bytes, p.code, bytes);
-		f->factors[at] = p.factor;
-		f->coded[at] = true;
-		if (f->state == GRN_NODE)
-			grnnd_note_length(&f->longest, id, p.factor);
-		MemoryContextReset(context);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-}
-
-/* The code of node id, if it is at hand. */
-static const uint8_t *
-code_of(const Fit *f, uint32 id, GrnFactor *factor)
-{
-	Size		at = id - f->first;
-
-	if (id < f->first || id >= f->end || !f->coded[at])
-		return NULL;
-	*factor = f->factors[at];
-	return f->codes + at * f->ix.layout.code_bytes;
-}
-
-/*
- * Codes that are not at hand stay as they are: of nodes that came since, whose inserts have
- * written them, or of those that have their turn before or after.
- */
-static void
-put_codes(const Fit *f, GrnRecord *rec, uint32 id)
-{
-	const GrnLayout *l = &f->ix.layout;
-	const uint32 *ids = grn_rec_ids(l, rec);
-	GrnFactor	factor;
-	const uint8_t *code = code_of(f, id, &factor);
-
-	if (code != NULL)
-	{
-		rec->factor = factor;
-		memcpy(GRN_REC_PTR(rec, l->off_code), code, l->code_bytes);
-	}
-	for (uint32 i = 0; i < rec->count; i++)
-		if ((code = code_of(f, ids[i], &factor)) != NULL)
-			grnnd_set_edge(l, rec, i, ids[i], code, factor);
-}
-
-static void
-write_records(Fit *f)
-{
-	const GrnLayout *l = &f->ix.layout;
-	uint32		limit = f->limit;
-
-	for (uint32 first = 0; first < f->limit; first += l->per_page)
-	{
-		Buffer		buffer;
-
-		breathe(f);
-		buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first),
-							BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
-		if (!PageIsNew(BufferGetPage(buffer)))
-		{
-			GenericXLogState *xlog = GenericXLogStart(f->index);
-			Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-
-			for (uint32 i = 0; i < l->per_page; i++)
-			{
-				GrnRecord  *rec = grnnd_page_record(page, &f->ix, i);
-
-				grnnd_check_record(f->index, &f->ix, first + i, rec, &limit);
-				if (grn_record_leads_on(rec))
-					put_codes(f, rec, first + i);
-			}
-			GenericXLogFinish(xlog);
-		}
-		UnlockReleaseBuffer(buffer);
-		grnnd_test_point("fit-page");
-	}
-}
-
-static bool
-set_entry_codes(GrnndEntries *entries, void *arg)
-{
-	const Fit  *f = arg;
-	GrnFactor	factor;
-	const uint8_t *code;
-
-	for (uint32 i = 0; i < entries->count; i++)
-		if ((code = code_of(f, entries->ids[i], &factor)) != NULL)
-			grnnd_set_entry(&f->ix, entries, i, entries->ids[i], code, factor);
-	return true;
-}
-
-/* Steps 3 and 4. */
-static void
-fill(Fit *f)
-{
-	Size		each = f->ix.layout.code_bytes + sizeof(GrnFactor) + sizeof(bool);
-	Size		room;
-
-	/* not in the lock's queue, where new inserts would wait behind us */
-	while (!grnnd_try_lock(f->index, GRNND_WRITERS_LOCK, ShareLock))
-	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 WRITERS_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		breathe(f);
-	}
-	grnnd_unlock(f->index, GRNND_WRITERS_LOCK, ShareLock);
-
-	f->limit = f->store.id_limit = grnnd_id_limit(f->index, &f->ix);
-	room = Min(Max(grnnd_maintenance_memory() / each, 1), f->limit);
-	f->coded = palloc_extended(room * sizeof(bool), MCXT_ALLOC_HUGE);
-	f->codes = palloc_extended(room * f->ix.layout.code_bytes, MCXT_ALLOC_HUGE);
-	f->factors = palloc_extended(room * sizeof(GrnFactor), MCXT_ALLOC_HUGE);
-	f->longest.index = f->index;
-	f->longest.ix = &f->ix;
-	for (f->first = 0; f->first < f->limit; f->first = f->end)
-	{
-		f->end = (uint32) Min(f->first + room, f->limit);
-		encode_nodes(f);
-		write_records(f);
-		grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
-	}
-	grnnd_enter_longest(&f->longest);
-}
-
 /* ---- pages before the nodes ---- */
 
 static void
@@ -531,13 +280,13 @@ begin_filling(Fit *f)
 	GrnndMeta	before = f->ix.meta;
 
 	fit_codec(f);
-	if (!codes_tell(f))
+	if (!grnnd_fit_codes_tell(f))
 	{
 		f->ix.meta = before;
 		return false;
 	}
 	write_codec(f);
-	f->ix.meta.unfitted = GRNND_FILLING;
+	f->ix.meta.fit_state = GRNND_FILLING;
 	write_meta(f, false);
 	grnnd_test_point("fit-published");
 	return true;
@@ -556,16 +305,16 @@ fit(Fit *f)
 	/* in whatever state the index is, what is judged is its codes */
 	f->ix.codec = f->ix.encoder;
 	grnnd_test_point("fit-begun");
-	if (meta->unfitted == GRNND_FITTED)
-		meta->exact = !codes_tell(f);
-	else if (meta->unfitted == GRNND_UNFITTED && !sample_rows(f))
+	if (meta->fit_state == GRNND_FITTED)
+		meta->codes_ignored = !grnnd_fit_codes_tell(f);
+	else if (meta->fit_state == GRNND_UNFITTED && !sample_rows(f))
 		return;
-	else if (meta->unfitted == GRNND_FILLING || begin_filling(f))
+	else if (meta->fit_state == GRNND_FILLING || begin_filling(f))
 	{
-		fill(f);
+		grnnd_fit_fill(f);
 		grnnd_test_point("fit-coded");
-		meta->unfitted = GRNND_FITTED;
-		meta->exact = !codes_tell(f);
+		meta->fit_state = GRNND_FITTED;
+		meta->codes_ignored = !grnnd_fit_codes_tell(f);
 	}
 	meta->judged = f->limit;
 	write_meta(f, true);

@@ -10,8 +10,9 @@
  * after that, which doubles with each attempt that was no success, inserts and VACUUM leave
  * it: whether the worker is at work, found no place, failed, or was killed.
  */
-#include "am/grnnd.h"
+#include "am/write/fit.h"
 
+#include "access/generic_xlog.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
@@ -33,11 +34,13 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+#include "am/cache.h"
+#include "am/handler.h"
+#include "am/page.h"
+
 /* Time until the next attempt: this after the first, and how often it doubles. */
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
-
-StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
 extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
 
@@ -303,7 +306,7 @@ state_name(const GrnndMeta *meta)
 {
 	if (meta->code_dims == 0)
 		return "none";
-	switch ((GrnndFitState) meta->unfitted)
+	switch ((GrnndFitState) meta->fit_state)
 	{
 		case GRNND_UNFITTED:
 			return "unfitted";
@@ -312,7 +315,7 @@ state_name(const GrnndMeta *meta)
 		case GRNND_FITTED:
 			break;
 	}
-	return meta->exact ? "unused" : "used";
+	return meta->codes_ignored ? "unused" : "used";
 }
 
 PG_FUNCTION_INFO_V1(grnnd_codes);

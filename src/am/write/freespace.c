@@ -2,13 +2,17 @@
  * freespace.c - slots for new records: freed ones that no transaction can know
  * any more, and pages appended to the relation.
  */
-#include "am/write/write.h"
+#include "am/write/freespace.h"
 
+#include "access/generic_xlog.h"
 #include "access/xlog.h"
 #include "storage/freespace.h"
 #include "storage/indexfsm.h"
+#include "storage/lmgr.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+#include "am/page.h"
 
 /*
  * The map knows pages with slots that may be taken now, and others whose slots

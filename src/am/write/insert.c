@@ -3,11 +3,24 @@
  *
  * A row whose vector is in the index already only adds its TID to that record.
  */
-#include "am/write/write.h"
+#include "am/handler.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/page.h"
+#include "am/page_store.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "am/write/entry_points.h"
+#include "am/write/fit.h"
+#include "am/write/freespace.h"
+#include "am/write/link.h"
+#include "am/write/lock.h"
+#include "graph/stored/prune.h"
 
 /* Candidates of an insert's search: this, or three times the degree. */
 #define MIN_INSERT_EF 64
@@ -353,11 +366,11 @@ begin_writing(Insert *in)
 		LOCKMODE	mode;
 
 		in->ix = grnnd_index(in->index);
-		mode = in->ix->meta.unfitted == GRNND_UNFITTED ? RowExclusiveLock : RowShareLock;
+		mode = in->ix->meta.fit_state == GRNND_UNFITTED ? RowExclusiveLock : RowShareLock;
 		grnnd_lock(in->index, GRNND_WRITERS_LOCK, mode);
 		/* no index becomes unfitted, but this one may have been until now */
 		if (mode == RowShareLock ||
-			(in->ix = grnnd_index(in->index))->meta.unfitted == GRNND_UNFITTED)
+			(in->ix = grnnd_index(in->index))->meta.fit_state == GRNND_UNFITTED)
 			return mode;
 		grnnd_unlock(in->index, GRNND_WRITERS_LOCK, mode);
 	}

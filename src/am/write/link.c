@@ -11,10 +11,16 @@
  * Between 1 and 3 a neighbour may change; step 3 then decides anew, among x's
  * neighbours alone.
  */
-#include "am/write/write.h"
+#include "am/write/link.h"
 
 #include "miscadmin.h"
 #include "utils/rel.h"
+
+#include "am/cache.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "graph/stored/prune.h"
 
 /*
  * Neighbours that a new node chooses by the rule; GrnMetricInfo.fill says up to how many the nearest that
@@ -135,7 +141,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		uint32		f = from[keep[i]];
 
 		list->ids[i] = found[f].id;
-		if (ix->meta.unfitted == GRNND_FILLING)
+		if (ix->meta.fit_state == GRNND_FILLING)
 		{
 			grn_vec_load(l->vec_format, grn_search_vector(search, f), dim, own);
 			encode_row(ix, own, list->codes + i * l->code_bytes, &list->factors[i]);
@@ -239,7 +245,7 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	if (link->self->count >= l->degree ||
 		(!link->plan->dead_allowed && !is_live(link, y)))
 		return false;
-	if (link->ix->meta.unfitted == GRNND_FILLING)
+	if (link->ix->meta.fit_state == GRNND_FILLING)
 		add_encoded_edge(link, y);
 	else
 		grnnd_add_edge(l, link->self, y, grn_rec_codes(l, v) + y_place * l->code_bytes,

@@ -6,7 +6,7 @@
  * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
  * and page locks conflict within a group of parallel processes.)
  */
-#include "am/write/write.h"
+#include "am/write/lock.h"
 
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -44,4 +44,11 @@ grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 	LOCKTAG		tag = tag_of(index, kind);
 
 	(void) LockRelease(&tag, mode, false);
+}
+
+void
+grnnd_wait_for_inserts(Relation index)
+{
+	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 }

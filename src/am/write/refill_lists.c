@@ -2,10 +2,15 @@
  * refill_lists.c - new lists for nodes that lose dead neighbours: what is left, and the
  * dead nodes' own neighbours in the places of those that go.
  */
-#include "am/write/write.h"
+#include "am/write/vacuum.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "am/cache.h"
+#include "am/write/edit.h"
+#include "am/write/maintenance.h"
+#include "graph/stored/prune.h"
 
 /* Live neighbours remembered of each dead node: all that memory allows, or none below this. */
 #define MIN_REMEMBERED 4

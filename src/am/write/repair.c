@@ -8,11 +8,18 @@
  * search for neighbours anew (enrich).  In this order an interruption leaves every row
  * reachable.
  */
-#include "am/write/write.h"
+#include "am/write/vacuum.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "am/write/lock.h"
+#include "am/write/maintenance.h"
+#include "graph/stored/prune.h"
 
 /* Nodes asked for an edge to one that cannot be reached. */
 #define MAX_FROM 4
@@ -467,7 +474,7 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 			if (rec->state == GRN_NODE)
 			{
 				note_late(r, rec, first + i);
-				grnnd_note_length(v, first + i, rec->factor);
+				grnnd_note_length(v->ix, &v->longest, first + i, rec->factor);
 			}
 		}
 		if (any)

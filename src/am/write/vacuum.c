@@ -15,10 +15,9 @@
  *
  * Interrupted at any point, the index is sound and the next vacuum goes on.
  */
-#include "am/write/write.h"
+#include "am/write/vacuum.h"
 
 #include "access/xact.h"
-#include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
@@ -26,22 +25,15 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-void
-grnnd_delay_point(void)
-{
-#if PG_VERSION_NUM >= 180000
-	vacuum_delay_point(false);
-#else
-	vacuum_delay_point();
-#endif
-}
-
-void
-grnnd_wait_for_inserts(Relation index)
-{
-	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-}
+#include "am/cache.h"
+#include "am/handler.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "am/write/fit.h"
+#include "am/write/freespace.h"
+#include "am/write/lock.h"
+#include "am/write/maintenance.h"
 
 /* ---- survey and cleaning ---- */
 

@@ -1,0 +1,352 @@
+/*
+ * cache.c - the descriptions of indexes that a backend keeps, and the metapage that
+ * they come from.
+ */
+#include "am/cache.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am/page.h"
+#include "graph/space.h"
+
+/*
+ * Descriptions kept by this backend, most recently used first.  One that this
+ * transaction has used stays, because callers hold pointers to it.  It is small: what
+ * scans need beyond it, the codec's arrays and the hints, comes with the first scan and
+ * goes again where there is more of it than the budget.  A codec can be 16 MB and the hints
+ * of an index 2 MB, and a query can scan a thousand partitions.
+ */
+#define MAX_CACHED 64
+#define MAX_ARRAYS_BYTES ((Size) 32 << 20)
+#define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
+
+typedef struct CacheEntry
+{
+	dlist_node	node;
+	MemoryContext context;		/* of this entry */
+	uint64		serial;			/* never given twice; kept in rd_amcache */
+	uint64		transaction;	/* last one that used it */
+	GrnndIndex	ix;
+	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
+	Size		arrays_bytes;
+	bool		filled;			/* they are complete */
+} CacheEntry;
+
+static dlist_head cache = DLIST_STATIC_INIT(cache);
+static int	cache_count = 0;
+static Size cache_arrays_bytes = 0; /* of all entries */
+static GrnndHint no_hints;		/* what indexes without hints share: a hint may be wrong */
+static uint64 cache_serial = 0;
+static uint64 transaction = 0;	/* transactions ended so far, in this backend */
+
+/* ---- the metapage ---- */
+
+uint32
+grnnd_meta_crc(const GrnndMeta *meta)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, meta, offsetof(GrnndMeta, crc));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/* Ends with an error unless meta describes an index that this code can read. */
+static void
+check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
+		   GrnLayout *layout)
+{
+	if (meta->magic != GRNND_MAGIC)
+		grnnd_corrupt(index, 0, "not a metapage of grnnd");
+	if (meta->format != GRNND_FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has format %u, this version of grnnd reads format %u",
+						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
+				 errhint("REINDEX the index.")));
+
+	if (!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc))
+		grnnd_corrupt(index, 0, "checksum of the metapage is wrong");
+	if (meta->payload != GRNND_PAYLOAD)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" was built by a server with another block size",
+						RelationGetRelationName(index)),
+				 errhint("REINDEX the index.")));
+	if (meta->metric != key->metric->id)
+		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
+	/* bounds first: grn_layout() and the codec's size rely on them */
+	if (meta->dim < 1 || meta->dim > (uint32) key->type->max_dim ||
+		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
+		meta->code_dims > GRN_MAX_CODE_DIMS || meta->code_dims % GRN_CODE_ALIGN != 0 ||
+		meta->vec_format < GRN_VEC_F32 || meta->vec_format > GRN_VEC_U8 ||
+		!grn_layout(layout, meta->dim, meta->degree, meta->code_dims,
+					(GrnVecFormat) meta->vec_format, meta->payload) ||
+		layout->record_bytes != meta->record_bytes)
+		grnnd_corrupt(index, 0, "impossible record geometry");
+}
+
+static void
+read_meta(Relation index, GrnndMeta *meta)
+{
+	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+
+	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Reads the mean and basis from the codec pages into out. */
+static void
+read_codec(Relation index, const GrnndMeta *meta, float *out, Size bytes)
+{
+	Size		done = 0;
+
+	if ((Size) meta->codec_pages * GRNND_PAYLOAD < bytes)
+		grnnd_corrupt(index, 0, "too few codec pages");
+	for (uint32 i = 0; i < meta->codec_pages && done < bytes; i++)
+	{
+		Size		piece = Min(bytes - done, GRNND_PAYLOAD);
+		Buffer		buffer = grnnd_read(index, meta->codec_block + i,
+										BUFFER_LOCK_SHARE, GRNND_CODEC, NULL);
+
+		memcpy((char *) out + done, GrnndPagePayload(BufferGetPage(buffer)), piece);
+		UnlockReleaseBuffer(buffer);
+		done += piece;
+	}
+}
+
+/* ---- descriptions ---- */
+
+static void
+end_of_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+		event == XACT_EVENT_PREPARE)
+		transaction++;
+}
+
+/* Leaves an entry without its arrays and hints. */
+static void
+drop_arrays(CacheEntry *entry)
+{
+	entry->ix.hints = &no_hints;
+	entry->ix.hint_mask = 0;
+	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
+	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
+	entry->filled = false;
+	cache_arrays_bytes -= entry->arrays_bytes;
+	entry->arrays_bytes = 0;
+	if (entry->arrays != NULL)
+		MemoryContextDelete(entry->arrays);
+	entry->arrays = NULL;
+}
+
+/* Makes room for so many bytes of arrays, at the cost of what was used longest ago. */
+static void
+reserve_arrays(Size bytes)
+{
+	Size		budget = Min(MAX_ARRAYS_BYTES, (Size) work_mem * 1024 * ARRAYS_WORK_MEMS);
+	dlist_iter	iter;
+
+	dlist_reverse_foreach(iter, &cache)
+	{
+		if (cache_arrays_bytes + bytes <= budget)
+			break;
+		drop_arrays(dlist_container(CacheEntry, node, iter.cur));
+	}
+}
+
+/* Brings an entry's arrays and hints. */
+static void
+fill_entry(Relation index, CacheEntry *entry)
+{
+	GrnndIndex *ix = &entry->ix;
+	Size		codec_bytes;
+	uint32		hints;
+	float	   *codec;
+
+	if (entry->filled)
+		return;
+	/* what an error has left behind */
+	drop_arrays(entry);
+	codec_bytes = grn_codec_floats(ix->meta.dim, ix->encoder.code_dims) * sizeof(float);
+	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)), GRNND_MAX_HINTS);
+	reserve_arrays(codec_bytes + hints * sizeof(GrnndHint));
+	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
+										  ALLOCSET_SMALL_SIZES);
+	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
+	read_codec(index, &ix->meta, codec, codec_bytes);
+	ix->encoder.mean = codec;
+	ix->encoder.basis = codec + ix->meta.dim;
+	grn_codec_set_kind(&ix->encoder, ix->key.metric->codes, ix->meta.norm_unit);
+	ix->codec = ix->encoder;
+	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
+		ix->codec.code_dims = 0;
+	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
+	ix->hint_mask = hints - 1;
+	entry->arrays_bytes = codec_bytes + hints * sizeof(GrnndHint);
+	cache_arrays_bytes += entry->arrays_bytes;
+	entry->filled = true;
+}
+
+/* Makes room for one more description.  Those in use are at the list's front. */
+static void
+evict(void)
+{
+	while (cache_count >= MAX_CACHED)
+	{
+		CacheEntry *entry = dlist_tail_element(CacheEntry, node, &cache);
+
+		if (entry->transaction == transaction)
+			break;
+		drop_arrays(entry);
+		dlist_delete(&entry->node);
+		cache_count--;
+		MemoryContextDelete(entry->context);
+	}
+}
+
+/* Reads the metapage and makes, or finds, the description that belongs to it. */
+static CacheEntry *
+load_entry(Relation index)
+{
+	GrnndKey	key = grnnd_key(index);
+	GrnndMeta	meta;
+	GrnLayout	layout;
+	MemoryContext context;
+	CacheEntry *entry;
+	dlist_iter	iter;
+
+	if (RelationGetNumberOfBlocks(index) == 0)
+		grnnd_corrupt(index, 0, "the file is empty");
+	read_meta(index, &meta);
+	check_meta(index, &meta, &key, &layout);
+
+	/* whoever has the same metapage has the same codec: it names its build */
+	dlist_foreach(iter, &cache)
+	{
+		entry = dlist_container(CacheEntry, node, iter.cur);
+		if (entry->ix.key.type == key.type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
+			return entry;
+	}
+
+	evict();
+	if (cache_serial == 0)
+		RegisterXactCallback(end_of_transaction, NULL);
+
+	context = AllocSetContextCreate(CacheMemoryContext, "grnnd index",
+									ALLOCSET_SMALL_SIZES);
+	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
+	entry->context = context;
+	entry->ix.meta = meta;
+	entry->ix.layout = layout;
+	entry->ix.key = key;
+	entry->ix.hints = &no_hints;
+	entry->ix.encoder.dim = meta.dim;
+	entry->ix.encoder.code_dims = meta.fit_state == GRNND_UNFITTED ? 0 : meta.code_dims;
+	entry->ix.encoder.norm_unit = meta.norm_unit;
+	entry->ix.codec = entry->ix.encoder;
+	if (meta.codes_ignored || meta.fit_state != GRNND_FITTED)
+		entry->ix.codec.code_dims = 0;
+	entry->serial = ++cache_serial;
+	dlist_push_head(&cache, &entry->node);
+	cache_count++;
+	return entry;
+}
+
+/* Is an entry of an unfitted (or filling) index still what its metapage says? */
+static bool
+is_current(Relation index, const CacheEntry *entry)
+{
+	GrnndMeta	meta;
+
+	read_meta(index, &meta);
+	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
+}
+
+static CacheEntry *
+use_entry(CacheEntry *entry)
+{
+	dlist_move_head(&cache, &entry->node);
+	entry->transaction = transaction;
+	return entry;
+}
+
+/* The entry of the metapage as it is now. */
+static CacheEntry *
+renew_entry(Relation index)
+{
+	CacheEntry *entry = load_entry(index);
+
+	if (index->rd_amcache == NULL)
+		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(uint64));
+	*(uint64 *) index->rd_amcache = entry->serial;
+	return entry;
+}
+
+/*
+ * rd_amcache holds only the entry's serial number: the relcache frees it when
+ * the relation changes, and the entry may be evicted before that.
+ */
+static CacheEntry *
+find_entry(Relation index)
+{
+	CacheEntry *entry = NULL;
+
+	if (index->rd_amcache != NULL)
+	{
+		uint64		serial = *(uint64 *) index->rd_amcache;
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &cache)
+		{
+			CacheEntry *e = dlist_container(CacheEntry, node, iter.cur);
+
+			if (e->serial == serial)
+			{
+				entry = e;
+				break;
+			}
+		}
+	}
+	if (entry == NULL || (entry->ix.meta.fit_state != GRNND_FITTED && !is_current(index, entry)))
+		entry = renew_entry(index);
+	return use_entry(entry);
+}
+
+const GrnndIndex *
+grnnd_index_shape(Relation index)
+{
+	return &find_entry(index)->ix;
+}
+
+const GrnndIndex *
+grnnd_index(Relation index)
+{
+	CacheEntry *entry = find_entry(index);
+
+	fill_entry(index, entry);
+	return &entry->ix;
+}
+
+const GrnndIndex *
+grnnd_index_anew(Relation index)
+{
+	CacheEntry *entry = use_entry(renew_entry(index));
+
+	fill_entry(index, entry);
+	return &entry->ix;
+}
+
+void
+grnnd_place(const GrnndIndex *ix, float *x)
+{
+	if (ix->key.metric->embedding == GRN_EMBED_SCALED)
+		grn_place(x, ix->meta.dim, ix->meta.norm_unit);
+}

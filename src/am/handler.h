@@ -1,0 +1,51 @@
+/*
+ * handler.h - the access method's callbacks, by file.
+ */
+#ifndef GRNND_HANDLER_H
+#define GRNND_HANDLER_H
+
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "nodes/execnodes.h"
+
+/* ---- build/build.c ---- */
+
+extern IndexBuildResult *grnnd_build(Relation heap, Relation index, IndexInfo *info);
+extern void grnnd_buildempty(Relation index);
+extern char *grnnd_buildphasename(int64 phase);
+
+/* ---- write/insert.c ---- */
+
+extern bool grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+						 Relation heap, IndexUniqueCheck unique, bool unchanged,
+						 IndexInfo *info);
+
+/* ---- scan.c ---- */
+
+extern IndexScanDesc grnnd_beginscan(Relation index, int nkeys, int norderbys);
+extern void grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+						 ScanKey orderbys, int norderbys);
+extern bool grnnd_gettuple(IndexScanDesc scan, ScanDirection dir);
+extern void grnnd_endscan(IndexScanDesc scan);
+
+/* ---- write/vacuum.c ---- */
+
+extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
+											   IndexBulkDeleteResult *stats,
+											   IndexBulkDeleteCallback callback,
+											   void *callback_state);
+extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
+												  IndexBulkDeleteResult *stats);
+
+/* ---- cost.c (options.c and validate.c have headers of their own) ---- */
+
+struct PlannerInfo;
+struct IndexPath;
+extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
+							   double loop_count, Cost *startup, Cost *total,
+							   Selectivity *selectivity, double *correlation,
+							   double *pages);
+
+#endif							/* GRNND_HANDLER_H */

@@ -1,0 +1,76 @@
+/*
+ * opclass.c - an index's operator class: what it says of the column, and the column's
+ * values in the form in which it compares them.
+ */
+#include "am/opclass.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "access/genam.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#include "graph/kernels/dist.h"
+
+GrnndKey
+grnnd_key(Relation index)
+{
+	GrnndKey	key = {NULL, NULL};
+	const char *problem = NULL;
+
+	/* CREATE OPERATOR CLASS lets through what amvalidate() would report */
+	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
+		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
+										index->rd_opcintype[0], &key);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class of index \"%s\" %s",
+						RelationGetRelationName(index), problem),
+				 errhint("amvalidate() checks an operator class.")));
+	return key;
+}
+
+/*
+ * Largest squared length: distances of two such vectors, (|x| + |y|)^2 at most,
+ * cannot overflow either.
+ */
+#define MAX_SQUARED_LENGTH (FLT_MAX / 4)
+
+static GRNND_NORETURN void
+refuse_vector(const float *x, int dim)
+{
+	for (int i = 0; i < dim; i++)
+		if (!isfinite(x[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_EXCEPTION),
+					 errmsg("NaN and infinity are not allowed in a vector"),
+					 errhint("Distances to such a vector have no order.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("the squared length of a vector is out of range"),
+			 errhint("Scale the vectors down.")));
+}
+
+bool
+grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out)
+{
+	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
+	int			value_dim = key->type->dim(plain);
+	bool		indexed;
+
+	if (value_dim != dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the vector has %d dimensions where %d are expected",
+						value_dim, dim)));
+	key->type->load(plain, dim, out);
+	indexed = grn_metric_form(key->metric, out, dim);
+	if (plain != value)
+		pfree(DatumGetPointer(plain));
+	/* not "larger than": so it catches NaN */
+	if (!(grn_dist->ip_f32(out, out, dim) <= MAX_SQUARED_LENGTH))
+		refuse_vector(out, dim);
+	return indexed;
+}

@@ -1,0 +1,35 @@
+/*
+ * page_store.h - src/graph's view of the pages.
+ */
+#ifndef GRNND_PAGE_STORE_H
+#define GRNND_PAGE_STORE_H
+
+#include "am/grnnd.h"
+#include "graph/stored/search.h"
+
+typedef struct GrnndStore
+{
+	GrnStore	base;
+	Relation	index;
+	const GrnndIndex *ix;
+	MemoryContext context;
+	BufferAccessStrategy strategy;
+	Snapshot	snapshot;		/* a scan's, else NULL: whether a page has lost rows of it */
+	uint32		id_limit;
+	char	   *vector;			/* gathers a spanning vector */
+	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
+	int			prefetch_left;	/* further calls, unless another page is missing */
+	uint32		pins;			/* of blocks found by their hint */
+} GrnndStore;
+
+extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
+							 MemoryContext context);
+
+/*
+ * A node's vector, [dim], with its state and version.  False: there is nothing to
+ * visit.
+ */
+extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
+							  uint16 *version);
+
+#endif							/* GRNND_PAGE_STORE_H */

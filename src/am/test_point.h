@@ -1,0 +1,18 @@
+/*
+ * test_point.h - where tests stop a backend, to meet a race on purpose.
+ */
+#ifndef GRNND_TEST_POINT_H
+#define GRNND_TEST_POINT_H
+
+#include "postgres.h"
+
+#ifdef GRNND_TEST_POINTS
+extern void grnnd_define_test_point(void);
+/* Not under a content lock. */
+extern void grnnd_test_point(const char *name);
+#else
+#define grnnd_define_test_point() ((void) 0)
+#define grnnd_test_point(name) ((void) 0)
+#endif
+
+#endif							/* GRNND_TEST_POINT_H */

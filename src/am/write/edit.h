@@ -1,0 +1,72 @@
+/*
+ * edit.h - reading and changing records under their pages' locks.
+ */
+#ifndef GRNND_EDIT_H
+#define GRNND_EDIT_H
+
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+
+#include "am/grnnd.h"
+
+/*
+ * A change of one record, or of several on at most MAX_GENERIC_XLOG_PAGES pages,
+ * which is one WAL record.
+ */
+typedef struct GrnndEdit
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	uint32		id;				/* the record at hand */
+	GrnRecord  *rec;			/* to read; a copy as soon as it is changed */
+	GenericXLogState *xlog;
+	int			npages;
+	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	Page		pages[MAX_GENERIC_XLOG_PAGES];	/* copies of those changed */
+	bool		changed[MAX_GENERIC_XLOG_PAGES];
+} GrnndEdit;
+
+/* Locks and checks the record; it may be of any state. */
+extern void grnnd_edit_begin(GrnndEdit *e, Relation index, const GrnndIndex *ix, uint32 id);
+/* Goes on to a record of the same page or of a later one. */
+extern void grnnd_edit_next(GrnndEdit *e, uint32 id);
+/* The copy to change, good until the edit ends. */
+extern GrnRecord *grnnd_edit_change(GrnndEdit *e);
+/* Logs the changes, if there were any, and releases the pages. */
+extern void grnnd_edit_end(GrnndEdit *e);
+
+/*
+ * Ends with an error unless the record is sound.  *limit is the number of ids
+ * that exist, read again where a link leads past it.
+ */
+extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
+							   const GrnRecord *rec, uint32 *limit);
+
+/*
+ * Copies the first record_bytes - or what of them lies on the first page - of
+ * record id to rec, whatever its state.  Returns its state.
+ */
+extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
+								  GrnRecord *rec, BufferAccessStrategy strategy);
+/* Bytes that grnnd_copy_record() writes. */
+extern Size grnnd_copy_bytes(const GrnndIndex *ix);
+
+/* Of edge i; 0 without codes. */
+extern GrnFactor grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i);
+/* Appends an edge to a record that has room. */
+extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, uint32 id,
+						   const uint8_t *code, GrnFactor factor);
+/* Sets edge i. */
+extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, uint32 id,
+						   const uint8_t *code, GrnFactor factor);
+
+/*
+ * Copies a live node's own code [code_bytes] and its factor; false, and nothing copied, where
+ * it is not alive.
+ */
+extern bool grnnd_copy_own_code(Relation index, const GrnndIndex *ix, uint32 id,
+								BufferAccessStrategy strategy, uint8_t *code,
+								GrnFactor *factor);
+
+#endif							/* GRNND_EDIT_H */

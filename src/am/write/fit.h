@@ -1,0 +1,35 @@
+/*
+ * fit.h - codes of an index that began with few rows: fits, and when.
+ */
+#ifndef GRNND_FIT_H
+#define GRNND_FIT_H
+
+#include "am/grnnd.h"
+
+/* ---- fit_codes.c: fits and judges ---- */
+
+/* Rows from which on a codec fits others like them, by dimensions. */
+extern uint32 grnnd_fit_rows(uint32 dim);
+/* Are codes to be fitted or judged, now that there is a node of this id? */
+extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
+/*
+ * Fits a codec to the rows that an unfitted index has and gives all records their
+ * codes, or judges those that there are anew; nothing where that is not due.  The caller holds
+ * the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  heap:
+ * to end with an error (55P03) as soon as another session waits for one of these locks; or NULL.
+ */
+extern void grnnd_fit_codes(Relation index, Relation heap);
+
+/* ---- fit_schedule.c: who does that, and when ---- */
+
+/*
+ * Starts a background worker that fits or judges codes, if node id makes that due and
+ * nobody has lately.
+ */
+extern void grnnd_ask_for_fit(Relation index, uint32 id);
+/* The same by the caller's own hand, who holds the locks as for grnnd_fit_codes(). */
+extern void grnnd_fit_in_vacuum(Relation index);
+/* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
+extern void grnnd_note_success(Page page);
+
+#endif							/* GRNND_FIT_H */

@@ -1,0 +1,48 @@
+/*
+ * fit_impl.h - one fit of an index's codes, for the files of fit.h: fit_codes.c (its course,
+ * the codec and the pages before the nodes), fit_fill.c (codes of all records), fit_judge.c
+ * (whether they tell neighbours apart).
+ */
+#ifndef GRNND_FIT_IMPL_H
+#define GRNND_FIT_IMPL_H
+
+#include "am/page_store.h"
+#include "am/write/entry_points.h"
+#include "am/write/fit.h"
+
+typedef struct Fit
+{
+	Relation	index;
+	Relation	heap;			/* NULL: no lock is given up for others */
+	GrnndIndex	ix;				/* as it is to be */
+	GrnndStore	store;
+	uint32		limit;			/* node ids below it are looked at */
+	float	   *rows;			/* [nrows][stride] sample */
+	uint32		stride;			/* grn_row_floats() */
+	uint32		nrows;
+	uint32		row_room;
+	uint64		seen;			/* nodes met while sampling */
+	double		max_norm2;
+	float	   *x;				/* [dim] the row being visited */
+	GrnState	state;			/* its record's */
+	/* codes of the nodes from `first` on, as many as memory holds */
+	uint32		first;
+	uint32		end;
+	bool	   *coded;			/* [end - first] is there a code? */
+	uint8_t    *codes;			/* [end - first][code_bytes] */
+	GrnFactor  *factors;		/* [end - first] */
+	GrnndLongest longest;
+} Fit;
+
+/* To be called often: hears a cancel, and ends with an error where others wait for us. */
+extern void grnnd_fit_breathe(const Fit *f);
+/* A GrnVisitFn, arg a Fit: copies the row to f->x and its record's state to f->state. */
+extern void grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec);
+/* Brings a node's row to f->x.  False: that is no node, or one of the states not wanted. */
+extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
+/* Steps 3 and 4 of fit_codes.c: waits for inserts, then gives all records their codes. */
+extern void grnnd_fit_fill(Fit *f);
+/* Whether the codec tells neighbours apart, by the rule of builds. */
+extern bool grnnd_fit_codes_tell(Fit *f);
+
+#endif							/* GRNND_FIT_IMPL_H */

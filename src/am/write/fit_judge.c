@@ -1,0 +1,90 @@
+/*
+ * fit_judge.c - whether codes tell neighbours apart: by nodes spread over the index, each
+ * with its neighbours' distances and estimates, as builds judge.
+ */
+#include "am/write/fit_impl.h"
+
+#include "utils/memutils.h"
+
+#include "am/cache.h"
+
+/* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
+#define PROBES (GRN_ORDER_PROBES / 4)
+
+typedef struct Probe
+{
+	Fit		   *f;
+	uint32		count;
+	uint32		ids[GRN_MAX_DEGREE];
+} Probe;
+
+static void
+take_node(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Probe	   *probe = arg;
+
+	grnnd_fit_take_row(probe->f, rec, vec);
+	probe->count = rec->count;
+	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
+}
+
+/* The row that was visited last, in the graph's space. */
+static float *
+place_row(const Fit *f)
+{
+	uint32		dim = f->ix.meta.dim;
+	float	   *place = palloc(dim * sizeof(float));
+
+	memcpy(place, f->x, dim * sizeof(float));
+	grnnd_place(&f->ix, place);
+	return place;
+}
+
+/* Counts the pairs of one node's neighbours; of a node that is gone, none. */
+static void
+probe_node(Fit *f, uint32 id, GrnOrder *order)
+{
+	uint32		dim = f->ix.meta.dim;
+	Probe		probe = {.f = f};
+	GrnndPoint	p;
+	GrnndPoint	other;
+	float	   *place;
+	float		distances[GRN_MAX_DEGREE];
+	float		estimates[GRN_MAX_DEGREE];
+	uint32		n = 0;
+
+	if (!f->store.base.visit(&f->store.base, id, take_node, &probe))
+		return;
+	place = place_row(f);
+	grnnd_make_point(&f->ix, f->x, &p);
+	for (uint32 i = 0; i < probe.count; i++)
+	{
+		if (!f->store.base.visit(&f->store.base, probe.ids[i], grnnd_fit_take_row, f))
+			continue;
+		distances[n] = grn_dist->l2_f32(place, place_row(f), dim);
+		grnnd_make_point(&f->ix, f->x, &other);
+		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
+	}
+	grn_count_order(distances, estimates, n, order);
+}
+
+/* Whether the codec tells neighbours apart, as in builds. */
+bool
+grnnd_fit_codes_tell(Fit *f)
+{
+	uint32		probes = Min(f->limit, PROBES);
+	GrnOrder	order = {0};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	for (uint32 i = 0; i < probes; i++)
+	{
+		grnnd_fit_breathe(f);
+		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &order);
+		MemoryContextReset(context);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return grn_codes_tell(&order);
+}

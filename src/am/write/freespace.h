@@ -1,0 +1,30 @@
+/*
+ * freespace.h - slots for new records.
+ */
+#ifndef GRNND_FREESPACE_H
+#define GRNND_FREESPACE_H
+
+#include "postgres.h"
+
+#include "access/transam.h"
+
+#include "am/grnnd.h"
+
+/*
+ * Puts rec (record_bytes, contiguous) into a free slot and logs it; sets
+ * rec->version, which is the slot's.  Returns its id.  heap is for the horizon
+ * of reuse.  Holds no lock when it returns.
+ */
+extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix,
+							   GrnRecord *rec);
+
+/* Makes a record free; the caller registered its page.  stamp: see "Slot reuse". */
+extern void grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp);
+
+/* Tells the free space map of a page's free slots; now: not only later. */
+extern void grnnd_note_free(Relation index, BlockNumber block, bool now);
+
+/* Has the page free slots, and may one be taken now?  heap may be NULL. */
+extern bool grnnd_has_free(Relation heap, const GrnndIndex *ix, Page page, bool *now);
+
+#endif							/* GRNND_FREESPACE_H */

@@ -1,0 +1,79 @@
+/*
+ * link.h - a node's edges: choosing its neighbours, and links back from them.
+ */
+#ifndef GRNND_LINK_H
+#define GRNND_LINK_H
+
+#include "am/entries.h"
+#include "am/page_store.h"
+
+/* A node's vector and code, as the search and the links need it. */
+typedef struct GrnndPoint
+{
+	float	   *x;				/* [dim] */
+	uint8_t    *code;
+	GrnFactor	factor;
+	GrnCodeQuery *query;		/* NULL where nobody estimates by codes */
+} GrnndPoint;
+
+/* Encodes x, which stays the caller's. */
+extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
+
+/* Neighbours chosen for a new list. */
+typedef struct GrnndList
+{
+	uint32		count;
+	uint32		ids[GRN_MAX_DEGREE];
+	GrnFactor	factors[GRN_MAX_DEGREE];
+	uint8_t    *codes;			/* [degree][code_bytes] */
+	/* without codes: distances in the graph's space */
+	float	   *to_p;			/* [count] */
+	float	   *between;		/* [count][count] */
+} GrnndList;
+
+/*
+ * Chooses the out-neighbours of p among the live nodes that a search's last run
+ * found, by the RNG rule on exact distances; self is not among them.
+ */
+extern void grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search,
+									uint32 nfound, const GrnndPoint *p,
+									uint32 self, GrnndList *list);
+
+/*
+ * Searches for the live nodes near p.  It sees few dead ones, so it may miss live nodes
+ * behind those, but it finds one where an entry point lives.  Sets *nfound; p and
+ * entries are used by reference.  End it with grn_search_end().
+ */
+extern GrnSearch *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
+								  const GrnndEntries *entries, uint32 *nfound);
+
+/*
+ * Links to a node x (vector: p) from the nodes `from`, nearest first: from each where
+ * a neighbour that x serves gives way (grn_yield()), from `least` of them where any
+ * farther one does, and from one in any case where that can be had.
+ */
+typedef struct GrnndLinkPlan
+{
+	const GrnndPoint *p;
+	const uint32 *from;			/* [nfrom] */
+	uint32		nfrom;
+	uint32		least;
+	const GrnndList *chosen;	/* x's list, if it was chosen for this, or NULL */
+	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */
+} GrnndLinkPlan;
+typedef struct GrnndLink GrnndLink;
+
+/*
+ * Looks at the nodes that are to have a link to x, and adds the edges that x needs for
+ * it to self, x's record.  id: x, GRN_INVALID_ID where it is yet to be written.  All
+ * arguments are used by reference.
+ */
+extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
+								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
+/* Makes the links to x, which is written now.  Returns whether it got one. */
+extern bool grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
+/* Both, for a node that is there; it gets edges to plan->chosen, too, as far as it has room. */
+extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
+							uint32 id, uint16 version);
+
+#endif							/* GRNND_LINK_H */

@@ -1,0 +1,34 @@
+/*
+ * lock.h - heavyweight locks on an index.
+ */
+#ifndef GRNND_LOCK_H
+#define GRNND_LOCK_H
+
+#include "postgres.h"
+
+#include "storage/lmgr.h"
+
+/*
+ * Heavyweight locks of one index (lock.c; src/README, "Lock order").  Every insert holds
+ * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
+ * none, and in RowExclusiveLock where the index is unfitted.  Vacuum takes it for a moment in
+ * ExclusiveLock, to know that inserts from before have ended, and fit_codes.c in ShareLock, to
+ * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises those who
+ * find no live node to link to.
+ */
+typedef enum GrnndLockKind		/* beyond the numbers of columns */
+{
+	GRNND_WRITERS_LOCK = 0xFFF0,
+	GRNND_FIRST_LOCK = 0xFFF1
+} GrnndLockKind;
+
+/* Held until grnnd_unlock() or the end of the transaction. */
+extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+/* False where it would have to wait. */
+extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+
+/* Waits until every insert that began before has ended. */
+extern void grnnd_wait_for_inserts(Relation index);
+
+#endif							/* GRNND_LOCK_H */

@@ -1,0 +1,31 @@
+/*
+ * maintenance.c - what vacuum, fits and checks may use: memory, and time without a pause.
+ */
+#include "am/write/maintenance.h"
+
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+
+Size
+grnnd_maintenance_memory(void)
+{
+#if PG_VERSION_NUM >= 170000
+	bool		autovacuum = AmAutoVacuumWorkerProcess();
+#else
+	bool		autovacuum = IsAutoVacuumWorkerProcess();
+#endif
+
+	return (Size) (autovacuum && autovacuum_work_mem != -1 ? autovacuum_work_mem
+				   : maintenance_work_mem) * 1024;
+}
+
+void
+grnnd_delay_point(void)
+{
+#if PG_VERSION_NUM >= 180000
+	vacuum_delay_point(false);
+#else
+	vacuum_delay_point();
+#endif
+}

@@ -1,0 +1,85 @@
+/*
+ * vacuum.h - what the files of a vacuum share: vacuum.c, vacuum_entries.c, refill_lists.c, repair.c.
+ */
+#ifndef GRNND_VACUUM_H
+#define GRNND_VACUUM_H
+
+#include "am/page_store.h"
+#include "am/write/bitset.h"
+#include "am/write/entry_points.h"
+#include "am/write/reach.h"
+
+typedef struct GrnndVacuum
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	Relation	heap;			/* NULL before PostgreSQL 16 */
+	BufferAccessStrategy strategy;
+	IndexBulkDeleteResult *stats;
+	IndexBulkDeleteCallback callback;
+	void	   *callback_state;
+	uint32		limit;			/* ids that existed at the start */
+	GrnndSet	live;			/* nodes with rows, as the survey found them */
+	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
+	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
+	GrnndSet	empty;			/* chained records without TIDs */
+	Size		memory;			/* bytes for what refill_lists.c keeps */
+	GrnndReach	reach;
+	GrnndSet	chained;		/* nodes that have chains */
+	bool		bare;			/* some of those have no TID of their own */
+	GrnndLongest longest;
+} GrnndVacuum;
+
+/* ---- vacuum_entries.c: entry points in place of dead ones ---- */
+
+/* What is to stand in entries[0]. */
+typedef struct GrnndRoot
+{
+	uint32		id;				/* GRN_INVALID_ID: nothing, the index is empty */
+	uint32		expected;		/* what stood there when it was read */
+	GrnFactor	factor;
+	uint8_t    *code;
+} GrnndRoot;
+
+/* What stands there now. */
+extern void grnnd_read_root(GrnndVacuum *v, GrnndRoot *root);
+/*
+ * The same while that lives, else one of the other entry points or of the dead one's
+ * neighbours, else any live node.
+ */
+extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
+/* Makes id the root to be, with its code as its own record has it; false: it is not alive. */
+extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
+/* Writes it, unless it stands there, or something else than expected. */
+extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
+/*
+ * Drops entry points that are dead, and has random live nodes and the longest noted take
+ * their places.
+ */
+extern void grnnd_renew_entries(GrnndVacuum *v);
+/* The same before nodes die: entries[0] stays, and root is among the new ones. */
+extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
+
+/* ---- refill_lists.c ---- */
+
+/* For lists that lose dead neighbours; v->dead is complete. */
+typedef struct GrnndRefill GrnndRefill;
+extern GrnndRefill *grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store);
+/* Writes the list that rec is to have into `fixed`, a copy of its hot part. */
+extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
+							  GrnRecord *fixed);
+
+/* ---- repair.c ---- */
+
+/*
+ * Before nodes die: makes all others reachable without them, by edges that are only
+ * added, and gives searches entry points that stay alive.
+ */
+extern void grnnd_prepare(GrnndVacuum *v);
+/*
+ * Takes all dead nodes out of the graph, keeping every live one reachable at
+ * any moment.
+ */
+extern void grnnd_repair(GrnndVacuum *v);
+
+#endif							/* GRNND_VACUUM_H */

@@ -1,0 +1,214 @@
+/*
+ * vacuum_entries.c - entry points that vacuum has to replace: what stands in entries[0],
+ * from where everything is reached, and the others.
+ */
+#include "am/write/vacuum.h"
+
+#include "common/pg_prng.h"
+
+#include "am/page.h"
+#include "am/write/edit.h"
+#include "graph/stored/prune.h"
+
+/* Nearer to the centre of the data is better; without codes any will do. */
+static bool
+is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
+{
+	float		x = grn_f16_to_f32(a.norm2);
+	float		y = grn_f16_to_f32(b.norm2);
+
+	/* with inner product's codes these are lengths, and long rows lie in the middle */
+	return ix->encoder.code_dims > 0 && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
+}
+
+/* Copies entries[0] to root: what it is, and what others are to find there. */
+static void
+set_root(GrnndVacuum *v, const GrnndEntries *entries, GrnndRoot *root)
+{
+	root->expected = root->id = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
+	root->code = palloc(v->ix->layout.code_bytes + 1);
+}
+
+void
+grnnd_read_root(GrnndVacuum *v, GrnndRoot *root)
+{
+	set_root(v, grnnd_get_entries(v->index, v->ix), root);
+}
+
+bool
+grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root)
+{
+	if (!grnnd_copy_own_code(v->index, v->ix, id, v->strategy, root->code, &root->factor))
+		return false;
+	root->id = id;
+	return true;
+}
+
+/* The best live node among the other entry points and the dead one's neighbours. */
+static uint32
+best_successor(GrnndVacuum *v, const GrnndEntries *entries)
+{
+	const GrnLayout *l = &v->ix->layout;
+	GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
+	GrnFactor	best_factor = {0, 0};
+	uint32		best = GRN_INVALID_ID;
+
+	if (entries->count == 0)
+		return best;
+	grnnd_copy_record(v->index, v->ix, entries->ids[0], rec, v->strategy);
+	for (uint32 i = 1; i < entries->count + rec->count; i++)
+	{
+		uint32		n = i - entries->count;
+		uint32		id = i < entries->count ? entries->ids[i] : grn_rec_ids(l, rec)[n];
+		GrnFactor	factor = i < entries->count ? entries->factors[i]
+			: grnnd_edge_factor(l, rec, n);
+
+		if (!grnnd_set_has(&v->dead, id) &&
+			(best == GRN_INVALID_ID || is_better_root(v->ix, factor, best_factor)))
+		{
+			best = id;
+			best_factor = factor;
+		}
+	}
+	pfree(rec);
+	return best;
+}
+
+void
+grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
+{
+	GrnndEntries *entries = grnnd_get_entries(v->index, v->ix);
+	uint32		best;
+
+	set_root(v, entries, root);
+	if (root->id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, root->id))
+		return;
+	best = best_successor(v, entries);
+	if (best != GRN_INVALID_ID)
+	{
+		if (!grnnd_take_root(v, best, root))
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, best),
+						  "a link to a record that is no node");
+		return;
+	}
+	for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;
+		 id = grnnd_set_next(&v->live, id + 1))
+	{
+		if (grnnd_set_has(&v->dead, id))
+			continue;
+		if (grnnd_take_root(v, id, root))
+			return;
+		/* its insert found no place and took it back: nothing leads to it */
+		grnnd_set_add(&v->dead, id);
+	}
+	root->id = GRN_INVALID_ID;
+}
+
+/* A change that vacuum makes. */
+typedef struct VacuumEntries
+{
+	GrnndVacuum *v;
+	const GrnndRoot *root;
+	bool		keep_first;		/* drop_dead: entries[0] may be dead */
+} VacuumEntries;
+
+static bool
+put_root(GrnndEntries *entries, void *arg)
+{
+	VacuumEntries *c = arg;
+	const GrnndRoot *root = c->root;
+
+	if (entries->count == 0 || entries->ids[0] != root->expected ||
+		root->id == root->expected)
+		return false;
+	/* the place where it may stand already is dropped later with the dead */
+	grnnd_set_entry(c->v->ix, entries, 0, root->id, root->code, root->factor);
+	return true;
+}
+
+bool
+grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root)
+{
+	VacuumEntries c = {.v = v, .root = root};
+
+	return grnnd_change_entries(v->index, v->ix, put_root, &c);
+}
+
+/* Drops dead and repeated entry points. */
+static bool
+drop_dead(GrnndEntries *entries, void *arg)
+{
+	VacuumEntries *c = arg;
+	uint32		bytes = c->v->ix->layout.code_bytes;
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < entries->count; i++)
+		if ((!grnnd_set_has(&c->v->dead, entries->ids[i]) || (i == 0 && c->keep_first)) &&
+			grn_find_id(entries->ids, n, entries->ids[i]) < 0)
+		{
+			grnnd_set_entry(c->v->ix, entries, n, entries->ids[i],
+							entries->codes + i * bytes, entries->factors[i]);
+			n++;
+		}
+	if (n == entries->count)
+		return false;
+	entries->count = n;
+	return true;
+}
+
+static bool
+append(GrnndEntries *entries, void *arg)
+{
+	VacuumEntries *c = arg;
+	const GrnndRoot *root = c->root;
+
+	if (entries->count == 0 || entries->count == GRN_MAX_ENTRIES ||
+		grn_find_id(entries->ids, entries->count, root->id) >= 0)
+		return false;
+	grnnd_set_entry(c->v->ix, entries, entries->count++, root->id, root->code, root->factor);
+	return true;
+}
+
+/* Drops dead entry points and gives their places to random live nodes, the first to root. */
+static void
+replace_dead(VacuumEntries *c, const GrnndRoot *root)
+{
+	GrnndVacuum *v = c->v;
+	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
+	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, c);
+
+	/* the root to be, which stands in no entry point's place yet */
+	if (root != NULL && root->id != root->expected)
+	{
+		dropped = true;
+		c->root = root;
+		grnnd_change_entries(v->index, v->ix, append, c);
+	}
+	c->root = &one;
+	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
+	{
+		uint32		at = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, v->limit - 1);
+		uint32		id = grnnd_set_next(&v->live, at);
+
+		if (id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, id) &&
+			grnnd_take_root(v, id, &one))
+			grnnd_change_entries(v->index, v->ix, append, c);
+	}
+}
+
+void
+grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root)
+{
+	VacuumEntries c = {.v = v, .keep_first = true};
+
+	replace_dead(&c, root);
+}
+
+void
+grnnd_renew_entries(GrnndVacuum *v)
+{
+	VacuumEntries c = {.v = v};
+
+	replace_dead(&c, NULL);
+	grnnd_enter_longest(v->index, v->ix, &v->longest, v->strategy);
+}
