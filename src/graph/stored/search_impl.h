@@ -1,0 +1,294 @@
+/*
+ * search_impl.h - the state of a search, for the files of search.h: search.c (its course),
+ * search_list.c (candidates: the list, and what it rejects), search_set.c (ids that have been
+ * dealt with), search_visit.c (records) and search_dead.c (nodes without rows).
+ */
+#ifndef GRN_SEARCH_IMPL_H
+#define GRN_SEARCH_IMPL_H
+
+#include "graph/stored/search.h"
+
+#include <string.h>
+
+#define PREFETCH_MEMORY 64		/* ids remembered as asked for; power of two */
+
+typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
+
+#define KEY_ID(k) ((uint32_t) (k) >> 1)
+#define KEY_EXPANDED ((Key) 1)
+
+/* Set of ids; with codes off it also maps an id to its Node. */
+typedef struct IdSet
+{
+	uint32_t   *ids;			/* [size], GRN_INVALID_ID: empty */
+	uint32_t   *nodes;			/* [size], only without codes */
+	uint32_t	size;			/* power of two */
+	uint32_t	used;
+} IdSet;
+
+/* Without codes: what a visit found, until the expansion. */
+typedef struct Node
+{
+	GrnFound	found;
+	uint32_t	first;			/* into links */
+	uint32_t	count;
+	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
+	bool		deferred;		/* dead, and its expansion is put off */
+} Node;
+
+struct GrnSearch
+{
+	GrnSearchParams p;
+	GrnStore   *store;
+	const float *q;
+	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
+	GrnCodeQuery code_query;
+	bool		codes;
+	bool		started;		/* has run before */
+	bool		resumed;		/* rejected_keys is a heap */
+	bool		truncated;
+	bool		recheck;		/* the list no longer holds all expanded ids */
+
+	Key		   *list;			/* [ef], sorted */
+	uint32_t	listed;
+	uint32_t	cursor;			/* no candidate before it is unexpanded */
+
+	Key		   *rejected_keys;	/* by the list, for further runs */
+	size_t		rejected;
+	size_t		rejected_room;
+	IdSet		set;			/* expanded ids; without codes: visited ids */
+	Key		   *deferred;		/* heap: dead nodes whose neighbours are yet to be offered */
+	size_t		ndeferred;
+	size_t		deferred_room;
+	Key		   *entries;		/* what the search began with */
+	uint32_t	nentries;
+	uint32_t	entries_room;
+	uint32_t	ndead;			/* dead nodes that this run has visited */
+
+	/* this run's results */
+	GrnFound   *found;
+	uint32_t	nfound;
+	uint32_t	found_room;
+	uint32_t   *kept;			/* [found_room] slot of found[i]'s vector and code */
+	uint8_t    *tids;
+	size_t		ntids;
+	size_t		tids_room;
+	uint8_t    *vectors;		/* with keep_vectors: [kept_room] vector, factor, code */
+	uint32_t	nkept;
+	uint32_t	kept_room;
+
+	/* without codes */
+	Node	   *nodes;
+	uint32_t	nnodes;
+	uint32_t	nodes_room;
+	uint32_t   *links;
+	size_t		nlinks;
+	size_t		links_room;
+
+	/* the record being visited, copied under its lock */
+	uint32_t	id;
+	GrnFound	now;
+	uint32_t	now_kept;
+	uint32_t	count;
+	uint32_t	neighbours[GRN_MAX_DEGREE];
+	float		estimates[GRN_MAX_DEGREE];
+
+	uint32_t	asked[PREFETCH_MEMORY];
+	uint64_t	visits;
+};
+
+/* ---- memory ---- */
+
+/* Room for need items of size bytes in *p, of which used are kept. */
+extern void grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *room);
+
+static inline void
+reserve(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *room)
+{
+	if (need > *room)
+		grn_grow(s, p, size, used, need, room);
+}
+
+static inline void
+reserve32(GrnSearch *s, void *p, size_t size, uint32_t used, uint32_t need, uint32_t *room)
+{
+	size_t		r = *room;
+
+	if (need <= *room)
+		return;
+	grn_grow(s, p, size, used, need, &r);
+	*room = (uint32_t) r;
+}
+
+/* Bytes of an expanded node's vector, factor and code. */
+static inline size_t
+kept_bytes(const GrnSearch *s)
+{
+	const GrnLayout *l = s->p.layout;
+
+	return ((size_t) l->vec_bytes + sizeof(GrnFactor) + l->code_bytes + 7) & ~(size_t) 7;
+}
+
+/* Bytes that grow as the search goes on; results of one run are not counted. */
+extern size_t grn_search_bytes(const GrnSearch *s);
+
+/* ---- keys ---- */
+
+/* Distances as integers in the same order; a NaN is the largest of all. */
+static inline uint32_t
+ordered(float distance)
+{
+	uint32_t	bits;
+
+	if (distance != distance)
+		return UINT32_MAX;
+	memcpy(&bits, &distance, sizeof(bits));
+	return bits ^ ((uint32_t) ((int32_t) bits >> 31) | 0x80000000);
+}
+
+static inline Key
+make_key(float distance, uint32_t id)
+{
+	return (Key) ordered(distance) << 32 | (Key) id << 1;
+}
+
+/* Sorts n keys; scratch: [n]. */
+extern void grn_sort_keys(Key *keys, Key *scratch, size_t n);
+
+/* Heaps of keys, the least on top. */
+
+static inline void
+heap_down(Key *heap, size_t n, size_t i)
+{
+	Key			k = heap[i];
+
+	for (size_t child; (child = 2 * i + 1) < n; i = child)
+	{
+		if (child + 1 < n && heap[child + 1] < heap[child])
+			child++;
+		if (k <= heap[child])
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = k;
+}
+
+static inline void
+heap_make(Key *heap, size_t n)
+{
+	for (size_t i = n / 2; i-- > 0;)
+		heap_down(heap, n, i);
+}
+
+static inline Key
+heap_pop(Key *heap, size_t *n)
+{
+	Key			top = heap[0];
+
+	heap[0] = heap[--*n];
+	if (*n > 1)
+		heap_down(heap, *n, 0);
+	return top;
+}
+
+/* There is room for one more. */
+static inline void
+heap_push(Key *heap, size_t *n, Key key)
+{
+	size_t		i = (*n)++;
+
+	for (; i > 0 && heap[(i - 1) / 2] > key; i = (i - 1) / 2)
+		heap[i] = heap[(i - 1) / 2];
+	heap[i] = key;
+}
+
+/* ---- the set of ids ---- */
+
+static inline uint32_t
+set_slot(const IdSet *set, uint32_t id)
+{
+	uint32_t	h = id * UINT32_C(0x9E3779B1);
+	uint32_t	i = (h ^ h >> 15) & (set->size - 1);
+
+	while (set->ids[i] != id && set->ids[i] != GRN_INVALID_ID)
+		i = (i + 1) & (set->size - 1);
+	return i;
+}
+
+static inline bool
+set_has(const IdSet *set, uint32_t id)
+{
+	return set->ids[set_slot(set, id)] == id;
+}
+
+/* Has this search, or may it have, dealt with the id already? */
+static inline bool
+is_expanded(const GrnSearch *s, uint32_t id)
+{
+	uint32_t	i = set_slot(&s->set, id);
+
+	if (s->set.ids[i] != id)
+		return false;
+	/* Without codes the set holds all visited ids; expanded ones have no node. */
+	return s->codes || s->set.nodes[i] == GRN_INVALID_ID ||
+		s->nodes[s->set.nodes[i]].deferred;
+}
+
+/* Gives the set so many slots, a power of two. */
+extern void grn_set_resize(GrnSearch *s, uint32_t size);
+/* Adds an id with its node; false where it was there. */
+extern bool grn_set_add(GrnSearch *s, uint32_t id, uint32_t node);
+
+/* ---- search_list.c ---- */
+
+/* Keeps a candidate that has no place on the list, for further runs. */
+extern void grn_reject(GrnSearch *s, Key key);
+/* Offers a candidate to the list. */
+extern void grn_offer(GrnSearch *s, Key key);
+/* Offers the neighbours of the node just visited. */
+extern void grn_offer_neighbours(GrnSearch *s);
+/*
+ * Takes a node without rows off the list, so that its place goes to one that may
+ * be a result.
+ */
+extern void grn_unlist(GrnSearch *s, Key key);
+/*
+ * Fills the list with the nearest of what was rejected before.  Returns whether any got a
+ * place.
+ */
+extern bool grn_take_rejected(GrnSearch *s);
+
+/* ---- search_visit.c ---- */
+
+/* Visits a node into s->now and s->neighbours; false where nothing is there. */
+extern bool grn_visit(GrnSearch *s, uint32_t id);
+/* Gives back the room of what the last visit copied. */
+extern void grn_forget_visit(GrnSearch *s);
+/* Asks the store for the nearest candidates that it was not asked for lately. */
+extern void grn_ask_ahead(GrnSearch *s);
+
+/* ---- search_dead.c ---- */
+
+/*
+ * Counts a node without rows, and takes it off the list.  Nothing of it is kept.  Returns
+ * whether its neighbours are to be offered now.
+ */
+extern bool grn_meet_dead(GrnSearch *s, Key key);
+/*
+ * Is it time to end a run among dead nodes?  Where these are few, ef alone bounds a run.
+ */
+extern bool grn_is_enough(GrnSearch *s);
+/*
+ * Offers the entry points again that nearer dead nodes have pushed off the list.  Vacuum
+ * sees to it that some of them live.  Returns whether any got a place.
+ */
+extern bool grn_offer_entries(GrnSearch *s);
+/* Offers the neighbours of the nearest dead node that waits for that. */
+extern void grn_expand_deferred(GrnSearch *s);
+
+/* ---- search.c ---- */
+
+/* Without codes: visits the neighbours of a node, and so ends its expansion. */
+extern void grn_discover_neighbours(GrnSearch *s, uint32_t id);
+
+#endif							/* GRN_SEARCH_IMPL_H */

@@ -1,0 +1,212 @@
+/*
+ * search_list.c - candidates of a search: the sorted list of the ef nearest, and what it
+ * rejects.
+ */
+#include "graph/stored/search_impl.h"
+
+/* Merges runs, short ones by insertion. */
+void
+grn_sort_keys(Key *keys, Key *scratch, size_t n)
+{
+	enum
+	{
+		RUN = 16
+	};
+	Key		   *from = keys;
+	Key		   *to = scratch;
+
+	for (size_t a = 0; a < n; a += RUN)
+		for (size_t i = a + 1; i < n && i < a + RUN; i++)
+		{
+			Key			k = keys[i];
+			size_t		j = i;
+
+			for (; j > a && keys[j - 1] > k; j--)
+				keys[j] = keys[j - 1];
+			keys[j] = k;
+		}
+	for (size_t width = RUN; width < n; width *= 2)
+	{
+		Key		   *t = from;
+
+		for (size_t a = 0; a < n; a += 2 * width)
+		{
+			size_t		m = a + width < n ? a + width : n;
+			size_t		e = a + 2 * width < n ? a + 2 * width : n;
+			size_t		i = a;
+			size_t		j = m;
+
+			for (size_t o = a; o < e; o++)
+				to[o] = i < m && (j == e || from[i] <= from[j]) ? from[i++] : from[j++];
+		}
+		from = to;
+		to = t;
+	}
+	if (from != keys)
+		memcpy(keys, from, n * sizeof(Key));
+}
+
+/* ---- what the list rejected ---- */
+
+/*
+ * Makes room in the full array of what was rejected: ids come once for each record that
+ * links to them, so dropping repeats and expanded ids often frees most of it.
+ */
+static void
+compact_rejected(GrnSearch *s)
+{
+	Key		   *scratch = s->store->alloc(s->store, s->rejected * sizeof(Key) + 1);
+	size_t		n = 0;
+
+	grn_sort_keys(s->rejected_keys, scratch, s->rejected);
+	s->store->free(s->store, scratch);
+	for (size_t i = 0; i < s->rejected; i++)
+		if ((n == 0 || s->rejected_keys[i] != s->rejected_keys[n - 1]) &&
+			!is_expanded(s, KEY_ID(s->rejected_keys[i])))
+			s->rejected_keys[n++] = s->rejected_keys[i];
+	s->rejected = n;			/* sorted, so it is a heap, too */
+}
+
+void
+grn_reject(GrnSearch *s, Key key)
+{
+	if (!s->p.resumable || s->truncated)
+		return;
+	if (s->rejected == s->rejected_room)
+	{
+		compact_rejected(s);
+		if (s->rejected * 2 > s->rejected_room)
+		{
+			if (s->p.memory_limit > 0 &&
+				grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit)
+			{
+				s->truncated = true;
+				return;
+			}
+			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected,
+					s->rejected_room * 2, &s->rejected_room);
+		}
+	}
+	if (s->resumed)
+		heap_push(s->rejected_keys, &s->rejected, key);
+	else
+		s->rejected_keys[s->rejected++] = key;
+}
+
+/* ---- candidates ---- */
+
+/*
+ * Index of the first key on the list that is not less.  Without branches: which way it
+ * goes is random, and a wrong guess would cost more than the search.
+ */
+static inline uint32_t
+find_on_list(const GrnSearch *s, Key key)
+{
+	const Key  *base = s->list;
+	uint32_t	n = s->listed;
+
+	if (n == 0)
+		return 0;
+	while (n > 1)
+	{
+		uint32_t	half = n / 2;
+
+		base += half & (0 - (uint32_t) (base[half - 1] < key));
+		n -= half;
+	}
+	return (uint32_t) (base - s->list) + (*base < key);
+}
+
+void
+grn_offer(GrnSearch *s, Key key)
+{
+	uint32_t	at = find_on_list(s, key);
+
+	if (at < s->listed && (s->list[at] | KEY_EXPANDED) == (key | KEY_EXPANDED))
+		return;
+	if (s->recheck && is_expanded(s, KEY_ID(key)))
+		return;
+	if (at == s->p.ef)
+	{
+		grn_reject(s, key);
+		return;
+	}
+	if (s->listed == s->p.ef)
+	{
+		Key			last = s->list[--s->listed];
+
+		if (!(last & KEY_EXPANDED))
+			grn_reject(s, last);
+	}
+	memmove(s->list + at + 1, s->list + at, (s->listed - at) * sizeof(Key));
+	s->list[at] = key;
+	s->listed++;
+	if (at < s->cursor)
+		s->cursor = at;
+}
+
+/* Most neighbours are farther than all of a full list; these are told apart first, without branches. */
+void
+grn_offer_neighbours(GrnSearch *s)
+{
+	Key			near[GRN_MAX_DEGREE];
+	uint32_t	n = 0;
+	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+
+	if (s->p.resumable && !s->resumed && s->rejected_room - s->rejected >= s->count)
+	{
+		Key		   *far = s->rejected_keys + s->rejected;
+		uint32_t	nfar = 0;
+
+		for (uint32_t i = 0; i < s->count; i++)
+		{
+			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+
+			near[n] = far[nfar] = key;
+			n += key <= bound;
+			nfar += key > bound;
+		}
+		s->rejected += nfar;
+	}
+	else
+		for (uint32_t i = 0; i < s->count; i++)
+		{
+			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+
+			near[n] = key;
+			n += key <= bound;
+			if (key > bound)
+				grn_reject(s, key);
+		}
+	for (uint32_t i = 0; i < n; i++)
+		grn_offer(s, near[i]);
+}
+
+void
+grn_unlist(GrnSearch *s, Key key)
+{
+	for (uint32_t i = 0; i < s->listed; i++)
+		if (s->list[i] == (key | KEY_EXPANDED))
+		{
+			memmove(s->list + i, s->list + i + 1, (s->listed - i - 1) * sizeof(Key));
+			s->listed--;
+			if (s->cursor > i)
+				s->cursor--;
+			s->recheck = true;
+			return;
+		}
+}
+
+bool
+grn_take_rejected(GrnSearch *s)
+{
+	uint32_t	listed = s->listed;
+
+	if (!s->resumed)
+		heap_make(s->rejected_keys, s->rejected);
+	s->resumed = true;
+	s->recheck = true;
+	while (s->rejected > 0 && s->listed < s->p.ef)
+		grn_offer(s, heap_pop(s->rejected_keys, &s->rejected));
+	return s->listed > listed;
+}

@@ -1,0 +1,75 @@
+/*
+ * search_set.c - what a search remembers of the nodes that it has met: the set of their ids;
+ * and its memory.
+ */
+#include "graph/stored/search_impl.h"
+
+void
+grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *room)
+{
+	void	  **array = p;
+	size_t		grown = *room * 2 > need ? *room * 2 : need;
+	void	   *bigger;
+
+	bigger = s->store->alloc(s->store, grown * size);
+	if (used > 0)
+		memcpy(bigger, *array, used * size);
+	if (*array != NULL)
+		s->store->free(s->store, *array);
+	*array = bigger;
+	*room = grown;
+}
+
+size_t
+grn_search_bytes(const GrnSearch *s)
+{
+	return (s->rejected_room + s->deferred_room) * sizeof(Key) +
+		(size_t) s->set.size * (s->codes ? 4 : 8) +
+		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
+		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);
+}
+
+void
+grn_set_resize(GrnSearch *s, uint32_t size)
+{
+	IdSet		old = s->set;
+	IdSet		set = {NULL, NULL, size, old.used};
+
+	set.ids = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+	memset(set.ids, 0xFF, (size_t) size * sizeof(uint32_t));
+	if (!s->codes)
+		set.nodes = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+	for (uint32_t i = 0; i < old.size; i++)
+		if (old.ids[i] != GRN_INVALID_ID)
+		{
+			uint32_t	to = set_slot(&set, old.ids[i]);
+
+			set.ids[to] = old.ids[i];
+			if (!s->codes)
+				set.nodes[to] = old.nodes[i];
+		}
+	s->set = set;
+	if (old.ids != NULL)
+		s->store->free(s->store, old.ids);
+	if (old.nodes != NULL)
+		s->store->free(s->store, old.nodes);
+}
+
+bool
+grn_set_add(GrnSearch *s, uint32_t id, uint32_t node)
+{
+	uint32_t	i = set_slot(&s->set, id);
+
+	if (s->set.ids[i] == id)
+		return false;
+	if ((s->set.used + 1) * 2 > s->set.size)
+	{
+		grn_set_resize(s, s->set.size * 2);
+		i = set_slot(&s->set, id);
+	}
+	s->set.ids[i] = id;
+	if (!s->codes)
+		s->set.nodes[i] = node;
+	s->set.used++;
+	return true;
+}
