@@ -77,7 +77,7 @@ typedef struct GrnndMeta
 	uint32		vec_format;		/* 32: GrnVecFormat of own vectors */
 	uint32		payload;		/* 36: GRNND_PAYLOAD of the server that built it */
 	uint32		record_bytes;	/* 40: GrnLayout's, as a check */
-	float		norm_unit;		/* 44: unit of norms (GrnCodec), GRN_IP alone */
+	float		norm_unit;		/* 44: GrnCodec's; GRN_IP: the unit of norms, too (grn_norm_unit()) */
 	float		max_norm;		/* 48: largest norm of the build's or the fit's rows, GRN_IP alone */
 	float		held;			/* 52: share of the rows' variance that codes describe */
 	BlockNumber entry_block;	/* 56: the entry page */

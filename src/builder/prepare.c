@@ -4,16 +4,12 @@
  */
 #include "builder/prepare.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "graph/space.h"
 
 #define GRAIN 1024
-/* Norms by powers of two: from GRN_LEAST_NORM to the square root of the largest float. */
-#define OCTAVES 256
-#define OCTAVE_ONE 128			/* norms from 1/2 to 1 */
 
 typedef struct Prepare
 {
@@ -24,7 +20,7 @@ typedef struct Prepare
 	size_t		bad;			/* smallest row with a value not finite, or n */
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
 	uint32_t	formats;		/* bit per GrnVecFormat seen */
-	uint32_t   *octaves;		/* [OCTAVES] rows by their norm, or NULL */
+	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
 	double		norm_unit;
 } Prepare;
 
@@ -57,12 +53,12 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 			return;
 		}
 		norm2 = grn_norm2(x, p->dim);
-		if (p->octaves != NULL && sqrt(norm2) > GRN_LEAST_NORM && norm2 <= FLT_MAX)
+		if (p->octaves != NULL)
 		{
-			int			exponent;
+			int			octave = grn_octave(norm2);
 
-			(void) frexp(sqrt(norm2), &exponent);
-			__atomic_fetch_add(&p->octaves[OCTAVE_ONE + exponent], 1, __ATOMIC_RELAXED);
+			if (octave != GRN_NO_OCTAVE)
+				__atomic_fetch_add(&p->octaves[octave], 1, __ATOMIC_RELAXED);
 		}
 		/* rounded up, so that no row's norm exceeds the largest */
 		if (norm2 > most)
@@ -79,23 +75,6 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		;
 }
 
-/* The power of two above the median of all norms but zero; 1 where there is none. */
-static double
-typical_norm(const uint32_t *octaves)
-{
-	uint64_t	rows = 0;
-	uint64_t	below = 0;
-	int			i = 0;
-
-	for (i = 0; i < OCTAVES; i++)
-		rows += octaves[i];
-	if (rows == 0)
-		return 1;
-	for (i = 0; 2 * (below + octaves[i]) < rows; i++)
-		below += octaves[i];
-	return ldexp(1, i - OCTAVE_ONE);
-}
-
 static void
 scale_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -103,12 +82,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
-	{
-		float	   *x = p->base + i * p->stride;
-		GrnScale	scale = grn_scale(grn_norm2(x, p->dim), p->norm_unit);
-
-		memcpy(x + p->dim, &scale, sizeof(scale));
-	}
+		grn_append_scale(p->base + i * p->stride, p->dim, p->norm_unit);
 }
 
 bool
@@ -118,7 +92,7 @@ grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, u
 	Prepare		p;
 	GrnParallel *parallel = grn_pool_parallel(pool);
 	float		max_norm2;
-	uint32_t	octaves[OCTAVES] = {0};
+	uint32_t	octaves[GRN_OCTAVES] = {0};
 
 	memset(&p, 0, sizeof(p));
 	p.base = base;
@@ -144,7 +118,7 @@ grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, u
 	out->norm_unit = 0;
 	if (metric->embedding == GRN_EMBED_SCALED)
 	{
-		p.norm_unit = typical_norm(octaves);
+		p.norm_unit = grn_norm_unit(octaves);
 		out->norm_unit = (float) p.norm_unit;
 		parallel->run(parallel, n, GRAIN, scale_range, &p);
 	}

@@ -16,6 +16,7 @@
 #include "graph/grn.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct GrnScale
 {
@@ -60,6 +61,29 @@ grn_scale(double norm2, double unit)
 
 	return s;
 }
+
+/* What row x [n] of a build has behind it: its scale. */
+static inline void
+grn_append_scale(float *x, size_t n, double unit)
+{
+	GrnScale	s = grn_scale(grn_norm2(x, n), unit);
+
+	memcpy(x + n, &s, sizeof(s));
+}
+
+/*
+ * The unit of norms: the power of two above the median of all norms but zero.  So it is the
+ * same whatever the order of the rows, and dividing by it rounds nothing.
+ *
+ * Norms are counted by octaves, the powers of two that they lie below.
+ */
+#define GRN_OCTAVES 256
+#define GRN_NO_OCTAVE (-1)		/* of a norm that counts as zero, or of none that is finite */
+
+/* The octave of a row by its squared norm, or GRN_NO_OCTAVE. */
+extern int	grn_octave(double norm2);
+/* counts: [GRN_OCTAVES] rows in each; 1 where there are none. */
+extern double grn_norm_unit(const uint32_t *counts);
 
 /* Takes x [n] to its place. */
 static inline void

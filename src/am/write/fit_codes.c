@@ -161,34 +161,21 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	}
 }
 
-static int
-compare_floats(const void *a, const void *b)
-{
-	float		x = *(const float *) a;
-	float		y = *(const float *) b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The median of the sample's norms but for zeroes; 1 where there is none. */
+/* The unit of norms, by the sample. */
 static float
-typical_norm(const Fit *f)
+norm_unit(const Fit *f)
 {
-	float	   *norms = palloc(f->nrows * sizeof(float));
-	uint32		n = 0;
-	float		median;
+	uint32		counts[GRN_OCTAVES] = {0};
 
 	for (uint32 i = 0; i < f->nrows; i++)
 	{
-		double		norm = sqrt(grn_norm2(f->rows + (Size) i * f->stride, f->ix.meta.dim));
+		int			octave = grn_octave(grn_norm2(f->rows + (Size) i * f->stride,
+												  f->ix.meta.dim));
 
-		if (norm > GRN_LEAST_NORM)
-			norms[n++] = (float) norm;
+		if (octave != GRN_NO_OCTAVE)
+			counts[octave]++;
 	}
-	qsort(norms, n, sizeof(float), compare_floats);
-	median = n > 0 ? norms[n / 2] : 1;
-	pfree(norms);
-	return median;
+	return (float) grn_norm_unit(counts);
 }
 
 /* Fits f->ix.codec to the sample. */
@@ -212,14 +199,9 @@ fit_codec(Fit *f)
 	{
 		/* rounded up, so that no row is longer */
 		meta->max_norm = nextafterf((float) sqrt(f->max_norm2), INFINITY);
-		meta->norm_unit = typical_norm(f);
+		meta->norm_unit = norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)
-		{
-			float	   *row = f->rows + (Size) i * f->stride;
-			GrnScale	scale = grn_scale(grn_norm2(row, dim), meta->norm_unit);
-
-			memcpy(row + dim, &scale, sizeof(scale));
-		}
+			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit);
 	}
 	fit.embedding = f->ix.key.metric->embedding;
 	fit.kind = f->ix.key.metric->codes;
