@@ -22,7 +22,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "am/build/collect.h"
 #include "am/build/parallel.h"
+#include "am/build/progress.h"
 
 /* A chunk: about this many bytes of vectors, and at most so many rows. */
 #define CHUNK_BYTES (1024 * 1024)

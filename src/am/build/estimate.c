@@ -37,7 +37,11 @@
 #include "utils/regproc.h"
 #include "utils/wait_event.h"
 
+#include "am/build/device_choice.h"
 #include "am/build/parallel.h"
+#include "am/build/progress.h"
+#include "am/build/write_index.h"
+#include "am/owner.h"
 #include "am/write/fit.h"
 
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
@@ -107,16 +111,6 @@ typedef struct Needs
 
 /* ---- the arguments ---- */
 
-static bool
-owns(Oid oid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, oid, GetUserId());
-#else
-	return pg_class_ownercheck(oid, GetUserId());
-#endif
-}
-
 /* Ends with an error unless oid is a table, and the user's. */
 static void
 check_table(Oid oid)
@@ -135,7 +129,7 @@ check_table(Oid oid)
 				 kind == RELKIND_PARTITIONED_TABLE
 				 ? errhint("Ask for each of its partitions.")
 				 : errhint("Give a table or a materialized view.")));
-	if (!owns(oid))
+	if (!grnnd_owns(oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 }
 

@@ -22,9 +22,9 @@
 #include "utils/backend_progress.h"
 #include "utils/wait_event.h"
 
-#include "am/build/build.h"
-#include "am/grnnd.h"
 #include "am/build/launch.h"
+#include "am/build/progress.h"
+#include "am/grnnd.h"
 
 /* How long a killed builder may take to be gone: its driver frees GPU memory. */
 #define REAP_LIMIT_MS 10000

@@ -4,7 +4,7 @@
 #ifndef GRNND_PARALLEL_H
 #define GRNND_PARALLEL_H
 
-#include "am/build/build.h"
+#include "am/build/build_state.h"
 
 #include "access/parallel.h"
 #include "executor/instrument.h"

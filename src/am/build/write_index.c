@@ -18,6 +18,8 @@
 
 #include "am/build/pagewriter.h"
 #include "am/build/parallel.h"
+#include "am/build/progress.h"
+#include "am/build/write_index.h"
 #include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"

@@ -1,0 +1,118 @@
+/*
+ * build_state.c - one build of an index: what it is to make, its memory, and its end.
+ */
+#include "am/build/build_state.h"
+
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+
+/* No segment reserves more address space than this, of the 128 TB that there are. */
+#define SEGMENT_LIMIT (UINT64_C(16) << 40)
+
+/* Address space for the builder's workspace and results, bytes a row. */
+#define WORK_BYTES_PER_ROW 16384
+#define RESULT_BYTES_PER_ROW 512
+#define CODES_BYTES_PER_ROW 256
+#define SEGMENT_SLACK (UINT64_C(256) << 20)
+
+void
+grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
+				 const GrnndOptions *options)
+{
+	GrnBuildSpec *spec = &build->spec;
+	int32		typmod = column->atttypmod;
+
+	memset(build, 0, sizeof(*build));
+	build->builder.sock = -1;
+	build->key = key;
+	if (options == NULL)
+		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
+	build->options = *options;
+
+	/* a domain's own, where it is one */
+	getBaseTypeAndTypmod(column->atttypid, &typmod);
+	if (typmod < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("column does not have dimensions"),
+				 errhint("Give its type a number of dimensions, as in ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
+						 build->key.type->name)));
+	if (typmod > build->key.type->max_dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("column cannot have more than %d dimensions for a grnnd index",
+						build->key.type->max_dim)));
+	build->dim = (uint32) typmod;
+
+	spec->version = GRN_PROTOCOL_VERSION;
+	spec->metric = build->key.metric->id;
+	spec->dim = build->dim;
+	spec->stride = TYPEALIGN(4, grn_row_floats(build->key.metric, build->dim));
+	spec->payload = GRNND_PAYLOAD;
+	spec->use_codes = build->options.codes;
+	spec->params.degree = grnnd_option_degree(&build->options, build->dim);
+	spec->params.r = build->options.r;
+	spec->params.s = build->options.s;
+	spec->params.t1 = build->options.t1;
+	spec->params.t2 = build->options.t2;
+	spec->params.rho = build->options.rho;
+	spec->params.seed = build->options.seed;
+	spec->device = grnnd_build_device;
+	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
+		max_parallel_maintenance_workers + 1;
+	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
+	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
+			sizeof(spec->gpu_devices));
+	build->stride = spec->stride;
+}
+
+static uint64
+segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
+{
+	if (rows > (SEGMENT_LIMIT - slack) / bytes_per_row)
+		return SEGMENT_LIMIT;
+	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
+}
+
+/* Reserves address space for so many rows, or as many as are possible. */
+void
+grnnd_build_map(GrnndBuild *build, uint64 rows)
+{
+	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	uint64	   *max = build->spec.segment_max;
+
+	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
+	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
+	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
+	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
+	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + row_bytes, SEGMENT_SLACK);
+	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
+}
+
+/* Error cleanup. */
+void
+grnnd_build_abandon(int code, Datum arg)
+{
+	GrnndBuild *build = (GrnndBuild *) DatumGetPointer(arg);
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	build->builder.map = NULL;
+	if (map)
+		grnnd_mapping_release(map, false);
+}
+
+/* The end of a build that went well. */
+void
+grnnd_build_finish(GrnndBuild *build)
+{
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	grnnd_mapping_release(map, true);
+}

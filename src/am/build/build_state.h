@@ -1,0 +1,63 @@
+/*
+ * build_state.h - one build of an index: what it is to make, its memory, and its end.
+ */
+#ifndef GRNND_BUILD_STATE_H
+#define GRNND_BUILD_STATE_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+
+#include "am/build/launch.h"
+#include "am/build/mapping.h"
+#include "am/grnnd.h"
+#include "am/options.h"
+
+typedef struct GrnndBuild
+{
+	Relation	heap;
+	Relation	index;
+	IndexInfo  *info;
+	GrnndKey	key;
+	GrnndOptions options;
+	uint32		dim;
+	uint32		stride;			/* floats between rows of VECTORS */
+	uint64		max_rows;		/* for which address space is reserved */
+	GrnBuildSpec spec;
+	GrnndMapping *map;			/* NULL before it is made and after its release */
+	GrnndBuilder builder;
+	/* collect.c's results */
+	uint64		rows;			/* in VECTORS and TIDS */
+	double		heap_tuples;
+	int			workers;		/* that took part in collecting */
+	int			load_workers;	/* that took part in writing */
+} GrnndBuild;
+
+/* A row's heap TID in segment TIDS: block << 16 | offset, so that it sorts. */
+static inline uint64
+grnnd_pack_tid(ItemPointer tid)
+{
+	return (uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16 |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+grnnd_unpack_tid(uint64 packed, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
+}
+
+/*
+ * From what the build is to index; map, heap, index and info are still to come.  Errors: 22023
+ * where the column's type has no dimensions, 54000 where it has too many.
+ */
+extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
+							 const GrnndOptions *options);
+/* Reserves address space for so many rows, or as many as are possible. */
+extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
+/* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
+extern void grnnd_build_abandon(int code, Datum build);
+/* The end of a build that went well. */
+extern void grnnd_build_finish(GrnndBuild *build);
+
+#endif							/* GRNND_BUILD_STATE_H */

@@ -1,0 +1,18 @@
+/*
+ * device_choice.h - which device builds an index where grnnd.build_device = auto.
+ */
+#ifndef GRNND_DEVICE_CHOICE_H
+#define GRNND_DEVICE_CHOICE_H
+
+#include "am/build/build_state.h"
+
+/* Whether a GPU would build so many rows, if there is one. */
+extern bool grnnd_worth_gpu(const GrnndBuild *build, double rows);
+/* Settles grnnd.build_device = auto, as far as that is done by the number of rows. */
+extern void grnnd_choose_device(GrnndBuild *build, double rows);
+/* For the transaction's later builds: cores build so many rows, where a GPU might have helped. */
+extern void grnnd_note_cpu_build(const GrnndBuild *build, double rows);
+/* For the same: there is no GPU. */
+extern void grnnd_note_no_gpu(void);
+
+#endif							/* GRNND_DEVICE_CHOICE_H */

@@ -1,0 +1,21 @@
+/*
+ * write_index.h - from the builder's result to the pages of the index.
+ */
+#ifndef GRNND_WRITE_INDEX_H
+#define GRNND_WRITE_INDEX_H
+
+#include "am/build/build_state.h"
+
+/*
+ * Checks the builder's result and writes all pages of the index; returns the number of
+ * blocks.
+ */
+extern BlockNumber grnnd_write_index(GrnndBuild *build, const GrnBuildResult *result);
+/* Writes an index without rows. */
+extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
+/* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
+extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
+/* Blocks of an index with so many records, as grnnd_write_index() lays them out. */
+extern uint64 grnnd_index_blocks(const GrnLayout *layout, uint64 records);
+
+#endif							/* GRNND_WRITE_INDEX_H */

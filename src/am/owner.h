@@ -1,0 +1,29 @@
+/*
+ * owner.h - who owns a relation, and acting as a table's owner.
+ */
+#ifndef GRNND_OWNER_H
+#define GRNND_OWNER_H
+
+#include "postgres.h"
+
+#include "utils/relcache.h"
+
+/* Is the current user the relation's owner, or a member of that role? */
+extern bool grnnd_owns(Oid relation);
+
+/* The user before grnnd_become_owner(). */
+typedef struct GrnndUser
+{
+	Oid			user;
+	int			context;
+	int			guc_level;
+} GrnndUser;
+
+/*
+ * Goes on as the table's owner, because the functions of its indexes are the owner's and not to
+ * be run with the caller's rights.  An error undoes it.
+ */
+extern void grnnd_become_owner(Relation heap, GrnndUser *before);
+extern void grnnd_become_again(const GrnndUser *before);
+
+#endif							/* GRNND_OWNER_H */
