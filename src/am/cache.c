@@ -12,7 +12,6 @@
 #include "utils/rel.h"
 
 #include "am/page.h"
-#include "graph/space.h"
 
 /*
  * Descriptions kept by this backend, most recently used first.  One that this
@@ -342,11 +341,4 @@ grnnd_index_anew(Relation index)
 
 	fill_entry(index, entry);
 	return &entry->ix;
-}
-
-void
-grnnd_place(const GrnndIndex *ix, float *x)
-{
-	if (ix->key.metric->embedding == GRN_EMBED_SCALED)
-		grn_place(x, ix->meta.dim, ix->meta.norm_unit);
 }

@@ -19,7 +19,5 @@ extern const GrnndIndex *grnnd_index_shape(Relation index);
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
-/* Takes a row x [dim] to its place in the graph's space (graph/space.h). */
-extern void grnnd_place(const GrnndIndex *ix, float *x);
 
 #endif							/* GRNND_CACHE_H */

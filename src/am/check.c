@@ -37,6 +37,7 @@
 #include "am/cache.h"
 #include "am/entries.h"
 #include "am/handler.h"
+#include "am/owner.h"
 #include "am/page.h"
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
@@ -635,16 +636,6 @@ check_index(Check *c, bool heapallindexed)
 	UnregisterSnapshot(c->snapshot);
 }
 
-static bool
-owns(Oid relation)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relation, GetUserId());
-#else
-	return pg_class_ownercheck(relation, GetUserId());
-#endif
-}
-
 /* Ends with an error unless oid is an index that the user may check. */
 static Oid
 table_of(Oid oid)
@@ -661,7 +652,7 @@ table_of(Oid oid)
 						: psprintf("%u", oid)),
 				 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
 				 ? errhint("Check the indexes of its partitions.") : 0));
-	if (!owns(oid) && !owns(heap))
+	if (!grnnd_owns(oid) && !grnnd_owns(heap))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s", quote_identifier(get_rel_name(oid)))));
@@ -678,22 +669,14 @@ grnnd_check(PG_FUNCTION_ARGS)
 	Check		c = {0};
 	MemoryContext work;
 	MemoryContext old;
-	Oid			user;
-	int			context;
-	int			guc_level;
+	GrnndUser	user;
 
 	InitMaterializedSRF(fcinfo, 0);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	/* the table first, as everyone else does */
 	c.heap = table_open(heap, lock);
-	/* the index's functions are its owner's, not to be run with the caller's rights */
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(c.heap->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
-	guc_level = NewGUCNestLevel();
-#if PG_VERSION_NUM >= 170000
-	RestrictSearchPath();
-#endif
+	grnnd_become_owner(c.heap, &user);
 	c.index = index_open(oid, AccessShareLock);
 	if (c.index->rd_index->indrelid != heap || c.index->rd_indam->aminsert != grnnd_insert)
 		ereport(ERROR,
@@ -721,7 +704,6 @@ grnnd_check(PG_FUNCTION_ARGS)
 	MemoryContextDelete(work);
 	index_close(c.index, AccessShareLock);
 	table_close(c.heap, lock);
-	AtEOXact_GUC(false, guc_level);
-	SetUserIdAndSecContext(user, context);
+	grnnd_become_again(&user);
 	return (Datum) 0;
 }

@@ -6,8 +6,6 @@
 
 #include "utils/memutils.h"
 
-#include "am/cache.h"
-
 /* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
 #define PROBES (GRN_ORDER_PROBES / 4)
 
@@ -28,18 +26,6 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
 }
 
-/* The row that was visited last, in the graph's space. */
-static float *
-place_row(const Fit *f)
-{
-	uint32		dim = f->ix.meta.dim;
-	float	   *place = palloc(dim * sizeof(float));
-
-	memcpy(place, f->x, dim * sizeof(float));
-	grnnd_place(&f->ix, place);
-	return place;
-}
-
 /* Counts the pairs of one node's neighbours; of a node that is gone, none. */
 static void
 probe_node(Fit *f, uint32 id, GrnOrder *order)
@@ -48,20 +34,22 @@ probe_node(Fit *f, uint32 id, GrnOrder *order)
 	Probe		probe = {.f = f};
 	GrnndPoint	p;
 	GrnndPoint	other;
-	float	   *place;
+	float	   *own = palloc(dim * sizeof(float));
+	float	   *place = palloc(dim * sizeof(float));
 	float		distances[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
 	uint32		n = 0;
 
 	if (!f->store.base.visit(&f->store.base, id, take_node, &probe))
 		return;
-	place = place_row(f);
+	grnnd_place(&f->ix, f->x, own);
 	grnnd_make_point(&f->ix, f->x, &p);
 	for (uint32 i = 0; i < probe.count; i++)
 	{
 		if (!f->store.base.visit(&f->store.base, probe.ids[i], grnnd_fit_take_row, f))
 			continue;
-		distances[n] = grn_dist->l2_f32(place, place_row(f), dim);
+		grnnd_place(&f->ix, f->x, place);
+		distances[n] = grn_dist->l2_f32(own, place, dim);
 		grnnd_make_point(&f->ix, f->x, &other);
 		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
 	}

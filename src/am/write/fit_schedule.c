@@ -36,6 +36,7 @@
 
 #include "am/cache.h"
 #include "am/handler.h"
+#include "am/owner.h"
 #include "am/page.h"
 
 /* Time until the next attempt: this after the first, and how often it doubles. */
@@ -179,16 +180,10 @@ static bool
 fit_as_owner(Relation heap, Oid oid, bool gives_way)
 {
 	Relation	index;
-	Oid			user;
-	int			context;
-	int			guc_level = NewGUCNestLevel();
+	GrnndUser	user;
 	bool		ours;
 
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(heap->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
-#if PG_VERSION_NUM >= 170000
-	RestrictSearchPath();
-#endif
+	grnnd_become_owner(heap, &user);
 	index = try_relation_open(oid, NoLock);
 	ours = index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap);
 	/* one that a concurrent build has not finished has its codes from that */
@@ -196,8 +191,7 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way)
 		grnnd_fit_codes(index, gives_way ? heap : NULL);
 	if (index != NULL)
 		relation_close(index, NoLock);
-	AtEOXact_GUC(false, guc_level);
-	SetUserIdAndSecContext(user, context);
+	grnnd_become_again(&user);
 	return ours;
 }
 
@@ -236,16 +230,6 @@ grnnd_fit_main(Datum arg)
 
 /* ---- SQL functions ---- */
 
-static bool
-owns(Oid relation)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relation, GetUserId());
-#else
-	return pg_class_ownercheck(relation, GetUserId());
-#endif
-}
-
 static GRNND_NORETURN void
 refuse(Oid oid)
 {
@@ -273,7 +257,7 @@ open_table_of(Oid oid, LOCKMODE mode)
 		table = IndexGetRelation(oid, true);
 	if (!OidIsValid(table))
 		refuse(oid);
-	if (!owns(oid))
+	if (!grnnd_owns(oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s", quote_identifier(get_rel_name(oid)))));

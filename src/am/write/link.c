@@ -20,6 +20,7 @@
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
+#include "graph/space.h"
 #include "graph/stored/prune.h"
 
 /*
@@ -37,6 +38,15 @@
 
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
+
+void
+grnnd_place(const GrnndIndex *ix, const float *x, float *place)
+{
+	if (place != x)
+		memcpy(place, x, ix->meta.dim * sizeof(float));
+	if (ix->key.metric->embedding == GRN_EMBED_SCALED)
+		grn_place(place, ix->meta.dim, ix->meta.norm_unit);
+}
 
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
@@ -119,8 +129,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
 	uint32	   *keep = palloc(l->degree * sizeof(uint32));
 
-	memcpy(own, p->x, dim * sizeof(float));
-	grnnd_place(ix, own);
+	grnnd_place(ix, p->x, own);
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		float	   *row = rows + (Size) prune.n * dim;
@@ -128,7 +137,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		if (found[i].id == self)
 			continue;
 		grn_vec_load(l->vec_format, grn_search_vector(search, i), dim, row);
-		grnnd_place(ix, row);
+		grnnd_place(ix, row, row);
 		dist[prune.n] = grn_dist->l2_f32(own, row, dim);
 		from[prune.n++] = i;
 	}

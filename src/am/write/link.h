@@ -16,6 +16,8 @@ typedef struct GrnndPoint
 	GrnCodeQuery *query;		/* NULL where nobody estimates by codes */
 } GrnndPoint;
 
+/* Writes where a row x [dim] lies in the graph's space (graph/space.h); place may be x. */
+extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 /* Encodes x, which stays the caller's. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
 

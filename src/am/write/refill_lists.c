@@ -231,14 +231,14 @@ load_candidates(GrnndRefill *f, uint32 self)
 		c->count = c->fixed;
 		return;
 	}
-	grnnd_place(f->v->ix, own);
+	grnnd_place(f->v->ix, own, own);
 	for (uint32 i = 0; i < c->count; i++)
 	{
 		float	   *row = c->rows + (Size) n * dim;
 
 		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version))
 			continue;
-		grnnd_place(f->v->ix, row);
+		grnnd_place(f->v->ix, row, row);
 		c->dist[n] = grn_dist->l2_f32(own, row, dim);
 		move_candidate(f, i, n++);
 		if (i < c->fixed)
