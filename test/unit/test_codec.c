@@ -534,6 +534,26 @@ order_of_neighbours(void)
 	CHECK(grn_codes_tell(&order), "a tenth is poor");
 }
 
+/* The unit of norms is the power of two above their median, zeroes aside. */
+static void
+norm_unit_is_above_the_median(void)
+{
+	const double norms[] = {0, 1e-31, 0.1, 3, 5, 6, 1e18};
+	uint32_t	counts[GRN_OCTAVES] = {0};
+
+	CHECK(grn_norm_unit(counts) == 1, "%g", grn_norm_unit(counts));
+	for (size_t i = 0; i < sizeof(norms) / sizeof(norms[0]); i++)
+	{
+		int			octave = grn_octave(norms[i] * norms[i]);
+
+		CHECK((octave == GRN_NO_OCTAVE) == (i < 2), "%g: %d", norms[i], octave);
+		if (octave != GRN_NO_OCTAVE)
+			counts[octave]++;
+	}
+	CHECK(grn_norm_unit(counts) == 8, "%g", grn_norm_unit(counts));
+	CHECK(grn_octave(INFINITY) == GRN_NO_OCTAVE && grn_octave(NAN) == GRN_NO_OCTAVE, "not finite");
+}
+
 int
 main(void)
 {
@@ -548,5 +568,6 @@ main(void)
 	RUN(extreme_rows);
 	RUN(usual_dims);
 	RUN(versions_agree);
+	RUN(norm_unit_is_above_the_median);
 	UNIT_END();
 }

@@ -4,8 +4,9 @@
  *
  * An index of few rows is "unfitted": its records have room for codes, which is empty, and
  * searches compute exact distances of all neighbours, which costs little while
- * there are few.  Past grnnd_fit_rows() it is to be fitted; fit_schedule.c says who does that.  Vacuum
- * is kept out by the lock on the table; searches and inserts go on meanwhile:
+ * there are few.  Past grnnd_fit_rows() it is to be fitted; fit_schedule.c says who does
+ * that, and when.  Vacuum is kept out by the lock on the table; searches and inserts go on
+ * meanwhile (steps 3 and 4: fit_fill.c; whether codes serve: fit_judge.c):
  *   1. a codec is fitted to a sample, and written to its pages;
  *   2. the metapage says that the index is "filling".  Who hears of it gives codes to
  *      all that it writes, and looks at none;
@@ -19,8 +20,8 @@
  *
  * Whenever an index with codes has grown by a quarter, its codes are judged again: rows far
  * from those that the codec was fitted to, or clusters that have become dense, may be told
- * apart no more.  Then the metapage says "exact": records keep codes and get new ones, but
- * nobody estimates by them.
+ * apart no more.  Then the metapage says that they are ignored: records keep codes and get
+ * new ones, but nobody estimates by them.
  */
 #include "am/write/fit_impl.h"
 

@@ -1,6 +1,7 @@
 /*
- * fit_schedule.c - who fits and judges an index's codes (fit_codes.c), and when: no statement that
- * writes a row, for it would wait, or fail by its own time limit again and again.
+ * fit_schedule.c - who fits and judges an index's codes (fit_codes.c), and when: no
+ * statement that writes a row, for it would wait, or fail by its own time limit again and
+ * again.
  *
  *  - An insert that finds it due starts a background worker and goes on.
  *  - VACUUM does it after its own work.

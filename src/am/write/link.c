@@ -72,8 +72,8 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 }
 
 /*
- * The code of row x.  While fit_codes.c fills an index, a record need not have its own yet, nor its
- * neighbours'; what an insert writes is to be complete all the same.
+ * The code of row x.  While fit_codes.c fills an index, a record need not have its own yet,
+ * nor its neighbours'; what an insert writes is to be complete all the same.
  */
 static void
 encode_row(const GrnndIndex *ix, float *x, uint8_t *code, GrnFactor *factor)

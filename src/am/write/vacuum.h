@@ -1,5 +1,6 @@
 /*
- * vacuum.h - what the files of a vacuum share: vacuum.c, vacuum_entries.c, refill_lists.c, repair.c.
+ * vacuum.h - what the files of a vacuum share: vacuum.c, vacuum_entries.c, refill_lists.c,
+ * repair.c.
  */
 #ifndef GRNND_VACUUM_H
 #define GRNND_VACUUM_H

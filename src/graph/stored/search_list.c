@@ -145,7 +145,10 @@ grn_offer(GrnSearch *s, Key key)
 		s->cursor = at;
 }
 
-/* Most neighbours are farther than all of a full list; these are told apart first, without branches. */
+/*
+ * Most neighbours are farther than all of a full list; these are told apart first, without
+ * branches.
+ */
 void
 grn_offer_neighbours(GrnSearch *s)
 {
