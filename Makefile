@@ -71,7 +71,7 @@ ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$
 $(error no pgvector for PostgreSQL $(PG_MAJOR): no $(VECTOR_INCLUDE)/vector.h. Install pgvector 0.7 or newer, from its source or as postgresql-$(PG_MAJOR)-pgvector (Debian, from apt.postgresql.org) or pgvector_$(PG_MAJOR) (Red Hat, from yum.postgresql.org))
 endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
-PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc
+PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -Wswitch-enum
 SHLIB_LINK += -lm
 EXTRA_CLEAN = grnnd_build build
 
@@ -91,7 +91,7 @@ include cuda/gpu.mk
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
-BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -pthread -Isrc -I.
+BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I.
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)

@@ -64,6 +64,15 @@ run_unit()
 	fi
 }
 
+# What the sources promise of themselves.
+run_rules()
+{
+	bash "$TOP/test/rules.sh" >"$LOGS/rules.log" 2>&1
+	tap_lines rules <"$LOGS/rules.log"
+	grep -q '^ok ' "$LOGS/rules.log" || report fail rules "no rule was checked"
+	! grep -q '^not ok ' "$LOGS/rules.log" || show rules "$LOGS/rules.log"
+}
+
 #
 # Tests against one server
 #
@@ -292,6 +301,7 @@ main()
 		OLD_PG_CONFIG=$PRIVATE		# the next one is upgraded from it
 	done
 	if [ "$1" != assert ]; then
+		run_rules
 		run_unit
 		[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
 	fi

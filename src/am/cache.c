@@ -84,9 +84,9 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 	if (meta->dim < 1 || meta->dim > (uint32) key->type->max_dim ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		meta->code_dims > GRN_MAX_CODE_DIMS || meta->code_dims % GRN_CODE_ALIGN != 0 ||
-		meta->vec_format < GRN_VEC_F32 || meta->vec_format > GRN_VEC_U8 ||
+		grn_form(meta->form) == NULL ||
 		!grn_layout(layout, meta->dim, meta->degree, meta->code_dims,
-					(GrnVecFormat) meta->vec_format, meta->payload) ||
+					(GrnForm) meta->form, meta->payload) ||
 		layout->record_bytes != meta->record_bytes)
 		grnnd_corrupt(index, 0, "impossible record geometry");
 }

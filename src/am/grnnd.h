@@ -74,16 +74,16 @@ typedef struct GrnndMeta
 	/* the next four and dim fix the records' geometry (grn_layout()) */
 	uint32		degree;			/* 24: most neighbours of a record */
 	uint32		code_dims;		/* 28: code dimensions that records have room for */
-	uint32		vec_format;		/* 32: GrnVecFormat of own vectors */
+	uint32		form;			/* 32: GrnForm of own vectors */
 	uint32		payload;		/* 36: GRNND_PAYLOAD of the server that built it */
 	uint32		record_bytes;	/* 40: GrnLayout's, as a check */
-	float		norm_unit;		/* 44: GrnCodec's; GRN_IP: the unit of norms, too (grn_norm_unit()) */
-	float		max_norm;		/* 48: largest norm of the build's or the fit's rows, GRN_IP alone */
-	float		held;			/* 52: share of the rows' variance that codes describe */
-	BlockNumber entry_block;	/* 56: the entry page */
-	BlockNumber codec_block;	/* 60: first of codec_pages consecutive ones */
-	uint32		codec_pages;	/* 64 */
-	BlockNumber first_node_block;	/* 68: the node area goes from here to the file's end */
+	float		norm_unit;		/* 44: GrnCodec's; of scaled rows the unit of norms (grn_norm_unit()) */
+	float		held;			/* 48: share of the rows' variance that codes describe */
+	BlockNumber entry_block;	/* 52: the entry page */
+	BlockNumber codec_block;	/* 56: first of codec_pages consecutive ones */
+	uint32		codec_pages;	/* 60 */
+	BlockNumber first_node_block;	/* 64: the node area goes from here to the file's end */
+	uint32		unused;			/* 68: 0 */
 	GrnGraphParams params;		/* 72: as the build used them */
 	uint32		on_gpu;			/* 104: 1 where a GPU built the graph */
 	uint32		build_nodes;	/* 108: nodes that the build wrote */
@@ -94,7 +94,7 @@ typedef struct GrnndMeta
 	pg_crc32c	crc;			/* 124: of all bytes before it */
 } GrnndMeta;
 StaticAssertDecl(sizeof(GrnndMeta) == 128 && offsetof(GrnndMeta, crc) == 124 &&
-				 offsetof(GrnndMeta, entry_block) == 56 && offsetof(GrnndMeta, params) == 72 &&
+				 offsetof(GrnndMeta, entry_block) == 52 && offsetof(GrnndMeta, params) == 72 &&
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
 				 "GrnndMeta is on disk");
 

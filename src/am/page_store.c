@@ -238,7 +238,7 @@ take_vector(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fetch	   *f = arg;
 
-	grn_vec_load(f->ix->layout.vec_format, vec, f->ix->meta.dim, f->x);
+	grn_form_load(f->ix->layout.form, vec, f->ix->meta.dim, f->x);
 	f->state = (GrnState) rec->state;
 	f->version = rec->version;
 }

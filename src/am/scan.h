@@ -51,8 +51,7 @@ typedef struct GrnndScan
 	GrnndStore	store;
 	float	   *q;				/* [dim] */
 	double		q_norm;			/* |q| */
-	double		sum_error;		/* share of a sum's terms that rounding may make */
-	float	   *row;			/* [dim] where rows' norms are needed: inner product, see grnnd_measure_query() */
+	float	   *row;			/* [dim] where bounds need rows' norms: see grnnd_measure_query() */
 
 	/* the search and the results that wait */
 	GrnSearch  *search;

@@ -70,13 +70,12 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 		memcpy(&so->rest_tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
 	}
 	so->rest_found.error = rec->error;
-	so->rest_found.distance = so->ix->meta.metric == GRN_IP
-		? -grn_vec_ip(l->vec_format, so->q, vec, l->dim)
-		: grn_vec_l2(l->vec_format, so->q, vec, l->dim);
+	so->rest_found.distance =
+		grn_compare(so->ix->key.metric->comparison, l->form, so->q, vec, l->dim);
 	so->rest_norm = 0;
 	if (so->row != NULL)
 	{
-		grn_vec_load(l->vec_format, vec, l->dim, so->row);
+		grn_form_load(l->form, vec, l->dim, so->row);
 		so->rest_norm = sqrt(grn_norm2(so->row, l->dim));
 	}
 }

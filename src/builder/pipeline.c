@@ -518,7 +518,7 @@ make_codes(Pipeline *p, GrnFailure *failure)
 
 	if (p->max_code_dims == 0)
 		return true;
-	grn_layout_code_costs(spec->dim, r->degree, (GrnVecFormat) r->vec_format, spec->payload,
+	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
 						  p->max_code_dims, costs);
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
@@ -533,7 +533,7 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	if (!grn_layout(&p->layout, spec->dim, r->degree, r->code_dims,
-					(GrnVecFormat) r->vec_format, spec->payload))
+					(GrnForm) r->form, spec->payload))
 		return grn_fail(failure, "XX000", "", "codes of %u dimensions do not fit a page",
 						r->code_dims);
 	if (r->code_dims == 0)
@@ -595,7 +595,7 @@ judge_codes(Pipeline *p, GrnFailure *failure)
 		return true;
 	r->code_dims = p->codec.code_dims = 0;
 	r->held = 0;
-	if (!grn_layout(&p->layout, p->rows.dim, r->degree, 0, (GrnVecFormat) r->vec_format,
+	if (!grn_layout(&p->layout, p->rows.dim, r->degree, 0, (GrnForm) r->form,
 					p->build->spec->payload))
 		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
 	return true;
@@ -644,10 +644,10 @@ choose_layout(Pipeline *p, GrnFailure *failure)
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
 	p->max_code_dims = spec->use_codes ?
-		grn_layout_max_code_dims(spec->dim, r->degree, (GrnVecFormat) r->vec_format,
+		grn_layout_max_code_dims(spec->dim, r->degree, (GrnForm) r->form,
 								 spec->payload) : 0;
 	if (!grn_layout(&p->layout, spec->dim, r->degree, p->max_code_dims,
-					(GrnVecFormat) r->vec_format, spec->payload))
+					(GrnForm) r->form, spec->payload))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);
 	return true;
@@ -748,8 +748,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (!grn_prepare(build->vectors, build->n, spec->stride, p.metric,
 					 spec->dim, build->pool, &prepared, failure))
 		return false;
-	result->vec_format = prepared.vec_format;
-	result->max_norm = p.metric->comparison == GRN_COMPARE_IP ? prepared.max_norm : 0;
+	result->form = prepared.form;
 	result->norm_unit = prepared.norm_unit;
 	if (!choose_layout(&p, failure))
 		return false;

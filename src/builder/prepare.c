@@ -1,6 +1,6 @@
 /*
  * prepare.c - the first pass over collected rows: every value finite, the
- * largest norm, the smallest exact format, inner product's scales (space.h).
+ * smallest exact form, the scales of rows that have some (space.h).
  */
 #include "builder/prepare.h"
 
@@ -19,7 +19,7 @@ typedef struct Prepare
 	uint32_t	dim;
 	size_t		bad;			/* smallest row with a value not finite, or n */
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
-	uint32_t	formats;		/* bit per GrnVecFormat seen */
+	uint32_t	forms;			/* bit per GrnForm that some row needs */
 	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
 	double		norm_unit;
 } Prepare;
@@ -29,7 +29,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Prepare    *p = arg;
 	float		most = 0;
-	uint32_t	formats = 0;
+	uint32_t	forms = 0;
 	uint32_t	bits;
 	uint32_t	seen;
 
@@ -63,10 +63,10 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		/* rounded up, so that no row's norm exceeds the largest */
 		if (norm2 > most)
 			most = nextafterf((float) norm2, INFINITY);
-		if (!(formats & 1u << GRN_VEC_F32))
-			formats |= 1u << grn_vec_smallest(x, p->dim);
+		if (!(forms & 1u << GRN_FORM_WIDEST))
+			forms |= 1u << grn_form_smallest(x, p->dim);
 	}
-	__atomic_fetch_or(&p->formats, formats, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&p->forms, forms, __ATOMIC_RELAXED);
 	memcpy(&bits, &most, sizeof(bits));
 	seen = __atomic_load_n(&p->max_norm2, __ATOMIC_RELAXED);
 	while (bits > seen &&
@@ -83,6 +83,22 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 		grn_append_scale(p->base + i * p->stride, p->dim, p->norm_unit);
+}
+
+/* The smallest form that holds every row, of those that some row needs. */
+static GrnForm
+widest_form(uint32_t forms)
+{
+	GrnForm		widest = GRN_FORM_WIDEST;
+	bool		any = false;
+
+	for (uint32_t id = 0; forms >> id != 0; id++)
+		if (forms >> id & 1)
+		{
+			widest = any ? grn_form_wider(widest, (GrnForm) id) : (GrnForm) id;
+			any = true;
+		}
+	return widest;
 }
 
 bool
@@ -110,11 +126,7 @@ grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, u
 	if (!isfinite(max_norm2))
 		return grn_fail(failure, "22003", "Scale the vectors down.",
 						"the squared length of a vector is out of range");
-	out->max_norm = sqrtf(max_norm2);
-	/* each of these holds what the next one holds: f16 has all integers to 2048 */
-	out->vec_format = p.formats & 1u << GRN_VEC_F32 ? GRN_VEC_F32 :
-		p.formats & 1u << GRN_VEC_F16 ? GRN_VEC_F16 :
-		p.formats & 1u << GRN_VEC_U8 ? GRN_VEC_U8 : GRN_VEC_F32;
+	out->form = widest_form(p.forms);
 	out->norm_unit = 0;
 	if (metric->embedding == GRN_EMBED_SCALED)
 	{

@@ -6,18 +6,17 @@
 
 #include "builder/host.h"
 #include "builder/thread_pool.h"
-#include "graph/kernels/dist.h"
+#include "graph/form.h"
 #include "graph/metric.h"
 
 typedef struct GrnPrepared
 {
-	float		max_norm;
-	float		norm_unit;		/* GRN_IP: a typical norm, unit of grn_scale() */
-	GrnVecFormat vec_format;	/* smallest that holds every row exactly */
+	float		norm_unit;		/* of scaled rows: a typical norm, unit of grn_scale() */
+	GrnForm		form;			/* smallest that holds every row exactly */
 } GrnPrepared;
 /*
  * Checks base [n][stride] for values that are not finite (reported by row, from
- * 1), finds the largest norm, writes inner product's GrnScale behind each row.
+ * 1) and for norms out of range, and writes a GrnScale behind each row that has one.
  */
 extern bool grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric,
 						uint32_t dim, GrnPool *pool, GrnPrepared *out,

@@ -97,10 +97,9 @@ typedef struct GrnBuildResult
 {
 	uint32_t	nodes;
 	uint32_t	degree;
-	uint32_t	vec_format;		/* GrnVecFormat: the smallest that is lossless */
+	uint32_t	form;		/* GrnForm: the smallest that is lossless */
 	uint32_t	code_dims;
-	float		norm_unit;
-	float		max_norm;		/* GRN_IP: the largest; norm_unit: a typical one */
+	float		norm_unit;		/* GrnCodec's; of scaled rows, a typical norm */
 	float		held;			/* share of the variance the codes' head holds */
 	uint32_t	nentries;		/* entries[0] reaches every node */
 	uint32_t	entries[GRN_MAX_ENTRIES];

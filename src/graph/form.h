@@ -1,11 +1,92 @@
-/* stand-in */
+/*
+ * form.h - the forms in which an index keeps its rows' own vectors, one table entry each.
+ *
+ * A build chooses the smallest form that holds all of its rows exactly.  A short form
+ * begins with a head that says what the numbers behind it stand for: in the rows of the
+ * build they stand for themselves.  A row inserted later that does not fit gets a head of
+ * its own, so that its rounding error is in proportion to its own range.
+ *
+ * Only form.c names a form.  Everything else asks the table.
+ */
 #ifndef GRN_FORM_H
 #define GRN_FORM_H
+
 #include "graph/kernels/dist.h"
 #include "graph/metric.h"
-static inline float
-grn_compare(GrnComparison c, GrnVecFormat f, const float *q, const void *x, size_t n)
+
+/* On-disk values: never renumber.  What the comments say of heads is src/graph/form.c's. */
+typedef enum GrnForm
 {
-	return c == GRN_COMPARE_IP ? -grn_vec_ip(f, q, x, n) : grn_vec_l2(f, q, x, n);
+	GRN_FORM_F32 = 1,			/* 32-bit floats, without a head: any row, exactly */
+	GRN_FORM_F16 = 2,			/* IEEE binary16, times the head: a float, power of two */
+	GRN_FORM_U8 = 3				/* integers 0..255; the head is a GrnByteHead */
+} GrnForm;
+
+/* Holds any row exactly: for rows that are not known yet. */
+#define GRN_FORM_WIDEST GRN_FORM_F32
+
+/* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */
+typedef struct GrnByteHead
+{
+	uint16_t	scale;			/* the upper half of a float's bits */
+	int16_t		zero;
+} GrnByteHead;
+
+typedef struct GrnFormInfo
+{
+	GrnForm		id;
+	const char *name;
+	uint32_t	head;			/* bytes before the numbers */
+	uint32_t	number;			/* bytes of a number */
+	bool		lossless;		/* every row is stored exactly */
+	/* whether numbers that stand for themselves hold all n floats exactly */
+	bool		(*holds) (const float *x, size_t n);
+	/* writes the stored form of n floats; returns whether it is exact */
+	bool		(*store) (const float *x, size_t n, uint8_t *out);
+	/* numbers [from, from + n) of a stored vector, as floats */
+	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
+	/* whether a stored vector's numbers stand for themselves, so that the kernels serve */
+	bool		(*plain) (const uint8_t *stored);
+	/* squared Euclidean distance and inner product of a query and n such numbers */
+	float		(*l2) (const float *q, const void *numbers, size_t n);
+	float		(*ip) (const float *q, const void *numbers, size_t n);
+} GrnFormInfo;
+
+/* The entry of a form; NULL where the number, read from elsewhere, is none. */
+extern const GrnFormInfo *grn_form(uint32_t id);
+
+/* Bytes of a stored vector of n dimensions. */
+static inline size_t
+grn_form_bytes(GrnForm form, size_t n)
+{
+	const GrnFormInfo *info = grn_form(form);
+
+	return info->head + info->number * n;
 }
-#endif
+
+/* The smallest form whose numbers, standing for themselves, hold all n floats exactly. */
+extern GrnForm grn_form_smallest(const float *x, size_t n);
+/* The form that holds all that either of two forms holds. */
+extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
+
+/*
+ * Convert n finite floats to and from the stored form (unaligned); rounds to nearest.
+ * grn_form_store() returns whether the stored form is exact.
+ */
+extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
+extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
+
+/* Squared Euclidean distance and inner product of a float query and a stored vector. */
+extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);
+extern float grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n);
+
+/* What a metric compares a query with a stored vector by. */
+static inline float
+grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *stored,
+			size_t n)
+{
+	return comparison == GRN_COMPARE_IP ? -grn_form_ip(form, q, stored, n)
+		: grn_form_l2(form, q, stored, n);
+}
+
+#endif							/* GRN_FORM_H */

@@ -21,14 +21,6 @@
 #define GRN_MAX_ENTRIES 32		/* entry points of an index */
 #define GRN_MAX_GPUS 16			/* that build together */
 
-/* On-disk values: never renumber. */
-typedef enum GrnMetric
-{
-	GRN_L2 = 1,					/* Euclidean distance */
-	GRN_IP = 2,					/* negative inner product */
-	GRN_COSINE = 3				/* 1 - cosine; vectors are stored normalised */
-} GrnMetric;
-
 /* Parameters of the graph build, by the paper's symbols (Table 1). */
 typedef struct GrnGraphParams
 {

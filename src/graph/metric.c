@@ -8,24 +8,100 @@
 
 #include "graph/space.h"
 
+/*
+ * Rounding.  PostgreSQL's executor computes distances anew by pgvector's functions and raises
+ * an error where one is below the bound that it was given, so bounds allow for both
+ * computations.  Each sums n products or squares in single precision, in some order: that
+ * moves the sum by at most n u / (1 - n u) of the sum of absolute values, u = 2^-24,
+ * whatever the order (Higham, Accuracy and Stability of Numerical Algorithms, section
+ * 4.2).  The terms' own roundings count as a few terms more.
+ */
+#define UNIT_ROUNDING (1.0 / (1 << 24))
+#define MORE_TERMS 8
+/* What squares and products lose below the range of single precision, each. */
+#define VANISHED 3e-45
+/* More than double precision loses in between. */
+#define DOUBLE_SLACK 1e-12
+
+/* The share of the sum of absolute values by which rounding may move a sum over dim. */
 static double
-root(double stored)
+sum_error(uint32_t dim)
 {
-	return sqrt(stored > 0 ? stored : 0);
+	double		terms = (dim + MORE_TERMS) * UNIT_ROUNDING;
+
+	return terms / (1 - terms);
 }
 
 static double
-same(double stored)
+root_of(double square)
 {
-	return stored;
+	return sqrt(square > 0 ? square : 0);
 }
 
-/* |x - y|^2 = 2 - 2 cos for vectors of length 1 */
+/* The least Euclidean distance of the row whose stored vector gave this square. */
 static double
-half(double stored)
+least_distance(const GrnBound *b)
 {
-	return stored / 2;
+	double		square = (b->compared - b->dim * VANISHED) / (1 + sum_error(b->dim));
+
+	return root_of(square) - b->error;
 }
+
+/* ---- L2 ---- */
+
+static double
+l2_value(double compared)
+{
+	return root_of(compared);
+}
+
+static double
+l2_bound(const GrnBound *b)
+{
+	double		d = least_distance(b);
+
+	return d > 0 ? root_of(d * d * (1 - sum_error(b->dim)) - b->dim * VANISHED) *
+		(1 - DOUBLE_SLACK) : 0;
+}
+
+/* ---- inner product ---- */
+
+static double
+ip_value(double compared)
+{
+	return compared;
+}
+
+/* Products may cancel, so rounding is a share of |q| |x| and not of their sum. */
+static double
+ip_bound(const GrnBound *b)
+{
+	double		sums = sum_error(b->dim) * (2 * b->norm + b->error);
+
+	return b->compared - b->query_norm * (b->error + sums) * (1 + DOUBLE_SLACK) -
+		2 * b->dim * VANISHED;
+}
+
+/* ---- cosine: |x - y|^2 = 2 - 2 cos for vectors of length 1 ---- */
+
+static double
+cosine_value(double compared)
+{
+	return compared / 2;
+}
+
+/* Numbers of normalised vectors are rounded; a cosine's products and norms, too. */
+static double
+cosine_bound(const GrnBound *b)
+{
+	double		g = sum_error(b->dim);
+	double		d = least_distance(b) - 2.1 * UNIT_ROUNDING;
+
+	d = d > 0 ? d : 0;
+	return d * d / 2 - 2 * g * (1 + g) - DOUBLE_SLACK;
+}
+
+/* ---- the table ---- */
 
 static const GrnMetricInfo metrics[] = {
 	{
@@ -35,7 +111,8 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
 		.fill = 8,
-		.value = root
+		.value = l2_value,
+		.bound = l2_bound
 	},
 	/*
 	 * Long rows lie in the middle of the graph's space (space.h), near all others.  They
@@ -49,7 +126,9 @@ static const GrnMetricInfo metrics[] = {
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
 		.fill = 15,
-		.value = same
+		.value = ip_value,
+		.bound = ip_bound,
+		.bound_by_norm = true
 	},
 	{
 		.id = GRN_COSINE,
@@ -59,7 +138,8 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
 		.fill = 8,
-		.value = half
+		.value = cosine_value,
+		.bound = cosine_bound
 	}
 };
 

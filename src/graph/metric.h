@@ -14,6 +14,14 @@
 
 #include "graph/grn.h"
 
+/* On-disk values: never renumber. */
+typedef enum GrnMetric
+{
+	GRN_L2 = 1,					/* Euclidean distance */
+	GRN_IP = 2,					/* negative inner product */
+	GRN_COSINE = 3				/* 1 - cosine; vectors are stored normalised */
+} GrnMetric;
+
 /* Where a row lies in the space of the graph. */
 typedef enum GrnEmbedding
 {
@@ -35,6 +43,19 @@ typedef enum GrnComparison
 	GRN_COMPARE_IP				/* inner product, negated */
 } GrnComparison;
 
+/*
+ * What is known of a row whose distance someone else is to compute anew: from its values,
+ * in single precision, in any order of summation.
+ */
+typedef struct GrnBound
+{
+	double		compared;		/* the query with the stored vector; finite */
+	double		error;			/* |x - stored x|, at most */
+	double		query_norm;
+	double		norm;			/* |stored x|, where bound_by_norm is set */
+	uint32_t	dim;
+} GrnBound;
+
 typedef struct GrnMetricInfo
 {
 	GrnMetric	id;
@@ -50,8 +71,11 @@ typedef struct GrnMetricInfo
 	 * that the RNG rule refused.
 	 */
 	uint32_t	fill;
-	/* the operator's value from a stored comparison */
-	double		(*value) (double stored);
+	/* the operator's value from a comparison with a stored vector */
+	double		(*value) (double compared);
+	/* what is at most the operator's value of the row itself, as anybody may compute it */
+	double		(*bound) (const GrnBound *b);
+	bool		bound_by_norm;	/* bound() looks at GrnBound.norm */
 } GrnMetricInfo;
 
 /* The entry of a metric; NULL where the number, read from elsewhere, is none. */

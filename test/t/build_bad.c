@@ -191,7 +191,7 @@ build(uint64_t n, GrnBuildResult *r)
 
 	r->nodes = (uint32_t) n;
 	r->degree = degree;
-	r->vec_format = GRN_VEC_F32;
+	r->form = GRN_FORM_F32;
 	r->nentries = 1;
 	r->on_gpu = spec.device != GRN_DEVICE_CPU && (is("gpu") || strncmp(fault, "park", 4) == 0);
 	r->norm_unit = 1;
@@ -243,7 +243,7 @@ build(uint64_t n, GrnBuildResult *r)
 	if (is("degree"))
 		r->degree = degree / 2;
 	if (is("format"))
-		r->vec_format = 9;
+		r->form = 9;
 	if (is("code_dims"))
 		r->code_dims = 33;
 	if (is("offset"))
@@ -253,7 +253,7 @@ build(uint64_t n, GrnBuildResult *r)
 	if (is("offset_odd"))
 		r->off_row_start += 1;
 	if (is("norm"))
-		r->max_norm = NAN;
+		r->norm_unit = NAN;
 	if (is("codec") || is("factor"))
 	{
 		float	   *codec;

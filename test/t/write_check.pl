@@ -32,7 +32,7 @@ my $sound = slurp_file($path);
 # ---- the layout, from the metapage (struct GrnndMeta) and record.c ----
 
 my ($dim, $degree, $code_dims, $format, undef, $bytes) = unpack 'L6', substr($sound, PAYLOAD + 20, 24);
-my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 56, 16);
+my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 52, 16);
 my $per_page = int(8160 / $bytes);
 my $records = (length($sound) / PAGE - $first) * $per_page;
 my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format} + ($format == 1 ? 0 : 4);

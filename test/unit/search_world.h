@@ -166,7 +166,7 @@ between(const World *w, size_t i, size_t j)
 
 /* Low-rank rows around ten centres, in the form that metric and format want. */
 static inline void
-make_rows(World *w, GrnVecFormat format)
+make_rows(World *w, GrnForm format)
 {
 	float	   *mix = malloc(SEED_DIMS * w->dim * 4);
 
@@ -188,9 +188,9 @@ make_rows(World *w, GrnVecFormat format)
 		for (uint32_t j = 0; j < w->dim; j++)
 		{
 			x[j] = x[j] * 5 + unit_normal();
-			if (format == GRN_VEC_U8)
+			if (format == GRN_FORM_U8)
 				x[j] = fmaxf(0, fminf(255, roundf(x[j] + 120)));
-			if (format == GRN_VEC_F16)
+			if (format == GRN_FORM_F16)
 				x[j] = grn_f16_to_f32(grn_f32_to_f16(x[j]));
 		}
 		norm = sqrtf(grn_dist->ip_f32(x, x, w->dim));
@@ -203,7 +203,7 @@ make_rows(World *w, GrnVecFormat format)
 			float		length = expf(0.5f * unit_normal());
 			GrnScale	scale;
 
-			for (uint32_t j = 0; j < w->dim && format == GRN_VEC_F32; j++)
+			for (uint32_t j = 0; j < w->dim && format == GRN_FORM_F32; j++)
 				x[j] *= length;
 			scale = grn_scale(grn_norm2(x, w->dim), NORM_UNIT);
 			memcpy(x + w->dim, &scale, sizeof(scale));
@@ -278,7 +278,7 @@ write_records(World *w)
 }
 
 static inline World *
-make_world(GrnMetric metric, uint32_t dim, GrnVecFormat format, bool codes)
+make_world(GrnMetric metric, uint32_t dim, GrnForm format, bool codes)
 {
 	World	   *w = calloc(1, sizeof(World));
 	GrnParallel parallel = {1, unit_run};

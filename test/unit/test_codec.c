@@ -377,10 +377,10 @@ usual_dims(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		uint32_t	dim = cases[i].dim;
-		uint32_t	most = grn_layout_max_code_dims(dim, 32, GRN_VEC_F32, 8160);
+		uint32_t	most = grn_layout_max_code_dims(dim, 32, GRN_FORM_F32, 8160);
 		float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 
-		grn_layout_code_costs(dim, 32, GRN_VEC_F32, 8160, most, costs);
+		grn_layout_code_costs(dim, 32, GRN_FORM_F32, 8160, most, costs);
 		CHECK(grn_codec_usual_dims(dim, most, costs) == cases[i].dims, "dim %u: %u", dim,
 			  grn_codec_usual_dims(dim, most, costs));
 	}

@@ -2,7 +2,7 @@
  * test_dist.c - every version of the distance kernels against the plain one, and
  * the plain one against sums in double.
  */
-#include "graph/kernels/dist.h"
+#include "graph/form.h"
 #include "unit.h"
 
 #define MAX_N 300
@@ -83,12 +83,12 @@ f32_versions_agree(void)
 static void
 stored_versions_agree(void)
 {
-	for (int format = GRN_VEC_F16; format <= GRN_VEC_U8; format++)
+	for (int format = GRN_FORM_F16; format <= GRN_FORM_U8; format++)
 		for (size_t n = 0; n <= MAX_N; n++)
 			for (size_t shift = 0; shift < 4; shift++)
 			{
 				/* The numbers end at the guard, less shift: any alignment. */
-				size_t		bytes = grn_vec_bytes((GrnVecFormat) format, n) - GRN_VEC_HEAD;
+				size_t		bytes = grn_form_bytes((GrnForm) format, n) - sizeof(GrnByteHead);
 				uint8_t    *room = unit_guarded(bytes + shift);
 				float	   *q = unit_guarded(4 * n);
 				float		x[MAX_N];
@@ -99,10 +99,10 @@ stored_versions_agree(void)
 				for (size_t i = 0; i < n; i++)
 				{
 					q[i] = draw(NORMAL) * 100;
-					x[i] = format == GRN_VEC_U8 ? (float) unit_below(256)
+					x[i] = format == GRN_FORM_U8 ? (float) unit_below(256)
 						: i % 7 == 3 ? draw(NORMAL) * 1e-6f : draw(NORMAL) * 300;
 				}
-				if (format == GRN_VEC_F16)
+				if (format == GRN_FORM_F16)
 				{
 					grn_dist->f16_store(x, n, room);
 					grn_dist->f16_load(room, n, x);
@@ -118,7 +118,7 @@ stored_versions_agree(void)
 				for (int v = 0; v < nversions; v++)
 				{
 					const GrnDistTable *d = versions[v];
-					bool		f16 = format == GRN_VEC_F16;
+					bool		f16 = format == GRN_FORM_F16;
 
 					CHECK(close_to((f16 ? d->l2_f16 : d->l2_u8) (q, room, n), l2, l2),
 						  "%s format %d n %zu", d->name, format, n);
@@ -555,12 +555,12 @@ smallest_format_is_lossless(void)
 	static const struct
 	{
 		float		value;
-		GrnVecFormat format;
+		GrnForm format;
 	}			cases[] = {
-		{0, GRN_VEC_U8}, {255, GRN_VEC_U8}, {256, GRN_VEC_F16}, {-1, GRN_VEC_F16},
-		{0.5f, GRN_VEC_F16}, {2049, GRN_VEC_F32}, {65504, GRN_VEC_F16},
-		{65520, GRN_VEC_F32}, {1e30f, GRN_VEC_F32}, {0.1f, GRN_VEC_F32},
-		{5.9604645e-8f, GRN_VEC_F16}, {1e-40f, GRN_VEC_F32}, {-3e38f, GRN_VEC_F32}
+		{0, GRN_FORM_U8}, {255, GRN_FORM_U8}, {256, GRN_FORM_F16}, {-1, GRN_FORM_F16},
+		{0.5f, GRN_FORM_F16}, {2049, GRN_FORM_F32}, {65504, GRN_FORM_F16},
+		{65520, GRN_FORM_F32}, {1e30f, GRN_FORM_F32}, {0.1f, GRN_FORM_F32},
+		{5.9604645e-8f, GRN_FORM_F16}, {1e-40f, GRN_FORM_F32}, {-3e38f, GRN_FORM_F32}
 	};
 
 	for (size_t n = 1; n <= 200; n += 13)
@@ -570,15 +570,15 @@ smallest_format_is_lossless(void)
 				float	   *x = unit_guarded(4 * n);
 				float	   *y = malloc(4 * n);
 				uint8_t    *stored = unit_guarded(4 * n);
-				GrnVecFormat f;
+				GrnForm f;
 
 				for (size_t i = 0; i < n; i++)
 					x[i] = (float) unit_below(256);
 				x[at] = cases[c].value;
-				f = grn_vec_smallest(x, n);
+				f = grn_form_smallest(x, n);
 				CHECK(f == cases[c].format, "%g: %d", cases[c].value, (int) f);
-				grn_vec_store(f, x, n, stored + 4 * n - grn_vec_bytes(f, n));
-				grn_vec_load(f, stored + 4 * n - grn_vec_bytes(f, n), n, y);
+				grn_form_store(f, x, n, stored + 4 * n - grn_form_bytes(f, n));
+				grn_form_load(f, stored + 4 * n - grn_form_bytes(f, n), n, y);
 				CHECK(memcmp(x, y, 4 * n) == 0, "%g", cases[c].value);
 				unit_guarded_free(x, 4 * n);
 				unit_guarded_free(stored, 4 * n);
@@ -611,12 +611,12 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 		N = 131
 	};
 
-	for (int format = GRN_VEC_F16; format <= GRN_VEC_U8; format++)
+	for (int format = GRN_FORM_F16; format <= GRN_FORM_U8; format++)
 		for (size_t c = 0; c < sizeof(scales) / sizeof(scales[0]); c++)
 			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
 			{
-				GrnVecFormat f = (GrnVecFormat) format;
-				size_t		bytes = grn_vec_bytes(f, N);
+				GrnForm f = (GrnForm) format;
+				size_t		bytes = grn_form_bytes(f, N);
 				float		x[N],
 							q[N],
 							back[N];
@@ -633,9 +633,9 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 					q[i] = (((float) unit_below(1000003) / 1000003) + places[p]) * scales[c];
 					most = fmax(most, fabs(x[i]));
 				}
-				CHECK(!grn_vec_store(f, x, N, stored), "%g %g", scales[c], places[p]);
-				grn_vec_load(f, stored, N, back);
-				step = f == GRN_VEC_F16 ? most / 1024 : fmax(scales[c] / 250, most / 31000);
+				CHECK(!grn_form_store(f, x, N, stored), "%g %g", scales[c], places[p]);
+				grn_form_load(f, stored, N, back);
+				step = f == GRN_FORM_F16 ? most / 1024 : fmax(scales[c] / 250, most / 31000);
 				for (size_t i = 0; i < N; i++)
 				{
 					CHECK(fabs((double) back[i] - x[i]) <= step * 0.51 + 1e-36,
@@ -646,8 +646,8 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 				}
 				if (scales[c] > 1e-18f && scales[c] * (1 + fabsf(places[p])) < 1e18f)
 				{
-					CHECK(close_to(grn_vec_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], places[p]);
-					CHECK(close_to(grn_vec_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], places[p]);
+					CHECK(close_to(grn_form_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], places[p]);
+					CHECK(close_to(grn_form_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], places[p]);
 				}
 				unit_guarded_free(stored, bytes);
 			}
@@ -663,12 +663,12 @@ integers_of_any_place_fit_bytes(void)
 	{
 		float		x[70],
 					back[70];
-		uint8_t		stored[GRN_VEC_HEAD + 70];
+		uint8_t		stored[sizeof(GrnByteHead) + 70];
 
 		for (int i = 0; i < 70; i++)
 			x[i] = (float) (places[p] + (i == 0 ? 0 : i == 69 ? 255 : (int) unit_below(256)));
-		CHECK(grn_vec_store(GRN_VEC_U8, x, 70, stored), "%d", places[p]);
-		grn_vec_load(GRN_VEC_U8, stored, 70, back);
+		CHECK(grn_form_store(GRN_FORM_U8, x, 70, stored), "%d", places[p]);
+		grn_form_load(GRN_FORM_U8, stored, 70, back);
 		CHECK(memcmp(x, back, sizeof(x)) == 0, "%d", places[p]);
 	}
 }

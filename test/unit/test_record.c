@@ -21,7 +21,7 @@ check_layout(const GrnLayout *l)
 	CHECK(l->off_vec >= l->off_codes + l->degree * l->code_bytes && l->off_vec % 4 == 0,
 		  "dim %u", l->dim);
 	CHECK(l->hot_bytes == l->off_vec && l->hot_bytes <= l->payload, "dim %u", l->dim);
-	CHECK(l->vec_bytes == grn_vec_bytes(l->vec_format, l->dim), "dim %u", l->dim);
+	CHECK(l->vec_bytes == grn_form_bytes(l->form, l->dim), "dim %u", l->dim);
 	CHECK(l->record_bytes >= l->off_vec + l->vec_bytes && l->record_bytes % 4 == 0,
 		  "dim %u", l->dim);
 	CHECK(l->per_page >= 1 && l->span >= 1 && (l->per_page == 1 || l->span == 1),
@@ -51,7 +51,7 @@ check_layout(const GrnLayout *l)
  * smallest ones, so that it takes a hopeless spectrum to do without.
  */
 static void
-check_costs(uint32_t dim, uint32_t degree, GrnVecFormat format, uint32_t most)
+check_costs(uint32_t dim, uint32_t degree, GrnForm format, uint32_t most)
 {
 	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 
@@ -74,33 +74,33 @@ layouts_are_sound(void)
 
 	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim += dim < 300 ? 1 : dim < 2100 ? 7 : 89)
 		for (size_t d = 0; d < sizeof(degrees) / sizeof(degrees[0]); d++)
-			for (int format = GRN_VEC_F32; format <= GRN_VEC_U8; format++)
+			for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
 			{
 				uint32_t	most = grn_layout_max_code_dims(dim, degrees[d],
-															(GrnVecFormat) format, PAYLOAD);
+															(GrnForm) format, PAYLOAD);
 				GrnLayout	l;
 				GrnLayout	bare;
 
 				CHECK(most % GRN_CODE_ALIGN == 0 && most <= GRN_MAX_CODE_DIMS, "%u", most);
 				CHECK(most > 0, "dim %u degree %u", dim, degrees[d]);
 				for (uint32_t k = 0; k <= GRN_MAX_CODE_DIMS; k += GRN_CODE_ALIGN)
-					if (grn_layout(&l, dim, degrees[d], k, (GrnVecFormat) format, PAYLOAD))
+					if (grn_layout(&l, dim, degrees[d], k, (GrnForm) format, PAYLOAD))
 						check_layout(&l);
 					else
 						CHECK(20 + 24 + k / 2 + degrees[d] * (8 + k / 2) > PAYLOAD - 8,
 							  "dim %u degree %u k %u", dim, degrees[d], k);
-				CHECK(grn_layout(&l, dim, degrees[d], most, (GrnVecFormat) format, PAYLOAD),
+				CHECK(grn_layout(&l, dim, degrees[d], most, (GrnForm) format, PAYLOAD),
 					  "dim %u", dim);
-				CHECK(grn_layout(&bare, dim, degrees[d], 32, (GrnVecFormat) format, PAYLOAD),
+				CHECK(grn_layout(&bare, dim, degrees[d], 32, (GrnForm) format, PAYLOAD),
 					  "dim %u", dim);
 				CHECK(l.span <= bare.span + 1, "dim %u degree %u format %d: %u dims",
 					  dim, degrees[d], format, most);
-				check_costs(dim, degrees[d], (GrnVecFormat) format, most);
+				check_costs(dim, degrees[d], (GrnForm) format, most);
 			}
 	{
 		GrnLayout	l;
 
-		CHECK(!grn_layout(&l, 10, 96, 256, GRN_VEC_F32, PAYLOAD), "96 codes of 128 bytes");
+		CHECK(!grn_layout(&l, 10, 96, 256, GRN_FORM_F32, PAYLOAD), "96 codes of 128 bytes");
 	}
 }
 
@@ -113,20 +113,20 @@ known_layouts(void)
 		uint32_t	dim,
 					degree,
 					code_dims;
-		GrnVecFormat format;
+		GrnForm format;
 		uint32_t	per_page,
 					span;
 	}			cases[] = {
-		{128, 32, 64, GRN_VEC_F16, 5, 1},
-		{128, 32, 64, GRN_VEC_U8, 5, 1},
-		{128, 32, 64, GRN_VEC_F32, 4, 1},
-		{960, 48, 96, GRN_VEC_F32, 1, 1},
-		{960, 64, 96, GRN_VEC_F32, 1, 1},
-		{960, 48, 128, GRN_VEC_F32, 1, 1},
-		{960, 32, 96, GRN_VEC_F16, 2, 1},
-		{1536, 32, 96, GRN_VEC_F32, 1, 1},
-		{3072, 48, 96, GRN_VEC_F32, 1, 2},
-		{16000, 48, 96, GRN_VEC_F32, 1, 9}
+		{128, 32, 64, GRN_FORM_F16, 5, 1},
+		{128, 32, 64, GRN_FORM_U8, 5, 1},
+		{128, 32, 64, GRN_FORM_F32, 4, 1},
+		{960, 48, 96, GRN_FORM_F32, 1, 1},
+		{960, 64, 96, GRN_FORM_F32, 1, 1},
+		{960, 48, 128, GRN_FORM_F32, 1, 1},
+		{960, 32, 96, GRN_FORM_F16, 2, 1},
+		{1536, 32, 96, GRN_FORM_F32, 1, 1},
+		{3072, 48, 96, GRN_FORM_F32, 1, 2},
+		{16000, 48, 96, GRN_FORM_F32, 1, 9}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -141,11 +141,11 @@ known_layouts(void)
 	{
 		GrnLayout	l;
 
-		grn_layout(&l, 128, 32, 64, GRN_VEC_F16, PAYLOAD);
+		grn_layout(&l, 128, 32, 64, GRN_FORM_F16, PAYLOAD);
 		CHECK(l.record_bytes == 1628 && l.tids_max == 6, "%u bytes, %u TIDs",
 			  l.record_bytes, l.tids_max);
-		CHECK(grn_layout_max_code_dims(128, 32, GRN_VEC_F16, PAYLOAD) >= 64, "128-d");
-		CHECK(grn_layout_max_code_dims(960, 48, GRN_VEC_F32, PAYLOAD) >= 96, "960-d");
+		CHECK(grn_layout_max_code_dims(128, 32, GRN_FORM_F16, PAYLOAD) >= 64, "128-d");
+		CHECK(grn_layout_max_code_dims(960, 48, GRN_FORM_F32, PAYLOAD) >= 96, "960-d");
 		CHECK(grn_default_degree(128, PAYLOAD) == 32, "%u", grn_default_degree(128, PAYLOAD));
 		CHECK(grn_default_degree(1536, PAYLOAD) == 32, "%u", grn_default_degree(1536, PAYLOAD));
 		CHECK(grn_default_degree(960, PAYLOAD) >= 48, "%u", grn_default_degree(960, PAYLOAD));
@@ -169,7 +169,7 @@ ids_map_to_pages(void)
 		uint32_t	page = 0,
 					slot = 0;
 
-		grn_layout(&l, dims[d], 32, 32, GRN_VEC_F32, PAYLOAD);
+		grn_layout(&l, dims[d], 32, 32, GRN_FORM_F32, PAYLOAD);
 		for (uint32_t id = 0; id < 1000; id++)
 		{
 			CHECK(grn_node_page(&l, id) == page && grn_node_slot(&l, id) == slot,
@@ -189,7 +189,7 @@ written_records_read_back(void)
 	static const uint32_t dims[] = {1, 3, 64, 128, 777, 3072};
 
 	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
-		for (int format = GRN_VEC_F32; format <= GRN_VEC_U8; format++)
+		for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
 			for (uint32_t code_dims = 0; code_dims <= 64; code_dims += 64)
 				for (uint32_t count = 0; count <= 24; count += 8)
 				{
@@ -208,7 +208,7 @@ written_records_read_back(void)
 					double		off = 0;
 					bool		direct = count == 16;
 
-					grn_layout(&l, dim, 24, code_dims, (GrnVecFormat) format, PAYLOAD);
+					grn_layout(&l, dim, 24, code_dims, (GrnForm) format, PAYLOAD);
 					rec = unit_guarded(l.record_bytes);
 					memset(rec, 0xEE, l.record_bytes);
 					for (uint32_t j = 0; j < dim; j++)
@@ -259,11 +259,11 @@ written_records_read_back(void)
 					if (code_dims > 0)
 						CHECK(memcmp(rec + l.off_code, codes, 32) == 0 &&
 							  memcmp(&r->factor, factors, 4) == 0, "dim %u", dim);
-					grn_vec_load((GrnVecFormat) format, rec + l.off_vec, dim, back);
+					grn_form_load((GrnForm) format, rec + l.off_vec, dim, back);
 					for (uint32_t j = 0; j < dim; j++)
 						off += pow((double) x[j] - back[j], 2);
 					off = sqrt(off);
-					CHECK(format == GRN_VEC_F32 ? r->error == 0 && off == 0
+					CHECK(format == GRN_FORM_F32 ? r->error == 0 && off == 0
 						  : r->error >= off && r->error <= off * 1.001, "dim %u: %g for %g",
 						  dim, r->error, off);
 					unit_guarded_free(rec, l.record_bytes);
@@ -281,7 +281,7 @@ each_fault_is_found(void)
 	GrnRecord	good = {.state = GRN_NODE,.count = 3,.ntids = 1,.next = GRN_INVALID_ID};
 	uint32_t   *ids;
 
-	grn_layout(&l, 16, 8, 32, GRN_VEC_F32, PAYLOAD);
+	grn_layout(&l, 16, 8, 32, GRN_FORM_F32, PAYLOAD);
 	rec = calloc(1, l.record_bytes);
 	r = (GrnRecord *) rec;
 	memset(rec + l.off_tids, 1, l.tids_max * GRN_TID_BYTES);
@@ -347,7 +347,7 @@ random_bytes_are_checked(void)
 
 		if (rec[d] == NULL)
 		{
-			grn_layout(&l[d], dims[d], d == 1 ? 96 : 32, 32, GRN_VEC_F32, PAYLOAD);
+			grn_layout(&l[d], dims[d], d == 1 ? 96 : 32, 32, GRN_FORM_F32, PAYLOAD);
 			rec[d] = unit_guarded(l[d].hot_bytes);
 		}
 		r = (GrnRecord *) rec[d];

@@ -9,7 +9,7 @@ static void
 recall_by_metric_and_format(void)
 {
 	for (int metric = GRN_L2; metric <= GRN_COSINE; metric++)
-		for (int format = GRN_VEC_F32; format <= GRN_VEC_U8; format++)
+		for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
 			for (int codes = 0; codes < 2; codes++)
 			{
 				World	   *w;
@@ -17,9 +17,9 @@ recall_by_metric_and_format(void)
 							r;
 
 				/* cosine's rows are fractions: nothing smaller holds them */
-				if (metric == GRN_COSINE && format != GRN_VEC_F32)
+				if (metric == GRN_COSINE && format != GRN_FORM_F32)
 					continue;
-				w = make_world((GrnMetric) metric, 24, (GrnVecFormat) format, codes);
+				w = make_world((GrnMetric) metric, 24, (GrnForm) format, codes);
 				r = recall(w, 64, &visits);
 				/* inner product of rows that all point one way: hardest */
 				CHECK(r >= (metric == GRN_IP ? 0.95 : 0.97), "metric %d format %d codes %d: %.3f", metric, format, codes, r);
@@ -33,7 +33,7 @@ recall_by_metric_and_format(void)
 static void
 spanning_records(void)
 {
-	World	   *w = make_world(GRN_L2, 2500, GRN_VEC_F32, true);
+	World	   *w = make_world(GRN_L2, 2500, GRN_FORM_F32, true);
 	double		visits;
 
 	CHECK(w->layout.span == 2, "%u", w->layout.span);
@@ -44,7 +44,7 @@ spanning_records(void)
 static void
 small_lists(void)
 {
-	World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, true);
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 
 	for (uint32_t ef = 1; ef <= 3; ef++)
 	{
@@ -76,7 +76,7 @@ resumed_searches_find_all(void)
 {
 	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		Near	   *near = malloc(N * sizeof(Near));
 
 		for (uint32_t q = 0; q < 5; q++)
@@ -125,7 +125,7 @@ resumed_searches_find_all(void)
 static void
 resumable_changes_nothing(void)
 {
-	World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, true);
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 
 	for (uint32_t q = 0; q < QUERIES; q++)
 	{
@@ -157,7 +157,7 @@ dead_nodes_are_passed(void)
 {
 	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		double		visits;
 		double		r;
 
@@ -193,7 +193,7 @@ dead_nodes_have_a_limit(void)
 {
 	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(GRN_L2), .ef = 20,
 			.resumable = true, .dead_limit = 100};
 		uint32_t	entry = 0;
@@ -238,8 +238,9 @@ dead_nodes_have_a_limit(void)
 		while (grn_search_run(s) > 0)
 			;
 		CHECK(grn_search_truncated(s), "codes %d", codes);
-		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : w->layout.degree), "codes %d: %llu", codes,
-			  (unsigned long long) grn_search_visits(s));
+		/* without codes an expansion visits all neighbours, and the first few go on in any case */
+		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : 5 * w->layout.degree), "codes %d: %llu",
+			  codes, (unsigned long long) grn_search_visits(s));
 		grn_search_end(s);
 		free_world(w);
 	}
@@ -251,7 +252,7 @@ empty_slots_are_skipped(void)
 {
 	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		uint32_t	live = N;
 		uint32_t	all = 0;
 		uint32_t	n;
@@ -281,7 +282,7 @@ empty_slots_are_skipped(void)
 static void
 stale_codes_do_no_harm(void)
 {
-	World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, true);
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 
 	for (uint32_t i = 0; i < N; i++)
 	{
@@ -324,7 +325,7 @@ memory_stays_within_limit(void)
 {
 	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, codes);
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		size_t		unlimited;
 		size_t		limit = codes ? 12000 : 60000;
 		uint32_t	all = 0;
@@ -356,7 +357,7 @@ memory_stays_within_limit(void)
 static void
 abandoned_searches_leave_nothing(void)
 {
-	World	   *w = make_world(GRN_L2, 24, GRN_VEC_F32, true);
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 
 	for (int left = 0; left < 60; left++)
 	{
@@ -385,7 +386,7 @@ kept_vectors_are_the_records(void)
 	for (int codes = 0; codes < 2; codes++)
 		for (int resumable = 0; resumable < 2; resumable++)
 		{
-			World	   *w = make_world(GRN_L2, 24, GRN_VEC_F16, codes);
+			World	   *w = make_world(GRN_L2, 24, GRN_FORM_F16, codes);
 			GrnSearch  *s = begin(w, 3, 30, resumable, 0, true);
 
 			for (int run = 0; run < 3; run++)
@@ -422,7 +423,7 @@ extreme_queries(void)
 	for (int codes = 0; codes < 2; codes++)
 		for (int metric = GRN_L2; metric <= GRN_IP; metric++)
 		{
-			World	   *w = make_world((GrnMetric) metric, 24, GRN_VEC_F32, codes);
+			World	   *w = make_world((GrnMetric) metric, 24, GRN_FORM_F32, codes);
 
 			for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			{

@@ -494,7 +494,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	GrnLayout	layout;
 	double		blocks;
 
-	if (!grn_layout(&layout, b->dim, r->degree, r->code_dims, (GrnVecFormat) r->vec_format,
+	if (!grn_layout(&layout, b->dim, r->degree, r->code_dims, (GrnForm) r->form,
 					GRNND_PAYLOAD))
 		elog(ERROR, "the index builder chose a record that does not fit a page");
 	if (rows / nodes > layout.tids_max)

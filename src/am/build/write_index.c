@@ -114,14 +114,14 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		bad_result("impossible number of nodes");
 	if (r->degree != build->spec.params.degree)
 		bad_result("another degree than the one asked for");
-	if (r->vec_format < GRN_VEC_F32 || r->vec_format > GRN_VEC_U8)
+	if (grn_form(r->form) == NULL)
 		bad_result("unknown vector format");
 	if (r->code_dims > GRN_MAX_CODE_DIMS || r->code_dims % GRN_CODE_ALIGN != 0 ||
 		(r->code_dims > 0 && !build->spec.use_codes))
 		bad_result("impossible code dimensions");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
 		((r->code_dims > 0 || build->key.metric->embedding == GRN_EMBED_SCALED) && r->norm_unit == 0) ||
-		!(r->max_norm >= 0) || isinf(r->max_norm) || !(r->held >= 0))
+		!(r->held >= 0))
 		bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
 		bad_result("impossible number of entry points");
@@ -351,14 +351,14 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 
 /* Fixes the records' geometry, in load and in its metapage. */
 static void
-set_layout(Load *load, uint32 degree, uint32 code_dims, GrnVecFormat format)
+set_layout(Load *load, uint32 degree, uint32 code_dims, GrnForm format)
 {
 	if (!grn_layout(&load->layout, load->meta.dim, degree, code_dims, format,
 					GRNND_PAYLOAD))
 		bad_result("a record would not fit a page");
 	load->meta.degree = degree;
 	load->meta.code_dims = code_dims;
-	load->meta.vec_format = format;
+	load->meta.form = format;
 	load->meta.record_bytes = load->layout.record_bytes;
 }
 
@@ -376,11 +376,11 @@ set_open_layout(Load *load, const GrnndBuild *build)
 
 	if (build->spec.use_codes)
 	{
-		most = grn_layout_max_code_dims(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD);
-		grn_layout_code_costs(build->dim, degree, GRN_VEC_F32, GRNND_PAYLOAD, most, costs);
+		most = grn_layout_max_code_dims(build->dim, degree, GRN_FORM_WIDEST, GRNND_PAYLOAD);
+		grn_layout_code_costs(build->dim, degree, GRN_FORM_WIDEST, GRNND_PAYLOAD, most, costs);
 		dims = grn_codec_usual_dims(build->dim, most, costs);
 	}
-	set_layout(load, degree, dims, GRN_VEC_F32);
+	set_layout(load, degree, dims, GRN_FORM_WIDEST);
 	load->meta.fit_state = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
@@ -663,7 +663,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		load->records = shared->records;
 		load->stride = shared->stride;
 		set_layout(load, shared->meta.degree, shared->meta.code_dims,
-				   (GrnVecFormat) shared->meta.vec_format);
+				   (GrnForm) shared->meta.form);
 		find_arrays(load, map, &shared->result, shared->nrows);
 		if (phase == 0)
 		{
@@ -712,7 +712,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (r->nodes < grnnd_fit_rows(build->dim))
 		set_open_layout(load, build);
 	else
-		set_layout(load, r->degree, r->code_dims, (GrnVecFormat) r->vec_format);
+		set_layout(load, r->degree, r->code_dims, (GrnForm) r->form);
 	load->stride = build->stride;
 	if (load->meta.fit_state == GRNND_FITTED)
 	{
@@ -721,7 +721,6 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	}
 	if (load->meta.fit_state == GRNND_FITTED || build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = r->norm_unit;
-	load->meta.max_norm = r->max_norm;
 	load->meta.params = r->params;
 	load->meta.on_gpu = r->on_gpu != 0;
 	load->meta.build_nodes = r->nodes;

@@ -101,7 +101,7 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fit		   *f = arg;
 
-	grn_vec_load(f->ix.layout.vec_format, vec, f->ix.meta.dim, f->x);
+	grn_form_load(f->ix.layout.form, vec, f->ix.meta.dim, f->x);
 	f->state = (GrnState) rec->state;
 }
 
@@ -116,7 +116,7 @@ grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 }
 
 /*
- * Allocates rows and fills them with a reservoir sample, and max_norm2.  False: there are not
+ * Allocates rows and fills them with a reservoir sample.  False: there are not
  * enough that are alive.
  */
 static bool
@@ -135,7 +135,6 @@ sample_rows(Fit *f)
 
 		if (!grnnd_fit_visit(f, id, false))
 			continue;
-		f->max_norm2 = Max(f->max_norm2, grn_norm2(f->x, dim));
 		place = f->seen++;
 		if (place >= f->row_room)
 			place = grn_random(f->ix.meta.params.seed, id, 0) % f->seen;
@@ -198,8 +197,6 @@ fit_codec(Fit *f)
 
 	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
 	{
-		/* rounded up, so that no row is longer */
-		meta->max_norm = nextafterf((float) sqrt(f->max_norm2), INFINITY);
 		meta->norm_unit = norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)
 			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit);

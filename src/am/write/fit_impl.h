@@ -22,7 +22,6 @@ typedef struct Fit
 	uint32		nrows;
 	uint32		row_room;
 	uint64		seen;			/* nodes met while sampling */
-	double		max_norm2;
 	float	   *x;				/* [dim] the row being visited */
 	GrnState	state;			/* its record's */
 	/* codes of the nodes from `first` on, as many as memory holds */

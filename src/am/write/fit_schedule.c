@@ -85,7 +85,7 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
 		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
 		!grn_layout(&l, meta->dim, meta->degree, meta->code_dims,
-					(GrnVecFormat) meta->vec_format, meta->payload))
+					(GrnForm) meta->form, meta->payload))
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	/* a clock that was set back since does not count */

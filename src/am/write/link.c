@@ -136,7 +136,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 
 		if (found[i].id == self)
 			continue;
-		grn_vec_load(l->vec_format, grn_search_vector(search, i), dim, row);
+		grn_form_load(l->form, grn_search_vector(search, i), dim, row);
 		grnnd_place(ix, row, row);
 		dist[prune.n] = grn_dist->l2_f32(own, row, dim);
 		from[prune.n++] = i;
@@ -152,7 +152,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		list->ids[i] = found[f].id;
 		if (ix->meta.fit_state == GRNND_FILLING)
 		{
-			grn_vec_load(l->vec_format, grn_search_vector(search, f), dim, own);
+			grn_form_load(l->form, grn_search_vector(search, f), dim, own);
 			encode_row(ix, own, list->codes + i * l->code_bytes, &list->factors[i]);
 		}
 		else if (l->code_bytes > 0)

@@ -336,6 +336,13 @@ begin_repair(GrnndVacuum *v)
 	return r;
 }
 
+/* See cross_dead(). */
+Size
+grnnd_prepare_bytes(uint32 limit)
+{
+	return (Size) limit * sizeof(uint32) + 2 * grnnd_set_bytes(limit);
+}
+
 void
 grnnd_prepare(GrnndVacuum *v)
 {

@@ -366,7 +366,8 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
 	grnnd_set_init(&v->chained, v->limit);
 	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
-	sets = 4 * grnnd_set_bytes(v->limit) + grnnd_set_bytes(v->dirty.limit);
+	sets = 4 * grnnd_set_bytes(v->limit) + grnnd_set_bytes(v->dirty.limit) +
+		grnnd_prepare_bytes(v->limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
 	v->reach.without = &v->dead;
@@ -442,6 +443,9 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	old = MemoryContextSwitchTo(context);
 	v.ix = grnnd_index(info->index);
 	run_vacuum(&v);
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit,
+							 MemoryContextMemAllocated(context, true))));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;

@@ -82,5 +82,7 @@ extern void grnnd_prepare(GrnndVacuum *v);
  * any moment.
  */
 extern void grnnd_repair(GrnndVacuum *v);
+/* Memory that grnnd_prepare() takes beside what v has. */
+extern Size grnnd_prepare_bytes(uint32 limit);
 
 #endif							/* GRNND_VACUUM_H */

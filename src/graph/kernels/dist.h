@@ -24,29 +24,6 @@ typedef struct GrnEstimate
 	float		offset;
 } GrnEstimate;
 
-/*
- * How a record keeps its own vector.  On-disk values: never renumber.  The two short
- * forms begin with GRN_VEC_HEAD bytes that say what the numbers behind them stand for.
- * A build chooses the form in which numbers stand for themselves; a row inserted later
- * that does not fit gets numbers of its own, so that its rounding error is in proportion
- * to its own range.
- */
-typedef enum GrnVecFormat
-{
-	GRN_VEC_F32 = 1,			/* 4 bytes a dimension, always exact, without a head */
-	GRN_VEC_F16 = 2,			/* IEEE binary16, times the head: a float, power of two */
-	GRN_VEC_U8 = 3				/* integers 0..255; the head is a GrnByteHead */
-} GrnVecFormat;
-
-#define GRN_VEC_HEAD 4
-
-/* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */
-typedef struct GrnByteHead
-{
-	uint16_t	scale;			/* the upper half of a float's bits */
-	int16_t		zero;
-} GrnByteHead;
-
 typedef struct GrnDistTable
 {
 	const char *name;			/* "avx512vnni", "avx512", "avx2", "neon", "plain" */
@@ -103,27 +80,6 @@ extern void grn_dist_init(void);
 
 /* All versions this processor can run, plain first; returns their number. */
 extern int	grn_dist_versions(const GrnDistTable **out, int max);
-
-/* Bytes of a stored vector of n dimensions. */
-static inline size_t
-grn_vec_bytes(GrnVecFormat format, size_t n)
-{
-	return format == GRN_VEC_F32 ? 4 * n : GRN_VEC_HEAD + (format == GRN_VEC_F16 ? 2 * n : n);
-}
-
-/*
- * Converts n finite floats to and from the stored form (unaligned); rounds to nearest.
- * grn_vec_store() returns whether the stored form is exact.
- */
-extern bool grn_vec_store(GrnVecFormat format, const float *x, size_t n, void *out);
-extern void grn_vec_load(GrnVecFormat format, const void *x, size_t n, float *out);
-
-/* Squared Euclidean distance and inner product of a float query and a stored vector. */
-extern float grn_vec_l2(GrnVecFormat format, const float *q, const void *x, size_t n);
-extern float grn_vec_ip(GrnVecFormat format, const float *q, const void *x, size_t n);
-
-/* The smallest format that holds all n floats exactly. */
-extern GrnVecFormat grn_vec_smallest(const float *x, size_t n);
 
 /* Half precision, for factors: round to nearest even, saturating. */
 extern uint16_t grn_f32_to_f16(float x);

@@ -43,7 +43,7 @@ place(GrnLayout *l, uint32_t tids)
 
 bool
 grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
-		   GrnVecFormat format, uint32_t payload)
+		   GrnForm format, uint32_t payload)
 {
 	GrnLayout	l;
 	uint32_t	room;
@@ -52,9 +52,9 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
 	l.dim = dim;
 	l.degree = degree;
 	l.code_dims = code_dims;
-	l.vec_format = format;
+	l.form = format;
 	l.code_bytes = (uint32_t) grn_code_bytes(code_dims);
-	l.vec_bytes = (uint32_t) grn_vec_bytes(format, dim);
+	l.vec_bytes = (uint32_t) grn_form_bytes(format, dim);
 	l.payload = payload & ~(uint32_t) 3;
 
 	place(&l, GRN_MIN_TIDS);
@@ -99,7 +99,7 @@ all_code_dims(uint32_t dim)
 }
 
 uint32_t
-grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnVecFormat format,
+grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnForm format,
 						 uint32_t payload)
 {
 	GrnLayout	least;
@@ -126,7 +126,7 @@ grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnVecFormat format,
 #define VISITS_WITHOUT_CODES 17
 
 void
-grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
+grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
 					  uint32_t payload, uint32_t max_code_dims, float *costs)
 {
 	GrnLayout	l;
@@ -162,11 +162,11 @@ grn_default_degree(uint32_t dim, uint32_t payload)
 	GrnLayout	l;
 	uint32_t	span;
 
-	if (!grn_layout(&l, dim, 32, room, GRN_VEC_F32, payload) || l.per_page > 1)
+	if (!grn_layout(&l, dim, 32, room, GRN_FORM_WIDEST, payload) || l.per_page > 1)
 		return 32;
 	span = l.span;
 	for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
-		if (grn_layout(&l, dim, large[i], room, GRN_VEC_F32, payload) && l.span == span)
+		if (grn_layout(&l, dim, large[i], room, GRN_FORM_WIDEST, payload) && l.span == span)
 			return large[i];
 	return 32;
 }
@@ -204,9 +204,9 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 				   src->all_codes + from * l->code_bytes, l->code_bytes);
 		}
 	}
-	if (!grn_vec_store(l->vec_format, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec)))
+	if (!grn_form_store(l->form, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec)))
 	{
-		float		e2 = grn_vec_l2(l->vec_format, src->x, GRN_REC_PTR(rec, l->off_vec), l->dim);
+		float		e2 = grn_form_l2(l->form, src->x, GRN_REC_PTR(rec, l->off_vec), l->dim);
 
 		/*
 		 * How far rounding moved it, a little too large rather than too small:

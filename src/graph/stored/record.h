@@ -13,6 +13,7 @@
 #define GRN_RECORD_H
 
 #include "graph/kernels/dist.h"
+#include "graph/form.h"
 #include "graph/stored/codec.h"
 
 #include <string.h>
@@ -59,7 +60,7 @@ typedef struct GrnLayout
 	uint32_t	dim;			/* of the column */
 	uint32_t	degree;
 	uint32_t	code_dims;		/* 0: no codes */
-	GrnVecFormat vec_format;
+	GrnForm		form;
 	/* derived, all in bytes from the record's start */
 	uint32_t	code_bytes;
 	uint32_t	tids_max;		/* heap TIDs in a GRN_NODE record */
@@ -84,7 +85,7 @@ typedef struct GrnLayout
  * hot part cannot fit into payload.
  */
 extern bool grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree,
-					   uint32_t code_dims, GrnVecFormat format, uint32_t payload);
+					   uint32_t code_dims, GrnForm format, uint32_t payload);
 
 /*
  * The most code dimensions that fit: the hot part must not outgrow a page, and a
@@ -93,14 +94,14 @@ extern bool grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree,
  * GRN_CODE_ALIGN, or 0.
  */
 extern uint32_t grn_layout_max_code_dims(uint32_t dim, uint32_t degree,
-										 GrnVecFormat format, uint32_t payload);
+										 GrnForm format, uint32_t payload);
 
 /*
  * What a visit costs (time and room, in some unit) with 0, GRN_CODE_ALIGN, ...
  * max_code_dims code dimensions: costs[max_code_dims / GRN_CODE_ALIGN + 1], for
  * GrnCodecFit.costs.
  */
-extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnVecFormat format,
+extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
 								  uint32_t payload, uint32_t max_code_dims,
 								  float *costs);
 

@@ -11,7 +11,6 @@
 #ifndef GRN_SEARCH_H
 #define GRN_SEARCH_H
 
-#include "graph/form.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 

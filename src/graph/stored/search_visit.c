@@ -24,11 +24,11 @@ stored_distance(const GrnSearch *s, const void *vec)
 	{
 		float	   *row = s->place + l->dim;
 
-		grn_vec_load(l->vec_format, vec, l->dim, row);
+		grn_form_load(l->form, vec, l->dim, row);
 		grn_place(row, l->dim, s->p.codec->norm_unit);
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
-	return grn_compare(s->p.metric->comparison, l->vec_format, s->q, vec, l->dim);
+	return grn_compare(s->p.metric->comparison, l->form, s->q, vec, l->dim);
 }
 
 /* Runs while the store holds the record: copies, computes, does nothing else. */

@@ -291,7 +291,7 @@ read_graph(Bench *b, const char *path)
 static void
 fit_codes(Bench *b)
 {
-	GrnVecFormat format = GRN_VEC_U8;
+	GrnForm format = GRN_FORM_U8;
 	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
 		.embedding = grn_metric(b->metric)->embedding,
 		.kind = grn_metric(b->metric)->codes,
@@ -301,15 +301,15 @@ fit_codes(Bench *b)
 	void	   *work;
 	double		start;
 
-	for (size_t i = 0; i < b->n && format != GRN_VEC_F32; i++)
+	for (size_t i = 0; i < b->n && format != GRN_FORM_F32; i++)
 	{
-		GrnVecFormat f = grn_vec_smallest(b->base + i * b->space, b->dim);
+		GrnForm f = grn_form_smallest(b->base + i * b->space, b->dim);
 
-		if (grn_vec_bytes(f, 1) > grn_vec_bytes(format, 1))
+		if (grn_form_bytes(f, 1) > grn_form_bytes(format, 1))
 			format = f;
 	}
 	if (b->format != 0)
-		format = (GrnVecFormat) b->format;
+		format = (GrnForm) b->format;
 	fit.max_code_dims = b->codes >= 0 ? (uint32_t) b->codes
 		: grn_layout_max_code_dims(b->dim, b->graph.degree, format, b->payload);
 	grn_layout_code_costs(b->dim, b->graph.degree, format, b->payload, fit.max_code_dims,
@@ -550,7 +550,7 @@ main(int argc, char **argv)
 	write_records(b);
 	printf("%u rows, %u dimensions, degree %u; %u code dimensions hold %.3f; %s vectors; "
 		   "record of %u bytes, %u a page, %u pages; %s\n", b->n, b->dim, b->graph.degree,
-		   b->codec.code_dims, b->held, formats[b->layout.vec_format],
+		   b->codec.code_dims, b->held, formats[b->layout.form],
 		   b->layout.record_bytes, b->layout.per_page, b->layout.span, grn_dist->name);
 	if (b->ef > 0)
 		report(b, b->ef);

@@ -1,0 +1,409 @@
+/*
+ * form.c - the table of stored forms.
+ */
+#include "graph/form.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PIECE 64				/* numbers converted at a time */
+
+/* Whether what is stored, read by an entry's piece(), is the n floats x. */
+static bool
+is_exact(void (*piece) (const uint8_t *, size_t, size_t, float *), const float *x, size_t n,
+		 const uint8_t *stored)
+{
+	float		back[PIECE];
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+		uint32_t	differ = 0;
+
+		piece(stored, i, len, back);
+		for (size_t j = 0; j < len; j++)
+			differ |= back[j] != x[i + j];
+		if (differ)
+			return false;
+	}
+	return true;
+}
+
+/* ---- 32-bit floats ---- */
+
+static bool
+f32_holds(const float *x, size_t n)
+{
+	(void) x;
+	(void) n;
+	return true;
+}
+
+static bool
+f32_store(const float *x, size_t n, uint8_t *out)
+{
+	memcpy(out, x, 4 * n);
+	return true;
+}
+
+static void
+f32_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+{
+	memcpy(out, stored + 4 * from, 4 * n);
+}
+
+static bool
+f32_plain(const uint8_t *stored)
+{
+	(void) stored;
+	return true;
+}
+
+static float
+f32_l2(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l2_f32(q, numbers, n);
+}
+
+static float
+f32_ip(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->ip_f32(q, numbers, n);
+}
+
+/* ---- binary16 ---- */
+
+/* Rows whose longest number is below this get a scale: binary16 is coarse near 0. */
+#define F16_SMALL (1.0f / 256)
+#define F16_MOST 65504.0f
+
+static bool
+f16_holds(const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		uint16_t	half[PIECE];
+		float		back[PIECE];
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		grn_dist->f16_store(x + i, len, half);
+		grn_dist->f16_load(half, len, back);
+		for (size_t j = 0; j < len; j++)
+			if (back[j] != x[i + j])
+				return false;
+	}
+	return true;
+}
+
+static void
+f16_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+{
+	float		scale;
+
+	memcpy(&scale, stored, sizeof(scale));
+	grn_dist->f16_load(stored + sizeof(scale) + 2 * from, n, out);
+	for (size_t i = 0; i < n && scale != 1; i++)
+		out[i] *= scale;
+}
+
+/* 1 */
+static void
+f16_store_scaled(const float *x, size_t n, float scale, uint8_t *out)
+{
+	float		inverse = 1 / scale;
+
+	memcpy(out, &scale, sizeof(scale));
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		float		scaled[PIECE];
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		for (size_t j = 0; j < len; j++)
+			scaled[j] = x[i + j] * inverse;
+		grn_dist->f16_store(scaled, len, out + sizeof(scale) + 2 * i);
+	}
+}
+
+static void
+f16_store_fitted(const float *x, size_t n, uint8_t *out)
+{
+	float		most = 0;
+	int			exponent;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmaxf(most, fabsf(x[i]));
+	if (most == 0 || (most >= F16_SMALL && most <= F16_MOST))
+	{
+		f16_store_scaled(x, n, 1, out);
+		return;
+	}
+	/* the longest goes to 2^14 .. 2^15; powers of two lose nothing */
+	frexpf(most, &exponent);
+	exponent -= 15;
+	f16_store_scaled(x, n, ldexpf(1, exponent > -126 ? exponent : -126), out);
+}
+
+static bool
+f16_store(const float *x, size_t n, uint8_t *out)
+{
+	f16_store_fitted(x, n, out);
+	return is_exact(f16_piece, x, n, out);
+}
+
+static bool
+f16_plain(const uint8_t *stored)
+{
+	float		scale;
+
+	memcpy(&scale, stored, sizeof(scale));
+	return scale == 1;
+}
+
+static float
+f16_l2(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l2_f16(q, numbers, n);
+}
+
+static float
+f16_ip(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->ip_f16(q, numbers, n);
+}
+
+/* ---- bytes ---- */
+
+/* Distances of levels to the ends of what a byte and its head can say. */
+#define U8_LEVELS 254
+#define U8_MAX_ZERO 32000
+#define U8_LEAST_SCALE 1e-36f
+#define U8_SCALE_ONE 0x3F80		/* 1 */
+
+/* -0 counts as held by 0: no distance tells them apart. */
+static bool
+u8_holds(const float *x, size_t n)
+{
+	size_t		i = 0;
+
+	while (i < n && x[i] >= 0 && x[i] <= 255 && x[i] == (float) (int) x[i])
+		i++;
+	return i == n;
+}
+
+static void
+u8_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+{
+	const uint8_t *numbers = stored + sizeof(GrnByteHead) + from;
+	GrnByteHead head;
+	uint32_t	bits;
+	float		scale;
+
+	memcpy(&head, stored, sizeof(head));
+	bits = (uint32_t) head.scale << 16;
+	memcpy(&scale, &bits, sizeof(scale));
+	for (size_t i = 0; i < n; i++)
+		out[i] = (float) (numbers[i] + head.zero) * scale;
+}
+
+static void
+u8_store_scaled(const float *x, size_t n, float scale, int zero, uint8_t *out)
+{
+	GrnByteHead head = {.zero = (int16_t) zero};
+	double		inverse = 1 / (double) scale;
+	uint32_t	bits;
+
+	memcpy(&bits, &scale, sizeof(bits));
+	head.scale = (uint16_t) (bits >> 16);
+	memcpy(out, &head, sizeof(head));
+	out += sizeof(head);
+	for (size_t i = 0; i < n; i++)
+	{
+		double		level = x[i] * inverse - zero;
+
+		out[i] = level >= 255 ? 255 : level > 0 ? (uint8_t) (level + 0.5) : 0;
+	}
+}
+
+/* Bytes for a row that does not fit 0..255: its least number gets 0, its largest 255 at most. */
+static void
+u8_store_fitted(const float *x, size_t n, uint8_t *out)
+{
+	float		least = x[0];
+	float		most = x[0];
+	double		scale;
+	float		rounded;
+	uint32_t	bits;
+
+	for (size_t i = 1; i < n; i++)
+	{
+		least = fminf(least, x[i]);
+		most = fmaxf(most, x[i]);
+	}
+	scale = fmax(((double) most - least) / U8_LEVELS,
+				 fmax(fabs(least), fabs(most)) / U8_MAX_ZERO);
+	/* upwards to a float with 16 bits */
+	rounded = fmaxf((float) scale, U8_LEAST_SCALE);
+	memcpy(&bits, &rounded, sizeof(bits));
+	bits = (bits + 0x1FFFF) & 0xFFFF0000;
+	memcpy(&rounded, &bits, sizeof(bits));
+	u8_store_scaled(x, n, rounded, (int) floor(least / (double) rounded), out);
+}
+
+static bool
+u8_store(const float *x, size_t n, uint8_t *out)
+{
+	static const GrnByteHead itself = {.scale = U8_SCALE_ONE};
+	float		least;
+
+	memcpy(out, &itself, sizeof(itself));
+	grn_dist->u8_store(x, n, out + sizeof(itself));
+	if (is_exact(u8_piece, x, n, out))
+		return true;
+
+	/* integers from elsewhere are exact, too, where they span no more than 255 */
+	least = x[0];
+	for (size_t i = 1; i < n; i++)
+		least = fminf(least, x[i]);
+	if (fabsf(least) <= U8_MAX_ZERO)
+	{
+		u8_store_scaled(x, n, 1, (int) floorf(least), out);
+		if (is_exact(u8_piece, x, n, out))
+			return true;
+	}
+	u8_store_fitted(x, n, out);
+	return is_exact(u8_piece, x, n, out);
+}
+
+static bool
+u8_plain(const uint8_t *stored)
+{
+	GrnByteHead head;
+
+	memcpy(&head, stored, sizeof(head));
+	return head.scale == U8_SCALE_ONE && head.zero == 0;
+}
+
+static float
+u8_l2(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l2_u8(q, numbers, n);
+}
+
+static float
+u8_ip(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->ip_u8(q, numbers, n);
+}
+
+/* ---- the table ---- */
+
+/* By id; each holds all that those after it hold: binary16 has all integers to 2048. */
+static const GrnFormInfo forms[] = {
+	[GRN_FORM_F32] = {
+		.id = GRN_FORM_F32,
+		.name = "f32",
+		.number = 4,
+		.lossless = true,
+		.holds = f32_holds,
+		.store = f32_store,
+		.piece = f32_piece,
+		.plain = f32_plain,
+		.l2 = f32_l2,
+		.ip = f32_ip
+	},
+	[GRN_FORM_F16] = {
+		.id = GRN_FORM_F16,
+		.name = "f16",
+		.head = sizeof(float),
+		.number = 2,
+		.holds = f16_holds,
+		.store = f16_store,
+		.piece = f16_piece,
+		.plain = f16_plain,
+		.l2 = f16_l2,
+		.ip = f16_ip
+	},
+	[GRN_FORM_U8] = {
+		.id = GRN_FORM_U8,
+		.name = "u8",
+		.head = sizeof(GrnByteHead),
+		.number = 1,
+		.holds = u8_holds,
+		.store = u8_store,
+		.piece = u8_piece,
+		.plain = u8_plain,
+		.l2 = u8_l2,
+		.ip = u8_ip
+	}
+};
+
+#define NFORMS (sizeof(forms) / sizeof(forms[0]))
+
+const GrnFormInfo *
+grn_form(uint32_t id)
+{
+	return id < NFORMS && forms[id].name != NULL ? &forms[id] : NULL;
+}
+
+GrnForm
+grn_form_smallest(const float *x, size_t n)
+{
+	for (size_t i = NFORMS - 1; i > GRN_FORM_WIDEST; i--)
+		if (forms[i].name != NULL && forms[i].holds(x, n))
+			return forms[i].id;
+	return GRN_FORM_WIDEST;
+}
+
+GrnForm
+grn_form_wider(GrnForm a, GrnForm b)
+{
+	return a < b ? a : b;
+}
+
+bool
+grn_form_store(GrnForm form, const float *x, size_t n, void *out)
+{
+	return forms[form].store(x, n, out);
+}
+
+void
+grn_form_load(GrnForm form, const void *stored, size_t n, float *out)
+{
+	forms[form].piece(stored, 0, n, out);
+}
+
+/* Sums fn over pieces of a stored vector that has to be converted first. */
+static float
+sum_pieces(const GrnFormInfo *form, float (*fn) (const float *, const float *, size_t),
+		   const float *q, const uint8_t *stored, size_t n)
+{
+	float		piece[PIECE];
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		form->piece(stored, i, len, piece);
+		sum += fn(q + i, piece, len);
+	}
+	return (float) sum;
+}
+
+float
+grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	return f->plain(stored) ? f->l2(q, (const uint8_t *) stored + f->head, n)
+		: sum_pieces(f, grn_dist->l2_f32, q, stored, n);
+}
+
+float
+grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	return f->plain(stored) ? f->ip(q, (const uint8_t *) stored + f->head, n)
+		: sum_pieces(f, grn_dist->ip_f32, q, stored, n);
+}

@@ -1,0 +1,50 @@
+#!/bin/bash
+# rules.sh - what the sources promise of themselves, checked by reading them: each rule
+# prints "ok NAME", or the lines that break it and "not ok NAME".  Needs grep and awk.
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+status=0
+
+# rule NAME: its input are the lines that break the rule.
+rule()
+{
+	local found
+
+	found=$(cat)
+	if [ -z "$found" ]; then
+		echo "ok $1"
+	else
+		head -n 20 <<<"$found" | sed 's/^/# /'
+		echo "not ok $1"
+		status=1
+	fi
+}
+
+# includes FOLDER PATTERN: includes there that the pattern matches.
+includes()
+{
+	grep -rnE "^#include \"($2)" "$1" --include='*.[ch]' --include='*.cu' --include='*.cuh'
+}
+
+# A metric and a stored form are named where they are defined and where an operator class
+# chooses them.  Everything else asks their tables, so that one can be added in one place.
+grep -rnE '\bGRN_(L2|IP|COSINE)\b' src cuda --include='*.[ch]' --include='*.cu*' |
+	grep -vE '^src/(graph/metric\.[ch]|am/types/)' | rule "metrics are named in their table and in types alone"
+grep -rnE '\bGRN_FORM_(F32|F16|U8)\b' src cuda --include='*.[ch]' --include='*.cu*' |
+	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
+
+# Rooms: who may see whom.
+includes src/graph '(am|builder|cuda)/|postgres|\.\.' | rule "src/graph sees no other room"
+includes src/graph/kernels 'graph/(build|stored)/' | rule "kernels see neither builds nor records"
+includes src/graph/stored 'graph/build/' | rule "records see no builds"
+includes src/builder 'am/|postgres|\.\.' | rule "src/builder sees nothing of the server"
+includes src/builder 'cuda/' | grep -v '"cuda/gpu\.h"' | rule "src/builder sees GPUs through cuda/gpu.h"
+includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
+includes src/am 'builder/' | grep -v '"builder/protocol\.h"' | rule "src/am sees the builder through its protocol"
+includes cuda '(\.\./)*(src/)?(am|builder)/' | rule "cuda sees neither the server nor the builder"
+
+# A file that is longer is two.
+find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.pl' -o \
+	-name '*.py' -o -name '*.sh' | xargs wc -l |
+	awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' | rule "no file is longer than 800 lines"
+
+exit $status

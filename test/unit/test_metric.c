@@ -1,0 +1,180 @@
+/*
+ * test_metric.c - the tables of metrics and forms, and bounds of distances against sums in
+ * single precision, in whatever order.
+ */
+#include "graph/form.h"
+#include "graph/metric.h"
+#include "graph/space.h"
+#include "unit.h"
+
+#define MAX 3000
+
+/* Each entry is found by its id and by its name, and nothing else is. */
+static void
+tables_are_consistent(void)
+{
+	int			metrics = 0;
+	int			forms = 0;
+
+	for (uint32_t id = 0; id < 100; id++)
+	{
+		const GrnMetricInfo *m = grn_metric(id);
+		const GrnFormInfo *f = grn_form(id);
+
+		CHECK(m == NULL || (m->id == id && grn_metric_named(m->name) == m && grn_is_metric(m)),
+			  "metric %u", id);
+		CHECK(m == NULL || m->long_entries < GRN_MAX_ENTRIES, "%u", id);
+		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
+		CHECK(f == NULL || f->id == id, "form %u", id);
+		CHECK(f == NULL || f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id),
+			  "form %u", id);
+		metrics += m != NULL;
+		forms += f != NULL;
+	}
+	CHECK(metrics == 3 && forms == 3, "%d, %d", metrics, forms);
+	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
+	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
+}
+
+/* A wider form holds what a smaller one holds. */
+static void
+wider_forms_hold_more(void)
+{
+	for (int round = 0; round < 200; round++)
+	{
+		float		x[8];
+		GrnForm		smallest;
+
+		for (int j = 0; j < 8; j++)
+			x[j] = round % 3 == 0 ? roundf(fabsf(40 * unit_normal())) :
+				round % 3 == 1 ? grn_f16_to_f32(grn_f32_to_f16(unit_normal())) : unit_normal();
+		smallest = grn_form_smallest(x, 8);
+		for (uint32_t id = 0; id < 10; id++)
+			if (grn_form(id) != NULL && grn_form_wider((GrnForm) id, smallest) == id)
+				CHECK(grn_form((uint32_t) id)->holds(x, 8), "%s", grn_form((uint32_t) id)->name);
+	}
+}
+
+/* The sum of n products in single precision, from the end or from the start, by strides. */
+static float
+sum_products(const float *a, const float *b, size_t n, size_t stride, bool backwards)
+{
+	float		sum = 0;
+
+	for (size_t s = 0; s < stride; s++)
+		for (size_t i = s; i < n; i += stride)
+		{
+			size_t		at = backwards ? n - 1 - i : i;
+			volatile float product = a[at] * b[at];
+
+			sum += product;
+		}
+	return sum;
+}
+
+/* The operator's value as pgvector computes it, by sums in some order. */
+static double
+computed(const GrnMetricInfo *m, const float *q, const float *x, size_t n, size_t stride,
+		 bool backwards)
+{
+	float		diff[MAX];
+
+	if (m->id == GRN_IP)
+		return -(double) sum_products(q, x, n, stride, backwards);
+	if (m->id == GRN_COSINE)
+	{
+		double		c = sum_products(q, x, n, stride, backwards) /
+			sqrt((double) sum_products(q, q, n, stride, backwards) *
+				 (double) sum_products(x, x, n, stride, backwards));
+
+		return 1 - fmax(-1, fmin(1, c));
+	}
+	for (size_t i = 0; i < n; i++)
+		diff[i] = q[i] - x[i];
+	return sqrt((double) sum_products(diff, diff, n, stride, backwards));
+}
+
+/* No order of summation, and no rounding of the stored vector, gets below the bound. */
+static void
+bounds_hold(void)
+{
+	static const size_t dims[] = {1, 3, 64, 384, MAX};
+	static const size_t strides[] = {1, 4, 16, 31};
+	static float q[MAX],
+				x[MAX],
+				stored[MAX],
+				nq[MAX];
+	static uint8_t bytes[4 * MAX + 8];
+	int			tight = 0;
+
+	for (int round = 0; round < 400; round++)
+	{
+		const GrnMetricInfo *m = grn_metric((uint32_t) (1 + round % 3));
+		size_t		n = dims[round / 3 % 5];
+		GrnForm		form = (GrnForm) (1 + round / 15 % 3);
+		float		near = round % 2 ? 1e-4f : 1;	/* nearly constant rows are the hard ones */
+		GrnBound	b = {.dim = (uint32_t) n};
+
+		for (size_t i = 0; i < n; i++)
+		{
+			q[i] = 1 + near * unit_normal();
+			x[i] = 1 + near * unit_normal();
+		}
+		memcpy(nq, q, sizeof(q));
+		memcpy(stored, x, sizeof(x));
+		grn_metric_form(m, nq, n);
+		grn_metric_form(m, stored, n);
+		grn_form_store(form, stored, n, bytes);
+		b.error = sqrt((double) grn_form_l2(form, stored, bytes, n)) * 1.0001 + 1e-20;
+		if (grn_form(form)->lossless)
+			b.error = 0;
+		b.compared = grn_compare(m->comparison, form, nq, bytes, n);
+		grn_form_load(form, bytes, n, stored);
+		b.norm = sqrt(grn_norm2(stored, n));
+		b.query_norm = sqrt(grn_norm2(nq, n));
+		for (size_t s = 0; s < 4; s++)
+			for (int backwards = 0; backwards < 2; backwards++)
+			{
+				double		value = computed(m, q, x, n, strides[s], backwards);
+
+				CHECK(m->bound(&b) <= value, "%s, %zu dimensions, %s: %.9g, computed %.9g",
+					  m->name, n, grn_form(form)->name, m->bound(&b), value);
+				tight += fabs(m->bound(&b) - value) < 0.01 * (fabs(value) + 1);
+			}
+		CHECK(b.error > 0 || fabs(m->value(b.compared) - computed(m, q, x, n, 1, false)) <
+			  1e-4 * (1 + fabs(m->value(b.compared))), "%s, %zu", m->name, n);
+	}
+	CHECK(tight > 1600, "only %d of 3200 bounds are within a hundredth", tight);
+}
+
+/* Normalising makes length 1 of anything but zero. */
+static void
+forms_of_metrics(void)
+{
+	float		x[3] = {3, 0, 4};
+	float		zero[3] = {0, 0, 0};
+
+	for (uint32_t id = 1; id <= 3; id++)
+	{
+		const GrnMetricInfo *m = grn_metric(id);
+		float		y[3];
+
+		memcpy(y, x, sizeof(y));
+		CHECK(grn_metric_form(m, y, 3), "%s", m->name);
+		CHECK(m->normalised ? fabsf(y[0] - 0.6f) < 1e-6f && fabsf(y[2] - 0.8f) < 1e-6f
+			  : memcmp(x, y, sizeof(x)) == 0, "%s: %g %g", m->name, y[0], y[2]);
+		CHECK(grn_metric_form(m, zero, 3) == !m->normalised, "%s: zero", m->name);
+		CHECK(grn_row_floats(m, 3) == (m->embedding == GRN_EMBED_SCALED ? 5 : 3), "%s", m->name);
+	}
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(tables_are_consistent);
+	RUN(wider_forms_hold_more);
+	RUN(bounds_hold);
+	RUN(forms_of_metrics);
+	UNIT_END();
+}
