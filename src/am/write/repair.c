@@ -56,39 +56,87 @@ remember(uint32 **ids, Size *n, Size *room, uint32 id)
 /* ---- connecting ---- */
 
 /*
- * Takes an edge of a full node that nobody can reach, to make room for edges that
- * linking it needs: to a node that is reached without it, else one that vacuum
- * is to drop anyway, or that has its own turn to be connected.
+ * Which edge of a full node that nobody can reach is to go, to make room for edges that
+ * linking it needs.  One to a node that vacuum is to drop anyway; else one to a node that
+ * another of its neighbours leads to.  That a node counts as reached is no reason: lists noted
+ * before may say so of one that others have been put in front of since, this node perhaps.
+ * So what is merely reached comes third.  rec: its record; -1: none.
  */
+static int
+needless_edge(Repair *r, const GrnRecord *rec)
+{
+	const GrnLayout *l = &r->ix->layout;
+	const uint32 *ids = grn_rec_ids(l, rec);
+	GrnRecord  *other;
+	int			place = -1;
+
+	for (uint32 i = 0; i < rec->count; i++)
+		if (grnnd_set_has(&r->v->dead, ids[i]))
+			place = (int) i;
+	if (place >= 0)
+		return place;
+
+	other = palloc(grnnd_copy_bytes(r->ix));
+	for (uint32 i = 0; i < rec->count && place < 0; i++)
+	{
+		if (grnnd_copy_record(r->v->index, r->ix, ids[i], other, r->v->strategy) != GRN_NODE)
+			continue;
+		for (uint32 j = 0; j < rec->count; j++)
+			if (j != i && grn_find_id(grn_rec_ids(l, other), other->count, ids[j]) >= 0)
+				place = (int) j;
+	}
+	pfree(other);
+	for (uint32 i = 0; i < rec->count && place < 0; i++)
+		if (grnnd_set_has(&r->v->reach.reached, ids[i]))
+			place = (int) i;
+	for (uint32 i = 0; i < rec->count && place < 0; i++)
+		if (grnnd_set_has(&r->v->live, ids[i]))
+			place = (int) i;
+	return place;
+}
+
+/* Takes an edge of a full node that nobody can reach. */
 static void
 make_room(Repair *r, uint32 id)
 {
 	const GrnLayout *l = &r->ix->layout;
+	GrnState	state = grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy);
+	uint32		unwanted;
+	int			place;
 	GrnndEdit	e;
 
+	if (state != GRN_NODE || r->rec->count < l->degree)
+		return;
+	place = needless_edge(r, r->rec);
+	if (place < 0)
+		return;
+	unwanted = grn_rec_ids(l, r->rec)[place];
+
 	grnnd_edit_begin(&e, r->v->index, r->ix, id);
-	if (e.rec->state == GRN_NODE && e.rec->count == l->degree)
+	if (e.rec->state == GRN_NODE && e.rec->count == l->degree &&
+		grn_rec_ids(l, e.rec)[place] == unwanted)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
-		uint32	   *ids = grn_rec_ids(l, rec);
 		uint32		last = rec->count - 1;
-		int			place = -1;
 
-		for (uint32 i = 0; i < rec->count; i++)
-			if (grnnd_set_has(&r->v->reach.reached, ids[i]))
-				place = (int) i;
-		for (uint32 i = 0; i < rec->count && place < 0; i++)
-			if (grnnd_set_has(&r->v->dead, ids[i]) || grnnd_set_has(&r->v->live, ids[i]))
-				place = (int) i;
-		if (place >= 0)
-		{
-			grnnd_set_edge(l, rec, place, ids[last],
-						   grn_rec_codes(l, rec) + last * l->code_bytes,
-						   grn_rec_factors(l, rec)[last]);
-			rec->count--;
-		}
+		grnnd_set_edge(l, rec, place, grn_rec_ids(l, rec)[last],
+					   grn_rec_codes(l, rec) + last * l->code_bytes,
+					   grnnd_edge_factor(l, rec, last));
+		rec->count--;
 	}
 	grnnd_edit_end(&e);
+}
+
+/* Links id from plan->from; lists that this may change are not trusted as noted any more. */
+static bool
+link_from(Repair *r, const GrnndLinkPlan *plan, uint32 id, uint16 version)
+{
+	GrnndSet   *noted = &r->v->reach.noted;
+
+	for (uint32 i = 0; i < plan->nfrom; i++)
+		grnnd_set_remove(noted, plan->from[i]);
+	grnnd_set_remove(noted, id);
+	return plan->nfrom > 0 && grnnd_link_node(r->v->index, r->ix, plan, id, version);
 }
 
 /* Reached nodes among id's own neighbours; the list is nearest first as a rule. */
@@ -161,17 +209,17 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
 			grn_find_id(from, plan.nfrom, near) < 0)
 			from[plan.nfrom++] = near;
-		linked = plan.nfrom > 0 && grnnd_link_node(v->index, r->ix, &plan, id, version);
+		linked = link_from(r, &plan, id, version);
 		if (!linked)
 		{
 			plan.nfrom = reached_nearby(r, &p, id, from);
-			linked = plan.nfrom > 0 && grnnd_link_node(v->index, r->ix, &plan, id, version);
+			linked = link_from(r, &plan, id, version);
 		}
 		if (!linked)
 		{
 			from[0] = root;
 			plan.nfrom = 1;
-			linked = grnnd_link_node(v->index, r->ix, &plan, id, version);
+			linked = link_from(r, &plan, id, version);
 		}
 		if (!linked)
 			ereport(WARNING,
