@@ -3,7 +3,8 @@
  *
  *  1. A survey of all node pages, which changes nothing: which nodes are to die?
  *  2. repair.c makes all others reachable without those (grnnd_prepare()).
- *  3. On the pages that have any, dead TIDs go, and nodes without rows become GRN_DEAD.
+ *  3. On the pages that have any, dead TIDs go, and nodes without rows become GRN_DEAD.  Then
+ *     lists there that are full of those drop most of them.
  *  4. Chains of TIDs drop their empty records.
  *  5. Inserts that began before are waited for: they may have chosen a node that
  *     is dead now.  Later ones see that it is, and make no edge to it.
@@ -83,22 +84,32 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
  */
 #define MOST_DEAD(live) (4 + 2 * (live))
 
+/* How many edges to dead nodes a list that has too many is to keep, or its length. */
+static uint32
+most_dead(const GrnndVacuum *v, const GrnRecord *rec)
+{
+	const uint32 *ids = grn_rec_ids(&v->ix->layout, rec);
+	uint32		ndead = 0;
+	uint32		most;
+
+	for (uint32 i = 0; i < rec->count; i++)
+		ndead += grnnd_set_has(&v->dead, ids[i]);
+	most = MOST_DEAD(rec->count - ndead);
+	return ndead > most ? most : rec->count;
+}
+
 /* Drops the farthest of too many edges to dead nodes; the list is nearest first as a rule. */
 static void
 thin_list(GrnndVacuum *v, GrnRecord *rec)
 {
 	const GrnLayout *l = &v->ix->layout;
 	const uint32 *ids = grn_rec_ids(l, rec);
+	uint32		most = most_dead(v, rec);
 	uint32		ndead = 0;
-	uint32		most;
 	uint32		n = 0;
 
-	for (uint32 i = 0; i < rec->count; i++)
-		ndead += grnnd_set_has(&v->dead, ids[i]);
-	most = MOST_DEAD(rec->count - ndead);
-	if (ndead <= most)
+	if (most == rec->count)
 		return;
-	ndead = 0;
 	for (uint32 i = 0; i < rec->count; i++)
 	{
 		if (grnnd_set_has(&v->dead, ids[i]) && ndead++ >= most)
@@ -134,8 +145,6 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 		rec->ntids = left;
 	if (is_bare(rec))
 		rec->state = GRN_DEAD;
-	if (rec->state == GRN_NODE)
-		thin_list(v, rec);
 }
 
 /* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
@@ -224,11 +233,37 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 
 		grnnd_check_record(v->index, v->ix, id, rec, &limit);
 		clean_record(v, rec);
+		v->returned |= rec->state == GRN_NODE && grnnd_set_has(&v->dead, id);
+		if (rec->state == GRN_NODE && most_dead(v, rec) < rec->count)
+			grnnd_set_add(&v->crowded, first / l->per_page);
 		grnnd_set_remove(&v->live, id);
 		grnnd_set_remove(&v->dead, id);
 		grnnd_set_remove(&v->empty, id);
 		record_tids(l, rec, &n);
 		tally_record(v, rec, id, n);
+	}
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * After the whole sweep: only now is it certain who has died, and who has got another row
+ * since the survey and needs the edges that lead to it.
+ */
+static void
+thin_page(GrnndVacuum *v, BlockNumber block)
+{
+	Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES,
+									v->strategy);
+	GenericXLogState *xlog = GenericXLogStart(v->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+	for (uint32 i = 0; i < v->ix->layout.per_page; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
+		if (rec->state == GRN_NODE)
+			thin_list(v, rec);
 	}
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
@@ -364,9 +399,10 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->dead, v->limit);
 	grnnd_set_init(&v->empty, v->limit);
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
+	grnnd_set_init(&v->crowded, v->dirty.limit);
 	grnnd_set_init(&v->chained, v->limit);
 	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
-	sets = 4 * grnnd_set_bytes(v->limit) + grnnd_set_bytes(v->dirty.limit) +
+	sets = 4 * grnnd_set_bytes(v->limit) + 2 * grnnd_set_bytes(v->dirty.limit) +
 		grnnd_prepare_bytes(v->limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
@@ -393,6 +429,12 @@ run_vacuum(GrnndVacuum *v)
 		grnnd_test_point("vacuum-sweep");
 		clean_page(v, grnnd_node_block(v->ix, first), first);
 	}
+	for (uint32 page = grnnd_set_next(&v->crowded, 0); page != GRN_INVALID_ID;
+		 page = grnnd_set_next(&v->crowded, page + 1))
+	{
+		grnnd_delay_point();
+		thin_page(v, grnnd_node_block(v->ix, page * l->per_page));
+	}
 
 	if (v->empty.count > 0 || v->bare)
 	{
@@ -402,7 +444,7 @@ run_vacuum(GrnndVacuum *v)
 			 id = grnnd_set_next(&v->chained, id + 1))
 			clean_chain(v, id, rec);
 	}
-	if (v->dead.count == 0 && v->empty.count == 0)
+	if (v->dead.count == 0 && v->empty.count == 0 && !v->returned)
 		return;
 
 	grnnd_test_point("vacuum-swept");
@@ -410,6 +452,8 @@ run_vacuum(GrnndVacuum *v)
 
 	if (v->dead.count > 0)
 		grnnd_repair(v);
+	else if (v->returned)
+		grnnd_prepare(v);		/* the first one did without those that were to die */
 	grnnd_test_point("vacuum-repaired");
 	free_all(v);
 }

@@ -23,6 +23,8 @@ typedef struct GrnndVacuum
 	GrnndSet	live;			/* nodes with rows, as the survey found them */
 	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
+	GrnndSet	crowded;		/* of those, pages with lists that are full of dead nodes */
+	bool		returned;		/* a node that was to die has got another row before */
 	GrnndSet	empty;			/* chained records without TIDs */
 	Size		memory;			/* bytes for what refill_lists.c keeps */
 	GrnndReach	reach;
