@@ -358,7 +358,8 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->set.ids, s->set.nodes, s->found,
-		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place, s->deferred, s->entries};
+		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place, s->deferred, s->entries,
+		s->kept_ids};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

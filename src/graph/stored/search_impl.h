@@ -56,6 +56,8 @@ struct GrnSearch
 	Key		   *rejected_keys;	/* by the list, for further runs */
 	size_t		rejected;
 	size_t		rejected_room;
+	uint32_t   *kept_ids;		/* [nkept_ids] some of their ids, now or before; only resumed */
+	size_t		nkept_ids;		/* power of two */
 	IdSet		set;			/* expanded ids; without codes: visited ids */
 	Key		   *deferred;		/* heap: dead nodes whose neighbours are yet to be offered */
 	size_t		ndeferred;

@@ -48,6 +48,39 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 
 /* ---- what the list rejected ---- */
 
+#define MIN_KEPT_IDS 256		/* power of two */
+
+static inline uint32_t *
+kept_slot(const GrnSearch *s, uint32_t id)
+{
+	uint32_t	h = id * UINT32_C(0x9E3779B1);
+
+	return &s->kept_ids[(h ^ h >> 15) & (s->nkept_ids - 1)];
+}
+
+/*
+ * Notes the ids of what was rejected, each in the one slot that its hash gives it.  A later
+ * id takes the slot of an earlier one, so not all are known.
+ */
+static void
+keep_ids(GrnSearch *s)
+{
+	size_t		n = s->nkept_ids > 0 ? s->nkept_ids : MIN_KEPT_IDS;
+
+	while (n < s->rejected_room)
+		n *= 2;
+	if (n > s->nkept_ids)
+	{
+		if (s->kept_ids != NULL)
+			s->store->free(s->store, s->kept_ids);
+		s->kept_ids = s->store->alloc(s->store, n * sizeof(uint32_t));
+		s->nkept_ids = n;
+		memset(s->kept_ids, 0xFF, n * sizeof(uint32_t));
+	}
+	for (size_t i = 0; i < s->rejected; i++)
+		*kept_slot(s, KEY_ID(s->rejected_keys[i])) = KEY_ID(s->rejected_keys[i]);
+}
+
 /*
  * Makes room in the full array of what was rejected: ids come once for each record that
  * links to them, so dropping repeats and expanded ids often frees most of it.
@@ -85,10 +118,15 @@ grn_reject(GrnSearch *s, Key key)
 			}
 			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected,
 					s->rejected_room * 2, &s->rejected_room);
+			if (s->resumed)
+				keep_ids(s);
 		}
 	}
 	if (s->resumed)
+	{
 		heap_push(s->rejected_keys, &s->rejected, key);
+		*kept_slot(s, KEY_ID(key)) = KEY_ID(key);
+	}
 	else
 		s->rejected_keys[s->rejected++] = key;
 }
@@ -178,7 +216,9 @@ grn_offer_neighbours(GrnSearch *s)
 
 			near[n] = key;
 			n += key <= bound;
-			if (key > bound)
+			/* what left them is on the list, expanded, or was put back */
+			if (key > bound &&
+				!(s->resumed && *kept_slot(s, s->neighbours[i]) == s->neighbours[i]))
 				grn_reject(s, key);
 		}
 	for (uint32_t i = 0; i < n; i++)
@@ -206,7 +246,10 @@ grn_take_rejected(GrnSearch *s)
 	uint32_t	listed = s->listed;
 
 	if (!s->resumed)
+	{
 		heap_make(s->rejected_keys, s->rejected);
+		keep_ids(s);
+	}
 	s->resumed = true;
 	s->recheck = true;
 	while (s->rejected > 0 && s->listed < s->p.ef)
