@@ -62,7 +62,7 @@ typedef struct GrnndScan
 	pairingheap *heap;
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */
-	double		frontier;		/* strict order: results up to here may leave it */
+	uint64		found;			/* nodes with rows that the search has brought */
 	double		last;			/* value of the last one returned */
 	bool		exhausted;		/* no more batches */
 	pairingheap *late;			/* strict order: those that came too late for their places */

@@ -9,6 +9,7 @@
 #include "catalog/pg_type_d.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -119,7 +120,9 @@ grnnd_begin_rest(IndexScanDesc scan)
 									work_mem, NULL, TUPLESORT_NONE);
 	so->rest_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
+	/* as a sequential scan: what would fill the buffers takes a few of them in turn */
+	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
+		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
 	for (uint32 id = 0; id < so->store.id_limit; id++)
 	{
 		bool		exact;
@@ -145,7 +148,8 @@ grnnd_begin_rest(IndexScanDesc scan)
 		ExecStoreVirtualTuple(slot);
 		tuplesort_puttupleslot(so->rest, slot);
 	}
-	FreeAccessStrategy(so->store.strategy);
+	if (so->store.strategy != NULL)
+		FreeAccessStrategy(so->store.strategy);
 	so->store.strategy = NULL;
 	ExecDropSingleTupleTableSlot(slot);
 	tuplesort_performsort(so->rest);

@@ -55,8 +55,10 @@ SELECT rows BETWEEN 300 AND 600 AS stopped, disordered FROM fetched(6000);
 SET grnnd.max_scan_tuples = 1;
 SELECT rows BETWEEN 40 AND 60 AS stopped, disordered FROM fetched(6000);
 SET work_mem = '64kB';
+SET grnnd.max_scan_tuples = 4000;
+SELECT rows BETWEEN 50 AND 1000 AS stopped, disordered FROM fetched(6000);
+-- as many as there are: no limit
 SET grnnd.max_scan_tuples = 6000;
-SELECT rows BETWEEN 100 AND 1000 AS stopped, disordered FROM fetched(6000);
 SET grnnd.scan_mem_multiplier = 100;
 SELECT rows, disordered <= 1 AS ordered FROM fetched(6000);
 RESET grnnd.scan_mem_multiplier;
