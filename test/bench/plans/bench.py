@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Which plan the planner takes with an hnsw and with a grnnd index, and what each takes by the clock.
+
+  bench.py --pg-config PG_CONFIG --out RESULTS [--rows 1000,20000] [--tables 384,1536]
+
+For each table of the grid (rows x dimensions x storage x data) and each query (LIMIT x filter):
+the plan chosen, and the least time of several runs of the sequential plan and of each index's.
+"bad" marks cells where the planner's choice takes over 1.5 times and a millisecond more than
+another plan would have, "lost" those where hnsw is chosen and a faster grnnd is not.
+"""
+import argparse
+import os
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from common import Server  # noqa: E402
+
+# dimensions, storage, data; vectors of up to 500 dimensions stay in the table by default
+TABLES = [(3, "plain", "random"), (64, "plain", "random"), (384, "plain", "sentences"),
+          (384, "plain", "random"), (768, "external", "random"), (1536, "plain", "random"),
+          (1536, "external", "random"), (1536, "external", "sentences")]
+ROWS = [1000, 5000, 20000]
+# share of the rows that pass, in thousandths; "partial": the index has 1,000 rows
+QUERIES = [(10, 1000), (100, 1000), (10, 100), (10, 10), (100, 10), (10, "partial")]
+RUNS = 5
+
+FUNCTIONS = """
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE TABLE IF NOT EXISTS q (id int, v vector);
+CREATE OR REPLACE FUNCTION best(query text, runs int, OUT ms float8, OUT plan text) LANGUAGE plpgsql AS $$
+DECLARE
+	since timestamptz;
+	line text;
+	v vector;
+BEGIN
+	FOR i IN 0 .. runs LOOP
+		SELECT q.v INTO v FROM q WHERE id = i % 3;
+		since := clock_timestamp();
+		EXECUTE format(query, v);
+		IF i > 0 THEN
+			ms := least(ms, extract(epoch FROM clock_timestamp() - since) * 1000);
+		END IF;
+	END LOOP;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || format(query, v) LOOP
+		plan := coalesce(plan, (regexp_match(line, '(Index Scan|Bitmap|Seq Scan)'))[1]);
+	END LOOP;
+END $$;
+"""
+
+
+def rows_of(data, n, d, seed):
+    """Uniform rows, as every tutorial makes them, or rows of a spectrum like that of embeddings."""
+    rng = np.random.default_rng(seed)
+    if data == "random":
+        return rng.random((n, d), np.float32)
+    basis = np.random.default_rng(d).standard_normal((64, d)) / np.arange(1, 65)[:, None] ** 0.5
+    return (rng.standard_normal((n, 64)) @ basis + 0.05 * rng.standard_normal((n, d))).astype(np.float32)
+
+
+def measure(server, limit, share, index):
+    """(ms, plan) of one query by the planner's choice, or with one plan forced."""
+    where = "" if share == 1000 else f"WHERE kind < {share}" if share != "partial" else "WHERE part"
+    force = {None: "", "index": "SET enable_seqscan = off; SET enable_sort = off;",
+             "seq": "SET enable_indexscan = off; SET enable_bitmapscan = off;"}[index]
+    out, _ = server.sql(f"{force} SELECT ms, plan FROM best('SELECT id FROM t {where} "
+                        f"ORDER BY v <-> %L LIMIT {limit}', {RUNS})")
+    ms, plan = out.split("|")
+    return float(ms), plan
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--pg-config", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--tables", help="dimensions to measure, all by default")
+    args = parser.parse_args()
+    server = Server(args.pg_config, settings={"max_parallel_workers_per_gather": "0"})
+    lines = ["| rows | dim | storage | data | limit | pass | seq ms | hnsw ms | grnnd ms | hnsw plan | grnnd plan | |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    bad = lost = 0
+    try:
+        server.sql(FUNCTIONS)
+        for d, storage, data in TABLES:
+            if args.tables and str(d) not in args.tables.split(","):
+                continue
+            for n in map(int, args.rows.split(",")):
+                server.sql("DROP TABLE IF EXISTS t, q")
+                server.load("q", rows_of(data, 3, d, 1))
+                server.load("t", rows_of(data, n, d, 2), storage)
+                server.sql("CREATE TABLE u (LIKE t INCLUDING ALL); ALTER TABLE u ADD kind int, ADD part bool;"
+                           "SELECT setseed(0.5); INSERT INTO u SELECT id, v, random() * 1000, id < 1000 FROM t;"
+                           "DROP TABLE t; ALTER TABLE u RENAME TO t; VACUUM ANALYZE t;")
+                queries = [q for q in QUERIES if q[1] != "partial" or n > 1000]
+                found = {q: {"seq": measure(server, *q, "seq")} for q in queries}
+                for am in ("hnsw", "grnnd"):
+                    for part in (False, True):
+                        which = [q for q in queries if (q[1] == "partial") == part]
+                        if not which:
+                            continue
+                        server.sql(f"SET client_min_messages = warning; CREATE INDEX i ON t USING {am} "
+                                   f"(v vector_l2_ops) {'WHERE part' if part else ''}; VACUUM ANALYZE t;")
+                        for q in which:
+                            found[q][am] = measure(server, *q, "index")[0], measure(server, *q, None)[1]
+                        server.sql("DROP INDEX i")
+                for (limit, share), cell in sorted(found.items(), key=str):
+                    seq, (hnsw, hplan), (grnnd, gplan) = cell["seq"][0], cell["hnsw"], cell["grnnd"]
+                    took, other = (grnnd, seq) if gplan == "Index Scan" else (seq, grnnd)
+                    note = ""
+                    if took > 1.5 * other and took > other + 1:
+                        note, bad = "bad", bad + 1
+                    if hplan == "Index Scan" and gplan != hplan and grnnd < min(seq, hnsw):
+                        note, lost = note + " lost", lost + 1
+                    share = share if share == "partial" else f"{share / 10:g}%"
+                    lines.append(f"| {n} | {d} | {storage} | {data} | {limit} | {share} | {seq:.2f} | {hnsw:.2f} | "
+                                 f"{grnnd:.2f} | {hplan} | {gplan} | {note} |")
+                    print(lines[-1], flush=True)
+    finally:
+        server.stop()
+    lines.append(f"\n{len(lines) - 2} cells, {bad} bad, {lost} lost.")
+    print(lines[-1])
+    os.makedirs(args.out, exist_ok=True)
+    with open(f"{args.out}/plans.md", "w") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
