@@ -72,7 +72,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 
 /*
  * In inner product's space long rows lie in the middle and are near all others; by more
- * directions still more so, and more rows are in nobody's list (src/README, Tried).
+ * directions still more so, and more rows are in no list (test/bench/tried.md).
  */
 bool
 grn_few_directions(const GrnRows *rows)

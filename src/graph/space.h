@@ -6,9 +6,9 @@
  * one: the direction stays and long rows come to lie in the middle.  What a query
  * can find are the longest rows of a cone around it, and near neighbours in this
  * space are what leads from one of those to the next.  (The Moebius
- * transformation of Zhou et al., NeurIPS 2019, has the power -2; src/README
- * compares.)  Equally long rows have the graph of their angles.  Places are
- * never stored: in a build a row has its GrnScale behind its dim floats.
+ * transformation of Zhou et al., NeurIPS 2019, has the power -2;
+ * test/bench/tried.md compares.)  Equally long rows have the graph of their angles.
+ * Places are never stored: in a build a row has its GrnScale behind its dim floats.
  */
 #ifndef GRN_SPACE_H
 #define GRN_SPACE_H

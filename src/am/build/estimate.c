@@ -71,7 +71,7 @@
 /* For a process to form a byte of a page, measured. */
 #define FORM_SECONDS_PER_BYTE 1.5e-9
 
-/* How much longer an index takes to write with its WAL, measured: src/README. */
+/* How much longer an index takes to write with its WAL, measured: test/bench/tried.md. */
 #define WITH_WAL 1.9
 
 /*

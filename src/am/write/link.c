@@ -26,7 +26,7 @@
 /*
  * Neighbours that a new node chooses by the rule; GrnMetricInfo.fill says up to how many the nearest that
  * the rule refused are added.  The other places are for links that it gives later;
- * src/README ("Tried") has other numbers.
+ * test/bench/tried.md has other numbers.
  */
 #define CHOOSE(degree) ((degree) * 15 / 32)
 
