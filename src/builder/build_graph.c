@@ -51,7 +51,7 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 /*
  * Whether rows lie so close together, beside their distance from the middle, that the GPU's
  * codes, 11 bits of a value at best, cannot have told them apart: of a sample, by the
- * distance of a neighbour in the list.  Equal rows are nobody's fault.
+ * distance of a neighbour in the list.  Equal rows do not count.
  */
 static bool
 too_coarse(const GrnGraphJob *job)

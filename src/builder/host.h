@@ -1,5 +1,5 @@
 /*
- * host.h - whoever runs a build: what the build needs from it, tells it, and fails with.
+ * host.h - what a build needs from the program that runs it, and how it reports failure.
  */
 #ifndef GRN_HOST_H
 #define GRN_HOST_H
@@ -21,10 +21,12 @@ extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint
 			__attribute__((format(printf, 4, 5)));
 
 /*
- * What a build needs from whoever runs it, from any thread.  Memory of a segment
- * only grows and stays in place; NULL: failed, and *failure says why.  expect: the
- * same bytes will be needed later.  device: *gpu is what is open, NULL where the
- * processor builds; false, only without wait: that is not known yet.
+ * What a build needs from the program that runs it.  Any thread may call these.
+ *
+ * need() returns a segment's memory, of at least so many bytes.  Memory only grows and
+ * stays in place.  NULL means that it failed, and *failure says why.  expect() announces
+ * bytes that will be needed later.  device() sets *gpu to the open GPU, or to NULL if the
+ * processor builds.  Without wait it returns false as long as that is not known.
  */
 typedef struct GrnHost
 {

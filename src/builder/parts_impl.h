@@ -83,7 +83,7 @@ extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *f
 extern GrnGpuStatus grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 /*
  * Room for all rows' codes on all devices, each of which may take limit bytes.  A device
- * that fails is lost, but if there is no memory nobody keeps codes.
+ * that fails is lost.  If memory is short on one, no device keeps codes.
  */
 extern GrnGpuStatus grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 extern void grn_parts_drop_codes(GrnPartsBuild *p);

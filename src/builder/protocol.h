@@ -26,8 +26,8 @@
  *   START ... ---------------------->   the next build, with the device still open
  *   close -------------------------->   exits
  *
- * At any time the builder may say NOTICE, or FAILED and exit.  End of file is
- * the end of the build for whoever sees it.
+ * At any time the builder may say NOTICE, or FAILED and exit.  A side that reads an end
+ * of file takes the build as ended.
  *
  * The EXTENTs after the next START are those of a new mapping.  Device and gpu_devices
  * must be those of the first.  From DONE to START the builder says nothing but

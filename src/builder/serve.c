@@ -67,7 +67,7 @@ say(Server *s, GrnMsg *msg)
 		sent = send(s->fd, msg, sizeof(*msg), MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	if (sent != (ssize_t) sizeof(*msg))
-		_exit(1);				/* nobody listens any more */
+		_exit(1);				/* the leader has gone */
 }
 
 /* What the leader can do without where there is no room for it: enough is there to read. */

@@ -113,7 +113,7 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 
 	take_pieces(pool, 0);
 
-	/* nothing is left for those who have not come yet */
+	/* nothing is left for threads that have not come yet */
 	pthread_mutex_lock(&pool->mutex);
 	pool->wanted = 0;
 	while (pool->busy > 0)

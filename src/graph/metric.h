@@ -44,7 +44,7 @@ typedef enum GrnComparison
 } GrnComparison;
 
 /*
- * What is known of a row whose distance someone else is to compute anew: from its values,
+ * What is known of a row whose distance the executor is to compute anew: from its values,
  * in single precision, in any order of summation.
  */
 typedef struct GrnBound
@@ -73,7 +73,7 @@ typedef struct GrnMetricInfo
 	uint32_t	fill;
 	/* the operator's value from a comparison with a stored vector */
 	double		(*value) (double compared);
-	/* what is at most the operator's value of the row itself, as anybody may compute it */
+	/* a lower bound of the operator's value of the row itself, however it is summed */
 	double		(*bound) (const GrnBound *b);
 	bool		bound_by_norm;	/* bound() looks at GrnBound.norm */
 } GrnMetricInfo;

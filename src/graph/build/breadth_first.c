@@ -69,7 +69,7 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 				if (__atomic_compare_exchange_n(at, &old, key, true, __ATOMIC_RELAXED,
 												__ATOMIC_RELAXED))
 				{
-					/* whoever found it first queues it */
+					/* the thread that found it first queues it */
 					if (old == GRN_INVALID_ID)
 					{
 						found[n++] = ids[j];

@@ -8,10 +8,10 @@
 #include "graph/rows.h"
 
 /*
- * Makes every vertex reachable from entry by adding or replacing edges, each
- * replaced edge redirected so that nothing else gets lost; returns the number
- * of vertices that had to be connected.  parallel may be NULL here
- * and below.  workspace: grn_connect_bytes(n).
+ * Makes every vertex reachable from entry by adding or replacing edges.  A replaced edge is
+ * redirected, so that what it led to stays reachable.  Returns the number of vertices that
+ * had to be connected.  parallel may be NULL here and below.  workspace:
+ * grn_connect_bytes(n) bytes.
  */
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,

@@ -10,10 +10,10 @@
 #define GRN_MAX_PARTS 256
 
 /*
- * Each row is at home in one part; some are guests in a second one.  Landmarks are members
- * of every part, so that others' lists name them: their own lists count at home (and as
- * guests) alone.  Members of a part lie together: those at home, guests, each kind by row,
- * and other parts' landmarks.
+ * Each row is at home in one part, and some are guests in a second one.  Landmarks are
+ * members of every part, so that the lists of other parts name them.  A landmark's own list
+ * counts only where it is at home or a guest.  The members of a part lie together: rows at
+ * home, then guests, each kind by row, then landmarks of other parts.
  */
 typedef struct GrnParts
 {
@@ -29,10 +29,10 @@ typedef struct GrnParts
 } GrnParts;
 
 /*
- * Cuts rows into nparts parts of about the same size; a share `overlap` of each part's own,
- * those nearest to the border of a second part, become guests there (0 to 1).
- * The same for a seed whatever the number of threads.  workspace:
- * grn_parts_bytes(), of which the first grn_parts_kept() hold the parts.
+ * Cuts rows into nparts parts of about the same size.  Of each part's rows a share `overlap`
+ * (0 to 1), those nearest to the border of a second part, become guests there.  The parts
+ * depend on the seed but not on the number of threads.  workspace: grn_parts_bytes() bytes,
+ * of which the first grn_parts_kept() hold the parts.
  */
 extern size_t grn_parts_kept(size_t n, float overlap);
 extern size_t grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap);
@@ -41,9 +41,11 @@ extern void grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, 
 /* How many landmarks so many parts have, at most. */
 extern uint32_t grn_parts_landmarks(size_t n, uint32_t nparts);
 /*
- * The same in steps, where another than the processor's cores tells rows: cells (in the
- * workspace, of two parts at least) and landmarks; the caller's parts->home and guest,
- * numbers of parts by grn.h's GrnCells; then the members' places.
+ * The same in steps, for builds where a GPU finds the rows' parts:
+ *   1. grn_parts_cells() and grn_parts_find_landmarks(): cells (in the workspace, of at least
+ *      two parts) and landmarks.
+ *   2. The caller sets parts->home and parts->guest to numbers of parts, by GrnCells (grn.h).
+ *   3. grn_parts_place(): the members' places.
  */
 extern void grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
 							GrnParallel *parallel, void *workspace, GrnParts *parts,
@@ -56,10 +58,11 @@ extern void grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap,
 extern size_t grn_parts_largest(const GrnParts *parts);
 
 /*
- * For rows that no border parts, such as equal ones: deals out those of parts with more than
- * capacity, whatever their places, to several, where a share `overlap` of them are guests of
- * the next one; elsewhere guests beyond capacity go.  workspace: grn_parts_bytes() of most
- * parts.  False where it takes more of them, and then the parts are as they were.
+ * For rows that no border separates, such as equal ones.  The rows of a part with more than
+ * capacity are dealt out to several parts, whatever their places.  A share `overlap` of them
+ * are guests of the next part.  In the other parts guests beyond capacity are left out.
+ * workspace: grn_parts_bytes() of most parts.  False if that takes more parts than most;
+ * the parts are then as they were.
  */
 extern bool grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacity,
 						   GrnParallel *parallel, void *workspace, GrnParts *parts);

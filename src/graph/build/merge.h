@@ -9,10 +9,10 @@
 #include "graph/kernels/tile.h"
 
 /*
- * The graph from the lists of the parts' graphs, [members][graph->degree], by rows,
- * each ended by GRN_INVALID_ID where it is short: of a row's neighbours in both
- * its parts those that the RNG rule keeps, then, up to the degree, the nearest of
- * the others.
+ * Makes the graph of all rows from the lists of the parts' graphs, lists
+ * [members][graph->degree], which name rows.  GRN_INVALID_ID ends a list that is shorter.
+ * A row gets those of its neighbours in both parts that the RNG rule keeps.  The nearest of
+ * the others follow, up to the degree.
  */
 extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
 							GrnParallel *parallel, GrnGraph *graph);

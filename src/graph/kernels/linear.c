@@ -258,7 +258,7 @@ meeting_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		x = k == 0 ? circle : (e->round + k) % circle;
 		size_t		y = (e->round + circle - k) % circle;
 
-		/* with an odd number of blocks one has nobody to meet */
+		/* with an odd number of blocks one is left over in each round */
 		if (x >= e->blocks || y >= e->blocks)
 			continue;
 		for (size_t p = x * BLOCK; p < block_end(e, x); p++)

@@ -23,15 +23,15 @@ typedef struct GrnCodecFit
 } GrnCodecFit;
 
 /*
- * Fits a codec to a sample of the rows and chooses code_dims: where costs are
- * given, what makes a search cheapest, which may be no codes at all (0); else the
- * smallest multiple of GRN_CODE_ALIGN whose principal directions hold `energy`
- * of the sample's variance, at most max_code_dims.
- * Where the sample is smaller than 32 rows, or constant, directions are
- * random and max_code_dims are used.  out points to room for
- * grn_codec_floats(dim, max_code_dims) floats; workspace for
- * grn_codec_fit_bytes().  Deterministic for a seed whatever
- * parallel->nworkers is.  *held is the share of the variance held.
+ * Fits a codec to a sample of the rows and chooses code_dims, max_code_dims at most.
+ * With costs it takes the number that makes a search cheapest; that may be 0, no codes.
+ * Without costs it takes the smallest multiple of GRN_CODE_ALIGN whose principal directions
+ * hold `energy` of the sample's variance.  If the sample has fewer than 32 rows, or all are
+ * equal, directions are random and there are max_code_dims.
+ *
+ * out: room for grn_codec_floats(dim, max_code_dims) floats; workspace:
+ * grn_codec_fit_bytes().  *held becomes the share of the variance that codes describe.  The
+ * result depends on the seed but not on parallel->nworkers.
  */
 extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,

@@ -1,6 +1,6 @@
 /*
  * prune.c - the relative-neighbourhood rule for single nodes: choosing a list, and
- * choosing who gives way in a full one.
+ * choosing the neighbour that gives way in a full one.
  */
 #include "graph/stored/prune.h"
 

@@ -42,13 +42,14 @@ extern size_t grn_prune_bytes(uint32_t n);
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
 /*
- * A full node v is asked to take x in.  Says which neighbour y of v gives way.
- * Paths through v -> y then lead over v -> x -> y, so x -> y must exist: y is one of
- * x's neighbours x_ids, or, where may_add is set (the caller then adds x -> y first),
- * one that `from` allows.  The farthest from v of the former, else of the latter.
- * Without codes distances from v are those given, or the order of v's list stands for
- * them, and of the latter only GRN_YIELD_ANY allows one, the last.  Returns the
+ * A full node v is to take x in: grn_yield() says which neighbour y of v gives way, by its
  * place in v's list, or -1.
+ *
+ * Paths through v -> y then lead over v -> x -> y, so x -> y must exist.  Preferred is a y
+ * that is one of x's neighbours x_ids.  Otherwise, if may_add is set, y is one that `from`
+ * allows, and the caller adds x -> y first.  Of each kind the farthest from v is taken.
+ * Without codes, distances from v are those given, or the order of v's list stands for
+ * them; then only GRN_YIELD_ANY allows a y of the second kind, the last of the list.
  */
 typedef enum GrnYieldFrom
 {
