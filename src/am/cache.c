@@ -227,7 +227,7 @@ load_entry(Relation index)
 	read_meta(index, &meta);
 	check_meta(index, &meta, &key, &layout);
 
-	/* whoever has the same metapage has the same codec: it names its build */
+	/* the same metapage means the same codec: it names its build */
 	dlist_foreach(iter, &cache)
 	{
 		entry = dlist_container(CacheEntry, node, iter.cur);

@@ -9,13 +9,13 @@
 /*
  * The index's description, checked (magic, format, geometry, crc) and cached for
  * the backend.  The description stays until the end of the transaction.  Its codecs' arrays
- * and its hints stay until the next call, for whatever index: then they may have to make
- * room.  So whoever encodes asks anew first, unless nothing else was asked for meanwhile.
+ * and its hints stay only until the next call, for whatever index, when they may have to make
+ * room.  So a caller that encodes calls again first, unless nothing else was asked for since.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
-/* The same without arrays and hints, for those who use neither: a planner meets many indexes. */
+/* The same without arrays and hints: a planner meets many indexes and uses neither. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
-/* The same by the metapage as it is now: what fit_codes.c writes there reaches others late. */
+/* The same by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);

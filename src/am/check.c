@@ -1,14 +1,16 @@
 /*
- * check.c - grnnd_check(): every property that an index must have, one row for each
- * place where it has not.
+ * check.c - grnnd_check(): checks every property that an index must have, and returns one
+ * row for each violation.
  *
- * The first pass over the pages takes down what each record is; the second holds
- * the edges and chains against that, which takes four bytes a record.  Where those are more
- * than a third of maintenance_work_mem, there is a second pass for each range of ids for which
- * there is room.  Heap TIDs are sorted, on disk where they are many, and compared in their
- * order with each other and with the table.  Writers are kept out meanwhile (ShareLock
- * on the table), because a change between the passes would look like damage.
- * On a standby, where that lock cannot be had, replay may cause false reports.
+ * The first pass over the pages notes what each record is, in four bytes a record.  The
+ * second pass compares edges and chains with these notes.  If the notes take more than a
+ * third of maintenance_work_mem, there is one second pass for each range of ids that fits.
+ * Heap TIDs are sorted, on disk if they are many, and compared in their order with each other
+ * and with the table.
+ *
+ * Writers are kept out meanwhile (ShareLock on the table), because a change between the
+ * passes would look like damage.  On a standby, where that lock cannot be had, replay may
+ * cause false reports.
  */
 #include "postgres.h"
 
@@ -431,8 +433,8 @@ is_visible(Check *c, uint64 tid)
 }
 
 /*
- * Reports a record that no search can find, if it holds a row that somebody can miss: rows
- * of a transaction that was rolled back, or of a crash in the middle of an insert, nobody does.
+ * Reports a record that no search can find, if it holds a row that a query can miss.  Rows of
+ * a transaction that was rolled back, or of a crash in the middle of an insert, do not count.
  */
 static void
 check_reached(Check *c, uint32 id, uint64 tid)

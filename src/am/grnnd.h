@@ -90,7 +90,7 @@ typedef struct GrnndMeta
 	uint32		fit_state;		/* 112: GrnndFitState */
 	uint32		judged;			/* 116: nodes there were when codes were last judged, or 0 */
 	uint32		codes_ignored;	/* 120: 1 where codes tell no neighbours apart: records have
-								 * them, and nobody estimates by them */
+								 * them, and no search estimates by them */
 	pg_crc32c	crc;			/* 124: of all bytes before it */
 } GrnndMeta;
 StaticAssertDecl(sizeof(GrnndMeta) == 128 && offsetof(GrnndMeta, crc) == 124 &&

@@ -61,7 +61,7 @@ grnnd_init_options(void)
 
 /*
  * Says once a statement (a partitioned table's partitions are asked one by one) which
- * of hnsw's parameters do nothing here, so that nobody tunes by them.
+ * of hnsw's parameters do nothing here, so that they are not used for tuning.
  */
 static void
 notice_hnsw_options(const GrnndOptions *opts)

@@ -1,7 +1,7 @@
 /*
  * scan_rest.c - the end of a long scan: all rows that the search did not return, read in the
- * order of pages and sorted.  It costs as much as reading the index once, takes no more
- * memory than work_mem, and nobody loses a row by it.
+ * order of pages and sorted.  It costs as much as reading the index once and takes no more
+ * memory than work_mem.  No row is lost.
  */
 #include "am/scan.h"
 

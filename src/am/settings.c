@@ -7,7 +7,7 @@
  * ALTER ROLE, a function's SET clause.
  *
  * pgvector defines its settings when its library is loaded.  Until then a setting of
- * that name is a placeholder: a text that nobody has checked.
+ * that name is a placeholder: a text that was not checked.
  */
 #include "am/grnnd.h"
 

@@ -1,7 +1,7 @@
 /*
  * collect.c - reads the table's vectors into shared memory: segment VECTORS in
  * build form, TIDS with the heap TIDs, and ORDER, which ranks rows by TID so that
- * nothing later depends on who read which row when.
+ * nothing later depends on which process read which row when.
  *
  * The leader and its workers scan together and claim chunks of rows from one
  * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
@@ -163,7 +163,7 @@ look_after_builder(Collector *c)
 	grnnd_builder_poll(builder);
 	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
 	complete = pg_atomic_read_u64(&c->shared->next_row);
-	pg_memory_barrier();		/* who claims after this claims beyond `complete` */
+	pg_memory_barrier();		/* claims made after this lie beyond `complete` */
 	for (int i = 0; i < c->shared->nparticipants; i++)
 		complete = Min(complete, pg_atomic_read_u64(&c->shared->participants[i].low));
 	pg_read_barrier();
@@ -195,7 +195,7 @@ claim_chunk(Collector *c)
 
 	/* rows of the last chunk are there before low leaves them behind, */
 	pg_write_barrier();
-	/* and low is right for whoever reads it between the claim and our next word */
+	/* and low is right for a reader between the claim and our next word */
 	pg_atomic_write_u64(&c->me->low, pg_atomic_read_u64(&shared->next_row));
 	pg_memory_barrier();
 	c->at = pg_atomic_fetch_add_u64(&shared->next_row, shared->chunk_rows);
@@ -386,7 +386,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		look_after_room(&c);
 		grnnd_workers_launch(workers);
 		build->workers = workers->launched;
-		/* those who never start claim nothing */
+		/* workers that never start claim nothing */
 		for (int i = workers->launched; i < nworkers; i++)
 			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
 

@@ -223,7 +223,7 @@ builder_lost(GrnndBuilder *b)
 	int			status;
 	bool		exited;
 
-	/* Whoever cancelled the statement may have signalled the builder too. */
+	/* The session that cancelled the statement may have signalled the builder too. */
 	CHECK_FOR_INTERRUPTS();
 	exited = reap(b, EXIT_LIMIT_MS, &status);
 	CHECK_FOR_INTERRUPTS();
@@ -381,7 +381,7 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 		builder_nonsense(b, "memory wanted for an unknown purpose");
 	b->needed[segment] = Max(b->needed[segment], bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
-	/* What we shall read is allocated by us; the workspace by who touches it. */
+	/* What we shall read is allocated by us; the workspace by the threads that touch it. */
 	if (segment != GRN_SEG_WORK)
 		grnnd_mapping_populate(b->map, (GrnSegment) segment, 0, bytes);
 	msg.arg[0] = segment;

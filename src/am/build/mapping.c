@@ -86,7 +86,7 @@ open_memory(GrnndMapping *map)
 {
 	int			fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	/* Sealed: nobody, a broken builder included, can take back mapped pages. */
+	/* Sealed: no process, a broken builder included, can take back mapped pages. */
 	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 	{
 		int			save = errno;

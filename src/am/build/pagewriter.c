@@ -120,8 +120,8 @@ flush(GrnndPageWriter *w)
 		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
 
 		/*
-		 * The WAL writer shall write it, in large pieces.  Where it sleeps and WAL buffers
-		 * run full, whoever needs one writes a single page of 8 kB.
+		 * The WAL writer shall write it, in large pieces.  If it sleeps and WAL buffers
+		 * run full, a backend that needs one writes a single page of 8 kB.
 		 */
 		XLogSetAsyncXactLSN(PageGetLSN(pages[w->npages - 1]));
 	}

@@ -35,13 +35,13 @@ extern void grnnd_writer_end(GrnndPageWriter *w);
 extern void grnnd_writer_finish(GrnndPageWriter *w);
 
 /*
- * WAL segments made before they are needed, by several processes: a new one has to be
- * filled with zeros and synced, which whoever needs it first would do while all others
- * wait.  In memory that all writers share.
+ * WAL segments made before they are needed, by several processes.  A new segment has to be
+ * filled with zeros and synced.  The first process that needs it would do that while all
+ * others wait.  This lies in memory that all writers share.
  */
 typedef struct GrnndWalAhead
 {
-	pg_atomic_uint64 next;		/* first segment that nobody has taken on */
+	pg_atomic_uint64 next;		/* first segment that no process has taken on */
 	uint64		end;			/* the last one that will be needed */
 } GrnndWalAhead;
 

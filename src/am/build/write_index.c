@@ -75,7 +75,7 @@ typedef struct Shared
 	BlockNumber node_pages;
 	GrnBuildResult result;
 	GrnndMeta	meta;
-	pg_atomic_uint64 next_node; /* first node that nobody checks yet */
+	pg_atomic_uint64 next_node; /* first node that no process checks yet */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn() */
 	pg_atomic_uint64 pages_done;
 	GrnndWalAhead wal_ahead;
@@ -233,7 +233,7 @@ check_rows(const Load *load, uint64 nrows)
 
 /*
  * Finds the nodes whose TIDs need further records, in order of node.  The table
- * of chains takes the place of ORDER, which nobody needs any more.
+ * of chains takes the place of ORDER, which is not needed any more.
  */
 static void
 plan_chains(Load *load, GrnndMapping *map)

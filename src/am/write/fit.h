@@ -13,21 +13,21 @@ extern uint32 grnnd_fit_rows(uint32 dim);
 /* Are codes to be fitted or judged, now that there is a node of this id? */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
 /*
- * Fits a codec to the rows that an unfitted index has and gives all records their
- * codes, or judges those that there are anew; nothing where that is not due.  The caller holds
- * the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  heap:
- * to end with an error (55P03) as soon as another session waits for one of these locks; or NULL.
+ * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
+ * the codes of a fitted one.  It does nothing if neither is due.  The caller holds the table
+ * and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  With heap given,
+ * it ends with an error (55P03) as soon as another session waits for one of these locks.
  */
 extern void grnnd_fit_codes(Relation index, Relation heap);
 
-/* ---- fit_schedule.c: who does that, and when ---- */
+/* ---- fit_schedule.c: in which process, and when ---- */
 
 /*
- * Starts a background worker that fits or judges codes, if node id makes that due and
- * nobody has lately.
+ * Starts a background worker that fits or judges codes, if node id makes that due and no
+ * attempt was made lately.
  */
 extern void grnnd_ask_for_fit(Relation index, uint32 id);
-/* The same by the caller's own hand, who holds the locks as for grnnd_fit_codes(). */
+/* The same, by the caller itself.  It holds the locks as for grnnd_fit_codes(). */
 extern void grnnd_fit_in_vacuum(Relation index);
 /* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
 extern void grnnd_note_success(Page page);

@@ -2,26 +2,26 @@
  * fit_codes.c - codes for an index that began with too few rows to fit a codec to, and
  * whether codes still serve an index that has grown.
  *
- * An index of few rows is "unfitted": its records have room for codes, which is empty, and
- * searches compute exact distances of all neighbours, which costs little while
- * there are few.  Past grnnd_fit_rows() it is to be fitted; fit_schedule.c says who does
- * that, and when.  Vacuum is kept out by the lock on the table; searches and inserts go on
- * meanwhile (steps 3 and 4: fit_fill.c; whether codes serve: fit_judge.c):
- *   1. a codec is fitted to a sample, and written to its pages;
- *   2. the metapage says that the index is "filling".  Who hears of it gives codes to
- *      all that it writes, and looks at none;
- *   3. inserts that have not heard of it are waited for;
- *   4. all records and entry points from before get their codes, page by page;
- *   5. the metapage says that there are codes.
- * Who knows the metapage from before step 5 looks at no code.  An attempt that fails
- * leaves the index unfitted or filling, and the next one goes on from there.  Where
- * codes would not tell neighbours apart (codec.h), the index stays unfitted until there are
- * twice as many rows.
+ * An index of few rows is "unfitted".  Its records have empty room for codes, and searches
+ * compute exact distances of all neighbours, which costs little while there are few.  Past
+ * grnnd_fit_rows() it is to be fitted; fit_schedule.c decides when, and in which process.
+ * The lock on the table keeps vacuum out.  Searches and inserts go on meanwhile (steps 3
+ * and 4: fit_fill.c; whether codes serve: fit_judge.c):
+ *   1. A codec is fitted to a sample and written to its pages.
+ *   2. The metapage says that the index is "filling".  Backends that read this give codes to
+ *      all that they write, and look at none.
+ *   3. Inserts that began with an older metapage are waited for.
+ *   4. All records and entry points from before get their codes, page by page.
+ *   5. The metapage says that there are codes.
+ * A backend with a metapage from before step 5 looks at no code.  An attempt that fails
+ * leaves the index unfitted or filling, and the next one goes on from there.  If codes would
+ * not tell neighbours apart (estimate.h), the index stays unfitted until there are twice as
+ * many rows.
  *
- * Whenever an index with codes has grown by a quarter, its codes are judged again: rows far
- * from those that the codec was fitted to, or clusters that have become dense, may be told
- * apart no more.  Then the metapage says that they are ignored: records keep codes and get
- * new ones, but nobody estimates by them.
+ * Whenever an index with codes has grown by a quarter, its codes are judged again.  Rows may
+ * lie far from those that the codec was fitted to, or clusters may have become dense, so that
+ * estimates no longer tell neighbours apart.  The metapage then says that codes are ignored:
+ * records keep codes and get new ones, but searches do not estimate by them.
  */
 #include "am/write/fit_impl.h"
 
@@ -298,7 +298,7 @@ fit(Fit *f)
 	}
 	meta->judged = f->limit;
 	write_meta(f, true);
-	/* who does not hear of it, since this transaction aborts, has worse recall */
+	/* backends that do not hear of it, since this transaction aborts, have worse recall */
 	CacheInvalidateRelcache(f->index);
 }
 

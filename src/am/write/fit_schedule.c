@@ -1,15 +1,15 @@
 /*
- * fit_schedule.c - who fits and judges an index's codes (fit_codes.c), and when: no
- * statement that writes a row, for it would wait, or fail by its own time limit again and
- * again.
+ * fit_schedule.c - when an index's codes are fitted and judged (fit_codes.c), and by which
+ * process.  No statement that writes a row does it: the statement would wait, or fail by its
+ * own time limit again and again.
  *
  *  - An insert that finds it due starts a background worker and goes on.
  *  - VACUUM does it after its own work.
  *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
  *
- * Whoever sets about it first writes that on the metapage (GrnndAttempt).  Until some time
- * after that, which doubles with each attempt that was no success, inserts and VACUUM leave
- * it: whether the worker is at work, found no place, failed, or was killed.
+ * A process that begins first writes the time on the metapage (GrnndAttempt).  Inserts and
+ * VACUUM then leave the index alone for a while, whether the worker is at work, found no
+ * place, failed, or was killed.  That while doubles with each attempt without success.
  */
 #include "am/write/fit.h"
 
@@ -93,7 +93,7 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 
-/* Sets down that the caller sets about it, if nobody else has lately, and it is due. */
+/* Records an attempt by the caller, if one is due and no other was made lately. */
 static bool
 claim(Relation index)
 {

@@ -308,7 +308,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 
 		if (take_slot(index, heap, ix, extend(index, ix), &slot, &more))
 			break;
-		/* somebody was faster, or a freed slot turned out too young */
+		/* another insert was faster, or a freed slot turned out too young */
 	}
 	RelationSetTargetBlock(index, BufferGetBlockNumber(slot.buffer));
 

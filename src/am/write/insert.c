@@ -112,7 +112,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 		if (done)
 			break;
 
-		/* nobody knows of our record yet: aim it anew, or give it back */
+		/* no other backend knows of our record yet: aim it anew, or give it back */
 		grnnd_edit_begin(&e, in->index, in->ix, chain);
 		if (gone)
 			grnnd_free_slot(grnnd_edit_change(&e), InvalidFullTransactionId);
@@ -185,8 +185,8 @@ insert_ef(const GrnndIndex *ix)
 
 /*
  * Takes a written node back that found no place in the graph, so that the row can be
- * inserted again.  False: others have found and used it, so it has a place.  They have
- * given it a TID or an edge then, and its list is not ours any more.
+ * inserted again.  False: other inserts have found it and given it a TID or an edge, so it
+ * has a place, and its list is not ours any more.
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)

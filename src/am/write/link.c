@@ -3,8 +3,8 @@
  * from them as src/README ("Reachability") says.
  *
  * Links back come in three steps:
- *   1. each neighbour's record is read; a full one says who gives way (y), and x
- *      is to have an edge x -> y;
+ *   1. each neighbour's record is read.  A full one says which of its own neighbours, y,
+ *      gives way, and x is to have an edge x -> y;
  *   2. x is written with these edges;
  *   3. the neighbours are changed, a few pages at a time: x is added, or takes the
  *      place of y.
@@ -183,7 +183,7 @@ typedef struct Target
 {
 	uint32		id;
 	uint16		version;
-	uint32		y;				/* who gives way, GRN_INVALID_ID where it had room */
+	uint32		y;				/* the one that gives way; GRN_INVALID_ID if it had room */
 	BlockNumber block;
 } Target;
 
@@ -262,7 +262,7 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	return true;
 }
 
-/* Who gives way in v, whose id is given, to x: grn_yield(). */
+/* The neighbour of v, whose id is given, that gives way to x: grn_yield(). */
 static int
 choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 			 GrnYieldFrom from)
@@ -294,7 +294,7 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 	return grn_yield(&y);
 }
 
-/* Step 1 for one neighbour.  False: nobody there gives way. */
+/* Step 1 for one neighbour.  False: none of its neighbours gives way. */
 static bool
 plan_target(GrnndLink *link, uint32 target, uint32 id, GrnYieldFrom from)
 {
@@ -468,10 +468,10 @@ add_planned(GrnndLink *link)
 }
 
 /*
- * Chooses who gives way in a full v that must take x, and plans x's edge to it.
- * Neighbours of v that are dead come last: they get no edge from x, which
- * their own last vacuum would not find, and what they lead to is vacuum's business
- * anyway.  *lost says that it was one of those.  GRN_INVALID_ID: nobody can.
+ * Chooses the neighbour that gives way in a full v that must take x, and plans x's edge to
+ * it.  Dead neighbours of v come last.  They get no edge from x, because their own last
+ * vacuum would not find it; what they lead to is vacuum's business anyway.  *lost says that
+ * it was one of those.  GRN_INVALID_ID: none can.
  */
 static uint32
 plan_forced(GrnndLink *link, uint32 id, const GrnRecord *v, bool *lost)

@@ -13,7 +13,7 @@ typedef struct GrnndPoint
 	float	   *x;				/* [dim] */
 	uint8_t    *code;
 	GrnFactor	factor;
-	GrnCodeQuery *query;		/* NULL where nobody estimates by codes */
+	GrnCodeQuery *query;		/* NULL where estimates are not used */
 } GrnndPoint;
 
 /* Writes where a row x [dim] lies in the graph's space (graph/space.h); place may be x. */

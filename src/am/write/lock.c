@@ -2,7 +2,7 @@
  * lock.c - heavyweight locks on an index: its inserts, its first row, its codes.
  *
  * They are locks on database objects: the index's OID, and a number that no column has.
- * Core locks relations by relation locks, so nobody else has these tags.  (Not page locks:
+ * Core locks relations by relation locks, so no other lock has these tags.  (Not page locks:
  * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
  * and page locks conflict within a group of parallel processes.)
  */

@@ -13,8 +13,8 @@
  * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
  * none, and in RowExclusiveLock where the index is unfitted.  Vacuum takes it for a moment in
  * ExclusiveLock, to know that inserts from before have ended, and fit_codes.c in ShareLock, to
- * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises those who
- * find no live node to link to.
+ * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises inserts
+ * that find no live node to link to.
  */
 typedef enum GrnndLockKind		/* beyond the numbers of columns */
 {

@@ -363,7 +363,7 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 	v->stats->pages_deleted++;
 }
 
-/* Nothing leads to them any more; see "Slot reuse" for when others may move in. */
+/* Nothing leads to them any more; see "Slot reuse" for when new rows may take the slots. */
 static void
 free_all(GrnndVacuum *v)
 {

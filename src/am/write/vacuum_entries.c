@@ -21,7 +21,7 @@ is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 	return ix->encoder.code_dims > 0 && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
 }
 
-/* Copies entries[0] to root: what it is, and what others are to find there. */
+/* Copies entries[0] to root: what stands there now, and what is to stand there. */
 static void
 set_root(GrnndVacuum *v, const GrnndEntries *entries, GrnndRoot *root)
 {
