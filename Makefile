@@ -34,9 +34,10 @@ gpu-check:
 	@bash test/gpu_check.sh
 bench:
 	@cat test/bench/README.md
-# Only cuda/: src/ is indented by pgindent's rules, which clang-format cannot follow.
+# C in PostgreSQL's manner, which clang-format does not know, and CUDA.
 CLANG_FORMAT ?= clang-format-14
 format:
+	bash test/format.sh
 	$(CLANG_FORMAT) -i $(filter-out cuda/gpu.h,$(wildcard cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
 else

@@ -71,6 +71,14 @@ run_rules()
 	tap_lines rules <"$LOGS/rules.log"
 	grep -q '^ok ' "$LOGS/rules.log" || report fail rules "no rule was checked"
 	! grep -q '^not ok ' "$LOGS/rules.log" || show rules "$LOGS/rules.log"
+	if ! command -v pg_bsd_indent >/dev/null; then
+		report skip rules "sources are formatted: no pg_bsd_indent here"
+	elif bash "$TOP/test/format.sh" --check >"$LOGS/format.log" 2>&1; then
+		report pass rules "sources are formatted"
+	else
+		report fail rules "sources are formatted"
+		show rules "$LOGS/format.log"
+	fi
 }
 
 #
