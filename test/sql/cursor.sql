@@ -134,7 +134,7 @@ SELECT count(*) BETWEEN 1900 AND 2200 AS stopped FROM (SELECT id FROM t ORDER BY
 SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) x;
 SELECT count(*) BETWEEN 5700 AND 6600 AS stopped FROM generate_series(1, 3) n,
 	LATERAL (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t x WHERE x.id = n) LIMIT 20000) y;
-SET grnnd.max_scan_tuples = 1000000;
+SET grnnd.max_scan_tuples = 15000;
 SET work_mem = '64kB';
 SELECT count(*) < 2000 AS stopped FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 20000) x;
 SET grnnd.iterative_scan = off;

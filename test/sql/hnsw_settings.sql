@@ -67,7 +67,7 @@ SET client_min_messages = warning;
 SET search_path = test_hnsw_settings, public;
 SET work_mem = '64kB';
 -- else the rest of the rows is read and sorted
-SET grnnd.max_scan_tuples = 1000000;
+SET grnnd.max_scan_tuples = 2900;
 SELECT rows_found() < 1000 AS ends;
 SET hnsw.scan_mem_multiplier = 100;
 SELECT rows_found() > 1000 AS goes_on;
