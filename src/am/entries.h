@@ -15,7 +15,7 @@ typedef struct GrnndEntries
 	uint32		count;
 	uint32		ids[GRN_MAX_ENTRIES];
 	GrnFactor	factors[GRN_MAX_ENTRIES];
-	uint8_t	   *codes;			/* [GRN_MAX_ENTRIES][code_bytes] */
+	uint8_t    *codes;			/* [GRN_MAX_ENTRIES][code_bytes] */
 } GrnndEntries;
 
 /* Allocates and reads. */

@@ -41,6 +41,7 @@ typedef struct GrnndSpecial
 	uint16		unused2;		/* 4: 0 */
 	uint16		page_id;		/* 6: GRNND_PAGE_ID */
 } GrnndSpecial;
+
 StaticAssertDecl(sizeof(GrnndSpecial) == 8, "GrnndSpecial is on disk");
 
 #define GRNND_PAYLOAD \
@@ -53,8 +54,8 @@ typedef enum GrnndFitState		/* on disk: never renumber */
 {
 	GRNND_FITTED = 0,			/* records have codes, or no room for any */
 	GRNND_UNFITTED = 1,			/* records have room for codes, but hold none yet */
-	GRNND_FILLING = 2			/* codec pages are written: each new or changed list gets
-								 * codes, what was there before may lack them */
+	GRNND_FILLING = 2			/* codec pages are written: each new or changed list gets codes,
+								 * what was there before may lack them */
 } GrnndFitState;
 
 /*
@@ -77,7 +78,8 @@ typedef struct GrnndMeta
 	uint32		form;			/* 32: GrnForm of own vectors */
 	uint32		payload;		/* 36: GRNND_PAYLOAD of the server that built it */
 	uint32		record_bytes;	/* 40: GrnLayout's, as a check */
-	float		norm_unit;		/* 44: GrnCodec's; of scaled rows the unit of norms (grn_norm_unit()) */
+	float		norm_unit;		/* 44: GrnCodec's; of scaled rows the unit of norms
+								 * (grn_norm_unit()) */
 	float		held;			/* 48: share of the rows' variance that codes describe */
 	BlockNumber entry_block;	/* 52: the entry page */
 	BlockNumber codec_block;	/* 56: first of codec_pages consecutive ones */
@@ -89,10 +91,11 @@ typedef struct GrnndMeta
 	uint32		build_nodes;	/* 108: nodes that the build wrote */
 	uint32		fit_state;		/* 112: GrnndFitState */
 	uint32		judged;			/* 116: nodes there were when codes were last judged, or 0 */
-	uint32		codes_ignored;	/* 120: 1 where codes tell no neighbours apart: records have
-								 * them, and no search estimates by them */
+	uint32		codes_ignored;	/* 120: 1 where codes tell no neighbours apart: records have them,
+								 * and no search estimates by them */
 	pg_crc32c	crc;			/* 124: of all bytes before it */
 } GrnndMeta;
+
 StaticAssertDecl(sizeof(GrnndMeta) == 128 && offsetof(GrnndMeta, crc) == 124 &&
 				 offsetof(GrnndMeta, entry_block) == 52 && offsetof(GrnndMeta, params) == 72 &&
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
@@ -122,6 +125,7 @@ typedef struct GrnndEntryHeader
 	uint32		count;			/* 0: entry points, <= GRN_MAX_ENTRIES */
 	uint32		unused;			/* 4: 0 */
 } GrnndEntryHeader;
+
 StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 
 /* Behind it: uint32 ids[32] at 8, GrnFactor factors[32] at 136, codes[32][code_bytes] at 264. */
@@ -150,8 +154,8 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted or filling, and
-								 * where codes are ignored, whatever the layout has room for */
+	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted or filling, and where
+								 * codes are ignored, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
 	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
@@ -183,7 +187,7 @@ extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
 extern double grnnd_scan_mem_multiplier;
 extern bool grnnd_use_hnsw_settings;
-extern int	grnnd_build_device;	/* GrnDevice */
+extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
 extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */

@@ -10,7 +10,10 @@ typedef struct GrnndOptions
 {
 	int32		vl_len_;
 	int			degree;			/* 0: by m or by dimension */
-	int			r, s, t1, t2;	/* 0: the builder's default */
+	int			r,
+				s,
+				t1,
+				t2;				/* 0: the builder's default */
 	double		rho;			/* 0: the builder's default */
 	int			seed;
 	bool		codes;

@@ -38,6 +38,7 @@ typedef struct GrnVectors
 	size_t		stride;			/* multiple of 4, >= grn_row_floats() */
 	uint32_t	dim;
 } GrnVectors;
+
 /* The first `most` rows (0: all), normalised for cosine, with room for grn_row_floats(). */
 extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
 							 GrnVectors *out);

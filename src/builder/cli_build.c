@@ -133,7 +133,7 @@ int
 grn_build_file(const GrnCli *cli)
 {
 	Tool		tool = {0};
-	GrnHost		host = {.ctx = &tool,.need = tool_need,.phase = tool_phase,.notice = tool_notice};
+	GrnHost		host = {.ctx = &tool, .need = tool_need, .phase = tool_phase, .notice = tool_notice};
 	GrnVectors	v;
 	GrnPrepared prepared;
 	GrnFailure	failure;

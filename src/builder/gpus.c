@@ -26,7 +26,7 @@ static struct
 	GrnGpu	   *gpus[GRN_MAX_GPUS][GRN_LANES];
 	int			numbers[GRN_MAX_GPUS];
 	int			n;
-} opened;
+}			opened;
 
 int
 grn_open_gpus(void)

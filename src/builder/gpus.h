@@ -12,7 +12,8 @@ typedef struct GrnDeviceChoice
 	uint32_t	device;			/* GrnDevice */
 	const char *gpu_devices;	/* "0,1"; empty: the first */
 	GrnGpuOptions options;
-	uint64_t	work_limit;		/* bytes of workspace to stay under where cores build; 0: free memory */
+	uint64_t	work_limit;		/* bytes of workspace to stay under where cores build; 0: free
+								 * memory */
 	float		overlap;		/* share of rows in two parts; 0: the default */
 } GrnDeviceChoice;
 

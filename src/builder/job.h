@@ -15,7 +15,10 @@ typedef struct GrnPartTimes
 	uint32_t	nparts;			/* 0: not in parts */
 	uint64_t	members;		/* rows of all parts */
 	bool		stayed;			/* codes, on the devices */
-	double		split, encode, build, merge;	/* split: where parts are; encode: rows, into them */
+	double		split,
+				encode,
+				build,
+				merge;			/* split: where parts are; encode: rows, into them */
 } GrnPartTimes;
 
 /* A graph to be built. */

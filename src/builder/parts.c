@@ -195,7 +195,7 @@ void
 grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph)
 {
 	Naming		naming = {p->parts.members + p->parts.start[part], graph->ids, graph->counts,
-	graph->degree};
+		graph->degree};
 
 	p->parallel->run(p->parallel, graph->n, GRN_PART_GRAIN, name_range, &naming);
 }

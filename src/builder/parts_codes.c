@@ -95,7 +95,7 @@ grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 static GrnGpuEncoding
 encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {
-	GrnGpuEncoding e = {.fit = &p->fit,.keepers = keepers,.codes = p->codes};
+	GrnGpuEncoding e = {.fit = &p->fit, .keepers = keepers, .codes = p->codes};
 
 	if (p->cells.n > 0)
 	{

@@ -164,7 +164,7 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnPartsBuild *p = ctx;
 	const GrnParts *parts = &p->parts;
 	const GrnGraph *graph = p->job->graph;
-	GrnGpuMerge merge = {.lists = p->lists,.ids = graph->ids,.counts = graph->counts};
+	GrnGpuMerge merge = {.lists = p->lists, .ids = graph->ids, .counts = graph->counts};
 	size_t		first = item * p->piece;
 	size_t		last = first + p->piece;
 	uint32_t   *rows = malloc(3 * p->piece * sizeof(*rows));

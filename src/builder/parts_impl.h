@@ -33,7 +33,7 @@ typedef struct GrnPartsBuild
 	float		overlap;		/* share of rows that are in two parts */
 	size_t		piece;			/* rows of an item */
 	GrnParts	parts;
-	uint32_t	by_size[GRN_MAX_PARTS];	/* parts, largest first */
+	uint32_t	by_size[GRN_MAX_PARTS]; /* parts, largest first */
 	void	   *cutting;		/* workspace of the cut, where the parts stay */
 	uint32_t   *lists;			/* [members][degree] */
 	uint8_t    *counts;			/* [members] */

@@ -93,7 +93,7 @@ find_distinct(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride, b->spec->dim,
-	p->metric->embedding};
+		p->metric->embedding};
 	uint64_t	ranks = grn_aligned(b->n * 4);
 	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
@@ -727,8 +727,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
-	GrnDeviceChoice choice = {.device = spec->device,.gpu_devices = spec->gpu_devices,
-	.options.memory_limit = spec->gpu_memory_limit};
+	GrnDeviceChoice choice = {.device = spec->device, .gpu_devices = spec->gpu_devices,
+		.options.memory_limit = spec->gpu_memory_limit};
 	Pipeline	p = {0};
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;

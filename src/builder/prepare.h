@@ -14,6 +14,7 @@ typedef struct GrnPrepared
 	float		norm_unit;		/* of scaled rows: a typical norm, unit of grn_scale() */
 	GrnForm		form;			/* smallest that holds every row exactly */
 } GrnPrepared;
+
 /*
  * Checks base [n][stride] for values that are not finite (reported by row, from
  * 1) and for norms out of range, and writes a GrnScale behind each row that has one.

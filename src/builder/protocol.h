@@ -97,7 +97,7 @@ typedef struct GrnBuildResult
 {
 	uint32_t	nodes;
 	uint32_t	degree;
-	uint32_t	form;		/* GrnForm: the smallest that is lossless */
+	uint32_t	form;			/* GrnForm: the smallest that is lossless */
 	uint32_t	code_dims;
 	float		norm_unit;		/* GrnCodec's; of scaled rows, a typical norm */
 	float		held;			/* share of the variance the codes' head holds */
@@ -106,22 +106,31 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
 	GrnGraphParams params;		/* as used */
-	uint64_t	off_ids, off_counts, off_row_start, off_rows;
-	uint64_t	off_codes, off_factors, off_codec;
+	uint64_t	off_ids,
+				off_counts,
+				off_row_start,
+				off_rows;
+	uint64_t	off_codes,
+				off_factors,
+				off_codec;
 	uint64_t	gpu_bytes;		/* most that it took on the device */
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
 	 * another phase is counted as that one's.  Device: waiting for it to open.
 	 */
-	float		sec_device, sec_prepare, sec_descent, sec_connect, sec_codes;
+	float		sec_device,
+				sec_prepare,
+				sec_descent,
+				sec_connect,
+				sec_codes;
 } GrnBuildResult;
 
 typedef enum GrnMsgType
 {
 	/* leader to builder */
 	GRN_MSG_START = 1,
-	GRN_MSG_EXTENT,				/* with a descriptor: arg0 segment, arg1 offset in the
-								 * segment, arg2 offset in the file, arg3 bytes */
+	GRN_MSG_EXTENT,				/* with a descriptor: arg0 segment, arg1 offset in the segment,
+								 * arg2 offset in the file, arg3 bytes */
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */

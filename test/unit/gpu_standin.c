@@ -12,7 +12,7 @@
 #include "graph/build/descent.h"
 
 #define ROW_BYTES 200			/* of a build, beside codes or floats */
-#define ENCODE_BYTES 1000000		/* of rows to encode, or half of the limit */
+#define ENCODE_BYTES 1000000	/* of rows to encode, or half of the limit */
 #define MERGE_BYTES 100			/* of a merge, beside codes, for each of the degree */
 
 StandIn		standin;

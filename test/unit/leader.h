@@ -136,7 +136,7 @@ say_with(Leader *l, GrnMsg *msg, int file)
 		char		space[CMSG_SPACE(sizeof(int))];
 	}			control = {0};
 	struct iovec iov = {msg, sizeof(*msg)};
-	struct msghdr head = {.msg_iov = &iov,.msg_iovlen = 1};
+	struct msghdr head = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	if (file >= 0)
 	{
@@ -156,7 +156,7 @@ say_with(Leader *l, GrnMsg *msg, int file)
 static inline void
 say(Leader *l, uint32_t type, uint64_t arg0, uint64_t arg1)
 {
-	GrnMsg		msg = {.type = type,.arg = {arg0, arg1}};
+	GrnMsg		msg = {.type = type, .arg = {arg0, arg1}};
 
 	if (type == GRN_MSG_START)
 		msg.u.spec = l->spec;
@@ -176,7 +176,7 @@ grow(Leader *l, GrnSegment segment, uint64_t bytes)
 		uint64_t	skip = 8192;
 		int			file = memfd_create("test", MFD_CLOEXEC);
 		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
-		.arg = {segment, l->mapped[segment], skip, piece}};
+			.arg = {segment, l->mapped[segment], skip, piece}};
 
 		if (file < 0 || ftruncate(file, (off_t) (skip + piece)) != 0 ||
 			mmap(l->base[segment] + l->mapped[segment], piece, PROT_READ | PROT_WRITE,
@@ -384,7 +384,7 @@ static inline GrnRows
 rows_of(const Leader *l)
 {
 	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.stride, l->spec.dim,
-	grn_metric(l->spec.metric)->embedding};
+		grn_metric(l->spec.metric)->embedding};
 
 	return rows;
 }
@@ -491,8 +491,8 @@ check_codes(const Leader *l)
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const char *codes = l->base[GRN_SEG_CODES];
 	const float *codec_floats = (const float *) (codes + r->off_codec);
-	GrnCodec	codec = {.dim = l->spec.dim,.code_dims = r->code_dims,.norm_unit = r->norm_unit,
-		.mean = codec_floats,.basis = codec_floats + l->spec.dim
+	GrnCodec	codec = {.dim = l->spec.dim, .code_dims = r->code_dims, .norm_unit = r->norm_unit,
+		.mean = codec_floats, .basis = codec_floats + l->spec.dim
 	};
 	size_t		bytes = grn_code_bytes(r->code_dims);
 	uint8_t		code[GRN_MAX_CODE_DIMS / 2];

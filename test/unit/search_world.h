@@ -16,7 +16,7 @@
 #define QUERIES 40
 #define DEGREE 16
 #define K 10
-#define NORM_UNIT 100.0f			/* inner product's, about the rows' norm */
+#define NORM_UNIT 100.0f		/* inner product's, about the rows' norm */
 #define SEED_DIMS 12			/* rows have about this many free dimensions */
 
 /* Rows, their graph and their records, and the GrnStore that serves them. */

@@ -13,7 +13,7 @@ test_formats(void)
 	static const struct
 	{
 		FillFn		fill;
-		GrnForm format;
+		GrnForm		format;
 	}			cases[] = {{fill_bytes, GRN_FORM_U8}, {fill_halves, GRN_FORM_F16}, {fill_normal, GRN_FORM_F32}};
 
 	for (int i = 0; i < 3; i++)
@@ -411,7 +411,7 @@ test_leader_reads_late(void)
 	for (int i = 0; i < 8; i++)
 	{
 		Leader		l;
-		GrnMsg		rows = {.type = GRN_MSG_ROWS,.arg = {2000}};
+		GrnMsg		rows = {.type = GRN_MSG_ROWS, .arg = {2000}};
 		struct pollfd p = {.events = POLLOUT};
 		int			sent = 0;
 
@@ -478,8 +478,8 @@ test_leader_killed(void)
 			struct cmsghdr align;
 			char		space[CMSG_SPACE(sizeof(int))];
 		}			control = {0};
-		struct msghdr head = {.msg_iov = &iov,.msg_iovlen = 1,.msg_control = &control,
-		.msg_controllen = sizeof(control)};
+		struct msghdr head = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			.msg_controllen = sizeof(control)};
 		struct cmsghdr *c = CMSG_FIRSTHDR(&head);
 
 		start_builder(&l);

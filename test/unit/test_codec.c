@@ -62,7 +62,7 @@ fit(const float *rows, size_t n, uint32_t dim, uint32_t max, float energy, int w
 {
 	GrnParallel parallel = {workers, unit_run};
 	GrnCodecFit f = {.rows = rows, .nrows = n, .stride = dim, .dim = dim,
-	.max_code_dims = max, .energy = energy, .seed = 11};
+		.max_code_dims = max, .energy = energy, .seed = 11};
 	size_t		bytes = grn_codec_fit_bytes(&f);
 	void	   *work = malloc(bytes);
 	GrnCodec	codec;
@@ -261,8 +261,8 @@ costs_choose_dims(void)
 			float	   *rows = make_rows(n, dim, cases[i].decay, 1);
 			float	   *model = malloc(4 * grn_codec_floats(dim, 96));
 			GrnParallel parallel = {1, unit_run};
-			GrnCodecFit f = {.rows = rows,.nrows = n,.stride = dim,.dim = dim,
-			.max_code_dims = 96,.costs = cases[i].costs};
+			GrnCodecFit f = {.rows = rows, .nrows = n, .stride = dim, .dim = dim,
+				.max_code_dims = 96, .costs = cases[i].costs};
 			void	   *work = malloc(grn_codec_fit_bytes(&f));
 			float		held;
 			GrnCodec	codec = grn_codec_fit(&f, &parallel, model, work, &held);
@@ -442,8 +442,8 @@ directions_within_bounds(void)
 	uint8_t    *codes = malloc(ROWS * 32);
 	GrnFactor  *factors = malloc(ROWS * sizeof(GrnFactor));
 	GrnParallel parallel = {1, unit_run};
-	GrnCodecFit f = {.rows = rows,.nrows = ROWS,.stride = STRIDE,.embedding = GRN_EMBED_SCALED,.kind = GRN_CODES_DIRECTIONS,
-		.dim = DIM,.max_code_dims = 64,.energy = 2,.seed = 11
+	GrnCodecFit f = {.rows = rows, .nrows = ROWS, .stride = STRIDE, .embedding = GRN_EMBED_SCALED, .kind = GRN_CODES_DIRECTIONS,
+		.dim = DIM, .max_code_dims = 64, .energy = 2, .seed = 11
 	};
 	void	   *work = malloc(grn_codec_fit_bytes(&f));
 	float		scratch[GRN_MAX_CODE_DIMS];

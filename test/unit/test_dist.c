@@ -387,7 +387,7 @@ levels_are_right(void)
 		float	   *u = unit_guarded(4 * n);
 
 		for (size_t i = 0; i < n; i++)
-			u[i] = floorf(8 * unit_normal()) / 4 + 0.0625f;	/* far from where levels change */
+			u[i] = floorf(8 * unit_normal()) / 4 + 0.0625f; /* far from where levels change */
 		u[3] = 1e30f;
 		u[4] = -1e30f;
 		for (int v = 0; v < nversions; v++)
@@ -555,7 +555,7 @@ smallest_format_is_lossless(void)
 	static const struct
 	{
 		float		value;
-		GrnForm format;
+		GrnForm		format;
 	}			cases[] = {
 		{0, GRN_FORM_U8}, {255, GRN_FORM_U8}, {256, GRN_FORM_F16}, {-1, GRN_FORM_F16},
 		{0.5f, GRN_FORM_F16}, {2049, GRN_FORM_F32}, {65504, GRN_FORM_F16},
@@ -570,7 +570,7 @@ smallest_format_is_lossless(void)
 				float	   *x = unit_guarded(4 * n);
 				float	   *y = malloc(4 * n);
 				uint8_t    *stored = unit_guarded(4 * n);
-				GrnForm f;
+				GrnForm		f;
 
 				for (size_t i = 0; i < n; i++)
 					x[i] = (float) unit_below(256);
@@ -615,7 +615,7 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 		for (size_t c = 0; c < sizeof(scales) / sizeof(scales[0]); c++)
 			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
 			{
-				GrnForm f = (GrnForm) format;
+				GrnForm		f = (GrnForm) format;
 				size_t		bytes = grn_form_bytes(f, N);
 				float		x[N],
 							q[N],

@@ -68,14 +68,14 @@ static Built
 build(const Data *d, GrnDeviceChoice choice)
 {
 	Built		b = {0};
-	const GrnGraphParams given = {.degree = 24,.seed = 5};
+	const GrnGraphParams given = {.degree = 24, .seed = 5};
 	GrnGraphParams params = given;
-	GrnHost		host = {.ctx = &b.host,.need = need,.phase = phase,.notice = notice};
+	GrnHost		host = {.ctx = &b.host, .need = need, .phase = phase, .notice = notice};
 	GrnPool    *pool = grn_pool_start(2);
 	char		name[128];
 
 	b.graph = (GrnGraph) {malloc(d->rows.n * 24 * sizeof(uint32_t)), malloc(d->rows.n),
-		(uint32_t) d->rows.n, 24};
+						  (uint32_t) d->rows.n, 24};
 	b.job.rows = &d->rows;
 	/* more rounds on a GPU, as an index's builds have */
 	if (choice.device == GRN_DEVICE_AUTO)
@@ -361,7 +361,7 @@ test_several_gpus(void)
 {
 	Data		d = make_data(3000, 12, fill_bytes);
 	Data		many = make_data(10000, 12, fill_bytes);
-	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU,.gpu_devices = "0,2,1"};
+	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU, .gpu_devices = "0,2,1"};
 	Built		b;
 
 	standin_reset();
@@ -438,7 +438,7 @@ test_faults(void)
 				for (int at = 3; at < 60; at += at < 16 ? 1 : 11)
 				{
 					GrnDeviceChoice choice = {.device = gpus == 2 ? GRN_DEVICE_AUTO : GRN_DEVICE_GPU,
-					.gpu_devices = gpus == 2 ? "0,1" : "0"};
+						.gpu_devices = gpus == 2 ? "0,1" : "0"};
 					Built		b;
 
 					standin_reset();
@@ -472,7 +472,7 @@ static void
 test_lost_peer(void)
 {
 	Data		d = make_data(20000, 4, fill_bytes);
-	GrnDeviceChoice choice = {.device = GRN_DEVICE_AUTO,.gpu_devices = "0,1"};
+	GrnDeviceChoice choice = {.device = GRN_DEVICE_AUTO, .gpu_devices = "0,1"};
 	Built		b;
 
 	/* from the fit on: opens are calls 1 and 2 of each */

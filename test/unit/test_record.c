@@ -113,7 +113,7 @@ known_layouts(void)
 		uint32_t	dim,
 					degree,
 					code_dims;
-		GrnForm format;
+		GrnForm		format;
 		uint32_t	per_page,
 					span;
 	}			cases[] = {
@@ -278,7 +278,7 @@ each_fault_is_found(void)
 	GrnLayout	l;
 	uint8_t    *rec;
 	GrnRecord  *r;
-	GrnRecord	good = {.state = GRN_NODE,.count = 3,.ntids = 1,.next = GRN_INVALID_ID};
+	GrnRecord	good = {.state = GRN_NODE, .count = 3, .ntids = 1, .next = GRN_INVALID_ID};
 	uint32_t   *ids;
 
 	grn_layout(&l, 16, 8, 32, GRN_FORM_F32, PAYLOAD);

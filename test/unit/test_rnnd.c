@@ -251,7 +251,7 @@ static int
 rounds_again(FillFn fill)
 {
 	Data		d = make_data(4500, 16, fill);
-	GrnGraphParams p = {.degree = 16,.t1 = 2,.t2 = 2};
+	GrnGraphParams p = {.degree = 16, .t1 = 2, .t2 = 2};
 	GrnGraph	g = {malloc(4500 * 16 * 4), malloc(4500), 4500, 16};
 	void	   *work = malloc(grn_rnnd_bytes(&p, 4500, 16));
 	int			rounds = 0;
@@ -298,7 +298,7 @@ test_same_for_any_threads(void)
 	for (int f = 0; f < 3; f++)
 		for (int sampled = 0; sampled < 2; sampled++)
 		{
-			GrnGraphParams p = {.seed = 3,.rho = sampled ? 0.6f : 0};
+			GrnGraphParams p = {.seed = 3, .rho = sampled ? 0.6f : 0};
 			Data		d = make_data(3000, 20, fills[f]);
 			GrnGraph	a = build(&d, p, &one);
 			GrnGraph	b = build(&d, p, &backwards);
@@ -329,7 +329,7 @@ test_fill(void)
 
 	for (int f = 0; f < 3; f++)
 	{
-		GrnGraphParams p = {.degree = f == 1 ? 40 : 32,.seed = 3};
+		GrnGraphParams p = {.degree = f == 1 ? 40 : 32, .seed = 3};
 		Data		d = make_data(6000, 20, fills[f]);
 		GrnGraph	a = build(&d, p, &one);
 		GrnGraph	b = build_with(&d, p, true, &many);
@@ -382,11 +382,11 @@ static void
 test_params(void)
 {
 	static const GrnGraphParams params[] = {
-		{.degree = 8,.r = 4,.s = 2,.t1 = 1,.t2 = 1},
-		{.degree = 96,.r = 96,.s = 96,.t1 = 2,.t2 = 2},
-		{.degree = 96,.r = 8,.s = 90,.t1 = 2,.t2 = 2,.rho = 0.1f},
-		{.degree = 8,.r = 96,.s = 20,.t1 = 3,.t2 = 1},
-		{.degree = 500,.r = 500,.s = 500,.t1 = 1,.t2 = 1},
+		{.degree = 8, .r = 4, .s = 2, .t1 = 1, .t2 = 1},
+		{.degree = 96, .r = 96, .s = 96, .t1 = 2, .t2 = 2},
+		{.degree = 96, .r = 8, .s = 90, .t1 = 2, .t2 = 2, .rho = 0.1f},
+		{.degree = 8, .r = 96, .s = 20, .t1 = 3, .t2 = 1},
+		{.degree = 500, .r = 500, .s = 500, .t1 = 1, .t2 = 1},
 	};
 
 	for (size_t i = 0; i < sizeof(params) / sizeof(*params); i++)

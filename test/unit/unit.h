@@ -122,7 +122,7 @@ unit_random_codec(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t se
 	GrnParallel parallel = {1, unit_run};
 	float	   *row = calloc(dim, sizeof(float));
 	GrnCodecFit fit = {.rows = row, .nrows = 1, .stride = dim, .dim = dim,
-	.max_code_dims = code_dims, .energy = 1, .seed = seed};
+		.max_code_dims = code_dims, .energy = 1, .seed = seed};
 	void	   *workspace = malloc(grn_codec_fit_bytes(&fit));
 	float		held;
 	GrnCodec	codec = grn_codec_fit(&fit, &parallel, model, workspace, &held);

@@ -26,7 +26,7 @@ static struct
 	TimestampTz start;			/* names the transaction */
 	double		cpu_seconds;	/* spent where a GPU might have helped */
 	bool		no_gpu;			/* there is none */
-} transaction;
+}			transaction;
 
 /* Seconds that the processor takes for a graph of so many rows. */
 static double

@@ -603,7 +603,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
 	grnnd_build_init(&s->build, find_key(getBaseType(attribute->atttypid),
-										  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
+										 PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
 					 attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);

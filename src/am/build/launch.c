@@ -265,13 +265,13 @@ builder_nonsense(GrnndBuilder *b, const char *what)
 static bool
 send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 {
-	struct iovec iov = {.iov_base = (void *) msg,.iov_len = sizeof(*msg)};
+	struct iovec iov = {.iov_base = (void *) msg, .iov_len = sizeof(*msg)};
 	union
 	{
 		char		space[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	}			control;
-	struct msghdr hdr = {.msg_iov = &iov,.msg_iovlen = 1};
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 	GrnndSilence silence;
 
 	begin_silence(&silence);

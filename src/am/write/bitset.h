@@ -29,6 +29,7 @@ grnnd_set_has(const GrnndSet *set, uint32 id)
 {
 	return id < set->limit && (set->words[id / 64] >> (id % 64) & 1) != 0;
 }
+
 /* Adds an id below the limit; false where it was a member. */
 static inline bool
 grnnd_set_add(GrnndSet *set, uint32 id)
@@ -50,6 +51,7 @@ grnnd_set_remove(GrnndSet *set, uint32 id)
 		set->count--;
 	}
 }
+
 /* The smallest member from id on, or GRN_INVALID_ID. */
 extern uint32 grnnd_set_next(const GrnndSet *set, uint32 id);
 

@@ -157,7 +157,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t block = begin; block < end; block++)
 		grn_cut_to_centres(s, s->sample, block * ROWS, block_rows(s, block),
-				   s->distances + block * ROWS * s->nparts);
+						   s->distances + block * ROWS * s->nparts);
 }
 
 /* Counts the sample's rows by part, and once there is a border the guests; keeps gaps. */
@@ -493,7 +493,7 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 {
 	size_t		n = rows->n;
 	GrnRows		sample = *rows;
-	Split		s = {.rows = rows,.sample = &sample,.parts = parts};
+	Split		s = {.rows = rows, .sample = &sample, .parts = parts};
 
 	grn_cut_lay_out(&s, workspace, n, rows->dim, nparts, overlap);
 	sample.n = grn_cut_sample_size(n, nparts);

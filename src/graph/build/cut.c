@@ -235,7 +235,7 @@ grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap, GrnParallel
 				void *workspace, GrnParts *parts)
 {
 	size_t		blocks = (rows->n + BLOCK - 1) / BLOCK;
-	Split		s = {.rows = rows,.parts = parts};
+	Split		s = {.rows = rows, .parts = parts};
 
 	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	parallel->run(parallel, blocks, 1, count_blocks, &s);
@@ -248,7 +248,7 @@ void
 grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
 			   GrnParallel *parallel, void *workspace, GrnParts *parts)
 {
-	Split		s = {.rows = rows,.parts = parts};
+	Split		s = {.rows = rows, .parts = parts};
 	GrnCells	cells;
 
 	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);

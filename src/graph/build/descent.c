@@ -101,7 +101,7 @@ lay_out(Descent *d, void *workspace)
 size_t
 grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
 {
-	Descent		d = {.rows.n = n,.rows.dim = dim};
+	Descent		d = {.rows.n = n, .rows.dim = dim};
 
 	d.params = usable_params(params, n, dim);
 	return lay_out(&d, NULL);

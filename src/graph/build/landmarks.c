@@ -66,7 +66,7 @@ grn_parts_find_landmarks(const GrnRows *rows, uint32_t nparts, float overlap, ui
 {
 	GrnRows		sample = *rows;
 	GrnParts	own;			/* the caller's may be in use */
-	Split		s = {.rows = rows,.sample = &sample,.parts = &own,.seed = seed};
+	Split		s = {.rows = rows, .sample = &sample, .parts = &own, .seed = seed};
 
 	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	sample.n = grn_cut_sample_size(rows->n, nparts);

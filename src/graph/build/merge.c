@@ -92,7 +92,7 @@ void
 grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
 				GrnParallel *parallel, GrnGraph *graph)
 {
-	Merge		m = {.tile = tile,.parts = parts,.lists = lists,.graph = graph};
+	Merge		m = {.tile = tile, .parts = parts, .lists = lists, .graph = graph};
 
 	parallel->run(parallel, graph->n, GRAIN, merge_range, &m);
 }

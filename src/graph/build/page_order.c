@@ -27,7 +27,7 @@ typedef struct Order
 	uint32_t   *members;		/* [n] by region, ascending */
 	uint32_t   *placed;			/* [n] by region, in the order of their places */
 	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
-	uint32_t	start[GRN_MAX_SOURCES + 2];	/* of each region in members */
+	uint32_t	start[GRN_MAX_SOURCES + 2]; /* of each region in members */
 } Order;
 
 /* The packing of one region. */

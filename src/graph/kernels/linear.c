@@ -63,7 +63,7 @@ share_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Block	   *b = arg;
 	GrnProduct	p = {b->v + b->first * b->n, b->n, b->v + begin * b->n, b->n, b->n,
-	&b->shares[0][begin], GRN_MAX_DIRECTIONS, false};
+		&b->shares[0][begin], GRN_MAX_DIRECTIONS, false};
 
 	(void) worker;
 	grn_multiply(&p, b->end - b->first, end - begin);
@@ -79,7 +79,7 @@ subtract_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = b->first; i < b->end; i++)
 		for (size_t k = 0; k < b->first; k++)
 			grn_dist->add_scaled(b->v + i * b->n + begin, -b->shares[i - b->first][k],
-						   b->v + k * b->n + begin, end - begin);
+								 b->v + k * b->n + begin, end - begin);
 }
 
 /* Makes a row a unit one; false where it is none, or shorter than least. */

@@ -11,7 +11,7 @@
 
 static void
 float_dists(const GrnTile *tile, const void *row, int32_t term,
-				const GrnPanel *panel, uint32_t *out)
+			const GrnPanel *panel, uint32_t *out)
 {
 	const float *x = row;
 
@@ -53,7 +53,7 @@ grn_tile_terms(const int8_t *x, size_t stride, int32_t *terms)
 
 static void
 byte_dists(const GrnTile *tile, const void *row, int32_t term,
-				const GrnPanel *panel, uint32_t *out)
+		   const GrnPanel *panel, uint32_t *out)
 {
 	const int8_t *x = row;
 

@@ -63,7 +63,7 @@ grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit)
 static inline int
 quantise(float u, float inverse)
 {
-	float		c = u * inverse + (GRN_CODE_MIDDLE + 0.5f);	/* truncated below: rounds */
+	float		c = u * inverse + (GRN_CODE_MIDDLE + 0.5f); /* truncated below: rounds */
 
 	/* in this order a NaN (of an overflowing row) becomes 0 */
 	return c >= GRN_CODE_LEVELS - 1 ? GRN_CODE_LEVELS - 1 : c > 0 ? (int) c : 0;

@@ -17,7 +17,7 @@
 #include "graph/space.h"
 
 #define OVERSAMPLE 16			/* directions beyond max_code_dims */
-#define ITERATIONS 3				/* a fourth finds nothing more */
+#define ITERATIONS 3			/* a fourth finds nothing more */
 #define MIN_SAMPLE 32			/* below, directions are random */
 /*
  * More floats than these in a sample would not change the directions (4,000 rows at
@@ -172,7 +172,7 @@ project_rows(void *arg, int worker, size_t begin, size_t end)
 {
 	Fit		   *f = arg;
 	GrnProduct	p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
-	f->t + begin, f->n, false};
+		f->t + begin, f->n, false};
 
 	(void) worker;
 	grn_multiply(&p, f->m, end - begin);
@@ -196,7 +196,7 @@ gather_columns(void *arg, int worker, size_t begin, size_t end)
 		{
 			size_t		rows = f->n - r < SUM_PIECE ? f->n - r : SUM_PIECE;
 			GrnProduct	p = {f->t + r, f->n, piece, SUM_PIECE, rows,
-			f->y + begin, f->dim, true};
+				f->y + begin, f->dim, true};
 
 			for (size_t i = 0; i < rows; i++)
 				for (size_t j = 0; j < cols; j++)
@@ -286,8 +286,8 @@ head_range(void *arg, int worker, size_t begin, size_t end)
 		for (size_t j = 0; j < f->m; j++)
 			if (f->values[i] > 0)
 				grn_dist->add_scaled(f->head + i * f->dim,
-							   (float) (f->g[i * f->m + j] / f->values[i]),
-							   f->v + j * f->dim, f->dim);
+									 (float) (f->g[i * f->m + j] / f->values[i]),
+									 f->v + j * f->dim, f->dim);
 }
 
 /*
@@ -314,7 +314,7 @@ rotate_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < r->rows; j++)
 			grn_dist->add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
-						   r->f->head + j * dim, dim);
+								 r->f->head + j * dim, dim);
 }
 
 /*

@@ -108,7 +108,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 			  uint32_t count, float *out)
 {
 	GrnEstimate e = {q->base, q->norm_unit, 2 * q->scale * q->alpha_unit,
-	GRN_CODE_MIDDLE * (float) q->sum};
+		GRN_CODE_MIDDLE * (float) q->sum};
 	/* what grn_dist->estimate() makes of it are the factors' lengths */
 	GrnEstimate only_length = {0, q->what == GRN_ESTIMATE_IP ? q->norm_unit : 1, 0, 0};
 	float		lengths[GRN_CODE_ALIGN];

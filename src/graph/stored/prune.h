@@ -65,7 +65,8 @@ typedef struct GrnYield
 	const GrnCodeQuery *x;		/* x as a query (codes) */
 	const uint32_t *x_ids;
 	uint32_t	x_count;
-	const float *v_to;			/* [nknown] without codes: v's distances to the first x_ids, or NULL */
+	const float *v_to;			/* [nknown] without codes: v's distances to the first x_ids, or
+								 * NULL */
 	uint32_t	nknown;
 	float		x_to_v;			/* with v_to */
 	bool		may_add;

@@ -35,8 +35,8 @@ typedef struct GrnStore
 /* What a search found at a node it expanded. */
 typedef struct GrnFound
 {
-	float		distance;		/* exact by the stored vector: grn_compare(), or by_row the
-								 * squared distance in the space of the graph */
+	float		distance;		/* exact by the stored vector: grn_compare(), or by_row the squared
+								 * distance in the space of the graph */
 	float		error;			/* GrnRecord.error */
 	uint32_t	id;
 	uint16_t	version;
@@ -49,8 +49,8 @@ typedef struct GrnFound
 typedef struct GrnSearchParams
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances;
-								 * may be NULL then, unless by_row */
+	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances; may be
+								 * NULL then, unless by_row */
 	const GrnMetricInfo *metric;
 	uint32_t	ef;				/* candidate list size, >= 1 */
 	bool		resumable;		/* keep what falls off the list, for further runs */
