@@ -4,7 +4,7 @@
  * The start-up cost is that of one search, which visits about ef_search records and a short
  * path to them.  The total cost is that of returning all rows, each at the price of the visits
  * by which the search stays ahead of it; the planner takes the share of it that LIMIT and filters
- * ask for.  The end of a long scan, which reads what is left in order (rest.c), is cheaper
+ * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
  * than that, but who needs it is better served by another plan.
  *
  * The planner believes that a sequential scan reads the table's own pages alone and that a

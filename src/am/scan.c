@@ -222,7 +222,7 @@ start(IndexScanDesc scan)
 	so->iterative = grnnd_effective_iterative_scan();
 	so->ef = grnnd_effective_ef_search();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
-	/* whoever allows as many as there are sets no limit; the last page may not be full */
+	/* a limit of as many as there are is none; the last page may not be full */
 	if (so->max_visits + so->ix->layout.per_page >= so->store.id_limit)
 		so->max_visits = 0;
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
@@ -349,7 +349,6 @@ run_batch(IndexScanDesc scan)
 
 		r->exact = f->error == 0 && !several;
 		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
-		r->state = f->state;
 		r->id = f->id;
 		r->version = f->version;
 		r->ntids = f->ntids;
@@ -388,7 +387,7 @@ prefetch_rows(IndexScanDesc scan)
 	{
 		const Candidate *r = &so->batch[so->batch_asked];
 
-		for (uint32 i = 0; r->state == GRN_NODE && i < r->ntids; i++)
+		for (uint32 i = 0; i < r->ntids; i++)
 		{
 			ItemPointerData tid;
 
@@ -458,8 +457,6 @@ next_result(IndexScanDesc scan)
 			continue;
 		}
 		pairingheap_remove_first(so->heap);
-		if (r->state != GRN_NODE)
-			continue;
 		so->taken++;
 		so->batch_taken++;
 		if (so->store.prefetch_left > 0)

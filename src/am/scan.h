@@ -17,7 +17,6 @@ typedef struct Candidate
 	pairingheap_node node;
 	double		value;			/* the operator's, or a lower bound of it */
 	bool		exact;			/* value is no bound */
-	uint8		state;			/* GRN_NODE or GRN_DEAD */
 	uint8		ntids;
 	uint16		version;
 	uint32		id;
