@@ -29,7 +29,7 @@ typedef struct GrnGraphParams
 	uint32_t	s;				/* S: initial random neighbours */
 	uint32_t	t1;				/* T1: outer iterations */
 	uint32_t	t2;				/* T2: inner iterations */
-	float		rho;			/* reverse-edge sampling ratio, 0 < rho <= 1 */
+	float		rho;			/* share of a pool that gets reverse edges, the nearest first */
 	uint64_t	seed;
 } GrnGraphParams;
 

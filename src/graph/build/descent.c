@@ -285,27 +285,24 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 		inbox_push(&d->write[pushes[(end - 1) & 1][i].to], pushes[(end - 1) & 1][i].key);
 }
 
-/* Each edge v -> u is offered to u, or a sample rho of them. */
+/* Each edge v -> u is offered to u, or those of the share rho of v's pool that is nearest. */
 static void
 reverse_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
-	uint64_t	limit = (uint64_t) ((double) d->params.rho * 4294967296.0);
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
 	{
 		const uint64_t *pool = d->pools + v * d->params.r;
+		uint32_t	count = (uint32_t) ceilf(d->params.rho * (float) d->counts[v]);
 
-		for (uint32_t i = 0; i < d->counts[v]; i++)
+		for (uint32_t i = 0; i < count; i++)
 		{
 			uint32_t	u = KEY_ID(pool[i]);
 
-			if (i + 4 < d->counts[v])
+			if (i + 4 < count)
 				__builtin_prefetch(&d->read[KEY_ID(pool[i + 4])], 1);
-			if (limit >> 32 == 0 &&
-				grn_random(d->params.seed, d->round, v << 32 | u) >> 32 >= limit)
-				continue;
 			inbox_push(&d->read[u], KEY(KEY_DISTANCE(pool[i]), (uint32_t) v));
 		}
 	}
