@@ -5,9 +5,6 @@
 
 #include "handle.h"
 
-/* The paper's mode draws so many random pairs for a vertex in a round. */
-constexpr uint32_t DEFAULT_PAIRS = 64;
-
 /*
  * Plans for codes of another size, and replaces the arena by one for them.  Where the limit
  * forbids that, *done is false and nothing has changed.
@@ -270,7 +267,7 @@ build_tile(Build &b)
 	return cudaSuccess;
 }
 
-/* The paper's mode: Algorithm 3, literally. */
+/* The paper's mode: Algorithm 3. */
 cudaError_t
 build_paper(Build &b)
 {
@@ -278,8 +275,8 @@ build_paper(Build &b)
 	const Device		 &device = gpu->device;
 	const GrnGraphParams &p = gpu->params;
 	const GrnGpuOptions	 &options = gpu->options;
-	uint32_t n = (uint32_t) gpu->n, pairs = options.pairs ? options.pairs : DEFAULT_PAIRS;
-	PaperSpace space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
+	uint32_t			  n = (uint32_t) gpu->n;
+	PaperSpace			  space = paper_layout(gpu->d_arena + gpu->plan.paper, n, p.r);
 
 	b.d_ids = (uint32_t *) (gpu->d_arena + gpu->plan.ids);
 	b.d_counts = gpu->d_arena + gpu->plan.counts;
@@ -291,11 +288,12 @@ build_paper(Build &b)
 		for (uint32_t t2 = 0; t2 < p.t2 && !b.cancelled; t2++)
 		{
 			GRN_TRY(launch_paper_update(device, gpu->d_rows, n, gpu->dim, space, p.r,
-										options.order, pairs, p.seed, (uint32_t) b.done));
+										options.order, options.pairs, p.seed,
+										(uint32_t) b.done));
 			GRN_TRY(report(b));
 		}
 		if (t1 + 1 < p.t1)
-			GRN_TRY(launch_paper_reverse(device, n, space, p.r, p.rho));
+			GRN_TRY(launch_paper_reverse(device, n, space, p.r, p.rho, options.reverse));
 	}
 	GRN_TRY(cudaEventRecord(gpu->mark[2], device.stream));
 	if (b.cancelled)
@@ -305,8 +303,8 @@ build_paper(Build &b)
 	if (gpu->options.fill)
 		lists = Lists {(uint32_t *) (gpu->d_arena + gpu->plan.lists),
 					   gpu->d_arena + gpu->plan.list_counts};
-	GRN_TRY(launch_paper_prune(device, gpu->d_rows, n, gpu->dim, space, p.r, p.degree,
-							   lists.d_ids, lists.d_counts));
+	GRN_TRY(launch_paper_lists(device, gpu->d_rows, n, gpu->dim, space, p.r, p.degree,
+							   options.prune, lists.d_ids, lists.d_counts));
 	if (gpu->options.fill)
 		GRN_TRY(launch_near_rows(device, gpu->d_rows, n, gpu->dim, lists, p.degree,
 								 Lists {b.d_ids, b.d_counts}));

@@ -424,23 +424,26 @@ cudaError_t launch_cells(const Device &device, const Cells &cells, const float *
 constexpr uint32_t MAX_PAPER_R = 128;
 struct PaperSpace
 {
-	Key		 *d_pool[2];  /* [n][r] */
-	uint32_t *d_count[2]; /* [n] */
+	Key		 *d_pool[2];  /* [n][r] entries (paper.cu), in the order in which they came */
+	uint32_t *d_count[2]; /* [n] may exceed r where more were offered */
 	size_t	  bytes;	  /* of all of them */
 };
 PaperSpace	paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
 cudaError_t launch_paper_init(const Device &device, const float *d_rows, uint32_t n,
 							  uint32_t dim, const PaperSpace &space, uint32_t r,
 							  uint32_t s, uint64_t seed);
+/* pairs: that each vertex compares, of those in the given order; 0: all. */
 cudaError_t launch_paper_update(const Device &device, const float *d_rows, uint32_t n,
 								uint32_t dim, PaperSpace &space, uint32_t r,
 								GrnPairOrder order, uint32_t pairs, uint64_t seed,
 								uint32_t round);
 cudaError_t launch_paper_reverse(const Device &device, uint32_t n,
-								 const PaperSpace &space, uint32_t r, float rho);
-cudaError_t launch_paper_prune(const Device &device, const float *d_rows, uint32_t n,
+								 const PaperSpace &space, uint32_t r, float rho,
+								 GrnReverse which);
+cudaError_t launch_paper_lists(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, const PaperSpace &space, uint32_t r,
-							   uint32_t degree, uint32_t *d_ids, uint8_t *d_counts);
+							   uint32_t degree, bool prune, uint32_t *d_ids,
+							   uint8_t *d_counts);
 
 /* merge.cu */
 struct MergeArgs

@@ -14,8 +14,6 @@
 
 /* The oldest devices are Turing's; there is no machine code for older ones. */
 constexpr int MIN_CAPABILITY = 75;
-/* The least that the paper's kernels get where a device has no tile mode (handle.h). */
-constexpr uint32_t OLD_R = 64, OLD_S = 32, OLD_T1 = 6, OLD_T2 = 12, OLD_PAIRS = 128;
 /* So much of the free memory is left to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
@@ -233,18 +231,16 @@ struct Request
 	GrnGraphParams params;
 	GrnGpuOptions  options;
 
-	Request(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted)
+	Request(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
+			uint32_t dim, uint64_t n)
 		: params(*given), options(wanted ? *wanted : GrnGpuOptions())
 	{
-		if (gpu->device.major >= GRN_TILE_MAJOR || options.mode == GRN_GPU_PAPER)
+		if (grn_gpu_has_tiles(gpu) || options.mode == GRN_GPU_PAPER)
 			return;
+		/* What was left open is not the paper's then. */
+		grn_gpu_default_params(gpu, &options, &params, dim, n);
 		options.mode = GRN_GPU_PAPER;
-		options.pairs = options.pairs ? options.pairs : OLD_PAIRS;
-		/* What is enough for tile mode is not enough here. */
-		params.r = std::min(std::max(params.r, OLD_R), MAX_PAPER_R);
-		params.s = std::max(params.s, OLD_S);
-		params.t1 = std::max(params.t1, OLD_T1);
-		params.t2 = std::max(params.t2, OLD_T2);
+		options.prune = true;
 	}
 };
 
@@ -252,7 +248,7 @@ extern "C" uint64_t
 grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
 			 uint64_t n, uint32_t dim)
 {
-	Request				  request(gpu, given, wanted);
+	Request				  request(gpu, given, wanted, dim, n);
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
@@ -306,11 +302,11 @@ extern "C" GrnGpuStatus
 grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted,
 			  const GrnGraphParams *given, GrnGpuError *err)
 {
-	Request				  request(gpu, given, wanted);
+	Request				  request(gpu, given, wanted, dim, n);
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
-	grn_gpu_default_params(&request.params, dim, n);
+	grn_gpu_default_params(gpu, options, &request.params, dim, n);
 	gpu->begun = false;
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);

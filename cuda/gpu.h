@@ -47,7 +47,7 @@ typedef struct GrnGpuInfo
 typedef enum GrnGpuMode
 {
 	GRN_GPU_TILE = 0,			/* all pairs of a vertex's neighbours are one tile of products */
-	GRN_GPU_PAPER = 1			/* Algorithms 3 to 6 of the paper, literally */
+	GRN_GPU_PAPER = 1			/* Algorithms 3 to 6 of the paper */
 } GrnGpuMode;
 
 typedef enum GrnPairOrder		/* GRN_GPU_PAPER: the ablation of section 3.3 */
@@ -56,6 +56,12 @@ typedef enum GrnPairOrder		/* GRN_GPU_PAPER: the ablation of section 3.3 */
 	GRN_ORDER_ASCENDING,
 	GRN_ORDER_DESCENDING
 } GrnPairOrder;
+
+typedef enum GrnReverse			/* GRN_GPU_PAPER: which of a pool get reverse edges */
+{
+	GRN_REVERSE_SLOTS = 0,		/* the first slots' neighbours, as they came into the pool */
+	GRN_REVERSE_NEAREST
+} GrnReverse;
 
 /* Rows of more dimensions have no exact codes. */
 #define GRN_GPU_EXACT_DIMS 128
@@ -73,7 +79,9 @@ typedef struct GrnGpuOptions
 {
 	GrnGpuMode	mode;
 	GrnPairOrder order;
-	uint32_t	pairs;			/* paper mode: random pairs of a vertex in a round; 0: the default */
+	uint32_t	pairs;			/* paper mode: pairs of a vertex in a round; 0: all */
+	GrnReverse	reverse;
+	bool		prune;			/* paper mode: in the end lists keep what the RNG rule does */
 	uint64_t	memory_limit;	/* the most bytes of device memory; 0: what is free */
 	bool		fill;			/* lists get near neighbours of neighbours, up to the degree */
 	/*
@@ -244,8 +252,17 @@ extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
 								  bool fill, GrnGpuError *err);
 
-/* Puts the defaults of a GPU's build where params hold 0. */
-extern void grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n);
+/*
+ * Puts the defaults of the build that the device will do where params hold 0.  gpu NULL:
+ * those of a device that has tile mode.
+ */
+extern void grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
+								   GrnGraphParams *params, uint32_t dim, uint64_t n);
+/* The most that tile mode takes. */
+#define GRN_GPU_MOST_R 64
+#define GRN_GPU_MOST_S 32
+/* Whether the device has tile mode; one that has not builds by the paper's kernels instead. */
+extern bool grn_gpu_has_tiles(const GrnGpu *gpu);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ ifeq ($(WITH_CUDA_NOW),yes)
   endif
   GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
-  NVCC_FLAGS = -O3 -std=c++17 -Isrc -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
+  NVCC_FLAGS = -O3 -std=c++17 -I. -Isrc -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
   # Architectures of one file that nvcc compiles at a time, beside what make runs at a time.
   NVCC_THREADS ?= 4
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -51,10 +51,10 @@ build/cuda/%.o: cuda/%.cu $(CUDA_HEADERS)
 	$(NVCC_OBJECT)
 
 # The kernels' tests (make gpu-check), linked with the kernels alone.
-build/gpu_check: $(CHECK_SRC) test/gpu/gpu_check.h build/cuda/kernels.a
+build/gpu_check: $(CHECK_SRC) test/gpu/gpu_check.h test/unit/paper_reference.h build/cuda/kernels.a
 	$(call compile,$(CHECK_OBJ))
 	@$(NVCC) $(NVCC_FLAGS) -o $@ $(CHECK_OBJ) build/cuda/kernels.a
-build/cuda/test/%.o: test/gpu/%.cu test/gpu/gpu_check.h $(CUDA_HEADERS)
+build/cuda/test/%.o: test/gpu/%.cu test/gpu/gpu_check.h test/unit/paper_reference.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC_OBJECT)
 else

@@ -30,8 +30,8 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 
 /*
  * The least compute capability of tile mode, which needs Ampere's products on tensor cores
- * and its copies to shared memory.  Older devices build with the paper's kernels (gpu.cu,
- * Request): the graph is nearly as good and takes many times as long.
+ * and its copies to shared memory.  Older devices build by the paper's kernels (gpu.cu,
+ * Request): the graph is about as good and takes many times as long.
  */
 #ifndef GRN_TILE_MAJOR
 #define GRN_TILE_MAJOR 8

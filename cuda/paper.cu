@@ -2,96 +2,34 @@
  * paper.cu - GRNND as the paper writes it (Algorithms 3 to 6).  It builds on devices that
  * lack what tile mode needs, and repeats the paper's ablations.
  *
- * A warp works on one vertex.  It draws random pairs from the vertex's read pool.  A
- * neighbour that is redirected is inserted into the write pool of the closer one of its
- * pair.  Each round the two pools are swapped.  Between outer iterations the nearest rho of
- * a pool get reverse edges.
+ * A warp works on one vertex.  It compares pairs from the vertex's read pool, all of them or
+ * so many, in a random order or a fixed one.  A neighbour that is redirected is inserted into
+ * the write pool of the closer one of its pair; what is left goes into the vertex's own write
+ * pool.  Each round the two pools are swapped.  Between outer iterations a share rho of a
+ * pool gets reverse edges.
  *
- * One thing differs: an entry of a pool carries the distance to the vertex beside the id,
- * so that WARP_INSERT need not compute R distances to find the farthest.  The outcome is
- * the same.  Entries are 64-bit words that only atomics change.  Two warps that insert the
- * same id into one pool at once may each miss the other's entry; the final prune drops the
- * second.
+ * The outcome is the paper's, but it is found faster:
+ * - An entry of a pool carries the distance to the vertex beside the id, so that WARP_INSERT
+ *   need not compute R distances to find the farthest.
+ * - Where all pairs are compared, their distances come first, 32 columns at a time, and the
+ *   pairs then take effect one by one in their order.  Whether a pair would redirect does not
+ *   depend on the order, only whether both of its slots are still filled when its turn comes.
+ * - Two neighbours that were left over in a round were compared then, and need not be again
+ *   in the next: entries are marked as old.
  */
-#include "common.cuh"
+#include <utility>
 
-constexpr int	   PAPER_WARPS = 4;
-constexpr int	   PAPER_THREADS = PAPER_WARPS * WARP;
-constexpr uint32_t MAX_R = MAX_PAPER_R;
+#include "pair_order.h"
+#include "paper_pools.cuh"
 
-/* Algorithm 5: the squared distance of two rows, in every lane. */
-__device__ inline float
-warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lane)
-{
-	const float *d_a = d_rows + (size_t) i * dim, *d_b = d_rows + (size_t) j * dim;
-	float		 sum = 0;
-
-	for (uint32_t d = lane; d < dim; d += WARP)
-	{
-		float x = d_a[d] - d_b[d];
-
-		sum = fmaf(x, x, sum);
-	}
-	for (int offset = 16; offset > 0; offset /= 2)
-		sum += __shfl_xor_sync(FULL, sum, offset);
-	return sum;
-}
-
-__device__ inline Key
-read_entry(const Key *d_entry)
-{
-	return *(const volatile Key *) d_entry;
-}
-
-/* Algorithm 6: inserts far, at the given distance, into a pool, d_pool [r]. */
-__device__ inline void
-warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, uint32_t far, float distance,
-			int lane)
-{
-	Key mine = make_key(__float_as_uint(distance), far);
-
-	/* Step 1: does the pool hold it? */
-	for (uint32_t base = 0; base < r; base += WARP)
-	{
-		Key entry = base + lane < r ? read_entry(&d_pool[base + lane]) : EMPTY_KEY;
-
-		if (__any_sync(FULL, entry != EMPTY_KEY && (uint32_t) entry == far))
-			return;
-	}
-	/* Step 2: it takes a free slot, if there is one. */
-	uint32_t slot = 0;
-
-	if (lane == 0)
-	{
-		slot = *(volatile uint32_t *) d_count < r ? atomicAdd(d_count, 1u) : r;
-		if (slot < r)
-			atomicExch((unsigned long long *) &d_pool[slot], (unsigned long long) mine);
-	}
-	slot = __shfl_sync(FULL, slot, 0);
-	if (slot < r)
-		return;
-	/* Step 3: else it replaces the farthest entry, if that is farther. */
-	Key		 farthest = 0;
-	uint32_t where = 0;
-
-	for (uint32_t i = lane; i < r; i += WARP)
-	{
-		Key entry = read_entry(&d_pool[i]);
-
-		if (entry != EMPTY_KEY && entry >= farthest)
-			farthest = entry, where = i;
-	}
-	Key most = farthest;
-
-	for (int offset = 16; offset > 0; offset /= 2)
-		most = max(most, __shfl_xor_sync(FULL, most, offset));
-	uint32_t owners = __ballot_sync(FULL, farthest == most);
-
-	if (lane == __ffs(owners) - 1 && mine < most)
-		atomicCAS((unsigned long long *) &d_pool[where], (unsigned long long) most,
-				  (unsigned long long) mine);
-	__syncwarp();
-}
+constexpr int PAPER_WARPS = 4;
+constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
+/* Floats of each row that are in shared memory at a time, */
+constexpr uint32_t CHUNK = 32;
+/* and words between rows there: eight lanes that read 16 bytes each meet no bank twice. */
+constexpr uint32_t CHUNK_STRIDE = CHUNK + 4;
+/* A lane sums up so many distances for each of its columns. */
+constexpr int SUMS = 32;
 
 __global__ void
 __launch_bounds__(PAPER_THREADS)
@@ -111,201 +49,414 @@ __launch_bounds__(PAPER_THREADS)
 		uint32_t id = all ? i : random_below(random64(seed, 2 + (uint64_t) v, i), n - 1);
 
 		id += id >= v;
-		warp_insert(d_pool + (size_t) v * r, &d_count[v], r, id,
-					warp_distance(d_rows, dim, v, id, lane), lane);
-		__syncwarp();
+		warp_insert(d_pool + (size_t) v * r, &d_count[v], r,
+					make_entry(warp_distance(d_rows, dim, v, id, lane), id), lane);
 	}
 }
 
-struct PaperShared
+/* Pools of up to W * WARP entries, for a warp. */
+template <int W, bool ALL> struct __align__(16) PaperShared
 {
-	Key entry[MAX_R];
+	static constexpr int ROWS = W * WARP;
+
+	/*
+	 * Where all pairs are compared: CHUNK floats of each neighbour, new ones first; and for
+	 * each new one (by its place there) the places that it would redirect or be redirected to.
+	 */
+	float	 row[ALL ? ROWS : 1][CHUNK_STRIDE];
+	uint32_t redirects[ALL ? ROWS : 1][W];
+	Key		 entry[ROWS];
+	uint32_t here[W];				 /* a bit for each slot that is still filled */
+	uint8_t	 place[ROWS];			 /* of a slot among the rows */
+	uint8_t	 slot[ROWS];			 /* and the other way round */
+	uint8_t	 close[ROWS], far[ROWS]; /* slots, of what was redirected */
 };
 
-/* Copies the pool of v, count entries, to shared memory. */
-__device__ inline void
-load_entries(const Key *d_pool, uint32_t v, uint32_t r, uint32_t count, Key *s_entry,
-			 int lane)
+template <int W, bool ALL>
+__device__ inline bool
+is_here(const PaperShared<W, ALL> &s, uint32_t slot)
 {
-	for (uint32_t i = lane; i < count; i += WARP)
-		s_entry[i] = d_pool[(size_t) v * r + i];
-	__syncwarp();
+	return s.here[slot / WARP] >> slot % WARP & 1;
 }
 
-/* Sorts count entries, the nearest first. */
+/* Copies floats [first, first + CHUNK) of count neighbours' rows to shared memory. */
+template <int W>
 __device__ inline void
-sort_entries(Key *s_entry, uint32_t count, int lane)
+load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t first,
+		   uint32_t count, int lane)
 {
-	Key		 mine[MAX_R / WARP];
-	uint32_t place[MAX_R / WARP] = {};
+	constexpr int AT_ONCE = 4;
 
-#pragma unroll
-	for (int w = 0; w < MAX_R / WARP; w++)
-		mine[w] = lane + WARP * w < count ? s_entry[lane + WARP * w] : EMPTY_KEY;
-	for (uint32_t i = 0; i < count; i++)
+	if (dim % 4 == 0)
 	{
-		Key other = s_entry[i];
+		constexpr uint32_t LANES = CHUNK / 4; /* of a row */
+		uint32_t		   at = 4 * (lane % LANES);
+
+		for (uint32_t base = 0; base < count; base += AT_ONCE * WARP / LANES)
+		{
+			float4 x[AT_ONCE];
 
 #pragma unroll
-		for (int w = 0; w < MAX_R / WARP; w++)
-			place[w] += other < mine[w] || (other == mine[w] && i < lane + WARP * w);
+			for (int i = 0; i < AT_ONCE; i++)
+			{
+				uint32_t row = base + i * WARP / LANES + lane / LANES;
+
+				x[i] = make_float4(0, 0, 0, 0);
+				if (row < count && first + at < dim)
+					x[i] =
+						*(const float4 *) (d_rows +
+										   (size_t) entry_id(s.entry[s.slot[row]]) * dim +
+										   first + at);
+			}
+#pragma unroll
+			for (int i = 0; i < AT_ONCE; i++)
+				*(float4 *) &s.row[base + i * WARP / LANES + lane / LANES][at] = x[i];
+		}
+	}
+	else
+		for (uint32_t base = 0; base < count; base += AT_ONCE)
+		{
+			float x[AT_ONCE];
+
+#pragma unroll
+			for (int i = 0; i < AT_ONCE; i++)
+				x[i] = base + i < count && first + lane < dim
+						   ? d_rows[(size_t) entry_id(s.entry[s.slot[base + i]]) * dim +
+									first + lane]
+						   : 0;
+#pragma unroll
+			for (int i = 0; i < AT_ONCE; i++)
+				s.row[base + i][lane] = x[i];
+		}
+}
+
+/*
+ * Finds the pairs that would redirect, of count neighbours of which the first `fresh` by
+ * their places are new.  Returns whether there are any.
+ */
+template <int W>
+__device__ inline bool
+compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t count,
+			uint32_t fresh, int lane)
+{
+	float	 own[W]; /* distances to the vertex, of the lane's columns */
+	uint32_t found = 0;
+
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		own[w] = lane + WARP * w < count
+					 ? entry_distance(s.entry[s.slot[lane + WARP * w]])
+					 : 0;
+	for (uint32_t base = 0; base < fresh; base += SUMS)
+	{
+		float sum[SUMS][W];
+
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+#pragma unroll
+			for (int w = 0; w < W; w++)
+				sum[i][w] = 0;
+		for (uint32_t first = 0; first < dim; first += CHUNK)
+		{
+			__syncwarp();
+			load_chunk(s, d_rows, dim, first, count, lane);
+			__syncwarp();
+#pragma unroll 1
+			for (uint32_t d = 0; d < CHUNK; d += 4)
+			{
+				float4 y[W];
+
+#pragma unroll
+				for (int w = 0; w < W; w++)
+					y[w] = *(const float4 *) &s.row[lane + WARP * w][d];
+#pragma unroll
+				for (int eight = 0; eight < SUMS; eight += 8)
+					if (base + eight < fresh)
+#pragma unroll
+						for (int i = eight; i < eight + 8; i++)
+						{
+							float4 x = *(const float4 *) &s.row[base + i][d];
+
+#pragma unroll
+							for (int w = 0; w < W; w++)
+							{
+								float a = x.x - y[w].x, b = x.y - y[w].y,
+									  c = x.z - y[w].z, e = x.w - y[w].w;
+
+								sum[i][w] = fmaf(a, a, sum[i][w]);
+								sum[i][w] = fmaf(b, b, sum[i][w]);
+								sum[i][w] = fmaf(c, c, sum[i][w]);
+								sum[i][w] = fmaf(e, e, sum[i][w]);
+							}
+						}
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+			if (base + i < fresh)
+			{
+				float other = entry_distance(s.entry[s.slot[base + i]]);
+
+#pragma unroll
+				for (int w = 0; w < W; w++)
+				{
+					uint32_t place = lane + WARP * w;
+					uint32_t those =
+						__ballot_sync(FULL, place < count && place != base + i &&
+												sum[i][w] < fmaxf(other, own[w]));
+
+					if (lane == 0)
+						s.redirects[base + i][w] = those;
+					found |= those;
+				}
+			}
 	}
 	__syncwarp();
-#pragma unroll
-	for (int w = 0; w < MAX_R / WARP; w++)
-		if (lane + WARP * w < count)
-			s_entry[place[w]] = mine[w];
-	__syncwarp();
+	return found != 0;
 }
 
-/* Pair number p of the ordered ablations: (1,0), (2,0), (2,1), (3,0), ... */
-__device__ inline void
-ordered_pair(uint32_t p, uint32_t &i, uint32_t &j)
+/*
+ * Algorithm 4, the first loop: compares pairs of count neighbours, at most `pairs` whose
+ * slots are both still filled.  Without ALL it computes each distance when it comes to it.
+ * Leaves in s.close and s.far what was redirected; returns how many.
+ */
+template <int W, bool ALL>
+__device__ inline uint32_t
+compare_pairs(PaperShared<W, ALL> &s, const float *d_rows, uint32_t dim, uint32_t count,
+			  uint32_t fresh, GrnPairOrder order, uint32_t pairs, uint64_t factors,
+			  uint64_t terms, int lane)
 {
-	i = (uint32_t) ((1.0f + sqrtf(1.0f + 8.0f * p)) / 2);
-	while (i * (i - 1) / 2 > p)
-		i--;
-	while ((i + 1) * i / 2 <= p)
-		i++;
-	j = p - i * (i - 1) / 2;
+	uint32_t possible = count * (count - 1) / 2, bits = grn_pair_bits(possible), gone = 0;
+	uint32_t numbers = order == GRN_ORDER_DISORDERED ? 1u << bits : possible;
+
+	for (uint32_t base = 0; base < numbers && pairs > 0; base += WARP)
+	{
+		uint32_t number = base + lane, i = 0, j = 0, last = 0;
+
+		if (order == GRN_ORDER_DISORDERED && number < numbers)
+			number = grn_pair_permuted(number, bits, factors, terms);
+		bool may = base + lane < numbers && number < possible;
+
+		if (may)
+			grn_pair_slots(order == GRN_ORDER_DESCENDING ? possible - 1 - number : number,
+						   &i, &j);
+		bool	 j_far = s.entry[j] > s.entry[i];
+		uint32_t close = j_far ? i : j, far = j_far ? j : i;
+
+		if constexpr (ALL)
+		{
+			uint32_t low = min(s.place[i], s.place[j]),
+					 high = max(s.place[i], s.place[j]);
+
+			may =
+				may && low < fresh && (s.redirects[low][high / WARP] >> high % WARP & 1);
+		}
+		/* Pairs of this batch take their turns. */
+		for (;;)
+		{
+			uint32_t turns = __ballot_sync(FULL, may && lane >= last && is_here(s, i) &&
+													 is_here(s, j));
+
+			if (turns == 0 || pairs == 0)
+				break;
+			int		 turn = __ffs(turns) - 1;
+			uint32_t to = __shfl_sync(FULL, close, turn);
+			uint32_t which = __shfl_sync(FULL, far, turn);
+			bool	 redirects = true;
+
+			last = turn + 1;
+			if constexpr (!ALL)
+			{
+				pairs--;
+				redirects = warp_distance(d_rows, dim, entry_id(s.entry[to]),
+										  entry_id(s.entry[which]),
+										  lane) < entry_distance(s.entry[which]);
+			}
+			if (redirects)
+			{
+				__syncwarp();
+				if (lane == 0)
+				{
+					s.here[which / WARP] &= ~(1u << which % WARP);
+					s.close[gone] = (uint8_t) to;
+					s.far[gone] = (uint8_t) which;
+				}
+				gone++;
+				__syncwarp();
+			}
+		}
+	}
+	__syncwarp();
+	return gone;
 }
 
-/* Algorithm 4. */
+struct UpdateArgs
+{
+	const float	   *d_rows;		   /* [n][dim] */
+	const Key	   *d_read;		   /* [n][r] */
+	const uint32_t *d_read_count;  /* [n] */
+	Key			   *d_write;	   /* [n][r] */
+	uint32_t	   *d_write_count; /* [n] */
+	uint32_t		n, dim, r;
+	GrnPairOrder	order;
+	uint32_t		pairs; /* without ALL: of a vertex in the round */
+	uint32_t		round;
+	uint64_t		seed;
+};
+
+/* Algorithm 4; all pairs, or (without ALL) so many. */
+template <int W, bool ALL, int WARPS>
 __global__ void
-__launch_bounds__(PAPER_THREADS)
-	paper_update_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_read,
-						const uint32_t *d_read_count, Key *d_write,
-						uint32_t *d_write_count, uint32_t r, GrnPairOrder order,
-						uint32_t pairs, uint64_t seed, uint32_t round)
+__launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 {
-	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int					   lane = lane_id();
+	__shared__ PaperShared<W, ALL> s_all[WARPS];
+	PaperShared<W, ALL>			  &s = s_all[threadIdx.x / WARP];
+	uint32_t					   v = blockIdx.x * WARPS + threadIdx.x / WARP;
+	int							   lane = lane_id();
 
-	if (v >= n)
+	if (v >= a.n)
 		return;
-	uint32_t count = min(d_read_count[v], r);
-	uint32_t possible = count * (count - 1) / 2;
+	uint32_t count = min(a.d_read_count[v], a.r), below = (1u << lane) - 1;
+	uint32_t gone = 0, fresh = 0;
+	bool	 old[W];
+	Key		 mine[W];
 
-	load_entries(d_read, v, r, count, s_entry, lane);
-	if (order != GRN_ORDER_DISORDERED)
-		sort_entries(s_entry, count, lane);
-	if (count < 2)
-		pairs = 0;
-	else if (order != GRN_ORDER_DISORDERED)
-		pairs = min(pairs, possible);
-	for (uint32_t p = 0; p < pairs; p++)
+	load_entries(a.d_read, v, a.r, count, s.entry, lane);
+	count = drop_twice<W>(s.entry, count, lane);
+	if (a.order != GRN_ORDER_DISORDERED)
+		sort_entries<W>(s.entry, count, lane);
+#pragma unroll
+	for (int w = 0; w < W; w++)
 	{
-		uint32_t i, j;
+		uint32_t slot = lane + WARP * w;
 
-		if (order == GRN_ORDER_DISORDERED)
+		old[w] = ALL && slot < count && entry_old(s.entry[slot]);
+
+		uint32_t those = __ballot_sync(FULL, slot < count && !old[w]);
+
+		if (slot < count && !old[w])
+			s.place[slot] = (uint8_t) (fresh + __popc(those & below));
+		fresh += __popc(those);
+		if (lane == 0)
+			s.here[w] = count >= WARP * (w + 1) ? FULL
+						: count > WARP * w		? (1u << (count - WARP * w)) - 1
+												: 0;
+	}
+	if constexpr (ALL)
+	{
+		uint32_t before = fresh;
+
+#pragma unroll
+		for (int w = 0; w < W; w++)
 		{
-			uint64_t bits = random64(seed, ((uint64_t) round << 32 | v) + 1000, p);
+			uint32_t slot = lane + WARP * w, those = __ballot_sync(FULL, old[w]);
 
-			i = random_below(bits, count);
-			j = random_below(bits >> 32, count - 1);
-			j += j >= i;
-		}
-		else
-			ordered_pair(order == GRN_ORDER_ASCENDING ? p : possible - 1 - p, i, j);
-		Key x = s_entry[i], y = s_entry[j];
-
-		if (x == EMPTY_KEY || y == EMPTY_KEY || (uint32_t) x == (uint32_t) y)
-			continue;
-		Key	  close = min(x, y), far = max(x, y);
-		float between = warp_distance(d_rows, dim, (uint32_t) x, (uint32_t) y, lane);
-
-		if (between < __uint_as_float((uint32_t) (far >> 32)))
-		{
-			uint32_t target = (uint32_t) close;
-
-			warp_insert(d_write + (size_t) target * r, &d_write_count[target], r,
-						(uint32_t) far, between, lane);
-			__syncwarp();
-			if (lane == 0)
-				s_entry[far == x ? i : j] = EMPTY_KEY;
-			__syncwarp();
+			if (old[w])
+				s.place[slot] = (uint8_t) (before + __popc(those & below));
+			before += __popc(those);
+			if (slot < count)
+				s.slot[s.place[slot]] = (uint8_t) slot;
 		}
 	}
-	for (uint32_t i = 0; i < count; i++)
+	__syncwarp();
+	if (count > 1 && fresh > 0)
 	{
-		Key entry = s_entry[i];
+		uint64_t stream = ((uint64_t) a.round << 32 | v) + 1000;
+		bool	 any = true;
 
-		if (entry != EMPTY_KEY)
-			warp_insert(d_write + (size_t) v * r, &d_write_count[v], r, (uint32_t) entry,
-						__uint_as_float((uint32_t) (entry >> 32)), lane);
-		__syncwarp();
+		if constexpr (ALL)
+			any = compare_all(s, a.d_rows, a.dim, count, fresh, lane);
+		if (any)
+			gone = compare_pairs(s, a.d_rows, a.dim, count, fresh, a.order,
+								 ALL ? FULL : a.pairs, random64(a.seed, stream, 0),
+								 random64(a.seed, stream, 1), lane);
 	}
+	for (uint32_t i = 0; i < gone; i++)
+	{
+		uint32_t target = entry_id(s.entry[s.close[i]]),
+				 far = entry_id(s.entry[s.far[i]]);
+
+		warp_insert(a.d_write + (size_t) target * a.r, &a.d_write_count[target], a.r,
+					make_entry(warp_distance(a.d_rows, a.dim, target, far, lane), far),
+					lane);
+	}
+#pragma unroll
+	for (int w = 0; w < W; w++)
+	{
+		uint32_t slot = lane + WARP * w;
+
+		mine[w] = slot < count && is_here(s, slot) ? s.entry[slot] | ALL : EMPTY_KEY;
+	}
+	warp_insert_all(a.d_write + (size_t) v * a.r, &a.d_write_count[v], a.r, mine, lane);
 }
 
-/* Section 3.6: reverse edges for the nearest rho * k of each pool. */
+/* Section 3.6: reverse edges for rho * count of each pool, the nearest or the first slots'. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n,
-						 Key *d_pool, uint32_t *d_count, uint32_t r, float rho)
+						 Key *d_pool, uint32_t *d_count, uint32_t r, float rho,
+						 GrnReverse which)
 {
-	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int					   lane = lane_id();
+	__shared__ Key s_all[PAPER_WARPS][MAX_PAPER_R];
+	Key			  *s_entry = s_all[threadIdx.x / WARP];
+	uint32_t	   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int			   lane = lane_id();
 
 	if (v >= n)
 		return;
-	uint32_t count = min(d_from_count[v], r), top = (uint32_t) ceilf(rho * count);
+	uint32_t count = min(d_from_count[v], r);
 
 	load_entries(d_from, v, r, count, s_entry, lane);
-	sort_entries(s_entry, count, lane);
-	for (uint32_t i = 0; i < min(top, count); i++)
+	count = drop_twice(s_entry, count, lane);
+	if (which == GRN_REVERSE_NEAREST)
+		sort_entries(s_entry, count, lane);
+	for (uint32_t i = 0; i < min((uint32_t) ceilf(rho * count), count); i++)
 	{
-		uint32_t target = (uint32_t) s_entry[i];
+		uint32_t target = entry_id(s_entry[i]);
 
-		if (s_entry[i] != EMPTY_KEY)
-			warp_insert(d_pool + (size_t) target * r, &d_count[target], r, v,
-						__uint_as_float((uint32_t) (s_entry[i] >> 32)), lane);
-		__syncwarp();
+		warp_insert(d_pool + (size_t) target * r, &d_count[target], r,
+					make_entry(entry_distance(s_entry[i]), v), lane);
 	}
 }
 
-/* The end: sorts a pool, drops duplicates, and keeps what the RNG rule does, up to the degree. */
+/*
+ * The end: a pool becomes a list, nearest first, of the degree at most.  With `prune`, which
+ * the paper does not have, it keeps what the RNG rule does.
+ */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
-	paper_prune_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
-					   const uint32_t *d_count, uint32_t r, uint32_t degree,
+	paper_lists_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
+					   const uint32_t *d_count, uint32_t r, uint32_t degree, bool prune,
 					   uint32_t *d_ids, uint8_t *d_counts)
 {
-	__shared__ PaperShared s_all[PAPER_WARPS];
-	Key					  *s_entry = s_all[threadIdx.x / WARP].entry;
-	uint32_t			   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
-	int					   lane = lane_id();
+	__shared__ Key s_all[PAPER_WARPS][MAX_PAPER_R];
+	Key			  *s_entry = s_all[threadIdx.x / WARP];
+	uint32_t	   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
+	int			   lane = lane_id();
 
 	if (v >= n)
 		return;
 	uint32_t count = min(d_count[v], r), kept = 0;
 
 	load_entries(d_pool, v, r, count, s_entry, lane);
+	count = drop_twice(s_entry, count, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < count && kept < degree; i++)
 	{
 		Key	 x = s_entry[i];
-		bool keep = x != EMPTY_KEY && (uint32_t) x != v;
+		bool keep = true;
 
 		/* s_entry[0, kept) are the neighbours kept so far. */
-		for (uint32_t k = 0; k < kept && keep; k++)
-		{
-			uint32_t y = (uint32_t) s_entry[k];
-
-			keep =
-				y != (uint32_t) x && !(warp_distance(d_rows, dim, (uint32_t) x, y, lane) <
-									   __uint_as_float((uint32_t) (x >> 32)));
-		}
+		for (uint32_t k = 0; prune && k < kept && keep; k++)
+			keep = !(warp_distance(d_rows, dim, entry_id(x), entry_id(s_entry[k]), lane) <
+					 entry_distance(x));
 		__syncwarp();
 		if (keep)
 		{
 			if (lane == 0)
 			{
 				s_entry[kept] = x;
-				d_ids[(size_t) v * degree + kept] = (uint32_t) x;
+				d_ids[(size_t) v * degree + kept] = entry_id(x);
 			}
 			kept++;
 		}
@@ -349,7 +500,7 @@ cudaError_t
 launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 				  const PaperSpace &space, uint32_t r, uint32_t s, uint64_t seed)
 {
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
 	GRN_TRY(clear_pool(device, space, 0, n, r));
 	GRN_TRY(clear_pool(device, space, 1, n, r));
 	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
@@ -357,53 +508,84 @@ launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_
 	return cudaGetLastError();
 }
 
+/* Fewer warps of larger pools fit the shared memory of a block. */
+template <int W>
+static void
+update(const Device &device, const UpdateArgs &args, bool all)
+{
+	constexpr int WARPS = W <= 2 ? PAPER_WARPS : PAPER_WARPS / 2;
+	uint32_t	  blocks = (args.n + WARPS - 1) / WARPS;
+
+	if (all)
+		paper_update_kernel<W, true, WARPS>
+			<<<blocks, WARPS * WARP, 0, device.stream>>>(args);
+	else
+		paper_update_kernel<W, false, WARPS>
+			<<<blocks, WARPS * WARP, 0, device.stream>>>(args);
+}
+
 cudaError_t
 launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
 					PaperSpace &space, uint32_t r, GrnPairOrder order, uint32_t pairs,
 					uint64_t seed, uint32_t round)
 {
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
-	paper_update_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
-		d_rows, n, dim, space.d_pool[0], space.d_count[0], space.d_pool[1],
-		space.d_count[1], r, order, pairs, seed, round);
+	UpdateArgs args = {d_rows,
+					   space.d_pool[0],
+					   space.d_count[0],
+					   space.d_pool[1],
+					   space.d_count[1],
+					   n,
+					   dim,
+					   r,
+					   order,
+					   pairs,
+					   round,
+					   seed};
+	bool	   all = pairs == 0 || pairs >= r * (r - 1) / 2;
+
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
+	if (r <= WARP)
+		update<1>(device, args, all);
+	else if (r <= 2 * WARP)
+		update<2>(device, args, all);
+	else if (r <= 3 * WARP)
+		update<3>(device, args, all);
+	else
+		update<4>(device, args, all);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(clear_pool(device, space, 0, n, r));
-
-	Key		 *d_pool = space.d_pool[0];
-	uint32_t *d_count = space.d_count[0];
-
-	space.d_pool[0] = space.d_pool[1];
-	space.d_count[0] = space.d_count[1];
-	space.d_pool[1] = d_pool;
-	space.d_count[1] = d_count;
+	std::swap(space.d_pool[0], space.d_pool[1]);
+	std::swap(space.d_count[0], space.d_count[1]);
 	return cudaSuccess;
 }
 
 /* A copy of the pools is read, so that no warp offers what another one has just inserted. */
 cudaError_t
 launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
-					 uint32_t r, float rho)
+					 uint32_t r, float rho, GrnReverse which)
 {
-	GRN_REQUIRE(n > 0 && r > 0 && r <= MAX_R && rho >= 0);
+	GRN_REQUIRE(n > 0 && r > 0 && r <= MAX_PAPER_R && rho >= 0);
 	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0],
 							sizeof(Key) * (size_t) n * r, cudaMemcpyDeviceToDevice,
 							device.stream));
 	GRN_TRY(cudaMemcpyAsync(space.d_count[1], space.d_count[0], 4 * (size_t) n,
 							cudaMemcpyDeviceToDevice, device.stream));
 	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
-		space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho);
+		space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho,
+		which);
 	GRN_TRY(cudaGetLastError());
 	return clear_pool(device, space, 1, n, r);
 }
 
 cudaError_t
-launch_paper_prune(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-				   const PaperSpace &space, uint32_t r, uint32_t degree, uint32_t *d_ids,
-				   uint8_t *d_counts)
+launch_paper_lists(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+				   const PaperSpace &space, uint32_t r, uint32_t degree, bool prune,
+				   uint32_t *d_ids, uint8_t *d_counts)
 {
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_R);
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
 	GRN_REQUIRE(degree > 0 && degree <= GRN_MAX_DEGREE);
-	paper_prune_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
-		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, d_ids, d_counts);
+	paper_lists_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, prune, d_ids,
+		d_counts);
 	return cudaGetLastError();
 }

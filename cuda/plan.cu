@@ -10,22 +10,47 @@ constexpr uint32_t MAX_BINS = 4096;
 /* Rows of more dimensions get shorter lists: each further edge costs a search a distance. */
 constexpr uint32_t MANY_DIMS = 512;
 
-extern "C" void
-grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+static_assert(GRN_GPU_MOST_R == MAX_POOL && GRN_GPU_MOST_S == WARP, "as gpu.h says");
+
+/* Parameters of tile mode, of the paper's, and of the paper's kernels in place of tile mode. */
+static const GrnGraphParams TILE_DEFAULTS = {
+	.r = DEFAULT_POOL, .s = 32, .t1 = 4, .t2 = 3, .rho = 1.0f};
+static const GrnGraphParams PAPER_DEFAULTS = {
+	.r = 32, .s = 20, .t1 = 4, .t2 = 8, .rho = 0.6f};
+static const GrnGraphParams INSTEAD_DEFAULTS = {
+	.r = 64, .s = 32, .t1 = 4, .t2 = 8, .rho = 1.0f};
+
+extern "C" bool
+grn_gpu_has_tiles(const GrnGpu *gpu)
 {
+	return gpu->device.major >= GRN_TILE_MAJOR;
+}
+
+extern "C" void
+grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
+					   GrnGraphParams *params, uint32_t dim, uint64_t n)
+{
+	bool				  paper = options && options->mode == GRN_GPU_PAPER;
+	const GrnGraphParams &d = paper							   ? PAPER_DEFAULTS
+							  : gpu && !grn_gpu_has_tiles(gpu) ? INSTEAD_DEFAULTS
+															   : TILE_DEFAULTS;
+
 	(void) n;
+	if (params->r == 0)
+		params->r = d.r;
+	/* The paper's lists are its pools. */
+	if (params->degree == 0 && paper)
+		params->degree = params->r < GRN_MAX_DEGREE ? params->r : GRN_MAX_DEGREE;
 	if (params->degree == 0)
 		params->degree = grn_bare_degree(dim);
-	if (params->r == 0)
-		params->r = DEFAULT_POOL;
 	if (params->s == 0)
-		params->s = 32;
+		params->s = d.s;
 	if (params->t1 == 0)
-		params->t1 = 4;
+		params->t1 = d.t1;
 	if (params->t2 == 0)
-		params->t2 = 3;
+		params->t2 = d.t2;
 	if (params->rho <= 0)
-		params->rho = 1.0f;
+		params->rho = d.rho;
 }
 
 Tuning
@@ -35,7 +60,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	Tuning		   t = {};
 	bool		   projected = dim > PROJECTED_DIMS;
 
-	grn_gpu_default_params(&p, dim, n);
+	grn_gpu_default_params(NULL, NULL, &p, dim, n);
 	t.inbox = 48;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
@@ -93,7 +118,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	Layout		   layout;
 	auto		   take = [&](size_t bytes) { return layout.place<uint8_t>(bytes); };
 
-	grn_gpu_default_params(&params, dim, n);
+	grn_gpu_default_params(gpu, options, &params, dim, n);
 	plan.mode = options ? options->mode : GRN_GPU_TILE;
 	plan.degree = params.degree;
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);

@@ -201,9 +201,17 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 }
 
 void
-grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
+					   GrnGraphParams *params, uint32_t dim, uint64_t n)
 {
-	(void) n;
+	(void) gpu, (void) options, (void) n;
 	if (params->degree == 0)
 		params->degree = grn_bare_degree(dim);
+}
+
+bool
+grn_gpu_has_tiles(const GrnGpu *gpu)
+{
+	(void) gpu;
+	return false;
 }

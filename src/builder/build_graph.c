@@ -99,7 +99,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	memset(err, 0, sizeof(*err));
 	failure->sqlstate[0] = '\0';
 	job->part_times.nparts = 0;
-	grn_gpu_default_params(&params, job->rows->dim, job->rows->n);
+	grn_gpu_default_params(job->gpu, &job->choice->options, &params, job->rows->dim, job->rows->n);
 	status = grn_gpu_limit(job->gpu, job->choice->options.memory_limit, &limit, err);
 	whole = status == GRN_GPU_OK && !grn_parts_are_faster(job) &&
 		grn_gpu_plan(job->gpu, &params, &job->choice->options, job->rows->n, job->rows->dim) <= limit;

@@ -38,14 +38,18 @@ static const char help[] =
 "  --rho X                 share of reverse edges taken, up to 1\n"
 "  --seed N                seed of all random numbers (default 0)\n"
 "  --joins N               GPU: searches among neighbours' neighbours, for better graphs (default 0)\n"
-"  --mode tile|paper       GPU: whole pools pruned at once, or the paper's kernels\n"
-"  --order disordered|ascending|descending   --mode paper: order of pairs\n"
-"  --pairs N               --mode paper: random pairs a vertex and round\n"
+"  --mode tile|paper       GPU: whole pools pruned at once, or as the GRNND paper has it;\n"
+"                          the paper's mode has other defaults (r 32, s 20, t1 4, t2 8, rho 0.6,\n"
+"                          degree r), and options of its own:\n"
+"  --order disordered|ascending|descending   order in which pairs of a pool are compared\n"
+"  --pairs all|N           pairs a vertex and round (default all)\n"
+"  --reverse slots|nearest which share rho of a pool gets reverse edges (default slots)\n"
+"  --prune                 prune lists by the RNG rule in the end\n"
 "  --fill                  fill lists up to the degree with neighbours of neighbours\n"
 "  --repeat N              build N times (the times of each are printed)\n"
 "  --times                 print seconds of each phase\n"
 "\n"
-"evaluate:\n"
+"evaluate (several graphs of the same vectors, where --evaluate is given several times):\n"
 "  --beam L[,L...]         beam widths (default 32,64,128)\n"
 "  --queries N             the first N queries (default 3000)\n"
 "\n"
@@ -54,7 +58,7 @@ static const char help[] =
 enum
 {
 	OPT_METRIC = 256, OPT_ROWS, OPT_THREADS, OPT_DEVICE, OPT_GPU, OPT_MEMORY, OPT_DEGREE,
-	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS,
+	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS, OPT_REVERSE, OPT_PRUNE,
 	OPT_REPEAT, OPT_TIMES, OPT_EVALUATE, OPT_QUERY, OPT_TRUTH, OPT_BEAM, OPT_QUERIES,
 	OPT_FILL, OPT_OVERLAP, OPT_JOINS, OPT_HELP
 };
@@ -78,6 +82,8 @@ static const struct option options[] = {
 	{"mode", required_argument, NULL, OPT_MODE},
 	{"order", required_argument, NULL, OPT_ORDER},
 	{"pairs", required_argument, NULL, OPT_PAIRS},
+	{"reverse", required_argument, NULL, OPT_REVERSE},
+	{"prune", no_argument, NULL, OPT_PRUNE},
 	{"repeat", required_argument, NULL, OPT_REPEAT},
 	{"times", no_argument, NULL, OPT_TIMES},
 	{"fill", no_argument, NULL, OPT_FILL},
@@ -175,6 +181,7 @@ take_option(int option, const char *arg, GrnCli *cli)
 	static const char *const devices[] = {"auto", "gpu", "cpu", NULL};
 	static const char *const modes[] = {"tile", "paper", NULL};
 	static const char *const orders[] = {"disordered", "ascending", "descending", NULL};
+	static const char *const reverses[] = {"slots", "nearest", NULL};
 	GrnGraphParams *p = &cli->params;
 	uint64_t	big;
 	uint32_t	choice;
@@ -242,9 +249,23 @@ take_option(int option, const char *arg, GrnCli *cli)
 			if (!word("order", arg, orders, &choice))
 				return false;
 			cli->choice.options.order = (GrnPairOrder) choice;
+			cli->of_paper = "order";
 			return true;
 		case OPT_PAIRS:
-			return small_number("pairs", arg, 1, 100000, &cli->choice.options.pairs);
+			cli->of_paper = "pairs";
+			cli->choice.options.pairs = 0;
+			return strcmp(arg, "all") == 0 ||
+				small_number("pairs", arg, 1, 100000, &cli->choice.options.pairs);
+		case OPT_REVERSE:
+			if (!word("reverse", arg, reverses, &choice))
+				return false;
+			cli->choice.options.reverse = (GrnReverse) choice;
+			cli->of_paper = "reverse";
+			return true;
+		case OPT_PRUNE:
+			cli->choice.options.prune = true;
+			cli->of_paper = "prune";
+			return true;
 		case OPT_REPEAT:
 			return small_number("repeat", arg, 1, 1000, &cli->repeat);
 		case OPT_TIMES:
@@ -254,7 +275,12 @@ take_option(int option, const char *arg, GrnCli *cli)
 			cli->fill = true;
 			return true;
 		case OPT_EVALUATE:
-			cli->evaluate = arg;
+			if (cli->ngraphs == GRN_MAX_GRAPHS)
+			{
+				grn_cli_error("--evaluate can be given %d times at most", GRN_MAX_GRAPHS);
+				return false;
+			}
+			cli->evaluate[cli->ngraphs++] = arg;
 			return true;
 		case OPT_QUERY:
 			cli->query = arg;
@@ -270,6 +296,28 @@ take_option(int option, const char *arg, GrnCli *cli)
 			fprintf(stderr, "Try \"grnnd_build --help\".\n");
 			return false;
 	}
+}
+
+/* The paper's mode is for GPUs, and some options are for that mode. */
+static bool
+mode_fits(GrnCli *cli)
+{
+	bool		paper = cli->choice.options.mode == GRN_GPU_PAPER;
+
+	if (cli->of_paper && !paper)
+		grn_cli_error("--%s is for --mode paper", cli->of_paper);
+	else if (paper && cli->choice.device == GRN_DEVICE_CPU)
+		grn_cli_error("--mode paper is for a GPU");
+	else if (paper && cli->choice.options.joins > 0)
+		grn_cli_error("--joins is not for --mode paper");
+	else
+	{
+		/* cores would build another graph */
+		if (paper)
+			cli->choice.device = GRN_DEVICE_GPU;
+		return true;
+	}
+	return false;
 }
 
 int
@@ -297,7 +345,7 @@ grn_command_line(int argc, char **argv)
 		if (!take_option(option, optarg, &cli))
 			return 2;
 	}
-	if (cli.evaluate)
+	if (cli.ngraphs > 0)
 	{
 		if (!cli.query || !cli.truth)
 		{
@@ -312,6 +360,8 @@ grn_command_line(int argc, char **argv)
 		cli.vectors = argv[optind];
 		return grn_evaluate(&cli);
 	}
+	if (!mode_fits(&cli))
+		return 2;
 	if (argc - optind != 2)
 	{
 		grn_cli_error("a file of vectors and a file for the graph are needed (see --help)");

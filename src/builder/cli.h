@@ -10,6 +10,8 @@
 
 #define GRN_MAX_BEAMS 16
 
+#define GRN_MAX_GRAPHS 64
+
 typedef struct GrnCli
 {
 	const char *vectors;
@@ -18,11 +20,13 @@ typedef struct GrnCli
 	size_t		rows;			/* 0: all */
 	uint32_t	threads;
 	GrnDeviceChoice choice;
+	const char *of_paper;		/* an option given that --mode paper alone has */
 	GrnGraphParams params;
 	uint32_t	repeat;
 	bool		times;
 	bool		fill;
-	const char *evaluate;
+	const char *evaluate[GRN_MAX_GRAPHS];
+	uint32_t	ngraphs;
 	const char *query;
 	const char *truth;
 	uint32_t	beams[GRN_MAX_BEAMS];

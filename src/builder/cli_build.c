@@ -140,6 +140,7 @@ grn_build_file(const GrnCli *cli)
 	GrnGraph	graph = {0};
 	GrnRows		rows = {0};
 	GrnGraphJob job = {0};
+	GrnGraphParams params;
 	GrnPool    *pool = grn_pool_start((int) cli->threads);
 	char		name[128];
 	uint32_t	degree;
@@ -156,7 +157,10 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
 	}
-	degree = cli->params.degree ? cli->params.degree : grn_bare_degree(v.dim);
+	params = cli->params;
+	if (cli->choice.options.mode == GRN_GPU_PAPER)
+		grn_gpu_default_params(NULL, &cli->choice.options, &params, v.dim, v.n);
+	degree = params.degree ? params.degree : grn_bare_degree(v.dim);
 	graph.ids = malloc(v.n * degree * sizeof(uint32_t));
 	graph.counts = malloc(v.n);
 	graph.degree = degree;

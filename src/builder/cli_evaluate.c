@@ -235,23 +235,16 @@ run_beams(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 	return true;
 }
 
-/* Reads the four files and checks that they belong together. */
+/* Reads vectors, queries and truth, and checks that they belong together. */
 static bool
 read_all(Evaluate *e, const GrnCli *cli)
 {
-	size_t		rows;
 	size_t		truth_rows;
 
 	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &e->base) ||
 		!grn_read_vectors(cli->query, cli->metric, 0, &e->query) ||
-		!grn_read_ibin(cli->evaluate, &e->graph, &rows, &e->degree) ||
 		!grn_read_ibin(cli->truth, &e->truth, &truth_rows, &e->truth_columns))
 		return false;
-	if (rows != e->base.n)
-	{
-		grn_cli_error("%s: has %zu rows where %s has %zu", cli->evaluate, rows, cli->vectors, e->base.n);
-		return false;
-	}
 	if (e->query.dim != e->base.dim)
 	{
 		grn_cli_error("%s: has %u dimensions where %s has %u", cli->query, e->query.dim,
@@ -268,6 +261,30 @@ read_all(Evaluate *e, const GrnCli *cli)
 }
 
 static bool
+evaluate_graph(Evaluate *e, const GrnCli *cli, const char *path, GrnPool *pool)
+{
+	size_t		rows;
+
+	free(e->graph);
+	e->graph = NULL;
+	if (!grn_read_ibin(path, &e->graph, &rows, &e->degree))
+		return false;
+	if (rows != e->base.n)
+	{
+		grn_cli_error("%s: has %zu rows where %s has %zu", path, rows, cli->vectors, e->base.n);
+		return false;
+	}
+	if (cli->ngraphs > 1)
+		printf("%s\n", path);
+	if (!print_graph(e, path))
+		return false;
+	if (run_beams(e, cli, pool))
+		return true;
+	grn_cli_error("out of memory");
+	return false;
+}
+
+static bool
 evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 {
 	int			workers = grn_pool_parallel(pool)->nworkers;
@@ -277,8 +294,6 @@ evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 	e->nentries = e->base.n < ENTRIES ? (uint32_t) e->base.n : ENTRIES;
 	for (uint32_t i = 0; i < e->nentries; i++)
 		e->entries[i] = (uint32_t) (grn_random(0x65766C, 0, i) % e->base.n);
-	if (!print_graph(e, cli->evaluate))
-		return false;
 	for (int i = 0; i < workers; i++)
 	{
 		e->seen[i] = malloc(e->base.n * sizeof(uint32_t));
@@ -288,11 +303,9 @@ evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 			return false;
 		}
 	}
-	if (!run_beams(e, cli, pool))
-	{
-		grn_cli_error("out of memory");
-		return false;
-	}
+	for (uint32_t i = 0; i < cli->ngraphs; i++)
+		if (!evaluate_graph(e, cli, cli->evaluate[i], pool))
+			return false;
 	return true;
 }
 

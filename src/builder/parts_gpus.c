@@ -449,7 +449,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	uint64_t	divide = 1;
 
 	grn_parts_begin(&p, job, failure);
-	grn_gpu_default_params(&p.params, job->rows->dim, job->rows->n);
+	grn_gpu_default_params(job->gpu, &p.options, &p.params, job->rows->dim, job->rows->n);
 	p.spread = grn_parts_are_faster(job);
 	grn_team_note_peak(&p.team);	/* of builds before */
 	p.team.peak_bytes = 0;

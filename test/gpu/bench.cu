@@ -433,7 +433,7 @@ main(int argc, char **argv)
 					wall = 0;
 		Graph		g;
 
-		grn_gpu_default_params(&s.params, base.dim, base.n);
+		grn_gpu_default_params(NULL, NULL, &s.params, base.dim, base.n);
 		for (auto &p : s.tuning)
 			if (!tune(t, p.first, p.second))
 			{

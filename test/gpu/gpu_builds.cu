@@ -47,7 +47,7 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 {
 	Built		b = {};
 
-	grn_gpu_default_params(&params, dim, n);
+	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	b.degree = params.degree;
 	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
 	b.counts.assign(n + 1, 0xab);
@@ -211,7 +211,7 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
 	GrnGpuEncoding e = {&fit, &cells.cells, &gpu, keep, NULL, home.data(), guest.data()};
 
-	grn_gpu_default_params(&params, dim, n);
+	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	options.rows = fit.rows = kind;
 	fit.dim = dim;
 	fit.few = few;
@@ -405,10 +405,17 @@ test_builds(GrnGpu *gpu)
 		GrnPairOrder order;
 		GrnGraphParams params;
 		double		least;
+		uint32_t	pairs;
+		bool		prune;
 	}			others[] = {
-		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.2},
-		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.1},
-		{"paper mode, rho 0.5", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.5},
+		{"paper mode", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.9},
+		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.9},
+		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.9},
+		{"paper mode, 64 pairs", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.5, 64},
+		{"paper mode, rho 0.2", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.2f}, 0.8},
+		{"paper mode, r 64, s 32", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 64, .s = 32}, 0.95},
+		{"paper mode, r 96, s 90, pruned", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 96, .s = 90}, 0.95, 0, true},
+		{"paper mode, r 128, s 20", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 128, .s = 20}, 0.95},
 		{"tile mode, rho 0.5", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.9},
 		{"tile mode, r 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 8}, 0.5},
 		{"tile mode, r 48", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 48}, 0.95},
@@ -424,6 +431,8 @@ test_builds(GrnGpu *gpu)
 
 		options.mode = o.mode;
 		options.order = o.order;
+		options.pairs = o.pairs;
+		options.prune = o.prune;
 		auto		x = make_rows(n, 16, "gaussian");
 		Built		b = build(gpu, x, n, 16, o.params, options);
 		const char *wrong = unsound(b, n);
@@ -440,7 +449,7 @@ test_builds(GrnGpu *gpu)
 		double		least;
 	}			cases[] = {
 		{"integers", 16, 0, 0, 0.99}, {"gaussian", 16, 0, 0, 0.99}, {"gaussian", 13, 0, 0, 0.99},
-		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.80}, {"gaussian", 16, 0, 1, 0.99},
+		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.90}, {"gaussian", 16, 0, 1, 0.99},
 		{"clusters", 24, 0, 2, 0.97},
 	};
 
@@ -450,8 +459,6 @@ test_builds(GrnGpu *gpu)
 		GrnGpuOptions options = {};
 		uint32_t	n = 20000;
 
-		if (c.paper)
-			params.t2 = 8;
 		options.mode = c.paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
 		options.joins = c.joins;
 		auto		x = make_rows(n, c.dim, c.kind);

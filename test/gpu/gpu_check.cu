@@ -1,8 +1,11 @@
 /*
- * gpu_check.cu - runs the tests of the kernels (gpu_rows.cu, gpu_descent.cu, gpu_lists.cu:
+ * gpu_check.cu - runs the tests of the kernels (gpu_rows.cu, gpu_descent.cu, gpu_lists.cu,
+ * gpu_paper.cu:
  * each against plain C on the host), then those of whole builds (gpu_builds.cu).  Prints
  * "ok NAME" or "not ok NAME" lines; exits 1 when one failed, 77 with a reason when there
  * is no usable GPU.
+ *
+ *   gpu_check [rows|descent|lists|paper|coded|builds]...     all without an argument
  */
 #include "gpu_check.h"
 
@@ -53,11 +56,26 @@ main(int argc, char **argv)
 		must(cudaStreamCreate(&device.side[i]), "stream");
 		must(cudaEventCreate(&device.join[i]), "event");
 	}
-	test_rows();
-	test_descent();
-	test_lists();
-	test_coded_builds(gpu);
-	test_builds(gpu);
+	auto		wanted = [&](const char *name) {
+		bool		named = argc == 1;
+
+		for (int i = 1; i < argc; i++)
+			named |= strcmp(argv[i], name) == 0;
+		return named;
+	};
+
+	if (wanted("rows"))
+		test_rows();
+	if (wanted("descent"))
+		test_descent();
+	if (wanted("lists"))
+		test_lists();
+	if (wanted("paper"))
+		test_paper();
+	if (wanted("coded"))
+		test_coded_builds(gpu);
+	if (wanted("builds"))
+		test_builds(gpu);
 	grn_gpu_close(gpu);
 	printf("# %d failed\n", failures);
 	return failures != 0;

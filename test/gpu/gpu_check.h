@@ -26,6 +26,7 @@ extern void must(cudaError_t rc, const char *what);
 extern void test_rows();		/* gpu_rows.cu */
 extern void test_descent();		/* gpu_descent.cu */
 extern void test_lists();		/* gpu_lists.cu */
+extern void test_paper();		/* gpu_paper.cu */
 extern void test_coded_builds(GrnGpu *gpu);		/* gpu_builds.cu */
 extern void test_builds(GrnGpu *gpu);
 

@@ -610,7 +610,16 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 }
 
 void
-grn_gpu_default_params(GrnGraphParams *params, uint32_t dim, uint64_t n)
+grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options, GrnGraphParams *params,
+					   uint32_t dim, uint64_t n)
 {
+	(void) gpu, (void) options;
 	grn_default_params(params, dim, n);
+}
+
+bool
+grn_gpu_has_tiles(const GrnGpu *gpu)
+{
+	(void) gpu;
+	return !standin.no_tiles;
 }

@@ -16,6 +16,7 @@ typedef struct StandIn
 	int			fault_call;		/* 0: none */
 	GrnGpuStatus fault;
 	bool		once;			/* only that call fails */
+	bool		no_tiles;		/* devices are older than Ampere */
 	bool		coarse;			/* byte codes are too coarse */
 	int			calls[16];		/* of each device, counted from standin_reset() */
 	int			builds[16];

@@ -155,6 +155,13 @@ test_build_and_evaluate(void)
 		snprintf(command, sizeof(command), "cmp %s/0.ibin %s/%d.ibin", dir, dir, i);
 		CHECK(system(command) == 0, "graph %d", i);
 	}
+	/* several at once, in their order */
+	CHECK(run("--evaluate $D/1.ibin --evaluate $D/0.ibin --query $D/q.fbin --truth $D/t.ibin --beam 64,32 $D/a.fbin") == 0,
+		  "%s", output);
+
+	const char *second = strstr(output, "/0.ibin");
+
+	CHECK(second && strstr(output, "/1.ibin") < second && strstr(second, "L 64") && strstr(second, "L 32"), "%s", output);
 }
 
 static void
@@ -196,6 +203,17 @@ test_bad_options(void)
 	refused(2, "--beam 10,x --evaluate $D/0.ibin --query $D/q.fbin --truth $D/t.ibin $D/a.fbin", "--beam");
 	refused(2, "--evaluate $D/0.ibin --truth $D/t.ibin $D/a.fbin", "--query");
 	refused(2, "--serve", "--serve");
+	refused(2, "--order ascending $D/a.fbin $D/o.ibin", "--order is for --mode paper");
+	refused(2, "--mode paper --pairs 0 $D/a.fbin $D/o.ibin", "--pairs");
+	refused(2, "--prune $D/a.fbin $D/o.ibin", "--prune is for --mode paper");
+	refused(2, "--mode paper --device cpu $D/a.fbin $D/o.ibin", "for a GPU");
+	refused(2, "--mode paper --joins 1 $D/a.fbin $D/o.ibin", "--joins");
+	/*
+	 * it does not fall back to cores, which build another graph (on a machine with a GPU it
+	 * builds)
+	 */
+	CHECK(run("--mode paper --reverse nearest --pairs all $D/a.fbin $D/o.ibin") == 0 || strstr(output, "cannot build"),
+		  "%s", output);
 }
 
 static void

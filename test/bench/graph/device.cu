@@ -3,13 +3,18 @@
  * server stands in the way of.
  *
  *   device [OPTION VALUE]... VECTORS.fbin [GRAPH.ibin]
+ *   device [OPTION VALUE]... --jobs FILE VECTORS.fbin
+ *
+ * Each line of FILE is a build of its own, "NAME GRAPH.ibin [OPTION VALUE]..."; "-" writes no
+ * graph.
  *
  * --from device|pinned|pageable says where the rows are: on the device, and the graph
  * stays there; or in host memory, and the graph goes back to it.  With --metric ip rows are
  * taken to their places in the graph's space (src/graph/space.h) first, untimed.  Prints one line
  * of JSON: seconds of the fastest of --repeat builds after a first one, workspace
  * allocated within that time; what CUDA events say of the same build's kernels; and the
- * device memory taken beyond the rows, as the driver reports it during a build.
+ * device memory taken beyond the rows, as the driver reports it during a build.  --repeat 0
+ * takes all of it from the first build.
  */
 #include <cuda_runtime.h>
 
@@ -18,6 +23,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,8 +41,10 @@ struct Job
 	bool		places = false;
 	uint32_t	rows = UINT32_MAX;
 	int			repeat = 2;
-	const char *vectors = nullptr;
-	const char *graph = nullptr;
+	std::string jobs;
+	std::string vectors;
+	std::string graph;			/* empty: is not written */
+	std::string name;
 };
 
 static void
@@ -55,12 +64,10 @@ word(const char *option, const char *value, std::vector<const char *> words)
 	return 0;
 }
 
-static Job
-parse(int argc, char **argv)
+/* Takes options from argv[i] on; returns where they end. */
+static int
+parse(Job &job, int i, int argc, const char *const *argv)
 {
-	Job			job;
-	int			i = 1;
-
 	for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2)
 	{
 		std::string o = argv[i] + 2;
@@ -76,9 +83,15 @@ parse(int argc, char **argv)
 		else if (o == "order")
 			job.options.order = (GrnPairOrder) word(argv[i], v, {"disordered", "ascending", "descending"});
 		else if (o == "pairs")
-			job.options.pairs = n;
+			job.options.pairs = strcmp(v, "all") == 0 ? 0 : n;
+		else if (o == "reverse")
+			job.options.reverse = (GrnReverse) word(argv[i], v, {"slots", "nearest"});
+		else if (o == "prune")
+			job.options.prune = word(argv[i], v, {"off", "on"}) == 1;
 		else if (o == "joins")
 			job.options.joins = n;
+		else if (o == "jobs")
+			job.jobs = v;
 		else if (o == "rows")
 			job.rows = n;
 		else if (o == "repeat")
@@ -100,11 +113,51 @@ parse(int argc, char **argv)
 		else
 			stop(argv[i], "no such option");
 	}
+	return i;
+}
+
+static Job
+parse_all(int argc, char **argv)
+{
+	Job			job;
+	int			i = parse(job, 1, argc, argv);
+
 	if (i != argc - 1 && i != argc - 2)
 		stop("device", "usage: device [OPTION VALUE]... VECTORS.fbin [GRAPH.ibin]");
 	job.vectors = argv[i];
-	job.graph = i + 1 < argc ? argv[i + 1] : nullptr;
+	job.graph = i + 1 < argc ? argv[i + 1] : "";
 	return job;
+}
+
+/* The jobs of a file, with the options of the command line where a line gives none. */
+static std::vector<Job>
+read_jobs(const Job &common)
+{
+	std::ifstream file(common.jobs);
+	std::string line;
+	std::vector<Job> jobs;
+
+	if (!file)
+		stop(common.jobs.c_str(), "cannot read");
+	while (std::getline(file, line))
+	{
+		std::istringstream in(line);
+		std::vector<std::string> words;
+		std::vector<const char *> argv;
+
+		for (std::string word; in >> word;)
+			words.push_back(word);
+		if (words.size() < 2)
+			stop(line.c_str(), "is no job");
+		for (const std::string &word : words)
+			argv.push_back(word.c_str());
+		jobs.push_back(common);
+		jobs.back().name = words[0];
+		jobs.back().graph = words[1] == "-" ? "" : words[1];
+		if (parse(jobs.back(), 2, (int) argv.size(), argv.data()) != (int) argv.size())
+			stop(line.c_str(), "is no job");
+	}
+	return jobs;
 }
 
 static void
@@ -205,11 +258,12 @@ place_rows(Bench &b)
 static void
 read_rows(Bench &b)
 {
-	FILE	   *f = fopen(b.job.vectors, "rb");
+	const char *name = b.job.vectors.c_str();
+	FILE	   *f = fopen(name, "rb");
 	uint32_t	head[2];
 
 	if (!f || fread(head, 4, 2, f) != 2)
-		stop(b.job.vectors, "cannot read");
+		stop(name, "cannot read");
 	b.n = std::min(head[0], b.job.rows);
 	b.dim = head[1];
 
@@ -217,7 +271,7 @@ read_rows(Bench &b)
 
 	b.h_rows = host_array<float>(count, b.job.source);
 	if (fread(b.h_rows, 4, count, f) != count)
-		stop(b.job.vectors, "cut short");
+		stop(name, "cut short");
 	fclose(f);
 	if (b.job.places && b.n > 0)
 		place_rows(b);
@@ -231,28 +285,37 @@ read_rows(Bench &b)
 static void
 write_graph(const Bench &b)
 {
-	FILE	   *f = fopen(b.job.graph, "wb");
+	const char *name = b.job.graph.c_str();
+	FILE	   *f = fopen(name, "wb");
 	uint32_t	head[2] = {b.n, b.job.params.degree};
 
 	if (!f || fwrite(head, 4, 2, f) != 2)
-		stop(b.job.graph, "cannot write");
+		stop(name, "cannot write");
 	for (size_t v = 0; v < b.n; v++)
 	{
 		uint32_t   *list = b.ids + v * head[1];
 
 		std::fill(list + b.counts[v], list + head[1], UINT32_MAX);
 		if (fwrite(list, 4, head[1], f) != head[1])
-			stop(b.job.graph, "cannot write");
+			stop(name, "cannot write");
 	}
 	if (fclose(f) != 0)
-		stop(b.job.graph, "cannot write");
+		stop(name, "cannot write");
 }
 
-int
-main(int argc, char **argv)
+template <class T> static void
+free_array(T *p, Source source)
 {
-	Bench		b = {};
-	GrnGpuError err = {};
+	if (source == PINNED)
+		must(cudaFreeHost(p));
+	else
+		free(p);
+}
+
+/* Does one job and prints its line. */
+static void
+measure(Bench &b)
+{
 	GrnGpuTimes times = {},
 				best = {};
 	double		seconds = 1e9,
@@ -261,16 +324,13 @@ main(int argc, char **argv)
 	size_t		most = 0,
 				before;
 
-	b.job = parse(argc, argv);
-	must(grn_gpu_open(0, &b.gpu, &err), err);
-	read_rows(b);
-	grn_gpu_default_params(&b.job.params, b.dim, b.n);
+	grn_gpu_default_params(b.gpu, &b.job.options, &b.job.params, b.dim, b.n);
 	b.ids = host_array<uint32_t>((size_t) b.n * b.job.params.degree, b.job.source);
 	b.counts = host_array<uint8_t>(b.n, b.job.source);
 
 	/* the first build loads the kernels: it measures memory instead of time */
 	before = used_bytes();
-	first = build(b, true, &most, &times);
+	first = build(b, true, &most, &best);
 	for (int i = 0; i < b.job.repeat; i++)
 	{
 		double		wall = build(b, b.job.source != DEVICE, nullptr, &times);
@@ -279,18 +339,49 @@ main(int argc, char **argv)
 		if (wall < seconds)
 			seconds = wall, best = times;
 	}
+	if (b.job.repeat == 0)
+	{
+		seconds = first - best.download;
+		kernels = (double) best.convert + best.descent + best.finish;
+	}
 
 	size_t		own = b.job.source == DEVICE ? 0 : (size_t) b.n * b.dim * 4;
 	const GrnGraphParams &p = b.job.params;
 
-	printf("{\"rows\": %u, \"dim\": %u, \"seconds\": %.6f, \"kernels\": %.6f, \"convert\": %.6f, "
+	if (b.job.name.empty())
+		printf("{");
+	else
+		printf("{\"name\": \"%s\", ", b.job.name.c_str());
+	printf("\"rows\": %u, \"dim\": %u, \"seconds\": %.6f, \"kernels\": %.6f, \"convert\": %.6f, "
 		   "\"descent\": %.6f, \"finish\": %.6f, \"upload\": %.6f, \"download\": %.6f, \"first\": %.4f, "
 		   "\"device_mb\": %.1f, \"degree\": %u, \"r\": %u, \"s\": %u, \"t1\": %u, \"t2\": %u, \"rho\": %g}\n",
 		   b.n, b.dim, seconds, kernels, best.convert, best.descent, best.finish, best.upload,
 		   best.download, first, ((double) most - (double) before - (double) own) / 1e6, p.degree, p.r,
 		   p.s, p.t1, p.t2, p.rho);
-	if (b.job.graph)
+	fflush(stdout);
+	if (!b.job.graph.empty())
 		write_graph(b);
+	free_array(b.ids, b.job.source);
+	free_array(b.counts, b.job.source);
+}
+
+int
+main(int argc, char **argv)
+{
+	Bench		b = {};
+	GrnGpuError err = {};
+
+	b.job = parse_all(argc, argv);
+
+	std::vector<Job> jobs = b.job.jobs.empty() ? std::vector<Job>{b.job} : read_jobs(b.job);
+
+	must(grn_gpu_open(0, &b.gpu, &err), err);
+	read_rows(b);
+	for (const Job &job : jobs)
+	{
+		b.job = job;
+		measure(b);
+	}
 	grn_gpu_close(b.gpu);
 	return 0;
 }

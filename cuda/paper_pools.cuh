@@ -1,0 +1,255 @@
+/*
+ * paper_pools.cuh - the pools of the paper's kernels: entries, WARP_INSERT (Algorithm 6), and
+ * pools in shared memory.
+ *
+ * Entries are 64-bit words that only atomics change.  A pool that overflows keeps the nearest
+ * of all that it was offered, whatever the order.  Two warps that insert the same id into one
+ * pool at once may each miss the other's entry; the second is dropped when the pool is read.
+ */
+#ifndef GRN_PAPER_POOLS_CUH
+#define GRN_PAPER_POOLS_CUH
+
+#include "common.cuh"
+
+/* An entry of a pool: bits of the distance << 32 | id << 1 | whether it is old. */
+__device__ inline Key
+make_entry(float distance, uint32_t id)
+{
+	return make_key(__float_as_uint(distance), id << 1);
+}
+
+__device__ inline uint32_t
+entry_id(Key entry)
+{
+	return (uint32_t) entry >> 1;
+}
+
+__device__ inline bool
+entry_old(Key entry)
+{
+	return entry & 1;
+}
+
+__device__ inline float
+entry_distance(Key entry)
+{
+	return __uint_as_float((uint32_t) (entry >> 32));
+}
+
+/* Algorithm 5: the squared distance of two rows, in every lane. */
+__device__ inline float
+warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lane)
+{
+	const float *d_a = d_rows + (size_t) i * dim, *d_b = d_rows + (size_t) j * dim;
+	float		 sum = 0;
+
+	for (uint32_t d = lane; d < dim; d += WARP)
+	{
+		float x = d_a[d] - d_b[d];
+
+		sum = fmaf(x, x, sum);
+	}
+	for (int offset = 16; offset > 0; offset /= 2)
+		sum += __shfl_xor_sync(FULL, sum, offset);
+	return sum;
+}
+
+__device__ inline Key
+read_entry(const Key *d_entry)
+{
+	return *(const volatile Key *) d_entry;
+}
+
+__device__ inline void
+write_entry(Key *d_entry, Key entry)
+{
+	atomicExch((unsigned long long *) d_entry, (unsigned long long) entry);
+}
+
+/*
+ * Algorithm 6: inserts an entry into a pool, d_pool [r].  Where another warp changes the
+ * pool meanwhile, it looks again.
+ */
+__device__ inline void
+warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
+{
+	for (;;)
+	{
+		Key		 farthest = 0;
+		uint32_t where = 0;
+		bool	 there = false, hole = false;
+
+		for (uint32_t i = lane; i < r; i += WARP)
+		{
+			Key entry = read_entry(&d_pool[i]);
+
+			if (entry == EMPTY_KEY)
+				hole = true;
+			else
+			{
+				there |= entry_id(entry) == entry_id(mine);
+				if (entry >= farthest)
+					farthest = entry, where = i;
+			}
+		}
+		/* Step 1: does the pool hold it? */
+		if (__any_sync(FULL, there))
+			return;
+		/* Step 2: it takes a free slot, if there is one. */
+		if (__any_sync(FULL, hole))
+		{
+			uint32_t slot = r;
+
+			if (lane == 0 && *(volatile uint32_t *) d_count < r)
+			{
+				slot = atomicAdd(d_count, 1u);
+				if (slot < r)
+					write_entry(&d_pool[slot], mine);
+			}
+			if (__shfl_sync(FULL, slot, 0) < r)
+				return;
+			continue; /* The warp that has the last slot is about to fill it. */
+		}
+		/* Step 3: else it replaces the farthest entry, if that is farther. */
+		Key most = farthest;
+
+		for (int offset = 16; offset > 0; offset /= 2)
+			most = max(most, __shfl_xor_sync(FULL, most, offset));
+		if (mine >= most)
+			return;
+		bool done = false;
+
+		if (lane == __ffs(__ballot_sync(FULL, farthest == most)) - 1)
+			done =
+				atomicCAS((unsigned long long *) &d_pool[where],
+						  (unsigned long long) most, (unsigned long long) mine) == most;
+		if (__any_sync(FULL, done))
+			return;
+	}
+}
+
+/*
+ * Inserts up to W entries of each lane, of different ids, into a pool, as warp_insert()
+ * would one after the other.  A lane has EMPTY_KEY in place of what it lacks.
+ */
+template <int W>
+__device__ inline void
+warp_insert_all(Key *d_pool, uint32_t *d_count, uint32_t r, Key (&mine)[W], int lane)
+{
+	uint32_t below = (1u << lane) - 1, count = 0, slot = 0, first;
+
+	for (uint32_t base = 0; base < r; base += WARP)
+	{
+		Key		 entry = base + lane < r ? read_entry(&d_pool[base + lane]) : EMPTY_KEY;
+		uint32_t left = __ballot_sync(FULL, entry != EMPTY_KEY);
+
+		for (; left != 0; left &= left - 1)
+		{
+			Key other = __shfl_sync(FULL, entry, __ffs(left) - 1);
+
+#pragma unroll
+			for (int w = 0; w < W; w++)
+				if (mine[w] != EMPTY_KEY && entry_id(mine[w]) == entry_id(other))
+					mine[w] = EMPTY_KEY;
+		}
+	}
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		count += __popc(__ballot_sync(FULL, mine[w] != EMPTY_KEY));
+	if (lane == 0)
+		slot = atomicAdd(d_count, count);
+	first = __shfl_sync(FULL, slot, 0);
+#pragma unroll
+	for (int w = 0; w < W; w++)
+	{
+		uint32_t those = __ballot_sync(FULL, mine[w] != EMPTY_KEY);
+
+		slot = first + __popc(those & below);
+		if (mine[w] != EMPTY_KEY && slot < r)
+		{
+			write_entry(&d_pool[slot], mine[w]);
+			mine[w] = EMPTY_KEY;
+		}
+		first += __popc(those);
+	}
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		for (uint32_t left = __ballot_sync(FULL, mine[w] != EMPTY_KEY); left != 0;
+			 left &= left - 1)
+			warp_insert(d_pool, d_count, r, __shfl_sync(FULL, mine[w], __ffs(left) - 1),
+						lane);
+}
+
+/* Copies the pool of v, count entries, to shared memory. */
+__device__ inline void
+load_entries(const Key *d_pool, uint32_t v, uint32_t r, uint32_t count, Key *s_entry,
+			 int lane)
+{
+	for (uint32_t i = lane; i < count; i += WARP)
+		s_entry[i] = d_pool[(size_t) v * r + i];
+	__syncwarp();
+}
+
+/* Sorts count <= W * WARP entries, the nearest first. */
+template <int W = MAX_PAPER_R / WARP>
+__device__ inline void
+sort_entries(Key *s_entry, uint32_t count, int lane)
+{
+	Key		 mine[W];
+	uint32_t place[W] = {};
+
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		mine[w] = lane + WARP * w < count ? s_entry[lane + WARP * w] : EMPTY_KEY;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		Key other = s_entry[i];
+
+#pragma unroll
+		for (int w = 0; w < W; w++)
+			place[w] += other < mine[w];
+	}
+	__syncwarp();
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		if (lane + WARP * w < count)
+			s_entry[place[w]] = mine[w];
+	__syncwarp();
+}
+
+/* Drops entries whose ids stand before; returns how many of count <= W * WARP are left. */
+template <int W = MAX_PAPER_R / WARP>
+__device__ inline uint32_t
+drop_twice(Key *s_entry, uint32_t count, int lane)
+{
+	Key		 mine[W];
+	bool	 twice[W] = {};
+	uint32_t below = (1u << lane) - 1, left = 0;
+
+#pragma unroll
+	for (int w = 0; w < W; w++)
+		mine[w] = lane + WARP * w < count ? s_entry[lane + WARP * w] : EMPTY_KEY;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t id = entry_id(s_entry[i]);
+
+#pragma unroll
+		for (int w = 0; w < W; w++)
+			twice[w] |= entry_id(mine[w]) == id && i < lane + WARP * w;
+	}
+	__syncwarp();
+#pragma unroll
+	for (int w = 0; w < W; w++)
+	{
+		bool	 stays = mine[w] != EMPTY_KEY && !twice[w];
+		uint32_t those = __ballot_sync(FULL, stays);
+
+		if (stays)
+			s_entry[left + __popc(those & below)] = mine[w];
+		left += __popc(those);
+	}
+	__syncwarp();
+	return left;
+}
+
+#endif /* GRN_PAPER_POOLS_CUH */
