@@ -14,7 +14,7 @@
  * 0, which lies outside these bounds, and the builder chooses.
  */
 #define MIN_POOL 8
-#define MAX_POOL 256
+#define MAX_POOL GRN_MAX_DEGREE
 #define MAX_ITERATIONS 100
 #define MIN_RHO 0.01
 

@@ -84,6 +84,20 @@ too_coarse(const GrnGraphJob *job)
 	return (double) close > MOST_COARSE * (double) probes;
 }
 
+/* Takes a parameter down to the most that the build can use, and says so. */
+static void
+limit_param(const GrnGraphJob *job, const char *name, uint32_t *param, uint32_t most, const char *where)
+{
+	char		text[128];
+
+	if (*param <= most)
+		return;
+	snprintf(text, sizeof(text), "%s = %u is more than a build on %s can use: it is %u there",
+			 name, *param, where, most);
+	job->host->notice(job->host->ctx, text, "");
+	*param = most;
+}
+
 /*
  * The whole at once where one GPU has memory for it and it is not so large that
  * several are faster; else in parts.
@@ -91,7 +105,7 @@ too_coarse(const GrnGraphJob *job)
 static GrnGpuStatus
 gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
-	GrnGraphParams params = *job->params;
+	GrnGraphParams params;
 	uint64_t	limit;
 	bool		whole;
 	GrnGpuStatus status;
@@ -99,6 +113,12 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	memset(err, 0, sizeof(*err));
 	failure->sqlstate[0] = '\0';
 	job->part_times.nparts = 0;
+	if (job->choice->options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu))
+	{
+		limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
+		limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
+	}
+	params = *job->params;
 	grn_gpu_default_params(job->gpu, &job->choice->options, &params, job->rows->dim, job->rows->n);
 	status = grn_gpu_limit(job->gpu, job->choice->options.memory_limit, &limit, err);
 	whole = status == GRN_GPU_OK && !grn_parts_are_faster(job) &&
@@ -140,6 +160,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 
 	job->part_times.nparts = 0;
 	grn_default_params(job->params, job->rows->dim, job->rows->n);
+	limit_param(job, "s", &job->params->s, job->params->r, "cores");
 	bytes = grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim);
 	if (bytes > limit && job->rows->n > LEAST_PART_ROWS)
 		return grn_build_parts_on_cores(job, limit, failure);

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A GPU older than Ampere is no faster than so many threads: with "auto" these build. */
+#define OLD_GPU_THREADS 16
+
 bool
 grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err)
 {
@@ -172,6 +175,12 @@ grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 		else
 			snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
 		host->notice(host->ctx, text, failed->err.text);
+	}
+	if (first && choice->device == GRN_DEVICE_AUTO && threads >= OLD_GPU_THREADS &&
+		!grn_gpu_has_tiles(first->gpu))
+	{
+		grn_device_close();
+		first = NULL;
 	}
 	if (first)
 	{

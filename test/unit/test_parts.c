@@ -63,12 +63,16 @@ typedef struct Built
 	bool		fine;
 } Built;
 
+/* What the next builds ask for, and the threads that they have to choose by. */
+static GrnGraphParams asked = {.degree = 24, .seed = 5};
+static int	threads = 2;
+
 /* Opens what the choice names, builds and closes. */
 static Built
 build(const Data *d, GrnDeviceChoice choice)
 {
 	Built		b = {0};
-	const GrnGraphParams given = {.degree = 24, .seed = 5};
+	const GrnGraphParams given = asked;
 	GrnGraphParams params = given;
 	GrnHost		host = {.ctx = &b.host, .need = need, .phase = phase, .notice = notice};
 	GrnPool    *pool = grn_pool_start(2);
@@ -89,7 +93,7 @@ build(const Data *d, GrnDeviceChoice choice)
 	b.job.pool = pool;
 	b.job.host = &host;
 	b.job.work_offset = 100;
-	b.opened = grn_device_open(&choice, 2, &host, &b.job.gpu, name, sizeof(name), &b.failure);
+	b.opened = grn_device_open(&choice, threads, &host, &b.job.gpu, name, sizeof(name), &b.failure);
 	b.fine = b.opened && grn_build_graph(&b.job, &b.failure);
 	CHECK(!b.job.given || !b.fine || (params.t1 == 9) == b.job.on_gpu, "t1 %u", params.t1);
 	grn_device_close();
@@ -493,6 +497,58 @@ test_lost_peer(void)
 	free(d.base);
 }
 
+/* A parameter past what the device can use is told once, and a GPU before Ampere is no choice. */
+static void
+test_limits_are_told(void)
+{
+	Data		d = make_data(800, 12, fill_bytes);
+	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU};
+	Built		b;
+
+	standin_reset();
+	asked.r = 64;
+	asked.s = 32;
+	b = build(&d, choice);
+	CHECK(b.fine && b.job.on_gpu && b.host.notices == 0, "%s", b.host.notice);
+	free_built(&b);
+	asked.r = 80;
+	b = build(&d, choice);
+	CHECK(b.fine && b.host.notices == 1 && strstr(b.host.notice, "r = 80") && strstr(b.host.notice, "it is 64"),
+		  "%d notices: %s", b.host.notices, b.host.notice);
+	free_built(&b);
+	choice.device = GRN_DEVICE_CPU;
+	b = build(&d, choice);
+	CHECK(b.fine && b.host.notices == 0, "%s", b.host.notice);
+	free_built(&b);
+	asked.r = 20;
+	b = build(&d, choice);
+	CHECK(b.fine && b.host.notices == 1 && strstr(b.host.notice, "s = 32") && strstr(b.host.notice, "it is 20"),
+		  "%d notices: %s", b.host.notices, b.host.notice);
+	free_built(&b);
+	/* the paper's kernels take what they are given */
+	standin.no_tiles = true;
+	asked.r = 80;
+	choice.device = GRN_DEVICE_GPU;
+	b = build(&d, choice);
+	CHECK(b.fine && b.job.on_gpu && b.host.notices == 0, "%s", b.host.notice);
+	free_built(&b);
+	asked.r = asked.s = 0;
+	for (threads = 15; threads <= 16; threads++)
+	{
+		choice.device = GRN_DEVICE_AUTO;
+		b = build(&d, choice);
+		CHECK(b.fine && b.job.on_gpu == (threads == 15) && b.host.notices == 0, "%d threads", threads);
+		free_built(&b);
+		choice.device = GRN_DEVICE_GPU;
+		b = build(&d, choice);
+		CHECK(b.fine && b.job.on_gpu, "a GPU was asked for");
+		free_built(&b);
+	}
+	threads = 2;
+	standin.no_tiles = false;
+	free(d.base);
+}
+
 int
 main(void)
 {
@@ -507,5 +563,6 @@ main(void)
 	RUN(test_several_gpus);
 	RUN(test_faults);
 	RUN(test_lost_peer);
+	RUN(test_limits_are_told);
 	UNIT_END();
 }
