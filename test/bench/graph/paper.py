@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""What each detail of the GRNND paper gives, and its mode beside the fast one and CAGRA.
+
+  paper.py --data NAME=FOLDER[:few] ... --out RESULTS
+
+Builds all graphs of a data set with one run of device.cu, judges them by one run of grnnd_build
+--evaluate, and writes paper.json, paper.md and SVG plots into --out.  few: the base settings alone, no
+matrix.  Needs a CUDA device, nvcc or --device, numpy and matplotlib.  What a data set's seconds do not
+suffice for is left out and named.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from common import ROOT, machine  # noqa: E402
+import paper_report  # noqa: E402
+
+BEAMS = [12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
+# The paper's mode, every option named; settings below change some of them.
+BASE = {"mode": "paper", "r": 32, "s": 20, "t1": 4, "t2": 8, "rho": 0.6, "order": "disordered", "pairs": "all",
+        "reverse": "slots", "prune": "off"}
+WIDE = {"r": 64, "s": 32}
+WIDEST = {"r": 96, "s": 32}
+ORDERS = ["disordered", "ascending", "descending"]
+
+
+def settings(few):
+    """Name, group and options of each build, the most wanted first."""
+    out = [("paper R 32", "size", {}), ("paper R 64", "size", WIDE), ("paper R 96", "size", WIDEST)]
+    for name, size in (("R 32", {}), ("R 64", WIDE), ("R 96", WIDEST)):
+        out.append((f"paper {name}, pruned", "size", {**size, "prune": "on"}))
+        out.append((f"paper {name}, rho 1, pruned", "size", {**size, "rho": 1, "prune": "on"}))
+    out += [(f"fast{name}", "fast", {"fast": options}) for name, options in (
+        ("", ""), (", joins 2", "--degree 36 --joins 2"), (", t1 8 t2 4", "--degree 37 --t1 8 --t2 4"),
+        (", t1 2", "--t1 2"), (", t1 1", "--t1 1"), (", degree 24", "--degree 24"))]
+    if few:
+        return out
+    for size, changed in (("R 64", WIDE), ("R 32", {})):
+        for pairs in ("all", 512, 128, 64):
+            for order in ORDERS:
+                if size == "R 32" and pairs == 512 or order == ORDERS[0] and pairs == "all":
+                    continue  # 496 are all
+                out.append((f"{size}, {order}, {pairs} pairs", f"order, {size}", {**changed, "order": order, "pairs": pairs}))
+    for reverse in ("slots", "nearest"):
+        for rho in (0.2, 0.4, 0.6, 0.8, 1):
+            if (reverse, rho) not in (("slots", 0.6), ("nearest", 1)):
+                out.append((f"rho {rho}, {reverse}", "rho", {"rho": rho, "reverse": reverse}))
+    out += [(f"T1 {t}", "T1", {"t1": t}) for t in (1, 2, 3, 6)]
+    out += [(f"T2 {t}", "T2", {"t2": t}) for t in (2, 4, 6, 16)]
+    out += [(f"S {s}", "S", {"s": s}) for s in (10, 32)]
+    return out
+
+
+def words(options):
+    if "fast" in options:
+        return options["fast"].split()
+    return [x for k, v in {**BASE, **options}.items() for x in (f"--{k}", str(v))]
+
+
+def build(args, data, folder, wanted, work):
+    """Runs device.cu over all settings; the rows of those that were done in time."""
+    jobs = f"{work}/jobs"
+    with open(jobs, "w") as f:
+        for i, (_, _, options) in enumerate(wanted):
+            f.write(f"{i} {work}/{i}.ibin {' '.join(words(options))}\n")
+    rows, end = {}, time.time() + args.seconds
+    with subprocess.Popen([args.device, "--repeat", "0", "--jobs", jobs, f"{folder}/base.fbin"], text=True,
+                          stdout=subprocess.PIPE) as process:
+        for line in process.stdout:
+            row = json.loads(line)
+            name, group, options = wanted[int(row["name"])]
+            rows[int(row["name"])] = {**row, "data": data, "name": name, "group": group, "options": options}
+            print(f"{data}: {name}: {row['kernels']:.4f} s", flush=True)
+            if time.time() > end:
+                process.kill()
+        process.wait()
+    # a graph whose row is there may not have been written
+    done = {i: r for i, r in rows.items() if whole(f"{work}/{i}.ibin", r)}
+    if process.returncode:
+        print(f"{data}: {len(done)} of {len(wanted)} builds were done ({process.returncode})", flush=True)
+    return done
+
+
+def whole(path, row):
+    return os.path.exists(path) and os.path.getsize(path) == 8 + 4 * row["rows"] * row["degree"]
+
+
+def evaluate(args, folder, graphs):
+    """Average degree, reachability and a curve for each graph that could be judged; None for others."""
+    command = [args.grnnd_build, "--query", f"{folder}/query.fbin", "--truth", f"{folder}/gt.ibin", "--beam",
+               ",".join(str(b) for b in BEAMS), "--queries", str(args.queries)]
+    for graph in graphs:
+        command += ["--evaluate", graph]
+    done = subprocess.run(command + [f"{folder}/base.fbin"], text=True, capture_output=True)
+    if done.returncode:
+        print(done.stderr, flush=True)
+    found = []
+    for line in done.stdout.splitlines():
+        if m := re.search(r"average degree ([0-9.]+), largest (\d+), reachable from the entries ([0-9.]+)", line):
+            found.append({"average": float(m[1]), "largest": int(m[2]), "reachable": float(m[3]), "beams": {}})
+        elif m := re.match(r"L (\d+) recall@10 ([0-9.]+) distances ([0-9.]+) queries/s ([0-9.]+)", line):
+            found[-1]["beams"][m[1]] = {"recall": float(m[2]), "distances": float(m[3]), "qps": float(m[4])}
+    return found + [None] * (len(graphs) - len(found))
+
+
+def rivals(data, folder, work):
+    """CAGRA's graphs, where cuVS is there."""
+    rows = []
+    for algorithm in ("ivf_pq", "nn_descent"):
+        graph = f"{work}/{algorithm}.ibin"
+        done = subprocess.run([sys.executable, f"{HERE}/rivals/cagra.py", f"{folder}/base.fbin", graph, algorithm, "32", "64",
+                               "l2", "2"], text=True, capture_output=True)
+        if m := re.search(r"^seconds ([0-9.]+)", done.stdout, re.M):
+            rows.append(({"data": data, "name": f"CAGRA {algorithm}", "group": "rival", "kernels": float(m[1]),
+                          "options": {}}, graph))
+            print(f"{data}: CAGRA {algorithm}: {m[1]} s", flush=True)
+        else:
+            print(f"{data}: CAGRA {algorithm}: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}", flush=True)
+    return rows
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--data", action="append", default=[], metavar="NAME=FOLDER[:few]")
+    p.add_argument("--out", required=True)
+    p.add_argument("--work", help="folder for graphs (default: OUT/work, removed at the end)")
+    p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
+    p.add_argument("--device", help="the program of device.cu; compiled with nvcc where not given")
+    p.add_argument("--queries", type=int, default=3000)
+    p.add_argument("--seconds", type=float, default=1e9, help="for the builds of a data set")
+    p.add_argument("--without-rivals", action="store_true")
+    p.add_argument("--report", help="a paper.json: only writes the page and the plots anew")
+    args = p.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    if args.report:
+        with open(args.report) as f:
+            return paper_report.write(args.out, json.load(f))
+    work = args.work or f"{args.out}/work"
+    os.makedirs(work, exist_ok=True)
+    if not args.device:
+        from bench import compile_device
+        args.device = compile_device(work)
+    path, found = f"{args.out}/paper.json", {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "rows": [], "sets": {}}
+    if os.path.exists(path):  # of an earlier call, for other data
+        with open(path) as f:
+            found = json.load(f)
+    for entry in args.data:
+        data, _, folder = entry.partition("=")
+        folder, _, few = folder.partition(":")
+        start, wanted = time.time(), settings(few == "few")
+        done = build(args, data, folder, wanted, work)
+        built = time.time() - start
+        pairs = [(row, f"{work}/{i}.ibin") for i, row in done.items()]
+        pairs += [] if args.without_rivals else rivals(data, folder, work)
+        for (row, _), judged in zip(pairs, evaluate(args, folder, [g for _, g in pairs])):
+            if judged:
+                found["rows"].append({**row, **judged})
+        for _, graph in pairs:
+            os.remove(graph)
+        n, dim = (int(x) for x in np.fromfile(f"{folder}/base.fbin", np.int32, 2))
+        found["sets"][data] = {"rows": n, "dim": dim, "left out": [w[0] for i, w in enumerate(wanted) if i not in done]}
+        print(f"{data}: {built:.0f} s of builds, {time.time() - start:.0f} s in all", flush=True)
+        with open(path, "w") as f:
+            json.dump(found, f)
+    paper_report.write(args.out, found)
+    if not args.work:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
