@@ -2,8 +2,10 @@
  * tile.cu - the update round of the default mode.  A warp works on one vertex; all pairs of
  * the vertex's neighbours and candidates are one tile of products on the tensor cores.
  *
- * This is the paper's UPDATE_NEIGHBORS (section 3.3), but for that it evaluates every pair
- * instead of a random sample, so that the order of evaluation does not matter:
+ * This is RNN-Descent's UPDATE_NEIGHBORS (the paper's Algorithm 2), of all vertices at the
+ * same time.  It is not the paper's parallel one (Algorithm 4, paper.cu), in which pairs take
+ * effect one after the other in random order: here nearer neighbours decide first, and a
+ * neighbour that is refused itself refuses none.
  *   1. It sorts pool and inbox by distance, takes the nearest 64, and drops duplicates.
  *   2. It multiplies all pairs of them, the lower triangle of the tile in blocks of 16 x 8.
  *      The diagonal gives the squared norms.

@@ -47,7 +47,7 @@ grnnd_init_options(void)
 					  0, 1, MAX_POOL, lock);
 	add_int_reloption(kind, "t1", "Outer iterations (T1)", 0, 1, MAX_ITERATIONS, lock);
 	add_int_reloption(kind, "t2", "Inner iterations (T2)", 0, 1, MAX_ITERATIONS, lock);
-	add_real_reloption(kind, "rho", "Share of reverse edges that are sampled",
+	add_real_reloption(kind, "rho", "Share of a pool that gets reverse edges",
 					   0, MIN_RHO, 1, lock);
 	add_int_reloption(kind, "seed", "Seed of the build's random numbers",
 					  0, 0, INT_MAX, lock);
