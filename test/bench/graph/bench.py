@@ -30,14 +30,6 @@ BEAMS = "16,32,64,128,256"
 BUILDS = 2  # timed; the fastest counts
 NORM_SPREAD = 0.3  # of the logarithms of norms, where inner product needs varying ones
 
-PAPER = "--mode paper --s 20 --t2 8 --pairs 64"
-# the paper's ablations: options of device.cu that vary around PAPER; its own value comes first
-ABLATIONS = {
-    "order": ["disordered", "ascending", "descending"],
-    "rho": ["1", "0.8", "0.6", "0.4", "0.2"],
-    "t1": ["4", "1", "2", "8"],
-    "t2": ["8", "2", "4", "16"],
-}
 # name, what the time includes, command.  {dim} and so on are of the data; a program without a
 # slash is looked for in --programs.
 GRNND = [
@@ -47,9 +39,9 @@ GRNND = [
     ("GRNND, from pinned memory", "host", "{device} --repeat {runs} --from pinned {rows}"),
     ("GRNND, from pageable memory", "host", "{device} --repeat {runs} --from pageable {rows}"),
     ("GRNND, grnnd_build", "host", "{grnnd} --device gpu --metric {metric} --times --repeat 4 {base} {graph}"),
-    ("GRNND, paper's kernels", "device", "{device} " + PAPER + " {rows} {graph}"),
+    ("GRNND, paper's kernels", "device", "{device} --mode paper {rows} {graph}"),
     ("GRNND, paper's kernels, R=64", "device",
-     "{device} --mode paper --r 64 --s 32 --t1 6 --t2 12 --pairs 128 --repeat 1 {rows} {graph}"),
+     "{device} --mode paper --r 64 --s 32 {rows} {graph}"),
     ("GRNND on the CPU", "cpu",
      "{grnnd} --device cpu --metric {metric} --threads {threads} --times {base} {graph}"),
 ]
@@ -86,7 +78,6 @@ def parse():
     p.add_argument("--sample", action="store_true", help="also the sample of test/data, cosine and inner product")
     p.add_argument("--spread", action="append", default=[], metavar="NAME",
                    help="also data NAME with norms that vary, by inner product")
-    p.add_argument("--ablate", metavar="NAME", help="the paper's ablations on data NAME")
     p.add_argument("--growth", metavar="FOLDER:ROWS,ROWS...", help="time per row over the first rows of a folder")
     p.add_argument("--scaling", metavar="NAME", help="data of the CPU build by threads (default: the first)")
     p.add_argument("--scaling-rows", type=int, default=200000, help="rows of the CPU build by 1 and all threads")
@@ -235,22 +226,6 @@ def build(args, data, row, template):
     return row
 
 
-def ablations(args, data):
-    rows = []
-    for option, values in ABLATIONS.items():
-        for value in values:
-            row = {"data": data.name}
-            if rows and value == values[0]:
-                row = dict(rows[0])  # PAPER itself again
-            else:
-                row = build(args, data, row, f"{{device}} {PAPER} --{option} {value} --repeat 1 {{rows}} {{graph}}")
-            if isinstance(row, str):
-                raise RuntimeError(row)
-            rows.append({**row, "option": option, "value": value})
-            print(f"{option} {value}: {row['kernels']:.4f} s, L=64 {row['beams']['64']['recall']}", flush=True)
-    return rows
-
-
 def growth(args):
     folder, _, counts = args.growth.rpartition(":")
     rows = []
@@ -313,7 +288,7 @@ def main():
                 for name, _, options in (s.partition("=") for s in args.setting)]
     methods = GRNND + settings + RIVALS + [(c.partition("=")[0], "cpu", c.partition("=")[2]) for c in args.command]
     found = {"versions": versions(), "command": shlex.join(sys.argv), "date": time.strftime("%Y-%m-%d"),
-             "rows": [], "absent": [], "ablations": [], "growth": [], "scaling": []}
+             "rows": [], "absent": [], "growth": [], "scaling": []}
     for data in sets:
         for name, includes, template in methods:
             start = time.time()
@@ -329,11 +304,10 @@ def main():
         report.write(args.out, found)  # so that what was measured stays if a later step fails
     by_name = {d.name: d for d in sets}
     try:
-        found["ablations"] = ablations(args, by_name[args.ablate]) if args.ablate else []
         found["growth"] = growth(args) if args.growth else []
         found["scaling"] = scaling(args, by_name[args.scaling] if args.scaling else sets[0]) if sets else []
     except RuntimeError as e:
-        print(f"ablations, growth, scaling: {e}", flush=True)
+        print(f"growth, scaling: {e}", flush=True)
     report.write(args.out, found)
     print(open(f"{args.out}/results.md").read())
     if own_work:

@@ -84,12 +84,6 @@ def markdown(found):
     for name in datasets(found["rows"]):
         mine = [r for r in found["rows"] if r["data"] == name]
         lines += ["", f"## {name}", ""] + builds(mine) + ["", "Ratios:", ""] + ratios(mine)
-    if found["ablations"]:
-        lines += ["", f"## The paper's kernels on {found['ablations'][0]['data']}", ""] + table(
-            ["option", "value", "kernels s"] + [f"L={w}" for w in TABLE_BEAMS] +
-            ["degree: average / largest", "reachable"],
-            [[a["option"], a["value"], f"{a['kernels']:.4f}", *(beam(a, w) for w in TABLE_BEAMS),
-              f"{a['average']:.1f} / {a['largest']}", f"{a['reachable']:.6f}"] for a in found["ablations"]])
     if found["growth"]:
         lines += ["", "## Growth", ""] + table(
             ["rows", "s", "kernels s", "kernels, ns a row", "wall, ns a row", "device MB"],
@@ -156,28 +150,6 @@ def plot_recall(out, rows):
     save(figure, out, "recall")
 
 
-def plot_ablations(out, rows):
-    """A panel an option: recall on the left, seconds on the right."""
-    options = list(dict.fromkeys(r["option"] for r in rows))
-    figure, axes = panels(options, 4.5, 3.5)
-    for axis, option in zip(axes, options):
-        mine = [r for r in rows if r["option"] == option]
-        if option != "order":
-            mine.sort(key=lambda r: float(r["value"]))
-        values = [r["value"] for r in mine]
-        right = axis.twinx()
-        bars = right.bar(values, [r["kernels"] for r in mine], color="lightgray", width=0.6)
-        right.bar_label(bars, [f"{r['kernels']:.3g}" for r in mine], label_type="center", fontsize=7)
-        right.set(ylabel="kernels, seconds", ylim=(0, 2.5 * max(r["kernels"] for r in mine)))
-        axis.set_zorder(right.get_zorder() + 1)  # lines before bars
-        axis.patch.set_visible(False)
-        for width, colour in zip(TABLE_BEAMS, ("tab:orange", "tab:red", "tab:blue")):
-            axis.plot(values, [r["beams"][width]["recall"] for r in mine], "o-", color=colour, label=f"L={width}")
-        axis.set(title=option, ylabel="recall@10", ylim=(0, 1))
-        axis.legend(fontsize=7)
-    save(figure, out, "ablations")
-
-
 def plot_growth(out, found):
     figure, axes = panels(["growth", "scaling"], 5, 4)
     axes[0].plot([g["rows"] / 1e6 for g in found["growth"]],
@@ -205,7 +177,5 @@ def write(out, found):
     if found["rows"]:
         plot_times(out, found["rows"])
         plot_recall(out, found["rows"])
-    if found["ablations"]:
-        plot_ablations(out, found["ablations"])
     if found["growth"] or found["scaling"]:
         plot_growth(out, found)
