@@ -35,29 +35,36 @@ ORDERS = ["disordered", "ascending", "descending"]
 
 def settings(few):
     """Name, group and options of each build, the most wanted first."""
-    out = [("paper R 32", "size", {}), ("paper R 64", "size", WIDE), ("paper R 96", "size", WIDEST)]
-    for name, size in (("R 32", {}), ("R 64", WIDE), ("R 96", WIDEST)):
-        out.append((f"paper {name}, pruned", "size", {**size, "prune": "on"}))
-        out.append((f"paper {name}, rho 1, pruned", "size", {**size, "rho": 1, "prune": "on"}))
+    out, sizes = [], (("R 32", {}), ("R 64", WIDE), ("R 96", WIDEST))
+    for name, size in sizes[:2]:
+        out += sized(name, size)
     out += [(f"fast{name}", "fast", {"fast": options}) for name, options in (
         ("", ""), (", joins 2", "--degree 36 --joins 2"), (", t1 8 t2 4", "--degree 37 --t1 8 --t2 4"),
         (", t1 2", "--t1 2"), (", t1 1", "--t1 1"), (", degree 24", "--degree 24"))]
     if few:
-        return out
-    for size, changed in (("R 64", WIDE), ("R 32", {})):
-        for pairs in ("all", 512, 128, 64):
-            for order in ORDERS:
-                if size == "R 32" and pairs == 512 or order == ORDERS[0] and pairs == "all":
-                    continue  # 496 are all
-                out.append((f"{size}, {order}, {pairs} pairs", f"order, {size}", {**changed, "order": order, "pairs": pairs}))
+        return out + sized(*sizes[2])
+    out += ordered("R 32", {}, ("all", 128, 64))  # 496 are all
+    out += [(f"T1 {t}", "T1", {"t1": t}) for t in (1, 2, 3, 6)]
+    out += [(f"T2 {t}", "T2", {"t2": t}) for t in (2, 4, 6, 16)]
     for reverse in ("slots", "nearest"):
         for rho in (0.2, 0.4, 0.6, 0.8, 1):
             if (reverse, rho) not in (("slots", 0.6), ("nearest", 1)):
                 out.append((f"rho {rho}, {reverse}", "rho", {"rho": rho, "reverse": reverse}))
-    out += [(f"T1 {t}", "T1", {"t1": t}) for t in (1, 2, 3, 6)]
-    out += [(f"T2 {t}", "T2", {"t2": t}) for t in (2, 4, 6, 16)]
+    out += ordered("R 64", WIDE, ("all",))
+    out += sized(*sizes[2])
     out += [(f"S {s}", "S", {"s": s}) for s in (10, 32)]
-    return out
+    return out + ordered("R 64", WIDE, (128, 64, 512))
+
+
+def sized(name, size):
+    return [(f"paper {name}", "size", size), (f"paper {name}, pruned", "size", {**size, "prune": "on"}),
+            (f"paper {name}, rho 1, pruned", "size", {**size, "rho": 1, "prune": "on"})]
+
+
+def ordered(name, size, numbers):
+    """Orders and numbers of pairs; all of them disordered are the base."""
+    return [(f"{name}, {order}, {pairs} pairs", f"order, {name}", {**size, "order": order, "pairs": pairs})
+            for pairs in numbers for order in ORDERS if (order, pairs) != (ORDERS[0], "all")]
 
 
 def words(options):
