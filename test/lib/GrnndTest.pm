@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(setup_grnnd sound recall missing number kill_server crash_server
+our @EXPORT = qw(compile_c setup_grnnd sound recall missing number kill_server crash_server
   pgbench_start pgbench_finish psql_start psql_finish $seed $soak);
 
 my $lib = dirname(abs_path(__FILE__));
@@ -23,6 +23,18 @@ our $seed = $ENV{GRNND_SEED} || 42;
 our $soak = $ENV{GRNND_SOAK} || 0;
 srand($seed);
 note "GRNND_SEED=$seed";
+
+# Compiles a C file that a test brings along.  A server's build has needed a compiler, so
+# there is one, and what does not compile is a fault of the test.
+sub compile_c
+{
+	my ($source, $to, $options) = @_;
+	my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
+	chomp $cc;
+	$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
+	system("$cc -O1 -o $to $source $options") == 0 or die "$source does not compile";
+	chmod 0755, $to;
+}
 
 # The extension and the functions of recall.sql; and table queries (id, v) with
 # $n rows of the given dimensions that no other points() are.

@@ -4,6 +4,7 @@
  * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
  */
 #include "builder/protocol.h"
+#include "graph/form.h"
 #include "graph/stored/codec.h"
 
 #include <math.h>

@@ -3,22 +3,18 @@
 use strict;
 use warnings;
 
-use File::Basename;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
-chomp $cc;
-$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
 my $dir = PostgreSQL::Test::Utils::tempdir;
-my $here = dirname(__FILE__);
-my $source = "$here/build_bad.c";
-system("$cc -O1 -I$here/../../src -o $dir/bad $source -lm 2>/dev/null") == 0
-  or plan skip_all => 'no C compiler for the misbehaving builder';
-chmod 0755, $dir, "$dir/bad";
+compile_c("$FindBin::Bin/build_bad.c", "$dir/bad", "-I$FindBin::Bin/../../src -lm");
+chmod 0755, $dir;
 
 my $node = PostgreSQL::Test::Cluster->new('faults');
 $node->init;

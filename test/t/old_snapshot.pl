@@ -13,12 +13,8 @@ use Test::More;
 
 my ($version) = qx($ENV{PG_CONFIG} --version) =~ /(\d+)/;
 plan skip_all => 'PostgreSQL 17 and later have no old_snapshot_threshold' if $version >= 17;
-my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
-chomp $cc;
-$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
 my $dir = PostgreSQL::Test::Utils::tempdir;
-system("$cc -O1 -shared -fPIC -o $dir/clock_ahead.so $FindBin::Bin/clock_ahead.c 2>/dev/null") == 0
-  or plan skip_all => 'no C compiler for the clock';
+compile_c("$FindBin::Bin/clock_ahead.c", "$dir/clock_ahead.so", '-shared -fPIC');
 
 my $node = PostgreSQL::Test::Cluster->new('old_snapshot');
 $node->init;

@@ -5,7 +5,6 @@ use strict;
 use warnings;
 
 use Cwd qw(abs_path);
-use File::Basename;
 use File::Find;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
@@ -17,11 +16,7 @@ use Time::HiRes qw(sleep);
 
 my $rounds = $soak ? 20 : 2;
 my $dir = PostgreSQL::Test::Utils::tempdir();
-my $cc = qx($ENV{PG_CONFIG} --cc) || 'cc';
-chomp $cc;
-$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
-system("$cc -O1 -shared -fPIC -o $dir/power_disk.so " . dirname(__FILE__) . '/power_disk.c') == 0
-  or plan skip_all => 'no C compiler';
+compile_c("$FindBin::Bin/power_disk.c", "$dir/power_disk.so", '-shared -fPIC');
 
 my ($node, $data, $disk);
 my @indexes = qw(t_idx same_idx wide_idx grown_idx r_idx);
