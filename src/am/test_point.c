@@ -1,11 +1,12 @@
 /*
  * test_point.c - places where tests stop a backend, to meet a race on purpose.
  *
- * Compiled with -DGRNND_TEST_POINTS only.  A session that has set
- * grnnd.test_point to a place's name waits there while another session
- * holds the advisory lock TEST_POINT_LOCK exclusively; "name:3" waits at the third
- * arrival and at later ones.  A lock, so that isolationtester sees who waits.
- * No place is under a content lock.
+ * Compiled with -DGRNND_TEST_POINTS only.  A session names its places in
+ * grnnd.test_point, separated by spaces: NAME[:ARRIVAL][@GATE].  It waits there
+ * while another session holds the gate exclusively, which is an advisory lock:
+ * TEST_POINT_LOCK + GATE, gate 0 unless one is named.  With an arrival it
+ * waits at that one and at later ones.  Gates are locks, so that isolationtester
+ * sees which sessions wait.  No place is under a content lock.
  */
 #include "am/test_point.h"
 
@@ -17,36 +18,58 @@
 #define TEST_POINT_LOCK INT64CONST(0x67726E)	/* 6779502 */
 
 static char *test_point;
-static uint64 arrivals;			/* since test_point was set */
+/* Arrivals at each place that test_point names, since it was set. */
+#define MAX_PLACES 8
+static uint64 arrivals[MAX_PLACES];
 
 static void
 assign_test_point(const char *newval, void *extra)
 {
-	arrivals = 0;
+	memset(arrivals, 0, sizeof(arrivals));
 }
 
 void
 grnnd_define_test_point(void)
 {
 	DefineCustomStringVariable("grnnd.test_point",
-							   "Where this session waits for the tests' advisory lock.",
+							   "Where this session waits for the tests' advisory locks.",
 							   NULL,
 							   &test_point, "",
 							   PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   NULL, assign_test_point, NULL);
 }
 
+/* Waits until nobody holds the gate exclusively. */
+static void
+wait_at_gate(uint64 gate)
+{
+	Datum		key = Int64GetDatum(TEST_POINT_LOCK + (int64) gate);
+
+	DirectFunctionCall1(pg_advisory_lock_shared_int8, key);
+	DirectFunctionCall1(pg_advisory_unlock_shared_int8, key);
+}
+
 void
 grnnd_test_point(const char *name)
 {
+	const char *place = test_point;
 	size_t		n = strlen(name);
-	Datum		key = Int64GetDatum(TEST_POINT_LOCK);
 
-	if (strncmp(test_point, name, n) != 0 || (test_point[n] != '\0' && test_point[n] != ':'))
-		return;
-	if (test_point[n] == ':' && ++arrivals < strtoul(test_point + n + 1, NULL, 10))
-		return;
-	DirectFunctionCall1(pg_advisory_lock_shared_int8, key);
-	DirectFunctionCall1(pg_advisory_unlock_shared_int8, key);
+	for (int i = 0; i < MAX_PLACES && *place != '\0'; i++)
+	{
+		size_t		length = strcspn(place, " ");
+		char	   *at = (char *) place + n;
+
+		if (length >= n && strncmp(place, name, n) == 0 && strchr(" :@", *at) != NULL)
+		{
+			uint64		first = *at == ':' ? strtoul(at + 1, &at, 10) : 1;
+			uint64		gate = *at == '@' ? strtoul(at + 1, &at, 10) : 0;
+
+			if (++arrivals[i] >= first)
+				wait_at_gate(gate);
+			return;
+		}
+		place += length + strspn(place + length, " ");
+	}
 }
 #endif
