@@ -274,6 +274,7 @@ cross_dead(Repair *r, uint32 root)
 	memset(origins, 0xFF, (Size) limit * sizeof(uint32));
 	grnnd_set_init(now, limit);
 	grnnd_set_init(next, limit);
+	grnnd_note_memory(v);
 	for (uint32 id = grnnd_set_next(&reach->reached, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&reach->reached, id + 1))
 		grnnd_set_add(now, id);

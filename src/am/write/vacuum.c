@@ -387,6 +387,12 @@ free_all(GrnndVacuum *v)
 
 /* ---- callbacks ---- */
 
+void
+grnnd_note_memory(GrnndVacuum *v)
+{
+	v->peak = Max(v->peak, MemoryContextMemAllocated(v->context, true));
+}
+
 static void
 run_vacuum(GrnndVacuum *v)
 {
@@ -485,11 +491,12 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
+	v.context = context;
 	v.ix = grnnd_index(info->index);
 	run_vacuum(&v);
+	grnnd_note_memory(&v);
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit,
-							 MemoryContextMemAllocated(context, true))));
+			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit, v.peak)));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;

@@ -27,11 +27,16 @@ typedef struct GrnndVacuum
 	bool		returned;		/* a node that was to die has got another row before */
 	GrnndSet	empty;			/* chained records without TIDs */
 	Size		memory;			/* bytes for what refill_lists.c keeps */
+	MemoryContext context;		/* of all this */
+	Size		peak;			/* its bytes, at most, for tests */
 	GrnndReach	reach;
 	GrnndSet	chained;		/* nodes that have chains */
 	bool		bare;			/* some of those have no TID of their own */
 	GrnndLongest longest;
 } GrnndVacuum;
+
+/* Takes down how much memory is in use now (vacuum.c). */
+extern void grnnd_note_memory(GrnndVacuum *v);
 
 /* ---- vacuum_entries.c: entry points in place of dead ones ---- */
 
