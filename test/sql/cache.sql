@@ -55,5 +55,25 @@ RESET work_mem;
 SELECT array_agg(id) IS NOT NULL AS found FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
 SELECT arrays FROM kept();
 
+-- many small partitions: a few kB each while the query runs, and few stay after it
+CREATE TABLE many (part int, id int, v vector(3)) PARTITION BY LIST (part);
+CREATE INDEX many_v ON many USING grnnd (v);
+DO $$ BEGIN
+	FOR i IN 1..300 LOOP
+		EXECUTE format('CREATE TABLE many%s PARTITION OF many FOR VALUES IN (%s)', i, i);
+	END LOOP;
+END $$;
+INSERT INTO many SELECT i % 300 + 1, i, ARRAY[i, 0, 0]::vector FROM generate_series(1, 900) i;
+\c
+SET search_path = test_cache, public;
+SET enable_seqscan = off;
+SET enable_sort = off;
+EXPLAIN (COSTS OFF, SUMMARY OFF) SELECT id FROM many ORDER BY v <-> '[450,0,0]' LIMIT 10 \g /dev/null
+SELECT descriptions, their_bytes <= 300 * 8192 AS small, arrays FROM kept();
+SELECT array_agg(id ORDER BY id) FROM (SELECT id FROM many ORDER BY v <-> '[450,0,0]' LIMIT 9) s;
+SELECT descriptions, their_bytes + array_bytes <= 300 * 8192 AS small, arrays FROM kept();
+SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 777) LIMIT 1;
+SELECT descriptions <= 64 AS few, arrays <= 64 AS few_arrays FROM kept();
+
 SET client_min_messages = warning;
 DROP SCHEMA test_cache CASCADE;
