@@ -55,7 +55,7 @@ my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relat
 $node->stop;
 my $file = slurp_file($path);
 my ($bytes_each) = unpack 'L', substr($file, 24 + 40, 4);
-my ($first) = unpack 'L', substr($file, 24 + 68, 4);
+my ($first) = unpack 'L', substr($file, 24 + 64, 4);
 my @nodes;
 for my $block ($first .. length($file) / 8192 - 1)
 {
