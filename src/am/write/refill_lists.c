@@ -236,7 +236,9 @@ load_candidates(GrnndRefill *f, uint32 self)
 	{
 		float	   *row = c->rows + (Size) n * dim;
 
-		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version))
+		/* a freed record still has a vector */
+		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version) ||
+			state != GRN_NODE)
 			continue;
 		grnnd_place(f->v->ix, row, row);
 		c->dist[n] = grn_dist->l2_f32(own, row, dim);
