@@ -71,7 +71,8 @@ typedef struct Check
 	uint32		nmarks;
 	GrnndSet	chains;			/* GRN_TIDS records */
 	GrnndSet	chained;		/* those of them found in a chain */
-	GrnndSet	reported;		/* records that no search can find */
+	GrnndSet	killed;			/* those with GRN_KILLED */
+	GrnndSet	reported;		/* records that no search can find, or not as they should */
 	GrnndSet	damaged;		/* what could not be read, and is reported */
 	GrnndReach	reach;
 	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
@@ -250,6 +251,8 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 				report_node(c, id, "repeated neighbour", ids[i]);
 		grnnd_reach_note(&c->reach, id, ids, rec->count);
 	}
+	if ((rec->flags & GRN_KILLED) != 0)
+		grnnd_set_add(&c->killed, id);
 	if (rec->state == GRN_NODE)
 		take_tids(c, rec, id, rec->ntids);
 	else if (rec->state == GRN_TIDS)
@@ -433,8 +436,9 @@ is_visible(Check *c, uint64 tid)
 }
 
 /*
- * Reports a record that no search can find, if it holds a row that a query can miss.  Rows of
- * a transaction that was rolled back, or of a crash in the middle of an insert, do not count.
+ * Reports a record that no search can find, or whose rows it takes for dead, if it holds a row
+ * that a query can miss.  Rows of a transaction that was rolled back, or of a crash in the middle
+ * of an insert, do not count.  On a standby searches do not rely on GRN_KILLED.
  */
 static void
 check_reached(Check *c, uint32 id, uint64 tid)
@@ -442,11 +446,13 @@ check_reached(Check *c, uint32 id, uint64 tid)
 	bool		chain = grnnd_set_has(&c->chains, id);
 	bool		found = chain ? grnnd_set_has(&c->chained, id)
 		: grnnd_set_has(&c->reach.reached, id);
+	bool		killed = grnnd_set_has(&c->killed, id) && !RecoveryInProgress();
 
-	if (found || grnnd_set_has(&c->reported, id) || !is_visible(c, tid))
+	if ((found && !killed) || grnnd_set_has(&c->reported, id) || !is_visible(c, tid))
 		return;
 	grnnd_set_add(&c->reported, id);
-	report_node(c, id, chain ? "in no node's chain"
+	report_node(c, id, found ? "marked as dead, but has a row"
+				: chain ? "in no node's chain"
 				: "cannot be reached from the first entry point", GRN_INVALID_ID);
 }
 
@@ -571,12 +577,13 @@ divide_memory(Check *c)
 	Oid			operators[2] = {Int8LessOperator, Int8LessOperator};
 	Oid			collations[2] = {InvalidOid, InvalidOid};
 	bool		nulls_first[2] = {false, false};
-	Size		sets = 4 * grnnd_set_bytes(c->limit);
+	Size		sets = 5 * grnnd_set_bytes(c->limit);
 	Size		memory = grnnd_maintenance_memory();
 	Size		third = (memory > sets ? memory - sets : 0) / 3;
 
 	grnnd_set_init(&c->chains, c->limit);
 	grnnd_set_init(&c->chained, c->limit);
+	grnnd_set_init(&c->killed, c->limit);
 	grnnd_set_init(&c->reported, c->limit);
 	grnnd_set_init(&c->damaged, c->limit);
 

@@ -21,7 +21,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 4			/* 4: scales of own vectors, fits in steps */
+#define GRNND_FORMAT 5			/* 4: scales of own vectors, fits in steps; 5: GRN_KILLED */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */

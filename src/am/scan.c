@@ -116,6 +116,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
+	grnnd_mark_killed(scan);
 	/* the search owns nothing but memory of this context */
 	grnnd_end_rest(so);
 	so->started = false;
@@ -133,6 +134,7 @@ grnnd_endscan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
+	grnnd_mark_killed(scan);
 	grnnd_end_rest(so);
 	MemoryContextDelete(so->context);
 	if (so->types)
@@ -164,7 +166,8 @@ begin_search(IndexScanDesc scan)
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef),
 		.max_visits = so->max_visits,
-		.keep_vectors = so->row != NULL
+		.keep_vectors = so->row != NULL,
+		.skip_killed = so->skip_killed
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 
@@ -235,6 +238,7 @@ start(IndexScanDesc scan)
 	so->resumed = false;
 	so->taken = 0;
 	so->found = 0;
+	so->nempty = 0;
 	so->last = -get_float8_infinity();
 	so->exhausted = false;
 	so->batch_size = 0;
@@ -245,6 +249,7 @@ start(IndexScanDesc scan)
 	so->next_tid = 0;
 	memset(&so->chain, 0, sizeof(Chain));
 	so->chain.next = GRN_INVALID_ID;
+	grnnd_begin_killed(scan);
 
 	if (scan->orderByData[0].sk_flags & SK_ISNULL)
 	{
@@ -298,6 +303,26 @@ tell_limit(IndexScanDesc scan)
 			 errhint("grnnd.max_scan_tuples = 0 sets no limit.")));
 }
 
+/*
+ * Visits that cost as much as the rest.  A killed record costs it half: its page is read, but
+ * it is not sorted.
+ */
+static uint64
+rest_visits(const GrnndScan *so)
+{
+	uint64		visits = so->store.id_limit / scan_lead(so)->records;
+
+	return so->found == 0 ? visits :
+		visits - (uint64) ((double) visits * so->nempty / so->found / 2);
+}
+
+/* Has it no row that this scan could return?  So it is with nodes that were killed. */
+static bool
+is_empty(const Candidate *r)
+{
+	return r->ntids == 0 && r->next == GRN_INVALID_ID;
+}
+
 /* Runs one more batch of the search, or sets exhausted. */
 static void
 run_batch(IndexScanDesc scan)
@@ -315,7 +340,7 @@ run_batch(IndexScanDesc scan)
 		uint64		visits = grn_search_visits(so->search);
 
 		if (so->max_visits > 0 ? visits >= so->max_visits :
-			visits >= Max(LEAST_VISITS, so->store.id_limit / scan_lead(so)->records))
+			visits >= Max(LEAST_VISITS, rest_visits(so)))
 		{
 			end_search(scan, "grnnd.max_scan_tuples");
 			return;
@@ -353,6 +378,7 @@ run_batch(IndexScanDesc scan)
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
+		so->nempty += is_empty(r);
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);
 		tids += bytes;
@@ -461,6 +487,9 @@ next_result(IndexScanDesc scan)
 		so->batch_taken++;
 		if (so->store.prefetch_left > 0)
 			prefetch_rows(scan);
+		/* it took its place before those behind it, and is of no other use */
+		if (is_empty(r))
+			continue;
 		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
 		{
 			pairingheap_add(so->late, &r->node);
@@ -470,6 +499,7 @@ next_result(IndexScanDesc scan)
 		remember_returned(so, r->id);
 		so->value = r->value;
 		so->exact = r->exact;
+		so->record = r->id;
 		so->tids = r->tids;
 		so->ntids = r->ntids;
 		so->next_tid = 0;
@@ -585,9 +615,13 @@ read_chain(IndexScanDesc scan)
 			/* chain->next is looked at when it is read */
 			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
-			memcpy(so->buffer, (const uint8 *) rec + l->off_tids,
-				   (Size) rec->ntids16 * GRN_TID_BYTES);
-			so->ntids = rec->ntids16;
+			if (!(so->skip_killed && (rec->flags & GRN_KILLED) != 0))
+			{
+				memcpy(so->buffer, (const uint8 *) rec + l->off_tids,
+					   (Size) rec->ntids16 * GRN_TID_BYTES);
+				so->ntids = rec->ntids16;
+				so->record = id;
+			}
 			chain->next = rec->next;
 		}
 	}
@@ -631,6 +665,8 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	old = MemoryContextSwitchTo(so->context);
 	if (!so->started)
 		start(scan);
+	else
+		grnnd_note_killed(scan);
 	while (so->next_tid >= so->ntids)
 	{
 		if (so->chain.next != GRN_INVALID_ID)

@@ -1,6 +1,7 @@
 /*
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
- * the executor is told of a distance) and scan_rest.c (rows that the search did not reach).
+ * the executor is told of a distance), scan_rest.c (rows that the search did not reach) and
+ * scan_killed.c (rows that the executor found to be dead).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -42,6 +43,14 @@ typedef struct Chain
 	uint32		steps;			/* since then, to notice a cycle */
 } Chain;
 
+/* What the rest needs to know of a record. */
+typedef struct RestRow
+{
+	GrnFound	found;			/* distance, error and id alone */
+	double		norm;
+	int64		tid;			/* the only one, or MANY_TIDS */
+} RestRow;
+
 typedef struct GrnndScan
 {
 	MemoryContext context;		/* all that one rescan allocates */
@@ -62,6 +71,7 @@ typedef struct GrnndScan
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */
 	uint64		found;			/* nodes with rows that the search has brought */
+	uint64		nempty;			/* those of them that were killed */
 	double		last;			/* value of the last one returned */
 	bool		exhausted;		/* no more batches */
 	pairingheap *late;			/* strict order: those that came too late for their places */
@@ -74,9 +84,9 @@ typedef struct GrnndScan
 	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
 	Tuplesortstate *rest;
 	TupleTableSlot *rest_slot;
-	GrnFound	rest_found;		/* what was read of a record */
-	double		rest_norm;
-	int64		rest_tid;
+	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
+	uint32		nrest_rows;
+	uint32		rest_id;		/* of the record that is measured */
 
 	/* the newest batch, for prefetching rows of the table */
 	const Candidate *batch;		/* [batch_size], nearest first */
@@ -97,6 +107,15 @@ typedef struct GrnndScan
 	uint32		next_tid;
 	Chain		chain;
 	uint8	   *buffer;			/* room for the TIDs of one record */
+
+	/* rows that are dead to every transaction */
+	bool		skip_killed;	/* this snapshot may rely on GRN_KILLED */
+	XLogRecPtr	begun_at;		/* the WAL's end when it began; invalid: it sets no GRN_KILLED */
+	uint32		record;			/* whose TIDs are being returned */
+	bool		all_killed;		/* those returned of them */
+	uint32		ndead_tids;		/* that the executor has met */
+	uint32	   *killed;			/* [nkilled] records to be marked, the first ones found */
+	uint32		nkilled;
 
 	Oid		   *types;			/* of the ORDER BY values */
 	IndexOrderByDistance *distances;
@@ -126,7 +145,18 @@ extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 
 extern void grnnd_begin_rest(IndexScanDesc scan);
 /* Makes the next node of the rest current; false after the last. */
 extern bool grnnd_next_rest(GrnndScan *so);
+/* Sorts ids in ascending order. */
+extern void grnnd_sort_ids(uint32 *ids, uint32 n);
 /* Gives back what is not memory of the scan's context. */
 extern void grnnd_end_rest(GrnndScan *so);
+
+/* ---- scan_killed.c ---- */
+
+/* At the start: whether the scan relies on GRN_KILLED, and whether it may set it. */
+extern void grnnd_begin_killed(IndexScanDesc scan);
+/* Takes down what the executor says of the TID returned last. */
+extern void grnnd_note_killed(IndexScanDesc scan);
+/* At the end: marks records all of whose TIDs were dead. */
+extern void grnnd_mark_killed(IndexScanDesc scan);
 
 #endif							/* GRNND_SCAN_H */

@@ -5,6 +5,8 @@
  */
 #include "am/scan.h"
 
+#include <math.h>
+
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
 #include "executor/tuptable.h"
@@ -35,9 +37,13 @@ take_record(void *arg, const GrnRecord *rec, const void *vec)
 
 	if (rec->state != GRN_NODE)
 		return;
-	memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
-		   (Size) rec->ntids * GRN_TID_BYTES);
-	so->ntids = rec->ntids;
+	if (!(so->skip_killed && (rec->flags & GRN_KILLED) != 0))
+	{
+		memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
+			   (Size) rec->ntids * GRN_TID_BYTES);
+		so->ntids = rec->ntids;
+		so->record = so->walk_id;
+	}
 	grnnd_begin_chain(&so->chain, so->walk_id, rec->version, rec->next);
 }
 
@@ -55,30 +61,95 @@ grnnd_read_node(GrnndScan *so)
 /* In the place of a TID: the node is to be visited again, for it has more or none. */
 #define MANY_TIDS (-1)
 
+/* Takes down what the sort needs of a record; its page is locked. */
 static void
 measure_record(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnndScan  *so = (GrnndScan *) arg;
 	const GrnLayout *l = &so->ix->layout;
+	RestRow    *row = &so->rest_rows[so->nrest_rows];
 
-	so->rest_found.state = rec->state;
 	if (rec->state != GRN_NODE)
 		return;
-	so->rest_tid = MANY_TIDS;
+	if (so->skip_killed && (rec->flags & GRN_KILLED) != 0 && rec->next == GRN_INVALID_ID)
+		return;
+	row->tid = MANY_TIDS;
 	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
 	{
-		so->rest_tid = 0;
-		memcpy(&so->rest_tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
+		row->tid = 0;
+		memcpy(&row->tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
 	}
-	so->rest_found.error = rec->error;
-	so->rest_found.distance =
+	row->found.error = rec->error;
+	row->found.distance =
 		grn_compare(so->ix->key.metric->comparison, l->form, so->q, vec, l->dim);
-	so->rest_norm = 0;
+	row->norm = 0;
 	if (so->row != NULL)
 	{
 		grn_form_load(l->form, vec, l->dim, so->row);
-		so->rest_norm = sqrt(grn_norm2(so->row, l->dim));
+		row->norm = sqrt(grn_norm2(so->row, l->dim));
 	}
+	row->found.id = so->rest_id;
+	so->nrest_rows++;
+}
+
+/* Measures the records of a page that were not returned; skip: into so->returned. */
+static void
+measure_page(IndexScanDesc scan, uint32 first, uint32 *skip)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	const GrnLayout *l = &so->ix->layout;
+	Buffer		buffer = InvalidBuffer;
+	Page		page = NULL;
+
+	CHECK_FOR_INTERRUPTS();
+	if (l->span == 1)
+	{
+		buffer = grnnd_read(scan->indexRelation, grnnd_node_block(so->ix, first),
+							BUFFER_LOCK_SHARE, GRNND_NODES, so->store.strategy);
+		page = BufferGetPage(buffer);
+		TestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
+	}
+	so->nrest_rows = 0;
+	for (uint32 id = first; id < first + l->per_page; id++)
+	{
+		while (*skip < so->nreturned && so->returned[*skip] < id)
+			(*skip)++;
+		if (*skip < so->nreturned && so->returned[*skip] == id)
+			continue;
+		so->rest_id = id;
+		if (page == NULL)
+			so->store.base.visit(&so->store.base, id, measure_record, so);
+		else if (!PageIsNew(page))
+		{
+			const GrnRecord *rec = grnnd_page_record(page, so->ix, id - first);
+			/* edges and chains are not followed here */
+			const char *what = grn_record_check(l, rec, id, GRN_MAX_NODES);
+
+			if (what != NULL)
+				grnnd_corrupt(scan->indexRelation, grnnd_node_block(so->ix, id), what);
+			measure_record(so, rec, (const char *) rec + l->off_vec);
+		}
+	}
+	if (page != NULL)
+		UnlockReleaseBuffer(buffer);
+}
+
+static void
+sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1;
+	double		value = grnnd_operator_value(so, &row->found, row->norm, !exact);
+
+	ExecClearTuple(slot);
+	slot->tts_values[0] = Float8GetDatum(so->iterative == GRNND_ITERATIVE_STRICT &&
+										 value < so->last);
+	slot->tts_values[1] = Float8GetDatum(value);
+	slot->tts_values[2] = Int64GetDatum((int64) row->found.id << 1 | exact);
+	slot->tts_values[3] = Int64GetDatum(row->tid);
+	memset(slot->tts_isnull, 0, 4 * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+	tuplesort_puttupleslot(so->rest, slot);
 }
 
 static int
@@ -88,6 +159,12 @@ compare_ids(const void *a, const void *b)
 	uint32		y = *(const uint32 *) b;
 
 	return (x > y) - (x < y);
+}
+
+void
+grnnd_sort_ids(uint32 *ids, uint32 n)
+{
+	qsort(ids, n, sizeof(uint32), compare_ids);
 }
 
 void
@@ -110,7 +187,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	pairingheap_reset(so->heap);
 	pairingheap_reset(so->late);
 	if (so->nreturned > 0)
-		qsort(so->returned, so->nreturned, sizeof(uint32), compare_ids);
+		grnnd_sort_ids(so->returned, so->nreturned);
 
 	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
@@ -123,31 +200,14 @@ grnnd_begin_rest(IndexScanDesc scan)
 	/* as a sequential scan: what would fill the buffers takes a few of them in turn */
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
 		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
-	for (uint32 id = 0; id < so->store.id_limit; id++)
+	so->rest_rows = palloc(so->ix->layout.per_page * sizeof(RestRow));
+	for (uint32 first = 0; first < so->store.id_limit; first += so->ix->layout.per_page)
 	{
-		bool		exact;
-		double		value;
-
-		while (skip < so->nreturned && so->returned[skip] < id)
-			skip++;
-		if (skip < so->nreturned && so->returned[skip] == id)
-			continue;
-		so->rest_found.state = GRN_FREE;
-		so->store.base.visit(&so->store.base, id, measure_record, so);
-		if (so->rest_found.state != GRN_NODE)
-			continue;
-		exact = so->rest_found.error == 0 && scan->numberOfOrderBys == 1;
-		value = grnnd_operator_value(so, &so->rest_found, so->rest_norm, !exact);
-		ExecClearTuple(slot);
-		slot->tts_values[0] = Float8GetDatum(so->iterative == GRNND_ITERATIVE_STRICT &&
-											 value < so->last);
-		slot->tts_values[1] = Float8GetDatum(value);
-		slot->tts_values[2] = Int64GetDatum((int64) id << 1 | exact);
-		slot->tts_values[3] = Int64GetDatum(so->rest_tid);
-		memset(slot->tts_isnull, 0, 4 * sizeof(bool));
-		ExecStoreVirtualTuple(slot);
-		tuplesort_puttupleslot(so->rest, slot);
+		measure_page(scan, first, &skip);
+		for (uint32 i = 0; i < so->nrest_rows; i++)
+			sort_row(scan, &so->rest_rows[i], slot);
 	}
+	pfree(so->rest_rows);
 	if (so->store.strategy != NULL)
 		FreeAccessStrategy(so->store.strategy);
 	so->store.strategy = NULL;
@@ -170,6 +230,7 @@ grnnd_next_rest(GrnndScan *so)
 		if (tid != MANY_TIDS)
 		{
 			memcpy(so->buffer, &tid, GRN_TID_BYTES);
+			so->record = so->walk_id;
 			so->tids = so->buffer;
 			so->ntids = 1;
 			so->next_tid = 0;

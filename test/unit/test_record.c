@@ -303,6 +303,13 @@ each_fault_is_found(void)
 	EXPECT(true, (r->state = GRN_FREE, r->count = 9));
 	EXPECT(true, r->state = 4);
 	EXPECT(true, r->count = 9);
+	EXPECT(true, r->flags = 2);
+	EXPECT(false, r->flags = GRN_KILLED);
+	EXPECT(true, (r->flags = GRN_KILLED, r->ntids = 0));
+	EXPECT(true, (r->flags = GRN_KILLED, r->state = GRN_DEAD));
+	EXPECT(true, (r->flags = GRN_KILLED, r->state = GRN_FREE));
+	EXPECT(true, (r->flags = GRN_KILLED, r->state = GRN_TIDS));
+	EXPECT(false, (r->flags = GRN_KILLED, r->state = GRN_TIDS, r->ntids16 = 1));
 	EXPECT(true, r->ntids = (uint8_t) (l.tids_max + 1));
 	EXPECT(true, r->error = -1);
 	EXPECT(true, r->error = NAN);

@@ -49,6 +49,7 @@ grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
 
 	/* a node's edges stay, for searches that have its id from before */
 	rec->state = GRN_FREE;
+	rec->flags = 0;
 	rec->ntids = 0;
 	rec->ntids16 = 0;
 	rec->next = GRN_INVALID_ID;

@@ -50,6 +50,7 @@ typedef struct Insert
 static void
 put_tid(const GrnLayout *l, GrnRecord *rec, uint32 i, ItemPointer tid)
 {
+	rec->flags &= ~GRN_KILLED;
 	memcpy(GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), tid, GRN_TID_BYTES);
 }
 
@@ -206,6 +207,7 @@ withdraw(Insert *in, uint32 id, uint16 version)
 		GrnRecord  *rec = grnnd_edit_change(&e);
 
 		rec->state = GRN_DEAD;
+		rec->flags = 0;
 		rec->ntids = 0;
 		rec->count = 0;
 	}

@@ -139,6 +139,8 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 			memmove(tids + left++ * GRN_TID_BYTES, tid, GRN_TID_BYTES);
 	}
 	v->stats->tuples_removed += n - left;
+	if (left == 0)
+		rec->flags &= ~GRN_KILLED;
 	if (rec->state == GRN_TIDS)
 		rec->ntids16 = left;
 	else if (rec->state == GRN_NODE)

@@ -31,12 +31,19 @@ typedef enum GrnState
 	GRN_TIDS = 3				/* no vertex: more TIDs of a node (its `next` chain) */
 } GrnState;
 
+/*
+ * Flag of a GRN_NODE or GRN_TIDS record that holds TIDs: all of them are dead to every
+ * transaction, as a scan has found out, and vacuum has yet to take them.  A TID that is added,
+ * or the last one that is taken, clears the flag.
+ */
+#define GRN_KILLED 1
+
 typedef struct GrnRecord
 {
 	uint8_t		state;			/* GrnState */
 	uint8_t		ntids;			/* used of the layout's tids_max (GRN_TIDS: ntids16) */
 	uint8_t		count;			/* neighbours, <= degree */
-	uint8_t		flags;			/* unused, 0 */
+	uint8_t		flags;			/* GRN_KILLED or 0 */
 	uint16_t	version;		/* goes up each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record */
 	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid */

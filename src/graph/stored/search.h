@@ -56,6 +56,7 @@ typedef struct GrnSearchParams
 	bool		resumable;		/* keep what falls off the list, for further runs */
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
 	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
+	bool		skip_killed;	/* TIDs of GRN_KILLED records are not looked at */
 	bool		by_row;			/* q is a row: distances are those of the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
 	uint64_t	max_visits;		/* among dead nodes a search ends after this many; 0: none */

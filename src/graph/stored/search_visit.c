@@ -52,9 +52,11 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	s->now.ntids = rec->ntids;
 	s->now.next = rec->next;
 	s->now.tids = (uint32_t) s->ntids;
+	if (s->p.skip_killed && (rec->flags & GRN_KILLED) != 0)
+		s->now.ntids = 0;
 	memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
-		   rec->ntids * GRN_TID_BYTES);
-	s->ntids += rec->ntids;
+		   s->now.ntids * GRN_TID_BYTES);
+	s->ntids += s->now.ntids;
 
 	s->count = rec->count;
 	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));

@@ -1,0 +1,136 @@
+/*
+ * scan_killed.c - rows that the executor found to be dead to every transaction.  A scan
+ * marks the records that hold no others (GRN_KILLED), so that later scans look none of their
+ * TIDs up.  Only the table knows of a row whether it is dead, so the first scan after a DELETE
+ * has to look.
+ *
+ * The mark must not outlive the rows: vacuum may take a TID that the scan has read, and an
+ * insert may then store a new row under it.  Each change of a page moves its LSN.  So a scan
+ * marks no page that has changed since the scan began.
+ *
+ * The mark is WAL-logged, but a standby does not rely on it: its snapshots may be older than
+ * every snapshot here.
+ */
+#include "am/scan.h"
+
+#include "access/generic_xlog.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "am/page.h"
+#include "am/test_point.h"
+
+/* Fewer dead TIDs than this are not worth a page's change. */
+#define LEAST_DEAD_TIDS 8
+
+/* Most records that one scan marks, so that its end does not take long. */
+#define MOST_KILLED 4096
+#define LEAST_ROOM 64			/* power of two */
+
+void
+grnnd_begin_killed(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	so->skip_killed = scan->ignore_killed_tuples;
+	/* without WAL, pages keep their LSN */
+	so->begun_at = so->skip_killed && RelationNeedsWAL(scan->indexRelation)
+		? GetXLogInsertRecPtr() : InvalidXLogRecPtr;
+	so->ndead_tids = 0;
+	so->killed = NULL;
+	so->nkilled = 0;
+}
+
+void
+grnnd_note_killed(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	if (XLogRecPtrIsInvalid(so->begun_at))
+		return;
+	so->all_killed = scan->kill_prior_tuple && (so->next_tid == 1 || so->all_killed);
+	so->ndead_tids += scan->kill_prior_tuple;
+	if (!so->all_killed || so->next_tid != so->ntids || so->nkilled == MOST_KILLED)
+		return;
+	if (so->killed == NULL)
+		so->killed = palloc(LEAST_ROOM * sizeof(uint32));
+	else if (so->nkilled >= LEAST_ROOM && (so->nkilled & (so->nkilled - 1)) == 0)
+		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint32));
+	so->killed[so->nkilled++] = so->record;
+}
+
+/* The buffer of a page that is as the scan has seen it, locked; else invalid.  Never waits. */
+static Buffer
+lock_unchanged(IndexScanDesc scan, BlockNumber block)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Buffer		buffer = ReadBuffer(scan->indexRelation, block);
+
+	if (!ConditionalLockBuffer(buffer))
+	{
+		ReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	grnnd_check_page(scan->indexRelation, buffer, GRNND_NODES);
+	if (PageIsNew(BufferGetPage(buffer)) || PageGetLSN(BufferGetPage(buffer)) > so->begun_at)
+	{
+		UnlockReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	return buffer;
+}
+
+/* Marks records on the next few pages, in one WAL record.  Returns how many it dealt with. */
+static uint32
+mark_pages(IndexScanDesc scan, const uint32 *ids, uint32 n)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GenericXLogState *xlog = NULL;
+	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	int			nbuffers = 0;
+	uint32		i = 0;
+
+	while (i < n && nbuffers < MAX_GENERIC_XLOG_PAGES)
+	{
+		BlockNumber block = grnnd_node_block(so->ix, ids[i]);
+		Buffer		buffer = lock_unchanged(scan, block);
+		Page		page = NULL;
+
+		if (BufferIsValid(buffer))
+		{
+			if (xlog == NULL)
+				xlog = GenericXLogStart(scan->indexRelation);
+			page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+			buffers[nbuffers++] = buffer;
+		}
+		for (; i < n && grnnd_node_block(so->ix, ids[i]) == block; i++)
+			if (page != NULL)
+				grnnd_page_record(page, so->ix, grn_node_slot(&so->ix->layout, ids[i]))->flags |=
+					GRN_KILLED;
+	}
+	if (xlog != NULL)
+		GenericXLogFinish(xlog);
+	while (nbuffers > 0)
+		UnlockReleaseBuffer(buffers[--nbuffers]);
+	return i;
+}
+
+void
+grnnd_mark_killed(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	uint32		done = 0;
+
+	if (!so->started || so->nkilled == 0 || so->ndead_tids < LEAST_DEAD_TIDS)
+		return;
+	grnnd_test_point("scan-kill");
+	grnnd_sort_ids(so->killed, so->nkilled);
+	while (done < so->nkilled)
+	{
+		CHECK_FOR_INTERRUPTS();
+		done += mark_pages(scan, so->killed + done, so->nkilled - done);
+	}
+	so->nkilled = 0;
+}
