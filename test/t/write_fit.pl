@@ -91,6 +91,52 @@ cmp_ok(recall($node, 't'), '>=', 0.95, 'recall');
 $node->safe_psql('postgres', 'INSERT INTO t (v) SELECT v FROM points(2000001, 2001000, 32, 1)');
 becomes('t_idx', 'used|f|0', 'a worker judges');
 
+# ---- tables that their transaction alone can see while it loads them ----
+
+my $log = -s $node->logfile;
+my $load = 'SELECT id, v FROM points(1, 1000, 32, 1)';
+$node->safe_psql('postgres', "BEGIN;
+	CREATE TABLE a (id serial, v vector(32));
+	CREATE INDEX a_idx ON a USING grnnd (v);
+	INSERT INTO a $load;
+	CREATE TABLE b (id serial, v vector(32));
+	INSERT INTO b SELECT id, v FROM points(2001, 2010, 32, 1);
+	CREATE INDEX b_idx ON b USING grnnd (v);
+	SAVEPOINT s;
+	INSERT INTO b $load;
+	RELEASE s;
+	-- what a subtransaction leaves behind
+	SAVEPOINT s;
+	CREATE TABLE gone (id serial, v vector(32));
+	CREATE INDEX gone_idx ON gone USING grnnd (v);
+	INSERT INTO gone $load;
+	ROLLBACK TO s;
+	CREATE TABLE c (id serial, v vector(32));
+	CREATE INDEX c_idx ON c USING grnnd (v);
+	SAVEPOINT s;
+	INSERT INTO c $load;
+	ROLLBACK TO s;
+	COMMIT");
+for my $t ('a', 'b')
+{
+	becomes("${t}_idx", 'used|f|0', "$t is fitted after its transaction");
+	sound($node, "${t}_idx", $t);
+	missing($node, $t, $t);
+}
+sound($node, 'c_idx', 'rows that were rolled back');
+$node->safe_psql('postgres', "BEGIN;
+	CREATE TABLE d (id serial, v vector(32));
+	CREATE INDEX d_idx ON d USING grnnd (v);
+	INSERT INTO d $load;
+	ROLLBACK");
+table('d');
+$node->safe_psql('postgres', "BEGIN; TRUNCATE d; COPY d (v) FROM PROGRAM
+	'seq 1000 | awk ''{ printf \"[\"; for (i = 1; i < 32; i++) printf \"%s,\", (\$1 * i * 37) % 101; print \$1 \"]\" }'''; COMMIT");
+becomes('d_idx', 'used|f|0', 'a table that was truncated and loaded');
+$node->safe_psql('postgres', 'BEGIN; TRUNCATE d; ROLLBACK');
+sound($node, 'd_idx', 'truncated and loaded');
+is(logged($log, 'ERROR|FATAL|PANIC'), 0, 'no worker complains');
+
 # ---- an insert that knows of no codes is waited for, by nobody but the worker ----
 
 table('u');
@@ -111,7 +157,7 @@ missing($node, 'u', 'filling');
 
 # ---- the worker gives up its lock ----
 
-my $log = -s $node->logfile;
+$log = -s $node->logfile;
 is($node->psql('postgres', "SET lock_timeout = '10s'; ANALYZE u"), 0, 'the worker gives way');
 ok(logged($log, 'are left for later, because another session waits'), 'and says so');
 leaves_alone('u_idx', 'it is not tried again at once', sub {
@@ -163,6 +209,14 @@ leaves_alone('w_idx', 'inserts leave it', sub { $inserts->(21) });
 leaves_alone('w_idx', 'vacuum leaves it', sub { $node->safe_psql('postgres', 'VACUUM w') });
 $node->safe_psql('postgres', q(SELECT grnnd_fit('w_idx')));
 is(codes('w_idx'), 'used|f|0', 'done by hand');
+$log = -s $node->logfile;
+$node->safe_psql('postgres', "BEGIN;
+	CREATE TABLE e (id serial, v vector(32));
+	CREATE INDEX e_idx ON e USING grnnd (v);
+	INSERT INTO e $load;
+	COMMIT");
+is(logged($log, 'no background worker was free'), 1, 'nor is one free after a commit');
+is(codes('e_idx'), 'unfitted|t|0', 'which is no attempt');
 sound($node, 'w_idx', 'done by hand');
 
 $node->stop;

@@ -24,9 +24,9 @@ extern void grnnd_fit_codes(Relation index, Relation heap);
 
 /*
  * Starts a background worker that fits or judges codes, if node id makes that due and no
- * attempt was made lately.
+ * attempt was made lately; at the transaction's commit if it has the table locked.
  */
-extern void grnnd_ask_for_fit(Relation index, uint32 id);
+extern void grnnd_ask_for_fit(Relation index, Relation heap, uint32 id);
 /* The same, by the caller itself.  It holds the locks as for grnnd_fit_codes(). */
 extern void grnnd_fit_in_vacuum(Relation index);
 /* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */

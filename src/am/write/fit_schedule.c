@@ -3,7 +3,8 @@
  * process.  No statement that writes a row does it: the statement would wait, or fail by its
  * own time limit again and again.
  *
- *  - An insert that finds it due starts a background worker and goes on.
+ *  - An insert that finds it due starts a background worker and goes on.  If its transaction
+ *    has the table locked, having created it perhaps, the worker is started at the commit.
  *  - VACUUM does it after its own work.
  *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
  *
@@ -26,14 +27,17 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "am/cache.h"
 #include "am/handler.h"
@@ -43,6 +47,10 @@
 /* Time until the next attempt: this after the first, and how often it doubles. */
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
+
+/* A worker looks for the table's lock that often, at this interval. */
+#define LOCK_TRIES 100
+#define LOCK_TRY_MS 10
 
 extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
 
@@ -136,8 +144,27 @@ grnnd_fit_in_vacuum(Relation index)
 
 /* ---- the background worker ---- */
 
-void
-grnnd_ask_for_fit(Relation index, uint32 id)
+/* What a worker is told, in bgw_extra. */
+typedef struct FitJob
+{
+	Oid			database;
+	bool		claimed;		/* the attempt is on the metapage already */
+	uint32		count;
+	Oid			indexes[(BGW_EXTRALEN - 3 * sizeof(uint32)) / sizeof(Oid)];
+} FitJob;
+
+StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it is passed");
+
+/*
+ * Indexes that are due, but whose tables this transaction has locked, for example because it
+ * created them.  A worker could not get at them before the transaction ends.  In
+ * TopTransactionContext.
+ */
+static List *due_at_commit;
+
+/* Raises no error, for it runs behind a commit, too. */
+static bool
+start_worker(const FitJob *job)
 {
 	BackgroundWorker worker = {
 		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
@@ -148,17 +175,77 @@ grnnd_ask_for_fit(Relation index, uint32 id)
 		.bgw_type = "grnnd fit"
 	};
 
+	snprintf(worker.bgw_name, BGW_MAXLEN, "grnnd fit of index %u", job->indexes[0]);
+	memcpy(worker.bgw_extra, job, sizeof(*job));
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+/*
+ * The transaction has committed, and others see its tables; its locks go in a moment.  What was
+ * due need not be any more, nor need the index exist, if a subtransaction was rolled back: the
+ * worker looks.
+ */
+static void
+end_of_transaction(XactEvent event, void *arg)
+{
+	FitJob		job = {.database = MyDatabaseId};
+	ListCell   *cell;
+
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	if (event == XACT_EVENT_COMMIT)
+		foreach(cell, due_at_commit)
+	{
+		job.indexes[job.count++] = lfirst_oid(cell);
+		if (job.count < lengthof(job.indexes) && lnext(due_at_commit, cell) != NULL)
+			continue;
+		if (!start_worker(&job))
+		{
+			ereport(LOG,
+					(errmsg("no background worker was free to fit codes for indexes of a transaction"),
+					 errdetail("The next insert asks for one again."),
+					 errhint("Increase max_worker_processes, or VACUUM the tables.")));
+			break;
+		}
+		job.count = 0;
+	}
+	due_at_commit = NIL;
+}
+
+static void
+ask_at_commit(Relation index)
+{
+	static bool registered = false;
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	if (!registered)
+		RegisterXactCallback(end_of_transaction, NULL);
+	registered = true;
+	due_at_commit = lappend_oid(due_at_commit, RelationGetRelid(index));
+	MemoryContextSwitchTo(old);
+}
+
+void
+grnnd_ask_for_fit(Relation index, Relation heap, uint32 id)
+{
+	FitJob		job = {
+		.database = MyDatabaseId,
+		.claimed = true,
+		.count = 1,
+		.indexes = {RelationGetRelid(index)}
+	};
+
+	if (list_member_oid(due_at_commit, RelationGetRelid(index)))
+		return;
 	/* what this backend goes by may be old */
 	if (!grnnd_fit_due(&grnnd_index_anew(index)->meta, id))
 		return;
-	/* no worker would find a table of this transaction's, or this session's alone */
-	if (!grnnd_background_fit || RelationUsesLocalBuffers(index) ||
-		index->rd_createSubid != InvalidSubTransactionId || !claim(index))
+	/* no worker finds a table of this session's alone */
+	if (!grnnd_background_fit || RelationUsesLocalBuffers(index))
 		return;
-	snprintf(worker.bgw_name, BGW_MAXLEN, "grnnd fit of index %u", RelationGetRelid(index));
-	worker.bgw_main_arg = ObjectIdGetDatum(RelationGetRelid(index));
-	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(MyDatabaseId));
-	if (!RegisterDynamicBackgroundWorker(&worker, NULL))
+	if (CheckRelationLockedByMe(heap, ShareUpdateExclusiveLock, true))
+		ask_at_commit(index);
+	else if (claim(index) && !start_worker(&job))
 		ereport(LOG,
 				(errmsg("no background worker was free to fit codes for index \"%s\"",
 						RelationGetRelationName(index)),
@@ -174,11 +261,11 @@ is_ours(Relation index)
 }
 
 /*
- * Fits as the table's owner, whose functions the index may have.  False: this is no index of
- * grnnd on that table.
+ * Fits as the table's owner, whose functions the index may have.  With claims, it first records
+ * the attempt, if that is due.  False: this is no index of grnnd on that table.
  */
 static bool
-fit_as_owner(Relation heap, Oid oid, bool gives_way)
+fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 {
 	Relation	index;
 	GrnndUser	user;
@@ -188,7 +275,7 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way)
 	index = try_relation_open(oid, NoLock);
 	ours = index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap);
 	/* one that a concurrent build has not finished has its codes from that */
-	if (ours && index->rd_index->indisvalid)
+	if (ours && index->rd_index->indisvalid && (!claims || claim(index)))
 		grnnd_fit_codes(index, gives_way ? heap : NULL);
 	if (index != NULL)
 		relation_close(index, NoLock);
@@ -197,35 +284,61 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way)
 }
 
 /*
- * It waits for no lock, and gives up its own where another session waits for them: then
- * it ends with an error, and is tried again later.
+ * Takes the table's lock within a second, without waiting in its queue: the transaction that
+ * started us may be about to release it.
  */
-void
-grnnd_fit_main(Datum arg)
+static bool
+lock_table(Oid table)
 {
-	Oid			oid = DatumGetObjectId(arg);
-	Oid			database;
+	for (int tries = 0; !ConditionalLockRelationOid(table, ShareUpdateExclusiveLock); tries++)
+	{
+		if (tries == LOCK_TRIES)
+			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOCK_TRY_MS,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+static void
+fit_index(Oid oid, bool claimed)
+{
 	Oid			table;
 
-	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	pgstat_report_activity(STATE_RUNNING, MyBgworkerEntry->bgw_name);
 	StartTransactionCommand();
 	table = IndexGetRelation(oid, true);
-	if (OidIsValid(table) && ConditionalLockRelationOid(table, ShareUpdateExclusiveLock) &&
+	if (OidIsValid(table) && lock_table(table) &&
 		ConditionalLockRelationOid(oid, ShareUpdateExclusiveLock))
 	{
 		Relation	heap = try_relation_open(table, NoLock);
 
 		if (heap != NULL)
 		{
-			(void) fit_as_owner(heap, oid, true);
+			(void) fit_as_owner(heap, oid, true, !claimed);
 			relation_close(heap, NoLock);
 		}
 	}
 	CommitTransactionCommand();
+}
+
+/*
+ * It stands in no lock's way, and gives up its own where another session waits for them: then
+ * it ends with an error, and is tried again later.
+ */
+void
+grnnd_fit_main(Datum arg)
+{
+	FitJob		job;
+
+	memcpy(&job, MyBgworkerEntry->bgw_extra, sizeof(job));
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(job.database, InvalidOid, 0);
+	pgstat_report_activity(STATE_RUNNING, MyBgworkerEntry->bgw_name);
+	for (uint32 i = 0; i < job.count; i++)
+		fit_index(job.indexes[i], job.claimed);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
@@ -280,7 +393,7 @@ grnnd_fit(PG_FUNCTION_ARGS)
 
 	PreventCommandDuringRecovery("grnnd_fit()");
 	heap = open_table_of(oid, ShareUpdateExclusiveLock);
-	if (!fit_as_owner(heap, oid, false))
+	if (!fit_as_owner(heap, oid, false, false))
 		refuse(oid);
 	table_close(heap, NoLock);
 	PG_RETURN_VOID();

@@ -404,6 +404,6 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (fit)
-		grnnd_ask_for_fit(index, in.id);
+		grnnd_ask_for_fit(index, heap, in.id);
 	return false;
 }
