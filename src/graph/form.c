@@ -71,6 +71,12 @@ f32_ip(const float *q, const void *numbers, size_t n)
 	return grn_dist->ip_f32(q, numbers, n);
 }
 
+static float
+f32_l1(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l1_f32(q, numbers, n);
+}
+
 /* ---- binary16 ---- */
 
 /* Rows whose longest number is below this get a scale: binary16 is coarse near 0. */
@@ -169,6 +175,12 @@ static float
 f16_ip(const float *q, const void *numbers, size_t n)
 {
 	return grn_dist->ip_f16(q, numbers, n);
+}
+
+static float
+f16_l1(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l1_f16(q, numbers, n);
 }
 
 /* ---- bytes ---- */
@@ -295,6 +307,12 @@ u8_ip(const float *q, const void *numbers, size_t n)
 	return grn_dist->ip_u8(q, numbers, n);
 }
 
+static float
+u8_l1(const float *q, const void *numbers, size_t n)
+{
+	return grn_dist->l1_u8(q, numbers, n);
+}
+
 /* ---- the table ---- */
 
 /* By id; each holds all that those after it hold: binary16 has all integers to 2048. */
@@ -309,7 +327,8 @@ static const GrnFormInfo forms[] = {
 		.piece = f32_piece,
 		.plain = f32_plain,
 		.l2 = f32_l2,
-		.ip = f32_ip
+		.ip = f32_ip,
+		.l1 = f32_l1
 	},
 	[GRN_FORM_F16] = {
 		.id = GRN_FORM_F16,
@@ -321,7 +340,8 @@ static const GrnFormInfo forms[] = {
 		.piece = f16_piece,
 		.plain = f16_plain,
 		.l2 = f16_l2,
-		.ip = f16_ip
+		.ip = f16_ip,
+		.l1 = f16_l1
 	},
 	[GRN_FORM_U8] = {
 		.id = GRN_FORM_U8,
@@ -333,7 +353,8 @@ static const GrnFormInfo forms[] = {
 		.piece = u8_piece,
 		.plain = u8_plain,
 		.l2 = u8_l2,
-		.ip = u8_ip
+		.ip = u8_ip,
+		.l1 = u8_l1
 	}
 };
 
@@ -406,4 +427,13 @@ grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n)
 
 	return f->plain(stored) ? f->ip(q, (const uint8_t *) stored + f->head, n)
 		: sum_pieces(f, grn_dist->ip_f32, q, stored, n);
+}
+
+float
+grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	return f->plain(stored) ? f->l1(q, (const uint8_t *) stored + f->head, n)
+		: sum_pieces(f, grn_dist->l1_f32, q, stored, n);
 }

@@ -47,9 +47,10 @@ typedef struct GrnFormInfo
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
 	/* whether a stored vector's numbers stand for themselves, so that the kernels serve */
 	bool		(*plain) (const uint8_t *stored);
-	/* squared Euclidean distance and inner product of a query and n such numbers */
+	/* squared Euclidean distance, inner product and L1 distance of a query and n such numbers */
 	float		(*l2) (const float *q, const void *numbers, size_t n);
 	float		(*ip) (const float *q, const void *numbers, size_t n);
+	float		(*l1) (const float *q, const void *numbers, size_t n);
 } GrnFormInfo;
 
 /* The entry of a form; NULL where the number, read from elsewhere, is none. */
@@ -76,17 +77,26 @@ extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
 extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
 extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
 
-/* Squared Euclidean distance and inner product of a float query and a stored vector. */
+/* Squared Euclidean distance, inner product and L1 distance of a float query and a stored vector. */
 extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n);
+extern float grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n);
 
 /* What a metric compares a query with a stored vector by. */
 static inline float
 grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *stored,
 			size_t n)
 {
-	return comparison == GRN_COMPARE_IP ? -grn_form_ip(form, q, stored, n)
-		: grn_form_l2(form, q, stored, n);
+	switch (comparison)
+	{
+		case GRN_COMPARE_L2:
+			break;
+		case GRN_COMPARE_IP:
+			return -grn_form_ip(form, q, stored, n);
+		case GRN_COMPARE_L1:
+			return grn_form_l1(form, q, stored, n);
+	}
+	return grn_form_l2(form, q, stored, n);
 }
 
 #endif							/* GRN_FORM_H */

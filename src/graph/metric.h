@@ -40,7 +40,8 @@ typedef enum GrnCodeKind
 typedef enum GrnComparison
 {
 	GRN_COMPARE_L2 = 0,			/* squared Euclidean distance */
-	GRN_COMPARE_IP				/* inner product, negated */
+	GRN_COMPARE_IP,				/* inner product, negated */
+	GRN_COMPARE_L1				/* sum of absolute differences */
 } GrnComparison;
 
 /*

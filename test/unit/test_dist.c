@@ -58,6 +58,7 @@ f32_versions_agree(void)
 			float	   *b = unit_guarded(4 * n);
 			double		l2 = 0,
 						ip = 0,
+						l1 = 0,
 						size = 0;
 
 			for (size_t i = 0; i < n; i++)
@@ -65,6 +66,7 @@ f32_versions_agree(void)
 				a[i] = draw((Kind) kind);
 				b[i] = kind == EQUAL ? a[i] : draw((Kind) kind);
 				l2 += pow((double) a[i] - b[i], 2);
+				l1 += fabs((double) a[i] - b[i]);
 				ip += (double) a[i] * b[i];
 				size += fabs((double) a[i] * b[i]);
 			}
@@ -73,6 +75,8 @@ f32_versions_agree(void)
 				CHECK(close_to(versions[v]->l2_f32(a, b, n), l2, l2),
 					  "%s kind %d n %zu", versions[v]->name, kind, n);
 				CHECK(close_to(versions[v]->ip_f32(a, b, n), ip, size),
+					  "%s kind %d n %zu", versions[v]->name, kind, n);
+				CHECK(close_to(versions[v]->l1_f32(a, b, n), l1, l1),
 					  "%s kind %d n %zu", versions[v]->name, kind, n);
 			}
 			unit_guarded_free(a, 4 * n);
@@ -94,6 +98,7 @@ stored_versions_agree(void)
 				float		x[MAX_N];
 				double		l2 = 0,
 							ip = 0,
+							l1 = 0,
 							size = 0;
 
 				for (size_t i = 0; i < n; i++)
@@ -113,6 +118,7 @@ stored_versions_agree(void)
 				{
 					l2 += pow((double) q[i] - x[i], 2);
 					ip += (double) q[i] * x[i];
+					l1 += fabs((double) q[i] - x[i]);
 					size += fabs((double) q[i] * x[i]);
 				}
 				for (int v = 0; v < nversions; v++)
@@ -123,6 +129,8 @@ stored_versions_agree(void)
 					CHECK(close_to((f16 ? d->l2_f16 : d->l2_u8) (q, room, n), l2, l2),
 						  "%s format %d n %zu", d->name, format, n);
 					CHECK(close_to((f16 ? d->ip_f16 : d->ip_u8) (q, room, n), ip, size),
+						  "%s format %d n %zu", d->name, format, n);
+					CHECK(close_to((f16 ? d->l1_f16 : d->l1_u8) (q, room, n), l1, l1),
 						  "%s format %d n %zu", d->name, format, n);
 				}
 				unit_guarded_free(room, bytes + shift);
@@ -137,7 +145,8 @@ long_vectors_agree(void)
 	float	   *a = malloc(4 * n);
 	float	   *b = malloc(4 * n);
 	double		l2 = 0,
-				ip = 0;
+				ip = 0,
+				l1 = 0;
 
 	/* All positive: rounding has nothing to cancel against. */
 	for (size_t i = 0; i < n; i++)
@@ -146,11 +155,13 @@ long_vectors_agree(void)
 		b[i] = 3 + unit_uniform();
 		l2 += pow((double) a[i] - b[i], 2);
 		ip += (double) a[i] * b[i];
+		l1 += fabs((double) a[i] - b[i]);
 	}
 	for (int v = 0; v < nversions; v++)
 	{
 		CHECK(close_to(versions[v]->l2_f32(a, b, n), l2, l2), "%s", versions[v]->name);
 		CHECK(close_to(versions[v]->ip_f32(a, b, n), ip, ip), "%s", versions[v]->name);
+		CHECK(close_to(versions[v]->l1_f32(a, b, n), l1, l1), "%s", versions[v]->name);
 	}
 	free(a);
 	free(b);
@@ -172,6 +183,7 @@ overflow_is_infinite(void)
 		{
 			CHECK(versions[v]->l2_f32(a, b, n) == INFINITY, "%s", versions[v]->name);
 			CHECK(versions[v]->ip_f32(a, b, n) == -INFINITY, "%s", versions[v]->name);
+			CHECK(versions[v]->l1_f32(a, b, n) == INFINITY, "%s", versions[v]->name);
 		}
 }
 
@@ -625,6 +637,7 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 							step,
 							l2 = 0,
 							ip = 0,
+							l1 = 0,
 							size = 0;
 
 				for (size_t i = 0; i < N; i++)
@@ -642,12 +655,14 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 						  "format %d: %g for %g", format, back[i], x[i]);
 					l2 += pow((double) q[i] - back[i], 2);
 					ip += (double) q[i] * back[i];
+					l1 += fabs((double) q[i] - back[i]);
 					size += fabs((double) q[i] * back[i]);
 				}
 				if (scales[c] > 1e-18f && scales[c] * (1 + fabsf(places[p])) < 1e18f)
 				{
 					CHECK(close_to(grn_form_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], places[p]);
 					CHECK(close_to(grn_form_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], places[p]);
+					CHECK(close_to(grn_form_l1(f, q, stored, N), l1, l1), "%d %g %g", format, scales[c], places[p]);
 				}
 				unit_guarded_free(stored, bytes);
 			}

@@ -103,6 +103,7 @@ sum_lanes(float *s)
 #define LOAD_U8(x, i) ((float) ((const uint8_t *) (x))[i])
 #define STEP_L2(s, a, b) do { float d_ = (a) - (b); (s) += d_ * d_; } while (0)
 #define STEP_IP(s, a, b) ((s) += (a) * (b))
+#define STEP_L1(s, a, b) ((s) += fabsf((a) - (b)))
 
 #define PLAIN_KERNEL(name, type, LOAD, STEP) \
 static float \
@@ -125,6 +126,9 @@ PLAIN_KERNEL(plain_l2_f16, void, LOAD_F16, STEP_L2)
 PLAIN_KERNEL(plain_ip_f16, void, LOAD_F16, STEP_IP)
 PLAIN_KERNEL(plain_l2_u8, void, LOAD_U8, STEP_L2)
 PLAIN_KERNEL(plain_ip_u8, void, LOAD_U8, STEP_IP)
+PLAIN_KERNEL(plain_l1_f32, float, LOAD_F32, STEP_L1)
+PLAIN_KERNEL(plain_l1_f16, void, LOAD_F16, STEP_L1)
+PLAIN_KERNEL(plain_l1_u8, void, LOAD_U8, STEP_L1)
 
 static void
 plain_dot_q8c4(const int8_t *q8, const uint8_t *codes, size_t code_bytes,
@@ -232,6 +236,9 @@ const GrnDistTable grn_dist_plain = {
 	.ip_f16 = plain_ip_f16,
 	.l2_u8 = plain_l2_u8,
 	.ip_u8 = plain_ip_u8,
+	.l1_f32 = plain_l1_f32,
+	.l1_f16 = plain_l1_f16,
+	.l1_u8 = plain_l1_u8,
 	.dot_q8c4 = plain_dot_q8c4,
 	.estimate = plain_estimate,
 	.ip_4x4 = plain_ip_4x4,

@@ -31,11 +31,15 @@ typedef struct GrnDistTable
 	float		(*l2_f32) (const float *a, const float *b, size_t n);
 	/* inner product of n floats */
 	float		(*ip_f32) (const float *a, const float *b, size_t n);
+	/* sum of |a_i - b_i| of n floats */
+	float		(*l1_f32) (const float *a, const float *b, size_t n);
 	/* the same between a float query and n binary16 or bytes (unaligned) */
 	float		(*l2_f16) (const float *q, const void *x, size_t n);
 	float		(*ip_f16) (const float *q, const void *x, size_t n);
 	float		(*l2_u8) (const float *q, const void *x, size_t n);
 	float		(*ip_u8) (const float *q, const void *x, size_t n);
+	float		(*l1_f16) (const float *q, const void *x, size_t n);
+	float		(*l1_u8) (const float *q, const void *x, size_t n);
 	/*
 	 * sum over code_dims of q8[j] * code_j for count codes of 4 bits each
 	 * that lie code_bytes apart; low nibbles of a code's bytes are dimensions

@@ -11,6 +11,7 @@
 #define STEP_L2(s, a, b) \
 	do { float32x4_t d_ = vsubq_f32(a, b); (s) = vfmaq_f32(s, d_, d_); } while (0)
 #define STEP_IP(s, a, b) ((s) = vfmaq_f32(s, a, b))
+#define STEP_L1(s, a, b) ((s) = vaddq_f32(s, vabdq_f32(a, b)))
 
 static inline float32x4_t
 load_f32(const uint8_t *x)
@@ -71,6 +72,9 @@ NEON_KERNEL(neon_l2_f16, void, 2, load_f16, STEP_L2)
 NEON_KERNEL(neon_ip_f16, void, 2, load_f16, STEP_IP)
 NEON_KERNEL(neon_l2_u8, void, 1, load_u8, STEP_L2)
 NEON_KERNEL(neon_ip_u8, void, 1, load_u8, STEP_IP)
+NEON_KERNEL(neon_l1_f32, float, 4, load_f32, STEP_L1)
+NEON_KERNEL(neon_l1_f16, void, 2, load_f16, STEP_L1)
+NEON_KERNEL(neon_l1_u8, void, 1, load_u8, STEP_L1)
 
 /* sum + products of 16 small signed bytes */
 static inline int32x4_t
@@ -263,6 +267,9 @@ static const GrnDistTable neon_table = {
 	.ip_f16 = neon_ip_f16,
 	.l2_u8 = neon_l2_u8,
 	.ip_u8 = neon_ip_u8,
+	.l1_f32 = neon_l1_f32,
+	.l1_f16 = neon_l1_f16,
+	.l1_u8 = neon_l1_u8,
 	.dot_q8c4 = neon_dot_q8c4,
 	.estimate = neon_estimate,
 	.ip_4x4 = neon_ip_4x4,

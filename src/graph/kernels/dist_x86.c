@@ -7,86 +7,10 @@
 #if defined(__x86_64__)
 
 #include <cpuid.h>
-#include <immintrin.h>
-#include <string.h>
 
-#define AVX2 __attribute__((target("avx2,fma,f16c")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")))
-
-/* What both widths do with a pair of loaded vectors. */
-#define STEP_L2_256(s, a, b) \
-	do { __m256 d_ = _mm256_sub_ps(a, b); (s) = _mm256_fmadd_ps(d_, d_, s); } while (0)
-#define STEP_IP_256(s, a, b) ((s) = _mm256_fmadd_ps(a, b, s))
-#define STEP_L2_512(s, a, b) \
-	do { __m512 d_ = _mm512_sub_ps(a, b); (s) = _mm512_fmadd_ps(d_, d_, s); } while (0)
-#define STEP_IP_512(s, a, b) ((s) = _mm512_fmadd_ps(a, b, s))
+#include "graph/kernels/dist_x86.h"
 
 /* ---- AVX2 ---- */
-
-static inline AVX2 float
-sum_256(__m256 v)
-{
-	__m128		h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-
-	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
-	h = _mm_add_ss(h, _mm_movehdup_ps(h));
-	return _mm_cvtss_f32(h);
-}
-
-static inline AVX2 __m256
-load_f32_256(const void *x)
-{
-	return _mm256_loadu_ps(x);
-}
-
-static inline AVX2 __m256
-load_f16_256(const void *x)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128(x));
-}
-
-static inline AVX2 __m256
-load_u8_256(const void *x)
-{
-	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(x)));
-}
-
-/*
- * Four accumulators hide the latency of the multiply-add.  The tail goes
- * through zeroed buffers, which add nothing to either sum.
- */
-#define AVX2_KERNEL(name, type, width, LOAD, STEP) \
-static AVX2 float \
-name(const float *q, const type *xv, size_t n) \
-{ \
-	const uint8_t *x = (const uint8_t *) xv; \
-	__m256		s0 = _mm256_setzero_ps(), \
-				s1 = s0, \
-				s2 = s0, \
-				s3 = s0; \
-	size_t		i = 0; \
- \
-	for (; i + 32 <= n; i += 32) \
-	{ \
-		STEP(s0, _mm256_loadu_ps(q + i), LOAD(x + (width) * i)); \
-		STEP(s1, _mm256_loadu_ps(q + i + 8), LOAD(x + (width) * (i + 8))); \
-		STEP(s2, _mm256_loadu_ps(q + i + 16), LOAD(x + (width) * (i + 16))); \
-		STEP(s3, _mm256_loadu_ps(q + i + 24), LOAD(x + (width) * (i + 24))); \
-	} \
-	for (; i + 8 <= n; i += 8) \
-		STEP(s0, _mm256_loadu_ps(q + i), LOAD(x + (width) * i)); \
-	if (i < n) \
-	{ \
-		float		qt[8] = {0}; \
-		uint8_t		xt[32] = {0}; \
- \
-		memcpy(qt, q + i, 4 * (n - i)); \
-		memcpy(xt, x + (width) * i, (width) * (n - i)); \
-		STEP(s1, _mm256_loadu_ps(qt), LOAD(xt)); \
-	} \
-	return sum_256(_mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3))); \
-}
 
 AVX2_KERNEL(avx2_l2_f32, float, 4, load_f32_256, STEP_L2_256)
 AVX2_KERNEL(avx2_ip_f32, float, 4, load_f32_256, STEP_IP_256)
@@ -94,6 +18,9 @@ AVX2_KERNEL(avx2_l2_f16, void, 2, load_f16_256, STEP_L2_256)
 AVX2_KERNEL(avx2_ip_f16, void, 2, load_f16_256, STEP_IP_256)
 AVX2_KERNEL(avx2_l2_u8, void, 1, load_u8_256, STEP_L2_256)
 AVX2_KERNEL(avx2_ip_u8, void, 1, load_u8_256, STEP_IP_256)
+AVX2_KERNEL(avx2_l1_f32, float, 4, load_f32_256, STEP_L1_256)
+AVX2_KERNEL(avx2_l1_f16, void, 2, load_f16_256, STEP_L1_256)
+AVX2_KERNEL(avx2_l1_u8, void, 1, load_u8_256, STEP_L1_256)
 
 /* Products of 32 code bytes' nibbles with their parts of the query: 8 sums. */
 static inline AVX2 __m256i
@@ -381,6 +308,9 @@ static const GrnDistTable avx2_table = {
 	.ip_f16 = avx2_ip_f16,
 	.l2_u8 = avx2_l2_u8,
 	.ip_u8 = avx2_ip_u8,
+	.l1_f32 = avx2_l1_f32,
+	.l1_f16 = avx2_l1_f16,
+	.l1_u8 = avx2_l1_u8,
 	.dot_q8c4 = avx2_dot_q8c4,
 	.estimate = avx2_estimate,
 	.ip_4x4 = avx2_ip_4x4,
@@ -394,62 +324,15 @@ static const GrnDistTable avx2_table = {
 
 /* ---- AVX-512 ---- */
 
-static inline AVX512 __m512
-load_f32_512(const void *x, __mmask16 m)
-{
-	return _mm512_maskz_loadu_ps(m, x);
-}
-
-static inline AVX512 __m512
-load_f16_512(const void *x, __mmask16 m)
-{
-	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, x));
-}
-
-static inline AVX512 __m512
-load_u8_512(const void *x, __mmask16 m)
-{
-	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, x)));
-}
-
-#define ALL16 ((__mmask16) 0xFFFF)
-
-#define AVX512_KERNEL(name, type, width, LOAD, STEP) \
-static AVX512 float \
-name(const float *q, const type *xv, size_t n) \
-{ \
-	const uint8_t *x = (const uint8_t *) xv; \
-	__m512		s0 = _mm512_setzero_ps(), \
-				s1 = s0, \
-				s2 = s0, \
-				s3 = s0; \
-	size_t		i = 0; \
- \
-	for (; i + 64 <= n; i += 64) \
-	{ \
-		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
-		STEP(s1, _mm512_loadu_ps(q + i + 16), LOAD(x + (width) * (i + 16), ALL16)); \
-		STEP(s2, _mm512_loadu_ps(q + i + 32), LOAD(x + (width) * (i + 32), ALL16)); \
-		STEP(s3, _mm512_loadu_ps(q + i + 48), LOAD(x + (width) * (i + 48), ALL16)); \
-	} \
-	for (; i + 16 <= n; i += 16) \
-		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
-	if (i < n) \
-	{ \
-		__mmask16	m = (__mmask16) ((1u << (n - i)) - 1); \
- \
-		STEP(s1, _mm512_maskz_loadu_ps(m, q + i), LOAD(x + (width) * i, m)); \
-	} \
-	return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s0, s1), \
-											  _mm512_add_ps(s2, s3))); \
-}
-
 AVX512_KERNEL(avx512_l2_f32, float, 4, load_f32_512, STEP_L2_512)
 AVX512_KERNEL(avx512_ip_f32, float, 4, load_f32_512, STEP_IP_512)
 AVX512_KERNEL(avx512_l2_f16, void, 2, load_f16_512, STEP_L2_512)
 AVX512_KERNEL(avx512_ip_f16, void, 2, load_f16_512, STEP_IP_512)
 AVX512_KERNEL(avx512_l2_u8, void, 1, load_u8_512, STEP_L2_512)
 AVX512_KERNEL(avx512_ip_u8, void, 1, load_u8_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l1_f32, float, 4, load_f32_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_f16, void, 2, load_f16_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_u8, void, 1, load_u8_512, STEP_L1_512)
 
 /*
  * Sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
@@ -723,6 +606,9 @@ static const GrnDistTable avx512_table = {
 	.ip_f16 = avx512_ip_f16,
 	.l2_u8 = avx512_l2_u8,
 	.ip_u8 = avx512_ip_u8,
+	.l1_f32 = avx512_l1_f32,
+	.l1_f16 = avx512_l1_f16,
+	.l1_u8 = avx512_l1_u8,
 	.dot_q8c4 = avx512_dot_q8c4,
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
@@ -742,6 +628,9 @@ static const GrnDistTable vnni_table = {
 	.ip_f16 = avx512_ip_f16,
 	.l2_u8 = avx512_l2_u8,
 	.ip_u8 = avx512_ip_u8,
+	.l1_f32 = avx512_l1_f32,
+	.l1_f16 = avx512_l1_f16,
+	.l1_u8 = avx512_l1_u8,
 	.dot_q8c4 = vnni_dot_q8c4,
 	.estimate = avx512_estimate,
 	.ip_4x4 = avx512_ip_4x4,
