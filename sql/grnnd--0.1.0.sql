@@ -21,6 +21,9 @@ CREATE FUNCTION grnnd_metric_ip(internal) RETURNS internal
 CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_metric_l1(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 -- Type vector and its operators are those of pgvector, wherever it was installed and whatever
 -- else of these names search_path leads to.  (A name for that schema that the
 -- server fills in comes with PostgreSQL 16.)
@@ -49,6 +52,12 @@ BEGIN
 			OPERATOR 1 %1$s.<=> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
 			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
 			FUNCTION 2 grnnd_metric_cosine(pg_catalog.internal)$class$, pgvector);
+	EXECUTE pg_catalog.format($class$
+		CREATE OPERATOR CLASS vector_l1_ops
+			FOR TYPE %1$s.vector USING grnnd AS
+			OPERATOR 1 %1$s.<+> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
+			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
+			FUNCTION 2 grnnd_metric_l1(pg_catalog.internal)$class$, pgvector);
 END $$;
 
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)

@@ -80,6 +80,7 @@ typedef struct Shape
 	double		pages;
 	double		degree;
 	bool		codes;
+	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	uint32		dim;			/* 0: not known */
 } Shape;
@@ -94,6 +95,7 @@ index_shape(IndexOptInfo *info)
 		.pages = Max(info->pages, 1),
 		.degree = GRN_MIN_DEGREE,
 		.codes = true,
+		.beam = 1,
 		.span = 1,
 		.dim = 0
 	};
@@ -105,6 +107,7 @@ index_shape(IndexOptInfo *info)
 	ix = grnnd_index_shape(rel);
 	shape.degree = ix->meta.degree;
 	shape.codes = ix->codec.code_dims > 0;
+	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
 	index_close(rel, NoLock);
@@ -212,7 +215,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	double		first;
 	double		random_page;
 	double		seq_page;
-	double		row = ROW_IN_VISITS;
+	double		row;
 	Cost		visit;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
@@ -237,7 +240,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
 	visit = visit_cost(&shape, random_page, seq_page) *
 		known_part(root, path->indexinfo->rel, &shape);
-	first = grnnd_effective_ef_search() + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
+	row = ROW_IN_VISITS * shape.beam;
+	first = grnnd_effective_ef_search() * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
 	if (!shape.codes)
 	{
 		first *= NEW_NEIGHBOURS * shape.degree;

@@ -169,6 +169,13 @@ grnnd_has_codes(const GrnndIndex *ix)
 	return ix->meta.fit_state == GRNND_FITTED && ix->encoder.code_dims > 0;
 }
 
+/* Candidates that a scan keeps for each of ef_search.  Without codes no surrogate is used. */
+static inline uint32
+grnnd_beam(const GrnndIndex *ix)
+{
+	return ix->codec.code_dims > 0 ? Max(ix->key.metric->surrogate_beam, 1) : 1;
+}
+
 /* ---- settings (handler.c) ---- */
 
 typedef enum GrnndIterative

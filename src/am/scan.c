@@ -161,10 +161,10 @@ begin_search(IndexScanDesc scan)
 		.layout = &ix->layout,
 		.codec = &ix->codec,
 		.metric = ix->key.metric,
-		.ef = so->ef,
+		.ef = so->ef * grnnd_beam(ix),
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
-		.dead_limit = DEAD_LIMIT(so->ef),
+		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
 		.max_visits = so->max_visits,
 		.keep_vectors = so->row != NULL,
 		.skip_killed = so->skip_killed
@@ -428,11 +428,12 @@ static bool
 is_due(const GrnndScan *so)
 {
 	const Lead *lead = scan_lead(so);
+	double		found = (double) so->found / grnnd_beam(so->ix);
 
 	if (so->iterative == GRNND_ITERATIVE_OFF)
 		return so->taken < so->ef;
 	return so->exhausted ||
-		so->taken < ceil(so->ef * lead->first) + Max((double) so->found - so->ef, 0) / lead->ahead;
+		so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
 }
 
 /* Notes that a node is being returned, for the rest. */

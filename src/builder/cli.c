@@ -21,7 +21,7 @@ static const char help[] =
 "(int32 rows, int32 columns, then the rows).  A graph is .ibin: int32 rows, int32\n"
 "columns (the degree), then each row's neighbours, nearest first, -1 after the last.\n"
 "\n"
-"  --metric l2|ip|cosine   distance (default l2)\n"
+"  --metric l2|ip|cosine|l1  distance (default l2)\n"
 "  --rows N                take the first N rows only\n"
 "  --threads N             threads (default: all processors)\n"
 "\n"

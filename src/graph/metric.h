@@ -8,6 +8,10 @@
  * embedded in it, what its codes describe, and how a query is compared with a stored
  * vector.  Where the stored comparison is Euclidean too (L2, and cosine by way of
  * normalised vectors), rows are their own places in that space.
+ *
+ * L1 has no embedding of so few dimensions.  Its surrogate is the Euclidean distance of the
+ * same rows: the graph, the codes and so the candidates of a search go by that, and only the
+ * nodes that a search visits are compared by L1.
  */
 #ifndef GRN_METRIC_H
 #define GRN_METRIC_H
@@ -19,7 +23,8 @@ typedef enum GrnMetric
 {
 	GRN_L2 = 1,					/* Euclidean distance */
 	GRN_IP = 2,					/* negative inner product */
-	GRN_COSINE = 3				/* 1 - cosine; vectors are stored normalised */
+	GRN_COSINE = 3,				/* 1 - cosine; vectors are stored normalised */
+	GRN_L1 = 4					/* sum of absolute differences */
 } GrnMetric;
 
 /* Where a row lies in the space of the graph. */
@@ -65,6 +70,11 @@ typedef struct GrnMetricInfo
 	GrnEmbedding embedding;
 	GrnCodeKind codes;
 	GrnComparison comparison;
+	/*
+	 * With a surrogate: candidates by it that a scan's search keeps for each of ef_search, since
+	 * the nearest of them need not be the nearest by the metric.  Else 0.
+	 */
+	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the others are a sample */
 	uint32_t	long_entries;
 	/*

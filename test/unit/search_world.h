@@ -359,8 +359,7 @@ exact(const World *w, uint32_t query, uint32_t id)
 	const float *q = world_row(w, N + query);
 	const float *x = world_row(w, id);
 
-	return w->metric == GRN_IP ? -grn_dist->ip_f32(q, x, w->dim)
-		: grn_dist->l2_f32(q, x, w->dim);
+	return grn_compare(grn_metric(w->metric)->comparison, GRN_FORM_F32, q, x, w->dim);
 }
 
 /* The true neighbours among records of state GRN_NODE. */

@@ -197,7 +197,7 @@ test_bad_options(void)
 	refused(2, "--rho nan $D/a.fbin $D/o.ibin", "--rho");
 	refused(2, "--t1 0 $D/a.fbin $D/o.ibin", "--t1");
 	refused(2, "--seed -1 $D/a.fbin $D/o.ibin", "--seed");
-	refused(2, "--metric l1 $D/a.fbin $D/o.ibin", "--metric");
+	refused(2, "--metric l3 $D/a.fbin $D/o.ibin", "--metric");
 	refused(2, "--device tpu $D/a.fbin $D/o.ibin", "--device");
 	refused(2, "--nonsense $D/a.fbin $D/o.ibin", "--help");
 	refused(2, "--beam 10,x --evaluate $D/0.ibin --query $D/q.fbin --truth $D/t.ibin $D/a.fbin", "--beam");

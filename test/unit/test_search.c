@@ -8,7 +8,7 @@
 static void
 recall_by_metric_and_format(void)
 {
-	for (int metric = GRN_L2; metric <= GRN_COSINE; metric++)
+	for (int metric = GRN_L2; metric <= GRN_L1; metric++)
 		for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
 			for (int codes = 0; codes < 2; codes++)
 			{
@@ -27,6 +27,47 @@ recall_by_metric_and_format(void)
 					  metric, codes, visits);
 				free_world(w);
 			}
+}
+
+/*
+ * A search that starts from a row goes by the space of the graph, whatever a query would be
+ * compared by: it finds the row itself and its neighbours there.
+ */
+static void
+rows_are_found_in_the_graphs_space(void)
+{
+	for (int metric = GRN_L2; metric <= GRN_L1; metric++)
+		for (int codes = 0; codes < 2; codes++)
+		{
+			World	   *w = make_world((GrnMetric) metric, 24, GRN_FORM_F32, codes);
+			GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(w->metric),
+				.ef = 64, .by_row = true};
+			uint32_t	entry = 0;
+			uint32_t	hits = 0;
+
+			for (uint32_t row = 0; row < N; row += 60)
+			{
+				GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, row));
+				const GrnFound *f;
+				uint32_t	n;
+
+				grn_search_entries(s, &entry, w->codes, w->factors, 1);
+				n = grn_search_run(s);
+				f = grn_search_found(s);
+				hits += n > 0 && f[0].id == row;
+				for (uint32_t i = 0; i < n; i++)
+				{
+					float		d = between(w, row, f[i].id);
+
+					CHECK(fabsf(f[i].distance - d) <= 1e-3f * (d + 1), "metric %d: %g for %g",
+						  metric, f[i].distance, d);
+					CHECK(i == 0 || f[i - 1].distance <= f[i].distance, "order at %u", i);
+				}
+				grn_search_end(s);
+			}
+			CHECK(hits >= N / 60 * 9 / 10, "metric %d codes %d: %u of %d rows", metric, codes, hits, N / 60);
+			free_world(w);
+		}
 }
 
 /* A vector that continues on other pages reaches the search in one piece. */
@@ -505,5 +546,6 @@ main(void)
 	RUN(abandoned_searches_leave_nothing);
 	RUN(kept_vectors_are_the_records);
 	RUN(extreme_queries);
+	RUN(rows_are_found_in_the_graphs_space);
 	UNIT_END();
 }

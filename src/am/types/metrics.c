@@ -25,3 +25,10 @@ grnnd_metric_cosine(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(grn_metric(GRN_COSINE));
 }
+
+PG_FUNCTION_INFO_V1(grnnd_metric_l1);
+Datum
+grnnd_metric_l1(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_L1));
+}

@@ -29,7 +29,7 @@ typedef struct GrnCodeQuery
 } GrnCodeQuery;
 
 /*
- * For the operator's distances from q, squared where they are Euclidean.
+ * For the operator's distances from q, squared where they are Euclidean, or its surrogate's.
  * q: [codec->dim]; scratch: [code_dims] floats.
  */
 extern void grn_code_query(const GrnCodec *codec, const float *q,

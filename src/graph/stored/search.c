@@ -156,6 +156,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);
 	}
+	s->comparison = params->by_row ? GRN_COMPARE_L2 : params->metric->comparison;
 	if (params->by_row && params->metric->embedding == GRN_EMBED_SCALED)
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));

@@ -41,6 +41,7 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	const float *q;
+	GrnComparison comparison;	/* with stored vectors, unless place is set */
 	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
 	GrnCodeQuery code_query;
 	bool		codes;

@@ -28,7 +28,7 @@ stored_distance(const GrnSearch *s, const void *vec)
 		grn_place(row, l->dim, s->p.codec->norm_unit);
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
-	return grn_compare(s->p.metric->comparison, l->form, s->q, vec, l->dim);
+	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 
 /* Runs while the store holds the record: copies, computes, does nothing else. */

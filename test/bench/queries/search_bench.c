@@ -6,7 +6,7 @@
  *      $(find src/graph -name '*.c') src/builder/thread_pool.c -lm
  *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
  *
- *   --metric l2|ip|cosine   distance (default l2)
+ *   --metric l2|ip|cosine|l1  distance (default l2)
  *   --codes K               at most K code dimensions, whatever the page (0: no codes)
  *   --energy X              share of the variance the codes' head shall hold
  *                           (default: chosen by cost)
@@ -226,8 +226,7 @@ exact(const Bench *b, const float *q, uint32_t id)
 {
 	const float *x = b->base + (size_t) id * b->space;
 
-	return b->metric == GRN_IP ? -grn_dist->ip_f32(q, x, b->dim)
-		: grn_dist->l2_f32(q, x, b->dim);
+	return grn_compare(grn_metric(b->metric)->comparison, GRN_FORM_F32, q, x, b->dim);
 }
 
 static void
@@ -479,7 +478,6 @@ main(int argc, char **argv)
 		{NULL, 0, NULL, 0}
 	};
 	static const char *const formats[] = {"", "f32", "f16", "u8"};
-	static const char *const metrics[] = {"", "l2", "ip", "cosine"};
 	Bench	   *b = calloc(1, sizeof(Bench));
 	GrnPool    *pool;
 	int			c;
@@ -493,14 +491,14 @@ main(int argc, char **argv)
 		switch (c)
 		{
 			case 'm':
+				if (grn_metric_named(optarg) == NULL)
+					die("no such metric", optarg);
+				b->metric = grn_metric_named(optarg)->id;
+				break;
 			case 'f':
 				for (int i = 1; i <= 3; i++)
-				{
-					if (c == 'm' && strcmp(optarg, metrics[i]) == 0)
-						b->metric = (GrnMetric) i;
-					if (c == 'f' && strcmp(optarg, formats[i]) == 0)
+					if (strcmp(optarg, formats[i]) == 0)
 						b->format = i;
-				}
 				break;
 			case 'c':
 				b->codes = atoi(optarg);
