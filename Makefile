@@ -4,7 +4,7 @@
 #   make [PG_CONFIG=...] [WITH_CUDA=auto|yes|no] [CUDA_ARCHS="90 100"]
 #   make install
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
-#   make check [PG_CONFIG=...]   the same; or against the server named
+#   make check [PG_CONFIG=...] [CLIENTS=no]   the same; or against the server named
 #   make check-soak [SECONDS=1800] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert            the same against servers with assertions, built for it
 #   make gpu-check               on a machine with a GPU
@@ -23,9 +23,9 @@ endif
 demo:
 	@KEEP='$(KEEP)' bash test/demo/demo.sh
 check:
-	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh
+	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' bash test/check.sh
 check-assert:
-	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh assert
+	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' bash test/check.sh assert
 # (bash takes SECONDS from its environment)
 check-soak:
 	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_SEED='$(SEED)' \

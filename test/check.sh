@@ -6,6 +6,7 @@
 # check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL 15
 # and 18 with assertions, which the first such run builds.
 #
+# CLIENTS=no: without the libraries of clients that migration_clients.pl runs, 290 MB from PyPI.
 # PG_CONFIG empty: the wheel's PostgreSQL 16 and 18 (soak: 18); else the server that it
 # names.  Logs stay in .work/check-logs, assert-logs or soak-logs.  The last line is "N passed,
 # N failed".
@@ -161,7 +162,8 @@ perl_test()
 		PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
 		PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
 		PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
-		TESTLOGDIR="$tree/tmp_check/log" OLD_PG_CONFIG="${OLD_PG_CONFIG:-}" "$@" \
+		TESTLOGDIR="$tree/tmp_check/log" OLD_PG_CONFIG="${OLD_PG_CONFIG:-}" \
+		CLIENTS="${CLIENTS_FOLDER:-}" "$@" \
 		prove -v "test/t/$name.pl") >"$log.log" 2>&1
 	if [ $? != 0 ]; then
 		report fail "$group" "$shown ($((SECONDS - began)) s)"
@@ -281,14 +283,38 @@ version_of()
 	"$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'
 }
 
+# CLIENTS_FOLDER: where the servers' user finds what get_clients installed; empty where that failed
+# or is not wanted.
+find_clients()
+{
+	local getting=$1
+
+	[ -n "$getting" ] || return
+	if ! wait "$getting"; then
+		report fail clients "libraries from PyPI (make check CLIENTS=no goes without)"
+		show clients "$WORK/clients.log" 5
+		return
+	fi
+	CLIENTS_FOLDER=$WORK/clients
+	# as make_room does
+	as_server test -r "$CLIENTS_FOLDER/whole" && return
+	cp -r "$CLIENTS_FOLDER" "$RUN/clients" && give "$RUN/clients" && CLIENTS_FOLDER=$RUN/clients
+}
+
 main()
 {
-	local started=$SECONDS pg PRIVATE= ASSERT_CONFIG= prepared=() OLD_PG_CONFIG=
+	local started=$SECONDS pg PRIVATE= ASSERT_CONFIG= prepared=() OLD_PG_CONFIG= CLIENTS_FOLDER= clients=
 
 	need_tools tap
 	make_room check
 	start_results "$1-logs"
 	mkdir "$RUN/ports" && give "$RUN/ports"
+	# (a wheel in .carry: there is no network)
+	if [ "${CLIENTS:-}" != no ] && ! have_wheel_file; then
+		own_pip >/dev/null 2>&1		# here: the wheel's is the same
+		in_background get_clients
+		clients=$!
+	fi
 
 	if [ -n "$SERVER" ]; then
 		pg=$(version_of "$SERVER")
@@ -304,6 +330,7 @@ main()
 			prepare_server $pg "$(wheel_pg_config $pg)" && prepared+=("$PRIVATE")
 		done
 	fi
+	find_clients "$clients"
 	for PRIVATE in "${prepared[@]}"; do
 		in_background run_server "$(version_of "$PRIVATE")" "$PRIVATE"
 		OLD_PG_CONFIG=$PRIVATE		# the next one is upgraded from it

