@@ -17,6 +17,9 @@ constexpr int MIN_CAPABILITY = 75;
 /* So much of the free memory is left to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
+/* Rows that are to be expanded come in pieces of so many bytes at most. */
+constexpr uint64_t RAW_BYTES = (uint64_t) 32 << 20;
+
 /* Counts the seconds since it was made. */
 struct Clock
 {
@@ -355,6 +358,26 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	return GRN_GPU_OK;
 }
 
+/* Makes room for the rows, unless there is. */
+static GrnGpuStatus
+own_rows(GrnGpu *gpu, GrnGpuError *err)
+{
+	uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
+	uint64_t needed = gpu->plan.total + bytes;
+
+	if (gpu->d_own_rows)
+		return GRN_GPU_OK;
+	if (needed > gpu->limit)
+		return gpu_no_memory(err, needed, gpu->limit);
+
+	GrnGpuStatus status =
+		gpu_allocate((void **) &gpu->d_own_rows, bytes, needed, gpu->limit, err);
+
+	if (status == GRN_GPU_OK)
+		gpu->d_rows = gpu->d_own_rows;
+	return status;
+}
+
 extern "C" GrnGpuStatus
 grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 			 uint64_t stride, GrnGpuError *err)
@@ -363,21 +386,10 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	if (!gpu->d_own_rows)
-	{
-		uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
-		uint64_t needed = gpu->plan.total + bytes;
+	GrnGpuStatus status = own_rows(gpu, err);
 
-		if (needed > gpu->limit)
-			return gpu_no_memory(err, needed, gpu->limit);
-
-		GrnGpuStatus status =
-			gpu_allocate((void **) &gpu->d_own_rows, bytes, needed, gpu->limit, err);
-
-		if (status != GRN_GPU_OK)
-			return status;
-		gpu->d_rows = gpu->d_own_rows;
-	}
+	if (status != GRN_GPU_OK)
+		return status;
 	size_t				  width = gpu->dim * sizeof(float);
 	float				 *d = gpu->d_own_rows + first * gpu->dim;
 	cudaPointerAttributes where;
@@ -400,6 +412,71 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d, (void *) host, width,
 						   stride * sizeof(float), nrows),
 			  "could not copy rows to the device");
+	gpu->upload += clock.seconds();
+	return GRN_GPU_OK;
+}
+
+/*
+ * Copies rows to the two halves of d_raw [bytes] in turn, and expands one while the next
+ * comes.
+ */
+static cudaError_t
+expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t bytes)
+{
+	cudaStream_t stream = gpu->device.stream;
+	RawRow		 row = raw_row_of(*source);
+	uint64_t	 most = std::max<uint64_t>(std::min(bytes / 2, RAW_BYTES) / row.bytes, 1);
+	bool		 alone = 2 * most * row.bytes > bytes; /* there is room for one row */
+
+	for (uint64_t first = 0, piece = 0; first < gpu->n; first += most, piece++)
+	{
+		uint64_t		count = std::min(most, gpu->n - first);
+		const uint32_t *order = source->order ? source->order + first : NULL;
+		const uint8_t  *base =
+			 (const uint8_t *) source->base + (order ? 0 : first * row.bytes);
+		uint8_t *d = d_raw + (alone ? 0 : (piece & 1) * most * row.bytes);
+
+		/* What was here before is expanded. */
+		if (piece > 1 || alone)
+			GRN_TRY(cudaEventSynchronize(gpu->round[alone ? 0 : piece & 1]));
+		GRN_TRY(staging_copy(&gpu->staging, gpu->number, true, d, (void *) base,
+							 row.bytes, row.bytes, count, order));
+		GRN_TRY(staging_wait(&gpu->staging));
+		GRN_TRY(launch_expand(gpu->device, d, row, (uint32_t) count, gpu->dim,
+							  gpu->d_own_rows + first * gpu->dim));
+		GRN_TRY(cudaEventRecord(gpu->round[alone ? 0 : piece & 1], stream));
+	}
+	return cudaStreamSynchronize(stream);
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
+{
+	uint8_t	*d_raw = gpu->d_arena; /* the build has not begun to use it */
+	uint64_t bytes = gpu->arena;
+	Clock	 clock;
+
+	if (!gpu->begun || (source->bits == 32 && source->order))
+		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
+						NULL);
+	if (source->bits == 32)
+		return grn_gpu_rows(gpu, 0, gpu->n, (const float *) source->base,
+							source->row_bytes / sizeof(float), err);
+	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+
+	GrnGpuStatus status = own_rows(gpu, err);
+
+	if (status != GRN_GPU_OK)
+		return status;
+	if (bytes < source->row_bytes)
+		GRN_CHECK(cudaMalloc((void **) &d_raw, bytes = source->row_bytes),
+				  "could not allocate device memory");
+
+	cudaError_t rc = expand_rows(gpu, source, d_raw, bytes);
+
+	if (d_raw != gpu->d_arena)
+		cudaFree(d_raw);
+	GRN_CHECK(rc, "could not copy rows to the device");
 	gpu->upload += clock.seconds();
 	return GRN_GPU_OK;
 }

@@ -132,6 +132,25 @@ extern GrnGpuStatus grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
 /*
+ * Rows in the host's memory: row i is at base + order[i] * row_bytes, or, without order, at
+ * base + i * row_bytes.  Numbers of 32 bits are floats, at the row's start.  Those of 16 bits
+ * are binary16, to be multiplied with up to two floats: one before them (head: its bytes),
+ * and one behind them (scale: where, from the row's start).  0: there is none.  row_bytes
+ * are then a multiple of 4.
+ */
+typedef struct GrnGpuSource
+{
+	const void *base;
+	const uint32_t *order;
+	uint64_t	row_bytes;
+	uint32_t	bits;			/* of a number: 32 or 16 */
+	uint32_t	head;
+	uint32_t	scale;
+} GrnGpuSource;
+/* Gives all rows of a build, in place of grn_gpu_rows(): they go up as they are. */
+extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
+									  GrnGpuError *err);
+/*
  * Gives all rows of a build as codes, in place of grn_gpu_rows().  Row i of the build is row
  * members[i] of all: its code is at codes + members[i] * code_bytes, or, if codes is NULL,
  * among those that keeper, a handle of the same device, keeps.  Lists then name rows as
@@ -200,14 +219,6 @@ extern GrnGpuStatus grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers,
 										const GrnGpuFit *fit, const uint8_t *codes,
 										int *failed, GrnGpuError *err);
 
-/* Rows to encode: row i is at base + order[i] * stride, or, without order, base + i * stride. */
-typedef struct GrnGpuSource
-{
-	const float *base;
-	const uint32_t *order;
-	uint64_t	stride;
-} GrnGpuSource;
-
 /* How rows become codes, and where codes go: to all keepers, whichever device encodes. */
 typedef struct GrnGpuEncoding
 {
@@ -215,6 +226,7 @@ typedef struct GrnGpuEncoding
 	const GrnCells *cells;		/* NULL: there are no cells to find */
 	GrnGpu *const *keepers;		/* [nkeepers], one a device */
 	int			nkeepers;
+	uint32_t	raw_bytes;		/* of a row of the source, if it is not floats; else 0 */
 	uint8_t    *codes;			/* [all rows][code_bytes] the host gets them, too; may be NULL */
 	uint32_t   *home, *guest;	/* [all rows] cells; GRN_INVALID_ID: none */
 } GrnGpuEncoding;

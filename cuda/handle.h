@@ -117,6 +117,16 @@ struct Build
 	bool			 cancelled;
 };
 
+/* A row as it comes: GrnGpuSource without its place. */
+struct RawRow
+{
+	uint32_t bits, bytes, head, scale;
+};
+/* expand.cu: n rows in d_raw [n][row.bytes] as floats, d_rows [n][dim]. */
+RawRow		raw_row_of(const GrnGpuSource &source);
+cudaError_t launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row,
+						  uint32_t n, uint32_t dim, float *d_rows);
+
 /* How large codes are. */
 enum CodeSize
 {

@@ -244,15 +244,16 @@ cells_floats(const GrnCells *cells)
 
 /*
  * The arena of encoding: the projection (first), the cells, and of a batch of rows the
- * rows, codes, products, homes and guests; and a flag.
+ * rows as they came unless they are floats, the rows, codes, products, homes and guests; and a flag.
  */
 struct EncodeLayout : Layout
 {
-	size_t projection, cells, rows, codes, products, home, guest, other;
+	size_t projection, cells, raw, rows, codes, products, home, guest, other;
 
 	EncodeLayout(const GrnGpuEncoding *e, uint64_t batch)
 		: projection(place<float>(fit_floats(e->fit))),
 		  cells(place<float>(cells_floats(e->cells))),
+		  raw(place<uint8_t>(batch * e->raw_bytes)),
 		  rows(place<float>(batch * e->fit->dim)),
 		  codes(place<uint8_t>(batch * e->fit->code_bytes)),
 		  products(place<float>(e->cells ? batch * e->cells->n : 0)),
@@ -434,11 +435,14 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
 	EncodeLayout space(e, gpu->batch);
-	size_t	 width = e->fit->dim * sizeof(float), pitch = source->stride * sizeof(float);
+	bool	 raw = source->bits != 32;
+	size_t	 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
 	uint8_t *d_kept = NULL;
 
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "no encoding was begun", NULL);
+	if (raw && e->raw_bytes != source->row_bytes)
+		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number == gpu->number)
 			d_kept = (uint8_t *) e->keepers[i]->kept.d_rows;
@@ -447,15 +451,21 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 	{
 		uint32_t		count = (uint32_t) std::min(end - first, gpu->batch);
 		const uint32_t *order = source->order ? source->order + first : NULL;
-		const float	   *base = source->base + (order ? 0 : first * source->stride);
+		const uint8_t  *base =
+			 (const uint8_t *) source->base + (order ? 0 : first * source->row_bytes);
 		uint8_t		   *d_codes =
 			   d_kept ? d_kept + at * e->fit->code_bytes : gpu->d_arena + space.codes;
 
 		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true,
-							   gpu->d_arena + space.rows, (void *) base, width, pitch,
-							   count, order),
+							   gpu->d_arena + (raw ? space.raw : space.rows),
+							   (void *) base, width, source->row_bytes, count, order),
 				  "could not copy rows to the device");
 		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
+		if (raw)
+			GRN_CHECK(launch_expand(gpu->device, gpu->d_arena + space.raw,
+									raw_row_of(*source), count, e->fit->dim,
+									(float *) (gpu->d_arena + space.rows)),
+					  "could not encode rows");
 		GRN_CHECK(encode_rows(gpu, e, space, count, at, d_codes, other),
 				  "could not encode rows");
 		if (*other)

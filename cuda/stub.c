@@ -81,6 +81,13 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 GrnGpuStatus
+grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
+{
+	(void) gpu, (void) source;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
 grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
 				   const uint32_t *members, GrnGpuError *err)
 {

@@ -11,7 +11,6 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
-#include "graph/kernels/dist.h"
 
 GrnndKey
 grnnd_key(Relation index)
@@ -39,14 +38,19 @@ grnnd_key(Relation index)
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
 static GRNND_NORETURN void
-refuse_vector(const float *x, int dim)
+refuse_vector(GrnForm form, const void *stored, int dim)
 {
 	for (int i = 0; i < dim; i++)
-		if (!isfinite(x[i]))
+	{
+		float		x;
+
+		grn_form_piece(form, stored, i, 1, &x);
+		if (!isfinite(x))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_EXCEPTION),
 					 errmsg("NaN and infinity are not allowed in a vector"),
 					 errhint("Distances to such a vector have no order.")));
+	}
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("the squared length of a vector is out of range"),
@@ -54,8 +58,9 @@ refuse_vector(const float *x, int dim)
 }
 
 bool
-grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out)
+grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 {
+	GrnForm		form = key->type->form;
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
 	int			value_dim = key->type->dim(plain);
 	bool		indexed;
@@ -65,12 +70,27 @@ grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out)
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the vector has %d dimensions where %d are expected",
 						value_dim, dim)));
-	key->type->load(plain, dim, out);
-	indexed = grn_metric_form(key->metric, out, dim);
+	key->type->load(plain, dim, grn_form_begin(form, out));
+	indexed = !key->metric->normalised || grn_form_normalise(form, out, dim);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
 	/* not "larger than": so it catches NaN */
-	if (!(grn_dist->ip_f32(out, out, dim) <= MAX_SQUARED_LENGTH))
-		refuse_vector(out, dim);
+	if (!(grn_form_norm2(form, out, dim) <= MAX_SQUARED_LENGTH))
+		refuse_vector(form, out, dim);
+	return indexed;
+}
+
+bool
+grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out, void **row)
+{
+	GrnForm		form = key->type->form;
+	void	   *stored = palloc(grn_form_bytes(form, dim));
+	bool		indexed = grnnd_form_row(key, dim, value, stored);
+
+	grn_form_load(form, stored, dim, out);
+	if (row != NULL)
+		*row = stored;
+	else
+		pfree(stored);
 	return indexed;
 }

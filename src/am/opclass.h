@@ -10,6 +10,7 @@
 #include "utils/relcache.h"
 
 #include "am/compat.h"
+#include "graph/form.h"
 #include "graph/metric.h"
 
 /*
@@ -27,8 +28,9 @@ typedef struct GrnndType
 	int			max_dim;
 	/* dimensions of a detoasted value */
 	int			(*dim) (Datum value);
-	/* writes a detoasted value's [dim] floats */
-	void		(*load) (Datum value, int dim, float *out);
+	GrnForm		form;			/* that holds every value exactly, as the type itself does */
+	/* writes a detoasted value's [dim] numbers, as that form has them */
+	void		(*load) (Datum value, int dim, void *out);
 } GrnndType;
 
 typedef struct GrnndKey
@@ -42,11 +44,15 @@ typedef struct GrnndKey
 /* What its operator class says; an error where that is not sound (not for hot paths). */
 extern GrnndKey grnnd_key(Relation index);
 /*
- * A column value in the metric's form: writes [dim] floats.  Errors: 22000 for
- * other dimensions, NaN and infinity; 22003 for vectors so long that distances
- * would overflow.  False: not indexed (zero under cosine).
+ * A column value as the metric compares it: a stored vector in the form of the type,
+ * grn_form_bytes() at any address.  Errors: 22000 for other dimensions, NaN and infinity;
+ * 22003 for vectors so long that distances would overflow.  False: not indexed (zero under
+ * cosine).
  */
-extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out);
+extern bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
+/* The same as [dim] floats, and in *row, unless row is NULL, that stored vector (palloc'd). */
+extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out,
+							  void **row);
 
 /* ---- validate.c ---- */
 

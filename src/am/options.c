@@ -92,9 +92,9 @@ notice_hnsw_options(const GrnndOptions *opts)
  * hnsw's own default of m, which clients send unasked, never takes it below that default.
  */
 uint32
-grnnd_option_degree(const GrnndOptions *opts, uint32 dim)
+grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim)
 {
-	uint32		by_default = grn_default_degree(dim, GRNND_PAYLOAD);
+	uint32		by_default = grn_default_degree(form, dim, GRNND_PAYLOAD);
 	uint32		by_m;
 
 	if (opts->degree > 0)

@@ -6,6 +6,8 @@
 
 #include "postgres.h"
 
+#include "graph/form.h"
+
 typedef struct GrnndOptions
 {
 	int32		vl_len_;
@@ -22,7 +24,7 @@ typedef struct GrnndOptions
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);
-extern uint32 grnnd_option_degree(const GrnndOptions *opts, uint32 dim);
+extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

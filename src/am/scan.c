@@ -259,7 +259,7 @@ start(IndexScanDesc scan)
 	}
 	so->q = palloc(so->ix->meta.dim * sizeof(float));
 	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.dim,
-						   scan->orderByData[0].sk_argument, so->q))
+						   scan->orderByData[0].sk_argument, so->q, NULL))
 	{
 		/* a zero vector has no angle to any row */
 		so->walk = true;

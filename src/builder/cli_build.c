@@ -152,7 +152,13 @@ grn_build_file(const GrnCli *cli)
 	}
 	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &v))
 		return 1;
-	if (!grn_prepare(v.base, v.n, v.stride, cli->metric, v.dim, pool, &prepared, &failure))
+	rows.base = v.base;
+	rows.n = v.n;
+	rows.row_bytes = v.stride * sizeof(float);
+	rows.dim = v.dim;
+	rows.embedding = cli->metric->embedding;
+	rows.form = GRN_FORM_WIDEST;
+	if (!grn_prepare(&rows, pool, &prepared, &failure))
 	{
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
@@ -170,11 +176,6 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("out of memory");
 		return 1;
 	}
-	rows.base = v.base;
-	rows.n = v.n;
-	rows.stride = v.stride;
-	rows.dim = v.dim;
-	rows.embedding = cli->metric->embedding;
 	job.rows = &rows;
 	job.graph = &graph;
 	job.choice = &cli->choice;

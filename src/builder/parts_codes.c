@@ -95,7 +95,9 @@ grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 static GrnGpuEncoding
 encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {
-	GrnGpuEncoding e = {.fit = &p->fit, .keepers = keepers, .codes = p->codes};
+	GrnGpuSource source = grn_gpu_source(p->job->rows);
+	GrnGpuEncoding e = {.fit = &p->fit, .keepers = keepers, .codes = p->codes,
+		.raw_bytes = source.bits != 32 ? (uint32_t) source.row_bytes : 0};
 
 	if (p->cells.n > 0)
 	{
@@ -123,7 +125,7 @@ encode_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 	return grn_gpu_encode_begin(gpu, &e, p->options.memory_limit, err);
 }
 
-/* Rows that are elsewhere in the space: by way of copies. */
+/* Floats that are elsewhere in the space: by way of copies. */
 static GrnGpuStatus
 encode_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t first, uint64_t n,
 			  bool *other, GrnGpuError *err)
@@ -132,7 +134,7 @@ encode_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t f
 	uint64_t	batch = PLACES_BYTES / (4 * (uint64_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
 	float	   *copy = malloc(batch * rows->dim * sizeof(float));
-	GrnGpuSource source = {copy, NULL, rows->dim};
+	GrnGpuSource source = {.base = copy, .row_bytes = rows->dim * sizeof(float), .bits = 32};
 
 	if (!copy)
 	{
@@ -155,7 +157,7 @@ encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
 	GrnPartsBuild *p = ctx;
 	const GrnRows *rows = p->job->rows;
-	GrnGpuSource source = {rows->base, rows->order, rows->stride};
+	GrnGpuSource source = grn_gpu_source(rows);
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
 	GrnGpuEncoding e = encoding_of(p, keepers);
 	uint64_t	first = item * p->piece;
@@ -164,7 +166,7 @@ encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	(void) device;
-	if (rows->embedding != GRN_EMBED_ROW && !other)
+	if (source.bits == 32 && rows->embedding != GRN_EMBED_ROW && !other)
 		status = encode_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
 		status = grn_gpu_encode(gpu, &e, &source, first, n, first, &other, err);

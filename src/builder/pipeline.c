@@ -92,15 +92,14 @@ static bool
 find_distinct(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
-	GrnRows		all = {b->vectors, b->order, b->n, b->spec->stride, b->spec->dim,
-		p->metric->embedding};
+	GrnRows		all = p->rows;
 	uint64_t	ranks = grn_aligned(b->n * 4);
 	char	   *w = need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
 
 	if (!w)
 		return false;
 	p->vertex_of_rank = (uint32_t *) w;
-	p->rows = all;
+	all.order = b->order;
 	p->rows.n = grn_find_duplicates(&all, p->parallel, p->vertex_of_rank, w + ranks);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
@@ -113,10 +112,7 @@ plan_fit(const Pipeline *p, const float *costs)
 	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
 	GrnCodecFit fit = {0};
 
-	fit.rows = p->build->vectors;
-	fit.nrows = p->build->n;
-	fit.stride = p->build->spec->stride;
-	fit.embedding = p->rows.embedding;
+	fit.of = &p->rows;
 	fit.kind = p->metric->codes;
 	fit.nsample = larger(nsample, CODE_SAMPLE);
 	if (fit.nsample > p->rows.n)
@@ -297,7 +293,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 static float
 place_norm2(const Pipeline *p, uint32_t v)
 {
-	float		norm2 = grn_row(&p->rows, v)[p->rows.dim + 1];
+	float		norm2 = grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2;
 
 	return norm2 > 0 ? norm2 : INFINITY;
 }
@@ -494,10 +490,11 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 	Pipeline   *p = arg;
 	size_t		code_bytes = grn_code_bytes(p->codec.code_dims);
 	float		scratch[GRN_MAX_CODE_DIMS];
+	float		x[GRN_MAX_DIM];
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
-		grn_encode(&p->codec, grn_row(&p->rows, v), p->codes + v * code_bytes,
+		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x), p->codes + v * code_bytes,
 				   &p->factors[v], scratch);
 }
 
@@ -555,6 +552,7 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
 	size_t		bytes = grn_code_bytes(p->codec.code_dims);
 	GrnOrder	order = {0};
+	float		values[GRN_MAX_DIM];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -562,13 +560,13 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 		uint64_t	v = m * i / probes;
 		const uint32_t *ids = p->graph.ids + v * p->graph.degree;
 		uint32_t	n = p->graph.counts[v];
-		const float *x = grn_row(&p->rows, v);
+		const void *x = grn_row(&p->rows, v);
 		GrnCodeQuery query;
 		float		scratch[GRN_MAX_CODE_DIMS];
 		float		distances[GRN_MAX_DEGREE];
 		float		estimates[GRN_MAX_DEGREE];
 
-		grn_code_query_row(&p->codec, x, &query, scratch);
+		grn_code_query_row(&p->codec, grn_row_values(&p->rows, x, values), &query, scratch);
 		for (uint32_t j = 0; j < n; j++)
 		{
 			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
@@ -638,7 +636,7 @@ choose_layout(Pipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 
 	if (r->params.degree == 0)
-		r->params.degree = grn_default_degree(spec->dim, spec->payload);
+		r->params.degree = grn_default_degree(p->rows.form, spec->dim, spec->payload);
 	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
@@ -745,8 +743,9 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						"%llu rows cannot be built", (unsigned long long) build->n);
 
 	phase(&p, GRN_PHASE_PREPARE, 0, 2);
-	if (!grn_prepare(build->vectors, build->n, spec->stride, p.metric,
-					 spec->dim, build->pool, &prepared, failure))
+	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
+						p.metric->embedding, (GrnForm) spec->form};
+	if (!grn_prepare(&p.rows, build->pool, &prepared, failure))
 		return false;
 	result->form = prepared.form;
 	result->norm_unit = prepared.norm_unit;

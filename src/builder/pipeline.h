@@ -12,7 +12,7 @@ typedef struct GrnBuild
 	const GrnBuildSpec *spec;
 	GrnPool    *pool;
 	const GrnHost *host;
-	float	   *vectors;
+	void	   *vectors;
 	const uint32_t *order;
 	uint64_t	n;
 } GrnBuild;

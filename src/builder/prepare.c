@@ -13,10 +13,7 @@
 
 typedef struct Prepare
 {
-	float	   *base;
-	size_t		n;
-	size_t		stride;
-	uint32_t	dim;
+	const GrnRows *rows;
 	size_t		bad;			/* smallest row with a value not finite, or n */
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
 	uint32_t	forms;			/* bit per GrnForm that some row needs */
@@ -32,15 +29,17 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	forms = 0;
 	uint32_t	bits;
 	uint32_t	seen;
+	uint32_t	dim = p->rows->dim;
+	float		scratch[GRN_MAX_DIM];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const float *x = p->base + i * p->stride;
+		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
 		double		norm2;
 		float		zero = 0;
 
-		for (uint32_t j = 0; j < p->dim; j++)
+		for (uint32_t j = 0; j < dim; j++)
 			zero += x[j] * 0.0f;	/* NaN where x[j] is not finite */
 		if (zero != 0.0f)
 		{
@@ -52,7 +51,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 				;
 			return;
 		}
-		norm2 = grn_norm2(x, p->dim);
+		norm2 = grn_norm2(x, dim);
 		if (p->octaves != NULL)
 		{
 			int			octave = grn_octave(norm2);
@@ -64,7 +63,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		if (norm2 > most)
 			most = nextafterf((float) norm2, INFINITY);
 		if (!(forms & 1u << GRN_FORM_WIDEST))
-			forms |= 1u << grn_form_smallest(x, p->dim);
+			forms |= 1u << grn_form_smallest(x, dim);
 	}
 	__atomic_fetch_or(&p->forms, forms, __ATOMIC_RELAXED);
 	memcpy(&bits, &most, sizeof(bits));
@@ -79,15 +78,26 @@ static void
 scale_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Prepare    *p = arg;
+	uint32_t	dim = p->rows->dim;
+	float		scratch[GRN_MAX_DIM];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
-		grn_append_scale(p->base + i * p->stride, p->dim, p->norm_unit);
+	{
+		uint8_t    *row = (uint8_t *) grn_row(p->rows, i);
+		GrnScale	s = grn_scale(grn_norm2(grn_row_values(p->rows, row, scratch), dim),
+								  p->norm_unit);
+
+		memcpy(row + grn_row_scale_offset(p->rows), &s, sizeof(s));
+	}
 }
 
-/* The smallest form that holds every row, of those that some row needs. */
+/*
+ * The smallest form that holds every row, of those that some row needs; none that is wider
+ * than that in which rows came.  That one holds them, whatever factor its heads have.
+ */
 static GrnForm
-widest_form(uint32_t forms)
+widest_form(uint32_t forms, GrnForm came)
 {
 	GrnForm		widest = GRN_FORM_WIDEST;
 	bool		any = false;
@@ -98,25 +108,22 @@ widest_form(uint32_t forms)
 			widest = any ? grn_form_wider(widest, (GrnForm) id) : (GrnForm) id;
 			any = true;
 		}
-	return widest;
+	return grn_form_wider(widest, came) == widest ? came : widest;
 }
 
 bool
-grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, uint32_t dim,
-			GrnPool *pool, GrnPrepared *out, GrnFailure *failure)
+grn_prepare(const GrnRows *rows, GrnPool *pool, GrnPrepared *out, GrnFailure *failure)
 {
 	Prepare		p;
 	GrnParallel *parallel = grn_pool_parallel(pool);
 	float		max_norm2;
 	uint32_t	octaves[GRN_OCTAVES] = {0};
+	size_t		n = rows->n;
 
 	memset(&p, 0, sizeof(p));
-	p.base = base;
-	p.n = n;
-	p.stride = stride;
-	p.dim = dim;
+	p.rows = rows;
 	p.bad = n;
-	if (metric->embedding == GRN_EMBED_SCALED)
+	if (rows->embedding == GRN_EMBED_SCALED)
 		p.octaves = octaves;
 	parallel->run(parallel, n, GRAIN, scan_range, &p);
 	if (p.bad < n)
@@ -126,9 +133,9 @@ grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric, u
 	if (!isfinite(max_norm2))
 		return grn_fail(failure, "22003", "Scale the vectors down.",
 						"the squared length of a vector is out of range");
-	out->form = widest_form(p.forms);
+	out->form = widest_form(p.forms, rows->form);
 	out->norm_unit = 0;
-	if (metric->embedding == GRN_EMBED_SCALED)
+	if (rows->embedding == GRN_EMBED_SCALED)
 	{
 		p.norm_unit = grn_norm_unit(octaves);
 		out->norm_unit = (float) p.norm_unit;

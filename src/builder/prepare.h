@@ -6,8 +6,7 @@
 
 #include "builder/host.h"
 #include "builder/thread_pool.h"
-#include "graph/form.h"
-#include "graph/metric.h"
+#include "graph/rows.h"
 
 typedef struct GrnPrepared
 {
@@ -16,11 +15,10 @@ typedef struct GrnPrepared
 } GrnPrepared;
 
 /*
- * Checks base [n][stride] for values that are not finite (reported by row, from
- * 1) and for norms out of range, and writes a GrnScale behind each row that has one.
+ * Checks the rows, without their order, for values that are not finite (reported by row,
+ * from 1) and for norms out of range, and writes a GrnScale behind each row that has one.
  */
-extern bool grn_prepare(float *base, size_t n, size_t stride, const GrnMetricInfo *metric,
-						uint32_t dim, GrnPool *pool, GrnPrepared *out,
+extern bool grn_prepare(const GrnRows *rows, GrnPool *pool, GrnPrepared *out,
 						GrnFailure *failure);
 
 #endif							/* GRN_PREPARE_H */

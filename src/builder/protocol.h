@@ -38,7 +38,7 @@
 
 #include "graph/grn.h"
 
-#define GRN_PROTOCOL_VERSION 2
+#define GRN_PROTOCOL_VERSION 3
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -46,9 +46,9 @@
 typedef enum GrnSegment
 {
 	/*
-	 * Rows as collected: [n] of GrnBuildSpec.stride floats.  The leader writes
-	 * dim floats (normalised for cosine) and zeroes the rest; for inner
-	 * product the builder fills in what else a row has (see grn_row_floats()).
+	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes
+	 * them as stored vectors of GrnBuildSpec.form (normalised for cosine) and zeroes the
+	 * rest; for inner product the builder fills in what else a row has (graph/rows.h).
 	 */
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: row (in VECTORS) of rank i by heap TID */
@@ -71,7 +71,8 @@ typedef struct GrnBuildSpec
 	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
 	uint32_t	metric;			/* GrnMetric */
 	uint32_t	dim;			/* of the column */
-	uint32_t	stride;			/* floats between rows of VECTORS, multiple of 4 */
+	uint32_t	form;			/* GrnForm of rows in VECTORS */
+	uint32_t	row_bytes;		/* from row to row, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
 	uint32_t	use_codes;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */

@@ -23,6 +23,7 @@
 #include "builder/gpus.h"
 #include "builder/pipeline.h"
 #include "graph/metric.h"
+#include "graph/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
 
@@ -459,8 +460,9 @@ check_spec(Server *s)
 	if (metric == NULL || spec->dim == 0 ||
 		spec->dim > GRN_MAX_DIM || spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
 		spec->threads > 4096 ||
-		spec->stride < grn_row_floats(metric, spec->dim) ||
-		spec->stride % 4 != 0)
+		grn_form(spec->form) == NULL || grn_form(spec->form)->normalise == NULL ||
+		spec->row_bytes < grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) ||
+		spec->row_bytes % GRN_ROW_ALIGN != 0)
 		violation(s, "a START that makes no sense");
 }
 
@@ -495,10 +497,10 @@ serve_build(Server *s, GrnPool **pool)
 	build.host = s->host;
 	build.pool = *pool;
 	build.n = s->n;
-	if (s->segments[GRN_SEG_VECTORS].mapped / 4 / s->spec.stride < s->n ||
+	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < s->n ||
 		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
 		violation(s, "fewer rows than BUILD says");
-	build.vectors = (float *) s->segments[GRN_SEG_VECTORS].base;
+	build.vectors = s->segments[GRN_SEG_VECTORS].base;
 	build.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
 	for (uint64_t i = 0; i < build.n; i++)
 		if (build.order[i] >= build.n)

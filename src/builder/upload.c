@@ -14,13 +14,7 @@ void
 grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
 {
 	for (size_t i = 0; i < count; i++)
-	{
-		const float *row = grn_row(rows, first + i);
-		float		scale = grn_row_scale(rows, row);
-
-		for (uint32_t j = 0; j < rows->dim; j++)
-			out[i * rows->dim + j] = scale * row[j];
-	}
+		grn_row_place(rows, grn_row(rows, first + i), 0, rows->dim, out + i * rows->dim);
 }
 
 typedef struct Stage
@@ -46,9 +40,10 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
 	Stage		stage = {rows, 0, NULL};
+	GrnGpuSource source = grn_gpu_source(rows);
 
-	if (!rows->order && rows->embedding == GRN_EMBED_ROW)
-		return grn_gpu_rows(gpu, 0, rows->n, rows->base, rows->stride, err);
+	if (source.bits != 32 || (!rows->order && rows->embedding == GRN_EMBED_ROW))
+		return grn_gpu_rows_from(gpu, &source, err);
 	if (piece == 0)
 		piece = 1;
 	if (piece > rows->n)
@@ -68,6 +63,17 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	}
 	free(stage.out);
 	return status;
+}
+
+GrnGpuSource
+grn_gpu_source(const GrnRows *rows)
+{
+	const GrnFormInfo *form = grn_form(rows->form);
+	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, 8 * form->number, form->head, 0};
+
+	if (rows->embedding == GRN_EMBED_SCALED)
+		source.scale = (uint32_t) (grn_row_scale_offset(rows) + offsetof(GrnScale, scale));
+	return source;
 }
 
 /*

@@ -7,9 +7,13 @@
 #include "cuda/gpu.h"
 #include "graph/rows.h"
 
-/* Rows to a GPU's build, by way of copies where they do not lie together or are scaled. */
+/*
+ * Rows to a GPU's build.  Floats go by way of copies where they do not lie together or are
+ * scaled; the device itself brings shorter forms to their places.
+ */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel,
 							   GrnGpuError *err);
+extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 /* Whether a GPU's build of these rows asks for GrnGpuFit.few. */
 extern bool grn_few_directions(const GrnRows *rows);
 /* Copies count rows to out [count][dim], to their places in the space. */

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/kernels/pairs.h"
+
 #define PIECE 64				/* numbers converted at a time */
 
 /* Whether what is stored, read by an entry's piece(), is the n floats x. */
@@ -77,11 +79,26 @@ f32_l1(const float *q, const void *numbers, size_t n)
 	return grn_dist->l1_f32(q, numbers, n);
 }
 
+static void
+f32_normalise(uint8_t *stored, size_t n, double norm)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		float		x;
+
+		memcpy(&x, stored + 4 * i, sizeof(x));
+		x = (float) (x / norm);
+		memcpy(stored + 4 * i, &x, sizeof(x));
+	}
+}
+
 /* ---- binary16 ---- */
 
 /* Rows whose longest number is below this get a scale: binary16 is coarse near 0. */
 #define F16_SMALL (1.0f / 256)
 #define F16_MOST 65504.0f
+
+static const float f16_itself = 1;
 
 static bool
 f16_holds(const float *x, size_t n)
@@ -183,6 +200,33 @@ f16_l1(const float *q, const void *numbers, size_t n)
 	return grn_dist->l1_f16(q, numbers, n);
 }
 
+/* The numbers stay as they are, so nothing is rounded but products with the head. */
+static void
+f16_normalise(uint8_t *stored, size_t n, double norm)
+{
+	float		head = (float) (1 / norm);
+
+	(void) n;
+	memcpy(stored, &head, sizeof(head));
+}
+
+/* By way of the larger factor, so that the order of a and b does not matter. */
+static float
+f16_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
+{
+	float		heads[2];
+
+	memcpy(&heads[0], a, sizeof(float));
+	memcpy(&heads[1], b, sizeof(float));
+	sa *= heads[0];
+	sb *= heads[1];
+	a += sizeof(float);
+	b += sizeof(float);
+	if (sa < sb)
+		return sb * (grn_pairs->l2_f16(b, a, sa / sb, n) * sb);
+	return sa > 0 ? sa * (grn_pairs->l2_f16(a, b, sb / sa, n) * sa) : 0;
+}
+
 /* ---- bytes ---- */
 
 /* Distances of levels to the ends of what a byte and its head can say. */
@@ -190,6 +234,8 @@ f16_l1(const float *q, const void *numbers, size_t n)
 #define U8_MAX_ZERO 32000
 #define U8_LEAST_SCALE 1e-36f
 #define U8_SCALE_ONE 0x3F80		/* 1 */
+
+static const GrnByteHead u8_itself = {.scale = U8_SCALE_ONE};
 
 /* -0 counts as held by 0: no distance tells them apart. */
 static bool
@@ -264,11 +310,10 @@ u8_store_fitted(const float *x, size_t n, uint8_t *out)
 static bool
 u8_store(const float *x, size_t n, uint8_t *out)
 {
-	static const GrnByteHead itself = {.scale = U8_SCALE_ONE};
 	float		least;
 
-	memcpy(out, &itself, sizeof(itself));
-	grn_dist->u8_store(x, n, out + sizeof(itself));
+	memcpy(out, &u8_itself, sizeof(u8_itself));
+	grn_dist->u8_store(x, n, out + sizeof(u8_itself));
 	if (is_exact(u8_piece, x, n, out))
 		return true;
 
@@ -328,7 +373,8 @@ static const GrnFormInfo forms[] = {
 		.plain = f32_plain,
 		.l2 = f32_l2,
 		.ip = f32_ip,
-		.l1 = f32_l1
+		.l1 = f32_l1,
+		.normalise = f32_normalise
 	},
 	[GRN_FORM_F16] = {
 		.id = GRN_FORM_F16,
@@ -341,7 +387,10 @@ static const GrnFormInfo forms[] = {
 		.plain = f16_plain,
 		.l2 = f16_l2,
 		.ip = f16_ip,
-		.l1 = f16_l1
+		.l1 = f16_l1,
+		.own_head = &f16_itself,
+		.normalise = f16_normalise,
+		.apart = f16_apart
 	},
 	[GRN_FORM_U8] = {
 		.id = GRN_FORM_U8,
@@ -354,7 +403,8 @@ static const GrnFormInfo forms[] = {
 		.plain = u8_plain,
 		.l2 = u8_l2,
 		.ip = u8_ip,
-		.l1 = u8_l1
+		.l1 = u8_l1,
+		.own_head = &u8_itself
 	}
 };
 
@@ -391,6 +441,42 @@ void
 grn_form_load(GrnForm form, const void *stored, size_t n, float *out)
 {
 	forms[form].piece(stored, 0, n, out);
+}
+
+void
+grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out)
+{
+	forms[form].piece(stored, from, n, out);
+}
+
+void *
+grn_form_begin(GrnForm form, void *stored)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	if (f->head > 0)
+		memcpy(stored, f->own_head, f->head);
+	return (uint8_t *) stored + f->head;
+}
+
+bool
+grn_form_normalise(GrnForm form, void *stored, size_t n)
+{
+	float		piece[PIECE];
+	double		norm2 = 0;
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		forms[form].piece(stored, i, len, piece);
+		for (size_t j = 0; j < len; j++)
+			norm2 += (double) piece[j] * piece[j];
+	}
+	if (norm2 == 0)
+		return false;
+	forms[form].normalise(stored, n, sqrt(norm2));
+	return true;
 }
 
 /* Sums fn over pieces of a stored vector that has to be converted first. */
@@ -436,4 +522,48 @@ grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n)
 
 	return f->plain(stored) ? f->l1(q, (const uint8_t *) stored + f->head, n)
 		: sum_pieces(f, grn_dist->l1_f32, q, stored, n);
+}
+
+float
+grn_form_norm2(GrnForm form, const void *stored, size_t n)
+{
+	float		piece[PIECE];
+	double		sum = 0;
+
+	if (form == GRN_FORM_WIDEST)
+		return grn_dist->ip_f32(stored, stored, n);
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		forms[form].piece(stored, i, len, piece);
+		sum += grn_dist->ip_f32(piece, piece, len);
+	}
+	return (float) sum;
+}
+
+float
+grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+	double		sum = 0;
+
+	if (f->apart != NULL)
+		return f->apart(a, sa, b, sb, n);
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+		float		x[PIECE];
+		float		y[PIECE];
+
+		f->piece(a, i, len, x);
+		f->piece(b, i, len, y);
+		for (size_t j = 0; j < len; j++)
+		{
+			x[j] *= sa;
+			y[j] *= sb;
+		}
+		sum += grn_dist->l2_f32(x, y, len);
+	}
+	return (float) sum;
 }

@@ -51,6 +51,12 @@ typedef struct GrnFormInfo
 	float		(*l2) (const float *q, const void *numbers, size_t n);
 	float		(*ip) (const float *q, const void *numbers, size_t n);
 	float		(*l1) (const float *q, const void *numbers, size_t n);
+	/* the head under which numbers stand for themselves; NULL where there is no head */
+	const void *own_head;
+	/* brings a stored vector to length 1; NULL: no row of a build has this form */
+	void		(*normalise) (uint8_t *stored, size_t n, double norm);
+	/* squared distance of two stored vectors times sa and sb; NULL: by way of floats */
+	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 } GrnFormInfo;
 
 /* The entry of a form; NULL where the number, read from elsewhere, is none. */
@@ -76,6 +82,24 @@ extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
  */
 extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
 extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
+/* Numbers [from, from + n) of a stored vector. */
+extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out);
+
+/*
+ * Rows of a build are kept in the form of the column's type.  Whoever writes one begins with
+ * the head under which its numbers stand for themselves; returns where the numbers go.
+ */
+extern void *grn_form_begin(GrnForm form, void *stored);
+/* Brings such a row to length 1, by its head if it has one.  False: it is zero. */
+extern bool grn_form_normalise(GrnForm form, void *stored, size_t n);
+/* |x|^2, infinite or NaN where a number is. */
+extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
+/*
+ * Squared distance of sa * a and sb * b, two stored vectors.  It is the same for b and a,
+ * and 0 for a vector and itself.
+ */
+extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
+							size_t n);
 
 /* Squared Euclidean distance, inner product and L1 distance of a float query and a stored vector. */
 extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/form.h"
 #include "graph/space.h"
 
 /*
@@ -90,12 +91,15 @@ cosine_value(double compared)
 	return compared / 2;
 }
 
-/* Numbers of normalised vectors are rounded; a cosine's products and norms, too. */
+/*
+ * Numbers of both normalised vectors are rounded, and before that, where it is a head, the
+ * factor that normalises.  A cosine's products and norms are rounded, too.
+ */
 static double
 cosine_bound(const GrnBound *b)
 {
 	double		g = sum_error(b->dim);
-	double		d = least_distance(b) - 2.1 * UNIT_ROUNDING;
+	double		d = least_distance(b) - 4.1 * UNIT_ROUNDING;
 
 	d = d > 0 ? d : 0;
 	return d * d / 2 - 2 * g * (1 + g) - DOUBLE_SLACK;
@@ -213,16 +217,5 @@ grn_row_floats(const GrnMetricInfo *metric, uint32_t dim)
 bool
 grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n)
 {
-	double		norm = 0;
-
-	if (!metric->normalised)
-		return true;
-	for (size_t i = 0; i < n; i++)
-		norm += (double) x[i] * x[i];
-	if (norm == 0)
-		return false;
-	norm = sqrt(norm);
-	for (size_t i = 0; i < n; i++)
-		x[i] = (float) (x[i] / norm);
-	return true;
+	return !metric->normalised || grn_form_normalise(GRN_FORM_WIDEST, x, n);
 }

@@ -1,55 +1,88 @@
 /*
- * rows.h - the rows that a build's vertices are, and distances between them.
+ * rows.h - the rows that a build's vertices are, in whichever form they were collected, and
+ * distances between them.
+ *
+ * Rows keep the form of the column's type (form.h): halves stay halves.  Nothing else looks
+ * into a row: it is read as floats, piece by piece or into the caller's scratch, or compared.
  */
 #ifndef GRN_ROWS_H
 #define GRN_ROWS_H
 
+#include "graph/form.h"
 #include "graph/kernels/dist.h"
 #include "graph/metric.h"
 #include "graph/space.h"
 
 #include <string.h>
 
-/* Rows of the build: row i is base + order[i] * stride (order NULL: i itself). */
+/* Row i is base + order[i] * row_bytes (order NULL: i itself). */
 typedef struct GrnRows
 {
-	const float *base;
+	const void *base;
 	const uint32_t *order;
 	size_t		n;
-	size_t		stride;			/* floats between rows, >= dim */
+	size_t		row_bytes;		/* from row to row, >= grn_row_bytes() */
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* of rows in the space of the graph */
+	GrnForm		form;
 } GrnRows;
 
-static inline const float *
+#define GRN_ROW_ALIGN 16		/* rows begin at multiples of it */
+
+/* Bytes of a row: its stored vector, then its GrnScale where it is scaled. */
+extern size_t grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim);
+
+static inline const void *
 grn_row(const GrnRows *rows, size_t i)
 {
-	return rows->base + (rows->order ? rows->order[i] : i) * rows->stride;
+	return (const uint8_t *) rows->base +
+		(rows->order ? rows->order[i] : i) * rows->row_bytes;
 }
 
-/* What takes row x to its place in the space. */
-static inline float
-grn_row_scale(const GrnRows *rows, const float *x)
+/* Where a scaled row has its GrnScale. */
+static inline size_t
+grn_row_scale_offset(const GrnRows *rows)
 {
-	return rows->embedding == GRN_EMBED_SCALED ? x[rows->dim] : 1;
+	return rows->form == GRN_FORM_WIDEST ? rows->dim * sizeof(float)
+		: grn_form_bytes(rows->form, rows->dim);
 }
+
+/* What takes row x to its place in the space; of scaled rows alone. */
+static inline GrnScale
+grn_row_scale(const GrnRows *rows, const void *x)
+{
+	GrnScale	s;
+
+	memcpy(&s, (const uint8_t *) x + grn_row_scale_offset(rows), sizeof(s));
+	return s;
+}
+
+/* Row x as floats: the row itself, or scratch [dim] that they were written to. */
+static inline const float *
+grn_row_values(const GrnRows *rows, const void *x, float *scratch)
+{
+	if (rows->form == GRN_FORM_WIDEST)
+		return x;
+	grn_form_load(rows->form, x, rows->dim, scratch);
+	return scratch;
+}
+
+/* Coordinates [from, from + n) of the place of row x. */
+extern void grn_row_place(const GrnRows *rows, const void *x, size_t from, size_t n, float *out);
+
+/* What follows is for rows that are not floats, or scaled. */
+extern float grn_row_distance_of(const GrnRows *rows, const void *x, const void *y);
 
 /* Squared distance in the space of rows x and y; the same for y and x. */
 static inline float
-grn_row_distance(const GrnRows *rows, const float *x, const float *y)
+grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 {
-	GrnScale	a,
-				b;
-	float		d;
-
-	if (rows->embedding == GRN_EMBED_ROW)
+	if (rows->form == GRN_FORM_WIDEST && rows->embedding == GRN_EMBED_ROW)
 		return grn_dist->l2_f32(x, y, rows->dim);
-	if (x == y)
-		return 0;				/* whatever rounding would leave */
-	memcpy(&a, x + rows->dim, sizeof(a));
-	memcpy(&b, y + rows->dim, sizeof(b));
-	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * grn_dist->ip_f32(x, y, rows->dim);
-	return d > 0 ? d : 0;
+	return grn_row_distance_of(rows, x, y);
 }
+
+/* Squared distance in the space of row x and a point [dim], whose |point|^2 is norm2. */
+extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);
 
 #endif							/* GRN_ROWS_H */

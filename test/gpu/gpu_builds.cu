@@ -205,11 +205,11 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	GrnGpuFit	fit = {};
 	GrnGpuOptions options = {};
 	GrnGraphParams params = {};
-	GrnGpuSource source = {x.data(), NULL, dim};
+	GrnGpuSource source = {x.data(), NULL, dim * sizeof(float), 32};
 	TestCells	cells(x, dim);
 	std::vector<uint8_t> codes;
 	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
-	GrnGpuEncoding e = {&fit, &cells.cells, &gpu, keep, NULL, home.data(), guest.data()};
+	GrnGpuEncoding e = {&fit, &cells.cells, &gpu, keep, 0, NULL, home.data(), guest.data()};
 
 	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	options.rows = fit.rows = kind;

@@ -206,6 +206,39 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host, uin
 	return GRN_GPU_OK;
 }
 
+/* Row i of a source, as the device reads it. */
+static void
+read_source(const GrnGpuSource *source, uint64_t i, uint32_t dim, float *out)
+{
+	const uint8_t *row = (const uint8_t *) source->base +
+		(source->order ? source->order[i] : i) * source->row_bytes;
+	float		head = 1;
+	float		scale = 1;
+
+	if (source->bits == 32)
+	{
+		memcpy(out, row, dim * sizeof(float));
+		return;
+	}
+	__atomic_add_fetch(&standin.short_rows, 1, __ATOMIC_RELAXED);
+	if (source->head > 0)
+		memcpy(&head, row, sizeof(head));
+	if (source->scale > 0)
+		memcpy(&scale, row + source->scale, sizeof(scale));
+	grn_dist->f16_load(row + source->head, dim, out);
+	for (uint32_t j = 0; j < dim; j++)
+		out[j] = scale * (out[j] * head);
+}
+
+GrnGpuStatus
+grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
+{
+	CALL(gpu);
+	for (uint64_t i = 0; i < gpu->n; i++)
+		read_source(source, i, gpu->dim, gpu->rows + i * gpu->dim);
+	return GRN_GPU_OK;
+}
+
 GrnGpuStatus
 grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 {
@@ -278,7 +311,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 {
 	const GrnGraphParams *params = &gpu->params;
 	const GrnGpuOptions *options = &gpu->options;
-	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim, gpu->dim, false};
+	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim * sizeof(float), gpu->dim,
+		GRN_EMBED_ROW, GRN_FORM_F32};
 	GrnGraph	graph = {ids, counts, (uint32_t) gpu->n, params->degree};
 	GrnParallel one = {1, run};
 	Progress	p = {progress, ctx};
@@ -484,7 +518,9 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 	CALL(gpu);
 	for (uint64_t i = first; i < first + n; i++, at++)
 	{
-		const float *x = source->base + (source->order ? source->order[i] : i) * source->stride;
+		float		x[1024];
+
+		read_source(source, i, e->fit->dim, x);
 
 		*other |= !encode_row(e->fit->rows, x, e->fit->dim, code);
 		if (*other)

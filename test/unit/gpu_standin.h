@@ -23,6 +23,7 @@ typedef struct StandIn
 	int			merges;
 	int			kept_builds;	/* builds of codes that the device kept */
 	int			wide_builds;
+	int			short_rows;		/* that came in another form than floats */
 	int			held;			/* arenas not ended, and codes not dropped */
 	bool		peers_fail;		/* what others write to fault_device is an error of theirs */
 	uint64_t	taken[16];		/* bytes of a device's arenas and codes now */

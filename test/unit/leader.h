@@ -111,6 +111,7 @@ start_builder_with(Leader *l, int send_buffer)
 	l->fd = pair[0];
 	l->spec.version = GRN_PROTOCOL_VERSION;
 	l->spec.metric = GRN_L2;
+	l->spec.form = GRN_FORM_F32;
 	l->spec.payload = PAYLOAD;
 	l->spec.use_codes = 1;
 	l->spec.device = GRN_DEVICE_CPU;
@@ -352,19 +353,22 @@ fill_clusters(float *x, uint32_t rank, uint32_t dim)
 static inline void
 send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 {
-	uint32_t	floats = (uint32_t) grn_row_floats(grn_metric(l->spec.metric), dim);
+	const GrnMetricInfo *metric = grn_metric(l->spec.metric);
+	GrnForm		form = (GrnForm) l->spec.form;
 	uint32_t   *order;
+	float		x[GRN_MAX_DIM];
 
 	l->spec.dim = dim;
-	l->spec.stride = (floats + 3) / 4 * 4;
+	l->spec.row_bytes = (uint32_t) grn_row_bytes(form, metric->embedding, dim);
 	say(l, GRN_MSG_START, 0, 0);
-	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.stride * 4);
+	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.row_bytes);
 	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
 	order = (uint32_t *) l->base[GRN_SEG_ORDER];
 	for (uint32_t i = 0; i < n; i++)
 	{
 		order[i] = (uint32_t) ((uint64_t) i * step % n);
-		fill((float *) l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.stride, i, dim);
+		fill(x, i, dim);
+		grn_form_store(form, x, dim, l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.row_bytes);
 		if (i % 1000 == 0)
 			say(l, GRN_MSG_ROWS, 0, 0);
 	}
@@ -374,17 +378,17 @@ send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 
 /* ---- results ---- */
 
-static inline const float *
+static inline const void *
 row_of(const Leader *l, uint32_t row)
 {
-	return (const float *) l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.stride;
+	return l->base[GRN_SEG_VECTORS] + (uint64_t) row * l->spec.row_bytes;
 }
 
 static inline GrnRows
 rows_of(const Leader *l)
 {
-	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.stride, l->spec.dim,
-		grn_metric(l->spec.metric)->embedding};
+	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.row_bytes, l->spec.dim,
+		grn_metric(l->spec.metric)->embedding, (GrnForm) l->spec.form};
 
 	return rows;
 }
@@ -398,7 +402,7 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	GrnRows		all = rows_of(l);
-	const float *x = row_of(l, rows[row_start[node]]);
+	const void *x = row_of(l, rows[row_start[node]]);
 	float		before = 0;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -457,7 +461,8 @@ check_result(const Leader *l, uint32_t n)
 		{
 			CHECK(rows[i] < n && !taken[rows[i]], "row %u", rows[i]);
 			taken[rows[i]] = 1;
-			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]), 4 * dim) == 0,
+			CHECK(memcmp(row_of(l, rows[i]), row_of(l, rows[row_start[v]]),
+						 grn_form_bytes((GrnForm) l->spec.form, dim)) == 0,
 				  "node %u holds different rows", v);
 			if (i > row_start[v])
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
@@ -467,7 +472,7 @@ check_result(const Leader *l, uint32_t n)
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
 	{
-		GrnRows		all = {row_of(l, 0), order, n, l->spec.stride, dim, false};
+		GrnRows		all = {row_of(l, 0), order, n, l->spec.row_bytes, dim, GRN_EMBED_ROW, (GrnForm) l->spec.form};
 		GrnParallel one = {1, unit_run};
 		uint32_t   *first = malloc(n * 4);
 		void	   *table = malloc(16 * (uint64_t) n);
@@ -498,13 +503,16 @@ check_codes(const Leader *l)
 	uint8_t		code[GRN_MAX_CODE_DIMS / 2];
 	float		scratch[GRN_MAX_CODE_DIMS];
 	GrnFactor	factor;
+	uint32_t	dim = l->spec.dim;
+	float		x[GRN_MAX_DIM];
 
 	grn_codec_set_kind(&codec, grn_metric(l->spec.metric)->codes, r->norm_unit);
 	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)
 	{
-		grn_encode(&codec, row_of(l, rows[row_start[v]]), code, &factor, scratch);
+		grn_form_load((GrnForm) l->spec.form, row_of(l, rows[row_start[v]]), dim, x);
+		grn_encode(&codec, x, code, &factor, scratch);
 		CHECK(memcmp(code, codes + r->off_codes + v * bytes, bytes) == 0, "node %u", v);
 		CHECK(memcmp(&factor, codes + r->off_factors + v * sizeof(factor), sizeof(factor)) == 0,
 			  "node %u", v);

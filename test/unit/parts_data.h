@@ -87,7 +87,7 @@ make_data(size_t n, uint32_t dim, FillFn fill)
 	d.base = malloc(n * dim * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		fill(d.base + i * dim, i, dim);
-	d.rows = (GrnRows) {d.base, NULL, n, dim, dim, false};
+	d.rows = (GrnRows) {d.base, NULL, n, dim * sizeof(float), dim, GRN_EMBED_ROW, GRN_FORM_F32};
 	return d;
 }
 

@@ -159,7 +159,8 @@ world_row(const World *w, size_t i)
 static inline float
 between(const World *w, size_t i, size_t j)
 {
-	GrnRows		rows = {w->rows, NULL, N, w->space, w->dim, grn_metric(w->metric)->embedding};
+	GrnRows		rows = {w->rows, NULL, N, w->space * sizeof(float), w->dim,
+		grn_metric(w->metric)->embedding, GRN_FORM_F32};
 
 	return grn_row_distance(&rows, world_row(w, i), world_row(w, j));
 }

@@ -34,6 +34,28 @@ test_formats(void)
 	}
 }
 
+/* Rows come as halves: codes and graphs are those of their values, by every metric. */
+static void
+test_halves(void)
+{
+	static const GrnMetric metrics[] = {GRN_L2, GRN_IP, GRN_COSINE};
+
+	for (int i = 0; i < 6; i++)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		l.spec.form = GRN_FORM_F16;
+		l.spec.metric = metrics[i / 2];
+		build(&l, 1500, 23, i % 2 ? fill_bytes : fill_halves);
+		check_codes(&l);
+		CHECK(l.last.u.result.form == (uint32_t) (i % 2 ? GRN_FORM_U8 : GRN_FORM_F16), "case %d: %u", i,
+			  l.last.u.result.form);
+		end_builder(&l);
+		CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %d", l.status);
+	}
+}
+
 static void
 test_sizes(void)
 {
@@ -100,7 +122,7 @@ test_inner_product(void)
 		float		place = powf(fmaxf(norm / unit, GRN_SHORTEST), -0.75f);
 		GrnScale	s;
 
-		memcpy(&s, row_of(&l, i) + 7, sizeof(s));
+		memcpy(&s, (const float *) row_of(&l, i) + 7, sizeof(s));
 		CHECK(fabsf(s.scale * norm - place) < 1e-4f * place &&
 			  fabsf(s.norm2 - place * place) < 1e-4f * place * place,
 			  "row %u: %g %g", i, s.scale * norm, place);
@@ -294,7 +316,7 @@ test_devices(void)
 	else
 	{
 		l.spec.dim = 9;
-		l.spec.stride = 12;
+		l.spec.row_bytes = 48;
 		say(&l, GRN_MSG_START, 0, 0);
 		expect_failure(&l, "58000", "GPU");
 	}
@@ -308,16 +330,30 @@ test_bad_messages(void)
 	Leader		l;
 
 	start_builder(&l);
-	l.spec.stride = 4;			/* dim 0 */
+	l.spec.row_bytes = 16;		/* dim 0 */
 	say(&l, GRN_MSG_START, 0, 0);
 	expect_failure(&l, "08P01", "START");
 
 	start_builder(&l);
 	l.spec.version = 99;
 	l.spec.dim = 4;
-	l.spec.stride = 4;
+	l.spec.row_bytes = 16;
 	say(&l, GRN_MSG_START, 0, 0);
 	expect_failure(&l, "08P01", "version");
+
+	/* bytes are not what rows come as */
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.row_bytes = 16;
+	l.spec.form = GRN_FORM_U8;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
+
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.row_bytes = 24;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
 
 	start_builder(&l);
 	build(&l, 100, 8, fill_normal);
@@ -335,14 +371,14 @@ test_bad_messages(void)
 
 	start_builder(&l);
 	l.spec.dim = 4;
-	l.spec.stride = 4;
+	l.spec.row_bytes = 16;
 	say(&l, GRN_MSG_START, 0, 0);
 	say(&l, GRN_MSG_BUILD, 5, 0);
 	expect_failure(&l, "08P01", "rows");
 
 	start_builder(&l);
 	l.spec.dim = 4;
-	l.spec.stride = 4;
+	l.spec.row_bytes = 16;
 	l.spec.segment_max[GRN_SEG_VECTORS] = 65536;
 	say(&l, GRN_MSG_START, 0, 0);
 	grow(&l, GRN_SEG_VECTORS, 70000);
@@ -370,7 +406,7 @@ test_end_of_file(void)
 
 	start_builder(&l);			/* before BUILD */
 	l.spec.dim = 4;
-	l.spec.stride = 4;
+	l.spec.row_bytes = 16;
 	say(&l, GRN_MSG_START, 0, 0);
 	usleep(20000);
 	end_builder(&l);
@@ -560,6 +596,7 @@ main(void)
 	}
 	grn_dist_init();
 	RUN(test_formats);
+	RUN(test_halves);
 	RUN(test_sizes);
 	RUN(test_duplicates);
 	RUN(test_clusters);

@@ -549,6 +549,75 @@ test_limits_are_told(void)
 	free(d.base);
 }
 
+/* The same rows in another form. */
+static Data
+in_form(const Data *d, GrnForm form, GrnEmbedding embedding)
+{
+	Data		other = *d;
+	uint8_t    *base;
+
+	other.rows.form = form;
+	other.rows.embedding = embedding;
+	other.rows.row_bytes = grn_row_bytes(form, embedding, d->rows.dim);
+	base = malloc(d->rows.n * other.rows.row_bytes);
+	for (size_t i = 0; i < d->rows.n; i++)
+	{
+		uint8_t    *row = base + i * other.rows.row_bytes;
+		const float *x = grn_row(&d->rows, i);
+		GrnScale	s = grn_scale(grn_norm2(x, d->rows.dim), 512);
+
+		CHECK(grn_form_store(form, x, d->rows.dim, row), "row %zu", i);
+		if (embedding == GRN_EMBED_SCALED)
+			memcpy(row + grn_row_scale_offset(&other.rows), &s, sizeof(s));
+	}
+	other.base = (float *) base;
+	other.rows.base = base;
+	return other;
+}
+
+/*
+ * Rows of integers, whose distances no form rounds: their graph is the same, from cores and
+ * from a device, whole and in parts.
+ */
+static void
+test_halves(void)
+{
+	Data		bytes = make_data(6000, 16, fill_bytes);
+	GrnGraphParams params = {.degree = 24};
+
+	for (int way = 0; way < 8; way++)
+	{
+		GrnEmbedding embedding = way & 4 ? GRN_EMBED_SCALED : GRN_EMBED_ROW;
+		GrnDeviceChoice choice = {.device = way & 1 ? GRN_DEVICE_GPU : GRN_DEVICE_CPU};
+		Data		floats = in_form(&bytes, GRN_FORM_F32, embedding);
+		Data		halves = in_form(&bytes, GRN_FORM_F16, embedding);
+		Built		a;
+		Built		b;
+
+		standin_reset();
+		standin.memory = way & 2 ? 500000 : 0;
+		choice.work_limit = way & 2 ? grn_rnnd_bytes(&params, 6000, 16) / 3 : 0;
+		a = build(&floats, choice);
+		CHECK(standin.short_rows == 0, "%d rows", standin.short_rows);
+		b = build(&halves, choice);
+		CHECK((standin.short_rows >= 6000) == (way & 1), "way %d: %d rows went up as halves", way,
+			  standin.short_rows);
+		check_built(&floats, &a);
+		check_built(&halves, &b);
+		CHECK(b.job.on_gpu == (way & 1) && (b.job.part_times.nparts > 1) == (way & 2) / 2, "way %d: %u parts", way,
+			  b.job.part_times.nparts);
+		/* distances of scaled rows are rounded, one way or the other */
+		CHECK(embedding == GRN_EMBED_SCALED ||
+			  (memcmp(a.graph.counts, b.graph.counts, 6000) == 0 &&
+			   memcmp(a.graph.ids, b.graph.ids, 6000 * sizeof(uint32_t)) == 0), "way %d: another graph", way);
+		free_built(&a);
+		free_built(&b);
+		free(floats.base);
+		free(halves.base);
+	}
+	free(bytes.base);
+}
+
 int
 main(void)
 {
@@ -564,5 +633,8 @@ main(void)
 	RUN(test_faults);
 	RUN(test_lost_peer);
 	RUN(test_limits_are_told);
+}
+
+	RUN(test_halves);
 	UNIT_END();
 }

@@ -146,13 +146,15 @@ known_layouts(void)
 			  l.record_bytes, l.tids_max);
 		CHECK(grn_layout_max_code_dims(128, 32, GRN_FORM_F16, PAYLOAD) >= 64, "128-d");
 		CHECK(grn_layout_max_code_dims(960, 48, GRN_FORM_F32, PAYLOAD) >= 96, "960-d");
-		CHECK(grn_default_degree(128, PAYLOAD) == 32, "%u", grn_default_degree(128, PAYLOAD));
-		CHECK(grn_default_degree(1536, PAYLOAD) == 32, "%u", grn_default_degree(1536, PAYLOAD));
-		CHECK(grn_default_degree(960, PAYLOAD) >= 48, "%u", grn_default_degree(960, PAYLOAD));
+		CHECK(grn_default_degree(GRN_FORM_F32, 128, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 128, PAYLOAD));
+		CHECK(grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD));
+		/* two records of halves on a page, one of floats */
+		CHECK(grn_default_degree(GRN_FORM_F16, 960, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F16, 960, PAYLOAD));
+		CHECK(grn_default_degree(GRN_FORM_F32, 960, PAYLOAD) >= 48, "%u", grn_default_degree(GRN_FORM_F32, 960, PAYLOAD));
 	}
 	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim++)
 	{
-		uint32_t	degree = grn_default_degree(dim, PAYLOAD);
+		uint32_t	degree = grn_default_degree(GRN_FORM_F32, dim, PAYLOAD);
 
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
 	}

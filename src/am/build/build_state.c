@@ -6,6 +6,8 @@
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 
+#include "graph/rows.h"
+
 /* No segment reserves more address space than this, of the 128 TB that there are. */
 #define SEGMENT_LIMIT (UINT64_C(16) << 40)
 
@@ -47,10 +49,13 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->key.metric->id;
 	spec->dim = build->dim;
-	spec->stride = TYPEALIGN(4, grn_row_floats(build->key.metric, build->dim));
+	spec->form = build->key.type->form;
+	spec->row_bytes = grn_row_bytes(build->key.type->form, build->key.metric->embedding,
+									build->dim);
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
-	spec->params.degree = grnnd_option_degree(&build->options, build->dim);
+	spec->params.degree = grnnd_option_degree(&build->options, build->key.type->form,
+											  build->dim);
 	spec->params.r = build->options.r;
 	spec->params.s = build->options.s;
 	spec->params.t1 = build->options.t1;
@@ -63,7 +68,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
 	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
 			sizeof(spec->gpu_devices));
-	build->stride = spec->stride;
+	build->row_bytes = spec->row_bytes;
 }
 
 static uint64
@@ -78,7 +83,7 @@ segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
 void
 grnnd_build_map(GrnndBuild *build, uint64 rows)
 {
-	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	uint64		row_bytes = build->row_bytes;
 	uint64	   *max = build->spec.segment_max;
 
 	build->max_rows = Min(rows, GRN_MAX_NODES - 1);

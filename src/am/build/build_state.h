@@ -21,7 +21,7 @@ typedef struct GrnndBuild
 	GrnndKey	key;
 	GrnndOptions options;
 	uint32		dim;
-	uint32		stride;			/* floats between rows of VECTORS */
+	uint32		row_bytes;		/* from row to row of VECTORS */
 	uint64		max_rows;		/* for which address space is reserved */
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before it is made and after its release */

@@ -59,7 +59,7 @@ typedef struct Shared
 	int			nparticipants;	/* the leader is the first */
 	uint64		max_rows;
 	uint32		dim;
-	uint32		stride;
+	uint32		row_bytes;
 	uint32		chunk_rows;
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
@@ -96,7 +96,7 @@ scan_offset(int nparticipants)
 static void
 init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 {
-	uint64		row_bytes = (uint64) build->stride * sizeof(float);
+	uint64		row_bytes = build->row_bytes;
 
 	shared->heap = RelationGetRelid(build->heap);
 	shared->index = RelationGetRelid(build->index);
@@ -104,7 +104,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->nparticipants = nparticipants;
 	shared->max_rows = build->max_rows;
 	shared->dim = build->dim;
-	shared->stride = build->stride;
+	shared->row_bytes = build->row_bytes;
 	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
@@ -127,7 +127,7 @@ static void
 make_room(Collector *c, uint64 rows)
 {
 	Shared	   *shared = c->shared;
-	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
+	uint64		row_bytes = shared->row_bytes;
 
 	rows = Min(rows, shared->max_rows);
 	if (rows <= pg_atomic_read_u64(&shared->capacity))
@@ -191,7 +191,7 @@ static void
 claim_chunk(Collector *c)
 {
 	Shared	   *shared = c->shared;
-	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
+	uint64		row_bytes = shared->row_bytes;
 
 	/* rows of the last chunk are there before low leaves them behind, */
 	pg_write_barrier();
@@ -224,8 +224,9 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 {
 	Collector  *c = state;
 	uint32		dim = c->shared->dim;
-	uint32		stride = c->shared->stride;
-	float	   *out;
+	uint32		row_bytes = c->shared->row_bytes;
+	Size		used = grn_form_bytes(c->key.type->form, dim);
+	char	   *out;
 
 	if (c->build && c->until_look-- == 0)
 	{
@@ -237,11 +238,10 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		return;
 	if (c->at >= c->end)
 		claim_chunk(c);
-	out = (float *) c->map->base[GRN_SEG_VECTORS] + c->at * stride;
-	if (!grnnd_form_vector(&c->key, (int) dim, values[0], out))
+	out = c->map->base[GRN_SEG_VECTORS] + c->at * row_bytes;
+	if (!grnnd_form_row(&c->key, (int) dim, values[0], out))
 		return;					/* it has no place under this metric */
-	for (uint32 i = dim; i < stride; i++)
-		out[i] = 0;
+	memset(out + used, 0, row_bytes - used);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
 	c->at++;
 }
@@ -319,7 +319,7 @@ wait_for_workers(Collector *c, int nworkers)
 static uint64
 close_gaps(Shared *shared, GrnndMapping *map)
 {
-	uint64		row_bytes = (uint64) shared->stride * sizeof(float);
+	uint64		row_bytes = shared->row_bytes;
 	char	   *vectors = map->base[GRN_SEG_VECTORS];
 	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
 	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);

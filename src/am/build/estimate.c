@@ -199,15 +199,15 @@ take_row(Sample *s, Datum tid, Datum value, bool isnull)
 	if (s->blocks == 0 || block != s->last_block)
 		s->blocks++;
 	s->last_block = block;
-	if (isnull || !grnnd_form_vector(&b->key, (int) b->dim, value, (float *) s->row))
+	if (isnull || !grnnd_form_row(&b->key, (int) b->dim, value, s->row))
 		return;
 	place = s->indexed++;
 	if (place >= s->wanted)
 		place = grn_random((uint64) b->options.seed, 0, place) % s->indexed;
 	if (place >= s->wanted)
 		return;
-	memcpy(b->map->base[GRN_SEG_VECTORS] + place * b->stride * sizeof(float), s->row,
-		   b->stride * sizeof(float));
+	memcpy(b->map->base[GRN_SEG_VECTORS] + place * b->row_bytes, s->row,
+		   b->row_bytes);
 	b->rows = Min(s->indexed, s->wanted);
 }
 
@@ -501,7 +501,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 		records += nodes * ceil((rows / nodes - layout.tids_max) / layout.chain_tids);
 	blocks = (double) grnnd_index_blocks(&layout, (uint64) records);
 
-	memory = grown(rows * b->stride * sizeof(float)) + grown(rows * sizeof(uint64)) +
+	memory = grown(rows * b->row_bytes) + grown(rows * sizeof(uint64)) +
 		whole(rows * sizeof(uint32)) + whole(Max(needs->work_bytes, rows * DUPLICATE_BYTES)) +
 		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
 		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
@@ -543,18 +543,18 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	double		device_seconds;
 
 	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
-	s->wanted = Max(Min(MAX_SAMPLE_ROWS, bytes / (b->stride * sizeof(float))),
+	s->wanted = Max(Min(MAX_SAMPLE_ROWS, bytes / (b->row_bytes)),
 					Min(2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim),
-						SAMPLE_BYTES / (b->stride * sizeof(float))));
+						SAMPLE_BYTES / (b->row_bytes)));
 	/* no more than the table can hold */
 	s->wanted = Min(s->wanted, Max((uint64) pages, 1) * MaxHeapTuplesPerPage);
 	grnnd_build_map(b, s->wanted);
 	map = b->map;
-	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->stride * sizeof(float));
+	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->row_bytes);
 	grnnd_mapping_grow(map, GRN_SEG_ORDER, s->wanted * sizeof(uint32));
-	grnnd_mapping_populate(map, GRN_SEG_VECTORS, 0, s->wanted * b->stride * sizeof(float));
+	grnnd_mapping_populate(map, GRN_SEG_VECTORS, 0, s->wanted * b->row_bytes);
 	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, s->wanted * sizeof(uint32));
-	s->row = palloc0(b->stride * sizeof(float));
+	s->row = palloc0(b->row_bytes);
 	take_sample(s, table, column, tuples);
 	if (b->rows == 0)
 		return;

@@ -24,6 +24,7 @@
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/fit.h"
+#include "graph/rows.h"
 #include "graph/stored/codec_fit.h"
 
 /* Nodes checked, and pages written, by a participant in one go. */
@@ -47,8 +48,7 @@ typedef struct Load
 	uint32		nentries;
 	const uint32 *entries;
 	/* in the mapping */
-	const float *vectors;		/* [rows][stride] */
-	uint32		stride;
+	GrnRows		vectors;
 	const uint64 *tids;			/* [rows], packed */
 	const uint32 *ids;			/* [nodes][degree] */
 	const uint8 *counts;		/* [nodes] */
@@ -59,6 +59,7 @@ typedef struct Load
 	const float *codec;			/* mean, basis */
 	Chain	   *chains;			/* [records - nodes], by node; in segment ORDER */
 	/* palloc'd */
+	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* one spanning record, */
 	uint64		scratch_id;		/* this one */
 } Load;
@@ -70,7 +71,7 @@ typedef struct Shared
 	bool		concurrent;
 	bool		use_wal;
 	uint64		nrows;
-	uint32		stride;
+	GrnRows		vectors;		/* but for their address */
 	uint64		records;
 	BlockNumber node_pages;
 	GrnBuildResult result;
@@ -370,17 +371,18 @@ static void
 set_open_layout(Load *load, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
+	GrnForm		form = build->key.type->form;
 	uint32		most;
 	uint32		dims = 0;
 	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
 
 	if (build->spec.use_codes)
 	{
-		most = grn_layout_max_code_dims(build->dim, degree, GRN_FORM_WIDEST, GRNND_PAYLOAD);
-		grn_layout_code_costs(build->dim, degree, GRN_FORM_WIDEST, GRNND_PAYLOAD, most, costs);
+		most = grn_layout_max_code_dims(build->dim, degree, form, GRNND_PAYLOAD);
+		grn_layout_code_costs(build->dim, degree, form, GRNND_PAYLOAD, most, costs);
 		dims = grn_codec_usual_dims(build->dim, most, costs);
 	}
-	set_layout(load, degree, dims, GRN_FORM_WIDEST);
+	set_layout(load, degree, dims, form);
 	load->meta.fit_state = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
@@ -412,8 +414,13 @@ form_node(const Load *load, uint32 node, void *rec)
 	uint32		ntids = load->row_start[node + 1] - load->row_start[node];
 	uint8		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
 	GrnRecordSource src = {0};
+	const void *row;
 
-	src.x = load->vectors + (uint64) load->rows[load->row_start[node]] * load->stride;
+	row = grn_row(&load->vectors, load->rows[load->row_start[node]]);
+	if (load->vectors.form == l->form)
+		src.stored = row;
+	else
+		src.x = grn_row_values(&load->vectors, row, load->floats);
 	if (load->codes != NULL)
 	{
 		src.code = load->codes + (uint64) node * l->code_bytes;
@@ -557,7 +564,7 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 	load->nodes = r->nodes;
 	load->nentries = r->nentries;
 	load->entries = r->entries;
-	load->vectors = (const float *) map->base[GRN_SEG_VECTORS];
+	load->vectors.base = map->base[GRN_SEG_VECTORS];
 	load->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	load->chains = (Chain *) map->base[GRN_SEG_ORDER];
 	load->ids = result_array(map, GRN_SEG_RESULT, r->off_ids,
@@ -614,6 +621,7 @@ write_share(Load *load, Shared *shared, GrnndPageWriter *w, bool report)
 	uint64		stretches = (shared->node_pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
 	uint64		stretch;
 
+	load->floats = palloc(load->layout.dim * sizeof(float));
 	if (load->layout.span > 1)
 	{
 		load->scratch = palloc(load->layout.record_bytes);
@@ -661,7 +669,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 
 		load->meta = shared->meta;
 		load->records = shared->records;
-		load->stride = shared->stride;
+		load->vectors = shared->vectors;
 		set_layout(load, shared->meta.degree, shared->meta.code_dims,
 				   (GrnForm) shared->meta.form);
 		find_arrays(load, map, &shared->result, shared->nrows);
@@ -713,7 +721,8 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 		set_open_layout(load, build);
 	else
 		set_layout(load, r->degree, r->code_dims, (GrnForm) r->form);
-	load->stride = build->stride;
+	load->vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
+							   build->key.metric->embedding, build->key.type->form};
 	if (load->meta.fit_state == GRNND_FITTED)
 	{
 		load->meta.held = r->held;
@@ -743,7 +752,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
 	shared->nrows = build->rows;
-	shared->stride = build->stride;
+	shared->vectors = load->vectors;
 	shared->records = load->records;
 	shared->node_pages = node_pages;
 	shared->result = *r;

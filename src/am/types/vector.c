@@ -13,7 +13,7 @@ vector_dim(Datum value)
 }
 
 static void
-vector_load(Datum value, int dim, float *out)
+vector_load(Datum value, int dim, void *out)
 {
 	memcpy(out, ((const Vector *) DatumGetPointer(value))->x, (Size) dim * sizeof(float));
 }
@@ -22,6 +22,7 @@ static const GrnndType vector = {
 	.name = "vector",
 	.max_dim = VECTOR_MAX_DIM,
 	.dim = vector_dim,
+	.form = GRN_FORM_F32,
 	.load = vector_load
 };
 

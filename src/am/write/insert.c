@@ -330,12 +330,14 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 }
 
 static void
-insert_row(Insert *in, float *x, bool unchanged)
+insert_row(Insert *in, float *x, const void *row, bool unchanged)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
 
 	grnnd_make_point(in->ix, x, &in->p);
+	if (l->form == in->ix->key.type->form)
+		source.stored = row;
 	source.code = in->p.code;
 	source.factor = in->p.factor;
 	in->rec = palloc_extended(l->record_bytes, MCXT_ALLOC_ZERO);
@@ -388,6 +390,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	LOCKMODE	mode;
 	bool		fit;
 	float	   *x;
+	void	   *row;
 
 	if (isnull[0])
 		return false;
@@ -397,8 +400,8 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/* held until the links are made */
 	mode = begin_writing(&in);
 	x = palloc(in.ix->meta.dim * sizeof(float));
-	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x))
-		insert_row(&in, x, unchanged);
+	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x, &row))
+		insert_row(&in, x, row, unchanged);
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
 	fit = grnnd_fit_due(&in.ix->meta, in.id);
 	MemoryContextSwitchTo(old);

@@ -79,21 +79,20 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 				   float *distances)
 {
 	uint32_t	dim = rows->dim;
+	float		norms[GRN_MAX_PARTS] = {0};
 
+	for (uint32_t c = 0; c < s->nparts && rows->embedding == GRN_EMBED_SCALED; c++)
+		norms[c] = grn_dist->ip_f32(s->centres + (size_t) c * dim, s->centres + (size_t) c * dim,
+									dim);
 	for (size_t i = 0; i < count; i++)
 	{
-		const float *x = grn_row(rows, first + i);
-		GrnScale	y;
+		const void *x = grn_row(rows, first + i);
 
-		if (rows->embedding == GRN_EMBED_SCALED)
-			memcpy(&y, x + dim, sizeof(y));
 		for (uint32_t c = 0; c < s->nparts; c++)
 		{
 			const float *centre = s->centres + (size_t) c * dim;
 
-			distances[c * ROWS + i] = rows->embedding == GRN_EMBED_ROW ? grn_dist->l2_f32(x, centre, dim) :
-				y.norm2 + grn_dist->ip_f32(centre, centre, dim) -
-				2 * y.scale * grn_dist->ip_f32(x, centre, dim);
+			distances[c * ROWS + i] = grn_row_to_point(rows, x, centre, norms[c]);
 		}
 	}
 }
@@ -292,42 +291,39 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	dim = s->rows->dim;
+	float		x[GRN_MAX_DIM];
+	float		one[GRN_MAX_DIM];	/* sums are of what rows have more, for their digits */
 
 	(void) worker;
 	for (size_t c = begin; c < end; c++)
 	{
 		float	   *centre = s->centres + c * dim;
-		const float *one = NULL;	/* sums are of what rows have more, for their digits */
 		uint32_t	size = 0;
 
 		for (size_t i = 0; i < s->sample->n; i++)
 		{
-			const float *x = grn_row(s->sample, i);
-			float		scale;
-
 			if (s->homes[i] != c)
 				continue;
-			scale = grn_row_scale(s->rows, x);
+			grn_row_place(s->rows, grn_row(s->sample, i), 0, dim, x);
 			if (size++ == 0)
 			{
-				one = x;
+				memcpy(one, x, dim * sizeof(float));
 				memset(centre, 0, dim * sizeof(float));
 			}
 			for (uint32_t j = 0; j < dim; j++)
-				centre[j] += scale * x[j] - grn_row_scale(s->rows, one) * one[j];
+				centre[j] += x[j] - one[j];
 		}
 		for (uint32_t j = 0; size > 0 && j < dim; j++)
-			centre[j] = grn_row_scale(s->rows, one) * one[j] + centre[j] / (float) size;
+			centre[j] = one[j] + centre[j] / (float) size;
 	}
 }
 
 static void
-set_centre(Split *s, uint32_t c, const float *x)
+set_centre(Split *s, uint32_t c, const void *x)
 {
 	uint32_t	dim = s->rows->dim;
 
-	for (uint32_t j = 0; j < dim; j++)
-		s->centres[(size_t) c * dim + j] = grn_row_scale(s->rows, x) * x[j];
+	grn_row_place(s->rows, x, 0, dim, s->centres + (size_t) c * dim);
 }
 
 /*

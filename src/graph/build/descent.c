@@ -316,13 +316,14 @@ bytes_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
 	uint32_t	dim = d->rows.dim;
+	float		scratch[GRN_MAX_DIM];
 
 	(void) worker;
 	if (__atomic_load_n(&d->not_bytes, __ATOMIC_RELAXED))
 		return;
 	for (size_t i = begin; i < end; i++)
 	{
-		const float *x = grn_row(&d->rows, i);
+		const float *x = grn_row_values(&d->rows, grn_row(&d->rows, i), scratch);
 		int8_t	   *bytes = d->vertex_bytes + i * d->stride;
 		int			other = 0;
 

@@ -13,6 +13,7 @@
 typedef struct Dups
 {
 	const GrnRows *rows;
+	size_t		vector_bytes;	/* of a row, without its scale */
 	uint64_t   *hashes;			/* [n] */
 	uint32_t   *slots;			/* [2n] */
 	uint32_t   *first;			/* [n] */
@@ -24,14 +25,14 @@ typedef struct Dups
 #define ROWS_PER_PARTITION 65536
 
 static uint64_t
-hash_row(const float *x, uint32_t dim)
+hash_row(const uint8_t *x, size_t bytes)
 {
 	uint64_t	lanes[4] = {1, 2, 3, 4};
-	uint64_t	h = dim;
-	uint32_t	j = 0;
+	uint64_t	h = bytes;
+	size_t		j = 0;
 
 	/* four independent chains, so that multiplications overlap */
-	for (; j + 8 <= dim; j += 8)
+	for (; j + 32 <= bytes; j += 32)
 	{
 		uint64_t	w[4];
 
@@ -40,11 +41,11 @@ hash_row(const float *x, uint32_t dim)
 			lanes[k] = (lanes[k] ^ w[k]) * UINT64_C(0x9E3779B97F4A7C15) +
 				(lanes[k] >> 29);
 	}
-	for (; j < dim; j++)
+	for (; j < bytes; j += 4)
 	{
-		uint32_t	w;
+		uint32_t	w = 0;
 
-		memcpy(&w, x + j, sizeof(w));
+		memcpy(&w, x + j, bytes - j < sizeof(w) ? bytes - j : sizeof(w));
 		h = (h ^ w) * UINT64_C(0xD6E8FEB86659FD93);
 		h ^= h >> 32;
 	}
@@ -60,7 +61,7 @@ hash_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
-		d->hashes[i] = hash_row(grn_row(d->rows, i), d->rows->dim);
+		d->hashes[i] = hash_row(grn_row(d->rows, i), d->vector_bytes);
 }
 
 static void
@@ -68,7 +69,6 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Dups	   *d = arg;
 	size_t		n = d->rows->n;
-	size_t		row_bytes = sizeof(float) * d->rows->dim;
 
 	(void) worker;
 	for (size_t p = begin; p < end; p++)
@@ -99,7 +99,7 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 					break;
 				}
 				if (d->hashes[other] == hash &&
-					memcmp(grn_row(d->rows, other), grn_row(d->rows, i), row_bytes) == 0)
+					memcmp(grn_row(d->rows, other), grn_row(d->rows, i), d->vector_bytes) == 0)
 				{
 					d->first[i] = other;
 					break;
@@ -120,6 +120,7 @@ grn_find_duplicates(const GrnRows *rows, GrnParallel *parallel, uint32_t *first,
 
 	memset(&d, 0, sizeof(d));
 	d.rows = rows;
+	d.vector_bytes = grn_form_bytes(rows->form, rows->dim);
 	d.hashes = workspace;
 	d.slots = (uint32_t *) (d.hashes + rows->n);
 	d.first = first;

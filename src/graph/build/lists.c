@@ -182,7 +182,7 @@ exact_keys(const Descent *d, size_t v, const uint32_t *ids, uint32_t count, uint
 
 	if (d->use_bytes && d->not_bytes)
 	{
-		const float *x = grn_row(&d->rows, v);
+		const void *x = grn_row(&d->rows, v);
 
 		for (uint32_t i = 0; i < count; i++)
 		{

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MEDOID_SAMPLE 16384
+#define MEAN_PIECE 64			/* dimensions of the mean that one worker forms */
 #define MEDOID_PIECE 1024		/* rows whose sum is formed by one worker */
 
 typedef struct Medoid
@@ -40,11 +41,12 @@ mean_range(void *arg, int worker, size_t begin, size_t end)
 		m->mean[j] = 0;
 	for (size_t i = 0; i < m->nsample; i++)
 	{
-		const float *x = grn_row(m->rows, sample_row(m, i));
-		float		scale = grn_row_scale(m->rows, x);
+		const void *x = grn_row(m->rows, sample_row(m, i));
+		float		place[MEAN_PIECE];
 
+		grn_row_place(m->rows, x, begin, end - begin, place);
 		for (size_t j = begin; j < end; j++)
-			m->mean[j] += scale * x[j];
+			m->mean[j] += place[j - begin];
 	}
 	for (size_t j = begin; j < end; j++)
 		m->mean[j] /= (double) m->nsample;
@@ -54,6 +56,8 @@ static void
 nearest_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Medoid	   *m = arg;
+
+	float		place[GRN_MAX_DIM];
 
 	(void) worker;
 	for (size_t piece = begin; piece < end; piece++)
@@ -67,13 +71,12 @@ nearest_range(void *arg, int worker, size_t begin, size_t end)
 		for (size_t i = piece * MEDOID_PIECE; i < stop; i++)
 		{
 			uint32_t	row = sample_row(m, i);
-			const float *x = grn_row(m->rows, row);
-			float		scale = grn_row_scale(m->rows, x);
 			float		d = 0;
 
+			grn_row_place(m->rows, grn_row(m->rows, row), 0, m->rows->dim, place);
 			for (uint32_t j = 0; j < m->rows->dim; j++)
 			{
-				float		e = scale * x[j] - (float) m->mean[j];
+				float		e = place[j] - (float) m->mean[j];
 
 				d += e * e;
 			}
@@ -99,7 +102,7 @@ grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
 	m.seed = seed;
 	m.nsample = rows->n < MEDOID_SAMPLE ? rows->n : MEDOID_SAMPLE;
 	pieces = (m.nsample + MEDOID_PIECE - 1) / MEDOID_PIECE;
-	parallel->run(parallel, rows->dim, 64, mean_range, &m);
+	parallel->run(parallel, rows->dim, MEAN_PIECE, mean_range, &m);
 	parallel->run(parallel, pieces, 1, nearest_range, &m);
 	for (size_t i = 1; i < pieces; i++)
 		if (m.best[i] < m.best[best])

@@ -46,12 +46,7 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 	uint32_t	dims = grn_project_max_dims(dim);
 
 	memset(&fit, 0, sizeof(fit));
-	if (rows)
-	{
-		fit.rows = rows->base;
-		fit.stride = rows->stride;
-		fit.embedding = rows->embedding;
-	}
+	fit.of = rows;
 	fit.nrows = n;
 	fit.nsample = sample_size(n, dim);
 	fit.dim = dim;
@@ -109,13 +104,11 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 
 		for (size_t i = begin; i < end; i++)
 		{
-			const float *row = grn_row(rows, i);
-			const float *x = row + first;
-			float		scale = grn_row_scale(rows, row);
 			float	   *to = c->code_dims ? centred[i - begin] : out + (i - begin) * stride + first;
 
+			grn_row_place(rows, grn_row(rows, i), first, len, to);
 			for (uint32_t j = 0; j < len; j++)
-				to[j] = scale * x[j] - c->mean[first + j];
+				to[j] -= c->mean[first + j];
 		}
 		for (uint32_t k = 0; k < c->code_dims; k++)
 			for (size_t i = begin; i < end; i++)

@@ -4,6 +4,8 @@
  */
 #include "graph/kernels/dist_impl.h"
 
+#include "graph/kernels/pairs.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,5 +286,6 @@ grn_dist_init(void)
 		for (int i = 0; i < n; i++)
 			if (strcmp(versions[i]->name, wish) == 0)
 				grn_dist = versions[i];
+	grn_pairs = grn_pairs_of(grn_dist);
 	done = true;
 }

@@ -13,11 +13,9 @@ static void
 float_dists(const GrnTile *tile, const void *row, int32_t term,
 			const GrnPanel *panel, uint32_t *out)
 {
-	const float *x = row;
-
 	for (uint32_t i = 0; i < panel->count; i++)
 	{
-		float		d = grn_row_distance(tile->rows, x, panel->rows[i]);
+		float		d = grn_row_distance(tile->rows, row, panel->rows[i]);
 
 		memcpy(&out[i], &d, sizeof(d));
 	}

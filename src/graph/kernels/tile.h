@@ -33,7 +33,7 @@ typedef struct GrnTile
 						  const GrnPanel *panel, uint32_t *out);
 } GrnTile;
 
-/* Distances of the rows themselves, in 32-bit floats. */
+/* Distances of the rows themselves, as 32-bit floats. */
 extern void grn_tile_floats(GrnTile *tile, const GrnRows *rows);
 
 /* Distances of rows given as signed bytes: exact for those. */
@@ -52,8 +52,7 @@ grn_tile_stride(uint32_t dim)
 static inline const void *
 grn_tile_row(const GrnTile *tile, uint32_t id)
 {
-	return tile->bytes ? (const void *) (tile->bytes + id * tile->stride)
-		: (const void *) grn_row(tile->rows, id);
+	return tile->bytes ? tile->bytes + id * tile->stride : grn_row(tile->rows, id);
 }
 
 /* Distances of row id to the panel's; out: room for 3 more. */
@@ -78,7 +77,7 @@ static inline void
 grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 {
 	const char *p = grn_tile_row(tile, id);
-	size_t		bytes = tile->bytes ? tile->stride : 4 * (size_t) tile->rows->dim;
+	size_t		bytes = tile->bytes ? tile->stride : tile->rows->row_bytes;
 
 	if (tile->bytes)
 		__builtin_prefetch(tile->terms + 2 * (size_t) id);

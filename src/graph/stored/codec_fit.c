@@ -99,26 +99,53 @@ grn_codec_fit_bytes(const GrnCodecFit *fit)
 	return lay_out(&f, fit, NULL);
 }
 
-static const float *
-sample_row(const Fit *f, size_t i)
+/* The rows to which the codec is fitted. */
+static GrnRows
+fit_from(const GrnCodecFit *in)
 {
-	const GrnCodecFit *in = f->in;
+	GrnRows		rows = {in->rows, NULL, in->nrows, in->stride * sizeof(float), in->dim,
+		in->embedding, GRN_FORM_WIDEST};
 
-	return in->rows + (in->sample ? in->sample[i] : i) * in->stride;
+	if (in->of != NULL)
+	{
+		rows = *in->of;
+		rows.order = NULL;
+	}
+	return rows;
 }
 
 /* What a row is multiplied with before it is centred. */
 static float
-row_scale(const Fit *f, const float *row)
+row_scale(const Fit *f, const GrnRows *rows, const void *row)
 {
 	GrnScale	s;
 
-	if (f->in->embedding == GRN_EMBED_ROW)
+	if (rows->embedding == GRN_EMBED_ROW)
 		return 1;
-	memcpy(&s, row + f->dim, sizeof(s));
+	s = grn_row_scale(rows, row);
 	if (f->in->kind == GRN_CODES_ROWS)
 		return s.scale;
 	return s.norm2 > 0 ? s.scale / sqrtf(s.norm2) : 0;
+}
+
+/* Copies rows [begin, end) of the sample, as places or as directions. */
+static void
+copy_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Fit		   *f = arg;
+	GrnRows		rows = fit_from(f->in);
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const void *row = grn_row(&rows, f->in->sample ? f->in->sample[i] : i);
+		float		scale = row_scale(f, &rows, row);
+		float	   *x = f->x + i * f->dim;
+
+		grn_form_load(rows.form, row, f->dim, x);
+		for (size_t j = 0; j < f->dim; j++)
+			x[j] *= scale;
+	}
 }
 
 /* Mean of columns [begin, end), in double. */
@@ -135,11 +162,10 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 
 		for (size_t i = 0; i < f->n; i++)
 		{
-			const float *row = sample_row(f, i);
-			float		scale = row_scale(f, row);
+			const float *x = f->x + i * f->dim + begin;
 
 			for (size_t j = 0; j < len; j++)
-				sum[j] += scale * row[begin + j];
+				sum[j] += x[j];
 		}
 		for (size_t j = 0; j < len; j++)
 			f->mean[begin + j] = f->n > 0 ? (float) (sum[j] / (double) f->n) : 0;
@@ -147,7 +173,7 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Copies rows [begin, end) centred, and their squared lengths. */
+/* Centres rows [begin, end), and takes their squared lengths. */
 static void
 centre_rows(void *arg, int worker, size_t begin, size_t end)
 {
@@ -156,12 +182,10 @@ centre_rows(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const float *row = sample_row(f, i);
-		float		scale = row_scale(f, row);
 		float	   *x = f->x + i * f->dim;
 
 		for (size_t j = 0; j < f->dim; j++)
-			x[j] = scale * row[j] - f->mean[j];
+			x[j] -= f->mean[j];
 		f->energies[i] = grn_dist->ip_f32(x, x, f->dim);
 	}
 }
@@ -399,6 +423,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 
 	lay_out(&f, fit, workspace);
 	f.mean = out;
+	parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
 	parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
 	parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
 	for (size_t i = 0; i < f.n; i++)

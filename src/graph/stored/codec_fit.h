@@ -4,14 +4,16 @@
 #ifndef GRN_CODEC_FIT_H
 #define GRN_CODEC_FIT_H
 
+#include "graph/rows.h"
 #include "graph/stored/codec.h"
 
 typedef struct GrnCodecFit
 {
+	const GrnRows *of;			/* the rows of a build, by their places in memory; or NULL: */
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;
-	GrnEmbedding embedding;		/* a GrnScale follows each row where it is scaled: */
+	GrnEmbedding embedding;		/* of `rows`: a GrnScale follows each row where it is scaled: */
 	GrnCodeKind kind;			/* then the fit is of places, or of directions */
 	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
 	size_t		nsample;		/* 0 and no sample: all rows */

@@ -112,8 +112,8 @@ extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
 								  uint32_t payload, uint32_t max_code_dims,
 								  float *costs);
 
-/* The degree where the user gives none (see test/bench/graph/defaults). */
-extern uint32_t grn_default_degree(uint32_t dim, uint32_t payload);
+/* The degree where the user gives none (see test/bench/graph/defaults); rows: their type's form. */
+extern uint32_t grn_default_degree(GrnForm rows, uint32_t dim, uint32_t payload);
 
 /* Pages, counted from the first page of the node area. */
 static inline uint32_t
@@ -154,7 +154,8 @@ grn_rec_codes(const GrnLayout *l, const void *rec)
  */
 typedef struct GrnRecordSource
 {
-	const float *x;
+	const float *x;				/* may be NULL with: */
+	const void *stored;			/* x in the records' form, exactly; or NULL */
 	const uint8_t *code;
 	GrnFactor	factor;
 	const uint8_t *tids;		/* [ntids] of GRN_TID_BYTES */

@@ -272,7 +272,8 @@ static void
 read_graph(Bench *b, const char *path)
 {
 	Matrix		m = read_matrix(path);
-	GrnRows		rows = {b->base, NULL, b->n, b->space, b->dim, grn_metric(b->metric)->embedding};
+	GrnRows		rows = {b->base, NULL, b->n, b->space * sizeof(float), b->dim,
+		grn_metric(b->metric)->embedding, GRN_FORM_F32};
 	int32_t    *ids = m.data;
 
 	if ((uint32_t) m.rows != b->n || m.columns > GRN_MAX_DEGREE)

@@ -1,0 +1,53 @@
+/*
+ * expand.cu - rows that came in a shorter form than floats, as floats.  They cross the bus as
+ * they are in the host's memory; everything behind takes floats.
+ */
+#include <string.h>
+
+#include <cuda_fp16.h>
+
+#include "handle.h"
+
+/* Reads a float that may stand at any even byte. */
+__device__ inline float
+float_at(const uint8_t *d_from)
+{
+	const uint16_t *d_half = (const uint16_t *) d_from;
+
+	return __uint_as_float(d_half[0] | (uint32_t) d_half[1] << 16);
+}
+
+/* A block takes a row; d_raw: [n][row.bytes], d_rows: [n][dim]. */
+__global__ void
+expand_kernel(const uint8_t *d_raw, const RawRow row, uint32_t dim, float *d_rows)
+{
+	const uint8_t *d_from = d_raw + (size_t) blockIdx.x * row.bytes;
+	float		  *d_to = d_rows + (size_t) blockIdx.x * dim;
+	float		   head = row.head > 0 ? float_at(d_from) : 1.0f;
+	float		   scale = row.scale > 0 ? float_at(d_from + row.scale) : 1.0f;
+	const __half  *d_halves = (const __half *) (d_from + row.head);
+
+	/* in the order in which the host multiplies */
+	for (uint32_t d = threadIdx.x; d < dim; d += blockDim.x)
+		d_to[d] = scale * (__half2float(d_halves[d]) * head);
+}
+
+cudaError_t
+launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row, uint32_t n,
+			  uint32_t dim, float *d_rows)
+{
+	uint32_t threads = dim < 256 ? (dim + WARP - 1) / WARP * WARP : 256;
+
+	GRN_REQUIRE(n > 0 && dim > 0 && row.bits == 16 && row.head % 2 == 0);
+	GRN_REQUIRE(row.bytes % 4 == 0 && row.bytes >= row.head + 2 * (size_t) dim);
+	expand_kernel<<<n, threads, 0, device.stream>>>(d_raw, row, dim, d_rows);
+	return cudaGetLastError();
+}
+
+RawRow
+raw_row_of(const GrnGpuSource &source)
+{
+	RawRow row = {source.bits, (uint32_t) source.row_bytes, source.head, source.scale};
+
+	return row;
+}

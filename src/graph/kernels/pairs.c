@@ -1,0 +1,200 @@
+/*
+ * pairs.c - the kernels of pairs.h, for each version of those of dist.h.
+ */
+#include "graph/kernels/pairs.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define PIECE 64				/* numbers converted at a time */
+#define LANES 16				/* sums side by side, as in the wide versions */
+
+static float
+plain_l2_f16(const void *a, const void *b, float ratio, size_t n)
+{
+	float		x[PIECE];
+	float		y[PIECE];
+	float		sums[LANES] = {0};
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		grn_dist->f16_load((const uint8_t *) a + 2 * i, len, x);
+		grn_dist->f16_load((const uint8_t *) b + 2 * i, len, y);
+		for (size_t j = 0; j < len; j++)
+		{
+			float		d = x[j] - ratio * y[j];
+
+			sums[j % LANES] += d * d;
+		}
+	}
+	for (int width = LANES / 2; width > 0; width /= 2)
+		for (int j = 0; j < width; j++)
+			sums[j] += sums[j + width];
+	return sums[0];
+}
+
+static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16};
+
+#if defined(__x86_64__)
+
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
+
+static inline AVX2 __m256
+load_256(const uint8_t *x)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) x));
+}
+
+static inline AVX2 __m256
+square_256(__m256 sum, const uint8_t *a, const uint8_t *b, __m256 ratio)
+{
+	__m256		d = _mm256_fnmadd_ps(ratio, load_256(b), load_256(a));
+
+	return _mm256_fmadd_ps(d, d, sum);
+}
+
+/* Two accumulators: the conversions, not the additions, are what takes the time. */
+static AVX2 float
+avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
+{
+	const uint8_t *a = av;
+	const uint8_t *b = bv;
+	const __m256 r = _mm256_set1_ps(ratio);
+	__m256		s0 = _mm256_setzero_ps();
+	__m256		s1 = s0;
+	__m128		h;
+	size_t		i = 0;
+
+	for (; i + 16 <= n; i += 16)
+	{
+		s0 = square_256(s0, a + 2 * i, b + 2 * i, r);
+		s1 = square_256(s1, a + 2 * i + 16, b + 2 * i + 16, r);
+	}
+	for (; i < n; i += 8)
+	{
+		uint8_t		at[16] = {0};
+		uint8_t		bt[16] = {0};
+		size_t		len = n - i < 8 ? n - i : 8;
+
+		memcpy(at, a + 2 * i, 2 * len);
+		memcpy(bt, b + 2 * i, 2 * len);
+		s0 = square_256(s0, at, bt, r);
+	}
+	s0 = _mm256_add_ps(s0, s1);
+	h = _mm_add_ps(_mm256_castps256_ps128(s0), _mm256_extractf128_ps(s0, 1));
+	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+	h = _mm_add_ss(h, _mm_movehdup_ps(h));
+	return _mm_cvtss_f32(h);
+}
+
+static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16};
+
+static inline AVX512 __m512
+square_512(__m512 sum, __m256i a, __m256i b, __m512 ratio)
+{
+	__m512		d = _mm512_fnmadd_ps(ratio, _mm512_cvtph_ps(b), _mm512_cvtph_ps(a));
+
+	return _mm512_fmadd_ps(d, d, sum);
+}
+
+static AVX512 float
+avx512_l2_f16(const void *av, const void *bv, float ratio, size_t n)
+{
+	const uint8_t *a = av;
+	const uint8_t *b = bv;
+	const __m512 r = _mm512_set1_ps(ratio);
+	__m512		s0 = _mm512_setzero_ps();
+	__m512		s1 = s0;
+	size_t		i = 0;
+
+	for (; i + 32 <= n; i += 32)
+	{
+		s0 = square_512(s0, _mm256_loadu_si256((const __m256i *) (a + 2 * i)),
+						_mm256_loadu_si256((const __m256i *) (b + 2 * i)), r);
+		s1 = square_512(s1, _mm256_loadu_si256((const __m256i *) (a + 2 * i + 32)),
+						_mm256_loadu_si256((const __m256i *) (b + 2 * i + 32)), r);
+	}
+	for (; i < n; i += 16)
+	{
+		__mmask16	m = n - i < 16 ? (__mmask16) ((1u << (n - i)) - 1) : (__mmask16) 0xFFFF;
+
+		s0 = square_512(s0, _mm256_maskz_loadu_epi16(m, a + 2 * i),
+						_mm256_maskz_loadu_epi16(m, b + 2 * i), r);
+	}
+	return _mm512_reduce_add_ps(_mm512_add_ps(s0, s1));
+}
+
+static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16};
+
+#elif defined(__aarch64__)
+
+static inline float32x4_t
+load_neon(const uint8_t *x)
+{
+	return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(x)));
+}
+
+static inline float32x4_t
+square_neon(float32x4_t sum, const uint8_t *a, const uint8_t *b, float32x4_t ratio)
+{
+	float32x4_t d = vfmsq_f32(load_neon(a), ratio, load_neon(b));
+
+	return vfmaq_f32(sum, d, d);
+}
+
+static float
+neon_l2_f16(const void *av, const void *bv, float ratio, size_t n)
+{
+	const uint8_t *a = av;
+	const uint8_t *b = bv;
+	const float32x4_t r = vdupq_n_f32(ratio);
+	float32x4_t s0 = vdupq_n_f32(0);
+	float32x4_t s1 = s0;
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		s0 = square_neon(s0, a + 2 * i, b + 2 * i, r);
+		s1 = square_neon(s1, a + 2 * i + 8, b + 2 * i + 8, r);
+	}
+	for (; i < n; i += 4)
+	{
+		uint8_t		at[8] = {0};
+		uint8_t		bt[8] = {0};
+		size_t		len = n - i < 4 ? n - i : 4;
+
+		memcpy(at, a + 2 * i, 2 * len);
+		memcpy(bt, b + 2 * i, 2 * len);
+		s0 = square_neon(s0, at, bt, r);
+	}
+	return vaddvq_f32(vaddq_f32(s0, s1));
+}
+
+static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16};
+
+#endif
+
+const GrnPairTable *grn_pairs = &plain_pairs;
+
+const GrnPairTable *
+grn_pairs_of(const GrnDistTable *dist)
+{
+#if defined(__x86_64__)
+	if (strncmp(dist->name, "avx512", 6) == 0)
+		return &avx512_pairs;
+	if (strcmp(dist->name, "avx2") == 0)
+		return &avx2_pairs;
+#elif defined(__aarch64__)
+	if (strcmp(dist->name, "neon") == 0)
+		return &neon_pairs;
+#endif
+	return &plain_pairs;
+}

@@ -1,0 +1,20 @@
+/*
+ * pairs.h - kernels for two rows in the same short form, chosen with those of dist.h.
+ */
+#ifndef GRN_PAIRS_H
+#define GRN_PAIRS_H
+
+#include "graph/kernels/dist.h"
+
+typedef struct GrnPairTable
+{
+	/* squared Euclidean distance of a and ratio * b, n binary16 each (unaligned) */
+	float		(*l2_f16) (const void *a, const void *b, float ratio, size_t n);
+} GrnPairTable;
+
+extern const GrnPairTable *grn_pairs;	/* set by grn_dist_init() */
+
+/* The kernels that go with a version of those of dist.h. */
+extern const GrnPairTable *grn_pairs_of(const GrnDistTable *dist);
+
+#endif							/* GRN_PAIRS_H */

@@ -1,0 +1,58 @@
+/*
+ * rows.c - the rows of a build as floats, and their distances where they are not floats or
+ * not their own places.
+ */
+#include "graph/rows.h"
+
+size_t
+grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
+{
+	size_t		bytes = grn_form_bytes(form, dim);
+
+	if (embedding == GRN_EMBED_SCALED)
+		bytes += sizeof(GrnScale);
+	return (bytes + GRN_ROW_ALIGN - 1) / GRN_ROW_ALIGN * GRN_ROW_ALIGN;
+}
+
+void
+grn_row_place(const GrnRows *rows, const void *x, size_t from, size_t n, float *out)
+{
+	float		scale;
+
+	grn_form_piece(rows->form, x, from, n, out);
+	if (rows->embedding == GRN_EMBED_ROW)
+		return;
+	scale = grn_row_scale(rows, x).scale;
+	for (size_t i = 0; i < n; i++)
+		out[i] *= scale;
+}
+
+float
+grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
+{
+	GrnScale	a,
+				b;
+	float		d;
+
+	if (rows->embedding == GRN_EMBED_ROW)
+		return grn_form_apart(rows->form, x, 1, y, 1, rows->dim);
+	a = grn_row_scale(rows, x);
+	b = grn_row_scale(rows, y);
+	if (rows->form != GRN_FORM_WIDEST)
+		return grn_form_apart(rows->form, x, a.scale, y, b.scale, rows->dim);
+	if (x == y)
+		return 0;				/* whatever rounding would leave */
+	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * grn_dist->ip_f32(x, y, rows->dim);
+	return d > 0 ? d : 0;
+}
+
+float
+grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2)
+{
+	GrnScale	s;
+
+	if (rows->embedding == GRN_EMBED_ROW)
+		return grn_form_l2(rows->form, point, x, rows->dim);
+	s = grn_row_scale(rows, x);
+	return s.norm2 + norm2 - 2 * s.scale * grn_form_ip(rows->form, point, x, rows->dim);
+}

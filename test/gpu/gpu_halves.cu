@@ -1,0 +1,168 @@
+/*
+ * gpu_halves.cu - rows that come as halves: on the device they are the floats that the host
+ * makes of them, and their codes are those of the floats.
+ */
+#include "gpu_check.h"
+
+#include <cuda_fp16.h>
+
+#include "../../cuda/handle.h"
+
+/* Rows as the builder keeps them: head, halves, and behind them, if scaled, a GrnScale. */
+struct HalfRows
+{
+	uint32_t	n,
+				dim;
+	GrnGpuSource source = {};
+	std::vector<uint8_t> bytes;
+	std::vector<float> floats;	/* [n][dim] */
+
+	HalfRows(uint32_t n, uint32_t dim, bool integers, bool heads, bool scaled)
+		: n(n), dim(dim), floats((size_t) n * dim)
+	{
+		source.head = 4;
+		source.scale = scaled ? 4 + 2 * dim : 0;
+		source.row_bytes = (4 + 2 * dim + (scaled ? 8 : 0) + 15) / 16 * 16;
+		source.bits = 16;
+		bytes.assign((size_t) n * source.row_bytes, 0xee);
+		source.base = bytes.data();
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint8_t    *row = &bytes[i * source.row_bytes];
+			float		head = heads ? 0.01f + fabsf(gaussian(90, i)) : 1,
+						scale = scaled ? 0.01f + fabsf(gaussian(91, i)) : 1;
+
+			memcpy(row, &head, sizeof(head));
+			if (scaled)
+				memcpy(row + source.scale, &scale, sizeof(scale));
+			for (uint32_t d = 0; d < dim; d++)
+			{
+				uint64_t	at = (uint64_t) i * dim + d;
+				__half		half = __float2half_rn(integers ? (float) rnd(92, at, 256) : gaussian(93, at));
+
+				memcpy(row + 4 + 2 * d, &half, sizeof(half));
+				floats[at] = scale * (__half2float(half) * head);
+			}
+		}
+	}
+};
+
+/* Rows of a build, in order or by numbers: bit by bit the floats. */
+static void
+test_upload(GrnGpu *gpu, uint32_t n, uint32_t dim, bool heads, bool scaled, bool ordered)
+{
+	HalfRows	rows(n, dim, false, heads, scaled);
+	std::vector<uint32_t> order(n);
+	std::vector<float> got((size_t) n * dim);
+	GrnGraphParams params = {};
+	GrnGpuOptions options = {};
+	GrnGpuError err = {};
+	bool		same = true;
+
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = n - 1 - i;
+	if (ordered)
+		rows.source.order = order.data();
+	if (grn_gpu_begin(gpu, n, dim, &options, &params, &err) != GRN_GPU_OK ||
+		grn_gpu_rows_from(gpu, &rows.source, &err) != GRN_GPU_OK)
+		same = false;
+	else
+	{
+		must(cudaMemcpy(got.data(), gpu->d_rows, got.size() * sizeof(float), cudaMemcpyDeviceToHost), "copy");
+		for (uint32_t i = 0; i < n && same; i++)
+			same = memcmp(&got[(size_t) i * dim],
+						  &rows.floats[(size_t) (ordered ? order[i] : i) * dim], dim * sizeof(float)) == 0;
+	}
+	grn_gpu_end(gpu);
+	report("halves, " + std::to_string(n) + " rows of " + std::to_string(dim) + (heads ? ", heads" : "") +
+		   (scaled ? ", scaled" : "") + (ordered ? ", by numbers" : ""), same, err.text);
+}
+
+/* Codes of all rows from one source. */
+static std::vector<uint8_t>
+codes_of(GrnGpu *gpu, const HalfRows &rows, const GrnGpuSource &source, GrnGpuFit *fit, bool *other, GrnGpuError *err)
+{
+	std::vector<uint8_t> codes((size_t) rows.n * fit->code_bytes);
+	GrnGpuEncoding e = {};
+
+	e.fit = fit;
+	e.codes = codes.data();
+	e.raw_bytes = source.bits == 32 ? 0 : (uint32_t) source.row_bytes;
+	*other = false;
+	if (grn_gpu_encode_begin(gpu, &e, 0, err) != GRN_GPU_OK ||
+		grn_gpu_encode(gpu, &e, &source, 0, rows.n, 0, other, err) != GRN_GPU_OK)
+		codes.clear();
+	grn_gpu_end(gpu);
+	return codes;
+}
+
+static void
+test_encode(GrnGpu *gpu, uint32_t dim, GrnGpuRows kind, bool scaled)
+{
+	uint32_t	n = 5000;
+	HalfRows	rows(n, dim, kind == GRN_GPU_EXACT_CODES, scaled, scaled);
+	GrnGpuSource floats = {};
+	GrnGpuFit	fit = {};
+	GrnGpuError err = {};
+	bool		same,
+				others[2];
+
+	floats.base = rows.floats.data();
+	floats.row_bytes = dim * sizeof(float);
+	floats.bits = 32;
+	fit.rows = kind;
+	fit.dim = dim;
+	same = grn_gpu_fit(gpu, rows.floats.data(), n, 1, &fit, &err) == GRN_GPU_OK;
+	if (same)
+	{
+		std::vector<uint8_t> a = codes_of(gpu, rows, floats, &fit, &others[0], &err);
+		std::vector<uint8_t> b = codes_of(gpu, rows, rows.source, &fit, &others[1], &err);
+
+		same = !a.empty() && a == b && !others[0] && !others[1];
+	}
+	free(fit.projection);
+	report("codes of halves of " + std::to_string(dim) + (scaled ? ", scaled" : "") + ", kind " + std::to_string(kind),
+		   same, err.text);
+}
+
+/* A source in another form than the encoding was begun for is refused. */
+static void
+test_other_form(GrnGpu *gpu)
+{
+	HalfRows	rows(100, 24, true, false, false);
+	GrnGpuFit	fit = {};
+	GrnGpuEncoding e = {};
+	GrnGpuError err = {};
+	bool		other = false,
+				refused;
+
+	fit.rows = GRN_GPU_EXACT_CODES;
+	fit.dim = 24;
+	refused = grn_gpu_fit(gpu, NULL, 1, 1, &fit, &err) == GRN_GPU_OK;
+	e.fit = &fit;
+	refused &= grn_gpu_encode_begin(gpu, &e, 0, &err) == GRN_GPU_OK;
+	refused &= grn_gpu_encode(gpu, &e, &rows.source, 0, 100, 0, &other, &err) == GRN_GPU_FAILED;
+	grn_gpu_end(gpu);
+	refused &= grn_gpu_rows_from(gpu, &rows.source, &err) == GRN_GPU_FAILED;
+	report("halves that nothing was begun for are refused", refused, err.text);
+}
+
+void
+test_halves(GrnGpu *gpu)
+{
+	for (uint32_t dim : {1u, 2u, 3u, 31u, 33u, 129u, 384u})
+		for (int way = 0; way < 8; way++)
+			test_upload(gpu, 3001, dim, way & 1, way & 2, way & 4);
+	/* one row, rows longer than an arena for so few, and more than one piece */
+	test_upload(gpu, 1, 16000, true, true, false);
+	test_upload(gpu, 3, 16000, true, false, true);
+	test_upload(gpu, 70000, 600, true, true, false);
+	if (gpu->device.major >= GRN_TILE_MAJOR)
+	{
+		test_encode(gpu, 96, GRN_GPU_EXACT_CODES, false);
+		test_encode(gpu, 97, GRN_GPU_BYTE_CODES, true);
+		test_encode(gpu, 384, GRN_GPU_BYTE_CODES, false);
+		test_encode(gpu, 385, GRN_GPU_WIDE_CODES, true);
+		test_other_form(gpu);
+	}
+}
