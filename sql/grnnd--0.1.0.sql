@@ -12,6 +12,9 @@ COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbour graph (GRNND)';
 CREATE FUNCTION grnnd_type_vector(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_type_halfvec(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -24,7 +27,7 @@ CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 CREATE FUNCTION grnnd_metric_l1(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- Type vector and its operators are those of pgvector, wherever it was installed and whatever
+-- Types and their operators are those of pgvector, wherever it was installed and whatever
 -- else of these names search_path leads to.  (A name for that schema that the
 -- server fills in comes with PostgreSQL 16.)
 DO $$
@@ -33,31 +36,28 @@ DECLARE
 		FROM pg_catalog.pg_extension e
 			JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
 		WHERE e.extname OPERATOR(pg_catalog.=) 'vector');
+	class record;
 BEGIN
-	EXECUTE pg_catalog.format($class$
-		CREATE OPERATOR CLASS vector_l2_ops
-			DEFAULT FOR TYPE %1$s.vector USING grnnd AS
-			OPERATOR 1 %1$s.<-> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
-			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
-			FUNCTION 2 grnnd_metric_l2(pg_catalog.internal)$class$, pgvector);
-	EXECUTE pg_catalog.format($class$
-		CREATE OPERATOR CLASS vector_ip_ops
-			FOR TYPE %1$s.vector USING grnnd AS
-			OPERATOR 1 %1$s.<#> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
-			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
-			FUNCTION 2 grnnd_metric_ip(pg_catalog.internal)$class$, pgvector);
-	EXECUTE pg_catalog.format($class$
-		CREATE OPERATOR CLASS vector_cosine_ops
-			FOR TYPE %1$s.vector USING grnnd AS
-			OPERATOR 1 %1$s.<=> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
-			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
-			FUNCTION 2 grnnd_metric_cosine(pg_catalog.internal)$class$, pgvector);
-	EXECUTE pg_catalog.format($class$
-		CREATE OPERATOR CLASS vector_l1_ops
-			FOR TYPE %1$s.vector USING grnnd AS
-			OPERATOR 1 %1$s.<+> (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
-			FUNCTION 1 grnnd_type_vector(pg_catalog.internal),
-			FUNCTION 2 grnnd_metric_l1(pg_catalog.internal)$class$, pgvector);
+	FOR class IN SELECT * FROM (VALUES
+		('vector_l2_ops', 'DEFAULT', 'vector', '<->', 'grnnd_type_vector', 'grnnd_metric_l2'),
+		('vector_ip_ops', '', 'vector', '<#>', 'grnnd_type_vector', 'grnnd_metric_ip'),
+		('vector_cosine_ops', '', 'vector', '<=>', 'grnnd_type_vector', 'grnnd_metric_cosine'),
+		('vector_l1_ops', '', 'vector', '<+>', 'grnnd_type_vector', 'grnnd_metric_l1'),
+		('halfvec_l2_ops', 'DEFAULT', 'halfvec', '<->', 'grnnd_type_halfvec', 'grnnd_metric_l2'),
+		('halfvec_ip_ops', '', 'halfvec', '<#>', 'grnnd_type_halfvec', 'grnnd_metric_ip'),
+		('halfvec_cosine_ops', '', 'halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
+		('halfvec_l1_ops', '', 'halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1')
+	) AS c (name, is_default, type, operator, type_function, metric_function)
+	LOOP
+		EXECUTE pg_catalog.format($class$
+			CREATE OPERATOR CLASS %2$s
+				%3$s FOR TYPE %1$s.%4$s USING grnnd AS
+				OPERATOR 1 %1$s.%5$s (%1$s.%4$s, %1$s.%4$s) FOR ORDER BY pg_catalog.float_ops,
+				FUNCTION 1 %6$s(pg_catalog.internal),
+				FUNCTION 2 %7$s(pg_catalog.internal)$class$,
+			pgvector, class.name, class.is_default, class.type, class.operator,
+			class.type_function, class.metric_function);
+	END LOOP;
 END $$;
 
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
