@@ -185,6 +185,8 @@ run_server()
 	bin=$("$pg_config" --bindir)
 	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
+	# It would come in between where the tests take minutes.
+	echo "autovacuum = off" >"$tree/quiet.conf"
 
 	names=$(names_in "$tree/test/sql" sql)
 	for name in $names; do
@@ -193,12 +195,12 @@ run_server()
 	done
 	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
 		"$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
-		--temp-instance=tmp_check --no-locale --encoding=UTF8 $names
+		--temp-instance=tmp_check --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
 	names=$(names_in "$tree/test/isolation/specs" spec)
 	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
 		"$tests/isolation/pg_isolation_regress" --inputdir=test/isolation \
 		--outputdir=output_iso --bindir="$bin" \
-		--temp-instance=tmp_check_iso --no-locale --encoding=UTF8 $names
+		--temp-instance=tmp_check_iso --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
 
 	for file in "$tree"/test/t/*.pl; do
 		[ -e "$file" ] || continue
