@@ -61,6 +61,10 @@ static void
 check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 		   GrnLayout *layout)
 {
+	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
+		.form = (GrnForm) meta->form, .attr_bytes = meta->attr_bytes,
+		.sig_bytes = meta->sig_bytes, .payload = meta->payload};
+
 	if (meta->magic != GRNND_MAGIC)
 		grnnd_corrupt(index, 0, "not a metapage of grnnd");
 	if (meta->format != GRNND_FORMAT)
@@ -83,10 +87,10 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 	/* bounds first: grn_layout() and the codec's size rely on them */
 	if (meta->dim < 1 || meta->dim > (uint32) key->type->max_dim ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
-		meta->code_dims > GRN_MAX_CODE_DIMS || meta->code_dims % GRN_CODE_ALIGN != 0 ||
+		!grn_shape_sound(meta->shape) ||
 		grn_form(meta->form) == NULL ||
-		!grn_layout(layout, meta->dim, meta->degree, meta->code_dims,
-					(GrnForm) meta->form, meta->payload) ||
+		meta->attr_bytes > GRN_MAX_ATTR_BYTES || meta->sig_bytes > GRN_MAX_SIG_BYTES ||
+		!grn_layout_of(layout, &spec) ||
 		layout->record_bytes != meta->record_bytes)
 		grnnd_corrupt(index, 0, "impossible record geometry");
 }
@@ -174,7 +178,8 @@ fill_entry(Relation index, CacheEntry *entry)
 		return;
 	/* what an error has left behind */
 	drop_arrays(entry);
-	codec_bytes = grn_codec_floats(ix->meta.dim, ix->encoder.code_dims) * sizeof(float);
+	codec_bytes = sizeof(float) *
+		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)), GRNND_MAX_HINTS);
 	reserve_arrays(codec_bytes + hints * sizeof(GrnndHint));
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
@@ -186,7 +191,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	grn_codec_set_kind(&ix->encoder, ix->key.metric->codes, ix->meta.norm_unit);
 	ix->codec = ix->encoder;
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
-		ix->codec.code_dims = 0;
+		ix->codec.shape = GRN_NO_CODES;
 	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
 	ix->hint_mask = hints - 1;
 	entry->arrays_bytes = codec_bytes + hints * sizeof(GrnndHint);
@@ -248,11 +253,12 @@ load_entry(Relation index)
 	entry->ix.key = key;
 	entry->ix.hints = &no_hints;
 	entry->ix.encoder.dim = meta.dim;
-	entry->ix.encoder.code_dims = meta.fit_state == GRNND_UNFITTED ? 0 : meta.code_dims;
+	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;
 	entry->ix.encoder.norm_unit = meta.norm_unit;
+	memcpy(entry->ix.encoder.steps, meta.steps, sizeof(meta.steps));
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.codes_ignored || meta.fit_state != GRNND_FITTED)
-		entry->ix.codec.code_dims = 0;
+		entry->ix.codec.shape = GRN_NO_CODES;
 	entry->serial = ++cache_serial;
 	dlist_push_head(&cache, &entry->node);
 	cache_count++;

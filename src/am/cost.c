@@ -106,7 +106,7 @@ index_shape(IndexOptInfo *info)
 	rel = index_open(info->indexoid, NoLock);
 	ix = grnnd_index_shape(rel);
 	shape.degree = ix->meta.degree;
-	shape.codes = ix->codec.code_dims > 0;
+	shape.codes = grn_has_codes(&ix->codec);
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;

@@ -21,7 +21,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 5			/* 4: scales of own vectors, fits in steps; 5: GRN_KILLED */
+#define GRNND_FORMAT 6			/* 5: GRN_KILLED; 6: codes in blocks of 4, 2 and 1 bits */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -72,32 +72,35 @@ typedef struct GrnndMeta
 	uint64		build_id;		/* 8: random; names this build in backends' caches */
 	uint32		metric;			/* 16: GrnMetric */
 	uint32		dim;			/* 20: dimensions of the column */
-	/* the next four and dim fix the records' geometry (grn_layout()) */
+	/* the next six and dim fix the records' geometry (grn_layout()) */
 	uint32		degree;			/* 24: most neighbours of a record */
-	uint32		code_dims;		/* 28: code dimensions that records have room for */
-	uint32		form;			/* 32: GrnForm of own vectors */
-	uint32		payload;		/* 36: GRNND_PAYLOAD of the server that built it */
-	uint32		record_bytes;	/* 40: GrnLayout's, as a check */
-	float		norm_unit;		/* 44: GrnCodec's; of scaled rows the unit of norms
+	GrnCodeShape shape;			/* 28: of the codes that records have room for */
+	uint32		form;			/* 40: GrnForm of own vectors */
+	uint16		attr_bytes;		/* 44: beside each heap TID: values of further columns */
+	uint16		sig_bytes;		/* 46: beside each code: their signatures */
+	uint32		payload;		/* 48: GRNND_PAYLOAD of the server that built it */
+	uint32		record_bytes;	/* 52: GrnLayout's, as a check */
+	float		norm_unit;		/* 56: GrnCodec's; of scaled rows the unit of norms
 								 * (grn_norm_unit()) */
-	float		held;			/* 48: share of the rows' variance that codes describe */
-	BlockNumber entry_block;	/* 52: the entry page */
-	BlockNumber codec_block;	/* 56: first of codec_pages consecutive ones */
-	uint32		codec_pages;	/* 60 */
-	BlockNumber first_node_block;	/* 64: the node area goes from here to the file's end */
-	uint32		unused;			/* 68: 0 */
-	GrnGraphParams params;		/* 72: as the build used them */
-	uint32		on_gpu;			/* 104: 1 where a GPU built the graph */
-	uint32		build_nodes;	/* 108: nodes that the build wrote */
-	uint32		fit_state;		/* 112: GrnndFitState */
-	uint32		judged;			/* 116: nodes there were when codes were last judged, or 0 */
-	uint32		codes_ignored;	/* 120: 1 where codes tell no neighbours apart: records have them,
+	float		steps[GRN_CODE_BLOCKS]; /* 60: GrnCodec's */
+	float		held;			/* 72: share of the rows' variance that codes describe */
+	BlockNumber entry_block;	/* 76: the entry page */
+	BlockNumber codec_block;	/* 80: first of codec_pages consecutive ones */
+	uint32		codec_pages;	/* 84 */
+	BlockNumber first_node_block;	/* 88: the node area goes from here to the file's end */
+	uint32		unused;			/* 92: 0 */
+	GrnGraphParams params;		/* 96: as the build used them */
+	uint32		on_gpu;			/* 128: 1 where a GPU built the graph */
+	uint32		build_nodes;	/* 132: nodes that the build wrote */
+	uint32		fit_state;		/* 136: GrnndFitState */
+	uint32		judged;			/* 140: nodes there were when codes were last judged, or 0 */
+	uint32		codes_ignored;	/* 144: 1 where codes tell no neighbours apart: records have them,
 								 * and no search estimates by them */
-	pg_crc32c	crc;			/* 124: of all bytes before it */
+	pg_crc32c	crc;			/* 148: of all bytes before it */
 } GrnndMeta;
 
-StaticAssertDecl(sizeof(GrnndMeta) == 128 && offsetof(GrnndMeta, crc) == 124 &&
-				 offsetof(GrnndMeta, entry_block) == 52 && offsetof(GrnndMeta, params) == 72 &&
+StaticAssertDecl(sizeof(GrnndMeta) == 152 && offsetof(GrnndMeta, crc) == 148 &&
+				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
 				 "GrnndMeta is on disk");
 
@@ -154,7 +157,7 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
-	GrnCodec	codec;			/* of estimates; code_dims 0 while unfitted or filling, and where
+	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
 								 * codes are ignored, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
@@ -166,14 +169,14 @@ typedef struct GrnndIndex
 static inline bool
 grnnd_has_codes(const GrnndIndex *ix)
 {
-	return ix->meta.fit_state == GRNND_FITTED && ix->encoder.code_dims > 0;
+	return ix->meta.fit_state == GRNND_FITTED && grn_has_codes(&ix->encoder);
 }
 
 /* Candidates that a scan keeps for each of ef_search.  Without codes no surrogate is used. */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {
-	return ix->codec.code_dims > 0 ? Max(ix->key.metric->surrogate_beam, 1) : 1;
+	return grn_has_codes(&ix->codec) ? Max(ix->key.metric->surrogate_beam, 1) : 1;
 }
 
 /* ---- settings (handler.c) ---- */

@@ -67,7 +67,7 @@ static const Lead leads[2][2] = {
 static const Lead *
 scan_lead(const GrnndScan *so)
 {
-	return &leads[so->ix->codec.code_dims > 0][so->iterative == GRNND_ITERATIVE_STRICT];
+	return &leads[grn_has_codes(&so->ix->codec)][so->iterative == GRNND_ITERATIVE_STRICT];
 }
 
 /*

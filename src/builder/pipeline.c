@@ -47,7 +47,8 @@ typedef struct Pipeline
 	GrnParallel *parallel;
 	GrnBuildResult *result;
 	GrnLayout	layout;
-	uint32_t	max_code_dims;
+	GrnCodeCosts costs;			/* of what codes could be */
+	uint32_t	max_code_dims;	/* 0: no codes */
 	GrnRows		rows;			/* the distinct ones: the vertices */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
@@ -107,7 +108,7 @@ find_distinct(Pipeline *p, GrnFailure *failure)
 
 /* The codec's fit, but for where its sample lies. */
 static GrnCodecFit
-plan_fit(const Pipeline *p, const float *costs)
+plan_fit(const Pipeline *p)
 {
 	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
 	GrnCodecFit fit = {0};
@@ -119,7 +120,7 @@ plan_fit(const Pipeline *p, const float *costs)
 		fit.nsample = p->rows.n;
 	fit.dim = p->rows.dim;
 	fit.max_code_dims = p->max_code_dims;
-	fit.costs = costs;
+	fit.costs = &p->costs;
 	fit.seed = p->result->params.seed;
 	return fit;
 }
@@ -144,7 +145,7 @@ lay_out_work(Pipeline *p, char *work)
 	p->factors = grn_take(&a, m * sizeof(GrnFactor));
 	p->graph.ids = grn_take(&a, m * p->graph.degree * sizeof(uint32_t));
 	p->graph.counts = grn_take(&a, m);
-	p->codes = grn_take(&a, m * grn_code_bytes(p->max_code_dims));
+	p->codes = grn_take(&a, p->max_code_dims > 0 ? m * grn_most_code_bytes(&p->costs) : 0);
 	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims) * sizeof(float));
 	p->kept_bytes = a.used;
 	p->scratch = grn_take(&a, p->scratch_bytes);
@@ -159,7 +160,7 @@ plan_memory(Pipeline *p, GrnFailure *failure)
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->rows.n;
-	GrnCodecFit fit = plan_fit(p, NULL);
+	GrnCodecFit fit = plan_fit(p);
 	char	   *w;
 
 	p->graph.n = (uint32_t) m;
@@ -410,7 +411,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	degree = p->graph.degree;
 	uint32_t   *ids = (uint32_t *) (p->out + r->off_ids);
 	uint8_t    *counts = (uint8_t *) p->out + r->off_counts;
-	size_t		code_bytes = grn_code_bytes(r->code_dims);
+	size_t		code_bytes = grn_code_bytes(r->shape);
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
@@ -488,7 +489,7 @@ static void
 encode_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Pipeline   *p = arg;
-	size_t		code_bytes = grn_code_bytes(p->codec.code_dims);
+	size_t		code_bytes = grn_code_bytes(p->codec.shape);
 	float		scratch[GRN_MAX_CODE_DIMS];
 	float		x[GRN_MAX_DIM];
 
@@ -509,14 +510,11 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	const GrnBuildSpec *spec = b->spec;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
-	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
-	GrnCodecFit fit = plan_fit(p, costs);
+	GrnCodecFit fit = plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
 
 	if (p->max_code_dims == 0)
 		return true;
-	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
-						  p->max_code_dims, costs);
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
 		uint64_t	v = m * i / fit.nsample;
@@ -526,20 +524,21 @@ make_codes(Pipeline *p, GrnFailure *failure)
 	fit.sample = sample;
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
-	r->code_dims = p->codec.code_dims;
+	r->shape = p->codec.shape;
 	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
-	if (!grn_layout(&p->layout, spec->dim, r->degree, r->code_dims,
+	memcpy(r->steps, p->codec.steps, sizeof(r->steps));
+	if (!grn_layout(&p->layout, spec->dim, r->degree, r->shape,
 					(GrnForm) r->form, spec->payload))
-		return grn_fail(failure, "XX000", "", "codes of %u dimensions do not fit a page",
-						r->code_dims);
-	if (r->code_dims == 0)
+		return grn_fail(failure, "XX000", "", "codes of %u bytes do not fit a page",
+						grn_code_bytes(r->shape));
+	if (!grn_has_codes(&p->codec))
 		return true;
 	r->off_codes = 0;
-	r->off_factors = grn_aligned(m * grn_code_bytes(r->code_dims));
+	r->off_factors = grn_aligned(m * grn_code_bytes(r->shape));
 	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
-					r->off_codec + 4 * grn_codec_floats(p->rows.dim, r->code_dims));
+					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
 	p->parallel->run(p->parallel, m, GRAIN, encode_range, p);
 	return true;
 }
@@ -550,7 +549,7 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 	Pipeline   *p = arg;
 	uint64_t	m = p->graph.n;
 	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
-	size_t		bytes = grn_code_bytes(p->codec.code_dims);
+	size_t		bytes = grn_code_bytes(p->codec.shape);
 	GrnOrder	order = {0};
 	float		values[GRN_MAX_DIM];
 
@@ -585,15 +584,15 @@ judge_codes(Pipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 
-	if (r->code_dims == 0)
+	if (!grn_has_codes(&p->codec))
 		return true;
 	p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
 					 order_range, p);
 	if (grn_codes_tell(&p->order))
 		return true;
-	r->code_dims = p->codec.code_dims = 0;
+	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
-	if (!grn_layout(&p->layout, p->rows.dim, r->degree, 0, (GrnForm) r->form,
+	if (!grn_layout(&p->layout, p->rows.dim, r->degree, r->shape, (GrnForm) r->form,
 					p->build->spec->payload))
 		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
 	return true;
@@ -604,17 +603,18 @@ static bool
 write_result(Pipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	uint64_t	basis = 4 * (uint64_t) p->rows.dim * r->code_dims;
+	uint32_t	dims = grn_code_dims(r->shape);
+	uint64_t	basis = 4 * (uint64_t) p->rows.dim * dims;
 
 	grn_page_order(&p->graph, p->layout.per_page, p->position, p->parallel, p->scratch);
 	phase(p, GRN_PHASE_CODES, 2, 3);
 	p->out = need(p, GRN_SEG_RESULT, result_bytes(p), failure);
 	if (!p->out)
 		return false;
-	if (r->code_dims > 0)
+	if (dims > 0)
 	{
 		p->out_codes = need(p, GRN_SEG_CODES,
-							r->off_codec + 4 * grn_codec_floats(p->rows.dim, r->code_dims),
+							r->off_codec + 4 * grn_codec_floats(p->rows.dim, dims),
 							failure);
 		if (!p->out_codes)
 			return false;
@@ -641,10 +641,11 @@ choose_layout(Pipeline *p, GrnFailure *failure)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
-	p->max_code_dims = spec->use_codes ?
-		grn_layout_max_code_dims(spec->dim, r->degree, (GrnForm) r->form,
-								 spec->payload) : 0;
-	if (!grn_layout(&p->layout, spec->dim, r->degree, p->max_code_dims,
+	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
+						  &p->costs);
+	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
+		grn_max_code_dims(spec->dim) : 0;
+	if (!grn_layout(&p->layout, spec->dim, r->degree, GRN_NO_CODES,
 					(GrnForm) r->form, spec->payload))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);

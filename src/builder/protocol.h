@@ -37,6 +37,7 @@
 #define GRN_PROTOCOL_H
 
 #include "graph/grn.h"
+#include "graph/stored/shape.h"
 
 #define GRN_PROTOCOL_VERSION 3
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
@@ -99,9 +100,10 @@ typedef struct GrnBuildResult
 	uint32_t	nodes;
 	uint32_t	degree;
 	uint32_t	form;			/* GrnForm: the smallest that is lossless */
-	uint32_t	code_dims;
+	GrnCodeShape shape;			/* of codes */
 	float		norm_unit;		/* GrnCodec's; of scaled rows, a typical norm */
-	float		held;			/* share of the variance the codes' head holds */
+	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec's */
+	float		held;			/* share of the variance that codes hold */
 	uint32_t	nentries;		/* entries[0] reaches every node */
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;

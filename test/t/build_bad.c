@@ -246,7 +246,7 @@ build(uint64_t n, GrnBuildResult *r)
 	if (is("format"))
 		r->form = 9;
 	if (is("code_dims"))
-		r->code_dims = 33;
+		r->shape.dims[0] = 33;
 	if (is("offset"))
 		r->off_ids = size[GRN_SEG_RESULT];
 	if (is("offset_wraps"))
@@ -255,22 +255,18 @@ build(uint64_t n, GrnBuildResult *r)
 		r->off_row_start += 1;
 	if (is("norm"))
 		r->norm_unit = NAN;
-	if (is("codec") || is("factor"))
+	if (is("codec") || is("step"))
 	{
 		float	   *codec;
-		GrnFactor  *factors;
 		uint32_t	dim = spec.dim;
 
-		r->code_dims = 32;
-		r->off_codec = 20 * n;
+		r->shape.dims[0] = 32;
+		r->steps[0] = is("step") ? NAN : 1;
 		r->off_factors = 16 * n;
+		r->off_codec = 20 * n;
 		need(GRN_SEG_CODES, r->off_codec + 4 * grn_codec_floats(dim, 32));
 		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
-		factors = (GrnFactor *) (base[GRN_SEG_CODES] + r->off_factors);
-		if (is("codec"))
-			codec[dim] = INFINITY;
-		else
-			factors[n - 1].alpha = 0x7E00;	/* NaN */
+		codec[dim] = INFINITY;
 	}
 }
 

@@ -59,13 +59,13 @@ my @faults = (
 	nodes         => qr/XX000: .*result is invalid: impossible number of nodes/,
 	degree        => qr/XX000: .*result is invalid: another degree/,
 	format        => qr/XX000: .*result is invalid: unknown vector format/,
-	code_dims     => qr/XX000: .*result is invalid: impossible code dimensions/,
+	code_dims     => qr/XX000: .*result is invalid: impossible shape of codes/,
 	offset        => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	offset_wraps  => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	norm          => qr/XX000: .*result is invalid: a scale is no positive number/,
 	codec         => qr/XX000: .*result is invalid: a codec is not finite/,
-	factor        => qr/XX000: .*result is invalid: a code's scale is not finite/);
+	step          => qr/XX000: .*result is invalid: a step of codes is no positive number/);
 
 # Processes other than PostgreSQL's own that run in the data directory.
 sub strangers
@@ -95,7 +95,7 @@ sub build
 	my ($stdout, $stderr);
 	# what a build opens, before and after it, in the same session
 	my $open = q{\! ls -l /proc/$BACKEND/fd | grep -c 'memfd:\|socket:\|pgsql_tmp'};
-	my $codes = $fault =~ /^(codec|factor)$/ ? 1 : 0;
+	my $codes = $fault =~ /^(codec|step)$/ ? 1 : 0;
 	my $code = $node->psql('postgres', qq(
 		\\set VERBOSITY verbose
 		SELECT pg_backend_pid() AS pid \\gset

@@ -51,7 +51,7 @@ my $sound = slurp_file($path);
 my $foreign = slurp_file($btree);
 # the metapage names the first block of nodes and the entry page
 my ($entry_block, $codec_block, $codec_pages, $first_node) =
-  unpack 'L4', substr($sound, PAYLOAD + 52, 16);
+  unpack 'L4', substr($sound, PAYLOAD + 76, 16);
 is(unpack('L', substr($sound, PAYLOAD, 4)), 0x444E5247, 'the magic is where this test looks');
 cmp_ok($first_node, '<', $blocks, 'so is the first block of nodes');
 

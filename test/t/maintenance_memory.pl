@@ -54,8 +54,8 @@ is($said, '', 'after vacuum: sound');
 my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('t_v')");
 $node->stop;
 my $file = slurp_file($path);
-my ($bytes_each) = unpack 'L', substr($file, 24 + 40, 4);
-my ($first) = unpack 'L', substr($file, 24 + 64, 4);
+my ($bytes_each) = unpack 'L', substr($file, 24 + 48, 4);
+my ($first) = unpack 'L', substr($file, 24 + 88, 4);
 my @nodes;
 for my $block ($first .. length($file) / 8192 - 1)
 {

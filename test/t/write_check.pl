@@ -31,19 +31,21 @@ my $sound = slurp_file($path);
 
 # ---- the layout, from the metapage (struct GrnndMeta) and record.c ----
 
-my ($dim, $degree, $code_dims, $format, undef, $bytes) = unpack 'L6', substr($sound, PAYLOAD + 20, 24);
-my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 52, 16);
+my ($dim, $degree, @code) = unpack 'L5', substr($sound, PAYLOAD + 20, 20);
+my ($format, undef, undef, $bytes) = unpack 'L4', substr($sound, PAYLOAD + 40, 16);
+my $code_bytes = $code[0] / 2 + $code[1] / 4 + $code[2] / 8;
+my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 76, 16);
 my $per_page = int(8160 / $bytes);
 my $records = (length($sound) / PAGE - $first) * $per_page;
 my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format} + ($format == 1 ? 0 : 4);
 my ($ids, $factors, $codes);
 sub align4 { return ($_[0] + 3) & ~3; }
-for my $tids (4 .. 16)
+for my $tids (2 .. 16)
 {
-	$ids = align4(HEADER + 6 * $tids + $code_dims / 2);
+	$ids = align4(HEADER + 6 * $tids + $code_bytes);
 	$factors = $ids + 4 * $degree;
-	$codes = $factors + ($code_dims ? 4 * $degree : 0);
-	last if align4(align4($codes + $degree * $code_dims / 2) + $vector) == $bytes;
+	$codes = $factors + ($code_bytes ? 4 * $degree : 0);
+	last if align4(align4($codes + $degree * $code_bytes) + $vector) == $bytes;
 }
 
 sub at

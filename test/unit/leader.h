@@ -496,18 +496,19 @@ check_codes(const Leader *l)
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const char *codes = l->base[GRN_SEG_CODES];
 	const float *codec_floats = (const float *) (codes + r->off_codec);
-	GrnCodec	codec = {.dim = l->spec.dim, .code_dims = r->code_dims, .norm_unit = r->norm_unit,
+	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .norm_unit = r->norm_unit,
+		.steps = {r->steps[0], r->steps[1], r->steps[2]},
 		.mean = codec_floats, .basis = codec_floats + l->spec.dim
 	};
-	size_t		bytes = grn_code_bytes(r->code_dims);
-	uint8_t		code[GRN_MAX_CODE_DIMS / 2];
+	size_t		bytes = grn_code_bytes(r->shape);
+	uint8_t		code[GRN_MAX_CODE_BYTES];
 	float		scratch[GRN_MAX_CODE_DIMS];
 	GrnFactor	factor;
 	uint32_t	dim = l->spec.dim;
 	float		x[GRN_MAX_DIM];
 
 	grn_codec_set_kind(&codec, grn_metric(l->spec.metric)->codes, r->norm_unit);
-	CHECK(r->code_dims > 0 && r->code_dims <= GRN_MAX_CODE_DIMS, "%u", r->code_dims);
+	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)
 	{

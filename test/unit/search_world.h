@@ -310,7 +310,7 @@ make_world(GrnMetric metric, uint32_t dim, GrnForm format, bool codes)
 	w->codec = grn_codec_fit(&fit, &parallel, w->model, work, &held);
 	grn_codec_set_kind(&w->codec, grn_metric(metric)->codes, NORM_UNIT);
 	free(work);
-	CHECK(grn_layout(&w->layout, dim, DEGREE, w->codec.code_dims, format, 8160), "layout");
+	CHECK(grn_layout(&w->layout, dim, DEGREE, w->codec.shape, format, 8160), "layout");
 	w->vector = malloc(w->layout.vec_bytes);
 	w->codes = malloc(N * 16);
 	w->factors = malloc(N * sizeof(GrnFactor));

@@ -98,7 +98,8 @@ test_clusters(void)
 	start_builder(&l);
 	build(&l, 3001, 8, fill_clusters);
 	/* by which neighbours could not be told apart */
-	CHECK(l.last.u.result.code_dims == 0 && l.last.u.result.held == 0, "%u", l.last.u.result.code_dims);
+	CHECK(grn_code_dims(l.last.u.result.shape) == 0 && l.last.u.result.held == 0, "%u",
+		  grn_code_dims(l.last.u.result.shape));
 	end_builder(&l);
 }
 
@@ -141,7 +142,7 @@ test_no_codes(void)
 	start_builder(&l);
 	l.spec.use_codes = 0;
 	build(&l, 500, 7, fill_normal);
-	CHECK(l.last.u.result.code_dims == 0, "%u", l.last.u.result.code_dims);
+	CHECK(grn_code_dims(l.last.u.result.shape) == 0, "%u", grn_code_dims(l.last.u.result.shape));
 	end_builder(&l);
 }
 

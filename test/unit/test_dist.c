@@ -187,43 +187,95 @@ overflow_is_infinite(void)
 		}
 }
 
+/* Planes of random numbers, or all one number, for codes of blocks of 4, 2 and 1 bits. */
+static void
+fill_planes(GrnCodePlanes *q, uint32_t end4, uint32_t end2, uint32_t bytes, int number)
+{
+	memset(q, 0, sizeof(*q));
+	q->bytes = bytes;
+	q->end4 = end4;
+	q->end2 = end2;
+	for (uint32_t i = 0; i < bytes; i++)
+	{
+		int			bits = i < end4 ? 4 : i < end2 ? 2 : 1;
+
+		q->mask[i] = (uint8_t) ((1 << bits) - 1);
+		for (int s = 0; s < 8; s += bits)
+			q->plane[s][i] = number ? (int8_t) number : (int8_t) unit_random();
+	}
+}
+
 static void
 code_dots_are_equal(void)
 {
-	for (size_t dims = 32; dims <= 256; dims += 32)
-		for (uint32_t count = 0; count <= 100; count += count < 36 ? 1 : 16)
-			for (int extreme = 0; extreme < 3; extreme++)
-				for (size_t gap = 0; gap <= 5; gap += 5)
+	for (int round = 0; round < 500; round++)
+	{
+		GrnCodePlanes q;
+		uint32_t	bytes = 4 * (1 + unit_below(GRN_MAX_CODE_BYTES / 4));
+		uint32_t	end2 = 2 * unit_below(bytes / 2 + 1);
+		uint32_t	end4 = unit_below(3) == 0 ? end2 : unit_below(end2 + 1);
+		uint32_t	count = unit_below(round % 10 ? 40 : 100);
+		int			extreme = round % 3;
+		uint8_t    *codes = unit_guarded(count * bytes);
+		int32_t    *out = unit_guarded(4 * count);
+
+		if (round % 5 == 0)
+			end4 = end2 = bytes;
+		fill_planes(&q, end4, end2, bytes, extreme == 1 ? -128 : extreme == 2 ? 127 : 0);
+		for (size_t i = 0; i < count * bytes; i++)
+			codes[i] = extreme ? 0xFF : (uint8_t) unit_random();
+		for (int v = 0; v < nversions; v++)
+		{
+			memset(out, 0x55, 4 * count);
+			versions[v]->dot(&q, codes, count, out);
+			for (uint32_t c = 0; c < count; c++)
+			{
+				int32_t		want = 0;
+
+				for (uint32_t i = 0; i < bytes; i++)
 				{
-					size_t		code_bytes = dims / 2 + gap;
-					size_t		bytes = count > 0 ? count * code_bytes - gap : 0;
-					uint8_t    *codes = unit_guarded(bytes);
-					int8_t	   *q8 = unit_guarded(dims);
-					int32_t    *out = unit_guarded(4 * count);
+					int			bits = i < end4 ? 4 : i < end2 ? 2 : 1;
 
-					for (size_t i = 0; i < bytes; i++)
-						codes[i] = extreme ? 0xFF : (uint8_t) unit_random();
-					for (size_t i = 0; i < dims; i++)
-						q8[i] = extreme == 1 ? -128 : extreme == 2 ? 127 : (int8_t) unit_random();
-					for (int v = 0; v < nversions; v++)
-					{
-						memset(out, 0x55, 4 * count);
-						versions[v]->dot_q8c4(q8, codes, code_bytes, dims, count, out);
-						for (uint32_t c = 0; c < count; c++)
-						{
-							int32_t		want = 0;
-
-							for (size_t j = 0; j < dims / 2; j++)
-								want += q8[j] * (codes[c * code_bytes + j] & 15) +
-									q8[dims / 2 + j] * (codes[c * code_bytes + j] >> 4);
-							CHECK(out[c] == want, "%s dims %zu code %u of %u: %d for %d",
-								  versions[v]->name, dims, c, count, out[c], want);
-						}
-					}
-					unit_guarded_free(codes, bytes);
-					unit_guarded_free(q8, dims);
-					unit_guarded_free(out, 4 * count);
+					for (int s = 0; s < 8; s += bits)
+						want += q.plane[s][i] * (codes[c * bytes + i] >> s & ((1 << bits) - 1));
 				}
+				CHECK(out[c] == want, "%s %u, %u, %u bytes, code %u of %u: %d for %d",
+					  versions[v]->name, end4, end2, bytes, c, count, out[c], want);
+			}
+		}
+		unit_guarded_free(codes, count * bytes);
+		unit_guarded_free(out, 4 * count);
+	}
+}
+
+/* Lengths of all sizes with the same precision, alphas to the nearest integer, and what is none. */
+static void
+factors_round_trip(void)
+{
+	for (int exponent = -60; exponent <= 63; exponent++)
+		for (int i = 0; i < 50; i++)
+		{
+			float		length = ldexpf(1 + unit_uniform(), exponent);
+			float		alpha = unit_uniform() * GRN_MAX_ALPHA;
+			GrnFactor	f = grn_factor(length, alpha);
+
+			CHECK(fabs(grn_factor_length(f) / length - 1) < 1.0 / 4095, "%g: %g", length,
+				  grn_factor_length(f));
+			CHECK(fabs(grn_factor_alpha(f) - alpha) <= 0.5, "%g: %u", alpha, grn_factor_alpha(f));
+			CHECK(grn_factor(grn_factor_length(f), (float) grn_factor_alpha(f)).bits == f.bits,
+				  "%g", length);
+		}
+	CHECK(grn_factor_length(grn_factor(1, 0)) == 1, "one");
+	CHECK(grn_factor(0, 0).bits == 0 && grn_factor(0, -1).bits == 0, "nothing");
+	CHECK(grn_factor_length((GrnFactor) {0}) == 0, "nothing");
+	CHECK(grn_factor_alpha(grn_factor(1, NAN)) == 0, "no alpha");
+	CHECK(grn_factor_alpha(grn_factor(1, INFINITY)) == GRN_MAX_ALPHA, "most");
+	for (int i = 0; i < 3; i++)
+	{
+		float		length = grn_factor_length(grn_factor(i == 0 ? NAN : i == 1 ? INFINITY : 3e38f, 0));
+
+		CHECK(isfinite(length) && length > 1.8e19f, "%g", length);
+	}
 }
 
 /* Also: an estimate is the same bits wherever it stands among the count. */
@@ -234,39 +286,44 @@ estimates_agree(void)
 	{
 		N = 100
 	};
-	GrnEstimate e = {50, 3.5f, 0.01f, 7.5f * 91};
+	static const GrnEstimate forms[] = {
+		{50, 3.5f * GRN_LENGTH_ONE, 1, 0, 0.01f, 7.5f * 91},
+		{0, 0.5f * GRN_LENGTH_ONE, 0, -4, 0.01f, 7.5f * 91}
+	};
 
 	for (uint32_t count = 0; count <= N; count++)
 	{
 		int32_t    *dot = unit_guarded(4 * count);
-		uint16_t   *factors = unit_guarded(4 * count);
+		GrnFactor  *factors = unit_guarded(sizeof(GrnFactor) * count);
 		float	   *out = unit_guarded(4 * count);
 
 		for (uint32_t i = 0; i < count; i++)
 		{
 			dot[i] = (int32_t) unit_below(400000) - 200000;
-			factors[2 * i] = grn_f32_to_f16(unit_uniform() * 10);
-			factors[2 * i + 1] = grn_f32_to_f16(unit_uniform());
+			factors[i] = grn_factor(i % 3 ? 5 * unit_uniform() : 0,
+									(float) unit_below(i % 5 ? GRN_MAX_ALPHA + 1 : 3));
 		}
-		for (int v = 0; v < nversions; v++)
+		for (int v = 0; v < 2 * nversions; v++)
 		{
-			versions[v]->estimate(&e, dot, factors, count, out);
+			const GrnDistTable *version = versions[v / 2];
+			const GrnEstimate *e = &forms[v % 2];
+
+			version->estimate(e, dot, factors, count, out);
 			for (uint32_t i = 0; i < count; i++)
 			{
-				double		n2 = grn_f16_to_f32(factors[2 * i]);
-				double		alpha = grn_f16_to_f32(factors[2 * i + 1]);
-				double		part = 0.01 * alpha * (dot[i] - 7.5 * 91);
+				double		l = e->unit / GRN_LENGTH_ONE * grn_factor_length(factors[i]);
+				double		part = 0.01 * grn_factor_alpha(factors[i]) * (dot[i] - 7.5 * 91);
 				float		alone;
 
-				CHECK(close_to(out[i], 50 + 3.5 * n2 - part, 50 + 3.5 * n2 + fabs(part)),
-					  "%s", versions[v]->name);
-				versions[v]->estimate(&e, dot + i, factors + 2 * i, 1, &alone);
+				CHECK(close_to(out[i], e->base + l * (e->square * l + e->lead - part),
+							   50 + l * l + l * (fabs(part) + 4)), "%s", version->name);
+				version->estimate(e, dot + i, factors + i, 1, &alone);
 				CHECK(memcmp(&alone, &out[i], 4) == 0, "%s %u of %u: %a alone %a",
-					  versions[v]->name, i, count, out[i], alone);
+					  version->name, i, count, out[i], alone);
 			}
 		}
 		unit_guarded_free(dot, 4 * count);
-		unit_guarded_free(factors, 4 * count);
+		unit_guarded_free(factors, sizeof(GrnFactor) * count);
 		unit_guarded_free(out, 4 * count);
 	}
 }
@@ -402,9 +459,10 @@ levels_are_right(void)
 			u[i] = floorf(8 * unit_normal()) / 4 + 0.0625f; /* far from where levels change */
 		u[3] = 1e30f;
 		u[4] = -1e30f;
-		for (int v = 0; v < nversions; v++)
+		for (int v = 0; v < 3 * nversions; v++)
 			for (float inverse = 0.5f; inverse <= 4; inverse *= 2)
 			{
+				float		top = v % 3 == 0 ? 15 : v % 3 == 1 ? 3 : 1;
 				double		uc = 0,
 							cc = 0,
 							size = 0;
@@ -413,16 +471,16 @@ levels_are_right(void)
 
 				for (size_t i = 0; i < n; i++)
 				{
-					double		level = floor((double) u[i] * inverse + 8);
-					double		c = (level < 0 ? 0 : level > 15 ? 15 : level) - 7.5;
+					double		level = floor((double) u[i] * inverse + (top + 1) / 2);
+					double		c = (level < 0 ? 0 : level > top ? top : level) - top / 2;
 
 					uc += u[i] * c;
 					cc += c * c;
 					size += fabs(u[i] * c);
 				}
-				versions[v]->levels(u, n, inverse, &got_uc, &got_cc);
+				versions[v / 3]->levels(u, n, inverse, top, &got_uc, &got_cc);
 				CHECK(close_to(got_uc, uc, size) && close_to(got_cc, cc, cc), "%s n %zu: %g %g for %g %g",
-					  versions[v]->name, n, got_uc, got_cc, uc, cc);
+					  versions[v / 3]->name, n, got_uc, got_cc, uc, cc);
 			}
 		/* NaN is level 0 */
 		for (size_t i = 0; i < n; i++)
@@ -432,7 +490,7 @@ levels_are_right(void)
 			float		uc,
 						cc;
 
-			versions[v]->levels(u, n, 1, &uc, &cc);
+			versions[v]->levels(u, n, 1, 15, &uc, &cc);
 			CHECK(cc == 56.25f * (float) n, "%s %g", versions[v]->name, cc);
 		}
 		unit_guarded_free(u, 4 * n);
@@ -702,6 +760,7 @@ main(void)
 	RUN(long_vectors_agree);
 	RUN(overflow_is_infinite);
 	RUN(code_dots_are_equal);
+	RUN(factors_round_trip);
 	RUN(estimates_agree);
 	RUN(blocks_agree);
 	RUN(rows_are_right);

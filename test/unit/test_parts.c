@@ -633,8 +633,6 @@ main(void)
 	RUN(test_faults);
 	RUN(test_lost_peer);
 	RUN(test_limits_are_told);
-}
-
 	RUN(test_halves);
 	UNIT_END();
 }

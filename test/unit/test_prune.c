@@ -160,7 +160,7 @@ yield(bool codes)
 	uint32_t	given = 0;
 	uint32_t	others = 0;
 
-	CHECK(grn_layout(&l, DIM, 16, codes ? 32 : 0, GRN_FORM_F32, 8160), "layout");
+	CHECK(grn_layout(&l, DIM, 16, codec.shape, GRN_FORM_F32, 8160), "layout");
 	v = calloc(1, l.record_bytes);
 	for (int round = 0; round < 300; round++)
 	{

@@ -14,11 +14,14 @@ check_layout(const GrnLayout *l)
 
 	CHECK(l->off_tids == sizeof(GrnRecord), "dim %u", l->dim);
 	CHECK(l->tids_max >= GRN_MIN_TIDS && l->tids_max <= GRN_MAX_TIDS, "%u", l->tids_max);
-	CHECK(l->off_code >= l->off_tids + l->tids_max * GRN_TID_BYTES, "dim %u", l->dim);
-	CHECK(l->off_ids >= l->off_code + l->code_bytes && l->off_ids % 4 == 0, "dim %u", l->dim);
+	CHECK(l->off_attrs == l->off_tids + l->tids_max * GRN_TID_BYTES, "dim %u", l->dim);
+	CHECK(l->off_code == l->off_attrs + l->tids_max * l->attr_bytes, "dim %u", l->dim);
+	CHECK(l->off_sig == l->off_code + l->code_bytes, "dim %u", l->dim);
+	CHECK(l->off_ids >= l->off_sig + l->sig_bytes && l->off_ids % 4 == 0, "dim %u", l->dim);
 	CHECK(l->off_factors == l->off_ids + 4 * l->degree, "dim %u", l->dim);
-	CHECK(l->off_codes == l->off_factors + (l->code_dims ? 4 * l->degree : 0), "dim %u", l->dim);
-	CHECK(l->off_vec >= l->off_codes + l->degree * l->code_bytes && l->off_vec % 4 == 0,
+	CHECK(l->off_codes == l->off_factors + (l->code_bytes ? 4 * l->degree : 0), "dim %u", l->dim);
+	CHECK(l->off_sigs == l->off_codes + l->degree * l->code_bytes, "dim %u", l->dim);
+	CHECK(l->off_vec >= l->off_sigs + l->degree * l->sig_bytes && l->off_vec % 4 == 0,
 		  "dim %u", l->dim);
 	CHECK(l->hot_bytes == l->off_vec && l->hot_bytes <= l->payload, "dim %u", l->dim);
 	CHECK(l->vec_bytes == grn_form_bytes(l->form, l->dim), "dim %u", l->dim);
@@ -31,40 +34,68 @@ check_layout(const GrnLayout *l)
 	CHECK(l->vec_first == (l->span == 1 ? l->vec_bytes
 						   : l->payload - l->hot_bytes < l->vec_bytes
 						   ? l->payload - l->hot_bytes : l->vec_bytes), "dim %u", l->dim);
-	CHECK(sizeof(GrnRecord) + l->chain_tids * GRN_TID_BYTES <=
+	CHECK(l->off_chain_attrs == sizeof(GrnRecord) + l->chain_tids * GRN_TID_BYTES, "dim %u",
+		  l->dim);
+	CHECK(l->off_chain_attrs + l->chain_tids * l->attr_bytes <=
 		  (l->span > 1 ? l->payload : l->record_bytes), "dim %u", l->dim);
 	CHECK(l->chain_tids >= l->tids_max, "dim %u", l->dim);
 	CHECK(sizeof(GrnRecord) + sizeof(GrnFreed) <= l->record_bytes, "dim %u", l->dim);
 	/* With fewer TIDs no more records would fit a page, nor fewer pages hold one. */
 	{
-		uint32_t	least = 20 + GRN_MIN_TIDS * 6 + l->code_bytes + 4 * l->degree +
-			(l->code_dims ? 4 * l->degree : 0) + l->degree * l->code_bytes;
+		uint32_t	before_ids = 20 + GRN_MIN_TIDS * (6 + l->attr_bytes) + l->code_bytes + l->sig_bytes;
+		uint32_t	least = (before_ids + 3) / 4 * 4 + 4 * l->degree +
+			(l->code_bytes ? 4 * l->degree : 0) + l->degree * (l->code_bytes + l->sig_bytes);
 
-		least = (least + l->vec_bytes + 3) / 4 * 4;
+		least = ((least + 3) / 4 * 4 + l->vec_bytes + 3) / 4 * 4;
 		CHECK(l->span > 1 ? least > (l->span - 1) * l->payload
 			  : l->payload / least == l->per_page, "dim %u", l->dim);
 	}
 }
 
+/* Some shape of so many bytes, which is all that a layout asks for. */
+static GrnCodeShape
+shape_of(uint32_t bytes)
+{
+	GrnCodeShape shape = {{0, 0, 0}};
+	uint32_t	left = bytes;
+
+	/* pieces of 8, 4 and 2 bytes: two of 4 and four of 1 bit's where there is room */
+	if (bytes >= 32 && bytes <= 64)
+		shape.dims[1] = 64, left -= 16;
+	if (left % 8 != 0)
+		shape.dims[2] = 32, left -= 4;
+	shape.dims[0] = 2 * left;
+	if (grn_code_dims(shape) > GRN_MAX_CODE_DIMS)
+		shape = (GrnCodeShape) {{2 * (bytes - 4), 16, 0}};
+	return shape;
+}
+
 /*
- * More pages a visit, or fewer records a page, cost more; no codes cost many times the
- * smallest ones, so that it takes a hopeless spectrum to do without.
+ * Longer codes never cost less; no codes cost many times the shortest ones, so that it
+ * takes a hopeless spectrum to do without.
  */
 static void
-check_costs(uint32_t dim, uint32_t degree, GrnForm format, uint32_t most)
+check_costs(uint32_t dim, uint32_t degree, GrnForm format)
 {
-	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+	GrnCodeCosts costs;
+	uint32_t	most;
+	GrnLayout	l;
 
-	grn_layout_code_costs(dim, degree, format, PAYLOAD, most, costs);
-	for (uint32_t k = GRN_CODE_ALIGN; k <= most; k += GRN_CODE_ALIGN)
+	grn_layout_code_costs(dim, degree, format, PAYLOAD, &costs);
+	most = grn_most_code_bytes(&costs);
+	CHECK(most > 0, "dim %u degree %u", dim, degree);
+	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
 	{
-		uint32_t	i = k / GRN_CODE_ALIGN;
+		float		cost = costs.visit[bytes / GRN_CODE_STEP];
 
-		CHECK(isfinite(costs[i]) && costs[i] > 0, "dim %u k %u: %g", dim, k, costs[i]);
-		CHECK(i == 1 || costs[i] >= costs[i - 1], "dim %u k %u", dim, k);
+		CHECK(isfinite(cost) ? cost > 0 && bytes <= most : bytes > most, "dim %u, %u bytes: %g",
+			  dim, bytes, cost);
+		CHECK(bytes <= GRN_CODE_STEP || cost >= costs.visit[bytes / GRN_CODE_STEP - 1],
+			  "dim %u, %u bytes", dim, bytes);
 	}
-	CHECK(most == 0 || costs[0] > 4 * costs[1], "dim %u: %g, %g without codes", dim, costs[1],
-		  costs[0]);
+	CHECK(costs.visit[0] > 4 * costs.visit[1], "dim %u: %g, %g without codes", dim,
+		  costs.visit[1], costs.visit[0]);
+	CHECK(grn_layout(&l, dim, degree, shape_of(most), format, PAYLOAD), "dim %u", dim);
 }
 
 static void
@@ -72,36 +103,45 @@ layouts_are_sound(void)
 {
 	static const uint32_t degrees[] = {8, 9, 16, 24, 31, 32, 40, 48, 56, 64, 80, 96};
 
+	for (uint32_t bytes = GRN_CODE_STEP; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
+		CHECK(grn_shape_sound(shape_of(bytes)) && grn_code_bytes(shape_of(bytes)) == bytes,
+			  "%u bytes", bytes);
 	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim += dim < 300 ? 1 : dim < 2100 ? 7 : 89)
 		for (size_t d = 0; d < sizeof(degrees) / sizeof(degrees[0]); d++)
 			for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
 			{
-				uint32_t	most = grn_layout_max_code_dims(dim, degrees[d],
-															(GrnForm) format, PAYLOAD);
 				GrnLayout	l;
-				GrnLayout	bare;
 
-				CHECK(most % GRN_CODE_ALIGN == 0 && most <= GRN_MAX_CODE_DIMS, "%u", most);
-				CHECK(most > 0, "dim %u degree %u", dim, degrees[d]);
-				for (uint32_t k = 0; k <= GRN_MAX_CODE_DIMS; k += GRN_CODE_ALIGN)
-					if (grn_layout(&l, dim, degrees[d], k, (GrnForm) format, PAYLOAD))
+				for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
+					if (grn_layout(&l, dim, degrees[d], shape_of(bytes), (GrnForm) format,
+								   PAYLOAD))
+					{
+						CHECK(l.code_bytes == bytes, "%u bytes", bytes);
 						check_layout(&l);
+					}
 					else
-						CHECK(20 + 24 + k / 2 + degrees[d] * (8 + k / 2) > PAYLOAD - 8,
-							  "dim %u degree %u k %u", dim, degrees[d], k);
-				CHECK(grn_layout(&l, dim, degrees[d], most, (GrnForm) format, PAYLOAD),
-					  "dim %u", dim);
-				CHECK(grn_layout(&bare, dim, degrees[d], 32, (GrnForm) format, PAYLOAD),
-					  "dim %u", dim);
-				CHECK(l.span <= bare.span + 1, "dim %u degree %u format %d: %u dims",
-					  dim, degrees[d], format, most);
-				check_costs(dim, degrees[d], (GrnForm) format, most);
+						CHECK(20 + 12 + bytes + degrees[d] * (8 + bytes) > PAYLOAD - 8,
+							  "dim %u degree %u: %u bytes", dim, degrees[d], bytes);
+				check_costs(dim, degrees[d], (GrnForm) format);
 			}
 	{
 		GrnLayout	l;
 
-		CHECK(!grn_layout(&l, 10, 96, 256, GRN_FORM_F32, PAYLOAD), "96 codes of 128 bytes");
+		CHECK(!grn_layout(&l, 10, 96, shape_of(128), GRN_FORM_F32, PAYLOAD),
+			  "96 codes of 128 bytes");
 	}
+}
+
+static void
+shapes_of_others_are_checked(void)
+{
+	CHECK(grn_shape_sound(GRN_NO_CODES), "none");
+	CHECK(grn_shape_sound((GrnCodeShape) {{16, 96, 128}}), "three blocks");
+	CHECK(grn_shape_sound((GrnCodeShape) {{256, 0, 0}}), "128 bytes");
+	CHECK(!grn_shape_sound((GrnCodeShape) {{256, 0, 16}}), "too many dimensions");
+	CHECK(!grn_shape_sound((GrnCodeShape) {{UINT32_MAX - 15, 16, 16}}), "far too many");
+	CHECK(!grn_shape_sound((GrnCodeShape) {{0, 0, 16}}), "two bytes");
+	CHECK(!grn_shape_sound((GrnCodeShape) {{8, 0, 0}}), "half a piece");
 }
 
 /* The figures that src/README and the defaults rest on. */
@@ -112,28 +152,34 @@ known_layouts(void)
 	{
 		uint32_t	dim,
 					degree,
-					code_dims;
+					code_bytes;
 		GrnForm		format;
 		uint32_t	per_page,
 					span;
 	}			cases[] = {
-		{128, 32, 64, GRN_FORM_F16, 5, 1},
-		{128, 32, 64, GRN_FORM_U8, 5, 1},
-		{128, 32, 64, GRN_FORM_F32, 4, 1},
-		{960, 48, 96, GRN_FORM_F32, 1, 1},
-		{960, 64, 96, GRN_FORM_F32, 1, 1},
-		{960, 48, 128, GRN_FORM_F32, 1, 1},
-		{960, 32, 96, GRN_FORM_F16, 2, 1},
-		{1536, 32, 96, GRN_FORM_F32, 1, 1},
-		{3072, 48, 96, GRN_FORM_F32, 1, 2},
-		{16000, 48, 96, GRN_FORM_F32, 1, 9}
+		{128, 32, 24, GRN_FORM_F16, 6, 1},
+		{128, 32, 20, GRN_FORM_U8, 7, 1},
+		{128, 32, 24, GRN_FORM_F32, 5, 1},
+		{384, 32, 48, GRN_FORM_F32, 2, 1},
+		{384, 32, 24, GRN_FORM_F32, 3, 1},
+		{384, 32, 40, GRN_FORM_U8, 4, 1},
+		{768, 32, 44, GRN_FORM_U8, 3, 1},
+		{1536, 32, 64, GRN_FORM_U8, 2, 1},
+		{768, 32, 64, GRN_FORM_F32, 1, 1},
+		{960, 48, 48, GRN_FORM_F32, 1, 1},
+		{960, 64, 48, GRN_FORM_F32, 1, 1},
+		{960, 48, 64, GRN_FORM_F32, 1, 1},
+		{960, 32, 48, GRN_FORM_F16, 2, 1},
+		{1536, 32, 48, GRN_FORM_F32, 1, 1},
+		{3072, 48, 48, GRN_FORM_F32, 1, 2},
+		{16000, 48, 48, GRN_FORM_F32, 1, 9}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		GrnLayout	l;
 
-		CHECK(grn_layout(&l, cases[i].dim, cases[i].degree, cases[i].code_dims,
+		CHECK(grn_layout(&l, cases[i].dim, cases[i].degree, shape_of(cases[i].code_bytes),
 						 cases[i].format, PAYLOAD), "case %zu", i);
 		CHECK(l.per_page == cases[i].per_page && l.span == cases[i].span,
 			  "dim %u: %u a page, %u pages", l.dim, l.per_page, l.span);
@@ -141,11 +187,9 @@ known_layouts(void)
 	{
 		GrnLayout	l;
 
-		grn_layout(&l, 128, 32, 64, GRN_FORM_F16, PAYLOAD);
-		CHECK(l.record_bytes == 1628 && l.tids_max == 6, "%u bytes, %u TIDs",
+		grn_layout(&l, 128, 32, shape_of(20), GRN_FORM_U8, PAYLOAD);
+		CHECK(l.record_bytes == 1164 && l.tids_max == 16, "%u bytes, %u TIDs",
 			  l.record_bytes, l.tids_max);
-		CHECK(grn_layout_max_code_dims(128, 32, GRN_FORM_F16, PAYLOAD) >= 64, "128-d");
-		CHECK(grn_layout_max_code_dims(960, 48, GRN_FORM_F32, PAYLOAD) >= 96, "960-d");
 		CHECK(grn_default_degree(GRN_FORM_F32, 128, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 128, PAYLOAD));
 		CHECK(grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD));
 		/* two records of halves on a page, one of floats */
@@ -171,7 +215,7 @@ ids_map_to_pages(void)
 		uint32_t	page = 0,
 					slot = 0;
 
-		grn_layout(&l, dims[d], 32, 32, GRN_FORM_F32, PAYLOAD);
+		grn_layout(&l, dims[d], 32, shape_of(16), GRN_FORM_F32, PAYLOAD);
 		for (uint32_t id = 0; id < 1000; id++)
 		{
 			CHECK(grn_node_page(&l, id) == page && grn_node_slot(&l, id) == slot,
@@ -192,16 +236,20 @@ written_records_read_back(void)
 
 	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
 		for (int format = GRN_FORM_F32; format <= GRN_FORM_U8; format++)
-			for (uint32_t code_dims = 0; code_dims <= 64; code_dims += 64)
+			for (uint32_t bytes = 0; bytes <= 36; bytes += 12)
 				for (uint32_t count = 0; count <= 24; count += 8)
 				{
+					/* as of filters: none, one column, several */
+					uint32_t	sig_bytes = (bytes + count) % 5;
 					uint32_t	dim = dims[d];
 					GrnLayout	l;
 					uint8_t    *rec;
 					float	   *x = malloc(4 * dim);
 					float	   *back = malloc(4 * dim);
 					uint8_t		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
-					uint8_t		codes[100 * 32];
+					uint8_t		attrs[GRN_MAX_TIDS * 20];
+					uint8_t		codes[100 * 36];
+					uint8_t		sigs[100 * 4];
 					GrnFactor	factors[100];
 					uint32_t	ids[24],
 								index[24];
@@ -210,7 +258,13 @@ written_records_read_back(void)
 					double		off = 0;
 					bool		direct = count == 16;
 
-					grn_layout(&l, dim, 24, code_dims, (GrnForm) format, PAYLOAD);
+					grn_layout_of(&l, &(GrnLayoutSpec) {.dim = dim, .degree = 24,
+														.shape = shape_of(bytes),
+														.form = (GrnForm) format,
+														.attr_bytes = 5 * sig_bytes,
+														.sig_bytes = sig_bytes,
+														.payload = PAYLOAD});
+					check_layout(&l);
 					rec = unit_guarded(l.record_bytes);
 					memset(rec, 0xEE, l.record_bytes);
 					for (uint32_t j = 0; j < dim; j++)
@@ -219,11 +273,12 @@ written_records_read_back(void)
 						tids[i] = (uint8_t) unit_random() | 1;	/* no row is 0 */
 					for (size_t i = 0; i < sizeof(codes); i++)
 						codes[i] = (uint8_t) unit_random();
+					for (size_t i = 0; i < sizeof(attrs); i++)
+						attrs[i] = (uint8_t) unit_random();
+					for (size_t i = 0; i < sizeof(sigs); i++)
+						sigs[i] = (uint8_t) unit_random();
 					for (size_t i = 0; i < 100; i++)
-						factors[i] = (GrnFactor)
-					{
-						(uint16_t) unit_random(), (uint16_t) unit_random()
-					};
+						factors[i] = (GrnFactor) {(uint32_t) unit_random()};
 					for (uint32_t i = 0; i < count; i++)
 					{
 						ids[i] = direct ? i * 3 : 1000 + i;
@@ -232,7 +287,9 @@ written_records_read_back(void)
 					src.x = x;
 					src.code = codes;
 					src.factor = factors[0];
+					src.sig = sigs;
 					src.tids = tids;
+					src.attrs = attrs;
 					src.ntids = l.tids_max;
 					src.next = GRN_INVALID_ID;
 					src.ids = ids;
@@ -240,6 +297,7 @@ written_records_read_back(void)
 					src.count = count;
 					src.all_codes = codes;
 					src.all_factors = factors;
+					src.all_sigs = sigs;
 					grn_record_write(&l, &src, rec);
 
 					r = (GrnRecord *) rec;
@@ -249,18 +307,25 @@ written_records_read_back(void)
 						  r->ntids == l.tids_max && r->next == GRN_INVALID_ID, "dim %u", dim);
 					CHECK(memcmp(rec + l.off_tids, tids, l.tids_max * 6) == 0, "dim %u", dim);
 					CHECK(memcmp(grn_rec_ids(&l, rec), ids, 4 * count) == 0, "dim %u", dim);
-					for (uint32_t i = 0; i < count && code_dims > 0; i++)
+					for (uint32_t i = 0; i < count && bytes > 0; i++)
 					{
 						uint32_t	from = direct ? ids[i] : index[i];
 
-						CHECK(memcmp(grn_rec_codes(&l, rec) + 32 * i, codes + 32 * from, 32) == 0,
+						CHECK(memcmp(grn_rec_codes(&l, rec) + bytes * i, codes + bytes * from, bytes) == 0,
 							  "dim %u neighbour %u", dim, i);
 						CHECK(memcmp(grn_rec_factors(&l, rec) + i, factors + from, 4) == 0,
 							  "dim %u neighbour %u", dim, i);
 					}
-					if (code_dims > 0)
-						CHECK(memcmp(rec + l.off_code, codes, 32) == 0 &&
+					if (bytes > 0)
+						CHECK(memcmp(rec + l.off_code, codes, bytes) == 0 &&
 							  memcmp(&r->factor, factors, 4) == 0, "dim %u", dim);
+					CHECK(memcmp(rec + l.off_sig, sigs, sig_bytes) == 0 &&
+						  memcmp(grn_rec_attrs(&l, rec), attrs, l.tids_max * l.attr_bytes) == 0,
+						  "dim %u", dim);
+					for (uint32_t i = 0; i < count; i++)
+						CHECK(memcmp(grn_rec_sigs(&l, rec) + sig_bytes * i,
+									 sigs + sig_bytes * (direct ? ids[i] : index[i]), sig_bytes) == 0,
+							  "dim %u neighbour %u", dim, i);
 					grn_form_load((GrnForm) format, rec + l.off_vec, dim, back);
 					for (uint32_t j = 0; j < dim; j++)
 						off += pow((double) x[j] - back[j], 2);
@@ -283,7 +348,7 @@ each_fault_is_found(void)
 	GrnRecord	good = {.state = GRN_NODE, .count = 3, .ntids = 1, .next = GRN_INVALID_ID};
 	uint32_t   *ids;
 
-	grn_layout(&l, 16, 8, 32, GRN_FORM_F32, PAYLOAD);
+	grn_layout(&l, 16, 8, shape_of(16), GRN_FORM_F32, PAYLOAD);
 	rec = calloc(1, l.record_bytes);
 	r = (GrnRecord *) rec;
 	memset(rec + l.off_tids, 1, l.tids_max * GRN_TID_BYTES);
@@ -356,7 +421,7 @@ random_bytes_are_checked(void)
 
 		if (rec[d] == NULL)
 		{
-			grn_layout(&l[d], dims[d], d == 1 ? 96 : 32, 32, GRN_FORM_F32, PAYLOAD);
+			grn_layout(&l[d], dims[d], d == 1 ? 96 : 32, shape_of(16), GRN_FORM_F32, PAYLOAD);
 			rec[d] = unit_guarded(l[d].hot_bytes);
 		}
 		r = (GrnRecord *) rec[d];
@@ -391,6 +456,7 @@ main(void)
 {
 	grn_dist_init();
 	RUN(layouts_are_sound);
+	RUN(shapes_of_others_are_checked);
 	RUN(known_layouts);
 	RUN(ids_map_to_pages);
 	RUN(written_records_read_back);

@@ -332,12 +332,9 @@ stale_codes_do_no_harm(void)
 
 		for (uint32_t j = 0; j < w->layout.degree * w->layout.code_bytes; j++)
 			codes[j] = (uint8_t) unit_random();
-		/* and any factor, infinite and no number among them */
+		/* and any factor */
 		for (uint32_t j = 0; j < w->layout.degree; j++)
-			factors[j] = (GrnFactor)
-		{
-			(uint16_t) unit_random(), (uint16_t) unit_random()
-		};
+			factors[j] = (GrnFactor) {(uint32_t) unit_random()};
 	}
 	for (uint32_t q = 0; q < 5; q++)
 		for (int resumable = 0; resumable < 2; resumable++)
@@ -447,7 +444,7 @@ kept_vectors_are_the_records(void)
 					if (codes)
 						CHECK(memcmp(code, w->codes + id * w->layout.code_bytes,
 									 w->layout.code_bytes) == 0 &&
-							  memcmp(&factor, &w->factors[id], 4) == 0, "code of %u", id);
+							  memcmp(&factor, &w->factors[id], sizeof(factor)) == 0, "code of %u", id);
 				}
 			}
 			grn_search_end(s);

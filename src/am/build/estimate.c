@@ -494,7 +494,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	GrnLayout	layout;
 	double		blocks;
 
-	if (!grn_layout(&layout, b->dim, r->degree, r->code_dims, (GrnForm) r->form,
+	if (!grn_layout(&layout, b->dim, r->degree, r->shape, (GrnForm) r->form,
 					GRNND_PAYLOAD))
 		elog(ERROR, "the index builder chose a record that does not fit a page");
 	if (rows / nodes > layout.tids_max)
@@ -504,7 +504,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	memory = grown(rows * b->row_bytes) + grown(rows * sizeof(uint64)) +
 		whole(rows * sizeof(uint32)) + whole(Max(needs->work_bytes, rows * DUPLICATE_BYTES)) +
 		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
-		whole(nodes * (layout.code_bytes + (r->code_dims > 0 ? sizeof(GrnFactor) : 0)));
+		whole(nodes * (layout.code_bytes + (layout.code_bytes > 0 ? sizeof(GrnFactor) : 0)));
 
 	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL));
 	speed = disk_speed();

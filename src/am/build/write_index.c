@@ -111,17 +111,21 @@ result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
 static void
 check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 {
+	bool		coded = grn_code_dims(r->shape) > 0;
+
 	if (r->nodes == 0 || r->nodes > build->rows || r->nodes >= GRN_MAX_NODES)
 		bad_result("impossible number of nodes");
 	if (r->degree != build->spec.params.degree)
 		bad_result("another degree than the one asked for");
 	if (grn_form(r->form) == NULL)
 		bad_result("unknown vector format");
-	if (r->code_dims > GRN_MAX_CODE_DIMS || r->code_dims % GRN_CODE_ALIGN != 0 ||
-		(r->code_dims > 0 && !build->spec.use_codes))
-		bad_result("impossible code dimensions");
+	if (!grn_shape_sound(r->shape) || (coded && !build->spec.use_codes))
+		bad_result("impossible shape of codes");
+	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
+		if (r->shape.dims[b] > 0 && (!(r->steps[b] > 0) || isinf(r->steps[b])))
+			bad_result("a step of codes is no positive number");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
-		((r->code_dims > 0 || build->key.metric->embedding == GRN_EMBED_SCALED) && r->norm_unit == 0) ||
+		((coded || build->key.metric->embedding == GRN_EMBED_SCALED) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
@@ -148,7 +152,7 @@ static void
 check_codec(const Load *load)
 {
 	size_t		floats = load->codec == NULL ? 0 :
-		grn_codec_floats(load->meta.dim, load->layout.code_dims);
+		grn_codec_floats(load->meta.dim, grn_code_dims(load->layout.shape));
 
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(load->codec[i]))
@@ -186,14 +190,8 @@ check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
 static void
 check_nodes(const Load *load, uint32 begin, uint32 end)
 {
-	const uint16 not_finite = 0x7C00;	/* exponent of a binary16 */
-
 	for (uint32 i = begin; i < end; i++)
 	{
-		if (load->factors &&
-			((load->factors[i].norm2 & not_finite) == not_finite ||
-			 (load->factors[i].alpha & not_finite) == not_finite))
-			bad_result("a code's scale is not finite");
 		if (load->counts[i] > load->layout.degree)
 			bad_result("a node has too many neighbours");
 		check_list(load->ids + (uint64) i * load->layout.degree, load->counts[i],
@@ -300,7 +298,7 @@ first_chain(const Load *load, uint32 node)
 static uint32
 codec_pages(const GrnLayout *l)
 {
-	uint64		bytes = sizeof(float) * grn_codec_floats(l->dim, l->code_dims);
+	uint64		bytes = sizeof(float) * grn_codec_floats(l->dim, grn_code_dims(l->shape));
 
 	return (uint32) ((bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
 }
@@ -352,13 +350,13 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 
 /* Fixes the records' geometry, in load and in its metapage. */
 static void
-set_layout(Load *load, uint32 degree, uint32 code_dims, GrnForm format)
+set_layout(Load *load, uint32 degree, GrnCodeShape shape, GrnForm format)
 {
-	if (!grn_layout(&load->layout, load->meta.dim, degree, code_dims, format,
+	if (!grn_layout(&load->layout, load->meta.dim, degree, shape, format,
 					GRNND_PAYLOAD))
 		bad_result("a record would not fit a page");
 	load->meta.degree = degree;
-	load->meta.code_dims = code_dims;
+	load->meta.shape = shape;
 	load->meta.form = format;
 	load->meta.record_bytes = load->layout.record_bytes;
 }
@@ -372,18 +370,16 @@ set_open_layout(Load *load, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
 	GrnForm		form = build->key.type->form;
-	uint32		most;
-	uint32		dims = 0;
-	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+	GrnCodeShape shape = GRN_NO_CODES;
+	GrnCodeCosts costs;
 
 	if (build->spec.use_codes)
 	{
-		most = grn_layout_max_code_dims(build->dim, degree, form, GRNND_PAYLOAD);
-		grn_layout_code_costs(build->dim, degree, form, GRNND_PAYLOAD, most, costs);
-		dims = grn_codec_usual_dims(build->dim, most, costs);
+		grn_layout_code_costs(build->dim, degree, form, GRNND_PAYLOAD, &costs);
+		shape = grn_codec_usual_shape(build->dim, &costs);
 	}
-	set_layout(load, degree, dims, form);
-	load->meta.fit_state = dims > 0 ? GRNND_UNFITTED : GRNND_FITTED;
+	set_layout(load, degree, shape, form);
+	load->meta.fit_state = grn_code_dims(shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = 1;
@@ -519,7 +515,7 @@ form_codec_page(const Load *load, uint32 number, Page page)
 {
 	size_t		bytes = sizeof(float) *
 		grn_codec_floats(load->meta.dim,
-						 load->layout.code_dims);
+						 grn_code_dims(load->layout.shape));
 	size_t		begin = (size_t) number * GRNND_PAYLOAD;
 
 	grnnd_page_init(page, GRNND_CODEC);
@@ -573,14 +569,15 @@ find_arrays(Load *load, const GrnndMapping *map, const GrnBuildResult *r, uint64
 	load->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
 								   (uint64) r->nodes + 1, sizeof(uint32));
 	load->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
-	if (r->code_dims > 0 && load->meta.fit_state == GRNND_FITTED)
+	if (grn_code_dims(r->shape) > 0 && load->meta.fit_state == GRNND_FITTED)
 	{
 		load->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
 								   (uint64) r->nodes * load->layout.code_bytes, 1);
 		load->factors = result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
 									 sizeof(GrnFactor));
 		load->codec = result_array(map, GRN_SEG_CODES, r->off_codec,
-								   grn_codec_floats(load->meta.dim, r->code_dims), sizeof(float));
+								   grn_codec_floats(load->meta.dim, grn_code_dims(r->shape)),
+								   sizeof(float));
 	}
 }
 
@@ -670,7 +667,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		load->meta = shared->meta;
 		load->records = shared->records;
 		load->vectors = shared->vectors;
-		set_layout(load, shared->meta.degree, shared->meta.code_dims,
+		set_layout(load, shared->meta.degree, shared->meta.shape,
 				   (GrnForm) shared->meta.form);
 		find_arrays(load, map, &shared->result, shared->nrows);
 		if (phase == 0)
@@ -720,13 +717,14 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (r->nodes < grnnd_fit_rows(build->dim))
 		set_open_layout(load, build);
 	else
-		set_layout(load, r->degree, r->code_dims, (GrnForm) r->form);
+		set_layout(load, r->degree, r->shape, (GrnForm) r->form);
 	load->vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
 							   build->key.metric->embedding, build->key.type->form};
 	if (load->meta.fit_state == GRNND_FITTED)
 	{
 		load->meta.held = r->held;
 		load->meta.judged = r->nodes;
+		memcpy(load->meta.steps, r->steps, sizeof(r->steps));
 	}
 	if (load->meta.fit_state == GRNND_FITTED || build->key.metric->embedding == GRN_EMBED_SCALED)
 		load->meta.norm_unit = r->norm_unit;

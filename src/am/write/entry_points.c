@@ -35,15 +35,15 @@ sort_by_length(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *order)
 
 	for (uint32 i = 0; i < n; i++)
 		order[i] = i + 1;
-	if (ix->key.metric->long_entries == 0 || ix->encoder.code_dims == 0)
+	if (ix->key.metric->long_entries == 0 || !grn_has_codes(&ix->encoder))
 		return 0;
 	for (uint32 i = 1; i < n; i++)
 	{
 		uint32		at = order[i];
-		float		length = grn_f16_to_f32(entries->factors[at].norm2);
+		float		length = grn_factor_length(entries->factors[at]);
 		uint32		j = i;
 
-		for (; j > 0 && grn_f16_to_f32(entries->factors[order[j - 1]].norm2) < length; j--)
+		for (; j > 0 && grn_factor_length(entries->factors[order[j - 1]]) < length; j--)
 			order[j] = order[j - 1];
 		order[j] = at;
 	}
@@ -61,8 +61,8 @@ find_shorter(const GrnndIndex *ix, const GrnndEntries *entries, GrnFactor factor
 	if (nlong == 0)
 		return 0;
 	last = order[nlong - 1];
-	return grn_f16_to_f32(factor.norm2) >
-		LONGER * grn_f16_to_f32(entries->factors[last].norm2) ? last : 0;
+	return grn_factor_length(factor) >
+		LONGER * grn_factor_length(entries->factors[last]) ? last : 0;
 }
 
 float
@@ -74,7 +74,7 @@ grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 
 	if (nlong == 0 || nsample == 0)
 		return 0;
-	return grn_f16_to_f32(entries->factors[order[nlong + nsample / 2]].norm2);
+	return grn_factor_length(entries->factors[order[nlong + nsample / 2]]);
 }
 
 /* A row longer than the shortest of the long entry points takes its place. */
@@ -93,11 +93,11 @@ enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
 void
 grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id, GrnFactor factor)
 {
-	float		length = grn_f16_to_f32(factor.norm2);
+	float		length = grn_factor_length(factor);
 	uint32		i = longest->n;
 	uint32		most = ix->key.metric->long_entries;
 
-	if (most == 0 || ix->encoder.code_dims == 0)
+	if (most == 0 || !grn_has_codes(&ix->encoder))
 		return;
 	/* a page may be looked at again */
 	if ((i == most && length <= longest->lengths[i - 1]) ||

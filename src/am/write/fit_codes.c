@@ -66,7 +66,7 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 {
 	uint64		judged = meta->judged;
 
-	if (meta->code_dims == 0)
+	if (grn_code_dims(meta->shape) == 0)
 		return false;
 	switch ((GrnndFitState) meta->fit_state)
 	{
@@ -188,11 +188,11 @@ fit_codec(Fit *f)
 	GrnCodecFit fit = {
 		.stride = f->stride,
 		.dim = dim,
-		.max_code_dims = meta->code_dims,
-		.energy = INFINITY,		/* all of the room */
+		.max_code_dims = grn_code_dims(meta->shape),
+		.shape = meta->shape,
 		.seed = meta->params.seed
 	};
-	float	   *model = palloc_extended(grn_codec_floats(dim, meta->code_dims) * sizeof(float),
+	float	   *model = palloc_extended(grn_codec_floats(dim, grn_code_dims(meta->shape)) * sizeof(float),
 										MCXT_ALLOC_HUGE);
 
 	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
@@ -210,6 +210,7 @@ fit_codec(Fit *f)
 								&meta->held);
 	grn_codec_set_kind(&f->ix.codec, f->ix.key.metric->codes, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
+	memcpy(meta->steps, f->ix.codec.steps, sizeof(meta->steps));
 	f->ix.encoder = f->ix.codec;
 }
 
@@ -218,7 +219,7 @@ fit_codec(Fit *f)
 static void
 write_codec(const Fit *f)
 {
-	Size		bytes = grn_codec_floats(f->ix.meta.dim, f->ix.codec.code_dims) * sizeof(float);
+	Size		bytes = grn_codec_floats(f->ix.meta.dim, grn_code_dims(f->ix.codec.shape)) * sizeof(float);
 	const char *model = (const char *) f->ix.codec.mean;
 
 	for (uint32 i = 0; i < f->ix.meta.codec_pages; i++)

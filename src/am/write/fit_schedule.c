@@ -92,7 +92,7 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 
 	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
 		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
-		!grn_layout(&l, meta->dim, meta->degree, meta->code_dims,
+		!grn_layout(&l, meta->dim, meta->degree, meta->shape,
 					(GrnForm) meta->form, meta->payload))
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
@@ -402,7 +402,7 @@ grnnd_fit(PG_FUNCTION_ARGS)
 static const char *
 state_name(const GrnndMeta *meta)
 {
-	if (meta->code_dims == 0)
+	if (grn_code_dims(meta->shape) == 0)
 		return "none";
 	switch ((GrnndFitState) meta->fit_state)
 	{

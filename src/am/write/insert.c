@@ -260,7 +260,7 @@ static uint32
 choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, uint32 *from)
 {
 	const GrnndIndex *ix = in->ix;
-	float		length = grn_f16_to_f32(in->p.factor.norm2);
+	float		length = grn_factor_length(in->p.factor);
 	float		typical = grnnd_typical_length(ix, entries);
 	float	   *x;
 	GrnndPoint	p;
@@ -279,7 +279,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	grnnd_choose_neighbours(ix, search, nfound, &p, GRN_INVALID_ID, &near);
 	grn_search_end(search);
 	for (uint32 i = 0; i < near.count; i++)
-		if (LONG_ROW * grn_f16_to_f32(near.factors[i].norm2) < length &&
+		if (LONG_ROW * grn_factor_length(near.factors[i]) < length &&
 			grn_find_id(list->ids, list->count, near.ids[i]) < 0)
 			from[n++] = near.ids[i];
 	return n;

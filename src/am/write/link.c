@@ -51,7 +51,7 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 {
-	uint32		k = ix->encoder.code_dims;
+	uint32		k = grn_code_dims(ix->encoder.shape);
 
 	memset(p, 0, sizeof(*p));
 	p->x = x;
@@ -62,7 +62,7 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 		float	   *scratch = palloc(k * sizeof(float));
 
 		grn_encode(&ix->encoder, x, p->code, &p->factor, scratch);
-		if (ix->codec.code_dims > 0)
+		if (grn_has_codes(&ix->codec))
 		{
 			p->query = palloc(sizeof(GrnCodeQuery));
 			grn_code_query_row(&ix->codec, x, p->query, scratch);
@@ -159,7 +159,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 			memcpy(list->codes + i * l->code_bytes,
 				   grn_search_code(search, f, &list->factors[i]), l->code_bytes);
 	}
-	if (ix->codec.code_dims == 0)
+	if (!grn_has_codes(&ix->codec))
 	{
 		uint32		n = list->count;
 
@@ -280,7 +280,7 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 		.from = from
 	};
 
-	if (link->ix->codec.code_dims == 0 && chosen != NULL)
+	if (!grn_has_codes(&link->ix->codec) && chosen != NULL)
 	{
 		int			at = grn_find_id(chosen->ids, chosen->count, id);
 

@@ -63,7 +63,7 @@ remember_dead(GrnndRefill *f)
 	const GrnLayout *l = &f->v->ix->layout;
 	Remembered *d = &f->dead;
 	Size		memory = v->memory;
-	Size		each = sizeof(uint32) + (l->code_dims > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
+	Size		each = sizeof(uint32) + (l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
 	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
 	uint32		at = 0;
 
@@ -78,7 +78,7 @@ remember_dead(GrnndRefill *f)
 	d->counts = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	d->ids = palloc_extended((Size) v->dead.count * d->width * sizeof(uint32),
 							 MCXT_ALLOC_HUGE);
-	if (l->code_dims > 0)
+	if (l->code_bytes > 0)
 	{
 		d->factors = palloc_extended((Size) v->dead.count * d->width * sizeof(GrnFactor),
 									 MCXT_ALLOC_HUGE);
@@ -101,7 +101,7 @@ remember_dead(GrnndRefill *f)
 			if (grnnd_set_has(&v->dead, y))
 				continue;
 			d->ids[to] = y;
-			if (l->code_dims > 0)
+			if (l->code_bytes > 0)
 			{
 				d->factors[to] = grn_rec_factors(l, f->rec)[i];
 				memcpy(d->codes + to * l->code_bytes,
@@ -125,7 +125,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->rec = palloc(grnnd_copy_bytes(v->ix));
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
-	if (v->ix->codec.code_dims == 0)
+	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
 									v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 	remember_dead(f);
@@ -139,7 +139,7 @@ add_candidate(GrnndRefill *f, uint32 id, const GrnFactor *factor, const uint8_t 
 {
 	Candidates *c = &f->c;
 	uint32		bytes = f->v->ix->layout.code_bytes;
-	uint32		most = c->fixed + (f->v->ix->codec.code_dims > 0 ? MAX_CANDIDATES
+	uint32		most = c->fixed + (grn_has_codes(&f->v->ix->codec) ? MAX_CANDIDATES
 								   : MAX_CANDIDATES_BY_VECTOR);
 
 	if (c->count >= most || grn_find_id(c->ids, c->count, id) >= 0)
@@ -272,7 +272,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 		if (grnnd_set_has(&f->v->dead, ids[i]))
 			add_neighbours_of(f, ids[i], id);
 
-	if (f->v->ix->codec.code_dims > 0)
+	if (grn_has_codes(&f->v->ix->codec))
 	{
 		GrnCodeQuery query;
 

@@ -14,11 +14,11 @@
 static bool
 is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 {
-	float		x = grn_f16_to_f32(a.norm2);
-	float		y = grn_f16_to_f32(b.norm2);
+	float		x = grn_factor_length(a);
+	float		y = grn_factor_length(b);
 
 	/* with inner product's codes these are lengths, and long rows lie in the middle */
-	return ix->encoder.code_dims > 0 && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
+	return grn_has_codes(&ix->encoder) && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
 }
 
 /* Copies entries[0] to root: what stands there now, and what is to stand there. */
@@ -50,7 +50,7 @@ best_successor(GrnndVacuum *v, const GrnndEntries *entries)
 {
 	const GrnLayout *l = &v->ix->layout;
 	GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
-	GrnFactor	best_factor = {0, 0};
+	GrnFactor	best_factor = {0};
 	uint32		best = GRN_INVALID_ID;
 
 	if (entries->count == 0)

@@ -36,7 +36,7 @@ sample_size(size_t n, uint32_t dim)
 uint32_t
 grn_project_max_dims(uint32_t dim)
 {
-	return dim > MAX_DIMS ? dim : (dim + GRN_CODE_ALIGN - 1) / GRN_CODE_ALIGN * GRN_CODE_ALIGN;
+	return dim > MAX_DIMS ? dim : (dim + GRN_FIT_ALIGN - 1) / GRN_FIT_ALIGN * GRN_FIT_ALIGN;
 }
 
 static GrnCodecFit
@@ -94,6 +94,7 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 			  float *out, size_t stride)
 {
 	const GrnCodec *c = &p->codec;
+	uint32_t	k = grn_code_dims(c->shape);
 	float		centred[BLOCK][CHUNK];
 
 	for (size_t i = 0; i < (end - begin) * stride; i++)
@@ -104,16 +105,16 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 
 		for (size_t i = begin; i < end; i++)
 		{
-			float	   *to = c->code_dims ? centred[i - begin] : out + (i - begin) * stride + first;
+			float	   *to = k > 0 ? centred[i - begin] : out + (i - begin) * stride + first;
 
 			grn_row_place(rows, grn_row(rows, i), first, len, to);
 			for (uint32_t j = 0; j < len; j++)
 				to[j] -= c->mean[first + j];
 		}
-		for (uint32_t k = 0; k < c->code_dims; k++)
+		for (uint32_t j = 0; j < k; j++)
 			for (size_t i = begin; i < end; i++)
-				out[(i - begin) * stride + k] +=
-					grn_dist->ip_f32(c->basis + (size_t) k * c->dim + first,
+				out[(i - begin) * stride + j] +=
+					grn_dist->ip_f32(c->basis + (size_t) j * c->dim + first,
 									 centred[i - begin], len);
 	}
 }
@@ -170,10 +171,10 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	}
 	fit.sample = arrays.sample;
 	p->codec = grn_codec_fit(&fit, parallel, arrays.fitted, arrays.workspace, &held);
-	p->dims = p->codec.code_dims;
+	p->dims = grn_code_dims(p->codec.shape);
 	if (held < ENERGY_LEAST)
 	{
-		p->codec.code_dims = 0;
+		p->codec.shape = GRN_NO_CODES;
 		p->dims = rows->dim;
 	}
 	p->scale = 1;

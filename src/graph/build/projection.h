@@ -10,7 +10,7 @@
 
 typedef struct GrnProject
 {
-	GrnCodec	codec;			/* code_dims 0: coordinates themselves, less the mean */
+	GrnCodec	codec;			/* no codes: coordinates themselves, less the mean */
 	uint32_t	dims;			/* bytes of a row */
 	float		scale;			/* bytes a unit of length */
 } GrnProject;

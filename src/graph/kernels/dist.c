@@ -80,6 +80,29 @@ grn_f16_to_f32(uint16_t h)
 	return f;
 }
 
+/* ---- factors ---- */
+
+GrnFactor
+grn_factor(float length, float alpha)
+{
+	const uint32_t most = UINT32_MAX >> GRN_ALPHA_BITS;
+	float		scaled = length * (1 / GRN_LENGTH_ONE);
+	uint32_t	bits;
+	uint32_t	a;
+
+	/* in this order a NaN (of an overflowing row) becomes the largest */
+	if (!(scaled < 2))
+		bits = most;
+	else
+	{
+		memcpy(&bits, &scaled, sizeof(bits));
+		bits = (bits + (1u << (GRN_LENGTH_SHIFT - 1))) >> GRN_LENGTH_SHIFT;
+		bits = bits < most ? bits : most;
+	}
+	a = alpha >= GRN_MAX_ALPHA ? GRN_MAX_ALPHA : alpha > 0 ? (uint32_t) (alpha + 0.5f) : 0;
+	return (GrnFactor) {bits << GRN_ALPHA_BITS | a};
+}
+
 static inline uint16_t
 read_u16(const void *x, size_t i)
 {
@@ -133,33 +156,29 @@ PLAIN_KERNEL(plain_l1_f16, void, LOAD_F16, STEP_L1)
 PLAIN_KERNEL(plain_l1_u8, void, LOAD_U8, STEP_L1)
 
 static void
-plain_dot_q8c4(const int8_t *q8, const uint8_t *codes, size_t code_bytes,
-			   size_t code_dims, uint32_t count, int32_t *out)
+plain_dot(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 {
-	size_t		half = code_dims / 2;
-
-	for (uint32_t c = 0; c < count; c++)
+	for (uint32_t c = 0; c < count; c++, codes += q->bytes)
 	{
-		const uint8_t *code = codes + c * code_bytes;
 		int32_t		sum = 0;
 
-		for (size_t j = 0; j < half; j++)
-			sum += q8[j] * (code[j] & 15) + q8[half + j] * (code[j] >> 4);
+		for (uint32_t i = 0; i < q->bytes; i++)
+			for (uint32_t s = 0; s < 8; s++)
+				sum += q->plane[s][i] * (codes[i] >> s & q->mask[i]);
 		out[c] = sum;
 	}
 }
 
 static void
-plain_estimate(const GrnEstimate *e, const int32_t *dot, const void *factors,
+plain_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
 			   uint32_t count, float *out)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		float		norm2 = grn_f16_to_f32(read_u16(factors, 2 * i));
-		float		alpha = grn_f16_to_f32(read_u16(factors, 2 * i + 1));
+		float		l = grn_factor_length(factors[i]) * (e->unit / GRN_LENGTH_ONE);
+		float		a = e->slope * (float) grn_factor_alpha(factors[i]);
 
-		out[i] = (e->base + e->norm_unit * norm2) -
-			e->slope * alpha * ((float) dot[i] - e->offset);
+		out[i] = e->base + l * (e->square * l + e->lead - a * ((float) dot[i] - e->offset));
 	}
 }
 
@@ -187,17 +206,19 @@ plain_add_scaled(float *y, float a, const float *x, size_t n)
 }
 
 static void
-plain_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+plain_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
 {
+	float		middle = top / 2;
+
 	*uc = *cc = 0;
 	for (size_t j = 0; j < n; j++)
 	{
-		float		level = u[j] * inverse + 8;
+		float		level = u[j] * inverse + (middle + 0.5f);
 		float		c;
 
 		/* in this order NaN becomes 0 */
-		level = level >= 15 ? 15 : level > 0 ? (float) (int) level : 0;
-		c = level - 7.5f;
+		level = level >= top ? top : level > 0 ? (float) (int) level : 0;
+		c = level - middle;
 		*uc += u[j] * c;
 		*cc += c * c;
 	}
@@ -241,7 +262,7 @@ const GrnDistTable grn_dist_plain = {
 	.l1_f32 = plain_l1_f32,
 	.l1_f16 = plain_l1_f16,
 	.l1_u8 = plain_l1_u8,
-	.dot_q8c4 = plain_dot_q8c4,
+	.dot = plain_dot,
 	.estimate = plain_estimate,
 	.ip_4x4 = plain_ip_4x4,
 	.ip_rows = plain_ip_rows,

@@ -12,17 +12,83 @@
 
 #include "graph/grn.h"
 
+#include <string.h>
+
 /*
- * What an estimate needs of the query: base + norm_unit * norm2 -
- * slope * alpha * (dot - offset), see codec.h.
+ * The two factors of a code, on disk: the upper 18 bits are a length, the lower 14 an alpha.
+ * A length is a float without a sign, of 7 bits of exponent and 11 of mantissa, so it
+ * has the same precision, .025%, from 2^-63 to 2^64 of its unit.  An alpha is an integer,
+ * in units of GrnCodec.alpha_unit.
+ */
+typedef struct GrnFactor
+{
+	uint32_t	bits;
+} GrnFactor;
+
+#define GRN_ALPHA_BITS 14
+#define GRN_MAX_ALPHA ((1u << GRN_ALPHA_BITS) - 1)
+#define GRN_LENGTH_SHIFT (23 - 11)	/* of the length's bits in a float's */
+/* What the float of a length's bits is multiplied with; it is its exponent's bias. */
+#define GRN_LENGTH_ONE 0x1p63f
+
+static inline uint32_t
+grn_factor_alpha(GrnFactor f)
+{
+	return f.bits & GRN_MAX_ALPHA;
+}
+
+/* In its unit. */
+static inline float
+grn_factor_length(GrnFactor f)
+{
+	uint32_t	bits = f.bits >> GRN_ALPHA_BITS << GRN_LENGTH_SHIFT;
+	float		x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x * GRN_LENGTH_ONE;
+}
+
+/* length >= 0 and alpha >= 0 in their units, rounded; the largest of those out of range. */
+extern GrnFactor grn_factor(float length, float alpha);
+
+/*
+ * What an estimate needs of the query: with the length l = unit * (the float of its bits) and
+ * alpha a of a factor, base + l (square * l + lead - slope * a (dot - offset)); see codec.h.
  */
 typedef struct GrnEstimate
 {
 	float		base;
-	float		norm_unit;
+	float		unit;
+	float		square;
+	float		lead;
 	float		slope;
 	float		offset;
 } GrnEstimate;
+
+/*
+ * A query as codes are multiplied with it.  The first end4 bytes of a code hold two
+ * dimensions each, of 4 bits, those up to end2 four of 2 bits, the others eight of a
+ * bit.  plane[s][i] is what the dimension beginning at bit s of byte i is multiplied
+ * with; 0 where none begins and past the code.
+ */
+#define GRN_MAX_CODE_BYTES 128
+
+typedef struct GrnCodePlanes
+{
+	uint32_t	bytes;			/* of a code, a multiple of 4 */
+	uint32_t	end4;
+	uint32_t	end2;
+	uint8_t		mask[GRN_MAX_CODE_BYTES];	/* 15, 3 or 1; 0 past the code */
+	int8_t		plane[8][GRN_MAX_CODE_BYTES];
+} GrnCodePlanes;
+
+/* Bits between the dimensions in the bytes of a code before end, at the least. */
+static inline uint32_t
+grn_plane_step(const GrnCodePlanes *q, uint32_t end)
+{
+	end = end < q->bytes ? end : q->bytes;
+	return end > q->end2 ? 1 : end > q->end4 ? 2 : 4;
+}
 
 typedef struct GrnDistTable
 {
@@ -40,20 +106,15 @@ typedef struct GrnDistTable
 	float		(*ip_u8) (const float *q, const void *x, size_t n);
 	float		(*l1_f16) (const float *q, const void *x, size_t n);
 	float		(*l1_u8) (const float *q, const void *x, size_t n);
+	/* sums of products of q with count codes that lie one behind the other: all versions' equal */
+	void		(*dot) (const GrnCodePlanes *q, const uint8_t *codes, uint32_t count,
+						int32_t *out);
 	/*
-	 * sum over code_dims of q8[j] * code_j for count codes of 4 bits each
-	 * that lie code_bytes apart; low nibbles of a code's bytes are dimensions
-	 * [0, code_dims/2), high nibbles the others.  code_dims is a multiple of 32.
-	 */
-	void		(*dot_q8c4) (const int8_t *q8, const uint8_t *codes,
-							 size_t code_bytes, size_t code_dims,
-							 uint32_t count, int32_t *out);
-	/*
-	 * Estimates from count dots and as many pairs (norm2, alpha) of binary16.
+	 * Estimates from count dots and as many factors (unaligned).
 	 * An estimate does not depend on its place among the count.
 	 */
 	void		(*estimate) (const GrnEstimate *e, const int32_t *dot,
-							 const void *factors, uint32_t count, float *out);
+							 const GrnFactor *factors, uint32_t count, float *out);
 	/*
 	 * out[4 * i + j] = inner product of row i of a and row j of b, i, j < 4;
 	 * rows of n floats lie lda and ldb floats apart.
@@ -66,10 +127,12 @@ typedef struct GrnDistTable
 	/* y[i] += a x[i], n floats that do not overlap */
 	void		(*add_scaled) (float *y, float a, const float *x, size_t n);
 	/*
-	 * Levels c_j = u_j * inverse + 8, cut to an integer from 0 to 15 (0 for NaN), of n
-	 * numbers, a multiple of 16: *uc = sum of u_j (c_j - 7.5), *cc = sum of (c_j - 7.5)^2.
+	 * Levels c_j = u_j * inverse + (top + 1) / 2, cut to an integer from 0 to top (0 for
+	 * NaN), of n numbers, a multiple of 16: *uc = sum of u_j (c_j - top / 2), *cc = sum of
+	 * (c_j - top / 2)^2.
 	 */
-	void		(*levels) (const float *u, size_t n, float inverse, float *uc, float *cc);
+	void		(*levels) (const float *u, size_t n, float inverse, float top, float *uc,
+						   float *cc);
 	/* arrays of binary16: round to nearest even, saturating */
 	void		(*f16_store) (const float *x, size_t n, void *out);
 	void		(*f16_load) (const void *x, size_t n, float *out);
@@ -85,7 +148,7 @@ extern void grn_dist_init(void);
 /* All versions this processor can run, plain first; returns their number. */
 extern int	grn_dist_versions(const GrnDistTable **out, int max);
 
-/* Half precision, for factors: round to nearest even, saturating. */
+/* Half precision: round to nearest even, saturating. */
 extern uint16_t grn_f32_to_f16(float x);
 extern float grn_f16_to_f32(uint16_t h);
 

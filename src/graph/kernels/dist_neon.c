@@ -88,63 +88,66 @@ bytes(int32x4_t sum, int8x16_t a, int8x16_t b)
 }
 
 static void
-neon_dot_q8c4(const int8_t *q8, const uint8_t *codes, size_t code_bytes,
-			  size_t code_dims, uint32_t count, int32_t *out)
+neon_dot(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 {
-	size_t		half = code_dims / 2;
-
-	for (uint32_t c = 0; c < count; c++)
+	for (uint32_t c = 0; c < count; c++, codes += q->bytes)
 	{
-		const uint8_t *code = codes + c * code_bytes;
-		int32x4_t	low = vdupq_n_s32(0);
-		int32x4_t	high = vdupq_n_s32(0);
+		int32x4_t	sums[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
 
-		for (size_t j = 0; j < half; j += 16)
+		for (uint32_t at = 0; at < q->bytes; at += 16)
 		{
-			uint8x16_t	v = vld1q_u8(code + j);
+			int			step = (int) grn_plane_step(q, at + 16);
+			uint8x16_t	mask = vld1q_u8(q->mask + at);
+			uint8x16_t	v;
 
-			low = bytes(low, vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))),
-						vld1q_s8(q8 + j));
-			high = bytes(high, vreinterpretq_s8_u8(vshrq_n_u8(v, 4)),
-						 vld1q_s8(q8 + half + j));
+			if (at + 16 <= q->bytes)
+				v = vld1q_u8(codes + at);
+			else
+			{
+				uint8_t		rest[16] = {0};
+
+				memcpy(rest, codes + at, q->bytes - at);
+				v = vld1q_u8(rest);
+			}
+			for (int s = 0; s < 8; s += step)
+			{
+				uint8x16_t	level = vandq_u8(vshlq_u8(v, vdupq_n_s8((int8_t) -s)), mask);
+
+				sums[s / step & 1] = bytes(sums[s / step & 1], vreinterpretq_s8_u8(level),
+										   vld1q_s8(q->plane[s] + at));
+			}
 		}
-		out[c] = vaddvq_s32(vaddq_s32(low, high));
+		out[c] = vaddvq_s32(vaddq_s32(sums[0], sums[1]));
 	}
 }
 
-/* Four estimates from four dots and 16 bytes of factors. */
-static inline float32x4_t
-estimate_4(const GrnEstimate *e, const int32_t *dot, const uint8_t *factors)
-{
-	uint16x8_t	pairs = vreinterpretq_u16_u8(vld1q_u8(factors));
-	uint16x8_t	words = vuzp1q_u16(pairs, vextq_u16(pairs, pairs, 1));
-	float32x4_t norm2 = vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(words)));
-	float32x4_t alpha = vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(words)));
-	float32x4_t d = vsubq_f32(vcvtq_f32_s32(vld1q_s32(dot)), vdupq_n_f32(e->offset));
-	float32x4_t base = vfmaq_n_f32(vdupq_n_f32(e->base), norm2, e->norm_unit);
-
-	return vfmsq_f32(base, vmulq_n_f32(alpha, e->slope), d);
-}
-
 static void
-neon_estimate(const GrnEstimate *e, const int32_t *dot, const void *factors,
+neon_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
 			  uint32_t count, float *out)
 {
-	const uint8_t *f = factors;
-	uint32_t	i = 0;
-
-	for (; i + 4 <= count; i += 4)
-		vst1q_f32(out + i, estimate_4(e, dot + i, f + 4 * (size_t) i));
-	if (i < count)
+	for (uint32_t i = 0; i < count; i += 4)
 	{
-		int32_t		dt[4] = {0};
-		uint8_t		ft[16] = {0};
-		float		ot[4];
+		uint32_t	n = count - i < 4 ? count - i : 4;
+		uint32_t	four[4] = {0};
+		int32_t		dots[4] = {0};
+		float		results[4];
+		uint32x4_t	bits;
+		float32x4_t l,
+					a,
+					d,
+					sum;
 
-		memcpy(dt, dot + i, 4 * (count - i));
-		memcpy(ft, f + 4 * (size_t) i, 4 * (count - i));
-		vst1q_f32(ot, estimate_4(e, dt, ft));
-		memcpy(out + i, ot, 4 * (count - i));
+		memcpy(four, factors + i, sizeof(GrnFactor) * n);
+		memcpy(dots, dot + i, sizeof(int32_t) * n);
+		bits = vld1q_u32(four);
+		l = vmulq_n_f32(vreinterpretq_f32_u32(vshlq_n_u32(vshrq_n_u32(bits, GRN_ALPHA_BITS),
+														  GRN_LENGTH_SHIFT)), e->unit);
+		a = vcvtq_f32_u32(vandq_u32(bits, vdupq_n_u32(GRN_MAX_ALPHA)));
+		d = vsubq_f32(vcvtq_f32_s32(vld1q_s32(dots)), vdupq_n_f32(e->offset));
+		sum = vfmaq_n_f32(vdupq_n_f32(e->lead), l, e->square);
+		sum = vfmsq_f32(sum, vmulq_n_f32(a, e->slope), d);
+		vst1q_f32(results, vfmaq_f32(vdupq_n_f32(e->base), l, sum));
+		memcpy(out + i, results, sizeof(float) * n);
 	}
 }
 
@@ -254,9 +257,9 @@ neon_add_scaled(float *y, float a, const float *x, size_t n)
 }
 
 static void
-neon_levels(const float *u, size_t n, float inverse, float *uc, float *cc)
+neon_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
 {
-	grn_dist_plain.levels(u, n, inverse, uc, cc);
+	grn_dist_plain.levels(u, n, inverse, top, uc, cc);
 }
 
 static const GrnDistTable neon_table = {
@@ -270,7 +273,7 @@ static const GrnDistTable neon_table = {
 	.l1_f32 = neon_l1_f32,
 	.l1_f16 = neon_l1_f16,
 	.l1_u8 = neon_l1_u8,
-	.dot_q8c4 = neon_dot_q8c4,
+	.dot = neon_dot,
 	.estimate = neon_estimate,
 	.ip_4x4 = neon_ip_4x4,
 	.ip_rows = neon_ip_rows,

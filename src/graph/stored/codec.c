@@ -15,9 +15,10 @@ grn_codec_project(const GrnCodec *codec, const float *x, float scale, const floa
 {
 	const GrnDistTable *d = grn_dist;
 	size_t		dim = codec->dim;
+	uint32_t	k = grn_code_dims(codec->shape);
 	float		norm2 = 0;
 
-	for (uint32_t j = 0; j < codec->code_dims; j++)
+	for (uint32_t j = 0; j < k; j++)
 		u[j] = 0;
 	for (size_t at = 0; at < dim; at += CHUNK)
 	{
@@ -27,7 +28,7 @@ grn_codec_project(const GrnCodec *codec, const float *x, float scale, const floa
 		for (size_t i = 0; i < len; i++)
 			diff[i] = from != NULL ? scale * x[at + i] - from[at + i] : scale * x[at + i];
 		norm2 += d->ip_f32(diff, diff, len);
-		d->ip_rows(diff, codec->basis + at, dim, len, codec->code_dims, u);
+		d->ip_rows(diff, codec->basis + at, dim, len, k, u);
 	}
 	return norm2;
 }
@@ -40,128 +41,236 @@ grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, flo
 	*length = 0;
 	if (norm > GRN_LEAST_NORM)
 	{
-		/* not 0 in half precision, for that is zero's */
-		*length = fmaxf((float) (norm / codec->norm_unit), 1e-7f);
+		/* not 0, for that is zero's */
+		*length = fmaxf((float) (norm / codec->norm_unit), 1e-30f);
 		return grn_codec_project(codec, x, (float) (1 / norm), codec->mean, u);
 	}
-	memset(u, 0, codec->code_dims * sizeof(float));
+	memset(u, 0, grn_code_dims(codec->shape) * sizeof(float));
 	return 0;
+}
+
+/* The length of the head of a row for which the steps are made. */
+static float
+usual_length(const GrnCodec *codec)
+{
+	float		sum = 0;
+
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+	{
+		float		sigma = codec->steps[b] / grn_best_steps[b];
+
+		sum += (float) (last - first) * sigma * sigma;
+	}
+	return sqrtf(sum);
+}
+
+/*
+ * The largest alpha, in units of what it is where levels are as long as the head of a row, |u|,
+ * and |u| is |x - c|.  It is larger where a few large numbers have to be cut: 3 times
+ * where one of 64 holds all.  (Directions lie 2 from c at most.)
+ */
+#define LARGEST_ALPHA 8
+
+/* Tabulates what grn_code_query_from_code() multiplies codes with. */
+static void
+set_decoded(GrnCodec *codec)
+{
+	float		most = 0;
+
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+		most = fmaxf(most, codec->steps[b] * codec->steps[b] * grn_block_middle(b));
+	codec->decoded_unit = most / 127;
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+		for (int level = 0; level <= grn_block_top(b); level++)
+		codec->decoded[b][level] = (int8_t)
+			lrintf(127 * (codec->steps[b] * codec->steps[b] / most) *
+				   ((float) level - grn_block_middle(b)));
 }
 
 void
 grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit)
 {
 	codec->kind = kind;
+	if (kind != GRN_CODES_ROWS)
+		codec->norm_unit = norm_unit;
+	codec->length_unit = kind == GRN_CODES_ROWS ? sqrtf(codec->norm_unit) : codec->norm_unit;
+	if (grn_has_codes(codec))
+	{
+		set_decoded(codec);
+		codec->alpha_unit = (kind == GRN_CODES_ROWS ? LARGEST_ALPHA : 2 * LARGEST_ALPHA) /
+			((float) GRN_MAX_ALPHA * usual_length(codec));
+	}
 	if (kind == GRN_CODES_ROWS)
 		return;
-	codec->norm_unit = norm_unit;
-	if (codec->code_dims == 0)
+	if (!grn_has_codes(codec))
 		return;
 	codec->mean_norm2 = grn_codec_project(codec, codec->mean, 1, NULL, codec->mean_head);
 }
 
+/* The level of u / step = u * inverse. */
 static inline int
-quantise(float u, float inverse)
+quantise(float u, float inverse, int block)
 {
-	float		c = u * inverse + (GRN_CODE_MIDDLE + 0.5f); /* truncated below: rounds */
+	int			top = grn_block_top(block);
+	float		c = u * inverse + (grn_block_middle(block) + 0.5f); /* truncated below: rounds */
 
 	/* in this order a NaN (of an overflowing row) becomes 0 */
-	return c >= GRN_CODE_LEVELS - 1 ? GRN_CODE_LEVELS - 1 : c > 0 ? (int) c : 0;
+	return c >= (float) top ? top : c > 0 ? (int) c : 0;
 }
 
 /*
- * Changes single levels by one while that lessens the error that a query of these
- * data sees.  It has the share c along the mean and else about the same in all
- * dimensions: so with errors r_j, sum r_j^2 + weight (sum_j (B c)_j r_j)^2, weight the
- * squared ratio of the two.
+ * Changes single levels by one while that lessens the error that a query of these data
+ * sees.  It has the share c along the mean and else about sigma in each dimension of a
+ * block, the rows' own: so with errors r_j, sum sigma^2 r_j^2 + (sum_j (B c)_j r_j)^2.
+ * scale: of the row.
  */
 static void
-balance(const GrnCodec *codec, const float *u, float inverse, int8_t *levels)
+balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 {
 	const float *bc = codec->mean_head;
-	uint32_t	k = codec->code_dims;
-	float		weight = (float) k / fmaxf(1 - codec->mean_norm2, 0.05f);
+	uint32_t	k = grn_code_dims(codec->shape);
+	float		error[GRN_MAX_CODE_DIMS];	/* r_j */
 	float		along = 0;
+	float		least = 0;		/* gain worth a change: rounding must not make it go to and fro */
 
-	for (uint32_t j = 0; j < k; j++)
-		along += bc[j] * ((float) levels[j] - GRN_CODE_MIDDLE - u[j] * inverse);
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+	{
+		float		step = scale * codec->steps[b];
+		float		sigma = codec->steps[b] / grn_best_steps[b];
+
+		least = fmaxf(least, 1e-4f * sigma * sigma * step * step);
+		for (uint32_t j = first; j < last; j++)
+		{
+			error[j] = step * ((float) levels[j] - grn_block_middle(b)) - u[j];
+			along += bc[j] * error[j];
+		}
+	}
 	for (uint32_t change = 0; change < k; change++)
 	{
-		float		best = 0;
-		uint32_t	place = 0;
-		int			step = 0;
+		float		best = least;
+		float		moved = 0;
+		uint32_t	place = k;
 
-		for (uint32_t j = 0; j < k; j++)
+		GRN_FOR_BLOCKS(codec->shape, b, first, last)
 		{
-			float		r = (float) levels[j] - GRN_CODE_MIDDLE - u[j] * inverse;
-			float		slope = r + weight * along * bc[j];
-			float		gain = 2 * fabsf(slope) - 1 - weight * bc[j] * bc[j];
+			float		step = scale * codec->steps[b];
+			float		sigma = codec->steps[b] / grn_best_steps[b];
+			float		weight = sigma * sigma;
+			int8_t		top = (int8_t) grn_block_top(b);
 
-			if (gain > best && levels[j] != (slope > 0 ? 0 : GRN_CODE_LEVELS - 1))
+			for (uint32_t j = first; j < last; j++)
 			{
-				best = gain;
-				place = j;
-				step = slope > 0 ? -1 : 1;
+				float		slope = weight * error[j] + along * bc[j];
+				float		gain = step * (2 * fabsf(slope) -
+										   step * (weight + bc[j] * bc[j]));
+
+				if (gain > best && levels[j] != (slope > 0 ? 0 : top))
+				{
+					best = gain;
+					place = j;
+					moved = slope > 0 ? -step : step;
+				}
 			}
 		}
-		/* rounding must not make it go to and fro */
-		if (best < 1e-4f)
+		if (place == k)
 			return;
-		levels[place] = (int8_t) (levels[place] + step);
-		along += bc[place] * (float) step;
+		levels[place] = (int8_t) (levels[place] + (moved > 0 ? 1 : -1));
+		error[place] += moved;
+		along += bc[place] * moved;
 	}
 }
 
-/* Parts of max |u| that the outermost level stands for, tried in this order. */
-static const float scale_parts[] = {0.65f, 0.75f, 0.85f, 0.92f, 1.0f, 1.08f};
+/*
+ * What a row's scale is tried at, in units of the one at which its share of the head is as
+ * large as the steps suppose.
+ */
+static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
+
+/*
+ * The scale at which the levels' vector points most nearly along u: u_j / scale is what is
+ * rounded to steps.  0 where there is none, for u is zero or not finite.
+ */
+static float
+best_scale(const GrnCodec *codec, const float *u, float u2)
+{
+	float		usual = usual_length(codec);
+	float		best = -1;
+	float		scale = 0;
+
+	/* neither may the squares of levels nor alpha overflow */
+	if (!(u2 > 1e-30f && u2 < 1e36f))
+		return 0;
+	for (size_t s = 0; s < sizeof(scale_parts) / sizeof(scale_parts[0]); s++)
+	{
+		float		tried = sqrtf(u2) / usual * scale_parts[s];
+		float		ud = 0;
+		float		dd = 0;
+
+		GRN_FOR_BLOCKS(codec->shape, b, first, last)
+		{
+			float		step = codec->steps[b];
+			float		uc;
+			float		cc;
+
+			grn_dist->levels(u + first, last - first, 1 / (tried * step),
+							 (float) grn_block_top(b), &uc, &cc);
+			ud += step * uc;
+			dd += step * step * cc;
+		}
+		/* cosine, without the length of u */
+		if (ud / sqrtf(dd) > best)
+		{
+			best = ud / sqrtf(dd);
+			scale = tried;
+		}
+	}
+	return scale;
+}
 
 void
 grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *factor,
 		   float *scratch)
 {
-	uint32_t	k = codec->code_dims;
-	uint32_t	half = k / 2;
 	float	   *u = scratch;
 	float		length = 0;
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
 	float		norm2 = direction ? grn_codec_project_direction(codec, x, u, &length)
 		: grn_codec_project(codec, x, 1, codec->mean, u);
-	float		max = grn_largest(u, k);
-	float		alpha = 0;
-	float		best = -1;
-	float		inverse = 0;
+	float		u2 = grn_dist->ip_f32(u, u, grn_code_dims(codec->shape));
+	float		scale = best_scale(codec, u, u2);
+	float		ud = 0;
+	float		alpha;
 	int8_t		levels[GRN_MAX_CODE_DIMS];
 
-	/* The scale whose code points most nearly along u. */
-	if (max > 1e-30f && max < 1e18f)
-		for (size_t s = 0; s < sizeof(scale_parts) / sizeof(scale_parts[0]); s++)
-		{
-			float		inv = GRN_CODE_MIDDLE / (max * scale_parts[s]);
-			float		uc;
-			float		cc;
-
-			grn_dist->levels(u, k, inv, &uc, &cc);
-			/* cosine, without the length of u */
-			if (uc / sqrtf(cc) > best)
-			{
-				best = uc / sqrtf(cc);
-				inverse = inv;
-				alpha = grn_dist->ip_f32(u, u, k) / uc;
-			}
-		}
-	for (uint32_t j = 0; j < k; j++)
-		levels[j] = (int8_t) quantise(u[j], inverse);
-	if (direction && best > 0)
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
-		float		uc = 0;
+		float		inverse = scale > 0 ? 1 / (scale * codec->steps[b]) : 0;
 
-		balance(codec, u, inverse, levels);
-		for (uint32_t j = 0; j < k; j++)
-			uc += u[j] * ((float) levels[j] - GRN_CODE_MIDDLE);
-		alpha = grn_dist->ip_f32(u, u, k) / uc;
+		for (uint32_t j = first; j < last; j++)
+			levels[j] = (int8_t) quantise(u[j], inverse, b);
 	}
-	for (uint32_t j = 0; j < half; j++)
-		code[j] = (uint8_t) (levels[j] | levels[half + j] << 4);
-	factor->norm2 = grn_f32_to_f16(direction ? length : norm2 / codec->norm_unit);
-	factor->alpha = grn_f32_to_f16(direction ? alpha : alpha / sqrtf(codec->norm_unit));
+	if (direction && scale > 0)
+		balance(codec, u, scale, levels);
+	memset(code, 0, grn_code_bytes(codec->shape));
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+	{
+		uint32_t	bytes = grn_block_bytes(codec->shape, b);
+
+		for (uint32_t j = first; j < last;)
+			for (uint32_t i = 0; i < bytes; i++, j++)
+			{
+				code[i] |= (uint8_t) (levels[j] << (j - first) / bytes * grn_block_bits(b));
+				ud += codec->steps[b] * u[j] * ((float) levels[j] - grn_block_middle(b));
+			}
+		code += bytes;
+	}
+	alpha = scale > 0 && ud > 0 ? u2 / ud / codec->alpha_unit : 0;
+	if (!direction)
+	{
+		*factor = grn_factor(sqrtf(norm2) / codec->length_unit, 0);
+		/* by the length as it is kept, so that their product has one error alone */
+		length = grn_factor_length(*factor);
+		alpha = length > 0 ? alpha / (length * codec->length_unit) : 0;
+	}
+	*factor = grn_factor(length, alpha);
 }

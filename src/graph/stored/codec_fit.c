@@ -15,6 +15,7 @@
 #include "graph/arena.h"
 #include "graph/kernels/linear.h"
 #include "graph/space.h"
+#include "graph/stored/codec_impl.h"
 
 #define OVERSAMPLE 16			/* directions beyond max_code_dims */
 #define ITERATIONS 3			/* a fourth finds nothing more */
@@ -52,7 +53,7 @@ typedef struct Fit
 	float	   *y;				/* [m][dim] */
 	float	   *t;				/* [m][n]: V X^T */
 	float	   *head;			/* [max_code_dims][dim], k rows before the rotation */
-	float	   *rotation;		/* [k][k] */
+	float	   *rotation;		/* of one block */
 	double	   *g;				/* [m][m] */
 	double	   *values;			/* [m] */
 	double	   *energies;		/* [n] */
@@ -315,16 +316,17 @@ head_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * basis [k][dim] = random rotation of the head, whose rows past `rows` count as
- * zero.  So where k > dim the basis has orthonormal columns instead: each
- * dimension is spread over several codes, whose rounding errors average.
+ * A block's k rows of the basis = random rotation of `rows` directions, the others counting
+ * as zero.  So where k > rows the columns are orthonormal instead: each direction is spread
+ * over several codes, whose rounding errors average.
  */
 typedef struct Rotation
 {
 	const Fit  *f;
+	const float *head;			/* [rows][dim] */
 	size_t		rows;
 	size_t		k;
-	float	   *basis;
+	float	   *basis;			/* [k][dim] */
 } Rotation;
 
 static void
@@ -338,69 +340,141 @@ rotate_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < r->rows; j++)
 			grn_dist->add_scaled(r->basis + i * dim, r->f->rotation[i * r->k + j],
-								 r->f->head + j * dim, dim);
+								 r->head + j * dim, dim);
+}
+
+/* What is known of the rows: variances, largest first, and how many directions there are. */
+typedef struct Spectrum
+{
+	double		sum[GRN_MAX_CODE_DIMS + 1]; /* of the first i */
+	double		total;
+	double		squares;		/* sum of the squared variances */
+	uint32_t	dim;
+} Spectrum;
+
+/* values: [m]; NULL: all directions hold the same share. */
+static void
+set_spectrum(Spectrum *s, uint32_t dim, const double *values, size_t m, double total)
+{
+	double		rest;
+
+	s->dim = dim;
+	s->total = values != NULL ? total : dim;
+	s->sum[0] = s->squares = 0;
+	for (size_t i = 0; i < GRN_MAX_CODE_DIMS; i++)
+	{
+		double		v = values == NULL ? i < dim : i < m && values[i] > 0 ? values[i] : 0;
+
+		s->sum[i + 1] = fmin(s->sum[i] + v, s->total);
+		s->squares += v * v;
+	}
+	/* of the directions that are not known, which count as alike */
+	rest = s->total - s->sum[GRN_MAX_CODE_DIMS];
+	if (dim > GRN_MAX_CODE_DIMS)
+		s->squares += rest * rest / (dim - GRN_MAX_CODE_DIMS);
+}
+
+/* Directions of a block [first, last), which may have more dimensions than are left. */
+static size_t
+directions(uint32_t dim, uint32_t first, uint32_t last)
+{
+	return first >= dim ? 0 : (last < dim ? last : dim) - first;
+}
+
+/* The share of the variance that codes of a shape lose. */
+static double
+share_lost(const Spectrum *s, GrnCodeShape shape)
+{
+	double		lost = s->total - s->sum[grn_code_dims(shape)];
+
+	/* rounding errors of dimensions that share a direction average */
+	GRN_FOR_BLOCKS(shape, b, first, last)
+		lost += grn_lost_in_bits[b] * (s->sum[last] - s->sum[first]) *
+		(double) directions(s->dim, first, last) / (last - first);
+	return lost / s->total;
 }
 
 /*
- * Visits a search needs when codes describe all but a share e of the variance, in
- * units of those with exact distances: exp(16 e^2).  Measured at recall 0.99:
- * 1.0-1.1 for e = 0.08, 1.2 for 0.12, 1.6-2.3 for 0.22, 3.6 for 0.30, 12 for 0.42,
- * over 50 for 0.60 (SIFT, GIST and sentence embeddings; search_bench.c).
+ * Visits that a search needs if codes lose a share e of the variance, in units of those
+ * with exact distances: exp(f e^2).  The fewer directions the variance lies in, the less
+ * do a code's errors average, so f = 4.5 + 330 / n, n the number of equal variances that
+ * would have the same sum of squares.  Measured (search_bench.c, means of recall 0.95 and 0.99): SIFT, n = 30,
+ * f = 16; sentence embeddings of 384 dimensions, n = 126, f = 6.8; two of them side by side,
+ * n = 212, f = 5.6.
  */
-#define VISITS_FACTOR 16
+#define VISITS_LEAST 4.5
+#define VISITS_FACTOR 330
 
-/*
- * Number of code dimensions; *held is the share of the variance they hold.
- * values: [m] variances in principal directions, largest first.
- * total: variance of the sample, or 0 where directions are random and hold the
- * same share each.
- */
-static size_t
-choose_dims(const GrnCodecFit *in, const double *values, size_t m, double total,
-			float *held)
+static double
+visits(const Spectrum *s, double e)
 {
-	size_t		best = in->max_code_dims;
-	double		best_cost = INFINITY;
-	double		sum = 0;
+	return exp((VISITS_LEAST + VISITS_FACTOR * s->squares / (s->total * s->total)) * e * e);
+}
+
+/* The shape that makes a search cheapest; *held: the share of the variance that it keeps. */
+static GrnCodeShape
+cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, float *held)
+{
+	GrnCodeShape best = GRN_NO_CODES;
+	double		best_cost = costs->visit[0];
+	GrnCodeShape t;
+	const uint32_t least = 2 * GRN_CODE_ALIGN;
 
 	*held = 0;
-	if (in->costs != NULL)
-	{
-		best = 0;
-		best_cost = in->costs[0];
-	}
-	for (size_t k = GRN_CODE_ALIGN; k <= in->max_code_dims; k += GRN_CODE_ALIGN)
-	{
-		double		share;
-
-		if (total > 0)
-		{
-			for (size_t i = k - GRN_CODE_ALIGN; i < k && i < m; i++)
-				sum += values[i];
-			share = sum < total ? sum / total : 1;
-		}
-		else
-			share = k < in->dim ? (double) k / (double) in->dim : 1;
-		if (in->costs != NULL)
-		{
-			double		cost = in->costs[k / GRN_CODE_ALIGN] *
-				exp(VISITS_FACTOR * (1 - share) * (1 - share));
-
-			if (cost < best_cost)
+	/* of few dimensions the order of near neighbours asks for all that is known of them */
+	for (t.dims[0] = s->dim > least ? 0 : least; t.dims[0] <= max_dims; t.dims[0] += GRN_CODE_ALIGN)
+		for (t.dims[1] = 0; t.dims[0] + t.dims[1] <= max_dims; t.dims[1] += GRN_CODE_ALIGN)
+			for (t.dims[2] = 0; grn_code_dims(t) <= max_dims; t.dims[2] += GRN_CODE_ALIGN)
 			{
-				best_cost = cost;
-				best = k;
-				*held = (float) share;
+				uint32_t	bytes = grn_code_bytes(t);
+				double		lost;
+				double		cost;
+
+				if (bytes == 0 || !grn_shape_sound(t) ||
+					isinf(costs->visit[bytes / GRN_CODE_STEP]))
+					continue;
+				lost = share_lost(s, t);
+				cost = costs->visit[bytes / GRN_CODE_STEP] * visits(s, lost);
+				if (cost < best_cost)
+				{
+					best_cost = cost;
+					best = t;
+					*held = (float) (1 - lost);
+				}
 			}
-		}
-		else
-		{
-			*held = (float) share;
-			if (share >= in->energy && total > 0)
-				return k;
-		}
-	}
 	return best;
+}
+
+static GrnCodeShape
+choose_shape(const GrnCodecFit *in, const Spectrum *s, bool random, float *held)
+{
+	GrnCodeShape shape = in->shape;
+
+	if (in->costs != NULL)
+		return cheapest_shape(s, in->max_code_dims, in->costs, held);
+	if (grn_code_dims(shape) > 0)
+	{
+		*held = (float) (1 - share_lost(s, shape));
+		return shape;
+	}
+	for (uint32_t k = GRN_FIT_ALIGN; k <= in->max_code_dims; k += GRN_FIT_ALIGN)
+	{
+		shape.dims[0] = k;
+		*held = (float) (s->sum[k] / s->total);
+		if (*held >= in->energy && !random)
+			break;
+	}
+	return shape;
+}
+
+/* A block's step: what loses least of its dimensions' variance. */
+static float
+block_step(const Spectrum *s, double unit, int block, uint32_t first, uint32_t last)
+{
+	double		variance = (s->sum[last] - s->sum[first]) / (last - first);
+	double		least = 1e-6 * s->total / s->dim;
+
+	return grn_best_steps[block] * (float) sqrt(unit * fmax(variance, least));
 }
 
 GrnCodec
@@ -409,8 +483,9 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 {
 	GrnCodec	codec;
 	Fit			f;
-	Rotation	rotation;
+	Spectrum	spectrum;
 	double		total = 0;
+	bool		random;
 	size_t		k;
 	size_t		rows;
 
@@ -430,37 +505,44 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		total += f.energies[i];
 
 	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
-	if (f.n < MIN_SAMPLE || !(total > 0) || total > 1e37)
-	{
-		k = choose_dims(fit, NULL, 0, 0, held);
-		rows = k < f.dim ? k : f.dim;
+	random = f.n < MIN_SAMPLE || !(total > 0) || total > 1e37;
+	if (!random)
+		find_directions(&f, parallel);
+	set_spectrum(&spectrum, fit->dim, random ? NULL : f.values, f.m, total);
+	codec.shape = choose_shape(fit, &spectrum, random, held);
+	k = grn_code_dims(codec.shape);
+	rows = k < f.m ? k : f.m;
+	if (k == 0)
+		return codec;
+	if (random)
 		memcpy(f.head, f.v, rows * f.dim * sizeof(float));
-	}
 	else
 	{
-		find_directions(&f, parallel);
-		k = choose_dims(fit, f.values, f.m, total, held);
-		rows = k < f.m ? k : f.m;
 		parallel->run(parallel, rows, HEAD_PIECE, head_range, &f);
 		grn_orthonormalise(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
 	}
-	if (k == 0)
-		return codec;
-	codec.code_dims = (uint32_t) k;
 	if (total > 0 && total / (double) f.n < 3e38)
 		codec.norm_unit = (float) (total / (double) f.n);
-	random_rows(f.rotation, k, k, fit->seed, STREAM_ROTATE, parallel);
-	rotation = (Rotation) {&f, rows, k, out + f.dim};
-	parallel->run(parallel, k, HEAD_PIECE, rotate_range, &rotation);
+	GRN_FOR_BLOCKS(codec.shape, b, first, last)
+	{
+		size_t		dims = last - first;
+		Rotation	rotation = {&f, f.head + first * f.dim, directions(fit->dim, first, last),
+			dims, out + (1 + first) * f.dim};
+
+		/* the variances are sums over the sample, or shares of the whole */
+		codec.steps[b] = block_step(&spectrum, codec.norm_unit / spectrum.total, b, first, last);
+		random_rows(f.rotation, dims, dims, fit->seed, STREAM_ROTATE + b, parallel);
+		parallel->run(parallel, dims, HEAD_PIECE, rotate_range, &rotation);
+	}
 	codec.mean = out;
 	codec.basis = out + f.dim;
 	return codec;
 }
 
-uint32_t
-grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
+GrnCodeShape
+grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs)
 {
-	GrnCodecFit fit = {.dim = dim, .max_code_dims = max_code_dims, .costs = costs};
+	Spectrum	spectrum;
 	double		values[GRN_MAX_CODE_DIMS];
 	double		total = 0;
 	float		held;
@@ -471,6 +553,6 @@ grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims, const float *costs)
 			values[i] = 1.0 / (double) (i + 1);
 		total += 1.0 / (double) (i + 1);
 	}
-	return (uint32_t) choose_dims(&fit, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS,
-								  total, &held);
+	set_spectrum(&spectrum, dim, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS, total);
+	return cheapest_shape(&spectrum, grn_max_code_dims(dim), costs, &held);
 }

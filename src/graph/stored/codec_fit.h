@@ -7,6 +7,18 @@
 #include "graph/rows.h"
 #include "graph/stored/codec.h"
 
+#define GRN_FIT_ALIGN 32		/* directions that are chosen by energy come in these */
+
+/*
+ * What a visit costs, in some unit, where codes have 0, GRN_CODE_STEP, ... bytes;
+ * infinite where they do not fit.  Of records without codes the cost of all the visits that
+ * stand for one with exact distances of the neighbours.
+ */
+typedef struct GrnCodeCosts
+{
+	float		visit[GRN_MAX_CODE_BYTES / GRN_CODE_STEP + 1];
+} GrnCodeCosts;
+
 typedef struct GrnCodecFit
 {
 	const GrnRows *of;			/* the rows of a build, by their places in memory; or NULL: */
@@ -18,33 +30,36 @@ typedef struct GrnCodecFit
 	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
 	size_t		nsample;		/* 0 and no sample: all rows */
 	uint32_t	dim;
-	uint32_t	max_code_dims;
-	float		energy;			/* without costs */
-	const float *costs;			/* [max_code_dims / GRN_CODE_ALIGN + 1], or NULL */
+	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); of `energy` a multiple of
+								 * GRN_FIT_ALIGN; 0: no codec */
+	/* how the shape is chosen: one of these */
+	const GrnCodeCosts *costs;
+	GrnCodeShape shape;			/* this one */
+	float		energy;			/* share of the variance */
 	uint64_t	seed;
 } GrnCodecFit;
 
 /*
- * Fits a codec to a sample of the rows and chooses code_dims, max_code_dims at most.
- * With costs it takes the number that makes a search cheapest; that may be 0, no codes.
- * Without costs it takes the smallest multiple of GRN_CODE_ALIGN whose principal directions
- * hold `energy` of the sample's variance.  If the sample has fewer than 32 rows, or all are
- * equal, directions are random and there are max_code_dims.
+ * Fits a codec to a sample of the rows and chooses its shape.  With costs it takes the shape
+ * that makes a search cheapest; that may be no codes.  Without costs it takes the given shape;
+ * if that is GRN_NO_CODES, as few directions of 4 bits, a multiple of GRN_FIT_ALIGN, as hold
+ * `energy` of the sample's variance.  If the sample has fewer than 32 rows, or all are equal,
+ * directions are random and as good as one another.
  *
  * out: room for grn_codec_floats(dim, max_code_dims) floats; workspace:
- * grn_codec_fit_bytes().  *held becomes the share of the variance that codes describe.  The
- * result depends on the seed but not on parallel->nworkers.
+ * grn_codec_fit_bytes().  *held becomes the share of the variance that codes keep (with
+ * `energy` that of the directions).  The result depends on the seed but not on
+ * parallel->nworkers.
  */
 extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
 /*
- * code_dims for rows that are not known yet: what makes a search cheapest where the
+ * The shape for rows that are not known yet: what makes a search cheapest where the
  * variance in the i-th principal direction is proportional to 1/i, much as in SIFT
- * and in embeddings of text.  costs: as in GrnCodecFit.
+ * and in embeddings of text.
  */
-extern uint32_t grn_codec_usual_dims(uint32_t dim, uint32_t max_code_dims,
-									 const float *costs);
+extern GrnCodeShape grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs);
 
 #endif							/* GRN_CODEC_FIT_H */

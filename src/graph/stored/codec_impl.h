@@ -1,5 +1,5 @@
 /*
- * codec_impl.h - what encoding (codec.c) and estimates (estimate.c) share.
+ * codec_impl.h - what fits (codec_fit.c), encoding (codec.c) and estimates (estimate.c) share.
  */
 #ifndef GRN_CODEC_IMPL_H
 #define GRN_CODEC_IMPL_H
@@ -8,10 +8,31 @@
 
 #include <math.h>
 
-#define GRN_CODE_LEVELS 16
-#define GRN_CODE_MIDDLE 7.5f	/* code_j - GRN_CODE_MIDDLE is symmetric around 0 */
+/*
+ * Of normally distributed numbers of variance 1 kept in 4, 2 and 1 bits: the step between
+ * levels that loses least, and the share of the variance that is lost.
+ */
+static const float grn_best_steps[GRN_CODE_BLOCKS] = {0.3352f, 0.9957f, 1.5958f};
+static const float grn_lost_in_bits[GRN_CODE_BLOCKS] = {0.01154f, 0.1188f, 0.3634f};
 
-/* u = B (scale x - from) into u [code_dims], from: [dim] or NULL; returns its squared length. */
+/* The last level; level - top / 2 is symmetric around 0. */
+static inline int
+grn_block_top(int block)
+{
+	return (1 << grn_block_bits(block)) - 1;
+}
+static inline float
+grn_block_middle(int block)
+{
+	return (float) grn_block_top(block) / 2;
+}
+
+/* Loops over the blocks with dimensions: [first, last) of all. */
+#define GRN_FOR_BLOCKS(shape, b, first, last) \
+	for (uint32_t b = 0, first = 0, last = 0; b < GRN_CODE_BLOCKS; first = last, b++) \
+		if ((last = first + (shape).dims[b]) > first)
+
+/* u = B (scale x - from) into u [k], from: [dim] or NULL; returns its squared length. */
 extern float grn_codec_project(const GrnCodec *codec, const float *x, float scale,
 							   const float *from, float *u);
 
@@ -21,16 +42,5 @@ extern float grn_codec_project(const GrnCodec *codec, const float *x, float scal
  */
 extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u,
 										 float *length);
-
-/* The largest |u_j| of k. */
-static inline float
-grn_largest(const float *u, uint32_t k)
-{
-	float		m = 0;
-
-	for (uint32_t j = 0; j < k; j++)
-		m = fabsf(u[j]) > m ? fabsf(u[j]) : m;
-	return m;
-}
 
 #endif							/* GRN_CODEC_IMPL_H */

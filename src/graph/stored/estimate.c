@@ -4,38 +4,73 @@
 #include "graph/stored/estimate.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "graph/space.h"
 #include "graph/stored/codec_impl.h"
 
-/* Fills what all queries have; q8 is filled. */
+#define CHUNK 64				/* bytes of a code that the widest kernel reads at a time */
+#define PIECE 32				/* codes at a time */
+
+/* Fills what all queries have, from q8 [k]. */
 static void
 set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
-		  GrnCodeQuery *out)
+		  const int8_t *q8, GrnCodeQuery *out)
 {
+	GrnCodePlanes *p = &out->planes;
+	uint32_t	at = 0;
+	uint32_t	filled;
+
 	out->what = what;
 	out->base = base;
 	out->place = 0;
 	out->scale = scale;
-	out->norm_unit = codec->norm_unit;
-	out->alpha_unit = codec->kind == GRN_CODES_DIRECTIONS ? 1 : sqrtf(codec->norm_unit);
-	out->code_dims = codec->code_dims;
-	out->sum = 0;
-	for (uint32_t j = 0; j < codec->code_dims; j++)
-		out->sum += out->q8[j];
+	out->length_unit = codec->length_unit;
+	out->alpha_unit = codec->alpha_unit;
+	out->offset = 0;
+	p->bytes = grn_code_bytes(codec->shape);
+	p->end4 = grn_block_bytes(codec->shape, 0);
+	p->end2 = p->end4 + grn_block_bytes(codec->shape, 1);
+	filled = (p->bytes + CHUNK - 1) / CHUNK * CHUNK;
+	memset(p->mask, 0, filled);
+	for (int s = 0; s < 8; s++)
+		memset(p->plane[s], 0, filled);
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+	{
+		uint32_t	bytes = grn_block_bytes(codec->shape, b);
+		const int8_t *from = q8 + first;
+		int32_t		sum = 0;
+
+		for (uint32_t j = first; j < last; j++)
+			sum += q8[j];
+		out->offset += grn_block_middle(b) * (float) sum;
+		memset(p->mask + at, grn_block_top(b), bytes);
+		for (uint32_t s = 0; s < 8; s += grn_block_bits(b), from += bytes)
+			memcpy(p->plane[s] + at, from, bytes);
+		at += bytes;
+	}
 }
 
-/* The same, with q8 from v [code_dims]. */
+/* The same from v [k], which becomes each number's product with its step. */
 static void
-round_query(const GrnCodec *codec, GrnEstimated what, float base, const float *v,
+round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 			GrnCodeQuery *out)
 {
-	float		max = grn_largest(v, codec->code_dims);
-	float		inverse = max > 1e-30f && max < INFINITY ? 127 / max : 0;
+	int8_t		q8[GRN_MAX_CODE_DIMS];
+	float		max = 0;
+	float		inverse;
+	uint32_t	k = grn_code_dims(codec->shape);
 
-	for (uint32_t j = 0; j < codec->code_dims; j++)
-		out->q8[j] = inverse > 0 ? (int8_t) lrintf(v[j] * inverse) : 0;
-	set_query(codec, what, base, inverse > 0 ? max / 127 : 0, out);
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+		for (uint32_t j = first; j < last; j++)
+	{
+		v[j] *= codec->steps[b];
+		max = fabsf(v[j]) > max ? fabsf(v[j]) : max;
+	}
+	inverse = max > 1e-30f && max < INFINITY ? 127 / max : 0;
+	for (uint32_t j = 0; j < k; j++)
+		q8[j] = inverse > 0 ? (int8_t) lrintf(v[j] * inverse) : 0;
+	set_query(codec, what, base, inverse > 0 ? max / 127 : 0, q8, out);
 }
 
 void
@@ -63,7 +98,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 		return;
 	}
 	norm2 = grn_codec_project_direction(codec, x, scratch, &length);
-	for (uint32_t j = 0; j < codec->code_dims; j++)
+	for (uint32_t j = 0; j < grn_code_dims(codec->shape); j++)
 		scratch[j] += codec->mean_head[j];
 	/* from |x / |x|| = 1 and its distance to c */
 	round_query(codec, GRN_ESTIMATE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
@@ -74,86 +109,93 @@ void
 grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor factor,
 						 GrnCodeQuery *out)
 {
-	uint32_t	half = codec->code_dims / 2;
-	float		alpha = grn_f16_to_f32(factor.alpha);
-	float		v[GRN_MAX_CODE_DIMS];
+	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
+	float		alpha = codec->alpha_unit * (float) grn_factor_alpha(factor);
+	float		length = codec->length_unit * grn_factor_length(factor);
 	float		base = codec->mean_norm2;
+	int8_t		q8[GRN_MAX_CODE_DIMS];
+	float		v[GRN_MAX_CODE_DIMS];
 
-	/* Decoded values are odd multiples of alpha / 2: 8 bits hold them exactly. */
-	for (uint32_t j = 0; j < half; j++)
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
-		out->q8[j] = (int8_t) (2 * (code[j] & 15) - 15);
-		out->q8[half + j] = (int8_t) (2 * (code[j] >> 4) - 15);
-	}
-	if (codec->kind == GRN_CODES_ROWS)
-	{
-		set_query(codec, GRN_ESTIMATE_L2, grn_f16_to_f32(factor.norm2) * codec->norm_unit,
-				  alpha * sqrtf(codec->norm_unit) / 2, out);
-		return;
-	}
-	for (uint32_t j = 0; j < codec->code_dims; j++)
-	{
-		float		u = alpha / 2 * (float) out->q8[j];
+		uint32_t	bytes = grn_block_bytes(codec->shape, b);
+		int			top = grn_block_top(b);
+		uint32_t	j = first;
 
-		base += codec->mean_head[j] * u;
-		v[j] = u + codec->mean_head[j];
+		for (uint32_t s = 0; s < 8; s += grn_block_bits(b))
+			for (uint32_t i = 0; i < bytes; i++, j++)
+			{
+				int			level = code[i] >> s & top;
+				float		u;
+
+				if (!direction)
+				{
+					q8[j] = codec->decoded[b][level];
+					continue;
+				}
+				u = alpha * codec->steps[b] * ((float) level - grn_block_middle(b));
+				base += codec->mean_head[j] * u;
+				v[j] = u + codec->mean_head[j];
+			}
+		code += bytes;
 	}
-	round_query(codec, GRN_ESTIMATE_PLACES, base, v, out);
-	out->place = grn_place_norm(grn_f16_to_f32(factor.norm2));
+	if (direction)
+	{
+		round_query(codec, GRN_ESTIMATE_PLACES, base, v, out);
+		out->place = grn_place_norm(grn_factor_length(factor));
+	}
+	else
+		set_query(codec, GRN_ESTIMATE_L2, length * length, length * alpha * codec->decoded_unit,
+				  q8, out);
 }
 
-/* Of count codes, at most GRN_CODE_ALIGN, whose dots are known. */
+/* Of count codes, at most PIECE, whose dots are known. */
 static void
 estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factors,
 			  uint32_t count, float *out)
 {
-	GrnEstimate e = {q->base, q->norm_unit, 2 * q->scale * q->alpha_unit,
-		GRN_CODE_MIDDLE * (float) q->sum};
-	/* what grn_dist->estimate() makes of it are the factors' lengths */
-	GrnEstimate only_length = {0, q->what == GRN_ESTIMATE_IP ? q->norm_unit : 1, 0, 0};
-	float		lengths[GRN_CODE_ALIGN];
+	GrnEstimate e = {.unit = q->length_unit * GRN_LENGTH_ONE, .slope = q->scale * q->alpha_unit,
+		.offset = q->offset};
+	GrnFactor	one = grn_factor(1, 0);
+	GrnFactor	alphas[PIECE];
 
 	if (q->what == GRN_ESTIMATE_L2)
+	{
+		e.base = q->base;
+		e.square = 1;
+		e.slope *= 2;
+	}
+	else
+		e.lead = -q->base;		/* products are negative */
+	if (q->what != GRN_ESTIMATE_PLACES)
 	{
 		grn_dist->estimate(&e, dot, factors, count, out);
 		return;
 	}
-	/* the products with directions, negative */
-	e.base = -q->base;
-	e.norm_unit = 0;
-	e.slope = q->scale;
-	grn_dist->estimate(&e, dot, factors, count, out);
-	grn_dist->estimate(&only_length, dot, factors, count, lengths);
-	if (q->what == GRN_ESTIMATE_IP)
-		for (uint32_t i = 0; i < count; i++)
-			out[i] *= lengths[i];
-	else
-		for (uint32_t i = 0; i < count; i++)
-		{
-			float		place = grn_place_norm(lengths[i]);
-			float		d = q->place * q->place + place * place +
-				2 * q->place * place * out[i];
+	/* products with directions: of rows of length 1 */
+	e.unit = GRN_LENGTH_ONE;
+	for (uint32_t i = 0; i < count; i++)
+		alphas[i] = (GrnFactor) {one.bits | grn_factor_alpha(factors[i])};
+	grn_dist->estimate(&e, dot, alphas, count, out);
+	for (uint32_t i = 0; i < count; i++)
+	{
+		float		place = grn_place_norm(grn_factor_length(factors[i]));
+		float		d = q->place * q->place + place * place + 2 * q->place * place * out[i];
 
-			out[i] = d > 0 ? d : 0;
-		}
+		out[i] = d > 0 ? d : 0;
+	}
 }
 
 void
 grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *factors,
 			 uint32_t count, float *out)
 {
-	enum
-	{
-		PIECE = GRN_CODE_ALIGN
-	};
-	size_t		code_bytes = grn_code_bytes(q->code_dims);
-
 	for (uint32_t i = 0; i < count; i += PIECE)
 	{
 		int32_t		dot[PIECE];
 		uint32_t	n = count - i < PIECE ? count - i : PIECE;
 
-		grn_dist->dot_q8c4(q->q8, codes + i * code_bytes, code_bytes, q->code_dims, n, dot);
+		grn_dist->dot(&q->planes, codes + (size_t) i * q->planes.bytes, n, dot);
 		estimate_some(q, dot, factors + i, n, out + i);
 	}
 }

@@ -20,17 +20,16 @@ typedef struct GrnCodeQuery
 	GrnEstimated what;
 	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
 	float		place;			/* GRN_ESTIMATE_PLACES: the row's grn_place_norm() */
-	float		scale;			/* v_j ~ scale * q8[j] */
-	int32_t		sum;			/* of q8 */
-	float		norm_unit;
-	float		alpha_unit;		/* of GrnFactor.alpha */
-	uint32_t	code_dims;
-	int8_t		q8[GRN_MAX_CODE_DIMS];
+	float		scale;			/* of the planes: step v_j ~ scale times the number there */
+	float		offset;			/* dot of all blocks' middles */
+	float		length_unit;	/* of factors */
+	float		alpha_unit;
+	GrnCodePlanes planes;
 } GrnCodeQuery;
 
 /*
  * For the operator's distances from q, squared where they are Euclidean, or its surrogate's.
- * q: [codec->dim]; scratch: [code_dims] floats.
+ * q: [codec->dim]; scratch: [k] floats, of the codec's shape.
  */
 extern void grn_code_query(const GrnCodec *codec, const float *q,
 						   GrnCodeQuery *out, float *scratch);
@@ -40,7 +39,7 @@ extern void grn_code_query_row(const GrnCodec *codec, const float *x,
 extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
 									 GrnFactor factor, GrnCodeQuery *out);
 
-/* Estimates for count rows; codes lie code_bytes apart. */
+/* Estimates for count rows. */
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
 

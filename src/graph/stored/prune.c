@@ -44,7 +44,7 @@ occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 {
 	if (p->codec != NULL)
 	{
-		size_t		bytes = grn_code_bytes(p->codec->code_dims);
+		size_t		bytes = grn_code_bytes(p->codec->shape);
 		GrnCodeQuery query;
 
 		grn_code_query_from_code(p->codec, p->codes + a * bytes, p->factors[a], &query);
@@ -146,7 +146,7 @@ grn_yield(const GrnYield *y)
 	bool		best_common = false;
 	GrnCodeQuery vq;
 
-	if (y->codec->code_dims == 0)
+	if (!grn_has_codes(y->codec))
 		return yield_without_codes(y, ids, count);
 	grn_code_query_from_code(y->codec, GRN_REC_PTR(v, l->off_code), v->factor, &vq);
 	grn_estimate(&vq, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_v);

@@ -60,7 +60,7 @@ typedef enum GrnYieldFrom
 typedef struct GrnYield
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* code_dims 0: there are no codes */
+	const GrnCodec *codec;		/* may have none */
 	const GrnRecord *v;
 	const GrnCodeQuery *x;		/* x as a query (codes) */
 	const uint32_t *x_ids;

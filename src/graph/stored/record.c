@@ -31,31 +31,35 @@ place(GrnLayout *l, uint32_t tids)
 {
 	l->tids_max = tids;
 	l->off_tids = sizeof(GrnRecord);
-	l->off_code = l->off_tids + tids * GRN_TID_BYTES;
-	l->off_ids = ALIGN4(l->off_code + l->code_bytes);
+	l->off_attrs = l->off_tids + tids * GRN_TID_BYTES;
+	l->off_code = l->off_attrs + tids * l->attr_bytes;
+	l->off_sig = l->off_code + l->code_bytes;
+	l->off_ids = ALIGN4(l->off_sig + l->sig_bytes);
 	l->off_factors = l->off_ids + 4 * l->degree;
 	l->off_codes = l->off_factors +
-		(l->code_dims > 0 ? l->degree * (uint32_t) sizeof(GrnFactor) : 0);
-	l->off_vec = ALIGN4(l->off_codes + l->degree * l->code_bytes);
+		(l->code_bytes > 0 ? l->degree * (uint32_t) sizeof(GrnFactor) : 0);
+	l->off_sigs = l->off_codes + l->degree * l->code_bytes;
+	l->off_vec = ALIGN4(l->off_sigs + l->degree * l->sig_bytes);
 	l->hot_bytes = l->off_vec;
 	l->record_bytes = ALIGN4(l->off_vec + l->vec_bytes);
 }
 
 bool
-grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
-		   GrnForm format, uint32_t payload)
+grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 {
 	GrnLayout	l;
 	uint32_t	room;
 
 	memset(&l, 0, sizeof(l));
-	l.dim = dim;
-	l.degree = degree;
-	l.code_dims = code_dims;
-	l.form = format;
-	l.code_bytes = (uint32_t) grn_code_bytes(code_dims);
-	l.vec_bytes = (uint32_t) grn_form_bytes(format, dim);
-	l.payload = payload & ~(uint32_t) 3;
+	l.dim = spec->dim;
+	l.degree = spec->degree;
+	l.shape = spec->shape;
+	l.form = spec->form;
+	l.attr_bytes = spec->attr_bytes;
+	l.sig_bytes = spec->sig_bytes;
+	l.code_bytes = grn_code_bytes(spec->shape);
+	l.vec_bytes = (uint32_t) grn_form_bytes(spec->form, spec->dim);
+	l.payload = spec->payload & ~(uint32_t) 3;
 
 	place(&l, GRN_MIN_TIDS);
 	if (l.hot_bytes > l.payload)
@@ -84,69 +88,63 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, uint32_t code_dims,
 	l.vec_first = l.payload - l.hot_bytes;
 	if (l.vec_first > l.vec_bytes)
 		l.vec_first = l.vec_bytes;
-	l.chain_tids = ((l.span > 1 ? l.payload : l.record_bytes) - l.off_tids) / GRN_TID_BYTES;
+	l.chain_tids = ((l.span > 1 ? l.payload : l.record_bytes) - l.off_tids) /
+		(GRN_TID_BYTES + l.attr_bytes);
+	l.off_chain_attrs = l.off_tids + l.chain_tids * GRN_TID_BYTES;
 	*layout = l;
 	return true;
 }
 
-/* All of the dimensions, as a multiple of what codes come in. */
-static uint32_t
-all_code_dims(uint32_t dim)
+/* A shape of so many bytes, a multiple of GRN_CODE_STEP; for layouts all are alike. */
+static GrnCodeShape
+shape_of_bytes(uint32_t bytes)
 {
-	uint32_t	all = divide_up(dim, GRN_CODE_ALIGN) * GRN_CODE_ALIGN;
+	GrnCodeShape shape = GRN_NO_CODES;
 
-	return all < GRN_MAX_CODE_DIMS ? all : GRN_MAX_CODE_DIMS;
-}
-
-uint32_t
-grn_layout_max_code_dims(uint32_t dim, uint32_t degree, GrnForm format,
-						 uint32_t payload)
-{
-	GrnLayout	least;
-	GrnLayout	l;
-	uint32_t	best = 0;
-
-	if (!grn_layout(&least, dim, degree, GRN_CODE_ALIGN, format, payload))
-		return 0;
-	for (uint32_t k = GRN_CODE_ALIGN; k <= all_code_dims(dim); k += GRN_CODE_ALIGN)
-		if (grn_layout(&l, dim, degree, k, format, payload) && l.span <= least.span + 1)
-			best = k;
-	return best;
+	shape.dims[0] = 2 * bytes;
+	return shape;
 }
 
 /*
- * A visit costs a pin and a lock, about as much as reading VISIT_BYTES, and its
- * record's bytes; without codes each neighbour has to be visited, which made 17
- * times the visits on all of the data measured.  Room matters too: half the
- * records a page is worth twice the visits (20,000 embedded glosses of 384
- * dimensions are found as fast from two records a page as from one with more
- * code).  The room that records without any code save is not counted.
+ * A visit costs the share of a page that a record takes, because that is both what is read
+ * and what the index's size is made of.  So SIFT takes seven records a page, and
+ * sentence embeddings of 384 dimensions in 8 bits four.  A share of what a record keeps of its
+ * edges, which inserts write and log, comes on top: where a page holds no more records
+ * anyway, codes end where 4 more bytes save less than a hundredth of the visits.  Without
+ * codes each neighbour has to be visited, which made 17 times the visits on all of the data
+ * measured.
  */
-#define VISIT_BYTES 5000
+#define EDGE_SHARE 4
 #define VISITS_WITHOUT_CODES 17
 
 void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
-					  uint32_t payload, uint32_t max_code_dims, float *costs)
+					  uint32_t payload, GrnCodeCosts *costs)
 {
-	GrnLayout	l;
-	uint32_t	most = 1;		/* records a page, of those with codes */
-
-	if (max_code_dims > 0 && grn_layout(&l, dim, degree, GRN_CODE_ALIGN, format, payload))
-		most = l.per_page;
-	for (uint32_t k = 0; k <= max_code_dims; k += GRN_CODE_ALIGN)
+	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
 	{
 		float		cost = INFINITY;
+		GrnLayout	l;
 
-		if (grn_layout(&l, dim, degree, k, format, payload))
-			cost = (float) (VISIT_BYTES + l.record_bytes) * (float) l.span /
-				(float) (l.per_page < most ? l.per_page : most);
-		costs[k / GRN_CODE_ALIGN] = k == 0 ? cost * VISITS_WITHOUT_CODES : cost;
+		if (grn_layout(&l, dim, degree, shape_of_bytes(bytes), format, payload))
+			cost = (float) (l.payload * l.span) / (float) l.per_page +
+				(float) (degree * (bytes + 8)) / EDGE_SHARE;
+		costs->visit[bytes / GRN_CODE_STEP] = bytes == 0 ? cost * VISITS_WITHOUT_CODES : cost;
 	}
 }
 
-/* Code dimensions that leave some choice to the fit, for the default degree. */
-#define ROOM_DIMS 96
+uint32_t
+grn_most_code_bytes(const GrnCodeCosts *costs)
+{
+	uint32_t	most = GRN_MAX_CODE_BYTES;
+
+	while (most > 0 && isinf(costs->visit[most / GRN_CODE_STEP]))
+		most -= GRN_CODE_STEP;
+	return most;
+}
+
+/* Bytes of code that leave some choice to the fit, for the default degree. */
+#define ROOM_BYTES 48
 
 /*
  * 32 where a page holds two or more records of rows in the form of their type with room
@@ -158,7 +156,8 @@ uint32_t
 grn_default_degree(GrnForm rows, uint32_t dim, uint32_t payload)
 {
 	static const uint32_t large[] = {48, 40};
-	uint32_t	room = all_code_dims(dim) < ROOM_DIMS ? all_code_dims(dim) : ROOM_DIMS;
+	uint32_t	all = grn_max_code_dims(dim) / 2;
+	GrnCodeShape room = shape_of_bytes(all < ROOM_BYTES ? all : ROOM_BYTES);
 	GrnLayout	l;
 	uint32_t	span;
 
@@ -185,10 +184,14 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 	r->count = (uint8_t) src->count;
 	r->next = src->next;
 	if (src->ntids > 0)
+	{
 		memcpy(GRN_REC_PTR(rec, l->off_tids), src->tids, src->ntids * GRN_TID_BYTES);
+		if (l->attr_bytes > 0)
+			memcpy(grn_rec_attrs(l, rec), src->attrs, src->ntids * l->attr_bytes);
+	}
 	if (src->count > 0)
 		memcpy(grn_rec_ids(l, rec), src->ids, 4 * src->count);
-	if (l->code_dims > 0 && src->code != NULL)
+	if (l->code_bytes > 0 && src->code != NULL)
 	{
 		uint8_t    *codes = grn_rec_codes(l, rec);
 		GrnFactor  *factors = grn_rec_factors(l, rec);
@@ -202,6 +205,17 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 			factors[i] = src->all_factors[from];
 			memcpy(codes + (size_t) i * l->code_bytes,
 				   src->all_codes + from * l->code_bytes, l->code_bytes);
+		}
+	}
+	if (l->sig_bytes > 0)
+	{
+		memcpy(GRN_REC_PTR(rec, l->off_sig), src->sig, l->sig_bytes);
+		for (uint32_t i = 0; i < src->count; i++)
+		{
+			size_t		from = src->code_index ? src->code_index[i] : src->ids[i];
+
+			memcpy(grn_rec_sigs(l, rec) + (size_t) i * l->sig_bytes,
+				   src->all_sigs + from * l->sig_bytes, l->sig_bytes);
 		}
 	}
 	if (src->stored != NULL)

@@ -3,8 +3,10 @@
  * page.  See src/README for the picture.
  *
  * All records of an index have one size, so a node id maps to (block, slot) by
- * arithmetic.  A record is a "hot" part (header, heap TIDs, own code, and for
- * each neighbour its id, factor and code) followed by the node's own vector.
+ * arithmetic.  A record is a "hot" part followed by the node's own vector.  The hot part has
+ *   header | heap TIDs | their values of further columns | own code | own signature |
+ *   neighbours' ids | factors | codes | signatures
+ * Values and signatures are for filters, and no index has any yet.
  * Where both fit into a page's payload there are per_page records a page;
  * otherwise per_page is 1 and the record continues on span - 1 following
  * pages, which hold vector bytes alone.
@@ -14,13 +16,15 @@
 
 #include "graph/kernels/dist.h"
 #include "graph/form.h"
-#include "graph/stored/codec.h"
+#include "graph/stored/codec_fit.h"
 
 #include <string.h>
 
 #define GRN_TID_BYTES 6			/* PostgreSQL's ItemPointerData */
-#define GRN_MIN_TIDS 4			/* a record has room for at least these */
+#define GRN_MIN_TIDS 2			/* a record has room for at least these */
 #define GRN_MAX_TIDS 16
+#define GRN_MAX_ATTR_BYTES 256	/* 32 columns of 8 */
+#define GRN_MAX_SIG_BYTES 32	/* and of 1 */
 
 /* State of a record. On-disk values: never renumber. */
 typedef enum GrnState
@@ -66,16 +70,21 @@ typedef struct GrnLayout
 	/* chosen */
 	uint32_t	dim;			/* of the column */
 	uint32_t	degree;
-	uint32_t	code_dims;		/* 0: no codes */
+	GrnCodeShape shape;			/* of codes */
 	GrnForm		form;
+	uint32_t	attr_bytes;		/* of further columns' values beside each TID; 0: none */
+	uint32_t	sig_bytes;		/* of their signatures beside each code; 0: none */
 	/* derived, all in bytes from the record's start */
-	uint32_t	code_bytes;
+	uint32_t	code_bytes;		/* 0: no codes */
 	uint32_t	tids_max;		/* heap TIDs in a GRN_NODE record */
 	uint32_t	off_tids;		/* [tids_max] of GRN_TID_BYTES */
+	uint32_t	off_attrs;		/* [tids_max] of attr_bytes */
 	uint32_t	off_code;		/* own code */
+	uint32_t	off_sig;		/* own signature */
 	uint32_t	off_ids;		/* [degree] uint32, 4-aligned */
 	uint32_t	off_factors;	/* [degree] GrnFactor */
 	uint32_t	off_codes;		/* [degree] of code_bytes */
+	uint32_t	off_sigs;		/* [degree] of sig_bytes */
 	uint32_t	off_vec;		/* own vector */
 	uint32_t	vec_bytes;
 	uint32_t	hot_bytes;		/* = off_vec */
@@ -85,32 +94,43 @@ typedef struct GrnLayout
 	uint32_t	span;			/* pages a record takes, 1 where per_page > 1 */
 	uint32_t	vec_first;		/* vector bytes on the record's first page */
 	uint32_t	chain_tids;		/* TIDs that fit a GRN_TIDS record's first page part */
+	uint32_t	off_chain_attrs;	/* [chain_tids] of attr_bytes, behind them */
 } GrnLayout;
 
-/*
- * Fills the derived fields; spare bytes of a page go to more TIDs.  False where the
- * hot part cannot fit into payload.
- */
-extern bool grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree,
-					   uint32_t code_dims, GrnForm format, uint32_t payload);
+/* What fixes a layout. */
+typedef struct GrnLayoutSpec
+{
+	uint32_t	dim;
+	uint32_t	degree;
+	GrnCodeShape shape;
+	GrnForm		form;
+	uint32_t	attr_bytes;
+	uint32_t	sig_bytes;
+	uint32_t	payload;
+} GrnLayoutSpec;
 
 /*
- * The most code dimensions that fit: the hot part must not outgrow a page, and a
- * record takes at most one page more than with the fewest.  How many are worth
- * their place depends on the data: GrnCodecFit.costs.  A multiple of
- * GRN_CODE_ALIGN, or 0.
+ * Fills a layout; spare bytes of a page go to more TIDs.  False where the hot part cannot
+ * fit into payload.
  */
-extern uint32_t grn_layout_max_code_dims(uint32_t dim, uint32_t degree,
-										 GrnForm format, uint32_t payload);
+extern bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
 
-/*
- * What a visit costs (time and room, in some unit) with 0, GRN_CODE_ALIGN, ...
- * max_code_dims code dimensions: costs[max_code_dims / GRN_CODE_ALIGN + 1], for
- * GrnCodecFit.costs.
- */
+/* The same without further columns. */
+static inline bool
+grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
+		   GrnForm form, uint32_t payload)
+{
+	return grn_layout_of(layout, &(GrnLayoutSpec) {.dim = dim, .degree = degree,
+												   .shape = shape, .form = form,
+												   .payload = payload});
+}
+
+/* What codes cost, for GrnCodecFit.costs. */
 extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
-								  uint32_t payload, uint32_t max_code_dims,
-								  float *costs);
+								  uint32_t payload, GrnCodeCosts *costs);
+
+/* The bytes of the longest codes that these costs allow. */
+extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 
 /* The degree where the user gives none (see test/bench/graph/defaults); rows: their type's form. */
 extern uint32_t grn_default_degree(GrnForm rows, uint32_t dim, uint32_t payload);
@@ -143,14 +163,27 @@ grn_rec_codes(const GrnLayout *l, const void *rec)
 {
 	return GRN_REC_PTR(rec, l->off_codes);
 }
+static inline uint8_t *
+grn_rec_sigs(const GrnLayout *l, const void *rec)
+{
+	return GRN_REC_PTR(rec, l->off_sigs);
+}
+
+/* The values beside the TIDs of a node, or of a GRN_TIDS record. */
+static inline uint8_t *
+grn_rec_attrs(const GrnLayout *l, const void *rec)
+{
+	return GRN_REC_PTR(rec, ((const GrnRecord *) rec)->state == GRN_TIDS ? l->off_chain_attrs
+					   : l->off_attrs);
+}
 
 /*
  * Writes a whole new record of state GRN_NODE at rec (record_bytes, in one
  * contiguous buffer; a spanning record is cut into pages by the caller).
  * x: [dim] in the stored metric's form; own code and factor as grn_encode()
  * gave them (NULL: none yet, zeroes; ignored without codes); neighbours by id, nearest first, with
- * their codes from all_codes/all_factors, which are indexed by code_index[i]
- * (NULL: by ids[i]).
+ * their codes from all_codes/all_factors, and signatures from all_sigs, which are indexed by
+ * code_index[i] (NULL: by ids[i]).  sig, attrs and all_sigs matter where the layout has them.
  */
 typedef struct GrnRecordSource
 {
@@ -158,7 +191,9 @@ typedef struct GrnRecordSource
 	const void *stored;			/* x in the records' form, exactly; or NULL */
 	const uint8_t *code;
 	GrnFactor	factor;
+	const uint8_t *sig;			/* [sig_bytes] */
 	const uint8_t *tids;		/* [ntids] of GRN_TID_BYTES */
+	const uint8_t *attrs;		/* [ntids] of attr_bytes */
 	uint32_t	ntids;			/* <= tids_max */
 	uint32_t	next;
 	const uint32_t *ids;		/* [count] */
@@ -166,6 +201,7 @@ typedef struct GrnRecordSource
 	uint32_t	count;
 	const uint8_t *all_codes;
 	const GrnFactor *all_factors;
+	const uint8_t *all_sigs;
 } GrnRecordSource;
 extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
 

@@ -145,8 +145,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->p = *params;
 	s->store = store;
 	s->q = q;
-	s->codes = params->codec != NULL && params->codec->code_dims > 0 &&
-		params->layout->code_dims > 0;
+	s->codes = params->codec != NULL && grn_has_codes(params->codec) &&
+		params->layout->code_bytes > 0;
 	if (s->codes)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];

@@ -49,7 +49,7 @@ typedef struct GrnFound
 typedef struct GrnSearchParams
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* code_dims 0: neighbours are visited for exact distances; may be
+	const GrnCodec *codec;		/* without codes neighbours are visited for exact distances; may be
 								 * NULL then, unless by_row */
 	const GrnMetricInfo *metric;
 	uint32_t	ef;				/* candidate list size, >= 1 */

@@ -7,9 +7,8 @@
  *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
  *
  *   --metric l2|ip|cosine|l1  distance (default l2)
- *   --codes K               at most K code dimensions, whatever the page (0: no codes)
- *   --energy X              share of the variance the codes' head shall hold
- *                           (default: chosen by cost)
+ *   --codes 32x4+96x2+64x1  the codes' shape, or their bytes, in the best shape (0: no codes;
+ *                           default: chosen by cost)
  *   --format f32|f16|u8     own vectors (default: the smallest that is lossless)
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
@@ -48,8 +47,8 @@ typedef struct Bench
 	GrnStore	store;
 	/* options */
 	GrnMetric	metric;
-	int			codes;			/* -1: by the layout */
-	float		energy;
+	int			code_bytes;		/* -1: by cost */
+	GrnCodeShape shape;			/* given */
 	int			format;			/* 0: the smallest */
 	uint32_t	queries;
 	uint32_t	payload;
@@ -295,8 +294,8 @@ fit_codes(Bench *b)
 	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
 		.embedding = grn_metric(b->metric)->embedding,
 		.kind = grn_metric(b->metric)->codes,
-	.energy = b->energy,.seed = 1};
-	float		costs[GRN_MAX_CODE_DIMS / GRN_CODE_ALIGN + 1];
+	.shape = b->shape, .seed = 1};
+	GrnCodeCosts costs;
 	uint32_t   *sample;
 	void	   *work;
 	double		start;
@@ -305,17 +304,18 @@ fit_codes(Bench *b)
 	{
 		GrnForm f = grn_form_smallest(b->base + i * b->space, b->dim);
 
-		if (grn_form_bytes(f, 1) > grn_form_bytes(format, 1))
+		if (f < format)			/* the larger forms have the smaller numbers */
 			format = f;
 	}
 	if (b->format != 0)
 		format = (GrnForm) b->format;
-	fit.max_code_dims = b->codes >= 0 ? (uint32_t) b->codes
-		: grn_layout_max_code_dims(b->dim, b->graph.degree, format, b->payload);
-	grn_layout_code_costs(b->dim, b->graph.degree, format, b->payload, fit.max_code_dims,
-						  costs);
-	if (b->energy == 0)
-		fit.costs = costs;
+	fit.max_code_dims = b->code_bytes != 0 ? grn_max_code_dims(b->dim) : 0;
+	grn_layout_code_costs(b->dim, b->graph.degree, format, b->payload, &costs);
+	if (b->code_bytes > 0)
+		for (int i = 0; i <= GRN_MAX_CODE_BYTES / GRN_CODE_STEP; i++)
+			costs.visit[i] = i == b->code_bytes / GRN_CODE_STEP ? 1 : INFINITY;
+	if (grn_code_dims(b->shape) == 0)
+		fit.costs = &costs;
 	fit.nsample = b->n < 20000 ? b->n : 20000;
 	sample = malloc(fit.nsample * 4);
 	for (size_t i = 0; i < fit.nsample; i++)
@@ -329,12 +329,12 @@ fit_codes(Bench *b)
 	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
 	free(work);
 	free(sample);
-	if (!grn_layout(&b->layout, b->dim, b->graph.degree, b->codec.code_dims, format, b->payload))
+	if (!grn_layout(&b->layout, b->dim, b->graph.degree, b->codec.shape, format, b->payload))
 		die("codes do not fit a page", NULL);
 	b->codes_of = malloc((size_t) b->n * b->layout.code_bytes + 1);
 	b->factors = malloc((size_t) b->n * sizeof(GrnFactor));
 	start = seconds(CLOCK_MONOTONIC);
-	if (b->codec.code_dims > 0)
+	if (grn_has_codes(&b->codec))
 		b->parallel->run(b->parallel, b->n, 1024, encode_rows, b);
 	printf(", codes %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
 }
@@ -472,7 +472,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'}, {"energy", 1, NULL, 'e'},
+		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'},
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
 		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'},
@@ -484,7 +484,7 @@ main(int argc, char **argv)
 	int			c;
 
 	b->metric = GRN_L2;
-	b->codes = -1;
+	b->code_bytes = -1;
 	b->queries = 1000;
 	b->payload = 8160;
 	b->repeat = 5;
@@ -502,10 +502,12 @@ main(int argc, char **argv)
 						b->format = i;
 				break;
 			case 'c':
-				b->codes = atoi(optarg);
-				break;
-			case 'e':
-				b->energy = (float) atof(optarg);
+				if (sscanf(optarg, "%ux4+%ux2+%ux1", b->shape.dims, b->shape.dims + 1,
+						   b->shape.dims + 2) != 3)
+				{
+					b->shape = GRN_NO_CODES;
+					b->code_bytes = atoi(optarg);
+				}
 				break;
 			case 'q':
 				b->queries = (uint32_t) atoi(optarg);
@@ -547,10 +549,13 @@ main(int argc, char **argv)
 	b->parallel->run(b->parallel, b->queries, 8, find_truth, b);
 	fit_codes(b);
 	write_records(b);
-	printf("%u rows, %u dimensions, degree %u; %u code dimensions hold %.3f; %s vectors; "
-		   "record of %u bytes, %u a page, %u pages; %s\n", b->n, b->dim, b->graph.degree,
-		   b->codec.code_dims, b->held, formats[b->layout.form],
-		   b->layout.record_bytes, b->layout.per_page, b->layout.span, grn_dist->name);
+	printf("%u rows, %u dimensions, degree %u; codes of %ux4+%ux2+%ux1 in %u bytes hold %.4f; "
+		   "%s vectors; record of %u + %u bytes, %u a page, %u pages; %s\n", b->n, b->dim,
+		   b->graph.degree, b->codec.shape.dims[0], b->codec.shape.dims[1],
+		   b->codec.shape.dims[2], b->layout.code_bytes, b->held,
+		   formats[b->layout.form], b->layout.hot_bytes,
+		   b->layout.record_bytes - b->layout.hot_bytes, b->layout.per_page, b->layout.span,
+		   grn_dist->name);
 	if (b->ef > 0)
 		report(b, b->ef);
 	else

@@ -1,0 +1,420 @@
+/*
+ * dist_avx512.c - the kernels of dist.h for AVX-512, with and without VNNI.
+ */
+#if defined(__x86_64__)
+
+#include "graph/kernels/dist_x86.h"
+
+#define STEP_L2_512(s, a, b) \
+	do { __m512 d_ = _mm512_sub_ps(a, b); (s) = _mm512_fmadd_ps(d_, d_, s); } while (0)
+#define STEP_IP_512(s, a, b) ((s) = _mm512_fmadd_ps(a, b, s))
+/* |a - b|: the sign bit goes */
+#define STEP_L1_512(s, a, b) ((s) = _mm512_add_ps(s, _mm512_abs_ps(_mm512_sub_ps(a, b))))
+
+static inline AVX512 __m512
+load_f32_512(const void *x, __mmask16 m)
+{
+	return _mm512_maskz_loadu_ps(m, x);
+}
+
+static inline AVX512 __m512
+load_f16_512(const void *x, __mmask16 m)
+{
+	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, x));
+}
+
+static inline AVX512 __m512
+load_u8_512(const void *x, __mmask16 m)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, x)));
+}
+
+#define ALL16 ((__mmask16) 0xFFFF)
+
+#define AVX512_KERNEL(name, type, width, LOAD, STEP) \
+static AVX512 float \
+name(const float *q, const type *xv, size_t n) \
+{ \
+	const uint8_t *x = (const uint8_t *) xv; \
+	__m512		s0 = _mm512_setzero_ps(), \
+				s1 = s0, \
+				s2 = s0, \
+				s3 = s0; \
+	size_t		i = 0; \
+ \
+	for (; i + 64 <= n; i += 64) \
+	{ \
+		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
+		STEP(s1, _mm512_loadu_ps(q + i + 16), LOAD(x + (width) * (i + 16), ALL16)); \
+		STEP(s2, _mm512_loadu_ps(q + i + 32), LOAD(x + (width) * (i + 32), ALL16)); \
+		STEP(s3, _mm512_loadu_ps(q + i + 48), LOAD(x + (width) * (i + 48), ALL16)); \
+	} \
+	for (; i + 16 <= n; i += 16) \
+		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
+	if (i < n) \
+	{ \
+		__mmask16	m = (__mmask16) ((1u << (n - i)) - 1); \
+ \
+		STEP(s1, _mm512_maskz_loadu_ps(m, q + i), LOAD(x + (width) * i, m)); \
+	} \
+	return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s0, s1), \
+											  _mm512_add_ps(s2, s3))); \
+}
+
+AVX512_KERNEL(avx512_l2_f32, float, 4, load_f32_512, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_f32, float, 4, load_f32_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l2_f16, void, 2, load_f16_512, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_f16, void, 2, load_f16_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l2_u8, void, 1, load_u8_512, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_u8, void, 1, load_u8_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l1_f32, float, 4, load_f32_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_f16, void, 2, load_f16_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_u8, void, 1, load_u8_512, STEP_L1_512)
+
+/*
+ * Sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
+ * Four rounds of adding interleaved halves.
+ */
+static inline AVX512 __m512i
+transpose_sum_512(const __m512i *v)
+{
+	__m512i		w[4];
+
+#pragma GCC unroll 4
+	for (int g = 0; g < 4; g++)
+	{
+		__m512i		a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g], v[4 * g + 1]),
+										 _mm512_unpackhi_epi32(v[4 * g], v[4 * g + 1]));
+		__m512i		b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g + 2], v[4 * g + 3]),
+										 _mm512_unpackhi_epi32(v[4 * g + 2], v[4 * g + 3]));
+
+		/* in each 128-bit lane: partial sums of 4g, 4g+1, 4g+2, 4g+3 */
+		w[g] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+	}
+	{
+		__m512i		x = _mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88),
+										 _mm512_shuffle_i32x4(w[0], w[1], 0xDD));
+		__m512i		y = _mm512_add_epi32(_mm512_shuffle_i32x4(w[2], w[3], 0x88),
+										 _mm512_shuffle_i32x4(w[2], w[3], 0xDD));
+
+		return _mm512_add_epi32(_mm512_shuffle_i32x4(x, y, 0x88),
+								_mm512_shuffle_i32x4(x, y, 0xDD));
+	}
+}
+
+/* sum + products of bytes 0..15 with signed bytes, by four to an int32 */
+static inline AVX512 __m512i
+bytes_512(__m512i sum, __m512i u, __m512i s)
+{
+	return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(u, s),
+												   _mm512_set1_epi16(1)));
+}
+
+static inline VNNI __m512i
+bytes_vnni(__m512i sum, __m512i u, __m512i s)
+{
+	return _mm512_dpbusd_epi32(sum, u, s);
+}
+
+/* The lanes of eight vectors of two codes each, summed: lane c is code c's sum. */
+static inline AVX512 __m512i
+pair_sums_512(const __m512i *v)
+{
+	const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7,
+											8, 12, 9, 13, 10, 14, 11, 15);
+	__m512i		w[2];
+
+#pragma GCC unroll 2
+	for (int g = 0; g < 2; g++)
+	{
+		__m512i		a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g], v[4 * g + 1]),
+										 _mm512_unpackhi_epi32(v[4 * g], v[4 * g + 1]));
+		__m512i		b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g + 2], v[4 * g + 3]),
+										 _mm512_unpackhi_epi32(v[4 * g + 2], v[4 * g + 3]));
+
+		w[g] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+	}
+	/* lanes: even codes of w0, odd of w0, even of w1, odd of w1 */
+	return _mm512_permutexvar_epi32(order,
+									_mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88),
+													 _mm512_shuffle_i32x4(w[0], w[1], 0xDD)));
+}
+
+/*
+ * DOT_KERNEL: 16 codes at a time, 64 bytes of each summed into one vector, then the 16
+ * sums at once.  Codes of up to 32 bytes go two to a vector, which halves the work.
+ * step is a constant wherever these are inlined.
+ */
+#define DOT_KERNEL(name, ATTR, BYTES) \
+static inline __attribute__((always_inline)) ATTR void \
+name##_pairs(const GrnCodePlanes *q, const uint8_t *codes, const int step, int32_t *out) \
+{ \
+	const __mmask32 m = (__mmask32) ((UINT64_C(1) << q->bytes) - 1); \
+	const __m512i mask = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *) q->mask)); \
+	__m512i		planes[8]; \
+	__m512i		v[8]; \
+ \
+	_Pragma("GCC unroll 8") \
+	for (int s = 0; s < 8; s += step) \
+		planes[s] = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *) q->plane[s])); \
+	_Pragma("GCC unroll 8") \
+	for (int i = 0; i < 8; i++, codes += 2 * q->bytes) \
+	{ \
+		__m512i		code = _mm512_inserti64x4( \
+			_mm512_castsi256_si512(_mm256_maskz_loadu_epi8(m, codes)), \
+			_mm256_maskz_loadu_epi8(m, codes + q->bytes), 1); \
+ \
+		v[i] = _mm512_setzero_si512(); \
+		_Pragma("GCC unroll 8") \
+		for (int s = 0; s < 8; s += step) \
+			v[i] = BYTES(v[i], _mm512_and_si512(_mm512_srli_epi16(code, s), mask), planes[s]); \
+	} \
+	_mm512_storeu_si512(out, pair_sums_512(v)); \
+} \
+ \
+static inline __attribute__((always_inline)) ATTR void \
+name##_wide(const GrnCodePlanes *q, const uint8_t *codes, uint32_t at, uint32_t n, \
+			const int step, __m512i *v) \
+{ \
+	uint32_t	bytes = q->bytes - at; \
+	__mmask64	m = bytes < 64 ? ((__mmask64) 1 << bytes) - 1 : ~(__mmask64) 0; \
+	const __m512i mask = _mm512_loadu_si512(q->mask + at); \
+	__m512i		planes[8]; \
+ \
+	_Pragma("GCC unroll 8") \
+	for (int s = 0; s < 8; s += step) \
+		planes[s] = _mm512_loadu_si512(q->plane[s] + at); \
+	for (uint32_t i = 0; i < n; i++, codes += q->bytes) \
+	{ \
+		__m512i		code = _mm512_maskz_loadu_epi8(m, codes + at); \
+		__m512i		sum = v[i]; \
+ \
+		_Pragma("GCC unroll 8") \
+		for (int s = 0; s < 8; s += step) \
+			sum = BYTES(sum, _mm512_and_si512(_mm512_srli_epi16(code, s), mask), planes[s]); \
+		v[i] = sum; \
+	} \
+} \
+ \
+static ATTR void \
+name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out) \
+{ \
+	uint32_t	c = 0; \
+ \
+	if (q->bytes <= 32) \
+		for (; c + 16 <= count; c += 16, codes += 16 * q->bytes) \
+			switch (grn_plane_step(q, 32)) \
+			{ \
+				case 1: \
+					name##_pairs(q, codes, 1, out + c); \
+					break; \
+				case 2: \
+					name##_pairs(q, codes, 2, out + c); \
+					break; \
+				default: \
+					name##_pairs(q, codes, 4, out + c); \
+			} \
+	for (; c < count; c += 16, codes += 16 * q->bytes) \
+	{ \
+		uint32_t	n = count - c < 16 ? count - c : 16; \
+		__m512i		v[16]; \
+ \
+		for (uint32_t i = 0; i < 16; i++) \
+			v[i] = _mm512_setzero_si512(); \
+		for (uint32_t at = 0; at < q->bytes; at += 64) \
+			switch (grn_plane_step(q, at + 64)) \
+			{ \
+				case 1: \
+					name##_wide(q, codes, at, n, 1, v); \
+					break; \
+				case 2: \
+					name##_wide(q, codes, at, n, 2, v); \
+					break; \
+				default: \
+					name##_wide(q, codes, at, n, 4, v); \
+			} \
+		_mm512_mask_storeu_epi32(out + c, (__mmask16) ((1u << n) - 1), \
+								 transpose_sum_512(v)); \
+	} \
+}
+
+DOT_KERNEL(avx512_dot, AVX512, bytes_512)
+DOT_KERNEL(vnni_dot, VNNI, bytes_vnni)
+
+static AVX512 void
+avx512_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
+				uint32_t count, float *out)
+{
+	for (uint32_t i = 0; i < count; i += 16)
+	{
+		__mmask16	m = count - i < 16 ? (__mmask16) ((1u << (count - i)) - 1) : ALL16;
+		__m512i		bits = _mm512_maskz_loadu_epi32(m, factors + i);
+		__m512		l = _mm512_mul_ps(_mm512_set1_ps(e->unit), _mm512_castsi512_ps(
+																				   _mm512_slli_epi32(_mm512_srli_epi32(bits, GRN_ALPHA_BITS),
+																									 GRN_LENGTH_SHIFT)));
+		__m512		a = _mm512_cvtepi32_ps(_mm512_and_si512(bits, _mm512_set1_epi32(GRN_MAX_ALPHA)));
+		__m512		d = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, dot + i)),
+									  _mm512_set1_ps(e->offset));
+		__m512		sum = _mm512_fmadd_ps(_mm512_set1_ps(e->square), l, _mm512_set1_ps(e->lead));
+
+		sum = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_set1_ps(e->slope), a), d, sum);
+		_mm512_mask_storeu_ps(out + i, m, _mm512_fmadd_ps(l, sum, _mm512_set1_ps(e->base)));
+	}
+}
+
+static AVX512 void
+avx512_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
+			  float *out)
+{
+	__m512		s[16];
+
+#pragma GCC unroll 16
+	for (int i = 0; i < 16; i++)
+		s[i] = _mm512_setzero_ps();
+	for (size_t k = 0; k < n; k += 16)
+	{
+		__mmask16	m = n - k < 16 ? (__mmask16) ((1u << (n - k)) - 1) : ALL16;
+		__m512		v0 = _mm512_maskz_loadu_ps(m, b + k);
+		__m512		v1 = _mm512_maskz_loadu_ps(m, b + ldb + k);
+		__m512		v2 = _mm512_maskz_loadu_ps(m, b + 2 * ldb + k);
+		__m512		v3 = _mm512_maskz_loadu_ps(m, b + 3 * ldb + k);
+
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+		{
+			__m512		u = _mm512_maskz_loadu_ps(m, a + i * lda + k);
+
+			s[4 * i] = _mm512_fmadd_ps(u, v0, s[4 * i]);
+			s[4 * i + 1] = _mm512_fmadd_ps(u, v1, s[4 * i + 1]);
+			s[4 * i + 2] = _mm512_fmadd_ps(u, v2, s[4 * i + 2]);
+			s[4 * i + 3] = _mm512_fmadd_ps(u, v3, s[4 * i + 3]);
+		}
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < 16; i++)
+		out[i] = _mm512_reduce_add_ps(s[i]);
+}
+
+/* The upper half of s added to the lower. */
+static inline AVX512 __m256
+fold_512(__m512 s)
+{
+	return _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+}
+
+static AVX512 void
+avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + 8 <= rows; j += 8, b += 8 * ldb)
+	{
+		__m512		s[8];
+
+		for (int i = 0; i < 8; i++)
+			s[i] = _mm512_setzero_ps();
+		for (size_t k = 0; k < n; k += 16)
+		{
+			__mmask16	m = n - k >= 16 ? ALL16 : (__mmask16) ((1u << (n - k)) - 1);
+			__m512		v = _mm512_maskz_loadu_ps(m, a + k);
+
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++)
+				s[i] = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(m, b + i * ldb + k), s[i]);
+		}
+		for (int i = 0; i < 8; i += 4)
+		{
+			__m128		sums = sums_256(fold_512(s[i]), fold_512(s[i + 1]),
+										fold_512(s[i + 2]), fold_512(s[i + 3]));
+
+			_mm_storeu_ps(out + j + i, _mm_add_ps(_mm_loadu_ps(out + j + i), sums));
+		}
+	}
+	for (; j < rows; j++, b += ldb)
+		out[j] += avx512_ip_f32(a, b, n);
+}
+
+static AVX512 void
+avx512_add_scaled(float *y, float a, const float *x, size_t n)
+{
+	__m512		a16 = _mm512_set1_ps(a);
+
+	for (size_t i = 0; i < n; i += 16)
+	{
+		__mmask16	m = n - i >= 16 ? ALL16 : (__mmask16) ((1u << (n - i)) - 1);
+
+		_mm512_mask_storeu_ps(y + i, m, _mm512_fmadd_ps(a16, _mm512_maskz_loadu_ps(m, x + i),
+														_mm512_maskz_loadu_ps(m, y + i)));
+	}
+}
+
+static AVX512 void
+avx512_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
+{
+	__m512		middle = _mm512_set1_ps(top / 2);
+	__m512		uc16 = _mm512_setzero_ps(),
+				cc16 = uc16;
+
+	for (size_t j = 0; j < n; j += 16)
+	{
+		__m512		x = _mm512_loadu_ps(u + j);
+		__m512		level = _mm512_fmadd_ps(x, _mm512_set1_ps(inverse),
+											_mm512_set1_ps(top / 2 + 0.5f));
+
+		/* of a NaN, max is its second operand */
+		level = _mm512_max_ps(level, _mm512_setzero_ps());
+		level = _mm512_min_ps(_mm512_roundscale_ps(level, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC),
+							  _mm512_set1_ps(top));
+		level = _mm512_sub_ps(level, middle);
+		uc16 = _mm512_fmadd_ps(x, level, uc16);
+		cc16 = _mm512_fmadd_ps(level, level, cc16);
+	}
+	*uc = _mm512_reduce_add_ps(uc16);
+	*cc = _mm512_reduce_add_ps(cc16);
+}
+
+const GrnDistTable grn_dist_avx512 = {
+	.name = "avx512",
+	.l2_f32 = avx512_l2_f32,
+	.ip_f32 = avx512_ip_f32,
+	.l2_f16 = avx512_l2_f16,
+	.ip_f16 = avx512_ip_f16,
+	.l2_u8 = avx512_l2_u8,
+	.ip_u8 = avx512_ip_u8,
+	.l1_f32 = avx512_l1_f32,
+	.l1_f16 = avx512_l1_f16,
+	.l1_u8 = avx512_l1_u8,
+	.dot = avx512_dot,
+	.estimate = avx512_estimate,
+	.ip_4x4 = avx512_ip_4x4,
+	.ip_rows = avx512_ip_rows,
+	.add_scaled = avx512_add_scaled,
+	.levels = avx512_levels,
+	.f16_store = grn_avx2_f16_store,
+	.f16_load = grn_avx2_f16_load,
+	.u8_store = grn_avx2_u8_store,
+};
+
+const GrnDistTable grn_dist_vnni = {
+	.name = "avx512vnni",
+	.l2_f32 = avx512_l2_f32,
+	.ip_f32 = avx512_ip_f32,
+	.l2_f16 = avx512_l2_f16,
+	.ip_f16 = avx512_ip_f16,
+	.l2_u8 = avx512_l2_u8,
+	.ip_u8 = avx512_ip_u8,
+	.l1_f32 = avx512_l1_f32,
+	.l1_f16 = avx512_l1_f16,
+	.l1_u8 = avx512_l1_u8,
+	.dot = vnni_dot,
+	.estimate = avx512_estimate,
+	.ip_4x4 = avx512_ip_4x4,
+	.ip_rows = avx512_ip_rows,
+	.add_scaled = avx512_add_scaled,
+	.levels = avx512_levels,
+	.f16_store = grn_avx2_f16_store,
+	.f16_load = grn_avx2_f16_load,
+	.u8_store = grn_avx2_u8_store,
+};
+
+#endif

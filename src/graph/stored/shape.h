@@ -1,0 +1,73 @@
+/*
+ * shape.h - the shape of codes: how many principal directions have 4, 2 and 1 bits.
+ *
+ * The directions with the largest variances have the most bits.  They form three
+ * blocks; a code holds the blocks one behind the other.  Byte i of a block of n bytes
+ * holds its dimensions i, n + i, 2 n + i..., the first of them in the lowest bits.
+ */
+#ifndef GRN_SHAPE_H
+#define GRN_SHAPE_H
+
+#include "graph/grn.h"
+
+#define GRN_CODE_BLOCKS 3
+#define GRN_CODE_ALIGN 16		/* a block's dimensions are a multiple of this */
+#define GRN_CODE_STEP 4			/* and a code's bytes of this */
+#define GRN_MAX_CODE_DIMS 256
+
+typedef struct GrnCodeShape
+{
+	uint32_t	dims[GRN_CODE_BLOCKS];	/* of 4, 2 and 1 bits; all 0: no codes */
+} GrnCodeShape;
+
+#define GRN_NO_CODES ((GrnCodeShape) {{0, 0, 0}})
+
+/* Bits of a dimension of a block. */
+static inline uint32_t
+grn_block_bits(int block)
+{
+	return 4u >> block;
+}
+
+static inline uint32_t
+grn_block_bytes(GrnCodeShape shape, int block)
+{
+	return shape.dims[block] * grn_block_bits(block) / 8;
+}
+
+/* Dimensions of a whole code, 0 where there are no codes. */
+static inline uint32_t
+grn_code_dims(GrnCodeShape shape)
+{
+	return shape.dims[0] + shape.dims[1] + shape.dims[2];
+}
+
+static inline uint32_t
+grn_code_bytes(GrnCodeShape shape)
+{
+	return grn_block_bytes(shape, 0) + grn_block_bytes(shape, 1) + grn_block_bytes(shape, 2);
+}
+
+/* Whether codes can have this shape, or none; of what others wrote. */
+static inline bool
+grn_shape_sound(GrnCodeShape shape)
+{
+	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
+		if (shape.dims[b] > GRN_MAX_CODE_DIMS || shape.dims[b] % GRN_CODE_ALIGN != 0)
+			return false;
+	return grn_code_dims(shape) <= GRN_MAX_CODE_DIMS &&
+		grn_code_bytes(shape) % GRN_CODE_STEP == 0;
+}
+
+/* The most dimensions that codes of rows of dim dimensions can have. */
+static inline uint32_t
+grn_max_code_dims(uint32_t dim)
+{
+	uint32_t	all = (dim + GRN_CODE_ALIGN - 1) / GRN_CODE_ALIGN * GRN_CODE_ALIGN;
+
+	/* few dimensions are spread over more codes, see codec_fit.c */
+	return all < 2 * GRN_CODE_ALIGN ? 2 * GRN_CODE_ALIGN
+		: all < GRN_MAX_CODE_DIMS ? all : GRN_MAX_CODE_DIMS;
+}
+
+#endif							/* GRN_SHAPE_H */
