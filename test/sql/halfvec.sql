@@ -87,13 +87,13 @@ SELECT recall >= 0.95 AS recall, rows, different, disordered
 SELECT * FROM grnnd_check('whole_idx', true);
 
 -- half the bytes of vectors
-CREATE TABLE large (id int, v vector(768), h halfvec(768));
-INSERT INTO large SELECT id, v, v FROM points(1, 60, 768, 1);
+CREATE TABLE large (id int, v vector(1200), h halfvec(1200));
+INSERT INTO large SELECT id, v, v FROM points(1, 60, 1200, 1);
 CREATE INDEX v_idx ON large USING grnnd (v vector_cosine_ops);
 CREATE INDEX h_l2 ON large USING grnnd (h);
 CREATE INDEX h_ip ON large USING grnnd (h halfvec_ip_ops);
 CREATE INDEX h_cosine ON large USING grnnd (h halfvec_cosine_ops);
-INSERT INTO large SELECT id, v, v FROM points(61, 80, 768, 1);
+INSERT INTO large SELECT id, v, v FROM points(61, 80, 1200, 1);
 SELECT i, pg_relation_size(i::regclass) < 0.7 * pg_relation_size('v_idx') AS smaller
 	FROM unnest('{h_l2,h_ip,h_cosine}'::text[]) i;
 
