@@ -12,6 +12,7 @@
 #include "am/grnnd.h"
 #include "am/opclass.h"
 #include "am/options.h"
+#include "am/scan.h"
 #include "am/test_point.h"
 
 #ifdef PG_MODULE_MAGIC_EXT
@@ -164,6 +165,7 @@ _PG_init(void)
 	define_build_settings();
 	define_write_settings();
 	grnnd_define_test_point();
+	grnnd_watch_thresholds();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();
 }

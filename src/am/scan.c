@@ -121,6 +121,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	grnnd_end_rest(so);
 	so->started = false;
 	so->search = NULL;
+	so->keys = orderbys;
 	MemoryContextReset(so->context);
 
 	if (keys && scan->numberOfKeys > 0)
@@ -240,6 +241,7 @@ start(IndexScanDesc scan)
 	so->found = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
+	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->exhausted = false;
 	so->batch_size = 0;
 	so->walk = false;
@@ -374,6 +376,9 @@ run_batch(IndexScanDesc scan)
 
 		r->exact = f->error == 0 && !several;
 		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
+		r->least = r->value;
+		if (r->exact && isfinite(so->threshold))
+			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), true);
 		r->id = f->id;
 		r->version = f->version;
 		r->ntids = f->ntids;
@@ -481,6 +486,14 @@ next_result(IndexScanDesc scan)
 				tell_limit(scan);
 				return false;
 			}
+			continue;
+		}
+		if (r->least > so->threshold)
+		{
+			/* so are the others; what came too late for its place may be nearer */
+			pairingheap_reset(so->heap);
+			so->exhausted = true;
+			so->limit = NULL;
 			continue;
 		}
 		pairingheap_remove_first(so->heap);

@@ -1,7 +1,8 @@
 /*
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
- * the executor is told of a distance), scan_rest.c (rows that the search did not reach) and
- * scan_killed.c (rows that the executor found to be dead).
+ * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
+ * scan_rest.c (rows that the search did not reach) and scan_killed.c (rows that the executor
+ * found to be dead).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -17,6 +18,7 @@ typedef struct Candidate
 {
 	pairingheap_node node;
 	double		value;			/* the operator's, or a lower bound of it */
+	double		least;			/* a lower bound of what pgvector computes */
 	bool		exact;			/* value is no bound */
 	uint8		ntids;
 	uint16		version;
@@ -73,6 +75,8 @@ typedef struct GrnndScan
 	uint64		found;			/* nodes with rows that the search has brought */
 	uint64		nempty;			/* those of them that were killed */
 	double		last;			/* value of the last one returned */
+	ScanKey		keys;			/* by which the plan's node is known */
+	double		threshold;		/* the greatest distance wanted, or infinity */
 	bool		exhausted;		/* no more batches */
 	pairingheap *late;			/* strict order: those that came too late for their places */
 	const char *limit;			/* the setting that ended the search, or NULL */
@@ -135,6 +139,16 @@ extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
  */
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   bool bound);
+
+/* ---- scan_threshold.c ---- */
+
+/* Has every plan looked at when it starts. */
+extern void grnnd_watch_thresholds(void);
+/*
+ * The greatest distance from the query of key that the plan node with this array of ORDER BY
+ * keys lets through; infinity where it sets no limit.
+ */
+extern double grnnd_threshold(ScanKey keys, ScanKey key);
 
 /* ---- scan_rest.c ---- */
 

@@ -18,7 +18,8 @@ grnnd_measure_query(IndexScanDesc scan)
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
 	so->row = NULL;
 	if (so->ix->key.metric->bound_by_norm &&
-		(scan->numberOfOrderBys > 1 || !grn_form(so->ix->layout.form)->lossless))
+		(scan->numberOfOrderBys > 1 || isfinite(so->threshold) ||
+		 !grn_form(so->ix->layout.form)->lossless))
 		so->row = palloc(dim * sizeof(float));
 }
 
