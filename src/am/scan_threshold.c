@@ -25,15 +25,21 @@
 
 #include "am/handler.h"
 
-/* One condition "distance < limit" of a scan. */
+/*
+ * One condition of a scan: "distance < limit", or of a similarity that falls as the distance
+ * rises, "term - distance > limit" and "distance * factor > limit" with a negative factor.
+ */
 typedef struct Threshold
 {
 	struct Threshold *next;		/* of all nodes */
 	ScanKey		keys;			/* the node's array of ORDER BY keys */
 	ExprContext *econtext;
 	Oid			query_type;
+	bool		below;			/* "< limit", else "> limit" */
 	ExprState  *query;			/* from which the condition measures */
-	ExprState  *limit;			/* float8 */
+	ExprState  *limit;			/* float8, as are these, of which one at most is not NULL: */
+	ExprState  *term;
+	ExprState  *factor;
 	MemoryContextCallback callback; /* when the execution ends */
 } Threshold;
 
@@ -54,44 +60,41 @@ forget(void *arg)
 		}
 }
 
-/* May it be computed once for a scan? */
+/* May it be computed once for a scan?  NULL may. */
 static bool
 is_fixed(Node *expression, Index scanrelid)
 {
-	return !bms_is_member(scanrelid, pull_varnos(NULL, expression)) &&
-		!contain_volatile_functions(expression) &&
-		!contain_subplans(expression);
+	return expression == NULL ||
+		(!bms_is_member(scanrelid, pull_varnos(NULL, expression)) &&
+		 !contain_volatile_functions(expression) &&
+		 !contain_subplans(expression));
 }
 
-/*
- * If the clause is "distance < limit" by the operator of orderby, with the same key: the
- * query from which it measures, and the limit.
- */
-static bool
-is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Node **query, Node **limit)
+/* The parts of a condition, as expressions. */
+typedef struct Parts
 {
-	OpExpr	   *compare = (OpExpr *) clause;
-	OpExpr	   *distance;
+	bool		below;
+	Node	   *query;
+	Node	   *limit;
+	Node	   *term;
+	Node	   *factor;
+} Parts;
+
+static bool
+is_operator(Node *node, Oid function)
+{
+	return is_opclause(node) && list_length(((OpExpr *) node)->args) == 2 &&
+		get_opcode(((OpExpr *) node)->opno) == function;
+}
+
+/* Is it the distance of orderby, by the same operator with the same key?  From what query? */
+static bool
+is_distance(Node *node, const OpExpr *orderby, Node **query)
+{
+	const OpExpr *distance = (const OpExpr *) node;
 	Node	   *key = linitial(orderby->args);
-	Oid			function;
 
-	if (!is_opclause(clause) || list_length(compare->args) != 2)
-		return false;
-	function = get_opcode(compare->opno);
-	if (function == F_FLOAT8LT || function == F_FLOAT8LE)
-	{
-		distance = linitial(compare->args);
-		*limit = lsecond(compare->args);
-	}
-	else if (function == F_FLOAT8GT || function == F_FLOAT8GE)
-	{
-		distance = lsecond(compare->args);
-		*limit = linitial(compare->args);
-	}
-	else
-		return false;
-
-	if (!is_opclause(distance) || list_length(distance->args) != 2)
+	if (!is_opclause(node) || list_length(distance->args) != 2)
 		return false;
 	if (distance->opno == orderby->opno && equal(linitial(distance->args), key))
 		*query = lsecond(distance->args);
@@ -99,7 +102,58 @@ is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Node **query,
 		*query = linitial(distance->args);
 	else
 		return false;
-	return is_fixed(*query, scanrelid) && is_fixed(*limit, scanrelid);
+	return true;
+}
+
+/* Is it the distance, or a similarity made of it? */
+static bool
+is_of_distance(Node *node, const OpExpr *orderby, Parts *parts)
+{
+	List	   *args;
+
+	if (is_distance(node, orderby, &parts->query))
+		return true;
+	if (!is_operator(node, F_FLOAT8MI) && !is_operator(node, F_FLOAT8MUL))
+		return false;
+	args = ((OpExpr *) node)->args;
+	if (is_operator(node, F_FLOAT8MI))
+	{
+		parts->term = linitial(args);
+		return is_distance(lsecond(args), orderby, &parts->query);
+	}
+	parts->factor = lsecond(args);
+	if (is_distance(linitial(args), orderby, &parts->query))
+		return true;
+	parts->factor = linitial(args);
+	return is_distance(lsecond(args), orderby, &parts->query);
+}
+
+/* Takes a clause apart; false if it is no such condition. */
+static bool
+is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Parts *parts)
+{
+	Node	   *left;
+	Node	   *right;
+
+	memset(parts, 0, sizeof(Parts));
+	parts->below = is_operator(clause, F_FLOAT8LT) || is_operator(clause, F_FLOAT8LE);
+	if (!parts->below && !is_operator(clause, F_FLOAT8GT) && !is_operator(clause, F_FLOAT8GE))
+		return false;
+	left = linitial(((OpExpr *) clause)->args);
+	right = lsecond(((OpExpr *) clause)->args);
+	parts->limit = right;
+	if (!is_of_distance(left, orderby, parts))
+	{
+		bool		below = !parts->below;
+
+		memset(parts, 0, sizeof(Parts));
+		parts->below = below;
+		parts->limit = left;
+		if (!is_of_distance(right, orderby, parts))
+			return false;
+	}
+	return is_fixed(parts->query, scanrelid) && is_fixed(parts->limit, scanrelid) &&
+		is_fixed(parts->term, scanrelid) && is_fixed(parts->factor, scanrelid);
 }
 
 /* Notes the conditions of a scan. */
@@ -122,18 +176,21 @@ note_thresholds(IndexScanState *node)
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
 	foreach(lc, plan->scan.plan.qual)
 	{
-		Node	   *query;
-		Node	   *limit;
+		Parts		parts;
 		Threshold  *t;
 
-		if (!is_threshold(lfirst(lc), orderby, plan->scan.scanrelid, &query, &limit))
+		if (!is_threshold(lfirst(lc), orderby, plan->scan.scanrelid, &parts))
 			continue;
 		t = palloc(sizeof(Threshold));
 		t->keys = node->iss_OrderByKeys;
 		t->econtext = node->ss.ps.ps_ExprContext;
-		t->query_type = exprType(query);
-		t->query = ExecInitExpr((Expr *) query, &node->ss.ps);
-		t->limit = ExecInitExpr((Expr *) limit, &node->ss.ps);
+		t->query_type = exprType(parts.query);
+		t->below = parts.below;
+		t->query = ExecInitExpr((Expr *) parts.query, &node->ss.ps);
+		t->limit = ExecInitExpr((Expr *) parts.limit, &node->ss.ps);
+		/* NULL of NULL */
+		t->term = ExecInitExpr((Expr *) parts.term, &node->ss.ps);
+		t->factor = ExecInitExpr((Expr *) parts.factor, &node->ss.ps);
 		t->callback.func = forget;
 		t->callback.arg = t;
 		t->next = thresholds;
@@ -169,6 +226,43 @@ grnnd_watch_thresholds(void)
 	ExecutorStart_hook = executor_start;
 }
 
+/* Computes one of them; NULL makes of the condition NULL, and no row passes. */
+static double
+compute(const Threshold *t, ExprState * expression, bool *null)
+{
+	bool		isnull;
+	Datum		value = ExecEvalExprSwitchContext(expression, t->econtext, &isnull);
+
+	*null |= isnull;
+	return isnull ? 0 : DatumGetFloat8(value);
+}
+
+/* The greatest distance that passes; infinity where the condition sets no limit to it. */
+static double
+greatest_distance(const Threshold *t)
+{
+	bool		null = false;
+	bool		below = t->below;
+	double		limit = compute(t, t->limit, &null);
+
+	if (t->term != NULL)
+	{
+		limit = compute(t, t->term, &null) - limit;
+		below = !below;
+	}
+	else if (t->factor != NULL)
+	{
+		double		factor = compute(t, t->factor, &null);
+
+		limit /= factor;
+		below = factor > 0 ? below : !below;
+	}
+	if (null)
+		return -get_float8_infinity();
+	/* no number (also of a factor 0): nothing is known */
+	return below && isfinite(limit) ? limit : get_float8_infinity();
+}
+
 double
 grnnd_threshold(ScanKey keys, ScanKey key)
 {
@@ -182,20 +276,13 @@ grnnd_threshold(ScanKey keys, ScanKey key)
 		int16		length;
 		bool		by_value;
 		Datum		query;
-		double		limit;
 
 		if (t->keys != keys)
 			continue;
 		query = ExecEvalExprSwitchContext(t->query, t->econtext, &isnull);
 		get_typlenbyval(t->query_type, &length, &by_value);
-		if (isnull || !datum_image_eq(query, key->sk_argument, by_value, length))
-			continue;
-		limit = DatumGetFloat8(ExecEvalExprSwitchContext(t->limit, t->econtext, &isnull));
-		/* no distance is less than NULL; NaN is more than every other */
-		if (isnull)
-			limit = -get_float8_infinity();
-		if (!isnan(limit))
-			least = Min(least, limit);
+		if (!isnull && datum_image_eq(query, key->sk_argument, by_value, length))
+			least = Min(least, greatest_distance(t));
 	}
 	return least;
 }

@@ -53,7 +53,10 @@ FROM (VALUES ('e <-> Q < 9'), ('e <-> Q <= 9'), ('9 > e <-> Q'), ('9 >= e <-> Q'
 	('e <-> Q < 9 AND e <-> Q < 7'), ('e <-> Q < 12 AND kind = 3'), ('e <-> Q < (SELECT 9.0::float8)'),
 	('e <-> Q < 0'), ('e <-> Q < NULL::float8'), ('e <-> Q <= (SELECT e <-> Q FROM t ORDER BY e <-> Q OFFSET 5 LIMIT 1)'),
 	('e <-> Q < (SELECT e <-> Q FROM t ORDER BY e <-> Q OFFSET 5 LIMIT 1)'),
+	('20 - (e <-> Q) > 11'), ('11 <= 20 - (e <-> Q)'), ('(e <-> Q) * -1 > -9'), ('-2 * (e <-> Q) >= -18'), ('2 * (e <-> Q) < 18'),
+	('1 - (e <-> Q) > NULL::float8'),
 	-- these say nothing of the end
+	('20 - (e <-> Q) < 11'), ('(e <-> Q) * -1 < -9'), ('(e <-> Q) * 0 <= 0'), ('(e <-> Q) - 3 < 5'),
 	('(e <-> Q < 5 OR kind = 99)'), ('e <-> OTHER < 5'), ('e <=> Q < 0.0001'), ('e <-> Q < 5 + random() * 0'), ('e <-> Q > 70'),
 	('e <-> Q < 5 + kind * 0')) v (w);
 
