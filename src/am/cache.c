@@ -85,7 +85,8 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 	if (meta->metric != key->metric->id)
 		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
 	/* bounds first: grn_layout() and the codec's size rely on them */
-	if (meta->dim < 1 || meta->dim > (uint32) key->type->max_dim ||
+	if (meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
+		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		!grn_shape_sound(meta->shape) ||
 		grn_form(meta->form) == NULL ||

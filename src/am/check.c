@@ -503,7 +503,7 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	Check	   *c = arg;
 
 	if (!isnull[0] &&
-		grnnd_form_vector(&c->ix->key, c->ix->meta.dim, values[0], c->vector, NULL))
+		grnnd_form_vector(&c->ix->key, c->ix->meta.column_dim, values[0], c->vector, NULL))
 		put_tid(c, tid, IN_TABLE);
 }
 

@@ -2,7 +2,8 @@
  * cost.c - what the planner is told of a scan.
  *
  * The start-up cost is that of one search, which visits about ef_search records and a short
- * path to them.  The total cost is that of returning all rows, each at the price of the visits
+ * path to them.  Where records keep stand-ins of the rows (rerank.c), the scan also reads those
+ * ef_search rows of the table, TOAST included.  The total cost is that of returning all rows, each at the price of the visits
  * by which the search stays ahead of it; the planner takes the share of it that LIMIT and filters
  * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
  * than that, but who needs it is better served by another plan.
@@ -61,6 +62,8 @@
  * 100.  The search visits three (leads in scan.c), in batches; the row takes the rest.
  */
 #define ROW_IN_VISITS 5
+/* Where rows are read for their distances: the lead of the search (leads in scan.c). */
+#define ROW_IN_READS 3
 /* Without codes also this share of its neighbours: half of them have been visited by then. */
 #define ROW_NEIGHBOURS (NEW_NEIGHBOURS / 2)
 
@@ -83,6 +86,7 @@ typedef struct Shape
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	uint32		dim;			/* 0: not known */
+	bool		reranks;		/* a scan reads the rows that it finds */
 } Shape;
 
 static Shape
@@ -110,20 +114,28 @@ index_shape(IndexOptInfo *info)
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
+	shape.reranks = grnnd_reranks(ix->key.type);
 	index_close(rel, NoLock);
 	return shape;
 }
 
 /*
- * Cost of a visit.  A page is in memory with the probability that effective_cache_size
+ * Cost of a page of so many.  It is in memory with the probability that effective_cache_size
  * gives it, else it is read at random.
  */
 static Cost
+page_cost(double pages, double random_page, double seq_page)
+{
+	double		cached = Min(1, effective_cache_size / Max(pages, 1));
+
+	return cached * PAGE_IN_MEMORY * Min(seq_page, random_page) + (1 - cached) * random_page;
+}
+
+/* Cost of a visit. */
+static Cost
 visit_cost(const Shape *shape, double random_page, double seq_page)
 {
-	double		cached = Min(1, effective_cache_size / shape->pages);
-	double		page = cached * PAGE_IN_MEMORY * Min(seq_page, random_page) +
-		(1 - cached) * random_page;
+	double		page = page_cost(shape->pages, random_page, seq_page);
 	double		distances = shape->codes ? 1 + shape->degree * ESTIMATE_COST : 1;
 
 	return shape->span * page + cpu_index_tuple_cost + distances * cpu_operator_cost;
@@ -141,7 +153,12 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	double		pages = 0;
 	Relation	table;
 
-	if (rel->tuples < 1 || rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
+	/* of stand-ins nobody knows what the rows take */
+	if (shape->reranks)
+		bytes = get_float8_infinity();
+	else if (rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
+		return 0;
+	if (rel->tuples < 1)
 		return 0;
 	table = table_open(rte->relid, NoLock);
 	if (OidIsValid(table->rd_rel->reltoastrelid))
@@ -153,6 +170,19 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	}
 	table_close(table, NoLock);
 	return Min(pages, bytes / TOAST_PAGE_BYTES);
+}
+
+/* Cost of reading a row of the table for its distance. */
+static Cost
+row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
+{
+	double		random_page;
+	double		seq_page;
+
+	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
+	return page_cost(rel->pages, random_page, seq_page) +
+		toast_pages(root, rel, shape) * seq_page * TOAST_PAGE_COST +
+		cpu_tuple_cost + cpu_operator_cost;
 }
 
 /* The part of a sequential scan's price that the planner knows of. */
@@ -216,7 +246,9 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	double		random_page;
 	double		seq_page;
 	double		row;
+	double		known;
 	Cost		visit;
+	Cost		reread = 0;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
 	if (path->indexorderbys == NIL)
@@ -238,8 +270,10 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 	shape = index_shape(path->indexinfo);
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
-	visit = visit_cost(&shape, random_page, seq_page) *
-		known_part(root, path->indexinfo->rel, &shape);
+	known = known_part(root, path->indexinfo->rel, &shape);
+	visit = visit_cost(&shape, random_page, seq_page) * known;
+	if (shape.reranks)
+		reread = row_cost(root, path->indexinfo->rel, &shape) * known;
 	row = ROW_IN_VISITS * shape.beam;
 	first = grnnd_effective_ef_search() * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
 	if (!shape.codes)
@@ -249,8 +283,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	}
 	first = Min(first, shape.rows);
 
-	*startup = first * visit;
-	*total = *startup + shape.rows * row * visit;
+	*startup = first * visit + Min(grnnd_effective_ef_search(), shape.rows) * reread;
+	*total = *startup + shape.rows * (row * visit + ROW_IN_READS * reread);
 
 	if (!wants_first_rows(root))
 	{

@@ -21,7 +21,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 6			/* 5: GRN_KILLED; 6: codes in blocks of 4, 2 and 1 bits */
+#define GRNND_FORMAT 7			/* 6: codes in blocks; 7: dimensions of column and graph apart */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -71,7 +71,7 @@ typedef struct GrnndMeta
 	uint32		format;			/* 4: GRNND_FORMAT */
 	uint64		build_id;		/* 8: random; names this build in backends' caches */
 	uint32		metric;			/* 16: GrnMetric */
-	uint32		dim;			/* 20: dimensions of the column */
+	uint32		dim;			/* 20: dimensions of the graph: of own vectors */
 	/* the next six and dim fix the records' geometry (grn_layout()) */
 	uint32		degree;			/* 24: most neighbours of a record */
 	GrnCodeShape shape;			/* 28: of the codes that records have room for */
@@ -88,7 +88,7 @@ typedef struct GrnndMeta
 	BlockNumber codec_block;	/* 80: first of codec_pages consecutive ones */
 	uint32		codec_pages;	/* 84 */
 	BlockNumber first_node_block;	/* 88: the node area goes from here to the file's end */
-	uint32		unused;			/* 92: 0 */
+	uint32		column_dim;		/* 92: of the column; more where rows have stand-ins */
 	GrnGraphParams params;		/* 96: as the build used them */
 	uint32		on_gpu;			/* 128: 1 where a GPU built the graph */
 	uint32		build_nodes;	/* 132: nodes that the build wrote */

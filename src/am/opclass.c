@@ -37,6 +37,7 @@ grnnd_key(Relation index)
  */
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
+/* dim: 0 for a stand-in, whose numbers overflow where the row's own do not. */
 static GRNND_NORETURN void
 refuse_vector(GrnForm form, const void *stored, int dim)
 {
@@ -57,12 +58,35 @@ refuse_vector(GrnForm form, const void *stored, int dim)
 			 errhint("Scale the vectors down.")));
 }
 
+/* The share of its length by which a stand-in may be rounded. */
+#define SHORTENED 0.001
+
+/*
+ * Rounds a stand-in x [n] to binary16, so that records can keep it in half the space.  What it
+ * stands for is farther away than that, unless its numbers are so small or large that
+ * binary16 is too coarse: then it stays.
+ */
+static void
+shorten(float *x, int n)
+{
+	uint16	   *half = palloc(n * sizeof(uint16));
+	float	   *rounded = palloc(n * sizeof(float));
+
+	grn_dist->f16_store(x, n, half);
+	grn_dist->f16_load(half, n, rounded);
+	if (grn_dist->l2_f32(x, rounded, n) <= SHORTENED * SHORTENED * grn_dist->ip_f32(x, x, n))
+		memcpy(x, rounded, n * sizeof(float));
+	pfree(half);
+	pfree(rounded);
+}
+
 bool
 grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 {
 	GrnForm		form = key->type->form;
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
 	int			value_dim = key->type->dim(plain);
+	int			n = grnnd_graph_dim(key->type, dim);
 	bool		indexed;
 
 	if (value_dim != dim)
@@ -71,12 +95,14 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 				 errmsg("the vector has %d dimensions where %d are expected",
 						value_dim, dim)));
 	key->type->load(plain, dim, grn_form_begin(form, out));
-	indexed = !key->metric->normalised || grn_form_normalise(form, out, dim);
+	indexed = !key->metric->normalised || grn_form_normalise(form, out, n);
+	if (n != dim)
+		shorten(out, n);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
 	/* not "larger than": so it catches NaN */
-	if (!(grn_form_norm2(form, out, dim) <= MAX_SQUARED_LENGTH))
-		refuse_vector(form, out, dim);
+	if (!(grn_form_norm2(form, out, n) <= MAX_SQUARED_LENGTH))
+		refuse_vector(form, out, grnnd_reranks(key->type) ? 0 : n);
 	return indexed;
 }
 
@@ -84,10 +110,11 @@ bool
 grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out, void **row)
 {
 	GrnForm		form = key->type->form;
-	void	   *stored = palloc(grn_form_bytes(form, dim));
+	int			n = grnnd_graph_dim(key->type, dim);
+	void	   *stored = palloc(grn_form_bytes(form, n));
 	bool		indexed = grnnd_form_row(key, dim, value, stored);
 
-	grn_form_load(form, stored, dim, out);
+	grn_form_load(form, stored, n, out);
 	if (row != NULL)
 		*row = stored;
 	else

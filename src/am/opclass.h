@@ -28,10 +28,35 @@ typedef struct GrnndType
 	int			max_dim;
 	/* dimensions of a detoasted value */
 	int			(*dim) (Datum value);
-	GrnForm		form;			/* that holds every value exactly, as the type itself does */
-	/* writes a detoasted value's [dim] numbers, as that form has them */
+	GrnForm		form;			/* that holds every value exactly, or every stand-in */
+	/* writes a detoasted value's [grnnd_graph_dim()] numbers, as that form has them */
 	void		(*load) (Datum value, int dim, void *out);
+
+	/*
+	 * The rest is NULL where the numbers are the row's own.  Where it is not, they are a
+	 * stand-in of the row: a vector whose distances are near the operator's.  The metric then
+	 * says how stand-ins compare, and a scan reads the table's rows and computes their
+	 * distances by the operator (rerank.c).
+	 */
+	/* dimensions of the stand-ins of a column of so many */
+	int			(*graph_dim) (int dim);
+	/* the operator's value that the row whose stand-in compared so has likely at least */
+	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim);
 } GrnndType;
+
+/* Dimensions of the vectors that an index keeps of a column of so many. */
+static inline int
+grnnd_graph_dim(const GrnndType *type, int dim)
+{
+	return type->graph_dim == NULL ? dim : type->graph_dim(dim);
+}
+
+/* Whether scans rank rows by what they read of the table. */
+static inline bool
+grnnd_reranks(const GrnndType *type)
+{
+	return type->likely_bound != NULL;
+}
 
 typedef struct GrnndKey
 {
@@ -44,13 +69,14 @@ typedef struct GrnndKey
 /* What its operator class says; an error where that is not sound (not for hot paths). */
 extern GrnndKey grnnd_key(Relation index);
 /*
- * A column value as the metric compares it: a stored vector in the form of the type,
+ * The vector that an index keeps of a value of a column of dim dimensions, as the metric
+ * compares it: a stored vector of grnnd_graph_dim() numbers in the form of the type,
  * grn_form_bytes() at any address.  Errors: 22000 for other dimensions, NaN and infinity;
  * 22003 for vectors so long that distances would overflow.  False: not indexed (zero under
  * cosine).
  */
 extern bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
-/* The same as [dim] floats, and in *row, unless row is NULL, that stored vector (palloc'd). */
+/* The same as floats, and in *row, unless row is NULL, that stored vector (palloc'd). */
 extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out,
 							  void **row);
 

@@ -29,6 +29,7 @@
 #include "am/entries.h"
 #include "am/handler.h"
 #include "am/page.h"
+#include "am/rerank.h"
 #include "am/test_point.h"
 
 /* The search visits at least so many nodes before the rest is read, see Lead. */
@@ -119,6 +120,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	grnnd_mark_killed(scan);
 	/* the search owns nothing but memory of this context */
 	grnnd_end_rest(so);
+	grnnd_rerank_reset(so);
 	so->started = false;
 	so->search = NULL;
 	so->keys = orderbys;
@@ -137,6 +139,7 @@ grnnd_endscan(IndexScanDesc scan)
 
 	grnnd_mark_killed(scan);
 	grnnd_end_rest(so);
+	grnnd_rerank_end(so);
 	MemoryContextDelete(so->context);
 	if (so->types)
 	{
@@ -232,6 +235,7 @@ start(IndexScanDesc scan)
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
 	so->heap = pairingheap_allocate(compare_results, NULL);
 	so->late = pairingheap_allocate(compare_results, NULL);
+	so->unread = pairingheap_allocate(compare_results, NULL);
 	so->limit = NULL;
 	so->returned = NULL;
 	so->nreturned = 0;
@@ -260,13 +264,15 @@ start(IndexScanDesc scan)
 		return;
 	}
 	so->q = palloc(so->ix->meta.dim * sizeof(float));
-	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.dim,
+	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.column_dim,
 						   scan->orderByData[0].sk_argument, so->q, NULL))
 	{
 		/* a zero vector has no angle to any row */
 		so->walk = true;
 		return;
 	}
+	if (grnnd_reranks(so->ix->key.type))
+		grnnd_rerank_begin(scan);
 	grnnd_measure_query(scan);
 	begin_search(scan);
 }
@@ -287,6 +293,14 @@ end_search(IndexScanDesc scan, const char *limit)
 		so->limit = limit;
 	else
 		grnnd_begin_rest(scan);
+}
+
+#define MEMORY_LIMIT "work_mem and grnnd.scan_mem_multiplier"
+
+void
+grnnd_end_search(IndexScanDesc scan)
+{
+	end_search(scan, MEMORY_LIMIT);
 }
 
 /* Says, once for each scan, that there may be more rows than it returns. */
@@ -350,7 +364,7 @@ run_batch(IndexScanDesc scan)
 		if (so->iterative == GRNND_ITERATIVE_OFF ||
 			MemoryContextMemAllocated(so->context, false) >= so->memory_limit)
 		{
-			end_search(scan, "work_mem and grnnd.scan_mem_multiplier");
+			end_search(scan, MEMORY_LIMIT);
 			return;
 		}
 	}
@@ -358,7 +372,7 @@ run_batch(IndexScanDesc scan)
 	if (n == 0)
 	{
 		if (grn_search_truncated(so->search))
-			end_search(scan, "work_mem and grnnd.scan_mem_multiplier");
+			end_search(scan, MEMORY_LIMIT);
 		so->exhausted = true;
 		return;
 	}
@@ -374,7 +388,7 @@ run_batch(IndexScanDesc scan)
 		Candidate  *r = &results[i];
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
-		r->exact = f->error == 0 && !several;
+		r->exact = f->error == 0 && !several && so->rerank == NULL;
 		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
 		r->least = r->value;
 		if (r->exact && isfinite(so->threshold))
@@ -387,7 +401,7 @@ run_batch(IndexScanDesc scan)
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);
 		tids += bytes;
-		pairingheap_add(so->heap, &r->node);
+		pairingheap_add(so->rerank != NULL ? so->unread : so->heap, &r->node);
 	}
 
 	so->found += n;
@@ -398,22 +412,14 @@ run_batch(IndexScanDesc scan)
 	so->batch_asked = 0;
 }
 
-/*
- * Where pages are missing, asks the kernel for table pages of the results to come,
- * as far ahead as twice those that were taken: nobody knows how many are wanted.
- */
-static void
-prefetch_rows(IndexScanDesc scan)
+void
+grnnd_prefetch_rows(IndexScanDesc scan, uint32 until)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	heap = scan->heapRelation;
-	uint32		until;
 
-	if (so->store.prefetch_width <= 0 ||
-		heap == NULL || heap->rd_rel->relam != HEAP_TABLE_AM_OID)
+	if (heap == NULL || heap->rd_rel->relam != HEAP_TABLE_AM_OID)
 		return;
-	until = so->batch_taken +
-		Min((uint32) so->store.prefetch_width, 2 * so->batch_taken);
 	for (; so->batch_asked < Min(until, so->batch_size); so->batch_asked++)
 	{
 		const Candidate *r = &so->batch[so->batch_asked];
@@ -426,6 +432,20 @@ prefetch_rows(IndexScanDesc scan)
 			PrefetchBuffer(heap, MAIN_FORKNUM, ItemPointerGetBlockNumber(&tid));
 		}
 	}
+}
+
+/*
+ * Where pages are missing, asks for those of the results to come, as far ahead as twice those
+ * that were taken: nobody knows how many are wanted.
+ */
+static void
+prefetch_rows(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	if (so->store.prefetch_width > 0)
+		grnnd_prefetch_rows(scan, so->batch_taken +
+							Min((uint32) so->store.prefetch_width, 2 * so->batch_taken));
 }
 
 /* May the nearest result leave the heap before the next batch is run? */
@@ -441,9 +461,8 @@ is_due(const GrnndScan *so)
 		so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
 }
 
-/* Notes that a node is being returned, for the rest. */
-static void
-remember_returned(GrnndScan *so, uint32 id)
+void
+grnnd_remember_returned(GrnndScan *so, uint32 id)
 {
 	if (so->nreturned == so->returned_room)
 	{
@@ -465,8 +484,17 @@ next_result(IndexScanDesc scan)
 	{
 		Candidate  *r = NULL;
 
-		if (so->rest != NULL)
+		if (so->rerank != NULL)
+			grnnd_rerank(scan);
+		else if (so->rest != NULL)
 			return grnnd_next_rest(so);
+		if (grnnd_rerank_sorted(so))
+		{
+			if (is_due(so) && grnnd_next_sorted(so))
+				return true;
+			tell_limit(scan);
+			return false;
+		}
 		if (!pairingheap_is_empty(so->heap))
 			r = pairingheap_container(Candidate, node, pairingheap_first(so->heap));
 		if (r == NULL || !is_due(so))
@@ -498,9 +526,12 @@ next_result(IndexScanDesc scan)
 		}
 		pairingheap_remove_first(so->heap);
 		so->taken++;
-		so->batch_taken++;
-		if (so->store.prefetch_left > 0)
-			prefetch_rows(scan);
+		if (so->rerank == NULL)
+		{
+			so->batch_taken++;
+			if (so->store.prefetch_left > 0)
+				prefetch_rows(scan);
+		}
 		/* it took its place before those behind it, and is of no other use */
 		if (is_empty(r))
 			continue;
@@ -510,13 +541,18 @@ next_result(IndexScanDesc scan)
 			continue;
 		}
 		so->last = r->value;
-		remember_returned(so, r->id);
 		so->value = r->value;
 		so->exact = r->exact;
 		so->record = r->id;
 		so->tids = r->tids;
 		so->ntids = r->ntids;
 		so->next_tid = 0;
+		if (so->rerank != NULL)
+		{
+			grnnd_rerank_take(so, r);
+			return true;
+		}
+		grnnd_remember_returned(so, r->id);
 		grnnd_begin_chain(&so->chain, r->id, r->version, r->next);
 		return true;
 	}
@@ -592,9 +628,8 @@ remember_seen(GrnndScan *so, uint32 id)
 	chain->seen[chain->nseen++] = id;
 }
 
-/* Makes the TIDs of the chain's next record current; there may be none. */
-static void
-read_chain(IndexScanDesc scan)
+void
+grnnd_read_chain(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
@@ -684,7 +719,7 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	while (so->next_tid >= so->ntids)
 	{
 		if (so->chain.next != GRN_INVALID_ID)
-			read_chain(scan);
+			grnnd_read_chain(scan);
 		else if (!(so->walk ? next_walked(so) : next_result(scan)))
 		{
 			MemoryContextSwitchTo(old);

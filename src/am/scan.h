@@ -1,8 +1,8 @@
 /*
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
- * scan_rest.c (rows that the search did not reach) and scan_killed.c (rows that the executor
- * found to be dead).
+ * scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the executor
+ * found to be dead) and rerank.c (exact distances where the index keeps stand-ins).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -45,6 +45,8 @@ typedef struct Chain
 	uint32		steps;			/* since then, to notice a cycle */
 } Chain;
 
+typedef struct GrnndRerank GrnndRerank;
+
 /* What the rest needs to know of a record. */
 typedef struct RestRow
 {
@@ -70,6 +72,8 @@ typedef struct GrnndScan
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
+	GrnndRerank *rerank;		/* where rows have stand-ins, else NULL; lasts beyond a rescan */
+	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by likely bound */
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */
 	uint64		found;			/* nodes with rows that the search has brought */
@@ -88,6 +92,7 @@ typedef struct GrnndScan
 	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
 	Tuplesortstate *rest;
 	TupleTableSlot *rest_slot;
+	bool		rest_waits;		/* in the slot is a node that nobody has taken */
 	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
 	uint32		nrest_rows;
 	uint32		rest_id;		/* of the record that is measured */
@@ -125,6 +130,17 @@ typedef struct GrnndScan
 	IndexOrderByDistance *distances;
 } GrnndScan;
 
+/* ---- scan.c, for rerank.c ---- */
+
+/* Makes the TIDs of the chain's next record current; there may be none. */
+extern void grnnd_read_chain(IndexScanDesc scan);
+/* Notes that the rest is not to read a node. */
+extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
+/* Asks the kernel for table pages of the newest batch's first `until` nodes. */
+extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
+/* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
+extern void grnnd_end_search(IndexScanDesc scan);
+
 /* ---- scan_bound.c ---- */
 
 /* Notes what bounds need to know of the query, in q. */
@@ -161,6 +177,8 @@ extern void grnnd_begin_rest(IndexScanDesc scan);
 extern bool grnnd_next_rest(GrnndScan *so);
 /* Sorts ids in ascending order. */
 extern void grnnd_sort_ids(uint32 *ids, uint32 n);
+/* The value of that node; false where there is none. */
+extern bool grnnd_rest_bound(GrnndScan *so, double *bound);
 /* Gives back what is not memory of the scan's context. */
 extern void grnnd_end_rest(GrnndScan *so);
 

@@ -18,7 +18,7 @@ grnnd_measure_query(IndexScanDesc scan)
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
 	so->row = NULL;
 	if (so->ix->key.metric->bound_by_norm &&
-		(scan->numberOfOrderBys > 1 || isfinite(so->threshold) ||
+		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold) ||
 		 !grn_form(so->ix->layout.form)->lossless))
 		so->row = palloc(dim * sizeof(float));
 }
@@ -38,6 +38,7 @@ double
 grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool bound)
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
+	const GrnndType *type = so->ix->key.type;
 	GrnBound	b = {
 		.compared = f->distance,
 		.error = f->error,
@@ -49,5 +50,9 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 	if (!bound)
 		return metric->value(f->distance);
 	/* overflown: the executor's sum, in another order, can be anything */
-	return isfinite(f->distance) ? metric->bound(&b) : -get_float8_infinity();
+	if (!isfinite(f->distance))
+		return -get_float8_infinity();
+	if (grnnd_reranks(type))
+		return type->likely_bound(metric, &b, (int) so->ix->meta.column_dim);
+	return metric->bound(&b);
 }

@@ -16,6 +16,7 @@
 #include "utils/memutils.h"
 
 #include "am/page.h"
+#include "am/rerank.h"
 #include "graph/space.h"
 
 void
@@ -138,11 +139,12 @@ static void
 sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1;
+	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1 && so->rerank == NULL;
 	double		value = grnnd_operator_value(so, &row->found, row->norm, !exact);
 
 	ExecClearTuple(slot);
-	slot->tts_values[0] = Float8GetDatum(so->iterative == GRNND_ITERATIVE_STRICT &&
+	slot->tts_values[0] = Float8GetDatum(so->rerank == NULL &&
+										 so->iterative == GRNND_ITERATIVE_STRICT &&
 										 value < so->last);
 	slot->tts_values[1] = Float8GetDatum(value);
 	slot->tts_values[2] = Int64GetDatum((int64) row->found.id << 1 | exact);
@@ -184,8 +186,13 @@ grnnd_begin_rest(IndexScanDesc scan)
 	so->exhausted = true;
 	so->batch_size = 0;
 	/* what waits here is read again */
-	pairingheap_reset(so->heap);
-	pairingheap_reset(so->late);
+	if (so->rerank != NULL)
+		grnnd_rerank_rest(so);
+	else
+	{
+		pairingheap_reset(so->heap);
+		pairingheap_reset(so->late);
+	}
 	if (so->nreturned > 0)
 		grnnd_sort_ids(so->returned, so->nreturned);
 
@@ -216,9 +223,22 @@ grnnd_begin_rest(IndexScanDesc scan)
 }
 
 bool
+grnnd_rest_bound(GrnndScan *so, double *bound)
+{
+	bool		isnull;
+
+	so->rest_waits = so->rest_waits ||
+		tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL);
+	if (so->rest_waits)
+		*bound = DatumGetFloat8(slot_getattr(so->rest_slot, 2, &isnull));
+	return so->rest_waits;
+}
+
+bool
 grnnd_next_rest(GrnndScan *so)
 {
-	while (tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL))
+	while (so->rest_waits ||
+		   tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL))
 	{
 		bool		isnull;
 		int64		id = DatumGetInt64(slot_getattr(so->rest_slot, 3, &isnull));
@@ -227,6 +247,7 @@ grnnd_next_rest(GrnndScan *so)
 		so->value = DatumGetFloat8(slot_getattr(so->rest_slot, 2, &isnull));
 		so->exact = id & 1;
 		so->walk_id = (uint32) (id >> 1);
+		so->rest_waits = false;
 		if (tid != MANY_TIDS)
 		{
 			memcpy(so->buffer, &tid, GRN_TID_BYTES);
@@ -234,7 +255,7 @@ grnnd_next_rest(GrnndScan *so)
 			so->tids = so->buffer;
 			so->ntids = 1;
 			so->next_tid = 0;
-			so->chain.next = GRN_INVALID_ID;
+			grnnd_begin_chain(&so->chain, so->walk_id, 0, GRN_INVALID_ID);
 			return true;
 		}
 		if (grnnd_read_node(so))

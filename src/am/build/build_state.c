@@ -44,7 +44,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("column cannot have more than %d dimensions for a grnnd index",
 						build->key.type->max_dim)));
-	build->dim = (uint32) typmod;
+	build->column_dim = (uint32) typmod;
+	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
 
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->key.metric->id;

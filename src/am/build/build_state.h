@@ -20,7 +20,8 @@ typedef struct GrnndBuild
 	IndexInfo  *info;
 	GrnndKey	key;
 	GrnndOptions options;
-	uint32		dim;
+	uint32		dim;			/* of the graph */
+	uint32		column_dim;
 	uint32		row_bytes;		/* from row to row of VECTORS */
 	uint64		max_rows;		/* for which address space is reserved */
 	GrnBuildSpec spec;

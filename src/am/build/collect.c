@@ -59,6 +59,7 @@ typedef struct Shared
 	int			nparticipants;	/* the leader is the first */
 	uint64		max_rows;
 	uint32		dim;
+	uint32		column_dim;
 	uint32		row_bytes;
 	uint32		chunk_rows;
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
@@ -104,6 +105,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->nparticipants = nparticipants;
 	shared->max_rows = build->max_rows;
 	shared->dim = build->dim;
+	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
 	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	pg_atomic_init_u64(&shared->next_row, 0);
@@ -239,7 +241,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (c->at >= c->end)
 		claim_chunk(c);
 	out = c->map->base[GRN_SEG_VECTORS] + c->at * row_bytes;
-	if (!grnnd_form_row(&c->key, (int) dim, values[0], out))
+	if (!grnnd_form_row(&c->key, (int) c->shared->column_dim, values[0], out))
 		return;					/* it has no place under this metric */
 	memset(out + used, 0, row_bytes - used);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);

@@ -199,7 +199,7 @@ take_row(Sample *s, Datum tid, Datum value, bool isnull)
 	if (s->blocks == 0 || block != s->last_block)
 		s->blocks++;
 	s->last_block = block;
-	if (isnull || !grnnd_form_row(&b->key, (int) b->dim, value, s->row))
+	if (isnull || !grnnd_form_row(&b->key, (int) b->column_dim, value, s->row))
 		return;
 	place = s->indexed++;
 	if (place >= s->wanted)
@@ -518,7 +518,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 
 	values[0] = Int64GetDatum((int64) rint(rows));
 	values[1] = Int64GetDatum((int64) nodes);
-	values[2] = Int32GetDatum((int32) b->dim);
+	values[2] = Int32GetDatum((int32) b->column_dim);
 	values[3] = CStringGetTextDatum(r->on_gpu ? "gpu" : "cpu");
 	values[4] = Int64GetDatum((int64) (blocks * BLCKSZ));
 	values[5] = Int64GetDatum((int64) (wal ? blocks * WAL_PAGE_BYTES : 0));
@@ -607,7 +607,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 					 attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);
-	values[2] = Int32GetDatum((int32) s->build.dim);
+	values[2] = Int32GetDatum((int32) s->build.column_dim);
 	values[9] = Float8GetDatum(0);
 	nulls[3] = true;
 

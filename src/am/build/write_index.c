@@ -345,6 +345,7 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 				 errmsg("could not generate a random number")));
 	meta->metric = build->spec.metric;
 	meta->dim = build->dim;
+	meta->column_dim = build->column_dim;
 	meta->payload = GRNND_PAYLOAD;
 }
 

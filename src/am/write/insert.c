@@ -400,7 +400,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/* held until the links are made */
 	mode = begin_writing(&in);
 	x = palloc(in.ix->meta.dim * sizeof(float));
-	if (grnnd_form_vector(&in.ix->key, in.ix->meta.dim, values[0], x, &row))
+	if (grnnd_form_vector(&in.ix->key, in.ix->meta.column_dim, values[0], x, &row))
 		insert_row(&in, x, row, unchanged);
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
 	fit = grnnd_fit_due(&in.ix->meta, in.id);
