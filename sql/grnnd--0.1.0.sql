@@ -15,6 +15,13 @@ CREATE FUNCTION grnnd_type_vector(internal) RETURNS internal
 CREATE FUNCTION grnnd_type_halfvec(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_type_sparsevec(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- (of the elements' roots, which is for L1 distance)
+CREATE FUNCTION grnnd_type_sparsevec_roots(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -46,7 +53,12 @@ BEGIN
 		('halfvec_l2_ops', 'DEFAULT', 'halfvec', '<->', 'grnnd_type_halfvec', 'grnnd_metric_l2'),
 		('halfvec_ip_ops', '', 'halfvec', '<#>', 'grnnd_type_halfvec', 'grnnd_metric_ip'),
 		('halfvec_cosine_ops', '', 'halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
-		('halfvec_l1_ops', '', 'halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1')
+		('halfvec_l1_ops', '', 'halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1'),
+		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
+		('sparsevec_l2_ops', 'DEFAULT', 'sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
+		('sparsevec_ip_ops', '', 'sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip'),
+		('sparsevec_cosine_ops', '', 'sparsevec', '<=>', 'grnnd_type_sparsevec', 'grnnd_metric_cosine'),
+		('sparsevec_l1_ops', '', 'sparsevec', '<+>', 'grnnd_type_sparsevec_roots', 'grnnd_metric_l2')
 	) AS c (name, is_default, type, operator, type_function, metric_function)
 	LOOP
 		EXECUTE pg_catalog.format($class$
