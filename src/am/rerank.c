@@ -191,8 +191,11 @@ read_row(IndexScanDesc scan, uint32 node, const uint8 *packed)
 	return true;
 }
 
-/* Reads the current TIDs, which are a node's; its chain waits for its turn. */
-static void
+/*
+ * Reads the current TIDs, which are a node's; its chain waits for its turn.  Returns how many
+ * rows came of them.
+ */
+static uint32
 read_tids(IndexScanDesc scan, uint32 node, double bound)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
@@ -204,9 +207,6 @@ read_tids(IndexScanDesc scan, uint32 node, double bound)
 		nrows += read_row(scan, node, so->tids + (Size) i * GRN_TID_BYTES);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 		rr->prefetch_left = PREFETCH_NODES;
-	/* the lead counts what may be returned */
-	if (nrows > 1)
-		so->found += nrows - 1;
 	so->ntids = 0;
 	if (so->chain.next != GRN_INVALID_ID)
 	{
@@ -219,6 +219,7 @@ read_tids(IndexScanDesc scan, uint32 node, double bound)
 		memset(&so->chain, 0, sizeof(Chain));
 		so->chain.next = GRN_INVALID_ID;
 	}
+	return nrows;
 }
 
 /* Reads the nearest node, or the next record of its chain, that waits in so->unread. */
@@ -236,6 +237,8 @@ read_waiting(IndexScanDesc scan)
 		so->chain = ((Reading *) r)->chain;
 		pfree(r);
 		grnnd_read_chain(scan);
+		/* the lead counts rows that may be returned: see below */
+		so->found++;
 	}
 	else
 	{
@@ -250,7 +253,9 @@ read_waiting(IndexScanDesc scan)
 		so->ntids = r->ntids;
 		grnnd_begin_chain(&so->chain, node, r->version, r->next);
 	}
-	read_tids(scan, node, bound);
+	/* it was found as one */
+	so->found += read_tids(scan, node, bound);
+	so->found--;
 }
 
 /*
@@ -273,7 +278,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 		if (than != NULL && !float8_lt(rest, *than))
 			return false;
 		if (grnnd_next_rest(so))
-			read_tids(scan, so->chain.node, so->value);
+			(void) read_tids(scan, so->chain.node, so->value);
 		return true;
 	}
 	if (!waiting || (than != NULL && !float8_lt(bound, *than)))

@@ -457,8 +457,12 @@ is_due(const GrnndScan *so)
 
 	if (so->iterative == GRNND_ITERATIVE_OFF)
 		return so->taken < so->ef;
-	return so->exhausted ||
-		so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
+	if (so->exhausted)
+		return true;
+	/* rows that the snapshot does not see take no place among ef */
+	if (so->rerank != NULL && so->found < so->ef)
+		return false;
+	return so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
 }
 
 void

@@ -1,0 +1,157 @@
+# sparsevec on real words: recall of each operator class, of indexes grown by inserts, after
+# deletes and a crash; how many rows of the table scans read; and what interrupts them.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# enough for codes to be fitted
+my $ROWS = 2100;
+my $QUERIES = 25;
+
+my $node = PostgreSQL::Test::Cluster->new('sparsevec');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+fsync = off
+grnnd.build_device = cpu
+grnnd.background_fit = off
+max_parallel_workers_per_gather = 0
+));
+$node->start;
+setup_grnnd($node, 8, 1);
+
+# The glosses' words with weights by how rare they are, each gloss of length 1.
+open(my $glosses, '-|', 'gzip', '-dc', "$FindBin::Bin/../data/glosses.txt.gz") or die;
+my (@texts, %number, %in_texts);
+while (@texts < $ROWS + $QUERIES && defined(my $line = <$glosses>))
+{
+	my %count;
+	$count{$_}++ for lc($line) =~ /[a-z]+/g;
+	push @texts, \%count;
+	for (sort keys %count)
+	{
+		$number{$_} //= 1 + keys %number;
+		$in_texts{$_}++;
+	}
+}
+close($glosses);
+# far apart, as in a vocabulary that all languages share
+my $dim = 250 * (1 + keys %number);
+my ($rows, $queries) = ('', '');
+for my $i (0 .. $#texts)
+{
+	my %weight = map { $_ => (1 + log $texts[$i]{$_}) * log(@texts / $in_texts{$_}) } keys %{ $texts[$i] };
+	my $length = 0;
+	$length += $_**2 for values %weight;
+	my $v = '{' . join(',', map { sprintf('%d:%.5f', 250 * $number{$_}, $weight{$_} / sqrt($length)) }
+		  sort { $number{$a} <=> $number{$b} } keys %weight) . "}/$dim";
+	$i < $ROWS ? ($rows .= "$i\t$v\n") : ($queries .= "$i\t$v\n");
+}
+$node->safe_psql('postgres', qq(
+CREATE TABLE t (id int, v sparsevec($dim));
+CREATE TABLE q (id int, v sparsevec($dim));
+COPY t FROM stdin;
+$rows\\.
+COPY q FROM stdin;
+$queries\\.
+ANALYZE t;
+CREATE FUNCTION sparse_recall(tab regclass, op text, k int, OUT recall float8, OUT disordered bigint)
+LANGUAGE plpgsql AS \$\$
+DECLARE
+	query sparsevec;
+	worst float8;
+	n bigint;
+	got float8[];
+	hits bigint := 0;
+	wanted bigint := 0;
+BEGIN
+	disordered := 0;
+	FOR query IN SELECT v FROM q LOOP
+		PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
+		EXECUTE format('SELECT max(d), count(*) FROM (SELECT v %s \$1 AS d FROM %s ORDER BY 1 LIMIT %s) x', op, tab, k)
+			INTO worst, n USING query;
+		PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true);
+		EXECUTE format('SELECT array_agg(d ORDER BY n) FROM (SELECT row_number() OVER () AS n, *
+			FROM (SELECT v %s \$1 AS d FROM %s ORDER BY v %1\$s \$1 LIMIT %3\$s) y) x', op, tab, k) INTO got USING query;
+		wanted := wanted + n;
+		hits := hits + (SELECT count(*) FROM unnest(got) d WHERE d <= worst);
+		disordered := disordered + (SELECT count(*) FROM generate_series(2, cardinality(got)) i WHERE got[i] < got[i - 1]);
+	END LOOP;
+	recall := hits / wanted::float8;
+END \$\$));
+
+sub recall_is
+{
+	my ($op, $ef, $least, $name) = @_;
+	my ($recall, $disordered) = split /\|/,
+		$node->safe_psql('postgres', "SET grnnd.ef_search = $ef; SELECT * FROM sparse_recall('t', '$op', 10)");
+	cmp_ok($recall, '>=', $least, "$name: recall $recall at $ef");
+	is($disordered, 0, "$name: in order");
+}
+
+for (['l2', '<->', 0.85], ['ip', '<#>', 0.87], ['cosine', '<=>', 0.9], ['l1', '<+>', 0.9])
+{
+	my ($class, $op, $least) = @$_;
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING grnnd (v sparsevec_${class}_ops)");
+	recall_is($op, 100, $least, $class);
+	recall_is($op, 400, 0.97, $class) if $class eq 'cosine';
+	sound($node, 'i', $class);
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
+# one by one, with and without codes
+$node->safe_psql('postgres', 'ALTER TABLE t RENAME TO source; CREATE TABLE t (LIKE source);
+	CREATE INDEX i ON t USING grnnd (v sparsevec_cosine_ops);
+	INSERT INTO t SELECT * FROM source');
+recall_is('<=>', 100, 0.88, 'inserted');
+$node->safe_psql('postgres', q(SELECT grnnd_fit('i')));
+recall_is('<=>', 100, 0.85, 'fitted');
+sound($node, 'i', 'fitted');
+
+# Blocks of the table that one query reads, the executor's among them.
+sub table_blocks
+{
+	my ($table, $query) = @_;
+	my $count = "SELECT heap_blks_read + heap_blks_hit FROM pg_statio_all_tables WHERE relname = '$table'";
+	my $before = number($node, $count);
+	$node->safe_psql('postgres', "SET enable_seqscan = off; $query");
+	return number($node, $count) - $before;
+}
+my $blocks = table_blocks('t', 'SELECT id FROM t ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 10');
+cmp_ok($blocks, '>=', 20, "a query reads rows of the table ($blocks)");
+cmp_ok($blocks, '<=', 100, 'about as many as one search keeps');
+# rows that are not sketched have bounds without slack
+$node->safe_psql('postgres', q(CREATE TABLE exact (id int, v sparsevec(100));
+	INSERT INTO exact SELECT i, (SELECT array_agg(unit(i, j, 5)) FROM generate_series(1, 100) j)::vector::sparsevec
+	FROM generate_series(1, 1000) i;
+	CREATE TABLE exact_q AS SELECT v FROM exact WHERE id = 7;
+	CREATE INDEX ON exact USING grnnd (v)));
+$blocks = table_blocks('exact', 'SELECT id FROM exact ORDER BY v <-> (SELECT v FROM exact_q) LIMIT 10');
+cmp_ok($blocks, '<=', 35, "exact stand-ins: few rows are read ($blocks)");
+
+# deletes, and a crash: ef counts rows that the snapshot sees
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 3 > 0');
+recall_is('<=>', 100, 0.85, 'deleted');
+$node->safe_psql('postgres', 'VACUUM t');
+recall_is('<=>', 100, 0.8, 'after vacuum');
+$node->safe_psql('postgres', 'INSERT INTO t SELECT * FROM source WHERE id % 3 = 1');
+crash_server($node);
+recall_is('<=>', 100, 0.8, 'after a crash');
+sound($node, 'i', 'after a crash');
+
+# a scan that reads for long can be cancelled, and ends without a page in its hand
+my $slow = q(SET enable_seqscan = off; SET statement_timeout = '50ms';
+	SELECT count(pg_sleep(0.001)) FROM (SELECT id FROM t ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x);
+my ($rc, $out, $err) = $node->psql('postgres', $slow);
+like($err, qr/canceling statement due to statement timeout/, 'cancelled');
+is(number($node, "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t
+	ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x"), $ROWS / 3 * 2, 'and the next scan is complete');
+
+$node->stop;
+done_testing();
