@@ -1,4 +1,4 @@
-# sparsevec on real words: recall of each operator class, of indexes grown by inserts, after
+# sparsevec on real words: recall of each operator class, of an index that has grown, after
 # deletes and a crash; how many rows of the table scans read; and what interrupts them.
 use strict;
 use warnings;
@@ -10,7 +10,6 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# enough for codes to be fitted
 my $ROWS = 2100;
 my $QUERIES = 25;
 
@@ -105,23 +104,19 @@ for (['l2', '<->', 0.85], ['ip', '<#>', 0.87], ['cosine', '<=>', 0.9], ['l1', '<
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
-# one by one, with and without codes
-$node->safe_psql('postgres', 'ALTER TABLE t RENAME TO source; CREATE TABLE t (LIKE source);
+# an index that grows
+$node->safe_psql('postgres', "ALTER TABLE t RENAME TO source; CREATE TABLE t AS SELECT * FROM source WHERE id % 8 > 0;
 	CREATE INDEX i ON t USING grnnd (v sparsevec_cosine_ops);
-	INSERT INTO t SELECT * FROM source');
+	INSERT INTO t SELECT * FROM source WHERE id % 8 = 0");
 recall_is('<=>', 100, 0.88, 'inserted');
-$node->safe_psql('postgres', q(SELECT grnnd_fit('i')));
-recall_is('<=>', 100, 0.85, 'fitted');
-sound($node, 'i', 'fitted');
+sound($node, 'i', 'inserted');
 
 # Blocks of the table that one query reads, the executor's among them.
 sub table_blocks
 {
 	my ($table, $query) = @_;
-	my $count = "SELECT heap_blks_read + heap_blks_hit FROM pg_statio_all_tables WHERE relname = '$table'";
-	my $before = number($node, $count);
-	$node->safe_psql('postgres', "SET enable_seqscan = off; $query");
-	return number($node, $count) - $before;
+	return (split /\n/, $node->safe_psql('postgres', "BEGIN; SET enable_seqscan = off; $query;
+		SELECT pg_stat_get_xact_blocks_fetched('$table'::regclass); COMMIT"))[-1];
 }
 my $blocks = table_blocks('t', 'SELECT id FROM t ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 10');
 cmp_ok($blocks, '>=', 20, "a query reads rows of the table ($blocks)");
@@ -135,14 +130,23 @@ $node->safe_psql('postgres', q(CREATE TABLE exact (id int, v sparsevec(100));
 $blocks = table_blocks('exact', 'SELECT id FROM exact ORDER BY v <-> (SELECT v FROM exact_q) LIMIT 10');
 cmp_ok($blocks, '<=', 35, "exact stand-ins: few rows are read ($blocks)");
 
+# Rows that are TOASTed make a sort expensive: the index is planned for few of them.
+$node->safe_psql('postgres', q(CREATE TABLE long (id int, v sparsevec(100000));
+	INSERT INTO long SELECT i, (SELECT '{' || string_agg(1 + j * 100 + i % 100 || ':' || 1 + (i * j) % 7, ',') || '}/100000'
+		FROM generate_series(0, 700) j)::sparsevec FROM generate_series(1, 300) i;
+	CREATE INDEX ON long USING grnnd (v);
+	VACUUM ANALYZE long));
+like($node->safe_psql('postgres', q(EXPLAIN SELECT id FROM long ORDER BY v <-> '{1:1}/100000' LIMIT 10)),
+	qr/Index Scan/, 'planned for TOASTed rows');
+
 # deletes, and a crash: ef counts rows that the snapshot sees
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 3 > 0');
 recall_is('<=>', 100, 0.85, 'deleted');
 $node->safe_psql('postgres', 'VACUUM t');
-recall_is('<=>', 100, 0.8, 'after vacuum');
-$node->safe_psql('postgres', 'INSERT INTO t SELECT * FROM source WHERE id % 3 = 1');
+recall_is('<=>', 100, 0.78, 'after vacuum');
+$node->safe_psql('postgres', 'INSERT INTO t SELECT * FROM source WHERE id % 3 = 1 AND id < 300');
 crash_server($node);
-recall_is('<=>', 100, 0.8, 'after a crash');
+recall_is('<=>', 100, 0.78, 'after a crash');
 sound($node, 'i', 'after a crash');
 
 # a scan that reads for long can be cancelled, and ends without a page in its hand
@@ -151,7 +155,7 @@ my $slow = q(SET enable_seqscan = off; SET statement_timeout = '50ms';
 my ($rc, $out, $err) = $node->psql('postgres', $slow);
 like($err, qr/canceling statement due to statement timeout/, 'cancelled');
 is(number($node, "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t
-	ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x"), $ROWS / 3 * 2, 'and the next scan is complete');
+	ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x"), $ROWS / 3 + 100, 'and the next scan is complete');
 
 $node->stop;
 done_testing();
