@@ -20,7 +20,9 @@ our @EXPORT = qw(%class @classes have $method migration_node literals answers an
 
 # pgvector's operator classes that grnnd has.  One that is added to the extension is added
 # here (migration_classes.pl says so), and all that follows tests it, too.
-my @have = qw(vector_l2_ops vector_ip_ops vector_cosine_ops);
+my @have = qw(vector_l2_ops vector_ip_ops vector_cosine_ops vector_l1_ops
+	halfvec_l2_ops halfvec_ip_ops halfvec_cosine_ops halfvec_l1_ops
+	sparsevec_l2_ops sparsevec_ip_ops sparsevec_cosine_ops sparsevec_l1_ops);
 
 # All of pgvector's hnsw.
 #   type, op        of the column, without its dimensions; the operator

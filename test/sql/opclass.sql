@@ -50,14 +50,14 @@ CREATE OPERATOR CLASS no_metric FOR TYPE vector USING grnnd AS
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'no_metric';
 
 -- an index cannot be made with them
-CREATE TABLE t (v vector(3), h halfvec(3), s sparsevec(3));
+CREATE TABLE t (v vector(3), h halfvec(3), n numeric);
 CREATE INDEX ON t USING grnnd (v no_function);
 CREATE INDEX ON t USING grnnd (h other_type);
 CREATE INDEX ON t USING grnnd (v other_function);
 CREATE INDEX ON t USING grnnd (v swapped);
 CREATE INDEX ON t USING grnnd (v no_metric);
 CREATE INDEX ON t USING grnnd (h vector_l2_ops);
-CREATE INDEX ON t USING grnnd (s);
+CREATE INDEX ON t USING grnnd (n);
 
 -- an operator that is no distance
 CREATE FUNCTION int_distance(vector, vector) RETURNS integer
