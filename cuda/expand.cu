@@ -25,11 +25,16 @@ expand_kernel(const uint8_t *d_raw, const RawRow row, uint32_t dim, float *d_row
 	float		  *d_to = d_rows + (size_t) blockIdx.x * dim;
 	float		   head = row.head > 0 ? float_at(d_from) : 1.0f;
 	float		   scale = row.scale > 0 ? float_at(d_from + row.scale) : 1.0f;
-	const __half  *d_halves = (const __half *) (d_from + row.head);
+	const uint8_t *d_numbers = d_from + row.head;
 
 	/* in the order in which the host multiplies */
 	for (uint32_t d = threadIdx.x; d < dim; d += blockDim.x)
-		d_to[d] = scale * (__half2float(d_halves[d]) * head);
+	{
+		float x = row.bits == 16 ? __half2float(((const __half *) d_numbers)[d])
+								 : (float) (d_numbers[d / 8] >> (7 - d % 8) & 1);
+
+		d_to[d] = scale * (x * head);
+	}
 }
 
 cudaError_t
@@ -38,8 +43,8 @@ launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row, uin
 {
 	uint32_t threads = dim < 256 ? (dim + WARP - 1) / WARP * WARP : 256;
 
-	GRN_REQUIRE(n > 0 && dim > 0 && row.bits == 16 && row.head % 2 == 0);
-	GRN_REQUIRE(row.bytes % 4 == 0 && row.bytes >= row.head + 2 * (size_t) dim);
+	GRN_REQUIRE(n > 0 && dim > 0 && (row.bits == 16 || row.bits == 1) && row.head % 2 == 0 && row.scale % 2 == 0);
+	GRN_REQUIRE(row.bytes % 4 == 0 && row.bytes >= row.head + row.bits * (size_t) dim / 8);
 	expand_kernel<<<n, threads, 0, device.stream>>>(d_raw, row, dim, d_rows);
 	return cudaGetLastError();
 }

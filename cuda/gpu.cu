@@ -313,8 +313,8 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->begun = false;
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
-	if (dim < 1 || dim > GRN_MAX_DIM + 1)
-		return gpu_fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 16001",
+	if (dim < 1 || dim > GRN_MOST_DIMS)
+		return gpu_fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 64000",
 						NULL);
 	if (n >= GRN_MAX_NODES)
 		return gpu_fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);

@@ -134,7 +134,7 @@ extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 /*
  * Rows in the host's memory: row i is at base + order[i] * row_bytes, or, without order, at
  * base + i * row_bytes.  Numbers of 32 bits are floats, at the row's start.  Those of 16 bits
- * are binary16, to be multiplied with up to two floats: one before them (head: its bytes),
+ * are binary16 and those of 1 bit 0 or 1, a byte's highest bit first, to be multiplied with up to two floats: one before them (head: its bytes),
  * and one behind them (scale: where, from the row's start).  0: there is none.  row_bytes
  * are then a multiple of 4.
  */
@@ -143,7 +143,7 @@ typedef struct GrnGpuSource
 	const void *base;
 	const uint32_t *order;
 	uint64_t	row_bytes;
-	uint32_t	bits;			/* of a number: 32 or 16 */
+	uint32_t	bits;			/* of a number: 32, 16 or 1 */
 	uint32_t	head;
 	uint32_t	scale;
 } GrnGpuSource;

@@ -22,6 +22,9 @@ CREATE FUNCTION grnnd_type_sparsevec(internal) RETURNS internal
 CREATE FUNCTION grnnd_type_sparsevec_roots(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_type_bit(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -32,6 +35,9 @@ CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 CREATE FUNCTION grnnd_metric_l1(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION grnnd_metric_hamming(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- Types and their operators are those of pgvector, wherever it was installed and whatever
@@ -46,29 +52,31 @@ DECLARE
 	class record;
 BEGIN
 	FOR class IN SELECT * FROM (VALUES
-		('vector_l2_ops', 'DEFAULT', 'vector', '<->', 'grnnd_type_vector', 'grnnd_metric_l2'),
-		('vector_ip_ops', '', 'vector', '<#>', 'grnnd_type_vector', 'grnnd_metric_ip'),
-		('vector_cosine_ops', '', 'vector', '<=>', 'grnnd_type_vector', 'grnnd_metric_cosine'),
-		('vector_l1_ops', '', 'vector', '<+>', 'grnnd_type_vector', 'grnnd_metric_l1'),
-		('halfvec_l2_ops', 'DEFAULT', 'halfvec', '<->', 'grnnd_type_halfvec', 'grnnd_metric_l2'),
-		('halfvec_ip_ops', '', 'halfvec', '<#>', 'grnnd_type_halfvec', 'grnnd_metric_ip'),
-		('halfvec_cosine_ops', '', 'halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
-		('halfvec_l1_ops', '', 'halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1'),
+		('vector_l2_ops', 'DEFAULT', '%s.vector', '<->', 'grnnd_type_vector', 'grnnd_metric_l2'),
+		('vector_ip_ops', '', '%s.vector', '<#>', 'grnnd_type_vector', 'grnnd_metric_ip'),
+		('vector_cosine_ops', '', '%s.vector', '<=>', 'grnnd_type_vector', 'grnnd_metric_cosine'),
+		('vector_l1_ops', '', '%s.vector', '<+>', 'grnnd_type_vector', 'grnnd_metric_l1'),
+		('halfvec_l2_ops', 'DEFAULT', '%s.halfvec', '<->', 'grnnd_type_halfvec', 'grnnd_metric_l2'),
+		('halfvec_ip_ops', '', '%s.halfvec', '<#>', 'grnnd_type_halfvec', 'grnnd_metric_ip'),
+		('halfvec_cosine_ops', '', '%s.halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
+		('halfvec_l1_ops', '', '%s.halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1'),
+		('bit_hamming_ops', 'DEFAULT', 'pg_catalog.bit', '<~>', 'grnnd_type_bit', 'grnnd_metric_hamming'),
 		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
-		('sparsevec_l2_ops', 'DEFAULT', 'sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
-		('sparsevec_ip_ops', '', 'sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip'),
-		('sparsevec_cosine_ops', '', 'sparsevec', '<=>', 'grnnd_type_sparsevec', 'grnnd_metric_cosine'),
-		('sparsevec_l1_ops', '', 'sparsevec', '<+>', 'grnnd_type_sparsevec_roots', 'grnnd_metric_l2')
+		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
+		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip'),
+		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_type_sparsevec', 'grnnd_metric_cosine'),
+		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_type_sparsevec_roots', 'grnnd_metric_l2')
 	) AS c (name, is_default, type, operator, type_function, metric_function)
 	LOOP
 		EXECUTE pg_catalog.format($class$
 			CREATE OPERATOR CLASS %2$s
-				%3$s FOR TYPE %1$s.%4$s USING grnnd AS
-				OPERATOR 1 %1$s.%5$s (%1$s.%4$s, %1$s.%4$s) FOR ORDER BY pg_catalog.float_ops,
+				%3$s FOR TYPE %4$s USING grnnd AS
+				OPERATOR 1 %1$s.%5$s (%4$s, %4$s) FOR ORDER BY pg_catalog.float_ops,
 				FUNCTION 1 %6$s(pg_catalog.internal),
 				FUNCTION 2 %7$s(pg_catalog.internal)$class$,
-			pgvector, class.name, class.is_default, class.type, class.operator,
-			class.type_function, class.metric_function);
+			pgvector, class.name, class.is_default,
+			pg_catalog.format(class.type, pgvector), class.operator, class.type_function,
+			class.metric_function);
 	END LOOP;
 END $$;
 

@@ -89,7 +89,7 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		!grn_shape_sound(meta->shape) ||
-		grn_form(meta->form) == NULL ||
+		grn_form_for(meta->form, key->type->form) == NULL ||
 		meta->attr_bytes > GRN_MAX_ATTR_BYTES || meta->sig_bytes > GRN_MAX_SIG_BYTES ||
 		!grn_layout_of(layout, &spec) ||
 		layout->record_bytes != meta->record_bytes)

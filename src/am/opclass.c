@@ -22,6 +22,10 @@ grnnd_key(Relation index)
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
 										index->rd_opcintype[0], &key);
+	if (problem == NULL && key.metric->normalised &&
+		grn_form(key.type->form)->normalise == NULL)
+		problem = psprintf("wants vectors of length 1, which those of type %s cannot be",
+						   key.type->name);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -161,7 +161,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	job->part_times.nparts = 0;
 	grn_default_params(job->params, job->rows->dim, job->rows->n);
 	limit_param(job, "s", &job->params->s, job->params->r, "cores");
-	bytes = grn_rnnd_bytes(job->params, job->rows->n, job->rows->dim);
+	bytes = grn_rnnd_bytes(job->params, job->rows->n, grn_copied_dims(job->rows));
 	if (bytes > limit && job->rows->n > LEAST_PART_ROWS)
 		return grn_build_parts_on_cores(job, limit, failure);
 	work = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + bytes, failure);

@@ -42,7 +42,7 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 		each = limit > lists.used && limit - lists.used > limit / 4 ? limit - lists.used : limit / 4;
 		s->capacity = n;
 		while (s->capacity > 1 && s->capacity * sizeof(uint32_t) + 3 * GRN_ALIGNMENT +
-			   grn_rnnd_bytes(&p->params, s->capacity, p->job->rows->dim) > each)
+			   grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)) > each)
 			s->capacity -= s->capacity / 64 + 1;
 		s->nparts = grn_parts_needed(n, p->overlap, s->capacity);
 	} while (grn_parts_raise_overlap(p, s->nparts));
@@ -64,7 +64,7 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 
 	grn_parts_take_lists(p, &a);
 	s->order = grn_take(&a, s->capacity * sizeof(uint32_t));
-	s->workspace = grn_take(&a, grn_rnnd_bytes(&p->params, s->capacity, p->job->rows->dim));
+	s->workspace = grn_take(&a, grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)));
 	a.used = a.used > cut_end ? a.used : cut_end;
 	return grn_arena_bytes(&a);
 }

@@ -491,7 +491,7 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 	Pipeline   *p = arg;
 	size_t		code_bytes = grn_code_bytes(p->codec.shape);
 	float		scratch[GRN_MAX_CODE_DIMS];
-	float		x[GRN_MAX_DIM];
+	float		x[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
@@ -551,7 +551,7 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
 	size_t		bytes = grn_code_bytes(p->codec.shape);
 	GrnOrder	order = {0};
-	float		values[GRN_MAX_DIM];
+	float		values[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)

@@ -30,7 +30,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	bits;
 	uint32_t	seen;
 	uint32_t	dim = p->rows->dim;
-	float		scratch[GRN_MAX_DIM];
+	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -79,7 +79,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Prepare    *p = arg;
 	uint32_t	dim = p->rows->dim;
-	float		scratch[GRN_MAX_DIM];
+	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)

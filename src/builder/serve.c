@@ -458,9 +458,11 @@ check_spec(Server *s)
 	const GrnMetricInfo *metric = grn_metric(spec->metric);
 
 	if (metric == NULL || spec->dim == 0 ||
-		spec->dim > GRN_MAX_DIM || spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
+		spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
 		spec->threads > 4096 ||
-		grn_form(spec->form) == NULL || grn_form(spec->form)->normalise == NULL ||
+		grn_form(spec->form) == NULL || !grn_form(spec->form)->of_rows ||
+		spec->dim > grn_form(spec->form)->max_dim ||
+		(metric->normalised && grn_form(spec->form)->normalise == NULL) ||
 		spec->row_bytes < grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) ||
 		spec->row_bytes % GRN_ROW_ALIGN != 0)
 		violation(s, "a START that makes no sense");

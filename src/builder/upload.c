@@ -69,7 +69,7 @@ GrnGpuSource
 grn_gpu_source(const GrnRows *rows)
 {
 	const GrnFormInfo *form = grn_form(rows->form);
-	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, 8 * form->number, form->head, 0};
+	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, form->bits, form->head, 0};
 
 	if (rows->embedding == GRN_EMBED_SCALED)
 		source.scale = (uint32_t) (grn_row_scale_offset(rows) + offsetof(GrnScale, scale));

@@ -358,6 +358,89 @@ u8_l1(const float *q, const void *numbers, size_t n)
 	return grn_dist->l1_u8(q, numbers, n);
 }
 
+/* Squared distance of two stored vectors times sa and sb, by way of floats. */
+static float
+pieces_apart(void (*piece) (const uint8_t *, size_t, size_t, float *), const uint8_t *a,
+			 float sa, const uint8_t *b, float sb, size_t n)
+{
+	float		x[PIECE];
+	float		y[PIECE];
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		piece(a, i, len, x);
+		piece(b, i, len, y);
+		for (size_t j = 0; j < len; j++)
+		{
+			x[j] *= sa;
+			y[j] *= sb;
+		}
+		sum += grn_dist->l2_f32(x, y, len);
+	}
+	return (float) sum;
+}
+
+/* ---- bits ---- */
+
+static void
+bits_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+{
+	for (size_t i = 0; i < n; i++, from++)
+		out[i] = (float) (stored[from / 8] >> (7 - from % 8) & 1);
+}
+
+/* A row that is not of 0 and 1 is one of what its numbers are nearest to. */
+static bool
+bits_store(const float *x, size_t n, uint8_t *out)
+{
+	memset(out, 0, (n + 7) / 8);
+	for (size_t i = 0; i < n; i++)
+		out[i / 8] |= (uint8_t) ((x[i] > 0.5f) << (7 - i % 8));
+	return is_exact(bits_piece, x, n, out);
+}
+
+/* Sums of a kernel over pieces; queries of 0 and 1 need neither, see apart(). */
+static float
+sum_bits(float (*fn) (const float *, const float *, size_t), const float *q,
+		 const uint8_t *stored, size_t n)
+{
+	float		piece[PIECE];
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i += PIECE)
+	{
+		size_t		len = n - i < PIECE ? n - i : PIECE;
+
+		bits_piece(stored, i, len, piece);
+		sum += fn(q + i, piece, len);
+	}
+	return (float) sum;
+}
+
+static float
+bits_l2(const float *q, const void *numbers, size_t n)
+{
+	return sum_bits(grn_dist->l2_f32, q, numbers, n);
+}
+
+static float
+bits_ip(const float *q, const void *numbers, size_t n)
+{
+	return sum_bits(grn_dist->ip_f32, q, numbers, n);
+}
+
+/* Of rows with one factor the number of bits in which they differ, times its square. */
+static float
+bits_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
+{
+	if (sa == sb)
+		return sa * (sa * (float) grn_pairs->differ(a, b, (n + 7) / 8));
+	return pieces_apart(bits_piece, a, sa, b, sb, n);
+}
+
 /* ---- the table ---- */
 
 /* By id; each holds all that those after it hold: binary16 has all integers to 2048. */
@@ -365,8 +448,10 @@ static const GrnFormInfo forms[] = {
 	[GRN_FORM_F32] = {
 		.id = GRN_FORM_F32,
 		.name = "f32",
-		.number = 4,
+		.bits = 32,
+		.max_dim = GRN_MAX_DIM,
 		.lossless = true,
+		.of_rows = true,
 		.holds = f32_holds,
 		.store = f32_store,
 		.piece = f32_piece,
@@ -380,7 +465,9 @@ static const GrnFormInfo forms[] = {
 		.id = GRN_FORM_F16,
 		.name = "f16",
 		.head = sizeof(float),
-		.number = 2,
+		.bits = 16,
+		.max_dim = GRN_MAX_DIM,
+		.of_rows = true,
 		.holds = f16_holds,
 		.store = f16_store,
 		.piece = f16_piece,
@@ -396,7 +483,8 @@ static const GrnFormInfo forms[] = {
 		.id = GRN_FORM_U8,
 		.name = "u8",
 		.head = sizeof(GrnByteHead),
-		.number = 1,
+		.bits = 8,
+		.max_dim = GRN_MAX_DIM,
 		.holds = u8_holds,
 		.store = u8_store,
 		.piece = u8_piece,
@@ -405,6 +493,21 @@ static const GrnFormInfo forms[] = {
 		.ip = u8_ip,
 		.l1 = u8_l1,
 		.own_head = &u8_itself
+	},
+	[GRN_FORM_BITS] = {
+		.id = GRN_FORM_BITS,
+		.name = "bits",
+		.bits = 1,
+		.max_dim = GRN_MOST_DIMS,
+		.lossless = true,
+		.of_rows = true,
+		.direct = true,
+		.store = bits_store,
+		.piece = bits_piece,
+		.plain = f32_plain,
+		.l2 = bits_l2,
+		.ip = bits_ip,
+		.apart = bits_apart
 	}
 };
 
@@ -416,11 +519,19 @@ grn_form(uint32_t id)
 	return id < NFORMS && forms[id].name != NULL ? &forms[id] : NULL;
 }
 
+const GrnFormInfo *
+grn_form_for(uint32_t id, GrnForm rows)
+{
+	const GrnFormInfo *form = grn_form(id);
+
+	return form != NULL && (form->holds != NULL || form->id == rows) ? form : NULL;
+}
+
 GrnForm
 grn_form_smallest(const float *x, size_t n)
 {
 	for (size_t i = NFORMS - 1; i > GRN_FORM_WIDEST; i--)
-		if (forms[i].name != NULL && forms[i].holds(x, n))
+		if (forms[i].name != NULL && forms[i].holds != NULL && forms[i].holds(x, n))
 			return forms[i].id;
 	return GRN_FORM_WIDEST;
 }
@@ -473,7 +584,7 @@ grn_form_normalise(GrnForm form, void *stored, size_t n)
 		for (size_t j = 0; j < len; j++)
 			norm2 += (double) piece[j] * piece[j];
 	}
-	if (norm2 == 0)
+	if (norm2 == 0 || forms[form].normalise == NULL)
 		return false;
 	forms[form].normalise(stored, n, sqrt(norm2));
 	return true;
@@ -546,24 +657,6 @@ float
 grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
-	double		sum = 0;
 
-	if (f->apart != NULL)
-		return f->apart(a, sa, b, sb, n);
-	for (size_t i = 0; i < n; i += PIECE)
-	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
-		float		x[PIECE];
-		float		y[PIECE];
-
-		f->piece(a, i, len, x);
-		f->piece(b, i, len, y);
-		for (size_t j = 0; j < len; j++)
-		{
-			x[j] *= sa;
-			y[j] *= sb;
-		}
-		sum += grn_dist->l2_f32(x, y, len);
-	}
-	return (float) sum;
+	return f->apart != NULL ? f->apart(a, sa, b, sb, n) : pieces_apart(f->piece, a, sa, b, sb, n);
 }

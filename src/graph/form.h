@@ -19,7 +19,8 @@ typedef enum GrnForm
 {
 	GRN_FORM_F32 = 1,			/* 32-bit floats, without a head: any row, exactly */
 	GRN_FORM_F16 = 2,			/* IEEE binary16, times the head: a float, power of two */
-	GRN_FORM_U8 = 3				/* integers 0..255; the head is a GrnByteHead */
+	GRN_FORM_U8 = 3,			/* integers 0..255; the head is a GrnByteHead */
+	GRN_FORM_BITS = 4			/* 0 and 1, without a head: the first is a byte's highest bit */
 } GrnForm;
 
 /* Holds any row exactly: for rows that are not known yet. */
@@ -37,9 +38,15 @@ typedef struct GrnFormInfo
 	GrnForm		id;
 	const char *name;
 	uint32_t	head;			/* bytes before the numbers */
-	uint32_t	number;			/* bytes of a number */
+	uint32_t	bits;			/* of a number */
+	uint32_t	max_dim;
 	bool		lossless;		/* every row is stored exactly */
-	/* whether numbers that stand for themselves hold all n floats exactly */
+	bool		of_rows;		/* rows of builds come in it */
+	bool		direct;			/* two of them, or a query and one, are compared best by apart() */
+	/*
+	 * Whether numbers that stand for themselves hold all n floats exactly.  NULL: a form for
+	 * rows that come in it alone, because others that follow could not be stored.
+	 */
 	bool		(*holds) (const float *x, size_t n);
 	/* writes the stored form of n floats; returns whether it is exact */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
@@ -53,7 +60,7 @@ typedef struct GrnFormInfo
 	float		(*l1) (const float *q, const void *numbers, size_t n);
 	/* the head under which numbers stand for themselves; NULL where there is no head */
 	const void *own_head;
-	/* brings a stored vector to length 1; NULL: no row of a build has this form */
+	/* brings a stored vector to length 1; NULL: it cannot be */
 	void		(*normalise) (uint8_t *stored, size_t n, double norm);
 	/* squared distance of two stored vectors times sa and sb; NULL: by way of floats */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
@@ -61,6 +68,8 @@ typedef struct GrnFormInfo
 
 /* The entry of a form; NULL where the number, read from elsewhere, is none. */
 extern const GrnFormInfo *grn_form(uint32_t id);
+/* The same, if records may keep rows of a type in it whose own form is `rows`. */
+extern const GrnFormInfo *grn_form_for(uint32_t id, GrnForm rows);
 
 /* Bytes of a stored vector of n dimensions. */
 static inline size_t
@@ -68,7 +77,7 @@ grn_form_bytes(GrnForm form, size_t n)
 {
 	const GrnFormInfo *info = grn_form(form);
 
-	return info->head + info->number * n;
+	return info->head + (info->bits * n + 7) / 8;
 }
 
 /* The smallest form whose numbers, standing for themselves, hold all n floats exactly. */

@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRN_MAX_DIM 16000		/* pgvector's own limit for type vector */
+#define GRN_MAX_DIM 16000		/* pgvector's own limit for types vector and halfvec */
+#define GRN_MOST_DIMS 64000		/* of rows in any form: pgvector's for bits */
 #define GRN_MIN_DEGREE 8
 #define GRN_MAX_DEGREE 96
 #define GRN_INVALID_ID UINT32_MAX	/* no node */

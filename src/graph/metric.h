@@ -24,7 +24,8 @@ typedef enum GrnMetric
 	GRN_L2 = 1,					/* Euclidean distance */
 	GRN_IP = 2,					/* negative inner product */
 	GRN_COSINE = 3,				/* 1 - cosine; vectors are stored normalised */
-	GRN_L1 = 4					/* sum of absolute differences */
+	GRN_L1 = 4,					/* sum of absolute differences */
+	GRN_HAMMING = 6				/* numbers, 0 or 1, that differ: the squared distance */
 } GrnMetric;
 
 /* Where a row lies in the space of the graph. */

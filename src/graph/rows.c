@@ -10,7 +10,7 @@ grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 	size_t		bytes = grn_form_bytes(form, dim);
 
 	if (embedding == GRN_EMBED_SCALED)
-		bytes += sizeof(GrnScale);
+		bytes = ((bytes + 1) & ~(size_t) 1) + sizeof(GrnScale);
 	return (bytes + GRN_ROW_ALIGN - 1) / GRN_ROW_ALIGN * GRN_ROW_ALIGN;
 }
 

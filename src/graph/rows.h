@@ -39,12 +39,12 @@ grn_row(const GrnRows *rows, size_t i)
 		(rows->order ? rows->order[i] : i) * rows->row_bytes;
 }
 
-/* Where a scaled row has its GrnScale. */
+/* Where a scaled row has its GrnScale: at an even byte, for a device that reads it there. */
 static inline size_t
 grn_row_scale_offset(const GrnRows *rows)
 {
 	return rows->form == GRN_FORM_WIDEST ? rows->dim * sizeof(float)
-		: grn_form_bytes(rows->form, rows->dim);
+		: (grn_form_bytes(rows->form, rows->dim) + 1) & ~(size_t) 1;
 }
 
 /* What takes row x to its place in the space; of scaled rows alone. */

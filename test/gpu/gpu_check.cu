@@ -76,8 +76,8 @@ main(int argc, char **argv)
 		test_coded_builds(gpu);
 	if (wanted("builds"))
 		test_builds(gpu);
-	if (wanted("halves"))
-		test_halves(gpu);
+	if (wanted("short"))
+		test_short_rows(gpu);
 	grn_gpu_close(gpu);
 	printf("# %d failed\n", failures);
 	return failures != 0;

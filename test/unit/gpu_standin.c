@@ -225,7 +225,10 @@ read_source(const GrnGpuSource *source, uint64_t i, uint32_t dim, float *out)
 		memcpy(&head, row, sizeof(head));
 	if (source->scale > 0)
 		memcpy(&scale, row + source->scale, sizeof(scale));
-	grn_dist->f16_load(row + source->head, dim, out);
+	if (source->bits == 16)
+		grn_dist->f16_load(row + source->head, dim, out);
+	for (uint32_t j = 0; j < dim && source->bits == 1; j++)
+		out[j] = (float) (row[j / 8] >> (7 - j % 8) & 1);
 	for (uint32_t j = 0; j < dim; j++)
 		out[j] = scale * (out[j] * head);
 }

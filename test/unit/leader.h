@@ -346,6 +346,14 @@ fill_clusters(float *x, uint32_t rank, uint32_t dim)
 		x[j] = x[j] * 0.001f + (float) (grn_random(2, rank % 10, j) >> 54);
 }
 
+static inline void
+fill_signs(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank, dim);
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = x[j] > 0;
+}
+
 /*
  * Sends n rows: rank i is row (i * step) mod n, so that ranks and rows differ.  step
  * shares no factor with n.
@@ -356,7 +364,7 @@ send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 	const GrnMetricInfo *metric = grn_metric(l->spec.metric);
 	GrnForm		form = (GrnForm) l->spec.form;
 	uint32_t   *order;
-	float		x[GRN_MAX_DIM];
+	float		x[GRN_MOST_DIMS];
 
 	l->spec.dim = dim;
 	l->spec.row_bytes = (uint32_t) grn_row_bytes(form, metric->embedding, dim);
@@ -505,7 +513,7 @@ check_codes(const Leader *l)
 	float		scratch[GRN_MAX_CODE_DIMS];
 	GrnFactor	factor;
 	uint32_t	dim = l->spec.dim;
-	float		x[GRN_MAX_DIM];
+	float		x[GRN_MOST_DIMS];
 
 	grn_codec_set_kind(&codec, grn_metric(l->spec.metric)->codes, r->norm_unit);
 	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);

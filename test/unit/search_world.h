@@ -191,6 +191,8 @@ make_rows(World *w, GrnForm format)
 			x[j] = x[j] * 5 + unit_normal();
 			if (format == GRN_FORM_U8)
 				x[j] = fmaxf(0, fminf(255, roundf(x[j] + 120)));
+			if (format == GRN_FORM_BITS)
+				x[j] = x[j] > 0;
 			if (format == GRN_FORM_F16)
 				x[j] = grn_f16_to_f32(grn_f32_to_f16(x[j]));
 		}

@@ -56,6 +56,30 @@ test_halves(void)
 	}
 }
 
+/* Bits: signs, of a few rows and of more than there are different ones. */
+static void
+test_bits(void)
+{
+	static const uint32_t dims[] = {3, 8, 61, 200};
+
+	for (int i = 0; i < 4; i++)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		l.spec.form = GRN_FORM_BITS;
+		l.spec.metric = GRN_HAMMING;
+		l.spec.use_codes = dims[i] > 8;
+		build(&l, 1500, dims[i], fill_signs);
+		CHECK(l.last.u.result.nodes <= 1u << (dims[i] < 20 ? dims[i] : 20), "%u nodes", l.last.u.result.nodes);
+		if (l.last.u.result.code_dims > 0)
+			check_codes(&l);
+		CHECK(l.last.u.result.form == GRN_FORM_BITS, "%u", l.last.u.result.form);
+		end_builder(&l);
+		CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %d", l.status);
+	}
+}
+
 static void
 test_sizes(void)
 {
@@ -342,6 +366,15 @@ test_bad_messages(void)
 	say(&l, GRN_MSG_START, 0, 0);
 	expect_failure(&l, "08P01", "version");
 
+	/* bits have no length 1 */
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.row_bytes = 16;
+	l.spec.form = GRN_FORM_BITS;
+	l.spec.metric = GRN_COSINE;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
+
 	/* bytes are not what rows come as */
 	start_builder(&l);
 	l.spec.dim = 4;
@@ -598,6 +631,7 @@ main(void)
 	grn_dist_init();
 	RUN(test_formats);
 	RUN(test_halves);
+	RUN(test_bits);
 	RUN(test_sizes);
 	RUN(test_duplicates);
 	RUN(test_clusters);

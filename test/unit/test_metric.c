@@ -27,12 +27,19 @@ tables_are_consistent(void)
 		CHECK(m == NULL || m->long_entries < GRN_MAX_ENTRIES, "%u", id);
 		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
 		CHECK(f == NULL || f->id == id, "form %u", id);
-		CHECK(f == NULL || f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id),
-			  "form %u", id);
+		/* of forms that are chosen by the values */
+		CHECK(f == NULL || f->holds == NULL ||
+			  f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id), "form %u", id);
+		CHECK(f == NULL || f->holds != NULL || (f->of_rows && f->lossless), "form %u", id);
+		CHECK(f == NULL || (f->head > 0) == (f->own_head != NULL), "form %u", id);
+		for (uint32_t rows = GRN_FORM_F32; rows <= GRN_FORM_BITS; rows++)
+			CHECK((grn_form_for(id, (GrnForm) rows) == NULL) == (f == NULL || (f->holds == NULL && rows != id)),
+				  "form %u for %u", id, rows);
+		CHECK(f == NULL || !f->direct || f->apart != NULL, "form %u", id);
 		metrics += m != NULL;
 		forms += f != NULL;
 	}
-	CHECK(metrics == METRICS && forms == 3, "%d, %d", metrics, forms);
+	CHECK(metrics == METRICS && forms == 4, "%d, %d", metrics, forms);
 	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
 	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
 }

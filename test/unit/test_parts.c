@@ -618,6 +618,51 @@ test_halves(void)
 	free(bytes.base);
 }
 
+static void
+fill_ones(float *x, size_t i, uint32_t dim)
+{
+	fill_bytes(x, i, dim);
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = x[j] > 128;
+}
+
+/* The same for rows of 0 and 1 that come as bits; cores compare them so. */
+static void
+test_bits(void)
+{
+	Data		ones = make_data(6000, 48, fill_ones);
+
+	for (int way = 0; way < 4; way++)
+	{
+		GrnGraphParams params = {.degree = 24};
+		GrnDeviceChoice choice = {.device = way & 1 ? GRN_DEVICE_GPU : GRN_DEVICE_CPU};
+		Data		bits = in_form(&ones, GRN_FORM_BITS, GRN_EMBED_ROW);
+		Built		a;
+		Built		b;
+
+		standin_reset();
+		standin.memory = way & 2 ? 1000000 : 0;
+		choice.work_limit = way & 2 ? grn_rnnd_bytes(&params, 6000, 0) / 2 : 0;
+		a = build(&ones, choice);
+		b = build(&bits, choice);
+		CHECK((standin.short_rows >= 6000) == (way & 1), "way %d: %d rows went up as bits", way,
+			  standin.short_rows);
+		check_built(&ones, &a);
+		check_built(&bits, &b);
+		CHECK(b.job.on_gpu == (way & 1) && (b.job.part_times.nparts > 1) == (way & 2) / 2, "way %d: %u parts", way,
+			  b.job.part_times.nparts);
+		/* cores may plan fewer parts of bits, which they need not copy */
+		CHECK(way == 2 || memcmp(a.graph.ids, b.graph.ids, 6000 * sizeof(uint32_t)) == 0,
+			  "way %d: another graph", way);
+		CHECK(way != 2 || b.job.part_times.nparts <= a.job.part_times.nparts, "%u parts, of floats %u",
+			  b.job.part_times.nparts, a.job.part_times.nparts);
+		free_built(&a);
+		free_built(&b);
+		free(bits.base);
+	}
+	free(ones.base);
+}
+
 int
 main(void)
 {
@@ -634,5 +679,6 @@ main(void)
 	RUN(test_lost_peer);
 	RUN(test_limits_are_told);
 	RUN(test_halves);
+	RUN(test_bits);
 	UNIT_END();
 }

@@ -174,6 +174,60 @@ halves_are_kept(void)
 	}
 }
 
+/* Bits stand in a byte from its highest on; their distance is how many differ. */
+static void
+bits_are_counted(void)
+{
+	const GrnDistTable *versions[MAX_VERSIONS];
+	int			nversions = grn_dist_versions(versions, MAX_VERSIONS);
+	uint8_t		first;
+	float		one[8] = {1, 0, 0, 0, 0, 0, 1, 0};
+
+	CHECK(grn_form_store(GRN_FORM_BITS, one, 8, &first) && first == 0x82, "%x", first);
+	for (uint32_t n = 1; n <= 1100; n += n < 300 ? 1 : 29)
+	{
+		size_t		bytes = grn_form_bytes(GRN_FORM_BITS, n);
+		uint8_t    *a = unit_guarded(bytes);
+		uint8_t    *b = unit_guarded(bytes);
+		GrnRows		rows = {a, NULL, 1, bytes, n, GRN_EMBED_ROW, GRN_FORM_BITS};
+		float		x[1100];
+		float		y[1100];
+		float		back[1100];
+		uint32_t	want = 0;
+		uint32_t	scaled = 0;
+
+		CHECK(bytes == (n + 7) / 8, "%zu", bytes);
+		for (uint32_t j = 0; j < n; j++)
+		{
+			x[j] = (float) unit_below(2);
+			y[j] = (float) unit_below(2);
+			want += x[j] != y[j];
+			scaled += (uint32_t) ((2 * x[j] - y[j]) * (2 * x[j] - y[j]));
+		}
+		CHECK(grn_form_store(GRN_FORM_BITS, x, n, a) && grn_form_store(GRN_FORM_BITS, y, n, b), "n %u", n);
+		grn_form_load(GRN_FORM_BITS, a, n, back);
+		CHECK(memcmp(x, back, n * sizeof(float)) == 0, "n %u", n);
+		for (int v = 0; v < nversions; v++)
+		{
+			grn_dist = versions[v];
+			grn_pairs = grn_pairs_of(grn_dist);
+			CHECK(grn_pairs->differ(a, b, bytes) == want, "%s n %u", versions[v]->name, n);
+			CHECK(grn_row_distance(&rows, a, b) == (float) want && grn_row_distance(&rows, a, a) == 0,
+				  "%s n %u", versions[v]->name, n);
+			CHECK(grn_form_apart(GRN_FORM_BITS, a, 2, b, 1, n) == (float) scaled, "%s n %u", versions[v]->name, n);
+			CHECK(grn_form_l2(GRN_FORM_BITS, x, b, n) == (float) want, "%s n %u", versions[v]->name, n);
+			CHECK(grn_row_to_point(&rows, a, y, 0) == (float) want, "%s n %u", versions[v]->name, n);
+		}
+		x[n / 2] = 0.75f;
+		CHECK(!grn_form_store(GRN_FORM_BITS, x, n, a), "n %u", n);
+		CHECK(!grn_form_normalise(GRN_FORM_BITS, a, n), "n %u", n);
+		unit_guarded_free(a, bytes);
+		unit_guarded_free(b, bytes);
+	}
+	/* a vector of floats may always be followed by others */
+	CHECK(grn_form_smallest(one, 8) == GRN_FORM_U8, "bits for floats");
+}
+
 /* What no form has a kernel for goes by way of floats. */
 static void
 bytes_are_compared(void)
@@ -201,5 +255,6 @@ main(void)
 	RUN(distances_agree);
 	RUN(halves_are_kept);
 	RUN(bytes_are_compared);
+	RUN(bits_are_counted);
 	UNIT_END();
 }

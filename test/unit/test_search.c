@@ -70,6 +70,21 @@ rows_are_found_in_the_graphs_space(void)
 		}
 }
 
+/* Bits are compared as bits, whether a query is some or comes as floats between. */
+static void
+recall_of_bits(void)
+{
+	for (int codes = 0; codes < 2; codes++)
+	{
+		World	   *w = make_world(GRN_HAMMING, 300, GRN_FORM_BITS, codes);
+		double		visits;
+		double		r = recall(w, 64, &visits);
+
+		CHECK(r >= 0.97, "codes %d: %.3f", codes, r);
+		free_world(w);
+	}
+}
+
 /* A vector that continues on other pages reaches the search in one piece. */
 static void
 spanning_records(void)
@@ -530,6 +545,7 @@ main(void)
 {
 	grn_dist_init();
 	RUN(recall_by_metric_and_format);
+	RUN(recall_of_bits);
 	RUN(spanning_records);
 	RUN(small_lists);
 	RUN(resumed_searches_find_all);

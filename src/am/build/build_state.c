@@ -94,7 +94,8 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
 	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW, SEGMENT_SLACK);
 	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
-	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + row_bytes, SEGMENT_SLACK);
+	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
+									  SEGMENT_SLACK);
 	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
 }
 

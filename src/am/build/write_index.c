@@ -117,7 +117,7 @@ check_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		bad_result("impossible number of nodes");
 	if (r->degree != build->spec.params.degree)
 		bad_result("another degree than the one asked for");
-	if (grn_form(r->form) == NULL)
+	if (grn_form_for(r->form, build->key.type->form) == NULL)
 		bad_result("unknown vector format");
 	if (!grn_shape_sound(r->shape) || (coded && !build->spec.use_codes))
 		bad_result("impossible shape of codes");

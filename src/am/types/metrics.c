@@ -19,6 +19,13 @@ grnnd_metric_ip(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(grn_metric(GRN_IP));
 }
 
+PG_FUNCTION_INFO_V1(grnnd_metric_hamming);
+Datum
+grnnd_metric_hamming(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_HAMMING));
+}
+
 PG_FUNCTION_INFO_V1(grnnd_metric_cosine);
 Datum
 grnnd_metric_cosine(PG_FUNCTION_ARGS)

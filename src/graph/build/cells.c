@@ -291,8 +291,8 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	dim = s->rows->dim;
-	float		x[GRN_MAX_DIM];
-	float		one[GRN_MAX_DIM];	/* sums are of what rows have more, for their digits */
+	float		x[GRN_MOST_DIMS];
+	float		one[GRN_MOST_DIMS]; /* sums are of what rows have more, for their digits */
 
 	(void) worker;
 	for (size_t c = begin; c < end; c++)

@@ -76,10 +76,9 @@ static size_t
 lay_out(Descent *d, void *workspace)
 {
 	size_t		n = d->rows.n;
-	uint32_t	dim = d->rows.dim;
-	size_t		stride = grn_tile_stride(grn_project_max_dims(dim));
+	size_t		stride = grn_tile_stride(grn_project_max_dims(d->copied));
 	size_t		order = grn_pivot_order_bytes(n);
-	size_t		projection = n >= PROJECT_ROWS ? grn_project_bytes(n, dim) : 0;
+	size_t		projection = n >= PROJECT_ROWS && d->copied > 0 ? grn_project_bytes(n, d->copied) : 0;
 	GrnArena	a = grn_arena(workspace);
 	GrnArena	before;			/* there are inboxes */
 
@@ -99,11 +98,11 @@ lay_out(Descent *d, void *workspace)
 }
 
 size_t
-grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim)
+grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 {
-	Descent		d = {.rows.n = n, .rows.dim = dim};
+	Descent		d = {.rows.n = n, .copied = copied};
 
-	d.params = usable_params(params, n, dim);
+	d.params = usable_params(params, n, copied);
 	return lay_out(&d, NULL);
 }
 
@@ -316,7 +315,7 @@ bytes_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
 	uint32_t	dim = d->rows.dim;
-	float		scratch[GRN_MAX_DIM];
+	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
 	if (__atomic_load_n(&d->not_bytes, __ATOMIC_RELAXED))
@@ -551,12 +550,13 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 	memset(&d, 0, sizeof(d));
 	d.rows = *rows;
 	d.graph = graph;
+	d.copied = grn_copied_dims(rows);
 	d.params = usable_params(params, n, rows->dim);
 	graph->n = (uint32_t) n;
 	if (n == 0)
 		return true;
 	lay_out(&d, workspace);
-	prepare(&d, parallel, false);
+	prepare(&d, parallel, d.copied == 0);
 	parallel->run(parallel, n, GRAIN, start_range, &d);
 
 	/* The first outer iteration starts from nothing: one more round. */

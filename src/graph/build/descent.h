@@ -16,7 +16,15 @@
  * the space.  With fill, lists shorter than the degree take near neighbours of
  * neighbours.
  */
-extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t dim);
+extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
+
+/* Dimensions of rows that are copied, to be compared as bytes; 0: as they are. */
+static inline uint32_t
+grn_copied_dims(const GrnRows *rows)
+{
+	return grn_form(rows->form)->direct ? 0 : rows->dim;
+}
+
 extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 						   bool fill, GrnParallel *parallel, void *workspace,
 						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);

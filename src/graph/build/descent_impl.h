@@ -57,6 +57,7 @@ typedef struct Descent
 	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
 	int32_t    *vertex_terms;
 	void	   *scratch;		/* until there are places, too */
+	uint32_t	copied;			/* grn_copied_dims() */
 	size_t		stride;			/* of bytes */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
 	bool		use_bytes;		/* descent compares bytes: the rows, or projections */

@@ -17,7 +17,7 @@ typedef struct Medoid
 	uint64_t	seed;
 	float		best[MEDOID_SAMPLE / MEDOID_PIECE];
 	uint32_t	best_row[MEDOID_SAMPLE / MEDOID_PIECE];
-	double		mean[GRN_MAX_DIM];
+	double		mean[GRN_MOST_DIMS];
 } Medoid;
 
 /* Row i of the sample: one drawn from each of nsample equal stretches. */
@@ -57,7 +57,7 @@ nearest_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Medoid	   *m = arg;
 
-	float		place[GRN_MAX_DIM];
+	float		place[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t piece = begin; piece < end; piece++)

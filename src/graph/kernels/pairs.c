@@ -40,7 +40,47 @@ plain_l2_f16(const void *a, const void *b, float ratio, size_t n)
 	return sums[0];
 }
 
-static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16};
+/*
+ * The compiler makes of this what the target has: one instruction for eight bytes with POPCNT,
+ * one for sixteen on Arm, a few shifts elsewhere.
+ */
+static inline __attribute__((always_inline))
+uint32_t
+count_words(const uint8_t *a, const uint8_t *b, size_t bytes)
+{
+	uint64_t	sums[2] = {0};
+	size_t		i = 0;
+
+	for (; i + 16 <= bytes; i += 16)
+	{
+		uint64_t	x[2];
+		uint64_t	y[2];
+
+		memcpy(x, a + i, sizeof(x));
+		memcpy(y, b + i, sizeof(y));
+		sums[0] += (uint64_t) __builtin_popcountll(x[0] ^ y[0]);
+		sums[1] += (uint64_t) __builtin_popcountll(x[1] ^ y[1]);
+	}
+	for (; i < bytes; i += 8)
+	{
+		uint64_t	x = 0;
+		uint64_t	y = 0;
+		size_t		len = bytes - i < 8 ? bytes - i : 8;
+
+		memcpy(&x, a + i, len);
+		memcpy(&y, b + i, len);
+		sums[0] += (uint64_t) __builtin_popcountll(x ^ y);
+	}
+	return (uint32_t) (sums[0] + sums[1]);
+}
+
+static uint32_t
+plain_differ(const void *a, const void *b, size_t bytes)
+{
+	return count_words(a, b, bytes);
+}
+
+static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .differ = plain_differ};
 
 #if defined(__x86_64__)
 
@@ -95,7 +135,15 @@ avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return _mm_cvtss_f32(h);
 }
 
-static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16};
+/* Every processor with AVX2 has POPCNT. */
+static __attribute__((target("popcnt")))
+uint32_t
+popcnt_differ(const void *a, const void *b, size_t bytes)
+{
+	return count_words(a, b, bytes);
+}
+
+static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .differ = popcnt_differ};
 
 static inline AVX512 __m512
 square_512(__m512 sum, __m256i a, __m256i b, __m512 ratio)
@@ -132,7 +180,28 @@ avx512_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return _mm512_reduce_add_ps(_mm512_add_ps(s0, s1));
 }
 
-static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16};
+static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .differ = popcnt_differ};
+
+static __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
+uint32_t
+vpopcnt_differ(const void *av, const void *bv, size_t bytes)
+{
+	const uint8_t *a = av;
+	const uint8_t *b = bv;
+	__m512i		sum = _mm512_setzero_si512();
+
+	for (size_t i = 0; i < bytes; i += 64)
+	{
+		__mmask64	m = bytes - i < 64 ? ((__mmask64) 1 << (bytes - i)) - 1 : ~(__mmask64) 0;
+		__m512i		x = _mm512_xor_si512(_mm512_maskz_loadu_epi8(m, a + i),
+										 _mm512_maskz_loadu_epi8(m, b + i));
+
+		sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
+	}
+	return (uint32_t) _mm512_reduce_add_epi64(sum);
+}
+
+static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .differ = vpopcnt_differ};
 
 #elif defined(__aarch64__)
 
@@ -178,7 +247,7 @@ neon_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return vaddvq_f32(vaddq_f32(s0, s1));
 }
 
-static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16};
+static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .differ = plain_differ};
 
 #endif
 
@@ -189,7 +258,7 @@ grn_pairs_of(const GrnDistTable *dist)
 {
 #if defined(__x86_64__)
 	if (strncmp(dist->name, "avx512", 6) == 0)
-		return &avx512_pairs;
+		return __builtin_cpu_supports("avx512vpopcntdq") ? &vpopcnt_pairs : &avx512_pairs;
 	if (strcmp(dist->name, "avx2") == 0)
 		return &avx2_pairs;
 #elif defined(__aarch64__)

@@ -131,6 +131,25 @@ expand_exact(GrnSearch *s, Key key)
 
 /* ---- the search ---- */
 
+/*
+ * Brings the query into the records' form where that is how the two are compared best.  A
+ * query that the form does not hold stays floats.
+ */
+static void
+pack_query(GrnSearch *s)
+{
+	const GrnLayout *l = s->p.layout;
+
+	if (!grn_form(l->form)->direct || s->comparison != GRN_COMPARE_L2)
+		return;
+	s->packed = s->store->alloc(s->store, l->vec_bytes);
+	if (!grn_form_store(l->form, s->q, l->dim, s->packed))
+	{
+		s->store->free(s->store, s->packed);
+		s->packed = NULL;
+	}
+}
+
 GrnSearch *
 grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 {
@@ -157,6 +176,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 			grn_code_query(params->codec, q, &s->code_query, scratch);
 	}
 	s->comparison = params->by_row ? GRN_COMPARE_L2 : params->metric->comparison;
+	pack_query(s);
 	if (params->by_row && params->metric->embedding == GRN_EMBED_SCALED)
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
@@ -359,7 +379,7 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->set.ids, s->set.nodes, s->found,
-		s->kept, s->tids, s->vectors, s->nodes, s->links, s->place, s->deferred, s->entries,
+		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)

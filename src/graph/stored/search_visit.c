@@ -28,6 +28,8 @@ stored_distance(const GrnSearch *s, const void *vec)
 		grn_place(row, l->dim, s->p.codec->norm_unit);
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
+	if (s->packed != NULL)
+		return grn_form_apart(l->form, s->packed, 1, vec, 1, l->dim);
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 

@@ -1,6 +1,6 @@
 /*
- * gpu_halves.cu - rows that come as halves: on the device they are the floats that the host
- * makes of them, and their codes are those of the floats.
+ * gpu_short_rows.cu - rows that come as halves or bits: on the device they are the floats that
+ * the host makes of them, and their codes are those of the floats.
  */
 #include "gpu_check.h"
 
@@ -8,8 +8,8 @@
 
 #include "../../cuda/handle.h"
 
-/* Rows as the builder keeps them: head, halves, and behind them, if scaled, a GrnScale. */
-struct HalfRows
+/* Rows as the builder keeps them: head, halves or bits, and behind them a GrnScale if scaled. */
+struct ShortRows
 {
 	uint32_t	n,
 				dim;
@@ -17,13 +17,15 @@ struct HalfRows
 	std::vector<uint8_t> bytes;
 	std::vector<float> floats;	/* [n][dim] */
 
-	HalfRows(uint32_t n, uint32_t dim, bool integers, bool heads, bool scaled)
+	ShortRows(uint32_t n, uint32_t dim, uint32_t bits, bool integers, bool heads, bool scaled)
 		: n(n), dim(dim), floats((size_t) n * dim)
 	{
-		source.head = 4;
-		source.scale = scaled ? 4 + 2 * dim : 0;
-		source.row_bytes = (4 + 2 * dim + (scaled ? 8 : 0) + 15) / 16 * 16;
-		source.bits = 16;
+		uint32_t	vector = (bits == 16 ? 4 : 0) + (bits * dim + 7) / 8;
+
+		source.head = bits == 16 ? 4 : 0;
+		source.scale = scaled ? (vector + 1) / 2 * 2 : 0;
+		source.row_bytes = (vector + (scaled ? 9 : 0) + 15) / 16 * 16;
+		source.bits = bits;
 		bytes.assign((size_t) n * source.row_bytes, 0xee);
 		source.base = bytes.data();
 		for (uint32_t i = 0; i < n; i++)
@@ -32,12 +34,22 @@ struct HalfRows
 			float		head = heads ? 0.01f + fabsf(gaussian(90, i)) : 1,
 						scale = scaled ? 0.01f + fabsf(gaussian(91, i)) : 1;
 
-			memcpy(row, &head, sizeof(head));
+			if (bits == 16)
+				memcpy(row, &head, sizeof(head));
 			if (scaled)
 				memcpy(row + source.scale, &scale, sizeof(scale));
 			for (uint32_t d = 0; d < dim; d++)
 			{
 				uint64_t	at = (uint64_t) i * dim + d;
+
+				if (bits == 1)
+				{
+					uint8_t		one = rnd(94, at, 2);
+
+					row[d / 8] = (uint8_t) ((row[d / 8] & ~(0x80 >> d % 8)) | one << (7 - d % 8));
+					floats[at] = scale * one;
+					continue;
+				}
 				__half		half = __float2half_rn(integers ? (float) rnd(92, at, 256) : gaussian(93, at));
 
 				memcpy(row + 4 + 2 * d, &half, sizeof(half));
@@ -49,9 +61,9 @@ struct HalfRows
 
 /* Rows of a build, in order or by numbers: bit by bit the floats. */
 static void
-test_upload(GrnGpu *gpu, uint32_t n, uint32_t dim, bool heads, bool scaled, bool ordered)
+test_upload(GrnGpu *gpu, uint32_t bits, uint32_t n, uint32_t dim, bool heads, bool scaled, bool ordered)
 {
-	HalfRows	rows(n, dim, false, heads, scaled);
+	ShortRows	rows(n, dim, bits, false, heads, scaled);
 	std::vector<uint32_t> order(n);
 	std::vector<float> got((size_t) n * dim);
 	GrnGraphParams params = {};
@@ -74,13 +86,13 @@ test_upload(GrnGpu *gpu, uint32_t n, uint32_t dim, bool heads, bool scaled, bool
 						  &rows.floats[(size_t) (ordered ? order[i] : i) * dim], dim * sizeof(float)) == 0;
 	}
 	grn_gpu_end(gpu);
-	report("halves, " + std::to_string(n) + " rows of " + std::to_string(dim) + (heads ? ", heads" : "") +
+	report(std::to_string(bits) + " bits, " + std::to_string(n) + " rows of " + std::to_string(dim) + (heads ? ", heads" : "") +
 		   (scaled ? ", scaled" : "") + (ordered ? ", by numbers" : ""), same, err.text);
 }
 
 /* Codes of all rows from one source. */
 static std::vector<uint8_t>
-codes_of(GrnGpu *gpu, const HalfRows &rows, const GrnGpuSource &source, GrnGpuFit *fit, bool *other, GrnGpuError *err)
+codes_of(GrnGpu *gpu, const ShortRows &rows, const GrnGpuSource &source, GrnGpuFit *fit, bool *other, GrnGpuError *err)
 {
 	std::vector<uint8_t> codes((size_t) rows.n * fit->code_bytes);
 	GrnGpuEncoding e = {};
@@ -97,10 +109,10 @@ codes_of(GrnGpu *gpu, const HalfRows &rows, const GrnGpuSource &source, GrnGpuFi
 }
 
 static void
-test_encode(GrnGpu *gpu, uint32_t dim, GrnGpuRows kind, bool scaled)
+test_encode(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scaled)
 {
 	uint32_t	n = 5000;
-	HalfRows	rows(n, dim, kind == GRN_GPU_EXACT_CODES, scaled, scaled);
+	ShortRows	rows(n, dim, bits, kind == GRN_GPU_EXACT_CODES, scaled, scaled);
 	GrnGpuSource floats = {};
 	GrnGpuFit	fit = {};
 	GrnGpuError err = {};
@@ -121,7 +133,7 @@ test_encode(GrnGpu *gpu, uint32_t dim, GrnGpuRows kind, bool scaled)
 		same = !a.empty() && a == b && !others[0] && !others[1];
 	}
 	free(fit.projection);
-	report("codes of halves of " + std::to_string(dim) + (scaled ? ", scaled" : "") + ", kind " + std::to_string(kind),
+	report("codes of rows of " + std::to_string(bits) + " bits, " + std::to_string(dim) + (scaled ? ", scaled" : "") + ", kind " + std::to_string(kind),
 		   same, err.text);
 }
 
@@ -129,7 +141,7 @@ test_encode(GrnGpu *gpu, uint32_t dim, GrnGpuRows kind, bool scaled)
 static void
 test_other_form(GrnGpu *gpu)
 {
-	HalfRows	rows(100, 24, true, false, false);
+	ShortRows	rows(100, 24, 16, true, false, false);
 	GrnGpuFit	fit = {};
 	GrnGpuEncoding e = {};
 	GrnGpuError err = {};
@@ -144,25 +156,33 @@ test_other_form(GrnGpu *gpu)
 	refused &= grn_gpu_encode(gpu, &e, &rows.source, 0, 100, 0, &other, &err) == GRN_GPU_FAILED;
 	grn_gpu_end(gpu);
 	refused &= grn_gpu_rows_from(gpu, &rows.source, &err) == GRN_GPU_FAILED;
-	report("halves that nothing was begun for are refused", refused, err.text);
+	report("rows that nothing was begun for are refused", refused, err.text);
 }
 
 void
-test_halves(GrnGpu *gpu)
+test_short_rows(GrnGpu *gpu)
 {
 	for (uint32_t dim : {1u, 2u, 3u, 31u, 33u, 129u, 384u})
 		for (int way = 0; way < 8; way++)
-			test_upload(gpu, 3001, dim, way & 1, way & 2, way & 4);
+			{
+			test_upload(gpu, 16, 3001, dim, way & 1, way & 2, way & 4);
+			if (!(way & 1))
+				test_upload(gpu, 1, 3001, dim, false, way & 2, way & 4);
+		}
 	/* one row, rows longer than an arena for so few, and more than one piece */
-	test_upload(gpu, 1, 16000, true, true, false);
-	test_upload(gpu, 3, 16000, true, false, true);
-	test_upload(gpu, 70000, 600, true, true, false);
+	test_upload(gpu, 16, 1, 16000, true, true, false);
+	test_upload(gpu, 16, 3, 16000, true, false, true);
+	test_upload(gpu, 16, 70000, 600, true, true, false);
+	test_upload(gpu, 1, 3, 64000, false, false, true);
+	test_upload(gpu, 1, 70000, 600, false, false, false);
 	if (gpu->device.major >= GRN_TILE_MAJOR)
 	{
-		test_encode(gpu, 96, GRN_GPU_EXACT_CODES, false);
-		test_encode(gpu, 97, GRN_GPU_BYTE_CODES, true);
-		test_encode(gpu, 384, GRN_GPU_BYTE_CODES, false);
-		test_encode(gpu, 385, GRN_GPU_WIDE_CODES, true);
+		test_encode(gpu, 16, 96, GRN_GPU_EXACT_CODES, false);
+		test_encode(gpu, 16, 97, GRN_GPU_BYTE_CODES, true);
+		test_encode(gpu, 16, 384, GRN_GPU_BYTE_CODES, false);
+		test_encode(gpu, 16, 385, GRN_GPU_WIDE_CODES, true);
+		test_encode(gpu, 1, 96, GRN_GPU_EXACT_CODES, false);
+		test_encode(gpu, 1, 1024, GRN_GPU_BYTE_CODES, false);
 		test_other_form(gpu);
 	}
 }

@@ -1,0 +1,43 @@
+/*
+ * bit.c - PostgreSQL's type bit, whose first bit is a byte's highest.
+ */
+#include "am/opclass.h"
+
+#include "fmgr.h"
+#include "utils/varbit.h"
+
+/* As many as pgvector's own index methods take. */
+#define BIT_MAX_DIM 64000
+
+static int
+bit_dim(Datum value)
+{
+	return VARBITLEN((VarBit *) DatumGetPointer(value));
+}
+
+static void
+bit_load(Datum value, int dim, void *out)
+{
+	uint8	   *bytes = out;
+	Size		n = ((Size) dim + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
+
+	memcpy(bytes, VARBITS((VarBit *) DatumGetPointer(value)), n);
+	/* what lies behind the last bit counts for nothing */
+	if (dim % BITS_PER_BYTE != 0)
+		bytes[n - 1] &= (uint8) (BITMASK << (BITS_PER_BYTE - dim % BITS_PER_BYTE));
+}
+
+static const GrnndType bit = {
+	.name = "bit",
+	.max_dim = BIT_MAX_DIM,
+	.dim = bit_dim,
+	.form = GRN_FORM_BITS,
+	.load = bit_load
+};
+
+PG_FUNCTION_INFO_V1(grnnd_type_bit);
+Datum
+grnnd_type_bit(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(&bit);
+}
