@@ -102,9 +102,22 @@ INSERT INTO t VALUES (0, NULL);
 INSERT INTO t SELECT i, i::bit(5) FROM generate_series(1, 200) i;
 SELECT * FROM bit_ranked('t', 'b', 'VALUES (B''00000''), (B''11111''), (B''10101'')', 60);
 SELECT * FROM grnnd_check('t_idx', true);
+SELECT nodes FROM grnnd_build_estimate('t', 'b');
 REINDEX INDEX t_idx;
 SELECT * FROM bit_ranked('t', 'b', 'VALUES (B''00000''), (B''11111''), (B''10101'')', 60);
 SELECT * FROM grnnd_check('t_idx', true);
+
+-- codes come when there are rows enough
+SET grnnd.background_fit = off;
+CREATE TABLE grown (id int, b bit(64));
+CREATE INDEX grown_idx ON grown USING grnnd (b);
+INSERT INTO grown SELECT id, binary_quantize(v - array_fill(0.9, ARRAY[64])::vector) FROM points(1, 400, 64, 1);
+SELECT state, due FROM grnnd_codes('grown_idx');
+SELECT grnnd_fit('grown_idx');
+SELECT state, due FROM grnnd_codes('grown_idx');
+INSERT INTO grown SELECT id, binary_quantize(v - array_fill(0.9, ARRAY[64])::vector) FROM points(401, 500, 64, 1);
+SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM bit_ranked('grown', 'b', 'SELECT b FROM grown WHERE id % 20 = 0', 10);
+SELECT * FROM grnnd_check('grown_idx', true);
 
 -- the borders of bytes, words, pages and the type
 CREATE FUNCTION border(dim int) RETURNS text LANGUAGE plpgsql AS $$

@@ -76,6 +76,19 @@ REINDEX TABLE t;
 SELECT missing('t', 'h', op, (SELECT h::vector FROM t WHERE id = 7)) FROM unnest('{<->,<#>,<=>}'::text[]) op;
 SELECT i, c.* FROM unnest('{t_l2,t_ip,t_cosine}'::text[]) i, grnnd_check(i::regclass, true) c;
 
+-- codes come when there are rows enough
+SET grnnd.background_fit = off;
+CREATE TABLE grown (id int, h halfvec(32));
+CREATE INDEX grown_idx ON grown USING grnnd (h halfvec_cosine_ops);
+INSERT INTO grown SELECT * FROM points(1, 300, 32, 1);
+SELECT state, due FROM grnnd_codes('grown_idx');
+SELECT grnnd_fit('grown_idx');
+SELECT state, due FROM grnnd_codes('grown_idx');
+INSERT INTO grown SELECT * FROM points(301, 400, 32, 1);
+SELECT recall >= 0.95 AS recall, rows = different AS different, disordered
+	FROM ranked('grown', 'h', '<=>', 'SELECT h::vector FROM grown WHERE id % 20 = 0', 10);
+SELECT * FROM grnnd_check('grown_idx', true);
+
 -- integers take bytes, and others may follow
 CREATE TABLE whole (id int, h halfvec(200));
 INSERT INTO whole SELECT id, (SELECT array_agg(floor(x * 80) ORDER BY n) FROM unnest(v::float4[]) WITH ORDINALITY u (x, n))::halfvec
