@@ -37,6 +37,9 @@ CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 CREATE FUNCTION grnnd_metric_l1(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_metric_jaccard(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 CREATE FUNCTION grnnd_metric_hamming(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -61,6 +64,7 @@ BEGIN
 		('halfvec_cosine_ops', '', '%s.halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
 		('halfvec_l1_ops', '', '%s.halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1'),
 		('bit_hamming_ops', 'DEFAULT', 'pg_catalog.bit', '<~>', 'grnnd_type_bit', 'grnnd_metric_hamming'),
+		('bit_jaccard_ops', '', 'pg_catalog.bit', '<%>', 'grnnd_type_bit', 'grnnd_metric_jaccard'),
 		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
 		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
 		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip'),

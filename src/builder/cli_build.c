@@ -158,7 +158,7 @@ grn_build_file(const GrnCli *cli)
 	rows.dim = v.dim;
 	rows.embedding = cli->metric->embedding;
 	rows.form = GRN_FORM_WIDEST;
-	if (!grn_prepare(&rows, pool, &prepared, &failure))
+	if (!grn_prepare(&rows, cli->metric->norm_unit, pool, &prepared, &failure))
 	{
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;

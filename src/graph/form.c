@@ -432,13 +432,42 @@ bits_ip(const float *q, const void *numbers, size_t n)
 	return sum_bits(grn_dist->ip_f32, q, numbers, n);
 }
 
-/* Of rows with one factor the number of bits in which they differ, times its square. */
+/*
+ * By the ones that a alone has, those that b alone has, and those of both.  With one factor the
+ * number of bits in which they differ is enough.
+ */
 static float
 bits_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 {
+	size_t		bytes = (n + 7) / 8;
+	float		both;
+
 	if (sa == sb)
-		return sa * (sa * (float) grn_pairs->differ(a, b, (n + 7) / 8));
-	return pieces_apart(bits_piece, a, sa, b, sb, n);
+		return sa * (sa * (float) grn_pairs->differ(a, b, bytes));
+	both = (float) grn_pairs->common(a, b, bytes);
+	return (sa * sa * ((float) grn_pairs->common(a, a, bytes) - both) +
+			sb * sb * ((float) grn_pairs->common(b, b, bytes) - both)) +
+		(sa - sb) * (sa - sb) * both;
+}
+
+static float
+jaccard(double both, double either)
+{
+	return either > 0 ? (float) (1 - both / either) : 1;
+}
+
+static float
+bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	uint32_t	both = grn_pairs->common(a, b, (n + 7) / 8);
+
+	return jaccard(both, both + grn_pairs->differ(a, b, (n + 7) / 8));
+}
+
+static float
+bits_l1(const float *q, const void *numbers, size_t n)
+{
+	return sum_bits(grn_dist->l1_f32, q, numbers, n);
 }
 
 /* ---- the table ---- */
@@ -507,7 +536,9 @@ static const GrnFormInfo forms[] = {
 		.plain = f32_plain,
 		.l2 = bits_l2,
 		.ip = bits_ip,
-		.apart = bits_apart
+		.l1 = bits_l1,
+		.apart = bits_apart,
+		.jaccard = bits_jaccard
 	}
 };
 
@@ -659,4 +690,12 @@ grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb, s
 	const GrnFormInfo *f = &forms[form];
 
 	return f->apart != NULL ? f->apart(a, sa, b, sb, n) : pieces_apart(f->piece, a, sa, b, sb, n);
+}
+
+float
+grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n)
+{
+	double		both = grn_form_ip(form, q, stored, n);
+
+	return jaccard(both, (double) grn_dist->ip_f32(q, q, n) + grn_form_norm2(form, stored, n) - both);
 }

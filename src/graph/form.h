@@ -64,6 +64,8 @@ typedef struct GrnFormInfo
 	void		(*normalise) (uint8_t *stored, size_t n, double norm);
 	/* squared distance of two stored vectors times sa and sb; NULL: by way of floats */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
+	/* Jaccard distance of two stored vectors; NULL: by way of floats */
+	float		(*jaccard) (const uint8_t *a, const uint8_t *b, size_t n);
 } GrnFormInfo;
 
 /* The entry of a form; NULL where the number, read from elsewhere, is none. */
@@ -114,6 +116,8 @@ extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b
 extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n);
+/* GRN_COMPARE_JACCARD, the same. */
+extern float grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n);
 
 /* What a metric compares a query with a stored vector by. */
 static inline float
@@ -128,8 +132,29 @@ grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *
 			return -grn_form_ip(form, q, stored, n);
 		case GRN_COMPARE_L1:
 			return grn_form_l1(form, q, stored, n);
+		case GRN_COMPARE_JACCARD:
+			return grn_form_jaccard(form, q, stored, n);
 	}
 	return grn_form_l2(form, q, stored, n);
+}
+
+/* Whether grn_compare_stored() serves for this comparison. */
+static inline bool
+grn_compares_stored(GrnComparison comparison, GrnForm form)
+{
+	const GrnFormInfo *f = grn_form(form);
+
+	return comparison == GRN_COMPARE_JACCARD ? f->jaccard != NULL
+		: comparison == GRN_COMPARE_L2 && f->direct;
+}
+
+/* The same as grn_compare() of a query in the form of the stored vector. */
+static inline float
+grn_compare_stored(GrnComparison comparison, GrnForm form, const void *q, const void *stored,
+				   size_t n)
+{
+	return comparison == GRN_COMPARE_JACCARD ? grn_form(form)->jaccard(q, stored, n)
+		: grn_form_apart(form, q, 1, stored, 1, n);
 }
 
 #endif							/* GRN_FORM_H */

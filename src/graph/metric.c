@@ -131,6 +131,30 @@ hamming_bound(const GrnBound *b)
 	return b->compared;
 }
 
+/* ---- Jaccard: whole numbers, and one division ---- */
+
+static double
+jaccard_value(double compared)
+{
+	return compared;
+}
+
+static double
+jaccard_bound(const GrnBound *b)
+{
+	double		d = b->compared - 4 * UNIT_ROUNDING;
+
+	return d > 0 ? d : 0;
+}
+
+/*
+ * So large a unit that no row of GRN_MOST_DIMS ones is longer than GRN_SHORTEST of it.  So the
+ * places of all rows but zero lie on one sphere, and their distances are those of directions.
+ */
+#define UNIT_OF_DIRECTIONS 4096
+_Static_assert((double) GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16.0) * (UNIT_OF_DIRECTIONS / 16.0),
+			   "rows of ones lie on the sphere");
+
 /* ---- the table ---- */
 
 static const GrnMetricInfo metrics[] = {
@@ -192,6 +216,18 @@ static const GrnMetricInfo metrics[] = {
 		.fill = 8,
 		.value = plain_value,
 		.bound = hamming_bound
+	},
+	{
+		.id = GRN_JACCARD,
+		.name = "jaccard",
+		.embedding = GRN_EMBED_SCALED,
+		.norm_unit = UNIT_OF_DIRECTIONS,
+		.codes = GRN_CODES_DIRECTIONS,
+		.comparison = GRN_COMPARE_JACCARD,
+		.surrogate_beam = 2,
+		.fill = 8,
+		.value = jaccard_value,
+		.bound = jaccard_bound
 	}
 };
 

@@ -9,9 +9,10 @@
  * vector.  Where the stored comparison is Euclidean too (L2, and cosine by way of
  * normalised vectors), rows are their own places in that space.
  *
- * L1 has no embedding of so few dimensions.  Its surrogate is the Euclidean distance of the
- * same rows: the graph, the codes and so the candidates of a search go by that, and only the
- * nodes that a search visits are compared by L1.
+ * L1 and Jaccard have no embedding of so few dimensions.  L1's surrogate is the Euclidean
+ * distance of the same rows, Jaccard's that of their directions.  The graph, the codes and so
+ * the candidates of a search go by the surrogate, and only the nodes that a search visits are
+ * compared by the metric.
  */
 #ifndef GRN_METRIC_H
 #define GRN_METRIC_H
@@ -25,7 +26,9 @@ typedef enum GrnMetric
 	GRN_IP = 2,					/* negative inner product */
 	GRN_COSINE = 3,				/* 1 - cosine; vectors are stored normalised */
 	GRN_L1 = 4,					/* sum of absolute differences */
-	GRN_HAMMING = 6				/* numbers, 0 or 1, that differ: the squared distance */
+	GRN_HAMMING = 6,			/* numbers, 0 or 1, that differ: the squared distance */
+	GRN_JACCARD = 7				/* of numbers, 0 or 1: 1 - share of those in either that are in
+								 * both */
 } GrnMetric;
 
 /* Where a row lies in the space of the graph. */
@@ -47,7 +50,8 @@ typedef enum GrnComparison
 {
 	GRN_COMPARE_L2 = 0,			/* squared Euclidean distance */
 	GRN_COMPARE_IP,				/* inner product, negated */
-	GRN_COMPARE_L1				/* sum of absolute differences */
+	GRN_COMPARE_L1,				/* sum of absolute differences */
+	GRN_COMPARE_JACCARD			/* 1 - xy / (xx + yy - xy), by inner products; 1 of zero and zero */
 } GrnComparison;
 
 /*
@@ -69,6 +73,8 @@ typedef struct GrnMetricInfo
 	const char *name;			/* as grnnd_build --metric takes it */
 	bool		normalised;		/* vectors are brought to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
+	float		norm_unit;		/* of scaled rows, where it is none that they have (space.h); else
+								 * 0 */
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*

@@ -195,6 +195,8 @@ bits_are_counted(void)
 		float		back[1100];
 		uint32_t	want = 0;
 		uint32_t	scaled = 0;
+		uint32_t	both = 0;
+		double		jaccard;
 
 		CHECK(bytes == (n + 7) / 8, "%zu", bytes);
 		for (uint32_t j = 0; j < n; j++)
@@ -202,8 +204,10 @@ bits_are_counted(void)
 			x[j] = (float) unit_below(2);
 			y[j] = (float) unit_below(2);
 			want += x[j] != y[j];
+			both += x[j] == 1 && y[j] == 1;
 			scaled += (uint32_t) ((2 * x[j] - y[j]) * (2 * x[j] - y[j]));
 		}
+		jaccard = both + want > 0 ? 1 - both / (double) (both + want) : 1;
 		CHECK(grn_form_store(GRN_FORM_BITS, x, n, a) && grn_form_store(GRN_FORM_BITS, y, n, b), "n %u", n);
 		grn_form_load(GRN_FORM_BITS, a, n, back);
 		CHECK(memcmp(x, back, n * sizeof(float)) == 0, "n %u", n);
@@ -212,12 +216,23 @@ bits_are_counted(void)
 			grn_dist = versions[v];
 			grn_pairs = grn_pairs_of(grn_dist);
 			CHECK(grn_pairs->differ(a, b, bytes) == want, "%s n %u", versions[v]->name, n);
+			CHECK(grn_pairs->common(a, b, bytes) == both, "%s n %u", versions[v]->name, n);
+			CHECK(grn_compare_stored(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == (float) jaccard &&
+				  grn_compare(GRN_COMPARE_JACCARD, GRN_FORM_BITS, x, b, n) == (float) jaccard &&
+				  grn_compare(GRN_COMPARE_JACCARD, GRN_FORM_F32, x, y, n) == (float) jaccard,
+				  "%s n %u", versions[v]->name, n);
+			CHECK(grn_metric(GRN_JACCARD)->bound(&(GrnBound) {.compared = (float) jaccard}) <= jaccard,
+				  "n %u: %g", n, jaccard);
 			CHECK(grn_row_distance(&rows, a, b) == (float) want && grn_row_distance(&rows, a, a) == 0,
 				  "%s n %u", versions[v]->name, n);
 			CHECK(grn_form_apart(GRN_FORM_BITS, a, 2, b, 1, n) == (float) scaled, "%s n %u", versions[v]->name, n);
 			CHECK(grn_form_l2(GRN_FORM_BITS, x, b, n) == (float) want, "%s n %u", versions[v]->name, n);
 			CHECK(grn_row_to_point(&rows, a, y, 0) == (float) want, "%s n %u", versions[v]->name, n);
 		}
+		/* nothing in common, not even with itself */
+		memset(a, 0, bytes);
+		memset(b, 0, bytes);
+		CHECK(grn_compare_stored(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == 1, "n %u", n);
 		x[n / 2] = 0.75f;
 		CHECK(!grn_form_store(GRN_FORM_BITS, x, n, a), "n %u", n);
 		CHECK(!grn_form_normalise(GRN_FORM_BITS, a, n), "n %u", n);

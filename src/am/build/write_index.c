@@ -383,7 +383,7 @@ set_open_layout(Load *load, const GrnndBuild *build)
 	load->meta.fit_state = grn_code_dims(shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (build->key.metric->embedding == GRN_EMBED_SCALED)
-		load->meta.norm_unit = 1;
+		load->meta.norm_unit = build->key.metric->norm_unit > 0 ? build->key.metric->norm_unit : 1;
 }
 
 /* ---- records and pages ---- */

@@ -39,3 +39,10 @@ grnnd_metric_l1(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(grn_metric(GRN_L1));
 }
+
+PG_FUNCTION_INFO_V1(grnnd_metric_jaccard);
+Datum
+grnnd_metric_jaccard(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(grn_metric(GRN_JACCARD));
+}

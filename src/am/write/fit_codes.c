@@ -197,7 +197,7 @@ fit_codec(Fit *f)
 
 	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
 	{
-		meta->norm_unit = norm_unit(f);
+		meta->norm_unit = f->ix.key.metric->norm_unit > 0 ? f->ix.key.metric->norm_unit : norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)
 			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit);
 	}

@@ -46,7 +46,7 @@ plain_l2_f16(const void *a, const void *b, float ratio, size_t n)
  */
 static inline __attribute__((always_inline))
 uint32_t
-count_words(const uint8_t *a, const uint8_t *b, size_t bytes)
+count_words(const uint8_t *a, const uint8_t *b, size_t bytes, bool both)
 {
 	uint64_t	sums[2] = {0};
 	size_t		i = 0;
@@ -58,8 +58,8 @@ count_words(const uint8_t *a, const uint8_t *b, size_t bytes)
 
 		memcpy(x, a + i, sizeof(x));
 		memcpy(y, b + i, sizeof(y));
-		sums[0] += (uint64_t) __builtin_popcountll(x[0] ^ y[0]);
-		sums[1] += (uint64_t) __builtin_popcountll(x[1] ^ y[1]);
+		sums[0] += (uint64_t) __builtin_popcountll(both ? x[0] & y[0] : x[0] ^ y[0]);
+		sums[1] += (uint64_t) __builtin_popcountll(both ? x[1] & y[1] : x[1] ^ y[1]);
 	}
 	for (; i < bytes; i += 8)
 	{
@@ -69,7 +69,7 @@ count_words(const uint8_t *a, const uint8_t *b, size_t bytes)
 
 		memcpy(&x, a + i, len);
 		memcpy(&y, b + i, len);
-		sums[0] += (uint64_t) __builtin_popcountll(x ^ y);
+		sums[0] += (uint64_t) __builtin_popcountll(both ? x & y : x ^ y);
 	}
 	return (uint32_t) (sums[0] + sums[1]);
 }
@@ -77,10 +77,17 @@ count_words(const uint8_t *a, const uint8_t *b, size_t bytes)
 static uint32_t
 plain_differ(const void *a, const void *b, size_t bytes)
 {
-	return count_words(a, b, bytes);
+	return count_words(a, b, bytes, false);
 }
 
-static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .differ = plain_differ};
+static uint32_t
+plain_common(const void *a, const void *b, size_t bytes)
+{
+	return count_words(a, b, bytes, true);
+}
+
+static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .differ = plain_differ,
+	.common = plain_common};
 
 #if defined(__x86_64__)
 
@@ -140,10 +147,18 @@ static __attribute__((target("popcnt")))
 uint32_t
 popcnt_differ(const void *a, const void *b, size_t bytes)
 {
-	return count_words(a, b, bytes);
+	return count_words(a, b, bytes, false);
 }
 
-static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .differ = popcnt_differ};
+static __attribute__((target("popcnt")))
+uint32_t
+popcnt_common(const void *a, const void *b, size_t bytes)
+{
+	return count_words(a, b, bytes, true);
+}
+
+static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .differ = popcnt_differ,
+	.common = popcnt_common};
 
 static inline AVX512 __m512
 square_512(__m512 sum, __m256i a, __m256i b, __m512 ratio)
@@ -180,7 +195,8 @@ avx512_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return _mm512_reduce_add_ps(_mm512_add_ps(s0, s1));
 }
 
-static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .differ = popcnt_differ};
+static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .differ = popcnt_differ,
+	.common = popcnt_common};
 
 static __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
 uint32_t
@@ -201,7 +217,27 @@ vpopcnt_differ(const void *av, const void *bv, size_t bytes)
 	return (uint32_t) _mm512_reduce_add_epi64(sum);
 }
 
-static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .differ = vpopcnt_differ};
+static __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
+uint32_t
+vpopcnt_common(const void *av, const void *bv, size_t bytes)
+{
+	const uint8_t *a = av;
+	const uint8_t *b = bv;
+	__m512i		sum = _mm512_setzero_si512();
+
+	for (size_t i = 0; i < bytes; i += 64)
+	{
+		__mmask64	m = bytes - i < 64 ? ((__mmask64) 1 << (bytes - i)) - 1 : ~(__mmask64) 0;
+		__m512i		x = _mm512_and_si512(_mm512_maskz_loadu_epi8(m, a + i),
+										 _mm512_maskz_loadu_epi8(m, b + i));
+
+		sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
+	}
+	return (uint32_t) _mm512_reduce_add_epi64(sum);
+}
+
+static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .differ = vpopcnt_differ,
+	.common = vpopcnt_common};
 
 #elif defined(__aarch64__)
 
@@ -247,7 +283,8 @@ neon_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return vaddvq_f32(vaddq_f32(s0, s1));
 }
 
-static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .differ = plain_differ};
+static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .differ = plain_differ,
+	.common = plain_common};
 
 #endif
 

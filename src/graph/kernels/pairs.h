@@ -12,6 +12,8 @@ typedef struct GrnPairTable
 	float		(*l2_f16) (const void *a, const void *b, float ratio, size_t n);
 	/* bits in which a and b, bytes each, differ (unaligned) */
 	uint32_t	(*differ) (const void *a, const void *b, size_t bytes);
+	/* bits that both a and b have */
+	uint32_t	(*common) (const void *a, const void *b, size_t bytes);
 } GrnPairTable;
 
 extern const GrnPairTable *grn_pairs;	/* set by grn_dist_init() */

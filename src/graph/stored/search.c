@@ -140,7 +140,7 @@ pack_query(GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
 
-	if (!grn_form(l->form)->direct || s->comparison != GRN_COMPARE_L2)
+	if (!grn_compares_stored(s->comparison, l->form))
 		return;
 	s->packed = s->store->alloc(s->store, l->vec_bytes);
 	if (!grn_form_store(l->form, s->q, l->dim, s->packed))
@@ -164,19 +164,19 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->p = *params;
 	s->store = store;
 	s->q = q;
+	s->comparison = params->by_row ? GRN_COMPARE_L2 : params->metric->comparison;
+	pack_query(s);
 	s->codes = params->codec != NULL && grn_has_codes(params->codec) &&
 		params->layout->code_bytes > 0;
 	if (s->codes)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		if (params->by_row)
+		if (params->by_row || params->metric->surrogate_beam > 0)
 			grn_code_query_row(params->codec, q, &s->code_query, scratch);
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);
 	}
-	s->comparison = params->by_row ? GRN_COMPARE_L2 : params->metric->comparison;
-	pack_query(s);
 	if (params->by_row && params->metric->embedding == GRN_EMBED_SCALED)
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
