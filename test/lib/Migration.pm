@@ -22,7 +22,8 @@ our @EXPORT = qw(%class @classes have $method migration_node literals answers an
 # here (migration_classes.pl says so), and all that follows tests it, too.
 my @have = qw(vector_l2_ops vector_ip_ops vector_cosine_ops vector_l1_ops
 	halfvec_l2_ops halfvec_ip_ops halfvec_cosine_ops halfvec_l1_ops
-	sparsevec_l2_ops sparsevec_ip_ops sparsevec_cosine_ops sparsevec_l1_ops);
+	sparsevec_l2_ops sparsevec_ip_ops sparsevec_cosine_ops sparsevec_l1_ops
+	bit_hamming_ops bit_jaccard_ops);
 
 # All of pgvector's hnsw.
 #   type, op        of the column, without its dimensions; the operator
