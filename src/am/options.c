@@ -32,6 +32,19 @@
 
 static relopt_kind kind;
 
+static relopt_enum_elt_def layouts[] =
+{
+	{
+		"default", GRNND_LAYOUT_DEFAULT
+	},
+	{
+		"exact", GRNND_LAYOUT_EXACT
+	},
+	{
+		NULL
+	}
+};
+
 void
 grnnd_init_options(void)
 {
@@ -53,6 +66,9 @@ grnnd_init_options(void)
 					  0, 0, INT_MAX, lock);
 	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
 					   true, lock);
+	add_enum_reloption(kind, "layout", "How records keep their vectors", layouts,
+					   GRNND_LAYOUT_DEFAULT, gettext_noop("Valid values are \"default\" and \"exact\"."),
+					   lock);
 	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
 					  0, MIN_M, MAX_M, lock);
 	add_int_reloption(kind, "ef_construction", "hnsw's: accepted, without effect",
@@ -94,7 +110,9 @@ notice_hnsw_options(const GrnndOptions *opts)
 uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim)
 {
-	uint32		by_default = grn_default_degree(form, dim, GRNND_PAYLOAD);
+	GrnForm		stored = opts->layout == GRNND_LAYOUT_EXACT ? form
+		: grn_layout_form(dim, 0, form, GRNND_PAYLOAD);
+	uint32		by_default = grn_default_degree(dim, stored, GRNND_PAYLOAD);
 	uint32		by_m;
 
 	if (opts->degree > 0)
@@ -119,6 +137,7 @@ grnnd_options(Datum reloptions, bool validate)
 		{"codes", RELOPT_TYPE_BOOL, offsetof(GrnndOptions, codes)},
 		{"m", RELOPT_TYPE_INT, offsetof(GrnndOptions, m)},
 		{"ef_construction", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_construction)},
+		{"layout", RELOPT_TYPE_ENUM, offsetof(GrnndOptions, layout)},
 	};
 	GrnndOptions *opts = (GrnndOptions *)
 		build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions),

@@ -8,6 +8,13 @@
 
 #include "graph/form.h"
 
+/* How records keep their own vectors. */
+typedef enum GrnndLayout
+{
+	GRNND_LAYOUT_DEFAULT = 0,	/* in 8 bits where that saves pages, else as EXACT */
+	GRNND_LAYOUT_EXACT			/* in the smallest form that holds all rows exactly */
+} GrnndLayout;
+
 typedef struct GrnndOptions
 {
 	int32		vl_len_;
@@ -21,6 +28,7 @@ typedef struct GrnndOptions
 	bool		codes;
 	int			m;				/* hnsw's; 0: not given */
 	int			ef_construction;	/* hnsw's; not used */
+	int			layout;			/* GrnndLayout */
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);

@@ -586,10 +586,19 @@ judge_codes(Pipeline *p, GrnFailure *failure)
 
 	if (!grn_has_codes(&p->codec))
 		return true;
-	p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
-					 order_range, p);
-	if (grn_codes_tell(&p->order))
-		return true;
+	for (int attempt = 0; attempt < 2; attempt++)
+	{
+		/* the second time by the longest codes */
+		if (attempt > 0)
+			grn_forget_costs(&p->costs);
+		if (attempt > 0 && !make_codes(p, failure))
+			return false;
+		memset(&p->order, 0, sizeof(p->order));
+		p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
+						 order_range, p);
+		if (grn_codes_tell(&p->order))
+			return true;
+	}
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
 	if (!grn_layout(&p->layout, p->rows.dim, r->degree, r->shape, (GrnForm) r->form,
@@ -628,7 +637,10 @@ write_result(Pipeline *p, GrnFailure *failure)
 	return true;
 }
 
-/* The degree, and the record's geometry before codes are fitted. */
+/*
+ * The degree, the form of own vectors (so far the exact one), and the record's geometry before
+ * codes are fitted.
+ */
 static bool
 choose_layout(Pipeline *p, GrnFailure *failure)
 {
@@ -636,11 +648,15 @@ choose_layout(Pipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 
 	if (r->params.degree == 0)
-		r->params.degree = grn_default_degree(p->rows.form, spec->dim, spec->payload);
+		r->params.degree = grn_default_degree(spec->dim, spec->exact ? (GrnForm) r->form
+											  : grn_layout_form(spec->dim, 0, (GrnForm) r->form,
+																spec->payload), spec->payload);
 	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
+	if (!spec->exact)
+		r->form = grn_layout_form(spec->dim, r->degree, (GrnForm) r->form, spec->payload);
 	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
 						  &p->costs);
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?

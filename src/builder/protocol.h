@@ -76,6 +76,7 @@ typedef struct GrnBuildSpec
 	uint32_t	row_bytes;		/* from row to row, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
 	uint32_t	use_codes;
+	uint32_t	exact;			/* no own vector may be rounded */
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */
@@ -99,7 +100,7 @@ typedef struct GrnBuildResult
 {
 	uint32_t	nodes;
 	uint32_t	degree;
-	uint32_t	form;			/* GrnForm: the smallest that is lossless */
+	uint32_t	form;			/* GrnForm of own vectors */
 	GrnCodeShape shape;			/* of codes */
 	float		norm_unit;		/* GrnCodec's; of scaled rows, a typical norm */
 	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec's */

@@ -62,21 +62,21 @@ f32_plain(const uint8_t *stored)
 }
 
 static float
-f32_l2(const float *q, const void *numbers, size_t n)
+f32_l2(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l2_f32(q, numbers, n);
+	return grn_dist->l2_f32(q, (const float *) stored, n);
 }
 
 static float
-f32_ip(const float *q, const void *numbers, size_t n)
+f32_ip(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->ip_f32(q, numbers, n);
+	return grn_dist->ip_f32(q, (const float *) stored, n);
 }
 
 static float
-f32_l1(const float *q, const void *numbers, size_t n)
+f32_l1(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l1_f32(q, numbers, n);
+	return grn_dist->l1_f32(q, (const float *) stored, n);
 }
 
 static void
@@ -183,21 +183,21 @@ f16_plain(const uint8_t *stored)
 }
 
 static float
-f16_l2(const float *q, const void *numbers, size_t n)
+f16_l2(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l2_f16(q, numbers, n);
+	return grn_dist->l2_f16(q, stored + sizeof(float), n);
 }
 
 static float
-f16_ip(const float *q, const void *numbers, size_t n)
+f16_ip(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->ip_f16(q, numbers, n);
+	return grn_dist->ip_f16(q, stored + sizeof(float), n);
 }
 
 static float
-f16_l1(const float *q, const void *numbers, size_t n)
+f16_l1(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l1_f16(q, numbers, n);
+	return grn_dist->l1_f16(q, stored + sizeof(float), n);
 }
 
 /* The numbers stay as they are, so nothing is rounded but products with the head. */
@@ -248,10 +248,10 @@ u8_holds(const float *x, size_t n)
 	return i == n;
 }
 
-static void
-u8_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+/* A stored byte b is b * scale + offset; both terms and their sum are exact. */
+static float
+u8_scale(const uint8_t *stored, float *offset)
 {
-	const uint8_t *numbers = stored + sizeof(GrnByteHead) + from;
 	GrnByteHead head;
 	uint32_t	bits;
 	float		scale;
@@ -259,8 +259,19 @@ u8_piece(const uint8_t *stored, size_t from, size_t n, float *out)
 	memcpy(&head, stored, sizeof(head));
 	bits = (uint32_t) head.scale << 16;
 	memcpy(&scale, &bits, sizeof(scale));
+	*offset = (float) head.zero * scale;
+	return scale;
+}
+
+static void
+u8_piece(const uint8_t *stored, size_t from, size_t n, float *out)
+{
+	const uint8_t *numbers = stored + sizeof(GrnByteHead) + from;
+	float		offset;
+	float		scale = u8_scale(stored, &offset);
+
 	for (size_t i = 0; i < n; i++)
-		out[i] = (float) (numbers[i] + head.zero) * scale;
+		out[i] = (float) numbers[i] * scale + offset;
 }
 
 static void
@@ -331,31 +342,39 @@ u8_store(const float *x, size_t n, uint8_t *out)
 	return is_exact(u8_piece, x, n, out);
 }
 
+/* The kernels know heads. */
 static bool
 u8_plain(const uint8_t *stored)
 {
-	GrnByteHead head;
-
-	memcpy(&head, stored, sizeof(head));
-	return head.scale == U8_SCALE_ONE && head.zero == 0;
+	(void) stored;
+	return true;
 }
 
 static float
-u8_l2(const float *q, const void *numbers, size_t n)
+u8_l2(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l2_u8(q, numbers, n);
+	float		offset;
+	float		scale = u8_scale(stored, &offset);
+
+	return grn_dist->l2_u8(q, stored + sizeof(GrnByteHead), n, scale, offset);
 }
 
 static float
-u8_ip(const float *q, const void *numbers, size_t n)
+u8_ip(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->ip_u8(q, numbers, n);
+	float		offset;
+	float		scale = u8_scale(stored, &offset);
+
+	return grn_dist->ip_u8(q, stored + sizeof(GrnByteHead), n, scale, offset);
 }
 
 static float
-u8_l1(const float *q, const void *numbers, size_t n)
+u8_l1(const float *q, const uint8_t *stored, size_t n)
 {
-	return grn_dist->l1_u8(q, numbers, n);
+	float		offset;
+	float		scale = u8_scale(stored, &offset);
+
+	return grn_dist->l1_u8(q, stored + sizeof(GrnByteHead), n, scale, offset);
 }
 
 /* Squared distance of two stored vectors times sa and sb, by way of floats. */
@@ -421,15 +440,15 @@ sum_bits(float (*fn) (const float *, const float *, size_t), const float *q,
 }
 
 static float
-bits_l2(const float *q, const void *numbers, size_t n)
+bits_l2(const float *q, const uint8_t *stored, size_t n)
 {
-	return sum_bits(grn_dist->l2_f32, q, numbers, n);
+	return sum_bits(grn_dist->l2_f32, q, stored, n);
 }
 
 static float
-bits_ip(const float *q, const void *numbers, size_t n)
+bits_ip(const float *q, const uint8_t *stored, size_t n)
 {
-	return sum_bits(grn_dist->ip_f32, q, numbers, n);
+	return sum_bits(grn_dist->ip_f32, q, stored, n);
 }
 
 /*
@@ -465,9 +484,9 @@ bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 static float
-bits_l1(const float *q, const void *numbers, size_t n)
+bits_l1(const float *q, const uint8_t *stored, size_t n)
 {
-	return sum_bits(grn_dist->l1_f32, q, numbers, n);
+	return sum_bits(grn_dist->l1_f32, q, stored, n);
 }
 
 /* ---- the table ---- */
@@ -644,7 +663,7 @@ grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->l2(q, (const uint8_t *) stored + f->head, n)
+	return f->plain(stored) ? f->l2(q, stored, n)
 		: sum_pieces(f, grn_dist->l2_f32, q, stored, n);
 }
 
@@ -653,7 +672,7 @@ grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->ip(q, (const uint8_t *) stored + f->head, n)
+	return f->plain(stored) ? f->ip(q, stored, n)
 		: sum_pieces(f, grn_dist->ip_f32, q, stored, n);
 }
 
@@ -662,7 +681,7 @@ grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->l1(q, (const uint8_t *) stored + f->head, n)
+	return f->plain(stored) ? f->l1(q, stored, n)
 		: sum_pieces(f, grn_dist->l1_f32, q, stored, n);
 }
 

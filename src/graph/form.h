@@ -1,10 +1,11 @@
 /*
  * form.h - the forms in which an index keeps its rows' own vectors, one table entry each.
  *
- * A build chooses the smallest form that holds all of its rows exactly.  A short form
- * begins with a head that says what the numbers behind it stand for: in the rows of the
- * build they stand for themselves.  A row inserted later that does not fit gets a head of
- * its own, so that its rounding error is in proportion to its own range.
+ * A short form begins with a head that says what the numbers behind it stand for.  A row that
+ * numbers standing for themselves do not hold gets a head of its own, so that its rounding
+ * error is in proportion to its own range.  The exact layout has the smallest form that
+ * holds all rows of the build exactly; the default layout rounds them to bytes where that
+ * saves pages (grn_layout_form()).
  *
  * Only form.c names a form.  Everything else asks the table.
  */
@@ -25,6 +26,8 @@ typedef enum GrnForm
 
 /* Holds any row exactly: for rows that are not known yet. */
 #define GRN_FORM_WIDEST GRN_FORM_F32
+/* Holds any row, with a small error: for the default layout. */
+#define GRN_FORM_ROUNDED GRN_FORM_U8
 
 /* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */
 typedef struct GrnByteHead
@@ -52,12 +55,12 @@ typedef struct GrnFormInfo
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
 	/* numbers [from, from + n) of a stored vector, as floats */
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
-	/* whether a stored vector's numbers stand for themselves, so that the kernels serve */
+	/* whether l2() and ip() serve a stored vector; else it is converted by piece() */
 	bool		(*plain) (const uint8_t *stored);
-	/* squared Euclidean distance, inner product and L1 distance of a query and n such numbers */
-	float		(*l2) (const float *q, const void *numbers, size_t n);
-	float		(*ip) (const float *q, const void *numbers, size_t n);
-	float		(*l1) (const float *q, const void *numbers, size_t n);
+	/* squared Euclidean distance, inner product and L1 distance of a query and a stored vector */
+	float		(*l2) (const float *q, const uint8_t *stored, size_t n);
+	float		(*ip) (const float *q, const uint8_t *stored, size_t n);
+	float		(*l1) (const float *q, const uint8_t *stored, size_t n);
 	/* the head under which numbers stand for themselves; NULL where there is no head */
 	const void *own_head;
 	/* brings a stored vector to length 1; NULL: it cannot be */

@@ -190,17 +190,53 @@ known_layouts(void)
 		grn_layout(&l, 128, 32, shape_of(20), GRN_FORM_U8, PAYLOAD);
 		CHECK(l.record_bytes == 1164 && l.tids_max == 16, "%u bytes, %u TIDs",
 			  l.record_bytes, l.tids_max);
-		CHECK(grn_default_degree(GRN_FORM_F32, 128, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 128, PAYLOAD));
-		CHECK(grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F32, 1536, PAYLOAD));
-		/* two records of halves on a page, one of floats */
-		CHECK(grn_default_degree(GRN_FORM_F16, 960, PAYLOAD) == 32, "%u", grn_default_degree(GRN_FORM_F16, 960, PAYLOAD));
-		CHECK(grn_default_degree(GRN_FORM_F32, 960, PAYLOAD) >= 48, "%u", grn_default_degree(GRN_FORM_F32, 960, PAYLOAD));
 	}
 	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim++)
 	{
-		uint32_t	degree = grn_default_degree(GRN_FORM_F32, dim, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
 
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
+		degree = grn_default_degree(dim, GRN_FORM_U8, PAYLOAD);
+		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
+		CHECK(grn_layout_form(dim, 0, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
+	}
+}
+
+/* What the default layout does with rows of 32-bit floats, which layout = exact keeps. */
+static void
+default_layouts(void)
+{
+	static const struct
+	{
+		uint32_t	dim;
+		GrnForm		form;
+		uint32_t	degree,
+					exact_degree;
+		uint32_t	code_bytes,
+					per_page;
+	}			cases[] = {
+		{3, GRN_FORM_F32, 32, 32, 16, 9},
+		{128, GRN_FORM_U8, 32, 32, 20, 7},
+		{384, GRN_FORM_U8, 32, 32, 40, 4},
+		{768, GRN_FORM_U8, 32, 48, 48, 3},
+		{960, GRN_FORM_U8, 32, 48, 44, 3},
+		{1536, GRN_FORM_U8, 32, 32, 64, 2},
+		{3072, GRN_FORM_U8, 48, 48, 64, 1}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint32_t	dim = cases[i].dim;
+		GrnForm		form = grn_layout_form(dim, 0, GRN_FORM_F32, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
+		uint32_t	exact = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
+		GrnLayout	l;
+
+		CHECK(form == cases[i].form && degree == cases[i].degree && exact == cases[i].exact_degree,
+			  "dim %u: form %d, degree %u, exact %u", dim, form, degree, exact);
+		CHECK(grn_layout_form(dim, degree, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
+		CHECK(grn_layout(&l, dim, degree, shape_of(cases[i].code_bytes), form, PAYLOAD) &&
+			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
 	}
 }
 
@@ -458,6 +494,7 @@ main(void)
 	RUN(layouts_are_sound);
 	RUN(shapes_of_others_are_checked);
 	RUN(known_layouts);
+	RUN(default_layouts);
 	RUN(ids_map_to_pages);
 	RUN(written_records_read_back);
 	RUN(each_fault_is_found);

@@ -55,6 +55,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 									build->dim);
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
+	spec->exact = build->options.layout == GRNND_LAYOUT_EXACT;
 	spec->params.degree = grnnd_option_degree(&build->options, build->key.type->form,
 											  build->dim);
 	spec->params.r = build->options.r;

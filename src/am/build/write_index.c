@@ -370,7 +370,8 @@ static void
 set_open_layout(Load *load, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
-	GrnForm		form = build->key.type->form;
+	GrnForm		form = build->spec.exact ? build->key.type->form
+		: grn_layout_form(build->dim, degree, build->key.type->form, GRNND_PAYLOAD);
 	GrnCodeShape shape = GRN_NO_CODES;
 	GrnCodeCosts costs;
 

@@ -335,13 +335,16 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
 
-	grnnd_make_point(in->ix, x, &in->p);
 	if (l->form == in->ix->key.type->form)
 		source.stored = row;
-	source.code = in->p.code;
-	source.factor = in->p.factor;
 	in->rec = palloc_extended(l->record_bytes, MCXT_ALLOC_ZERO);
 	grn_record_write(l, &source, in->rec);
+	/* while an index is filling, codes are made from stored vectors, and all of a row are alike */
+	if (in->ix->meta.fit_state != GRNND_FITTED)
+		grn_form_load(l->form, GRN_REC_PTR(in->rec, l->off_vec), l->dim, x);
+	grnnd_make_point(in->ix, x, &in->p);
+	in->rec->factor = in->p.factor;
+	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
 
 	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);
 	if (!unchanged || !insert_once(in, UNCHANGED_EF, true))

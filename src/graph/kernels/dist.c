@@ -125,14 +125,18 @@ sum_lanes(float *s)
 
 #define LOAD_F32(x, i) ((const float *) (x))[i]
 #define LOAD_F16(x, i) grn_f16_to_f32(read_u16(x, i))
-#define LOAD_U8(x, i) ((float) ((const uint8_t *) (x))[i])
+#define LOAD_U8(x, i) ((float) ((const uint8_t *) (x))[i] * scale + offset)
 #define STEP_L2(s, a, b) do { float d_ = (a) - (b); (s) += d_ * d_; } while (0)
 #define STEP_IP(s, a, b) ((s) += (a) * (b))
 #define STEP_L1(s, a, b) ((s) += fabsf((a) - (b)))
 
-#define PLAIN_KERNEL(name, type, LOAD, STEP) \
+/* What kernels for bytes take beside the rest. */
+#define NOTHING
+#define SCALED , float scale, float offset
+
+#define PLAIN_KERNEL(name, type, MORE, LOAD, STEP) \
 static float \
-name(const float *q, const type *x, size_t n) \
+name(const float *q, const type *x, size_t n MORE) \
 { \
 	float		s[LANES] = {0}; \
 	size_t		i = 0; \
@@ -145,15 +149,15 @@ name(const float *q, const type *x, size_t n) \
 	return sum_lanes(s); \
 }
 
-PLAIN_KERNEL(plain_l2_f32, float, LOAD_F32, STEP_L2)
-PLAIN_KERNEL(plain_ip_f32, float, LOAD_F32, STEP_IP)
-PLAIN_KERNEL(plain_l2_f16, void, LOAD_F16, STEP_L2)
-PLAIN_KERNEL(plain_ip_f16, void, LOAD_F16, STEP_IP)
-PLAIN_KERNEL(plain_l2_u8, void, LOAD_U8, STEP_L2)
-PLAIN_KERNEL(plain_ip_u8, void, LOAD_U8, STEP_IP)
-PLAIN_KERNEL(plain_l1_f32, float, LOAD_F32, STEP_L1)
-PLAIN_KERNEL(plain_l1_f16, void, LOAD_F16, STEP_L1)
-PLAIN_KERNEL(plain_l1_u8, void, LOAD_U8, STEP_L1)
+PLAIN_KERNEL(plain_l2_f32, float, NOTHING, LOAD_F32, STEP_L2)
+PLAIN_KERNEL(plain_ip_f32, float, NOTHING, LOAD_F32, STEP_IP)
+PLAIN_KERNEL(plain_l2_f16, void, NOTHING, LOAD_F16, STEP_L2)
+PLAIN_KERNEL(plain_ip_f16, void, NOTHING, LOAD_F16, STEP_IP)
+PLAIN_KERNEL(plain_l2_u8, void, SCALED, LOAD_U8, STEP_L2)
+PLAIN_KERNEL(plain_ip_u8, void, SCALED, LOAD_U8, STEP_IP)
+PLAIN_KERNEL(plain_l1_f32, float, NOTHING, LOAD_F32, STEP_L1)
+PLAIN_KERNEL(plain_l1_f16, void, NOTHING, LOAD_F16, STEP_L1)
+PLAIN_KERNEL(plain_l1_u8, void, SCALED, LOAD_U8, STEP_L1)
 
 static void
 plain_dot(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)

@@ -99,13 +99,14 @@ typedef struct GrnDistTable
 	float		(*ip_f32) (const float *a, const float *b, size_t n);
 	/* sum of |a_i - b_i| of n floats */
 	float		(*l1_f32) (const float *a, const float *b, size_t n);
-	/* the same between a float query and n binary16 or bytes (unaligned) */
+	/* the same between a float query and n binary16 (unaligned) */
 	float		(*l2_f16) (const float *q, const void *x, size_t n);
 	float		(*ip_f16) (const float *q, const void *x, size_t n);
-	float		(*l2_u8) (const float *q, const void *x, size_t n);
-	float		(*ip_u8) (const float *q, const void *x, size_t n);
 	float		(*l1_f16) (const float *q, const void *x, size_t n);
-	float		(*l1_u8) (const float *q, const void *x, size_t n);
+	/* and between it and n bytes, of which b stands for b * scale + offset */
+	float		(*l2_u8) (const float *q, const void *x, size_t n, float scale, float offset);
+	float		(*ip_u8) (const float *q, const void *x, size_t n, float scale, float offset);
+	float		(*l1_u8) (const float *q, const void *x, size_t n, float scale, float offset);
 	/* sums of products of q with count codes that lie one behind the other: all versions' equal */
 	void		(*dot) (const GrnCodePlanes *q, const uint8_t *codes, uint32_t count,
 						int32_t *out);

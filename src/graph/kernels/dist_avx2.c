@@ -32,13 +32,20 @@ load_u8_256(const void *x)
 	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(x)));
 }
 
+/* What kernels for bytes take beside the rest, and how they load bytes. */
+#define NOTHING
+#define SCALED , float scale, float offset
+#define LOAD_SCALED(x) \
+	_mm256_fmadd_ps(load_u8_256(x), _mm256_set1_ps(scale), _mm256_set1_ps(offset))
+
 /*
- * Four accumulators hide the latency of the multiply-add.  The tail goes
- * through zeroed buffers, which add nothing to either sum.
+ * Four accumulators hide the latency of the multiply-add.  The tail goes through buffers
+ * that are filled with zeroes, and the query with PAD, which a stored zero stands for; so
+ * they add nothing to the sum.
  */
-#define AVX2_KERNEL(name, type, width, LOAD, STEP) \
+#define AVX2_KERNEL(name, type, width, MORE, PAD, LOAD, STEP) \
 static AVX2 float \
-name(const float *q, const type *xv, size_t n) \
+name(const float *q, const type *xv, size_t n MORE) \
 { \
 	const uint8_t *x = (const uint8_t *) xv; \
 	__m256		s0 = _mm256_setzero_ps(), \
@@ -62,21 +69,23 @@ name(const float *q, const type *xv, size_t n) \
 		uint8_t		xt[32] = {0}; \
  \
 		memcpy(qt, q + i, 4 * (n - i)); \
+		for (size_t j = n - i; j < 8; j++) \
+			qt[j] = PAD; \
 		memcpy(xt, x + (width) * i, (width) * (n - i)); \
 		STEP(s1, _mm256_loadu_ps(qt), LOAD(xt)); \
 	} \
 	return sum_256(_mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3))); \
 }
 
-AVX2_KERNEL(avx2_l2_f32, float, 4, load_f32_256, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_f32, float, 4, load_f32_256, STEP_IP_256)
-AVX2_KERNEL(avx2_l2_f16, void, 2, load_f16_256, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_f16, void, 2, load_f16_256, STEP_IP_256)
-AVX2_KERNEL(avx2_l2_u8, void, 1, load_u8_256, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_u8, void, 1, load_u8_256, STEP_IP_256)
-AVX2_KERNEL(avx2_l1_f32, float, 4, load_f32_256, STEP_L1_256)
-AVX2_KERNEL(avx2_l1_f16, void, 2, load_f16_256, STEP_L1_256)
-AVX2_KERNEL(avx2_l1_u8, void, 1, load_u8_256, STEP_L1_256)
+AVX2_KERNEL(avx2_l2_f32, float, 4, NOTHING, 0, load_f32_256, STEP_L2_256)
+AVX2_KERNEL(avx2_ip_f32, float, 4, NOTHING, 0, load_f32_256, STEP_IP_256)
+AVX2_KERNEL(avx2_l2_f16, void, 2, NOTHING, 0, load_f16_256, STEP_L2_256)
+AVX2_KERNEL(avx2_ip_f16, void, 2, NOTHING, 0, load_f16_256, STEP_IP_256)
+AVX2_KERNEL(avx2_l2_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L2_256)
+AVX2_KERNEL(avx2_ip_u8, void, 1, SCALED, 0, LOAD_SCALED, STEP_IP_256)
+AVX2_KERNEL(avx2_l1_f32, float, 4, NOTHING, 0, load_f32_256, STEP_L1_256)
+AVX2_KERNEL(avx2_l1_f16, void, 2, NOTHING, 0, load_f16_256, STEP_L1_256)
+AVX2_KERNEL(avx2_l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1_256)
 
 /* The mask of a load of the first `bytes` of 32, a multiple of 4. */
 static inline AVX2 __m256i

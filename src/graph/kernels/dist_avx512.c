@@ -31,9 +31,15 @@ load_u8_512(const void *x, __mmask16 m)
 
 #define ALL16 ((__mmask16) 0xFFFF)
 
-#define AVX512_KERNEL(name, type, width, LOAD, STEP) \
+/* What kernels for bytes take beside the rest, and how they load bytes. */
+#define NOTHING
+#define SCALED , float scale, float offset
+#define LOAD_SCALED(x, m) \
+	_mm512_maskz_fmadd_ps(m, load_u8_512(x, m), _mm512_set1_ps(scale), _mm512_set1_ps(offset))
+
+#define AVX512_KERNEL(name, type, width, MORE, LOAD, STEP) \
 static AVX512 float \
-name(const float *q, const type *xv, size_t n) \
+name(const float *q, const type *xv, size_t n MORE) \
 { \
 	const uint8_t *x = (const uint8_t *) xv; \
 	__m512		s0 = _mm512_setzero_ps(), \
@@ -61,15 +67,15 @@ name(const float *q, const type *xv, size_t n) \
 											  _mm512_add_ps(s2, s3))); \
 }
 
-AVX512_KERNEL(avx512_l2_f32, float, 4, load_f32_512, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_f32, float, 4, load_f32_512, STEP_IP_512)
-AVX512_KERNEL(avx512_l2_f16, void, 2, load_f16_512, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_f16, void, 2, load_f16_512, STEP_IP_512)
-AVX512_KERNEL(avx512_l2_u8, void, 1, load_u8_512, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_u8, void, 1, load_u8_512, STEP_IP_512)
-AVX512_KERNEL(avx512_l1_f32, float, 4, load_f32_512, STEP_L1_512)
-AVX512_KERNEL(avx512_l1_f16, void, 2, load_f16_512, STEP_L1_512)
-AVX512_KERNEL(avx512_l1_u8, void, 1, load_u8_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l2_f32, float, 4, NOTHING, load_f32_512, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_f32, float, 4, NOTHING, load_f32_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l2_f16, void, 2, NOTHING, load_f16_512, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_f16, void, 2, NOTHING, load_f16_512, STEP_IP_512)
+AVX512_KERNEL(avx512_l2_u8, void, 1, SCALED, LOAD_SCALED, STEP_L2_512)
+AVX512_KERNEL(avx512_ip_u8, void, 1, SCALED, LOAD_SCALED, STEP_IP_512)
+AVX512_KERNEL(avx512_l1_f32, float, 4, NOTHING, load_f32_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_f16, void, 2, NOTHING, load_f16_512, STEP_L1_512)
+AVX512_KERNEL(avx512_l1_u8, void, 1, SCALED, LOAD_SCALED, STEP_L1_512)
 
 /*
  * Sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].

@@ -34,9 +34,14 @@ load_u8(const uint8_t *x)
 	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(word)))));
 }
 
-#define NEON_KERNEL(name, type, width, LOAD, STEP) \
+/* What kernels for bytes take beside the rest, and how they load bytes. */
+#define NOTHING
+#define SCALED , float scale, float offset
+#define LOAD_SCALED(x) vfmaq_n_f32(vdupq_n_f32(offset), load_u8(x), scale)
+
+#define NEON_KERNEL(name, type, width, MORE, PAD, LOAD, STEP) \
 static float \
-name(const float *q, const type *xv, size_t n) \
+name(const float *q, const type *xv, size_t n MORE) \
 { \
 	const uint8_t *x = (const uint8_t *) xv; \
 	float32x4_t s0 = vdupq_n_f32(0), \
@@ -60,21 +65,23 @@ name(const float *q, const type *xv, size_t n) \
 		uint8_t		xt[16] = {0}; \
  \
 		memcpy(qt, q + i, 4 * (n - i)); \
+		for (size_t j = n - i; j < 4; j++) \
+			qt[j] = PAD; \
 		memcpy(xt, x + (width) * i, (width) * (n - i)); \
 		STEP(s1, vld1q_f32(qt), LOAD(xt)); \
 	} \
 	return vaddvq_f32(vaddq_f32(vaddq_f32(s0, s1), vaddq_f32(s2, s3))); \
 }
 
-NEON_KERNEL(neon_l2_f32, float, 4, load_f32, STEP_L2)
-NEON_KERNEL(neon_ip_f32, float, 4, load_f32, STEP_IP)
-NEON_KERNEL(neon_l2_f16, void, 2, load_f16, STEP_L2)
-NEON_KERNEL(neon_ip_f16, void, 2, load_f16, STEP_IP)
-NEON_KERNEL(neon_l2_u8, void, 1, load_u8, STEP_L2)
-NEON_KERNEL(neon_ip_u8, void, 1, load_u8, STEP_IP)
-NEON_KERNEL(neon_l1_f32, float, 4, load_f32, STEP_L1)
-NEON_KERNEL(neon_l1_f16, void, 2, load_f16, STEP_L1)
-NEON_KERNEL(neon_l1_u8, void, 1, load_u8, STEP_L1)
+NEON_KERNEL(neon_l2_f32, float, 4, NOTHING, 0, load_f32, STEP_L2)
+NEON_KERNEL(neon_ip_f32, float, 4, NOTHING, 0, load_f32, STEP_IP)
+NEON_KERNEL(neon_l2_f16, void, 2, NOTHING, 0, load_f16, STEP_L2)
+NEON_KERNEL(neon_ip_f16, void, 2, NOTHING, 0, load_f16, STEP_IP)
+NEON_KERNEL(neon_l2_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L2)
+NEON_KERNEL(neon_ip_u8, void, 1, SCALED, 0, LOAD_SCALED, STEP_IP)
+NEON_KERNEL(neon_l1_f32, float, 4, NOTHING, 0, load_f32, STEP_L1)
+NEON_KERNEL(neon_l1_f16, void, 2, NOTHING, 0, load_f16, STEP_L1)
+NEON_KERNEL(neon_l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1)
 
 /* sum + products of 16 small signed bytes */
 static inline int32x4_t

@@ -56,9 +56,8 @@ extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
 /*
- * The shape for rows that are not known yet: what makes a search cheapest where the
- * variance in the i-th principal direction is proportional to 1/i, much as in SIFT
- * and in embeddings of text.
+ * The shape for rows that are not known yet: what makes a search cheapest where variances
+ * decline much as they do in SIFT and in embeddings of text.
  */
 extern GrnCodeShape grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs);
 

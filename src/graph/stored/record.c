@@ -111,11 +111,11 @@ shape_of_bytes(uint32_t bytes)
  * sentence embeddings of 384 dimensions in 8 bits four.  A share of what a record keeps of its
  * edges, which inserts write and log, comes on top: where a page holds no more records
  * anyway, codes end where 4 more bytes save less than a hundredth of the visits.  Without
- * codes each neighbour has to be visited, which made 17 times the visits on all of the data
- * measured.
+ * codes each neighbour has to be visited, which makes 17 to 40 times the visits that codes
+ * without errors would need.
  */
 #define EDGE_SHARE 4
-#define VISITS_WITHOUT_CODES 17
+#define VISITS_WITHOUT_CODES 30
 
 void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
@@ -133,6 +133,13 @@ grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
 	}
 }
 
+void
+grn_forget_costs(GrnCodeCosts *costs)
+{
+	for (int i = 0; i <= GRN_MAX_CODE_BYTES / GRN_CODE_STEP; i++)
+		costs->visit[i] = i == 0 || isinf(costs->visit[i]) ? INFINITY : 1;
+}
+
 uint32_t
 grn_most_code_bytes(const GrnCodeCosts *costs)
 {
@@ -143,31 +150,62 @@ grn_most_code_bytes(const GrnCodeCosts *costs)
 	return most;
 }
 
-/* Bytes of code that leave some choice to the fit, for the default degree. */
-#define ROOM_BYTES 48
+/* Bytes of code that leave some choice to the fit, of short codes and of longer ones. */
+#define ROOM_BYTES 40
+#define LARGE_ROOM_BYTES 64
+
+/* Records of a form with room for codes of so many bytes, or as many as there can be. */
+static bool
+room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm form,
+			uint32_t payload)
+{
+	uint32_t	all = grn_max_code_dims(dim) / 2;
+
+	return grn_layout(l, dim, degree, shape_of_bytes(all < bytes ? all : bytes), form, payload);
+}
+
+/* Has a more records a page than b, or fewer pages a record? */
+static bool
+is_denser(const GrnLayout *a, const GrnLayout *b)
+{
+	return a->span < b->span || a->per_page > b->per_page;
+}
 
 /*
- * 32 where a page holds two or more records of rows in the form of their type with room
- * for codes.  Beyond, a record has its page for itself whatever the degree, so 48 or
- * 40 are free where they leave that room: on GIST 48 makes 10% fewer visits at
- * recall 0.99 than 32, and 64 no fewer than 48.
+ * 32, or more where that takes no more pages and leaves room for longer codes: on GIST 48 makes
+ * 10% fewer visits at recall 0.99 than 32, and 64 no fewer than 48.
  */
 uint32_t
-grn_default_degree(GrnForm rows, uint32_t dim, uint32_t payload)
+grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload)
 {
 	static const uint32_t large[] = {48, 40};
-	uint32_t	all = grn_max_code_dims(dim) / 2;
-	GrnCodeShape room = shape_of_bytes(all < ROOM_BYTES ? all : ROOM_BYTES);
+	GrnLayout	usual;
 	GrnLayout	l;
-	uint32_t	span;
 
-	if (!grn_layout(&l, dim, 32, room, rows, payload) || l.per_page > 1)
-		return 32;
-	span = l.span;
-	for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
-		if (grn_layout(&l, dim, large[i], room, rows, payload) && l.span == span)
-			return large[i];
+	if (room_layout(&usual, dim, 32, ROOM_BYTES, form, payload))
+		for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+			if (room_layout(&l, dim, large[i], LARGE_ROOM_BYTES, form, payload) &&
+				!is_denser(&usual, &l))
+				return large[i];
 	return 32;
+}
+
+GrnForm
+grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload)
+{
+	GrnLayout	rounded;
+	GrnLayout	l;
+	uint32_t	degrees[2] = {degree, degree};
+
+	if (degree == 0)
+	{
+		degrees[0] = grn_default_degree(dim, GRN_FORM_ROUNDED, payload);
+		degrees[1] = grn_default_degree(dim, exact, payload);
+	}
+	return grn_form_bytes(exact, dim) > grn_form_bytes(GRN_FORM_ROUNDED, dim) &&
+		room_layout(&rounded, dim, degrees[0], ROOM_BYTES, GRN_FORM_ROUNDED, payload) &&
+		(!room_layout(&l, dim, degrees[1], ROOM_BYTES, exact, payload) || is_denser(&rounded, &l))
+		? GRN_FORM_ROUNDED : exact;
 }
 
 /* More than any 16,000 differences whose squares vanish in single precision. */

@@ -129,11 +129,20 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
 								  uint32_t payload, GrnCodeCosts *costs);
 
+/* Makes codes of all lengths cost the same, and no codes far more. */
+extern void grn_forget_costs(GrnCodeCosts *costs);
+
 /* The bytes of the longest codes that these costs allow. */
 extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 
-/* The degree where the user gives none (see test/bench/graph/defaults); rows: their type's form. */
-extern uint32_t grn_default_degree(GrnForm rows, uint32_t dim, uint32_t payload);
+/* The degree where the user gives none, of records of a form (see test/bench/graph/defaults). */
+extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload);
+
+/*
+ * The form of the default layout, where exact would hold all rows exactly: GRN_FORM_ROUNDED
+ * where that saves pages.  degree 0: that of each form's records.
+ */
+extern GrnForm grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload);
 
 /* Pages, counted from the first page of the node area. */
 static inline uint32_t

@@ -1,0 +1,61 @@
+-- The default layout keeps vectors in 8 bits and takes fewer pages than the exact one, and
+-- the order of what it finds is exact nevertheless.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_layout;
+SET search_path = test_layout, public;
+SET grnnd.build_device = cpu;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE t (id int, v vector(384));
+CREATE INDEX bad ON t USING grnnd (v) WITH (layout = small);
+INSERT INTO t SELECT * FROM points(1, 2100, 384, 1);
+
+-- Most rows come before the index is built, the others one by one, or all of them; by all
+-- metrics.  Duplicates share a record, rows that are equal only after rounding do not.
+CREATE FUNCTION compare(opclass text, op text, rows int,
+	OUT smaller bool, OUT recalled bool, OUT disordered bigint, OUT complete bool, OUT sound bool) LANGUAGE plpgsql AS $$
+DECLARE
+	queries text := 'SELECT v FROM points(100001, 100010, 384, 1)';
+	r record;
+BEGIN
+	CREATE TABLE s (id int, v vector(384));
+	INSERT INTO s SELECT * FROM t WHERE id <= rows;
+	EXECUTE format('CREATE INDEX s_default ON s USING grnnd (v %s)', opclass);
+	INSERT INTO s SELECT * FROM t WHERE id > rows;
+	PERFORM grnnd_fit('s_default');
+	-- the same rows again, and rows that differ from them by less than rounding does
+	INSERT INTO s SELECT id + 10000, v FROM t WHERE id % 10 = 1;
+	INSERT INTO s SELECT id + 20000, (ARRAY[((v::float4[])[1] * 1.00001)::float4] || (v::float4[])[2:])::vector
+		FROM t WHERE id % 10 = 2;
+	r := ranked('s', 'v', op, queries, 10);
+	recalled := r.recall >= 0.97;
+	disordered := r.disordered;
+	complete := r.rows = 100;
+	sound := NOT EXISTS (SELECT FROM grnnd_check('s_default', true));
+	EXECUTE format('CREATE INDEX s_exact ON s USING grnnd (v %s) WITH (layout = exact)', opclass);
+	smaller := pg_relation_size('s_default') < 0.8 * pg_relation_size('s_exact');
+	DROP TABLE s;
+END $$;
+SELECT opclass, c.* FROM (VALUES ('vector_l2_ops', '<->', 2000), ('vector_cosine_ops', '<=>', 2000),
+	('vector_ip_ops', '<#>', 2000), ('vector_l2_ops', '<->', 0)) x (opclass, op, rows), compare(opclass, op, rows) c;
+
+-- small integers are exact in either layout: the executor has nothing to put in order, so
+-- FOR UPDATE works
+CREATE TABLE ints (id int, v vector(384));
+INSERT INTO ints SELECT id, array(SELECT (unit(id, j, 1) * 255)::int FROM generate_series(1, 384) j)::vector
+FROM generate_series(1, 600) id;
+CREATE INDEX ints_v ON ints USING grnnd (v);
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT id FROM ints ORDER BY v <-> (SELECT v FROM ints WHERE id = 17) LIMIT 1 FOR UPDATE;
+-- and so it does for any row where the index is to be exact
+CREATE INDEX t_v ON t USING grnnd (v) WITH (layout = exact);
+SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 18) LIMIT 1 FOR UPDATE;
+
+SET client_min_messages = warning;
+DROP SCHEMA test_layout CASCADE;
