@@ -304,8 +304,7 @@ fit_codes(Bench *b)
 	{
 		GrnForm f = grn_form_smallest(b->base + i * b->space, b->dim);
 
-		if (f < format)			/* the larger forms have the smaller numbers */
-			format = f;
+		format = grn_form_wider(format, f);
 	}
 	if (b->format != 0)
 		format = (GrnForm) b->format;
