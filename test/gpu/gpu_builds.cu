@@ -397,7 +397,10 @@ test_builds(GrnGpu *gpu)
 			report(mode + std::to_string(dim) + " dimensions", !wrong, wrong ? wrong : "");
 		}
 	}
-	/* parameters that are not the defaults */
+	/*
+	 * Parameters that are not the defaults.  Bounds are what was measured on an H200, with two to
+	 * three times as many neighbours missed.
+	 */
 	struct
 	{
 		const char *name;
@@ -408,20 +411,20 @@ test_builds(GrnGpu *gpu)
 		uint32_t	pairs;
 		bool		prune;
 	}			others[] = {
-		{"paper mode", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.9},
-		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.9},
-		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.9},
-		{"paper mode, 64 pairs", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.5, 64},
-		{"paper mode, rho 0.2", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.2f}, 0.8},
-		{"paper mode, r 64, s 32", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 64, .s = 32}, 0.95},
-		{"paper mode, r 96, s 90, pruned", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 96, .s = 90}, 0.95, 0, true},
-		{"paper mode, r 128, s 20", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 128, .s = 20}, 0.95},
-		{"tile mode, rho 0.5", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.9},
-		{"tile mode, r 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 8}, 0.5},
-		{"tile mode, r 48", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 48}, 0.95},
-		{"tile mode, r 64, s 64", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 64, .s = 64}, 0.95},
-		{"tile mode, s 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.s = 8}, 0.9},
-		{"tile mode, t1 1, t2 1", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.t1 = 1, .t2 = 1}, 0.5},
+		{"paper mode", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.983},
+		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.975},
+		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.983},
+		{"paper mode, 64 pairs", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.978, 64},
+		{"paper mode, rho 0.2", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.2f}, 0.97},
+		{"paper mode, r 64, s 32", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 64, .s = 32}, 0.987},
+		{"paper mode, r 96, s 90, pruned", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 96, .s = 90}, 0.992, 0, true},
+		{"paper mode, r 128, s 20", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 128, .s = 20}, 0.987},
+		{"tile mode, rho 0.5", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.992},
+		{"tile mode, r 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 8}, 0.97},
+		{"tile mode, r 48", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 48}, 0.995},
+		{"tile mode, r 64, s 64", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 64, .s = 64}, 0.995},
+		{"tile mode, s 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.s = 8}, 0.99},
+		{"tile mode, t1 1, t2 1", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.t1 = 1, .t2 = 1}, 0.992},
 	};
 
 	for (auto &o : others)
@@ -449,7 +452,7 @@ test_builds(GrnGpu *gpu)
 		double		least;
 	}			cases[] = {
 		{"integers", 16, 0, 0, 0.99}, {"gaussian", 16, 0, 0, 0.99}, {"gaussian", 13, 0, 0, 0.99},
-		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.90}, {"gaussian", 16, 0, 1, 0.99},
+		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.985}, {"gaussian", 16, 0, 1, 0.99},
 		{"clusters", 24, 0, 2, 0.97},
 	};
 

@@ -34,7 +34,7 @@ struct PaperWorld
 	{
 		std::vector<uint32_t> ids;	/* in the order of their slots, twice where twice there */
 		bool		sound;		/* distances are right, no id is the vertex's own */
-		uint32_t	twice;		/* ids that are there more than once */
+		uint32_t	twice;		/* entries of ids that another entry has, too */
 	};
 	Pool
 	pool(uint32_t v)
@@ -68,8 +68,11 @@ struct PaperWorld
 	{
 		for (uint32_t v = 0; v < n; v++)
 		{
+			Pool		p = pool(v);
+
 			before[v].count = 0;
-			for (uint32_t id : pool(v).ids)
+			before[v].again = p.twice;	/* they stay where reverse edges are added */
+			for (uint32_t id : p.ids)
 			{
 				bool		there = false;
 
@@ -81,7 +84,17 @@ struct PaperWorld
 		}
 	}
 
-	/* How many pools on the device are not the reference's `after`. */
+	/*
+	 * How many pools on the device are not the reference's `after`.
+	 *
+	 * Two warps that offer one id to a pool with free slots may each miss the other and take a
+	 * slot each: so do those of the paper's Algorithm 6.  Kernels drop the second one when they
+	 * read the pool.  How often that happens depends on the device, but no id is there more
+	 * often than it was offered, and what it costs is exact: the pool holds the nearest of what
+	 * it was offered, fewer by the slots that are taken twice, where they left too few.  (What
+	 * a full pool turns away or gives up is farther than all that it holds, and what it holds
+	 * only gets nearer.)
+	 */
 	std::string
 	compare(bool *good)
 	{
@@ -93,17 +106,18 @@ struct PaperWorld
 		for (uint32_t v = 0; v < n; v++)
 		{
 			Pool		p = pool(v);
-			std::set<uint32_t> got(p.ids.begin(), p.ids.end()),
-						want(after[v].id, after[v].id + after[v].count);
+			RefPool    &want = after[v];
+			std::set<uint32_t> got(p.ids.begin(), p.ids.end());
+			uint32_t	most = std::min(want.count, r - std::min(p.twice, r));
 
 			unsound += !p.sound;
 			twice += p.twice > 0;
-			full += after[v].count == r;
-			/* an id that two warps inserted at once may have cost a full pool its last */
-			differ += p.twice == 0 ? got != want
-				: !std::includes(want.begin(), want.end(), got.begin(), got.end());
+			full += want.count == r;
+			ref_sort(&ref, v, &want);
+			differ += p.twice > want.again ||
+				got != std::set<uint32_t>(want.id, want.id + most);
 		}
-		*good = unsound == 0 && differ == 0 && twice <= n / 10 + 2;
+		*good = unsound == 0 && differ == 0;
 		return std::to_string(differ) + " differ, " + std::to_string(unsound) + " unsound, " +
 			std::to_string(twice) + " with an id twice, " + std::to_string(full) + " full";
 	}

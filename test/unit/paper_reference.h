@@ -22,6 +22,7 @@
 typedef struct RefPool
 {
 	uint32_t	count;
+	uint32_t	again;			/* offers of ids that it held already */
 	uint32_t	id[REF_MOST];
 } RefPool;
 
@@ -69,7 +70,10 @@ ref_insert(const Ref *ref, uint32_t far, uint32_t close, RefPool *pool)
 	/* step 1: deduplication */
 	for (uint32_t i = 0; i < pool->count; i++)
 		if (pool->id[i] == far)
+		{
+			pool->again++;
 			return;
+		}
 	/* step 2: direct insertion if the pool is not full */
 	if (pool->count < ref->r)
 	{
@@ -149,7 +153,7 @@ static inline void
 ref_update(const Ref *ref, const RefPool *pool1, RefPool *pool2, uint32_t round)
 {
 	for (uint32_t v = 0; v < ref->n; v++)
-		pool2[v].count = 0;
+		pool2[v].count = pool2[v].again = 0;
 	for (uint32_t v = 0; v < ref->n; v++)
 		ref_update_vertex(ref, v, &pool1[v], pool2, round);
 }

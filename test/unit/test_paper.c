@@ -96,7 +96,7 @@ static void
 reference_redirects(void)
 {
 	static const float line[] = {0, 10, 11, 30};
-	RefPool		pool1[4] = {{3, {1, 2, 3}}, {0, {0}}, {0, {0}}, {0, {0}}};
+	RefPool		pool1[4] = {{.count = 3, .id = {1, 2, 3}}};
 	RefPool		pool2[4];
 	Ref			ref = {line, 4, 1, 32, 1, 0, 0};
 
