@@ -14,11 +14,28 @@
 #include "graph/build/connect.h"
 #include "graph/build/medoid.h"
 
+#define CHECK_GRAIN 512
+
 typedef struct Tool
 {
 	void	   *work;
 	uint64_t	work_bytes;
 } Tool;
+
+/*
+ * Memory that is read at random: fewer misses of the TLB save a tenth of a build, and half of
+ * the search for what the entry reaches.  NULL where there is none.
+ */
+static void *
+map_memory(uint64_t bytes)
+{
+	void	   *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory;
+}
 
 static void *
 tool_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
@@ -30,19 +47,11 @@ tool_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 	{
 		if (tool->work)
 			munmap(tool->work, tool->work_bytes);
-		tool->work = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-						  -1, 0);
-		if (tool->work == MAP_FAILED)
-		{
-			tool->work = NULL;
-			tool->work_bytes = 0;
+		tool->work = map_memory(bytes);
+		tool->work_bytes = tool->work ? bytes : 0;
+		if (!tool->work)
 			grn_fail(failure, "53200", "", "out of memory: the build needs %llu MB of workspace",
 					 (unsigned long long) (bytes >> 20));
-			return NULL;
-		}
-		/* random access to gigabytes: fewer misses of the TLB save a tenth of the time */
-		madvise(tool->work, bytes, MADV_HUGEPAGE);
-		tool->work_bytes = bytes;
 	}
 	return tool->work;
 }
@@ -63,25 +72,45 @@ tool_notice(void *ctx, const char *text, const char *hint)
 	fprintf(stderr, "grnnd_build: %s%s%s%s\n", text, hint[0] ? " (" : "", hint, hint[0] ? ")" : "");
 }
 
+/* Whether a graph is sound; bad and vertex are of any vertex that is not. */
+typedef struct Check
+{
+	const GrnGraph *graph;
+	const char *bad;
+	uint32_t	vertex;
+} Check;
+
+static void
+check_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Check	   *c = arg;
+	uint32_t	vertex;
+	const char *bad = grn_graph_check_range(c->graph, begin, end, &vertex);
+
+	(void) worker;
+	if (bad && !__atomic_exchange_n(&c->bad, bad, __ATOMIC_RELAXED))
+		c->vertex = vertex;
+}
+
 static bool
 finish(GrnGraphJob *job, double *seconds, GrnFailure *failure)
 {
-	const char *bad;
-	uint32_t	vertex;
+	GrnParallel *parallel = grn_pool_parallel(job->pool);
+	Check		check = {job->graph, NULL, 0};
 	uint32_t	entry;
 	void	   *work;
 	double		start = grn_seconds();
 
-	bad = grn_graph_check(job->graph, &vertex);
-	if (bad)
+	parallel->run(parallel, job->graph->n, CHECK_GRAIN, check_range, &check);
+	if (check.bad)
 		return grn_fail(failure, "XX000", "", "built a faulty graph: vertex %u has %s",
-						vertex, bad);
+						check.vertex, check.bad);
 	work = job->host->need(job->host->ctx, GRN_SEG_WORK, grn_connect_bytes(job->graph->n), failure);
 	if (!work)
 		return false;
-	entry = grn_medoid(job->rows, grn_pool_parallel(job->pool), job->params->seed);
+	entry = grn_medoid(job->rows, parallel, job->params->seed);
 	printf("connected %zu vertices to entry %u\n",
-		   grn_connect(job->rows, job->graph, entry, grn_pool_parallel(job->pool), work), entry);
+		   grn_connect(job->rows, job->graph, entry, parallel, work), entry);
 	*seconds = grn_seconds() - start;
 	return true;
 }
@@ -167,7 +196,7 @@ grn_build_file(const GrnCli *cli)
 	if (cli->choice.options.mode == GRN_GPU_PAPER)
 		grn_gpu_default_params(NULL, &cli->choice.options, &params, v.dim, v.n);
 	degree = params.degree ? params.degree : grn_bare_degree(v.dim);
-	graph.ids = malloc(v.n * degree * sizeof(uint32_t));
+	graph.ids = map_memory(v.n * degree * sizeof(uint32_t));
 	graph.counts = malloc(v.n);
 	graph.degree = degree;
 	graph.n = (uint32_t) v.n;
@@ -193,8 +222,8 @@ grn_build_file(const GrnCli *cli)
 	if (!grn_write_graph(cli->graph, &graph))
 		return 1;
 	grn_pool_stop(pool);
+	munmap(graph.ids, v.n * degree * sizeof(uint32_t));
 	grn_free_vectors(&v);
-	free(graph.ids);
 	free(graph.counts);
 	if (tool.work)
 		munmap(tool.work, tool.work_bytes);

@@ -490,6 +490,67 @@ test_connect(void)
 	}
 }
 
+/*
+ * Connecting and ordering come to the same with any number of threads, in a graph of several
+ * pieces and of which a part is not reached: the rows on a line, with edges to the next two and
+ * two further on, but none to every 40th.
+ */
+static void
+test_finish_for_any_threads(void)
+{
+	enum
+	{
+	ROWS = 150000, DEGREE = 5};
+	GrnParallel *ways[] = {NULL, &one, &backwards, &many};
+	Data		d = make_data(ROWS, 1, fill_normal);
+	uint32_t   *first = malloc(ROWS * 4);
+	uint32_t   *position = malloc(ROWS * 4);
+	uint8_t    *taken = calloc(ROWS, 1);
+	void	   *work = malloc(16 * ROWS);
+	uint64_t	sums[4] = {0};
+
+	for (size_t v = 0; v < ROWS; v++)
+		d.base[v] = (float) v;
+	for (int i = 0; i < 4; i++)
+	{
+		static const uint32_t steps[] = {1, 2, 700, 20011};
+		GrnGraph	g = {malloc(ROWS * DEGREE * 4), calloc(ROWS, 1), ROWS, DEGREE};
+
+		for (uint32_t v = 0; v < ROWS; v++)
+			for (int k = 0; k < 4; k++)
+			{
+				uint32_t	u = (v + steps[k]) % ROWS;
+
+				if (u % 40 != 7)
+					g.ids[(size_t) v * DEGREE + g.counts[v]++] = u;
+			}
+		CHECK(grn_reachable(&g, 3, ways[i], work) == ROWS - ROWS / 40, "%zu reached",
+			  grn_reachable(&g, 3, ways[i], work));
+		CHECK(grn_connect(&d.rows, &g, 3, ways[i], work) == ROWS / 40, "connected");
+		CHECK(grn_reachable(&g, 3, ways[i], work) == ROWS, "all reached");
+		for (size_t v = 0; v < ROWS; v++)
+			for (uint32_t k = 0; k < g.counts[v]; k++)
+				sums[i] = grn_random(sums[i], v, g.ids[v * DEGREE + k]);
+		CHECK(sums[i] == sums[0], "graph, way %d", i);
+
+		grn_page_order(&g, 20, position, ways[i], work);
+		if (i == 0)
+			memcpy(first, position, ROWS * 4);
+		CHECK(memcmp(first, position, ROWS * 4) == 0, "order, way %d", i);
+		free_graph(&g);
+	}
+	for (size_t v = 0; v < ROWS; v++)
+	{
+		CHECK(position[v] < ROWS && !taken[position[v]], "vertex %zu at %u", v, position[v]);
+		taken[position[v] % ROWS] = 1;
+	}
+	free(first);
+	free(position);
+	free(taken);
+	free(work);
+	free(d.base);
+}
+
 static void
 test_graph_check(void)
 {
@@ -617,6 +678,7 @@ main(void)
 	RUN(test_params);
 	RUN(test_cancel);
 	RUN(test_connect);
+	RUN(test_finish_for_any_threads);
 	RUN(test_graph_check);
 	RUN(test_medoid);
 	RUN(test_order);

@@ -18,6 +18,7 @@
 #define MAX_LEVEL ((UINT32_C(1) << (32 - SOURCE_BITS)) - 2)
 #define GRAIN 256
 #define BATCH 256				/* found vertices a worker keeps back */
+#define LABEL_GRAIN 65536
 
 typedef struct Reach
 {
@@ -87,13 +88,44 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 		flush(r, found, n);
 }
 
+/* Runs fn over n items, by all threads if there are any. */
+static void
+run(Reach *r, GrnParallel *parallel, size_t n, size_t grain, GrnRangeFn fn)
+{
+	if (parallel == NULL || n <= grain)
+		fn(r, 0, 0, n);
+	else
+		parallel->run(parallel, n, grain, fn, r);
+}
+
+static void
+clear_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Reach	   *r = arg;
+
+	(void) worker;
+	memset(r->keys + begin, 0xFF, (end - begin) * sizeof(uint32_t));
+}
+
+/* Keys become labels. */
+static void
+label_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Reach	   *r = arg;
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		if (r->keys[v] != GRN_INVALID_ID)
+			r->keys[v] &= GRN_MAX_SOURCES - 1;
+}
+
 size_t
 grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
 				  uint32_t nsources, uint32_t *label, uint32_t *queue)
 {
 	Reach		r = {graph, label, queue, 0, nsources, 0};
 
-	memset(label, 0xFF, (size_t) graph->n * sizeof(uint32_t));
+	run(&r, parallel, graph->n, LABEL_GRAIN, clear_range);
 	for (uint32_t i = 0; i < nsources; i++)
 	{
 		label[sources[i]] = i;
@@ -106,13 +138,9 @@ grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *
 
 		if (r.level < MAX_LEVEL)
 			r.level++;
-		if (parallel == NULL || n <= GRAIN)
-			level_range(&r, 0, 0, n);
-		else
-			parallel->run(parallel, n, GRAIN, level_range, &r);
+		run(&r, parallel, n, GRAIN, level_range);
 		r.first = last;
 	}
-	for (size_t i = 0; i < r.tail; i++)
-		label[queue[i]] &= GRN_MAX_SOURCES - 1;
+	run(&r, parallel, graph->n, LABEL_GRAIN, label_range);
 	return r.tail;
 }

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "graph/build/breadth_first.h"
+#include "graph/build/reach.h"
 
 #define BEAM 32					/* of the search for a vertex near x */
 
@@ -21,7 +21,7 @@ typedef struct Connect
 {
 	const GrnRows *rows;
 	GrnGraph   *graph;
-	uint32_t   *label;			/* [n] GRN_INVALID_ID: not reached yet */
+	uint64_t   *reached;		/* [GRN_REACH_WORDS(n)] a bit a vertex */
 	uint32_t   *stamps;			/* [n] number of the search that saw a vertex */
 	uint32_t   *queue;			/* [n] */
 	uint32_t	search;
@@ -30,13 +30,7 @@ typedef struct Connect
 size_t
 grn_connect_bytes(size_t n)
 {
-	return 3 * n * sizeof(uint32_t);
-}
-
-static inline bool
-is_reached(const Connect *c, uint32_t v)
-{
-	return c->label[v] != GRN_INVALID_ID;
+	return GRN_REACH_WORDS(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
 }
 
 /* Marks all that v, not reached so far, reaches. */
@@ -47,7 +41,7 @@ spread(Connect *c, uint32_t v)
 	size_t		head = 0;
 	size_t		tail = 0;
 
-	c->label[v] = 0;
+	grn_reach_add(c->reached, v);
 	c->queue[tail++] = v;
 	while (head < tail)
 	{
@@ -55,11 +49,8 @@ spread(Connect *c, uint32_t v)
 		const uint32_t *ids = g->ids + (size_t) u * g->degree;
 
 		for (uint32_t i = 0; i < g->counts[u]; i++)
-			if (!is_reached(c, ids[i]))
-			{
-				c->label[ids[i]] = 0;
+			if (grn_reach_add(c->reached, ids[i]))
 				c->queue[tail++] = ids[i];
-			}
 	}
 }
 
@@ -198,11 +189,12 @@ link_from(Connect *c, uint32_t p, uint32_t x)
 size_t
 grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void *workspace)
 {
-	uint32_t   *label = workspace;
+	uint64_t   *reached = workspace;
 
 	if (graph->n == 0)
 		return 0;
-	return grn_breadth_first(graph, parallel, &entry, 1, label, label + graph->n);
+	return grn_reach(graph, parallel, entry, reached,
+					 (uint32_t *) (reached + GRN_REACH_WORDS(graph->n)));
 }
 
 size_t
@@ -214,10 +206,10 @@ grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *p
 
 	if (graph->n == 0)
 		return 0;
-	c.label = workspace;
-	c.queue = c.label + graph->n;
+	c.reached = workspace;
+	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
 	c.stamps = c.queue + graph->n;
-	if (grn_breadth_first(graph, parallel, &entry, 1, c.label, c.queue) == graph->n)
+	if (grn_reach(graph, parallel, entry, c.reached, c.queue) == graph->n)
 		return 0;
 	memset(c.stamps, 0, graph->n * sizeof(uint32_t));
 	for (uint32_t x = 0; x < graph->n; x++)
@@ -225,10 +217,10 @@ grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *p
 		const uint32_t *ids = graph->ids + (size_t) x * graph->degree;
 		uint32_t	p = GRN_INVALID_ID;
 
-		if (is_reached(&c, x))
+		if (grn_is_reached(c.reached, x))
 			continue;
 		for (uint32_t i = 0; i < graph->counts[x] && p == GRN_INVALID_ID; i++)
-			if (is_reached(&c, ids[i]))
+			if (grn_is_reached(c.reached, ids[i]))
 				p = ids[i];
 		if (p == GRN_INVALID_ID)
 			p = find_near(&c, entry, x);

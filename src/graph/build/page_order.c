@@ -14,6 +14,9 @@
 #define REGION 8192				/* vertices of a region, on average */
 /* Candidates for the page being filled: the unplaced neighbours of its vertices. */
 #define MAX_CANDIDATES 2048
+/* Vertices are sorted by region in pieces of so many at least, so many pieces at most. */
+#define PIECE 65536
+#define MAX_PIECES 64
 
 #define PLACED UINT16_MAX
 _Static_assert(GRN_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
@@ -27,6 +30,9 @@ typedef struct Order
 	uint32_t   *members;		/* [n] by region, ascending */
 	uint32_t   *placed;			/* [n] by region, in the order of their places */
 	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
+	uint32_t	regions;		/* that of what no source reaches among them */
+	size_t		pieces;			/* of the vertices, while they are sorted by region */
+	uint32_t   *count;			/* [pieces][regions], in the memory of placed */
 	uint32_t	start[GRN_MAX_SOURCES + 2]; /* of each region in members */
 } Order;
 
@@ -183,6 +189,95 @@ choose_sources(uint32_t n, uint32_t *sources)
 	return count;
 }
 
+/* Runs fn over n items, by all threads if there are any. */
+static void
+run(Order *o, GrnParallel *parallel, size_t n, GrnRangeFn fn)
+{
+	if (parallel == NULL)
+		fn(o, 0, 0, n);
+	else
+		parallel->run(parallel, n, 1, fn, o);
+}
+
+/* The first vertex of a piece, or the end of the last. */
+static size_t
+piece_start(const Order *o, size_t piece)
+{
+	return (size_t) o->graph->n * piece / o->pieces;
+}
+
+/* What no source reaches is a region of its own, the last. */
+static void
+count_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	(void) worker;
+	for (size_t piece = begin; piece < end; piece++)
+	{
+		uint32_t   *count = o->count + piece * o->regions;
+		size_t		stop = piece_start(o, piece + 1);
+
+		memset(count, 0, o->regions * sizeof(*count));
+		for (size_t v = piece_start(o, piece); v < stop; v++)
+		{
+			uint32_t	label = o->position[v];
+
+			o->region[v] = (uint16_t) (label == GRN_INVALID_ID ? o->regions - 1 : label);
+			o->slot[v] = 0;
+			count[o->region[v]]++;
+		}
+	}
+}
+
+/* count[] says where the next vertex of the piece and region goes. */
+static void
+member_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	(void) worker;
+	for (size_t piece = begin; piece < end; piece++)
+	{
+		uint32_t   *next = o->count + piece * o->regions;
+		size_t		stop = piece_start(o, piece + 1);
+
+		for (size_t v = piece_start(o, piece); v < stop; v++)
+			o->members[next[o->region[v]]++] = (uint32_t) v;
+	}
+}
+
+/* A counting sort: position[] has the vertices' labels. */
+static void
+sort_by_region(Order *o, GrnParallel *parallel)
+{
+	uint32_t	few[2];			/* of one piece of fewer vertices than a region has */
+	uint32_t	sum = 0;
+
+	o->pieces = o->graph->n / PIECE;
+	if (o->pieces > MAX_PIECES)
+		o->pieces = MAX_PIECES;
+	if (o->pieces == 0)
+		o->pieces = 1;
+	/* regions are REGION vertices on average, or GRN_MAX_SOURCES: few beside a piece */
+	o->count = o->regions > 2 ? o->placed : few;
+	run(o, parallel, o->pieces, count_range);
+	for (uint32_t i = 0; i < o->regions; i++)
+	{
+		o->start[i] = sum;
+		for (size_t piece = 0; piece < o->pieces; piece++)
+		{
+			uint32_t   *count = o->count + piece * o->regions + i;
+			uint32_t	here = *count;
+
+			*count = sum;
+			sum += here;
+		}
+	}
+	o->start[o->regions] = sum;
+	run(o, parallel, o->pieces, member_range);
+}
+
 void
 grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 			   GrnParallel *parallel, void *workspace)
@@ -190,7 +285,7 @@ grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	Order		o;
 	uint32_t	n = graph->n;
 	uint32_t	sources[GRN_MAX_SOURCES];
-	uint32_t	regions;
+	uint32_t	nsources;
 
 	if (n == 0)
 		return;
@@ -201,26 +296,10 @@ grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.placed = o.members + n;
 	o.region = (uint16_t *) (o.placed + n);
 	o.slot = o.region + n;
-	regions = choose_sources(n, sources);
-	grn_breadth_first(graph, parallel, sources, regions, position, o.placed);
+	nsources = choose_sources(n, sources);
+	grn_breadth_first(graph, parallel, sources, nsources, position, o.placed);
+	o.regions = nsources + 1;
+	sort_by_region(&o, parallel);
 
-	/* what no source reaches is a region of its own */
-	memset(o.start, 0, (regions + 2) * sizeof(o.start[0]));
-	for (uint32_t v = 0; v < n; v++)
-	{
-		o.region[v] = (uint16_t) (position[v] == GRN_INVALID_ID ? regions : position[v]);
-		o.start[o.region[v] + 1]++;
-	}
-	for (uint32_t i = 0; i <= regions; i++)
-		o.start[i + 1] += o.start[i];
-	for (uint32_t v = 0; v < n; v++)
-		o.members[o.start[o.region[v]]++] = v;
-	memmove(o.start + 1, o.start, (regions + 1) * sizeof(o.start[0]));
-	o.start[0] = 0;
-
-	memset(o.slot, 0, (size_t) n * sizeof(*o.slot));
-	if (parallel != NULL)
-		parallel->run(parallel, regions + 1, 1, pack_range, &o);
-	else
-		pack_range(&o, 0, 0, regions + 1);
+	run(&o, parallel, o.regions, pack_range);
 }
