@@ -29,6 +29,19 @@ def save_matrix(path, rows):
         np.ascontiguousarray(rows).tofile(f)
 
 
+def from_hdf5(path, out):
+    """The data folder of a .hdf5 file of ann-benchmarks, written to out; a path that is none, as it is."""
+    if not path.endswith(".hdf5"):
+        return path
+    import h5py
+    os.makedirs(out, exist_ok=True)
+    with h5py.File(path) as f:
+        save_matrix(f"{out}/base.fbin", f["train"][:].astype("f4"))
+        save_matrix(f"{out}/query.fbin", f["test"][:].astype("f4"))
+        save_matrix(f"{out}/gt.ibin", f["neighbors"][:].astype("i4"))
+    return out
+
+
 def take(folder, out, n):
     """The first n base rows of an .fbin folder with their own exact neighbours."""
     base, query = read_matrix(f"{folder}/base.fbin"), read_matrix(f"{folder}/query.fbin")

@@ -22,7 +22,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from common import ROOT, machine, read_matrix, save_matrix  # noqa: E402
+from common import ROOT, from_hdf5, machine, read_matrix, save_matrix  # noqa: E402
 import report  # noqa: E402
 from nearest import nearest  # noqa: E402
 
@@ -63,7 +63,7 @@ KNOWS_IP = ("GRNND", "CAGRA")
 def parse():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--data", action="append", default=[], metavar="NAME=FOLDER[:METRIC]",
-                   help="base.fbin, query.fbin, gt.ibin; METRIC l2, cosine or ip")
+                   help="a data folder or a .hdf5 file of ann-benchmarks; METRIC l2, cosine or ip")
     p.add_argument("--out", required=True)
     p.add_argument("--work", help="folder for graphs and changed data (default: OUT/work, removed at the end)")
     p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
@@ -277,6 +277,7 @@ def main():
     for d in args.data:
         name, _, folder = d.partition("=")
         folder, _, metric = folder.partition(":")
+        folder = from_hdf5(folder, f"{args.work}/{name}.data")
         sets.append(Data(name, folder, metric or "l2", args.work))
     by_name = {d.name: d for d in sets}
     sets += [rotated(by_name[name], args.work) for name in args.rotate]

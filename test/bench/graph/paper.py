@@ -21,7 +21,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from common import ROOT, machine  # noqa: E402
+from common import ROOT, from_hdf5, machine  # noqa: E402
 import paper_report  # noqa: E402
 
 BEAMS = [12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
@@ -138,6 +138,7 @@ def rivals(data, folder, work):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--data", action="append", default=[], metavar="NAME=FOLDER[:few]")
+    p.add_argument("--about", action="append", default=[], metavar="NAME=TEXT", help="what the rows are, for the page")
     p.add_argument("--out", required=True)
     p.add_argument("--work", help="folder for graphs (default: OUT/work, removed at the end)")
     p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
@@ -156,6 +157,7 @@ def main():
     if not args.device:
         from bench import compile_device
         args.device = compile_device(work)
+    about = dict(a.split("=", 1) for a in args.about)
     path, found = f"{args.out}/paper.json", {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "rows": [], "sets": {}}
     if os.path.exists(path):  # of an earlier call, for other data
         with open(path) as f:
@@ -163,6 +165,7 @@ def main():
     for entry in args.data:
         data, _, folder = entry.partition("=")
         folder, _, few = folder.partition(":")
+        folder = from_hdf5(folder, f"{work}/{data}.data")
         start, wanted = time.time(), settings(few == "few")
         done = build(args, data, folder, wanted, work)
         built = time.time() - start
@@ -174,7 +177,7 @@ def main():
         for _, graph in pairs:
             os.remove(graph)
         n, dim = (int(x) for x in np.fromfile(f"{folder}/base.fbin", np.int32, 2))
-        found["sets"][data] = {"rows": n, "dim": dim, "left out": [w[0] for i, w in enumerate(wanted) if i not in done]}
+        found["sets"][data] = {"about": about.get(data, "rows"), "rows": n, "dim": dim, "left out": [w[0] for i, w in enumerate(wanted) if i not in done]}
         print(f"{data}: {built:.0f} s of builds, {time.time() - start:.0f} s in all", flush=True)
         with open(path, "w") as f:
             json.dump(found, f)

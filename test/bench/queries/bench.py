@@ -18,23 +18,13 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
+from common import Server, from_hdf5, machine, read_matrix, take, write_table  # noqa: E402
 
 EFS = {"grnnd": "20,24,28,32,40,52,64,80,100,128,160,200,260,320,400,520",
        "pgvector": "16,24,32,40,52,64,80,100,128,160,200,260,320,400,520,680"}
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops"), "cosine": ("<=>", "vector_cosine_ops")}
 RECALLS = (0.95, 0.99)
 LAST_RECALL = 0.995     # a sweep ends past it
-
-
-def from_hdf5(path, out):
-    import h5py
-    os.makedirs(out, exist_ok=True)
-    with h5py.File(path) as f:
-        save_matrix(f"{out}/base.fbin", f["train"][:].astype("f4"))
-        save_matrix(f"{out}/query.fbin", f["test"][:].astype("f4"))
-        save_matrix(f"{out}/gt.ibin", f["neighbors"][:].astype("i4"))
-    return out
 
 
 def at_recall(points, recall, field):
@@ -203,8 +193,7 @@ def main():
         everything = {}
         for data in args.data:
             name = os.path.basename(data.rstrip("/"))
-            if data.endswith(".hdf5"):
-                data = from_hdf5(data, f"{args.out}/{name}.data")
+            data = from_hdf5(data, f"{args.out}/{name}.data")
             everything[name] = measure(take(data, f"{args.out}/{name}-{args.rows}.data", args.rows), args)
             with open(f"{args.out}/queries.json", "w") as f:
                 json.dump(everything, f, indent=1)
