@@ -1,6 +1,8 @@
 """Writes what paper.py found: paper.md and plots as SVG."""
 import numpy as np
 
+from matched import CARDS, LEVELS, cost, fastest, paper_says
+
 try:
     import matplotlib
     matplotlib.use("Agg")
@@ -9,34 +11,12 @@ try:
 except ImportError:  # paper.py --report draws the plots elsewhere
     plt = None
 
-LEVELS = (0.90, 0.95, 0.98)
 COLOURS = {"disordered": "tab:red", "ascending": "tab:blue", "descending": "tab:green"}
-# What Li et al. report of GRNND against CAGRA: times faster, by card.
-PAPER_SAYS = "3.1-5.0 (RTX 4090), 4.3-5.7 (RTX 6000 Ada)"
 
 
 def curve(row):
     points = sorted((b["distances"], b["recall"], b["qps"]) for b in row["beams"].values())
     return [np.array(x) for x in zip(*points)]
-
-
-def cost(row, level):
-    """Distances a query for that recall, between its beams; NaN outside them."""
-    distances, recall, _ = curve(row)
-    return at(recall, np.log(distances), level, np.exp)
-
-
-def at(recall, y, level, back):
-    missed = -np.log(np.maximum(1 - np.maximum.accumulate(recall), 1e-4))
-    want = -np.log(1 - level)
-    if not missed[0] <= want <= missed[-1]:
-        return np.nan
-    return float(back(np.interp(want, missed, y)))
-
-
-def qps(row, level):
-    distances, recall, rate = curve(row)
-    return at(recall, np.log(rate), level, np.exp)
 
 
 def number(x, digits=0):
@@ -78,35 +58,38 @@ def groups(rows, data):
 
 def matched(rows, data, level):
     """For each CAGRA graph, the fastest build of each mode whose graph needs no more distances for that recall."""
+    mine = [r for r in rows if r["data"] == data]
+    modes = {"fast": [r for r in mine if r["group"] == "fast"], "paper": [r for r in mine if r["group"] not in ("fast", "rival")]}
     out = []
-    for rival in (r for r in rows if r["data"] == data and r["group"] == "rival"):
+    for rival in (r for r in mine if r["group"] == "rival"):
         limit = cost(rival, level)
-        for mode in ("fast", "paper"):
-            fit = [r for r in rows if r["data"] == data and r["group"] != "rival" and (r["group"] == "fast") == (mode == "fast")
-                   and cost(r, level) <= limit]
-            best = min(fit, key=lambda r: r["kernels"], default=None)
+        for mode, builds in modes.items():
+            best = fastest(builds, level, limit, lambda r: r["kernels"])
             out.append([rival["name"], f"{level:.2f}", number(limit), f"{rival['kernels']:.3f}", mode] +
                        ([best["name"], number(cost(best, level)), f"{best['kernels']:.3f}",
-                         f"{rival['kernels'] / best['kernels']:.1f}"] if best else ["none", "", "", ""]) + [PAPER_SAYS])
+                         f"{rival['kernels'] / best['kernels']:.1f}"] if best else ["none", "", "", ""]) + paper_says(rival["name"]))
     return out
 
 
 def markdown(found):
     rows, lines = found["rows"], [
-        "# The paper's mode", "", f"{found['date']}, {found['machine']}. Written by `paper.py`.", "",
+        "# The paper's mode", "", f"{found['date']}, {found['machine']}. Tables and plots by `paper.py`.", "",
         "Builds on the GPU, rows and graph there, by CUDA events. Recall@10 at beam L and, after @, distances a query of "
         "one beam search in memory from 32 random entries; \"for .95\": distances a query for that recall, between beams. "
         "The paper's mode is R 32, S 20, T1 4, T2 8, rho 0.6, all pairs disordered, no final prune, but for what a row names."]
+    lines += [""] + [f"![{plot}](paper-{plot}.svg)" for plot in ("curves", "orders", "details")]
     for data, about in found["sets"].items():
-        lines += ["", f"## {data}: {about['rows']:,} x {about['dim']}"]
+        lines += ["", f"## {data}: {about.get('about', 'rows')}, {about['rows']:,} x {about['dim']}"]
         for title, mine in groups(rows, data):
             lines += ["", title, ""] + table(COLUMNS, [line(r) for r in mine])
         others = [r for r in rows if r["data"] == data and r["group"] in ("fast", "rival")]
-        lines += ["", "The fast mode, and CAGRA (graph degree 32, intermediate 64)", ""] + table(COLUMNS, [line(r) for r in others])
+        lines += ["", "The fast mode, and CAGRA (graph degree 32, intermediate 64) where it is there", ""] + table(COLUMNS, [line(r) for r in others])
+        if not any(r["group"] == "rival" for r in others):
+            lines += ["", "CAGRA was not measured."]
         ratios = [m for level in LEVELS for m in matched(rows, data, level)]
         if ratios:
             lines += ["", "Build time at matched recall: the fastest graph that needs no more distances than the rival's", ""] + \
-                table(["rival", "recall", "distances", "s", "mode", "build", "distances", "s", "faster by", "the paper says"], ratios)
+                table(["rival", "recall", "distances", "s", "mode", "build", "distances", "s", "faster by", *CARDS], ratios)
         if about["left out"]:
             lines += ["", "Left out: " + "; ".join(about["left out"])]
     return "\n".join(lines) + "\n"
