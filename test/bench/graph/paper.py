@@ -144,6 +144,7 @@ def main():
     p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
     p.add_argument("--device", help="the program of device.cu; compiled with nvcc where not given")
     p.add_argument("--queries", type=int, default=3000)
+    p.add_argument("--only", default="", metavar="REGEX", help="only the builds whose names it finds")
     p.add_argument("--seconds", type=float, default=1e9, help="for the builds of a data set")
     p.add_argument("--without-rivals", action="store_true")
     p.add_argument("--report", help="a paper.json: only writes the page and the plots anew")
@@ -166,7 +167,7 @@ def main():
         data, _, folder = entry.partition("=")
         folder, _, few = folder.partition(":")
         folder = from_hdf5(folder, f"{work}/{data}.data")
-        start, wanted = time.time(), settings(few == "few")
+        start, wanted = time.time(), [w for w in settings(few == "few") if re.search(args.only, w[0])]
         done = build(args, data, folder, wanted, work)
         built = time.time() - start
         pairs = [(row, f"{work}/{i}.ibin") for i, row in done.items()]
