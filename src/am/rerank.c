@@ -46,6 +46,7 @@ struct GrnndRerank
 	/* of one */
 	MemoryContext rows;			/* the Row's */
 	int			prefetch_left;	/* nodes */
+	bool		stopped;		/* nothing that is unread is wanted */
 	Tuplesortstate *sorted;		/* (came too late, value, TID), or NULL */
 	TupleTableSlot *sorted_slot;
 };
@@ -88,6 +89,7 @@ grnnd_rerank_begin(IndexScanDesc scan)
 	}
 	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(Row));
 	rr->prefetch_left = 0;
+	rr->stopped = false;
 }
 
 /* Lets go of the table's page. */
@@ -162,9 +164,11 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 	return known;
 }
 
-/* Makes a candidate of a node's row, if the snapshot sees it. */
+/*
+ * Makes a candidate of a node's row, if the snapshot sees it.  *dead: whether no snapshot does.
+ */
 static bool
-read_row(IndexScanDesc scan, uint32 node, const uint8 *packed)
+read_row(IndexScanDesc scan, uint32 node, const uint8 *packed, bool *dead)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
@@ -175,11 +179,13 @@ read_row(IndexScanDesc scan, uint32 node, const uint8 *packed)
 
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
-	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, NULL) ||
+	*dead = false;
+	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
 		!measure_row(scan, rr, &value))
 		return false;
 	row = MemoryContextAllocZero(rr->rows, sizeof(Row));
 	row->c.value = value;
+	row->c.least = value;
 	row->c.exact = scan->numberOfOrderBys == 1;
 	row->c.ntids = 1;
 	row->c.id = node;
@@ -202,9 +208,16 @@ read_tids(IndexScanDesc scan, uint32 node, double bound)
 	GrnndRerank *rr = so->rerank;
 	int64		misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	uint32		nrows = 0;
+	uint32		ndead = 0;
 
 	for (uint32 i = 0; i < so->ntids; i++)
-		nrows += read_row(scan, node, so->tids + (Size) i * GRN_TID_BYTES);
+	{
+		bool		dead;
+
+		nrows += read_row(scan, node, so->tids + (Size) i * GRN_TID_BYTES, &dead);
+		ndead += dead;
+	}
+	grnnd_note_dead(so, ndead);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 		rr->prefetch_left = PREFETCH_NODES;
 	so->ntids = 0;
@@ -249,6 +262,7 @@ read_waiting(IndexScanDesc scan)
 			grnnd_prefetch_rows(scan, so->batch_taken + rr->prefetch_width);
 		}
 		grnnd_remember_returned(so, node);
+		so->record = node;
 		so->tids = r->tids;
 		so->ntids = r->ntids;
 		grnnd_begin_chain(&so->chain, node, r->version, r->next);
@@ -270,6 +284,8 @@ read_nearest(IndexScanDesc scan, const double *than)
 	double		bound = 0;
 	double		rest;
 
+	if (so->rerank->stopped)
+		return false;
 	if (waiting)
 		bound = pairingheap_container(Candidate, node, pairingheap_first(so->unread))->value;
 	if (so->rest != NULL && grnnd_rest_bound(so, &rest) &&
@@ -278,13 +294,23 @@ read_nearest(IndexScanDesc scan, const double *than)
 		if (than != NULL && !float8_lt(rest, *than))
 			return false;
 		if (grnnd_next_rest(so))
+		{
+			so->record = so->chain.node;
 			(void) read_tids(scan, so->chain.node, so->value);
+		}
 		return true;
 	}
 	if (!waiting || (than != NULL && !float8_lt(bound, *than)))
 		return false;
 	read_waiting(scan);
 	return true;
+}
+
+void
+grnnd_rerank_stop(GrnndScan *so)
+{
+	if (so->rerank != NULL)
+		so->rerank->stopped = true;
 }
 
 void

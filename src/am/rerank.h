@@ -16,6 +16,8 @@ extern void grnnd_rerank_begin(IndexScanDesc scan);
 extern void grnnd_rerank(IndexScanDesc scan);
 /* Makes a row that grnnd_rerank() has put into so->heap the current one, and frees it. */
 extern void grnnd_rerank_take(GrnndScan *so, Candidate *r);
+/* No unread row is wanted any more, as what has been read is too far away already. */
+extern void grnnd_rerank_stop(GrnndScan *so);
 /* Begins the rest: what was read stays, what was not is in so->rest. */
 extern void grnnd_rerank_rest(GrnndScan *so);
 /* Whether rows exceeded the memory, so that what is left has been read and sorted. */

@@ -321,13 +321,16 @@ tell_limit(IndexScanDesc scan)
 
 /*
  * Visits that cost as much as the rest.  A killed record costs it half: its page is read, but
- * it is not sorted.
+ * it is not sorted.  Where rows of the table are read for their distances, the rest reads most
+ * of them, so the search goes on as long as it can.
  */
 static uint64
 rest_visits(const GrnndScan *so)
 {
 	uint64		visits = so->store.id_limit / scan_lead(so)->records;
 
+	if (so->rerank != NULL)
+		return so->store.id_limit;
 	return so->found == 0 ? visits :
 		visits - (uint64) ((double) visits * so->nempty / so->found / 2);
 }
@@ -524,6 +527,7 @@ next_result(IndexScanDesc scan)
 		{
 			/* so are the others; what came too late for its place may be nearer */
 			pairingheap_reset(so->heap);
+			grnnd_rerank_stop(so);
 			so->exhausted = true;
 			so->limit = NULL;
 			continue;

@@ -188,6 +188,8 @@ extern void grnnd_end_rest(GrnndScan *so);
 extern void grnnd_begin_killed(IndexScanDesc scan);
 /* Takes down what the executor says of the TID returned last. */
 extern void grnnd_note_killed(IndexScanDesc scan);
+/* The same of all TIDs of a record at once, by a scan that has read the rows itself. */
+extern void grnnd_note_dead(GrnndScan *so, uint32 ndead);
 /* At the end: marks records all of whose TIDs were dead. */
 extern void grnnd_mark_killed(IndexScanDesc scan);
 

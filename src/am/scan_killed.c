@@ -43,6 +43,19 @@ grnnd_begin_killed(IndexScanDesc scan)
 	so->nkilled = 0;
 }
 
+/* All TIDs of the current record are dead. */
+static void
+remember_killed(GrnndScan *so)
+{
+	if (so->nkilled == MOST_KILLED)
+		return;
+	if (so->killed == NULL)
+		so->killed = palloc(LEAST_ROOM * sizeof(uint32));
+	else if (so->nkilled >= LEAST_ROOM && (so->nkilled & (so->nkilled - 1)) == 0)
+		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint32));
+	so->killed[so->nkilled++] = so->record;
+}
+
 void
 grnnd_note_killed(IndexScanDesc scan)
 {
@@ -52,13 +65,18 @@ grnnd_note_killed(IndexScanDesc scan)
 		return;
 	so->all_killed = scan->kill_prior_tuple && (so->next_tid == 1 || so->all_killed);
 	so->ndead_tids += scan->kill_prior_tuple;
-	if (!so->all_killed || so->next_tid != so->ntids || so->nkilled == MOST_KILLED)
+	if (so->all_killed && so->next_tid == so->ntids)
+		remember_killed(so);
+}
+
+void
+grnnd_note_dead(GrnndScan *so, uint32 ndead)
+{
+	if (XLogRecPtrIsInvalid(so->begun_at))
 		return;
-	if (so->killed == NULL)
-		so->killed = palloc(LEAST_ROOM * sizeof(uint32));
-	else if (so->nkilled >= LEAST_ROOM && (so->nkilled & (so->nkilled - 1)) == 0)
-		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint32));
-	so->killed[so->nkilled++] = so->record;
+	so->ndead_tids += ndead;
+	if (ndead > 0 && ndead == so->ntids)
+		remember_killed(so);
 }
 
 /* The buffer of a page that is as the scan has seen it, locked; else invalid.  Never waits. */
