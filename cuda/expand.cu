@@ -43,8 +43,10 @@ launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row, uin
 {
 	uint32_t threads = dim < 256 ? (dim + WARP - 1) / WARP * WARP : 256;
 
-	GRN_REQUIRE(n > 0 && dim > 0 && (row.bits == 16 || row.bits == 1) && row.head % 2 == 0 && row.scale % 2 == 0);
-	GRN_REQUIRE(row.bytes % 4 == 0 && row.bytes >= row.head + row.bits * (size_t) dim / 8);
+	GRN_REQUIRE(n > 0 && dim > 0 && (row.bits == 16 || row.bits == 1) &&
+				row.head % 2 == 0 && row.scale % 2 == 0);
+	GRN_REQUIRE(row.bytes % 4 == 0 &&
+				row.bytes >= row.head + row.bits * (size_t) dim / 8);
 	expand_kernel<<<n, threads, 0, device.stream>>>(d_raw, row, dim, d_rows);
 	return cudaGetLastError();
 }

@@ -433,7 +433,7 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t by
 		uint64_t		count = std::min(most, gpu->n - first);
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const uint8_t  *base =
-			 (const uint8_t *) source->base + (order ? 0 : first * row.bytes);
+			(const uint8_t *) source->base + (order ? 0 : first * row.bytes);
 		uint8_t *d = d_raw + (alone ? 0 : (piece & 1) * most * row.bytes);
 
 		/* What was here before is expanded. */
@@ -452,7 +452,7 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t by
 extern "C" GrnGpuStatus
 grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 {
-	uint8_t	*d_raw = gpu->d_arena; /* the build has not begun to use it */
+	uint8_t *d_raw = gpu->d_arena; /* the build has not begun to use it */
 	uint64_t bytes = gpu->arena;
 	Clock	 clock;
 

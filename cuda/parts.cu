@@ -435,9 +435,9 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
 	EncodeLayout space(e, gpu->batch);
-	bool	 raw = source->bits != 32;
-	size_t	 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
-	uint8_t *d_kept = NULL;
+	bool		 raw = source->bits != 32;
+	size_t		 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
+	uint8_t		*d_kept = NULL;
 
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "no encoding was begun", NULL);
@@ -452,9 +452,9 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 		uint32_t		count = (uint32_t) std::min(end - first, gpu->batch);
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const uint8_t  *base =
-			 (const uint8_t *) source->base + (order ? 0 : first * source->row_bytes);
-		uint8_t		   *d_codes =
-			   d_kept ? d_kept + at * e->fit->code_bytes : gpu->d_arena + space.codes;
+			(const uint8_t *) source->base + (order ? 0 : first * source->row_bytes);
+		uint8_t *d_codes =
+			d_kept ? d_kept + at * e->fit->code_bytes : gpu->d_arena + space.codes;
 
 		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true,
 							   gpu->d_arena + (raw ? space.raw : space.rows),
