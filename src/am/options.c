@@ -35,10 +35,10 @@ static relopt_kind kind;
 static relopt_enum_elt_def layouts[] =
 {
 	{
-		"default", GRNND_LAYOUT_DEFAULT
+		"exact", GRNND_LAYOUT_EXACT
 	},
 	{
-		"exact", GRNND_LAYOUT_EXACT
+		"bytes", GRNND_LAYOUT_BYTES
 	},
 	{
 		NULL
@@ -67,7 +67,7 @@ grnnd_init_options(void)
 	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
 					   true, lock);
 	add_enum_reloption(kind, "layout", "How records keep their vectors", layouts,
-					   GRNND_LAYOUT_DEFAULT, gettext_noop("Valid values are \"default\" and \"exact\"."),
+					   GRNND_LAYOUT_EXACT, gettext_noop("Valid values are \"exact\" and \"bytes\"."),
 					   lock);
 	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
 					  0, MIN_M, MAX_M, lock);

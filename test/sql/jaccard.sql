@@ -51,7 +51,18 @@ INSERT INTO t SELECT i, things(i, 300, 1) FROM generate_series(1, 2500) i;
 CREATE INDEX t_idx ON t USING grnnd (b bit_jaccard_ops);
 ANALYZE t;
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY b <%> (SELECT b FROM t LIMIT 1) LIMIT 5;
+CREATE FUNCTION by_index(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ 'Index Scan using t_idx' THEN
+			RETURN true;
+		END IF;
+	END LOOP;
+	RETURN false;
+END $$;
+SELECT by_index('SELECT id FROM t ORDER BY b <%> (SELECT b FROM t LIMIT 1) LIMIT 5');
 RESET enable_seqscan;
 SELECT k, found('t', 'SELECT things(i, 300, 2) FROM generate_series(1, 20) i', k, goal)
 	FROM (VALUES (1, 0.95), (10, 0.95), (100, 0.95), (2500, 1)) v (k, goal);

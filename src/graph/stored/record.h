@@ -139,7 +139,7 @@ extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload);
 
 /*
- * The form of the default layout, where exact would hold all rows exactly: GRN_FORM_ROUNDED
+ * The form of the layout "bytes", where exact would hold all rows exactly: GRN_FORM_ROUNDED
  * where that saves pages.  degree 0: that of each form's records.
  */
 extern GrnForm grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload);
