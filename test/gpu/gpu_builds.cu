@@ -516,7 +516,7 @@ test_builds(GrnGpu *gpu)
 	good &= grn_gpu_rows(gpu, 90, 20, x.data(), 24, &err) == GRN_GPU_FAILED;
 	good &= grn_gpu_build(gpu, NULL, NULL, NULL, NULL, NULL, &err) == GRN_GPU_FAILED;
 	report("rows past the end, and a build without rows, are refused", good, err.text);
-	good = grn_gpu_begin(gpu, 100, 17000, &options, &params, &err) == GRN_GPU_FAILED;
+	good = grn_gpu_begin(gpu, 100, GRN_MOST_DIMS + 1, &options, &params, &err) == GRN_GPU_FAILED;
 	report("too many dimensions are refused", good, err.text);
 	grn_gpu_end(gpu);
 }

@@ -72,7 +72,7 @@ test_bits(void)
 		l.spec.use_codes = dims[i] > 8;
 		build(&l, 1500, dims[i], fill_signs);
 		CHECK(l.last.u.result.nodes <= 1u << (dims[i] < 20 ? dims[i] : 20), "%u nodes", l.last.u.result.nodes);
-		if (l.last.u.result.code_dims > 0)
+		if (grn_code_dims(l.last.u.result.shape) > 0)
 			check_codes(&l);
 		CHECK(l.last.u.result.form == GRN_FORM_BITS, "%u", l.last.u.result.form);
 		end_builder(&l);

@@ -139,7 +139,8 @@ stored_versions_agree(void)
 					CHECK(close_to(f16 ? d->ip_f16(q, room, n) : d->ip_u8(q, room, n, scale, offset),
 								   ip, size),
 						  "%s format %d n %zu", d->name, format, n);
-					CHECK(close_to((f16 ? d->l1_f16 : d->l1_u8) (q, room, n), l1, l1),
+					CHECK(close_to(f16 ? d->l1_f16(q, room, n) : d->l1_u8(q, room, n, scale, offset),
+								   l1, l1),
 						  "%s format %d n %zu", d->name, format, n);
 				}
 				unit_guarded_free(room, bytes + shift);
