@@ -31,8 +31,9 @@ $node->stop;
 my $file = slurp_file($path);
 
 # the layout, from the metapage (struct GrnndMeta)
-my ($degree, $code_dims, undef, undef, $bytes) = unpack 'L5', substr($file, PAYLOAD + 24, 20);
-my ($first) = unpack 'L', substr($file, PAYLOAD + 64, 4);
+my ($degree, $d4, $d2, $d1, undef, undef, undef, undef, $bytes) = unpack 'L5S2L2', substr($file, PAYLOAD + 24, 32);
+my $code_bytes = (4 * $d4 + 2 * $d2 + $d1) / 8;
+my ($first) = unpack 'L', substr($file, PAYLOAD + 88, 4);
 my $per_page = int(8160 / $bytes);
 
 sub at
@@ -47,13 +48,13 @@ my @all = 0 .. (length($file) / PAGE - $first) * $per_page - 1;
 my @nodes = grep { state_of($_) == NODE } @all;
 my ($free) = grep { state_of($_) == FREE && get('C', $_, 2, 1) > 0 } @all;
 my ($chain) = grep { state_of($_) == TIDS } @all;
-ok($code_dims > 0 && defined $free && defined $chain, 'there are codes, a free record and a chained one');
+ok($code_bytes > 0 && defined $free && defined $chain, 'there are codes, a free record and a chained one');
 
 # the ids of a record's neighbours are behind its TIDs and code: where all records have ids
 my ($ids) = grep {
 	my $offset = $_;
 	!grep { my $id = $_; grep { $_ > $#all || $_ == $id } get('L' . get('C', $id, 2, 1), $id, $offset, 4 * $degree) } @nodes
-} map { ((HEADER + 6 * $_ + $code_dims / 2) + 3) & ~3 } 1 .. 16;
+} map { ((HEADER + 6 * $_ + $code_bytes) + 3) & ~3 } 1 .. 16;
 ok(defined $ids, 'the lists are found in the file');
 
 # half of the nodes are to die, without the one that has a chain
@@ -67,14 +68,14 @@ for my $id (keys %dies)
 }
 
 # codes are ignored (GrnndMeta.codes_ignored), under a checksum of the metapage
-substr($file, PAYLOAD + 120, 4) = pack 'L', 1;
+substr($file, PAYLOAD + 144, 4) = pack 'L', 1;
 my $crc = 0xFFFFFFFF;
-for my $byte (unpack 'C124', substr($file, PAYLOAD, 124))
+for my $byte (unpack 'C148', substr($file, PAYLOAD, 148))
 {
 	$crc ^= $byte;
 	$crc = $crc & 1 ? ($crc >> 1) ^ 0x82F63B78 : $crc >> 1 for 1 .. 8;
 }
-substr($file, PAYLOAD + 124, 4) = pack 'L', $crc ^ 0xFFFFFFFF;
+substr($file, PAYLOAD + 148, 4) = pack 'L', $crc ^ 0xFFFFFFFF;
 open my $f, '>:raw', $path or die "$path: $!";
 print $f $file;
 close $f;
