@@ -202,7 +202,7 @@ known_layouts(void)
 	}
 }
 
-/* What the default layout does with rows of 32-bit floats, which layout = exact keeps. */
+/* What the layout "bytes" does with rows of 32-bit floats, which layout = exact keeps. */
 static void
 default_layouts(void)
 {
