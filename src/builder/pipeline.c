@@ -29,7 +29,6 @@
 #define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */
 #define CODE_SAMPLE_PER_DIM 8	/* and at least this many a dimension */
 #define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
-#define LONGER 1.015f			/* ratio of |y|^2 where one row counts as longer */
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -312,7 +311,8 @@ sort_entry(const Pipeline *p, uint32_t i, uint32_t v)
 
 /*
  * Some entry points after the first are the longest rows (GrnMetricInfo.long_entries), as
- * src/am/write/entry_points.c keeps it and says why; it has LONGER, too, here of |y|^2.
+ * src/am/write/entry_points.c keeps it and says why.  There lengths are known from factors, here
+ * places from rows.
  */
 static void
 enter_longest(Pipeline *p)
@@ -329,7 +329,7 @@ enter_longest(Pipeline *p)
 	{
 		bool		is_entry = false;
 
-		if (place_norm2(p, v) * LONGER >= place_norm2(p, r->entries[last]))
+		if (place_norm2(p, v) * GRN_PLACE_LONGER >= place_norm2(p, r->entries[last]))
 			continue;
 		for (uint32_t i = 0; i < last; i++)
 			is_entry = is_entry || r->entries[i] == v;

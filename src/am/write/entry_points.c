@@ -8,6 +8,7 @@
 
 #include "am/page.h"
 #include "am/write/edit.h"
+#include "graph/space.h"
 #include "graph/stored/prune.h"
 
 /* ---- long rows ---- */
@@ -19,9 +20,6 @@
  * need lead to them.  One alone is not enough:
  * its own product with the query may be less than those of the short rows nearby.
  */
-
-/* A row takes the place of one that is shorter by this factor; lengths are rounded. */
-#define LONGER 1.01f
 
 /*
  * Writes to order [GRN_MAX_ENTRIES] which of the entries but entries[0] are the longest, if the
@@ -62,7 +60,7 @@ find_shorter(const GrnndIndex *ix, const GrnndEntries *entries, GrnFactor factor
 		return 0;
 	last = order[nlong - 1];
 	return grn_factor_length(factor) >
-		LONGER * grn_factor_length(entries->factors[last]) ? last : 0;
+		GRN_LONGER * grn_factor_length(entries->factors[last]) ? last : 0;
 }
 
 float
