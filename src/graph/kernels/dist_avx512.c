@@ -77,6 +77,18 @@ AVX512_KERNEL(avx512_l1_f32, float, 4, NOTHING, load_f32_512, STEP_L1_512)
 AVX512_KERNEL(avx512_l1_f16, void, 2, NOTHING, load_f16_512, STEP_L1_512)
 AVX512_KERNEL(avx512_l1_u8, void, 1, SCALED, LOAD_SCALED, STEP_L1_512)
 
+/* Sums of four vectors within each 128-bit lane: v[0]'s, v[1]'s, v[2]'s, v[3]'s. */
+static inline AVX512 __m512i
+lane_sums_512(const __m512i *v)
+{
+	__m512i		a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
+									 _mm512_unpackhi_epi32(v[0], v[1]));
+	__m512i		b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
+									 _mm512_unpackhi_epi32(v[2], v[3]));
+
+	return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
 /*
  * Sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
  * Four rounds of adding interleaved halves.
@@ -88,15 +100,7 @@ transpose_sum_512(const __m512i *v)
 
 #pragma GCC unroll 4
 	for (int g = 0; g < 4; g++)
-	{
-		__m512i		a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g], v[4 * g + 1]),
-										 _mm512_unpackhi_epi32(v[4 * g], v[4 * g + 1]));
-		__m512i		b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g + 2], v[4 * g + 3]),
-										 _mm512_unpackhi_epi32(v[4 * g + 2], v[4 * g + 3]));
-
-		/* in each 128-bit lane: partial sums of 4g, 4g+1, 4g+2, 4g+3 */
-		w[g] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-	}
+		w[g] = lane_sums_512(v + 4 * g);
 	{
 		__m512i		x = _mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88),
 										 _mm512_shuffle_i32x4(w[0], w[1], 0xDD));
@@ -132,14 +136,7 @@ pair_sums_512(const __m512i *v)
 
 #pragma GCC unroll 2
 	for (int g = 0; g < 2; g++)
-	{
-		__m512i		a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g], v[4 * g + 1]),
-										 _mm512_unpackhi_epi32(v[4 * g], v[4 * g + 1]));
-		__m512i		b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[4 * g + 2], v[4 * g + 3]),
-										 _mm512_unpackhi_epi32(v[4 * g + 2], v[4 * g + 3]));
-
-		w[g] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-	}
+		w[g] = lane_sums_512(v + 4 * g);
 	/* lanes: even codes of w0, odd of w0, even of w1, odd of w1 */
 	return _mm512_permutexvar_epi32(order,
 									_mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88),

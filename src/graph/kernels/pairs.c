@@ -198,42 +198,35 @@ avx512_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .differ = popcnt_differ,
 	.common = popcnt_common};
 
-static __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
-uint32_t
-vpopcnt_differ(const void *av, const void *bv, size_t bytes)
+#define VPOPCNT __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
+
+static inline __attribute__((always_inline)) VPOPCNT uint32_t
+count_512(const uint8_t *a, const uint8_t *b, size_t bytes, bool both)
 {
-	const uint8_t *a = av;
-	const uint8_t *b = bv;
 	__m512i		sum = _mm512_setzero_si512();
 
 	for (size_t i = 0; i < bytes; i += 64)
 	{
 		__mmask64	m = bytes - i < 64 ? ((__mmask64) 1 << (bytes - i)) - 1 : ~(__mmask64) 0;
-		__m512i		x = _mm512_xor_si512(_mm512_maskz_loadu_epi8(m, a + i),
-										 _mm512_maskz_loadu_epi8(m, b + i));
+		__m512i		x = _mm512_maskz_loadu_epi8(m, a + i);
+		__m512i		y = _mm512_maskz_loadu_epi8(m, b + i);
 
+		x = both ? _mm512_and_si512(x, y) : _mm512_xor_si512(x, y);
 		sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
 	}
 	return (uint32_t) _mm512_reduce_add_epi64(sum);
 }
 
-static __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
-uint32_t
-vpopcnt_common(const void *av, const void *bv, size_t bytes)
+static VPOPCNT uint32_t
+vpopcnt_differ(const void *a, const void *b, size_t bytes)
 {
-	const uint8_t *a = av;
-	const uint8_t *b = bv;
-	__m512i		sum = _mm512_setzero_si512();
+	return count_512(a, b, bytes, false);
+}
 
-	for (size_t i = 0; i < bytes; i += 64)
-	{
-		__mmask64	m = bytes - i < 64 ? ((__mmask64) 1 << (bytes - i)) - 1 : ~(__mmask64) 0;
-		__m512i		x = _mm512_and_si512(_mm512_maskz_loadu_epi8(m, a + i),
-										 _mm512_maskz_loadu_epi8(m, b + i));
-
-		sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
-	}
-	return (uint32_t) _mm512_reduce_add_epi64(sum);
+static VPOPCNT uint32_t
+vpopcnt_common(const void *a, const void *b, size_t bytes)
+{
+	return count_512(a, b, bytes, true);
 }
 
 static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .differ = vpopcnt_differ,
