@@ -8,7 +8,7 @@
  */
 #include "graph/build/breadth_first.h"
 
-#include <string.h>
+#include "graph/build/frontier.h"
 
 #define SOURCE_BITS 12			/* GRN_MAX_SOURCES */
 /*
@@ -16,54 +16,36 @@
  * labels there may depend on timing; every vertex is reached all the same.
  */
 #define MAX_LEVEL ((UINT32_C(1) << (32 - SOURCE_BITS)) - 2)
-#define GRAIN 256
-#define BATCH 256				/* found vertices a worker keeps back */
 #define LABEL_GRAIN 65536
 
-typedef struct Reach
+typedef struct Search
 {
-	const GrnGraph *graph;
+	GrnFrontier frontier;
 	uint32_t   *keys;
-	uint32_t   *queue;
-	size_t		first;			/* of this level in queue */
-	size_t		tail;			/* of queue, taken with atomic additions */
 	uint32_t	level;			/* of the vertices to be found */
-} Reach;
-
-static void
-flush(Reach *r, const uint32_t *found, uint32_t n)
-{
-	size_t		at = __atomic_fetch_add(&r->tail, n, __ATOMIC_RELAXED);
-
-	memcpy(r->queue + at, found, n * sizeof(uint32_t));
-}
+} Search;
 
 static void
 level_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Reach	   *r = arg;
-	const GrnGraph *g = r->graph;
-	uint32_t	found[BATCH];
-	uint32_t	n = 0;
+	Search	   *s = arg;
+	GrnFrontier *f = &s->frontier;
+	const GrnGraph *g = f->graph;
+	GrnFoundBatch found;
 
 	(void) worker;
-	for (size_t i = r->first + begin; i < r->first + end; i++)
+	found.n = 0;
+	for (size_t i = f->first + begin; i < f->first + end; i++)
 	{
-		uint32_t	v = r->queue[i];
+		uint32_t	v = f->queue[i];
 		const uint32_t *ids = g->ids + (size_t) v * g->degree;
-		uint32_t	key = (r->level << SOURCE_BITS) |
-			(r->keys[v] & (GRN_MAX_SOURCES - 1));
+		uint32_t	key = (s->level << SOURCE_BITS) |
+			(s->keys[v] & (GRN_MAX_SOURCES - 1));
 
-		if (i + 4 < r->first + end)
-		{
-			const char *ahead = (const char *) (g->ids + (size_t) r->queue[i + 4] * g->degree);
-
-			__builtin_prefetch(ahead);
-			__builtin_prefetch(ahead + 64);
-		}
+		grn_frontier_prefetch(f, i, f->first + end);
 		for (uint32_t j = 0; j < g->counts[v]; j++)
 		{
-			uint32_t   *at = &r->keys[ids[j]];
+			uint32_t   *at = &s->keys[ids[j]];
 			uint32_t	old = __atomic_load_n(at, __ATOMIC_RELAXED);
 
 			while (key < old)
@@ -72,75 +54,57 @@ level_range(void *arg, int worker, size_t begin, size_t end)
 				{
 					/* the thread that found it first queues it */
 					if (old == GRN_INVALID_ID)
-					{
-						found[n++] = ids[j];
-						if (n == BATCH)
-						{
-							flush(r, found, n);
-							n = 0;
-						}
-					}
+						grn_frontier_add(f, &found, ids[j]);
 					break;
 				}
 		}
 	}
-	if (n > 0)
-		flush(r, found, n);
-}
-
-/* Runs fn over n items, by all threads if there are any. */
-static void
-run(Reach *r, GrnParallel *parallel, size_t n, size_t grain, GrnRangeFn fn)
-{
-	if (parallel == NULL || n <= grain)
-		fn(r, 0, 0, n);
-	else
-		parallel->run(parallel, n, grain, fn, r);
+	grn_frontier_flush(f, &found);
 }
 
 static void
 clear_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Reach	   *r = arg;
+	Search	   *s = arg;
 
 	(void) worker;
-	memset(r->keys + begin, 0xFF, (end - begin) * sizeof(uint32_t));
+	memset(s->keys + begin, 0xFF, (end - begin) * sizeof(uint32_t));
 }
 
 /* Keys become labels. */
 static void
 label_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Reach	   *r = arg;
+	Search	   *s = arg;
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
-		if (r->keys[v] != GRN_INVALID_ID)
-			r->keys[v] &= GRN_MAX_SOURCES - 1;
+		if (s->keys[v] != GRN_INVALID_ID)
+			s->keys[v] &= GRN_MAX_SOURCES - 1;
 }
 
 size_t
 grn_breadth_first(const GrnGraph *graph, GrnParallel *parallel, const uint32_t *sources,
 				  uint32_t nsources, uint32_t *label, uint32_t *queue)
 {
-	Reach		r = {graph, label, queue, 0, nsources, 0};
+	Search		s = {{graph, queue, 0, nsources}, label, 0};
+	GrnFrontier *f = &s.frontier;
 
-	run(&r, parallel, graph->n, LABEL_GRAIN, clear_range);
+	grn_frontier_run(parallel, graph->n, LABEL_GRAIN, clear_range, &s);
 	for (uint32_t i = 0; i < nsources; i++)
 	{
 		label[sources[i]] = i;
 		queue[i] = sources[i];
 	}
-	while (r.first < r.tail)
+	while (f->first < f->tail)
 	{
-		size_t		n = r.tail - r.first;
-		size_t		last = r.tail;
+		size_t		last = f->tail;
 
-		if (r.level < MAX_LEVEL)
-			r.level++;
-		run(&r, parallel, n, GRAIN, level_range);
-		r.first = last;
+		if (s.level < MAX_LEVEL)
+			s.level++;
+		grn_frontier_run(parallel, last - f->first, GRN_FRONTIER_GRAIN, level_range, &s);
+		f->first = last;
 	}
-	run(&r, parallel, graph->n, LABEL_GRAIN, label_range);
-	return r.tail;
+	grn_frontier_run(parallel, graph->n, LABEL_GRAIN, label_range, &s);
+	return f->tail;
 }

@@ -6,82 +6,53 @@
  */
 #include "graph/build/reach.h"
 
-#include <string.h>
-
-#define GRAIN 256
-#define BATCH 256				/* found vertices a worker keeps back */
+#include "graph/build/frontier.h"
 
 typedef struct Reach
 {
-	const GrnGraph *graph;
+	GrnFrontier frontier;
 	uint64_t   *reached;
-	uint32_t   *queue;
-	size_t		first;			/* of this level in queue */
-	size_t		tail;			/* of queue, taken with atomic additions */
 } Reach;
-
-static void
-flush(Reach *r, const uint32_t *found, uint32_t n)
-{
-	size_t		at = __atomic_fetch_add(&r->tail, n, __ATOMIC_RELAXED);
-
-	memcpy(r->queue + at, found, n * sizeof(uint32_t));
-}
 
 static void
 level_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Reach	   *r = arg;
-	const GrnGraph *g = r->graph;
-	uint32_t	found[BATCH];
-	uint32_t	n = 0;
+	GrnFrontier *f = &r->frontier;
+	const GrnGraph *g = f->graph;
+	GrnFoundBatch found;
 
 	(void) worker;
-	for (size_t i = r->first + begin; i < r->first + end; i++)
+	found.n = 0;
+	for (size_t i = f->first + begin; i < f->first + end; i++)
 	{
-		uint32_t	v = r->queue[i];
+		uint32_t	v = f->queue[i];
 		const uint32_t *ids = g->ids + (size_t) v * g->degree;
 
-		if (i + 4 < r->first + end)
-		{
-			const char *ahead = (const char *) (g->ids + (size_t) r->queue[i + 4] * g->degree);
-
-			__builtin_prefetch(ahead);
-			__builtin_prefetch(ahead + 64);
-		}
+		grn_frontier_prefetch(f, i, f->first + end);
 		for (uint32_t j = 0; j < g->counts[v]; j++)
 			if (grn_reach_add(r->reached, ids[j]))
-			{
-				found[n++] = ids[j];
-				if (n == BATCH)
-				{
-					flush(r, found, n);
-					n = 0;
-				}
-			}
+				grn_frontier_add(f, &found, ids[j]);
 	}
-	flush(r, found, n);
+	grn_frontier_flush(f, &found);
 }
 
 size_t
 grn_reach(const GrnGraph *graph, GrnParallel *parallel, uint32_t entry, uint64_t *reached,
 		  uint32_t *queue)
 {
-	Reach		r = {graph, reached, queue, 0, 1};
+	Reach		r = {{graph, queue, 0, 1}, reached};
+	GrnFrontier *f = &r.frontier;
 
 	memset(reached, 0, GRN_REACH_WORDS(graph->n) * sizeof(*reached));
 	grn_reach_add(reached, entry);
 	queue[0] = entry;
-	while (r.first < r.tail)
+	while (f->first < f->tail)
 	{
-		size_t		n = r.tail - r.first;
-		size_t		last = r.tail;
+		size_t		last = f->tail;
 
-		if (parallel == NULL || n <= GRAIN)
-			level_range(&r, 0, 0, n);
-		else
-			parallel->run(parallel, n, GRAIN, level_range, &r);
-		r.first = last;
+		grn_frontier_run(parallel, last - f->first, GRN_FRONTIER_GRAIN, level_range, &r);
+		f->first = last;
 	}
-	return r.tail;
+	return f->tail;
 }
