@@ -1,0 +1,176 @@
+/*
+ * write_index_pages.c - the pages of a new index, formed from the builder's result.
+ */
+#include "postgres.h"
+
+#include "am/build/write_index_impl.h"
+#include "am/cache.h"
+#include "am/page.h"
+#include "graph/stored/codec_fit.h"
+
+/* ---- records ---- */
+
+/* Number of the first chain of a node that has one. */
+static uint32
+first_chain(const GrnndNewIndex *new, uint32 node)
+{
+	uint64		low = 0;
+	uint64		high = new->records - new->nodes;
+
+	while (low < high)
+	{
+		uint64		mid = low + (high - low) / 2;
+
+		if (new->chains[mid].node < node)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return (uint32) low;
+}
+
+static uint8 *
+put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint8 *out)
+{
+	const uint32 *rows = new->rows + new->row_start[node] + first;
+
+	for (uint32 i = 0; i < ntids; i++)
+	{
+		ItemPointerData tid;
+
+		grnnd_unpack_tid(new->tids[rows[i]], &tid);
+		memcpy(out, &tid, GRN_TID_BYTES);
+		out += GRN_TID_BYTES;
+	}
+	return out;
+}
+
+static void
+form_node(const GrnndNewIndex *new, uint32 node, void *rec)
+{
+	const GrnLayout *l = &new->layout;
+	uint32		ntids = new->row_start[node + 1] - new->row_start[node];
+	uint8		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
+	GrnRecordSource src = {0};
+	const void *row;
+
+	row = grn_row(&new->vectors, new->rows[new->row_start[node]]);
+	if (new->vectors.form == l->form)
+		src.stored = row;
+	else
+		src.x = grn_row_values(&new->vectors, row, new->floats);
+	if (new->codes != NULL)
+	{
+		src.code = new->codes + (uint64) node * l->code_bytes;
+		src.factor = new->factors[node];
+	}
+	src.ntids = Min(ntids, l->tids_max);
+	put_tids(new, node, 0, src.ntids, tids);
+	src.tids = tids;
+	src.next = ntids > l->tids_max ? new->nodes + first_chain(new, node) : GRN_INVALID_ID;
+	src.ids = new->ids + (uint64) node * l->degree;
+	src.count = new->counts[node];
+	src.all_codes = new->codes;
+	src.all_factors = new->factors;
+	grn_record_write(l, &src, rec);
+}
+
+static void
+form_chain(const GrnndNewIndex *new, uint32 number, void *rec)
+{
+	const GrnLayout *l = &new->layout;
+	const GrnndChain *c = &new->chains[number];
+	GrnRecord  *r = rec;
+
+	memset(rec, 0, l->record_bytes);
+	r->state = GRN_TIDS;
+	r->ntids16 = (uint16) c->ntids;
+	r->next = new->nodes + number + 1 < new->records && c[1].node == c->node ?
+		new->nodes + number + 1 : GRN_INVALID_ID;
+	grn_tids_set_owner(r, c->node, 0);
+	put_tids(new, c->node, c->first, c->ntids, GRN_REC_PTR(rec, l->off_tids));
+}
+
+static void
+form_record(const GrnndNewIndex *new, uint64 id, void *rec)
+{
+	if (id < new->nodes)
+		form_node(new, (uint32) id, rec);
+	else
+		form_chain(new, (uint32) (id - new->nodes), rec);
+}
+
+void
+grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page)
+{
+	const GrnLayout *l = &new->layout;
+	char	   *payload = GrnndPagePayload(page);
+
+	if (l->span == 1)
+	{
+		uint64		id = (uint64) number * l->per_page;
+
+		grnnd_page_init(page, GRNND_NODES);
+		for (uint32 slot = 0; slot < l->per_page && id < new->records; slot++, id++)
+			form_record(new, id, payload + (size_t) slot * l->record_bytes);
+	}
+	else
+	{
+		uint64		id = number / l->span;
+		uint32		offset = number % l->span * l->payload;
+
+		grnnd_page_init(page, offset == 0 ? GRNND_NODES : GRNND_TAIL);
+		if (new->scratch_id != id)
+		{
+			form_record(new, id, new->scratch);
+			new->scratch_id = id;
+		}
+		memcpy(payload, new->scratch + offset, Min(l->payload, l->record_bytes - offset));
+	}
+}
+
+void
+grnnd_form_entry_page(const GrnndNewIndex *new, Page page)
+{
+	const GrnLayout *l = &new->layout;
+	char	   *payload = GrnndPagePayload(page);
+
+	grnnd_page_init(page, GRNND_ENTRIES);
+	((GrnndEntryHeader *) payload)->count = new->nentries;
+	for (uint32 i = 0; i < new->nentries; i++)
+	{
+		uint32		id = new->entries[i];
+
+		((uint32 *) (payload + GRNND_ENTRY_OFF_IDS))[i] = id;
+		if (new->codes != NULL)
+		{
+			((GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i] = new->factors[id];
+			memcpy(payload + GRNND_ENTRY_OFF_CODES + (size_t) i * l->code_bytes,
+				   new->codes + (uint64) id * l->code_bytes, l->code_bytes);
+		}
+	}
+}
+
+void
+grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	size_t		bytes = sizeof(float) *
+		grn_codec_floats(new->meta.dim,
+						 grn_code_dims(new->layout.shape));
+	size_t		begin = (size_t) number * GRNND_PAYLOAD;
+
+	grnnd_page_init(page, GRNND_CODEC);
+	if (new->codec != NULL)
+		memcpy(GrnndPagePayload(page), (const char *) new->codec + begin,
+			   Min(GRNND_PAYLOAD, bytes - begin));
+}
+
+void
+grnnd_form_meta_page(GrnndNewIndex *new, Page page)
+{
+	GrnndMeta  *meta = &new->meta;
+
+	meta->crc = grnnd_meta_crc(meta);
+	grnnd_page_init(page, GRNND_META);
+	memcpy(GrnndPagePayload(page), meta, sizeof(*meta));
+}

@@ -1,0 +1,147 @@
+/*
+ * pipeline_codes.c - the codes of a build: the codec's fit, the codes of all vertices, and
+ * whether they serve.
+ */
+#include "builder/pipeline_impl.h"
+
+#include <string.h>
+
+#include "graph/arena.h"
+
+#define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */
+#define CODE_SAMPLE_PER_DIM 8	/* and at least this many a dimension */
+
+GrnCodecFit
+grn_pipeline_plan_fit(const GrnPipeline *p)
+{
+	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
+	GrnCodecFit fit = {0};
+
+	fit.of = &p->rows;
+	fit.kind = p->metric->codes;
+	fit.nsample = nsample > CODE_SAMPLE ? nsample : CODE_SAMPLE;
+	if (fit.nsample > p->rows.n)
+		fit.nsample = p->rows.n;
+	fit.dim = p->rows.dim;
+	fit.max_code_dims = p->max_code_dims;
+	fit.costs = &p->costs;
+	fit.seed = p->result->params.seed;
+	return fit;
+}
+
+static void
+encode_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	size_t		code_bytes = grn_code_bytes(p->codec.shape);
+	float		scratch[GRN_MAX_CODE_DIMS];
+	float		x[GRN_MOST_DIMS];
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x), p->codes + v * code_bytes,
+				   &p->factors[v], scratch);
+}
+
+bool
+grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
+{
+	GrnBuild   *b = p->build;
+	const GrnBuildSpec *spec = b->spec;
+	GrnBuildResult *r = p->result;
+	uint64_t	m = p->graph.n;
+	GrnCodecFit fit = grn_pipeline_plan_fit(p);
+	uint32_t   *sample = (uint32_t *) p->scratch;
+
+	if (p->max_code_dims == 0)
+		return true;
+	for (uint64_t i = 0; i < fit.nsample; i++)
+	{
+		uint64_t	v = m * i / fit.nsample;
+
+		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
+	}
+	fit.sample = sample;
+	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
+							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
+	r->shape = p->codec.shape;
+	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
+	r->norm_unit = p->codec.norm_unit;
+	memcpy(r->steps, p->codec.steps, sizeof(r->steps));
+	if (!grn_layout(&p->layout, spec->dim, r->degree, r->shape,
+					(GrnForm) r->form, spec->payload))
+		return grn_fail(failure, "XX000", "", "codes of %u bytes do not fit a page",
+						grn_code_bytes(r->shape));
+	if (!grn_has_codes(&p->codec))
+		return true;
+	r->off_codes = 0;
+	r->off_factors = grn_aligned(m * grn_code_bytes(r->shape));
+	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
+	b->host->expect(b->host->ctx, GRN_SEG_CODES,
+					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
+	p->parallel->run(p->parallel, m, GRN_PIPELINE_GRAIN, encode_range, p);
+	return true;
+}
+
+static void
+order_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint64_t	m = p->graph.n;
+	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
+	size_t		bytes = grn_code_bytes(p->codec.shape);
+	GrnOrder	order = {0};
+	float		values[GRN_MOST_DIMS];
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint64_t	v = m * i / probes;
+		const uint32_t *ids = p->graph.ids + v * p->graph.degree;
+		uint32_t	n = p->graph.counts[v];
+		const void *x = grn_row(&p->rows, v);
+		GrnCodeQuery query;
+		float		scratch[GRN_MAX_CODE_DIMS];
+		float		distances[GRN_MAX_DEGREE];
+		float		estimates[GRN_MAX_DEGREE];
+
+		grn_code_query_row(&p->codec, grn_row_values(&p->rows, x, values), &query, scratch);
+		for (uint32_t j = 0; j < n; j++)
+		{
+			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
+			grn_estimate(&query, p->codes + ids[j] * bytes, &p->factors[ids[j]], 1, &estimates[j]);
+		}
+		grn_count_order(distances, estimates, n, &order);
+	}
+	__atomic_fetch_add(&p->order.vertices, order.vertices, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->order.poor, order.poor, __ATOMIC_RELAXED);
+}
+
+bool
+grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
+{
+	GrnBuildResult *r = p->result;
+	uint64_t	m = p->graph.n;
+
+	if (!grn_has_codes(&p->codec))
+		return true;
+	for (int attempt = 0; attempt < 2; attempt++)
+	{
+		/* the second time by the longest codes */
+		if (attempt > 0)
+			grn_forget_costs(&p->costs);
+		if (attempt > 0 && !grn_pipeline_make_codes(p, failure))
+			return false;
+		memset(&p->order, 0, sizeof(p->order));
+		p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
+						 order_range, p);
+		if (grn_codes_tell(&p->order))
+			return true;
+	}
+	r->shape = p->codec.shape = GRN_NO_CODES;
+	r->held = 0;
+	if (!grn_layout(&p->layout, p->rows.dim, r->degree, r->shape, (GrnForm) r->form,
+					p->build->spec->payload))
+		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
+	return true;
+}

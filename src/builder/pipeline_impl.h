@@ -1,0 +1,87 @@
+/*
+ * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
+ * pipeline_codes.c, pipeline_entries.c and pipeline_result.c.
+ */
+#ifndef GRN_PIPELINE_IMPL_H
+#define GRN_PIPELINE_IMPL_H
+
+#include "builder/pipeline.h"
+#include "graph/build/graph.h"
+#include "graph/metric.h"
+#include "graph/rows.h"
+#include "graph/stored/codec_fit.h"
+#include "graph/stored/estimate.h"
+#include "graph/stored/record.h"
+
+#define GRN_PIPELINE_GRAIN 512	/* vertices that a thread takes at a time */
+
+typedef struct GrnPipeline
+{
+	GrnBuild   *build;
+	const GrnMetricInfo *metric;
+	GrnParallel *parallel;
+	GrnBuildResult *result;
+	GrnLayout	layout;
+	GrnCodeCosts costs;			/* of what codes could be */
+	uint32_t	max_code_dims;	/* 0: no codes */
+	GrnRows		rows;			/* the distinct ones: the vertices */
+	/* in WORK, by vertex but for the first; see lay_out_work() */
+	uint32_t   *vertex_of_rank; /* [n] */
+	uint32_t   *distinct;		/* [m] row of vertex */
+	uint32_t   *position;		/* [m] node id of vertex */
+	GrnGraph	graph;
+	uint8_t    *codes;			/* [m][code_bytes] */
+	GrnFactor  *factors;		/* [m] */
+	float	   *codec_floats;
+	char	   *scratch;
+	uint64_t	scratch_bytes;
+	uint64_t	kept_bytes;		/* of all but scratch */
+	uint64_t	work_bytes;		/* of all these */
+	GrnCodec	codec;
+	GrnOrder	order;			/* how well codes order neighbours */
+	char	   *out;			/* RESULT */
+	char	   *out_codes;		/* CODES */
+	uint32_t	bad_vertex;
+	const char *bad;
+} GrnPipeline;
+
+static inline void
+grn_pipeline_phase(GrnPipeline *p, GrnPhase which, uint64_t done, uint64_t total)
+{
+	p->build->host->phase(p->build->host->ctx, which, done, total);
+}
+
+static inline void *
+grn_pipeline_need(GrnPipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
+{
+	return p->build->host->need(p->build->host->ctx, segment, bytes, failure);
+}
+
+/* ---- pipeline_codes.c ---- */
+
+/* The codec's fit, but for where its sample lies. */
+extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
+/*
+ * Fits the codec, which decides the record's geometry, and encodes the vertices.
+ * Asks for the memory that CODES will take.
+ */
+extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
+/* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
+extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
+
+/* ---- pipeline_entries.c ---- */
+
+/*
+ * entries[0] is the medoid.  Of the others each is, of a few random vertices, the
+ * one farthest from the entries so far: spread, but where the data is dense.
+ */
+extern void grn_pipeline_choose_entries(GrnPipeline *p);
+
+/* ---- pipeline_result.c ---- */
+
+/* Of RESULT, once it is laid out. */
+extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
+/* Gives every vertex its node id and writes all that the leader reads, by node. */
+extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
+
+#endif							/* GRN_PIPELINE_IMPL_H */
