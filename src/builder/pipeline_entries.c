@@ -3,60 +3,46 @@
  */
 #include "builder/pipeline_impl.h"
 
-#include <math.h>
+#include <string.h>
 
 #include "graph/build/medoid.h"
+#include "graph/longest.h"
 #include "graph/space.h"
+#include "graph/stored/prune.h"
 
 #define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
 
-/* |y|^2 of a vertex's place: the longer the row, the less.  Zero counts as short. */
 static float
-place_norm2(const GrnPipeline *p, uint32_t v)
+vertex_length(const GrnPipeline *p, uint32_t v)
 {
-	float		norm2 = grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2;
-
-	return norm2 > 0 ? norm2 : INFINITY;
+	return grn_placed_length(grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2);
 }
 
-/* Puts v at or before entries[i], where it comes by place_norm2(). */
-static void
-sort_entry(const GrnPipeline *p, uint32_t i, uint32_t v)
-{
-	uint32_t   *entries = p->result->entries;
-
-	for (; i > 1 && place_norm2(p, entries[i - 1]) > place_norm2(p, v); i--)
-		entries[i] = entries[i - 1];
-	entries[i] = v;
-}
-
-/*
- * Some entry points after the first are the longest rows (GrnMetricInfo.long_entries), as
- * src/am/write/entry_points.c keeps it and says why.  There lengths are known from factors, here
- * places from rows.
- */
+/* Some of the entries after the first become the longest rows (graph/longest.h). */
 static void
 enter_longest(GrnPipeline *p)
 {
 	GrnBuildResult *r = p->result;
-	uint32_t	most = p->metric->long_entries;
-	uint32_t	last = r->nentries - 1 < most ? r->nentries - 1 : most;
+	uint32_t	entries[GRN_MAX_ENTRIES];
+	GrnEntryLengths e = {.count = r->nentries};
 
-	if (last == 0)
-		return;
-	for (uint32_t i = 2; i < r->nentries; i++)
-		sort_entry(p, i, r->entries[i]);
+	for (uint32_t i = 0; i < e.count; i++)
+		e.lengths[i] = vertex_length(p, r->entries[i]);
+	grn_sort_entries(&e, p->metric->long_entries);
 	for (uint32_t v = 0; v < p->rows.n; v++)
 	{
-		bool		is_entry = false;
+		float		length = vertex_length(p, v);
+		uint32_t	at = grn_shorter_entry(&e, length);
 
-		if (place_norm2(p, v) * GRN_PLACE_LONGER >= place_norm2(p, r->entries[last]))
+		if (at == 0 || grn_find_id(r->entries, r->nentries, v) >= 0)
 			continue;
-		for (uint32_t i = 0; i < last; i++)
-			is_entry = is_entry || r->entries[i] == v;
-		if (!is_entry)
-			sort_entry(p, last, v);
+		r->entries[at] = v;
+		grn_enter_long(&e, length);
 	}
+	/* the longest first */
+	memcpy(entries, r->entries, sizeof(entries));
+	for (uint32_t i = 1; i < e.count; i++)
+		r->entries[i] = entries[e.order[i - 1]];
 }
 
 void

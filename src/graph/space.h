@@ -39,13 +39,12 @@ grn_place_norm(float length)
 	return length > 0 ? 1 / (root * sqrtf(root)) : 0;
 }
 
-/*
- * A row takes the place of a long entry point (GrnMetricInfo.long_entries) that is shorter by
- * this factor, because lengths are rounded.  Of places that is a factor of |y|^2, its power
- * of 3/2: the longer the row, the less.
- */
-#define GRN_LONGER 1.01f
-#define GRN_PLACE_LONGER 1.015f
+/* The length in units of a row that lies at this |y|^2, GRN_SHORTEST at least; 0 in the middle. */
+static inline float
+grn_placed_length(float norm2)
+{
+	return norm2 > 0 ? (float) (1 / cbrt((double) norm2 * norm2)) : 0;
+}
 
 /* Rows no longer count as zero: 1 / |x| would leave the range of floats. */
 #define GRN_LEAST_NORM 1e-30

@@ -8,71 +8,32 @@
 
 #include "am/page.h"
 #include "am/write/edit.h"
-#include "graph/space.h"
+#include "graph/longest.h"
 #include "graph/stored/prune.h"
 
 /* ---- long rows ---- */
 
-/*
- * For inner product half of the entry points are the longest rows
- * (GrnMetricInfo.long_entries).  Rows much longer than others answer every query and lie
- * close together in the graph's space, but no way that a search by inner products takes
- * need lead to them.  One alone is not enough:
- * its own product with the query may be less than those of the short rows nearby.
- */
-
-/*
- * Writes to order [GRN_MAX_ENTRIES] which of the entries but entries[0] are the longest, if the
- * metric has such, the longest first, and then which are the sample.  Returns how many
- * count as long: none where codes say nothing of lengths.
- */
-static uint32
-sort_by_length(const GrnndIndex *ix, const GrnndEntries *entries, uint32 *order)
+/* Lengths of the entries, of which none counts as long where codes say nothing of lengths. */
+static void
+sort_by_length(const GrnndIndex *ix, const GrnndEntries *entries, GrnEntryLengths *e)
 {
-	uint32		n = entries->count > 0 ? entries->count - 1 : 0;
-
-	for (uint32 i = 0; i < n; i++)
-		order[i] = i + 1;
-	if (ix->key.metric->long_entries == 0 || !grn_has_codes(&ix->encoder))
-		return 0;
-	for (uint32 i = 1; i < n; i++)
-	{
-		uint32		at = order[i];
-		float		length = grn_factor_length(entries->factors[at]);
-		uint32		j = i;
-
-		for (; j > 0 && grn_factor_length(entries->factors[order[j - 1]]) < length; j--)
-			order[j] = order[j - 1];
-		order[j] = at;
-	}
-	return Min(n, ix->key.metric->long_entries);
-}
-
-/* Which long entry gives way to a row of this factor, because it is shorter; or 0. */
-static uint32
-find_shorter(const GrnndIndex *ix, const GrnndEntries *entries, GrnFactor factor)
-{
-	uint32		order[GRN_MAX_ENTRIES];
-	uint32		nlong = sort_by_length(ix, entries, order);
-	uint32		last;
-
-	if (nlong == 0)
-		return 0;
-	last = order[nlong - 1];
-	return grn_factor_length(factor) >
-		GRN_LONGER * grn_factor_length(entries->factors[last]) ? last : 0;
+	e->count = entries->count;
+	for (uint32 i = 0; i < entries->count; i++)
+		e->lengths[i] = grn_factor_length(entries->factors[i]);
+	grn_sort_entries(e, grn_has_codes(&ix->encoder) ? ix->key.metric->long_entries : 0);
 }
 
 float
 grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 {
-	uint32		order[GRN_MAX_ENTRIES];
-	uint32		nlong = sort_by_length(ix, entries, order);
-	uint32		nsample = entries->count > 0 ? entries->count - 1 - nlong : 0;
+	GrnEntryLengths e;
+	uint32		nsample;
 
-	if (nlong == 0 || nsample == 0)
+	sort_by_length(ix, entries, &e);
+	nsample = e.count > 0 ? e.count - 1 - e.nlong : 0;
+	if (e.nlong == 0 || nsample == 0)
 		return 0;
-	return grn_factor_length(entries->factors[order[nlong + nsample / 2]]);
+	return e.lengths[e.order[e.nlong + nsample / 2]];
 }
 
 /* A row longer than the shortest of the long entry points takes its place. */
@@ -80,8 +41,11 @@ static bool
 enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
 		   const uint8_t *code, GrnFactor factor)
 {
-	uint32		at = find_shorter(ix, entries, factor);
+	GrnEntryLengths e;
+	uint32		at;
 
+	sort_by_length(ix, entries, &e);
+	at = grn_shorter_entry(&e, grn_factor_length(factor));
 	if (at == 0 || grn_find_id(entries->ids, entries->count, id) >= 0)
 		return false;
 	grnnd_set_entry(ix, entries, at, id, code, factor);
@@ -160,19 +124,18 @@ typedef struct NewEntry
 static uint32
 entry_for_new(const NewEntry *n, const GrnndEntries *entries)
 {
-	uint32		order[GRN_MAX_ENTRIES];
-	uint32		nlong;
+	GrnEntryLengths e;
 	uint32		at;
 
 	if (entries->count == 0)
 		return 0;				/* vacuum has emptied the index meanwhile */
 	if (entries->count < GRN_MAX_ENTRIES)
 		return entries->count;
-	at = find_shorter(n->ix, entries, n->p->factor);
+	sort_by_length(n->ix, entries, &e);
+	at = grn_shorter_entry(&e, grn_factor_length(n->p->factor));
 	if (at > 0)
 		return at;
-	nlong = sort_by_length(n->ix, entries, order);
-	return n->draw < entries->count - 1 - nlong ? order[nlong + n->draw] : 0;
+	return n->draw < e.count - 1 - e.nlong ? e.order[e.nlong + n->draw] : 0;
 }
 
 static bool
