@@ -84,13 +84,13 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 }
 
 static void
-order_range(void *arg, int worker, size_t begin, size_t end)
+judge_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
 	uint64_t	m = p->graph.n;
-	uint64_t	probes = m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES;
+	uint64_t	probes = m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES;
 	size_t		bytes = grn_code_bytes(p->codec.shape);
-	GrnOrder	order = {0};
+	GrnJudgement judgement = {0};
 	float		values[GRN_MOST_DIMS];
 
 	(void) worker;
@@ -111,10 +111,10 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
 			grn_estimate(&query, p->codes + ids[j] * bytes, &p->factors[ids[j]], 1, &estimates[j]);
 		}
-		grn_count_order(distances, estimates, n, &order);
+		grn_judge_neighbours(distances, estimates, n, &judgement);
 	}
-	__atomic_fetch_add(&p->order.vertices, order.vertices, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&p->order.poor, order.poor, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->judgement.vertices, judgement.vertices, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
 }
 
 bool
@@ -132,10 +132,10 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 			grn_forget_costs(&p->costs);
 		if (attempt > 0 && !grn_pipeline_make_codes(p, failure))
 			return false;
-		memset(&p->order, 0, sizeof(p->order));
-		p->parallel->run(p->parallel, m < GRN_ORDER_PROBES ? m : GRN_ORDER_PROBES, 16,
-						 order_range, p);
-		if (grn_codes_tell(&p->order))
+		memset(&p->judgement, 0, sizeof(p->judgement));
+		p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16,
+						 judge_range, p);
+		if (grn_codes_tell(&p->judgement))
 			return true;
 	}
 	r->shape = p->codec.shape = GRN_NO_CODES;

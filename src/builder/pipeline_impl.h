@@ -38,7 +38,7 @@ typedef struct GrnPipeline
 	uint64_t	kept_bytes;		/* of all but scratch */
 	uint64_t	work_bytes;		/* of all these */
 	GrnCodec	codec;
-	GrnOrder	order;			/* how well codes order neighbours */
+	GrnJudgement judgement;		/* how well codes order neighbours */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	uint32_t	bad_vertex;

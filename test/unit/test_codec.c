@@ -616,29 +616,29 @@ order_of_neighbours(void)
 {
 	float		distances[8];
 	float		estimates[8];
-	GrnOrder	order = {0};
+	GrnJudgement judgement = {0};
 
 	for (int i = 0; i < 8; i++)
 		distances[i] = estimates[i] = (float) i;
-	grn_count_order(distances, estimates, 8, &order);
-	CHECK(order.vertices == 1 && order.poor == 0, "in order");
+	grn_judge_neighbours(distances, estimates, 8, &judgement);
+	CHECK(judgement.vertices == 1 && judgement.poor == 0, "in order");
 	/* 7 of 28 pairs the wrong way round, then 13 */
 	estimates[0] = 100;
-	grn_count_order(distances, estimates, 8, &order);
-	CHECK(order.vertices == 2 && order.poor == 0, "three quarters in order");
+	grn_judge_neighbours(distances, estimates, 8, &judgement);
+	CHECK(judgement.vertices == 2 && judgement.poor == 0, "three quarters in order");
 	estimates[1] = 99;
-	grn_count_order(distances, estimates, 8, &order);
-	CHECK(order.vertices == 3 && order.poor == 1, "half in order");
+	grn_judge_neighbours(distances, estimates, 8, &judgement);
+	CHECK(judgement.vertices == 3 && judgement.poor == 1, "half in order");
 	for (int i = 0; i < 8; i++)
 		estimates[i] = 1;
-	grn_count_order(distances, estimates, 8, &order);
-	CHECK(order.vertices == 4 && order.poor == 2, "equal estimates");
-	grn_count_order(distances, estimates, 4, &order);
-	grn_count_order(estimates, estimates, 8, &order);
-	CHECK(order.vertices == 4, "too few pairs");
-	CHECK(!grn_codes_tell(&order), "half are poor");
-	order.vertices = 20;
-	CHECK(grn_codes_tell(&order), "a tenth is poor");
+	grn_judge_neighbours(distances, estimates, 8, &judgement);
+	CHECK(judgement.vertices == 4 && judgement.poor == 2, "equal estimates");
+	grn_judge_neighbours(distances, estimates, 4, &judgement);
+	grn_judge_neighbours(estimates, estimates, 8, &judgement);
+	CHECK(judgement.vertices == 4, "too few pairs");
+	CHECK(!grn_codes_tell(&judgement), "half are poor");
+	judgement.vertices = 20;
+	CHECK(grn_codes_tell(&judgement), "a tenth is poor");
 }
 
 /* The unit of norms is the power of two above their median, zeroes aside. */

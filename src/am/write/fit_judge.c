@@ -7,7 +7,7 @@
 #include "utils/memutils.h"
 
 /* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
-#define PROBES (GRN_ORDER_PROBES / 4)
+#define PROBES (GRN_JUDGED_VERTICES / 4)
 
 typedef struct Probe
 {
@@ -28,7 +28,7 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 
 /* Counts the pairs of one node's neighbours; of a node that is gone, none. */
 static void
-probe_node(Fit *f, uint32 id, GrnOrder *order)
+probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 {
 	uint32		dim = f->ix.meta.dim;
 	Probe		probe = {.f = f};
@@ -53,7 +53,7 @@ probe_node(Fit *f, uint32 id, GrnOrder *order)
 		grnnd_make_point(&f->ix, f->x, &other);
 		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
 	}
-	grn_count_order(distances, estimates, n, order);
+	grn_judge_neighbours(distances, estimates, n, judgement);
 }
 
 /* Whether the codec tells neighbours apart, as in builds. */
@@ -61,7 +61,7 @@ bool
 grnnd_fit_codes_tell(Fit *f)
 {
 	uint32		probes = Min(f->limit, PROBES);
-	GrnOrder	order = {0};
+	GrnJudgement judgement = {0};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -69,10 +69,10 @@ grnnd_fit_codes_tell(Fit *f)
 	for (uint32 i = 0; i < probes; i++)
 	{
 		grnnd_fit_breathe(f);
-		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &order);
+		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &judgement);
 		MemoryContextReset(context);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return grn_codes_tell(&order);
+	return grn_codes_tell(&judgement);
 }

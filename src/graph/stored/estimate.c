@@ -204,7 +204,8 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 #define LEAST_PAIRS 10
 
 void
-grn_count_order(const float *distances, const float *estimates, uint32_t n, GrnOrder *order)
+grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
+					 GrnJudgement *judgement)
 {
 	uint32_t	pairs = 0;
 	uint32_t	right = 0;
@@ -220,6 +221,6 @@ grn_count_order(const float *distances, const float *estimates, uint32_t n, GrnO
 			}
 	if (pairs < LEAST_PAIRS)
 		return;
-	order->vertices++;
-	order->poor += right < GRN_LEAST_ORDERED * pairs;
+	judgement->vertices++;
+	judgement->poor += right < GRN_LEAST_ORDERED * pairs;
 }

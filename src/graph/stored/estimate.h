@@ -53,22 +53,23 @@ extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
  */
 #define GRN_LEAST_ORDERED 0.7
 #define GRN_MOST_POOR 0.1
-#define GRN_ORDER_PROBES 512	/* vertices to look at */
+#define GRN_JUDGED_VERTICES 512 /* vertices to look at */
 
-typedef struct GrnOrder
+/* How many vertices were looked at, and how many of them are poor. */
+typedef struct GrnJudgement
 {
 	uint64_t	vertices;
 	uint64_t	poor;
-} GrnOrder;
+} GrnJudgement;
 
 /* Counts a vertex by its n neighbours. */
-extern void grn_count_order(const float *distances, const float *estimates, uint32_t n,
-							GrnOrder *order);
+extern void grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
+								 GrnJudgement *judgement);
 
 static inline bool
-grn_codes_tell(const GrnOrder *order)
+grn_codes_tell(const GrnJudgement *judgement)
 {
-	return (double) order->poor <= GRN_MOST_POOR * (double) order->vertices;
+	return (double) judgement->poor <= GRN_MOST_POOR * (double) judgement->vertices;
 }
 
 #endif							/* GRN_ESTIMATE_H */
