@@ -27,32 +27,32 @@ grn_team_note_peak(GrnTeam *team)
 	{
 		uint64_t	peak = 0;
 
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (grn_lane(i, lane))
-				peak += grn_gpu_peak(grn_lane(i, lane));
+		for (int handle = 0; handle < GRN_HANDLES; handle++)
+			if (grn_handle(i, handle))
+				peak += grn_gpu_peak(grn_handle(i, handle));
 		if (peak > team->peak_bytes)
 			team->peak_bytes = peak;
 	}
 }
 
 static bool
-enter(void *ctx, int device, int lane)
+enter(void *ctx, int device, int handle)
 {
 	(void) ctx;
-	/* without its second lane a device is only slower */
-	return grn_open_lane(device, lane) != NULL;
+	/* without its second handle a device is only slower */
+	return grn_open_handle(device, handle) != NULL;
 }
 
 static bool
-do_item(void *ctx, int device, int lane, size_t item)
+do_item(void *ctx, int device, int handle, size_t item)
 {
 	GrnTeamStep *step = ctx;
-	GrnGpu	   *gpu = grn_lane(device, lane);
+	GrnGpu	   *gpu = grn_handle(device, handle);
 	GrnGpuError err = {.status = GRN_GPU_OK};
 
-	if (!step->begun[device][lane] && step->begin)
+	if (!step->begun[device][handle] && step->begin)
 		err.status = step->begin(step->ctx, device, gpu, &err);
-	step->begun[device][lane] = true;
+	step->begun[device][handle] = true;
 	if (err.status == GRN_GPU_OK)
 		err.status = step->item(step->ctx, device, gpu, item, &err);
 	if (err.status == GRN_GPU_OK)
@@ -65,7 +65,7 @@ do_item(void *ctx, int device, int lane, size_t item)
 }
 
 void
-grn_team_start(GrnTeamStep *step, GrnTeam *team, int lanes, size_t nitems, GrnBeginFn begin,
+grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems, GrnBeginFn begin,
 			   GrnItemFn item, void *ctx)
 {
 	const GrnQueueWork work = {enter, do_item, step};
@@ -78,13 +78,13 @@ grn_team_start(GrnTeamStep *step, GrnTeam *team, int lanes, size_t nitems, GrnBe
 	pthread_mutex_init(&step->mutex, NULL);
 	step->err.status = GRN_GPU_FAILED;
 	snprintf(step->err.text, sizeof(step->err.text), "out of host memory or threads");
-	if (!grn_queue_begin(&step->queue, nitems, team->n, team->n * lanes, &work))
+	if (!grn_queue_begin(&step->queue, nitems, team->n, team->n * handles, &work))
 		return;
 	memset(team->failing, 0, sizeof(team->failing));
-	for (int lane = 0; lane < lanes; lane++)
+	for (int handle = 0; handle < handles; handle++)
 		for (int i = 0; i < team->n; i++)
 			if (!team->lost[i])
-				grn_queue_thread(&step->queue, i, lane);
+				grn_queue_thread(&step->queue, i, handle);
 }
 
 GrnGpuStatus

@@ -37,17 +37,17 @@ typedef struct GrnTeamStep
 	GrnBeginFn	begin;			/* may be NULL */
 	GrnItemFn	item;
 	void	   *ctx;
-	bool		begun[GRN_MAX_GPUS][GRN_LANES];
+	bool		begun[GRN_MAX_GPUS][GRN_HANDLES];
 	pthread_mutex_t mutex;		/* of err */
 	GrnGpuError err;			/* of the last that failed */
 } GrnTeamStep;
 
 /*
  * Starts item() for 0 .. nitems - 1, in that order, on all devices that are not lost, with
- * so many threads (lanes) for each.  A device that fails gives its item back and takes no
- * more.
+ * so many threads for each, a handle a thread.  A device that fails gives its item back and
+ * takes no more.
  */
-extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int lanes, size_t nitems,
+extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems,
 						   GrnBeginFn begin, GrnItemFn item, void *ctx);
 /*
  * Waits for the end.  The status is that of the last device to fail where items are left;

@@ -26,7 +26,7 @@ grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err)
 
 static struct
 {
-	GrnGpu	   *gpus[GRN_MAX_GPUS][GRN_LANES];
+	GrnGpu	   *gpus[GRN_MAX_GPUS][GRN_HANDLES];
 	int			numbers[GRN_MAX_GPUS];
 	int			n;
 }			opened;
@@ -38,28 +38,28 @@ grn_open_gpus(void)
 }
 
 GrnGpu *
-grn_lane(int i, int lane)
+grn_handle(int i, int handle)
 {
-	return opened.gpus[i][lane];
+	return opened.gpus[i][handle];
 }
 
 GrnGpu *
-grn_open_lane(int i, int lane)
+grn_open_handle(int i, int handle)
 {
 	GrnGpuError err;
 
-	if (!opened.gpus[i][lane])
-		grn_gpu_open(opened.numbers[i], &opened.gpus[i][lane], &err);
-	return opened.gpus[i][lane];
+	if (!opened.gpus[i][handle])
+		grn_gpu_open(opened.numbers[i], &opened.gpus[i][handle], &err);
+	return opened.gpus[i][handle];
 }
 
 void
 grn_device_close(void)
 {
 	for (int i = 0; i < opened.n; i++)
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (opened.gpus[i][lane])
-				grn_gpu_close(opened.gpus[i][lane]);
+		for (int handle = 0; handle < GRN_HANDLES; handle++)
+			if (opened.gpus[i][handle])
+				grn_gpu_close(opened.gpus[i][handle]);
 	memset(&opened, 0, sizeof(opened));
 }
 

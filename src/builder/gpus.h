@@ -27,13 +27,13 @@ extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
 /* How many are open. */
 extern int	grn_open_gpus(void);
 /*
- * Device i of them; lanes after the first are further handles, with their own
- * streams and buffers, opened when they are first asked for: NULL where that fails.
+ * A handle of device i, by its number.  The first is open.  The others, with streams and
+ * buffers of their own, are opened when they are first asked for: NULL where that fails.
  */
-#define GRN_LANES 2
-extern GrnGpu *grn_open_lane(int i, int lane);
+#define GRN_HANDLES 2
+extern GrnGpu *grn_open_handle(int i, int handle);
 /* The same, NULL where it has not been asked for yet. */
-extern GrnGpu *grn_lane(int i, int lane);
+extern GrnGpu *grn_handle(int i, int handle);
 extern void grn_device_close(void);
 /* Fails with the SQLSTATE for a GPU's refusal. */
 extern bool grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err);

@@ -24,7 +24,7 @@
 void
 grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
 {
-	p->piece = rows / (size_t) (PIECES * GRN_LANES * p->team.n) + 1;
+	p->piece = rows / (size_t) (PIECES * GRN_HANDLES * p->team.n) + 1;
 	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
 }
 
@@ -50,7 +50,7 @@ uint64_t
 grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit)
 {
 	return grn_gpu_kept_bytes(fit, p->job->rows->n) +
-		GRN_LANES * grn_gpu_merge_bytes(p->job->graph->degree);
+		GRN_HANDLES * grn_gpu_merge_bytes(p->job->graph->degree);
 }
 
 GrnGpuStatus
@@ -77,7 +77,7 @@ grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 		for (int i = 0; i < p->team.n && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
 			if (!p->team.lost[i])
 			{
-				status = grn_gpu_fit(grn_open_lane(i, 0), sample.out, n, p->params.seed, &p->fit, err);
+				status = grn_gpu_fit(grn_open_handle(i, 0), sample.out, n, p->params.seed, &p->fit, err);
 				if (status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD)
 					grn_team_lose(&p->team, i, err);
 			}
@@ -107,7 +107,7 @@ encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
 	}
 	for (int i = 0; p->kept > 0 && i < p->team.n; i++)
 		if (grn_team_has(&p->team, i))
-			keepers[e.nkeepers++] = grn_lane(i, 0);
+			keepers[e.nkeepers++] = grn_handle(i, 0);
 	return e;
 }
 
@@ -179,9 +179,9 @@ void
 grn_parts_free_arenas(GrnPartsBuild *p)
 {
 	for (int i = 0; i < p->team.n; i++)
-		for (int lane = 0; lane < GRN_LANES; lane++)
-			if (grn_lane(i, lane))
-				grn_gpu_end(grn_lane(i, lane));
+		for (int handle = 0; handle < GRN_HANDLES; handle++)
+			if (grn_handle(i, handle))
+				grn_gpu_end(grn_handle(i, handle));
 	/* what they were is no part of the next step's peak */
 	grn_team_note_peak(&p->team);
 }
@@ -190,8 +190,8 @@ void
 grn_parts_drop_codes(GrnPartsBuild *p)
 {
 	for (int i = 0; i < p->team.n; i++)
-		if (grn_lane(i, 0))
-			grn_gpu_drop_codes(grn_lane(i, 0));
+		if (grn_handle(i, 0))
+			grn_gpu_drop_codes(grn_handle(i, 0));
 	p->kept = 0;
 }
 
@@ -205,7 +205,7 @@ grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	{
 		if (p->team.lost[i])
 			continue;
-		status = grn_gpu_keep_codes(grn_open_lane(i, 0), &p->fit, p->job->rows->n, limit, err);
+		status = grn_gpu_keep_codes(grn_open_handle(i, 0), &p->fit, p->job->rows->n, limit, err);
 		if (status == GRN_GPU_MEMORY)
 		{
 			grn_parts_drop_codes(p);
@@ -234,7 +234,7 @@ grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	grn_team_start(&step, &p->team, GRN_LANES, (rows->n + p->piece - 1) / p->piece, encode_begin,
+	grn_team_start(&step, &p->team, GRN_HANDLES, (rows->n + p->piece - 1) / p->piece, encode_begin,
 				   encode_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,

@@ -23,12 +23,12 @@
 #define SPREAD_ROWS 8000000
 
 static GrnGpuStatus
-run_step(GrnPartsBuild *p, int lanes, size_t nitems, GrnBeginFn begin, GrnItemFn item,
+run_step(GrnPartsBuild *p, int handles, size_t nitems, GrnBeginFn begin, GrnItemFn item,
 		 GrnGpuError *err)
 {
 	GrnTeamStep step;
 
-	grn_team_start(&step, &p->team, lanes, nitems, begin, item, p);
+	grn_team_start(&step, &p->team, handles, nitems, begin, item, p);
 	return grn_team_finish(&step, err);
 }
 
@@ -75,7 +75,7 @@ static GrnGpuStatus
 build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
 	GrnPartsBuild *p = ctx;
-	const GrnGpu *keeper = p->kept > 0 ? grn_lane(device, 0) : NULL;
+	const GrnGpu *keeper = p->kept > 0 ? grn_handle(device, 0) : NULL;
 	uint32_t	part = p->by_size[item];
 	GrnGpuTimes times = {0};
 	GrnGraph	graph;
@@ -126,7 +126,7 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 {
 	const GrnPartsBuild *p = ctx;
 
-	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_lane(device, 0),
+	return grn_gpu_merge_begin(gpu, p->job->graph->degree, grn_handle(device, 0),
 							   p->options.memory_limit, err);
 }
 
@@ -146,7 +146,7 @@ share_codes(GrnPartsBuild *p, GrnGpuError *err)
 			if (!p->team.lost[i])
 			{
 				devices[n] = i;
-				keepers[n++] = grn_lane(i, 0);
+				keepers[n++] = grn_handle(i, 0);
 			}
 		if (n == 0)
 			return GRN_GPU_FAILED;
@@ -219,11 +219,11 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 		status = share_codes(p, err);
 	if (status != GRN_GPU_OK)
 		return status;
-	p->options.memory_limit = (limit - p->kept) / GRN_LANES;
+	p->options.memory_limit = (limit - p->kept) / GRN_HANDLES;
 	for (uint32_t c = 0; c < p->parts.nparts; c++)
 		guests += p->parts.others[c] - p->parts.guests[c];
 	grn_parts_set_piece(p, guests);
-	return run_step(p, GRN_LANES, (guests + p->piece - 1) / p->piece, merge_begin, merge_item, err);
+	return run_step(p, GRN_HANDLES, (guests + p->piece - 1) / p->piece, merge_begin, merge_item, err);
 }
 
 /* The largest part that fits into limit. */
@@ -258,7 +258,7 @@ least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
 
 		if (p->team.lost[i])
 			continue;
-		status = grn_gpu_limit(grn_open_lane(i, 0), p->job->choice->options.memory_limit, &here, err);
+		status = grn_gpu_limit(grn_open_handle(i, 0), p->job->choice->options.memory_limit, &here, err);
 		if (status != GRN_GPU_OK)
 			grn_team_lose(&p->team, i, err);
 		else if (here < *limit)
@@ -272,7 +272,7 @@ typedef struct Try
 {
 	uint64_t	divide;
 	uint64_t	limit;			/* bytes of each device's memory */
-	int			lanes;			/* builds at a time on a device */
+	int			handles;		/* builds at a time on a device */
 	uint32_t	nparts;
 	uint64_t	capacity;		/* rows of a part, at most */
 } Try;
@@ -287,7 +287,7 @@ stay(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	uint64_t	n = p->job->rows->n;
 	uint64_t	kept = grn_gpu_kept_bytes(&p->fit, n);
 	uint64_t	left = kept < t->limit ?
-		capacity_of(p, (t->limit - kept) / (uint64_t) t->lanes) / t->divide : 0;
+		capacity_of(p, (t->limit - kept) / (uint64_t) t->handles) / t->divide : 0;
 	uint32_t	needed = grn_parts_needed(n, p->overlap, left);
 	GrnGpuStatus status;
 
@@ -315,13 +315,13 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.code_dims = p->fit.code_dims;
-	t->lanes = 1;
+	t->handles = 1;
 	t->capacity = capacity_of(p, t->limit) / t->divide;
 	if (t->capacity < n || p->spread)
 	{
 		/* two builds on a device: one copies while the other one computes */
-		t->lanes = GRN_LANES;
-		t->capacity = capacity_of(p, t->limit / (uint64_t) t->lanes) / t->divide;
+		t->handles = GRN_HANDLES;
+		t->capacity = capacity_of(p, t->limit / (uint64_t) t->handles) / t->divide;
 	}
 	do
 		t->nparts = grn_parts_needed(n, p->overlap, t->capacity);
@@ -334,9 +334,9 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 		return GRN_GPU_MEMORY;
 	}
 	/* as many for each, where there are few */
-	if (t->lanes > 1)
+	if (t->handles > 1)
 	{
-		uint32_t	workers = (uint32_t) (p->team.n * t->lanes);
+		uint32_t	workers = (uint32_t) (p->team.n * t->handles);
 
 		if ((t->nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
 			t->nparts = (t->nparts + workers - 1) / workers * workers;
@@ -375,7 +375,7 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 		return GRN_GPU_FAILED;
 	lay_out(p, t, w + job->work_offset);
 	grn_parts_set_piece(p, job->rows->n);
-	p->options.memory_limit = (t->limit - p->kept) / GRN_LANES;
+	p->options.memory_limit = (t->limit - p->kept) / GRN_HANDLES;
 	job->part_times.split = grn_lap(since);
 	if (p->coded)
 		return grn_parts_encode(p, t->nparts, most, t->capacity, err);
@@ -394,10 +394,10 @@ build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		p->counts = p->job->graph->counts;
 	}
 	p->rounds = 0;
-	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->lanes;
-	if (t->lanes < GRN_LANES)
+	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->handles;
+	if (t->handles < GRN_HANDLES)
 		grn_parts_free_arenas(p);
-	return run_step(p, t->lanes, p->parts.nparts, NULL, build_item, err);
+	return run_step(p, t->handles, p->parts.nparts, NULL, build_item, err);
 }
 
 static GrnGpuStatus

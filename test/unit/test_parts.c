@@ -381,7 +381,7 @@ test_several_gpus(void)
 		  standin.kept_builds);
 	free_built(&b);
 
-	/* as many parts as devices and lanes, with room for all codes */
+	/* as many parts as devices and handles, with room for all codes */
 	standin.memory = 400000;
 	b = build(&d, choice);
 	check_built(&d, &b);
@@ -390,7 +390,7 @@ test_several_gpus(void)
 	CHECK(b.job.times.peak_bytes <= standin.memory, "%llu bytes", (unsigned long long) b.job.times.peak_bytes);
 	free_built(&b);
 
-	/* nearly as many parts as there may be, which is no multiple of the devices' lanes */
+	/* nearly as many parts as there may be, which is no multiple of the devices' handles */
 	standin.memory = 34800;
 	b = build(&many, choice);
 	CHECK(b.fine && b.job.part_times.nparts == 255, "%u parts: %s", b.job.part_times.nparts, b.failure.text);
