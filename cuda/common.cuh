@@ -5,7 +5,7 @@
  * Words of the kernels:
  *   row        a vector of the caller's
  *   code       the bytes that the descent compares instead of a row
- *   vertex     a row in the graph; its id is the row's place in the descent's order
+ *   vertex     a row in the graph; its id is the row's position in the descent's order
  *   neighbour  a vertex to which another one has an edge
  *   candidate  a vertex that may become a neighbour
  *   pool       the neighbours that a vertex has during the descent, nearest first
@@ -115,7 +115,7 @@ struct Layout
 	size_t	 bytes = 0;
 
 	/* Takes count elements; returns their offset in bytes. */
-	template <class T> size_t place(size_t count)
+	template <class T> size_t reserve(size_t count)
 	{
 		size_t at = bytes;
 
@@ -124,7 +124,7 @@ struct Layout
 	}
 	template <class T> T *take(size_t count)
 	{
-		return (T *) (d_base + place<T>(count));
+		return (T *) (d_base + reserve<T>(count));
 	}
 };
 
@@ -324,7 +324,7 @@ struct StartSpace /* scratch of the coarse order, device memory */
 {
 	uint8_t	 *d_centroids;		/* [bins][stride] */
 	uint32_t *d_centroid_norms; /* [bins] */
-	uint32_t *d_rank;			/* [bins] place of a bin in the order */
+	uint32_t *d_rank;			/* [bins] position of a bin in the order */
 	uint32_t *d_bin;			/* [n] */
 	uint32_t *d_offset;			/* [bins + 1] */
 	size_t	  bytes;			/* of all of them */

@@ -252,7 +252,7 @@ typedef struct GrnGpuMerge
 {
 	const uint32_t *rows;		/* [count] */
 	const uint32_t *lists;		/* [.][degree], GRN_INVALID_ID after the last neighbour */
-	const uint32_t *places[2];	/* [count] the rows' lists; GRN_INVALID_ID: none */
+	const uint32_t *positions[2];	/* [count] the rows' lists; GRN_INVALID_ID: none */
 	uint64_t	count;
 	uint32_t   *ids;			/* [n][degree]; those of the rows are written */
 	uint8_t    *counts;			/* [n]; likewise */

@@ -117,7 +117,7 @@ struct Build
 	bool			 cancelled;
 };
 
-/* A row as it comes: GrnGpuSource without its place. */
+/* A row as it comes: GrnGpuSource without its address. */
 struct RawRow
 {
 	uint32_t bits, bytes, head, scale;

@@ -151,7 +151,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 
 /*
  * Finds the nearest column of each of 32 buckets, for each row.  A column's bucket is its
- * place within its chunk.  So the nearest column of all is always found and the next few
+ * position within its chunk.  So the nearest column of all is always found and the next few
  * mostly, without sorting.
  */
 template <class P> struct NearestFold
@@ -368,7 +368,7 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 		d_norms[i] = P::to_bits(norm);
 }
 
-/* d_rank[b]: the place of bin b in the order; bins of the same super bin stand together. */
+/* d_rank[b]: the position of bin b in the order; bins of the same super bin stand together. */
 __global__ void
 __launch_bounds__(SCAN_THREADS)
 	rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)

@@ -52,7 +52,7 @@ __launch_bounds__(FINISH_THREADS)
 		return;
 	uint32_t npool = d_pool_count[v], ninbox = 0;
 	Key		 mine[PW], offer[IW];
-	uint32_t below = (1u << lane) - 1, nown = 0, place[PW];
+	uint32_t below = (1u << lane) - 1, nown = 0, position[PW];
 	bool	 alive[PW];
 
 #pragma unroll
@@ -70,11 +70,11 @@ __launch_bounds__(FINISH_THREADS)
 				alive[w] = false;
 		uint32_t mask = __ballot_sync(FULL, alive[w]);
 
-		place[w] = nown + __popc(mask & below);
+		position[w] = nown + __popc(mask & below);
 		nown += __popc(mask);
 		__syncwarp();
 		if (alive[w])
-			s_key[place[w]] = mine[w];
+			s_key[position[w]] = mine[w];
 		__syncwarp();
 	}
 	npool = nown;
@@ -143,9 +143,9 @@ __launch_bounds__(FINISH_THREADS)
 #pragma unroll
 	for (int w = 0; w < PW; w++)
 	{
-		place[w] += min(offers_before_mine[w], extra);
-		if (alive[w] && place[w] < degree)
-			d_out[place[w]] = name(mine[w]);
+		position[w] += min(offers_before_mine[w], extra);
+		if (alive[w] && position[w] < degree)
+			d_out[position[w]] = name(mine[w]);
 	}
 #pragma unroll
 	for (int w = 0; w < IW; w++)
@@ -238,7 +238,7 @@ __launch_bounds__(FINISH_THREADS)
 		key[h] = slot < count ? make_key(__float_as_uint(distance), id) : EMPTY_KEY;
 	}
 
-	uint32_t place[HELD] = {};
+	uint32_t position[HELD] = {};
 
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
@@ -248,12 +248,12 @@ __launch_bounds__(FINISH_THREADS)
 
 #pragma unroll
 			for (int m = 0; m < HELD; m++)
-				place[m] += other < key[m];
+				position[m] += other < key[m];
 		}
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
 		if (key[h] != EMPTY_KEY)
-			d_list[place[h]] = (uint32_t) key[h];
+			d_list[position[h]] = (uint32_t) key[h];
 }
 
 static uint32_t

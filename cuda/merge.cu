@@ -100,18 +100,18 @@ distances(const Codes &codes, const MergeRow &own, uint32_t own_norm,
 	}
 }
 
-/* Writes n keys to s_sorted in ascending order, equal ones by place. */
+/* Writes n keys to s_sorted in ascending order, equal ones by position. */
 __device__ inline void
 sort_keys(const Key *s_key, uint32_t n, Key *s_sorted, int lane)
 {
 	for (uint32_t i = lane; i < n; i += WARP)
 	{
 		Key		 key = s_key[i];
-		uint32_t place = 0;
+		uint32_t position = 0;
 
 		for (uint32_t j = 0; j < n; j++)
-			place += s_key[j] < key || (s_key[j] == key && j < i);
-		s_sorted[place] = key;
+			position += s_key[j] < key || (s_key[j] == key && j < i);
+		s_sorted[position] = key;
 	}
 	__syncwarp();
 }
@@ -202,20 +202,20 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 	for (uint32_t i = lane; i < nkept; i += WARP)
 	{
 		Key		 key = s.s_sorted[s.s_kept[i]];
-		uint32_t place = i;
+		uint32_t position = i;
 
 		for (uint32_t j = 0; j < extra; j++)
-			place += s.s_key[j] < key;
-		d_out[place] = (uint32_t) key;
+			position += s.s_key[j] < key;
+		d_out[position] = (uint32_t) key;
 	}
 	for (uint32_t i = lane; i < extra; i += WARP)
 	{
 		Key		 key = s.s_key[i];
-		uint32_t place = i;
+		uint32_t position = i;
 
 		for (uint32_t j = 0; j < nkept; j++)
-			place += s.s_sorted[s.s_kept[j]] < key;
-		d_out[place] = (uint32_t) key;
+			position += s.s_sorted[s.s_kept[j]] < key;
+		d_out[position] = (uint32_t) key;
 	}
 	if (lane == 0)
 		a.d_counts[at] = (uint8_t) (nkept + extra);

@@ -61,13 +61,13 @@ template <int W, bool ALL> struct __align__(16) PaperShared
 
 	/*
 	 * Where all pairs are compared: CHUNK floats of each neighbour, new ones first; and for
-	 * each new one (by its place there) the places that it would redirect or be redirected to.
+	 * each new one (by its position there) the positions that it would redirect or be redirected to.
 	 */
 	float	 row[ALL ? ROWS : 1][CHUNK_STRIDE];
 	uint32_t redirects[ALL ? ROWS : 1][W];
 	Key		 entry[ROWS];
 	uint32_t here[W];				 /* a bit for each slot that is still filled */
-	uint8_t	 place[ROWS];			 /* of a slot among the rows */
+	uint8_t	 position[ROWS];		 /* of a slot among the rows */
 	uint8_t	 slot[ROWS];			 /* and the other way round */
 	uint8_t	 close[ROWS], far[ROWS]; /* slots, of what was redirected */
 };
@@ -132,7 +132,7 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 
 /*
  * Finds the pairs that would redirect, of count neighbours of which the first `fresh` by
- * their places are new.  Returns whether there are any.
+ * their positions are new.  Returns whether there are any.
  */
 template <int W>
 __device__ inline bool
@@ -200,9 +200,9 @@ compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t
 #pragma unroll
 				for (int w = 0; w < W; w++)
 				{
-					uint32_t place = lane + WARP * w;
+					uint32_t position = lane + WARP * w;
 					uint32_t those =
-						__ballot_sync(FULL, place < count && place != base + i &&
+						__ballot_sync(FULL, position < count && position != base + i &&
 												sum[i][w] < fmaxf(other, own[w]));
 
 					if (lane == 0)
@@ -245,8 +245,8 @@ compare_pairs(PaperShared<W, ALL> &s, const float *d_rows, uint32_t dim, uint32_
 
 		if constexpr (ALL)
 		{
-			uint32_t low = min(s.place[i], s.place[j]),
-					 high = max(s.place[i], s.place[j]);
+			uint32_t low = min(s.position[i], s.position[j]),
+					 high = max(s.position[i], s.position[j]);
 
 			may =
 				may && low < fresh && (s.redirects[low][high / WARP] >> high % WARP & 1);
@@ -335,7 +335,7 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 		uint32_t those = __ballot_sync(FULL, slot < count && !old[w]);
 
 		if (slot < count && !old[w])
-			s.place[slot] = (uint8_t) (fresh + __popc(those & below));
+			s.position[slot] = (uint8_t) (fresh + __popc(those & below));
 		fresh += __popc(those);
 		if (lane == 0)
 			s.here[w] = count >= WARP * (w + 1) ? FULL
@@ -352,10 +352,10 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 			uint32_t slot = lane + WARP * w, those = __ballot_sync(FULL, old[w]);
 
 			if (old[w])
-				s.place[slot] = (uint8_t) (before + __popc(those & below));
+				s.position[slot] = (uint8_t) (before + __popc(those & below));
 			before += __popc(those);
 			if (slot < count)
-				s.slot[s.place[slot]] = (uint8_t) slot;
+				s.slot[s.position[slot]] = (uint8_t) slot;
 		}
 	}
 	__syncwarp();

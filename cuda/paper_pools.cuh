@@ -196,7 +196,7 @@ __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
 {
 	Key		 mine[W];
-	uint32_t place[W] = {};
+	uint32_t position[W] = {};
 
 #pragma unroll
 	for (int w = 0; w < W; w++)
@@ -207,13 +207,13 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
 
 #pragma unroll
 		for (int w = 0; w < W; w++)
-			place[w] += other < mine[w];
+			position[w] += other < mine[w];
 	}
 	__syncwarp();
 #pragma unroll
 	for (int w = 0; w < W; w++)
 		if (lane + WARP * w < count)
-			s_entry[place[w]] = mine[w];
+			s_entry[position[w]] = mine[w];
 	__syncwarp();
 }
 

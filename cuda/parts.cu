@@ -64,8 +64,8 @@ struct FitLayout : Layout
 	size_t sample, space;
 
 	FitLayout(const GrnGpuFit *fit, uint32_t n)
-		: sample(place<float>((size_t) n * fit->dim)),
-		  space(place<uint8_t>(project_bytes(
+		: sample(reserve<float>((size_t) n * fit->dim)),
+		  space(reserve<uint8_t>(project_bytes(
 			  n, fit->dim, most_code_dims(fit->dim, format_of(fit), fit->few))))
 	{
 	}
@@ -149,7 +149,7 @@ struct KeptLayout : Layout
 	size_t codes, norms;
 
 	KeptLayout(const GrnGpuFit *fit, uint64_t n)
-		: codes(place<uint8_t>(n * fit->code_bytes)), norms(place<uint32_t>(n))
+		: codes(reserve<uint8_t>(n * fit->code_bytes)), norms(reserve<uint32_t>(n))
 	{
 	}
 };
@@ -251,14 +251,14 @@ struct EncodeLayout : Layout
 	size_t projection, cells, raw, rows, codes, products, home, guest, other;
 
 	EncodeLayout(const GrnGpuEncoding *e, uint64_t batch)
-		: projection(place<float>(fit_floats(e->fit))),
-		  cells(place<float>(cells_floats(e->cells))),
-		  raw(place<uint8_t>(batch * e->raw_bytes)),
-		  rows(place<float>(batch * e->fit->dim)),
-		  codes(place<uint8_t>(batch * e->fit->code_bytes)),
-		  products(place<float>(e->cells ? batch * e->cells->n : 0)),
-		  home(place<uint32_t>(e->cells ? batch : 0)),
-		  guest(place<uint32_t>(e->cells ? batch : 0)), other(place<int>(1))
+		: projection(reserve<float>(fit_floats(e->fit))),
+		  cells(reserve<float>(cells_floats(e->cells))),
+		  raw(reserve<uint8_t>(batch * e->raw_bytes)),
+		  rows(reserve<float>(batch * e->fit->dim)),
+		  codes(reserve<uint8_t>(batch * e->fit->code_bytes)),
+		  products(reserve<float>(e->cells ? batch * e->cells->n : 0)),
+		  home(reserve<uint32_t>(e->cells ? batch : 0)),
+		  guest(reserve<uint32_t>(e->cells ? batch : 0)), other(reserve<int>(1))
 	{
 	}
 };
@@ -520,9 +520,9 @@ struct MergeLayout : Layout
 	size_t rows, lists[2], ids, counts;
 
 	MergeLayout(uint32_t degree, uint64_t batch)
-		: rows(place<uint32_t>(batch)), lists {place<uint32_t>(batch * degree),
-											   place<uint32_t>(batch * degree)},
-		  ids(place<uint32_t>(batch * degree)), counts(place<uint8_t>(batch))
+		: rows(reserve<uint32_t>(batch)), lists {reserve<uint32_t>(batch * degree),
+												 reserve<uint32_t>(batch * degree)},
+		  ids(reserve<uint32_t>(batch * degree)), counts(reserve<uint8_t>(batch))
 	{
 	}
 };
@@ -583,7 +583,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 			GRN_CHECK(staging_copy(staging, gpu->number, true,
 								   gpu->d_arena + layout.lists[part],
 								   (void *) merge->lists, list, list, count,
-								   merge->places[part] + first),
+								   merge->positions[part] + first),
 					  "could not copy lists to the device");
 			args.d_lists[part] = (const uint32_t *) (gpu->d_arena + layout.lists[part]);
 		}

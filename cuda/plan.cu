@@ -116,7 +116,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	GrnGraphParams params = *given;
 	Plan		   plan = {};
 	Layout		   layout;
-	auto		   take = [&](size_t bytes) { return layout.place<uint8_t>(bytes); };
+	auto		   take = [&](size_t bytes) { return layout.reserve<uint8_t>(bytes); };
 
 	grn_gpu_default_params(gpu, options, &params, dim, n);
 	plan.mode = options ? options->mode : GRN_GPU_TILE;

@@ -399,15 +399,15 @@ store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept
 {
 	int		 row0 = 8 * (lane & 3) + (lane >> 2);
 	Key		*d_pool = a.d_pool + (size_t) v * a.pool;
-	uint32_t place = __popc(kept0 & nearer);
+	uint32_t position = __popc(kept0 & nearer);
 
-	if (((kept0 >> lane) & 1) && place < a.keep)
-		d_pool[place] = make_key(rows.code[row0], rows.id[row0]);
+	if (((kept0 >> lane) & 1) && position < a.keep)
+		d_pool[position] = make_key(rows.code[row0], rows.id[row0]);
 	if (T > 32)
 	{
-		place = __popc(kept0) + __popc(kept1 & nearer);
-		if (((kept1 >> lane) & 1) && place < a.keep)
-			d_pool[place] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
+		position = __popc(kept0) + __popc(kept1 & nearer);
+		if (((kept1 >> lane) & 1) && position < a.keep)
+			d_pool[position] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
 	}
 	if (lane == 0)
 	{
@@ -633,7 +633,7 @@ __launch_bounds__(BIN_THREADS)
 		s_count[threadIdx.x] = 0;
 	__syncthreads();
 
-	uint32_t npool = 0, ninbox = 0, place = 0;
+	uint32_t npool = 0, ninbox = 0, position = 0;
 	int		 mine = -1;
 
 	if (v < n)
@@ -654,14 +654,14 @@ __launch_bounds__(BIN_THREADS)
 			base = atomicAdd(&s_count[c], __popc(mask));
 		base = __shfl_sync(FULL, base, 0);
 		if (mine == c)
-			place = base + __popc(mask & ((1u << lane) - 1));
+			position = base + __popc(mask & ((1u << lane) - 1));
 	}
 	__syncthreads();
 	if (threadIdx.x < NCLASSES)
 		s_base[threadIdx.x] = atomicAdd(&d_list_count[threadIdx.x], s_count[threadIdx.x]);
 	__syncthreads();
 	if (mine >= 0)
-		d_list[(size_t) mine * n + s_base[mine] + place] =
+		d_list[(size_t) mine * n + s_base[mine] + position] =
 			v | (uint64_t) npool << 32 | (uint64_t) ninbox << 40;
 }
 

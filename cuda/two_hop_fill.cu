@@ -145,9 +145,8 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		return;
 	uint32_t words = (SOURCES + 1) * degree + (1u << bits) / 2;
 	Key		*s_key =
-		s_all + (threadIdx.x / WARP) * words; /* the list of v, then candidates */
-	Key *s_list =
-		s_key + (SOURCES + 1) * degree; /* the result takes the place of the table */
+		s_all + (threadIdx.x / WARP) * words;	  /* the list of v, then candidates */
+	Key *s_list = s_key + (SOURCES + 1) * degree; /* the result overwrites the table */
 	uint32_t	   *s_table = (uint32_t *) s_list;
 	const uint32_t *d_own = in.d_ids + (size_t) v * degree;
 	uint32_t		count = in.d_counts[v], row = d_order ? d_order[v] : v;
@@ -210,8 +209,8 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	}
 
 	/* The list of v comes first, then the nearest candidates, one after the other. */
-	uint32_t filled = count, place = 0;
-	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates, at `place` */
+	uint32_t filled = count, position = 0;
+	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates, at `position` */
 	auto	 find_least = [&]()
 	{
 		least = EMPTY_KEY;
@@ -219,7 +218,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 			if (s_key[i] < least)
 			{
 				least = s_key[i];
-				place = i;
+				position = i;
 			}
 	};
 
@@ -237,7 +236,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		if (mine && (uint32_t) least == id)
 		{
 			s_list[filled] = least;
-			s_key[place] = EMPTY_KEY;
+			s_key[position] = EMPTY_KEY;
 			find_least();
 		}
 	}

@@ -36,7 +36,7 @@ struct JoinShared
 	uint32_t code[WARP * 2];	  /* distance codes of pending keys */
 };
 
-/* The nearest so far: a lane's two sort keys, in order over the warp; slots are places. */
+/* The nearest so far: a lane's two sort keys, in order over the warp; slots are positions. */
 struct Nearest
 {
 	uint32_t lo, hi;
@@ -162,12 +162,12 @@ offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
 			 code = distance_code<P>(a.codes, v, norm_v, id, lane);
 	bool	 near = lane < count && code < nearest.limit;
 	uint32_t mask = __ballot_sync(FULL, near);
-	int		 place = nearest.pending + __popc(mask & ((1u << lane) - 1));
+	int		 position = nearest.pending + __popc(mask & ((1u << lane) - 1));
 
 	if (near)
 	{
-		s.id[JOIN_KEPT + place] = id;
-		s.code[place] = code;
+		s.id[JOIN_KEPT + position] = id;
+		s.code[position] = code;
 	}
 	nearest.pending += __popc(mask);
 	__syncwarp();

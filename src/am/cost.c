@@ -212,7 +212,7 @@ has_limit(const Query *parse)
 /*
  * Does the query want the first rows alone?  Else another plan is preferred, whatever it
  * costs: a scan brings rows in the order in which a search finds them, those found too
- * late come last, and rows that have no place in the index (NULL) do not come at all.
+ * late come last, and rows that the index leaves out (NULL) do not come at all.
  *
  * A cursor's tuple_fraction is no LIMIT: who has it may read to its end.  Without a LIMIT of
  * its own a subquery may be ended by the outer query's, which then hands its

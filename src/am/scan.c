@@ -462,7 +462,7 @@ is_due(const GrnndScan *so)
 		return so->taken < so->ef;
 	if (so->exhausted)
 		return true;
-	/* rows that the snapshot does not see take no place among ef */
+	/* rows that the snapshot does not see do not count among ef */
 	if (so->rerank != NULL && so->found < so->ef)
 		return false;
 	return so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
@@ -525,7 +525,7 @@ next_result(IndexScanDesc scan)
 		}
 		if (r->least > so->threshold)
 		{
-			/* so are the others; what came too late for its place may be nearer */
+			/* so are the others; what came too late for its turn may be nearer */
 			pairingheap_reset(so->heap);
 			grnnd_rerank_stop(so);
 			so->exhausted = true;
@@ -540,7 +540,7 @@ next_result(IndexScanDesc scan)
 			if (so->store.prefetch_left > 0)
 				prefetch_rows(scan);
 		}
-		/* it took its place before those behind it, and is of no other use */
+		/* it had its turn before those behind it, and is of no other use */
 		if (is_empty(r))
 			continue;
 		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)

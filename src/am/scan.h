@@ -82,7 +82,7 @@ typedef struct GrnndScan
 	ScanKey		keys;			/* by which the plan's node is known */
 	double		threshold;		/* the greatest distance wanted, or infinity */
 	bool		exhausted;		/* no more batches */
-	pairingheap *late;			/* strict order: those that came too late for their places */
+	pairingheap *late;			/* strict order: those that came too late for their turn */
 	const char *limit;			/* the setting that ended the search, or NULL */
 	bool		told;			/* the user knows; lasts beyond a rescan */
 	uint32	   *returned;		/* [nreturned] nodes */

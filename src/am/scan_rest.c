@@ -59,7 +59,7 @@ grnnd_read_node(GrnndScan *so)
 	return so->ntids > 0 || so->chain.next != GRN_INVALID_ID;
 }
 
-/* In the place of a TID: the node is to be visited again, for it has more or none. */
+/* Instead of a TID: the node is to be visited again, for it has more or none. */
 #define MANY_TIDS (-1)
 
 /* Takes down what the sort needs of a record; its page is locked. */

@@ -1,12 +1,12 @@
 /*
- * test_point.c - places where tests stop a backend, to meet a race on purpose.
+ * test_point.c - points where tests stop a backend, to meet a race on purpose.
  *
- * Compiled with -DGRNND_TEST_POINTS only.  A session names its places in
+ * Compiled with -DGRNND_TEST_POINTS only.  A session names its points in
  * grnnd.test_point, separated by spaces: NAME[:ARRIVAL][@GATE].  It waits there
  * while another session holds the gate exclusively, which is an advisory lock:
  * TEST_POINT_LOCK + GATE, gate 0 unless one is named.  With an arrival it
  * waits at that one and at later ones.  Gates are locks, so that isolationtester
- * sees which sessions wait.  No place is under a content lock.
+ * sees which sessions wait.  No point is under a content lock.
  */
 #include "am/test_point.h"
 
@@ -18,9 +18,9 @@
 #define TEST_POINT_LOCK INT64CONST(0x67726E)	/* 6779502 */
 
 static char *test_point;
-/* Arrivals at each place that test_point names, since it was set. */
-#define MAX_PLACES 8
-static uint64 arrivals[MAX_PLACES];
+/* Arrivals at each point that test_point names, since it was set. */
+#define MAX_POINTS 8
+static uint64 arrivals[MAX_POINTS];
 
 static void
 assign_test_point(const char *newval, void *extra)
@@ -52,15 +52,15 @@ wait_at_gate(uint64 gate)
 void
 grnnd_test_point(const char *name)
 {
-	const char *place = test_point;
+	const char *word = test_point;
 	size_t		n = strlen(name);
 
-	for (int i = 0; i < MAX_PLACES && *place != '\0'; i++)
+	for (int i = 0; i < MAX_POINTS && *word != '\0'; i++)
 	{
-		size_t		length = strcspn(place, " ");
-		char	   *at = (char *) place + n;
+		size_t		length = strcspn(word, " ");
+		char	   *at = (char *) word + n;
 
-		if (length >= n && strncmp(place, name, n) == 0 && strchr(" :@", *at) != NULL)
+		if (length >= n && strncmp(word, name, n) == 0 && strchr(" :@", *at) != NULL)
 		{
 			uint64		first = *at == ':' ? strtoul(at + 1, &at, 10) : 1;
 			uint64		gate = *at == '@' ? strtoul(at + 1, &at, 10) : 0;
@@ -69,7 +69,7 @@ grnnd_test_point(const char *name)
 				wait_at_gate(gate);
 			return;
 		}
-		place += length + strspn(place + length, " ");
+		word += length + strspn(word + length, " ");
 	}
 }
 #endif

@@ -136,7 +136,7 @@ small_number(const char *option, const char *text, uint32_t low, uint32_t high,
 	return true;
 }
 
-/* The place of text in a NULL-ended list of words. */
+/* The position of text in a NULL-ended list of words. */
 static bool
 word(const char *option, const char *text, const char *const *words, uint32_t *out)
 {

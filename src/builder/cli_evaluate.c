@@ -50,7 +50,7 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 	return grn_compare(e->comparison, GRN_FORM_WIDEST, q, x, e->base.dim);
 }
 
-/* Puts a vertex into the sorted list where it belongs; returns its place or count. */
+/* Puts a vertex into the sorted list where it belongs; returns its position or count. */
 static uint32_t
 offer(Candidate *list, uint32_t *count, uint32_t most, float d, uint32_t id)
 {

@@ -24,7 +24,7 @@ extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint
  * What a build needs from the program that runs it.  Any thread may call these.
  *
  * need() returns a segment's memory, of at least so many bytes.  Memory only grows and
- * stays in place.  NULL means that it failed, and *failure says why.  expect() announces
+ * never moves.  NULL means that it failed, and *failure says why.  expect() announces
  * bytes that will be needed later.  device() sets *gpu to the open GPU, or to NULL if the
  * processor builds.  Without wait it returns false as long as that is not known.
  */

@@ -250,7 +250,7 @@ grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	pthread_mutex_destroy(&p->finding);
 	if (status == GRN_GPU_OK && !p->other && nparts > 1)
 	{
-		grn_parts_place(rows, nparts, p->overlap, p->parallel, p->cutting, &p->parts);
+		grn_parts_list_members(rows, nparts, p->overlap, p->parallel, p->cutting, &p->parts);
 		if (grn_parts_largest(&p->parts) > capacity)
 			grn_parts_cut(p, grn_parts_more(nparts, most), most, capacity);
 	}

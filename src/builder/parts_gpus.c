@@ -185,18 +185,18 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 
 		for (size_t i = first > before ? first - before : 0; i < n && before + i < last; i++)
 		{
-			size_t		place = parts->guests[part] + i;
-			uint32_t	v = parts->members[place];
+			size_t		position = parts->guests[part] + i;
+			uint32_t	v = parts->members[position];
 
 			home[merge.count] = parts->home[v];
-			guest[merge.count] = (uint32_t) place;
+			guest[merge.count] = (uint32_t) position;
 			rows[merge.count++] = v;
 		}
 		before += n;
 	}
 	merge.rows = rows;
-	merge.places[0] = home;
-	merge.places[1] = guest;
+	merge.positions[0] = home;
+	merge.positions[1] = guest;
 	status = grn_gpu_merge(gpu, &p->fit, &merge, p->job->fill, err);
 	free(rows);
 	return status;

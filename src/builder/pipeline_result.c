@@ -14,7 +14,7 @@ grn_pipeline_result_bytes(const GrnPipeline *p)
 	return p->result->off_rows + grn_aligned(p->build->n * 4);
 }
 
-/* Copies lists, in node ids, and codes to their nodes' places. */
+/* Copies lists, in node ids, and codes to their nodes' positions. */
 static void
 write_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -80,7 +80,7 @@ write_rows(GrnPipeline *p)
 		start[m] = (uint32_t) m;
 		return;
 	}
-	/* start[i + 1] counts, then ends node i, while rows are placed */
+	/* start[i + 1] counts, then ends node i, while rows are written */
 	memset(start, 0, (m + 1) * sizeof(*start));
 	for (uint64_t r = 0; r < b->n; r++)
 		start[p->position[p->vertex_of_rank[r]]]++;

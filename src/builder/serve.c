@@ -126,7 +126,7 @@ violation(Server *s, const char *what)
 
 /* ---- the listening thread ---- */
 
-/* Maps one more piece of a segment at its place. */
+/* Maps one more piece of a segment at its address. */
 static void
 take_extent(Server *s, const GrnMsg *msg, int file)
 {

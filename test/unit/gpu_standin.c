@@ -640,8 +640,8 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 		const uint32_t *lists[2] = {NULL, NULL};
 
 		for (int part = 0; part < 2; part++)
-			if (merge->places[part][i] != GRN_INVALID_ID)
-				lists[part] = merge->lists + (size_t) merge->places[part][i] * gpu->degree;
+			if (merge->positions[part][i] != GRN_INVALID_ID)
+				lists[part] = merge->lists + (size_t) merge->positions[part][i] * gpu->degree;
 		merge->counts[v] = (uint8_t) merge_row(gpu, fit, v, lists, gpu->degree,
 											   merge->ids + (size_t) v * gpu->degree);
 	}

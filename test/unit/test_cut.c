@@ -51,7 +51,7 @@ check_parts(const Data *d, const GrnParts *parts)
 			uint32_t	v = parts->members[i];
 			bool		guest = i >= parts->guests[c];
 
-			CHECK(v < n && (guest ? parts->guest[v] : parts->home[v]) == i, "place %zu", i);
+			CHECK(v < n && (guest ? parts->guest[v] : parts->home[v]) == i, "position %zu", i);
 			CHECK(guest || !seen[v], "row %u is at home twice", v);
 			seen[v] |= !guest;
 			/* a guest's home is another part */
@@ -109,13 +109,13 @@ test_parts(void)
 	free(d.base);
 }
 
-/* Whose members a place is among; their number where it is none. */
+/* Whose members a position is among; their number where it is none. */
 static uint32_t
-part_of(const GrnParts *parts, uint32_t place)
+part_of(const GrnParts *parts, uint32_t position)
 {
 	uint32_t	c = 0;
 
-	while (c < parts->nparts && place >= parts->start[c + 1])
+	while (c < parts->nparts && position >= parts->start[c + 1])
 		c++;
 	return c;
 }
@@ -161,7 +161,7 @@ test_parts_in_steps(void)
 	grn_parts_find_landmarks(&d.rows, PARTS, 0.4f, 3, &backwards, steps_work, &steps);
 	CHECK(steps.nlandmarks == grn_parts_landmarks(N, PARTS) && steps.nlandmarks == N / 20 / PARTS,
 		  "%u landmarks", steps.nlandmarks);
-	grn_parts_place(&d.rows, PARTS, 0.4f, &one, steps_work, &steps);
+	grn_parts_list_members(&d.rows, PARTS, 0.4f, &one, steps_work, &steps);
 	check_parts(&d, &steps);
 	for (uint32_t c = 0; c < PARTS; c++)
 	{
@@ -176,7 +176,7 @@ test_parts_in_steps(void)
 	}
 	for (size_t i = 0; i < N; i++)
 	{
-		/* the same parts', whatever the place in them */
+		/* the same parts', whatever the position in them */
 		moved += part_of(&steps, steps.home[i]) != part_of(&parts, parts.home[i]) ||
 			part_of(&steps, steps.guest[i]) != part_of(&parts, parts.guest[i]);
 	}
@@ -347,11 +347,11 @@ test_merge(void)
 
 		for (int guest = 0; guest < 2; guest++)
 		{
-			uint32_t	place = guest ? parts.guest[v] : parts.home[v];
+			uint32_t	position = guest ? parts.guest[v] : parts.home[v];
 
-			for (uint32_t i = 0; place != GRN_INVALID_ID && i < DEGREE; i++)
+			for (uint32_t i = 0; position != GRN_INVALID_ID && i < DEGREE; i++)
 			{
-				uint32_t	id = lists[place * DEGREE + i];
+				uint32_t	id = lists[position * DEGREE + i];
 				bool		known = id == GRN_INVALID_ID;
 
 				for (uint32_t j = 0; j < n && !known; j++)

@@ -548,7 +548,7 @@ half_precision_is_exact(void)
 	}
 }
 
-/* Nearest of 0..255, in every version, at each place of a vector and its rest. */
+/* Nearest of 0..255, in every version, at each position of a vector and its rest. */
 static void
 bytes_round(void)
 {
@@ -685,7 +685,7 @@ static void
 rows_that_do_not_fit_are_rounded_by_their_range(void)
 {
 	static const float scales[] = {1e-35f, 1e-7f, 0.01f, 1, 250, 1e5f, 1e18f};
-	static const float places[] = {0, -0.5f, 1, 30, -100, 5000};
+	static const float middles[] = {0, -0.5f, 1, 30, -100, 5000};
 	enum
 	{
 		N = 131
@@ -693,7 +693,7 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 
 	for (int format = GRN_FORM_F16; format <= GRN_FORM_U8; format++)
 		for (size_t c = 0; c < sizeof(scales) / sizeof(scales[0]); c++)
-			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+			for (size_t p = 0; p < sizeof(middles) / sizeof(middles[0]); p++)
 			{
 				GrnForm		f = (GrnForm) format;
 				size_t		bytes = grn_form_bytes(f, N);
@@ -710,11 +710,11 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 
 				for (size_t i = 0; i < N; i++)
 				{
-					x[i] = (((float) unit_below(1000003) / 1000003) + places[p]) * scales[c];
-					q[i] = (((float) unit_below(1000003) / 1000003) + places[p]) * scales[c];
+					x[i] = (((float) unit_below(1000003) / 1000003) + middles[p]) * scales[c];
+					q[i] = (((float) unit_below(1000003) / 1000003) + middles[p]) * scales[c];
 					most = fmax(most, fabs(x[i]));
 				}
-				CHECK(!grn_form_store(f, x, N, stored), "%g %g", scales[c], places[p]);
+				CHECK(!grn_form_store(f, x, N, stored), "%g %g", scales[c], middles[p]);
 				grn_form_load(f, stored, N, back);
 				step = f == GRN_FORM_F16 ? most / 1024 : fmax(scales[c] / 250, most / 31000);
 				for (size_t i = 0; i < N; i++)
@@ -726,11 +726,11 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 					l1 += fabs((double) q[i] - back[i]);
 					size += fabs((double) q[i] * back[i]);
 				}
-				if (scales[c] > 1e-18f && scales[c] * (1 + fabsf(places[p])) < 1e18f)
+				if (scales[c] > 1e-18f && scales[c] * (1 + fabsf(middles[p])) < 1e18f)
 				{
-					CHECK(close_to(grn_form_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], places[p]);
-					CHECK(close_to(grn_form_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], places[p]);
-					CHECK(close_to(grn_form_l1(f, q, stored, N), l1, l1), "%d %g %g", format, scales[c], places[p]);
+					CHECK(close_to(grn_form_l2(f, q, stored, N), l2, l2), "%d %g %g", format, scales[c], middles[p]);
+					CHECK(close_to(grn_form_ip(f, q, stored, N), ip, size), "%d %g %g", format, scales[c], middles[p]);
+					CHECK(close_to(grn_form_l1(f, q, stored, N), l1, l1), "%d %g %g", format, scales[c], middles[p]);
 				}
 				unit_guarded_free(stored, bytes);
 			}
@@ -738,21 +738,21 @@ rows_that_do_not_fit_are_rounded_by_their_range(void)
 
 /* Integers may lie elsewhere than from 0 to 255. */
 static void
-integers_of_any_place_fit_bytes(void)
+integers_of_any_size_fit_bytes(void)
 {
-	static const int places[] = {-32000, -255, -128, -1, 0, 1, 1000, 31000};
+	static const int middles[] = {-32000, -255, -128, -1, 0, 1, 1000, 31000};
 
-	for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+	for (size_t p = 0; p < sizeof(middles) / sizeof(middles[0]); p++)
 	{
 		float		x[70],
 					back[70];
 		uint8_t		stored[sizeof(GrnByteHead) + 70];
 
 		for (int i = 0; i < 70; i++)
-			x[i] = (float) (places[p] + (i == 0 ? 0 : i == 69 ? 255 : (int) unit_below(256)));
-		CHECK(grn_form_store(GRN_FORM_U8, x, 70, stored), "%d", places[p]);
+			x[i] = (float) (middles[p] + (i == 0 ? 0 : i == 69 ? 255 : (int) unit_below(256)));
+		CHECK(grn_form_store(GRN_FORM_U8, x, 70, stored), "%d", middles[p]);
 		grn_form_load(GRN_FORM_U8, stored, 70, back);
-		CHECK(memcmp(x, back, sizeof(x)) == 0, "%d", places[p]);
+		CHECK(memcmp(x, back, sizeof(x)) == 0, "%d", middles[p]);
 	}
 }
 
@@ -782,6 +782,6 @@ main(void)
 	RUN(smallest_format_is_lossless);
 	RUN(u8_store_rounds_and_saturates);
 	RUN(rows_that_do_not_fit_are_rounded_by_their_range);
-	RUN(integers_of_any_place_fit_bytes);
+	RUN(integers_of_any_size_fit_bytes);
 	UNIT_END();
 }

@@ -67,14 +67,14 @@ orders_are_random(void)
 	memset(first, 0, sizeof(first));
 	for (uint64_t key = 0; key < KEYS; key++)
 	{
-		uint32_t	place = 0;
+		uint32_t	next = 0;
 
 		for (uint32_t x = 0; x < 1u << BITS; x++)
 		{
 			uint32_t	y = grn_pair_permuted(x, BITS, grn_random(2, key, 0), grn_random(2, key, 1));
 
 			if (y < PAIRS)
-				at[y] = place++;
+				at[y] = next++;
 		}
 		for (uint32_t p = 0; p < PAIRS; p++)
 		{

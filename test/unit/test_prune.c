@@ -170,7 +170,7 @@ yield(bool codes)
 			.x_ids = x_ids, .x_count = 4
 		};
 		float		v_to[4];
-		int			place;
+		int			position;
 
 		/* v is the owner, rows 0..15 its neighbours, row 16 is x */
 		random_rows(17);
@@ -197,38 +197,38 @@ yield(bool codes)
 		y.v_to = codes ? NULL : v_to;
 		y.nknown = 4;
 		y.x_to_v = dist[16];
-		place = grn_yield(&y);
-		CHECK(place < 16, "%d", place);
-		if (place >= 0)
+		position = grn_yield(&y);
+		CHECK(position < 16, "%d", position);
+		if (position >= 0)
 		{
 			given++;
-			CHECK(grn_find_id(x_ids, 4, 100 + (uint32_t) place) >= 0, "not x's neighbour");
+			CHECK(grn_find_id(x_ids, 4, 100 + (uint32_t) position) >= 0, "not x's neighbour");
 			/* estimates: with some slack */
-			CHECK(dist[place] * (codes ? 1.5 : 1) + (codes ? 0.1 : 0) > dist[16],
-				  "%g, x at %g", dist[place], dist[16]);
+			CHECK(dist[position] * (codes ? 1.5 : 1) + (codes ? 0.1 : 0) > dist[16],
+				  "%g, x at %g", dist[position], dist[16]);
 		}
 		for (uint32_t i = 0; i < 4; i++)
-			CHECK(codes || v_to[i] <= dist[16] || (place >= 0 && v_to[i] <= dist[place]),
+			CHECK(codes || v_to[i] <= dist[16] || (position >= 0 && v_to[i] <= dist[position]),
 				  "%g is farther than the one chosen", v_to[i]);
 		/* x's neighbours come before others */
 		y.may_add = true;
-		CHECK(place < 0 || grn_yield(&y) == place, "%d instead of %d", grn_yield(&y), place);
+		CHECK(position < 0 || grn_yield(&y) == position, "%d instead of %d", grn_yield(&y), position);
 		y.from = GRN_YIELD_FARTHER;
-		CHECK(place < 0 || grn_yield(&y) == place, "%d instead of %d", grn_yield(&y), place);
-		if (place < 0 && codes && (place = grn_yield(&y)) >= 0)
+		CHECK(position < 0 || grn_yield(&y) == position, "%d instead of %d", grn_yield(&y), position);
+		if (position < 0 && codes && (position = grn_yield(&y)) >= 0)
 		{
 			others++;
-			CHECK(dist[place] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[place], dist[16]);
+			CHECK(dist[position] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[position], dist[16]);
 		}
-		/* without common neighbours, anyone: the farthest, by distance or by place */
+		/* without common neighbours, anyone: the farthest, by distance or by position */
 		y.from = GRN_YIELD_ANY;
 		for (uint32_t i = 0; i < 4; i++)
 			x_ids[i] = 7000 + i;
-		place = grn_yield(&y);
-		CHECK(codes ? place >= 0 && place < 16 : place == 15, "%d", place);
+		position = grn_yield(&y);
+		CHECK(codes ? position >= 0 && position < 16 : position == 15, "%d", position);
 		for (uint32_t i = 0; codes && i < 16; i++)
-			CHECK(dist[i] <= dist[place] * 1.3 + 0.1, "%g is farther than %g",
-				  dist[i], dist[place]);
+			CHECK(dist[i] <= dist[position] * 1.3 + 0.1, "%g is farther than %g",
+				  dist[i], dist[position]);
 		/* but x has no room */
 		y.may_add = false;
 		CHECK(grn_yield(&y) == -1, "nobody can");

@@ -242,7 +242,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		claim_chunk(c);
 	out = c->map->base[GRN_SEG_VECTORS] + c->at * row_bytes;
 	if (!grnnd_form_row(&c->key, (int) c->shared->column_dim, values[0], out))
-		return;					/* it has no place under this metric */
+		return;					/* the index leaves it out */
 	memset(out + used, 0, row_bytes - used);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
 	c->at++;

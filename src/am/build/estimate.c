@@ -185,7 +185,7 @@ find_key(Oid type, text *opclass)
 /* ---- the sample ---- */
 
 /*
- * Stores one row, if it has a place in the index.  Where there are more than wanted,
+ * Stores one row, if the index would hold it.  Where there are more than wanted,
  * each stays with the same probability: tables are not the same from end to end.
  */
 static void
@@ -193,7 +193,7 @@ take_row(Sample *s, Datum tid, Datum value, bool isnull)
 {
 	GrnndBuild *b = &s->build;
 	BlockNumber block = ItemPointerGetBlockNumberNoCheck((ItemPointer) DatumGetPointer(tid));
-	uint64		place;
+	uint64		at;
 
 	s->seen++;
 	if (s->blocks == 0 || block != s->last_block)
@@ -201,12 +201,12 @@ take_row(Sample *s, Datum tid, Datum value, bool isnull)
 	s->last_block = block;
 	if (isnull || !grnnd_form_row(&b->key, (int) b->column_dim, value, s->row))
 		return;
-	place = s->indexed++;
-	if (place >= s->wanted)
-		place = grn_random((uint64) b->options.seed, 0, place) % s->indexed;
-	if (place >= s->wanted)
+	at = s->indexed++;
+	if (at >= s->wanted)
+		at = grn_random((uint64) b->options.seed, 0, at) % s->indexed;
+	if (at >= s->wanted)
 		return;
-	memcpy(b->map->base[GRN_SEG_VECTORS] + place * b->row_bytes, s->row,
+	memcpy(b->map->base[GRN_SEG_VECTORS] + at * b->row_bytes, s->row,
 		   b->row_bytes);
 	b->rows = Min(s->indexed, s->wanted);
 }

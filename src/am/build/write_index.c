@@ -52,7 +52,7 @@ PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
 
 /*
  * Finds the nodes whose TIDs need further records, in order of node.  The table
- * of chains takes the place of ORDER, which is not needed any more.
+ * of chains replaces ORDER, which is not needed any more.
  */
 static void
 plan_chains(GrnndNewIndex *new, GrnndMapping *map)

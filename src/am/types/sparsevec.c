@@ -3,7 +3,7 @@
  * dimensions.
  *
  * Rows of more than SKETCH_DIM dimensions have a sketch for their stand-in: each column adds
- * its element to one number in each quarter of the sketch, with a sign.  Place and sign are a
+ * its element to one number in each quarter of the sketch, with a sign.  Position and sign are a
  * fixed hash of the column, so sketches of all rows agree, and columns that share a number
  * cancel on average.  Distances and inner products of sketches are those of the rows, give or
  * take a share that falls with the root of SKETCH_DIM (Kane and Nelson, Sparser
@@ -26,14 +26,14 @@
 /*
  * Of the ten nearest rows by cosine, the 40 and the 100 nearest sketches hold .92 and .96
  * (sections of documentation, 64 words each) or .90 and .93 (glosses of 10 words); half of the
- * dimensions .83 and .88, .78 and .87.  With one place instead of four, .29 of the glosses'.
+ * dimensions .83 and .88, .78 and .87.  With one position instead of four, .29 of the glosses'.
  */
 #define SKETCH_DIM 1024
-#define PLACES 4				/* quarters of the sketch */
-#define PLACE_BITS 8
-#define PLACE_WEIGHT 0.5f		/* 1 / sqrt(PLACES) */
+#define POSITIONS 4				/* quarters of the sketch */
+#define POSITION_BITS 8
+#define POSITION_WEIGHT 0.5f	/* 1 / sqrt(POSITIONS) */
 
-StaticAssertDecl(PLACES << PLACE_BITS == SKETCH_DIM, "places fill the sketch");
+StaticAssertDecl(POSITIONS << POSITION_BITS == SKETCH_DIM, "positions fill the sketch");
 
 /* A sketch's error is likely less than so many standard deviations. */
 #define DEVIATIONS 3.0
@@ -60,12 +60,12 @@ add_element(float *sketch, uint64 column, float x)
 {
 	uint64		h = hash_column(column);
 
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < POSITIONS; i++)
 	{
-		uint32		place = (uint32) i << PLACE_BITS | (h & ((1 << PLACE_BITS) - 1));
+		uint32		position = (uint32) i << POSITION_BITS | (h & ((1 << POSITION_BITS) - 1));
 
-		h >>= PLACE_BITS;
-		sketch[place] += h & 1 ? -PLACE_WEIGHT * x : PLACE_WEIGHT * x;
+		h >>= POSITION_BITS;
+		sketch[position] += h & 1 ? -POSITION_WEIGHT * x : POSITION_WEIGHT * x;
 		h >>= 1;
 	}
 }

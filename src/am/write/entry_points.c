@@ -36,7 +36,7 @@ grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 	return e.lengths[e.order[e.nlong + nsample / 2]];
 }
 
-/* A row longer than the shortest of the long entry points takes its place. */
+/* A row longer than the shortest of the long entry points replaces it. */
 static bool
 enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
 		   const uint8_t *code, GrnFactor factor)
@@ -153,7 +153,7 @@ put_offered(GrnndEntries *entries, void *arg)
 
 /*
  * Entry points but the first, and the longest rows, are a sample of the rows, kept by
- * reservoir sampling: row number n takes the place of one of m with probability
+ * reservoir sampling: row number n replaces one of m with probability
  * m / n.  So they follow the data as it drifts.
  */
 void

@@ -31,7 +31,7 @@ typedef struct GrnndLongest
 /* Notes a live node that may be one of the longest. */
 extern void grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id,
 							  GrnFactor factor);
-/* Has those noted take places among the entry points. */
+/* Makes those noted entry points where they are longer. */
 extern void grnnd_enter_longest(Relation index, const GrnndIndex *ix,
 								const GrnndLongest *longest, BufferAccessStrategy strategy);
 

@@ -131,15 +131,15 @@ sample_rows(Fit *f)
 
 	for (uint32 id = 0; id < f->limit; id++)
 	{
-		uint64		place;
+		uint64		at;
 
 		if (!grnnd_fit_visit(f, id, false))
 			continue;
-		place = f->seen++;
-		if (place >= f->row_room)
-			place = grn_random(f->ix.meta.params.seed, id, 0) % f->seen;
-		if (place < f->row_room)
-			memcpy(f->rows + place * f->stride, f->x, dim * sizeof(float));
+		at = f->seen++;
+		if (at >= f->row_room)
+			at = grn_random(f->ix.meta.params.seed, id, 0) % f->seen;
+		if (at < f->row_room)
+			memcpy(f->rows + at * f->stride, f->x, dim * sizeof(float));
 	}
 	f->nrows = (uint32) Min(f->seen, f->row_room);
 	return f->nrows == f->row_room;

@@ -185,9 +185,9 @@ insert_ef(const GrnndIndex *ix)
 }
 
 /*
- * Takes a written node back that found no place in the graph, so that the row can be
- * inserted again.  False: other inserts have found it and given it a TID or an edge, so it
- * has a place, and its list is not ours any more.
+ * Takes a written node back that no neighbour links to, so that the row can be inserted
+ * again.  False: other inserts have found it and given it a TID or an edge, so it is in the
+ * graph, and its list is not ours any more.
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)
@@ -355,7 +355,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (++attempts == MAX_ATTEMPTS)
-				elog(ERROR, "no place found for a row in index \"%s\"",
+				elog(ERROR, "no neighbours found for a row in index \"%s\"",
 					 RelationGetRelationName(in->index));
 		}
 	}

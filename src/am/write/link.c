@@ -6,8 +6,8 @@
  *   1. each neighbour's record is read.  A full one says which of its own neighbours, y,
  *      gives way, and x is to have an edge x -> y;
  *   2. x is written with these edges;
- *   3. the neighbours are changed, a few pages at a time: x is added, or takes the
- *      place of y.
+ *   3. the neighbours are changed, a few pages at a time: x is added, or
+ *      replaces y.
  * Between 1 and 3 a neighbour may change; step 3 then decides anew, among x's
  * neighbours alone.
  */
@@ -25,7 +25,7 @@
 
 /*
  * Neighbours that a new node chooses by the rule; GrnMetricInfo.fill says up to how many the nearest that
- * the rule refused are added.  The other places are for links that it gives later;
+ * the rule refused are added.  The other room is for links that it gives later;
  * test/bench/tried.md has other numbers.
  */
 #define CHOOSE(degree) ((degree) * 15 / 32)
@@ -309,12 +309,12 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, GrnYieldFrom from)
 	t.block = grnnd_node_block(link->ix, target);
 	if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
 	{
-		int			place = choose_yield(link, target, v, true, from);
+		int			position = choose_yield(link, target, v, true, from);
 
-		if (place < 0)
+		if (position < 0)
 			return false;
-		if (plan_edge(link, v, place))
-			t.y = grn_rec_ids(l, v)[place];
+		if (plan_edge(link, v, position))
+			t.y = grn_rec_ids(l, v)[position];
 	}
 	link->targets[link->ntargets++] = t;
 	return true;
@@ -345,16 +345,16 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 
 /*
  * Step 3 for one neighbour, whose record `rec` is locked: what it is to do.  Unless
- * lost is set, x must have an edge to t->y.  Returns the place in its list that x
+ * lost is set, x must have an edge to t->y.  Returns the position in its list that x
  * takes, -1 for none, and says in *linked whether it has an edge to x already.
  */
 static int
-place_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool lost,
-		  bool *linked)
+position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool lost,
+			 bool *linked)
 {
 	const GrnLayout *l = &link->ix->layout;
 	const uint32 *ids = grn_rec_ids(l, rec);
-	int			place = -1;
+	int			position = -1;
 
 	*linked = false;
 	if (rec->state != GRN_NODE || rec->version != t->version)
@@ -365,8 +365,8 @@ place_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool los
 	if (rec->count < l->degree)
 		return rec->count;
 	if (t->y != GRN_INVALID_ID && (lost || has_edge(link, t->y)))
-		place = grn_find_id(ids, rec->count, t->y);
-	return place >= 0 ? place : choose_yield(link, t->id, rec, false, GRN_YIELD_SERVED);
+		position = grn_find_id(ids, rec->count, t->y);
+	return position >= 0 ? position : choose_yield(link, t->id, rec, false, GRN_YIELD_SERVED);
 }
 
 /*
@@ -386,21 +386,21 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 	for (uint32 i = 0; i < n; i++)
 	{
 		bool		linked;
-		int			place;
+		int			position;
 
 		if (i > 0)
 			grnnd_edit_next(&e, t[i].id);
-		place = place_for(link, &t[i], e.rec, lost, &linked);
-		if (place >= 0)
+		position = position_for(link, &t[i], e.rec, lost, &linked);
+		if (position >= 0)
 		{
 			GrnRecord  *rec = grnnd_edit_change(&e);
 
-			if (place == rec->count)
+			if (position == rec->count)
 				grnnd_add_edge(l, rec, link->id, code, link->self->factor);
 			else
-				grnnd_set_edge(l, rec, place, link->id, code, link->self->factor);
+				grnnd_set_edge(l, rec, position, link->id, code, link->self->factor);
 		}
-		if (linked || place >= 0)
+		if (linked || position >= 0)
 			done++;
 	}
 	grnnd_edit_end(&e);
@@ -477,18 +477,18 @@ static uint32
 plan_forced(GrnndLink *link, uint32 id, const GrnRecord *v, bool *lost)
 {
 	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
-	int			place = choose_yield(link, id, v, true, GRN_YIELD_ANY);
+	int			position = choose_yield(link, id, v, true, GRN_YIELD_ANY);
 
 	*lost = false;
-	if (place >= 0 && plan_edge(link, v, place))
-		return ids[place];
-	for (place = (int) v->count - 1; place >= 0; place--)
-		if (plan_edge(link, v, place))
-			return ids[place];
+	if (position >= 0 && plan_edge(link, v, position))
+		return ids[position];
+	for (position = (int) v->count - 1; position >= 0; position--)
+		if (plan_edge(link, v, position))
+			return ids[position];
 	*lost = true;
-	for (place = (int) v->count - 1; place >= 0; place--)
-		if (!is_live(link, ids[place]))
-			return ids[place];
+	for (position = (int) v->count - 1; position >= 0; position--)
+		if (!is_live(link, ids[position]))
+			return ids[position];
 	return GRN_INVALID_ID;
 }
 

@@ -1,6 +1,6 @@
 /*
  * refill_lists.c - new lists for nodes that lose dead neighbours: what is left, and the
- * dead nodes' own neighbours in the places of those that go.
+ * dead nodes' own neighbours instead of those that go.
  */
 #include "am/write/vacuum.h"
 
@@ -14,7 +14,7 @@
 
 /* Live neighbours remembered of each dead node: all that memory allows, or none below this. */
 #define MIN_REMEMBERED 4
-/* Candidates for the places in one list, most; without codes each costs a page. */
+/* Candidates for the room in one list, most; without codes each costs a page. */
 #define MAX_CANDIDATES 256
 #define MAX_CANDIDATES_BY_VECTOR 32
 /* A list is filled up to this share of the degree with what the rule refused. */

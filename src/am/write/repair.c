@@ -3,7 +3,7 @@
  *
  * First every live node is made reachable over live nodes alone, by edges that are
  * only added (connect_all): before any node dies, and again for what has changed
- * since.  Then a pass over all pages drops the edges to dead nodes and fills their places
+ * since.  Then a pass over all pages drops the edges to dead nodes and fills their room
  * from the dead nodes' own neighbours (fix_page).  Nodes for which that brings little
  * search for neighbours anew (enrich).  In this order an interruption leaves every row
  * reachable.
@@ -68,31 +68,31 @@ needless_edge(Repair *r, const GrnRecord *rec)
 	const GrnLayout *l = &r->ix->layout;
 	const uint32 *ids = grn_rec_ids(l, rec);
 	GrnRecord  *other;
-	int			place = -1;
+	int			position = -1;
 
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&r->v->dead, ids[i]))
-			place = (int) i;
-	if (place >= 0)
-		return place;
+			position = (int) i;
+	if (position >= 0)
+		return position;
 
 	other = palloc(grnnd_copy_bytes(r->ix));
-	for (uint32 i = 0; i < rec->count && place < 0; i++)
+	for (uint32 i = 0; i < rec->count && position < 0; i++)
 	{
 		if (grnnd_copy_record(r->v->index, r->ix, ids[i], other, r->v->strategy) != GRN_NODE)
 			continue;
 		for (uint32 j = 0; j < rec->count; j++)
 			if (j != i && grn_find_id(grn_rec_ids(l, other), other->count, ids[j]) >= 0)
-				place = (int) j;
+				position = (int) j;
 	}
 	pfree(other);
-	for (uint32 i = 0; i < rec->count && place < 0; i++)
+	for (uint32 i = 0; i < rec->count && position < 0; i++)
 		if (grnnd_set_has(&r->v->reach.reached, ids[i]))
-			place = (int) i;
-	for (uint32 i = 0; i < rec->count && place < 0; i++)
+			position = (int) i;
+	for (uint32 i = 0; i < rec->count && position < 0; i++)
 		if (grnnd_set_has(&r->v->live, ids[i]))
-			place = (int) i;
-	return place;
+			position = (int) i;
+	return position;
 }
 
 /* Takes an edge of a full node that nobody can reach. */
@@ -102,24 +102,24 @@ make_room(Repair *r, uint32 id)
 	const GrnLayout *l = &r->ix->layout;
 	GrnState	state = grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy);
 	uint32		unwanted;
-	int			place;
+	int			position;
 	GrnndEdit	e;
 
 	if (state != GRN_NODE || r->rec->count < l->degree)
 		return;
-	place = needless_edge(r, r->rec);
-	if (place < 0)
+	position = needless_edge(r, r->rec);
+	if (position < 0)
 		return;
-	unwanted = grn_rec_ids(l, r->rec)[place];
+	unwanted = grn_rec_ids(l, r->rec)[position];
 
 	grnnd_edit_begin(&e, r->v->index, r->ix, id);
 	if (e.rec->state == GRN_NODE && e.rec->count == l->degree &&
-		grn_rec_ids(l, e.rec)[place] == unwanted)
+		grn_rec_ids(l, e.rec)[position] == unwanted)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
 		uint32		last = rec->count - 1;
 
-		grnnd_set_edge(l, rec, place, grn_rec_ids(l, rec)[last],
+		grnnd_set_edge(l, rec, position, grn_rec_ids(l, rec)[last],
 					   grn_rec_codes(l, rec) + last * l->code_bytes,
 					   grnnd_edge_factor(l, rec, last));
 		rec->count--;

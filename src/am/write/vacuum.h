@@ -61,8 +61,7 @@ extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
 /* Writes it, unless it stands there, or something else than expected. */
 extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
 /*
- * Drops entry points that are dead, and has random live nodes and the longest noted take
- * their places.
+ * Replaces entry points that are dead by random live nodes, and some by the longest noted.
  */
 extern void grnnd_renew_entries(GrnndVacuum *v);
 /* The same before nodes die: entries[0] stays, and root is among the new ones. */

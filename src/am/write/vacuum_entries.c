@@ -98,7 +98,7 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 			continue;
 		if (grnnd_take_root(v, id, root))
 			return;
-		/* its insert found no place and took it back: nothing leads to it */
+		/* its insert found no neighbours and took it back: nothing leads to it */
 		grnnd_set_add(&v->dead, id);
 	}
 	root->id = GRN_INVALID_ID;
@@ -121,7 +121,7 @@ put_root(GrnndEntries *entries, void *arg)
 	if (entries->count == 0 || entries->ids[0] != root->expected ||
 		root->id == root->expected)
 		return false;
-	/* the place where it may stand already is dropped later with the dead */
+	/* another entry that names it is dropped later, with the dead */
 	grnnd_set_entry(c->v->ix, entries, 0, root->id, root->code, root->factor);
 	return true;
 }
@@ -169,7 +169,7 @@ append(GrnndEntries *entries, void *arg)
 	return true;
 }
 
-/* Drops dead entry points and gives their places to random live nodes, the first to root. */
+/* Drops dead entry points and puts random live nodes instead, the first to root. */
 static void
 replace_dead(VacuumEntries *c, const GrnndRoot *root)
 {
@@ -177,7 +177,7 @@ replace_dead(VacuumEntries *c, const GrnndRoot *root)
 	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
 	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, c);
 
-	/* the root to be, which stands in no entry point's place yet */
+	/* the root to be, which is no entry point yet */
 	if (root != NULL && root->id != root->expected)
 	{
 		dropped = true;

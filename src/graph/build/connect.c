@@ -4,7 +4,7 @@
  * A breadth-first search marks what the entry reaches.  Each vertex x left over
  * then gets an edge p -> x from a vertex p near it that is reached: its nearest
  * reached neighbour, or, where it has none, the nearest that a search finds.
- * If p is full, an edge p -> y makes room, and x -> y takes its place: what went
+ * If p is full, an edge p -> y makes room, and x -> y replaces it: what went
  * p -> y goes p -> x -> y.  If x is full, its farthest edge makes room for that;
  * x was not reached, so nothing was reached through it.  So the set of reached
  * vertices only grows.
@@ -134,7 +134,7 @@ remove_edge(GrnGraph *g, uint32_t from, uint32_t index)
 	memmove(ids + index, ids + index + 1, (g->counts[from] - index) * sizeof(*ids));
 }
 
-/* Adds from -> to at its place by distance; from has room. */
+/* Adds from -> to where its distance belongs; from has room. */
 static void
 add_edge(Connect *c, uint32_t from, uint32_t to)
 {

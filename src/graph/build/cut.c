@@ -140,49 +140,49 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Appends the landmarks that are not in part c anyway; returns the place after them. */
+/* Appends the landmarks that are not in part c anyway; returns the position after them. */
 static size_t
-place_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t place)
+put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
 		uint32_t	v = parts->landmarks[(size_t) parts->nlandmarks * i / count];
 
 		if (v != GRN_INVALID_ID && parts->home[v] != c && parts->guest[v] != c)
-			parts->members[place++] = v;
+			parts->members[position++] = v;
 	}
-	return place;
+	return position;
 }
 
-/* Turns counts into each block's first places; places landmarks. */
+/* Turns counts into each block's first positions; puts the landmarks. */
 static void
 find_places(Split *s, size_t blocks)
 {
 	GrnParts   *parts = s->parts;
 	uint32_t	landmarks = grn_parts_landmarks(s->rows->n, s->nparts);
-	size_t		place = 0;
+	size_t		position = 0;
 
 	landmarks = landmarks < parts->nlandmarks ? landmarks : parts->nlandmarks;
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
-		parts->start[c] = place;
+		parts->start[c] = position;
 		for (int guests = 0; guests < 2; guests++)
 		{
 			if (guests)
-				parts->guests[c] = place;
+				parts->guests[c] = position;
 			for (size_t b = 0; b < blocks; b++)
 			{
 				uint32_t   *count = &s->counts[(b * 2 + guests) * s->nparts + c];
 				uint32_t	here = *count;
 
-				*count = (uint32_t) place;
-				place += here;
+				*count = (uint32_t) position;
+				position += here;
 			}
 		}
-		parts->others[c] = place;
-		place = place_landmarks(parts, c, landmarks, place);
+		parts->others[c] = position;
+		position = put_landmarks(parts, c, landmarks, position);
 	}
-	parts->start[s->nparts] = place;
+	parts->start[s->nparts] = position;
 }
 
 static void
@@ -195,15 +195,15 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t block = begin; block < end; block++)
 	{
 		size_t		last = (block + 1) * BLOCK < s->rows->n ? (block + 1) * BLOCK : s->rows->n;
-		uint32_t   *places = s->counts + block * 2 * s->nparts;
+		uint32_t   *positions = s->counts + block * 2 * s->nparts;
 
 		for (size_t i = block * BLOCK; i < last; i++)
 		{
-			parts->home[i] = places[parts->home[i]]++;
+			parts->home[i] = positions[parts->home[i]]++;
 			parts->members[parts->home[i]] = (uint32_t) i;
 			if (parts->guest[i] == GRN_INVALID_ID)
 				continue;
-			parts->guest[i] = places[s->nparts + parts->guest[i]]++;
+			parts->guest[i] = positions[s->nparts + parts->guest[i]]++;
 			parts->members[parts->guest[i]] = (uint32_t) i;
 		}
 	}
@@ -231,8 +231,8 @@ limit_guests(Split *s, size_t blocks, size_t most)
 }
 
 void
-grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap, GrnParallel *parallel,
-				void *workspace, GrnParts *parts)
+grn_parts_list_members(const GrnRows *rows, uint32_t nparts, float overlap, GrnParallel *parallel,
+					   void *workspace, GrnParts *parts)
 {
 	size_t		blocks = (rows->n + BLOCK - 1) / BLOCK;
 	Split		s = {.rows = rows, .parts = parts};
@@ -268,7 +268,7 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 		s.border = cells.border;
 		parallel->run(parallel, rows->n, BLOCK, assign_range, &s);
 	}
-	grn_parts_place(rows, nparts, overlap, parallel, workspace, parts);
+	grn_parts_list_members(rows, nparts, overlap, parallel, workspace, parts);
 }
 
 size_t

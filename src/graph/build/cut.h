@@ -23,7 +23,7 @@ typedef struct GrnParts
 	size_t		guests[GRN_MAX_PARTS];	/* where its guests start */
 	size_t		others[GRN_MAX_PARTS];	/* where other parts' landmarks do */
 	uint32_t   *members;		/* [start[nparts]] rows */
-	uint32_t   *home;			/* [n] place among members where a row is at home */
+	uint32_t   *home;			/* [n] position among members where a row is at home */
 	uint32_t   *guest;			/* [n] the same where it is a guest, or GRN_INVALID_ID */
 	uint32_t   *landmarks;		/* [nlandmarks] rows by part, or GRN_INVALID_ID; not kept */
 } GrnParts;
@@ -45,7 +45,7 @@ extern uint32_t grn_parts_landmarks(size_t n, uint32_t nparts);
  *   1. grn_parts_cells() and grn_parts_find_landmarks(): cells (in the workspace, of at least
  *      two parts) and landmarks.
  *   2. The caller sets parts->home and parts->guest to numbers of parts, by GrnCells (grn.h).
- *   3. grn_parts_place(): the members' places.
+ *   3. grn_parts_list_members(): the members of each.
  */
 extern void grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t seed,
 							GrnParallel *parallel, void *workspace, GrnParts *parts,
@@ -53,8 +53,8 @@ extern void grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap,
 extern void grn_parts_find_landmarks(const GrnRows *rows, uint32_t nparts, float overlap,
 									 uint64_t seed, GrnParallel *parallel, void *workspace,
 									 GrnParts *parts);
-extern void grn_parts_place(const GrnRows *rows, uint32_t nparts, float overlap,
-							GrnParallel *parallel, void *workspace, GrnParts *parts);
+extern void grn_parts_list_members(const GrnRows *rows, uint32_t nparts, float overlap,
+								   GrnParallel *parallel, void *workspace, GrnParts *parts);
 extern size_t grn_parts_largest(const GrnParts *parts);
 
 /*

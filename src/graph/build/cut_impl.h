@@ -30,7 +30,7 @@ typedef struct Split
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
 	float		units[GRN_MAX_PARTS];	/* of weights */
 	float		border;			/* rows as near to the border as this, by across, are guests */
-	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then places */
+	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then positions */
 } Split;
 
 /* Of some rows the nearest part, the next, and how much farther that is. */

@@ -56,7 +56,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 		first[c + 1] = first[c] + pieces[c];
 	}
 
-	/* places become parts' numbers again, those of parts' rows first */
+	/* positions become parts' numbers again, those of parts' rows first */
 	memset(parts->guest, 0xff, rows->n * sizeof(*parts->guest));
 	for (uint32_t c = 0; c < parts->nparts; c++)
 		for (size_t i = parts->start[c]; i < parts->guests[c]; i++)
@@ -84,6 +84,6 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 				set_guest(parts, parts->members[i], first[c] + next, sizes, capacity);
 		}
 	parts->nlandmarks = landmarks;
-	grn_parts_place(rows, first[parts->nparts], overlap, parallel, workspace, parts);
+	grn_parts_list_members(rows, first[parts->nparts], overlap, parallel, workspace, parts);
 	return true;
 }

@@ -22,7 +22,7 @@
 
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 #define COARSE_SAMPLE 1024
-#define WINDOW 256				/* places to each side where half the start lies */
+#define WINDOW 256				/* positions to each side where half the start lies */
 
 /* A key on its way into an inbox, which meanwhile comes into the cache. */
 typedef struct Push
@@ -69,7 +69,7 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 
 /*
  * Lays the arrays out in the workspace; returns its bytes.  Where the inboxes will be are
- * rows by vertex and, behind those, the workspace of the places' order or of the projection,
+ * rows by vertex and, behind those, the workspace of the order of positions or of the projection,
  * until the start is made.
  */
 static size_t
@@ -108,7 +108,7 @@ grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 
 /* ---- inboxes ---- */
 
-/* Puts a key into a full inbox, in the place of its largest. */
+/* Puts a key into a full inbox, which loses its largest. */
 static void
 replace_largest(Inbox *inbox, uint64_t key)
 {
@@ -356,7 +356,7 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 		grn_tile_terms(d->vertex_bytes + i * d->stride, d->stride, d->vertex_terms + 2 * i);
 }
 
-/* Rows and bytes from their vertices to their places. */
+/* Rows and bytes from their vertices to their positions. */
 static void
 place_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -376,7 +376,7 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * s distinct random neighbours, half of them from places near by; all others where
+ * s distinct random neighbours, half of them from positions near by; all others where
  * there are no more than s.
  */
 static uint32_t
@@ -454,7 +454,7 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 		d->read[v].count = d->read[v].full = 0;
 }
 
-/* Finds how rows are compared, unless by floats is asked for, and their places. */
+/* Finds how rows are compared, unless by floats is asked for, and their positions. */
 static void
 prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 {

@@ -37,26 +37,26 @@ typedef struct Inbox
 } Inbox;
 
 /*
- * Vertices have places here: the order of grn_pivot_order(), so that what a vertex
+ * Vertices have positions here: the order of grn_pivot_order(), so that what a vertex
  * touches tends to be in the cache.
  */
 typedef struct Descent
 {
-	GrnTile		tile;			/* by place */
-	GrnRows		rows;			/* by place */
+	GrnTile		tile;			/* by position */
+	GrnRows		rows;			/* by position */
 	GrnGraphParams params;
 	GrnGraph   *graph;			/* by vertex */
-	uint32_t   *vertex;			/* [n] at a place */
+	uint32_t   *vertex;			/* [n] at a position */
 	uint32_t   *row_order;		/* [n] of rows */
 	uint64_t   *pools;			/* [n][r] */
 	uint8_t    *counts;			/* [n] of pools */
 	Inbox	   *read;			/* [n] */
 	Inbox	   *write;			/* [n] */
-	int8_t	   *bytes;			/* [n][stride] by place */
-	int32_t    *terms;			/* [n][2] by place */
-	int8_t	   *vertex_bytes;	/* the same by vertex, before there are places */
+	int8_t	   *bytes;			/* [n][stride] by position */
+	int32_t    *terms;			/* [n][2] by position */
+	int8_t	   *vertex_bytes;	/* the same by vertex, before there are positions */
 	int32_t    *vertex_terms;
-	void	   *scratch;		/* until there are places, too */
+	void	   *scratch;		/* until there are positions, too */
 	uint32_t	copied;			/* grn_copied_dims() */
 	size_t		stride;			/* of bytes */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */

@@ -8,7 +8,7 @@
  * degree 23 needed 35 steps for recall@10 0.95; filled to 32 they needed 28.  (The GPU fills
  * lists by the same rule.)
  *
- * Lists are made by place, in the memory of the inboxes, which are no longer needed.  Then
+ * Lists are made by position, in the memory of the inboxes, which are no longer needed.  Then
  * they are written to their vertices.
  */
 #include "graph/build/descent_impl.h"
@@ -21,7 +21,7 @@
 _Static_assert(sizeof(Inbox) >= GRN_MAX_DEGREE * sizeof(uint32_t), "a list fits an inbox");
 _Static_assert(SEEN >= 2 * (SOURCES + 1) * GRN_MAX_DEGREE, "the table stays half empty");
 
-/* The list of a place; what fill adds to it. */
+/* The list of a position; what fill adds to it. */
 static uint32_t *
 list_of(const Descent *d, size_t v)
 {
@@ -156,7 +156,7 @@ fill_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Gathers how many each list will have: counts and additions are by place. */
+/* Gathers how many each list will have: counts and additions are by position. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {

@@ -18,21 +18,21 @@
 #define PIECE 65536
 #define MAX_PIECES 64
 
-#define PLACED UINT16_MAX
-_Static_assert(GRN_MAX_SOURCES < PLACED, "a region's number fits 16 bits");
+#define PACKED UINT16_MAX
+_Static_assert(GRN_MAX_SOURCES < PACKED, "a region's number fits 16 bits");
 
 typedef struct Order
 {
 	const GrnGraph *graph;
 	uint32_t	per_page;
 	uint32_t   *position;
-	uint16_t   *region;			/* [n] of each vertex; PLACED once it has a place */
+	uint16_t   *region;			/* [n] of each vertex; PACKED once it has a position */
 	uint32_t   *members;		/* [n] by region, ascending */
-	uint32_t   *placed;			/* [n] by region, in the order of their places */
+	uint32_t   *packed;			/* [n] by region, in the order of their positions */
 	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
 	uint32_t	regions;		/* that of what no source reaches among them */
 	size_t		pieces;			/* of the vertices, while they are sorted by region */
-	uint32_t   *count;			/* [pieces][regions], in the memory of placed */
+	uint32_t   *count;			/* [pieces][regions], in the memory of packed */
 	uint32_t	start[GRN_MAX_SOURCES + 2]; /* of each region in members */
 } Order;
 
@@ -41,14 +41,14 @@ typedef struct Packing
 {
 	Order	   *o;
 	uint32_t	region;
-	uint32_t	nplaced;
+	uint32_t	npacked;
 	uint32_t	ncandidates;
 	uint32_t	candidates[MAX_CANDIDATES];
-	uint16_t	links[MAX_CANDIDATES];	/* edges from the page to each; 0: it has a place */
+	uint16_t	links[MAX_CANDIDATES];	/* edges from the page to each; 0: it has a position */
 } Packing;
 
 /*
- * Whether v is one of the region's vertices and has no place yet.  Others change
+ * Whether v is one of the region's vertices and has no position yet.  Others change
  * those of their regions meanwhile.
  */
 static bool
@@ -58,16 +58,16 @@ is_open(const Packing *p, uint32_t v)
 }
 
 static void
-place(Packing *p, uint32_t v)
+pack_vertex(Packing *p, uint32_t v)
 {
 	Order	   *o = p->o;
 	const GrnGraph *g = o->graph;
 	const uint32_t *ids = g->ids + (size_t) v * g->degree;
-	uint32_t	at = o->start[p->region] + p->nplaced++;
+	uint32_t	at = o->start[p->region] + p->npacked++;
 
-	o->placed[at] = v;
+	o->packed[at] = v;
 	o->position[v] = at;
-	__atomic_store_n(&o->region[v], PLACED, __ATOMIC_RELAXED);
+	__atomic_store_n(&o->region[v], PACKED, __ATOMIC_RELAXED);
 	if (o->slot[v] > 0)
 		p->links[o->slot[v] - 1] = 0;
 	for (uint32_t i = 0; i < g->counts[v]; i++)
@@ -115,27 +115,27 @@ pack_region(Order *o, uint32_t region)
 	Packing		p;
 	const GrnGraph *g = o->graph;
 	const uint32_t *members = o->members + o->start[region];
-	const uint32_t *placed = o->placed + o->start[region];
+	const uint32_t *packed = o->packed + o->start[region];
 	uint32_t	n = o->start[region + 1] - o->start[region];
-	uint32_t	scan = 0;		/* placed[0, scan) have no open neighbour */
-	uint32_t	fresh = 0;		/* members[0, fresh) are placed */
+	uint32_t	scan = 0;		/* packed[0, scan) have no open neighbour */
+	uint32_t	fresh = 0;		/* members[0, fresh) are packed */
 
 	p.o = o;
 	p.region = region;
-	p.nplaced = 0;
+	p.npacked = 0;
 	p.ncandidates = 0;
-	while (p.nplaced < n)
+	while (p.npacked < n)
 	{
 		uint32_t	start = best_candidate(&p);
 
 		for (uint32_t i = 0; i < p.ncandidates; i++)
 			o->slot[p.candidates[i]] = 0;
 		p.ncandidates = 0;
-		while (start == GRN_INVALID_ID && scan < p.nplaced)
+		while (start == GRN_INVALID_ID && scan < p.npacked)
 		{
-			const uint32_t *ids = g->ids + (size_t) placed[scan] * g->degree;
+			const uint32_t *ids = g->ids + (size_t) packed[scan] * g->degree;
 
-			for (uint32_t i = 0; i < g->counts[placed[scan]]; i++)
+			for (uint32_t i = 0; i < g->counts[packed[scan]]; i++)
 				if (is_open(&p, ids[i]))
 				{
 					start = ids[i];
@@ -150,14 +150,14 @@ pack_region(Order *o, uint32_t region)
 				start = members[fresh];
 			fresh++;
 		}
-		place(&p, start);
-		for (uint32_t i = 1; i < o->per_page && p.nplaced < n; i++)
+		pack_vertex(&p, start);
+		for (uint32_t i = 1; i < o->per_page && p.npacked < n; i++)
 		{
 			uint32_t	u = best_candidate(&p);
 
 			if (u == GRN_INVALID_ID)
 				break;
-			place(&p, u);
+			pack_vertex(&p, u);
 		}
 		/* A short page ends a connected piece; the next piece continues on it. */
 	}
@@ -260,7 +260,7 @@ sort_by_region(Order *o, GrnParallel *parallel)
 	if (o->pieces == 0)
 		o->pieces = 1;
 	/* regions are REGION vertices on average, or GRN_MAX_SOURCES: few beside a piece */
-	o->count = o->regions > 2 ? o->placed : few;
+	o->count = o->regions > 2 ? o->packed : few;
 	run(o, parallel, o->pieces, count_range);
 	for (uint32_t i = 0; i < o->regions; i++)
 	{
@@ -293,11 +293,11 @@ grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.per_page = per_page;
 	o.position = position;
 	o.members = workspace;
-	o.placed = o.members + n;
-	o.region = (uint16_t *) (o.placed + n);
+	o.packed = o.members + n;
+	o.region = (uint16_t *) (o.packed + n);
 	o.slot = o.region + n;
 	nsources = choose_sources(n, sources);
-	grn_breadth_first(graph, parallel, sources, nsources, position, o.placed);
+	grn_breadth_first(graph, parallel, sources, nsources, position, o.packed);
 	o.regions = nsources + 1;
 	sort_by_region(&o, parallel);
 

@@ -9,7 +9,7 @@
 /*
  * Some hundred or thousand rows, chosen at random, are pivots.  Sorts rows [0, n) of the
  * tile into bins by their nearest pivot, which is found in two levels: order[i] is the row
- * at place i.  The order does not depend on the number of threads.  workspace:
+ * at position i.  The order does not depend on the number of threads.  workspace:
  * grn_pivot_order_bytes(n).
  */
 extern size_t grn_pivot_order_bytes(size_t n);

@@ -112,7 +112,7 @@ typedef struct GrnDistTable
 						int32_t *out);
 	/*
 	 * Estimates from count dots and as many factors (unaligned).
-	 * An estimate does not depend on its place among the count.
+	 * An estimate does not depend on its position among the count.
 	 */
 	void		(*estimate) (const GrnEstimate *e, const int32_t *dot,
 							 const GrnFactor *factors, uint32_t count, float *out);

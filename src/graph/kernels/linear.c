@@ -245,7 +245,7 @@ within_range(void *arg, int worker, size_t begin, size_t end)
 				rotate(e, p, q);
 }
 
-/* Some of a round's meetings: the last place stays, the others move on in a circle. */
+/* Some of a round's meetings: the last position stays, the others move on in a circle. */
 static void
 meeting_range(void *arg, int worker, size_t begin, size_t end)
 {

@@ -15,7 +15,7 @@ extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);
 /*
  * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows of len floats.
  * With add the products are added to what is there.  An element's value does not
- * depend on its place in a block, so results do not depend on how the caller's
+ * depend on its position in a block, so results do not depend on how the caller's
  * threads cut the work.
  */
 typedef struct GrnProduct

@@ -149,7 +149,7 @@ balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 	{
 		float		best = least;
 		float		moved = 0;
-		uint32_t	place = k;
+		uint32_t	at = k;
 
 		GRN_FOR_BLOCKS(codec->shape, b, first, last)
 		{
@@ -167,16 +167,16 @@ balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 				if (gain > best && levels[j] != (slope > 0 ? 0 : top))
 				{
 					best = gain;
-					place = j;
+					at = j;
 					moved = slope > 0 ? -step : step;
 				}
 			}
 		}
-		if (place == k)
+		if (at == k)
 			return;
-		levels[place] = (int8_t) (levels[place] + (moved > 0 ? 1 : -1));
-		error[place] += moved;
-		along += bc[place] * moved;
+		levels[at] = (int8_t) (levels[at] + (moved > 0 ? 1 : -1));
+		error[at] += moved;
+		along += bc[at] * moved;
 	}
 }
 

@@ -21,7 +21,7 @@ typedef struct GrnCodeCosts
 
 typedef struct GrnCodecFit
 {
-	const GrnRows *of;			/* the rows of a build, by their places in memory; or NULL: */
+	const GrnRows *of;			/* the rows of a build, by their position in memory; or NULL: */
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;

@@ -43,7 +43,7 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
 /*
  * A full node v is to take x in: grn_yield() says which neighbour y of v gives way, by its
- * place in v's list, or -1.
+ * position in v's list, or -1.
  *
  * Paths through v -> y then lead over v -> x -> y, so x -> y must exist.  Preferred is a y
  * that is one of x's neighbours x_ids.  Otherwise, if may_add is set, y is one that `from`
@@ -74,7 +74,7 @@ typedef struct GrnYield
 } GrnYield;
 extern int	grn_yield(const GrnYield *y);
 
-/* Place of id in a list, or -1. */
+/* Position of id in a list, or -1. */
 static inline int
 grn_find_id(const uint32_t *ids, uint32_t count, uint32_t id)
 {

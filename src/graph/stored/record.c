@@ -27,7 +27,7 @@ divide_up(uint32_t a, uint32_t b)
 
 /* Fills the offsets for a number of TIDs. */
 static void
-place(GrnLayout *l, uint32_t tids)
+lay_out(GrnLayout *l, uint32_t tids)
 {
 	l->tids_max = tids;
 	l->off_tids = sizeof(GrnRecord);
@@ -61,7 +61,7 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 	l.vec_bytes = (uint32_t) grn_form_bytes(spec->form, spec->dim);
 	l.payload = spec->payload & ~(uint32_t) 3;
 
-	place(&l, GRN_MIN_TIDS);
+	lay_out(&l, GRN_MIN_TIDS);
 	if (l.hot_bytes > l.payload)
 		return false;
 	if (l.record_bytes <= l.payload)
@@ -80,7 +80,7 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 	/* Bytes that would lie idle hold TIDs: duplicates then need fewer chains. */
 	for (uint32_t tids = GRN_MAX_TIDS; tids >= GRN_MIN_TIDS; tids--)
 	{
-		place(&l, tids);
+		lay_out(&l, tids);
 		if (l.record_bytes <= room && l.hot_bytes <= l.payload)
 			break;
 	}

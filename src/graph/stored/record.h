@@ -56,7 +56,7 @@ typedef struct GrnRecord
 } GrnRecord;					/* 20 bytes */
 
 /*
- * In the place of the TIDs of a GRN_FREE record that was in use.  Of a node the edges
+ * Instead of the TIDs of a GRN_FREE record that was in use.  Of a node the edges
  * stay, for searches that hold its id still.
  */
 typedef struct GrnFreed

@@ -4,7 +4,7 @@
  *
  * A candidate is one 64-bit key: its distance as an ordered integer, its id, and
  * whether it has been expanded.  All records hold the same code of a row, so a
- * row always gets the same key, and its place in the sorted list tells whether
+ * row always gets the same key, and its position in the sorted list tells whether
  * it is there already: no set of seen ids is needed, only one of expanded
  * ids (which also guards against rows whose code changed under the search).
  *

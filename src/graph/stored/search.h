@@ -82,7 +82,7 @@ extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t 
  * returns 0 when nothing is left to expand, or memory_limit or max_visits is reached
  * (then grn_search_truncated() is true).
  *
- * Nodes without rows take no place among the ef and are not reported.  They lead the
+ * Nodes without rows do not count among the ef and are not reported.  They lead the
  * search on while live nodes are found beside them.  Where they are many, those already
  * visited wait until nothing else is left, and the entry points that the search has not
  * expanded come before them.

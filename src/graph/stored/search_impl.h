@@ -245,20 +245,19 @@ extern bool grn_set_add(GrnSearch *s, uint32_t id, uint32_t node);
 
 /* ---- search_list.c ---- */
 
-/* Keeps a candidate that has no place on the list, for further runs. */
+/* Keeps a candidate that the list has no room for, for further runs. */
 extern void grn_reject(GrnSearch *s, Key key);
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers the neighbours of the node just visited. */
 extern void grn_offer_neighbours(GrnSearch *s);
 /*
- * Takes a node without rows off the list, so that its place goes to one that may
+ * Takes a node without rows off the list, so that there is room for one that may
  * be a result.
  */
 extern void grn_unlist(GrnSearch *s, Key key);
 /*
- * Fills the list with the nearest of what was rejected before.  Returns whether any got a
- * place.
+ * Fills the list with the nearest of what was rejected before.  Returns whether it took any.
  */
 extern bool grn_take_rejected(GrnSearch *s);
 
@@ -284,7 +283,7 @@ extern bool grn_meet_dead(GrnSearch *s, Key key);
 extern bool grn_is_enough(GrnSearch *s);
 /*
  * Offers the entry points again that nearer dead nodes have pushed off the list.  Vacuum
- * sees to it that some of them live.  Returns whether any got a place.
+ * sees to it that some of them live.  Returns whether it took any.
  */
 extern bool grn_offer_entries(GrnSearch *s);
 /* Offers the neighbours of the nearest dead node that waits for that. */
