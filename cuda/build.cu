@@ -6,11 +6,11 @@
 #include "handle.h"
 
 /*
- * Plans for codes of another size, and replaces the arena by one for them.  Where the limit
+ * Plans for digests of another size, and replaces the arena by one for them.  Where the limit
  * forbids that, *done is false and nothing has changed.
  */
 static cudaError_t
-change_codes(GrnGpu *gpu, CodeSize size, bool *done)
+change_digests(GrnGpu *gpu, DigestSize size, bool *done)
 {
 	Plan	 plan = make_plan(gpu, &gpu->params, &gpu->options, gpu->n, gpu->dim, size);
 	uint64_t total =
@@ -28,7 +28,7 @@ change_codes(GrnGpu *gpu, CodeSize size, bool *done)
 	return cudaSuccess;
 }
 
-/* Makes codes by a projection, of rows that cannot be taken as they are. */
+/* Makes digests by a projection, of rows that cannot be taken as they are. */
 static cudaError_t
 project(Build &b)
 {
@@ -38,29 +38,29 @@ project(Build &b)
 	FitArgs		args = {gpu->d_rows,
 						n,
 						gpu->dim,
-						plan.code_dims,
-						b.codes.format,
+						plan.digest_dims,
+						b.digests.format,
 						plan.tuning.seed,
 						gpu->d_arena + plan.scratch};
-	uint32_t	most = plan.tuning.code_dims
-						   ? plan.code_dims
-						   : most_code_dims(gpu->dim, b.codes.format, gpu->options.few);
+	uint32_t	most = plan.tuning.digest_dims
+						   ? plan.digest_dims
+						   : most_digest_dims(gpu->dim, b.digests.format, gpu->options.few);
 	Projection	projection;
 	auto		more_space = [&](uint8_t **d_space) -> cudaError_t
 	{
 		bool done;
 
-		GRN_TRY(change_codes(gpu, CODES_MORE, &done));
+		GRN_TRY(change_digests(gpu, DIGESTS_MORE, &done));
 		*d_space = done ? gpu->d_arena + plan.scratch : NULL;
 		return cudaSuccess;
 	};
 
 	GRN_TRY(fit_enough(gpu->device, args, most, more_space, &projection));
-	return launch_apply(gpu->device, projection, gpu->d_rows, n, b.codes.format,
-						plan.stride, gpu->d_arena + plan.bare_codes);
+	return launch_apply(gpu->device, projection, gpu->d_rows, n, b.digests.format,
+						plan.stride, gpu->d_arena + plan.bare_digests);
 }
 
-/* Makes codes of the rows, in the caller's order, at plan.bare_codes. */
+/* Makes digests of the rows, in the caller's order, at plan.bare_digests. */
 static cudaError_t
 convert(Build &b)
 {
@@ -69,30 +69,30 @@ convert(Build &b)
 	const Tuning &t = plan.tuning;
 	uint32_t	  n = (uint32_t) gpu->n;
 
-	b.codes.n = n;
-	b.codes.format = (RowFormat) t.format;
-	b.exact = gpu->options.rows == GRN_GPU_EXACT_CODES;
+	b.digests.n = n;
+	b.digests.format = (RowFormat) t.format;
+	b.exact = gpu->options.rows == GRN_GPU_EXACT_DIGESTS;
 	if (gpu->options.rows != GRN_GPU_FLOATS)
-		/* the codes are there already */;
+		/* the digests are there already */;
 	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
 	{
 		int	 other = 1;
 		int *d_other = (int *) (gpu->d_arena + plan.flag);
 
 		GRN_TRY(launch_integers(gpu->device, gpu->d_rows, n, gpu->dim, plan.stride,
-								gpu->d_arena + plan.bare_codes, d_other));
+								gpu->d_arena + plan.bare_digests, d_other));
 		GRN_TRY(fetch_value(&other, d_other, gpu->device.stream));
 		b.exact = other == 0;
 	}
 	if (!b.exact && gpu->options.rows == GRN_GPU_FLOATS)
 		GRN_TRY(project(b));
-	b.codes.stride = plan.stride;
-	b.codes.seg = plan.stride < 128 ? plan.stride : 128;
-	b.codes.nseg = plan.stride / b.codes.seg;
+	b.digests.stride = plan.stride;
+	b.digests.seg = plan.stride < 128 ? plan.stride : 128;
+	b.digests.nseg = plan.stride / b.digests.seg;
 	return cudaSuccess;
 }
 
-/* Orders the rows, puts codes into that order, and finds the first neighbours. */
+/* Orders the rows, puts digests into that order, and finds the first neighbours. */
 static cudaError_t
 start(Build &b)
 {
@@ -100,17 +100,17 @@ start(Build &b)
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 	uint8_t		 *d_arena = gpu->d_arena;
-	uint32_t	  n = b.codes.n, bins = t.bins > 1 ? t.bins : 0;
+	uint32_t	  n = b.digests.n, bins = t.bins > 1 ? t.bins : 0;
 	StartSpace	  space = start_layout(d_arena + plan.scratch, n, bins, plan.stride);
-	Codes		  bare = b.codes;
+	Digests		  bare = b.digests;
 
-	bare.d_rows = d_arena + plan.bare_codes;
+	bare.d_rows = d_arena + plan.bare_digests;
 	b.d_order = (uint32_t *) (d_arena + plan.order);
 	GRN_TRY(launch_order(gpu->device, bare, space, bins, t.seed, b.d_order));
-	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d_arena + plan.codes,
+	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d_arena + plan.digests,
 						  (uint32_t *) (d_arena + plan.norms)));
-	b.codes.d_rows = d_arena + plan.codes;
-	b.codes.d_norms = (uint32_t *) (d_arena + plan.norms);
+	b.digests.d_rows = d_arena + plan.digests;
+	b.digests.d_norms = (uint32_t *) (d_arena + plan.norms);
 
 	TileGraph &g = b.graph;
 
@@ -131,9 +131,9 @@ start(Build &b)
 	g.side = 0;
 	GRN_TRY(cudaMemsetAsync(g.d_pool_count, 0, n, gpu->device.stream));
 	if (t.window > 0)
-		GRN_TRY(launch_window(gpu->device, b.codes, g, t.window));
+		GRN_TRY(launch_window(gpu->device, b.digests, g, t.window));
 	if (t.random_edges > 0)
-		GRN_TRY(launch_random_edges(gpu->device, b.codes, g, t.random_edges, t.seed,
+		GRN_TRY(launch_random_edges(gpu->device, b.digests, g, t.random_edges, t.seed,
 									t.window > 0));
 	return cudaSuccess;
 }
@@ -169,7 +169,7 @@ descend(Build &b)
 			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho));
 		for (uint32_t i = 0; i < inner && !b.cancelled; i++)
 		{
-			GRN_TRY(launch_update_round(b.gpu->device, b.codes, b.graph, t.keep));
+			GRN_TRY(launch_update_round(b.gpu->device, b.digests, b.graph, t.keep));
 			GRN_TRY(report(b));
 		}
 	}
@@ -189,8 +189,8 @@ finish(Build &b)
 	b.d_counts = gpu->d_arena + plan.counts;
 	if (t.joins > 0)
 	{
-		GRN_TRY(launch_joins(gpu->device, b.codes, b.graph, t.joins, b.d_counts));
-		GRN_TRY(launch_choice(gpu->device, b.codes, b.graph,
+		GRN_TRY(launch_joins(gpu->device, b.digests, b.graph, t.joins, b.d_counts));
+		GRN_TRY(launch_choice(gpu->device, b.digests, b.graph,
 							  t.choose < t.pool ? t.choose : t.pool));
 		GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	}
@@ -203,17 +203,17 @@ finish(Build &b)
 		lists.d_counts = (uint8_t *) b.graph.d_inbox_count[1 - b.graph.side];
 		GRN_TRY(launch_fill(gpu->device, b.graph, NULL, plan.degree, t.fill, lists));
 		b.d_ids = (uint32_t *) b.graph.d_inbox[b.graph.side];
-		GRN_TRY(launch_near_codes(gpu->device, b.codes, lists, plan.degree, b.d_order,
-								  Lists {b.d_ids, b.d_counts}));
+		GRN_TRY(launch_near_digests(gpu->device, b.digests, lists, plan.degree, b.d_order,
+									Lists {b.d_ids, b.d_counts}));
 	}
 	else
 		GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, lists));
 	if (gpu->options.rows != GRN_GPU_FLOATS)
-		return launch_rename(gpu->device, b.codes.n, plan.degree,
+		return launch_rename(gpu->device, b.digests.n, plan.degree,
 							 (uint32_t *) (gpu->d_arena + plan.members), b.d_counts,
 							 b.d_ids);
 	if (!b.exact && plan.tuning.exact_order)
-		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.codes.n, gpu->dim,
+		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.digests.n, gpu->dim,
 								   plan.degree, b.d_order, b.d_ids, b.d_counts));
 	return cudaSuccess;
 }
@@ -230,17 +230,17 @@ widen(Build &b, bool *again)
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
 
 	*again = false;
-	if (b.exact || b.codes.format != ROWS_S8 || b.cancelled)
+	if (b.exact || b.digests.format != ROWS_S8 || b.cancelled)
 		return cudaSuccess;
-	GRN_TRY(launch_count_below(gpu->device, b.graph, grn_least_fine(gpu->plan.code_dims),
-							   d_count));
+	GRN_TRY(launch_count_below(gpu->device, b.graph,
+							   grn_least_fine(gpu->plan.digest_dims), d_count));
 	GRN_TRY(fetch_value(&count, d_count, gpu->device.stream));
 	if (count <= gpu->n / GRN_MOST_COARSE)
 		return cudaSuccess;
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
 		return cudaSuccess; /* only the caller has the rows */
-	GRN_TRY(change_codes(gpu, CODES_WIDE, again));
+	GRN_TRY(change_digests(gpu, DIGESTS_WIDE, again));
 	if (*again)
 		b.done = 0;
 	return cudaSuccess;

@@ -1,6 +1,6 @@
 /*
  * cells.cu - for builds in parts: finds the cells that rows belong to (GrnCells in
- * src/graph/grn.h), while the rows are on the device to be encoded.
+ * src/graph/grn.h), while the rows are on the device to be digested.
  *
  * The tensor cores multiply rows with centres, both less the mean of the centres.  A row's
  * own norm is the same in all of its sums, so it is left out.

@@ -4,7 +4,7 @@
  *
  * Words of the kernels:
  *   row        a vector of the caller's
- *   code       the bytes that the descent compares instead of a row
+ *   digest     the bytes that the descent compares instead of a row
  *   vertex     a row in the graph; its id is the row's position in the descent's order
  *   neighbour  a vertex to which another one has an edge
  *   candidate  a vertex that may become a neighbour
@@ -57,16 +57,16 @@ constexpr int WARP = 32;
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
- * A neighbour as pools and inboxes hold it: distance code << 32 | id.
+ * A neighbour as pools and inboxes hold it: ordinal << 32 | id.
  *
- * A distance code has 24 bits, and codes order as squared distances do.  Where rows are
+ * An ordinal has 24 bits, and ordinals order as squared distances do.  Where rows are
  * 8-bit it is the squared distance itself (of 256 dimensions at most), otherwise the upper
  * bits of its binary32.
  */
 typedef uint64_t   Key;
 constexpr Key	   EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
-/* A warp sorts distance code << SLOT_BITS | slot, 31 bits. */
+/* A warp sorts ordinal << SLOT_BITS | slot, 31 bits. */
 constexpr int SLOT_BITS = 7;
 
 /* The paper's R, keys of a pool: 48 gain nothing that can be measured. */
@@ -74,13 +74,13 @@ constexpr int DEFAULT_POOL = 32;
 constexpr int MAX_POOL = 64; /* A lane holds one or two keys of a pool. */
 constexpr int MAX_INBOX = 64;
 constexpr int NCLASSES = 3; /* Tiles have 32, 48 or 64 rows. */
-/* The most bytes of a row of codes: 256 dimensions in binary16. */
+/* The most bytes of a row of digests: 256 dimensions in binary16. */
 constexpr uint32_t MAX_STRIDE = 512;
 
 __host__ __device__ inline Key
-make_key(uint32_t code, uint32_t id)
+make_key(uint32_t ordinal, uint32_t id)
 {
-	return (Key) code << 32 | id;
+	return (Key) ordinal << 32 | id;
 }
 
 /* The same mixing as grn_random() (grn.h), for the device. */
@@ -144,14 +144,14 @@ fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
 	return cudaStreamSynchronize(stream);
 }
 
-/* What the elements of codes are. */
+/* What the elements of digests are. */
 enum RowFormat
 {
 	ROWS_S8 = 0, /* signed bytes */
 	ROWS_F16 = 1 /* binary16 */
 };
 
-struct Codes
+struct Digests
 {
 	const uint8_t  *d_rows;	 /* [n][stride] bytes */
 	const uint32_t *d_norms; /* [n] squared norm: int32 (S8) or binary32 (F16) */
@@ -161,7 +161,7 @@ struct Codes
 	uint32_t		nseg;
 	RowFormat		format;
 
-	/* Whether the kernels that compare codes were made for these. */
+	/* Whether the kernels that compare digests were made for these. */
 	bool valid() const
 	{
 		return n > 0 && (seg == 128 || seg == 64 || (seg == 32 && format == ROWS_S8)) &&
@@ -215,7 +215,7 @@ struct Tuning
 	uint32_t keep;		   /* how much of a pool is used, where R is smaller than 32 */
 	float	 rho;		   /* share of a pool that gets reverse edges */
 	uint32_t fill;		   /* reverse edges fill lists up to this, at most the degree */
-	uint32_t code_dims;	   /* dimensions of codes; 0: as the rows need */
+	uint32_t digest_dims;  /* dimensions of digests; 0: as the rows need */
 	uint32_t format;	   /* RowFormat */
 	uint32_t no_integer;   /* 1: rows of integers are treated as any others */
 	uint32_t exact_order;  /* 1: lists are sorted by the distances of the caller's rows */
@@ -290,10 +290,10 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
  * a valid candidate.
  */
 __device__ inline void
-store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint32_t code,
-		  uint32_t id)
+store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
+		  uint32_t ordinal, uint32_t id)
 {
-	Key	 key = make_key(code, id);
+	Key	 key = make_key(ordinal, id);
 	Key *d_own = d_inbox + (size_t) target * capacity; /* [capacity] */
 
 	if (slot < capacity)
@@ -307,17 +307,17 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot, uint3
 #endif /* __CUDACC__ */
 
 /* tile.cu: one update round of every vertex whose inbox is not empty. */
-cudaError_t launch_update_round(const Device &device, const Codes &codes,
+cudaError_t launch_update_round(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t keep);
 /* tile.cu: a pool becomes the `keep` rows of pool and inbox with the fewest occluders. */
-cudaError_t launch_choice(const Device &device, const Codes &codes, TileGraph &graph,
+cudaError_t launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t keep);
 /*
  * two_hop_join.cu: the nearest of a vertex's neighbours' neighbours replace what its inbox
  * holds that the next round reads.  joins > 1: lists are joined so many times, each time
  * those that the join before has found.  d_counts: [n] scratch.
  */
-cudaError_t launch_joins(const Device &device, const Codes &codes, TileGraph &graph,
+cudaError_t launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
 /* initial_graph.cu */
 struct StartSpace /* scratch of the coarse order, device memory */
@@ -330,23 +330,23 @@ struct StartSpace /* scratch of the coarse order, device memory */
 	size_t	  bytes;			/* of all of them */
 };
 StartSpace	start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
-cudaError_t launch_norms(const Device &device, const Codes &codes, uint32_t *d_norms);
-cudaError_t launch_order(const Device &device, const Codes &codes,
+cudaError_t launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms);
+cudaError_t launch_order(const Device &device, const Digests &digests,
 						 const StartSpace &space, uint32_t bins, uint64_t seed,
 						 uint32_t *d_order);
-cudaError_t launch_gather(const Device &device, const Codes &codes,
+cudaError_t launch_gather(const Device &device, const Digests &digests,
 						  const uint32_t *d_order, uint8_t *d_rows, uint32_t *d_norms);
-cudaError_t launch_random_edges(const Device &device, const Codes &codes,
+cudaError_t launch_random_edges(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t edges, uint64_t seed,
 								bool into_pool);
-cudaError_t launch_window(const Device &device, const Codes &codes, TileGraph &graph,
+cudaError_t launch_window(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t window);
 /* lists.cu */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
-/* *d_count = vertices whose nearest neighbour has a distance code below limit. */
+/* *d_count = vertices whose nearest neighbour has an ordinal below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
@@ -356,22 +356,23 @@ cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32
  * two_hop_fill.cu: lists filled up to the degree, nearest first.  The list of vertex v
  * becomes that of row d_order[v], and ids change likewise; d_order NULL: all stay.
  */
-cudaError_t launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
-							  uint32_t degree, const uint32_t *d_order, const Lists &out);
+cudaError_t launch_near_digests(const Device &device, const Digests &digests,
+								const Lists &in, uint32_t degree, const uint32_t *d_order,
+								const Lists &out);
 cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t n,
 							 uint32_t dim, const Lists &in, uint32_t degree,
 							 const Lists &out);
 /* project.cu */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
-							uint32_t dim, uint32_t stride, uint8_t *d_codes,
+							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);
-size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims);
+size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims);
 /* A fitted projection, in device memory. */
 struct Projection
 {
-	uint32_t	 dim, code_dims;
+	uint32_t	 dim, digest_dims;
 	uint32_t	 width;	  /* dim, multiple of 4 */
-	const float *d_basis; /* [code_dims][width] */
+	const float *d_basis; /* [digest_dims][width] */
 	const float *d_mean;  /* [width] */
 	const float *d_scale; /* [1] */
 	const float *d_share; /* [1] share of the sample's variance; NULL: not known */
@@ -381,7 +382,7 @@ struct FitArgs
 {
 	const float *d_rows; /* [n][dim], of which a sample is taken */
 	uint32_t	 n, dim;
-	uint32_t	 code_dims; /* directions: 32, 64, 128 or 256 */
+	uint32_t	 digest_dims; /* directions: 32, 64, 128 or 256 */
 	RowFormat	 format;
 	uint64_t	 seed;
 	uint8_t		*d_space; /* [project_bytes()], where the result lies, too */
@@ -391,7 +392,7 @@ cudaError_t launch_fit(const Device &device, const FitArgs &args, Projection *pr
 cudaError_t fitted_share(const Device &device, const Projection &projection,
 						 float *share);
 /*
- * Fits as launch_fit() does.  Where code_dims directions keep too little of the variance
+ * Fits as launch_fit() does.  Where digest_dims directions keep too little of the variance
  * and most_dims are more, it fits anew to most_dims in the space that `more_space` finds
  * (NULL: there is none, and the first fit stays).
  */
@@ -400,7 +401,7 @@ cudaError_t fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
 					   const SpaceFn &more_space, Projection *projection);
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
-						 uint32_t stride, uint8_t *d_codes);
+						 uint32_t stride, uint8_t *d_digests);
 /* product.cu: d_products[n][others] = (d_rows - d_mean) . d_others [padded_dims(dim)]. */
 cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, const float *d_mean, const float *d_others,
@@ -448,7 +449,7 @@ cudaError_t launch_paper_lists(const Device &device, const float *d_rows, uint32
 /* merge.cu */
 struct MergeArgs
 {
-	Codes			codes;		/* of all rows */
+	Digests			digests;	/* of all rows */
 	const uint32_t *d_rows;		/* [count] rows whose lists are merged */
 	const uint32_t *d_lists[2]; /* [count][degree], EMPTY_ID after the last neighbour */
 	uint32_t		count, degree;

@@ -196,7 +196,7 @@ grn_gpu_close(GrnGpu *gpu)
 		return;
 	cudaSetDevice(gpu->number);
 	grn_gpu_end(gpu);
-	grn_gpu_drop_codes(gpu);
+	grn_gpu_drop_digests(gpu);
 	staging_close(&gpu->staging);
 	for (int i = 0; i < 4; i++)
 		if (gpu->mark[i])
@@ -255,7 +255,7 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *want
 	const GrnGraphParams *params = &request.params;
 	const GrnGpuOptions	 *options = &request.options;
 
-	return make_plan(gpu, params, options, n, dim, CODES_PLAIN).total +
+	return make_plan(gpu, params, options, n, dim, DIGESTS_PLAIN).total +
 		   (options->rows == GRN_GPU_FLOATS ? n * dim * sizeof(float) : 0);
 }
 
@@ -312,7 +312,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	grn_gpu_default_params(gpu, options, &request.params, dim, n);
 	gpu->begun = false;
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
+		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	if (dim < 1 || dim > GRN_MOST_DIMS)
 		return gpu_fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 64000",
 						NULL);
@@ -326,12 +326,12 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	gpu->params = *params;
 	gpu->options = *options;
-	gpu->plan = make_plan(gpu, params, options, n, dim, CODES_PLAIN);
+	gpu->plan = make_plan(gpu, params, options, n, dim, DIGESTS_PLAIN);
 	gpu->n = n;
 	gpu->dim = dim;
 	gpu->upload = 0;
 
-	gpu->coded = false;
+	gpu->digested = false;
 	/* The steps of a build in parts follow each other and share the largest arena. */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
@@ -536,7 +536,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 			memset(ids, 0xFF, gpu->n * gpu->plan.degree * sizeof(uint32_t));
 		return GRN_GPU_OK;
 	}
-	if (options->rows == GRN_GPU_FLOATS ? !gpu->d_rows : !(gpu->coded && ids))
+	if (options->rows == GRN_GPU_FLOATS ? !gpu->d_rows : !(gpu->digested && ids))
 		return gpu_fail(err, GRN_GPU_FAILED, "the build has no rows", NULL);
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);

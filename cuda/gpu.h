@@ -6,7 +6,7 @@
  * function exits, prints or throws: each returns GRN_GPU_OK, or another status with an
  * explanation in *err.
  *
- * A handle (GrnGpu) has one device, and one build, encoding or merge at a time.  Several
+ * A handle (GrnGpu) has one device, and one build, digesting or merge at a time.  Several
  * handles of a device work side by side, each in a thread of its own.
  */
 #ifndef GRN_GPU_H
@@ -63,16 +63,16 @@ typedef enum GrnReverse			/* GRN_GPU_PAPER: which of a pool get reverse edges */
 	GRN_REVERSE_NEAREST
 } GrnReverse;
 
-/* Rows of more dimensions have no exact codes. */
+/* Rows of more dimensions have no exact digests. */
 #define GRN_GPU_EXACT_DIMS 128
 
-/* What the rows of a build come as.  Codes come from grn_gpu_encode(), for tile mode alone. */
+/* What the rows of a build come as.  Digests come from grn_gpu_digest(), for tile mode alone. */
 typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
-	GRN_GPU_EXACT_CODES,		/* integers 0 to 255 in bytes: the rows themselves */
-	GRN_GPU_BYTE_CODES,			/* projected, in bytes */
-	GRN_GPU_WIDE_CODES			/* projected, in binary16 */
+	GRN_GPU_EXACT_DIGESTS,		/* integers 0 to 255 in bytes: the rows themselves */
+	GRN_GPU_BYTE_DIGESTS,			/* projected, in bytes */
+	GRN_GPU_WIDE_DIGESTS			/* projected, in binary16 */
 } GrnGpuRows;
 
 typedef struct GrnGpuOptions
@@ -90,7 +90,7 @@ typedef struct GrnGpuOptions
 	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
-	uint32_t	code_dims;		/* of codes: as in their GrnGpuFit */
+	uint32_t	digest_dims;		/* of digests: as in their GrnGpuFit */
 	bool		few;			/* of floats: as in GrnGpuFit */
 } GrnGpuOptions;
 
@@ -98,7 +98,7 @@ typedef struct GrnGpuTimes
 {
 	float		upload, convert, descent, finish, download; /* seconds */
 	uint64_t	peak_bytes;		/* device memory, with the rows */
-	bool		coarse;			/* GRN_GPU_BYTE_CODES cannot tell near rows apart: wide codes can */
+	bool		coarse;			/* GRN_GPU_BYTE_DIGESTS cannot tell near rows apart: wide digests can */
 } GrnGpuTimes;
 
 extern GrnGpuStatus grn_gpu_count(int *count, GrnGpuError *err);
@@ -109,7 +109,7 @@ extern void grn_gpu_close(GrnGpu *gpu);
 
 /*
  * Device bytes that a build takes in all; the build allocates by the same plan.  Where rows
- * turn out to need larger codes and the limit allows for them, it takes 128 a row more.
+ * turn out to need larger digests and the limit allows for them, it takes 128 a row more.
  */
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
@@ -151,13 +151,13 @@ typedef struct GrnGpuSource
 extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
 									  GrnGpuError *err);
 /*
- * Gives all rows of a build as codes, in place of grn_gpu_rows().  Row i of the build is row
- * members[i] of all: its code is at codes + members[i] * code_bytes, or, if codes is NULL,
+ * Gives all rows of a build as digests, in place of grn_gpu_rows().  Row i of the build is row
+ * members[i] of all: its digest is at digests + members[i] * digest_bytes, or, if digests is NULL,
  * among those that keeper, a handle of the same device, keeps.  Lists then name rows as
  * members does.  The build must be given ids, and GRN_INVALID_ID follows the last neighbour
  * of a list that is shorter than the degree.
  */
-extern GrnGpuStatus grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes,
+extern GrnGpuStatus grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests,
 									   const GrnGpu *keeper, const uint32_t *members,
 									   GrnGpuError *err);
 /* Gives all rows in device memory that the caller owns: d_rows [n][dim], not copied. */
@@ -178,23 +178,23 @@ extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 extern void grn_gpu_end(GrnGpu *gpu);
 
 /*
- * For builds in parts (src/builder): all rows become codes once, by the same fit on every
- * device.  The builds of the parts, and the merge of their lists, compare those codes.
+ * For builds in parts (src/builder): all rows become digests once, by the same fit on every
+ * device.  The builds of the parts, and the merge of their lists, compare those digests.
  */
-#define GRN_GPU_MOST_CODE_BYTES 256
+#define GRN_GPU_MOST_DIGEST_BYTES 256
 
 typedef struct GrnGpuFit
 {
-	GrnGpuRows	rows;			/* the codes; grn_gpu_encode() says whether exact ones can be */
+	GrnGpuRows	rows;			/* the digests; grn_gpu_digest() says whether exact ones can be */
 	bool		few;			/* no more directions than usual, whatever share they keep */
 	uint32_t	dim;
-	uint32_t	code_dims;
-	uint32_t	code_bytes;		/* of a row */
-	float	   *projection;		/* from malloc(); NULL for exact codes */
+	uint32_t	digest_dims;
+	uint32_t	digest_bytes;		/* of a row */
+	float	   *projection;		/* from malloc(); NULL for exact digests */
 } GrnGpuFit;
 
 /*
- * Completes a fit whose rows, few and dim are set, from a sample [n][dim].  Exact codes need
+ * Completes a fit whose rows, few and dim are set, from a sample [n][dim].  Exact digests need
  * no sample; it may be NULL.  GRN_GPU_TOO_OLD: the device has no tile mode.
  */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
@@ -203,50 +203,50 @@ extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, ui
 extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
 
 /*
- * Makes a handle a keeper: takes room on its device for the codes of all n rows, which stays
+ * Makes a handle a keeper: takes room on its device for the digests of all n rows, which stays
  * beside builds and merges until it is dropped.  GRN_GPU_MEMORY: there is no such room.
  */
 extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
-extern GrnGpuStatus grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
+extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
 									   uint64_t memory_limit, GrnGpuError *err);
-extern void grn_gpu_drop_codes(GrnGpu *gpu);
+extern void grn_gpu_drop_digests(GrnGpu *gpu);
 /*
- * Completes what keepers, one a device, need for a merge.  Their codes are copied from the
- * host's, [n][code_bytes]; if codes is NULL, they have been encoded into them already.
+ * Completes what keepers, one a device, need for a merge.  Their digests are copied from the
+ * host's, [n][digest_bytes]; if digests is NULL, they have been written into them already.
  * *failed is the keeper that failed.
  */
-extern GrnGpuStatus grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers,
-										const GrnGpuFit *fit, const uint8_t *codes,
+extern GrnGpuStatus grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers,
+										const GrnGpuFit *fit, const uint8_t *digests,
 										int *failed, GrnGpuError *err);
 
-/* How rows become codes, and where codes go: to all keepers, whichever device encodes. */
-typedef struct GrnGpuEncoding
+/* How rows become digests, and where digests go: to all keepers, whichever device digests. */
+typedef struct GrnGpuDigesting
 {
 	const GrnGpuFit *fit;
 	const GrnCells *cells;		/* NULL: there are no cells to find */
 	GrnGpu *const *keepers;		/* [nkeepers], one a device */
 	int			nkeepers;
 	uint32_t	raw_bytes;		/* of a row of the source, if it is not floats; else 0 */
-	uint8_t    *codes;			/* [all rows][code_bytes] the host gets them, too; may be NULL */
+	uint8_t    *digests;			/* [all rows][digest_bytes] the host gets them, too; may be NULL */
 	uint32_t   *home, *guest;	/* [all rows] cells; GRN_INVALID_ID: none */
-} GrnGpuEncoding;
+} GrnGpuDigesting;
 
 /*
- * Encodes, after grn_gpu_encode_begin(), rows [first, first + n) of source, which are rows
- * [at, at + n) of all.  *other is set if codes are to be exact and a row has another value
- * than the integers 0 to 255.  When it returns, all keepers have the codes.
+ * Digests, after grn_gpu_digest_begin(), rows [first, first + n) of source, which are rows
+ * [at, at + n) of all.  *other is set if digests are to be exact and a row has another value
+ * than the integers 0 to 255.  When it returns, all keepers have the digests.
  */
-extern GrnGpuStatus grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding,
+extern GrnGpuStatus grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *digesting,
 										 uint64_t memory_limit, GrnGpuError *err);
-extern GrnGpuStatus grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding,
+extern GrnGpuStatus grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *digesting,
 								   const GrnGpuSource *source, uint64_t first, uint64_t n,
 								   uint64_t at, bool *other, GrnGpuError *err);
 
 /*
  * Merges the two lists that a row has in two parts into one: what the RNG rule keeps of both,
  * filled up with the nearest of the rest.  With `fill` it is filled up to the degree, else as
- * far as builds fill their lists.  keeper: a handle of the same device, whose codes
- * grn_gpu_share_codes() has completed.
+ * far as builds fill their lists.  keeper: a handle of the same device, whose digests
+ * grn_gpu_share_digests() has completed.
  */
 typedef struct GrnGpuMerge
 {
@@ -259,7 +259,7 @@ typedef struct GrnGpuMerge
 } GrnGpuMerge;
 extern GrnGpuStatus grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 										uint64_t memory_limit, GrnGpuError *err);
-/* The least device bytes that a merge takes beside the codes. */
+/* The least device bytes that a merge takes beside the digests. */
 extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
 								  bool fill, GrnGpuError *err);

@@ -46,15 +46,15 @@ struct Plan
 	Tuning	   tuning;
 	GrnGpuMode mode;
 	uint32_t   degree;
-	uint32_t   code_dims;
-	uint32_t   stride; /* bytes of a row of codes */
-	/* Tile mode: codes in the order of the descent, and its graph (TileGraph). */
-	size_t codes, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
+	uint32_t   digest_dims;
+	uint32_t   stride; /* bytes of a row of digests */
+	/* Tile mode: digests in the order of the descent, and its graph (TileGraph). */
+	size_t digests, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count;
-	size_t scratch;	   /* of the projection and the order: over pool, inbox[0] */
-	size_t bare_codes; /* codes in the caller's order: over inbox[1] */
-	size_t members;	   /* [n] ids of rows that come as codes */
-	size_t flag;	   /* one number */
+	size_t scratch;		 /* of the projection and the order: over pool, inbox[0] */
+	size_t bare_digests; /* digests in the caller's order: over inbox[1] */
+	size_t members;		 /* [n] ids of rows that come as digests */
+	size_t flag;		 /* one number */
 	/* The paper's mode: its pools, the lists, and those before they are filled. */
 	size_t paper, ids, lists, list_counts;
 	size_t counts; /* [n] of the lists */
@@ -88,28 +88,28 @@ struct GrnGpu
 	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
 	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
-	float		   upload; /* seconds in grn_gpu_rows() */
-	bool		   coded;  /* the arena has codes and members */
-	uint64_t	   peak;   /* the most device bytes since the last grn_gpu_peak() */
+	float		   upload;	 /* seconds in grn_gpu_rows() */
+	bool		   digested; /* the arena has digests and members */
+	uint64_t	   peak;	 /* the most device bytes since the last grn_gpu_peak() */
 
 	/* For builds in parts (parts.cu). */
-	uint64_t	  batch;	  /* rows that are encoded or merged at a time */
-	Cells		  cells;	  /* in the arena, while rows are encoded; n = 0: none */
-	Codes		  kept;		  /* codes of all rows, beside the arena */
+	uint64_t	  batch;	  /* rows that are digested or merged at a time */
+	Cells		  cells;	  /* in the arena, while rows are digested; n = 0: none */
+	Digests		  kept;		  /* digests of all rows, beside the arena */
 	uint64_t	  kept_bytes; /* device bytes that they take; 0: there are none */
-	const GrnGpu *keeper;	  /* the handle whose kept codes a merge uses */
+	const GrnGpu *keeper;	  /* the handle whose kept digests a merge uses */
 };
 
 /* What the steps of a running build hand on. */
 struct Build
 {
 	GrnGpu			*gpu;
-	Codes			 codes;
+	Digests			 digests;
 	TileGraph		 graph;
 	uint32_t		*d_order;  /* [n] the row of each vertex */
 	uint32_t		*d_ids;	   /* [n][degree] the result */
 	uint8_t			*d_counts; /* [n] */
-	bool			 exact;	   /* distances of codes are those of the rows */
+	bool			 exact;	   /* distances of digests are those of the rows */
 	bool			 coarse;   /* as in GrnGpuTimes */
 	GrnGpuProgressFn progress;
 	void			*progress_ctx;
@@ -127,20 +127,20 @@ RawRow		raw_row_of(const GrnGpuSource &source);
 cudaError_t launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row,
 						  uint32_t n, uint32_t dim, float *d_rows);
 
-/* How large codes are. */
-enum CodeSize
+/* How large digests are. */
+enum DigestSize
 {
-	CODES_PLAIN,
-	CODES_MORE, /* of MORE_DIMS directions */
-	CODES_WIDE	/* of binary16 */
+	DIGESTS_PLAIN,
+	DIGESTS_MORE, /* of MORE_DIMS directions */
+	DIGESTS_WIDE  /* of binary16 */
 };
 /* plan.cu: lays out a build.  gpu: for its override; NULL: none. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
-			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, CodeSize size);
-/* plan.cu: the dimensions of codes, */
-uint32_t code_dims_of(uint32_t dim);
-/* and the most that a fit may come to; few: no more than code_dims_of(). */
-uint32_t most_code_dims(uint32_t dim, RowFormat format, bool few);
+			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);
+/* plan.cu: the dimensions of digests, */
+uint32_t digest_dims_of(uint32_t dim);
+/* and the most that a fit may come to; few: no more than digest_dims_of(). */
+uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
 /* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b);

@@ -20,7 +20,7 @@ constexpr int WINDOW_KEYS = 8; /* A row gets so many candidates from its window.
 constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;
 
-/* Rows and columns to compare all with all: both are codes. */
+/* Rows and columns to compare all with all: both are digests. */
 struct SweepArgs
 {
 	const uint8_t  *d_rows; /* [nrows][stride] */
@@ -237,9 +237,10 @@ __launch_bounds__(SWEEP_ROWS, 3)
 				uint32_t c = CHUNK * (packed & ((1 << COLUMN_BITS) - 1)) + 8 * (i % 4) +
 							 2 * fold.t + i / 4;
 
-				key[i] = packed == INT32_MAX
-							 ? EMPTY_KEY
-							 : make_key(P::code_of(packed, fold.norm[b]), fold.first + c);
+				key[i] =
+					packed == INT32_MAX
+						? EMPTY_KEY
+						: make_key(P::ordinal_of(packed, fold.norm[b]), fold.first + c);
 			}
 			/* The nearest of each four buckets: more keys are of no more use. */
 #pragma unroll
@@ -448,12 +449,12 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 }
 
 /*
- * The distance code between v and the vertex id of each lane; 0 for lanes whose id is
+ * The ordinal of the distance between v and the vertex id of each lane; 0 for lanes whose id is
  * EMPTY_ID.  A quad of lanes reads a row, so eight rows are read at a time.
  */
 template <class P, int SEG>
 __device__ inline uint32_t
-warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
+warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
 {
 	typedef typename P::Acc Acc;
 	int						g = lane >> 2, t = lane & 3;
@@ -468,24 +469,25 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
 			continue;
 		if (other == EMPTY_ID)
 			other = v;
-		for (uint32_t seg = 0; seg < codes.nseg; seg++)
+		for (uint32_t seg = 0; seg < digests.nseg; seg++)
 		{
 			Share<SEG> x, y;
 
-			x.load(codes.d_rows + (size_t) v * codes.stride + seg * SEG, t);
-			y.load(codes.d_rows + (size_t) other * codes.stride + seg * SEG, t);
+			x.load(digests.d_rows + (size_t) v * digests.stride + seg * SEG, t);
+			y.load(digests.d_rows + (size_t) other * digests.stride + seg * SEG, t);
 #pragma unroll
 			for (int w = 0; w < Share<SEG>::WORDS; w++)
 				dot = P::dot(x.w[w], y.w[w], dot);
 		}
 		dot += __shfl_xor_sync(FULL, dot, 1);
 		dot += __shfl_xor_sync(FULL, dot, 2);
-		uint32_t code = P::code(P::partial(P::from_bits(codes.d_norms[other]), dot) +
-								P::from_bits(codes.d_norms[v]));
+		uint32_t ordinal =
+			P::ordinal(P::partial(P::from_bits(digests.d_norms[other]), dot) +
+					   P::from_bits(digests.d_norms[v]));
 
-		code = __shfl_sync(FULL, code, 4 * (lane & 7));
+		ordinal = __shfl_sync(FULL, ordinal, 4 * (lane & 7));
 		if (lane >= base && lane < base + 8)
-			result = code;
+			result = ordinal;
 	}
 	return result;
 }
@@ -496,16 +498,16 @@ warp_codes(const Codes &codes, uint32_t v, uint32_t id, int lane)
  */
 template <class P, int SEG>
 __global__ void
-random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_pool,
+random_edges_kernel(const Digests digests, uint32_t edges, uint64_t seed, Key *d_pool,
 					uint32_t pool, uint8_t *d_pool_count, Key *d_inbox,
 					uint32_t *d_inbox_count, uint32_t inbox)
 {
 	uint32_t v = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
 	int		 lane = lane_id();
 
-	if (v >= codes.n)
+	if (v >= digests.n)
 		return;
-	uint32_t others = codes.n - 1;
+	uint32_t others = digests.n - 1;
 	bool	 all = others <= edges; /* there are so few others that all are taken */
 	uint32_t count = all ? others : edges, id = EMPTY_ID;
 
@@ -514,7 +516,7 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
 		id += id >= v; /* any vertex but v */
 	}
-	uint32_t key = warp_codes<P, SEG>(codes, v, id, lane) << SLOT_BITS | lane;
+	uint32_t key = warp_ordinals<P, SEG>(digests, v, id, lane) << SLOT_BITS | lane;
 
 	key = sort32(lane < count ? key : FULL, lane);
 	id = __shfl_sync(FULL, id, key & 31);
@@ -536,12 +538,12 @@ random_edges_kernel(const Codes codes, uint32_t edges, uint64_t seed, Key *d_poo
 
 template <class P, int SEG>
 static cudaError_t
-launch_gather_of(const Device &device, const Codes &codes, uint32_t count,
+launch_gather_of(const Device &device, const Digests &digests, uint32_t count,
 				 const uint32_t *d_order, uint64_t seed, uint8_t *d_to, uint32_t *d_norms)
 {
 	gather_kernel<P, SEG><<<(count + 63) / 64, 256, 0, device.stream>>>(
-		codes.d_rows, codes.stride, codes.nseg, codes.n, count, d_order, seed, d_to,
-		d_norms);
+		digests.d_rows, digests.stride, digests.nseg, digests.n, count, d_order, seed,
+		d_to, d_norms);
 	return cudaGetLastError();
 }
 
@@ -570,11 +572,11 @@ launch_window_of(const Device &device, const SweepArgs &args, TileGraph &graph,
 
 template <class P, int SEG>
 static cudaError_t
-launch_random_edges_of(const Device &device, const Codes &codes, TileGraph &graph,
+launch_random_edges_of(const Device &device, const Digests &digests, TileGraph &graph,
 					   uint32_t edges, uint64_t seed, bool into_pool)
 {
-	random_edges_kernel<P, SEG><<<(codes.n + 7) / 8, 256, 0, device.stream>>>(
-		codes, edges, seed, into_pool ? graph.d_pool : NULL, graph.pool,
+	random_edges_kernel<P, SEG><<<(digests.n + 7) / 8, 256, 0, device.stream>>>(
+		digests, edges, seed, into_pool ? graph.d_pool : NULL, graph.pool,
 		graph.d_pool_count, graph.d_inbox[graph.side], graph.d_inbox_count[graph.side],
 		graph.inbox);
 	return cudaGetLastError();
@@ -596,28 +598,28 @@ start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride)
 }
 
 cudaError_t
-launch_norms(const Device &device, const Codes &codes, uint32_t *d_norms)
+launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms)
 {
-	GRN_REQUIRE(codes.valid());
-	return GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, codes.n, NULL, 0,
-							 (uint8_t *) codes.d_rows, d_norms);
+	GRN_REQUIRE(digests.valid());
+	return GRN_DISPATCH_ROWS(digests, launch_gather_of, device, digests, digests.n, NULL,
+							 0, (uint8_t *) digests.d_rows, d_norms);
 }
 
-/* d_order[i]: the row that comes i-th.  It takes no norms of the rows (codes.d_norms). */
+/* d_order[i]: the row that comes i-th.  It takes no norms of the rows (digests.d_norms). */
 cudaError_t
-launch_order(const Device &device, const Codes &codes, const StartSpace &space,
+launch_order(const Device &device, const Digests &digests, const StartSpace &space,
 			 uint32_t bins, uint64_t seed, uint32_t *d_order)
 {
-	uint32_t n = codes.n, blocks = (n + 255) / 256;
+	uint32_t n = digests.n, blocks = (n + 255) / 256;
 
-	GRN_REQUIRE(codes.valid() && bins <= n);
+	GRN_REQUIRE(digests.valid() && bins <= n);
 	if (bins <= 1)
 	{
 		identity_kernel<<<blocks, 256, 0, device.stream>>>(n, d_order);
 		return cudaGetLastError();
 	}
-	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, bins, NULL, seed,
-							  space.d_centroids, space.d_centroid_norms));
+	GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_gather_of, device, digests, bins, NULL,
+							  seed, space.d_centroids, space.d_centroid_norms));
 
 	SweepArgs args = {};
 
@@ -625,19 +627,20 @@ launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 	args.d_row_norms = args.d_column_norms = space.d_centroid_norms;
 	args.nrows = bins;
 	args.ncolumns = bins < SUPER_BINS ? bins : SUPER_BINS;
-	args.stride = codes.stride;
-	args.nseg = codes.nseg;
-	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_assign, device, args, NULL, space.d_offset));
+	args.stride = digests.stride;
+	args.nseg = digests.nseg;
+	GRN_TRY(
+		GRN_DISPATCH_ROWS(digests, launch_assign, device, args, NULL, space.d_offset));
 	rank_kernel<<<1, SCAN_THREADS, 0, device.stream>>>(space.d_offset, bins,
 													   space.d_rank);
 	GRN_TRY(cudaGetLastError());
 
-	args.d_rows = codes.d_rows;
-	args.d_row_norms = codes.d_norms;
+	args.d_rows = digests.d_rows;
+	args.d_row_norms = digests.d_norms;
 	args.nrows = n;
 	args.ncolumns = bins;
-	GRN_TRY(
-		GRN_DISPATCH_ROWS(codes, launch_assign, device, args, space.d_rank, space.d_bin));
+	GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_assign, device, args, space.d_rank,
+							  space.d_bin));
 
 	GRN_TRY(cudaMemsetAsync(space.d_offset, 0, 4 * (size_t) bins, device.stream));
 	count_kernel<<<blocks, 256, 0, device.stream>>>(space.d_bin, n, space.d_offset);
@@ -650,37 +653,38 @@ launch_order(const Device &device, const Codes &codes, const StartSpace &space,
 }
 
 cudaError_t
-launch_gather(const Device &device, const Codes &codes, const uint32_t *d_order,
+launch_gather(const Device &device, const Digests &digests, const uint32_t *d_order,
 			  uint8_t *d_rows, uint32_t *d_norms)
 {
-	GRN_REQUIRE(codes.valid() && d_order);
-	return GRN_DISPATCH_ROWS(codes, launch_gather_of, device, codes, codes.n, d_order, 0,
-							 d_rows, d_norms);
+	GRN_REQUIRE(digests.valid() && d_order);
+	return GRN_DISPATCH_ROWS(digests, launch_gather_of, device, digests, digests.n,
+							 d_order, 0, d_rows, d_norms);
 }
 
 cudaError_t
-launch_random_edges(const Device &device, const Codes &codes, TileGraph &graph,
+launch_random_edges(const Device &device, const Digests &digests, TileGraph &graph,
 					uint32_t edges, uint64_t seed, bool into_pool)
 {
 	edges = edges < WARP ? edges : WARP;
-	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(digests.valid() && graph.valid() && digests.n == graph.n);
 	GRN_REQUIRE(edges <= (into_pool ? graph.pool : graph.inbox));
-	return GRN_DISPATCH_ROWS(codes, launch_random_edges_of, device, codes, graph, edges,
-							 seed, into_pool);
+	return GRN_DISPATCH_ROWS(digests, launch_random_edges_of, device, digests, graph,
+							 edges, seed, into_pool);
 }
 
 cudaError_t
-launch_window(const Device &device, const Codes &codes, TileGraph &graph, uint32_t window)
+launch_window(const Device &device, const Digests &digests, TileGraph &graph,
+			  uint32_t window)
 {
 	SweepArgs args = {};
 
-	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(digests.valid() && graph.valid() && digests.n == graph.n);
 	GRN_REQUIRE(window > 0 && graph.inbox >= WINDOW_KEYS);
-	args.d_rows = args.d_columns = codes.d_rows;
-	args.d_row_norms = args.d_column_norms = codes.d_norms;
-	args.nrows = args.ncolumns = codes.n;
-	args.stride = codes.stride;
-	args.nseg = codes.nseg;
-	return GRN_DISPATCH_ROWS(codes, launch_window_of, device, args, graph,
+	args.d_rows = args.d_columns = digests.d_rows;
+	args.d_row_norms = args.d_column_norms = digests.d_norms;
+	args.nrows = args.ncolumns = digests.n;
+	args.stride = digests.stride;
+	args.nseg = digests.nseg;
+	return GRN_DISPATCH_ROWS(digests, launch_window_of, device, args, graph,
 							 window < MAX_WINDOW ? window : MAX_WINDOW);
 }

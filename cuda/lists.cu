@@ -1,6 +1,6 @@
 /*
  * lists.cu - reverse edges, between outer iterations (section 3.6 of the paper) and in the
- * end, when pools and reverse edges become lists.  Where codes are approximate, lists are
+ * end, when pools and reverse edges become lists.  Where digests are approximate, lists are
  * then sorted by the distances of the caller's rows.
  */
 #include "common.cuh"

@@ -1,16 +1,16 @@
 /*
  * merge.cu - for builds in parts: merges the two lists that a row has in the graphs of two
- * parts into one, by the RNG rule over codes; one warp a row.
+ * parts into one, by the RNG rule over digests; one warp a row.
  *
  * Candidates are taken nearest first.  Each is compared with those that were kept, four at a
- * time.  Codes come from global memory: the few dozen that a warp works on stay in the
+ * time.  Digests come from global memory: the few dozen that a warp works on stay in the
  * first-level cache.
  */
 #include "row_formats.cuh"
 
-constexpr int MERGE_WARPS = 4;	 /* A block has so many warps. */
-constexpr int MERGE_WORDS = 2;	 /* A lane holds so many words of a code of 256 bytes. */
-constexpr int MERGE_AT_ONCE = 4; /* So many codes are loaded together. */
+constexpr int MERGE_WARPS = 4; /* A block has so many warps. */
+constexpr int MERGE_WORDS = 2; /* A lane holds so many words of a digest of 256 bytes. */
+constexpr int MERGE_AT_ONCE = 4; /* So many digests are loaded together. */
 
 /*
  * A warp's shared memory.  It is as small as the degree allows, because the first-level
@@ -54,26 +54,26 @@ sum_warp(float x)
 	return x;
 }
 
-/* One lane's words of a code. */
+/* One lane's words of a digest. */
 struct MergeRow
 {
 	uint32_t w[MERGE_WORDS];
 
-	__device__ inline void load(const Codes &codes, uint32_t id, int lane)
+	__device__ inline void load(const Digests &digests, uint32_t id, int lane)
 	{
 		const uint32_t *d_row =
-			(const uint32_t *) (codes.d_rows + (size_t) id * codes.stride);
+			(const uint32_t *) (digests.d_rows + (size_t) id * digests.stride);
 
 #pragma unroll
 		for (int k = 0; k < MERGE_WORDS; k++)
-			w[k] = 4 * (lane + WARP * k) < codes.stride ? d_row[lane + WARP * k] : 0;
+			w[k] = 4 * (lane + WARP * k) < digests.stride ? d_row[lane + WARP * k] : 0;
 	}
 };
 
-/* Distance codes between a row and `count` others, at most MERGE_AT_ONCE. */
+/* Ordinals between a row and `count` others, at most MERGE_AT_ONCE. */
 template <class P>
 __device__ inline void
-distances(const Codes &codes, const MergeRow &own, uint32_t own_norm,
+distances(const Digests &digests, const MergeRow &own, uint32_t own_norm,
 		  const uint32_t *ids, /* [count] */
 		  uint32_t count, int lane, uint32_t (&out)[MERGE_AT_ONCE])
 {
@@ -86,8 +86,8 @@ distances(const Codes &codes, const MergeRow &own, uint32_t own_norm,
 	{
 		uint32_t id = ids[min((uint32_t) k, count - 1)];
 
-		row[k].load(codes, id, lane);
-		norm[k] = codes.d_norms[id];
+		row[k].load(digests, id, lane);
+		norm[k] = digests.d_norms[id];
 	}
 #pragma unroll
 	for (int k = 0; k < MERGE_AT_ONCE; k++)
@@ -95,8 +95,8 @@ distances(const Codes &codes, const MergeRow &own, uint32_t own_norm,
 #pragma unroll
 		for (int i = 0; i < MERGE_WORDS; i++)
 			dot[k] = P::dot(own.w[i], row[k].w[i], dot[k]);
-		out[k] = P::code(P::partial(P::from_bits(norm[k]), sum_warp(dot[k])) +
-						 P::from_bits(own_norm));
+		out[k] = P::ordinal(P::partial(P::from_bits(norm[k]), sum_warp(dot[k])) +
+							P::from_bits(own_norm));
 	}
 }
 
@@ -128,10 +128,10 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 	if (at >= a.count)
 		return;
-	uint32_t v = a.d_rows[at], norm = a.codes.d_norms[v];
+	uint32_t v = a.d_rows[at], norm = a.digests.d_norms[v];
 	MergeRow own;
 
-	own.load(a.codes, v, lane);
+	own.load(a.digests, v, lane);
 	for (int part = 0; part < 2; part++)
 		for (uint32_t base = 0; base < a.degree; base += WARP)
 		{
@@ -148,17 +148,17 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 	for (uint32_t j = 0; j < n; j += MERGE_AT_ONCE)
 	{
 		uint32_t here = min(n - j, (uint32_t) MERGE_AT_ONCE), ids[MERGE_AT_ONCE];
-		uint32_t code[MERGE_AT_ONCE];
+		uint32_t ordinal[MERGE_AT_ONCE];
 
 #pragma unroll
 		for (int k = 0; k < MERGE_AT_ONCE; k++)
 			ids[k] = (uint32_t) s.s_key[j + min((uint32_t) k, here - 1)];
-		distances<P>(a.codes, own, norm, ids, here, lane, code);
+		distances<P>(a.digests, own, norm, ids, here, lane, ordinal);
 		__syncwarp();
 #pragma unroll
 		for (int k = 0; k < MERGE_AT_ONCE; k++)
 			if (lane == k && k < here)
-				s.s_key[j + k] = make_key(code[k], ids[k]);
+				s.s_key[j + k] = make_key(ordinal[k], ids[k]);
 		__syncwarp();
 	}
 	sort_keys(s.s_key, n, s.s_sorted, lane);
@@ -174,17 +174,17 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 
 		if (i > 0 && key == s.s_sorted[i - 1])
 			continue;
-		row.load(a.codes, id, lane);
+		row.load(a.digests, id, lane);
 		for (uint32_t j = 0; j < nkept && !refused; j += MERGE_AT_ONCE)
 		{
 			uint32_t here = min(nkept - j, (uint32_t) MERGE_AT_ONCE);
-			uint32_t code[MERGE_AT_ONCE];
+			uint32_t ordinal[MERGE_AT_ONCE];
 
-			distances<P>(a.codes, row, a.codes.d_norms[id], s.s_kept_id + j, here, lane,
-						 code);
+			distances<P>(a.digests, row, a.digests.d_norms[id], s.s_kept_id + j, here,
+						 lane, ordinal);
 #pragma unroll
 			for (int k = 0; k < MERGE_AT_ONCE; k++)
-				refused |= code[k] < limit;
+				refused |= ordinal[k] < limit;
 		}
 		if (lane == 0 && refused)
 			s.s_key[nrefused] = key;
@@ -237,10 +237,10 @@ launch_merge(const Device &device, const MergeArgs &args)
 	uint32_t blocks = (args.count + MERGE_WARPS - 1) / MERGE_WARPS;
 	size_t	 shared = MERGE_WARPS * MergeSpace::bytes(args.degree);
 
-	GRN_REQUIRE(args.codes.valid() && args.codes.stride <= 4 * WARP * MERGE_WORDS);
+	GRN_REQUIRE(args.digests.valid() && args.digests.stride <= 4 * WARP * MERGE_WORDS);
 	GRN_REQUIRE(args.count > 0 && args.degree > 0 && args.degree <= GRN_MAX_DEGREE);
 	GRN_REQUIRE(args.fill <= args.degree);
-	if (args.codes.format == ROWS_S8)
+	if (args.digests.format == ROWS_S8)
 		merge_kernel<RowsS8><<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
 	else
 		merge_kernel<RowsF16>

@@ -20,7 +20,7 @@
 GRN_BOTH_SIDES static inline uint32_t
 grn_pair_bits(uint32_t count)
 {
-	uint32_t	bits = 1;
+	uint32_t bits = 1;
 
 	while (bits < 32 && count > 1u << bits)
 		bits++;
@@ -35,12 +35,14 @@ grn_pair_bits(uint32_t count)
 GRN_BOTH_SIDES static inline uint32_t
 grn_pair_permuted(uint32_t x, uint32_t bits, uint64_t factors, uint64_t terms)
 {
-	uint32_t	mask = (1u << bits) - 1;
-	uint32_t	shift = (bits + 1) / 2;
+	uint32_t mask = (1u << bits) - 1;
+	uint32_t shift = (bits + 1) / 2;
 
 	for (int step = 0; step < 4; step++)
 	{
-		x = (x * ((uint32_t) (factors >> 16 * step) | 1u) + (uint32_t) (terms >> 16 * step)) & mask;
+		x = (x * ((uint32_t) (factors >> 16 * step) | 1u) +
+			 (uint32_t) (terms >> 16 * step)) &
+			mask;
 		x ^= x >> shift;
 	}
 	return x;
@@ -50,7 +52,7 @@ grn_pair_permuted(uint32_t x, uint32_t bits, uint64_t factors, uint64_t terms)
 GRN_BOTH_SIDES static inline void
 grn_pair_slots(uint32_t number, uint32_t *i, uint32_t *j)
 {
-	uint32_t	row = (uint32_t) ((1.0f + sqrtf(1.0f + 8.0f * (float) number)) / 2);
+	uint32_t row = (uint32_t) ((1.0f + sqrtf(1.0f + 8.0f * (float) number)) / 2);
 
 	while (row * (row - 1) / 2 > number)
 		row--;
@@ -60,4 +62,4 @@ grn_pair_slots(uint32_t number, uint32_t *i, uint32_t *j)
 	*j = number - row * (row - 1) / 2;
 }
 
-#endif							/* GRN_PAIR_ORDER_H */
+#endif /* GRN_PAIR_ORDER_H */

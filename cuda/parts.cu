@@ -1,7 +1,7 @@
 /*
- * parts.cu - gpu.h's calls for builds in parts: a fit, the codes and cells of all rows, the
+ * parts.cu - gpu.h's calls for builds in parts: a fit, the digests and cells of all rows, the
  * rows of one part's build, and the merge of two parts' lists.  Each step lays out what it
- * needs in the arena, which grn_gpu_end() frees.  Codes of all rows lie beside the arena.
+ * needs in the arena, which grn_gpu_end() frees.  Digests of all rows lie beside the arena.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +11,23 @@
 
 #include "handle.h"
 
-constexpr uint64_t ENCODE_BYTES = (uint64_t) 64
-								  << 20; /* Rows of so many bytes are a batch. */
-constexpr uint64_t MERGE_BATCH = 65536;	 /* A merge takes so many rows at a time, */
-constexpr uint64_t MERGE_BATCHES = 32;	 /* or fewer, in so many batches. */
-constexpr uint64_t LEAST_BATCH = 256;	 /* A batch has so many rows at least. */
+constexpr uint64_t DIGESTING_BYTES = (uint64_t) 64
+									 << 20; /* Rows of so many bytes are a batch. */
+constexpr uint64_t MERGE_BATCH = 65536;		/* A merge takes so many rows at a time, */
+constexpr uint64_t MERGE_BATCHES = 32;		/* or fewer, in so many batches. */
+constexpr uint64_t LEAST_BATCH = 256;		/* A batch has so many rows at least. */
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
 {
-	return fit->rows == GRN_GPU_WIDE_CODES ? ROWS_F16 : ROWS_S8;
+	return fit->rows == GRN_GPU_WIDE_DIGESTS ? ROWS_F16 : ROWS_S8;
 }
 
 /* A fit's projection is floats: the basis, then the mean and the scale. */
 static size_t
 basis_floats(const GrnGpuFit *fit)
 {
-	return (size_t) fit->code_dims * padded_dims(fit->dim);
+	return (size_t) fit->digest_dims * padded_dims(fit->dim);
 }
 
 static size_t
@@ -66,7 +66,7 @@ struct FitLayout : Layout
 	FitLayout(const GrnGpuFit *fit, uint32_t n)
 		: sample(reserve<float>((size_t) n * fit->dim)),
 		  space(reserve<uint8_t>(project_bytes(
-			  n, fit->dim, most_code_dims(fit->dim, format_of(fit), fit->few))))
+			  n, fit->dim, most_digest_dims(fit->dim, format_of(fit), fit->few))))
 	{
 	}
 };
@@ -85,12 +85,12 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	Projection	 p;
 
 	if (gpu->device.major < GRN_TILE_MAJOR)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
-	fit->code_dims = code_dims_of(fit->dim);
-	fit->code_bytes = fit->code_dims;
+		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
+	fit->digest_dims = digest_dims_of(fit->dim);
+	fit->digest_bytes = fit->digest_dims;
 	free(fit->projection);
 	fit->projection = NULL;
-	if (fit->rows == GRN_GPU_EXACT_CODES)
+	if (fit->rows == GRN_GPU_EXACT_DIGESTS)
 		return GRN_GPU_OK;
 	grn_gpu_end(gpu);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
@@ -104,10 +104,11 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 
 	float	*d_sample = (float *) (gpu->d_arena + layout.sample);
 	uint8_t *d_space = gpu->d_arena + layout.space;
-	FitArgs args = {d_sample, n, fit->dim, fit->code_dims, format_of(fit), seed, d_space};
-	auto	same_space = [&](uint8_t **d_more) -> cudaError_t
+	FitArgs	 args = {d_sample,		 n,	   fit->dim, fit->digest_dims,
+					 format_of(fit), seed, d_space};
+	auto	 same_space = [&](uint8_t **d_more) -> cudaError_t
 	{
-		*d_more = d_space; /* it is large enough for most_code_dims() */
+		*d_more = d_space; /* it is large enough for most_digest_dims() */
 		return cudaSuccess;
 	};
 
@@ -116,10 +117,11 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 			  "could not copy rows to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
 	GRN_CHECK(fit_enough(gpu->device, args,
-						 most_code_dims(fit->dim, args.format, fit->few), same_space, &p),
+						 most_digest_dims(fit->dim, args.format, fit->few), same_space,
+						 &p),
 			  "could not fit a projection");
-	fit->code_dims = p.code_dims;
-	fit->code_bytes = fit->code_dims * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	fit->digest_dims = p.digest_dims;
+	fit->digest_bytes = fit->digest_dims * (fit->rows == GRN_GPU_WIDE_DIGESTS ? 2 : 1);
 	fit->projection = (float *) malloc(fit_floats(fit) * sizeof(float));
 	if (!fit->projection)
 		return gpu_fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
@@ -141,15 +143,15 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	return GRN_GPU_OK;
 }
 
-/* ---- codes of all rows ---- */
+/* ---- digests of all rows ---- */
 
-/* Codes of all rows, and their squared norms. */
+/* Digests of all rows, and their squared norms. */
 struct KeptLayout : Layout
 {
-	size_t codes, norms;
+	size_t digests, norms;
 
 	KeptLayout(const GrnGpuFit *fit, uint64_t n)
-		: codes(reserve<uint8_t>(n * fit->code_bytes)), norms(reserve<uint32_t>(n))
+		: digests(reserve<uint8_t>(n * fit->digest_bytes)), norms(reserve<uint32_t>(n))
 	{
 	}
 };
@@ -161,18 +163,18 @@ grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 }
 
 extern "C" void
-grn_gpu_drop_codes(GrnGpu *gpu)
+grn_gpu_drop_digests(GrnGpu *gpu)
 {
 	cudaSetDevice(gpu->number);
 	if (gpu->kept_bytes)
 		cudaFree((void *) gpu->kept.d_rows);
-	gpu->kept = Codes();
+	gpu->kept = Digests();
 	gpu->kept_bytes = 0;
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
-				   GrnGpuError *err)
+grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
+					 GrnGpuError *err)
 {
 	uint64_t	 bytes = grn_gpu_kept_bytes(fit, n), limit;
 	uint8_t		*d_kept;
@@ -182,28 +184,28 @@ grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memor
 		return status;
 	if (bytes > limit)
 		return gpu_no_memory(err, bytes, limit);
-	grn_gpu_drop_codes(gpu);
+	grn_gpu_drop_digests(gpu);
 	status = gpu_allocate((void **) &d_kept, bytes, bytes, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 
-	Codes &codes = gpu->kept;
+	Digests &digests = gpu->kept;
 
-	codes.d_rows = d_kept;
-	codes.d_norms = (const uint32_t *) (d_kept + KeptLayout(fit, n).norms);
-	codes.n = (uint32_t) n;
-	codes.stride = fit->code_bytes;
-	codes.seg = std::min(codes.stride, 128u);
-	codes.nseg = codes.stride / codes.seg;
-	codes.format = format_of(fit);
+	digests.d_rows = d_kept;
+	digests.d_norms = (const uint32_t *) (d_kept + KeptLayout(fit, n).norms);
+	digests.n = (uint32_t) n;
+	digests.stride = fit->digest_bytes;
+	digests.seg = std::min(digests.stride, 128u);
+	digests.nseg = digests.stride / digests.seg;
+	digests.format = format_of(fit);
 	gpu->kept_bytes = bytes;
 	gpu->peak = std::max(gpu->peak, bytes);
 	return GRN_GPU_OK;
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
-					const uint8_t *codes, int *failed, GrnGpuError *err)
+grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
+					  const uint8_t *digests, int *failed, GrnGpuError *err)
 {
 	Target targets[GRN_MAX_GPUS] = {};
 
@@ -212,10 +214,10 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 		return gpu_fail(err, GRN_GPU_FAILED, "too many devices", NULL);
 	for (int i = 0; i < nkeepers; i++)
 		targets[i] = Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
-	if (codes)
-		GRN_CHECK(staging_spread(targets, nkeepers, keepers[0]->number, (void *) codes,
-								 fit->code_bytes, keepers[0]->kept.n, failed),
-				  "could not copy codes to the device");
+	if (digests)
+		GRN_CHECK(staging_spread(targets, nkeepers, keepers[0]->number, (void *) digests,
+								 fit->digest_bytes, keepers[0]->kept.n, failed),
+				  "could not copy digests to the device");
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 	{
 		const GrnGpu *gpu = keepers[*failed];
@@ -231,7 +233,7 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 	return GRN_GPU_OK;
 }
 
-/* ---- encode ---- */
+/* ---- digest ---- */
 
 /* Cells are floats: centres, mean, bias, across. */
 static size_t
@@ -243,19 +245,19 @@ cells_floats(const GrnCells *cells)
 }
 
 /*
- * The arena of encoding: the projection (first), the cells, and of a batch of rows the
- * rows as they came unless they are floats, the rows, codes, products, homes and guests; and a flag.
+ * The arena of digesting: the projection (first), the cells, and of a batch of rows the
+ * rows as they came unless they are floats, the rows, digests, products, homes and guests; and a flag.
  */
-struct EncodeLayout : Layout
+struct DigestLayout : Layout
 {
-	size_t projection, cells, raw, rows, codes, products, home, guest, other;
+	size_t projection, cells, raw, rows, digests, products, home, guest, other;
 
-	EncodeLayout(const GrnGpuEncoding *e, uint64_t batch)
+	DigestLayout(const GrnGpuDigesting *e, uint64_t batch)
 		: projection(reserve<float>(fit_floats(e->fit))),
 		  cells(reserve<float>(cells_floats(e->cells))),
 		  raw(reserve<uint8_t>(batch * e->raw_bytes)),
 		  rows(reserve<float>(batch * e->fit->dim)),
-		  codes(reserve<uint8_t>(batch * e->fit->code_bytes)),
+		  digests(reserve<uint8_t>(batch * e->fit->digest_bytes)),
 		  products(reserve<float>(e->cells ? batch * e->cells->n : 0)),
 		  home(reserve<uint32_t>(e->cells ? batch : 0)),
 		  guest(reserve<uint32_t>(e->cells ? batch : 0)), other(reserve<int>(1))
@@ -312,7 +314,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
  * writes across PCIe and lose them.  It does so for devices past GRN_MAX_GPUS, too.
  */
 static void
-reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
+reach_keepers(const GrnGpu *gpu, const GrnGpuDigesting *e)
 {
 	static std::atomic<bool> reached[GRN_MAX_GPUS][GRN_MAX_GPUS];
 
@@ -333,24 +335,24 @@ reach_keepers(const GrnGpu *gpu, const GrnGpuEncoding *e)
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit,
+grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limit,
 					 GrnGpuError *err)
 {
 	const GrnGpuFit *fit = e->fit;
 	uint64_t		 limit;
 
 	if (gpu->device.major < GRN_TILE_MAJOR)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "codes are for tile mode", NULL);
+		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
 	limit = std::max(limit, gpu->arena);
-	gpu->batch = std::max(ENCODE_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && EncodeLayout(e, gpu->batch).bytes > limit / 4)
+	gpu->batch = std::max(DIGESTING_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
+	while (gpu->batch > LEAST_BATCH && DigestLayout(e, gpu->batch).bytes > limit / 4)
 		gpu->batch /= 2;
 
-	EncodeLayout space(e, gpu->batch);
+	DigestLayout space(e, gpu->batch);
 
 	status = take_arena(gpu, space.bytes, limit, err);
 	if (status != GRN_GPU_OK)
@@ -367,22 +369,22 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit
 	return GRN_GPU_OK;
 }
 
-/* Encodes n rows in the arena, to d_codes and all keepers, and finds their cells. */
+/* Digests n rows in the arena, to d_digests and all keepers, and finds their cells. */
 static cudaError_t
-encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
-			uint64_t at, uint8_t *d_codes, bool *other)
+digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, uint32_t n,
+			uint64_t at, uint8_t *d_digests, bool *other)
 {
 	const GrnGpuFit *fit = e->fit;
 	const float		*d_rows = (const float *) (gpu->d_arena + space.rows);
 	uint32_t		 width = padded_dims(fit->dim);
 	int				 flag = 0;
 
-	if (fit->rows == GRN_GPU_EXACT_CODES)
+	if (fit->rows == GRN_GPU_EXACT_DIGESTS)
 	{
 		int *d_other = (int *) (gpu->d_arena + space.other);
 
-		GRN_TRY(launch_integers(gpu->device, d_rows, n, fit->dim, fit->code_bytes,
-								d_codes, d_other));
+		GRN_TRY(launch_integers(gpu->device, d_rows, n, fit->dim, fit->digest_bytes,
+								d_digests, d_other));
 		GRN_TRY(cudaMemcpyAsync(&flag, d_other, sizeof(int), cudaMemcpyDeviceToHost,
 								gpu->device.stream));
 	}
@@ -390,17 +392,18 @@ encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uin
 	{
 		const float *d_basis = (const float *) gpu->d_arena;
 		const float *d_mean = d_basis + basis_floats(fit);
-		Projection p = {fit->dim, fit->code_dims, width, d_basis, d_mean, d_mean + width};
+		Projection	 p = {fit->dim, fit->digest_dims, width,
+						  d_basis,	d_mean,			  d_mean + width};
 
-		GRN_TRY(launch_apply(gpu->device, p, d_rows, n, format_of(fit), fit->code_bytes,
-							 d_codes));
+		GRN_TRY(launch_apply(gpu->device, p, d_rows, n, format_of(fit), fit->digest_bytes,
+							 d_digests));
 	}
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number != gpu->number)
 			GRN_TRY(cudaMemcpyPeerAsync(
-				(uint8_t *) e->keepers[i]->kept.d_rows + at * fit->code_bytes,
-				e->keepers[i]->number, d_codes, gpu->number, (size_t) n * fit->code_bytes,
-				gpu->device.stream));
+				(uint8_t *) e->keepers[i]->kept.d_rows + at * fit->digest_bytes,
+				e->keepers[i]->number, d_digests, gpu->number,
+				(size_t) n * fit->digest_bytes, gpu->device.stream));
 	if (e->cells)
 		GRN_TRY(launch_cells(gpu->device, gpu->cells, d_rows, n, fit->dim,
 							 (float *) (gpu->d_arena + space.products),
@@ -411,17 +414,17 @@ encode_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uin
 	return cudaSuccess;
 }
 
-/* Copies what encode_rows() has made to the host. */
+/* Copies what digest_rows() has made to the host. */
 static cudaError_t
-download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, uint32_t n,
-			  uint64_t at, uint8_t *d_codes)
+download_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space,
+			  uint32_t n, uint64_t at, uint8_t *d_digests)
 {
 	Staging *staging = &gpu->staging;
-	size_t	 bytes = e->fit->code_bytes;
+	size_t	 bytes = e->fit->digest_bytes;
 
-	if (e->codes)
-		GRN_TRY(staging_copy(staging, gpu->number, false, d_codes, e->codes + at * bytes,
-							 bytes, bytes, n));
+	if (e->digests)
+		GRN_TRY(staging_copy(staging, gpu->number, false, d_digests,
+							 e->digests + at * bytes, bytes, bytes, n));
 	if (!e->cells)
 		return cudaSuccess;
 	GRN_TRY(staging_copy(staging, gpu->number, false, gpu->d_arena + space.home,
@@ -431,16 +434,16 @@ download_rows(GrnGpu *gpu, const GrnGpuEncoding *e, const EncodeLayout &space, u
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
+grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
-	EncodeLayout space(e, gpu->batch);
+	DigestLayout space(e, gpu->batch);
 	bool		 raw = source->bits != 32;
 	size_t		 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
 	uint8_t		*d_kept = NULL;
 
 	if (!gpu->d_arena)
-		return gpu_fail(err, GRN_GPU_FAILED, "no encoding was begun", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "no digesting was begun", NULL);
 	if (raw && e->raw_bytes != source->row_bytes)
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	for (int i = 0; i < e->nkeepers; i++)
@@ -453,8 +456,8 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const uint8_t  *base =
 			(const uint8_t *) source->base + (order ? 0 : first * source->row_bytes);
-		uint8_t *d_codes =
-			d_kept ? d_kept + at * e->fit->code_bytes : gpu->d_arena + space.codes;
+		uint8_t *d_digests =
+			d_kept ? d_kept + at * e->fit->digest_bytes : gpu->d_arena + space.digests;
 
 		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true,
 							   gpu->d_arena + (raw ? space.raw : space.rows),
@@ -465,13 +468,13 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 			GRN_CHECK(launch_expand(gpu->device, gpu->d_arena + space.raw,
 									raw_row_of(*source), count, e->fit->dim,
 									(float *) (gpu->d_arena + space.rows)),
-					  "could not encode rows");
-		GRN_CHECK(encode_rows(gpu, e, space, count, at, d_codes, other),
-				  "could not encode rows");
+					  "could not digest rows");
+		GRN_CHECK(digest_rows(gpu, e, space, count, at, d_digests, other),
+				  "could not digest rows");
 		if (*other)
 			break;
-		GRN_CHECK(download_rows(gpu, e, space, count, at, d_codes),
-				  "could not copy codes from the device");
+		GRN_CHECK(download_rows(gpu, e, space, count, at, d_digests),
+				  "could not copy digests from the device");
 	}
 	return GRN_GPU_OK;
 }
@@ -479,36 +482,37 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 /* ---- a part's rows ---- */
 
 extern "C" GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
-				   const uint32_t *members, GrnGpuError *err)
+grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
+					  const uint32_t *members, GrnGpuError *err)
 {
 	const Plan &plan = gpu->plan;
-	uint8_t	   *d_codes = gpu->d_arena + plan.bare_codes,
+	uint8_t	   *d_digests = gpu->d_arena + plan.bare_digests,
 			*d_members = gpu->d_arena + plan.members;
-	Codes kept;
+	Digests kept;
 
 	if (!gpu->begun || gpu->options.rows == GRN_GPU_FLOATS)
-		return gpu_fail(err, GRN_GPU_FAILED, "no build of codes was begun", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "no build of digests was begun", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_members, (void *) members,
 						   sizeof(uint32_t), sizeof(uint32_t), gpu->n),
-			  "could not copy codes to the device");
-	if (codes)
-		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_codes, (void *) codes,
-							   plan.stride, plan.stride, gpu->n, members),
-				  "could not copy codes to the device");
+			  "could not copy digests to the device");
+	if (digests)
+		GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, d_digests,
+							   (void *) digests, plan.stride, plan.stride, gpu->n,
+							   members),
+				  "could not copy digests to the device");
 	else
 	{
 		if (keeper->number != gpu->number || keeper->kept.stride != plan.stride)
-			return gpu_fail(err, GRN_GPU_FAILED, "another build's codes", NULL);
+			return gpu_fail(err, GRN_GPU_FAILED, "another build's digests", NULL);
 		kept = keeper->kept;
 		kept.n = (uint32_t) gpu->n;
 		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
-		GRN_CHECK(launch_gather(gpu->device, kept, (const uint32_t *) d_members, d_codes,
-								(uint32_t *) (gpu->d_arena + plan.norms)),
-				  "could not copy codes on the device");
+		GRN_CHECK(launch_gather(gpu->device, kept, (const uint32_t *) d_members,
+								d_digests, (uint32_t *) (gpu->d_arena + plan.norms)),
+				  "could not copy digests on the device");
 	}
-	gpu->coded = true;
+	gpu->digested = true;
 	return GRN_GPU_OK;
 }
 
@@ -540,7 +544,7 @@ grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 	uint64_t limit, n = keeper->kept.n;
 
 	if (keeper->number != gpu->number || n == 0)
-		return gpu_fail(err, GRN_GPU_FAILED, "no codes for a merge", NULL);
+		return gpu_fail(err, GRN_GPU_FAILED, "no digests for a merge", NULL);
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
@@ -588,11 +592,11 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 			args.d_lists[part] = (const uint32_t *) (gpu->d_arena + layout.lists[part]);
 		}
 		GRN_CHECK(staging_wait(staging), "could not copy lists to the device");
-		args.codes = gpu->keeper->kept;
+		args.digests = gpu->keeper->kept;
 		args.d_rows = (const uint32_t *) (gpu->d_arena + layout.rows);
 		args.count = (uint32_t) count;
 		args.degree = degree;
-		args.fill = fill ? degree : tuning_for(&params, fit->dim, args.codes.n).fill;
+		args.fill = fill ? degree : tuning_for(&params, fit->dim, args.digests.n).fill;
 		args.d_ids = (uint32_t *) (gpu->d_arena + layout.ids);
 		args.d_counts = gpu->d_arena + layout.counts;
 		GRN_CHECK(launch_merge(gpu->device, args), "could not merge lists");

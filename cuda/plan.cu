@@ -89,15 +89,15 @@ power_of_two_dims(uint32_t dim)
 }
 
 uint32_t
-code_dims_of(uint32_t dim)
+digest_dims_of(uint32_t dim)
 {
 	return dim <= PROJECTED_DIMS ? power_of_two_dims(dim) : PROJECTED_DIMS;
 }
 
 uint32_t
-most_code_dims(uint32_t dim, RowFormat format, bool few)
+most_digest_dims(uint32_t dim, RowFormat format, bool few)
 {
-	uint32_t dims = code_dims_of(dim);
+	uint32_t dims = digest_dims_of(dim);
 
 	return format == ROWS_S8 && dim > dims && !few ? MORE_DIMS : dims;
 }
@@ -111,7 +111,7 @@ larger(size_t a, size_t b)
 /* The one place that knows where all of a build lies; plan.total is what it takes. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
-		  uint64_t n, uint32_t dim, CodeSize size)
+		  uint64_t n, uint32_t dim, DigestSize size)
 {
 	GrnGraphParams params = *given;
 	Plan		   plan = {};
@@ -123,11 +123,11 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.degree = params.degree;
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
 	Tuning &t = plan.tuning;
-	bool	coded = options && options->rows != GRN_GPU_FLOATS;
+	bool	digested = options && options->rows != GRN_GPU_FLOATS;
 
 	if (options && options->joins > 0)
 		t.joins = options->joins;
-	if (size == CODES_WIDE || (options && options->rows == GRN_GPU_WIDE_CODES))
+	if (size == DIGESTS_WIDE || (options && options->rows == GRN_GPU_WIDE_DIGESTS))
 		t.format = ROWS_F16;
 	plan.counts = take(n);
 	if (plan.mode == GRN_GPU_PAPER)
@@ -145,17 +145,17 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	plan.code_dims = t.code_dims				   ? t.code_dims
-					 : size == CODES_MORE		   ? MORE_DIMS
-					 : coded && options->code_dims ? options->code_dims
-												   : code_dims_of(dim);
-	plan.stride = plan.code_dims * (t.format == ROWS_F16 ? 2 : 1);
+	plan.digest_dims = t.digest_dims					  ? t.digest_dims
+					   : size == DIGESTS_MORE			  ? MORE_DIMS
+					   : digested && options->digest_dims ? options->digest_dims
+														  : digest_dims_of(dim);
+	plan.stride = plan.digest_dims * (t.format == ROWS_F16 ? 2 : 1);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));
 	size_t start = start_layout(NULL, (uint32_t) n, t.bins, plan.stride).bytes,
-		   project = coded ? 0 : project_bytes((uint32_t) n, dim, plan.code_dims);
+		   project = digested ? 0 : project_bytes((uint32_t) n, dim, plan.digest_dims);
 
-	plan.codes = take(n * plan.stride);
+	plan.digests = take(n * plan.stride);
 	plan.order = take(4 * n);
 	plan.norms = take(4 * n);
 	plan.pool_count = take(n);
@@ -164,13 +164,13 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	plan.list = take(NCLASSES * n * sizeof(uint64_t));
 	plan.list_count = take(NCLASSES * sizeof(uint32_t));
 	plan.flag = take(sizeof(int));
-	plan.members = take(coded ? 4 * n : 0);
+	plan.members = take(digested ? 4 * n : 0);
 	/* What needs the scratch ends before pools and inboxes are used. */
 	plan.scratch = plan.pool = take(larger(n * t.pool * sizeof(Key), start));
 	plan.inbox[0] = take(inbox_bytes);
 	if (layout.bytes < plan.scratch + project)
 		take(plan.scratch + project - layout.bytes);
-	plan.inbox[1] = plan.bare_codes = take(inbox_bytes);
+	plan.inbox[1] = plan.bare_digests = take(inbox_bytes);
 	plan.total = layout.bytes;
 	return plan;
 }

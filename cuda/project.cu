@@ -1,6 +1,6 @@
 /*
- * project.cu - makes codes of the caller's rows.  Rows of integers 0 to 255 are taken as
- * they are.  Other rows of at most code_dims dimensions are rotated at random; those of more
+ * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255 are taken as
+ * they are.  Other rows of at most digest_dims dimensions are rotated at random; those of more
  * are projected to their first principal directions.
  *
  * The principal directions come from a sample X by subspace iteration: Q becomes
@@ -25,10 +25,10 @@ constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20;
 /* Projected values that are further from 0 are clipped. */
 constexpr float CLIP_SIGMAS = 5.5f;
 
-/* Makes four bytes of a code; sets *d_other where a float is no integer 0 to 255. */
+/* Makes four bytes of a digest; sets *d_other where a float is no integer 0 to 255. */
 __global__ void
 integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
-				uint8_t *d_codes, int *d_other)
+				uint8_t *d_digests, int *d_other)
 {
 	uint32_t each = stride / 4;
 	uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
@@ -59,7 +59,7 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 			other |= !(x[k] == whole);
 			word |= (uint32_t) (uint8_t) ((int) whole - 128) << (8 * k);
 		}
-		*(uint32_t *) (d_codes + (size_t) row * stride + d) = word;
+		*(uint32_t *) (d_digests + (size_t) row * stride + d) = word;
 	}
 	if (__syncthreads_or(other) && threadIdx.x == 0)
 		*d_other = 1;
@@ -349,17 +349,17 @@ struct FitSpace
 	uint32_t width;		   /* padded_dims(dim) */
 	float	*d_sample;	   /* [padded][width] */
 	float	*d_transposed; /* [width][padded] */
-	float	*d_y;		   /* [code_dims][padded] */
-	float	*d_q, *d_z;	   /* [code_dims][width] */
-	double	*d_gram;	   /* [code_dims][code_dims] */
-	float	*d_factor;	   /* [code_dims][code_dims] */
+	float	*d_y;		   /* [digest_dims][padded] */
+	float	*d_q, *d_z;	   /* [digest_dims][width] */
+	double	*d_gram;	   /* [digest_dims][digest_dims] */
+	float	*d_factor;	   /* [digest_dims][digest_dims] */
 	float	*d_mean;	   /* [width] */
 	FitStat *d_stat;
 	size_t	 bytes;
 };
 
 static FitSpace
-fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
+fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t digest_dims)
 {
 	FitSpace f = {};
 	Layout	 layout = {d_base};
@@ -372,11 +372,11 @@ fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
 	f.padded = padded_dims(f.count);
 	f.d_sample = layout.take<float>((size_t) f.padded * f.width);
 	f.d_transposed = layout.take<float>((size_t) f.padded * f.width);
-	f.d_y = layout.take<float>((size_t) f.padded * code_dims);
-	f.d_q = layout.take<float>((size_t) f.width * code_dims);
-	f.d_z = layout.take<float>((size_t) f.width * code_dims);
-	f.d_gram = layout.take<double>((size_t) code_dims * code_dims);
-	f.d_factor = layout.take<float>((size_t) code_dims * code_dims);
+	f.d_y = layout.take<float>((size_t) f.padded * digest_dims);
+	f.d_q = layout.take<float>((size_t) f.width * digest_dims);
+	f.d_z = layout.take<float>((size_t) f.width * digest_dims);
+	f.d_gram = layout.take<double>((size_t) digest_dims * digest_dims);
+	f.d_factor = layout.take<float>((size_t) digest_dims * digest_dims);
 	f.d_mean = layout.take<float>(f.width);
 	f.d_stat = layout.take<FitStat>(1);
 	f.bytes = layout.bytes;
@@ -384,18 +384,18 @@ fit_layout(uint8_t *d_base, uint32_t n, uint32_t dim, uint32_t code_dims)
 }
 
 size_t
-project_bytes(uint32_t n, uint32_t dim, uint32_t code_dims)
+project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims)
 {
-	return fit_layout(NULL, n, dim, code_dims).bytes;
+	return fit_layout(NULL, n, dim, digest_dims).bytes;
 }
 
-/* Y[code_dims][padded] = Q X': projects the sample. */
+/* Y[digest_dims][padded] = Q X': projects the sample. */
 static cudaError_t
-project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
+project_sample(const Device &device, const FitSpace &f, uint32_t digest_dims)
 {
 	GemmArgs args = {};
 
-	args.d_a = f.d_q, args.lda = f.width, args.m = code_dims;
+	args.d_a = f.d_q, args.lda = f.width, args.m = digest_dims;
 	args.d_b = f.d_sample, args.ldb = f.width, args.n = f.padded;
 	args.k = f.width;
 	args.d_c = f.d_y, args.ldc = f.padded;
@@ -404,54 +404,54 @@ project_sample(const Device &device, const FitSpace &f, uint32_t code_dims)
 
 /* Q = orthonormal(Z). */
 static cudaError_t
-orthonormalise(const Device &device, const FitSpace &f, uint32_t code_dims)
+orthonormalise(const Device &device, const FitSpace &f, uint32_t digest_dims)
 {
-	gram_kernel<<<dim3(code_dims / 16, code_dims / 16), dim3(16, 16), 0, device.stream>>>(
-		f.d_z, code_dims, f.width, f.d_gram);
+	gram_kernel<<<dim3(digest_dims / 16, digest_dims / 16), dim3(16, 16), 0,
+				  device.stream>>>(f.d_z, digest_dims, f.width, f.d_gram);
 	GRN_TRY(cudaGetLastError());
-	if (code_dims == 256)
+	if (digest_dims == 256)
 		cholesky_kernel<256><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
-	else if (code_dims == 128)
+	else if (digest_dims == 128)
 		cholesky_kernel<128><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
-	else if (code_dims == 64)
+	else if (digest_dims == 64)
 		cholesky_kernel<64><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
 	else
 		cholesky_kernel<32><<<1, dim3(32, 32), 0, device.stream>>>(f.d_gram, f.d_factor);
 	GRN_TRY(cudaGetLastError());
-	solve_kernel<<<(f.width + 7) / 8, code_dims, 0, device.stream>>>(
-		f.d_factor, f.d_z, code_dims, f.width, f.d_q);
+	solve_kernel<<<(f.width + 7) / 8, digest_dims, 0, device.stream>>>(
+		f.d_factor, f.d_z, digest_dims, f.width, f.d_q);
 	return cudaGetLastError();
 }
 
 /* Q = orthonormal rows that span the principal directions of the sample. */
 static cudaError_t
-fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t code_dims,
+fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t digest_dims,
 			  uint64_t seed)
 {
 	uint32_t tiles = (f.width + BN - 1) / BN,
 			 splits = tiles >= 128 ? 1 : (128 + tiles - 1) / tiles;
 
-	signs_kernel<<<(code_dims * f.width + 255) / 256, 256, 0, device.stream>>>(
-		f.d_q, code_dims, dim, f.width, seed);
+	signs_kernel<<<(digest_dims * f.width + 255) / 256, 256, 0, device.stream>>>(
+		f.d_q, digest_dims, dim, f.width, seed);
 	GRN_TRY(cudaGetLastError());
 	for (int step = 0; step < POWER_STEPS; step++)
 	{
 		GemmArgs args = {};
 
-		GRN_TRY(project_sample(device, f, code_dims));
-		args.d_a = f.d_y, args.lda = f.padded, args.m = code_dims;
+		GRN_TRY(project_sample(device, f, digest_dims));
+		args.d_a = f.d_y, args.lda = f.padded, args.m = digest_dims;
 		args.d_b = f.d_transposed, args.ldb = f.padded, args.n = f.width;
 		args.k = f.padded;
 		args.d_c = f.d_z, args.ldc = f.width;
 		GRN_TRY(launch_gemm(device, args, OUT_ADD, splits));
-		GRN_TRY(orthonormalise(device, f, code_dims));
+		GRN_TRY(orthonormalise(device, f, digest_dims));
 	}
 	return cudaSuccess;
 }
 
 cudaError_t
 launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-				uint32_t stride, uint8_t *d_codes, int *d_other)
+				uint32_t stride, uint8_t *d_digests, int *d_other)
 {
 	uint64_t threads = (uint64_t) n * (stride / 4);
 
@@ -459,19 +459,19 @@ launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t 
 	GRN_REQUIRE(stride <= MAX_STRIDE);
 	GRN_TRY(cudaMemsetAsync(d_other, 0, sizeof(int), device.stream));
 	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
-		d_rows, n, dim, stride, d_codes, d_other);
+		d_rows, n, dim, stride, d_digests, d_other);
 	return cudaGetLastError();
 }
 
 cudaError_t
 launch_fit(const Device &device, const FitArgs &args, Projection *projection)
 {
-	uint32_t dim = args.dim, code_dims = args.code_dims;
-	FitSpace f = fit_layout(args.d_space, args.n, dim, code_dims);
+	uint32_t dim = args.dim, digest_dims = args.digest_dims;
+	FitSpace f = fit_layout(args.d_space, args.n, dim, digest_dims);
 
 	GRN_REQUIRE(args.n > 0 && dim > 0 && args.d_space);
-	GRN_REQUIRE(code_dims == 32 || code_dims == 64 || code_dims == 128 ||
-				code_dims == 256);
+	GRN_REQUIRE(digest_dims == 32 || digest_dims == 64 || digest_dims == 128 ||
+				digest_dims == 256);
 
 	GRN_TRY(cudaMemsetAsync(f.d_mean, 0, sizeof(float) * f.width, device.stream));
 	GRN_TRY(cudaMemsetAsync(f.d_stat, 0, sizeof(FitStat), device.stream));
@@ -489,26 +489,26 @@ launch_fit(const Device &device, const FitArgs &args, Projection *projection)
 		f.d_sample, (size_t) f.padded * f.width, &f.d_stat->rows);
 	GRN_TRY(cudaGetLastError());
 
-	if (dim <= code_dims)
+	if (dim <= digest_dims)
 	{
-		identity_basis_kernel<<<(code_dims * f.width + 255) / 256, 256, 0,
-								device.stream>>>(f.d_q, code_dims, dim, f.width);
+		identity_basis_kernel<<<(digest_dims * f.width + 255) / 256, 256, 0,
+								device.stream>>>(f.d_q, digest_dims, dim, f.width);
 		GRN_TRY(cudaGetLastError());
 	}
 	else
-		GRN_TRY(fit_principal(device, f, dim, code_dims, args.seed));
-	mix_kernel<<<f.width, code_dims, 0, device.stream>>>(f.d_q, code_dims, f.width,
-														 args.seed);
+		GRN_TRY(fit_principal(device, f, dim, digest_dims, args.seed));
+	mix_kernel<<<f.width, digest_dims, 0, device.stream>>>(f.d_q, digest_dims, f.width,
+														   args.seed);
 	GRN_TRY(cudaGetLastError());
-	GRN_TRY(project_sample(device, f, code_dims));
+	GRN_TRY(project_sample(device, f, digest_dims));
 	spread_kernel<<<4 * device.sms, 256, 0, device.stream>>>(
-		f.d_y, (size_t) code_dims * f.padded, &f.d_stat->projected);
+		f.d_y, (size_t) digest_dims * f.padded, &f.d_stat->projected);
 	GRN_TRY(cudaGetLastError());
-	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) code_dims * f.padded,
+	scale_kernel<<<1, 1, 0, device.stream>>>(f.d_stat, (size_t) digest_dims * f.padded,
 											 args.format);
 	GRN_TRY(cudaGetLastError());
 
-	*projection = {dim,		 code_dims,		   f.width,			f.d_q,
+	*projection = {dim,		 digest_dims,	   f.width,			f.d_q,
 				   f.d_mean, &f.d_stat->scale, &f.d_stat->share};
 	return cudaSuccess;
 }
@@ -526,7 +526,7 @@ fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
 	float share;
 
 	GRN_TRY(launch_fit(device, args, projection));
-	if (most_dims <= args.code_dims)
+	if (most_dims <= args.digest_dims)
 		return cudaSuccess;
 	GRN_TRY(fitted_share(device, *projection, &share));
 	if (!(share < LEAST_SHARE))
@@ -534,23 +534,23 @@ fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
 	GRN_TRY(more_space(&args.d_space));
 	if (!args.d_space)
 		return cudaSuccess;
-	args.code_dims = most_dims;
+	args.digest_dims = most_dims;
 	return launch_fit(device, args, projection);
 }
 
 cudaError_t
 launch_apply(const Device &device, const Projection &projection, const float *d_rows,
-			 uint32_t n, RowFormat format, uint32_t stride, uint8_t *d_codes)
+			 uint32_t n, RowFormat format, uint32_t stride, uint8_t *d_digests)
 {
 	GemmArgs args = {};
 
-	GRN_REQUIRE(projection.code_dims * (format == ROWS_S8 ? 1 : 2) <= stride);
+	GRN_REQUIRE(projection.digest_dims * (format == ROWS_S8 ? 1 : 2) <= stride);
 	args.d_a = d_rows, args.lda = projection.dim, args.m = n;
 	args.d_b = projection.d_basis, args.ldb = projection.width;
-	args.n = projection.code_dims;
+	args.n = projection.digest_dims;
 	args.d_mean = projection.d_mean;
 	args.k = projection.dim;
-	args.d_c = d_codes, args.ldc = format == ROWS_S8 ? stride : stride / 2;
+	args.d_c = d_digests, args.ldc = format == ROWS_S8 ? stride : stride / 2;
 	args.d_scale = projection.d_scale;
 	return launch_gemm(device, args, format == ROWS_S8 ? OUT_S8 : OUT_F16, 1);
 }

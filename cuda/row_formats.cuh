@@ -1,5 +1,5 @@
 /*
- * row_formats.cuh - the two formats of codes, 8-bit integers and binary16, as policies
+ * row_formats.cuh - the two formats of digests, 8-bit integers and binary16, as policies
  * that kernels take as template arguments: the product on tensor cores, and distances.
  *
  * Both products take 32 bytes of each of 16 and of 8 rows, laid out alike: lane 4 g + t
@@ -45,20 +45,20 @@ struct RowsS8
 	 * other.  In binary16 the 1 is lost; there rows that are nearly equal keep more of
 	 * their edges, which does no harm.
 	 */
-	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
+	static __device__ inline Acc limit(uint32_t ordinal, Acc norm_x)
 	{
-		return (Acc) max(code, 1u) - norm_x;
+		return (Acc) max(ordinal, 1u) - norm_x;
 	}
-	/* A number that orders as (distance, column) do; code_of() gives the distance code. */
+	/* A number that orders as (distance, column) do; ordinal_of() gives the ordinal. */
 	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
 		return partial * (1 << COLUMN_BITS) + column;
 	}
-	static __device__ inline uint32_t code_of(int32_t packed, Acc norm_x)
+	static __device__ inline uint32_t ordinal_of(int32_t packed, Acc norm_x)
 	{
 		return (uint32_t) max((packed >> COLUMN_BITS) + norm_x, 0);
 	}
-	static __device__ inline uint32_t code(Acc distance)
+	static __device__ inline uint32_t ordinal(Acc distance)
 	{
 		return (uint32_t) max(distance, 0);
 	}
@@ -100,9 +100,9 @@ struct RowsF16
 	{
 		return fmaf(-2.0f, dot, norm_y);
 	}
-	static __device__ inline Acc limit(uint32_t code, Acc norm_x)
+	static __device__ inline Acc limit(uint32_t ordinal, Acc norm_x)
 	{
-		return __uint_as_float(max(code, 1u) << SLOT_BITS) - norm_x;
+		return __uint_as_float(max(ordinal, 1u) << SLOT_BITS) - norm_x;
 	}
 	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
@@ -110,11 +110,11 @@ struct RowsF16
 
 		return (int32_t) ((bits >> 1) & ~63u) + column;
 	}
-	static __device__ inline uint32_t code_of(int32_t packed, Acc norm_x)
+	static __device__ inline uint32_t ordinal_of(int32_t packed, Acc norm_x)
 	{
 		return (uint32_t) packed >> COLUMN_BITS;
 	}
-	static __device__ inline uint32_t code(Acc distance)
+	static __device__ inline uint32_t ordinal(Acc distance)
 	{
 		return __float_as_uint(fmaxf(distance, 0.0f)) >> SLOT_BITS;
 	}
@@ -208,12 +208,12 @@ template <int SEG> struct Share
 	}
 };
 
-/* Calls f<format, segment>() for these codes. */
-#define GRN_DISPATCH_ROWS(codes, f, ...) \
-	((codes).format == ROWS_S8 ? ((codes).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
-								  : (codes).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \
-													  : f<RowsS8, 128>(__VA_ARGS__)) \
-							   : ((codes).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
-													: f<RowsF16, 128>(__VA_ARGS__)))
+/* Calls f<format, segment>() for these digests. */
+#define GRN_DISPATCH_ROWS(digests, f, ...) \
+	((digests).format == ROWS_S8 ? ((digests).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
+									: (digests).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \
+														  : f<RowsS8, 128>(__VA_ARGS__)) \
+								 : ((digests).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
+														: f<RowsF16, 128>(__VA_ARGS__)))
 
 #endif /* GRN_ROW_FORMATS_CUH */

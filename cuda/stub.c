@@ -88,10 +88,10 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 }
 
 GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
-				   const uint32_t *members, GrnGpuError *err)
+grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
+					  const uint32_t *members, GrnGpuError *err)
 {
-	(void) gpu, (void) codes, (void) keeper, (void) members;
+	(void) gpu, (void) digests, (void) keeper, (void) members;
 	return no_gpu(err);
 }
 
@@ -146,40 +146,40 @@ grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 }
 
 GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
-				   GrnGpuError *err)
+grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
+					 GrnGpuError *err)
 {
 	(void) gpu, (void) fit, (void) n, (void) memory_limit;
 	return no_gpu(err);
 }
 
 void
-grn_gpu_drop_codes(GrnGpu *gpu)
+grn_gpu_drop_digests(GrnGpu *gpu)
 {
 	(void) gpu;
 }
 
 GrnGpuStatus
-grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
-					const uint8_t *codes, int *failed, GrnGpuError *err)
+grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
+					  const uint8_t *digests, int *failed, GrnGpuError *err)
 {
-	(void) keepers, (void) nkeepers, (void) fit, (void) codes, (void) failed;
+	(void) keepers, (void) nkeepers, (void) fit, (void) digests, (void) failed;
 	return no_gpu(err);
 }
 
 GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *encoding, uint64_t memory_limit,
+grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *digesting, uint64_t memory_limit,
 					 GrnGpuError *err)
 {
-	(void) gpu, (void) encoding, (void) memory_limit;
+	(void) gpu, (void) digesting, (void) memory_limit;
 	return no_gpu(err);
 }
 
 GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *encoding, const GrnGpuSource *source,
+grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *digesting, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
-	(void) gpu, (void) encoding, (void) source, (void) first, (void) n, (void) at;
+	(void) gpu, (void) digesting, (void) source, (void) first, (void) n, (void) at;
 	(void) other;
 	return no_gpu(err);
 }

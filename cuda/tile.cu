@@ -27,7 +27,7 @@ constexpr int BIN_THREADS = 1024;
 
 struct TileArgs
 {
-	const uint8_t  *d_rows; /* [n][stride] codes */
+	const uint8_t  *d_rows; /* [n][stride] digests */
 	uint32_t		stride;
 	uint32_t		nseg;
 	Key			   *d_pool;		  /* [n][pool] */
@@ -47,7 +47,7 @@ struct TileArgs
 template <int T> struct TileRows
 {
 	uint32_t id[T];
-	uint32_t code[T]; /* of the distance to the vertex */
+	uint32_t ordinal[T]; /* of the distance to the vertex */
 };
 
 /* A warp's scratch.  It holds the rows of two vertices: those of one are loaded meanwhile. */
@@ -180,7 +180,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	if (is_new)
 	{
 		rows.id[row] = id;
-		rows.code[row] = lo >> SLOT_BITS;
+		rows.ordinal[row] = lo >> SLOT_BITS;
 	}
 	if (T > 32)
 	{
@@ -196,7 +196,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 		if (is_new && row < T)
 		{
 			rows.id[row] = id;
-			rows.code[row] = hi >> SLOT_BITS;
+			rows.ordinal[row] = hi >> SLOT_BITS;
 		}
 		m = min(m + __popc(mask), T);
 	}
@@ -204,10 +204,11 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	return m;
 }
 
-/* Starts the copy of m rows to s_codes [T][stride], pieces as piece_at() says. */
+/* Starts the copy of m rows to s_digests [T][stride], pieces as piece_at() says. */
 template <int SEG, int T>
 __device__ inline void
-stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, int lane)
+stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests,
+		   int lane)
 {
 	int pieces = a.stride / 16, shift = 31 - __clz(pieces);
 
@@ -215,7 +216,7 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_codes, 
 	{
 		int row = i >> shift, piece = i & (pieces - 1);
 
-		copy16(s_codes + row * a.stride + 16 * piece_at<SEG>(row, piece),
+		copy16(s_digests + row * a.stride + 16 * piece_at<SEG>(row, piece),
 			   a.d_rows + (size_t) rows.id[row] * a.stride + 16 * piece, true);
 	}
 	GRN_AMPERE_ASM("cp.async.commit_group;" : : : "memory");
@@ -230,7 +231,8 @@ template <class P, int T> struct TileSums
 /* Step 2, after the copies of stage_rows() have ended: multiplies all pairs. */
 template <class P, int SEG, int T>
 __device__ inline void
-multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums, int lane)
+multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sums,
+		 int lane)
 {
 	constexpr int GROUPS = T / 8;
 	int			  g = lane >> 2, t = lane & 3;
@@ -258,7 +260,7 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 
 			if (row < m)
 			{
-				const uint8_t *s_row = s_codes + row * a.stride;
+				const uint8_t *s_row = s_digests + row * a.stride;
 
 				if (SEG == 32)
 				{
@@ -295,14 +297,14 @@ multiply(const TileArgs &a, const uint8_t *s_codes, int m, TileSums<P, T> &sums,
 struct Pending
 {
 	uint32_t target = EMPTY_ID;
-	uint32_t slot, code, id;
+	uint32_t slot, ordinal, id;
 };
 
 __device__ inline void
 deliver(const TileArgs &a, Pending &p)
 {
 	if (p.target != EMPTY_ID)
-		store_key(a.d_out, a.inbox, p.target, p.slot, p.code, p.id);
+		store_key(a.d_out, a.inbox, p.target, p.slot, p.ordinal, p.id);
 	p.target = EMPTY_ID;
 }
 
@@ -348,8 +350,8 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 		if (i == 0 || m > 16 * i)
 		{
 			int row = 16 * i + g;
-			Acc limit0 = P::limit(rows.code[row], s.norm[row]),
-				limit1 = P::limit(rows.code[row + 8], s.norm[row + 8]);
+			Acc limit0 = P::limit(rows.ordinal[row], s.norm[row]),
+				limit1 = P::limit(rows.ordinal[row + 8], s.norm[row + 8]);
 
 #pragma unroll
 			for (int j = 0; j < 2 * (i + 1); j++)
@@ -402,12 +404,12 @@ store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept
 	uint32_t position = __popc(kept0 & nearer);
 
 	if (((kept0 >> lane) & 1) && position < a.keep)
-		d_pool[position] = make_key(rows.code[row0], rows.id[row0]);
+		d_pool[position] = make_key(rows.ordinal[row0], rows.id[row0]);
 	if (T > 32)
 	{
 		position = __popc(kept0) + __popc(kept1 & nearer);
 		if (((kept1 >> lane) & 1) && position < a.keep)
-			d_pool[position] = make_key(rows.code[32 + row0], rows.id[32 + row0]);
+			d_pool[position] = make_key(rows.ordinal[32 + row0], rows.id[32 + row0]);
 	}
 	if (lane == 0)
 	{
@@ -508,7 +510,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 				{
 					pending[w].slot = atomicAdd(&a.d_out_count[target], 1u);
 					pending[w].target = target;
-					pending[w].code = P::code_of(best, s.norm[row]);
+					pending[w].ordinal = P::ordinal_of(best, s.norm[row]);
 					pending[w].id = id;
 				}
 			}
@@ -557,7 +559,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	__shared__ Shared						s_all[TILE_WARPS];
 	int										warp = threadIdx.x / WARP, lane = lane_id();
 	Shared								   &s = s_all[warp];
-	uint8_t *s_codes = s_bytes + (size_t) warp * T * a.stride;
+	uint8_t *s_digests = s_bytes + (size_t) warp * T * a.stride;
 	uint32_t count = *a.d_list_count, step = gridDim.x * TILE_WARPS,
 			 at = blockIdx.x * TILE_WARPS + warp;
 	/* Lanes whose rows are nearer than this lane's, within each 32 rows. */
@@ -570,7 +572,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		return;
 
 	/*
-	 * Three vertices are under way.  Of the first, m rows are in s_codes; of the next one,
+	 * Three vertices are under way.  Of the first, m rows are in s_digests; of the next one,
 	 * the keys are loaded; of the third, the entry of the list.
 	 */
 	uint64_t entry = 0, next = a.d_list[at],
@@ -589,13 +591,13 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		{
 			GRN_AMPERE_ASM("cp.async.wait_all;" : : : "memory");
 			__syncwarp();
-			multiply<P, SEG, T>(a, s_codes, m, sums, lane);
+			multiply<P, SEG, T>(a, s_digests, m, sums, lane);
 			__syncwarp();
 		}
 		if (more)
 		{
 			m_next = sorted_neighbours<T, IW>(fetched, s.slot_id, s.rows[side], lane);
-			stage_rows<SEG, T>(a, s.rows[side], m_next, s_codes, lane);
+			stage_rows<SEG, T>(a, s.rows[side], m_next, s_digests, lane);
 			at += step;
 		}
 		uint32_t v = (uint32_t) entry;
@@ -708,16 +710,16 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool c
 }
 
 static cudaError_t
-launch_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep,
-			 bool choose)
+launch_round(const Device &device, const Digests &digests, TileGraph &graph,
+			 uint32_t keep, bool choose)
 {
 	TileArgs args = {};
 
-	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(digests.valid() && graph.valid() && digests.n == graph.n);
 	GRN_REQUIRE(keep <= graph.pool);
-	args.d_rows = codes.d_rows;
-	args.stride = codes.stride;
-	args.nseg = codes.nseg;
+	args.d_rows = digests.d_rows;
+	args.stride = digests.stride;
+	args.nseg = digests.nseg;
 	args.d_pool = graph.d_pool;
 	args.d_pool_count = graph.d_pool_count;
 	args.d_in = graph.d_inbox[graph.side];
@@ -735,20 +737,21 @@ launch_round(const Device &device, const Codes &codes, TileGraph &graph, uint32_
 								  graph.inbox, graph.d_list, graph.d_list_count);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(cudaEventRecord(device.fork, device.stream));
-	GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_tiles, device, args, graph, choose));
+	GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_tiles, device, args, graph, choose));
 	graph.side = 1 - graph.side;
 	return cudaSuccess;
 }
 
 cudaError_t
-launch_update_round(const Device &device, const Codes &codes, TileGraph &graph,
+launch_update_round(const Device &device, const Digests &digests, TileGraph &graph,
 					uint32_t keep)
 {
-	return launch_round(device, codes, graph, keep, false);
+	return launch_round(device, digests, graph, keep, false);
 }
 
 cudaError_t
-launch_choice(const Device &device, const Codes &codes, TileGraph &graph, uint32_t keep)
+launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
+			  uint32_t keep)
 {
-	return launch_round(device, codes, graph, keep, true);
+	return launch_round(device, digests, graph, keep, true);
 }

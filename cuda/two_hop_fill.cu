@@ -15,26 +15,26 @@ constexpr int NEAR_WARPS = 2;
 constexpr uint32_t SOURCES = 6;
 constexpr int	   AT_ONCE = 4; /* A lane loads so many rows together. */
 
-/* Distances by codes; `lanes` of a warp read a row together. */
-template <class Policy> struct CodedRows
+/* Distances by digests; `lanes` of a warp read a row together. */
+template <class Policy> struct DigestRows
 {
-	Codes				 codes;
+	Digests				 digests;
 	int					 lanes;
 	uint4				 own;
 	typename Policy::Acc own_norm;
 
 	__device__ inline uint4 part(uint32_t id) const
 	{
-		return *(const uint4 *) (codes.d_rows + (size_t) id * codes.stride +
+		return *(const uint4 *) (digests.d_rows + (size_t) id * digests.stride +
 								 16 * (lane_id() & (lanes - 1)));
 	}
 	__device__ inline void start(uint32_t v)
 	{
 		own = part(v);
-		own_norm = Policy::from_bits(codes.d_norms[v]);
+		own_norm = Policy::from_bits(digests.d_norms[v]);
 	}
-	/* The distance code of row `id`, which is the same in all lanes that read it. */
-	__device__ inline uint32_t code(uint32_t id) const
+	/* The ordinal of row `id`, which is the same in all lanes that read it. */
+	__device__ inline uint32_t ordinal(uint32_t id) const
 	{
 		uint4				 x = part(id);
 		typename Policy::Acc dot = Policy::dot(own.x, x.x, 0);
@@ -44,8 +44,8 @@ template <class Policy> struct CodedRows
 		dot = Policy::dot(own.w, x.w, dot);
 		for (int s = lanes / 2; s > 0; s /= 2)
 			dot += __shfl_xor_sync(FULL, dot, s);
-		return Policy::code(Policy::partial(Policy::from_bits(codes.d_norms[id]), dot) +
-							own_norm);
+		return Policy::ordinal(
+			Policy::partial(Policy::from_bits(digests.d_norms[id]), dot) + own_norm);
 	}
 };
 
@@ -61,7 +61,7 @@ struct FloatRows
 	{
 		d_own = d_rows + (size_t) v * dim;
 	}
-	__device__ inline uint32_t code(uint32_t id) const
+	__device__ inline uint32_t ordinal(uint32_t id) const
 	{
 		const float *d_other = d_rows + (size_t) id * dim;
 		float		 sum = 0;
@@ -189,7 +189,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 
 	for (uint32_t first = 0; first < total; first += AT_ONCE * groups)
 	{
-		uint32_t at[AT_ONCE], id[AT_ONCE], code[AT_ONCE];
+		uint32_t at[AT_ONCE], id[AT_ONCE], ordinal[AT_ONCE];
 
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
@@ -199,12 +199,12 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		}
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
-			code[k] = rows.code(id[k]);
+			ordinal[k] = rows.ordinal(id[k]);
 		__syncwarp(); /* one lane of a group replaces the key that all of them have read */
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			if (at[k] < total && (lane & (rows.lanes - 1)) == 0)
-				s_key[at[k]] = make_key(code[k], id[k]);
+				s_key[at[k]] = make_key(ordinal[k], id[k]);
 		__syncwarp();
 	}
 
@@ -227,8 +227,8 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	find_least();
 	for (; filled < degree; filled++)
 	{
-		uint32_t code = warp_min((uint32_t) (least >> 32));
-		bool	 mine = least != EMPTY_KEY && (uint32_t) (least >> 32) == code;
+		uint32_t ordinal = warp_min((uint32_t) (least >> 32));
+		bool	 mine = least != EMPTY_KEY && (uint32_t) (least >> 32) == ordinal;
 		uint32_t id = warp_min(mine ? (uint32_t) least : EMPTY_ID);
 
 		if (id == EMPTY_ID)
@@ -273,16 +273,16 @@ launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
 }
 
 cudaError_t
-launch_near_codes(const Device &device, const Codes &codes, const Lists &in,
-				  uint32_t degree, const uint32_t *d_order, const Lists &out)
+launch_near_digests(const Device &device, const Digests &digests, const Lists &in,
+					uint32_t degree, const uint32_t *d_order, const Lists &out)
 {
-	int lanes = codes.stride / 16;
+	int lanes = digests.stride / 16;
 
-	GRN_REQUIRE(codes.valid()); /* so a row has at most 32 lanes, a power of 2 */
-	return codes.format == ROWS_S8
-			   ? launch_near(device, CodedRows<RowsS8> {codes, lanes}, codes.n, in,
+	GRN_REQUIRE(digests.valid()); /* so a row has at most 32 lanes, a power of 2 */
+	return digests.format == ROWS_S8
+			   ? launch_near(device, DigestRows<RowsS8> {digests, lanes}, digests.n, in,
 							 degree, d_order, out)
-			   : launch_near(device, CodedRows<RowsF16> {codes, lanes}, codes.n, in,
+			   : launch_near(device, DigestRows<RowsF16> {digests, lanes}, digests.n, in,
 							 degree, d_order, out);
 }
 

@@ -17,7 +17,7 @@ constexpr int PROBES = 8; /* An id is looked for in so many slots of it. */
 
 struct JoinArgs
 {
-	Codes			codes;
+	Digests			digests;
 	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last neighbour */
 	uint32_t *d_next;  /* [n][JOIN_LIST] gets the nearest; if it is NULL, d_keys does */
 	Key		 *d_keys;  /* [n][inbox] */
@@ -33,14 +33,14 @@ struct JoinShared
 	uint32_t queue[2 * WARP]; /* ids whose distances are to be computed */
 	uint32_t
 		id[JOIN_KEPT + WARP * 2]; /* ids of keys by slot: of kept, then pending ones */
-	uint32_t code[WARP * 2];	  /* distance codes of pending keys */
+	uint32_t ordinal[WARP * 2];	  /* ordinals of pending keys */
 };
 
 /* The nearest so far: a lane's two sort keys, in order over the warp; slots are positions. */
 struct Nearest
 {
 	uint32_t lo, hi;
-	uint32_t limit; /* codes from this on are too far */
+	uint32_t limit; /* digests from this on are too far */
 	int		 pending;
 };
 
@@ -67,30 +67,30 @@ first_sight(uint32_t *s_seen, uint32_t id)
 }
 
 /*
- * The distance code of v and this lane's id (v itself for a lane without one).  Eight lanes
+ * The ordinal of v and this lane's id (v itself for a lane without one).  Eight lanes
  * read a row together; each group of eight reads the rows of its own lanes, all at once.
  */
 template <class P>
 __device__ inline uint32_t
-distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t id,
-			  int lane)
+ordinal_of(const Digests &digests, uint32_t v, typename P::Acc norm_v, uint32_t id,
+		   int lane)
 {
 	typedef typename P::Acc Acc;
 	uint32_t				other[ROWS_A_LANE];
 	Acc						sum[ROWS_A_LANE] = {};
-	const uint8_t		   *d_own = codes.d_rows + (size_t) v * codes.stride;
+	const uint8_t		   *d_own = digests.d_rows + (size_t) v * digests.stride;
 
 #pragma unroll
 	for (int k = 0; k < ROWS_A_LANE; k++)
 		other[k] = __shfl_sync(FULL, id, (lane & ~7) + k);
-	for (uint32_t at = 16 * (lane & 7); at < codes.stride; at += 16 * ROWS_A_LANE)
+	for (uint32_t at = 16 * (lane & 7); at < digests.stride; at += 16 * ROWS_A_LANE)
 	{
 		uint4 x = *(const uint4 *) (d_own + at), y[ROWS_A_LANE];
 
 #pragma unroll
 		for (int k = 0; k < ROWS_A_LANE; k++)
-			y[k] =
-				*(const uint4 *) (codes.d_rows + (size_t) other[k] * codes.stride + at);
+			y[k] = *(const uint4 *) (digests.d_rows + (size_t) other[k] * digests.stride +
+									 at);
 #pragma unroll
 		for (int k = 0; k < ROWS_A_LANE; k++)
 			sum[k] = P::dot(
@@ -111,7 +111,7 @@ distance_code(const Codes &codes, uint32_t v, typename P::Acc norm_v, uint32_t i
 			sum[k] = mine + __shfl_xor_sync(FULL, upper ? sum[k] : sum[k + half], half);
 		}
 	}
-	return P::code(P::partial(P::from_bits(codes.d_norms[id]), sum[0]) + norm_v);
+	return P::ordinal(P::partial(P::from_bits(digests.d_norms[id]), sum[0]) + norm_v);
 }
 
 /* Sorts the first 32 pending keys at most into the nearest `want`. */
@@ -121,7 +121,7 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 	constexpr uint32_t SLOT_MASK = (1u << SLOT_BITS) - 1;
 	int				   rest = nearest.pending - WARP;
 	uint32_t		   key = lane < nearest.pending
-								 ? s.code[lane] << SLOT_BITS | (uint32_t) (JOIN_KEPT + lane)
+								 ? s.ordinal[lane] << SLOT_BITS | (uint32_t) (JOIN_KEPT + lane)
 								 : FULL;
 
 	key = sort32(key, lane);
@@ -131,7 +131,8 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 
 	uint32_t lo_id = nearest.lo == FULL ? EMPTY_ID : s.id[nearest.lo & SLOT_MASK],
 			 hi_id = nearest.hi == FULL ? EMPTY_ID : s.id[nearest.hi & SLOT_MASK],
-			 next_id = s.id[JOIN_KEPT + WARP + lane], next_code = s.code[WARP + lane];
+			 next_id = s.id[JOIN_KEPT + WARP + lane],
+			 next_ordinal = s.ordinal[WARP + lane];
 
 	__syncwarp();
 	s.id[lane] = lo_id;
@@ -143,7 +144,7 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 	if (lane < rest)
 	{
 		s.id[JOIN_KEPT + lane] = next_id;
-		s.code[lane] = next_code;
+		s.ordinal[lane] = next_ordinal;
 	}
 	__syncwarp();
 	nearest.pending = max(rest, 0);
@@ -159,15 +160,15 @@ offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
 			typename P::Acc norm_v, int count, int want, int lane)
 {
 	uint32_t id = lane < count ? s.queue[lane] : v,
-			 code = distance_code<P>(a.codes, v, norm_v, id, lane);
-	bool	 near = lane < count && code < nearest.limit;
+			 ordinal = ordinal_of<P>(a.digests, v, norm_v, id, lane);
+	bool	 near = lane < count && ordinal < nearest.limit;
 	uint32_t mask = __ballot_sync(FULL, near);
 	int		 position = nearest.pending + __popc(mask & ((1u << lane) - 1));
 
 	if (near)
 	{
 		s.id[JOIN_KEPT + position] = id;
-		s.code[position] = code;
+		s.ordinal[position] = ordinal;
 	}
 	nearest.pending += __popc(mask);
 	__syncwarp();
@@ -185,11 +186,11 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	uint32_t			  v = blockIdx.x * JOIN_WARPS + threadIdx.x / WARP;
 	int					  lane = lane_id();
 
-	if (v >= a.codes.n)
+	if (v >= a.digests.n)
 		return;
 	int				want = a.d_next ? JOIN_LIST
 									: min((int) a.inbox, max(JOIN_KEPT - a.d_pool_count[v], WARP));
-	typename P::Acc norm_v = P::from_bits(a.codes.d_norms[v]);
+	typename P::Acc norm_v = P::from_bits(a.digests.d_norms[v]);
 	Nearest			nearest = {FULL, FULL, FULL >> SLOT_BITS, 0};
 	uint32_t		own = a.d_lists[(size_t) v * JOIN_LIST + lane], list = own;
 	int				queued = 0, sources = __popc(__ballot_sync(FULL, own != EMPTY_ID));
@@ -251,27 +252,27 @@ template <class P, int SEG>
 static cudaError_t
 launch_join_of(const Device &device, const JoinArgs &args)
 {
-	join_kernel<P><<<(args.codes.n + JOIN_WARPS - 1) / JOIN_WARPS, JOIN_WARPS * WARP, 0,
+	join_kernel<P><<<(args.digests.n + JOIN_WARPS - 1) / JOIN_WARPS, JOIN_WARPS * WARP, 0,
 					 device.stream>>>(args);
 	return cudaGetLastError();
 }
 
 cudaError_t
-launch_joins(const Device &device, const Codes &codes, TileGraph &graph, uint32_t joins,
-			 uint8_t *d_counts)
+launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
+			 uint32_t joins, uint8_t *d_counts)
 {
 	/* An inbox of 32 keys has room for two lists of a vertex. */
 	uint32_t *d_lists = (uint32_t *) graph.d_inbox[1 - graph.side],
 			 *d_other = d_lists + (size_t) graph.n * JOIN_LIST;
 	JoinArgs args = {};
 
-	GRN_REQUIRE(codes.valid() && graph.valid() && codes.n == graph.n);
+	GRN_REQUIRE(digests.valid() && graph.valid() && digests.n == graph.n);
 	GRN_REQUIRE(joins > 0 && graph.inbox >= JOIN_LIST && graph.inbox <= JOIN_KEPT);
 	GRN_TRY(cudaMemsetAsync(
 		d_lists, 0xff, (size_t) graph.n * JOIN_LIST * sizeof(*d_lists), device.stream));
 	GRN_TRY(launch_fill(device, graph, NULL, JOIN_LIST, JOIN_LIST,
 						Lists {d_lists, d_counts}));
-	args.codes = codes;
+	args.digests = digests;
 	args.d_keys = graph.d_inbox[graph.side];
 	args.d_count = graph.d_inbox_count[graph.side];
 	args.d_pool_count = graph.d_pool_count;
@@ -280,7 +281,7 @@ launch_joins(const Device &device, const Codes &codes, TileGraph &graph, uint32_
 	{
 		args.d_lists = i % 2 == 0 ? d_lists : d_other;
 		args.d_next = i + 1 == joins ? NULL : i % 2 == 0 ? d_other : d_lists;
-		GRN_TRY(GRN_DISPATCH_ROWS(codes, launch_join_of, device, args));
+		GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_join_of, device, args));
 	}
 	return cudaSuccess;
 }

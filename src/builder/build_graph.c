@@ -15,7 +15,7 @@
 
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
-/* Codes are too coarse where of so many rows more than this share have so many neighbours */
+/* Digests are too coarse where of so many rows more than this share have so many neighbours */
 #define COARSE_PROBES 512
 #define MOST_COARSE 0.1
 #define COARSE_PLACE 8
@@ -50,7 +50,7 @@ build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
 
 /*
  * Whether rows lie so close together, beside their distance from the middle, that the GPU's
- * codes, 11 bits of a value at best, cannot have told them apart: of a sample, by the
+ * digests, 11 bits of a value at best, cannot have told them apart: of a sample, by the
  * distance of a neighbour in the list.  Equal rows do not count.
  */
 static bool
@@ -133,7 +133,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		status = grn_build_parts_on_gpus(job, err, failure);
 	if (status == GRN_GPU_OK && job->choice->options.mode == GRN_GPU_TILE && too_coarse(job))
 	{
-		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's codes");
+		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's digests");
 		status = GRN_GPU_FAILED;
 	}
 	err->status = status;

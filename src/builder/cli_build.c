@@ -144,10 +144,10 @@ print_times(const GrnGraphJob *job, double build, double connect)
 	printf("degree %u r %u s %u t1 %u t2 %u rho %g seed %llu\n", p->degree, p->r, p->s,
 		   p->t1, p->t2, p->rho, (unsigned long long) p->seed);
 	if (job->part_times.nparts > 0)
-		printf("%u parts, %.2f rows a row%s: split %.4f encode %.4f build %.4f merge %.4f s, peak %.0f MB\n",
+		printf("%u parts, %.2f rows a row%s: split %.4f digest %.4f build %.4f merge %.4f s, peak %.0f MB\n",
 			   job->part_times.nparts, (double) job->part_times.members / (double) job->rows->n,
-			   job->part_times.stayed ? ", codes stay" : "",
-			   job->part_times.split, job->part_times.encode, job->part_times.build,
+			   job->part_times.stayed ? ", digests stay" : "",
+			   job->part_times.split, job->part_times.digest, job->part_times.build,
 			   job->part_times.merge, (double) job->times.peak_bytes / 1048576.0);
 	else if (job->on_gpu)
 		printf("upload %.4f convert %.4f descent %.4f finish %.4f download %.4f s, peak %.0f MB\n",

@@ -14,11 +14,11 @@ typedef struct GrnPartTimes
 {
 	uint32_t	nparts;			/* 0: not in parts */
 	uint64_t	members;		/* rows of all parts */
-	bool		stayed;			/* codes, on the devices */
+	bool		stayed;			/* digests, on the devices */
 	double		split,
-				encode,
+				digest,
 				build,
-				merge;			/* split: where parts are; encode: rows, into them */
+				merge;			/* split: where parts are; digest: rows, into them */
 } GrnPartTimes;
 
 /* A graph to be built. */

@@ -1,8 +1,8 @@
 /*
  * parts_gpus.c - builds in parts on GPUs.
  *
- * Rows become codes first (parts_codes.c).  Each step is a queue of items that the devices
- * take from (gpu_team.h).  The merge is done on the devices if all codes fit beside a batch
+ * Rows become digests first (parts_digests.c).  Each step is a queue of items that the devices
+ * take from (gpu_team.h).  The merge is done on the devices if all digests fit beside a batch
  * of lists, else on the processor's cores.
  */
 #include "builder/parts_impl.h"
@@ -83,13 +83,13 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	uint32_t   *order = NULL;
 	GrnGpuStatus status;
 
-	/* where codes have turned out too coarse all is done once more */
+	/* where digests have turned out too coarse all is done once more */
 	if (rows.n == 0 || __atomic_load_n(&p->coarse, __ATOMIC_RELAXED))
 		return GRN_GPU_OK;
 	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
-	if (status == GRN_GPU_OK && p->coded)
-		status = grn_gpu_coded_rows(gpu, p->codes, keeper, p->parts.members + p->parts.start[part],
-									err);
+	if (status == GRN_GPU_OK && p->digested)
+		status = grn_gpu_digested_rows(gpu, p->digests, keeper, p->parts.members + p->parts.start[part],
+									   err);
 	else if (status == GRN_GPU_OK)
 	{
 		order = malloc(rows.n * sizeof(*order));
@@ -107,7 +107,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	}
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(gpu, graph.ids, graph.counts, part_progress, p, &times, err);
-	if (status == GRN_GPU_OK && !p->coded)
+	if (status == GRN_GPU_OK && !p->digested)
 		grn_part_name_lists(p, part, &graph);
 	/* now, when the cores have little to do: while lists are merged they copy those */
 	if (status == GRN_GPU_OK && p->parts.nparts > 1)
@@ -130,9 +130,9 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 							   p->options.memory_limit, err);
 }
 
-/* What devices that keep codes need beside them; one that fails is lost if there are others. */
+/* What devices that keep digests need beside them; one that fails is lost if there are others. */
 static GrnGpuStatus
-share_codes(GrnPartsBuild *p, GrnGpuError *err)
+share_digests(GrnPartsBuild *p, GrnGpuError *err)
 {
 	for (;;)
 	{
@@ -150,7 +150,7 @@ share_codes(GrnPartsBuild *p, GrnGpuError *err)
 			}
 		if (n == 0)
 			return GRN_GPU_FAILED;
-		status = grn_gpu_share_codes(keepers, n, &p->fit, p->codes, &failed, err);
+		status = grn_gpu_share_digests(keepers, n, &p->fit, p->digests, &failed, err);
 		if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY)
 			return status;
 		grn_team_lose(&p->team, devices[failed], err);
@@ -208,15 +208,15 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	uint64_t	guests = 0;
 	GrnGpuStatus status = GRN_GPU_OK;
 
-	if (!p->coded || grn_parts_merge_bytes(p, &p->fit) > limit)
+	if (!p->digested || grn_parts_merge_bytes(p, &p->fit) > limit)
 		return GRN_GPU_MEMORY;
 	if (p->kept == 0)
 	{
 		grn_parts_free_arenas(p);
-		status = grn_parts_keep_codes(p, limit, err);
+		status = grn_parts_keep_digests(p, limit, err);
 	}
 	if (status == GRN_GPU_OK)
-		status = share_codes(p, err);
+		status = share_digests(p, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.memory_limit = (limit - p->kept) / GRN_HANDLES;
@@ -278,7 +278,7 @@ typedef struct Try
 } Try;
 
 /*
- * Lets the codes stay on the devices, from where parts and the merge take them, if the parts
+ * Lets the digests stay on the devices, from where parts and the merge take them, if the parts
  * need not be more for that; the capacity becomes what is left for one.
  */
 static GrnGpuStatus
@@ -293,7 +293,7 @@ stay(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 
 	if (needed == 0 || needed > t->nparts || p->apart)
 		return GRN_GPU_OK;
-	status = grn_parts_keep_codes(p, t->limit, err);
+	status = grn_parts_keep_digests(p, t->limit, err);
 	if (status == GRN_GPU_OK)
 		t->capacity = left;
 	return status == GRN_GPU_MEMORY ? GRN_GPU_OK : status;
@@ -309,12 +309,12 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.rows = p->fit.rows;
-	p->coded = p->fit.rows != GRN_GPU_FLOATS;
-	if (p->coded)
-		status = grn_parts_fit_codes(p, t->limit, err);
+	p->digested = p->fit.rows != GRN_GPU_FLOATS;
+	if (p->digested)
+		status = grn_parts_fit_digests(p, t->limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
-	p->options.code_dims = p->fit.code_dims;
+	p->options.digest_dims = p->fit.digest_dims;
 	t->handles = 1;
 	t->capacity = capacity_of(p, t->limit) / t->divide;
 	if (t->capacity < n || p->spread)
@@ -341,7 +341,7 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 		if ((t->nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
 			t->nparts = (t->nparts + workers - 1) / workers * workers;
 	}
-	return p->coded ? stay(p, t, err) : GRN_GPU_OK;
+	return p->digested ? stay(p, t, err) : GRN_GPU_OK;
 }
 
 /* Lays out the host's workspace; returns its bytes. */
@@ -351,16 +351,16 @@ lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
 	GrnArena	a = grn_arena(workspace);
 	size_t		cut_end;
 
-	p->codes = NULL;
-	if (p->coded && p->kept == 0)
-		p->codes = grn_take(&a, p->job->rows->n * p->fit.code_bytes);
+	p->digests = NULL;
+	if (p->digested && p->kept == 0)
+		p->digests = grn_take(&a, p->job->rows->n * p->fit.digest_bytes);
 	cut_end = grn_parts_take_cut(p, a, t->nparts);
 	grn_parts_take_lists(p, &a);
 	a.used = a.used > cut_end ? a.used : cut_end;
 	return grn_arena_bytes(&a);
 }
 
-/* Rows into parts, and to codes. */
+/* Rows into parts, and to digests. */
 static GrnGpuStatus
 make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 {
@@ -377,8 +377,8 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 	grn_parts_set_piece(p, job->rows->n);
 	p->options.memory_limit = (t->limit - p->kept) / GRN_HANDLES;
 	job->part_times.split = grn_lap(since);
-	if (p->coded)
-		return grn_parts_encode(p, t->nparts, most, t->capacity, err);
+	if (p->digested)
+		return grn_parts_digest(p, t->nparts, most, t->capacity, err);
 	grn_parts_cut(p, t->nparts, most, t->capacity);
 	job->part_times.split += grn_lap(since);
 	return GRN_GPU_OK;
@@ -455,11 +455,11 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;
 	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
-		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_CODES : GRN_GPU_BYTE_CODES;
+		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_DIGESTS : GRN_GPU_BYTE_DIGESTS;
 	for (;;)
 	{
 		status = try_gpus(&p, divide, err);
-		grn_parts_drop_codes(&p);
+		grn_parts_drop_digests(&p);
 		grn_parts_free_arenas(&p);
 		free(p.fit.projection);
 		p.fit.projection = NULL;
@@ -469,10 +469,10 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 			p.fit.rows = GRN_GPU_FLOATS;
 		else if (status == GRN_GPU_MEMORY && divide < LEAST_DIVIDE)
 			divide *= 2;
-		else if (status == GRN_GPU_OK && p.other && p.fit.rows == GRN_GPU_EXACT_CODES)
-			p.fit.rows = GRN_GPU_BYTE_CODES;
-		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_CODES)
-			p.fit.rows = GRN_GPU_WIDE_CODES;
+		else if (status == GRN_GPU_OK && p.other && p.fit.rows == GRN_GPU_EXACT_DIGESTS)
+			p.fit.rows = GRN_GPU_BYTE_DIGESTS;
+		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_DIGESTS)
+			p.fit.rows = GRN_GPU_WIDE_DIGESTS;
 		/* a device that was lost took those along that were writing to it */
 		else if (status == GRN_GPU_FAILED && p.team.n > 1 && job->part_times.stayed && !p.apart)
 			p.apart = true;

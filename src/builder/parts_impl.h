@@ -1,6 +1,6 @@
 /*
  * parts_impl.h - what the steps of a build in parts share: parts.c on either device,
- * parts_codes.c and parts_gpus.c on GPUs, parts_cores.c on the processor's cores.
+ * parts_digests.c and parts_gpus.c on GPUs, parts_cores.c on the processor's cores.
  */
 #ifndef GRN_PARTS_IMPL_H
 #define GRN_PARTS_IMPL_H
@@ -21,9 +21,9 @@ typedef struct GrnPartsBuild
 	GrnGpuOptions options;		/* of a part's build */
 	GrnTeam		team;
 	GrnGpuFit	fit;
-	bool		coded;			/* else parts are built from floats */
-	uint64_t	kept;			/* bytes of codes that stay on each device; 0: codes has them */
-	uint8_t    *codes;			/* [n][fit.code_bytes] */
+	bool		digested;		/* else parts are built from floats */
+	uint64_t	kept;			/* bytes of digests that stay on each device; 0: digests has them */
+	uint8_t    *digests;		/* [n][fit.digest_bytes] */
 	GrnCells	cells;			/* n = 0: one part */
 	pthread_mutex_t finding;	/* held until they are found */
 	bool		other;			/* rows are no integers 0..255 */
@@ -73,22 +73,22 @@ extern GrnRows grn_part_rows(const GrnPartsBuild *p, uint32_t part, uint32_t *or
 extern void grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph);
 extern void grn_parts_merge_on_cores(GrnPartsBuild *p);
 
-/* ---- parts_codes.c ---- */
+/* ---- parts_digests.c ---- */
 
 /* The rows of an item where there are so many in all. */
 extern void grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows);
 /* What the merge takes of a device at least. */
 extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit);
-/* Fits the projection of the codes; each device may take limit bytes. */
-extern GrnGpuStatus grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
+/* Fits the projection of the digests; each device may take limit bytes. */
+extern GrnGpuStatus grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 /*
- * Room for all rows' codes on all devices, each of which may take limit bytes.  A device
- * that fails is lost.  If memory is short on one, no device keeps codes.
+ * Room for all rows' digests on all devices, each of which may take limit bytes.  A device
+ * that fails is lost.  If memory is short on one, no device keeps digests.
  */
-extern GrnGpuStatus grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
-extern void grn_parts_drop_codes(GrnPartsBuild *p);
-/* Rows to codes and into parts none of which is larger than capacity. */
-extern GrnGpuStatus grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most,
+extern GrnGpuStatus grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
+extern void grn_parts_drop_digests(GrnPartsBuild *p);
+/* Rows to digests and into parts none of which is larger than capacity. */
+extern GrnGpuStatus grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most,
 									 uint64_t capacity, GrnGpuError *err);
 /* What steps leave for the next ones. */
 extern void grn_parts_free_arenas(GrnPartsBuild *p);

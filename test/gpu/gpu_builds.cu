@@ -193,12 +193,12 @@ struct TestCells
 };
 
 /*
- * Encodes rows and builds from the codes of all but the first 100, backwards; keep: codes
+ * Digests rows and builds from the digests of all but the first 100, backwards; keep: digests
  * that never leave the device.  *other: a row is no integers.  Rows in the wrong cell: an
  * error.
  */
 static Built
-build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
+build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGpuRows kind,
 			bool few, bool keep, bool *other, uint32_t *dims)
 {
 	Built		b = {};
@@ -207,9 +207,9 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	GrnGraphParams params = {};
 	GrnGpuSource source = {x.data(), NULL, dim * sizeof(float), 32};
 	TestCells	cells(x, dim);
-	std::vector<uint8_t> codes;
+	std::vector<uint8_t> digests;
 	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
-	GrnGpuEncoding e = {&fit, &cells.cells, &gpu, keep, 0, NULL, home.data(), guest.data()};
+	GrnGpuDigesting e = {&fit, &cells.cells, &gpu, keep, 0, NULL, home.data(), guest.data()};
 
 	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	options.rows = fit.rows = kind;
@@ -217,15 +217,15 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	fit.few = few;
 	*other = false;
 	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
-	options.code_dims = *dims = fit.code_dims;
-	codes.resize((size_t) n * fit.code_bytes);
-	e.codes = keep ? NULL : codes.data();
+	options.digest_dims = *dims = fit.digest_dims;
+	digests.resize((size_t) n * fit.digest_bytes);
+	e.digests = keep ? NULL : digests.data();
 	if (b.status == GRN_GPU_OK && keep)
-		b.status = grn_gpu_keep_codes(gpu, &fit, n, 0, &b.err);
+		b.status = grn_gpu_keep_digests(gpu, &fit, n, 0, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_encode_begin(gpu, &e, 0, &b.err);
+		b.status = grn_gpu_digest_begin(gpu, &e, 0, &b.err);
 	for (uint32_t first = 0; b.status == GRN_GPU_OK && first < n; first += 1000)
-		b.status = grn_gpu_encode(gpu, &e, &source, first, std::min(n - first, 1000u), first, other, &b.err);
+		b.status = grn_gpu_digest(gpu, &e, &source, first, std::min(n - first, 1000u), first, other, &b.err);
 	free(fit.projection);
 	if (b.status == GRN_GPU_OK && !*other)
 	{
@@ -246,16 +246,16 @@ build_coded(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, 
 	b.counts.assign(n + 1, 0xab);
 	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_coded_rows(gpu, e.codes, gpu, members.data(), &b.err);
+		b.status = grn_gpu_digested_rows(gpu, e.digests, gpu, members.data(), &b.err);
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
 	grn_gpu_end(gpu);
-	grn_gpu_drop_codes(gpu);
+	grn_gpu_drop_digests(gpu);
 	return b;
 }
 
 void
-test_coded_builds(GrnGpu *gpu)
+test_digested_builds(GrnGpu *gpu)
 {
 	struct
 	{
@@ -266,10 +266,10 @@ test_coded_builds(GrnGpu *gpu)
 		uint32_t	dims;
 		double		least;
 	}			cases[] = {
-		{GRN_GPU_EXACT_CODES, "integers", 16, false, 32, 0.99}, {GRN_GPU_BYTE_CODES, "gaussian", 16, false, 32, 0.98},
-		{GRN_GPU_WIDE_CODES, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_CODES, "gaussian", 130, false, 128, 0.5},
-		{GRN_GPU_WIDE_CODES, "gaussian", 131, false, 128, 0.5}, {GRN_GPU_BYTE_CODES, "gaussian", 384, false, 256, 0.8},
-		{GRN_GPU_BYTE_CODES, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_CODES, "gaussian", 384, false, 128, 0.6},
+		{GRN_GPU_EXACT_DIGESTS, "integers", 16, false, 32, 0.99}, {GRN_GPU_BYTE_DIGESTS, "gaussian", 16, false, 32, 0.98},
+		{GRN_GPU_WIDE_DIGESTS, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_DIGESTS, "gaussian", 130, false, 128, 0.5},
+		{GRN_GPU_WIDE_DIGESTS, "gaussian", 131, false, 128, 0.5}, {GRN_GPU_BYTE_DIGESTS, "gaussian", 384, false, 256, 0.8},
+		{GRN_GPU_BYTE_DIGESTS, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_DIGESTS, "gaussian", 384, false, 128, 0.6},
 	};
 	uint32_t	n = 4100,
 				dims;
@@ -280,7 +280,7 @@ test_coded_builds(GrnGpu *gpu)
 		auto	   &c = cases[at / 2];
 		bool		keep = at % 2;
 		auto		x = make_rows(n, c.dim, c.data);
-		Built		b = build_coded(gpu, x, n, c.dim, c.kind, c.few, keep, &other, &dims);
+		Built		b = build_digested(gpu, x, n, c.dim, c.kind, c.few, keep, &other, &dims);
 		/* what was built, in the order of rows 100 to n */
 		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
 		Built		mine = b;
@@ -301,18 +301,18 @@ test_coded_builds(GrnGpu *gpu)
 			wrong = unsound(mine, n - 100);
 		if (!wrong)
 			r = recall(mine, part, n - 100, c.dim);
-		report("build from codes, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
+		report("build from digests, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
 			   (c.few ? ", few directions" : "") + (keep ? ", kept" : ""), !wrong && r >= c.least && dims == c.dims,
 			   wrong ? wrong : "recall " + std::to_string(r) + ", " + std::to_string(dims) + " directions");
 	}
 	auto		x = make_rows(n, 16, "gaussian");
-	Built		b = build_coded(gpu, x, n, 16, GRN_GPU_EXACT_CODES, false, false, &other, &dims);
+	Built		b = build_digested(gpu, x, n, 16, GRN_GPU_EXACT_DIGESTS, false, false, &other, &dims);
 
 	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
 	grn_gpu_end(gpu);
 }
 
-/* Codes are larger where the usual ones would hold too little, as far as the limit goes. */
+/* Digests are larger where the usual ones would hold too little, as far as the limit goes. */
 static void
 test_directions(GrnGpu *gpu)
 {

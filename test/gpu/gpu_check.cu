@@ -5,7 +5,7 @@
  * "ok NAME" or "not ok NAME" lines; exits 1 when one failed, 77 with a reason when there
  * is no usable GPU.
  *
- *   gpu_check [rows|descent|lists|paper|coded|builds]...     all without an argument
+ *   gpu_check [rows|descent|lists|paper|digested|builds]...     all without an argument
  */
 #include "gpu_check.h"
 
@@ -72,8 +72,8 @@ main(int argc, char **argv)
 		test_lists();
 	if (wanted("paper"))
 		test_paper();
-	if (wanted("coded"))
-		test_coded_builds(gpu);
+	if (wanted("digested"))
+		test_digested_builds(gpu);
 	if (wanted("builds"))
 		test_builds(gpu);
 	if (wanted("short"))

@@ -27,7 +27,7 @@ extern void test_rows();		/* gpu_rows.cu */
 extern void test_descent();		/* gpu_descent.cu */
 extern void test_lists();		/* gpu_lists.cu */
 extern void test_paper();		/* gpu_paper.cu */
-extern void test_coded_builds(GrnGpu *gpu);		/* gpu_builds.cu */
+extern void test_digested_builds(GrnGpu *gpu);		/* gpu_builds.cu */
 extern void test_builds(GrnGpu *gpu);
 extern void test_short_rows(GrnGpu *gpu);	/* gpu_short_rows.cu */
 
@@ -95,7 +95,7 @@ struct Bytes
 				stride;
 	Both<uint8_t> rows;
 	Both<uint32_t> norms;
-	Codes		codes;
+	Digests		digests;
 
 	Bytes(uint32_t n, uint32_t stride, uint64_t stream)
 		: n(n), stride(stride), rows((size_t) n * stride), norms(n)
@@ -103,9 +103,9 @@ struct Bytes
 		for (size_t i = 0; i < rows.h.size(); i++)
 			rows.h[i] = (uint8_t) rnd(stream, i, 256);
 		rows.push();
-		codes = Codes{rows.d, norms.d, n, stride, std::min(stride, 128u),
+		digests = Digests{rows.d, norms.d, n, stride, std::min(stride, 128u),
 			stride / std::min(stride, 128u), ROWS_S8};
-		must(launch_norms(device, codes, norms.d), "launch_norms");
+		must(launch_norms(device, digests, norms.d), "launch_norms");
 	}
 	uint32_t
 	distance(uint32_t a, uint32_t b) const

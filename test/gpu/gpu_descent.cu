@@ -13,7 +13,7 @@ test_random_edges()
 	Pools		p(b.n, 32);
 	bool		good = true;
 
-	must(launch_random_edges(device, b.codes, p.graph, 20, 9, true), "launch_random_edges");
+	must(launch_random_edges(device, b.digests, p.graph, 20, 9, true), "launch_random_edges");
 	p.pool.pull();
 	p.pool_count.pull();
 	for (uint32_t v = 0; v < b.n; v++)
@@ -42,7 +42,7 @@ test_start(uint32_t stride)
 	Both<uint32_t> order(b.n, 0xffffffff);
 	StartSpace	s = start_layout(space.d, b.n, bins, stride);
 
-	must(launch_order(device, b.codes, s, bins, 3, order.d), "launch_order");
+	must(launch_order(device, b.digests, s, bins, 3, order.d), "launch_order");
 	order.pull();
 	std::vector<uint32_t> sorted = order.h;
 	bool		good = true;
@@ -85,7 +85,7 @@ test_start(uint32_t stride)
 	}
 	report("rows stand in the order of their nearest bins", good);
 
-	must(launch_window(device, b.codes, p.graph, window), "launch_window");
+	must(launch_window(device, b.digests, p.graph, window), "launch_window");
 	p.inbox0.pull();
 	p.count0.pull();
 	good = true;
@@ -124,7 +124,7 @@ struct Outcome
 static std::vector<Key>
 oracle_rows(const std::vector<Key> &pool, const std::vector<Key> &inbox, bool choice)
 {
-	std::vector<std::pair<uint32_t, uint32_t>> all;	/* code, slot */
+	std::vector<std::pair<uint32_t, uint32_t>> all;	/* ordinal, slot */
 	std::vector<Key> key,
 				row;
 	bool		small = !choice && pool.size() + inbox.size() <= 32;
@@ -261,7 +261,7 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choic
 			want[x.first].insert(x.second);
 	}
 	p.pool.push(), p.pool_count.push(), p.inbox0.push(), p.count0.push();
-	must((choice ? launch_choice : launch_update_round)(device, b.codes, p.graph, keep), "round");
+	must((choice ? launch_choice : launch_update_round)(device, b.digests, p.graph, keep), "round");
 	p.pool.pull(), p.pool_count.pull(), p.inbox1.pull(), p.count0.pull(), p.count1.pull();
 	uint32_t	bad_pool = 0,
 				bad_push = 0,
@@ -305,10 +305,10 @@ test_joins(uint32_t stride, uint32_t inbox)
 		Both<uint8_t> counts(b.n);
 		uint32_t	bad = 0;
 
-		must(launch_random_edges(device, b.codes, p.graph, 10, 4, true), "launch_random_edges");
+		must(launch_random_edges(device, b.digests, p.graph, 10, 4, true), "launch_random_edges");
 		must(launch_reverse(device, p.graph, 1.0f), "launch_reverse");
 		must(launch_fill(device, p.graph, NULL, 32, 32, Lists{lists.d, counts.d}), "launch_fill");
-		must(launch_joins(device, b.codes, p.graph, joins, counts.d), "launch_joins");
+		must(launch_joins(device, b.digests, p.graph, joins, counts.d), "launch_joins");
 		lists.pull(), p.inbox0.pull(), p.count0.pull(), p.pool_count.pull();
 		for (uint32_t v = 0; v < b.n; v++)
 		{

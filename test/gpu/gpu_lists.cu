@@ -24,7 +24,7 @@ test_finish(uint32_t inbox, uint32_t degree)
 	for (uint32_t i = 0; i < b.n; i++)
 		order.h[i] = (i * 7 + 5) % b.n;	/* 7 and 600 have no common factor */
 	order.push();
-	must(launch_random_edges(device, b.codes, p.graph, 10, 4, true), "launch_random_edges");
+	must(launch_random_edges(device, b.digests, p.graph, 10, 4, true), "launch_random_edges");
 	p.pool.pull(), p.pool_count.pull();
 	for (uint32_t v = 0; v < b.n; v++)
 	{
@@ -207,10 +207,10 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 	if (stride > 0)
 	{
 		uint32_t	seg = std::min(stride, 128u);
-		Codes		codes = {bytes.d, norms.d, n, stride, seg, stride / seg, format};
+		Digests		digests = {bytes.d, norms.d, n, stride, seg, stride / seg, format};
 
-		must(launch_norms(device, codes, norms.d), "launch_norms");
-		must(launch_near_codes(device, codes, in, degree, order.d, out), "launch_near_codes");
+		must(launch_norms(device, digests, norms.d), "launch_norms");
+		must(launch_near_digests(device, digests, in, degree, order.d, out), "launch_near_digests");
 	}
 	else
 		must(launch_near_rows(device, rows.d, n, dim, in, degree, out), "launch_near_rows");
@@ -282,12 +282,12 @@ test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uin
 	uint32_t	seg = std::min(stride, 128u);
 	MergeArgs	args = {};
 
-	args.codes = Codes{bytes.d, norms.d, n, stride, seg, stride / seg, format};
+	args.digests = Digests{bytes.d, norms.d, n, stride, seg, stride / seg, format};
 	args.d_rows = rows.d;
 	args.d_lists[0] = lists[0].d, args.d_lists[1] = lists[1].d;
 	args.count = n, args.degree = degree, args.fill = fill;
 	args.d_ids = ids.d, args.d_counts = counts.d;
-	must(launch_norms(device, args.codes, norms.d), "launch_norms");
+	must(launch_norms(device, args.digests, norms.d), "launch_norms");
 	must(launch_merge(device, args), "launch_merge");
 	ids.pull(), counts.pull();
 	for (uint32_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 /*
- * gpu_rows.cu - tests of how rows become codes (cuda/project.cu): integers, projections
+ * gpu_rows.cu - tests of how rows become digests (cuda/project.cu): integers, projections
  * and what share of the variance those hold.
  */
 #include "gpu_check.h"
@@ -13,27 +13,27 @@ test_integers()
 				dim = 37,
 				stride = 64;
 	Both<float> rows((size_t) n * dim);
-	Both<uint8_t> codes((size_t) n * stride, 0xee);
+	Both<uint8_t> digests((size_t) n * stride, 0xee);
 	Both<int>	other(1);
 
 	for (size_t i = 0; i < rows.h.size(); i++)
 		rows.h[i] = (float) rnd(1, i, 256);
 	rows.push();
-	must(launch_integers(device, rows.d, n, dim, stride, codes.d, other.d), "launch_integers");
-	codes.pull();
+	must(launch_integers(device, rows.d, n, dim, stride, digests.d, other.d), "launch_integers");
+	digests.pull();
 	other.pull();
 	bool		same = other.h[0] == 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t d = 0; d < stride; d++)
-			same &= codes.h[(size_t) i * stride + d] ==
+			same &= digests.h[(size_t) i * stride + d] ==
 				(d < dim ? (uint8_t) ((int) rows.h[(size_t) i * dim + d] - 128) : 0);
 	report("integers are taken as they are", same);
 	for (float odd : {0.5f, -1.0f, 256.0f, (float) NAN})
 	{
 		rows.h[n * dim - 1] = odd;
 		rows.push();
-		must(launch_integers(device, rows.d, n, dim, stride, codes.d, other.d), "launch_integers");
+		must(launch_integers(device, rows.d, n, dim, stride, digests.d, other.d), "launch_integers");
 		other.pull();
 		report("a value of " + std::to_string(odd) + " is noticed", other.h[0] == 1);
 	}
@@ -41,13 +41,13 @@ test_integers()
 
 /* Projections keep distances up to one common factor. */
 static void
-test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, float tolerance)
+test_project(uint32_t dim, uint32_t rank, uint32_t digest_dims, RowFormat format, float tolerance)
 {
 	uint32_t	n = 3001;
-	uint32_t	stride = code_dims * (format == ROWS_F16 ? 2 : 1);
+	uint32_t	stride = digest_dims * (format == ROWS_F16 ? 2 : 1);
 	Both<float> rows((size_t) n * dim);
-	Both<uint8_t> codes((size_t) n * stride),
-				space(project_bytes(n, dim, code_dims));
+	Both<uint8_t> digests((size_t) n * stride),
+				space(project_bytes(n, dim, digest_dims));
 	std::vector<float> basis((size_t) rank * dim);
 
 	for (size_t i = 0; i < basis.size(); i++)
@@ -65,9 +65,9 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 	rows.push();
 	Projection	projection;
 
-	must(launch_fit(device, FitArgs{rows.d, n, dim, code_dims, format, 7, space.d}, &projection), "launch_fit");
-	must(launch_apply(device, projection, rows.d, n, format, stride, codes.d), "launch_apply");
-	codes.pull();
+	must(launch_fit(device, FitArgs{rows.d, n, dim, digest_dims, format, 7, space.d}, &projection), "launch_fit");
+	must(launch_apply(device, projection, rows.d, n, format, stride, digests.d), "launch_apply");
+	digests.pull();
 	double		num = 0,
 				den = 0,
 				worst = 0;
@@ -81,20 +81,20 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 
 		if (a == b)
 			continue;
-		for (uint32_t d = 0; d < code_dims; d++)
+		for (uint32_t d = 0; d < digest_dims; d++)
 		{
 			double		x,
 						y;
 
 			if (format == ROWS_S8)
 			{
-				x = (int8_t) codes.h[(size_t) a * stride + d];
-				y = (int8_t) codes.h[(size_t) b * stride + d];
+				x = (int8_t) digests.h[(size_t) a * stride + d];
+				y = (int8_t) digests.h[(size_t) b * stride + d];
 			}
 			else
 			{
-				x = (float) ((__half *) &codes.h[(size_t) a * stride])[d];
-				y = (float) ((__half *) &codes.h[(size_t) b * stride])[d];
+				x = (float) ((__half *) &digests.h[(size_t) a * stride])[d];
+				y = (float) ((__half *) &digests.h[(size_t) b * stride])[d];
 			}
 			got += (x - y) * (x - y);
 		}
@@ -110,7 +110,7 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
 
 	snprintf(text, sizeof(text), "largest deviation %.4f", worst);
 	report("projection " + std::to_string(dim) + " (rank " + std::to_string(rank) + ") to " +
-		   std::to_string(code_dims) + (format == ROWS_S8 ? " s8" : " f16") + " keeps distances",
+		   std::to_string(digest_dims) + (format == ROWS_S8 ? " s8" : " f16") + " keeps distances",
 		   worst < tolerance, text);
 }
 
@@ -119,20 +119,20 @@ test_project(uint32_t dim, uint32_t rank, uint32_t code_dims, RowFormat format, 
  * sample a little more; all of them hold all of it.
  */
 static void
-test_share(uint32_t dim, uint32_t code_dims, float least, float most)
+test_share(uint32_t dim, uint32_t digest_dims, float least, float most)
 {
 	uint32_t	n = 16384;
 	Both<float> rows((size_t) n * dim);
-	Both<uint8_t> space(project_bytes(n, dim, code_dims));
+	Both<uint8_t> space(project_bytes(n, dim, digest_dims));
 	Projection	projection;
 	float		share;
 
 	for (size_t i = 0; i < rows.h.size(); i++)
 		rows.h[i] = 100 + gaussian(6, i);
 	rows.push();
-	must(launch_fit(device, FitArgs{rows.d, n, dim, code_dims, ROWS_S8, 7, space.d}, &projection), "launch_fit");
+	must(launch_fit(device, FitArgs{rows.d, n, dim, digest_dims, ROWS_S8, 7, space.d}, &projection), "launch_fit");
 	must(fitted_share(device, projection, &share), "fitted_share");
-	report("the share that " + std::to_string(code_dims) + " of " + std::to_string(dim) + " directions hold",
+	report("the share that " + std::to_string(digest_dims) + " of " + std::to_string(dim) + " directions hold",
 		   share >= least && share <= most, std::to_string(share));
 }
 

@@ -1,6 +1,6 @@
 /*
  * gpu_short_rows.cu - rows that come as halves or bits: on the device they are the floats that
- * the host makes of them, and their codes are those of the floats.
+ * the host makes of them, and their digests are those of the floats.
  */
 #include "gpu_check.h"
 
@@ -90,29 +90,29 @@ test_upload(GrnGpu *gpu, uint32_t bits, uint32_t n, uint32_t dim, bool heads, bo
 		   (scaled ? ", scaled" : "") + (ordered ? ", by numbers" : ""), same, err.text);
 }
 
-/* Codes of all rows from one source. */
+/* Digests of all rows from one source. */
 static std::vector<uint8_t>
-codes_of(GrnGpu *gpu, const ShortRows &rows, const GrnGpuSource &source, GrnGpuFit *fit, bool *other, GrnGpuError *err)
+digests_of(GrnGpu *gpu, const ShortRows &rows, const GrnGpuSource &source, GrnGpuFit *fit, bool *other, GrnGpuError *err)
 {
-	std::vector<uint8_t> codes((size_t) rows.n * fit->code_bytes);
-	GrnGpuEncoding e = {};
+	std::vector<uint8_t> digests((size_t) rows.n * fit->digest_bytes);
+	GrnGpuDigesting e = {};
 
 	e.fit = fit;
-	e.codes = codes.data();
+	e.digests = digests.data();
 	e.raw_bytes = source.bits == 32 ? 0 : (uint32_t) source.row_bytes;
 	*other = false;
-	if (grn_gpu_encode_begin(gpu, &e, 0, err) != GRN_GPU_OK ||
-		grn_gpu_encode(gpu, &e, &source, 0, rows.n, 0, other, err) != GRN_GPU_OK)
-		codes.clear();
+	if (grn_gpu_digest_begin(gpu, &e, 0, err) != GRN_GPU_OK ||
+		grn_gpu_digest(gpu, &e, &source, 0, rows.n, 0, other, err) != GRN_GPU_OK)
+		digests.clear();
 	grn_gpu_end(gpu);
-	return codes;
+	return digests;
 }
 
 static void
-test_encode(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scaled)
+test_digest(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scaled)
 {
 	uint32_t	n = 5000;
-	ShortRows	rows(n, dim, bits, kind == GRN_GPU_EXACT_CODES, scaled, scaled);
+	ShortRows	rows(n, dim, bits, kind == GRN_GPU_EXACT_DIGESTS, scaled, scaled);
 	GrnGpuSource floats = {};
 	GrnGpuFit	fit = {};
 	GrnGpuError err = {};
@@ -127,33 +127,33 @@ test_encode(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scal
 	same = grn_gpu_fit(gpu, rows.floats.data(), n, 1, &fit, &err) == GRN_GPU_OK;
 	if (same)
 	{
-		std::vector<uint8_t> a = codes_of(gpu, rows, floats, &fit, &others[0], &err);
-		std::vector<uint8_t> b = codes_of(gpu, rows, rows.source, &fit, &others[1], &err);
+		std::vector<uint8_t> a = digests_of(gpu, rows, floats, &fit, &others[0], &err);
+		std::vector<uint8_t> b = digests_of(gpu, rows, rows.source, &fit, &others[1], &err);
 
 		same = !a.empty() && a == b && !others[0] && !others[1];
 	}
 	free(fit.projection);
-	report("codes of rows of " + std::to_string(bits) + " bits, " + std::to_string(dim) + (scaled ? ", scaled" : "") + ", kind " + std::to_string(kind),
+	report("digests of rows of " + std::to_string(bits) + " bits, " + std::to_string(dim) + (scaled ? ", scaled" : "") + ", kind " + std::to_string(kind),
 		   same, err.text);
 }
 
-/* A source in another form than the encoding was begun for is refused. */
+/* A source in another form than the digesting was begun for is refused. */
 static void
 test_other_form(GrnGpu *gpu)
 {
 	ShortRows	rows(100, 24, 16, true, false, false);
 	GrnGpuFit	fit = {};
-	GrnGpuEncoding e = {};
+	GrnGpuDigesting e = {};
 	GrnGpuError err = {};
 	bool		other = false,
 				refused;
 
-	fit.rows = GRN_GPU_EXACT_CODES;
+	fit.rows = GRN_GPU_EXACT_DIGESTS;
 	fit.dim = 24;
 	refused = grn_gpu_fit(gpu, NULL, 1, 1, &fit, &err) == GRN_GPU_OK;
 	e.fit = &fit;
-	refused &= grn_gpu_encode_begin(gpu, &e, 0, &err) == GRN_GPU_OK;
-	refused &= grn_gpu_encode(gpu, &e, &rows.source, 0, 100, 0, &other, &err) == GRN_GPU_FAILED;
+	refused &= grn_gpu_digest_begin(gpu, &e, 0, &err) == GRN_GPU_OK;
+	refused &= grn_gpu_digest(gpu, &e, &rows.source, 0, 100, 0, &other, &err) == GRN_GPU_FAILED;
 	grn_gpu_end(gpu);
 	refused &= grn_gpu_rows_from(gpu, &rows.source, &err) == GRN_GPU_FAILED;
 	report("rows that nothing was begun for are refused", refused, err.text);
@@ -177,12 +177,12 @@ test_short_rows(GrnGpu *gpu)
 	test_upload(gpu, 1, 70000, 600, false, false, false);
 	if (gpu->device.major >= GRN_TILE_MAJOR)
 	{
-		test_encode(gpu, 16, 96, GRN_GPU_EXACT_CODES, false);
-		test_encode(gpu, 16, 97, GRN_GPU_BYTE_CODES, true);
-		test_encode(gpu, 16, 384, GRN_GPU_BYTE_CODES, false);
-		test_encode(gpu, 16, 385, GRN_GPU_WIDE_CODES, true);
-		test_encode(gpu, 1, 96, GRN_GPU_EXACT_CODES, false);
-		test_encode(gpu, 1, 1024, GRN_GPU_BYTE_CODES, false);
+		test_digest(gpu, 16, 96, GRN_GPU_EXACT_DIGESTS, false);
+		test_digest(gpu, 16, 97, GRN_GPU_BYTE_DIGESTS, true);
+		test_digest(gpu, 16, 384, GRN_GPU_BYTE_DIGESTS, false);
+		test_digest(gpu, 16, 385, GRN_GPU_WIDE_DIGESTS, true);
+		test_digest(gpu, 1, 96, GRN_GPU_EXACT_DIGESTS, false);
+		test_digest(gpu, 1, 1024, GRN_GPU_BYTE_DIGESTS, false);
 		test_other_form(gpu);
 	}
 }

@@ -11,9 +11,9 @@
 
 #include "graph/build/descent.h"
 
-#define ROW_BYTES 200			/* of a build, beside codes or floats */
-#define ENCODE_BYTES 1000000	/* of rows to encode, or half of the limit */
-#define MERGE_BYTES 100			/* of a merge, beside codes, for each of the degree */
+#define ROW_BYTES 200			/* of a build, beside digests or floats */
+#define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */
+#define MERGE_BYTES 100			/* of a merge, beside digests, for each of the degree */
 
 StandIn		standin;
 
@@ -29,7 +29,7 @@ struct GrnGpu
 	GrnGpuOptions options;
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
-	uint8_t    *kept;			/* [rows of all][code bytes] */
+	uint8_t    *kept;			/* [rows of all][digest bytes] */
 	uint64_t	kept_rows;
 	uint64_t	kept_bytes;
 	bool		shared;			/* they are ready for a merge */
@@ -134,7 +134,7 @@ void
 grn_gpu_close(GrnGpu *gpu)
 {
 	grn_gpu_end(gpu);
-	grn_gpu_drop_codes(gpu);
+	grn_gpu_drop_digests(gpu);
 	free(gpu);
 }
 
@@ -143,7 +143,7 @@ grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *opt
 			 uint64_t n, uint32_t dim)
 {
 	uint64_t	row = options->rows == GRN_GPU_FLOATS ? 5 * (uint64_t) dim :
-		options->rows == GRN_GPU_WIDE_CODES ? 2 * dim : dim;
+		options->rows == GRN_GPU_WIDE_DIGESTS ? 2 * dim : dim;
 
 	(void) gpu;
 	(void) params;
@@ -250,37 +250,37 @@ grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 	return say(err, GRN_GPU_FAILED, "no device memory here");
 }
 
-/* Codes are a byte a dimension: integers as they are, others times 8; wide ones two. */
+/* Digests are a byte a dimension: integers as they are, others times 8; wide ones two. */
 static float
-decode(GrnGpuRows rows, const uint8_t *code, uint32_t j)
+undigest(GrnGpuRows rows, const uint8_t *digest, uint32_t j)
 {
 	int16_t		wide;
 
-	if (rows == GRN_GPU_EXACT_CODES)
-		return code[j];
-	if (rows == GRN_GPU_BYTE_CODES)
-		return (int8_t) code[j];
-	memcpy(&wide, code + 2 * j, 2);
+	if (rows == GRN_GPU_EXACT_DIGESTS)
+		return digest[j];
+	if (rows == GRN_GPU_BYTE_DIGESTS)
+		return (int8_t) digest[j];
+	memcpy(&wide, digest + 2 * j, 2);
 	return wide;
 }
 
 GrnGpuStatus
-grn_gpu_coded_rows(GrnGpu *gpu, const uint8_t *codes, const GrnGpu *keeper,
-				   const uint32_t *members, GrnGpuError *err)
+grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
+					  const uint32_t *members, GrnGpuError *err)
 {
-	uint32_t	bytes = gpu->dim * (gpu->options.rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	uint32_t	bytes = gpu->dim * (gpu->options.rows == GRN_GPU_WIDE_DIGESTS ? 2 : 1);
 
 	CALL(gpu);
-	if (!codes && (keeper->number != gpu->number || !keeper->kept))
-		return say(err, GRN_GPU_FAILED, "there are no codes");
-	if (!codes)
+	if (!digests && (keeper->number != gpu->number || !keeper->kept))
+		return say(err, GRN_GPU_FAILED, "there are no digests");
+	if (!digests)
 		__atomic_add_fetch(&standin.kept_builds, 1, __ATOMIC_RELAXED);
-	codes = codes ? codes : keeper->kept;
+	digests = digests ? digests : keeper->kept;
 	if (!gpu->begun || gpu->options.rows == GRN_GPU_FLOATS)
-		return say(err, GRN_GPU_FAILED, "no build of codes was begun");
+		return say(err, GRN_GPU_FAILED, "no build of digests was begun");
 	for (uint64_t i = 0; i < gpu->n; i++)
 		for (uint32_t j = 0; j < gpu->dim; j++)
-			gpu->rows[i * gpu->dim + j] = decode(gpu->options.rows, codes + (size_t) members[i] * bytes, j);
+			gpu->rows[i * gpu->dim + j] = undigest(gpu->options.rows, digests + (size_t) members[i] * bytes, j);
 	gpu->members = members;
 	return GRN_GPU_OK;
 }
@@ -323,7 +323,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 
 	CALL(gpu);
 	__atomic_add_fetch(&standin.builds[gpu->number], 1, __ATOMIC_RELAXED);
-	if (options->rows == GRN_GPU_WIDE_CODES)
+	if (options->rows == GRN_GPU_WIDE_DIGESTS)
 		__atomic_add_fetch(&standin.wide_builds, 1, __ATOMIC_RELAXED);
 	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
 	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
@@ -336,7 +336,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 			*id = j < counts[i] ? gpu->members[*id] : GRN_INVALID_ID;
 		}
 	if (times)
-		times->coarse = standin.coarse && options->rows == GRN_GPU_BYTE_CODES;
+		times->coarse = standin.coarse && options->rows == GRN_GPU_BYTE_DIGESTS;
 	return GRN_GPU_OK;
 }
 
@@ -370,8 +370,8 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	(void) n;
 	(void) seed;
 	CALL(gpu);
-	fit->code_dims = fit->dim;
-	fit->code_bytes = fit->dim * (fit->rows == GRN_GPU_WIDE_CODES ? 2 : 1);
+	fit->digest_dims = fit->dim;
+	fit->digest_bytes = fit->dim * (fit->rows == GRN_GPU_WIDE_DIGESTS ? 2 : 1);
 	return GRN_GPU_OK;
 }
 
@@ -384,12 +384,12 @@ grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n)
 uint64_t
 grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 {
-	return n * fit->code_bytes;
+	return n * fit->digest_bytes;
 }
 
 GrnGpuStatus
-grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
-				   GrnGpuError *err)
+grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
+					 GrnGpuError *err)
 {
 	uint64_t	limit;
 	GrnGpuStatus status;
@@ -398,11 +398,11 @@ grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memor
 	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
-	if (n * fit->code_bytes > limit)
-		return say(err, GRN_GPU_MEMORY, "the codes need more");
-	grn_gpu_drop_codes(gpu);
+	if (n * fit->digest_bytes > limit)
+		return say(err, GRN_GPU_MEMORY, "the digests need more");
+	grn_gpu_drop_digests(gpu);
 	gpu->kept_rows = n;
-	gpu->kept_bytes = n * fit->code_bytes;
+	gpu->kept_bytes = n * fit->digest_bytes;
 	gpu->kept = malloc(gpu->kept_bytes);
 	count_bytes(gpu->number, (int64_t) gpu->kept_bytes);
 	__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
@@ -410,7 +410,7 @@ grn_gpu_keep_codes(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memor
 }
 
 void
-grn_gpu_drop_codes(GrnGpu *gpu)
+grn_gpu_drop_digests(GrnGpu *gpu)
 {
 	if (gpu->kept)
 		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
@@ -422,8 +422,8 @@ grn_gpu_drop_codes(GrnGpu *gpu)
 }
 
 GrnGpuStatus
-grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
-					const uint8_t *codes, int *failed, GrnGpuError *err)
+grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
+					  const uint8_t *digests, int *failed, GrnGpuError *err)
 {
 	(void) fit;
 	for (*failed = 0; *failed < nkeepers; ++*failed)
@@ -431,15 +431,15 @@ grn_gpu_share_codes(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 		GrnGpu	   *gpu = keepers[*failed];
 
 		CALL(gpu);
-		if (codes)
-			memcpy(gpu->kept, codes, gpu->kept_bytes);
+		if (digests)
+			memcpy(gpu->kept, digests, gpu->kept_bytes);
 		gpu->shared = true;
 	}
 	return GRN_GPU_OK;
 }
 
 GrnGpuStatus
-grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit, GrnGpuError *err)
+grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limit, GrnGpuError *err)
 {
 	uint64_t	limit;
 	GrnGpuStatus status;
@@ -449,7 +449,7 @@ grn_gpu_encode_begin(GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t memory_limit
 	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
-	return take(gpu, memory_limit, limit / 2 < ENCODE_BYTES ? limit / 2 : ENCODE_BYTES, err);
+	return take(gpu, memory_limit, limit / 2 < DIGESTING_BYTES ? limit / 2 : DIGESTING_BYTES, err);
 }
 
 /* As grn.h says of GrnCells, by products, whose floats do not tell all rows that cores tell. */
@@ -494,29 +494,29 @@ find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *gues
 }
 
 static bool
-encode_row(GrnGpuRows kind, const float *x, uint32_t dim, uint8_t *code)
+digest_row(GrnGpuRows kind, const float *x, uint32_t dim, uint8_t *digest)
 {
 	for (uint32_t j = 0; j < dim; j++)
 	{
 		int16_t		wide = (int16_t) (x[j] * 1000);
 
-		if (kind == GRN_GPU_EXACT_CODES && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
+		if (kind == GRN_GPU_EXACT_DIGESTS && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
 			return false;
-		if (kind == GRN_GPU_WIDE_CODES)
-			memcpy(code + 2 * j, &wide, 2);
+		if (kind == GRN_GPU_WIDE_DIGESTS)
+			memcpy(digest + 2 * j, &wide, 2);
 		else
-			code[j] = kind == GRN_GPU_EXACT_CODES ? (uint8_t) x[j] :
+			digest[j] = kind == GRN_GPU_EXACT_DIGESTS ? (uint8_t) x[j] :
 				(uint8_t) (int8_t) (x[j] * 30 > 127 ? 127 : x[j] * 30 < -127 ? -127 : x[j] * 30);
 	}
 	return true;
 }
 
 GrnGpuStatus
-grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source, uint64_t first,
+grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source, uint64_t first,
 			   uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
-	uint8_t		code[2 * 1024];
-	uint32_t	bytes = e->fit->code_bytes;
+	uint8_t		digest[2 * 1024];
+	uint32_t	bytes = e->fit->digest_bytes;
 
 	CALL(gpu);
 	for (uint64_t i = first; i < first + n; i++, at++)
@@ -525,7 +525,7 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 
 		read_source(source, i, e->fit->dim, x);
 
-		*other |= !encode_row(e->fit->rows, x, e->fit->dim, code);
+		*other |= !digest_row(e->fit->rows, x, e->fit->dim, digest);
 		if (*other)
 			return GRN_GPU_OK;
 		for (int k = 0; k < e->nkeepers; k++)
@@ -533,10 +533,10 @@ grn_gpu_encode(GrnGpu *gpu, const GrnGpuEncoding *e, const GrnGpuSource *source,
 			if (standin.peers_fail && e->keepers[k]->number == standin.fault_device &&
 				gpu->number != standin.fault_device)
 				return say(err, GRN_GPU_FAILED, "the peer is lost");
-			memcpy(e->keepers[k]->kept + at * bytes, code, bytes);
+			memcpy(e->keepers[k]->kept + at * bytes, digest, bytes);
 		}
-		if (e->codes)
-			memcpy(e->codes + at * bytes, code, bytes);
+		if (e->digests)
+			memcpy(e->digests + at * bytes, digest, bytes);
 		if (e->cells)
 			find_cells(e->cells, x, &e->home[at], &e->guest[at]);
 	}
@@ -555,7 +555,7 @@ grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 {
 	CALL(gpu);
 	if (keeper->number != gpu->number || !keeper->shared)
-		return say(err, GRN_GPU_FAILED, "there are no codes");
+		return say(err, GRN_GPU_FAILED, "there are no digests");
 	gpu->degree = degree;
 	gpu->keeper = keeper;
 	return take(gpu, memory_limit, grn_gpu_merge_bytes(degree), err);
@@ -568,8 +568,8 @@ apart(const GrnGpu *gpu, const GrnGpuFit *fit, uint32_t a, uint32_t b)
 
 	for (uint32_t j = 0; j < fit->dim; j++)
 	{
-		float		d = decode(fit->rows, gpu->keeper->kept + (size_t) a * fit->code_bytes, j) -
-			decode(fit->rows, gpu->keeper->kept + (size_t) b * fit->code_bytes, j);
+		float		d = undigest(fit->rows, gpu->keeper->kept + (size_t) a * fit->digest_bytes, j) -
+			undigest(fit->rows, gpu->keeper->kept + (size_t) b * fit->digest_bytes, j);
 
 		sum += d * d;
 	}
@@ -632,7 +632,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 	(void) fill;
 	CALL(gpu);
 	if (!gpu->keeper->shared)
-		return say(err, GRN_GPU_FAILED, "there are no codes");
+		return say(err, GRN_GPU_FAILED, "there are no digests");
 	__atomic_add_fetch(&standin.merges, 1, __ATOMIC_RELAXED);
 	for (uint64_t i = 0; i < merge->count; i++)
 	{

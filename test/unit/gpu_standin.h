@@ -17,16 +17,16 @@ typedef struct StandIn
 	GrnGpuStatus fault;
 	bool		once;			/* only that call fails */
 	bool		no_tiles;		/* devices are older than Ampere */
-	bool		coarse;			/* byte codes are too coarse */
+	bool		coarse;			/* byte digests are too coarse */
 	int			calls[16];		/* of each device, counted from standin_reset() */
 	int			builds[16];
 	int			merges;
-	int			kept_builds;	/* builds of codes that the device kept */
+	int			kept_builds;	/* builds of digests that the device kept */
 	int			wide_builds;
 	int			short_rows;		/* that came in another form than floats */
-	int			held;			/* arenas not ended, and codes not dropped */
+	int			held;			/* arenas not ended, and digests not dropped */
 	bool		peers_fail;		/* what others write to fault_device is an error of theirs */
-	uint64_t	taken[16];		/* bytes of a device's arenas and codes now */
+	uint64_t	taken[16];		/* bytes of a device's arenas and digests now */
 	bool		over;			/* was more than memory */
 } StandIn;
 

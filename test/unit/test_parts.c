@@ -266,7 +266,7 @@ test_uneven(void)
 				  b.job.part_times.nparts);
 			CHECK(gpu || b.host.most <= cores.work_limit + 4096, "data %d: %llu bytes of workspace", i,
 				  (unsigned long long) b.host.most);
-			/* of codes as coarse as the stand-in's nothing can be said */
+			/* of digests as coarse as the stand-in's nothing can be said */
 			if (b.fine && !gpu && i < 2)
 			{
 				double		some = recall(&d, &b.graph, fills[i]);
@@ -289,7 +289,7 @@ test_uneven(void)
 	free(uniform.base);
 }
 
-/* What rows come as: floats, bytes or wider codes, and whether one part is enough. */
+/* What rows come as: floats, bytes or wider digests, and whether one part is enough. */
 static void
 test_kinds_of_rows(void)
 {
@@ -316,7 +316,7 @@ test_kinds_of_rows(void)
 	before = standin.builds[0];
 	b = build(&floats, choice);
 	check_built(&floats, &b);
-	CHECK(standin.wide_builds == (int) b.job.part_times.nparts, "%d builds of wide codes", standin.wide_builds);
+	CHECK(standin.wide_builds == (int) b.job.part_times.nparts, "%d builds of wide digests", standin.wide_builds);
 	CHECK(standin.builds[0] - before <= standin.wide_builds + 2, "%d builds, most of them in vain",
 		  standin.builds[0] - before);
 	free_built(&b);
@@ -330,7 +330,7 @@ test_kinds_of_rows(void)
 	free_built(&b);
 	choice.options.mode = GRN_GPU_TILE;
 
-	/* floats of this width do not fit, their codes do */
+	/* floats of this width do not fit, their digests do */
 	standin.memory = 500000;
 	b = build(&wide, choice);
 	check_built(&wide, &b);
@@ -348,7 +348,7 @@ test_kinds_of_rows(void)
 	check_built(&bytes, &b);
 	free_built(&b);
 
-	/* codes of all rows do not fit: the merge is the processor's */
+	/* digests of all rows do not fit: the merge is the processor's */
 	standin.memory = 100000;
 	standin.merges = 0;
 	b = build(&wide, (GrnDeviceChoice) {.device = GRN_DEVICE_GPU});
@@ -377,15 +377,15 @@ test_several_gpus(void)
 	CHECK(standin.builds[0] + standin.builds[1] + standin.builds[2] == (int) b.job.part_times.nparts,
 		  "%u parts, other builds", b.job.part_times.nparts);
 	CHECK(b.host.notices == 0, "%s", b.host.notice);
-	CHECK(standin.kept_builds == 0 && standin.merges > 0, "%d builds of codes that would need more parts",
+	CHECK(standin.kept_builds == 0 && standin.merges > 0, "%d builds of digests that would need more parts",
 		  standin.kept_builds);
 	free_built(&b);
 
-	/* as many parts as devices and handles, with room for all codes */
+	/* as many parts as devices and handles, with room for all digests */
 	standin.memory = 400000;
 	b = build(&d, choice);
 	check_built(&d, &b);
-	CHECK(b.job.part_times.nparts == 6 && standin.kept_builds == 6, "%u parts, %d of codes that stayed",
+	CHECK(b.job.part_times.nparts == 6 && standin.kept_builds == 6, "%u parts, %d of digests that stayed",
 		  b.job.part_times.nparts, standin.kept_builds);
 	CHECK(b.job.times.peak_bytes <= standin.memory, "%llu bytes", (unsigned long long) b.job.times.peak_bytes);
 	free_built(&b);
@@ -435,7 +435,7 @@ test_faults(void)
 	int			refused = 0;
 	int			stayed = 0;
 
-	/* the devices' codes: there is room for them in half of the cases */
+	/* the devices' digests: there is room for them in half of the cases */
 	for (int i = 0; i < 4; i++)
 		for (int once = 0; once < 2; once++)
 			for (int gpus = 1; gpus <= 2; gpus++)
@@ -466,12 +466,12 @@ test_faults(void)
 					refused += !b.fine;
 					free_built(&b);
 				}
-	CHECK(survived > 40 && refused > 40 && stayed > 20, "%d survived, %d refused, %d with codes that stayed",
+	CHECK(survived > 40 && refused > 40 && stayed > 20, "%d survived, %d refused, %d with digests that stayed",
 		  survived, refused, stayed);
 	free(d.base);
 }
 
-/* A GPU that is lost, with those that were writing codes to it: one does the work. */
+/* A GPU that is lost, with those that were writing digests to it: one does the work. */
 static void
 test_lost_peer(void)
 {

@@ -52,7 +52,7 @@ def measure(args, folder, devices, limit):
     seconds = number(r"build ([0-9.]+) s,", text)
     best = seconds.index(min(seconds))
     row = {"s": seconds[best], "parts": "", "rows a row": ""}
-    if parts := re.findall(r"(\d+) parts, ([0-9.]+) rows a row(?:, codes (\w+))?: (.*) s, peak", text):
+    if parts := re.findall(r"(\d+) parts, ([0-9.]+) rows a row(?:, (?:codes|digests) (\w+))?: (.*) s, peak", text):
         row.update({"parts": int(parts[best][0]), "rows a row": float(parts[best][1]), "codes": parts[best][2]})
         row.update({k: float(v) for k, v in re.findall(r"(\w+) ([0-9.]+)", parts[best][3])})
     row["peak MB"] = max(number(r"peak (\d+) MB" if args.device == "gpu" else r"workspace (\d+) MB", text))

@@ -1,10 +1,10 @@
 /*
- * parts_codes.c - a build in parts on GPUs: rows to codes, and where the codes lie.
+ * parts_digests.c - a build in parts on GPUs: rows to digests, and where the digests lie.
  *
- * Codes are at most 256 bytes a row.  A part takes up codes alone, so a device holds several
+ * Digests are at most 256 bytes a row.  A part takes up digests alone, so a device holds several
  * times as many rows, and where that is enough there is but one part.  As rows come by to be
- * encoded the GPU finds the parts that they are in, too.  Where there is room every device
- * keeps all codes, and hands its own to the others; else they go to the host and from there
+ * digested the GPU finds the parts that they are in, too.  Where there is room every device
+ * keeps all digests, and hands its own to the others; else they go to the host and from there
  * to each part, and come back for the merge.
  */
 #include "builder/parts_impl.h"
@@ -14,7 +14,7 @@
 
 #include "builder/upload.h"
 
-#define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be encoded */
+#define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be digested */
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
 #define LEAST_SAMPLE 1024		/* the same where memory is short */
 #define PIECES 8				/* items of rows for each thread of a device, but of */
@@ -54,18 +54,18 @@ grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit)
 }
 
 GrnGpuStatus
-grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
+grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	GrnGpuStatus status = GRN_GPU_FAILED;
-	/* exact codes need no sample, but the call */
-	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_CODES ? 1 :
+	/* exact digests need no sample, but the call */
+	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_DIGESTS ? 1 :
 		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
 	FitSample	sample = {.rows = rows};
 	GrnGpuFit	larger = p->fit;
 
-	/* also where larger codes would leave the merge to the processor */
-	larger.code_bytes = GRN_GPU_MOST_CODE_BYTES;
+	/* also where larger digests would leave the merge to the processor */
+	larger.digest_bytes = GRN_GPU_MOST_DIGEST_BYTES;
 	p->fit.few = grn_few_directions(rows) || grn_parts_merge_bytes(p, &larger) > limit;
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
 		n /= 2;
@@ -89,14 +89,14 @@ grn_parts_fit_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 }
 
 /*
- * Where codes go: to all devices that have not failed, if they keep them.  keepers:
- * [GRN_MAX_GPUS], of which the encoding uses some.
+ * Where digests go: to all devices that have not failed, if they keep them.  keepers:
+ * [GRN_MAX_GPUS], of which the digesting uses some.
  */
-static GrnGpuEncoding
-encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
+static GrnGpuDigesting
+digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {
 	GrnGpuSource source = grn_gpu_source(p->job->rows);
-	GrnGpuEncoding e = {.fit = &p->fit, .keepers = keepers, .codes = p->codes,
+	GrnGpuDigesting e = {.fit = &p->fit, .keepers = keepers, .digests = p->digests,
 		.raw_bytes = source.bits != 32 ? (uint32_t) source.row_bytes : 0};
 
 	if (p->cells.n > 0)
@@ -112,22 +112,22 @@ encoding_of(const GrnPartsBuild *p, GrnGpu **keepers)
 }
 
 static GrnGpuStatus
-encode_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
+digest_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 {
 	GrnPartsBuild *p = ctx;
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
-	GrnGpuEncoding e;
+	GrnGpuDigesting e;
 
 	(void) device;
 	pthread_mutex_lock(&p->finding);
 	pthread_mutex_unlock(&p->finding);
-	e = encoding_of(p, keepers);
-	return grn_gpu_encode_begin(gpu, &e, p->options.memory_limit, err);
+	e = digesting_of(p, keepers);
+	return grn_gpu_digest_begin(gpu, &e, p->options.memory_limit, err);
 }
 
 /* Floats that are elsewhere in the space: by way of copies. */
 static GrnGpuStatus
-encode_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t first, uint64_t n,
+digest_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t first, uint64_t n,
 			  bool *other, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
@@ -146,20 +146,20 @@ encode_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuEncoding *e, uint64_t f
 		uint64_t	count = end - first < batch ? end - first : batch;
 
 		grn_copy_rows(rows, first, count, copy);
-		status = grn_gpu_encode(gpu, e, &source, 0, count, first, other, err);
+		status = grn_gpu_digest(gpu, e, &source, 0, count, first, other, err);
 	}
 	free(copy);
 	return status;
 }
 
 static GrnGpuStatus
-encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
+digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
 	GrnPartsBuild *p = ctx;
 	const GrnRows *rows = p->job->rows;
 	GrnGpuSource source = grn_gpu_source(rows);
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
-	GrnGpuEncoding e = encoding_of(p, keepers);
+	GrnGpuDigesting e = digesting_of(p, keepers);
 	uint64_t	first = item * p->piece;
 	uint64_t	n = rows->n - first < p->piece ? rows->n - first : p->piece;
 	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
@@ -167,9 +167,9 @@ encode_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 
 	(void) device;
 	if (source.bits == 32 && rows->embedding != GRN_EMBED_ROW && !other)
-		status = encode_places(p, gpu, &e, first, n, &other, err);
+		status = digest_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
-		status = grn_gpu_encode(gpu, &e, &source, first, n, first, &other, err);
+		status = grn_gpu_digest(gpu, &e, &source, first, n, first, &other, err);
 	if (other)
 		__atomic_store_n(&p->other, true, __ATOMIC_RELAXED);
 	return status;
@@ -187,16 +187,16 @@ grn_parts_free_arenas(GrnPartsBuild *p)
 }
 
 void
-grn_parts_drop_codes(GrnPartsBuild *p)
+grn_parts_drop_digests(GrnPartsBuild *p)
 {
 	for (int i = 0; i < p->team.n; i++)
 		if (grn_handle(i, 0))
-			grn_gpu_drop_codes(grn_handle(i, 0));
+			grn_gpu_drop_digests(grn_handle(i, 0));
 	p->kept = 0;
 }
 
 GrnGpuStatus
-grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
+grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 {
 	GrnGpuStatus status = GRN_GPU_FAILED;
 	int			keepers = 0;
@@ -205,10 +205,10 @@ grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	{
 		if (p->team.lost[i])
 			continue;
-		status = grn_gpu_keep_codes(grn_open_handle(i, 0), &p->fit, p->job->rows->n, limit, err);
+		status = grn_gpu_keep_digests(grn_open_handle(i, 0), &p->fit, p->job->rows->n, limit, err);
 		if (status == GRN_GPU_MEMORY)
 		{
-			grn_parts_drop_codes(p);
+			grn_parts_drop_digests(p);
 			return status;
 		}
 		keepers += status == GRN_GPU_OK;
@@ -222,7 +222,7 @@ grn_parts_keep_codes(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 }
 
 GrnGpuStatus
-grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity,
+grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity,
 				 GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
@@ -234,8 +234,8 @@ grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	grn_team_start(&step, &p->team, GRN_HANDLES, (rows->n + p->piece - 1) / p->piece, encode_begin,
-				   encode_item, p);
+	grn_team_start(&step, &p->team, GRN_HANDLES, (rows->n + p->piece - 1) / p->piece, digest_begin,
+				   digest_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
 						&p->parts, &p->cells);
@@ -254,6 +254,6 @@ grn_parts_encode(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 		if (grn_parts_largest(&p->parts) > capacity)
 			grn_parts_cut(p, grn_parts_more(nparts, most), most, capacity);
 	}
-	p->job->part_times.encode = grn_lap(&since);
+	p->job->part_times.digest = grn_lap(&since);
 	return status;
 }
