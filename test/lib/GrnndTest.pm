@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(compile_c setup_grnnd sound recall missing number kill_server crash_server
+our @EXPORT = qw(compile_c setup_grnnd sound recall missing number metapage record_at kill_server crash_server
   pgbench_start pgbench_finish psql_start psql_finish $seed $soak);
 
 my $lib = dirname(abs_path(__FILE__));
@@ -50,6 +50,31 @@ sub number
 {
 	my ($node, $sql) = @_;
 	return $node->safe_psql('postgres', "SET client_min_messages = error; $sql");
+}
+
+# The fields of an index's metapage (struct GrnndMeta) by name, from the bytes of its file;
+# and what they say of records: per_page and code_bytes.
+sub metapage
+{
+	my ($file) = @_;
+	my (%meta, @shape);
+	(@meta{qw(magic format build_id metric dim degree)}, @shape[0 .. 2],
+		@meta{qw(form attr_bytes sig_bytes payload record_bytes norm_unit)}, @{ $meta{steps} }[0 .. 2],
+		@meta{qw(held entry_block codec_block codec_pages first_node_block column_dim params
+			  on_gpu build_nodes fit_state judged codes_ignored crc)})
+	  = unpack 'L2QL3L3LS2L2ff3fL5a32L6', substr($file, 24, 152);
+	die 'no metapage' unless $meta{magic} == 0x444E5247;
+	$meta{code_bytes} = (4 * $shape[0] + 2 * $shape[1] + $shape[2]) / 8;
+	$meta{per_page} = int($meta{payload} / $meta{record_bytes});
+	return \%meta;
+}
+
+# Where byte $offset of a record lies in the file of an index whose records fit a page.
+sub record_at
+{
+	my ($meta, $id, $offset) = @_;
+	my $block = $meta->{first_node_block} + int($id / $meta->{per_page});
+	return $block * 8192 + 24 + $id % $meta->{per_page} * $meta->{record_bytes} + $offset;
 }
 
 # grnnd_check() has nothing to say.

@@ -18,7 +18,7 @@ RETURNS TABLE (id int, v vector) LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Ends with an error unless the query is answered by an index scan.
-CREATE FUNCTION expect_index(query text, q vector) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION expect_index(query text, q anyelement) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	plan text := '';
 	line text;
@@ -34,17 +34,21 @@ END $$;
 -- Runs ORDER BY col op query LIMIT k by index for each vector of queries (a statement), and
 -- holds it against the exact order: the share of the right rows, by distance, so
 -- that equal rows may stand for one another; how many rows came, how many of them
--- different by id, and how many after a farther one.
+-- different by id, and how many after a farther one.  The queries' type is the column's, or
+-- one that can be cast to it.
 CREATE FUNCTION ranked(tab regclass, col name, op text, queries text, k int,
 	filter text DEFAULT 'true',
 	OUT recall float8, OUT rows bigint, OUT different bigint, OUT disordered bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
-	by_index text := format('SELECT id, %1$I %2$s $1 AS d FROM %3$s WHERE %4$s
-		ORDER BY %1$I %2$s $1 LIMIT %5$s', col, op, tab, filter, k);
-	exact text := format('SELECT %1$I %2$s $1 AS d FROM %3$s WHERE %1$I IS NOT NULL AND (%4$s)
-		ORDER BY d LIMIT %5$s', col, op, tab, filter, k);
-	q vector;
+	-- (without a modifier: a "bit" is as long as it comes)
+	type text := (SELECT quote_ident(t.typname) FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+		WHERE a.attrelid = tab AND a.attname = col);
+	by_index text := format('SELECT id, %1$I %2$s $1::%6$s AS d FROM %3$s WHERE %4$s
+		ORDER BY %1$I %2$s $1::%6$s LIMIT %5$s', col, op, tab, filter, k, type);
+	exact text := format('SELECT %1$I %2$s $1::%6$s AS d FROM %3$s WHERE %1$I IS NOT NULL AND (%4$s)
+		ORDER BY d LIMIT %5$s', col, op, tab, filter, k, type);
+	q text;
 	worst float8;
 	got float8[];
 	n bigint;
@@ -72,6 +76,27 @@ BEGIN
 	END LOOP;
 	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true);
 	recall := hits / nullif(wanted, 0)::float8;
+END $$;
+
+-- "ok", or what is wrong with that: rows that are missing, that come in the wrong order
+-- although the scan is strict, or too few of the right ones.
+CREATE FUNCTION found(tab regclass, col name, op text, queries text, k int, goal float8,
+	filter text DEFAULT 'true')
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	passing bigint;
+	n bigint;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %s WHERE %I IS NOT NULL AND (%s)', tab, col, filter) INTO passing;
+	EXECUTE format('SELECT count(*) FROM (%s) x', queries) INTO n;
+	SELECT * INTO r FROM ranked(tab, col, op, queries, k, filter);
+	RETURN CASE WHEN r.rows <> r.different OR r.rows <> n * least(k, passing)
+			THEN format('%s rows, %s different', r.rows, r.different)
+		-- what a strict scan finds too late for its turn comes after all others
+		WHEN r.disordered > 0 AND current_setting('grnnd.iterative_scan') <> 'relaxed_order' AND k < passing
+			THEN format('%s out of order', r.disordered)
+		WHEN r.recall < goal THEN format('recall %s', r.recall) ELSE 'ok' END;
 END $$;
 
 -- Its recall alone, over the queries' vectors.

@@ -54,16 +54,9 @@ is($said, '', 'after vacuum: sound');
 my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('t_v')");
 $node->stop;
 my $file = slurp_file($path);
-my ($bytes_each) = unpack 'L', substr($file, 24 + 48, 4);
-my ($first) = unpack 'L', substr($file, 24 + 88, 4);
-my @nodes;
-for my $block ($first .. length($file) / 8192 - 1)
-{
-	for (my $at = 24; $at + $bytes_each <= 8184; $at += $bytes_each)
-	{
-		push @nodes, $block * 8192 + $at if unpack('C', substr($file, $block * 8192 + $at, 1)) == 1;
-	}
-}
+my $meta = metapage($file);
+my $records = (length($file) / 8192 - $meta->{first_node_block}) * $meta->{per_page};
+my @nodes = grep { unpack('C', substr($file, $_, 1)) == 1 } map { record_at($meta, $_, 0) } 0 .. $records - 1;
 substr($file, $_, 1) = pack('C', 0) for $nodes[1], $nodes[-1];
 open my $f, '>:raw', $path or die "$path: $!";
 print $f $file;

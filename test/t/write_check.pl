@@ -29,15 +29,12 @@ my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t
 $node->stop;
 my $sound = slurp_file($path);
 
-# ---- the layout, from the metapage (struct GrnndMeta) and record.c ----
+# ---- the layout, from the metapage and record.c ----
 
-my ($dim, $degree, @code) = unpack 'L5', substr($sound, PAYLOAD + 20, 20);
-my ($format, undef, undef, $bytes) = unpack 'L4', substr($sound, PAYLOAD + 40, 16);
-my $code_bytes = $code[0] / 2 + $code[1] / 4 + $code[2] / 8;
-my ($entry_block, undef, undef, $first) = unpack 'L4', substr($sound, PAYLOAD + 76, 16);
-my $per_page = int(8160 / $bytes);
-my $records = (length($sound) / PAGE - $first) * $per_page;
-my $vector = $dim * { 1 => 4, 2 => 2, 3 => 1 }->{$format} + ($format == 1 ? 0 : 4);
+my $meta = metapage($sound);
+my ($degree, $code_bytes, $form, $entry_block) = @$meta{qw(degree code_bytes form entry_block)};
+my $records = (length($sound) / PAGE - $meta->{first_node_block}) * $meta->{per_page};
+my $vector = $meta->{dim} * { 1 => 4, 2 => 2, 3 => 1 }->{$form} + ($form == 1 ? 0 : 4);
 my ($ids, $factors, $codes);
 sub align4 { return ($_[0] + 3) & ~3; }
 for my $tids (2 .. 16)
@@ -45,14 +42,10 @@ for my $tids (2 .. 16)
 	$ids = align4(HEADER + 6 * $tids + $code_bytes);
 	$factors = $ids + 4 * $degree;
 	$codes = $factors + ($code_bytes ? 4 * $degree : 0);
-	last if align4(align4($codes + $degree * $code_bytes) + $vector) == $bytes;
+	last if align4(align4($codes + $degree * $code_bytes) + $vector) == $meta->{record_bytes};
 }
 
-sub at
-{
-	my ($id, $offset) = @_;
-	return ($first + int($id / $per_page)) * PAGE + PAYLOAD + ($id % $per_page) * $bytes + $offset;
-}
+sub at { return record_at($meta, @_); }
 sub get { my ($format, $id, $offset, $n) = @_; return unpack $format, substr($sound, at($id, $offset), $n); }
 sub state_of { return get('C', $_[0], 0, 1); }
 my @nodes = grep { state_of($_) == NODE } 0 .. $records - 1;
@@ -112,6 +105,6 @@ finds('entry point\'s code', qr/code of entry point $entry is not its own/,
 	[ undef, $entry_block * PAGE + PAYLOAD + 8 + 128, pack('L', 0x12345678) ]);
 finds('zero page', qr/zero page/, [ undef, $entry_block * PAGE, "\0" x PAGE ]);
 finds('page of another kind', qr/page of kind 3 where 4 is expected/,
-	[ undef, ($first + 1) * PAGE - 8, pack('S', 3) ]);
+	[ undef, ($meta->{first_node_block} + 1) * PAGE - 8, pack('S', 3) ]);
 finds('nothing', qr/^$/);
 done_testing();

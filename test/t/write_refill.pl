@@ -30,21 +30,13 @@ my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t
 $node->stop;
 my $file = slurp_file($path);
 
-# the layout, from the metapage (struct GrnndMeta)
-my ($degree, $d4, $d2, $d1, undef, undef, undef, undef, $bytes) = unpack 'L5S2L2', substr($file, PAYLOAD + 24, 32);
-my $code_bytes = (4 * $d4 + 2 * $d2 + $d1) / 8;
-my ($first) = unpack 'L', substr($file, PAYLOAD + 88, 4);
-my $per_page = int(8160 / $bytes);
-
-sub at
-{
-	my ($id, $offset) = @_;
-	return ($first + int($id / $per_page)) * PAGE + PAYLOAD + ($id % $per_page) * $bytes + $offset;
-}
+my $meta = metapage($file);
+my ($degree, $code_bytes) = @$meta{qw(degree code_bytes)};
+sub at { return record_at($meta, @_); }
 sub get { my ($format, $id, $offset, $n) = @_; return unpack $format, substr($file, at($id, $offset), $n); }
 sub state_of { return get('C', $_[0], 0, 1); }
 
-my @all = 0 .. (length($file) / PAGE - $first) * $per_page - 1;
+my @all = 0 .. (length($file) / PAGE - $meta->{first_node_block}) * $meta->{per_page} - 1;
 my @nodes = grep { state_of($_) == NODE } @all;
 my ($free) = grep { state_of($_) == FREE && get('C', $_, 2, 1) > 0 } @all;
 my ($chain) = grep { state_of($_) == TIDS } @all;
