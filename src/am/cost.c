@@ -3,10 +3,10 @@
  *
  * The start-up cost is that of one search, which visits about ef_search records and a short
  * path to them.  Where records keep stand-ins of the rows (rerank.c), the scan also reads those
- * ef_search rows of the table, TOAST included.  The total cost is that of returning all rows, each at the price of the visits
- * by which the search stays ahead of it; the planner takes the share of it that LIMIT and filters
- * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
- * than that, but who needs it is better served by another plan.
+ * ef_search rows of the table, TOAST included.  The total cost is that of returning all rows, each
+ * at the price of the visits by which the search stays ahead of it; the planner takes the share of
+ * it that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
+ * than that, but a query that needs it is better served by another plan.
  *
  * The planner believes that a sequential scan reads the table's own pages alone and that a
  * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are
@@ -214,7 +214,7 @@ has_limit(const Query *parse)
  * costs: a scan brings rows in the order in which a search finds them, those found too
  * late come last, and rows that the index leaves out (NULL) do not come at all.
  *
- * A cursor's tuple_fraction is no LIMIT: who has it may read to its end.  Without a LIMIT of
+ * A cursor's tuple_fraction is no LIMIT: a client may read it to its end.  Without a LIMIT of
  * its own a subquery may be ended by the outer query's, which then hands its
  * tuple_fraction down.  Groups and aggregates are wrong where one row is missing.
  */

@@ -15,11 +15,10 @@
 
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
-/* Digests are too coarse where of so many rows more than this share have so many neighbours */
-#define COARSE_PROBES 512
-#define MOST_COARSE 0.1
-#define COARSE_PLACE 8
-#define COARSE 1e-3f			/* within this part of their distance from the middle */
+#define COARSE_PROBES 512		/* rows to judge digests by */
+#define COARSE_NEIGHBOUR 8		/* a row is crowded if its neighbour of this number is near: */
+#define COARSE 1e-3f			/* nearer than this share of the row's distance from the middle */
+#define MOST_COARSE 0.1			/* digests are too coarse if a larger share of rows is crowded */
 
 static bool
 gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
@@ -73,7 +72,7 @@ too_coarse(const GrnGraphJob *job)
 	for (size_t i = 0; i < probes; i++)
 	{
 		size_t		v = rows->n * i / probes;
-		uint32_t	count = graph->counts[v] < COARSE_PLACE ? graph->counts[v] : COARSE_PLACE;
+		uint32_t	count = graph->counts[v] < COARSE_NEIGHBOUR ? graph->counts[v] : COARSE_NEIGHBOUR;
 		float		d = count == 0 ? 0 : grn_row_distance(rows, grn_row(rows, v),
 														  grn_row(rows, graph->ids[v * graph->degree + count - 1]));
 

@@ -16,10 +16,10 @@
 
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be digested */
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
-#define LEAST_SAMPLE 1024		/* the same where memory is short */
-#define PIECES 8				/* items of rows for each thread of a device, but of */
-#define LEAST_PIECE 4096		/* as many rows at least and */
-#define MOST_PIECE 262144		/* at most */
+#define LEAST_SAMPLE 1024		/* rows that it is fitted to where memory is short */
+#define PIECES 8				/* items for each thread of a device, if their size allows */
+#define LEAST_PIECE 4096		/* rows of an item, at least */
+#define MOST_PIECE 262144		/* rows of an item, at most */
 
 void
 grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)

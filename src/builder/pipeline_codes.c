@@ -8,8 +8,9 @@
 
 #include "graph/arena.h"
 
-#define CODE_SAMPLE 8192		/* rows to fit the codec to, at least, */
-#define CODE_SAMPLE_PER_DIM 8	/* and at least this many a dimension */
+/* Rows to fit the codec to: the larger of the two. */
+#define CODE_SAMPLE 8192
+#define CODE_SAMPLE_PER_DIM 8
 
 GrnCodecFit
 grn_pipeline_plan_fit(const GrnPipeline *p)

@@ -1,7 +1,7 @@
 /*
  * arena.h - arrays laid out one after the other in a workspace.
  *
- * Memory comes from the caller, who must know how much.  So the function that lays a
+ * Memory comes from the caller, which must know how much.  So the function that lays a
  * workspace's arrays out runs twice: with the workspace NULL it finds the bytes (and every
  * array is NULL), then it finds the arrays.
  */

@@ -100,8 +100,8 @@ extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out
 extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out);
 
 /*
- * Rows of a build are kept in the form of the column's type.  Whoever writes one begins with
- * the head under which its numbers stand for themselves; returns where the numbers go.
+ * Rows of a build are kept in the form of the column's type.  A row is begun with the
+ * head under which its numbers stand for themselves; returns where the numbers go.
  */
 extern void *grn_form_begin(GrnForm form, void *stored);
 /* Brings such a row to length 1, by its head if it has one.  False: it is zero. */

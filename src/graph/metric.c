@@ -93,13 +93,15 @@ cosine_value(double compared)
 
 /*
  * Numbers of both normalised vectors are rounded, and before that, where it is a head, the
- * factor that normalises.  A cosine's products and norms are rounded, too.
+ * factor that normalises: twice two roundings, and a little.  A cosine's products and norms
+ * are rounded, too.
  */
+#define COSINE_ROUNDINGS 4.1
 static double
 cosine_bound(const GrnBound *b)
 {
 	double		g = sum_error(b->dim);
-	double		d = least_distance(b) - 4.1 * UNIT_ROUNDING;
+	double		d = least_distance(b) - COSINE_ROUNDINGS * UNIT_ROUNDING;
 
 	d = d > 0 ? d : 0;
 	return d * d / 2 - 2 * g * (1 + g) - DOUBLE_SLACK;

@@ -44,7 +44,7 @@
 #include "am/owner.h"
 #include "am/write/fit.h"
 
-/* Rows of the smaller build: what codes are fitted to (src/builder/pipeline.c). */
+/* Rows of the smaller build: what codes are fitted to (src/builder/pipeline_codes.c). */
 #define SAMPLE_ROWS 8192
 #define SAMPLE_ROWS_PER_DIM 8
 #define SAMPLE_BYTES ((uint64) 1 << 30) /* both builds', of very many dimensions */
@@ -58,6 +58,7 @@
 /* A device's first build. */
 #define FIRST_ROWS 4096
 
+/* Rows that the cursor of the sample brings at a time. */
 #define FETCH_ROWS 1000
 
 /* Written and synced for the disk's speed, doubled until it takes this many seconds. */

@@ -187,7 +187,7 @@ lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
 
 /*
  * Maps the first count extents, as far as this process has not yet, from fds[].  The
- * count is the caller's, who has opened the files of those and no later ones.
+ * caller has opened the files of those and no later ones.
  */
 static void
 map_extents(GrnndMapping *map, const int *fds, uint32 count)

@@ -24,7 +24,7 @@
 
 /* Candidates of an insert's search: this, or three times the degree. */
 #define MIN_INSERT_EF 64
-/* Links back that a row should get, whomever it serves that gives way. */
+/* Links back that a row should get, even from neighbours that then lose a nearer one. */
 #define LEAST_LINKS(degree) ((degree) / 6)
 /* Inner product: a row longer than the usual one by this factor counts as long. */
 #define LONG_ROW 1.25f

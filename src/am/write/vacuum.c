@@ -249,8 +249,8 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 }
 
 /*
- * After the whole sweep: only now is it certain who has died, and who has got another row
- * since the survey and needs the edges that lead to it.
+ * After the whole sweep: only now is it certain which nodes have died, and which have got
+ * another row since the survey and need the edges that lead to it.
  */
 static void
 thin_page(GrnndVacuum *v, BlockNumber block)

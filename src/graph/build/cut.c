@@ -15,7 +15,8 @@
 
 #define BLOCK 16384				/* rows that a thread sorts into parts at a time */
 #define SAMPLE 32768			/* rows to find the cells from, at most */
-#define SAMPLE_PER_PART 512		/* the same for each part */
+#define SAMPLE_PER_PART 512		/* rows of that sample for each part, at most */
+#define GUESTS_SURPLUS 0.05		/* guests above the share wanted, since it is found on a sample */
 #define LANDMARKS 64			/* of a part; 256 are no better */
 #define LANDMARKS_SHARE 0.05	/* as members of all parts they are at most this share of the rows */
 
@@ -32,8 +33,7 @@ grn_cut_sample_size(size_t n, uint32_t nparts)
 static size_t
 most_guests(size_t n, float overlap)
 {
-	/* the share is found on a sample */
-	double		guests = ((double) overlap + 0.05) * (double) n;
+	double		guests = ((double) overlap + GUESTS_SURPLUS) * (double) n;
 
 	return overlap <= 0 ? 0 : guests < (double) n ? (size_t) guests : n;
 }

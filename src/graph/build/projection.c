@@ -15,10 +15,10 @@
 
 #define MAX_DIMS GRN_MAX_CODE_DIMS
 #define ENERGY 0.95f			/* share of the variance that the directions should hold */
-#define ENERGY_LEAST 0.80f		/* below, all coordinates */
-#define SAMPLE 8192				/* rows to fit to */
-#define SAMPLE_FLOATS ((size_t) 16 << 20)	/* and fewer where they are long */
-#define SIZE_ROWS 1024			/* that show how large coordinates are */
+#define ENERGY_LEAST 0.80f		/* if they hold less, bytes keep all coordinates instead */
+#define SAMPLE 8192				/* rows to fit to, at most */
+#define SAMPLE_FLOATS ((size_t) 16 << 20)	/* floats of these rows, at most */
+#define SIZE_ROWS 1024			/* rows that show how large coordinates are */
 #define CLIP 6.0f				/* root mean squares beyond which a byte saturates */
 #define BLOCK 16				/* rows projected together, sharing directions in cache */
 #define CHUNK 1024				/* their coordinates less the mean at a time */

@@ -210,6 +210,8 @@ grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload)
 
 /* More than any 16,000 differences whose squares vanish in single precision. */
 #define LEAST_ERROR 1e-20f
+/* More than rounding adds to a sum of 16,000 squares in 16 lanes, and to its root. */
+#define ERROR_SURPLUS 1.0001f
 
 void
 grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
@@ -267,7 +269,7 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 		 * a scan subtracts it for a lower bound.  The sum may overflow or vanish where
 		 * the vector does not.
 		 */
-		r->error = fminf(sqrtf(e2) * 1.0001f + LEAST_ERROR, FLT_MAX);
+		r->error = fminf(sqrtf(e2) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
 	}
 }
 

@@ -24,7 +24,7 @@
 #define GRN_MIN_TIDS 2			/* a record has room for at least these */
 #define GRN_MAX_TIDS 16
 #define GRN_MAX_ATTR_BYTES 256	/* 32 columns of 8 */
-#define GRN_MAX_SIG_BYTES 32	/* and of 1 */
+#define GRN_MAX_SIG_BYTES 32	/* 32 columns of 1 */
 
 /* State of a record. On-disk values: never renumber. */
 typedef enum GrnState

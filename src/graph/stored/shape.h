@@ -12,7 +12,7 @@
 
 #define GRN_CODE_BLOCKS 3
 #define GRN_CODE_ALIGN 16		/* a block's dimensions are a multiple of this */
-#define GRN_CODE_STEP 4			/* and a code's bytes of this */
+#define GRN_CODE_STEP 4			/* a code's bytes are a multiple of this */
 #define GRN_MAX_CODE_DIMS 256
 
 typedef struct GrnCodeShape
