@@ -123,7 +123,8 @@ static double
 time_page_order(const GrnGraphJob *job)
 {
 	size_t		n = job->graph->n;
-	uint32_t   *memory = map_memory(16 * n);	/* positions, and the order's workspace */
+	size_t		bytes = 4 * n + GRN_PAGE_ORDER_BYTES(n);
+	uint32_t   *memory = map_memory(bytes); /* positions, and the order's workspace */
 	double		start = grn_seconds();
 	double		seconds;
 
@@ -131,7 +132,7 @@ time_page_order(const GrnGraphJob *job)
 		return -1;
 	grn_page_order(job->graph, RECORDS_A_PAGE, memory, grn_pool_parallel(job->pool), memory + n);
 	seconds = grn_seconds() - start;
-	munmap(memory, 16 * n);
+	munmap(memory, bytes);
 	return seconds;
 }
 

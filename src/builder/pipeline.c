@@ -16,6 +16,7 @@
 #include "graph/arena.h"
 #include "graph/build/connect.h"
 #include "graph/build/duplicates.h"
+#include "graph/build/page_order.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -83,7 +84,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 
 	p->graph.n = (uint32_t) m;
 	p->graph.degree = r->degree;
-	p->scratch_bytes = larger(12 * m, grn_connect_bytes(m));
+	p->scratch_bytes = larger(GRN_PAGE_ORDER_BYTES(m), grn_connect_bytes(m));
 	p->scratch_bytes = larger(p->scratch_bytes, b->n * 4);
 	if (p->max_code_dims > 0)
 		p->scratch_bytes = larger(p->scratch_bytes,

@@ -601,7 +601,7 @@ test_order(void)
 		GrnGraph	g = build(&d, (GrnGraphParams) {.degree = 16}, &one);
 		uint32_t   *position = malloc(3000 * 4);
 		uint8_t    *taken = calloc(3000, 1);
-		void	   *work = unit_guarded(16 * 3000);
+		void	   *work = unit_guarded(GRN_PAGE_ORDER_BYTES(3000));
 		size_t		inside = 0;
 
 		grn_page_order(&g, per_page[i], position, NULL, work);

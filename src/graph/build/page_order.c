@@ -18,21 +18,31 @@
 #define PIECE 65536
 #define MAX_PIECES 64
 
+/*
+ * What a slot says of a vertex: 0 no packed vertex of its region has an edge to it, SEEN one has,
+ * SEEN + i it is candidate i - 1 of the page being filled, PACKED it has its position.
+ */
+#define SEEN 0x8000
 #define PACKED UINT16_MAX
-_Static_assert(GRN_MAX_SOURCES < PACKED, "a region's number fits 16 bits");
+_Static_assert(SEEN + MAX_CANDIDATES < PACKED, "a slot holds every candidate's index");
 
+/*
+ * Once vertices are sorted by region, each goes by its rank, its index in members: a region's
+ * ranks lie side by side, so that what its packing asks for stays in the processor's caches,
+ * and one look at a neighbour's rank tells whether it belongs to the region.
+ */
 typedef struct Order
 {
 	const GrnGraph *graph;
 	uint32_t	per_page;
-	uint32_t   *position;
-	uint16_t   *region;			/* [n] of each vertex; PACKED once it has a position */
-	uint32_t   *members;		/* [n] by region, ascending */
-	uint32_t   *packed;			/* [n] by region, in the order of their positions */
-	uint16_t   *slot;			/* [n] index of a candidate, plus 1; 0: not a candidate */
+	uint32_t   *position;		/* [n] holds labels until vertices are sorted */
+	uint32_t   *members;		/* [n] vertices by region, ascending in each */
+	uint32_t   *rank;			/* [n] of each vertex */
+	uint32_t   *seen;			/* [n] ranks by region, in the order in which they were seen */
+	uint16_t   *slot;			/* [n] by rank */
 	uint32_t	regions;		/* that of what no source reaches among them */
 	size_t		pieces;			/* of the vertices, while they are sorted by region */
-	uint32_t   *count;			/* [pieces][regions], in the memory of packed */
+	uint32_t   *count;			/* [pieces][regions], in the memory of seen */
 	uint32_t	start[GRN_MAX_SOURCES + 2]; /* of each region in members */
 } Order;
 
@@ -40,55 +50,65 @@ typedef struct Order
 typedef struct Packing
 {
 	Order	   *o;
-	uint32_t	region;
+	uint32_t	start;			/* of the region's ranks */
+	uint32_t	n;				/* of them */
 	uint32_t	npacked;
+	uint32_t	nseen;
 	uint32_t	ncandidates;
-	uint32_t	candidates[MAX_CANDIDATES];
+	uint32_t	candidates[MAX_CANDIDATES]; /* ranks */
 	uint16_t	links[MAX_CANDIDATES];	/* edges from the page to each; 0: it has a position */
 } Packing;
 
-/*
- * Whether v is one of the region's vertices and has no position yet.  Others change
- * those of their regions meanwhile.
- */
-static bool
-is_open(const Packing *p, uint32_t v)
+/* One more edge from the page to the vertex of that rank, which has no position yet. */
+static void
+count_link(Packing *p, uint32_t rank)
 {
-	return __atomic_load_n(&p->o->region[v], __ATOMIC_RELAXED) == p->region;
+	Order	   *o = p->o;
+	uint16_t   *slot = &o->slot[rank];
+
+	if (*slot == 0)
+	{
+		o->seen[p->start + p->nseen++] = rank;
+		*slot = SEEN;
+		__builtin_prefetch(o->graph->ids + (size_t) o->members[rank] * o->graph->degree);
+	}
+	if (*slot == SEEN)
+	{
+		if (p->ncandidates == MAX_CANDIDATES)
+			return;
+		p->candidates[p->ncandidates] = rank;
+		p->links[p->ncandidates] = 0;
+		*slot = (uint16_t) (SEEN + ++p->ncandidates);
+	}
+	p->links[*slot - SEEN - 1]++;
 }
 
 static void
-pack_vertex(Packing *p, uint32_t v)
+pack(Packing *p, uint32_t rank)
 {
 	Order	   *o = p->o;
 	const GrnGraph *g = o->graph;
+	uint32_t	v = o->members[rank];
 	const uint32_t *ids = g->ids + (size_t) v * g->degree;
-	uint32_t	at = o->start[p->region] + p->npacked++;
+	uint32_t	inside[UINT8_MAX];	/* ranks of neighbours in the region, less its start */
+	uint32_t	n = 0;
 
-	o->packed[at] = v;
-	o->position[v] = at;
-	__atomic_store_n(&o->region[v], PACKED, __ATOMIC_RELAXED);
-	if (o->slot[v] > 0)
-		p->links[o->slot[v] - 1] = 0;
+	o->position[v] = p->start + p->npacked++;
+	if (o->slot[rank] > SEEN)
+		p->links[o->slot[rank] - SEEN - 1] = 0;
+	o->slot[rank] = PACKED;
+	/* all ranks are asked for before any of them is needed */
 	for (uint32_t i = 0; i < g->counts[v]; i++)
 	{
-		uint32_t	u = ids[i];
-
-		if (!is_open(p, u))
-			continue;
-		if (o->slot[u] == 0)
-		{
-			if (p->ncandidates == MAX_CANDIDATES)
-				continue;
-			p->candidates[p->ncandidates] = u;
-			p->links[p->ncandidates] = 0;
-			o->slot[u] = (uint16_t) ++p->ncandidates;
-		}
-		p->links[o->slot[u] - 1]++;
+		inside[n] = o->rank[ids[i]] - p->start;
+		n += inside[n] < p->n;
 	}
+	for (uint32_t i = 0; i < n; i++)
+		if (o->slot[p->start + inside[i]] != PACKED)
+			count_link(p, p->start + inside[i]);
 }
 
-/* The open candidate with most links (the earliest of equals), or none. */
+/* The rank of the candidate with most links (the earliest of equals), or none. */
 static uint32_t
 best_candidate(const Packing *p)
 {
@@ -113,51 +133,35 @@ static void
 pack_region(Order *o, uint32_t region)
 {
 	Packing		p;
-	const GrnGraph *g = o->graph;
-	const uint32_t *members = o->members + o->start[region];
-	const uint32_t *packed = o->packed + o->start[region];
-	uint32_t	n = o->start[region + 1] - o->start[region];
-	uint32_t	scan = 0;		/* packed[0, scan) have no open neighbour */
-	uint32_t	fresh = 0;		/* members[0, fresh) are packed */
+	uint32_t	next_seen = 0;	/* seen before it are packed */
+	uint32_t	next = o->start[region];	/* ranks before it are packed */
 
 	p.o = o;
-	p.region = region;
-	p.npacked = 0;
-	p.ncandidates = 0;
-	while (p.npacked < n)
+	p.start = o->start[region];
+	p.n = o->start[region + 1] - o->start[region];
+	p.npacked = p.nseen = p.ncandidates = 0;
+	memset(o->slot + p.start, 0, p.n * sizeof(*o->slot));
+	while (p.npacked < p.n)
 	{
-		uint32_t	start = best_candidate(&p);
+		uint32_t	rank = best_candidate(&p);
 
 		for (uint32_t i = 0; i < p.ncandidates; i++)
-			o->slot[p.candidates[i]] = 0;
+			if (o->slot[p.candidates[i]] != PACKED)
+				o->slot[p.candidates[i]] = SEEN;
 		p.ncandidates = 0;
-		while (start == GRN_INVALID_ID && scan < p.npacked)
+		for (; rank == GRN_INVALID_ID && next_seen < p.nseen; next_seen++)
+			if (o->slot[o->seen[p.start + next_seen]] != PACKED)
+				rank = o->seen[p.start + next_seen];
+		for (; rank == GRN_INVALID_ID; next++)
+			if (o->slot[next] != PACKED)
+				rank = next;
+		pack(&p, rank);
+		for (uint32_t i = 1; i < o->per_page && p.npacked < p.n; i++)
 		{
-			const uint32_t *ids = g->ids + (size_t) packed[scan] * g->degree;
-
-			for (uint32_t i = 0; i < g->counts[packed[scan]]; i++)
-				if (is_open(&p, ids[i]))
-				{
-					start = ids[i];
-					break;
-				}
-			if (start == GRN_INVALID_ID)
-				scan++;
-		}
-		while (start == GRN_INVALID_ID)
-		{
-			if (is_open(&p, members[fresh]))
-				start = members[fresh];
-			fresh++;
-		}
-		pack_vertex(&p, start);
-		for (uint32_t i = 1; i < o->per_page && p.npacked < n; i++)
-		{
-			uint32_t	u = best_candidate(&p);
-
-			if (u == GRN_INVALID_ID)
+			rank = best_candidate(&p);
+			if (rank == GRN_INVALID_ID)
 				break;
-			pack_vertex(&p, u);
+			pack(&p, rank);
 		}
 		/* A short page ends a connected piece; the next piece continues on it. */
 	}
@@ -206,7 +210,13 @@ piece_start(const Order *o, size_t piece)
 	return (size_t) o->graph->n * piece / o->pieces;
 }
 
-/* What no source reaches is a region of its own, the last. */
+/* By its label; what no source reaches is a region of its own, the last. */
+static uint32_t
+region_of(const Order *o, size_t v)
+{
+	return o->position[v] == GRN_INVALID_ID ? o->regions - 1 : o->position[v];
+}
+
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -220,13 +230,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 
 		memset(count, 0, o->regions * sizeof(*count));
 		for (size_t v = piece_start(o, piece); v < stop; v++)
-		{
-			uint32_t	label = o->position[v];
-
-			o->region[v] = (uint16_t) (label == GRN_INVALID_ID ? o->regions - 1 : label);
-			o->slot[v] = 0;
-			count[o->region[v]]++;
-		}
+			count[region_of(o, v)]++;
 	}
 }
 
@@ -243,7 +247,10 @@ member_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		stop = piece_start(o, piece + 1);
 
 		for (size_t v = piece_start(o, piece); v < stop; v++)
-			o->members[next[o->region[v]]++] = (uint32_t) v;
+		{
+			o->rank[v] = next[region_of(o, v)]++;
+			o->members[o->rank[v]] = (uint32_t) v;
+		}
 	}
 }
 
@@ -260,7 +267,7 @@ sort_by_region(Order *o, GrnParallel *parallel)
 	if (o->pieces == 0)
 		o->pieces = 1;
 	/* regions are REGION vertices on average, or GRN_MAX_SOURCES: few beside a piece */
-	o->count = o->regions > 2 ? o->packed : few;
+	o->count = o->regions > 2 ? o->seen : few;
 	run(o, parallel, o->pieces, count_range);
 	for (uint32_t i = 0; i < o->regions; i++)
 	{
@@ -293,11 +300,11 @@ grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.per_page = per_page;
 	o.position = position;
 	o.members = workspace;
-	o.packed = o.members + n;
-	o.region = (uint16_t *) (o.packed + n);
-	o.slot = o.region + n;
+	o.rank = o.members + n;
+	o.seen = o.rank + n;
+	o.slot = (uint16_t *) (o.seen + n);
 	nsources = choose_sources(n, sources);
-	grn_breadth_first(graph, parallel, sources, nsources, position, o.packed);
+	grn_breadth_first(graph, parallel, sources, nsources, position, o.seen);
 	o.regions = nsources + 1;
 	sort_by_region(&o, parallel);
 

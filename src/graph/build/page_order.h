@@ -6,10 +6,12 @@
 
 #include "graph/build/graph.h"
 
+#define GRN_PAGE_ORDER_BYTES(n) (14 * (size_t) (n))
+
 /*
  * Graph-local order: position[i] is where vertex i goes, such that groups of
  * per_page consecutive positions hold vertices that are neighbours (greedy
- * packing).  workspace: 12 * n bytes.
+ * packing).  workspace: GRN_PAGE_ORDER_BYTES(n).
  */
 extern void grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 						   GrnParallel *parallel, void *workspace);
