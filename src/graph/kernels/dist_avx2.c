@@ -7,85 +7,35 @@
 
 #include <string.h>
 
-#define STEP_L2_256(s, a, b) \
-	do { __m256 d_ = _mm256_sub_ps(a, b); (s) = _mm256_fmadd_ps(d_, d_, s); } while (0)
-#define STEP_IP_256(s, a, b) ((s) = _mm256_fmadd_ps(a, b, s))
-/* |a - b|: the sign bit goes */
-#define STEP_L1_256(s, a, b) \
-	((s) = _mm256_add_ps(s, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(a, b))))
-
-static inline AVX2 __m256
-load_f32_256(const void *x)
-{
-	return _mm256_loadu_ps(x);
-}
-
-static inline AVX2 __m256
-load_f16_256(const void *x)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128(x));
-}
-
-static inline AVX2 __m256
-load_u8_256(const void *x)
-{
-	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(x)));
-}
-
-/* What kernels for bytes take beside the rest, and how they load bytes. */
-#define NOTHING
-#define SCALED , float scale, float offset
-#define LOAD_SCALED(x) \
-	_mm256_fmadd_ps(load_u8_256(x), _mm256_set1_ps(scale), _mm256_set1_ps(offset))
-
-/*
- * Four accumulators hide the latency of the multiply-add.  The tail goes through buffers
- * that are filled with zeroes, and the query with PAD, which a stored zero stands for; so
- * they add nothing to the sum.
- */
-#define AVX2_KERNEL(name, type, width, MORE, PAD, LOAD, STEP) \
-static AVX2 float \
-name(const float *q, const type *xv, size_t n MORE) \
-{ \
-	const uint8_t *x = (const uint8_t *) xv; \
-	__m256		s0 = _mm256_setzero_ps(), \
-				s1 = s0, \
-				s2 = s0, \
-				s3 = s0; \
-	size_t		i = 0; \
- \
-	for (; i + 32 <= n; i += 32) \
-	{ \
-		STEP(s0, _mm256_loadu_ps(q + i), LOAD(x + (width) * i)); \
-		STEP(s1, _mm256_loadu_ps(q + i + 8), LOAD(x + (width) * (i + 8))); \
-		STEP(s2, _mm256_loadu_ps(q + i + 16), LOAD(x + (width) * (i + 16))); \
-		STEP(s3, _mm256_loadu_ps(q + i + 24), LOAD(x + (width) * (i + 24))); \
-	} \
-	for (; i + 8 <= n; i += 8) \
-		STEP(s0, _mm256_loadu_ps(q + i), LOAD(x + (width) * i)); \
-	if (i < n) \
-	{ \
+#define WIDE AVX2
+#define KERNEL(name) avx2_##name
+#define V(op) _mm256_##op
+#define W 8
+#define FLOATS __m256
+#define INTS __m256i
+#define AND(a, b) _mm256_and_si256(a, b)
+#define AS_FLOATS(x) _mm256_castsi256_ps(x)
+#define ABS(x) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)
+#define TRUNCATE(x) _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
+#define SUM(x) sum_256(x)
+#define ALL
+#define LOAD_F32(x, which) _mm256_loadu_ps((const float *) (x))
+#define LOAD_F16(x, which) _mm256_cvtph_ps(_mm_loadu_si128((const void *) (x)))
+#define LOAD_U8(x, which) \
+	_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (x))))
+/* By way of buffers. */
+#define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
+	do { \
 		float		qt[8] = {0}; \
 		uint8_t		xt[32] = {0}; \
  \
-		memcpy(qt, q + i, 4 * (n - i)); \
-		for (size_t j = n - i; j < 8; j++) \
-			qt[j] = PAD; \
-		memcpy(xt, x + (width) * i, (width) * (n - i)); \
-		STEP(s1, _mm256_loadu_ps(qt), LOAD(xt)); \
-	} \
-	return sum_256(_mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3))); \
-}
-
-AVX2_KERNEL(avx2_l2_f32, float, 4, NOTHING, 0, load_f32_256, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_f32, float, 4, NOTHING, 0, load_f32_256, STEP_IP_256)
-AVX2_KERNEL(avx2_l2_f16, void, 2, NOTHING, 0, load_f16_256, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_f16, void, 2, NOTHING, 0, load_f16_256, STEP_IP_256)
-AVX2_KERNEL(avx2_l2_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L2_256)
-AVX2_KERNEL(avx2_ip_u8, void, 1, SCALED, 0, LOAD_SCALED, STEP_IP_256)
-AVX2_KERNEL(avx2_l1_f32, float, 4, NOTHING, 0, load_f32_256, STEP_L1_256)
-AVX2_KERNEL(avx2_l1_f16, void, 2, NOTHING, 0, load_f16_256, STEP_L1_256)
-AVX2_KERNEL(avx2_l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1_256)
+		memcpy(qt, q, 4 * (n)); \
+		for (size_t j = n; j < 8; j++) \
+			qt[j] = pad; \
+		memcpy(xt, x, (width) * (n)); \
+		STEP(s, _mm256_loadu_ps(qt), LOAD(xt, ALL)); \
+	} while (0)
+#include "graph/kernels/dist_wide_impl.h"
 
 /* The mask of a load of the first `bytes` of 32, a multiple of 4. */
 static inline AVX2 __m256i
@@ -166,23 +116,6 @@ avx2_dot(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *
 	}
 }
 
-/* Eight estimates. */
-static inline AVX2 __m256
-estimate_256(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors)
-{
-	__m256i		bits = _mm256_loadu_si256((const void *) factors);
-	__m256		l = _mm256_mul_ps(_mm256_set1_ps(e->unit), _mm256_castsi256_ps(
-																			   _mm256_slli_epi32(_mm256_srli_epi32(bits, GRN_ALPHA_BITS),
-																								 GRN_LENGTH_SHIFT)));
-	__m256		a = _mm256_cvtepi32_ps(_mm256_and_si256(bits, _mm256_set1_epi32(GRN_MAX_ALPHA)));
-	__m256		d = _mm256_sub_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256((const void *) dot)),
-								  _mm256_set1_ps(e->offset));
-	__m256		sum = _mm256_fmadd_ps(_mm256_set1_ps(e->square), l, _mm256_set1_ps(e->lead));
-
-	sum = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_set1_ps(e->slope), a), d, sum);
-	return _mm256_fmadd_ps(l, sum, _mm256_set1_ps(e->base));
-}
-
 static AVX2 void
 avx2_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
 			  uint32_t count, float *out)
@@ -190,7 +123,8 @@ avx2_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors
 	uint32_t	i = 0;
 
 	for (; i + 8 <= count; i += 8)
-		_mm256_storeu_ps(out + i, estimate_256(e, dot + i, factors + i));
+		_mm256_storeu_ps(out + i, estimates(e, _mm256_loadu_si256((const void *) (dot + i)),
+											_mm256_loadu_si256((const void *) (factors + i))));
 	if (i < count)
 	{
 		int32_t		dt[8] = {0};
@@ -199,7 +133,8 @@ avx2_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors
 
 		memcpy(dt, dot + i, 4 * (count - i));
 		memcpy(ft, factors + i, sizeof(GrnFactor) * (count - i));
-		_mm256_storeu_ps(ot, estimate_256(e, dt, ft));
+		_mm256_storeu_ps(ot, estimates(e, _mm256_loadu_si256((const void *) dt),
+									   _mm256_loadu_si256((const void *) ft)));
 		memcpy(out + i, ot, 4 * (count - i));
 	}
 }
@@ -245,31 +180,6 @@ avx2_add_scaled(float *y, float a, const float *x, size_t n)
 		_mm256_storeu_ps(y + i, _mm256_fmadd_ps(a8, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
 	for (; i < n; i++)
 		y[i] += a * x[i];
-}
-
-static AVX2 void
-avx2_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
-{
-	__m256		middle = _mm256_set1_ps(top / 2);
-	__m256		uc8 = _mm256_setzero_ps(),
-				cc8 = uc8;
-
-	for (size_t j = 0; j < n; j += 8)
-	{
-		__m256		x = _mm256_loadu_ps(u + j);
-		__m256		level = _mm256_fmadd_ps(x, _mm256_set1_ps(inverse),
-											_mm256_set1_ps(top / 2 + 0.5f));
-
-		/* of a NaN, max is its second operand */
-		level = _mm256_max_ps(level, _mm256_setzero_ps());
-		level = _mm256_min_ps(_mm256_round_ps(level, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC),
-							  _mm256_set1_ps(top));
-		level = _mm256_sub_ps(level, middle);
-		uc8 = _mm256_fmadd_ps(x, level, uc8);
-		cc8 = _mm256_fmadd_ps(level, level, cc8);
-	}
-	*uc = sum_256(uc8);
-	*cc = sum_256(cc8);
 }
 
 static AVX2 void
@@ -342,7 +252,7 @@ grn_avx2_f16_load(const void *x, size_t n, float *out)
 	size_t		i = 0;
 
 	for (; i + 8 <= n; i += 8)
-		_mm256_storeu_ps(out + i, load_f16_256(h + 2 * i));
+		_mm256_storeu_ps(out + i, LOAD_F16(h + 2 * i, ALL));
 	grn_dist_plain.f16_load(h + 2 * i, n - i, out + i);
 }
 
@@ -368,24 +278,8 @@ grn_avx2_u8_store(const float *x, size_t n, void *out)
 
 const GrnDistTable grn_dist_avx2 = {
 	.name = "avx2",
-	.l2_f32 = avx2_l2_f32,
-	.ip_f32 = avx2_ip_f32,
-	.l2_f16 = avx2_l2_f16,
-	.ip_f16 = avx2_ip_f16,
-	.l2_u8 = avx2_l2_u8,
-	.ip_u8 = avx2_ip_u8,
-	.l1_f32 = avx2_l1_f32,
-	.l1_f16 = avx2_l1_f16,
-	.l1_u8 = avx2_l1_u8,
 	.dot = avx2_dot,
-	.estimate = avx2_estimate,
-	.ip_4x4 = avx2_ip_4x4,
-	.ip_rows = avx2_ip_rows,
-	.add_scaled = avx2_add_scaled,
-	.levels = avx2_levels,
-	.f16_store = grn_avx2_f16_store,
-	.f16_load = grn_avx2_f16_load,
-	.u8_store = grn_avx2_u8_store,
+	WIDE_ENTRIES
 };
 
 #endif

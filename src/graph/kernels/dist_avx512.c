@@ -5,77 +5,30 @@
 
 #include "graph/kernels/dist_x86.h"
 
-#define STEP_L2_512(s, a, b) \
-	do { __m512 d_ = _mm512_sub_ps(a, b); (s) = _mm512_fmadd_ps(d_, d_, s); } while (0)
-#define STEP_IP_512(s, a, b) ((s) = _mm512_fmadd_ps(a, b, s))
-/* |a - b|: the sign bit goes */
-#define STEP_L1_512(s, a, b) ((s) = _mm512_add_ps(s, _mm512_abs_ps(_mm512_sub_ps(a, b))))
-
-static inline AVX512 __m512
-load_f32_512(const void *x, __mmask16 m)
-{
-	return _mm512_maskz_loadu_ps(m, x);
-}
-
-static inline AVX512 __m512
-load_f16_512(const void *x, __mmask16 m)
-{
-	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, x));
-}
-
-static inline AVX512 __m512
-load_u8_512(const void *x, __mmask16 m)
-{
-	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, x)));
-}
-
-#define ALL16 ((__mmask16) 0xFFFF)
-
-/* What kernels for bytes take beside the rest, and how they load bytes. */
-#define NOTHING
-#define SCALED , float scale, float offset
-#define LOAD_SCALED(x, m) \
-	_mm512_maskz_fmadd_ps(m, load_u8_512(x, m), _mm512_set1_ps(scale), _mm512_set1_ps(offset))
-
-#define AVX512_KERNEL(name, type, width, MORE, LOAD, STEP) \
-static AVX512 float \
-name(const float *q, const type *xv, size_t n MORE) \
-{ \
-	const uint8_t *x = (const uint8_t *) xv; \
-	__m512		s0 = _mm512_setzero_ps(), \
-				s1 = s0, \
-				s2 = s0, \
-				s3 = s0; \
-	size_t		i = 0; \
+#define WIDE AVX512
+#define KERNEL(name) avx512_##name
+#define V(op) _mm512_##op
+#define W 16
+#define FLOATS __m512
+#define INTS __m512i
+#define AND(a, b) _mm512_and_si512(a, b)
+#define AS_FLOATS(x) _mm512_castsi512_ps(x)
+#define ABS(x) _mm512_abs_ps(x)
+#define TRUNCATE(x) _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
+#define SUM(x) _mm512_reduce_add_ps(x)
+#define ALL ((__mmask16) 0xFFFF)
+#define LOAD_F32(x, which) _mm512_maskz_loadu_ps(which, x)
+#define LOAD_F16(x, which) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(which, x))
+#define LOAD_U8(x, which) \
+	_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(which, x)))
+/* By a mask. */
+#define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
+	do { \
+		__mmask16	m = (__mmask16) ((1u << (n)) - 1); \
  \
-	for (; i + 64 <= n; i += 64) \
-	{ \
-		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
-		STEP(s1, _mm512_loadu_ps(q + i + 16), LOAD(x + (width) * (i + 16), ALL16)); \
-		STEP(s2, _mm512_loadu_ps(q + i + 32), LOAD(x + (width) * (i + 32), ALL16)); \
-		STEP(s3, _mm512_loadu_ps(q + i + 48), LOAD(x + (width) * (i + 48), ALL16)); \
-	} \
-	for (; i + 16 <= n; i += 16) \
-		STEP(s0, _mm512_loadu_ps(q + i), LOAD(x + (width) * i, ALL16)); \
-	if (i < n) \
-	{ \
-		__mmask16	m = (__mmask16) ((1u << (n - i)) - 1); \
- \
-		STEP(s1, _mm512_maskz_loadu_ps(m, q + i), LOAD(x + (width) * i, m)); \
-	} \
-	return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s0, s1), \
-											  _mm512_add_ps(s2, s3))); \
-}
-
-AVX512_KERNEL(avx512_l2_f32, float, 4, NOTHING, load_f32_512, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_f32, float, 4, NOTHING, load_f32_512, STEP_IP_512)
-AVX512_KERNEL(avx512_l2_f16, void, 2, NOTHING, load_f16_512, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_f16, void, 2, NOTHING, load_f16_512, STEP_IP_512)
-AVX512_KERNEL(avx512_l2_u8, void, 1, SCALED, LOAD_SCALED, STEP_L2_512)
-AVX512_KERNEL(avx512_ip_u8, void, 1, SCALED, LOAD_SCALED, STEP_IP_512)
-AVX512_KERNEL(avx512_l1_f32, float, 4, NOTHING, load_f32_512, STEP_L1_512)
-AVX512_KERNEL(avx512_l1_f16, void, 2, NOTHING, load_f16_512, STEP_L1_512)
-AVX512_KERNEL(avx512_l1_u8, void, 1, SCALED, LOAD_SCALED, STEP_L1_512)
+		STEP(s, _mm512_mask_loadu_ps(_mm512_set1_ps(pad), m, q), LOAD(x, m)); \
+	} while (0)
+#include "graph/kernels/dist_wide_impl.h"
 
 /* Sums of four vectors within each 128-bit lane: v[0]'s, v[1]'s, v[2]'s, v[3]'s. */
 static inline AVX512 __m512i
@@ -250,18 +203,10 @@ avx512_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *facto
 {
 	for (uint32_t i = 0; i < count; i += 16)
 	{
-		__mmask16	m = count - i < 16 ? (__mmask16) ((1u << (count - i)) - 1) : ALL16;
-		__m512i		bits = _mm512_maskz_loadu_epi32(m, factors + i);
-		__m512		l = _mm512_mul_ps(_mm512_set1_ps(e->unit), _mm512_castsi512_ps(
-																				   _mm512_slli_epi32(_mm512_srli_epi32(bits, GRN_ALPHA_BITS),
-																									 GRN_LENGTH_SHIFT)));
-		__m512		a = _mm512_cvtepi32_ps(_mm512_and_si512(bits, _mm512_set1_epi32(GRN_MAX_ALPHA)));
-		__m512		d = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, dot + i)),
-									  _mm512_set1_ps(e->offset));
-		__m512		sum = _mm512_fmadd_ps(_mm512_set1_ps(e->square), l, _mm512_set1_ps(e->lead));
+		__mmask16	m = count - i < 16 ? (__mmask16) ((1u << (count - i)) - 1) : ALL;
 
-		sum = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_set1_ps(e->slope), a), d, sum);
-		_mm512_mask_storeu_ps(out + i, m, _mm512_fmadd_ps(l, sum, _mm512_set1_ps(e->base)));
+		_mm512_mask_storeu_ps(out + i, m, estimates(e, _mm512_maskz_loadu_epi32(m, dot + i),
+													_mm512_maskz_loadu_epi32(m, factors + i)));
 	}
 }
 
@@ -276,7 +221,7 @@ avx512_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		s[i] = _mm512_setzero_ps();
 	for (size_t k = 0; k < n; k += 16)
 	{
-		__mmask16	m = n - k < 16 ? (__mmask16) ((1u << (n - k)) - 1) : ALL16;
+		__mmask16	m = n - k < 16 ? (__mmask16) ((1u << (n - k)) - 1) : ALL;
 		__m512		v0 = _mm512_maskz_loadu_ps(m, b + k);
 		__m512		v1 = _mm512_maskz_loadu_ps(m, b + ldb + k);
 		__m512		v2 = _mm512_maskz_loadu_ps(m, b + 2 * ldb + k);
@@ -318,7 +263,7 @@ avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t ro
 			s[i] = _mm512_setzero_ps();
 		for (size_t k = 0; k < n; k += 16)
 		{
-			__mmask16	m = n - k >= 16 ? ALL16 : (__mmask16) ((1u << (n - k)) - 1);
+			__mmask16	m = n - k >= 16 ? ALL : (__mmask16) ((1u << (n - k)) - 1);
 			__m512		v = _mm512_maskz_loadu_ps(m, a + k);
 
 #pragma GCC unroll 8
@@ -344,80 +289,23 @@ avx512_add_scaled(float *y, float a, const float *x, size_t n)
 
 	for (size_t i = 0; i < n; i += 16)
 	{
-		__mmask16	m = n - i >= 16 ? ALL16 : (__mmask16) ((1u << (n - i)) - 1);
+		__mmask16	m = n - i >= 16 ? ALL : (__mmask16) ((1u << (n - i)) - 1);
 
 		_mm512_mask_storeu_ps(y + i, m, _mm512_fmadd_ps(a16, _mm512_maskz_loadu_ps(m, x + i),
 														_mm512_maskz_loadu_ps(m, y + i)));
 	}
 }
 
-static AVX512 void
-avx512_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
-{
-	__m512		middle = _mm512_set1_ps(top / 2);
-	__m512		uc16 = _mm512_setzero_ps(),
-				cc16 = uc16;
-
-	for (size_t j = 0; j < n; j += 16)
-	{
-		__m512		x = _mm512_loadu_ps(u + j);
-		__m512		level = _mm512_fmadd_ps(x, _mm512_set1_ps(inverse),
-											_mm512_set1_ps(top / 2 + 0.5f));
-
-		/* of a NaN, max is its second operand */
-		level = _mm512_max_ps(level, _mm512_setzero_ps());
-		level = _mm512_min_ps(_mm512_roundscale_ps(level, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC),
-							  _mm512_set1_ps(top));
-		level = _mm512_sub_ps(level, middle);
-		uc16 = _mm512_fmadd_ps(x, level, uc16);
-		cc16 = _mm512_fmadd_ps(level, level, cc16);
-	}
-	*uc = _mm512_reduce_add_ps(uc16);
-	*cc = _mm512_reduce_add_ps(cc16);
-}
-
 const GrnDistTable grn_dist_avx512 = {
 	.name = "avx512",
-	.l2_f32 = avx512_l2_f32,
-	.ip_f32 = avx512_ip_f32,
-	.l2_f16 = avx512_l2_f16,
-	.ip_f16 = avx512_ip_f16,
-	.l2_u8 = avx512_l2_u8,
-	.ip_u8 = avx512_ip_u8,
-	.l1_f32 = avx512_l1_f32,
-	.l1_f16 = avx512_l1_f16,
-	.l1_u8 = avx512_l1_u8,
 	.dot = avx512_dot,
-	.estimate = avx512_estimate,
-	.ip_4x4 = avx512_ip_4x4,
-	.ip_rows = avx512_ip_rows,
-	.add_scaled = avx512_add_scaled,
-	.levels = avx512_levels,
-	.f16_store = grn_avx2_f16_store,
-	.f16_load = grn_avx2_f16_load,
-	.u8_store = grn_avx2_u8_store,
+	WIDE_ENTRIES
 };
 
 const GrnDistTable grn_dist_vnni = {
 	.name = "avx512vnni",
-	.l2_f32 = avx512_l2_f32,
-	.ip_f32 = avx512_ip_f32,
-	.l2_f16 = avx512_l2_f16,
-	.ip_f16 = avx512_ip_f16,
-	.l2_u8 = avx512_l2_u8,
-	.ip_u8 = avx512_ip_u8,
-	.l1_f32 = avx512_l1_f32,
-	.l1_f16 = avx512_l1_f16,
-	.l1_u8 = avx512_l1_u8,
 	.dot = vnni_dot,
-	.estimate = avx512_estimate,
-	.ip_4x4 = avx512_ip_4x4,
-	.ip_rows = avx512_ip_rows,
-	.add_scaled = avx512_add_scaled,
-	.levels = avx512_levels,
-	.f16_store = grn_avx2_f16_store,
-	.f16_load = grn_avx2_f16_load,
-	.u8_store = grn_avx2_u8_store,
+	WIDE_ENTRIES
 };
 
 #endif

@@ -1,0 +1,122 @@
+/*
+ * dist_wide_impl.h - what the kernels for AVX2 and AVX-512 have in common.
+ *
+ * dist_avx2.c and dist_avx512.c include this file, each with its own meaning of
+ *   WIDE			the attribute of a function for its instructions
+ *   KERNEL(name)	the name of a kernel
+ *   V(op)			an intrinsic, _mm256_op or _mm512_op
+ *   FLOATS, INTS	a vector of W floats, or of as many 32-bit integers
+ *   AND, AS_FLOATS	of integers: both bits; the floats that have their bits
+ *   ABS, TRUNCATE	of floats: without the sign; towards zero
+ *   SUM			the sum of a vector
+ *   ALL			where a load takes all W numbers
+ *   LOAD_F32(x, which), LOAD_F16, LOAD_U8	numbers of a stored vector as floats
+ *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)	STEP on the last n < W numbers, the query's
+ *		followed by pad and the others by 0
+ */
+#define STEP_L2(s, a, b) \
+	do { FLOATS d_ = V(sub_ps)(a, b); (s) = V(fmadd_ps)(d_, d_, s); } while (0)
+#define STEP_IP(s, a, b) ((s) = V(fmadd_ps)(a, b, s))
+#define STEP_L1(s, a, b) ((s) = V(add_ps)(s, ABS(V(sub_ps)(a, b))))
+
+/* What kernels for bytes take beside the rest, and how they load bytes. */
+#define NOTHING
+#define SCALED , float scale, float offset
+#define LOAD_SCALED(x, which) \
+	V(fmadd_ps)(LOAD_U8(x, which), V(set1_ps)(scale), V(set1_ps)(offset))
+
+/*
+ * Four accumulators hide the latency of the multiply-add.  In the rest the query is followed
+ * by PAD, which a stored zero stands for; so that adds nothing to the sum.
+ */
+#define DISTANCE(name, type, width, MORE, PAD, LOAD, STEP) \
+static WIDE float \
+KERNEL(name) (const float *q, const type *xv, size_t n MORE) \
+{ \
+	const uint8_t *x = (const uint8_t *) xv; \
+	FLOATS		s0 = V(setzero_ps)(), \
+				s1 = s0, \
+				s2 = s0, \
+				s3 = s0; \
+	size_t		i = 0; \
+ \
+	for (; i + 4 * W <= n; i += 4 * W) \
+	{ \
+		STEP(s0, V(loadu_ps)(q + i), LOAD(x + (width) * i, ALL)); \
+		STEP(s1, V(loadu_ps)(q + i + W), LOAD(x + (width) * (i + W), ALL)); \
+		STEP(s2, V(loadu_ps)(q + i + 2 * W), LOAD(x + (width) * (i + 2 * W), ALL)); \
+		STEP(s3, V(loadu_ps)(q + i + 3 * W), LOAD(x + (width) * (i + 3 * W), ALL)); \
+	} \
+	for (; i + W <= n; i += W) \
+		STEP(s0, V(loadu_ps)(q + i), LOAD(x + (width) * i, ALL)); \
+	if (i < n) \
+		STEP_REST(s1, STEP, LOAD, q + i, x + (width) * i, width, PAD, n - i); \
+	return SUM(V(add_ps)(V(add_ps)(s0, s1), V(add_ps)(s2, s3))); \
+}
+
+DISTANCE(l2_f32, float, 4, NOTHING, 0, LOAD_F32, STEP_L2)
+DISTANCE(ip_f32, float, 4, NOTHING, 0, LOAD_F32, STEP_IP)
+DISTANCE(l1_f32, float, 4, NOTHING, 0, LOAD_F32, STEP_L1)
+DISTANCE(l2_f16, void, 2, NOTHING, 0, LOAD_F16, STEP_L2)
+DISTANCE(ip_f16, void, 2, NOTHING, 0, LOAD_F16, STEP_IP)
+DISTANCE(l1_f16, void, 2, NOTHING, 0, LOAD_F16, STEP_L1)
+DISTANCE(l2_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L2)
+DISTANCE(ip_u8, void, 1, SCALED, 0, LOAD_SCALED, STEP_IP)
+DISTANCE(l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1)
+
+/* W estimates, from the bits of as many factors. */
+static inline WIDE FLOATS
+estimates(const GrnEstimate *e, INTS dot, INTS bits)
+{
+	INTS		length = V(slli_epi32) (V(srli_epi32) (bits, GRN_ALPHA_BITS), GRN_LENGTH_SHIFT);
+	FLOATS		l = V(mul_ps) (V(set1_ps) (e->unit), AS_FLOATS(length));
+	FLOATS		a = V(cvtepi32_ps) (AND(bits, V(set1_epi32) (GRN_MAX_ALPHA)));
+	FLOATS		d = V(sub_ps) (V(cvtepi32_ps) (dot), V(set1_ps) (e->offset));
+	FLOATS		sum = V(fmadd_ps) (V(set1_ps) (e->square), l, V(set1_ps) (e->lead));
+
+	sum = V(fnmadd_ps) (V(mul_ps) (V(set1_ps) (e->slope), a), d, sum);
+	return V(fmadd_ps) (l, sum, V(set1_ps) (e->base));
+}
+
+static WIDE void
+KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, float *cc)
+{
+	FLOATS		middle = V(set1_ps) (top / 2);
+	FLOATS		sum_uc = V(setzero_ps) ();
+	FLOATS		sum_cc = sum_uc;
+
+	for (size_t j = 0; j < n; j += W)
+	{
+		FLOATS		x = V(loadu_ps) (u + j);
+		FLOATS		level = V(fmadd_ps) (x, V(set1_ps) (inverse), V(set1_ps) (top / 2 + 0.5f));
+
+		/* of a NaN, max is its second operand */
+		level = V(max_ps) (level, V(setzero_ps) ());
+		level = V(min_ps) (TRUNCATE(level), V(set1_ps) (top));
+		level = V(sub_ps) (level, middle);
+		sum_uc = V(fmadd_ps) (x, level, sum_uc);
+		sum_cc = V(fmadd_ps) (level, level, sum_cc);
+	}
+	*uc = SUM(sum_uc);
+	*cc = SUM(sum_cc);
+}
+
+/* The entries of a GrnDistTable but its name and its products of codes. */
+#define WIDE_ENTRIES \
+	.l2_f32 = KERNEL(l2_f32), \
+	.ip_f32 = KERNEL(ip_f32), \
+	.l2_f16 = KERNEL(l2_f16), \
+	.ip_f16 = KERNEL(ip_f16), \
+	.l2_u8 = KERNEL(l2_u8), \
+	.ip_u8 = KERNEL(ip_u8), \
+	.l1_f32 = KERNEL(l1_f32), \
+	.l1_f16 = KERNEL(l1_f16), \
+	.l1_u8 = KERNEL(l1_u8), \
+	.estimate = KERNEL(estimate), \
+	.ip_4x4 = KERNEL(ip_4x4), \
+	.ip_rows = KERNEL(ip_rows), \
+	.add_scaled = KERNEL(add_scaled), \
+	.levels = KERNEL(levels), \
+	.f16_store = grn_avx2_f16_store, \
+	.f16_load = grn_avx2_f16_load, \
+	.u8_store = grn_avx2_u8_store
