@@ -32,12 +32,22 @@ grep -rnE '\bGRN_(L2|IP|COSINE|L1|HAMMING|JACCARD)\b' src cuda --include='*.[ch]
 grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS)\b' src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
 
-# Rooms: who may see whom.
+# A switch over them, or over states on disk, names every value, so that the compiler finds the
+# places where a new one is missing.
+grep -rn 'default:' src/graph src/am/types src/am/write --include='*.[ch]' |
+	grep -v '^src/graph/kernels/' | rule "switches over enums have no default"
+for flags in PG_CPPFLAGS BUILDER_CFLAGS; do
+	grep -q "^$flags = .*-Wswitch-enum" Makefile || echo "Makefile: $flags lacks -Wswitch-enum"
+done | rule "compilers warn of values that a switch lacks"
+
+# Rooms: what each may include.
 includes src/graph '(am|builder|cuda)/|postgres|\.\.' | rule "src/graph sees no other room"
 includes src/graph/kernels 'graph/(build|stored)/' | rule "kernels see neither builds nor records"
 includes src/graph/stored 'graph/build/' | rule "records see no builds"
 includes src/builder 'am/|postgres|\.\.' | rule "src/builder sees nothing of the server"
 includes src/builder 'cuda/' | grep -v '"cuda/gpu\.h"' | rule "src/builder sees GPUs through cuda/gpu.h"
+includes src/am/types '(am|graph|builder)/' | grep -v '"am/opclass\.h"' | rule "types see operator classes alone"
+includes src/am/write 'am/build/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
 includes src/am 'builder/' | grep -v '"builder/protocol\.h"' | rule "src/am sees the builder through its protocol"
 includes cuda '(\.\./)*(src/)?(am|builder)/' | rule "cuda sees neither the server nor the builder"
@@ -46,5 +56,7 @@ includes cuda '(\.\./)*(src/)?(am|builder)/' | rule "cuda sees neither the serve
 find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.pl' -o \
 	-name '*.py' -o -name '*.sh' | xargs wc -l |
 	awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' | rule "no file is longer than 800 lines"
+
+awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 79 columns"
 
 exit $status

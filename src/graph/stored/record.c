@@ -323,7 +323,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 	if ((r.flags & GRN_KILLED) != 0 &&
 		!(r.state == GRN_NODE && r.ntids > 0) && !(r.state == GRN_TIDS && r.ntids16 > 0))
 		return "rows of a record are marked as dead, but it has none";
-	switch (r.state)
+	switch ((GrnState) r.state)
 	{
 		case GRN_FREE:
 			return check_edges(l, &r, rec, self, nodes);
@@ -335,18 +335,14 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 			return check_tids(l, rec, r.ntids16);
 		case GRN_NODE:
 		case GRN_DEAD:
-			break;
-		default:
-			return "unknown state of a record";
+			if (r.ntids > l->tids_max)
+				return "too many heap TIDs in a record";
+			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
+				return "chain of heap TIDs leads out of the index";
+			if (!(r.error >= 0) || r.error > FLT_MAX)
+				return "rounding error of a record is no number";
+			what = check_tids(l, rec, r.ntids);
+			return what != NULL ? what : check_edges(l, &r, rec, self, nodes);
 	}
-	if (r.ntids > l->tids_max)
-		return "too many heap TIDs in a record";
-	if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
-		return "chain of heap TIDs leads out of the index";
-	if (!(r.error >= 0) || r.error > FLT_MAX)
-		return "rounding error of a record is no number";
-	what = check_tids(l, rec, r.ntids);
-	if (what != NULL)
-		return what;
-	return check_edges(l, &r, rec, self, nodes);
+	return "unknown state of a record";
 }
