@@ -5,8 +5,8 @@
  * path to them.  Where records keep stand-ins of the rows (rerank.c), the scan also reads those
  * ef_search rows of the table, TOAST included.  The total cost is that of returning all rows, each
  * at the price of the visits by which the search stays ahead of it; the planner takes the share of
- * it that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
- * than that, but a query that needs it is better served by another plan.
+ * it that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
+ * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
  *
  * The planner believes that a sequential scan reads the table's own pages alone and that a
  * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are
@@ -41,12 +41,16 @@
 #define PATH_PER_LOG2_ROWS 0.3
 
 /*
- * Without codes each neighbour met for the first time is visited.  By the same means: 838 visits
- * for 20,000 sentences, 1,078 for 5,000 random rows of 384 dimensions, for 40 expansions of degree 32.
+ * Without codes each neighbour met for the first time is visited.  By the same means, for 40
+ * expansions of degree 32: 838 visits for 20,000 sentences, 1,078 for 5,000 random rows of 384
+ * dimensions.
  */
 #define NEW_NEIGHBOURS 0.75
 
-/* CPU time of a distance estimated from a code, in exact distances. */
+/*
+ * CPU time of a distance estimated from a code, in exact distances.  By the clock, with AVX-512 and
+ * all in cache, .25 of 128 or 384 dimensions (5 and 18 ns), .05 of 1,536 (85 ns).
+ */
 #define ESTIMATE_COST 0.1
 
 /*

@@ -11,7 +11,6 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
-
 GrnndKey
 grnnd_key(Relation index)
 {

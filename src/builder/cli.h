@@ -8,9 +8,8 @@
 #include "graph/build/graph.h"
 #include "graph/metric.h"
 
-#define GRN_MAX_BEAMS 16
-
-#define GRN_MAX_GRAPHS 64
+#define GRN_MAX_BEAMS 16		/* widths of searches that one call evaluates */
+#define GRN_MAX_GRAPHS 64		/* graphs that it does so for */
 
 typedef struct GrnCli
 {

@@ -26,11 +26,11 @@ extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
 							size_t name_size, GrnFailure *failure);
 /* How many are open. */
 extern int	grn_open_gpus(void);
+#define GRN_HANDLES 2			/* of a device */
 /*
  * A handle of device i, by its number.  The first is open.  The others, with streams and
  * buffers of their own, are opened when they are first asked for: NULL where that fails.
  */
-#define GRN_HANDLES 2
 extern GrnGpu *grn_open_handle(int i, int handle);
 /* The same, NULL where it has not been asked for yet. */
 extern GrnGpu *grn_handle(int i, int handle);

@@ -40,8 +40,8 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
-		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x), p->codes + v * code_bytes,
-				   &p->factors[v], scratch);
+		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x),
+				   p->codes + v * code_bytes, &p->factors[v], scratch);
 }
 
 bool

@@ -1,6 +1,6 @@
 /*
- * grn.h - types that every part of grnnd shares: metrics, build parameters,
- * and the parallel-for through which src/graph borrows its caller's threads.
+ * grn.h - types that every part of grnnd shares: limits, build parameters, and the
+ * parallel-for through which src/graph borrows its caller's threads.
  *
  * src/graph is plain C11: no PostgreSQL header, no CUDA header, and it owns no
  * resource across a callback, because a PostgreSQL caller may longjmp out of

@@ -24,8 +24,8 @@
 #include "graph/stored/prune.h"
 
 /*
- * Neighbours that a new node chooses by the rule; GrnMetricInfo.fill says up to how many the nearest that
- * the rule refused are added.  The other room is for links that it gives later;
+ * Neighbours that a new node chooses by the rule.  Up to GrnMetricInfo.fill the nearest that
+ * the rule refused are added.  The rest of the list is for links that the node gives later;
  * test/bench/tried.md has other numbers.
  */
 #define CHOOSE(degree) ((degree) * 15 / 32)

@@ -4,8 +4,8 @@
  * A breadth-first search marks what the entry reaches.  Each vertex x left over
  * then gets an edge p -> x from a vertex p near it that is reached: its nearest
  * reached neighbour, or, where it has none, the nearest that a search finds.
- * If p is full, an edge p -> y makes room, and x -> y replaces it: what went
- * p -> y goes p -> x -> y.  If x is full, its farthest edge makes room for that;
+ * If p is full, an edge p -> y makes room, and x -> y replaces it: a path that used
+ * p -> y now uses p -> x -> y.  If x is full, its farthest edge makes room for that;
  * x was not reached, so nothing was reached through it.  So the set of reached
  * vertices only grows.
  */

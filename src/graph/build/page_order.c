@@ -12,7 +12,7 @@
 #include "graph/build/breadth_first.h"
 
 #define REGION 8192				/* vertices of a region, on average */
-/* Candidates for the page being filled: the unplaced neighbours of its vertices. */
+/* Candidates for the page being filled: its vertices' neighbours that are not packed yet. */
 #define MAX_CANDIDATES 2048
 /* Vertices are sorted by region in pieces of so many at least, so many pieces at most. */
 #define PIECE 65536

@@ -398,9 +398,9 @@ share_lost(const Spectrum *s, GrnCodeShape shape)
  * Visits that a search needs if codes lose a share e of the variance, in units of those
  * with exact distances: exp(f e^2).  The fewer directions the variance lies in, the less
  * do a code's errors average, so f = 4.5 + 330 / n, n the number of equal variances that
- * would have the same sum of squares.  Measured (search_bench.c, means of recall 0.95 and 0.99): SIFT, n = 30,
- * f = 16; sentence embeddings of 384 dimensions, n = 126, f = 6.8; two of them side by side,
- * n = 212, f = 5.6.
+ * would have the same sum of squares.  Measured (search_bench.c, means of recall 0.95 and
+ * 0.99): SIFT, n = 30, f = 16; sentence embeddings of 384 dimensions, n = 126, f = 6.8; two
+ * of them side by side, n = 212, f = 5.6.
  */
 #define VISITS_LEAST 4.5
 #define VISITS_FACTOR 330
