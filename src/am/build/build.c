@@ -47,7 +47,7 @@ run_build(GrnndBuild *build)
 	double		collect_s,
 				build_s,
 				end_s,
-				load_s;
+				write_s;
 	BlockNumber pages;
 	double		tuples,
 				allvisible;
@@ -94,7 +94,7 @@ run_build(GrnndBuild *build)
 	/*
 	 * From here on the result is ours alone: checked once, it cannot change
 	 * any more.  The builder's end, which includes that of its device context,
-	 * goes on beside the load.
+	 * goes on while pages are written.
 	 */
 	if (result->on_gpu && more_to_come(build))
 		grnnd_builder_park(builder);
@@ -103,7 +103,7 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);
-	load_s = grnnd_seconds_since(start);
+	write_s = grnnd_seconds_since(start);
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_builder_end(builder);
@@ -114,10 +114,10 @@ run_build(GrnndBuild *build)
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
 							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT,
 							 (unsigned long long) build->rows, result->nodes, pages,
-							 result->on_gpu ? "gpu" : "cpu", build->workers, build->load_workers,
+							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 collect_s, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes,
-							 load_s, end_s, build->map->memory_used,
+							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK])));
 }
 

@@ -31,7 +31,7 @@ typedef struct GrnndBuild
 	uint64		rows;			/* in VECTORS and TIDS */
 	double		heap_tuples;
 	int			workers;		/* that took part in collecting */
-	int			load_workers;	/* that took part in writing */
+	int			write_workers;	/* that took part in writing */
 } GrnndBuild;
 
 /* A row's heap TID in segment TIDS: block << 16 | offset, so that it sorts. */

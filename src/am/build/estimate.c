@@ -512,7 +512,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	load = blocks * BLCKSZ * (wal ? WITH_WAL : 1) / speed;
 	/* with one process pages are formed and written in turns */
 	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
-			   (1 + grnnd_load_workers(b, (uint64) blocks)));
+			   (1 + grnnd_write_workers(b, (uint64) blocks)));
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s at %.0f MB/s",
 							 collect, device_seconds, needs->seconds, load, speed / 1e6)));

@@ -70,7 +70,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 }
 
 int
-grnnd_load_workers(const GrnndBuild *build, uint64 index_pages)
+grnnd_write_workers(const GrnndBuild *build, uint64 index_pages)
 {
 	if (IsInParallelMode() || (build->index && RelationUsesLocalBuffers(build->index)))
 		return 0;

@@ -20,7 +20,7 @@ typedef struct GrnndWorkers
 
 extern int	grnnd_collect_workers(Relation heap, Relation index);
 /* Workers that may write pages beside it; build->index NULL: of an index still to be. */
-extern int	grnnd_load_workers(const GrnndBuild *build, uint64 index_pages);
+extern int	grnnd_write_workers(const GrnndBuild *build, uint64 index_pages);
 
 /*
  * Enters parallel mode and makes shared memory for at most nworkers running

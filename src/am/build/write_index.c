@@ -327,19 +327,10 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers
 	write_share(new, shared, w, true);
 }
 
-BlockNumber
-grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
+/* Fills what the builder's result says of the index, and checks all of it but the lists. */
+static void
+take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
-	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
-	Shared	   *shared = NULL;
-	GrnndWorkers *workers = NULL;
-	GrnndPageWriter *w;
-	BlockNumber blocks;
-	BlockNumber node_pages;
-	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
-	int			nworkers;
-
-	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
 	grnnd_check_result_numbers(build, r);
 	start_meta(build, &new->meta);
 	if (r->nodes < grnnd_fit_rows(build->dim))
@@ -362,13 +353,29 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
 	grnnd_check_result_rows(new, build->rows);
+}
+
+BlockNumber
+grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
+{
+	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
+	Shared	   *shared = NULL;
+	GrnndWorkers *workers = NULL;
+	GrnndPageWriter *w;
+	BlockNumber blocks;
+	BlockNumber node_pages;
+	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
+	int			nworkers;
+
+	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
+	take_result(new, build, r);
 	plan_chains(new, build->map);
 	blocks = place_blocks(new);
 	node_pages = blocks - new->meta.first_node_block;
 
 	grnnd_test_point("load");
 	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
-	nworkers = grnnd_load_workers(build, node_pages);
+	nworkers = grnnd_write_workers(build, node_pages);
 	if (nworkers > 0)
 		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
 										(void **) &shared);
@@ -396,7 +403,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 
 	if (workers)
 	{
-		build->load_workers = workers->launched;
+		build->write_workers = workers->launched;
 		grnnd_mapping_unshare(build->map);
 		grnnd_workers_finish(workers);
 	}
