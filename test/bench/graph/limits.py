@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import ROOT, write_table  # noqa: E402
 
-COLUMNS = ["data", "GPUs", "limit", "MB", "parts", "rows a row", "codes", "split", "encode", "build", "merge", "s", "ratio",
+COLUMNS = ["data", "GPUs", "limit", "MB", "parts", "rows a row", "digests", "split", "digest", "build", "merge", "s", "ratio",
            "peak MB", "recall@10, L=64", "distances"]
 
 
@@ -52,8 +52,8 @@ def measure(args, folder, devices, limit):
     seconds = number(r"build ([0-9.]+) s,", text)
     best = seconds.index(min(seconds))
     row = {"s": seconds[best], "parts": "", "rows a row": ""}
-    if parts := re.findall(r"(\d+) parts, ([0-9.]+) rows a row(?:, (?:codes|digests) (\w+))?: (.*) s, peak", text):
-        row.update({"parts": int(parts[best][0]), "rows a row": float(parts[best][1]), "codes": parts[best][2]})
+    if parts := re.findall(r"(\d+) parts, ([0-9.]+) rows a row(?:, digests (\w+))?: (.*) s, peak", text):
+        row.update({"parts": int(parts[best][0]), "rows a row": float(parts[best][1]), "digests": parts[best][2]})
         row.update({k: float(v) for k, v in re.findall(r"(\w+) ([0-9.]+)", parts[best][3])})
     row["peak MB"] = max(number(r"peak (\d+) MB" if args.device == "gpu" else r"workspace (\d+) MB", text))
     text = subprocess.check_output([args.grnnd_build, "--evaluate", graph, "--query", f"{folder}/query.fbin", "--truth",
