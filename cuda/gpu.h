@@ -85,7 +85,7 @@ typedef struct GrnGpuOptions
 	uint64_t	memory_limit;	/* the most bytes of device memory; 0: what is free */
 	bool		fill;			/* lists get near neighbours of neighbours, up to the degree */
 	/*
-	 * Tile mode: so often each vertex is compared with its neighbours' neighbours; then
+	 * Tile mode: how often each vertex is compared with its neighbours' neighbours, before
 	 * edges are chosen anew.  Graphs are better and take twice the time.  0: never.
 	 */
 	uint32_t	joins;
@@ -134,9 +134,9 @@ extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 /*
  * Rows in the host's memory: row i is at base + order[i] * row_bytes, or, without order, at
  * base + i * row_bytes.  Numbers of 32 bits are floats, at the row's start.  Those of 16 bits
- * are binary16 and those of 1 bit 0 or 1, a byte's highest bit first, to be multiplied with up to two floats: one before them (head: its bytes),
- * and one behind them (scale: where, from the row's start).  0: there is none.  row_bytes
- * are then a multiple of 4.
+ * are binary16.  Those of 1 bit are 0 or 1, a byte's highest bit first.  Both are to be
+ * multiplied with up to two floats: one before them (head: its bytes), and one behind them
+ * (scale: where, from the row's start).  0: there is none.  row_bytes are then a multiple of 4.
  */
 typedef struct GrnGpuSource
 {
