@@ -54,6 +54,19 @@ for my $cycle (1 .. 10)
 	sound($standby, 't_idx', "cycle $cycle, standby");
 }
 
+# ---- the index's last record holds TIDs alone, where records span pages ----
+
+# so many equal rows that their record gets a chained one, behind which nothing is written
+$primary->safe_psql('postgres', q(
+	CREATE TABLE wide (id int, v vector(2100));
+	CREATE INDEX wide_idx ON wide USING grnnd (v);
+	INSERT INTO wide SELECT i, v FROM points(1, 1, 2100, 1), generate_series(1, 30) i));
+$primary->wait_for_catchup($standby);
+is(number($_, q(SET enable_seqscan = off; SET enable_sort = off;
+	SELECT count(*) FROM (SELECT id FROM wide ORDER BY v <-> (SELECT v FROM points(2, 2, 2100, 1))) x)),
+	30, 'a chained record is the last: ' . $_->name) for $primary, $standby;
+sound($standby, 'wide_idx', 'a chained record is the last');
+
 # ---- a cursor of the standby, while vacuum and inserts into freed slots are replayed ----
 
 $primary->safe_psql('postgres', q(

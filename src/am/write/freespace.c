@@ -261,14 +261,17 @@ extend(Relation index, const GrnndIndex *ix)
  * Writes the pages that follow the first of a spanning record.  The first
  * page's lock, held by the caller, keeps others out; until that page says
  * otherwise the slot is free, so a crash in between loses nothing.
+ *
+ * A record of TIDs has nothing there.  Of it the last page is written all the same: without
+ * WAL the file would end before it on a standby, or after a crash, and the record not exist.
  */
 static void
-write_tail(Relation index, const GrnndIndex *ix, const Slot *slot, const char *rec)
+write_tail(Relation index, const GrnndIndex *ix, const Slot *slot, const GrnRecord *rec)
 {
 	const GrnLayout *l = &ix->layout;
 	BlockNumber first = BufferGetBlockNumber(slot->buffer);
 
-	for (uint32 i = 1; i < l->span;)
+	for (uint32 i = rec->state == GRN_NODE ? 1 : Max(l->span - 1, 1); i < l->span;)
 	{
 		GenericXLogState *xlog = GenericXLogStart(index);
 		Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
@@ -283,7 +286,7 @@ write_tail(Relation index, const GrnndIndex *ix, const Slot *slot, const char *r
 			LockBuffer(buffers[n], BUFFER_LOCK_EXCLUSIVE);
 			page = GenericXLogRegisterBuffer(xlog, buffers[n], GENERIC_XLOG_FULL_IMAGE);
 			grnnd_page_init(page, GRNND_TAIL);
-			memcpy(GrnndPagePayload(page), rec + done,
+			memcpy(GrnndPagePayload(page), (const char *) rec + done,
 				   Min(l->record_bytes - done, l->payload));
 			n++;
 		}
@@ -314,8 +317,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	RelationSetTargetBlock(index, BufferGetBlockNumber(slot.buffer));
 
 	rec->version = slot.version;
-	if (rec->state == GRN_NODE)
-		write_tail(index, ix, &slot, (char *) rec);
+	write_tail(index, ix, &slot, rec);
 	is_new = PageIsNew(BufferGetPage(slot.buffer));
 	xlog = GenericXLogStart(index);
 	page = GenericXLogRegisterBuffer(xlog, slot.buffer,
