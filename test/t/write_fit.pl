@@ -218,6 +218,76 @@ $node->safe_psql('postgres', "BEGIN;
 is(logged($log, 'no background worker was free'), 1, 'nor is one free after a commit');
 is(codes('e_idx'), 'unfitted|t|0', 'which is no attempt');
 sound($node, 'w_idx', 'done by hand');
+$node->append_conf('postgresql.conf', 'max_worker_processes = 4');
+$node->restart;
+
+# ---- workers that are stopped where a fit begins ----
+
+# Returns what stops them in that database.
+sub stop_workers
+{
+	my ($database) = @_;
+	$node->safe_psql('postgres', "ALTER DATABASE $database SET grnnd.test_point = 'fit-begun'");
+	my $gate = psql_start($node, "\\c $database\nSELECT pg_advisory_lock(6779502);\nSELECT pg_sleep(3600);");
+	$node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_locks
+		WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'));
+	return $gate;
+}
+
+# Waits until one is stopped.
+sub one_stopped
+{
+	ok($node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type = 'grnnd fit' AND wait_event = 'advisory')), 'a worker is at work');
+}
+
+# Lets them go on as soon as $waiting waits for a lock, or has ended; returns what that said.
+sub finish_beside
+{
+	my ($gate, $waiting) = @_;
+	my $locks = q(SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype <> 'advisory');
+	while ($waiting->{run}->pumpable && number($node, $locks) == 0)
+	{
+		$waiting->{run}->pump_nb;
+		sleep 0.1;
+	}
+	$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'));
+	$gate->{run}->finish;
+	return psql_finish($waiting);
+}
+
+# time limits are for users' statements, and one index that must wait stops no other
+my $limit = $node->pg_version >= 17 ? 'transaction_timeout' : 'lock_timeout';
+$ENV{PGOPTIONS} = "-c $limit=0";
+$node->safe_psql('postgres', "ALTER DATABASE postgres SET $limit = '100ms'");
+my $stop = stop_workers('postgres');
+$node->safe_psql('postgres', "BEGIN;
+	CREATE TABLE f (id serial, v vector(32));
+	CREATE INDEX f_idx ON f USING grnnd (v);
+	INSERT INTO f $load;
+	CREATE TABLE g (id serial, v vector(32));
+	CREATE INDEX g_idx ON g USING grnnd (v);
+	INSERT INTO g $load;
+	COMMIT");
+one_stopped();
+sleep 0.2;
+is(finish_beside($stop, psql_start($node, 'ANALYZE f;')), '', 'a worker of two indexes gives way at one');
+becomes('g_idx', 'used|f|0', 'and fits the other');
+is(codes('f_idx'), 'unfitted|t|1', 'the first is left for later');
+$node->safe_psql('postgres', "ALTER DATABASE postgres RESET $limit;
+	ALTER DATABASE postgres RESET grnnd.test_point");
+delete $ENV{PGOPTIONS};
+
+# whoever wants to drop a database
+$node->safe_psql('postgres', 'CREATE DATABASE other TEMPLATE postgres');
+$stop = stop_workers('other');
+$node->safe_psql('other', "CREATE TABLE h (id serial, v vector(32));
+	CREATE INDEX h_idx ON h USING grnnd (v);
+	INSERT INTO h $load");
+one_stopped();
+is(finish_beside($stop, psql_start($node, 'DROP DATABASE other;')), '',
+	'a worker gives way to who drops its database');
 
 $node->stop;
 done_testing();

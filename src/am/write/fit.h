@@ -16,7 +16,8 @@ extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
  * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
  * the codes of a fitted one.  It does nothing if neither is due.  The caller holds the table
  * and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  With heap given,
- * it ends with an error (55P03) as soon as another session waits for one of these locks.
+ * the caller holds grnnd_try_lock_database() too, and it ends with an error (55P03) as soon as
+ * another session waits for one of these locks.
  */
 extern void grnnd_fit_codes(Relation index, Relation heap);
 

@@ -37,6 +37,7 @@
 #include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"
+#include "am/write/lock.h"
 #include "am/write/maintenance.h"
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
@@ -85,9 +86,15 @@ void
 grnnd_fit_breathe(const Fit *f)
 {
 	grnnd_delay_point();
-	if (f->heap != NULL &&
-		(LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
-		 LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock)))
+	if (f->heap == NULL)
+		return;
+	if (grnnd_database_is_wanted())
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on the database",
+						RelationGetRelationName(f->index))));
+	if (LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
+		LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on its table",

@@ -43,6 +43,7 @@
 #include "am/handler.h"
 #include "am/owner.h"
 #include "am/page.h"
+#include "am/write/lock.h"
 
 /* Time until the next attempt: this after the first, and how often it doubles. */
 #define RETRY_MS 10000
@@ -309,7 +310,7 @@ fit_index(Oid oid, bool claimed)
 
 	StartTransactionCommand();
 	table = IndexGetRelation(oid, true);
-	if (OidIsValid(table) && lock_table(table) &&
+	if (OidIsValid(table) && grnnd_try_lock_database() && lock_table(table) &&
 		ConditionalLockRelationOid(oid, ShareUpdateExclusiveLock))
 	{
 		Relation	heap = try_relation_open(table, NoLock);
@@ -323,9 +324,31 @@ fit_index(Oid oid, bool claimed)
 	CommitTransactionCommand();
 }
 
+/* An index that cannot be fitted now stops no other. */
+static void
+try_index(Oid oid, bool claimed)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		fit_index(oid, claimed);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+}
+
 /*
  * It stands in no lock's way, and gives up its own where another session waits for them: then
- * it ends with an error, and is tried again later.
+ * the attempt ends with an error, and is made again later.
  */
 void
 grnnd_fit_main(Datum arg)
@@ -335,10 +358,15 @@ grnnd_fit_main(Datum arg)
 	memcpy(&job, MyBgworkerEntry->bgw_extra, sizeof(job));
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
+	/* such limits of a server or database are for statements, as autovacuum sees it too */
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+#endif
 	BackgroundWorkerInitializeConnectionByOid(job.database, InvalidOid, 0);
 	pgstat_report_activity(STATE_RUNNING, MyBgworkerEntry->bgw_name);
 	for (uint32 i = 0; i < job.count; i++)
-		fit_index(job.indexes[i], job.claimed);
+		try_index(job.indexes[i], job.claimed);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 

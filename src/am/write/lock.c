@@ -1,7 +1,8 @@
 /*
- * lock.c - heavyweight locks on an index: its inserts, its first row, its codes.
+ * lock.c - heavyweight locks on an index: its inserts, its first row, its codes; and on its
+ * database.
  *
- * They are locks on database objects: the index's OID, and a number that no column has.
+ * Those on an index are locks on database objects: the index's OID, and a number that no column has.
  * Core locks relations by relation locks, so no other lock has these tags.  (Not page locks:
  * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
  * and page locks conflict within a group of parallel processes.)
@@ -9,6 +10,7 @@
 #include "am/write/lock.h"
 
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "utils/rel.h"
 
@@ -51,4 +53,29 @@ grnnd_wait_for_inserts(Relation index)
 {
 	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+}
+
+static LOCKTAG
+database_tag(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	return tag;
+}
+
+bool
+grnnd_try_lock_database(void)
+{
+	LOCKTAG		tag = database_tag();
+
+	return LockAcquire(&tag, RowExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+bool
+grnnd_database_is_wanted(void)
+{
+	LOCKTAG		tag = database_tag();
+
+	return LockHasWaiters(&tag, RowExclusiveLock, false);
 }

@@ -1,5 +1,5 @@
 /*
- * lock.h - heavyweight locks on an index.
+ * lock.h - heavyweight locks on an index, and on its database.
  */
 #ifndef GRNND_LOCK_H
 #define GRNND_LOCK_H
@@ -30,5 +30,14 @@ extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 
 /* Waits until every insert that began before has ended. */
 extern void grnnd_wait_for_inserts(Relation index);
+
+/*
+ * Locks this database until the transaction ends, as a session does while it starts.  So who
+ * drops, renames or copies it waits for this lock, instead of failing because a background
+ * worker is connected.  False where somebody is at that already.
+ */
+extern bool grnnd_try_lock_database(void);
+/* Is somebody waiting for it? */
+extern bool grnnd_database_is_wanted(void);
 
 #endif							/* GRNND_LOCK_H */
