@@ -2,11 +2,12 @@
  * cost.c - what the planner is told of a scan.
  *
  * The start-up cost is that of one search, which visits about ef_search records and a short
- * path to them.  Where records keep stand-ins of the rows (rerank.c), the scan also reads those
- * ef_search rows of the table, TOAST included.  The total cost is that of returning all rows, each
- * at the price of the visits by which the search stays ahead of it; the planner takes the share of
- * it that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
- * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
+ * path to them.  A scan that ranks rows by what it reads of the table (rerank.c) also pays for
+ * those, TOAST included: of stand-ins ef_search rows before the first, of rounded rows some more
+ * than the executor reads anyway.  The total cost is that of returning all rows, each at the price of the visits
+ * by which the search stays ahead of it; the planner takes the share of it that LIMIT and filters
+ * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
+ * than that, but who needs it is better served by another plan.
  *
  * The planner believes that a sequential scan reads the table's own pages alone and that a
  * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are
@@ -66,8 +67,10 @@
  * 100.  The search visits three (leads in scan.c), in batches; the row takes the rest.
  */
 #define ROW_IN_VISITS 5
-/* Where rows are read for their distances: the lead of the search (leads in scan.c). */
+/* Where stand-ins' rows are read for their distances: the lead of the search (leads in scan.c). */
 #define ROW_IN_READS 3
+/* Of rounded rows, those read before the first, in those that a further one takes. */
+#define FIRST_IN_ROWS 5
 /* Without codes also this share of its neighbours: half of them have been visited by then. */
 #define ROW_NEIGHBOURS (NEW_NEIGHBOURS / 2)
 
@@ -90,7 +93,9 @@ typedef struct Shape
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	uint32		dim;			/* 0: not known */
-	bool		reranks;		/* a scan reads the rows that it finds */
+	bool		stand_ins;
+	double		first_reads;	/* rows of the table that a scan reads before the first */
+	double		reads;			/* and for each further one, beside that one */
 } Shape;
 
 static Shape
@@ -118,7 +123,18 @@ index_shape(IndexOptInfo *info)
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
-	shape.reranks = grnnd_reranks(ix->key.type);
+	if (grnnd_has_stand_ins(ix->key.type))
+	{
+		shape.stand_ins = true;
+		shape.first_reads = grnnd_effective_ef_search();
+		shape.reads = ROW_IN_READS;
+	}
+	else if (grnnd_reranks(ix->key.type, ix->layout.form))
+	{
+		shape.reads = grn_form(ix->layout.form)->reads - 1;
+		/* the first waits for about as many as the next few do */
+		shape.first_reads = FIRST_IN_ROWS * shape.reads;
+	}
 	index_close(rel, NoLock);
 	return shape;
 }
@@ -158,7 +174,7 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	Relation	table;
 
 	/* of stand-ins nobody knows what the rows take */
-	if (shape->reranks)
+	if (shape->stand_ins)
 		bytes = get_float8_infinity();
 	else if (rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
 		return 0;
@@ -276,7 +292,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
 	known = known_part(root, path->indexinfo->rel, &shape);
 	visit = visit_cost(&shape, random_page, seq_page) * known;
-	if (shape.reranks)
+	if (shape.reads > 0)
 		reread = row_cost(root, path->indexinfo->rel, &shape) * known;
 	row = ROW_IN_VISITS * shape.beam;
 	first = grnnd_effective_ef_search() * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
@@ -287,8 +303,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	}
 	first = Min(first, shape.rows);
 
-	*startup = first * visit + Min(grnnd_effective_ef_search(), shape.rows) * reread;
-	*total = *startup + shape.rows * (row * visit + ROW_IN_READS * reread);
+	*startup = first * visit + Min(shape.first_reads, shape.rows) * reread;
+	*total = *startup + shape.rows * (row * visit + shape.reads * reread);
 
 	if (!wants_first_rows(root))
 	{

@@ -105,7 +105,7 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 		pfree(DatumGetPointer(plain));
 	/* not "larger than": so it catches NaN */
 	if (!(grn_form_norm2(form, out, n) <= MAX_SQUARED_LENGTH))
-		refuse_vector(form, out, grnnd_reranks(key->type) ? 0 : n);
+		refuse_vector(form, out, grnnd_has_stand_ins(key->type) ? 0 : n);
 	return indexed;
 }
 

@@ -51,11 +51,21 @@ grnnd_graph_dim(const GrnndType *type, int dim)
 	return type->graph_dim == NULL ? dim : type->graph_dim(dim);
 }
 
-/* Whether scans rank rows by what they read of the table. */
+/* Whether the numbers of a type are a stand-in of the row. */
 static inline bool
-grnnd_reranks(const GrnndType *type)
+grnnd_has_stand_ins(const GrnndType *type)
 {
 	return type->likely_bound != NULL;
+}
+
+/*
+ * Whether scans rank rows by what they read of the table (rerank.c), as records keep them in a
+ * form that may round some.
+ */
+static inline bool
+grnnd_reranks(const GrnndType *type, GrnForm form)
+{
+	return grnnd_has_stand_ins(type) || (form != type->form && !grn_form(form)->lossless);
 }
 
 typedef struct GrnndKey

@@ -1,12 +1,19 @@
 /*
- * rerank.c - exact distances from the table, where an index keeps stand-ins of the rows.
+ * rerank.c - exact distances from the table, where an index keeps rounded rows, or stand-ins.
  *
- * The search orders nodes by their stand-ins.  A bound says how near the row is likely to be
- * at most.  Nodes wait in so->unread in the order of that bound.  A node that is read becomes
+ * The search orders nodes by what it has of them.  A bound says how near the row may be
+ * at most: certainly, or likely (GrnFormInfo.deviations, GrnndType.likely_bound).  Nodes wait in
+ * so->unread in the order of that bound.  A node that is read becomes
  * a candidate in so->heap for each of its rows that the snapshot sees, at the value that the
  * operator's own function gives.  The nearest of these may be returned as soon as no bound
  * of a node that is unread is below it, so nobody needs to know how many rows are wanted.
  * All else, the lead of the search before all, is as in other scans (scan.c).
+ *
+ * The executor could sort the rows itself, by bounds that certainly hold
+ * (xs_recheckorderby).  But then it loses where in the table they are, and cannot lock them for
+ * SELECT ... FOR UPDATE.
+ *
+ * A node whose vector is exact waits at its own distance, and is not read.
  *
  * A node with a chain of further rows is read one record at a time.  Between two of them it
  * waits in so->unread as the others do: many equal rows need not be read for the first.
@@ -36,26 +43,29 @@
 
 struct GrnndRerank
 {
-	/* these last for all rescans */
+	/* these last for all rescans, from the first row on that is read */
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
-	IndexInfo  *info;
-	EState	   *estate;			/* of the index's expressions */
+	AttrNumber	column;			/* of the table, or 0: the index has an expression */
+	IndexInfo  *info;			/* then; else NULL */
+	EState	   *estate;
+	MemoryContext value;		/* while a row is measured */
 	int			prefetch_width; /* effective_io_concurrency of the table */
 
 	/* of one */
 	MemoryContext rows;			/* the Row's */
+	MemoryContext lists;		/* of TIDs, where a Row has several */
 	int			prefetch_left;	/* nodes */
 	bool		stopped;		/* nothing that is unread is wanted */
 	Tuplesortstate *sorted;		/* (came too late, value, TID), or NULL */
 	TupleTableSlot *sorted_slot;
 };
 
-/* A row that has been read, in so->heap or so->late. */
+/* A row that has been read, or those of a record that need not be, in so->heap or so->late. */
 typedef struct Row
 {
 	Candidate	c;
-	uint8		tid[GRN_TID_BYTES];
+	uint8		tid[GRN_TID_BYTES]; /* the only one */
 } Row;
 
 /* A node, some of whose chain is unread, in so->unread.  Its c.tids is NULL. */
@@ -74,22 +84,32 @@ grnnd_rerank_begin(IndexScanDesc scan)
 	GrnndRerank *rr = so->rerank;
 
 	if (rr == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
-
-		rr = palloc0(sizeof(GrnndRerank));
-		rr->fetch = table_index_fetch_begin(scan->heapRelation);
-		rr->slot = table_slot_create(scan->heapRelation, NULL);
-		rr->info = BuildIndexInfo(scan->indexRelation);
-		rr->estate = CreateExecutorState();
-		rr->prefetch_width =
-			get_tablespace_io_concurrency(scan->heapRelation->rd_rel->reltablespace);
-		MemoryContextSwitchTo(old);
-		so->rerank = rr;
-	}
+		so->rerank = rr = MemoryContextAllocZero(GetMemoryChunkContext(so), sizeof(GrnndRerank));
 	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(Row));
+	rr->lists = AllocSetContextCreate(so->context, "grnnd TIDs", ALLOCSET_SMALL_SIZES);
 	rr->prefetch_left = 0;
 	rr->stopped = false;
+}
+
+/* Before the first row is read. */
+static void
+begin_reading(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndRerank *rr = so->rerank;
+	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
+
+	rr->fetch = table_index_fetch_begin(scan->heapRelation);
+	rr->slot = table_slot_create(scan->heapRelation, NULL);
+	rr->value = AllocSetContextCreate(CurrentMemoryContext, "grnnd value", ALLOCSET_SMALL_SIZES);
+	rr->column = scan->indexRelation->rd_index->indkey.values[0];
+	if (rr->column == 0)
+	{
+		rr->info = BuildIndexInfo(scan->indexRelation);
+		rr->estate = CreateExecutorState();
+	}
+	rr->prefetch_width = get_tablespace_io_concurrency(scan->heapRelation->rd_rel->reltablespace);
+	MemoryContextSwitchTo(old);
 }
 
 /* Lets go of the table's page. */
@@ -107,7 +127,8 @@ grnnd_rerank_reset(GrnndScan *so)
 
 	if (rr == NULL)
 		return;
-	release_page(rr);
+	if (rr->fetch != NULL)
+		release_page(rr);
 	if (rr->sorted != NULL)
 	{
 		ExecDropSingleTupleTableSlot(rr->sorted_slot);
@@ -124,9 +145,14 @@ grnnd_rerank_end(GrnndScan *so)
 	if (rr == NULL)
 		return;
 	grnnd_rerank_reset(so);
-	table_index_fetch_end(rr->fetch);
-	ExecDropSingleTupleTableSlot(rr->slot);
-	FreeExecutorState(rr->estate);
+	if (rr->fetch != NULL)
+	{
+		table_index_fetch_end(rr->fetch);
+		ExecDropSingleTupleTableSlot(rr->slot);
+		MemoryContextDelete(rr->value);
+	}
+	if (rr->estate != NULL)
+		FreeExecutorState(rr->estate);
 	pfree(rr);
 	so->rerank = NULL;
 }
@@ -138,16 +164,19 @@ static bool
 measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 {
 	ScanKey		key = &scan->orderByData[0];
-	ExprContext *econtext = GetPerTupleExprContext(rr->estate);
-	MemoryContext old;
+	MemoryContext old = MemoryContextSwitchTo(rr->value);
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
 	bool		known = false;
 
-	ResetExprContext(econtext);
-	econtext->ecxt_scantuple = rr->slot;
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	FormIndexDatum(rr->info, rr->slot, rr->estate, values, isnull);
+	if (rr->column != 0)
+		values[0] = slot_getattr(rr->slot, rr->column, &isnull[0]);
+	else
+	{
+		ResetPerTupleExprContext(rr->estate);
+		GetPerTupleExprContext(rr->estate)->ecxt_scantuple = rr->slot;
+		FormIndexDatum(rr->info, rr->slot, rr->estate, values, isnull);
+	}
 	if (!isnull[0])
 	{
 		LOCAL_FCINFO(fcinfo, 2);
@@ -161,48 +190,60 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 		known = !fcinfo->isnull;
 	}
 	MemoryContextSwitchTo(old);
+	MemoryContextReset(rr->value);
 	return known;
 }
 
 /*
- * Makes a candidate of a node's row, if the snapshot sees it.  *dead: whether no snapshot does.
+ * Puts TIDs of one record into so->heap.  of: what is known of them all, the record's id as
+ * well, if a scan may find out there that they are dead.
+ */
+static void
+put_row(GrnndScan *so, const Candidate *of, const uint8 *tids, uint32 ntids)
+{
+	Row		   *row = MemoryContextAllocZero(so->rerank->rows, sizeof(Row));
+	uint8	   *to = row->tid;
+
+	if (ntids > 1)
+		to = MemoryContextAlloc(so->rerank->lists, (Size) ntids * GRN_TID_BYTES);
+	memcpy(to, tids, (Size) ntids * GRN_TID_BYTES);
+	row->c.value = of->value;
+	row->c.least = of->least;
+	row->c.exact = of->exact;
+	row->c.id = of->id;
+	row->c.ntids = ntids;
+	row->c.next = GRN_INVALID_ID;
+	row->c.tids = to;
+	pairingheap_add(so->heap, &row->c.node);
+}
+
+/*
+ * Makes a candidate of a row, if the snapshot sees it.  *dead: whether no snapshot does.
  */
 static bool
-read_row(IndexScanDesc scan, uint32 node, const uint8 *packed, bool *dead)
+read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
 	ItemPointerData tid;
 	bool		again = false;
-	double		value;
-	Row		   *row;
+	Candidate	row = {.exact = scan->numberOfOrderBys == 1, .id = GRN_INVALID_ID};
 
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
 	*dead = false;
 	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
-		!measure_row(scan, rr, &value))
+		!measure_row(scan, rr, &row.value))
 		return false;
-	row = MemoryContextAllocZero(rr->rows, sizeof(Row));
-	row->c.value = value;
-	row->c.least = value;
-	row->c.exact = scan->numberOfOrderBys == 1;
-	row->c.ntids = 1;
-	row->c.id = node;
-	row->c.next = GRN_INVALID_ID;
-	row->c.tids = row->tid;
-	/* where its HOT chain begins, as executors take it */
-	memcpy(row->tid, packed, GRN_TID_BYTES);
-	pairingheap_add(so->heap, &row->c.node);
+	row.least = row.value;
+	/* the TID where its HOT chain begins, as executors take it */
+	put_row(so, &row, packed, 1);
 	return true;
 }
 
-/*
- * Reads the current TIDs, which are a node's; its chain waits for its turn.  Returns how many
- * rows came of them.
- */
+/* Reads the rows of the current TIDs.  Returns how many the snapshot sees. */
 static uint32
-read_tids(IndexScanDesc scan, uint32 node, double bound)
+read_rows(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
@@ -210,23 +251,49 @@ read_tids(IndexScanDesc scan, uint32 node, double bound)
 	uint32		nrows = 0;
 	uint32		ndead = 0;
 
+	if (rr->fetch == NULL)
+		begin_reading(scan);
 	for (uint32 i = 0; i < so->ntids; i++)
 	{
 		bool		dead;
 
-		nrows += read_row(scan, node, so->tids + (Size) i * GRN_TID_BYTES, &dead);
+		nrows += read_row(scan, so->tids + (Size) i * GRN_TID_BYTES, &dead);
 		ndead += dead;
 	}
 	grnnd_note_dead(so, ndead);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 		rr->prefetch_left = PREFETCH_NODES;
+	return nrows;
+}
+
+/*
+ * Puts the current TIDs, which are a node's, into so->heap, and reads the table for that if `of`
+ * has no exact value for them.  The node's chain waits for its turn.  Returns how many came into
+ * so->heap, at least one: where no row is seen, a candidate without TIDs takes its place.
+ */
+static uint32
+put_tids(IndexScanDesc scan, const Candidate *of)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Candidate	all = *of;
+	uint32		nrows = 0;
+
+	if (!of->exact && so->ntids > 0)
+		nrows = read_rows(scan);
+	if (nrows == 0)
+	{
+		all.id = so->record;
+		put_row(so, &all, so->tids, of->exact ? so->ntids : 0);
+		nrows = 1;
+	}
 	so->ntids = 0;
 	if (so->chain.next != GRN_INVALID_ID)
 	{
 		Reading    *reading = MemoryContextAllocZero(so->context, sizeof(Reading));
 
-		reading->c.value = bound;
-		reading->c.id = node;
+		reading->c.value = of->value;
+		reading->c.least = of->least;
+		reading->c.exact = of->exact;
 		reading->chain = so->chain;
 		pairingheap_add(so->unread, &reading->c.node);
 		memset(&so->chain, 0, sizeof(Chain));
@@ -242,8 +309,7 @@ read_waiting(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
 	Candidate  *r = pairingheap_container(Candidate, node, pairingheap_remove_first(so->unread));
-	uint32		node = r->id;
-	double		bound = r->value;
+	Candidate	of = *r;
 
 	if (r->tids == NULL)
 	{
@@ -256,20 +322,21 @@ read_waiting(IndexScanDesc scan)
 	else
 	{
 		so->batch_taken++;
-		if (rr->prefetch_left > 0)
+		if (of.exact)
+			grnnd_prefetch_results(scan);
+		else if (rr->prefetch_left > 0)
 		{
 			rr->prefetch_left--;
 			grnnd_prefetch_rows(scan, so->batch_taken + rr->prefetch_width);
 		}
-		grnnd_remember_returned(so, node);
-		so->record = node;
-		so->tids = r->tids;
-		so->ntids = r->ntids;
-		grnnd_begin_chain(&so->chain, node, r->version, r->next);
+		grnnd_remember_returned(so, of.id);
+		so->record = of.id;
+		so->tids = of.tids;
+		so->ntids = of.ntids;
+		grnnd_begin_chain(&so->chain, of.id, of.version, of.next);
 	}
 	/* it was found as one */
-	so->found += read_tids(scan, node, bound);
-	so->found--;
+	so->found += put_tids(scan, &of) - 1;
 }
 
 /*
@@ -295,8 +362,11 @@ read_nearest(IndexScanDesc scan, const double *than)
 			return false;
 		if (grnnd_next_rest(so))
 		{
-			so->record = so->chain.node;
-			(void) read_tids(scan, so->chain.node, so->value);
+			/* of an exact value nobody knows how far pgvector's may be below it */
+			Candidate	of = {.value = so->value, .exact = so->exact,
+				.least = -get_float8_infinity()};
+
+			(void) put_tids(scan, &of);
 		}
 		return true;
 	}
@@ -336,21 +406,24 @@ put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
 {
 	while (!pairingheap_is_empty(heap))
 	{
-		Row		   *row = (Row *) pairingheap_container(Candidate, node,
-														pairingheap_remove_first(heap));
-		int64		tid = 0;
+		Candidate  *r = pairingheap_container(Candidate, node, pairingheap_remove_first(heap));
+		bool		comes_late = late || (so->iterative != GRNND_ITERATIVE_RELAXED &&
+										  float8_lt(r->value, so->last));
 
-		memcpy(&tid, row->tid, GRN_TID_BYTES);
-		ExecClearTuple(slot);
-		slot->tts_values[0] = Float8GetDatum(late ||
-											 (so->iterative != GRNND_ITERATIVE_RELAXED &&
-											  float8_lt(row->c.value, so->last)));
-		slot->tts_values[1] = Float8GetDatum(row->c.value);
-		slot->tts_values[2] = Int64GetDatum(tid);
-		memset(slot->tts_isnull, 0, 3 * sizeof(bool));
-		ExecStoreVirtualTuple(slot);
-		tuplesort_puttupleslot(so->rerank->sorted, slot);
-		pfree(row);
+		for (uint32 i = 0; i < r->ntids; i++)
+		{
+			int64		tid = 0;
+
+			memcpy(&tid, r->tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
+			ExecClearTuple(slot);
+			slot->tts_values[0] = Float8GetDatum(comes_late);
+			slot->tts_values[1] = Float8GetDatum(r->value);
+			slot->tts_values[2] = Int64GetDatum(tid);
+			memset(slot->tts_isnull, 0, 3 * sizeof(bool));
+			ExecStoreVirtualTuple(slot);
+			tuplesort_puttupleslot(so->rerank->sorted, slot);
+		}
+		grnnd_rerank_free(r);
 	}
 }
 
@@ -394,6 +467,7 @@ grnnd_next_sorted(GrnndScan *so)
 	so->value = DatumGetFloat8(slot_getattr(rr->sorted_slot, 2, &isnull));
 	tid = DatumGetInt64(slot_getattr(rr->sorted_slot, 3, &isnull));
 	so->exact = true;
+	so->record = GRN_INVALID_ID;
 	memcpy(so->buffer, &tid, GRN_TID_BYTES);
 	so->tids = so->buffer;
 	so->ntids = 1;
@@ -427,21 +501,32 @@ grnnd_rerank(IndexScanDesc scan)
 						  &pairingheap_const_container(Candidate, node, first)->value))
 			break;
 		any = true;
-		if (MemoryContextMemAllocated(rr->rows, false) >= so->memory_limit)
+		if (MemoryContextMemAllocated(rr->rows, false) +
+			MemoryContextMemAllocated(rr->lists, false) >= so->memory_limit)
 		{
 			if (!so->exhausted)
 				grnnd_end_search(scan);
 			sort_all(scan);
 		}
 	}
-	if (any)
+	if (any && rr->fetch != NULL)
 		release_page(rr);
 }
 
 void
 grnnd_rerank_take(GrnndScan *so, Candidate *r)
 {
-	memcpy(so->buffer, r->tids, GRN_TID_BYTES);
+	memcpy(so->buffer, r->tids, (Size) r->ntids * GRN_TID_BYTES);
 	so->tids = so->buffer;
-	pfree(r);
+	grnnd_rerank_free(r);
+}
+
+void
+grnnd_rerank_free(Candidate *r)
+{
+	Row		   *row = (Row *) r;
+
+	if (r->tids != row->tid)
+		pfree(unconstify(uint8 *, r->tids));
+	pfree(row);
 }

@@ -1,5 +1,5 @@
 /*
- * rerank.h - exact distances from the table, where an index keeps stand-ins of the rows.
+ * rerank.h - exact distances from the table, where an index does not keep the rows exactly.
  */
 #ifndef GRNND_RERANK_H
 #define GRNND_RERANK_H
@@ -10,12 +10,15 @@
 extern void grnnd_rerank_begin(IndexScanDesc scan);
 /*
  * Reads rows of the table, nearest by their likely bounds first, until none that is unread is
- * likely nearer than the nearest in so->heap, or nothing is left to read.  Rows that the
- * snapshot does not see are dropped.
+ * likely nearer than the nearest in so->heap, or nothing is left to read.  Nodes whose vector is
+ * exact are not read.  In the place of a record of which the snapshot sees no row there
+ * is a candidate without TIDs.
  */
 extern void grnnd_rerank(IndexScanDesc scan);
-/* Makes a row that grnnd_rerank() has put into so->heap the current one, and frees it. */
+/* Makes what grnnd_rerank() has put into so->heap current, and frees it. */
 extern void grnnd_rerank_take(GrnndScan *so, Candidate *r);
+/* Frees it alone. */
+extern void grnnd_rerank_free(Candidate *r);
 /* No unread row is wanted any more, as what has been read is too far away already. */
 extern void grnnd_rerank_stop(GrnndScan *so);
 /* Begins the rest: what was read stays, what was not is in so->rest. */

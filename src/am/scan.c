@@ -271,7 +271,7 @@ start(IndexScanDesc scan)
 		so->walk = true;
 		return;
 	}
-	if (grnnd_reranks(so->ix->key.type))
+	if (grnnd_reranks(so->ix->key.type, so->ix->layout.form))
 		grnnd_rerank_begin(scan);
 	grnnd_measure_query(scan);
 	begin_search(scan);
@@ -321,15 +321,15 @@ tell_limit(IndexScanDesc scan)
 
 /*
  * Visits that cost as much as the rest.  A killed record costs it half: its page is read, but
- * it is not sorted.  Where rows of the table are read for their distances, the rest reads most
- * of them, so the search goes on as long as it can.
+ * it is not sorted.  Of stand-ins the rest reads most rows from the table, so the search goes on
+ * as long as it can.
  */
 static uint64
 rest_visits(const GrnndScan *so)
 {
 	uint64		visits = so->store.id_limit / scan_lead(so)->records;
 
-	if (so->rerank != NULL)
+	if (grnnd_has_stand_ins(so->ix->key.type))
 		return so->store.id_limit;
 	return so->found == 0 ? visits :
 		visits - (uint64) ((double) visits * so->nempty / so->found / 2);
@@ -391,7 +391,7 @@ run_batch(IndexScanDesc scan)
 		Candidate  *r = &results[i];
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
-		r->exact = f->error == 0 && !several && so->rerank == NULL;
+		r->exact = f->error == 0 && !several && !grnnd_has_stand_ins(so->ix->key.type);
 		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
 		r->least = r->value;
 		if (r->exact && isfinite(so->threshold))
@@ -437,16 +437,12 @@ grnnd_prefetch_rows(IndexScanDesc scan, uint32 until)
 	}
 }
 
-/*
- * Where pages are missing, asks for those of the results to come, as far ahead as twice those
- * that were taken: nobody knows how many are wanted.
- */
-static void
-prefetch_rows(IndexScanDesc scan)
+void
+grnnd_prefetch_results(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (so->store.prefetch_width > 0)
+	if (so->store.prefetch_left > 0 && so->store.prefetch_width > 0)
 		grnnd_prefetch_rows(scan, so->batch_taken +
 							Min((uint32) so->store.prefetch_width, 2 * so->batch_taken));
 }
@@ -462,9 +458,6 @@ is_due(const GrnndScan *so)
 		return so->taken < so->ef;
 	if (so->exhausted)
 		return true;
-	/* rows that the snapshot does not see do not count among ef */
-	if (so->rerank != NULL && so->found < so->ef)
-		return false;
 	return so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
 }
 
@@ -537,12 +530,15 @@ next_result(IndexScanDesc scan)
 		if (so->rerank == NULL)
 		{
 			so->batch_taken++;
-			if (so->store.prefetch_left > 0)
-				prefetch_rows(scan);
+			grnnd_prefetch_results(scan);
 		}
 		/* it had its turn before those behind it, and is of no other use */
 		if (is_empty(r))
+		{
+			if (so->rerank != NULL)
+				grnnd_rerank_free(r);
 			continue;
+		}
 		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
 		{
 			pairingheap_add(so->late, &r->node);

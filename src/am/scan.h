@@ -2,7 +2,7 @@
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
  * scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the executor
- * found to be dead) and rerank.c (exact distances where the index keeps stand-ins).
+ * found to be dead) and rerank.c (exact distances where the index keeps others).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -20,7 +20,7 @@ typedef struct Candidate
 	double		value;			/* the operator's, or a lower bound of it */
 	double		least;			/* a lower bound of what pgvector computes */
 	bool		exact;			/* value is no bound */
-	uint8		ntids;
+	uint16		ntids;
 	uint16		version;
 	uint32		id;
 	uint32		next;			/* chain of further TIDs */
@@ -72,8 +72,9 @@ typedef struct GrnndScan
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
-	GrnndRerank *rerank;		/* where rows have stand-ins, else NULL; lasts beyond a rescan */
-	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by likely bound */
+	GrnndRerank *rerank;		/* where rows are read for their distances, else NULL; lasts beyond
+								 * a rescan */
+	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by their bounds */
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */
 	uint64		found;			/* nodes with rows that the search has brought */
@@ -120,7 +121,7 @@ typedef struct GrnndScan
 	/* rows that are dead to every transaction */
 	bool		skip_killed;	/* this snapshot may rely on GRN_KILLED */
 	XLogRecPtr	begun_at;		/* the WAL's end when it began; invalid: it sets no GRN_KILLED */
-	uint32		record;			/* whose TIDs are being returned */
+	uint32		record;			/* whose TIDs are being returned, or GRN_INVALID_ID */
 	bool		all_killed;		/* those returned of them */
 	uint32		ndead_tids;		/* that the executor has met */
 	uint32	   *killed;			/* [nkilled] records to be marked, the first ones found */
@@ -138,6 +139,11 @@ extern void grnnd_read_chain(IndexScanDesc scan);
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
 /* Asks the kernel for table pages of the newest batch's first `until` nodes. */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
+/*
+ * Where pages of the index were missing, asks for those of the table that the results to come are
+ * on, as far ahead as twice the results that were taken: nobody knows how many are wanted.
+ */
+extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
 extern void grnnd_end_search(IndexScanDesc scan);
 
@@ -148,10 +154,9 @@ extern void grnnd_measure_query(IndexScanDesc scan);
 /* The norm of the search's found vector i, 0 where bounds need none. */
 extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 /*
- * The operator's value of a found node.  Where the stored vector is not the
- * row's (f->error > 0), or the executor is to compare more than this value
- * (bound), it is a lower bound of what pgvector computes, by the triangle inequality
- * and the rounding of sums.  norm: of the stored vector (inner product).
+ * The operator's value of a found node.  bound: a lower bound of what pgvector computes, by the
+ * triangle inequality and the rounding of sums; where the stored vector is not the row's
+ * (f->error > 0), that of the form.  norm: of the stored vector (inner product).
  */
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   bool bound);

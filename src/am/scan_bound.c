@@ -18,8 +18,7 @@ grnnd_measure_query(IndexScanDesc scan)
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
 	so->row = NULL;
 	if (so->ix->key.metric->bound_by_norm &&
-		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold) ||
-		 !grn_form(so->ix->layout.form)->lossless))
+		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold)))
 		so->row = palloc(dim * sizeof(float));
 }
 
@@ -39,6 +38,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
 	const GrnndType *type = so->ix->key.type;
+	double		deviations = grn_form(so->ix->layout.form)->deviations;
 	GrnBound	b = {
 		.compared = f->distance,
 		.error = f->error,
@@ -52,7 +52,9 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 	/* overflown: the executor's sum, in another order, can be anything */
 	if (!isfinite(f->distance))
 		return -get_float8_infinity();
-	if (grnnd_reranks(type))
+	if (grnnd_has_stand_ins(type))
 		return type->likely_bound(metric, &b, (int) so->ix->meta.column_dim);
+	if (deviations > 0)
+		b.error *= Min(1, deviations / sqrt(b.dim));
 	return metric->bound(&b);
 }

@@ -47,7 +47,7 @@ grnnd_begin_killed(IndexScanDesc scan)
 static void
 remember_killed(GrnndScan *so)
 {
-	if (so->nkilled == MOST_KILLED)
+	if (so->nkilled == MOST_KILLED || so->record == GRN_INVALID_ID)
 		return;
 	if (so->killed == NULL)
 		so->killed = palloc(LEAST_ROOM * sizeof(uint32));

@@ -139,7 +139,8 @@ static void
 sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1 && so->rerank == NULL;
+	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1 &&
+		!grnnd_has_stand_ins(so->ix->key.type);
 	double		value = grnnd_operator_value(so, &row->found, row->norm, !exact);
 
 	ExecClearTuple(slot);
@@ -203,6 +204,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	so->rest = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 									work_mem, NULL, TUPLESORT_NONE);
 	so->rest_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	so->rest_waits = false;
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	/* as a sequential scan: what would fill the buffers takes a few of them in turn */
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)

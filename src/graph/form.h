@@ -44,6 +44,15 @@ typedef struct GrnFormInfo
 	uint32_t	bits;			/* of a number */
 	uint32_t	max_dim;
 	bool		lossless;		/* every row is stored exactly */
+	/*
+	 * A scan reads rows with an error from the table, in the order of lower bounds of their
+	 * distances (src/am/rerank.c).  0: the bounds hold for any row.  Else they are likely ones: of an
+	 * error, the part along the line to the query is taken for at most so many of its
+	 * standard deviations, error / sqrt(dimensions).
+	 */
+	double		deviations;
+	/* rows that are read for one that is returned */
+	double		reads;
 	bool		of_rows;		/* rows of builds come in it */
 	bool		direct;			/* two of them, or a query and one, are compared best by apart() */
 	/*
