@@ -458,7 +458,10 @@ is_due(const GrnndScan *so)
 		return so->taken < so->ef;
 	if (so->exhausted)
 		return true;
-	return so->taken < ceil(so->ef * lead->first) + Max(found - so->ef, 0) / lead->ahead;
+	/* dead nodes may have ended the first search before it had as many */
+	if (found < so->ef)
+		return false;
+	return so->taken < ceil(so->ef * lead->first) + (found - so->ef) / lead->ahead;
 }
 
 void

@@ -95,6 +95,8 @@ sub interrupted_vacuum
 		WHERE wait_event = 'advisory' AND query ~ 'VACUUM'") or die "no vacuum at $point";
 	if ($crash)
 	{
+		# what vacuum has done is on disk; without it this is a sweep that was interrupted
+		$node->safe_psql('postgres', 'CREATE TABLE flushed (); DROP TABLE flushed');
 		crash_server($node);
 		$gate->{run}->kill_kill;
 		psql_finish($vacuum);
@@ -117,7 +119,8 @@ sub check_state
 	my $q_growth = growth("SELECT count(*) FROM (SELECT id FROM $t ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x");
 	cmp_ok($q_growth, '<', 3000, "$t, $when: a query's memory");
 	my $r = recall($node, $t);
-	cmp_ok($r, '>=', 0.8, "$t, $when: recall");
+	# where scans returned rows of a search that dead nodes had ended, .62 to .67
+	cmp_ok($r, '>=', $t eq 'nearly' ? 0.75 : 0.8, "$t, $when: recall");
 	my $i_growth = growth("BEGIN; INSERT INTO $t SELECT id, v FROM extra WHERE id = 2000400; ROLLBACK;");
 	cmp_ok($i_growth, '<', 3000, "$t, $when: an insert's memory");
 	my $i = insert_pages($t);
@@ -136,6 +139,8 @@ sub run_table
 		VACUUM ANALYZE $t");
 	my $query = query_pages($t);
 	my $insert = insert_pages($t);
+	# a few dead nodes are not marked yet, several times as many as live ones
+	$point =~ s{:last}{':' . ($node->safe_psql('postgres', "SELECT pg_relation_size('${t}_idx') / 8192") - 25)}e;
 	$node->safe_psql('postgres', "DELETE FROM $t WHERE id % ($n / $left) <> 0");
 	interrupted_vacuum($t, $point, $crash) if $point;
 	check_state($t, !$point ? 'no vacuum' : $crash ? "crash at $point" : $point, $query, $insert);
@@ -144,12 +149,13 @@ sub run_table
 run_table('swept', '', $rows, 'vacuum-swept', 0);
 run_table('connected', '', $rows, 'repair-connected', 1);
 run_table('half', '', $rows, 'vacuum-sweep:1000', 0);
+run_table('nearly', '', $rows, 'vacuum-sweep:last', 0);
 run_table('plain', 'WITH (codes = off)', $few, 'vacuum-swept', 0);
 run_table('deleted', '', $rows, '', 0);
 run_table('deleted_plain', 'WITH (codes = off)', $few, '', 0);
 
 # what is left is not much for vacuum
-for my $t (qw(swept connected half plain deleted deleted_plain))
+for my $t (qw(swept connected half nearly plain deleted deleted_plain))
 {
 	my $before = $node->safe_psql('postgres', "SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes WHERE relname = '$t'");
 	my $n = $t =~ /plain/ ? $few : $rows;
