@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/kernels/pairs.h"
+#include "graph/rotated.h"
 
 #define PIECE 64				/* numbers converted at a time */
 
@@ -491,6 +492,22 @@ bits_l1(const float *q, const uint8_t *stored, size_t n)
 
 /* ---- the table ---- */
 
+#define ROTATED(n) \
+	[GRN_FORM_ROTATED##n] = { \
+		.id = GRN_FORM_ROTATED##n, \
+		.name = "rotated" #n, \
+		.head = sizeof(GrnRotatedHead), \
+		.bits = n, \
+		.max_dim = GRN_MAX_DIM, \
+		.rotated = true, \
+		.store = grn_rotated##n##_store, \
+		.load = grn_rotated##n##_load, \
+		.plain = f32_plain, \
+		.l2 = grn_rotated##n##_l2, \
+		.ip = grn_rotated##n##_ip, \
+		.l1 = grn_rotated##n##_l1 \
+	}
+
 /* By id; each holds all that those after it hold: binary16 has all integers to 2048. */
 static const GrnFormInfo forms[] = {
 	[GRN_FORM_F32] = {
@@ -560,7 +577,10 @@ static const GrnFormInfo forms[] = {
 		.l1 = bits_l1,
 		.apart = bits_apart,
 		.jaccard = bits_jaccard
-	}
+	},
+	ROTATED(4),
+	ROTATED(2),
+	ROTATED(1)
 };
 
 #define NFORMS (sizeof(forms) / sizeof(forms[0]))
@@ -576,7 +596,9 @@ grn_form_for(uint32_t id, GrnForm rows)
 {
 	const GrnFormInfo *form = grn_form(id);
 
-	return form != NULL && (form->holds != NULL || form->id == rows) ? form : NULL;
+	return form != NULL &&
+		(form->id == rows || form->holds != NULL || (form->rotated && forms[rows].holds != NULL))
+		? form : NULL;
 }
 
 GrnForm
@@ -603,7 +625,10 @@ grn_form_store(GrnForm form, const float *x, size_t n, void *out)
 void
 grn_form_load(GrnForm form, const void *stored, size_t n, float *out)
 {
-	forms[form].piece(stored, 0, n, out);
+	if (forms[form].piece != NULL)
+		forms[form].piece(stored, 0, n, out);
+	else
+		forms[form].load(stored, n, out);
 }
 
 void
@@ -719,4 +744,40 @@ grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n)
 	double		both = grn_form_ip(form, q, stored, n);
 
 	return jaccard(both, (double) grn_dist->ip_f32(q, q, n) + grn_form_norm2(form, stored, n) - both);
+}
+
+size_t
+grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	if (f->rotated)
+		return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP
+			? grn_rotated_query_bytes(f->bits, n) : 0;
+	return (comparison == GRN_COMPARE_JACCARD && f->jaccard != NULL) ||
+		(comparison == GRN_COMPARE_L2 && f->direct) ? grn_form_bytes(form, n) : 0;
+}
+
+bool
+grn_query_make(GrnForm form, const float *q, size_t n, void *query)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	if (!f->rotated)
+		return f->store(q, n, query);
+	grn_rotated_query(f->bits, q, n, query);
+	return true;
+}
+
+float
+grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
+				  const void *stored, size_t n)
+{
+	const GrnFormInfo *f = &forms[form];
+
+	if (f->rotated)
+		return comparison == GRN_COMPARE_IP ? -grn_rotated_ip(f->bits, query, stored, n)
+			: grn_rotated_l2(f->bits, query, stored, n);
+	return comparison == GRN_COMPARE_JACCARD ? f->jaccard(query, stored, n)
+		: grn_form_apart(form, query, 1, stored, 1, n);
 }

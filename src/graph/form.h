@@ -21,7 +21,10 @@ typedef enum GrnForm
 	GRN_FORM_F32 = 1,			/* 32-bit floats, without a head: any row, exactly */
 	GRN_FORM_F16 = 2,			/* IEEE binary16, times the head: a float, power of two */
 	GRN_FORM_U8 = 3,			/* integers 0..255; the head is a GrnByteHead */
-	GRN_FORM_BITS = 4			/* 0 and 1, without a head: the first is a byte's highest bit */
+	GRN_FORM_BITS = 4,			/* 0 and 1, without a head: the first is a byte's highest bit */
+	GRN_FORM_ROTATED4 = 5,		/* 4 bits a number of the rotated row; a GrnRotatedHead */
+	GRN_FORM_ROTATED2 = 6,		/* the same of 2 bits */
+	GRN_FORM_ROTATED1 = 7		/* and of 1 bit */
 } GrnForm;
 
 /* Holds any row exactly: for rows that are not known yet. */
@@ -62,8 +65,10 @@ typedef struct GrnFormInfo
 	bool		(*holds) (const float *x, size_t n);
 	/* writes the stored form of n floats; returns whether it is exact */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
-	/* numbers [from, from + n) of a stored vector, as floats */
+	/* numbers [from, from + n) of a stored vector, as floats; NULL: only all at once, by load() */
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
+	/* all n numbers, where there is no piece() */
+	void		(*load) (const uint8_t *stored, size_t n, float *out);
 	/* whether l2() and ip() serve a stored vector; else it is converted by piece() */
 	bool		(*plain) (const uint8_t *stored);
 	/* squared Euclidean distance, inner product and L1 distance of a query and a stored vector */
@@ -74,6 +79,11 @@ typedef struct GrnFormInfo
 	const void *own_head;
 	/* brings a stored vector to length 1; NULL: it cannot be */
 	void		(*normalise) (uint8_t *stored, size_t n, double norm);
+	/*
+	 * Of forms that round any row, so that queries need the table for exact distances: numbers
+	 * of the rotated row.  They have no piece(), and a query is made ready for many of them.
+	 */
+	bool		rotated;
 	/* squared distance of two stored vectors times sa and sb; NULL: by way of floats */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 	/* Jaccard distance of two stored vectors; NULL: by way of floats */
@@ -150,23 +160,15 @@ grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *
 	return grn_form_l2(form, q, stored, n);
 }
 
-/* Whether grn_compare_stored() serves for this comparison. */
-static inline bool
-grn_compares_stored(GrnComparison comparison, GrnForm form)
-{
-	const GrnFormInfo *f = grn_form(form);
-
-	return comparison == GRN_COMPARE_JACCARD ? f->jaccard != NULL
-		: comparison == GRN_COMPARE_L2 && f->direct;
-}
-
-/* The same as grn_compare() of a query in the form of the stored vector. */
-static inline float
-grn_compare_stored(GrnComparison comparison, GrnForm form, const void *q, const void *stored,
-				   size_t n)
-{
-	return comparison == GRN_COMPARE_JACCARD ? grn_form(form)->jaccard(q, stored, n)
-		: grn_form_apart(form, q, 1, stored, 1, n);
-}
+/*
+ * A query that is compared with many stored vectors is made ready first: packed into their form,
+ * or rotated.  Its bytes; 0 where grn_compare() does as well.
+ */
+extern size_t grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n);
+/* Makes a query ready, at an aligned address.  False: grn_compare() has to serve it. */
+extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
+/* The same as grn_compare() of a query made ready. */
+extern float grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
+							   const void *stored, size_t n);
 
 #endif							/* GRN_FORM_H */

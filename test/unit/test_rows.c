@@ -217,7 +217,7 @@ bits_are_counted(void)
 			grn_pairs = grn_pairs_of(grn_dist);
 			CHECK(grn_pairs->differ(a, b, bytes) == want, "%s n %u", versions[v]->name, n);
 			CHECK(grn_pairs->common(a, b, bytes) == both, "%s n %u", versions[v]->name, n);
-			CHECK(grn_compare_stored(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == (float) jaccard &&
+			CHECK(grn_query_compare(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == (float) jaccard &&
 				  grn_compare(GRN_COMPARE_JACCARD, GRN_FORM_BITS, x, b, n) == (float) jaccard &&
 				  grn_compare(GRN_COMPARE_JACCARD, GRN_FORM_F32, x, y, n) == (float) jaccard,
 				  "%s n %u", versions[v]->name, n);
@@ -232,7 +232,7 @@ bits_are_counted(void)
 		/* nothing in common, not even with itself */
 		memset(a, 0, bytes);
 		memset(b, 0, bytes);
-		CHECK(grn_compare_stored(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == 1, "n %u", n);
+		CHECK(grn_query_compare(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == 1, "n %u", n);
 		x[n / 2] = 0.75f;
 		CHECK(!grn_form_store(GRN_FORM_BITS, x, n, a), "n %u", n);
 		CHECK(!grn_form_normalise(GRN_FORM_BITS, a, n), "n %u", n);

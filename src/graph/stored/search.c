@@ -131,19 +131,17 @@ expand_exact(GrnSearch *s, Key key)
 
 /* ---- the search ---- */
 
-/*
- * Brings the query into the records' form where that is how the two are compared best.  A
- * query that the form does not hold stays floats.
- */
+/* Makes the query ready for the records' form, where that is how the two are compared best. */
 static void
 pack_query(GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
+	size_t		bytes = grn_query_bytes(s->comparison, l->form, l->dim);
 
-	if (!grn_compares_stored(s->comparison, l->form))
+	if (bytes == 0)
 		return;
-	s->packed = s->store->alloc(s->store, l->vec_bytes);
-	if (!grn_form_store(l->form, s->q, l->dim, s->packed))
+	s->packed = s->store->alloc(s->store, bytes);
+	if (!grn_query_make(l->form, s->q, l->dim, s->packed))
 	{
 		s->store->free(s->store, s->packed);
 		s->packed = NULL;

@@ -42,7 +42,7 @@ struct GrnSearch
 	GrnStore   *store;
 	const float *q;
 	GrnComparison comparison;	/* with stored vectors, unless place is set */
-	void	   *packed;			/* the query in the records' form, where it is compared in it */
+	void	   *packed;			/* the query by grn_query_make(), or NULL */
 	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
 	GrnCodeQuery code_query;
 	bool		codes;

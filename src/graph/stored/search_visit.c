@@ -29,7 +29,7 @@ stored_distance(const GrnSearch *s, const void *vec)
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
 	if (s->packed != NULL)
-		return grn_compare_stored(s->comparison, l->form, s->packed, vec, l->dim);
+		return grn_query_compare(s->comparison, l->form, s->packed, vec, l->dim);
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 

@@ -1,0 +1,126 @@
+/*
+ * rotate.c - a random rotation by signs and Hadamard transforms.
+ *
+ * A Hadamard transform wants a power of two.  Of n numbers the first p and then the last p are
+ * transformed, p being the largest power of two up to n.  Both together cover all.  Where they
+ * hardly overlap, a butterfly of the two halves mixes these.  Each transform comes behind random
+ * signs, and all this is done twice.
+ */
+#include "graph/kernels/rotate.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ROUNDS 2
+#define LANES 4
+
+typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), aligned(4), may_alias));
+
+/* 64 random bits, the same for ever: they are part of what stored vectors mean. */
+static uint64_t
+random_bits(uint64_t i)
+{
+	uint64_t	z = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+	return z ^ z >> 31;
+}
+
+static void
+change_signs(float *x, size_t n, int set)
+{
+	uint64_t	bits = 0;
+
+	for (size_t i = 0; i < n; i++, bits >>= 1)
+	{
+		uint32_t	word;
+
+		if (i % 64 == 0)
+			bits = random_bits((uint64_t) set << 32 | i / 64);
+		memcpy(&word, x + i, sizeof(word));
+		word ^= (uint32_t) (bits & 1) << 31;
+		memcpy(x + i, &word, sizeof(word));
+	}
+}
+
+/* Sums and differences of a and b, times scale. */
+static void
+butterfly(float *a, float *b, size_t n, float scale)
+{
+	size_t		i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+	{
+		Lanes		x = *(const Lanes *) (a + i);
+		Lanes		y = *(const Lanes *) (b + i);
+
+		*(Lanes *) (a + i) = (x + y) * scale;
+		*(Lanes *) (b + i) = (x - y) * scale;
+	}
+	for (; i < n; i++)
+	{
+		float		x = a[i];
+
+		a[i] = (x + b[i]) * scale;
+		b[i] = (x - b[i]) * scale;
+	}
+}
+
+/* Of p numbers, a power of two.  It is its own inverse. */
+static void
+hadamard(float *x, size_t p)
+{
+	float		scale = 1 / sqrtf((float) p);
+
+	for (size_t half = p / 2; half > 0; half /= 2)
+		for (size_t i = 0; i < p; i += 2 * half)
+			butterfly(x + i, x + i + half, half, half == 1 ? scale : 1);
+}
+
+static size_t
+power_below(size_t n)
+{
+	size_t		p = 1;
+
+	while (2 * p <= n)
+		p *= 2;
+	return p;
+}
+
+void
+grn_rotate(float *x, size_t n)
+{
+	size_t		p = power_below(n);
+
+	for (int round = 0; round < ROUNDS && n > 0; round++)
+	{
+		change_signs(x, n, 2 * round);
+		hadamard(x, p);
+		if (p < n)
+		{
+			change_signs(x, n, 2 * round + 1);
+			hadamard(x + n - p, p);
+			butterfly(x, x + n / 2, n / 2, sqrtf(0.5f));
+		}
+	}
+}
+
+void
+grn_rotate_back(float *x, size_t n)
+{
+	size_t		p = power_below(n);
+
+	for (int round = ROUNDS; round-- > 0 && n > 0;)
+	{
+		if (p < n)
+		{
+			butterfly(x, x + n / 2, n / 2, sqrtf(0.5f));
+			hadamard(x + n - p, p);
+			change_signs(x, n, 2 * round + 1);
+		}
+		hadamard(x, p);
+		change_signs(x, n, 2 * round);
+	}
+}

@@ -1,0 +1,273 @@
+/*
+ * rotated.c - stored vectors of few bits a number.
+ *
+ * Levels lie as the dimensions of a code do (dist.h), so that the kernels of codes multiply
+ * them: number j of a byte in its bits from j * bits on.  A long vector is multiplied in
+ * pieces of GRN_MAX_CODE_BYTES.
+ */
+#include "graph/rotated.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/kernels/dist.h"
+#include "graph/kernels/rotate.h"
+
+_Static_assert(sizeof(GrnRotatedHead) == 8, "on-disk size");
+
+#define ALIGN 16				/* of what kernels take levels of */
+
+typedef struct Query
+{
+	float		unit;			/* of the numbers in planes */
+	float		norm2;			/* |q|^2 */
+	float		offset;			/* sum of the planes times the levels' middle */
+	uint32_t	pieces;
+	GrnCodePlanes planes[];
+} Query;
+
+static float
+middle_of(uint32_t bits)
+{
+	return (float) ((1u << bits) - 1) / 2;
+}
+
+static uint32_t
+level_of(uint32_t bits, const uint8_t *levels, size_t j)
+{
+	uint32_t	each = 8 / bits;
+
+	return levels[j / each] >> (j % each * bits) & ((1u << bits) - 1);
+}
+
+/*
+ * The distance between two levels by which the row's angle changes least.  Numbers of a rotated
+ * row are nearly normal, for which the first of those tried are best; rows of few dimensions
+ * want others.  u: [n] with zeroes up to a multiple of ALIGN.
+ */
+static float
+best_step(const float *u, size_t n, double norm2, uint32_t bits)
+{
+	static const float tried[] = {1, 0.84f, 0.72f, 1.2f, 1.5f};
+	/* of the standard deviation: 16 levels, or 4 */
+	float		normal = bits == 4 ? 0.335f : 0.996f;
+	float		length = (float) sqrt(norm2 / (double) n);
+	float		best = length;
+	double		most = -1;
+
+	for (size_t i = 0; bits > 1 && i < sizeof(tried) / sizeof(tried[0]); i++)
+	{
+		float		step = tried[i] * normal * length;
+		float		uc,
+					cc;
+
+		if (!(step > 0) || isinf(1 / step))
+			break;
+		grn_dist->levels(u, (n + ALIGN - 1) / ALIGN * ALIGN, 1 / step,
+						 2 * middle_of(bits), &uc, &cc);
+		if ((double) uc * uc / cc > most)
+		{
+			most = (double) uc * uc / cc;
+			best = step;
+		}
+	}
+	return best;
+}
+
+static bool
+store(uint32_t bits, const float *x, size_t n, uint8_t *out)
+{
+	GrnRotatedHead head = {0, 0};
+	uint8_t    *levels = out + sizeof(head);
+	float		u[GRN_MAX_DIM + ALIGN];
+	float		middle = middle_of(bits);
+	uint32_t	each = 8 / bits;
+	double		norm2 = 0;
+	double		uc = 0;
+	double		cc = 0;
+	float		inverse;
+
+	memset(levels, 0, (n + each - 1) / each);
+	memcpy(u, x, n * sizeof(float));
+	memset(u + n, 0, ALIGN * sizeof(float));
+	grn_rotate(u, n);
+	for (size_t j = 0; j < n; j++)
+		norm2 += (double) u[j] * u[j];
+	if (norm2 > 0)
+	{
+		inverse = 1 / best_step(u, n, norm2, bits);
+		for (size_t j = 0; j < n; j++)
+		{
+			float		level = u[j] * inverse + middle + 0.5f;
+			uint32_t	c = level >= 2 * middle ? (uint32_t) (2 * middle)
+				: level > 0 ? (uint32_t) level : 0;
+
+			/* of one bit the sign says all */
+			if (bits == 1)
+				c = u[j] >= 0;
+			levels[j / each] |= (uint8_t) (c << (j % each * bits));
+			uc += u[j] * ((double) c - middle);
+			cc += ((double) c - middle) * ((double) c - middle);
+		}
+	}
+	if (uc > 0)
+	{
+		head.scale = (float) (norm2 / uc);
+		head.norm2 = (float) (cc * head.scale * head.scale);
+	}
+	memcpy(out, &head, sizeof(head));
+	return norm2 == 0;
+}
+
+static void
+load(uint32_t bits, const uint8_t *stored, size_t n, float *out)
+{
+	GrnRotatedHead head;
+
+	memcpy(&head, stored, sizeof(head));
+	for (size_t j = 0; j < n; j++)
+		out[j] = head.scale * ((float) level_of(bits, stored + sizeof(head), j) - middle_of(bits));
+	if (head.scale != 0)
+		grn_rotate_back(out, n);
+}
+
+/* What form.c's table has of each. */
+#define ROTATED(bits) \
+bool \
+grn_rotated##bits##_store(const float *x, size_t n, uint8_t *out) \
+{ \
+	return store(bits, x, n, out); \
+} \
+ \
+void \
+grn_rotated##bits##_load(const uint8_t *stored, size_t n, float *out) \
+{ \
+	load(bits, stored, n, out); \
+} \
+ \
+float \
+grn_rotated##bits##_l2(const float *q, const uint8_t *stored, size_t n) \
+{ \
+	float		x[GRN_MAX_DIM]; \
+ \
+	load(bits, stored, n, x); \
+	return grn_dist->l2_f32(q, x, n); \
+} \
+ \
+float \
+grn_rotated##bits##_ip(const float *q, const uint8_t *stored, size_t n) \
+{ \
+	float		x[GRN_MAX_DIM]; \
+ \
+	load(bits, stored, n, x); \
+	return grn_dist->ip_f32(q, x, n); \
+} \
+ \
+float \
+grn_rotated##bits##_l1(const float *q, const uint8_t *stored, size_t n) \
+{ \
+	float		x[GRN_MAX_DIM]; \
+ \
+	load(bits, stored, n, x); \
+	return grn_dist->l1_f32(q, x, n); \
+}
+
+ROTATED(4)
+ROTATED(2)
+ROTATED(1)
+
+/* ---- queries ---- */
+
+static size_t
+level_bytes(uint32_t bits, size_t n)
+{
+	return (bits * n + 7) / 8;
+}
+
+size_t
+grn_rotated_query_bytes(uint32_t bits, size_t n)
+{
+	size_t		pieces = (level_bytes(bits, n) + GRN_MAX_CODE_BYTES - 1) / GRN_MAX_CODE_BYTES;
+
+	return sizeof(Query) + pieces * sizeof(GrnCodePlanes);
+}
+
+void
+grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
+{
+	Query	   *query = out;
+	float		u[GRN_MAX_DIM];
+	float		most = 0;
+	int64_t		sum = 0;
+	uint32_t	each = 8 / bits;
+	size_t		bytes = level_bytes(bits, n);
+
+	memset(out, 0, grn_rotated_query_bytes(bits, n));
+	memcpy(u, q, n * sizeof(float));
+	query->norm2 = grn_dist->ip_f32(q, q, n);
+	query->pieces = (uint32_t) ((bytes + GRN_MAX_CODE_BYTES - 1) / GRN_MAX_CODE_BYTES);
+	grn_rotate(u, n);
+	for (size_t j = 0; j < n; j++)
+		most = fmaxf(most, fabsf(u[j]));
+	query->unit = most / 127;
+	for (uint32_t i = 0; i < query->pieces; i++)
+	{
+		GrnCodePlanes *p = &query->planes[i];
+		size_t		left = bytes - (size_t) i * GRN_MAX_CODE_BYTES;
+
+		left = left < GRN_MAX_CODE_BYTES ? left : GRN_MAX_CODE_BYTES;
+		p->bytes = (uint32_t) (left + 3) & ~UINT32_C(3);
+		p->end4 = bits == 4 ? p->bytes : 0;
+		p->end2 = bits >= 2 ? p->bytes : 0;
+		memset(p->mask, (1 << bits) - 1, left);
+	}
+	for (size_t j = 0; j < n && query->unit > 0; j++)
+	{
+		GrnCodePlanes *p = &query->planes[j / each / GRN_MAX_CODE_BYTES];
+		int8_t		level = (int8_t) lrintf(u[j] / query->unit);
+
+		p->plane[j % each * bits][j / each % GRN_MAX_CODE_BYTES] = level;
+		sum += level;
+	}
+	query->offset = (float) sum * middle_of(bits);
+}
+
+float
+grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
+{
+	const Query *q = query;
+	GrnRotatedHead head;
+	const uint8_t *levels = stored + sizeof(head);
+	size_t		bytes = level_bytes(bits, n);
+	int64_t		sum = 0;
+
+	memcpy(&head, stored, sizeof(head));
+	for (uint32_t i = 0; i < q->pieces; i++, levels += GRN_MAX_CODE_BYTES, bytes -= GRN_MAX_CODE_BYTES)
+	{
+		const uint8_t *from = levels;
+		uint8_t		last[GRN_MAX_CODE_BYTES];
+		int32_t		dot;
+
+		/* kernels read whole words */
+		if (bytes < q->planes[i].bytes)
+		{
+			memcpy(last, levels, bytes);
+			memset(last + bytes, 0, q->planes[i].bytes - bytes);
+			from = last;
+		}
+		grn_dist->dot(&q->planes[i], from, 1, &dot);
+		sum += dot;
+	}
+	return head.scale * q->unit * ((float) sum - q->offset);
+}
+
+float
+grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
+{
+	GrnRotatedHead head;
+	float		l2;
+
+	memcpy(&head, stored, sizeof(head));
+	l2 = ((const Query *) query)->norm2 + head.norm2 - 2 * grn_rotated_ip(bits, query, stored, n);
+	return l2 > 0 ? l2 : 0;
+}

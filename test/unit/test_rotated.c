@@ -1,0 +1,265 @@
+/*
+ * test_rotated.c - stored vectors of few bits a number: rotation, error, estimates and bounds,
+ * by each version of the kernels, against sums in double.
+ */
+#include "graph/form.h"
+#include "graph/kernels/rotate.h"
+#include "graph/stored/record.h"
+#include "unit.h"
+
+#define MAX_VERSIONS 8
+
+static const GrnForm rotated_forms[] = {GRN_FORM_ROTATED4, GRN_FORM_ROTATED2, GRN_FORM_ROTATED1};
+
+#define NFORMS 3
+static const char *const names[] = {"4 bits", "2 bits", "1 bit"};
+
+/* The most that an error may be, as a share of the row's length, of many normal numbers; of few. */
+static const double most_error[] = {0.16, 0.45, 0.90};
+static const double most_of_few[] = {0.5, 1, 1.5};
+
+static double
+dot(const float *a, const float *b, size_t n)
+{
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += (double) a[i] * b[i];
+	return sum;
+}
+
+static double
+apart(const float *a, const float *b, size_t n)
+{
+	double		sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += ((double) a[i] - b[i]) * ((double) a[i] - b[i]);
+	return sqrt(sum);
+}
+
+/* All to 300, then what lies about powers of two, pieces of codes and the ends. */
+static size_t
+next_dim(size_t n)
+{
+	static const size_t more[] = {384, 511, 512, 513, 767, 768, 960, 1023, 1024, 1025, 1535, 1536,
+		2000, 2047, 2048, 2049, 4097, GRN_MAX_DIM};
+
+	if (n < 300)
+		return n + 1;
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		if (more[i] > n)
+			return more[i];
+	return 0;
+}
+
+static void
+rotations_keep_lengths_and_turn_back(void)
+{
+	static float x[GRN_MAX_DIM];
+	static float y[GRN_MAX_DIM];
+	static float back[GRN_MAX_DIM];
+
+	for (size_t n = 1; n > 0; n = next_dim(n))
+	{
+		double		norm2;
+		double		angle;
+
+		for (size_t i = 0; i < n; i++)
+		{
+			x[i] = unit_normal();
+			y[i] = back[i] = unit_normal();
+		}
+		norm2 = dot(x, x, n);
+		angle = dot(x, y, n);
+		grn_rotate(x, n);
+		grn_rotate(y, n);
+		CHECK(fabs(dot(x, x, n) - norm2) <= 1e-5 * norm2, "n %zu", n);
+		CHECK(fabs(dot(x, y, n) - angle) <= 1e-5 * norm2 + 1e-3, "n %zu: %g for %g", n, dot(x, y, n), angle);
+		grn_rotate_back(y, n);
+		CHECK(apart(y, back, n) <= 1e-5 * sqrt(norm2) + 1e-5, "n %zu: %g", n, apart(y, back, n));
+	}
+}
+
+/* A row of which one number is all: no number of it is large when it is rotated. */
+static void
+rotations_spread(void)
+{
+	static float x[GRN_MAX_DIM];
+
+	for (size_t n = 16; n > 0; n = next_dim(n))
+		for (size_t at = 0; at < n; at += n / 5 + 1)
+		{
+			double		most = 0;
+
+			memset(x, 0, sizeof(x));
+			x[at] = 1;
+			grn_rotate(x, n);
+			for (size_t i = 0; i < n; i++)
+				most = fmax(most, fabs(x[i]));
+			CHECK(most <= 5 / sqrt((double) n), "n %zu at %zu: %g", n, at, most * sqrt((double) n));
+		}
+}
+
+static void
+errors_are_strict_and_perpendicular(void)
+{
+	static float x[GRN_MAX_DIM];
+	static float y[GRN_MAX_DIM];
+	static float q[GRN_MAX_DIM];
+
+	for (int f = 0; f < NFORMS; f++)
+		for (size_t n = 1; n > 0; n = next_dim(n))
+		{
+			size_t		bytes = grn_form_bytes(rotated_forms[f], n);
+			uint8_t    *stored = unit_guarded(bytes);
+			double		norm;
+			double		error;
+
+			for (size_t i = 0; i < n; i++)
+			{
+				/* far from 0, with a few that are much larger than the others */
+				x[i] = (unit_normal() + 0.5f) * (i % 50 == 7 ? 10 : 1) * 1e-3f;
+				q[i] = unit_normal() * 1e-3f;
+			}
+			norm = sqrt(dot(x, x, n));
+			CHECK(!grn_form_store(rotated_forms[f], x, n, stored), "%s n %zu", names[f], n);
+			grn_form_load(rotated_forms[f], stored, n, y);
+			error = apart(x, y, n);
+			CHECK(fabs(dot(x, y, n) - norm * norm) <= 1e-4 * norm * norm, "%s n %zu: %g of %g",
+				  names[f], n, dot(x, y, n), norm * norm);
+			CHECK(n < 200 || error <= most_error[f] * norm, "%s n %zu: %g", names[f], n, error / norm);
+			CHECK(n < 2 || error <= most_of_few[f] * norm, "%s n %zu: %g", names[f], n, error / norm);
+			CHECK(n > 1 || error <= 1e-5 * norm, "%s n %zu: %g", names[f], n, error / norm);
+			/* what records keep is no less */
+			CHECK(sqrtf(grn_form_l2(rotated_forms[f], x, stored, n)) * 1.0001f + 1e-20f >= error,
+				  "%s n %zu", names[f], n);
+			CHECK(fabs(grn_form_l2(rotated_forms[f], q, stored, n) - apart(q, y, n) * apart(q, y, n)) <=
+				  1e-5 * apart(q, y, n) * apart(q, y, n), "%s n %zu", names[f], n);
+			CHECK(fabs(grn_form_ip(rotated_forms[f], q, stored, n) - dot(q, y, n)) <=
+				  1e-5 * norm * sqrt(dot(q, q, n)), "%s n %zu", names[f], n);
+			unit_guarded_free(stored, bytes);
+		}
+}
+
+/* Zero rows are exact, and rows of any length are stored. */
+static void
+lengths_do_not_matter(void)
+{
+	static const float scales[] = {0, 1e-15f, 1e-6f, 1e15f};
+	float		x[100];
+	float		y[100];
+	uint8_t		stored[200];
+
+	for (int f = 0; f < NFORMS; f++)
+		for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++)
+		{
+			for (size_t i = 0; i < 100; i++)
+				x[i] = unit_normal() * scales[s];
+			CHECK(grn_form_store(rotated_forms[f], x, 100, stored) == (scales[s] == 0), "%s %g",
+				  names[f], scales[s]);
+			grn_form_load(rotated_forms[f], stored, 100, y);
+			CHECK(apart(x, y, 100) <= (most_error[f] + 0.05) * sqrt(dot(x, x, 100)), "%s %g", names[f],
+				  scales[s]);
+		}
+}
+
+/*
+ * Estimates by a query made ready are those by floats, but for its bytes; they are right on average,
+ * and the likely bound holds for nearly all.
+ */
+static void
+estimates_hold(void)
+{
+	static float x[GRN_MAX_DIM];
+	static float q[GRN_MAX_DIM];
+	const GrnDistTable *versions[MAX_VERSIONS];
+	int			nversions = grn_dist_versions(versions, MAX_VERSIONS);
+	const GrnDistTable *before = grn_dist;
+
+	for (int v = 0; v < nversions; v++)
+		for (int f = 0; f < NFORMS; f++)
+		{
+			uint32_t	below = 0;
+			uint32_t	tried = 0;
+			double		bias = 0;
+
+			grn_dist = versions[v];
+			for (size_t n = 1; n > 0 && n <= 4097; n = next_dim(n))
+			{
+				size_t		bytes = grn_form_bytes(rotated_forms[f], n);
+				uint8_t    *stored = unit_guarded(bytes);
+				size_t		qbytes = (grn_query_bytes(GRN_COMPARE_L2, rotated_forms[f], n) + 7) & ~(size_t) 7;
+				void	   *query = unit_guarded(qbytes);
+				double		norm;
+				double		error;
+				double		l2;
+				double		want;
+				double		got;
+
+				for (size_t i = 0; i < n; i++)
+				{
+					x[i] = unit_normal();
+					q[i] = x[i] * 0.7f + unit_normal() * 0.7f;
+				}
+				norm = sqrt(dot(x, x, n) + dot(q, q, n));
+				(void) grn_form_store(rotated_forms[f], x, n, stored);
+				CHECK(grn_query_make(rotated_forms[f], q, n, query), "%s n %zu", names[f], n);
+				l2 = grn_form_l2(rotated_forms[f], q, stored, n);
+				got = grn_query_compare(GRN_COMPARE_L2, rotated_forms[f], query, stored, n);
+				/* a byte of the query is off by 1/254 of its largest number at most */
+				CHECK(fabs(got - l2) <= 0.02 * norm * norm, "%s %s n %zu: %g for %g", versions[v]->name,
+					  names[f], n, got, l2);
+				CHECK(n < 200 || fabs(got - l2) <= 0.003 * norm * norm, "%s %s n %zu: %g for %g",
+					  versions[v]->name, names[f], n, got, l2);
+				got = -grn_query_compare(GRN_COMPARE_IP, rotated_forms[f], query, stored, n);
+				CHECK(fabs(got - grn_form_ip(rotated_forms[f], q, stored, n)) <= 0.01 * norm * norm,
+					  "%s %s n %zu: %g", versions[v]->name, names[f], n, got);
+				error = sqrt(grn_form_l2(rotated_forms[f], x, stored, n));
+				want = apart(q, x, n);
+				if (n >= 16)
+				{
+					tried++;
+					below += want < sqrt(fmax(l2 - error * error, 0)) - 3 * error / sqrt((double) n);
+					bias += (l2 - error * error) / (want * want) - 1;
+				}
+				unit_guarded_free(stored, bytes);
+				unit_guarded_free(query, qbytes);
+			}
+			CHECK(below <= tried / 50, "%s %s: %u of %u below the bound", versions[v]->name, names[f],
+				  below, tried);
+			CHECK(fabs(bias / tried) < 0.03, "%s %s: %g too much on average", versions[v]->name, names[f],
+				  bias / tried);
+		}
+	grn_dist = before;
+}
+
+/* They serve rows of floats and halves alone, and no row is taken to need them. */
+static void
+layouts_alone_choose_them(void)
+{
+	float		x[4] = {1, -1, 1, -1};
+
+	for (int f = 0; f < NFORMS; f++)
+	{
+		CHECK(grn_form_for(rotated_forms[f], GRN_FORM_F32) != NULL &&
+			  grn_form_for(rotated_forms[f], GRN_FORM_F16) != NULL &&
+			  grn_form_for(rotated_forms[f], GRN_FORM_BITS) == NULL, "%s", names[f]);
+		CHECK(grn_form_smallest(x, 4) != rotated_forms[f], "%s", names[f]);
+	}
+	CHECK(grn_form_bytes(GRN_FORM_ROTATED1, 768) == 104 && grn_form_bytes(GRN_FORM_ROTATED2, 384) == 104 &&
+		  grn_form_bytes(GRN_FORM_ROTATED4, 768) == 392, "bytes");
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(rotations_keep_lengths_and_turn_back);
+	RUN(rotations_spread);
+	RUN(errors_are_strict_and_perpendicular);
+	RUN(lengths_do_not_matter);
+	RUN(estimates_hold);
+	RUN(layouts_alone_choose_them);
+	UNIT_END();
+}
