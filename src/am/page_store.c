@@ -40,7 +40,7 @@
  * back the first of those reads.
  */
 static void
-touch(const GrnndIndex *ix, Page page, uint32 id)
+touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)
 {
 	const char *rec = (const char *) grnnd_page_record(page, ix,
 													   grn_node_slot(&ix->layout, id));
@@ -50,6 +50,13 @@ touch(const GrnndIndex *ix, Page page, uint32 id)
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
 	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
 		__builtin_prefetch(rec + at);
+	/* of the others their states and own codes */
+	for (uint32 slot = 0; mates && slot < ix->layout.per_page; slot++)
+	{
+		rec = (const char *) grnnd_page_record(page, ix, slot);
+		__builtin_prefetch(rec);
+		__builtin_prefetch(rec + ix->layout.off_code + ix->layout.code_bytes - 1);
+	}
 }
 
 /*
@@ -69,7 +76,7 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 		if (hint->block != block || hint->buffer <= 0)
 			continue;
 		__builtin_prefetch(GetBufferDescriptor(hint->buffer - 1));
-		touch(ix, BufferGetPage(hint->buffer), ids[i]);
+		touch(ix, BufferGetPage(hint->buffer), ids[i], self->mate != NULL);
 	}
 }
 
@@ -156,12 +163,13 @@ gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *
 }
 
 /*
- * Ends with an error unless the record is sound.  Links may lead past the
+ * GrnStore.check(): ends with an error unless the record is sound.  Links may lead past the
  * relation's size as first read, when others have extended it since.
  */
 static void
-check_record(GrnndStore *store, uint32 id, const GrnRecord *rec, BlockNumber block)
+store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
 {
+	GrnndStore *store = (GrnndStore *) self;
 	const GrnLayout *l = &store->ix->layout;
 	const char *what = grn_record_check(l, rec, id, store->id_limit);
 
@@ -170,8 +178,17 @@ check_record(GrnndStore *store, uint32 id, const GrnRecord *rec, BlockNumber blo
 		store->id_limit = grnnd_id_limit(store->index, store->ix);
 		what = grn_record_check(l, rec, id, store->id_limit);
 		if (what != NULL)
-			grnnd_corrupt(store->index, block, what);
+			grnnd_corrupt(store->index, grnnd_node_block(store->ix, id), what);
 	}
+}
+
+/* GrnStore.mate(): the page is locked. */
+static const GrnRecord *
+store_mate(GrnStore *self, uint32_t id)
+{
+	GrnndStore *store = (GrnndStore *) self;
+
+	return grnnd_page_record(store->page, store->ix, grn_node_slot(&store->ix->layout, id));
 }
 
 /* GrnStore.visit(): fn runs under the share lock of the record's page(s). */
@@ -197,7 +214,8 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	for (uint32 i = 0; i < ix->layout.span; i++)
 		buffers[i] = pin_block(store, block + i);
 	page = BufferGetPage(buffers[0]);
-	touch(ix, page, id);
+	store->page = page;
+	touch(ix, page, id, self->mate != NULL);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
@@ -205,7 +223,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	{
 		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
 
-		check_record(store, id, rec, block);
+		store_check(self, id, rec);
 		if (grn_record_leads_on(rec))
 		{
 			const void *vec = (const char *) rec + ix->layout.off_vec;
@@ -275,6 +293,11 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	store->prefetch_width = -1;
 	store->base.visit = store_visit;
 	store->base.prefetch = touch_ahead;
+	if (grn_judges_pages(&ix->layout))
+	{
+		store->base.mate = store_mate;
+		store->base.check = store_check;
+	}
 	store->base.alloc = store_alloc;
 	store->base.free = store_free;
 	store->index = index;

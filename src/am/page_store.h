@@ -17,6 +17,7 @@ typedef struct GrnndStore
 	Snapshot	snapshot;		/* a scan's, else NULL: whether a page has lost rows of it */
 	uint32		id_limit;
 	char	   *vector;			/* gathers a spanning vector */
+	Page		page;			/* that is being visited, the first of a record */
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
 	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */

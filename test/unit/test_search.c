@@ -540,6 +540,70 @@ killed_nodes_have_no_tids(void)
 	}
 }
 
+/* Copies take the place of visits, and recall is no lower. */
+static void
+whole_pages_save_visits(void)
+{
+	double		visits[2];
+	double		found[2];
+	uint64_t	reads[2] = {0, 0};
+
+	for (int pages = 0; pages < 2; pages++)
+	{
+		World	   *w;
+
+		world_pages = pages;
+		w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
+		found[pages] = recall(w, 24, &visits[pages]);
+		for (uint32_t q = 0; q < QUERIES; q++)
+		{
+			GrnSearch  *s;
+
+			memset(w->visited, 0, sizeof(w->visited));
+			s = begin(w, q, 24, false, 0, false);
+			grn_search_run(s);
+			for (uint32_t i = 0; i < N; i++)
+				reads[pages] += w->visited[i];
+			grn_search_end(s);
+		}
+		CHECK(w->layout.per_page > 10, "%u a page", w->layout.per_page);
+		CHECK(pages ? w->mates > 0 && w->checked > 0 : w->mates == 0, "mates");
+		free_world(w);
+	}
+	world_pages = false;
+	CHECK(found[1] >= found[0] - 0.01, "recall %.3f, %.3f", found[0], found[1]);
+	CHECK(reads[0] > (uint64_t) (visits[0] * QUERIES) - QUERIES, "visits");
+	CHECK((double) reads[1] < 0.98 * visits[1] * QUERIES, "%llu reads of %.0f visits",
+		  (unsigned long long) reads[1], visits[1] * QUERIES);
+}
+
+/* A record that is not sound is not trusted because it lay on the page of another. */
+static void
+mates_are_checked(void)
+{
+	World	   *w;
+	jmp_buf		escape;
+	volatile bool escaped = false;
+
+	world_pages = true;
+	w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
+	w->visits_left = INT32_MAX;
+	w->escape = &escape;
+	/* the entry leads nowhere, and one on its page out of the index */
+	for (uint32_t i = 0; i < w->layout.per_page; i++)
+		record(w, i)->count = 0;
+	record(w, 1)->count = 1;
+	grn_rec_ids(&w->layout, record(w, 1))[0] = N;
+	if (setjmp(escape) == 2)
+		escaped = true;
+	else
+		grn_search_run(begin(w, 0, 24, false, 0, false));
+	CHECK(escaped, "a search went on with a record that is not sound");
+	w->escape = NULL;
+	world_pages = false;
+	free_world(w);
+}
+
 int
 main(void)
 {
@@ -560,5 +624,13 @@ main(void)
 	RUN(kept_vectors_are_the_records);
 	RUN(extreme_queries);
 	RUN(rows_are_found_in_the_graphs_space);
+	RUN(whole_pages_save_visits);
+	RUN(mates_are_checked);
+	world_pages = true;
+	RUN(dead_nodes_have_a_limit);
+	RUN(empty_slots_are_skipped);
+	RUN(stale_codes_do_no_harm);
+	RUN(abandoned_searches_leave_nothing);
+	RUN(kept_vectors_are_the_records);
 	UNIT_END();
 }

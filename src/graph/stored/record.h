@@ -144,6 +144,18 @@ extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload)
  */
 extern GrnForm grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload);
 
+/*
+ * Do searches judge all records of a page that they visit?  With 16 records a page (sentences,
+ * degree 12) that takes a third less reads of pages at a recall, and a fifth more time of the
+ * processor.  With 7 (SIFT) it saves a seventh of the reads, and hits no fewer pages.
+ */
+#define GRN_LEAST_MATES 10
+static inline bool
+grn_judges_pages(const GrnLayout *l)
+{
+	return l->code_bytes > 0 && l->per_page >= GRN_LEAST_MATES;
+}
+
 /* Pages, counted from the first page of the node area. */
 static inline uint32_t
 grn_node_page(const GrnLayout *l, uint32_t id)

@@ -86,6 +86,7 @@ expand_coded(GrnSearch *s, Key key)
 			return;
 	}
 	grn_offer_neighbours(s);
+	grn_offer_mates(s);
 	if (s->store->prefetch != NULL)
 		grn_ask_ahead(s);
 }
@@ -194,6 +195,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	if (params->resumable)
 		reserve(s, &s->rejected_keys, sizeof(Key), 0,
 				(size_t) room * params->layout->degree, &s->rejected_room);
+	grn_mates_begin(s);
 	return s;
 }
 
@@ -383,5 +385,6 @@ grn_search_end(GrnSearch *s)
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)
 			store->free(store, arrays[i]);
+	grn_mates_end(s);
 	store->free(store, s);
 }

@@ -25,6 +25,12 @@ typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
 typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
+	/*
+	 * Optional: during fn, whole records of the page that the visited one lies on; id is one of
+	 * the page.  They are not checked: check() ends with an error where a record is not sound.
+	 */
+	const GrnRecord *(*mate) (struct GrnStore *self, uint32_t id);
+	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
 	/* optional: the search will visit these ids soon */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/* memory until the search ends; never NULL (ereport or abort instead) */

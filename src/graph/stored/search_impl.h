@@ -1,7 +1,8 @@
 /*
  * search_impl.h - the state of a search, for the files of search.h: search.c (its course),
  * search_list.c (candidates: the list, and what it rejects), search_set.c (ids that have been
- * dealt with), search_visit.c (records) and search_dead.c (nodes without rows).
+ * dealt with), search_visit.c (records), search_mates.c (other records of a page) and
+ * search_dead.c (nodes without rows).
  */
 #ifndef GRN_SEARCH_IMPL_H
 #define GRN_SEARCH_IMPL_H
@@ -36,6 +37,8 @@ typedef struct Node
 	bool		deferred;		/* dead, and its expansion is put off */
 } Node;
 
+typedef struct GrnMates GrnMates;
+
 struct GrnSearch
 {
 	GrnSearchParams p;
@@ -68,6 +71,7 @@ struct GrnSearch
 	uint32_t	nentries;
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
+	GrnMates   *mates;			/* NULL: pages are not judged as a whole */
 
 	/* this run's results */
 	GrnFound   *found;
@@ -269,6 +273,18 @@ extern bool grn_visit(GrnSearch *s, uint32_t id);
 extern void grn_forget_visit(GrnSearch *s);
 /* Asks the store for the nearest candidates that it was not asked for lately. */
 extern void grn_ask_ahead(GrnSearch *s);
+
+/* ---- search_mates.c ---- */
+
+extern void grn_mates_begin(GrnSearch *s);
+extern void grn_mates_end(GrnSearch *s);
+/* During the visit of s->id: judges the other records of its page. */
+extern void grn_judge_mates(GrnSearch *s);
+/* Offers those with a place on the list; after the visit. */
+extern void grn_offer_mates(GrnSearch *s);
+/* Whether there is a copy of id's record; the copy, checked, or NULL. */
+extern bool grn_has_copy(const GrnSearch *s, uint32_t id);
+extern const GrnRecord *grn_copy_of(GrnSearch *s, uint32_t id);
 
 /* ---- search_dead.c ---- */
 

@@ -33,11 +33,10 @@ stored_distance(const GrnSearch *s, const void *vec)
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 
-/* Runs while the store holds the record: copies, computes, does nothing else. */
+/* Copies and computes what the search needs of a record. */
 static void
-on_visit(void *arg, const GrnRecord *rec, const void *vec)
+take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 {
-	GrnSearch  *s = arg;
 	const GrnLayout *l = s->p.layout;
 
 	/* A record comes from far: ask for all of it before waiting for any of it. */
@@ -78,15 +77,34 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	}
 }
 
+/* Runs while the store holds the record, and does nothing else. */
+static void
+on_visit(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnSearch  *s = arg;
+
+	take_record(s, rec, vec);
+	if (s->mates != NULL)
+		grn_judge_mates(s);
+}
+
 bool
 grn_visit(GrnSearch *s, uint32_t id)
 {
+	const GrnRecord *copy;
+
 	/* on_visit() must not allocate: it runs under the store's lock. */
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids, s->ntids + UINT8_MAX, &s->tids_room);
 	if (s->p.keep_vectors)
 		reserve32(s, &s->vectors, kept_bytes(s), s->nkept, s->nkept + 1, &s->kept_room);
 	s->id = id;
 	s->visits++;
+	copy = grn_copy_of(s, id);
+	if (copy != NULL)
+	{
+		take_record(s, copy, GRN_REC_PTR(copy, s->p.layout->off_vec));
+		return true;
+	}
 	return s->store->visit(s->store, id, on_visit, s);
 }
 
@@ -110,7 +128,7 @@ grn_ask_ahead(GrnSearch *s)
 		uint32_t	id = KEY_ID(s->list[i]);
 		uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
 
-		if (s->list[i] & KEY_EXPANDED)
+		if ((s->list[i] & KEY_EXPANDED) || grn_has_copy(s, id))
 			continue;
 		seen++;
 		if (*asked != id)
