@@ -336,7 +336,7 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 			report_node(c, id, "edge to a record of heap TIDs,", y);
 		else if (grnnd_has_codes(c->ix) &&
 				 make_mark(hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
-									 grn_rec_factors(l, rec)[i]), state) != mark)
+									 grn_rec_factor(l, rec, i)), state) != mark)
 			report_node(c, id, "holds another code than the record itself of neighbour", y);
 	}
 }

@@ -75,6 +75,7 @@ typedef struct GrnndMeta
 	/* the next six and dim fix the records' geometry (grn_layout()) */
 	uint32		degree;			/* 24: most neighbours of a record */
 	GrnCodeShape shape;			/* 28: of the codes that records have room for */
+	uint32		unused;			/* 36: 0 */
 	uint32		form;			/* 40: GrnForm of own vectors */
 	uint16		attr_bytes;		/* 44: beside each heap TID: values of further columns */
 	uint16		sig_bytes;		/* 46: beside each code: their signatures */
@@ -172,11 +173,15 @@ grnnd_has_codes(const GrnndIndex *ix)
 	return ix->meta.fit_state == GRNND_FITTED && grn_has_codes(&ix->encoder);
 }
 
-/* Candidates that a scan keeps for each of ef_search.  Without codes no surrogate is used. */
+/*
+ * Candidates that a scan keeps for each of ef_search.  No surrogate is used without codes, or
+ * where they are the rows.
+ */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {
-	return grn_has_codes(&ix->codec) ? Max(ix->key.metric->surrogate_beam, 1) : 1;
+	return grn_has_codes(&ix->codec) && !grn_codes_exact(&ix->codec)
+		? Max(ix->key.metric->surrogate_beam, 1) : 1;
 }
 
 /* ---- settings (handler.c) ---- */

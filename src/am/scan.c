@@ -40,10 +40,10 @@
  * each further row waits for so many expansions more.  Half of ef, so that one search does for a
  * LIMIT up to that: with a quarter LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000
  * queries of 60,000 SIFT descriptors).  In strict order the expansions are more, because
- * there a row found late is no use; without codes fewer, because nodes are expanded in the order
- * of their distances.  Recall@10 on 20,000 sentences, ef 40, where a filter lets 10% and 1% of
- * the rows pass, measured with a quarter of ef first (hnsw strict .957 and .977, relaxed .981
- * and .993):
+ * there a row found late is no use; without codes, or with codes that are the rows themselves,
+ * fewer, because nodes are expanded in the order of their distances.  Recall@10 on 20,000
+ * sentences, ef 40, where a filter lets 10% and 1% of the rows pass, measured with a quarter of
+ * ef first (hnsw strict .957 and .977, relaxed .981 and .993):
  *   strict   ahead 2 .951 .964, 3 .979 .989, 3.5 .983 .990; without codes 1.5 .991 1.000, taken 2
  *   relaxed  ahead 1.5 .964 .977, 2.5 .991 .997, 3 .993 -; without codes 1 .991 1.000, taken 1.5
  *
@@ -59,16 +59,20 @@ typedef struct Lead
 	uint32		records;		/* of the rest, that cost as much as a visit */
 } Lead;
 
-/* [codes][strict order] */
-static const Lead leads[2][2] = {
+/* [without codes, with exact ones, with others][strict order] */
+static const Lead leads[3][2] = {
 	{{0.5, 1.5, 1}, {0.5, 2.0, 1}},
+	{{0.5, 1.5, 4}, {0.5, 2.0, 4}},
 	{{0.5, 3.0, 4}, {0.5, 3.5, 4}}
 };
 
 static const Lead *
 scan_lead(const GrnndScan *so)
 {
-	return &leads[grn_has_codes(&so->ix->codec)][so->iterative == GRNND_ITERATIVE_STRICT];
+	const GrnCodec *codec = &so->ix->codec;
+
+	return &leads[!grn_has_codes(codec) ? 0 : grn_codes_exact(codec) ? 1 : 2]
+		[so->iterative == GRNND_ITERATIVE_STRICT];
 }
 
 /*

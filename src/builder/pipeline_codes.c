@@ -26,6 +26,7 @@ grn_pipeline_plan_fit(const GrnPipeline *p)
 	fit.dim = p->rows.dim;
 	fit.max_code_dims = p->max_code_dims;
 	fit.costs = &p->costs;
+	fit.shape = grn_own_shape(p->metric, (GrnForm) p->result->form, p->rows.dim);
 	fit.seed = p->result->params.seed;
 	return fit;
 }
@@ -124,7 +125,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 
-	if (!grn_has_codes(&p->codec))
+	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec))
 		return true;
 	for (int attempt = 0; attempt < 2; attempt++)
 	{

@@ -109,13 +109,16 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)
 		return false;
-	if (dims > 0)
+	if (grn_has_codes(&p->codec))
 	{
 		p->out_codes = grn_pipeline_need(p, GRN_SEG_CODES,
 										 r->off_codec + 4 * grn_codec_floats(p->rows.dim, dims),
 										 failure);
 		if (!p->out_codes)
 			return false;
+	}
+	if (dims > 0)
+	{
 		memcpy(p->out_codes + r->off_codec, p->codec.mean, 4 * (uint64_t) p->rows.dim);
 		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
 	}

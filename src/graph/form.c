@@ -412,9 +412,8 @@ bits_piece(const uint8_t *stored, size_t from, size_t n, float *out)
 		out[i] = (float) (stored[from / 8] >> (7 - from % 8) & 1);
 }
 
-/* A row that is not of 0 and 1 is one of what its numbers are nearest to. */
-static bool
-bits_store(const float *x, size_t n, uint8_t *out)
+bool
+grn_pack_bits(const float *x, size_t n, uint8_t *out)
 {
 	memset(out, 0, (n + 7) / 8);
 	for (size_t i = 0; i < n; i++)
@@ -470,8 +469,8 @@ bits_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 		(sa - sb) * (sa - sb) * both;
 }
 
-static float
-jaccard(double both, double either)
+float
+grn_jaccard(double both, double either)
 {
 	return either > 0 ? (float) (1 - both / either) : 1;
 }
@@ -481,7 +480,7 @@ bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	uint32_t	both = grn_pairs->common(a, b, (n + 7) / 8);
 
-	return jaccard(both, both + grn_pairs->differ(a, b, (n + 7) / 8));
+	return grn_jaccard(both, both + grn_pairs->differ(a, b, (n + 7) / 8));
 }
 
 static float
@@ -569,7 +568,7 @@ static const GrnFormInfo forms[] = {
 		.lossless = true,
 		.of_rows = true,
 		.direct = true,
-		.store = bits_store,
+		.store = grn_pack_bits,
 		.piece = bits_piece,
 		.plain = f32_plain,
 		.l2 = bits_l2,
@@ -743,7 +742,7 @@ grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	double		both = grn_form_ip(form, q, stored, n);
 
-	return jaccard(both, (double) grn_dist->ip_f32(q, q, n) + grn_form_norm2(form, stored, n) - both);
+	return grn_jaccard(both, (double) grn_dist->ip_f32(q, q, n) + grn_form_norm2(form, stored, n) - both);
 }
 
 size_t

@@ -125,6 +125,13 @@ extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t
 extern void *grn_form_begin(GrnForm form, void *stored);
 /* Brings such a row to length 1, by its head if it has one.  False: it is zero. */
 extern bool grn_form_normalise(GrnForm form, void *stored, size_t n);
+/*
+ * Writes n numbers as a stored vector of bits.  A row that is not of 0 and 1 becomes one of what
+ * its numbers are nearest to.  Returns whether it was exact.
+ */
+extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
+/* 1 - the share of the bits in either row that are in both; 1 where there are none in either. */
+extern float grn_jaccard(double both, double either);
 /* |x|^2, infinite or NaN where a number is. */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*

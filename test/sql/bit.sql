@@ -108,15 +108,30 @@ REINDEX INDEX t_idx;
 SELECT * FROM bit_ranked('t', 'b', 'VALUES (B''00000''), (B''11111''), (B''10101'')', 60);
 SELECT * FROM grnnd_check('t_idx', true);
 
--- codes come when there are rows enough
+-- short rows are codes from the first one on
 SET grnnd.background_fit = off;
 CREATE TABLE grown (id int, b bit(64));
 CREATE INDEX grown_idx ON grown USING grnnd (b);
 INSERT INTO grown SELECT id, binary_quantize(v - array_fill(0.9, ARRAY[64])::vector) FROM points(1, 400, 64, 1);
 SELECT state, due FROM grnnd_codes('grown_idx');
+DELETE FROM grown WHERE id % 3 = 0;
+VACUUM grown;
+INSERT INTO grown SELECT id, binary_quantize(v - array_fill(0.9, ARRAY[64])::vector) FROM points(401, 500, 64, 1);
+SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM bit_ranked('grown', 'b', 'SELECT b FROM grown WHERE id % 20 = 0', 10);
+SELECT * FROM grnnd_check('grown_idx', true);
+-- an edge takes 12 bytes: id and row
+CREATE INDEX grown_16_idx ON grown USING grnnd (b) WITH (degree = 16);
+SELECT pg_relation_size('grown_16_idx') < 500 * 300 AS dense FROM grnnd_codes('grown_16_idx');
+
+-- those of longer ones come when there are rows enough
+DROP TABLE grown;
+CREATE TABLE grown (id int, b bit(520));
+CREATE INDEX grown_idx ON grown USING grnnd (b);
+INSERT INTO grown SELECT id, (b || b)::bit(520) FROM glosses WHERE id < 2000 UNION ALL SELECT id + 4000, (b || ~b)::bit(520) FROM glosses WHERE id < 2000;
+SELECT state, due FROM grnnd_codes('grown_idx');
 SELECT grnnd_fit('grown_idx');
 SELECT state, due FROM grnnd_codes('grown_idx');
-INSERT INTO grown SELECT id, binary_quantize(v - array_fill(0.9, ARRAY[64])::vector) FROM points(401, 500, 64, 1);
+INSERT INTO grown SELECT id + 8000, (~b || b)::bit(520) FROM glosses WHERE id < 100;
 SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM bit_ranked('grown', 'b', 'SELECT b FROM grown WHERE id % 20 = 0', 10);
 SELECT * FROM grnnd_check('grown_idx', true);
 

@@ -224,18 +224,18 @@ estimates_within_bounds(void)
 		double		rms,
 					symmetric;	/* bounds; seen: two thirds of them */
 	}			cases[] = {
-		{128, {{128, 0, 0}}, 0, 0.0175, 0.022}, /* flat, all coded: rounding alone */
-		{128, {{64, 0, 0}}, 0.7f, 0.0185, 0.025},
-		{100, {{96, 0, 0}}, 0, 0.0235, 0.028},
-		{960, {{96, 0, 0}}, 0.7f, 0.015, 0.0195},
-		{32, {{32, 0, 0}}, 0, 0.03, 0.036},
-		{3, {{32, 0, 0}}, 0, 0.024, 0.031}, /* 32 codes for 3 dimensions */
-		{2, {{32, 0, 0}}, 0, 0.024, 0.031},
-		{128, {{16, 48, 64}}, 0.7f, 0.038, 0.05},
-		{100, {{16, 64, 32}}, 0.5f, 0.04, 0.056},	/* 32 codes for 20 dimensions */
-		{384, {{0, 64, 128}}, 0.5f, 0.05, 0.07},
-		{384, {{0, 0, 256}}, 0.3f, 0.07, 0.09},
-		{384, {{32, 0, 128}}, 0.7f, 0.036, 0.06}
+		{128, {.dims = {128, 0, 0}}, 0, 0.0175, 0.022}, /* flat, all coded: rounding alone */
+		{128, {.dims = {64, 0, 0}}, 0.7f, 0.0185, 0.025},
+		{100, {.dims = {96, 0, 0}}, 0, 0.0235, 0.028},
+		{960, {.dims = {96, 0, 0}}, 0.7f, 0.015, 0.0195},
+		{32, {.dims = {32, 0, 0}}, 0, 0.03, 0.036},
+		{3, {.dims = {32, 0, 0}}, 0, 0.024, 0.031}, /* 32 codes for 3 dimensions */
+		{2, {.dims = {32, 0, 0}}, 0, 0.024, 0.031},
+		{128, {.dims = {16, 48, 64}}, 0.7f, 0.038, 0.05},
+		{100, {.dims = {16, 64, 32}}, 0.5f, 0.04, 0.056},	/* 32 codes for 20 dimensions */
+		{384, {.dims = {0, 64, 128}}, 0.5f, 0.05, 0.07},
+		{384, {.dims = {0, 0, 256}}, 0.3f, 0.07, 0.09},
+		{384, {.dims = {32, 0, 128}}, 0.7f, 0.036, 0.06}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -262,7 +262,7 @@ static void
 error_decreases_with_bits(void)
 {
 	static const GrnCodeShape shapes[] = {
-		{{0, 0, 96}}, {{0, 32, 64}}, {{0, 96, 0}}, {{32, 64, 0}}, {{96, 0, 0}}
+		{.dims = {0, 0, 96}}, {.dims = {0, 32, 64}}, {.dims = {0, 96, 0}}, {.dims = {32, 64, 0}}, {.dims = {96, 0, 0}}
 	};
 	double		before = INFINITY;
 	float		held = 0;
@@ -339,13 +339,13 @@ costs_choose_shapes(void)
 		GrnCodeShape shape;
 		uint32_t	off;		/* dimensions of a block that may differ */
 	}			cases[] = {
-		{128, 0, 128, 1000, 0, {{128, 0, 0}}, 0},	/* bytes for nothing */
-		{128, 0, 32, 1000, 0, {{0, 128, 0}}, 0},
-		{128, 0, 16, 1000, 0, {{0, 0, 128}}, 0},
-		{128, 0.7f, 24, 1000, 0, {{16, 48, 32}}, 32},
-		{128, 1.5f, 128, 1000, 0.01f, {{16, 16, 0}}, 32},	/* 32 hold all but nothing */
-		{2500, 0, 128, 1.5f, 0.01f, {{0, 0, 0}}, 0},	/* 256 of 2500 are worth nothing */
-		{96, 0, 128, 0.1f, 0.01f, {{0, 0, 0}}, 0}
+		{128, 0, 128, 1000, 0, {.dims = {128, 0, 0}}, 0},	/* bytes for nothing */
+		{128, 0, 32, 1000, 0, {.dims = {0, 128, 0}}, 0},
+		{128, 0, 16, 1000, 0, {.dims = {0, 0, 128}}, 0},
+		{128, 0.7f, 24, 1000, 0, {.dims = {16, 48, 32}}, 32},
+		{128, 1.5f, 128, 1000, 0.01f, {.dims = {16, 16, 0}}, 32},	/* 32 hold all but nothing */
+		{2500, 0, 128, 1.5f, 0.01f, {.dims = {0, 0, 0}}, 0},	/* 256 of 2500 are worth nothing */
+		{96, 0, 128, 0.1f, 0.01f, {.dims = {0, 0, 0}}, 0}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -387,7 +387,7 @@ fit_does_not_depend_on_threads(void)
 	float	   *b = calloc(floats, 4);
 	float		ha,
 				hb;
-	GrnCodeShape shape = {{16, 32, 48}};
+	GrnCodeShape shape = {.dims = {16, 32, 48}};
 	GrnCodec	ca = fit(rows, 500, 100, 96, 0, shape, 1, a, &ha);
 	GrnCodec	cb = fit(rows, 500, 100, 96, 0, shape, 3, b, &hb);
 
@@ -411,7 +411,7 @@ poor_samples(void)
 			for (int round = 0; round < 4; round++)
 			{
 				bool		constant = round % 2;
-				GrnCodeShape shape = {{16, 16, 32}};
+				GrnCodeShape shape = {.dims = {16, 16, 32}};
 				uint32_t	dim = dims[d];
 				size_t		n = counts[c];
 				float	   *rows = make_rows(n + 1, dim, 0.3f, 2);
@@ -494,6 +494,65 @@ usual_shapes(void)
 	}
 }
 
+/*
+ * Rows of bits are their own codes: estimates are the distances of visits, for queries and, in the
+ * graph's space, for rows and for codes.
+ */
+static void
+bits_are_codes(void)
+{
+	static const uint32_t dims[] = {1, 7, 8, 9, 63, 64, 65, 383, 384, 512};
+	static const GrnMetric metrics[] = {GRN_HAMMING, GRN_JACCARD};
+
+	for (size_t m = 0; m < 2; m++)
+		for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+			for (int round = 0; round < 40; round++)
+			{
+				const GrnMetricInfo *metric = grn_metric(metrics[m]);
+				uint32_t	dim = dims[d];
+				GrnCodec	codec = {.dim = dim, .shape = grn_own_shape(metric, GRN_FORM_BITS, dim)};
+				float		x[2][512];
+				uint8_t		code[2][64];
+				uint8_t		stored[2][64];
+				GrnFactor	factor[2];
+				GrnCodeQuery query;
+				float		scratch[GRN_MAX_CODE_DIMS];
+				float		estimate[2];
+				float		wanted;
+
+				CHECK(grn_codes_exact(&codec) && grn_shape_sound(codec.shape) &&
+					  grn_code_bytes(codec.shape) == (dim + 7) / 8, "dim %u", dim);
+				grn_codec_set_kind(&codec, metric->codes, metric->norm_unit > 0 ? metric->norm_unit : 1);
+				/* none, a few and most of them ones */
+				for (int r = 0; r < 2; r++)
+				{
+					for (uint32_t j = 0; j < dim; j++)
+						x[r][j] = unit_uniform() < (float) ((round + r) % 4) / 3;
+					grn_form_store(GRN_FORM_BITS, x[r], dim, stored[r]);
+					grn_encode(&codec, x[r], code[r], &factor[r], scratch);
+					CHECK(memcmp(code[r], stored[r], (dim + 7) / 8) == 0, "dim %u", dim);
+				}
+				grn_code_query(&codec, x[0], &query, scratch);
+				grn_estimate(&query, code[1], &factor[1], 1, estimate);
+				wanted = grn_compare_stored(metric->comparison, GRN_FORM_BITS, stored[0], stored[1], dim);
+				CHECK(estimate[0] == wanted, "dim %u: %g, not %g", dim, estimate[0], wanted);
+
+				grn_code_query_row(&codec, x[0], &query, scratch);
+				grn_estimate(&query, code[1], &factor[1], 1, &estimate[0]);
+				grn_code_query_from_code(&codec, code[0], factor[0], &query);
+				grn_estimate(&query, code[1], &factor[1], 1, &estimate[1]);
+				for (int r = 0; r < 2 && metric->embedding == GRN_EMBED_SCALED; r++)
+					grn_place(x[r], dim, metric->norm_unit);
+				wanted = grn_dist->l2_f32(x[0], x[1], dim);
+				for (int r = 0; r < 2; r++)
+					CHECK(fabsf(estimate[r] - wanted) <= 1e-5f * fmaxf(wanted, 8192), "dim %u: %g, not %g",
+						  dim, estimate[r], wanted);
+			}
+	CHECK(grn_code_bytes(grn_own_shape(grn_metric(GRN_HAMMING), GRN_FORM_BITS, 513)) == 0, "513 bits");
+	CHECK(grn_code_bytes(grn_own_shape(grn_metric(GRN_HAMMING), GRN_FORM_U8, 8)) == 0, "bytes");
+	CHECK(grn_code_bytes(grn_own_shape(grn_metric(GRN_IP), GRN_FORM_BITS, 8)) == 0, "products");
+}
+
 /* All versions of the kernels give the same order but for rounding. */
 static void
 versions_agree(void)
@@ -501,7 +560,7 @@ versions_agree(void)
 	const GrnDistTable *versions[MAX_VERSIONS];
 	const GrnDistTable *chosen = grn_dist;
 	int			n = grn_dist_versions(versions, MAX_VERSIONS);
-	Coded		c = make_coded(300, 128, 0.6f, 112, 0, (GrnCodeShape) {{16, 48, 48}});
+	Coded		c = make_coded(300, 128, 0.6f, 112, 0, (GrnCodeShape) {.dims = {16, 48, 48}});
 	float	   *want = malloc(4 * c.n);
 	float	   *got = malloc(4 * c.n);
 	float		scratch[GRN_MAX_CODE_DIMS];
@@ -550,7 +609,7 @@ directions_within_bounds(void)
 	GrnFactor  *factors = malloc(ROWS * sizeof(GrnFactor));
 	GrnParallel parallel = {1, unit_run};
 	GrnCodecFit f = {.rows = rows, .nrows = ROWS, .stride = STRIDE, .embedding = GRN_EMBED_SCALED, .kind = GRN_CODES_DIRECTIONS,
-		.dim = DIM, .max_code_dims = 80, .shape = {{32, 16, 32}}, .seed = 11
+		.dim = DIM, .max_code_dims = 80, .shape = {.dims = {32, 16, 32}}, .seed = 11
 	};
 	void	   *work = malloc(grn_codec_fit_bytes(&f));
 	float		scratch[GRN_MAX_CODE_DIMS];
@@ -675,6 +734,7 @@ main(void)
 	RUN(poor_samples);
 	RUN(extreme_rows);
 	RUN(usual_shapes);
+	RUN(bits_are_codes);
 	RUN(versions_agree);
 	RUN(norm_unit_is_above_the_median);
 	UNIT_END();

@@ -15,15 +15,21 @@ check_layout(const GrnLayout *l)
 	CHECK(l->off_tids == sizeof(GrnRecord), "dim %u", l->dim);
 	CHECK(l->tids_max >= GRN_MIN_TIDS && l->tids_max <= GRN_MAX_TIDS, "%u", l->tids_max);
 	CHECK(l->off_attrs == l->off_tids + l->tids_max * GRN_TID_BYTES, "dim %u", l->dim);
-	CHECK(l->off_code == l->off_attrs + l->tids_max * l->attr_bytes, "dim %u", l->dim);
-	CHECK(l->off_sig == l->off_code + l->code_bytes, "dim %u", l->dim);
+	if (l->shape.own > 0)
+		CHECK(l->off_code == l->off_vec && l->off_sig == l->off_attrs + l->tids_max * l->attr_bytes &&
+			  l->code_bytes == l->vec_bytes && l->span == 1, "dim %u", l->dim);
+	else
+		CHECK(l->off_code == l->off_attrs + l->tids_max * l->attr_bytes &&
+			  l->off_sig == l->off_code + l->code_bytes, "dim %u", l->dim);
 	CHECK(l->off_ids >= l->off_sig + l->sig_bytes && l->off_ids % 4 == 0, "dim %u", l->dim);
 	CHECK(l->off_factors == l->off_ids + 4 * l->degree, "dim %u", l->dim);
-	CHECK(l->off_codes == l->off_factors + (l->code_bytes ? 4 * l->degree : 0), "dim %u", l->dim);
+	CHECK(l->off_codes == l->off_factors + (l->code_bytes && !l->shape.own ? 4 * l->degree : 0),
+		  "dim %u", l->dim);
 	CHECK(l->off_sigs == l->off_codes + l->degree * l->code_bytes, "dim %u", l->dim);
 	CHECK(l->off_vec >= l->off_sigs + l->degree * l->sig_bytes && l->off_vec % 4 == 0,
 		  "dim %u", l->dim);
-	CHECK(l->hot_bytes == l->off_vec && l->hot_bytes <= l->payload, "dim %u", l->dim);
+	CHECK(l->hot_bytes == (l->shape.own > 0 ? l->record_bytes : l->off_vec) &&
+		  l->hot_bytes <= l->payload, "dim %u", l->dim);
 	CHECK(l->vec_bytes == grn_form_bytes(l->form, l->dim), "dim %u", l->dim);
 	CHECK(l->record_bytes >= l->off_vec + l->vec_bytes && l->record_bytes % 4 == 0,
 		  "dim %u", l->dim);
@@ -42,9 +48,10 @@ check_layout(const GrnLayout *l)
 	CHECK(sizeof(GrnRecord) + sizeof(GrnFreed) <= l->record_bytes, "dim %u", l->dim);
 	/* With fewer TIDs no more records would fit a page, nor fewer pages hold one. */
 	{
-		uint32_t	before_ids = 20 + GRN_MIN_TIDS * (6 + l->attr_bytes) + l->code_bytes + l->sig_bytes;
-		uint32_t	least = (before_ids + 3) / 4 * 4 + 4 * l->degree +
-			(l->code_bytes ? 4 * l->degree : 0) + l->degree * (l->code_bytes + l->sig_bytes);
+		uint32_t	before_ids = 20 + GRN_MIN_TIDS * (6 + l->attr_bytes) +
+			(l->shape.own > 0 ? 0 : l->code_bytes) + l->sig_bytes;
+		uint32_t	least = (before_ids + 3) / 4 * 4 + (4 + l->factor_bytes) * l->degree +
+			l->degree * (l->code_bytes + l->sig_bytes);
 
 		least = ((least + 3) / 4 * 4 + l->vec_bytes + 3) / 4 * 4;
 		CHECK(l->span > 1 ? least > (l->span - 1) * l->payload
@@ -56,7 +63,7 @@ check_layout(const GrnLayout *l)
 static GrnCodeShape
 shape_of(uint32_t bytes)
 {
-	GrnCodeShape shape = {{0, 0, 0}};
+	GrnCodeShape shape = {.dims = {0, 0, 0}};
 	uint32_t	left = bytes;
 
 	/* pieces of 8, 4 and 2 bytes: two of 4 and four of 1 bit's where there is room */
@@ -66,7 +73,7 @@ shape_of(uint32_t bytes)
 		shape.dims[2] = 32, left -= 4;
 	shape.dims[0] = 2 * left;
 	if (grn_code_dims(shape) > GRN_MAX_CODE_DIMS)
-		shape = (GrnCodeShape) {{2 * (bytes - 4), 16, 0}};
+		shape = (GrnCodeShape) {.dims = {2 * (bytes - 4), 16, 0}};
 	return shape;
 }
 
@@ -124,6 +131,21 @@ layouts_are_sound(void)
 							  "dim %u degree %u: %u bytes", dim, degrees[d], bytes);
 				check_costs(dim, degrees[d], (GrnForm) format);
 			}
+	/* rows of bits that are their own codes */
+	for (uint32_t dim = 1; dim <= 8 * GRN_MOST_OWN_BYTES; dim++)
+		for (size_t d = 0; d < sizeof(degrees) / sizeof(degrees[0]); d++)
+			for (uint32_t sig = 0; sig <= 8; sig += 4)
+			{
+				GrnCodeShape own = {.own = (uint16_t) ((dim + 7) / 8)};
+				GrnLayoutSpec spec = {.dim = dim, .degree = degrees[d], .shape = own,
+					.form = GRN_FORM_BITS, .sig_bytes = sig, .attr_bytes = 2 * sig, .payload = PAYLOAD};
+				GrnLayout	l;
+
+				CHECK(grn_layout_of(&l, &spec) && l.code_bytes == own.own, "dim %u degree %u", dim, degrees[d]);
+				check_layout(&l);
+				spec.shape.own++;
+				CHECK(!grn_layout_of(&l, &spec), "dim %u: codes longer than the row", dim);
+			}
 	{
 		GrnLayout	l;
 
@@ -136,12 +158,12 @@ static void
 shapes_of_others_are_checked(void)
 {
 	CHECK(grn_shape_sound(GRN_NO_CODES), "none");
-	CHECK(grn_shape_sound((GrnCodeShape) {{16, 96, 128}}), "three blocks");
-	CHECK(grn_shape_sound((GrnCodeShape) {{256, 0, 0}}), "128 bytes");
-	CHECK(!grn_shape_sound((GrnCodeShape) {{256, 0, 16}}), "too many dimensions");
-	CHECK(!grn_shape_sound((GrnCodeShape) {{UINT32_MAX - 15, 16, 16}}), "far too many");
-	CHECK(!grn_shape_sound((GrnCodeShape) {{0, 0, 16}}), "two bytes");
-	CHECK(!grn_shape_sound((GrnCodeShape) {{8, 0, 0}}), "half a piece");
+	CHECK(grn_shape_sound((GrnCodeShape) {.dims = {16, 96, 128}}), "three blocks");
+	CHECK(grn_shape_sound((GrnCodeShape) {.dims = {256, 0, 0}}), "128 bytes");
+	CHECK(!grn_shape_sound((GrnCodeShape) {.dims = {256, 0, 16}}), "too many dimensions");
+	CHECK(!grn_shape_sound((GrnCodeShape) {.dims = {UINT16_MAX - 15, 16, 16}}), "far too many");
+	CHECK(!grn_shape_sound((GrnCodeShape) {.dims = {0, 0, 16}}), "two bytes");
+	CHECK(!grn_shape_sound((GrnCodeShape) {.dims = {8, 0, 0}}), "half a piece");
 }
 
 /* The figures that src/README and the defaults rest on. */

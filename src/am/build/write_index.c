@@ -173,10 +173,11 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 	uint32		degree = build->spec.params.degree;
 	GrnForm		form = build->spec.exact ? build->key.type->form
 		: grn_layout_form(build->dim, degree, build->key.type->form, GRNND_PAYLOAD);
-	GrnCodeShape shape = GRN_NO_CODES;
+	GrnCodeShape shape = build->spec.use_codes
+		? grn_own_shape(build->key.metric, form, build->dim) : GRN_NO_CODES;
 	GrnCodeCosts costs;
 
-	if (build->spec.use_codes)
+	if (build->spec.use_codes && shape.own == 0)
 	{
 		grn_layout_code_costs(build->dim, degree, form, GRNND_PAYLOAD, &costs);
 		shape = grn_codec_usual_shape(build->dim, &costs);
@@ -333,7 +334,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
 	grnnd_check_result_numbers(build, r);
 	start_meta(build, &new->meta);
-	if (r->nodes < grnnd_fit_rows(build->dim))
+	if (r->nodes < grnnd_fit_rows(build->dim) && r->shape.own == 0)
 		set_open_layout(new, build);
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);

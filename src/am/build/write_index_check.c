@@ -35,7 +35,7 @@ result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
 void
 grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 {
-	bool		coded = grn_code_dims(r->shape) > 0;
+	bool		coded = grn_code_bytes(r->shape) > 0;
 
 	if (r->nodes == 0 || r->nodes > build->rows || r->nodes >= GRN_MAX_NODES)
 		grnnd_bad_result("impossible number of nodes");
@@ -88,7 +88,7 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
 								  (uint64) r->nodes + 1, sizeof(uint32));
 	new->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
-	if (grn_code_dims(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED)
+	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED)
 	{
 		new->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
 								  (uint64) r->nodes * new->layout.code_bytes, 1);

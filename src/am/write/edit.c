@@ -136,7 +136,7 @@ grnnd_edit_end(GrnndEdit *e)
 GrnFactor
 grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i)
 {
-	return l->code_bytes > 0 ? grn_rec_factors(l, rec)[i] : (GrnFactor) {0};
+	return grn_rec_factor(l, rec, i);
 }
 
 void
@@ -146,7 +146,7 @@ grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, uint32 id,
 	grn_rec_ids(l, rec)[i] = id;
 	if (l->code_bytes > 0)
 	{
-		grn_rec_factors(l, rec)[i] = factor;
+		grn_rec_set_factor(l, rec, i, factor);
 		memcpy(grn_rec_codes(l, rec) + (Size) i * l->code_bytes, code, l->code_bytes);
 	}
 }

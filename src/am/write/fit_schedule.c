@@ -430,7 +430,7 @@ grnnd_fit(PG_FUNCTION_ARGS)
 static const char *
 state_name(const GrnndMeta *meta)
 {
-	if (grn_code_dims(meta->shape) == 0)
+	if (grn_code_bytes(meta->shape) == 0)
 		return "none";
 	switch ((GrnndFitState) meta->fit_state)
 	{

@@ -51,15 +51,14 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 void
 grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 {
-	uint32		k = grn_code_dims(ix->encoder.shape);
 
 	memset(p, 0, sizeof(*p));
 	p->x = x;
 	/* an unfitted index has room for it */
 	p->code = palloc0(Max(ix->layout.code_bytes, 1));
-	if (k > 0)
+	if (grn_has_codes(&ix->encoder))
 	{
-		float	   *scratch = palloc(k * sizeof(float));
+		float		scratch[GRN_MAX_CODE_DIMS];
 
 		grn_encode(&ix->encoder, x, p->code, &p->factor, scratch);
 		if (grn_has_codes(&ix->codec))
@@ -67,7 +66,6 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 			p->query = palloc(sizeof(GrnCodeQuery));
 			grn_code_query_row(&ix->codec, x, p->query, scratch);
 		}
-		pfree(scratch);
 	}
 }
 

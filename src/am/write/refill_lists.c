@@ -103,7 +103,7 @@ remember_dead(GrnndRefill *f)
 			d->ids[to] = y;
 			if (l->code_bytes > 0)
 			{
-				d->factors[to] = grn_rec_factors(l, f->rec)[i];
+				d->factors[to] = grn_rec_factor(l, f->rec, i);
 				memcpy(d->codes + to * l->code_bytes,
 					   grn_rec_codes(l, f->rec) + i * l->code_bytes, l->code_bytes);
 			}
@@ -147,7 +147,7 @@ add_candidate(GrnndRefill *f, uint32 id, const GrnFactor *factor, const uint8_t 
 	c->ids[c->count] = id;
 	if (bytes > 0)
 	{
-		c->factors[c->count] = *factor;
+		c->factors[c->count] = f->v->ix->layout.factor_bytes > 0 ? *factor : (GrnFactor) {0};
 		memcpy(c->codes + c->count * bytes, code, bytes);
 	}
 	c->count++;

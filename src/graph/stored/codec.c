@@ -94,17 +94,27 @@ grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit)
 	if (kind != GRN_CODES_ROWS)
 		codec->norm_unit = norm_unit;
 	codec->length_unit = kind == GRN_CODES_ROWS ? sqrtf(codec->norm_unit) : codec->norm_unit;
-	if (grn_has_codes(codec))
+	if (grn_code_dims(codec->shape) > 0)
 	{
 		set_decoded(codec);
 		codec->alpha_unit = (kind == GRN_CODES_ROWS ? LARGEST_ALPHA : 2 * LARGEST_ALPHA) /
 			((float) GRN_MAX_ALPHA * usual_length(codec));
 	}
-	if (kind == GRN_CODES_ROWS)
-		return;
-	if (!grn_has_codes(codec))
+	if (kind == GRN_CODES_ROWS || grn_code_dims(codec->shape) == 0)
 		return;
 	codec->mean_norm2 = grn_codec_project(codec, codec->mean, 1, NULL, codec->mean_head);
+}
+
+GrnCodeShape
+grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim)
+{
+	GrnCodeShape shape = GRN_NO_CODES;
+	bool		known = metric->codes == GRN_CODES_ROWS ? metric->comparison == GRN_COMPARE_L2
+		: metric->comparison == GRN_COMPARE_JACCARD;
+
+	if (known && grn_may_be_codes(form, dim))
+		shape.own = (uint16_t) grn_form_bytes(form, dim);
+	return shape;
 }
 
 /* The level of u / step = u * inverse. */
@@ -234,14 +244,23 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 	float	   *u = scratch;
 	float		length = 0;
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
-	float		norm2 = direction ? grn_codec_project_direction(codec, x, u, &length)
-		: grn_codec_project(codec, x, 1, codec->mean, u);
-	float		u2 = grn_dist->ip_f32(u, u, grn_code_dims(codec->shape));
-	float		scale = best_scale(codec, u, u2);
+	float		norm2;
+	float		u2;
+	float		scale;
 	float		ud = 0;
 	float		alpha;
 	int8_t		levels[GRN_MAX_CODE_DIMS];
 
+	if (grn_codes_exact(codec))
+	{
+		(void) grn_pack_bits(x, codec->dim, code);
+		*factor = (GrnFactor) {0};
+		return;
+	}
+	norm2 = direction ? grn_codec_project_direction(codec, x, u, &length)
+		: grn_codec_project(codec, x, 1, codec->mean, u);
+	u2 = grn_dist->ip_f32(u, u, grn_code_dims(codec->shape));
+	scale = best_scale(codec, u, u2);
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
 		float		inverse = scale > 0 ? 1 / (scale * codec->steps[b]) : 0;

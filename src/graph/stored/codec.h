@@ -22,10 +22,14 @@
  * lengths and angles.  Here the part of the error that lies along c counts,
  * because queries have a share of c, too: the encoder chooses levels such that it
  * nearly vanishes.
+ *
+ * Where rows of bits are their own codes, there is nothing to fit and no factor: distances
+ * are counts of bits.
  */
 #ifndef GRN_CODEC_H
 #define GRN_CODEC_H
 
+#include "graph/form.h"
 #include "graph/kernels/dist.h"
 #include "graph/metric.h"
 #include "graph/stored/shape.h"
@@ -58,8 +62,28 @@ extern void grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_uni
 static inline bool
 grn_has_codes(const GrnCodec *codec)
 {
-	return grn_code_dims(codec->shape) > 0;
+	return grn_code_bytes(codec->shape) > 0;
 }
+
+/* Are codes the rows themselves, so that estimates are distances? */
+static inline bool
+grn_codes_exact(const GrnCodec *codec)
+{
+	return codec->shape.own > 0;
+}
+
+/* Are rows of this form bits, and short enough to be their own codes? */
+static inline bool
+grn_may_be_codes(GrnForm form, uint32_t dim)
+{
+	return grn_form(form)->direct && grn_form_bytes(form, dim) <= GRN_MOST_OWN_BYTES;
+}
+
+/*
+ * The shape of codes that are rows of this form themselves, or GRN_NO_CODES where such rows
+ * need shorter ones, or estimates know nothing of how the metric compares them.
+ */
+extern GrnCodeShape grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim);
 
 /* Floats of mean and basis together, as they are stored: mean, then basis. */
 static inline size_t

@@ -417,7 +417,7 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 {
 	GrnCodeShape best = GRN_NO_CODES;
 	double		best_cost = costs->visit[0];
-	GrnCodeShape t;
+	GrnCodeShape t = GRN_NO_CODES;
 	const uint32_t least = 2 * GRN_CODE_ALIGN;
 
 	*held = 0;
@@ -495,6 +495,12 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	*held = 0;
 	if (fit->max_code_dims == 0)
 		return codec;
+	if (fit->shape.own > 0)
+	{
+		codec.shape = fit->shape;
+		*held = 1;
+		return codec;
+	}
 
 	lay_out(&f, fit, workspace);
 	f.mean = out;

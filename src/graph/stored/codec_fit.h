@@ -32,7 +32,7 @@ typedef struct GrnCodecFit
 	uint32_t	dim;
 	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); of `energy` a multiple of
 								 * GRN_FIT_ALIGN; 0: no codec */
-	/* how the shape is chosen: one of these */
+	/* how the shape is chosen: one of these, but by `shape` where rows are to be codes */
 	const GrnCodeCosts *costs;
 	GrnCodeShape shape;			/* this one */
 	float		energy;			/* share of the variance */
@@ -43,7 +43,7 @@ typedef struct GrnCodecFit
  * Fits a codec to a sample of the rows and chooses its shape.  With costs it takes the shape
  * that makes a search cheapest; that may be no codes.  Without costs it takes the given shape;
  * if that is GRN_NO_CODES, as few directions of 4 bits, a multiple of GRN_FIT_ALIGN, as hold
- * `energy` of the sample's variance.  If the sample has fewer than 32 rows, or all are equal,
+ * `energy` of the sample's variance.  Codes that are the rows need no fit and no floats.  If the sample has fewer than 32 rows, or all are equal,
  * directions are random and as good as one another.
  *
  * out: room for grn_codec_floats(dim, max_code_dims) floats; workspace:

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/kernels/pairs.h"
 #include "graph/space.h"
 #include "graph/stored/codec_impl.h"
 
@@ -73,12 +74,40 @@ round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 	set_query(codec, what, base, inverse > 0 ? max / 127 : 0, q8, out);
 }
 
+/* Fills a query by the code of its row, where codes are rows. */
+static void
+set_own(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQuery *out)
+{
+	out->what = what;
+	out->norm_unit = codec->norm_unit;
+	out->own = codec->shape.own;
+	if (code != out->bits)
+		memcpy(out->bits, code, out->own);
+	out->ones = grn_pairs->common(out->bits, out->bits, out->own);
+	if (what == GRN_EXACT_PLACES)
+		out->place = grn_place_norm(sqrtf((float) out->ones) / out->norm_unit);
+}
+
+/* What rows' distances in the graph's space are by. */
+static GrnEstimated
+own_places(const GrnCodec *codec)
+{
+	return codec->kind == GRN_CODES_ROWS ? GRN_EXACT_L2 : GRN_EXACT_PLACES;
+}
+
 void
 grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
 {
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
-	float		norm2 = grn_codec_project(codec, q, 1, direction ? NULL : codec->mean, scratch);
+	float		norm2;
 
+	if (grn_codes_exact(codec))
+	{
+		(void) grn_pack_bits(q, codec->dim, out->bits);
+		set_own(codec, direction ? GRN_EXACT_JACCARD : GRN_EXACT_L2, out->bits, out);
+		return;
+	}
+	norm2 = grn_codec_project(codec, q, 1, direction ? NULL : codec->mean, scratch);
 	if (direction)
 		round_query(codec, GRN_ESTIMATE_IP, grn_dist->ip_f32(q, codec->mean, codec->dim),
 					scratch, out);
@@ -92,6 +121,12 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	float		length;
 	float		norm2;
 
+	if (grn_codes_exact(codec))
+	{
+		(void) grn_pack_bits(x, codec->dim, out->bits);
+		set_own(codec, own_places(codec), out->bits, out);
+		return;
+	}
 	if (codec->kind == GRN_CODES_ROWS)
 	{
 		grn_code_query(codec, x, out, scratch);
@@ -116,6 +151,11 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 	int8_t		q8[GRN_MAX_CODE_DIMS];
 	float		v[GRN_MAX_CODE_DIMS];
 
+	if (grn_codes_exact(codec))
+	{
+		set_own(codec, own_places(codec), code, out);
+		return;
+	}
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
 		uint32_t	bytes = grn_block_bytes(codec->shape, b);
@@ -186,10 +226,46 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	}
 }
 
+/* The squared distance of the places of two rows by the ones that both have, and x's own. */
+static float
+places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
+{
+	float		place = grn_place_norm(sqrtf((float) ones) / q->norm_unit);
+	float		cosine = both > 0 ? (float) both / sqrtf((float) ones * (float) q->ones) : 0;
+	float		d = q->place * q->place + place * place - 2 * q->place * place * cosine;
+
+	return d > 0 ? d : 0;
+}
+
+static void
+count_own(const GrnCodeQuery *q, const uint8_t *codes, uint32_t count, float *out)
+{
+	for (uint32_t i = 0; i < count; i++, codes += q->own)
+	{
+		uint32_t	apart = grn_pairs->differ(q->bits, codes, q->own);
+		uint32_t	both;
+
+		if (q->what == GRN_EXACT_L2)
+		{
+			out[i] = (float) apart;
+			continue;
+		}
+		both = grn_pairs->common(q->bits, codes, q->own);
+		/* ones of x: those that differ are q's alone and x's alone */
+		out[i] = q->what == GRN_EXACT_JACCARD ? grn_jaccard(both, both + apart)
+			: places_apart(q, both, apart + 2 * both - q->ones);
+	}
+}
+
 void
 grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *factors,
 			 uint32_t count, float *out)
 {
+	if (q->what >= GRN_EXACT_L2)
+	{
+		count_own(q, codes, count, out);
+		return;
+	}
 	for (uint32_t i = 0; i < count; i += PIECE)
 	{
 		int32_t		dot[PIECE];

@@ -11,7 +11,11 @@ typedef enum GrnEstimated
 {
 	GRN_ESTIMATE_L2 = 0,		/* squared distances */
 	GRN_ESTIMATE_IP,			/* negative inner products */
-	GRN_ESTIMATE_PLACES			/* squared distances between the places of scaled rows */
+	GRN_ESTIMATE_PLACES,		/* squared distances between the places of scaled rows */
+	/* where codes are rows of bits, exactly: */
+	GRN_EXACT_L2,
+	GRN_EXACT_JACCARD,
+	GRN_EXACT_PLACES
 } GrnEstimated;
 
 /* A query made ready for estimates. */
@@ -19,12 +23,17 @@ typedef struct GrnCodeQuery
 {
 	GrnEstimated what;
 	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
-	float		place;			/* GRN_ESTIMATE_PLACES: the row's grn_place_norm() */
+	float		place;			/* of PLACES: the row's grn_place_norm() */
 	float		scale;			/* of the planes: step v_j ~ scale times the number there */
 	float		offset;			/* dot of all blocks' middles */
 	float		length_unit;	/* of factors */
 	float		alpha_unit;
 	GrnCodePlanes planes;
+	/* where codes are rows: */
+	float		norm_unit;
+	uint32_t	own;			/* bytes */
+	uint32_t	ones;			/* of them */
+	uint8_t		bits[GRN_MOST_OWN_BYTES];
 } GrnCodeQuery;
 
 /*

@@ -76,18 +76,19 @@ typedef struct GrnLayout
 	uint32_t	sig_bytes;		/* of their signatures beside each code; 0: none */
 	/* derived, all in bytes from the record's start */
 	uint32_t	code_bytes;		/* 0: no codes */
+	uint32_t	factor_bytes;	/* of an edge; 0 without codes, and where codes are rows */
 	uint32_t	tids_max;		/* heap TIDs in a GRN_NODE record */
 	uint32_t	off_tids;		/* [tids_max] of GRN_TID_BYTES */
 	uint32_t	off_attrs;		/* [tids_max] of attr_bytes */
-	uint32_t	off_code;		/* own code */
+	uint32_t	off_code;		/* own code: the own vector where codes are rows */
 	uint32_t	off_sig;		/* own signature */
 	uint32_t	off_ids;		/* [degree] uint32, 4-aligned */
-	uint32_t	off_factors;	/* [degree] GrnFactor */
+	uint32_t	off_factors;	/* [degree] GrnFactor, or none */
 	uint32_t	off_codes;		/* [degree] of code_bytes */
 	uint32_t	off_sigs;		/* [degree] of sig_bytes */
 	uint32_t	off_vec;		/* own vector */
 	uint32_t	vec_bytes;
-	uint32_t	hot_bytes;		/* = off_vec */
+	uint32_t	hot_bytes;		/* = off_vec; with the vector where that is the own code */
 	uint32_t	record_bytes;	/* hot + vector, multiple of 4 */
 	uint32_t	payload;		/* usable bytes of a page */
 	uint32_t	per_page;		/* records on a page, 1 where span > 1 */
@@ -111,7 +112,8 @@ typedef struct GrnLayoutSpec
 
 /*
  * Fills a layout; spare bytes of a page go to more TIDs.  False where the hot part cannot
- * fit into payload.
+ * fit into payload, or the whole record where codes are rows; and where those are no rows of
+ * this form.
  */
 extern bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
 
@@ -178,6 +180,19 @@ static inline GrnFactor *
 grn_rec_factors(const GrnLayout *l, const void *rec)
 {
 	return (GrnFactor *) GRN_REC_PTR(rec, l->off_factors);
+}
+
+/* The factor of neighbour i; 0 where edges have none. */
+static inline GrnFactor
+grn_rec_factor(const GrnLayout *l, const void *rec, uint32_t i)
+{
+	return l->factor_bytes > 0 ? grn_rec_factors(l, rec)[i] : (GrnFactor) {0};
+}
+static inline void
+grn_rec_set_factor(const GrnLayout *l, void *rec, uint32_t i, GrnFactor factor)
+{
+	if (l->factor_bytes > 0)
+		grn_rec_factors(l, rec)[i] = factor;
 }
 static inline uint8_t *
 grn_rec_codes(const GrnLayout *l, const void *rec)

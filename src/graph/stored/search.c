@@ -171,7 +171,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		if (params->by_row || params->metric->surrogate_beam > 0)
+		if (params->by_row ||
+			(params->metric->surrogate_beam > 0 && !grn_codes_exact(params->codec)))
 			grn_code_query_row(params->codec, q, &s->code_query, scratch);
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);

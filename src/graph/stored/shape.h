@@ -4,6 +4,9 @@
  * The directions with the largest variances have the most bits.  They form three
  * blocks; a code holds the blocks one behind the other.  Byte i of a block of n bytes
  * holds its dimensions i, n + i, 2 n + i..., the first of them in the lowest bits.
+ *
+ * Rows of bits may be their own codes instead: then a code is the stored row, and what is
+ * computed from it is exact.
  */
 #ifndef GRN_SHAPE_H
 #define GRN_SHAPE_H
@@ -14,13 +17,15 @@
 #define GRN_CODE_ALIGN 16		/* a block's dimensions are a multiple of this */
 #define GRN_CODE_STEP 4			/* a code's bytes are a multiple of this */
 #define GRN_MAX_CODE_DIMS 256
+#define GRN_MOST_OWN_BYTES 64	/* longer rows have codes like others: see bits in tried.md */
 
 typedef struct GrnCodeShape
 {
-	uint32_t	dims[GRN_CODE_BLOCKS];	/* of 4, 2 and 1 bits; all 0: no codes */
-} GrnCodeShape;
+	uint16_t	dims[GRN_CODE_BLOCKS];	/* of 4, 2 and 1 bits */
+	uint16_t	own;			/* bytes of codes that are the rows themselves; all dims are then 0 */
+} GrnCodeShape;					/* 8 bytes; all 0: no codes */
 
-#define GRN_NO_CODES ((GrnCodeShape) {{0, 0, 0}})
+#define GRN_NO_CODES ((GrnCodeShape) {.own = 0})
 
 /* Bits of a dimension of a block. */
 static inline uint32_t
@@ -35,23 +40,26 @@ grn_block_bytes(GrnCodeShape shape, int block)
 	return shape.dims[block] * grn_block_bits(block) / 8;
 }
 
-/* Dimensions of a whole code, 0 where there are no codes. */
+/* Directions that a code describes, 0 where there are no codes or rows are their own. */
 static inline uint32_t
 grn_code_dims(GrnCodeShape shape)
 {
-	return shape.dims[0] + shape.dims[1] + shape.dims[2];
+	return (uint32_t) shape.dims[0] + shape.dims[1] + shape.dims[2];
 }
 
 static inline uint32_t
 grn_code_bytes(GrnCodeShape shape)
 {
-	return grn_block_bytes(shape, 0) + grn_block_bytes(shape, 1) + grn_block_bytes(shape, 2);
+	return grn_block_bytes(shape, 0) + grn_block_bytes(shape, 1) + grn_block_bytes(shape, 2) +
+		shape.own;
 }
 
 /* Whether codes can have this shape, or none; of what others wrote. */
 static inline bool
 grn_shape_sound(GrnCodeShape shape)
 {
+	if (shape.own > 0)
+		return shape.own <= GRN_MOST_OWN_BYTES && grn_code_dims(shape) == 0;
 	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
 		if (shape.dims[b] > GRN_MAX_CODE_DIMS || shape.dims[b] % GRN_CODE_ALIGN != 0)
 			return false;

@@ -501,7 +501,7 @@ main(int argc, char **argv)
 						b->format = i;
 				break;
 			case 'c':
-				if (sscanf(optarg, "%ux4+%ux2+%ux1", b->shape.dims, b->shape.dims + 1,
+				if (sscanf(optarg, "%hux4+%hux2+%hux1", b->shape.dims, b->shape.dims + 1,
 						   b->shape.dims + 2) != 3)
 				{
 					b->shape = GRN_NO_CODES;
