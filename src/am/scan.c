@@ -76,6 +76,29 @@ scan_lead(const GrnndScan *so)
 }
 
 /*
+ * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the
+ * batches that they save.
+ */
+#define WIDEST 1000
+
+/*
+ * The ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance may end
+ * the scan before, the usual one.
+ */
+static uint32
+search_width(const GrnndScan *so)
+{
+	uint32		ef = grnnd_effective_ef_search();
+	double		wanted = (double) grnnd_limit(so->keys) / scan_lead(so)->first;
+
+	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
+		return ef;
+	if (so->max_visits > 0)
+		wanted = Min(wanted, (double) so->max_visits);
+	return Max(ef, (uint32) Min(ceil(wanted), WIDEST));
+}
+
+/*
  * Dead nodes that one batch may visit: eight times the live ones that it looks for, and some
  * more where those are few.  A scan that needs more rows goes on with the next batch.
  */
@@ -231,7 +254,6 @@ start(IndexScanDesc scan)
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
 	so->iterative = grnnd_effective_iterative_scan();
-	so->ef = grnnd_effective_ef_search();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
 	/* a limit of as many as there are is none; the last page may not be full */
 	if (so->max_visits + so->ix->layout.per_page >= so->store.id_limit)
@@ -250,6 +272,7 @@ start(IndexScanDesc scan)
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
 	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
+	so->ef = search_width(so);
 	so->exhausted = false;
 	so->batch_size = 0;
 	so->walk = false;

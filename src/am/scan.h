@@ -1,6 +1,7 @@
 /*
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
+ * scan_limit.c (the rows that it asks for),
  * scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the executor
  * found to be dead) and rerank.c (exact distances where the index keeps others).
  */
@@ -11,6 +12,7 @@
 
 #include "access/relscan.h"
 #include "lib/pairingheap.h"
+#include "nodes/execnodes.h"
 #include "utils/tuplesort.h"
 
 /* One expanded node that waits for its turn. */
@@ -170,6 +172,16 @@ extern void grnnd_watch_thresholds(void);
  * keys lets through; infinity where it sets no limit.
  */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
+
+/* ---- scan_limit.c ---- */
+
+/* Notes what a node of a plan that starts asks of a scan of ours, if one is right below it. */
+extern void grnnd_note_limit(LimitState * node);
+/*
+ * The rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY keys; 0: nobody
+ * knows, or all.
+ */
+extern uint64 grnnd_limit(ScanKey keys);
 
 /* ---- scan_rest.c ---- */
 

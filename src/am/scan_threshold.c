@@ -205,6 +205,8 @@ find_scans(PlanState * node, void *context)
 {
 	if (IsA(node, IndexScanState))
 		note_thresholds((IndexScanState *) node);
+	else if (IsA(node, LimitState))
+		grnnd_note_limit((LimitState *) node);
 	return planstate_tree_walker(node, find_scans, context);
 }
 
