@@ -6,7 +6,8 @@
  * second pass compares edges and chains with these notes.  If the notes take more than a
  * third of maintenance_work_mem, there is one second pass for each range of ids that fits.
  * Heap TIDs are sorted, on disk if they are many, and compared in their order with each other
- * and with the table.
+ * and with the table.  With each goes a digest of the vector that the record keeps, or that it
+ * should keep of the table's row; where these differ, the two vectors are compared.
  *
  * Writers are kept out meanwhile (ShareLock on the table), because a change between the
  * passes would look like damage.  On a standby, where that lock cannot be had, replay may
@@ -37,6 +38,7 @@
 #include "utils/tuplesort.h"
 
 #include "am/cache.h"
+#include "am/check_own.h"
 #include "am/entries.h"
 #include "am/handler.h"
 #include "am/owner.h"
@@ -75,11 +77,14 @@ typedef struct Check
 	GrnndSet	reported;		/* records that no search can find, or not as they should */
 	GrnndSet	damaged;		/* what could not be read, and is reported */
 	GrnndReach	reach;
+	char	   *tail_page;
+	char	   *spanning;		/* gathers an own vector of several pages */
 	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
 	BlockNumber chain_block;
-	Tuplesortstate *tids;		/* (block << 16 | offset, id of the record that holds it) */
+	/* (block << 16 | offset, id of the record that holds it, GrnndOwn's digest) */
+	Tuplesortstate *tids;
 	TupleTableSlot *tid_slot;
-	float	   *vector;			/* heapallindexed: scratch */
+	GrnndOwn   *own;			/* heapallindexed: own vectors and the rows'; else NULL */
 } Check;
 
 PG_FUNCTION_INFO_V1(grnnd_check);
@@ -198,13 +203,14 @@ set_mark(Check *c, const GrnRecord *rec, uint32 id)
 }
 
 static void
-put_tid(Check *c, ItemPointer tid, int64 id)
+put_tid(Check *c, ItemPointer tid, int64 id, uint64 digest)
 {
 	ExecClearTuple(c->tid_slot);
 	c->tid_slot->tts_values[0] = Int64GetDatum((int64) ItemPointerGetBlockNumber(tid) << 16 |
 											   ItemPointerGetOffsetNumber(tid));
 	c->tid_slot->tts_values[1] = Int64GetDatum(id);
-	c->tid_slot->tts_isnull[0] = c->tid_slot->tts_isnull[1] = false;
+	c->tid_slot->tts_values[2] = Int64GetDatum((int64) digest);
+	memset(c->tid_slot->tts_isnull, false, 3 * sizeof(bool));
 	ExecStoreVirtualTuple(c->tid_slot);
 	tuplesort_puttupleslot(c->tids, c->tid_slot);
 }
@@ -212,7 +218,7 @@ put_tid(Check *c, ItemPointer tid, int64 id)
 /* ---- first pass ---- */
 
 static void
-take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n)
+take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 {
 	const uint8_t *bytes = GRN_REC_PTR(rec, c->ix->layout.off_tids);
 
@@ -226,12 +232,13 @@ take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n)
 			report_node(c, id, "heap TID leads out of the table", GRN_INVALID_ID);
 			continue;
 		}
-		put_tid(c, &tid, id);
+		put_tid(c, &tid, id, digest);
 	}
 }
 
+/* vec: its own vector; NULL where that cannot be read, or is not wanted. */
 static void
-take_record(Check *c, const GrnRecord *rec, uint32 id)
+take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const char *what = grn_record_check(l, rec, id, c->limit);
@@ -254,14 +261,50 @@ take_record(Check *c, const GrnRecord *rec, uint32 id)
 	if ((rec->flags & GRN_KILLED) != 0)
 		grnnd_set_add(&c->killed, id);
 	if (rec->state == GRN_NODE)
-		take_tids(c, rec, id, rec->ntids);
+		take_tids(c, rec, id, rec->ntids,
+				  vec != NULL ? grnnd_own_digest(c->own, vec, rec->error) : GRNND_NO_DIGEST);
 	else if (rec->state == GRN_TIDS)
 	{
 		grnnd_set_add(&c->chains, id);
-		take_tids(c, rec, id, rec->ntids16);
+		take_tids(c, rec, id, rec->ntids16, GRNND_NO_DIGEST);
 	}
 	else if (rec->state == GRN_DEAD && (rec->ntids > 0 || rec->next != GRN_INVALID_ID))
 		report_node(c, id, "dead node has heap TIDs", GRN_INVALID_ID);
+}
+
+/*
+ * A record's own vector, good until the next call.  Reads and checks the pages that follow the
+ * record's.  NULL where they cannot be read, and without heapallindexed.
+ */
+static const void *
+own_vector(Check *c, const GrnRecord *rec, uint32 id)
+{
+	const GrnLayout *l = &c->ix->layout;
+	BlockNumber block = grnnd_node_block(c->ix, id);
+	bool		node = rec->state == GRN_NODE || rec->state == GRN_DEAD;
+	bool		whole = true;
+	Size		done = l->vec_first;
+
+	if (l->span == 1)
+		return c->own != NULL ? GRN_REC_PTR(rec, l->off_vec) : NULL;
+	memcpy(c->spanning, GRN_REC_PTR(rec, l->off_vec), l->vec_first);
+	for (uint32 i = 1; i < l->span; i++)
+	{
+		Size		piece = Min(l->vec_bytes - done, l->payload);
+
+		if (read_page(c, block + i, GRNND_TAIL, c->tail_page))
+			memcpy(c->spanning + done, GrnndPagePayload(c->tail_page), piece);
+		else
+		{
+			whole = false;
+			if (node && PageIsNew(c->tail_page))
+				report(c, block + i, -1, "zero page");
+		}
+		done += piece;
+	}
+	if (!whole && node)
+		grnnd_set_add(&c->reported, id);
+	return whole && c->own != NULL ? c->spanning : NULL;
 }
 
 static void
@@ -272,7 +315,6 @@ first_pass(Check *c, char *page)
 	for (uint32 first = 0; first < c->limit; first += l->per_page)
 	{
 		BlockNumber block = grnnd_node_block(c->ix, first);
-		bool		nodes = false;
 
 		if (!read_page(c, block, GRNND_NODES, page))
 		{
@@ -284,12 +326,8 @@ first_pass(Check *c, char *page)
 		{
 			const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
 
-			take_record(c, rec, first + i);
-			nodes |= rec->state == GRN_NODE || rec->state == GRN_DEAD;
+			take_record(c, rec, first + i, own_vector(c, rec, first + i));
 		}
-		for (uint32 i = 1; i < l->span; i++)
-			if (!read_page(c, block + i, GRNND_TAIL, page) && nodes && PageIsNew(page))
-				report(c, block + i, -1, "zero page");
 	}
 }
 
@@ -417,8 +455,9 @@ second_pass(Check *c, char *page, bool chains)
 
 /* ---- rows that exist ---- */
 
+/* Puts the row at a heap TID into c->slot, if a query can see it. */
 static bool
-is_visible(Check *c, uint64 tid)
+fetch_row(Check *c, uint64 tid)
 {
 	ItemPointerData pointer;
 	bool		again = false;
@@ -431,7 +470,6 @@ is_visible(Check *c, uint64 tid)
 		found = table_index_fetch_tuple(c->fetch, &pointer, c->snapshot, c->slot,
 										&again, &dead);
 	} while (!found && again);
-	ExecClearTuple(c->slot);
 	return found;
 }
 
@@ -448,12 +486,42 @@ check_reached(Check *c, uint32 id, uint64 tid)
 		: grnnd_set_has(&c->reach.reached, id);
 	bool		killed = grnnd_set_has(&c->killed, id) && !RecoveryInProgress();
 
-	if ((found && !killed) || grnnd_set_has(&c->reported, id) || !is_visible(c, tid))
+	if ((found && !killed) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
 		return;
+	ExecClearTuple(c->slot);
 	grnnd_set_add(&c->reported, id);
 	report_node(c, id, found ? "marked as dead, but has a row"
 				: chain ? "in no node's chain"
 				: "cannot be reached from the first entry point", GRN_INVALID_ID);
+}
+
+/* Reports a record if the vector that it keeps, and its error, are not those of the table's row. */
+static void
+check_own(Check *c, uint32 id, uint64 tid)
+{
+	const GrnRecord *rec = grnnd_set_has(&c->chains, id) ? chain_record(c, id) : NULL;
+	const void *vec;
+	uint16		version;
+
+	if (rec != NULL)
+		id = grn_tids_owner(rec, &version);
+	/* what cannot be read has been reported, and foreign chains are by check_chain() */
+	if (id >= c->limit || grnnd_set_has(&c->damaged, id) || grnnd_set_has(&c->reported, id))
+		return;
+	c->chain_block = InvalidBlockNumber;
+	if (!read_page(c, grnnd_node_block(c->ix, id), GRNND_NODES, c->chain_page))
+		return;
+	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
+	if (rec->state != GRN_NODE || (vec = own_vector(c, rec, id)) == NULL)
+		return;
+	if (fetch_row(c, tid) && !grnnd_own_matches(c->own, c->slot, vec, rec->error))
+	{
+		grnnd_set_add(&c->reported, id);
+		report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
+			   "record %u: keeps another vector than row (%u,%u) of the table has", id,
+			   (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
+	}
+	ExecClearTuple(c->slot);
 }
 
 static void
@@ -471,6 +539,7 @@ check_tids(Check *c)
 													&TTSOpsMinimalTuple);
 	uint64		last = 0;		/* no TID */
 	int64		last_id = 0;
+	uint64		wanted = 0;		/* digest of row `last` */
 
 	tuplesort_performsort(c->tids);
 	while (tuplesort_gettupleslot(c->tids, true, false, slot, NULL))
@@ -478,6 +547,7 @@ check_tids(Check *c)
 		bool		isnull;
 		uint64		tid = (uint64) DatumGetInt64(slot_getattr(slot, 1, &isnull));
 		int64		id = DatumGetInt64(slot_getattr(slot, 2, &isnull));
+		uint64		digest = (uint64) DatumGetInt64(slot_getattr(slot, 3, &isnull));
 
 		CHECK_FOR_INTERRUPTS();
 		if (last_id == IN_TABLE && tid != last)
@@ -487,7 +557,11 @@ check_tids(Check *c)
 			check_reached(c, (uint32) id, tid);
 			if (tid == last && last_id != IN_TABLE)
 				report_node(c, (uint32) id, "shares a heap TID with record", (uint32) last_id);
+			if (tid == last && last_id == IN_TABLE && digest != wanted)
+				check_own(c, (uint32) id, tid);
 		}
+		else
+			wanted = digest;
 		last = tid;
 		last_id = id;
 	}
@@ -501,10 +575,10 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			   bool alive, void *arg)
 {
 	Check	   *c = arg;
+	uint64		digest;
 
-	if (!isnull[0] &&
-		grnnd_form_vector(&c->ix->key, c->ix->meta.column_dim, values[0], c->vector, NULL))
-		put_tid(c, tid, IN_TABLE);
+	if (!isnull[0] && grnnd_own_wanted(c->own, values[0], &digest))
+		put_tid(c, tid, IN_TABLE, digest);
 }
 
 static void
@@ -517,7 +591,6 @@ check_heap(Check *c)
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = NULL;
-	c->vector = palloc(c->ix->meta.dim * sizeof(float));
 	table_index_build_scan(c->heap, c->index, info, true, false, check_heap_row, c, scan);
 }
 
@@ -572,7 +645,7 @@ static void
 divide_memory(Check *c)
 {
 	const GrnLayout *l = &c->ix->layout;
-	TupleDesc	desc = CreateTemplateTupleDesc(2);
+	TupleDesc	desc = CreateTemplateTupleDesc(3);
 	AttrNumber	columns[2] = {1, 2};
 	Oid			operators[2] = {Int8LessOperator, Int8LessOperator};
 	Oid			collations[2] = {InvalidOid, InvalidOid};
@@ -595,6 +668,7 @@ divide_memory(Check *c)
 
 	TupleDescInitEntry(desc, 1, "tid", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "id", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 3, "digest", INT8OID, -1, 0);
 	c->tid_slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	c->tids = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 								   (int) Max(Min(third, (Size) MAX_KILOBYTES * 1024) / 1024, 64),
@@ -615,6 +689,10 @@ check_index(Check *c, bool heapallindexed)
 	c->heap_blocks = RelationGetNumberOfBlocks(c->heap);
 	c->chain_page = palloc(BLCKSZ);
 	c->chain_block = InvalidBlockNumber;
+	c->tail_page = palloc(BLCKSZ);
+	c->spanning = palloc(c->ix->layout.vec_bytes);
+	if (heapallindexed)
+		c->own = grnnd_own_begin(c->index, c->ix);
 	divide_memory(c);
 
 	for (uint32 i = 0; i < c->ix->meta.codec_pages; i++)
@@ -638,6 +716,8 @@ check_index(Check *c, bool heapallindexed)
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd check: ids %u, marks %u, memory %zu", c->limit, c->nmarks,
 							 MemoryContextMemAllocated(CurrentMemoryContext, true))));
+	if (c->own != NULL)
+		grnnd_own_end(c->own);
 	table_index_fetch_end(c->fetch);
 	ExecDropSingleTupleTableSlot(c->slot);
 	tuplesort_end(c->tids);

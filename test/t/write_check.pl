@@ -23,7 +23,13 @@ $node->safe_psql('postgres', q(
 	INSERT INTO t SELECT 1000 + i, v FROM points(1, 1, 16, 1), generate_series(1, 600) i;
 	CREATE INDEX t_idx ON t USING grnnd (v);
 	DELETE FROM t WHERE id BETWEEN 291 AND 300;
-	VACUUM t));
+	VACUUM t;
+	CREATE TABLE wide (id int, v vector(4000));
+	INSERT INTO wide SELECT * FROM points(1, 20, 4000, 1);
+	CREATE INDEX wide_idx ON wide USING grnnd (v);
+	CREATE TABLE rounded (id int, v vector(384));
+	INSERT INTO rounded SELECT * FROM points(1, 50, 384, 1);
+	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = bytes)));
 is(number($node, q(SELECT * FROM grnnd_check('t_idx', true))), '', 'sound before');
 my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t_idx')");
 $node->stop;
@@ -35,14 +41,15 @@ my $meta = metapage($sound);
 my ($degree, $code_bytes, $form, $entry_block) = @$meta{qw(degree code_bytes form entry_block)};
 my $records = (length($sound) / PAGE - $meta->{first_node_block}) * $meta->{per_page};
 my $vector = $meta->{dim} * { 1 => 4, 2 => 2, 3 => 1 }->{$form} + ($form == 1 ? 0 : 4);
-my ($ids, $factors, $codes);
+my ($ids, $factors, $codes, $vec);
 sub align4 { return ($_[0] + 3) & ~3; }
 for my $tids (2 .. 16)
 {
 	$ids = align4(HEADER + 6 * $tids + $code_bytes);
 	$factors = $ids + 4 * $degree;
 	$codes = $factors + ($code_bytes ? 4 * $degree : 0);
-	last if align4(align4($codes + $degree * $code_bytes) + $vector) == $meta->{record_bytes};
+	$vec = align4($codes + $degree * $code_bytes);
+	last if align4($vec + $vector) == $meta->{record_bytes};
 }
 
 sub at { return record_at($meta, @_); }
@@ -57,6 +64,8 @@ my ($x, $y) = grep { $_ != $head && $_ != $entry && get('C', $_, 2, 1) >= 2 } @n
 is(scalar(@nodes), 290, 'nodes found in the file');
 ok(defined $free && defined $chain && defined $head, 'a free and a chained record, too');
 my @neighbours = get('L2', $x, $ids, 8);
+
+my $index = 't_idx';
 
 # ---- damage: name, what is expected, [id, offset, bytes]... ----
 
@@ -73,7 +82,7 @@ sub finds
 	print $f $file;
 	close $f;
 	$node->start;
-	my ($rc, $out, $err) = $node->psql('postgres', "SELECT what FROM grnnd_check('t_idx', true)");
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT what FROM grnnd_check('$index', true)");
 	like("$out$err", $expected, $name);
 	$node->stop;
 }
@@ -105,6 +114,26 @@ finds('entry point\'s code', qr/code of entry point $entry is not its own/,
 	[ undef, $entry_block * PAGE + PAYLOAD + 8 + 128, pack('L', 0x12345678) ]);
 finds('zero page', qr/zero page/, [ undef, $entry_block * PAGE, "\0" x PAGE ]);
 finds('page of another kind', qr/page of kind 3 where 4 is expected/,
-	[ undef, ($meta->{first_node_block} + 1) * PAGE - 8, pack('S', 3) ]);
+	[ undef, ($first + 1) * PAGE - 8, pack('S', 3) ]);
+finds('vector', qr/record $x: keeps another vector than row/, [ $x, $vec + 6, pack('C', get('C', $x, $vec + 6, 1) ^ 64) ]);
+finds('vector of a chain', qr/^record $head: keeps another vector than row \(\d+,\d+\) of the table has$/,
+	[ $head, $vec + 6, pack('C', get('C', $head, $vec + 6, 1) ^ 64) ]);
+finds('error', qr/record $x: keeps another vector than row/, [ $x, 12, pack('f', 0.25) ]);
 finds('nothing', qr/^$/);
+
+# ---- vectors of other records: across pages, and rounded ones with their errors ----
+
+for my $case ([ 'wide', sub { substr(${ $_[0] }, -5 * PAGE + 4000, 4) = pack('f', 2) } ],
+	[ 'rounded', sub { substr(${ $_[0] }, PAGE * $_[1] + PAYLOAD + 12, 4) = pack('f', 0) } ])
+{
+	my ($table, $damage) = @$case;
+	$index = "${table}_idx";
+	$node->start;
+	is(number($node, "SELECT * FROM grnnd_check('${table}_idx', true)"), '', "$table: sound before");
+	$path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('${table}_idx')");
+	$node->stop;
+	$sound = slurp_file($path);
+	$damage->(\$sound, unpack 'L', substr($sound, PAYLOAD + 88, 4));
+	finds("$table: vector", qr/^record \d+: keeps another vector than row \(\d+,\d+\) of the table has$/);
+}
 done_testing();

@@ -239,6 +239,22 @@ grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload)
 /* More than rounding adds to a sum of 16,000 squares in 16 lanes, and to its root. */
 #define ERROR_SURPLUS 1.0001f
 
+float
+grn_record_error(const GrnLayout *l, const float *x, const void *vec)
+{
+	return fminf(sqrtf(grn_form_l2(l->form, x, vec, l->dim)) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
+}
+
+float
+grn_record_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
+{
+	if (stored != NULL)
+		memcpy(vec, stored, l->vec_bytes);
+	else if (!grn_form_store(l->form, x, l->dim, vec))
+		return grn_record_error(l, x, vec);
+	return 0;
+}
+
 void
 grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 {
@@ -283,19 +299,7 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 				   src->all_sigs + from * l->sig_bytes, l->sig_bytes);
 		}
 	}
-	if (src->stored != NULL)
-		memcpy(GRN_REC_PTR(rec, l->off_vec), src->stored, l->vec_bytes);
-	else if (!grn_form_store(l->form, src->x, l->dim, GRN_REC_PTR(rec, l->off_vec)))
-	{
-		float		e2 = grn_form_l2(l->form, src->x, GRN_REC_PTR(rec, l->off_vec), l->dim);
-
-		/*
-		 * How far rounding moved it, a little too large rather than too small:
-		 * a scan subtracts it for a lower bound.  The sum may overflow or vanish where
-		 * the vector does not.
-		 */
-		r->error = fminf(sqrtf(e2) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
-	}
+	r->error = grn_record_store(l, src->x, src->stored, GRN_REC_PTR(rec, l->off_vec));
 }
 
 static const char *

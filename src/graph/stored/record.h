@@ -241,6 +241,14 @@ typedef struct GrnRecordSource
 } GrnRecordSource;
 extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
 
+/* Writes an own vector [vec_bytes], from stored or else from x as above; returns its error. */
+extern float grn_record_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
+/*
+ * How far rounding moved x to the stored vector, a little too large rather than too small: a
+ * scan subtracts it for a lower bound.  The sum may overflow or vanish where x does not.
+ */
+extern float grn_record_error(const GrnLayout *l, const float *x, const void *vec);
+
 /*
  * Structural checks on bytes read from disk: state known, counts within
  * limits, heap TIDs not empty, neighbour ids below nodes.  NULL when sound, else what is wrong

@@ -1,0 +1,118 @@
+/*
+ * check_own.c - grnnd_check(): the vectors that records keep, compared with the table's rows.
+ *
+ * Digests serve for nearly all rows.  They may differ where the vectors are the same, since
+ * processors may round differently, and the record of several rows that are the same to the
+ * metric keeps the first one's vector.
+ */
+#include "am/check_own.h"
+
+#include <math.h>
+
+#include "catalog/index.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+
+/* What arithmetic may change: shares of a vector's length and of an error. */
+#define LENGTH_TOLERANCE 1e-6
+#define ERROR_TOLERANCE 1e-3
+/* Differences whose squares vanish in single precision. */
+#define LEAST_TOLERANCE 1e-19f
+
+struct GrnndOwn
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	float	   *x;				/* [dim] a row, as the metric compares it */
+	void	   *row;			/* the same in the form of the type */
+	void	   *vec;			/* [vec_bytes] the same as records keep it */
+	/* from the first call of grnnd_own_matches() on */
+	IndexInfo  *info;
+	EState	   *estate;
+};
+
+GrnndOwn *
+grnnd_own_begin(Relation index, const GrnndIndex *ix)
+{
+	GrnndOwn   *own = palloc0(sizeof(GrnndOwn));
+
+	own->index = index;
+	own->ix = ix;
+	own->x = palloc(ix->meta.dim * sizeof(float));
+	own->row = palloc(grn_form_bytes(ix->key.type->form, ix->meta.dim));
+	own->vec = palloc(ix->layout.vec_bytes);
+	return own;
+}
+
+void
+grnnd_own_end(GrnndOwn *own)
+{
+	if (own->estate != NULL)
+	{
+		FreeExecutorState(own->estate);
+		own->info->ii_ExpressionsState = NIL;
+	}
+}
+
+/* Forms own->x and own->row. */
+static bool
+form_row(GrnndOwn *own, Datum value)
+{
+	const GrnndIndex *ix = own->ix;
+	bool		indexed = grnnd_form_row(&ix->key, ix->meta.column_dim, value, own->row);
+
+	grn_form_load(ix->key.type->form, own->row, ix->meta.dim, own->x);
+	return indexed;
+}
+
+uint64
+grnnd_own_digest(GrnndOwn *own, const void *vec, float error)
+{
+	uint32		bits;
+	uint32		h = hash_bytes(vec, (int) own->ix->layout.vec_bytes);
+
+	memcpy(&bits, &error, sizeof(bits));
+	return (uint64) (h | 1) << 32 | bits;
+}
+
+bool
+grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest)
+{
+	const GrnLayout *l = &own->ix->layout;
+	const void *stored = l->form == own->ix->key.type->form ? own->row : NULL;
+
+	if (!form_row(own, value))
+		return false;
+	*digest = grnnd_own_digest(own, own->vec, grn_record_store(l, own->x, stored, own->vec));
+	return true;
+}
+
+bool
+grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float error)
+{
+	const GrnLayout *l = &own->ix->layout;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	bool		matches;
+
+	if (own->estate == NULL)
+	{
+		own->info = BuildIndexInfo(own->index);
+		own->estate = CreateExecutorState();
+	}
+	GetPerTupleExprContext(own->estate)->ecxt_scantuple = row;
+	FormIndexDatum(own->info, row, own->estate, values, isnull);
+	/* the table's scan has found it indexed */
+	matches = !isnull[0] && form_row(own, values[0]);
+	if (matches)
+	{
+		float		length = sqrtf(grn_dist->ip_f32(own->x, own->x, l->dim));
+		float		wanted = grn_record_error(l, own->x, vec);
+
+		matches = fabsf(wanted - error) <=
+			ERROR_TOLERANCE * fminf(wanted, error) + LENGTH_TOLERANCE * length + LEAST_TOLERANCE;
+	}
+	ResetPerTupleExprContext(own->estate);
+	return matches;
+}
