@@ -1,6 +1,6 @@
 /*
  * build_bad.c - a builder that speaks the protocol and, instead of building, hands
- * over a ring as its graph, with one fault named by its first argument.  Without
+ * over a ring as its graph, with one fault named by its first argument ("random17": any).  Without
  * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
  */
 #include "builder/protocol.h"
@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,12 +101,63 @@ failed(const char *sqlstate, const char *text, const char *hint)
 	exit(1);
 }
 
+/* Of "random17": the numbers that follow from 17. */
+static uint64_t
+any(uint64_t below)
+{
+	static uint64_t counter;
+
+	return grn_random(strtoull(fault + strlen("random"), NULL, 10), 0, counter++) % below;
+}
+
+/* A message that a builder may send, or not, with numbers that may be sound, or not. */
+static void
+say_anything(void)
+{
+	GrnMsg		msg = {0};
+
+	msg.type = (uint32_t) (any(8) == 0 ? any(1000) : GRN_MSG_HELLO + any(10));
+	/* that it has ended is not random: nothing could follow */
+	if (msg.type == GRN_MSG_DONE || (msg.type == GRN_MSG_FAILED && any(4) > 0))
+		msg.type = GRN_MSG_BEAT;
+	for (int i = 0; i < 4; i++)
+		msg.arg[i] = any(4) > 0 ? any(8) : any(2) == 0 ? any(1 << 20) : UINT64_MAX - any(9);
+	for (size_t i = 0; i < sizeof(msg.u); i++)
+		((char *) &msg.u)[i] = (char) any(256);
+	memcpy(msg.sqlstate, &msg.u, sizeof(msg.sqlstate));
+	if (any(20) == 0)
+		send(GRN_BUILDER_FD, &msg, any(sizeof(msg)), MSG_NOSIGNAL);
+	else
+		say(&msg);
+}
+
+/* Numbers of the result, and of what it points to, become others. */
+static void
+spoil(GrnBuildResult *r)
+{
+	uint64_t	words = (r->off_counts + r->nodes) / 4;
+
+	for (uint64_t i = any(3); i > 0; i--)
+	{
+		uint32_t	word = (uint32_t) (any(3) > 0 ? any(2000) : UINT32_MAX - any(4));
+		size_t		last = offsetof(GrnBuildResult, gpu_bytes) / 4;
+
+		if (any(2) == 0)
+			memcpy((char *) r + 4 * any(last), &word, 4);
+		else
+			memcpy(base[GRN_SEG_RESULT] + 4 * any(words), &word, 4);
+	}
+}
+
 /* Faults that show before there is a result. */
 static void
 misbehave(void)
 {
 	GrnMsg		msg = {0};
 
+	if (strncmp(fault, "random", 6) == 0 && any(2) == 0)
+		for (uint64_t i = any(5); i > 0; i--)
+			say_anything();
 	if (is("exit"))
 		exit(7);
 	if (is("segv"))
@@ -268,6 +320,8 @@ build(uint64_t n, GrnBuildResult *r)
 		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
 		codec[dim] = INFINITY;
 	}
+	if (strncmp(fault, "random", 6) == 0)
+		spoil(r);
 }
 
 /*

@@ -140,8 +140,35 @@ for my $fault ('none', 'truncate', 'notice')
 		SELECT string_agg(id::text, ' ') FROM
 		(SELECT id FROM t ORDER BY e <-> '[1000,6,10,1,2,3,4,5]' LIMIT 3) s)),
 		"$fault: the index finds what a scan of the table finds");
+	sound($node, 't_e', $fault);
 	$node->safe_psql('postgres', 'DROP INDEX t_e');
 }
+
+# ---- messages and results at random: an error, or an index that harms nobody ----
+
+my %said;
+for my $i (1 .. ($soak ? 1000 : 60))
+{
+	my $fault = 'random' . (1000 * $seed + $i);
+	my ($code, $stderr, $stdout) = build($fault);
+	my ($state) = $stderr =~ /ERROR:  (\w{5}):/;
+	$said{$state // 'accepted'}++;
+	unlike($stderr, qr/server closed|terminating connection/, "$fault: the session goes on");
+	like($stdout, qr/^(\d+)\n\1$/, "$fault: no descriptor left open");
+	if (!defined $state)
+	{
+		# what cannot be told from a graph of other rows is found by those who look
+		my $found = $node->safe_psql('postgres', q(SET enable_seqscan = off; SET grnnd.ef_search = 1000;
+			SELECT count(*) FROM (SELECT id FROM t ORDER BY e <-> '[1000,6,10,1,2,3,4,5]' LIMIT 1000) s));
+		my $wrong = $node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('t_e', true)");
+		ok($found == 1000 || $wrong > 0, "$fault: grnnd_check() sees what searches miss ($found rows)");
+		$node->safe_psql('postgres', 'DROP INDEX t_e');
+	}
+}
+note join(', ', map { "$_: $said{$_}" } sort keys %said);
+cmp_ok($said{XX000} // 0, '>', 0, 'some of them are refused');
+cmp_ok($said{accepted} // 0, '>', 0, 'some are accepted');
+is(strangers(), '', 'random: no process left');
 
 # ---- a statement that ends in each phase: soon, and nothing is left ----
 
@@ -351,6 +378,7 @@ my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off
 
 # and the real builder after all that
 $node->safe_psql('postgres', 'DROP INDEX t_e; CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops)');
+sound($node, 't_e', 'after all that');
 my $log = slurp_file($node->logfile, $log_size);
 unlike($log, qr/server process .* was terminated|PANIC|TRAP/, 'no server process crashed');
 $node->stop;

@@ -114,7 +114,7 @@ finds('entry point\'s code', qr/code of entry point $entry is not its own/,
 	[ undef, $entry_block * PAGE + PAYLOAD + 8 + 128, pack('L', 0x12345678) ]);
 finds('zero page', qr/zero page/, [ undef, $entry_block * PAGE, "\0" x PAGE ]);
 finds('page of another kind', qr/page of kind 3 where 4 is expected/,
-	[ undef, ($first + 1) * PAGE - 8, pack('S', 3) ]);
+	[ undef, ($meta->{first_node_block} + 1) * PAGE - 8, pack('S', 3) ]);
 finds('vector', qr/record $x: keeps another vector than row/, [ $x, $vec + 6, pack('C', get('C', $x, $vec + 6, 1) ^ 64) ]);
 finds('vector of a chain', qr/^record $head: keeps another vector than row \(\d+,\d+\) of the table has$/,
 	[ $head, $vec + 6, pack('C', get('C', $head, $vec + 6, 1) ^ 64) ]);
