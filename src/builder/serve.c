@@ -286,6 +286,9 @@ receive(Server *s)
 	if (got != (ssize_t) sizeof(msg))
 		violation(s, "a message of another size");
 	take(s, &msg, file);
+	/* (take_extent() has closed that of an EXTENT) */
+	if (file >= 0 && msg.type != GRN_MSG_EXTENT)
+		close(file);
 }
 
 static void *

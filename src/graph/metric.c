@@ -154,7 +154,7 @@ jaccard_bound(const GrnBound *b)
  * places of all rows but zero lie on one sphere, and their distances are those of directions.
  */
 #define UNIT_OF_DIRECTIONS 4096
-_Static_assert((double) GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16.0) * (UNIT_OF_DIRECTIONS / 16.0),
+_Static_assert(GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16) * (UNIT_OF_DIRECTIONS / 16),
 			   "rows of ones lie on the sphere");
 
 /* ---- the table ---- */

@@ -61,7 +61,8 @@ discover(GrnSearch *s, uint32_t id)
 	node->count = s->count;
 	node->deferred = false;
 	node->kept = s->now_kept;
-	memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
+	if (s->count > 0)			/* there may be no links yet */
+		memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
 	s->nlinks += s->count;
 	grn_set_add(s, id, s->nnodes++);
 	grn_offer(s, make_key(s->now.distance, id));
