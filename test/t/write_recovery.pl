@@ -1,6 +1,6 @@
-# Recovery that ends in the middle: a fixed series of writes is replayed up to one WAL
-# record or another, and at each such end every index is sound, finds every row, and can
-# be written on.
+# Recovery that ends in the middle: a fixed series of writes is replayed record by record, and
+# after each record every index is sound.  Where recovery ends at one record or another, the
+# indexes also find every row and can be written on.
 use strict;
 use warnings;
 
@@ -79,6 +79,72 @@ my @ends = $records =~ m{^rmgr: .* lsn: ([0-9A-F]+/[0-9A-F]+), }mg;
 my @grown_ends = $records =~ m{^rmgr: Generic .* lsn: ([0-9A-F]+/[0-9A-F]+), .*/$grown }mg;
 my $generic = () = $records =~ /^rmgr: Generic /mg;
 cmp_ok($generic, '>', 500, scalar(@ends) . " records, $generic of them the indexes'") or diag($said);
+
+# ---- recovery that waits after each of them: a standby whose archive grows record by record ----
+
+use constant SEGMENT => 1024 * 1024;
+
+sub position { my ($high, $low) = $_[0] =~ m{(.*)/(.*)}; return hex($high) * 2**32 + hex($low); }
+sub segment { return sprintf '%08X%08X%08X', 1, int($_[0] / 2**32), $_[0] % 2**32 / SEGMENT; }
+
+my $fed = PostgreSQL::Test::Utils::tempdir . '/fed';
+mkdir $fed;
+my $fed_to = position($from) - position($from) % SEGMENT;
+
+# Puts into that archive what was written before this place, and zeros behind it.
+sub feed
+{
+	my ($to) = @_;
+	while ($fed_to < $to)
+	{
+		my $begin = $fed_to - $fed_to % SEGMENT;
+		my $end = $to < $begin + SEGMENT ? $to : $begin + SEGMENT;
+		my $name = segment($begin);
+		my $bytes = substr(slurp_file("$archive/$name"), 0, $end - $begin);
+		open my $f, '>:raw', "$fed/new" or die;
+		print $f $bytes . "\0" x (SEGMENT - length $bytes);
+		close $f;
+		rename "$fed/new", "$fed/$name" or die;
+		$fed_to = $end;
+	}
+}
+
+my $steps = $soak ? @ends - 1 : 120;
+my $first = $soak ? 0 : int rand(@ends - $steps);
+my $stepped = PostgreSQL::Test::Cluster->new('stepped');
+mkdir $stepped->basedir;
+system('cp', '-a', $before, $stepped->data_dir) == 0 or die "cannot copy the data directory";
+$stepped->append_conf('postgresql.conf', 'port = ' . $stepped->port . qq(
+restore_command = 'cp "$fed/%f" "%p"'
+wal_retrieve_retry_interval = 4ms
+log_min_messages = warning
+log_statement = none
+));
+$stepped->append_conf('standby.signal', '');
+feed(position($ends[$first]));
+$stepped->start;
+my $checks = join ' UNION ALL ', map { "SELECT '$_', * FROM grnnd_check('$_', true)" } @indexes;
+my $sound = 0;
+for my $i ($first .. $first + $steps - 1)
+{
+	feed(position($ends[ $i + 1 ]));
+	my $said = number($stepped, qq(
+		DO 'BEGIN
+			FOR i IN 1 .. 20000 LOOP
+				EXIT WHEN pg_last_wal_replay_lsn() > ''$ends[$i]'';
+				PERFORM pg_sleep(0.001);
+			END LOOP;
+			IF pg_last_wal_replay_lsn() <= ''$ends[$i]'' OR pg_last_wal_replay_lsn() > ''$ends[$i + 1]'' THEN
+				RAISE ''replayed to %'', pg_last_wal_replay_lsn();
+			END IF;
+		END';
+		$checks));
+	$sound++ if $said eq '';
+	is($said, '', "after the record at $ends[$i]: sound") if $said ne '';
+}
+is($sound, $steps, "a standby is sound after each of $steps records");
+$stepped->stop('immediate');
+unlike(slurp_file($stepped->logfile), qr/PANIC|TRAP|process .* was terminated by signal/, 'the standby never went down');
 
 # ---- recovery to some of them ----
 
