@@ -24,7 +24,8 @@ $node->start;
 setup_grnnd($node, 64, 50);
 
 $node->safe_psql('postgres', q(
-	CREATE TABLE source AS SELECT * FROM points(1, 6000, 64, 1);
+	CREATE TABLE source (id int, v vector(64));
+	INSERT INTO source SELECT * FROM points(1, 6000, 64, 1);
 	CREATE UNIQUE INDEX ON source (id);
 	CREATE TABLE t (id int PRIMARY KEY, v vector(64));
 	INSERT INTO t SELECT * FROM source WHERE id <= 2000;
@@ -39,7 +40,34 @@ $node->safe_psql('postgres', q(
 	INSERT INTO u SELECT * FROM source WHERE id <= 500;
 	CREATE INDEX u_idx ON u USING grnnd (v)));
 
-for my $round (1 .. 10)
+# Stops a backend in the middle of a build, in a phase of it, where it stays until the crash;
+# returns the phase.
+$node->safe_psql('postgres', q(
+	CREATE FUNCTION stop_in(wanted text) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		p int;
+		now text;
+	BEGIN
+		FOR i IN 1 .. 10000 LOOP
+			PERFORM pg_stat_clear_snapshot();
+			SELECT pid INTO p FROM pg_stat_progress_create_index WHERE phase LIKE '%' || wanted || '%';
+			IF FOUND THEN
+				EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', 'cat >/dev/null; kill -STOP ' || p);
+				PERFORM pg_stat_clear_snapshot();
+				SELECT phase INTO now FROM pg_stat_progress_create_index WHERE pid = p;
+				IF now LIKE 'building index: %' THEN
+					RETURN now;
+				END IF;
+				EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', 'cat >/dev/null; kill -CONT ' || p);
+			END IF;
+			PERFORM pg_sleep(0.001);
+		END LOOP;
+		RETURN 'none';
+	END $$));
+
+my @phases = ('collecting vectors', 'building graph', 'connecting graph', 'computing codes', 'writing pages');
+my $rounds = $soak ? 50 : 10;
+for my $round (1 .. $rounds)
 {
 	my $load = pgbench_start($node, [ '-c', 4, '-j', 1, '-T', 60 ],
 		[ 6, "\\set s random(2001, 6000)\nINSERT INTO t SELECT * FROM source WHERE id = :s ON CONFLICT DO NOTHING;\n" ],
@@ -49,10 +77,15 @@ for my $round (1 .. 10)
 	my $vacuum = pgbench_start($node, [ '-c', 1, '-T', 60 ], [ 1, "VACUUM t;\nVACUUM same;\n" ]);
 	my $builds = $round % 2 == 0 ? undef : pgbench_start($node, [ '-c', 1, '-T', 60 ],
 		[ 1, "CREATE INDEX IF NOT EXISTS built ON source USING grnnd (v);\nREINDEX INDEX same_idx;\nDROP INDEX built;\n" ]);
-	sleep 0.2 + rand(2);
+	sleep 0.2 + rand($builds ? 0.5 : 2);
 	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 3 == 0;
 	# committed for sure before the crash
 	$node->safe_psql('postgres', "INSERT INTO t SELECT 100000 + $round, v FROM source WHERE id = $round");
+	if ($builds)
+	{
+		my $phase = number($node, sprintf "SELECT stop_in('%s')", $phases[ ($round - 1) / 2 % @phases ]);
+		like($phase, qr/^building index: /, "crash $round: while an index is built ($phase)");
+	}
 	crash_server($node);
 	pgbench_finish($load);
 	pgbench_finish($vacuum);
