@@ -172,8 +172,16 @@ misbehave(void)
 	}
 	if (is("silent"))
 		sleep(60);
-	if (is("waits"))			/* as for a device that does not open */
+	if (strncmp(fault, "phase", 5) == 0)	/* reaches a phase, and goes on in it */
 	{
+		msg.type = GRN_MSG_PHASE;
+		msg.arg[0] = strtoull(fault + strlen("phase"), NULL, 10);
+		msg.arg[2] = 1;
+		say(&msg);
+	}
+	if (is("waits") || strncmp(fault, "phase", 5) == 0) /* as for a device that does not open */
+	{
+		memset(&msg, 0, sizeof(msg));
 		msg.type = GRN_MSG_BEAT;
 		for (;;)
 		{
