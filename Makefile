@@ -7,13 +7,14 @@
 #   make check [PG_CONFIG=...] [CLIENTS=no]   the same; or against the server named
 #   make check-soak [SECONDS=1800] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert            the same against servers with assertions, built for it
+#   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check               on a machine with a GPU
 #   make bench, make format
 EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-assert check-soak gpu-check bench format
+TOOLS = demo check check-assert check-soak fuzz gpu-check bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -30,6 +31,8 @@ check-assert:
 check-soak:
 	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_SEED='$(SEED)' \
 		bash test/check.sh soak
+fuzz:
+	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
 	@bash test/gpu_check.sh
 bench:

@@ -3,6 +3,7 @@
 # and Perl tests, and the kernels' compilation where there is nvcc.
 # check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
 # over for SOAK_SECONDS, each time from another seed.
+# check.sh fuzz - `make fuzz`: the fuzzers of test/fuzz for SOAK_SECONDS together.
 # check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL 15
 # and 18 with assertions, which the first such run builds.
 #
@@ -58,6 +59,7 @@ unit()
 run_unit()
 {
 	unit unit check "all unit tests"
+	unit fuzz seeds "inputs that fuzzing has kept"
 	if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null; then
 		unit neon neon "arithmetic on NEON, emulated"
 	elif [ "$(uname -m)" != aarch64 ]; then
@@ -378,8 +380,26 @@ soak()
 	summary "$started"
 }
 
+# New inputs stay in build/fuzz/corpus, findings in build/fuzz/found.
+fuzz()
+{
+	local started=$SECONDS
+
+	need_tools
+	command -v clang >/dev/null || compgen -G '/usr/bin/clang-[0-9]*' >/dev/null || apt_install clang
+	make_room fuzz
+	start_results fuzz-logs
+	{
+		make -s -C "$TOP/test/fuzz" -j"$CPUS" all &&
+		make -s -C "$TOP/test/fuzz" run SECONDS="${SOAK_SECONDS:-600}"
+	} 2>&1 | tee "$LOGS/fuzz.log" | tap_lines fuzz
+	! grep -q '^not ok' "$LOGS/fuzz.log" || show fuzz "$LOGS/fuzz.log" 40
+	summary "$started"
+}
+
 case ${1:-} in
 	soak) soak ;;
+	fuzz) fuzz ;;
 	assert) main assert ;;
 	*) main check ;;
 esac

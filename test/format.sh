@@ -1,7 +1,7 @@
 #!/bin/bash
 # format.sh [--check] [FILE...] - indents C sources in PostgreSQL's manner, with Debian's
-# pg_bsd_indent (package pg-bsd-indent): the files given, else all of src/, test/unit/ and
-# test/t/.  --check changes nothing: it prints the files that would change, and fails if
+# pg_bsd_indent (package pg-bsd-indent): the files given, else all of src/, test/unit/, test/t/
+# and test/fuzz/.  --check changes nothing: it prints the files that would change, and fails if
 # there are any.  Needs perl.
 #
 # pg_bsd_indent has to know which words are types.  Those of this project are found by their
@@ -33,7 +33,7 @@ own_types()
 
 sources()
 {
-	find src test/unit test/t -name '*.[ch]' | LC_ALL=C sort
+	find src test/unit test/t test/fuzz -name '*.[ch]' | LC_ALL=C sort
 }
 
 main()
