@@ -108,7 +108,7 @@ larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The one place that knows where all of a build lies; plan.total is what it takes. */
+/* The one function that knows where all of a build lies; plan.total is what it takes. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
 		  uint64_t n, uint32_t dim, DigestSize size)

@@ -174,7 +174,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 bool
 grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 {
-	/* a GPU that fails in the end has put its own defaults in their place */
+	/* a GPU that fails in the end has replaced them by its own defaults */
 	const GrnGraphParams given = job->given ? *job->given : *job->params;
 	GrnGpuError err;
 	char		text[512];

@@ -9,8 +9,8 @@
  *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
  *
  * A process that begins first writes the time on the metapage (GrnndAttempt).  Inserts and
- * VACUUM then leave the index alone for a while, whether the worker is at work, found no
- * place, failed, or was killed.  That while doubles with each attempt without success.
+ * VACUUM then leave the index alone for a while, whether the worker is at work, could not be
+ * started, failed, or was killed.  That while doubles with each attempt without success.
  */
 #include "am/write/fit.h"
 

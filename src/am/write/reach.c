@@ -47,7 +47,7 @@ grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count)
 {
 	if (grnnd_set_has(&reach->noted, id) && reach->lists[reach->offsets[id]] >= count)
 	{
-		/* noted again: in its old place */
+		/* noted again: over its old list */
 		reach->lists[reach->offsets[id]] = count;
 		memcpy(reach->lists + reach->offsets[id] + 1, ids, count * sizeof(uint32));
 		return;

@@ -29,7 +29,7 @@
 /* State of a record. On-disk values: never renumber. */
 typedef enum GrnState
 {
-	GRN_FREE = 0,				/* never used, or freed: GrnFreed in the TIDs' place */
+	GRN_FREE = 0,				/* never used, or freed: GrnFreed instead of TIDs */
 	GRN_NODE = 1,				/* a vertex of the graph */
 	GRN_DEAD = 2,				/* a vertex without rows; still traversed */
 	GRN_TIDS = 3				/* no vertex: more TIDs of a node (its `next` chain) */
