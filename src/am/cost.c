@@ -95,7 +95,7 @@ typedef struct Shape
 	uint32		dim;			/* 0: not known */
 	bool		stand_ins;
 	double		first_reads;	/* rows of the table that a scan reads before the first */
-	double		reads;			/* and for each further one, beside that one */
+	double		reads;			/* and for each further one; 0: none */
 } Shape;
 
 static Shape
@@ -131,9 +131,9 @@ index_shape(IndexOptInfo *info)
 	}
 	else if (grnnd_reranks(ix->key.type, ix->layout.form))
 	{
-		shape.reads = grn_form(ix->layout.form)->reads - 1;
+		shape.reads = grn_form(ix->layout.form)->reads;
 		/* the first waits for about as many as the next few do */
-		shape.first_reads = FIRST_IN_ROWS * shape.reads;
+		shape.first_reads = FIRST_IN_ROWS * (shape.reads - 1);
 	}
 	index_close(rel, NoLock);
 	return shape;
@@ -192,16 +192,16 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	return Min(pages, bytes / TOAST_PAGE_BYTES);
 }
 
-/* Cost of reading a row of the table for its distance. */
+/* Cost of reading a row of the table for its distance.  *page: that of the table's page in it. */
 static Cost
-row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
+row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, Cost *page)
 {
 	double		random_page;
 	double		seq_page;
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
-	return page_cost(rel->pages, random_page, seq_page) +
-		toast_pages(root, rel, shape) * seq_page * TOAST_PAGE_COST +
+	*page = page_cost(rel->pages, random_page, seq_page);
+	return *page + toast_pages(root, rel, shape) * seq_page * TOAST_PAGE_COST +
 		cpu_tuple_cost + cpu_operator_cost;
 }
 
@@ -269,6 +269,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	double		known;
 	Cost		visit;
 	Cost		reread = 0;
+	Cost		page = 0;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
 	if (path->indexorderbys == NIL)
@@ -293,7 +294,9 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	known = known_part(root, path->indexinfo->rel, &shape);
 	visit = visit_cost(&shape, random_page, seq_page) * known;
 	if (shape.reads > 0)
-		reread = row_cost(root, path->indexinfo->rel, &shape) * known;
+		reread = row_cost(root, path->indexinfo->rel, &shape, &page) * known;
+	/* a rounded row that is returned is on a page for which the executor pays */
+	page = shape.stand_ins ? 0 : page * known;
 	row = ROW_IN_VISITS * shape.beam;
 	first = grnnd_effective_ef_search() * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
 	if (!shape.codes)
@@ -304,7 +307,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	first = Min(first, shape.rows);
 
 	*startup = first * visit + Min(shape.first_reads, shape.rows) * reread;
-	*total = *startup + shape.rows * (row * visit + shape.reads * reread);
+	*total = *startup + shape.rows * (row * visit + shape.reads * reread - page);
 
 	if (!wants_first_rows(root))
 	{

@@ -35,10 +35,10 @@ static relopt_kind kind;
 static relopt_enum_elt_def layouts[] =
 {
 	{
-		"exact", GRNND_LAYOUT_EXACT
+		"default", GRNND_LAYOUT_DEFAULT
 	},
 	{
-		"bytes", GRNND_LAYOUT_BYTES
+		"exact", GRNND_LAYOUT_EXACT
 	},
 	{
 		NULL
@@ -67,7 +67,7 @@ grnnd_init_options(void)
 	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
 					   true, lock);
 	add_enum_reloption(kind, "layout", "How records keep their vectors", layouts,
-					   GRNND_LAYOUT_EXACT, gettext_noop("Valid values are \"exact\" and \"bytes\"."),
+					   GRNND_LAYOUT_DEFAULT, gettext_noop("Valid values are \"default\" and \"exact\"."),
 					   lock);
 	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
 					  0, MIN_M, MAX_M, lock);
@@ -111,7 +111,7 @@ uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim)
 {
 	GrnForm		stored = opts->layout == GRNND_LAYOUT_EXACT ? form
-		: grn_layout_form(dim, 0, form, GRNND_PAYLOAD);
+		: grn_layout_form(dim, 0, opts->codes, form, GRNND_PAYLOAD);
 	uint32		by_default = grn_default_degree(dim, stored, GRNND_PAYLOAD);
 	uint32		by_m;
 

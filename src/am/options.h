@@ -11,8 +11,8 @@
 /* How records keep their own vectors. */
 typedef enum GrnndLayout
 {
-	GRNND_LAYOUT_EXACT = 0,		/* in the smallest form that holds all rows exactly */
-	GRNND_LAYOUT_BYTES			/* in 8 bits where that saves pages, else as EXACT */
+	GRNND_LAYOUT_DEFAULT = 0,	/* in 8 bits where that saves pages, else as EXACT */
+	GRNND_LAYOUT_EXACT			/* in the smallest form that holds all rows exactly */
 } GrnndLayout;
 
 typedef struct GrnndOptions

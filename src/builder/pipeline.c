@@ -237,16 +237,15 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	const GrnBuildSpec *spec = p->build->spec;
 	GrnBuildResult *r = p->result;
 
+	if (!spec->exact)
+		r->form = grn_layout_form(spec->dim, r->params.degree, spec->use_codes, (GrnForm) r->form,
+								  spec->payload);
 	if (r->params.degree == 0)
-		r->params.degree = grn_default_degree(spec->dim, spec->exact ? (GrnForm) r->form
-											  : grn_layout_form(spec->dim, 0, (GrnForm) r->form,
-																spec->payload), spec->payload);
+		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->payload);
 	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
-	if (!spec->exact)
-		r->form = grn_layout_form(spec->dim, r->degree, (GrnForm) r->form, spec->payload);
 	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
 						  &p->costs);
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?

@@ -4,7 +4,7 @@
  * A short form begins with a head that says what the numbers behind it stand for.  A row that
  * numbers standing for themselves do not hold gets a head of its own, so that its rounding
  * error is in proportion to its own range.  The exact layout has the smallest form that
- * holds all rows of the build exactly; the layout "bytes" rounds them to bytes where that
+ * holds all rows of the build exactly; the default layout rounds them to bytes where that
  * saves pages (grn_layout_form()).
  *
  * Only form.c names a form.  Everything else asks the table.
@@ -29,7 +29,7 @@ typedef enum GrnForm
 
 /* Holds any row exactly: for rows that are not known yet. */
 #define GRN_FORM_WIDEST GRN_FORM_F32
-/* Holds any row, with a small error: for the layout "bytes". */
+/* Holds any row, with a small error: for the default layout. */
 #define GRN_FORM_ROUNDED GRN_FORM_U8
 
 /* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */

@@ -91,7 +91,7 @@ SELECT (SELECT count(*) FROM glosses) - different AS missing FROM bit_ranked('gl
 SELECT * FROM grnnd_check('b_idx', true);
 DROP INDEX v_idx;
 CREATE INDEX bare_idx ON glosses USING grnnd (b) WITH (codes = off);
-CREATE INDEX h_idx ON glosses USING grnnd ((v::halfvec(384)) halfvec_l2_ops) WITH (codes = off);
+CREATE INDEX h_idx ON glosses USING grnnd ((v::halfvec(384)) halfvec_l2_ops) WITH (codes = off, layout = exact);
 SELECT pg_relation_size('bare_idx') < 0.3 * pg_relation_size('h_idx') AS smaller;
 DROP INDEX b_idx;
 SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM bit_ranked('glosses', 'b', 'SELECT b FROM queries', 10);

@@ -124,4 +124,27 @@ FROM cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1'
 	(SELECT set_config('grnnd.ef_search', '400', true)) s,
 	LATERAL cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000' || left(set_config, 0)) b;
 
+-- rows that a scan reads for their distances are paid for, most where they are in a TOAST table
+CREATE TABLE long (id int, e vector(600));
+ALTER TABLE long ALTER e SET STORAGE external;
+INSERT INTO long SELECT i, (SELECT array_agg(((i::bigint * j * 7919 + (i # j) * 104729) % 1009) / 7.0 ORDER BY j)
+	FROM generate_series(1, 600) j)::vector FROM generate_series(1, 300) i;
+CREATE INDEX long_idx ON long USING grnnd (e);
+ANALYZE long;
+CREATE FUNCTION price(k int) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT id FROM long ORDER BY e <-> (SELECT e FROM long LIMIT 1) LIMIT ' || k INTO plan;
+	RETURN plan -> 0 -> 'Plan' ->> 'Total Cost';
+END $$;
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT price(20) - price(10) AS rounded \gset
+DROP INDEX long_idx;
+CREATE INDEX long_idx ON long USING grnnd (e) WITH (layout = exact);
+SELECT price(20) - price(10) AS exact \gset
+SELECT :rounded > 1.05 * :exact AS paid;
+RESET enable_seqscan;
+RESET enable_sort;
+
 DROP SCHEMA test_cost CASCADE;

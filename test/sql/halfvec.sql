@@ -102,10 +102,10 @@ SELECT * FROM grnnd_check('whole_idx', true);
 -- half the bytes of vectors: 40 rows take so many pages more
 CREATE TABLE large (id int, v vector(1200), h halfvec(1200));
 INSERT INTO large SELECT id, v, v FROM points(1, 60, 1200, 1);
-CREATE INDEX v_idx ON large USING grnnd (v vector_cosine_ops) WITH (codes = off);
-CREATE INDEX h_l2 ON large USING grnnd (h) WITH (codes = off);
-CREATE INDEX h_ip ON large USING grnnd (h halfvec_ip_ops) WITH (codes = off);
-CREATE INDEX h_cosine ON large USING grnnd (h halfvec_cosine_ops) WITH (codes = off);
+CREATE INDEX v_idx ON large USING grnnd (v vector_cosine_ops) WITH (codes = off, layout = exact);
+CREATE INDEX h_l2 ON large USING grnnd (h) WITH (codes = off, layout = exact);
+CREATE INDEX h_ip ON large USING grnnd (h halfvec_ip_ops) WITH (codes = off, layout = exact);
+CREATE INDEX h_cosine ON large USING grnnd (h halfvec_cosine_ops) WITH (codes = off, layout = exact);
 CREATE TEMP TABLE before AS SELECT i, pg_relation_size(i::regclass) AS size
 	FROM unnest('{v_idx,h_l2,h_ip,h_cosine}'::text[]) i;
 INSERT INTO large SELECT id, v, v FROM points(61, 100, 1200, 1);

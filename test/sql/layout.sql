@@ -1,4 +1,4 @@
--- The layout "bytes" keeps vectors in 8 bits and takes fewer pages than the exact one, and
+-- The default layout keeps vectors in 8 bits and takes fewer pages than the exact one, and
 -- the order of what it finds is exact nevertheless.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
@@ -25,9 +25,9 @@ DECLARE
 BEGIN
 	CREATE TABLE s (id int, v vector(384));
 	INSERT INTO s SELECT * FROM t WHERE id <= rows;
-	EXECUTE format('CREATE INDEX s_bytes ON s USING grnnd (v %s) WITH (layout = bytes)', opclass);
+	EXECUTE format('CREATE INDEX s_default ON s USING grnnd (v %s) WITH (layout = default)', opclass);
 	INSERT INTO s SELECT * FROM t WHERE id > rows;
-	PERFORM grnnd_fit('s_bytes');
+	PERFORM grnnd_fit('s_default');
 	-- the same rows again, and rows that differ from them by less than rounding does
 	INSERT INTO s SELECT id + 10000, v FROM t WHERE id % 10 = 1;
 	INSERT INTO s SELECT id + 20000, (ARRAY[((v::float4[])[1] * 1.00001)::float4] || (v::float4[])[2:])::vector
@@ -36,9 +36,9 @@ BEGIN
 	recalled := r.recall >= 0.97;
 	disordered := r.disordered;
 	complete := r.rows = 100;
-	sound := NOT EXISTS (SELECT FROM grnnd_check('s_bytes', true));
+	sound := NOT EXISTS (SELECT FROM grnnd_check('s_default', true));
 	EXECUTE format('CREATE INDEX s_exact ON s USING grnnd (v %s) WITH (layout = exact)', opclass);
-	smaller := pg_relation_size('s_bytes') < 0.8 * pg_relation_size('s_exact');
+	smaller := pg_relation_size('s_default') < 0.8 * pg_relation_size('s_exact');
 	DROP TABLE s;
 END $$;
 SELECT opclass, c.* FROM (VALUES ('vector_l2_ops', '<->', 2000), ('vector_cosine_ops', '<=>', 2000),
@@ -48,7 +48,7 @@ SELECT opclass, c.* FROM (VALUES ('vector_l2_ops', '<->', 2000), ('vector_cosine
 CREATE TABLE ints (id int, v vector(384));
 INSERT INTO ints SELECT id, array(SELECT (unit(id, j, 1) * 255)::int FROM generate_series(1, 384) j)::vector
 FROM generate_series(1, 600) id;
-CREATE INDEX ints_v ON ints USING grnnd (v) WITH (layout = bytes);
+CREATE INDEX ints_v ON ints USING grnnd (v);
 SET enable_seqscan = off;
 SET enable_sort = off;
 CREATE FUNCTION table_pages(query text) RETURNS int LANGUAGE plpgsql AS $$

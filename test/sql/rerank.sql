@@ -14,7 +14,7 @@ SET grnnd.build_device = cpu;
 CREATE TABLE t (id int, n int, v vector(128)) WITH (fillfactor = 70);
 INSERT INTO t SELECT id, 0, v FROM points(1, 2500, 128, 1);
 INSERT INTO t VALUES (-1, 0, NULL);
-CREATE INDEX t_idx ON t USING grnnd (v) WITH (layout = bytes);
+CREATE INDEX t_idx ON t USING grnnd (v);
 CREATE TABLE queries AS SELECT * FROM points(100001, 100020, 128, 1);
 SELECT v AS q FROM queries WHERE id = 100001 \gset
 ANALYZE t;
@@ -67,7 +67,7 @@ RESET work_mem;
 -- equal rows, and rows that only rounding makes equal
 CREATE TABLE equal (id int, v vector(128));
 INSERT INTO equal SELECT id, v FROM t WHERE id > 0;
-CREATE INDEX equal_idx ON equal USING grnnd (v) WITH (layout = bytes);
+CREATE INDEX equal_idx ON equal USING grnnd (v);
 INSERT INTO equal SELECT 10000 + 100 * i + j, v FROM t, generate_series(1, 40) i, generate_series(0, 3) j WHERE id = 7 + j;
 INSERT INTO equal SELECT 20000 + id, (ARRAY[((v::float4[])[1] * 1.00001)::float4] || (v::float4[])[2:])::vector
 	FROM t WHERE id BETWEEN 1 AND 99;
@@ -153,7 +153,7 @@ DECLARE
 	hits bigint := 0;
 BEGIN
 	rows := 0; disordered := 0;
-	EXECUTE format('CREATE INDEX o_idx ON o USING grnnd ((%s) %s) WITH (layout = bytes) WHERE %s', key, opclass, condition);
+	EXECUTE format('CREATE INDEX o_idx ON o USING grnnd ((%s) %s) WHERE %s', key, opclass, condition);
 	FOR q IN SELECT v::text FROM points(100001, 100005, 600, 2) LOOP
 		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
 			set_config('enable_indexscan', 'on', true);
@@ -183,7 +183,7 @@ SELECT key, opclass, condition, b.* FROM (VALUES
 
 -- no rows, and one
 CREATE TABLE none (id int, v vector(128));
-CREATE INDEX none_idx ON none USING grnnd (v) WITH (layout = bytes);
+CREATE INDEX none_idx ON none USING grnnd (v);
 SET enable_seqscan = off;
 SELECT id FROM none ORDER BY v <-> :'q' LIMIT 5 FOR UPDATE;
 INSERT INTO none VALUES (1, :'q');

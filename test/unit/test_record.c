@@ -220,11 +220,11 @@ known_layouts(void)
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
 		degree = grn_default_degree(dim, GRN_FORM_U8, PAYLOAD);
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
-		CHECK(grn_layout_form(dim, 0, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
+		CHECK(grn_layout_form(dim, 0, true, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
 	}
 }
 
-/* What the layout "bytes" does with rows of 32-bit floats, which layout = exact keeps. */
+/* What the default layout does with rows of 32-bit floats, which layout = exact keeps. */
 static void
 default_layouts(void)
 {
@@ -249,14 +249,14 @@ default_layouts(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		uint32_t	dim = cases[i].dim;
-		GrnForm		form = grn_layout_form(dim, 0, GRN_FORM_F32, PAYLOAD);
+		GrnForm		form = grn_layout_form(dim, 0, true, GRN_FORM_F32, PAYLOAD);
 		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
 		uint32_t	exact = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
 		GrnLayout	l;
 
 		CHECK(form == cases[i].form && degree == cases[i].degree && exact == cases[i].exact_degree,
 			  "dim %u: form %d, degree %u, exact %u", dim, form, degree, exact);
-		CHECK(grn_layout_form(dim, degree, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
+		CHECK(grn_layout_form(dim, degree, true, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
 		CHECK(grn_layout(&l, dim, degree, shape_of(cases[i].code_bytes), form, PAYLOAD) &&
 			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
 	}

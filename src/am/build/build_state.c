@@ -52,6 +52,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	 */
 	if (build->dim != build->column_dim)
 		build->options.codes = false;
+	/* of stand-ins scans read many rows anyway */
+	if (grnnd_has_stand_ins(build->key.type))
+		build->options.layout = GRNND_LAYOUT_EXACT;
 
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->key.metric->id;

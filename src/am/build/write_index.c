@@ -163,16 +163,14 @@ set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format
 	new->meta.record_bytes = new->layout.record_bytes;
 }
 
-/*
- * The layout where there are too few rows to say anything of those to come: values
- * of every kind, and room for codes that fit_codes.c is to fill.
- */
+/* Of too few rows to say what will come: any values, and room for codes (fit_codes.c). */
 static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
 	GrnForm		form = build->spec.exact ? build->key.type->form
-		: grn_layout_form(build->dim, degree, build->key.type->form, GRNND_PAYLOAD);
+		: grn_layout_form(build->dim, degree, build->spec.use_codes, build->key.type->form,
+						  GRNND_PAYLOAD);
 	GrnCodeShape shape = build->spec.use_codes
 		? grn_own_shape(build->key.metric, form, build->dim) : GRN_NO_CODES;
 	GrnCodeCosts costs;

@@ -217,8 +217,9 @@ grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload)
 }
 
 GrnForm
-grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload)
+grn_layout_form(uint32_t dim, uint32_t degree, bool codes, GrnForm exact, uint32_t payload)
 {
+	uint32_t	bytes = codes ? ROOM_BYTES : 0;
 	GrnLayout	rounded;
 	GrnLayout	l;
 	uint32_t	degrees[2] = {degree, degree};
@@ -229,8 +230,8 @@ grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload)
 		degrees[1] = grn_default_degree(dim, exact, payload);
 	}
 	return grn_form_bytes(exact, dim) > grn_form_bytes(GRN_FORM_ROUNDED, dim) &&
-		room_layout(&rounded, dim, degrees[0], ROOM_BYTES, GRN_FORM_ROUNDED, payload) &&
-		(!room_layout(&l, dim, degrees[1], ROOM_BYTES, exact, payload) || is_denser(&rounded, &l))
+		room_layout(&rounded, dim, degrees[0], bytes, GRN_FORM_ROUNDED, payload) &&
+		(!room_layout(&l, dim, degrees[1], bytes, exact, payload) || is_denser(&rounded, &l))
 		? GRN_FORM_ROUNDED : exact;
 }
 

@@ -141,10 +141,12 @@ extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload);
 
 /*
- * The form of the layout "bytes", where exact would hold all rows exactly: GRN_FORM_ROUNDED
- * where that saves pages.  degree 0: that of each form's records.
+ * The form of the default layout, where exact would hold all rows exactly: GRN_FORM_ROUNDED
+ * where that saves pages.  degree 0: that of each form's records.  codes: they are to have
+ * some.
  */
-extern GrnForm grn_layout_form(uint32_t dim, uint32_t degree, GrnForm exact, uint32_t payload);
+extern GrnForm grn_layout_form(uint32_t dim, uint32_t degree, bool codes, GrnForm exact,
+							   uint32_t payload);
 
 /*
  * Do searches judge all records of a page that they visit?  With 16 records a page (sentences,
