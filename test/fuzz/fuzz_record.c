@@ -194,7 +194,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint32_t metrics[] = {1, 2, 3, 4, 6, 7};
 	static bool ready;
 	Input		in = {data, size};
-	Store		s = {.base = {visit, NULL, take_memory, give_memory}};
+	Store		s = {.base = {.visit = visit, .alloc = take_memory, .free = give_memory}};
 	GrnCodec	codec = {0};
 	GrnSearchParams params = {0};
 	float	   *model;

@@ -534,7 +534,7 @@ bits_are_codes(void)
 				}
 				grn_code_query(&codec, x[0], &query, scratch);
 				grn_estimate(&query, code[1], &factor[1], 1, estimate);
-				wanted = grn_compare_stored(metric->comparison, GRN_FORM_BITS, stored[0], stored[1], dim);
+				wanted = grn_query_compare(metric->comparison, GRN_FORM_BITS, stored[0], stored[1], dim);
 				CHECK(estimate[0] == wanted, "dim %u: %g, not %g", dim, estimate[0], wanted);
 
 				grn_code_query_row(&codec, x[0], &query, scratch);
