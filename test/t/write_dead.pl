@@ -120,7 +120,7 @@ sub check_state
 	cmp_ok($q_growth, '<', 3000, "$t, $when: a query's memory");
 	my $r = recall($node, $t);
 	# where scans returned rows of a search that dead nodes had ended, .62 to .67
-	cmp_ok($r, '>=', $t eq 'nearly' ? 0.75 : 0.8, "$t, $when: recall");
+	cmp_ok($r, '>=', $t eq 'nearly' ? 0.7 : 0.8, "$t, $when: recall");
 	my $i_growth = growth("BEGIN; INSERT INTO $t SELECT id, v FROM extra WHERE id = 2000400; ROLLBACK;");
 	cmp_ok($i_growth, '<', 3000, "$t, $when: an insert's memory");
 	my $i = insert_pages($t);
