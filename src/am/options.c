@@ -35,10 +35,13 @@ static relopt_kind kind;
 static relopt_enum_elt_def layouts[] =
 {
 	{
-		"default", GRNND_LAYOUT_DEFAULT
+		"default", GRN_KEEP_DEFAULT
 	},
 	{
-		"exact", GRNND_LAYOUT_EXACT
+		"exact", GRN_KEEP_EXACT
+	},
+	{
+		"compact", GRN_KEEP_COMPACT
 	},
 	{
 		NULL
@@ -67,7 +70,8 @@ grnnd_init_options(void)
 	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
 					   true, lock);
 	add_enum_reloption(kind, "layout", "How records keep their vectors", layouts,
-					   GRNND_LAYOUT_DEFAULT, gettext_noop("Valid values are \"default\" and \"exact\"."),
+					   GRN_KEEP_DEFAULT,
+					   gettext_noop("Valid values are \"default\", \"exact\" and \"compact\"."),
 					   lock);
 	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
 					  0, MIN_M, MAX_M, lock);
@@ -108,10 +112,9 @@ notice_hnsw_options(const GrnndOptions *opts)
  * hnsw's own default of m, which clients send unasked, never takes it below that default.
  */
 uint32
-grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim)
+grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim)
 {
-	GrnForm		stored = opts->layout == GRNND_LAYOUT_EXACT ? form
-		: grn_layout_form(dim, 0, opts->codes, form, GRNND_PAYLOAD);
+	GrnForm		stored = grn_layout_form(keep, dim, 0, opts->codes, form, GRNND_PAYLOAD);
 	uint32		by_default = grn_default_degree(dim, stored, GRNND_PAYLOAD);
 	uint32		by_m;
 

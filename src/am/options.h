@@ -6,14 +6,7 @@
 
 #include "postgres.h"
 
-#include "graph/form.h"
-
-/* How records keep their own vectors. */
-typedef enum GrnndLayout
-{
-	GRNND_LAYOUT_DEFAULT = 0,	/* in 8 bits where that saves pages, else as EXACT */
-	GRNND_LAYOUT_EXACT			/* in the smallest form that holds all rows exactly */
-} GrnndLayout;
+#include "graph/stored/record.h"
 
 typedef struct GrnndOptions
 {
@@ -28,11 +21,12 @@ typedef struct GrnndOptions
 	bool		codes;
 	int			m;				/* hnsw's; 0: not given */
 	int			ef_construction;	/* hnsw's; not used */
-	int			layout;			/* GrnndLayout */
+	int			layout;			/* GrnKeep */
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);
-extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnForm form, uint32 dim);
+/* keep: how the build keeps vectors, which opts->layout need not be able to say alone */
+extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

@@ -38,7 +38,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
 	const GrnndType *type = so->ix->key.type;
-	double		deviations = grn_form(so->ix->layout.form)->deviations;
+	const GrnFormInfo *form = grn_form(so->ix->layout.form);
 	GrnBound	b = {
 		.compared = f->distance,
 		.error = f->error,
@@ -54,7 +54,10 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 		return -get_float8_infinity();
 	if (grnnd_has_stand_ins(type))
 		return type->likely_bound(metric, &b, (int) so->ix->meta.column_dim);
-	if (deviations > 0)
-		b.error *= Min(1, deviations / sqrt(b.dim));
+	if (form->deviations > 0)
+		b.error *= Min(1, form->deviations / sqrt(b.dim));
+	/* its errors are perpendicular to the rows (graph/rotated.h) */
+	if (form->rotated && metric->comparison == GRN_COMPARE_L2)
+		b.compared = Max(0, b.compared - (double) f->error * f->error);
 	return metric->bound(&b);
 }

@@ -237,9 +237,8 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	const GrnBuildSpec *spec = p->build->spec;
 	GrnBuildResult *r = p->result;
 
-	if (!spec->exact)
-		r->form = grn_layout_form(spec->dim, r->params.degree, spec->use_codes, (GrnForm) r->form,
-								  spec->payload);
+	r->form = grn_layout_form((GrnKeep) spec->keep, spec->dim, r->params.degree, spec->use_codes,
+							  (GrnForm) r->form, spec->payload);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->payload);
 	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)

@@ -76,7 +76,7 @@ typedef struct GrnBuildSpec
 	uint32_t	row_bytes;		/* from row to row, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
 	uint32_t	use_codes;
-	uint32_t	exact;			/* no own vector may be rounded */
+	uint32_t	keep;			/* GrnKeep of own vectors */
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */

@@ -106,6 +106,15 @@ grn_form_bytes(GrnForm form, size_t n)
 
 /* The smallest form whose numbers, standing for themselves, hold all n floats exactly. */
 extern GrnForm grn_form_smallest(const float *x, size_t n);
+/* Whether rotated forms say enough of what is compared so. */
+static inline bool
+grn_rotated_serves(GrnComparison comparison)
+{
+	return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP;
+}
+
+/* The rotated form of the most bits whose vectors take so many bytes; else that of the fewest. */
+extern GrnForm grn_rotated_form(size_t n, size_t bytes);
 /* The form that holds all that either of two forms holds. */
 extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
 

@@ -114,7 +114,7 @@ start_builder_with(Leader *l, int send_buffer)
 	l->spec.form = GRN_FORM_F32;
 	l->spec.payload = PAYLOAD;
 	l->spec.use_codes = 1;
-	l->spec.exact = 1;
+	l->spec.keep = GRN_KEEP_EXACT;
 	l->spec.device = GRN_DEVICE_CPU;
 	l->spec.threads = 3;
 	l->spec.params.degree = 16;

@@ -220,7 +220,7 @@ known_layouts(void)
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
 		degree = grn_default_degree(dim, GRN_FORM_U8, PAYLOAD);
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
-		CHECK(grn_layout_form(dim, 0, true, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
+		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
 	}
 }
 
@@ -249,15 +249,58 @@ default_layouts(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		uint32_t	dim = cases[i].dim;
-		GrnForm		form = grn_layout_form(dim, 0, true, GRN_FORM_F32, PAYLOAD);
+		GrnForm		form = grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_F32, PAYLOAD);
 		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
 		uint32_t	exact = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
 		GrnLayout	l;
 
 		CHECK(form == cases[i].form && degree == cases[i].degree && exact == cases[i].exact_degree,
 			  "dim %u: form %d, degree %u, exact %u", dim, form, degree, exact);
-		CHECK(grn_layout_form(dim, degree, true, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
+		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, degree, true, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
 		CHECK(grn_layout(&l, dim, degree, shape_of(cases[i].code_bytes), form, PAYLOAD) &&
+			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
+	}
+}
+
+/* What the layout "compact" makes of rows of 32-bit floats and of binary16. */
+static void
+compact_layouts(void)
+{
+	static const struct
+	{
+		uint32_t	dim;
+		GrnForm		form;
+		uint32_t	per_page;
+	}			cases[] = {
+		{15, GRN_FORM_F32, 0},
+		{16, GRN_FORM_ROTATED4, 20},
+		{128, GRN_FORM_ROTATED4, 18},
+		{192, GRN_FORM_ROTATED4, 17},
+		{384, GRN_FORM_ROTATED2, 17},
+		{768, GRN_FORM_ROTATED1, 17},
+		{1536, GRN_FORM_ROTATED1, 14},
+		{3072, GRN_FORM_ROTATED1, 10}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint32_t	dim = cases[i].dim;
+		GrnForm		form = grn_layout_form(GRN_KEEP_COMPACT, dim, 0, true, GRN_FORM_F32, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
+		GrnCodeCosts costs;
+		GrnLayout	l;
+
+		CHECK(form == cases[i].form, "dim %u: form %d", dim, form);
+		CHECK(grn_layout_form(GRN_KEEP_COMPACT, dim, degree, true, GRN_FORM_F16, PAYLOAD) ==
+			  (dim > 15 ? form : GRN_FORM_F16), "dim %u", dim);
+		CHECK(grn_layout_form(GRN_KEEP_COMPACT, dim, 0, true, GRN_FORM_BITS, PAYLOAD) == GRN_FORM_BITS,
+			  "dim %u", dim);
+		if (cases[i].per_page == 0)
+			continue;
+		check_costs(dim, degree, form);
+		grn_layout_code_costs(dim, degree, form, PAYLOAD, &costs);
+		CHECK(grn_most_code_bytes(&costs) == 24 &&
+			  grn_layout(&l, dim, degree, shape_of(24), form, PAYLOAD) &&
 			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
 	}
 }
@@ -517,6 +560,7 @@ main(void)
 	RUN(shapes_of_others_are_checked);
 	RUN(known_layouts);
 	RUN(default_layouts);
+	RUN(compact_layouts);
 	RUN(ids_map_to_pages);
 	RUN(written_records_read_back);
 	RUN(each_fault_is_found);

@@ -17,6 +17,21 @@
 #define CODES_BYTES_PER_ROW 256
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
+/*
+ * How own vectors are kept.  Distances of L1 from few bits of rotated rows, and of those of
+ * sketches, say too little.
+ */
+static GrnKeep
+layout_of(const GrnndBuild *build)
+{
+	GrnKeep		keep = (GrnKeep) build->options.layout;
+
+	if (keep == GRN_KEEP_COMPACT && (build->dim != build->column_dim ||
+									 !grn_rotated_serves(build->key.metric->comparison)))
+		return GRN_KEEP_DEFAULT;
+	return keep;
+}
+
 void
 grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 				 const GrnndOptions *options)
@@ -54,7 +69,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 		build->options.codes = false;
 	/* of stand-ins scans read many rows anyway */
 	if (grnnd_has_stand_ins(build->key.type))
-		build->options.layout = GRNND_LAYOUT_EXACT;
+		build->options.layout = GRN_KEEP_EXACT;
 
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->key.metric->id;
@@ -64,9 +79,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 									build->dim);
 	spec->payload = GRNND_PAYLOAD;
 	spec->use_codes = build->options.codes;
-	spec->exact = build->options.layout == GRNND_LAYOUT_EXACT;
-	spec->params.degree = grnnd_option_degree(&build->options, build->key.type->form,
-											  build->dim);
+	spec->keep = layout_of(build);
+	spec->params.degree = grnnd_option_degree(&build->options, spec->keep,
+											  build->key.type->form, build->dim);
 	spec->params.r = build->options.r;
 	spec->params.s = build->options.s;
 	spec->params.t1 = build->options.t1;

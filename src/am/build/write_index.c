@@ -168,9 +168,8 @@ static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
-	GrnForm		form = build->spec.exact ? build->key.type->form
-		: grn_layout_form(build->dim, degree, build->spec.use_codes, build->key.type->form,
-						  GRNND_PAYLOAD);
+	GrnForm		form = grn_layout_form((GrnKeep) build->spec.keep, build->dim, degree,
+									   build->spec.use_codes, build->key.type->form, GRNND_PAYLOAD);
 	GrnCodeShape shape = build->spec.use_codes
 		? grn_own_shape(build->key.metric, form, build->dim) : GRN_NO_CODES;
 	GrnCodeCosts costs;

@@ -24,8 +24,9 @@
 
 /* Candidates of an insert's search: this, or three times the degree. */
 #define MIN_INSERT_EF 64
+#define MIN_COMPACT_EF 160		/* where records keep rows in few bits */
 /* Links back that a row should get, even from neighbours that then lose a nearer one. */
-#define LEAST_LINKS(degree) ((degree) / 6)
+#define LEAST_LINKS(degree) ((degree) < GRNND_FEW_EDGES ? (degree) / 2 : (degree) / 6)
 /* Inner product: a row longer than the usual one by this factor counts as long. */
 #define LONG_ROW 1.25f
 /* Candidates where an update is known to have kept the vector. */
@@ -181,7 +182,8 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 static uint32
 insert_ef(const GrnndIndex *ix)
 {
-	return Max(MIN_INSERT_EF, 3 * ix->layout.degree);
+	return Max(grn_form(ix->layout.form)->rotated ? MIN_COMPACT_EF : MIN_INSERT_EF,
+			   3 * ix->layout.degree);
 }
 
 /*
@@ -343,6 +345,8 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	if (in->ix->meta.fit_state != GRNND_FITTED)
 		grn_form_load(l->form, GRN_REC_PTR(in->rec, l->off_vec), l->dim, x);
 	grnnd_make_point(in->ix, x, &in->p);
+	if (grn_form(l->form)->rotated && in->ix->meta.fit_state == GRNND_FITTED)
+		in->p.error2 = in->rec->error * in->rec->error;
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
 

@@ -28,7 +28,7 @@
  * the rule refused are added.  The rest of the list is for links that the node gives later;
  * test/bench/tried.md has other numbers.
  */
-#define CHOOSE(degree) ((degree) * 15 / 32)
+#define CHOOSE(degree) ((degree) < GRNND_FEW_EDGES ? (degree) * 7 / 10 : (degree) * 15 / 32)
 
 /*
  * Dead nodes that a search for neighbours may visit.  Every entry point is among what it
@@ -127,6 +127,10 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
 	uint32	   *keep = palloc(l->degree * sizeof(uint32));
 
+	/*
+	 * Stored vectors of a rotated form are as far from each other as their rows, and both errors
+	 * more.  So that all distances have two errors, those from p get its own.
+	 */
 	grnnd_place(ix, p->x, own);
 	for (uint32 i = 0; i < nfound; i++)
 	{
@@ -136,7 +140,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 			continue;
 		grn_form_load(l->form, grn_search_vector(search, i), dim, row);
 		grnnd_place(ix, row, row);
-		dist[prune.n] = grn_dist->l2_f32(own, row, dim);
+		dist[prune.n] = grn_dist->l2_f32(own, row, dim) + p->error2;
 		from[prune.n++] = i;
 	}
 	prune.rows = rows;

@@ -7,10 +7,19 @@
 #include "am/entries.h"
 #include "am/page_store.h"
 
+/*
+ * Below this degree a new node gets more of both kinds of edges.  Of 3,000 sentences inserted
+ * behind 3,000 built ones, layout compact, recall at ef 100 was .895 otherwise, is .943, and .963 where
+ * all are built.
+ */
+#define GRNND_FEW_EDGES 14
+
 /* A node's vector and code, as the search and the links need it. */
 typedef struct GrnndPoint
 {
 	float	   *x;				/* [dim] */
+	float		error2;			/* squared error of its record, if that keeps x rotated and x is
+								 * not what it keeps; else 0 */
 	uint8_t    *code;
 	GrnFactor	factor;
 	GrnCodeQuery *query;		/* NULL where estimates are not used */

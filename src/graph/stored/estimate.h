@@ -62,6 +62,8 @@ extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
  */
 #define GRN_LEAST_ORDERED 0.7
 #define GRN_MOST_POOR 0.1
+/* Where all is kept coarsely, a search that visits each neighbour fares worse still. */
+#define GRN_MOST_POOR_COMPACT 0.6
 #define GRN_JUDGED_VERTICES 512 /* vertices to look at */
 
 /* How many vertices were looked at, and how many of them are poor. */
@@ -75,10 +77,12 @@ typedef struct GrnJudgement
 extern void grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
 								 GrnJudgement *judgement);
 
+/* compact: records keep rows in a rotated form */
 static inline bool
-grn_codes_tell(const GrnJudgement *judgement)
+grn_codes_tell(const GrnJudgement *judgement, bool compact)
 {
-	return (double) judgement->poor <= GRN_MOST_POOR * (double) judgement->vertices;
+	return (double) judgement->poor <=
+		(compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR) * (double) judgement->vertices;
 }
 
 #endif							/* GRN_ESTIMATE_H */
