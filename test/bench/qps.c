@@ -22,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define K 10					/* neighbours asked for; recall@10 */
 #define MAX_LATENCIES (1 << 20)	/* of one client in one run */
 
 typedef struct Matrix			/* .fbin or .ibin: int32 rows, int32 columns, rows */
@@ -35,7 +34,7 @@ typedef struct Matrix			/* .fbin or .ibin: int32 rows, int32 columns, rows */
 typedef struct Totals			/* of one client, in shared memory */
 {
 	uint64_t	queries;
-	uint64_t	hits;			/* true neighbours among the first K answers */
+	uint64_t	hits;			/* true neighbours among the first k answers */
 	uint64_t	answers;		/* rows returned */
 	double		seconds;		/* that the measured queries took */
 	uint32_t	nlatencies;
@@ -55,6 +54,7 @@ typedef struct Run
 	int			queries;		/* each client stops after so many; 0: none */
 	int			warmup;			/* unmeasured queries before */
 	int			first;			/* row of the first client's first query */
+	int			k;				/* neighbours asked for, for recall */
 	Matrix		vectors;
 	Matrix		truth;
 } Run;
@@ -197,12 +197,12 @@ client(const Run *run, int number, Totals *t)
 			const int32_t *truth = (const int32_t *) run->truth.data +
 				(size_t) row * run->truth.columns;
 
-			for (int i = 0; i < PQntuples(res) && i < K; i++)
+			for (int i = 0; i < PQntuples(res) && i < run->k; i++)
 			{
 				uint32_t	id;
 
 				memcpy(&id, PQgetvalue(res, i, 0), 4);
-				for (int j = 0; j < K; j++)
+				for (int j = 0; j < run->k; j++)
 					t->hits += truth[j] == (int32_t) ntohl(id);
 			}
 		}
@@ -272,7 +272,7 @@ by_value(const void *a, const void *b)
 int
 main(int argc, char **argv)
 {
-	Run			run = {.seconds = 3, .clients = 1, .warmup = 200};
+	Run			run = {.seconds = 3, .clients = 1, .warmup = 200, .k = 10};
 	const char *vectors = NULL,
 			   *truth = NULL;
 	Totals	   *totals;
@@ -314,6 +314,8 @@ main(int argc, char **argv)
 			run.queries = atoi(v);
 		else if (strcmp(a, "--warmup") == 0)
 			run.warmup = atoi(v);
+		else if (strcmp(a, "--k") == 0)
+			run.k = atoi(v);
 		else if (strcmp(a, "--first") == 0)
 			run.first = atoi(v);
 		else
@@ -323,13 +325,13 @@ main(int argc, char **argv)
 		(truth == NULL && !run.by_id))
 		die("usage", "qps --conn C --query SQL --vectors Q.fbin (--truth GT.ibin | --by-id) "
 			"[--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES] "
-			"[--queries N] [--warmup N] [--first ROW]");
+			"[--queries N] [--warmup N] [--first ROW] [--k N]");
 	run.vectors = read_matrix(vectors);
 	if (truth != NULL)
 	{
 		run.truth = read_matrix(truth);
-		if (run.truth.rows < run.vectors.rows || run.truth.columns < K)
-			die(truth, "fewer rows than queries, or fewer than 10 columns");
+		if (run.truth.rows < run.vectors.rows || run.truth.columns < run.k)
+			die(truth, "fewer rows than queries, or fewer than K columns");
 	}
 	if (run.buffers > 0)
 		measure_buffers(&run, &hit, &read);
@@ -363,7 +365,7 @@ main(int argc, char **argv)
 	qsort(all, n, sizeof(float), by_value);
 	printf("{\"qps\": %.1f, \"recall\": %.4f, \"rows\": %.2f, \"p50_us\": %.1f, "
 		   "\"p99_us\": %.1f, \"hit\": %.1f, \"read\": %.1f, \"queries\": %llu}\n",
-		   qps, (double) hits / ((double) queries * K),
+		   qps, (double) hits / ((double) queries * run.k),
 		   (double) answers / queries, all[n / 2] * 1e6, all[n * 99 / 100] * 1e6,
 		   hit, read, (unsigned long long) queries);
 	return 0;

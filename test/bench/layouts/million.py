@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Layouts of grnnd beside pgvector and pgvectorscale, in one server: size, pages, queries/s, WAL.
+
+  million.py --pg-config PG_CONFIG --data FOLDER --out OUT [--rows N] [--systems NAME,...]
+  million.py --plot --out OUT
+
+FOLDER holds base.fbin, query.fbin and gt.ibin, as those of test/bench/queries; --side N puts N of
+its consecutive rows side by side (on a GPU, by PyTorch, for the new truth).  The systems: exact,
+bytes, compact (layouts of grnnd), hnsw, halfvec (hnsw of halves), diskann (where the server has
+vectorscale; it builds for hours at a million rows: take --rows 100000).  Figures go to
+OUT/million.json, one entry for each data set and system, so several runs add up; OUT/million.md
+and a plot of size against queries/s at recall .95 are made of all that is there.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
+
+EFS = [16, 28, 44, 72, 120, 200, 340, 600]
+K100_EFS = [100, 200, 400]
+RECALLS = (0.95, 0.99)
+LAST_RECALL = 0.992
+INSERTS = 500
+
+# name: (index, setting of the beam, query's expression)
+SYSTEMS = {
+    "exact": ("grnnd (v vector_l2_ops) WITH (layout = exact)", "grnnd.ef_search", "v <-> $1"),
+    "bytes": ("grnnd (v vector_l2_ops) WITH (layout = bytes)", "grnnd.ef_search", "v <-> $1"),
+    "compact": ("grnnd (v vector_l2_ops) WITH (layout = compact)", "grnnd.ef_search", "v <-> $1"),
+    "hnsw": ("hnsw (v vector_l2_ops)", "hnsw.ef_search", "v <-> $1"),
+    "halfvec": ("hnsw ((v::halfvec({dim})) halfvec_l2_ops)", "hnsw.ef_search", "v::halfvec({dim}) <-> $1::vector({dim})::halfvec({dim})"),
+    "diskann": ("diskann (v vector_l2_ops)", "diskann.query_search_list_size", "v <-> $1"),
+}
+
+
+def side_by_side(folder, n, out, rows):
+    """N consecutive rows of a folder side by side, and their exact neighbours."""
+    import torch
+    os.makedirs(out, exist_ok=True)
+    base = np.array(read_matrix(f"{folder}/base.fbin")[:rows])
+    query = np.array(read_matrix(f"{folder}/query.fbin")[:2000])
+    wide = [np.hstack([np.roll(x, -i, 0) for i in range(n)]).astype(np.float32) / np.float32(n ** .5) for x in (base, query)]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    b = torch.tensor(wide[0], device=device)
+    norms, near = (b * b).sum(1), []
+    for q in torch.tensor(wide[1], device=device).split(250):
+        near.append((norms[None] - 2 * q @ b.T).topk(100, largest=False).indices.int().cpu().numpy())
+    save_matrix(f"{out}/base.fbin", wide[0])
+    save_matrix(f"{out}/query.fbin", wide[1])
+    save_matrix(f"{out}/gt.ibin", np.concatenate(near))
+    return out
+
+
+def pages(server):
+    """Blocks of index, table and TOAST that were touched so far."""
+    server.sql("SELECT pg_sleep(1.1)")
+    return [int(x) for x in server.sql(
+        "SELECT idx_blks_hit + idx_blks_read, heap_blks_hit + heap_blks_read, coalesce(toast_blks_hit + toast_blks_read + "
+        "tidx_blks_hit + tidx_blks_read, 0) FROM pg_statio_all_tables WHERE relname = 't'")[0].split("|")]
+
+
+def at_recall(points, recall, field):
+    points = sorted(points, key=lambda p: p["recall"])
+    for a, b in zip(points, points[1:]):
+        if a["recall"] <= recall <= b["recall"]:
+            t = (recall - a["recall"]) / ((b["recall"] - a["recall"]) or 1)
+            return a[field] + t * (b[field] - a[field])
+    return points[0][field] if points and points[0]["recall"] >= recall else None
+
+
+def sweep(server, qps, data, setting, expression, args):
+    points = []
+    query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
+    for ef in EFS:
+        setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
+        # the pages come into memory
+        server.qps(qps, data, query, setup, args.clients, 60, queries=100, warmup=0)
+        before = pages(server)
+        server.qps(qps, data, query, setup, 1, 60, queries=200, warmup=0)
+        index, table, toast = ((b - a) / 200 for a, b in zip(before, pages(server)))
+        one = server.qps(qps, data, query, setup, 1, args.seconds, pin=True)
+        many = server.qps(qps, data, query, setup, args.clients, args.seconds)
+        points.append({"ef": ef, "recall": many["recall"], "qps": one["qps"], "qps_many": many["qps"], "p99": many["p99_us"],
+                       "index": index, "table": table, "toast": toast})
+        print("  " + json.dumps(points[-1]), flush=True)
+        if many["recall"] > LAST_RECALL:
+            break
+    hundred = []
+    query = f"SELECT id FROM t ORDER BY {expression} LIMIT 100"
+    for ef in K100_EFS:
+        many = server.qps(qps, data, query, f"SET enable_seqscan = off; SET {setting} = {ef}", args.clients, args.seconds, k=100)
+        hundred.append({"ef": ef, "recall": many["recall"], "qps_many": many["qps"]})
+    return points, hundred
+
+
+def wal_of_inserts(server):
+    """Bytes an insert logs for the index; the rows are taken back."""
+    sizes = []
+    for table in ("t", "w"):
+        before = int(server.sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")[0])
+        server.sql(f"BEGIN; INSERT INTO {table} SELECT * FROM spare; ROLLBACK")
+        sizes.append(int(server.sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")[0]) - before)
+    return (sizes[0] - sizes[1]) / INSERTS
+
+
+def measure(data, args, everything, save):
+    base = read_matrix(f"{data}/base.fbin")
+    dim = base.shape[1]
+    server = Server(args.pg_config, settings={
+        "shared_buffers": args.shared_buffers, "maintenance_work_mem": args.memory, "full_page_writes": "off", "fsync": "off",
+        "max_parallel_maintenance_workers": str(max(args.clients - 1, 1)), "max_worker_processes": "64",
+        "max_parallel_workers": "64"})
+    try:
+        qps = server.build_qps()
+        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
+        server.load("t", base, streams=min(args.clients, 8))
+        # what is inserted are queries: an equal row would only add its TID to the one that is there
+        server.load("spare", np.array(read_matrix(f"{data}/query.fbin")[-INSERTS:]))
+        server.sql("CREATE TABLE w (LIKE t INCLUDING STORAGE)")
+        names = args.systems.split(",")
+        if "diskann" in names:
+            server.sql("CREATE EXTENSION vectorscale")
+        for name in names:
+            index, setting, expression = (x.replace("{dim}", str(dim)) for x in SYSTEMS[name])
+            seconds, _ = server.create_index(f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON t USING {index}")
+            bytes_row = server.size("i") / len(base)
+            print(f"{args.name} {name}: {bytes_row:.0f} bytes a row, {seconds:.1f} s", flush=True)
+            points, hundred = sweep(server, qps, data, setting, expression, args)
+            wal = wal_of_inserts(server)
+            everything[f"{args.name}|{name}"] = {"machine": machine(), "rows": len(base), "bytes": bytes_row, "build": seconds,
+                                                 "wal": wal, "points": points, "hundred": hundred}
+            save()
+            server.sql("DROP INDEX i")
+    finally:
+        server.stop()
+
+
+def report(everything, out):
+    rows, k100 = [], []
+    for key, r in everything.items():
+        data, name = key.split("|")
+        cells = [data, name, r["rows"], round(r["bytes"]), round(r["build"], 1), round(r["wal"])]
+        for recall in RECALLS:
+            for field in ("index", "table", "toast", "qps", "qps_many"):
+                x = at_recall(r["points"], recall, field)
+                cells.append("-" if x is None else round(x, 1) if field in ("index", "table", "toast") else round(x))
+        rows.append(cells)
+        k100.append([data, name] + [f"{p['qps_many']:.0f} at {p['recall']:.3f}" for p in r["hundred"]])
+    columns = ["data", "index", "rows", "bytes a row", "build s", "WAL bytes an insert"]
+    for recall in RECALLS:
+        columns += [f"{what} {recall}" for what in ("index pages", "table pages", "TOAST pages", "queries/s", "queries/s, all cores")]
+    where = next(iter(everything.values()))["machine"]
+    write_table(f"{out}/million.md", "Layouts beside pgvector and pgvectorscale", columns, rows, where)
+    write_table(f"{out}/k100.md", "LIMIT 100: queries/s on all cores, at recall@100", ["data", "index"] + [f"ef {e}" for e in K100_EFS],
+                k100, where)
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    sets = sorted({key.split("|")[0] for key in everything})
+    figure, axes = plt.subplots(1, len(sets), figsize=(4.5 * len(sets), 4), squeeze=False)
+    for axis, data in zip(axes[0], sets):
+        for key, r in everything.items():
+            x = at_recall(r["points"], RECALLS[0], "qps_many")
+            if key.split("|")[0] == data and x is not None:
+                axis.scatter(r["bytes"], x)
+                axis.annotate(key.split("|")[1], (r["bytes"], x))
+        axis.set(title=data, xlabel="bytes a row", ylabel="queries/s at recall .95, all cores", xscale="log", yscale="log")
+    figure.tight_layout()
+    figure.savefig(f"{out}/million.png", dpi=120)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--pg-config")
+    p.add_argument("--data")
+    p.add_argument("--rows", type=int, default=None)
+    p.add_argument("--side", type=int, default=1)
+    p.add_argument("--systems", default="exact,bytes,compact,hnsw,halfvec")
+    p.add_argument("--clients", type=int, default=os.cpu_count())
+    p.add_argument("--seconds", type=float, default=1.5)
+    p.add_argument("--shared-buffers", default="24GB")
+    p.add_argument("--memory", default="16GB", help="maintenance_work_mem")
+    p.add_argument("--device", default="auto")
+    p.add_argument("--plot", action="store_true")
+    p.add_argument("--out", required=True)
+    args = p.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    file = f"{args.out}/million.json"
+    everything = json.load(open(file)) if os.path.exists(file) else {}
+
+    def save():
+        with open(file, "w") as f:
+            json.dump(everything, f, indent=1)
+
+    if not args.plot:
+        start = time.time()
+        args.name = os.path.basename(args.data.rstrip("/")) + (f"x{args.side}" if args.side > 1 else "") + \
+            (f"-{args.rows}" if args.rows else "")
+        data = f"{args.out}/{args.name}.data"
+        if args.side > 1:
+            data = side_by_side(args.data, args.side, data, args.rows)
+        else:
+            data = take(args.data, data, args.rows)
+        print(f"{args.name}: data after {time.time() - start:.0f} s", flush=True)
+        measure(data, args, everything, save)
+    report(everything, args.out)
+
+
+if __name__ == "__main__":
+    main()
