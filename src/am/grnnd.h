@@ -166,6 +166,16 @@ typedef struct GrnndIndex
 	uint32		hint_mask;
 } GrnndIndex;
 
+/*
+ * The error of a stored vector if it is so large that codes and estimates made of the vector have to
+ * allow for it, else 0.
+ */
+static inline float
+grnnd_noise(const GrnndIndex *ix, const GrnRecord *rec)
+{
+	return grn_form(ix->layout.form)->rotated ? rec->error : 0;
+}
+
 /* Has every record its code and those of its neighbours? */
 static inline bool
 grnnd_has_codes(const GrnndIndex *ix)

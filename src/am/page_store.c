@@ -249,6 +249,7 @@ typedef struct Fetch
 	float	   *x;
 	GrnState	state;
 	uint16		version;
+	float		error;
 } Fetch;
 
 static void
@@ -259,10 +260,12 @@ take_vector(void *arg, const GrnRecord *rec, const void *vec)
 	grn_form_load(f->ix->layout.form, vec, f->ix->meta.dim, f->x);
 	f->state = (GrnState) rec->state;
 	f->version = rec->version;
+	f->error = grnnd_noise(f->ix, rec);
 }
 
 bool
-grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state, uint16 *version)
+grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state, uint16 *version,
+				  float *error)
 {
 	Fetch		f = {.ix = store->ix, .x = x};
 
@@ -270,6 +273,7 @@ grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state, uint1
 		return false;
 	*state = f.state;
 	*version = f.version;
+	*error = f.error;
 	return true;
 }
 

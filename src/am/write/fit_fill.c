@@ -39,7 +39,7 @@ encode_nodes(Fit *f)
 
 		if (!grnnd_fit_visit(f, id, true))
 			continue;
-		grnnd_make_point(&f->ix, f->x, &p);
+		grnnd_make_point(&f->ix, f->x, f->error, &p);
 		memcpy(f->codes + at * bytes, p.code, bytes);
 		f->factors[at] = p.factor;
 		f->coded[at] = true;

@@ -23,6 +23,7 @@ typedef struct Fit
 	uint32		row_room;
 	uint64		seen;			/* nodes met while sampling */
 	float	   *x;				/* [dim] the row being visited */
+	float		error;			/* grnnd_noise() of it */
 	GrnState	state;			/* its record's */
 	/* codes of the nodes from `first` on, as many as memory holds */
 	uint32		first;

@@ -43,14 +43,14 @@ probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 	if (!f->store.base.visit(&f->store.base, id, take_node, &probe))
 		return;
 	grnnd_place(&f->ix, f->x, own);
-	grnnd_make_point(&f->ix, f->x, &p);
+	grnnd_make_point(&f->ix, f->x, f->error, &p);
 	for (uint32 i = 0; i < probe.count; i++)
 	{
 		if (!f->store.base.visit(&f->store.base, probe.ids[i], grnnd_fit_take_row, f))
 			continue;
 		grnnd_place(&f->ix, f->x, place);
 		distances[n] = grn_dist->l2_f32(own, place, dim);
-		grnnd_make_point(&f->ix, f->x, &other);
+		grnnd_make_point(&f->ix, f->x, f->error, &other);
 		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
 	}
 	grn_judge_neighbours(distances, estimates, n, judgement);

@@ -276,7 +276,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	x = palloc(ix->meta.dim * sizeof(float));
 	for (uint32 i = 0; i < ix->meta.dim; i++)
 		x[i] = in->p.x[i] * (typical / length);
-	grnnd_make_point(ix, x, &p);
+	grnnd_make_point(ix, x, 0, &p);
 	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound);
 	grnnd_choose_neighbours(ix, search, nfound, &p, GRN_INVALID_ID, &near);
 	grn_search_end(search);
@@ -336,6 +336,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
+	float		error = 0;
 
 	if (l->form == in->ix->key.type->form)
 		source.stored = row;
@@ -343,10 +344,13 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	grn_record_write(l, &source, in->rec);
 	/* while an index is filling, codes are made from stored vectors, and all of a row are alike */
 	if (in->ix->meta.fit_state != GRNND_FITTED)
+	{
 		grn_form_load(l->form, GRN_REC_PTR(in->rec, l->off_vec), l->dim, x);
-	grnnd_make_point(in->ix, x, &in->p);
-	if (grn_form(l->form)->rotated && in->ix->meta.fit_state == GRNND_FITTED)
-		in->p.error2 = in->rec->error * in->rec->error;
+		error = grnnd_noise(in->ix, in->rec);
+	}
+	grnnd_make_point(in->ix, x, error, &in->p);
+	if (error == 0)
+		in->p.error2 = grnnd_noise(in->ix, in->rec) * grnnd_noise(in->ix, in->rec);
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
 

@@ -49,7 +49,7 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 }
 
 void
-grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
+grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
 {
 
 	memset(p, 0, sizeof(*p));
@@ -61,10 +61,13 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
 		float		scratch[GRN_MAX_CODE_DIMS];
 
 		grn_encode(&ix->encoder, x, p->code, &p->factor, scratch);
+		p->factor = grn_factor_without(&ix->encoder, p->factor, error);
 		if (grn_has_codes(&ix->codec))
 		{
 			p->query = palloc(sizeof(GrnCodeQuery));
 			grn_code_query_row(&ix->codec, x, p->query, scratch);
+			if (p->query->what == GRN_ESTIMATE_L2)
+				p->query->base = Max(0, p->query->base - error * error);
 		}
 	}
 }
@@ -74,11 +77,11 @@ grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p)
  * nor its neighbours'; what an insert writes is to be complete all the same.
  */
 static void
-encode_row(const GrnndIndex *ix, float *x, uint8_t *code, GrnFactor *factor)
+encode_row(const GrnndIndex *ix, float *x, float error, uint8_t *code, GrnFactor *factor)
 {
 	GrnndPoint	p;
 
-	grnnd_make_point(ix, x, &p);
+	grnnd_make_point(ix, x, error, &p);
 	memcpy(code, p.code, ix->layout.code_bytes);
 	*factor = p.factor;
 	pfree(p.code);
@@ -155,7 +158,8 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		if (ix->meta.fit_state == GRNND_FILLING)
 		{
 			grn_form_load(l->form, grn_search_vector(search, f), dim, own);
-			encode_row(ix, own, list->codes + i * l->code_bytes, &list->factors[i]);
+			encode_row(ix, own, grn_form(l->form)->rotated ? found[f].error : 0,
+					   list->codes + i * l->code_bytes, &list->factors[i]);
 		}
 		else if (l->code_bytes > 0)
 			memcpy(list->codes + i * l->code_bytes,
@@ -230,10 +234,11 @@ add_encoded_edge(GrnndLink *link, uint32 y)
 	GrnndStore	store;
 	GrnState	state;
 	uint16		version;
+	float		error;
 
 	grnnd_store_init(&store, link->index, ix, CurrentMemoryContext);
-	if (grnnd_store_fetch(&store, y, row, &state, &version))
-		encode_row(ix, row, code, &factor);
+	if (grnnd_store_fetch(&store, y, row, &state, &version, &error))
+		encode_row(ix, row, error, code, &factor);
 	grnnd_add_edge(&ix->layout, link->self, y, code, factor);
 	pfree(code);
 	pfree(row);

@@ -27,8 +27,8 @@ typedef struct GrnndPoint
 
 /* Writes where a row x [dim] lies in the graph's space (graph/space.h); place may be x. */
 extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
-/* Encodes x, which stays the caller's. */
-extern void grnnd_make_point(const GrnndIndex *ix, float *x, GrnndPoint *p);
+/* Encodes x, which stays the caller's.  error: grnnd_noise() of the vector that x is, 0 if a row's. */
+extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
 /* Neighbours chosen for a new list. */
 typedef struct GrnndList

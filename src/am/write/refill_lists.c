@@ -223,10 +223,11 @@ load_candidates(GrnndRefill *f, uint32 self)
 	float	   *own = palloc(dim * sizeof(float));
 	GrnState	state;
 	uint16		version;
+	float		error;
 	uint32		n = 0;
 	uint32		fixed = 0;
 
-	if (!grnnd_store_fetch(f->store, self, own, &state, &version))
+	if (!grnnd_store_fetch(f->store, self, own, &state, &version, &error))
 	{
 		c->count = c->fixed;
 		return;
@@ -237,7 +238,7 @@ load_candidates(GrnndRefill *f, uint32 self)
 		float	   *row = c->rows + (Size) n * dim;
 
 		/* a freed record still has a vector */
-		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version) ||
+		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version, &error) ||
 			state != GRN_NODE)
 			continue;
 		grnnd_place(f->v->ix, row, row);

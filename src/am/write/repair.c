@@ -194,16 +194,17 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
 	GrnState	state;
 	uint16		version;
+	float		error;
 	bool		is_node;
 	bool		linked = false;
 
-	is_node = grnnd_store_fetch(&r->store, id, x, &state, &version) && state == GRN_NODE;
+	is_node = grnnd_store_fetch(&r->store, id, x, &state, &version, &error) && state == GRN_NODE;
 	if (is_node)
 	{
 		GrnndPoint	p;
 		GrnndLinkPlan plan = {.p = &p, .from = from, .dead_allowed = true};
 
-		grnnd_make_point(r->ix, x, &p);
+		grnnd_make_point(r->ix, x, error, &p);
 		make_room(r, id);
 		plan.nfrom = reached_neighbours(r, id, from);
 		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
@@ -618,8 +619,9 @@ enrich(Repair *r, uint32 id)
 	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
 	GrnState	state;
 	uint16		version;
+	float		error;
 
-	if (grnnd_store_fetch(&r->store, id, x, &state, &version) && state == GRN_NODE)
+	if (grnnd_store_fetch(&r->store, id, x, &state, &version, &error) && state == GRN_NODE)
 	{
 		GrnndPoint	p;
 		GrnndList	list;
@@ -627,7 +629,7 @@ enrich(Repair *r, uint32 id)
 		GrnSearch  *search;
 		GrnndLinkPlan plan = {.p = &p, .chosen = &list};
 
-		grnnd_make_point(r->ix, x, &p);
+		grnnd_make_point(r->ix, x, error, &p);
 		search = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 								 grnnd_get_entries(v->index, r->ix), &nfound);
 		grnnd_choose_neighbours(r->ix, search, nfound, &p, id, &list);

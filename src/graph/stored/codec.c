@@ -293,3 +293,17 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 	}
 	*factor = grn_factor(length, alpha);
 }
+
+GrnFactor
+grn_factor_without(const GrnCodec *codec, GrnFactor factor, float error)
+{
+	float		length = grn_factor_length(factor);
+	float		e = error / codec->length_unit;
+	float		without;
+
+	if (!(error > 0) || codec->kind == GRN_CODES_DIRECTIONS || !(length > 0))
+		return factor;
+	/* the error is perpendicular to the row, and nearly so to what the codec's mean is away */
+	without = sqrtf(fmaxf(length * length - e * e, length * length / 16));
+	return grn_factor(without, (float) grn_factor_alpha(factor) * length / without);
+}

@@ -96,4 +96,10 @@ grn_codec_floats(uint32_t dim, uint32_t code_dims)
 extern void grn_encode(const GrnCodec *codec, const float *x, uint8_t *code,
 					   GrnFactor *factor, float *scratch);
 
+/*
+ * The factor of a row's code that was made of a vector so far from the row, and perpendicular to it
+ * (graph/rotated.h).  The length is the row's then; codes of directions stay as they are.
+ */
+extern GrnFactor grn_factor_without(const GrnCodec *codec, GrnFactor factor, float error);
+
 #endif							/* GRN_CODEC_H */
