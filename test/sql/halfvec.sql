@@ -38,6 +38,27 @@ SELECT op, recall >= 0.95 AS recall, rows = different AS different, disordered
 SELECT missing('glosses', 'h', op, (SELECT v FROM queries LIMIT 1)) FROM unnest('{<->,<#>,<=>}'::text[]) op;
 SELECT i, c.* FROM unnest('{l2_idx,ip_idx,cosine_idx}'::text[]) i, grnnd_check(i::regclass, true) c;
 
+-- L1: halves too, in half the space of floats, and the operator's own distances
+CREATE INDEX l1_idx ON glosses USING grnnd (h halfvec_l1_ops) WITH (layout = exact);
+CREATE INDEX v_l1_idx ON glosses USING grnnd (v vector_l1_ops) WITH (layout = exact);
+SELECT pg_relation_size('l1_idx') < pg_relation_size('v_l1_idx') AS smaller;
+SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM ranked('glosses', 'h', '<+>', 'SELECT v FROM queries', 10);
+SELECT missing('glosses', 'h', '<+>', (SELECT v FROM queries LIMIT 1));
+INSERT INTO glosses SELECT id + 30000, v, h FROM glosses WHERE id % 7 = 5;
+DELETE FROM glosses WHERE id % 11 = 0;
+VACUUM glosses;
+SELECT recall >= 0.95 AS recall, rows = different AS different, disordered FROM ranked('glosses', 'h', '<+>', 'SELECT v FROM queries', 10);
+SELECT missing('glosses', 'h', '<+>', (SELECT v FROM queries LIMIT 1));
+SELECT * FROM grnnd_check('l1_idx', true);
+-- rows from the middle of the range to its ends, where halves are coarse, and zero
+CREATE TABLE far (id int, h halfvec(4));
+INSERT INTO far SELECT i, ARRAY[i, -i, 65504 - i * 64, 0]::halfvec(4) FROM generate_series(0, 400) i;
+INSERT INTO far SELECT 1000 + i, ARRAY[1e-7 * i, 0, 0, -6e-8 * i]::halfvec(4) FROM generate_series(0, 50) i;
+CREATE INDEX far_idx ON far USING grnnd (h halfvec_l1_ops);
+SELECT recall, rows = different AS different, disordered FROM ranked('far', 'h', '<+>', 'VALUES (''[0,0,0,0]''::vector), (''[200,-200,52000,1]''), (''[400,-400,40000,0]'')', 10);
+SELECT * FROM grnnd_check('far_idx', true);
+DROP INDEX l1_idx, v_l1_idx;
+
 -- a cast column beside its vectors
 CREATE INDEX cast_idx ON glosses USING grnnd ((v::halfvec(384)) halfvec_l2_ops);
 SET enable_seqscan = off;
