@@ -29,7 +29,7 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX wide_idx ON wide USING grnnd (v);
 	CREATE TABLE rounded (id int, v vector(384));
 	INSERT INTO rounded SELECT * FROM points(1, 50, 384, 1);
-	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = bytes)));
+	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = default)));
 is(number($node, q(SELECT * FROM grnnd_check('t_idx', true))), '', 'sound before');
 my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t_idx')");
 $node->stop;

@@ -471,6 +471,63 @@ test_faults(void)
 	free(d.base);
 }
 
+/*
+ * One GPU fails from each call on that a build makes, up to the last one, in each way that it
+ * can: the build ends with that error, or without one where the call is not missed.  The next
+ * build is as good as any.
+ */
+static void
+test_every_call(void)
+{
+	static const struct
+	{
+		GrnGpuStatus status;
+		const char *sqlstate;
+	}			ways[] = {{GRN_GPU_ABSENT, "58000"}, {GRN_GPU_TOO_OLD, "58000"},
+	{GRN_GPU_MEMORY, "53200"}, {GRN_GPU_FAILED, "58000"}};
+	Data		d = make_data(400, 4, fill_bytes);
+	GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU, .gpu_devices = "0"};
+
+	/* whole, and in parts */
+	for (int parts = 0; parts < 2; parts++)
+	{
+		int			calls;
+		int			refused = 0;
+		Built		b;
+
+		standin_reset();
+		standin.memory = parts ? 30000 : 0;
+		b = build(&d, choice);
+		check_built(&d, &b);
+		calls = standin.calls[0];
+		free_built(&b);
+		for (int at = 1; at <= calls; at++)
+			for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+			{
+				standin_reset();
+				standin.memory = parts ? 30000 : 0;
+				standin.fault_call = at;
+				standin.fault = ways[i].status;
+				b = build(&d, choice);
+				if (b.fine)
+					check_built(&d, &b);
+				else
+					CHECK(b.failure.text[0] != '\0' && strcmp(b.failure.sqlstate, ways[i].sqlstate) == 0,
+						  "call %d of %d, status %d: %s: %s", at, calls, ways[i].status, b.failure.sqlstate,
+						  b.failure.text);
+				refused += !b.fine;
+				free_built(&b);
+			}
+		CHECK(refused >= 2 * calls, "%d refused of 4 times %d calls", refused, calls);
+		standin_reset();
+		standin.memory = parts ? 30000 : 0;
+		b = build(&d, choice);
+		check_built(&d, &b);
+		free_built(&b);
+	}
+	free(d.base);
+}
+
 /* A GPU that is lost, with those that were writing digests to it: one does the work. */
 static void
 test_lost_peer(void)
@@ -676,6 +733,7 @@ main(void)
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);
 	RUN(test_faults);
+	RUN(test_every_call);
 	RUN(test_lost_peer);
 	RUN(test_limits_are_told);
 	RUN(test_halves);
