@@ -5,7 +5,7 @@
 #   make install
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
 #   make check [PG_CONFIG=...] [CLIENTS=no]   the same; or against the server named
-#   make check-soak [SECONDS=1800] [SEED=1] [PG_CONFIG=...]   random tests for longer
+#   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert            the same against servers with assertions, built for it
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check               on a machine with a GPU
@@ -29,7 +29,8 @@ check-assert:
 	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' bash test/check.sh assert
 # (bash takes SECONDS from its environment)
 check-soak:
-	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_SEED='$(SEED)' \
+	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_HOURS='$(HOURS)' \
+		SOAK_MINUTES='$(MINUTES)' SOAK_SEED='$(SEED)' \
 		bash test/check.sh soak
 fuzz:
 	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz

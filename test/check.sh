@@ -2,7 +2,8 @@
 # check.sh - `make check`: unit tests, then for each server regression, isolation
 # and Perl tests, and the kernels' compilation where there is nvcc.
 # check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
-# over for SOAK_SECONDS, each time from another seed.
+# over, each time from another seed, for SOAK_HOURS, SOAK_MINUTES or SOAK_SECONDS (half an
+# hour), with a line every hour.
 # check.sh fuzz - `make fuzz`: the fuzzers of test/fuzz for SOAK_SECONDS together.
 # check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL 15
 # and 18 with assertions, which the first such run builds.
@@ -20,7 +21,8 @@ STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/test_point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
-SOAK_TESTS=(write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep)
+SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
+	build_faults cancel insert_cost)
 
 # took GROUP STAGE SINCE
 took()
@@ -353,7 +355,10 @@ main()
 # As long as the time lasts; the first failure of a test ends it, with the seed shown.
 soak()
 {
-	local started=$SECONDS seconds=${SOAK_SECONDS:-1800} seed=${SOAK_SEED:-1} pg PRIVATE= name log
+	local started=$SECONDS seconds=${SOAK_SECONDS:-1800} seed=${SOAK_SEED:-1} pg PRIVATE= name log hour=1
+
+	[ -z "${SOAK_MINUTES:-}" ] || seconds=$((SOAK_MINUTES * 60))
+	[ -z "${SOAK_HOURS:-}" ] || seconds=$((SOAK_HOURS * 3600))
 
 	need_tools tap
 	make_room soak
@@ -370,8 +375,13 @@ soak()
 				((SECONDS - started < seconds)) || break
 				log=$LOGS/PostgreSQL-$pg-t-$name-$seed
 				perl_test "PostgreSQL $pg" "$PRIVATE" "$RUN/tree-$pg" "$name" "$log" \
-					GRNND_SOAK=1 GRNND_SEED=$seed
-				as_server rm -rf "$RUN/tree-$pg/tmp_check"
+					GRNND_SOAK=1 GRNND_SEED=$seed GRNND_SOAK_SECONDS=$((seconds - SECONDS + started))
+				as_server rm -rf "${RUN:?}/tree-$pg/tmp_check"
+				if ((SECONDS - started >= 3600 * hour)); then
+					hour=$(((SECONDS - started) / 3600))
+					echo "hour $hour: seed $seed, $(grep -c pass "$RUN/results") tests passed, $(grep -c fail "$RUN/results") failed"
+					hour=$((hour + 1))
+				fi
 			done
 			seed=$((seed + 1))
 		done
