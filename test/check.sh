@@ -359,6 +359,7 @@ soak()
 
 	[ -z "${SOAK_MINUTES:-}" ] || seconds=$((SOAK_MINUTES * 60))
 	[ -z "${SOAK_HOURS:-}" ] || seconds=$((SOAK_HOURS * 3600))
+	STAGE_LIMIT=$((seconds + 1200))
 
 	need_tools tap
 	make_room soak
