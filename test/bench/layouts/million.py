@@ -5,8 +5,8 @@
   million.py --plot --out OUT
 
 FOLDER holds base.fbin, query.fbin and gt.ibin, as those of test/bench/queries; --side N puts N of
-its consecutive rows side by side (on a GPU, by PyTorch, for the new truth).  The systems: exact,
-bytes, compact (layouts of grnnd), hnsw, halfvec (hnsw of halves), diskann (where the server has
+its consecutive rows side by side (on a GPU, by PyTorch, for the new truth).  The systems:
+default, exact, compact (layouts of grnnd), hnsw, halfvec (hnsw of halves), diskann (where the server has
 vectorscale; it builds for hours at a million rows: take --rows 100000).  Figures go to
 OUT/million.json, one entry for each data set and system, so several runs add up; OUT/million.md
 and a plot of size against queries/s at recall .95 are made of all that is there.
@@ -31,7 +31,7 @@ INSERTS = 500
 # name: (index, setting of the beam, query's expression)
 SYSTEMS = {
     "exact": ("grnnd (v vector_l2_ops) WITH (layout = exact)", "grnnd.ef_search", "v <-> $1"),
-    "bytes": ("grnnd (v vector_l2_ops) WITH (layout = bytes)", "grnnd.ef_search", "v <-> $1"),
+    "default": ("grnnd (v vector_l2_ops)", "grnnd.ef_search", "v <-> $1"),
     "compact": ("grnnd (v vector_l2_ops) WITH (layout = compact)", "grnnd.ef_search", "v <-> $1"),
     "hnsw": ("hnsw (v vector_l2_ops)", "hnsw.ef_search", "v <-> $1"),
     "halfvec": ("hnsw ((v::halfvec({dim})) halfvec_l2_ops)", "hnsw.ef_search", "v::halfvec({dim}) <-> $1::vector({dim})::halfvec({dim})"),
@@ -181,7 +181,7 @@ def main():
     p.add_argument("--data")
     p.add_argument("--rows", type=int, default=None)
     p.add_argument("--side", type=int, default=1)
-    p.add_argument("--systems", default="exact,bytes,compact,hnsw,halfvec")
+    p.add_argument("--systems", default="default,exact,compact,hnsw,halfvec")
     p.add_argument("--clients", type=int, default=os.cpu_count())
     p.add_argument("--seconds", type=float, default=1.5)
     p.add_argument("--shared-buffers", default="24GB")
