@@ -92,6 +92,8 @@ notice_hnsw_options(const GrnndOptions *opts)
 	initStringInfo(&text);
 	if (opts->m > 0 && opts->degree > 0)
 		appendStringInfoString(&text, "\"m\" has no effect beside \"degree\"");
+	else if (opts->m > 0 && opts->layout == GRN_KEEP_COMPACT)
+		appendStringInfoString(&text, "\"m\" has no effect on indexes with few bits a dimension");
 	else if (opts->m > MAX_DEGREE_OF_M / 2)
 		appendStringInfo(&text, "\"m\" has the effect of %d", MAX_DEGREE_OF_M / 2);
 	if (opts->ef_construction > 0)
@@ -120,7 +122,8 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32
 
 	if (opts->degree > 0)
 		return (uint32) opts->degree;
-	if (opts->m == 0)
+	/* clients that send m unasked do not mean to make a compact index a large one */
+	if (opts->m == 0 || grn_form(stored)->rotated)
 		return by_default;
 	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);
 	return opts->m >= DEFAULT_M ? Max(by_m, by_default) : by_m;

@@ -115,6 +115,11 @@ is(number($node, q(
 ranked('L1', 0.95, 'many', 'l', '<+>');
 cmp_ok(number($node, "SELECT pg_relation_size('many_l') / 1500"), '>', 1200, 'L1 has layout bytes');
 
+# an m that clients send unasked leaves it compact
+$node->safe_psql('postgres', 'CREATE INDEX t_m ON t USING grnnd (v) WITH (layout = compact, m = 16, ef_construction = 64)');
+is(number($node, "SELECT pg_relation_size('t_m') = pg_relation_size('t_idx')"), 't', 'm has no effect');
+$node->safe_psql('postgres', 'DROP INDEX t_m');
+
 # ---- row by row ----
 
 $node->safe_psql('postgres', q(
