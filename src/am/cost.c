@@ -255,6 +255,22 @@ wants_first_rows(PlannerInfo *root)
 	return true;
 }
 
+/*
+ * Expansions beyond ef for each row, where the scan will know of LIMIT and widen its search for it
+ * (scan_limit.c); infinity where it will not, or where a filter makes it go on after that.
+ */
+static double
+known_limit_price(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	double		ef = grnnd_effective_ef_search();
+	double		wanted = 2 * root->limit_tuples;
+
+	if (wanted <= 0 || wanted > GRNND_WIDEST || rel->baserestrictinfo != NIL ||
+		grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
+		return get_float8_infinity();
+	return (Max(ef, wanted) - ef) / root->limit_tuples;
+}
+
 void
 grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 				   Cost *startup, Cost *total, Selectivity *selectivity,
@@ -305,6 +321,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		row += ROW_NEIGHBOURS * shape.degree;
 	}
 	first = Min(first, shape.rows);
+	row = Min(row, known_limit_price(root, path->indexinfo->rel) * shape.beam *
+			  (shape.codes ? 1 : NEW_NEIGHBOURS * shape.degree));
 
 	*startup = first * visit + Min(shape.first_reads, shape.rows) * reread;
 	*total = *startup + shape.rows * (row * visit + shape.reads * reread - page);

@@ -204,6 +204,11 @@ typedef enum GrnndIterative
 } GrnndIterative;
 
 #define GRNND_MAX_EF 10000
+/*
+ * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the
+ * batches that they save.
+ */
+#define GRNND_WIDEST 1000
 #define GRNND_MAX_MEM_MULTIPLIER 1000
 
 /* Scans and the planner go by grnnd_effective_*() instead: these may be hnsw's to say. */

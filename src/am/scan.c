@@ -76,12 +76,6 @@ scan_lead(const GrnndScan *so)
 }
 
 /*
- * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the
- * batches that they save.
- */
-#define WIDEST 1000
-
-/*
  * The ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance may end
  * the scan before, the usual one.
  */
@@ -95,7 +89,7 @@ search_width(const GrnndScan *so)
 		return ef;
 	if (so->max_visits > 0)
 		wanted = Min(wanted, (double) so->max_visits);
-	return Max(ef, (uint32) Min(ceil(wanted), WIDEST));
+	return Max(ef, (uint32) Min(ceil(wanted), GRNND_WIDEST));
 }
 
 /*

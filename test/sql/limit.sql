@@ -66,4 +66,10 @@ SET plan_cache_mode = force_generic_plan;
 EXECUTE nearest (5);
 EXECUTE nearest (300);
 EXECUTE nearest (NULL);
+-- the planner knows it, too: not a batch for each few of 100 rows
+CREATE TABLE signs AS SELECT id, binary_quantize(e)::bit(384) AS b FROM t WHERE id <= 2000;
+CREATE INDEX ON signs USING grnnd (b);
+ANALYZE signs;
+RESET enable_seqscan;
+EXPLAIN (COSTS OFF) SELECT id FROM signs ORDER BY b <~> (SELECT b FROM signs LIMIT 1) LIMIT 100;
 DROP SCHEMA test_limit CASCADE;
