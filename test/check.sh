@@ -62,8 +62,14 @@ run_unit()
 {
 	unit unit check "all unit tests"
 	unit fuzz seeds "inputs that fuzzing has kept"
+	run_emulated neon
+}
+
+# run_emulated TARGET: neon or neon-all
+run_emulated()
+{
 	if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null; then
-		unit neon neon "arithmetic on NEON, emulated"
+		unit neon "$1" "unit tests on 64-bit Arm, emulated"
 	elif [ "$(uname -m)" != aarch64 ]; then
 		report skip neon "no aarch64-linux-gnu-gcc and qemu-aarch64-static here"
 	fi
@@ -370,6 +376,7 @@ soak()
 		SERVER=$(wheel_pg_config 18)
 	fi
 	pg=$(version_of "$SERVER")
+	[ -z "${SOAK_HOURS:-}" ] || run_emulated neon-all
 	if prepare_server "$pg" "$SERVER"; then
 		while ((SECONDS - started < seconds)) && ! grep -q fail "$RUN/results"; do
 			for name in "${SOAK_TESTS[@]}"; do
