@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
 
-EFS = [16, 28, 44, 72, 120, 200, 340, 600]
+EFS = [20, 40, 72, 120, 200, 340, 600]
 K100_EFS = [100, 200, 400]
 RECALLS = (0.95, 0.99)
 LAST_RECALL = 0.992
