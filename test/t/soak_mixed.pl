@@ -109,7 +109,7 @@ do
 			my ($name, undef, undef, $op) = @$_;
 			my $who = $node == $primary ? 'primary' : 'standby';
 			is(number($node, "SELECT * FROM grnnd_check('${name}_idx', true) LIMIT 5"), '', "round $rounds, $who, $name: sound");
-			is(number($node, "SELECT missing('$name', 'v', '$op', (SELECT v FROM $name LIMIT 1))"), 0,
+			is(number($node, "SELECT missing('$name', 'v', '$op', (SELECT v FROM source_$name LIMIT 1))"), 0,
 				"round $rounds, $who, $name: every row is found") if $node == $primary;
 		}
 	}
