@@ -140,8 +140,8 @@ main()
 		report pass $GROUP "build ${arguments[*]}"
 		run_kernels PG_CONFIG="$pg_config" "${arguments[@]}"
 		run_sanitizer "" "upload"
-		run_sanitizer ", in parts, codes stay" "parts.*codes stay:" --metric ip --memory-limit 20 --overlap 0.2
-		run_sanitizer ", in parts, codes come and go" "parts.*row:" --memory-limit 20 --overlap 0.2
+		run_sanitizer ", in parts, digests stay" "parts.*digests stay:" --metric ip --memory-limit 20 --overlap 0.2
+		run_sanitizer ", in parts, digests come and go" "parts.*row:" --memory-limit 20 --overlap 0.2
 		run_index "$pg_config"
 	fi
 	summary "$started"
