@@ -88,7 +88,7 @@ search_width(const GrnndScan *so)
 	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
 		return ef;
 	if (so->max_visits > 0)
-		wanted = Min(wanted, (double) so->max_visits);
+		wanted = Min(wanted, (double) so->max_visits / grnnd_beam(so->ix));
 	return Max(ef, (uint32) Min(ceil(wanted), GRNND_WIDEST));
 }
 
