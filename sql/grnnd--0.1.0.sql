@@ -84,6 +84,60 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- Columns to filter by, behind the vector.  An operator class without support functions is
+-- for those.  In a family are all types that its operators compare with each other.
+DO $$
+DECLARE
+	class record;
+	other text;
+	operators text;
+BEGIN
+	FOR class IN SELECT * FROM (VALUES
+		('integer_ops', 'int2_ops', 'int2', '{int2,int4,int8}', true),
+		('integer_ops', 'int4_ops', 'int4', '{int2,int4,int8}', true),
+		('integer_ops', 'int8_ops', 'int8', '{int2,int4,int8}', true),
+		('float_ops', 'float4_ops', 'float4', '{float4,float8}', true),
+		('float_ops', 'float8_ops', 'float8', '{float4,float8}', true),
+		('numeric_ops', 'numeric_ops', 'numeric', '{numeric}', true),
+		('bool_ops', 'bool_ops', 'bool', '{bool}', true),
+		('date_ops', 'date_ops', 'date', '{date}', true),
+		('timestamp_ops', 'timestamp_ops', 'timestamp', '{timestamp,date}', true),
+		('timestamptz_ops', 'timestamptz_ops', 'timestamptz', '{timestamptz,date}', true),
+		-- of hashed values no order is known
+		('text_ops', 'text_ops', 'text', '{text}', false),
+		('bpchar_ops', 'bpchar_ops', 'bpchar', '{bpchar}', false),
+		('uuid_ops', 'uuid_ops', 'uuid', '{uuid}', false),
+		('enum_ops', 'enum_ops', 'anyenum', '{anyenum}', false)
+	) AS c (family, name, type, others, ordered)
+	LOOP
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_opfamily f
+				JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) f.opfmethod
+				WHERE a.amname OPERATOR(pg_catalog.=) 'grnnd'
+					AND f.opfname OPERATOR(pg_catalog.=) class.family::pg_catalog.name) THEN
+			EXECUTE pg_catalog.format('CREATE OPERATOR FAMILY %s USING grnnd', class.family);
+		END IF;
+		EXECUTE pg_catalog.format('CREATE OPERATOR CLASS %s DEFAULT FOR TYPE pg_catalog.%s
+			USING grnnd FAMILY %s AS OPERATOR 4 pg_catalog.=',
+			class.name, class.type, class.family);
+		FOREACH other IN ARRAY class.others::pg_catalog.text[] LOOP
+			operators := (SELECT pg_catalog.string_agg(pg_catalog.format(
+					'OPERATOR %s pg_catalog.%s (pg_catalog.%s, pg_catalog.%s)',
+					number, operator, class.type, other), ', ')
+				FROM (VALUES (2, '<'), (3, '<='), (4, '='), (5, '>='), (6, '>')) AS o (number, operator)
+				WHERE CASE WHEN o.number OPERATOR(pg_catalog.=) 4
+					THEN other OPERATOR(pg_catalog.<>) class.type ELSE class.ordered END);
+			IF operators IS NOT NULL THEN
+				EXECUTE pg_catalog.format('ALTER OPERATOR FAMILY %s USING grnnd ADD %s',
+					class.family, operators);
+			END IF;
+		END LOOP;
+	END LOOP;
+END $$;
+
+CREATE OPERATOR CLASS array_ops DEFAULT FOR TYPE anyarray USING grnnd AS
+	OPERATOR 7 pg_catalog.&&,
+	OPERATOR 8 pg_catalog.@>;
+
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
 	RETURNS TABLE (block bigint, slot integer, what text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
@@ -104,6 +158,13 @@ CREATE FUNCTION grnnd_codes(index regclass, OUT state text, OUT due boolean,
 
 COMMENT ON FUNCTION grnnd_codes(regclass) IS
 	'whether searches use codes, whether those are to be fitted or judged, and failed attempts';
+
+CREATE FUNCTION grnnd_last_filter(OUT way text, OUT visits bigint, OUT list_pages bigint)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION grnnd_last_filter() IS
+	'how this session''s last scan with conditions on filter columns went';
 
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL,

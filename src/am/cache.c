@@ -11,6 +11,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "am/lists.h"
 #include "am/page.h"
 
 /*
@@ -58,7 +59,7 @@ grnnd_meta_crc(const GrnndMeta *meta)
 
 /* Ends with an error unless meta describes an index that this code can read. */
 static void
-check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
+check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,
 		   GrnLayout *layout)
 {
 	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
@@ -84,6 +85,20 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key,
 				 errhint("REINDEX the index.")));
 	if (meta->metric != key->metric->id)
 		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
+	if (meta->ncolumns != attrs->n || meta->attr_bytes != attrs->bytes ||
+		(meta->sig_bytes != 0 && meta->sig_bytes != attrs->n))
+		grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
+	for (uint32 i = 0; i < attrs->n; i++)
+	{
+		GrnndColumn column;
+
+		grnnd_describe_attr(&attrs->attr[i], meta->sig_bytes > 0, &column);
+		if (memcmp(&column, &meta->columns[i], sizeof(column)) != 0)
+			grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
+	}
+	if (meta->list_buckets > 0 &&
+		(uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE)
+		grnnd_corrupt(index, 0, "too few pages of lists");
 	/* bounds first: grn_layout() and the codec's size rely on them */
 	if (meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
 		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
@@ -125,6 +140,26 @@ read_codec(Relation index, const GrnndMeta *meta, float *out, Size bytes)
 	}
 }
 
+/* Reads the books of signatures into books [ncolumns]. */
+static void
+read_books(Relation index, const GrnndMeta *meta, GrnSigBook *books)
+{
+	if (meta->book_pages < (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE)
+		grnnd_corrupt(index, 0, "too few pages of signatures");
+	for (uint32 i = 0; i < meta->ncolumns; i += GRNND_BOOKS_PER_PAGE)
+	{
+		BlockNumber block = meta->book_block + i / GRNND_BOOKS_PER_PAGE;
+		uint32		n = Min(meta->ncolumns - i, GRNND_BOOKS_PER_PAGE);
+		Buffer		buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_BOOKS, NULL);
+
+		memcpy(books + i, GrnndPagePayload(BufferGetPage(buffer)), n * sizeof(GrnSigBook));
+		UnlockReleaseBuffer(buffer);
+		for (uint32 j = i; j < i + n; j++)
+			if (grn_sig_check(&books[j]) != NULL)
+				grnnd_corrupt(index, block, grn_sig_check(&books[j]));
+	}
+}
+
 /* ---- descriptions ---- */
 
 static void
@@ -143,6 +178,7 @@ drop_arrays(CacheEntry *entry)
 	entry->ix.hint_mask = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
+	entry->ix.books = NULL;
 	entry->filled = false;
 	cache_arrays_bytes -= entry->arrays_bytes;
 	entry->arrays_bytes = 0;
@@ -172,6 +208,7 @@ fill_entry(Relation index, CacheEntry *entry)
 {
 	GrnndIndex *ix = &entry->ix;
 	Size		codec_bytes;
+	Size		book_bytes = ix->meta.sig_bytes * sizeof(GrnSigBook);
 	uint32		hints;
 	float	   *codec;
 
@@ -182,11 +219,18 @@ fill_entry(Relation index, CacheEntry *entry)
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)), GRNND_MAX_HINTS);
-	reserve_arrays(codec_bytes + hints * sizeof(GrnndHint));
+	reserve_arrays(codec_bytes + book_bytes + hints * sizeof(GrnndHint));
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
 	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
 	read_codec(index, &ix->meta, codec, codec_bytes);
+	if (book_bytes > 0)
+	{
+		GrnSigBook *books = MemoryContextAlloc(entry->arrays, book_bytes);
+
+		read_books(index, &ix->meta, books);
+		ix->books = books;
+	}
 	ix->encoder.mean = codec;
 	ix->encoder.basis = codec + ix->meta.dim;
 	grn_codec_set_kind(&ix->encoder, ix->key.metric->codes, ix->meta.norm_unit);
@@ -195,7 +239,7 @@ fill_entry(Relation index, CacheEntry *entry)
 		ix->codec.shape = GRN_NO_CODES;
 	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
 	ix->hint_mask = hints - 1;
-	entry->arrays_bytes = codec_bytes + hints * sizeof(GrnndHint);
+	entry->arrays_bytes = codec_bytes + book_bytes + hints * sizeof(GrnndHint);
 	cache_arrays_bytes += entry->arrays_bytes;
 	entry->filled = true;
 }
@@ -222,6 +266,7 @@ static CacheEntry *
 load_entry(Relation index)
 {
 	GrnndKey	key = grnnd_key(index);
+	GrnndAttrs *attrs = grnnd_attrs(index);
 	GrnndMeta	meta;
 	GrnLayout	layout;
 	MemoryContext context;
@@ -231,7 +276,7 @@ load_entry(Relation index)
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
 	read_meta(index, &meta);
-	check_meta(index, &meta, &key, &layout);
+	check_meta(index, &meta, &key, attrs, &layout);
 
 	/* the same metapage means the same codec: it names its build */
 	dlist_foreach(iter, &cache)
@@ -252,6 +297,8 @@ load_entry(Relation index)
 	entry->ix.meta = meta;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
+	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
+							 grnnd_attrs_bytes(attrs));
 	entry->ix.hints = &no_hints;
 	entry->ix.encoder.dim = meta.dim;
 	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;

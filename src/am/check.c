@@ -38,6 +38,7 @@
 #include "utils/tuplesort.h"
 
 #include "am/cache.h"
+#include "am/check_lists.h"
 #include "am/check_own.h"
 #include "am/entries.h"
 #include "am/handler.h"
@@ -46,13 +47,15 @@
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
 #include "am/write/reach.h"
+#include "graph/stored/filter.h"
 #include "graph/stored/prune.h"
 
 /* What stands for the record's id at a heap TID that the table has. */
 #define IN_TABLE (-1)
 
 /* A mark: what the second pass has to know of a record. */
-#define MARK_STATE 3			/* these bits: GrnState */
+#define MARK_STATE 7			/* these bits: GrnState */
+#define TID_COLUMNS 4			/* of Check.tids */
 #define LEAST_MARKS 4096		/* for so many ids at once there is memory in any case */
 
 typedef struct Check
@@ -60,6 +63,7 @@ typedef struct Check
 	Relation	heap;
 	Relation	index;
 	const GrnndIndex *ix;
+	const GrnSigBook *books;	/* a copy */
 	ReturnSetInfo *result;
 	BufferAccessStrategy strategy;
 	Snapshot	snapshot;
@@ -81,10 +85,15 @@ typedef struct Check
 	char	   *spanning;		/* gathers an own vector of several pages */
 	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
 	BlockNumber chain_block;
-	/* (block << 16 | offset, id of the record that holds it, GrnndOwn's digest) */
+	/*
+	 * (block << 16 | offset, id of the record that holds it, digest of the values beside it,
+	 * GrnndOwn's digest)
+	 */
 	Tuplesortstate *tids;
 	TupleTableSlot *tid_slot;
 	GrnndOwn   *own;			/* heapallindexed: own vectors and the rows'; else NULL */
+	uint8	   *attrs;			/* [attr_bytes] heapallindexed: scratch */
+	MemoryContext values;		/* what forming those takes */
 } Check;
 
 PG_FUNCTION_INFO_V1(grnnd_check);
@@ -126,6 +135,13 @@ report_node(Check *c, uint32 id, const char *what, uint32 other)
 			   "record %u: %s %u", id, what, other);
 }
 
+/* A GrnndReportFn. */
+static void
+report_to(void *arg, uint32 id, const char *what, uint32 other)
+{
+	report_node(arg, id, what, other);
+}
+
 /* ---- reading ---- */
 
 /* Copies a page; false where it is not one of this kind, which is reported. */
@@ -164,12 +180,20 @@ read_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
 	return true;
 }
 
+/* What all edges to a node have to agree on with its record: code and signature. */
 static uint32
-hash_code(const GrnLayout *l, const uint8_t *code, GrnFactor factor)
+hash_edge(const Check *c, const GrnndEdge *edge)
 {
-	uint32		h = hash_bytes((const unsigned char *) code, l->code_bytes);
+	const GrnLayout *l = &c->ix->layout;
+	uint32		h = hash_bytes((const unsigned char *) edge->sig, l->sig_bytes);
 
-	return hash_combine(h, hash_bytes((const unsigned char *) &factor, sizeof(factor)));
+	if (grnnd_has_codes(c->ix))
+	{
+		h = hash_combine(h, hash_bytes((const unsigned char *) edge->code, l->code_bytes));
+		h = hash_combine(h, hash_bytes((const unsigned char *) &edge->factor,
+									   sizeof(edge->factor)));
+	}
+	return h;
 }
 
 static uint32
@@ -181,12 +205,10 @@ make_mark(uint32 hash, GrnState state)
 static uint32
 mark_of(const Check *c, const GrnRecord *rec)
 {
-	const GrnLayout *l = &c->ix->layout;
-	bool		coded = (rec->state == GRN_NODE || rec->state == GRN_DEAD) &&
-		grnnd_has_codes(c->ix);
+	GrnndEdge	own = grnnd_own_edge(&c->ix->layout, rec, 0);
+	bool		vertex = rec->state == GRN_NODE || rec->state == GRN_DEAD;
 
-	return make_mark(coded ? hash_code(l, GRN_REC_PTR(rec, l->off_code), rec->factor) : 0,
-					 (GrnState) rec->state);
+	return make_mark(vertex ? hash_edge(c, &own) : 0, (GrnState) rec->state);
 }
 
 static bool
@@ -203,14 +225,18 @@ set_mark(Check *c, const GrnRecord *rec, uint32 id)
 }
 
 static void
-put_tid(Check *c, ItemPointer tid, int64 id, uint64 digest)
+put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest)
 {
+	uint32		bytes = c->ix->layout.attr_bytes;
+
 	ExecClearTuple(c->tid_slot);
 	c->tid_slot->tts_values[0] = Int64GetDatum((int64) ItemPointerGetBlockNumber(tid) << 16 |
 											   ItemPointerGetOffsetNumber(tid));
 	c->tid_slot->tts_values[1] = Int64GetDatum(id);
-	c->tid_slot->tts_values[2] = Int64GetDatum((int64) digest);
-	memset(c->tid_slot->tts_isnull, false, 3 * sizeof(bool));
+	c->tid_slot->tts_values[2] = Int64GetDatum(bytes == 0 ? 0 :
+											   (int64) hash_bytes_extended(attrs, (int) bytes, 0));
+	c->tid_slot->tts_values[3] = Int64GetDatum((int64) digest);
+	memset(c->tid_slot->tts_isnull, false, TID_COLUMNS * sizeof(bool));
 	ExecStoreVirtualTuple(c->tid_slot);
 	tuplesort_puttupleslot(c->tids, c->tid_slot);
 }
@@ -220,7 +246,8 @@ put_tid(Check *c, ItemPointer tid, int64 id, uint64 digest)
 static void
 take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 {
-	const uint8_t *bytes = GRN_REC_PTR(rec, c->ix->layout.off_tids);
+	const GrnLayout *l = &c->ix->layout;
+	const uint8_t *bytes = GRN_REC_PTR(rec, l->off_tids);
 
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -232,7 +259,7 @@ take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 			report_node(c, id, "heap TID leads out of the table", GRN_INVALID_ID);
 			continue;
 		}
-		put_tid(c, &tid, id, digest);
+		put_tid(c, &tid, id, grn_rec_attrs(l, rec) + i * l->attr_bytes, digest);
 	}
 }
 
@@ -261,8 +288,12 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 	if ((rec->flags & GRN_KILLED) != 0)
 		grnnd_set_add(&c->killed, id);
 	if (rec->state == GRN_NODE)
+	{
 		take_tids(c, rec, id, rec->ntids,
 				  vec != NULL ? grnnd_own_digest(c->own, vec, rec->error) : GRNND_NO_DIGEST);
+		if (!grnnd_signature_fits(c->ix, c->books, rec))
+			report_node(c, id, "its signature is not that of its values", GRN_INVALID_ID);
+	}
 	else if (rec->state == GRN_TIDS)
 	{
 		grnnd_set_add(&c->chains, id);
@@ -353,6 +384,16 @@ mark_range(Check *c, uint32 first, char *page)
 	}
 }
 
+/* An insert that hangs a node on a dead one does not look up that one's signature. */
+static bool
+is_any(const GrnLayout *l, const uint8_t *sig)
+{
+	for (uint32 i = 0; i < l->sig_bytes; i++)
+		if (sig[i] != GRN_SIG_ANY)
+			return false;
+	return l->sig_bytes > 0;
+}
+
 static void
 check_edges(Check *c, const GrnRecord *rec, uint32 id)
 {
@@ -360,7 +401,8 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 
 	for (uint32 i = 0; i < rec->count; i++)
 	{
-		uint32		y = grn_rec_ids(l, rec)[i];
+		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+		uint32		y = edge.id;
 		uint32		mark;
 		GrnState	state;
 
@@ -372,10 +414,14 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 			report_node(c, id, "edge to a free record,", y);
 		else if (state == GRN_TIDS)
 			report_node(c, id, "edge to a record of heap TIDs,", y);
-		else if (grnnd_has_codes(c->ix) &&
-				 make_mark(hash_code(l, grn_rec_codes(l, rec) + i * l->code_bytes,
-									 grn_rec_factor(l, rec, i)), state) != mark)
-			report_node(c, id, "holds another code than the record itself of neighbour", y);
+		else if (state == GRN_LIST)
+			report_node(c, id, "edge to a record of a list,", y);
+		else if (state == GRN_DEAD && is_any(l, edge.sig))
+			continue;
+		else if (make_mark(hash_edge(c, &edge), state) != mark)
+			report_node(c, id, l->sig_bytes == 0 ?
+						"holds another code than the record itself of neighbour" :
+						"holds another code or signature than the record itself of neighbour", y);
 	}
 }
 
@@ -539,7 +585,8 @@ check_tids(Check *c)
 													&TTSOpsMinimalTuple);
 	uint64		last = 0;		/* no TID */
 	int64		last_id = 0;
-	uint64		wanted = 0;		/* digest of row `last` */
+	uint64		wanted = 0;		/* digests of row `last` */
+	int64		wanted_values = 0;
 
 	tuplesort_performsort(c->tids);
 	while (tuplesort_gettupleslot(c->tids, true, false, slot, NULL))
@@ -547,7 +594,8 @@ check_tids(Check *c)
 		bool		isnull;
 		uint64		tid = (uint64) DatumGetInt64(slot_getattr(slot, 1, &isnull));
 		int64		id = DatumGetInt64(slot_getattr(slot, 2, &isnull));
-		uint64		digest = (uint64) DatumGetInt64(slot_getattr(slot, 3, &isnull));
+		int64		values = DatumGetInt64(slot_getattr(slot, 3, &isnull));
+		uint64		digest = (uint64) DatumGetInt64(slot_getattr(slot, 4, &isnull));
 
 		CHECK_FOR_INTERRUPTS();
 		if (last_id == IN_TABLE && tid != last)
@@ -557,11 +605,17 @@ check_tids(Check *c)
 			check_reached(c, (uint32) id, tid);
 			if (tid == last && last_id != IN_TABLE)
 				report_node(c, (uint32) id, "shares a heap TID with record", (uint32) last_id);
+			if (tid == last && last_id == IN_TABLE && values != wanted_values)
+				report_node(c, (uint32) id, "values of filter columns are not those of the table",
+							GRN_INVALID_ID);
 			if (tid == last && last_id == IN_TABLE && digest != wanted)
 				check_own(c, (uint32) id, tid);
 		}
 		else
+		{
 			wanted = digest;
+			wanted_values = values;
+		}
 		last = tid;
 		last_id = id;
 	}
@@ -578,7 +632,14 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	uint64		digest;
 
 	if (!isnull[0] && grnnd_own_wanted(c->own, values[0], &digest))
-		put_tid(c, tid, IN_TABLE, digest);
+	{
+		MemoryContext old = MemoryContextSwitchTo(c->values);
+
+		grnnd_form_attrs(c->ix->attrs, values, isnull, c->attrs);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(c->values);
+		put_tid(c, tid, IN_TABLE, c->attrs, digest);
+	}
 }
 
 static void
@@ -591,6 +652,9 @@ check_heap(Check *c)
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = NULL;
+	c->attrs = palloc(Max(c->ix->attrs->bytes, 1));
+	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
+									  ALLOCSET_SMALL_SIZES);
 	table_index_build_scan(c->heap, c->index, info, true, false, check_heap_row, c, scan);
 }
 
@@ -614,12 +678,13 @@ check_entries(Check *c, char *page)
 	for (uint32 i = 0; i < count; i++)
 	{
 		uint32		id = ((const uint32 *) (payload + GRNND_ENTRY_OFF_IDS))[i];
-		GrnFactor	factor = ((const GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i];
-		const uint8_t *code = (const uint8_t *) payload + GRNND_ENTRY_OFF_CODES +
-			i * l->code_bytes;
+		GrnndEdge	edge = grnnd_own_edge(l, c->reach.rec, id);
 		GrnState	state = GRN_FREE;
 		uint32		mark = 0;
 
+		/* signatures are not on the page: the record's own will do */
+		edge.factor = ((const GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i];
+		edge.code = (const uint8_t *) payload + GRNND_ENTRY_OFF_CODES + i * l->code_bytes;
 		if (id >= c->limit)
 		{
 			report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
@@ -632,8 +697,7 @@ check_entries(Check *c, char *page)
 		}
 		if (state != GRN_NODE && state != GRN_DEAD)
 			report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
-		else if (grnnd_has_codes(c->ix) &&
-				 make_mark(hash_code(l, code, factor), state) != mark)
+		else if (make_mark(hash_edge(c, &edge), state) != mark)
 			report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)
 			grnnd_reach_mark(&c->reach, id);
@@ -645,7 +709,7 @@ static void
 divide_memory(Check *c)
 {
 	const GrnLayout *l = &c->ix->layout;
-	TupleDesc	desc = CreateTemplateTupleDesc(3);
+	TupleDesc	desc = CreateTemplateTupleDesc(TID_COLUMNS);
 	AttrNumber	columns[2] = {1, 2};
 	Oid			operators[2] = {Int8LessOperator, Int8LessOperator};
 	Oid			collations[2] = {InvalidOid, InvalidOid};
@@ -668,7 +732,8 @@ divide_memory(Check *c)
 
 	TupleDescInitEntry(desc, 1, "tid", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "id", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, 3, "digest", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 3, "values", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 4, "digest", INT8OID, -1, 0);
 	c->tid_slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	c->tids = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 								   (int) Max(Min(third, (Size) MAX_KILOBYTES * 1024) / 1024, 64),
@@ -682,8 +747,13 @@ static void
 check_index(Check *c, bool heapallindexed)
 {
 	char	   *page = palloc(BLCKSZ);
+	const GrnSigBook *books = grnnd_index(c->index)->books;
 
 	c->ix = grnnd_index_shape(c->index);
+	/* the description does not keep them for long */
+	if (books != NULL)
+		c->books = memcpy(palloc(c->ix->attrs->n * sizeof(GrnSigBook)), books,
+						  c->ix->attrs->n * sizeof(GrnSigBook));
 	c->limit = grnnd_id_limit(c->index, c->ix);
 	c->strategy = GetAccessStrategy(BAS_BULKREAD);
 	c->heap_blocks = RelationGetNumberOfBlocks(c->heap);
@@ -706,6 +776,9 @@ check_index(Check *c, bool heapallindexed)
 		second_pass(c, page, false);
 	}
 	grnnd_reach_run(&c->reach);
+	/* lists are read record by record: replay would change them meanwhile */
+	if (c->damaged.count == 0 && !RecoveryInProgress())
+		grnnd_check_lists(c->index, c->ix, c->strategy, c->limit, report_to, c);
 
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)

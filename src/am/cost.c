@@ -83,6 +83,12 @@
 /* Bytes of a value that a page of a TOAST table holds. */
 #define TOAST_PAGE_BYTES (4 * 1996)
 
+/*
+ * Of what a scan cannot do.  More than any other plan costs, and not infinite: conditions on
+ * filter columns make paths for joins as well, and infinity less infinity is no cost.
+ */
+#define IMPOSSIBLE_COST 1e200
+
 /* What the model needs to know of an index. */
 typedef struct Shape
 {
@@ -271,6 +277,24 @@ known_limit_price(const PlannerInfo *root, const RelOptInfo *rel)
 	return (Max(ef, wanted) - ef) / root->limit_tuples;
 }
 
+/* Is there a condition that the vector is NULL?  Such rows are not in the index. */
+static bool
+wants_no_vector(const IndexPath *path)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		const		IndexClause *clause = lfirst(lc);
+		const Node *node = (const Node *) clause->rinfo->clause;
+
+		if (clause->indexcol == 0 && IsA(node, NullTest) &&
+			((const NullTest *) node)->nulltesttype == IS_NULL)
+			return true;
+	}
+	return false;
+}
+
 void
 grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 				   Cost *startup, Cost *total, Selectivity *selectivity,
@@ -288,10 +312,10 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	Cost		page = 0;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
-	if (path->indexorderbys == NIL)
+	if (path->indexorderbys == NIL || wants_no_vector(path))
 	{
-		*startup = get_float8_infinity();
-		*total = get_float8_infinity();
+		*startup = IMPOSSIBLE_COST;
+		*total = IMPOSSIBLE_COST;
 		*selectivity = 0;
 		*pages = 0;
 #if PG_VERSION_NUM >= 180000

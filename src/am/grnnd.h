@@ -13,6 +13,7 @@
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
+#include "am/attr/attribute.h"
 #include "am/compat.h"
 #include "am/opclass.h"
 #include "builder/protocol.h"
@@ -30,7 +31,10 @@ typedef enum GrnndPageKind		/* on disk: never renumber */
 	GRNND_ENTRIES = 2,
 	GRNND_CODEC = 3,
 	GRNND_NODES = 4,			/* records, or the first page of a spanning record */
-	GRNND_TAIL = 5				/* a following page of a spanning record */
+	GRNND_TAIL = 5,				/* a following page of a spanning record */
+	GRNND_BOOKS = 6,			/* books of signatures */
+	GRNND_SAMPLE = 7,			/* rows drawn at random (sample.h) */
+	GRNND_LISTS = 8				/* where lists begin (lists.h) */
 } GrnndPageKind;
 
 /* The last bytes of every page. */
@@ -75,7 +79,7 @@ typedef struct GrnndMeta
 	/* the next six and dim fix the records' geometry (grn_layout()) */
 	uint32		degree;			/* 24: most neighbours of a record */
 	GrnCodeShape shape;			/* 28: of the codes that records have room for */
-	uint32		unused;			/* 36: 0 */
+	uint32		ncolumns;		/* 36: filter columns */
 	uint32		form;			/* 40: GrnForm of own vectors */
 	uint16		attr_bytes;		/* 44: beside each heap TID: values of further columns */
 	uint16		sig_bytes;		/* 46: beside each code: their signatures */
@@ -97,10 +101,20 @@ typedef struct GrnndMeta
 	uint32		judged;			/* 140: nodes there were when codes were last judged, or 0 */
 	uint32		codes_ignored;	/* 144: 1 where codes tell no neighbours apart: records have them,
 								 * and no search estimates by them */
-	pg_crc32c	crc;			/* 148: of all bytes before it */
+	BlockNumber book_block;		/* 148: first of book_pages consecutive ones, which hold a
+								 * GrnSigBook for each column, as many as fit a page */
+	uint32		book_pages;		/* 152: 0 where there are no signatures */
+	BlockNumber sample_block;	/* 156: first of sample_pages consecutive ones */
+	uint32		sample_pages;	/* 160: 0 where there are no signatures */
+	BlockNumber list_block;		/* 164: first of list_pages consecutive ones */
+	uint32		list_pages;		/* 168: 0 where there are no lists */
+	uint32		list_buckets;	/* 172: of each column */
+	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 176: 16 each */
+	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
 
-StaticAssertDecl(sizeof(GrnndMeta) == 152 && offsetof(GrnndMeta, crc) == 148 &&
+StaticAssertDecl(offsetof(GrnndMeta, columns) == 176 &&
+				 offsetof(GrnndMeta, crc) == 176 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
 				 "GrnndMeta is on disk");
@@ -115,7 +129,7 @@ typedef struct GrnndAttempt
 	uint32		tries;			/* 8: how many since one was successful */
 	uint32		unused;			/* 12: 0 */
 } GrnndAttempt;
-#define GRNND_META_OFF_ATTEMPT 256
+#define GRNND_META_OFF_ATTEMPT 1024
 StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
 StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
@@ -141,6 +155,8 @@ StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 				 "the entry page's arrays are on disk");
 
+#define GRNND_BOOKS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnSigBook)))
+
 /* ---- what a backend knows of an index ---- */
 
 /*
@@ -162,6 +178,8 @@ typedef struct GrnndIndex
 								 * codes are ignored, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
 	GrnndKey	key;
+	const GrnndAttrs *attrs;	/* filter columns */
+	const GrnSigBook *books;	/* [attrs->n] of their signatures; NULL where there are none */
 	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
 	uint32		hint_mask;
 } GrnndIndex;

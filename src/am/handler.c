@@ -177,7 +177,7 @@ grnnd_property(Oid index_oid, int attno, IndexAMProperty prop,
 {
 	if (prop != AMPROP_DISTANCE_ORDERABLE || attno == 0)
 		return false;
-	*res = true;
+	*res = attno == 1;
 	return true;
 }
 
@@ -192,10 +192,13 @@ grnnd_handler(PG_FUNCTION_ARGS)
 	 */
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
-	am->amstrategies = GRNND_DISTANCE_STRATEGY;
+	am->amstrategies = GRNND_NUM_STRATEGIES;
 	am->amsupport = GRNND_NUM_SUPPORT;
 	am->amcanorderbyop = true;
+	am->amcanmulticol = true;
 	am->amoptionalkey = true;
+	am->amsearcharray = true;
+	am->amsearchnulls = true;
 	am->amusemaintenanceworkmem = true; /* each index's part of a parallel vacuum */
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	am->amkeytype = InvalidOid;

@@ -17,6 +17,13 @@ grnnd_key(Relation index)
 	GrnndKey	key = {NULL, NULL};
 	const char *problem = NULL;
 
+	if (!OidIsValid(index_getprocid(index, 1, GRNND_SUPPORT_TYPE)) &&
+		!OidIsValid(index_getprocid(index, 1, GRNND_SUPPORT_METRIC)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the first column of index \"%s\" is no vector",
+						RelationGetRelationName(index)),
+				 errhint("A grnnd index begins with a vector, and columns to filter by follow it.")));
 	/* CREATE OPERATOR CLASS lets through what amvalidate() would report */
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,

@@ -139,6 +139,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	grnnd_mark_killed(scan);
+	grnnd_note_way(so);
 	/* the search owns nothing but memory of this context */
 	grnnd_end_rest(so);
 	grnnd_rerank_reset(so);
@@ -159,6 +160,7 @@ grnnd_endscan(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	grnnd_mark_killed(scan);
+	grnnd_note_way(so);
 	grnnd_end_rest(so);
 	grnnd_rerank_end(so);
 	MemoryContextDelete(so->context);
@@ -172,6 +174,16 @@ grnnd_endscan(IndexScanDesc scan)
 }
 
 /* ---- the search ---- */
+
+static uint64 rest_visits(const GrnndScan *so);
+
+/* Visits after which a search ends because the rest costs less; 0: the user forbids that. */
+static uint64
+most_visits(const GrnndScan *so)
+{
+	return so->iterative == GRNND_ITERATIVE_OFF || so->max_visits > 0 ? 0
+		: Max(LEAST_VISITS, rest_visits(so));
+}
 
 /* Begins a search at the entry points; the query is in so->q. */
 static void
@@ -192,7 +204,8 @@ begin_search(IndexScanDesc scan)
 		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
 		.max_visits = so->max_visits,
 		.keep_vectors = so->row != NULL,
-		.skip_killed = so->skip_killed
+		.skip_killed = so->skip_killed,
+		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 
@@ -208,8 +221,14 @@ begin_search(IndexScanDesc scan)
 		so->exhausted = true;
 		return;
 	}
-	so->search = grn_search_begin(&params, &so->store.base, so->q);
-	grn_search_entries(so->search, ids, codes, factors, count);
+	if (!grnnd_filters_by_signature(so))
+		so->search = grn_search_begin(&params, &so->store.base, so->q);
+	else
+		so->search = grnnd_begin_filtered(scan, &params, most_visits(so));
+	if (so->search == NULL)
+		grnnd_begin_rest(scan);
+	else if (so->way != GRNND_WAY_LIST)
+		grn_search_entries(so->search, ids, codes, factors, count);
 }
 
 /* Takes the query from the scan key and chooses between search and walk. */
@@ -219,8 +238,10 @@ start(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
 	double		memory = (double) work_mem * 1024.0 * grnnd_effective_scan_mem_multiplier();
+	ScanKey		keys;
+	int			nkeys;
 
-	if (scan->numberOfOrderBys == 0)
+	if (scan->numberOfOrderBys == 0 || scan->orderByData[0].sk_attno != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" can only be scanned in order of distance",
@@ -247,6 +268,8 @@ start(IndexScanDesc scan)
 	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
+	keys = grnnd_all_keys(scan, &nkeys);
+	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
 	so->iterative = grnnd_effective_iterative_scan();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
 	/* a limit of as many as there are is none; the last page may not be full */
@@ -257,6 +280,8 @@ start(IndexScanDesc scan)
 	so->late = pairingheap_allocate(compare_results, NULL);
 	so->unread = pairingheap_allocate(compare_results, NULL);
 	so->limit = NULL;
+	so->way = GRNND_WAY_CHECK;
+	so->visits_before = 0;
 	so->returned = NULL;
 	so->nreturned = 0;
 	so->returned_room = 0;
@@ -278,6 +303,11 @@ start(IndexScanDesc scan)
 	so->chain.next = GRN_INVALID_ID;
 	grnnd_begin_killed(scan);
 
+	if (so->filter != NULL && so->filter->nothing)
+	{
+		so->exhausted = true;
+		return;
+	}
 	if (scan->orderByData[0].sk_flags & SK_ISNULL)
 	{
 		so->walk = true;
@@ -393,9 +423,15 @@ run_batch(IndexScanDesc scan)
 		}
 	}
 	n = grn_search_run(so->search);
+	if (!so->resumed && grnnd_hand_over(scan))
+		n = grn_search_run(so->search);
 	if (n == 0)
 	{
-		if (grn_search_truncated(so->search))
+		bool		truncated = grn_search_truncated(so->search);
+
+		if (truncated && so->max_visits > 0 && grn_search_visits(so->search) >= so->max_visits)
+			end_search(scan, "grnnd.max_scan_tuples");
+		else if (truncated || (so->way == GRNND_WAY_GRAPH && so->max_visits == 0))
 			end_search(scan, MEMORY_LIMIT);
 		so->exhausted = true;
 		return;
@@ -657,6 +693,25 @@ remember_seen(GrnndScan *so, uint32 id)
 }
 
 void
+grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
+{
+	const GrnLayout *l = &so->ix->layout;
+	uint32		n = rec->state == GRN_TIDS ? rec->ntids16 : rec->ntids;
+	const uint8 *tids = (const uint8 *) rec + l->off_tids;
+	const uint8 *attrs = grn_rec_attrs(l, rec);
+
+	if (so->skip_killed && (rec->flags & GRN_KILLED) != 0)
+		return;
+	so->record = id;
+	so->ntids = 0;
+	for (uint32 i = 0; i < n; i++)
+		if (so->filter == NULL ||
+			so->filter->base.passes(&so->filter->base, attrs + i * l->attr_bytes))
+			memcpy(so->buffer + (Size) so->ntids++ * GRN_TID_BYTES,
+				   tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
+}
+
+void
 grnnd_read_chain(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
@@ -692,13 +747,7 @@ grnnd_read_chain(IndexScanDesc scan)
 			/* chain->next is looked at when it is read */
 			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
-			if (!(so->skip_killed && (rec->flags & GRN_KILLED) != 0))
-			{
-				memcpy(so->buffer, (const uint8 *) rec + l->off_tids,
-					   (Size) rec->ntids16 * GRN_TID_BYTES);
-				so->ntids = rec->ntids16;
-				so->record = id;
-			}
+			grnnd_take_tids(so, rec, id);
 			chain->next = rec->next;
 		}
 	}
@@ -758,7 +807,7 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 
 	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
-	scan->xs_recheck = false;
+	scan->xs_recheck = so->filter != NULL && so->filter->recheck;
 	store_values(scan);
 	return true;
 }

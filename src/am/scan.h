@@ -1,9 +1,9 @@
 /*
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
- * scan_limit.c (the rows that it asks for),
- * scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the executor
- * found to be dead) and rerank.c (exact distances where the index keeps others).
+ * scan_limit.c (the rows that it asks for), scan_quals.c (conditions that PostgreSQL does not
+ * hand over), scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the
+ * executor found to be dead) and rerank.c (exact distances where the index keeps others).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -49,6 +49,27 @@ typedef struct Chain
 
 typedef struct GrnndRerank GrnndRerank;
 
+/* How a scan with a filter goes. */
+typedef enum GrnndWay
+{
+	GRNND_WAY_CHECK = 0,		/* as one without; values are tested at visits */
+	GRNND_WAY_GRAPH,
+	GRNND_WAY_LIST,
+	GRNND_WAY_HANDED_OVER,		/* from graph to list */
+	GRNND_WAY_REST				/* all rows in turn from the start */
+} GrnndWay;
+
+/* The lists by which a filter's rows can be had. */
+#define GRNND_MOST_LISTS 256
+typedef struct GrnndListChoice
+{
+	uint32		n;				/* 0: none */
+	uint32		column;
+	uint32		hashes[GRNND_MOST_LISTS];	/* of values */
+	uint64		pages;
+	double		cost;			/* microseconds, about */
+} GrnndListChoice;
+
 /* What the rest needs to know of a record. */
 typedef struct RestRow
 {
@@ -65,6 +86,7 @@ typedef struct GrnndScan
 	GrnndStore	store;
 	float	   *q;				/* [dim] */
 	double		q_norm;			/* |q| */
+	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
 	float	   *row;			/* [dim] where bounds need rows' norms: see grnnd_measure_query() */
 
 	/* the search and the results that wait */
@@ -91,6 +113,12 @@ typedef struct GrnndScan
 	uint32	   *returned;		/* [nreturned] nodes */
 	uint32		nreturned;
 	uint32		returned_room;
+
+	/* with a filter */
+	GrnndWay	way;
+	GrnndListChoice list;
+	GrnSearchParams graph;		/* of the search that a list may take over from */
+	uint64		visits_before;	/* that search's */
 
 	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
 	Tuplesortstate *rest;
@@ -126,15 +154,18 @@ typedef struct GrnndScan
 	uint32		record;			/* whose TIDs are being returned, or GRN_INVALID_ID */
 	bool		all_killed;		/* those returned of them */
 	uint32		ndead_tids;		/* that the executor has met */
-	uint32	   *killed;			/* [nkilled] records to be marked, the first ones found */
+	uint64	   *killed;			/* [nkilled] records to be marked, the first ones found: id << 32
+								 * and how many TIDs were dead */
 	uint32		nkilled;
 
 	Oid		   *types;			/* of the ORDER BY values */
 	IndexOrderByDistance *distances;
 } GrnndScan;
 
-/* ---- scan.c, for rerank.c ---- */
+/* ---- scan.c, for rerank.c and scan_rest.c ---- */
 
+/* Makes those of a record's TIDs current that pass the filter; its page is locked. */
+extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
 /* Makes the TIDs of the chain's next record current; there may be none. */
 extern void grnnd_read_chain(IndexScanDesc scan);
 /* Notes that the rest is not to read a node. */
@@ -148,6 +179,21 @@ extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
 extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
 extern void grnnd_end_search(IndexScanDesc scan);
+
+/* ---- scan_filter.c ---- */
+
+/* At the end of a scan: notes for grnnd_last_filter() which way it went. */
+extern void grnnd_note_way(GrnndScan *so);
+/* Does the scan's filter go by signatures? */
+extern bool grnnd_filters_by_signature(const GrnndScan *so);
+/*
+ * Begins the search of a filter, by params but for what it adds; entry points are yet to be
+ * offered.  NULL: all rows in turn are cheaper, which costs most_visits (0: there is no such way).
+ */
+extern GrnSearch *grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params,
+									   uint64 most_visits);
+/* Has a list take over from a search whose first batch was in vain; false: it goes on. */
+extern bool grnnd_hand_over(IndexScanDesc scan);
 
 /* ---- scan_bound.c ---- */
 
@@ -172,6 +218,15 @@ extern void grnnd_watch_thresholds(void);
  * keys lets through; infinity where it sets no limit.
  */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
+/* May an expression be computed once for a scan of that relation?  NULL may. */
+extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
+
+/* ---- scan_quals.c ---- */
+
+/* Notes what conditions of a plan node's filter the index can test. */
+extern void grnnd_note_quals(IndexScanState *node);
+/* The conditions that the executor has handed to the scan, and those noted for its plan node. */
+extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 
 /* ---- scan_limit.c ---- */
 

@@ -43,17 +43,17 @@ grnnd_begin_killed(IndexScanDesc scan)
 	so->nkilled = 0;
 }
 
-/* All TIDs of the current record are dead. */
+/* All current TIDs are dead.  Where the scan has a filter, their record may have others. */
 static void
 remember_killed(GrnndScan *so)
 {
 	if (so->nkilled == MOST_KILLED || so->record == GRN_INVALID_ID)
 		return;
 	if (so->killed == NULL)
-		so->killed = palloc(LEAST_ROOM * sizeof(uint32));
+		so->killed = palloc(LEAST_ROOM * sizeof(uint64));
 	else if (so->nkilled >= LEAST_ROOM && (so->nkilled & (so->nkilled - 1)) == 0)
-		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint32));
-	so->killed[so->nkilled++] = so->record;
+		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint64));
+	so->killed[so->nkilled++] = (uint64) so->record << 32 | so->ntids;
 }
 
 void
@@ -79,6 +79,15 @@ grnnd_note_dead(GrnndScan *so, uint32 ndead)
 		remember_killed(so);
 }
 
+static int
+compare_killed(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
 /* The buffer of a page that is as the scan has seen it, locked; else invalid.  Never waits. */
 static Buffer
 lock_unchanged(IndexScanDesc scan, BlockNumber block)
@@ -100,9 +109,20 @@ lock_unchanged(IndexScanDesc scan, BlockNumber block)
 	return buffer;
 }
 
+/* Marks a record if all of its TIDs were dead. */
+static void
+mark_record(const GrnndScan *so, Page page, uint64 killed)
+{
+	uint32		id = (uint32) (killed >> 32);
+	GrnRecord  *rec = grnnd_page_record(page, so->ix, grn_node_slot(&so->ix->layout, id));
+
+	if ((rec->state == GRN_TIDS ? rec->ntids16 : rec->ntids) == (uint32) killed)
+		rec->flags |= GRN_KILLED;
+}
+
 /* Marks records on the next few pages, in one WAL record.  Returns how many it dealt with. */
 static uint32
-mark_pages(IndexScanDesc scan, const uint32 *ids, uint32 n)
+mark_pages(IndexScanDesc scan, const uint64 *killed, uint32 n)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GenericXLogState *xlog = NULL;
@@ -112,7 +132,7 @@ mark_pages(IndexScanDesc scan, const uint32 *ids, uint32 n)
 
 	while (i < n && nbuffers < MAX_GENERIC_XLOG_PAGES)
 	{
-		BlockNumber block = grnnd_node_block(so->ix, ids[i]);
+		BlockNumber block = grnnd_node_block(so->ix, (uint32) (killed[i] >> 32));
 		Buffer		buffer = lock_unchanged(scan, block);
 		Page		page = NULL;
 
@@ -123,10 +143,9 @@ mark_pages(IndexScanDesc scan, const uint32 *ids, uint32 n)
 			page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 			buffers[nbuffers++] = buffer;
 		}
-		for (; i < n && grnnd_node_block(so->ix, ids[i]) == block; i++)
+		for (; i < n && grnnd_node_block(so->ix, (uint32) (killed[i] >> 32)) == block; i++)
 			if (page != NULL)
-				grnnd_page_record(page, so->ix, grn_node_slot(&so->ix->layout, ids[i]))->flags |=
-					GRN_KILLED;
+				mark_record(so, page, killed[i]);
 	}
 	if (xlog != NULL)
 		GenericXLogFinish(xlog);
@@ -144,7 +163,7 @@ grnnd_mark_killed(IndexScanDesc scan)
 	if (!so->started || so->nkilled == 0 || so->ndead_tids < LEAST_DEAD_TIDS)
 		return;
 	grnnd_test_point("scan-kill");
-	grnnd_sort_ids(so->killed, so->nkilled);
+	qsort(so->killed, so->nkilled, sizeof(uint64), compare_killed);
 	while (done < so->nkilled)
 	{
 		CHECK_FOR_INTERRUPTS();

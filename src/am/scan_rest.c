@@ -38,13 +38,7 @@ take_record(void *arg, const GrnRecord *rec, const void *vec)
 
 	if (rec->state != GRN_NODE)
 		return;
-	if (!(so->skip_killed && (rec->flags & GRN_KILLED) != 0))
-	{
-		memcpy(so->buffer, (const uint8 *) rec + so->ix->layout.off_tids,
-			   (Size) rec->ntids * GRN_TID_BYTES);
-		so->ntids = rec->ntids;
-		so->record = so->walk_id;
-	}
+	grnnd_take_tids(so, rec, so->walk_id);
 	grnnd_begin_chain(&so->chain, so->walk_id, rec->version, rec->next);
 }
 
@@ -77,6 +71,9 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 	row->tid = MANY_TIDS;
 	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
 	{
+		if (so->filter != NULL &&
+			!so->filter->base.passes(&so->filter->base, grn_rec_attrs(l, rec)))
+			return;
 		row->tid = 0;
 		memcpy(&row->tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
 	}
@@ -182,7 +179,10 @@ grnnd_begin_rest(IndexScanDesc scan)
 	TupleTableSlot *slot;
 	uint32		skip = 0;
 
-	grn_search_end(so->search);
+	if (so->search != NULL)
+		grn_search_end(so->search);
+	else
+		so->way = GRNND_WAY_REST;
 	so->search = NULL;
 	so->exhausted = true;
 	so->batch_size = 0;

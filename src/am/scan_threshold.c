@@ -60,9 +60,8 @@ forget(void *arg)
 		}
 }
 
-/* May it be computed once for a scan?  NULL may. */
-static bool
-is_fixed(Node *expression, Index scanrelid)
+bool
+grnnd_is_fixed(Node *expression, Index scanrelid)
 {
 	return expression == NULL ||
 		(!bms_is_member(scanrelid, pull_varnos(NULL, expression)) &&
@@ -152,8 +151,8 @@ is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Parts *parts)
 		if (!is_of_distance(right, orderby, parts))
 			return false;
 	}
-	return is_fixed(parts->query, scanrelid) && is_fixed(parts->limit, scanrelid) &&
-		is_fixed(parts->term, scanrelid) && is_fixed(parts->factor, scanrelid);
+	return grnnd_is_fixed(parts->query, scanrelid) && grnnd_is_fixed(parts->limit, scanrelid) &&
+		grnnd_is_fixed(parts->term, scanrelid) && grnnd_is_fixed(parts->factor, scanrelid);
 }
 
 /* Notes the conditions of a scan. */
@@ -166,8 +165,7 @@ note_thresholds(IndexScanState *node)
 	MemoryContext old;
 	ListCell   *lc;
 
-	if (node->iss_NumOrderByKeys != 1 || node->iss_RelationDesc == NULL ||
-		node->iss_RelationDesc->rd_indam->amgettuple != grnnd_gettuple)
+	if (node->iss_NumOrderByKeys != 1)
 		return;
 	orderby = linitial(plan->indexorderbyorig);
 	if (!IsA(orderby, OpExpr) || list_length(orderby->args) != 2)
@@ -201,10 +199,20 @@ note_thresholds(IndexScanState *node)
 }
 
 static bool
+is_ours(const IndexScanState *node)
+{
+	return node->iss_NumOrderByKeys > 0 && node->iss_RelationDesc != NULL &&
+		node->iss_RelationDesc->rd_indam->amgettuple == grnnd_gettuple;
+}
+
+static bool
 find_scans(PlanState * node, void *context)
 {
-	if (IsA(node, IndexScanState))
+	if (IsA(node, IndexScanState) && is_ours((IndexScanState *) node))
+	{
 		note_thresholds((IndexScanState *) node);
+		grnnd_note_quals((IndexScanState *) node);
+	}
 	else if (IsA(node, LimitState))
 		grnnd_note_limit((LimitState *) node);
 	return planstate_tree_walker(node, find_scans, context);

@@ -2,6 +2,7 @@
  * validate.c - checks of operator classes: amvalidate() reports what is wrong
  * with one, grnnd_adjustmembers() refuses the worst when one is made.
  */
+#include "am/attr/attribute.h"
 #include "am/opclass.h"
 
 #include "access/amapi.h"
@@ -105,20 +106,34 @@ validate_function(Validation *v, Form_pg_amproc proc)
 		complain(v, problem);
 }
 
+/* Conditions on filter columns. */
+static void
+validate_search_operator(Validation *v, Form_pg_amop op, const char *name)
+{
+	if (!grnnd_attr_answers(op->amoplefttype, op->amopstrategy))
+		complain(v, psprintf("contains operator %s with invalid strategy number %d",
+							 name, op->amopstrategy));
+	if (!check_amop_signature(op->amopopr, BOOLOID, op->amoplefttype, op->amoprighttype))
+		complain(v, psprintf("contains operator %s, which does not return boolean", name));
+	if (OidIsValid(get_opfamily_proc(op->amopfamily, op->amoplefttype, op->amoplefttype,
+									 GRNND_SUPPORT_TYPE)))
+		complain(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
+}
+
 /* Operator 1 must be a distance: float8, ordered as float8 is. */
 static void
 validate_operator(Validation *v, Form_pg_amop op)
 {
 	char	   *name = format_operator(op->amopopr);
 
+	if (op->amoppurpose == AMOP_SEARCH)
+	{
+		validate_search_operator(v, op, name);
+		return;
+	}
 	if (op->amopstrategy != GRNND_DISTANCE_STRATEGY)
 		complain(v, psprintf("contains operator %s with invalid strategy number %d",
 							 name, op->amopstrategy));
-	if (op->amoppurpose != AMOP_ORDER)
-	{
-		complain(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
-		return;
-	}
 	if (!check_amop_signature(op->amopopr, FLOAT8OID, op->amoplefttype, op->amoprighttype))
 		complain(v, psprintf("contains operator %s, which does not return double precision",
 							 name));
@@ -129,7 +144,18 @@ validate_operator(Validation *v, Form_pg_amop op)
 		complain(v, psprintf("contains operator %s for two different types", name));
 }
 
-/* Each pair of types needs both members; the opclass's own type must be there. */
+/* Of filter columns a family has neither distances nor support functions. */
+static bool
+is_filter_group(const OpFamilyOpFuncGroup *group)
+{
+	return group->functionset == 0 &&
+		(group->operatorset & UINT64CONST(1) << GRNND_DISTANCE_STRATEGY) == 0;
+}
+
+/*
+ * Each pair of types of vectors needs all members, and one of filter columns equality, or @> of
+ * arrays; the opclass's own type must be there.
+ */
 static void
 validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 {
@@ -143,6 +169,16 @@ validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 
 		if (group->lefttype == intype && group->righttype == intype)
 			own = true;
+		if (is_filter_group(group))
+		{
+			int			least = grnnd_attr_answers(group->lefttype, GRNND_EQUAL_STRATEGY)
+				? GRNND_EQUAL_STRATEGY : GRNND_CONTAINS_STRATEGY;
+
+			if ((group->operatorset & UINT64CONST(1) << least) == 0)
+				complain(v, psprintf("is missing operator %d for type %s", least,
+									 format_type_be(group->lefttype)));
+			continue;
+		}
 		if ((group->operatorset & op_needed) == 0)
 			complain(v, psprintf("is missing operator %d for type %s",
 								 GRNND_DISTANCE_STRATEGY, format_type_be(group->lefttype)));
@@ -187,6 +223,18 @@ grnnd_validate(Oid opclass)
 	return v.sound;
 }
 
+/* Is, or will, a type of the family be a vector? */
+static bool
+is_vector(Oid opfamily, Oid type, List *functions)
+{
+	ListCell   *lc;
+
+	foreach(lc, functions)
+		if (((OpFamilyMember *) lfirst(lc))->lefttype == type)
+		return true;
+	return OidIsValid(get_opfamily_proc(opfamily, type, type, GRNND_SUPPORT_TYPE));
+}
+
 /*
  * Operators and functions keep the dependencies that core gives them: hard on
  * the class they were made with, since it is nothing without either, and soft
@@ -201,11 +249,19 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 	{
 		OpFamilyMember *op = (OpFamilyMember *) lfirst(lc);
 
-		if (!OidIsValid(op->sortfamily))
+		if (!OidIsValid(op->sortfamily) &&
+			(op->number == GRNND_DISTANCE_STRATEGY ||
+			 is_vector(opfamily, op->lefttype, functions)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator %s cannot be a search operator of access method grnnd",
 							format_operator(op->object)),
 					 errhint("Declare it FOR ORDER BY float_ops.")));
+		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("operator %s cannot be an ordering operator %d of access method grnnd",
+							format_operator(op->object), op->number),
+					 errhint("The distance is operator %d.", GRNND_DISTANCE_STRATEGY)));
 	}
 }

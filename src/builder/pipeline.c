@@ -236,6 +236,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = p->build->spec;
 	GrnBuildResult *r = p->result;
+	GrnLayoutSpec of;
 
 	r->form = grn_layout_form((GrnKeep) spec->keep, spec->dim, r->params.degree, spec->use_codes,
 							  (GrnForm) r->form, spec->payload);
@@ -245,12 +246,12 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
-	grn_layout_code_costs(spec->dim, r->degree, (GrnForm) r->form, spec->payload,
-						  &p->costs);
+	of = grn_result_layout_spec(spec, r);
+	grn_layout_code_costs_of(&of, &p->costs);
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
-	if (!grn_layout(&p->layout, spec->dim, r->degree, GRN_NO_CODES,
-					(GrnForm) r->form, spec->payload))
+	r->shape = GRN_NO_CODES;
+	if (!grn_result_layout(&p->layout, spec, r))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);
 	return true;

@@ -16,6 +16,7 @@ GrnCodecFit
 grn_pipeline_plan_fit(const GrnPipeline *p)
 {
 	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
+	GrnLayoutSpec spec = grn_result_layout_spec(p->build->spec, p->result);
 	GrnCodecFit fit = {0};
 
 	fit.of = &p->rows;
@@ -26,7 +27,7 @@ grn_pipeline_plan_fit(const GrnPipeline *p)
 	fit.dim = p->rows.dim;
 	fit.max_code_dims = p->max_code_dims;
 	fit.costs = &p->costs;
-	fit.shape = grn_own_shape(p->metric, (GrnForm) p->result->form, p->rows.dim);
+	fit.shape = grn_layout_own_shape(p->metric, &spec);
 	fit.seed = p->result->params.seed;
 	return fit;
 }
@@ -49,7 +50,6 @@ bool
 grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
-	const GrnBuildSpec *spec = b->spec;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
@@ -70,8 +70,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	memcpy(r->steps, p->codec.steps, sizeof(r->steps));
-	if (!grn_layout(&p->layout, spec->dim, r->degree, r->shape,
-					(GrnForm) r->form, spec->payload))
+	if (!grn_result_layout(&p->layout, b->spec, r))
 		return grn_fail(failure, "XX000", "", "codes of %u bytes do not fit a page",
 						grn_code_bytes(r->shape));
 	if (!grn_has_codes(&p->codec))
@@ -142,8 +141,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	}
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
-	if (!grn_layout(&p->layout, p->rows.dim, r->degree, r->shape, (GrnForm) r->form,
-					p->build->spec->payload))
+	if (!grn_result_layout(&p->layout, p->build->spec, r))
 		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
 	return true;
 }

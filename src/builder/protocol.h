@@ -37,9 +37,9 @@
 #define GRN_PROTOCOL_H
 
 #include "graph/grn.h"
-#include "graph/stored/shape.h"
+#include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 3
+#define GRN_PROTOCOL_VERSION 4
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -56,7 +56,9 @@ typedef enum GrnSegment
 	GRN_SEG_RESULT,				/* see GrnBuildResult */
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
-	GRN_SEG_TIDS,				/* the leader's: 8 bytes a row; the builder never maps it */
+	/* from here on they are the leader's; the builder never maps them */
+	GRN_SEG_TIDS,				/* 8 bytes a row */
+	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then what write_filters.c makes */
 	GRN_NSEGMENTS
 } GrnSegment;
 
@@ -75,6 +77,8 @@ typedef struct GrnBuildSpec
 	uint32_t	form;			/* GrnForm of rows in VECTORS */
 	uint32_t	row_bytes;		/* from row to row, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
+	uint32_t	attr_bytes;		/* that records keep beside each heap TID, */
+	uint32_t	sig_bytes;		/* and beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep of own vectors */
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
@@ -128,6 +132,22 @@ typedef struct GrnBuildResult
 				sec_connect,
 				sec_codes;
 } GrnBuildResult;
+
+/* What fixes the geometry of records by the result, also while it is being made. */
+static inline GrnLayoutSpec
+grn_result_layout_spec(const GrnBuildSpec *spec, const GrnBuildResult *result)
+{
+	return (GrnLayoutSpec) {.dim = spec->dim, .degree = result->degree, .shape = result->shape,
+							.form = (GrnForm) result->form, .attr_bytes = spec->attr_bytes,
+							.sig_bytes = spec->sig_bytes, .payload = spec->payload};
+}
+static inline bool
+grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildResult *result)
+{
+	GrnLayoutSpec of = grn_result_layout_spec(spec, result);
+
+	return grn_layout_of(layout, &of);
+}
 
 typedef enum GrnMsgType
 {

@@ -138,7 +138,7 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 	if (msg->arg[0] >= GRN_NSEGMENTS || file < 0)
 		violation(s, "a piece of an unknown segment");
 	seg = &s->segments[msg->arg[0]];
-	if (msg->arg[0] != GRN_SEG_TIDS)
+	if (msg->arg[0] < GRN_SEG_TIDS)
 	{
 		if (at > seg->reserved || bytes > seg->reserved - at)
 			violation(s, "more memory than it reserved address space for");
@@ -178,7 +178,7 @@ reserve_segments(Server *s, const GrnBuildSpec *spec)
 		uint64_t	bytes = spec->segment_max[i];
 		void	   *base;
 
-		if (i == GRN_SEG_TIDS || bytes == 0)
+		if (i >= GRN_SEG_TIDS || bytes == 0)
 			continue;
 		base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 					-1, 0);

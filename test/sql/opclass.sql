@@ -80,6 +80,31 @@ CREATE OPERATOR CLASS many FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
 	FUNCTION 3 grnnd_type_vector(internal);
 
+CREATE OPERATOR CLASS many FOR TYPE vector USING grnnd AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
+	OPERATOR 4 = (vector, vector),
+	FUNCTION 1 grnnd_type_vector(internal),
+	FUNCTION 2 grnnd_metric_l2(internal);
+ALTER OPERATOR FAMILY vector_l2_ops USING grnnd ADD OPERATOR 4 = (vector, vector);
+
+-- filter columns: any type with a hash function has equality, and nothing more
+CREATE OPERATOR CLASS my_inet FOR TYPE inet USING grnnd AS OPERATOR 4 =;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'my_inet';
+CREATE OPERATOR CLASS ordered_inet FOR TYPE inet USING grnnd AS OPERATOR 2 <, OPERATOR 4 =;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'ordered_inet';
+CREATE OPERATOR CLASS half_int FOR TYPE int USING grnnd AS OPERATOR 2 <;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'half_int';
+CREATE OPERATOR CLASS my_point FOR TYPE point USING grnnd AS OPERATOR 4 ~=;
+CREATE INDEX ON t USING grnnd (v, (point(1, 2)) my_point);
+ALTER TABLE t ADD i inet;
+CREATE INDEX with_inet ON t USING grnnd (v, i my_inet);
+INSERT INTO t (v, i) VALUES ('[1,2,3]', '1.2.3.4'), ('[1,2,3]', '1.2.3.5');
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT v, i FROM t WHERE i = '1.2.3.4' ORDER BY v <-> '[1,1,1]' LIMIT 1;
+SELECT v, i FROM t WHERE i = '1.2.3.4' ORDER BY v <-> '[1,1,1]' LIMIT 2;
+RESET enable_seqscan;
+DROP INDEX with_inet;
+
 -- dependencies: an opclass goes with its operator
 CREATE FUNCTION my_distance(vector, vector) RETURNS float8
 	LANGUAGE sql IMMUTABLE RETURN l2_distance($1, $2);

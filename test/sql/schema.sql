@@ -15,7 +15,7 @@ CREATE EXTENSION grnnd SCHEMA app;
 SET search_path = pg_catalog;
 SELECT opcname, opcintype::regtype, amopopr::regoperator, amvalidate(c.oid)
 FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod JOIN pg_amop o ON amopfamily = opcfamily
-WHERE amname = 'grnnd' ORDER BY opcname COLLATE "C";
+WHERE amname = 'grnnd' AND amoppurpose = 'o' ORDER BY opcname COLLATE "C";
 CREATE TABLE app.t (v "Vector of".vector(2));
 INSERT INTO app.t VALUES ('[1,2]'), ('[3,4]');
 CREATE INDEX ON app.t USING grnnd (v);

@@ -23,7 +23,7 @@
 static void
 init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 {
-	grnnd_build_init(build, grnnd_key(index),
+	grnnd_build_init(build, grnnd_key(index), grnnd_attrs(index),
 					 TupleDescAttr(RelationGetDescr(index), 0),
 					 (GrnndOptions *) index->rd_options);
 	build->heap = heap;

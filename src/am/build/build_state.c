@@ -15,6 +15,8 @@
 #define WORK_BYTES_PER_ROW 16384
 #define RESULT_BYTES_PER_ROW 512
 #define CODES_BYTES_PER_ROW 256
+/* A signature, and a row of a list. */
+#define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint64))
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
 /*
@@ -33,8 +35,8 @@ layout_of(const GrnndBuild *build)
 }
 
 void
-grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
-				 const GrnndOptions *options)
+grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
+				 Form_pg_attribute column, const GrnndOptions *options)
 {
 	GrnBuildSpec *spec = &build->spec;
 	int32		typmod = column->atttypmod;
@@ -42,6 +44,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	memset(build, 0, sizeof(*build));
 	build->builder.sock = -1;
 	build->key = key;
+	build->attrs = attrs;
 	if (options == NULL)
 		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
 	build->options = *options;
@@ -78,6 +81,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
 	spec->row_bytes = grn_row_bytes(build->key.type->form, build->key.metric->embedding,
 									build->dim);
 	spec->payload = GRNND_PAYLOAD;
+	spec->attr_bytes = attrs->bytes;
+	spec->sig_bytes = attrs->n;
 	spec->use_codes = build->options.codes;
 	spec->keep = layout_of(build);
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep,
@@ -116,6 +121,10 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
 	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
 	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, sizeof(uint64), SEGMENT_SLACK);
+	if (build->spec.attr_bytes > 0)
+		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, build->spec.attr_bytes +
+										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN,
+										   SEGMENT_SLACK);
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
 	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW, SEGMENT_SLACK);
 	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);

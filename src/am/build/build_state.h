@@ -23,6 +23,7 @@ typedef struct GrnndBuild
 	uint32		dim;			/* of the graph */
 	uint32		column_dim;
 	uint32		row_bytes;		/* from row to row of VECTORS */
+	const GrnndAttrs *attrs;	/* filter columns */
 	uint64		max_rows;		/* for which address space is reserved */
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before it is made and after its release */
@@ -52,8 +53,8 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
  * From what the build is to index; map, heap, index and info are still to come.  Errors: 22023
  * where the column's type has no dimensions, 54000 where it has too many.
  */
-extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, Form_pg_attribute column,
-							 const GrnndOptions *options);
+extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
+							 Form_pg_attribute column, const GrnndOptions *options);
 /* Reserves address space for so many rows, or as many as are possible. */
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */

@@ -1,7 +1,8 @@
 /*
  * collect.c - reads the table's vectors into shared memory: segment VECTORS in
- * build form, TIDS with the heap TIDs, and ORDER, which ranks rows by TID so that
- * nothing later depends on which process read which row when.
+ * build form, TIDS with the heap TIDs, ATTRS with the values of filter columns, and ORDER,
+ * which ranks rows by TID so that nothing later depends on which process read which row
+ * when.
  *
  * The leader and its workers scan together and claim chunks of rows from one
  * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
@@ -61,6 +62,7 @@ typedef struct Shared
 	uint32		dim;
 	uint32		column_dim;
 	uint32		row_bytes;
+	uint32		attr_bytes;
 	uint32		chunk_rows;
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
@@ -79,10 +81,12 @@ typedef struct Collector
 	Participant *me;
 	GrnndMapping *map;
 	GrnndKey	key;
+	const GrnndAttrs *attrs;
 	GrnndBuild *build;			/* in the leader */
 	uint64		at,				/* own chunk: next row to write, and its end */
 				end;
 	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
+	MemoryContext values;		/* what forming a row's filter columns takes */
 } Collector;
 
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
@@ -107,6 +111,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->dim = build->dim;
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
+	shared->attr_bytes = build->attrs->bytes;
 	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
@@ -130,15 +135,21 @@ make_room(Collector *c, uint64 rows)
 {
 	Shared	   *shared = c->shared;
 	uint64		row_bytes = shared->row_bytes;
+	uint64		capacity;
 
 	rows = Min(rows, shared->max_rows);
 	if (rows <= pg_atomic_read_u64(&shared->capacity))
 		return;
 	grnnd_mapping_grow(c->map, GRN_SEG_VECTORS, rows * row_bytes);
 	grnnd_mapping_grow(c->map, GRN_SEG_TIDS, rows * sizeof(uint64));
-	pg_atomic_write_u64(&shared->capacity,
-						Min(c->map->size[GRN_SEG_VECTORS] / row_bytes,
-							c->map->size[GRN_SEG_TIDS] / sizeof(uint64)));
+	capacity = Min(c->map->size[GRN_SEG_VECTORS] / row_bytes,
+				   c->map->size[GRN_SEG_TIDS] / sizeof(uint64));
+	if (shared->attr_bytes > 0)
+	{
+		grnnd_mapping_grow(c->map, GRN_SEG_ATTRS, rows * shared->attr_bytes);
+		capacity = Min(capacity, c->map->size[GRN_SEG_ATTRS] / shared->attr_bytes);
+	}
+	pg_atomic_write_u64(&shared->capacity, capacity);
 	ConditionVariableBroadcast(&shared->room);
 }
 
@@ -217,6 +228,9 @@ claim_chunk(Collector *c)
 	grnnd_mapping_populate(c->map, GRN_SEG_VECTORS, c->at * row_bytes, c->end * row_bytes);
 	grnnd_mapping_populate(c->map, GRN_SEG_TIDS, c->at * sizeof(uint64),
 						   c->end * sizeof(uint64));
+	if (shared->attr_bytes > 0)
+		grnnd_mapping_populate(c->map, GRN_SEG_ATTRS, c->at * shared->attr_bytes,
+							   c->end * shared->attr_bytes);
 }
 
 /* An IndexBuildCallback. */
@@ -245,6 +259,15 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		return;					/* the index leaves it out */
 	memset(out + used, 0, row_bytes - used);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
+	if (c->attrs->bytes > 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(c->values);
+
+		grnnd_form_attrs(c->attrs, values, isnull,
+						 (uint8 *) c->map->base[GRN_SEG_ATTRS] + c->at * c->attrs->bytes);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(c->values);
+	}
 	c->at++;
 }
 
@@ -253,8 +276,11 @@ static void
 scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 		  TableScanDesc scan)
 {
+	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
+									  ALLOCSET_SMALL_SIZES);
 	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
 												c->build != NULL, collect_row, c, scan);
+	MemoryContextDelete(c->values);
 	c->me->gap_begin = c->at;
 	c->me->gap_end = c->end;
 	pg_write_barrier();
@@ -278,8 +304,9 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	c.shared = shared;
 	c.me = &shared->participants[1 + ParallelWorkerNumber];
 	c.key = grnnd_key(index);
-	c.map = grnnd_mapping_attach(&shared->extents,
-								 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS);
+	c.attrs = grnnd_attrs(index);
+	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
+								 1 << GRN_SEG_ATTRS);
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(c.map))
 	{
@@ -324,6 +351,8 @@ close_gaps(Shared *shared, GrnndMapping *map)
 	uint64		row_bytes = shared->row_bytes;
 	char	   *vectors = map->base[GRN_SEG_VECTORS];
 	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
+	uint64		attr_bytes = shared->attr_bytes;
+	char	   *attrs = map->base[GRN_SEG_ATTRS];
 	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);
 
 	for (;;)
@@ -353,6 +382,8 @@ close_gaps(Shared *shared, GrnndMapping *map)
 		n--;
 		memcpy(vectors + lowest->gap_begin * row_bytes, vectors + n * row_bytes, row_bytes);
 		tids[lowest->gap_begin] = tids[n];
+		if (attr_bytes > 0)
+			memcpy(attrs + lowest->gap_begin * attr_bytes, attrs + n * attr_bytes, attr_bytes);
 		lowest->gap_begin++;
 	}
 }
@@ -384,6 +415,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		c.me = &shared->participants[0];
 		c.map = build->map;
 		c.key = build->key;
+		c.attrs = build->attrs;
 		c.build = build;
 		look_after_room(&c);
 		grnnd_workers_launch(workers);
@@ -424,6 +456,7 @@ collect_alone(GrnndBuild *build)
 	c.me = &shared->participants[0];
 	c.map = build->map;
 	c.key = build->key;
+	c.attrs = build->attrs;
 	c.build = build;
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);

@@ -495,8 +495,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	GrnLayout	layout;
 	double		blocks;
 
-	if (!grn_layout(&layout, b->dim, r->degree, r->shape, (GrnForm) r->form,
-					GRNND_PAYLOAD))
+	if (!grn_result_layout(&layout, &b->spec, r))
 		elog(ERROR, "the index builder chose a record that does not fit a page");
 	if (rows / nodes > layout.tids_max)
 		records += nodes * ceil((rows / nodes - layout.tids_max) / layout.chain_tids);
@@ -586,6 +585,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	Form_pg_attribute attribute;
 	Sample	   *s = palloc0(sizeof(Sample));
 	GrnndOptions *options;
+	GrnndAttrs	attrs = {0};
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -605,7 +605,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
 	grnnd_build_init(&s->build, find_key(getBaseType(attribute->atttypid),
 										 PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
-					 attribute, options);
+					 &attrs, attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);
 	values[2] = Int32GetDatum((int32) s->build.column_dim);

@@ -330,7 +330,7 @@ announce_extent(void *arg, const GrnndExtent *extent, int fd)
 {
 	GrnMsg		msg = {.type = GRN_MSG_EXTENT};
 
-	if (extent->segment == GRN_SEG_TIDS)
+	if (extent->segment >= GRN_SEG_TIDS)
 		return;					/* no business of the builder */
 	msg.arg[0] = extent->segment;
 	msg.arg[1] = extent->offset;

@@ -23,7 +23,7 @@
 #endif
 
 static const char *const segment_names[GRN_NSEGMENTS] = {
-	"vectors", "order", "result", "codes", "workspace", "heap TIDs"
+	"vectors", "order", "result", "codes", "workspace", "heap TIDs", "filter columns"
 };
 
 static uint64

@@ -35,6 +35,8 @@ typedef struct Shared
 	uint64		nrows;
 	GrnRows		vectors;		/* but for their address */
 	uint64		records;
+	uint32		nchains;
+	GrnndFilterPlan filters;
 	BlockNumber node_pages;
 	GrnBuildResult result;
 	GrnndMeta	meta;
@@ -49,6 +51,16 @@ typedef struct Shared
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
 
 /* ---- preparation ---- */
+
+void
+grnnd_check_records(uint64 records)
+{
+	if (records >= GRN_MAX_NODES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a grnnd index cannot hold more than %u records", GRN_MAX_NODES - 1),
+				 errhint("Partition the table.")));
+}
 
 /*
  * Finds the nodes whose TIDs need further records, in order of node.  The table
@@ -68,12 +80,9 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 		if (ntids > l->tids_max)
 			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
 	}
+	grnnd_check_records(new->nodes + nchains);
+	new->nchains = (uint32) nchains;
 	new->records = new->nodes + nchains;
-	if (new->records >= GRN_MAX_NODES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a grnnd index cannot hold more than %u records", GRN_MAX_NODES - 1),
-				 errhint("Partition the table.")));
 	if (nchains == 0)
 		return;
 
@@ -123,7 +132,9 @@ place_blocks(GrnndNewIndex *new)
 	new->meta.entry_block = 1;
 	new->meta.codec_block = 2;
 	new->meta.codec_pages = codec_pages(&new->layout);
-	new->meta.first_node_block = 2 + new->meta.codec_pages;
+	grnnd_place_filters(&new->meta, &new->layout, 2 + new->meta.codec_pages);
+	new->meta.first_node_block = 2 + new->meta.codec_pages + grnnd_filter_pages(&new->meta);
+	blocks += grnnd_filter_pages(&new->meta);
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -148,14 +159,22 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 	meta->dim = build->dim;
 	meta->column_dim = build->column_dim;
 	meta->payload = GRNND_PAYLOAD;
+	meta->attr_bytes = (uint16) build->spec.attr_bytes;
+	meta->sig_bytes = (uint16) build->spec.sig_bytes;
+	meta->ncolumns = build->attrs->n;
+	for (uint32 i = 0; i < build->attrs->n; i++)
+		grnnd_describe_attr(&build->attrs->attr[i], meta->sig_bytes > 0, &meta->columns[i]);
 }
 
 /* Fixes the records' geometry, in the new index and in its metapage. */
 static void
 set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format)
 {
-	if (!grn_layout(&new->layout, new->meta.dim, degree, shape, format,
-					GRNND_PAYLOAD))
+	GrnLayoutSpec spec = {.dim = new->meta.dim, .degree = degree, .shape = shape, .form = format,
+		.attr_bytes = new->meta.attr_bytes, .sig_bytes = new->meta.sig_bytes,
+		.payload = GRNND_PAYLOAD};
+
+	if (!grn_layout_of(&new->layout, &spec))
 		grnnd_bad_result("a record would not fit a page");
 	new->meta.degree = degree;
 	new->meta.shape = shape;
@@ -170,13 +189,16 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 	uint32		degree = build->spec.params.degree;
 	GrnForm		form = grn_layout_form((GrnKeep) build->spec.keep, build->dim, degree,
 									   build->spec.use_codes, build->key.type->form, GRNND_PAYLOAD);
+	GrnLayoutSpec spec = {.dim = build->dim, .degree = degree, .form = form,
+		.attr_bytes = build->spec.attr_bytes, .sig_bytes = build->spec.sig_bytes,
+		.payload = GRNND_PAYLOAD};
 	GrnCodeShape shape = build->spec.use_codes
-		? grn_own_shape(build->key.metric, form, build->dim) : GRN_NO_CODES;
+		? grn_layout_own_shape(build->key.metric, &spec) : GRN_NO_CODES;
 	GrnCodeCosts costs;
 
 	if (build->spec.use_codes && shape.own == 0)
 	{
-		grn_layout_code_costs(build->dim, degree, form, GRNND_PAYLOAD, &costs);
+		grn_layout_code_costs_of(&spec, &costs);
 		shape = grn_codec_usual_shape(build->dim, &costs);
 	}
 	set_layout(new, degree, shape, form);
@@ -196,6 +218,8 @@ write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 	grnnd_form_entry_page(new, grnnd_writer_next(w));
 	for (uint32 i = 0; i < new->meta.codec_pages; i++)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
+	for (uint32 i = 0; i < grnnd_filter_pages(&new->meta); i++)
+		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
 }
 
 static void
@@ -207,7 +231,7 @@ write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
 
 /* ---- the leader and its workers ---- */
 
-/* This process's share of the checks. */
+/* This process's share of the checks, and of the signatures. */
 static void
 check_share(GrnndNewIndex *new, Shared *shared)
 {
@@ -219,6 +243,7 @@ check_share(GrnndNewIndex *new, Shared *shared)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		grnnd_check_result_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
+		grnnd_sign_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
 	}
 }
 
@@ -292,10 +317,14 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 
 		new->meta = shared->meta;
 		new->records = shared->records;
+		new->nchains = shared->nchains;
+		new->filters = shared->filters;
+		new->columns = grnnd_attrs(index);
 		new->vectors = shared->vectors;
 		set_layout(new, shared->meta.degree, shared->meta.shape,
 				   (GrnForm) shared->meta.form);
 		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
+		grnnd_find_filters(new, map);
 		if (phase == 0)
 		{
 			check_share(new, shared);
@@ -319,9 +348,9 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers
 	if (workers)
 		grnnd_workers_launch(workers);
 	grnnd_writer_extend(w, blocks);
-	write_head(new, w);
 	check_share(new, shared);
 	BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
+	write_head(new, w);
 	write_share(new, shared, w, true);
 }
 
@@ -368,6 +397,8 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
 	take_result(new, build, r);
 	plan_chains(new, build->map);
+	new->columns = build->attrs;
+	grnnd_plan_filters(new, build->map, build->rows);
 	blocks = place_blocks(new);
 	node_pages = blocks - new->meta.first_node_block;
 
@@ -385,6 +416,8 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->nrows = build->rows;
 	shared->vectors = new->vectors;
 	shared->records = new->records;
+	shared->nchains = new->nchains;
+	shared->filters = new->filters;
 	shared->node_pages = node_pages;
 	shared->result = *r;
 	shared->meta = new->meta;

@@ -1,11 +1,12 @@
 /*
  * write_index_impl.h - an index that is about to be written: write_index.c lays it out and
- * has leader and workers write it, write_index_check.c checks what the builder has sent, and
- * write_index_pages.c forms the pages.
+ * has leader and workers write it, write_index_check.c checks what the builder has sent,
+ * write_index_pages.c forms the pages, and write_filters.c makes what filters need.
  */
 #ifndef GRNND_WRITE_INDEX_IMPL_H
 #define GRNND_WRITE_INDEX_IMPL_H
 
+#include "am/build/mapping.h"
 #include "am/build/write_index.h"
 #include "graph/rows.h"
 
@@ -17,18 +18,41 @@ typedef struct GrnndChain
 	uint32		ntids;
 } GrnndChain;
 
+/*
+ * What filters need, in segment ATTRS behind the values; offsets in bytes.  Rows of lists are in
+ * the order of their buckets, of all columns in turn.
+ */
+typedef struct GrnndFilterPlan
+{
+	uint64		off_books;		/* GrnSigBook [ncolumns] */
+	uint64		off_sigs;		/* [nodes][sig_bytes] */
+	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
+	uint64		off_record_starts;	/* uint32 [buckets + 1] its first GRN_LIST record */
+	uint64		off_rows;		/* GrnndListedRow [rows of lists] */
+	uint32		buckets;		/* of all columns; 0: no lists */
+	uint32		records;		/* GRN_LIST records, which follow the chains */
+} GrnndFilterPlan;
+
+typedef struct GrnndListedRow
+{
+	uint32		node;
+	uint32		hash;			/* of the value */
+} GrnndListedRow;
+
 /* What an index is written from: what its metapage is to say, and where the rest lies. */
 typedef struct GrnndNewIndex
 {
 	GrnndMeta	meta;
 	GrnLayout	layout;
 	uint32		nodes;
-	uint64		records;		/* nodes and chains */
+	uint64		records;		/* nodes, chains and lists */
+	uint32		nchains;
 	uint32		nentries;
 	const uint32 *entries;
 	/* in the mapping */
 	GrnRows		vectors;
 	const uint64 *tids;			/* [rows], packed */
+	const uint8 *attrs;			/* [rows][attr_bytes] */
 	const uint32 *ids;			/* [nodes][degree] */
 	const uint8 *counts;		/* [nodes] */
 	const uint32 *row_start;	/* [nodes + 1] */
@@ -36,12 +60,25 @@ typedef struct GrnndNewIndex
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */
-	GrnndChain *chains;			/* [records - nodes], by node; in segment ORDER */
+	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
+	/* for filters: by the plan, in segment ATTRS */
+	GrnndFilterPlan filters;
+	const GrnndAttrs *columns;
+	GrnSigBook *books;			/* [ncolumns] */
+	uint8	   *sigs;			/* [nodes][sig_bytes] */
+	uint64	   *list_row_starts;	/* [buckets + 1] */
+	uint32	   *list_record_starts; /* [buckets + 1] */
+	GrnndListedRow *list_rows;
 	/* palloc'd */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* one spanning record, */
 	uint64		scratch_id;		/* this one */
 } GrnndNewIndex;
+
+/* ---- write_index.c ---- */
+
+/* Error: 54000 where an index cannot hold so many. */
+extern void grnnd_check_records(uint64 records);
 
 /* ---- write_index_check.c ---- */
 
@@ -65,5 +102,19 @@ extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
 /* Forms the page of the codec's bytes with that number. */
 extern void grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page);
 extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
+
+/* ---- write_filters.c ---- */
+
+/* Plans and makes books and lists; chains are planned already.  The leader's alone. */
+extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows);
+/* Finds all that is planned in this process's mapping. */
+extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
+/* Makes the signatures of nodes [begin, end). */
+extern void grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end);
+/* Pages of books, sample and lists' heads; those of the sample want all signatures. */
+extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
+extern uint32 grnnd_filter_pages(const GrnndMeta *meta);
+extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
+extern void grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec);
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

@@ -15,7 +15,7 @@ static uint32
 first_chain(const GrnndNewIndex *new, uint32 node)
 {
 	uint64		low = 0;
-	uint64		high = new->records - new->nodes;
+	uint64		high = new->nchains;
 
 	while (low < high)
 	{
@@ -29,10 +29,13 @@ first_chain(const GrnndNewIndex *new, uint32 node)
 	return (uint32) low;
 }
 
-static uint8 *
-put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint8 *out)
+/* Writes a node's heap TIDs from one on, and the values beside them. */
+static void
+put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint8 *out,
+		 uint8 *attrs)
 {
 	const uint32 *rows = new->rows + new->row_start[node] + first;
+	Size		attr_bytes = new->layout.attr_bytes;
 
 	for (uint32 i = 0; i < ntids; i++)
 	{
@@ -41,8 +44,9 @@ put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint
 		grnnd_unpack_tid(new->tids[rows[i]], &tid);
 		memcpy(out, &tid, GRN_TID_BYTES);
 		out += GRN_TID_BYTES;
+		if (attr_bytes > 0)
+			memcpy(attrs + i * attr_bytes, new->attrs + rows[i] * attr_bytes, attr_bytes);
 	}
-	return out;
 }
 
 static void
@@ -51,6 +55,7 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 	const GrnLayout *l = &new->layout;
 	uint32		ntids = new->row_start[node + 1] - new->row_start[node];
 	uint8		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
+	uint8		attrs[GRN_MAX_TIDS * GRN_MAX_ATTR_BYTES];
 	GrnRecordSource src = {0};
 	const void *row;
 
@@ -65,11 +70,17 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 		src.factor = new->factors[node];
 	}
 	src.ntids = Min(ntids, l->tids_max);
-	put_tids(new, node, 0, src.ntids, tids);
+	put_tids(new, node, 0, src.ntids, tids, attrs);
 	src.tids = tids;
+	src.attrs = attrs;
 	src.next = ntids > l->tids_max ? new->nodes + first_chain(new, node) : GRN_INVALID_ID;
 	src.ids = new->ids + (uint64) node * l->degree;
 	src.count = new->counts[node];
+	if (l->sig_bytes > 0)
+	{
+		src.sig = new->sigs + (uint64) node * l->sig_bytes;
+		src.all_sigs = new->sigs;
+	}
 	src.all_codes = new->codes;
 	src.all_factors = new->factors;
 	grn_record_write(l, &src, rec);
@@ -85,10 +96,11 @@ form_chain(const GrnndNewIndex *new, uint32 number, void *rec)
 	memset(rec, 0, l->record_bytes);
 	r->state = GRN_TIDS;
 	r->ntids16 = (uint16) c->ntids;
-	r->next = new->nodes + number + 1 < new->records && c[1].node == c->node ?
+	r->next = number + 1 < new->nchains && c[1].node == c->node ?
 		new->nodes + number + 1 : GRN_INVALID_ID;
 	grn_tids_set_owner(r, c->node, 0);
-	put_tids(new, c->node, c->first, c->ntids, GRN_REC_PTR(rec, l->off_tids));
+	put_tids(new, c->node, c->first, c->ntids, GRN_REC_PTR(rec, l->off_tids),
+			 grn_rec_attrs(l, rec));
 }
 
 static void
@@ -96,8 +108,10 @@ form_record(const GrnndNewIndex *new, uint64 id, void *rec)
 {
 	if (id < new->nodes)
 		form_node(new, (uint32) id, rec);
-	else
+	else if (id < (uint64) new->nodes + new->nchains)
 		form_chain(new, (uint32) (id - new->nodes), rec);
+	else
+		grnnd_form_list(new, (uint32) (id - new->nodes - new->nchains), rec);
 }
 
 void

@@ -133,28 +133,39 @@ grnnd_edit_end(GrnndEdit *e)
 		UnlockReleaseBuffer(e->buffers[--e->npages]);
 }
 
-GrnFactor
-grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i)
+GrnndEdge
+grnnd_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32 i)
 {
-	return grn_rec_factor(l, rec, i);
+	return (GrnndEdge) {.id = grn_rec_ids(l, rec)[i],
+						.factor = grn_rec_factor(l, rec, i),
+						.code = grn_rec_codes(l, rec) + (Size) i * l->code_bytes,
+						.sig = grn_rec_sigs(l, rec) + (Size) i * l->sig_bytes};
+}
+
+GrnndEdge
+grnnd_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32 id)
+{
+	return (GrnndEdge) {.id = id, .factor = rec->factor,
+						.code = GRN_REC_PTR(rec, l->off_code), .sig = GRN_REC_PTR(rec, l->off_sig)};
 }
 
 void
-grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, uint32 id,
-			   const uint8_t *code, GrnFactor factor)
+grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *edge)
 {
-	grn_rec_ids(l, rec)[i] = id;
+	grn_rec_ids(l, rec)[i] = edge->id;
 	if (l->code_bytes > 0)
 	{
-		grn_rec_set_factor(l, rec, i, factor);
-		memcpy(grn_rec_codes(l, rec) + (Size) i * l->code_bytes, code, l->code_bytes);
+		grn_rec_set_factor(l, rec, i, edge->factor);
+		memcpy(grn_rec_codes(l, rec) + (Size) i * l->code_bytes, edge->code, l->code_bytes);
 	}
+	/* an edge that gets another code keeps its signature, which may be this very one */
+	if (l->sig_bytes > 0)
+		memmove(grn_rec_sigs(l, rec) + (Size) i * l->sig_bytes, edge->sig, l->sig_bytes);
 }
 
 void
-grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, uint32 id, const uint8_t *code,
-			   GrnFactor factor)
+grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge)
 {
-	grnnd_set_edge(l, rec, rec->count, id, code, factor);
+	grnnd_set_edge(l, rec, rec->count, edge);
 	rec->count++;
 }

@@ -52,14 +52,23 @@ extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 i
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
 
-/* Of edge i; 0 without codes. */
-extern GrnFactor grnnd_edge_factor(const GrnLayout *l, const GrnRecord *rec, uint32 i);
+/* An edge with what a record keeps beside the neighbour's id; NULL or 0 without codes. */
+typedef struct GrnndEdge
+{
+	uint32		id;
+	GrnFactor	factor;
+	const uint8_t *code;		/* [code_bytes] */
+	const uint8_t *sig;			/* [sig_bytes] */
+} GrnndEdge;
+
+/* Edge i of a record, whose bytes it names. */
+extern GrnndEdge grnnd_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32 i);
+/* An edge to node id, by its record. */
+extern GrnndEdge grnnd_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32 id);
 /* Appends an edge to a record that has room. */
-extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, uint32 id,
-						   const uint8_t *code, GrnFactor factor);
+extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge);
 /* Sets edge i. */
-extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, uint32 id,
-						   const uint8_t *code, GrnFactor factor);
+extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *edge);
 
 /*
  * Copies a live node's own code [code_bytes] and its factor; false, and nothing copied, where

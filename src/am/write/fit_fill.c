@@ -11,6 +11,7 @@
 #include "utils/memutils.h"
 
 #include "am/page.h"
+#include "am/sample.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/lock.h"
@@ -82,7 +83,13 @@ put_codes(const Fit *f, GrnRecord *rec, uint32 id)
 	}
 	for (uint32 i = 0; i < rec->count; i++)
 		if ((code = code_of(f, ids[i], &factor)) != NULL)
-			grnnd_set_edge(l, rec, i, ids[i], code, factor);
+		{
+			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+
+			edge.code = code;
+			edge.factor = factor;
+			grnnd_set_edge(l, rec, i, &edge);
+		}
 }
 
 static void
@@ -161,4 +168,5 @@ grnnd_fit_fill(Fit *f)
 		grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
 	}
 	grnnd_enter_longest(f->index, &f->ix, &f->longest, NULL);
+	grnnd_encode_sample(f->index, &f->ix);
 }

@@ -88,13 +88,15 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 {
 	const GrnndMeta *meta = (const GrnndMeta *) GrnndPagePayload(page);
 	const GrnndAttempt *attempt = page_attempt(page);
+	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
+		.form = (GrnForm) meta->form, .attr_bytes = meta->attr_bytes,
+		.sig_bytes = meta->sig_bytes, .payload = meta->payload};
 	GrnLayout	l;
 	uint64		limit;
 
 	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
 		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
-		!grn_layout(&l, meta->dim, meta->degree, meta->shape,
-					(GrnForm) meta->form, meta->payload))
+		!grn_layout_of(&l, &spec))
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	/* a clock that was set back since does not count */

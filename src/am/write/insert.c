@@ -12,9 +12,10 @@
 #include "am/cache.h"
 #include "am/entries.h"
 #include "am/page.h"
+#include "am/lists.h"
 #include "am/page_store.h"
+#include "am/sample.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
 #include "am/write/entry_points.h"
 #include "am/write/fit.h"
 #include "am/write/freespace.h"
@@ -40,6 +41,9 @@ typedef struct Insert
 	Relation	heap;
 	const GrnndIndex *ix;
 	ItemPointer tid;
+	uint8	   *attrs;			/* values beside it */
+	uint8		sig[GRN_MAX_SIG_BYTES]; /* of those */
+	uint32		unlisted;		/* bits: columns to whose lists the row's node is to be added */
 	GrnndStore	store;
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
@@ -48,11 +52,16 @@ typedef struct Insert
 
 /* ---- more TIDs for a node ---- */
 
+/* Writes the row's TID number i of a record, and the values beside it. */
 static void
-put_tid(const GrnLayout *l, GrnRecord *rec, uint32 i, ItemPointer tid)
+put_tid(const Insert *in, GrnRecord *rec, uint32 i)
 {
+	const GrnLayout *l = &in->ix->layout;
+
 	rec->flags &= ~GRN_KILLED;
-	memcpy(GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), tid, GRN_TID_BYTES);
+	memcpy(GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), in->tid, GRN_TID_BYTES);
+	if (l->attr_bytes > 0)
+		memcpy(grn_rec_attrs(l, rec) + i * l->attr_bytes, in->attrs, l->attr_bytes);
 }
 
 /* Adds the TID to the first chained record of node id, if that has room. */
@@ -70,7 +79,7 @@ add_to_chain(Insert *in, uint32 chain, uint32 id, uint16 version)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
 
-		put_tid(l, rec, rec->ntids16++, in->tid);
+		put_tid(in, rec, rec->ntids16++);
 		added = true;
 	}
 	grnnd_edit_end(&e);
@@ -91,7 +100,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	rec->ntids16 = 1;
 	rec->next = next;
 	grn_tids_set_owner(rec, id, version);
-	put_tid(l, rec, 0, in->tid);
+	put_tid(in, rec, 0);
 	chain = grnnd_new_record(in->index, in->heap, in->ix, rec);
 	pfree(rec);
 	grnnd_test_point("chain-written");
@@ -127,6 +136,40 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	return done;
 }
 
+/* Takes down the columns whose value none of a node's own TIDs has. */
+static void
+note_values(Insert *in, const GrnRecord *rec)
+{
+	const GrnLayout *l = &in->ix->layout;
+	const GrnndAttrs *columns = in->ix->attrs;
+
+	in->unlisted = 0;
+	for (uint32 c = 0; c < columns->n && in->ix->meta.list_pages > 0; c++)
+	{
+		uint32		hash = grnnd_list_hash(columns, c, in->attrs);
+		bool		known = false;
+
+		for (uint32 i = 0; i < rec->ntids && !known; i++)
+			known = grnnd_list_hash(columns, c, grn_rec_attrs(l, rec) + i * l->attr_bytes) == hash;
+		if (!known)
+			in->unlisted |= UINT32_C(1) << c;
+	}
+}
+
+/* Adds the row's node to the lists of its values that it is to be in. */
+static void
+add_to_lists(Insert *in, const GrnndEdge *row)
+{
+	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
+		if ((in->unlisted >> c & 1) != 0)
+		{
+			uint32		hash = grnnd_list_hash(in->ix->attrs, c, in->attrs);
+
+			grnnd_list_add(in->index, in->heap, in->ix,
+						   grnnd_list_bucket(&in->ix->meta, c, hash), hash, row);
+		}
+}
+
 static bool
 add_tid(Insert *in, uint32 id, uint16 version)
 {
@@ -142,11 +185,12 @@ add_tid(Insert *in, uint32 id, uint16 version)
 		return false;
 	}
 	next = e.rec->next;
+	note_values(in, e.rec);
 	if (e.rec->ntids < l->tids_max)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
 
-		put_tid(l, rec, rec->ntids++, in->tid);
+		put_tid(in, rec, rec->ntids++);
 		added = true;
 	}
 	grnnd_edit_end(&e);
@@ -158,9 +202,26 @@ add_tid(Insert *in, uint32 id, uint16 version)
 }
 
 /*
+ * Records of one vector whose rows have different signatures, at most, before there is one for
+ * all signatures.  So an update of a filter column makes a record that is as good as the first,
+ * and many values do not make many vertices.
+ */
+#define MOST_SIGNED 2
+
+/* May a row with this signature join a record with that one?  Edges keep a record's for good. */
+static bool
+sig_serves(const GrnLayout *l, const uint8_t *of_record, const uint8_t *sig)
+{
+	for (uint32 c = 0; c < l->sig_bytes; c++)
+		if (of_record[c] != GRN_SIG_ANY && of_record[c] != sig[c])
+			return false;
+	return true;
+}
+
+/*
  * Looks for the row's vector among those found.  Vectors that round to the same
  * bytes with the same error may share a record: the bound that a scan
- * returns holds for both.
+ * returns holds for both.  Sets the signature that the row's own record is to have otherwise.
  */
 static bool
 add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
@@ -168,12 +229,29 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	const GrnLayout *l = &in->ix->layout;
 	const GrnFound *found = grn_search_found(search);
 	const void *vec = GRN_REC_PTR(in->rec, l->off_vec);
+	uint32		nsigned = 0;
 
 	for (uint32 i = 0; i < nfound; i++)
-		if (found[i].state == GRN_NODE && found[i].error == in->rec->error &&
-			memcmp(grn_search_vector(search, i), vec, l->vec_bytes) == 0 &&
-			add_tid(in, found[i].id, found[i].version))
+	{
+		GrnndEdge	own = {.id = found[i].id};
+
+		if (found[i].state != GRN_NODE || found[i].error != in->rec->error ||
+			memcmp(grn_search_vector(search, i), vec, l->vec_bytes) != 0)
+			continue;
+		own.code = grn_search_code(search, i, &own.factor);
+		own.sig = own.code + l->code_bytes;
+		if (!sig_serves(l, own.sig, in->sig))
+			nsigned++;
+		else if (add_tid(in, found[i].id, found[i].version))
+		{
+			add_to_lists(in, &own);
 			return true;
+		}
+	}
+	if (nsigned < MOST_SIGNED)
+		memcpy(GRN_REC_PTR(in->rec, l->off_sig), in->sig, l->sig_bytes);
+	else
+		memset(GRN_REC_PTR(in->rec, l->off_sig), GRN_SIG_ANY, l->sig_bytes);
 	return false;
 }
 
@@ -242,8 +320,13 @@ insert_first(Insert *in)
 		/* live rows may hang on dead nodes; vacuum drops the edge before it frees one */
 		in->rec->count = 0;
 		if (entries->count > 0)
-			grnnd_add_edge(&in->ix->layout, in->rec, expected, entries->codes,
-						   entries->factors[0]);
+		{
+			static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
+			GrnndEdge	edge = {.id = expected, .factor = entries->factors[0],
+				.code = entries->codes, .sig = any};
+
+			grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+		}
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected) ||
 			!withdraw(in, in->id, in->rec->version);
@@ -287,6 +370,17 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	return n;
 }
 
+/* The row has a node of its own: the sample and the lists may have it. */
+static void
+note_node(Insert *in)
+{
+	GrnndEdge	own = grnnd_own_edge(&in->ix->layout, in->rec, in->id);
+
+	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
+	in->unlisted = PG_UINT32_MAX;
+	add_to_lists(in, &own);
+}
+
 /* One attempt.  False: the neighbours found were gone when they were needed. */
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
@@ -306,7 +400,12 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	if (done || only_identical || nfound == 0)
 	{
 		grn_search_end(search);
-		return done || (!only_identical && insert_first(in));
+		if (!done && !only_identical && insert_first(in))
+		{
+			note_node(in);
+			done = true;
+		}
+		return done;
 	}
 	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
 	grn_search_end(search);
@@ -314,8 +413,11 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	grnnd_test_point("insert-chosen");
 	in->rec->count = 0;
 	for (uint32 i = 0; i < list.count; i++)
-		grnnd_add_edge(&in->ix->layout, in->rec, list.ids[i],
-					   list.codes + i * in->ix->layout.code_bytes, list.factors[i]);
+	{
+		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
+
+		grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+	}
 	memcpy(from, list.ids, list.count * sizeof(uint32));
 	plan.from = from;
 	plan.chosen = &list;
@@ -328,6 +430,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		withdraw(in, in->id, in->rec->version))
 		return false;
 	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries);
+	note_node(in);
 	return true;
 }
 
@@ -335,7 +438,8 @@ static void
 insert_row(Insert *in, float *x, const void *row, bool unchanged)
 {
 	const GrnLayout *l = &in->ix->layout;
-	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .ntids = 1, .next = GRN_INVALID_ID};
+	GrnRecordSource source = {.x = x, .tids = (uint8_t *) in->tid, .attrs = in->attrs, .sig = in->sig,
+		.ntids = 1, .next = GRN_INVALID_ID};
 	float		error = 0;
 
 	if (l->form == in->ix->key.type->form)
@@ -412,7 +516,13 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	mode = begin_writing(&in);
 	x = palloc(in.ix->meta.dim * sizeof(float));
 	if (grnnd_form_vector(&in.ix->key, in.ix->meta.column_dim, values[0], x, &row))
+	{
+		in.attrs = palloc(Max(in.ix->attrs->bytes, 1));
+		grnnd_form_attrs(in.ix->attrs, values, isnull, in.attrs);
+		if (in.ix->books != NULL)
+			grnnd_sign(in.ix->attrs, in.ix->books, in.attrs, in.sig);
 		insert_row(&in, x, row, unchanged);
+	}
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
 	fit = grnnd_fit_due(&in.ix->meta, in.id);
 	MemoryContextSwitchTo(old);

@@ -19,7 +19,6 @@
 #include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
@@ -29,6 +28,9 @@
  * test/bench/tried.md has other numbers.
  */
 #define CHOOSE(degree) ((degree) < GRNND_FEW_EDGES ? (degree) * 7 / 10 : (degree) * 15 / 32)
+
+/* Records of one vector whose signatures differ: see MOST_SIGNED of insert.c. */
+#define MOST_TWINS 3
 
 /*
  * Dead nodes that a search for neighbours may visit.  Every entry point is among what it
@@ -89,6 +91,14 @@ encode_row(const GrnndIndex *ix, float *x, float error, uint8_t *code, GrnFactor
 
 /* ---- choosing ---- */
 
+GrnndEdge
+grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i)
+{
+	return (GrnndEdge) {.id = list->ids[i], .factor = list->factors[i],
+						.code = list->codes + (Size) i * ix->layout.code_bytes,
+						.sig = list->sigs + (Size) i * ix->layout.sig_bytes};
+}
+
 GrnSearch *
 grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 				const GrnndEntries *entries, uint32 *nfound)
@@ -126,6 +136,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);
 	float	   *own = rows + (Size) nfound * dim;
+	uint32		ntwins = 0;
 	float	   *dist = palloc(Max(nfound, 1) * sizeof(float));
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
 	uint32	   *keep = palloc(l->degree * sizeof(uint32));
@@ -138,23 +149,39 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		float	   *row = rows + (Size) prune.n * dim;
+		float		distance;
 
 		if (found[i].id == self)
 			continue;
 		grn_form_load(l->form, grn_search_vector(search, i), dim, row);
 		grnnd_place(ix, row, row);
-		dist[prune.n] = grn_dist->l2_f32(own, row, dim) + p->error2;
-		from[prune.n++] = i;
+		distance = grn_dist->l2_f32(own, row, dim);
+		/*
+		 * A record of the same vector with another signature would keep all other candidates out,
+		 * and a search with a filter seldom goes by way of it.  Where vectors are rounded, such a
+		 * record is as far away as its own rounding has moved it.
+		 */
+		if (l->sig_bytes > 0 && ntwins < MOST_TWINS && nfound - ntwins > 1 &&
+			distance <= found[i].error * found[i].error)
+			ntwins++;
+		else
+		{
+			dist[prune.n] = distance + p->error2;
+			from[prune.n++] = i;
+		}
 	}
 	prune.rows = rows;
 	prune.dist = dist;
 	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));
 	list->codes = palloc(l->degree * l->code_bytes + 1);
+	list->sigs = palloc(l->degree * l->sig_bytes + 1);
 	for (uint32 i = 0; i < list->count; i++)
 	{
 		uint32		f = from[keep[i]];
+		const uint8_t *code = grn_search_code(search, f, &list->factors[i]);
 
 		list->ids[i] = found[f].id;
+		memcpy(list->sigs + i * l->sig_bytes, code + l->code_bytes, l->sig_bytes);
 		if (ix->meta.fit_state == GRNND_FILLING)
 		{
 			grn_form_load(l->form, grn_search_vector(search, f), dim, own);
@@ -162,8 +189,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 					   list->codes + i * l->code_bytes, &list->factors[i]);
 		}
 		else if (l->code_bytes > 0)
-			memcpy(list->codes + i * l->code_bytes,
-				   grn_search_code(search, f, &list->factors[i]), l->code_bytes);
+			memcpy(list->codes + i * l->code_bytes, code, l->code_bytes);
 	}
 	if (!grn_has_codes(&ix->codec))
 	{
@@ -223,23 +249,24 @@ has_edge(const GrnndLink *link, uint32 id)
 					   link->self->count, id) >= 0;
 }
 
-/* Gives x an edge to node y, with the code that y's vector has. */
+/* Gives x an edge that another node has, with the code that the neighbour's vector has. */
 static void
-add_encoded_edge(GrnndLink *link, uint32 y)
+add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 {
 	const GrnndIndex *ix = link->ix;
 	float	   *row = palloc(ix->meta.dim * sizeof(float));
 	uint8_t    *code = palloc0(ix->layout.code_bytes);
-	GrnFactor	factor = {0};
 	GrnndStore	store;
 	GrnState	state;
 	uint16		version;
 	float		error;
 
 	grnnd_store_init(&store, link->index, ix, CurrentMemoryContext);
-	if (grnnd_store_fetch(&store, y, row, &state, &version, &error))
-		encode_row(ix, row, error, code, &factor);
-	grnnd_add_edge(&ix->layout, link->self, y, code, factor);
+	edge.code = code;
+	edge.factor = (GrnFactor) {0};
+	if (grnnd_store_fetch(&store, edge.id, row, &state, &version, &error))
+		encode_row(ix, row, error, code, &edge.factor);
+	grnnd_add_edge(&ix->layout, link->self, &edge);
 	pfree(code);
 	pfree(row);
 }
@@ -249,9 +276,9 @@ static bool
 plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 {
 	const GrnLayout *l = &link->ix->layout;
-	uint32		y = grn_rec_ids(l, v)[y_place];
+	GrnndEdge	edge = grnnd_get_edge(l, v, y_place);
 
-	if (has_edge(link, y))
+	if (has_edge(link, edge.id))
 		return true;
 	/*
 	 * An edge to a dead node would survive vacuum where vacuum has passed our
@@ -259,13 +286,12 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	 * because vacuum waits for us (GRNND_WRITERS_LOCK).
 	 */
 	if (link->self->count >= l->degree ||
-		(!link->plan->dead_allowed && !is_live(link, y)))
+		(!link->plan->dead_allowed && !is_live(link, edge.id)))
 		return false;
 	if (link->ix->meta.fit_state == GRNND_FILLING)
-		add_encoded_edge(link, y);
+		add_encoded_edge(link, edge);
 	else
-		grnnd_add_edge(l, link->self, y, grn_rec_codes(l, v) + y_place * l->code_bytes,
-					   grnnd_edge_factor(l, v, y_place));
+		grnnd_add_edge(l, link->self, &edge);
 	return true;
 }
 
@@ -384,8 +410,8 @@ static uint32
 link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 {
 	const GrnLayout *l = &link->ix->layout;
-	/* of the record, for vacuum's point comes from a vector that may be rounded */
-	const uint8_t *code = GRN_REC_PTR(link->self, l->off_code);
+	/* by the record's code, for vacuum's point comes from a vector that may be rounded */
+	GrnndEdge	edge = grnnd_own_edge(l, link->self, link->id);
 	GrnndEdit	e;
 	uint32		done = 0;
 
@@ -403,9 +429,9 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 			GrnRecord  *rec = grnnd_edit_change(&e);
 
 			if (position == rec->count)
-				grnnd_add_edge(l, rec, link->id, code, link->self->factor);
+				grnnd_add_edge(l, rec, &edge);
 			else
-				grnnd_set_edge(l, rec, position, link->id, code, link->self->factor);
+				grnnd_set_edge(l, rec, position, &edge);
 		}
 		if (linked || position >= 0)
 			done++;
@@ -461,12 +487,10 @@ add_planned(GrnndLink *link)
 	sound = e.rec->state == GRN_NODE && e.rec->version == link->version;
 	for (uint32 i = 0; sound && i < self->count && e.rec->count < l->degree; i++)
 	{
-		uint32		id = grn_rec_ids(l, self)[i];
+		GrnndEdge	edge = grnnd_get_edge(l, self, i);
 
-		if (grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, id) < 0)
-			grnnd_add_edge(l, grnnd_edit_change(&e), id,
-						   grn_rec_codes(l, self) + i * l->code_bytes,
-						   grnnd_edge_factor(l, self, i));
+		if (grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, edge.id) < 0)
+			grnnd_add_edge(l, grnnd_edit_change(&e), &edge);
 	}
 	if (sound)
 		memcpy(link->self, e.rec, l->hot_bytes);
@@ -550,9 +574,11 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 	for (uint32 i = 0; plan->chosen != NULL && i < plan->chosen->count; i++)
 		if (self->count < ix->layout.degree &&
 			grn_find_id(grn_rec_ids(&ix->layout, self), self->count, plan->chosen->ids[i]) < 0)
-			grnnd_add_edge(&ix->layout, self, plan->chosen->ids[i],
-						   plan->chosen->codes + i * ix->layout.code_bytes,
-						   plan->chosen->factors[i]);
+		{
+			GrnndEdge	edge = grnnd_list_edge(ix, plan->chosen, i);
+
+			grnnd_add_edge(&ix->layout, self, &edge);
+		}
 	link = grnnd_plan_links(index, ix, plan, self, id);
 	link->id = id;
 	link->version = version;

@@ -6,6 +6,7 @@
 
 #include "am/entries.h"
 #include "am/page_store.h"
+#include "am/write/edit.h"
 
 /*
  * Below this degree a new node gets more of both kinds of edges.  Of 3,000 sentences inserted
@@ -37,10 +38,14 @@ typedef struct GrnndList
 	uint32		ids[GRN_MAX_DEGREE];
 	GrnFactor	factors[GRN_MAX_DEGREE];
 	uint8_t    *codes;			/* [degree][code_bytes] */
+	uint8_t    *sigs;			/* [degree][sig_bytes] */
 	/* without codes: distances in the graph's space */
 	float	   *to_p;			/* [count] */
 	float	   *between;		/* [count][count] */
 } GrnndList;
+
+/* The edge to list->ids[i]. */
+extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
 /*
  * Chooses the out-neighbours of p among the live nodes that a search's last run

@@ -30,6 +30,7 @@ typedef struct Remembered
 	uint32	   *ids;			/* [ndead][width] */
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
+	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
 } Remembered;
 
 /* Candidates for one node's list; the first `fixed` are what it keeps. */
@@ -40,6 +41,7 @@ typedef struct Candidates
 	uint32		ids[GRN_MAX_DEGREE + MAX_CANDIDATES];
 	GrnFactor	factors[GRN_MAX_DEGREE + MAX_CANDIDATES];
 	uint8_t    *codes;			/* [.][code_bytes] */
+	uint8_t    *sigs;			/* [.][sig_bytes] */
 	float	   *rows;			/* [.][dim] places, only without codes */
 	float		dist[GRN_MAX_DEGREE + MAX_CANDIDATES];
 } Candidates;
@@ -63,7 +65,8 @@ remember_dead(GrnndRefill *f)
 	const GrnLayout *l = &f->v->ix->layout;
 	Remembered *d = &f->dead;
 	Size		memory = v->memory;
-	Size		each = sizeof(uint32) + (l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
+	Size		each = sizeof(uint32) + l->sig_bytes +
+		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
 	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
 	uint32		at = 0;
 
@@ -85,6 +88,8 @@ remember_dead(GrnndRefill *f)
 		d->codes = palloc_extended((Size) v->dead.count * d->width * l->code_bytes,
 								   MCXT_ALLOC_HUGE);
 	}
+	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
+							  MCXT_ALLOC_HUGE);
 	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&v->dead, id + 1))
 	{
@@ -95,18 +100,18 @@ remember_dead(GrnndRefill *f)
 		d->dead[at] = id;
 		for (uint32 i = 0; i < f->rec->count && d->counts[at] < d->width; i++)
 		{
-			uint32		y = grn_rec_ids(l, f->rec)[i];
+			GrnndEdge	edge = grnnd_get_edge(l, f->rec, i);
 			Size		to = base + d->counts[at];
 
-			if (grnnd_set_has(&v->dead, y))
+			if (grnnd_set_has(&v->dead, edge.id))
 				continue;
-			d->ids[to] = y;
+			d->ids[to] = edge.id;
 			if (l->code_bytes > 0)
 			{
-				d->factors[to] = grn_rec_factor(l, f->rec, i);
-				memcpy(d->codes + to * l->code_bytes,
-					   grn_rec_codes(l, f->rec) + i * l->code_bytes, l->code_bytes);
+				d->factors[to] = edge.factor;
+				memcpy(d->codes + to * l->code_bytes, edge.code, l->code_bytes);
 			}
+			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
 		at++;
@@ -125,6 +130,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->rec = palloc(grnnd_copy_bytes(v->ix));
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
+	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
 									v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
@@ -135,21 +141,23 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 /* ---- filling one list ---- */
 
 static void
-add_candidate(GrnndRefill *f, uint32 id, const GrnFactor *factor, const uint8_t *code)
+add_candidate(GrnndRefill *f, const GrnndEdge *edge)
 {
 	Candidates *c = &f->c;
 	uint32		bytes = f->v->ix->layout.code_bytes;
+	uint32		sig_bytes = f->v->ix->layout.sig_bytes;
 	uint32		most = c->fixed + (grn_has_codes(&f->v->ix->codec) ? MAX_CANDIDATES
 								   : MAX_CANDIDATES_BY_VECTOR);
 
-	if (c->count >= most || grn_find_id(c->ids, c->count, id) >= 0)
+	if (c->count >= most || grn_find_id(c->ids, c->count, edge->id) >= 0)
 		return;
-	c->ids[c->count] = id;
+	c->ids[c->count] = edge->id;
 	if (bytes > 0)
 	{
-		c->factors[c->count] = f->v->ix->layout.factor_bytes > 0 ? *factor : (GrnFactor) {0};
-		memcpy(c->codes + c->count * bytes, code, bytes);
+		c->factors[c->count] = f->v->ix->layout.factor_bytes > 0 ? edge->factor : (GrnFactor) {0};
+		memcpy(c->codes + c->count * bytes, edge->code, bytes);
 	}
+	memcpy(c->sigs + c->count * sig_bytes, edge->sig, sig_bytes);
 	c->count++;
 }
 
@@ -159,9 +167,7 @@ add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
-	const uint32 *ids;
-	const GrnFactor *factors;
-	const uint8_t *codes;
+	Size		first = 0;		/* of those remembered */
 	uint32		count;
 
 	if (dead->width > 0)
@@ -181,22 +187,33 @@ add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 		if (low == dead->ndead || dead->dead[low] != d)
 			return;
 		count = dead->counts[low];
-		ids = dead->ids + (Size) low * dead->width;
-		factors = dead->factors + (Size) low * dead->width;
-		codes = dead->codes + (Size) low * dead->width * l->code_bytes;
+		first = (Size) low * dead->width;
 	}
 	else
 	{
 		if (grnnd_copy_record(f->v->index, f->v->ix, d, f->rec, f->v->strategy) != GRN_DEAD)
 			return;
 		count = f->rec->count;
-		ids = grn_rec_ids(l, f->rec);
-		factors = grn_rec_factors(l, f->rec);
-		codes = grn_rec_codes(l, f->rec);
 	}
 	for (uint32 i = 0; i < count; i++)
-		if (ids[i] != self && !grnnd_set_has(&f->v->dead, ids[i]))
-			add_candidate(f, ids[i], factors + i, codes + i * l->code_bytes);
+	{
+		GrnndEdge	edge = {0};
+
+		if (dead->width == 0)
+			edge = grnnd_get_edge(l, f->rec, i);
+		else
+		{
+			edge.id = dead->ids[first + i];
+			edge.sig = dead->sigs + (first + i) * l->sig_bytes;
+			if (l->code_bytes > 0)
+			{
+				edge.factor = dead->factors[first + i];
+				edge.code = dead->codes + (first + i) * l->code_bytes;
+			}
+		}
+		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
+			add_candidate(f, &edge);
+	}
 }
 
 /* An index whose searches go without codes may have them all the same. */
@@ -205,8 +222,10 @@ move_candidate(GrnndRefill *f, uint32 from, uint32 to)
 {
 	Candidates *c = &f->c;
 	uint32		bytes = f->v->ix->layout.code_bytes;
+	uint32		sig_bytes = f->v->ix->layout.sig_bytes;
 
 	c->ids[to] = c->ids[from];
+	memmove(c->sigs + to * sig_bytes, c->sigs + from * sig_bytes, sig_bytes);
 	if (bytes > 0)
 	{
 		c->factors[to] = c->factors[from];
@@ -266,8 +285,11 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	c->fixed = GRN_MAX_DEGREE;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (!grnnd_set_has(&f->v->dead, ids[i]))
-			add_candidate(f, ids[i], grn_rec_factors(l, rec) + i,
-						  grn_rec_codes(l, rec) + i * l->code_bytes);
+		{
+			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+
+			add_candidate(f, &edge);
+		}
 	c->fixed = c->count;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))
@@ -300,8 +322,9 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	for (uint32 i = 0; i < c->fixed + nkeep; i++)
 	{
 		uint32		from = i < c->fixed ? i : keep[i - c->fixed];
+		GrnndEdge	edge = {.id = c->ids[from], .factor = c->factors[from],
+			.code = c->codes + from * l->code_bytes, .sig = c->sigs + from * l->sig_bytes};
 
-		grnnd_add_edge(l, fixed, c->ids[from], c->codes + from * l->code_bytes,
-					   c->factors[from]);
+		grnnd_add_edge(l, fixed, &edge);
 	}
 }

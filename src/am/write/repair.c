@@ -117,11 +117,9 @@ make_room(Repair *r, uint32 id)
 		grn_rec_ids(l, e.rec)[position] == unwanted)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
-		uint32		last = rec->count - 1;
+		GrnndEdge	last = grnnd_get_edge(l, rec, rec->count - 1);
 
-		grnnd_set_edge(l, rec, position, grn_rec_ids(l, rec)[last],
-					   grn_rec_codes(l, rec) + last * l->code_bytes,
-					   grnnd_edge_factor(l, rec, last));
+		grnnd_set_edge(l, rec, position, &last);
 		rec->count--;
 	}
 	grnnd_edit_end(&e);

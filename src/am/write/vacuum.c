@@ -115,9 +115,11 @@ thin_list(GrnndVacuum *v, GrnRecord *rec)
 		if (grnnd_set_has(&v->dead, ids[i]) && ndead++ >= most)
 			continue;
 		if (n < i)
-			grnnd_set_edge(l, rec, n, ids[i],
-						   grn_rec_codes(l, rec) + (Size) i * l->code_bytes,
-						   grnnd_edge_factor(l, rec, i));
+		{
+			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+
+			grnnd_set_edge(l, rec, n, &edge);
+		}
 		n++;
 	}
 	rec->count = n;
@@ -129,14 +131,19 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 {
 	uint32		n;
 	uint32		left = 0;
+	Size		attr_bytes = v->ix->layout.attr_bytes;
 	uint8_t    *tids = record_tids(&v->ix->layout, rec, &n);
+	uint8_t    *attrs = grn_rec_attrs(&v->ix->layout, rec);
 
 	for (uint32 i = 0; i < n; i++)
 	{
 		uint8_t    *tid = tids + i * GRN_TID_BYTES;
 
-		if (!is_dead_tid(v, tid))
-			memmove(tids + left++ * GRN_TID_BYTES, tid, GRN_TID_BYTES);
+		if (is_dead_tid(v, tid))
+			continue;
+		memmove(tids + left * GRN_TID_BYTES, tid, GRN_TID_BYTES);
+		memmove(attrs + left * attr_bytes, attrs + i * attr_bytes, attr_bytes);
+		left++;
 	}
 	v->stats->tuples_removed += n - left;
 	if (left == 0)
@@ -164,6 +171,7 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 				break;
 			}
 			grnnd_set_add(&v->live, id);
+			grnnd_draw(&v->draw, id, rec);
 			grnnd_reach_note(&v->reach, id, grn_rec_ids(&v->ix->layout, rec), rec->count);
 			if (rec->next != GRN_INVALID_ID)
 			{
@@ -177,6 +185,10 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 		case GRN_TIDS:
 			if (left == 0)
 				grnnd_set_add(&v->empty, id);
+			break;
+		case GRN_LIST:
+			grnnd_set_add(&v->listed, id / v->ix->layout.per_page);
+			v->has_empty_list |= rec->ntids16 == 0;
 			break;
 	}
 }
@@ -353,8 +365,8 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
 
 		if ((grnnd_set_has(&v->dead, first + i) && rec->state == GRN_DEAD) ||
-			(grnnd_set_has(&v->empty, first + i) && rec->state == GRN_TIDS &&
-			 rec->ntids16 == 0))
+			(grnnd_set_has(&v->empty, first + i) &&
+			 (rec->state == GRN_TIDS || rec->state == GRN_LIST) && rec->ntids16 == 0))
 			grnnd_free_slot(rec, stamp);
 	}
 	GenericXLogFinish(xlog);
@@ -408,9 +420,11 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->empty, v->limit);
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
 	grnnd_set_init(&v->crowded, v->dirty.limit);
+	grnnd_set_init(&v->listed, v->dirty.limit);
+	grnnd_draw_begin(&v->draw, l);
 	grnnd_set_init(&v->chained, v->limit);
 	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
-	sets = 4 * grnnd_set_bytes(v->limit) + 2 * grnnd_set_bytes(v->dirty.limit) +
+	sets = 4 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
 		grnnd_prepare_bytes(v->limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
@@ -452,7 +466,7 @@ run_vacuum(GrnndVacuum *v)
 			 id = grnnd_set_next(&v->chained, id + 1))
 			clean_chain(v, id, rec);
 	}
-	if (v->dead.count == 0 && v->empty.count == 0 && !v->returned)
+	if (v->dead.count == 0 && v->empty.count == 0 && !v->returned && !v->has_empty_list)
 		return;
 
 	grnnd_test_point("vacuum-swept");
@@ -463,6 +477,10 @@ run_vacuum(GrnndVacuum *v)
 	else if (v->returned)
 		grnnd_prepare(v);		/* the first one did without those that were to die */
 	grnnd_test_point("vacuum-repaired");
+	if (v->dead.count > 0)
+		grnnd_draw_end(&v->draw, v->index, v->ix);
+	if (v->dead.count > 0 || v->has_empty_list)
+		grnnd_clean_lists(v);
 	free_all(v);
 }
 

@@ -6,6 +6,7 @@
 #define GRNND_VACUUM_H
 
 #include "am/page_store.h"
+#include "am/sample.h"
 #include "am/write/bitset.h"
 #include "am/write/entry_points.h"
 #include "am/write/reach.h"
@@ -25,7 +26,10 @@ typedef struct GrnndVacuum
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
 	GrnndSet	crowded;		/* of those, pages with lists that are full of dead nodes */
 	bool		returned;		/* a node that was to die has got another row before */
-	GrnndSet	empty;			/* chained records without TIDs */
+	GrnndSet	empty;			/* chained records without TIDs, records of lists without rows */
+	GrnndSet	listed;			/* pages with records of lists */
+	bool		has_empty_list; /* an earlier vacuum left some without rows */
+	GrnndDraw	draw;			/* of the live nodes */
 	Size		memory;			/* bytes for what refill_lists.c keeps */
 	MemoryContext context;		/* of all this */
 	Size		peak;			/* its bytes, at most, for tests */
@@ -66,6 +70,14 @@ extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
 extern void grnnd_renew_entries(GrnndVacuum *v);
 /* The same before nodes die: entries[0] stays, and root is among the new ones. */
 extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
+
+/* ---- vacuum_lists.c ---- */
+
+/*
+ * Drops dead nodes from the lists by values, and records without rows out of their chains;
+ * those join v->empty.
+ */
+extern void grnnd_clean_lists(GrnndVacuum *v);
 
 /* ---- refill_lists.c ---- */
 

@@ -12,6 +12,7 @@
 _Static_assert(sizeof(GrnFactor) == 4, "on-disk size");
 _Static_assert(sizeof(GrnRecord) == 20, "on-disk size");
 _Static_assert(sizeof(GrnFreed) == 8, "on-disk size");
+_Static_assert(sizeof(GrnListRow) == 12, "on-disk size");
 _Static_assert(offsetof(GrnRecord, version) == 4, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, next) == 8, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, error) == 12, "on-disk layout");
@@ -136,22 +137,34 @@ shape_of_bytes(uint32_t bytes)
 #define VISITS_WITHOUT_CODES 30
 
 void
-grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
-					  uint32_t payload, GrnCodeCosts *costs)
+grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
+	bool		rotated = grn_form(spec->form)->rotated;
+
 	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
 	{
 		float		cost = INFINITY;
+		GrnLayoutSpec coded = *spec;
 		GrnLayout	l;
 
-		if ((!grn_form(format)->rotated || bytes <= COMPACT_CODE_BYTES) &&
-			grn_layout(&l, dim, degree, shape_of_bytes(bytes), format, payload))
+		coded.shape = shape_of_bytes(bytes);
+		if ((!rotated || bytes <= COMPACT_CODE_BYTES) && grn_layout_of(&l, &coded))
 			cost = (float) (l.payload * l.span) / (float) l.per_page +
-				(float) (degree * (bytes + 8)) / EDGE_SHARE;
+				(float) (spec->degree * (bytes + 8)) / EDGE_SHARE;
 		if (bytes == 0)
-			cost *= grn_form(format)->rotated ? COMPACT_WITHOUT_CODES : VISITS_WITHOUT_CODES;
+			cost *= rotated ? COMPACT_WITHOUT_CODES : VISITS_WITHOUT_CODES;
 		costs->visit[bytes / GRN_CODE_STEP] = cost;
 	}
+}
+
+GrnCodeShape
+grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec)
+{
+	GrnLayoutSpec own = *spec;
+	GrnLayout	l;
+
+	own.shape = grn_own_shape(metric, spec->form, spec->dim);
+	return grn_layout_of(&l, &own) ? own.shape : GRN_NO_CODES;
 }
 
 void
@@ -388,6 +401,12 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
 				return "chain of heap TIDs leads out of the index";
 			return check_tids(l, rec, r.ntids16);
+		case GRN_LIST:
+			if (r.ntids16 > grn_list_rows(l))
+				return "too many rows in a list's record";
+			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
+				return "list leads out of the index";
+			return NULL;
 		case GRN_NODE:
 		case GRN_DEAD:
 			if (r.ntids > l->tids_max)

@@ -6,7 +6,7 @@
  * arithmetic.  A record is a "hot" part followed by the node's own vector.  The hot part has
  *   header | heap TIDs | their values of further columns | own code | own signature |
  *   neighbours' ids | factors | codes | signatures
- * Values and signatures are for filters, and no index has any yet.
+ * Values and signatures are for filters; most indexes have none.
  * Where both fit into a page's payload there are per_page records a page;
  * otherwise per_page is 1 and the record continues on span - 1 following
  * pages, which hold vector bytes alone.
@@ -32,7 +32,8 @@ typedef enum GrnState
 	GRN_FREE = 0,				/* never used, or freed: GrnFreed instead of TIDs */
 	GRN_NODE = 1,				/* a vertex of the graph */
 	GRN_DEAD = 2,				/* a vertex without rows; still traversed */
-	GRN_TIDS = 3				/* no vertex: more TIDs of a node (its `next` chain) */
+	GRN_TIDS = 3,				/* no vertex: more TIDs of a node (its `next` chain) */
+	GRN_LIST = 4				/* no vertex: rows of a list, see grn_list_row() */
 } GrnState;
 
 /*
@@ -49,8 +50,9 @@ typedef struct GrnRecord
 	uint8_t		count;			/* neighbours, <= degree */
 	uint8_t		flags;			/* GRN_KILLED or 0 */
 	uint16_t	version;		/* goes up each time the slot is freed */
-	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record */
-	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid */
+	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
+	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid; of such a
+								 * record, and of a GRN_LIST record, the next of its chain */
 	float		error;			/* |x - stored x|; 0: the stored vector is exact */
 	GrnFactor	factor;			/* of the own code */
 } GrnRecord;					/* 20 bytes */
@@ -127,9 +129,18 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 												   .payload = payload});
 }
 
-/* What codes cost, for GrnCodecFit.costs. */
-extern void grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format,
-								  uint32_t payload, GrnCodeCosts *costs);
+/* What codes cost, for GrnCodecFit.costs; the shape of spec does not matter. */
+extern void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
+static inline void
+grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format, uint32_t payload,
+					  GrnCodeCosts *costs)
+{
+	grn_layout_code_costs_of(&(GrnLayoutSpec) {.dim = dim, .degree = degree, .form = format,
+											   .payload = payload}, costs);
+}
+
+/* grn_own_shape(), or no codes where records with such codes do not fit a page. */
+extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec);
 
 /* Makes codes of all lengths cost the same, and no codes far more. */
 extern void grn_forget_costs(GrnCodeCosts *costs);
@@ -307,6 +318,37 @@ grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
 	uint16_t	v;
 
 	return rec->state == GRN_TIDS && grn_tids_owner(rec, &v) == id && v == version;
+}
+
+/*
+ * A GRN_LIST record belongs to a list of rows that have a value in common, or rather to the
+ * bucket of a hash of such values.  Its number stands in the place of an owner's id.  A row is
+ * a GrnListRow with a code and a signature behind it; rows lie where other records have TIDs.
+ */
+typedef struct GrnListRow
+{
+	uint32_t	id;				/* of the node */
+	uint32_t	hash;			/* of the value */
+	GrnFactor	factor;
+} GrnListRow;
+
+static inline uint32_t
+grn_list_row_bytes(const GrnLayout *l)
+{
+	return ((uint32_t) sizeof(GrnListRow) + l->code_bytes + l->sig_bytes + 3) & ~(uint32_t) 3;
+}
+
+/* Rows that a record has room for. */
+static inline uint32_t
+grn_list_rows(const GrnLayout *l)
+{
+	return ((l->span > 1 ? l->payload : l->record_bytes) - l->off_tids) / grn_list_row_bytes(l);
+}
+
+static inline uint8_t *
+grn_list_row(const GrnLayout *l, const void *rec, uint32_t i)
+{
+	return GRN_REC_PTR(rec, l->off_tids) + (size_t) i * grn_list_row_bytes(l);
 }
 
 #endif							/* GRN_RECORD_H */

@@ -23,8 +23,8 @@
 
 #define MIN_SET 256				/* slots of the first set of ids; power of two */
 
-static void
-add_found(GrnSearch *s, const GrnFound *found, uint32_t kept)
+void
+grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept)
 {
 	if (s->nfound == s->found_room)
 	{
@@ -79,14 +79,15 @@ expand_coded(GrnSearch *s, Key key)
 		return;
 	}
 	if (s->now.state == GRN_NODE)
-		add_found(s, &s->now, s->now_kept);
+		grn_add_found(s, &s->now, s->now_kept);
 	else
 	{
 		grn_forget_visit(s);
 		if (!grn_meet_dead(s, key))
 			return;
 	}
-	grn_offer_neighbours(s);
+	if (!s->p.closed)
+		grn_offer_neighbours(s);
 	grn_offer_mates(s);
 	if (s->store->prefetch != NULL)
 		grn_ask_ahead(s);
@@ -122,7 +123,7 @@ expand_exact(GrnSearch *s, Key key)
 	if (at == GRN_INVALID_ID || s->nodes[at].deferred)
 		return;
 	if (s->nodes[at].found.state == GRN_NODE)
-		add_found(s, &s->nodes[at].found, s->nodes[at].kept);
+		grn_add_found(s, &s->nodes[at].found, s->nodes[at].kept);
 	else if (!grn_meet_dead(s, key))
 	{
 		s->nodes[at].deferred = true;
@@ -197,7 +198,9 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	if (params->resumable)
 		reserve(s, &s->rejected_keys, sizeof(Key), 0,
 				(size_t) room * params->layout->degree, &s->rejected_room);
-	grn_mates_begin(s);
+	/* mates come without signatures */
+	if (params->filter == NULL && !params->closed)
+		grn_mates_begin(s);
 	return s;
 }
 
@@ -216,7 +219,9 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 						 codes + (size_t) first * s->p.layout->code_bytes,
 						 factors + first, n, s->estimates);
 		for (uint32_t i = 0; i < n; i++)
-			if (s->codes)
+			if (s->codes && s->p.filter != NULL && !s->p.closed)
+				grn_offer_failing(s, ids[first + i], s->estimates[i]);
+			else if (s->codes)
 			{
 				Key			key = make_key(s->estimates[i], ids[first + i]);
 
@@ -286,16 +291,19 @@ static void
 expand_all(GrnSearch *s)
 {
 	s->ndead = 0;
-	while (expand_list(s))
-	{
-		if (s->ndead == 0 || s->nfound >= s->p.ef)
-			break;
-		if (grn_offer_entries(s) || grn_take_rejected(s))
-			continue;
-		if (s->ndeferred == 0 || grn_is_enough(s))
-			break;
-		grn_expand_deferred(s);
-	}
+	if (s->codes && s->p.filter != NULL)
+		grn_expand_filtered(s);
+	else
+		while (expand_list(s))
+		{
+			if (s->ndead == 0 || s->nfound >= s->p.ef)
+				break;
+			if (grn_offer_entries(s) || grn_take_rejected(s))
+				continue;
+			if (s->ndeferred == 0 || grn_is_enough(s))
+				break;
+			grn_expand_deferred(s);
+		}
 	/* what is left on the list belongs to the next run */
 	for (; s->cursor < s->listed; s->cursor++)
 		if (!(s->list[s->cursor] & KEY_EXPANDED))
@@ -321,7 +329,7 @@ grn_search_run(GrnSearch *s)
 		expand_all(s);
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
 	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
-		   (s->rejected > 0 || s->ndeferred > 0))
+		   (s->rejected > 0 || s->ndeferred > 0 || s->failing.n > 0))
 	{
 		s->listed = 0;
 		s->cursor = 0;
@@ -382,7 +390,7 @@ grn_search_end(GrnSearch *s)
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
-		s->kept_ids};
+		s->kept_ids, s->failing.heap, s->failing.listings};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

@@ -12,7 +12,7 @@
 #define GRN_SEARCH_H
 
 #include "graph/stored/estimate.h"
-#include "graph/stored/record.h"
+#include "graph/stored/filter.h"
 
 /*
  * Brings the record of node id and calls fn(arg, rec, vec) with it.  rec is the
@@ -65,7 +65,11 @@ typedef struct GrnSearchParams
 	bool		skip_killed;	/* TIDs of GRN_KILLED records are not looked at */
 	bool		by_row;			/* q is a row: distances are those of the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
-	uint64_t	max_visits;		/* among dead nodes a search ends after this many; 0: none */
+	uint64_t	max_visits;		/* among nodes that are dead, or fail the filter, a search ends
+								 * after this many; 0: none */
+	const GrnFilter *filter;	/* only rows that pass are found; NULL: all.  Kept by reference */
+	double		share;			/* with filter: of the rows that pass, a guess > 0 */
+	bool		closed;			/* with codes: only what was offered is visited, no neighbours */
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
@@ -80,6 +84,13 @@ extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *stor
 /* Offers an entry point, with its code where the index has codes. */
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
+
+/*
+ * With a filter and codes, offers rows of a sample of the index: those whose signatures
+ * [count][sig_bytes] pass are candidates, as entry points are.
+ */
+extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, const uint8_t *sigs, uint32_t count);
 
 /*
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
@@ -97,10 +108,16 @@ extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
 extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES */
 extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
-/* own code and factor of an expanded node (keep_vectors) */
+/* own code, the own signature behind it, and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
 extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit or max_visits */
+/*
+ * With a filter: the last run gave up although candidates that fail the filter, and are nearer
+ * to the query than what it found, may lead to rows that pass.  So it is where the filter is
+ * opposed to the query, and a list of the rows that pass serves better.
+ */
+extern bool grn_search_dry(const GrnSearch *s);
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
 extern void grn_search_end(GrnSearch *s);
 

@@ -1,8 +1,8 @@
 /*
  * search_impl.h - the state of a search, for the files of search.h: search.c (its course),
  * search_list.c (candidates: the list, and what it rejects), search_set.c (ids that have been
- * dealt with), search_visit.c (records), search_mates.c (other records of a page) and
- * search_dead.c (nodes without rows).
+ * dealt with), search_visit.c (records), search_mates.c (other records of a page),
+ * search_dead.c (nodes without rows) and search_filter.c (nodes that fail a filter).
  */
 #ifndef GRN_SEARCH_IMPL_H
 #define GRN_SEARCH_IMPL_H
@@ -39,6 +39,22 @@ typedef struct Node
 
 typedef struct GrnMates GrnMates;
 
+/* With a filter: candidates whose signatures fail it. */
+typedef struct Failing
+{
+	Key		   *heap;
+	size_t		n;
+	size_t		room;
+	uint64_t   *listings;		/* [size] id << 8 | records visited that list it; UINT64_MAX */
+	size_t		size;			/* power of two */
+	size_t		used;
+	uint32_t	dry;			/* nodes that failed, since one last showed a candidate to keep */
+	uint32_t	dry_at_least;	/* dry, were it not for candidates that may fail by their values */
+	uint32_t	dry_limit;
+	uint64_t	nright;			/* nodes visited that passed, */
+	uint64_t	nwrong;			/* and that failed although their signatures passed */
+} Failing;
+
 struct GrnSearch
 {
 	GrnSearchParams p;
@@ -72,6 +88,7 @@ struct GrnSearch
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
 	GrnMates   *mates;			/* NULL: pages are not judged as a whole */
+	Failing		failing;
 
 	/* this run's results */
 	GrnFound   *found;
@@ -81,7 +98,7 @@ struct GrnSearch
 	uint8_t    *tids;
 	size_t		ntids;
 	size_t		tids_room;
-	uint8_t    *vectors;		/* with keep_vectors: [kept_room] vector, factor, code */
+	uint8_t    *vectors;		/* with keep_vectors: [kept_room] of kept_bytes() */
 	uint32_t	nkept;
 	uint32_t	kept_room;
 
@@ -100,6 +117,7 @@ struct GrnSearch
 	uint32_t	count;
 	uint32_t	neighbours[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
+	bool		passing[GRN_MAX_DEGREE];	/* with a filter: by signature */
 
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
@@ -128,13 +146,14 @@ reserve32(GrnSearch *s, void *p, size_t size, uint32_t used, uint32_t need, uint
 	*room = (uint32_t) r;
 }
 
-/* Bytes of an expanded node's vector, factor and code. */
+/* Bytes of an expanded node's vector, factor, code and signature. */
 static inline size_t
 kept_bytes(const GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
 
-	return ((size_t) l->vec_bytes + sizeof(GrnFactor) + l->code_bytes + 7) & ~(size_t) 7;
+	return ((size_t) l->vec_bytes + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes + 7) &
+		~(size_t) 7;
 }
 
 /* Bytes that grow as the search goes on; results of one run are not counted. */
@@ -305,7 +324,19 @@ extern bool grn_offer_entries(GrnSearch *s);
 /* Offers the neighbours of the nearest dead node that waits for that. */
 extern void grn_expand_deferred(GrnSearch *s);
 
+/* ---- search_filter.c ---- */
+
+/* Copies those TIDs of the record being visited that pass; drops its chain where that cannot. */
+extern void grn_filter_record(GrnSearch *s, const GrnRecord *rec);
+/* Offers a candidate that fails the filter, or may fail. */
+extern void grn_offer_failing(GrnSearch *s, uint32_t id, float estimate);
+/* Expands the list and what fails the filter. */
+extern void grn_expand_filtered(GrnSearch *s);
+
 /* ---- search.c ---- */
+
+/* Adds what the last visit found to the results. */
+extern void grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept);
 
 /* Without codes: visits the neighbours of a node, and so ends its expansion. */
 extern void grn_discover_neighbours(GrnSearch *s, uint32_t id);

@@ -23,7 +23,10 @@ grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *r
 size_t
 grn_search_bytes(const GrnSearch *s)
 {
-	return (s->rejected_room + s->deferred_room) * sizeof(Key) + s->nkept_ids * 4 +
+	const Failing *f = &s->failing;
+
+	return (s->rejected_room + s->deferred_room + f->room) * sizeof(Key) +
+		f->size * sizeof(uint64_t) + s->nkept_ids * 4 +
 		(size_t) s->set.size * (s->codes ? 4 : 8) +
 		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
 		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);

@@ -55,8 +55,11 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 	s->now.tids = (uint32_t) s->ntids;
 	if (s->p.skip_killed && (rec->flags & GRN_KILLED) != 0)
 		s->now.ntids = 0;
-	memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
-		   s->now.ntids * GRN_TID_BYTES);
+	if (s->p.filter != NULL)
+		grn_filter_record(s, rec);
+	else
+		memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
+			   s->now.ntids * GRN_TID_BYTES);
 	s->ntids += s->now.ntids;
 
 	s->count = rec->count;
@@ -73,6 +76,8 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 		memcpy(to + l->vec_bytes, &rec->factor, sizeof(GrnFactor));
 		memcpy(to + l->vec_bytes + sizeof(GrnFactor),
 			   GRN_REC_PTR(rec, l->off_code), l->code_bytes);
+		memcpy(to + l->vec_bytes + sizeof(GrnFactor) + l->code_bytes,
+			   GRN_REC_PTR(rec, l->off_sig), l->sig_bytes);
 		s->now_kept = s->nkept++;
 	}
 }

@@ -17,6 +17,11 @@
  *   --prefetch              let the store fetch ahead into the processor's cache
  *   --ef N                  this list size alone, for profiling
  *   --repeat N              a time is the least of N (5)
+ *   --pass S                queries filter by a label that a share S of the rows has, at random
+ *   --tenants N,WHICH       rows have the label of their cell, of N around random rows; queries
+ *                           filter by their own cell's, by a random one's, or by that of one
+ *                           of the farthest tenth of cells (own, random, far)
+ *   --checked               a filter is only checked at visits: no signatures, no sample
  */
 #include "builder/thread_pool.h"
 #include "graph/build/descent.h"
@@ -33,6 +38,7 @@
 #include <time.h>
 
 #define K 10
+#define SAMPLE 1000
 #define ARENA (64 << 20)
 
 typedef struct Matrix
@@ -56,6 +62,10 @@ typedef struct Bench
 	bool		resumable;
 	uint32_t	ef;
 	int			repeat;
+	double		pass;			/* share of the rows that pass, 0: no filter */
+	uint32_t	tenants;
+	const char *which;			/* tenant */
+	bool		checked;
 	/* data */
 	uint32_t	dim;
 	uint32_t	space;
@@ -65,6 +75,14 @@ typedef struct Bench
 	float	   *query;			/* [queries][space] */
 	uint32_t   *truth;			/* [queries][K] */
 	float	   *bound;			/* [queries] distance of the K-th neighbour */
+	uint16_t   *labels;			/* [n] */
+	uint16_t   *wanted;			/* [queries] */
+	uint32_t   *centres;		/* [tenants] rows */
+	uint32_t	sample[SAMPLE];
+	uint32_t	nsample;
+	uint8_t    *sample_codes;
+	GrnFactor	sample_factors[SAMPLE];
+	uint8_t		sample_sigs[SAMPLE];
 	GrnGraph	graph;
 	uint32_t	entry;
 	GrnLayout	layout;
@@ -228,6 +246,132 @@ exact(const Bench *b, const float *q, uint32_t id)
 	return grn_compare(grn_metric(b->metric)->comparison, GRN_FORM_F32, q, x, b->dim);
 }
 
+/* ---- filters ---- */
+
+typedef struct LabelFilter
+{
+	GrnFilter	base;
+	GrnSigSet	set;
+	uint16_t	label;
+} LabelFilter;
+
+static bool
+label_passes(const GrnFilter *self, const uint8_t *attrs)
+{
+	uint16_t	label;
+
+	memcpy(&label, attrs, sizeof(label));
+	return label == ((const LabelFilter *) self)->label;
+}
+
+/* Few labels have a signature each, as frequent values of an index do; more share them. */
+static uint8_t
+signature(uint16_t label)
+{
+	return (uint8_t) (1 + label % 254);
+}
+
+static void
+make_filter(LabelFilter *f, uint16_t label, bool checked)
+{
+	uint8_t		sig = signature(label);
+
+	memset(f, 0, sizeof(*f));
+	f->base.sets = &f->set;
+	f->base.nsets = checked ? 0 : 1;
+	f->base.passes = label_passes;
+	f->label = label;
+	f->set.bits[sig / 64] |= UINT64_C(1) << sig % 64;
+	f->set.bits[0] |= 1;
+}
+
+static uint32_t
+nearest_centre(const Bench *b, const float *x)
+{
+	uint32_t	best = 0;
+	float		least = INFINITY;
+
+	for (uint32_t c = 0; c < b->tenants; c++)
+	{
+		float		d = exact(b, x, b->centres[c]);
+
+		if (d < least)
+		{
+			least = d;
+			best = c;
+		}
+	}
+	return best;
+}
+
+/* One of the farthest tenth. */
+static uint32_t
+far_centre(const Bench *b, const float *q, uint64_t draw)
+{
+	uint32_t	rank = (uint32_t) (draw % (b->tenants / 10 > 0 ? b->tenants / 10 : 1));
+
+	for (uint32_t c = 0; c < b->tenants; c++)
+	{
+		float		d = exact(b, q, b->centres[c]);
+		uint32_t	farther = 0;
+
+		for (uint32_t o = 0; o < b->tenants; o++)
+		{
+			float		e = exact(b, q, b->centres[o]);
+
+			farther += e > d || (e == d && o < c);
+		}
+		if (farther == rank)
+			return c;
+	}
+	return 0;
+}
+
+static void
+label_rows(void *arg, int worker, size_t begin, size_t end)
+{
+	Bench	   *b = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		b->labels[i] = b->tenants > 0
+			? (uint16_t) nearest_centre(b, b->base + i * b->space)
+			: (double) (grn_random(3, 3, (uint32_t) i) % 1000000) < 1e6 * b->pass;
+}
+
+static void
+make_labels(Bench *b)
+{
+	b->labels = calloc(b->n, sizeof(uint16_t));
+	b->wanted = calloc(b->queries, sizeof(uint16_t));
+	if (b->pass == 0 && b->tenants == 0)
+		return;
+	b->centres = malloc(4 * (b->tenants + 1));
+	for (uint32_t c = 0; c < b->tenants; c++)
+		b->centres[c] = (uint32_t) (grn_random(4, 4, c) % b->n);
+	b->parallel->run(b->parallel, b->n, 256, label_rows, b);
+	for (uint32_t i = 0; i < b->queries; i++)
+	{
+		const float *q = b->query + (size_t) i * b->space;
+		uint64_t	draw = grn_random(5, 5, i);
+
+		if (b->tenants == 0)
+			b->wanted[i] = 1;
+		else if (strcmp(b->which, "own") == 0)
+			b->wanted[i] = (uint16_t) nearest_centre(b, q);
+		else if (strcmp(b->which, "far") == 0)
+			b->wanted[i] = (uint16_t) far_centre(b, q, draw);
+		else
+			b->wanted[i] = (uint16_t) (draw % b->tenants);
+	}
+}
+
+static bool
+filters(const Bench *b)
+{
+	return b->pass > 0 || b->tenants > 0;
+}
+
 static void
 find_truth(void *arg, int worker, size_t begin, size_t end)
 {
@@ -241,9 +385,12 @@ find_truth(void *arg, int worker, size_t begin, size_t end)
 
 		for (uint32_t id = 0; id < b->n; id++)
 		{
-			float		d = exact(b, b->query + i * b->space, id);
+			float		d;
 			uint32_t	at;
 
+			if (filters(b) && b->labels[id] != b->wanted[i])
+				continue;
+			d = exact(b, b->query + i * b->space, id);
 			if (n == K && d >= best[K - 1])
 				continue;
 			at = n < K ? n++ : K - 1;
@@ -251,7 +398,7 @@ find_truth(void *arg, int worker, size_t begin, size_t end)
 				best[at] = best[at - 1];
 			best[at] = d;
 		}
-		b->bound[i] = best[K - 1];
+		b->bound[i] = n == K ? best[K - 1] : INFINITY;
 	}
 }
 
@@ -328,7 +475,9 @@ fit_codes(Bench *b)
 	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
 	free(work);
 	free(sample);
-	if (!grn_layout(&b->layout, b->dim, b->graph.degree, b->codec.shape, format, b->payload))
+	if (!grn_layout_of(&b->layout, &(GrnLayoutSpec) {.dim = b->dim, .degree = b->graph.degree,
+					   .shape = b->codec.shape, .form = format, .payload = b->payload,
+					   .attr_bytes = filters(b) ? 2 : 0, .sig_bytes = filters(b) ? 1 : 0}))
 		die("codes do not fit a page", NULL);
 	b->codes_of = malloc((size_t) b->n * b->layout.code_bytes + 1);
 	b->factors = malloc((size_t) b->n * sizeof(GrnFactor));
@@ -344,6 +493,11 @@ write_records(Bench *b)
 {
 	uint32_t   *position = malloc(4 * (size_t) b->n);
 	void	   *work = malloc(16 * (size_t) b->n);
+	uint8_t    *sigs = malloc(b->n);
+	size_t		code_bytes = b->layout.code_bytes;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		sigs[i] = signature(b->labels[i]);
 
 	grn_page_order(&b->graph, b->layout.per_page, position, NULL, work);
 	b->records = malloc((size_t) b->n * b->layout.record_bytes);
@@ -360,6 +514,9 @@ write_records(Bench *b)
 		src.code = b->codes_of + (size_t) i * b->layout.code_bytes;
 		src.factor = b->factors[i];
 		src.tids = tid;
+		src.sig = sigs + i;
+		src.all_sigs = sigs;
+		src.attrs = (const uint8_t *) (b->labels + i);
 		src.ntids = 1;
 		src.next = GRN_INVALID_ID;
 		src.ids = ids;
@@ -370,6 +527,18 @@ write_records(Bench *b)
 		grn_record_write(&b->layout, &src,
 						 b->records + (size_t) position[i] * b->layout.record_bytes);
 	}
+	b->nsample = b->n < SAMPLE ? b->n : SAMPLE;
+	b->sample_codes = malloc(SAMPLE * code_bytes + 1);
+	for (uint32_t i = 0; i < b->nsample; i++)
+	{
+		uint32_t	row = (uint32_t) ((uint64_t) i * b->n / b->nsample);
+
+		b->sample[i] = position[row];
+		b->sample_sigs[i] = sigs[row];
+		b->sample_factors[i] = b->factors[row];
+		memcpy(b->sample_codes + i * code_bytes, b->codes_of + row * code_bytes, code_bytes);
+	}
+	free(sigs);
 	/* The search starts where the entry's record went, by its own code. */
 	memmove(b->codes_of, b->codes_of + (size_t) b->entry * b->layout.code_bytes,
 			b->layout.code_bytes);
@@ -388,18 +557,23 @@ typedef struct Result
 	double		pages;
 	double		asked;
 	double		us;
+	double		dry;			/* share of queries that should be handed over */
+	double		few;			/* and that found less than K rows */
 } Result;
 
 static Result
 measure(Bench *b, uint32_t ef, int repeats)
 {
-	GrnSearchParams p = {&b->layout, &b->codec, grn_metric(b->metric), ef, b->resumable, 0, false, false};
-	Result		r = {0, 0, 0, 0, INFINITY};
+	GrnSearchParams p = {.layout = &b->layout, .codec = &b->codec, .metric = grn_metric(b->metric),
+		.ef = ef, .resumable = b->resumable};
+	Result		r = {.us = INFINITY};
 
 	for (int repeat = 0; repeat < repeats; repeat++)
 	{
 		uint64_t	hits = 0;
 		uint64_t	visits = 0;
+		uint32_t	dry = 0;
+		uint32_t	few = 0;
 		double		start = seconds(CLOCK_THREAD_CPUTIME_ID);
 
 		b->pages = b->asked = 0;
@@ -407,12 +581,27 @@ measure(Bench *b, uint32_t ef, int repeats)
 		{
 			GrnSearch  *s;
 			uint32_t	n;
+			LabelFilter filter;
+			uint32_t	passing = 0;
 
 			b->used = 0;
 			b->stamp++;
+			if (filters(b))
+			{
+				make_filter(&filter, b->wanted[i], b->checked);
+				for (uint32_t j = 0; j < b->nsample; j++)
+					passing += grn_sig_passes(&filter.base, b->sample_sigs + j);
+				p.filter = &filter.base;
+				p.share = (passing + 1.0) / (b->nsample + 2.0);
+			}
 			s = grn_search_begin(&p, &b->store, b->query + (size_t) i * b->space);
 			grn_search_entries(s, &b->entry, b->codes_of, b->factors, 1);
+			if (filters(b) && !b->checked)
+				grn_search_sample(s, b->sample, b->sample_codes, b->sample_factors,
+								  b->sample_sigs, b->nsample);
 			n = grn_search_run(s);
+			dry += filters(b) && grn_search_dry(s);
+			few += n < K;
 			/* ties with the K-th count */
 			for (uint32_t j = 0; j < n && j < K; j++)
 				hits += grn_search_found(s)[j].distance <=
@@ -421,6 +610,8 @@ measure(Bench *b, uint32_t ef, int repeats)
 			grn_search_end(s);
 		}
 		start = (seconds(CLOCK_THREAD_CPUTIME_ID) - start) * 1e6 / b->queries;
+		r.dry = (double) dry / b->queries;
+		r.few = (double) few / b->queries;
 		r.recall = (double) hits / K / b->queries;
 		r.visits = (double) visits / b->queries;
 		r.asked = (double) b->asked / b->queries;
@@ -445,6 +636,8 @@ report(Bench *b, uint32_t ef)
 	r = measure(b, ef, b->repeat);
 	printf("recall %.4f  ef %3u  visits %6.1f  pages %6.1f  prefetched %6.1f  %7.1f us  %7.0f q/s  %.0f ns a visit\n",
 		   r.recall, ef, r.visits, pages.pages, r.asked, r.us, 1e6 / r.us, 1e3 * r.us / r.visits);
+	if (filters(b))
+		printf("    handed over %.3f, found too few %.3f\n", r.dry, r.few);
 	fflush(stdout);
 }
 
@@ -474,7 +667,8 @@ main(int argc, char **argv)
 		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'},
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
-		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'},
+		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
+		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'},
 		{NULL, 0, NULL, 0}
 	};
 	static const char *const formats[] = {"", "f32", "f16", "u8"};
@@ -526,6 +720,16 @@ main(int argc, char **argv)
 			case 'P':
 				b->store.prefetch = bench_prefetch;
 				break;
+			case 's':
+				b->pass = atof(optarg);
+				break;
+			case 't':
+				b->tenants = (uint32_t) atoi(optarg);
+				b->which = strchr(optarg, ',') ? strchr(optarg, ',') + 1 : "random";
+				break;
+			case 'C':
+				b->checked = true;
+				break;
 			case 'R':
 				b->repeat = atoi(optarg);
 				break;
@@ -545,6 +749,7 @@ main(int argc, char **argv)
 	read_rows(b, argv[optind], argv[optind + 1]);
 	read_graph(b, argv[optind + 2]);
 	b->bound = malloc(4 * b->queries);
+	make_labels(b);
 	b->parallel->run(b->parallel, b->queries, 8, find_truth, b);
 	fit_codes(b);
 	write_records(b);

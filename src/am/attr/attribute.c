@@ -1,0 +1,389 @@
+/*
+ * attribute.c - the types of filter columns: their values' keys and bytes.
+ */
+#include "am/attr/attribute.h"
+
+#include <math.h>
+
+#include "access/genam.h"
+#include "catalog/pg_type_d.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#include "am/opclass.h"
+
+/* ---- keys ---- */
+
+static GRNND_NORETURN void
+unknown_type(Oid type)
+{
+	elog(ERROR, "a condition on a grnnd index compares with a value of type %u", type);
+}
+
+static int64
+integer_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+			return DatumGetInt32(value);
+		case INT8OID:
+			return DatumGetInt64(value);
+		default:
+			unknown_type(type);
+	}
+}
+
+static int64
+bool_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	return DatumGetBool(value);
+}
+
+/* In the order of numbers: -0 is 0, and NaN the largest, as in PostgreSQL. */
+static int64
+double_key(double x)
+{
+	int64		bits;
+
+	if (isnan(x))
+		return PG_INT64_MAX;
+	if (x == 0)
+		return 0;
+	memcpy(&bits, &x, sizeof(bits));
+	return bits < 0 ? PG_INT64_MIN - bits : bits;
+}
+
+static int64
+float_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	switch (type)
+	{
+		case FLOAT4OID:
+			return double_key(DatumGetFloat4(value));
+		case FLOAT8OID:
+			return double_key(DatumGetFloat8(value));
+		default:
+			unknown_type(type);
+	}
+}
+
+/* Rounded to a double, which keeps the order but for numbers that become equal. */
+static int64
+numeric_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	return double_key(DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value)));
+}
+
+static int64
+date_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	return DatumGetDateADT(value);
+}
+
+/*
+ * Also of a date, as the operators compare it: one beyond all timestamps is next to infinity,
+ * which is the largest key or the least.
+ */
+static int64
+timestamp_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	int			overflow = 0;
+	int64		key;
+
+	if (type != DATEOID)
+		return DatumGetTimestamp(value);
+	key = attr->input == TIMESTAMPTZOID
+		? date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow)
+		: date2timestamp_opt_overflow(DatumGetDateADT(value), &overflow);
+	return key - overflow;
+}
+
+static int64
+enum_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	return (int32) DatumGetObjectId(value);
+}
+
+static int64
+hash_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	return (int32) DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation, value));
+}
+
+int64 *
+grnnd_element_keys(const GrnndAttr *attr, Datum array, uint32 *nkeys)
+{
+	ArrayType  *elements = DatumGetArrayTypeP(array);
+	Datum	   *values;
+	bool	   *isnull;
+	int64	   *keys;
+	int			n;
+
+	deconstruct_array(elements, ARR_ELEMTYPE(elements), attr->length, attr->by_value,
+					  attr->align, &values, &isnull, &n);
+	keys = palloc(Max(n, 1) * sizeof(int64));
+	*nkeys = 0;
+	for (int i = 0; i < n; i++)
+		if (!isnull[i])
+		{
+			uint32		hash = DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation,
+																values[i]));
+
+			keys[(*nkeys)++] = (int64) (UINT64CONST(1) << hash % 64);
+		}
+	return keys;
+}
+
+static int64
+array_key(const GrnndAttr *attr, Datum value, Oid type)
+{
+	uint32		n;
+	int64	   *keys = grnnd_element_keys(attr, value, &n);
+	int64		key = 0;
+
+	for (uint32 i = 0; i < n; i++)
+		key |= keys[i];
+	return key;
+}
+
+/* ---- types ---- */
+
+static const GrnndAttrType attr_types[] = {
+	{BOOLOID, GRNND_ATTR_ORDER, 1, true, false, bool_key},
+	{INT2OID, GRNND_ATTR_ORDER, 2, true, false, integer_key},
+	{INT4OID, GRNND_ATTR_ORDER, 4, true, false, integer_key},
+	{INT8OID, GRNND_ATTR_ORDER, 8, true, false, integer_key},
+	{FLOAT4OID, GRNND_ATTR_ORDER, 4, true, true, float_key},
+	{FLOAT8OID, GRNND_ATTR_ORDER, 8, true, false, float_key},
+	{NUMERICOID, GRNND_ATTR_ORDER, 8, false, false, numeric_key},
+	{DATEOID, GRNND_ATTR_ORDER, 4, true, false, date_key},
+	{TIMESTAMPOID, GRNND_ATTR_ORDER, 8, true, false, timestamp_key},
+	{TIMESTAMPTZOID, GRNND_ATTR_ORDER, 8, true, false, timestamp_key},
+	{ANYENUMOID, GRNND_ATTR_HASH, 4, true, false, enum_key},
+	{ANYARRAYOID, GRNND_ATTR_ARRAY, 8, false, false, array_key},
+	{InvalidOid, GRNND_ATTR_HASH, 4, false, false, hash_key}
+};
+
+static const GrnndAttrType *
+attr_type(Oid type)
+{
+	int			i = 0;
+
+	while (OidIsValid(attr_types[i].type) && attr_types[i].type != type)
+		i++;
+	return &attr_types[i];
+}
+
+bool
+grnnd_attr_answers(Oid type, int strategy)
+{
+	switch (attr_type(type)->kind)
+	{
+		case GRNND_ATTR_HASH:
+			return strategy == GRNND_EQUAL_STRATEGY;
+		case GRNND_ATTR_ORDER:
+			return strategy >= GRNND_LESS_STRATEGY && strategy <= GRNND_GREATER_STRATEGY;
+		case GRNND_ATTR_ARRAY:
+			return strategy == GRNND_OVERLAP_STRATEGY || strategy == GRNND_CONTAINS_STRATEGY;
+	}
+	return false;
+}
+
+/* ---- columns ---- */
+
+/* Of a column's type, or of its array's elements. */
+static FmgrInfo *
+hash_function(Relation index, uint32 column, GrnndAttr *attr)
+{
+	Oid			type = attr->input;
+	TypeCacheEntry *entry;
+
+	if (IsPolymorphicType(type))
+		type = getBaseType(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
+	if (attr->type->kind == GRNND_ATTR_ARRAY)
+	{
+		type = get_element_type(type);
+		get_typlenbyvalalign(type, &attr->length, &attr->by_value, &attr->align);
+	}
+	entry = lookup_type_cache(type, TYPECACHE_HASH_PROC_FINFO);
+	if (!OidIsValid(entry->hash_proc))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("could not identify a hash function for type %s",
+						format_type_be(type))));
+	return &entry->hash_proc_finfo;
+}
+
+GrnndAttrs *
+grnnd_attrs(Relation index)
+{
+	uint32		n = (uint32) IndexRelationGetNumberOfKeyAttributes(index) - 1;
+	GrnndAttrs *attrs = palloc0(offsetof(GrnndAttrs, attr) + n * sizeof(GrnndAttr));
+
+	attrs->n = n;
+	attrs->bytes = (n + 7) / 8;
+	for (uint32 i = 0; i < n; i++)
+	{
+		GrnndAttr  *a = &attrs->attr[i];
+
+		a->input = index->rd_opcintype[i + 1];
+		a->collation = index->rd_indcollation[i + 1];
+		if (OidIsValid(index_getprocid(index, i + 2, GRNND_SUPPORT_TYPE)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column %u of index \"%s\" is a vector", i + 2,
+							RelationGetRelationName(index)),
+					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+		a->type = attr_type(a->input);
+		if (a->type->key == hash_key || a->type->kind == GRNND_ATTR_ARRAY)
+			a->hash = hash_function(index, i + 1, a);
+		a->offset = (uint16) attrs->bytes;
+		attrs->bytes += a->type->width;
+	}
+	return attrs;
+}
+
+void
+grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column)
+{
+	memset(column, 0, sizeof(*column));
+	column->type = attr->input;
+	column->collation = attr->collation;
+	column->kind = (uint8) attr->type->kind;
+	column->width = attr->type->width;
+	column->exact = attr->type->exact;
+	column->sig_bytes = (uint8) sig_bytes;
+}
+
+/* ---- bytes ---- */
+
+/* A float's key goes by way of the double back to the float that it came from. */
+static float
+key_to_single(int64 key)
+{
+	int64		bits = key < 0 ? PG_INT64_MIN - key : key;
+	double		x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return (float) x;
+}
+
+static void
+store_key(const GrnndAttr *attr, int64 key, uint8 *out)
+{
+	uint8		x1 = (uint8) key;
+	int16		x2 = (int16) key;
+	int32		x4 = (int32) key;
+	float		single;
+
+	switch (attr->type->width)
+	{
+		case 1:
+			*out = x1;
+			break;
+		case 2:
+			memcpy(out, &x2, sizeof(x2));
+			break;
+		case 4:
+			if (attr->type->single)
+			{
+				single = key_to_single(key);
+				memcpy(&x4, &single, sizeof(x4));
+			}
+			memcpy(out, &x4, sizeof(x4));
+			break;
+		default:
+			memcpy(out, &key, sizeof(key));
+	}
+}
+
+static int64
+load_key(const GrnndAttr *attr, const uint8 *bytes)
+{
+	int16		x2;
+	int32		x4;
+	int64		x8;
+	float		single;
+
+	switch (attr->type->width)
+	{
+		case 1:
+			return *bytes;
+		case 2:
+			memcpy(&x2, bytes, sizeof(x2));
+			return x2;
+		case 4:
+			memcpy(&x4, bytes, sizeof(x4));
+			if (!attr->type->single)
+				return x4;
+			memcpy(&single, &x4, sizeof(single));
+			return double_key(single);
+		default:
+			memcpy(&x8, bytes, sizeof(x8));
+			return x8;
+	}
+}
+
+void
+grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const bool *isnull, uint8 *out)
+{
+	if (attrs->n == 0)
+		return;
+	memset(out, 0, attrs->bytes);
+	for (uint32 i = 0; i < attrs->n; i++)
+	{
+		const GrnndAttr *a = &attrs->attr[i];
+
+		if (isnull[i + 1])
+			out[i / 8] |= (uint8) (1 << i % 8);
+		else
+			store_key(a, a->type->key(a, values[i + 1], a->input), out + a->offset);
+	}
+}
+
+bool
+grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *key)
+{
+	if (values[i / 8] >> i % 8 & 1)
+		return false;
+	*key = load_key(&attrs->attr[i], values + attrs->attr[i].offset);
+	return true;
+}
+
+/*
+ * The byte of an array: each of its bits stands for eight of the key's.  Where all are set, it
+ * says nothing.
+ */
+static uint8
+sign_array(int64 key)
+{
+	uint8		byte = 0;
+
+	for (int i = 0; i < 8; i++)
+		byte |= (uint8) ((uint64) key >> 8 * i);
+	return byte == GRN_SIG_NULL ? GRN_SIG_ANY : byte;
+}
+
+void
+grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values, uint8 *sig)
+{
+	for (uint32 i = 0; i < attrs->n; i++)
+	{
+		int64		key;
+
+		if (!grnnd_attr_key(attrs, i, values, &key))
+			sig[i] = GRN_SIG_NULL;
+		else if (attrs->attr[i].type->kind == GRNND_ATTR_ARRAY)
+			sig[i] = sign_array(key);
+		else
+			sig[i] = grn_sig_byte(&books[i], key);
+	}
+}

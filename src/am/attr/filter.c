@@ -1,0 +1,322 @@
+/*
+ * filter.c - a scan's conditions on filter columns.
+ *
+ * Each condition becomes a test of the column's key: that it is in a range, is one of a list,
+ * has some or all of an array's bits, or is NULL or not.  Where records have signatures, it also becomes a set of those that may pass.
+ */
+#include "am/attr/attribute.h"
+
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+
+#include "am/lists.h"
+
+typedef enum TestKind
+{
+	TEST_RANGE,
+	TEST_LIST,
+	TEST_OVERLAPS,
+	TEST_CONTAINS,
+	TEST_NULL,
+	TEST_NOT_NULL
+} TestKind;
+
+typedef struct GrnndTest
+{
+	TestKind	kind;
+	uint32		column;
+	int64		least;			/* range: both are in it */
+	int64		most;
+	int64	   *keys;			/* [nkeys] list: ascending; overlaps, contains: keys[0] has the
+								 * bits */
+	uint32		nkeys;
+} Test;
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static bool
+is_listed(const Test *t, int64 key)
+{
+	uint32		low = 0;
+	uint32		high = t->nkeys;
+
+	while (low < high)
+	{
+		uint32		middle = (low + high) / 2;
+
+		if (t->keys[middle] < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < t->nkeys && t->keys[low] == key;
+}
+
+/* GrnFilter.passes() */
+static bool
+passes(const GrnFilter *self, const uint8_t *values)
+{
+	const GrnndFilter *f = (const GrnndFilter *) self;
+
+	for (uint32 i = 0; i < f->ntests; i++)
+	{
+		const Test *t = &f->tests[i];
+		int64		key;
+		bool		known = grnnd_attr_key(f->attrs, t->column, values, &key);
+		bool		pass;
+
+		if (t->kind == TEST_RANGE)
+			pass = known && key >= t->least && key <= t->most;
+		else if (t->kind == TEST_LIST)
+			pass = known && is_listed(t, key);
+		else if (t->kind == TEST_OVERLAPS)
+			pass = known && (key & t->keys[0]) != 0;
+		else if (t->kind == TEST_CONTAINS)
+			pass = known && (key & t->keys[0]) == t->keys[0];
+		else
+			pass = known == (t->kind == TEST_NOT_NULL);
+		if (!pass)
+			return false;
+	}
+	return true;
+}
+
+/* Makes the test of a comparison with one key.  False: no key passes. */
+static bool
+set_range(Test *t, int strategy, int64 key, bool exact)
+{
+	t->kind = TEST_RANGE;
+	t->least = PG_INT64_MIN;
+	t->most = PG_INT64_MAX;
+	switch (strategy)
+	{
+		case GRNND_LESS_STRATEGY:
+			/* a value that is less may have the same key if that is not exact */
+			if (exact && key == PG_INT64_MIN)
+				return false;
+			t->most = key - exact;
+			break;
+		case GRNND_LESS_EQUAL_STRATEGY:
+			t->most = key;
+			break;
+		case GRNND_EQUAL_STRATEGY:
+			t->least = t->most = key;
+			break;
+		case GRNND_GREATER_EQUAL_STRATEGY:
+			t->least = key;
+			break;
+		case GRNND_GREATER_STRATEGY:
+			if (exact && key == PG_INT64_MAX)
+				return false;
+			t->least = key + exact;
+			break;
+		default:
+			elog(ERROR, "unknown strategy %d of a condition on a grnnd index", strategy);
+	}
+	return true;
+}
+
+/* Makes the test of a comparison with any of an array.  False: no key passes. */
+static bool
+set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
+{
+	ArrayType  *array = DatumGetArrayTypeP(key->sk_argument);
+	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : attr->input;
+	int16		length;
+	bool		by_value;
+	char		align;
+	Datum	   *values;
+	bool	   *isnull;
+	int			n;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &isnull, &n);
+	t->keys = palloc(Max(n, 1) * sizeof(int64));
+	for (int i = 0; i < n; i++)
+		if (!isnull[i])
+			t->keys[t->nkeys++] = attr->type->key(attr, values[i], type);
+	if (t->nkeys == 0)
+		return false;
+	qsort(t->keys, t->nkeys, sizeof(int64), compare_keys);
+	t->kind = TEST_LIST;
+	if (key->sk_strategy == GRNND_LESS_STRATEGY || key->sk_strategy == GRNND_LESS_EQUAL_STRATEGY)
+		return set_range(t, key->sk_strategy, t->keys[t->nkeys - 1], attr->type->exact);
+	if (key->sk_strategy != GRNND_EQUAL_STRATEGY || t->nkeys == 1)
+		return set_range(t, key->sk_strategy, t->keys[0], attr->type->exact);
+	return true;
+}
+
+/* Makes the test of an array's elements.  False: no array passes. */
+static bool
+set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
+{
+	uint32		n;
+
+	t->keys = grnnd_element_keys(attr, key->sk_argument, &n);
+	t->nkeys = 1;
+	if (n == 0)
+		t->keys[0] = 0;
+	for (uint32 i = 1; i < n; i++)
+		t->keys[0] |= t->keys[i];
+	t->kind = key->sk_strategy == GRNND_OVERLAP_STRATEGY ? TEST_OVERLAPS : TEST_CONTAINS;
+	return n > 0 || t->kind == TEST_CONTAINS;
+}
+
+/* The same of its signature, in which each bit stands for eight. */
+static void
+fill_array_set(GrnSigSet *set, const Test *t)
+{
+	uint8		wanted = 0;
+
+	for (int i = 0; i < 8; i++)
+		wanted |= (uint8) ((uint64) t->keys[0] >> 8 * i);
+	for (int byte = 1; byte < GRN_SIG_NULL; byte++)
+		if (t->kind == TEST_OVERLAPS ? (byte & wanted) != 0 : (byte & wanted) == wanted)
+			grn_sig_add_byte(set, (uint8_t) byte);
+}
+
+/* The bytes that a column's signature may have where the test is passed. */
+static void
+fill_set(GrnSigSet *set, const Test *t, const GrnSigBook *book)
+{
+	set->at = t->column;
+	grn_sig_add_byte(set, GRN_SIG_ANY);
+	switch (t->kind)
+	{
+		case TEST_RANGE:
+			grn_sig_add(book, t->least, t->most, set);
+			break;
+		case TEST_LIST:
+			for (uint32 i = 0; i < t->nkeys; i++)
+				grn_sig_add(book, t->keys[i], t->keys[i], set);
+			break;
+		case TEST_OVERLAPS:
+		case TEST_CONTAINS:
+			fill_array_set(set, t);
+			break;
+		case TEST_NULL:
+			grn_sig_add_byte(set, GRN_SIG_NULL);
+			break;
+		case TEST_NOT_NULL:
+			for (int byte = 1; byte < GRN_SIG_NULL; byte++)
+				grn_sig_add_byte(set, (uint8_t) byte);
+			break;
+	}
+}
+
+/* Adds the test of one key. */
+static void
+add_test(GrnndFilter *f, const ScanKeyData *key)
+{
+	Test	   *t = &f->tests[f->ntests];
+	const GrnndAttr *attr;
+	Oid			type;
+
+	/* rows without a vector are in no index */
+	if (key->sk_attno == 1)
+	{
+		if (!(key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL)))
+			elog(ERROR, "a condition on the vector of a grnnd index");
+		f->nothing |= (key->sk_flags & SK_SEARCHNULL) != 0;
+		return;
+	}
+	t->column = (uint32) key->sk_attno - 2;
+	attr = &f->attrs->attr[t->column];
+	type = OidIsValid(key->sk_subtype) ? key->sk_subtype : attr->input;
+	f->ntests++;
+	if (key->sk_flags & SK_SEARCHNULL)
+		t->kind = TEST_NULL;
+	else if (key->sk_flags & SK_SEARCHNOTNULL)
+		t->kind = TEST_NOT_NULL;
+	else if (key->sk_flags & SK_ISNULL)
+		f->nothing = true;		/* all operators are strict */
+	else
+	{
+		f->recheck |= !attr->type->exact;
+		if (attr->type->kind == GRNND_ATTR_ARRAY)
+			f->nothing |= !set_elements(t, attr, key);
+		else if (key->sk_flags & SK_SEARCHARRAY)
+			f->nothing |= !set_list(t, attr, key);
+		else
+			f->nothing |= !set_range(t, key->sk_strategy,
+									 attr->type->key(attr, key->sk_argument, type),
+									 attr->type->exact);
+	}
+}
+
+GrnndFilter *
+grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKeyData *keys,
+				  int nkeys)
+{
+	GrnndFilter *f;
+
+	if (nkeys == 0)
+		return NULL;
+	f = palloc0(sizeof(GrnndFilter));
+	f->base.passes = passes;
+	f->attrs = attrs;
+	f->tests = palloc0(nkeys * sizeof(Test));
+	for (int i = 0; i < nkeys; i++)
+		add_test(f, &keys[i]);
+	if (f->ntests == 0 && !f->nothing)
+	{
+		pfree(f);
+		return NULL;
+	}
+	if (books != NULL && !f->nothing)
+	{
+		GrnSigSet  *sets = palloc0(f->ntests * sizeof(GrnSigSet));
+
+		for (uint32 i = 0; i < f->ntests; i++)
+			fill_set(&sets[i], &f->tests[i], &books[f->tests[i].column]);
+		f->base.sets = sets;
+		f->base.nsets = f->ntests;
+	}
+	return f;
+}
+
+/* The keys that all tests of a column's range allow together. */
+static Test
+column_range(const GrnndFilter *filter, uint32 column)
+{
+	Test		all = {.kind = TEST_RANGE, .least = PG_INT64_MIN, .most = PG_INT64_MAX};
+
+	for (uint32 i = 0; i < filter->ntests; i++)
+		if (filter->tests[i].kind == TEST_RANGE && filter->tests[i].column == column)
+		{
+			all.least = Max(all.least, filter->tests[i].least);
+			all.most = Min(all.most, filter->tests[i].most);
+		}
+	return all;
+}
+
+uint32
+grnnd_filter_hashes(const GrnndFilter *filter, uint32 i, uint32 *column, uint32 *hashes,
+					uint32 most)
+{
+	const Test *t = &filter->tests[i];
+	Test		range;
+	uint32		n = 0;
+
+	*column = t->column;
+	if (t->kind == TEST_NULL)
+		hashes[n++] = grnnd_list_key_hash(true, 0);
+	else if (t->kind == TEST_LIST && t->nkeys <= most)
+		for (; n < t->nkeys; n++)
+			hashes[n] = grnnd_list_key_hash(false, t->keys[n]);
+	else if (t->kind == TEST_RANGE)
+	{
+		range = column_range(filter, t->column);
+		if (range.most >= range.least && (uint64) range.most - (uint64) range.least < most)
+			for (; n <= (uint64) range.most - (uint64) range.least; n++)
+				hashes[n] = grnnd_list_key_hash(false, range.least + n);
+	}
+	return n;
+}

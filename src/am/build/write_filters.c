@@ -1,0 +1,324 @@
+/*
+ * write_filters.c - what an index keeps for filters beside the values: signatures, their
+ * books, the sample, and lists.
+ *
+ * The leader plans: it fits the books to a sample of the values and sorts the rows by the
+ * buckets of their values.  Leader and workers make signatures and, later, the pages.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufpage.h"
+
+#include "am/build/write_index_impl.h"
+#include "am/lists.h"
+#include "am/page.h"
+#include "am/sample.h"
+
+/* Values of a column that its book is fitted to. */
+#define BOOK_ROWS 30000
+
+static const uint8 *
+row_values(const GrnndNewIndex *new, uint32 row)
+{
+	return new->attrs + (uint64) row * new->layout.attr_bytes;
+}
+
+/* ---- books ---- */
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+fit_books(GrnndNewIndex *new, uint64 nrows)
+{
+	uint32		sampled = (uint32) Min(nrows, BOOK_ROWS);
+	int64	   *keys = palloc((Size) sampled * sizeof(int64));
+
+	for (uint32 c = 0; c < new->columns->n; c++)
+	{
+		uint32		n = 0;
+
+		for (uint32 i = 0; i < sampled; i++)
+			if (grnnd_attr_key(new->columns, c, row_values(new, (uint32) (i * nrows / sampled)),
+							   &keys[n]))
+				n++;
+		qsort(keys, n, sizeof(int64), compare_keys);
+		grn_sig_fit(&new->books[c], new->columns->attr[c].type->kind == GRNND_ATTR_ORDER,
+					keys, n);
+	}
+	pfree(keys);
+}
+
+/* ---- signatures ---- */
+
+void
+grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
+{
+	uint32		bytes = new->layout.sig_bytes;
+
+	for (uint32 node = begin; node < end && bytes > 0; node++)
+	{
+		uint8	   *sig = new->sigs + (uint64) node * bytes;
+		const uint32 *rows = new->rows + new->row_start[node];
+		uint32		n = new->row_start[node + 1] - new->row_start[node];
+
+		grnnd_sign(new->columns, new->books, row_values(new, rows[0]), sig);
+		for (uint32 i = 1; i < n; i++)
+		{
+			uint8		other[GRN_MAX_SIG_BYTES];
+
+			grnnd_sign(new->columns, new->books, row_values(new, rows[i]), other);
+			for (uint32 c = 0; c < bytes; c++)
+				if (other[c] != sig[c])
+					sig[c] = GRN_SIG_ANY;
+		}
+	}
+}
+
+/* ---- lists ---- */
+
+/* Calls the two passes' body for each value of each node: bucket, node and hash. */
+static void
+sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
+{
+	for (uint32 c = 0; c < new->columns->n; c++)
+		for (uint32 node = 0; node < new->nodes; node++)
+		{
+			uint32		last = 0;
+
+			if (node % 65536 == 0)
+				CHECK_FOR_INTERRUPTS();
+			for (uint32 i = new->row_start[node]; i < new->row_start[node + 1]; i++)
+			{
+				uint32		hash = grnnd_list_hash(new->columns, c, row_values(new, new->rows[i]));
+				uint32		bucket = grnnd_list_bucket(&new->meta, c, hash);
+
+				/* most rows of a node have the same value; twice does no harm */
+				if (i > new->row_start[node] && hash == last)
+					continue;
+				last = hash;
+				if (!count)
+					new->list_rows[at[bucket]] = (GrnndListedRow) {node, hash};
+				at[bucket]++;
+			}
+		}
+}
+
+/* Grows the segment by an array and returns its offset. */
+static uint64
+plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
+{
+	uint64		offset = TYPEALIGN64(8, *end);
+
+	*end = offset + count * size;
+	grnnd_mapping_grow(map, GRN_SEG_ATTRS, *end);
+	grnnd_mapping_populate(map, GRN_SEG_ATTRS, offset, *end);
+	return offset;
+}
+
+static void
+plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
+{
+	GrnndFilterPlan *p = &new->filters;
+	uint64		room = grn_list_rows(&new->layout);
+	uint64	   *counts;
+	uint64		rows = 0;
+	uint64		records = 0;
+
+	new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+	p->buckets = new->meta.list_buckets * new->columns->n;
+	p->off_row_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint64));
+	p->off_record_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
+	grnnd_find_filters(new, map);
+	counts = palloc0(p->buckets * sizeof(uint64));
+	sort_rows(new, true, counts);
+	for (uint32 b = 0; b < p->buckets; b++)
+	{
+		uint64		n = counts[b];
+
+		new->list_row_starts[b] = counts[b] = rows;
+		new->list_record_starts[b] = (uint32) records;
+		rows += n;
+		records += (n + room - 1) / room;
+		grnnd_check_records(new->records + records);
+	}
+	new->list_row_starts[p->buckets] = rows;
+	new->list_record_starts[p->buckets] = (uint32) records;
+	p->records = (uint32) records;
+	new->records += records;
+	p->off_rows = plan_array(map, end, rows, sizeof(GrnndListedRow));
+	grnnd_find_filters(new, map);
+	sort_rows(new, false, counts);
+	pfree(counts);
+}
+
+void
+grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
+{
+	GrnndFilterPlan *p = &new->filters;
+	uint64		end = nrows * new->layout.attr_bytes;
+
+	if (new->layout.sig_bytes == 0)
+		return;
+	p->off_books = plan_array(map, &end, new->columns->n, sizeof(GrnSigBook));
+	p->off_sigs = plan_array(map, &end, new->nodes, new->layout.sig_bytes);
+	grnnd_find_filters(new, map);
+	fit_books(new, nrows);
+	if (new->codes != NULL)
+		plan_lists(new, map, &end);
+	grnnd_find_filters(new, map);
+}
+
+void
+grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
+{
+	const GrnndFilterPlan *p = &new->filters;
+	char	   *base = map->base[GRN_SEG_ATTRS];
+
+	if (new->layout.sig_bytes == 0)
+		return;
+	new->attrs = (const uint8 *) base;
+	new->books = (GrnSigBook *) (base + p->off_books);
+	new->sigs = (uint8 *) base + p->off_sigs;
+	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
+	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
+	new->list_rows = (GrnndListedRow *) (base + p->off_rows);
+}
+
+/* ---- pages and records ---- */
+
+void
+grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
+{
+	uint32		heads = meta->list_buckets * meta->ncolumns;
+
+	if (meta->sig_bytes == 0)
+		return;
+	meta->book_block = first;
+	meta->book_pages = (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE;
+	meta->sample_block = meta->book_block + meta->book_pages;
+	meta->sample_pages = grnnd_sample_pages(layout);
+	meta->list_block = meta->sample_block + meta->sample_pages;
+	meta->list_pages = (heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE;
+}
+
+uint32
+grnnd_filter_pages(const GrnndMeta *meta)
+{
+	return meta->book_pages + meta->sample_pages + meta->list_pages;
+}
+
+static void
+form_book_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	uint32		first = number * GRNND_BOOKS_PER_PAGE;
+	uint32		n = Min(new->meta.ncolumns - first, GRNND_BOOKS_PER_PAGE);
+
+	grnnd_page_init(page, GRNND_BOOKS);
+	/* an index that is built empty has none: its signatures are hashes */
+	if (new->books != NULL)
+		memcpy(GrnndPagePayload(page), new->books + first, n * sizeof(GrnSigBook));
+}
+
+static void
+form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	const GrnLayout *l = &new->layout;
+	uint32		rows = Min(new->nodes, GRNND_SAMPLE_ROWS);
+
+	grnnd_page_init(page, GRNND_SAMPLE);
+	for (uint32 i = number; i < rows; i += new->meta.sample_pages)
+	{
+		uint32		node = (uint32) ((uint64) i * new->nodes / rows);
+		GrnndEdge	row = {.id = node, .sig = new->sigs + (uint64) node * l->sig_bytes};
+		static const uint8 no_code[GRN_MAX_CODE_BYTES];
+
+		row.code = no_code;
+		if (new->codes != NULL)
+		{
+			row.code = new->codes + (uint64) node * l->code_bytes;
+			row.factor = new->factors[node];
+		}
+		if (!grnnd_sample_append(l, page, &row))
+			break;
+	}
+}
+
+static void
+form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	uint32		first = number * GRNND_LISTS_PER_PAGE;
+	GrnndListHead *heads = (GrnndListHead *) GrnndPagePayload(page);
+
+	grnnd_page_init(page, GRNND_LISTS);
+	for (uint32 b = first; b < Min(first + GRNND_LISTS_PER_PAGE, new->filters.buckets); b++)
+	{
+		uint32		begin = new->list_record_starts[b];
+		uint32		end = new->list_record_starts[b + 1];
+		uint32		id = new->nodes + new->nchains + begin;
+
+		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
+		/* all are full but for the last */
+		heads[b - first].room = begin < end ? id + (end - begin) - 1 : GRN_INVALID_ID;
+		heads[b - first].records = end - begin;
+	}
+}
+
+void
+grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	const GrnndMeta *meta = &new->meta;
+
+	if (number < meta->book_pages)
+		form_book_page(new, number, page);
+	else if (number < meta->book_pages + meta->sample_pages)
+		form_sample_page(new, number - meta->book_pages, page);
+	else
+		form_heads_page(new, number - meta->book_pages - meta->sample_pages, page);
+}
+
+void
+grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
+{
+	const GrnLayout *l = &new->layout;
+	GrnRecord  *r = rec;
+	uint32		low = 0;
+	uint32		high = new->filters.buckets;
+	uint64		room = grn_list_rows(l);
+	uint64		first;
+	uint64		end;
+
+	/* the last bucket that begins here or before: empty ones begin where the next does */
+	while (high - low > 1)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (new->list_record_starts[middle] <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	memset(rec, 0, l->record_bytes);
+	r->state = GRN_LIST;
+	r->next = number + 1 < new->list_record_starts[low + 1]
+		? new->nodes + new->nchains + number + 1 : GRN_INVALID_ID;
+	grn_tids_set_owner(r, low, 0);
+	first = new->list_row_starts[low] + (number - new->list_record_starts[low]) * room;
+	end = Min(first + room, new->list_row_starts[low + 1]);
+	for (uint64 i = first; i < end; i++)
+	{
+		const GrnndListedRow *row = &new->list_rows[i];
+		GrnndEdge	edge = {.id = row->node, .factor = new->factors[row->node],
+			.code = new->codes + (uint64) row->node * l->code_bytes,
+			.sig = new->sigs + (uint64) row->node * l->sig_bytes};
+
+		grnnd_list_put(l, r, row->hash, &edge);
+	}
+}

@@ -1,0 +1,23 @@
+/*
+ * check_lists.h - lists by values, as grnnd_check() looks at them.
+ */
+#ifndef GRNND_CHECK_LISTS_H
+#define GRNND_CHECK_LISTS_H
+
+#include "am/grnnd.h"
+
+/* Told of each thing that is wrong with record id, and of another id or GRN_INVALID_ID. */
+typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
+
+/*
+ * All records below limit are sound.  Nobody inserts meanwhile, or what is reported may be an
+ * insert at work.
+ */
+extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
+							  uint32 limit, GrnndReportFn report, void *arg);
+
+/* Is the node's signature that of its own TIDs' values, but for what stands for any? */
+extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,
+								 const GrnRecord *rec);
+
+#endif							/* GRNND_CHECK_LISTS_H */

@@ -1,0 +1,58 @@
+/*
+ * lists.h - for the values of filter columns the rows that have them, coded and packed, so that
+ * a search for a rare value reads those rows instead of the graph.
+ *
+ * A value's hash names its bucket; a bucket is a chain of GRN_LIST records (record.h), which lie
+ * among the nodes.  The directory, on pages of its own, has the chain of each bucket.  A build
+ * makes as many buckets as keep the chain of rare values to a few pages.  Where it fits no codes
+ * there are none, and so it stays until the next build.
+ *
+ * A row of a list is stale as soon as its node has lost the value, or is another one.  Those who
+ * read it visit the node and look.
+ */
+#ifndef GRNND_LISTS_H
+#define GRNND_LISTS_H
+
+#include "am/grnnd.h"
+#include "am/write/edit.h"
+#include "graph/stored/search.h"
+
+/* On disk, of each bucket of each column; GRNND_LISTS_PER_PAGE a page, columns one after another. */
+typedef struct GrnndListHead
+{
+	uint32		first;			/* 0: record that begins the chain, or GRN_INVALID_ID */
+	uint32		room;			/* 4: a record of it from which on there may be room */
+	uint32		records;		/* 8: of the chain, about */
+} GrnndListHead;
+
+StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
+
+#define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
+
+/* What a list goes by: the hash of a value of a column. */
+extern uint32 grnnd_list_hash(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
+extern uint32 grnnd_list_key_hash(bool isnull, int64 key);
+/* The bucket of a hash, counted through all columns. */
+extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash);
+
+/* Buckets of a column for so many nodes. */
+extern uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
+extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint32 bucket);
+
+/* Writes it, if the chain begins with the same record as expected. */
+extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
+								   const GrnndListHead *expected, const GrnndListHead *head);
+/* Is it a record of that bucket's chain? */
+extern bool grnnd_in_list(const GrnRecord *rec, uint32 bucket);
+
+/* Reads a list: the rows with this hash whose signatures pass become candidates of the search. */
+extern void grnnd_list_read(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 hash,
+							const GrnFilter *filter, GrnSearch *search);
+
+/* Puts a row into a record that has room. */
+extern void grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 hash, const GrnndEdge *row);
+/* Adds a node to the list of its value. */
+extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
+						   uint32 hash, const GrnndEdge *row);
+
+#endif							/* GRNND_LISTS_H */

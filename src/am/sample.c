@@ -1,0 +1,288 @@
+/*
+ * sample.c - rows of the index drawn at random, on pages of their own.
+ *
+ * The pages have room for GRNND_SAMPLE_ROWS rows.  A build fills them evenly, an insert takes
+ * the place of a row with the probability that keeps all rows as likely (reservoir sampling),
+ * and a vacuum that frees nodes draws all of them anew as it reads the nodes.  Signatures of a
+ * node never change, so nothing else touches a row of the sample.
+ */
+#include "am/sample.h"
+
+#include "access/generic_xlog.h"
+#include "common/pg_prng.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "am/page.h"
+
+/* Bytes of a row. */
+static uint32
+row_bytes(const GrnLayout *l)
+{
+	return ((uint32) (sizeof(uint32) + sizeof(GrnFactor)) + l->code_bytes + l->sig_bytes + 3) & ~3;
+}
+
+static uint32
+rows_per_page(const GrnLayout *l)
+{
+	return (GRNND_PAYLOAD - (uint32) sizeof(GrnndSampleHeader)) / row_bytes(l);
+}
+
+uint32
+grnnd_sample_pages(const GrnLayout *l)
+{
+	return l->sig_bytes == 0 ? 0 : (GRNND_SAMPLE_ROWS + rows_per_page(l) - 1) / rows_per_page(l);
+}
+
+/* ---- rows on a page ---- */
+
+static char *
+row_at(const GrnLayout *l, Page page, uint32 i)
+{
+	return GrnndPagePayload(page) + sizeof(GrnndSampleHeader) + (Size) i * row_bytes(l);
+}
+
+static uint32 *
+rows_on(Page page)
+{
+	return &((GrnndSampleHeader *) GrnndPagePayload(page))->count;
+}
+
+static void
+put_row(const GrnLayout *l, Page page, uint32 i, const GrnndEdge *row)
+{
+	char	   *at = row_at(l, page, i);
+
+	memcpy(at, &row->id, sizeof(row->id));
+	memcpy(at + sizeof(uint32), &row->factor, sizeof(GrnFactor));
+	at += sizeof(uint32) + sizeof(GrnFactor);
+	if (l->code_bytes > 0)
+		memcpy(at, row->code, l->code_bytes);
+	memcpy(at + l->code_bytes, row->sig, l->sig_bytes);
+}
+
+/* Row i of a page, whose bytes it names. */
+static GrnndEdge
+get_row(const GrnLayout *l, Page page, uint32 i)
+{
+	const char *at = row_at(l, page, i);
+	GrnndEdge	row;
+
+	memcpy(&row.id, at, sizeof(row.id));
+	memcpy(&row.factor, at + sizeof(uint32), sizeof(GrnFactor));
+	row.code = (const uint8_t *) at + sizeof(uint32) + sizeof(GrnFactor);
+	row.sig = row.code + l->code_bytes;
+	return row;
+}
+
+bool
+grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row)
+{
+	uint32	   *count = rows_on(page);
+
+	if (*count >= rows_per_page(l))
+		return false;
+	put_row(l, page, (*count)++, row);
+	return true;
+}
+
+/* Locks page number i of the sample, whose count of rows is sound. */
+static Buffer
+read_page(Relation index, const GrnndIndex *ix, uint32 i, int lockmode)
+{
+	BlockNumber block = ix->meta.sample_block + i;
+	Buffer		buffer = grnnd_read(index, block, lockmode, GRNND_SAMPLE, NULL);
+
+	if (*rows_on(BufferGetPage(buffer)) > rows_per_page(&ix->layout))
+		grnnd_corrupt(index, block, "too many rows of a sample");
+	return buffer;
+}
+
+/* ---- reading ---- */
+
+static GrnndSample *
+new_sample(const GrnLayout *l)
+{
+	GrnndSample *sample = palloc(sizeof(GrnndSample));
+
+	sample->count = 0;
+	sample->codes = palloc(GRNND_SAMPLE_ROWS * l->code_bytes + 1);
+	sample->sigs = palloc(GRNND_SAMPLE_ROWS * l->sig_bytes + 1);
+	return sample;
+}
+
+static void
+set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnndEdge *row)
+{
+	sample->ids[i] = row->id;
+	sample->factors[i] = row->factor;
+	if (l->code_bytes > 0)
+		memcpy(sample->codes + (Size) i * l->code_bytes, row->code, l->code_bytes);
+	memcpy(sample->sigs + (Size) i * l->sig_bytes, row->sig, l->sig_bytes);
+}
+
+GrnndSample *
+grnnd_get_sample(Relation index, const GrnndIndex *ix)
+{
+	const GrnLayout *l = &ix->layout;
+	GrnndSample *sample = new_sample(l);
+
+	for (uint32 i = 0; i < ix->meta.sample_pages; i++)
+	{
+		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_SHARE);
+		Page		page = BufferGetPage(buffer);
+
+		for (uint32 j = 0; j < *rows_on(page) && sample->count < GRNND_SAMPLE_ROWS; j++)
+		{
+			GrnndEdge	row = get_row(l, page, j);
+
+			if (row.id < GRN_MAX_NODES)
+				set_row(l, sample, sample->count++, &row);
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	return sample;
+}
+
+double
+grnnd_sample_share(const GrnndIndex *ix, const GrnndSample *sample, const GrnFilter *filter)
+{
+	uint32		passing = 0;
+
+	for (uint32 i = 0; i < sample->count; i++)
+		passing += grn_sig_passes(filter, sample->sigs + (Size) i * ix->layout.sig_bytes);
+	return (passing + 1.0) / (sample->count + 2.0);
+}
+
+/* ---- inserts ---- */
+
+void
+grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id, const GrnRecord *rec)
+{
+	const GrnLayout *l = &ix->layout;
+	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
+	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
+	uint32		number;
+	GrnndEdge	row;
+	GenericXLogState *xlog;
+	Buffer		buffer;
+	Page		page;
+
+	if (ix->meta.sample_pages == 0 || draw >= GRNND_SAMPLE_ROWS)
+		return;
+	number = draw / rows_per_page(l);
+	row = grnnd_own_edge(l, rec, id);
+	buffer = read_page(index, ix, number, BUFFER_LOCK_EXCLUSIVE);
+	xlog = GenericXLogStart(index);
+	page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+	if (!grnnd_sample_append(l, page, &row))
+		put_row(l, page, draw % rows_per_page(l), &row);
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+}
+
+/* ---- a new sample ---- */
+
+void
+grnnd_draw_begin(GrnndDraw *d, const GrnLayout *layout)
+{
+	d->layout = layout;
+	d->seen = 0;
+	d->sample = layout->sig_bytes > 0 ? new_sample(layout) : NULL;
+}
+
+void
+grnnd_draw(GrnndDraw *d, uint32 id, const GrnRecord *rec)
+{
+	GrnndEdge	row;
+	uint64		at = d->seen++;
+
+	if (d->sample == NULL)
+		return;
+	row = grnnd_own_edge(d->layout, rec, id);
+	if (at >= GRNND_SAMPLE_ROWS)
+		at = pg_prng_uint64_range(&pg_global_prng_state, 0, at);
+	else
+		d->sample->count++;
+	if (at < GRNND_SAMPLE_ROWS)
+		set_row(d->layout, d->sample, (uint32) at, &row);
+}
+
+void
+grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
+{
+	const GrnLayout *l = &ix->layout;
+	const GrnndSample *s = d->sample;
+	uint32		at = 0;
+
+	for (uint32 i = 0; i < ix->meta.sample_pages && s != NULL; i++)
+	{
+		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_EXCLUSIVE);
+		GenericXLogState *xlog = GenericXLogStart(index);
+		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+		memset(GrnndPagePayload(page), 0, GRNND_PAYLOAD);
+		for (; at < s->count; at++)
+		{
+			GrnndEdge	row = {.id = s->ids[at], .factor = s->factors[at],
+				.code = s->codes + (Size) at * l->code_bytes,
+				.sig = s->sigs + (Size) at * l->sig_bytes};
+
+			if (!grnnd_sample_append(l, page, &row))
+				break;
+		}
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/* ---- codes ---- */
+
+/* Gives row j of a page the code of its node's record, unless another row has come there. */
+static void
+encode_row(Relation index, const GrnndIndex *ix, uint32 i, uint32 j, uint32 id, uint8 *code)
+{
+	const GrnLayout *l = &ix->layout;
+	GrnFactor	factor;
+	Buffer		buffer;
+
+	/* no page of the sample is locked while a record is read */
+	if (id >= grnnd_id_limit(index, ix) ||
+		!grnnd_copy_own_code(index, ix, id, NULL, code, &factor))
+		return;
+	buffer = read_page(index, ix, i, BUFFER_LOCK_EXCLUSIVE);
+	if (j < *rows_on(BufferGetPage(buffer)) &&
+		get_row(l, BufferGetPage(buffer), j).id == id)
+	{
+		GenericXLogState *xlog = GenericXLogStart(index);
+		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+		char	   *at = row_at(l, page, j) + sizeof(uint32);
+
+		memcpy(at, &factor, sizeof(factor));
+		memcpy(at + sizeof(factor), code, l->code_bytes);
+		GenericXLogFinish(xlog);
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+void
+grnnd_encode_sample(Relation index, const GrnndIndex *ix)
+{
+	uint8	   *code = palloc(ix->layout.code_bytes + 1);
+	uint32	   *ids = palloc(rows_per_page(&ix->layout) * sizeof(uint32));
+
+	for (uint32 i = 0; i < ix->meta.sample_pages; i++)
+	{
+		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_SHARE);
+		Page		page = BufferGetPage(buffer);
+		uint32		count = *rows_on(page);
+
+		for (uint32 j = 0; j < count; j++)
+			ids[j] = get_row(&ix->layout, page, j).id;
+		UnlockReleaseBuffer(buffer);
+		for (uint32 j = 0; j < count; j++)
+			encode_row(index, ix, i, j, ids[j], code);
+	}
+	pfree(ids);
+	pfree(code);
+}

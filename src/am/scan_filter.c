@@ -1,0 +1,201 @@
+/*
+ * scan_filter.c - the way of a scan with conditions on filter columns: over the graph, by a list
+ * of the rows that have a value, or by all rows in turn.
+ *
+ * The sample of the index says what share of the rows passes.  A search of the graph costs the
+ * more visits the fewer pass, a list the more pages the more rows it has.  Where the search runs
+ * dry, because the rows that pass are far from the query, the list takes over.
+ */
+#include "am/scan.h"
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "am/entries.h"
+#include "am/lists.h"
+#include "am/sample.h"
+
+/*
+ * Microseconds: a visit, a page of a list, a row of it (one core, SIFT descriptors).  A search
+ * over a million of these makes 60 visits and 5 for each passing row's share.
+ */
+#define VISIT_COST 1.3
+#define LIST_PAGE_COST 0.5
+#define LIST_ROW_COST 0.008
+#define GRAPH_VISITS(share) (60 + 5 / (share))
+
+/* A list of more pages than this does not take over from a search that is at work. */
+#define MOST_PAGES 2000
+/* From so many pages on more of a list's rows are visited, because estimates err more often. */
+#define LONG_LIST 500
+
+/* Rows of a list that are visited at a time. */
+static uint32
+list_batch(const GrnndScan *so, uint64 pages)
+{
+	uint32		batch = Max(so->ef / 2, 10);
+
+	return pages > LONG_LIST ? batch + batch / 2 : batch;
+}
+
+static double
+list_cost(const GrnndScan *so, uint64 pages, uint64 records)
+{
+	return LIST_PAGE_COST * (double) pages +
+		LIST_ROW_COST * (double) records * grn_list_rows(&so->ix->layout) +
+		VISIT_COST * list_batch(so, pages);
+}
+
+/* Finds the test whose lists cost least: so->list. */
+static void
+choose_list(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	const GrnndMeta *meta = &so->ix->meta;
+	double		least = 0;
+
+	so->list.n = 0;
+	for (uint32 t = 0; t < so->filter->ntests && meta->list_pages > 0; t++)
+	{
+		GrnndListChoice choice = {0};
+		uint64		records = 0;
+		double		cost;
+
+		choice.n = grnnd_filter_hashes(so->filter, t, &choice.column, choice.hashes,
+									   GRNND_MOST_LISTS);
+		if (choice.n == 0)
+			continue;
+		for (uint32 i = 0; i < choice.n; i++)
+			records += grnnd_list_head(scan->indexRelation, so->ix,
+									   grnnd_list_bucket(meta, choice.column,
+														 choice.hashes[i])).records;
+		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + choice.n;
+		cost = list_cost(so, choice.pages, records);
+		if (so->list.n == 0 || cost < least)
+		{
+			so->list = choice;
+			least = cost;
+		}
+	}
+	so->list.cost = least;
+}
+
+/* Begins a search of the list's rows alone. */
+static GrnSearch *
+search_list(IndexScanDesc scan, const GrnSearchParams *graph)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnSearchParams params = *graph;
+	GrnSearch  *search;
+
+	params.closed = true;
+	params.ef = list_batch(so, so->list.pages) * grnnd_beam(so->ix);
+	params.max_visits = 0;
+	search = grn_search_begin(&params, &so->store.base, so->q);
+	for (uint32 i = 0; i < so->list.n; i++)
+		grnnd_list_read(scan->indexRelation, so->ix,
+						grnnd_list_bucket(&so->ix->meta, so->list.column, so->list.hashes[i]),
+						so->list.hashes[i], &so->filter->base, search);
+	so->way = GRNND_WAY_LIST;
+	return search;
+}
+
+/* ---- what a scan did ---- */
+
+static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
+
+/* Of the last scan with a filter in this backend. */
+static struct
+{
+	const char *way;			/* NULL: there was none */
+	bool		rest;			/* and then all rows in turn */
+	uint64		visits;
+	uint64		list_pages;
+}			last;
+
+void
+grnnd_note_way(GrnndScan *so)
+{
+	if (!so->started || so->filter == NULL)
+		return;
+	last.way = way_names[so->way];
+	last.rest = so->rest != NULL && so->way != GRNND_WAY_REST;
+	last.visits = so->visits_before +
+		(so->search != NULL ? grn_search_visits(so->search) : 0);
+	last.list_pages = so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER
+		? so->list.pages : 0;
+}
+
+PG_FUNCTION_INFO_V1(grnnd_last_filter);
+Datum
+grnnd_last_filter(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3] = {false, false, false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (last.way == NULL)
+		PG_RETURN_NULL();
+	values[0] = PointerGetDatum(cstring_to_text(psprintf("%s%s", last.way, last.rest ?
+														 ", then all rows" : "")));
+	values[1] = Int64GetDatum((int64) last.visits);
+	values[2] = Int64GetDatum((int64) last.list_pages);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* ---- the ways ---- */
+
+bool
+grnnd_filters_by_signature(const GrnndScan *so)
+{
+	return so->filter != NULL && grn_has_codes(&so->ix->codec) && so->ix->meta.sample_pages > 0;
+}
+
+GrnSearch *
+grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndSample *sample = grnnd_get_sample(scan->indexRelation, so->ix);
+	GrnSearch  *search;
+	double		visits;
+
+	params->share = grnnd_sample_share(so->ix, sample, &so->filter->base);
+	visits = GRAPH_VISITS(params->share);
+	choose_list(scan);
+	if (so->list.n > 0 && so->list.cost <= VISIT_COST * visits)
+		return search_list(scan, params);
+	so->graph = *params;
+	if (most_visits > 0)
+	{
+		if (so->list.n == 0 && visits >= (double) most_visits)
+			return NULL;
+		params->max_visits = most_visits;
+	}
+	so->way = GRNND_WAY_GRAPH;
+	search = grn_search_begin(params, &so->store.base, so->q);
+	grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->sigs,
+					  sample->count);
+	pfree(sample->codes);
+	pfree(sample->sigs);
+	pfree(sample);
+	return search;
+}
+
+bool
+grnnd_hand_over(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+
+	if (so->way != GRNND_WAY_GRAPH || so->list.n == 0 ||
+		!(grn_search_truncated(so->search) ||
+		  (grn_search_dry(so->search) && so->list.pages <= MOST_PAGES)))
+		return false;
+	so->visits_before += grn_search_visits(so->search);
+	grn_search_end(so->search);
+	so->search = search_list(scan, &so->graph);
+	so->way = GRNND_WAY_HANDED_OVER;
+	return true;
+}

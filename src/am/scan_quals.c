@@ -1,0 +1,184 @@
+/*
+ * scan_quals.c - conditions on filter columns that PostgreSQL does not hand to the index.
+ *
+ * Before PostgreSQL 17 the planner keeps "column = ANY (array)" on any column but the first from
+ * index scans that return rows in order, and PostgreSQL 15 knows of no index but its own that
+ * "WHERE flag" is a comparison.  They stay in the plan node's filter.  There they are found when
+ * the executor starts (scan_threshold.c), and the scan tests them as if they had come as scan
+ * keys.  The executor tests them once more.
+ */
+#include "am/scan.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/* One of them. */
+typedef struct Condition
+{
+	struct Condition *next;		/* of all nodes */
+	ScanKey		keys;			/* the node's array of ORDER BY keys */
+	ExprContext *econtext;
+	ScanKeyData key;
+	ExprState  *argument;		/* of the key; NULL: it has one */
+	MemoryContextCallback callback; /* when the execution ends */
+} Condition;
+
+static Condition *conditions;	/* of all executions that are under way */
+
+/* The executor's memory goes: so do its conditions. */
+static void
+forget(void *arg)
+{
+	Condition  *mine = arg;
+
+	for (Condition **c = &conditions; *c != NULL; c = &(*c)->next)
+		if (*c == mine)
+		{
+			*c = mine->next;
+			break;
+		}
+}
+
+/* The number of the index column that a side of a condition is, from 1 on; 0: none. */
+static AttrNumber
+index_column(Relation index, Node *side, Index scanrelid)
+{
+	const		Var *var;
+
+	if (IsA(side, RelabelType))
+		side = (Node *) ((RelabelType *) side)->arg;
+	if (!IsA(side, Var))
+		return 0;
+	var = (const Var *) side;
+	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+		if (var->varno == (int) scanrelid && var->varattno != 0 &&
+			var->varattno == index->rd_index->indkey.values[i])
+			return (AttrNumber) (i + 1);
+	return 0;
+}
+
+/* Makes a scan key of "column", "NOT column", "column IS TRUE" or "column IS FALSE". */
+static bool
+bool_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
+{
+	bool		wanted = true;
+	AttrNumber	column;
+
+	if (IsA(clause, BooleanTest))
+	{
+		const		BooleanTest *test = (const BooleanTest *) clause;
+
+		if (test->booltesttype != IS_TRUE && test->booltesttype != IS_FALSE)
+			return false;
+		wanted = test->booltesttype == IS_TRUE;
+		clause = (Node *) test->arg;
+	}
+	else if (is_notclause(clause))
+	{
+		wanted = false;
+		clause = (Node *) get_notclausearg((Expr *) clause);
+	}
+	if (exprType(clause) != BOOLOID)
+		return false;
+	column = index_column(index, clause, scanrelid);
+	if (column < 2)
+		return false;
+	ScanKeyEntryInitialize(key, 0, column, GRNND_EQUAL_STRATEGY, BOOLOID, InvalidOid, F_BOOLEQ,
+						   BoolGetDatum(wanted));
+	return true;
+}
+
+/* Makes a scan key of "column = ANY (array)", and of other operators. */
+static bool
+array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
+{
+	const		ScalarArrayOpExpr *any = (const ScalarArrayOpExpr *) clause;
+	AttrNumber	column;
+	int			strategy;
+	Oid			left;
+	Oid			right;
+
+	if (!IsA(clause, ScalarArrayOpExpr) || !any->useOr ||
+		!grnnd_is_fixed(lsecond(any->args), scanrelid))
+		return false;
+	column = index_column(index, linitial(any->args), scanrelid);
+	if (column < 2 ||
+		!op_in_opfamily(any->opno, index->rd_opfamily[column - 1]) ||
+		(OidIsValid(index->rd_indcollation[column - 1]) &&
+		 index->rd_indcollation[column - 1] != any->inputcollid))
+		return false;
+	get_op_opfamily_properties(any->opno, index->rd_opfamily[column - 1], false,
+							   &strategy, &left, &right);
+	ScanKeyEntryInitialize(key, SK_SEARCHARRAY, column, (StrategyNumber) strategy, right,
+						   any->inputcollid, any->opfuncid, (Datum) 0);
+	return true;
+}
+
+void
+grnnd_note_quals(IndexScanState *node)
+{
+	const IndexScan *plan = (const IndexScan *) node->ss.ps.plan;
+	MemoryContext old = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	ListCell   *lc;
+
+	foreach(lc, plan->scan.plan.qual)
+	{
+		Node	   *clause = lfirst(lc);
+		Relation	index = node->iss_RelationDesc;
+		ScanKeyData key;
+		Condition  *c;
+
+		if (!array_key(index, clause, plan->scan.scanrelid, &key) &&
+			!bool_key(index, clause, plan->scan.scanrelid, &key))
+			continue;
+		c = palloc(sizeof(Condition));
+		c->keys = node->iss_OrderByKeys;
+		c->econtext = node->ss.ps.ps_ExprContext;
+		c->key = key;
+		c->argument = NULL;
+		if (IsA(clause, ScalarArrayOpExpr))
+			c->argument = ExecInitExpr(lsecond(((ScalarArrayOpExpr *) clause)->args), &node->ss.ps);
+		c->callback.func = forget;
+		c->callback.arg = c;
+		c->next = conditions;
+		conditions = c;
+		MemoryContextRegisterResetCallback(CurrentMemoryContext, &c->callback);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+ScanKey
+grnnd_all_keys(IndexScanDesc scan, int *nkeys)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	int			n = scan->numberOfKeys;
+	ScanKey		keys;
+
+	for (const Condition *c = conditions; c != NULL; c = c->next)
+		n += c->keys == so->keys;
+	*nkeys = n;
+	if (n == scan->numberOfKeys)
+		return scan->keyData;
+	keys = palloc(n * sizeof(ScanKeyData));
+	memcpy(keys, scan->keyData, scan->numberOfKeys * sizeof(ScanKeyData));
+	n = scan->numberOfKeys;
+	for (const Condition *c = conditions; c != NULL; c = c->next)
+		if (c->keys == so->keys)
+		{
+			bool		isnull = false;
+
+			keys[n] = c->key;
+			if (c->argument != NULL)
+				keys[n].sk_argument = ExecEvalExprSwitchContext(c->argument, c->econtext, &isnull);
+			/* NULL of NULL, and no row passes */
+			if (isnull)
+				keys[n].sk_flags |= SK_ISNULL;
+			n++;
+		}
+	return keys;
+}

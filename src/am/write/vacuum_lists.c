@@ -1,0 +1,189 @@
+/*
+ * vacuum_lists.c - dead nodes out of the lists by values.
+ *
+ * First all pages with records of lists are read in file order and rows of dead nodes dropped.
+ * Then the chains that have lost rows are walked: records without rows are taken out, and the
+ * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
+ * into those that are not empty.
+ */
+#include "am/write/vacuum.h"
+
+#include "access/generic_xlog.h"
+#include "storage/bufmgr.h"
+
+#include "am/lists.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "am/write/maintenance.h"
+
+static bool
+has_dead_row(GrnndVacuum *v, const GrnRecord *rec)
+{
+	for (uint32 i = 0; i < rec->ntids16; i++)
+	{
+		GrnListRow	row;
+
+		memcpy(&row, grn_list_row(&v->ix->layout, rec, i), sizeof(row));
+		if (row.id < v->limit && grnnd_set_has(&v->dead, row.id))
+			return true;
+	}
+	return false;
+}
+
+static void
+drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
+{
+	const GrnLayout *l = &v->ix->layout;
+	uint16		left = 0;
+
+	for (uint32 i = 0; i < rec->ntids16; i++)
+	{
+		GrnListRow	row;
+
+		memcpy(&row, grn_list_row(l, rec, i), sizeof(row));
+		if (row.id >= v->limit || !grnnd_set_has(&v->dead, row.id))
+			memmove(grn_list_row(l, rec, left++), grn_list_row(l, rec, i), grn_list_row_bytes(l));
+	}
+	rec->ntids16 = left;
+}
+
+/* Drops rows on one page; adds the buckets whose chains are to be walked. */
+static void
+clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
+{
+	const GrnLayout *l = &v->ix->layout;
+	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first),
+									BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, v->strategy);
+	GenericXLogState *xlog = NULL;
+	Page		page = BufferGetPage(buffer);
+	uint32		limit = 0;
+
+	for (uint32 i = 0; i < l->per_page && !PageIsNew(page); i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+		uint16		unused;
+		uint32		bucket;
+		bool		dead;
+
+		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
+		if (rec->state != GRN_LIST)
+			continue;
+		bucket = grn_tids_owner(rec, &unused);
+		if (bucket >= buckets->limit)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
+		dead = has_dead_row(v, rec);
+		if (dead)
+		{
+			if (xlog == NULL)
+			{
+				xlog = GenericXLogStart(v->index);
+				page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+				rec = grnnd_page_record(page, v->ix, i);
+			}
+			drop_dead_rows(v, rec);
+		}
+		if (dead || rec->ntids16 == 0)
+			grnnd_set_add(buckets, bucket);
+	}
+	if (xlog != NULL)
+		GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Takes record id, which is empty, out of its chain.  False: what was before it has changed. */
+static bool
+take_out(GrnndVacuum *v, uint32 bucket, uint32 before, uint32 id, uint32 next)
+{
+	GrnndEdit	e;
+	bool		same;
+
+	if (before == GRN_INVALID_ID)
+	{
+		GrnndListHead head = grnnd_list_head(v->index, v->ix, bucket);
+		GrnndListHead shorter = head;
+
+		if (head.first != id)
+			return false;
+		shorter.first = shorter.room = next;
+		shorter.records -= shorter.records > 0;
+		return grnnd_change_list_head(v->index, v->ix, bucket, &head, &shorter);
+	}
+	grnnd_edit_begin(&e, v->index, v->ix, before);
+	same = grnnd_in_list(e.rec, bucket) && e.rec->next == id;
+	if (same)
+		grnnd_edit_change(&e)->next = next;
+	grnnd_edit_end(&e);
+	return same;
+}
+
+static void
+clean_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
+{
+	const GrnLayout *l = &v->ix->layout;
+	GrnndListHead head;
+	GrnndListHead better;
+	uint32		limit;
+	uint32		steps;
+	uint32		before;
+	uint32		id;
+
+again:
+	limit = grnnd_id_limit(v->index, v->ix);
+	head = better = grnnd_list_head(v->index, v->ix, bucket);
+	better.room = GRN_INVALID_ID;
+	better.records = 0;
+	before = GRN_INVALID_ID;
+	steps = 0;
+	for (id = head.first; id != GRN_INVALID_ID; id = rec->next)
+	{
+		grnnd_delay_point();
+		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
+		if (!grnnd_in_list(rec, bucket) || ++steps > limit)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
+		if (rec->ntids16 == 0)
+		{
+			bool		first = before == GRN_INVALID_ID;
+
+			if (!take_out(v, bucket, before, id, rec->next))
+				goto again;
+			if (id < v->limit)
+				grnnd_set_add(&v->empty, id);
+			if (first)
+				head.first = better.first = rec->next;
+			continue;
+		}
+		if (better.room == GRN_INVALID_ID && rec->ntids16 < grn_list_rows(l))
+			better.room = id;
+		better.records++;
+		before = id;
+	}
+	if (better.room == GRN_INVALID_ID)
+		better.room = better.first;
+	/* where an insert has put a record in front, that one has room */
+	grnnd_change_list_head(v->index, v->ix, bucket, &head, &better);
+}
+
+void
+grnnd_clean_lists(GrnndVacuum *v)
+{
+	const GrnLayout *l = &v->ix->layout;
+	GrnndSet	buckets;
+	GrnRecord  *rec;
+
+	if (v->ix->meta.list_pages == 0 || v->listed.count == 0)
+		return;
+	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
+	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
+		 page = grnnd_set_next(&v->listed, page + 1))
+	{
+		grnnd_delay_point();
+		clean_page(v, page * l->per_page, &buckets);
+	}
+	grnnd_test_point("vacuum-lists");
+	rec = palloc(grnnd_copy_bytes(v->ix));
+	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID;
+		 b = grnnd_set_next(&buckets, b + 1))
+		clean_chain(v, b, rec);
+	pfree(rec);
+}

@@ -1,0 +1,46 @@
+/*
+ * filter.h - conditions on further columns, as a search of the graph tests them.
+ *
+ * A signature is a byte for each filter column, beside every code.  It says which rows cannot
+ * pass: a row whose signature is not in the set of its column need not be read.  What passes is
+ * known from the values beside a record's heap TIDs.
+ */
+#ifndef GRN_FILTER_H
+#define GRN_FILTER_H
+
+#include "graph/stored/record.h"
+
+#define GRN_SIG_ANY 0			/* of rows that differ: every filter lets it pass */
+#define GRN_SIG_NULL 255		/* of NULL */
+
+/* Signatures of one byte that may pass. */
+typedef struct GrnSigSet
+{
+	uint32_t	at;				/* the byte of a signature that it is for */
+	uint64_t	bits[4];		/* of 256 */
+} GrnSigSet;
+
+typedef struct GrnFilter
+{
+	const GrnSigSet *sets;		/* [nsets]; all of them must let a signature pass */
+	uint32_t	nsets;
+	/* Does the row with these values [attr_bytes] pass?  Called under a page's lock. */
+	bool		(*passes) (const struct GrnFilter *self, const uint8_t *attrs);
+} GrnFilter;
+
+/* May a row with this signature pass? */
+static inline bool
+grn_sig_passes(const GrnFilter *f, const uint8_t *sig)
+{
+	bool		pass = true;
+
+	for (uint32_t i = 0; i < f->nsets; i++)
+	{
+		uint8_t		s = sig[f->sets[i].at];
+
+		pass &= f->sets[i].bits[s / 64] >> s % 64 & 1;
+	}
+	return pass;
+}
+
+#endif							/* GRN_FILTER_H */

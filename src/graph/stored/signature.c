@@ -1,0 +1,229 @@
+/*
+ * signature.c - books of signatures: fitting them, and the bytes of keys.
+ */
+#include "graph/stored/signature.h"
+
+#include <stdlib.h>
+
+/*
+ * Bytes of an ordered column that are kept for keys above all of the sample, because times and
+ * serial numbers grow.  The ranges of these grow by an eighth each, so that all of them together
+ * cover several times as much as the sample.
+ */
+#define LATER 40
+#define PRESENT (GRN_SIG_CODES - LATER)
+
+/* Keys of a hashed column with bytes of their own, at most: others need some as well. */
+#define MOST_FREQUENT 190
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	int64_t		x = *(const int64_t *) a;
+	int64_t		y = *(const int64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* How many keys from keys[i] on are equal to it. */
+static uint32_t
+equal_keys(const int64_t *keys, uint32_t n, uint32_t i)
+{
+	uint32_t	j = i + 1;
+
+	while (j < n && keys[j] == keys[i])
+		j++;
+	return j - i;
+}
+
+static uint32_t
+distinct_keys(const int64_t *keys, uint32_t n)
+{
+	uint32_t	distinct = 0;
+
+	for (uint32_t i = 0; i < n; i += equal_keys(keys, n, i))
+		distinct++;
+	return distinct;
+}
+
+/*
+ * Ranges of about equally many keys.  A frequent key has a range of its own.  Each of the
+ * others is complete before its successor begins, or ends early because a frequent key
+ * follows: so there are no more than PRESENT.
+ */
+static void
+fit_present(GrnSigBook *book, const int64_t *keys, uint32_t n)
+{
+	bool		all = distinct_keys(keys, n) <= PRESENT;
+	uint32_t	frequent = all ? 1 : n / (PRESENT / 2) + 1;
+	uint32_t	nfrequent = 0;
+	uint32_t	others = n;
+	uint32_t	share;
+	uint32_t	have = 0;
+
+	for (uint32_t i = 0, m; i < n; i += m)
+	{
+		m = equal_keys(keys, n, i);
+		if (m >= frequent)
+		{
+			nfrequent++;
+			others -= m;
+		}
+	}
+	share = all ? 1 : others / (PRESENT - 2 * nfrequent - 1) + 1;
+	for (uint32_t i = 0, m; i < n; i += m)
+	{
+		m = equal_keys(keys, n, i);
+		if (m >= frequent && have > 0)
+		{
+			book->keys[book->count++] = keys[i - 1];
+			have = 0;
+		}
+		have += m;
+		if (m >= frequent || have >= share)
+		{
+			book->keys[book->count++] = keys[i];
+			have = 0;
+		}
+	}
+	if (have > 0)
+		book->keys[book->count++] = keys[n - 1];
+}
+
+/* Ranges above the last key, at first as wide as those of the upper half were. */
+static void
+fit_later(GrnSigBook *book)
+{
+	uint32_t	half = book->count / 2;
+	uint64_t	last = (uint64_t) book->keys[book->count - 1] ^ (UINT64_C(1) << 63);
+	uint64_t	middle = (uint64_t) book->keys[half] ^ (UINT64_C(1) << 63);
+	uint64_t	step = (last - middle) / (book->count - half) + 1;
+
+	for (int i = 0; i < LATER && last <= UINT64_MAX - step; i++)
+	{
+		last += step;
+		book->keys[book->count++] = (int64_t) (last ^ (UINT64_C(1) << 63));
+		step += step / 8 < UINT64_MAX / 2 - step ? step / 8 : 0;
+	}
+}
+
+typedef struct Frequent
+{
+	int64_t		key;
+	uint32_t	count;
+} Frequent;
+
+static int
+compare_frequent(const void *a, const void *b)
+{
+	const Frequent *x = a;
+	const Frequent *y = b;
+
+	return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
+		: (x->key > y->key) - (x->key < y->key);
+}
+
+/* The most frequent keys, if each is as frequent as those that share a byte will be. */
+static void
+fit_frequent(GrnSigBook *book, const int64_t *keys, uint32_t n)
+{
+	Frequent	top[2 * MOST_FREQUENT];
+	uint32_t	ntop = 0;
+
+	for (uint32_t i = 0, m; i < n; i += m)
+	{
+		m = equal_keys(keys, n, i);
+		if (m < n / (2 * GRN_SIG_CODES))
+			continue;
+		top[ntop++] = (Frequent) {keys[i], m};
+		if (ntop == 2 * MOST_FREQUENT)
+		{
+			qsort(top, ntop, sizeof(Frequent), compare_frequent);
+			ntop = MOST_FREQUENT;
+		}
+	}
+	qsort(top, ntop, sizeof(Frequent), compare_frequent);
+	book->count = ntop < MOST_FREQUENT ? ntop : MOST_FREQUENT;
+	for (uint32_t i = 0; i < book->count; i++)
+		book->keys[i] = top[i].key;
+	qsort(book->keys, book->count, sizeof(int64_t), compare_keys);
+}
+
+void
+grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n)
+{
+	memset(book, 0, sizeof(*book));
+	book->ordered = ordered;
+	if (n == 0)
+		return;
+	qsort(keys, n, sizeof(int64_t), compare_keys);
+	if (ordered)
+	{
+		fit_present(book, keys, n);
+		fit_later(book);
+	}
+	else
+		fit_frequent(book, keys, n);
+}
+
+const char *
+grn_sig_check(const GrnSigBook *book)
+{
+	if (book->ordered > 1 || book->count > (book->ordered ? GRN_SIG_CODES : MOST_FREQUENT))
+		return "impossible book of signatures";
+	for (uint32_t i = 1; i < book->count; i++)
+		if (book->keys[i - 1] >= book->keys[i])
+			return "keys of a book of signatures are out of order";
+	return NULL;
+}
+
+/* The first key of the book that is not less. */
+static uint32_t
+find_key(const GrnSigBook *book, int64_t key)
+{
+	uint32_t	low = 0;
+	uint32_t	high = book->count;
+
+	while (low < high)
+	{
+		uint32_t	middle = (low + high) / 2;
+
+		if (book->keys[middle] < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint8_t
+grn_sig_byte(const GrnSigBook *book, int64_t key)
+{
+	uint32_t	at = find_key(book, key);
+	uint32_t	used = book->count;
+
+	if (book->ordered && used > 0)
+		return (uint8_t) (1 + (at < used ? at : used - 1));
+	if (at < used && book->keys[at] == key)
+		return (uint8_t) (1 + at);
+	return (uint8_t) (1 + used + grn_random(0, 0, (uint64_t) key) % (GRN_SIG_CODES - used));
+}
+
+void
+grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set)
+{
+	uint32_t	first = 1;
+	uint32_t	last = GRN_SIG_CODES;
+
+	if (least > most)
+		return;
+	if (least == most)
+		first = last = grn_sig_byte(book, least);
+	else if (book->ordered && book->count > 0)
+	{
+		first = grn_sig_byte(book, least);
+		last = grn_sig_byte(book, most);
+	}
+	for (uint32_t byte = first; byte <= last; byte++)
+		grn_sig_add_byte(set, (uint8_t) byte);
+}

@@ -1,0 +1,43 @@
+/*
+ * signature.h - the byte of a signature that stands for one value of a filter column.
+ *
+ * A value comes as a key of 64 bits.  Keys of an ordered column are in the order of its values,
+ * and its bytes are too: each stands for a range of keys.  Those of a hashed column have no
+ * order: frequent keys have a byte of their own, the others share what is left by a hash.
+ * The column's book says which key has which byte.  It is fitted to a sample
+ * of the column's values.  Without a book all bytes are shared by a hash.
+ */
+#ifndef GRN_SIGNATURE_H
+#define GRN_SIGNATURE_H
+
+#include "graph/stored/filter.h"
+
+#define GRN_SIG_CODES 254		/* 1 to 254; the other two are GRN_SIG_ANY and GRN_SIG_NULL */
+
+/* On disk. */
+typedef struct GrnSigBook
+{
+	uint32_t	count;			/* of keys; 0: not fitted */
+	uint32_t	ordered;		/* 1 or 0 */
+	/* ascending; ordered: the greatest key of each byte from 1 on, and the last takes all above */
+	int64_t		keys[GRN_SIG_CODES];
+} GrnSigBook;
+
+_Static_assert(sizeof(GrnSigBook) == 2040, "GrnSigBook is on disk");
+
+/* Fits a book to keys [n], which are sorted. */
+extern void grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n);
+/* NULL if the book is sound, else what is wrong with it (a static string). */
+extern const char *grn_sig_check(const GrnSigBook *book);
+/* The byte of a key. */
+extern uint8_t grn_sig_byte(const GrnSigBook *book, int64_t key);
+/* Adds the bytes that keys from least to most may have. */
+extern void grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set);
+
+static inline void
+grn_sig_add_byte(GrnSigSet *set, uint8_t byte)
+{
+	set->bits[byte / 64] |= UINT64_C(1) << byte % 64;
+}
+
+#endif							/* GRN_SIGNATURE_H */

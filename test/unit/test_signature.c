@@ -1,0 +1,147 @@
+/*
+ * test_signature.c - signatures of filter columns: no key is missed by a set made for it,
+ * bytes keep the order of keys, and few keys share the byte of a frequent one.
+ */
+#include "graph/stored/signature.h"
+#include "unit.h"
+
+#define N 20000
+
+static int64_t keys[N];
+
+static bool
+has(const GrnSigSet *set, uint8_t byte)
+{
+	GrnFilter	f = {.sets = set, .nsets = 1};
+
+	return grn_sig_passes(&f, &byte);
+}
+
+/* What a set must hold: the bytes of all keys of its range. */
+static void
+check_sets(const GrnSigBook *book, const int64_t *k, uint32_t n)
+{
+	CHECK(grn_sig_check(book) == NULL, "%s", grn_sig_check(book));
+	for (uint32_t i = 0; i < 500; i++)
+	{
+		int64_t		a = k[unit_below(n)];
+		int64_t		b = k[unit_below(n)];
+		GrnSigSet	one = {0};
+		GrnSigSet	range = {0};
+
+		grn_sig_add(book, a, a, &one);
+		grn_sig_add(book, a, b, &range);
+		CHECK(has(&one, grn_sig_byte(book, a)), "key %lld", (long long) a);
+		for (uint32_t j = 0; j < 50; j++)
+		{
+			int64_t		x = k[unit_below(n)];
+			uint8_t		byte = grn_sig_byte(book, x);
+
+			CHECK(byte >= 1 && byte <= GRN_SIG_CODES, "byte %u", byte);
+			CHECK(x < a || x > b || has(&range, byte), "%lld in %lld to %lld", (long long) x,
+				  (long long) a, (long long) b);
+			CHECK(!book->ordered || book->count == 0 || (x < a) <= (byte <= grn_sig_byte(book, a)),
+				  "order");
+		}
+	}
+}
+
+static void
+test_sets(void)
+{
+	for (int kind = 0; kind < 6; kind++)
+		for (int ordered = 0; ordered < 2; ordered++)
+		{
+			static int64_t sample[N];
+			GrnSigBook	book;
+			uint32_t	n = kind == 5 ? 7 : N;
+
+			for (uint32_t i = 0; i < n; i++)
+			{
+				int64_t		r = (int64_t) unit_random();
+
+				keys[i] = kind == 0 ? r : kind == 1 ? r % 10 : kind == 2 ? (int64_t) i * 1000000
+					: kind == 3 ? (unit_below(2) ? 5 : r % 100000)
+					: kind == 4 ? (unit_below(2) ? INT64_MAX - unit_below(3) : INT64_MIN + unit_below(300))
+					: 3;
+				sample[i] = keys[i];
+			}
+			grn_sig_fit(&book, ordered, sample, n / 2);
+			check_sets(&book, keys, n);
+			memset(&book, 0, sizeof(book));
+			check_sets(&book, keys, n);
+		}
+}
+
+/* Share of the keys whose byte is in the set of one key. */
+static double
+share(const GrnSigBook *book, const int64_t *k, uint32_t n, int64_t key)
+{
+	GrnSigSet	set = {0};
+	uint32_t	pass = 0;
+
+	grn_sig_add(book, key, key, &set);
+	for (uint32_t i = 0; i < n; i++)
+		pass += has(&set, grn_sig_byte(book, k[i]));
+	return (double) pass / n;
+}
+
+static void
+test_precision(void)
+{
+	static int64_t sample[N];
+	GrnSigBook	book;
+
+	/* few keys share no byte, whatever the book */
+	for (int ordered = 0; ordered < 2; ordered++)
+	{
+		for (uint32_t i = 0; i < N; i++)
+			sample[i] = keys[i] = (int64_t) (i % 100) * 77;
+		grn_sig_fit(&book, ordered, sample, N);
+		for (int64_t k = 0; k < 100; k++)
+			CHECK(share(&book, keys, N, k * 77) == 0.01, "key %lld", (long long) k);
+	}
+	/* a frequent key is alone, and the many others are spread */
+	for (int ordered = 0; ordered < 2; ordered++)
+	{
+		for (uint32_t i = 0; i < N; i++)
+			sample[i] = keys[i] = i % 3 == 0 ? 4000000 : (int64_t) (unit_random() % 10000000);
+		grn_sig_fit(&book, ordered, sample, N / 2);
+		CHECK(share(&book, keys, N, 4000000) < (ordered ? 0.335 : 0.35), "frequent key");
+		for (uint32_t i = 1; i < 200; i += 3)
+			CHECK(share(&book, keys, N, keys[i]) < 0.02, "share %f", share(&book, keys, N, keys[i]));
+	}
+	/* keys that grow past the sample still have bytes of their own */
+	for (uint32_t i = 0; i < N; i++)
+		sample[i] = (int64_t) i * 1000;
+	grn_sig_fit(&book, true, sample, N);
+	for (uint32_t i = 0; i < N; i++)
+		keys[i] = (int64_t) (N + i) * 1000;
+	for (uint32_t i = 0; i < N; i += 997)
+		CHECK(share(&book, keys, N, keys[i]) < 0.15, "later key, share %f",
+			  share(&book, keys, N, keys[i]));
+}
+
+static void
+test_damaged(void)
+{
+	GrnSigBook	book;
+
+	for (uint32_t i = 0; i < N; i++)
+		keys[i] = (int64_t) i;
+	grn_sig_fit(&book, true, keys, N);
+	CHECK(grn_sig_check(&book) == NULL, "sound");
+	book.keys[3] = book.keys[2];
+	CHECK(grn_sig_check(&book) != NULL, "out of order");
+	book.count = GRN_SIG_CODES + 1;
+	CHECK(grn_sig_check(&book) != NULL, "too many");
+}
+
+int
+main(void)
+{
+	RUN(test_sets);
+	RUN(test_precision);
+	RUN(test_damaged);
+	UNIT_END();
+}
