@@ -9,6 +9,11 @@
  * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
  * than that, but who needs it is better served by another plan.
  *
+ * Conditions on filter columns let a share of the rows pass.  Where records have no signatures, the
+ * same visits are made as without conditions, and the planner scales the price of a row by the
+ * share, as it does for any filter.  Where they have, a search makes fewer (scan_filter.c), or reads
+ * the list of a value: the start-up cost is that of the cheaper way.
+ *
  * The planner believes that a sequential scan reads the table's own pages alone and that a
  * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are
  * read, too.  So a scan of this index is told at the fraction of its price that the
@@ -29,11 +34,13 @@
 #include "parser/parsetree.h"
 #include "storage/bufmgr.h"
 #include "utils/float.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 #include "am/cache.h"
+#include "am/scan.h"
 
 /*
  * Records visited beyond ef_search on the way from the entry points, growing with the logarithm of
@@ -75,6 +82,21 @@
 #define ROW_NEIGHBOURS (NEW_NEIGHBOURS / 2)
 
 /*
+ * A search that goes by signatures: visits beyond those of one without conditions, for each of
+ * ef_search, and for a further row.  Both times 1 / share - 1 (a million SIFT descriptors).
+ */
+#define FILTERED_VISITS 0.125
+#define FILTERED_ROW_VISITS 1
+/*
+ * A list: rows on a page, the price of a row by the same means as PAGE_IN_MEMORY, the rows visited
+ * at first, as a share of ef_search, and a further row in visits.
+ */
+#define LIST_ROWS_PER_PAGE 170
+#define LIST_ROW_COST 0.0013
+#define LIST_VISITS 0.5
+#define LIST_ROW_IN_VISITS 2.5
+
+/*
  * What a page of a TOAST table costs, in pages read in order: its chunks are found by an
  * index, each, and put together.  By the clock it is four of them in memory (5,000 rows of 1,536
  * dimensions: 40 ms instead of 9), and one where they come from a disk.
@@ -96,17 +118,42 @@ typedef struct Shape
 	double		pages;
 	double		degree;
 	bool		codes;
+	bool		signatures;		/* searches go by them, and there are lists */
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	uint32		dim;			/* 0: not known */
 	bool		stand_ins;
 	double		first_reads;	/* rows of the table that a scan reads before the first */
 	double		reads;			/* and for each further one; 0: none */
+	List	   *filter;			/* conditions that a scan tests though they are no index clauses */
 } Shape;
 
-static Shape
-index_shape(IndexOptInfo *info)
+/* Conditions of the filter that the index tests all the same (scan_quals.c). */
+static List *
+tested_filter(Relation index, const IndexPath *path)
 {
+	RelOptInfo *rel = path->indexinfo->rel;
+	List	   *tested = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst(lc);
+		bool		handed = rinfo->pseudoconstant;
+		ListCell   *i;
+
+		foreach(i, path->indexclauses)
+			handed |= ((IndexClause *) lfirst(i))->rinfo == rinfo;
+		if (!handed && grnnd_tests_clause(index, (Node *) rinfo->clause, rel->relid))
+			tested = lappend(tested, rinfo);
+	}
+	return tested;
+}
+
+static Shape
+index_shape(const IndexPath *path)
+{
+	IndexOptInfo *info = path->indexinfo;
 	Relation	rel;
 	const GrnndIndex *ix;
 	Shape		shape = {
@@ -126,6 +173,7 @@ index_shape(IndexOptInfo *info)
 	ix = grnnd_index_shape(rel);
 	shape.degree = ix->meta.degree;
 	shape.codes = grn_has_codes(&ix->codec);
+	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
@@ -141,6 +189,7 @@ index_shape(IndexOptInfo *info)
 		/* the first waits for about as many as the next few do */
 		shape.first_reads = FIRST_IN_ROWS * (shape.reads - 1);
 	}
+	shape.filter = tested_filter(rel, path);
 	index_close(rel, NoLock);
 	return shape;
 }
@@ -295,6 +344,75 @@ wants_no_vector(const IndexPath *path)
 	return false;
 }
 
+/* Is the operator equality of some filter column, either way round? */
+static bool
+is_equality(const IndexOptInfo *info, Oid op)
+{
+	for (int i = 1; i < info->nkeycolumns; i++)
+		if (get_op_opfamily_strategy(op, info->opfamily[i]) == GRNND_EQUAL_STRATEGY ||
+			get_op_opfamily_strategy(get_commutator(op), info->opfamily[i]) == GRNND_EQUAL_STRATEGY)
+			return true;
+	return false;
+}
+
+/*
+ * The share of the rows that have the values of the condition whose list is shortest; 1 where none
+ * has a list.
+ */
+static double
+listed_share(PlannerInfo *root, const IndexOptInfo *info, List *clauses)
+{
+	double		share = 1;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		RestrictInfo *rinfo = lfirst(lc);
+		Node	   *node = (Node *) rinfo->clause;
+		bool		listed = true;	/* a boolean column */
+
+		if (IsA(node, NullTest))
+			listed = ((NullTest *) node)->nulltesttype == IS_NULL;
+		else if (IsA(node, OpExpr))
+			listed = is_equality(info, ((OpExpr *) node)->opno);
+		else if (IsA(node, ScalarArrayOpExpr))
+			listed = is_equality(info, ((ScalarArrayOpExpr *) node)->opno);
+		if (listed)
+			share = Min(share, clause_selectivity(root, (Node *) rinfo, (int) info->rel->relid,
+												  JOIN_INNER, NULL));
+	}
+	return share;
+}
+
+/* What a search costs until its first rows, and a further row; the way is the cheaper one. */
+typedef struct SearchCost
+{
+	Cost		first;
+	Cost		row;
+} SearchCost;
+
+/*
+ * With conditions that let a share of the rows pass, by signatures or by the list of a condition
+ * that lets the share `listed` pass.
+ */
+static SearchCost
+filtered_cost(const Shape *shape, const SearchCost *all, double share, double listed, Cost visit,
+			  Cost page)
+{
+	double		others = 1 / Max(share, 1 / shape->rows) - 1;
+	double		ef = grnnd_effective_ef_search() * shape->beam;
+	double		rows = listed * shape->rows;
+	SearchCost	graph = *all;
+	SearchCost	list;
+
+	graph.first += Min(FILTERED_VISITS * ef * others, shape->rows) * visit;
+	graph.row += FILTERED_ROW_VISITS * shape->beam * others * visit;
+	list.first = ceil(rows / LIST_ROWS_PER_PAGE) * page + rows * LIST_ROW_COST +
+		Min(LIST_VISITS * ef, rows) * visit;
+	list.row = LIST_ROW_IN_VISITS * shape->beam * visit;
+	return listed < 1 && list.first < graph.first ? list : graph;
+}
+
 void
 grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 				   Cost *startup, Cost *total, Selectivity *selectivity,
@@ -310,6 +428,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	Cost		visit;
 	Cost		reread = 0;
 	Cost		page = 0;
+	SearchCost	search;
+	double		returned;
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
 	if (path->indexorderbys == NIL || wants_no_vector(path))
@@ -329,7 +449,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	memset(&generic, 0, sizeof(generic));
 	genericcostestimate(root, path, loop_count, &generic);
 
-	shape = index_shape(path->indexinfo);
+	shape = index_shape(path);
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
 	known = known_part(root, path->indexinfo->rel, &shape);
 	visit = visit_cost(&shape, random_page, seq_page) * known;
@@ -348,8 +468,31 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	row = Min(row, known_limit_price(root, path->indexinfo->rel) * shape.beam *
 			  (shape.codes ? 1 : NEW_NEIGHBOURS * shape.degree));
 
-	*startup = first * visit + Min(shape.first_reads, shape.rows) * reread;
-	*total = *startup + shape.rows * (row * visit + shape.reads * reread - page);
+	search.first = first * visit;
+	search.row = row * visit;
+	returned = shape.rows;
+	generic.indexSelectivity *= clauselist_selectivity(root, shape.filter,
+													   (int) path->indexinfo->rel->relid,
+													   JOIN_INNER, NULL);
+	if (shape.signatures && (path->indexclauses != NIL || shape.filter != NIL))
+	{
+		/* a partial index has been chosen for its predicate already */
+		double		share = generic.indexSelectivity * path->indexinfo->rel->tuples / shape.rows;
+		List	   *clauses = list_copy(shape.filter);
+		ListCell   *lc;
+
+		foreach(lc, path->indexclauses)
+			if (((IndexClause *) lfirst(lc))->indexcol > 0)
+			clauses = lappend(clauses, ((IndexClause *) lfirst(lc))->rinfo);
+		share = Min(Max(share, 0), 1);
+		search = filtered_cost(&shape, &search, share,
+							   listed_share(root, path->indexinfo, clauses), visit,
+							   page_cost(shape.pages, random_page, seq_page) * known);
+		/* rows that fail are no rows of this scan */
+		returned *= share;
+	}
+	*startup = search.first + Min(shape.first_reads, shape.rows) * reread;
+	*total = *startup + returned * (search.row + shape.reads * reread - page);
 
 	if (!wants_first_rows(root))
 	{

@@ -225,6 +225,8 @@ extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 
 /* Notes what conditions of a plan node's filter the index can test. */
 extern void grnnd_note_quals(IndexScanState *node);
+/* Whether a scan tests a clause of its plan node's filter. */
+extern bool grnnd_tests_clause(Relation index, Node *clause, Index scanrelid);
 /* The conditions that the executor has handed to the scan, and those noted for its plan node. */
 extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 

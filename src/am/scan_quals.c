@@ -119,6 +119,21 @@ array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 	return true;
 }
 
+/* Makes a scan key of a clause of the filter; false where the index has no use for it. */
+static bool
+clause_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
+{
+	return array_key(index, clause, scanrelid, key) || bool_key(index, clause, scanrelid, key);
+}
+
+bool
+grnnd_tests_clause(Relation index, Node *clause, Index scanrelid)
+{
+	ScanKeyData key;
+
+	return clause_key(index, clause, scanrelid, &key);
+}
+
 void
 grnnd_note_quals(IndexScanState *node)
 {
@@ -133,8 +148,7 @@ grnnd_note_quals(IndexScanState *node)
 		ScanKeyData key;
 		Condition  *c;
 
-		if (!array_key(index, clause, plan->scan.scanrelid, &key) &&
-			!bool_key(index, clause, plan->scan.scanrelid, &key))
+		if (!clause_key(index, clause, plan->scan.scanrelid, &key))
 			continue;
 		c = palloc(sizeof(Condition));
 		c->keys = node->iss_OrderByKeys;
