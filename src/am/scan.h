@@ -184,6 +184,8 @@ extern void grnnd_end_search(IndexScanDesc scan);
 
 /* At the end of a scan: notes for grnnd_last_filter() which way it went. */
 extern void grnnd_note_way(GrnndScan *so);
+/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say it of each scan. */
+extern void grnnd_explain_ways(void);
 /* Does the scan's filter go by signatures? */
 extern bool grnnd_filters_by_signature(const GrnndScan *so);
 /*

@@ -57,6 +57,13 @@ sub compare
 my $explained = number($node, 'SET enable_seqscan = off; EXPLAIN SELECT id FROM t WHERE tenant = 7 '
 	  . 'ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 100000');
 like($explained, qr/Index Scan using t_idx.*Index Cond: \(tenant = 7\)/s, 'conditions go to the index');
+my $analyzed = number($node, 'SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t WHERE tenant = 7 '
+	  . 'ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 3');
+if (number($node, 'SHOW server_version_num') >= 180000)
+{
+	like($analyzed, qr/Filter Way: (list|graph)\n\s*Filter Visits: \d+/, 'EXPLAIN says which way a scan went');
+}
+unlike(number($node, 'EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t WHERE id = 7'), qr/Filter Way/, 'but of no other');
 compare($node, 'built');
 sound($node, 't_idx', 'built');
 
