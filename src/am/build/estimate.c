@@ -167,7 +167,10 @@ find_key(Oid type, text *opclass)
 #else
 		class_oid = get_opclass_oid(am, stringToQualifiedNameList(text_to_cstring(opclass)), false);
 #endif
-	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type)
+	/* those of filter columns have no support functions */
+	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||
+		(opclass == NULL && !OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), type, type,
+														  GRNND_SUPPORT_TYPE))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("type %s has no such operator class for access method grnnd",
