@@ -106,9 +106,22 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* Each node with a TID of its own is in a list of one of its values at least. */
+/* Has a node's own TID a value of the column for which there are lists? */
+static bool
+has_listed_value(const Lists *c, uint32 column)
+{
+	const GrnLayout *l = &c->ix->layout;
+
+	for (uint32 i = 0; i < c->node->ntids; i++)
+		if (grnnd_is_listed(c->ix->attrs, column,
+							grn_rec_attrs(l, c->node) + i * l->attr_bytes))
+			return true;
+	return false;
+}
+
+/* Each node with such a value is in the list of one of them at least. */
 static void
-check_nodes(Lists *c)
+check_nodes(Lists *c, uint32 column)
 {
 	for (uint32 id = 0; id < c->limit; id++)
 	{
@@ -116,7 +129,7 @@ check_nodes(Lists *c)
 			grnnd_delay_point();
 		if (!grnnd_set_has(&c->listed, id) &&
 			grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy) == GRN_NODE &&
-			c->node->ntids > 0)
+			has_listed_value(c, column))
 			c->report(c->arg, id, "node is in no list of its values", GRN_INVALID_ID);
 	}
 }
@@ -139,7 +152,7 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy str
 		grnnd_set_clear(&c.listed);
 		for (uint32 b = 0; b < meta->list_buckets; b++)
 			check_chain(&c, column, column * meta->list_buckets + b);
-		check_nodes(&c);
+		check_nodes(&c, column);
 	}
 	pfree(c.listed.words);
 	pfree(c.list);

@@ -38,6 +38,15 @@ grnnd_list_hash(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
 	return grnnd_list_key_hash(!there, key);
 }
 
+bool
+grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
+{
+	int64		key;
+
+	return attrs->attr[column].type->kind != GRNND_ATTR_ARRAY ||
+		!grnnd_attr_key(attrs, column, values, &key);
+}
+
 uint32
 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash)
 {

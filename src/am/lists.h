@@ -31,6 +31,8 @@ StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
 
 /* What a list goes by: the hash of a value of a column. */
 extern uint32 grnnd_list_hash(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
+/* Whether there are lists of such a value.  Of arrays there is that of NULL alone. */
+extern bool grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
 extern uint32 grnnd_list_key_hash(bool isnull, int64 key);
 /* The bucket of a hash, counted through all columns. */
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash);

@@ -92,18 +92,21 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 		for (uint32 node = 0; node < new->nodes; node++)
 		{
 			uint32		last = 0;
+			bool		any = false;
 
 			if (node % 65536 == 0)
 				CHECK_FOR_INTERRUPTS();
 			for (uint32 i = new->row_start[node]; i < new->row_start[node + 1]; i++)
 			{
-				uint32		hash = grnnd_list_hash(new->columns, c, row_values(new, new->rows[i]));
+				const uint8 *values = row_values(new, new->rows[i]);
+				uint32		hash = grnnd_list_hash(new->columns, c, values);
 				uint32		bucket = grnnd_list_bucket(&new->meta, c, hash);
 
 				/* most rows of a node have the same value; twice does no harm */
-				if (i > new->row_start[node] && hash == last)
+				if (!grnnd_is_listed(new->columns, c, values) || (any && hash == last))
 					continue;
 				last = hash;
+				any = true;
 				if (!count)
 					new->list_rows[at[bucket]] = (GrnndListedRow) {node, hash};
 				at[bucket]++;

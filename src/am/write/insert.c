@@ -161,7 +161,7 @@ static void
 add_to_lists(Insert *in, const GrnndEdge *row)
 {
 	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
-		if ((in->unlisted >> c & 1) != 0)
+		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, in->attrs))
 		{
 			uint32		hash = grnnd_list_hash(in->ix->attrs, c, in->attrs);
 
