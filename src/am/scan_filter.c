@@ -25,11 +25,11 @@
 
 /*
  * Microseconds: a visit, a page of a list, a row of it (one core, SIFT descriptors).  A search
- * over a million of these makes 60 visits and 5 for each passing row's share.
+ * makes 60 visits and 5 over the share that passes.
  */
 #define VISIT_COST 1.3
 #define LIST_PAGE_COST 0.5
-#define LIST_ROW_COST 0.008
+#define LIST_ROW_COST 0.03
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 
 /* A list of more pages than this does not take over from a search that is at work. */
@@ -88,7 +88,7 @@ choose_list(IndexScanDesc scan)
 	so->list.cost = least;
 }
 
-/* Begins a search of the list's rows alone. */
+/* Begins a search of the list's rows alone; NULL: memory does not hold them. */
 static GrnSearch *
 search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 {
@@ -104,6 +104,12 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 		grnnd_list_read(scan->indexRelation, so->ix,
 						grnnd_list_bucket(&so->ix->meta, so->list.column, so->list.hashes[i]),
 						so->list.hashes[i], &so->filter->base, search);
+	if (grn_search_truncated(search))
+	{
+		grn_search_end(search);
+		so->list.n = 0;
+		return NULL;
+	}
 	so->way = GRNND_WAY_LIST;
 	return search;
 }
@@ -227,8 +233,9 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	params->share = grnnd_sample_share(so->ix, sample, &so->filter->base);
 	visits = GRAPH_VISITS(params->share);
 	choose_list(scan);
-	if (so->list.n > 0 && so->list.cost <= VISIT_COST * visits)
-		return search_list(scan, params);
+	if (so->list.n > 0 && so->list.cost <= VISIT_COST * visits &&
+		(search = search_list(scan, params)) != NULL)
+		return search;
 	so->graph = *params;
 	if (most_visits > 0)
 	{
@@ -250,14 +257,18 @@ bool
 grnnd_hand_over(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnSearch  *search;
 
 	if (so->way != GRNND_WAY_GRAPH || so->list.n == 0 ||
 		!(grn_search_truncated(so->search) ||
 		  (grn_search_dry(so->search) && so->list.pages <= MOST_PAGES)))
 		return false;
+	search = search_list(scan, &so->graph);
+	if (search == NULL)
+		return false;
 	so->visits_before += grn_search_visits(so->search);
 	grn_search_end(so->search);
-	so->search = search_list(scan, &so->graph);
+	so->search = search;
 	so->way = GRNND_WAY_HANDED_OVER;
 	return true;
 }

@@ -212,14 +212,17 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	{
 		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
 
-		reserve32(s, &s->entries, sizeof(Key), s->nentries, s->nentries + n,
-				  &s->entries_room);
+		if (!s->p.closed)
+			reserve32(s, &s->entries, sizeof(Key), s->nentries, s->nentries + n,
+					  &s->entries_room);
 		if (s->codes)
 			grn_estimate(&s->code_query,
 						 codes + (size_t) first * s->p.layout->code_bytes,
 						 factors + first, n, s->estimates);
 		for (uint32_t i = 0; i < n; i++)
-			if (s->codes && s->p.filter != NULL && !s->p.closed)
+			if (s->codes && s->p.closed)
+				grn_set_aside(s, make_key(s->estimates[i], ids[first + i]));
+			else if (s->codes && s->p.filter != NULL)
 				grn_offer_failing(s, ids[first + i], s->estimates[i]);
 			else if (s->codes)
 			{
@@ -326,7 +329,11 @@ grn_search_run(GrnSearch *s)
 		s->nkept = 0;
 	}
 	if (!resume)
+	{
+		if (s->codes && s->p.closed)
+			grn_take_rejected(s);
 		expand_all(s);
+	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
 	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
 		   (s->rejected > 0 || s->ndeferred > 0 || s->failing.n > 0))

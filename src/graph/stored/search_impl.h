@@ -270,6 +270,8 @@ extern bool grn_set_add(GrnSearch *s, uint32_t id, uint32_t node);
 
 /* Keeps a candidate that the list has no room for, for further runs. */
 extern void grn_reject(GrnSearch *s, Key key);
+/* The same of all candidates of a closed search, before its first run; some may come twice. */
+extern void grn_set_aside(GrnSearch *s, Key key);
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers the neighbours of the node just visited. */

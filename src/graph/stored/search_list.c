@@ -118,17 +118,35 @@ grn_reject(GrnSearch *s, Key key)
 			}
 			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected,
 					s->rejected_room * 2, &s->rejected_room);
-			if (s->resumed)
+			if (s->resumed && !s->p.closed)
 				keep_ids(s);
 		}
 	}
 	if (s->resumed)
 	{
 		heap_push(s->rejected_keys, &s->rejected, key);
-		*kept_slot(s, KEY_ID(key)) = KEY_ID(key);
+		if (s->nkept_ids > 0)
+			*kept_slot(s, KEY_ID(key)) = KEY_ID(key);
 	}
 	else
 		s->rejected_keys[s->rejected++] = key;
+}
+
+void
+grn_set_aside(GrnSearch *s, Key key)
+{
+	if (s->rejected == s->rejected_room)
+	{
+		if (s->p.memory_limit > 0 &&
+			grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit)
+		{
+			s->truncated = true;
+			return;
+		}
+		reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected_room * 2 + 1,
+				&s->rejected_room);
+	}
+	s->rejected_keys[s->rejected++] = key;
 }
 
 /* ---- candidates ---- */
@@ -248,7 +266,8 @@ grn_take_rejected(GrnSearch *s)
 	if (!s->resumed)
 	{
 		heap_make(s->rejected_keys, s->rejected);
-		keep_ids(s);
+		if (!s->p.closed)
+			keep_ids(s);
 	}
 	s->resumed = true;
 	s->recheck = true;
