@@ -5,9 +5,7 @@
  * The first pass over the pages notes what each record is, in four bytes a record.  The
  * second pass compares edges and chains with these notes.  If the notes take more than a
  * third of maintenance_work_mem, there is one second pass for each range of ids that fits.
- * Heap TIDs are sorted, on disk if they are many, and compared in their order with each other
- * and with the table.  With each goes a digest of the vector that the record keeps, or that it
- * should keep of the table's row; where these differ, the two vectors are compared.
+ * Heap TIDs are compared with each other and with the table in check_tids.c.
  *
  * Writers are kept out meanwhile (ShareLock on the table), because a change between the
  * passes would look like damage.  On a standby, where that lock cannot be had, replay may
@@ -38,8 +36,8 @@
 #include "utils/tuplesort.h"
 
 #include "am/cache.h"
+#include "am/check_impl.h"
 #include "am/check_lists.h"
-#include "am/check_own.h"
 #include "am/entries.h"
 #include "am/handler.h"
 #include "am/owner.h"
@@ -50,62 +48,16 @@
 #include "graph/stored/filter.h"
 #include "graph/stored/prune.h"
 
-/* What stands for the record's id at a heap TID that the table has. */
-#define IN_TABLE (-1)
-
 /* A mark: what the second pass has to know of a record. */
 #define MARK_STATE 7			/* these bits: GrnState */
-#define TID_COLUMNS 4			/* of Check.tids */
 #define LEAST_MARKS 4096		/* for so many ids at once there is memory in any case */
-
-typedef struct Check
-{
-	Relation	heap;
-	Relation	index;
-	const GrnndIndex *ix;
-	const GrnSigBook *books;	/* a copy */
-	ReturnSetInfo *result;
-	BufferAccessStrategy strategy;
-	Snapshot	snapshot;
-	IndexFetchTableData *fetch;
-	TupleTableSlot *slot;
-	BlockNumber heap_blocks;
-	uint32		limit;			/* ids */
-	/* marks of ids from first_mark on: state, and a hash of a node's own code and factor */
-	uint32	   *marks;			/* [nmarks] */
-	uint32		first_mark;
-	uint32		nmarks;
-	GrnndSet	chains;			/* GRN_TIDS records */
-	GrnndSet	chained;		/* those of them found in a chain */
-	GrnndSet	killed;			/* those with GRN_KILLED */
-	GrnndSet	reported;		/* records that no search can find, or not as they should */
-	GrnndSet	damaged;		/* what could not be read, and is reported */
-	GrnndReach	reach;
-	char	   *tail_page;
-	char	   *spanning;		/* gathers an own vector of several pages */
-	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
-	BlockNumber chain_block;
-	/*
-	 * (block << 16 | offset, id of the record that holds it, digest of the values beside it,
-	 * GrnndOwn's digest)
-	 */
-	Tuplesortstate *tids;
-	TupleTableSlot *tid_slot;
-	GrnndOwn   *own;			/* heapallindexed: own vectors and the rows'; else NULL */
-	uint8	   *attrs;			/* [attr_bytes] heapallindexed: scratch */
-	MemoryContext values;		/* what forming those takes */
-} Check;
 
 PG_FUNCTION_INFO_V1(grnnd_check);
 
 /* ---- reporting ---- */
 
-static void report(Check *c, BlockNumber block, int slot, const char *format,...)
-			pg_attribute_printf(4, 5);
-
-/* slot -1: the whole page; block invalid: no page in particular. */
-static void
-report(Check *c, BlockNumber block, int slot, const char *format,...)
+void
+grnnd_report(Check *c, BlockNumber block, int slot, const char *format,...)
 {
 	Datum		values[3] = {0};
 	bool		nulls[3] = {false, false, false};
@@ -124,29 +76,28 @@ report(Check *c, BlockNumber block, int slot, const char *format,...)
 	pfree(DatumGetPointer(values[2]));
 }
 
-static void
-report_node(Check *c, uint32 id, const char *what, uint32 other)
+void
+grnnd_report_record(Check *c, uint32 id, const char *what, uint32 other)
 {
 	if (other == GRN_INVALID_ID)
-		report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
-			   "record %u: %s", id, what);
+		grnnd_report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
+					 "record %u: %s", id, what);
 	else
-		report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
-			   "record %u: %s %u", id, what, other);
+		grnnd_report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
+					 "record %u: %s %u", id, what, other);
 }
 
 /* A GrnndReportFn. */
 static void
 report_to(void *arg, uint32 id, const char *what, uint32 other)
 {
-	report_node(arg, id, what, other);
+	grnnd_report_record(arg, id, what, other);
 }
 
 /* ---- reading ---- */
 
-/* Copies a page; false where it is not one of this kind, which is reported. */
-static bool
-read_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
+bool
+grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
 {
 	Buffer		buffer;
 	PageHeader	header = (PageHeader) page;
@@ -161,20 +112,20 @@ read_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
 	{
 		/* a crash between extension and first use leaves these */
 		if (kind != GRNND_NODES && kind != GRNND_TAIL)
-			report(c, block, -1, "zero page");
+			grnnd_report(c, block, -1, "zero page");
 		return false;
 	}
 	if (header->pd_special != BLCKSZ - MAXALIGN(sizeof(GrnndSpecial)) ||
 		header->pd_lower != header->pd_upper || header->pd_upper != header->pd_special ||
 		((GrnndSpecial *) (page + header->pd_special))->page_id != GRNND_PAGE_ID)
 	{
-		report(c, block, -1, "not a page of grnnd");
+		grnnd_report(c, block, -1, "not a page of grnnd");
 		return false;
 	}
 	if (((GrnndSpecial *) (page + header->pd_special))->kind != kind)
 	{
-		report(c, block, -1, "page of kind %u where %u is expected",
-			   ((GrnndSpecial *) (page + header->pd_special))->kind, kind);
+		grnnd_report(c, block, -1, "page of kind %u where %u is expected",
+					 ((GrnndSpecial *) (page + header->pd_special))->kind, kind);
 		return false;
 	}
 	return true;
@@ -224,23 +175,6 @@ set_mark(Check *c, const GrnRecord *rec, uint32 id)
 		c->marks[id - c->first_mark] = mark_of(c, rec);
 }
 
-static void
-put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest)
-{
-	uint32		bytes = c->ix->layout.attr_bytes;
-
-	ExecClearTuple(c->tid_slot);
-	c->tid_slot->tts_values[0] = Int64GetDatum((int64) ItemPointerGetBlockNumber(tid) << 16 |
-											   ItemPointerGetOffsetNumber(tid));
-	c->tid_slot->tts_values[1] = Int64GetDatum(id);
-	c->tid_slot->tts_values[2] = Int64GetDatum(bytes == 0 ? 0 :
-											   (int64) hash_bytes_extended(attrs, (int) bytes, 0));
-	c->tid_slot->tts_values[3] = Int64GetDatum((int64) digest);
-	memset(c->tid_slot->tts_isnull, false, TID_COLUMNS * sizeof(bool));
-	ExecStoreVirtualTuple(c->tid_slot);
-	tuplesort_puttupleslot(c->tids, c->tid_slot);
-}
-
 /* ---- first pass ---- */
 
 static void
@@ -256,10 +190,10 @@ take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 		memcpy(&tid, bytes + i * GRN_TID_BYTES, sizeof(tid));
 		if (!ItemPointerIsValid(&tid) || ItemPointerGetBlockNumber(&tid) >= c->heap_blocks)
 		{
-			report_node(c, id, "heap TID leads out of the table", GRN_INVALID_ID);
+			grnnd_report_record(c, id, "heap TID leads out of the table", GRN_INVALID_ID);
 			continue;
 		}
-		put_tid(c, &tid, id, grn_rec_attrs(l, rec) + i * l->attr_bytes, digest);
+		grnnd_put_tid(c, &tid, id, grn_rec_attrs(l, rec) + i * l->attr_bytes, digest);
 	}
 }
 
@@ -273,7 +207,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 
 	if (what != NULL)
 	{
-		report_node(c, id, what, GRN_INVALID_ID);
+		grnnd_report_record(c, id, what, GRN_INVALID_ID);
 		grnnd_set_add(&c->damaged, id);
 		return;
 	}
@@ -282,7 +216,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 	{
 		for (uint32 i = 1; i < rec->count; i++)
 			if (grn_find_id(ids, i, ids[i]) >= 0)
-				report_node(c, id, "repeated neighbour", ids[i]);
+				grnnd_report_record(c, id, "repeated neighbour", ids[i]);
 		grnnd_reach_note(&c->reach, id, ids, rec->count);
 	}
 	if ((rec->flags & GRN_KILLED) != 0)
@@ -292,7 +226,7 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 		take_tids(c, rec, id, rec->ntids,
 				  vec != NULL ? grnnd_own_digest(c->own, vec, rec->error) : GRNND_NO_DIGEST);
 		if (!grnnd_signature_fits(c->ix, c->books, rec))
-			report_node(c, id, "its signature is not that of its values", GRN_INVALID_ID);
+			grnnd_report_record(c, id, "its signature is not that of its values", GRN_INVALID_ID);
 	}
 	else if (rec->state == GRN_TIDS)
 	{
@@ -300,15 +234,11 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 		take_tids(c, rec, id, rec->ntids16, GRNND_NO_DIGEST);
 	}
 	else if (rec->state == GRN_DEAD && (rec->ntids > 0 || rec->next != GRN_INVALID_ID))
-		report_node(c, id, "dead node has heap TIDs", GRN_INVALID_ID);
+		grnnd_report_record(c, id, "dead node has heap TIDs", GRN_INVALID_ID);
 }
 
-/*
- * A record's own vector, good until the next call.  Reads and checks the pages that follow the
- * record's.  NULL where they cannot be read, and without heapallindexed.
- */
-static const void *
-own_vector(Check *c, const GrnRecord *rec, uint32 id)
+const void *
+grnnd_own_vector(Check *c, const GrnRecord *rec, uint32 id)
 {
 	const GrnLayout *l = &c->ix->layout;
 	BlockNumber block = grnnd_node_block(c->ix, id);
@@ -323,13 +253,13 @@ own_vector(Check *c, const GrnRecord *rec, uint32 id)
 	{
 		Size		piece = Min(l->vec_bytes - done, l->payload);
 
-		if (read_page(c, block + i, GRNND_TAIL, c->tail_page))
+		if (grnnd_copy_page(c, block + i, GRNND_TAIL, c->tail_page))
 			memcpy(c->spanning + done, GrnndPagePayload(c->tail_page), piece);
 		else
 		{
 			whole = false;
 			if (node && PageIsNew(c->tail_page))
-				report(c, block + i, -1, "zero page");
+				grnnd_report(c, block + i, -1, "zero page");
 		}
 		done += piece;
 	}
@@ -347,7 +277,7 @@ first_pass(Check *c, char *page)
 	{
 		BlockNumber block = grnnd_node_block(c->ix, first);
 
-		if (!read_page(c, block, GRNND_NODES, page))
+		if (!grnnd_copy_page(c, block, GRNND_NODES, page))
 		{
 			for (uint32 i = 0; i < l->per_page; i++)
 				grnnd_set_add(&c->damaged, first + i);
@@ -357,7 +287,7 @@ first_pass(Check *c, char *page)
 		{
 			const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
 
-			take_record(c, rec, first + i, own_vector(c, rec, first + i));
+			take_record(c, rec, first + i, grnnd_own_vector(c, rec, first + i));
 		}
 	}
 }
@@ -376,7 +306,7 @@ mark_range(Check *c, uint32 first, char *page)
 	{
 		if (grnnd_set_has(&c->damaged, first) && l->per_page == 1)
 			continue;
-		if (!read_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
+		if (!grnnd_copy_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
 			continue;
 		for (uint32 i = 0; i < l->per_page; i++)
 			if (!grnnd_set_has(&c->damaged, first + i))
@@ -411,23 +341,22 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 		mark = c->marks[y - c->first_mark];
 		state = (GrnState) (mark & MARK_STATE);
 		if (state == GRN_FREE)
-			report_node(c, id, "edge to a free record,", y);
+			grnnd_report_record(c, id, "edge to a free record,", y);
 		else if (state == GRN_TIDS)
-			report_node(c, id, "edge to a record of heap TIDs,", y);
+			grnnd_report_record(c, id, "edge to a record of heap TIDs,", y);
 		else if (state == GRN_LIST)
-			report_node(c, id, "edge to a record of a list,", y);
+			grnnd_report_record(c, id, "edge to a record of a list,", y);
 		else if (state == GRN_DEAD && is_any(l, edge.sig))
 			continue;
 		else if (make_mark(hash_edge(c, &edge), state) != mark)
-			report_node(c, id, l->sig_bytes == 0 ?
-						"holds another code than the record itself of neighbour" :
-						"holds another code or signature than the record itself of neighbour", y);
+			grnnd_report_record(c, id, l->sig_bytes == 0 ?
+								"holds another code than the record itself of neighbour" :
+								"holds another code or signature than the record itself of neighbour", y);
 	}
 }
 
-/* A record of heap TIDs, or NULL where it is something else. */
-static const GrnRecord *
-chain_record(Check *c, uint32 id)
+const GrnRecord *
+grnnd_chain_record(Check *c, uint32 id)
 {
 	BlockNumber block = grnnd_node_block(c->ix, id);
 	const GrnRecord *rec;
@@ -437,7 +366,7 @@ chain_record(Check *c, uint32 id)
 	if (block != c->chain_block)
 	{
 		c->chain_block = InvalidBlockNumber;
-		if (!read_page(c, block, GRNND_NODES, c->chain_page))
+		if (!grnnd_copy_page(c, block, GRNND_NODES, c->chain_page))
 			return NULL;
 		c->chain_block = block;
 	}
@@ -453,20 +382,20 @@ check_chain(Check *c, uint32 head, const GrnRecord *rec)
 
 	for (uint32 id = rec->next; id != GRN_INVALID_ID; id = rec->next)
 	{
-		rec = chain_record(c, id);
+		rec = grnnd_chain_record(c, id);
 		if (rec == NULL)
 		{
-			report_node(c, head, "chain of heap TIDs leads to another kind of record,", id);
+			grnnd_report_record(c, head, "chain of heap TIDs leads to another kind of record,", id);
 			return;
 		}
 		/* also ends the walk of a circle */
 		if (!grnnd_set_add(&c->chained, id))
 		{
-			report_node(c, head, "chain of heap TIDs enters a record for the second time,", id);
+			grnnd_report_record(c, head, "chain of heap TIDs enters a record for the second time,", id);
 			return;
 		}
 		if (!grn_tids_owned_by(rec, head, version))
-			report_node(c, head, "chain of heap TIDs holds a foreign record,", id);
+			grnnd_report_record(c, head, "chain of heap TIDs holds a foreign record,", id);
 	}
 }
 
@@ -482,7 +411,7 @@ second_pass(Check *c, char *page, bool chains)
 
 		for (uint32 i = 0; i < l->per_page; i++)
 			any |= !grnnd_set_has(&c->damaged, first + i);
-		if (!any || !read_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
+		if (!any || !grnnd_copy_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
 			continue;
 		for (uint32 i = 0; i < l->per_page; i++)
 		{
@@ -499,165 +428,6 @@ second_pass(Check *c, char *page, bool chains)
 	}
 }
 
-/* ---- rows that exist ---- */
-
-/* Puts the row at a heap TID into c->slot, if a query can see it. */
-static bool
-fetch_row(Check *c, uint64 tid)
-{
-	ItemPointerData pointer;
-	bool		again = false;
-	bool		dead = false;
-	bool		found;
-
-	ItemPointerSet(&pointer, (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
-	do
-	{
-		found = table_index_fetch_tuple(c->fetch, &pointer, c->snapshot, c->slot,
-										&again, &dead);
-	} while (!found && again);
-	return found;
-}
-
-/*
- * Reports a record that no search can find, or whose rows it takes for dead, if it holds a row
- * that a query can miss.  Rows of a transaction that was rolled back, or of a crash in the middle
- * of an insert, do not count.  On a standby searches do not rely on GRN_KILLED.
- */
-static void
-check_reached(Check *c, uint32 id, uint64 tid)
-{
-	bool		chain = grnnd_set_has(&c->chains, id);
-	bool		found = chain ? grnnd_set_has(&c->chained, id)
-		: grnnd_set_has(&c->reach.reached, id);
-	bool		killed = grnnd_set_has(&c->killed, id) && !RecoveryInProgress();
-
-	if ((found && !killed) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
-		return;
-	ExecClearTuple(c->slot);
-	grnnd_set_add(&c->reported, id);
-	report_node(c, id, found ? "marked as dead, but has a row"
-				: chain ? "in no node's chain"
-				: "cannot be reached from the first entry point", GRN_INVALID_ID);
-}
-
-/* Reports a record if the vector that it keeps, and its error, are not those of the table's row. */
-static void
-check_own(Check *c, uint32 id, uint64 tid)
-{
-	const GrnRecord *rec = grnnd_set_has(&c->chains, id) ? chain_record(c, id) : NULL;
-	const void *vec;
-	uint16		version;
-
-	if (rec != NULL)
-		id = grn_tids_owner(rec, &version);
-	/* what cannot be read has been reported, and foreign chains are by check_chain() */
-	if (id >= c->limit || grnnd_set_has(&c->damaged, id) || grnnd_set_has(&c->reported, id))
-		return;
-	c->chain_block = InvalidBlockNumber;
-	if (!read_page(c, grnnd_node_block(c->ix, id), GRNND_NODES, c->chain_page))
-		return;
-	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
-	if (rec->state != GRN_NODE || (vec = own_vector(c, rec, id)) == NULL)
-		return;
-	if (fetch_row(c, tid) && !grnnd_own_matches(c->own, c->slot, vec, rec->error))
-	{
-		grnnd_set_add(&c->reported, id);
-		report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
-			   "record %u: keeps another vector than row (%u,%u) of the table has", id,
-			   (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
-	}
-	ExecClearTuple(c->slot);
-}
-
-static void
-report_missing(Check *c, uint64 tid)
-{
-	report(c, InvalidBlockNumber, -1, "row (%u,%u) of the table is not in the index",
-		   (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
-}
-
-/* Goes through all heap TIDs in their order, the table's before the index's. */
-static void
-check_tids(Check *c)
-{
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(c->tid_slot->tts_tupleDescriptor,
-													&TTSOpsMinimalTuple);
-	uint64		last = 0;		/* no TID */
-	int64		last_id = 0;
-	uint64		wanted = 0;		/* digests of row `last` */
-	int64		wanted_values = 0;
-
-	tuplesort_performsort(c->tids);
-	while (tuplesort_gettupleslot(c->tids, true, false, slot, NULL))
-	{
-		bool		isnull;
-		uint64		tid = (uint64) DatumGetInt64(slot_getattr(slot, 1, &isnull));
-		int64		id = DatumGetInt64(slot_getattr(slot, 2, &isnull));
-		int64		values = DatumGetInt64(slot_getattr(slot, 3, &isnull));
-		uint64		digest = (uint64) DatumGetInt64(slot_getattr(slot, 4, &isnull));
-
-		CHECK_FOR_INTERRUPTS();
-		if (last_id == IN_TABLE && tid != last)
-			report_missing(c, last);
-		if (id != IN_TABLE)
-		{
-			check_reached(c, (uint32) id, tid);
-			if (tid == last && last_id != IN_TABLE)
-				report_node(c, (uint32) id, "shares a heap TID with record", (uint32) last_id);
-			if (tid == last && last_id == IN_TABLE && values != wanted_values)
-				report_node(c, (uint32) id, "values of filter columns are not those of the table",
-							GRN_INVALID_ID);
-			if (tid == last && last_id == IN_TABLE && digest != wanted)
-				check_own(c, (uint32) id, tid);
-		}
-		else
-		{
-			wanted = digest;
-			wanted_values = values;
-		}
-		last = tid;
-		last_id = id;
-	}
-	if (last_id == IN_TABLE)
-		report_missing(c, last);
-	ExecDropSingleTupleTableSlot(slot);
-}
-
-static void
-check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-			   bool alive, void *arg)
-{
-	Check	   *c = arg;
-	uint64		digest;
-
-	if (!isnull[0] && grnnd_own_wanted(c->own, values[0], &digest))
-	{
-		MemoryContext old = MemoryContextSwitchTo(c->values);
-
-		grnnd_form_attrs(c->ix->attrs, values, isnull, c->attrs);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(c->values);
-		put_tid(c, tid, IN_TABLE, c->attrs, digest);
-	}
-}
-
-static void
-check_heap(Check *c)
-{
-	IndexInfo  *info = BuildIndexInfo(c->index);
-	TableScanDesc scan = table_beginscan_strat(c->heap, c->snapshot, 0, NULL, true, true);
-
-	/* rows as our snapshot sees them, as a concurrent build takes them */
-	info->ii_Concurrent = true;
-	info->ii_Unique = false;
-	info->ii_ExclusionOps = NULL;
-	c->attrs = palloc(Max(c->ix->attrs->bytes, 1));
-	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
-									  ALLOCSET_SMALL_SIZES);
-	table_index_build_scan(c->heap, c->index, info, true, false, check_heap_row, c, scan);
-}
-
 /* ---- the whole ---- */
 
 static void
@@ -667,12 +437,12 @@ check_entries(Check *c, char *page)
 	const char *payload = GrnndPagePayload(page);
 	uint32		count;
 
-	if (!read_page(c, c->ix->meta.entry_block, GRNND_ENTRIES, page))
+	if (!grnnd_copy_page(c, c->ix->meta.entry_block, GRNND_ENTRIES, page))
 		return;
 	count = ((const GrnndEntryHeader *) payload)->count;
 	if (count > GRN_MAX_ENTRIES)
 	{
-		report(c, c->ix->meta.entry_block, -1, "too many entry points");
+		grnnd_report(c, c->ix->meta.entry_block, -1, "too many entry points");
 		return;
 	}
 	for (uint32 i = 0; i < count; i++)
@@ -687,7 +457,7 @@ check_entries(Check *c, char *page)
 		edge.code = (const uint8_t *) payload + GRNND_ENTRY_OFF_CODES + i * l->code_bytes;
 		if (id >= c->limit)
 		{
-			report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
+			grnnd_report(c, c->ix->meta.entry_block, i, "entry point %u does not exist", id);
 			continue;
 		}
 		if (!grnnd_set_has(&c->damaged, id))
@@ -696,9 +466,9 @@ check_entries(Check *c, char *page)
 			mark = mark_of(c, c->reach.rec);
 		}
 		if (state != GRN_NODE && state != GRN_DEAD)
-			report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
+			grnnd_report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
 		else if (make_mark(hash_edge(c, &edge), state) != mark)
-			report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
+			grnnd_report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)
 			grnnd_reach_mark(&c->reach, id);
 	}
@@ -709,11 +479,6 @@ static void
 divide_memory(Check *c)
 {
 	const GrnLayout *l = &c->ix->layout;
-	TupleDesc	desc = CreateTemplateTupleDesc(TID_COLUMNS);
-	AttrNumber	columns[2] = {1, 2};
-	Oid			operators[2] = {Int8LessOperator, Int8LessOperator};
-	Oid			collations[2] = {InvalidOid, InvalidOid};
-	bool		nulls_first[2] = {false, false};
 	Size		sets = 5 * grnnd_set_bytes(c->limit);
 	Size		memory = grnnd_maintenance_memory();
 	Size		third = (memory > sets ? memory - sets : 0) / 3;
@@ -730,15 +495,7 @@ divide_memory(Check *c)
 	c->marks = palloc_extended((Size) c->nmarks * sizeof(uint32),
 							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
-	TupleDescInitEntry(desc, 1, "tid", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, 2, "id", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, 3, "values", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, 4, "digest", INT8OID, -1, 0);
-	c->tid_slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	c->tids = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
-								   (int) Max(Min(third, (Size) MAX_KILOBYTES * 1024) / 1024, 64),
-								   NULL, TUPLESORT_NONE);
-
+	grnnd_begin_tids(c, third);
 	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit, third, c->strategy);
 	c->reach.without = &c->damaged;
 }
@@ -766,7 +523,7 @@ check_index(Check *c, bool heapallindexed)
 	divide_memory(c);
 
 	for (uint32 i = 0; i < c->ix->meta.codec_pages; i++)
-		(void) read_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
+		(void) grnnd_copy_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
 	first_pass(c, page);
 	check_entries(c, page);
 	second_pass(c, page, true);
@@ -782,10 +539,10 @@ check_index(Check *c, bool heapallindexed)
 
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)
-		check_heap(c);
+		grnnd_check_heap(c);
 	c->fetch = table_index_fetch_begin(c->heap);
 	c->slot = table_slot_create(c->heap, NULL);
-	check_tids(c);
+	grnnd_check_tids(c);
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd check: ids %u, marks %u, memory %zu", c->limit, c->nmarks,
 							 MemoryContextMemAllocated(CurrentMemoryContext, true))));

@@ -2,8 +2,9 @@
  * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
  * scan_limit.c (the rows that it asks for), scan_quals.c (conditions that PostgreSQL does not
- * hand over), scan_rest.c (rows that the search did not reach), scan_killed.c (rows that the
- * executor found to be dead) and rerank.c (exact distances where the index keeps others).
+ * hand over), scan_chain.c (equal rows), scan_rest.c (rows that the search did not reach),
+ * scan_killed.c (rows that the executor found to be dead) and rerank.c (exact distances where the
+ * index keeps others).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -164,10 +165,6 @@ typedef struct GrnndScan
 
 /* ---- scan.c, for rerank.c and scan_rest.c ---- */
 
-/* Makes those of a record's TIDs current that pass the filter; its page is locked. */
-extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
-/* Makes the TIDs of the chain's next record current; there may be none. */
-extern void grnnd_read_chain(IndexScanDesc scan);
 /* Notes that the rest is not to read a node. */
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
 /* Asks the kernel for table pages of the newest batch's first `until` nodes. */
@@ -242,11 +239,19 @@ extern void grnnd_note_limit(LimitState * node);
  */
 extern uint64 grnnd_limit(ScanKey keys);
 
+/* ---- scan_chain.c ---- */
+
+/* Makes those of a record's TIDs current that pass the filter; its page is locked. */
+extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
+/* next: the first record behind the node, or GRN_INVALID_ID. */
+extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
+/* Makes the TIDs of the chain's next record current; there may be none. */
+extern void grnnd_read_chain(IndexScanDesc scan);
+
 /* ---- scan_rest.c ---- */
 
 /* Makes node walk_id current; false where it has no rows. */
 extern bool grnnd_read_node(GrnndScan *so);
-extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
 /* Ends the search: reads and sorts all nodes that were not returned. */
 extern void grnnd_begin_rest(IndexScanDesc scan);
 /* Makes the next node of the rest current; false after the last. */

@@ -19,18 +19,6 @@
 #include "am/rerank.h"
 #include "graph/space.h"
 
-void
-grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
-{
-	chain->node = node;
-	chain->version = version;
-	chain->restarted = false;
-	chain->next = next;
-	chain->nseen = 0;
-	chain->seen_before = 0;
-	chain->steps = 0;
-}
-
 static void
 take_record(void *arg, const GrnRecord *rec, const void *vec)
 {

@@ -469,7 +469,8 @@ each_fault_is_found(void)
 	EXPECT(false, r->state = GRN_DEAD);
 	EXPECT(false, r->state = GRN_FREE);
 	EXPECT(true, (r->state = GRN_FREE, r->count = 9));
-	EXPECT(true, r->state = 4);
+	EXPECT(false, r->state = GRN_LIST);
+	EXPECT(true, r->state = 5);
 	EXPECT(true, r->count = 9);
 	EXPECT(true, r->flags = 2);
 	EXPECT(false, r->flags = GRN_KILLED);
@@ -536,13 +537,13 @@ random_bytes_are_checked(void)
 			memcpy(rec[d] + i, &x, l[d].hot_bytes - i < 8 ? l[d].hot_bytes - i : 8);
 		}
 		if (round % 3)
-			r->state = (uint8_t) (unit_random() % 5);
+			r->state = (uint8_t) (unit_random() % 6);
 		if (round % 8 > 3)
 			r->error = 0;
 		if (grn_record_check(&l[d], rec[d], 100, 200) == NULL)
 		{
 			sound++;
-			CHECK(r->state <= GRN_TIDS, "state %d", r->state);
+			CHECK(r->state <= GRN_LIST, "state %d", r->state);
 			if (r->state == GRN_NODE || r->state == GRN_DEAD)
 				CHECK(r->count <= l[d].degree && r->ntids <= l[d].tids_max, "counts");
 		}

@@ -1,0 +1,142 @@
+/*
+ * scan_chain.c - the heap TIDs of a record, and of the chain of records behind a node, whose rows
+ * are equal.
+ */
+#include "am/scan.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+#include "am/cache.h"
+#include "am/page.h"
+
+void
+grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
+{
+	chain->node = node;
+	chain->version = version;
+	chain->restarted = false;
+	chain->next = next;
+	chain->nseen = 0;
+	chain->seen_before = 0;
+	chain->steps = 0;
+}
+
+static bool
+was_seen(const Chain *chain, uint32 id)
+{
+	for (uint32 i = 0; i < chain->nseen; i++)
+		if (chain->seen[i] == id)
+			return true;
+	return false;
+}
+
+static void
+take_chain(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Chain	   *chain = (Chain *) arg;
+
+	if (rec->state == GRN_NODE && rec->version == chain->version)
+		chain->next = rec->next;
+}
+
+/* A record was not the node's any more: begins the chain again at the node. */
+static void
+restart_chain(GrnndScan *so)
+{
+	Chain	   *chain = &so->chain;
+
+	chain->next = GRN_INVALID_ID;
+	/* nothing new since the last restart: no use in another */
+	if (chain->restarted && chain->nseen == chain->seen_before)
+		return;
+	chain->restarted = true;
+	chain->seen_before = chain->nseen;
+	chain->steps = 0;
+	so->store.base.visit(&so->store.base, chain->node, take_chain, chain);
+}
+
+static void
+remember_seen(GrnndScan *so, uint32 id)
+{
+	Chain	   *chain = &so->chain;
+
+	if (chain->nseen == chain->seen_room)
+	{
+		chain->seen_room = Max(16, 2 * chain->seen_room);
+		chain->seen = chain->seen == NULL
+			? MemoryContextAllocHuge(so->context, chain->seen_room * sizeof(uint32))
+			: repalloc_huge(chain->seen, chain->seen_room * sizeof(uint32));
+	}
+	chain->seen[chain->nseen++] = id;
+}
+
+void
+grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
+{
+	const GrnLayout *l = &so->ix->layout;
+	uint32		n = rec->state == GRN_TIDS ? rec->ntids16 : rec->ntids;
+	const uint8 *tids = (const uint8 *) rec + l->off_tids;
+	const uint8 *attrs = grn_rec_attrs(l, rec);
+
+	if (so->skip_killed && (rec->flags & GRN_KILLED) != 0)
+		return;
+	so->record = id;
+	so->ntids = 0;
+	for (uint32 i = 0; i < n; i++)
+		if (so->filter == NULL ||
+			so->filter->base.passes(&so->filter->base, attrs + i * l->attr_bytes))
+			memcpy(so->buffer + (Size) so->ntids++ * GRN_TID_BYTES,
+				   tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
+}
+
+void
+grnnd_read_chain(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+	const GrnLayout *l = &so->ix->layout;
+	Chain	   *chain = &so->chain;
+	uint32		id = chain->next;
+	BlockNumber block = grnnd_node_block(so->ix, id);
+	Buffer		buffer;
+	Page		page;
+	bool		owned = false;
+
+	CHECK_FOR_INTERRUPTS();
+	so->ntids = 0;
+	so->next_tid = 0;
+	so->tids = so->buffer;
+
+	if (id >= so->store.id_limit)
+		so->store.id_limit = grnnd_id_limit(index, so->ix);
+	if (id >= so->store.id_limit || ++chain->steps > so->store.id_limit)
+		grnnd_corrupt(index, block, "impossible chain of equal rows");
+
+	buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+	page = BufferGetPage(buffer);
+	TestForOldSnapshot(scan->xs_snapshot, index, page);
+	if (!PageIsNew(page))
+	{
+		const GrnRecord *rec = grnnd_page_record(page, so->ix, grn_node_slot(l, id));
+
+		owned = grn_tids_owned_by(rec, chain->node, chain->version);
+		if (owned)
+		{
+			/* chain->next is looked at when it is read */
+			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
+				grnnd_corrupt(index, block, "impossible chain of equal rows");
+			grnnd_take_tids(so, rec, id);
+			chain->next = rec->next;
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+
+	if (!owned)
+		restart_chain(so);
+	else if (chain->restarted && was_seen(chain, id))
+		so->ntids = 0;
+	else
+		remember_seen(so, id);
+}
