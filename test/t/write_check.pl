@@ -26,7 +26,7 @@ $node->safe_psql('postgres', q(
 	VACUUM t;
 	CREATE TABLE wide (id int, v vector(4000));
 	INSERT INTO wide SELECT * FROM points(1, 20, 4000, 1);
-	CREATE INDEX wide_idx ON wide USING grnnd (v);
+	CREATE INDEX wide_idx ON wide USING grnnd (v) WITH (layout = exact);
 	CREATE TABLE rounded (id int, v vector(384));
 	INSERT INTO rounded SELECT * FROM points(1, 50, 384, 1);
 	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = default)));
