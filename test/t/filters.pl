@@ -19,6 +19,7 @@ autovacuum = off
 grnnd.build_device = cpu
 wal_consistency_checking = 'generic'
 max_wal_size = 2GB
+wal_keep_size = 2GB
 ));
 $node->start;
 setup_grnnd($node, 32, 20);
