@@ -479,13 +479,14 @@ static void
 divide_memory(Check *c)
 {
 	const GrnLayout *l = &c->ix->layout;
-	Size		sets = 5 * grnnd_set_bytes(c->limit);
+	Size		sets = 6 * grnnd_set_bytes(c->limit);
 	Size		memory = grnnd_maintenance_memory();
 	Size		third = (memory > sets ? memory - sets : 0) / 3;
 
 	grnnd_set_init(&c->chains, c->limit);
 	grnnd_set_init(&c->chained, c->limit);
 	grnnd_set_init(&c->killed, c->limit);
+	grnnd_set_init(&c->unlisted, c->limit);
 	grnnd_set_init(&c->reported, c->limit);
 	grnnd_set_init(&c->damaged, c->limit);
 
@@ -535,7 +536,7 @@ check_index(Check *c, bool heapallindexed)
 	grnnd_reach_run(&c->reach);
 	/* lists are read record by record: replay would change them meanwhile */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
-		grnnd_check_lists(c->index, c->ix, c->strategy, c->limit, report_to, c);
+		grnnd_check_lists(c->index, c->ix, c->strategy, c->limit, report_to, c, &c->unlisted);
 
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)

@@ -21,6 +21,7 @@ typedef struct Lists
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
 	GrnndSet	listed;			/* nodes that are in the list of a value, of one column */
+	GrnndSet   *unlisted;
 } Lists;
 
 bool
@@ -130,17 +131,17 @@ check_nodes(Lists *c, uint32 column)
 		if (!grnnd_set_has(&c->listed, id) &&
 			grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy) == GRN_NODE &&
 			has_listed_value(c, column))
-			c->report(c->arg, id, "node is in no list of its values", GRN_INVALID_ID);
+			grnnd_set_add(c->unlisted, id);
 	}
 }
 
 void
 grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
-				  uint32 limit, GrnndReportFn report, void *arg)
+				  uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted)
 {
 	const GrnndMeta *meta = &ix->meta;
 	Lists		c = {.index = index, .ix = ix, .strategy = strategy, .report = report, .arg = arg,
-		.limit = limit};
+		.limit = limit, .unlisted = unlisted};
 
 	if (meta->list_pages == 0)
 		return;

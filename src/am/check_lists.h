@@ -5,16 +5,18 @@
 #define GRNND_CHECK_LISTS_H
 
 #include "am/grnnd.h"
+#include "am/write/bitset.h"
 
 /* Told of each thing that is wrong with record id, and of another id or GRN_INVALID_ID. */
 typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
 
 /*
  * All records below limit are sound.  Nobody inserts meanwhile, or what is reported may be an
- * insert at work.
+ * insert at work.  Nodes that are in no list of a value of their own go to unlisted [limit]: that
+ * is a fault only if they hold a row that a query can miss.
  */
 extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
-							  uint32 limit, GrnndReportFn report, void *arg);
+							  uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted);
 
 /* Is the node's signature that of its own TIDs' values, but for what stands for any? */
 extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,

@@ -97,12 +97,14 @@ check_reached(Check *c, uint32 id, uint64 tid)
 	bool		found = chain ? grnnd_set_has(&c->chained, id)
 		: grnnd_set_has(&c->reach.reached, id);
 	bool		killed = grnnd_set_has(&c->killed, id) && !RecoveryInProgress();
+	bool		unlisted = grnnd_set_has(&c->unlisted, id);
 
-	if ((found && !killed) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
+	if ((found && !killed && !unlisted) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
 		return;
 	ExecClearTuple(c->slot);
 	grnnd_set_add(&c->reported, id);
-	grnnd_report_record(c, id, found ? "marked as dead, but has a row"
+	grnnd_report_record(c, id, found && !killed ? "node is in no list of its values"
+						: found ? "marked as dead, but has a row"
 						: chain ? "in no node's chain"
 						: "cannot be reached from the first entry point", GRN_INVALID_ID);
 }
