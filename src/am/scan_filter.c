@@ -32,6 +32,9 @@
 #define LIST_ROW_COST 0.03
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 
+/* Lists that are looked up in the directory for a price, which takes a page each. */
+#define MOST_HEADS 8
+
 /* A list of more pages than this does not take over from a search that is at work. */
 #define MOST_PAGES 2000
 /* From so many pages on more of a list's rows are visited, because estimates err more often. */
@@ -67,16 +70,19 @@ choose_list(IndexScanDesc scan)
 	{
 		GrnndListChoice choice = {0};
 		uint64		records = 0;
+		uint32		looked;
 		double		cost;
 
 		choice.n = grnnd_filter_hashes(so->filter, t, &choice.column, choice.hashes,
 									   GRNND_MOST_LISTS);
 		if (choice.n == 0)
 			continue;
-		for (uint32 i = 0; i < choice.n; i++)
+		looked = Min(choice.n, MOST_HEADS);
+		for (uint32 i = 0; i < looked; i++)
 			records += grnnd_list_head(scan->indexRelation, so->ix,
 									   grnnd_list_bucket(meta, choice.column,
-														 choice.hashes[i])).records;
+														 choice.hashes[i * choice.n / looked])).records;
+		records = records * choice.n / looked;
 		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + choice.n;
 		cost = list_cost(so, choice.pages, records);
 		if (so->list.n == 0 || cost < least)
