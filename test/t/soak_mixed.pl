@@ -34,7 +34,7 @@ my @kinds = (
 	[ 'plain', 64, 'vector_l2_ops', '<->', '' ],
 	[ 'uncoded', 64, 'vector_l2_ops', '<->', 'WITH (codes = off)' ],
 	[ 'product', 64, 'vector_ip_ops', '<#>', '' ],
-	[ 'rounded', 64, 'vector_cosine_ops', '<=>', 'WITH (layout = bytes)' ],
+	[ 'rounded', 64, 'vector_cosine_ops', '<=>', 'WITH (layout = default)' ],
 	[ 'large', 128, 'vector_l2_ops', '<->', '' ],
 	[ 'wide', 4000, 'vector_l2_ops', '<->', '' ]);
 for (@kinds)
