@@ -13,9 +13,11 @@ use Test::More;
 
 my $node = migration_node('classes');
 
-# The list at the top of Migration.pm is what the extension has.
+# The list at the top of Migration.pm is what the extension has for vectors; filter columns' classes
+# order nothing.
 is(number($node, q(SELECT string_agg(opcname, ' ' ORDER BY opcname) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
-	WHERE amname = ') . $method . q(' AND opcname NOT LIKE '%test%')), join(' ', sort @classes),
+	WHERE amname = ') . $method . q(' AND opcname NOT LIKE '%test%'
+	AND opcfamily IN (SELECT amopfamily FROM pg_amop WHERE amoppurpose = 'o'))), join(' ', sort @classes),
 	"Migration.pm lists the classes of $method");
 
 # Few rows, written as a person would, with NULL and zero among them.
