@@ -279,7 +279,12 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 	ours = index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap);
 	/* one that a concurrent build has not finished has its codes from that */
 	if (ours && index->rd_index->indisvalid && (!claims || claim(index)))
-		grnnd_fit_codes(index, gives_way ? heap : NULL);
+	{
+		/* rows that came meanwhile may make the next attempt due, and found this one under way */
+		do
+			grnnd_fit_codes(index, gives_way ? heap : NULL);
+		while (gives_way && claim(index));
+	}
 	if (index != NULL)
 		relation_close(index, NoLock);
 	grnnd_become_again(&user);

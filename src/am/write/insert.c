@@ -504,6 +504,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	Insert		in = {.index = index, .heap = heap, .tid = tid};
 	LOCKMODE	mode;
 	bool		fit;
+	uint32		last;
 	float	   *x;
 	void	   *row;
 
@@ -524,10 +525,12 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		insert_row(&in, x, row, unchanged);
 	}
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
-	fit = grnnd_fit_due(&in.ix->meta, in.id);
+	/* by the last record of the page, as the worker and VACUUM count, who see pages alone */
+	last = in.id - in.id % in.ix->layout.per_page + in.ix->layout.per_page - 1;
+	fit = grnnd_fit_due(&in.ix->meta, last);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (fit)
-		grnnd_ask_for_fit(index, heap, in.id);
+		grnnd_ask_for_fit(index, heap, last);
 	return false;
 }
