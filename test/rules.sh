@@ -29,7 +29,7 @@ includes()
 # chooses them.  Everything else asks their tables, so that one can be added in one place.
 grep -rnE '\bGRN_(L2|IP|COSINE|L1|HAMMING|JACCARD)\b' src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/metric\.[ch]|am/types/)' | rule "metrics are named in their table and in types alone"
-grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS)\b' src cuda --include='*.[ch]' --include='*.cu*' |
+grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS|ROTATED[124])\b' src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
 
 # A switch over them, or over states on disk, names every value, so that the compiler finds the

@@ -27,7 +27,7 @@ typedef enum GrnForm
 	GRN_FORM_ROTATED1 = 7		/* and of 1 bit */
 } GrnForm;
 
-/* Holds any row exactly: for rows that are not known yet. */
+/* Floats as they are.  It holds any row exactly: for rows that are not known yet. */
 #define GRN_FORM_WIDEST GRN_FORM_F32
 /* Holds any row, with a small error: for the default layout. */
 #define GRN_FORM_ROUNDED GRN_FORM_U8

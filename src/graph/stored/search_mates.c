@@ -4,7 +4,7 @@
  *
  * The order of pages follows the graph, so records near the query often lie together.  A mate
  * is judged by its own code, which is the same bytes in every edge to it, so its key is the one
- * that edges give it.  Mates with a place on the list become candidates, and their
+ * that edges give it.  Mates that come onto the list become candidates, and their
  * records are copied.  Their expansion then takes the copy and leaves the page alone.
  *
  * Copies are kept in slots by a hash of the id.  One copy may take another's slot; the page of
