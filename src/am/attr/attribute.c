@@ -365,10 +365,8 @@ grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *ke
 static uint8
 sign_array(int64 key)
 {
-	uint8		byte = 0;
+	uint8		byte = grn_sig_fold((uint64) key);
 
-	for (int i = 0; i < 8; i++)
-		byte |= (uint8) ((uint64) key >> 8 * i);
 	return byte == GRN_SIG_NULL ? GRN_SIG_ANY : byte;
 }
 

@@ -44,19 +44,9 @@ compare_keys(const void *a, const void *b)
 static bool
 is_listed(const Test *t, int64 key)
 {
-	uint32		low = 0;
-	uint32		high = t->nkeys;
+	uint32		at = grn_find_key(t->keys, t->nkeys, key);
 
-	while (low < high)
-	{
-		uint32		middle = (low + high) / 2;
-
-		if (t->keys[middle] < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < t->nkeys && t->keys[low] == key;
+	return at < t->nkeys && t->keys[at] == key;
 }
 
 /* GrnFilter.passes() */
@@ -169,14 +159,12 @@ set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 	return n > 0 || t->kind == TEST_CONTAINS;
 }
 
-/* The same of its signature, in which each bit stands for eight. */
+/* The same of its signature. */
 static void
 fill_array_set(GrnSigSet *set, const Test *t)
 {
-	uint8		wanted = 0;
+	uint8		wanted = grn_sig_fold((uint64) t->keys[0]);
 
-	for (int i = 0; i < 8; i++)
-		wanted |= (uint8) ((uint64) t->keys[0] >> 8 * i);
 	for (int byte = 1; byte < GRN_SIG_NULL; byte++)
 		if (t->kind == TEST_OVERLAPS ? (byte & wanted) != 0 : (byte & wanted) == wanted)
 			grn_sig_add_byte(set, (uint8_t) byte);

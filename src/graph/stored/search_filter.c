@@ -56,8 +56,7 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 static uint64_t *
 listings_of(const Failing *f, uint32_t id)
 {
-	uint32_t	h = id * UINT32_C(0x9E3779B1);
-	size_t		i = (h ^ h >> 15) & (f->size - 1);
+	size_t		i = hash_slot(id, f->size);
 
 	while (f->listings[i] != UINT64_MAX && f->listings[i] >> 8 != id)
 		i = (i + 1) & (f->size - 1);

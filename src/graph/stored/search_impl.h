@@ -229,13 +229,21 @@ heap_push(Key *heap, size_t *n, Key key)
 	heap[i] = key;
 }
 
+/* Where to look for an id first in a table of so many slots, a power of two. */
+static inline uint32_t
+hash_slot(uint32_t id, size_t slots)
+{
+	uint32_t	h = id * UINT32_C(0x9E3779B1);
+
+	return (h ^ h >> 15) & (uint32_t) (slots - 1);
+}
+
 /* ---- the set of ids ---- */
 
 static inline uint32_t
 set_slot(const IdSet *set, uint32_t id)
 {
-	uint32_t	h = id * UINT32_C(0x9E3779B1);
-	uint32_t	i = (h ^ h >> 15) & (set->size - 1);
+	uint32_t	i = hash_slot(id, set->size);
 
 	while (set->ids[i] != id && set->ids[i] != GRN_INVALID_ID)
 		i = (i + 1) & (set->size - 1);

@@ -53,9 +53,7 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 static inline uint32_t *
 kept_slot(const GrnSearch *s, uint32_t id)
 {
-	uint32_t	h = id * UINT32_C(0x9E3779B1);
-
-	return &s->kept_ids[(h ^ h >> 15) & (s->nkept_ids - 1)];
+	return &s->kept_ids[hash_slot(id, s->nkept_ids)];
 }
 
 /*

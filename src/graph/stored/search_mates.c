@@ -60,18 +60,10 @@ grn_mates_end(GrnSearch *s)
 	s->store->free(s->store, s->mates);
 }
 
-static uint32_t
-slot_of(const GrnMates *m, uint32_t id)
-{
-	uint32_t	h = id * UINT32_C(0x9E3779B1);
-
-	return (h ^ h >> 15) & (m->nslots - 1);
-}
-
 bool
 grn_has_copy(const GrnSearch *s, uint32_t id)
 {
-	return s->mates != NULL && s->mates->ids[slot_of(s->mates, id)] == id;
+	return s->mates != NULL && s->mates->ids[hash_slot(id, s->mates->nslots)] == id;
 }
 
 const GrnRecord *
@@ -81,7 +73,7 @@ grn_copy_of(GrnSearch *s, uint32_t id)
 
 	if (!grn_has_copy(s, id))
 		return NULL;
-	rec = (const GrnRecord *) (s->mates->records + slot_of(s->mates, id) * s->mates->stride);
+	rec = (const GrnRecord *) (s->mates->records + hash_slot(id, s->mates->nslots) * s->mates->stride);
 	s->store->check(s->store, id, rec);
 	return rec;
 }
@@ -117,7 +109,7 @@ grn_judge_mates(GrnSearch *s)
 	for (uint32_t i = 0; i < n; i++)
 	{
 		Key			key = make_key(m->estimates[i], m->rec_ids[i]);
-		uint32_t	slot = slot_of(m, m->rec_ids[i]);
+		uint32_t	slot = hash_slot(m->rec_ids[i], m->nslots);
 
 		if (key > bound)
 			continue;

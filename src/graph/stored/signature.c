@@ -177,18 +177,17 @@ grn_sig_check(const GrnSigBook *book)
 	return NULL;
 }
 
-/* The first key of the book that is not less. */
-static uint32_t
-find_key(const GrnSigBook *book, int64_t key)
+uint32_t
+grn_find_key(const int64_t *keys, uint32_t n, int64_t key)
 {
 	uint32_t	low = 0;
-	uint32_t	high = book->count;
+	uint32_t	high = n;
 
 	while (low < high)
 	{
 		uint32_t	middle = (low + high) / 2;
 
-		if (book->keys[middle] < key)
+		if (keys[middle] < key)
 			low = middle + 1;
 		else
 			high = middle;
@@ -199,7 +198,7 @@ find_key(const GrnSigBook *book, int64_t key)
 uint8_t
 grn_sig_byte(const GrnSigBook *book, int64_t key)
 {
-	uint32_t	at = find_key(book, key);
+	uint32_t	at = grn_find_key(book->keys, book->count, key);
 	uint32_t	used = book->count;
 
 	if (book->ordered && used > 0)

@@ -29,10 +29,23 @@ _Static_assert(sizeof(GrnSigBook) == 2040, "GrnSigBook is on disk");
 extern void grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n);
 /* NULL if the book is sound, else what is wrong with it (a static string). */
 extern const char *grn_sig_check(const GrnSigBook *book);
+/* The first of keys [n], ascending, that is not less than key; n if all are. */
+extern uint32_t grn_find_key(const int64_t *keys, uint32_t n, int64_t key);
 /* The byte of a key. */
 extern uint8_t grn_sig_byte(const GrnSigBook *book, int64_t key);
 /* Adds the bytes that keys from least to most may have. */
 extern void grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set);
+
+/* The signature of an array's 64 bits: each of its bits stands for eight of them. */
+static inline uint8_t
+grn_sig_fold(uint64_t bits)
+{
+	uint8_t		byte = 0;
+
+	for (int i = 0; i < 8; i++)
+		byte |= (uint8_t) (bits >> 8 * i);
+	return byte;
+}
 
 static inline void
 grn_sig_add_byte(GrnSigSet *set, uint8_t byte)
