@@ -4,10 +4,10 @@
  * The start-up cost is that of one search, which visits about ef_search records and a short
  * path to them.  A scan that ranks rows by what it reads of the table (rerank.c) also pays for
  * those, TOAST included: of stand-ins ef_search rows before the first, of rounded rows some more
- * than the executor reads anyway.  The total cost is that of returning all rows, each at the price of the visits
- * by which the search stays ahead of it; the planner takes the share of it that LIMIT and filters
- * ask for.  The end of a long scan, which reads what is left in order (scan_rest.c), is cheaper
- * than that, but who needs it is better served by another plan.
+ * than the executor reads anyway.  The total cost is that of returning all rows, each at the
+ * price of the visits by which the search stays ahead of it; the planner takes the share of it
+ * that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
+ * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
  *
  * Conditions on filter columns let a share of the rows pass.  Where records have no signatures, the
  * same visits are made as without conditions, and the planner scales the price of a row by the

@@ -362,7 +362,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 			return false;
 		if (grnnd_next_rest(so))
 		{
-			/* of an exact value nobody knows how far pgvector's may be below it */
+			/* how far pgvector's value may be below an exact one is not known */
 			Candidate	of = {.value = so->value, .exact = so->exact,
 				.least = -get_float8_infinity()};
 

@@ -2,7 +2,8 @@
  * filter.c - a scan's conditions on filter columns.
  *
  * Each condition becomes a test of the column's key: that it is in a range, is one of a list,
- * has some or all of an array's bits, or is NULL or not.  Where records have signatures, it also becomes a set of those that may pass.
+ * has some or all of an array's bits, or is NULL or not.  Where records have signatures, it
+ * also becomes a set of those that may pass.
  */
 #include "am/attr/attribute.h"
 

@@ -43,8 +43,9 @@ typedef struct GrnCodecFit
  * Fits a codec to a sample of the rows and chooses its shape.  With costs it takes the shape
  * that makes a search cheapest; that may be no codes.  Without costs it takes the given shape;
  * if that is GRN_NO_CODES, as few directions of 4 bits, a multiple of GRN_FIT_ALIGN, as hold
- * `energy` of the sample's variance.  Codes that are the rows need no fit and no floats.  If the sample has fewer than 32 rows, or all are equal,
- * directions are random and as good as one another.
+ * `energy` of the sample's variance.  Codes that are the rows need no fit and no floats.
+ * If the sample has fewer than 32 rows, or all are equal, directions are random and as good as
+ * one another.
  *
  * out: room for grn_codec_floats(dim, max_code_dims) floats; workspace:
  * grn_codec_fit_bytes().  *held becomes the share of the variance that codes keep (with

@@ -309,7 +309,7 @@ extern void grn_mates_begin(GrnSearch *s);
 extern void grn_mates_end(GrnSearch *s);
 /* During the visit of s->id: judges the other records of its page. */
 extern void grn_judge_mates(GrnSearch *s);
-/* Offers those with a place on the list; after the visit. */
+/* Offers those that come onto the list; after the visit. */
 extern void grn_offer_mates(GrnSearch *s);
 /* Whether there is a copy of id's record; the copy, checked, or NULL. */
 extern bool grn_has_copy(const GrnSearch *s, uint32_t id);
