@@ -13,16 +13,11 @@ CREATE INDEX t_e ON t USING grnnd (e);
 CREATE INDEX t_kind ON t (kind);
 ANALYZE t;
 
--- Which access a query takes.
-CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		IF line ~ 'Scan' THEN
-			RETURN NEXT regexp_replace(line, '^[ >-]*', '');
-		END IF;
-	END LOOP;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/plan.sql'
+\set ECHO none
+\i :file
+\set ECHO all
 
 -- a few of many rows: the index
 SELECT plan('SELECT id FROM t ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 10');

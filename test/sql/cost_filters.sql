@@ -16,16 +16,11 @@ CREATE INDEX t_tenth ON t (tenth);
 VACUUM ANALYZE t;
 SELECT state FROM grnnd_codes('t_e');
 
--- Which access a query takes.
-CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		IF line ~ 'Scan' THEN
-			RETURN NEXT regexp_replace(line, '^[ >-]*', '');
-		END IF;
-	END LOOP;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/plan.sql'
+\set ECHO none
+\i :file
+\set ECHO all
 CREATE FUNCTION filtered(condition text, rows int) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(p, '; ') FROM plan('SELECT id FROM t WHERE ' || condition ||
 		' ORDER BY e <-> ''[1' || repeat(',1', 31) || ']'' LIMIT ' || rows) p $$;

@@ -71,15 +71,10 @@ CREATE TABLE signs AS SELECT id, binary_quantize(e)::bit(384) AS b FROM t WHERE 
 CREATE INDEX ON signs USING grnnd (b);
 ANALYZE signs;
 RESET enable_seqscan;
-DO $$
-DECLARE
-	line text;
-BEGIN
-	FOR line IN EXPLAIN (COSTS OFF) SELECT id FROM signs ORDER BY b <~> (SELECT b FROM signs LIMIT 1) LIMIT 100
-	LOOP
-		IF line LIKE '%Index Scan%' THEN
-			RAISE WARNING '%', trim(line, ' ->');
-		END IF;
-	END LOOP;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/plan.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+SELECT plan('SELECT id FROM signs ORDER BY b <~> (SELECT b FROM signs LIMIT 1) LIMIT 100');
 DROP SCHEMA test_limit CASCADE;
