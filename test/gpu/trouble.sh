@@ -126,7 +126,11 @@ if [ -n "$sanitizer" ]; then
 			"$DIR/small.u8bin" "$DIR/checked.ibin" >"$DIR/$tool.log" 2>&1
 		code=$?
 		grep -q 'Device not supported' "$DIR/$tool.log" && { echo "skip $tool: device not supported"; continue; }
-		[ $code = 0 ] || tail -n 5 "$DIR/$tool.log" | sed 's/^/# /'
+		[ $code = 0 ] || {	# the first errors, and how many of which kernel
+			grep -v '^========= *$' "$DIR/$tool.log" | head -n 12
+			grep -aoE ' at [a-z_0-9]+[<(+]' "$DIR/$tool.log" | sort | uniq -c
+			tail -n 1 "$DIR/$tool.log"
+		} | sed 's/^/# /'
 		result $code "compute-sanitizer $tool, 3,000 rows"
 	done
 fi
