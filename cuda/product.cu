@@ -217,10 +217,11 @@ launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits)
 		case OUT_S8:
 			return aligned ? launch_gemm_of<true, OUT_S8>(device, args, 1)
 						   : launch_gemm_of<false, OUT_S8>(device, args, 1);
-		default:
+		case OUT_F16:
 			return aligned ? launch_gemm_of<true, OUT_F16>(device, args, 1)
 						   : launch_gemm_of<false, OUT_F16>(device, args, 1);
 	}
+	return cudaErrorInvalidValue;
 }
 
 cudaError_t

@@ -55,13 +55,14 @@ static const char help[] =
 "\n"
 "Exit status: 0, 1 where data or the build failed, 2 for a mistake on the command line.\n";
 
-enum
+typedef enum Option
 {
+	OPT_WRONG = '?',			/* what getopt_long() returns of a word that is none */
 	OPT_METRIC = 256, OPT_ROWS, OPT_THREADS, OPT_DEVICE, OPT_GPU, OPT_MEMORY, OPT_DEGREE,
 	OPT_R, OPT_S, OPT_T1, OPT_T2, OPT_RHO, OPT_SEED, OPT_MODE, OPT_ORDER, OPT_PAIRS, OPT_REVERSE, OPT_PRUNE,
 	OPT_REPEAT, OPT_TIMES, OPT_EVALUATE, OPT_QUERY, OPT_TRUTH, OPT_BEAM, OPT_QUERIES,
 	OPT_FILL, OPT_OVERLAP, OPT_JOINS, OPT_HELP
-};
+} Option;
 
 static const struct option options[] = {
 	{"metric", required_argument, NULL, OPT_METRIC},
@@ -176,7 +177,7 @@ beams(const char *text, GrnCli *cli)
 }
 
 static bool
-take_option(int option, const char *arg, GrnCli *cli)
+take_option(Option option, const char *arg, GrnCli *cli)
 {
 	static const char *const devices[] = {"auto", "gpu", "cpu", NULL};
 	static const char *const modes[] = {"tile", "paper", NULL};
@@ -292,10 +293,12 @@ take_option(int option, const char *arg, GrnCli *cli)
 			return beams(arg, cli);
 		case OPT_QUERIES:
 			return small_number("queries", arg, 1, 100000000, &cli->queries);
-		default:
-			fprintf(stderr, "Try \"grnnd_build --help\".\n");
-			return false;
+		case OPT_WRONG:
+		case OPT_HELP:
+			break;
 	}
+	fprintf(stderr, "Try \"grnnd_build --help\".\n");
+	return false;
 }
 
 /* The paper's mode is for GPUs, and some options are for that mode. */
@@ -342,7 +345,7 @@ grn_command_line(int argc, char **argv)
 			fputs(help, stdout);
 			return 0;
 		}
-		if (!take_option(option, optarg, &cli))
+		if (!take_option((Option) option, optarg, &cli))
 			return 2;
 	}
 	if (cli.ngraphs > 0)

@@ -229,7 +229,7 @@ converse(Leader *l, uint64_t limit_ms)
 		if (got <= 0)
 			return true;
 		CHECK(got == sizeof(msg), "%zd", got);
-		switch (msg.type)
+		switch ((GrnMsgType) msg.type)
 		{
 			case GRN_MSG_HELLO:
 				CHECK(msg.arg[0] == GRN_PROTOCOL_VERSION, "hello");
@@ -271,7 +271,12 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_RELEASED:
 				CHECK(!maps_segments(l->pid), "released and still mapped");
 				return true;
-			default:
+			case GRN_MSG_START:
+			case GRN_MSG_EXTENT:
+			case GRN_MSG_ROWS:
+			case GRN_MSG_BUILD:
+			case GRN_MSG_GRANT:
+			case GRN_MSG_RELEASE:
 				CHECK(false, "message %u", msg.type);
 		}
 	}

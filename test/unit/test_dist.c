@@ -36,9 +36,12 @@ draw(Kind kind)
 			return unit_normal() * 1e17f;
 		case MIXED:
 			return unit_normal() * powf(10, 12 * unit_uniform() - 6);
-		default:
-			return unit_normal();
+		case NORMAL:
+		case EQUAL:
+		case KINDS:
+			break;
 	}
+	return unit_normal();
 }
 
 /* Within TOLERANCE of the terms' size, which for L2 is the distance itself. */

@@ -86,32 +86,33 @@ set_range(Test *t, int strategy, int64 key, bool exact)
 	t->kind = TEST_RANGE;
 	t->least = PG_INT64_MIN;
 	t->most = PG_INT64_MAX;
-	switch (strategy)
+	switch ((GrnndAttrStrategy) strategy)
 	{
 		case GRNND_LESS_STRATEGY:
 			/* a value that is less may have the same key if that is not exact */
 			if (exact && key == PG_INT64_MIN)
 				return false;
 			t->most = key - exact;
-			break;
+			return true;
 		case GRNND_LESS_EQUAL_STRATEGY:
 			t->most = key;
-			break;
+			return true;
 		case GRNND_EQUAL_STRATEGY:
 			t->least = t->most = key;
-			break;
+			return true;
 		case GRNND_GREATER_EQUAL_STRATEGY:
 			t->least = key;
-			break;
+			return true;
 		case GRNND_GREATER_STRATEGY:
 			if (exact && key == PG_INT64_MAX)
 				return false;
 			t->least = key + exact;
+			return true;
+		case GRNND_OVERLAP_STRATEGY:
+		case GRNND_CONTAINS_STRATEGY:
 			break;
-		default:
-			elog(ERROR, "unknown strategy %d of a condition on a grnnd index", strategy);
 	}
-	return true;
+	elog(ERROR, "unknown strategy %d of a condition on a grnnd index", strategy);
 }
 
 /* Makes the test of a comparison with any of an array.  False: no key passes. */

@@ -396,7 +396,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		builder_nonsense(b, "no greeting");
 
-	switch (msg->type)
+	switch ((GrnMsgType) msg->type)
 	{
 		case GRN_MSG_HELLO:
 			if (msg->arg[0] != GRN_PROTOCOL_VERSION)
@@ -406,24 +406,24 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 								(unsigned long long) msg->arg[0], GRN_PROTOCOL_VERSION),
 						 errhint("Install both from the same build, and check grnnd.builder_path.")));
 			b->hello = true;
-			break;
+			return;
 		case GRN_MSG_DEVICE:
 			b->no_gpu = msg->arg[0] == 0;
 			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
 			ereport(DEBUG1,
 					(errmsg_internal("index builder process %d works on %s",
 									 (int) b->pid, msg->u.say.text)));
-			break;
+			return;
 		case GRN_MSG_BEAT:
-			break;
+			return;
 		case GRN_MSG_PHASE:
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
 				builder_nonsense(b, "unknown phase");
 			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
-			break;
+			return;
 		case GRN_MSG_NEED:
 			grant(b, msg->arg[0], msg->arg[1]);
-			break;
+			return;
 		case GRN_MSG_NOTICE:
 		case GRN_MSG_FAILED:
 			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
@@ -433,18 +433,24 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			ereport(NOTICE,
 					(errmsg("%s", msg->u.say.text),
 					 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
-			break;
+			return;
 		case GRN_MSG_DONE:
 			b->result = msg->u.result;
 			b->done = true;
 			b->waiting = false;
-			break;
+			return;
 		case GRN_MSG_RELEASED:
 			b->waiting = false;
+			return;
+		case GRN_MSG_START:
+		case GRN_MSG_EXTENT:
+		case GRN_MSG_ROWS:
+		case GRN_MSG_BUILD:
+		case GRN_MSG_GRANT:
+		case GRN_MSG_RELEASE:
 			break;
-		default:
-			builder_nonsense(b, "unknown type");
 	}
+	builder_nonsense(b, "unknown type");
 }
 
 /* Handles all messages that have arrived; errors where the builder is silent or gone. */

@@ -12,25 +12,24 @@
 char *
 grnnd_buildphasename(int64 phase)
 {
-	switch (phase)
+	if (phase == PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE)
+		return "initializing";
+	switch ((GrnPhase) (phase - 1))
 	{
-		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
-			return "initializing";
-		case GRN_PHASE_COLLECT + 1:
+		case GRN_PHASE_COLLECT:
 			return "collecting vectors";
-		case GRN_PHASE_PREPARE + 1:
+		case GRN_PHASE_PREPARE:
 			return "preparing vectors";
-		case GRN_PHASE_DESCENT + 1:
+		case GRN_PHASE_DESCENT:
 			return "building graph";
-		case GRN_PHASE_CONNECT + 1:
+		case GRN_PHASE_CONNECT:
 			return "connecting graph";
-		case GRN_PHASE_CODES + 1:
+		case GRN_PHASE_CODES:
 			return "computing codes";
-		case GRN_PHASE_WRITE + 1:
+		case GRN_PHASE_WRITE:
 			return "writing pages";
-		default:
-			return NULL;
 	}
+	return NULL;
 }
 
 /*
