@@ -32,6 +32,17 @@ grep -rnE '\bGRN_(L2|IP|COSINE|L1|HAMMING|JACCARD)\b' src cuda --include='*.[ch]
 grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS|ROTATED[124])\b' src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
 
+# What a metric's entry says of embeddings, codes and comparisons is named where it is obeyed.
+named()
+{
+	grep -rnE "\\bGRN_$1_[A-Z0-9]+" src cuda --include='*.[ch]' --include='*.cu*' |
+		grep -vE "^src/graph/(metric|$2)\.[ch]:"
+}
+named EMBED metric | rule "embeddings are named in metric.[ch] alone"
+named COMPARE form | rule "comparisons are named in metric.[ch] and form.[ch] alone"
+named CODES 'stored/(codec|codec_fit|estimate)' |
+	rule "kinds of codes are named in metric.[ch] and by the codec's files alone"
+
 # A switch over an enum of ours names every value, so that the compiler finds the places where
 # a new one is missing.  (Numbers, and enums of PostgreSQL and CUDA, may have a default.)
 sources=$(find src cuda test/unit test/gpu -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')

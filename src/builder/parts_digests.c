@@ -166,7 +166,7 @@ digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	(void) device;
-	if (source.bits == 32 && rows->embedding != GRN_EMBED_ROW && !other)
+	if (source.bits == 32 && grn_is_scaled(rows->embedding) && !other)
 		status = digest_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
 		status = grn_gpu_digest(gpu, &e, &source, first, n, first, &other, err);

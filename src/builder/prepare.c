@@ -124,7 +124,7 @@ grn_prepare(const GrnRows *rows, float norm_unit, GrnPool *pool, GrnPrepared *ou
 	memset(&p, 0, sizeof(p));
 	p.rows = rows;
 	p.bad = n;
-	if (rows->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(rows->embedding))
 		p.octaves = octaves;
 	parallel->run(parallel, n, GRAIN, scan_range, &p);
 	if (p.bad < n)
@@ -136,7 +136,7 @@ grn_prepare(const GrnRows *rows, float norm_unit, GrnPool *pool, GrnPrepared *ou
 						"the squared length of a vector is out of range");
 	out->form = widest_form(p.forms, rows->form);
 	out->norm_unit = 0;
-	if (rows->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(rows->embedding))
 	{
 		p.norm_unit = norm_unit > 0 ? norm_unit : grn_norm_unit(octaves);
 		out->norm_unit = (float) p.norm_unit;

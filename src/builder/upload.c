@@ -42,7 +42,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	Stage		stage = {rows, 0, NULL};
 	GrnGpuSource source = grn_gpu_source(rows);
 
-	if (source.bits != 32 || (!rows->order && rows->embedding == GRN_EMBED_ROW))
+	if (source.bits != 32 || (!rows->order && !grn_is_scaled(rows->embedding)))
 		return grn_gpu_rows_from(gpu, &source, err);
 	if (piece == 0)
 		piece = 1;
@@ -71,7 +71,7 @@ grn_gpu_source(const GrnRows *rows)
 	const GrnFormInfo *form = grn_form(rows->form);
 	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, form->bits, form->head, 0};
 
-	if (rows->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(rows->embedding))
 		source.scale = (uint32_t) (grn_row_scale_offset(rows) + offsetof(GrnScale, scale));
 	return source;
 }
@@ -83,5 +83,5 @@ grn_gpu_source(const GrnRows *rows)
 bool
 grn_few_directions(const GrnRows *rows)
 {
-	return rows->embedding == GRN_EMBED_SCALED;
+	return grn_is_scaled(rows->embedding);
 }

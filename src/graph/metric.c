@@ -265,7 +265,7 @@ grn_metric_named(const char *name)
 size_t
 grn_row_floats(const GrnMetricInfo *metric, uint32_t dim)
 {
-	return metric->embedding == GRN_EMBED_SCALED ? dim + sizeof(GrnScale) / sizeof(float) : dim;
+	return grn_is_scaled(metric->embedding) ? dim + sizeof(GrnScale) / sizeof(float) : dim;
 }
 
 bool

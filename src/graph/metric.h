@@ -38,6 +38,13 @@ typedef enum GrnEmbedding
 	GRN_EMBED_SCALED			/* the row times its GrnScale, which follows it in a build */
 } GrnEmbedding;
 
+/* Whether rows have a GrnScale (space.h), and the index a norm unit. */
+static inline bool
+grn_is_scaled(GrnEmbedding embedding)
+{
+	return embedding == GRN_EMBED_SCALED;
+}
+
 /* What a code describes of a row x (codec.h). */
 typedef enum GrnCodeKind
 {
@@ -53,6 +60,9 @@ typedef enum GrnComparison
 	GRN_COMPARE_L1,				/* sum of absolute differences */
 	GRN_COMPARE_JACCARD			/* 1 - xy / (xx + yy - xy), by inner products; 1 of zero and zero */
 } GrnComparison;
+
+/* How rows are compared with each other, in the space of the graph. */
+#define GRN_BETWEEN_PLACES GRN_COMPARE_L2
 
 /*
  * What is known of a row whose distance the executor is to compute anew: from its values,

@@ -9,7 +9,7 @@ grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 {
 	size_t		bytes = grn_form_bytes(form, dim);
 
-	if (embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(embedding))
 		bytes = ((bytes + 1) & ~(size_t) 1) + sizeof(GrnScale);
 	return (bytes + GRN_ROW_ALIGN - 1) / GRN_ROW_ALIGN * GRN_ROW_ALIGN;
 }
@@ -20,7 +20,7 @@ grn_row_place(const GrnRows *rows, const void *x, size_t from, size_t n, float *
 	float		scale;
 
 	grn_form_piece(rows->form, x, from, n, out);
-	if (rows->embedding == GRN_EMBED_ROW)
+	if (!grn_is_scaled(rows->embedding))
 		return;
 	scale = grn_row_scale(rows, x).scale;
 	for (size_t i = 0; i < n; i++)
@@ -34,7 +34,7 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 				b;
 	float		d;
 
-	if (rows->embedding == GRN_EMBED_ROW)
+	if (!grn_is_scaled(rows->embedding))
 		return grn_form_apart(rows->form, x, 1, y, 1, rows->dim);
 	a = grn_row_scale(rows, x);
 	b = grn_row_scale(rows, y);
@@ -51,7 +51,7 @@ grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float n
 {
 	GrnScale	s;
 
-	if (rows->embedding == GRN_EMBED_ROW)
+	if (!grn_is_scaled(rows->embedding))
 		return grn_form_l2(rows->form, point, x, rows->dim);
 	s = grn_row_scale(rows, x);
 	return s.norm2 + norm2 - 2 * s.scale * grn_form_ip(rows->form, point, x, rows->dim);

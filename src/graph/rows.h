@@ -77,7 +77,7 @@ extern float grn_row_distance_of(const GrnRows *rows, const void *x, const void 
 static inline float
 grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 {
-	if (rows->form == GRN_FORM_WIDEST && rows->embedding == GRN_EMBED_ROW)
+	if (rows->form == GRN_FORM_WIDEST && !grn_is_scaled(rows->embedding))
 		return grn_dist->l2_f32(x, y, rows->dim);
 	return grn_row_distance_of(rows, x, y);
 }

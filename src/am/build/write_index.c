@@ -204,7 +204,7 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 	set_layout(new, degree, shape, form);
 	new->meta.fit_state = grn_code_dims(shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
-	if (build->key.metric->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = build->key.metric->norm_unit > 0 ? build->key.metric->norm_unit : 1;
 }
 
@@ -372,7 +372,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 		new->meta.judged = r->nodes;
 		memcpy(new->meta.steps, r->steps, sizeof(r->steps));
 	}
-	if (new->meta.fit_state == GRNND_FITTED || build->key.metric->embedding == GRN_EMBED_SCALED)
+	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = r->norm_unit;
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;

@@ -49,7 +49,7 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		if (r->shape.dims[b] > 0 && (!(r->steps[b] > 0) || isinf(r->steps[b])))
 			grnnd_bad_result("a step of codes is no positive number");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
-		((coded || build->key.metric->embedding == GRN_EMBED_SCALED) && r->norm_unit == 0) ||
+		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		grnnd_bad_result("a scale is no positive number");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)

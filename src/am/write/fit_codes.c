@@ -203,7 +203,7 @@ fit_codec(Fit *f)
 	float	   *model = palloc_extended(grn_codec_floats(dim, grn_code_dims(meta->shape)) * sizeof(float),
 										MCXT_ALLOC_HUGE);
 
-	if (f->ix.key.metric->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(f->ix.key.metric->embedding))
 	{
 		meta->norm_unit = f->ix.key.metric->norm_unit > 0 ? f->ix.key.metric->norm_unit : norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)

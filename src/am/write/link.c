@@ -46,7 +46,7 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 {
 	if (place != x)
 		memcpy(place, x, ix->meta.dim * sizeof(float));
-	if (ix->key.metric->embedding == GRN_EMBED_SCALED)
+	if (grn_is_scaled(ix->key.metric->embedding))
 		grn_place(place, ix->meta.dim, ix->meta.norm_unit);
 }
 

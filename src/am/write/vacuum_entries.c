@@ -14,11 +14,7 @@
 static bool
 is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 {
-	float		x = grn_factor_length(a);
-	float		y = grn_factor_length(b);
-
-	/* with inner product's codes these are lengths, and long rows lie in the middle */
-	return grn_has_codes(&ix->encoder) && (ix->encoder.kind == GRN_CODES_DIRECTIONS ? x > y : x < y);
+	return grn_has_codes(&ix->encoder) && grn_is_more_central(&ix->encoder, a, b);
 }
 
 /* Copies entries[0] to root: what stands there now, and what is to stand there. */

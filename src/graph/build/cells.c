@@ -81,7 +81,7 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 	uint32_t	dim = rows->dim;
 	float		norms[GRN_MAX_PARTS] = {0};
 
-	for (uint32_t c = 0; c < s->nparts && rows->embedding == GRN_EMBED_SCALED; c++)
+	for (uint32_t c = 0; c < s->nparts && grn_is_scaled(rows->embedding); c++)
 		norms[c] = grn_dist->ip_f32(s->centres + (size_t) c * dim, s->centres + (size_t) c * dim,
 									dim);
 	for (size_t i = 0; i < count; i++)

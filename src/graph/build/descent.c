@@ -463,7 +463,7 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 	if (!by_floats)
 	{
 		d->stride = grn_tile_stride(d->rows.dim);
-		d->not_bytes = d->rows.embedding != GRN_EMBED_ROW;
+		d->not_bytes = grn_is_scaled(d->rows.embedding);
 		parallel->run(parallel, n, GRAIN, bytes_range, d);
 		d->use_bytes = true;
 		if (d->not_bytes && n >= PROJECT_ROWS)

@@ -72,6 +72,19 @@ grn_codes_exact(const GrnCodec *codec)
 	return codec->shape.own > 0;
 }
 
+/*
+ * Does the row of factor a lie nearer to the middle of the graph's space than that of b?  Where
+ * codes are of directions, factors have lengths, and the longest rows lie in the middle.
+ */
+static inline bool
+grn_is_more_central(const GrnCodec *codec, GrnFactor a, GrnFactor b)
+{
+	float		x = grn_factor_length(a);
+	float		y = grn_factor_length(b);
+
+	return codec->kind == GRN_CODES_DIRECTIONS ? x > y : x < y;
+}
+
 /* Are rows of this form bits, and short enough to be their own codes? */
 static inline bool
 grn_may_be_codes(GrnForm form, uint32_t dim)

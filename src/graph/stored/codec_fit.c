@@ -121,7 +121,7 @@ row_scale(const Fit *f, const GrnRows *rows, const void *row)
 {
 	GrnScale	s;
 
-	if (rows->embedding == GRN_EMBED_ROW)
+	if (!grn_is_scaled(rows->embedding))
 		return 1;
 	s = grn_row_scale(rows, row);
 	if (f->in->kind == GRN_CODES_ROWS)

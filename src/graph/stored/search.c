@@ -165,7 +165,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->p = *params;
 	s->store = store;
 	s->q = q;
-	s->comparison = params->by_row ? GRN_COMPARE_L2 : params->metric->comparison;
+	s->comparison = params->by_row ? GRN_BETWEEN_PLACES : params->metric->comparison;
 	pack_query(s);
 	s->codes = params->codec != NULL && grn_has_codes(params->codec) &&
 		params->layout->code_bytes > 0;
@@ -179,7 +179,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);
 	}
-	if (params->by_row && params->metric->embedding == GRN_EMBED_SCALED)
+	if (params->by_row && grn_is_scaled(params->metric->embedding))
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
 		memcpy(s->place, q, params->layout->dim * sizeof(float));
