@@ -30,6 +30,17 @@ took()
 	printf '%-8s %-14s %s: %s s\n' '' "$1" "$2" $((SECONDS - $3))
 }
 
+# no_warnings GROUP LOG: what was compiled there drew no warning.  (make and linkers have others.)
+no_warnings()
+{
+	if grep -qE ':[0-9]+: warning:' "$2"; then
+		report fail "$1" "build without warnings"
+		grep -EA 4 ':[0-9]+: warning:' "$2" | head -n 20 | sed "s/^/    $1 | /"
+	else
+		report pass "$1" "build without warnings"
+	fi
+}
+
 #
 # Unit tests
 #
@@ -55,6 +66,7 @@ unit()
 		report fail "$1" "no unit test ran"
 		show "$1" "$log"
 	fi
+	no_warnings "$1" "$log"
 	took "$1" "$3" $began
 }
 
@@ -150,12 +162,7 @@ prepare_server()
 		show "$group" "$log-compile.log"
 		return 1
 	fi
-	if grep -q 'warning:' "$log-compile.log"; then
-		report fail "$group" "build without warnings"
-		grep -A 4 'warning:' "$log-compile.log" | head -n 20 | sed "s/^/    $group | /"
-	else
-		report pass "$group" "build without warnings"
-	fi
+	no_warnings "$group" "$log-compile.log"
 	took "$group" build $began
 }
 
