@@ -91,6 +91,10 @@ find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -
 	-name '*.py' -o -name '*.sh' | xargs wc -l |
 	awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' | rule "no file is longer than 800 lines"
 
+# A newcomer finds every file in src/README, where the rooms are.
+find src cuda -name '*.c' -o -name '*.cu' | sort | while read -r file; do
+	grep -qE "(^|[^A-Za-z0-9_.])${file##*/}($|[^A-Za-z0-9_])" src/README || echo "$file"
+done | rule "src/README names every file"
 awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 79 columns"
 
 exit $status

@@ -1,12 +1,12 @@
 /*
- * protocol.h - what the index build's leader and the builder process say to
- * each other: fixed-size messages over a SOCK_SEQPACKET socket pair, and the
- * memory both map.  The leader starts "grnnd_build --serve" with the builder's
- * end at GRN_BUILDER_FD.
+ * protocol.h - what the leader of an index build and the builder process say to each
+ * other: messages of one size over a SOCK_SEQPACKET socket pair, and memory that both
+ * map.  The leader starts "grnnd_build --serve" with the builder's end of the socket at
+ * GRN_BUILDER_FD.
  *
  * Large data never crosses the socket.  It lies in segments, ranges of address
  * space that each side reserves once; the leader fills a segment's range with
- * extents (pieces of a memfd, or past maintenance_work_mem of a preallocated
+ * extents (pieces of a memfd or, past maintenance_work_mem, of a preallocated
  * temporary file), announces each with its descriptor, and both map it at
  * the same offset.  Files only ever grow, so a mapped byte stays readable
  * even when the other side dies.
@@ -47,9 +47,9 @@
 typedef enum GrnSegment
 {
 	/*
-	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes
-	 * them as stored vectors of GrnBuildSpec.form (normalised for cosine) and zeroes the
-	 * rest; for inner product the builder fills in what else a row has (graph/rows.h).
+	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes them as stored
+	 * vectors of GrnBuildSpec.form, as the metric compares them (cosine: of length 1), and
+	 * zeroes the rest.  Of scaled rows the builder writes the scale there (graph/rows.h).
 	 */
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: row (in VECTORS) of rank i by heap TID */
@@ -106,7 +106,7 @@ typedef struct GrnBuildResult
 	uint32_t	degree;
 	uint32_t	form;			/* GrnForm of own vectors */
 	GrnCodeShape shape;			/* of codes */
-	float		norm_unit;		/* GrnCodec's; of scaled rows, a typical norm */
+	float		norm_unit;		/* GrnCodec's; that of scaled rows also without codes */
 	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec's */
 	float		held;			/* share of the variance that codes hold */
 	uint32_t	nentries;		/* entries[0] reaches every node */

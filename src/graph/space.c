@@ -1,5 +1,5 @@
 /*
- * space.c - the unit of norms in the space of inner product.
+ * space.c - the norm unit of scaled rows.
  */
 #include "graph/space.h"
 

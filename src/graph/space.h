@@ -1,14 +1,15 @@
 /*
- * space.h - the Euclidean space in which graphs are built.
+ * space.h - the Euclidean space in which graphs are built, and the places of rows in it.
  *
- * For L2 and cosine it is that of the (normalised) vectors.  For inner product a row
- * x of norm n has its place there at y = n^(-7/4) x, norms in units of a typical
- * one: the direction stays and long rows come to lie in the middle.  What a query
- * can find are the longest rows of a cone around it, and near neighbours in this
- * space are what leads from one of those to the next.  (The Moebius
- * transformation of Zhou et al., NeurIPS 2019, has the power -2;
- * test/bench/tried.md compares.)  Equally long rows have the graph of their angles.
- * Places are never stored: in a build a row has its GrnScale behind its dim floats.
+ * Rows of most metrics are their own places (GrnEmbedding in metric.h).  A scaled row x of
+ * norm n has its place at y = n^(-7/4) x, n being counted in the norm unit: the direction
+ * stays, and long rows come to lie in the middle.  This serves inner product.  What a query
+ * can find by it are the longest rows of a cone around the query, and near neighbours in this
+ * space lead from one of those to the next.  (The Moebius transformation of Zhou et al.,
+ * NeurIPS 2019, has the power -2; test/bench/tried.md compares.)  Equally long rows have the
+ * graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms.
+ *
+ * Places are never stored.  In a build a row has its GrnScale behind its numbers.
  */
 #ifndef GRN_SPACE_H
 #define GRN_SPACE_H
@@ -25,12 +26,12 @@ typedef struct GrnScale
 } GrnScale;
 
 /*
- * |y| of a row whose norm is `length` units.  Rows shorter than this all lie on one
- * sphere, so that some near zero do not set the scale of the space; zero, the
- * answer to no query or to all, lies in the middle.
+ * Rows shorter than this, in norm units, all lie on one sphere, the outermost.  Else some rows
+ * near zero would set the scale of the space (test/bench/tried.md has the recall).
  */
 #define GRN_SHORTEST (1.0f / 16)
 
+/* |y| of a row whose norm is `length` units; 0, the middle, for a row of zeroes. */
 static inline float
 grn_place_norm(float length)
 {
@@ -39,14 +40,14 @@ grn_place_norm(float length)
 	return length > 0 ? 1 / (root * sqrtf(root)) : 0;
 }
 
-/* The length in units of a row that lies at this |y|^2, GRN_SHORTEST at least; 0 in the middle. */
+/* The norm, in units, of a row that lies at this |y|^2: GRN_SHORTEST at least; 0 in the middle. */
 static inline float
 grn_placed_length(float norm2)
 {
 	return norm2 > 0 ? (float) (1 / cbrt((double) norm2 * norm2)) : 0;
 }
 
-/* Rows no longer count as zero: 1 / |x| would leave the range of floats. */
+/* Rows that are no longer than this count as zero: 1 / |x| would leave the range of floats. */
 #define GRN_LEAST_NORM 1e-30
 
 static inline double
@@ -59,6 +60,7 @@ grn_norm2(const float *x, size_t n)
 	return sum;
 }
 
+/* The scale of a row by its |x|^2 and the norm unit. */
 static inline GrnScale
 grn_scale(double norm2, double unit)
 {
@@ -69,7 +71,7 @@ grn_scale(double norm2, double unit)
 	return s;
 }
 
-/* What row x [n] of a build has behind it: its scale. */
+/* Writes the scale of row x [n] behind it; unit: the norm unit. */
 static inline void
 grn_append_scale(float *x, size_t n, double unit)
 {
@@ -79,20 +81,19 @@ grn_append_scale(float *x, size_t n, double unit)
 }
 
 /*
- * The unit of norms: the power of two above the median of all norms but zero.  So it is the
- * same whatever the order of the rows, and dividing by it rounds nothing.
- *
- * Norms are counted by octaves, the powers of two that they lie below.
+ * A build's norm unit is the power of two above the median of all norms but zero.  So it is
+ * the same whatever the order of the rows, and dividing by it rounds nothing.  Norms are
+ * counted by octaves for this: by the powers of two that they lie below.
  */
 #define GRN_OCTAVES 256
 #define GRN_NO_OCTAVE (-1)		/* of a norm that counts as zero, or of none that is finite */
 
 /* The octave of a row by its squared norm, or GRN_NO_OCTAVE. */
 extern int	grn_octave(double norm2);
-/* counts: [GRN_OCTAVES] rows in each; 1 where there are none. */
+/* The norm unit.  counts: [GRN_OCTAVES] rows in each.  1 where there are none. */
 extern double grn_norm_unit(const uint32_t *counts);
 
-/* Takes x [n] to its place. */
+/* Takes x [n], a scaled row, to its place; unit: the norm unit. */
 static inline void
 grn_place(float *x, size_t n, double unit)
 {

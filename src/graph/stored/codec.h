@@ -1,6 +1,6 @@
 /*
- * codec.h - global codes: a row's vector in a few bits a dimension, the same
- * bytes in whatever record they stand, and distances estimated from them.
+ * codec.h - codes: a row in a few bits a dimension, the same bytes in whichever record they
+ * stand.  estimate.h computes distances from them.
  *
  * A code describes u = B (x - c): c is the mean of the data and B the first principal
  * directions, in three blocks (shape.h), each of them randomly rotated within itself so
@@ -10,18 +10,17 @@
  * that <u, alpha d> = |u|^2 (as RaBitQ does, Gao & Long, SIGMOD 2024; several bits as in
  * its extension, SIGMOD 2025).  Then
  *   |q - x|^2 ~ |q - c|^2 + |x - c|^2 - 2 alpha(x) sum_j v_j d_j,
- * v = B (q - c): the energy outside the head enters through the norms.  Among rows that
- * lie far from c and near to each other, errors of a factor weigh as much as the distance
- * to c; so both factors are precise at any distance.
+ * v = B (q - c).  What x - c has outside of the directions of B enters through the norms.
+ * Among rows that lie far from c and near to each other, errors of a factor weigh as much as
+ * the distance to c; so both factors are precise at any distance.
  *
- * For inner product a code describes the direction, u = B (x / |x| - c), and the
- * factors keep |x| and alpha.  The error is then a share of the row's own
- * length, and what is asked for comes from two factors:
- *   q.x ~ |x| (q.c + alpha(x) sum_j v_j d_j), v = B q.
- * So do distances of rows in the space of the graph (GrnScale), which follow from
- * lengths and angles.  Here the part of the error that lies along c counts,
- * because queries have a share of c, too: the encoder chooses levels such that it
- * nearly vanishes.
+ * Codes of directions (GRN_CODES_DIRECTIONS; inner product, Jaccard) describe
+ * u = B (x / |x| - c), and the factors keep |x| and alpha.  The error is then a share of the
+ * row's own length.  Two factors give the inner product with a query:
+ *   q.x ~ |x| (q.c + alpha(x) sum_j v_j d_j), v = B q,
+ * and the distances of rows in the space of the graph (space.h), which follow from lengths
+ * and angles.  Here the part of the error that lies along c counts, because queries have a
+ * share of c, too: the encoder chooses levels such that it nearly vanishes.
  *
  * Where rows of bits are their own codes, there is nothing to fit and no factor: distances
  * are counts of bits.
