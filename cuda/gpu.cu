@@ -456,10 +456,10 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 	uint64_t bytes = gpu->arena;
 	Clock	 clock;
 
-	if (!gpu->begun || (source->bits == 32 && source->order))
+	if (!gpu->begun || (!grn_gpu_expands(source) && source->order))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
-	if (source->bits == 32)
+	if (!grn_gpu_expands(source))
 		return grn_gpu_rows(gpu, 0, gpu->n, (const float *) source->base,
 							source->row_bytes / sizeof(float), err);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");

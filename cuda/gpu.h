@@ -133,20 +133,28 @@ extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
 /*
  * Rows in the host's memory: row i is at base + order[i] * row_bytes, or, without order, at
- * base + i * row_bytes.  Numbers of 32 bits are floats, at the row's start.  Those of 16 bits
- * are binary16.  Those of 1 bit are 0 or 1, a byte's highest bit first.  Both are to be
- * multiplied with up to two floats: one before them (head: its bytes), and one behind them
- * (scale: where, from the row's start).  0: there is none.  row_bytes are then a multiple of 4.
+ * base + i * row_bytes.  Floats are at the row's start.  Other numbers become floats on the
+ * device, and are multiplied with up to two floats: one before them (head: its bytes), and one
+ * behind them (scale: where, from the row's start).  0: there is none.  row_bytes are then a
+ * multiple of 4.
  */
 typedef struct GrnGpuSource
 {
 	const void *base;
 	const uint32_t *order;
 	uint64_t	row_bytes;
-	uint32_t	bits;			/* of a number: 32, 16 or 1 */
 	uint32_t	head;
 	uint32_t	scale;
+	GrnNumbers	numbers;
 } GrnGpuSource;
+
+/* Whether they become floats on the device. */
+static inline bool
+grn_gpu_expands(const GrnGpuSource *source)
+{
+	return source->numbers != GRN_NUMBERS_FLOATS;
+}
+
 /* Gives all rows of a build, in place of grn_gpu_rows(): they go up as they are. */
 extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
 									  GrnGpuError *err);
@@ -226,7 +234,7 @@ typedef struct GrnGpuDigesting
 	const GrnCells *cells;		/* NULL: there are no cells to find */
 	GrnGpu *const *keepers;		/* [nkeepers], one a device */
 	int			nkeepers;
-	uint32_t	raw_bytes;		/* of a row of the source, if it is not floats; else 0 */
+	uint32_t	raw_bytes;		/* of a row of the source, if grn_gpu_expands(); else 0 */
 	uint8_t    *digests;			/* [all rows][digest_bytes] the host gets them, too; may be NULL */
 	uint32_t   *home, *guest;	/* [all rows] cells; GRN_INVALID_ID: none */
 } GrnGpuDigesting;

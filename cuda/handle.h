@@ -120,7 +120,8 @@ struct Build
 /* A row as it comes: GrnGpuSource without its address. */
 struct RawRow
 {
-	uint32_t bits, bytes, head, scale;
+	GrnNumbers numbers;
+	uint32_t   bytes, head, scale;
 };
 /* expand.cu: n rows in d_raw [n][row.bytes] as floats, d_rows [n][dim]. */
 RawRow		raw_row_of(const GrnGpuSource &source);

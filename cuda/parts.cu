@@ -438,7 +438,7 @@ grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
 	DigestLayout space(e, gpu->batch);
-	bool		 raw = source->bits != 32;
+	bool		 raw = grn_gpu_expands(source);
 	size_t		 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
 	uint8_t		*d_kept = NULL;
 

@@ -97,7 +97,7 @@ digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {
 	GrnGpuSource source = grn_gpu_source(p->job->rows);
 	GrnGpuDigesting e = {.fit = &p->fit, .keepers = keepers, .digests = p->digests,
-		.raw_bytes = source.bits != 32 ? (uint32_t) source.row_bytes : 0};
+		.raw_bytes = grn_gpu_expands(&source) ? (uint32_t) source.row_bytes : 0};
 
 	if (p->cells.n > 0)
 	{
@@ -134,7 +134,7 @@ digest_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t 
 	uint64_t	batch = PLACES_BYTES / (4 * (uint64_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
 	float	   *copy = malloc(batch * rows->dim * sizeof(float));
-	GrnGpuSource source = {.base = copy, .row_bytes = rows->dim * sizeof(float), .bits = 32};
+	GrnGpuSource source = {.base = copy, .row_bytes = rows->dim * sizeof(float), .numbers = GRN_NUMBERS_FLOATS};
 
 	if (!copy)
 	{
@@ -166,7 +166,7 @@ digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	(void) device;
-	if (source.bits == 32 && grn_is_scaled(rows->embedding) && !other)
+	if (!grn_gpu_expands(&source) && grn_is_scaled(rows->embedding) && !other)
 		status = digest_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
 		status = grn_gpu_digest(gpu, &e, &source, first, n, first, &other, err);

@@ -463,7 +463,7 @@ check_spec(Server *s)
 	if (metric == NULL || spec->dim == 0 ||
 		spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
 		spec->threads > 4096 ||
-		grn_form(spec->form) == NULL || !grn_form(spec->form)->of_rows ||
+		grn_form(spec->form) == NULL || grn_form(spec->form)->numbers == GRN_NUMBERS_NONE ||
 		spec->dim > grn_form(spec->form)->max_dim ||
 		(metric->normalised && grn_form(spec->form)->normalise == NULL) ||
 		spec->row_bytes < grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) ||

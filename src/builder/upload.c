@@ -42,7 +42,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	Stage		stage = {rows, 0, NULL};
 	GrnGpuSource source = grn_gpu_source(rows);
 
-	if (source.bits != 32 || (!rows->order && !grn_is_scaled(rows->embedding)))
+	if (grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding)))
 		return grn_gpu_rows_from(gpu, &source, err);
 	if (piece == 0)
 		piece = 1;
@@ -69,7 +69,8 @@ GrnGpuSource
 grn_gpu_source(const GrnRows *rows)
 {
 	const GrnFormInfo *form = grn_form(rows->form);
-	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, form->bits, form->head, 0};
+	GrnGpuSource source = {rows->base, rows->order, rows->row_bytes, form->head, 0,
+		form->numbers};
 
 	if (grn_is_scaled(rows->embedding))
 		source.scale = (uint32_t) (grn_row_scale_offset(rows) + offsetof(GrnScale, scale));

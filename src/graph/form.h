@@ -56,7 +56,7 @@ typedef struct GrnFormInfo
 	double		deviations;
 	/* rows that are read for one that is returned */
 	double		reads;
-	bool		of_rows;		/* rows of builds come in it */
+	GrnNumbers	numbers;		/* what they are, where rows of builds come in it */
 	bool		direct;			/* two of them, or a query and one, are compared best by apart() */
 	/*
 	 * Whether numbers that stand for themselves hold all n floats exactly.  NULL: a form for

@@ -102,6 +102,15 @@ typedef struct GrnCells
 	float		border;
 } GrnCells;
 
+/* How the numbers of a row stand in memory: all that a device has to know of a form (form.h). */
+typedef enum GrnNumbers
+{
+	GRN_NUMBERS_NONE = 0,		/* rows of builds do not come so */
+	GRN_NUMBERS_FLOATS,
+	GRN_NUMBERS_HALVES,			/* IEEE binary16 */
+	GRN_NUMBERS_BITS			/* 0 or 1, a byte's highest bit first */
+} GrnNumbers;
+
 /* A counter-based random number: mixes (seed, stream, counter) to 64 bits. */
 static inline uint64_t
 grn_random(uint64_t seed, uint64_t stream, uint64_t counter)

@@ -42,7 +42,7 @@ store(const float *x, uint32_t dim)
 			MUST(!exact || back[i] == x[i]);
 		}
 		MUST(!isnan(grn_form_l2((GrnForm) form, x, bytes, dim)));
-		if (grn_form(form)->of_rows)
+		if (grn_form(form)->numbers != GRN_NUMBERS_NONE)
 			MUST(!isnan(grn_form_norm2((GrnForm) form, bytes, dim)));
 	}
 	MUST(grn_form_store(grn_form_smallest(x, dim), x, dim, bytes));

@@ -205,7 +205,7 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 	GrnGpuFit	fit = {};
 	GrnGpuOptions options = {};
 	GrnGraphParams params = {};
-	GrnGpuSource source = {x.data(), NULL, dim * sizeof(float), 32};
+	GrnGpuSource source = {x.data(), NULL, dim * sizeof(float), 0, 0, GRN_NUMBERS_FLOATS};
 	TestCells	cells(x, dim);
 	std::vector<uint8_t> digests;
 	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);

@@ -25,7 +25,7 @@ struct ShortRows
 		source.head = bits == 16 ? 4 : 0;
 		source.scale = scaled ? (vector + 1) / 2 * 2 : 0;
 		source.row_bytes = (vector + (scaled ? 9 : 0) + 15) / 16 * 16;
-		source.bits = bits;
+		source.numbers = bits == 16 ? GRN_NUMBERS_HALVES : GRN_NUMBERS_BITS;
 		bytes.assign((size_t) n * source.row_bytes, 0xee);
 		source.base = bytes.data();
 		for (uint32_t i = 0; i < n; i++)
@@ -99,7 +99,7 @@ digests_of(GrnGpu *gpu, const ShortRows &rows, const GrnGpuSource &source, GrnGp
 
 	e.fit = fit;
 	e.digests = digests.data();
-	e.raw_bytes = source.bits == 32 ? 0 : (uint32_t) source.row_bytes;
+	e.raw_bytes = grn_gpu_expands(&source) ? (uint32_t) source.row_bytes : 0;
 	*other = false;
 	if (grn_gpu_digest_begin(gpu, &e, 0, err) != GRN_GPU_OK ||
 		grn_gpu_digest(gpu, &e, &source, 0, rows.n, 0, other, err) != GRN_GPU_OK)
@@ -121,7 +121,7 @@ test_digest(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scal
 
 	floats.base = rows.floats.data();
 	floats.row_bytes = dim * sizeof(float);
-	floats.bits = 32;
+	floats.numbers = GRN_NUMBERS_FLOATS;
 	fit.rows = kind;
 	fit.dim = dim;
 	same = grn_gpu_fit(gpu, rows.floats.data(), n, 1, &fit, &err) == GRN_GPU_OK;

@@ -215,7 +215,7 @@ read_source(const GrnGpuSource *source, uint64_t i, uint32_t dim, float *out)
 	float		head = 1;
 	float		scale = 1;
 
-	if (source->bits == 32)
+	if (!grn_gpu_expands(source))
 	{
 		memcpy(out, row, dim * sizeof(float));
 		return;
@@ -225,9 +225,9 @@ read_source(const GrnGpuSource *source, uint64_t i, uint32_t dim, float *out)
 		memcpy(&head, row, sizeof(head));
 	if (source->scale > 0)
 		memcpy(&scale, row + source->scale, sizeof(scale));
-	if (source->bits == 16)
+	if (source->numbers == GRN_NUMBERS_HALVES)
 		grn_dist->f16_load(row + source->head, dim, out);
-	for (uint32_t j = 0; j < dim && source->bits == 1; j++)
+	for (uint32_t j = 0; j < dim && source->numbers == GRN_NUMBERS_BITS; j++)
 		out[j] = (float) (row[j / 8] >> (7 - j % 8) & 1);
 	for (uint32_t j = 0; j < dim; j++)
 		out[j] = scale * (out[j] * head);

@@ -30,10 +30,10 @@ tables_are_consistent(void)
 		/* of forms that are chosen by the values */
 		CHECK(f == NULL || f->holds == NULL ||
 			  f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id), "form %u", id);
-		CHECK(f == NULL || f->holds != NULL || f->rotated || (f->of_rows && f->lossless), "form %u", id);
+		CHECK(f == NULL || f->holds != NULL || f->rotated || (f->numbers != GRN_NUMBERS_NONE && f->lossless), "form %u", id);
 		CHECK(f == NULL || f->rotated || (f->head > 0) == (f->own_head != NULL), "form %u", id);
 		/* few bits say too little of their own, and are chosen by the layout alone */
-		CHECK(f == NULL || !f->rotated || (f->deviations > 0 && !f->of_rows && f->holds == NULL), "form %u", id);
+		CHECK(f == NULL || !f->rotated || (f->deviations > 0 && f->numbers == GRN_NUMBERS_NONE && f->holds == NULL), "form %u", id);
 		for (uint32_t rows = GRN_FORM_F32; rows <= GRN_FORM_BITS; rows++)
 		{
 			bool		serves = f != NULL && (rows == id || f->holds != NULL ||
