@@ -233,7 +233,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	}
 	ix->encoder.mean = codec;
 	ix->encoder.basis = codec + ix->meta.dim;
-	grn_codec_set_kind(&ix->encoder, ix->key.metric->codes, ix->meta.norm_unit);
+	grn_codec_set_metric(&ix->encoder, ix->key.metric, ix->meta.norm_unit);
 	ix->codec = ix->encoder;
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;

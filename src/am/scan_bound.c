@@ -56,8 +56,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 		return type->likely_bound(metric, &b, (int) so->ix->meta.column_dim);
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
-	/* its errors are perpendicular to the rows (graph/rotated.h) */
-	if (form->rotated && metric->comparison == GRN_COMPARE_L2)
-		b.compared = Max(0, b.compared - (double) f->error * f->error);
+	if (form->rotated)
+		b.across = f->error;
 	return metric->bound(&b);
 }

@@ -67,7 +67,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
 	r->shape = p->codec.shape;
-	grn_codec_set_kind(&p->codec, p->metric->codes, r->norm_unit);
+	grn_codec_set_metric(&p->codec, p->metric, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	memcpy(r->steps, p->codec.steps, sizeof(r->steps));
 	if (!grn_result_layout(&p->layout, b->spec, r))

@@ -39,13 +39,32 @@ root_of(double square)
 	return sqrt(square > 0 ? square : 0);
 }
 
+/* The row's own square: an error across it adds its own to that of the stored vector. */
+static double
+square_of(const GrnBound *b)
+{
+	double		square = b->compared - b->across * b->across;
+
+	return square > 0 ? square : 0;
+}
+
 /* The least Euclidean distance of the row whose stored vector gave this square. */
 static double
 least_distance(const GrnBound *b)
 {
-	double		square = (b->compared - b->dim * VANISHED) / (1 + sum_error(b->dim));
+	double		square = (square_of(b) - b->dim * VANISHED) / (1 + sum_error(b->dim));
 
 	return root_of(square) - b->error;
+}
+
+/*
+ * The standard deviation of a sketch's squared length is its square times sqrt(2 / n), so that
+ * of the length is 1 / sqrt(2 n) of it.
+ */
+static double
+distance_sketch_error(const GrnBound *b)
+{
+	return root_of(b->compared / (2.0 * b->dim));
 }
 
 /* ---- L2 ---- */
@@ -81,6 +100,13 @@ ip_bound(const GrnBound *b)
 
 	return b->compared - b->query_norm * (b->error + sums) * (1 + DOUBLE_SLACK) -
 		2 * b->dim * VANISHED;
+}
+
+/* The standard deviation of two sketches' inner product is |x| |y| / sqrt(n). */
+static double
+ip_sketch_error(const GrnBound *b)
+{
+	return b->norm / sqrt(b->dim);
 }
 
 /* ---- cosine: |x - y|^2 = 2 - 2 cos for vectors of length 1 ---- */
@@ -130,7 +156,7 @@ l1_bound(const GrnBound *b)
 static double
 hamming_bound(const GrnBound *b)
 {
-	return b->compared;
+	return square_of(b);
 }
 
 /* ---- Jaccard: whole numbers, and one division ---- */
@@ -166,9 +192,11 @@ static const GrnMetricInfo metrics[] = {
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
+		.own_codes = GRN_EXACT_L2,
 		.fill = 8,
 		.value = l2_value,
-		.bound = l2_bound
+		.bound = l2_bound,
+		.sketch_error = distance_sketch_error
 	},
 	/*
 	 * Long rows lie in the middle of the graph's space (space.h), near all others.  They
@@ -184,7 +212,8 @@ static const GrnMetricInfo metrics[] = {
 		.fill = 15,
 		.value = ip_value,
 		.bound = ip_bound,
-		.bound_by_norm = true
+		.bound_by_norm = true,
+		.sketch_error = ip_sketch_error
 	},
 	{
 		.id = GRN_COSINE,
@@ -195,7 +224,8 @@ static const GrnMetricInfo metrics[] = {
 		.comparison = GRN_COMPARE_L2,
 		.fill = 8,
 		.value = cosine_value,
-		.bound = cosine_bound
+		.bound = cosine_bound,
+		.sketch_error = distance_sketch_error
 	},
 	{
 		.id = GRN_L1,
@@ -215,6 +245,7 @@ static const GrnMetricInfo metrics[] = {
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
+		.own_codes = GRN_EXACT_L2,
 		.fill = 8,
 		.value = plain_value,
 		.bound = hamming_bound
@@ -226,6 +257,7 @@ static const GrnMetricInfo metrics[] = {
 		.norm_unit = UNIT_OF_DIRECTIONS,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_JACCARD,
+		.own_codes = GRN_EXACT_JACCARD,
 		.surrogate_beam = 2,
 		.fill = 8,
 		.value = jaccard_value,

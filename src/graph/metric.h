@@ -63,6 +63,18 @@ typedef enum GrnComparison
 
 /* How rows are compared with each other, in the space of the graph. */
 #define GRN_BETWEEN_PLACES GRN_COMPARE_L2
+/* What is estimated of a query and a coded row, or of two coded rows (stored/estimate.h). */
+typedef enum GrnEstimated
+{
+	GRN_ESTIMATE_NONE = 0,
+	GRN_ESTIMATE_L2,			/* squared distances */
+	GRN_ESTIMATE_IP,			/* negative inner products */
+	GRN_ESTIMATE_PLACES,		/* squared distances between the places of scaled rows */
+	/* where codes are rows of bits, exactly: */
+	GRN_EXACT_L2,
+	GRN_EXACT_JACCARD,
+	GRN_EXACT_PLACES
+} GrnEstimated;
 
 /*
  * What is known of a row whose distance the executor is to compute anew: from its values,
@@ -72,6 +84,7 @@ typedef struct GrnBound
 {
 	double		compared;		/* the query with the stored vector; finite */
 	double		error;			/* |x - stored x|, at most */
+	double		across;			/* |x - stored x| where it is across the row (rotated.h), else 0 */
 	double		query_norm;
 	double		norm;			/* |stored x|, where bound_by_norm is set */
 	uint32_t	dim;
@@ -88,6 +101,11 @@ typedef struct GrnMetricInfo
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*
+	 * What counts of ones say of a query and a row of bits that is its own code: what the
+	 * metric compares by; or GRN_ESTIMATE_NONE.
+	 */
+	GrnEstimated own_codes;
+	/*
 	 * With a surrogate: candidates by it that a scan's search keeps for each of ef_search, since
 	 * the nearest of them need not be the nearest by the metric.  Else 0.
 	 */
@@ -103,7 +121,12 @@ typedef struct GrnMetricInfo
 	double		(*value) (double compared);
 	/* a lower bound of the operator's value of the row itself, however it is summed */
 	double		(*bound) (const GrnBound *b);
-	bool		bound_by_norm;	/* bound() looks at GrnBound.norm */
+	bool		bound_by_norm;	/* bound() and sketch_error() look at GrnBound.norm */
+	/*
+	 * Where a random sketch stands for the row: the GrnBound.error that is as much as one standard
+	 * deviation of what sketches of b->dim numbers compare by.  NULL: they do not keep that.
+	 */
+	double		(*sketch_error) (const GrnBound *b);
 } GrnMetricInfo;
 
 /* The entry of a metric; NULL where the number, read from elsewhere, is none. */

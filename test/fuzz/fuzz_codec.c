@@ -144,7 +144,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(grn_shape_sound(codec.shape));
 	for (size_t i = 0; i < grn_codec_floats(fit.dim, grn_code_dims(codec.shape)); i++)
 		MUST(isfinite(model[i]));
-	grn_codec_set_kind(&codec, fit.kind, codec.norm_unit > 0 ? codec.norm_unit : 1);
+	grn_codec_set_metric(&codec, grn_metric(fit.kind == GRN_CODES_DIRECTIONS ? GRN_IP : GRN_L2),
+						 codec.norm_unit > 0 ? codec.norm_unit : 1);
 
 	bytes = grn_code_bytes(codec.shape);
 	codes = calloc(n, bytes + 1);

@@ -185,7 +185,7 @@ take_codec(Input *in, const GrnLayout *l, const GrnMetricInfo *metric, float *mo
 		model[take_number(in, 0, l->dim * (1 + dims) - 1)] = take_float(in);
 	codec->mean = model;
 	codec->basis = model + l->dim;
-	grn_codec_set_kind(codec, metric->codes, 1);
+	grn_codec_set_metric(codec, metric, 1);
 }
 
 int

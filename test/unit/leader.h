@@ -521,7 +521,7 @@ check_codes(const Leader *l)
 	uint32_t	dim = l->spec.dim;
 	float		x[GRN_MOST_DIMS];
 
-	grn_codec_set_kind(&codec, grn_metric(l->spec.metric)->codes, r->norm_unit);
+	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
 	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)

@@ -345,7 +345,7 @@ make_world(GrnMetric metric, uint32_t dim, GrnForm format, bool codes)
 	work = malloc(grn_codec_fit_bytes(&fit));
 	w->model = malloc(4 * grn_codec_floats(dim, 32));
 	w->codec = grn_codec_fit(&fit, &parallel, w->model, work, &held);
-	grn_codec_set_kind(&w->codec, grn_metric(metric)->codes, NORM_UNIT);
+	grn_codec_set_metric(&w->codec, grn_metric(metric), NORM_UNIT);
 	free(work);
 	CHECK(grn_layout(&w->layout, dim, DEGREE, w->codec.shape, format, 8160), "layout");
 	w->vector = malloc(w->layout.vec_bytes);

@@ -70,7 +70,7 @@ fit(const float *rows, size_t n, uint32_t dim, uint32_t max, float energy, GrnCo
 
 	memset(work, 0xA5, bytes);
 	codec = grn_codec_fit(&f, &parallel, model, work, held);
-	grn_codec_set_kind(&codec, GRN_CODES_ROWS, 1);
+	grn_codec_set_metric(&codec, grn_metric(GRN_L2), 1);
 	free(work);
 	return codec;
 }
@@ -522,7 +522,7 @@ bits_are_codes(void)
 
 				CHECK(grn_codes_exact(&codec) && grn_shape_sound(codec.shape) &&
 					  grn_code_bytes(codec.shape) == (dim + 7) / 8, "dim %u", dim);
-				grn_codec_set_kind(&codec, metric->codes, metric->norm_unit > 0 ? metric->norm_unit : 1);
+				grn_codec_set_metric(&codec, metric, metric->norm_unit > 0 ? metric->norm_unit : 1);
 				/* none, a few and most of them ones */
 				for (int r = 0; r < 2; r++)
 				{
@@ -630,7 +630,7 @@ directions_within_bounds(void)
 		memcpy(rows + i * STRIDE + DIM, &scale, sizeof(scale));
 	}
 	codec = grn_codec_fit(&f, &parallel, model, work, &held);
-	grn_codec_set_kind(&codec, GRN_CODES_DIRECTIONS, 3);
+	grn_codec_set_metric(&codec, grn_metric(GRN_IP), 3);
 	for (size_t i = 0; i < ROWS; i++)
 		grn_encode(&codec, rows + i * STRIDE, codes + i * 24, &factors[i], scratch);
 	for (size_t q = 1; q < 20; q++)

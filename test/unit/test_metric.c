@@ -26,6 +26,7 @@ tables_are_consistent(void)
 			  "metric %u", id);
 		CHECK(m == NULL || m->long_entries < GRN_MAX_ENTRIES, "%u", id);
 		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
+		CHECK(m == NULL || m->own_codes == GRN_ESTIMATE_NONE || m->own_codes >= GRN_EXACT_L2, "%u", id);
 		CHECK(f == NULL || f->id == id, "form %u", id);
 		/* of forms that are chosen by the values */
 		CHECK(f == NULL || f->holds == NULL ||
@@ -49,6 +50,39 @@ tables_are_consistent(void)
 	CHECK(metrics == METRICS + 2 && forms == 7, "%d, %d", metrics, forms);
 	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
 	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
+}
+
+/*
+ * An error across the row is in squared distances as a whole, and in inner products not at all.
+ * A sketch's error is known of distances and products, and says as much of those as they vary.
+ */
+static void
+errors_are_the_metrics_own(void)
+{
+	for (uint32_t id = 0; id < 100; id++)
+	{
+		const GrnMetricInfo *m = grn_metric(id);
+		GrnBound	b = {.compared = 10, .error = 0.5, .query_norm = 2, .norm = 3, .dim = 128};
+		GrnBound	lessened = b;
+		bool		square;
+
+		if (m == NULL)
+			continue;
+		square = m->comparison == GRN_COMPARE_L2;
+		lessened.compared -= 4;
+		b.across = 2;
+		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", m->name);
+		b.across = 4;
+		lessened.compared = 0;
+		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", m->name);
+		lessened = b;
+		lessened.across = 0;
+		CHECK(m->bound(&b) == m->bound(&lessened) || square, "%s", m->name);
+		if (m->sketch_error != NULL)
+			CHECK(m->sketch_error(&b) == (square ? sqrt(10.0 / 256) : 3 / sqrt(128)), "%s", m->name);
+	}
+	CHECK(grn_metric(GRN_L1)->sketch_error == NULL && grn_metric(GRN_JACCARD)->sketch_error == NULL,
+		  "sketches keep neither");
 }
 
 /* A wider form holds what a smaller one holds. */
@@ -201,6 +235,7 @@ main(void)
 {
 	grn_dist_init();
 	RUN(tables_are_consistent);
+	RUN(errors_are_the_metrics_own);
 	RUN(wider_forms_hold_more);
 	RUN(bounds_hold);
 	RUN(forms_of_metrics);

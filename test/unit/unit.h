@@ -131,7 +131,7 @@ unit_random_codec(uint32_t dim, uint32_t code_dims, float norm_unit, uint64_t se
 	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
 		codec.steps[b] *= sqrtf(norm_unit / codec.norm_unit);
 	codec.norm_unit = norm_unit;
-	grn_codec_set_kind(&codec, GRN_CODES_ROWS, norm_unit);
+	grn_codec_set_metric(&codec, grn_metric(GRN_L2), norm_unit);
 	free(workspace);
 	free(row);
 	return codec;

@@ -22,6 +22,7 @@
 
 #include "fmgr.h"
 #include "sparsevec.h"
+#include "utils/float.h"
 
 /*
  * Of the ten nearest rows by cosine, the 40 and the 100 nearest sketches hold .92 and .96
@@ -130,10 +131,6 @@ plain_load(Datum value, int dim, void *stored)
 		keep_from_zero(out, n, x[0]);
 }
 
-/*
- * The standard deviation of a sketch's squared length is its square times sqrt(2 / n), so that
- * of the length is 1 / sqrt(2 n) of it.  That of an inner product is |x| |y| / sqrt(n).
- */
 static double
 plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim)
 {
@@ -141,10 +138,10 @@ plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim)
 
 	if ((int) b->dim == dim)
 		return metric->bound(b);
-	if (metric->comparison == GRN_COMPARE_IP)
-		with.error += DEVIATIONS * b->norm / sqrt(b->dim);
-	else
-		with.error += DEVIATIONS * sqrt(Max(b->compared, 0) / (2.0 * b->dim));
+	/* nothing is known */
+	if (metric->sketch_error == NULL)
+		return -get_float8_infinity();
+	with.error += DEVIATIONS * metric->sketch_error(b);
 	return metric->bound(&with);
 }
 

@@ -216,7 +216,7 @@ fit_codec(Fit *f)
 	f->ix.codec = grn_codec_fit(&fit, &alone.base, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
-	grn_codec_set_kind(&f->ix.codec, f->ix.key.metric->codes, meta->norm_unit);
+	grn_codec_set_metric(&f->ix.codec, f->ix.key.metric, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
 	memcpy(meta->steps, f->ix.codec.steps, sizeof(meta->steps));
 	f->ix.encoder = f->ix.codec;

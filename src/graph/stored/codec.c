@@ -88,9 +88,13 @@ set_decoded(GrnCodec *codec)
 }
 
 void
-grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit)
+grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_unit)
 {
+	GrnCodeKind kind = metric->codes;
+
 	codec->kind = kind;
+	codec->own = metric->own_codes;
+	codec->own_places = metric->embedding == GRN_EMBED_ROW ? GRN_EXACT_L2 : GRN_EXACT_PLACES;
 	if (kind != GRN_CODES_ROWS)
 		codec->norm_unit = norm_unit;
 	codec->length_unit = kind == GRN_CODES_ROWS ? sqrtf(codec->norm_unit) : codec->norm_unit;
@@ -109,10 +113,8 @@ GrnCodeShape
 grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim)
 {
 	GrnCodeShape shape = GRN_NO_CODES;
-	bool		known = metric->codes == GRN_CODES_ROWS ? metric->comparison == GRN_COMPARE_L2
-		: metric->comparison == GRN_COMPARE_JACCARD;
 
-	if (known && grn_may_be_codes(form, dim))
+	if (metric->own_codes != GRN_ESTIMATE_NONE && grn_may_be_codes(form, dim))
 		shape.own = (uint16_t) grn_form_bytes(form, dim);
 	return shape;
 }

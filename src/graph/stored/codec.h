@@ -41,8 +41,10 @@ typedef struct GrnCodec
 	float		steps[GRN_CODE_BLOCKS]; /* > 0 where the block has dimensions */
 	const float *mean;			/* [dim] */
 	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
-	/* by grn_codec_set_kind(): */
+	/* by grn_codec_set_metric(): */
 	GrnCodeKind kind;
+	GrnEstimated own;			/* where codes are rows: what they give of a query and a row, */
+	GrnEstimated own_places;	/* and of the places of two rows */
 	float		length_unit;	/* of factors' lengths */
 	float		alpha_unit;		/* of factors' alphas */
 	int8_t		decoded[GRN_CODE_BLOCKS][16];	/* step^2 (level - middle), in units of */
@@ -53,10 +55,10 @@ typedef struct GrnCodec
 } GrnCodec;
 
 /*
- * Says what its codes describe, and completes it; all else is set.  For directions
- * norm_unit is the unit of lengths; codes of rows keep the unit that the codec has.
+ * Says by what metric rows are compared, and completes it; all else is set.  For codes of
+ * directions norm_unit is the unit of lengths; codes of rows keep the unit that the codec has.
  */
-extern void grn_codec_set_kind(GrnCodec *codec, GrnCodeKind kind, float norm_unit);
+extern void grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_unit);
 
 static inline bool
 grn_has_codes(const GrnCodec *codec)
@@ -93,7 +95,7 @@ grn_may_be_codes(GrnForm form, uint32_t dim)
 
 /*
  * The shape of codes that are rows of this form themselves, or GRN_NO_CODES where such rows
- * need shorter ones, or estimates know nothing of how the metric compares them.
+ * need shorter ones, or counts of ones say nothing of how the metric compares them.
  */
 extern GrnCodeShape grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim);
 

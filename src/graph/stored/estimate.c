@@ -88,13 +88,6 @@ set_own(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQu
 		out->place = grn_place_norm(sqrtf((float) out->ones) / out->norm_unit);
 }
 
-/* What rows' distances in the graph's space are by. */
-static GrnEstimated
-own_places(const GrnCodec *codec)
-{
-	return codec->kind == GRN_CODES_ROWS ? GRN_EXACT_L2 : GRN_EXACT_PLACES;
-}
-
 void
 grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *scratch)
 {
@@ -104,7 +97,7 @@ grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *
 	if (grn_codes_exact(codec))
 	{
 		(void) grn_pack_bits(q, codec->dim, out->bits);
-		set_own(codec, direction ? GRN_EXACT_JACCARD : GRN_EXACT_L2, out->bits, out);
+		set_own(codec, codec->own, out->bits, out);
 		return;
 	}
 	norm2 = grn_codec_project(codec, q, 1, direction ? NULL : codec->mean, scratch);
@@ -124,7 +117,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	if (grn_codes_exact(codec))
 	{
 		(void) grn_pack_bits(x, codec->dim, out->bits);
-		set_own(codec, own_places(codec), out->bits, out);
+		set_own(codec, codec->own_places, out->bits, out);
 		return;
 	}
 	if (codec->kind == GRN_CODES_ROWS)
@@ -153,7 +146,7 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 
 	if (grn_codes_exact(codec))
 	{
-		set_own(codec, own_places(codec), code, out);
+		set_own(codec, codec->own_places, code, out);
 		return;
 	}
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)

@@ -6,18 +6,6 @@
 
 #include "graph/stored/codec.h"
 
-/* What is estimated. */
-typedef enum GrnEstimated
-{
-	GRN_ESTIMATE_L2 = 0,		/* squared distances */
-	GRN_ESTIMATE_IP,			/* negative inner products */
-	GRN_ESTIMATE_PLACES,		/* squared distances between the places of scaled rows */
-	/* where codes are rows of bits, exactly: */
-	GRN_EXACT_L2,
-	GRN_EXACT_JACCARD,
-	GRN_EXACT_PLACES
-} GrnEstimated;
-
 /* A query made ready for estimates. */
 typedef struct GrnCodeQuery
 {

@@ -471,7 +471,7 @@ fit_codes(Bench *b)
 	b->model = malloc(4 * grn_codec_floats(b->dim, fit.max_code_dims) + 4);
 	start = seconds(CLOCK_MONOTONIC);
 	b->codec = grn_codec_fit(&fit, b->parallel, b->model, work, &b->held);
-	grn_codec_set_kind(&b->codec, grn_metric(b->metric)->codes, b->norm_unit);
+	grn_codec_set_metric(&b->codec, grn_metric(b->metric), b->norm_unit);
 	printf("fit of %zu rows %.2f s", fit.nsample, seconds(CLOCK_MONOTONIC) - start);
 	free(work);
 	free(sample);
