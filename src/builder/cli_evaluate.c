@@ -47,7 +47,7 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 {
 	const float *x = e->base.base + id * e->base.stride;
 
-	return grn_compare(e->comparison, GRN_FORM_WIDEST, q, x, e->base.dim);
+	return grn_compare(e->comparison, GRN_FORM_FLOATS, q, x, e->base.dim);
 }
 
 /* Puts a vertex into the sorted list where it belongs; returns its position or count. */

@@ -733,7 +733,7 @@ grn_form_norm2(GrnForm form, const void *stored, size_t n)
 	float		piece[PIECE];
 	double		sum = 0;
 
-	if (form == GRN_FORM_WIDEST)
+	if (grn_form_is_floats(form))
 		return grn_dist->ip_f32(stored, stored, n);
 	for (size_t i = 0; i < n; i += PIECE)
 	{

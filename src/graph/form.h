@@ -29,6 +29,8 @@ typedef enum GrnForm
 
 /* Floats as they are.  It holds any row exactly: for rows that are not known yet. */
 #define GRN_FORM_WIDEST GRN_FORM_F32
+/* The form of rows that are given as a float *. */
+#define GRN_FORM_FLOATS GRN_FORM_F32
 /* Holds any row, with a small error: for the default layout. */
 #define GRN_FORM_ROUNDED GRN_FORM_U8
 
@@ -94,6 +96,13 @@ typedef struct GrnFormInfo
 extern const GrnFormInfo *grn_form(uint32_t id);
 /* The same, if records may keep rows of a type in it whose own form is `rows`. */
 extern const GrnFormInfo *grn_form_for(uint32_t id, GrnForm rows);
+
+/* Whether a stored vector is a float *.  A comparison, for distances of builds ask it. */
+static inline bool
+grn_form_is_floats(GrnForm form)
+{
+	return form == GRN_FORM_FLOATS;
+}
 
 /* Bytes of a stored vector of n dimensions. */
 static inline size_t

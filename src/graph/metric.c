@@ -303,5 +303,5 @@ grn_row_floats(const GrnMetricInfo *metric, uint32_t dim)
 bool
 grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n)
 {
-	return !metric->normalised || grn_form_normalise(GRN_FORM_WIDEST, x, n);
+	return !metric->normalised || grn_form_normalise(GRN_FORM_FLOATS, x, n);
 }

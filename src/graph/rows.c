@@ -38,7 +38,7 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 		return grn_form_apart(rows->form, x, 1, y, 1, rows->dim);
 	a = grn_row_scale(rows, x);
 	b = grn_row_scale(rows, y);
-	if (rows->form != GRN_FORM_WIDEST)
+	if (!grn_form_is_floats(rows->form))
 		return grn_form_apart(rows->form, x, a.scale, y, b.scale, rows->dim);
 	if (x == y)
 		return 0;				/* whatever rounding would leave */

@@ -43,7 +43,7 @@ grn_row(const GrnRows *rows, size_t i)
 static inline size_t
 grn_row_scale_offset(const GrnRows *rows)
 {
-	return rows->form == GRN_FORM_WIDEST ? rows->dim * sizeof(float)
+	return grn_form_is_floats(rows->form) ? rows->dim * sizeof(float)
 		: (grn_form_bytes(rows->form, rows->dim) + 1) & ~(size_t) 1;
 }
 
@@ -61,7 +61,7 @@ grn_row_scale(const GrnRows *rows, const void *x)
 static inline const float *
 grn_row_values(const GrnRows *rows, const void *x, float *scratch)
 {
-	if (rows->form == GRN_FORM_WIDEST)
+	if (grn_form_is_floats(rows->form))
 		return x;
 	grn_form_load(rows->form, x, rows->dim, scratch);
 	return scratch;
@@ -77,7 +77,7 @@ extern float grn_row_distance_of(const GrnRows *rows, const void *x, const void 
 static inline float
 grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 {
-	if (rows->form == GRN_FORM_WIDEST && !grn_is_scaled(rows->embedding))
+	if (grn_form_is_floats(rows->form) && !grn_is_scaled(rows->embedding))
 		return grn_dist->l2_f32(x, y, rows->dim);
 	return grn_row_distance_of(rows, x, y);
 }

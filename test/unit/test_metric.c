@@ -28,6 +28,10 @@ tables_are_consistent(void)
 		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
 		CHECK(m == NULL || m->own_codes == GRN_ESTIMATE_NONE || m->own_codes >= GRN_EXACT_L2, "%u", id);
 		CHECK(f == NULL || f->id == id, "form %u", id);
+		/* code that has a float * takes it for a stored vector of this form, and the other way round */
+		CHECK(f == NULL || grn_form_is_floats(f->id) == (f->numbers == GRN_NUMBERS_FLOATS), "form %u", id);
+		CHECK(f == NULL || !grn_form_is_floats(f->id) || (f->head == 0 && f->bits == 32 && f->lossless),
+			  "form %u", id);
 		/* of forms that are chosen by the values */
 		CHECK(f == NULL || f->holds == NULL ||
 			  f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id), "form %u", id);

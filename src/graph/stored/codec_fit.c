@@ -105,7 +105,7 @@ static GrnRows
 fit_from(const GrnCodecFit *in)
 {
 	GrnRows		rows = {in->rows, NULL, in->nrows, in->stride * sizeof(float), in->dim,
-		in->embedding, GRN_FORM_WIDEST};
+		in->embedding, GRN_FORM_FLOATS};
 
 	if (in->of != NULL)
 	{
