@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
+/* The metrics' names stand between the two parts. */
+static const char help_files[] =
 "Builds a nearest-neighbour graph of vectors, or evaluates one.\n"
 "\n"
 "usage: grnnd_build [options] VECTORS GRAPH.ibin\n"
@@ -21,7 +22,10 @@ static const char help[] =
 "(int32 rows, int32 columns, then the rows).  A graph is .ibin: int32 rows, int32\n"
 "columns (the degree), then each row's neighbours, nearest first, -1 after the last.\n"
 "\n"
-"  --metric l2|ip|cosine|l1  distance (default l2)\n"
+"  --metric NAME           distance: ";
+
+static const char help_options[] =
+" (default l2)\n"
 "  --rows N                take the first N rows only\n"
 "  --threads N             threads (default: all processors)\n"
 "\n"
@@ -329,6 +333,7 @@ grn_command_line(int argc, char **argv)
 	GrnCli		cli = {0};
 	int			option;
 	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
+	char		names[256];
 
 	cli.metric = grn_metric_named("l2");
 	cli.threads = processors > 0 ? (uint32_t) processors : 1;
@@ -342,7 +347,7 @@ grn_command_line(int argc, char **argv)
 	{
 		if (option == OPT_HELP || option == 'h')
 		{
-			fputs(help, stdout);
+			printf("%s%s%s", help_files, grn_metric_names(", ", names, sizeof(names)), help_options);
 			return 0;
 		}
 		if (!take_option((Option) option, optarg, &cli))

@@ -209,7 +209,7 @@ grn_build_file(const GrnCli *cli)
 	rows.dim = v.dim;
 	rows.embedding = cli->metric->embedding;
 	rows.form = GRN_FORM_FLOATS;
-	if (!grn_prepare(&rows, cli->metric->norm_unit, pool, &prepared, &failure))
+	if (!grn_prepare(&rows, cli->metric, pool, &prepared, &failure))
 	{
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;

@@ -351,7 +351,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_pipeline_phase(&p, GRN_PHASE_PREPARE, 0, 2);
 	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
 						p.metric->embedding, (GrnForm) spec->form};
-	if (!grn_prepare(&p.rows, p.metric->norm_unit, build->pool, &prepared, failure))
+	if (!grn_prepare(&p.rows, p.metric, build->pool, &prepared, failure))
 		return false;
 	result->form = prepared.form;
 	result->norm_unit = prepared.norm_unit;

@@ -112,8 +112,8 @@ widest_form(uint32_t forms, GrnForm came)
 }
 
 bool
-grn_prepare(const GrnRows *rows, float norm_unit, GrnPool *pool, GrnPrepared *out,
-			GrnFailure *failure)
+grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
+			GrnPrepared *out, GrnFailure *failure)
 {
 	Prepare		p;
 	GrnParallel *parallel = grn_pool_parallel(pool);
@@ -138,7 +138,7 @@ grn_prepare(const GrnRows *rows, float norm_unit, GrnPool *pool, GrnPrepared *ou
 	out->norm_unit = 0;
 	if (grn_is_scaled(rows->embedding))
 	{
-		p.norm_unit = norm_unit > 0 ? norm_unit : grn_norm_unit(octaves);
+		p.norm_unit = grn_metric_norm_unit(metric, octaves);
 		out->norm_unit = (float) p.norm_unit;
 		parallel->run(parallel, n, GRAIN, scale_range, &p);
 	}

@@ -18,7 +18,7 @@ typedef struct GrnPrepared
  * Checks the rows, without their order, for values that are not finite (reported by row,
  * from 1) and for norms out of range, and writes a GrnScale behind each row that has one.
  */
-extern bool grn_prepare(const GrnRows *rows, float norm_unit, GrnPool *pool, GrnPrepared *out,
-						GrnFailure *failure);
+extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
+						GrnPrepared *out, GrnFailure *failure);
 
 #endif							/* GRN_PREPARE_H */

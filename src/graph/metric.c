@@ -4,6 +4,7 @@
 #include "graph/metric.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/form.h"
@@ -292,6 +293,25 @@ grn_metric_named(const char *name)
 		if (strcmp(metrics[i].name, name) == 0)
 			return &metrics[i];
 	return NULL;
+}
+
+char *
+grn_metric_names(const char *between, char *out, size_t size)
+{
+	size_t		used = 0;
+
+	for (size_t i = 0; i < NMETRICS && used < size; i++)
+		used += (size_t) snprintf(out + used, size - used, "%s%s", i > 0 ? between : "",
+								  metrics[i].name);
+	return out;
+}
+
+double
+grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves)
+{
+	if (metric->norm_unit > 0)
+		return metric->norm_unit;
+	return octaves != NULL ? grn_norm_unit(octaves) : 1;
 }
 
 size_t

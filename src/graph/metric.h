@@ -136,6 +136,14 @@ extern bool grn_is_metric(const void *p);
 /* The entry of that name, or NULL. */
 extern const GrnMetricInfo *grn_metric_named(const char *name);
 
+/* The names of all entries, with `between` between them, cut to size bytes; returns out. */
+extern char *grn_metric_names(const char *between, char *out, size_t size);
+/*
+ * The unit of norms of scaled rows (space.h): the metric's own, or that of rows of these octaves
+ * [GRN_OCTAVES]; NULL: none are known yet.
+ */
+extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves);
+
 /* Floats of a row in a build, before alignment: its dimensions and what its place needs. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 

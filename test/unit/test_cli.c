@@ -173,6 +173,7 @@ test_options(void)
 	CHECK(run("--device cpu --rows 1 $D/a.fbin $D/o.ibin") == 0, "%s", output);
 	CHECK(run("--device cpu --rows 2 $D/a.fbin $D/o.ibin") == 0, "%s", output);
 	CHECK(run("--help") == 0 && strstr(output, "usage:"), "%s", output);
+	CHECK(strstr(output, "distance: l2, ip, ") && strstr(output, " (default l2)\n"), "%s", output);
 }
 
 /* The program must exit with status and name what is wrong. */

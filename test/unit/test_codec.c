@@ -522,7 +522,7 @@ bits_are_codes(void)
 
 				CHECK(grn_codes_exact(&codec) && grn_shape_sound(codec.shape) &&
 					  grn_code_bytes(codec.shape) == (dim + 7) / 8, "dim %u", dim);
-				grn_codec_set_metric(&codec, metric, metric->norm_unit > 0 ? metric->norm_unit : 1);
+				grn_codec_set_metric(&codec, metric, (float) grn_metric_norm_unit(metric, NULL));
 				/* none, a few and most of them ones */
 				for (int r = 0; r < 2; r++)
 				{

@@ -28,7 +28,10 @@ tables_are_consistent(void)
 		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
 		CHECK(m == NULL || m->own_codes == GRN_ESTIMATE_NONE || m->own_codes >= GRN_EXACT_L2, "%u", id);
 		CHECK(f == NULL || f->id == id, "form %u", id);
-		/* code that has a float * takes it for a stored vector of this form, and the other way round */
+		/*
+		 * code that has a float * takes it for a stored vector of this form, and the other way
+		 * round
+		 */
 		CHECK(f == NULL || grn_form_is_floats(f->id) == (f->numbers == GRN_NUMBERS_FLOATS), "form %u", id);
 		CHECK(f == NULL || !grn_form_is_floats(f->id) || (f->head == 0 && f->bits == 32 && f->lossless),
 			  "form %u", id);
@@ -54,6 +57,34 @@ tables_are_consistent(void)
 	CHECK(metrics == METRICS + 2 && forms == 7, "%d, %d", metrics, forms);
 	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
 	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
+}
+
+/* The names are those by which entries are found; too long a list is cut. */
+static void
+names_are_listed(void)
+{
+	char		names[256];
+	char		cut[10];
+	size_t		listed = 0;
+
+	grn_metric_names("|", names, sizeof(names));
+	CHECK(strncmp(grn_metric_names("|", cut, sizeof(cut)), names, 9) == 0 && cut[9] == 0, "%s", cut);
+	for (char *name = strtok(names, "|"); name != NULL; name = strtok(NULL, "|"), listed++)
+		CHECK(grn_metric_named(name) != NULL, "%s", name);
+	CHECK(listed == METRICS + 2, "%zu names", listed);
+}
+
+/* The metric's own unit, or the rows'. */
+static void
+units_are_chosen(void)
+{
+	uint32_t	octaves[GRN_OCTAVES] = {0};
+
+	octaves[grn_octave(100)] = 5;
+	CHECK(grn_metric_norm_unit(grn_metric(GRN_IP), octaves) == 16, "10 is below 16");
+	CHECK(grn_metric_norm_unit(grn_metric(GRN_IP), NULL) == 1, "no rows");
+	CHECK(grn_metric_norm_unit(grn_metric(GRN_JACCARD), octaves) == grn_metric(GRN_JACCARD)->norm_unit &&
+		  grn_metric_norm_unit(grn_metric(GRN_JACCARD), NULL) == grn_metric(GRN_JACCARD)->norm_unit, "its own");
 }
 
 /*
@@ -239,6 +270,8 @@ main(void)
 {
 	grn_dist_init();
 	RUN(tables_are_consistent);
+	RUN(names_are_listed);
+	RUN(units_are_chosen);
 	RUN(errors_are_the_metrics_own);
 	RUN(wider_forms_hold_more);
 	RUN(bounds_hold);

@@ -205,7 +205,7 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 	new->meta.fit_state = grn_code_dims(shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (grn_is_scaled(build->key.metric->embedding))
-		new->meta.norm_unit = build->key.metric->norm_unit > 0 ? build->key.metric->norm_unit : 1;
+		new->meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);
 }
 
 /* ---- pages ---- */

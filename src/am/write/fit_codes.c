@@ -169,7 +169,7 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	}
 }
 
-/* The unit of norms, by the sample. */
+/* The unit of norms, by the sample if the metric has none. */
 static float
 norm_unit(const Fit *f)
 {
@@ -183,7 +183,7 @@ norm_unit(const Fit *f)
 		if (octave != GRN_NO_OCTAVE)
 			counts[octave]++;
 	}
-	return (float) grn_norm_unit(counts);
+	return (float) grn_metric_norm_unit(f->ix.key.metric, counts);
 }
 
 /* Fits f->ix.codec to the sample. */
@@ -205,7 +205,7 @@ fit_codec(Fit *f)
 
 	if (grn_is_scaled(f->ix.key.metric->embedding))
 	{
-		meta->norm_unit = f->ix.key.metric->norm_unit > 0 ? f->ix.key.metric->norm_unit : norm_unit(f);
+		meta->norm_unit = norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)
 			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit);
 	}
