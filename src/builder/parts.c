@@ -82,9 +82,9 @@ grn_parts_take_lists(GrnPartsBuild *p, GrnArena *arena)
 	/* members are what the parts' arrays hold beside home and guest */
 	size_t		members = kept / sizeof(uint32_t) - 2 * p->job->rows->n;
 
-	(void) grn_take(arena, kept);
-	p->lists = grn_take(arena, members * p->job->graph->degree * sizeof(uint32_t));
-	p->counts = grn_take(arena, members);
+	(void) grn_take(arena, 1, kept);
+	p->lists = grn_take(arena, members, p->job->graph->degree * sizeof(uint32_t));
+	p->counts = grn_take(arena, members, 1);
 }
 
 size_t
@@ -92,8 +92,8 @@ grn_parts_take_cut(GrnPartsBuild *p, GrnArena arena, uint32_t nparts)
 {
 	const GrnRows *rows = p->job->rows;
 
-	p->cutting = grn_take(&arena, grn_parts_bytes(rows->n, rows->dim, grn_parts_most(nparts),
-												  p->overlap));
+	p->cutting = grn_take(&arena, 1, grn_parts_bytes(rows->n, rows->dim, grn_parts_most(nparts),
+													 p->overlap));
 	return arena.used;
 }
 

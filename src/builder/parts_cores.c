@@ -63,8 +63,8 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 	size_t		cut_end = grn_parts_take_cut(p, a, s->nparts);
 
 	grn_parts_take_lists(p, &a);
-	s->order = grn_take(&a, s->capacity * sizeof(uint32_t));
-	s->workspace = grn_take(&a, grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)));
+	s->order = grn_take(&a, s->capacity, sizeof(uint32_t));
+	s->workspace = grn_take(&a, 1, grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)));
 	a.used = a.used > cut_end ? a.used : cut_end;
 	return grn_arena_bytes(&a);
 }

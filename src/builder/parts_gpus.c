@@ -353,7 +353,7 @@ lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
 
 	p->digests = NULL;
 	if (p->digested && p->kept == 0)
-		p->digests = grn_take(&a, p->job->rows->n * p->fit.digest_bytes);
+		p->digests = grn_take(&a, p->job->rows->n, p->fit.digest_bytes);
 	cut_end = grn_parts_take_cut(p, a, t->nparts);
 	grn_parts_take_lists(p, &a);
 	a.used = a.used > cut_end ? a.used : cut_end;

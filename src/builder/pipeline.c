@@ -58,16 +58,16 @@ lay_out_work(GrnPipeline *p, char *work)
 	uint64_t	m = p->rows.n;
 	GrnArena	a = {work, 0};	/* at the start of a page */
 
-	p->vertex_of_rank = grn_take(&a, p->build->n * sizeof(uint32_t));
-	p->distinct = grn_take(&a, m * sizeof(uint32_t));
-	p->position = grn_take(&a, m * sizeof(uint32_t));
-	p->factors = grn_take(&a, m * sizeof(GrnFactor));
-	p->graph.ids = grn_take(&a, m * p->graph.degree * sizeof(uint32_t));
-	p->graph.counts = grn_take(&a, m);
-	p->codes = grn_take(&a, p->max_code_dims > 0 ? m * grn_most_code_bytes(&p->costs) : 0);
-	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims) * sizeof(float));
+	p->vertex_of_rank = grn_take(&a, p->build->n, sizeof(uint32_t));
+	p->distinct = grn_take(&a, m, sizeof(uint32_t));
+	p->position = grn_take(&a, m, sizeof(uint32_t));
+	p->factors = grn_take(&a, m, sizeof(GrnFactor));
+	p->graph.ids = grn_take(&a, m, p->graph.degree * sizeof(uint32_t));
+	p->graph.counts = grn_take(&a, m, 1);
+	p->codes = grn_take(&a, m, p->max_code_dims > 0 ? grn_most_code_bytes(&p->costs) : 0);
+	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims), sizeof(float));
 	p->kept_bytes = a.used;
-	p->scratch = grn_take(&a, p->scratch_bytes);
+	p->scratch = grn_take(&a, 1, p->scratch_bytes);
 	p->work_bytes = a.used;
 	return a.used;
 }

@@ -16,8 +16,11 @@
 typedef struct GrnArena
 {
 	char	   *base;			/* aligned; NULL: bytes are counted alone */
-	size_t		used;			/* a multiple of GRN_ALIGNMENT */
+	size_t		used;			/* a multiple of GRN_ALIGNMENT, or GRN_NO_SIZE */
 } GrnArena;
+
+/* More bytes than can be counted: no memory is as large, so asking for it fails. */
+#define GRN_NO_SIZE SIZE_MAX
 
 static inline size_t
 grn_aligned(size_t bytes)
@@ -34,20 +37,26 @@ grn_arena(void *workspace)
 	return arena;
 }
 
+/* An array [count] of so many bytes each. */
 static inline void *
-grn_take(GrnArena *arena, size_t bytes)
+grn_take(GrnArena *arena, size_t count, size_t bytes)
 {
 	char	   *taken = arena->base ? arena->base + arena->used : NULL;
+	size_t		all;
 
-	arena->used += grn_aligned(bytes);
+	if (__builtin_mul_overflow(count, bytes, &all) ||
+		all > GRN_NO_SIZE - 2 * GRN_ALIGNMENT - 1 ||
+		__builtin_add_overflow(arena->used, grn_aligned(all), &arena->used) ||
+		arena->used > GRN_NO_SIZE - GRN_ALIGNMENT - 1)
+		arena->used = GRN_NO_SIZE;
 	return taken;
 }
 
-/* Bytes of a workspace, wherever it lies, for all that was taken. */
+/* Bytes of a workspace, wherever it lies, for all that was taken; GRN_NO_SIZE if too many. */
 static inline size_t
 grn_arena_bytes(const GrnArena *arena)
 {
-	return arena->used + GRN_ALIGNMENT;
+	return arena->used == GRN_NO_SIZE ? GRN_NO_SIZE : arena->used + GRN_ALIGNMENT;
 }
 
 #endif							/* GRN_ARENA_H */

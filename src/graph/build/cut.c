@@ -67,22 +67,22 @@ grn_cut_lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t npar
 	GrnArena	a = grn_arena(workspace);
 
 	s->nparts = s->parts->nparts = nparts;
-	s->parts->home = grn_take(&a, n * sizeof(uint32_t));
-	s->parts->guest = grn_take(&a, n * sizeof(uint32_t));
-	s->parts->members = grn_take(&a, most_members(n, overlap) * sizeof(uint32_t));
+	s->parts->home = grn_take(&a, n, sizeof(uint32_t));
+	s->parts->guest = grn_take(&a, n, sizeof(uint32_t));
+	s->parts->members = grn_take(&a, most_members(n, overlap), sizeof(uint32_t));
 	/* where it is for any number of parts: grn_parts_deal() changes that */
-	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS * sizeof(uint32_t));
-	s->order = grn_take(&a, size * sizeof(uint32_t));
-	s->numbers = grn_take(&a, size * sizeof(uint32_t));
-	s->homes = grn_take(&a, size * sizeof(uint32_t));
-	s->centres = grn_take(&a, (size_t) nparts * dim * sizeof(float));
-	s->weights = grn_take(&a, nparts * sizeof(float));
-	s->across = grn_take(&a, (size_t) nparts * nparts * sizeof(float));
-	s->distances = grn_take(&a, (size + ROWS - 1) / ROWS * ROWS * nparts * sizeof(float));
-	s->borders = grn_take(&a, size * sizeof(float));
-	s->by_part = grn_take(&a, size * sizeof(float));
-	s->rows_by_part = grn_take(&a, size * sizeof(uint32_t));
-	s->counts = grn_take(&a, (n + BLOCK - 1) / BLOCK * 2 * nparts * sizeof(uint32_t));
+	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS, sizeof(uint32_t));
+	s->order = grn_take(&a, size, sizeof(uint32_t));
+	s->numbers = grn_take(&a, size, sizeof(uint32_t));
+	s->homes = grn_take(&a, size, sizeof(uint32_t));
+	s->centres = grn_take(&a, nparts, dim * sizeof(float));
+	s->weights = grn_take(&a, nparts, sizeof(float));
+	s->across = grn_take(&a, nparts, nparts * sizeof(float));
+	s->distances = grn_take(&a, (size + ROWS - 1) / ROWS * ROWS, nparts * sizeof(float));
+	s->borders = grn_take(&a, size, sizeof(float));
+	s->by_part = grn_take(&a, size, sizeof(float));
+	s->rows_by_part = grn_take(&a, size, sizeof(uint32_t));
+	s->counts = grn_take(&a, (n + BLOCK - 1) / BLOCK, 2 * nparts * sizeof(uint32_t));
 	return grn_arena_bytes(&a);
 }
 

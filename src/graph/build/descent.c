@@ -82,18 +82,18 @@ lay_out(Descent *d, void *workspace)
 	GrnArena	a = grn_arena(workspace);
 	GrnArena	before;			/* there are inboxes */
 
-	d->pools = grn_take(&a, n * d->params.r * sizeof(uint64_t));
-	d->counts = grn_take(&a, n);
-	d->vertex = grn_take(&a, n * sizeof(uint32_t));
-	d->row_order = grn_take(&a, n * sizeof(uint32_t));
-	d->bytes = grn_take(&a, n * stride);
-	d->terms = grn_take(&a, n * 2 * sizeof(int32_t));
+	d->pools = grn_take(&a, n, d->params.r * sizeof(uint64_t));
+	d->counts = grn_take(&a, n, 1);
+	d->vertex = grn_take(&a, n, sizeof(uint32_t));
+	d->row_order = grn_take(&a, n, sizeof(uint32_t));
+	d->bytes = grn_take(&a, n, stride);
+	d->terms = grn_take(&a, n, 2 * sizeof(int32_t));
 	before = a;
-	d->read = grn_take(&a, n * sizeof(Inbox));
-	d->write = grn_take(&a, n * sizeof(Inbox));
-	d->vertex_bytes = grn_take(&before, n * stride);
-	d->vertex_terms = grn_take(&before, n * 2 * sizeof(int32_t));
-	d->scratch = grn_take(&before, order > projection ? order : projection);
+	d->read = grn_take(&a, n, sizeof(Inbox));
+	d->write = grn_take(&a, n, sizeof(Inbox));
+	d->vertex_bytes = grn_take(&before, n, stride);
+	d->vertex_terms = grn_take(&before, n, 2 * sizeof(int32_t));
+	d->scratch = grn_take(&before, 1, order > projection ? order : projection);
 	return grn_arena_bytes(before.used > a.used ? &before : &a);
 }
 

@@ -29,9 +29,9 @@ lay_out(Bins **b, void *workspace, size_t n)
 	uint32_t   *bin;
 	uint32_t   *start;
 
-	*b = grn_take(&a, sizeof(**b));
-	bin = grn_take(&a, n * sizeof(*bin));
-	start = grn_take(&a, (BINS + 1) * sizeof(*start));
+	*b = grn_take(&a, 1, sizeof(**b));
+	bin = grn_take(&a, n, sizeof(*bin));
+	start = grn_take(&a, BINS + 1, sizeof(*start));
 	if (*b)
 	{
 		memset(*b, 0, sizeof(**b));

@@ -70,9 +70,9 @@ lay_out(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
-	arrays->sample = grn_take(&a, fit->nsample * sizeof(uint32_t));
-	arrays->fitted = grn_take(&a, grn_codec_floats(fit->dim, fit->max_code_dims) * sizeof(float));
-	arrays->workspace = grn_take(&a, grn_codec_fit_bytes(fit));
+	arrays->sample = grn_take(&a, fit->nsample, sizeof(uint32_t));
+	arrays->fitted = grn_take(&a, grn_codec_floats(fit->dim, fit->max_code_dims), sizeof(float));
+	arrays->workspace = grn_take(&a, 1, grn_codec_fit_bytes(fit));
 	return grn_arena_bytes(&a);
 }
 

@@ -80,15 +80,15 @@ lay_out(Fit *f, const GrnCodecFit *in, void *workspace)
 	f->m = (size_t) in->max_code_dims + OVERSAMPLE;
 	if (f->m > f->dim)
 		f->m = f->dim;
-	f->g = grn_take(&a, f->m * f->m * sizeof(double));
-	f->values = grn_take(&a, f->m * sizeof(double));
-	f->energies = grn_take(&a, f->n * sizeof(double));
-	f->x = grn_take(&a, f->n * f->dim * sizeof(float));
-	f->v = grn_take(&a, f->m * f->dim * sizeof(float));
-	f->y = grn_take(&a, f->m * f->dim * sizeof(float));
-	f->t = grn_take(&a, f->m * f->n * sizeof(float));
-	f->head = grn_take(&a, (size_t) in->max_code_dims * f->dim * sizeof(float));
-	f->rotation = grn_take(&a, (size_t) in->max_code_dims * in->max_code_dims * sizeof(float));
+	f->g = grn_take(&a, f->m, f->m * sizeof(double));
+	f->values = grn_take(&a, f->m, sizeof(double));
+	f->energies = grn_take(&a, f->n, sizeof(double));
+	f->x = grn_take(&a, f->n, f->dim * sizeof(float));
+	f->v = grn_take(&a, f->m, f->dim * sizeof(float));
+	f->y = grn_take(&a, f->m, f->dim * sizeof(float));
+	f->t = grn_take(&a, f->m, f->n * sizeof(float));
+	f->head = grn_take(&a, in->max_code_dims, f->dim * sizeof(float));
+	f->rotation = grn_take(&a, in->max_code_dims, in->max_code_dims * sizeof(float));
 	return grn_arena_bytes(&a);
 }
 
