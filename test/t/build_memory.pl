@@ -1,0 +1,167 @@
+# Memory of CREATE INDEX: what lies in memory of the leader and of the builder stays within
+# maintenance_work_mem and 64 MB more, and is what the build says of itself; and where either
+# process may have less than it needs, that is one clear error, and no server or builder crashes.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Cwd qw(abs_path);
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use constant MB => 1 << 20;
+
+my $node = PostgreSQL::Test::Cluster->new('build_memory');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+fsync = off
+grnnd.build_device = cpu
+grnnd.build_threads = 2
+max_parallel_maintenance_workers = 0
+));
+$node->start;
+# 15 MB of rows, of which a build makes 70
+$node->safe_psql('postgres', q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (v vector(128));
+	ALTER TABLE t ALTER v SET STORAGE plain;
+	INSERT INTO t SELECT (SELECT array_agg(random()) FROM generate_series(1, 128 + 0 * i))::vector
+		FROM generate_series(1, 30000) i;
+	CREATE TABLE s AS SELECT v FROM t LIMIT 3000));
+
+# Bytes of that process's own, and of the builds' shared memory that it has open.
+sub own_memory
+{
+	my ($pid) = @_;
+	open(my $f, '<', "/proc/$pid/status") or return 0;
+	my ($kb) = join('', <$f>) =~ /^RssAnon:\s+(\d+) kB/m;
+	return 1024 * ($kb // 0);
+}
+
+sub shared_memory
+{
+	my ($pid) = @_;
+	my %bytes;
+	for my $fd (glob "/proc/$pid/fd/*")
+	{
+		next if (readlink($fd) // '') !~ m{^/memfd:grnnd build};
+		my @stat = stat $fd or next;
+		$bytes{ $stat[1] } = 512 * $stat[12];
+	}
+	my $sum = 0;
+	$sum += $_ for values %bytes;
+	return $sum;
+}
+
+sub children
+{
+	my ($pid) = @_;
+	open(my $f, '<', "/proc/$pid/task/$pid/children") or return ();
+	return split ' ', <$f> // '';
+}
+
+for my $setting (1, 4, 64, 512)
+{
+	my $build = psql_start($node, qq(
+		SET maintenance_work_mem = '${setting}MB';
+		SET client_min_messages = debug1;
+		SET application_name = 'builds';
+		SELECT pg_sleep(.5);
+		CREATE INDEX i ON t USING grnnd (v) WITH (t1 = 1, t2 = 1)));
+	my $leader;
+	for (1 .. 1000)
+	{
+		$leader = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE application_name = 'builds'));
+		last if $leader;
+		sleep 0.01;
+	}
+	my ($before, $shared, $most, $looks) = (own_memory($leader), 0, 0, 0);
+	while (GrnndTest::running($leader))
+	{
+		my $now = shared_memory($leader);
+		my $all = $now + own_memory($leader) - $before;
+		$all += own_memory($_) for children($leader);
+		$shared = $now if $now > $shared;
+		$most = $all if $all > $most;
+		$looks++;
+		sleep 0.005;
+	}
+	my $said = psql_finish($build);
+	my ($memory, $file) = $said =~ /memory (\d+), temporary file (\d+)/ or diag $said;
+	note sprintf '%d MB: shared %.1f, of all processes %.1f; said %.1f and a file of %.1f (%d looks)', $setting,
+	  map({ $_ / MB } $shared, $most, $memory, $file), $looks;
+	cmp_ok($shared, '<=', $memory, "$setting MB: no more shared memory than was said");
+	cmp_ok($memory, '<=', $setting * MB, "$setting MB: which is not more than that");
+	cmp_ok($most, '<=', ($setting + 64) * MB, "$setting MB: leader and builder together take at most 64 MB more");
+	cmp_ok($memory + $file, '>', 60 * MB, "$setting MB: the rest is in a temporary file");
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
+# ---- too little ----
+
+# A build's error, with its SQLSTATE, or the empty string; one builder at most was there.
+sub build
+{
+	my ($before) = @_;
+	my $stderr;
+	$node->psql('postgres', "\\set VERBOSITY verbose\n$before; CREATE INDEX i ON s USING grnnd (v) WITH (t1 = 1, t2 = 1)",
+		on_error_stop => 1, stderr => \$stderr);
+	my ($error) = $stderr =~ /(?:ERROR|FATAL):\s+(.*)/s;
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS i');
+	return $error // $stderr;
+}
+
+my $real = `$ENV{PG_CONFIG} --pkglibdir`;
+chomp $real;
+my $dir = abs_path(PostgreSQL::Test::Utils::tempdir());
+chmod 0755, $dir;
+
+# How often each outcome came.
+sub outcomes
+{
+	my %seen;
+	$seen{$_}++ for map { /^58/ ? 'not started' : /^(.+)/ ? $1 : 'built' } @_;
+	return join '; ', map { "$seen{$_} $_" } sort keys %seen;
+}
+
+# Of the builder: address space, most of which it only reserves, and what it may write to.
+for my $case ([ 'v', map { 2000 * 4**$_ } 0 .. 12 ], [ 'd', map { 1000 * 1.7**$_ } 0 .. 9 ])
+{
+	my ($limit, @most) = @$case;
+	my @seen;
+	for my $kb (@most)
+	{
+		my $path = sprintf '%s/%s%d', $dir, $limit, $kb;
+		append_to_file($path, sprintf("#!/bin/sh\nulimit -$limit %d\nexec $real/grnnd_build \"\$@\"\n", $kb));
+		chmod 0755, $path;
+		my $error = build("SET grnnd.builder_path = '$path'");
+		# 127: the program itself, or its libraries, did not fit
+		my $fine = $error eq '' || $error =~ /^(53200|53000): / || $error =~ /^58000: .*exited with status (127|126|2)\b/s;
+		ok($fine, sprintf("a builder of at most %d kB (ulimit -$limit)", $kb)) or diag $error;
+		push @seen, $error;
+	}
+	like(outcomes(@seen), $limit eq 'v' ? qr/53200: / : qr/53\d00: .*built/, "ulimit -$limit: " . outcomes(@seen));
+}
+
+# Of the leader: address space beyond what it has, which may be 128 TB.
+my @seen;
+for my $mb (1, 10, 100, 10_000, 1_000_000, 20_000_000, 40_000_000, 80_000_000)
+{
+	my $kb = $mb * 1024;
+	my $error = build(qq(CREATE TEMP TABLE said (line text);
+		COPY said FROM PROGRAM 'prlimit --pid \$PPID --as=\$((1024 * (\$(cut -d " " -f 1 /proc/\$PPID/statm) * \$(getconf PAGESIZE) / 1024 + $kb))):'));
+	ok($error eq '' || $error =~ /^(53200|53000): /, "a leader of $mb MB more") or diag $error;
+	push @seen, $error;
+}
+like(outcomes(@seen), qr/53200: /, 'leader: ' . outcomes(@seen));
+
+my $log = slurp_file($node->logfile);
+unlike($log, qr/server process .* terminated|PANIC/, 'no crash');
+is(build(''), '', 'and the next build works');
+$node->stop;
+done_testing();
