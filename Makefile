@@ -75,6 +75,9 @@ VECTOR_INCLUDE := $(PG_INCLUDE)/extension/vector
 ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
 $(error no pgvector for PostgreSQL $(PG_MAJOR): no $(VECTOR_INCLUDE)/vector.h. Install pgvector 0.7 or newer, from its source or as postgresql-$(PG_MAJOR)-pgvector (Debian, from apt.postgresql.org) or pgvector_$(PG_MAJOR) (Red Hat, from yum.postgresql.org))
 endif
+ifeq ($(wildcard $(VECTOR_INCLUDE)/sparsevec.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
+$(error the pgvector of $(VECTOR_INCLUDE) is too old: it has no sparsevec.h. Install pgvector 0.7 or newer)
+endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
 PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -Wswitch-enum
 SHLIB_LINK += -lm

@@ -1,6 +1,16 @@
 -- grnnd 0.1.0: access method, operator classes, functions
 \echo Use "CREATE EXTENSION grnnd" to load this file. \quit
 
+DO $$
+BEGIN
+	IF pg_catalog.to_regtype('sparsevec') IS NULL THEN
+		RAISE EXCEPTION 'extension "vector" of this database is too old for grnnd: it has no type sparsevec'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				HINT = 'Install pgvector 0.7 or newer, and ALTER EXTENSION vector UPDATE.';
+	END IF;
+END
+$$;
+
 CREATE FUNCTION grnnd_handler(internal) RETURNS index_am_handler
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 

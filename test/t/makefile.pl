@@ -44,6 +44,8 @@ append_to_file("$include/postgres.h", '');
 like(make($pgxs), qr/no .*vector\.h\. Install pgvector .*postgresql-17-pgvector /, 'no vector.h');
 mkdir "$include/$_" for 'extension', 'extension/vector';
 append_to_file("$include/extension/vector/vector.h", '');
+like(make($pgxs), qr/too old: it has no sparsevec\.h\. Install pgvector 0\.7 or newer/, 'pgvector 0.6');
+append_to_file("$include/extension/vector/sparsevec.h", '');
 unlike(make($pgxs), qr/\*\*\*/, 'all is there');
 
 done_testing();
