@@ -8,7 +8,7 @@
 #   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert            the same against servers with assertions, built for it
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
-#   make gpu-check               on a machine with a GPU
+#   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed
 #   make bench, make format
 EXTENSION = grnnd
 
@@ -35,7 +35,7 @@ check-soak:
 fuzz:
 	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
-	@bash test/gpu_check.sh
+	@TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
 bench:
 	@cat test/bench/README.md
 # C in PostgreSQL's manner, which clang-format does not know, and CUDA.

