@@ -22,7 +22,7 @@ KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/test_point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
 SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
-	build_faults cancel insert_cost)
+	build_faults cancel insert_cost large_build)
 
 # took GROUP STAGE SINCE
 took()
