@@ -176,6 +176,24 @@ CREATE FUNCTION grnnd_last_filter(OUT way text, OUT visits bigint, OUT list_page
 COMMENT ON FUNCTION grnnd_last_filter() IS
 	'how this session''s last scan with conditions on filter columns went';
 
+CREATE FUNCTION grnnd_last_scan(OUT index regclass, OUT ef integer, OUT visits bigint,
+	OUT pages bigint, OUT reranked bigint, OUT all_rows boolean)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION grnnd_last_scan() IS
+	'what this session''s last scan of a grnnd index took';
+
+CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DEFAULT NULL,
+	queries integer DEFAULT 100,
+	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT width integer,
+	OUT visits double precision, OUT milliseconds double precision)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer) IS
+	'the share of the k nearest rows that searches find now, for rows of the table as queries';
+
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL,
 	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,

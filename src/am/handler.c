@@ -166,7 +166,7 @@ _PG_init(void)
 	define_write_settings();
 	grnnd_define_test_point();
 	grnnd_watch_thresholds();
-	grnnd_explain_ways();
+	grnnd_explain_scans();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();
 }

@@ -1,14 +1,23 @@
 /*
- * owner.c - who owns a relation, and acting as a table's owner.
+ * owner.c - indexes that functions are asked about: opening them, who owns a relation, and acting
+ * as a table's owner.
  */
 #include "am/owner.h"
 
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "am/compat.h"
+#include "am/handler.h"
 
 bool
 grnnd_owns(Oid relation)
@@ -18,6 +27,60 @@ grnnd_owns(Oid relation)
 #else
 	return pg_class_ownercheck(relation, GetUserId());
 #endif
+}
+
+static GRNND_NORETURN void
+refuse(Oid oid)
+{
+	const char *name = get_rel_name(oid);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("relation %s is not a grnnd index",
+					name != NULL ? quote_identifier(name) : psprintf("%u", oid)),
+			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
+			 ? errhint("Ask for the indexes of its partitions.")
+			 : errhint("The view grnnd_indexes lists those that there are.")));
+}
+
+Relation
+grnnd_open_index(Oid oid, Relation *heap)
+{
+	Oid			table = InvalidOid;
+	Relation	index;
+
+	if (get_rel_relkind(oid) == RELKIND_INDEX)
+		table = IndexGetRelation(oid, true);
+	if (!OidIsValid(table))
+		refuse(oid);
+	*heap = table_open(table, AccessShareLock);
+	index = index_open(oid, AccessShareLock);
+	if (index->rd_index->indrelid != table || index->rd_indam->aminsert != grnnd_insert)
+		refuse(oid);
+	if (RELATION_IS_OTHER_TEMP(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read temporary indexes of other sessions"),
+				 errhint("Ask in the session that has created it.")));
+	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read indexes of unlogged tables during recovery"),
+				 errhint("Ask on the primary server.")));
+	if (!index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index %s is not valid",
+						quote_identifier(RelationGetRelationName(index))),
+				 errhint("REINDEX or drop it.")));
+	return index;
+}
+
+void
+grnnd_close_index(Relation index, Relation heap)
+{
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
 }
 
 void

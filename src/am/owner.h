@@ -11,6 +11,15 @@
 /* Is the current user the relation's owner, or a member of that role? */
 extern bool grnnd_owns(Oid relation);
 
+/*
+ * Opens an index of ours that is good, and its table, the table first as everyone else does, in
+ * AccessShareLock.  The caller then looks at the user's rights.  Errors: 42809 for another
+ * relation, 0A000 for one that this session cannot read, 55000 for an index that is not valid.
+ */
+extern Relation grnnd_open_index(Oid oid, Relation *heap);
+/* The reverse; the locks last until the end of the transaction. */
+extern void grnnd_close_index(Relation index, Relation heap);
+
 /* The user before grnnd_become_owner(). */
 typedef struct GrnndUser
 {

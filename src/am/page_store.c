@@ -213,6 +213,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	/* pins first, so that nothing is read from disk under a lock */
 	for (uint32 i = 0; i < ix->layout.span; i++)
 		buffers[i] = pin_block(store, block + i);
+	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
 	store->page = page;
 	touch(ix, page, id, self->mate != NULL);

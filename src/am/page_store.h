@@ -21,6 +21,7 @@ typedef struct GrnndStore
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
 	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */
+	uint64		pages;			/* that were read, each time */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

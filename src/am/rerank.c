@@ -232,6 +232,7 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
 	*dead = false;
+	so->reads++;
 	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
 		!measure_row(scan, rr, &row.value))
 		return false;

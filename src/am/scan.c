@@ -139,7 +139,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	grnnd_mark_killed(scan);
-	grnnd_note_way(so);
+	grnnd_note_scan(scan);
 	/* the search owns nothing but memory of this context */
 	grnnd_end_rest(so);
 	grnnd_rerank_reset(so);
@@ -160,7 +160,7 @@ grnnd_endscan(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	grnnd_mark_killed(scan);
-	grnnd_note_way(so);
+	grnnd_note_scan(scan);
 	grnnd_end_rest(so);
 	grnnd_rerank_end(so);
 	MemoryContextDelete(so->context);
@@ -209,6 +209,7 @@ begin_search(IndexScanDesc scan)
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
 
+	so->store.pages++;
 	grnnd_test_point("scan-entries");
 	if (count == 0)
 	{
@@ -287,6 +288,7 @@ start(IndexScanDesc scan)
 	so->returned_room = 0;
 	so->resumed = false;
 	so->taken = 0;
+	so->reads = 0;
 	so->found = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();

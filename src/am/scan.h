@@ -3,8 +3,8 @@
  * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
  * scan_limit.c (the rows that it asks for), scan_quals.c (conditions that PostgreSQL does not
  * hand over), scan_chain.c (equal rows), scan_rest.c (rows that the search did not reach),
- * scan_killed.c (rows that the executor found to be dead) and rerank.c (exact distances where the
- * index keeps others).
+ * scan_killed.c (rows that the executor found to be dead), scan_report.c (what a scan did) and
+ * rerank.c (exact distances where the index keeps others).
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -79,6 +79,17 @@ typedef struct RestRow
 	int64		tid;			/* the only one, or MANY_TIDS */
 } RestRow;
 
+/* What a scan did, and all scans of its plan node. */
+typedef struct GrnndWork
+{
+	uint64		scans;
+	uint64		ef;				/* the width of the last one's search */
+	uint64		visits;			/* records that searches read */
+	uint64		pages;			/* of the index, each time that one was read */
+	uint64		reads;			/* rows of the table that were read for their distances */
+	uint64		rests;			/* scans that read all rows in turn */
+} GrnndWork;
+
 typedef struct GrnndScan
 {
 	MemoryContext context;		/* all that one rescan allocates */
@@ -111,6 +122,8 @@ typedef struct GrnndScan
 	pairingheap *late;			/* strict order: those that came too late for their turn */
 	const char *limit;			/* the setting that ended the search, or NULL */
 	bool		told;			/* the user knows; lasts beyond a rescan */
+	uint64		reads;			/* rows read for their distances */
+	GrnndWork	work;			/* of the scans that have ended; lasts beyond a rescan */
 	uint32	   *returned;		/* [nreturned] nodes */
 	uint32		nreturned;
 	uint32		returned_room;
@@ -177,12 +190,18 @@ extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
 extern void grnnd_end_search(IndexScanDesc scan);
 
+/* ---- scan_report.c ---- */
+
+/* At the end of a scan, and before the next of its node: notes what it did. */
+extern void grnnd_note_scan(IndexScanDesc scan);
+/* What this backend's last scan did, and of which index; NULL: none has ended since it was forgotten. */
+extern const GrnndWork *grnnd_last_work(Oid *index);
+extern void grnnd_forget_work(void);
+/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say it of each scan. */
+extern void grnnd_explain_scans(void);
+
 /* ---- scan_filter.c ---- */
 
-/* At the end of a scan: notes for grnnd_last_filter() which way it went. */
-extern void grnnd_note_way(GrnndScan *so);
-/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say it of each scan. */
-extern void grnnd_explain_ways(void);
 /* Does the scan's filter go by signatures? */
 extern bool grnnd_filters_by_signature(const GrnndScan *so);
 /*

@@ -115,6 +115,7 @@ grnnd_read_chain(IndexScanDesc scan)
 		grnnd_corrupt(index, block, "impossible chain of equal rows");
 
 	buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+	so->store.pages++;
 	page = BufferGetPage(buffer);
 	TestForOldSnapshot(scan->xs_snapshot, index, page);
 	if (!PageIsNew(page))

@@ -8,18 +8,9 @@
  */
 #include "am/scan.h"
 
-#include "access/htup_details.h"
-#if PG_VERSION_NUM >= 180000
-#include "commands/explain.h"
-#include "commands/explain_format.h"
-#include "commands/explain_state.h"
-#endif
-#include "funcapi.h"
-#include "utils/builtins.h"
 #include "utils/rel.h"
 
 #include "am/entries.h"
-#include "am/handler.h"
 #include "am/lists.h"
 #include "am/sample.h"
 
@@ -118,106 +109,6 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	}
 	so->way = GRNND_WAY_LIST;
 	return search;
-}
-
-/* ---- what a scan did ---- */
-
-static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
-
-typedef struct Taken
-{
-	const char *way;			/* NULL: no scan, or one without a filter */
-	bool		rest;			/* and then all rows in turn */
-	uint64		visits;
-	uint64		list_pages;
-} Taken;
-
-static Taken last;				/* in this backend */
-
-static Taken
-way_taken(const GrnndScan *so)
-{
-	Taken		taken = {0};
-
-	if (!so->started || so->filter == NULL)
-		return taken;
-	taken.way = way_names[so->way];
-	taken.rest = so->rest != NULL && so->way != GRNND_WAY_REST;
-	taken.visits = so->visits_before +
-		(so->search != NULL ? grn_search_visits(so->search) : 0);
-	taken.list_pages = so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER
-		? so->list.pages : 0;
-	return taken;
-}
-
-void
-grnnd_note_way(GrnndScan *so)
-{
-	Taken		taken = way_taken(so);
-
-	if (taken.way != NULL)
-		last = taken;
-}
-
-static char *
-way_text(const Taken *taken)
-{
-	return psprintf("%s%s", taken->way, taken->rest ? ", then all rows" : "");
-}
-
-#if PG_VERSION_NUM >= 180000
-static explain_per_node_hook_type next_explain;
-
-/* EXPLAIN (ANALYZE) says it of each scan. */
-static void
-explain_way(PlanState * node, List *ancestors, const char *relationship, const char *plan_name,
-			struct ExplainState *es)
-{
-	if (next_explain != NULL)
-		next_explain(node, ancestors, relationship, plan_name, es);
-	if (es->analyze && IsA(node, IndexScanState))
-	{
-		IndexScanDesc scan = ((IndexScanState *) node)->iss_ScanDesc;
-		Taken		taken = {0};
-
-		if (scan != NULL && scan->indexRelation->rd_indam->amgettuple == grnnd_gettuple)
-			taken = way_taken((GrnndScan *) scan->opaque);
-		if (taken.way != NULL)
-		{
-			ExplainPropertyText("Filter Way", way_text(&taken), es);
-			ExplainPropertyUInteger("Filter Visits", NULL, taken.visits, es);
-			if (taken.list_pages > 0)
-				ExplainPropertyUInteger("Filter List Pages", NULL, taken.list_pages, es);
-		}
-	}
-}
-#endif
-
-void
-grnnd_explain_ways(void)
-{
-#if PG_VERSION_NUM >= 180000
-	next_explain = explain_per_node_hook;
-	explain_per_node_hook = explain_way;
-#endif
-}
-
-PG_FUNCTION_INFO_V1(grnnd_last_filter);
-Datum
-grnnd_last_filter(PG_FUNCTION_ARGS)
-{
-	TupleDesc	desc;
-	Datum		values[3];
-	bool		nulls[3] = {false, false, false};
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	if (last.way == NULL)
-		PG_RETURN_NULL();
-	values[0] = PointerGetDatum(cstring_to_text(way_text(&last)));
-	values[1] = Int64GetDatum((int64) last.visits);
-	values[2] = Int64GetDatum((int64) last.list_pages);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 /* ---- the ways ---- */

@@ -92,6 +92,7 @@ measure_page(IndexScanDesc scan, uint32 first, uint32 *skip)
 	{
 		buffer = grnnd_read(scan->indexRelation, grnnd_node_block(so->ix, first),
 							BUFFER_LOCK_SHARE, GRNND_NODES, so->store.strategy);
+		so->store.pages++;
 		page = BufferGetPage(buffer);
 		TestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
 	}
@@ -168,7 +169,10 @@ grnnd_begin_rest(IndexScanDesc scan)
 	uint32		skip = 0;
 
 	if (so->search != NULL)
+	{
+		so->visits_before += grn_search_visits(so->search);
 		grn_search_end(so->search);
+	}
 	else
 		so->way = GRNND_WAY_REST;
 	so->search = NULL;

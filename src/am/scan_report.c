@@ -1,0 +1,207 @@
+/*
+ * scan_report.c - what a scan did: for EXPLAIN (ANALYZE) of PostgreSQL 18 and later, and for
+ * grnnd_last_scan() and grnnd_last_filter().
+ */
+#include "am/scan.h"
+
+#include "access/htup_details.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain.h"
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+#include "am/handler.h"
+
+static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
+
+/* What a scan with conditions on filter columns did. */
+typedef struct Filtered
+{
+	const char *way;			/* NULL: no scan, or one without a filter */
+	bool		rest;			/* and then all rows in turn */
+	uint64		visits;
+	uint64		list_pages;
+} Filtered;
+
+/* In this backend. */
+static Filtered last_filtered;
+static Oid	last_index = InvalidOid;
+static GrnndWork last_work;
+
+/* Of a scan that has started. */
+static GrnndWork
+work_of(const GrnndScan *so)
+{
+	GrnndWork	work = {.scans = 1};
+
+	work.ef = so->ef;
+	work.visits = so->visits_before +
+		(so->search != NULL ? grn_search_visits(so->search) : 0);
+	work.pages = so->store.pages;
+	if (so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER)
+		work.pages += so->list.pages;
+	work.reads = so->reads;
+	work.rests = so->rest != NULL;
+	return work;
+}
+
+static void
+add_work(GrnndWork *to, const GrnndWork *work)
+{
+	to->scans += work->scans;
+	to->ef = work->ef;
+	to->visits += work->visits;
+	to->pages += work->pages;
+	to->reads += work->reads;
+	to->rests += work->rests;
+}
+
+static Filtered
+filtered(const GrnndScan *so)
+{
+	Filtered	f = {0};
+
+	if (!so->started || so->filter == NULL)
+		return f;
+	f.way = way_names[so->way];
+	f.rest = so->rest != NULL && so->way != GRNND_WAY_REST;
+	f.visits = work_of(so).visits;
+	f.list_pages = so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER
+		? so->list.pages : 0;
+	return f;
+}
+
+void
+grnnd_note_scan(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Filtered	f = filtered(so);
+
+	if (!so->started)
+		return;
+	if (f.way != NULL)
+		last_filtered = f;
+	last_index = RelationGetRelid(scan->indexRelation);
+	last_work = work_of(so);
+	add_work(&so->work, &last_work);
+}
+
+const GrnndWork *
+grnnd_last_work(Oid *index)
+{
+	*index = last_index;
+	return OidIsValid(last_index) ? &last_work : NULL;
+}
+
+void
+grnnd_forget_work(void)
+{
+	last_index = InvalidOid;
+}
+
+static char *
+way_text(const Filtered *f)
+{
+	return psprintf("%s%s", f->way, f->rest ? ", then all rows" : "");
+}
+
+#if PG_VERSION_NUM >= 180000
+static explain_per_node_hook_type next_explain;
+
+/* Of a node that was executed several times, all of its scans together. */
+static void
+explain_scan(const GrnndScan *so, struct ExplainState *es)
+{
+	Filtered	f = filtered(so);
+	GrnndWork	work = so->work;
+
+	if (so->started)
+	{
+		GrnndWork	current = work_of(so);
+
+		add_work(&work, &current);
+	}
+	if (f.way != NULL)
+	{
+		ExplainPropertyText("Filter Way", way_text(&f), es);
+		if (f.list_pages > 0)
+			ExplainPropertyUInteger("Filter List Pages", NULL, f.list_pages, es);
+	}
+	if (work.scans == 0)
+		return;
+	ExplainPropertyUInteger("Search Width", NULL, work.ef, es);
+	ExplainPropertyUInteger("Records Visited", NULL, work.visits, es);
+	ExplainPropertyUInteger("Index Pages Read", NULL, work.pages, es);
+	if (so->rerank != NULL || work.reads > 0)
+		ExplainPropertyUInteger("Rows Re-ranked", NULL, work.reads, es);
+	if (work.rests > 0)
+		ExplainPropertyUInteger("Scans of All Rows", NULL, work.rests, es);
+}
+
+static void
+explain_node(PlanState * node, List *ancestors, const char *relationship, const char *plan_name,
+			 struct ExplainState *es)
+{
+	if (next_explain != NULL)
+		next_explain(node, ancestors, relationship, plan_name, es);
+	if (es->analyze && IsA(node, IndexScanState))
+	{
+		IndexScanDesc scan = ((IndexScanState *) node)->iss_ScanDesc;
+
+		if (scan != NULL && scan->indexRelation->rd_indam->amgettuple == grnnd_gettuple)
+			explain_scan((GrnndScan *) scan->opaque, es);
+	}
+}
+#endif
+
+void
+grnnd_explain_scans(void)
+{
+#if PG_VERSION_NUM >= 180000
+	next_explain = explain_per_node_hook;
+	explain_per_node_hook = explain_node;
+#endif
+}
+
+PG_FUNCTION_INFO_V1(grnnd_last_scan);
+Datum
+grnnd_last_scan(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[6];
+	bool		nulls[6] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!OidIsValid(last_index))
+		PG_RETURN_NULL();
+	values[0] = ObjectIdGetDatum(last_index);
+	values[1] = Int32GetDatum((int32) last_work.ef);
+	values[2] = Int64GetDatum((int64) last_work.visits);
+	values[3] = Int64GetDatum((int64) last_work.pages);
+	values[4] = Int64GetDatum((int64) last_work.reads);
+	values[5] = BoolGetDatum(last_work.rests > 0);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+PG_FUNCTION_INFO_V1(grnnd_last_filter);
+Datum
+grnnd_last_filter(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3] = {false, false, false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (last_filtered.way == NULL)
+		PG_RETURN_NULL();
+	values[0] = PointerGetDatum(cstring_to_text(way_text(&last_filtered)));
+	values[1] = Int64GetDatum((int64) last_filtered.visits);
+	values[2] = Int64GetDatum((int64) last_filtered.list_pages);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

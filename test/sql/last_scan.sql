@@ -1,0 +1,33 @@
+-- What a scan took: grnnd_last_scan().
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_last_scan;
+SET search_path = test_last_scan, public;
+RESET client_min_messages;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE ls AS SELECT id, v::vector(32) FROM points(1, 3000, 32, 1);
+CREATE INDEX ls_exact ON ls USING grnnd (v) WITH (layout = exact);
+SET enable_seqscan = off;
+SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
+SELECT index, ef, visits BETWEEN 40 AND 80 AS visits, pages BETWEEN visits AND visits + 2 AS pages,
+	reranked, all_rows FROM grnnd_last_scan();
+-- the width that LIMIT asks for
+SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s;
+SELECT index, ef, visits BETWEEN 200 AND 300 AS visits FROM grnnd_last_scan();
+-- all rows
+SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000) s;
+SELECT index, all_rows FROM grnnd_last_scan();
+-- rounded rows are read from the table
+DROP INDEX ls_exact;
+CREATE INDEX ls_compact ON ls USING grnnd (v) WITH (layout = compact);
+SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
+SELECT index, ef, reranked BETWEEN 10 AND 200 AS reranked, all_rows FROM grnnd_last_scan();
+DROP TABLE ls;
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA test_last_scan CASCADE;

@@ -1,0 +1,85 @@
+-- grnnd_recall(): recall now, for all kinds of indexes, and under the caller's rights.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_recall;
+SET search_path = test_recall, public;
+SET grnnd.build_device = cpu;
+RESET client_min_messages;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE t AS SELECT id, v::vector(32), id % 10 AS part FROM points(1, 3000, 32, 1);
+INSERT INTO t VALUES (0, NULL, 0), (-1, NULL, 1);
+CREATE INDEX t_v ON t USING grnnd (v);
+CREATE INDEX t_other ON t USING hnsw (v vector_l2_ops);
+SELECT recall >= 0.95 AS good, queried, compared, width, visits BETWEEN 40 AND 80 AS visits, milliseconds > 0 AS timed
+FROM grnnd_recall('t_v');
+-- as wide as it is asked to be, and never less recall for it
+SELECT a.recall <= b.recall AS rises, a.width, b.width, a.visits < b.visits AS visits, b.recall > 0.999 AS all
+FROM grnnd_recall('t_v', 10, 10) a, grnnd_recall('t_v', 10, 400) b;
+SELECT recall >= 0.95 AS good, queried FROM grnnd_recall('t_v', k => 50, queries => 20);
+SHOW grnnd.ef_search;
+SHOW enable_seqscan;
+-- the session's settings count where no ef is given
+SET grnnd.ef_search = 77;
+SELECT width FROM grnnd_recall('t_v', queries => 5);
+RESET grnnd.ef_search;
+-- fewer rows than queries and neighbours
+CREATE TABLE few AS SELECT * FROM t WHERE id BETWEEN 1 AND 5;
+CREATE INDEX few_v ON few USING grnnd (v);
+SELECT recall, queried, compared FROM grnnd_recall('few_v');
+TRUNCATE few;
+SELECT * FROM grnnd_recall('few_v');
+
+-- a partial index, one of an expression, filter columns
+CREATE INDEX t_partial ON t USING grnnd (v vector_ip_ops) WHERE part % 2 = 0 AND 'a%s' <> 'b';
+SELECT recall >= 0.9 AS good, queried, compared FROM grnnd_recall('t_partial');
+CREATE INDEX t_expression ON t USING grnnd ((binary_quantize(v)::bit(32)), part);
+SELECT recall >= 0.9 AS good, queried, compared FROM grnnd_recall('t_expression');
+CREATE INDEX t_half ON t USING grnnd ((v::halfvec(32)) halfvec_cosine_ops);
+SELECT recall >= 0.9 AS good, queried, compared FROM grnnd_recall('t_half');
+-- zero vectors have no angle
+CREATE TABLE zeros (v vector(2));
+INSERT INTO zeros SELECT ARRAY[i % 2, 0]::vector FROM generate_series(1, 100) i;
+CREATE INDEX zeros_v ON zeros USING grnnd (v vector_cosine_ops);
+SELECT recall, queried, compared FROM grnnd_recall('zeros_v');
+
+-- rows that come and go
+DELETE FROM t WHERE id % 2 = 0;
+INSERT INTO t SELECT id, v::vector(32), 0 FROM points(5001, 6000, 32, 1);
+SELECT recall >= 0.9 AS good, compared FROM grnnd_recall('t_v');
+
+-- whoever may read the table may ask; row security counts
+CREATE ROLE recall_reader;
+GRANT USAGE ON SCHEMA test_recall TO recall_reader;
+\set SHOW_CONTEXT never
+SET ROLE recall_reader;
+SELECT compared FROM grnnd_recall('t_v');
+RESET ROLE;
+GRANT SELECT ON t TO recall_reader;
+ALTER TABLE t ENABLE ROW LEVEL SECURITY;
+CREATE POLICY halves ON t FOR SELECT TO recall_reader USING (part < 5);
+SET ROLE recall_reader;
+SELECT recall >= 0.9 AS good, queried, compared = (SELECT count(*) FROM t WHERE v IS NOT NULL) AS seen
+FROM grnnd_recall('t_v');
+SELECT compared FROM grnnd_recall('t_half');
+RESET ROLE;
+SELECT compared FROM grnnd_recall('t_v');
+
+-- what it refuses
+SELECT grnnd_recall(NULL);
+SELECT grnnd_recall('t');
+SELECT grnnd_recall('t_other');
+SELECT grnnd_recall('t_v', 0);
+SELECT grnnd_recall('t_v', 10, 0);
+SELECT grnnd_recall('t_v', 10, 10, 1000000);
+CREATE TABLE parted (v vector(3)) PARTITION BY LIST (v);
+CREATE INDEX parted_v ON parted USING grnnd (v);
+SELECT grnnd_recall('parted_v');
+
+SET client_min_messages = warning;
+DROP SCHEMA test_recall CASCADE;
+DROP ROLE recall_reader;
