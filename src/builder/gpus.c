@@ -167,15 +167,17 @@ grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 		grn_device_close();
 		return grn_gpu_refused(failure, &failed->err);
 	}
-	if (failed)
+	if (failed && first)
+		snprintf(text, sizeof(text), "GPU %d is not usable: building on %d of %d GPUs",
+				 failed->number, opened.n, n);
+	else if (failed)
 	{
-		if (first)
-			snprintf(text, sizeof(text), "GPU %d is not usable: building on %d of %d GPUs",
-					 failed->number, opened.n, n);
-		else
-			snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
-		host->notice(host->ctx, text, failed->err.text);
+		snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
+		snprintf(name, name_size, "%d CPU threads, without a GPU: %s", threads, failed->err.text);
 	}
+	/* a host without a GPU is none that lacks one, unless somebody has named it */
+	if (failed && (first || choice->gpu_devices[0] != '\0'))
+		host->notice(host->ctx, text, failed->err.text);
 	if (first && choice->device == GRN_DEVICE_AUTO && threads >= OLD_GPU_THREADS &&
 		!grn_gpu_has_tiles(first->gpu))
 	{

@@ -326,6 +326,14 @@ test_devices(void)
 	l.spec.device = GRN_DEVICE_AUTO;
 	build(&l, 300, 9, fill_normal);
 	has_gpu = l.on_gpu;
+	CHECK(l.notices == 0, "%s", l.notice);
+	end_builder(&l);
+
+	/* a host without one says so where devices were named */
+	start_builder(&l);
+	l.spec.device = GRN_DEVICE_AUTO;
+	strcpy(l.spec.gpu_devices, "0");
+	build(&l, 300, 9, fill_normal);
 	CHECK(has_gpu ? l.notices == 0 : l.notices == 1 && strstr(l.notice, "no usable GPU"), "%d notices: %s",
 		  l.notices, l.notice);
 	end_builder(&l);

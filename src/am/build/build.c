@@ -9,6 +9,7 @@
 #include "optimizer/plancat.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 
 #include "am/build/collect.h"
@@ -109,6 +110,15 @@ run_build(GrnndBuild *build)
 	grnnd_builder_end(builder);
 	end_s = grnnd_seconds_since(start);
 
+	/* client_min_messages = info asks for it */
+	if (client_min_messages <= INFO)
+		ereport(INFO,
+				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them different, in %.1f s",
+						RelationGetRelationName(build->index), result->on_gpu ? "a GPU" : "CPU cores",
+						(unsigned long long) build->rows, result->nodes,
+						collect_s + build_s + write_s + end_s),
+				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, writing pages %.1f s.",
+						   collect_s, build_s - result->sec_codes, result->sec_codes, write_s + end_s)));
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "

@@ -1,0 +1,46 @@
+# What builds say of themselves: nothing by default, whatever devices the host has, and one line
+# where the user asks for it.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('report');
+$node->init;
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_device = auto\ngrnnd.build_threads = 1\n");
+$node->start;
+$node->safe_psql('postgres', q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (id int, e vector(8));
+	SELECT setseed(0.5);
+	INSERT INTO t SELECT i, ARRAY[random(), random(), random(), random(), random(), random(), random(), random()]::vector
+	FROM generate_series(1, 12000) i;
+	INSERT INTO t SELECT id + 12000, e FROM t WHERE id <= 100));
+
+# Runs a statement under settings; returns what it says.
+sub said
+{
+	my ($settings, $sql) = @_;
+	my $err = '';
+	$node->psql('postgres', "$settings; $sql", stderr => \$err, on_error_die => 1);
+	return $err;
+}
+
+# (12,000 rows on one thread are worth a GPU's start)
+is(said('', 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops)'), '', 'a build says nothing');
+is(said('', "SELECT * FROM grnnd_build_estimate('t', 'e')"), '', 'nor does an estimate');
+my $info = said('SET client_min_messages = info', 'REINDEX INDEX t_e');
+like($info, qr/^\S*\s*INFO:  index "t_e" has been built on (a GPU|CPU cores): 12100 rows, 12000 of them different, in \d+\.\d s$/m,
+	'one that is asked says how it went');
+like($info, qr/DETAIL:  Collecting rows took \d+\.\d s, the graph \d+\.\d s, codes \d+\.\d s, writing pages \d+\.\d s\./, 'and how long each step took');
+my $devices = $node->safe_psql('postgres', 'SELECT count(*) FROM grnnd_devices() WHERE problem IS NULL');
+SKIP:
+{
+	skip 'this host has a GPU', 2 if $devices > 0;
+	like(said('SET client_min_messages = debug1', 'REINDEX INDEX t_e'), qr/works on 1 CPU threads, without a GPU: /, 'why it took no GPU is to be had');
+	isnt($node->safe_psql('postgres', 'SELECT problem FROM grnnd_devices()'), '', 'grnnd_devices() says so, too');
+}
+$node->stop;
+done_testing();
