@@ -1,6 +1,6 @@
 #!/bin/bash
 # rules.sh - what the sources promise of themselves, checked by reading them: each rule
-# prints "ok NAME", or the lines that break it and "not ok NAME".  Needs grep and awk.
+# prints "ok NAME", or the lines that break it and "not ok NAME".  Needs grep, awk and perl.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 status=0
 
@@ -96,5 +96,7 @@ find src cuda -name '*.c' -o -name '*.cu' | sort | while read -r file; do
 	grep -qE "(^|[^A-Za-z0-9_.])${file##*/}($|[^A-Za-z0-9_])" src/README || echo "$file"
 done | rule "src/README names every file"
 awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 79 columns"
+
+perl test/messages.pl || status=1
 
 exit $status

@@ -571,7 +571,8 @@ table_of(Oid oid)
 						get_rel_name(oid) ? quote_identifier(get_rel_name(oid))
 						: psprintf("%u", oid)),
 				 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
-				 ? errhint("Check the indexes of its partitions.") : 0));
+				 ? errhint("Check the indexes of its partitions.")
+			 : errhint("The view grnnd_indexes lists those that there are.")));
 	if (!grnnd_owns(oid) && !grnnd_owns(heap))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -602,15 +603,18 @@ grnnd_check(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation %s is not a grnnd index",
-						quote_identifier(RelationGetRelationName(c.index)))));
+						quote_identifier(RelationGetRelationName(c.index))),
+				 errhint("The view grnnd_indexes lists those that there are.")));
 	if (RELATION_IS_OTHER_TEMP(c.index))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check temporary indexes of other sessions")));
+				 errmsg("cannot check temporary indexes of other sessions"),
+				 errhint("Check it in the session that has created it.")));
 	if (RecoveryInProgress() && c.heap->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check indexes of unlogged tables during recovery")));
+				 errmsg("cannot check indexes of unlogged tables during recovery"),
+				 errhint("Check it on the primary server.")));
 	if (!c.index->rd_index->indisvalid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

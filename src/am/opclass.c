@@ -103,7 +103,8 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the vector has %d dimensions where %d are expected",
-						value_dim, dim)));
+						value_dim, dim),
+				 errhint("The index is of a column or an expression with a fixed number of dimensions.")));
 	key->type->load(plain, dim, grn_form_begin(form, out));
 	indexed = !key->metric->normalised || grn_form_normalise(form, out, n);
 	if (n != dim)

@@ -246,7 +246,8 @@ start(IndexScanDesc scan)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" can only be scanned in order of distance",
-						RelationGetRelationName(index))));
+						RelationGetRelationName(index)),
+				 errhint("ORDER BY its column and the operator of its operator class.")));
 
 	/*
 	 * A slot may be reused once all transactions have ended that could hold its
@@ -255,7 +256,8 @@ start(IndexScanDesc scan)
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("grnnd indexes can be scanned under MVCC snapshots only")));
+				 errmsg("grnnd indexes can be scanned under MVCC snapshots only"),
+				 errhint("Scan the table instead.")));
 
 	pgstat_count_index_scan(index);
 #if PG_VERSION_NUM >= 180000

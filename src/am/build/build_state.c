@@ -61,7 +61,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("column cannot have more than %d dimensions for a grnnd index",
-						build->key.type->max_dim)));
+						build->key.type->max_dim),
+				 errhint("Index an expression of fewer dimensions, such as subvector().")));
 	build->column_dim = (uint32) typmod;
 	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
 	/*

@@ -196,7 +196,8 @@ wait_for_room(Collector *c)
 	if (!grnnd_mapping_catch_up(c->map))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a parallel worker lost sight of the leader's memory")));
+				 errmsg("a parallel worker lost sight of the leader's memory"),
+				 errhint("Try again, or with max_parallel_maintenance_workers = 0.")));
 }
 
 /* Takes the next chunk and the memory for it. */

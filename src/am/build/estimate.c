@@ -174,7 +174,8 @@ find_key(Oid type, text *opclass)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("type %s has no such operator class for access method grnnd",
-						format_type_be(type))));
+						format_type_be(type)),
+				 errhint("In psql, \\dAc grnnd lists those that there are.")));
 	family = get_opclass_family(class_oid);
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(get_opfamily_proc(family, type, type, number), number,
@@ -182,7 +183,8 @@ find_key(Oid type, text *opclass)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class %s", problem)));
+				 errmsg("operator class %s", problem),
+				 errhint("amvalidate() checks an operator class.")));
 	return key;
 }
 
@@ -593,7 +595,8 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("table and column must not be null")));
+				 errmsg("table and column must not be null"),
+				 errhint("Give the table and the name of the column that is to be indexed.")));
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	table = open_table(PG_GETARG_OID(0));

@@ -220,7 +220,8 @@ add_extent(GrnndMapping *map, GrnSegment segment, GrnndFileKind kind, uint64 byt
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("an index build needed more than %d pieces of memory",
-						GRNND_MAX_EXTENTS)));
+						GRNND_MAX_EXTENTS),
+				 errhint("Partition the table.")));
 	e = &all->extent[count];
 	e->segment = segment;
 	e->file = kind;
@@ -253,7 +254,8 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("an index build needs %llu bytes for its %s, and at most %llu are possible",
 						(unsigned long long) bytes, segment_names[segment],
-						(unsigned long long) max)));
+						(unsigned long long) max),
+				 errhint("Partition the table.")));
 
 	while (map->size[segment] < bytes)
 	{

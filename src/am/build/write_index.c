@@ -154,7 +154,8 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 	if (!pg_strong_random(&meta->build_id, sizeof(meta->build_id)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a random number")));
+				 errmsg("could not generate a random number"),
+				 errhint("Try again.")));
 	meta->metric = build->spec.metric;
 	meta->dim = build->dim;
 	meta->column_dim = build->column_dim;

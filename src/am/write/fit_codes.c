@@ -92,13 +92,15 @@ grnnd_fit_breathe(const Fit *f)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on the database",
-						RelationGetRelationName(f->index))));
+						RelationGetRelationName(f->index)),
+				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
 	if (LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
 		LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on its table",
-						RelationGetRelationName(f->index))));
+						RelationGetRelationName(f->index)),
+				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
 }
 
 /* ---- the codec ---- */

@@ -389,7 +389,8 @@ refuse(Oid oid)
 			 errmsg("relation %s is not a grnnd index",
 					name ? quote_identifier(name) : psprintf("%u", oid)),
 			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
-			 ? errhint("Name an index of one of its partitions.") : 0));
+			 ? errhint("Name an index of one of its partitions.")
+			 : errhint("The view grnnd_indexes lists those that there are.")));
 }
 
 /*
@@ -415,7 +416,8 @@ open_table_of(Oid oid, LOCKMODE mode)
 	if (RELATION_IS_OTHER_TEMP(heap))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot read temporary indexes of other sessions")));
+				 errmsg("cannot read temporary indexes of other sessions"),
+				 errhint("Ask in the session that has created it.")));
 	return heap;
 }
 
