@@ -71,7 +71,8 @@ convert(Build &b)
 
 	b.digests.n = n;
 	b.digests.format = (RowFormat) t.format;
-	b.exact = gpu->options.rows == GRN_GPU_EXACT_DIGESTS;
+	b.exact = gpu->options.rows == GRN_GPU_EXACT_DIGESTS ||
+			  gpu->options.rows == GRN_GPU_BIT_DIGESTS;
 	if (gpu->options.rows != GRN_GPU_FLOATS)
 		/* the digests are there already */;
 	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
@@ -208,7 +209,7 @@ finish(Build &b)
 	}
 	else
 		GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, lists));
-	if (gpu->options.rows != GRN_GPU_FLOATS)
+	if (gpu->named)
 		return launch_rename(gpu->device, b.digests.n, plan.degree,
 							 (uint32_t *) (gpu->d_arena + plan.members), b.d_counts,
 							 b.d_ids);

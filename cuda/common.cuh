@@ -60,8 +60,8 @@ constexpr uint32_t FULL = 0xffffffffu;
  * A neighbour as pools and inboxes hold it: ordinal << 32 | id.
  *
  * An ordinal has 24 bits, and ordinals order as squared distances do.  Where rows are
- * 8-bit it is the squared distance itself (of 256 dimensions at most), otherwise the upper
- * bits of its binary32.
+ * 8-bit it is the squared distance itself (of 256 dimensions at most), where they are bits
+ * the number of those that differ, otherwise the upper bits of its binary32.
  */
 typedef uint64_t   Key;
 constexpr Key	   EMPTY_KEY = ~0ull;
@@ -147,14 +147,22 @@ fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
 /* What the elements of digests are. */
 enum RowFormat
 {
-	ROWS_S8 = 0, /* signed bytes */
-	ROWS_F16 = 1 /* binary16 */
+	ROWS_S8 = 0,  /* signed bytes */
+	ROWS_F16 = 1, /* binary16 */
+	ROWS_B1 = 2	  /* bits: the rows themselves */
 };
+
+/* Bytes of so many elements. */
+__host__ __device__ inline uint32_t
+format_bytes(RowFormat format, uint32_t dims)
+{
+	return format == ROWS_F16 ? 2 * dims : format == ROWS_B1 ? dims / 8 : dims;
+}
 
 struct Digests
 {
 	const uint8_t  *d_rows;	 /* [n][stride] bytes */
-	const uint32_t *d_norms; /* [n] squared norm: int32 (S8) or binary32 (F16) */
+	const uint32_t *d_norms; /* [n] squared norm: int32, or binary32 (F16) */
 	uint32_t		n;
 	uint32_t		stride; /* bytes of a row: seg * nseg */
 	uint32_t		seg;	/* 32, 64 or 128 bytes */
@@ -366,6 +374,9 @@ cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);
+/* d_raw: [n][bytes] rows of dim bits, a byte's highest bit first. */
+cudaError_t launch_bits(const Device &device, const uint8_t *d_raw, uint32_t bytes,
+						uint32_t n, uint32_t dim, uint32_t stride, uint8_t *d_digests);
 size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims);
 /* A fitted projection, in device memory. */
 struct Projection

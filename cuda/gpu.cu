@@ -313,6 +313,9 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->begun = false;
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
+	if (options->rows == GRN_GPU_BIT_DIGESTS && dim > GRN_GPU_MOST_BITS)
+		return gpu_fail(err, GRN_GPU_FAILED, "bit digests have at most 2048 dimensions",
+						NULL);
 	if (dim < 1 || dim > GRN_MOST_DIMS)
 		return gpu_fail(err, GRN_GPU_FAILED, "dimensions must be between 1 and 64000",
 						NULL);
@@ -331,7 +334,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	gpu->dim = dim;
 	gpu->upload = 0;
 
-	gpu->digested = false;
+	gpu->digested = gpu->named = false;
 	/* The steps of a build in parts follow each other and share the largest arena. */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
@@ -417,8 +420,8 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 /*
- * Copies rows to the two halves of d_raw [bytes] in turn, and expands one while the next
- * comes.
+ * Copies rows to the two halves of d_raw [bytes] in turn, and expands one, or makes digests of
+ * it, while the next comes.
  */
 static cudaError_t
 expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t bytes)
@@ -442,8 +445,13 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t by
 		GRN_TRY(staging_copy(&gpu->staging, gpu->number, true, d, (void *) base,
 							 row.bytes, row.bytes, count, order));
 		GRN_TRY(staging_wait(&gpu->staging));
-		GRN_TRY(launch_expand(gpu->device, d, row, (uint32_t) count, gpu->dim,
-							  gpu->d_own_rows + first * gpu->dim));
+		if (gpu->options.rows == GRN_GPU_BIT_DIGESTS)
+			GRN_TRY(launch_bits(
+				gpu->device, d, row.bytes, (uint32_t) count, gpu->dim, gpu->plan.stride,
+				gpu->d_arena + gpu->plan.bare_digests + first * gpu->plan.stride));
+		else
+			GRN_TRY(launch_expand(gpu->device, d, row, (uint32_t) count, gpu->dim,
+								  gpu->d_own_rows + first * gpu->dim));
 		GRN_TRY(cudaEventRecord(gpu->round[alone ? 0 : piece & 1], stream));
 	}
 	return cudaStreamSynchronize(stream);
@@ -452,19 +460,22 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t by
 extern "C" GrnGpuStatus
 grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 {
+	bool	 digests = gpu->options.rows == GRN_GPU_BIT_DIGESTS;
 	uint8_t *d_raw = gpu->d_arena; /* the build has not begun to use it */
-	uint64_t bytes = gpu->arena;
+	uint64_t bytes = digests ? gpu->plan.bare_digests : gpu->arena;
 	Clock	 clock;
 
 	if (!gpu->begun || (!grn_gpu_expands(source) && source->order))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
+	if (digests && (source->numbers != GRN_NUMBERS_BITS || source->head > 0 || source->scale > 0))
+		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	if (!grn_gpu_expands(source))
 		return grn_gpu_rows(gpu, 0, gpu->n, (const float *) source->base,
 							source->row_bytes / sizeof(float), err);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
-	GrnGpuStatus status = own_rows(gpu, err);
+	GrnGpuStatus status = digests ? GRN_GPU_OK : own_rows(gpu, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -477,6 +488,7 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 	if (d_raw != gpu->d_arena)
 		cudaFree(d_raw);
 	GRN_CHECK(rc, "could not copy rows to the device");
+	gpu->digested = digests;
 	gpu->upload += clock.seconds();
 	return GRN_GPU_OK;
 }
@@ -536,7 +548,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 			memset(ids, 0xFF, gpu->n * gpu->plan.degree * sizeof(uint32_t));
 		return GRN_GPU_OK;
 	}
-	if (options->rows == GRN_GPU_FLOATS ? !gpu->d_rows : !(gpu->digested && ids))
+	if (options->rows == GRN_GPU_FLOATS ? !gpu->d_rows
+										: !gpu->digested || (gpu->named && !ids))
 		return gpu_fail(err, GRN_GPU_FAILED, "the build has no rows", NULL);
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);

@@ -66,14 +66,21 @@ typedef enum GrnReverse			/* GRN_GPU_PAPER: which of a pool get reverse edges */
 /* Rows of more dimensions have no exact digests. */
 #define GRN_GPU_EXACT_DIMS 128
 
-/* What the rows of a build come as.  Digests come from grn_gpu_digest(), for tile mode alone. */
+/*
+ * What the rows of a build come as.  Digests are for tile mode alone.  They come from
+ * grn_gpu_digest(); bits may also come from the host's rows, by grn_gpu_rows_from().
+ */
 typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
 	GRN_GPU_EXACT_DIGESTS,		/* integers 0 to 255 in bytes: the rows themselves */
 	GRN_GPU_BYTE_DIGESTS,			/* projected, in bytes */
-	GRN_GPU_WIDE_DIGESTS			/* projected, in binary16 */
+	GRN_GPU_WIDE_DIGESTS,			/* projected, in binary16 */
+	GRN_GPU_BIT_DIGESTS			/* 0 or 1 in bits, one a dimension: the rows themselves */
 } GrnGpuRows;
+
+/* The most dimensions of bit digests: they take GRN_GPU_MOST_DIGEST_BYTES then. */
+#define GRN_GPU_MOST_BITS 2048
 
 typedef struct GrnGpuOptions
 {
@@ -155,7 +162,10 @@ grn_gpu_expands(const GrnGpuSource *source)
 	return source->numbers != GRN_NUMBERS_FLOATS;
 }
 
-/* Gives all rows of a build, in place of grn_gpu_rows(): they go up as they are. */
+/*
+ * Gives all rows of a build, in place of grn_gpu_rows(): they go up as they are.  For a build of
+ * bit digests they are bits without factors.
+ */
 extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
 									  GrnGpuError *err);
 /*

@@ -89,7 +89,8 @@ struct GrnGpu
 	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
 	float		   upload;	 /* seconds in grn_gpu_rows() */
-	bool		   digested; /* the arena has digests and members */
+	bool		   digested; /* the arena has digests, */
+	bool		   named;	 /* and members */
 	uint64_t	   peak;	 /* the most device bytes since the last grn_gpu_peak() */
 
 	/* For builds in parts (parts.cu). */
@@ -142,6 +143,8 @@ Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 uint32_t digest_dims_of(uint32_t dim);
 /* and the most that a fit may come to; few: no more than digest_dims_of(). */
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
+/* Rows of bits are digests of 512, 1024 or 2048 bits: whole segments. */
+uint32_t bit_digest_dims(uint32_t dim);
 /* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b);

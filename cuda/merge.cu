@@ -240,11 +240,11 @@ launch_merge(const Device &device, const MergeArgs &args)
 	GRN_REQUIRE(args.digests.valid() && args.digests.stride <= 4 * WARP * MERGE_WORDS);
 	GRN_REQUIRE(args.count > 0 && args.degree > 0 && args.degree <= GRN_MAX_DEGREE);
 	GRN_REQUIRE(args.fill <= args.degree);
-	if (args.digests.format == ROWS_S8)
-		merge_kernel<RowsS8><<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
-	else
-		merge_kernel<RowsF16>
-			<<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
+	auto kernel = args.digests.format == ROWS_S8   ? merge_kernel<RowsS8>
+				  : args.digests.format == ROWS_B1 ? merge_kernel<RowsB1>
+												   : merge_kernel<RowsF16>;
+
+	kernel<<<blocks, MERGE_WARPS * WARP, shared, device.stream>>>(args);
 	return cudaGetLastError();
 }
 

@@ -20,7 +20,9 @@ constexpr uint64_t LEAST_BATCH = 256;		/* A batch has so many rows at least. */
 static RowFormat
 format_of(const GrnGpuFit *fit)
 {
-	return fit->rows == GRN_GPU_WIDE_DIGESTS ? ROWS_F16 : ROWS_S8;
+	return fit->rows == GRN_GPU_WIDE_DIGESTS  ? ROWS_F16
+		   : fit->rows == GRN_GPU_BIT_DIGESTS ? ROWS_B1
+											  : ROWS_S8;
 }
 
 /* A fit's projection is floats: the basis, then the mean and the scale. */
@@ -86,11 +88,12 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 
 	if (gpu->device.major < GRN_TILE_MAJOR)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
-	fit->digest_dims = digest_dims_of(fit->dim);
-	fit->digest_bytes = fit->digest_dims;
+	fit->digest_dims = fit->rows == GRN_GPU_BIT_DIGESTS ? bit_digest_dims(fit->dim)
+														: digest_dims_of(fit->dim);
+	fit->digest_bytes = format_bytes(format_of(fit), fit->digest_dims);
 	free(fit->projection);
 	fit->projection = NULL;
-	if (fit->rows == GRN_GPU_EXACT_DIGESTS)
+	if (fit->rows == GRN_GPU_EXACT_DIGESTS || fit->rows == GRN_GPU_BIT_DIGESTS)
 		return GRN_GPU_OK;
 	grn_gpu_end(gpu);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
@@ -121,7 +124,7 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 						 &p),
 			  "could not fit a projection");
 	fit->digest_dims = p.digest_dims;
-	fit->digest_bytes = fit->digest_dims * (fit->rows == GRN_GPU_WIDE_DIGESTS ? 2 : 1);
+	fit->digest_bytes = format_bytes(format_of(fit), fit->digest_dims);
 	fit->projection = (float *) malloc(fit_floats(fit) * sizeof(float));
 	if (!fit->projection)
 		return gpu_fail(err, GRN_GPU_FAILED, "out of host memory", NULL);
@@ -388,6 +391,9 @@ digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, ui
 		GRN_TRY(cudaMemcpyAsync(&flag, d_other, sizeof(int), cudaMemcpyDeviceToHost,
 								gpu->device.stream));
 	}
+	else if (fit->rows == GRN_GPU_BIT_DIGESTS)
+		GRN_TRY(launch_bits(gpu->device, gpu->d_arena + space.raw, e->raw_bytes, n,
+							fit->dim, fit->digest_bytes, d_digests));
 	else
 	{
 		const float *d_basis = (const float *) gpu->d_arena;
@@ -444,7 +450,9 @@ grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source
 
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "no digesting was begun", NULL);
-	if (raw && e->raw_bytes != source->row_bytes)
+	if ((raw && e->raw_bytes != source->row_bytes) ||
+		(e->fit->rows == GRN_GPU_BIT_DIGESTS &&
+		 (source->bits != 1 || source->head > 0 || source->scale > 0)))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number == gpu->number)
@@ -464,7 +472,7 @@ grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source
 							   (void *) base, width, source->row_bytes, count, order),
 				  "could not copy rows to the device");
 		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
-		if (raw)
+		if (raw && (e->cells || e->fit->rows != GRN_GPU_BIT_DIGESTS))
 			GRN_CHECK(launch_expand(gpu->device, gpu->d_arena + space.raw,
 									raw_row_of(*source), count, e->fit->dim,
 									(float *) (gpu->d_arena + space.rows)),
@@ -512,7 +520,7 @@ grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
 								d_digests, (uint32_t *) (gpu->d_arena + plan.norms)),
 				  "could not copy digests on the device");
 	}
-	gpu->digested = true;
+	gpu->digested = gpu->named = true;
 	return GRN_GPU_OK;
 }
 

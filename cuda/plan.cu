@@ -102,6 +102,12 @@ most_digest_dims(uint32_t dim, RowFormat format, bool few)
 	return format == ROWS_S8 && dim > dims && !few ? MORE_DIMS : dims;
 }
 
+uint32_t
+bit_digest_dims(uint32_t dim)
+{
+	return dim <= 512 ? 512 : dim <= 1024 ? 1024 : GRN_GPU_MOST_BITS;
+}
+
 static size_t
 larger(size_t a, size_t b)
 {
@@ -129,6 +135,8 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		t.joins = options->joins;
 	if (size == DIGESTS_WIDE || (options && options->rows == GRN_GPU_WIDE_DIGESTS))
 		t.format = ROWS_F16;
+	if (options && options->rows == GRN_GPU_BIT_DIGESTS)
+		t.format = ROWS_B1;
 	plan.counts = take(n);
 	if (plan.mode == GRN_GPU_PAPER)
 	{
@@ -145,11 +153,12 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		return plan;
 	}
 
-	plan.digest_dims = t.digest_dims					  ? t.digest_dims
+	plan.digest_dims = t.format == ROWS_B1				  ? bit_digest_dims(dim)
+					   : t.digest_dims					  ? t.digest_dims
 					   : size == DIGESTS_MORE			  ? MORE_DIMS
 					   : digested && options->digest_dims ? options->digest_dims
 														  : digest_dims_of(dim);
-	plan.stride = plan.digest_dims * (t.format == ROWS_F16 ? 2 : 1);
+	plan.stride = format_bytes((RowFormat) t.format, plan.digest_dims);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
 								n * plan.degree * sizeof(uint32_t));
 	size_t start = start_layout(NULL, (uint32_t) n, t.bins, plan.stride).bytes,

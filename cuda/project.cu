@@ -1,6 +1,6 @@
 /*
- * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255 are taken as
- * they are.  Other rows of at most digest_dims dimensions are rotated at random; those of more
+ * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255, and rows of
+ * bits, are taken as they are.  Other rows of at most digest_dims dimensions are rotated at random; those of more
  * are projected to their first principal directions.
  *
  * The principal directions come from a sample X by subspace iteration: Q becomes
@@ -63,6 +63,28 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 	}
 	if (__syncthreads_or(other) && threadIdx.x == 0)
 		*d_other = 1;
+}
+
+/* Makes four bytes of a digest; bits after the row's last are 0. */
+__global__ void
+bits_kernel(const uint8_t *d_raw, uint32_t bytes, uint32_t n, uint32_t dim,
+			uint32_t stride, uint8_t *d_digests)
+{
+	uint32_t each = stride / 4;
+	uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t row = (uint32_t) (i / each), first = 32 * (uint32_t) (i % each), word = 0;
+
+	if (row >= n)
+		return;
+	if (first < dim)
+		word = *(const uint32_t *) (d_raw + (size_t) row * bytes + first / 8);
+	for (uint32_t b = 0; b < 4; b++)
+	{
+		uint32_t at = first + 8 * b, valid = at < dim ? min(dim - at, 8u) : 0;
+
+		word &= ~((0xffu >> valid) << (8 * b));
+	}
+	*(uint32_t *) (d_digests + (size_t) row * stride + first / 8) = word;
 }
 
 /* Draws row i of the sample from the i-th of count equal ranges; rows past count are 0. */
@@ -460,6 +482,19 @@ launch_integers(const Device &device, const float *d_rows, uint32_t n, uint32_t 
 	GRN_TRY(cudaMemsetAsync(d_other, 0, sizeof(int), device.stream));
 	integers_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
 		d_rows, n, dim, stride, d_digests, d_other);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_bits(const Device &device, const uint8_t *d_raw, uint32_t bytes, uint32_t n,
+			uint32_t dim, uint32_t stride, uint8_t *d_digests)
+{
+	uint64_t threads = (uint64_t) n * (stride / 4);
+
+	GRN_REQUIRE(n > 0 && dim > 0 && dim <= 8 * stride && stride <= MAX_STRIDE);
+	GRN_REQUIRE(stride % 4 == 0 && bytes % 4 == 0 && bytes >= (dim + 7) / 8);
+	bits_kernel<<<(uint32_t) ((threads + 255) / 256), 256, 0, device.stream>>>(
+		d_raw, bytes, n, dim, stride, d_digests);
 	return cudaGetLastError();
 }
 

@@ -1,8 +1,8 @@
 /*
- * row_formats.cuh - the two formats of digests, 8-bit integers and binary16, as policies
+ * row_formats.cuh - the formats of digests, 8-bit integers, binary16 and bits, as policies
  * that kernels take as template arguments: the product on tensor cores, and distances.
  *
- * Both products take 32 bytes of each of 16 and of 8 rows, laid out alike: lane 4 g + t
+ * All products take 32 bytes of each of 16 and of 8 rows, laid out alike: lane 4 g + t
  * holds 8 bytes of row g (and of row g + 8).  It does not matter which 8 bytes, as long as
  * both operands agree.  So a lane loads 16 consecutive bytes and feeds them to two products.
  */
@@ -73,6 +73,29 @@ struct RowsS8
 	static __device__ inline Acc most()
 	{
 		return INT32_MAX;
+	}
+};
+
+/*
+ * Bits: the product of two rows counts the ones that they share, so that |x|^2 + |y|^2 - 2 x.y is
+ * the number of bits that differ.  Tensor cores count 32 bits in place of four bytes' products
+ * (Ampere to Hopper; the compiler makes products of bytes of it for later ones).
+ */
+struct RowsB1 : RowsS8
+{
+	static __device__ inline void product(Acc (&c)[4], uint32_t a0, uint32_t a1,
+										  uint32_t a2, uint32_t a3, uint32_t b0,
+										  uint32_t b1)
+	{
+		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					   : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+	}
+	/* Adds the ones that 32 bits share to c. */
+	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
+	{
+		return c + __popc(a & b);
 	}
 };
 
@@ -213,7 +236,10 @@ template <int SEG> struct Share
 	((digests).format == ROWS_S8 ? ((digests).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
 									: (digests).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \
 														  : f<RowsS8, 128>(__VA_ARGS__)) \
-								 : ((digests).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
-														: f<RowsF16, 128>(__VA_ARGS__)))
+	 : (digests).format == ROWS_B1 \
+		 ? ((digests).seg == 64 ? f<RowsB1, 64>(__VA_ARGS__) \
+								: f<RowsB1, 128>(__VA_ARGS__)) \
+		 : ((digests).seg == 64 ? f<RowsF16, 64>(__VA_ARGS__) \
+								: f<RowsF16, 128>(__VA_ARGS__)))
 
 #endif /* GRN_ROW_FORMATS_CUH */

@@ -282,6 +282,9 @@ launch_near_digests(const Device &device, const Digests &digests, const Lists &i
 	return digests.format == ROWS_S8
 			   ? launch_near(device, DigestRows<RowsS8> {digests, lanes}, digests.n, in,
 							 degree, d_order, out)
+		   : digests.format == ROWS_B1
+			   ? launch_near(device, DigestRows<RowsB1> {digests, lanes}, digests.n, in,
+							 degree, d_order, out)
 			   : launch_near(device, DigestRows<RowsF16> {digests, lanes}, digests.n, in,
 							 degree, d_order, out);
 }

@@ -29,15 +29,24 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 	return true;
 }
 
-static GrnGpuStatus
-build_whole(GrnGraphJob *job, const GrnGraphParams *params, GrnGpuError *err)
+/* Of a build of all rows at once. */
+static GrnGpuOptions
+whole_options(const GrnGraphJob *job)
 {
 	GrnGpuOptions options = job->choice->options;
-	GrnGpuStatus status;
 
 	options.fill = job->fill;
 	options.few = grn_few_directions(job->rows);
-	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, &options, params, err);
+	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu) && grn_has_bit_digests(job->rows))
+		options.rows = GRN_GPU_BIT_DIGESTS;
+	return options;
+}
+
+static GrnGpuStatus
+build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams *params, GrnGpuError *err)
+{
+	GrnGpuStatus status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
+
 	if (status == GRN_GPU_OK)
 		status = grn_upload(job->gpu, job->rows, grn_pool_parallel(job->pool), err);
 	if (status == GRN_GPU_OK)
@@ -104,6 +113,7 @@ limit_param(const GrnGraphJob *job, const char *name, uint32_t *param, uint32_t 
 static GrnGpuStatus
 gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
+	GrnGpuOptions options = whole_options(job);
 	GrnGraphParams params;
 	uint64_t	limit;
 	bool		whole;
@@ -112,25 +122,25 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	memset(err, 0, sizeof(*err));
 	failure->sqlstate[0] = '\0';
 	job->part_times.nparts = 0;
-	if (job->choice->options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu))
+	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu))
 	{
 		limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
 		limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
 	}
 	params = *job->params;
-	grn_gpu_default_params(job->gpu, &job->choice->options, &params, job->rows->dim, job->rows->n);
-	status = grn_gpu_limit(job->gpu, job->choice->options.memory_limit, &limit, err);
+	grn_gpu_default_params(job->gpu, &options, &params, job->rows->dim, job->rows->n);
+	status = grn_gpu_limit(job->gpu, options.memory_limit, &limit, err);
 	whole = status == GRN_GPU_OK && !grn_parts_are_faster(job) &&
-		grn_gpu_plan(job->gpu, &params, &job->choice->options, job->rows->n, job->rows->dim) <= limit;
+		grn_gpu_plan(job->gpu, &params, &options, job->rows->n, job->rows->dim) <= limit;
 	if (whole)
-		status = build_whole(job, &params, err);
+		status = build_whole(job, &options, &params, err);
 	if (whole && status == GRN_GPU_OK)
 		*job->params = params;
 	/* what there was no memory for after all, or what other GPUs may do */
 	else if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY ||
 			 (status != GRN_GPU_CANCELLED && grn_open_gpus() > 1))
 		status = grn_build_parts_on_gpus(job, err, failure);
-	if (status == GRN_GPU_OK && job->choice->options.mode == GRN_GPU_TILE && too_coarse(job))
+	if (status == GRN_GPU_OK && options.mode == GRN_GPU_TILE && too_coarse(job))
 	{
 		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's digests");
 		status = GRN_GPU_FAILED;

@@ -58,8 +58,8 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	GrnGpuStatus status = GRN_GPU_FAILED;
-	/* exact digests need no sample, but the call */
-	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_DIGESTS ? 1 :
+	/* digests that are the rows need no sample, but the call */
+	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_DIGESTS || p->fit.rows == GRN_GPU_BIT_DIGESTS ? 1 :
 		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
 	FitSample	sample = {.rows = rows};
 	GrnGpuFit	larger = p->fit;

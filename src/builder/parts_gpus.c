@@ -455,6 +455,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;
 	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
+		grn_has_bit_digests(job->rows) ? GRN_GPU_BIT_DIGESTS :
 		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_DIGESTS : GRN_GPU_BYTE_DIGESTS;
 	for (;;)
 	{

@@ -78,6 +78,19 @@ grn_gpu_source(const GrnRows *rows)
 }
 
 /*
+ * Digests of bits are the rows themselves, and take no more memory than projected ones, up to
+ * GRN_GPU_MOST_BITS.  Those of few bits are bytes: as exact, and there are no shorter ones.
+ */
+bool
+grn_has_bit_digests(const GrnRows *rows)
+{
+	GrnGpuSource source = grn_gpu_source(rows);
+
+	return source.bits == 1 && source.head == 0 && source.scale == 0 &&
+		rows->dim > GRN_GPU_EXACT_DIMS && rows->dim <= GRN_GPU_MOST_BITS;
+}
+
+/*
  * In inner product's space long rows lie in the middle and are near all others; by more
  * directions still more so, and more rows are in no list (test/bench/tried.md).
  */

@@ -10,8 +10,15 @@
 static std::vector<float>
 make_rows(uint32_t n, uint32_t dim, const char *kind)
 {
-	std::vector<float> x((size_t) n * dim);
+	const uint32_t plane = 12;
+	std::vector<float> x((size_t) n * dim),
+				within,			/* "bits": where rows lie in a plane, and axes there */
+				axes;
 
+	for (uint64_t k = 0; !strcmp(kind, "bits") && k < (uint64_t) n * plane; k++)
+		within.push_back(gaussian(66, k));
+	for (uint64_t k = 0; !strcmp(kind, "bits") && k < (uint64_t) dim * plane; k++)
+		axes.push_back(gaussian(67, k));
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t d = 0; d < dim; d++)
 		{
@@ -20,6 +27,13 @@ make_rows(uint32_t n, uint32_t dim, const char *kind)
 
 			if (!strcmp(kind, "integers"))
 				y = (float) rnd(60, at, 200);
+			else if (!strcmp(kind, "bits"))	/* the side of the axis, but for noise */
+			{
+				y = 0.5f * gaussian(65, at);
+				for (uint32_t k = 0; k < plane; k++)
+					y += within[i * plane + k] * axes[d * plane + k];
+				y = y > 0;
+			}
 			else if (!strcmp(kind, "identical"))
 				y = (float) d;
 			else if (!strcmp(kind, "clusters"))	/* of 20, a thousandth as wide as apart */
@@ -60,6 +74,46 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 								stride ? stride : dim, &b.err);
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), progress, NULL, NULL, &b.err);
+	grn_gpu_end(gpu);
+	return b;
+}
+
+/* Rows of 0 and 1 as bits, in rows of 16 bytes each. */
+struct BitRows
+{
+	std::vector<uint8_t> bytes;
+	GrnGpuSource source = {};
+
+	BitRows(const std::vector<float> &x, uint32_t n, uint32_t dim)
+	{
+		source.row_bytes = (dim + 127) / 128 * 16;
+		source.bits = 1;
+		bytes.assign(n * source.row_bytes, 0);
+		for (uint32_t i = 0; i < n; i++)
+			for (uint32_t d = 0; d < dim; d++)
+				if (x[(size_t) i * dim + d] > 0)
+					bytes[i * source.row_bytes + d / 8] |= (uint8_t) (0x80 >> d % 8);
+		source.base = bytes.data();
+	}
+};
+
+/* A build of bits that are their own digests. */
+static Built
+build_bits(GrnGpu *gpu, const BitRows &rows, uint32_t n, uint32_t dim, GrnGpuOptions options)
+{
+	Built		b = {};
+	GrnGraphParams params = {};
+
+	options.rows = GRN_GPU_BIT_DIGESTS;
+	grn_gpu_default_params(gpu, &options, &params, dim, n);
+	b.degree = params.degree;
+	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_rows_from(gpu, &rows.source, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
 	grn_gpu_end(gpu);
 	return b;
 }
@@ -206,11 +260,17 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 	GrnGpuOptions options = {};
 	GrnGraphParams params = {};
 	GrnGpuSource source = {x.data(), NULL, dim * sizeof(float), 0, 0, GRN_NUMBERS_FLOATS};
+	BitRows		bits(x, kind == GRN_GPU_BIT_DIGESTS ? n : 0, dim);
 	TestCells	cells(x, dim);
 	std::vector<uint8_t> digests;
 	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
 	GrnGpuDigesting e = {&fit, &cells.cells, &gpu, keep, 0, NULL, home.data(), guest.data()};
 
+	if (kind == GRN_GPU_BIT_DIGESTS)
+	{
+		source = bits.source;
+		e.raw_bytes = (uint32_t) source.row_bytes;
+	}
 	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	options.rows = fit.rows = kind;
 	fit.dim = dim;
@@ -270,12 +330,14 @@ test_digested_builds(GrnGpu *gpu)
 		{GRN_GPU_WIDE_DIGESTS, "gaussian", 16, false, 32, 0.98}, {GRN_GPU_BYTE_DIGESTS, "gaussian", 130, false, 128, 0.5},
 		{GRN_GPU_WIDE_DIGESTS, "gaussian", 131, false, 128, 0.5}, {GRN_GPU_BYTE_DIGESTS, "gaussian", 384, false, 256, 0.8},
 		{GRN_GPU_BYTE_DIGESTS, "gaussian", 384, true, 128, 0.6}, {GRN_GPU_WIDE_DIGESTS, "gaussian", 384, false, 128, 0.6},
+		{GRN_GPU_BIT_DIGESTS, "bits", 129, false, 512, 0.98}, {GRN_GPU_BIT_DIGESTS, "bits", 1000, false, 1024, 0.98},
+		{GRN_GPU_BIT_DIGESTS, "bits", 2048, false, 2048, 0.98},
 	};
 	uint32_t	n = 4100,
 				dims;
 	bool		other;
 
-	for (int at = 0; at < 16; at++)
+	for (size_t at = 0; at < 2 * sizeof(cases) / sizeof(cases[0]); at++)
 	{
 		auto	   &c = cases[at / 2];
 		bool		keep = at % 2;
@@ -347,9 +409,59 @@ test_directions(GrnGpu *gpu)
 	check("or no more are asked for", flat, 0, false);
 }
 
+/* Graphs of bits as they are are no worse than those of the same rows as floats. */
+static void
+test_bit_builds(GrnGpu *gpu)
+{
+	for (uint32_t n : {2u, 3u, 33u, 257u})
+	{
+		auto		x = make_rows(n, 300, "bits");
+		Built		b = build_bits(gpu, BitRows(x, n, 300), n, 300, {});
+		const char *wrong = unsound(b, n);
+
+		report("bits, " + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
+	}
+	for (uint32_t dim : {129u, 384u, 2047u})
+		for (int kind = 0; kind < 3; kind++)
+		{
+			uint32_t	n = 3000;
+			auto		x = make_rows(n, dim, "bits");
+			GrnGpuOptions options = {};
+
+			options.fill = kind == 1;
+			options.joins = kind == 2;
+
+			Built		floats = build(gpu, x, n, dim, {}, options),
+						bits = build_bits(gpu, BitRows(x, n, dim), n, dim, options);
+			const char *wrong = unsound(bits, n);
+			double		r = wrong ? 0 : recall(bits, x, n, dim),
+						before = recall(floats, x, n, dim);
+
+			report("bits, " + std::to_string(dim) + " dimensions" +
+				   (kind == 1 ? ", filled" : kind == 2 ? ", with joins" : ""), !wrong && r >= before - 0.005,
+				   wrong ? wrong : "recall " + std::to_string(r) + ", of floats " + std::to_string(before));
+		}
+
+	GrnGpuOptions options = {};
+	GrnGraphParams params = {};
+	GrnGpuError err = {};
+	auto		x = make_rows(100, 300, "bits");
+	GrnGpuSource floats = {x.data(), NULL, 300 * sizeof(float), 32};
+	bool		refused;
+
+	options.rows = GRN_GPU_BIT_DIGESTS;
+	grn_gpu_default_params(gpu, &options, &params, 300, 100);
+	refused = grn_gpu_begin(gpu, 100, GRN_GPU_MOST_BITS + 1, &options, &params, &err) == GRN_GPU_FAILED &&
+		grn_gpu_begin(gpu, 100, 300, &options, &params, &err) == GRN_GPU_OK &&
+		grn_gpu_rows_from(gpu, &floats, &err) == GRN_GPU_FAILED;
+	grn_gpu_end(gpu);
+	report("too many bits, and rows that are not bits, are refused", refused, err.text);
+}
+
 void
 test_builds(GrnGpu *gpu)
 {
+	test_bit_builds(gpu);
 	for (int kind = 0; kind < 5; kind++)
 	{
 		bool		paper = kind % 2 == 1,

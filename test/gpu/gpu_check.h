@@ -88,7 +88,22 @@ template <class X> struct Both
 	}
 };
 
-/* Random 8-bit rows as the descent holds them, with norms. */
+/* The squared distance of two digests of bytes or bits. */
+static inline uint32_t
+digest_distance(RowFormat format, const uint8_t *a, const uint8_t *b, uint32_t stride)
+{
+	uint32_t	sum = 0;
+
+	for (uint32_t d = 0; d < stride; d++)
+	{
+		int			x = (int8_t) a[d] - (int8_t) b[d];
+
+		sum += format == ROWS_B1 ? __builtin_popcount(a[d] ^ b[d]) : x * x;
+	}
+	return sum;
+}
+
+/* Random rows of bytes or bits as the descent holds them, with norms. */
 struct Bytes
 {
 	uint32_t	n,
@@ -97,29 +112,20 @@ struct Bytes
 	Both<uint32_t> norms;
 	Digests		digests;
 
-	Bytes(uint32_t n, uint32_t stride, uint64_t stream)
+	Bytes(uint32_t n, uint32_t stride, uint64_t stream, RowFormat format = ROWS_S8)
 		: n(n), stride(stride), rows((size_t) n * stride), norms(n)
 	{
 		for (size_t i = 0; i < rows.h.size(); i++)
 			rows.h[i] = (uint8_t) rnd(stream, i, 256);
 		rows.push();
 		digests = Digests{rows.d, norms.d, n, stride, std::min(stride, 128u),
-			stride / std::min(stride, 128u), ROWS_S8};
+			stride / std::min(stride, 128u), format};
 		must(launch_norms(device, digests, norms.d), "launch_norms");
 	}
 	uint32_t
 	distance(uint32_t a, uint32_t b) const
 	{
-		uint32_t	sum = 0;
-
-		for (uint32_t d = 0; d < stride; d++)
-		{
-			int			x = (int8_t) rows.h[(size_t) a * stride + d] -
-				(int8_t) rows.h[(size_t) b * stride + d];
-
-			sum += x * x;
-		}
-		return sum;
+		return digest_distance(digests.format, &rows.h[(size_t) a * stride], &rows.h[(size_t) b * stride], stride);
 	}
 };
 

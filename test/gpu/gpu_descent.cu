@@ -6,10 +6,16 @@
 
 #include <set>
 
-static void
-test_random_edges()
+static std::string
+format_name(RowFormat format)
 {
-	Bytes		b(500, 64, 6);
+	return format == ROWS_B1 ? ", bits" : "";
+}
+
+static void
+test_random_edges(RowFormat format)
+{
+	Bytes		b(500, 64, 6, format);
 	Pools		p(b.n, 32);
 	bool		good = true;
 
@@ -28,13 +34,13 @@ test_random_edges()
 			good &= k == 0 || key >> 32 >= p.pool.h[v * TEST_POOL + k - 1] >> 32;
 		}
 	}
-	report("random neighbours: distances, order, no self", good);
+	report("random neighbours: distances, order, no self" + format_name(format), good);
 }
 
 static void
-test_start(uint32_t stride)
+test_start(uint32_t stride, RowFormat format)
 {
-	Bytes		b(3000, stride, 10);
+	Bytes		b(3000, stride, 10, format);
 	Pools		p(b.n, 48);
 	uint32_t	bins = 100,
 				window = 512;
@@ -50,7 +56,7 @@ test_start(uint32_t stride)
 	std::sort(sorted.begin(), sorted.end());
 	for (uint32_t i = 0; i < b.n; i++)
 		good &= sorted[i] == i;
-	report("order of bins is a permutation, stride " + std::to_string(stride), good);
+	report("order of bins is a permutation, stride " + std::to_string(stride) + format_name(format), good);
 
 	/* every row is in the bin whose centroid is nearest; bins are contiguous */
 	std::vector<uint8_t> centroids((size_t) bins * stride);
@@ -68,15 +74,9 @@ test_start(uint32_t stride)
 
 		for (uint32_t c = 0; c < bins; c++)
 		{
-			uint32_t	sum = 0;
+			uint32_t	sum = digest_distance(format, &b.rows.h[(size_t) order.h[i] * stride],
+											  &centroids[(size_t) c * stride], stride);
 
-			for (uint32_t d = 0; d < stride; d++)
-			{
-				int			x = (int8_t) b.rows.h[(size_t) order.h[i] * stride + d] -
-					(int8_t) centroids[(size_t) c * stride + d];
-
-				sum += x * x;
-			}
 			if (sum < best)
 				best = sum, bin = c;
 		}
@@ -207,9 +207,10 @@ oracle_choice(const Bytes &b, const std::vector<Key> &row, uint32_t keep)
 
 /* An update round, or the choice of edges. */
 static void
-test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choice = false)
+test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choice = false,
+			RowFormat format = ROWS_S8)
 {
-	Bytes		b(400, stride, 20 + stride);
+	Bytes		b(400, stride, 20 + stride, format);
 	Pools		p(b.n, 64);
 	uint32_t	keep = 12;
 	std::vector<std::vector<Key>> pools(b.n),
@@ -286,16 +287,16 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choic
 										   p.inbox1.h.begin() + v * 64 + want[v].size()) != want[v];
 	}
 	report((choice ? "choice of edges, stride " : "update round, stride ") + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
-		   ", inbox " + std::to_string(inbox_size), bad_pool + bad_push == 0,
+		   ", inbox " + std::to_string(inbox_size) + format_name(format), bad_pool + bad_push == 0,
 		   std::to_string(bad_pool) + " pools, " + std::to_string(bad_push) + " inboxes differ, " +
 		   std::to_string(overflowed) + " overflowed");
 }
 
 /* The nearest of the neighbours' neighbours; after two joins, nearer ones. */
 static void
-test_joins(uint32_t stride, uint32_t inbox)
+test_joins(uint32_t stride, uint32_t inbox, RowFormat format = ROWS_S8)
 {
-	Bytes		b(700, stride, 80);
+	Bytes		b(700, stride, 80, format);
 	std::vector<uint64_t> total(3);
 
 	for (uint32_t joins : {1u, 2u})
@@ -350,7 +351,7 @@ test_joins(uint32_t stride, uint32_t inbox)
 				total[joins] += got[k] >> 32;
 		}
 		report(std::to_string(joins) + " joins, stride " + std::to_string(stride) + ", inbox " +
-			   std::to_string(inbox), bad == 0 && (joins == 1 || total[2] < total[1]),
+			   std::to_string(inbox) + format_name(format), bad == 0 && (joins == 1 || total[2] < total[1]),
 			   std::to_string(bad) + " differ");
 	}
 }
@@ -358,10 +359,20 @@ test_joins(uint32_t stride, uint32_t inbox)
 void
 test_descent()
 {
-	test_random_edges();
+	for (RowFormat format : {ROWS_S8, ROWS_B1})
+		test_random_edges(format);
+	for (uint32_t stride : {64u, 128u, 256u})
+	{
+		test_start(stride, ROWS_B1);
+		test_update(stride, 10, 14, false, ROWS_B1);
+		test_update(stride, 16, 30, false, ROWS_B1);
+		test_update(stride, 25, 60, false, ROWS_B1);
+		test_update(stride, 20, 44, true, ROWS_B1);
+		test_joins(stride, 48, ROWS_B1);
+	}
 	for (uint32_t stride : {32u, 64u, 128u, 256u})
 	{
-		test_start(stride);
+		test_start(stride, ROWS_S8);
 		test_update(stride, 10, 14);
 		test_update(stride, 16, 30);
 		test_update(stride, 25, 60);

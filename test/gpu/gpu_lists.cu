@@ -148,9 +148,15 @@ oracle_near(const std::vector<std::vector<uint32_t>> &lists, uint32_t v, uint32_
 	return list;
 }
 
+static const char *
+format_name(RowFormat format)
+{
+	return format == ROWS_S8 ? "s8" : format == ROWS_F16 ? "f16" : "bits";
+}
+
 /*
- * Rows of small integers, whose distances are exact in all three forms: 8 bits,
- * binary16, and (stride 0) as the caller's floats.
+ * Rows of small integers, whose distances are exact in all forms: 8 bits, binary16, (of 0
+ * and 1) bits, and (stride 0) as the caller's floats.
  */
 static void
 test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
@@ -175,7 +181,13 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 			int			x = (int) rnd(80, (uint64_t) i * dim + d, 9) - 4;
 
 			rows.h[(size_t) i * dim + d] = (float) x;
-			if (stride > 0 && format == ROWS_S8)
+			if (format == ROWS_B1)
+			{
+				x = x > 0;
+				rows.h[(size_t) i * dim + d] = (float) x;
+				bytes.h[(size_t) i * stride + d / 8] |= (uint8_t) (x << (7 - d % 8));
+			}
+			else if (stride > 0 && format == ROWS_S8)
 				((int8_t *) &bytes.h[(size_t) i * stride])[d] = (int8_t) x;
 			else if (stride > 0)
 				((__half *) &bytes.h[(size_t) i * stride])[d] = __float2half((float) x);
@@ -230,13 +242,13 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 			!std::equal(want.begin(), want.end(), &ids.h[(size_t) row * degree]);
 	}
 	report("lists filled with near neighbours, " +
-		   std::string(stride == 0 ? "floats" : format == ROWS_S8 ? "s8" : "f16") + ", " +
+		   std::string(stride == 0 ? "floats" : format_name(format)) + ", " +
 		   std::to_string(dim) + " dimensions, degree " + std::to_string(degree),
 		   bad == 0 && grown > n / 4, std::to_string(bad) + " lists differ, " +
 		   std::to_string(grown) + " grew");
 }
 
-/* Lists merged as src/graph/build/merge.c says; rows of small integers, exact in both forms. */
+/* Lists merged as src/graph/build/merge.c says; rows of small integers, exact in all forms. */
 static void
 test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uint32_t fill)
 {
@@ -261,7 +273,13 @@ test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uin
 			int			value = (int) rnd(90, (uint64_t) i * dim + d, 9) - 4;
 
 			x[(size_t) i * dim + d] = (float) value;
-			if (format == ROWS_S8)
+			if (format == ROWS_B1)
+			{
+				value = value > 0;
+				x[(size_t) i * dim + d] = (float) value;
+				bytes.h[(size_t) i * stride + d / 8] |= (uint8_t) (value << (7 - d % 8));
+			}
+			else if (format == ROWS_S8)
 				((int8_t *) &bytes.h[(size_t) i * stride])[d] = (int8_t) value;
 			else
 				((__half *) &bytes.h[(size_t) i * stride])[d] = __float2half((float) value);
@@ -325,7 +343,7 @@ test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uin
 		bad += counts.h[i] != list.size() ||
 			!std::equal(list.begin(), list.end(), &ids.h[(size_t) i * degree]);
 	}
-	report("lists merged, " + std::string(format == ROWS_S8 ? "s8" : "f16") + ", " +
+	report("lists merged, " + std::string(format_name(format)) + ", " +
 		   std::to_string(dim) + " dimensions, degree " + std::to_string(degree),
 		   bad == 0 && shared > n, std::to_string(bad) + " lists differ");
 }
@@ -343,6 +361,9 @@ test_lists()
 		test_near(ROWS_S8, 256, 200, degree);
 		test_near(ROWS_F16, 64, 20, degree);
 		test_near(ROWS_F16, 512, 256, degree);
+		test_near(ROWS_B1, 64, 300, degree);
+		test_near(ROWS_B1, 128, 1001, degree);
+		test_near(ROWS_B1, 256, 2048, degree);
 		test_near(ROWS_S8, 0, 1, degree);
 		test_near(ROWS_S8, 0, 150, degree);
 	}
@@ -355,4 +376,7 @@ test_lists()
 	test_merge(ROWS_S8, 256, 200, 32, 32);
 	test_merge(ROWS_F16, 64, 20, 32, 32);
 	test_merge(ROWS_F16, 256, 128, 8, 8);
+	test_merge(ROWS_B1, 64, 300, 32, 24);
+	test_merge(ROWS_B1, 128, 1024, 96, 96);
+	test_merge(ROWS_B1, 256, 1500, 32, 32);
 }

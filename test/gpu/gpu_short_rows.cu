@@ -137,6 +137,28 @@ test_digest(GrnGpu *gpu, uint32_t bits, uint32_t dim, GrnGpuRows kind, bool scal
 		   same, err.text);
 }
 
+/* Bits to digests, one row and many, whatever follows a row's last bit. */
+static void
+test_bits(uint32_t n, uint32_t dim, uint32_t stride)
+{
+	ShortRows	rows(n, dim, 1, false, false, false);
+	uint32_t	bytes = (uint32_t) rows.source.row_bytes,
+				wrong = 0;
+	Both<uint8_t> raw((size_t) n * bytes),
+				digests((size_t) n * stride, 0xee);
+
+	raw.h = rows.bytes;
+	raw.push();
+	must(launch_bits(device, raw.d, bytes, n, dim, stride, digests.d), "launch_bits");
+	digests.pull();
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t d = 0; d < 8 * stride; d++)
+			wrong += (digests.h[(size_t) i * stride + d / 8] >> (7 - d % 8) & 1) !=
+				(d < dim && rows.floats[(size_t) i * dim + d] > 0);
+	report("digests of " + std::to_string(n) + " rows of " + std::to_string(dim) + " bits, stride " + std::to_string(stride),
+		   wrong == 0, std::to_string(wrong) + " bits differ");
+}
+
 /* A source in another form than the digesting was begun for is refused. */
 static void
 test_other_form(GrnGpu *gpu)
@@ -175,6 +197,10 @@ test_short_rows(GrnGpu *gpu)
 	test_upload(gpu, 16, 70000, 600, true, true, false);
 	test_upload(gpu, 1, 3, 64000, false, false, true);
 	test_upload(gpu, 1, 70000, 600, false, false, false);
+	for (uint32_t dim : {1u, 7u, 8u, 31u, 129u, 384u, 509u, 512u})
+		test_bits(999, dim, 64);
+	test_bits(1, 1000, 128);
+	test_bits(777, 2047, 256);
 	if (gpu->device.major >= GRN_TILE_MAJOR)
 	{
 		test_digest(gpu, 16, 96, GRN_GPU_EXACT_DIGESTS, false);

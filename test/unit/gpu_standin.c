@@ -239,6 +239,10 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 	CALL(gpu);
 	for (uint64_t i = 0; i < gpu->n; i++)
 		read_source(source, i, gpu->dim, gpu->rows + i * gpu->dim);
+	gpu->members = NULL;
+	if (gpu->options.rows == GRN_GPU_BIT_DIGESTS && (source->bits != 1 || source->head || source->scale))
+		return say(err, GRN_GPU_FAILED, "rows in another form than was said");
+	__atomic_add_fetch(&standin.bit_builds, gpu->options.rows == GRN_GPU_BIT_DIGESTS, __ATOMIC_RELAXED);
 	return GRN_GPU_OK;
 }
 
@@ -256,7 +260,7 @@ undigest(GrnGpuRows rows, const uint8_t *digest, uint32_t j)
 {
 	int16_t		wide;
 
-	if (rows == GRN_GPU_EXACT_DIGESTS)
+	if (rows == GRN_GPU_EXACT_DIGESTS || rows == GRN_GPU_BIT_DIGESTS)
 		return digest[j];
 	if (rows == GRN_GPU_BYTE_DIGESTS)
 		return (int8_t) digest[j];
@@ -282,6 +286,7 @@ grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
 		for (uint32_t j = 0; j < gpu->dim; j++)
 			gpu->rows[i * gpu->dim + j] = undigest(gpu->options.rows, digests + (size_t) members[i] * bytes, j);
 	gpu->members = members;
+	__atomic_add_fetch(&standin.bit_builds, gpu->options.rows == GRN_GPU_BIT_DIGESTS, __ATOMIC_RELAXED);
 	return GRN_GPU_OK;
 }
 
@@ -328,7 +333,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
 	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
 	free(work);
-	for (uint64_t i = 0; options->rows != GRN_GPU_FLOATS && i < gpu->n; i++)
+	for (uint64_t i = 0; options->rows != GRN_GPU_FLOATS && gpu->members && i < gpu->n; i++)
 		for (uint32_t j = 0; j < params->degree; j++)
 		{
 			uint32_t   *id = &ids[i * params->degree + j];
@@ -496,16 +501,18 @@ find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *gues
 static bool
 digest_row(GrnGpuRows kind, const float *x, uint32_t dim, uint8_t *digest)
 {
+	bool		exact = kind == GRN_GPU_EXACT_DIGESTS || kind == GRN_GPU_BIT_DIGESTS;
+
 	for (uint32_t j = 0; j < dim; j++)
 	{
 		int16_t		wide = (int16_t) (x[j] * 1000);
 
-		if (kind == GRN_GPU_EXACT_DIGESTS && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
+		if (exact && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
 			return false;
 		if (kind == GRN_GPU_WIDE_DIGESTS)
 			memcpy(digest + 2 * j, &wide, 2);
 		else
-			digest[j] = kind == GRN_GPU_EXACT_DIGESTS ? (uint8_t) x[j] :
+			digest[j] = exact ? (uint8_t) x[j] :
 				(uint8_t) (int8_t) (x[j] * 30 > 127 ? 127 : x[j] * 30 < -127 ? -127 : x[j] * 30);
 	}
 	return true;

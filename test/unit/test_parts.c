@@ -720,6 +720,38 @@ test_bits(void)
 	free(ones.base);
 }
 
+/* Bits that are too many for bytes of digests are digests as they are, whole and in parts. */
+static void
+test_bit_digests(void)
+{
+	for (int way = 0; way < 8; way++)
+	{
+		uint32_t	dim = way & 4 ? 128 : 200;
+		Data		ones = make_data(3000, dim, fill_ones);
+		Data		bits = in_form(&ones, GRN_FORM_BITS, way & 2 ? GRN_EMBED_SCALED : GRN_EMBED_ROW);
+		bool		are = dim > GRN_GPU_EXACT_DIMS && !(way & 2);
+		GrnDeviceChoice choice = {.device = GRN_DEVICE_GPU};
+		Built		b;
+
+		standin_reset();
+		standin.memory = way & 1 ? 700000 : 0;
+		b = build(&bits, choice);
+		CHECK(b.fine && b.job.on_gpu && (b.job.part_times.nparts > 1) == (way & 1), "way %d: %u parts", way,
+			  b.job.part_times.nparts);
+		CHECK((standin.bit_builds > 0) == are, "way %d: %d builds of bits", way, standin.bit_builds);
+		check_built(&bits, &b);
+		free_built(&b);
+		/* floats on devices that know no digests */
+		standin_reset();
+		standin.no_tiles = true;
+		b = build(&bits, choice);
+		CHECK(b.fine && b.job.on_gpu && standin.bit_builds == 0, "way %d", way);
+		free_built(&b);
+		free(bits.base);
+		free(ones.base);
+	}
+}
+
 int
 main(void)
 {
@@ -738,5 +770,6 @@ main(void)
 	RUN(test_limits_are_told);
 	RUN(test_halves);
 	RUN(test_bits);
+	RUN(test_bit_digests);
 	UNIT_END();
 }
