@@ -180,6 +180,30 @@ build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
 	return true;
 }
 
+/* Rows of 0 and 1 become bits where they are, base, as those of type bit come. */
+static void
+make_bits(GrnRows *rows, uint8_t *base)
+{
+	size_t		bytes = grn_row_bytes(GRN_FORM_BITS, rows->embedding, rows->dim);
+	float		x[GRN_MOST_DIMS];
+
+	for (size_t i = 0; i < rows->n; i++)
+	{
+		const float *row = grn_row(rows, i);
+
+		for (uint32_t j = 0; j < rows->dim; j++)
+			if (row[j] != 0 && row[j] != 1)
+				return;
+	}
+	for (size_t i = 0; i < rows->n; i++)
+	{
+		memcpy(x, grn_row(rows, i), rows->dim * sizeof(float));
+		grn_form_store(GRN_FORM_BITS, x, rows->dim, base + i * bytes);
+	}
+	rows->row_bytes = bytes;
+	rows->form = GRN_FORM_BITS;
+}
+
 int
 grn_build_file(const GrnCli *cli)
 {
@@ -214,6 +238,8 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
 	}
+	if (rows.embedding == GRN_EMBED_ROW)
+		make_bits(&rows, (uint8_t *) v.base);
 	params = cli->params;
 	if (cli->choice.options.mode == GRN_GPU_PAPER)
 		grn_gpu_default_params(NULL, &cli->choice.options, &params, v.dim, v.n);
