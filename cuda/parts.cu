@@ -452,7 +452,7 @@ grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source
 		return gpu_fail(err, GRN_GPU_FAILED, "no digesting was begun", NULL);
 	if ((raw && e->raw_bytes != source->row_bytes) ||
 		(e->fit->rows == GRN_GPU_BIT_DIGESTS &&
-		 (source->bits != 1 || source->head > 0 || source->scale > 0)))
+		 (source->numbers != GRN_NUMBERS_BITS || source->head > 0 || source->scale > 0)))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number == gpu->number)

@@ -86,7 +86,7 @@ grn_has_bit_digests(const GrnRows *rows)
 {
 	GrnGpuSource source = grn_gpu_source(rows);
 
-	return source.bits == 1 && source.head == 0 && source.scale == 0 &&
+	return source.numbers == GRN_NUMBERS_BITS && source.head == 0 && source.scale == 0 &&
 		rows->dim > GRN_GPU_EXACT_DIMS && rows->dim <= GRN_GPU_MOST_BITS;
 }
 

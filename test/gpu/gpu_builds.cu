@@ -87,7 +87,7 @@ struct BitRows
 	BitRows(const std::vector<float> &x, uint32_t n, uint32_t dim)
 	{
 		source.row_bytes = (dim + 127) / 128 * 16;
-		source.bits = 1;
+		source.numbers = GRN_NUMBERS_BITS;
 		bytes.assign(n * source.row_bytes, 0);
 		for (uint32_t i = 0; i < n; i++)
 			for (uint32_t d = 0; d < dim; d++)
@@ -446,7 +446,7 @@ test_bit_builds(GrnGpu *gpu)
 	GrnGraphParams params = {};
 	GrnGpuError err = {};
 	auto		x = make_rows(100, 300, "bits");
-	GrnGpuSource floats = {x.data(), NULL, 300 * sizeof(float), 32};
+	GrnGpuSource floats = {x.data(), NULL, 300 * sizeof(float), 0, 0, GRN_NUMBERS_FLOATS};
 	bool		refused;
 
 	options.rows = GRN_GPU_BIT_DIGESTS;
