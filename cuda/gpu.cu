@@ -311,6 +311,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 
 	grn_gpu_default_params(gpu, options, &request.params, dim, n);
 	gpu->begun = false;
+	gpu->built = Lists();
 	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
 		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	if (options->rows == GRN_GPU_BIT_DIGESTS && dim > GRN_GPU_MOST_BITS)
@@ -554,6 +555,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);
 	b.gpu = gpu;
+	gpu->built = Lists();
 	b.progress = progress;
 	b.progress_ctx = ctx;
 
@@ -567,6 +569,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	GRN_CHECK(cudaStreamSynchronize(stream), "the build on the GPU failed");
 	if (b.cancelled)
 		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
+	if (options->mode == GRN_GPU_TILE && !gpu->named)
+		gpu->built = Lists {b.d_ids, b.d_counts};
 
 	if (times)
 	{
@@ -614,4 +618,5 @@ grn_gpu_end(GrnGpu *gpu)
 	gpu->d_own_rows = NULL;
 	gpu->d_rows = NULL;
 	gpu->begun = false;
+	gpu->built = Lists();
 }

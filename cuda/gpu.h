@@ -190,6 +190,20 @@ typedef bool (*GrnGpuProgressFn) (void *ctx, uint64_t round, uint64_t rounds);
 extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
 								  GrnGpuProgressFn progress, void *ctx,
 								  GrnGpuTimes *times, GrnGpuError *err);
+/*
+ * What a finished graph is asked, after a build and before the handle's next step or
+ * grn_gpu_end().  Both fail, with GRN_GPU_FAILED, where the device does not have the graph (of
+ * a part, or of the paper's mode) or it is too deep: then the processor does the same.
+ *
+ * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and their number.
+ * grn_gpu_page_order(): position [n] as grn_page_order() gives it, from sources that
+ * grn_page_sources() has chosen.
+ */
+extern GrnGpuStatus grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached,
+								  uint64_t *count, GrnGpuError *err);
+#define GRN_GPU_MOST_SOURCES 4096
+extern GrnGpuStatus grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
+									   uint32_t per_page, uint32_t *position, GrnGpuError *err);
 /* The most device bytes taken at a time since the last call. */
 extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 /* Frees what any begin and build allocated; the context stays. */

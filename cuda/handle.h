@@ -91,6 +91,7 @@ struct GrnGpu
 	float		   upload;	 /* seconds in grn_gpu_rows() */
 	bool		   digested; /* the arena has digests, */
 	bool		   named;	 /* and members */
+	Lists		   built;	 /* the graph, in the arena; NULL: there is none */
 	uint64_t	   peak;	 /* the most device bytes since the last grn_gpu_peak() */
 
 	/* For builds in parts (parts.cu). */

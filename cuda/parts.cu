@@ -43,6 +43,7 @@ static GrnGpuStatus
 take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
 	gpu->begun = false;
+	gpu->built = Lists();
 	if (gpu->d_arena && gpu->arena >= bytes)
 		return GRN_GPU_OK;
 	grn_gpu_end(gpu);

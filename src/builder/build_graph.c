@@ -52,7 +52,9 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
 							   (void *) job->host, &job->times, err);
-	grn_gpu_end(job->gpu);
+	job->holder = status == GRN_GPU_OK && job->hold ? job->gpu : NULL;
+	if (!job->holder)
+		grn_gpu_end(job->gpu);
 	return status;
 }
 
@@ -145,6 +147,11 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's digests");
 		status = GRN_GPU_FAILED;
 	}
+	if (status != GRN_GPU_OK && job->holder)
+	{
+		grn_gpu_end(job->holder);
+		job->holder = NULL;
+	}
 	err->status = status;
 	return status;
 }
@@ -190,6 +197,7 @@ grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 	char		text[512];
 
 	job->on_gpu = false;
+	job->holder = NULL;
 	job->graph->n = (uint32_t) job->rows->n;
 	/* A graph of one vertex needs no device. */
 	if (job->gpu && job->rows->n > 1)

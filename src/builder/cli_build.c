@@ -10,10 +10,9 @@
 #include <sys/mman.h>
 
 #include "builder/build_graph.h"
+#include "builder/finish.h"
 #include "builder/prepare.h"
-#include "graph/build/connect.h"
 #include "graph/build/medoid.h"
-#include "graph/build/page_order.h"
 
 #define CHECK_GRAIN 512
 /* of a page whose order is timed: what 128 dimensions take */
@@ -95,49 +94,43 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 		c->vertex = vertex;
 }
 
+/*
+ * Checks and connects the graph.  seconds: what this took, and, if positions are given, what
+ * the order of an index's pages took after it.
+ */
 static bool
-finish(GrnGraphJob *job, double *seconds, GrnFailure *failure)
+finish(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
 {
 	GrnParallel *parallel = grn_pool_parallel(job->pool);
 	Check		check = {job->graph, NULL, 0};
-	uint32_t	entry;
-	void	   *work;
-	double		start = grn_seconds();
+	GrnFinish	f = {.rows = job->rows, .graph = job->graph, .parallel = parallel,
+		.gpu = job->holder, .per_page = RECORDS_A_PAGE, .position = position};
+	double		since = grn_seconds();
 
+	f.scratch = job->host->need(job->host->ctx, GRN_SEG_WORK, grn_finish_bytes(job->graph->n), failure);
+	if (!f.scratch)
+		return false;
+	f.entry = grn_medoid(job->rows, parallel, job->params->seed);
+	grn_finish_begin(&f);
 	parallel->run(parallel, job->graph->n, CHECK_GRAIN, check_range, &check);
 	if (check.bad)
+	{
+		grn_finish_abandon(&f);
 		return grn_fail(failure, "XX000", "", "built a faulty graph: vertex %u has %s",
 						check.vertex, check.bad);
-	work = job->host->need(job->host->ctx, GRN_SEG_WORK, grn_connect_bytes(job->graph->n), failure);
-	if (!work)
-		return false;
-	entry = grn_medoid(job->rows, parallel, job->params->seed);
-	printf("connected %zu vertices to entry %u\n",
-		   grn_connect(job->rows, job->graph, entry, parallel, work), entry);
-	*seconds = grn_seconds() - start;
+	}
+	printf("connected %zu vertices to entry %u\n", grn_finish_connect(&f), f.entry);
+	seconds[0] = grn_lap(&since);
+	if (position)
+		grn_finish_order(&f);
+	else
+		grn_finish_abandon(&f);
+	seconds[1] = grn_lap(&since);
 	return true;
 }
 
-/* Seconds that putting the vertices onto an index's pages takes; -1 where memory is short. */
-static double
-time_page_order(const GrnGraphJob *job)
-{
-	size_t		n = job->graph->n;
-	size_t		bytes = 4 * n + GRN_PAGE_ORDER_BYTES(n);
-	uint32_t   *memory = map_memory(bytes); /* positions, and the order's workspace */
-	double		start = grn_seconds();
-	double		seconds;
-
-	if (!memory)
-		return -1;
-	grn_page_order(job->graph, RECORDS_A_PAGE, memory, grn_pool_parallel(job->pool), memory + n);
-	seconds = grn_seconds() - start;
-	munmap(memory, bytes);
-	return seconds;
-}
-
 static void
-print_times(const GrnGraphJob *job, double build, double connect)
+print_times(const GrnGraphJob *job, double build, const double *finish)
 {
 	const GrnGraphParams *p = job->params;
 	const Tool *tool = job->host->ctx;
@@ -155,8 +148,8 @@ print_times(const GrnGraphJob *job, double build, double connect)
 			   job->times.upload, job->times.convert, job->times.descent, job->times.finish,
 			   job->times.download, (double) job->times.peak_bytes / 1048576.0);
 	printf("workspace %.0f MB\n", (double) tool->work_bytes / 1048576.0);
-	printf("build %.3f s, check and connect %.3f s, page order %.3f s\n", build, connect,
-		   time_page_order(job));
+	printf("build %.3f s, check and connect %.3f s, page order %.3f s\n", build, finish[0],
+		   finish[1]);
 }
 
 static bool
@@ -165,26 +158,32 @@ build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
 	GrnGraphParams params = cli->params;
 	double		start = grn_seconds();
 	double		built;
-	double		connect = 0;
+	double		seconds[2] = {0};
+	size_t		bytes = job->rows->n * sizeof(uint32_t);
+	uint32_t   *position = cli->times ? map_memory(bytes) : NULL;
+	bool		fine;
 
 	if (params.degree == 0)
 		params.degree = job->graph->degree;
 	job->params = &params;
+	job->hold = position != NULL;
 	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
-	if (!finish(job, &connect, failure))
-		return false;
-	if (cli->times)
-		print_times(job, built, connect);
-	return true;
+	fine = finish(job, position, seconds, failure);
+	if (fine && cli->times)
+		print_times(job, built, seconds);
+	if (position)
+		munmap(position, bytes);
+	return fine;
 }
 
 /* Rows of 0 and 1 become bits where they are, base, as those of type bit come. */
 static void
 make_bits(GrnRows *rows, uint8_t *base)
 {
-	size_t		bytes = grn_row_bytes(GRN_FORM_BITS, rows->embedding, rows->dim);
+	GrnForm		bits = rows->form;
+	size_t		bytes;
 	float		x[GRN_MOST_DIMS];
 
 	for (size_t i = 0; i < rows->n; i++)
@@ -195,13 +194,16 @@ make_bits(GrnRows *rows, uint8_t *base)
 			if (row[j] != 0 && row[j] != 1)
 				return;
 	}
+	while (grn_form(bits)->bits != 1 || grn_form(bits)->head != 0)
+		bits++;
+	bytes = grn_row_bytes(bits, rows->embedding, rows->dim);
 	for (size_t i = 0; i < rows->n; i++)
 	{
 		memcpy(x, grn_row(rows, i), rows->dim * sizeof(float));
-		grn_form_store(GRN_FORM_BITS, x, rows->dim, base + i * bytes);
+		grn_form_store(bits, x, rows->dim, base + i * bytes);
 	}
 	rows->row_bytes = bytes;
-	rows->form = GRN_FORM_BITS;
+	rows->form = bits;
 }
 
 int

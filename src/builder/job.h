@@ -33,7 +33,9 @@ typedef struct GrnGraphJob
 	GrnPool    *pool;
 	const GrnHost *host;
 	bool		fill;			/* lists shorter than the degree with more near vertices */
+	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
+	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
 	bool		on_gpu;
 	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
 	GrnPartTimes part_times;

@@ -4,7 +4,7 @@
  * entries, connect, order, and write the results where the leader reads them.
  *
  * What a GPU does, its start included, goes on beside what needs rows alone: codes
- * and entries.
+ * and entries.  It then orders the graph while cores connect it (finish.h).
  */
 #include "builder/pipeline_impl.h"
 
@@ -14,9 +14,7 @@
 #include "builder/build_graph.h"
 #include "builder/prepare.h"
 #include "graph/arena.h"
-#include "graph/build/connect.h"
 #include "graph/build/duplicates.h"
-#include "graph/build/page_order.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -84,8 +82,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 
 	p->graph.n = (uint32_t) m;
 	p->graph.degree = r->degree;
-	p->scratch_bytes = larger(GRN_PAGE_ORDER_BYTES(m), grn_connect_bytes(m));
-	p->scratch_bytes = larger(p->scratch_bytes, b->n * 4);
+	p->scratch_bytes = larger(grn_finish_bytes(m), b->n * 4);
 	if (p->max_code_dims > 0)
 		p->scratch_bytes = larger(p->scratch_bytes,
 								  grn_aligned(fit.nsample * 4) + grn_codec_fit_bytes(&fit));
@@ -170,6 +167,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.pool = p->build->pool;
 	job.host = p->build->host;
 	job.fill = true;
+	job.hold = true;
 	job.work_offset = p->work_bytes;
 	return job;
 }
@@ -209,20 +207,28 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 		p->bad_vertex = vertex;
 }
 
-/* Checks the graph and connects it. */
+/* Checks the graph, connects it, and has a GPU begin its order. */
 static bool
 finish_graph(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
+	GrnFinish  *f = &p->finish;
 
+	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
+					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
+					  .position = p->position, .scratch = p->scratch};
+	p->holder = NULL;
+	grn_finish_begin(f);
 	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, check_range, p);
 	if (p->bad)
+	{
+		grn_finish_abandon(f);
 		return grn_fail(failure, "XX000", "Please report this as a bug of grnnd.",
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
+	}
 	grn_pipeline_phase(p, GRN_PHASE_CONNECT, 0, 1);
-	r->connected = (uint32_t) grn_connect(&p->rows, &p->graph, r->entries[0],
-										  p->parallel, p->scratch);
+	r->connected = (uint32_t) grn_finish_connect(f);
 	grn_pipeline_phase(p, GRN_PHASE_CONNECT, 1, 1);
 	return true;
 }
@@ -285,10 +291,15 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	meanwhile = grn_seconds();
 	pthread_join(thread, NULL);
 	*built = t.built;
+	p->holder = t.job.holder;
 	if (!t.built)
 		r->params = given;		/* the processor has its own */
 	if (!coded)
+	{
+		if (p->holder)
+			grn_gpu_end(p->holder);
 		return false;
+	}
 	if (t.job.gpu && !t.built)
 	{
 		*failure = t.failure;
@@ -376,7 +387,13 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 
 	grn_lap(&since);
-	if (!grn_pipeline_judge_codes(&p, failure) || !finish_graph(&p, failure))
+	if (!grn_pipeline_judge_codes(&p, failure))
+	{
+		if (p.holder)
+			grn_gpu_end(p.holder);
+		return false;
+	}
+	if (!finish_graph(&p, failure))
 		return false;
 	result->sec_connect += grn_lap(&since);
 	grn_pipeline_phase(&p, GRN_PHASE_CODES, 1, 3);

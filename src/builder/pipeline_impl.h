@@ -5,6 +5,7 @@
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
 
+#include "builder/finish.h"
 #include "builder/pipeline.h"
 #include "graph/build/graph.h"
 #include "graph/metric.h"
@@ -41,6 +42,8 @@ typedef struct GrnPipeline
 	GrnJudgement judgement;		/* how well codes order neighbours */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
+	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
+	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;
 } GrnPipeline;

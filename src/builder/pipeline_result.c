@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "graph/arena.h"
-#include "graph/build/page_order.h"
 
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
@@ -104,7 +103,7 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	uint32_t	dims = grn_code_dims(r->shape);
 	uint64_t	basis = 4 * (uint64_t) p->rows.dim * dims;
 
-	grn_page_order(&p->graph, p->layout.per_page, p->position, p->parallel, p->scratch);
+	grn_finish_order(&p->finish);
 	grn_pipeline_phase(p, GRN_PHASE_CODES, 2, 3);
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)

@@ -5,7 +5,7 @@
  * "ok NAME" or "not ok NAME" lines; exits 1 when one failed, 77 with a reason when there
  * is no usable GPU.
  *
- *   gpu_check [rows|descent|lists|paper|digested|builds]...     all without an argument
+ *   gpu_check [rows|descent|lists|paper|digested|builds|order|short]...     all without an argument
  */
 #include "gpu_check.h"
 
@@ -76,6 +76,8 @@ main(int argc, char **argv)
 		test_digested_builds(gpu);
 	if (wanted("builds"))
 		test_builds(gpu);
+	if (wanted("order"))
+		test_orders(gpu);
 	if (wanted("short"))
 		test_short_rows(gpu);
 	grn_gpu_close(gpu);

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/build/breadth_first.h"
 #include "graph/build/descent.h"
+#include "graph/build/page_order.h"
+#include "graph/build/reach.h"
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */
@@ -29,6 +32,7 @@ struct GrnGpu
 	GrnGpuOptions options;
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
+	GrnGraph	graph;			/* of the last build as a whole */
 	uint8_t    *kept;			/* [rows of all][digest bytes] */
 	uint64_t	kept_rows;
 	uint64_t	kept_bytes;
@@ -36,6 +40,14 @@ struct GrnGpu
 	const GrnGpu *keeper;		/* of a merge */
 	uint64_t	peak;
 };
+
+static void
+drop_graph(GrnGpu *gpu)
+{
+	free(gpu->graph.ids);
+	free(gpu->graph.counts);
+	memset(&gpu->graph, 0, sizeof(gpu->graph));
+}
 
 void
 standin_reset(void)
@@ -182,6 +194,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 	CALL(gpu);
 	free(gpu->rows);
+	drop_graph(gpu);
 	gpu->rows = NULL;
 	gpu->begun = false;
 	status = take(gpu, options->memory_limit, grn_gpu_plan(gpu, params, options, n, dim), err);
@@ -333,6 +346,15 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
 	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
 	free(work);
+	for (uint64_t i = 0; standin.halves && i < gpu->n; i++)
+	{
+		uint32_t	kept = 0;
+
+		for (uint32_t j = 0; j < counts[i]; j++)
+			if ((ids[i * params->degree + j] < gpu->n / 2) == (i < gpu->n / 2))
+				ids[i * params->degree + kept++] = ids[i * params->degree + j];
+		counts[i] = (uint8_t) kept;
+	}
 	for (uint64_t i = 0; options->rows != GRN_GPU_FLOATS && gpu->members && i < gpu->n; i++)
 		for (uint32_t j = 0; j < params->degree; j++)
 		{
@@ -340,8 +362,48 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 
 			*id = j < counts[i] ? gpu->members[*id] : GRN_INVALID_ID;
 		}
+	if (options->rows == GRN_GPU_FLOATS || !gpu->members)
+	{
+		/* as the device keeps it, whatever the host does to its copy */
+		gpu->graph = graph;
+		gpu->graph.ids = malloc(graph.n * (size_t) graph.degree * sizeof(uint32_t));
+		gpu->graph.counts = malloc(graph.n);
+		memcpy(gpu->graph.ids, ids, graph.n * (size_t) graph.degree * sizeof(uint32_t));
+		memcpy(gpu->graph.counts, counts, graph.n);
+	}
 	if (times)
 		times->coarse = standin.coarse && options->rows == GRN_GPU_BYTE_DIGESTS;
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, GrnGpuError *err)
+{
+	uint32_t   *queue;
+
+	CALL(gpu);
+	if (gpu->graph.n == 0)
+		return say(err, GRN_GPU_FAILED, "the device has no graph");
+	queue = malloc(gpu->graph.n * sizeof(*queue));
+	*count = grn_reach(&gpu->graph, NULL, entry, reached, queue);
+	free(queue);
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources, uint32_t per_page,
+				   uint32_t *position, GrnGpuError *err)
+{
+	uint32_t	own[GRN_MAX_SOURCES];
+	void	   *work;
+
+	CALL(gpu);
+	if (gpu->graph.n == 0 || grn_page_sources(gpu->graph.n, own) != nsources ||
+		memcmp(own, sources, nsources * sizeof(*own)) != 0)
+		return say(err, GRN_GPU_FAILED, "the device has no such graph");
+	work = malloc(GRN_PAGE_ORDER_BYTES(gpu->graph.n));
+	grn_page_order(&gpu->graph, per_page, position, NULL, work);
+	free(work);
 	return GRN_GPU_OK;
 }
 
@@ -362,6 +424,7 @@ grn_gpu_end(GrnGpu *gpu)
 		__atomic_sub_fetch(&standin.held, 1, __ATOMIC_RELAXED);
 	count_bytes(gpu->number, -(int64_t) gpu->arena);
 	free(gpu->rows);
+	drop_graph(gpu);
 	gpu->rows = NULL;
 	gpu->arena = 0;
 	gpu->begun = false;

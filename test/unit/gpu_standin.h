@@ -23,6 +23,7 @@ typedef struct StandIn
 	int			merges;
 	int			kept_builds;	/* builds of digests that the device kept */
 	int			wide_builds;
+	bool		halves;			/* builds leave out edges between the rows' two halves */
 	int			bit_builds;		/* of bit digests */
 	int			short_rows;		/* that came in another form than floats */
 	int			held;			/* arenas not ended, and digests not dropped */

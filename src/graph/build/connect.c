@@ -201,16 +201,22 @@ size_t
 grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *parallel,
 			void *workspace)
 {
+	return grn_connect_rest(rows, graph, entry, grn_reachable(graph, entry, parallel, workspace),
+							workspace);
+}
+
+size_t
+grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nreached,
+				 void *workspace)
+{
 	Connect		c = {rows, graph, NULL, NULL, NULL, 0};
 	size_t		connected = 0;
 
-	if (graph->n == 0)
+	if (nreached == graph->n)
 		return 0;
 	c.reached = workspace;
 	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
 	c.stamps = c.queue + graph->n;
-	if (grn_reach(graph, parallel, entry, c.reached, c.queue) == graph->n)
-		return 0;
 	memset(c.stamps, 0, graph->n * sizeof(uint32_t));
 	for (uint32_t x = 0; x < graph->n; x++)
 	{

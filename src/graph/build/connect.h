@@ -16,6 +16,12 @@
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 						  GrnParallel *parallel, void *workspace);
+/*
+ * The same where the workspace begins with the set (reach.h) of what entry reaches: nreached
+ * vertices.
+ */
+extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
+							   size_t nreached, void *workspace);
 /* Number of vertices reachable from entry. workspace: grn_connect_bytes(n). */
 extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
 							GrnParallel *parallel, void *workspace);

@@ -3,7 +3,7 @@
  *
  * The graph is cut into regions, each the vertices nearest (by steps) to one of many
  * sources, and each region is packed into pages by itself: by all threads at
- * once, and the same however many they are.
+ * once, and the same however many they are.  cuda/page_order.cu makes the same order on a GPU.
  */
 #include "graph/build/page_order.h"
 
@@ -175,9 +175,9 @@ pack_range(void *arg, int worker, size_t begin, size_t end)
 		pack_region(arg, (uint32_t) region);
 }
 
-/* Sources of the regions: one vertex drawn from each of equal stretches. */
-static uint32_t
-choose_sources(uint32_t n, uint32_t *sources)
+/* One vertex drawn from each of equal stretches. */
+uint32_t
+grn_page_sources(uint32_t n, uint32_t *sources)
 {
 	uint32_t	count = n / REGION + 1;
 
@@ -303,7 +303,7 @@ grn_page_order(const GrnGraph *graph, uint32_t per_page, uint32_t *position,
 	o.rank = o.members + n;
 	o.seen = o.rank + n;
 	o.slot = (uint16_t *) (o.seen + n);
-	nsources = choose_sources(n, sources);
+	nsources = grn_page_sources(n, sources);
 	grn_breadth_first(graph, parallel, sources, nsources, position, o.seen);
 	o.regions = nsources + 1;
 	sort_by_region(&o, parallel);

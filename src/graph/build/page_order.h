@@ -6,6 +6,12 @@
 
 #include "graph/build/graph.h"
 
+/*
+ * The sources of the regions into which the order cuts a graph of n vertices, [GRN_MAX_SOURCES];
+ * returns how many there are.
+ */
+extern uint32_t grn_page_sources(uint32_t n, uint32_t *sources);
+
 #define GRN_PAGE_ORDER_BYTES(n) (14 * (size_t) (n))
 
 /*

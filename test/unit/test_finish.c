@@ -1,0 +1,115 @@
+/*
+ * test_finish.c - a finished graph connected and ordered, by a stand-in of the GPU that has built
+ * it and by cores.
+ */
+#include "gpu_standin.h"
+#include "parts_data.h"
+
+#include "builder/build_graph.h"
+#include "builder/finish.h"
+#include "graph/build/connect.h"
+#include "graph/build/page_order.h"
+
+static void *
+need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
+{
+	(void) segment;
+	(void) failure;
+	return *(void **) ctx = realloc(*(void **) ctx, bytes);
+}
+
+static void
+phase(void *ctx, GrnPhase which, uint64_t done, uint64_t total)
+{
+	(void) ctx;
+	(void) which;
+	(void) done;
+	(void) total;
+}
+
+static void
+notice(void *ctx, const char *text, const char *hint)
+{
+	(void) ctx;
+	CHECK(false, "%s: %s", text, hint);
+}
+
+/*
+ * A graph that a GPU has built, or cores, is connected; its order is that of the graph as it was
+ * built if the GPU makes it, else that of the connected one.  The calls after the build fail in
+ * turn.
+ */
+static void
+test_finish(void)
+{
+	Data		d = make_data(6000, 16, fill_bytes);
+	int			calls = 0;		/* of the device, for the build */
+	size_t		scratch = grn_finish_bytes(d.rows.n);
+	uint32_t   *position = malloc(d.rows.n * sizeof(*position));
+	uint32_t   *want = malloc(d.rows.n * sizeof(*want));
+
+	for (int way = 0; way < 5; way++)
+	{
+		GrnDeviceChoice choice = {.device = way == 0 ? GRN_DEVICE_CPU : GRN_DEVICE_GPU};
+		GrnGraphParams params = {.degree = 24, .seed = 5};
+		GrnGraph	graph = {malloc(d.rows.n * 24 * sizeof(uint32_t)), malloc(d.rows.n),
+			(uint32_t) d.rows.n, 24};
+		GrnGraphJob job;
+		GrnFailure	failure;
+		void	   *memory = NULL;
+		GrnHost		host = {.ctx = &memory, .need = need, .phase = phase, .notice = notice};
+		GrnPool    *pool = grn_pool_start(2);
+		GrnFinish	f = {.rows = &d.rows, .graph = &graph, .parallel = grn_pool_parallel(pool),
+			.per_page = 6, .position = position, .scratch = malloc(scratch)};
+		void	   *work = malloc(scratch);
+		size_t		connected;
+		char		name[128];
+
+		standin_reset();
+		standin.halves = true;
+		standin.fault = GRN_GPU_FAILED;
+		standin.fault_call = way > 1 && way < 4 ? calls + way - 1 : 0;
+		job = (GrnGraphJob) {.rows = &d.rows, .params = &params, .graph = &graph, .choice = &choice,
+							 .pool = pool, .host = &host, .hold = true};
+		CHECK(grn_device_open(&choice, 2, &host, &job.gpu, name, sizeof(name), &failure) &&
+			  grn_build_graph(&job, &failure), "%s", failure.text);
+		CHECK((job.holder != NULL) == (way > 0) && (standin.held > 0) == (way > 0), "way %d: %d held", way,
+			  standin.held);
+		if (way == 1)
+			calls = standin.calls[0];
+		f.gpu = job.holder;
+		grn_page_order(&graph, 6, want, NULL, work);
+		grn_finish_begin(&f);
+		connected = grn_finish_connect(&f);
+		CHECK(grn_reachable(&graph, 0, NULL, work) == d.rows.n && (connected > 0) == (way > 0), "%zu connected", connected);
+		if (way == 4)
+			grn_finish_abandon(&f);
+		else
+		{
+			grn_finish_order(&f);
+			CHECK(f.ordered == (way == 1), "way %d", way);
+			if (way != 1)
+				grn_page_order(&graph, 6, want, NULL, work);
+			CHECK(memcmp(position, want, d.rows.n * sizeof(*want)) == 0, "way %d: another order", way);
+		}
+		CHECK(standin.held == 0, "%d held", standin.held);
+		grn_device_close();
+		grn_pool_stop(pool);
+		free(memory);
+		free(f.scratch);
+		free(work);
+		free(graph.ids);
+		free(graph.counts);
+	}
+	free(position);
+	free(want);
+	free(d.base);
+}
+
+int
+main(void)
+{
+	grn_dist_init();
+	RUN(test_finish);
+	UNIT_END();
+}
