@@ -7,6 +7,7 @@
  */
 #include "am/check_own.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "catalog/index.h"
@@ -14,10 +15,18 @@
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 
-/* What arithmetic may change: shares of a vector's length and of an error. */
-#define LENGTH_TOLERANCE 1e-6
-#define ERROR_TOLERANCE 1e-3
-/* Differences whose squares vanish in single precision. */
+/*
+ * What another processor's arithmetic may change.  As a share of the vector's length: a row is
+ * normalised and rounded with a few roundings of each number, 6e-8 each; 16 of them are allowed.
+ * As a share of the error: it is the root of a sum of at most 16,000 squares, whose order is the
+ * processor's, 6e-8 each.
+ */
+#define LENGTH_TOLERANCE (16 * FLT_EPSILON / 2)
+#define ERROR_TOLERANCE (GRN_MAX_DIM * FLT_EPSILON / 2)
+/*
+ * A difference below 4e-23 has no square in single precision.  16,000 of them are a distance of
+ * 5e-21; some more are allowed, because squares near there have few digits.
+ */
 #define LEAST_TOLERANCE 1e-19f
 
 struct GrnndOwn

@@ -3,8 +3,8 @@
  *
  * The start-up cost is that of one search, which visits about ef_search records and a short
  * path to them.  A scan that ranks rows by what it reads of the table (rerank.c) also pays for
- * those, TOAST included: of stand-ins ef_search rows before the first, of rounded rows some more
- * than the executor reads anyway.  The total cost is that of returning all rows, each at the
+ * those, TOAST included: of stand-ins ef_search rows before the first, of rounded rows somewhat
+ * more than the executor reads anyway.  The total cost is that of returning all rows, each at the
  * price of the visits by which the search stays ahead of it; the planner takes the share of it
  * that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
  * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
@@ -74,10 +74,11 @@
  * 100.  The search visits three (leads in scan.c), in batches; the row takes the rest.
  */
 #define ROW_IN_VISITS 5
-/* Where stand-ins' rows are read for their distances: the lead of the search (leads in scan.c). */
+/*
+ * Rows of the table that a further row takes where the index keeps stand-ins: nearly all that the
+ * search finds are read, and it finds about three nodes for each row (leads in scan.c).
+ */
 #define ROW_IN_READS 3
-/* Of rounded rows, those read before the first, in those that a further one takes. */
-#define FIRST_IN_ROWS 5
 /* Without codes also this share of its neighbours: half of them have been visited by then. */
 #define ROW_NEIGHBOURS (NEW_NEIGHBOURS / 2)
 
@@ -123,8 +124,8 @@ typedef struct Shape
 	uint32		span;			/* pages a record */
 	uint32		dim;			/* 0: not known */
 	bool		stand_ins;
-	double		first_reads;	/* rows of the table that a scan reads before the first */
-	double		reads;			/* and for each further one; 0: none */
+	double		reads;			/* rows of the table that a scan reads for each that it returns */
+	double		first_reads;	/* and besides, before the first */
 	List	   *filter;			/* conditions that a scan tests though they are no index clauses */
 } Shape;
 
@@ -185,9 +186,8 @@ index_shape(const IndexPath *path)
 	}
 	else if (grnnd_reranks(ix->key.type, ix->layout.form))
 	{
+		/* the first row takes as many as a further one (test/bench/tried.md) */
 		shape.reads = grn_form(ix->layout.form)->reads;
-		/* the first waits for about as many as the next few do */
-		shape.first_reads = FIRST_IN_ROWS * (shape.reads - 1);
 	}
 	shape.filter = tested_filter(rel, path);
 	index_close(rel, NoLock);

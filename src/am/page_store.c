@@ -19,13 +19,6 @@
 #define MAX_SPAN 10
 
 /*
- * Prefetching costs a lookup in the buffer table for each page asked for.  So it is
- * on only while pages are missing: for this many calls after the last visit whose
- * page was not in shared buffers.
- */
-#define PREFETCH_CALLS 16
-
-/*
  * Of the visits whose buffer is known from the last time, this part looks it up
  * all the same: ReadRecentBuffer() does not raise a buffer's usage count, and a
  * page that is read often should stay.
@@ -109,7 +102,7 @@ start_prefetch(GrnndStore *store)
 {
 	if (store->prefetch_width < 0)
 		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
-	store->prefetch_left = PREFETCH_CALLS;
+	store->prefetch_left = GRNND_PREFETCH_CALLS;
 	store->base.prefetch = store->prefetch_width > 0 ? store_prefetch : touch_ahead;
 }
 

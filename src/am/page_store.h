@@ -7,6 +7,14 @@
 #include "am/grnnd.h"
 #include "graph/stored/search.h"
 
+/*
+ * Prefetching costs a lookup in the buffer table for each page asked for.  So it is on only while
+ * pages are missing: for this many calls after the last page that was not in shared buffers.
+ * A query that misses every sixteenth page has it on throughout.  One that misses a single page
+ * makes 16 calls in vain, fewer than it visits records at any usual ef_search.
+ */
+#define GRNND_PREFETCH_CALLS 16
+
 typedef struct GrnndStore
 {
 	GrnStore	base;

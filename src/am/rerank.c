@@ -38,8 +38,11 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-/* Table pages are asked for in advance while some are missing: this many nodes after the last. */
-#define PREFETCH_NODES 16
+/*
+ * Pages of the table are asked for in advance while some are missing: for this many nodes after
+ * the last whose page was not in shared buffers, as page_store.c does for those of the index.
+ */
+#define PREFETCH_NODES GRNND_PREFETCH_CALLS
 
 struct GrnndRerank
 {

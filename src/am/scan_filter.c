@@ -14,19 +14,23 @@
 #include "am/lists.h"
 #include "am/sample.h"
 
-/*
- * Microseconds: a visit, a page of a list, a row of it (one core, SIFT descriptors).  A search
- * makes 60 visits and 5 over the share that passes.
- */
+/* Microseconds of a visit, a page of a list and a row of it (one core, SIFT descriptors). */
 #define VISIT_COST 1.3
 #define LIST_PAGE_COST 0.5
 #define LIST_ROW_COST 0.03
+/* Visits of a search: between those at recall .95 and at .99 (test/bench/tried.md). */
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 
-/* Lists that are looked up in the directory for a price, which takes a page each. */
+/*
+ * Lists that are looked up in the directory for a price.  Each takes a page; so many are an eighth
+ * of what the shortest search visits.
+ */
 #define MOST_HEADS 8
 
-/* A list of more pages than this does not take over from a search that is at work. */
+/*
+ * A list of more pages than this does not take over from a search that is at work.  By the prices
+ * above, its 340,000 rows take 11 milliseconds, which is 8,600 visits.
+ */
 #define MOST_PAGES 2000
 /* From so many pages on more of a list's rows are visited, because estimates err more often. */
 #define LONG_LIST 500

@@ -41,16 +41,24 @@ level_of(uint32_t bits, const uint8_t *levels, size_t j)
 }
 
 /*
+ * The distance between evenly spaced levels that leaves a normal variable the least error, in its
+ * standard deviations: for 16 levels and for 4 (Max, Quantizing for minimum distortion, 1960,
+ * Table II).
+ */
+#define NORMAL_STEP_16 0.335f
+#define NORMAL_STEP_4 0.996f
+
+/*
  * The distance between two levels by which the row's angle changes least.  Numbers of a rotated
- * row are nearly normal, for which the first of those tried are best; rows of few dimensions
- * want others.  u: [n] with zeroes up to a multiple of ALIGN.
+ * row are nearly normal, but the fewer they are, the more their range differs from row to row.  So
+ * wider and narrower levels are tried as well (test/bench/tried.md has what that saves).
+ * u: [n] with zeroes up to a multiple of ALIGN.
  */
 static float
 best_step(const float *u, size_t n, double norm2, uint32_t bits)
 {
 	static const float tried[] = {1, 0.84f, 0.72f, 1.2f, 1.5f};
-	/* of the standard deviation: 16 levels, or 4 */
-	float		normal = bits == 4 ? 0.335f : 0.996f;
+	float		normal = bits == 4 ? NORMAL_STEP_16 : NORMAL_STEP_4;
 	float		length = (float) sqrt(norm2 / (double) n);
 	float		best = length;
 	double		most = -1;

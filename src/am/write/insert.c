@@ -23,14 +23,28 @@
 #include "am/write/lock.h"
 #include "graph/stored/prune.h"
 
-/* Candidates of an insert's search: this, or three times the degree. */
+/*
+ * Candidates of an insert's search: three times the degree, but so many at least, since three
+ * times a small degree is too few.  test/bench/tried.md has what each of these numbers brings.
+ */
+#define EF_PER_DEGREE 3
 #define MIN_INSERT_EF 64
 #define MIN_COMPACT_EF 160		/* where records keep rows in few bits */
-/* Links back that a row should get, even from neighbours that then lose a nearer one. */
+/*
+ * Links back that a row should get, even from neighbours that then lose a nearer one.  More of
+ * them find more rows, and each is 70 bytes of WAL.
+ */
 #define LEAST_LINKS(degree) ((degree) < GRNND_FEW_EDGES ? (degree) / 2 : (degree) / 6)
-/* Inner product: a row longer than the usual one by this factor counts as long. */
+/*
+ * Inner product: a row longer than the usual one by this factor counts as long, and gets links from
+ * shorter rows for a second search.  Recall shows no threshold between 1.1 and 2; this one spares
+ * that search where all rows are about equally long.
+ */
 #define LONG_ROW 1.25f
-/* Candidates where an update is known to have kept the vector. */
+/*
+ * Candidates where an update is known to have kept the vector.  So many find the record nearly
+ * always; fewer have to search again more often, and more cost more each time.
+ */
 #define UNCHANGED_EF 8
 /* Attempts before a vacuum that kills every neighbour first must be a bug. */
 #define MAX_ATTEMPTS 100
@@ -261,7 +275,7 @@ static uint32
 insert_ef(const GrnndIndex *ix)
 {
 	return Max(grn_form(ix->layout.form)->rotated ? MIN_COMPACT_EF : MIN_INSERT_EF,
-			   3 * ix->layout.degree);
+			   EF_PER_DEGREE * ix->layout.degree);
 }
 
 /*

@@ -27,8 +27,10 @@
 /*
  * The share is known by signatures.  Of the rows that they let pass, only some do by their values,
  * where a range ends within the range of a signature, or a signature stands for several values.
- * But there may be many near the query that fail, and all that pass elsewhere, so the share is
- * taken to be no less than this part of what was said.
+ * But there may be many near the query that fail, and all that pass elsewhere: then the limit would
+ * rise with each node that fails, and no run would be dry.  So the share is taken to be no less
+ * than this part of what was said.  It is where recall gains little by more visits
+ * (test/bench/tried.md).
  */
 #define LEAST_RIGHT 0.125
 

@@ -14,7 +14,13 @@
 
 #define MOST_MATES 64
 #define LEAST_SLOTS 16			/* power of two */
-#define COPY_BYTES (64 * 1024)	/* that all slots take at most, if they are more than the least */
+
+/*
+ * That all slots take at most, if they are more than the least: as much as the smallest work_mem.
+ * 20,000 sentences, layout compact, ef 60 / 120 / 240: 47 / 89 / 175 pages of the index a query, 53
+ * / 103 / 211 with the fewest slots, 44 / 82 / 157 with four times the bytes, all in the same time.
+ */
+#define COPY_BYTES (64 * 1024)
 
 struct GrnMates
 {
