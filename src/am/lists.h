@@ -1,14 +1,14 @@
 /*
- * lists.h - for the values of filter columns the rows that have them, coded and packed, so that
- * a search for a rare value reads those rows instead of the graph.
+ * lists.h - the lists of values: for each value of a filter column, the codes of the rows that
+ * have it, packed, so that a search for a rare value reads those rows instead of the graph.
  *
  * A value's hash names its bucket; a bucket is a chain of GRN_LIST records (record.h), which lie
  * among the nodes.  The directory, on pages of its own, has the chain of each bucket.  A build
  * makes as many buckets as keep the chain of rare values to a few pages.  Where it fits no codes
  * there are none, and so it stays until the next build.
  *
- * A row of a list is stale as soon as its node has lost the value, or is another one.  Those who
- * read it visit the node and look.
+ * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
+ * readers visit the node to see.
  */
 #ifndef GRNND_LISTS_H
 #define GRNND_LISTS_H

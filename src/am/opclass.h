@@ -68,6 +68,7 @@ grnnd_reranks(const GrnndType *type, GrnForm form)
 	return grnnd_has_stand_ins(type) || (form != type->form && !grn_form(form)->lossless);
 }
 
+/* What is known of an index's vector column by its operator class. */
 typedef struct GrnndKey
 {
 	const GrnndType *type;

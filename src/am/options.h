@@ -25,7 +25,10 @@ typedef struct GrnndOptions
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);
-/* keep: how the build keeps vectors, which opts->layout need not be able to say alone */
+/*
+ * The degree by these options, or by default for vectors of that form.  keep: how the build keeps
+ * vectors, which may follow from more than opts->layout.
+ */
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim);
 extern void grnnd_init_options(void);
 

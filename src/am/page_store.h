@@ -1,5 +1,6 @@
 /*
- * page_store.h - src/graph's view of the pages.
+ * page_store.h - the pages of an index as a GrnStore (graph/stored/search.h), through which
+ * searches read records.
  */
 #ifndef GRNND_PAGE_STORE_H
 #define GRNND_PAGE_STORE_H

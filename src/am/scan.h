@@ -1,10 +1,15 @@
 /*
- * scan.h - the state of a scan, for scan.c (the search and its results), scan_bound.c (what
- * the executor is told of a distance), scan_threshold.c (the greatest that a query lets through),
- * scan_limit.c (the rows that it asks for), scan_quals.c (conditions that PostgreSQL does not
- * hand over), scan_chain.c (equal rows), scan_rest.c (rows that the search did not reach),
- * scan_killed.c (rows that the executor found to be dead), scan_report.c (what a scan did) and
- * rerank.c (exact distances where the index keeps others).
+ * scan.h - the state of a scan, for the files that serve it:
+ *   scan.c            the search and its results
+ *   scan_filter.c     the way of a scan with a filter: graph, list, or all rows
+ *   scan_bound.c      operator's values and their bounds, by distances of stored vectors
+ *   scan_threshold.c  the greatest distance that the query lets through
+ *   scan_limit.c      the number of rows that the query asks for
+ *   scan_quals.c      conditions that PostgreSQL does not hand over
+ *   scan_chain.c      equal rows
+ *   scan_rest.c       rows that the search did not reach
+ *   scan_killed.c     rows that the executor found to be dead
+ *   rerank.c          exact distances from the table, where the index does not keep rows exactly
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -137,7 +142,7 @@ typedef struct GrnndScan
 	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
 	Tuplesortstate *rest;
 	TupleTableSlot *rest_slot;
-	bool		rest_waits;		/* in the slot is a node that nobody has taken */
+	bool		rest_waits;		/* rest_slot has a node that has not been returned */
 	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
 	uint32		nrest_rows;
 	uint32		rest_id;		/* of the record that is measured */
@@ -184,7 +189,7 @@ extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
 extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
 /*
  * Where pages of the index were missing, asks for those of the table that the results to come are
- * on, as far ahead as twice the results that were taken: nobody knows how many are wanted.
+ * on, twice as far ahead as results were taken, since it is not known how many are wanted.
  */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
@@ -253,8 +258,8 @@ extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 /* Notes what a node of a plan that starts asks of a scan of ours, if one is right below it. */
 extern void grnnd_note_limit(LimitState * node);
 /*
- * The rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY keys; 0: nobody
- * knows, or all.
+ * The number of rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY
+ * keys.  0: all, or it is not known.
  */
 extern uint64 grnnd_limit(ScanKey keys);
 

@@ -32,7 +32,10 @@
  * above, its 340,000 rows take 11 milliseconds, which is 8,600 visits.
  */
 #define MOST_PAGES 2000
-/* From so many pages on more of a list's rows are visited, because estimates err more often. */
+/*
+ * From so many pages on more of a list's rows are visited: the more rows estimates choose from, the
+ * more often they err.  Of 20,000 sentences on 181 pages the smaller number still finds .999.
+ */
 #define LONG_LIST 500
 
 /* Rows of a list that are visited at a time. */

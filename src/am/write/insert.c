@@ -1,7 +1,9 @@
 /*
- * insert.c - aminsert: a search, a record, links back.
+ * insert.c - aminsert: adds a row to the graph.
  *
- * A row whose vector is in the index already only adds its TID to that record.
+ * A search finds nodes near the row.  Its neighbours are chosen among them, its record is written,
+ * and neighbours get links back to it (link.h).  If the index has the same vector already, the
+ * row's TID is added to that record and the graph stays as it is.
  */
 #include "am/handler.h"
 
@@ -350,10 +352,10 @@ insert_first(Insert *in)
 }
 
 /*
- * Inner product: a row longer than usual lies nearer to all long rows than to any
- * short one, but searches by inner products come over short rows of its direction.
- * So those are to have links to it, too: the neighbours that a row of usual length
- * would choose there.  Writes them to from [degree] and returns how many.
+ * Inner product: a row longer than usual lies nearer to all long rows than to any short one.
+ * But searches by inner products come to it over short rows of its direction.  So a second
+ * search finds the neighbours that a row of usual length would choose there, and these are to
+ * link to the row as well.  Writes them to from [degree] and returns how many there are.
  */
 static uint32
 choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, uint32 *from)

@@ -32,9 +32,9 @@ extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 extern void grnnd_wait_for_inserts(Relation index);
 
 /*
- * Locks this database until the transaction ends, as a session does while it starts.  So who
- * drops, renames or copies it waits for this lock, instead of failing because a background
- * worker is connected.  False where somebody is at that already.
+ * Locks this database until the transaction ends, as a session does while it starts.  So a
+ * session that drops, renames or copies it waits for this lock, instead of failing because a
+ * background worker is connected.  False where somebody is at that already.
  */
 extern bool grnnd_try_lock_database(void);
 /* Is somebody waiting for it? */

@@ -56,11 +56,12 @@ remember(uint32 **ids, Size *n, Size *room, uint32 id)
 /* ---- connecting ---- */
 
 /*
- * Which edge of a full node that nobody can reach is to go, to make room for edges that
- * linking it needs.  One to a node that vacuum is to drop anyway; else one to a node that
- * another of its neighbours leads to.  That a node counts as reached is no reason: lists noted
- * before may say so of one that others have been put in front of since, this node perhaps.
- * So what is merely reached comes third.  rec: its record; -1: none.
+ * Chooses the edge that a full node gives up, so that it has room for the edges that linking it
+ * needs.  The node itself cannot be reached.  First choice is an edge to a node that vacuum is
+ * to drop anyway, then one to a node that another of its neighbours leads to, then one to any
+ * node that counts as reached.  The last is a weak reason: by the lists noted before, a node may
+ * count as reached by a way that has since been changed to go through this very node.
+ * rec: the node's record.  Returns the edge's number, or -1.
  */
 static int
 needless_edge(Repair *r, const GrnRecord *rec)
@@ -547,8 +548,9 @@ is_cut_off(const Repair *r, uint32 id)
 }
 
 /*
- * entries[0] for what came late: itself while it lives, else one of the late, for
- * cleaning has left no other node alive.  GRN_INVALID_ID: nothing is left.
+ * The node to which rows that came late are connected: entries[0] while it lives.  Else no other
+ * node is alive after the last pass, and one of the late ones becomes entries[0].
+ * GRN_INVALID_ID: nothing is left.
  */
 static uint32
 late_root(Repair *r)
@@ -571,10 +573,7 @@ late_root(Repair *r)
 	}
 }
 
-/*
- * Rows that came since the survey may hang on nodes alone that died
- * afterwards.
- */
+/* Connects rows that came since the survey and whose neighbours have all died since. */
 static void
 connect_late(Repair *r)
 {
@@ -604,8 +603,8 @@ connect_late(Repair *r)
 }
 
 /*
- * Gives a node that few edges are left to the neighbours that an insert would choose, and
- * links back.
+ * For a node to which few edges are left: gives it the neighbours that an insert would choose,
+ * and gives these links back.
  */
 static void
 enrich(Repair *r, uint32 id)

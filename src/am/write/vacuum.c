@@ -78,9 +78,9 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 }
 
 /*
- * Dead nodes that a live node's list keeps: searches visit them in vain, but repair looks
- * among their neighbours for others.  The figures are those of searches, which see that
- * many dead nodes beside each live one as if they lived (search.c).
+ * How many dead nodes a live node's list keeps.  Repair looks among their neighbours for new
+ * ones, but searches visit them in vain.  Two for each live one are as many as a search passes
+ * through as if they lived (search_dead.c).
  */
 #define MOST_DEAD(live) (4 + 2 * (live))
 
@@ -301,8 +301,8 @@ relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 }
 
 /*
- * Drops the empty records of a node's chain, and the node's life where nothing
- * is left.  Inserts put new records in front meanwhile; then we start again.
+ * Takes empty records out of a node's chain, and marks the node as dead if no TID is left.
+ * An insert may put a new record in front meanwhile; then this begins again.
  */
 static void
 clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
