@@ -4,7 +4,7 @@
 #ifndef GRNND_RERANK_H
 #define GRNND_RERANK_H
 
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 /* At the start of a scan that re-ranks: makes so->rerank, or takes up that of the last rescan. */
 extern void grnnd_rerank_begin(IndexScanDesc scan);

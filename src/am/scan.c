@@ -12,7 +12,7 @@
  * the order of pages, sorted, and returned, so that nobody loses a row and memory is
  * bounded.  grnnd.max_scan_tuples, where it is set, ends a scan before.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include <math.h>
 

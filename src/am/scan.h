@@ -1,88 +1,20 @@
 /*
- * scan.h - the state of a scan, for the files that serve it:
- *   scan.c            the search and its results
- *   scan_filter.c     the way of a scan with a filter: graph, list, or all rows
- *   scan_bound.c      operator's values and their bounds, by distances of stored vectors
- *   scan_threshold.c  the greatest distance that the query lets through
- *   scan_limit.c      the number of rows that the query asks for
- *   scan_quals.c      conditions that PostgreSQL does not hand over
- *   scan_chain.c      equal rows
- *   scan_rest.c       rows that the search did not reach
- *   scan_killed.c     rows that the executor found to be dead
- *   rerank.c          exact distances from the table, where the index does not keep rows exactly
+ * scan.h - what others ask of scans.  The access method's callbacks are in handler.h.
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
 
-#include "am/page_store.h"
+#include "postgres.h"
 
-#include "access/relscan.h"
-#include "lib/pairingheap.h"
-#include "nodes/execnodes.h"
-#include "utils/tuplesort.h"
+#include "nodes/nodes.h"
+#include "utils/relcache.h"
 
-/* One expanded node that waits for its turn. */
-typedef struct Candidate
-{
-	pairingheap_node node;
-	double		value;			/* the operator's, or a lower bound of it */
-	double		least;			/* a lower bound of what pgvector computes */
-	bool		exact;			/* value is no bound */
-	uint16		ntids;
-	uint16		version;
-	uint32		id;
-	uint32		next;			/* chain of further TIDs */
-	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
-} Candidate;
+/* ---- scan_threshold.c ---- */
 
-/*
- * The chain of further rows equal to a node's.  Vacuum may free a record between
- * two steps; then the chain is taken up again from the node, without the records
- * that have been read.
- */
-typedef struct Chain
-{
-	uint32		node;			/* as its records name it */
-	uint16		version;
-	bool		restarted;
-	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
-	uint32	   *seen;			/* [nseen] records read */
-	uint32		nseen;
-	uint32		seen_room;
-	uint32		seen_before;	/* nseen at the last restart */
-	uint32		steps;			/* since then, to notice a cycle */
-} Chain;
+/* Has every plan looked at when it starts. */
+extern void grnnd_watch_thresholds(void);
 
-typedef struct GrnndRerank GrnndRerank;
-
-/* How a scan with a filter goes. */
-typedef enum GrnndWay
-{
-	GRNND_WAY_CHECK = 0,		/* as one without; values are tested at visits */
-	GRNND_WAY_GRAPH,
-	GRNND_WAY_LIST,
-	GRNND_WAY_HANDED_OVER,		/* from graph to list */
-	GRNND_WAY_REST				/* all rows in turn from the start */
-} GrnndWay;
-
-/* The lists by which a filter's rows can be had. */
-#define GRNND_MOST_LISTS 256
-typedef struct GrnndListChoice
-{
-	uint32		n;				/* 0: none */
-	uint32		column;
-	uint32		hashes[GRNND_MOST_LISTS];	/* of values */
-	uint64		pages;
-	double		cost;			/* microseconds, about */
-} GrnndListChoice;
-
-/* What the rest needs to know of a record. */
-typedef struct RestRow
-{
-	GrnFound	found;			/* distance, error and id alone */
-	double		norm;
-	int64		tid;			/* the only one, or MANY_TIDS */
-} RestRow;
+/* ---- scan_report.c ---- */
 
 /* What a scan did, and all scans of its plan node. */
 typedef struct GrnndWork
@@ -95,207 +27,15 @@ typedef struct GrnndWork
 	uint64		rests;			/* scans that read all rows in turn */
 } GrnndWork;
 
-typedef struct GrnndScan
-{
-	MemoryContext context;		/* all that one rescan allocates */
-	bool		started;
-	const GrnndIndex *ix;
-	GrnndStore	store;
-	float	   *q;				/* [dim] */
-	double		q_norm;			/* |q| */
-	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
-	float	   *row;			/* [dim] where bounds need rows' norms: see grnnd_measure_query() */
-
-	/* the search and the results that wait */
-	GrnSearch  *search;
-	int			iterative;		/* GrnndIterative, ef and memory as at the start */
-	uint32		ef;
-	Size		memory_limit;
-	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
-	pairingheap *heap;
-	GrnndRerank *rerank;		/* where rows are read for their distances, else NULL; lasts beyond
-								 * a rescan */
-	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by their bounds */
-	bool		resumed;		/* the first batch has been run */
-	uint64		taken;			/* nodes with rows that left the heap */
-	uint64		found;			/* nodes with rows that the search has brought */
-	uint64		nempty;			/* those of them that were killed */
-	double		last;			/* value of the last one returned */
-	ScanKey		keys;			/* by which the plan's node is known */
-	double		threshold;		/* the greatest distance wanted, or infinity */
-	bool		exhausted;		/* no more batches */
-	pairingheap *late;			/* strict order: those that came too late for their turn */
-	const char *limit;			/* the setting that ended the search, or NULL */
-	bool		told;			/* the user knows; lasts beyond a rescan */
-	uint64		reads;			/* rows read for their distances */
-	GrnndWork	work;			/* of the scans that have ended; lasts beyond a rescan */
-	uint32	   *returned;		/* [nreturned] nodes */
-	uint32		nreturned;
-	uint32		returned_room;
-
-	/* with a filter */
-	GrnndWay	way;
-	GrnndListChoice list;
-	GrnSearchParams graph;		/* of the search that a list may take over from */
-	uint64		visits_before;	/* that search's */
-
-	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
-	Tuplesortstate *rest;
-	TupleTableSlot *rest_slot;
-	bool		rest_waits;		/* rest_slot has a node that has not been returned */
-	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
-	uint32		nrest_rows;
-	uint32		rest_id;		/* of the record that is measured */
-
-	/* the newest batch, for prefetching rows of the table */
-	const Candidate *batch;		/* [batch_size], nearest first */
-	uint32		batch_size;
-	uint32		batch_taken;	/* results that left the heap since */
-	uint32		batch_asked;	/* whose rows were asked for */
-
-	/* where no distance has an order (walk): all nodes, by id */
-	bool		walk;
-	bool		walk_null;		/* the query is NULL, else distances are NaN */
-	uint32		walk_id;		/* the node that take_record() reads */
-
-	/* the node whose TIDs are being returned */
-	double		value;
-	bool		exact;
-	const uint8 *tids;
-	uint32		ntids;
-	uint32		next_tid;
-	Chain		chain;
-	uint8	   *buffer;			/* room for the TIDs of one record */
-
-	/* rows that are dead to every transaction */
-	bool		skip_killed;	/* this snapshot may rely on GRN_KILLED */
-	XLogRecPtr	begun_at;		/* the WAL's end when it began; invalid: it sets no GRN_KILLED */
-	uint32		record;			/* whose TIDs are being returned, or GRN_INVALID_ID */
-	bool		all_killed;		/* those returned of them */
-	uint32		ndead_tids;		/* that the executor has met */
-	uint64	   *killed;			/* [nkilled] records to be marked, the first ones found: id << 32
-								 * and how many TIDs were dead */
-	uint32		nkilled;
-
-	Oid		   *types;			/* of the ORDER BY values */
-	IndexOrderByDistance *distances;
-} GrnndScan;
-
-/* ---- scan.c, for rerank.c and scan_rest.c ---- */
-
-/* Notes that the rest is not to read a node. */
-extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
-/* Asks the kernel for table pages of the newest batch's first `until` nodes. */
-extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
-/*
- * Where pages of the index were missing, asks for those of the table that the results to come are
- * on, twice as far ahead as results were taken, since it is not known how many are wanted.
- */
-extern void grnnd_prefetch_results(IndexScanDesc scan);
-/* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
-extern void grnnd_end_search(IndexScanDesc scan);
-
-/* ---- scan_report.c ---- */
-
-/* At the end of a scan, and before the next of its node: notes what it did. */
-extern void grnnd_note_scan(IndexScanDesc scan);
 /* What this backend's last scan did, and of which index; NULL: none has ended since it was forgotten. */
 extern const GrnndWork *grnnd_last_work(Oid *index);
 extern void grnnd_forget_work(void);
-/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say it of each scan. */
+/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say of each scan what it did. */
 extern void grnnd_explain_scans(void);
-
-/* ---- scan_filter.c ---- */
-
-/* Does the scan's filter go by signatures? */
-extern bool grnnd_filters_by_signature(const GrnndScan *so);
-/*
- * Begins the search of a filter, by params but for what it adds; entry points are yet to be
- * offered.  NULL: all rows in turn are cheaper, which costs most_visits (0: there is no such way).
- */
-extern GrnSearch *grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params,
-									   uint64 most_visits);
-/* Has a list take over from a search whose first batch was in vain; false: it goes on. */
-extern bool grnnd_hand_over(IndexScanDesc scan);
-
-/* ---- scan_bound.c ---- */
-
-/* Notes what bounds need to know of the query, in q. */
-extern void grnnd_measure_query(IndexScanDesc scan);
-/* The norm of the search's found vector i, 0 where bounds need none. */
-extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
-/*
- * The operator's value of a found node.  bound: a lower bound of what pgvector computes, by the
- * triangle inequality and the rounding of sums; where the stored vector is not the row's
- * (f->error > 0), that of the form.  norm: of the stored vector (inner product).
- */
-extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
-								   bool bound);
-
-/* ---- scan_threshold.c ---- */
-
-/* Has every plan looked at when it starts. */
-extern void grnnd_watch_thresholds(void);
-/*
- * The greatest distance from the query of key that the plan node with this array of ORDER BY
- * keys lets through; infinity where it sets no limit.
- */
-extern double grnnd_threshold(ScanKey keys, ScanKey key);
-/* May an expression be computed once for a scan of that relation?  NULL may. */
-extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 
 /* ---- scan_quals.c ---- */
 
-/* Notes what conditions of a plan node's filter the index can test. */
-extern void grnnd_note_quals(IndexScanState *node);
 /* Whether a scan tests a clause of its plan node's filter. */
 extern bool grnnd_tests_clause(Relation index, Node *clause, Index scanrelid);
-/* The conditions that the executor has handed to the scan, and those noted for its plan node. */
-extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
-
-/* ---- scan_limit.c ---- */
-
-/* Notes what a node of a plan that starts asks of a scan of ours, if one is right below it. */
-extern void grnnd_note_limit(LimitState * node);
-/*
- * The number of rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY
- * keys.  0: all, or it is not known.
- */
-extern uint64 grnnd_limit(ScanKey keys);
-
-/* ---- scan_chain.c ---- */
-
-/* Makes those of a record's TIDs current that pass the filter; its page is locked. */
-extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
-/* next: the first record behind the node, or GRN_INVALID_ID. */
-extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
-/* Makes the TIDs of the chain's next record current; there may be none. */
-extern void grnnd_read_chain(IndexScanDesc scan);
-
-/* ---- scan_rest.c ---- */
-
-/* Makes node walk_id current; false where it has no rows. */
-extern bool grnnd_read_node(GrnndScan *so);
-/* Ends the search: reads and sorts all nodes that were not returned. */
-extern void grnnd_begin_rest(IndexScanDesc scan);
-/* Makes the next node of the rest current; false after the last. */
-extern bool grnnd_next_rest(GrnndScan *so);
-/* Sorts ids in ascending order. */
-extern void grnnd_sort_ids(uint32 *ids, uint32 n);
-/* The value of that node; false where there is none. */
-extern bool grnnd_rest_bound(GrnndScan *so, double *bound);
-/* Gives back what is not memory of the scan's context. */
-extern void grnnd_end_rest(GrnndScan *so);
-
-/* ---- scan_killed.c ---- */
-
-/* At the start: whether the scan relies on GRN_KILLED, and whether it may set it. */
-extern void grnnd_begin_killed(IndexScanDesc scan);
-/* Takes down what the executor says of the TID returned last. */
-extern void grnnd_note_killed(IndexScanDesc scan);
-/* The same of all TIDs of a record at once, by a scan that has read the rows itself. */
-extern void grnnd_note_dead(GrnndScan *so, uint32 ndead);
-/* At the end: marks records all of whose TIDs were dead. */
-extern void grnnd_mark_killed(IndexScanDesc scan);
 
 #endif							/* GRNND_SCAN_H */

@@ -1,7 +1,7 @@
 /*
  * scan_bound.c - lower bounds of distances, which the executor checks against its own.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * scan_chain.c - the heap TIDs of a record, and of the chain of records behind a node, whose rows
  * are equal.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"

@@ -6,7 +6,7 @@
  * more visits the fewer pass, a list the more pages the more rows it has.  Where the search runs
  * dry, because the rows that pass are far from the query, the list takes over.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "utils/rel.h"
 

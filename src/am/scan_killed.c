@@ -11,7 +11,7 @@
  * The mark is WAL-logged, but a standby does not rely on it: its snapshots may be older than
  * every snapshot here.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "access/generic_xlog.h"
 #include "access/xlog.h"

@@ -8,7 +8,7 @@
  * thresholds (scan_threshold.c).  A filter may drop rows: then the scan needs that many at
  * least.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "executor/executor.h"
 #include "nodes/execnodes.h"

@@ -7,7 +7,7 @@
  * the executor starts (scan_threshold.c), and the scan tests them as if they had come as scan
  * keys.  The executor tests them once more.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "access/stratnum.h"
 #include "catalog/pg_type_d.h"

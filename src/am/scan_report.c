@@ -2,7 +2,7 @@
  * scan_report.c - what a scan did: for EXPLAIN (ANALYZE) of PostgreSQL 18 and later, and for
  * grnnd_last_scan() and grnnd_last_filter().
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "access/htup_details.h"
 #if PG_VERSION_NUM >= 180000

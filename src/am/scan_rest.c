@@ -3,7 +3,7 @@
  * order of pages and sorted.  It costs as much as reading the index once and takes no more
  * memory than work_mem.  No row is lost.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include <math.h>
 

@@ -11,7 +11,7 @@
  * that are started in another way (rows checked again by EvalPlanQual) are not found; their
  * scans go on to the end.
  */
-#include "am/scan.h"
+#include "am/scan_impl.h"
 
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
