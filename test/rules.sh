@@ -81,6 +81,8 @@ includes src/graph/stored 'graph/build/' | rule "records see no builds"
 includes src/builder 'am/|postgres|\.\.' | rule "src/builder sees nothing of the server"
 includes src/builder 'cuda/' | grep -v '"cuda/gpu\.h"' | rule "src/builder sees GPUs through cuda/gpu.h"
 includes src/am/types '(am|graph|builder)/' | grep -v '"am/opclass\.h"' | rule "types see operator classes alone"
+includes src/am/attr '(am|graph|builder)/' | grep -vE '"(am/opclass|am/attr/attribute|graph/stored/signature)\.h"' |
+	rule "filter columns see operator classes and signatures alone"
 includes src/am/write 'am/build/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
 includes src/am 'builder/' | grep -v '"builder/protocol\.h"' | rule "src/am sees the builder through its protocol"

@@ -49,7 +49,7 @@ has_value(const Lists *c, uint32 column, uint32 hash)
 	const GrnLayout *l = &c->ix->layout;
 
 	for (uint32 i = 0; i < c->node->ntids; i++)
-		if (grnnd_list_hash(c->ix->attrs, column,
+		if (grnnd_attr_hash(c->ix->attrs, column,
 							grn_rec_attrs(l, c->node) + i * l->attr_bytes) == hash)
 			return true;
 	return false;

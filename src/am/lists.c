@@ -17,27 +17,6 @@
 #define MIN_BUCKETS 8
 #define MAX_BUCKETS 65536
 
-/* The hash of NULL. */
-#define NULL_HASH UINT32_C(0x4E554C4C)
-
-uint32
-grnnd_list_key_hash(bool isnull, int64 key)
-{
-	uint64		h = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
-
-	h = (h ^ h >> 32) * UINT64CONST(0xD6E8FEB86659FD93);
-	return isnull ? NULL_HASH : (uint32) (h >> 32);
-}
-
-uint32
-grnnd_list_hash(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
-{
-	int64		key = 0;
-	bool		there = grnnd_attr_key(attrs, column, values, &key);
-
-	return grnnd_list_key_hash(!there, key);
-}
-
 bool
 grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
 {

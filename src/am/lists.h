@@ -2,7 +2,7 @@
  * lists.h - the lists of values: for each value of a filter column, the codes of the rows that
  * have it, packed, so that a search for a rare value reads those rows instead of the graph.
  *
- * A value's hash names its bucket; a bucket is a chain of GRN_LIST records (record.h), which lie
+ * A value's hash (grnnd_attr_hash()) names its bucket; a bucket is a chain of GRN_LIST records (record.h), which lie
  * among the nodes.  The directory, on pages of its own, has the chain of each bucket.  A build
  * makes as many buckets as keep the chain of rare values to a few pages.  Where it fits no codes
  * there are none, and so it stays until the next build.
@@ -29,11 +29,8 @@ StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
 
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
 
-/* What a list goes by: the hash of a value of a column. */
-extern uint32 grnnd_list_hash(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
 /* Whether there are lists of such a value.  Of arrays there is that of NULL alone. */
 extern bool grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
-extern uint32 grnnd_list_key_hash(bool isnull, int64 key);
 /* The bucket of a hash, counted through all columns. */
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash);
 

@@ -358,6 +358,26 @@ grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *ke
 	return true;
 }
 
+#define NULL_HASH UINT32_C(0x4E554C4C)
+
+uint32
+grnnd_key_hash(bool isnull, int64 key)
+{
+	uint64		h = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
+
+	h = (h ^ h >> 32) * UINT64CONST(0xD6E8FEB86659FD93);
+	return isnull ? NULL_HASH : (uint32) (h >> 32);
+}
+
+uint32
+grnnd_attr_hash(const GrnndAttrs *attrs, uint32 i, const uint8 *values)
+{
+	int64		key = 0;
+	bool		there = grnnd_attr_key(attrs, i, values, &key);
+
+	return grnnd_key_hash(!there, key);
+}
+
 /*
  * The byte of an array: each of its bits stands for eight of the key's.  Where all are set, it
  * says nothing.

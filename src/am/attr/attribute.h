@@ -119,6 +119,10 @@ extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const
 							 uint8 *out);
 /* The key of column i of a TID's values; false: it is NULL. */
 extern bool grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *key);
+/* The hash of a key, or of NULL: what lists of rows go by (am/lists.h), so it is on disk. */
+extern uint32 grnnd_key_hash(bool isnull, int64 key);
+/* That of column i of a TID's values. */
+extern uint32 grnnd_attr_hash(const GrnndAttrs *attrs, uint32 i, const uint8 *values);
 /* Writes the signature of a TID's values, a byte a column. */
 extern void grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values,
 					   uint8 *sig);
@@ -144,7 +148,7 @@ extern GrnndFilter *grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook 
 									  const ScanKeyData *keys, int nkeys);
 
 /*
- * The values that test i allows, as hashes of lists (am/lists.h), and the test's column.  Returns
+ * The values that test i allows, by grnnd_key_hash(), and the test's column.  Returns
  * how many, at most `most`; 0 where there are more, or it is no test of single values.
  */
 extern uint32 grnnd_filter_hashes(const GrnndFilter *filter, uint32 i, uint32 *column,

@@ -10,8 +10,6 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-#include "am/lists.h"
-
 typedef enum TestKind
 {
 	TEST_RANGE,
@@ -297,16 +295,16 @@ grnnd_filter_hashes(const GrnndFilter *filter, uint32 i, uint32 *column, uint32 
 
 	*column = t->column;
 	if (t->kind == TEST_NULL)
-		hashes[n++] = grnnd_list_key_hash(true, 0);
+		hashes[n++] = grnnd_key_hash(true, 0);
 	else if (t->kind == TEST_LIST && t->nkeys <= most)
 		for (; n < t->nkeys; n++)
-			hashes[n] = grnnd_list_key_hash(false, t->keys[n]);
+			hashes[n] = grnnd_key_hash(false, t->keys[n]);
 	else if (t->kind == TEST_RANGE)
 	{
 		range = column_range(filter, t->column);
 		if (range.most >= range.least && (uint64) range.most - (uint64) range.least < most)
 			for (; n <= (uint64) range.most - (uint64) range.least; n++)
-				hashes[n] = grnnd_list_key_hash(false, range.least + n);
+				hashes[n] = grnnd_key_hash(false, range.least + n);
 	}
 	return n;
 }

@@ -99,7 +99,7 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 			for (uint32 i = new->row_start[node]; i < new->row_start[node + 1]; i++)
 			{
 				const uint8 *values = row_values(new, new->rows[i]);
-				uint32		hash = grnnd_list_hash(new->columns, c, values);
+				uint32		hash = grnnd_attr_hash(new->columns, c, values);
 				uint32		bucket = grnnd_list_bucket(&new->meta, c, hash);
 
 				/* most rows of a node have the same value; twice does no harm */

@@ -162,11 +162,11 @@ note_values(Insert *in, const GrnRecord *rec)
 	in->unlisted = 0;
 	for (uint32 c = 0; c < columns->n && in->ix->meta.list_pages > 0; c++)
 	{
-		uint32		hash = grnnd_list_hash(columns, c, in->attrs);
+		uint32		hash = grnnd_attr_hash(columns, c, in->attrs);
 		bool		known = false;
 
 		for (uint32 i = 0; i < rec->ntids && !known; i++)
-			known = grnnd_list_hash(columns, c, grn_rec_attrs(l, rec) + i * l->attr_bytes) == hash;
+			known = grnnd_attr_hash(columns, c, grn_rec_attrs(l, rec) + i * l->attr_bytes) == hash;
 		if (!known)
 			in->unlisted |= UINT32_C(1) << c;
 	}
@@ -179,7 +179,7 @@ add_to_lists(Insert *in, const GrnndEdge *row)
 	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
 		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, in->attrs))
 		{
-			uint32		hash = grnnd_list_hash(in->ix->attrs, c, in->attrs);
+			uint32		hash = grnnd_attr_hash(in->ix->attrs, c, in->attrs);
 
 			grnnd_list_add(in->index, in->heap, in->ix,
 						   grnnd_list_bucket(&in->ix->meta, c, hash), hash, row);
