@@ -572,7 +572,7 @@ table_of(Oid oid)
 						: psprintf("%u", oid)),
 				 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
 				 ? errhint("Check the indexes of its partitions.")
-			 : errhint("The view grnnd_indexes lists those that there are.")));
+				 : errhint("The view grnnd_indexes lists those that there are.")));
 	if (!grnnd_owns(oid) && !grnnd_owns(heap))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -240,7 +240,7 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
 	}
-	if (rows.embedding == GRN_EMBED_ROW)
+	if (!grn_is_scaled(rows.embedding))
 		make_bits(&rows, (uint8_t *) v.base);
 	params = cli->params;
 	if (cli->choice.options.mode == GRN_GPU_PAPER)

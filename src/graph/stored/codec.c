@@ -94,7 +94,7 @@ grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_un
 
 	codec->kind = kind;
 	codec->own = metric->own_codes;
-	codec->own_places = metric->embedding == GRN_EMBED_ROW ? GRN_EXACT_L2 : GRN_EXACT_PLACES;
+	codec->own_places = grn_is_scaled(metric->embedding) ? GRN_EXACT_PLACES : GRN_EXACT_L2;
 	if (kind != GRN_CODES_ROWS)
 		codec->norm_unit = norm_unit;
 	codec->length_unit = kind == GRN_CODES_ROWS ? sqrtf(codec->norm_unit) : codec->norm_unit;
