@@ -103,7 +103,7 @@ pair_sums_512(const __m512i *v)
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
 static inline __attribute__((always_inline)) ATTR void \
-name##_pairs(const GrnCodePlanes *q, const uint8_t *codes, const int step, int32_t *out) \
+name##_pairs(const GrnCodePlanes *q, const uint8_t *codes, int n, const int step, int32_t *out) \
 { \
 	const __mmask32 m = (__mmask32) ((UINT64_C(1) << q->bytes) - 1); \
 	const __m512i mask = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *) q->mask)); \
@@ -117,15 +117,15 @@ name##_pairs(const GrnCodePlanes *q, const uint8_t *codes, const int step, int32
 	for (int i = 0; i < 8; i++, codes += 2 * q->bytes) \
 	{ \
 		__m512i		code = _mm512_inserti64x4( \
-			_mm512_castsi256_si512(_mm256_maskz_loadu_epi8(m, codes)), \
-			_mm256_maskz_loadu_epi8(m, codes + q->bytes), 1); \
+			_mm512_castsi256_si512(_mm256_maskz_loadu_epi8(2 * i < n ? m : 0, codes)), \
+			_mm256_maskz_loadu_epi8(2 * i + 1 < n ? m : 0, codes + q->bytes), 1); \
  \
 		v[i] = _mm512_setzero_si512(); \
 		_Pragma("GCC unroll 8") \
 		for (int s = 0; s < 8; s += step) \
 			v[i] = BYTES(v[i], _mm512_and_si512(_mm512_srli_epi16(code, s), mask), planes[s]); \
 	} \
-	_mm512_storeu_si512(out, pair_sums_512(v)); \
+	_mm512_mask_storeu_epi32(out, (__mmask16) ((1u << n) - 1), pair_sums_512(v)); \
 } \
  \
 static inline __attribute__((always_inline)) ATTR void \
@@ -143,7 +143,7 @@ name##_wide(const GrnCodePlanes *q, const uint8_t *codes, uint32_t at, uint32_t 
 	for (uint32_t i = 0; i < n; i++, codes += q->bytes) \
 	{ \
 		__m512i		code = _mm512_maskz_loadu_epi8(m, codes + at); \
-		__m512i		sum = v[i]; \
+		__m512i		sum = at == 0 ? _mm512_setzero_si512() : v[i]; \
  \
 		_Pragma("GCC unroll 8") \
 		for (int s = 0; s < 8; s += step) \
@@ -157,26 +157,27 @@ name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 { \
 	uint32_t	c = 0; \
  \
-	if (q->bytes <= 32) \
-		for (; c + 16 <= count; c += 16, codes += 16 * q->bytes) \
-			switch (grn_plane_step(q, 32)) \
-			{ \
-				case 1: \
-					name##_pairs(q, codes, 1, out + c); \
-					break; \
-				case 2: \
-					name##_pairs(q, codes, 2, out + c); \
-					break; \
-				default: \
-					name##_pairs(q, codes, 4, out + c); \
-			} \
+	for (; q->bytes <= 32 && c < count; c += 16, codes += 16 * q->bytes) \
+	{ \
+		int			n = count - c < 16 ? (int) (count - c) : 16; \
+ \
+		switch (grn_plane_step(q, 32)) \
+		{ \
+			case 1: \
+				name##_pairs(q, codes, n, 1, out + c); \
+				break; \
+			case 2: \
+				name##_pairs(q, codes, n, 2, out + c); \
+				break; \
+			default: \
+				name##_pairs(q, codes, n, 4, out + c); \
+		} \
+	} \
 	for (; c < count; c += 16, codes += 16 * q->bytes) \
 	{ \
 		uint32_t	n = count - c < 16 ? count - c : 16; \
 		__m512i		v[16]; \
  \
-		for (uint32_t i = 0; i < 16; i++) \
-			v[i] = _mm512_setzero_si512(); \
 		for (uint32_t at = 0; at < q->bytes; at += 64) \
 			switch (grn_plane_step(q, at + 64)) \
 			{ \
@@ -189,6 +190,14 @@ name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 				default: \
 					name##_wide(q, codes, at, n, 4, v); \
 			} \
+		if (n <= 2) \
+		{ \
+			for (uint32_t i = 0; i < n; i++) \
+				out[c + i] = _mm512_reduce_add_epi32(v[i]); \
+			break; \
+		} \
+		for (uint32_t i = n; i < 16; i++) \
+			v[i] = v[0]; \
 		_mm512_mask_storeu_epi32(out + c, (__mmask16) ((1u << n) - 1), \
 								 transpose_sum_512(v)); \
 	} \
