@@ -29,27 +29,21 @@
 
 /*
  * A record is seldom in the processor's cache.  Asks for all that a visit is going
- * to read of its first page, before the lock, whose atomic operation would hold
+ * to read of its first page, the whole page where it takes all records there (mates), before the lock, whose atomic operation would hold
  * back the first of those reads.
  */
 static void
 touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)
 {
-	const char *rec = (const char *) grnnd_page_record(page, ix,
-													   grn_node_slot(&ix->layout, id));
-	uint32		bytes = Min(ix->layout.record_bytes, ix->layout.payload);
+	const char *from = (const char *) grnnd_page_record(page, ix, mates ? 0 :
+														grn_node_slot(&ix->layout, id));
+	uint32		bytes = mates ? ix->layout.record_bytes * ix->layout.per_page
+		: Min(ix->layout.record_bytes, ix->layout.payload);
 
 	__builtin_prefetch(page);
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
 	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
-		__builtin_prefetch(rec + at);
-	/* of the others their states and own codes */
-	for (uint32 slot = 0; mates && slot < ix->layout.per_page; slot++)
-	{
-		rec = (const char *) grnnd_page_record(page, ix, slot);
-		__builtin_prefetch(rec);
-		__builtin_prefetch(rec + ix->layout.off_code + ix->layout.code_bytes - 1);
-	}
+		__builtin_prefetch(from + at);
 }
 
 /*

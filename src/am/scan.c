@@ -292,6 +292,7 @@ start(IndexScanDesc scan)
 	so->taken = 0;
 	so->reads = 0;
 	so->found = 0;
+	so->nmet = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
 	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
@@ -386,8 +387,8 @@ rest_visits(const GrnndScan *so)
 
 	if (grnnd_has_stand_ins(so->ix->key.type))
 		return so->store.id_limit;
-	return so->found == 0 ? visits :
-		visits - (uint64) ((double) visits * so->nempty / so->found / 2);
+	return so->nmet == 0 ? visits :
+		visits - (uint64) ((double) visits * so->nempty / so->nmet / 2);
 }
 
 /* Has it no row that this scan could return?  So it is with nodes that were killed. */
@@ -468,7 +469,8 @@ run_batch(IndexScanDesc scan)
 		pairingheap_add(so->rerank != NULL ? so->unread : so->heap, &r->node);
 	}
 
-	so->found += n;
+	so->found += grn_search_led(so->search);
+	so->nmet += n;
 	so->resumed = true;
 	so->batch = results;
 	so->batch_size = n;

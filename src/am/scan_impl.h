@@ -109,8 +109,9 @@ typedef struct GrnndScan
 	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by their bounds */
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows that left the heap */
-	uint64		found;			/* nodes with rows that the search has brought */
-	uint64		nempty;			/* those of them that were killed */
+	uint64		found;			/* nodes with rows that the search has brought (grn_search_led()) */
+	uint64		nmet;			/* all of them, */
+	uint64		nempty;			/* and those that were killed */
 	double		last;			/* value of the last one returned */
 	ScanKey		keys;			/* by which the plan's node is known */
 	double		threshold;		/* the greatest distance wanted, or infinity */

@@ -98,7 +98,7 @@ world_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
 {
 	World	   *w = (World *) self;
 
-	CHECK(!w->inside, "check inside a visit");
+	CHECK(w->inside && id / w->layout.per_page == w->inside_page, "check outside a visit");
 	w->checked++;
 	if (grn_record_check(&w->layout, rec, id, N) != NULL && w->escape != NULL)
 		longjmp(*w->escape, 2);
@@ -293,6 +293,7 @@ write_records(World *w)
 		uint8_t		tid[GRN_TID_BYTES] = {0};
 
 		memcpy(tid, &i, 4);
+		tid[4] = 1;
 		src.x = world_row(w, i);
 		src.tids = tid;
 		src.ntids = 1;

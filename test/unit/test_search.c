@@ -167,7 +167,8 @@ resumed_searches_find_all(void)
 				CHECK(!grn_search_truncated(s), "truncated");
 				CHECK(grn_search_run(s) == 0, "more than all");
 				for (uint32_t i = 0; i < N; i++)
-					CHECK(w->visited[i] == 1, "node %u was visited %u times", i, w->visited[i]);
+					CHECK(w->visited[i] == 1 || (world_pages && w->visited[i] == 0),
+						  "node %u was visited %u times", i, w->visited[i]);
 				CHECK(grn_search_visits(s) == N, "visits");
 				grn_search_end(s);
 				CHECK(w->blocks == 0, "%zu blocks left", w->blocks);
@@ -540,7 +541,7 @@ killed_nodes_have_no_tids(void)
 	}
 }
 
-/* Copies take the place of visits, and recall is no lower. */
+/* A page is read once, and recall is higher at fewer reads. */
 static void
 whole_pages_save_visits(void)
 {
@@ -571,10 +572,10 @@ whole_pages_save_visits(void)
 		free_world(w);
 	}
 	world_pages = false;
-	CHECK(found[1] >= found[0] - 0.01, "recall %.3f, %.3f", found[0], found[1]);
+	CHECK(found[1] >= found[0] && found[1] > 0.95, "recall %.3f, %.3f", found[0], found[1]);
 	CHECK(reads[0] > (uint64_t) (visits[0] * QUERIES) - QUERIES, "visits");
-	CHECK((double) reads[1] < 0.98 * visits[1] * QUERIES, "%llu reads of %.0f visits",
-		  (unsigned long long) reads[1], visits[1] * QUERIES);
+	CHECK((double) reads[1] < 0.9 * (double) reads[0], "%llu reads, %llu",
+		  (unsigned long long) reads[1], (unsigned long long) reads[0]);
 }
 
 /* A record that is not sound is not trusted because it lay on the page of another. */
@@ -589,7 +590,7 @@ mates_are_checked(void)
 	w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
 	w->visits_left = INT32_MAX;
 	w->escape = &escape;
-	/* the entry leads nowhere, and one on its page out of the index */
+	/* the entry is alone, and one on its page leads out of the index */
 	for (uint32_t i = 0; i < w->layout.per_page; i++)
 		record(w, i)->count = 0;
 	record(w, 1)->count = 1;
@@ -627,6 +628,8 @@ main(void)
 	RUN(whole_pages_save_visits);
 	RUN(mates_are_checked);
 	world_pages = true;
+	RUN(resumed_searches_find_all);
+	RUN(killed_nodes_have_no_tids);
 	RUN(dead_nodes_have_a_limit);
 	RUN(empty_slots_are_skipped);
 	RUN(stale_codes_do_no_harm);

@@ -168,9 +168,9 @@ extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool
 							   uint32_t payload);
 
 /*
- * Do searches judge all records of a page that they visit?  With 17 records a page (sentences,
- * layout compact) that takes a third less reads of pages at a recall, and no more time.
- * With 7 (SIFT) it saves a seventh of the reads, hits no fewer pages, and takes more time.
+ * Do searches take all records of a page that they visit?  With 17 records a page and ten edges a
+ * record (sentences, layout compact) half the pages then make the same recall.  With 4 or 7 and 32
+ * edges it saves a sixth of the pages, and takes more time than that (test/bench/tried.md).
  */
 #define GRN_LEAST_MATES 10
 static inline bool

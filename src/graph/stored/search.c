@@ -87,8 +87,9 @@ expand_coded(GrnSearch *s, Key key)
 			return;
 	}
 	if (!s->p.closed)
-		grn_offer_neighbours(s);
-	grn_offer_mates(s);
+		grn_offer_keys(s, s->neighbours, s->estimates, s->count);
+	if (s->mates != NULL)
+		grn_offer_mates(s);
 	if (s->store->prefetch != NULL)
 		grn_ask_ahead(s);
 }
@@ -195,12 +196,14 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	reserve(s, &s->tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->tids_room);
 	s->kept = store->alloc(store, room * sizeof(uint32_t));
 	reserve32(s, &s->found, sizeof(GrnFound), 0, room, &s->found_room);
-	if (params->resumable)
-		reserve(s, &s->rejected_keys, sizeof(Key), 0,
-				(size_t) room * params->layout->degree, &s->rejected_room);
 	/* mates come without signatures */
 	if (params->filter == NULL && !params->closed)
 		grn_mates_begin(s);
+	/* they and what they lead to are rejected as well */
+	if (params->resumable)
+		reserve(s, &s->rejected_keys, sizeof(Key), 0,
+				(size_t) room * params->layout->degree * (s->mates != NULL ? 3 : 1),
+				&s->rejected_room);
 	return s;
 }
 
@@ -349,6 +352,12 @@ grn_search_run(GrnSearch *s)
 	if (s->p.resumable && s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit)
 		s->truncated = true;
 	return s->nfound;
+}
+
+uint32_t
+grn_search_led(const GrnSearch *s)
+{
+	return s->mates != NULL && s->listed < s->nfound ? s->listed : s->nfound;
 }
 
 const GrnFound *

@@ -26,8 +26,9 @@ typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
 	/*
-	 * Optional: during fn, whole records of the page that the visited one lies on; id is one of
-	 * the page.  They are not checked: check() ends with an error where a record is not sound.
+	 * Optional, for searches that take pages as wholes: during fn, the other records of the page
+	 * that the visited one lies on; id is one of the page.  They are not checked: check() ends with
+	 * an error where a record is not sound.
 	 */
 	const GrnRecord *(*mate) (struct GrnStore *self, uint32_t id);
 	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
@@ -106,6 +107,11 @@ extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *
  */
 extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
+/*
+ * How many of the last run's nodes were among the ef nearest candidates to the end.  Where pages
+ * are taken as wholes, some others were only on the list as long as that was short.
+ */
+extern uint32_t grn_search_led(const GrnSearch *s);
 extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES */
 extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* own code, the own signature behind it, and factor of an expanded node (keep_vectors) */

@@ -63,6 +63,6 @@ grn_expand_deferred(GrnSearch *s)
 	else if (grn_visit(s, id))
 	{
 		grn_forget_visit(s);
-		grn_offer_neighbours(s);
+		grn_offer_keys(s, s->neighbours, s->estimates, s->count);
 	}
 }

@@ -141,7 +141,7 @@ offer_neighbours(GrnSearch *s)
 			s->estimates[npassing++] = estimate;
 		}
 	s->count = npassing;
-	grn_offer_neighbours(s);
+	grn_offer_keys(s, s->neighbours, s->estimates, s->count);
 	for (uint32_t i = npassing; i < count; i++)
 		grn_offer_failing(s, s->neighbours[i], s->estimates[i]);
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);

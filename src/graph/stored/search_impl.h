@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define PREFETCH_MEMORY 64		/* ids remembered as asked for; power of two */
+#define PREFETCH_MEMORY 64		/* ids, or pages, remembered as asked for; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 
@@ -87,7 +87,7 @@ struct GrnSearch
 	uint32_t	nentries;
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
-	GrnMates   *mates;			/* NULL: pages are not judged as a whole */
+	GrnMates   *mates;			/* NULL: pages are not taken as wholes */
 	Failing		failing;
 
 	/* this run's results */
@@ -114,6 +114,8 @@ struct GrnSearch
 	uint32_t	id;
 	GrnFound	now;
 	uint32_t	now_kept;
+	size_t		tids_before;	/* ntids and nkept as they were before the visit */
+	uint32_t	kept_before;
 	uint32_t	count;
 	uint32_t	neighbours[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
@@ -177,6 +179,18 @@ static inline Key
 make_key(float distance, uint32_t id)
 {
 	return (Key) ordered(distance) << 32 | (Key) id << 1;
+}
+
+/* The distance of a key. */
+static inline float
+key_distance(Key key)
+{
+	uint32_t	bits = (uint32_t) (key >> 32);
+	float		distance;
+
+	bits ^= (uint32_t) ((int32_t) ~bits >> 31) | 0x80000000;
+	memcpy(&distance, &bits, sizeof(distance));
+	return distance;
 }
 
 /* Sorts n keys; scratch: [n]. */
@@ -276,14 +290,23 @@ extern bool grn_set_add(GrnSearch *s, uint32_t id, uint32_t node);
 
 /* ---- search_list.c ---- */
 
+/* No candidate beyond this comes onto the list. */
+static inline Key
+list_bound(const GrnSearch *s)
+{
+	return s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+}
+
 /* Keeps a candidate that the list has no room for, for further runs. */
 extern void grn_reject(GrnSearch *s, Key key);
 /* The same of all candidates of a closed search, before its first run; some may come twice. */
 extern void grn_set_aside(GrnSearch *s, Key key);
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
-/* Offers the neighbours of the node just visited. */
-extern void grn_offer_neighbours(GrnSearch *s);
+/* Offers a candidate that has been expanded already. */
+extern void grn_list_expanded(GrnSearch *s, Key key);
+/* Offers n candidates at their estimates. */
+extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
 /*
  * Takes a node without rows off the list, so that there is room for one that may
  * be a result.
@@ -298,7 +321,9 @@ extern bool grn_take_rejected(GrnSearch *s);
 
 /* Visits a node into s->now and s->neighbours; false where nothing is there. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
-/* Gives back the room of what the last visit copied. */
+/* Copies a record into s->now, all but its edges, while the store holds it; there is room. */
+extern void grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec);
+/* Gives back the room of what the last visit copied, and forgets the node's mates. */
 extern void grn_forget_visit(GrnSearch *s);
 /* Asks the store for the nearest candidates that it was not asked for lately. */
 extern void grn_ask_ahead(GrnSearch *s);
@@ -307,13 +332,13 @@ extern void grn_ask_ahead(GrnSearch *s);
 
 extern void grn_mates_begin(GrnSearch *s);
 extern void grn_mates_end(GrnSearch *s);
-/* During the visit of s->id: judges the other records of its page. */
-extern void grn_judge_mates(GrnSearch *s);
-/* Offers those that come onto the list; after the visit. */
+/* Before a visit of s->id: makes room for its mates. */
+extern void grn_mates_ready(GrnSearch *s);
+/* During the visit, of a node: copies what the other records of its page say. */
+extern void grn_take_mates(GrnSearch *s);
+/* After it: expands those that come onto the list, and offers the neighbours of all. */
 extern void grn_offer_mates(GrnSearch *s);
-/* Whether there is a copy of id's record; the copy, checked, or NULL. */
-extern bool grn_has_copy(const GrnSearch *s, uint32_t id);
-extern const GrnRecord *grn_copy_of(GrnSearch *s, uint32_t id);
+extern void grn_forget_mates(GrnSearch *s);
 
 /* ---- search_dead.c ---- */
 

@@ -171,20 +171,10 @@ find_on_list(const GrnSearch *s, Key key)
 	return (uint32_t) (base - s->list) + (*base < key);
 }
 
-void
-grn_offer(GrnSearch *s, Key key)
+/* Puts a key onto the list, which has room for it at this place. */
+static void
+put_on_list(GrnSearch *s, uint32_t at, Key key)
 {
-	uint32_t	at = find_on_list(s, key);
-
-	if (at < s->listed && (s->list[at] | KEY_EXPANDED) == (key | KEY_EXPANDED))
-		return;
-	if (s->recheck && is_expanded(s, KEY_ID(key)))
-		return;
-	if (at == s->p.ef)
-	{
-		grn_reject(s, key);
-		return;
-	}
 	if (s->listed == s->p.ef)
 	{
 		Key			last = s->list[--s->listed];
@@ -199,25 +189,58 @@ grn_offer(GrnSearch *s, Key key)
 		s->cursor = at;
 }
 
-/*
- * Most neighbours are farther than all of a full list; these are told apart first, without
- * branches.
- */
+/* Is a key, found at this place, the one there? */
+static inline bool
+is_listed(const GrnSearch *s, uint32_t at, Key key)
+{
+	return at < s->listed && (s->list[at] | KEY_EXPANDED) == (key | KEY_EXPANDED);
+}
+
 void
-grn_offer_neighbours(GrnSearch *s)
+grn_offer(GrnSearch *s, Key key)
+{
+	uint32_t	at = find_on_list(s, key);
+
+	if (is_listed(s, at, key))
+		return;
+	if (s->recheck && is_expanded(s, KEY_ID(key)))
+		return;
+	if (at == s->p.ef)
+		grn_reject(s, key);
+	else
+		put_on_list(s, at, key);
+}
+
+void
+grn_list_expanded(GrnSearch *s, Key key)
+{
+	uint32_t	at = find_on_list(s, key);
+
+	if (is_listed(s, at, key))
+		s->list[at] |= KEY_EXPANDED;
+	else if (at < s->p.ef)
+		put_on_list(s, at, key | KEY_EXPANDED);
+}
+
+/*
+ * Offers at most GRN_MAX_DEGREE candidates.  Most are farther than all of a full list; these are
+ * told apart first, without branches.
+ */
+static void
+offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t count)
 {
 	Key			near[GRN_MAX_DEGREE];
 	uint32_t	n = 0;
-	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+	Key			bound = list_bound(s);
 
-	if (s->p.resumable && !s->resumed && s->rejected_room - s->rejected >= s->count)
+	if (s->p.resumable && !s->resumed && s->rejected_room - s->rejected >= count)
 	{
 		Key		   *far = s->rejected_keys + s->rejected;
 		uint32_t	nfar = 0;
 
-		for (uint32_t i = 0; i < s->count; i++)
+		for (uint32_t i = 0; i < count; i++)
 		{
-			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+			Key			key = make_key(estimates[i], ids[i]);
 
 			near[n] = far[nfar] = key;
 			n += key <= bound;
@@ -226,19 +249,26 @@ grn_offer_neighbours(GrnSearch *s)
 		s->rejected += nfar;
 	}
 	else
-		for (uint32_t i = 0; i < s->count; i++)
+		for (uint32_t i = 0; i < count; i++)
 		{
-			Key			key = make_key(s->estimates[i], s->neighbours[i]);
+			Key			key = make_key(estimates[i], ids[i]);
 
 			near[n] = key;
 			n += key <= bound;
 			/* what left them is on the list, expanded, or was put back */
 			if (key > bound &&
-				!(s->resumed && *kept_slot(s, s->neighbours[i]) == s->neighbours[i]))
+				!(s->resumed && *kept_slot(s, ids[i]) == ids[i]))
 				grn_reject(s, key);
 		}
 	for (uint32_t i = 0; i < n; i++)
 		grn_offer(s, near[i]);
+}
+
+void
+grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i += GRN_MAX_DEGREE)
+		offer_some(s, ids + i, estimates + i, n - i < GRN_MAX_DEGREE ? n - i : GRN_MAX_DEGREE);
 }
 
 void

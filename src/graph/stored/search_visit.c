@@ -33,21 +33,14 @@ stored_distance(const GrnSearch *s, const void *vec)
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 
-/* Copies and computes what the search needs of a record. */
-static void
-take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
+void
+grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec)
 {
 	const GrnLayout *l = s->p.layout;
 
-	/* A record comes from far: ask for all of it before waiting for any of it. */
-	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
-		__builtin_prefetch(GRN_REC_PTR(rec, at));
-	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
-		__builtin_prefetch((const uint8_t *) vec + at);
-
 	s->now.distance = stored_distance(s, vec);
 	s->now.error = rec->error;
-	s->now.id = s->id;
+	s->now.id = id;
 	s->now.version = rec->version;
 	s->now.state = rec->state;
 	s->now.ntids = rec->ntids;
@@ -61,12 +54,6 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 		memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
 			   s->now.ntids * GRN_TID_BYTES);
 	s->ntids += s->now.ntids;
-
-	s->count = rec->count;
-	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
-	if (s->codes)
-		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
-					 rec->count, s->estimates);
 
 	if (s->p.keep_vectors)
 	{
@@ -87,38 +74,47 @@ static void
 on_visit(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnSearch  *s = arg;
+	const GrnLayout *l = s->p.layout;
 
-	take_record(s, rec, vec);
-	if (s->mates != NULL)
-		grn_judge_mates(s);
+	/* A record comes from far: ask for all of it before waiting for any of it. */
+	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
+		__builtin_prefetch(GRN_REC_PTR(rec, at));
+	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
+		__builtin_prefetch((const uint8_t *) vec + at);
+
+	grn_take_record(s, s->id, rec, vec);
+	s->count = rec->count;
+	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
+	if (s->codes)
+		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
+					 rec->count, s->estimates);
+	if (s->mates != NULL && rec->state == GRN_NODE)
+		grn_take_mates(s);
 }
 
 bool
 grn_visit(GrnSearch *s, uint32_t id)
 {
-	const GrnRecord *copy;
-
 	/* on_visit() must not allocate: it runs under the store's lock. */
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids, s->ntids + UINT8_MAX, &s->tids_room);
 	if (s->p.keep_vectors)
 		reserve32(s, &s->vectors, kept_bytes(s), s->nkept, s->nkept + 1, &s->kept_room);
 	s->id = id;
 	s->visits++;
-	copy = grn_copy_of(s, id);
-	if (copy != NULL)
-	{
-		take_record(s, copy, GRN_REC_PTR(copy, s->p.layout->off_vec));
-		return true;
-	}
+	s->tids_before = s->ntids;
+	s->kept_before = s->nkept;
+	if (s->mates != NULL)
+		grn_mates_ready(s);
 	return s->store->visit(s->store, id, on_visit, s);
 }
 
 void
 grn_forget_visit(GrnSearch *s)
 {
-	s->ntids -= s->now.ntids;
-	if (s->p.keep_vectors)
-		s->nkept--;
+	s->ntids = s->tids_before;
+	s->nkept = s->kept_before;
+	if (s->mates != NULL)
+		grn_forget_mates(s);
 }
 
 void
@@ -131,13 +127,16 @@ grn_ask_ahead(GrnSearch *s)
 	for (uint32_t i = s->cursor; i < s->listed && seen < PREFETCH_WINDOW; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
-		uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
+		uint32_t	unit = s->mates != NULL ? id / s->p.layout->per_page : id;
+		uint32_t   *asked = &s->asked[unit & (PREFETCH_MEMORY - 1)];
 
-		if ((s->list[i] & KEY_EXPANDED) || grn_has_copy(s, id))
+		if (s->list[i] & KEY_EXPANDED)
 			continue;
 		seen++;
-		if (*asked != id)
-			ids[n++] = *asked = id;
+		if (*asked == unit)
+			continue;
+		*asked = unit;
+		ids[n++] = id;
 	}
 	if (n > 0)
 		s->store->prefetch(s->store, ids, n);
