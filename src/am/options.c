@@ -122,8 +122,9 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32
 
 	if (opts->degree > 0)
 		return (uint32) opts->degree;
-	/* clients that send m unasked do not mean to make a compact index a large one */
-	if (opts->m == 0 || grn_form(stored)->rotated)
+	/* clients that send m unasked do not mean to make a small index a large one */
+	if (opts->m == 0 || grn_is_compact(stored, dim) ||
+		(opts->m == DEFAULT_M && grn_form(stored)->rotated))
 		return by_default;
 	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);
 	return opts->m >= DEFAULT_M ? Max(by_m, by_default) : by_m;

@@ -136,7 +136,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 		memset(&p->judgement, 0, sizeof(p->judgement));
 		p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16,
 						 judge_range, p);
-		if (grn_codes_tell(&p->judgement, grn_form(p->result->form)->rotated))
+		if (grn_codes_tell(&p->judgement, grn_is_compact((GrnForm) p->result->form, p->rows.dim)))
 			return true;
 	}
 	r->shape = p->codec.shape = GRN_NO_CODES;

@@ -33,6 +33,8 @@ typedef enum GrnForm
 #define GRN_FORM_FLOATS GRN_FORM_F32
 /* Holds any row, with a small error: for the default layout. */
 #define GRN_FORM_ROUNDED GRN_FORM_U8
+/* and the one by which it saves more where that form is too large (grn_layout_form()) */
+#define GRN_FORM_ROUNDED_MORE GRN_FORM_ROTATED4
 
 /* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */
 typedef struct GrnByteHead

@@ -102,6 +102,17 @@ cmp_ok(number($node, "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE
 	3000000, 'the long ones are in TOAST');
 cmp_ok(number($node, "SELECT (pg_relation_size('many_w') - 768 * 4 * 200) / 1500"), '<=', 550,
 	'bytes a row of 768 dimensions');
+# by default as many dimensions are kept in 4 bits, four records a page; half of the rows one by one
+$node->safe_psql('postgres', q(
+	CREATE TABLE wide AS SELECT id, w FROM many WHERE id % 2 = 0;
+	CREATE INDEX wide_idx ON wide USING grnnd (w);
+	INSERT INTO wide SELECT id, w FROM many WHERE id % 2 = 1));
+ranked('768 dimensions by default', 0.95, 'wide', 'w', '<->',
+	'SELECT (v::real[] || v::real[])::vector(768) FROM queries');
+cmp_ok(number($node, "SELECT (pg_relation_size('wide_idx') - 768 * 4 * 260) / 1500"), '<=', 2070,
+	'bytes a row of 768 dimensions by default');
+sound($node, 'wide_idx', '768 dimensions by default');
+$node->safe_psql('postgres', 'DROP TABLE wide');
 ranked('halfvec', 0.9, 'many', 'h');
 like(number($node, q(
 	SET enable_seqscan = off; SET enable_sort = off;

@@ -240,7 +240,8 @@ default_layouts(void)
 		{3, GRN_FORM_F32, 32, 32, 16, 9},
 		{128, GRN_FORM_U8, 32, 32, 20, 7},
 		{384, GRN_FORM_U8, 32, 32, 40, 4},
-		{768, GRN_FORM_U8, 32, 48, 48, 3},
+		{512, GRN_FORM_U8, 32, 32, 48, 3},
+		{768, GRN_FORM_ROTATED4, 28, 48, 48, 4},
 		{960, GRN_FORM_U8, 32, 48, 44, 3},
 		{1536, GRN_FORM_U8, 32, 32, 64, 2},
 		{3072, GRN_FORM_U8, 48, 48, 64, 1}
@@ -256,6 +257,8 @@ default_layouts(void)
 
 		CHECK(form == cases[i].form && degree == cases[i].degree && exact == cases[i].exact_degree,
 			  "dim %u: form %d, degree %u, exact %u", dim, form, degree, exact);
+		CHECK(grn_layout_form(GRN_KEEP_BYTES, dim, 0, true, GRN_FORM_F32, PAYLOAD) ==
+			  (dim > 3 ? GRN_FORM_U8 : GRN_FORM_F32), "dim %u", dim);
 		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, degree, true, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
 		CHECK(grn_layout(&l, dim, degree, shape_of(cases[i].code_bytes), form, PAYLOAD) &&
 			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);

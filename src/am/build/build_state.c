@@ -28,9 +28,9 @@ layout_of(const GrnndBuild *build)
 {
 	GrnKeep		keep = (GrnKeep) build->options.layout;
 
-	if (keep == GRN_KEEP_COMPACT && (build->dim != build->column_dim ||
-									 !grn_rotated_serves(build->key.metric->comparison)))
-		return GRN_KEEP_DEFAULT;
+	if (keep != GRN_KEEP_EXACT && (build->dim != build->column_dim ||
+								   !grn_rotated_serves(build->key.metric->comparison)))
+		return GRN_KEEP_BYTES;
 	return keep;
 }
 

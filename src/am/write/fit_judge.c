@@ -74,5 +74,5 @@ grnnd_fit_codes_tell(Fit *f)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return grn_codes_tell(&judgement, grn_form(f->ix.layout.form)->rotated);
+	return grn_codes_tell(&judgement, grn_is_compact(f->ix.layout.form, f->ix.layout.dim));
 }

@@ -276,7 +276,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 static uint32
 insert_ef(const GrnndIndex *ix)
 {
-	return Max(grn_form(ix->layout.form)->rotated ? MIN_COMPACT_EF : MIN_INSERT_EF,
+	return Max(grn_is_compact(ix->layout.form, ix->layout.dim) ? MIN_COMPACT_EF : MIN_INSERT_EF,
 			   EF_PER_DEGREE * ix->layout.degree);
 }
 

@@ -65,7 +65,7 @@ typedef struct GrnJudgement
 extern void grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
 								 GrnJudgement *judgement);
 
-/* compact: records keep rows in a rotated form */
+/* compact: by grn_is_compact() */
 static inline bool
 grn_codes_tell(const GrnJudgement *judgement, bool compact)
 {

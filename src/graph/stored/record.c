@@ -130,16 +130,29 @@ shape_of_bytes(uint32_t bytes)
  * 12 edges of 20 bytes 504 and 95 at .934, 8 of 32 508 and 92 at .93.
  */
 #define COMPACT_DEGREE 10
+/*
+ * With 4 bits a number records of 600 to 780 dimensions come four to a page instead of three.
+ * 28 edges of 48 bytes of code are then better than 32 of 40, and nearly as good as 32 of 48 three
+ * to a page (768 dimensions; test/bench/tried.md).
+ */
+#define ROTATED_DEGREE 28
+#define ROTATED_LEAST_PER_PAGE 4
 #define COMPACT_CODE_BYTES 24
 #define COMPACT_OWN_BYTES 104
 #define COMPACT_WITHOUT_CODES 1000	/* few bits leave out much, and still save most visits */
 #define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
 #define VISITS_WITHOUT_CODES 30
 
+bool
+grn_is_compact(GrnForm form, uint32_t dim)
+{
+	return grn_form(form)->rotated && form == grn_rotated_form(dim, COMPACT_OWN_BYTES);
+}
+
 void
 grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
-	bool		rotated = grn_form(spec->form)->rotated;
+	bool		compact = grn_is_compact(spec->form, spec->dim);
 
 	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
 	{
@@ -148,11 +161,11 @@ grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 		GrnLayout	l;
 
 		coded.shape = shape_of_bytes(bytes);
-		if ((!rotated || bytes <= COMPACT_CODE_BYTES) && grn_layout_of(&l, &coded))
+		if ((!compact || bytes <= COMPACT_CODE_BYTES) && grn_layout_of(&l, &coded))
 			cost = (float) (l.payload * l.span) / (float) l.per_page +
 				(float) (spec->degree * (bytes + 8)) / EDGE_SHARE;
 		if (bytes == 0)
-			cost *= rotated ? COMPACT_WITHOUT_CODES : VISITS_WITHOUT_CODES;
+			cost *= compact ? COMPACT_WITHOUT_CODES : VISITS_WITHOUT_CODES;
 		costs->visit[bytes / GRN_CODE_STEP] = cost;
 	}
 }
@@ -233,7 +246,7 @@ grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload)
 	GrnLayout	l;
 
 	if (grn_form(form)->rotated)
-		return COMPACT_DEGREE;
+		return grn_is_compact(form, dim) ? COMPACT_DEGREE : ROTATED_DEGREE;
 	if (grn_may_be_codes(form, dim))
 		return own_degree(dim, form, payload);
 	if (room_layout(&usual, dim, 32, ROOM_BYTES, form, payload))
@@ -242,6 +255,29 @@ grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload)
 				!is_denser(&usual, &l))
 				return large[i];
 	return 32;
+}
+
+/*
+ * Does a page have four records in 4 bits, where in 8 bits it has fewer?  Codes must not get
+ * shorter for that, so longer rows than these stay in 8 bits, and so do records of more edges than
+ * such have by default.  degree 0: that default.
+ */
+static bool
+saves_by_rotation(uint32_t dim, uint32_t degree, uint32_t payload)
+{
+	uint32_t	bytes = dim / 16 > ROOM_BYTES ? dim / 16 : ROOM_BYTES;
+	GrnLayout	rounded;
+	GrnLayout	rotated;
+
+	if (degree > ROTATED_DEGREE)
+		return false;
+	if (degree == 0)
+		degree = ROTATED_DEGREE;
+	return !grn_is_compact(GRN_FORM_ROUNDED_MORE, dim) &&
+		(!room_layout(&rounded, dim, degree, ROOM_BYTES, GRN_FORM_ROUNDED, payload) ||
+		 rounded.per_page < ROTATED_LEAST_PER_PAGE) &&
+		room_layout(&rotated, dim, degree, bytes, GRN_FORM_ROUNDED_MORE, payload) &&
+		rotated.per_page >= ROTATED_LEAST_PER_PAGE;
 }
 
 GrnForm
@@ -262,6 +298,9 @@ grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm
 		return dim >= COMPACT_LEAST_DIM && grn_form_bytes(form, dim) < grn_form_bytes(exact, dim)
 			? form : exact;
 	}
+	if (keep == GRN_KEEP_DEFAULT && codes &&
+		grn_form_bytes(exact, dim) > grn_form_bytes(GRN_FORM_ROUNDED, dim) && saves_by_rotation(dim, degree, payload))
+		return GRN_FORM_ROUNDED_MORE;
 	if (degree == 0)
 	{
 		degrees[0] = grn_default_degree(dim, GRN_FORM_ROUNDED, payload);

@@ -151,18 +151,22 @@ extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 /* How own vectors are kept: the layout that the user asks for. */
 typedef enum GrnKeep
 {
-	GRN_KEEP_DEFAULT = 0,		/* in 8 bits where that saves pages, else as EXACT */
+	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits where that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
-	GRN_KEEP_COMPACT			/* in about 100 bytes, with few edges and short codes */
+	GRN_KEEP_COMPACT,			/* in about 100 bytes, with few edges and short codes */
+	GRN_KEEP_BYTES				/* as DEFAULT, but in no rotated form; no user asks for it by name */
 } GrnKeep;
+
+/* Are these the records of layout = compact?  Those of the default one keep more of a row. */
+extern bool grn_is_compact(GrnForm form, uint32_t dim);
 
 /* The degree where the user gives none, of records of a form (see test/bench/graph/defaults). */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload);
 
 /*
  * The form of a layout, where exact would hold all rows exactly: of the default one
- * GRN_FORM_ROUNDED where that saves pages.  degree 0: that of each form's records.  codes: they
- * are to have some.
+ * GRN_FORM_ROUNDED where that saves pages, or GRN_FORM_ROUNDED_MORE where that saves more.
+ * degree 0: that of each form's records.  codes: they are to have some.
  */
 extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm exact,
 							   uint32_t payload);
