@@ -538,8 +538,8 @@ grn_serve(int fd)
 	if (pthread_create(&s.listener, NULL, listen_main, &s) != 0)
 	{
 		grn_fail(&failure, "53000", "", "the builder process could not start a thread");
-		say_failed(&s, &failure);
-		return 1;
+		s.listener = pthread_self();
+		die(&s, &failure);
 	}
 	/* until the leader closes the socket, and the listener exits */
 	for (;;)
