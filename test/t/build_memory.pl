@@ -159,6 +159,7 @@ for my $mb (1, 10, 100, 10_000, 1_000_000, 20_000_000, 40_000_000, 80_000_000)
 	push @seen, $error;
 }
 like(outcomes(@seen), qr/53200: /, 'leader: ' . outcomes(@seen));
+is($seen[3], '', 'a small table needs less than 10 GB of it');
 
 my $log = slurp_file($node->logfile);
 unlike($log, qr/server process .* terminated|PANIC/, 'no crash');

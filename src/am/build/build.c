@@ -17,7 +17,7 @@
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 
-/* Rows that blocks added during the scan may hold (CREATE INDEX CONCURRENTLY). */
+/* Blocks that others may add to the table before its scan begins (CREATE INDEX CONCURRENTLY). */
 #define EXTRA_BLOCKS 65536
 
 /* From an index's definition.  heap and info may be NULL. */
@@ -55,8 +55,9 @@ run_build(GrnndBuild *build)
 	BlockNumber blocks;
 
 	/* all that the heap can hold */
-	grnnd_build_map(build, ((uint64) RelationGetNumberOfBlocks(build->heap) +
-							EXTRA_BLOCKS) * MaxHeapTuplesPerPage);
+	blocks = RelationGetNumberOfBlocks(build->heap);
+	grnnd_build_map(build, ((uint64) blocks + (build->info->ii_Concurrent ? EXTRA_BLOCKS : 0)) *
+					MaxHeapTuplesPerPage);
 
 	/*
 	 * Where the table is large the builder starts now, and opens its device
