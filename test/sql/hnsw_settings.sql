@@ -1,6 +1,11 @@
 -- Settings of pgvector's hnsw count for grnnd where its own are not set.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+-- pgvector 0.7 has no setting hnsw.iterative_scan.
+SELECT extversion LIKE '0.7.%' AS old FROM pg_extension WHERE extname = 'vector' \gset
+\if :old
+\quit
+\endif
 CREATE SCHEMA test_hnsw_settings;
 SET search_path = test_hnsw_settings, public;
 SET grnnd.build_device = cpu;

@@ -140,7 +140,7 @@ ALTER INDEX grnnd_new_:old ATTACH PARTITION :leaf;
 \set ECHO all
 SELECT statement FROM list('Test migrate', 'parts');
 CALL grnnd_migrate('Test migrate', 'parts', true);
-SELECT relname, definition FROM definitions WHERE relname IN ('parts_l2', 'parts21_e_idx1') OR relname LIKE 'grnnd%';
+SELECT relname, definition FROM definitions WHERE relname IN ('parts_l2', 'parts21_e_idx1') OR relname LIKE 'grnnd%' ORDER BY relname DESC;
 
 SET client_min_messages = warning;
 DROP SCHEMA "Test migrate" CASCADE;
