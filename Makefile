@@ -4,9 +4,11 @@
 #   make [PG_CONFIG=...] [WITH_CUDA=auto|yes|no] [CUDA_ARCHS="90 100"]
 #   make install
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
-#   make check [PG_CONFIG=...] [CLIENTS=no]   the same; or against the server named
+#   make check [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   the same; or against the server named
 #   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
-#   make check-assert            the same against servers with assertions, built for it
+#   make check-assert [MAJORS="15 18"]   the same against servers with assertions, built for it
+#   make check-asan [PG_CONFIG=...]      tests under the address and undefined-behaviour sanitizers
+#   make check-valgrind [PG_CONFIG=...]  a few under Valgrind
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed
 #   make bench, make format
@@ -14,7 +16,7 @@ EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-assert check-soak fuzz gpu-check bench format
+TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -24,9 +26,13 @@ endif
 demo:
 	@KEEP='$(KEEP)' bash test/demo/demo.sh
 check:
-	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' bash test/check.sh
+	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' bash test/check.sh
 check-assert:
-	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' bash test/check.sh assert
+	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' MAJORS='$(MAJORS)' bash test/check.sh assert
+check-asan:
+	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh sanitize
+check-valgrind:
+	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh valgrind
 # (bash takes SECONDS from its environment)
 check-soak:
 	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_HOURS='$(HOURS)' \

@@ -5,10 +5,16 @@
 # over, each time from another seed, for SOAK_HOURS, SOAK_MINUTES or SOAK_SECONDS (half an
 # hour), with a line every hour.
 # check.sh fuzz - `make fuzz`: the fuzzers of test/fuzz for SOAK_SECONDS together.
-# check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL 15
-# and 18 with assertions, which the first such run builds.
+# check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL MAJORS
+# (15 and 18; 17 too) with assertions, which the first such run builds.
+# check.sh sanitize - `make check-asan`: SQL tests, and those of damaged pages, against PostgreSQL 18
+# (PG_CONFIG), where library and builder run under the address and undefined-behaviour
+# sanitizers.
+# check.sh valgrind - `make check-valgrind`: some SQL tests against a PostgreSQL 18 (PG_CONFIG) under
+# Valgrind.
 #
 # CLIENTS=no: without the libraries of clients that migration_clients.pl runs, 290 MB from PyPI.
+# VECTOR=FOLDER: the pgvector whose source is there, not the server's own.
 # PG_CONFIG empty: the wheel's PostgreSQL 16 and 18 (soak: 18); else the server that it
 # names.  Logs stay in .work/check-logs, assert-logs or soak-logs.  The last line is "N passed,
 # N failed".
@@ -21,8 +27,11 @@ STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/test_point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
+SANITIZED=()					# before the commands of tests
 SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
 	build_faults cancel insert_cost large_build)
+VALGRIND_TESTS=(errors check mvcc insert vacuum kinds)
+SANITIZED_TESTS=(write_check corruption write_fuzz)
 
 # took GROUP STAGE SINCE
 took()
@@ -174,11 +183,12 @@ perl_test()
 	shift 5
 	tests=$(test_programs "$pg_config")
 	[ $# = 0 ] || shown="$name $*"
-	(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT env \
+	(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT "${SANITIZED[@]}" env \
 		PATH="$("$pg_config" --bindir):$PATH" \
 		PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
 		PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
-		PG_TEST_PORT_DIR="$RUN/ports" TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
+		PG_TEST_PORT_DIR="$RUN/ports" PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=600 \
+		TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
 		TESTLOGDIR="$tree/tmp_check/log" OLD_PG_CONFIG="${OLD_PG_CONFIG:-}" \
 		CLIENTS="${CLIENTS_FOLDER:-}" "$@" \
 		prove -v "test/t/$name.pl") >"$log.log" 2>&1
@@ -196,7 +206,7 @@ perl_test()
 # run_server NAME PG_CONFIG: everything against one prepared server.
 run_server()
 {
-	local group="PostgreSQL $1" pg_config=$2 tree=$RUN/tree-$1 bin tests log names file name
+	local group="PostgreSQL $1" pg_config=$2 tree=$RUN/tree-$1 bin tests log names name
 
 	log=$LOGS/PostgreSQL-$1
 	bin=$("$pg_config" --bindir)
@@ -211,17 +221,17 @@ run_server()
 		[ -e "$tree/expected/$name.out" ] || as_server touch "$tree/expected/$name.out"
 	done
 	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
-		"$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
+		"${SANITIZED[@]}" "$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
 		--temp-instance=tmp_check --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
 	names=$(names_in "$tree/test/isolation/specs" spec)
+	# (their tester hangs at its end with the sanitizer's library before its own)
+	[ ${#SANITIZED[@]} = 0 ] || names=
 	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
 		"$tests/isolation/pg_isolation_regress" --inputdir=test/isolation \
 		--outputdir=output_iso --bindir="$bin" \
 		--temp-instance=tmp_check_iso --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
 
-	for file in "$tree"/test/t/*.pl; do
-		[ -e "$file" ] || continue
-		name=$(basename "$file" .pl)
+	for name in ${PERL_TESTS:-$(names_in "$tree/test/t" pl)}; do
 		perl_test "$group" "$pg_config" "$tree" "$name" "$log-t-$name"
 	done
 	[[ $("$pg_config" --configure) != *--enable-cassert* ]] ||
@@ -248,29 +258,20 @@ run_kernels()
 	took kernels compilation $began
 }
 
-# assert_server MAJOR SUITE: ASSERT_CONFIG, the pg_config of a server with assertions
-# and pgvector.
+# assert_server MAJOR: ASSERT_CONFIG, the pg_config of a server with assertions.
 assert_server()
 {
-	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1 began=$SECONDS
+	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1-server.log began=$SECONDS
 
 	ASSERT_CONFIG=$(assert_folder "$1")/bin/pg_config
-	if [ ! -e "$(assert_folder "$1")/whole" ]; then
-		need_assert_tools
-		if ! build_assert_server "$1" "$2" "$log-server.log"; then
-			report fail "$group" "server with assertions"
-			show "$group" "$log-server.log"
-			return 1
-		fi
-		took "$group" "server" $began
+	[ ! -e "$(assert_folder "$1")/whole" ] || return 0
+	need_assert_tools
+	if ! build_assert_server "$1" "$log"; then
+		report fail "$group" "server with assertions"
+		show "$group" "$log"
+		return 1
 	fi
-	has_vector "$ASSERT_CONFIG" && return
-	# Debian's source package is too old for 18
-	if [ "$1" = 15 ]; then
-		add_vector "$ASSERT_CONFIG" "$log-pgvector.log"
-	else
-		add_wheel_vector "$1" "$ASSERT_CONFIG" >"$log-pgvector.log" 2>&1
-	fi || { report fail "$group" pgvector; show "$group" "$log-pgvector.log"; return 1; }
+	took "$group" "server" $began
 }
 
 need_assert_tools()
@@ -294,12 +295,6 @@ no_trap()
 	else
 		report pass "$1" "no assertion failed"
 	fi
-}
-
-# version_of PG_CONFIG: the major version.
-version_of()
-{
-	"$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'
 }
 
 # CLIENTS_FOLDER: where the servers' user finds what get_clients installed; empty where that failed
@@ -339,8 +334,8 @@ main()
 		pg=$(version_of "$SERVER")
 		prepare_server "$pg" "$SERVER" && prepared+=("$PRIVATE")
 	elif [ "$1" = assert ]; then
-		for pg in 15:bookworm 18:forky; do
-			assert_server ${pg%:*} ${pg#*:} && prepare_server ${pg%:*} "$ASSERT_CONFIG" &&
+		for pg in ${MAJORS:-15 18}; do
+			assert_server $pg && prepare_server $pg "$ASSERT_CONFIG" &&
 				prepared+=("$PRIVATE")
 		done
 	else
@@ -362,6 +357,106 @@ main()
 	wait
 	JOB_PIDS=()
 
+	summary "$started"
+}
+
+# Where a report goes, and what else the sanitizers are told: every report ends its process.  The
+# server is not built for them, so their library comes before it.
+sanitizer_settings()
+{
+	mkdir "$RUN/reports" && give "$RUN/reports"
+	SANITIZED=(setarch -R env "LD_PRELOAD=$(gcc -print-file-name=libasan.so)"
+		"ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=$RUN/reports/asan"
+		"UBSAN_OPTIONS=print_stacktrace=1:log_path=$RUN/reports/ubsan")
+}
+
+# no_report GROUP: neither sanitizer had anything to say.
+no_report()
+{
+	cat "$RUN/reports"/* >"$LOGS/reports.log" 2>/dev/null
+	if [ -s "$LOGS/reports.log" ]; then
+		report fail "$1" "no report of a sanitizer"
+		show "$1" <(head -n 60 "$LOGS/reports.log") 60
+	else
+		report pass "$1" "no report of a sanitizer"
+	fi
+}
+
+sanitize()
+{
+	local started=$SECONDS pg PRIVATE= SANITIZED=() OLD_PG_CONFIG=
+
+	need_tools tap
+	make_room sanitize
+	start_results sanitize-logs
+	mkdir "$RUN/ports" && give "$RUN/ports"
+	if [ -z "$SERVER" ]; then
+		get_wheel
+		SERVER=$(wheel_pg_config 18)
+	fi
+	pg=$(version_of "$SERVER")
+	STAGE_LIMIT=3600
+	TEST_BUILD+=("CC=gcc -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer")
+	sanitizer_settings
+	if prepare_server "$pg" "$SERVER"; then
+		PERL_TESTS="${SANITIZED_TESTS[*]}" run_server "$pg" "$PRIVATE"
+		no_report "PostgreSQL $pg"
+	fi
+	summary "$started"
+}
+
+# Valgrind's word for a fault comes with grnnd's library or builder on the stack; the server's own,
+# among them bytes between the fields of what it writes, are known and left alone.  What a process
+# leaves behind in its memory contexts is no leak.
+run_valgrind()
+{
+	local bin=$1 tree=$2 tests=$3 group=valgrind pid waited=0
+
+	mkdir "$RUN/valgrind" && give "$RUN/valgrind"
+	as_server "$bin/initdb" -D "$RUN/data" -U postgres -A trust -E UTF8 --no-locale --no-sync >"$LOGS/initdb.log" 2>&1 ||
+		{ report fail $group initdb; show $group "$LOGS/initdb.log"; return; }
+	printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$SOCKETS'" "autovacuum = off" \
+		"fsync = off" "grnnd.build_timeout = '600s'" | as_server tee -a "$RUN/data/postgresql.conf" >/dev/null
+	# in the run's folder, by which clean_up finds it
+	(cd "$RUN" && as_server valgrind --trace-children=yes --leak-check=no --num-callers=30 \
+		--error-markers=REPORT,END --log-file="$RUN/valgrind/%p" \
+		"$bin/postgres" -D "$RUN/data") >"$LOGS/server.log" 2>&1 &
+	until "$bin/psql" -X -q -h "$SOCKETS" -U postgres -d postgres -c 'SELECT 1' >/dev/null 2>&1; do
+		sleep 1
+		((++waited < 300)) || { report fail $group "the server did not start"; show $group "$LOGS/server.log"; return; }
+	done
+	touch "$tree/started"
+	regress $group regress "$tree" ${#VALGRIND_TESTS[@]} "$tests/regress/pg_regress" --inputdir=test \
+		--bindir="$bin" --host="$SOCKETS" --port=5432 --user=postgres --no-locale --encoding=UTF8 \
+		"${VALGRIND_TESTS[@]}"
+	awk '/REPORT/ { text = ""; ours = 0; inside = 1 }
+		inside { text = text $0 "\n"; if (/grn/) ours = 1 }
+		/END$/ { if (inside && ours) printf "%s", text; inside = 0 }' "$RUN/valgrind"/* >"$LOGS/reports.log"
+	if [ -s "$LOGS/reports.log" ]; then
+		report fail $group "no report of Valgrind"
+		show $group <(head -n 60 "$LOGS/reports.log") 60
+	else
+		report pass $group "no report of Valgrind, $(ls "$RUN/valgrind" | wc -l) processes"
+	fi
+}
+
+valgrind()
+{
+	local started=$SECONDS pg PRIVATE=
+
+	need_tools tap
+	type -P valgrind >/dev/null || apt_install valgrind
+	make_room valgrind
+	start_results valgrind-logs
+	if [ -z "$SERVER" ]; then
+		get_wheel
+		SERVER=$(wheel_pg_config 18)
+	fi
+	pg=$(version_of "$SERVER")
+	STAGE_LIMIT=3600
+	if prepare_server "$pg" "$SERVER"; then
+		run_valgrind "$("$PRIVATE" --bindir)" "$RUN/tree-$pg" "$(test_programs "$PRIVATE")"
+	fi
 	summary "$started"
 }
 
@@ -425,6 +520,8 @@ fuzz()
 case ${1:-} in
 	soak) soak ;;
 	fuzz) fuzz ;;
+	sanitize) sanitize ;;
+	valgrind) valgrind ;;
 	assert) main assert ;;
 	*) main check ;;
 esac

