@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 #include "utils/tuplesort.h"
 
 #include "am/cache.h"
@@ -541,7 +542,7 @@ check_index(Check *c, bool heapallindexed)
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)
 		grnnd_check_heap(c);
-	c->fetch = table_index_fetch_begin(c->heap);
+	c->fetch = GRNND_INDEX_FETCH_BEGIN(c->heap);
 	c->slot = table_slot_create(c->heap, NULL);
 	grnnd_check_tids(c);
 	ereport(DEBUG1,

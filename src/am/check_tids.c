@@ -42,6 +42,7 @@ grnnd_begin_tids(Check *c, Size memory)
 	TupleDescInitEntry(desc, 2, "id", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 3, "values", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 4, "digest", INT8OID, -1, 0);
+	TupleDescFinalize(desc);
 	c->tid_slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	c->tids = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 								   (int) Max(Min(memory, (Size) MAX_KILOBYTES * 1024) / 1024, 64),

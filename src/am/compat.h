@@ -1,12 +1,12 @@
 /*
- * compat.h - the differences between PostgreSQL 15, 16, 17 and 18 that src/am
+ * compat.h - the differences between PostgreSQL 15, 16, 17, 18 and 19 that src/am
  * meets, so that no other file needs to name a version twice.
  */
 #ifndef GRNND_COMPAT_H
 #define GRNND_COMPAT_H
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
-#error "grnnd supports PostgreSQL 15 to 18"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
+#error "grnnd supports PostgreSQL 15 to 19"
 #endif
 
 #define GRNND_NORETURN __attribute__((noreturn))
@@ -20,6 +20,22 @@
 /* 17 has no old_snapshot_threshold any more. */
 #if PG_VERSION_NUM >= 170000
 #define TestForOldSnapshot(snapshot, relation, page) ((void) 0)
+#endif
+
+/*
+ * 19 asks what a scan is for (SO_NONE: nothing more), wants descriptors of tuples to be finished,
+ * has another name for checksums, and keeps what is an enum's alone inside of the setting.
+ */
+#if PG_VERSION_NUM >= 190000
+#define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan, SO_NONE)
+#define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel, SO_NONE)
+#define PageSetChecksumInplace PageSetChecksum
+#define GRNND_ENUM_SETTING(generic) (&(generic)->_enum)
+#else
+#define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan)
+#define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel)
+#define TupleDescFinalize(desc) ((void) 0)
+#define GRNND_ENUM_SETTING(generic) ((struct config_enum *) (generic))
 #endif
 
 #endif							/* GRNND_COMPAT_H */

@@ -3,6 +3,8 @@
  */
 #include "am/options.h"
 
+#include <limits.h>
+
 #include "access/reloptions.h"
 #include "access/xact.h"
 #include "lib/stringinfo.h"

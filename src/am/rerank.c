@@ -102,7 +102,7 @@ begin_reading(IndexScanDesc scan)
 	GrnndRerank *rr = so->rerank;
 	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
 
-	rr->fetch = table_index_fetch_begin(scan->heapRelation);
+	rr->fetch = GRNND_INDEX_FETCH_BEGIN(scan->heapRelation);
 	rr->slot = table_slot_create(scan->heapRelation, NULL);
 	rr->value = AllocSetContextCreate(CurrentMemoryContext, "grnnd value", ALLOCSET_SMALL_SIZES);
 	rr->column = scan->indexRelation->rd_index->indkey.values[0];
@@ -447,6 +447,7 @@ sort_all(IndexScanDesc scan)
 	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 3, "tid", INT8OID, -1, 0);
+	TupleDescFinalize(desc);
 	rr->sorted_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	rr->sorted = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 									  work_mem, NULL, TUPLESORT_NONE);

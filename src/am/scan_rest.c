@@ -193,6 +193,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 3, "id", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 4, "tid", INT8OID, -1, 0);
+	TupleDescFinalize(desc);
 	so->rest = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 									work_mem, NULL, TUPLESORT_NONE);
 	so->rest_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);

@@ -106,8 +106,7 @@ grnnd_effective_iterative_scan(void)
 
 	/* hnsw's names for the choices are those of grnnd */
 	if (text == NULL ||
-		!config_enum_lookup_by_name((struct config_enum *) iterative_scan.own_variable,
-									text, &value))
+		!config_enum_lookup_by_name(GRNND_ENUM_SETTING(iterative_scan.own_variable), text, &value))
 		return grnnd_iterative_scan;
 	return value;
 }

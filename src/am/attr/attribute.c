@@ -15,6 +15,10 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#if PG_VERSION_NUM >= 190000
+#include "nodes/miscnodes.h"
+#endif
+
 #include "am/opclass.h"
 
 /* ---- keys ---- */
@@ -100,9 +104,24 @@ timestamp_key(const GrnndAttr *attr, Datum value, Oid type)
 
 	if (type != DATEOID)
 		return DatumGetTimestamp(value);
+#if PG_VERSION_NUM >= 190000
+	{
+		ErrorSaveContext beyond = {T_ErrorSaveContext};
+
+		key = attr->input == TIMESTAMPTZOID
+			? date2timestamptz_safe(DatumGetDateADT(value), (Node *) &beyond)
+			: date2timestamp_safe(DatumGetDateADT(value), (Node *) &beyond);
+		if (beyond.error_occurred)
+		{
+			overflow = DatumGetDateADT(value) > 0 ? 1 : -1;
+			key = overflow > 0 ? DT_NOEND : DT_NOBEGIN;
+		}
+	}
+#else
 	key = attr->input == TIMESTAMPTZOID
 		? date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow)
 		: date2timestamp_opt_overflow(DatumGetDateADT(value), &overflow);
+#endif
 	return key - overflow;
 }
 

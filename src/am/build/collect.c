@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/wait_event.h"
 
 #include "am/build/collect.h"
 #include "am/build/parallel.h"
@@ -316,7 +317,7 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 			((char *) shared + scan_offset(shared->nparticipants));
 
 		info->ii_Concurrent = shared->concurrent;
-		scan_rows(&c, heap, index, info, table_beginscan_parallel(heap, scan));
+		scan_rows(&c, heap, index, info, GRNND_BEGINSCAN_PARALLEL(heap, scan));
 		if (info->ii_BrokenHotChain)
 			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
 	}
@@ -428,7 +429,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		if (build->workers > 0)
 		{
 			scan_rows(&c, build->heap, build->index, build->info,
-					  table_beginscan_parallel(build->heap, (ParallelTableScanDesc)
+					  GRNND_BEGINSCAN_PARALLEL(build->heap, (ParallelTableScanDesc)
 											   ((char *) shared + scan_offset(nworkers + 1))));
 			WaitForParallelWorkersToAttach(workers->pcxt);
 			wait_for_workers(&c, build->workers);

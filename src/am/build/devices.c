@@ -9,6 +9,7 @@
 #include "funcapi.h"
 #include "storage/fd.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #define NCOLUMNS 6				/* device, name, capability, memory, free, problem */
 #define PROBLEM (NCOLUMNS - 1)

@@ -12,6 +12,7 @@
 #include "pgstat.h"
 #include "storage/barrier.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 #include "am/build/pagewriter.h"
 #include "am/build/parallel.h"

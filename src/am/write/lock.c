@@ -12,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/rel.h"
 
 static LOCKTAG
