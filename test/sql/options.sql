@@ -112,7 +112,9 @@ FROM unnest(ARRAY['orderable', 'distance_orderable', 'returnable', 'search_array
 CREATE UNIQUE INDEX ON t USING grnnd (e);
 CREATE INDEX ON t USING grnnd (e, e);
 CREATE INDEX ON t USING grnnd (e) INCLUDE (e);
+\set VERBOSITY sqlstate
 CREATE INDEX ON t USING grnnd (e DESC);
+\set VERBOSITY default
 CLUSTER t USING t_idx;
 \set VERBOSITY sqlstate
 ALTER TABLE t ADD EXCLUDE USING grnnd (e WITH =);
