@@ -22,11 +22,24 @@ SELECT index, ef, visits BETWEEN 200 AND 300 AS visits FROM grnnd_last_scan();
 -- all rows
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000) s;
 SELECT index, all_rows FROM grnnd_last_scan();
+-- a range that has no row, one that has a few, and one written as a similarity end with the search
+CREATE FUNCTION ranged(condition text, OUT rows bigint, OUT few boolean, OUT all_rows boolean) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SELECT count(*) FROM (SELECT FROM ls WHERE %s ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s', condition)
+		INTO rows;
+	SELECT s.visits < 100 AND s.ef = 40, s.all_rows INTO few, all_rows FROM grnnd_last_scan() s;
+END $$;
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
+SELECT * FROM ranged('0.0001 >= v <-> (SELECT v FROM ls WHERE id = 5)');
+SELECT * FROM ranged('1 - (v <-> (SELECT v FROM ls WHERE id = 5)) > 0.9999');
 -- rounded rows are read from the table
 DROP INDEX ls_exact;
 CREATE INDEX ls_compact ON ls USING grnnd (v) WITH (layout = compact);
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT index, ef, reranked BETWEEN 10 AND 200 AS reranked, all_rows FROM grnnd_last_scan();
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
 DROP TABLE ls;
 RESET search_path;
 SET client_min_messages = warning;
