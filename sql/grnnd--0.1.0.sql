@@ -194,6 +194,37 @@ CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DE
 COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer) IS
 	'the share of the k nearest rows that searches find now, for rows of the table as queries';
 
+CREATE FUNCTION grnnd_stats(index regclass, whole boolean DEFAULT false,
+	OUT format integer, OUT dimensions integer, OUT layout text, OUT rows bigint, OUT nodes bigint,
+	OUT dead_share double precision, OUT chained bigint, OUT degree_mean double precision,
+	OUT degrees bigint[], OUT unreachable bigint, OUT rounded bigint, OUT bytes bigint, OUT parts jsonb,
+	OUT codes text, OUT advice text, OUT device text, OUT built timestamptz, OUT build_rows bigint,
+	OUT seconds jsonb, OUT parameters jsonb, OUT curve jsonb)
+	RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
+	'what an index holds, by a sample of its pages or all, and how it was built';
+
+-- those that the user may ask about
+CREATE VIEW grnnd_indexes AS
+	SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table", s.*
+	FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
+		JOIN pg_catalog.pg_am a ON a.oid = c.relam AND a.amname = 'grnnd',
+		LATERAL grnnd_stats(CASE WHEN c.relkind = 'i' AND i.indisvalid
+				AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
+				AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
+				AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
+					OR pg_catalog.pg_has_role('pg_stat_scan_tables', 'USAGE'))
+			THEN c.oid::regclass END) s
+	WHERE c.relkind = 'i';
+
+COMMENT ON VIEW grnnd_indexes IS
+	'grnnd_stats() of all indexes, by samples; empty columns where it cannot be asked';
+
+GRANT SELECT ON grnnd_indexes TO PUBLIC;
+
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL,
 	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,

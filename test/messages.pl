@@ -113,7 +113,7 @@ sub rule
 	$status = 1 if @found;
 }
 
-my $sentence = sub { !defined $_[0] || $_[0] eq '' || $_[0] eq '(given)' || $_[0] =~ /^(%s$|("|%|[A-Z]|\w+\(\)|grnnd).*[.?]$)/s };
+my $sentence = sub { !defined $_[0] || $_[0] eq '' || $_[0] eq '(given)' || $_[0] =~ /^(%s$|("|%|[A-Z]|\w+\(\)|grnnd).*[.?](%s)?$)/s };
 
 rule('there are messages', sub { @messages < 50 });
 rule('errors have a SQLSTATE', sub { $_[0]{level} eq 'ERROR' && !defined $_[0]{code} });

@@ -111,13 +111,30 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		grnnd_corrupt(index, 0, "impossible record geometry");
 }
 
+uint32
+grnnd_report_crc(const GrnndReport *report)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &report->threads, sizeof(*report) - offsetof(GrnndReport, threads));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/* report may be NULL. */
 static void
-read_meta(Relation index, GrnndMeta *meta)
+read_meta(Relation index, GrnndMeta *meta, GrnndReport *report)
 {
 	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
 
-	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
+	memcpy(meta, payload, sizeof(*meta));
+	if (report != NULL)
+		memcpy(report, payload + GRNND_META_OFF_REPORT, sizeof(*report));
 	UnlockReleaseBuffer(buffer);
+	if (report != NULL && !EQ_CRC32C(grnnd_report_crc(report), report->crc))
+		memset(report, 0, sizeof(*report));
 }
 
 /* Reads the mean and basis from the codec pages into out. */
@@ -268,6 +285,7 @@ load_entry(Relation index)
 	GrnndKey	key = grnnd_key(index);
 	GrnndAttrs *attrs = grnnd_attrs(index);
 	GrnndMeta	meta;
+	GrnndReport report;
 	GrnLayout	layout;
 	MemoryContext context;
 	CacheEntry *entry;
@@ -275,7 +293,7 @@ load_entry(Relation index)
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
-	read_meta(index, &meta);
+	read_meta(index, &meta, &report);
 	check_meta(index, &meta, &key, attrs, &layout);
 
 	/* the same metapage means the same codec: it names its build */
@@ -295,6 +313,7 @@ load_entry(Relation index)
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
 	entry->context = context;
 	entry->ix.meta = meta;
+	entry->ix.report = report;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
@@ -319,7 +338,7 @@ is_current(Relation index, const CacheEntry *entry)
 {
 	GrnndMeta	meta;
 
-	read_meta(index, &meta);
+	read_meta(index, &meta, NULL);
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
 }
 

@@ -20,4 +20,6 @@ extern const GrnndIndex *grnnd_index_anew(Relation index);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 
+extern uint32 grnnd_report_crc(const GrnndReport *report);
+
 #endif							/* GRNND_CACHE_H */

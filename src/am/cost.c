@@ -41,6 +41,7 @@
 
 #include "am/cache.h"
 #include "am/scan.h"
+#include "am/width.h"
 
 /*
  * Records visited beyond ef_search on the way from the entry points, growing with the logarithm of
@@ -115,6 +116,7 @@
 /* What the model needs to know of an index. */
 typedef struct Shape
 {
+	double		ef;				/* of a search */
 	double		rows;			/* entries of the index */
 	double		pages;
 	double		degree;
@@ -152,12 +154,13 @@ tested_filter(Relation index, const IndexPath *path)
 }
 
 static Shape
-index_shape(const IndexPath *path)
+index_shape(const PlannerInfo *root, const IndexPath *path)
 {
 	IndexOptInfo *info = path->indexinfo;
 	Relation	rel;
 	const GrnndIndex *ix;
 	Shape		shape = {
+		.ef = grnnd_ef_search,
 		.rows = Max(info->tuples, 1),
 		.pages = Max(info->pages, 1),
 		.degree = GRN_MIN_DEGREE,
@@ -172,6 +175,7 @@ index_shape(const IndexPath *path)
 		return shape;
 	rel = index_open(info->indexoid, NoLock);
 	ix = grnnd_index_shape(rel);
+	shape.ef = grnnd_width(rel, ix, Max(root->limit_tuples, 0));
 	shape.degree = ix->meta.degree;
 	shape.codes = grn_has_codes(&ix->codec);
 	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;
@@ -181,7 +185,7 @@ index_shape(const IndexPath *path)
 	if (grnnd_has_stand_ins(ix->key.type))
 	{
 		shape.stand_ins = true;
-		shape.first_reads = grnnd_effective_ef_search();
+		shape.first_reads = shape.ef;
 		shape.reads = ROW_IN_READS;
 	}
 	else if (grnnd_reranks(ix->key.type, ix->layout.form))
@@ -315,9 +319,9 @@ wants_first_rows(PlannerInfo *root)
  * (scan_limit.c); infinity where it will not, or where a filter makes it go on after that.
  */
 static double
-known_limit_price(const PlannerInfo *root, const RelOptInfo *rel)
+known_limit_price(const PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {
-	double		ef = grnnd_effective_ef_search();
+	double		ef = shape->ef;
 	double		wanted = 2 * root->limit_tuples;
 
 	if (wanted <= 0 || wanted > GRNND_WIDEST || rel->baserestrictinfo != NIL ||
@@ -400,7 +404,7 @@ filtered_cost(const Shape *shape, const SearchCost *all, double share, double li
 			  Cost page)
 {
 	double		others = 1 / Max(share, 1 / shape->rows) - 1;
-	double		ef = grnnd_effective_ef_search() * shape->beam;
+	double		ef = shape->ef * shape->beam;
 	double		rows = listed * shape->rows;
 	SearchCost	graph = *all;
 	SearchCost	list;
@@ -449,7 +453,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	memset(&generic, 0, sizeof(generic));
 	genericcostestimate(root, path, loop_count, &generic);
 
-	shape = index_shape(path);
+	shape = index_shape(root, path);
 	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
 	known = known_part(root, path->indexinfo->rel, &shape);
 	visit = visit_cost(&shape, random_page, seq_page) * known;
@@ -458,14 +462,14 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	/* a rounded row that is returned is on a page for which the executor pays */
 	page = shape.stand_ins ? 0 : page * known;
 	row = ROW_IN_VISITS * shape.beam;
-	first = grnnd_effective_ef_search() * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
+	first = shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
 	if (!shape.codes)
 	{
 		first *= NEW_NEIGHBOURS * shape.degree;
 		row += ROW_NEIGHBOURS * shape.degree;
 	}
 	first = Min(first, shape.rows);
-	row = Min(row, known_limit_price(root, path->indexinfo->rel) * shape.beam *
+	row = Min(row, known_limit_price(root, path->indexinfo->rel, &shape) * shape.beam *
 			  (shape.codes ? 1 : NEW_NEIGHBOURS * shape.degree));
 
 	search.first = first * visit;

@@ -11,6 +11,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/buf.h"
 #include "storage/bufpage.h"
+#include "utils/guc.h"
 #include "utils/relcache.h"
 
 #include "am/attr/attribute.h"
@@ -131,6 +132,42 @@ typedef struct GrnndAttempt
 } GrnndAttempt;
 #define GRNND_META_OFF_ATTEMPT 1024
 StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
+
+/*
+ * What the build has to tell of itself, on the metapage behind GrnndAttempt; nobody changes it.  An
+ * index that an earlier version has built has zeroes there, which are no report: their checksum is
+ * wrong.
+ */
+typedef enum GrnndStep			/* on disk: never renumber */
+{
+	GRNND_STEP_COLLECT = 0,
+	GRNND_STEP_DEVICE,			/* waiting for it to open */
+	GRNND_STEP_PREPARE,
+	GRNND_STEP_DESCENT,
+	GRNND_STEP_CONNECT,
+	GRNND_STEP_CODES,
+	GRNND_STEP_RECALL,
+	GRNND_STEP_WRITE,			/* without the end of it */
+	GRNND_STEPS
+} GrnndStep;
+
+typedef struct GrnndReport
+{
+	pg_crc32c	crc;			/* 0: of all bytes behind it */
+	uint32		threads;		/* 4: of the builder */
+	int64		built;			/* 8: TimestampTz */
+	uint64		rows;			/* 16: heap TIDs */
+	float		seconds[GRNND_STEPS];	/* 24: by GrnndStep */
+	uint32		ids;			/* 56: records that the build wrote, of all kinds */
+	GrnRecallCurve curve;		/* 60: of nodes of the build */
+} GrnndReport;
+#define GRNND_META_OFF_REPORT (GRNND_META_OFF_ATTEMPT + (uint32) sizeof(GrnndAttempt))
+StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, ids) == 56 &&
+				 offsetof(GrnndReport, curve) == 60 && sizeof(GrnRecallCurve) == 76 &&
+				 sizeof(GrnndReport) == 136, "GrnndReport is on disk");
+StaticAssertDecl(GRNND_META_OFF_REPORT == 1040 &&
+				 GRNND_META_OFF_REPORT + sizeof(GrnndReport) <= GRNND_PAYLOAD,
+				 "the metapage's parts overlap");
 StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
 /*
@@ -173,6 +210,7 @@ typedef struct GrnndHint
 typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
+	GrnndReport report;			/* of the build; zeroes where there is none */
 	GrnLayout	layout;
 	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
 								 * codes are ignored, whatever the layout has room for */
@@ -222,6 +260,8 @@ typedef enum GrnndIterative
 } GrnndIterative;
 
 #define GRNND_MAX_EF 10000
+#define GRNND_DEFAULT_EF 40
+#define GRNND_MAX_TARGET 0.999	/* the curve says nothing of more */
 /*
  * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the
  * batches that they save.
@@ -231,6 +271,7 @@ typedef enum GrnndIterative
 
 /* Scans and the planner go by grnnd_effective_*() instead: these may be hnsw's to say. */
 extern int	grnnd_ef_search;
+extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
 extern double grnnd_scan_mem_multiplier;
@@ -245,7 +286,12 @@ extern bool grnnd_background_fit;
 
 /* ---- settings.c: which of grnnd's and hnsw's settings count now ---- */
 
-extern int	grnnd_effective_ef_search(void);
+/*
+ * What the session asks for, by grnnd's setting or hnsw's, and where that was set.  0: it does not,
+ * so the index's storage parameters count.
+ */
+extern int	grnnd_session_ef_search(GucSource *source);
+extern double grnnd_session_target_recall(GucSource *source);
 extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
 extern double grnnd_effective_scan_mem_multiplier(void);

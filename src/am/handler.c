@@ -22,6 +22,7 @@ PG_MODULE_MAGIC;
 #endif
 
 int			grnnd_ef_search;
+double		grnnd_target_recall;
 /* Enum settings begin at their defaults, as servers with assertions demand. */
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
@@ -86,8 +87,13 @@ define_query_settings(void)
 	DefineCustomIntVariable("grnnd.ef_search",
 							"Number of nearest candidates that a search keeps.",
 							"More gives better recall and slower queries.",
-							&grnnd_ef_search, 40, 1, GRNND_MAX_EF,
+							&grnnd_ef_search, GRNND_DEFAULT_EF, 1, GRNND_MAX_EF,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("grnnd.target_recall",
+							 "Recall for which searches are made as wide as the index's build has measured.",
+							 "0: grnnd.ef_search and the index's storage parameters say how wide.",
+							 &grnnd_target_recall, 0, 0, GRNND_MAX_TARGET,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("grnnd.iterative_scan",
 							 "How a scan goes on when the query wants more rows than one search found.",
 							 "off: it ends; strict_order: rows keep coming in order of distance; "

@@ -53,7 +53,7 @@ static relopt_enum_elt_def layouts[] =
 void
 grnnd_init_options(void)
 {
-	/* They matter to the next build only, so no query has to wait. */
+	/* They matter to the next build or to the plans to come, so no query has to wait. */
 	LOCKMODE	lock = ShareUpdateExclusiveLock;
 
 	kind = add_reloption_kind();
@@ -79,6 +79,11 @@ grnnd_init_options(void)
 					  0, MIN_M, MAX_M, lock);
 	add_int_reloption(kind, "ef_construction", "hnsw's: accepted, without effect",
 					  0, MIN_EF_CONSTRUCTION, MAX_EF_CONSTRUCTION, lock);
+	add_int_reloption(kind, "ef_search", "Candidates that a search keeps, where the session sets none",
+					  0, 1, GRNND_MAX_EF, lock);
+	add_real_reloption(kind, "target_recall",
+					   "Recall for which searches are made wide enough, where the session sets nothing",
+					   0, 0, GRNND_MAX_TARGET, lock);
 }
 
 /*
@@ -147,6 +152,8 @@ grnnd_options(Datum reloptions, bool validate)
 		{"m", RELOPT_TYPE_INT, offsetof(GrnndOptions, m)},
 		{"ef_construction", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_construction)},
 		{"layout", RELOPT_TYPE_ENUM, offsetof(GrnndOptions, layout)},
+		{"ef_search", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_search)},
+		{"target_recall", RELOPT_TYPE_REAL, offsetof(GrnndOptions, target_recall)},
 	};
 	GrnndOptions *opts = (GrnndOptions *)
 		build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions),

@@ -22,6 +22,8 @@ typedef struct GrnndOptions
 	int			m;				/* hnsw's; 0: not given */
 	int			ef_construction;	/* hnsw's; not used */
 	int			layout;			/* GrnKeep */
+	int			ef_search;		/* of scans; 0: not given */
+	double		target_recall;	/* the same */
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);

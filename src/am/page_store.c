@@ -178,6 +178,15 @@ store_mate(GrnStore *self, uint32_t id)
 	return grnnd_page_record(store->page, store->ix, grn_node_slot(&store->ix->layout, id));
 }
 
+/* Is it the node that is to be hidden?  One that stands for other rows, too, is not. */
+static bool
+is_hidden(const GrnndStore *store, const GrnRecord *rec)
+{
+	return store->hidden != NULL && rec->state == GRN_NODE && rec->ntids == 1 &&
+		rec->next == GRN_INVALID_ID &&
+		memcmp((const char *) rec + store->ix->layout.off_tids, store->hidden, GRN_TID_BYTES) == 0;
+}
+
 /* GrnStore.visit(): fn runs under the share lock of the record's page(s). */
 static bool
 store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
@@ -212,7 +221,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
 
 		store_check(self, id, rec);
-		if (grn_record_leads_on(rec))
+		if (grn_record_leads_on(rec) && !is_hidden(store, rec))
 		{
 			const void *vec = (const char *) rec + ix->layout.off_vec;
 

@@ -31,6 +31,7 @@ typedef struct GrnndStore
 	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */
 	uint64		pages;			/* that were read, each time */
+	const ItemPointerData *hidden;	/* the node of this row alone is not there; NULL: none is */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

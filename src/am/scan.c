@@ -31,6 +31,7 @@
 #include "am/page.h"
 #include "am/rerank.h"
 #include "am/test_point.h"
+#include "am/width.h"
 
 /* The search visits at least so many nodes before the rest is read, see Lead. */
 #define LEAST_VISITS 1000
@@ -82,8 +83,9 @@ scan_lead(const GrnndScan *so)
 static uint32
 search_width(const GrnndScan *so)
 {
-	uint32		ef = grnnd_effective_ef_search();
-	double		wanted = (double) grnnd_limit(so->keys) / scan_lead(so)->first;
+	uint64		limit = grnnd_limit(so->keys);
+	uint32		ef = grnnd_width(so->store.index, so->ix, (double) limit);
+	double		wanted = (double) limit / scan_lead(so)->first;
 
 	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
 		return ef;
@@ -269,6 +271,7 @@ start(IndexScanDesc scan)
 	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
+	so->store.hidden = grnnd_hidden_row(RelationGetRelid(index));
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
 	keys = grnnd_all_keys(scan, &nkeys);

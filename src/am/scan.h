@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "nodes/nodes.h"
+#include "storage/itemptr.h"
 #include "utils/relcache.h"
 
 /* ---- scan_threshold.c ---- */
@@ -27,6 +28,12 @@ typedef struct GrnndWork
 	uint64		rests;			/* scans that read all rows in turn */
 } GrnndWork;
 
+/*
+ * Has scans of that index take the node of a row for absent, so that a query that is this row is
+ * answered as if the index did not hold it.  InvalidOid: of none.  The TID is kept by reference.
+ */
+extern void grnnd_hide_row(Oid index, const ItemPointerData *tid);
+extern const ItemPointerData *grnnd_hidden_row(Oid index);
 /* What this backend's last scan did, and of which index; NULL: none has ended since it was forgotten. */
 extern const GrnndWork *grnnd_last_work(Oid *index);
 extern void grnnd_forget_work(void);

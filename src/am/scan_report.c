@@ -90,6 +90,22 @@ grnnd_note_scan(IndexScanDesc scan)
 	add_work(&so->work, &last_work);
 }
 
+static Oid	hiding = InvalidOid;
+static const ItemPointerData *hidden;
+
+void
+grnnd_hide_row(Oid index, const ItemPointerData *tid)
+{
+	hiding = index;
+	hidden = tid;
+}
+
+const ItemPointerData *
+grnnd_hidden_row(Oid index)
+{
+	return OidIsValid(hiding) && hiding == index ? hidden : NULL;
+}
+
 const GrnndWork *
 grnnd_last_work(Oid *index)
 {

@@ -47,6 +47,15 @@ find_variable(const char *name)
 #endif
 }
 
+/* Where grnnd's own setting was set. */
+static GucSource
+own_source(Shared *shared)
+{
+	if (shared->own_variable == NULL)
+		shared->own_variable = find_variable(shared->own);
+	return shared->own_variable != NULL ? shared->own_variable->source : PGC_S_DEFAULT;
+}
+
 /*
  * hnsw's value of a setting, as text; NULL where grnnd's own counts.  The text is good
  * until the next call.
@@ -58,9 +67,7 @@ hnsw_value(Shared *shared)
 
 	if (!grnnd_use_hnsw_settings)
 		return NULL;
-	if (shared->own_variable == NULL)
-		shared->own_variable = find_variable(shared->own);
-	if (shared->own_variable == NULL || shared->own_variable->source != PGC_S_DEFAULT)
+	if (own_source(shared) != PGC_S_DEFAULT || shared->own_variable == NULL)
 		return NULL;
 	if (hnsw == NULL)
 	{
@@ -93,9 +100,26 @@ number(Shared *shared, double own, double least, double most)
 }
 
 int
-grnnd_effective_ef_search(void)
+grnnd_session_ef_search(GucSource *source)
 {
-	return (int) number(&ef_search, grnnd_ef_search, 1, GRNND_MAX_EF);
+	int			ef = (int) number(&ef_search, 0, 1, GRNND_MAX_EF);
+
+	if (ef > 0)
+	{
+		*source = find_variable(ef_search.hnsw)->source;
+		return ef;
+	}
+	*source = own_source(&ef_search);
+	return *source == PGC_S_DEFAULT ? 0 : grnnd_ef_search;
+}
+
+double
+grnnd_session_target_recall(GucSource *source)
+{
+	static Shared target_recall = {"grnnd.target_recall", ""};
+
+	*source = own_source(&target_recall);
+	return *source == PGC_S_DEFAULT ? 0 : grnnd_target_recall;
 }
 
 int

@@ -348,7 +348,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;
 	bool		built = false;
-	double		since = grn_seconds();
+	double		start = grn_seconds();
+	double		since = start;
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
@@ -401,5 +402,6 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	grn_pipeline_phase(&p, GRN_PHASE_CODES, 3, 3);
 	result->sec_codes += grn_lap(&since);
+	grn_pipeline_measure_recall(&p, since - start);
 	return true;
 }

@@ -87,4 +87,9 @@ extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
 /* Gives every vertex its node id and writes all that the leader reads, by node. */
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
 
+/* ---- pipeline_recall.c ---- */
+
+/* Measures the curve of the result, which is written; seconds: that the build has taken so far. */
+extern void grn_pipeline_measure_recall(GrnPipeline *p, double seconds);
+
 #endif							/* GRN_PIPELINE_IMPL_H */

@@ -39,7 +39,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 4
+#define GRN_PROTOCOL_VERSION 5
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -122,6 +122,7 @@ typedef struct GrnBuildResult
 				off_factors,
 				off_codec;
 	uint64_t	gpu_bytes;		/* most that it took on the device */
+	GrnRecallCurve curve;
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
 	 * another phase is counted as that one's.  Device: waiting for it to open.
@@ -130,7 +131,8 @@ typedef struct GrnBuildResult
 				sec_prepare,
 				sec_descent,
 				sec_connect,
-				sec_codes;
+				sec_codes,
+				sec_recall;
 } GrnBuildResult;
 
 /* What fixes the geometry of records by the result, also while it is being made. */

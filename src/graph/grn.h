@@ -82,6 +82,22 @@ typedef enum GrnPhase
 	GRN_PHASE_WRITE				/* writing pages */
 } GrnPhase;
 
+/*
+ * Recall by the width of the search (ef), as a build measures it: on disk as well.  All widths are
+ * those of searches for any k; a scan of fewer than 2 k candidates is widened.
+ */
+#define GRN_CURVE_POINTS 6
+#define GRN_CURVE_WIDTHS {10, 20, 40, 80, 160, 320}
+#define GRN_CURVE_KS 2
+#define GRN_CURVE_K {10, 100}
+#define GRN_CURVE_MOST_K 100
+typedef struct GrnRecallCurve
+{
+	uint32_t	queries;		/* 0: not measured */
+	float		recall[GRN_CURVE_KS][GRN_CURVE_POINTS]; /* at k nearest rows */
+	float		visits[GRN_CURVE_POINTS];	/* records that a search visits, on average */
+} GrnRecallCurve;
+
 /* Progress of a long step: items done and in all.  Returning false cancels it. */
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);

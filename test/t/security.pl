@@ -57,6 +57,7 @@ for my $sql (
 	# functions on others' tables, and those that start a program
 	q(SELECT * FROM grnnd_check('t_v')),
 	q(SELECT * FROM grnnd_check('t_v', true)),
+	q(SELECT * FROM grnnd_stats('t_v')),
 	q(SELECT grnnd_fit('t_v')),
 	q(SELECT * FROM grnnd_codes('t_v')),
 	q(SELECT * FROM grnnd_build_estimate('t', 'v')),

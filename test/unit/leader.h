@@ -430,6 +430,21 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	return true;
 }
 
+/* The curve of recall is measured, and possible. */
+static inline void
+check_curve(const GrnBuildResult *r)
+{
+	/* entry points are no queries */
+	CHECK(r->curve.queries > 0 || r->nodes < 200, "no recall of %u nodes", r->nodes);
+	for (int i = 0; i < GRN_CURVE_POINTS && r->curve.queries > 0; i++)
+	{
+		for (int k = 0; k < GRN_CURVE_KS; k++)
+			CHECK(r->curve.recall[k][i] >= (i > 0 ? r->curve.recall[k][i - 1] - 0.1 : 0) &&
+				  r->curve.recall[k][i] <= 1, "recall %g at point %d", r->curve.recall[k][i], i);
+		CHECK(r->curve.visits[i] > 0 && r->curve.visits[i] <= r->nodes, "%g visits", r->curve.visits[i]);
+	}
+}
+
 static inline void
 check_result(const Leader *l, uint32_t n)
 {
@@ -540,6 +555,7 @@ build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
 	send_rows(l, n, dim, fill, n > 7 ? 7 : 1);
 	CHECK(converse(l, LIMIT_MS), "no answer");
 	check_result(l, n);
+	check_curve(&l->last.u.result);
 }
 
 #endif							/* LEADER_H */

@@ -39,14 +39,26 @@ more_to_come(const GrnndBuild *build)
 	return build->heap->rd_rel->relispartition || IsTransactionBlock();
 }
 
+/* For a reader: the recall that the build has measured at the default width. */
+static const char *
+recall_text(const GrnndBuild *build, const GrnBuildResult *result)
+{
+	static const uint32 widths[] = GRN_CURVE_WIDTHS;
+
+	for (int i = 0; i < GRN_CURVE_POINTS && result->curve.queries > 0; i++)
+		if (widths[i] == GRNND_DEFAULT_EF && !grnnd_has_stand_ins(build->key.type))
+			return psprintf(" Recall of the 10 nearest is %.3f at ef_search %u.",
+							result->curve.recall[0][i], widths[i]);
+	return "";
+}
+
 static void
 run_build(GrnndBuild *build)
 {
 	GrnndBuilder *builder = &build->builder;
 	const GrnBuildResult *result = &builder->result;
 	instr_time	start;
-	double		collect_s,
-				build_s,
+	double		build_s,
 				end_s,
 				write_s;
 	BlockNumber pages;
@@ -70,7 +82,7 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_collect(build);
-	collect_s = grnnd_seconds_since(start);
+	build->collect_seconds = grnnd_seconds_since(start);
 
 	if (build->rows == 0)
 	{
@@ -117,17 +129,19 @@ run_build(GrnndBuild *build)
 				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them different, in %.1f s",
 						RelationGetRelationName(build->index), result->on_gpu ? "a GPU" : "CPU cores",
 						(unsigned long long) build->rows, result->nodes,
-						collect_s + build_s + write_s + end_s),
-				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, writing pages %.1f s.",
-						   collect_s, build_s - result->sec_codes, result->sec_codes, write_s + end_s)));
+						build->collect_seconds + build_s + write_s + end_s),
+				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, measuring recall %.1f s, writing pages %.1f s.%s",
+						   build->collect_seconds, build_s - result->sec_codes - result->sec_recall,
+						   result->sec_codes, result->sec_recall, write_s + end_s,
+						   recall_text(build, result))));
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
-							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f), "
+							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
 							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT,
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
-							 collect_s, build_s, result->sec_device, result->sec_prepare,
-							 result->sec_descent, result->sec_connect, result->sec_codes,
+							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
+							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK])));
 }

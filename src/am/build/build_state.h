@@ -31,6 +31,7 @@ typedef struct GrnndBuild
 	/* collect.c's results */
 	uint64		rows;			/* in VECTORS and TIDS */
 	double		heap_tuples;
+	double		collect_seconds;
 	int			workers;		/* that took part in collecting */
 	int			write_workers;	/* that took part in writing */
 } GrnndBuild;

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/barrier.h"
+#include "utils/timestamp.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
@@ -376,6 +377,18 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	}
 	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = r->norm_unit;
+	new->report.rows = build->rows;
+	new->report.threads = build->spec.threads;
+	new->report.seconds[GRNND_STEP_COLLECT] = (float) build->collect_seconds;
+	new->report.seconds[GRNND_STEP_DEVICE] = r->sec_device;
+	new->report.seconds[GRNND_STEP_PREPARE] = r->sec_prepare;
+	new->report.seconds[GRNND_STEP_DESCENT] = r->sec_descent;
+	new->report.seconds[GRNND_STEP_CONNECT] = r->sec_connect;
+	new->report.seconds[GRNND_STEP_CODES] = r->sec_codes;
+	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
+	/* it is of searches that go by what this index has: own vectors, and codes or none */
+	if (new->meta.fit_state == GRNND_FITTED && !grnnd_has_stand_ins(build->key.type))
+		new->report.curve = r->curve;
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;
 	new->meta.build_nodes = r->nodes;
@@ -393,9 +406,11 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	GrnndPageWriter *w;
 	BlockNumber blocks;
 	BlockNumber node_pages;
+	instr_time	start;
 	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
 	int			nworkers;
 
+	INSTR_TIME_SET_CURRENT(start);
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
 	take_result(new, build, r);
 	plan_chains(new, build->map);
@@ -442,6 +457,9 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	}
 	else
 		pfree(shared);
+	new->report.ids = (uint32) new->records;
+	new->report.built = GetCurrentTimestamp();
+	new->report.seconds[GRNND_STEP_WRITE] = (float) grnnd_seconds_since(start);
 	write_meta(new, w);
 	grnnd_test_point("load");
 	grnnd_writer_finish(w);
@@ -458,6 +476,7 @@ grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 	start_meta(build, &new->meta);
 	set_open_layout(new, build);
 	new->meta.params = build->spec.params;
+	new->report.built = GetCurrentTimestamp();
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
 	grnnd_writer_extend(w, place_blocks(new));
 	write_head(new, w);

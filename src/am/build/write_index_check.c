@@ -52,6 +52,14 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		grnnd_bad_result("a scale is no positive number");
+	if (r->curve.queries > 0)
+	{
+		for (int i = 0; i < GRN_CURVE_POINTS; i++)
+			for (int k = 0; k < GRN_CURVE_KS; k++)
+				if (!(r->curve.recall[k][i] >= 0 && r->curve.recall[k][i] <= 1) ||
+					!(r->curve.visits[i] >= 0))
+					grnnd_bad_result("impossible recall");
+	}
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
 		grnnd_bad_result("impossible number of entry points");
 	for (uint32 i = 0; i < r->nentries; i++)

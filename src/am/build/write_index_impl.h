@@ -43,6 +43,7 @@ typedef struct GrnndListedRow
 typedef struct GrnndNewIndex
 {
 	GrnndMeta	meta;
+	GrnndReport report;
 	GrnLayout	layout;
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */

@@ -187,4 +187,6 @@ grnnd_form_meta_page(GrnndNewIndex *new, Page page)
 	meta->crc = grnnd_meta_crc(meta);
 	grnnd_page_init(page, GRNND_META);
 	memcpy(GrnndPagePayload(page), meta, sizeof(*meta));
+	new->report.crc = grnnd_report_crc(&new->report);
+	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, &new->report, sizeof(new->report));
 }

@@ -3,8 +3,11 @@
  *
  * Queries are drawn at random from the rows.  One reading of the table compares all rows with all
  * queries by the operator; then each query is run by the index, as an application's would be.  A
- * row that is as near as the k-th nearest counts as found, whichever of equal ones it is, and a
- * query's own row counts for nothing.
+ * row that is as near as the k-th nearest counts as found, whichever of equal ones it is.
+ *
+ * Applications' queries are hardly ever rows of the table, and a row leads to its neighbours.  So a
+ * query's own row counts for nothing, and its node is hidden from the search: of 10,000 random rows
+ * of 16 dimensions recall at 20 would be .999 with it.  It is .97 without, as of queries that are no rows.
  *
  * All of this is SQL under one snapshot.  The index's owner sees what the table's owner sees, and
  * the index's functions run with that owner's rights.  Others see what their privileges and row
@@ -268,7 +271,7 @@ run_queries(Recall *r, Answers *a)
 	SPIPlanPtr	plan;
 
 	initStringInfo(&text);
-	/* one row more, for its own may be among them */
+	/* one row more: that of a node with equal rows, or with others of its page, is not hidden */
 	appendStringInfo(&text, "SELECT ctid, %s %s $1 FROM %s%s ORDER BY 2 LIMIT %d", r->expression,
 					 r->operator, r->table, r->where, r->k + 1);
 	planned_index = RelationGetRelid(r->index);
@@ -284,6 +287,7 @@ run_queries(Recall *r, Answers *a)
 
 		CHECK_FOR_INTERRUPTS();
 		grnnd_forget_work();
+		grnnd_hide_row(RelationGetRelid(r->index), &query->self);
 		INSTR_TIME_SET_CURRENT(start);
 		if (SPI_execute_plan(plan, &query->value, NULL, true, 0) != SPI_OK_SELECT)
 			elog(ERROR, "unexpected result of a query");
@@ -378,6 +382,7 @@ measure(Recall *r, int ef, Answers *a)
 	{
 		get_relation_info_hook = before;
 		planned_table = table_before;
+		grnnd_hide_row(InvalidOid, NULL);
 	}
 	PG_END_TRY();
 	SPI_finish();

@@ -12,6 +12,8 @@
 extern uint32 grnnd_fit_rows(uint32 dim);
 /* Are codes to be fitted or judged, now that there is a node of this id? */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
+/* What grnnd_codes() calls the state of an index's codes (fit_schedule.c). */
+extern const char *grnnd_codes_state(const GrnndMeta *meta);
 /*
  * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
  * the codes of a fitted one.  It does nothing if neither is due.  The caller holds the table

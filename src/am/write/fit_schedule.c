@@ -436,8 +436,8 @@ grnnd_fit(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static const char *
-state_name(const GrnndMeta *meta)
+const char *
+grnnd_codes_state(const GrnndMeta *meta)
 {
 	if (grn_code_bytes(meta->shape) == 0)
 		return "none";
@@ -480,7 +480,7 @@ grnnd_codes(PG_FUNCTION_ARGS)
 	attempt = *page_attempt(BufferGetPage(buffer));
 	UnlockReleaseBuffer(buffer);
 
-	values[0] = CStringGetTextDatum(state_name(&ix->meta));
+	values[0] = CStringGetTextDatum(grnnd_codes_state(&ix->meta));
 	values[1] = BoolGetDatum(limit > 0 && grnnd_fit_due(&ix->meta, limit - 1));
 	values[2] = Int64GetDatum((int64) attempt.tries);
 	values[3] = TimestampTzGetDatum(attempt.last);

@@ -1,0 +1,375 @@
+/*
+ * stats.c - grnnd_stats(): what an index holds and how it was built.
+ *
+ * Records are counted on a sample of the pages, so that it takes milliseconds for an index of any
+ * size, or on all of them.  Whether a node can be reached only all of them say.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/options.h"
+#include "am/owner.h"
+#include "am/page.h"
+#include "am/write/fit.h"
+#include "am/write/maintenance.h"
+#include "am/write/reach.h"
+
+/* Of larger indexes so many pages are read, or records where these take several. */
+#define SAMPLE_PAGES 1000
+
+/* From such shares and growth on it is worth doing something. */
+#define MUCH_DEAD 0.1
+#define MUCH_GROWN 2.0
+
+enum
+{
+	FORMAT, DIMENSIONS, LAYOUT, ROWS, NODES, DEAD_SHARE, CHAINED, DEGREE_MEAN, DEGREES, UNREACHABLE,
+	ROUNDED, BYTES, PARTS, CODES, ADVICE, DEVICE, BUILT, BUILD_ROWS, SECONDS, PARAMETERS, CURVE,
+	NCOLUMNS
+};
+
+/* Counts of what was read, times `factor` for the whole index. */
+typedef struct Counts
+{
+	double		factor;
+	double		rows;			/* heap TIDs */
+	double		nodes;			/* that live */
+	double		dead;			/* and nodes whose rows are killed */
+	double		chains;
+	double		lists;
+	double		free;
+	double		rounded;
+	double		edges;			/* of nodes that live */
+	double		degrees[GRN_MAX_DEGREE + 1];
+	double		unreachable;	/* NaN: not known */
+} Counts;
+
+static Datum
+json(const char *text)
+{
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+}
+
+/* ---- counting ---- */
+
+static void
+count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
+{
+	switch ((GrnState) rec->state)
+	{
+		case GRN_NODE:
+			if ((rec->flags & GRN_KILLED) != 0)
+			{
+				c->dead++;
+				break;
+			}
+			c->nodes++;
+			c->rows += rec->ntids;
+			c->rounded += rec->error > 0;
+			c->edges += rec->count;
+			c->degrees[Min(rec->count, GRN_MAX_DEGREE)]++;
+			break;
+		case GRN_DEAD:
+			c->dead++;
+			break;
+		case GRN_TIDS:
+			c->chains++;
+			c->rows += rec->ntids16;
+			break;
+		case GRN_LIST:
+			c->lists++;
+			break;
+		case GRN_FREE:
+			c->free++;
+			break;
+	}
+}
+
+/* Reads the node pages, or a sample of them; reach: what to note lists in, and live nodes in *live. */
+static void
+count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Counts *c,
+			  GrnndReach *reach, GrnndSet *live)
+{
+	const GrnLayout *l = &ix->layout;
+	uint32		pages = (limit + l->per_page - 1) / l->per_page;
+	uint32		n = whole ? pages : Min(pages, SAMPLE_PAGES);
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+
+	c->factor = n > 0 ? (double) pages / n : 1;
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint32		first = (uint32) ((uint64) i * pages / n) * l->per_page;
+		Buffer		buffer;
+		Page		page;
+
+		CHECK_FOR_INTERRUPTS();
+		buffer = grnnd_read(index, grnnd_node_block(ix, first), BUFFER_LOCK_SHARE, GRNND_NODES,
+							strategy);
+		page = BufferGetPage(buffer);
+		for (uint32 slot = 0; slot < l->per_page; slot++)
+		{
+			const GrnRecord *rec;
+
+			if (PageIsNew(page))
+			{
+				c->free++;
+				continue;
+			}
+			rec = grnnd_page_record(page, ix, slot);
+			if (grn_record_check(l, rec, first + slot, GRN_MAX_NODES) != NULL)
+				grnnd_corrupt(index, BufferGetBlockNumber(buffer), grn_record_check(l, rec, first + slot, GRN_MAX_NODES));
+			count_record(ix, rec, c);
+			if (reach != NULL && (rec->state == GRN_NODE || rec->state == GRN_DEAD))
+			{
+				grnnd_reach_note(reach, first + slot, grn_rec_ids(l, rec), rec->count);
+				if (rec->state == GRN_NODE)
+					grnnd_set_add(live, first + slot);
+			}
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	FreeAccessStrategy(strategy);
+}
+
+static void
+count_all(Relation index, const GrnndIndex *ix, uint32 limit, Counts *c)
+{
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	GrnndEntries *entries = grnnd_get_entries(index, ix);
+	GrnndReach	reach;
+	GrnndSet	live;
+
+	grnnd_reach_init(&reach, index, ix, limit, grnnd_maintenance_memory(), strategy);
+	grnnd_set_init(&live, limit);
+	count_records(index, ix, limit, true, c, &reach, &live);
+	if (entries->count > 0 && entries->ids[0] < limit)
+		grnnd_reach_mark(&reach, entries->ids[0]);
+	grnnd_reach_run(&reach);
+	c->unreachable = 0;
+	for (uint32 id = grnnd_set_next(&live, 0); id != GRN_INVALID_ID; id = grnnd_set_next(&live, id + 1))
+		c->unreachable += !grnnd_set_has(&reach.reached, id);
+}
+
+/* ---- what it tells ---- */
+
+static const char *
+codes_text(Relation index, const GrnndMeta *meta)
+{
+	const GrnndOptions *options = (const GrnndOptions *) index->rd_options;
+	const char *state = grnnd_codes_state(meta);
+
+	if (strcmp(state, "unused") == 0)
+		return "unused: they would not tell neighbours apart";
+	if (strcmp(state, "unfitted") == 0)
+		return "unfitted: there were too few rows";
+	if (strcmp(state, "filling") == 0)
+		return "filling: records are getting them";
+	if (strcmp(state, "none") == 0)
+		return options != NULL && !options->codes ? "none: codes = off"
+			: "none: they would not tell neighbours apart";
+	return grn_code_dims(meta->shape) == 0 ? "used: the rows themselves"
+		: psprintf("used: %u bytes a neighbour, %.0f%% of the variance",
+				   grn_code_bytes(meta->shape), 100 * meta->held);
+}
+
+/* What would make searches better; NULL: nothing is worth it. */
+static const char *
+advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
+{
+	double		grown = limit / Max((double) ix->report.ids, 1);
+
+	if (limit > 0 && grnnd_fit_due(&ix->meta, limit - 1))
+		return "grnnd_fit(): codes are due to be fitted or judged";
+	if (c->dead > MUCH_DEAD * (c->nodes + c->dead))
+		return psprintf("VACUUM: %.0f%% of the nodes are dead", 100 * c->dead / (c->nodes + c->dead));
+	if (c->free > c->nodes + c->dead + c->chains + c->lists)
+		return "REINDEX: most of the index is free space";
+	/* of an index without a report nobody knows */
+	if (ix->report.built != 0 && c->nodes > 0 && grown >= MUCH_GROWN)
+		return ix->report.ids == 0 ? "REINDEX: all rows were inserted one by one"
+			: psprintf("REINDEX: there are %.1f times the rows of the build", grown);
+	return NULL;
+}
+
+/* Bytes of the index by what they are for; they add up to its size. */
+static Datum
+parts(const GrnndIndex *ix, double bytes, const Counts *c)
+{
+	const GrnLayout *l = &ix->layout;
+	double		nodes = (c->nodes + c->dead) * c->factor;
+	double		whole = l->span > 1 ? (double) l->span * BLCKSZ : l->record_bytes;
+	double		vectors = l->shape.own > 0 ? 0 : nodes * l->vec_bytes;
+	double		codes = nodes * ((1.0 + l->degree) * l->code_bytes + l->degree * (double) l->factor_bytes);
+	double		neighbours = nodes * l->degree * sizeof(uint32);
+	double		tids = nodes * (l->off_tids + l->tids_max * (double) GRN_TID_BYTES) +
+		c->chains * c->factor * whole;
+	double		filters = nodes * (l->tids_max * (double) l->attr_bytes + (1.0 + l->degree) * l->sig_bytes) +
+		c->lists * c->factor * whole;
+	double		freed = c->free * c->factor * whole;
+	double		head = (double) ix->meta.first_node_block * BLCKSZ;
+	double		rest = bytes - vectors - codes - neighbours - tids - filters - freed - head;
+
+	return json(psprintf("{\"vectors\": %.0f, \"codes\": %.0f, \"neighbours\": %.0f, \"tids\": %.0f, "
+						 "\"filters\": %.0f, \"free\": %.0f, \"head\": %.0f, \"unused\": %.0f}",
+						 vectors, codes, neighbours, tids, filters, freed, head, Max(rest, 0)));
+}
+
+static Datum
+degree_counts(const GrnndIndex *ix, const Counts *c)
+{
+	Datum		values[GRN_MAX_DEGREE + 1];
+
+	for (uint32 i = 0; i <= ix->meta.degree; i++)
+		values[i] = Int64GetDatum((int64) rint(c->degrees[i] * c->factor));
+	return PointerGetDatum(construct_array(values, (int) ix->meta.degree + 1, INT8OID, 8, true,
+										   TYPALIGN_DOUBLE));
+}
+
+static Datum
+seconds(const GrnndReport *r)
+{
+	const float *s = r->seconds;
+
+	return json(psprintf("{\"collect\": %.3f, \"device\": %.3f, \"prepare\": %.3f, \"graph\": %.3f, "
+						 "\"connect\": %.3f, \"codes\": %.3f, \"recall\": %.3f, \"write\": %.3f}",
+						 s[GRNND_STEP_COLLECT], s[GRNND_STEP_DEVICE], s[GRNND_STEP_PREPARE],
+						 s[GRNND_STEP_DESCENT], s[GRNND_STEP_CONNECT], s[GRNND_STEP_CODES],
+						 s[GRNND_STEP_RECALL], s[GRNND_STEP_WRITE]));
+}
+
+static Datum
+parameters(const GrnndMeta *meta, uint32 threads)
+{
+	const GrnGraphParams *p = &meta->params;
+
+	return json(psprintf("{\"degree\": %u, \"r\": %u, \"s\": %u, \"t1\": %u, \"t2\": %u, \"rho\": %g, "
+						 "\"seed\": " UINT64_FORMAT ", \"threads\": %u}",
+						 meta->degree, p->r, p->s, p->t1, p->t2, p->rho, (uint64) p->seed, threads));
+}
+
+static Datum
+curve_points(const GrnRecallCurve *curve)
+{
+	static const uint32 widths[] = GRN_CURVE_WIDTHS;
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < GRN_CURVE_POINTS; i++)
+		appendStringInfo(&text, "%s{\"ef\": %u, \"recall10\": %.4f, \"recall100\": %.4f, \"visits\": %.1f, \"queries\": %u}",
+						 i == 0 ? "[" : ", ", widths[i], curve->recall[0][i], curve->recall[1][i],
+						 curve->visits[i], curve->queries);
+	appendStringInfoChar(&text, ']');
+	return json(text.data);
+}
+
+/* The format that its metapage names. */
+static uint32
+format_of(Relation index)
+{
+	Buffer		buffer = ReadBuffer(index, 0);
+	const GrnndMeta *meta;
+	uint32		format = GRNND_FORMAT;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	meta = (const GrnndMeta *) GrnndPagePayload(BufferGetPage(buffer));
+	if (!PageIsNew(BufferGetPage(buffer)) && meta->magic == GRNND_MAGIC)
+		format = meta->format;
+	UnlockReleaseBuffer(buffer);
+	return format;
+}
+
+static void
+fill(Relation index, bool whole, Datum *values, bool *nulls)
+{
+	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
+	uint32		format = format_of(index);
+	const GrnndIndex *ix;
+	const char *what;
+	uint32		limit;
+	Counts		c = {.unreachable = NAN};
+
+	memset(nulls, true, NCOLUMNS * sizeof(bool));
+	values[FORMAT] = Int32GetDatum((int32) format);
+	values[BYTES] = Int64GetDatum((int64) bytes);
+	nulls[FORMAT] = nulls[BYTES] = false;
+	if (format != GRNND_FORMAT)
+	{
+		values[ADVICE] = CStringGetTextDatum(psprintf("REINDEX: this version of grnnd reads format %d", GRNND_FORMAT));
+		nulls[ADVICE] = false;
+		return;
+	}
+	ix = grnnd_index_anew(index);
+	limit = grnnd_id_limit(index, ix);
+	if (whole)
+		count_all(index, ix, limit, &c);
+	else
+		count_records(index, ix, limit, false, &c, NULL, NULL);
+
+	memset(nulls, false, NCOLUMNS * sizeof(bool));
+	values[DIMENSIONS] = Int32GetDatum((int32) ix->meta.column_dim);
+	values[LAYOUT] = CStringGetTextDatum(grn_form(ix->layout.form)->name);
+	values[ROWS] = Int64GetDatum((int64) rint(c.rows * c.factor));
+	values[NODES] = Int64GetDatum((int64) rint(c.nodes * c.factor));
+	values[DEAD_SHARE] = Float8GetDatum(c.dead / Max(c.nodes + c.dead, 1));
+	values[CHAINED] = Int64GetDatum((int64) rint(c.chains * c.factor));
+	values[DEGREE_MEAN] = Float8GetDatum(c.edges / Max(c.nodes, 1));
+	values[DEGREES] = degree_counts(ix, &c);
+	values[UNREACHABLE] = Int64GetDatum(whole ? (int64) c.unreachable : 0);
+	nulls[UNREACHABLE] = !whole;
+	values[ROUNDED] = Int64GetDatum((int64) rint(c.rounded * c.factor));
+	values[PARTS] = parts(ix, bytes, &c);
+	values[CODES] = CStringGetTextDatum(codes_text(index, &ix->meta));
+	what = advice(ix, limit, &c);
+	values[ADVICE] = what != NULL ? CStringGetTextDatum(what) : (Datum) 0;
+	nulls[ADVICE] = what == NULL;
+	values[DEVICE] = CStringGetTextDatum(ix->meta.on_gpu ? "gpu" : "cpu");
+	nulls[DEVICE] = ix->meta.build_nodes == 0;
+	values[BUILT] = TimestampTzGetDatum(ix->report.built);
+	values[BUILD_ROWS] = Int64GetDatum((int64) ix->report.rows);
+	values[SECONDS] = seconds(&ix->report);
+	values[PARAMETERS] = parameters(&ix->meta, ix->report.threads);
+	values[CURVE] = ix->report.curve.queries > 0 ? curve_points(&ix->report.curve) : (Datum) 0;
+	nulls[BUILT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->report.built == 0;
+	nulls[CURVE] = ix->report.curve.queries == 0;
+}
+
+PG_FUNCTION_INFO_V1(grnnd_stats);
+Datum
+grnnd_stats(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+	Relation	heap;
+	Relation	index;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	index = grnnd_open_index(PG_GETARG_OID(0), &heap);
+	if (!grnnd_owns(RelationGetRelid(index)) &&
+		!has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of index %s",
+						quote_identifier(RelationGetRelationName(index))),
+				 errhint("Roles with the privileges of pg_stat_scan_tables may ask, too.")));
+	fill(index, PG_GETARG_BOOL(1), values, nulls);
+	grnnd_close_index(index, heap);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

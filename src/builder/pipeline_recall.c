@@ -1,0 +1,525 @@
+/*
+ * pipeline_recall.c - the recall of the finished graph, for a sample of its rows and a few widths
+ * of search: a curve that the index keeps.
+ *
+ * Each row of the sample is a query.  Its nearest rows are found by comparing it with all rows, and
+ * searches go over records as the leader is going to write them, in which the query's own node is
+ * not there: queries of applications have none either.
+ *
+ * All of this takes a share of the time that the build has taken so far.  How many queries that
+ * makes follows from the time that the first ones take.
+ */
+#include "builder/pipeline_impl.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/stored/prune.h"
+#include "graph/stored/search.h"
+
+#define MAX_QUERIES 200
+#define FIRST_QUERIES 8			/* measured in any case */
+#define ROWS 4096				/* that a thread compares with all queries in one go */
+#define SHARE 0.04				/* of the build's seconds */
+#define LEAST_SECONDS 0.1		/* small tables can afford more, */
+#define LEAST_SECONDS_GPU 0.05	/* and whoever has a GPU is in a hurry */
+/*
+ * Each such query runs at all widths, for the nearest 100 and for the visits.  Wide searches take
+ * most of the time, so the others end when they have found the nearest 10.
+ */
+#define WIDE_EVERY 4
+#define DEAD_LIMIT 64
+
+static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
+static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
+
+/*
+ * Pages of records that a thread keeps, where searches look at whole pages.  The searches of a query
+ * visit mostly the same ones, and a record of rotated numbers takes microseconds.
+ */
+#define PAGES 512
+
+/* What one query has found. */
+typedef struct Outcome
+{
+	uint32_t	visits[GRN_CURVE_POINTS];
+	uint32_t	hits[GRN_CURVE_KS][GRN_CURVE_POINTS];
+} Outcome;
+
+/* The least distances of a query, sorted. */
+typedef struct Nearest
+{
+	uint32_t	n;
+	float		d[GRN_CURVE_MOST_K];
+} Nearest;
+
+typedef struct Measure
+{
+	GrnPipeline *p;
+	GrnLayout	layout;			/* of records without filter columns */
+	GrnRows		rows;			/* all */
+	const uint32_t *ids;		/* [nodes][degree] and so on: the result's arrays */
+	const uint8_t *counts;
+	const uint32_t *row_start;
+	const uint32_t *row_of;
+	uint32_t	nqueries;
+	uint32_t	queries[MAX_QUERIES];	/* nodes */
+	Outcome		outcomes[MAX_QUERIES];
+	/* the queries that are measured now */
+	uint32_t	from;			/* the first */
+	uint32_t	n;
+	float	   *floats;			/* [n][dim] */
+	char	   *made;			/* [n][made_bytes] made ready, or NULL */
+	size_t		made_bytes;
+	Nearest    *nearest;		/* [threads][n]; after the truth is found, of the first all */
+	bool		failed;			/* out of memory */
+} Measure;
+
+/* One thread's searches. */
+typedef struct Worker
+{
+	GrnStore	store;
+	Measure    *m;
+	uint32_t	self;			/* the query's node */
+	char	   *record;			/* room for one; of the hidden node all bytes are 0 */
+	float	   *scratch;		/* [dim] */
+	/* where searches look at mates: pages that were formed, by their number */
+	char	   *pages;			/* [PAGES][per_page] records */
+	uint32_t	firsts[PAGES];	/* node of the first of each */
+	const char *page;			/* that is visited */
+	uint32_t	first;
+} Worker;
+
+static const void *
+node_row(const Measure *m, uint32_t node)
+{
+	return grn_row(&m->rows, m->row_of[m->row_start[node]]);
+}
+
+/* ---- records as the index will have them ---- */
+
+static void
+form_record(Worker *w, uint32_t node, void *rec)
+{
+	const Measure *m = w->m;
+	const GrnLayout *l = &m->layout;
+	const GrnPipeline *p = m->p;
+	const uint8_t tid[GRN_TID_BYTES] = {0, 0, 0, 0, 1, 0};
+	const void *row = node_row(m, node);
+	GrnRecordSource src = {.tids = tid, .ntids = 1, .next = GRN_INVALID_ID};
+
+	if (m->rows.form == l->form)
+		src.stored = row;
+	else
+		src.x = grn_row_values(&m->rows, row, w->scratch);
+	if (l->code_bytes > 0)
+	{
+		src.all_codes = (const uint8_t *) p->out_codes + p->result->off_codes;
+		src.all_factors = (const GrnFactor *) (p->out_codes + p->result->off_factors);
+		src.code = src.all_codes + (uint64_t) node * l->code_bytes;
+		src.factor = src.all_factors[node];
+	}
+	src.ids = m->ids + (uint64_t) node * l->degree;
+	src.count = m->counts[node];
+	grn_record_write(l, &src, rec);
+}
+
+/* The page of a node, formed if it is not at hand. */
+static void
+turn_to_page(Worker *w, uint32_t id)
+{
+	const GrnLayout *l = &w->m->layout;
+	uint32_t	slot = grn_node_page(l, id) % PAGES;
+	char	   *page = w->pages + (size_t) slot * l->per_page * l->record_bytes;
+
+	w->page = page;
+	w->first = id - grn_node_slot(l, id);
+	if (w->firsts[slot] == w->first)
+		return;
+	memset(page, 0, (size_t) l->per_page * l->record_bytes);
+	for (uint32_t i = 0; i < l->per_page && w->first + i < w->m->p->result->nodes; i++)
+		form_record(w, w->first + i, page + (size_t) i * l->record_bytes);
+	w->firsts[slot] = w->first;
+}
+
+static bool
+visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
+{
+	Worker	   *w = (Worker *) self;
+	const GrnLayout *l = &w->m->layout;
+	const char *rec = w->record;
+
+	if (id == w->self)
+		return false;
+	if (self->mate == NULL)
+		form_record(w, id, w->record);
+	else
+	{
+		turn_to_page(w, id);
+		rec = w->page + (size_t) (id - w->first) * l->record_bytes;
+	}
+	fn(arg, (const GrnRecord *) rec, rec + l->off_vec);
+	return true;
+}
+
+/* GrnStore.mate(): the hidden node is a slot that was never used. */
+static const GrnRecord *
+mate(GrnStore *self, uint32_t id)
+{
+	Worker	   *w = (Worker *) self;
+
+	if (id == w->self)
+		return (const GrnRecord *) w->record;
+	return (const GrnRecord *) (w->page + (size_t) (id - w->first) * w->m->layout.record_bytes);
+}
+
+static void
+check(GrnStore *self, uint32_t id, const GrnRecord *rec)
+{
+	(void) self;
+	(void) id;
+	(void) rec;
+}
+
+static void *
+store_alloc(GrnStore *self, size_t bytes)
+{
+	void	   *p = malloc(bytes > 0 ? bytes : 1);
+
+	(void) self;
+	if (p == NULL)
+		abort();				/* as the search demands; the leader reports the builder's end */
+	return p;
+}
+
+static void
+store_free(GrnStore *self, void *p)
+{
+	(void) self;
+	free(p);
+}
+
+/* ---- the truth ---- */
+
+/* Query i of those that are measured now, and a row. */
+static float
+compare(const Measure *m, uint32_t i, const void *row)
+{
+	GrnComparison comparison = m->p->metric->comparison;
+
+	return m->made != NULL
+		? grn_query_compare(comparison, m->rows.form, m->made + i * m->made_bytes, row, m->rows.dim)
+		: grn_compare(comparison, m->rows.form, m->floats + (size_t) i * m->rows.dim, row,
+					  m->rows.dim);
+}
+
+static void
+keep(Nearest *nearest, float d)
+{
+	uint32_t	at;
+
+	if (nearest->n == GRN_CURVE_MOST_K && !(d < nearest->d[GRN_CURVE_MOST_K - 1]))
+		return;
+	at = nearest->n < GRN_CURVE_MOST_K ? nearest->n++ : GRN_CURVE_MOST_K - 1;
+	for (; at > 0 && nearest->d[at - 1] > d; at--)
+		nearest->d[at] = nearest->d[at - 1];
+	nearest->d[at] = d;
+}
+
+/* A GrnRangeFn over nodes: compares them with all queries. */
+static void
+find_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Measure    *m = arg;
+	Nearest    *nearest = m->nearest + (size_t) worker * m->n;
+
+	for (size_t v = begin; v < end; v++)
+	{
+		const void *row = node_row(m, (uint32_t) v);
+
+		for (uint32_t i = 0; i < m->n; i++)
+			if (v != m->queries[m->from + i])
+				keep(&nearest[i], compare(m, i, row));
+	}
+}
+
+static void
+find_nearest(Measure *m)
+{
+	GrnParallel *parallel = m->p->parallel;
+
+	parallel->run(parallel, m->p->result->nodes, ROWS, find_range, m);
+	for (int w = 1; w < parallel->nworkers; w++)
+		for (uint32_t i = 0; i < m->n; i++)
+		{
+			const Nearest *other = &m->nearest[(size_t) w * m->n + i];
+
+			for (uint32_t k = 0; k < other->n; k++)
+				keep(&m->nearest[i], other->d[k]);
+		}
+}
+
+/* ---- searches ---- */
+
+static int
+by_value(const void *a, const void *b)
+{
+	float		x = *(const float *) a;
+	float		y = *(const float *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Runs query i at all widths, or until it has found the few nearest. */
+static void
+search(Worker *w, uint32_t i, bool wide, Outcome *out)
+{
+	const Measure *m = w->m;
+	const GrnPipeline *p = m->p;
+	const GrnBuildResult *r = p->result;
+	const Nearest *nearest = &m->nearest[i];
+	bool		codes = m->layout.code_bytes > 0;
+	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
+		? p->metric->surrogate_beam : 1;
+	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
+	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
+
+	for (uint32_t e = 0; codes && e < r->nentries; e++)
+	{
+		memcpy(entry_codes + e * m->layout.code_bytes,
+			   p->out_codes + r->off_codes + (uint64_t) r->entries[e] * m->layout.code_bytes,
+			   m->layout.code_bytes);
+		memcpy(&entry_factors[e], p->out_codes + r->off_factors +
+			   (uint64_t) r->entries[e] * sizeof(GrnFactor), sizeof(GrnFactor));
+	}
+	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
+	{
+		GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
+			.metric = p->metric, .ef = widths[point] * beam, .dead_limit = DEAD_LIMIT};
+		GrnSearch  *s = grn_search_begin(&params, &w->store, m->floats + (size_t) i * m->rows.dim);
+		const GrnFound *found;
+		float	   *distances;
+		uint32_t	n;
+
+		grn_search_entries(s, r->entries, entry_codes, entry_factors, r->nentries);
+		n = grn_search_run(s);
+		found = grn_search_found(s);
+		distances = store_alloc(&w->store, n * sizeof(float));
+		/* scans order what they find by the rows' own distances */
+		for (uint32_t f = 0; f < n; f++)
+			distances[f] = compare(m, i, node_row(m, found[f].id));
+		qsort(distances, n, sizeof(float), by_value);
+		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
+		{
+			uint32_t	wanted = ks[k] < nearest->n ? ks[k] : nearest->n;
+
+			out->hits[k][point] = 0;
+			for (uint32_t f = 0; f < n && f < wanted; f++)
+				out->hits[k][point] += distances[f] <= nearest->d[wanted - 1];
+		}
+		out->visits[point] = (uint32_t) grn_search_visits(s);
+		free(distances);
+		grn_search_end(s);
+		/* wider ones find them, too */
+		if (!wide && out->hits[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n))
+		{
+			for (uint32_t p2 = point + 1; p2 < GRN_CURVE_POINTS; p2++)
+				out->hits[0][p2] = out->hits[0][point];
+			break;
+		}
+	}
+}
+
+static void
+free_worker(Worker *w)
+{
+	free(w->record);
+	free(w->scratch);
+	free(w->pages);
+	free(w);
+}
+
+/* NULL: out of memory. */
+static Worker *
+make_worker(Measure *m)
+{
+	const GrnLayout *l = &m->layout;
+	Worker	   *w = calloc(1, sizeof(Worker));
+
+	if (w == NULL)
+		return NULL;
+	w->m = m;
+	w->record = calloc(1, l->record_bytes);
+	w->scratch = malloc(m->rows.dim * sizeof(float));
+	w->store.visit = visit;
+	w->store.alloc = store_alloc;
+	w->store.free = store_free;
+	if (grn_judges_pages(l))
+	{
+		w->pages = malloc((size_t) PAGES * l->per_page * l->record_bytes);
+		memset(w->firsts, 0xFF, sizeof(w->firsts));
+		w->store.mate = mate;
+		w->store.check = check;
+	}
+	if (w->record != NULL && w->scratch != NULL && (w->pages != NULL || w->store.mate == NULL))
+		return w;
+	free_worker(w);
+	return NULL;
+}
+
+/* A GrnRangeFn over the queries that are measured now. */
+static void
+search_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Measure    *m = arg;
+	Worker	   *w = make_worker(m);
+
+	(void) worker;
+	if (w == NULL)
+	{
+		__atomic_store_n(&m->failed, true, __ATOMIC_RELAXED);
+		return;
+	}
+	for (size_t i = begin; i < end; i++)
+	{
+		w->self = m->queries[m->from + i];
+		search(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
+	}
+	free_worker(w);
+}
+
+/* The queries as floats, and made ready where that serves. */
+static bool
+make_queries(Measure *m)
+{
+	uint32_t	dim = m->rows.dim;
+	void	   *made = NULL;
+
+	m->made = NULL;
+	m->made_bytes = (grn_query_bytes(m->p->metric->comparison, m->rows.form, dim) + 63) & ~(size_t) 63;
+	m->floats = malloc((size_t) m->n * dim * sizeof(float));
+	m->nearest = calloc((size_t) m->p->parallel->nworkers * m->n, sizeof(Nearest));
+	if (m->floats == NULL || m->nearest == NULL ||
+		(m->made_bytes > 0 && posix_memalign(&made, 64, m->n * m->made_bytes) != 0))
+		return false;
+	m->made = made;
+	for (uint32_t i = 0; i < m->n; i++)
+	{
+		float	   *q = m->floats + (size_t) i * dim;
+		const void *row = node_row(m, m->queries[m->from + i]);
+
+		memmove(q, grn_row_values(&m->rows, row, q), dim * sizeof(float));
+		if (m->made != NULL && !grn_query_make(m->rows.form, q, dim, m->made + i * m->made_bytes))
+		{
+			free(m->made);
+			m->made = NULL;
+		}
+	}
+	return true;
+}
+
+/* Measures queries [begin, end). */
+static void
+measure(Measure *m, uint32_t begin, uint32_t end)
+{
+	m->from = begin;
+	m->n = end - begin;
+	if (m->n > 0 && make_queries(m))
+	{
+		find_nearest(m);
+		m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
+							search_range, m);
+	}
+	else
+		m->failed = true;
+	free(m->floats);
+	free(m->made);
+	free(m->nearest);
+}
+
+/* Draws different nodes, entry points aside: a query hides its own node. */
+static void
+draw(Measure *m)
+{
+	const GrnBuildResult *r = m->p->result;
+	uint32_t	want = r->nodes / 4 < MAX_QUERIES ? r->nodes / 4 : MAX_QUERIES;
+
+	for (uint64_t i = 0; m->nqueries < want && i < 16 * MAX_QUERIES; i++)
+	{
+		uint32_t	node = (uint32_t) (grn_random(r->params.seed, 0x7265636C, i) % r->nodes);
+
+		if (grn_find_id(r->entries, r->nentries, node) < 0 &&
+			grn_find_id(m->queries, m->nqueries, node) < 0)
+			m->queries[m->nqueries++] = node;
+	}
+}
+
+static void
+sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
+{
+	uint32_t	others = m->p->result->nodes - 1;
+
+	curve->queries = n;
+	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
+	{
+		uint64_t	visits = 0;
+		uint32_t	wide = 0;
+
+		for (uint32_t i = 0; i < n; i += WIDE_EVERY, wide++)
+			visits += m->outcomes[i].visits[point];
+		curve->visits[point] = (float) ((double) visits / wide);
+		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
+		{
+			uint64_t	hits = 0;
+			uint32_t	wanted = ks[k] < others ? ks[k] : others;
+
+			for (uint32_t i = 0; i < n; i += k == 0 ? 1 : WIDE_EVERY)
+				hits += m->outcomes[i].hits[k][point];
+			curve->recall[k][point] = (float) ((double) hits / ((double) (k == 0 ? n : wide) * wanted));
+		}
+	}
+}
+
+void
+grn_pipeline_measure_recall(GrnPipeline *p, double seconds)
+{
+	GrnBuildResult *r = p->result;
+	GrnLayoutSpec of = grn_result_layout_spec(p->build->spec, r);
+	double		least = r->on_gpu ? LEAST_SECONDS_GPU : LEAST_SECONDS;
+	double		budget = seconds * SHARE > least ? seconds * SHARE : least;
+	double		since = grn_seconds();
+	double		took;
+	uint32_t	first;
+	uint32_t	n;
+	Measure    *m;
+
+	memset(&r->curve, 0, sizeof(r->curve));
+	of.attr_bytes = of.sig_bytes = 0;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL || !grn_layout_of(&m->layout, &of))
+	{
+		free(m);
+		return;
+	}
+	m->p = p;
+	m->rows = p->rows;
+	m->rows.order = NULL;
+	m->ids = (const uint32_t *) (p->out + r->off_ids);
+	m->counts = (const uint8_t *) (p->out + r->off_counts);
+	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
+	m->row_of = (const uint32_t *) (p->out + r->off_rows);
+	draw(m);
+	first = m->nqueries < FIRST_QUERIES ? m->nqueries : FIRST_QUERIES;
+	measure(m, 0, first);
+	took = grn_seconds() - since;
+	n = took > 0 && budget / took * first < m->nqueries ? (uint32_t) (budget / took * first) : m->nqueries;
+	if (n > first)
+		measure(m, first, n);
+	else
+		n = first;
+	if (n > 0 && !m->failed)
+		sum_up(m, n, &r->curve);
+	free(m);
+	r->sec_recall = (float) (grn_seconds() - since);
+}

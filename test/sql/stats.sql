@@ -1,0 +1,106 @@
+-- grnnd_stats() and grnnd_indexes: what an index holds and how it was built; the curve of recall.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE SCHEMA test_stats;
+SET search_path = test_stats, public;
+SET grnnd.build_device = cpu;
+SET grnnd.build_threads = 2;
+RESET client_min_messages;
+\getenv dir PG_ABS_SRCDIR
+\set file :dir '/lib/recall.sql'
+\set ECHO none
+\i :file
+\set ECHO all
+
+CREATE TABLE t WITH (autovacuum_enabled = off) AS SELECT id, v::vector(32), id % 10 AS part FROM points(1, 3000, 32, 1);
+-- equal rows share a node
+INSERT INTO t SELECT 10000 + i, (SELECT v FROM t WHERE id = 5), 0 FROM generate_series(1, 200) i;
+CREATE INDEX t_v ON t USING grnnd (v) WITH (degree = 24, seed = 3);
+SELECT format, dimensions, layout, rows, nodes, dead_share, chained > 0 AS chained, degree_mean BETWEEN 12 AND 24 AS degree,
+	cardinality(degrees) AS degrees, (SELECT sum(d) FROM unnest(degrees) d) AS counted, unreachable, rounded,
+	split_part(codes, ':', 1) AS codes, advice, device, built > now() - interval '1 day' AS built, build_rows
+FROM grnnd_stats('t_v', true);
+-- the parts are the whole
+SELECT bytes = pg_relation_size('t_v') AS bytes, (SELECT sum(value::bigint) FROM jsonb_each_text(parts)) - bytes AS apart,
+	(SELECT string_agg(key, ' ' ORDER BY key) FROM jsonb_each_text(parts)) AS parts
+FROM grnnd_stats('t_v');
+SELECT parameters->>'degree' AS degree, parameters->>'seed' AS seed, parameters->>'threads' AS threads,
+	(SELECT bool_and(value::float8 >= 0) FROM jsonb_each_text(seconds)) AS seconds, (SELECT count(*) FROM jsonb_object_keys(seconds)) AS steps
+FROM grnnd_stats('t_v');
+-- the curve rises, and its searches take longer
+SELECT count(*), bool_and(recall >= before - 0.02) AS rises, bool_and(visits > fewer) AS visits, max(recall) > 0.99 AS high
+FROM (SELECT (point->>'recall10')::float8 AS recall, lag((point->>'recall10')::float8, 1, 0::float8) OVER w AS before,
+		(point->>'visits')::float8 AS visits, lag((point->>'visits')::float8, 1, 0::float8) OVER w AS fewer
+	FROM grnnd_stats('t_v'), jsonb_array_elements(curve) point WINDOW w AS (ORDER BY (point->>'ef')::int)) p;
+-- a sample of an index with dead rows, and what is to be done
+DELETE FROM t WHERE id % 2 = 0 AND id <= 3000;
+VACUUM (INDEX_CLEANUP on) t;
+SELECT rows, nodes, unreachable FROM grnnd_stats('t_v', true);
+SELECT rows BETWEEN 1690 AND 1710 AS rows, unreachable, advice FROM grnnd_stats('t_v');
+INSERT INTO t SELECT id, v::vector(32), 1 FROM points(4001, 10000, 32, 1);
+SELECT rows, unreachable, advice FROM grnnd_stats('t_v', true);
+CREATE TABLE late (v vector(32));
+CREATE INDEX late_v ON late USING grnnd (v);
+SELECT rows, nodes, device, build_rows, curve FROM grnnd_stats('late_v', true);
+INSERT INTO late SELECT v FROM points(1, 50, 32, 1);
+SELECT rows, codes, advice FROM grnnd_stats('late_v', true);
+
+-- all that the user may ask about
+CREATE TABLE parted (v vector(3), part int) PARTITION BY LIST (part);
+CREATE TABLE parted1 PARTITION OF parted FOR VALUES IN (1);
+CREATE INDEX parted_v ON parted USING grnnd (v);
+SELECT index, "table", rows FROM grnnd_indexes WHERE index::text !~ '\.' ORDER BY index::text;
+CREATE ROLE stats_reader;
+GRANT USAGE ON SCHEMA test_stats TO stats_reader;
+SET ROLE stats_reader;
+SELECT index, rows FROM grnnd_indexes WHERE index::text = 't_v';
+SELECT grnnd_stats('t_v');
+RESET ROLE;
+GRANT pg_stat_scan_tables TO stats_reader;
+SET ROLE stats_reader;
+SELECT nodes FROM grnnd_stats('late_v', true);
+RESET ROLE;
+SELECT grnnd_stats('t');
+
+-- the width of a search: by the session's settings, by the index's parameters, by the curve
+CREATE FUNCTION width(k int DEFAULT 10) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	EXECUTE format('SELECT FROM late ORDER BY v <-> (SELECT v FROM t LIMIT 1) LIMIT %s', k);
+	RETURN (grnnd_last_scan()).ef;
+END $$;
+DROP INDEX late_v;
+INSERT INTO late SELECT v FROM points(51, 3000, 32, 1);
+CREATE INDEX late_v ON late USING grnnd (v);
+SELECT width();
+ALTER INDEX late_v SET (ef_search = 90);
+SELECT width();
+ALTER INDEX late_v SET (target_recall = 0.9);
+SELECT width();
+ALTER INDEX late_v RESET (ef_search);
+SELECT width() BETWEEN 20 AND 40 AS narrow;
+SET grnnd.target_recall = 0.999;
+SELECT width() BETWEEN 20 AND 500 AS wide;
+SET grnnd.ef_search = 33;
+SELECT width();
+RESET grnnd.ef_search;
+SET hnsw.ef_search = 44;
+SELECT width();
+RESET hnsw.ef_search;
+SET grnnd.target_recall = 0;
+SELECT width() BETWEEN 20 AND 40 AS narrow;
+RESET grnnd.target_recall;
+SELECT width(100) >= 200 AS limit;
+-- it does what it promises
+SELECT target, k, recall >= target - 0.02 AS good
+FROM (VALUES (0.9, 10), (0.97, 10), (0.97, 1), (0.97, 50)) w (target, k),
+	LATERAL (SELECT set_config('grnnd.target_recall', target::text, false)) s,
+	LATERAL grnnd_recall('late_v', k, queries => 100 + 0 * length(s.set_config)) r;
+RESET grnnd.target_recall;
+CREATE INDEX ON late USING grnnd (v) WITH (target_recall = 1);
+CREATE INDEX ON late USING grnnd (v) WITH (ef_search = 0);
+SET grnnd.target_recall = 2;
+
+SET client_min_messages = warning;
+DROP SCHEMA test_stats CASCADE;
+DROP ROLE stats_reader;
