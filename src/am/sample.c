@@ -101,13 +101,13 @@ read_page(Relation index, const GrnndIndex *ix, uint32 i, int lockmode)
 /* ---- reading ---- */
 
 static GrnndSample *
-new_sample(const GrnLayout *l)
+new_sample(const GrnLayout *l, bool sigs)
 {
 	GrnndSample *sample = palloc(sizeof(GrnndSample));
 
 	sample->count = 0;
 	sample->codes = palloc(GRNND_SAMPLE_ROWS * l->code_bytes + 1);
-	sample->sigs = palloc(GRNND_SAMPLE_ROWS * l->sig_bytes + 1);
+	sample->sigs = sigs ? palloc(GRNND_SAMPLE_ROWS * l->sig_bytes) : NULL;
 	return sample;
 }
 
@@ -118,40 +118,35 @@ set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnndEdge *row)
 	sample->factors[i] = row->factor;
 	if (l->code_bytes > 0)
 		memcpy(sample->codes + (Size) i * l->code_bytes, row->code, l->code_bytes);
-	memcpy(sample->sigs + (Size) i * l->sig_bytes, row->sig, l->sig_bytes);
+	if (sample->sigs != NULL)
+		memcpy(sample->sigs + (Size) i * l->sig_bytes, row->sig, l->sig_bytes);
 }
 
 GrnndSample *
-grnnd_get_sample(Relation index, const GrnndIndex *ix)
+grnnd_pick_sample(Relation index, const GrnndIndex *ix, const GrnFilter *filter, double *share)
 {
 	const GrnLayout *l = &ix->layout;
-	GrnndSample *sample = new_sample(l);
+	GrnndSample *sample = new_sample(l, false);
+	uint32		seen = 0;
 
-	for (uint32 i = 0; i < ix->meta.sample_pages; i++)
+	for (uint32 i = 0; i < ix->meta.sample_pages && sample->count < GRNND_ENOUGH_ROWS; i++)
 	{
 		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_SHARE);
 		Page		page = BufferGetPage(buffer);
+		uint32		rows = Min(*rows_on(page), GRNND_SAMPLE_ROWS - sample->count);
 
-		for (uint32 j = 0; j < *rows_on(page) && sample->count < GRNND_SAMPLE_ROWS; j++)
+		for (uint32 j = 0; j < rows; j++)
 		{
 			GrnndEdge	row = get_row(l, page, j);
 
-			if (row.id < GRN_MAX_NODES)
+			if (row.id < GRN_MAX_NODES && grn_sig_passes(filter, row.sig))
 				set_row(l, sample, sample->count++, &row);
 		}
+		seen += rows;
 		UnlockReleaseBuffer(buffer);
 	}
+	*share = (sample->count + 1.0) / (seen + 2.0);
 	return sample;
-}
-
-double
-grnnd_sample_share(const GrnndIndex *ix, const GrnndSample *sample, const GrnFilter *filter)
-{
-	uint32		passing = 0;
-
-	for (uint32 i = 0; i < sample->count; i++)
-		passing += grn_sig_passes(filter, sample->sigs + (Size) i * ix->layout.sig_bytes);
-	return (passing + 1.0) / (sample->count + 2.0);
 }
 
 /* ---- inserts ---- */
@@ -188,7 +183,7 @@ grnnd_draw_begin(GrnndDraw *d, const GrnLayout *layout)
 {
 	d->layout = layout;
 	d->seen = 0;
-	d->sample = layout->sig_bytes > 0 ? new_sample(layout) : NULL;
+	d->sample = layout->sig_bytes > 0 ? new_sample(layout, true) : NULL;
 }
 
 void
@@ -213,7 +208,6 @@ grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
 {
 	const GrnLayout *l = &ix->layout;
 	const GrnndSample *s = d->sample;
-	uint32		at = 0;
 
 	for (uint32 i = 0; i < ix->meta.sample_pages && s != NULL; i++)
 	{
@@ -222,7 +216,8 @@ grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
 		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 
 		memset(GrnndPagePayload(page), 0, GRNND_PAYLOAD);
-		for (; at < s->count; at++)
+		/* nodes in turn go to pages in turn, so that each page is a sample by itself */
+		for (uint32 at = i; at < s->count; at += ix->meta.sample_pages)
 		{
 			GrnndEdge	row = {.id = s->ids[at], .factor = s->factors[at],
 				.code = s->codes + (Size) at * l->code_bytes,

@@ -22,7 +22,7 @@ typedef struct GrnndSampleHeader
 
 StaticAssertDecl(sizeof(GrnndSampleHeader) == 8, "GrnndSampleHeader is on disk");
 
-/* A copy of the sample. */
+/* A copy of the sample, or of some of its rows. */
 typedef struct GrnndSample
 {
 	uint32		count;
@@ -36,11 +36,14 @@ typedef struct GrnndSample
 extern uint32 grnnd_sample_pages(const GrnLayout *l);
 /* Puts a row where there is room on a page under construction; false where there is none. */
 extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row);
-/* Copies the sample; palloc'd.  Stale ids may be among it, as among a search's candidates. */
-extern GrnndSample *grnnd_get_sample(Relation index, const GrnndIndex *ix);
-/* The share of rows that pass, as a guess that is never 0. */
-extern double grnnd_sample_share(const GrnndIndex *ix, const GrnndSample *sample,
-								 const GrnFilter *filter);
+/*
+ * Copies rows of the sample that pass a filter by their signatures, page by page until there are
+ * GRNND_ENOUGH_ROWS; palloc'd, without signatures.  Stale ids may be among them, as among a
+ * search's candidates.  *share: of all rows that pass, a guess that is never 0.
+ */
+#define GRNND_ENOUGH_ROWS 64
+extern GrnndSample *grnnd_pick_sample(Relation index, const GrnndIndex *ix,
+									  const GrnFilter *filter, double *share);
 
 /* A new node may become one of the sample. */
 extern void grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id,

@@ -130,12 +130,12 @@ GrnSearch *
 grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndSample *sample = grnnd_get_sample(scan->indexRelation, so->ix);
+	GrnndSample *sample = grnnd_pick_sample(scan->indexRelation, so->ix, &so->filter->base,
+											&params->share);
 	GrnSearch  *search;
-	double		visits;
+	double		visits = GRAPH_VISITS(params->share);
 
-	params->share = grnnd_sample_share(so->ix, sample, &so->filter->base);
-	visits = GRAPH_VISITS(params->share);
+	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
 	if (so->list.n > 0 && so->list.cost <= VISIT_COST * visits &&
 		(search = search_list(scan, params)) != NULL)
@@ -149,10 +149,8 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	}
 	so->way = GRNND_WAY_GRAPH;
 	search = grn_search_begin(params, &so->store.base, so->q);
-	grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->sigs,
-					  sample->count);
+	grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
 	pfree(sample->codes);
-	pfree(sample->sigs);
 	pfree(sample);
 	return search;
 }

@@ -89,16 +89,12 @@ begin_filtered(World *w, uint32_t query, uint32_t ef, const Label *f, double sha
 		.ef = ef, .resumable = true, .filter = &f->base, .share = share, .max_visits = max_visits};
 	GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N + query));
 	uint32_t	entry = 0;
-	uint32_t	ids[SAMPLE];
-	uint8_t		sigs[SAMPLE];
 
-	for (uint32_t i = 0; i < SAMPLE; i++)
-	{
-		ids[i] = i;
-		sigs[i] = *GRN_REC_PTR(record(w, i), w->layout.off_sig);
-	}
 	grn_search_entries(s, &entry, w->codes, w->factors, 1);
-	grn_search_sample(s, ids, w->codes, w->factors, sigs, SAMPLE);
+	for (uint32_t i = 0; i < SAMPLE; i++)
+		if (grn_sig_passes(&f->base, GRN_REC_PTR(record(w, i), w->layout.off_sig)))
+			grn_search_sample(s, &i, w->codes + (size_t) i * w->layout.code_bytes,
+							  w->factors + i, 1);
 	return s;
 }
 
@@ -141,7 +137,7 @@ static void
 recall_by_share(void)
 {
 	static const double shares[] = {1, 0.5, 0.1, 0.03};
-	static const double most[] = {80, 110, 200, 330};	/* visits */
+	static const double most[] = {50, 72, 160, 330};	/* visits */
 
 	for (int i = 0; i < 4; i++)
 		for (int codes = 0; codes < 2; codes++)

@@ -163,6 +163,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	memset(s, 0, offsetof(GrnSearch, neighbours));
 	memset(s->asked, 0xFF, sizeof(s->asked));
 	s->visits = 0;
+	s->failing.far_least = UINT64_MAX;
 	s->p = *params;
 	s->store = store;
 	s->q = q;
@@ -339,7 +340,7 @@ grn_search_run(GrnSearch *s)
 	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
 	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
-		   (s->rejected > 0 || s->ndeferred > 0 || s->failing.n > 0))
+		   (s->rejected > 0 || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
 	{
 		s->listed = 0;
 		s->cursor = 0;
@@ -406,7 +407,7 @@ grn_search_end(GrnSearch *s)
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
-		s->kept_ids, s->failing.heap, s->failing.listings};
+		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

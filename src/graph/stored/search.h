@@ -87,11 +87,11 @@ extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t 
 							   const GrnFactor *factors, uint32_t count);
 
 /*
- * With a filter and codes, offers rows of a sample of the index: those whose signatures
- * [count][sig_bytes] pass are candidates, as entry points are.
+ * With a filter and codes, offers rows of a sample of the index whose signatures pass: they are
+ * candidates, as entry points are.
  */
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
-							  const GrnFactor *factors, const uint8_t *sigs, uint32_t count);
+							  const GrnFactor *factors, uint32_t count);
 
 /*
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)

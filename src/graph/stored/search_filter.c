@@ -4,7 +4,7 @@
  * Candidates whose signatures pass are on the list, as in any search.  Those whose signatures
  * fail wait in a heap: they may lead to nodes that pass.  The nearest of both is expanded next.
  * Where the filter lets few rows pass, most nodes near the query fail, and expanding them all
- * would cost about as much as going on without signatures.  Two rules bound that:
+ * would cost about as much as going on without signatures.  Three rules bound that:
  * - A node that fails is not expanded once more than MOST_LISTINGS visited records list it.
  *   What is around it is then known.
  * - After many nodes that failed and showed no candidate to keep (dry_limit), a run is dry and
@@ -19,6 +19,13 @@
  * pass, 2.6 times where a hundredth does; leaving out nodes at random does no better.
  */
 #define MOST_LISTINGS 2
+
+/*
+ * Where on the list of ef ends what nodes that fail have to be nearer than.  On 60,000 SIFT
+ * descriptors visits at recall 0.95 are 9, 13 and 9% fewer where 50, 30 and 10% of the rows pass
+ * than with the end of the list, at 0.99 0 to 4%.
+ */
+#define FAILING_BOUND(ef) ((ef) / 2)
 
 /* Where a share of the rows passes at random, so many nodes that fail show one that passes. */
 #define DRY_LIMIT(share) (16 + 1 / (share))
@@ -82,35 +89,84 @@ grow_listings(GrnSearch *s)
 		s->store->free(s->store, old);
 }
 
-void
-grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
+/* Adds a candidate to the heap, or another record that lists it. */
+static void
+push_failing(GrnSearch *s, Key key)
 {
 	Failing    *f = &s->failing;
 	uint64_t   *listings;
 
 	if (2 * f->used >= f->size)
 		grow_listings(s);
-	listings = listings_of(f, id);
+	listings = listings_of(f, KEY_ID(key));
 	if (*listings != UINT64_MAX)
 	{
 		*listings += (*listings & 0xFF) <= MOST_LISTINGS;
 		return;
 	}
-	*listings = (uint64_t) id << 8 | 1;
+	*listings = (uint64_t) KEY_ID(key) << 8 | 1;
 	f->used++;
 	reserve(s, &f->heap, sizeof(Key), f->n, f->n + 1, &f->room);
-	heap_push(f->heap, &f->n, make_key(estimate, id));
+	heap_push(f->heap, &f->n, key);
 }
 
-/* The nearest that is worth an expansion; UINT64_MAX: none. */
-static Key
-nearest_failing(GrnSearch *s)
+void
+grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
+{
+	push_failing(s, make_key(estimate, id));
+}
+
+/*
+ * Offers the neighbours from first on.  Most are farther than all of a full list and will not be
+ * expanded by this run; these are told apart without branches and put aside.
+ */
+static void
+offer_failing_neighbours(GrnSearch *s, uint32_t first, uint32_t count)
+{
+	Failing    *f = &s->failing;
+	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+	Key			near[GRN_MAX_DEGREE];
+	uint32_t	n = 0;
+
+	reserve(s, &f->far, sizeof(Key), f->nfar, f->nfar + count - first, &f->far_room);
+	for (uint32_t i = first; i < count; i++)
+	{
+		Key			key = make_key(s->estimates[i], s->neighbours[i]);
+		bool		is_far = key > bound;
+		Key			far_key = is_far ? key : UINT64_MAX;
+
+		near[n] = f->far[f->nfar] = key;
+		n += !is_far;
+		f->nfar += is_far;
+		f->far_least = far_key < f->far_least ? far_key : f->far_least;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		push_failing(s, near[i]);
+}
+
+/* Has those that were put aside wait with the others. */
+static void
+take_far(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 
+	for (size_t i = 0; i < f->nfar; i++)
+		push_failing(s, f->far[i]);
+	f->nfar = 0;
+	f->far_least = UINT64_MAX;
+}
+
+/* The nearest that is worth an expansion, if it comes before `than`; else UINT64_MAX. */
+static Key
+nearest_failing(GrnSearch *s, Key than)
+{
+	Failing    *f = &s->failing;
+
+	if (f->far_least < than && (f->n == 0 || f->far_least < f->heap[0]))
+		take_far(s);
 	while (f->n > 0 && (*listings_of(f, KEY_ID(f->heap[0])) & 0xFF) > MOST_LISTINGS)
 		heap_pop(f->heap, &f->n);
-	return f->n > 0 ? f->heap[0] : UINT64_MAX;
+	return f->n > 0 && f->heap[0] < than ? f->heap[0] : UINT64_MAX;
 }
 
 /* ---- expansion ---- */
@@ -142,8 +198,7 @@ offer_neighbours(GrnSearch *s)
 		}
 	s->count = npassing;
 	grn_offer_keys(s, s->neighbours, s->estimates, s->count);
-	for (uint32_t i = npassing; i < count; i++)
-		grn_offer_failing(s, s->neighbours[i], s->estimates[i]);
+	offer_failing_neighbours(s, npassing, count);
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
@@ -218,7 +273,7 @@ expand(GrnSearch *s, Key key, bool listed)
 			grn_unlist(s, key);
 		return;
 	}
-	found = s->now.state == GRN_NODE && (s->now.ntids > 0 || s->now.next != GRN_INVALID_ID);
+	found = s->now.state == GRN_NODE && has_rows(&s->now);
 	if (found)
 	{
 		grn_add_found(s, &s->now, s->now_kept);
@@ -244,22 +299,27 @@ static bool
 expand_nearest(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
-	Key			failing = f->dry < f->dry_limit ? nearest_failing(s) : UINT64_MAX;
+	Key			key = UINT64_MAX;
+	Key			bound;
+	Key			failing;
 
 	while (s->cursor < s->listed && (s->list[s->cursor] & KEY_EXPANDED))
 		s->cursor++;
-	if (s->cursor < s->listed && s->list[s->cursor] < failing)
+	if (s->cursor < s->listed)
+		key = s->list[s->cursor];
+	bound = s->listed == s->p.ef && s->list[FAILING_BOUND(s->p.ef)] < key
+		? s->list[FAILING_BOUND(s->p.ef)] : key;
+	failing = f->dry < f->dry_limit ? nearest_failing(s, bound) : UINT64_MAX;
+	if (failing != UINT64_MAX)
 	{
-		Key			key = s->list[s->cursor];
-
-		s->list[s->cursor++] |= KEY_EXPANDED;
-		expand(s, key, true);
+		heap_pop(f->heap, &f->n);
+		expand(s, failing, false);
 		return true;
 	}
-	if (failing == UINT64_MAX || (s->listed == s->p.ef && failing > s->list[s->listed - 1]))
+	if (s->cursor == s->listed)
 		return false;
-	heap_pop(f->heap, &f->n);
-	expand(s, failing, false);
+	s->list[s->cursor++] |= KEY_EXPANDED;
+	expand(s, key, true);
 	return true;
 }
 
@@ -283,36 +343,24 @@ grn_search_dry(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 
-	return f->dry_limit > 0 && f->dry >= f->dry_limit && f->n > 0 &&
-		(s->listed == 0 || f->heap[0] < s->list[0]);
+	return f->dry_limit > 0 && f->dry >= f->dry_limit &&
+		((f->n > 0 && (s->listed == 0 || f->heap[0] < s->list[0])) ||
+		 f->far_least < (s->listed == 0 ? UINT64_MAX : s->list[0]));
 }
 
 void
 grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
-				  const GrnFactor *factors, const uint8_t *sigs, uint32_t count)
+				  const GrnFactor *factors, uint32_t count)
 {
-	const GrnLayout *l = s->p.layout;
-	uint8_t    *passing;		/* [GRN_MAX_DEGREE][code_bytes] */
-
 	if (!s->codes || s->p.filter == NULL)
 		return;
-	passing = s->store->alloc(s->store, (size_t) GRN_MAX_DEGREE * l->code_bytes);
-	for (uint32_t at = 0; at < count;)
+	for (uint32_t first = 0; first < count; first += GRN_MAX_DEGREE)
 	{
-		GrnFactor	some[GRN_MAX_DEGREE];
-		uint32_t	n = 0;
+		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
 
-		for (; at < count && n < GRN_MAX_DEGREE; at++)
-			if (grn_sig_passes(s->p.filter, sigs + (size_t) at * l->sig_bytes))
-			{
-				memcpy(passing + (size_t) n * l->code_bytes,
-					   codes + (size_t) at * l->code_bytes, l->code_bytes);
-				some[n] = factors[at];
-				s->neighbours[n++] = ids[at];
-			}
-		grn_estimate(&s->code_query, passing, some, n, s->estimates);
+		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
+					 factors + first, n, s->estimates);
 		for (uint32_t i = 0; i < n; i++)
-			grn_offer(s, make_key(s->estimates[i], s->neighbours[i]));
+			grn_offer(s, make_key(s->estimates[i], ids[first + i]));
 	}
-	s->store->free(s->store, passing);
 }

@@ -45,6 +45,10 @@ typedef struct Failing
 	Key		   *heap;
 	size_t		n;
 	size_t		room;
+	Key		   *far;			/* no heap: farther than all of a full list when they came, and not */
+	size_t		nfar;			/* counted among listings yet */
+	size_t		far_room;
+	Key			far_least;		/* UINT64_MAX: none */
 	uint64_t   *listings;		/* [size] id << 8 | records visited that list it; UINT64_MAX */
 	size_t		size;			/* power of two */
 	size_t		used;
@@ -124,6 +128,13 @@ struct GrnSearch
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
 };
+
+/* Has a node TIDs that pass the filter, or a chain that may have some? */
+static inline bool
+has_rows(const GrnFound *f)
+{
+	return f->ntids > 0 || f->next != GRN_INVALID_ID;
+}
 
 /* ---- memory ---- */
 

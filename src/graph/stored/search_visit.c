@@ -38,7 +38,6 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 {
 	const GrnLayout *l = s->p.layout;
 
-	s->now.distance = stored_distance(s, vec);
 	s->now.error = rec->error;
 	s->now.id = id;
 	s->now.version = rec->version;
@@ -54,6 +53,9 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 		memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
 			   s->now.ntids * GRN_TID_BYTES);
 	s->ntids += s->now.ntids;
+	/* with codes nobody asks for the distance of a row that fails */
+	if (s->p.filter == NULL || !s->codes || has_rows(&s->now))
+		s->now.distance = stored_distance(s, vec);
 
 	if (s->p.keep_vectors)
 	{
@@ -79,7 +81,7 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	/* A record comes from far: ask for all of it before waiting for any of it. */
 	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
 		__builtin_prefetch(GRN_REC_PTR(rec, at));
-	for (uint32_t at = 0; at < l->vec_bytes; at += CACHE_LINE)
+	for (uint32_t at = 0; at < l->vec_bytes && s->p.filter == NULL; at += CACHE_LINE)
 		__builtin_prefetch((const uint8_t *) vec + at);
 
 	grn_take_record(s, s->id, rec, vec);
