@@ -223,6 +223,8 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 		const uint32_t *ids = graph->ids + (size_t) x * graph->degree;
 		uint32_t	p = GRN_INVALID_ID;
 
+		if (c.reached[x / 64] == UINT64_MAX)	/* so are those beside it */
+			x |= 63;
 		if (grn_is_reached(c.reached, x))
 			continue;
 		for (uint32_t i = 0; i < graph->counts[x] && p == GRN_INVALID_ID; i++)
