@@ -11,7 +11,11 @@
 
 #include "graph/build/breadth_first.h"
 
-#define REGION 8192				/* vertices of a region, on average */
+/*
+ * Vertices of a region, on average; the largest has four to seven times as many, and whoever packs
+ * it finishes last.  Of 200,000 rows 34 edges lead to 32.41 pages, and to 32.39 with twice as many.
+ */
+#define REGION 4096
 /* Candidates for the page being filled: its vertices' neighbours that are not packed yet. */
 #define MAX_CANDIDATES 2048
 /* Vertices are sorted by region in pieces of so many at least, so many pieces at most. */
