@@ -5,8 +5,9 @@
  * The order is that of src/graph/build/page_order.c, vertex by vertex, so it does not matter
  * who makes it.  The graph is cut into regions, the vertices nearest (by steps) to one of many
  * sources; vertices are sorted by region; and each region is packed into pages by one warp.
- * One vertex is packed after the other, which takes about a microsecond, but thousands of
- * regions at the same time.
+ * One vertex is packed after the other, but
+ * thousands of regions at the same time: the largest, which may have several times as many
+ * vertices as most, decides how long it takes.
  */
 #include <algorithm>
 
@@ -144,14 +145,21 @@ sources_kernel(const uint32_t *d_queue, uint32_t nsources, uint32_t *d_keys)
 
 /* ---- vertices by region ---- */
 
+/* What no source reaches is a region of its own, the last. */
+__device__ inline uint32_t
+region_of(uint32_t key, uint32_t regions)
+{
+	return key == EMPTY_ID ? regions - 1 : key & ((1u << SOURCE_BITS) - 1);
+}
+
 /*
- * Counts a piece's vertices by region, or, once d_count says where the next vertex of piece
- * and region goes, puts them there; one warp a piece.
+ * Counts a piece's vertices by region, or, once d_count has the rank of the next vertex of
+ * piece and region, gives them their ranks; one warp a piece.
  */
 template <bool PLACE>
 __global__ void
 region_kernel(const uint32_t *d_keys, uint32_t n, uint32_t pieces, uint32_t regions,
-			  uint32_t *d_count, uint32_t *d_rank, uint32_t *d_members)
+			  uint32_t *d_count, uint32_t *d_rank)
 {
 	uint32_t piece = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
 	int		 lane = lane_id();
@@ -165,10 +173,7 @@ region_kernel(const uint32_t *d_keys, uint32_t n, uint32_t pieces, uint32_t regi
 		 base += WARP)
 	{
 		uint32_t v = base + lane, key = v < end ? d_keys[v] : EMPTY_ID;
-		/* What no source reaches is a region of its own, the last. */
-		uint32_t region = v >= end			? EMPTY_ID
-						  : key == EMPTY_ID ? regions - 1
-											: key & ((1u << SOURCE_BITS) - 1);
+		uint32_t region = v < end ? region_of(key, regions) : EMPTY_ID;
 		uint32_t same = __match_any_sync(FULL, region), at = 0;
 		int		 leader = __ffs(same) - 1;
 
@@ -176,10 +181,7 @@ region_kernel(const uint32_t *d_keys, uint32_t n, uint32_t pieces, uint32_t regi
 			at = atomicAdd(&d_own[region], (uint32_t) __popc(same));
 		at = __shfl_sync(FULL, at, leader) + __popc(same & ((1u << lane) - 1));
 		if (PLACE && v < end)
-		{
 			d_rank[v] = at;
-			d_members[at] = v;
-		}
 		__syncwarp();
 	}
 }
@@ -242,19 +244,65 @@ next_kernel(uint32_t *d_count, uint32_t pieces, uint32_t regions, const uint32_t
 	}
 }
 
+/*
+ * d_inside [n][degree], by rank: the ranks of a vertex's neighbours in its own region, in the
+ * order of its list, then EMPTY_ID; one warp a vertex.
+ */
+__global__ void
+__launch_bounds__(SEARCH_THREADS)
+	inside_kernel(Lists graph, uint32_t n, uint32_t degree, uint32_t regions,
+				  const uint32_t *d_keys, const uint32_t *d_start, const uint32_t *d_rank,
+				  uint32_t *d_inside)
+{
+	uint32_t warps = gridDim.x * (SEARCH_THREADS / WARP);
+	int		 lane = lane_id();
+
+	for (uint32_t v = (blockIdx.x * SEARCH_THREADS + threadIdx.x) / WARP; v < n;
+		 v += warps)
+	{
+		uint32_t  region = region_of(d_keys[v], regions), count = graph.d_counts[v];
+		uint32_t  start = d_start[region], end = d_start[region + 1], inside = 0;
+		uint32_t *d_own = d_inside + (size_t) d_rank[v] * degree;
+
+		for (uint32_t base = 0; base < count; base += WARP)
+		{
+			uint32_t other = base + lane < count
+								 ? d_rank[graph.d_ids[(size_t) v * degree + base + lane]]
+								 : EMPTY_ID;
+			bool	 in = other >= start && other < end;
+			uint32_t mask = __ballot_sync(FULL, in);
+
+			if (in)
+				d_own[inside + __popc(mask & ((1u << lane) - 1))] = other;
+			inside += __popc(mask);
+		}
+		for (uint32_t i = inside + lane; i < degree; i += WARP)
+			d_own[i] = EMPTY_ID;
+	}
+}
+
+/* d_position[v] = what the vertex has by its rank; one thread a vertex. */
+__global__ void
+position_kernel(const uint32_t *d_place, const uint32_t *d_rank, uint32_t n,
+				uint32_t *d_position)
+{
+	uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (v < n)
+		d_position[v] = d_place[d_rank[v]];
+}
+
 /* ---- packing ---- */
 
 struct PackArgs
 {
-	Lists			graph;
+	const uint32_t *d_inside; /* [n][degree] */
 	uint32_t		degree;
 	uint32_t		per_page;
-	const uint32_t *d_start;   /* [regions + 1] */
-	const uint32_t *d_members; /* [n] vertices by rank */
-	const uint32_t *d_rank;	   /* [n] of each vertex */
-	uint32_t *d_seen; /* [n] ranks by region, in the order in which they were seen */
-	uint16_t *d_slot; /* [n] by rank, as in src/graph/build/page_order.c */
-	uint32_t *d_position;
+	const uint32_t *d_start; /* [regions + 1] */
+	uint32_t *d_seen;  /* [n] ranks by region, in the order in which they were seen */
+	uint16_t *d_slot;  /* [n] by rank, as in src/graph/build/page_order.c */
+	uint32_t *d_place; /* [n] positions by rank */
 };
 
 /* The packing of one region, by a warp: all lanes have the same numbers. */
@@ -272,32 +320,29 @@ ask_for(const void *d)
 	asm volatile("prefetch.global.L2 [%0];" : : "l"(d));
 }
 
-/* Gives the vertex of that rank the next position; its neighbours get one more link each. */
+/*
+ * Gives the vertex of that rank the next position; its neighbours get one more link each.  All
+ * that is read comes by the rank, so that few reads wait for others.
+ */
 __device__ inline void
 pack(const PackArgs &a, Packing &p, uint32_t rank, int lane)
 {
-	uint32_t v = a.d_members[rank], count = a.graph.d_counts[v], slot = a.d_slot[rank],
-			 below = (1u << lane) - 1;
+	const uint32_t *d_own = a.d_inside + (size_t) rank * a.degree;
+	uint32_t		own = a.d_slot[rank], below = (1u << lane) - 1;
+	uint32_t		other = lane < a.degree ? d_own[lane] : EMPTY_ID;
 
 	__syncwarp();
 	if (lane == 0)
 	{
-		a.d_position[v] = p.start + p.packed;
-		if (slot > SEEN)
-			p.s_links[slot - SEEN - 1] = 0;
+		a.d_place[rank] = p.start + p.packed;
+		if (own > SEEN)
+			p.s_links[own - SEEN - 1] = 0;
 		a.d_slot[rank] = PACKED;
 	}
 	p.packed++;
-	for (uint32_t base = 0; base < count; base += WARP)
+	for (uint32_t base = 0;;)
 	{
-		uint32_t id = base + lane < count
-						  ? a.graph.d_ids[(size_t) v * a.degree + base + lane]
-						  : EMPTY_ID;
-		uint32_t other = id != EMPTY_ID ? a.d_rank[id] : EMPTY_ID;
-		bool	 inside = id != EMPTY_ID && other - p.start < p.n;
-
-		slot = inside ? a.d_slot[other] : PACKED;
-
+		uint32_t slot = other != EMPTY_ID ? a.d_slot[other] : PACKED;
 		bool	 fresh = slot == 0, chosen = fresh || slot == SEEN;
 		uint32_t is_fresh = __ballot_sync(FULL, fresh),
 				 is_chosen = __ballot_sync(FULL, chosen);
@@ -306,7 +351,7 @@ pack(const PackArgs &a, Packing &p, uint32_t rank, int lane)
 		if (fresh)
 		{
 			const uint8_t *d_list =
-				(const uint8_t *) (a.graph.d_ids + (size_t) id * a.degree);
+				(const uint8_t *) (a.d_inside + (size_t) other * a.degree);
 
 			a.d_seen[p.start + p.seen + __popc(is_fresh & below)] = other;
 			for (uint32_t byte = 0; byte < 4 * a.degree; byte += LINE)
@@ -328,8 +373,11 @@ pack(const PackArgs &a, Packing &p, uint32_t rank, int lane)
 		p.seen += __popc(is_fresh);
 		p.candidates = min(p.candidates + __popc(is_chosen), MAX_CANDIDATES);
 		__syncwarp();
+		base += WARP;
+		if (base >= a.degree || !__all_sync(FULL, other != EMPTY_ID))
+			return;
+		other = base + lane < a.degree ? d_own[base + lane] : EMPTY_ID;
 	}
-	__syncwarp();
 }
 
 /* The rank of the candidate with most links, the earliest of equals; EMPTY_ID: none. */
@@ -412,14 +460,14 @@ __launch_bounds__(WARP) pack_kernel(const PackArgs a)
 
 /* ---- the calls ---- */
 
-/* Where all of this lies: over the pools, which a finished graph needs no more. */
+/* Where most of this lies: over the pools, which a finished graph needs no more. */
 struct OrderLayout : Layout
 {
-	size_t position, rank, members, seen, slot, words, start, count, tail;
+	size_t keys, rank, position, seen, slot, words, start, count, tail;
 
 	OrderLayout(uint32_t n, uint32_t regions, uint32_t pieces)
-		: position(reserve<uint32_t>(n)), rank(reserve<uint32_t>(n)),
-		  members(reserve<uint32_t>(n)), seen(reserve<uint32_t>(n)),
+		: keys(reserve<uint32_t>(n)), rank(reserve<uint32_t>(n)),
+		  position(reserve<uint32_t>(n)), seen(reserve<uint32_t>(n)),
 		  slot(reserve<uint16_t>(n)), words(reserve<uint64_t>((n + 63) / 64)),
 		  start(reserve<uint32_t>(regions + 1)),
 		  count(reserve<uint32_t>((size_t) pieces * regions)), tail(reserve<uint32_t>(1))
@@ -470,25 +518,25 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	return GRN_GPU_OK;
 }
 
-/* All steps of the order; *found is 0 where the graph is too deep. */
+/* All steps of the order, in d and d_inside; *found is 0 where the graph is too deep. */
 static cudaError_t
 order_graph(const Device &device, const Lists &graph, uint32_t n, uint32_t degree,
 			const uint32_t *sources, uint32_t nsources, uint32_t per_page,
-			uint32_t pieces, uint8_t *d, uint32_t *found)
+			uint32_t pieces, uint8_t *d, uint32_t *d_inside, uint32_t *found)
 {
 	uint32_t	 regions = nsources + 1, blocks = (regions + 255) / 256;
 	OrderLayout	 space(n, regions, pieces);
 	cudaStream_t stream = device.stream;
-	uint32_t	*d_keys = (uint32_t *) (d + space.position),
+	uint32_t	*d_keys = (uint32_t *) (d + space.keys),
 			 *d_queue = (uint32_t *) (d + space.seen),
 			 *d_count = (uint32_t *) (d + space.count),
 			 *d_start = (uint32_t *) (d + space.start),
-			 *d_rank = (uint32_t *) (d + space.rank),
-			 *d_members = (uint32_t *) (d + space.members);
+			 *d_rank = (uint32_t *) (d + space.rank);
 	Labels	 labels = {d_keys, 0, 0};
-	PackArgs args = {graph,		degree, per_page, d_start,
-					 d_members, d_rank, d_queue,  (uint16_t *) (d + space.slot),
-					 d_keys};
+	PackArgs args = {
+		d_inside, degree, per_page, d_start, d_queue, (uint16_t *) (d + space.slot),
+		d_keys /* which nothing reads by then */
+	};
 
 	GRN_TRY(cudaMemsetAsync(d_keys, 0xff, n * sizeof(uint32_t), stream));
 	GRN_TRY(cudaMemcpyAsync(d_queue, sources, nsources * sizeof(uint32_t),
@@ -503,7 +551,7 @@ order_graph(const Device &device, const Lists &graph, uint32_t n, uint32_t degre
 	GRN_TRY(cudaMemsetAsync(d_count, 0, (size_t) pieces * regions * sizeof(uint32_t),
 							stream));
 	region_kernel<false><<<(pieces + 3) / 4, 4 * WARP, 0, stream>>>(
-		d_keys, n, pieces, regions, d_count, d_rank, d_members);
+		d_keys, n, pieces, regions, d_count, d_rank);
 	GRN_TRY(cudaGetLastError());
 	sum_kernel<<<blocks, 256, 0, stream>>>(d_count, pieces, regions, d_start);
 	GRN_TRY(cudaGetLastError());
@@ -512,9 +560,15 @@ order_graph(const Device &device, const Lists &graph, uint32_t n, uint32_t degre
 	next_kernel<<<blocks, 256, 0, stream>>>(d_count, pieces, regions, d_start);
 	GRN_TRY(cudaGetLastError());
 	region_kernel<true><<<(pieces + 3) / 4, 4 * WARP, 0, stream>>>(
-		d_keys, n, pieces, regions, d_count, d_rank, d_members);
+		d_keys, n, pieces, regions, d_count, d_rank);
+	GRN_TRY(cudaGetLastError());
+	inside_kernel<<<32 * device.sms, SEARCH_THREADS, 0, stream>>>(
+		graph, n, degree, regions, d_keys, d_start, d_rank, d_inside);
 	GRN_TRY(cudaGetLastError());
 	pack_kernel<<<regions, WARP, 0, stream>>>(args);
+	GRN_TRY(cudaGetLastError());
+	position_kernel<<<(n + 255) / 256, 256, 0, stream>>>(
+		args.d_place, d_rank, n, (uint32_t *) (d + space.position));
 	GRN_TRY(cudaGetLastError());
 	return cudaStreamSynchronize(stream);
 }
@@ -525,13 +579,17 @@ grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
 {
 	uint32_t n = (uint32_t) gpu->n, pieces = std::min(n / PIECE + 1, MAX_PIECES), found;
 	uint8_t *d = gpu->d_arena + gpu->plan.pool;
+	/* The graph lies in one of the inboxes, either of which has room for lists. */
+	uint32_t   *d_inside = (uint32_t *) (gpu->d_arena + gpu->plan.inbox[0]);
 	OrderLayout space(n, nsources + 1, pieces);
 
 	if (!has_graph(gpu, space.bytes) || nsources < 1 || nsources > GRN_GPU_MOST_SOURCES)
 		return gpu_fail(err, GRN_GPU_FAILED, "the device has no graph", NULL);
+	if (gpu->built.d_ids == d_inside)
+		d_inside = (uint32_t *) (gpu->d_arena + gpu->plan.inbox[1]);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 	GRN_CHECK(order_graph(gpu->device, gpu->built, n, gpu->plan.degree, sources, nsources,
-						  per_page, pieces, d, &found),
+						  per_page, pieces, d, d_inside, &found),
 			  "could not order the graph");
 	if (found == 0)
 		return gpu_fail(err, GRN_GPU_FAILED, "the graph is too deep", NULL);
