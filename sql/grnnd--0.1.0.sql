@@ -212,7 +212,8 @@ CREATE VIEW grnnd_indexes AS
 	FROM pg_catalog.pg_class c
 		JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
 		JOIN pg_catalog.pg_am a ON a.oid = c.relam AND a.amname = 'grnnd',
-		LATERAL grnnd_stats(CASE WHEN c.relkind = 'i' AND i.indisvalid
+		-- it names all three tables, so that they are joined before it is called
+		LATERAL grnnd_stats(CASE WHEN a.amname = 'grnnd' AND c.relkind = 'i' AND i.indisvalid
 				AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
 				AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
 				AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')

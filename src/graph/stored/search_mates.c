@@ -51,7 +51,7 @@ grn_mates_begin(GrnSearch *s)
 	if (s->store->mate == NULL || !s->codes || l->per_page < 2 || l->per_page > MOST_MATES)
 		return;
 	m = s->mates = s->store->alloc(s->store, sizeof(GrnMates));
-	m->ntaken = m->nleft = m->nedges = 0;
+	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
 	n = l->per_page * (l->degree > 0 ? l->degree : 1);
 	m->neighbours = s->store->alloc(s->store, n * sizeof(uint32_t));
 	m->distances = s->store->alloc(s->store, n * sizeof(float));
@@ -78,7 +78,7 @@ grn_mates_ready(GrnSearch *s)
 	GrnMates   *m = s->mates;
 	uint32_t	more = l->per_page - 1;
 
-	m->ntaken = m->nleft = m->nedges = 0;
+	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
 	m->fresh = !set_has(&s->set, s->id / l->per_page | PAGE_BIT);
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids,
 			s->ntids + UINT8_MAX + (size_t) more * l->tids_max, &s->tids_room);
@@ -176,7 +176,9 @@ grn_take_mates(GrnSearch *s)
 void
 grn_forget_mates(GrnSearch *s)
 {
-	s->mates->ntaken = s->mates->nleft = s->mates->nedges = 0;
+	GrnMates   *m = s->mates;
+
+	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
 }
 
 void
