@@ -124,7 +124,7 @@ uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim)
 {
 	GrnForm		stored = grn_layout_form(keep, dim, 0, opts->codes, form, GRNND_PAYLOAD);
-	uint32		by_default = grn_default_degree(dim, stored, GRNND_PAYLOAD);
+	uint32		by_default = grn_default_degree(dim, stored, opts->codes, GRNND_PAYLOAD);
 	uint32		by_m;
 
 	if (opts->degree > 0)

@@ -205,7 +205,7 @@ begin_search(IndexScanDesc scan)
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
 		.max_visits = so->max_visits,
-		.keep_vectors = so->row != NULL,
+		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};

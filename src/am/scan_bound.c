@@ -16,10 +16,8 @@ grnnd_measure_query(IndexScanDesc scan)
 	uint32		dim = so->ix->meta.dim;
 
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
-	so->row = NULL;
-	if (so->ix->key.metric->bound_by_norm &&
-		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold)))
-		so->row = palloc(dim * sizeof(float));
+	so->norms = so->ix->key.metric->bound_by_norm &&
+		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold));
 }
 
 double
@@ -27,10 +25,7 @@ grnnd_found_norm(const GrnndScan *so, uint32 i)
 {
 	const GrnLayout *l = &so->ix->layout;
 
-	if (so->row == NULL)
-		return 0;
-	grn_form_load(l->form, grn_search_vector(so->search, i), l->dim, so->row);
-	return sqrt(grn_norm2(so->row, l->dim));
+	return so->norms ? sqrt(grn_form_norm2(l->form, grn_search_vector(so->search, i), l->dim)) : 0;
 }
 
 double
@@ -52,11 +47,10 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 	/* overflown: the executor's sum, in another order, can be anything */
 	if (!isfinite(f->distance))
 		return -get_float8_infinity();
-	if (grnnd_has_stand_ins(type))
-		return type->likely_bound(metric, &b, (int) so->ix->meta.column_dim);
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
 	if (form->rotated)
 		b.across = f->error;
-	return metric->bound(&b);
+	return grnnd_has_stand_ins(type)
+		? type->likely_bound(metric, &b, (int) so->ix->meta.column_dim) : metric->bound(&b);
 }

@@ -95,7 +95,7 @@ typedef struct GrnndScan
 	float	   *q;				/* [dim] */
 	double		q_norm;			/* |q| */
 	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
-	float	   *row;			/* [dim] where bounds need rows' norms: see grnnd_measure_query() */
+	bool		norms;			/* bounds need rows' norms: see grnnd_measure_query() */
 
 	/* the search and the results that wait */
 	GrnSearch  *search;

@@ -69,11 +69,8 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 	row->found.distance =
 		grn_compare(so->ix->key.metric->comparison, l->form, so->q, vec, l->dim);
 	row->norm = 0;
-	if (so->row != NULL)
-	{
-		grn_form_load(l->form, vec, l->dim, so->row);
-		row->norm = sqrt(grn_norm2(so->row, l->dim));
-	}
+	if (so->norms)
+		row->norm = sqrt(grn_form_norm2(l->form, vec, l->dim));
 	row->found.id = so->rest_id;
 	so->nrest_rows++;
 }

@@ -247,7 +247,8 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	r->form = grn_layout_form((GrnKeep) spec->keep, spec->dim, r->params.degree, spec->use_codes,
 							  (GrnForm) r->form, spec->payload);
 	if (r->params.degree == 0)
-		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->payload);
+		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
+											  spec->payload);
 	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
 		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);

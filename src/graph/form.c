@@ -733,6 +733,8 @@ grn_form_norm2(GrnForm form, const void *stored, size_t n)
 	float		piece[PIECE];
 	double		sum = 0;
 
+	if (forms[form].rotated)
+		return grn_rotated_norm2(stored);
 	if (grn_form_is_floats(form))
 		return grn_dist->ip_f32(stored, stored, n);
 	for (size_t i = 0; i < n; i += PIECE)

@@ -65,7 +65,7 @@ least_distance(const GrnBound *b)
 static double
 distance_sketch_error(const GrnBound *b)
 {
-	return root_of(b->compared / (2.0 * b->dim));
+	return root_of(square_of(b) / (2.0 * b->dim));
 }
 
 /* ---- L2 ---- */

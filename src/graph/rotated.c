@@ -241,6 +241,15 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 }
 
 float
+grn_rotated_norm2(const uint8_t *stored)
+{
+	GrnRotatedHead head;
+
+	memcpy(&head, stored, sizeof(head));
+	return head.norm2;
+}
+
+float
 grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
 {
 	const Query *q = query;

@@ -37,6 +37,8 @@ GRN_ROTATED_FUNCTIONS(1)
  */
 extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
+/* |s|^2 of a stored vector s. */
+extern float grn_rotated_norm2(const uint8_t *stored);
 /* Squared distance and inner product of such a query and a stored vector. */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);

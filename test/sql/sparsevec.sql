@@ -87,15 +87,33 @@ SELECT * FROM each_class('t', 'v', 'SELECT sparse(10000 + i, 24, 30000) FROM gen
 CREATE TABLE small (id int, v sparsevec(40));
 INSERT INTO small SELECT i, sparse(i, 8, 40) FROM generate_series(1, 500) i;
 SELECT * FROM each_class('small', 'v', 'SELECT sparse(10000 + i, 8, 40) FROM generate_series(1, 10) i', 10);
--- at the borders: sketches begin after 1024 columns, of roots after 512
-CREATE TABLE border (id int, a sparsevec(512), b sparsevec(513), c sparsevec(1024), d sparsevec(1025),
-	e sparsevec(1000000000));
-INSERT INTO border SELECT i, sparse(i, 12, 512), sparse(i, 12, 513), sparse(i, 12, 1024),
-	sparse(i, 12, 1025), sparse(i, 12, 1000000000) FROM generate_series(1, 150) i;
+-- at the borders: few bits a number after 512 numbers, fewer after 1024, sketches after 2048; of roots there are twice as many
+CREATE TABLE border (id int, a sparsevec(256), b sparsevec(257), c sparsevec(512), d sparsevec(513),
+	e sparsevec(1024), f sparsevec(1025), g sparsevec(2048), h sparsevec(2049), i sparsevec(1000000000));
+INSERT INTO border SELECT i, sparse(i, 12, 256), sparse(i, 12, 257), sparse(i, 12, 512), sparse(i, 12, 513),
+	sparse(i, 12, 1024), sparse(i, 12, 1025), sparse(i, 12, 2048), sparse(i, 12, 2049), sparse(i, 12, 1000000000)
+FROM generate_series(1, 100) i;
 SELECT col, bool_and(good) AS good, sum(rows) AS rows, sum(disordered) AS disordered, max(found) AS found
-FROM (VALUES ('a', 512), ('b', 513), ('c', 1024), ('d', 1025), ('e', 1000000000)) x (col, dim),
+FROM (VALUES ('a', 256), ('b', 257), ('c', 512), ('d', 513), ('e', 1024), ('f', 1025), ('g', 2048), ('h', 2049),
+	('i', 1000000000)) x (col, dim),
 	each_class('border', col, format('SELECT sparse(900 + i, 12, %s) FROM generate_series(1, 3) i', dim), 10)
 GROUP BY col ORDER BY col;
+-- the layouts of sketches: 2 bits a number, 16, and 1
+CREATE TABLE layouts (layout text, bytes bigint, recall numeric, disordered bigint, found text);
+DO $$
+DECLARE
+	name text;
+	a record;
+BEGIN
+	FOREACH name IN ARRAY '{default,exact,compact}'::text[] LOOP
+		EXECUTE format('CREATE INDEX probe ON t USING grnnd (v sparsevec_ip_ops) WITH (layout = %s)', name);
+		SELECT * INTO a FROM against_sort('t', 'v', '<#>', 'SELECT sparse(20000 + i, 24, 30000) FROM generate_series(1, 20) i', 10);
+		INSERT INTO layouts SELECT name, pg_relation_size('probe') / 1000, a.recall, a.disordered,
+			(SELECT string_agg(what, '; ') FROM grnnd_check('probe', true));
+		DROP INDEX probe;
+	END LOOP;
+END $$;
+SELECT layout, bytes / 50 AS bytes_50, recall >= 0.95 AS good, disordered, found FROM layouts;
 
 RESET grnnd.ef_search;
 

@@ -99,6 +99,7 @@ for (['l2', '<->', 0.83], ['ip', '<#>', 0.87], ['cosine', '<=>', 0.88], ['l1', '
 	my ($class, $op, $least) = @$_;
 	$node->safe_psql('postgres', "CREATE INDEX i ON t USING grnnd (v sparsevec_${class}_ops)");
 	recall_is($op, 100, $least, $class);
+	cmp_ok(number($node, "SELECT pg_relation_size('i')"), '<', 800 * $ROWS, "$class: short records");
 	recall_is($op, 400, 0.96, $class) if $class eq 'cosine';
 	sound($node, 'i', $class);
 	$node->safe_psql('postgres', 'DROP INDEX i');

@@ -215,10 +215,10 @@ known_layouts(void)
 	}
 	for (uint32_t dim = 1; dim <= GRN_MAX_DIM; dim++)
 	{
-		uint32_t	degree = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, GRN_FORM_F32, true, PAYLOAD);
 
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
-		degree = grn_default_degree(dim, GRN_FORM_U8, PAYLOAD);
+		degree = grn_default_degree(dim, GRN_FORM_U8, true, PAYLOAD);
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
 		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
 	}
@@ -251,8 +251,8 @@ default_layouts(void)
 	{
 		uint32_t	dim = cases[i].dim;
 		GrnForm		form = grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_F32, PAYLOAD);
-		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
-		uint32_t	exact = grn_default_degree(dim, GRN_FORM_F32, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, form, true, PAYLOAD);
+		uint32_t	exact = grn_default_degree(dim, GRN_FORM_F32, true, PAYLOAD);
 		GrnLayout	l;
 
 		CHECK(form == cases[i].form && degree == cases[i].degree && exact == cases[i].exact_degree,
@@ -289,7 +289,7 @@ compact_layouts(void)
 	{
 		uint32_t	dim = cases[i].dim;
 		GrnForm		form = grn_layout_form(GRN_KEEP_COMPACT, dim, 0, true, GRN_FORM_F32, PAYLOAD);
-		uint32_t	degree = grn_default_degree(dim, form, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, form, true, PAYLOAD);
 		GrnCodeCosts costs;
 		GrnLayout	l;
 
@@ -304,6 +304,37 @@ compact_layouts(void)
 		grn_layout_code_costs(dim, degree, form, PAYLOAD, &costs);
 		CHECK(grn_most_code_bytes(&costs) == 24 &&
 			  grn_layout(&l, dim, degree, shape_of(24), form, PAYLOAD) &&
+			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
+	}
+}
+
+/* Sketches have few bits, many edges and no codes; the records are none of the layout "compact". */
+static void
+sketch_layouts(void)
+{
+	static const struct
+	{
+		uint32_t	dim;
+		GrnForm		form;
+		uint32_t	per_page;
+	}			cases[] = {
+		{513, GRN_FORM_ROTATED4, 17},
+		{768, GRN_FORM_ROTATED4, 13},
+		{1024, GRN_FORM_ROTATED4, 11},
+		{1025, GRN_FORM_ROTATED2, 17},
+		{2048, GRN_FORM_ROTATED2, 11}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint32_t	dim = cases[i].dim;
+		GrnForm		form = grn_layout_form(GRN_KEEP_SKETCH, dim, 0, false, GRN_FORM_F32, PAYLOAD);
+		uint32_t	degree = grn_default_degree(dim, form, false, PAYLOAD);
+		GrnLayout	l;
+
+		CHECK(form == cases[i].form && degree == 40 && !grn_is_compact(form, dim),
+			  "dim %u: form %d, degree %u", dim, form, degree);
+		CHECK(grn_layout(&l, dim, degree, GRN_NO_CODES, form, PAYLOAD) &&
 			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
 	}
 }
@@ -565,6 +596,7 @@ main(void)
 	RUN(known_layouts);
 	RUN(default_layouts);
 	RUN(compact_layouts);
+	RUN(sketch_layouts);
 	RUN(ids_map_to_pages);
 	RUN(written_records_read_back);
 	RUN(each_fault_is_found);

@@ -20,17 +20,29 @@
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
 /*
- * How own vectors are kept.  Distances of L1 from few bits of rotated rows, and of those of
- * sketches, say too little.
+ * Stand-ins of more dimensions are kept as sketches are: the rows are short, and so should the
+ * index be.
  */
+#define LONG_STAND_IN 512
+
+static bool
+is_sketch(const GrnndBuild *build)
+{
+	return grnnd_has_stand_ins(build->key.type) && build->dim > LONG_STAND_IN;
+}
+
+/* How own vectors are kept.  Distances of L1 from few bits of rotated rows say too little. */
 static GrnKeep
 layout_of(const GrnndBuild *build)
 {
 	GrnKeep		keep = (GrnKeep) build->options.layout;
 
-	if (keep != GRN_KEEP_EXACT && (build->dim != build->column_dim ||
-								   !grn_rotated_serves(build->key.metric->comparison)))
+	if (keep == GRN_KEEP_EXACT)
+		return keep;
+	if (!grn_rotated_serves(build->key.metric->comparison))
 		return GRN_KEEP_BYTES;
+	if (keep == GRN_KEEP_DEFAULT && is_sketch(build))
+		return GRN_KEEP_SKETCH;
 	return keep;
 }
 
@@ -69,11 +81,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	 * Sketches vary alike in all directions.  Codes made 20,000 of them three times as large, and
 	 * recall at ef 40 was .80 instead of .95.
 	 */
-	if (build->dim != build->column_dim)
+	if (is_sketch(build))
 		build->options.codes = false;
-	/* of stand-ins scans read many rows anyway */
-	if (grnnd_has_stand_ins(build->key.type))
-		build->options.layout = GRN_KEEP_EXACT;
 
 	spec->version = GRN_PROTOCOL_VERSION;
 	spec->metric = build->key.metric->id;

@@ -154,14 +154,15 @@ typedef enum GrnKeep
 	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits where that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
 	GRN_KEEP_COMPACT,			/* in about 100 bytes, with few edges and short codes */
-	GRN_KEEP_BYTES				/* as DEFAULT, but in no rotated form; no user asks for it by name */
+	GRN_KEEP_BYTES,				/* as DEFAULT, but in no rotated form; no user asks for it by name */
+	GRN_KEEP_SKETCH				/* in about 500 bytes; sketches, no option of users */
 } GrnKeep;
 
-/* Are these the records of layout = compact?  Those of the default one keep more of a row. */
+/* Are these the records of layout = compact?  Those of other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
 
-/* The degree where the user gives none, of records of a form (see test/bench/graph/defaults). */
-extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, uint32_t payload);
+/* The degree where the user gives none, of records of a form, that are to have codes or not. */
+extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
  * The form of a layout, where exact would hold all rows exactly: of the default one

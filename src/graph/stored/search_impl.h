@@ -7,6 +7,7 @@
 #ifndef GRN_SEARCH_IMPL_H
 #define GRN_SEARCH_IMPL_H
 
+#include "graph/space.h"
 #include "graph/stored/search.h"
 
 #include <string.h>
@@ -67,6 +68,7 @@ struct GrnSearch
 	GrnComparison comparison;	/* with stored vectors, unless place is set */
 	void	   *packed;			/* the query by grn_query_make(), or NULL */
 	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
+	GrnScale	q_scale;		/* of q, then */
 	GrnCodeQuery code_query;
 	bool		codes;
 	bool		started;		/* has run before */

@@ -4,7 +4,7 @@
  */
 #include "graph/stored/search_impl.h"
 
-#include "graph/space.h"
+#include "graph/rotated.h"
 
 #define CACHE_LINE 64
 
@@ -14,12 +14,30 @@
  */
 #define PREFETCH_WINDOW 4
 
-/* The exact distance of the query to a stored vector. */
+/*
+ * That of the places of the query and of the row that a rotated form keeps with an error: turning
+ * the row back would take far longer.
+ */
 static float
-stored_distance(const GrnSearch *s, const void *vec)
+placed_distance(const GrnSearch *s, const void *vec, float error)
+{
+	const GrnLayout *l = s->p.layout;
+	double		norm2 = grn_form_norm2(l->form, vec, l->dim) - (double) error * error;
+	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit);
+	float		ip = grn_rotated_ip(grn_form(l->form)->bits, s->packed, vec, l->dim);
+	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
+
+	return l2 > 0 ? l2 : 0;
+}
+
+/* The exact distance of the query to a stored vector, whose rounding error is given. */
+static float
+stored_distance(const GrnSearch *s, const void *vec, float error)
 {
 	const GrnLayout *l = s->p.layout;
 
+	if (s->place != NULL && grn_form(l->form)->rotated)
+		return placed_distance(s, vec, error);
 	if (s->place != NULL)
 	{
 		float	   *row = s->place + l->dim;
@@ -55,7 +73,7 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 	s->ntids += s->now.ntids;
 	/* with codes nobody asks for the distance of a row that fails */
 	if (s->p.filter == NULL || !s->codes || has_rows(&s->now))
-		s->now.distance = stored_distance(s, vec);
+		s->now.distance = stored_distance(s, vec, rec->error);
 
 	if (s->p.keep_vectors)
 	{
