@@ -233,6 +233,18 @@ SELECT array_agg(id ORDER BY id) = array_agg(right_id ORDER BY right_id) AS same
 		ORDER BY (s <+> sparse(7, 20, 1200)) + 0 LIMIT 5) y) y USING (n);
 SELECT * FROM grnnd_check('ex_e', true);
 
+-- Plans: distances of sparse rows take longer than the planner believes, so a table of 1,500 rows is
+-- enough for the index; not for a filter that few rows pass.
+CREATE TABLE planned (id int, v sparsevec(30000));
+INSERT INTO planned SELECT i, ('{' || string_agg(j * 500 + (i * j * 7) % 500 + 1 || ':' || 1 + (i * j) % 7, ',' ORDER BY j) ||
+	'}/30000')::sparsevec FROM generate_series(1, 1500) i, generate_series(0, 59) j GROUP BY i;
+CREATE INDEX ON planned USING grnnd (v);
+VACUUM ANALYZE planned;
+RESET enable_seqscan;
+EXPLAIN (COSTS OFF) SELECT id FROM planned ORDER BY v <-> '{1:1}/30000' LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id FROM planned WHERE id <= 15 ORDER BY v <-> '{1:1}/30000' LIMIT 10;
+SET enable_seqscan = off;
+
 -- What is refused, and what a build would take.
 CREATE TABLE free (v sparsevec);
 CREATE INDEX ON free USING grnnd (v);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which plan the planner takes with an hnsw and with a grnnd index, and what each takes by the clock.
 
-  bench.py --pg-config PG_CONFIG --out RESULTS [--rows 1000,20000] [--tables 384,1536]
+  bench.py --pg-config PG_CONFIG --out RESULTS [--rows 1000,20000] [--tables 384,1536] [--types bit]
 
 For each table of the grid (rows x dimensions x storage x data) and each query (LIMIT x filter):
 the plan chosen, and the least time of several runs of the sequential plan and of each index's.
@@ -18,10 +18,14 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from common import Server  # noqa: E402
 
-# dimensions, storage, data; vectors of up to 500 dimensions stay in the table by default
-TABLES = [(3, "plain", "random"), (64, "plain", "random"), (384, "plain", "sentences"),
-          (384, "plain", "random"), (768, "external", "random"), (1536, "plain", "random"),
-          (1536, "external", "random"), (1536, "external", "sentences")]
+# type, dimensions, storage, data; vectors of up to 500 dimensions stay in the table by default
+TABLES = [("vector", 3, "plain", "random"), ("vector", 64, "plain", "random"), ("vector", 384, "plain", "sentences"),
+          ("vector", 384, "plain", "random"), ("vector", 768, "external", "random"),
+          ("vector", 1536, "plain", "random"), ("vector", 1536, "external", "random"),
+          ("vector", 1536, "external", "sentences"), ("halfvec", 384, "plain", "sentences"),
+          ("halfvec", 1536, "external", "sentences"), ("bit", 384, "plain", "sentences"),
+          ("bit", 1536, "plain", "sentences"), ("sparsevec", 30000, "extended", "words"),
+          ("sparsevec", 30000, "extended", "long")]
 ROWS = [1000, 5000, 20000]
 # share of the rows that pass, in thousandths; "partial": the index has 1,000 rows
 QUERIES = [(10, 1000), (100, 1000), (10, 100), (10, 10), (100, 10), (10, "partial")]
@@ -29,15 +33,14 @@ RUNS = 5
 
 FUNCTIONS = """
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
-CREATE TABLE IF NOT EXISTS q (id int, v vector);
 CREATE OR REPLACE FUNCTION best(query text, runs int, OUT ms float8, OUT plan text) LANGUAGE plpgsql AS $$
 DECLARE
 	since timestamptz;
 	line text;
-	v vector;
+	v text;
 BEGIN
 	FOR i IN 0 .. runs LOOP
-		SELECT q.v INTO v FROM q WHERE id = i % 3;
+		SELECT q.v::text INTO v FROM q WHERE id = i % 3;
 		since := clock_timestamp();
 		EXECUTE format(query, v);
 		IF i > 0 THEN
@@ -60,13 +63,29 @@ def rows_of(data, n, d, seed):
     return (rng.standard_normal((n, 64)) @ basis + 0.05 * rng.standard_normal((n, d))).astype(np.float32)
 
 
-def measure(server, limit, share, index):
+def load(server, table, kind, n, d, storage, data, seed):
+    """Makes a table of rows of a type: bits are the signs of vectors, and sparse rows 20 or 400 words of a Zipf law."""
+    if kind == "sparsevec":
+        rng = np.random.default_rng(seed)
+        of = "".join(f"{i}\t{{{','.join(f'{c}:{x:.3f}' for c, x in sorted(zip(w, rng.random(len(w)) + 0.1)))}}}/{d}\n"
+                     for i in range(n)
+                     for w in [set((d ** rng.random(20 if data == "words" else 400)).astype(int).tolist())])
+        server.sql(f"CREATE TABLE {table} (id int, v sparsevec({d})); COPY {table} FROM stdin;\n{of}\\.\n")
+        return
+    server.load(table, rows_of(data, n, d, seed), storage)
+    if kind == "bit":
+        server.sql(f"ALTER TABLE {table} ALTER v TYPE bit({d}) USING binary_quantize(v)::bit({d})")
+    elif kind == "halfvec":
+        server.sql(f"ALTER TABLE {table} ALTER v TYPE halfvec({d})")
+
+
+def measure(server, op, limit, share, index):
     """(ms, plan) of one query by the planner's choice, or with one plan forced."""
     where = "" if share == 1000 else f"WHERE kind < {share}" if share != "partial" else "WHERE part"
     force = {None: "", "index": "SET enable_seqscan = off; SET enable_sort = off;",
              "seq": "SET enable_indexscan = off; SET enable_bitmapscan = off;"}[index]
     out, _ = server.sql(f"{force} SELECT ms, plan FROM best('SELECT id FROM t {where} "
-                        f"ORDER BY v <-> %L LIMIT {limit}', {RUNS})")
+                        f"ORDER BY v {op} %L LIMIT {limit}', {RUNS})")
     ms, plan = out.split("|")
     return float(ms), plan
 
@@ -77,34 +96,37 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--tables", help="dimensions to measure, all by default")
+    parser.add_argument("--types", help="and types")
     args = parser.parse_args()
     server = Server(args.pg_config, settings={"max_parallel_workers_per_gather": "0"})
-    lines = ["| rows | dim | storage | data | limit | pass | seq ms | hnsw ms | grnnd ms | hnsw plan | grnnd plan | |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| rows | type | dim | storage | data | limit | pass | seq ms | hnsw ms | grnnd ms | hnsw plan | grnnd plan | |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     bad = lost = 0
     try:
         server.sql(FUNCTIONS)
-        for d, storage, data in TABLES:
-            if args.tables and str(d) not in args.tables.split(","):
+        for kind, d, storage, data in TABLES:
+            if (args.tables and str(d) not in args.tables.split(",")) or \
+                    (args.types and kind not in args.types.split(",")):
                 continue
+            op, ops = ("<~>", "bit_hamming_ops") if kind == "bit" else ("<->", f"{kind}_l2_ops")
             for n in map(int, args.rows.split(",")):
                 server.sql("DROP TABLE IF EXISTS t, q")
-                server.load("q", rows_of(data, 3, d, 1))
-                server.load("t", rows_of(data, n, d, 2), storage)
+                load(server, "q", kind, 3, d, storage, data, 1)
+                load(server, "t", kind, n, d, storage, data, 2)
                 server.sql("CREATE TABLE u (LIKE t INCLUDING ALL); ALTER TABLE u ADD kind int, ADD part bool;"
                            "SELECT setseed(0.5); INSERT INTO u SELECT id, v, random() * 1000, id < 1000 FROM t;"
                            "DROP TABLE t; ALTER TABLE u RENAME TO t; VACUUM ANALYZE t;")
                 queries = [q for q in QUERIES if q[1] != "partial" or n > 1000]
-                found = {q: {"seq": measure(server, *q, "seq")} for q in queries}
+                found = {q: {"seq": measure(server, op, *q, "seq")} for q in queries}
                 for am in ("hnsw", "grnnd"):
                     for part in (False, True):
                         which = [q for q in queries if (q[1] == "partial") == part]
                         if not which:
                             continue
                         server.sql(f"SET client_min_messages = warning; CREATE INDEX i ON t USING {am} "
-                                   f"(v vector_l2_ops) {'WHERE part' if part else ''}; VACUUM ANALYZE t;")
+                                   f"(v {ops}) {'WHERE part' if part else ''}; VACUUM ANALYZE t;")
                         for q in which:
-                            found[q][am] = measure(server, *q, "index")[0], measure(server, *q, None)[1]
+                            found[q][am] = measure(server, op, *q, "index")[0], measure(server, op, *q, None)[1]
                         server.sql("DROP INDEX i")
                 for (limit, share), cell in sorted(found.items(), key=str):
                     seq, (hnsw, hplan), (grnnd, gplan) = cell["seq"][0], cell["hnsw"], cell["grnnd"]
@@ -115,7 +137,7 @@ def main():
                     if hplan == "Index Scan" and gplan != hplan and grnnd < min(seq, hnsw):
                         note, lost = note + " lost", lost + 1
                     share = share if share == "partial" else f"{share / 10:g}%"
-                    lines.append(f"| {n} | {d} | {storage} | {data} | {limit} | {share} | {seq:.2f} | {hnsw:.2f} | "
+                    lines.append(f"| {n} | {kind} | {d} | {storage} | {data} | {limit} | {share} | {seq:.2f} | {hnsw:.2f} | "
                                  f"{grnnd:.2f} | {hplan} | {gplan} | {note} |")
                     print(lines[-1], flush=True)
     finally:
