@@ -77,16 +77,27 @@ scan_lead(const GrnndScan *so)
 }
 
 /*
- * The ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance may end
+ * Where a filter drops rows, this share of what is returned otherwise after the first search.  Rows
+ * that are found late matter there even for LIMIT 1.  Recall at ef 40 with 1, .5 and .2, strict and
+ * relaxed: 20,000 sentences of which 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and
+ * 113 buffers), LIMIT 10 .978 .994, .989 .998, .992 .998; 60,000 SIFT descriptors of which 1% pass,
+ * LIMIT 1 .960 .990, .985 1.000, .990 1.000 (400, 430 and 450 buffers).
+ */
+#define FILTERED_FIRST 0.2
+
+/*
+ * Sets the ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance may end
  * the scan before, the usual one.
  */
 static uint32
-search_width(const GrnndScan *so)
+search_width(GrnndScan *so)
 {
-	uint64		limit = grnnd_limit(so->keys);
+	bool		filtered;
+	uint64		limit = grnnd_limit(so->keys, &filtered);
 	uint32		ef = grnnd_width(so->store.index, so->ix, (double) limit);
 	double		wanted = (double) limit / scan_lead(so)->first;
 
+	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
 	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
 		return ef;
 	if (so->max_visits > 0)
@@ -527,7 +538,7 @@ is_due(const GrnndScan *so)
 	/* dead nodes may have ended the first search before it had as many */
 	if (found < so->ef)
 		return false;
-	return so->taken < ceil(so->ef * lead->first) + (found - so->ef) / lead->ahead;
+	return so->taken < ceil(so->ef * so->first) + (found - so->ef) / lead->ahead;
 }
 
 void

@@ -101,6 +101,7 @@ typedef struct GrnndScan
 	GrnSearch  *search;
 	int			iterative;		/* GrnndIterative, ef and memory as at the start */
 	uint32		ef;
+	double		first;			/* rows after the first search, as a share of ef */
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
@@ -242,9 +243,9 @@ extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 extern void grnnd_note_limit(LimitState * node);
 /*
  * The number of rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY
- * keys.  0: all, or it is not known.
+ * keys.  0: all, or it is not known.  *filtered: whether the plan node drops rows of the scan.
  */
-extern uint64 grnnd_limit(ScanKey keys);
+extern uint64 grnnd_limit(ScanKey keys, bool *filtered);
 
 /* ---- scan_chain.c ---- */
 

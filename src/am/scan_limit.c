@@ -21,6 +21,7 @@ typedef struct Limited
 	struct Limited *next;		/* of all executions that are under way */
 	ScanKey		keys;			/* the scan's array of ORDER BY keys */
 	const		LimitState *limit;
+	bool		filtered;		/* the scan's plan node drops rows */
 	MemoryContextCallback callback; /* when the execution ends */
 } Limited;
 
@@ -67,6 +68,7 @@ grnnd_note_limit(LimitState * node)
 	l = MemoryContextAlloc(node->ps.state->es_query_cxt, sizeof(Limited));
 	l->keys = scan->iss_OrderByKeys;
 	l->limit = node;
+	l->filtered = scan->ss.ps.qual != NULL;
 	l->callback.func = forget;
 	l->callback.arg = l;
 	l->next = limits;
@@ -75,11 +77,15 @@ grnnd_note_limit(LimitState * node)
 }
 
 uint64
-grnnd_limit(ScanKey keys)
+grnnd_limit(ScanKey keys, bool *filtered)
 {
+	*filtered = false;
 	for (const Limited *l = limits; l != NULL; l = l->next)
 		if (l->keys == keys)
+		{
+			*filtered = l->filtered;
 			/* both were computed before the first row was asked for */
 			return l->limit->noCount ? 0 : (uint64) l->limit->count + (uint64) l->limit->offset;
+		}
 	return 0;
 }

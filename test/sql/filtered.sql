@@ -18,8 +18,8 @@ INSERT INTO t SELECT i, hashint8extended(i, 9) & 1023,
 	(SELECT array_agg(unit(i, j, 1) ORDER BY j) FROM generate_series(1, 24) j)::vector FROM generate_series(1, 12000) i;
 CREATE INDEX t_idx ON t USING grnnd (e);
 ANALYZE t;
-CREATE FUNCTION queries() RETURNS text LANGUAGE sql RETURN
-	'SELECT (SELECT array_agg(unit(i, j, 2) ORDER BY j) FROM generate_series(1, 24) j)::vector FROM generate_series(1, 25) i';
+CREATE FUNCTION queries(n int DEFAULT 25) RETURNS text LANGUAGE sql RETURN
+	'SELECT (SELECT array_agg(unit(i, j, 2) ORDER BY j) FROM generate_series(1, 24) j)::vector FROM generate_series(1, ' || n || ') i';
 CREATE FUNCTION found(share float8, k int, goal float8) RETURNS text LANGUAGE sql RETURN
 	(SELECT CASE WHEN r.rows <> r.different OR r.rows <> 25 * least(k, (SELECT count(*) FROM t WHERE kind < share * 1024))
 			THEN format('%s rows, %s different', r.rows, r.different)
@@ -34,6 +34,13 @@ SELECT share, k, found(share, k, goal) FROM (VALUES (0.1, 1, 0.9), (0.1, 10, 0.9
 SET grnnd.iterative_scan = relaxed_order;
 SELECT share, k, found(share, k, goal) FROM (VALUES (0.1, 1, 0.9), (0.1, 10, 0.985), (0.1, 100, 0.99), (0.01, 1, 0.9),
 	(0.01, 10, 0.985), (0.01, 100, 0.99), (0.002, 1, 0.9), (0.002, 10, 0.99)) v (share, k, goal);
+-- the first row alone waits for more than one search, as the rows before it fail
+SET grnnd.ef_search = 20;
+SELECT recall >= 0.95 AS good FROM ranked('t', 'e', '<->', queries(100), 1, 'kind < 102');
+SET grnnd.iterative_scan = strict_order;
+SELECT recall >= 0.92 AS good FROM ranked('t', 'e', '<->', queries(100), 1, 'kind < 102');
+RESET grnnd.ef_search;
+SET grnnd.iterative_scan = relaxed_order;
 -- without codes, too
 DROP INDEX t_idx;
 CREATE INDEX t_idx ON t USING grnnd (e) WITH (codes = off);
