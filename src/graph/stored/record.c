@@ -301,15 +301,14 @@ grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm
 
 	if (keep == GRN_KEEP_EXACT)
 		return exact;
-	if (keep == GRN_KEEP_COMPACT)
+	if (keep == GRN_KEEP_COMPACT || keep == GRN_KEEP_SKETCH)
 	{
-		GrnForm		form = grn_rotated_form(dim, COMPACT_OWN_BYTES);
+		GrnForm		form = grn_rotated_form(dim, keep == GRN_KEEP_SKETCH ? SKETCH_OWN_BYTES
+											: COMPACT_OWN_BYTES);
 
 		return dim >= COMPACT_LEAST_DIM && grn_form_bytes(form, dim) < grn_form_bytes(exact, dim)
 			? form : exact;
 	}
-	if (keep == GRN_KEEP_SKETCH)
-		return grn_rotated_form(dim, SKETCH_OWN_BYTES);
 	if (keep == GRN_KEEP_DEFAULT && codes &&
 		grn_form_bytes(exact, dim) > grn_form_bytes(GRN_FORM_ROUNDED, dim) && saves_by_rotation(dim, degree, payload))
 		return GRN_FORM_ROUNDED_MORE;
