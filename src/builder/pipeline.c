@@ -403,6 +403,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	grn_pipeline_phase(&p, GRN_PHASE_CODES, 3, 3);
 	result->sec_codes += grn_lap(&since);
-	grn_pipeline_measure_recall(&p, since - start);
+	if (!spec->skip_recall)
+		grn_pipeline_measure_recall(&p, since - start);
 	return true;
 }

@@ -81,6 +81,7 @@ typedef struct GrnBuildSpec
 	uint32_t	sig_bytes;		/* and beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep of own vectors */
+	uint32_t	skip_recall;	/* no curve of recall is wanted */
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */

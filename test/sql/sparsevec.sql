@@ -120,6 +120,8 @@ RESET grnnd.ef_search;
 -- What the executor is told: the order needs no sort, and no recheck.
 SET enable_seqscan = off;
 CREATE INDEX t_v ON t USING grnnd (v);
+-- recall among sketches is not measured
+SELECT curve, seconds->'recall' AS seconds FROM grnnd_stats('t_v');
 EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v <-> '{1:1}/30000' LIMIT 3;
 SELECT id, v <-> sparse(7, 24, 30000) AS d FROM t ORDER BY v <-> sparse(7, 24, 30000) LIMIT 1;
 -- rows of different distances by the second operator, equal ones by the first

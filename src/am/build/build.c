@@ -41,12 +41,12 @@ more_to_come(const GrnndBuild *build)
 
 /* For a reader: the recall that the build has measured at the default width. */
 static const char *
-recall_text(const GrnndBuild *build, const GrnBuildResult *result)
+recall_text(const GrnBuildResult *result)
 {
 	static const uint32 widths[] = GRN_CURVE_WIDTHS;
 
 	for (int i = 0; i < GRN_CURVE_POINTS && result->curve.queries > 0; i++)
-		if (widths[i] == GRNND_DEFAULT_EF && !grnnd_has_stand_ins(build->key.type))
+		if (widths[i] == GRNND_DEFAULT_EF)
 			return psprintf(" Recall of the 10 nearest is %.3f at ef_search %u.",
 							result->curve.recall[0][i], widths[i]);
 	return "";
@@ -133,7 +133,7 @@ run_build(GrnndBuild *build)
 				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, measuring recall %.1f s, writing pages %.1f s.%s",
 						   build->collect_seconds, build_s - result->sec_codes - result->sec_recall,
 						   result->sec_codes, result->sec_recall, write_s + end_s,
-						   recall_text(build, result))));
+						   recall_text(result))));
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "

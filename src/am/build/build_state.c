@@ -95,6 +95,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->sig_bytes = attrs->n;
 	spec->use_codes = build->options.codes;
 	spec->keep = layout_of(build);
+	/* recall among stand-ins says too little of the rows' */
+	spec->skip_recall = grnnd_has_stand_ins(build->key.type);
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep,
 											  build->key.type->form, build->dim);
 	spec->params.r = build->options.r;
