@@ -99,6 +99,9 @@ find src cuda -name '*.c' -o -name '*.cu' | sort | while read -r file; do
 done | rule "src/README names every file"
 awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 79 columns"
 
+# What users see and nothing else reads.
+python3 test/bench/queries/curve.py | diff - doc/recall-qps.svg | head -n 5 | rule "doc/recall-qps.svg is drawn from the benchmark's results"
+
 perl test/messages.pl || status=1
 
 exit $status
