@@ -101,6 +101,7 @@ awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 7
 
 # What users see and nothing else reads.
 python3 test/bench/queries/curve.py | diff - doc/recall-qps.svg | head -n 5 | rule "doc/recall-qps.svg is drawn from the benchmark's results"
+perl test/meta.pl | rule "META.json is what PGXN takes"
 
 perl test/messages.pl || status=1
 
