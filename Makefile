@@ -54,6 +54,8 @@ else
 
 MODULE_big = grnnd
 DATA = $(wildcard sql/grnnd--*.sql)
+# Their names begin with grnnd: the folder is that of all extensions.
+DOCS = $(wildcard doc/grnnd*.md)
 # src/am and src/graph have rooms; what lies at their top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC))
