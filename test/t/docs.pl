@@ -5,6 +5,7 @@
 #   ```sql          runs; '[...]' stands for a vector of 384 dimensions
 #   ```text         what psql shows for the block before
 #   ```sh, ```console   are not looked at
+#   ```python       is what test/clients/with_examples.py runs
 # README.md finds what a user of hnsw has (documents), pages in doc/ what README.md has made besides (items,
 # with lib/docs.sql's rows), and grnnd-examples.md the sample that make demo KEEP=1 leaves.
 use strict;
@@ -72,7 +73,7 @@ sub check_blocks
 	my $database = $page =~ s/\W+/_/gr;
 	my @blocks = blocks($page);
 	my @wrong = map { "$page:$_->{line}: a block of '$_->{language}'" }
-		grep { $_->{language} !~ /^(sql|text|sh|console)$/ } @blocks;
+		grep { $_->{language} !~ /^(sql|text|sh|console|python)$/ } @blocks;
 	my @sql = grep { $_->{language} eq 'sql' } @blocks;
 	my $script = '';
 	for my $block (@sql)
@@ -85,11 +86,11 @@ sub check_blocks
 	my $file = PostgreSQL::Test::Utils::tempdir() . "/$database.sql";
 	append_to_file($file, $script);
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-f', $file ],
+	my $good = IPC::Run::run([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-f', $file ],
 		'<', \undef, '>', \$out, '2>', \$err);
 	my %shown = map { /^(\d+)\n(.*)/s ? ($1 => $2) : () } split /^@@/m, $out;
 	my ($last) = sort { $b <=> $a } keys %shown, 0;
-	push @wrong, "$page: the block of line $last: $1" if $err =~ /((?:ERROR|FATAL|error):.*)/s;
+	push @wrong, "$page: the block of line $last: $err" if !$good;
 	my $before;
 	for my $block (@blocks)
 	{
