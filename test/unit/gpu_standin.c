@@ -253,7 +253,8 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 	for (uint64_t i = 0; i < gpu->n; i++)
 		read_source(source, i, gpu->dim, gpu->rows + i * gpu->dim);
 	gpu->members = NULL;
-	if (gpu->options.rows == GRN_GPU_BIT_DIGESTS && (source->numbers != GRN_NUMBERS_BITS || source->head || source->scale))
+	if (gpu->options.rows == GRN_GPU_BIT_DIGESTS &&
+		(source->numbers != GRN_NUMBERS_BITS || source->head || source->scale))
 		return say(err, GRN_GPU_FAILED, "rows in another form than was said");
 	__atomic_add_fetch(&standin.bit_builds, gpu->options.rows == GRN_GPU_BIT_DIGESTS, __ATOMIC_RELAXED);
 	return GRN_GPU_OK;
