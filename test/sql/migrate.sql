@@ -95,7 +95,7 @@ RESET ROLE;
 SELECT a.relname, a.relkind, a.definition, a.part FROM definitions a JOIN before b USING (relname)
 WHERE a.definition <> b.definition AND relname LIKE 'parts%' ORDER BY 1;
 SELECT * FROM list('Test migrate', 'parts');
-SELECT relname FROM definitions WHERE relname LIKE 'grnnd%';
+SELECT relname FROM definitions WHERE relname LIKE 'grnnd%' ORDER BY relname;
 CALL grnnd_migrate('Test migrate', 'others', true);
 
 -- steps that fail or are left out do no harm, and what they leave is taken up
@@ -125,7 +125,7 @@ SELECT statement FROM list('Test migrate', 'again');
 SELECT statement FROM grnnd_migrate('Test migrate', 'again') WHERE statement IS NOT NULL \gexec
 \set ECHO all
 SELECT * FROM list('Test migrate', 'again');
-SELECT relname, definition FROM definitions WHERE relname = 'again_e' OR relname LIKE 'grnnd%';
+SELECT relname, definition FROM definitions WHERE relname = 'again_e' OR relname LIKE 'grnnd%' ORDER BY relname;
 
 -- a partitioned index whose migration ended after some partitions, or in between
 CREATE INDEX parts_l2 ON parts USING hnsw (e vector_l2_ops);
@@ -140,7 +140,7 @@ ALTER INDEX grnnd_new_:old ATTACH PARTITION :leaf;
 \set ECHO all
 SELECT statement FROM list('Test migrate', 'parts');
 CALL grnnd_migrate('Test migrate', 'parts', true);
-SELECT relname, definition FROM definitions WHERE relname IN ('parts_l2', 'parts21_e_idx1') OR relname LIKE 'grnnd%' ORDER BY relname DESC;
+SELECT relname, definition FROM definitions WHERE relname IN ('parts_l2', 'parts21_e_idx1') OR relname LIKE 'grnnd%' ORDER BY relname;
 
 SET client_min_messages = warning;
 DROP SCHEMA "Test migrate" CASCADE;
