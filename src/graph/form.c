@@ -236,6 +236,8 @@ f16_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 #define U8_LEAST_SCALE 1e-36f
 #define U8_SCALE_ONE 0x3F80		/* 1 */
 
+_Static_assert(sizeof(GrnByteHead) == 4, "GrnByteHead is on disk");
+
 static const GrnByteHead u8_itself = {.scale = U8_SCALE_ONE};
 
 /* -0 counts as held by 0: no distance tells them apart. */
@@ -421,36 +423,6 @@ grn_pack_bits(const float *x, size_t n, uint8_t *out)
 	return is_exact(bits_piece, x, n, out);
 }
 
-/* Sums of a kernel over pieces; queries of 0 and 1 need neither, see apart(). */
-static float
-sum_bits(float (*fn) (const float *, const float *, size_t), const float *q,
-		 const uint8_t *stored, size_t n)
-{
-	float		piece[PIECE];
-	double		sum = 0;
-
-	for (size_t i = 0; i < n; i += PIECE)
-	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
-
-		bits_piece(stored, i, len, piece);
-		sum += fn(q + i, piece, len);
-	}
-	return (float) sum;
-}
-
-static float
-bits_l2(const float *q, const uint8_t *stored, size_t n)
-{
-	return sum_bits(grn_dist->l2_f32, q, stored, n);
-}
-
-static float
-bits_ip(const float *q, const uint8_t *stored, size_t n)
-{
-	return sum_bits(grn_dist->ip_f32, q, stored, n);
-}
-
 /*
  * By the ones that a alone has, those that b alone has, and those of both.  With one factor the
  * number of bits in which they differ is enough.
@@ -481,12 +453,6 @@ bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
 	uint32_t	both = grn_pairs->common(a, b, (n + 7) / 8);
 
 	return grn_jaccard(both, both + grn_pairs->differ(a, b, (n + 7) / 8));
-}
-
-static float
-bits_l1(const float *q, const uint8_t *stored, size_t n)
-{
-	return sum_bits(grn_dist->l1_f32, q, stored, n);
 }
 
 /* ---- the table ---- */
@@ -576,10 +542,6 @@ static const GrnFormInfo forms[] = {
 		.direct = true,
 		.store = grn_pack_bits,
 		.piece = bits_piece,
-		.plain = f32_plain,
-		.l2 = bits_l2,
-		.ip = bits_ip,
-		.l1 = bits_l1,
 		.apart = bits_apart,
 		.jaccard = bits_jaccard
 	},
@@ -682,6 +644,13 @@ grn_form_normalise(GrnForm form, void *stored, size_t n)
 	return true;
 }
 
+/* Whether the form's own kernels serve a stored vector. */
+static bool
+is_plain(const GrnFormInfo *form, const uint8_t *stored)
+{
+	return form->plain != NULL && form->plain(stored);
+}
+
 /* Sums fn over pieces of a stored vector that has to be converted first. */
 static float
 sum_pieces(const GrnFormInfo *form, float (*fn) (const float *, const float *, size_t),
@@ -705,7 +674,7 @@ grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->l2(q, stored, n)
+	return is_plain(f, stored) ? f->l2(q, stored, n)
 		: sum_pieces(f, grn_dist->l2_f32, q, stored, n);
 }
 
@@ -714,7 +683,7 @@ grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->ip(q, stored, n)
+	return is_plain(f, stored) ? f->ip(q, stored, n)
 		: sum_pieces(f, grn_dist->ip_f32, q, stored, n);
 }
 
@@ -723,7 +692,7 @@ grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n)
 {
 	const GrnFormInfo *f = &forms[form];
 
-	return f->plain(stored) ? f->l1(q, stored, n)
+	return is_plain(f, stored) ? f->l1(q, stored, n)
 		: sum_pieces(f, grn_dist->l1_f32, q, stored, n);
 }
 

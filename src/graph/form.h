@@ -73,7 +73,10 @@ typedef struct GrnFormInfo
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
 	/* all n numbers, where there is no piece() */
 	void		(*load) (const uint8_t *stored, size_t n, float *out);
-	/* whether l2() and ip() serve a stored vector; else it is converted by piece() */
+	/*
+	 * Whether l2(), ip() and l1() serve a stored vector; else it is converted by piece().  NULL:
+	 * they never do, and the form has none.
+	 */
 	bool		(*plain) (const uint8_t *stored);
 	/* squared Euclidean distance, inner product and L1 distance of a query and a stored vector */
 	float		(*l2) (const float *q, const uint8_t *stored, size_t n);
@@ -161,7 +164,7 @@ extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
 							size_t n);
 
-/* Squared Euclidean distance, inner product and L1 distance of a float query and a stored vector. */
+/* Squared Euclidean distance, inner product and L1 distance of a query and a stored vector. */
 extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n);

@@ -23,7 +23,9 @@ typedef struct GrnCodeShape
 {
 	uint16_t	dims[GRN_CODE_BLOCKS];	/* of 4, 2 and 1 bits */
 	uint16_t	own;			/* bytes of codes that are the rows themselves; all dims are then 0 */
-} GrnCodeShape;					/* 8 bytes; all 0: no codes */
+} GrnCodeShape;					/* all 0: no codes */
+
+_Static_assert(sizeof(GrnCodeShape) == 8, "GrnCodeShape is on disk");
 
 #define GRN_NO_CODES ((GrnCodeShape) {.own = 0})
 
