@@ -45,7 +45,7 @@
 #include "am/page.h"
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
-#include "am/write/reach.h"
+#include "am/write/reach_sweeps.h"
 #include "graph/stored/filter.h"
 #include "graph/stored/prune.h"
 

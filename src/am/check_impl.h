@@ -14,7 +14,7 @@
 #include "am/check_own.h"
 #include "am/page.h"
 #include "am/write/maintenance.h"
-#include "am/write/reach.h"
+#include "am/write/reach_sweeps.h"
 
 typedef struct Check
 {

@@ -9,7 +9,7 @@
 #include "am/sample.h"
 #include "am/write/bitset.h"
 #include "am/write/entry_points.h"
-#include "am/write/reach.h"
+#include "am/write/reach_sweeps.h"
 
 typedef struct GrnndVacuum
 {

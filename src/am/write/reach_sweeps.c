@@ -1,11 +1,11 @@
 /*
- * reach.c - the search for everything that can be reached.
+ * reach_sweeps.c - which nodes of an index can be reached, found in sweeps through the file.
  *
  * Nodes lie on disk near their neighbours, and a sweep through the file in its order
  * also takes up what it has just found ahead of it.  So a few sweeps are enough, and
  * memory is two bits a node where the lists themselves do not fit.
  */
-#include "am/write/reach.h"
+#include "am/write/reach_sweeps.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"

@@ -1,5 +1,5 @@
 /*
- * reach.h - the search for everything that can be reached.
+ * reach_sweeps.h - which nodes of an index can be reached, by the edges on its pages.
  */
 #ifndef GRNND_REACH_H
 #define GRNND_REACH_H
@@ -8,7 +8,7 @@
 #include "am/write/bitset.h"
 
 /*
- * Breadth-first search over all nodes, in sweeps through the file in its order.
+ * A search for all nodes that the marked ones reach, in sweeps through the file in its order.
  * Lists noted in memory are used instead of the pages.
  */
 typedef struct GrnndReach
