@@ -250,7 +250,7 @@ grnnd_beam(const GrnndIndex *ix)
 		? Max(ix->key.metric->surrogate_beam, 1) : 1;
 }
 
-/* ---- settings (handler.c) ---- */
+/* ---- settings.c ---- */
 
 typedef enum GrnndIterative
 {
@@ -284,7 +284,8 @@ extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build */
 extern bool grnnd_background_fit;
 
-/* ---- settings.c: which of grnnd's and hnsw's settings count now ---- */
+/* Defines them all, when the library is loaded. */
+extern void grnnd_define_settings(void);
 
 /*
  * What the session asks for, by grnnd's setting or hnsw's, and where that was set.  0: it does not,
