@@ -42,16 +42,12 @@
  * LIMIT up to that: with a quarter LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000
  * queries of 60,000 SIFT descriptors).  In strict order the expansions are more, because
  * there a row found late is no use; without codes, or with codes that are the rows themselves,
- * fewer, because nodes are expanded in the order of their distances.  Recall@10 on 20,000
- * sentences, ef 40, where a filter lets 10% and 1% of the rows pass, measured with a quarter of
- * ef first (hnsw strict .957 and .977, relaxed .981 and .993):
- *   strict   ahead 2 .951 .964, 3 .979 .989, 3.5 .983 .990; without codes 1.5 .991 1.000, taken 2
- *   relaxed  ahead 1.5 .964 .977, 2.5 .991 .997, 3 .993 -; without codes 1 .991 1.000, taken 1.5
+ * fewer, because nodes are expanded in the order of their distances.
  *
  * The rest begins when visits have cost as much as reading all records in order and sorting
- * them will.  In memory a visit takes 2.9 microseconds and a record of the rest 0.9 (20,000
- * sentences; 60,000 SIFT descriptors 2.2 and 1.0).  Where pages are missing a visit takes more.
- * Without codes a visit takes 0.6 microseconds (5,000 random rows of 384 dimensions).
+ * them will.  Where pages are missing a visit takes more.
+ *
+ * test/bench/tried.md has recall by the expansions, and the times of a visit and of a record.
  */
 typedef struct Lead
 {
