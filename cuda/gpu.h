@@ -195,7 +195,8 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
  * grn_gpu_end().  Both fail, with GRN_GPU_FAILED, where the device does not have the graph (of
  * a part, or of the paper's mode) or it is too deep: then the processor does the same.
  *
- * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and their number.
+ * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and
+ * their number.
  * grn_gpu_page_order(): position [n] as grn_page_order() gives it, from sources that
  * grn_page_sources() has chosen.
  */

@@ -3,7 +3,7 @@
  * vertices an entry reaches, and the order of the vertices on an index's pages.
  *
  * The order is that of src/graph/build/page_order.c, vertex by vertex, so it does not matter
- * who makes it.  The graph is cut into regions, the vertices nearest (by steps) to one of many
+ * where it is made.  The graph is cut into regions, the vertices nearest (by steps) to one of many
  * sources; vertices are sorted by region; and each region is packed into pages by one warp.
  * One vertex is packed after the other, but
  * thousands of regions at the same time: the largest, which may have several times as many

@@ -3,10 +3,10 @@
  * lack what tile mode needs, and repeats the paper's ablations.
  *
  * A warp works on one vertex.  It compares pairs from the vertex's read pool, all of them or
- * so many, in a random order or a fixed one.  A neighbour that is redirected is inserted into
- * the write pool of the closer one of its pair; what is left goes into the vertex's own write
- * pool.  Each round the two pools are swapped.  Between outer iterations a share rho of a
- * pool gets reverse edges.
+ * as many as the caller allows, in a random order or a fixed one.  A neighbour that is
+ * redirected is inserted into the write pool of the nearer one of its pair; what is left goes
+ * into the vertex's own write pool.  Each round the two pools are swapped.  Between outer
+ * iterations the nearest neighbours of each pool, a share rho, get reverse edges.
  *
  * The outcome is the paper's, but it is found faster:
  * - An entry of a pool carries the distance to the vertex beside the id, so that WARP_INSERT

@@ -249,8 +249,9 @@ cells_floats(const GrnCells *cells)
 }
 
 /*
- * The arena of digesting: the projection (first), the cells, and of a batch of rows the
- * rows as they came unless they are floats, the rows, digests, products, homes and guests; and a flag.
+ * The arena of digesting: the projection (first), the cells, and a flag.  Of a batch of
+ * rows: the rows as they came unless they are floats, then the rows as floats, digests,
+ * products, homes and guests.
  */
 struct DigestLayout : Layout
 {

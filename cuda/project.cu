@@ -1,7 +1,7 @@
 /*
  * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255, and rows of
- * bits, are taken as they are.  Other rows of at most digest_dims dimensions are rotated at random; those of more
- * are projected to their first principal directions.
+ * bits, are taken as they are.  Other rows of at most digest_dims dimensions are rotated at
+ * random; those of more are projected to their first principal directions.
  *
  * The principal directions come from a sample X by subspace iteration: Q becomes
  * orthonormal(Q X' X), three times, beginning with random signs.  No covariance matrix is

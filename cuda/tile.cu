@@ -16,6 +16,9 @@
  * Vertices with an empty inbox are skipped: a round would find their pools as the round
  * before has left them.
  *
+ * A kernel is made for tiles of T rows, 32, 48 or 64, and inboxes of IW times 32 keys.  Each
+ * vertex takes the smallest tile that its pool and inbox fit, or the largest.
+ *
  * Rows of a tile are numbered by distance.  Lane 4 g + t decides on rows 8 t + g and
  * 32 + 8 t + g, because so the products' layout needs the fewest exchanges between lanes.
  * Masks number rows by the lane that decides on them.
@@ -50,7 +53,7 @@ template <int T> struct TileRows
 	uint32_t ordinal[T]; /* of the distance to the vertex */
 };
 
-/* A warp's scratch.  It holds the rows of two vertices: those of one are loaded meanwhile. */
+/* A warp's scratch, with rows of two vertices: one is pruned while the other's are loaded. */
 template <class Acc, int T, int IW> struct TileShared
 {
 	uint32_t	slot_id[T == 32	  ? WARP
@@ -358,10 +361,9 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 			{
 				Acc	 norm0 = s.norm[8 * j + 2 * t], norm1 = s.norm[8 * j + 2 * t + 1];
 				Acc *c = acc[i][j];
-				uint32_t	 &word = bits[i / 2][j / 4];
-				constexpr int EVEN = 0;
-				int			  byte0 = 8 * ((2 * i) & 3), byte1 = 8 * ((2 * i + 1) & 3),
-					bit = EVEN + (j & 3);
+				uint32_t &word = bits[i / 2][j / 4];
+				int		  byte0 = 8 * ((2 * i) & 3), byte1 = 8 * ((2 * i + 1) & 3),
+					bit = j & 3;
 
 				c[0] = P::partial(norm0, c[0]);
 				c[1] = P::partial(norm1, c[1]);

@@ -93,6 +93,10 @@ find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -
 	-name '*.py' -o -name '*.sh' | xargs wc -l |
 	awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' | rule "no file is longer than 800 lines"
 
+# pg_bsd_indent leaves comments at the left margin as they are.
+find src cuda test -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
+	xargs awk '/^ ?(\*|\/\*) / && length > 100 { print FILENAME ":" FNR }' | rule "comments have 100 columns"
+
 # A newcomer finds every file in src/README, where the rooms are.
 find src cuda -name '*.c' -o -name '*.cu' | sort | while read -r file; do
 	grep -qE "(^|[^A-Za-z0-9_.])${file##*/}($|[^A-Za-z0-9_])" src/README || echo "$file"

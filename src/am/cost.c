@@ -9,10 +9,10 @@
  * that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
  * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
  *
- * Conditions on filter columns let a share of the rows pass.  Where records have no signatures, the
- * same visits are made as without conditions, and the planner scales the price of a row by the
- * share, as it does for any filter.  Where they have, a search makes fewer (scan_filter.c), or reads
- * the list of a value: the start-up cost is that of the cheaper way.
+ * Conditions on filter columns let a share of the rows pass.  Where records have no signatures,
+ * the same visits are made as without conditions, and the planner scales the price of a row by
+ * the share, as it does for any filter.  Where they have, a search makes fewer (scan_filter.c),
+ * or reads the list of a value: the start-up cost is that of the cheaper way.
  *
  * The planner believes that a sequential scan reads the table's own pages alone and that a
  * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are

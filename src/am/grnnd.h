@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 7			/* 6: codes in blocks; 7: dimensions of column and graph apart */
+#define GRNND_FORMAT 7			/* of all bytes on disk; indexes of another one are refused */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -223,8 +223,8 @@ typedef struct GrnndIndex
 } GrnndIndex;
 
 /*
- * The error of a stored vector if it is so large that codes and estimates made of the vector have to
- * allow for it, else 0.
+ * The error of a stored vector if it is so large that codes and estimates made of the vector have
+ * to allow for it, else 0.
  */
 static inline float
 grnnd_noise(const GrnndIndex *ix, const GrnRecord *rec)

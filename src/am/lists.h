@@ -2,10 +2,10 @@
  * lists.h - the lists of values: for each value of a filter column, the codes of the rows that
  * have it, packed, so that a search for a rare value reads those rows instead of the graph.
  *
- * A value's hash (grnnd_attr_hash()) names its bucket; a bucket is a chain of GRN_LIST records (record.h), which lie
- * among the nodes.  The directory, on pages of its own, has the chain of each bucket.  A build
- * makes as many buckets as keep the chain of rare values to a few pages.  Where it fits no codes
- * there are none, and so it stays until the next build.
+ * A value's hash (grnnd_attr_hash()) names its bucket.  A bucket is a chain of GRN_LIST records
+ * (record.h), which lie among the nodes.  The directory, on pages of its own, says where each
+ * bucket's chain begins.  A build makes so many buckets that the chain of a rare value takes few
+ * pages.  A build that fits no codes makes no lists, and there are none until the next build.
  *
  * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
  * readers visit the node to see.
@@ -17,7 +17,10 @@
 #include "am/write/edit.h"
 #include "graph/stored/search.h"
 
-/* On disk, of each bucket of each column; GRNND_LISTS_PER_PAGE a page, columns one after another. */
+/*
+ * On disk, one for each bucket of each column, columns one after the other, GRNND_LISTS_PER_PAGE
+ * on a page.
+ */
 typedef struct GrnndListHead
 {
 	uint32		first;			/* 0: record that begins the chain, or GRN_INVALID_ID */

@@ -38,8 +38,8 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
 							 MemoryContext context);
 
 /*
- * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is nothing to
- * visit.
+ * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is
+ * nothing to visit.
  */
 extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
 							  uint16 *version, float *error);

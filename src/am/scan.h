@@ -34,7 +34,10 @@ typedef struct GrnndWork
  */
 extern void grnnd_hide_row(Oid index, const ItemPointerData *tid);
 extern const ItemPointerData *grnnd_hidden_row(Oid index);
-/* What this backend's last scan did, and of which index; NULL: none has ended since it was forgotten. */
+/*
+ * What this backend's last scan did, and of which index; NULL: none has ended since it was
+ * forgotten.
+ */
 extern const GrnndWork *grnnd_last_work(Oid *index);
 extern void grnnd_forget_work(void);
 /* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say of each scan what it did. */

@@ -1,6 +1,6 @@
 /*
  * scan_impl.h - the state of a scan, and what the files that serve it call of each other:
- *   scan.c            the search and its results
+ *   scan.c            the search, its results, and the walk where no distance has an order
  *   scan_filter.c     the way of a scan with a filter: graph, list, or all rows
  *   scan_bound.c      operator's values and their bounds, by distances of stored vectors
  *   scan_threshold.c  the greatest distance that the query lets through
@@ -149,7 +149,7 @@ typedef struct GrnndScan
 	/* where no distance has an order (walk): all nodes, by id */
 	bool		walk;
 	bool		walk_null;		/* the query is NULL, else distances are NaN */
-	uint32		walk_id;		/* the node that take_record() reads */
+	uint32		walk_id;		/* the node that grnnd_read_node() reads */
 
 	/* the node whose TIDs are being returned */
 	double		value;

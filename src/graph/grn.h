@@ -46,9 +46,10 @@ grn_bare_degree(uint32_t dim)
 }
 
 /*
- * Rows in bytes are too coarse where for more than one in so many of them the nearest
- * neighbour's squared distance is below this: three times what rounding adds to it, 1/6 a
- * dimension, or where rounding moves a tenth of it (2 sqrt(D / 6) of D).
+ * Rows in bytes are too coarse if more than one in GRN_MOST_COARSE of them has its nearest
+ * neighbour at a squared distance below grn_least_fine().  That is three times what rounding adds
+ * to it (1/6 a dimension), and at least 64: rounding moves a squared distance D by 2 sqrt(D / 6),
+ * which is a tenth of 64.
  */
 #define GRN_MOST_COARSE 20
 

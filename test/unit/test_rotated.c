@@ -165,8 +165,8 @@ lengths_do_not_matter(void)
 }
 
 /*
- * Estimates by a query made ready are those by floats, but for its bytes; they are right on average,
- * and the likely bound holds for nearly all.
+ * Estimates by a query made ready are those by floats, but for its bytes; they are right on
+ * average, and the likely bound holds for nearly all.
  */
 static void
 estimates_hold(void)

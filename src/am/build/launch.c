@@ -1,8 +1,8 @@
 /*
  * launch.c - starts the builder process, talks to it and ends it.
  *
- * Whatever the builder does, crash, hang or talk nonsense, is an ERROR of this
- * one statement.  It is never waited for without a limit.
+ * A builder that crashes, hangs or sends nonsense costs an ERROR of this one statement.  Every
+ * wait for it has a limit; while it should be at work that is grnnd.build_timeout.
  */
 #include "postgres.h"
 

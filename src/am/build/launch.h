@@ -9,7 +9,7 @@
 #include "am/build/mapping.h"
 #include "portability/instr_time.h"
 
-/* How long the other side has done nothing, as far as our looks can tell: launch.c. */
+/* How long the builder has said or read nothing; silence_lasts() says what counts. */
 typedef struct GrnndSilence
 {
 	instr_time	looked;			/* the last look */
@@ -51,8 +51,8 @@ extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
 /* Says BUILD and waits for the result. */
 extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
 /*
- * After the result: parks the builder for a later build of this transaction, which
- * spares that the start of its device.  It has let go of the mapping.
+ * After the result: parks the builder for a later build of this transaction, which then need
+ * not start the device again.  The builder has let go of the mapping.
  */
 extern void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether one is parked that these settings could use. */

@@ -151,8 +151,8 @@ compare(Recall *r, ItemPointer tid, Datum value)
 }
 
 /*
- * Hands the rows that the index is of to fn, or a share of them drawn by chance.  Reads the table in
- * order.
+ * Hands the rows that the index is of to fn, or a share of them drawn by chance.  Reads the table
+ * in order.
  */
 static void
 read_rows(Recall *r, double share, void (*fn) (Recall *r, ItemPointer tid, Datum value))

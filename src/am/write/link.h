@@ -10,8 +10,8 @@
 
 /*
  * Below this degree a new node gets more of both kinds of edges.  Of 3,000 sentences inserted
- * behind 3,000 built ones, layout compact, recall at ef 100 was .895 otherwise, is .943, and .963 where
- * all are built.
+ * behind 3,000 built ones, layout compact, recall at ef 100 was .895 otherwise, is .943, and .963
+ * where all are built.
  */
 #define GRNND_FEW_EDGES 14
 
@@ -28,7 +28,7 @@ typedef struct GrnndPoint
 
 /* Writes where a row x [dim] lies in the graph's space (graph/space.h); place may be x. */
 extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
-/* Encodes x, which stays the caller's.  error: grnnd_noise() of the vector that x is, 0 if a row's. */
+/* Encodes x, which stays the caller's.  error: grnnd_noise() if x is from a record, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
 /* Neighbours chosen for a new list. */

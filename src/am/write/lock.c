@@ -2,9 +2,9 @@
  * lock.c - heavyweight locks on an index: its inserts, its first row, its codes; and on its
  * database.
  *
- * Those on an index are locks on database objects: the index's OID, and a number that no column has.
- * Core locks relations by relation locks, so no other lock has these tags.  (Not page locks:
- * some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
+ * Those on an index are locks on database objects: the index's OID, and a number that no column
+ * has.  Core locks relations by relation locks, so no other lock has these tags.  (Not page
+ * locks: some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
  * and page locks conflict within a group of parallel processes.)
  */
 #include "am/write/lock.h"

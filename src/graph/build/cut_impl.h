@@ -19,13 +19,13 @@ typedef struct Split
 	float	   *weights;		/* [nparts] */
 	float	   *across;			/* [nparts][nparts], GrnCells */
 	uint32_t   *order;			/* [sample] where the rows lie */
-	uint32_t   *numbers;		/* [sample] theirs */
+	uint32_t   *numbers;		/* [sample] which rows they are */
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample]: distances from the border, or gaps */
 	float	   *by_part;		/* [sample]: the same by home; then distances from landmarks */
 	uint32_t   *rows_by_part;	/* [sample] */
-	size_t		ends[GRN_MAX_PARTS];	/* of each part's in these two */
+	size_t		ends[GRN_MAX_PARTS];	/* of each part's items in by_part and rows_by_part */
 	uint64_t	seed;
 	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
 	float		units[GRN_MAX_PARTS];	/* of weights */

@@ -29,7 +29,7 @@ extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 						   bool fill, GrnParallel *parallel, void *workspace,
 						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);
 
-/* RNN-Descent's defaults where the user gave 0 (test/bench/graph/defaults). */
+/* RNN-Descent's defaults where the user gave 0 (test/bench/graph/defaults.md). */
 extern void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);
 
 #endif							/* GRN_DESCENT_H */

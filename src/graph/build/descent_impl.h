@@ -17,7 +17,7 @@
 
 /*
  * Keys an inbox holds.  With its header an inbox is a whole number of cache
- * lines.  Fewer lose recall: see test/bench/graph/defaults.
+ * lines.  Fewer lose recall: see test/bench/graph/defaults.md.
  */
 #ifndef INBOX
 #define INBOX 63

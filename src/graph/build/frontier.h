@@ -5,7 +5,7 @@
 #ifndef GRN_FRONTIER_H
 #define GRN_FRONTIER_H
 
-#include "graph/grn.h"
+#include "graph/build/graph.h"
 
 #include <string.h>
 

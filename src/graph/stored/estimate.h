@@ -41,12 +41,14 @@ extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
 
 /*
- * Whether codes tell neighbours apart.  An estimate's error is a share of the data's
- * extent, so where clusters are tight, or a long direction says nothing of what is near,
- * neighbours look alike.  A vertex is poor where of the pairs of its neighbours too few
- * have estimates in the order of their distances from it.  Poor are none of SIFT's and of
- * sentence embeddings' vertices, 6% where recall at the default ef_search is .96, 12% at .90,
- * 19% at .85, 64% at .5, 91% at .13 (uniform in two dimensions: 26%, .97).
+ * Whether codes tell neighbours apart.  An estimate's error is a share of the data's extent.  So
+ * neighbours look alike where clusters are tight, or where a long direction says nothing of what
+ * is near.  A vertex is poor if, of the pairs of its neighbours, a share of less than
+ * GRN_LEAST_ORDERED has estimates in the order of their distances from it.
+ *
+ * Share of the vertices that are poor, and recall at the default ef_search: 6% .96, 12% .90,
+ * 19% .85, 64% .50, 91% .13; of uniform data in two dimensions 26% .97.  Of SIFT and of sentence
+ * embeddings no vertex is poor.
  */
 #define GRN_LEAST_ORDERED 0.7
 #define GRN_MOST_POOR 0.1

@@ -132,10 +132,10 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 /* What codes cost, for GrnCodecFit.costs; the shape of spec does not matter. */
 extern void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
 static inline void
-grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm format, uint32_t payload,
+grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payload,
 					  GrnCodeCosts *costs)
 {
-	grn_layout_code_costs_of(&(GrnLayoutSpec) {.dim = dim, .degree = degree, .form = format,
+	grn_layout_code_costs_of(&(GrnLayoutSpec) {.dim = dim, .degree = degree, .form = form,
 											   .payload = payload}, costs);
 }
 
@@ -161,7 +161,7 @@ typedef enum GrnKeep
 /* Are these the records of layout = compact?  Those of other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
 
-/* The degree where the user gives none, of records of a form, that are to have codes or not. */
+/* The degree where the user gives none, of records of a form, that are to have codes or not (test/bench/graph/defaults.md). */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
@@ -169,8 +169,8 @@ extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint3
  * GRN_FORM_ROUNDED where that saves pages, or GRN_FORM_ROUNDED_MORE where that saves more.
  * degree 0: that of each form's records.  codes: they are to have some.
  */
-extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm exact,
-							   uint32_t payload);
+extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes,
+							   GrnForm exact, uint32_t payload);
 
 /*
  * Do searches take all records of a page that they visit?  With 17 records a page and ten edges a
