@@ -166,7 +166,7 @@ merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
 	uint32_t	j = 0;
 	uint32_t	n = 0;
 
-	grn_sort_keys(inbox->keys, ninbox);
+	grn_sort_few_keys(inbox->keys, ninbox);
 	while (i < npool || j < ninbox)
 	{
 		uint64_t	key;
@@ -437,7 +437,7 @@ start_range(void *arg, int worker, size_t begin, size_t end)
 			grn_tile_dists(&d->tile, (uint32_t) v, &panel, distances);
 		for (uint32_t i = 0; i < count; i++)
 			pool[i] = KEY(distances[i], ids[i]);
-		grn_sort_keys(pool, count);
+		grn_sort_few_keys(pool, count);
 		d->counts[v] = (uint8_t) count;
 		memset(&d->read[v], 0, 8);
 		memset(&d->write[v], 0, 8);

@@ -62,7 +62,7 @@ list_range(void *arg, int worker, size_t begin, size_t end)
 			if (!known)
 				keys[count++] = inbox->keys[i];
 		}
-		grn_sort_keys(keys, count);
+		grn_sort_few_keys(keys, count);
 		for (uint32_t i = 0; i < count; i++)
 			list_of(d, v)[i] = KEY_ID(keys[i]);
 		d->counts[v] = (uint8_t) count;
@@ -216,7 +216,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t   *ids = d->graph->ids + (size_t) d->vertex[v] * degree;
 
 		exact_keys(d, v, list_of(d, v), count, keys);
-		grn_sort_keys(keys, count);
+		grn_sort_few_keys(keys, count);
 		for (uint32_t i = 0; i < count; i++)
 			ids[i] = d->vertex[KEY_ID(keys[i])];
 		d->graph->counts[d->vertex[v]] = (uint8_t) count;

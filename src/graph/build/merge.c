@@ -81,7 +81,7 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 		}
 		for (uint32_t i = 0; i < nrefused && nkept < degree; i++)
 			kept[nkept++] = keys[i];
-		grn_sort_keys(kept, nkept);
+		grn_sort_few_keys(kept, nkept);
 		for (uint32_t i = 0; i < nkept; i++)
 			ids[i] = KEY_ROW(kept[i]);
 		m->graph->counts[v] = (uint8_t) nkept;

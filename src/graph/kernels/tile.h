@@ -88,9 +88,12 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 		__builtin_prefetch(p + i);
 }
 
-/* Keys of neighbours: the distance in the upper bits, what names the row below. */
+/*
+ * Sorts keys of neighbours: the distance in the upper bits, what names the row below.  By
+ * insertion, for lists of a pool's length.
+ */
 static inline void
-grn_sort_keys(uint64_t *keys, uint32_t count)
+grn_sort_few_keys(uint64_t *keys, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
 	{
@@ -109,7 +112,7 @@ grn_sort_distinct(uint64_t *keys, uint32_t count)
 {
 	uint32_t	n = 0;
 
-	grn_sort_keys(keys, count);
+	grn_sort_few_keys(keys, count);
 	for (uint32_t i = 0; i < count; i++)
 		if (n == 0 || keys[n - 1] != keys[i])
 			keys[n++] = keys[i];
