@@ -40,8 +40,10 @@ typedef struct GrnGpu GrnGpu;
 typedef struct GrnGpuInfo
 {
 	char		name[128];
-	int			major, minor;	/* compute capability */
-	uint64_t	memory_total, memory_free;	/* bytes */
+	int			major,
+				minor;			/* compute capability */
+	uint64_t	memory_total,
+				memory_free;	/* bytes */
 } GrnGpuInfo;
 
 typedef enum GrnGpuMode
@@ -74,8 +76,8 @@ typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
 	GRN_GPU_EXACT_DIGESTS,		/* integers 0 to 255 in bytes: the rows themselves */
-	GRN_GPU_BYTE_DIGESTS,			/* projected, in bytes */
-	GRN_GPU_WIDE_DIGESTS,			/* projected, in binary16 */
+	GRN_GPU_BYTE_DIGESTS,		/* projected, in bytes */
+	GRN_GPU_WIDE_DIGESTS,		/* projected, in binary16 */
 	GRN_GPU_BIT_DIGESTS			/* 0 or 1 in bits, one a dimension: the rows themselves */
 } GrnGpuRows;
 
@@ -97,15 +99,19 @@ typedef struct GrnGpuOptions
 	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
-	uint32_t	digest_dims;		/* of digests: as in their GrnGpuFit */
+	uint32_t	digest_dims;	/* of digests: as in their GrnGpuFit */
 	bool		few;			/* of floats: as in GrnGpuFit */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
 {
-	float		upload, convert, descent, finish, download; /* seconds */
+	float		upload,
+				convert,
+				descent,
+				finish,
+				download;		/* seconds */
 	uint64_t	peak_bytes;		/* device memory, with the rows */
-	bool		coarse;			/* GRN_GPU_BYTE_DIGESTS cannot tell near rows apart: wide digests can */
+	bool		coarse;			/* bytes cannot tell near rows apart; GRN_GPU_WIDE_DIGESTS can */
 } GrnGpuTimes;
 
 extern GrnGpuStatus grn_gpu_count(int *count, GrnGpuError *err);
@@ -176,8 +182,8 @@ extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
  * of a list that is shorter than the degree.
  */
 extern GrnGpuStatus grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests,
-									   const GrnGpu *keeper, const uint32_t *members,
-									   GrnGpuError *err);
+										  const GrnGpu *keeper, const uint32_t *members,
+										  GrnGpuError *err);
 /* Gives all rows in device memory that the caller owns: d_rows [n][dim], not copied. */
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
@@ -222,7 +228,7 @@ typedef struct GrnGpuFit
 	bool		few;			/* no more directions than usual, whatever share they keep */
 	uint32_t	dim;
 	uint32_t	digest_dims;
-	uint32_t	digest_bytes;		/* of a row */
+	uint32_t	digest_bytes;	/* of a row */
 	float	   *projection;		/* from malloc(); NULL for exact digests */
 } GrnGpuFit;
 
@@ -241,7 +247,7 @@ extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
  */
 extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
-									   uint64_t memory_limit, GrnGpuError *err);
+										 uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_digests(GrnGpu *gpu);
 /*
  * Completes what keepers, one a device, need for a merge.  Their digests are copied from the
@@ -249,19 +255,20 @@ extern void grn_gpu_drop_digests(GrnGpu *gpu);
  * *failed is the keeper that failed.
  */
 extern GrnGpuStatus grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers,
-										const GrnGpuFit *fit, const uint8_t *digests,
-										int *failed, GrnGpuError *err);
+										  const GrnGpuFit *fit, const uint8_t *digests,
+										  int *failed, GrnGpuError *err);
 
 /* How rows become digests, and where digests go: to all keepers, whichever device digests. */
 typedef struct GrnGpuDigesting
 {
 	const GrnGpuFit *fit;
 	const GrnCells *cells;		/* NULL: there are no cells to find */
-	GrnGpu *const *keepers;		/* [nkeepers], one a device */
+	GrnGpu	   *const *keepers; /* [nkeepers], one a device */
 	int			nkeepers;
 	uint32_t	raw_bytes;		/* of a row of the source, if grn_gpu_expands(); else 0 */
-	uint8_t    *digests;			/* [all rows][digest_bytes] the host gets them, too; may be NULL */
-	uint32_t   *home, *guest;	/* [all rows] cells; GRN_INVALID_ID: none */
+	uint8_t    *digests;		/* [all rows][digest_bytes] the host gets them, too; may be NULL */
+	uint32_t   *home,
+			   *guest;			/* [all rows] cells; GRN_INVALID_ID: none */
 } GrnGpuDigesting;
 
 /*

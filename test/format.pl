@@ -56,6 +56,24 @@ sub hide_literals
 	return $text;
 }
 
+# pg_bsd_indent would indent all that the brackets of extern "C" hold.
+sub hide_extern
+{
+	my ($text) = @_;
+
+	$text =~ s/^(#ifdef __cplusplus\n)(extern "C" \{|\})$/$1 . ($2 eq '}' ? 'C_ends;' : 'C_begins;')/gem;
+	return $text;
+}
+
+sub show_extern
+{
+	my ($text) = @_;
+
+	$text =~ s/^C_begins;$/extern "C" {/gm;
+	$text =~ s/^C_ends;$/}/gm;
+	return $text;
+}
+
 sub show_literals
 {
 	my ($text, $hidden) = @_;
@@ -137,7 +155,7 @@ open my $file, '<', $path or die "$path: $!\n";
 my $given = do { local $/; <$file> };
 my @hidden;
 my ($to, $name) = tempfile(UNLINK => 1);
-print $to hide_literals($given, \@hidden);
+print $to hide_extern(hide_literals($given, \@hidden));
 close $to or die "$name: $!\n";
 
 my $text = qx{pg_bsd_indent @options -U'$types' <'$name' 2>&1};
@@ -151,7 +169,7 @@ $text =~ s/,(?=\.[a-z_][\w.\[\]]* = )/, /g;
 # text is a name of variables here, and is no type but for one
 $text =~ s/(?<=[(,])( ?)text \* (?=\w+[,)])/$1text */g;
 $text =~ s/(\+\+|--)\* ?\(/$1*(/g;
-$text = show_literals(indent_initialisers($text), \@hidden);
+$text = show_extern(show_literals(indent_initialisers($text), \@hidden));
 die "$path: formatting would change more than spaces and comments\n"
 	if bare($given) ne bare($text);
 print $text;

@@ -1,8 +1,8 @@
 #!/bin/bash
 # format.sh [--check] [FILE...] - indents C sources in PostgreSQL's manner, with Debian's
-# pg_bsd_indent (package pg-bsd-indent): the files given, else all of src/, test/unit/, test/t/
-# and test/fuzz/.  --check changes nothing: it prints the files that would change, and fails if
-# there are any.  Needs perl.
+# pg_bsd_indent (package pg-bsd-indent): the files given, else all of src/, test/unit/, test/t/,
+# test/fuzz/, and cuda/gpu.h.  --check changes nothing: it prints the files that would
+# change, and fails if there are any.  Needs perl.
 #
 # pg_bsd_indent has to know which words are types.  Those of this project are found by their
 # typedefs, whenever this runs; those of PostgreSQL, the C library and compilers stand
@@ -33,7 +33,7 @@ own_types()
 
 sources()
 {
-	find src test/unit test/t test/fuzz -name '*.[ch]' | LC_ALL=C sort
+	find src test/unit test/t test/fuzz cuda/gpu.h -name '*.[ch]' | LC_ALL=C sort
 }
 
 main()
