@@ -45,10 +45,8 @@ gpu-check:
 bench:
 	@cat test/bench/README.md
 # C in PostgreSQL's manner, which clang-format does not know, and CUDA.
-CLANG_FORMAT ?= clang-format-14
 format:
 	bash test/format.sh
-	$(CLANG_FORMAT) -i $(filter-out cuda/gpu.h,$(wildcard cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
 else
 

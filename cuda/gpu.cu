@@ -469,7 +469,8 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 	if (!gpu->begun || (!grn_gpu_expands(source) && source->order))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
-	if (digests && (source->numbers != GRN_NUMBERS_BITS || source->head > 0 || source->scale > 0))
+	if (digests &&
+		(source->numbers != GRN_NUMBERS_BITS || source->head > 0 || source->scale > 0))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	if (!grn_gpu_expands(source))
 		return grn_gpu_rows(gpu, 0, gpu->n, (const float *) source->base,

@@ -208,15 +208,16 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 }
 
 GrnGpuStatus
-grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, GrnGpuError *err)
+grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
+			  GrnGpuError *err)
 {
 	(void) gpu, (void) entry, (void) reached, (void) count;
 	return no_gpu(err);
 }
 
 GrnGpuStatus
-grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources, uint32_t per_page,
-				   uint32_t *position, GrnGpuError *err)
+grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
+				   uint32_t per_page, uint32_t *position, GrnGpuError *err)
 {
 	(void) gpu, (void) sources, (void) nsources, (void) per_page, (void) position;
 	return no_gpu(err);

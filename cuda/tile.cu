@@ -362,8 +362,7 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 				Acc	 norm0 = s.norm[8 * j + 2 * t], norm1 = s.norm[8 * j + 2 * t + 1];
 				Acc *c = acc[i][j];
 				uint32_t &word = bits[i / 2][j / 4];
-				int		  byte0 = 8 * ((2 * i) & 3), byte1 = 8 * ((2 * i + 1) & 3),
-					bit = j & 3;
+				int byte0 = 8 * ((2 * i) & 3), byte1 = 8 * ((2 * i + 1) & 3), bit = j & 3;
 
 				c[0] = P::partial(norm0, c[0]);
 				c[1] = P::partial(norm1, c[1]);

@@ -2,7 +2,8 @@
 # format.sh [--check] [FILE...] - indents C sources in PostgreSQL's manner, with Debian's
 # pg_bsd_indent (package pg-bsd-indent): the files given, else all of src/, test/unit/, test/t/,
 # test/fuzz/, and cuda/gpu.h.  --check changes nothing: it prints the files that would
-# change, and fails if there are any.  Needs perl.
+# change, and fails if there are any.  Without FILE it takes the other files of cuda/ too, by
+# clang-format.  Needs perl.
 #
 # pg_bsd_indent has to know which words are types.  Those of this project are found by their
 # typedefs, whenever this runs; those of PostgreSQL, the C library and compilers stand
@@ -31,6 +32,8 @@ own_types()
 		}' "$@"
 }
 
+CLANG_FORMAT=${CLANG_FORMAT:-clang-format-14}
+
 sources()
 {
 	find src test/unit test/t test/fuzz cuda/gpu.h -name '*.[ch]' | LC_ALL=C sort
@@ -38,7 +41,7 @@ sources()
 
 main()
 {
-	local check= file status=0 files types out
+	local check= file status=0 files types out all=0
 
 	[ "${1:-}" != --check ] || { check=1; shift; }
 	command -v pg_bsd_indent >/dev/null ||
@@ -47,6 +50,7 @@ main()
 		files=("$@")
 	else
 		mapfile -t files < <(sources)
+		all=1
 	fi
 	SCRATCH=$(mktemp -d) || return 2
 	trap 'rm -rf "$SCRATCH"' EXIT
@@ -65,7 +69,25 @@ main()
 			fi
 		fi
 	done
+	if [ $all = 1 ]; then
+		cuda || status=$?
+	fi
 	return $status
+}
+
+# The other files of cuda/, by clang-format 14 and .clang-format; without the tool they are left.
+cuda()
+{
+	local files
+
+	mapfile -t files < <(find cuda -name '*.cu' -o -name '*.cuh' -o -name '*.[ch]' ! -name gpu.h)
+	command -v "$CLANG_FORMAT" >/dev/null ||
+		{ echo "grnnd: no $CLANG_FORMAT here: cuda/ is left as it is" >&2; return 0; }
+	if [ -n "$check" ]; then
+		"$CLANG_FORMAT" --dry-run -Werror "${files[@]}"
+	else
+		"$CLANG_FORMAT" -i "${files[@]}"
+	fi
 }
 
 main "$@"
