@@ -42,11 +42,12 @@ project(Build &b)
 						b.digests.format,
 						plan.tuning.seed,
 						gpu->d_arena + plan.scratch};
-	uint32_t	most = plan.tuning.digest_dims
-						   ? plan.digest_dims
-						   : most_digest_dims(gpu->dim, b.digests.format, gpu->options.few);
-	Projection	projection;
-	auto		more_space = [&](uint8_t **d_space) -> cudaError_t
+	uint32_t	most =
+		   plan.tuning.digest_dims
+			   ? plan.digest_dims
+			   : most_digest_dims(gpu->dim, b.digests.format, gpu->options.few_directions);
+	Projection projection;
+	auto	   more_space = [&](uint8_t **d_space) -> cudaError_t
 	{
 		bool done;
 

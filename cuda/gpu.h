@@ -100,7 +100,7 @@ typedef struct GrnGpuOptions
 	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* of digests: as in their GrnGpuFit */
-	bool		few;			/* of floats: as in GrnGpuFit */
+	bool		few_directions; /* of floats: as in GrnGpuFit */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -225,7 +225,7 @@ extern void grn_gpu_end(GrnGpu *gpu);
 typedef struct GrnGpuFit
 {
 	GrnGpuRows	rows;			/* the digests; grn_gpu_digest() says whether exact ones can be */
-	bool		few;			/* no more directions than usual, whatever share they keep */
+	bool		few_directions; /* no more than usual, whatever share of the variance they keep */
 	uint32_t	dim;
 	uint32_t	digest_dims;
 	uint32_t	digest_bytes;	/* of a row */
@@ -233,8 +233,8 @@ typedef struct GrnGpuFit
 } GrnGpuFit;
 
 /*
- * Completes a fit whose rows, few and dim are set, from a sample [n][dim].  Exact digests need
- * no sample; it may be NULL.  GRN_GPU_TOO_OLD: the device has no tile mode.
+ * Completes a fit whose rows, few_directions and dim are set, from a sample [n][dim].  Exact
+ * digests need no sample; it may be NULL.  GRN_GPU_TOO_OLD: the device has no tile mode.
  */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
 								GrnGpuFit *fit, GrnGpuError *err);

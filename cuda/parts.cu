@@ -69,7 +69,8 @@ struct FitLayout : Layout
 	FitLayout(const GrnGpuFit *fit, uint32_t n)
 		: sample(reserve<float>((size_t) n * fit->dim)),
 		  space(reserve<uint8_t>(project_bytes(
-			  n, fit->dim, most_digest_dims(fit->dim, format_of(fit), fit->few))))
+			  n, fit->dim,
+			  most_digest_dims(fit->dim, format_of(fit), fit->few_directions))))
 	{
 	}
 };
@@ -121,8 +122,8 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 			  "could not copy rows to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
 	GRN_CHECK(fit_enough(gpu->device, args,
-						 most_digest_dims(fit->dim, args.format, fit->few), same_space,
-						 &p),
+						 most_digest_dims(fit->dim, args.format, fit->few_directions),
+						 same_space, &p),
 			  "could not fit a projection");
 	fit->digest_dims = p.digest_dims;
 	fit->digest_bytes = format_bytes(format_of(fit), fit->digest_dims);

@@ -36,7 +36,7 @@ whole_options(const GrnGraphJob *job)
 	GrnGpuOptions options = job->choice->options;
 
 	options.fill = job->fill;
-	options.few = grn_few_directions(job->rows);
+	options.few_directions = grn_few_directions(job->rows);
 	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu) && grn_has_bit_digests(job->rows))
 		options.rows = GRN_GPU_BIT_DIGESTS;
 	return options;

@@ -66,7 +66,7 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 
 	/* also where larger digests would leave the merge to the processor */
 	larger.digest_bytes = GRN_GPU_MOST_DIGEST_BYTES;
-	p->fit.few = grn_few_directions(rows) || grn_parts_merge_bytes(p, &larger) > limit;
+	p->fit.few_directions = grn_few_directions(rows) || grn_parts_merge_bytes(p, &larger) > limit;
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
 		n /= 2;
 	sample.n = n;

@@ -16,7 +16,7 @@ extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *pa
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 /* Whether rows can be GRN_GPU_BIT_DIGESTS, in tile mode. */
 extern bool grn_has_bit_digests(const GrnRows *rows);
-/* Whether a GPU's build of these rows asks for GrnGpuFit.few. */
+/* Whether a GPU's build of these rows asks for GrnGpuFit.few_directions. */
 extern bool grn_few_directions(const GrnRows *rows);
 /* Copies count rows to out [count][dim], to their places in the space. */
 extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);

@@ -274,7 +274,7 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 	grn_gpu_default_params(gpu, &options, &params, dim, n);
 	options.rows = fit.rows = kind;
 	fit.dim = dim;
-	fit.few = few;
+	fit.few_directions = few;
 	*other = false;
 	b.status = grn_gpu_fit(gpu, x.data(), n, 1, &fit, &b.err);
 	options.digest_dims = *dims = fit.digest_dims;
@@ -405,7 +405,7 @@ test_directions(GrnGpu *gpu)
 	check("within the memory limit", flat, 2 * plain, true);
 	check("not past it", flat, plain, false);
 	check("128 where they hold enough", steep, 0, false);
-	options.few = true;
+	options.few_directions = true;
 	check("or no more are asked for", flat, 0, false);
 }
 

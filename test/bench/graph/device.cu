@@ -77,7 +77,7 @@ parse(Job &job, int i, int argc, const char *const *argv)
 		if (o == "from")
 			job.source = (Source) word(argv[i], v, {"device", "pinned", "pageable"});
 		else if (o == "metric")
-			job.places = job.options.few = word(argv[i], v, {"l2", "ip"}) == 1;
+			job.places = job.options.few_directions = word(argv[i], v, {"l2", "ip"}) == 1;
 		else if (o == "mode")
 			job.options.mode = (GrnGpuMode) word(argv[i], v, {"tile", "paper"});
 		else if (o == "order")
