@@ -57,21 +57,21 @@
 #define NEW_NEIGHBOURS 0.75
 
 /*
- * CPU time of a distance estimated from a code, in exact distances.  By the clock, with AVX-512 and
- * all in cache, .25 of 128 or 384 dimensions (5 and 18 ns), .05 of 1,536 (85 ns).
+ * CPU time of a distance estimated from a code, in exact distances.  By the clock, with AVX-512
+ * and all in cache, .25 of 128 or 384 dimensions (5 and 18 ns), .05 of 1,536 (85 ns).
  */
 #define ESTIMATE_COST 0.1
 
 /*
- * What a page in memory costs of one that is read in order.  PostgreSQL has no price for it,
- * and small tables are decided by it.  By the clock a visit takes 1 to 2 microseconds, and a row of
- * a sequential scan 0.1 to 0.4, at 0.0125 a row: that makes 0.1 (test/bench/plans).
- * The rest is for pages that are not in memory after all.
+ * What a page in memory costs of one that is read in order.  PostgreSQL has no price for it, and
+ * small tables are decided by it.  By the clock a visit takes 1 to 2 microseconds, and a row of a
+ * sequential scan 0.1 to 0.4, at 0.0125 a row: that makes 0.1 (test/bench/plans). The rest is for
+ * pages that are not in memory after all.
  */
 #define PAGE_IN_MEMORY 0.25
 /*
- * A visit without codes compares one row and sorts nothing in, so it takes 0.4 microseconds (sketches
- * of 4,000 sparse rows), where a row of a sequential scan takes 0.15 to 0.6.
+ * A visit without codes compares one row and sorts nothing in, so it takes 0.4 microseconds
+ * (sketches of 4,000 sparse rows), where a row of a sequential scan takes 0.15 to 0.6.
  */
 #define PLAIN_VISIT 0.5
 
@@ -113,8 +113,8 @@
  */
 #define TOAST_PAGE_COST 1.0
 /*
- * What an element of a sparse row costs in a distance, in operators: by the clock, rows of 10 and of
- * 66 elements take 0.15 and 0.55 microseconds of a sequential scan.
+ * What an element of a sparse row costs in a distance, in operators: by the clock, rows of 10 and
+ * of 66 elements take 0.15 and 0.55 microseconds of a sequential scan.
  */
 #define ELEMENT_COST 0.5
 #define ELEMENT_BYTES 8

@@ -28,9 +28,9 @@
 #define CACHE_LINE 64
 
 /*
- * A record is seldom in the processor's cache.  Asks for all that a visit is going
- * to read of its first page, the whole page where it takes all records there (mates), before the lock, whose atomic operation would hold
- * back the first of those reads.
+ * A record is seldom in the processor's cache.  Asks for all that a visit is going to read of its
+ * first page, the whole page where it takes all records there (mates), before the lock, whose
+ * atomic operation would hold back the first of those reads.
  */
 static void
 touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)

@@ -73,17 +73,17 @@ scan_lead(const GrnndScan *so)
 }
 
 /*
- * Where a filter drops rows, this share of what is returned otherwise after the first search.  Rows
- * that are found late matter there even for LIMIT 1.  Recall at ef 40 with 1, .5 and .2, strict and
- * relaxed: 20,000 sentences of which 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and
- * 113 buffers), LIMIT 10 .978 .994, .989 .998, .992 .998; 60,000 SIFT descriptors of which 1% pass,
- * LIMIT 1 .960 .990, .985 1.000, .990 1.000 (400, 430 and 450 buffers).
+ * Where a filter drops rows, this share of what is returned otherwise after the first search.
+ * Rows that are found late matter there even for LIMIT 1.  Recall at ef 40 with 1, .5 and .2,
+ * strict and relaxed: 20,000 sentences of which 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990
+ * (80, 91 and 113 buffers), LIMIT 10 .978 .994, .989 .998, .992 .998; 60,000 SIFT descriptors of
+ * which 1% pass, LIMIT 1 .960 .990, .985 1.000, .990 1.000 (400, 430 and 450 buffers).
  */
 #define FILTERED_FIRST 0.2
 
 /*
- * Sets the ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance may end
- * the scan before, the usual one.
+ * Sets the ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance
+ * may end the scan before, the usual one.
  */
 static uint32
 search_width(GrnndScan *so)

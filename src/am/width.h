@@ -1,6 +1,6 @@
 /*
- * width.h - how wide a search is: its ef, by the session's settings, the index's storage parameters,
- * or the recall that is asked for.
+ * width.h - how wide a search is: its ef, by the session's settings, the index's storage
+ * parameters, or the recall that is asked for.
  */
 #ifndef GRNND_WIDTH_H
 #define GRNND_WIDTH_H
@@ -13,8 +13,8 @@
  */
 extern uint32 grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
 /*
- * The least ef at which the k nearest rows are found with so much recall, by the curve of the build,
- * when the index has grown by that factor since.  0: there is no curve.
+ * The least ef at which the k nearest rows are found with so much recall, by the curve of the
+ * build, when the index has grown by that factor since.  0: there is no curve.
  */
 extern uint32 grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth);
 

@@ -2,9 +2,9 @@
  * pipeline_recall.c - the recall of the finished graph, for a sample of its rows and a few widths
  * of search: a curve that the index keeps.
  *
- * Each row of the sample is a query.  Its nearest rows are found by comparing it with all rows, and
- * searches go over records as the leader is going to write them, in which the query's own node is
- * not there: queries of applications have none either.
+ * Each row of the sample is a query.  Its nearest rows are found by comparing it with all rows,
+ * and searches go over records as the leader is going to write them, in which the query's own
+ * node is not there: queries of applications have none either.
  *
  * All of this takes a share of the time that the build has taken so far.  How many queries that
  * makes follows from the time that the first ones take.
@@ -35,8 +35,8 @@ static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
 /*
- * Pages of records that a thread keeps, where searches look at whole pages.  The searches of a query
- * visit mostly the same ones, and a record of rotated numbers takes microseconds.
+ * Pages of records that a thread keeps, where searches look at whole pages.  The searches of a
+ * query visit mostly the same ones, and a record of rotated numbers takes microseconds.
  */
 #define PAGES 512
 

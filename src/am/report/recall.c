@@ -5,9 +5,10 @@
  * queries by the operator; then each query is run by the index, as an application's would be.  A
  * row that is as near as the k-th nearest counts as found, whichever of equal ones it is.
  *
- * Applications' queries are hardly ever rows of the table, and a row leads to its neighbours.  So a
- * query's own row counts for nothing, and its node is hidden from the search: of 10,000 random rows
- * of 16 dimensions recall at 20 would be .999 with it.  It is .97 without, as of queries that are no rows.
+ * Applications' queries are hardly ever rows of the table, and a row leads to its neighbours.  So
+ * a query's own row counts for nothing, and its node is hidden from the search: of 10,000 random
+ * rows of 16 dimensions recall at 20 would be .999 with it.  It is .97 without, as of queries
+ * that are no rows.
  *
  * All of this is SQL under one snapshot.  The index's owner sees what the table's owner sees, and
  * the index's functions run with that owner's rights.  Others see what their privileges and row

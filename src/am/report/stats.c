@@ -28,7 +28,7 @@
 #include "am/page.h"
 #include "am/write/fit.h"
 #include "am/write/maintenance.h"
-#include "am/write/reach.h"
+#include "am/write/reach_sweeps.h"
 
 /* Of larger indexes so many pages are read, or records where these take several. */
 #define SAMPLE_PAGES 1000
@@ -101,7 +101,10 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 	}
 }
 
-/* Reads the node pages, or a sample of them; reach: what to note lists in, and live nodes in *live. */
+/*
+ * Reads the node pages, or a sample of them; reach: what to note lists in, and live nodes in
+ * *live.
+ */
 static void
 count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Counts *c,
 			  GrnndReach *reach, GrnndSet *live)

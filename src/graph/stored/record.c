@@ -142,8 +142,8 @@ shape_of_bytes(uint32_t bytes)
 #define COMPACT_WITHOUT_CODES 1000	/* few bits leave out much, and still save most visits */
 #define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
 /*
- * Without codes, of sketches: 745 bytes a row.  20,800 sections of documentation, recall@10 at ef 40
- * and 100 with two seeds: 32 .961 .982 in 683 bytes, 40 .964 .984, 48 .966 .986 in 819.
+ * Without codes, of sketches: 745 bytes a row.  20,800 sections of documentation, recall@10 at ef
+ * 40 and 100 with two seeds: 32 .961 .982 in 683 bytes, 40 .964 .984, 48 .966 .986 in 819.
  */
 #define SKETCH_DEGREE 40
 #define SKETCH_OWN_BYTES 520	/* 2 bits of 2048 numbers, 4 of up to 1024 */

@@ -161,7 +161,10 @@ typedef enum GrnKeep
 /* Are these the records of layout = compact?  Those of other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
 
-/* The degree where the user gives none, of records of a form, that are to have codes or not (test/bench/graph/defaults.md). */
+/*
+ * The degree where the user gives none, of records of a form, that are to have codes or not
+ * (test/bench/graph/defaults.md).
+ */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
