@@ -206,20 +206,21 @@ CREATE FUNCTION grnnd_stats(index regclass, whole boolean DEFAULT false,
 COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 	'what an index holds, by a sample of its pages or all, and how it was built';
 
--- those that the user may ask about
+-- Those that the user may ask about.  Without the fence a plan may ask about other indexes first.
 CREATE VIEW grnnd_indexes AS
-	SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table", s.*
-	FROM pg_catalog.pg_class c
-		JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
-		JOIN pg_catalog.pg_am a ON a.oid = c.relam AND a.amname = 'grnnd',
-		-- it names all three tables, so that they are joined before it is called
-		LATERAL grnnd_stats(CASE WHEN a.amname = 'grnnd' AND c.relkind = 'i' AND i.indisvalid
-				AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
-				AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
-				AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
-					OR pg_catalog.pg_has_role('pg_stat_scan_tables', 'USAGE'))
-			THEN c.oid::regclass END) s
-	WHERE c.relkind = 'i';
+	WITH ours AS MATERIALIZED (
+		SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table",
+			i.indisvalid
+			AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
+			AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
+			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
+				OR pg_catalog.pg_has_role('pg_stat_scan_tables', 'USAGE')) AS asked
+		FROM pg_catalog.pg_class c
+			JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
+			JOIN pg_catalog.pg_am a ON a.oid = c.relam
+		WHERE a.amname = 'grnnd' AND c.relkind = 'i')
+	SELECT o.index, o."table", s.*
+	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END) s;
 
 COMMENT ON VIEW grnnd_indexes IS
 	'grnnd_stats() of all indexes, by samples; empty columns where it cannot be asked';
