@@ -62,6 +62,8 @@ SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number
 INSERT INTO fs SELECT 20000 + i, ARRAY[random() * 3, random() * 3, random(), random(), random(), random(), random(),
 	random()]::vector, CASE WHEN i % 2 = 0 THEN 5 ELSE 7000 + i % 3 END, i % 3, 20000 + i FROM generate_series(1, 1200) i;
 SELECT * FROM grnnd_check('fs_idx', true);
+-- (signatures tell values that the build had not seen from few others)
+SET grnnd.ef_search = 80;
 SELECT condition, rows, good FROM (VALUES ('c = 5'), ('c = 7000'), ('c = 0'), ('w = 20100'), ('w > 20900')) n(condition), fs_recall(condition) r
 	ORDER BY condition;
 
@@ -94,6 +96,7 @@ SET LOCAL grnnd.iterative_scan = relaxed_order;
 SELECT count(*) = (SELECT count(*) FROM fs WHERE c = 0) AS all_rows FROM
 	(SELECT id FROM fs WHERE c = 0 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
 SET LOCAL grnnd.iterative_scan = off;
+SET LOCAL grnnd.ef_search = 40;
 SELECT count(*) BETWEEN 10 AND 60 AS one_search FROM
 	(SELECT id FROM fs WHERE c = 0 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
 COMMIT;
