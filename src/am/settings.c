@@ -80,7 +80,7 @@ define_query_settings(void)
 	DefineCustomIntVariable("grnnd.ef_search",
 							"Number of nearest candidates that a search keeps.",
 							"More gives better recall and slower queries.",
-							&grnnd_ef_search, 40, 1, GRNND_MAX_EF,
+							&grnnd_ef_search, GRNND_DEFAULT_EF, 1, GRNND_MAX_EF,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("grnnd.target_recall",
 							 "Recall for which searches are made as wide as the index's build has measured.",
