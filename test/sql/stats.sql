@@ -5,6 +5,8 @@ CREATE SCHEMA test_stats;
 SET search_path = test_stats, public;
 SET grnnd.build_device = cpu;
 SET grnnd.build_threads = 2;
+-- so that codes are due until this session asks for their fit
+SET grnnd.background_fit = off;
 RESET client_min_messages;
 \getenv dir PG_ABS_SRCDIR
 \set file :dir '/lib/recall.sql'
@@ -39,6 +41,8 @@ SELECT rows, nodes, unreachable FROM grnnd_stats('t_v', true);
 SELECT rows BETWEEN 1690 AND 1710 AS rows, unreachable, advice FROM grnnd_stats('t_v');
 INSERT INTO t SELECT id, v::vector(32), 1 FROM points(4001, 10000, 32, 1);
 SELECT rows, unreachable, advice FROM grnnd_stats('t_v', true);
+SELECT grnnd_fit('t_v');
+SELECT advice FROM grnnd_stats('t_v');
 CREATE TABLE late (v vector(32));
 CREATE INDEX late_v ON late USING grnnd (v);
 SELECT rows, nodes, device, build_rows, curve FROM grnnd_stats('late_v', true);
