@@ -227,6 +227,12 @@ COMMENT ON VIEW grnnd_indexes IS
 
 GRANT SELECT ON grnnd_indexes TO PUBLIC;
 
+CREATE FUNCTION grnnd_prewarm(index regclass, level text DEFAULT 'all') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_prewarm(regclass, text) IS
+	'reads an index, or what searches read first, into shared buffers; returns the pages read';
+
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL,
 	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,

@@ -42,5 +42,44 @@ SKIP:
 	like(said('SET client_min_messages = debug1', 'REINDEX INDEX t_e'), qr/works on 1 CPU threads, without a GPU: /, 'why it took no GPU is to be had');
 	isnt($node->safe_psql('postgres', 'SELECT problem FROM grnnd_devices()'), '', 'grnnd_devices() says so, too');
 }
+
+# ---- grnnd_prewarm(): what a restart has put out of memory ----
+
+# Pages of the index that ten queries read from disk, after a restart and `$warm`.
+sub missed
+{
+	my ($warm) = @_;
+	my $count = q(SELECT idx_blks_read FROM pg_statio_user_indexes WHERE indexrelname = 't_e');
+	$node->restart;
+	$node->safe_psql('postgres', "$warm; SELECT pg_stat_force_next_flush()") if $warm;
+	my $before = $node->safe_psql('postgres', $count);
+	$node->safe_psql('postgres', 'SET enable_seqscan = off;'
+		. join('', map { "SELECT id FROM t ORDER BY e <-> (SELECT e FROM t WHERE id = $_ * 1000) LIMIT 10;" } 1 .. 10)
+		. 'SELECT pg_stat_force_next_flush()');
+	return $node->safe_psql('postgres', $count) - $before;
+}
+$node->append_conf('postgresql.conf', "shared_buffers = 16MB\n");
+my $cold = missed('');
+my $entries = missed(q(SELECT grnnd_prewarm('t_e', 'entries')));
+my $hot = missed(q(SELECT grnnd_prewarm('t_e', 'hot')));
+cmp_ok($entries, '<', $cold, "entry points: $entries pages are read instead of $cold");
+cmp_ok($hot, '<', $entries, "pages near them: $hot");
+is(missed(q(SELECT grnnd_prewarm('t_e'))), 0, 'all pages: none');
+is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e') = pg_relation_size('t_e') / 8192)), 't', 'it says how many it reads');
+is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e', 'hot') BETWEEN 256 AND 320)), 't',
+	'an eighth of shared buffers, and the head');
+my $err;
+$node->psql('postgres', q(\set VERBOSITY verbose
+	SELECT grnnd_prewarm('t_e', 'warm')), stderr => \$err);
+like($err, qr/22023: unknown level "warm"/, 'other levels are refused');
+$node->psql('postgres', q(\set VERBOSITY verbose
+	SELECT grnnd_prewarm('t')), stderr => \$err);
+like($err, qr/ERROR:  42809/, 'and other relations');
+is($node->safe_psql('postgres', q(
+	CREATE TABLE no (e vector(3)); CREATE INDEX no_e ON no USING grnnd (e);
+	CREATE TABLE long (e vector(4000)); INSERT INTO long SELECT array_fill(i, ARRAY[4000])::vector FROM generate_series(1, 20) i;
+	CREATE INDEX long_e ON long USING grnnd (e) WITH (layout = exact);
+	SELECT grnnd_prewarm('no_e', 'hot') = pg_relation_size('no_e') / 8192, grnnd_prewarm('no_e', 'entries') > 0,
+		grnnd_prewarm('long_e', 'hot') = pg_relation_size('long_e') / 8192)), 't|t|t', 'an empty index; records of several pages');
 $node->stop;
 done_testing();

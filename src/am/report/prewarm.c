@@ -1,0 +1,185 @@
+/*
+ * prewarm.c - grnnd_prewarm(): reads pages of an index into shared buffers before the first
+ * queries want them, as after a restart or on a new standby.
+ *
+ * Queries begin at the entry points, so pages are worth the more the fewer edges lie between them
+ * and an entry point.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/spccache.h"
+
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/owner.h"
+#include "am/page.h"
+#include "am/write/bitset.h"
+
+/* `hot` takes this part of shared buffers at most, so that it leaves most of the table there. */
+#define HOT_PART 8
+
+typedef enum Level
+{
+	ENTRIES,					/* what every search reads: the head and the entry points */
+	HOT,						/* and what is near the entry points */
+	ALL
+} Level;
+
+/* Pages in the order of their distance from the entry points. */
+typedef struct Walk
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	uint32		id_limit;
+	GrnndSet	seen;			/* units that are in the queue: pages, or records of several pages */
+	uint32	   *queue;			/* [room] of them, in the order of their reading */
+	uint32		room;
+	uint32		count;
+	int			ahead;			/* units that the kernel is asked for before they are read */
+	int64		pages;			/* read so far */
+} Walk;
+
+static uint32
+unit_of(const GrnLayout *l, uint32 id)
+{
+	return l->span > 1 ? id : id / l->per_page;
+}
+
+static BlockNumber
+first_block(const GrnndIndex *ix, uint32 unit)
+{
+	return ix->meta.first_node_block + (BlockNumber) unit * ix->layout.span;
+}
+
+static void
+enqueue(Walk *w, uint32 id)
+{
+	if (id < w->id_limit && w->count < w->room && grnnd_set_add(&w->seen, unit_of(&w->ix->layout, id)))
+		w->queue[w->count++] = unit_of(&w->ix->layout, id);
+}
+
+/* Reads blocks from..end - 1 in order. */
+static int64
+read_in_order(Relation index, BlockNumber from, BlockNumber end)
+{
+	int			ahead = get_tablespace_io_concurrency(index->rd_rel->reltablespace);
+
+	for (BlockNumber block = from; block < end; block++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (ahead > 0 && end - block > (BlockNumber) ahead)
+			PrefetchBuffer(index, MAIN_FORKNUM, block + ahead);
+		ReleaseBuffer(ReadBuffer(index, block));
+	}
+	return end > from ? end - from : 0;
+}
+
+/* Reads a unit, and puts the pages that its nodes lead to at the end of the queue. */
+static void
+read_unit(Walk *w, uint32 unit)
+{
+	const GrnLayout *l = &w->ix->layout;
+	BlockNumber block = first_block(w->ix, unit);
+	Buffer		buffer = grnnd_read(w->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+	Page		page = BufferGetPage(buffer);
+
+	for (uint32 slot = 0; slot < l->per_page && !PageIsNew(page); slot++)
+	{
+		const GrnRecord *rec = grnnd_page_record(page, w->ix, slot);
+		uint32		id = unit * l->per_page + slot;
+		const char *wrong = grn_record_check(l, rec, id, GRN_MAX_NODES);
+
+		if (wrong != NULL)
+			grnnd_corrupt(w->index, block, wrong);
+		if (!grn_record_leads_on(rec))
+			continue;
+		for (uint32 i = 0; i < rec->count; i++)
+			enqueue(w, grn_rec_ids(l, rec)[i]);
+	}
+	UnlockReleaseBuffer(buffer);
+	w->pages++;
+	if (l->span > 1)
+		w->pages += read_in_order(w->index, block + 1, block + l->span);
+}
+
+/*
+ * Reads node pages in breadth-first order from the entry points, `most` of them at most, or those
+ * of the entry points alone where most is 0.  Returns how many.
+ */
+static int64
+read_near(Relation index, const GrnndIndex *ix, int64 most)
+{
+	GrnndEntries *entries = grnnd_get_entries(index, ix);
+	Walk		w = {.index = index, .ix = ix, .id_limit = grnnd_id_limit(index, ix)};
+
+	grnnd_set_init(&w.seen, w.id_limit);
+	w.room = (uint32) Min(Max(most / ix->layout.span, entries->count), w.id_limit);
+	w.queue = palloc((Size) Max(w.room, 1) * sizeof(uint32));
+	w.ahead = get_tablespace_io_concurrency(index->rd_rel->reltablespace);
+	for (uint32 i = 0; i < entries->count; i++)
+		enqueue(&w, entries->ids[i]);
+	if (most == 0)
+		w.room = w.count;
+	for (uint32 done = 0; done < w.count; done++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (w.ahead > 0 && w.count - done > (uint32) w.ahead)
+			PrefetchBuffer(index, MAIN_FORKNUM, first_block(ix, w.queue[done + w.ahead]));
+		read_unit(&w, w.queue[done]);
+	}
+	return w.pages;
+}
+
+static Level
+level_named(const char *name)
+{
+	if (strcmp(name, "entries") == 0)
+		return ENTRIES;
+	if (strcmp(name, "hot") == 0)
+		return HOT;
+	if (strcmp(name, "all") == 0)
+		return ALL;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown level \"%s\" of grnnd_prewarm()", name),
+			 errhint("Levels are \"entries\", \"hot\" and \"all\".")));
+}
+
+/*
+ * grnnd_prewarm(index, level): pages that it has read, whether or not they were there before.
+ * For the owner of the index and for roles that may read the table.
+ */
+PG_FUNCTION_INFO_V1(grnnd_prewarm);
+Datum
+grnnd_prewarm(PG_FUNCTION_ARGS)
+{
+	Oid			oid = PG_GETARG_OID(0);
+	Level		level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	Relation	heap;
+	Relation	index = grnnd_open_index(oid, &heap);
+	const GrnndIndex *ix;
+	int64		pages;
+
+	if (!grnnd_owns(oid) &&
+		pg_class_aclcheck(RelationGetRelid(heap), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to read index %s into memory",
+						quote_identifier(RelationGetRelationName(index))),
+				 errhint("Roles with the SELECT privilege on its table may.")));
+	ix = grnnd_index_anew(index);
+	pages = read_in_order(index, 0, level == ALL ? RelationGetNumberOfBlocks(index)
+						  : ix->meta.first_node_block);
+	if (level != ALL)
+		pages += read_near(index, ix, level == HOT ? NBuffers / HOT_PART : 0);
+	grnnd_close_index(index, heap);
+	PG_RETURN_INT64(pages);
+}
