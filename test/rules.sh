@@ -27,7 +27,8 @@ includes()
 
 # A metric and a stored form are named where they are defined and where an operator class
 # chooses them.  Everything else asks their tables, so that one can be added in one place.
-grep -rnE '\bGRN_(L2|IP|COSINE|L1|HAMMING|JACCARD)\b' src cuda --include='*.[ch]' --include='*.cu*' |
+metrics=$(sed -nE 's/^\tX\(([A-Z0-9]+),.*/\1/p' src/graph/metric.h | paste -sd'|')
+grep -rnE "\bGRN_(${metrics:?no metrics in GRN_METRICS})\b" src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/metric\.[ch]|am/types/)' | rule "metrics are named in their table and in types alone"
 grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS|ROTATED[124])\b' src cuda --include='*.[ch]' --include='*.cu*' |
 	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"

@@ -176,7 +176,7 @@ read_rows(const Mapped *file, const Shape *shape, const GrnMetricInfo *metric, G
 		}
 		if (!grn_metric_form(metric, x, v->dim))
 		{
-			grn_cli_error("%s: row %zu is zero, which has no %s", file->path, i + 1, metric->name);
+			grn_cli_error("%s: row %zu is zero, which has no %s", file->path, i + 1, grn_metric_name(metric));
 			return false;
 		}
 	}

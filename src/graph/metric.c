@@ -189,7 +189,6 @@ _Static_assert(GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16) * (UNIT_OF_DIRECTIONS /
 static const GrnMetricInfo metrics[] = {
 	{
 		.id = GRN_L2,
-		.name = "l2",
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
@@ -205,7 +204,6 @@ static const GrnMetricInfo metrics[] = {
 	 */
 	{
 		.id = GRN_IP,
-		.name = "ip",
 		.embedding = GRN_EMBED_SCALED,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
@@ -218,7 +216,6 @@ static const GrnMetricInfo metrics[] = {
 	},
 	{
 		.id = GRN_COSINE,
-		.name = "cosine",
 		.normalised = true,
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
@@ -230,7 +227,6 @@ static const GrnMetricInfo metrics[] = {
 	},
 	{
 		.id = GRN_L1,
-		.name = "l1",
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L1,
@@ -242,7 +238,6 @@ static const GrnMetricInfo metrics[] = {
 	},
 	{
 		.id = GRN_HAMMING,
-		.name = "hamming",
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
@@ -253,7 +248,6 @@ static const GrnMetricInfo metrics[] = {
 	},
 	{
 		.id = GRN_JACCARD,
-		.name = "jaccard",
 		.embedding = GRN_EMBED_SCALED,
 		.norm_unit = UNIT_OF_DIRECTIONS,
 		.codes = GRN_CODES_DIRECTIONS,
@@ -267,6 +261,9 @@ static const GrnMetricInfo metrics[] = {
 };
 
 #define NMETRICS (sizeof(metrics) / sizeof(metrics[0]))
+
+#define NAME_OF(NAME, number, name) [number] = #name,
+static const char *const names[] = {GRN_METRICS(NAME_OF)};
 
 const GrnMetricInfo *
 grn_metric(uint32_t id)
@@ -286,11 +283,17 @@ grn_is_metric(const void *p)
 	return false;
 }
 
+const char *
+grn_metric_name(const GrnMetricInfo *metric)
+{
+	return names[metric->id];
+}
+
 const GrnMetricInfo *
 grn_metric_named(const char *name)
 {
 	for (size_t i = 0; i < NMETRICS; i++)
-		if (strcmp(metrics[i].name, name) == 0)
+		if (strcmp(grn_metric_name(&metrics[i]), name) == 0)
 			return &metrics[i];
 	return NULL;
 }
@@ -302,7 +305,7 @@ grn_metric_names(const char *between, char *out, size_t size)
 
 	for (size_t i = 0; i < NMETRICS && used < size; i++)
 		used += (size_t) snprintf(out + used, size - used, "%s%s", i > 0 ? between : "",
-								  metrics[i].name);
+								  grn_metric_name(&metrics[i]));
 	return out;
 }
 

@@ -19,16 +19,23 @@
 
 #include "graph/grn.h"
 
-/* On-disk values: never renumber. */
+/*
+ * All metrics: X(NAME, number, name).  GRN_NAME is the constant and `number` its value on disk,
+ * which is kept for ever.  `name` is what grnnd_build --metric takes and the end of the name of
+ * the operator classes' support function (grnnd_metric_name()).
+ */
+#define GRN_METRICS(X) \
+	X(L2, 1, l2)				/* Euclidean distance */ \
+	X(IP, 2, ip)				/* negative inner product */ \
+	X(COSINE, 3, cosine)		/* 1 - cosine; vectors are stored normalised */ \
+	X(L1, 4, l1)				/* sum of absolute differences */ \
+	X(HAMMING, 6, hamming)		/* numbers, 0 or 1, that differ: the squared distance */ \
+	X(JACCARD, 7, jaccard)		/* of numbers, 0 or 1: 1 - the share of ones that both have */
+
+#define GRN_METRIC_NUMBER(NAME, number, name) GRN_##NAME = (number),
 typedef enum GrnMetric
 {
-	GRN_L2 = 1,					/* Euclidean distance */
-	GRN_IP = 2,					/* negative inner product */
-	GRN_COSINE = 3,				/* 1 - cosine; vectors are stored normalised */
-	GRN_L1 = 4,					/* sum of absolute differences */
-	GRN_HAMMING = 6,			/* numbers, 0 or 1, that differ: the squared distance */
-	GRN_JACCARD = 7				/* of numbers, 0 or 1: 1 - share of those in either that are in
-								 * both */
+	GRN_METRICS(GRN_METRIC_NUMBER)
 } GrnMetric;
 
 /* Where a row lies in the space of the graph. */
@@ -93,7 +100,6 @@ typedef struct GrnBound
 typedef struct GrnMetricInfo
 {
 	GrnMetric	id;
-	const char *name;			/* as grnnd_build --metric takes it */
 	bool		normalised;		/* vectors are brought to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
 	float		norm_unit;		/* of scaled rows, where it is none that they have (space.h); else
@@ -133,6 +139,8 @@ typedef struct GrnMetricInfo
 extern const GrnMetricInfo *grn_metric(uint32_t id);
 /* Whether p is an entry of the table. */
 extern bool grn_is_metric(const void *p);
+/* Its name in GRN_METRICS. */
+extern const char *grn_metric_name(const GrnMetricInfo *metric);
 /* The entry of that name, or NULL. */
 extern const GrnMetricInfo *grn_metric_named(const char *name);
 
