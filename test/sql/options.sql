@@ -8,7 +8,7 @@ CREATE SCHEMA test_options;
 SET search_path = test_options, public;
 
 -- defaults
-SELECT name, setting, unit, context, vartype, min_val, max_val, enumvals
+SELECT name, boot_val, unit, context, vartype, min_val, max_val, enumvals
 FROM pg_settings WHERE name LIKE 'grnnd.%' ORDER BY name COLLATE "C";
 
 -- ranges
