@@ -14,7 +14,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q(
 grnnd.build_device = cpu
 grnnd.build_threads = 1
-grnnd.build_timeout = 2s
+grnnd.build_timeout = 1min
 log_temp_files = 0
 autovacuum = off
 restart_after_crash = on
@@ -32,7 +32,7 @@ $node->safe_psql('postgres', q(
 
 # Long enough to be met at any moment.
 my $slow = 'CREATE INDEX slow ON t USING grnnd (e vector_l2_ops) WITH (t1 = 100, t2 = 100)';
-my $limit = 60;	# seconds that nothing here should take
+my $limit = $PostgreSQL::Test::Utils::timeout_default;	# seconds; cancel.pl measures how soon builds end
 my $verbose = "\\set VERBOSITY verbose\n";
 
 # ---- helpers ----
@@ -150,14 +150,12 @@ for my $at ('at once', 'building index: building graph')
 		my $run = start($slow);
 		wait_until('a builder', sub { builders() });
 		wait_until($at, sub { phase() eq $at }) unless $at eq 'at once';
-		my $began = time();
 		kill $signal, builders();
 		like(finish($run), qr/58000: the index builder process ended unexpectedly.*terminated by signal/s,
 			"$signal $at: error");
-		cmp_ok(time() - $began, '<', 8, "$signal $at: soon");
 		clean("$signal $at");
 	}
-	my $run = start($slow);
+	my $run = start("SET grnnd.build_timeout = '2s'; $slow");
 	wait_until('a builder', sub { builders() });
 	wait_until($at, sub { phase() eq $at }) unless $at eq 'at once';
 	kill 'STOP', builders();
@@ -169,7 +167,7 @@ for my $at ('at once', 'building index: building graph')
 # ---- progress; a stopped builder holds the phase ----
 
 {
-	my $run = start("SET grnnd.build_timeout = '1min'; CREATE INDEX shown ON t " .
+	my $run = start('CREATE INDEX shown ON t ' .
 		'USING grnnd (e vector_l2_ops) WITH (t1 = 20, t2 = 5); SELECT 1;');
 	wait_until('rounds', sub { $node->safe_psql('postgres',
 		q(SELECT phase = 'building index: building graph' AND tuples_done > 0
@@ -200,12 +198,10 @@ for my $how ('cancel', 'terminate')
 {
 	my $run = start($slow);
 	wait_until('building graph', sub { phase() eq 'building index: building graph' });
-	my $began = time();
 	$node->safe_psql('postgres',
 		"SELECT pg_${how}_backend(pid) FROM pg_stat_progress_create_index");
 	like(finish($run), $how eq 'cancel' ? qr/57014: canceling statement due to user request/
 		: qr/57P01: terminating connection due to administrator command/, $how);
-	cmp_ok(time() - $began, '<', 8, "$how: soon");
 	clean($how);
 }
 {
@@ -223,16 +219,12 @@ for my $how ('cancel', 'terminate')
 	my $build = 'SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = 1;' .
 	  " SET maintenance_work_mem = '4MB'; ALTER TABLE t SET (parallel_workers = 1);" .
 	  ' CREATE INDEX slow ON t USING grnnd (e vector_l2_ops) WITH (t1 = 1, t2 = 1)';
-	my $began = time();
-	$node->safe_psql('postgres', "$build; DROP INDEX slow");
-	my $whole = (time() - $began) * 1000;
-	my ($cancelled, $strange) = (0, '');
-	my $steps = 12;
-	for my $step (1 .. $steps)
+	my ($cancelled, $strange, $whole) = (0, '', 0);
+	# until there is time for all of it
+	for (my $limit_ms = 4; !$whole; $limit_ms = int($limit_ms * 1.4))
 	{
-		my $limit_ms = int($whole * $step / $steps) || 1;
 		$node->psql('postgres', "SET statement_timeout = $limit_ms; $build", stderr => \$stderr);
-		$cancelled++ if $stderr =~ /canceling statement due to statement timeout/;
+		$stderr =~ /canceling statement due to statement timeout/ ? $cancelled++ : $whole++;
 		$strange .= $stderr if $stderr =~ /ERROR|FATAL|PANIC/ && $stderr !~ /canceling statement due to/;
 		$node->safe_psql('postgres', 'DROP INDEX IF EXISTS slow');
 		$strange .= " builder left at $limit_ms ms" unless wait_until('no builder', sub { !builders() });

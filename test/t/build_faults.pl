@@ -10,15 +10,16 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
 compile_c("$FindBin::Bin/build_bad.c", "$dir/bad", "-I$FindBin::Bin/../../src -lm");
 chmod 0755, $dir;
 
+my $limit = $PostgreSQL::Test::Utils::timeout_default;	# seconds
 my $node = PostgreSQL::Test::Cluster->new('faults');
 $node->init;
-$node->append_conf('postgresql.conf', "grnnd.build_timeout = 1s\nmax_prepared_transactions = 2\n");
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_timeout = 1min\nmax_prepared_transactions = 2\n");
 $node->start;
 $node->safe_psql('postgres', q(
 	CREATE EXTENSION grnnd CASCADE;
@@ -96,15 +97,18 @@ sub build
 	# what a build opens, before and after it, in the same session
 	my $open = q{\! ls -l /proc/$BACKEND/fd | grep -c 'memfd:\|socket:\|pgsql_tmp'};
 	my $codes = $fault =~ /^(codec|step)$/ ? 1 : 0;
+	# (a busy machine lets a builder wait for a second and more)
+	my $patience = $fault =~ /^(silent|random)/ ? '1s' : '1min';
 	my $code = $node->psql('postgres', qq(
 		\\set VERBOSITY verbose
 		SELECT pg_backend_pid() AS pid \\gset
 		\\setenv BACKEND :pid
 		SET grnnd.builder_path = '$script';
+		SET grnnd.build_timeout = '$patience';
 		$open
 		CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = $codes);
 		$open),
-		stdout => \$stdout, stderr => \$stderr, on_error_stop => 0, timeout => 30);
+		stdout => \$stdout, stderr => \$stderr, on_error_stop => 0, timeout => $limit);
 	return ($code, $stderr, $stdout);
 }
 
@@ -170,7 +174,7 @@ cmp_ok($said{XX000} // 0, '>', 0, 'some of them are refused');
 cmp_ok($said{accepted} // 0, '>', 0, 'some are accepted');
 is(strangers(), '', 'random: no process left');
 
-# ---- a statement that ends in each phase: soon, and nothing is left ----
+# ---- a statement that ends in each phase: nothing is left (cancel.pl measures how soon) ----
 
 $node->safe_psql('postgres', q(
 	CREATE TABLE wide (e vector(500));
@@ -179,29 +183,30 @@ $node->safe_psql('postgres', q(
 	AS 'BEGIN PERFORM pg_sleep(0.002); RETURN $1; END'));
 
 # Waits for the phase and then does what is to be done, in PL/pgSQL with the backend's pid in p;
-# returns that and when it was.
+# returns that.
 sub act
 {
 	my ($phase, $act) = @_;
-	return split /\|/, $node->safe_psql('postgres', qq(
-		CREATE TEMP TABLE met (pid int, at float8);
+	return $node->safe_psql('postgres', qq(
+		CREATE TEMP TABLE met (pid int);
 		DO 'DECLARE p int;
 		BEGIN
-			FOR i IN 1 .. 20000 LOOP
+			FOR i IN 1 .. 100000 LOOP
 				PERFORM pg_stat_clear_snapshot();
 				SELECT pid INTO p FROM pg_stat_progress_create_index WHERE phase = ''$phase'';
 				IF FOUND THEN
 					$act;
-					INSERT INTO met VALUES (p, extract(epoch FROM clock_timestamp()));
+					INSERT INTO met VALUES (p);
 					RETURN;
 				END IF;
 				PERFORM pg_sleep(0.001);
 			END LOOP;
 			RAISE ''phase $phase was not met'';
 		END';
-		SELECT * FROM met));
+		SELECT pid FROM met));
 }
 
+# (A busy machine may not look on while a phase lasts, so the build is repeated until it is met.)
 for my $case (
 	[ 'building index: collecting vectors', 'none', 't ((slow(e)::vector(8)))' ],
 	[ 'building index: collecting vectors', 'waits', 't (e)' ],
@@ -219,16 +224,17 @@ for my $case (
 		my $psql = IPC::Run::start(
 			[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET grnnd.builder_path = '$dir/$fault'",
 				'-c', 'SET min_parallel_table_scan_size = 0', '-c', "SET client_connection_check_interval = '10ms'",
-				'-c', "CREATE INDEX t_e ON " . ($what =~ s/ / USING grnnd /r) . ' WITH (codes = off)' ],
-			'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout(60));
+				'-c', "DO 'BEGIN FOR i IN 1 .. 1000 LOOP CREATE INDEX t_e ON " . ($what =~ s/ / USING grnnd /r)
+				  . " WITH (codes = off); DROP INDEX t_e; END LOOP; END'" ],
+			'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout($limit));
 		# by the server: from here the phase may be over
 		my $client = $psql->{KIDS}[0]{PID};
-		my ($pid, $at) = act($phase, $how eq 'lost client'
+		my $pid = act($phase, $how eq 'lost client'
 			? "COPY (SELECT 1) TO PROGRAM ''cat >/dev/null; kill -9 $client''" : "PERFORM pg_${how}_backend(p)");
 		$psql->kill_kill if $how eq 'lost client';
 		my $ended = $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid" .
-			($how eq 'cancel' ? " AND query LIKE 'CREATE%' AND state = 'active'" : ''));
-		cmp_ok(time() - $at, '<', 8, "$name, $how: soon");
+			($how eq 'cancel' ? " AND query LIKE 'DO%' AND state = 'active'" : ''));
+		ok($ended, "$name, $how: over");
 		eval { $psql->finish } if $how ne 'lost client';
 		like($stderr, $how eq 'cancel' ? qr/canceling statement due to user request/
 			: qr/terminating connection due to administrator command/, "$name, $how: error") if $how ne 'lost client';
@@ -250,9 +256,9 @@ for my $case (
 	my ($stdout, $stderr) = ('', '');
 	my $psql = IPC::Run::start(
 		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET grnnd.builder_path = '$dir/pauses'",
-			'-c', "SET grnnd.build_timeout = '3s'",
+			'-c', "SET grnnd.build_timeout = '5s'",
 			'-c', 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off)' ],
-		'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout(60));
+		'<', \undef, '>', \$stdout, '2>', \$stderr, IPC::Run::timeout($limit));
 	my ($backend, $builder);
 	for (1 .. 1000)
 	{
@@ -266,7 +272,7 @@ for my $case (
 	kill 'STOP', $builder;
 	sleep 0.2;
 	kill 'STOP', $backend;
-	sleep 3.3;
+	sleep 5.3;
 	kill 'CONT', $backend;
 	sleep 0.2;
 	kill 'CONT', $builder;
@@ -290,16 +296,17 @@ sub parked
 	# in one process: hundreds take long on a busy machine
 	my $list = "ls -l /proc/[0-9]*/exe 2>/dev/null | sed -n 's,.*/proc/\\([0-9]*\\)/exe -> $dir/bad\$,\\1,p'";
 	my $strangers = "\\! $list; echo .";
-	my $kill = "\\! kill -9 `$list`; sleep 0.1; echo .";
 	# killed ones may take a moment to be gone
-	my $nobody = "\\! for i in `seq 50`; do [ \"`$list`\" ] || break; sleep 0.1; done; $list; echo .";
+	my $gone = "for i in `seq 600`; do [ \"`$list`\" ] || break; sleep 0.1; done";
+	my $kill = "\\! kill -9 `$list`; $gone; echo .";
+	my $nobody = "\\! $gone; $list; echo .";
 	$sql =~ s/STRANGERS/\n$strangers\n/g;
 	$sql =~ s/NOBODY/\n$nobody\n/g;
 	$sql =~ s/KILL/\n$kill\n/g;
 	my ($stdout, $stderr);
 	$node->psql('postgres', "\\set VERBOSITY verbose\nSET grnnd.builder_path = '$script';\n" .
 		"SET grnnd.build_device = gpu;\n$sql\n", stdout => \$stdout, stderr => \$stderr,
-		on_error_stop => 0, timeout => 180);
+		on_error_stop => 0, timeout => $limit);
 	return ($stdout, $stderr);
 }
 
@@ -338,7 +345,7 @@ my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off
 
 	# the end of a transaction does not wait for it to be gone, the next builder does
 	($out, $err) = parked('park_traced', "BEGIN; $create SELECT extract(epoch FROM clock_timestamp()) AS at \\gset
-		ROLLBACK; SELECT CASE WHEN extract(epoch FROM clock_timestamp()) - :at < 5 THEN 'soon' ELSE 'late' END;
+		ROLLBACK; SELECT CASE WHEN extract(epoch FROM clock_timestamp()) - :at < 30 THEN 'soon' ELSE 'late' END;
 		KILL $one DROP INDEX t_e; KILL NOBODY");
   SKIP: {
 		skip 'processes cannot be traced here', 2 if $err =~ /cannot be traced/;
@@ -350,7 +357,7 @@ my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off
 	like($err, qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
 		'park_exit: error');
 	is($out, '.', 'park_exit: no process left');
-	($out, $err) = parked('park_silent', "BEGIN; $create STRANGERS");
+	($out, $err) = parked('park_silent', "SET grnnd.build_timeout = '1s'; BEGIN; $create STRANGERS");
 	like($err, qr/58000: the index builder process does not respond.*silent for 1000 ms/s,
 		'park_silent: error');
 	is($out, '.', 'park_silent: no process left');

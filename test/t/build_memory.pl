@@ -65,22 +65,21 @@ sub children
 	return split ' ', <$f> // '';
 }
 
+my $gate = $node->background_psql('postgres');
 for my $setting (1, 4, 64, 512)
 {
+	$gate->query('SELECT pg_advisory_lock(1)');
 	my $build = psql_start($node, qq(
 		SET maintenance_work_mem = '${setting}MB';
 		SET client_min_messages = debug1;
 		SET application_name = 'builds';
-		SELECT pg_sleep(.5);
+		SELECT pg_advisory_lock_shared(1);
 		CREATE INDEX i ON t USING grnnd (v) WITH (t1 = 1, t2 = 1)));
-	my $leader;
-	for (1 .. 1000)
-	{
-		$leader = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE application_name = 'builds'));
-		last if $leader;
-		sleep 0.01;
-	}
+	my $waits = q(FROM pg_stat_activity WHERE application_name = 'builds' AND wait_event = 'advisory');
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'no build';
+	my $leader = $node->safe_psql('postgres', "SELECT pid $waits");
 	my ($before, $shared, $most, $looks) = (own_memory($leader), 0, 0, 0);
+	$gate->query('SELECT pg_advisory_unlock(1)');
 	while (GrnndTest::running($leader))
 	{
 		my $now = shared_memory($leader);
@@ -101,6 +100,7 @@ for my $setting (1, 4, 64, 512)
 	cmp_ok($memory + $file, '>', 60 * MB, "$setting MB: the rest is in a temporary file");
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
+$gate->quit;
 
 # ---- too little ----
 

@@ -106,7 +106,8 @@ for my $case (
 		my $what = sprintf '%s, %s of %s fail after %d', $name, $kind == WRITES ? 'writes' : 'reads',
 		  $where =~ /tmp/ ? 'temporary files' : 'data', $after;
 		faults($kind, $error, $after, $where);
-		my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql", on_error_stop => 1, timeout => 60);
+		my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql", on_error_stop => 1,
+			timeout => $PostgreSQL::Test::Utils::timeout_default);
 		my $failed = failed();
 		faults(0, 0, 0);
 		$met += $failed > 0;

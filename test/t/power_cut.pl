@@ -148,7 +148,7 @@ sub checkpoints_in_build
 {
 	my $lock = "FROM pg_locks WHERE locktype = 'advisory' AND";
 	my $counts = "SELECT count(*) FILTER (WHERE granted) || ',' || count(*) $lock true";
-	my $hold = 'SELECT pg_advisory_lock(6779502), pg_sleep(300)';
+	my $hold = 'SELECT pg_advisory_lock(6779502), pg_sleep(3600)';
 	my $next = "CHECKPOINT; SELECT pg_terminate_backend(pid) $lock granted";
 	my @holders = psql_start($node, $hold);
 	$node->poll_query_until('postgres', $counts, '1,1') or die 'no lock';

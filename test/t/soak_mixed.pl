@@ -78,12 +78,13 @@ my $shown = time();
 do
 {
 	$rounds++;
-	my $load = pgbench_start($primary, [ '-c', $clients, '-j', 2, '-T', 10 * $seconds ], scripts());
+	my $load = pgbench_start($primary, [ '-c', $clients, '-j', 2, '-T', 10 * $seconds + 60 ], scripts());
 	my $end = time() + $seconds;
-	while (time() < $end)
+	# (longer where no vacuum was cancelled so far: all were over, or the machine is busy)
+	while (time() < $end || (!$halted && time() < $end + 60))
 	{
 		my $name = $kinds[ rand @kinds ][0];
-		my $ms = 10 + int rand 200;
+		my $ms = 1 + int rand 200;
 		$primary->psql('postgres', "SET statement_timeout = $ms; VACUUM $name", stderr => \my $stderr);
 		$halted++ if $stderr =~ /canceling statement/;
 		$primary->psql('postgres', "SET statement_timeout = '2s'; REINDEX INDEX CONCURRENTLY ${name}_idx", stderr => \$stderr)

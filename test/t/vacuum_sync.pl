@@ -26,7 +26,7 @@ $node->reload;
 $node->poll_query_until('postgres', "SELECT current_setting('synchronous_standby_names') = 'nobody'");
 my ($out, $err, $timed_out) = ('', '', 0);
 # (truncating the table would give the transaction an ID, whatever indexes it has)
-$node->psql('postgres', 'VACUUM (TRUNCATE off) t', stdout => \$out, stderr => \$err, timeout => 60,
+$node->psql('postgres', 'VACUUM (TRUNCATE off) t', stdout => \$out, stderr => \$err, timeout => $PostgreSQL::Test::Utils::timeout_default,
 	timed_out => \$timed_out);
 ok(!$timed_out && $err eq '', 'VACUUM does not wait for a synchronous standby') or diag($err);
 

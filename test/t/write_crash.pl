@@ -48,7 +48,7 @@ $node->safe_psql('postgres', q(
 		p int;
 		now text;
 	BEGIN
-		FOR i IN 1 .. 10000 LOOP
+		FOR i IN 1 .. 200000 LOOP
 			PERFORM pg_stat_clear_snapshot();
 			SELECT pid INTO p FROM pg_stat_progress_create_index WHERE phase LIKE '%' || wanted || '%';
 			IF FOUND THEN
@@ -69,13 +69,13 @@ my @phases = ('collecting vectors', 'building graph', 'connecting graph', 'compu
 my $rounds = $soak ? 50 : 10;
 for my $round (1 .. $rounds)
 {
-	my $load = pgbench_start($node, [ '-c', 4, '-j', 1, '-T', 60 ],
+	my $load = pgbench_start($node, [ '-c', 4, '-j', 1, '-T', 600 ],
 		[ 6, "\\set s random(2001, 6000)\nINSERT INTO t SELECT * FROM source WHERE id = :s ON CONFLICT DO NOTHING;\n" ],
 		[ 3, "\\set s random(1, 6000)\nDELETE FROM t WHERE id = :s;\n" ],
 		[ 1, "INSERT INTO wide (v) SELECT v FROM wide ORDER BY random() LIMIT 1;\n" ],
 		[ 2, "INSERT INTO same (v) SELECT v FROM source WHERE id <= 2;\n" ]);
-	my $vacuum = pgbench_start($node, [ '-c', 1, '-T', 60 ], [ 1, "VACUUM t;\nVACUUM same;\n" ]);
-	my $builds = $round % 2 == 0 ? undef : pgbench_start($node, [ '-c', 1, '-T', 60 ],
+	my $vacuum = pgbench_start($node, [ '-c', 1, '-T', 600 ], [ 1, "VACUUM t;\nVACUUM same;\n" ]);
+	my $builds = $round % 2 == 0 ? undef : pgbench_start($node, [ '-c', 1, '-T', 600 ],
 		[ 1, "CREATE INDEX IF NOT EXISTS built ON source USING grnnd (v);\nREINDEX INDEX same_idx;\nDROP INDEX built;\n" ]);
 	sleep 0.2 + rand($builds ? 0.5 : 2);
 	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 3 == 0;

@@ -158,7 +158,7 @@ missing($node, 'u', 'filling');
 # ---- the worker gives up its lock ----
 
 $log = -s $node->logfile;
-is($node->psql('postgres', "SET lock_timeout = '10s'; ANALYZE u"), 0, 'the worker gives way');
+is($node->psql('postgres', "SET lock_timeout = '5min'; ANALYZE u"), 0, 'the worker gives way');
 ok(logged($log, 'are left for later, because another session waits'), 'and says so');
 leaves_alone('u_idx', 'it is not tried again at once', sub {
 	is($node->psql('postgres', $no_wait . 'INSERT INTO u (v) SELECT v FROM points(401, 500, 32, 1)'),

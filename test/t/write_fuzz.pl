@@ -22,7 +22,7 @@ autovacuum = off
 grnnd.build_device = cpu
 grnnd.build_threads = 1
 restart_after_crash = on
-statement_timeout = 30s
+statement_timeout = 5min
 ));
 $node->start;
 setup_grnnd($node, 24, 1);

@@ -57,7 +57,7 @@ my $seen = $old->query($query);
 like($seen, qr/^300\|/, 'the standby sees the rows');
 $primary->safe_psql('postgres', 'DELETE FROM s WHERE id % 10 <> 0');
 my $tids;
-for (1 .. 100)
+for (1 .. 1000)
 {
 	$tids = number($primary, q(SELECT tids('s', 1000)));
 	last if $tids == 100;

@@ -118,8 +118,9 @@ for my $feedback ('on', 'off')
 	$standby->poll_query_until('postgres', q(
 		SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ 'wait_for_flag' AND wait_event = 'PgSleep'))
 	  or die 'no cursor';
-	$primary->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication')
-	  or die 'no feedback' if $feedback eq 'on';
+	my $told = $feedback eq 'on' ? 'IS NOT NULL' : 'IS NULL';
+	$primary->poll_query_until('postgres', "SELECT backend_xmin $told FROM pg_stat_replication")
+	  or die "feedback is not $feedback";
 	my $size = number($primary, "SELECT pg_relation_size('${table}_v_idx')");
 	$primary->safe_psql('postgres', qq(
 		VACUUM $table;
@@ -149,10 +150,10 @@ for my $feedback ('on', 'off')
 
 # ---- a backup while rows come and go ----
 
-my $load = pgbench_start($primary, [ '-c', 4, '-T', 60 ],
+my $load = pgbench_start($primary, [ '-c', 4, '-T', 600 ],
 	[ 3, "\\set s random(200000, 201000)\nINSERT INTO t SELECT id, v FROM points(:s, :s, 64, 1) ON CONFLICT DO NOTHING;\n" ],
 	[ 2, "\\set s random(200000, 201000)\nDELETE FROM t WHERE id = :s;\n" ]);
-my $vacuum = pgbench_start($primary, [ '-c', 1, '-T', 60 ], [ 1, "VACUUM t;\n" ]);
+my $vacuum = pgbench_start($primary, [ '-c', 1, '-T', 600 ], [ 1, "VACUUM t;\n" ]);
 $primary->backup('busy');
 $_->{run}->signal('TERM') for $load, $vacuum;
 is(join('', map { pgbench_finish($_) } $load, $vacuum), '', 'load during a backup: no error');
