@@ -36,7 +36,7 @@ typedef struct Check
 	GrnndSet	chains;			/* GRN_TIDS records */
 	GrnndSet	chained;		/* those of them found in a chain */
 	GrnndSet	killed;			/* those with GRN_KILLED */
-	GrnndSet	unlisted;		/* nodes in no list of their values */
+	GrnndSet	unlisted;		/* records with a value of which no list has the node */
 	GrnndSet	reported;		/* records that no search can find, or not as they should */
 	GrnndSet	damaged;		/* what could not be read, and is reported */
 	GrnndReach	reach;

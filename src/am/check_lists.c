@@ -1,6 +1,6 @@
 /*
  * check_lists.c - grnnd_check()'s look at lists by values: that each chain is sound, that a row has
- * its node's code and signature, and that each live node is in the lists of its values.
+ * its node's code and signature, and that each node is in the lists of its TIDs' values.
  */
 #include "am/check_lists.h"
 
@@ -20,7 +20,7 @@ typedef struct Lists
 	uint32		limit;			/* ids */
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
-	GrnndSet	listed;			/* nodes that are in the list of a value, of one column */
+	GrnndSet	listed;			/* value_bit()s of nodes that are in lists of one column */
 	GrnndSet   *unlisted;
 } Lists;
 
@@ -40,6 +40,18 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 				return false;
 	}
 	return true;
+}
+
+/*
+ * Bits for each node, which say in lists of which values it is: a value's hash chooses one.  So of
+ * eight values that a node is in no list of, seven are noticed.
+ */
+#define VALUE_BITS(c) ((c)->limit < PG_UINT32_MAX / 8 ? 8 : 1)
+
+static uint32
+value_bit(const Lists *c, uint32 id, uint32 hash)
+{
+	return id * VALUE_BITS(c) + hash % VALUE_BITS(c);
 }
 
 /* Is the hash that of a value beside one of the node's own TIDs? */
@@ -69,8 +81,10 @@ check_row(Lists *c, uint32 column, uint32 record, uint32 i)
 		return;
 	}
 	/* stale rows do no harm */
-	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE ||
-		!has_value(c, column, row.hash))
+	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE)
+		return;
+	grnnd_set_add(&c->listed, value_bit(c, row.id, row.hash));
+	if (!has_value(c, column, row.hash))
 		return;
 	if (memcmp(&row.factor, &c->node->factor, sizeof(row.factor)) != 0 ||
 		memcmp(at + sizeof(row), GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
@@ -78,7 +92,6 @@ check_row(Lists *c, uint32 column, uint32 record, uint32 i)
 			   l->sig_bytes) != 0)
 		c->report(c->arg, record, "list holds another code or signature than the record itself of node",
 				  row.id);
-	grnnd_set_add(&c->listed, row.id);
 }
 
 static void
@@ -107,30 +120,23 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* Has a node's own TID a value of the column for which there are lists? */
-static bool
-has_listed_value(const Lists *c, uint32 column)
+/* Takes down a record if it holds a TID of whose value the list lacks the node. */
+static void
+check_values(Lists *c, uint32 column, uint32 id)
 {
 	const GrnLayout *l = &c->ix->layout;
+	GrnState	state = grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy);
+	uint32		n = state == GRN_NODE ? c->node->ntids : state == GRN_TIDS ? c->node->ntids16 : 0;
+	uint16		unused;
+	uint32		node = state == GRN_TIDS ? grn_tids_owner(c->node, &unused) : id;
 
-	for (uint32 i = 0; i < c->node->ntids; i++)
-		if (grnnd_is_listed(c->ix->attrs, column,
-							grn_rec_attrs(l, c->node) + i * l->attr_bytes))
-			return true;
-	return false;
-}
-
-/* Each node with such a value is in the list of one of them at least. */
-static void
-check_nodes(Lists *c, uint32 column)
-{
-	for (uint32 id = 0; id < c->limit; id++)
+	for (uint32 i = 0; i < n && node < c->limit; i++)
 	{
-		if (id % c->ix->layout.per_page == 0)
-			grnnd_delay_point();
-		if (!grnnd_set_has(&c->listed, id) &&
-			grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy) == GRN_NODE &&
-			has_listed_value(c, column))
+		const uint8 *values = grn_rec_attrs(l, c->node) + i * l->attr_bytes;
+
+		if (grnnd_is_listed(c->ix->attrs, column, values) &&
+			!grnnd_set_has(&c->listed,
+						   value_bit(c, node, grnnd_attr_hash(c->ix->attrs, column, values))))
 			grnnd_set_add(c->unlisted, id);
 	}
 }
@@ -147,13 +153,18 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy str
 		return;
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));
-	grnnd_set_init(&c.listed, limit);
+	grnnd_set_init(&c.listed, limit * VALUE_BITS(&c));
 	for (uint32 column = 0; column < meta->ncolumns; column++)
 	{
 		grnnd_set_clear(&c.listed);
 		for (uint32 b = 0; b < meta->list_buckets; b++)
 			check_chain(&c, column, column * meta->list_buckets + b);
-		check_nodes(&c, column);
+		for (uint32 id = 0; id < limit; id++)
+		{
+			if (id % ix->layout.per_page == 0)
+				grnnd_delay_point();
+			check_values(&c, column, id);
+		}
 	}
 	pfree(c.listed.words);
 	pfree(c.list);

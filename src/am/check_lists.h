@@ -12,8 +12,8 @@ typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 ot
 
 /*
  * All records below limit are sound.  Nobody inserts meanwhile, or what is reported may be an
- * insert at work.  Nodes that are in no list of a value of their own go to unlisted [limit]: that
- * is a fault only if they hold a row that a query can miss.
+ * insert at work.  Records with a TID of whose value no list has the node go to unlisted [limit]:
+ * that is a fault only if they hold a row that a query can miss.
  */
 extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
 							  uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted);

@@ -104,7 +104,7 @@ check_reached(Check *c, uint32 id, uint64 tid)
 		return;
 	ExecClearTuple(c->slot);
 	grnnd_set_add(&c->reported, id);
-	grnnd_report_record(c, id, found && !killed ? "node is in no list of its values"
+	grnnd_report_record(c, id, found && !killed ? "node is in no list of a value that it has"
 						: found ? "marked as dead, but has a row"
 						: chain ? "in no node's chain"
 						: "cannot be reached from the first entry point", GRN_INVALID_ID);

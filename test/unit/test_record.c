@@ -506,7 +506,10 @@ each_fault_is_found(void)
 	EXPECT(false, r->state = GRN_LIST);
 	EXPECT(true, r->state = 5);
 	EXPECT(true, r->count = 9);
-	EXPECT(true, r->flags = 2);
+	EXPECT(true, r->flags = 4);
+	EXPECT(false, r->flags = GRN_UNLISTED);
+	EXPECT(true, (r->flags = GRN_UNLISTED, r->state = GRN_DEAD));
+	EXPECT(true, (r->flags = GRN_UNLISTED, r->state = GRN_TIDS));
 	EXPECT(false, r->flags = GRN_KILLED);
 	EXPECT(true, (r->flags = GRN_KILLED, r->ntids = 0));
 	EXPECT(true, (r->flags = GRN_KILLED, r->state = GRN_DEAD));

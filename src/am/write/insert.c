@@ -60,6 +60,9 @@ typedef struct Insert
 	uint8	   *attrs;			/* values beside it */
 	uint8		sig[GRN_MAX_SIG_BYTES]; /* of those */
 	uint32		unlisted;		/* bits: columns to whose lists the row's node is to be added */
+	uint8	   *others;			/* [nothers] values of its other TIDs, of which it may be in no
+								 * list */
+	uint32		nothers;
 	GrnndStore	store;
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
@@ -68,13 +71,16 @@ typedef struct Insert
 
 /* ---- more TIDs for a node ---- */
 
-/* Writes the row's TID number i of a record, and the values beside it. */
+/*
+ * Writes the row's TID number i of a record, and the values beside it.  The lists of these have the
+ * node.
+ */
 static void
 put_tid(const Insert *in, GrnRecord *rec, uint32 i)
 {
 	const GrnLayout *l = &in->ix->layout;
 
-	rec->flags &= ~GRN_KILLED;
+	rec->flags = 0;
 	memcpy(GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), in->tid, GRN_TID_BYTES);
 	if (l->attr_bytes > 0)
 		memcpy(grn_rec_attrs(l, rec) + i * l->attr_bytes, in->attrs, l->attr_bytes);
@@ -152,56 +158,78 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	return done;
 }
 
-/* Takes down the columns whose value none of a node's own TIDs has. */
-static void
+/*
+ * Takes down to which lists a node is to be added before it gets the row's TID: those of values
+ * that none of its own TIDs has, or of all if the insert that wrote the node may have added it to
+ * none.  False: to no list.
+ */
+static bool
 note_values(Insert *in, const GrnRecord *rec)
 {
 	const GrnLayout *l = &in->ix->layout;
 	const GrnndAttrs *columns = in->ix->attrs;
+	bool		listed = (rec->flags & GRN_UNLISTED) == 0;
 
 	in->unlisted = 0;
-	for (uint32 c = 0; c < columns->n && in->ix->meta.list_pages > 0; c++)
+	in->nothers = listed ? 0 : rec->ntids;
+	for (uint32 c = 0; c < columns->n; c++)
 	{
 		uint32		hash = grnnd_attr_hash(columns, c, in->attrs);
 		bool		known = false;
 
-		for (uint32 i = 0; i < rec->ntids && !known; i++)
+		for (uint32 i = 0; i < rec->ntids && listed && !known; i++)
 			known = grnnd_attr_hash(columns, c, grn_rec_attrs(l, rec) + i * l->attr_bytes) == hash;
 		if (!known)
 			in->unlisted |= UINT32_C(1) << c;
 	}
+	if (in->nothers > 0)
+		memcpy(in->others, grn_rec_attrs(l, rec), in->nothers * l->attr_bytes);
+	return in->unlisted != 0;
 }
 
-/* Adds the row's node to the lists of its values that it is to be in. */
+/* Adds a node to the lists of values [attr_bytes] that it is to be in. */
 static void
-add_to_lists(Insert *in, const GrnndEdge *row)
+add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values)
 {
 	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
-		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, in->attrs))
+		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, values))
 		{
-			uint32		hash = grnnd_attr_hash(in->ix->attrs, c, in->attrs);
+			uint32		hash = grnnd_attr_hash(in->ix->attrs, c, values);
 
 			grnnd_list_add(in->index, in->heap, in->ix,
-						   grnnd_list_bucket(&in->ix->meta, c, hash), hash, row);
+						   grnnd_list_bucket(&in->ix->meta, c, hash), hash, node);
 		}
 }
 
+/*
+ * Adds the TID to a node.  The lists come first: an insert that fails in between leaves a stale row
+ * there.  If the TID came first, it would tell later inserts that the node is in the lists.
+ */
 static bool
-add_tid(Insert *in, uint32 id, uint16 version)
+add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnndEdit	e;
 	bool		added = false;
 	uint32		next;
 
-	grnnd_edit_begin(&e, in->index, in->ix, id);
-	if (e.rec->state != GRN_NODE || e.rec->version != version)
+	for (bool listed = in->ix->meta.list_pages == 0;; listed = true)
 	{
+		grnnd_edit_begin(&e, in->index, in->ix, node->id);
+		if (e.rec->state != GRN_NODE || e.rec->version != version)
+		{
+			grnnd_edit_end(&e);
+			return false;
+		}
+		if (listed || !note_values(in, e.rec))
+			break;
 		grnnd_edit_end(&e);
-		return false;
+		add_to_lists(in, node, in->attrs);
+		for (uint32 i = 0; i < in->nothers; i++)
+			add_to_lists(in, node, in->others + (Size) i * l->attr_bytes);
+		grnnd_test_point("tid-listed");
 	}
 	next = e.rec->next;
-	note_values(in, e.rec);
 	if (e.rec->ntids < l->tids_max)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
@@ -212,9 +240,9 @@ add_tid(Insert *in, uint32 id, uint16 version)
 	grnnd_edit_end(&e);
 	if (added)
 		return true;
-	if (next != GRN_INVALID_ID && add_to_chain(in, next, id, version))
+	if (next != GRN_INVALID_ID && add_to_chain(in, next, node->id, version))
 		return true;
-	return prepend_chain(in, next, id, version);
+	return prepend_chain(in, next, node->id, version);
 }
 
 /*
@@ -258,11 +286,8 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 		own.sig = own.code + l->code_bytes;
 		if (!sig_serves(l, own.sig, in->sig))
 			nsigned++;
-		else if (add_tid(in, found[i].id, found[i].version))
-		{
-			add_to_lists(in, &own);
+		else if (add_tid(in, &own, found[i].version))
 			return true;
-		}
 	}
 	if (nsigned < MOST_SIGNED)
 		memcpy(GRN_REC_PTR(in->rec, l->off_sig), in->sig, l->sig_bytes);
@@ -393,8 +418,9 @@ note_node(Insert *in)
 	GrnndEdge	own = grnnd_own_edge(&in->ix->layout, in->rec, in->id);
 
 	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
+	grnnd_test_point("node-unlisted");
 	in->unlisted = PG_UINT32_MAX;
-	add_to_lists(in, &own);
+	add_to_lists(in, &own, in->attrs);
 }
 
 /* One attempt.  False: the neighbours found were gone when they were needed. */
@@ -473,6 +499,9 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		in->p.error2 = grnnd_noise(in->ix, in->rec) * grnnd_noise(in->ix, in->rec);
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
+	if (in->ix->meta.list_pages > 0)
+		in->rec->flags = GRN_UNLISTED;
+	in->others = palloc((Size) l->tids_max * l->attr_bytes + 1);
 
 	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);
 	if (!unchanged || !insert_once(in, UNCHANGED_EF, true))

@@ -153,7 +153,10 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 	else if (rec->state == GRN_NODE)
 		rec->ntids = left;
 	if (is_bare(rec))
+	{
 		rec->state = GRN_DEAD;
+		rec->flags = 0;
+	}
 }
 
 /* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
@@ -340,7 +343,10 @@ again:
 	grnnd_edit_begin(&e, v->index, v->ix, head);
 	if (e.rec->version == version && is_bare(e.rec))
 	{
-		grnnd_edit_change(&e)->state = GRN_DEAD;
+		GrnRecord  *bare = grnnd_edit_change(&e);
+
+		bare->state = GRN_DEAD;
+		bare->flags = 0;
 		grnnd_set_add(&v->dead, head);
 	}
 	grnnd_edit_end(&e);

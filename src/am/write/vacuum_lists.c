@@ -85,6 +85,9 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
 		}
 		if (dead || rec->ntids16 == 0)
 			grnnd_set_add(buckets, bucket);
+		/* an insert or a vacuum that was interrupted may have left it in no chain */
+		if (rec->ntids16 == 0)
+			grnnd_set_add(&v->empty, first + i);
 	}
 	if (xlog != NULL)
 		GenericXLogFinish(xlog);
@@ -147,8 +150,6 @@ again:
 
 			if (!take_out(v, bucket, before, id, rec->next))
 				goto again;
-			if (id < v->limit)
-				grnnd_set_add(&v->empty, id);
 			if (first)
 				head.first = better.first = rec->next;
 			continue;

@@ -43,12 +43,19 @@ typedef enum GrnState
  */
 #define GRN_KILLED 1
 
+/*
+ * Flag of a GRN_NODE record that an insert has written: the lists may lack the values of its TIDs,
+ * because the insert is at work or has failed.  The next TID clears the flag, and comes when the
+ * node is in the lists of all values that the record then has.
+ */
+#define GRN_UNLISTED 2
+
 typedef struct GrnRecord
 {
 	uint8_t		state;			/* GrnState */
 	uint8_t		ntids;			/* used of the layout's tids_max (GRN_TIDS: ntids16) */
 	uint8_t		count;			/* neighbours, <= degree */
-	uint8_t		flags;			/* GRN_KILLED or 0 */
+	uint8_t		flags;			/* GRN_KILLED, GRN_UNLISTED, both, or 0 */
 	uint16_t	version;		/* goes up each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
 	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid; of such a

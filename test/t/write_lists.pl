@@ -1,0 +1,135 @@
+# Inserts and vacuums that end between the parts of what they write to lists of filter columns: a
+# node that is in no list yet, a row of a list whose TID does not follow, a record of rows that is in
+# no list, rows of dead nodes that are out of lists whose empty records are not.  Then lists give
+# what the table has, to the next attempt as well.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $lock = 6779502;    # src/am/test_point.c
+
+my $node = PostgreSQL::Test::Cluster->new('write_lists');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+grnnd.build_device = cpu
+wal_consistency_checking = 'generic'
+));
+$node->start;
+setup_grnnd($node, 16, 1);
+$node->safe_psql('postgres', q(
+	CREATE TABLE t (id serial, c int, d int, v vector(16));
+	INSERT INTO t (c, d, v) SELECT id % 100, id % 50, v FROM points(1, 3000, 16, 1);
+	CREATE INDEX t_idx ON t USING grnnd (v, c, d)));
+my $query_vector = number($node, 'SELECT v FROM queries');
+
+# Rows by lists and by the table, and what grnnd_check() says.
+sub compare
+{
+	my ($name, @conditions) = @_;
+	my $sql = '';
+	for my $condition (@conditions)
+	{
+		# (all rows are near enough; without that the search would be as wide as the limit, and a list dear)
+		my $query = "SELECT '$condition', count(*), md5(string_agg(id::text, ' ' ORDER BY id)) FROM (SELECT id FROM t "
+		  . "WHERE $condition AND v <-> '$query_vector' < 1000 ORDER BY v <-> '$query_vector' LIMIT 10000) q";
+		$sql .= "SET enable_indexscan = off; $query; SET enable_indexscan = on; SET enable_seqscan = off; $query; "
+		  . 'SELECT way FROM grnnd_last_filter(); RESET enable_seqscan; ';
+	}
+	my @lines = split(/\n/, number($node, $sql));
+	is(scalar(@lines), 3 * @conditions, "$name: answers");
+	while (my ($by_table, $by_index, $way) = splice(@lines, 0, 3))
+	{
+		is("$by_index|$way", "$by_table|list", "$name: $by_table");
+	}
+	sound($node, 't_idx', $name);
+}
+
+# Ends a statement at a point: its session alone, or the whole server.
+sub end_at
+{
+	my ($point, $crash, $sql) = @_;
+	my $waiting = "FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock";
+	my $gate = psql_start($node, "SELECT pg_advisory_lock($lock); SELECT pg_sleep(600);");
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $waiting AND granted") or die 'no gate';
+	my $session = psql_start($node, "SET grnnd.test_point = '$point'; $sql;");
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $waiting AND NOT granted") or die "nobody at $point";
+	if ($crash)
+	{
+		# what was logged before the point is to survive
+		$node->safe_psql('postgres', 'CREATE TABLE flushed (); DROP TABLE flushed');
+		crash_server($node);
+	}
+	else
+	{
+		$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $waiting AND NOT granted");
+		$node->poll_query_until('postgres', "SELECT count(*) = 0 $waiting AND NOT granted") or die 'it goes on';
+		$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $waiting AND granted");
+		$node->poll_query_until('postgres', "SELECT count(*) = 0 $waiting") or die 'the gate stays';
+	}
+	psql_finish($_) for $gate, $session;
+}
+
+my $value = 1000;
+for my $crash (0, 1)
+{
+	my $how = $crash ? 'crash' : 'error';
+
+	# a new row, and an update that gives a row of its own to the same vector
+	for my $sql ("INSERT INTO t (c, d, v) SELECT %1\$d, %1\$d, v FROM points(%1\$d + 9000, %1\$d + 9000, 16, 1)",
+		'UPDATE t SET c = %1$d, d = %1$d WHERE id = %1$d')
+	{
+		my $statement = sprintf($sql, ++$value);
+		end_at('node-unlisted', $crash, $statement);
+		compare("$how: node in no list", "c = $value", "d = $value");
+		# twice, because the second one finds what the first has written
+		$node->safe_psql('postgres', "$statement; $statement");
+		compare("$how: node in no list, and again", "c = $value", "d = $value", 'c = 7', 'd IS NULL');
+	}
+
+	# rows of one vector and any values, which share a record from the third value on
+	my $same = "INSERT INTO t (c, d, v) SELECT c, c, v FROM points(%1\$d + 9000, %1\$d + 9000, 16, 1), unnest('{%2\$s}'::int[]) c";
+	my $first = ++$value;
+	$node->safe_psql('postgres', sprintf($same, $first, '1, 2, 3, 4'));
+	for my $listed (10 * $first, 10 * $first + 1)
+	{
+		my $statement = sprintf($same, $first, $listed);
+		end_at('tid-listed', $crash, $statement);
+		compare("$how: node with another value", "c = $listed", 'c = 3');
+		$node->safe_psql('postgres', $statement);
+		compare("$how: node with another value, and again", "c = $listed", "d = $listed", 'c = 3');
+	}
+
+	# more rows of a value than records have room for
+	my $statement;
+	for my $arrival (1, 3)
+	{
+		$statement = sprintf('INSERT INTO t (c, d, v) SELECT %1$d, NULL, v FROM points(%1$d * 100, %1$d * 100 + 299, 16, 1)', ++$value);
+		end_at("list-written:$arrival", $crash, $statement);
+		compare("$how: record in no list", "c = $value", 'd IS NULL');
+		$node->safe_psql('postgres', $statement);
+		compare("$how: record in no list, and again", "c = $value", 'd IS NULL');
+	}
+
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 3 = $crash OR c = $value");
+	end_at('vacuum-lists', $crash, 'VACUUM t');
+	compare("$how: vacuum", 'c = 7', 'd = 8', "c = $value", 'd IS NULL');
+	$node->safe_psql('postgres', $statement);
+	compare("$how: rows beside empty records", "c = $value", 'd IS NULL');
+	$node->safe_psql('postgres', "VACUUM t; $statement");
+	compare("$how: vacuumed again", 'c = 7', 'd = 8', "c = $value", 'd IS NULL');
+}
+
+# what is in no list and holds no row is free in the end
+$node->safe_psql('postgres', 'DELETE FROM t; VACUUM t; VACUUM t');
+is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('t_idx')"), '0|0', 'no record is left');
+sound($node, 't_idx', 'without a row');
+unlike(slurp_file($node->logfile), qr/inconsistent page|PANIC|TRAP/, 'replay gave the pages that were logged');
+$node->stop;
+done_testing();
