@@ -62,8 +62,6 @@ SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number
 INSERT INTO fs SELECT 20000 + i, ARRAY[random() * 3, random() * 3, random(), random(), random(), random(), random(),
 	random()]::vector, CASE WHEN i % 2 = 0 THEN 5 ELSE 7000 + i % 3 END, i % 3, 20000 + i FROM generate_series(1, 1200) i;
 SELECT * FROM grnnd_check('fs_idx', true);
--- (signatures tell values that the build had not seen from few others)
-SET grnnd.ef_search = 80;
 SELECT condition, rows, good FROM (VALUES ('c = 5'), ('c = 7000'), ('c = 0'), ('w = 20100'), ('w > 20900')) n(condition), fs_recall(condition) r
 	ORDER BY condition;
 

@@ -34,10 +34,10 @@
 /*
  * The share is known by signatures.  Of the rows that they let pass, only some do by their values,
  * where a range ends within the range of a signature, or a signature stands for several values.
+ * So of the candidates that nodes show only that part is worth one, and the limit is for as many.
  * But there may be many near the query that fail, and all that pass elsewhere: then the limit would
- * rise with each node that fails, and no run would be dry.  So the share is taken to be no less
- * than this part of what was said.  It is where recall gains little by more visits
- * (test/bench/tried.md).
+ * rise with each node that fails, and no run would be dry.  So the part is taken to be no less
+ * than this.  It is where recall gains little by more visits (test/bench/tried.md).
  */
 #define LEAST_RIGHT 0.125
 
@@ -236,7 +236,7 @@ set_dry_limit(GrnSearch *s)
 	Failing    *f = &s->failing;
 	double		right = (double) (f->nright + 1) / (double) (f->nright + f->nwrong + 1);
 	double		limit = s->p.share > 0
-		? DRY_LIMIT(s->p.share * (right > LEAST_RIGHT ? right : LEAST_RIGHT)) : MAX_DRY_LIMIT;
+		? DRY_LIMIT(s->p.share) / (right > LEAST_RIGHT ? right : LEAST_RIGHT) : MAX_DRY_LIMIT;
 
 	f->dry_limit = (uint32_t) (limit < MAX_DRY_LIMIT ? limit : MAX_DRY_LIMIT);
 }
