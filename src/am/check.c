@@ -537,7 +537,8 @@ check_index(Check *c, bool heapallindexed)
 	grnnd_reach_run(&c->reach);
 	/* lists are read record by record: replay would change them meanwhile */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
-		grnnd_check_lists(c->index, c->ix, c->strategy, c->limit, report_to, c, &c->unlisted);
+		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit, report_to, c,
+						  &c->unlisted);
 
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)

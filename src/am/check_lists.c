@@ -14,6 +14,7 @@ typedef struct Lists
 {
 	Relation	index;
 	const GrnndIndex *ix;
+	const GrnSigBook *books;
 	BufferAccessStrategy strategy;
 	GrnndReportFn report;
 	void	   *arg;
@@ -43,32 +44,32 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 }
 
 /*
- * Bits for each node, which say in lists of which values it is: a value's hash chooses one.  So of
- * eight values that a node is in no list of, seven are noticed.
+ * Bits for each node, which say in lists of which values it is: a hash of a value's rank chooses
+ * one.  So of eight values that a node is in no list of, seven are noticed.
  */
 #define VALUE_BITS(c) ((c)->limit < PG_UINT32_MAX / 8 ? 8 : 1)
 
 static uint32
-value_bit(const Lists *c, uint32 id, uint32 hash)
+value_bit(const Lists *c, uint32 id, uint32 rank)
 {
-	return id * VALUE_BITS(c) + hash % VALUE_BITS(c);
+	return id * VALUE_BITS(c) + (rank * UINT32_C(0x9E3779B1) >> 24) % VALUE_BITS(c);
 }
 
-/* Is the hash that of a value beside one of the node's own TIDs? */
+/* Is the rank that of a value beside one of the node's own TIDs? */
 static bool
-has_value(const Lists *c, uint32 column, uint32 hash)
+has_value(const Lists *c, uint32 column, uint32 rank)
 {
 	const GrnLayout *l = &c->ix->layout;
 
 	for (uint32 i = 0; i < c->node->ntids; i++)
-		if (grnnd_attr_hash(c->ix->attrs, column,
-							grn_rec_attrs(l, c->node) + i * l->attr_bytes) == hash)
+		if (grnnd_attr_rank(c->ix->attrs, c->books, column,
+							grn_rec_attrs(l, c->node) + i * l->attr_bytes) == rank)
 			return true;
 	return false;
 }
 
 static void
-check_row(Lists *c, uint32 column, uint32 record, uint32 i)
+check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const uint8_t *at = grn_list_row(l, c->list, i);
@@ -80,11 +81,16 @@ check_row(Lists *c, uint32 column, uint32 record, uint32 i)
 		c->report(c->arg, record, "list names a node that does not exist", row.id);
 		return;
 	}
+	if (grnnd_list_bucket(&c->ix->meta, column, row.rank) != bucket)
+	{
+		c->report(c->arg, record, "list holds a value that belongs to another, of node", row.id);
+		return;
+	}
 	/* stale rows do no harm */
 	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE)
 		return;
-	grnnd_set_add(&c->listed, value_bit(c, row.id, row.hash));
-	if (!has_value(c, column, row.hash))
+	grnnd_set_add(&c->listed, value_bit(c, row.id, row.rank));
+	if (!has_value(c, column, row.rank))
 		return;
 	if (memcmp(&row.factor, &c->node->factor, sizeof(row.factor)) != 0 ||
 		memcmp(at + sizeof(row), GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
@@ -115,7 +121,7 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 			return;
 		}
 		for (uint32 i = 0; i < c->list->ntids16; i++)
-			check_row(c, column, id, i);
+			check_row(c, column, bucket, id, i);
 		id = c->list->next;
 	}
 }
@@ -136,17 +142,17 @@ check_values(Lists *c, uint32 column, uint32 id)
 
 		if (grnnd_is_listed(c->ix->attrs, column, values) &&
 			!grnnd_set_has(&c->listed,
-						   value_bit(c, node, grnnd_attr_hash(c->ix->attrs, column, values))))
+						   value_bit(c, node, grnnd_attr_rank(c->ix->attrs, c->books, column, values))))
 			grnnd_set_add(c->unlisted, id);
 	}
 }
 
 void
-grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
-				  uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted)
+grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
+				  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted)
 {
 	const GrnndMeta *meta = &ix->meta;
-	Lists		c = {.index = index, .ix = ix, .strategy = strategy, .report = report, .arg = arg,
+	Lists		c = {.index = index, .ix = ix, .books = books, .strategy = strategy, .report = report, .arg = arg,
 		.limit = limit, .unlisted = unlisted};
 
 	if (meta->list_pages == 0)

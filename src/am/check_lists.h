@@ -15,8 +15,8 @@ typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 ot
  * insert at work.  Records with a TID of whose value no list has the node go to unlisted [limit]:
  * that is a fault only if they hold a row that a query can miss.
  */
-extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy,
-							  uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted);
+extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
+							  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted);
 
 /* Is the node's signature that of its own TIDs' values, but for what stands for any? */
 extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,

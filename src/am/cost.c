@@ -380,31 +380,69 @@ is_equality(const IndexOptInfo *info, Oid op)
 	return false;
 }
 
+/* Is the operator a comparison in the order of a filter column's values? */
+static bool
+is_range(const IndexOptInfo *info, int column, Oid op)
+{
+	int			strategy = get_op_opfamily_strategy(op, info->opfamily[column]);
+
+	if (strategy == 0)
+		strategy = get_op_opfamily_strategy(get_commutator(op), info->opfamily[column]);
+	return strategy == GRNND_LESS_STRATEGY || strategy == GRNND_LESS_EQUAL_STRATEGY ||
+		strategy == GRNND_GREATER_EQUAL_STRATEGY || strategy == GRNND_GREATER_STRATEGY;
+}
+
+/* Is there a list of the rows for which one condition is true? */
+static bool
+is_listed(const IndexOptInfo *info, const Node *node)
+{
+	if (IsA(node, NullTest))
+		return ((const NullTest *) node)->nulltesttype == IS_NULL;
+	if (IsA(node, OpExpr))
+		return is_equality(info, ((const OpExpr *) node)->opno);
+	if (IsA(node, ScalarArrayOpExpr))
+		return is_equality(info, ((const ScalarArrayOpExpr *) node)->opno);
+	return true;				/* a boolean column */
+}
+
 /*
- * The share of the rows that have the values of the condition whose list is shortest; 1 where none
- * has a list.
+ * The share of the rows on the shortest lists that serve: those of one condition, or of all ranges
+ * of a column; 1 where there are none.
  */
 static double
-listed_share(PlannerInfo *root, const IndexOptInfo *info, List *clauses)
+listed_share(PlannerInfo *root, const IndexPath *path, List *filter)
 {
+	const IndexOptInfo *info = path->indexinfo;
+	int			relid = (int) info->rel->relid;
 	double		share = 1;
 	ListCell   *lc;
 
-	foreach(lc, clauses)
+	foreach(lc, filter)
 	{
 		RestrictInfo *rinfo = lfirst(lc);
-		Node	   *node = (Node *) rinfo->clause;
-		bool		listed = true;	/* a boolean column */
 
-		if (IsA(node, NullTest))
-			listed = ((NullTest *) node)->nulltesttype == IS_NULL;
-		else if (IsA(node, OpExpr))
-			listed = is_equality(info, ((OpExpr *) node)->opno);
-		else if (IsA(node, ScalarArrayOpExpr))
-			listed = is_equality(info, ((ScalarArrayOpExpr *) node)->opno);
-		if (listed)
-			share = Min(share, clause_selectivity(root, (Node *) rinfo, (int) info->rel->relid,
-												  JOIN_INNER, NULL));
+		if (is_listed(info, (Node *) rinfo->clause))
+			share = Min(share, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL));
+	}
+	for (int i = 1; i < info->nkeycolumns; i++)
+	{
+		List	   *ranges = NIL;
+
+		foreach(lc, path->indexclauses)
+		{
+			const		IndexClause *clause = lfirst(lc);
+			RestrictInfo *rinfo = clause->rinfo;
+
+			if (clause->indexcol != i)
+				continue;
+			if (is_listed(info, (Node *) rinfo->clause))
+				share = Min(share, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL));
+			else if (IsA(rinfo->clause, OpExpr) &&
+					 is_range(info, i, ((OpExpr *) rinfo->clause)->opno))
+				ranges = lappend(ranges, rinfo);
+		}
+		if (ranges != NIL)
+			share = Min(share, clauselist_selectivity(root, ranges, relid, JOIN_INNER, NULL));
 	}
 	return share;
 }
@@ -503,15 +541,10 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	{
 		/* a partial index has been chosen for its predicate already */
 		double		share = generic.indexSelectivity * path->indexinfo->rel->tuples / shape.rows;
-		List	   *clauses = list_copy(shape.filter);
-		ListCell   *lc;
 
-		foreach(lc, path->indexclauses)
-			if (((IndexClause *) lfirst(lc))->indexcol > 0)
-			clauses = lappend(clauses, ((IndexClause *) lfirst(lc))->rinfo);
 		share = Min(Max(share, 0), 1);
 		search = filtered_cost(&shape, &search, share,
-							   listed_share(root, path->indexinfo, clauses), visit,
+							   listed_share(root, path, shape.filter), visit,
 							   page_cost(shape.pages, random_page, seq_page) * known);
 		/* rows that fail are no rows of this scan */
 		returned *= share;

@@ -14,6 +14,13 @@
 
 /* Pages that the list of a value is to take where many values share the rows. */
 #define BUCKET_PAGES 2
+/*
+ * In a small index buckets are short, so that a frequent value has one of its own: ranks tell 256
+ * groups of values apart.  With fewer rows a bucket the empty ends of records would take as much as
+ * rows do.
+ */
+#define GROUPS 256
+#define LEAST_ROWS 16
 #define MIN_BUCKETS 8
 #define MAX_BUCKETS 65536
 
@@ -27,10 +34,10 @@ grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
 }
 
 uint32
-grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash)
+grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank)
 {
 	return column * meta->list_buckets +
-		(uint32) ((uint64) hash * meta->list_buckets >> 32);
+		(uint32) ((uint64) rank * meta->list_buckets >> 32);
 }
 
 uint32
@@ -38,7 +45,9 @@ grnnd_list_buckets(const GrnLayout *l, uint64 nodes)
 {
 	uint64		rows = (uint64) grn_list_rows(l) * l->per_page * BUCKET_PAGES;
 
-	return (uint32) Min(Max(nodes / rows, MIN_BUCKETS), MAX_BUCKETS);
+	uint64		buckets = Max(nodes / rows, Min(nodes / LEAST_ROWS, GROUPS));
+
+	return (uint32) Min(Max(buckets, MIN_BUCKETS), MAX_BUCKETS);
 }
 
 /* ---- the directory ---- */
@@ -96,95 +105,236 @@ grnnd_in_list(const GrnRecord *rec, uint32 bucket)
 
 /* ---- reading ---- */
 
-typedef struct Rows
+/*
+ * Pages of the directory that are looked at for a price.  So many are an eighth of what the
+ * shortest search visits.
+ */
+#define MOST_LOOKED 8
+
+/* Buckets from first to last, which hold ranks from number from to number to. */
+typedef struct Run
 {
+	uint32		first;
+	uint32		last;
+	uint32		from;
+	uint32		to;
+} Run;
+
+/* The run that begins with rank number `from`; others may follow from to + 1 on. */
+static Run
+run_of(const GrnndIndex *ix, const GrnndListed *listed, uint32 from)
+{
+	const GrnndRanks *r = listed->ranks;
+	Run			run = {.from = from, .to = from};
+
+	run.first = grnnd_list_bucket(&ix->meta, listed->column, r[from].least);
+	run.last = grnnd_list_bucket(&ix->meta, listed->column, r[from].most);
+	while (run.to + 1 < listed->n &&
+		   grnnd_list_bucket(&ix->meta, listed->column, r[run.to + 1].least) <= run.last)
+		run.last = grnnd_list_bucket(&ix->meta, listed->column, r[++run.to].most);
+	return run;
+}
+
+/* Adds what a page of the directory says of buckets from first to last, as far as it goes. */
+static uint64
+count_records(Relation index, const GrnndIndex *ix, uint32 first, uint32 last)
+{
+	Buffer		buffer = read_head(index, ix, first, BUFFER_LOCK_SHARE);
+	uint64		records = 0;
+
+	for (uint32 b = first; b <= last; b++)
+		records += head_on(BufferGetPage(buffer), b)->records;
+	UnlockReleaseBuffer(buffer);
+	return records;
+}
+
+uint64
+grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *listed)
+{
+	struct
+	{
+		uint32		first;
+		uint32		last;
+	}			pieces[MOST_LOOKED];
+	uint64		records = 0;
+	uint64		npieces = 0;
+	uint32		looked;
+
+	/* pieces of runs that each lie on one page, of which a reservoir keeps an even choice */
+	for (uint32 i = 0; i < listed->n;)
+	{
+		Run			run = run_of(ix, listed, i);
+
+		for (uint32 b = run.first; b <= run.last; npieces++)
+		{
+			uint32		end = (b / GRNND_LISTS_PER_PAGE + 1) * GRNND_LISTS_PER_PAGE - 1;
+			uint64		at = npieces < MOST_LOOKED ? npieces
+				: grn_random(ix->meta.build_id, run.first, npieces) % (npieces + 1);
+
+			if (at < MOST_LOOKED)
+			{
+				pieces[at].first = b;
+				pieces[at].last = Min(end, run.last);
+			}
+			b = Min(end, run.last) + 1;
+		}
+		i = run.to + 1;
+	}
+	looked = (uint32) Min(npieces, MOST_LOOKED);
+	for (uint32 i = 0; i < looked; i++)
+		records += count_records(index, ix, pieces[i].first, pieces[i].last);
+	return looked > 0 ? records * npieces / looked : 0;
+}
+
+typedef struct Reader
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	const GrnndListed *listed;
+	const GrnFilter *filter;
+	GrnSearch  *search;
+	uint32		limit;			/* ids */
+	char	   *heads;			/* copy of the directory's page of bucket number headed */
+	uint32		headed;
+	char	   *copy;			/* of a page with records */
+	BlockNumber block;			/* whose copy; InvalidBlockNumber: none */
+	/* rows that wait to be offered */
 	uint32		n;
 	uint32		ids[GRN_MAX_DEGREE];
 	GrnFactor	factors[GRN_MAX_DEGREE];
 	uint8_t    *codes;			/* [GRN_MAX_DEGREE][code_bytes] */
-} Rows;
+} Reader;
 
 static void
-offer_rows(Rows *rows, GrnSearch *search)
+offer_rows(Reader *r)
 {
-	grn_search_entries(search, rows->ids, rows->codes, rows->factors, rows->n);
-	rows->n = 0;
+	grn_search_entries(r->search, r->ids, r->codes, r->factors, r->n);
+	r->n = 0;
+}
+
+static bool
+is_wanted(const GrnndListed *listed, const Run *run, uint32 rank)
+{
+	uint32		i = run->from;
+
+	while (i < run->to && listed->ranks[i].most < rank)
+		i++;
+	return rank >= listed->ranks[i].least && rank <= listed->ranks[i].most;
 }
 
 static void
-take_rows(const GrnLayout *l, const GrnRecord *rec, uint32 hash, const GrnFilter *filter,
-		  uint32 limit, Rows *rows, GrnSearch *search)
+take_rows(Reader *r, const Run *run, const GrnRecord *rec)
 {
+	const GrnLayout *l = &r->ix->layout;
+
 	for (uint32 i = 0; i < rec->ntids16; i++)
 	{
 		const uint8_t *at = grn_list_row(l, rec, i);
 		GrnListRow	row;
 
 		memcpy(&row, at, sizeof(row));
-		if (row.hash != hash || row.id >= limit ||
-			!grn_sig_passes(filter, at + sizeof(row) + l->code_bytes))
+		if (!is_wanted(r->listed, run, row.rank) || row.id >= r->limit ||
+			!grn_sig_passes(r->filter, at + sizeof(row) + l->code_bytes))
 			continue;
-		rows->ids[rows->n] = row.id;
-		rows->factors[rows->n] = row.factor;
-		memcpy(rows->codes + (Size) rows->n * l->code_bytes, at + sizeof(row), l->code_bytes);
-		if (++rows->n == GRN_MAX_DEGREE)
-			offer_rows(rows, search);
+		r->ids[r->n] = row.id;
+		r->factors[r->n] = row.factor;
+		memcpy(r->codes + (Size) r->n * l->code_bytes, at + sizeof(row), l->code_bytes);
+		if (++r->n == GRN_MAX_DEGREE)
+			offer_rows(r);
 	}
 }
 
-void
-grnnd_list_read(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 hash,
-				const GrnFilter *filter, GrnSearch *search)
+static void
+copy_page(Reader *r, BlockNumber block)
 {
-	const GrnLayout *l = &ix->layout;
-	uint32		id = grnnd_list_head(index, ix, bucket).first;
-	uint32		limit = grnnd_id_limit(index, ix);
-	char	   *copy = palloc(BLCKSZ);
-	Rows		rows = {.codes = palloc((Size) GRN_MAX_DEGREE * l->code_bytes + 1)};
+	Buffer		buffer = grnnd_read(r->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+
+	memcpy(r->copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	r->block = block;
+}
+
+/* The record that begins a bucket's chain. */
+static uint32
+first_record(Reader *r, uint32 bucket)
+{
+	if (r->headed == PG_UINT32_MAX ||
+		r->headed / GRNND_LISTS_PER_PAGE != bucket / GRNND_LISTS_PER_PAGE)
+	{
+		Buffer		buffer = read_head(r->index, r->ix, bucket, BUFFER_LOCK_SHARE);
+
+		memcpy(r->heads, BufferGetPage(buffer), BLCKSZ);
+		UnlockReleaseBuffer(buffer);
+		r->headed = bucket;
+	}
+	return head_on((Page) r->heads, bucket)->first;
+}
+
+static void
+read_bucket(Reader *r, const Run *run, uint32 bucket)
+{
+	uint32		id = first_record(r, bucket);
 	uint32		steps = 0;
 
 	while (id != GRN_INVALID_ID)
 	{
-		BlockNumber block = grnnd_node_block(ix, id);
-		Buffer		buffer;
+		BlockNumber block = grnnd_node_block(r->ix, id);
+		const GrnRecord *rec;
 
 		CHECK_FOR_INTERRUPTS();
-		if (id >= limit)
-			limit = grnnd_id_limit(index, ix);
-		if (id >= limit || steps > limit)
-			grnnd_corrupt(index, block, "impossible list of rows");
-		/* the chain mostly goes on along a page, so all of it is copied */
-		buffer = grnnd_read(index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
-		memcpy(copy, BufferGetPage(buffer), BLCKSZ);
-		UnlockReleaseBuffer(buffer);
-		do
+		if (id >= r->limit)
+			r->limit = grnnd_id_limit(r->index, r->ix);
+		if (id >= r->limit || steps++ > r->limit)
+			grnnd_corrupt(r->index, block, "impossible list of rows");
+		/* chains mostly go on along a page, and the next bucket's begins there: all is copied */
+		if (block != r->block)
+			copy_page(r, block);
+		rec = grnnd_page_record((Page) r->copy, r->ix, grn_node_slot(&r->ix->layout, id));
+		/* vacuum has freed it since we knew of it: what was read before comes twice */
+		if (PageIsNew((Page) r->copy) || !grnnd_in_list(rec, bucket))
 		{
-			const GrnRecord *rec = grnnd_page_record((Page) copy, ix, grn_node_slot(l, id));
-
-			steps++;
-			/* vacuum has freed it since we knew of it: what was read before comes twice */
-			if (PageIsNew((Page) copy) || !grnnd_in_list(rec, bucket))
-			{
-				id = grnnd_list_head(index, ix, bucket).first;
-				break;
-			}
-			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
-				grnnd_corrupt(index, block, "impossible list of rows");
-			take_rows(l, rec, hash, filter, limit, &rows, search);
-			id = rec->next;
-		} while (id != GRN_INVALID_ID && grnnd_node_block(ix, id) == block && steps <= limit);
+			id = grnnd_list_head(r->index, r->ix, bucket).first;
+			r->block = InvalidBlockNumber;
+			continue;
+		}
+		if (grn_record_check(&r->ix->layout, rec, id, GRN_MAX_NODES) != NULL)
+			grnnd_corrupt(r->index, block, "impossible list of rows");
+		take_rows(r, run, rec);
+		id = rec->next;
 	}
-	offer_rows(&rows, search);
-	pfree(rows.codes);
-	pfree(copy);
+}
+
+void
+grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
+				const GrnFilter *filter, GrnSearch *search)
+{
+	Reader		r = {.index = index, .ix = ix, .listed = listed, .filter = filter, .search = search,
+		.headed = PG_UINT32_MAX, .block = InvalidBlockNumber};
+
+	r.limit = grnnd_id_limit(index, ix);
+	r.heads = palloc(BLCKSZ);
+	r.copy = palloc(BLCKSZ);
+	r.codes = palloc((Size) GRN_MAX_DEGREE * ix->layout.code_bytes + 1);
+	for (uint32 i = 0; i < listed->n;)
+	{
+		Run			run = run_of(ix, listed, i);
+
+		for (uint32 bucket = run.first; bucket <= run.last; bucket++)
+			read_bucket(&r, &run, bucket);
+		i = run.to + 1;
+	}
+	offer_rows(&r);
+	pfree(r.codes);
+	pfree(r.copy);
+	pfree(r.heads);
 }
 
 /* ---- adding ---- */
 
 void
-grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 hash, const GrnndEdge *row)
+grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 rank, const GrnndEdge *row)
 {
-	GrnListRow	head = {.id = row->id, .hash = hash, .factor = row->factor};
+	GrnListRow	head = {.id = row->id, .rank = rank, .factor = row->factor};
 	uint8_t    *at = grn_list_row(l, rec, rec->ntids16++);
 
 	memcpy(at, &head, sizeof(head));
@@ -198,7 +348,7 @@ grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 hash, const GrnndEdge 
  * empty record takes none: it belongs to vacuum, which is about to free it.
  */
 static uint32
-add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 id, uint32 hash,
+add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 id, uint32 rank,
 		 const GrnndEdge *row)
 {
 	const GrnLayout *l = &ix->layout;
@@ -217,7 +367,7 @@ add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 id, uint32 
 			next = e.rec->next;
 			if (e.rec->ntids16 > 0 && e.rec->ntids16 < grn_list_rows(l))
 			{
-				grnnd_list_put(l, grnnd_edit_change(&e), hash, row);
+				grnnd_list_put(l, grnnd_edit_change(&e), rank, row);
 				added = true;
 			}
 		}
@@ -230,14 +380,14 @@ add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 id, uint32 
 }
 
 void
-grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, uint32 hash,
+grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, uint32 rank,
 			   const GrnndEdge *row)
 {
 	const GrnLayout *l = &ix->layout;
 	GrnndListHead head = grnnd_list_head(index, ix, bucket);
 	GrnndListHead longer;
 	GrnRecord  *rec;
-	uint32		id = add_from(index, ix, bucket, head.room, hash, row);
+	uint32		id = add_from(index, ix, bucket, head.room, rank, row);
 
 	if (id != GRN_INVALID_ID)
 	{
@@ -252,7 +402,7 @@ grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucke
 	rec->state = GRN_LIST;
 	rec->next = head.first;
 	grn_tids_set_owner(rec, bucket, 0);
-	grnnd_list_put(l, rec, hash, row);
+	grnnd_list_put(l, rec, rank, row);
 	id = grnnd_new_record(index, heap, ix, rec);
 	pfree(rec);
 	grnnd_test_point("list-written");

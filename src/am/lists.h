@@ -1,8 +1,9 @@
 /*
  * lists.h - the lists of values: for each value of a filter column, the codes of the rows that
- * have it, packed, so that a search for a rare value reads those rows instead of the graph.
+ * have it, packed, so that a search for few rows reads those instead of the graph.
  *
- * A value's hash (grnnd_attr_hash()) names its bucket.  A bucket is a chain of GRN_LIST records
+ * A value's rank (grnnd_key_rank()) names its bucket.  Ranks of numbers and times are in their
+ * order, so the buckets of a range follow each other.  A bucket is a chain of GRN_LIST records
  * (record.h), which lie among the nodes.  The directory, on pages of its own, says where each
  * bucket's chain begins.  A build makes so many buckets that the chain of a rare value takes few
  * pages.  A build that fits no codes makes no lists, and there are none until the next build.
@@ -34,8 +35,8 @@ StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
 
 /* Whether there are lists of such a value.  Of arrays there is that of NULL alone. */
 extern bool grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
-/* The bucket of a hash, counted through all columns. */
-extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 hash);
+/* The bucket of a rank, counted through all columns. */
+extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
 
 /* Buckets of a column for so many nodes. */
 extern uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
@@ -47,14 +48,25 @@ extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 
 /* Is it a record of that bucket's chain? */
 extern bool grnnd_in_list(const GrnRecord *rec, uint32 bucket);
 
-/* Reads a list: the rows with this hash whose signatures pass become candidates of the search. */
-extern void grnnd_list_read(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 hash,
+/* What of a column's lists a scan may read. */
+#define GRNND_MOST_RANKS 256
+typedef struct GrnndListed
+{
+	uint32		column;
+	uint32		n;				/* 0: nothing */
+	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending and apart */
+} GrnndListed;
+
+/* About how many records hold those ranks. */
+extern uint64 grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *listed);
+/* Reads them: the rows whose signatures pass become candidates of the search. */
+extern void grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 							const GrnFilter *filter, GrnSearch *search);
 
 /* Puts a row into a record that has room. */
-extern void grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 hash, const GrnndEdge *row);
+extern void grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 rank, const GrnndEdge *row);
 /* Adds a node to the list of its value. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
-						   uint32 hash, const GrnndEdge *row);
+						   uint32 rank, const GrnndEdge *row);
 
 #endif							/* GRNND_LISTS_H */

@@ -22,12 +22,6 @@
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 
 /*
- * Lists that are looked up in the directory for a price.  Each takes a page; so many are an eighth
- * of what the shortest search visits.
- */
-#define MOST_HEADS 8
-
-/*
  * A list of more pages than this does not take over from a search that is at work.  By the prices
  * above, its 340,000 rows take 11 milliseconds, which is 8,600 visits.
  */
@@ -50,9 +44,10 @@ list_batch(const GrnndScan *so, uint64 pages)
 static double
 list_cost(const GrnndScan *so, uint64 pages, uint64 records)
 {
-	return LIST_PAGE_COST * (double) pages +
-		LIST_ROW_COST * (double) records * grn_list_rows(&so->ix->layout) +
-		VISIT_COST * list_batch(so, pages);
+	double		rows = (double) records * grn_list_rows(&so->ix->layout);
+
+	return LIST_PAGE_COST * (double) pages + LIST_ROW_COST * rows +
+		VISIT_COST * Min(list_batch(so, pages), rows);
 }
 
 /* Finds the test whose lists cost least: so->list. */
@@ -63,27 +58,22 @@ choose_list(IndexScanDesc scan)
 	const GrnndMeta *meta = &so->ix->meta;
 	double		least = 0;
 
-	so->list.n = 0;
+	so->list.listed.n = 0;
 	for (uint32 t = 0; t < so->filter->ntests && meta->list_pages > 0; t++)
 	{
-		GrnndListChoice choice = {0};
-		uint64		records = 0;
-		uint32		looked;
+		GrnndListChoice choice;
+		GrnndListed *listed = &choice.listed;
+		uint64		records;
 		double		cost;
 
-		choice.n = grnnd_filter_hashes(so->filter, t, &choice.column, choice.hashes,
-									   GRNND_MOST_LISTS);
-		if (choice.n == 0)
+		listed->n = grnnd_filter_ranks(so->filter, t, &listed->column, listed->ranks,
+									   GRNND_MOST_RANKS);
+		if (listed->n == 0)
 			continue;
-		looked = Min(choice.n, MOST_HEADS);
-		for (uint32 i = 0; i < looked; i++)
-			records += grnnd_list_head(scan->indexRelation, so->ix,
-									   grnnd_list_bucket(meta, choice.column,
-														 choice.hashes[i * choice.n / looked])).records;
-		records = records * choice.n / looked;
-		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + choice.n;
+		records = grnnd_list_records(scan->indexRelation, so->ix, listed);
+		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
 		cost = list_cost(so, choice.pages, records);
-		if (so->list.n == 0 || cost < least)
+		if (so->list.listed.n == 0 || cost < least)
 		{
 			so->list = choice;
 			least = cost;
@@ -104,14 +94,11 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	params.ef = list_batch(so, so->list.pages) * grnnd_beam(so->ix);
 	params.max_visits = 0;
 	search = grn_search_begin(&params, &so->store.base, so->q);
-	for (uint32 i = 0; i < so->list.n; i++)
-		grnnd_list_read(scan->indexRelation, so->ix,
-						grnnd_list_bucket(&so->ix->meta, so->list.column, so->list.hashes[i]),
-						so->list.hashes[i], &so->filter->base, search);
+	grnnd_list_read(scan->indexRelation, so->ix, &so->list.listed, &so->filter->base, search);
 	if (grn_search_truncated(search))
 	{
 		grn_search_end(search);
-		so->list.n = 0;
+		so->list.listed.n = 0;
 		return NULL;
 	}
 	so->way = GRNND_WAY_LIST;
@@ -137,13 +124,13 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
-	if (so->list.n > 0 && so->list.cost <= VISIT_COST * visits &&
+	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * visits &&
 		(search = search_list(scan, params)) != NULL)
 		return search;
 	so->graph = *params;
 	if (most_visits > 0)
 	{
-		if (so->list.n == 0 && visits >= (double) most_visits)
+		if (so->list.listed.n == 0 && visits >= (double) most_visits)
 			return NULL;
 		params->max_visits = most_visits;
 	}
@@ -161,7 +148,7 @@ grnnd_hand_over(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnSearch  *search;
 
-	if (so->way != GRNND_WAY_GRAPH || so->list.n == 0 ||
+	if (so->way != GRNND_WAY_GRAPH || so->list.listed.n == 0 ||
 		!(grn_search_truncated(so->search) ||
 		  (grn_search_dry(so->search) && so->list.pages <= MOST_PAGES)))
 		return false;

@@ -15,6 +15,7 @@
 #ifndef GRNND_SCAN_IMPL_H
 #define GRNND_SCAN_IMPL_H
 
+#include "am/lists.h"
 #include "am/page_store.h"
 #include "am/scan.h"
 
@@ -68,12 +69,9 @@ typedef enum GrnndWay
 } GrnndWay;
 
 /* The lists by which a filter's rows can be had. */
-#define GRNND_MOST_LISTS 256
 typedef struct GrnndListChoice
 {
-	uint32		n;				/* 0: none */
-	uint32		column;
-	uint32		hashes[GRNND_MOST_LISTS];	/* of values */
+	GrnndListed listed;			/* n 0: none */
 	uint64		pages;
 	double		cost;			/* microseconds, about */
 } GrnndListChoice;

@@ -55,7 +55,8 @@ CREATE TABLE fs_conditions (number int, condition text);
 INSERT INTO fs_conditions VALUES (1, 'c = 0'), (2, 'c = 1'), (3, 'c = 2'), (4, 'c = 3'), (5, 'c = 4'), (6, 'c = 5'),
 	(7, 'c = 107'), (8, 'c IS NULL'), (9, 'c BETWEEN 1 AND 4'), (10, 'c < 100'), (11, 't = 1414'), (12, 't = 0'),
 	(13, 'w = 77'), (14, 'w BETWEEN 100 AND 115'), (15, 'c = 0 AND t = 122'), (16, 'c = -5'), (17, 'c IS NOT NULL'),
-	(18, 'w < 6000 AND c = 0');
+	(18, 'w < 6000 AND c = 0'), (19, 'w BETWEEN 3000 AND 3250'), (20, 'w >= 11900'), (21, 't >= 2000 AND t < 2020 AND w > 100'),
+	(22, 'w < 100 AND c >= 0');
 SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number;
 
 -- rows that come one by one, more of a value than its list has room for, and new values
@@ -77,13 +78,13 @@ SELECT condition, rows, good FROM (VALUES ('c = 8000'), ('c = 8003'), ('c >= 800
 DELETE FROM fs WHERE c = 5 OR c = 1 OR id % 3 = 0;
 VACUUM fs;
 SELECT * FROM grnnd_check('fs_idx', true);
-SELECT condition, rows, good FROM fs_conditions, fs_recall(condition) r WHERE number IN (1, 2, 4, 6, 7, 8, 17) ORDER BY number;
+SELECT condition, rows, good FROM fs_conditions, fs_recall(condition) r WHERE number IN (1, 2, 4, 6, 7, 8, 17, 19, 20, 21) ORDER BY number;
 INSERT INTO fs SELECT 30000 + i, ARRAY[random() * 3, random() * 3, random(), random(), random(), random(), random(),
 	random()]::vector, i % 7, i % 3, 30000 + i FROM generate_series(1, 1500) i;
 DELETE FROM fs WHERE id % 5 = 0;
 VACUUM fs;
 SELECT * FROM grnnd_check('fs_idx', true);
-SELECT condition, rows, good FROM fs_conditions, fs_recall(condition) r WHERE number IN (1, 2, 4, 6, 7, 8, 17) ORDER BY number;
+SELECT condition, rows, good FROM fs_conditions, fs_recall(condition) r WHERE number IN (1, 2, 4, 6, 7, 8, 17, 19, 20, 21) ORDER BY number;
 
 -- all rows of a filter by a cursor, and in relaxed order
 BEGIN;
@@ -98,6 +99,47 @@ SET LOCAL grnnd.ef_search = 40;
 SELECT count(*) BETWEEN 10 AND 60 AS one_search FROM
 	(SELECT id FROM fs WHERE c = 0 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
 COMMIT;
+
+-- ranges of other types, by lists: all rows, of those that the build saw and of later ones
+CREATE TABLE fr (id int, v vector(4), f float8, s float4, n numeric, z timestamptz, d date, i int8) WITH (autovacuum_enabled = off);
+CREATE FUNCTION fr_add(first int, last int) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO fr SELECT i, ARRAY[random(), random(), random(), random()]::vector, sin(i), i / 7.0, (i % 977) / 10.0,
+			timestamptz '2026-01-01' + i * interval '17 minutes', date '2026-01-01' + i % 1000, (i * 7919::int8 - 5000000) * 1000000007
+		FROM generate_series(first, last) i $$;
+SELECT FROM fr_add(1, 2500);
+UPDATE fr SET f = 'NaN', s = 'Infinity', n = 'NaN', z = 'infinity', d = '-infinity', i = 9223372036854775807 WHERE id % 101 = 0;
+UPDATE fr SET f = NULL, s = '-Infinity', n = NULL, z = '-infinity', d = NULL, i = -9223372036854775808 WHERE id % 103 = 0;
+CREATE INDEX fr_idx ON fr USING grnnd (v, f, s, n, z, d, i);
+ANALYZE fr;
+CREATE FUNCTION fr_compare(OUT condition text, OUT by_index int, OUT by_scan int, OUT way text) RETURNS SETOF record LANGUAGE plpgsql AS $$
+DECLARE
+	query text;
+BEGIN
+	FOREACH condition IN ARRAY ARRAY['f BETWEEN 0.5 AND 0.52', 'f > 0.9999', 'f < -0.9999', 's < 15', 's > 355', 's >= 14.5 AND s < 21.25',
+			'n BETWEEN 50 AND 51.5', 'n > 97.3', 'z < ''2026-01-02''', 'z BETWEEN ''2026-01-10'' AND ''2026-01-11''', 'z > ''2026-02-07''',
+			'd = ''2026-03-05''', 'd <= ''2026-01-10''', 'd > ''2028-09-20''', 'i < -4980000000000000', 'i BETWEEN 0 AND 100000000000000',
+			'i > 9223372036854775806', 'i IS NULL', 'n IS NULL', 'd IN (''2026-03-05'', ''2026-03-06'', ''2026-05-07'')'] LOOP
+		query := 'SELECT count(*) FROM (SELECT FROM fr WHERE ' || condition || ' ORDER BY v <-> ''[0.5,0.5,0.5,0.5]'' LIMIT 5000) q';
+		SET LOCAL enable_indexscan = off;
+		EXECUTE query INTO by_scan;
+		SET LOCAL enable_indexscan = on;
+		SET LOCAL enable_seqscan = off;
+		EXECUTE query INTO by_index;
+		way := (grnnd_last_filter()).way;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT count(*), count(*) FILTER (WHERE by_index = by_scan) AS all_rows, sum(by_index) AS rows,
+	count(*) FILTER (WHERE way ~ 'list') > 12 AS lists FROM fr_compare();
+SELECT FROM fr_add(2501, 3000);
+SELECT FROM fr_add(-200, 0);
+UPDATE fr SET f = 0.51, n = 50.5, i = 5 WHERE id % 50 = 0;
+DELETE FROM fr WHERE id % 7 = 0;
+VACUUM fr;
+SELECT * FROM grnnd_check('fr_idx', true);
+SELECT condition, by_index = by_scan AS all_rows FROM fr_compare();
+DROP TABLE fr;
+DROP FUNCTION fr_add, fr_compare;
 
 -- an index that is filled row by row has signatures and a sample; codes come later
 CREATE TABLE fs2 (id int, v vector(8), c int) WITH (autovacuum_enabled = off);

@@ -73,6 +73,52 @@ test_sets(void)
 		}
 }
 
+/* Ranks are in the order of keys, and those of keys that lie apart differ. */
+static void
+test_ranks(void)
+{
+	for (int kind = 0; kind < 5; kind++)
+	{
+		static int64_t sample[N];
+		GrnSigBook	book;
+		uint32_t	n = kind == 3 ? 1 : kind == 4 ? 2 : N;
+		uint32_t	same = 0;
+
+		for (uint32_t i = 0; i < N; i++)
+		{
+			keys[i] = kind == 0 ? (int64_t) unit_random() : kind == 1 ? (int64_t) unit_below(1000000)
+				: kind == 2 ? (unit_below(2) ? (unit_below(2) ? INT64_MAX : INT64_MIN) : unit_below(3))
+				: (int64_t) unit_random() >> 8;
+			sample[i] = keys[i];
+		}
+		grn_sig_fit(&book, true, sample, n);
+		for (uint32_t i = 0; i + 1 < N; i++)
+		{
+			int64_t		a = keys[i];
+			int64_t		b = keys[i + 1];
+
+			CHECK(a == b || (a < b) == (grn_sig_rank(&book, a) < grn_sig_rank(&book, b)) ||
+				  grn_sig_rank(&book, a) == grn_sig_rank(&book, b), "kind %d: %lld, %lld", kind,
+				  (long long) a, (long long) b);
+			CHECK(a != b || grn_sig_rank(&book, a) == grn_sig_rank(&book, b), "one key");
+			CHECK(grn_sig_rank(&book, a) < UINT32_C(255) << 24 || book.count == GRN_SIG_CODES,
+				  "the rank of NULL");
+			same += a != b && grn_sig_rank(&book, a) == grn_sig_rank(&book, b);
+		}
+		CHECK(kind > 2 || same < 10, "kind %d: %u pairs have the same rank", kind, same);
+	}
+	/* neighbours, inside and just outside */
+	for (uint32_t i = 0; i < N; i++)
+		keys[i] = (int64_t) i * 7;
+	{
+		GrnSigBook	book;
+
+		grn_sig_fit(&book, true, keys, N);
+		for (int64_t k = -1000; k < 7 * N + 1000; k++)
+			CHECK(grn_sig_rank(&book, k) < grn_sig_rank(&book, k + 1), "%lld", (long long) k);
+	}
+}
+
 /* Share of the keys whose byte is in the set of one key. */
 static double
 share(const GrnSigBook *book, const int64_t *k, uint32_t n, int64_t key)
@@ -141,6 +187,7 @@ int
 main(void)
 {
 	RUN(test_sets);
+	RUN(test_ranks);
 	RUN(test_precision);
 	RUN(test_damaged);
 	UNIT_END();

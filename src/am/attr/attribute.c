@@ -377,24 +377,28 @@ grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *ke
 	return true;
 }
 
-#define NULL_HASH UINT32_C(0x4E554C4C)
+#define NULL_RANK UINT32_MAX
 
 uint32
-grnnd_key_hash(bool isnull, int64 key)
+grnnd_key_rank(const GrnSigBook *book, bool isnull, int64 key)
 {
 	uint64		h = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
 
+	if (isnull)
+		return NULL_RANK;
+	if (grnnd_is_ranked(book))
+		return grn_sig_rank(book, key);
 	h = (h ^ h >> 32) * UINT64CONST(0xD6E8FEB86659FD93);
-	return isnull ? NULL_HASH : (uint32) (h >> 32);
+	return (uint32) (h >> 32);
 }
 
 uint32
-grnnd_attr_hash(const GrnndAttrs *attrs, uint32 i, const uint8 *values)
+grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 i, const uint8 *values)
 {
 	int64		key = 0;
 	bool		there = grnnd_attr_key(attrs, i, values, &key);
 
-	return grnnd_key_hash(!there, key);
+	return grnnd_key_rank(&books[i], !there, key);
 }
 
 /*

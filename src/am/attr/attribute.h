@@ -119,10 +119,20 @@ extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const
 							 uint8 *out);
 /* The key of column i of a TID's values; false: it is NULL. */
 extern bool grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *key);
-/* The hash of a key, or of NULL: what lists of rows go by (am/lists.h), so it is on disk. */
-extern uint32 grnnd_key_hash(bool isnull, int64 key);
+/*
+ * The rank of a key, or of NULL, by its column's book: what lists of rows go by (am/lists.h), so it
+ * is on disk.  It is in the order of the keys where grnnd_is_ranked(), else their hash.
+ */
+extern uint32 grnnd_key_rank(const GrnSigBook *book, bool isnull, int64 key);
 /* That of column i of a TID's values. */
-extern uint32 grnnd_attr_hash(const GrnndAttrs *attrs, uint32 i, const uint8 *values);
+extern uint32 grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 i,
+							  const uint8 *values);
+static inline bool
+grnnd_is_ranked(const GrnSigBook *book)
+{
+	return book->ordered && book->count > 0;
+}
+
 /* Writes the signature of a TID's values, a byte a column. */
 extern void grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values,
 					   uint8 *sig);
@@ -136,22 +146,32 @@ typedef struct GrnndFilter
 	bool		nothing;		/* no row passes */
 	bool		recheck;		/* rows that pass may fail after all */
 	const GrnndAttrs *attrs;
+	const GrnSigBook *books;	/* as given */
 	struct GrnndTest *tests;	/* [ntests], all of which a row has to pass */
 	uint32		ntests;
 } GrnndFilter;
 
 /*
  * By scan keys; NULL where none of them is on a filter column and all rows pass.  books: of
- * the index's signatures, NULL where it has none.  Palloc'd; attrs is used by reference.
+ * the index's signatures, NULL where it has none.  Palloc'd; attrs and books are used by
+ * reference.
  */
 extern GrnndFilter *grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books,
 									  const ScanKeyData *keys, int nkeys);
 
+/* Ranks from least to most. */
+typedef struct GrnndRanks
+{
+	uint32		least;
+	uint32		most;
+} GrnndRanks;
+
 /*
- * The values that test i allows, by grnnd_key_hash(), and the test's column.  Returns
- * how many, at most `most`; 0 where there are more, or it is no test of single values.
+ * The ranks of the values that test i allows, or all tests of ranges of its column, ascending and
+ * apart; and the column.  Returns how many, at most `most`; 0 where there are more, or the
+ * test is of another kind.
  */
-extern uint32 grnnd_filter_hashes(const GrnndFilter *filter, uint32 i, uint32 *column,
-								  uint32 *hashes, uint32 most);
+extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column,
+								 GrnndRanks *ranks, uint32 most);
 
 #endif							/* GRNND_ATTRIBUTE_H */

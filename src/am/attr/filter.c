@@ -250,6 +250,7 @@ grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKe
 	f = palloc0(sizeof(GrnndFilter));
 	f->base.passes = passes;
 	f->attrs = attrs;
+	f->books = books;
 	f->tests = palloc0(nkeys * sizeof(Test));
 	for (int i = 0; i < nkeys; i++)
 		add_test(f, &keys[i]);
@@ -285,26 +286,60 @@ column_range(const GrnndFilter *filter, uint32 column)
 	return all;
 }
 
+static int
+compare_ranks(const void *a, const void *b)
+{
+	uint32		x = ((const GrnndRanks *) a)->least;
+	uint32		y = ((const GrnndRanks *) b)->least;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts single ranks and drops those that come twice. */
+static uint32
+sort_ranks(GrnndRanks *ranks, uint32 n)
+{
+	uint32		kept = 0;
+
+	qsort(ranks, n, sizeof(GrnndRanks), compare_ranks);
+	for (uint32 i = 0; i < n; i++)
+		if (kept == 0 || ranks[i].least != ranks[kept - 1].least)
+			ranks[kept++] = ranks[i];
+	return kept;
+}
+
 uint32
-grnnd_filter_hashes(const GrnndFilter *filter, uint32 i, uint32 *column, uint32 *hashes,
-					uint32 most)
+grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column, GrnndRanks *ranks,
+				   uint32 most)
 {
 	const Test *t = &filter->tests[i];
+	const GrnSigBook *book = &filter->books[t->column];
 	Test		range;
+	uint64		width;
 	uint32		n = 0;
 
 	*column = t->column;
 	if (t->kind == TEST_NULL)
-		hashes[n++] = grnnd_key_hash(true, 0);
+		ranks[n++].least = grnnd_key_rank(book, true, 0);
 	else if (t->kind == TEST_LIST && t->nkeys <= most)
 		for (; n < t->nkeys; n++)
-			hashes[n] = grnnd_key_hash(false, t->keys[n]);
+			ranks[n].least = grnnd_key_rank(book, false, t->keys[n]);
 	else if (t->kind == TEST_RANGE)
 	{
 		range = column_range(filter, t->column);
-		if (range.most >= range.least && (uint64) range.most - (uint64) range.least < most)
-			for (; n <= (uint64) range.most - (uint64) range.least; n++)
-				hashes[n] = grnnd_key_hash(false, range.least + n);
+		if (range.most < range.least)
+			return 0;
+		if (grnnd_is_ranked(book))
+		{
+			ranks->least = grnnd_key_rank(book, false, range.least);
+			ranks->most = grnnd_key_rank(book, false, range.most);
+			return 1;
+		}
+		width = (uint64) range.most - (uint64) range.least;
+		for (; width < most && n <= width; n++)
+			ranks[n].least = grnnd_key_rank(book, false, range.least + n);
 	}
-	return n;
+	for (uint32 j = 0; j < n; j++)
+		ranks[j].most = ranks[j].least;
+	return sort_ranks(ranks, n);
 }

@@ -84,7 +84,7 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 
 /* ---- lists ---- */
 
-/* Calls the two passes' body for each value of each node: bucket, node and hash. */
+/* Calls the two passes' body for each value of each node: bucket, node and rank. */
 static void
 sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 {
@@ -99,16 +99,16 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 			for (uint32 i = new->row_start[node]; i < new->row_start[node + 1]; i++)
 			{
 				const uint8 *values = row_values(new, new->rows[i]);
-				uint32		hash = grnnd_attr_hash(new->columns, c, values);
-				uint32		bucket = grnnd_list_bucket(&new->meta, c, hash);
+				uint32		rank = grnnd_attr_rank(new->columns, new->books, c, values);
+				uint32		bucket = grnnd_list_bucket(&new->meta, c, rank);
 
 				/* most rows of a node have the same value; twice does no harm */
-				if (!grnnd_is_listed(new->columns, c, values) || (any && hash == last))
+				if (!grnnd_is_listed(new->columns, c, values) || (any && rank == last))
 					continue;
-				last = hash;
+				last = rank;
 				any = true;
 				if (!count)
-					new->list_rows[at[bucket]] = (GrnndListedRow) {node, hash};
+					new->list_rows[at[bucket]] = (GrnndListedRow) {node, rank};
 				at[bucket]++;
 			}
 		}
@@ -322,6 +322,6 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
 			.code = new->codes + (uint64) row->node * l->code_bytes,
 			.sig = new->sigs + (uint64) row->node * l->sig_bytes};
 
-		grnnd_list_put(l, r, row->hash, &edge);
+		grnnd_list_put(l, r, row->rank, &edge);
 	}
 }

@@ -36,7 +36,7 @@ typedef struct GrnndFilterPlan
 typedef struct GrnndListedRow
 {
 	uint32		node;
-	uint32		hash;			/* of the value */
+	uint32		rank;			/* of the value */
 } GrnndListedRow;
 
 /* What an index is written from: what its metapage is to say, and where the rest lies. */

@@ -174,11 +174,12 @@ note_values(Insert *in, const GrnRecord *rec)
 	in->nothers = listed ? 0 : rec->ntids;
 	for (uint32 c = 0; c < columns->n; c++)
 	{
-		uint32		hash = grnnd_attr_hash(columns, c, in->attrs);
+		uint32		rank = grnnd_attr_rank(columns, in->ix->books, c, in->attrs);
 		bool		known = false;
 
 		for (uint32 i = 0; i < rec->ntids && listed && !known; i++)
-			known = grnnd_attr_hash(columns, c, grn_rec_attrs(l, rec) + i * l->attr_bytes) == hash;
+			known = grnnd_attr_rank(columns, in->ix->books, c,
+									grn_rec_attrs(l, rec) + i * l->attr_bytes) == rank;
 		if (!known)
 			in->unlisted |= UINT32_C(1) << c;
 	}
@@ -194,10 +195,10 @@ add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values)
 	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
 		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, values))
 		{
-			uint32		hash = grnnd_attr_hash(in->ix->attrs, c, values);
+			uint32		rank = grnnd_attr_rank(in->ix->attrs, in->ix->books, c, values);
 
 			grnnd_list_add(in->index, in->heap, in->ix,
-						   grnnd_list_bucket(&in->ix->meta, c, hash), hash, node);
+						   grnnd_list_bucket(&in->ix->meta, c, rank), rank, node);
 		}
 }
 

@@ -337,13 +337,13 @@ grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
 
 /*
  * A GRN_LIST record belongs to a list of rows that have a value in common, or rather to the
- * bucket of a hash of such values.  Its number stands in the place of an owner's id.  A row is
+ * bucket of such values.  Its number stands in the place of an owner's id.  A row is
  * a GrnListRow with a code and a signature behind it; rows lie where other records have TIDs.
  */
 typedef struct GrnListRow
 {
 	uint32_t	id;				/* of the node */
-	uint32_t	hash;			/* of the value */
+	uint32_t	rank;			/* of the value */
 	GrnFactor	factor;
 } GrnListRow;
 

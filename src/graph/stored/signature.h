@@ -36,6 +36,13 @@ extern uint8_t grn_sig_byte(const GrnSigBook *book, int64_t key);
 /* Adds the bytes that keys from least to most may have. */
 extern void grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set);
 
+/*
+ * The rank of a key by an ordered book that is fitted: 32 bits that are in the order of the keys.
+ * The upper 8 follow from its byte, the others from where it lies among the byte's keys.  So
+ * different keys share a rank only where a byte stands for very many, or far outside the book.
+ */
+extern uint32_t grn_sig_rank(const GrnSigBook *book, int64_t key);
+
 /* The signature of an array's 64 bits: each of its bits stands for eight of them. */
 static inline uint8_t
 grn_sig_fold(uint64_t bits)
