@@ -72,10 +72,8 @@ static void
 check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 {
 	const GrnLayout *l = &c->ix->layout;
-	const uint8_t *at = grn_list_row(l, c->list, i);
-	GrnListRow	row;
+	GrnListRow	row = grn_list_row(l, c->list, i);
 
-	memcpy(&row, at, sizeof(row));
 	if (row.id >= c->limit)
 	{
 		c->report(c->arg, record, "list names a node that does not exist", row.id);
@@ -93,9 +91,8 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 	if (!has_value(c, column, row.rank))
 		return;
 	if (memcmp(&row.factor, &c->node->factor, sizeof(row.factor)) != 0 ||
-		memcmp(at + sizeof(row), GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
-		memcmp(at + sizeof(row) + l->code_bytes, GRN_REC_PTR(c->node, l->off_sig),
-			   l->sig_bytes) != 0)
+		memcmp(row.code, GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
+		memcmp(row.sig, GRN_REC_PTR(c->node, l->off_sig), l->sig_bytes) != 0)
 		c->report(c->arg, record, "list holds another code or signature than the record itself of node",
 				  row.id);
 }

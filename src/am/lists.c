@@ -196,21 +196,10 @@ typedef struct Reader
 	uint32		limit;			/* ids */
 	char	   *heads;			/* copy of the directory's page of bucket number headed */
 	uint32		headed;
-	char	   *copy;			/* of a page with records */
-	BlockNumber block;			/* whose copy; InvalidBlockNumber: none */
-	/* rows that wait to be offered */
-	uint32		n;
-	uint32		ids[GRN_MAX_DEGREE];
-	GrnFactor	factors[GRN_MAX_DEGREE];
-	uint8_t    *codes;			/* [GRN_MAX_DEGREE][code_bytes] */
+	Buffer		buffer;			/* of a page with records, locked, or InvalidBuffer */
+	BlockNumber block;
+	bool	   *wanted;			/* [rows of a record] */
 } Reader;
-
-static void
-offer_rows(Reader *r)
-{
-	grn_search_entries(r->search, r->ids, r->codes, r->factors, r->n);
-	r->n = 0;
-}
 
 static bool
 is_wanted(const GrnndListed *listed, const Run *run, uint32 rank)
@@ -226,32 +215,37 @@ static void
 take_rows(Reader *r, const Run *run, const GrnRecord *rec)
 {
 	const GrnLayout *l = &r->ix->layout;
+	GrnListArrays a = grn_list_arrays(l, rec);
+	uint32		n = rec->ntids16;
+	bool		any = false;
 
-	for (uint32 i = 0; i < rec->ntids16; i++)
+	if (run->from == run->to)
 	{
-		const uint8_t *at = grn_list_row(l, rec, i);
-		GrnListRow	row;
+		GrnndRanks	ranks = r->listed->ranks[run->from];
 
-		memcpy(&row, at, sizeof(row));
-		if (!is_wanted(r->listed, run, row.rank) || row.id >= r->limit ||
-			!grn_sig_passes(r->filter, at + sizeof(row) + l->code_bytes))
-			continue;
-		r->ids[r->n] = row.id;
-		r->factors[r->n] = row.factor;
-		memcpy(r->codes + (Size) r->n * l->code_bytes, at + sizeof(row), l->code_bytes);
-		if (++r->n == GRN_MAX_DEGREE)
-			offer_rows(r);
+		/* without branches: a compiler makes vectors of it */
+		for (uint32 i = 0; i < n; i++)
+			r->wanted[i] = (a.ranks[i] - ranks.least <= ranks.most - ranks.least) &
+				(a.ids[i] < r->limit);
 	}
+	else
+		for (uint32 i = 0; i < n; i++)
+			r->wanted[i] = a.ids[i] < r->limit && is_wanted(r->listed, run, a.ranks[i]);
+	for (uint32 i = 0; i < n; i++)
+	{
+		r->wanted[i] &= grn_sig_passes(r->filter, a.sigs + i * l->sig_bytes);
+		any |= r->wanted[i];
+	}
+	if (any)
+		grn_search_listed(r->search, a.ids, a.codes, a.factors, r->wanted, n);
 }
 
 static void
-copy_page(Reader *r, BlockNumber block)
+leave_page(Reader *r)
 {
-	Buffer		buffer = grnnd_read(r->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
-
-	memcpy(r->copy, BufferGetPage(buffer), BLCKSZ);
-	UnlockReleaseBuffer(buffer);
-	r->block = block;
+	if (BufferIsValid(r->buffer))
+		UnlockReleaseBuffer(r->buffer);
+	r->buffer = InvalidBuffer;
 }
 
 /* The record that begins a bucket's chain. */
@@ -261,8 +255,10 @@ first_record(Reader *r, uint32 bucket)
 	if (r->headed == PG_UINT32_MAX ||
 		r->headed / GRNND_LISTS_PER_PAGE != bucket / GRNND_LISTS_PER_PAGE)
 	{
-		Buffer		buffer = read_head(r->index, r->ix, bucket, BUFFER_LOCK_SHARE);
+		Buffer		buffer;
 
+		leave_page(r);
+		buffer = read_head(r->index, r->ix, bucket, BUFFER_LOCK_SHARE);
 		memcpy(r->heads, BufferGetPage(buffer), BLCKSZ);
 		UnlockReleaseBuffer(buffer);
 		r->headed = bucket;
@@ -281,20 +277,25 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		BlockNumber block = grnnd_node_block(r->ix, id);
 		const GrnRecord *rec;
 
-		CHECK_FOR_INTERRUPTS();
 		if (id >= r->limit)
 			r->limit = grnnd_id_limit(r->index, r->ix);
 		if (id >= r->limit || steps++ > r->limit)
 			grnnd_corrupt(r->index, block, "impossible list of rows");
-		/* chains mostly go on along a page, and the next bucket's begins there: all is copied */
-		if (block != r->block)
-			copy_page(r, block);
-		rec = grnnd_page_record((Page) r->copy, r->ix, grn_node_slot(&r->ix->layout, id));
-		/* vacuum has freed it since we knew of it: what was read before comes twice */
-		if (PageIsNew((Page) r->copy) || !grnnd_in_list(rec, bucket))
+		/* chains mostly go on along a page, and the next bucket's begins there */
+		if (!BufferIsValid(r->buffer) || block != r->block)
 		{
+			leave_page(r);
+			CHECK_FOR_INTERRUPTS();
+			r->buffer = grnnd_read(r->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+			r->block = block;
+		}
+		rec = grnnd_page_record(BufferGetPage(r->buffer), r->ix,
+								grn_node_slot(&r->ix->layout, id));
+		/* vacuum has freed it since we knew of it: what was read before comes twice */
+		if (PageIsNew(BufferGetPage(r->buffer)) || !grnnd_in_list(rec, bucket))
+		{
+			leave_page(r);
 			id = grnnd_list_head(r->index, r->ix, bucket).first;
-			r->block = InvalidBlockNumber;
 			continue;
 		}
 		if (grn_record_check(&r->ix->layout, rec, id, GRN_MAX_NODES) != NULL)
@@ -309,12 +310,11 @@ grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 				const GrnFilter *filter, GrnSearch *search)
 {
 	Reader		r = {.index = index, .ix = ix, .listed = listed, .filter = filter, .search = search,
-		.headed = PG_UINT32_MAX, .block = InvalidBlockNumber};
+		.headed = PG_UINT32_MAX, .buffer = InvalidBuffer};
 
 	r.limit = grnnd_id_limit(index, ix);
 	r.heads = palloc(BLCKSZ);
-	r.copy = palloc(BLCKSZ);
-	r.codes = palloc((Size) GRN_MAX_DEGREE * ix->layout.code_bytes + 1);
+	r.wanted = palloc(grn_list_rows(&ix->layout) * sizeof(bool));
 	for (uint32 i = 0; i < listed->n;)
 	{
 		Run			run = run_of(ix, listed, i);
@@ -323,9 +323,8 @@ grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 			read_bucket(&r, &run, bucket);
 		i = run.to + 1;
 	}
-	offer_rows(&r);
-	pfree(r.codes);
-	pfree(r.copy);
+	leave_page(&r);
+	pfree(r.wanted);
 	pfree(r.heads);
 }
 
@@ -334,13 +333,9 @@ grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 void
 grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 rank, const GrnndEdge *row)
 {
-	GrnListRow	head = {.id = row->id, .rank = rank, .factor = row->factor};
-	uint8_t    *at = grn_list_row(l, rec, rec->ntids16++);
+	GrnListRow	listed = {row->id, rank, row->factor, row->code, row->sig};
 
-	memcpy(at, &head, sizeof(head));
-	if (l->code_bytes > 0)
-		memcpy(at + sizeof(head), row->code, l->code_bytes);
-	memcpy(at + sizeof(head) + l->code_bytes, row->sig, l->sig_bytes);
+	grn_list_set_row(l, rec, rec->ntids16++, &listed);
 }
 
 /*

@@ -22,9 +22,8 @@ has_dead_row(GrnndVacuum *v, const GrnRecord *rec)
 {
 	for (uint32 i = 0; i < rec->ntids16; i++)
 	{
-		GrnListRow	row;
+		GrnListRow	row = grn_list_row(&v->ix->layout, rec, i);
 
-		memcpy(&row, grn_list_row(&v->ix->layout, rec, i), sizeof(row));
 		if (row.id < v->limit && grnnd_set_has(&v->dead, row.id))
 			return true;
 	}
@@ -39,11 +38,10 @@ drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
 
 	for (uint32 i = 0; i < rec->ntids16; i++)
 	{
-		GrnListRow	row;
+		GrnListRow	row = grn_list_row(l, rec, i);
 
-		memcpy(&row, grn_list_row(l, rec, i), sizeof(row));
 		if (row.id >= v->limit || !grnnd_set_has(&v->dead, row.id))
-			memmove(grn_list_row(l, rec, left++), grn_list_row(l, rec, i), grn_list_row_bytes(l));
+			grn_list_set_row(l, rec, left++, &row);
 	}
 	rec->ntids16 = left;
 }

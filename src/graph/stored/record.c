@@ -12,7 +12,6 @@
 _Static_assert(sizeof(GrnFactor) == 4, "on-disk size");
 _Static_assert(sizeof(GrnRecord) == 20, "on-disk size");
 _Static_assert(sizeof(GrnFreed) == 8, "on-disk size");
-_Static_assert(sizeof(GrnListRow) == 12, "on-disk size");
 _Static_assert(offsetof(GrnRecord, version) == 4, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, next) == 8, "on-disk layout");
 _Static_assert(offsetof(GrnRecord, error) == 12, "on-disk layout");

@@ -337,33 +337,74 @@ grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
 
 /*
  * A GRN_LIST record belongs to a list of rows that have a value in common, or rather to the
- * bucket of such values.  Its number stands in the place of an owner's id.  A row is
- * a GrnListRow with a code and a signature behind it; rows lie where other records have TIDs.
+ * bucket of such values.  Its number stands in the place of an owner's id.  Where other records
+ * have TIDs it has arrays, for as many rows as it has room for: ids, ranks, factors, codes and
+ * signatures, so that estimates of all its rows are made at once.
  */
 typedef struct GrnListRow
 {
 	uint32_t	id;				/* of the node */
 	uint32_t	rank;			/* of the value */
 	GrnFactor	factor;
+	const uint8_t *code;
+	const uint8_t *sig;
 } GrnListRow;
-
-static inline uint32_t
-grn_list_row_bytes(const GrnLayout *l)
-{
-	return ((uint32_t) sizeof(GrnListRow) + l->code_bytes + l->sig_bytes + 3) & ~(uint32_t) 3;
-}
 
 /* Rows that a record has room for. */
 static inline uint32_t
 grn_list_rows(const GrnLayout *l)
 {
-	return ((l->span > 1 ? l->payload : l->record_bytes) - l->off_tids) / grn_list_row_bytes(l);
+	return ((l->span > 1 ? l->payload : l->record_bytes) - l->off_tids) /
+		(2 * (uint32_t) sizeof(uint32_t) + (uint32_t) sizeof(GrnFactor) + l->code_bytes + l->sig_bytes);
 }
 
-static inline uint8_t *
+/* Its arrays, [grn_list_rows()] each. */
+typedef struct GrnListArrays
+{
+	uint32_t   *ids;
+	uint32_t   *ranks;
+	GrnFactor  *factors;
+	uint8_t    *codes;
+	uint8_t    *sigs;
+} GrnListArrays;
+
+static inline GrnListArrays
+grn_list_arrays(const GrnLayout *l, const void *rec)
+{
+	uint32_t	room = grn_list_rows(l);
+	GrnListArrays a;
+
+	a.ids = (uint32_t *) GRN_REC_PTR(rec, l->off_tids);
+	a.ranks = a.ids + room;
+	a.factors = (GrnFactor *) (a.ranks + room);
+	a.codes = (uint8_t *) (a.factors + room);
+	a.sigs = a.codes + (size_t) room * l->code_bytes;
+	return a;
+}
+
+/* Row i; its code and signature lie in the record. */
+static inline GrnListRow
 grn_list_row(const GrnLayout *l, const void *rec, uint32_t i)
 {
-	return GRN_REC_PTR(rec, l->off_tids) + (size_t) i * grn_list_row_bytes(l);
+	GrnListArrays a = grn_list_arrays(l, rec);
+	GrnListRow	row = {a.ids[i], a.ranks[i], a.factors[i], a.codes + (size_t) i * l->code_bytes,
+		a.sigs + (size_t) i * l->sig_bytes};
+
+	return row;
+}
+
+/* Writes row i, which may lie in the same record before. */
+static inline void
+grn_list_set_row(const GrnLayout *l, void *rec, uint32_t i, const GrnListRow *row)
+{
+	GrnListArrays a = grn_list_arrays(l, rec);
+
+	a.ids[i] = row->id;
+	a.ranks[i] = row->rank;
+	a.factors[i] = row->factor;
+	if (l->code_bytes > 0)
+		memmove(a.codes + (size_t) i * l->code_bytes, row->code, l->code_bytes);
+	memmove(a.sigs + (size_t) i * l->sig_bytes, row->sig, l->sig_bytes);
 }
 
 #endif							/* GRN_RECORD_H */

@@ -217,17 +217,13 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	{
 		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
 
-		if (!s->p.closed)
-			reserve32(s, &s->entries, sizeof(Key), s->nentries, s->nentries + n,
-					  &s->entries_room);
+		reserve32(s, &s->entries, sizeof(Key), s->nentries, s->nentries + n, &s->entries_room);
 		if (s->codes)
 			grn_estimate(&s->code_query,
 						 codes + (size_t) first * s->p.layout->code_bytes,
 						 factors + first, n, s->estimates);
 		for (uint32_t i = 0; i < n; i++)
-			if (s->codes && s->p.closed)
-				grn_set_aside(s, make_key(s->estimates[i], ids[first + i]));
-			else if (s->codes && s->p.filter != NULL)
+			if (s->codes && s->p.filter != NULL)
 				grn_offer_failing(s, ids[first + i], s->estimates[i]);
 			else if (s->codes)
 			{
@@ -341,7 +337,7 @@ grn_search_run(GrnSearch *s)
 	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
 	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
-		   (s->rejected > 0 || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
+		   (has_rejected(s) || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
 	{
 		s->listed = 0;
 		s->cursor = 0;
@@ -406,7 +402,7 @@ void
 grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
-	void	   *arrays[] = {s->list, s->rejected_keys, s->set.ids, s->set.nodes, s->found,
+	void	   *arrays[] = {s->list, s->rejected_keys, s->waiting, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 

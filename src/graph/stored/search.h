@@ -70,7 +70,8 @@ typedef struct GrnSearchParams
 								 * after this many; 0: none */
 	const GrnFilter *filter;	/* only rows that pass are found; NULL: all.  Kept by reference */
 	double		share;			/* with filter: of the rows that pass, a guess > 0 */
-	bool		closed;			/* with codes: only what was offered is visited, no neighbours */
+	bool		closed;			/* with codes: what grn_search_listed() offered is visited, no
+								 * neighbours */
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
@@ -85,6 +86,10 @@ extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *stor
 /* Offers an entry point, with its code where the index has codes. */
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
+
+/* Offers a closed search those of count rows with codes that are wanted. */
+extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, const bool *wanted, uint32_t count);
 
 /*
  * With a filter and codes, offers rows of a sample of the index whose signatures pass: they are

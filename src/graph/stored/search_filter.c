@@ -335,7 +335,7 @@ grn_expand_filtered(GrnSearch *s)
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;
 	/* those that failed by their values have left places */
-	while (!s->truncated && s->listed < s->p.ef && s->rejected > 0 && grn_take_rejected(s));
+	while (!s->truncated && s->listed < s->p.ef && has_rejected(s) && grn_take_rejected(s));
 }
 
 bool

@@ -83,6 +83,9 @@ struct GrnSearch
 	Key		   *rejected_keys;	/* by the list, for further runs */
 	size_t		rejected;
 	size_t		rejected_room;
+	Key		   *waiting;		/* of a closed search: what was offered and is no rejected key yet */
+	size_t		nwaiting;
+	size_t		waiting_room;
 	uint32_t   *kept_ids;		/* [nkept_ids] some of their ids, now or before; only resumed */
 	size_t		nkept_ids;		/* power of two */
 	IdSet		set;			/* expanded ids; without codes: visited ids */
@@ -312,8 +315,13 @@ list_bound(const GrnSearch *s)
 
 /* Keeps a candidate that the list has no room for, for further runs. */
 extern void grn_reject(GrnSearch *s, Key key);
-/* The same of all candidates of a closed search, before its first run; some may come twice. */
-extern void grn_set_aside(GrnSearch *s, Key key);
+/* May there be more candidates for further runs? */
+static inline bool
+has_rejected(const GrnSearch *s)
+{
+	return s->rejected + s->nwaiting > 0;
+}
+
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers a candidate that has been expanded already. */

@@ -130,21 +130,76 @@ grn_reject(GrnSearch *s, Key key)
 		s->rejected_keys[s->rejected++] = key;
 }
 
+/* ---- candidates of a closed search ---- */
+
+#define LEAST_WAITING 1024		/* keys */
+#define CHOSEN 2				/* lists that are chosen from what waits, about */
+#define CHOICE_KEYS 256			/* by a sample of so many keys */
+
 void
-grn_set_aside(GrnSearch *s, Key key)
+grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+				  const GrnFactor *factors, const bool *wanted, uint32_t count)
 {
-	if (s->rejected == s->rejected_room)
+	if (s->nwaiting + count > s->waiting_room)
 	{
-		if (s->p.memory_limit > 0 &&
-			grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit)
+		if (s->truncated || (s->p.memory_limit > 0 &&
+							 grn_search_bytes(s) + s->waiting_room * sizeof(Key) > s->p.memory_limit))
 		{
 			s->truncated = true;
 			return;
 		}
-		reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected_room * 2 + 1,
-				&s->rejected_room);
+		reserve(s, &s->waiting, sizeof(Key), s->nwaiting,
+				2 * s->waiting_room + count + LEAST_WAITING, &s->waiting_room);
 	}
-	s->rejected_keys[s->rejected++] = key;
+	for (uint32_t first = 0; first < count; first += GRN_MAX_DEGREE)
+	{
+		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
+		size_t		at = s->nwaiting;
+
+		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
+					 factors + first, n, s->estimates);
+		/* there is room for all, so what is not wanted is written over */
+		for (uint32_t i = 0; i < n; i++)
+		{
+			s->waiting[at] = make_key(s->estimates[i], ids[first + i]);
+			at += wanted[first + i];
+		}
+		s->nwaiting = at;
+	}
+}
+
+/*
+ * Makes the nearest of what waits, about CHOSEN lists full, the heap of what was rejected, which
+ * is empty.  A bound tells them from the others, so that few are ever put in order.
+ */
+static void
+choose_waiting(GrnSearch *s)
+{
+	Key			bound = UINT64_MAX;
+	uint64_t	wanted = (uint64_t) CHOSEN * s->p.ef;
+	size_t		left = 0;
+
+	if (s->nwaiting > 4 * wanted && s->nwaiting > 4 * CHOICE_KEYS)
+	{
+		Key			sample[CHOICE_KEYS];
+		Key			scratch[CHOICE_KEYS];
+
+		for (size_t i = 0; i < CHOICE_KEYS; i++)
+			sample[i] = s->waiting[i * s->nwaiting / CHOICE_KEYS];
+		grn_sort_keys(sample, scratch, CHOICE_KEYS);
+		bound = sample[wanted * CHOICE_KEYS / s->nwaiting + 2];
+	}
+	reserve(s, &s->rejected_keys, sizeof(Key), 0, s->nwaiting, &s->rejected_room);
+	for (size_t i = 0; i < s->nwaiting; i++)
+	{
+		Key			key = s->waiting[i];
+
+		s->rejected_keys[s->rejected] = s->waiting[left] = key;
+		s->rejected += key <= bound;
+		left += key > bound;
+	}
+	s->nwaiting = left;
+	heap_make(s->rejected_keys, s->rejected);
 }
 
 /* ---- candidates ---- */
@@ -299,7 +354,11 @@ grn_take_rejected(GrnSearch *s)
 	}
 	s->resumed = true;
 	s->recheck = true;
-	while (s->rejected > 0 && s->listed < s->p.ef)
+	while (has_rejected(s) && s->listed < s->p.ef)
+	{
+		if (s->rejected == 0)
+			choose_waiting(s);
 		grn_offer(s, heap_pop(s->rejected_keys, &s->rejected));
+	}
 	return s->listed > listed;
 }
