@@ -102,6 +102,13 @@ override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
 include cuda/gpu.mk
 
+# Who only has the compiler here, or one kind of GPU, need not wait for all.
+ifneq ($(word 2,$(CUDA_USE)),)
+ifeq ($(wildcard grnnd_build)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
+$(info grnnd: kernels for GPUs of $(words $(CUDA_USE)) kinds ($(CUDA_USE)) take many minutes to compile. WITH_CUDA=no: none of them; CUDA_ARCHS=90: one kind, as 9.0 of nvidia-smi --query-gpu=compute_cap --format=csv)
+endif
+endif
+
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))

@@ -33,8 +33,8 @@ END
 
 sub said
 {
-	my ($program) = @_;
-	return `make -n -C '$source' PG_CONFIG='$program' 2>&1`;
+	my ($program, @more) = @_;
+	return `make -n -C '$source' PG_CONFIG='$program' @more 2>&1`;
 }
 
 like(said("$dir/none"), qr/there is no program '.*none'.*postgresql-server-dev-NN/, 'no pg_config');
@@ -47,5 +47,19 @@ append_to_file("$include/extension/vector/vector.h", '');
 like(make($pgxs), qr/too old: it has no sparsevec\.h\. Install pgvector 0\.7 or newer/, 'pgvector 0.6');
 append_to_file("$include/extension/vector/sparsevec.h", '');
 unlike(make($pgxs), qr/\*\*\*/, 'all is there');
+
+# A first build for many kinds of GPU says what is quicker; a stand-in for nvcc knows three.
+my $copy = "$dir/copy";
+mkdir $copy;
+system("tar -C '$source' -cf - Makefile cuda src sql doc | tar -C '$copy' -xf - --exclude='*.o'") == 0 or die 'no copy';
+$source = $copy;
+append_to_file("$dir/nvcc", "#!/bin/sh\nprintf 'sm_80\\nsm_90\\nsm_121\\n'\n");
+chmod 0755, "$dir/nvcc";
+my $nvcc = "NVCC='$dir/nvcc'";
+my $wait = qr/GPUs of 2 kinds \(80 90\) take many minutes .* WITH_CUDA=no: /;
+like(said($pg_config, $nvcc), $wait, 'kernels of many kinds');
+unlike(said($pg_config, $nvcc, $_), qr/many minutes/, "no such word with $_") for 'CUDA_ARCHS=90', 'WITH_CUDA=no', 'clean';
+append_to_file("$copy/grnnd_build", '');
+unlike(said($pg_config, $nvcc), qr/many minutes/, 'nor when it was built');
 
 done_testing();
