@@ -76,6 +76,20 @@ SELECT grnnd_recall('t_other');
 SELECT grnnd_recall('t_v', 0);
 SELECT grnnd_recall('t_v', 10, 0);
 SELECT grnnd_recall('t_v', 10, 10, 1000000);
+-- by a function of the index, while it runs
+CREATE FUNCTION again(v vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF current_setting('test.again', true) = 'on' THEN
+		PERFORM public.grnnd_recall('test_recall.again_v');
+	END IF;
+	RETURN v;
+END $$;
+CREATE TABLE nested AS SELECT v FROM points(1, 50, 3, 1);
+CREATE INDEX again_v ON nested USING grnnd ((again(v)::vector(3)));
+SET test.again = on;
+SELECT grnnd_recall('again_v');
+SET test.again = off;
+SELECT recall, compared FROM grnnd_recall('again_v');
 CREATE TABLE parted (v vector(3)) PARTITION BY LIST (v);
 CREATE INDEX parted_v ON parted USING grnnd (v);
 SELECT grnnd_recall('parted_v');

@@ -359,8 +359,13 @@ static void
 measure(Recall *r, int ef, Answers *a)
 {
 	get_relation_info_hook_type before = get_relation_info_hook;
-	Oid			table_before = planned_table;
 
+	/* by a function of the index or a policy of the table, say */
+	if (OidIsValid(planned_table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("grnnd_recall() cannot be called while it runs"),
+				 errhint("A function that the index or its table uses calls it.")));
 	set_option("enable_seqscan", "off");
 	set_option("enable_indexscan", "on");
 	set_option("jit", "off");
@@ -382,7 +387,7 @@ measure(Recall *r, int ef, Answers *a)
 	PG_FINALLY();
 	{
 		get_relation_info_hook = before;
-		planned_table = table_before;
+		planned_table = InvalidOid;
 		grnnd_hide_row(InvalidOid, NULL);
 	}
 	PG_END_TRY();
