@@ -122,9 +122,9 @@ grnnd_report_crc(const GrnndReport *report)
 	return crc;
 }
 
-/* report may be NULL. */
+/* report and gone (GrnndAttempt's) may be NULL. */
 static void
-read_meta(Relation index, GrnndMeta *meta, GrnndReport *report)
+read_meta(Relation index, GrnndMeta *meta, GrnndReport *report, uint32 *gone)
 {
 	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
 	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
@@ -132,6 +132,8 @@ read_meta(Relation index, GrnndMeta *meta, GrnndReport *report)
 	memcpy(meta, payload, sizeof(*meta));
 	if (report != NULL)
 		memcpy(report, payload + GRNND_META_OFF_REPORT, sizeof(*report));
+	if (gone != NULL)
+		*gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
 	UnlockReleaseBuffer(buffer);
 	if (report != NULL && !EQ_CRC32C(grnnd_report_crc(report), report->crc))
 		memset(report, 0, sizeof(*report));
@@ -286,6 +288,7 @@ load_entry(Relation index)
 	GrnndAttrs *attrs = grnnd_attrs(index);
 	GrnndMeta	meta;
 	GrnndReport report;
+	uint32		gone;
 	GrnLayout	layout;
 	MemoryContext context;
 	CacheEntry *entry;
@@ -293,7 +296,7 @@ load_entry(Relation index)
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
-	read_meta(index, &meta, &report);
+	read_meta(index, &meta, &report, &gone);
 	check_meta(index, &meta, &key, attrs, &layout);
 
 	/* the same metapage means the same codec: it names its build */
@@ -301,7 +304,10 @@ load_entry(Relation index)
 	{
 		entry = dlist_container(CacheEntry, node, iter.cur);
 		if (entry->ix.key.type == key.type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
+		{
+			entry->ix.gone = gone;
 			return entry;
+		}
 	}
 
 	evict();
@@ -314,6 +320,7 @@ load_entry(Relation index)
 	entry->context = context;
 	entry->ix.meta = meta;
 	entry->ix.report = report;
+	entry->ix.gone = gone;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
@@ -338,7 +345,7 @@ is_current(Relation index, const CacheEntry *entry)
 {
 	GrnndMeta	meta;
 
-	read_meta(index, &meta, NULL);
+	read_meta(index, &meta, NULL, NULL);
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
 }
 

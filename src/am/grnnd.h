@@ -121,14 +121,15 @@ StaticAssertDecl(offsetof(GrnndMeta, columns) == 176 &&
 				 "GrnndMeta is on disk");
 
 /*
- * Attempts to fit or judge codes, on the metapage behind GrnndMeta.  No backend keeps a copy,
- * and the checksum does not cover it.
+ * Attempts to fit or judge codes, and what vacuum has counted, on the metapage behind GrnndMeta.
+ * The checksum does not cover it.
  */
 typedef struct GrnndAttempt
 {
 	int64		last;			/* 0: TimestampTz of the last one */
 	uint32		tries;			/* 8: how many since one was successful */
-	uint32		unused;			/* 12: 0 */
+	uint32		gone;			/* 12: nodes of the build that had died when the last vacuum with
+								 * dead rows began, or were to die by it */
 } GrnndAttempt;
 #define GRNND_META_OFF_ATTEMPT 1024
 StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
@@ -211,6 +212,7 @@ typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
 	GrnndReport report;			/* of the build; zeroes where there is none */
+	uint32		gone;			/* GrnndAttempt's, as the metapage had it when it was read */
 	GrnLayout	layout;
 	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
 								 * codes are ignored, whatever the layout has room for */

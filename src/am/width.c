@@ -23,12 +23,18 @@
  * an index all of whose rows were needs a width larger by the factor INSERTED.
  */
 #define GROWTH_POWER 0.2
-#define INSERTED 1.5
+#define INSERTED 1.8
+
+/*
+ * The nearest row is found by narrower searches than the nearest ten are: by those of .6 of
+ * the width, about, of the data sets in test/bench/recall/results.md.
+ */
+#define FEW_POWER 0.22
 
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-/* The width at which one curve has a recall. */
+/* The width at which one curve has a recall; no search has more rows than its width. */
 static double
 width_at(const GrnRecallCurve *curve, int c, double recall)
 {
@@ -37,23 +43,19 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 	double		wanted = log(Max(1 - recall, least));
 	double		before = 0;
 	double		missed = 0;
-	int			first = 0;
 
-	/* no search has more rows than its width */
-	while (first + 1 < GRN_CURVE_POINTS && widths[first] < ks[c])
-		first++;
-	for (int i = first; i < GRN_CURVE_POINTS; i++)
+	for (int i = 0; i < GRN_CURVE_POINTS; i++)
 	{
 		double		now = log(Max(1 - (double) curve->recall[c][i], least));
 
 		before = missed;
 		/* chance aside, a wider search misses no more */
-		missed = i == first ? now : Min(now, before);
+		missed = Min(now, before);
 		if (missed <= wanted)
 		{
-			double		share = i == first ? 1 : (before - wanted) / (before - missed);
+			double		share = i == 0 ? 1 : (before - wanted) / (before - missed);
 
-			return widths[i] * (i == first ? 1 : pow(widths[i - 1] / widths[i], 1 - share));
+			return Max(widths[i] * (i == 0 ? 1 : pow(widths[i - 1] / widths[i], 1 - share)), ks[c]);
 		}
 	}
 	/* beyond the last, at the slope of the last two, but never without end */
@@ -62,7 +64,8 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 }
 
 uint32
-grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth)
+grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth,
+				double inserted)
 {
 	double		few;
 	double		many;
@@ -72,23 +75,29 @@ grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double gro
 		return 0;
 	few = width_at(curve, 0, recall);
 	many = Max(width_at(curve, 1, recall), few);
-	if (k <= ks[0])
+	if (k < 1)
 		width = few;
+	else if (k <= ks[0])
+		width = few * pow(k / ks[0], FEW_POWER);
 	else if (k <= ks[1])
 		width = few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));
 	else
 		width = many * k / ks[1];
-	growth = Max(growth, 1);
-	width *= pow(growth, GROWTH_POWER) * pow(INSERTED, 1 - 1 / growth);
+	width *= pow(Max(growth, 1), GROWTH_POWER) * pow(INSERTED, inserted);
 	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
 }
 
+/*
+ * Slots that vacuum has freed are taken to hold new rows, as they are going to: so after many
+ * deletes a search is somewhat wide until then.
+ */
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {
-	double		ids = grnnd_id_limit(index, ix);
-	uint32		width = grnnd_width_for(&ix->report.curve, recall, wanted,
-										ids / Max(ix->report.ids, 1));
+	double		ids = Max(grnnd_id_limit(index, ix), 1);
+	double		built = ix->report.ids;
+	uint32		width = grnnd_width_for(&ix->report.curve, recall, wanted, ids / Max(built, 1),
+										1 - Min((built - Min(ix->gone, built)) / ids, 1));
 
 	return width > 0 ? width : GRNND_DEFAULT_EF;
 }

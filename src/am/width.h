@@ -13,9 +13,11 @@
  */
 extern uint32 grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
 /*
- * The least ef at which the k nearest rows are found with so much recall, by the curve of the
- * build, when the index has grown by that factor since.  0: there is no curve.
+ * The least ef at which the k nearest rows (0: ten) are found with so much recall, by the curve of
+ * the build, when the index has grown by that factor since, and that share of its rows was
+ * inserted.  0: there is no curve.
  */
-extern uint32 grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth);
+extern uint32 grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth,
+							  double inserted);
 
 #endif							/* GRNND_WIDTH_H */

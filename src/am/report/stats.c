@@ -33,9 +33,9 @@
 /* Of larger indexes so many pages are read, or records where these take several. */
 #define SAMPLE_PAGES 1000
 
-/* From such shares and growth on it is worth doing something. */
+/* From such shares on it is worth doing something. */
 #define MUCH_DEAD 0.1
-#define MUCH_GROWN 2.0
+#define MUCH_INSERTED 0.5
 
 enum
 {
@@ -195,7 +195,8 @@ codes_text(Relation index, const GrnndMeta *meta)
 static const char *
 advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 {
-	double		grown = limit / Max((double) ix->report.ids, 1);
+	double		built = ix->meta.build_nodes - Min(ix->gone, ix->meta.build_nodes);
+	double		inserted = 1 - built / Max(c->nodes * c->factor, 1);
 
 	if (limit > 0 && grnnd_fit_due(&ix->meta, limit - 1))
 		return "grnnd_fit(): codes are due to be fitted or judged";
@@ -204,9 +205,9 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	if (c->free > c->nodes + c->dead + c->chains + c->lists)
 		return "REINDEX: most of the index is free space";
 	/* of an index without a report nobody knows */
-	if (ix->report.built != 0 && c->nodes > 0 && grown >= MUCH_GROWN)
-		return ix->report.ids == 0 ? "REINDEX: all rows were inserted one by one"
-			: psprintf("REINDEX: there are %.1f times the rows of the build", grown);
+	if (ix->report.built != 0 && c->nodes > 0 && inserted >= MUCH_INSERTED)
+		return built == 0 ? "REINDEX: all rows were inserted one by one"
+			: psprintf("REINDEX: %.0f%% of the nodes were inserted one by one", 100 * inserted);
 	return NULL;
 }
 

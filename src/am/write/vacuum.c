@@ -23,6 +23,7 @@
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
 #include "storage/indexfsm.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -221,6 +222,9 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		if (dead > 0 || is_bare(rec))
 			grnnd_set_add(&v->dirty, first / l->per_page);
 		tally_record(v, rec, first + i, left);
+		/* slots that were freed since have another version */
+		if (grnnd_set_has(&v->live, first + i) && rec->version == 0 && first + i < v->ix->report.ids)
+			v->built++;
 	}
 	has_free = grnnd_has_free(v->heap, v->ix, page, &free_now);
 	UnlockReleaseBuffer(buffer);
@@ -229,6 +233,28 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		grnnd_note_free(v->index, block, free_now);
 		v->stats->pages_free++;
 	}
+}
+
+/* Sets down how many nodes of the build are gone: widths of searches go by it (width.c). */
+static void
+note_gone(GrnndVacuum *v)
+{
+	uint32		nodes = v->ix->meta.build_nodes;
+	uint32		gone = nodes - Min(v->built, nodes);
+	Buffer		buffer;
+	GenericXLogState *xlog;
+	Page		page;
+
+	/* an index without a report has no curve either; the number never falls */
+	if (v->ix->report.built == 0 || gone == v->ix->gone)
+		return;
+	buffer = grnnd_read(v->index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
+	xlog = GenericXLogStart(v->index);
+	page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+	((GrnndAttempt *) (GrnndPagePayload(page) + GRNND_META_OFF_ATTEMPT))->gone = gone;
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+	CacheInvalidateRelcache(v->index);
 }
 
 /* Inserts may have given a node that was to die another row since the survey. */
@@ -442,6 +468,7 @@ run_vacuum(GrnndVacuum *v)
 		survey_page(v, grnnd_node_block(v->ix, first), first);
 	}
 	grnnd_test_point("vacuum-surveyed");
+	note_gone(v);
 	if (v->dirty.count > 0 && v->dead.count > 0)
 	{
 		/* an insert that is at work may take back a node that we have seen */

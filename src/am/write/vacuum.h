@@ -21,6 +21,7 @@ typedef struct GrnndVacuum
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
 	uint32		limit;			/* ids that existed at the start */
+	uint32		built;			/* live nodes of the build, as the survey found them */
 	GrnndSet	live;			/* nodes with rows, as the survey found them */
 	GrnndSet	dead;			/* nodes without rows, or that are to lose all they have */
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
