@@ -33,6 +33,15 @@ grn_seconds(void)
 }
 
 double
+grn_processor_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
+double
 grn_lap(double *since)
 {
 	double		start = *since;

@@ -40,6 +40,8 @@ typedef struct GrnHost
 
 /* Of a clock that only goes forward. */
 extern double grn_seconds(void);
+/* Of the processor, by all threads of this process. */
+extern double grn_processor_seconds(void);
 /* Seconds since *since, which becomes now. */
 extern double grn_lap(double *since);
 

@@ -349,8 +349,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;
 	bool		built = false;
-	double		start = grn_seconds();
-	double		since = start;
+	double		before = grn_processor_seconds();
+	double		since = grn_seconds();
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
@@ -404,6 +404,6 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_pipeline_phase(&p, GRN_PHASE_CODES, 3, 3);
 	result->sec_codes += grn_lap(&since);
 	if (!spec->skip_recall)
-		grn_pipeline_measure_recall(&p, since - start);
+		grn_pipeline_measure_recall(&p, before);
 	return true;
 }

@@ -89,7 +89,7 @@ extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_recall.c ---- */
 
-/* Measures the curve of the result, which is written; seconds: that the build has taken so far. */
-extern void grn_pipeline_measure_recall(GrnPipeline *p, double seconds);
+/* Measures the curve of the result, which is written; before: processor seconds at its start. */
+extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
 
 #endif							/* GRN_PIPELINE_IMPL_H */

@@ -6,8 +6,9 @@
  * and searches go over records as the leader is going to write them, in which the query's own
  * node is not there: queries of applications have none either.
  *
- * All of this takes a share of the time that the build has taken so far.  How many queries that
- * makes follows from the time that the first ones take.
+ * All of this takes a share of the processor's time that the build has taken so far: by the clock
+ * the share is the same, and of a busy machine's clock the number of queries would be a matter of
+ * luck.  It follows from the time that the first ones take.
  */
 #include "builder/pipeline_impl.h"
 
@@ -18,12 +19,12 @@
 #include "graph/stored/prune.h"
 #include "graph/stored/search.h"
 
-#define MAX_QUERIES 200
+#define MAX_QUERIES 400
 #define FIRST_QUERIES 8			/* measured in any case */
 #define ROWS 4096				/* that a thread compares with all queries in one go */
-#define SHARE 0.04				/* of the build's seconds */
-#define LEAST_SECONDS 0.1		/* small tables can afford more, */
-#define LEAST_SECONDS_GPU 0.05	/* and whoever has a GPU is in a hurry */
+#define SHARE 0.04				/* of the processor's seconds */
+#define LEAST_SECONDS 0.03		/* small tables can afford more, */
+#define LEAST_SECONDS_GPU 0.05	/* and beside a GPU each thread of the host */
 /*
  * Each such query runs at all widths, for the nearest 100 and for the visits.  Wide searches take
  * most of the time, so the others end when they have found the nearest 10.
@@ -219,7 +220,8 @@ keep(Nearest *nearest, float d)
 {
 	uint32_t	at;
 
-	if (nearest->n == GRN_CURVE_MOST_K && !(d < nearest->d[GRN_CURVE_MOST_K - 1]))
+	/* (products that are infinite both ways have no sum) */
+	if (d != d || (nearest->n == GRN_CURVE_MOST_K && !(d < nearest->d[GRN_CURVE_MOST_K - 1])))
 		return;
 	at = nearest->n < GRN_CURVE_MOST_K ? nearest->n++ : GRN_CURVE_MOST_K - 1;
 	for (; at > 0 && nearest->d[at - 1] > d; at--)
@@ -482,16 +484,15 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
 }
 
 void
-grn_pipeline_measure_recall(GrnPipeline *p, double seconds)
+grn_pipeline_measure_recall(GrnPipeline *p, double before)
 {
 	GrnBuildResult *r = p->result;
 	GrnLayoutSpec of = grn_result_layout_spec(p->build->spec, r);
-	double		least = r->on_gpu ? LEAST_SECONDS_GPU : LEAST_SECONDS;
-	double		budget = seconds * SHARE > least ? seconds * SHARE : least;
+	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
+	double		begun = grn_processor_seconds();
+	double		budget = (begun - before) * SHARE > least ? (begun - before) * SHARE : least;
 	double		since = grn_seconds();
-	double		took;
-	uint32_t	first;
-	uint32_t	n;
+	uint32_t	n = 0;
 	Measure    *m;
 
 	memset(&r->curve, 0, sizeof(r->curve));
@@ -510,14 +511,21 @@ grn_pipeline_measure_recall(GrnPipeline *p, double seconds)
 	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
 	draw(m);
-	first = m->nqueries < FIRST_QUERIES ? m->nqueries : FIRST_QUERIES;
-	measure(m, 0, first);
-	took = grn_seconds() - since;
-	n = took > 0 && budget / took * first < m->nqueries ? (uint32_t) (budget / took * first) : m->nqueries;
-	if (n > first)
-		measure(m, first, n);
-	else
-		n = first;
+	/* as many again each time, while there is time for them */
+	for (uint32_t next = FIRST_QUERIES < m->nqueries ? FIRST_QUERIES : m->nqueries;
+		 next > n && !m->failed;)
+	{
+		double		spent;
+		double		room;
+
+		measure(m, n, next);
+		n = next;
+		spent = grn_processor_seconds() - begun;
+		room = spent > 0 ? (budget / spent - 1) * n : n;
+		next = n + (uint32_t) (room < 0 ? 0 : room > n ? n : room);
+		if (next > m->nqueries)
+			next = m->nqueries;
+	}
 	if (n > 0 && !m->failed)
 		sum_up(m, n, &r->curve);
 	free(m);
