@@ -244,6 +244,7 @@ main()
 			The server is up:  $PSQL -h $SOCKETS -U postgres
 			A query to paste:  SELECT text FROM glosses ORDER BY embedding <=>
 			                   (SELECT embedding FROM queries WHERE id = $FILTER_QUERY) LIMIT 10;
+			A page to search:  PGHOST=$SOCKETS PGUSER=postgres python3 doc/examples/search_page.py
 			To end it:         $(is_root && echo "setpriv --reuid=$SERVER_USER --clear-groups ")$(dirname "$PSQL")/pg_ctl -D $RUN/data stop; rm -rf $RUN $SOCKETS
 		END
 	else

@@ -1,0 +1,155 @@
+"""doc/examples/search_page.py over some of the sample: what it answers, and, where there is a Chromium,
+how it looks there."""
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import client
+from client import ok, same
+from PIL import Image
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+ROWS = 3000
+WORDS = 'an unpleasant smell'
+VOID = {'meta', 'input', 'br', 'link', 'img', 'hr'}
+
+
+class Reader(html.parser.HTMLParser):
+    """A page as a reader without eyes gets it: elements, text by element, and what is wrong."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.text, self.wrong = [], [], {}, []
+        self.feed(text)
+        self.wrong += [f'<{name}> stays open' for name in self.open]
+
+    def handle_starttag(self, name, attributes):
+        attributes = dict(attributes)
+        self.elements.append((name, attributes))
+        if name in ('input', 'select', 'textarea') and 'label' not in self.open:
+            self.wrong.append(f'<{name}> without a label')
+        if name in ('script', 'img', 'link', 'iframe') or re.search(r'https?:|//', ' '.join(v or '' for v in attributes.values())):
+            self.wrong.append(f'<{name} {attributes}> is from elsewhere')
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        if not self.open or self.open.pop() != name:
+            self.wrong.append(f'</{name}> closes another element')
+
+    def handle_data(self, data):
+        for name in set(self.open):
+            self.text[name] = self.text.get(name, '') + data
+
+    def count(self, name):
+        return sum(1 for element, _ in self.elements if element == name)
+
+
+def get(url):
+    """(status, page, its text)"""
+    try:
+        with urllib.request.urlopen(url, timeout=300) as answer:
+            code, text, headers = answer.status, answer.read().decode(), answer.headers
+    except urllib.error.HTTPError as answer:
+        code, text, headers = answer.code, answer.read().decode(), answer.headers
+    same("default-src 'none'" in headers.get('Content-Security-Policy', ''), True, f'policy of {url.split("/", 3)[3][:20]!r}')
+    return code, Reader(text), text
+
+
+def sample():
+    """Makes the table of the demo with the sample's first rows."""
+    with client.connect(autocommit=True) as conn:
+        conn.execute('CREATE DATABASE web')
+    os.environ['PGDATABASE'] = 'web'
+    with client.psycopg.connect(autocommit=True) as conn:
+        conn.execute('CREATE EXTENSION grnnd CASCADE')
+        conn.execute('CREATE TABLE glosses (id int PRIMARY KEY, text text, embedding vector(384))')
+        made = subprocess.run([sys.executable, os.path.join(TOP, 'test/data/sample.py'), 'glosses'],
+                              stdout=subprocess.PIPE, check=True).stdout.splitlines(keepends=True)
+        with conn.cursor().copy('COPY glosses FROM STDIN') as copy:
+            copy.write(b''.join(made[:ROWS]))
+        conn.execute('CREATE INDEX glosses_embedding ON glosses USING grnnd (embedding vector_cosine_ops)')
+        conn.execute('ANALYZE glosses')
+
+
+def answers(url):
+    code, page, _ = get(url)
+    same((code, page.wrong, page.count('li'), page.count('main'), page.count('h1')), (200, [], 0, 1, 1), 'the empty page')
+    ok(('html', {'lang': 'en'}) in page.elements, 'it says its language')
+    code, page, _ = get(url + '?q=' + urllib.parse.quote(WORDS))
+    same((code, page.wrong, page.count('li'), page.count('a')), (200, [], 10, 10), 'a search')
+    ok('smell' in page.text.get('li', ''), 'entries with that meaning', page.text.get('li'))
+    ok(f'10 entries nearest to “{WORDS}”' in page.text['main'], 'the status says what was found', page.text['main'][:300])
+    ok(WORDS in page.text['title'], 'and so does the title')
+    links = [attributes for name, attributes in page.elements if name == 'a']
+    ok(all(a['aria-label'].startswith('more like this: ') for a in links), 'links have names of their own', links)
+    code, page, _ = get(url.rstrip('/') + links[0]['href'])
+    same((code, page.wrong, page.count('li')), (200, [], 10), 'more like the first')
+    code, page, _ = get(url + '?most=40&q=' + urllib.parse.quote(WORDS))
+    with client.psycopg.connect() as conn:
+        right = conn.execute('SELECT count(*) FROM glosses WHERE length(text) <= 40').fetchone()[0]
+    same((code, page.count('li')), (200, min(10, right)), 'very short entries')
+    same(next(a['value'] for n, a in page.elements if n == 'option' and 'selected' in a), '40', 'the choice stays')
+    code, page, text = get(url + '?q=' + urllib.parse.quote('<script>alert("smell")</script>'))
+    same((code, page.wrong, '<script' in text), (200, [], False), 'what was typed is text')
+    for query, code, words in (('?q=qqqqzzzz', 200, 'No entry has any of these words'), ('?like=99999999', 200, 'no such entry'),
+                               ('?like=99999999999999999999&most=-1', 200, 'Type a few words'), ('other', 404, 'no such page'),
+                               ('?q=%00%ff%27%22', 200, '')):
+        found, page, text = get(url + query)
+        ok(found == code and not page.wrong and words in text, f'{query}', (found, page.wrong, text[-300:]))
+
+
+def chromium(url):
+    """The page in a browser: it fits a wide and a narrow window, and is not blank.  A browser that does not
+    run here says nothing of the page, so that is no failure."""
+    program = shutil.which('chromium') or shutil.which('chromium-browser')
+    if not program:
+        return print('# no chromium here')
+    with tempfile.TemporaryDirectory() as folder:
+        for width, dark in ((1000, False), (360, True)):
+            picture = f'{folder}/{width}.png'
+            command = [program, '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars',
+                       f'--user-data-dir={folder}/{width}', f'--blink-settings=preferredColorScheme={0 if dark else 1}',
+                       f'--window-size={width},800', f'--screenshot={picture}', url + '?q=' + urllib.parse.quote(WORDS)]
+            try:
+                subprocess.run(command, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+                image = Image.open(picture).convert('RGB')
+            except (OSError, subprocess.SubprocessError) as error:
+                print(f'# chromium does not run here: {error}')
+                continue
+            same(image.size, (width, 800), f'screenshot {width} wide')
+            back = image.getpixel((2, 2))
+            same(back, (13, 17, 23) if dark else (255, 255, 255), f'{width} wide: background, {"dark" if dark else "light"}')
+            # nothing is wider than the window: its outermost columns are empty
+            edges = [image.crop((x, 0, x + 4, 800)).getcolors(100) for x in (0, width - 4)]
+            same([len(colors or []) for colors in edges], [1, 1], f'{width} wide: it fits')
+            inked = sum(n for n, color in image.getcolors(width * 800) if color != back)
+            ok(width * 800 * 0.01 < inked < width * 800 * 0.5, f'{width} wide: there is something to see', inked)
+
+
+def main():
+    sample()
+    log = tempfile.TemporaryFile('w+')
+    server = subprocess.Popen([sys.executable, '-u', os.path.join(TOP, 'doc/examples/search_page.py'), '--port', '0'],
+                              stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        url = server.stdout.readline().strip()
+        ok(re.fullmatch(r'http://127\.0\.0\.1:\d+/', url), 'it says where it is', url)
+        answers(url)
+        chromium(url)
+        log.seek(0)
+        ok('Traceback' not in log.read(), 'no error in its log')
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+client.run(main)
