@@ -117,14 +117,14 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 }
 
 /*
- * Offers the neighbours from first on.  Most are farther than all of a full list and will not be
- * expanded by this run; these are told apart without branches and put aside.
+ * Offers the neighbours from first on.  Most are farther than what bounds those that fail and will
+ * not be expanded by this run; these are told apart without branches and put aside.
  */
 static void
 offer_failing_neighbours(GrnSearch *s, uint32_t first, uint32_t count)
 {
 	Failing    *f = &s->failing;
-	Key			bound = s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+	Key			bound = s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] : UINT64_MAX;
 	Key			near[GRN_MAX_DEGREE];
 	uint32_t	n = 0;
 

@@ -46,7 +46,7 @@ typedef struct Failing
 	Key		   *heap;
 	size_t		n;
 	size_t		room;
-	Key		   *far;			/* no heap: farther than all of a full list when they came, and not */
+	Key		   *far;			/* no heap: too far to be expanded when they came, and not */
 	size_t		nfar;			/* counted among listings yet */
 	size_t		far_room;
 	Key			far_least;		/* UINT64_MAX: none */
