@@ -17,7 +17,7 @@
 /* Microseconds of a visit, a page of a list and a row of it (one core, SIFT descriptors). */
 #define VISIT_COST 1.3
 #define LIST_PAGE_COST 0.5
-#define LIST_ROW_COST 0.03
+#define LIST_ROW_COST 0.015
 /* Visits of a search: between those at recall .95 and at .99 (test/bench/tried.md). */
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 

@@ -23,7 +23,7 @@ setup_grnnd($primary, 64, 20);
 $primary->safe_psql('postgres', q(
 	CREATE TABLE t (id int PRIMARY KEY, v vector(64));
 	INSERT INTO t SELECT * FROM points(1, 2000, 64, 1);
-	CREATE INDEX t_idx ON t USING grnnd (v)));
+	CREATE INDEX t_idx ON t USING grnnd (v, id)));
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('write_standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
@@ -37,7 +37,10 @@ sub answers
 		SET enable_seqscan = off;
 		SELECT q.id, array_agg(x.id) FROM queries q,
 			LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.v LIMIT 10) x
-		GROUP BY q.id ORDER BY q.id));
+		GROUP BY q.id ORDER BY q.id;
+		SELECT array_agg(id ORDER BY id) FROM
+			(SELECT id FROM t WHERE id BETWEEN 500 AND 560 ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x;
+		SELECT way FROM grnnd_last_filter()));
 }
 
 for my $cycle (1 .. 10)
@@ -50,7 +53,8 @@ for my $cycle (1 .. 10)
 	$primary->wait_for_catchup($standby);
 	my $expected = answers($primary);
 	is(answers($standby), $expected, "cycle $cycle: the same answers");
-	is(scalar(split(/\n/, $expected)), 20, "cycle $cycle: there are answers");
+	is(scalar(split(/\n/, $expected)), 22, "cycle $cycle: there are answers");
+	like($expected, qr/\nlist$/, "cycle $cycle: a range by its list");
 	sound($standby, 't_idx', "cycle $cycle, standby");
 }
 

@@ -134,7 +134,7 @@ grn_reject(GrnSearch *s, Key key)
 
 #define LEAST_WAITING 1024		/* keys */
 #define CHOSEN 2				/* lists that are chosen from what waits, about */
-#define CHOICE_KEYS 256			/* by a sample of so many keys */
+#define CHOICE_KEYS 128			/* by a sample of so many keys */
 
 void
 grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
@@ -177,6 +177,7 @@ choose_waiting(GrnSearch *s)
 {
 	Key			bound = UINT64_MAX;
 	uint64_t	wanted = (uint64_t) CHOSEN * s->p.ef;
+	size_t		chosen = 0;
 	size_t		left = 0;
 
 	if (s->nwaiting > 4 * wanted && s->nwaiting > 4 * CHOICE_KEYS)
@@ -189,7 +190,10 @@ choose_waiting(GrnSearch *s)
 		grn_sort_keys(sample, scratch, CHOICE_KEYS);
 		bound = sample[wanted * CHOICE_KEYS / s->nwaiting + 2];
 	}
-	reserve(s, &s->rejected_keys, sizeof(Key), 0, s->nwaiting, &s->rejected_room);
+	for (size_t i = 0; i < s->nwaiting; i++)
+		chosen += s->waiting[i] <= bound;
+	/* one more, because what is not chosen is written over */
+	reserve(s, &s->rejected_keys, sizeof(Key), 0, chosen + 1, &s->rejected_room);
 	for (size_t i = 0; i < s->nwaiting; i++)
 	{
 		Key			key = s->waiting[i];
