@@ -5,7 +5,7 @@
 #   ```sql          runs; '[...]' stands for a vector of 384 dimensions
 #   ```text         what psql shows for the block before
 #   ```sh, ```console   are not looked at
-#   ```python       is what test/clients/with_examples.py runs
+#   ```python       is what test/clients/with_examples.py and with_page.py run
 # README.md finds what a user of hnsw has (documents), pages in doc/ what README.md has made besides (items,
 # with lib/docs.sql's rows), and grnnd-examples.md the sample that make demo KEEP=1 leaves.
 use strict;
