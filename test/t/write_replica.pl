@@ -58,6 +58,17 @@ for my $cycle (1 .. 10)
 	sound($standby, 't_idx', "cycle $cycle, standby");
 }
 
+# ---- what the index tells of itself ----
+
+for my $told ("SELECT rows, nodes, chained, unreachable, advice, curve FROM grnnd_stats('t_idx', true)",
+	"SET grnnd.target_recall = 0.99; SELECT queried, compared, width FROM grnnd_recall('t_idx', 1, queries => 20)",
+	"SELECT count(*) FROM grnnd_indexes WHERE rows > 0")
+{
+	my $expected = number($primary, $told);
+	like($expected, qr/\d/, "the primary says: $told");
+	is(number($standby, $told), $expected, 'so does the standby');
+}
+
 # ---- the index's last record holds TIDs alone, where records span pages ----
 
 # so many equal rows that their record gets a chained one, behind which nothing is written
