@@ -15,6 +15,40 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
+# The systems that are compared: what follows USING, and what CREATE INDEX wants set before it.
+# pgvectorscale builds in parallel by itself from 65,536 rows on.
+SYSTEMS = {
+    "grnnd": ("grnnd (v {ops})", ""),
+    "pgvector": ("hnsw (v {ops}) WITH (m = 16, ef_construction = 64)", ""),
+    "diskann": ("diskann (v {ops})", "SET max_parallel_maintenance_workers = 0; "),
+    "diskann-parallel": ("diskann (v {ops})", "SET diskann.min_vectors_for_parallel_build = 1; "),
+}
+
+
+def using(system, ops="vector_l2_ops"):
+    """What follows USING in CREATE INDEX."""
+    return SYSTEMS[system][0].format(ops=ops)
+
+
+def build_settings(system):
+    """SQL to run before CREATE INDEX."""
+    return SYSTEMS[system][1]
+
+
+def beam(system, width):
+    """SQL that sets how wide a search of that system is; diskann ranks half of the list by exact distances, 50 at least."""
+    width = round(width)
+    if system.startswith("diskann"):
+        return f"SET diskann.query_search_list_size = {width}; SET diskann.query_rescore = {max(50, width // 2)}"
+    return f"SET {'hnsw' if system in ('pgvector', 'hnsw') else 'grnnd'}.ef_search = {width}"
+
+
+def extensions(systems):
+    """SQL that creates what these systems are in."""
+    return ("CREATE EXTENSION vector; CREATE EXTENSION grnnd;"
+            + (" CREATE EXTENSION vectorscale;" if any(s.startswith("diskann") for s in systems) else ""))
+
+
 def read_matrix(path, dtype=np.float32):
     """An .fbin or .ibin file as an array; a memory map, so that large ones cost nothing."""
     rows, columns = np.fromfile(path, np.int32, 2)

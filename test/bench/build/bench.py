@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CREATE INDEX of grnnd (GPU, CPU) against pgvector's hnsw: the same server, the same rows.
+"""CREATE INDEX of grnnd (GPU, CPU) against pgvector's hnsw and pgvectorscale's diskann: the same server, the same rows.
 
   bench.py --pg-config PG_CONFIG --data FOLDER [FOLDER ...] --rows 100000,1000000 --out RESULTS
 
@@ -9,7 +9,8 @@ statements' times it measures what bounds them: (a) a parallel sequential scan t
 computes a distance on every vector, (b) writing and syncing the index's bytes once
 (dd conv=fsync), (c) PostgreSQL's own copy of a relation of that size (ALTER INDEX
 ... SET TABLESPACE), and what grnnd_build_estimate() had said.  --set builds on the GPU
-once more under other settings, --partitions measures a table of that many partitions.
+once more under other settings, --systems names what is built, in a server with vectorscale diskann
+(by one process) and diskann-parallel as well, --partitions measures a table of that many partitions.
 Writes RESULTS/build.md, after each row, and a stacked bar of the phases (PNG, SVG).
 """
 import argparse
@@ -23,7 +24,7 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, read_matrix, take, write_table  # noqa: E402
+from common import Server, beam, build_settings, extensions, read_matrix, take, using, write_table  # noqa: E402
 
 COLUMNS = ["data", "rows", "storage", "wal_level", "index", "seconds", "index MB", "recall@10 ef 40", "ef 80",
            "(a) scan s", "(b) dd s", "(c) copy s", "estimated s", "estimated MB", "phases"]
@@ -104,13 +105,11 @@ class Bench:
     def index(self, server, name, dim, data, qps, settings=""):
         """One index on items: the columns from "seconds" on, and the phases.  settings: SQL."""
         estimate = ["", ""]
-        if name == "pgvector":
-            statement = "CREATE INDEX i ON items USING hnsw (v vector_l2_ops) WITH (m = 16, ef_construction = 64)"
-            setup = "SET enable_seqscan = off; SET hnsw.ef_search = {}"
-        else:
+        kind = name.split()[0]
+        statement = f"{build_settings(kind)}CREATE INDEX i ON items USING {using(kind)}"
+        if kind == "grnnd":
             device = f"SET grnnd.build_device = {name.split()[1]}; {settings}"
-            statement = device + "CREATE INDEX i ON items USING grnnd (v)"
-            setup = "SET enable_seqscan = off; SET grnnd.ef_search = {}"
+            statement = device + statement
             said = server.sql(device + "SELECT seconds, index_bytes FROM grnnd_build_estimate('items', 'v')")[0].split("|")
             estimate = [float(said[0]), int(said[1]) / 1e6]
         server.sql("CHECKPOINT")
@@ -121,7 +120,7 @@ class Bench:
         seconds, log = min(times)
         size = server.size("i")
         recalls = ["", ""] if data is None else [
-            f"{server.qps(qps, data, 'SELECT id FROM items ORDER BY v <-> $1 LIMIT 10', setup.format(ef), 1, 1)['recall']:.4f}"
+            f"{server.qps(qps, data, 'SELECT id FROM items ORDER BY v <-> $1 LIMIT 10', 'SET enable_seqscan = off; ' + beam(kind, ef), 1, 1)['recall']:.4f}"
             for ef in (40, 80)]
         bounds = ["", "", ""]
         if self.args.bounds and not settings and (name == "grnnd gpu" or name == self.args.systems.split(",")[0]):
@@ -146,7 +145,7 @@ class Bench:
             "max_parallel_workers": "64", "wal_level": levels[0], "max_wal_senders": "0"})
         try:
             qps = server.build_qps() if data else None
-            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+            server.sql(extensions(args.systems.split(",")))
             server.load("items", base, storage, STREAMS)
             for level in levels:
                 if level != levels[0]:
@@ -154,7 +153,7 @@ class Bench:
                     server.sql("SELECT count(*) FROM items WHERE v IS NULL")
                 first = {}
                 for system in args.systems.split(","):
-                    if system == "pgvector" and level != levels[0]:
+                    if not system.startswith("grnnd") and level != levels[0]:
                         continue
                     result, phases = self.index(server, system, base.shape[1], data, qps)
                     first[system] = result[0]
@@ -164,7 +163,7 @@ class Bench:
                         result, phases = self.index(server, system, base.shape[1], data, qps, settings)
                         self.add([name, n, storage, level, f"{system}, {text}", *result], phases)
                 for system, seconds in first.items():
-                    if "pgvector" in first and system != "pgvector":
+                    if "pgvector" in first and system.startswith("grnnd"):
                         self.add([name, n, storage, level, f"pgvector / {system}", first["pgvector"] / seconds] + [""] * 9)
             if args.partitions:
                 self.partitions(server, name, n, storage)
@@ -178,7 +177,7 @@ class Bench:
                    f"REMAINDER %s)', i, i) FROM generate_series(0, {self.args.partitions - 1}) i \\gexec\n"
                    "INSERT INTO parted SELECT * FROM items; VACUUM (FREEZE, ANALYZE) parted; CHECKPOINT")
         for system in self.args.systems.split(","):
-            if system == "pgvector":
+            if not system.startswith("grnnd"):
                 continue
             seconds, log = server.create_index(f"SET grnnd.build_device = {system.split()[1]}; CREATE INDEX j ON parted USING grnnd (v)")
             lines = [x for x in log.splitlines() if "grnnd build:" in x]
@@ -218,7 +217,7 @@ def main():
     parser.add_argument("--data", required=True, nargs="+")
     parser.add_argument("--rows", default="100000")
     parser.add_argument("--systems", default="grnnd gpu,grnnd cpu,pgvector")
-    parser.add_argument("--wal-level", default="minimal", help="minimal,replica: one after the other; pgvector at the first only")
+    parser.add_argument("--wal-level", default="minimal", help="minimal,replica: one after the other; what is not grnnd at the first only")
     parser.add_argument("--storage", default="plain",
                         help="plain,external: external vectors past 2 kB are TOASTed, as they are by default")
     parser.add_argument("--set", action="append", default=[], metavar="'NAME = VALUE; ...'",

@@ -25,7 +25,7 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, machine, read_matrix, save_matrix, write_table  # noqa: E402
+from common import Server, beam, machine, read_matrix, save_matrix, write_table  # noqa: E402
 
 QUERIES = 200
 SHARES = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
@@ -165,8 +165,7 @@ def settings(system, ef):
         return (f"SET enable_seqscan = off; SET enable_bitmapscan = off; SET hnsw.ef_search = {ef}; "
                 "SET hnsw.iterative_scan = relaxed_order")
     if system == "diskann":
-        return (f"SET enable_seqscan = off; SET enable_bitmapscan = off; SET diskann.query_search_list_size = {ef}; "
-                f"SET diskann.query_rescore = {max(50, ef // 2)}")
+        return f"SET enable_seqscan = off; SET enable_bitmapscan = off; {beam(system, ef)}"
     return "SET enable_seqscan = off; SET enable_indexscan = off"
 
 

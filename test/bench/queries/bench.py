@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Queries of grnnd against pgvector's hnsw: the same server, the same rows.
+"""Queries of grnnd against pgvector's hnsw and pgvectorscale's diskann: the same server, the same rows.
 
   bench.py --pg-config PG_CONFIG --data FOLDER [--data FOLDER ...] --out RESULTS
   bench.py --replot --out RESULTS
@@ -7,8 +7,9 @@
 FOLDER holds base.fbin, query.fbin and gt.ibin (int32 rows, int32 columns, rows;
 test/bench/README.md says how to make one), or is an ann-benchmarks .hdf5 file.
 One index after another is built, asked at several ef_search, and dropped: grnnd
-by default, grnnd with each --with, then pgvector.  Writes RESULTS/queries.md and
-a recall-QPS plot (PNG, SVG); --replot makes them again from RESULTS/queries.json.
+by default, grnnd with each --with, then pgvector and each --beside, diskann (built by
+one process) or diskann-parallel, where the server has vectorscale.  Writes
+RESULTS/queries.md and a recall-QPS plot (PNG, SVG); --replot makes them again from RESULTS/queries.json.
 Times with one client are also given with the floor subtracted: the time of a
 primary-key query that returns 10 rows, client and server pinned to one core.
 """
@@ -18,10 +19,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, from_hdf5, machine, read_matrix, take, write_table  # noqa: E402
+from common import Server, beam, build_settings, extensions, from_hdf5, machine, read_matrix, take, using, write_table  # noqa: E402
 
 EFS = {"grnnd": "20,24,28,32,40,52,64,80,100,128,160,200,260,320,400,520",
-       "pgvector": "16,24,32,40,52,64,80,100,128,160,200,260,320,400,520,680"}
+       "pgvector": "16,24,32,40,52,64,80,100,128,160,200,260,320,400,520,680",
+       "diskann": "16,24,32,50,70,100,140,200,280,400,560,800"}
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops"), "cosine": ("<=>", "vector_cosine_ops")}
 RECALLS = (0.95, 0.99)
 LAST_RECALL = 0.995     # a sweep ends past it
@@ -40,7 +42,7 @@ def at_recall(points, recall, field):
 
 
 def settings(system, ef):
-    return f"SET enable_seqscan = off; SET {'hnsw' if system == 'pgvector' else 'grnnd'}.ef_search = {round(ef)}"
+    return f"SET enable_seqscan = off; {beam(system, ef)}"
 
 
 def sweep(server, qps, data, system, table, op, args, efs):
@@ -77,7 +79,7 @@ def cold(server, qps, data, system, op, points, size, args):
         server.qps(qps, data, query, settings(system, ef), 1, 600, queries=500, first=1000)
         r = server.qps(qps, data, query, settings(system, ef), 1, 600, queries=1, buffers=200)
         figures = {"recall": recall, "read": r["read"], "touched": r["hit"] + r["read"]}
-        for width in (0, 16) if system != "pgvector" else (0,):
+        for width in (0, 16) if system.startswith("grnnd") else (0,):
             ms = []
             for first in range(2000, 2000 + 3 * args.cold, args.cold):
                 server.restart()
@@ -98,13 +100,14 @@ def measure(data, args):
     systems = [("grnnd", "")] + [(f"grnnd, {with_}", f" WITH ({with_})") for with_ in args.options] + [("pgvector", "")]
     if args.without_pgvector:
         systems.pop()
+    systems += [(name, "") for name in args.beside]
     result = {"machine": machine(), "clients": args.clients, "systems": {}}
     server = Server(args.pg_config, settings={"shared_buffers": args.shared_buffers, "maintenance_work_mem": args.memory,
                                               "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1)),
                                               "max_worker_processes": "64", "max_parallel_workers": "64"})
     try:
         qps = server.build_qps()
-        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+        server.sql(extensions(args.beside))
         server.load("items", read_matrix(f"{data}/base.fbin"))
         server.sql("ALTER TABLE items SET (autovacuum_enabled = off); "
                    "CREATE TABLE floor AS SELECT i AS id, i / 10 AS g FROM generate_series(0, 99999) i;"
@@ -113,16 +116,15 @@ def measure(data, args):
         result["floor_us"] = 1e6 / floor["qps"]
         print("floor: " + json.dumps(floor), flush=True)
         for system, with_ in systems:
-            if system == "pgvector":
-                create = f"CREATE INDEX i ON items USING hnsw (v {ops}) WITH (m = 16, ef_construction = 64)"
-            else:
-                create = f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON items USING grnnd (v {ops}){with_}"
+            kind = system.split(",")[0]
+            create = (f"SET grnnd.build_device = '{args.device}'; {build_settings(kind)}"
+                      f"CREATE INDEX i ON items USING {using(kind, ops)}{with_}")
             seconds, log = server.create_index(create)
             print(log, flush=True)
             server.sql("CHECKPOINT")
             size = server.size("i")
             points = sweep(server, qps, data, system, "items", op, args,
-                           args.efs_pgvector if system == "pgvector" else args.efs_grnnd)
+                           {"grnnd": args.efs_grnnd, "pgvector": args.efs_pgvector}.get(kind, args.efs_diskann))
             result["systems"][system] = {
                 "points": points, "build": seconds, "size": size,
                 "cold": cold(server, qps, data, system, op, points, size, args) if args.cold else []}
@@ -147,7 +149,7 @@ def tables(everything, out):
                                  r["size"] / 1e6, r["build"]]
                 rows.append([name, system, recall, at["ef"]] + cells[system])
             for system in cells:
-                if system != "pgvector" and "pgvector" in cells:
+                if system.startswith("grnnd") and "pgvector" in cells:
                     g, h = cells[system], cells["pgvector"]
                     rows.append([name, f"ratio, {system}", recall, ""] +
                                 [g[i] / h[i] if i in (3, 5) else h[i] / g[i] for i in range(7)])
@@ -155,7 +157,7 @@ def tables(everything, out):
                 cold_rows += [[name, system, recall, c["read"], c["touched"], c["ms_0"], c.get("ms_16", "")]
                               for c in r["cold"] if c["recall"] == recall]
     first = next(iter(everything.values()))
-    write_table(f"{out}/queries.md", "Queries: grnnd and pgvector's hnsw in one server",
+    write_table(f"{out}/queries.md", "Queries: grnnd and others in one server",
                 ["data", "index", "recall@10", "ef", "us/query (1 client)", "less the floor", "p99 us",
                  f"QPS ({first['clients']} clients)", "buffers/query", "index MB", "build s"], rows, first["machine"])
     if cold_rows:
@@ -178,7 +180,9 @@ def main():
                         help="another grnnd index with these storage parameters, e.g. 'degree = 24'")
     parser.add_argument("--efs-grnnd", default=EFS["grnnd"], help="values of ef_search to try (%(default)s)")
     parser.add_argument("--efs-pgvector", default=EFS["pgvector"], help="(%(default)s)")
+    parser.add_argument("--efs-diskann", default=EFS["diskann"], help="values of its query_search_list_size (%(default)s)")
     parser.add_argument("--without-pgvector", action="store_true")
+    parser.add_argument("--beside", action="append", default=[], choices=("diskann", "diskann-parallel"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cold", type=int, default=0, metavar="QUERIES",
                         help="also measure with shared_buffers a tenth of the index, and so many queries with nothing cached")

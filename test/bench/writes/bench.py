@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes of grnnd against pgvector's hnsw: the same server, the same rows.
+"""Writes of grnnd against pgvector's hnsw and pgvectorscale's diskann: the same server, the same rows.
 
   bench.py --pg-config PG_CONFIG --data FOLDER [--rows N] [--part NAME ...] --out RESULTS
 
@@ -11,7 +11,8 @@ FOLDER holds base.fbin and query.fbin (test/bench/README.md).  The parts:
            at several sizes, against a REINDEX
   vacuum   time and WAL of VACUUM after half of the rows are deleted; recall after
            deleting three quarters, against a REINDEX; size after the deleted rows return
-full_page_writes is off, so WAL bytes are those of an insert between checkpoints.
+--system names what is measured: grnnd, pgvector, and where the server has vectorscale diskann
+(built by one process) or diskann-parallel.  full_page_writes is off, so WAL bytes are those of an insert between checkpoints.
 """
 import argparse
 import os
@@ -23,12 +24,9 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, read_matrix, write_table  # noqa: E402
+from common import SYSTEMS, Server, beam, build_settings, extensions, read_matrix, using, write_table  # noqa: E402
 
-INDEXES = {"grnnd": "USING grnnd (v vector_l2_ops)",
-           "pgvector": "USING hnsw (v vector_l2_ops) WITH (m = 16, ef_construction = 64)"}
-EF = {"grnnd": "grnnd.ef_search", "pgvector": "hnsw.ef_search"}
-SYSTEMS = list(INDEXES)
+DEFAULT_SYSTEMS = ["grnnd", "pgvector"]
 
 
 class Bench:
@@ -41,7 +39,7 @@ class Bench:
         self.server = Server(args.pg_config, settings={
             "shared_buffers": args.shared_buffers, "full_page_writes": "off", "synchronous_commit": "off",
             "max_wal_size": "64GB", "track_io_timing": "off"})
-        self.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+        self.sql(extensions(args.systems))
         self.server.load("rest", self.base)
         self.server.load("q", self.query)
         self.sql("CREATE UNIQUE INDEX ON rest (id)")
@@ -54,7 +52,7 @@ class Bench:
         self.sql(f"DROP TABLE IF EXISTS t; CREATE TABLE t (id int, v vector({self.dim}), n int DEFAULT 0) "
                  "WITH (autovacuum_enabled = off); ALTER TABLE t ALTER v SET STORAGE plain; "
                  f"INSERT INTO t SELECT id, v FROM rest WHERE id < {rows} ORDER BY id; VACUUM ANALYZE t; CHECKPOINT")
-        return self.server.create_index(f"CREATE INDEX t_v ON t {INDEXES[system]}")[0]
+        return self.server.create_index(f"{build_settings(system)}CREATE INDEX t_v ON t USING {using(system)}")[0]
 
     def cost(self, text):
         """Seconds, WAL bytes and buffers touched by one statement (commit's included in neither)."""
@@ -87,7 +85,7 @@ class Bench:
         out = []
         for ef in efs:
             text = "SELECT q.id, array(SELECT id FROM t ORDER BY v <-> q.v LIMIT %d) FROM q ORDER BY 1" % k
-            settings = f"SET enable_seqscan = off; SET {EF[system]} = {ef}; SET max_parallel_workers_per_gather = 0;"
+            settings = f"SET enable_seqscan = off; {beam(system, ef)}; SET max_parallel_workers_per_gather = 0;"
             found = self.sql(settings + text)
             hits = 0
             for line in found.split("\n"):
@@ -182,7 +180,7 @@ class Bench:
                 grown = self.recall(system, live, self.args.ef)
                 grown_size = self.server.size("t_v")
                 self.check(system)
-                self.sql("CREATE INDEX t_fresh ON t " + INDEXES[system] + "; ALTER INDEX t_v RENAME TO t_old; "
+                self.sql(f"{build_settings(system)}CREATE INDEX t_fresh ON t USING {using(system)}; ALTER INDEX t_v RENAME TO t_old; "
                          "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_old'::regclass; "
                          "ALTER INDEX t_fresh RENAME TO t_v;")
                 fresh = self.recall(system, live, self.args.ef)
@@ -214,7 +212,7 @@ class Bench:
                 left = self.recall(system, live, self.args.ef)
                 fresh = [(None, None)] * len(self.args.ef)
                 if keep == 4:
-                    self.sql("CREATE INDEX t_fresh ON t " + INDEXES[system] + "; ALTER INDEX t_v RENAME TO t_old; "
+                    self.sql(f"{build_settings(system)}CREATE INDEX t_fresh ON t USING {using(system)}; ALTER INDEX t_v RENAME TO t_old; "
                              "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_old'::regclass; "
                              "ALTER INDEX t_fresh RENAME TO t_v;")
                     fresh = self.recall(system, live, self.args.ef)
@@ -248,7 +246,7 @@ def main():
     parser.add_argument("--shared-buffers", default="2GB")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    args.systems = args.systems or SYSTEMS
+    args.systems = args.systems or DEFAULT_SYSTEMS
     os.makedirs(args.out, exist_ok=True)
     bench = Bench(args)
     try:
