@@ -22,7 +22,7 @@ tables_are_consistent(void)
 		const GrnMetricInfo *m = grn_metric(id);
 		const GrnFormInfo *f = grn_form(id);
 
-		CHECK(m == NULL || (m->id == id && grn_metric_named(m->name) == m && grn_is_metric(m)),
+		CHECK(m == NULL || (m->id == id && grn_metric_named(grn_metric_name(m)) == m && grn_is_metric(m)),
 			  "metric %u", id);
 		CHECK(m == NULL || m->long_entries < GRN_MAX_ENTRIES, "%u", id);
 		CHECK(m == NULL || (m->fill >= 1 && m->fill <= 32), "%u", id);
@@ -106,16 +106,16 @@ errors_are_the_metrics_own(void)
 		square = m->comparison == GRN_COMPARE_L2;
 		lessened.compared -= 4;
 		b.across = 2;
-		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", m->name);
+		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", grn_metric_name(m));
 		b.across = 4;
 		lessened.compared = 0;
-		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", m->name);
+		CHECK(m->bound(&b) == m->bound(&lessened) || !square, "%s", grn_metric_name(m));
 		lessened = b;
 		lessened.across = 0;
-		CHECK(m->bound(&b) == m->bound(&lessened) || square, "%s", m->name);
+		CHECK(m->bound(&b) == m->bound(&lessened) || square, "%s", grn_metric_name(m));
 		b.across = 2;
 		if (m->sketch_error != NULL)
-			CHECK(m->sketch_error(&b) == (square ? sqrt((10 - 4) / 256.0) : 3 / sqrt(128)), "%s", m->name);
+			CHECK(m->sketch_error(&b) == (square ? sqrt((10 - 4) / 256.0) : 3 / sqrt(128)), "%s", grn_metric_name(m));
 	}
 	CHECK(grn_metric(GRN_L1)->sketch_error == NULL && grn_metric(GRN_JACCARD)->sketch_error == NULL,
 		  "sketches keep neither");
@@ -234,11 +234,11 @@ bounds_hold(void)
 				double		value = computed(m, q, x, n, strides[s], backwards);
 
 				CHECK(m->bound(&b) <= value, "%s, %zu dimensions, %s: %.9g, computed %.9g",
-					  m->name, n, grn_form(form)->name, m->bound(&b), value);
+					  grn_metric_name(m), n, grn_form(form)->name, m->bound(&b), value);
 				tight[round % METRICS] += fabs(m->bound(&b) - value) < 0.01 * (fabs(value) + 1);
 			}
 		CHECK(b.error > 0 || fabs(m->value(b.compared) - computed(m, q, x, n, 1, false)) <
-			  1e-4 * (1 + fabs(m->value(b.compared))), "%s, %zu", m->name, n);
+			  1e-4 * (1 + fabs(m->value(b.compared))), "%s, %zu", grn_metric_name(m), n);
 	}
 	for (int m = 0; m < METRICS; m++)
 		CHECK(tight[m] > ROUNDS / METRICS * 8 / 3, "metric %d: only %d bounds are within a hundredth",
@@ -258,11 +258,11 @@ forms_of_metrics(void)
 		float		y[3];
 
 		memcpy(y, x, sizeof(y));
-		CHECK(grn_metric_form(m, y, 3), "%s", m->name);
+		CHECK(grn_metric_form(m, y, 3), "%s", grn_metric_name(m));
 		CHECK(m->normalised ? fabsf(y[0] - 0.6f) < 1e-6f && fabsf(y[2] - 0.8f) < 1e-6f
-			  : memcmp(x, y, sizeof(x)) == 0, "%s: %g %g", m->name, y[0], y[2]);
-		CHECK(grn_metric_form(m, zero, 3) == !m->normalised, "%s: zero", m->name);
-		CHECK(grn_row_floats(m, 3) == (m->embedding == GRN_EMBED_SCALED ? 5 : 3), "%s", m->name);
+			  : memcmp(x, y, sizeof(x)) == 0, "%s: %g %g", grn_metric_name(m), y[0], y[2]);
+		CHECK(grn_metric_form(m, zero, 3) == !m->normalised, "%s: zero", grn_metric_name(m));
+		CHECK(grn_row_floats(m, 3) == (m->embedding == GRN_EMBED_SCALED ? 5 : 3), "%s", grn_metric_name(m));
 	}
 }
 
