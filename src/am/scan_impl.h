@@ -136,6 +136,7 @@ typedef struct GrnndScan
 	bool		rest_waits;		/* rest_slot has a node that has not been returned */
 	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
 	uint32		nrest_rows;
+	void	   *rest_query;		/* the query by grn_query_make(), or NULL */
 	uint32		rest_id;		/* of the record that is measured */
 
 	/* the newest batch, for prefetching rows of the table */

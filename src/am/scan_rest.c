@@ -50,6 +50,7 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnndScan  *so = (GrnndScan *) arg;
 	const GrnLayout *l = &so->ix->layout;
+	GrnComparison comparison = so->ix->key.metric->comparison;
 	RestRow    *row = &so->rest_rows[so->nrest_rows];
 
 	if (rec->state != GRN_NODE)
@@ -66,8 +67,9 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 		memcpy(&row->tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
 	}
 	row->found.error = rec->error;
-	row->found.distance =
-		grn_compare(so->ix->key.metric->comparison, l->form, so->q, vec, l->dim);
+	row->found.distance = so->rest_query != NULL
+		? grn_query_compare(comparison, l->form, so->rest_query, vec, l->dim)
+		: grn_compare(comparison, l->form, so->q, vec, l->dim);
 	row->norm = 0;
 	if (so->norms)
 		row->norm = sqrt(grn_form_norm2(l->form, vec, l->dim));
@@ -138,6 +140,24 @@ sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
 	tuplesort_puttupleslot(so->rest, slot);
 }
 
+/*
+ * Makes the query ready for the records' form.  grn_compare() would rotate it for each of them:
+ * 1.7 s instead of 0.1 for 20,800 sketches.
+ */
+static void
+make_query(GrnndScan *so)
+{
+	const GrnLayout *l = &so->ix->layout;
+	size_t		bytes = grn_query_bytes(so->ix->key.metric->comparison, l->form, l->dim);
+
+	so->rest_query = bytes > 0 ? palloc(bytes) : NULL;
+	if (bytes > 0 && !grn_query_make(l->form, so->q, l->dim, so->rest_query))
+	{
+		pfree(so->rest_query);
+		so->rest_query = NULL;
+	}
+}
+
 static int
 compare_ids(const void *a, const void *b)
 {
@@ -200,6 +220,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
 		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
 	so->rest_rows = palloc(so->ix->layout.per_page * sizeof(RestRow));
+	make_query(so);
 	for (uint32 first = 0; first < so->store.id_limit; first += so->ix->layout.per_page)
 	{
 		measure_page(scan, first, &skip);
@@ -207,6 +228,8 @@ grnnd_begin_rest(IndexScanDesc scan)
 			sort_row(scan, &so->rest_rows[i], slot);
 	}
 	pfree(so->rest_rows);
+	if (so->rest_query != NULL)
+		pfree(so->rest_query);
 	if (so->store.strategy != NULL)
 		FreeAccessStrategy(so->store.strategy);
 	so->store.strategy = NULL;
