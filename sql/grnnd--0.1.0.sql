@@ -41,6 +41,9 @@ CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
 CREATE FUNCTION grnnd_metric_ip(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION grnnd_metric_ip_angles(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
 CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -77,7 +80,7 @@ BEGIN
 		('bit_jaccard_ops', '', 'pg_catalog.bit', '<%>', 'grnnd_type_bit', 'grnnd_metric_jaccard'),
 		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
 		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
-		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip'),
+		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip_angles'),
 		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_type_sparsevec', 'grnnd_metric_cosine'),
 		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_type_sparsevec_roots', 'grnnd_metric_l2')
 	) AS c (name, is_default, type, operator, type_function, metric_function)

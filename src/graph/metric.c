@@ -184,6 +184,12 @@ jaccard_bound(const GrnBound *b)
 _Static_assert(GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16) * (UNIT_OF_DIRECTIONS / 16),
 			   "rows of ones lie on the sphere");
 
+/*
+ * The same of rows of any numbers, up to a length of a million; lengths in this unit stay floats
+ * (GRN_LEAST_NORM).
+ */
+#define UNIT_OF_ANGLES 16777216
+
 /* ---- the table ---- */
 
 static const GrnMetricInfo metrics[] = {
@@ -205,6 +211,7 @@ static const GrnMetricInfo metrics[] = {
 	{
 		.id = GRN_IP,
 		.embedding = GRN_EMBED_SCALED,
+		.sphere = GRN_SHORTEST,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
@@ -257,6 +264,28 @@ static const GrnMetricInfo metrics[] = {
 		.fill = 8,
 		.value = jaccard_value,
 		.bound = jaccard_bound
+	},
+	/*
+	 * Sparse rows are nearly orthogonal.  In the space of inner product the nearest rows of each
+	 * would be the longest of all, whatever their direction: recall@10 at ef 40 and 100 of 20,800
+	 * sections of documentation by the weights of their words (lengths 25 to 80) .396 and .466,
+	 * by angles .950 and .979 (hnsw .962 and .979).  Rows far longer than usual lie within the
+	 * sphere, since few others may be near a query that finds them: of 5,000 sections, 30 of them
+	 * ten times as long, .888 and .928, all on one sphere .542 and .715.
+	 */
+	{
+		.id = GRN_IP_ANGLES,
+		.embedding = GRN_EMBED_SCALED,
+		.norm_unit = UNIT_OF_ANGLES,
+		.sphere = 2,
+		.codes = GRN_CODES_DIRECTIONS,
+		.comparison = GRN_COMPARE_IP,
+		.long_entries = GRN_MAX_ENTRIES / 2,
+		.fill = 8,
+		.value = ip_value,
+		.bound = ip_bound,
+		.bound_by_norm = true,
+		.sketch_error = ip_sketch_error
 	}
 };
 
@@ -312,9 +341,9 @@ grn_metric_names(const char *between, char *out, size_t size)
 double
 grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves)
 {
-	if (metric->norm_unit > 0)
-		return metric->norm_unit;
-	return octaves != NULL ? grn_norm_unit(octaves) : 1;
+	if (octaves != NULL && metric->sphere > 0)
+		return grn_norm_unit(octaves) * metric->sphere / GRN_SHORTEST;
+	return metric->norm_unit > 0 ? metric->norm_unit : 1;
 }
 
 size_t

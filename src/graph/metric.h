@@ -30,7 +30,8 @@
 	X(COSINE, 3, cosine)		/* 1 - cosine; vectors are stored normalised */ \
 	X(L1, 4, l1)				/* sum of absolute differences */ \
 	X(HAMMING, 6, hamming)		/* numbers, 0 or 1, that differ: the squared distance */ \
-	X(JACCARD, 7, jaccard)		/* of numbers, 0 or 1: 1 - the share of ones that both have */
+	X(JACCARD, 7, jaccard)		/* of numbers, 0 or 1: 1 - the share of ones that both have */ \
+	X(IP_ANGLES, 8, ip_angles)	/* negative inner product; the graph is one of angles */
 
 #define GRN_METRIC_NUMBER(NAME, number, name) GRN_##NAME = (number),
 typedef enum GrnMetric
@@ -102,8 +103,9 @@ typedef struct GrnMetricInfo
 	GrnMetric	id;
 	bool		normalised;		/* vectors are brought to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
-	float		norm_unit;		/* of scaled rows, where it is none that they have (space.h); else
-								 * 0 */
+	float		norm_unit;		/* of scaled rows, where sphere is 0 or no rows are known; 0: 1 */
+	float		sphere;			/* rows up to so many times the unit that they have (space.h) lie
+								 * on one sphere */
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*

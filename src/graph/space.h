@@ -7,7 +7,8 @@
  * can find by it are the longest rows of a cone around the query, and near neighbours in this
  * space lead from one of those to the next.  (The Moebius transformation of Zhou et al.,
  * NeurIPS 2019, has the power -2; test/bench/tried.md compares.)  Equally long rows have the
- * graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms.
+ * graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms;
+ * inner product of sparse rows, by one that only the longest exceed.
  *
  * Places are never stored.  In a build a row has its GrnScale behind its numbers.
  */

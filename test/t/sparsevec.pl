@@ -42,7 +42,7 @@ while (@texts < $ROWS + $QUERIES && defined(my $line = <$glosses>))
 close($glosses);
 # far apart, as in a vocabulary that all languages share
 my $dim = 250 * (1 + keys %number);
-my ($rows, $queries) = ('', '');
+my ($rows, $raw, $queries) = ('', '', '');
 for my $i (0 .. $#texts)
 {
 	my %weight = map { $_ => (1 + log $texts[$i]{$_}) * log(@texts / $in_texts{$_}) } keys %{ $texts[$i] };
@@ -51,6 +51,10 @@ for my $i (0 .. $#texts)
 	my $v = '{' . join(',', map { sprintf('%d:%.5f', 250 * $number{$_}, $weight{$_} / sqrt($length)) }
 		  sort { $number{$a} <=> $number{$b} } keys %weight) . "}/$dim";
 	$i < $ROWS ? ($rows .= "$i\t$v\n") : ($queries .= "$i\t$v\n");
+	# as long as their words make them, and one in a hundred ten times as long
+	$v = '{' . join(',', map { sprintf('%d:%.5f', 250 * $number{$_}, $weight{$_} * ($i % 100 ? 1 : 10)) }
+		  sort { $number{$a} <=> $number{$b} } keys %weight) . "}/$dim";
+	$raw .= "$i\t$v\n" if $i < $ROWS;
 }
 $node->safe_psql('postgres', qq(
 CREATE TABLE t (id int, v sparsevec($dim));
@@ -59,6 +63,9 @@ COPY t FROM stdin;
 $rows\\.
 COPY q FROM stdin;
 $queries\\.
+CREATE TABLE raw (id int, v sparsevec($dim));
+COPY raw FROM stdin;
+$raw\\.
 ANALYZE t;
 CREATE FUNCTION sparse_recall(tab regclass, op text, k int, OUT recall float8, OUT disordered bigint)
 LANGUAGE plpgsql AS \$\$
@@ -87,9 +94,10 @@ END \$\$));
 
 sub recall_is
 {
-	my ($op, $ef, $least, $name) = @_;
+	my ($op, $ef, $least, $name, $table) = @_;
+	$table //= 't';
 	my ($recall, $disordered) = split /\|/,
-		$node->safe_psql('postgres', "SET grnnd.ef_search = $ef; SELECT * FROM sparse_recall('t', '$op', 10)");
+		$node->safe_psql('postgres', "SET grnnd.ef_search = $ef; SELECT * FROM sparse_recall('$table', '$op', 10)");
 	cmp_ok($recall, '>=', $least, "$name: recall $recall at $ef");
 	is($disordered, 0, "$name: in order");
 }
@@ -104,6 +112,16 @@ for (['l2', '<->', 0.83], ['ip', '<#>', 0.87], ['cosine', '<=>', 0.88], ['l1', '
 	sound($node, 'i', $class);
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
+
+# rows of many lengths, in a build and row by row: the longest are not the neighbours of all others
+$node->safe_psql('postgres', 'CREATE INDEX i ON raw USING grnnd (v sparsevec_ip_ops)');
+recall_is('<#>', 100, 0.85, 'lengths', 'raw');
+sound($node, 'i', 'lengths');
+$node->safe_psql('postgres', 'DROP INDEX i; CREATE TABLE raw_source AS SELECT * FROM raw; TRUNCATE raw;
+	CREATE INDEX i ON raw USING grnnd (v sparsevec_ip_ops); INSERT INTO raw SELECT * FROM raw_source');
+recall_is('<#>', 100, 0.75, 'lengths, inserted', 'raw');
+sound($node, 'i', 'lengths, inserted');
+$node->safe_psql('postgres', 'DROP INDEX i');
 
 # an index that grows
 $node->safe_psql('postgres', "ALTER TABLE t RENAME TO source; CREATE TABLE t AS SELECT * FROM source WHERE id % 8 > 0;

@@ -9,6 +9,7 @@
 
 #define MAX 3000
 #define METRICS 4
+#define OTHERS 3				/* two for bits, and inner product by angles */
 
 /* Each entry is found by its id and by its name, and nothing else is. */
 static void
@@ -53,8 +54,7 @@ tables_are_consistent(void)
 		metrics += m != NULL;
 		forms += f != NULL;
 	}
-	/* (two of them for bits) */
-	CHECK(metrics == METRICS + 2 && forms == 7, "%d, %d", metrics, forms);
+	CHECK(metrics == METRICS + OTHERS && forms == 7, "%d, %d", metrics, forms);
 	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
 	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
 }
@@ -71,7 +71,7 @@ names_are_listed(void)
 	CHECK(strncmp(grn_metric_names("|", cut, sizeof(cut)), names, 9) == 0 && cut[9] == 0, "%s", cut);
 	for (char *name = strtok(names, "|"); name != NULL; name = strtok(NULL, "|"), listed++)
 		CHECK(grn_metric_named(name) != NULL, "%s", name);
-	CHECK(listed == METRICS + 2, "%zu names", listed);
+	CHECK(listed == METRICS + OTHERS, "%zu names", listed);
 }
 
 /* The metric's own unit, or the rows'. */
@@ -85,6 +85,16 @@ units_are_chosen(void)
 	CHECK(grn_metric_norm_unit(grn_metric(GRN_IP), NULL) == 1, "no rows");
 	CHECK(grn_metric_norm_unit(grn_metric(GRN_JACCARD), octaves) == grn_metric(GRN_JACCARD)->norm_unit &&
 		  grn_metric_norm_unit(grn_metric(GRN_JACCARD), NULL) == grn_metric(GRN_JACCARD)->norm_unit, "its own");
+	/* rows lie on one sphere, but zero and, where rows are known, those far longer than these */
+	{
+		double		any = grn_metric_norm_unit(grn_metric(GRN_IP_ANGLES), NULL);
+		double		known = grn_metric_norm_unit(grn_metric(GRN_IP_ANGLES), octaves);
+		float		sphere = grn_scale(1, known).norm2;
+
+		CHECK(grn_scale(1.01 * GRN_LEAST_NORM * GRN_LEAST_NORM, any).norm2 == sphere &&
+			  grn_scale(1e12, any).norm2 == sphere && grn_scale(0, any).norm2 == 0, "%g", sphere);
+		CHECK(grn_scale(32 * 32, known).norm2 == sphere && grn_scale(40 * 40, known).norm2 < sphere, "%g", sphere);
+	}
 }
 
 /*
