@@ -196,24 +196,30 @@ grn_find_key(const int64_t *keys, uint32_t n, int64_t key)
 }
 
 #define RANK_BITS 24			/* that tell keys of one byte from each other */
-#define BEYOND 256				/* bytes' keys that are told apart outside the book */
-
-/* Where number `at` of so many lies in 2^RANK_BITS; the last of them if it lies beyond. */
+/* Where number `at` of so many lies in 2^RANK_BITS. */
 static uint32_t
 place_among(uint64_t at, uint64_t many)
 {
 	int			shift = 0;
 
-	at = at < many ? at : many - 1;
 	while ((many - 1) >> shift >> RANK_BITS != 0)
 		shift++;
 	return (uint32_t) ((at >> shift << RANK_BITS) / (((many - 1) >> shift) + 1));
 }
 
-static uint64_t
-times_beyond(uint64_t keys)
+/* Where a key lies that is so far from the last or the first one: by the leading bits. */
+static uint32_t
+place_beyond(uint64_t distance)
 {
-	return keys < UINT64_MAX / BEYOND ? keys * BEYOND : UINT64_MAX;
+	enum
+	{
+		MANTISSA = RANK_BITS - 6
+	};
+	int			exponent = 63 - __builtin_clzll(distance);
+	uint64_t	mantissa = exponent > MANTISSA ? distance >> (exponent - MANTISSA)
+		: distance << (MANTISSA - exponent);
+
+	return (uint32_t) exponent << MANTISSA | (uint32_t) (mantissa & ((1u << MANTISSA) - 1));
 }
 
 uint32_t
@@ -224,15 +230,10 @@ grn_sig_rank(const GrnSigBook *book, int64_t key)
 	uint32_t	at = grn_find_key(keys, n, key);
 	uint64_t	k = (uint64_t) key;
 
-	/* as if keys outside were about as far apart as those of the byte beside them */
 	if (at == n)
-		return (n + 1) << RANK_BITS |
-			place_among(k - (uint64_t) keys[n - 1] - 1,
-						n > 1 ? times_beyond((uint64_t) keys[n - 1] - (uint64_t) keys[n - 2]) : BEYOND);
+		return (n + 1) << RANK_BITS | place_beyond(k - (uint64_t) keys[n - 1]);
 	if (at == 0 && key < keys[0])
-		return (UINT32_C(1) << RANK_BITS) - 1 -
-			place_among((uint64_t) keys[0] - k - 1,
-						n > 1 ? times_beyond((uint64_t) keys[1] - (uint64_t) keys[0]) : BEYOND);
+		return (UINT32_C(1) << RANK_BITS) - 1 - place_beyond((uint64_t) keys[0] - k);
 	if (at == 0)
 		return UINT32_C(1) << RANK_BITS;
 	return (at + 1) << RANK_BITS |
