@@ -38,6 +38,8 @@ sub answers
 		SELECT q.id, array_agg(x.id) FROM queries q,
 			LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.v LIMIT 10) x
 		GROUP BY q.id ORDER BY q.id;
+		SET enable_sort = off;
+		SET enable_bitmapscan = off;
 		SELECT array_agg(id ORDER BY id) FROM
 			(SELECT id FROM t WHERE id BETWEEN 500 AND 560 ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x;
 		SELECT way FROM grnnd_last_filter()));
