@@ -502,6 +502,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
 	if (in->ix->meta.list_pages > 0)
 		in->rec->flags = GRN_UNLISTED;
+	in->p.rec = in->rec;
 	in->others = palloc((Size) l->tids_max * l->attr_bytes + 1);
 
 	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);

@@ -120,6 +120,53 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 	return search;
 }
 
+/* What a record keeps that neighbours are chosen for. */
+typedef struct Own
+{
+	const void *vec;			/* NULL: not known */
+	const uint8_t *sig;
+	float		error;
+} Own;
+
+static Own
+own_of(const GrnLayout *l, GrnSearch *search, uint32 nfound, const GrnndPoint *p, uint32 self)
+{
+	const GrnFound *found = grn_search_found(search);
+	GrnFactor	unused;
+
+	if (p->rec != NULL)
+		return (Own) {.vec = GRN_REC_PTR(p->rec, l->off_vec), .error = p->rec->error,
+					  .sig = GRN_REC_PTR(p->rec, l->off_sig)};
+	for (uint32 i = 0; i < nfound; i++)
+		if (found[i].id == self)
+			return (Own) {.vec = grn_search_vector(search, i), .error = found[i].error,
+						  .sig = grn_search_code(search, i, &unused) + l->code_bytes};
+	return (Own) {0};
+}
+
+/*
+ * Of candidates [n] with one vector the first keeps the others out.  Puts one with this signature
+ * there: a search whose filter lets that pass goes on by way of it.
+ */
+static void
+prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, const float *dist,
+				 uint32 *from, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+		for (uint32 j = i; j > 0 && dist[j] == dist[j - 1]; j--)
+		{
+			uint32		f = from[j];
+			GrnFactor	unused;
+
+			if (memcmp(grn_search_code(search, f, &unused) + l->code_bytes, sig, l->sig_bytes) != 0 ||
+				memcmp(grn_search_vector(search, f), grn_search_vector(search, from[j - 1]),
+					   l->vec_bytes) != 0)
+				break;
+			from[j] = from[j - 1];
+			from[j - 1] = f;
+		}
+}
+
 void
 grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 						const GrnndPoint *p, uint32 self, GrnndList *list)
@@ -137,6 +184,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 									   MCXT_ALLOC_HUGE);
 	float	   *own = rows + (Size) nfound * dim;
 	uint32		ntwins = 0;
+	Own			mine = l->sig_bytes > 0 ? own_of(l, search, nfound, p, self) : (Own) {0};
 	float	   *dist = palloc(Max(nfound, 1) * sizeof(float));
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
 	uint32	   *keep = palloc(l->degree * sizeof(uint32));
@@ -158,11 +206,11 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		distance = grn_dist->l2_f32(own, row, dim);
 		/*
 		 * A record of the same vector with another signature would keep all other candidates out,
-		 * and a search with a filter seldom goes by way of it.  Where vectors are rounded, such a
-		 * record is as far away as its own rounding has moved it.
+		 * and a search with a filter seldom goes by way of it.
 		 */
-		if (l->sig_bytes > 0 && ntwins < MOST_TWINS && nfound - ntwins > 1 &&
-			distance <= found[i].error * found[i].error)
+		if (mine.vec != NULL && ntwins < MOST_TWINS && nfound - ntwins > 1 &&
+			found[i].error == mine.error &&
+			memcmp(grn_search_vector(search, i), mine.vec, l->vec_bytes) == 0)
 			ntwins++;
 		else
 		{
@@ -170,6 +218,8 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 			from[prune.n++] = i;
 		}
 	}
+	if (mine.vec != NULL)
+		prefer_signature(l, search, mine.sig, dist, from, prune.n);
 	prune.rows = rows;
 	prune.dist = dist;
 	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));

@@ -24,6 +24,7 @@ typedef struct GrnndPoint
 	uint8_t    *code;
 	GrnFactor	factor;
 	GrnCodeQuery *query;		/* NULL where estimates are not used */
+	const GrnRecord *rec;		/* of a new row: what its record will be, without edges; or NULL */
 } GrnndPoint;
 
 /* Writes where a row x [dim] lies in the graph's space (graph/space.h); place may be x. */
