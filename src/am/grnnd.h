@@ -262,7 +262,14 @@ typedef enum GrnndIterative
 } GrnndIterative;
 
 #define GRNND_MAX_EF 10000
+/*
+ * The width where nobody says one is that of hnsw.  Real data of fewer rows than these have the
+ * recall with it; of more, searches are as wide as the build's curve wants for that, but no wider
+ * than the curve goes (test/bench/graph/defaults.md).
+ */
 #define GRNND_DEFAULT_EF 40
+#define GRNND_DEFAULT_RECALL 0.95
+#define GRNND_DEFAULT_ROWS 50000
 #define GRNND_MAX_TARGET 0.999	/* the curve says nothing of more */
 /*
  * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the

@@ -2,7 +2,8 @@
  * width.c - how wide a search is.
  *
  * The more specific wish counts: what the session has set, then the index's storage parameters,
- * then the default.  Of an ef and a recall that were set in the same way the ef counts.
+ * then the default, which is a recall too where there are many rows.  Of an ef and a recall that
+ * were set in the same way the ef counts.
  *
  * The width for a recall follows from the curve that the build has measured.  Between its widths
  * the logarithm of what is missed is taken to fall in proportion to the logarithm of the width, as
@@ -102,6 +103,23 @@ width_of_target(Relation index, const GrnndIndex *ix, double recall, double want
 	return width > 0 ? width : GRNND_DEFAULT_EF;
 }
 
+/*
+ * Chance has its part in a curve, so the recall wanted is a standard deviation of what the build
+ * has measured there above the least that will do.
+ */
+static uint32
+default_width(Relation index, const GrnndIndex *ix, double wanted)
+{
+	double		found = ix->report.curve.queries * ks[0];
+	double		chance = sqrt(GRNND_DEFAULT_RECALL * (1 - GRNND_DEFAULT_RECALL) / Max(found, 1));
+	uint32		width;
+
+	if (found == 0 || grnnd_id_limit(index, ix) < GRNND_DEFAULT_ROWS)
+		return GRNND_DEFAULT_EF;
+	width = width_of_target(index, ix, GRNND_DEFAULT_RECALL + chance, wanted);
+	return Min(Max(width, GRNND_DEFAULT_EF), (uint32) widths[GRN_CURVE_POINTS - 1]);
+}
+
 uint32
 grnnd_width(Relation index, const GrnndIndex *ix, double wanted)
 {
@@ -119,5 +137,5 @@ grnnd_width(Relation index, const GrnndIndex *ix, double wanted)
 		return (uint32) options->ef_search;
 	if (options != NULL && options->target_recall > 0)
 		return width_of_target(index, ix, options->target_recall, wanted);
-	return (uint32) grnnd_ef_search;
+	return default_width(index, ix, wanted);
 }
