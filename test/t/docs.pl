@@ -24,6 +24,7 @@ my $node = PostgreSQL::Test::Cluster->new('docs');
 $node->init;
 $node->append_conf('postgresql.conf', q(
 autovacuum = off
+grnnd.background_fit = off
 fsync = off
 shared_buffers = 256MB
 max_parallel_workers_per_gather = 0

@@ -27,6 +27,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q(
 shared_buffers = 64MB
 autovacuum = off
+grnnd.background_fit = off
 fsync = off
 grnnd.build_device = cpu
 jit = off

@@ -14,6 +14,7 @@ my $primary = PostgreSQL::Test::Cluster->new('write_primary');
 $primary->init(allows_streaming => 1);
 $primary->append_conf('postgresql.conf', q(
 autovacuum = off
+grnnd.background_fit = off
 grnnd.build_device = cpu
 wal_consistency_checking = 'generic'
 wal_keep_size = 2GB
