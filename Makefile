@@ -11,12 +11,14 @@
 #   make check-valgrind [PG_CONFIG=...]  a few under Valgrind
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed
+#   make deb, make rpm [MAJOR=15] packages, tried in a clean Debian root (test/packages)
+#   make arm64                   the library and the CPU's builder, cross-compiled
 #   make bench, make format
 EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check bench format
+TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm arm64 bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -42,6 +44,8 @@ fuzz:
 	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
 	@TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
+deb rpm arm64:
+	@MAJOR='$(MAJOR)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
 bench:
 	@cat test/bench/README.md
 # C in PostgreSQL's manner, which clang-format does not know, and CUDA.
@@ -112,7 +116,7 @@ endif
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
-BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I.
+BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. $(COPT)
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -120,7 +124,7 @@ build/%.o: src/%.c
 -include $(BUILDER_OBJ:.o=.d)
 
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
-	$(CC) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
+	$(CC) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
 $(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
 

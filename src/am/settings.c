@@ -141,7 +141,7 @@ define_build_settings(void)
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("grnnd.builder_path",
 							   "The builder program.",
-							   "Empty: grnnd_build in the server's package library directory.",
+							   "Empty: grnnd_build_cuda in the server's package library directory, or else grnnd_build.",
 							   &grnnd_builder_path, "",
 							   PGC_SUSET, 0, NULL, NULL, NULL);
 }

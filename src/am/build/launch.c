@@ -85,7 +85,12 @@ grnnd_builder_program(void)
 	if (grnnd_builder_path && grnnd_builder_path[0])
 		path = pstrdup(grnnd_builder_path);
 	else
-		path = psprintf("%s/grnnd_build", pkglib_path);
+	{
+		/* A package with GPU kernels puts its program beside the one without. */
+		path = psprintf("%s/grnnd_build_cuda", pkglib_path);
+		if (access(path, F_OK) < 0)
+			path = psprintf("%s/grnnd_build", pkglib_path);
+	}
 
 	if (stat(path, &st) < 0)
 		ereport(ERROR,

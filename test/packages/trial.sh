@@ -1,0 +1,75 @@
+#!/bin/bash
+# trial.sh MAJOR - run by packages.sh as root of a Debian that has PostgreSQL and /debs: installs,
+# builds and asks an index, removes, and looks for what is left.  Ends with "N passed, N failed".
+set -u
+major=$1
+passed=0 failed=0
+
+ok()
+{
+	local what=$1
+
+	shift
+	if "$@"; then
+		echo "ok $what"
+		passed=$((passed + 1))
+	else
+		echo "not ok $what"
+		failed=$((failed + 1))
+	fi
+}
+
+install()
+{
+	# (its own user cannot read /debs, and the network is not there)
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+		-o APT::Sandbox::User=root "$@" >/tmp/apt.log 2>&1 || { tail -n 5 /tmp/apt.log; false; }
+}
+
+sql()
+{
+	su postgres -c "psql -XAtq -v ON_ERROR_STOP=1 -d postgres" <<<"$1" 2>&1
+}
+
+# Every file but data, logs and what apt and dpkg keep of their own work.
+files()
+{
+	find / -xdev \( -path /proc -o -path /dev -o -path /debs -o -path /tmp -o -path /run -o -path /var \) -prune -o -print |
+		sort
+}
+
+index='DROP INDEX IF EXISTS i; SET client_min_messages = info; CREATE INDEX i ON t USING grnnd (v)'
+query="SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 7) LIMIT 1"
+libdir=/usr/lib/postgresql/$major/lib
+
+ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb
+files >/tmp/before
+ok "the package is installed" install /debs/postgresql-"$major"-grnnd_*.deb
+ok "the server starts" pg_ctlcluster "$major" main start
+ok "CREATE EXTENSION" sql "CREATE EXTENSION grnnd CASCADE"
+ok "a table" sql "CREATE TABLE t AS SELECT i AS id, ARRAY[sin(i), cos(i * 7), sin(i * i), i % 97 / 97.]::vector(4) AS v
+	FROM generate_series(1, 5000) i"
+said=$(sql "$index")
+ok "CREATE INDEX" grep -q "has been built on CPU cores: 5000 rows" <<<"$said"
+ok "a query by the index" [ "$(sql "$query")" = 7 ]
+ok "its plan" grep -q "Index Scan using i" <<<"$(sql "${query/SELECT id/EXPLAIN SELECT id}")"
+ok "the index holds together" [ "$(sql "SELECT count(*) FROM grnnd_check('i', true)")" = 0 ]
+sql "SELECT * FROM grnnd_devices()"
+
+if compgen -G "/debs/*-cuda_*.deb" >/dev/null; then
+	ok "the package with the GPU's builder is installed" install /debs/postgresql-"$major"-grnnd-cuda_*.deb
+	said=$(sql "DROP INDEX IF EXISTS i; SET client_min_messages = debug1; CREATE INDEX i ON t USING grnnd (v)")
+	ok "CREATE INDEX by it, without a GPU" grep -q "without a GPU: " <<<"$said"
+	ok "it is another program" grep -qv "was built without GPU support" <<<"$(grep 'without a GPU: ' <<<"$said")"
+	ok "a query by that index" [ "$(sql "$query")" = 7 ]
+fi
+
+ok "DROP EXTENSION" sql "DROP EXTENSION grnnd CASCADE"
+ok "the packages are removed" eval "apt-get purge -y 'postgresql-$major-grnnd*' >/tmp/apt.log 2>&1"
+files >/tmp/after
+ok "nothing is left of them" diff /tmp/before /tmp/after
+ok "no library is left" [ ! -e "$libdir/grnnd.so" ]
+ok "the server goes on" [ "$(sql "SELECT count(*) FROM t")" = 5000 ]
+pg_ctlcluster "$major" main stop
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
