@@ -81,5 +81,19 @@ is($node->safe_psql('postgres', q(
 	CREATE INDEX long_e ON long USING grnnd (e) WITH (layout = exact);
 	SELECT grnnd_prewarm('no_e', 'hot') = pg_relation_size('no_e') / 8192, grnnd_prewarm('no_e', 'entries') > 0,
 		grnnd_prewarm('long_e', 'hot') = pg_relation_size('long_e') / 8192)), 't|t|t', 'an empty index; records of several pages');
+
+# ---- the builder of a package with GPU kernels, beside that of the one without ----
+
+# (it says that it ran, and does what the other does: other servers may find it meanwhile)
+my $program = $node->config_data('--pkglibdir') . '/grnnd_build_cuda';
+my $mark = PostgreSQL::Test::Utils::tempdir . '/ran';
+END { unlink $program if $program }
+append_to_file($program, "#!/bin/sh\ntouch '$mark' 2>/dev/null\nexec \"\${0%_cuda}\" \"\$@\"\n");
+chmod 0755, $program;
+$node->safe_psql('postgres', 'REINDEX INDEX no_e; REINDEX INDEX t_e');
+ok(-e $mark, 'comes first');
+unlink $program, $mark;
+$node->safe_psql('postgres', 'REINDEX INDEX t_e');
+ok(!-e $mark, 'and where there is none, the other runs');
 $node->stop;
 done_testing();

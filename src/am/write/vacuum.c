@@ -18,6 +18,7 @@
  */
 #include "am/write/vacuum.h"
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "replication/syncrep.h"
@@ -254,7 +255,9 @@ note_gone(GrnndVacuum *v)
 	((GrnndAttempt *) (GrnndPagePayload(page) + GRNND_META_OFF_ATTEMPT))->gone = gone;
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
-	CacheInvalidateRelcache(v->index);
+	/* a parallel worker cannot: then others learn it when the leader writes pg_class */
+	if (!IsParallelWorker())
+		CacheInvalidateRelcache(v->index);
 }
 
 /* Inserts may have given a node that was to die another row since the survey. */
