@@ -214,7 +214,7 @@ def run(server, qps, system, base, labels, centres, query, args, results):
     made = None
     for number, case in enumerate(cases):
         which, share, column, low, high = case
-        if args.only and which not in args.only.split(","):
+        if args.only and which not in args.only.split(",") or share > args.most:
             continue
         if system == "diskann" and column == "w":
             continue
@@ -302,6 +302,7 @@ def main():
     parser.add_argument("--rows", type=int)
     parser.add_argument("--systems", default="grnnd,hnsw,bitmap")
     parser.add_argument("--only", help="kinds of cases: unfiltered,random,range,own,any,opposed,tag")
+    parser.add_argument("--most", type=float, default=1, help="largest share of the rows that a case lets pass")
     parser.add_argument("--clients", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--memory", default="8GB", help="shared_buffers and maintenance_work_mem")
