@@ -36,6 +36,9 @@
 /* The search visits at least so many nodes before the rest is read, see Lead. */
 #define LEAST_VISITS 1000
 
+/* A backend keeps twice this of freed memory. */
+#define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
+
 /*
  * How far the search stays ahead of the rows: after one search this share of ef is returned, then
  * each further row waits for so many expansions more.  Half of ef, so that one search does for a
@@ -117,12 +120,29 @@ compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return float8_cmp_internal(y, x);
 }
 
+/*
+ * Has malloc keep what scans give back.  By default glibc returns free memory at the end of the
+ * heap to the kernel from 128 kB on, which is what a search of a few thousand candidates takes, so
+ * that each query would ask for its pages anew: a third of the time of a scan of a list of 6,000
+ * rows.  Both of its thresholds follow the largest block that was mapped and has been freed.
+ */
+static void
+keep_freed_memory(void)
+{
+	static bool done = false;
+
+	if (!done)
+		pfree(palloc(KEPT_MEMORY));
+	done = true;
+}
+
 IndexScanDesc
 grnnd_beginscan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
 	GrnndScan  *so = palloc0(sizeof(GrnndScan));
 
+	keep_freed_memory();
 	/* small first block, so that memory is counted finely */
 	so->context = AllocSetContextCreate(CurrentMemoryContext, "grnnd scan",
 										0, 8 * 1024, 256 * 1024);

@@ -1,4 +1,5 @@
-# grnnd_check() and vacuum keep to maintenance_work_mem, and what they say and do is the same.
+# grnnd_check() and vacuum keep to maintenance_work_mem, and what they say and do is the same;
+# searches take the memory again that they have given back.
 # A vacuum has room here for about half of what it would like to remember.  It fills that, so
 # anything that it forgot to count, such as its sets of ids, would go beyond.
 use strict;
@@ -41,6 +42,24 @@ sub memory
 my ($bytes, $said) = memory('check', "SELECT * FROM grnnd_check('t_v', true)");
 cmp_ok($bytes, '<', 1.2 * 1024 * 1024, 'grnnd_check: memory');
 is($said, '', 'grnnd_check: sound');
+
+# Memory that searches give back stays with the process: without that each asks the kernel for
+# some 60 pages of this width.
+SKIP:
+{
+	skip 'no /proc', 1 if !-r '/proc/self/stat';
+	my $asked = $node->safe_psql('postgres', q(
+		SET grnnd.ef_search = 1000;
+		CREATE FUNCTION search(n int) RETURNS int LANGUAGE plpgsql AS $$
+		BEGIN
+			FOR i IN 1 .. n LOOP
+				PERFORM id FROM t ORDER BY v <-> ARRAY[i, i]::vector LIMIT 10;
+			END LOOP;
+			RETURN (string_to_array(pg_read_file('/proc/self/stat'), ' '))[10];
+		END $$;
+		SELECT - search(50) + search(200)));
+	cmp_ok($asked, '<', 3000, "$asked pages of memory asked for by 200 searches");
+}
 
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 4 = 0');
 ($bytes) = memory('vacuum', 'VACUUM (INDEX_CLEANUP on, PARALLEL 0) t', '2MB');
