@@ -201,11 +201,17 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
  * grn_gpu_end().  Both fail, with GRN_GPU_FAILED, where the device does not have the graph (of
  * a part, or of the paper's mode) or it is too deep: then the processor does the same.
  *
+ * grn_gpu_take_graph(): gives the device a finished graph that it does not have, in place of a
+ * build: ids [n][degree], counts [n].  It takes 2 * degree * 4 + 24 bytes a vertex, or fails
+ * with GRN_GPU_MEMORY.
  * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and
  * their number.
  * grn_gpu_page_order(): position [n] as grn_page_order() gives it, from sources that
  * grn_page_sources() has chosen.
  */
+extern GrnGpuStatus grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree,
+									   const uint32_t *ids, const uint8_t *counts,
+									   uint64_t memory_limit, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached,
 								  uint64_t *count, GrnGpuError *err);
 #define GRN_GPU_MOST_SOURCES 4096

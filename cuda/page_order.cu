@@ -518,6 +518,65 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	return GRN_GPU_OK;
 }
 
+/* A graph that the host brings: work for what is asked, then the lists, as a Plan has them. */
+struct GraphLayout : Layout
+{
+	size_t work, lists, inside, counts;
+
+	GraphLayout(uint64_t n, uint32_t degree, size_t work_bytes)
+		: work(reserve<uint8_t>(work_bytes)), lists(reserve<uint32_t>(n * degree)),
+		  inside(reserve<uint32_t>(n * degree)), counts(reserve<uint8_t>(n))
+	{
+	}
+};
+
+extern "C" GrnGpuStatus
+grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids,
+				   const uint8_t *counts, uint64_t memory_limit, GrnGpuError *err)
+{
+	if (n < 1 || n >= GRN_MAX_NODES || degree < 1 || degree > GRN_MAX_DEGREE)
+		return gpu_fail(err, GRN_GPU_FAILED, "impossible graph", NULL);
+
+	OrderLayout	 order((uint32_t) n, GRN_GPU_MOST_SOURCES + 1, MAX_PIECES);
+	GraphLayout	 space(n, degree, order.bytes);
+	const size_t width = degree * sizeof(uint32_t);
+	uint64_t	 limit;
+	GrnGpuStatus status;
+
+	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+	grn_gpu_end(gpu);
+	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
+	if (status == GRN_GPU_OK && space.bytes > limit)
+		status = gpu_no_memory(err, space.bytes, limit);
+	if (status == GRN_GPU_OK)
+		status =
+			gpu_allocate((void **) &gpu->d_arena, space.bytes, space.bytes, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	gpu->arena = space.bytes;
+	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + gpu->arena);
+	gpu->n = n;
+	gpu->plan = Plan();
+	gpu->plan.degree = degree;
+	gpu->plan.pool = space.work;
+	gpu->plan.inbox[0] = space.lists;
+	gpu->plan.inbox[1] = space.inside;
+	gpu->plan.total = space.bytes;
+
+	Lists lists = {(uint32_t *) (gpu->d_arena + space.lists),
+				   gpu->d_arena + space.counts};
+
+	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, lists.d_ids, (void *) ids,
+						   width, width, n),
+			  "could not copy the graph to the device");
+	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, true, lists.d_counts,
+						   (void *) counts, 1, 1, n),
+			  "could not copy the graph to the device");
+	GRN_CHECK(staging_wait(&gpu->staging), "could not copy the graph to the device");
+	gpu->built = lists;
+	return GRN_GPU_OK;
+}
+
 /* All steps of the order, in d and d_inside; *found is 0 where the graph is too deep. */
 static cudaError_t
 order_graph(const Device &device, const Lists &graph, uint32_t n, uint32_t degree,

@@ -208,6 +208,14 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 }
 
 GrnGpuStatus
+grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids,
+				   const uint8_t *counts, uint64_t memory_limit, GrnGpuError *err)
+{
+	(void) gpu, (void) n, (void) degree, (void) ids, (void) counts, (void) memory_limit;
+	return no_gpu(err);
+}
+
+GrnGpuStatus
 grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 			  GrnGpuError *err)
 {

@@ -172,10 +172,13 @@ oracle_order(const TestGraph &g, const std::vector<uint32_t> &sources, uint32_t 
 	return position;
 }
 
-/* Lets a handle hold the graph as if it had just been built there. */
+/* Lets a handle hold the graph as if it had just been built there, or takes it from the host. */
 static bool
-hold(GrnGpu *gpu, const TestGraph &g, GrnGpuError *err)
+hold(GrnGpu *gpu, const TestGraph &g, GrnGpuError *err, bool take = false)
 {
+	if (take)
+		return grn_gpu_take_graph(gpu, g.n, g.degree, g.ids.data(), g.counts.data(), 0, err) == GRN_GPU_OK;
+
 	GrnGpuOptions options = {};
 	GrnGraphParams params = {};
 
@@ -190,7 +193,7 @@ hold(GrnGpu *gpu, const TestGraph &g, GrnGpuError *err)
 
 static void
 test_order(GrnGpu *gpu, uint32_t n, uint32_t degree, uint32_t near, uint32_t nsources, uint32_t per_page,
-		   uint32_t apart, bool hubs)
+		   uint32_t apart, bool hubs, bool take = false)
 {
 	TestGraph	g = make_graph(n, degree, near, apart, hubs);
 	std::vector<uint32_t> sources,
@@ -206,7 +209,7 @@ test_order(GrnGpu *gpu, uint32_t n, uint32_t degree, uint32_t near, uint32_t nso
 	for (uint32_t i = 0; i < nsources; i++)
 		sources.push_back((uint32_t) ((uint64_t) n * i / nsources));
 
-	bool		fine = hold(gpu, g, &err);
+	bool		fine = hold(gpu, g, &err, take);
 
 	fine = fine && grn_gpu_reach(gpu, entry, reached.data(), &count, &err) == GRN_GPU_OK;
 	fine = fine && grn_gpu_page_order(gpu, sources.data(), nsources, per_page, position.data(), &err) == GRN_GPU_OK;
@@ -221,7 +224,7 @@ test_order(GrnGpu *gpu, uint32_t n, uint32_t degree, uint32_t near, uint32_t nso
 		wrong += (reached[v / 64] >> v % 64 & 1) != (label[v] == 0);
 	}
 	std::string name = std::to_string(n) + " vertices of degree " + std::to_string(degree) + (hubs ? ", hubs" : "") +
-		(apart < n ? ", some apart" : "");
+		(apart < n ? ", some apart" : "") + (take ? ", from the host" : "");
 
 	report("reached by an entry, " + name, fine && wrong == 0 && count == expected && reached.back() == 77,
 		   fine ? std::to_string(wrong) + " differ, " + std::to_string(expected) + " reached" : err.text);
@@ -244,6 +247,9 @@ test_orders(GrnGpu *gpu)
 	test_order(gpu, 30000, 33, 2000, 200, 7, 100, true);
 	test_order(gpu, 9000, 5, 3, 4096, 2, 9000, false);
 	test_order(gpu, 70000, 1, 2, 9, 5, 70000, false);
+	test_order(gpu, 40, 8, 5, 1, 3, 40, false, true);
+	test_order(gpu, 20000, 34, 40, 3, 7, 5000, true, true);
+	test_order(gpu, 9000, 5, 3, 4096, 2, 9000, false, true);
 
 	/* a graph that is too deep, or that is not there, is left to the processor */
 	TestGraph	chain = {5000, 8, std::vector<uint32_t>(40000, EMPTY_ID), std::vector<uint8_t>(5000, 1)};
@@ -255,6 +261,9 @@ test_orders(GrnGpu *gpu)
 
 	for (uint32_t v = 0; v < 5000; v++)
 		chain.ids[8 * v] = (v + 1) % 5000;
+	report("a graph for which there is no memory is not taken",
+		   grn_gpu_take_graph(gpu, 5000, 8, chain.ids.data(), chain.counts.data(), 1000, &err) == GRN_GPU_MEMORY,
+		   err.text);
 	report("a deep graph is left to the processor", hold(gpu, chain, &err) &&
 		   grn_gpu_reach(gpu, 0, reached.data(), &count, &err) == GRN_GPU_FAILED &&
 		   grn_gpu_page_order(gpu, &source, 1, 7, position.data(), &err) == GRN_GPU_FAILED, err.text);

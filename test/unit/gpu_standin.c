@@ -327,6 +327,19 @@ progress_of(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	return p->fn(p->ctx, done, total);
 }
 
+/* As the device keeps it, whatever the host does to its copy. */
+static void
+copy_graph(GrnGpu *gpu, const GrnGraph *graph)
+{
+	size_t		ids = graph->n * (size_t) graph->degree * sizeof(uint32_t);
+
+	gpu->graph = *graph;
+	gpu->graph.ids = malloc(ids);
+	gpu->graph.counts = malloc(graph->n);
+	memcpy(gpu->graph.ids, graph->ids, ids);
+	memcpy(gpu->graph.counts, graph->counts, graph->n);
+}
+
 GrnGpuStatus
 grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn progress, void *ctx,
 			  GrnGpuTimes *times, GrnGpuError *err)
@@ -364,17 +377,25 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 			*id = j < counts[i] ? gpu->members[*id] : GRN_INVALID_ID;
 		}
 	if (options->rows == GRN_GPU_FLOATS || !gpu->members)
-	{
-		/* as the device keeps it, whatever the host does to its copy */
-		gpu->graph = graph;
-		gpu->graph.ids = malloc(graph.n * (size_t) graph.degree * sizeof(uint32_t));
-		gpu->graph.counts = malloc(graph.n);
-		memcpy(gpu->graph.ids, ids, graph.n * (size_t) graph.degree * sizeof(uint32_t));
-		memcpy(gpu->graph.counts, counts, graph.n);
-	}
+		copy_graph(gpu, &graph);
 	if (times)
 		times->coarse = standin.coarse && options->rows == GRN_GPU_BYTE_DIGESTS;
 	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids,
+				   const uint8_t *counts, uint64_t memory_limit, GrnGpuError *err)
+{
+	GrnGraph	graph = {(uint32_t *) ids, (uint8_t *) counts, (uint32_t) n, degree};
+	GrnGpuStatus status;
+
+	CALL(gpu);
+	grn_gpu_end(gpu);
+	status = take(gpu, memory_limit, n * (2 * degree * sizeof(uint32_t) + 24), err);
+	if (status == GRN_GPU_OK)
+		copy_graph(gpu, &graph);
+	return status;
 }
 
 GrnGpuStatus
