@@ -21,10 +21,15 @@
 
 #define MAX_QUERIES 400
 #define FIRST_QUERIES 8			/* measured in any case */
+/*
+ * After a build on a GPU, which is too short to give them a share.  Each round reads all rows
+ * anew, which for a million takes as long as comparing them with ten queries.
+ */
+#define FIRST_QUERIES_GPU 64
 #define ROWS 4096				/* that a thread compares with all queries in one go */
 #define SHARE 0.04				/* of the processor's seconds */
 #define LEAST_SECONDS 0.03		/* small tables can afford more, */
-#define LEAST_SECONDS_GPU 0.05	/* and beside a GPU each thread of the host */
+#define LEAST_SECONDS_GPU 0.1	/* and beside a GPU each thread of the host */
 /*
  * Each such query runs at all widths, for the nearest 100 and for the visits.  Wide searches take
  * most of the time, so the others end when they have found the nearest 10.
@@ -492,6 +497,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	double		begun = grn_processor_seconds();
 	double		budget = (begun - before) * SHARE > least ? (begun - before) * SHARE : least;
 	double		since = grn_seconds();
+	uint32_t	first = r->on_gpu ? FIRST_QUERIES_GPU : FIRST_QUERIES;
 	uint32_t	n = 0;
 	Measure    *m;
 
@@ -512,7 +518,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
 	draw(m);
 	/* as many again each time, while there is time for them */
-	for (uint32_t next = FIRST_QUERIES < m->nqueries ? FIRST_QUERIES : m->nqueries;
+	for (uint32_t next = first < m->nqueries ? first : m->nqueries;
 		 next > n && !m->failed;)
 	{
 		double		spent;
