@@ -91,12 +91,18 @@ def sweep(server, qps, data, setting, expression, args):
         print("  " + json.dumps(points[-1]), flush=True)
         if many["recall"] > LAST_RECALL:
             break
+    # as it is without any setting
+    setup = "SET enable_seqscan = off"
+    server.qps(qps, data, query, setup, args.clients, 60, queries=100, warmup=0)
+    many = server.qps(qps, data, query, setup, args.clients, args.seconds)
+    unset = {"recall": many["recall"], "qps_many": many["qps"]}
+    print("  without setting: " + json.dumps(unset), flush=True)
     hundred = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 100"
     for ef in K100_EFS:
         many = server.qps(qps, data, query, f"SET enable_seqscan = off; SET {setting} = {ef}", args.clients, args.seconds, k=100)
         hundred.append({"ef": ef, "recall": many["recall"], "qps_many": many["qps"]})
-    return points, hundred
+    return points, unset, hundred
 
 
 def wal_of_inserts(server):
@@ -131,10 +137,10 @@ def measure(data, args, everything, save):
             seconds, _ = server.create_index(f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON t USING {index}")
             bytes_row = server.size("i") / len(base)
             print(f"{args.name} {name}: {bytes_row:.0f} bytes a row, {seconds:.1f} s", flush=True)
-            points, hundred = sweep(server, qps, data, setting, expression, args)
+            points, unset, hundred = sweep(server, qps, data, setting, expression, args)
             wal = wal_of_inserts(server)
             everything[f"{args.name}|{name}"] = {"machine": machine(), "rows": len(base), "bytes": bytes_row, "build": seconds,
-                                                 "wal": wal, "points": points, "hundred": hundred}
+                                                 "wal": wal, "points": points, "unset": unset, "hundred": hundred}
             save()
             server.sql("DROP INDEX i")
     finally:
@@ -150,11 +156,13 @@ def report(everything, out):
             for field in ("index", "table", "toast", "qps", "qps_many"):
                 x = at_recall(r["points"], recall, field)
                 cells.append("-" if x is None else round(x, 1) if field in ("index", "table", "toast") else round(x))
+        cells.append(f"{r['unset']['qps_many']:.0f} at {r['unset']['recall']:.3f}" if "unset" in r else "-")
         rows.append(cells)
         k100.append([data, name] + [f"{p['qps_many']:.0f} at {p['recall']:.3f}" for p in r["hundred"]])
     columns = ["data", "index", "rows", "bytes a row", "build s", "WAL bytes an insert"]
     for recall in RECALLS:
         columns += [f"{what} {recall}" for what in ("index pages", "table pages", "TOAST pages", "queries/s", "queries/s, all cores")]
+    columns.append("without setting: queries/s at recall")
     where = next(iter(everything.values()))["machine"]
     write_table(f"{out}/million.md", "Layouts beside pgvector and pgvectorscale", columns, rows, where)
     write_table(f"{out}/k100.md", "LIMIT 100: queries/s on all cores, at recall@100", ["data", "index"] + [f"ef {e}" for e in K100_EFS],
