@@ -473,3 +473,148 @@ END $$;
 
 COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
 	'replaces hnsw and ivfflat indexes by grnnd; without true only says how';
+
+-- The nearest rows of a partitioned table some of whose partitions are on other servers.  PostgreSQL
+-- merges sorted partitions, for which it asks one server after the other, without the LIMIT.  Here
+-- each partition has an ORDER BY ... LIMIT of its own, which goes to its server whole, and what comes
+-- is sorted behind a fence: so there is an Append, whose foreign scans run at once.
+-- The statement is the caller's: privileges and policies of partitions hold as in any other.
+CREATE FUNCTION grnnd_search("table" anyelement, "column" name, operator text, query anycompatible,
+	k integer, filter jsonb DEFAULT NULL, OUT hit anyelement, OUT distance double precision)
+	RETURNS SETOF record
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
+	SET search_path = pg_catalog, pg_temp
+	-- to postgres_fdw it seems cheap to fetch all rows that pass a filter and to sort them here
+	SET enable_sort = off
+	-- (what is disabled looks dear, and worth compiling)
+	SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	-- (shown with its schema and quoted, by that search path)
+	tab regclass := (SELECT typrelid FROM pg_type WHERE oid = pg_typeof("table") AND typrelid <> 0);
+	type oid := (SELECT atttypid FROM pg_attribute
+		WHERE attrelid = tab AND attname = "column" AND attnum > 0 AND NOT attisdropped);
+	-- ("-1": a modifier would cut what is cast)
+	near text := (SELECT format('t.%I OPERATOR(%I.%s) $1::%s', "column", nspname, oprname,
+			format_type(type, -1))
+		FROM pg_amop
+			JOIN pg_am a ON a.oid = amopmethod
+			JOIN pg_operator o ON o.oid = amopopr
+			JOIN pg_namespace n ON n.oid = oprnamespace
+		WHERE amname = 'grnnd' AND amoppurpose = 'o' AND amoplefttype = type
+			AND oprname = operator::name);
+	-- (a table that is no partition has no tree)
+	parts regclass[] := coalesce((SELECT array_agg(relid) FROM pg_partition_tree(tab) WHERE isleaf),
+		ARRAY[tab]);
+	deaf name;
+	test record;
+	condition text;
+	plan jsonb;
+	names text;
+	aliases text;
+	branches text;
+BEGIN
+	IF tab IS NULL THEN
+		RAISE EXCEPTION 'type % is not the row type of a table', pg_typeof("table")
+			USING ERRCODE = 'datatype_mismatch',
+				HINT = 'A null of its row type tells grnnd_search() the table, such as NULL::items.';
+	ELSIF type IS NULL THEN
+		RAISE EXCEPTION 'column "%" of table % does not exist', "column", tab
+			USING ERRCODE = 'undefined_column';
+	ELSIF near IS NULL THEN
+		RAISE EXCEPTION 'grnnd does not order type % by operator %', format_type(type, NULL), operator
+			USING ERRCODE = 'undefined_object',
+				HINT = 'It is the operator of the index''s operator class, such as <-> or <=>.';
+	ELSIF query IS NULL OR k IS NULL OR k < 1 THEN
+		RAISE EXCEPTION 'grnnd_search() needs a query and a number of rows'
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'The query is not null, and k is 1 or more.';
+	ELSIF jsonb_typeof(filter) <> 'object' THEN
+		RAISE EXCEPTION 'filter must be a JSON object of columns and values'
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Such as {"tenant_id": 7} or {"tenant_id": [7, 8]}.';
+	END IF;
+
+	FOR test IN
+		SELECT f.key, f.value, jsonb_typeof(f.value) AS kind, t.typnamespace, t.typcategory,
+			format_type(a.atttypid, -1) AS type
+		FROM jsonb_each(filter) f
+			LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = f.key AND a.attnum > 0
+				AND NOT a.attisdropped
+			LEFT JOIN pg_type t ON t.oid = a.atttypid
+	LOOP
+		IF test.type IS NULL THEN
+			RAISE EXCEPTION 'column "%" of table % does not exist', test.key, tab
+				USING ERRCODE = 'undefined_column';
+		ELSIF test.typnamespace <> 'pg_catalog'::regnamespace THEN
+			RAISE EXCEPTION 'cannot filter by column "%" of type %', test.key, test.type
+				USING ERRCODE = 'feature_not_supported',
+					HINT = 'Values of PostgreSQL''s own types are the same on all servers.';
+		END IF;
+		condition := coalesce(condition || ' AND ', ' WHERE ') || CASE
+			WHEN test.kind = 'null' THEN format('t.%I IS NULL', test.key)
+			WHEN test.type = 'jsonb' THEN format('t.%I @> %L::jsonb', test.key, test.value)
+			WHEN test.kind = 'array' THEN
+				format(CASE test.typcategory WHEN 'A' THEN 't.%I @> %L::%s' ELSE 't.%I = ANY (%L::%s[])' END,
+					test.key, ARRAY(SELECT jsonb_array_elements_text(test.value)), test.type)
+			ELSE format('t.%I = %L::%s', test.key, test.value #>> '{}', test.type)
+			END;
+	END LOOP;
+	condition := coalesce(condition, '');
+
+	IF NOT EXISTS (SELECT FROM pg_foreign_table WHERE ftrelid = ANY (parts::oid[])) THEN
+		-- all here: as if it had been written without the function
+		PERFORM set_config('enable_sort', 'on', true);
+		RETURN QUERY EXECUTE format('SELECT t, %1$s FROM %2$s t%3$s ORDER BY %1$s LIMIT %4$s',
+			near, tab, condition, k) USING query;
+		RETURN;
+	END IF;
+	IF row_security_active(tab::oid) THEN
+		RAISE EXCEPTION 'grnnd_search() cannot apply the row-level security policies of table %', tab
+			USING ERRCODE = 'feature_not_supported',
+				HINT = 'It reads the partitions. Policies of these hold, on their servers those of the mapped user.';
+	END IF;
+	SELECT s.srvname INTO deaf
+		FROM pg_foreign_table
+			JOIN pg_foreign_server s ON s.oid = ftserver
+			JOIN pg_foreign_data_wrapper w ON w.oid = srvfdw
+			JOIN pg_proc p ON p.oid = fdwhandler
+		WHERE ftrelid = ANY (parts::oid[]) AND proname = 'postgres_fdw_handler'
+			AND NOT EXISTS (SELECT FROM pg_options_to_table(srvoptions)
+				WHERE option_name = 'extensions' AND option_value ~ '(^|[ ,])vector($|[ ,])')
+		LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'server "%" is not told that its shard has extension "vector"', deaf
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				HINT = 'It would send all rows. ALTER SERVER ... OPTIONS (ADD extensions ''vector'').';
+	END IF;
+
+	-- The planner knows which partitions a filter leaves, by whatever they are partitioned.
+	IF condition <> '' THEN
+		EXECUTE format('EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) SELECT FROM %s t%s', tab, condition)
+			INTO plan;
+		parts := ARRAY(SELECT p FROM unnest(parts) p
+				JOIN pg_class c ON c.oid = p
+				JOIN pg_namespace n ON n.oid = relnamespace
+			WHERE (nspname, relname) IN (SELECT scan ->> 'Schema', scan ->> 'Relation Name'
+				FROM jsonb_path_query(plan, 'strict $.**?(exists (@."Relation Name"))') scan));
+	END IF;
+	SELECT string_agg(format('t.%I', attname), ', ' ORDER BY attnum),
+			string_agg('c' || attnum, ', ' ORDER BY attnum)
+		INTO names, aliases
+		FROM pg_attribute WHERE attrelid = tab AND attnum > 0 AND NOT attisdropped;
+	branches := (SELECT string_agg(format('(SELECT %1$s, %2$s FROM %3$s t%4$s ORDER BY %2$s LIMIT %5$s)',
+			names, near, p, condition, k), E'\n UNION ALL ') FROM unnest(parts) p);
+	IF branches IS NULL THEN
+		RETURN;
+	END IF;
+	branches := format(E'WITH h (%1$s, distance) AS MATERIALIZED (\n %2$s)\n'
+			'SELECT ROW(%1$s)::%3$s, distance FROM h ORDER BY distance LIMIT %4$s',
+		aliases, branches, tab, k);
+	RAISE DEBUG '%', branches;
+	RETURN QUERY EXECUTE branches USING query;
+END $$;
+
+COMMENT ON FUNCTION grnnd_search(anyelement, name, text, anycompatible, integer, jsonb) IS
+	'the k nearest rows of a table whose partitions may be on other servers, which it asks at once';

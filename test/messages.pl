@@ -122,7 +122,7 @@ rule('errors say what to do, or why', sub
 	my ($m) = @_;
 	$m->{level} eq 'ERROR' && !defined $m->{hint} && !defined $m->{detail} &&
 	  # of these the message itself says it
-	  ($m->{code} // '') !~ /INSUFFICIENT_PRIVILEGE|undefined_table|invalid_schema_name|UNDEFINED_|by errno/ &&
+	  ($m->{code} // '') !~ /INSUFFICIENT_PRIVILEGE|undefined_\w+|invalid_schema_name|UNDEFINED_|by errno/ &&
 	  # of these the operating system does
 	  $m->{text} !~ /%m$/;
 });
