@@ -474,6 +474,16 @@ END $$;
 COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
 	'replaces hnsw and ivfflat indexes by grnnd; without true only says how';
 
+-- A condition that another server is to estimate: src/am/shard.c.
+CREATE FUNCTION grnnd_on_shard_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION grnnd_on_shard(condition boolean) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE SUPPORT grnnd_on_shard_support;
+
+COMMENT ON FUNCTION grnnd_on_shard(boolean) IS
+	'the condition; a plan for a foreign table takes it that all rows pass';
+
 -- The nearest rows of a partitioned table some of whose partitions are on other servers.  PostgreSQL
 -- merges sorted partitions, for which it asks one server after the other, without the LIMIT.  Here
 -- each partition has an ORDER BY ... LIMIT of its own, which goes to its server whole, and what comes
@@ -507,6 +517,9 @@ DECLARE
 	-- (a table that is no partition has no tree)
 	parts regclass[] := coalesce((SELECT array_agg(relid) FROM pg_partition_tree(tab) WHERE isleaf),
 		ARRAY[tab]);
+	-- (where the extension is, the function is)
+	here text := (SELECT quote_ident(nspname) FROM pg_extension e
+		JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'grnnd');
 	deaf name;
 	test record;
 	condition text;
@@ -582,12 +595,13 @@ BEGIN
 			JOIN pg_proc p ON p.oid = fdwhandler
 		WHERE ftrelid = ANY (parts::oid[]) AND proname = 'postgres_fdw_handler'
 			AND NOT EXISTS (SELECT FROM pg_options_to_table(srvoptions)
-				WHERE option_name = 'extensions' AND option_value ~ '(^|[ ,])vector($|[ ,])')
+				WHERE option_name = 'extensions' AND option_value ~ '(^|[ ,])vector($|[ ,])'
+					AND option_value ~ '(^|[ ,])grnnd($|[ ,])')
 		LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'server "%" is not told that its shard has extension "vector"', deaf
+		RAISE EXCEPTION 'server "%" is not told that its shard has the extensions vector and grnnd', deaf
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-				HINT = 'It would send all rows. ALTER SERVER ... OPTIONS (ADD extensions ''vector'').';
+				HINT = 'It would send all rows. ALTER SERVER ... OPTIONS (ADD extensions ''vector, grnnd'').';
 	END IF;
 
 	-- The planner knows which partitions a filter leaves, by whatever they are partitioned.
@@ -599,6 +613,10 @@ BEGIN
 				JOIN pg_namespace n ON n.oid = relnamespace
 			WHERE (nspname, relname) IN (SELECT scan ->> 'Schema', scan ->> 'Relation Name'
 				FROM jsonb_path_query(plan, 'strict $.**?(exists (@."Relation Name"))') scan));
+	END IF;
+	-- else a LIMIT stays here where postgres_fdw expects few rows
+	IF condition <> '' THEN
+		condition := format(' WHERE %s.grnnd_on_shard(%s)', here, substr(condition, length(' WHERE ')));
 	END IF;
 	SELECT string_agg(format('t.%I', attname), ', ' ORDER BY attnum),
 			string_agg('c' || attnum, ', ' ORDER BY attnum)
