@@ -463,11 +463,12 @@ run_batch(IndexScanDesc scan)
 	if (n == 0)
 	{
 		bool		truncated = grn_search_truncated(so->search);
+		bool		limited = so->max_visits > 0 &&
+			(!truncated || grn_search_visits(so->search) >= so->max_visits);
 
-		if (truncated && so->max_visits > 0 && grn_search_visits(so->search) >= so->max_visits)
-			end_search(scan, "grnnd.max_scan_tuples");
-		else if (truncated || (so->way == GRNND_WAY_GRAPH && so->max_visits == 0))
-			end_search(scan, MEMORY_LIMIT);
+		/* a search by signatures leaves out nodes that fail, so it may miss rows behind them */
+		if (truncated || so->way == GRNND_WAY_GRAPH)
+			end_search(scan, limited ? "grnnd.max_scan_tuples" : MEMORY_LIMIT);
 		so->exhausted = true;
 		return;
 	}

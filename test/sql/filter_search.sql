@@ -100,6 +100,20 @@ SELECT count(*) BETWEEN 10 AND 60 AS one_search FROM
 	(SELECT id FROM fs WHERE c = 0 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
 COMMIT;
 
+-- a search of the graph that has nothing left to expand may have missed rows: without a limit all are read, with one
+-- the scan says so
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SELECT array_agg(id) AS some FROM fs WHERE id % 8 = 1 \gset
+SELECT count(*) = cardinality(:'some'::int[]) AS all_rows FROM
+	(SELECT id FROM fs WHERE w = ANY (:'some') ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
+SELECT (grnnd_last_filter()).way;
+SET LOCAL grnnd.max_scan_tuples = 11000;
+SELECT count(*) > 0.98 * cardinality(:'some'::int[]) AS most_rows FROM
+	(SELECT id FROM fs WHERE w = ANY (:'some') ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
+SELECT way, visits < 11000 AS ended_before FROM grnnd_last_filter();
+COMMIT;
+
 -- ranges of other types, by lists: all rows, of those that the build saw and of later ones
 CREATE TABLE fr (id int, v vector(4), f float8, s float4, n numeric, z timestamptz, d date, i int8) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fr_add(first int, last int) RETURNS void LANGUAGE sql AS $$
