@@ -152,24 +152,33 @@ class Server:
             raise RuntimeError(done.stderr.strip() + "\n" + text)
         return done.stdout.strip(), done.stderr
 
-    def copy(self, table, base, first=0):
-        """COPY BINARY from a pipe into a table (id int, v vector(d)); ids from first on."""
-        d = base.shape[1]
-        row = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"),
-                        ("zero", ">i2"), ("v", ">f4", (d,))])
+    def copy_binary(self, table, chunks):
+        """COPY BINARY from a pipe; chunks: bytes of whole rows."""
         psql = subprocess.Popen([f"{self.bin}/psql", "-X", "-q", "-d", self.conn, "-c",
                                  f"COPY {table} FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
         psql.stdin.write(b"PGCOPY\n\xff\r\n\0" + b"\0" * 8)
-        for i in range(0, len(base), 16384):
-            part = base[i:i + 16384]
-            out = np.zeros(len(part), row)
-            out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 4 * d, d
-            out["id"], out["v"] = np.arange(first + i, first + i + len(part)), part
-            psql.stdin.write(out.tobytes())
+        for chunk in chunks:
+            psql.stdin.write(chunk)
         psql.stdin.write(b"\xff\xff")
         psql.stdin.close()
         if psql.wait():
             raise RuntimeError("COPY failed")
+
+    def copy(self, table, base, first=0):
+        """COPY BINARY into a table (id int, v vector(d)); ids from first on."""
+        d = base.shape[1]
+        row = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"),
+                        ("zero", ">i2"), ("v", ">f4", (d,))])
+
+        def chunks():
+            for i in range(0, len(base), 16384):
+                part = base[i:i + 16384]
+                out = np.zeros(len(part), row)
+                out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 4 * d, d
+                out["id"], out["v"] = np.arange(first + i, first + i + len(part)), part
+                yield out.tobytes()
+
+        self.copy_binary(table, chunks())
 
     def load(self, table, base, storage="plain", streams=1):
         """Makes and fills a table, by several sessions where streams > 1."""
