@@ -14,10 +14,14 @@
  * the share, as it does for any filter.  Where they have, a search makes fewer (scan_filter.c),
  * or reads the list of a value: the start-up cost is that of the cheaper way.
  *
- * The planner believes that a sequential scan reads the table's own pages alone and that a
- * distance costs no more than an integer comparison.  Vectors that are kept in a TOAST table are
- * read, too.  So a scan of this index is told at the fraction of its price that the
- * sequential scan's price is of what that scan takes.
+ * The planner believes that a sequential scan reads the table's own pages alone, each from a
+ * disk, and that a distance costs no more than an integer comparison.  But a page in memory costs a
+ * quarter of that, where rows are wide, and vectors that are kept in a TOAST table are read, too.
+ * So what a scan of this index takes is told in the sequential scan's currency: multiplied by the
+ * price that the planner knows of that scan, and divided by what it takes.
+ *
+ * All constants here are in one unit, in which a row of a sequential scan costs cpu_tuple_cost:
+ * 1.6 microseconds on the machine of test/bench/plans, whose processor times they are made of.
  *
  * This is told for every setting of grnnd.iterative_scan.  Where a scan ends
  * before it has all the rows wanted (off, or max_scan_tuples where it is set), a price that
@@ -57,29 +61,39 @@
 #define NEW_NEIGHBOURS 0.75
 
 /*
- * CPU time of a distance estimated from a code, in exact distances.  By the clock, with AVX-512
- * and all in cache, .25 of 128 or 384 dimensions (5 and 18 ns), .05 of 1,536 (85 ns).
+ * What a neighbour costs a visit, in operators: its estimate from a code, and its place among the
+ * candidates.  A visit takes 0.7 to 1.4 microseconds at degree 32, 0.4 of them for the page.  Where
+ * dimensions are few most neighbours are candidates already, so that so many for each count.
  */
-#define ESTIMATE_COST 0.1
+#define NEIGHBOUR_COST 2
+#define NEIGHBOURS_PER_DIMENSION 4
 
 /*
- * What a page in memory costs of one that is read in order.  PostgreSQL has no price for it, and
- * small tables are decided by it.  By the clock a visit takes 1 to 2 microseconds, and a row of a
- * sequential scan 0.1 to 0.4, at 0.0125 a row: that makes 0.1 (test/bench/plans). The rest is for
- * pages that are not in memory after all.
+ * What a page in memory costs of one that is read in order: 0.4 microseconds.  PostgreSQL has no
+ * price for it, and most plans are decided by it.
  */
 #define PAGE_IN_MEMORY 0.25
 /*
- * A visit without codes compares one row and sorts nothing in, so it takes 0.4 microseconds
- * (sketches of 4,000 sparse rows), where a row of a sequential scan takes 0.15 to 0.6.
+ * The share of a page's price that a visit without codes pays: it sorts in one candidate, and an
+ * expansion visits many records of few pages.  Sketches of sparse rows take 0.4 microseconds,
+ * 384 to 1,536 floats 0.5 to 1.3.
  */
 #define PLAIN_VISIT 0.5
 
 /*
- * A further row in visits: by the clock of the same, 2.5 to 5.8 microseconds for rows 11 to
- * 100.  The search visits three (leads in scan.c), in batches; the row takes the rest.
+ * A distance, in operators: the call, and each number.  In a sequential scan 0.06 microseconds at
+ * 3 dimensions, 0.3 at 384, 0.65 at 1,536.
  */
-#define ROW_IN_VISITS 5
+#define DISTANCE_COST 12
+#define NUMBER_COST 0.12
+
+/*
+ * A further row in visits, where a search goes on for it.  It makes three and a half (leads in
+ * scan.c), or two where codes are exact; what they find waits, and is taken from a heap, and the
+ * executor computes the distance once more: 8 to 15 and 3 microseconds.
+ */
+#define ROW_IN_VISITS 9
+#define EXACT_ROW_IN_VISITS 5
 /*
  * Rows of the table that a further row takes where the index keeps stand-ins: nearly all that the
  * search finds are read, and it finds about three nodes for each row (leads in scan.c).
@@ -98,25 +112,25 @@
 #define FILTERED_VISITS 0.125
 #define FILTERED_ROW_VISITS 1
 /*
- * A list: rows on a page, the price of a row by the same means as PAGE_IN_MEMORY, the rows visited
- * at first, as a share of ef_search, and a further row in visits.
+ * A list: rows on a page, the price of a row (0.012 microseconds), the rows visited at first, as a
+ * share of ef_search, and a further row in visits.
  */
 #define LIST_ROWS_PER_PAGE 170
-#define LIST_ROW_COST 0.0013
+#define LIST_ROW_COST 0.008
 #define LIST_VISITS 0.5
 #define LIST_ROW_IN_VISITS 2.5
 
 /*
- * What a page of a TOAST table costs, in pages read in order: its chunks are found by an
- * index, each, and put together.  By the clock it is four of them in memory (5,000 rows of 1,536
- * dimensions: 40 ms instead of 9), and one where they come from a disk.
+ * What a value costs that is kept in a TOAST table, in pages read in order: its first chunk is
+ * found by an index, and then each of its pages; 2.5 microseconds at 768 dimensions, 3.3 at 1,536.
  */
+#define TOAST_VALUE_COST 1.0
 #define TOAST_PAGE_COST 1.0
 /*
- * What an element of a sparse row costs in a distance, in operators: by the clock, rows of 10 and
- * of 66 elements take 0.15 and 0.55 microseconds of a sequential scan.
+ * What an element of a sparse row costs in a distance, in operators: rows of 10 and of 66 elements
+ * take 0.15 and 0.55 microseconds of a sequential scan.
  */
-#define ELEMENT_COST 0.5
+#define ELEMENT_COST 2
 #define ELEMENT_BYTES 8
 /* Bytes of a value that a page of a TOAST table holds. */
 #define TOAST_PAGE_BYTES (4 * 1996)
@@ -135,10 +149,14 @@ typedef struct Shape
 	double		pages;
 	double		degree;
 	bool		codes;
+	bool		exact;			/* they are the rows */
 	bool		signatures;		/* searches go by them, and there are lists */
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
-	uint32		dim;			/* 0: not known */
+	double		bytes;			/* of a row of the table; 0: not known */
+	uint32		dim;			/* of the graph, likewise */
+	double		numbers;		/* of a row, as distances have them, each two bytes at least */
+	double		stored;			/* the same of a record's vector */
 	bool		stand_ins;
 	double		reads;			/* rows of the table that a scan reads for each that it returns */
 	double		first_reads;	/* and besides, before the first */
@@ -181,7 +199,10 @@ index_shape(const PlannerInfo *root, const IndexPath *path)
 		.codes = true,
 		.beam = 1,
 		.span = 1,
-		.dim = 0
+		.bytes = 0,
+		.dim = 0,
+		.numbers = 0,
+		.stored = 0
 	};
 
 	/* an index that exists only in an advisor's head */
@@ -192,10 +213,14 @@ index_shape(const PlannerInfo *root, const IndexPath *path)
 	shape.ef = grnnd_width(rel, ix, Max(root->limit_tuples, 0));
 	shape.degree = ix->meta.degree;
 	shape.codes = grn_has_codes(&ix->codec);
+	shape.exact = shape.codes && grn_codes_exact(&ix->codec);
 	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
+	shape.bytes = grn_form_bytes(ix->key.type->form, ix->meta.dim);
+	shape.numbers = Min(shape.dim, shape.bytes / 2);
+	shape.stored = Min(shape.dim, ix->layout.vec_bytes / 2.0);
 	if (grnnd_has_stand_ins(ix->key.type))
 	{
 		shape.stand_ins = true;
@@ -224,16 +249,24 @@ page_cost(double pages, double random_page, double seq_page)
 	return cached * PAGE_IN_MEMORY * Min(seq_page, random_page) + (1 - cached) * random_page;
 }
 
+/* Cost of a distance of so many numbers. */
+static Cost
+distance_cost(double numbers)
+{
+	return (DISTANCE_COST + NUMBER_COST * numbers) * cpu_operator_cost;
+}
+
 /* Cost of a visit. */
 static Cost
 visit_cost(const Shape *shape, double random_page, double seq_page)
 {
-	double		page = page_cost(shape->pages, random_page, seq_page);
-	double		distances = shape->codes ? 1 + shape->degree * ESTIMATE_COST : 1;
+	double		page = shape->span * page_cost(shape->pages, random_page, seq_page);
 
-	if (!shape->codes)
-		page *= PLAIN_VISIT;
-	return shape->span * page + cpu_index_tuple_cost + distances * cpu_operator_cost;
+	if (shape->codes)
+		return page + cpu_index_tuple_cost +
+			Min(shape->degree, NEIGHBOURS_PER_DIMENSION * shape->dim) * NEIGHBOUR_COST *
+			cpu_operator_cost;
+	return page * PLAIN_VISIT + cpu_index_tuple_cost + distance_cost(shape->stored);
 }
 
 /*
@@ -243,7 +276,7 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 static double
 toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {
-	double		bytes = shape->dim * sizeof(float);
+	double		bytes = shape->bytes;
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 	double		pages = 0;
 	Relation	table;
@@ -267,6 +300,19 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	return Min(pages, bytes / TOAST_PAGE_BYTES);
 }
 
+/* Cost of the distance of a row that is at hand, of what its value takes to read as well. */
+static Cost
+exact_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, double seq_page)
+{
+	double		toast = toast_pages(root, rel, shape);
+	double		pages = rel->tuples > 0 ? rel->pages / rel->tuples + toast : 0;
+	Cost		cost = distance_cost(shape->numbers);
+
+	if (shape->stand_ins)
+		cost = pages * BLCKSZ / ELEMENT_BYTES * ELEMENT_COST * cpu_operator_cost;
+	return toast > 0 ? cost + (TOAST_VALUE_COST + toast * TOAST_PAGE_COST) * seq_page : cost;
+}
+
 /* Cost of reading a row of the table for its distance.  *page: that of the table's page in it. */
 static Cost
 row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, Cost *page)
@@ -276,28 +322,26 @@ row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, Cost *pag
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 	*page = page_cost(rel->pages, random_page, seq_page);
-	return *page + toast_pages(root, rel, shape) * seq_page * TOAST_PAGE_COST +
-		cpu_tuple_cost + cpu_operator_cost;
+	return *page + cpu_tuple_cost + exact_cost(root, rel, shape, seq_page);
 }
 
-/* The part of a sequential scan's price that the planner knows of. */
+/* What the planner believes that a sequential scan takes, in what it takes. */
 static double
 known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {
+	double		random_page;
 	double		page;
+	double		rows;
 	double		known;
-	double		toast = toast_pages(root, rel, shape);
-	double		unknown;
+	double		takes;
 
-	get_tablespace_page_costs(rel->reltablespace, NULL, &page);
-	known = rel->pages * page + rel->tuples * (cpu_tuple_cost + cpu_operator_cost);
-	unknown = toast * page * TOAST_PAGE_COST;
-	if (shape->stand_ins && rel->tuples > 0)
-		unknown += (rel->pages / rel->tuples + toast) * BLCKSZ / ELEMENT_BYTES *
-			ELEMENT_COST * cpu_operator_cost;
+	get_tablespace_page_costs(rel->reltablespace, &random_page, &page);
+	rows = rel->tuples * (cpu_tuple_cost + cpu_operator_cost);
+	known = rel->pages * page + rows;
 	/* distances are computed of the rows that pass the filter */
-	unknown *= rel->rows;
-	return known > 0 ? known / (known + unknown) : 1;
+	takes = rel->pages * page_cost(rel->pages, page, page) + rows +
+		rel->rows * exact_cost(root, rel, shape, page);
+	return takes > 0 ? known / takes : 1;
 }
 
 /* LIMIT NULL and LIMIT ALL are none. */
@@ -336,19 +380,34 @@ wants_first_rows(PlannerInfo *root)
 }
 
 /*
- * Expansions beyond ef for each row, where the scan will know of LIMIT and widen its search for it
- * (scan_limit.c); infinity where it will not, or where a filter makes it go on after that.
+ * Visits of so many expansions.  Without codes each neighbour is visited that was not met before,
+ * and the more have been visited the fewer are new.
  */
 static double
-known_limit_price(const PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
+visits_of(const Shape *shape, double expansions)
+{
+	if (shape->codes)
+		return Min(expansions, shape->rows);
+	return shape->rows *
+		(1 - exp(-expansions * NEW_NEIGHBOURS * shape->degree / shape->rows));
+}
+
+/*
+ * Visits beyond those of ef for each row, where the scan will know of LIMIT and widen its search
+ * for it (scan_limit.c); infinity where it will not, or where a filter makes it go on after that.
+ */
+static double
+known_limit_price(const PlannerInfo *root, const IndexOptInfo *info, const Shape *shape)
 {
 	double		ef = shape->ef;
 	double		wanted = 2 * root->limit_tuples;
 
-	if (wanted <= 0 || wanted > GRNND_WIDEST || rel->baserestrictinfo != NIL ||
+	/* what a partial index's predicate implies drops no row */
+	if (wanted <= 0 || wanted > GRNND_WIDEST || info->indrestrictinfo != NIL ||
 		grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
 		return get_float8_infinity();
-	return (Max(ef, wanted) - ef) / root->limit_tuples;
+	return (visits_of(shape, Max(ef, wanted) * shape->beam) - visits_of(shape, ef * shape->beam)) /
+		root->limit_tuples;
 }
 
 /* Is there a condition that the vector is NULL?  Such rows are not in the index. */
@@ -520,16 +579,11 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		reread = row_cost(root, path->indexinfo->rel, &shape, &page) * known;
 	/* a rounded row that is returned is on a page for which the executor pays */
 	page = shape.stand_ins ? 0 : page * known;
-	row = ROW_IN_VISITS * shape.beam;
-	first = shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1);
+	row = (shape.exact ? EXACT_ROW_IN_VISITS : ROW_IN_VISITS) * shape.beam;
+	first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
 	if (!shape.codes)
-	{
-		first *= NEW_NEIGHBOURS * shape.degree;
 		row += ROW_EXPANSIONS * NEW_NEIGHBOURS * shape.degree;
-	}
-	first = Min(first, shape.rows);
-	row = Min(row, known_limit_price(root, path->indexinfo->rel, &shape) * shape.beam *
-			  (shape.codes ? 1 : NEW_NEIGHBOURS * shape.degree));
+	row = Min(row, known_limit_price(root, path->indexinfo, &shape));
 
 	search.first = first * visit;
 	search.row = row * visit;

@@ -27,7 +27,7 @@ CREATE FUNCTION filtered(condition text, rows int) RETURNS text LANGUAGE sql AS 
 
 -- few rows: the list of a value, or signatures, whatever share passes
 SELECT condition, filtered(condition, 10)
-	FROM unnest(ARRAY['kind = 5', 'tenth = 3', 'tenth = 3 AND kind < 100', 'kind < 300', 'kind IN (4, 5)', 'flag', 'NOT flag',
+	FROM unnest(ARRAY['kind = 5', 'tenth = 3', 'tenth = 3 AND kind < 100', 'kind < 300', 'kind IN (4, 5, 6, 7)', 'flag', 'NOT flag',
 		'kind IS NULL', 'kind = (SELECT 5)']) AS condition;
 -- many: where more of them are wanted than the search is good for, all that pass are sorted
 SELECT condition, filtered(condition, 5000)

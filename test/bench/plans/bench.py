@@ -4,7 +4,7 @@
   bench.py --pg-config PG_CONFIG --out RESULTS [--rows 1000,20000] [--tables 384,1536] [--types bit]
 
 For each table of the grid (rows x dimensions x storage x data) and each query (LIMIT x filter):
-the plan chosen, and the least time of several runs of the sequential plan and of each index's.
+the plan chosen, and the least processor time of several runs of the sequential plan and of each index's.
 "bad" marks cells where the planner's choice takes over 1.5 times and a millisecond more than
 another plan would have, "lost" those where hnsw is chosen and a faster grnnd is not.
 """
@@ -29,25 +29,35 @@ TABLES = [("vector", 3, "plain", "random"), ("vector", 64, "plain", "random"), (
 ROWS = [1000, 5000, 20000]
 # share of the rows that pass, in thousandths; "partial": the index has 1,000 rows
 QUERIES = [(10, 1000), (100, 1000), (10, 100), (10, 10), (100, 10), (10, "partial")]
-RUNS = 5
+RUNS = 3
 
 FUNCTIONS = """
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE OR REPLACE FUNCTION cpu_ms() RETURNS float8 LANGUAGE sql AS $$
+	SELECT split_part(pg_read_file('/proc/self/schedstat', 0, 100), ' ', 1)::float8 / 1e6 $$;
 CREATE OR REPLACE FUNCTION best(query text, runs int, OUT ms float8, OUT plan text) LANGUAGE plpgsql AS $$
 DECLARE
-	since timestamptz;
+	since float8;
 	line text;
-	v text;
+	v text[] := ARRAY(SELECT q.v::text FROM q ORDER BY id);
+	times int := 1;
+	run int := 0;
 BEGIN
-	FOR i IN 0 .. runs LOOP
-		SELECT q.v::text INTO v FROM q WHERE id = i % 3;
-		since := clock_timestamp();
-		EXECUTE format(query, v);
-		IF i > 0 THEN
-			ms := least(ms, extract(epoch FROM clock_timestamp() - since) * 1000);
+	-- the kernel counts a process's time up at its ticks: a run is as many queries as take several
+	WHILE run <= runs LOOP
+		since := cpu_ms();
+		FOR i IN 1 .. times LOOP
+			EXECUTE format(query, v[1 + (run + i) % 3]);
+		END LOOP;
+		since := cpu_ms() - since;
+		IF since < 40 AND times < 300 THEN
+			times := least(300, CASE WHEN since < 5 THEN times * 10 ELSE ceil(times * 50 / since) END);
+		ELSE
+			run := run + 1;
+			ms := least(ms, since / times);
 		END IF;
 	END LOOP;
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || format(query, v) LOOP
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || format(query, v[1]) LOOP
 		plan := coalesce(plan, (regexp_match(line, '(Index Scan|Bitmap|Seq Scan)'))[1]);
 	END LOOP;
 END $$;
