@@ -15,7 +15,8 @@
 static float
 vertex_length(const GrnPipeline *p, uint32_t v)
 {
-	return grn_placed_length(grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2);
+	return grn_placed_length(grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2,
+							 p->metric->power);
 }
 
 /* Some of the entries after the first become the longest rows (graph/longest.h). */

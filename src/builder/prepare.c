@@ -19,6 +19,7 @@ typedef struct Prepare
 	uint32_t	forms;			/* bit per GrnForm that some row needs */
 	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
 	double		norm_unit;
+	float		power;			/* of places */
 } Prepare;
 
 static void
@@ -86,7 +87,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		uint8_t    *row = (uint8_t *) grn_row(p->rows, i);
 		GrnScale	s = grn_scale(grn_norm2(grn_row_values(p->rows, row, scratch), dim),
-								  p->norm_unit);
+								  p->norm_unit, p->power);
 
 		memcpy(row + grn_row_scale_offset(p->rows), &s, sizeof(s));
 	}
@@ -139,6 +140,7 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
 	if (grn_is_scaled(rows->embedding))
 	{
 		p.norm_unit = grn_metric_norm_unit(metric, octaves);
+		p.power = metric->power;
 		out->norm_unit = (float) p.norm_unit;
 		parallel->run(parallel, n, GRAIN, scale_range, &p);
 	}

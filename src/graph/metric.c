@@ -184,12 +184,6 @@ jaccard_bound(const GrnBound *b)
 _Static_assert(GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16) * (UNIT_OF_DIRECTIONS / 16),
 			   "rows of ones lie on the sphere");
 
-/*
- * The same of rows of any numbers, up to a length of a million; lengths in this unit stay floats
- * (GRN_LEAST_NORM).
- */
-#define UNIT_OF_ANGLES 16777216
-
 /* ---- the table ---- */
 
 static const GrnMetricInfo metrics[] = {
@@ -211,7 +205,8 @@ static const GrnMetricInfo metrics[] = {
 	{
 		.id = GRN_IP,
 		.embedding = GRN_EMBED_SCALED,
-		.sphere = GRN_SHORTEST,
+		.unit_of_rows = true,
+		.power = GRN_USUAL_POWER,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
@@ -257,6 +252,7 @@ static const GrnMetricInfo metrics[] = {
 		.id = GRN_JACCARD,
 		.embedding = GRN_EMBED_SCALED,
 		.norm_unit = UNIT_OF_DIRECTIONS,
+		.power = GRN_USUAL_POWER,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_JACCARD,
 		.own_codes = GRN_EXACT_JACCARD,
@@ -267,17 +263,14 @@ static const GrnMetricInfo metrics[] = {
 	},
 	/*
 	 * Sparse rows are nearly orthogonal.  In the space of inner product the nearest rows of each
-	 * would be the longest of all, whatever their direction: recall@10 at ef 40 and 100 of 20,800
-	 * sections of documentation by the weights of their words (lengths 25 to 80) .396 and .466,
-	 * by angles .950 and .979 (hnsw .962 and .979).  Rows far longer than usual lie within the
-	 * sphere, since few others may be near a query that finds them: of 5,000 sections, 30 of them
-	 * ten times as long, .888 and .928, all on one sphere .542 and .715.
+	 * would be the longest of all, whatever their direction.  A small power leaves angles to
+	 * decide, and of two rows at like angles prefers the longer (test/bench/tried.md).
 	 */
 	{
 		.id = GRN_IP_ANGLES,
 		.embedding = GRN_EMBED_SCALED,
-		.norm_unit = UNIT_OF_ANGLES,
-		.sphere = 2,
+		.unit_of_rows = true,
+		.power = 1.0f / 16,
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
@@ -341,8 +334,8 @@ grn_metric_names(const char *between, char *out, size_t size)
 double
 grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves)
 {
-	if (octaves != NULL && metric->sphere > 0)
-		return grn_norm_unit(octaves) * metric->sphere / GRN_SHORTEST;
+	if (octaves != NULL && metric->unit_of_rows)
+		return grn_norm_unit(octaves);
 	return metric->norm_unit > 0 ? metric->norm_unit : 1;
 }
 

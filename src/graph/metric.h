@@ -103,9 +103,9 @@ typedef struct GrnMetricInfo
 	GrnMetric	id;
 	bool		normalised;		/* vectors are brought to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
-	float		norm_unit;		/* of scaled rows, where sphere is 0 or no rows are known; 0: 1 */
-	float		sphere;			/* rows up to so many times the unit that they have (space.h) lie
-								 * on one sphere */
+	bool		unit_of_rows;	/* scaled rows have the norm unit that they make (space.h), */
+	float		norm_unit;		/* or this one, likewise before there are rows; 0: 1 */
+	float		power;			/* of a scaled row's norm, by which its place is nearer the middle */
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*

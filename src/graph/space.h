@@ -3,12 +3,12 @@
  *
  * Rows of most metrics are their own places (GrnEmbedding in metric.h).  A scaled row x of
  * norm n has its place at y = n^(-7/4) x, n being counted in the norm unit: the direction
- * stays, and long rows come to lie in the middle.  This serves inner product.  What a query
- * can find by it are the longest rows of a cone around the query, and near neighbours in this
- * space lead from one of those to the next.  (The Moebius transformation of Zhou et al.,
- * NeurIPS 2019, has the power -2; test/bench/tried.md compares.)  Equally long rows have the
- * graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms;
- * inner product of sparse rows, by one that only the longest exceed.
+ * stays, and long rows come to lie in the middle, at |y| = n^(-3/4).  This serves inner product.
+ * What a query can find by it are the longest rows of a cone around the query, and near
+ * neighbours in this space lead from one of those to the next.  (The Moebius transformation of
+ * Zhou et al., NeurIPS 2019, has the power -2; test/bench/tried.md compares.)  Equally long rows
+ * have the graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms;
+ * inner product of sparse rows has its own power, |y| = n^(-1/16).
  *
  * Places are never stored.  In a build a row has its GrnScale behind its numbers.
  */
@@ -32,20 +32,26 @@ typedef struct GrnScale
  */
 #define GRN_SHORTEST (1.0f / 16)
 
+/* The power for rows that have many near ones in each direction. */
+#define GRN_USUAL_POWER 0.75f
+
 /* |y| of a row whose norm is `length` units; 0, the middle, for a row of zeroes. */
 static inline float
-grn_place_norm(float length)
+grn_place_norm(float length, float power)
 {
-	float		root = sqrtf(length > GRN_SHORTEST ? length : GRN_SHORTEST);
+	float		least = length > GRN_SHORTEST ? length : GRN_SHORTEST;
+	float		root = sqrtf(least);
 
-	return length > 0 ? 1 / (root * sqrtf(root)) : 0;
+	if (length <= 0)
+		return 0;
+	return power == GRN_USUAL_POWER ? 1 / (root * sqrtf(root)) : powf(least, -power);
 }
 
 /* The norm, in units, of a row that lies at this |y|^2: GRN_SHORTEST at least; 0 in the middle. */
 static inline float
-grn_placed_length(float norm2)
+grn_placed_length(float norm2, float power)
 {
-	return norm2 > 0 ? (float) (1 / cbrt((double) norm2 * norm2)) : 0;
+	return norm2 > 0 ? (float) pow(norm2, -0.5 / power) : 0;
 }
 
 /* Rows that are no longer than this count as zero: 1 / |x| would leave the range of floats. */
@@ -61,12 +67,12 @@ grn_norm2(const float *x, size_t n)
 	return sum;
 }
 
-/* The scale of a row by its |x|^2 and the norm unit. */
+/* The scale of a row by its |x|^2, the norm unit and the metric's power. */
 static inline GrnScale
-grn_scale(double norm2, double unit)
+grn_scale(double norm2, double unit, float power)
 {
 	double		norm = sqrt(norm2);
-	double		place = norm > GRN_LEAST_NORM ? grn_place_norm((float) (norm / unit)) : 0;
+	double		place = norm > GRN_LEAST_NORM ? grn_place_norm((float) (norm / unit), power) : 0;
 	GrnScale	s = {place > 0 ? (float) (place / norm) : 0, (float) (place * place)};
 
 	return s;
@@ -74,9 +80,9 @@ grn_scale(double norm2, double unit)
 
 /* Writes the scale of row x [n] behind it; unit: the norm unit. */
 static inline void
-grn_append_scale(float *x, size_t n, double unit)
+grn_append_scale(float *x, size_t n, double unit, float power)
 {
-	GrnScale	s = grn_scale(grn_norm2(x, n), unit);
+	GrnScale	s = grn_scale(grn_norm2(x, n), unit, power);
 
 	memcpy(x + n, &s, sizeof(s));
 }
@@ -96,9 +102,9 @@ extern double grn_norm_unit(const uint32_t *counts);
 
 /* Takes x [n], a scaled row, to its place; unit: the norm unit. */
 static inline void
-grn_place(float *x, size_t n, double unit)
+grn_place(float *x, size_t n, double unit, float power)
 {
-	GrnScale	s = grn_scale(grn_norm2(x, n), unit);
+	GrnScale	s = grn_scale(grn_norm2(x, n), unit, power);
 
 	for (size_t i = 0; i < n; i++)
 		x[i] *= s.scale;

@@ -237,7 +237,7 @@ make_rows(World *w, GrnForm format)
 
 			for (uint32_t j = 0; j < w->dim && format == GRN_FORM_F32; j++)
 				x[j] *= length;
-			scale = grn_scale(grn_norm2(x, w->dim), NORM_UNIT);
+			scale = grn_scale(grn_norm2(x, w->dim), NORM_UNIT, GRN_USUAL_POWER);
 			memcpy(x + w->dim, &scale, sizeof(scale));
 		}
 	}

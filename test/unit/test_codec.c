@@ -542,7 +542,7 @@ bits_are_codes(void)
 				grn_code_query_from_code(&codec, code[0], factor[0], &query);
 				grn_estimate(&query, code[1], &factor[1], 1, &estimate[1]);
 				for (int r = 0; r < 2 && metric->embedding == GRN_EMBED_SCALED; r++)
-					grn_place(x[r], dim, metric->norm_unit);
+					grn_place(x[r], dim, metric->norm_unit, metric->power);
 				wanted = grn_dist->l2_f32(x[0], x[1], dim);
 				for (int r = 0; r < 2; r++)
 					CHECK(fabsf(estimate[r] - wanted) <= 1e-5f * fmaxf(wanted, 8192), "dim %u: %g, not %g",
@@ -626,7 +626,7 @@ directions_within_bounds(void)
 
 		for (size_t j = 0; j < DIM; j++)
 			rows[i * STRIDE + j] = length * plain[i * DIM + j];
-		scale = grn_scale(grn_norm2(rows + i * STRIDE, DIM), 3);
+		scale = grn_scale(grn_norm2(rows + i * STRIDE, DIM), 3, GRN_USUAL_POWER);
 		memcpy(rows + i * STRIDE + DIM, &scale, sizeof(scale));
 	}
 	codec = grn_codec_fit(&f, &parallel, model, work, &held);

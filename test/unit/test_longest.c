@@ -80,12 +80,12 @@ places_tell_lengths(void)
 {
 	for (float length = 1e-3f; length < 1e12f; length *= 1.7f)
 	{
-		float		norm = grn_place_norm(length);
-		float		back = grn_placed_length(norm * norm);
+		float		norm = grn_place_norm(length, GRN_USUAL_POWER);
+		float		back = grn_placed_length(norm * norm, GRN_USUAL_POWER);
 
 		CHECK(fabsf(back / fmaxf(length, GRN_SHORTEST) - 1) < 1e-5f, "%g: %g", length, back);
 	}
-	CHECK(grn_placed_length(0) == 0, "a row of zeroes");
+	CHECK(grn_placed_length(0, GRN_USUAL_POWER) == 0, "a row of zeroes");
 }
 
 int

@@ -85,15 +85,22 @@ units_are_chosen(void)
 	CHECK(grn_metric_norm_unit(grn_metric(GRN_IP), NULL) == 1, "no rows");
 	CHECK(grn_metric_norm_unit(grn_metric(GRN_JACCARD), octaves) == grn_metric(GRN_JACCARD)->norm_unit &&
 		  grn_metric_norm_unit(grn_metric(GRN_JACCARD), NULL) == grn_metric(GRN_JACCARD)->norm_unit, "its own");
-	/* rows lie on one sphere, but zero and, where rows are known, those far longer than these */
+	/* rows of one lie on one sphere, but zero */
 	{
-		double		any = grn_metric_norm_unit(grn_metric(GRN_IP_ANGLES), NULL);
-		double		known = grn_metric_norm_unit(grn_metric(GRN_IP_ANGLES), octaves);
-		float		sphere = grn_scale(1, known).norm2;
+		const GrnMetricInfo *jaccard = grn_metric(GRN_JACCARD);
+		float		sphere = grn_scale(1, jaccard->norm_unit, jaccard->power).norm2;
 
-		CHECK(grn_scale(1.01 * GRN_LEAST_NORM * GRN_LEAST_NORM, any).norm2 == sphere &&
-			  grn_scale(1e12, any).norm2 == sphere && grn_scale(0, any).norm2 == 0, "%g", sphere);
-		CHECK(grn_scale(32 * 32, known).norm2 == sphere && grn_scale(40 * 40, known).norm2 < sphere, "%g", sphere);
+		CHECK(grn_scale(GRN_MOST_DIMS, jaccard->norm_unit, jaccard->power).norm2 == sphere &&
+			  grn_scale(0, jaccard->norm_unit, jaccard->power).norm2 == 0, "%g", sphere);
+	}
+	/* by a smaller power a longer row is nearer the middle by less */
+	{
+		float		power = grn_metric(GRN_IP_ANGLES)->power;
+		float		far = grn_scale(16 * 16, 16, power).norm2;
+		float		near = grn_scale(160 * 160, 16, power).norm2;
+
+		CHECK(near < far && near > grn_scale(160 * 160, 16, GRN_USUAL_POWER).norm2, "%g %g", near, far);
+		CHECK(fabsf(grn_placed_length(near, power) - 10) < 1e-3, "%g", grn_placed_length(near, power));
 	}
 }
 

@@ -621,7 +621,7 @@ in_form(const Data *d, GrnForm form, GrnEmbedding embedding)
 	{
 		uint8_t    *row = base + i * other.rows.row_bytes;
 		const float *x = grn_row(&d->rows, i);
-		GrnScale	s = grn_scale(grn_norm2(x, d->rows.dim), 512);
+		GrnScale	s = grn_scale(grn_norm2(x, d->rows.dim), 512, GRN_USUAL_POWER);
 
 		CHECK(grn_form_store(form, x, d->rows.dim, row), "row %zu", i);
 		if (embedding == GRN_EMBED_SCALED)

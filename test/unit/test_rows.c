@@ -44,9 +44,9 @@ make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
 		/* the next row is made of this one */
 		if (i == 2)
 			grn_form_load(form, base, n, x);
-		s = grn_scale(grn_norm2(x, n), 1);
+		s = grn_scale(grn_norm2(x, n), 1, GRN_USUAL_POWER);
 		if (i == 2)
-			s = grn_scale(0, 1);
+			s = grn_scale(0, 1, GRN_USUAL_POWER);
 		if (embedding == GRN_EMBED_SCALED)
 			memcpy(row + grn_row_scale_offset(&rows), &s, sizeof(s));
 	}

@@ -210,7 +210,8 @@ fit_codec(Fit *f)
 	{
 		meta->norm_unit = norm_unit(f);
 		for (uint32 i = 0; i < f->nrows; i++)
-			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit);
+			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit,
+							 f->ix.key.metric->power);
 	}
 	fit.embedding = f->ix.key.metric->embedding;
 	fit.kind = f->ix.key.metric->codes;

@@ -47,7 +47,7 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 	if (place != x)
 		memcpy(place, x, ix->meta.dim * sizeof(float));
 	if (grn_is_scaled(ix->key.metric->embedding))
-		grn_place(place, ix->meta.dim, ix->meta.norm_unit);
+		grn_place(place, ix->meta.dim, ix->meta.norm_unit, ix->key.metric->power);
 }
 
 void

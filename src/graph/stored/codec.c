@@ -93,6 +93,7 @@ grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_un
 	GrnCodeKind kind = metric->codes;
 
 	codec->kind = kind;
+	codec->power = metric->power;
 	codec->own = metric->own_codes;
 	codec->own_places = grn_is_scaled(metric->embedding) ? GRN_EXACT_PLACES : GRN_EXACT_L2;
 	if (kind != GRN_CODES_ROWS)

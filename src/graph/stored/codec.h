@@ -43,6 +43,7 @@ typedef struct GrnCodec
 	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
 	/* by grn_codec_set_metric(): */
 	GrnCodeKind kind;
+	float		power;			/* of places */
 	GrnEstimated own;			/* where codes are rows: what they give of a query and a row, */
 	GrnEstimated own_places;	/* and of the places of two rows */
 	float		length_unit;	/* of factors' lengths */

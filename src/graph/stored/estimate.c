@@ -80,12 +80,13 @@ set_own(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQu
 {
 	out->what = what;
 	out->norm_unit = codec->norm_unit;
+	out->power = codec->power;
 	out->own = codec->shape.own;
 	if (code != out->bits)
 		memcpy(out->bits, code, out->own);
 	out->ones = grn_pairs->common(out->bits, out->bits, out->own);
 	if (what == GRN_EXACT_PLACES)
-		out->place = grn_place_norm(sqrtf((float) out->ones) / out->norm_unit);
+		out->place = grn_place_norm(sqrtf((float) out->ones) / out->norm_unit, out->power);
 }
 
 void
@@ -130,7 +131,8 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 		scratch[j] += codec->mean_head[j];
 	/* from |x / |x|| = 1 and its distance to c */
 	round_query(codec, GRN_ESTIMATE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
-	out->place = grn_place_norm(length);
+	out->power = codec->power;
+	out->place = grn_place_norm(length, out->power);
 }
 
 void
@@ -175,7 +177,8 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 	if (direction)
 	{
 		round_query(codec, GRN_ESTIMATE_PLACES, base, v, out);
-		out->place = grn_place_norm(grn_factor_length(factor));
+		out->power = codec->power;
+		out->place = grn_place_norm(grn_factor_length(factor), out->power);
 	}
 	else
 		set_query(codec, GRN_ESTIMATE_L2, length * length, length * alpha * codec->decoded_unit,
@@ -212,7 +215,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	grn_dist->estimate(&e, dot, alphas, count, out);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		float		place = grn_place_norm(grn_factor_length(factors[i]));
+		float		place = grn_place_norm(grn_factor_length(factors[i]), q->power);
 		float		d = q->place * q->place + place * place + 2 * q->place * place * out[i];
 
 		out[i] = d > 0 ? d : 0;
@@ -223,7 +226,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 static float
 places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
 {
-	float		place = grn_place_norm(sqrtf((float) ones) / q->norm_unit);
+	float		place = grn_place_norm(sqrtf((float) ones) / q->norm_unit, q->power);
 	float		cosine = both > 0 ? (float) both / sqrtf((float) ones * (float) q->ones) : 0;
 	float		d = q->place * q->place + place * place - 2 * q->place * place * cosine;
 

@@ -11,7 +11,8 @@ typedef struct GrnCodeQuery
 {
 	GrnEstimated what;
 	float		base;			/* |q - c|^2; else q.c, or c's share of a row's direction */
-	float		place;			/* of PLACES: the row's grn_place_norm() */
+	float		place;			/* of PLACES: the row's grn_place_norm(), */
+	float		power;			/* and the power by which others have theirs */
 	float		scale;			/* of the planes: step v_j ~ scale times the number there */
 	float		offset;			/* dot of all blocks' middles */
 	float		length_unit;	/* of factors */

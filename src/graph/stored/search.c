@@ -185,8 +185,9 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	{
 		s->place = store->alloc(store, 2 * (size_t) params->layout->dim * sizeof(float));
 		memcpy(s->place, q, params->layout->dim * sizeof(float));
-		s->q_scale = grn_scale(grn_norm2(q, params->layout->dim), params->codec->norm_unit);
-		grn_place(s->place, params->layout->dim, params->codec->norm_unit);
+		s->q_scale = grn_scale(grn_norm2(q, params->layout->dim), params->codec->norm_unit,
+							   params->metric->power);
+		grn_place(s->place, params->layout->dim, params->codec->norm_unit, params->metric->power);
 	}
 
 	s->list = store->alloc(store, params->ef * sizeof(Key));

@@ -23,7 +23,8 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 {
 	const GrnLayout *l = s->p.layout;
 	double		norm2 = grn_form_norm2(l->form, vec, l->dim) - (double) error * error;
-	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit);
+	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
+								s->p.metric->power);
 	float		ip = grn_rotated_ip(grn_form(l->form)->bits, s->packed, vec, l->dim);
 	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
 
@@ -43,7 +44,8 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 		float	   *row = s->place + l->dim;
 
 		grn_form_load(l->form, vec, l->dim, row);
-		grn_place(row, l->dim, s->p.codec->norm_unit);
+		grn_place(row, l->dim, s->p.codec->norm_unit,
+				  s->p.metric->power);
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
 	if (s->packed != NULL)

@@ -252,7 +252,7 @@ place_rows(Bench &b)
 	double		unit = sqrt(norm2[b.n / 2]);
 
 	for (size_t i = 0; i < b.n; i++)
-		grn_place(b.h_rows + i * b.dim, b.dim, unit);
+		grn_place(b.h_rows + i * b.dim, b.dim, unit, GRN_USUAL_POWER);
 }
 
 static void

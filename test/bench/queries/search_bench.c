@@ -231,7 +231,7 @@ read_rows(Bench *b, const char *base, const char *query)
 	for (size_t i = 0; i < b->n && b->metric == GRN_IP; i++)
 	{
 		float	   *x = b->base + i * b->space;
-		GrnScale	scale = grn_scale(grn_norm2(x, b->dim), most);
+		GrnScale	scale = grn_scale(grn_norm2(x, b->dim), most, GRN_USUAL_POWER);
 
 		memcpy(x + b->dim, &scale, sizeof(scale));
 	}
