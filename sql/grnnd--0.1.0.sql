@@ -247,6 +247,26 @@ CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[]) IS
 	'what CREATE INDEX USING grnnd would take, by builds over a sample of the rows';
 
+-- The rows are read as a SELECT of the user's would, so no rights are asked for here.
+CREATE FUNCTION grnnd_graph("table" regclass, "column" name, k integer DEFAULT 10,
+	metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
+	exact boolean DEFAULT false, ef integer DEFAULT NULL,
+	OUT item tid, OUT neighbour tid, OUT distance double precision)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
+
+COMMENT ON FUNCTION grnnd_graph(regclass, name, integer, text, double precision, boolean, integer) IS
+	'the k nearest rows of every row of a table, by ctid';
+
+CREATE FUNCTION grnnd_graph_by("table" regclass, "column" name, key name, k integer DEFAULT 10,
+	metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
+	exact boolean DEFAULT false, ef integer DEFAULT NULL)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
+
+COMMENT ON FUNCTION grnnd_graph_by(regclass, name, name, integer, text, double precision, boolean, integer) IS
+	'the same of a view or any table, whose rows a key column tells apart: AS g (item KEY, neighbour KEY, distance double precision)';
+
 CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
 	OUT memory bigint, OUT free bigint, OUT problem text)
 	RETURNS SETOF record

@@ -8,8 +8,16 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 GrnndKey
 grnnd_key(Relation index)
@@ -38,6 +46,75 @@ grnnd_key(Relation index)
 				 errmsg("operator class of index \"%s\" %s",
 						RelationGetRelationName(index), problem),
 				 errhint("amvalidate() checks an operator class.")));
+	return key;
+}
+
+/* The operator class of a metric's name beside the default one; InvalidOid: there is none. */
+static Oid
+opclass_of_metric(Oid am, Oid type, Oid default_class, const char *metric)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(default_class));
+	HeapTuple	type_tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	Oid			found = InvalidOid;
+
+	if (HeapTupleIsValid(tuple) && HeapTupleIsValid(type_tuple))
+	{
+		NameData	name;
+
+		snprintf(NameStr(name), NAMEDATALEN, "%s_%s_ops",
+				 NameStr(((Form_pg_type) GETSTRUCT(type_tuple))->typname), metric);
+		found = GetSysCacheOid3(CLAAMNAMENSP, Anum_pg_opclass_oid, ObjectIdGetDatum(am),
+								NameGetDatum(&name),
+								ObjectIdGetDatum(((Form_pg_opclass) GETSTRUCT(tuple))->opcnamespace));
+	}
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (HeapTupleIsValid(type_tuple))
+		ReleaseSysCache(type_tuple);
+	return found;
+}
+
+GrnndKey
+grnnd_key_by_name(Oid type, text *name, Oid *family)
+{
+	Oid			am = get_am_oid("grnnd", false);
+	Oid			class_oid = GetDefaultOpClass(type, am);
+	Oid			of;
+	GrnndKey	key = {NULL, NULL};
+	const char *problem = NULL;
+
+	if (name != NULL)
+	{
+		char	   *string = text_to_cstring(name);
+
+		class_oid = opclass_of_metric(am, type, class_oid, string);
+		if (!OidIsValid(class_oid))
+#if PG_VERSION_NUM >= 160000
+			class_oid = get_opclass_oid(am, stringToQualifiedNameList(string, NULL), true);
+#else
+			class_oid = get_opclass_oid(am, stringToQualifiedNameList(string), true);
+#endif
+	}
+	/* those of filter columns have no support functions */
+	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||
+		(name == NULL && !OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), type, type,
+													   GRNND_SUPPORT_TYPE))))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("type %s has no such operator class for access method grnnd",
+						format_type_be(type)),
+				 errhint("In psql, \\dAc grnnd lists those that there are.")));
+	of = get_opclass_family(class_oid);
+	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
+		problem = grnnd_support_problem(get_opfamily_proc(of, type, type, number), number,
+										type, &key);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class %s", problem),
+				 errhint("amvalidate() checks an operator class.")));
+	if (family != NULL)
+		*family = of;
 	return key;
 }
 

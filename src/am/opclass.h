@@ -80,6 +80,12 @@ typedef struct GrnndKey
 /* What its operator class says; an error where that is not sound (not for hot paths). */
 extern GrnndKey grnnd_key(Relation index);
 /*
+ * The same of an operator class for a type, and in *family its family, unless that is NULL.  It is
+ * given by its name, or by that of a metric alone, as in TYPE_METRIC_ops beside the default one,
+ * which NULL stands for.  Errors: 42804 where there is none.
+ */
+extern GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
+/*
  * The vector that an index keeps of a value of a column of dim dimensions, as the metric
  * compares it: a stored vector of grnnd_graph_dim() numbers in the form of the type,
  * grn_form_bytes() at any address.  Errors: 22000 for other dimensions, NaN and infinity;

@@ -95,6 +95,8 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	r->off_counts = grn_aligned(m * r->degree * 4);
 	r->off_row_start = r->off_counts + grn_aligned(m);
 	r->off_rows = r->off_row_start + grn_aligned((m + 1) * 4);
+	if (b->spec->near.k > 0)
+		grn_pipeline_plan_nearest(p);
 	return true;
 }
 
@@ -376,6 +378,11 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_pipeline_phase(&p, GRN_PHASE_PREPARE, 2, 2);
 	result->sec_prepare = grn_lap(&since);
 
+	if (spec->near.k > 0 && spec->near.exact)
+	{
+		number_by_rank(&p);
+		return grn_pipeline_write_nearest(&p, failure);
+	}
 	/* A graph of one vertex needs no device. */
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
@@ -398,6 +405,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (!finish_graph(&p, failure))
 		return false;
 	result->sec_connect += grn_lap(&since);
+	if (spec->near.k > 0)
+		return grn_pipeline_write_nearest(&p, failure);
 	grn_pipeline_phase(&p, GRN_PHASE_CODES, 1, 3);
 	if (!grn_pipeline_write_result(&p, failure))
 		return false;

@@ -1,6 +1,7 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
- * pipeline_codes.c, pipeline_entries.c and pipeline_result.c.
+ * pipeline_codes.c, pipeline_entries.c, pipeline_result.c, pipeline_recall.c and
+ * pipeline_nearest.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
@@ -86,10 +87,19 @@ extern void grn_pipeline_choose_entries(GrnPipeline *p);
 extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
 /* Gives every vertex its node id and writes all that the leader reads, by node. */
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
+/* row_start and rows of the result alone. */
+extern void grn_pipeline_write_rows(GrnPipeline *p);
 
 /* ---- pipeline_recall.c ---- */
 
 /* Measures the curve of the result, which is written; before: processor seconds at its start. */
 extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
+
+/* ---- pipeline_nearest.c ---- */
+
+/* Lays out RESULT for lists of nearest rows. */
+extern void grn_pipeline_plan_nearest(GrnPipeline *p);
+/* Finds the lists, by the finished graph or exactly, and writes them with the rows of nodes. */
+extern bool grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure);
 
 #endif							/* GRN_PIPELINE_IMPL_H */

@@ -65,8 +65,8 @@ write_rows_range(void *arg, int worker, size_t begin, size_t end)
  * row_start and rows of the result: a counting sort of the ranks by node, which
  * without duplicates has nothing to count.
  */
-static void
-write_rows(GrnPipeline *p)
+void
+grn_pipeline_write_rows(GrnPipeline *p)
 {
 	GrnBuild   *b = p->build;
 	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
@@ -122,7 +122,7 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
 	}
 	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_range, p);
-	write_rows(p);
+	grn_pipeline_write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)
 		r->entries[i] = p->position[r->entries[i]];
 	return true;

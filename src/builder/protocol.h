@@ -36,10 +36,11 @@
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
 
+#include "graph/build/nearest.h"
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 5
+#define GRN_PROTOCOL_VERSION 6
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -69,6 +70,19 @@ typedef enum GrnDevice
 	GRN_DEVICE_CPU
 } GrnDevice;
 
+/* Longest list of nearest rows, and the most candidates that a search for one keeps. */
+#define GRN_MOST_NEAR 1000
+#define GRN_MOST_NEAR_EF 10000
+
+/* Lists of each row's nearest, where those are wanted instead of an index. */
+typedef struct GrnNearSpec
+{
+	uint32_t	k;				/* at most GRN_MOST_NEAR of a vertex; 0: an index is built */
+	uint32_t	ef;				/* candidates that a search keeps, from k to GRN_MOST_NEAR_EF */
+	uint32_t	exact;			/* all are compared with all: there is no graph and no device */
+	double		farthest;		/* by the operator's value; infinite: any */
+} GrnNearSpec;
+
 typedef struct GrnBuildSpec
 {
 	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
@@ -82,6 +96,7 @@ typedef struct GrnBuildSpec
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep of own vectors */
 	uint32_t	skip_recall;	/* no curve of recall is wanted */
+	GrnNearSpec near;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */
@@ -100,6 +115,12 @@ typedef struct GrnBuildSpec
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
  * Node ids are in graph-local order, the order of records on disk.
+ * Lists of nearest rows have row_start and rows alone of these, and in RESULT
+ *         at off_near_start: uint64 [m] first item of node i's list in
+ *         at off_near_count: uint32 [m] with so many items
+ *         at off_near:       GrnNear [near_items], of which some belong to no list; ids are of
+ *                            nodes, nearest first.  A node is in its own list if it has
+ *                            several rows.
  */
 typedef struct GrnBuildResult
 {
@@ -122,6 +143,10 @@ typedef struct GrnBuildResult
 	uint64_t	off_codes,
 				off_factors,
 				off_codec;
+	uint64_t	off_near_start,
+				off_near_count,
+				off_near,
+				near_items;
 	uint64_t	gpu_bytes;		/* most that it took on the device */
 	GrnRecallCurve curve;
 	/*
@@ -133,7 +158,8 @@ typedef struct GrnBuildResult
 				sec_descent,
 				sec_connect,
 				sec_codes,
-				sec_recall;
+				sec_recall,
+				sec_near;
 } GrnBuildResult;
 
 /* What fixes the geometry of records by the result, also while it is being made. */

@@ -467,7 +467,9 @@ check_spec(Server *s)
 		spec->dim > grn_form(spec->form)->max_dim ||
 		(metric->normalised && grn_form(spec->form)->normalise == NULL) ||
 		spec->row_bytes < grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) ||
-		spec->row_bytes % GRN_ROW_ALIGN != 0)
+		spec->row_bytes % GRN_ROW_ALIGN != 0 ||
+		spec->near.k > GRN_MOST_NEAR ||
+		(spec->near.k > 0 && (spec->near.ef < spec->near.k || spec->near.ef > GRN_MOST_NEAR_EF)))
 		violation(s, "a START that makes no sense");
 }
 

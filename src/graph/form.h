@@ -190,6 +190,20 @@ grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *
 	return grn_form_l2(form, q, stored, n);
 }
 
+/* Whether a comparison of two vectors follows from their inner products, but for rounding. */
+static inline bool
+grn_compares_by_product(GrnComparison comparison)
+{
+	return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP;
+}
+
+/* That comparison, from two squared lengths and the inner product. */
+static inline float
+grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, float product)
+{
+	return comparison == GRN_COMPARE_IP ? -product : norm2_a + norm2_b - 2 * product;
+}
+
 /*
  * A query that is compared with many stored vectors is made ready first: packed into their form,
  * or rotated.  Its bytes; 0 where grn_compare() does as well.

@@ -79,7 +79,7 @@ typedef enum GrnPhase
 	GRN_PHASE_PREPARE,			/* copying to the device, finding duplicates */
 	GRN_PHASE_DESCENT,			/* building graph; done = update rounds */
 	GRN_PHASE_CONNECT,			/* checking and connecting the graph */
-	GRN_PHASE_CODES,			/* codes, order of the nodes, filling of lists */
+	GRN_PHASE_CODES,			/* codes, order of the nodes, filling of lists; or nearest rows */
 	GRN_PHASE_WRITE				/* writing pages */
 } GrnPhase;
 

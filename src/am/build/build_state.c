@@ -55,6 +55,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 
 	memset(build, 0, sizeof(*build));
 	build->builder.sock = -1;
+	build->words = 1;
 	build->key = key;
 	build->attrs = attrs;
 	if (options == NULL)
@@ -132,13 +133,15 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
 	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
 	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
-	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, build->words * sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_ATTRS] = build->attrs_bytes;
 	if (build->spec.attr_bytes > 0)
 		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, build->spec.attr_bytes +
 										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN,
 										   SEGMENT_SLACK);
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
-	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +
+										build->spec.near.k * sizeof(GrnNear), SEGMENT_SLACK);
 	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
 	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
 									  SEGMENT_SLACK);

@@ -18,9 +18,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "commands/defrem.h"
 #include "commands/tablespace.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -34,7 +32,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/regproc.h"
 #include "utils/wait_event.h"
 
 #include "am/build/device_choice.h"
@@ -147,45 +144,6 @@ open_table(Oid oid)
 	table = relation_open(oid, AccessShareLock);
 	check_table(oid);
 	return table;
-}
-
-/* What an operator class, NULL for the default one, says of a column of that type. */
-static GrnndKey
-find_key(Oid type, text *opclass)
-{
-	Oid			am = get_am_oid("grnnd", false);
-	Oid			class_oid;
-	Oid			family;
-	GrnndKey	key = {NULL, NULL};
-	const char *problem = NULL;
-
-	if (opclass == NULL)
-		class_oid = GetDefaultOpClass(type, am);
-	else
-#if PG_VERSION_NUM >= 160000
-		class_oid = get_opclass_oid(am, stringToQualifiedNameList(text_to_cstring(opclass), NULL), false);
-#else
-		class_oid = get_opclass_oid(am, stringToQualifiedNameList(text_to_cstring(opclass)), false);
-#endif
-	/* those of filter columns have no support functions */
-	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||
-		(opclass == NULL && !OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), type, type,
-														  GRNND_SUPPORT_TYPE))))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("type %s has no such operator class for access method grnnd",
-						format_type_be(type)),
-				 errhint("In psql, \\dAc grnnd lists those that there are.")));
-	family = get_opclass_family(class_oid);
-	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
-		problem = grnnd_support_problem(get_opfamily_proc(family, type, type, number), number,
-										type, &key);
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class %s", problem),
-				 errhint("amvalidate() checks an operator class.")));
-	return key;
 }
 
 /* ---- the sample ---- */
@@ -609,8 +567,8 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 						RelationGetRelationName(table))));
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
-	grnnd_build_init(&s->build, find_key(getBaseType(attribute->atttypid),
-										 PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2)),
+	grnnd_build_init(&s->build, grnnd_key_by_name(getBaseType(attribute->atttypid),
+												  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL),
 					 &attrs, attribute, options);
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);

@@ -49,9 +49,12 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 	int64		values[] = {(int64) phase + 1, (int64) total, (int64) done, 0};
 	int			n = lengthof(params);
 
+	/* beneath another command the numbers are that one's */
+	if (!MyBEEntry || MyBEEntry->st_progress_command != PROGRESS_COMMAND_CREATE_INDEX)
+		return;
 	if (phase == GRN_PHASE_COLLECT)
 		n--;
-	else if (MyBEEntry && total > 0)
+	else if (total > 0)
 		values[3] = (int64) ((double) MyBEEntry->st_progress_param[PROGRESS_SCAN_BLOCKS_TOTAL] *
 							 (double) Min(done, total) / (double) total);
 	pgstat_progress_update_multi_param(n, params, values);

@@ -394,7 +394,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
-	grnnd_check_result_rows(new, build->rows);
+	grnnd_check_result_rows(new->row_start, new->rows, new->nodes, build->rows);
 }
 
 BlockNumber

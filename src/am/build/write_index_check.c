@@ -21,10 +21,9 @@ grnnd_bad_result(const char *what)
 			 errhint("The table is unchanged. If the GPU reports memory errors, replace it; else this is a bug to report.")));
 }
 
-/* A result array in a segment: bounds and alignment. */
-static const void *
-result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
-			 uint64 count, uint64 size)
+const void *
+grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
+				   uint64 count, uint64 size)
 {
 	if (offset % 4 != 0 || count > UINT64_MAX / size ||
 		offset > map->size[segment] || count * size > map->size[segment] - offset)
@@ -76,8 +75,8 @@ const uint32 *
 grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *r)
 {
 	grnnd_check_result_numbers(build, r);
-	return result_array(build->map, GRN_SEG_RESULT, r->off_row_start,
-						(uint64) r->nodes + 1, sizeof(uint32));
+	return grnnd_result_array(build->map, GRN_SEG_RESULT, r->off_row_start,
+							  (uint64) r->nodes + 1, sizeof(uint32));
 }
 
 void
@@ -91,21 +90,21 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	new->attrs = (const uint8 *) map->base[GRN_SEG_ATTRS];
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
-	new->ids = result_array(map, GRN_SEG_RESULT, r->off_ids,
-							(uint64) r->nodes * r->degree, sizeof(uint32));
-	new->counts = result_array(map, GRN_SEG_RESULT, r->off_counts, r->nodes, 1);
-	new->row_start = result_array(map, GRN_SEG_RESULT, r->off_row_start,
-								  (uint64) r->nodes + 1, sizeof(uint32));
-	new->rows = result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
+	new->ids = grnnd_result_array(map, GRN_SEG_RESULT, r->off_ids,
+								  (uint64) r->nodes * r->degree, sizeof(uint32));
+	new->counts = grnnd_result_array(map, GRN_SEG_RESULT, r->off_counts, r->nodes, 1);
+	new->row_start = grnnd_result_array(map, GRN_SEG_RESULT, r->off_row_start,
+										(uint64) r->nodes + 1, sizeof(uint32));
+	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
 	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED)
 	{
-		new->codes = result_array(map, GRN_SEG_CODES, r->off_codes,
-								  (uint64) r->nodes * new->layout.code_bytes, 1);
-		new->factors = result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
-									sizeof(GrnFactor));
-		new->codec = result_array(map, GRN_SEG_CODES, r->off_codec,
-								  grn_codec_floats(new->meta.dim, grn_code_dims(r->shape)),
-								  sizeof(float));
+		new->codes = grnnd_result_array(map, GRN_SEG_CODES, r->off_codes,
+										(uint64) r->nodes * new->layout.code_bytes, 1);
+		new->factors = grnnd_result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
+										  sizeof(GrnFactor));
+		new->codec = grnnd_result_array(map, GRN_SEG_CODES, r->off_codec,
+										grn_codec_floats(new->meta.dim, grn_code_dims(r->shape)),
+										sizeof(float));
 	}
 }
 
@@ -160,14 +159,14 @@ grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end)
 }
 
 void
-grnnd_check_result_rows(const GrnndNewIndex *new, uint64 nrows)
+grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes, uint64 nrows)
 {
 	uint64	   *seen;
 
-	if (new->row_start[0] != 0 || new->row_start[new->nodes] != nrows)
+	if (row_start[0] != 0 || row_start[nodes] != nrows)
 		grnnd_bad_result("not every row belongs to a node");
-	for (uint32 i = 0; i < new->nodes; i++)
-		if (new->row_start[i] >= new->row_start[i + 1])
+	for (uint32 i = 0; i < nodes; i++)
+		if (row_start[i] >= row_start[i + 1])
 			grnnd_bad_result("a node has no row");
 	CHECK_FOR_INTERRUPTS();
 
@@ -175,7 +174,7 @@ grnnd_check_result_rows(const GrnndNewIndex *new, uint64 nrows)
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (uint64 i = 0; i < nrows; i++)
 	{
-		uint32		row = new->rows[i];
+		uint32		row = rows[i];
 		uint64		bit = UINT64_C(1) << (row % 64);
 
 		if (row >= nrows)

@@ -86,6 +86,9 @@ extern void grnnd_check_records(uint64 records);
 /* All of these report a fault by ERROR, XX000. */
 extern GRNND_NORETURN void grnnd_bad_result(const char *what);
 extern void grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r);
+/* An array of the result in a segment: its bounds and alignment are checked. */
+extern const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
+									  uint64 count, uint64 size);
 /* Finds the arrays of the result, as this process has them mapped. */
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 									 const GrnBuildResult *r, uint64 nrows);
@@ -93,7 +96,8 @@ extern void grnnd_check_result_codec(const GrnndNewIndex *new);
 /* Checks what belongs to nodes [begin, end). */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
 /* Each row belongs to exactly one node, and each node has one. */
-extern void grnnd_check_result_rows(const GrnndNewIndex *new, uint64 nrows);
+extern void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
+									uint64 nrows);
 
 /* ---- write_index_pages.c ---- */
 

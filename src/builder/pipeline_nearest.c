@@ -1,0 +1,240 @@
+/*
+ * pipeline_nearest.c - the nearest rows of every row, where those are wanted instead of an index.
+ *
+ * All threads take nodes in turns and write their lists one behind the other, as long as they are,
+ * into chunks of RESULT.  Near nodes follow each other, so a thread's searches meet mostly the same
+ * rows.
+ */
+#include "builder/pipeline_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/arena.h"
+#include "graph/build/nearest.h"
+
+/* Items that a thread takes of RESULT at once. */
+#define CHUNK_ITEMS 65536
+
+/* Nodes between two words of progress. */
+#define NODES_A_WORD 4096
+
+typedef struct Writer
+{
+	uint64_t	at,				/* own chunk: next item, and its end */
+				end;
+	void	   *work;
+	GrnNear    *lists;			/* [GRN_NEAREST_BLOCK][k] */
+} Writer;
+
+typedef struct Nearest
+{
+	GrnPipeline *p;
+	GrnNearest	n;
+	const uint32_t *vertex;		/* [m] of node */
+	uint64_t	nchunks;		/* taken */
+	uint64_t	done;			/* nodes */
+	Writer	   *writers;		/* one a thread */
+	bool		failed;
+	GrnFailure	failure;
+} Nearest;
+
+void
+grn_pipeline_plan_nearest(GrnPipeline *p)
+{
+	GrnBuildResult *r = p->result;
+	uint64_t	m = p->rows.n;
+
+	r->off_near_start = 0;
+	r->off_near_count = grn_aligned(m * sizeof(uint64_t));
+	r->off_row_start = r->off_near_count + grn_aligned(m * sizeof(uint32_t));
+	r->off_rows = r->off_row_start + grn_aligned((m + 1) * sizeof(uint32_t));
+	r->off_near = grn_pipeline_result_bytes(p);
+}
+
+static uint64_t
+bytes_of_chunks(const Nearest *f, uint64_t nchunks)
+{
+	return f->p->result->off_near + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
+}
+
+/* Several rows. */
+static bool
+is_own(const Nearest *f, size_t node)
+{
+	const uint32_t *start = (const uint32_t *) (f->p->out + f->p->result->off_row_start);
+
+	return start[node + 1] - start[node] > 1;
+}
+
+/* Room for a list in the thread's chunk.  False: there is no memory. */
+static bool
+make_room(Nearest *f, Writer *w, uint32_t count)
+{
+	GrnFailure	failure;
+	uint64_t	chunk;
+
+	if (w->end - w->at >= count)
+		return true;
+	chunk = __atomic_fetch_add(&f->nchunks, 1, __ATOMIC_RELAXED);
+	if (!grn_pipeline_need(f->p, GRN_SEG_RESULT, bytes_of_chunks(f, chunk + 1), &failure))
+	{
+		if (!__atomic_exchange_n(&f->failed, true, __ATOMIC_RELAXED))
+			f->failure = failure;
+		return false;
+	}
+	w->at = chunk * CHUNK_ITEMS;
+	w->end = w->at + CHUNK_ITEMS;
+	return true;
+}
+
+_Static_assert(GRN_MOST_NEAR <= CHUNK_ITEMS, "a list fits a chunk");
+
+/* Writes a node's list: what is not too far of it, by node ids. */
+static void
+write_list(Nearest *f, Writer *w, size_t node, const GrnNear *list, uint32_t count)
+{
+	GrnPipeline *p = f->p;
+	const GrnBuildResult *r = p->result;
+	double		farthest = p->build->spec->near.farthest;
+	GrnNear    *items;
+
+	while (count > 0 && p->metric->value(list[count - 1].compared) > farthest)
+		count--;
+	((uint32_t *) (p->out + r->off_near_count))[node] = 0;
+	if (count == 0 || !make_room(f, w, count))
+		return;
+	items = (GrnNear *) (p->out + r->off_near) + w->at;
+	for (uint32_t i = 0; i < count; i++)
+		items[i] = (GrnNear) {p->position[list[i].id], list[i].compared};
+	((uint64_t *) (p->out + r->off_near_start))[node] = w->at;
+	((uint32_t *) (p->out + r->off_near_count))[node] = count;
+	w->at += count;
+}
+
+static void
+report(Nearest *f, uint64_t nodes)
+{
+	uint64_t	done = __atomic_add_fetch(&f->done, nodes, __ATOMIC_RELAXED);
+
+	if (done / NODES_A_WORD != (done - nodes) / NODES_A_WORD)
+		grn_pipeline_phase(f->p, GRN_PHASE_CODES, done, f->n.rows->n);
+}
+
+/* GrnRangeFns over nodes. */
+static void
+search_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Nearest    *f = arg;
+	Writer	   *w = &f->writers[worker];
+
+	for (size_t node = begin; node < end && !__atomic_load_n(&f->failed, __ATOMIC_RELAXED); node++)
+		write_list(f, w, node, w->lists,
+				   grn_nearest_search(&f->n, w->work, f->vertex[node], is_own(f, node), w->lists));
+	report(f, end - begin);
+}
+
+static void
+exact_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Nearest    *f = arg;
+	Writer	   *w = &f->writers[worker];
+	bool		own[GRN_NEAREST_BLOCK] = {false};
+	uint32_t	counts[GRN_NEAREST_BLOCK];
+
+	if (__atomic_load_n(&f->failed, __ATOMIC_RELAXED))
+		return;
+	/* nodes are numbered as vertices here */
+	for (size_t node = begin; node < end; node++)
+		own[node - begin] = is_own(f, node);
+	grn_nearest_exact(&f->n, w->work, begin, (uint32_t) (end - begin), own, w->lists, counts);
+	for (size_t node = begin; node < end; node++)
+		write_list(f, w, node, w->lists + (node - begin) * f->n.k, counts[node - begin]);
+	report(f, end - begin);
+}
+
+/* The threads' memory lies in WORK behind what the pipeline keeps. */
+static bool
+make_writers(Nearest *f, bool exact, GrnFailure *failure)
+{
+	GrnPipeline *p = f->p;
+	int			nworkers = p->parallel->nworkers;
+	size_t		work_bytes = exact ? grn_nearest_exact_bytes(&f->n) : grn_nearest_search_bytes(&f->n);
+	size_t		list_bytes = grn_aligned((exact ? GRN_NEAREST_BLOCK : 1) * (size_t) f->n.k * sizeof(GrnNear));
+	uint64_t	each = grn_aligned(work_bytes) + list_bytes;
+	uint64_t	offset = grn_aligned(p->kept_bytes);
+	char	   *w;
+
+	f->writers = calloc((size_t) nworkers, sizeof(*f->writers));
+	if (f->writers == NULL)
+		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	w = grn_pipeline_need(p, GRN_SEG_WORK, offset + (uint64_t) nworkers * each, failure);
+	if (w == NULL)
+		return false;
+	for (int i = 0; i < nworkers; i++)
+	{
+		f->writers[i].work = w + offset + (uint64_t) i * each;
+		f->writers[i].lists = (GrnNear *) ((char *) f->writers[i].work + grn_aligned(work_bytes));
+		if (!exact)
+			memset(f->writers[i].work, 0, work_bytes);
+	}
+	return true;
+}
+
+/* Node of vertex: the order of the graph, so that near ones follow each other. */
+static const uint32_t *
+order_nodes(GrnPipeline *p, bool exact)
+{
+	uint32_t   *vertex = (uint32_t *) p->factors;	/* nobody has codes here */
+	uint32_t	m = (uint32_t) p->rows.n;
+
+	if (exact)
+		for (uint32_t v = 0; v < m; v++)
+			p->position[v] = v;
+	else
+		grn_finish_order(&p->finish);
+	for (uint32_t v = 0; v < m; v++)
+		vertex[p->position[v]] = v;
+	return vertex;
+}
+
+_Static_assert(sizeof(GrnFactor) >= sizeof(uint32_t), "factors leave room for vertices");
+
+bool
+grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
+{
+	const GrnNearSpec *spec = &p->build->spec->near;
+	GrnBuildResult *r = p->result;
+	bool		exact = spec->exact;
+	uint64_t	m = p->rows.n;
+	double		since = grn_seconds();
+	Nearest		f = {.p = p};
+	bool		fine;
+
+	f.n = (GrnNearest) {.rows = &p->rows, .comparison = p->metric->comparison, .k = spec->k,
+						.graph = &p->graph, .ef = spec->ef, .entries = r->entries,
+						.nentries = r->nentries};
+	f.vertex = order_nodes(p, exact);
+	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, r->off_near, failure);
+	if (!p->out)
+		return false;
+	/* what it takes in all is known where nothing is too far */
+	if (isinf(spec->farthest))
+		p->build->host->expect(p->build->host->ctx, GRN_SEG_RESULT,
+							   bytes_of_chunks(&f, m * (spec->k < m ? spec->k : m) / CHUNK_ITEMS + 1));
+	grn_pipeline_write_rows(p);
+	fine = make_writers(&f, exact, failure);
+	if (fine)
+	{
+		grn_pipeline_phase(p, GRN_PHASE_CODES, 0, m);
+		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_PIPELINE_GRAIN,
+						 exact ? exact_range : search_range, &f);
+		r->near_items = f.nchunks * CHUNK_ITEMS;
+	}
+	free(f.writers);
+	if (f.failed)
+		*failure = f.failure;
+	r->sec_near = (float) (grn_seconds() - since);
+	return fine && !f.failed;
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""grnnd_graph() over a table: seconds by phase, and recall against the exact graph.
+
+  bench.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--rows N,...] [--k 10] [--efs 10,20,40,80]
+           [--device auto|gpu|cpu] [--exact-rows N] [--parallel N]
+
+FOLDER holds base.fbin (test/bench/README.md).  For each number of rows and each ef: the whole statement
+by the clock (its answer is counted, no row goes to the client), then the phases that the server
+logs, and recall@k, by 1,000 rows whose nearest numpy finds among all.  With at most --exact-rows rows
+(100,000 if not given) also the exact graph, on cores.  Writes RESULTS/row_graph.md.
+"""
+import argparse
+import os
+import re
+import sys
+import time
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import Server, machine, read_matrix, write_table  # noqa: E402
+
+SAMPLE = 1000
+PHASES = ["collect", "build", "device", "descent", "nearest", "output"]
+
+
+def farthest(base, ids, k):
+    """[ids] the distance by L2 of the k-th nearest row of each, itself left out."""
+    base, out = np.array(base, np.float64), []
+    norms = (base * base).sum(1)
+    for i in ids:
+        d = norms + norms[i] - 2 * base @ base[i]
+        d[i] = np.inf
+        out.append(np.sqrt(max(np.partition(d, k - 1)[k - 1], 0)))
+    return np.array(out)
+
+
+def recall(server, ids, truth, k, call):
+    """Share of the graph's neighbours of a sample of rows that are as near as the k-th nearest row."""
+    pairs = ", ".join(f"({i}, {d!r}::float8)" for i, d in zip(ids.tolist(), truth.tolist()))
+    found, _ = server.sql(f"""SELECT sum((SELECT count(*) FROM (SELECT g.distance AS d FROM g WHERE g.item = s.id) x
+        WHERE x.d <= s.far * (1 + 1e-5) + 1e-5)) FROM (VALUES {pairs}) s (id, far);
+        """.replace("SELECT sum", f"CREATE TEMP TABLE g AS SELECT * FROM {call} AS g (item int, neighbour int, "
+                    "distance float8); CREATE INDEX ON g (item); SELECT sum", 1))
+    return float(found) / (len(ids) * k)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pg-config", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--rows", default="100000")
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--efs", default="10,20,40,80")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--exact-rows", type=int, default=100000)
+    parser.add_argument("--parallel", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    base = read_matrix(f"{args.data}/base.fbin")
+    server = Server(args.pg_config, settings={
+        "shared_buffers": "4GB", "maintenance_work_mem": "8GB", "work_mem": "1GB", "grnnd.build_device": args.device,
+        "max_parallel_maintenance_workers": str(max(args.parallel - 1, 0))})
+    rows = []
+    try:
+        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+        for n in (min(int(x), len(base)) for x in args.rows.split(",")):
+            server.sql("DROP TABLE IF EXISTS items")
+            server.load("items", base[:n], streams=min(8, args.parallel))
+            ids = np.random.default_rng(5).choice(n, min(SAMPLE, n), replace=False)
+            truth = farthest(base[:n], ids, args.k)
+            calls = [(f"ef {ef}", f"ef => {ef}") for ef in args.efs.split(",")]
+            calls += [("exact", "exact => true")] if n <= args.exact_rows else []
+            for name, argument in calls:
+                start = time.time()
+                _, log = server.sql("SET client_min_messages = debug1; "
+                                    f"SELECT count(*) FROM grnnd_graph('items', 'v', {args.k}, {argument});")
+                seconds = time.time() - start
+                line = re.search(r"grnnd graph: .*", log).group(0)
+                phases = [float(re.search(rf"{phase} ([\d.]+)", line).group(1)) for phase in PHASES]
+                device = re.search(r"device (\w+),", line).group(1)
+                share = recall(server, ids, truth, args.k, f"grnnd_graph_by('items', 'v', 'id', {args.k}, {argument})")
+                rows.append([n, name, "cores" if name == "exact" else device, seconds, *phases, share])
+                print(*rows[-1], flush=True)
+            write_table(f"{args.out}/row_graph.md", f"grnnd_graph(): {base.shape[1]} dimensions, k = {args.k}",
+                        ["rows", "search", "device", "seconds", *(f"{x} s" for x in PHASES), f"recall@{args.k}"],
+                        rows, machine())
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()
