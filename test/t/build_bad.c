@@ -239,6 +239,43 @@ misbehave(void)
 	}
 }
 
+/* Of a row graph: the nearest of node i is i + 1. */
+static void
+build_near(uint64_t n, GrnBuildResult *r)
+{
+	uint64_t	off = (r->off_counts + n + 7) & ~(uint64_t) 7;
+	uint64_t   *start;
+	uint32_t   *count;
+	GrnNear    *near;
+
+	r->off_near_start = off;
+	r->off_near_count = off + 8 * n;
+	r->off_near = off + 12 * n;
+	r->near_items = n;
+	need(GRN_SEG_RESULT, r->off_near + n * sizeof(GrnNear));
+	start = (uint64_t *) (base[GRN_SEG_RESULT] + r->off_near_start);
+	count = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_near_count);
+	near = (GrnNear *) (base[GRN_SEG_RESULT] + r->off_near);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		start[i] = i;
+		count[i] = 1;
+		near[i] = (GrnNear) {(uint32_t) ((i + 1) % n), 1};
+	}
+	if (is("near_id"))
+		near[n - 1].id = (uint32_t) n;
+	if (is("near_start"))
+		start[5] = UINT64_MAX;
+	if (is("near_count"))
+		count[5] = spec.near.k + 1;
+	if (is("near_end"))
+		start[n - 1] = n;
+	if (is("near_items"))
+		r->near_items = UINT64_MAX / 2;
+	if (is("near_odd"))
+		r->off_near_start += 4;
+}
+
 /* A ring: node i has i + 1, i + 2, ... as neighbours, and row i. */
 static void
 build(uint64_t n, GrnBuildResult *r)
@@ -328,6 +365,8 @@ build(uint64_t n, GrnBuildResult *r)
 		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
 		codec[dim] = INFINITY;
 	}
+	if (spec.near.k > 0)
+		build_near(n, r);
 	if (strncmp(fault, "random", 6) == 0)
 		spoil(r);
 }

@@ -148,6 +148,33 @@ for my $fault ('none', 'truncate', 'notice')
 	$node->safe_psql('postgres', 'DROP INDEX t_e');
 }
 
+# ---- row graphs ----
+
+for my $case (
+	[ 'none', qr/^1000$/ ],
+	[ 'near_id', qr/XX000: .*result is invalid: a neighbour is no node/ ],
+	[ 'near_start', qr/XX000: .*result is invalid: a list lies outside its array/ ],
+	[ 'near_count', qr/XX000: .*result is invalid: a list lies outside its array/ ],
+	[ 'near_end', qr/XX000: .*result is invalid: a list lies outside its array/ ],
+	[ 'near_items', qr/XX000: .*result is invalid: an array lies outside its segment/ ],
+	[ 'near_odd', qr/XX000: .*result is invalid: an array is not aligned/ ],
+	[ 'row_twice', qr/XX000: .*result is invalid: a row belongs to two nodes/ ],
+	[ 'nodes', qr/XX000: .*result is invalid: impossible number of nodes/ ],
+	[ 'segv', qr/58000: the index builder process ended unexpectedly.*signal 11/s ])
+{
+	my ($fault, $expected) = @$case;
+	my ($stdout, $stderr);
+	append_to_file("$dir/graph_$fault", "#!/bin/sh\nexec $dir/bad $fault\n");
+	chmod 0755, "$dir/graph_$fault";
+	$node->psql('postgres', qq(
+		\\set VERBOSITY verbose
+		SET grnnd.builder_path = '$dir/graph_$fault';
+		SELECT count(*) FROM grnnd_graph('t', 'e', 10);),
+		stdout => \$stdout, stderr => \$stderr, on_error_stop => 0, timeout => $limit);
+	like("$stdout$stderr", $expected, "row graph, $fault");
+	is(strangers(), '', "row graph, $fault: no process left");
+}
+
 # ---- messages and results at random: an error, or an index that harms nobody ----
 
 my %said;
