@@ -122,21 +122,41 @@ grnnd_report_crc(const GrnndReport *report)
 	return crc;
 }
 
-/* report and gone (GrnndAttempt's) may be NULL. */
+uint32
+grnnd_measured_crc(const GrnndMeasured *measured)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &measured->ids, sizeof(*measured) - offsetof(GrnndMeasured, ids));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+void
+grnnd_read_notes(Page page, GrnndNotes *notes)
+{
+	const char *payload = GrnndPagePayload(page);
+
+	memcpy(&notes->report, payload + GRNND_META_OFF_REPORT, sizeof(notes->report));
+	memcpy(&notes->measured, payload + GRNND_META_OFF_MEASURED, sizeof(notes->measured));
+	notes->gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
+	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc))
+		memset(&notes->report, 0, sizeof(notes->report));
+	if (!EQ_CRC32C(grnnd_measured_crc(&notes->measured), notes->measured.crc))
+		memset(&notes->measured, 0, sizeof(notes->measured));
+}
+
+/* notes may be NULL. */
 static void
-read_meta(Relation index, GrnndMeta *meta, GrnndReport *report, uint32 *gone)
+read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 {
 	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
-	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
 
-	memcpy(meta, payload, sizeof(*meta));
-	if (report != NULL)
-		memcpy(report, payload + GRNND_META_OFF_REPORT, sizeof(*report));
-	if (gone != NULL)
-		*gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
+	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
+	if (notes != NULL)
+		grnnd_read_notes(BufferGetPage(buffer), notes);
 	UnlockReleaseBuffer(buffer);
-	if (report != NULL && !EQ_CRC32C(grnnd_report_crc(report), report->crc))
-		memset(report, 0, sizeof(*report));
 }
 
 /* Reads the mean and basis from the codec pages into out. */
@@ -287,8 +307,7 @@ load_entry(Relation index)
 	GrnndKey	key = grnnd_key(index);
 	GrnndAttrs *attrs = grnnd_attrs(index);
 	GrnndMeta	meta;
-	GrnndReport report;
-	uint32		gone;
+	GrnndNotes	notes;
 	GrnLayout	layout;
 	MemoryContext context;
 	CacheEntry *entry;
@@ -296,7 +315,7 @@ load_entry(Relation index)
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
-	read_meta(index, &meta, &report, &gone);
+	read_meta(index, &meta, &notes);
 	check_meta(index, &meta, &key, attrs, &layout);
 
 	/* the same metapage means the same codec: it names its build */
@@ -305,7 +324,7 @@ load_entry(Relation index)
 		entry = dlist_container(CacheEntry, node, iter.cur);
 		if (entry->ix.key.type == key.type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
 		{
-			entry->ix.gone = gone;
+			entry->ix.notes = notes;
 			return entry;
 		}
 	}
@@ -319,8 +338,7 @@ load_entry(Relation index)
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
 	entry->context = context;
 	entry->ix.meta = meta;
-	entry->ix.report = report;
-	entry->ix.gone = gone;
+	entry->ix.notes = notes;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
@@ -345,7 +363,7 @@ is_current(Relation index, const CacheEntry *entry)
 {
 	GrnndMeta	meta;
 
-	read_meta(index, &meta, NULL, NULL);
+	read_meta(index, &meta, NULL);
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
 }
 

@@ -21,5 +21,8 @@ extern const GrnndIndex *grnnd_index_anew(Relation index);
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 
 extern uint32 grnnd_report_crc(const GrnndReport *report);
+extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);
+/* What is behind GrnndMeta on a metapage that is locked. */
+extern void grnnd_read_notes(Page page, GrnndNotes *notes);
 
 #endif							/* GRNND_CACHE_H */

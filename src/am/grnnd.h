@@ -166,8 +166,25 @@ typedef struct GrnndReport
 StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, ids) == 56 &&
 				 offsetof(GrnndReport, curve) == 60 && sizeof(GrnRecallCurve) == 76 &&
 				 sizeof(GrnndReport) == 136, "GrnndReport is on disk");
-StaticAssertDecl(GRNND_META_OFF_REPORT == 1040 &&
-				 GRNND_META_OFF_REPORT + sizeof(GrnndReport) <= GRNND_PAYLOAD,
+StaticAssertDecl(GRNND_META_OFF_REPORT == 1040, "the metapage's parts overlap");
+
+/*
+ * The curve of recall as it was measured last, on the metapage behind GrnndReport (fit_recall.c).
+ * Zeroes, whose checksum is wrong, where the build's still counts.
+ */
+typedef struct GrnndMeasured
+{
+	pg_crc32c	crc;			/* 0: of all bytes behind it */
+	uint32		ids;			/* 4: records there were, of all kinds */
+	float		inserted;		/* 8: share of them that had been inserted one by one */
+	float		stretch;		/* 12: grnnd_stretch() right after it, for slots that were free */
+	GrnRecallCurve curve;		/* 16 */
+} GrnndMeasured;
+#define GRNND_META_OFF_MEASURED (GRNND_META_OFF_REPORT + (uint32) sizeof(GrnndReport))
+StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) == 92,
+				 "GrnndMeasured is on disk");
+StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176 &&
+				 GRNND_META_OFF_MEASURED + sizeof(GrnndMeasured) <= GRNND_PAYLOAD,
 				 "the metapage's parts overlap");
 StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
@@ -208,11 +225,18 @@ typedef struct GrnndHint
 	Buffer		buffer;
 } GrnndHint;
 
+/* What the metapage holds behind GrnndMeta, as it was when it was read; zeroes: there is none. */
+typedef struct GrnndNotes
+{
+	GrnndReport report;
+	GrnndMeasured measured;
+	uint32		gone;			/* GrnndAttempt's */
+} GrnndNotes;
+
 typedef struct GrnndIndex
 {
 	GrnndMeta	meta;
-	GrnndReport report;			/* of the build; zeroes where there is none */
-	uint32		gone;			/* GrnndAttempt's, as the metapage had it when it was read */
+	GrnndNotes	notes;
 	GrnLayout	layout;
 	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
 								 * codes are ignored, whatever the layout has room for */

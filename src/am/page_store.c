@@ -169,15 +169,6 @@ store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
 	}
 }
 
-/* GrnStore.mate(): the page is locked. */
-static const GrnRecord *
-store_mate(GrnStore *self, uint32_t id)
-{
-	GrnndStore *store = (GrnndStore *) self;
-
-	return grnnd_page_record(store->page, store->ix, grn_node_slot(&store->ix->layout, id));
-}
-
 /* Is it the node that is to be hidden?  One that stands for other rows, too, is not. */
 static bool
 is_hidden(const GrnndStore *store, const GrnRecord *rec)
@@ -185,6 +176,18 @@ is_hidden(const GrnndStore *store, const GrnRecord *rec)
 	return store->hidden != NULL && rec->state == GRN_NODE && rec->ntids == 1 &&
 		rec->next == GRN_INVALID_ID &&
 		memcmp((const char *) rec + store->ix->layout.off_tids, store->hidden, GRN_TID_BYTES) == 0;
+}
+
+/* GrnStore.mate(): the page is locked.  The hidden node is a slot that was never used. */
+static const GrnRecord *
+store_mate(GrnStore *self, uint32_t id)
+{
+	static const GrnRecord none;	/* GRN_FREE */
+	GrnndStore *store = (GrnndStore *) self;
+	const GrnRecord *rec = grnnd_page_record(store->page, store->ix,
+											 grn_node_slot(&store->ix->layout, id));
+
+	return is_hidden(store, rec) ? &none : rec;
 }
 
 /* GrnStore.visit(): fn runs under the share lock of the record's page(s). */

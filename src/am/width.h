@@ -12,12 +12,18 @@
  * itself (scan.c).
  */
 extern uint32 grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
+/* The curve of recall that was measured last; queries 0: there is none. */
+extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
 /*
- * The least ef at which the k nearest rows (0: ten) are found with so much recall, by the curve of
- * the build, when the index has grown by that factor since, and that share of its rows was
- * inserted.  0: there is no curve.
+ * The share of so many records, of all kinds, that was inserted one by one.  Slots that vacuum has
+ * freed are taken to hold new rows, as they are going to: so after many deletes a search is
+ * somewhat wide until then.
  */
-extern uint32 grnnd_width_for(const GrnRecallCurve *curve, double recall, double k, double growth,
-							  double inserted);
+extern double grnnd_inserted(const GrnndNotes *notes, double ids);
+/*
+ * How many times as wide as by that curve searches have to be, now that there are so many records,
+ * of all kinds: the index has grown since, or rows were replaced.
+ */
+extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 
 #endif							/* GRNND_WIDTH_H */

@@ -107,6 +107,38 @@ VACUUM (INDEX_CLEANUP on) late;
 INSERT INTO late SELECT v FROM points(3001, 4500, 32, 1);
 SELECT width(1) BETWEEN 1.1 * :built AND 2 * :built AS wider;
 RESET grnnd.target_recall;
+
+-- recall is measured anew where many rows came one by one, by VACUUM or grnnd_fit()
+CREATE TABLE grown (id int, v vector(32)) WITH (autovacuum_enabled = off);
+INSERT INTO grown SELECT id, v FROM points(1, 2000, 32, 1);
+CREATE INDEX grown_v ON grown USING grnnd (v);
+CREATE FUNCTION curve() RETURNS jsonb LANGUAGE sql AS $$ SELECT curve FROM grnnd_stats('grown_v') $$;
+SELECT curve() AS built \gset
+SELECT grnnd_fit('grown_v');
+SELECT curve() = :'built' AS kept;
+INSERT INTO grown SELECT id, v FROM points(2001, 5000, 32, 1);
+SELECT curve() = :'built' AS kept;
+VACUUM (INDEX_CLEANUP on) grown;
+SELECT curve() AS measured \gset
+SELECT :'measured' <> :'built' AS anew, :'measured'::jsonb->0->'queries' AS queries;
+SELECT target, k, recall >= target - 0.02 AS good
+FROM (VALUES (0.9, 10), (0.97, 10), (0.97, 1), (0.97, 50)) w (target, k),
+	LATERAL (SELECT set_config('grnnd.target_recall', target::text, false)) s,
+	LATERAL grnnd_recall('grown_v', k, queries => 100 + 0 * length(s.set_config)) r;
+RESET grnnd.target_recall;
+-- not where most slots wait for new rows; then it is when those have come
+DELETE FROM grown WHERE id > 3000;
+VACUUM (INDEX_CLEANUP on) grown;
+SELECT curve() = :'measured' AS kept;
+INSERT INTO grown SELECT id, v FROM points(5001, 11000, 32, 1);
+VACUUM (INDEX_CLEANUP on) grown;
+SELECT curve() <> :'measured' AS anew;
+-- of an index that began without rows
+TRUNCATE grown;
+SELECT curve();
+INSERT INTO grown SELECT id, v FROM points(1, 1500, 32, 1);
+SELECT grnnd_fit('grown_v');
+SELECT curve()->0->'queries' AS queries;
 CREATE INDEX ON late USING grnnd (v) WITH (target_recall = 1);
 CREATE INDEX ON late USING grnnd (v) WITH (ef_search = 0);
 SET grnnd.target_recall = 2;

@@ -272,7 +272,7 @@ run_queries(Recall *r, Answers *a)
 	SPIPlanPtr	plan;
 
 	initStringInfo(&text);
-	/* one row more: that of a node with equal rows, or with others of its page, is not hidden */
+	/* one row more: that of a node with equal rows is not hidden */
 	appendStringInfo(&text, "SELECT ctid, %s %s $1 FROM %s%s ORDER BY 2 LIMIT %d", r->expression,
 					 r->operator, r->table, r->where, r->k + 1);
 	planned_index = RelationGetRelid(r->index);

@@ -26,6 +26,7 @@
 #include "am/options.h"
 #include "am/owner.h"
 #include "am/page.h"
+#include "am/width.h"
 #include "am/write/fit.h"
 #include "am/write/maintenance.h"
 #include "am/write/reach_sweeps.h"
@@ -195,7 +196,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 static const char *
 advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 {
-	double		built = ix->meta.build_nodes - Min(ix->gone, ix->meta.build_nodes);
+	double		built = ix->meta.build_nodes - Min(ix->notes.gone, ix->meta.build_nodes);
 	double		inserted = 1 - built / Max(c->nodes * c->factor, 1);
 
 	if (limit > 0 && grnnd_fit_due(&ix->meta, limit - 1))
@@ -205,7 +206,7 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	if (c->free > c->nodes + c->dead + c->chains + c->lists)
 		return "REINDEX: most of the index is free space";
 	/* of an index without a report nobody knows */
-	if (ix->report.built != 0 && c->nodes > 0 && inserted >= MUCH_INSERTED)
+	if (ix->notes.report.built != 0 && c->nodes > 0 && inserted >= MUCH_INSERTED)
 		return built == 0 ? "REINDEX: all rows were inserted one by one"
 			: psprintf("REINDEX: %.0f%% of the nodes were inserted one by one", 100 * inserted);
 	return NULL;
@@ -344,13 +345,13 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	nulls[ADVICE] = what == NULL;
 	values[DEVICE] = CStringGetTextDatum(ix->meta.on_gpu ? "gpu" : "cpu");
 	nulls[DEVICE] = ix->meta.build_nodes == 0;
-	values[BUILT] = TimestampTzGetDatum(ix->report.built);
-	values[BUILD_ROWS] = Int64GetDatum((int64) ix->report.rows);
-	values[SECONDS] = seconds(&ix->report);
-	values[PARAMETERS] = parameters(&ix->meta, ix->report.threads);
-	values[CURVE] = ix->report.curve.queries > 0 ? curve_points(&ix->report.curve) : (Datum) 0;
-	nulls[BUILT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->report.built == 0;
-	nulls[CURVE] = ix->report.curve.queries == 0;
+	values[BUILT] = TimestampTzGetDatum(ix->notes.report.built);
+	values[BUILD_ROWS] = Int64GetDatum((int64) ix->notes.report.rows);
+	values[SECONDS] = seconds(&ix->notes.report);
+	values[PARAMETERS] = parameters(&ix->meta, ix->notes.report.threads);
+	values[CURVE] = grnnd_curve(&ix->notes)->queries > 0 ? curve_points(grnnd_curve(&ix->notes)) : (Datum) 0;
+	nulls[BUILT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->notes.report.built == 0;
+	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }
 
 PG_FUNCTION_INFO_V1(grnnd_stats);

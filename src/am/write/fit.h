@@ -12,14 +12,20 @@
 extern uint32 grnnd_fit_rows(uint32 dim);
 /* Are codes to be fitted or judged, now that there is a node of this id? */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
+/*
+ * Is the curve of recall to be measured anew, by what VACUUM or grnnd_fit() find?  limit: ids of
+ * nodes are below it.
+ */
+extern bool grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
+							 uint32 limit);
 /* What grnnd_codes() calls the state of an index's codes (fit_schedule.c). */
 extern const char *grnnd_codes_state(const GrnndMeta *meta);
 /*
  * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
- * the codes of a fitted one.  It does nothing if neither is due.  The caller holds the table
- * and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  With heap given,
- * the caller holds grnnd_try_lock_database() too, and it ends with an error (55P03) as soon as
- * another session waits for one of these locks.
+ * the codes of a fitted one; and measures recall.  It does nothing if nothing is due.  The caller
+ * holds the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  With
+ * heap given, the caller holds grnnd_try_lock_database() too, and it ends with an error (55P03) as
+ * soon as another session waits for one of these locks.
  */
 extern void grnnd_fit_codes(Relation index, Relation heap);
 

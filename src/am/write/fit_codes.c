@@ -22,6 +22,9 @@
  * lie far from those that the codec was fitted to, or clusters may have become dense, so that
  * estimates no longer tell neighbours apart.  The metapage then says that codes are ignored:
  * records keep codes and get new ones, but searches do not estimate by them.
+ *
+ * Each fit and judgement ends with a new measurement of recall (fit_recall.c); where many rows were
+ * replaced and no codes are due, that is all it is.
  */
 #include "am/write/fit_impl.h"
 
@@ -259,7 +262,11 @@ write_meta(Fit *f, bool done)
 	f->ix.meta.crc = grnnd_meta_crc(&f->ix.meta);
 	memcpy(GrnndPagePayload(page), &f->ix.meta, sizeof(f->ix.meta));
 	if (done)
+	{
 		grnnd_note_success(page);
+		memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MEASURED, &f->ix.notes.measured,
+			   sizeof(GrnndMeasured));
+	}
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
 }
@@ -285,23 +292,18 @@ begin_filling(Fit *f)
 	return true;
 }
 
-static void
-fit(Fit *f)
+/* False: there are too few rows for a codec. */
+static bool
+fit_or_judge(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
 
-	f->limit = f->store.id_limit;
-	/* somebody else may have been first */
-	if (f->limit == 0 || !grnnd_fit_due(meta, f->limit - 1))
-		return;
-	f->x = palloc(meta->dim * sizeof(float));
 	/* in whatever state the index is, what is judged is its codes */
 	f->ix.codec = f->ix.encoder;
-	grnnd_test_point("fit-begun");
 	if (meta->fit_state == GRNND_FITTED)
 		meta->codes_ignored = !grnnd_fit_codes_tell(f);
 	else if (meta->fit_state == GRNND_UNFITTED && !sample_rows(f))
-		return;
+		return false;
 	else if (meta->fit_state == GRNND_FILLING || begin_filling(f))
 	{
 		grnnd_fit_fill(f);
@@ -310,6 +312,29 @@ fit(Fit *f)
 		meta->codes_ignored = !grnnd_fit_codes_tell(f);
 	}
 	meta->judged = f->limit;
+	/* as searches are going to have it */
+	if (meta->codes_ignored || meta->fit_state != GRNND_FITTED)
+		f->ix.codec.shape = GRN_NO_CODES;
+	return true;
+}
+
+static void
+fit(Fit *f)
+{
+	bool		codes;
+
+	f->limit = f->store.id_limit;
+	if (f->limit == 0)
+		return;
+	codes = grnnd_fit_due(&f->ix.meta, f->limit - 1);
+	/* somebody else may have been first */
+	if (!codes && !grnnd_recall_due(f->index, &f->ix.meta, &f->ix.notes, f->limit))
+		return;
+	f->x = palloc(f->ix.meta.dim * sizeof(float));
+	grnnd_test_point("fit-begun");
+	if (codes && !fit_or_judge(f))
+		return;
+	grnnd_fit_measure(f);
 	write_meta(f, true);
 	/* backends that do not hear of it, since this transaction aborts, have worse recall */
 	CacheInvalidateRelcache(f->index);

@@ -1,7 +1,7 @@
 /*
  * fit_impl.h - one fit of an index's codes, for the files of fit.h: fit_codes.c (its course,
  * the codec and the pages before the nodes), fit_fill.c (codes of all records), fit_judge.c
- * (whether they tell neighbours apart).
+ * (whether they tell neighbours apart), fit_recall.c (the recall of searches).
  */
 #ifndef GRNND_FIT_IMPL_H
 #define GRNND_FIT_IMPL_H
@@ -44,5 +44,7 @@ extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 extern void grnnd_fit_fill(Fit *f);
 /* Whether the codec tells neighbours apart, by the rule of builds. */
 extern bool grnnd_fit_codes_tell(Fit *f);
+/* Measures the recall of searches as they are with f->ix.meta, into f->ix.notes.measured. */
+extern void grnnd_fit_measure(Fit *f);
 
 #endif							/* GRNND_FIT_IMPL_H */

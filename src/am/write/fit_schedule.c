@@ -5,7 +5,7 @@
  *
  *  - An insert that finds it due starts a background worker and goes on.  If its transaction
  *    has the table locked, having created it perhaps, the worker is started at the commit.
- *  - VACUUM does it after its own work.
+ *  - VACUUM does it after its own work, and looks at what became of recall, too.
  *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
  *
  * A process that begins first writes the time on the metapage (GrnndAttempt).  Inserts and
@@ -88,6 +88,7 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 {
 	const GrnndMeta *meta = (const GrnndMeta *) GrnndPagePayload(page);
 	const GrnndAttempt *attempt = page_attempt(page);
+	GrnndNotes	notes;
 	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
 		.form = (GrnForm) meta->form, .attr_bytes = meta->attr_bytes,
 		.sig_bytes = meta->sig_bytes, .payload = meta->payload};
@@ -99,8 +100,11 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 		!grn_layout_of(&l, &spec))
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
+	limit = Min(limit, GRN_MAX_NODES);
+	grnnd_read_notes(page, &notes);
 	/* a clock that was set back since does not count */
-	return limit > 0 && grnnd_fit_due(meta, (uint32) Min(limit, GRN_MAX_NODES) - 1) &&
+	return limit > 0 && (grnnd_fit_due(meta, (uint32) limit - 1) ||
+						 grnnd_recall_due(index, meta, &notes, (uint32) limit)) &&
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 

@@ -224,7 +224,7 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 			grnnd_set_add(&v->dirty, first / l->per_page);
 		tally_record(v, rec, first + i, left);
 		/* slots that were freed since have another version */
-		if (grnnd_set_has(&v->live, first + i) && rec->version == 0 && first + i < v->ix->report.ids)
+		if (grnnd_set_has(&v->live, first + i) && rec->version == 0 && first + i < v->ix->notes.report.ids)
 			v->built++;
 	}
 	has_free = grnnd_has_free(v->heap, v->ix, page, &free_now);
@@ -247,7 +247,7 @@ note_gone(GrnndVacuum *v)
 	Page		page;
 
 	/* an index without a report has no curve either; the number never falls */
-	if (v->ix->report.built == 0 || gone == v->ix->gone)
+	if (v->ix->notes.report.built == 0 || gone == v->ix->notes.gone)
 		return;
 	buffer = grnnd_read(v->index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
 	xlog = GenericXLogStart(v->index);

@@ -1,0 +1,316 @@
+/*
+ * fit_recall.c - the recall of searches, measured anew in an index that was changed row by row.
+ *
+ * As the build does (pipeline_recall.c): some nodes of the index are queries, hidden from their own
+ * searches; one reading of all records finds their nearest; the searches are those of scans.  It
+ * takes a few times as long as that reading alone.
+ *
+ * What rows inserted one by one cost recall differs from data to data: twice the rows needed 1.1 to
+ * 2.3 times the width (test/bench/recall/results.md).  So a guess (width.c) serves between two
+ * measurements alone.
+ *
+ * All of this is by stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they are
+ * rounded to fewer, or are stand-ins, they cannot tell which rows are the nearest, and the build's
+ * curve stays.
+ */
+#include "am/write/fit_impl.h"
+
+#include <math.h>
+
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am/cache.h"
+#include "am/entries.h"
+#include "am/page.h"
+#include "am/width.h"
+
+/* Searches need not be wider by more than this factor before they are measured again. */
+#define MOST_STRETCH 1.15
+#define LEAST_IDS 1000			/* an index of fewer is not worth it */
+
+/*
+ * Queries, as many as so many multiplications allow (of a million rows of 128 dimensions the least
+ * number, about a second).
+ */
+#define LEAST_QUERIES 24
+#define MOST_QUERIES 400
+#define MULTIPLICATIONS 2e9
+#define DRAWS 8					/* of ids, for each query */
+/* Each such query runs at all widths, the others until they have found the nearest 10. */
+#define WIDE_EVERY 4
+
+/*
+ * Above this share of free slots nothing is measured: rows that come for them will change recall,
+ * and nobody counts them.
+ */
+#define MOST_FREE 0.3
+
+#define DEAD_LIMIT 64
+
+#define ALIGNMENT 64			/* of grn_query_make() */
+
+static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
+static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
+
+typedef struct Asked
+{
+	uint32		id;
+	ItemPointerData tid;
+	float	   *x;				/* [dim] */
+	void	   *made;			/* x made ready, or NULL */
+	uint32		n;
+	float		nearest[GRN_CURVE_MOST_K];	/* [n] the least distances, sorted */
+} Asked;
+
+typedef struct Measure
+{
+	Fit		   *f;
+	uint32		nqueries;
+	Asked		queries[MOST_QUERIES];
+	uint32		drawn;			/* slots that were looked at, */
+	uint32		nfree;			/* and those that hold nothing */
+	uint32		id;				/* of the record that is visited */
+} Measure;
+
+static bool
+can_measure(const GrnndType *type, const GrnndMeta *meta)
+{
+	return !grnnd_has_stand_ins(type) && !grn_is_compact(meta->form, meta->dim);
+}
+
+bool
+grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes, uint32 limit)
+{
+	double		before = notes->measured.ids > 0 ? notes->measured.stretch : 1;
+
+	return limit >= LEAST_IDS && grnnd_stretch(notes, limit) > MOST_STRETCH * before &&
+		can_measure(grnnd_key(index).type, meta);
+}
+
+/* ---- queries ---- */
+
+/* A GrnVisitFn, arg a Measure: takes a node of a single row, for others are not hidden. */
+static void
+take_query(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Measure    *m = arg;
+	Asked	   *q = &m->queries[m->nqueries];
+	const GrnLayout *l = &m->f->ix.layout;
+
+	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
+		return;
+	memcpy(&q->tid, GRN_REC_PTR(rec, l->off_tids), GRN_TID_BYTES);
+	grn_form_load(l->form, vec, l->dim, q->x);
+	q->id = m->id;
+	q->n = 0;
+	m->nqueries++;
+}
+
+static bool
+is_free(Fit *f, uint32 id)
+{
+	Buffer		buffer = ReadBufferExtended(f->index, MAIN_FORKNUM, grnnd_node_block(&f->ix, id),
+											RBM_NORMAL, f->store.strategy);
+	Page		page = BufferGetPage(buffer);
+	bool		result;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	grnnd_check_page(f->index, buffer, GRNND_NODES);
+	result = PageIsNew(page) ||
+		grnnd_page_record(page, &f->ix, grn_node_slot(&f->ix.layout, id))->state == GRN_FREE;
+	UnlockReleaseBuffer(buffer);
+	return result;
+}
+
+/* Draws nodes at random, each once, and no entry points: searches would lack those. */
+static void
+draw(Measure *m, const GrnndEntries *entries)
+{
+	Fit		   *f = m->f;
+	double		room = MULTIPLICATIONS / ((double) f->limit * f->ix.meta.dim);
+	uint32		want = (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES);
+	float	   *rows = palloc_extended((Size) want * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
+
+	for (uint64 i = 0; i < (uint64) want * DRAWS && m->nqueries < want; i++)
+	{
+		bool		known = false;
+
+		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, i) % f->limit);
+		for (uint32 j = 0; j < m->nqueries; j++)
+			known |= m->queries[j].id == m->id;
+		for (uint32 j = 0; j < entries->count; j++)
+			known |= entries->ids[j] == m->id;
+		if (known)
+			continue;
+		grnnd_fit_breathe(f);
+		m->drawn++;
+		m->nfree += is_free(f, m->id);
+		m->queries[m->nqueries].x = rows + (Size) m->nqueries * f->ix.meta.dim;
+		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
+	}
+}
+
+/* Makes the queries ready as searches do, so that distances are the same. */
+static void
+make_ready(Measure *m)
+{
+	const GrnLayout *l = &m->f->ix.layout;
+	Size		bytes = grn_query_bytes(m->f->ix.key.metric->comparison, l->form, l->dim);
+
+	for (uint32 i = 0; i < m->nqueries && bytes > 0; i++)
+	{
+		Asked	   *q = &m->queries[i];
+
+		q->made = (void *) TYPEALIGN(ALIGNMENT, palloc(bytes + ALIGNMENT));
+		if (!grn_query_make(l->form, q->x, l->dim, q->made))
+			q->made = NULL;
+	}
+}
+
+/* ---- the truth ---- */
+
+static void
+keep(Asked *q, float d)
+{
+	uint32		at;
+
+	if (isnan(d) || (q->n == GRN_CURVE_MOST_K && !(d < q->nearest[GRN_CURVE_MOST_K - 1])))
+		return;
+	at = q->n < GRN_CURVE_MOST_K ? q->n++ : GRN_CURVE_MOST_K - 1;
+	for (; at > 0 && q->nearest[at - 1] > d; at--)
+		q->nearest[at] = q->nearest[at - 1];
+	q->nearest[at] = d;
+}
+
+/* A GrnVisitFn, arg a Measure: holds a row against all queries. */
+static void
+compare(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Measure    *m = arg;
+	const GrnLayout *l = &m->f->ix.layout;
+	GrnComparison comparison = m->f->ix.key.metric->comparison;
+
+	if (rec->state != GRN_NODE)
+		return;
+	for (uint32 i = 0; i < m->nqueries; i++)
+	{
+		Asked	   *q = &m->queries[i];
+
+		if (q->id != m->id)
+			keep(q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
+				 : grn_compare(comparison, l->form, q->x, vec, l->dim));
+	}
+}
+
+/* ---- searches ---- */
+
+static uint32
+hits(const Asked *q, const GrnFound *found, uint32 nfound, uint32 k)
+{
+	uint32		count = 0;
+	uint32		taken = 0;
+
+	for (uint32 i = 0; i < nfound && taken < k; i++)
+		if (found[i].id != q->id)
+		{
+			taken++;
+			count += found[i].distance <= q->nearest[k - 1];
+		}
+	return count;
+}
+
+/* Adds what query i finds at each width to the sums of a curve. */
+static void
+search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
+{
+	Fit		   *f = m->f;
+	const Asked *q = &m->queries[i];
+	bool		wide = i % WIDE_EVERY == 0;
+	uint32		few = Min(ks[0], q->n);
+	uint32		found = 0;		/* of the few nearest */
+
+	f->store.hidden = &q->tid;
+	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
+	{
+		/* what a narrow search has found wider ones find, too */
+		if (wide || found < few)
+		{
+			GrnSearchParams params = {
+				.layout = &f->ix.layout,
+				.codec = &f->ix.codec,
+				.metric = f->ix.key.metric,
+				.ef = widths[point] * grnnd_beam(&f->ix),
+				.dead_limit = DEAD_LIMIT
+			};
+			GrnSearch  *s = grn_search_begin(&params, &f->store.base, q->x);
+			uint32		n;
+
+			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
+			n = grn_search_run(s);
+			found = hits(q, grn_search_found(s), n, few);
+			if (wide)
+			{
+				sums->recall[1][point] += (float) hits(q, grn_search_found(s), n, Min(ks[1], q->n)) /
+					(float) Min(ks[1], q->n);
+				sums->visits[point] += (float) grn_search_visits(s);
+			}
+			grn_search_end(s);
+		}
+		sums->recall[0][point] += (float) found / (float) few;
+	}
+	f->store.hidden = NULL;
+}
+
+void
+grnnd_fit_measure(Fit *f)
+{
+	GrnndMeasured *measured = &f->ix.notes.measured;
+	GrnRecallCurve curve = {0};
+	Measure    *m;
+	GrnndEntries *entries;
+	MemoryContext context;
+	MemoryContext old;
+	double		free;
+	uint32		nwide;
+
+	if (f->limit < LEAST_IDS || !can_measure(f->ix.key.type, &f->ix.meta))
+		return;
+	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	m = palloc0(sizeof(Measure));
+	m->f = f;
+	entries = grnnd_get_entries(f->index, &f->ix);
+	draw(m, entries);
+	free = (double) m->nfree / Max(m->drawn, 1);
+	nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
+	if (m->nqueries > 0 && free <= MOST_FREE)
+	{
+		make_ready(m);
+		for (m->id = 0; m->id < f->limit; m->id++)
+		{
+			if (m->id % 64 == 0)
+				grnnd_fit_breathe(f);
+			(void) f->store.base.visit(&f->store.base, m->id, compare, m);
+		}
+		for (uint32 i = 0; i < m->nqueries; i++)
+		{
+			grnnd_fit_breathe(f);
+			search(m, i, entries, &curve);
+		}
+		curve.queries = m->nqueries;
+		for (int i = 0; i < GRN_CURVE_POINTS; i++)
+		{
+			curve.recall[0][i] /= (float) m->nqueries;
+			curve.recall[1][i] /= (float) nwide;
+			curve.visits[i] /= (float) nwide;
+		}
+		measured->curve = curve;
+		measured->ids = f->limit;
+		measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
+		measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
+		measured->crc = grnnd_measured_crc(measured);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
