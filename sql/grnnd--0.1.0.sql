@@ -180,7 +180,7 @@ COMMENT ON FUNCTION grnnd_last_filter() IS
 	'how this session''s last scan with conditions on filter columns went';
 
 CREATE FUNCTION grnnd_last_scan(OUT index regclass, OUT ef integer, OUT visits bigint,
-	OUT pages bigint, OUT reranked bigint, OUT all_rows boolean)
+	OUT pages bigint, OUT reranked bigint, OUT all_rows boolean, OUT way text)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 

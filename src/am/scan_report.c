@@ -31,6 +31,7 @@ typedef struct Filtered
 static Filtered last_filtered;
 static Oid	last_index = InvalidOid;
 static GrnndWork last_work;
+static Filtered last_way;		/* way NULL: a scan without a filter */
 
 /* Of a scan that has started. */
 static GrnndWork
@@ -85,6 +86,7 @@ grnnd_note_scan(IndexScanDesc scan)
 		return;
 	if (f.way != NULL)
 		last_filtered = f;
+	last_way = f;
 	last_index = RelationGetRelid(scan->indexRelation);
 	last_work = work_of(so);
 	add_work(&so->work, &last_work);
@@ -188,8 +190,9 @@ Datum
 grnnd_last_scan(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
-	Datum		values[6];
-	bool		nulls[6] = {false};
+	Datum		values[7];
+	bool		nulls[7] = {false};
+	Filtered	way = last_way;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -201,6 +204,12 @@ grnnd_last_scan(PG_FUNCTION_ARGS)
 	values[3] = Int64GetDatum((int64) last_work.pages);
 	values[4] = Int64GetDatum((int64) last_work.reads);
 	values[5] = BoolGetDatum(last_work.rests > 0);
+	if (way.way == NULL)
+	{
+		way.way = way_names[GRNND_WAY_GRAPH];
+		way.rest = last_work.rests > 0;
+	}
+	values[6] = PointerGetDatum(cstring_to_text(way_text(&way)));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 

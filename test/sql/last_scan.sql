@@ -15,13 +15,13 @@ CREATE INDEX ls_exact ON ls USING grnnd (v) WITH (layout = exact);
 SET enable_seqscan = off;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT index, ef, visits BETWEEN 40 AND 80 AS visits, pages BETWEEN visits AND visits + 2 AS pages,
-	reranked, all_rows FROM grnnd_last_scan();
+	reranked, all_rows, way FROM grnnd_last_scan();
 -- the width that LIMIT asks for
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s;
 SELECT index, ef, visits BETWEEN 200 AND 300 AS visits FROM grnnd_last_scan();
 -- all rows
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000) s;
-SELECT index, all_rows FROM grnnd_last_scan();
+SELECT index, all_rows, way FROM grnnd_last_scan();
 -- a range that has no row, one that has a few, and one written as a similarity end with the search
 CREATE FUNCTION ranged(condition text, OUT rows bigint, OUT few boolean, OUT all_rows boolean) LANGUAGE plpgsql AS $$
 BEGIN
@@ -40,6 +40,13 @@ SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id =
 SELECT index, ef, reranked BETWEEN 10 AND 200 AS reranked, all_rows FROM grnnd_last_scan();
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
+-- with a condition on a filter column: by the list of a value
+DROP INDEX ls_compact;
+ALTER TABLE ls ADD tenant int;
+UPDATE ls SET tenant = CASE WHEN id <= 40 THEN 1 ELSE 2 END;
+CREATE INDEX ls_filtered ON ls USING grnnd (v, tenant);
+SELECT count(*) FROM (SELECT FROM ls WHERE tenant = 1 ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
+SELECT index, way = (grnnd_last_filter()).way AS same, way FROM grnnd_last_scan();
 DROP TABLE ls;
 RESET search_path;
 SET client_min_messages = warning;
