@@ -12,13 +12,14 @@
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed
 #   make deb, make rpm [MAJOR=15] packages, tried in a clean Debian root (test/packages)
+#   make container [MAJOR=15]    images without a GPU's builder, of test/packages/Containerfile
 #   make arm64                   the library and the CPU's builder, cross-compiled
 #   make bench, make format
 EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm arm64 bench format
+TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm container arm64 bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -44,7 +45,7 @@ fuzz:
 	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
 	@TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
-deb rpm arm64:
+deb rpm container arm64:
 	@MAJOR='$(MAJOR)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
 bench:
 	@cat test/bench/README.md

@@ -1,8 +1,9 @@
 #!/bin/bash
-# packages.sh deb|rpm|arm64 - makes packages under .work/packages, and tries what it can of them.
+# packages.sh deb|rpm|container|arm64 - makes packages under .work/packages, and tries what it can of them.
 #
 #   deb     .deb of PostgreSQL MAJOR (15) with Debian's tools, lintian, and trial.sh in a clean Debian root
-#   rpm     .rpm by grnnd.spec against Debian's PostgreSQL, rpmlint
+#   rpm     .rpm by grnnd.spec against Debian's PostgreSQL, rpmlint; installed, tried and removed there
+#   container   the images of the Containerfile that need no GPU, by buildah on a stand-in of their base
 #   arm64   the library and the builder of CPUs for 64-bit Arm; the builder runs under qemu
 #
 # debian/ is made there from control.in and rules, since dpkg wants it at the top.  pgvector is that
@@ -124,31 +125,111 @@ make_deb()
 	ls "$OUT"/postgresql-*-grnnd*.deb
 }
 
-# The packages in a Debian that has PostgreSQL and nothing else; root's chroot.
-try_deb()
+# A Debian that has PostgreSQL and nothing of ours, with trial.sh and pgvector in /debs: ROOT.
+clean_root()
 {
-	local root tar=$OUT/root-$PG_MAJOR.tar
+	local tar=$OUT/root-$PG_MAJOR.tar
 
-	is_root || { echo "grnnd: only root can try packages in a clean Debian root"; return; }
 	need mmdebstrap=mmdebstrap unshare=util-linux
-	# A root is made once (a minute); it holds no package of ours.
+	# It is made once (a minute).
 	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt --include="postgresql-$PG_MAJOR" bookworm "${tar%.tar}.part.tar" \
 		"deb https://deb.debian.org/debian bookworm main" \
 		"deb https://deb.debian.org/debian-security bookworm-security main" && mv "${tar%.tar}.part.tar" "$tar"; }
-	make_room packages
-	root=$RUN/root
-	mkdir "$root"
-	tar -C "$root" -xf "$tar" --exclude='./dev/*' || die "cannot unpack $tar"
-	mkdir "$root/debs"
-	cp "$VECTOR_DEB" "$OUT"/postgresql-"$PG_MAJOR"-grnnd*_*.deb "$HERE/trial.sh" "$root/debs/"
-	rm -f "$root"/debs/*dbgsym*
+	[ -n "$RUN" ] || make_room packages
+	ROOT=$RUN/root
+	mkdir "$ROOT"
+	tar -C "$ROOT" -xf "$tar" --exclude='./dev/*' || die "cannot unpack $tar"
+	mkdir "$ROOT/debs"
+	cp "$VECTOR_DEB" "$HERE/trial.sh" "$ROOT/debs/"
+}
+
+# trial KIND: trial.sh in ROOT, in a chroot of its own processes and network.
+trial()
+{
 	# shellcheck disable=SC2016
 	unshare --mount --pid --ipc --net --fork bash -c '
 		cd "$1" && mount -t proc proc proc && mount -t tmpfs tmpfs dev && mkdir dev/shm dev/pts &&
 		mknod -m 666 dev/null c 1 3 && mknod -m 666 dev/zero c 1 5 && mknod -m 666 dev/urandom c 1 9 &&
 		mknod -m 666 dev/random c 1 8 && mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts && ln -s pts/ptmx dev/ptmx && ln -s /proc/self/fd dev/fd && chmod 1777 dev/shm &&
-		exec chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 bash /debs/trial.sh "$2"' \
-		trial "$root" "$PG_MAJOR"
+		exec chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 bash /debs/trial.sh "$2" "$3"' \
+		trial "$ROOT" "$PG_MAJOR" "$1"
+}
+
+# The packages in a clean root; root's chroot.
+try_deb()
+{
+	is_root || { echo "grnnd: only root can try packages in a clean Debian root"; return; }
+	clean_root
+	cp "$OUT"/postgresql-"$PG_MAJOR"-grnnd*_*.deb "$ROOT/debs/"
+	rm -f "$ROOT"/debs/*dbgsym*
+	trial deb
+}
+
+# The RPMs by rpm, for Debian's folders of PostgreSQL that they were made for.
+try_rpm()
+{
+	local name=grnnd_$PG_MAJOR rpms=()
+
+	is_root || { echo "grnnd: only root can try packages in a clean Debian root"; return; }
+	clean_root
+	mapfile -t rpms < <(find "$OUT/rpm/RPMS" -name "$name-[0-9]*.rpm" -o -name "$name-cuda-[0-9]*.rpm")
+	# Debian's rpm wants to be told that it is not alien here.
+	quietly rpm-install rpm --force-debian --root "$ROOT" -i --nodeps "${rpms[@]}"
+	echo "ok rpm installs ${#rpms[@]}"
+	trial rpm || return
+	# (PostgreSQL's user owns nothing of them, and documents are files like others)
+	quietly rpm-verify rpm --force-debian --root "$ROOT" -V --nodeps "$name"
+	mapfile -t rpms < <(rpm --force-debian --root "$ROOT" -qa "$name" "$name-cuda")
+	quietly rpm-erase rpm --force-debian --root "$ROOT" -e "${rpms[@]}"
+	! compgen -G "$ROOT/usr/lib/postgresql/$PG_MAJOR/lib/grnnd*" || die "rpm -e has left files"
+	echo "ok rpm removes them"
+}
+
+# The Containerfile's images for processors, by buildah without a registry: its base image,
+# postgres:MAJOR-bookworm, is a clean root with pgvector in an apt repository of its own.
+make_container()
+{
+	local store=$OUT/containers base=docker.io/library/postgres:$PG_MAJOR-bookworm box folder image failed
+
+	is_root || die "only root can build images without user namespaces"
+	need buildah=buildah dpkg-scanpackages=dpkg-dev pg_buildext=postgresql-server-dev-all gcc=build-essential
+	mkdir -p "$OUT"
+	make_vector
+	clean_root
+	bud() { buildah --root "$store/store" --runroot "$store/run" --storage-driver vfs "$@"; }
+	if ! bud inspect --type image "$base" >"$OUT/base.log" 2>&1; then
+		mkdir "$ROOT/opt/pgvector"
+		mv "$ROOT"/debs/*.deb "$ROOT/opt/pgvector/"
+		(cd "$ROOT/opt/pgvector" && dpkg-scanpackages . >Packages) 2>>"$OUT/base.log"
+		echo "deb [trusted=yes] file:/opt/pgvector ./" >"$ROOT/etc/apt/sources.list.d/pgvector.list"
+		# whom this machine trusts, its own proxy for one
+		mkdir -p "$ROOT/etc/ssl/certs"
+		cp /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/"
+		box=$(bud from scratch) || die "buildah makes no container"
+		folder=$(bud mount "$box") || die "buildah makes no container"
+		cp -a "$ROOT/." "$folder/"
+		quietly base bud config --env "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/postgresql/$PG_MAJOR/bin" "$box"
+		quietly base bud commit --rm "$box" "$base"
+	fi
+	sources "$OUT/grnnd-$VERSION"
+	for image in cpu extension; do
+		quietly "container-$image" bud build --isolation chroot --pull=never --layers --build-arg "PG_MAJOR=$PG_MAJOR" \
+			--target "$image" -f "$HERE/Containerfile" -t "grnnd-$image" "$OUT/grnnd-$VERSION"
+		echo "ok image $image"
+	done
+	box=$(bud from --pull=never "grnnd-extension") || die "no image grnnd-extension"
+	folder=$(bud mount "$box") || die "no image grnnd-extension"
+	(cd "$folder" && ls lib/grnnd.so lib/grnnd_build share/extension/grnnd.control) || die "the image of files alone lacks some"
+	bud rm "$box" >/dev/null
+	box=$(bud from --pull=never "grnnd-cpu") || die "no image grnnd-cpu"
+	folder=$(bud mount "$box") || die "no image grnnd-cpu"
+	rm -rf "${folder:?}/debs"
+	mkdir "$folder/debs"
+	cp "$HERE/trial.sh" "$folder/debs/"
+	bud run --isolation chroot "$box" -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 bash /debs/trial.sh "$PG_MAJOR" image
+	failed=$?
+	bud rm "$box" >/dev/null
+	return "$failed"
 }
 
 make_rpm()
@@ -203,7 +284,8 @@ make_arm64()
 
 case ${1:-} in
 	deb) make_deb && try_deb ;;
-	rpm) make_rpm ;;
+	rpm) make_rpm && try_rpm ;;
+	container) make_container ;;
 	arm64) make_arm64 ;;
-	*) die "usage: packages.sh deb|rpm|arm64" ;;
+	*) die "usage: packages.sh deb|rpm|container|arm64" ;;
 esac

@@ -1,8 +1,10 @@
 #!/bin/bash
-# trial.sh MAJOR - run by packages.sh as root of a Debian that has PostgreSQL and /debs: installs,
-# builds and asks an index, removes, and looks for what is left.  Ends with "N passed, N failed".
+# trial.sh MAJOR deb|rpm|image - run by packages.sh as root of a Debian that has PostgreSQL and /debs:
+# installs, builds and asks an index, removes, and looks for what is left.  rpm: rpm has installed
+# grnnd and removes it later; image: pgvector is there, too.  Ends with "N passed, N failed".
 set -u
 major=$1
+kind=$2
 passed=0 failed=0
 
 ok()
@@ -42,9 +44,9 @@ index='DROP INDEX IF EXISTS i; SET client_min_messages = info; CREATE INDEX i ON
 query="SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 7) LIMIT 1"
 libdir=/usr/lib/postgresql/$major/lib
 
-ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb
+[ "$kind" = image ] || ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb
 files >/tmp/before
-ok "the package is installed" install /debs/postgresql-"$major"-grnnd_*.deb
+[ "$kind" != deb ] || ok "the package is installed" install /debs/postgresql-"$major"-grnnd_*.deb
 ok "the server starts" pg_ctlcluster "$major" main start
 ok "CREATE EXTENSION" sql "CREATE EXTENSION grnnd CASCADE"
 ok "a table" sql "CREATE TABLE t AS SELECT i AS id, ARRAY[sin(i), cos(i * 7), sin(i * i), i % 97 / 97.]::vector(4) AS v
@@ -67,10 +69,12 @@ if compgen -G "/debs/*-cuda_*.deb" >/dev/null; then
 fi
 
 ok "DROP EXTENSION" sql "DROP EXTENSION grnnd CASCADE"
-ok "the packages are removed" eval "apt-get purge -y 'postgresql-$major-grnnd*' >/tmp/apt.log 2>&1"
-files >/tmp/after
-ok "nothing is left of them" diff /tmp/before /tmp/after
-ok "no library is left" [ ! -e "$libdir/grnnd.so" ]
+if [ "$kind" = deb ]; then
+	ok "the packages are removed" eval "apt-get purge -y 'postgresql-$major-grnnd*' >/tmp/apt.log 2>&1"
+	files >/tmp/after
+	ok "nothing is left of them" diff /tmp/before /tmp/after
+	ok "no library is left" [ ! -e "$libdir/grnnd.so" ]
+fi
 ok "the server goes on" [ "$(sql "SELECT count(*) FROM t")" = 5000 ]
 pg_ctlcluster "$major" main stop
 echo "$passed passed, $failed failed"
