@@ -97,8 +97,9 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 			grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
 	}
 	if (meta->list_buckets > 0 &&
-		(uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE)
-		grnnd_corrupt(index, 0, "too few pages of lists");
+		((uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE ||
+		 meta->list_state > GRNND_LISTS_FILLING))
+		grnnd_corrupt(index, 0, "impossible lists of values");
 	/* bounds first: grn_layout() and the codec's size rely on them */
 	if (meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
 		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
@@ -365,6 +366,21 @@ is_current(Relation index, const CacheEntry *entry)
 
 	read_meta(index, &meta, NULL);
 	return memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0;
+}
+
+bool
+grnnd_lists_current(Relation index, const GrnndIndex *ix)
+{
+	GrnndMeta	meta;
+
+	read_meta(index, &meta, NULL, NULL);
+	if (meta.list_generation == ix->meta.list_generation &&
+		meta.list_buckets == ix->meta.list_buckets && meta.list_state == ix->meta.list_state)
+		return true;
+	/* the next statement is to know better, though nobody may tell it */
+	if (index->rd_amcache != NULL)
+		*(uint64 *) index->rd_amcache = 0;
+	return false;
 }
 
 static CacheEntry *

@@ -17,6 +17,11 @@ extern const GrnndIndex *grnnd_index(Relation index);
 extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* The same by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
+/*
+ * Are lists of values on the disk what this description says?  Where they are not, the next call of
+ * grnnd_index() reads the metapage.
+ */
+extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 

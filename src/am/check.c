@@ -506,7 +506,7 @@ static void
 check_index(Check *c, bool heapallindexed)
 {
 	char	   *page = palloc(BLCKSZ);
-	const GrnSigBook *books = grnnd_index(c->index)->books;
+	const GrnSigBook *books = grnnd_index_anew(c->index)->books;
 
 	c->ix = grnnd_index_shape(c->index);
 	/* the description does not keep them for long */

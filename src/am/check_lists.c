@@ -112,7 +112,7 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 			return;
 		}
 		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
-		if (!grnnd_in_list(c->list, bucket))
+		if (!grnnd_in_list(c->ix, c->list, bucket))
 		{
 			c->report(c->arg, id, "list holds a foreign record", GRN_INVALID_ID);
 			return;
@@ -152,7 +152,7 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 	Lists		c = {.index = index, .ix = ix, .books = books, .strategy = strategy, .report = report, .arg = arg,
 		.limit = limit, .unlisted = unlisted};
 
-	if (meta->list_pages == 0)
+	if (!grnnd_has_lists(meta))
 		return;
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));

@@ -150,7 +150,8 @@ typedef struct Shape
 	double		degree;
 	bool		codes;
 	bool		exact;			/* they are the rows */
-	bool		signatures;		/* searches go by them, and there are lists */
+	bool		signatures;		/* searches go by them */
+	bool		lists;			/* or by lists of values */
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	double		bytes;			/* of a row of the table; 0: not known */
@@ -215,6 +216,7 @@ index_shape(const PlannerInfo *root, const IndexPath *path)
 	shape.codes = grn_has_codes(&ix->codec);
 	shape.exact = shape.codes && grn_codes_exact(&ix->codec);
 	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;
+	shape.lists = shape.signatures && grnnd_has_lists(&ix->meta);
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
@@ -598,7 +600,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 		share = Min(Max(share, 0), 1);
 		search = filtered_cost(&shape, &search, share,
-							   listed_share(root, path, shape.filter), visit,
+							   shape.lists ? listed_share(root, path, shape.filter) : 1, visit,
 							   page_cost(shape.pages, random_page, seq_page) * known);
 		/* rows that fail are no rows of this scan */
 		returned *= share;

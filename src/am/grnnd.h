@@ -63,12 +63,20 @@ typedef enum GrnndFitState		/* on disk: never renumber */
 								 * what was there before may lack them */
 } GrnndFitState;
 
+/* How far lists of values are (fit_lists.c). */
+typedef enum GrnndListState		/* on disk: never renumber */
+{
+	GRNND_LISTS_WHOLE = 0,		/* scans go by them, if there are any */
+	GRNND_LISTS_FILLING = 1		/* inserts write to them, what was there before may be missing */
+} GrnndListState;
+
 /*
  * The metapage's payload begins with this.  Comments give the byte where a field begins.
  *
  * The build writes it, and a fit alone changes it (fit_codes.c): where the build left the
- * index unfitted, and when codes are judged as it grows.  Backends keep a copy; one of an
- * unfitted index serves for one statement.  An older copy is still right.
+ * index unfitted, when codes are judged as it grows, and when it gets lists.  Backends keep a copy;
+ * one of an unfitted index serves for one statement.  An older copy is still right but for lists
+ * (grnnd_lists_current()).
  */
 typedef struct GrnndMeta
 {
@@ -96,7 +104,8 @@ typedef struct GrnndMeta
 	BlockNumber first_node_block;	/* 88: the node area goes from here to the file's end */
 	uint32		column_dim;		/* 92: of the column; more where rows have stand-ins */
 	GrnGraphParams params;		/* 96: as the build used them */
-	uint32		on_gpu;			/* 128: 1 where a GPU built the graph */
+	uint16		on_gpu;			/* 128: 1 where a GPU built the graph */
+	uint16		list_generation;	/* 130: of the lists' records; 0: the build's */
 	uint32		build_nodes;	/* 132: nodes that the build wrote */
 	uint32		fit_state;		/* 136: GrnndFitState */
 	uint32		judged;			/* 140: nodes there were when codes were last judged, or 0 */
@@ -108,8 +117,11 @@ typedef struct GrnndMeta
 	BlockNumber sample_block;	/* 156: first of sample_pages consecutive ones */
 	uint32		sample_pages;	/* 160: 0 where there are no signatures */
 	BlockNumber list_block;		/* 164: first of list_pages consecutive ones */
-	uint32		list_pages;		/* 168: 0 where there are no lists */
-	uint32		list_buckets;	/* 172: of each column */
+	uint16		list_pages;		/* 168: 0 where there will be no lists */
+	uint8		list_state;		/* 170: GrnndListState */
+	uint8		list_scale;		/* 171: binary logarithm of the nodes that there were when a fit
+								 * began them, rounded down; 0: the build's */
+	uint32		list_buckets;	/* 172: of each column; 0 where there are no lists */
 	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 176: 16 each */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
@@ -117,6 +129,8 @@ typedef struct GrnndMeta
 StaticAssertDecl(offsetof(GrnndMeta, columns) == 176 &&
 				 offsetof(GrnndMeta, crc) == 176 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
+				 offsetof(GrnndMeta, list_generation) == 130 &&
+				 offsetof(GrnndMeta, list_state) == 170 && offsetof(GrnndMeta, list_buckets) == 172 &&
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
 				 "GrnndMeta is on disk");
 
@@ -263,6 +277,27 @@ static inline bool
 grnnd_has_codes(const GrnndIndex *ix)
 {
 	return ix->meta.fit_state == GRNND_FITTED && grn_has_codes(&ix->encoder);
+}
+
+/* Do inserts write to lists of values? */
+static inline bool
+grnnd_keeps_lists(const GrnndMeta *meta)
+{
+	return meta->list_buckets > 0;
+}
+
+/* May scans go by them? */
+static inline bool
+grnnd_has_lists(const GrnndMeta *meta)
+{
+	return meta->list_buckets > 0 && meta->list_state == GRNND_LISTS_WHOLE;
+}
+
+/* Lists of a build stay what they are; a fit begins others anew as the index grows. */
+static inline bool
+grnnd_renews_lists(const GrnndMeta *meta)
+{
+	return meta->list_pages > 0 && (meta->list_generation > 0 || meta->list_buckets == 0);
 }
 
 /*

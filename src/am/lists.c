@@ -8,6 +8,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/freespace.h"
@@ -23,6 +24,10 @@
 #define LEAST_ROWS 16
 #define MIN_BUCKETS 8
 #define MAX_BUCKETS 65536
+/* Full records that an insert passes, at most, on its way to one that has room. */
+#define MOST_STEPS 8
+/* So many a column will do for a million rows: five pages each. */
+#define OPEN_BUCKETS 1024
 
 bool
 grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
@@ -48,6 +53,12 @@ grnnd_list_buckets(const GrnLayout *l, uint64 nodes)
 	uint64		buckets = Max(nodes / rows, Min(nodes / LEAST_ROWS, GROUPS));
 
 	return (uint32) Min(Max(buckets, MIN_BUCKETS), MAX_BUCKETS);
+}
+
+uint32
+grnnd_open_list_pages(uint32 ncolumns)
+{
+	return (OPEN_BUCKETS * ncolumns + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE;
 }
 
 /* ---- the directory ---- */
@@ -95,12 +106,38 @@ grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 	return same;
 }
 
+void
+grnnd_clear_lists(Relation index, const GrnndIndex *ix)
+{
+	for (uint32 i = 0; i < ix->meta.list_pages; i++)
+	{
+		Buffer		buffer = read_head(index, ix, i * GRNND_LISTS_PER_PAGE, BUFFER_LOCK_EXCLUSIVE);
+		GenericXLogState *xlog = GenericXLogStart(index);
+		GrnndListHead *heads = head_on(GenericXLogRegisterBuffer(xlog, buffer, 0), 0);
+
+		for (uint32 b = 0; b < GRNND_LISTS_PER_PAGE; b++)
+			heads[b] = (GrnndListHead) {GRN_INVALID_ID, GRN_INVALID_ID, 0};
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
 bool
-grnnd_in_list(const GrnRecord *rec, uint32 bucket)
+grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec)
+{
+	uint16		generation;
+
+	(void) grn_tids_owner(rec, &generation);
+	return rec->state == GRN_LIST && grnnd_keeps_lists(&ix->meta) &&
+		generation == ix->meta.list_generation;
+}
+
+bool
+grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket)
 {
 	uint16		unused;
 
-	return rec->state == GRN_LIST && grn_tids_owner(rec, &unused) == bucket;
+	return grnnd_is_listing(ix, rec) && grn_tids_owner(rec, &unused) == bucket;
 }
 
 /* ---- reading ---- */
@@ -266,7 +303,8 @@ first_record(Reader *r, uint32 bucket)
 	return head_on((Page) r->heads, bucket)->first;
 }
 
-static void
+/* False: a fit has begun other lists. */
+static bool
 read_bucket(Reader *r, const Run *run, uint32 bucket)
 {
 	uint32		id = first_record(r, bucket);
@@ -292,9 +330,11 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		rec = grnnd_page_record(BufferGetPage(r->buffer), r->ix,
 								grn_node_slot(&r->ix->layout, id));
 		/* vacuum has freed it since we knew of it: what was read before comes twice */
-		if (PageIsNew(BufferGetPage(r->buffer)) || !grnnd_in_list(rec, bucket))
+		if (PageIsNew(BufferGetPage(r->buffer)) || !grnnd_in_list(r->ix, rec, bucket))
 		{
 			leave_page(r);
+			if (!grnnd_lists_current(r->index, r->ix))
+				return false;
 			id = grnnd_list_head(r->index, r->ix, bucket).first;
 			continue;
 		}
@@ -303,117 +343,132 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		take_rows(r, run, rec);
 		id = rec->next;
 	}
+	return true;
 }
 
-void
+bool
 grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 				const GrnFilter *filter, GrnSearch *search)
 {
 	Reader		r = {.index = index, .ix = ix, .listed = listed, .filter = filter, .search = search,
 		.headed = PG_UINT32_MAX, .buffer = InvalidBuffer};
+	bool		whole = true;
 
 	r.limit = grnnd_id_limit(index, ix);
 	r.heads = palloc(BLCKSZ);
 	r.wanted = palloc(grn_list_rows(&ix->layout) * sizeof(bool));
-	for (uint32 i = 0; i < listed->n;)
+	for (uint32 i = 0; i < listed->n && whole;)
 	{
 		Run			run = run_of(ix, listed, i);
 
-		for (uint32 bucket = run.first; bucket <= run.last; bucket++)
-			read_bucket(&r, &run, bucket);
+		for (uint32 bucket = run.first; bucket <= run.last && whole; bucket++)
+			whole = read_bucket(&r, &run, bucket);
 		i = run.to + 1;
 	}
 	leave_page(&r);
 	pfree(r.wanted);
 	pfree(r.heads);
+	/* inserts that the snapshot sees wrote to these lists if there are no others even now */
+	return whole && (!grnnd_renews_lists(&ix->meta) || grnnd_lists_current(index, ix));
 }
 
 /* ---- adding ---- */
 
 void
-grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 rank, const GrnndEdge *row)
+grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket)
 {
-	GrnListRow	listed = {row->id, rank, row->factor, row->code, row->sig};
+	rec->state = GRN_LIST;
+	rec->next = GRN_INVALID_ID;
+	grn_tids_set_owner(rec, bucket, meta->list_generation);
+}
 
-	grn_list_set_row(l, rec, rec->ntids16++, &listed);
+/* Puts as many of the rows [n] into a record as it has room for, and returns how many. */
+static uint32
+put_rows(const GrnLayout *l, GrnRecord *rec, const GrnListRow *rows, uint32 n)
+{
+	uint32		count = Min(n, grn_list_rows(l) - rec->ntids16);
+
+	for (uint32 i = 0; i < count; i++)
+		grn_list_set_row(l, rec, rec->ntids16++, &rows[i]);
+	return count;
 }
 
 /*
- * Puts the row into the first record from id on that has room; GRN_INVALID_ID: none has.  An
- * empty record takes none: it belongs to vacuum, which is about to free it.
+ * Puts rows into the first record from id on that has room, and returns how many: 0 if it is
+ * farther than a few steps away, lest inserts walk long chains whose records are full.  An empty
+ * record takes none: it belongs to vacuum, which is about to free it.
  */
 static uint32
-add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 id, uint32 rank,
-		 const GrnndEdge *row)
+add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 *id, const GrnListRow *rows,
+		 uint32 n)
 {
 	const GrnLayout *l = &ix->layout;
 	uint32		limit = grnnd_id_limit(index, ix);
 
-	for (uint32 steps = 0; id != GRN_INVALID_ID && id < limit && steps < limit; steps++)
+	for (uint32 steps = 0; *id != GRN_INVALID_ID && *id < limit && steps < MOST_STEPS; steps++)
 	{
 		GrnndEdit	e;
 		uint32		next = GRN_INVALID_ID;
-		bool		added = false;
+		uint32		added = 0;
 
 		CHECK_FOR_INTERRUPTS();
-		grnnd_edit_begin(&e, index, ix, id);
-		if (grnnd_in_list(e.rec, bucket))
+		grnnd_edit_begin(&e, index, ix, *id);
+		if (grnnd_in_list(ix, e.rec, bucket))
 		{
 			next = e.rec->next;
 			if (e.rec->ntids16 > 0 && e.rec->ntids16 < grn_list_rows(l))
-			{
-				grnnd_list_put(l, grnnd_edit_change(&e), rank, row);
-				added = true;
-			}
+				added = put_rows(l, grnnd_edit_change(&e), rows, n);
 		}
 		grnnd_edit_end(&e);
-		if (added)
-			return id;
-		id = next;
+		if (added > 0)
+			return added;
+		*id = next;
 	}
-	return GRN_INVALID_ID;
+	return 0;
 }
 
-void
-grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, uint32 rank,
-			   const GrnndEdge *row)
+/* Puts rows into a new record before the chain, and returns how many. */
+static uint32
+prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, const GrnListRow *rows,
+		uint32 n)
 {
-	const GrnLayout *l = &ix->layout;
 	GrnndListHead head = grnnd_list_head(index, ix, bucket);
-	GrnndListHead longer;
-	GrnRecord  *rec;
-	uint32		id = add_from(index, ix, bucket, head.room, rank, row);
+	GrnRecord  *rec = palloc0(ix->layout.record_bytes);
+	uint32		added;
+	uint32		id;
 
-	if (id != GRN_INVALID_ID)
-	{
-		longer = head;
-		longer.room = id;
-		/* several steps away, so the next insert need not take them */
-		if (id != head.room)
-			grnnd_change_list_head(index, ix, bucket, &head, &longer);
-		return;
-	}
-	rec = palloc0(l->record_bytes);
-	rec->state = GRN_LIST;
+	grnnd_list_start(&ix->meta, rec, bucket);
 	rec->next = head.first;
-	grn_tids_set_owner(rec, bucket, 0);
-	grnnd_list_put(l, rec, rank, row);
+	added = put_rows(&ix->layout, rec, rows, n);
 	id = grnnd_new_record(index, heap, ix, rec);
 	pfree(rec);
 	grnnd_test_point("list-written");
 	for (;;)
 	{
+		GrnndListHead longer = {.first = id, .room = id, .records = head.records + 1};
 		GrnndEdit	e;
 
-		longer = head;
-		longer.first = longer.room = id;
-		longer.records++;
 		if (grnnd_change_list_head(index, ix, bucket, &head, &longer))
-			break;
+			return added;
 		/* no other backend knows of our record yet: aim it anew */
 		head = grnnd_list_head(index, ix, bucket);
 		grnnd_edit_begin(&e, index, ix, id);
 		grnnd_edit_change(&e)->next = head.first;
 		grnnd_edit_end(&e);
 	}
+}
+
+void
+grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
+			   const GrnListRow *rows, uint32 n)
+{
+	GrnndListHead head = grnnd_list_head(index, ix, bucket);
+	GrnndListHead longer = head;
+	uint32		done = add_from(index, ix, bucket, &longer.room, rows, n);
+
+	/* several steps away, so the next insert need not take them */
+	if (done > 0 && longer.room != head.room)
+		grnnd_change_list_head(index, ix, bucket, &head, &longer);
+	while (done < n)
+		done += prepend(index, heap, ix, bucket, rows + done, n - done);
 }

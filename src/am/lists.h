@@ -6,7 +6,8 @@
  * order, so the buckets of a range follow each other.  A bucket is a chain of GRN_LIST records
  * (record.h), which lie among the nodes.  The directory, on pages of its own, says where each
  * bucket's chain begins.  A build makes so many buckets that the chain of a rare value takes few
- * pages.  A build that fits no codes makes no lists, and there are none until the next build.
+ * pages.  Of an index that was built without codes a fit makes them, and makes others as it grows
+ * (fit_lists.c); each time their records have another generation.
  *
  * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
  * readers visit the node to see.
@@ -40,13 +41,19 @@ extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 ran
 
 /* Buckets of a column for so many nodes. */
 extern uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
+/* Pages of a directory for lists that a fit is to make. */
+extern uint32 grnnd_open_list_pages(uint32 ncolumns);
+/* Writes the directory of lists without rows. */
+extern void grnnd_clear_lists(Relation index, const GrnndIndex *ix);
 extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint32 bucket);
 
 /* Writes it, if the chain begins with the same record as expected. */
 extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 								   const GrnndListHead *expected, const GrnndListHead *head);
+/* Is it a record of the lists that there are?  Others are garbage. */
+extern bool grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec);
 /* Is it a record of that bucket's chain? */
-extern bool grnnd_in_list(const GrnRecord *rec, uint32 bucket);
+extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket);
 
 /* What of a column's lists a scan may read. */
 #define GRNND_MOST_RANKS 256
@@ -59,14 +66,17 @@ typedef struct GrnndListed
 
 /* About how many records hold those ranks. */
 extern uint64 grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *listed);
-/* Reads them: the rows whose signatures pass become candidates of the search. */
-extern void grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
+/*
+ * Reads them: the rows whose signatures pass become candidates of the search.  False: a fit has
+ * begun other lists since, and these may lack rows.
+ */
+extern bool grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 							const GrnFilter *filter, GrnSearch *search);
 
-/* Puts a row into a record that has room. */
-extern void grnnd_list_put(const GrnLayout *l, GrnRecord *rec, uint32 rank, const GrnndEdge *row);
-/* Adds a node to the list of its value. */
+/* Writes an empty record of a bucket's chain. */
+extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket);
+/* Adds rows [n] to a bucket's chain. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
-						   uint32 rank, const GrnndEdge *row);
+						   const GrnListRow *rows, uint32 n);
 
 #endif							/* GRNND_LISTS_H */

@@ -32,6 +32,12 @@
  */
 #define LONG_LIST 500
 
+/*
+ * Where the sample, which goes by signatures, lets so many times more rows pass than a list has,
+ * the list is right: signatures that are hashes say nothing of ranges.
+ */
+#define SIGNATURES_ERR 2
+
 /* Rows of a list that are visited at a time. */
 static uint32
 list_batch(const GrnndScan *so, uint64 pages)
@@ -42,12 +48,12 @@ list_batch(const GrnndScan *so, uint64 pages)
 }
 
 static double
-list_cost(const GrnndScan *so, uint64 pages, uint64 records)
+list_cost(const GrnndScan *so, const GrnndListChoice *choice)
 {
-	double		rows = (double) records * grn_list_rows(&so->ix->layout);
+	double		rows = (double) choice->rows;
 
-	return LIST_PAGE_COST * (double) pages + LIST_ROW_COST * rows +
-		VISIT_COST * Min(list_batch(so, pages), rows);
+	return LIST_PAGE_COST * (double) choice->pages + LIST_ROW_COST * rows +
+		VISIT_COST * Min(list_batch(so, choice->pages), rows);
 }
 
 /* Finds the test whose lists cost least: so->list. */
@@ -59,7 +65,7 @@ choose_list(IndexScanDesc scan)
 	double		least = 0;
 
 	so->list.listed.n = 0;
-	for (uint32 t = 0; t < so->filter->ntests && meta->list_pages > 0; t++)
+	for (uint32 t = 0; t < so->filter->ntests && grnnd_has_lists(meta); t++)
 	{
 		GrnndListChoice choice;
 		GrnndListed *listed = &choice.listed;
@@ -71,8 +77,9 @@ choose_list(IndexScanDesc scan)
 		if (listed->n == 0)
 			continue;
 		records = grnnd_list_records(scan->indexRelation, so->ix, listed);
+		choice.rows = records * grn_list_rows(&so->ix->layout);
 		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
-		cost = list_cost(so, choice.pages, records);
+		cost = list_cost(so, &choice);
 		if (so->list.listed.n == 0 || cost < least)
 		{
 			so->list = choice;
@@ -82,7 +89,10 @@ choose_list(IndexScanDesc scan)
 	so->list.cost = least;
 }
 
-/* Begins a search of the list's rows alone; NULL: memory does not hold them. */
+/*
+ * Begins a search of the list's rows alone; NULL: memory does not hold them, or a fit has begun
+ * other lists.
+ */
 static GrnSearch *
 search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 {
@@ -94,8 +104,8 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	params.ef = list_batch(so, so->list.pages) * grnnd_beam(so->ix);
 	params.max_visits = 0;
 	search = grn_search_begin(&params, &so->store.base, so->q);
-	grnnd_list_read(scan->indexRelation, so->ix, &so->list.listed, &so->filter->base, search);
-	if (grn_search_truncated(search))
+	if (!grnnd_list_read(scan->indexRelation, so->ix, &so->list.listed, &so->filter->base, search) ||
+		grn_search_truncated(search))
 	{
 		grn_search_end(search);
 		so->list.listed.n = 0;
@@ -120,10 +130,15 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	GrnndSample *sample = grnnd_pick_sample(scan->indexRelation, so->ix, &so->filter->base,
 											&params->share);
 	GrnSearch  *search;
-	double		visits = GRAPH_VISITS(params->share);
+	double		listed;
+	double		visits;
 
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
+	listed = ((double) so->list.rows + 1) / (so->store.id_limit + 1.0);
+	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
+		params->share = listed;
+	visits = GRAPH_VISITS(params->share);
 	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * visits &&
 		(search = search_list(scan, params)) != NULL)
 		return search;

@@ -72,6 +72,7 @@ typedef enum GrnndWay
 typedef struct GrnndListChoice
 {
 	GrnndListed listed;			/* n 0: none */
+	uint64		rows;			/* at most, about */
 	uint64		pages;
 	double		cost;			/* microseconds, about */
 } GrnndListChoice;

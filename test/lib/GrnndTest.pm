@@ -61,9 +61,10 @@ sub metapage
 	(@meta{qw(magic format build_id metric dim degree)}, @shape[0 .. 3],
 		@meta{qw(ncolumns form attr_bytes sig_bytes payload record_bytes norm_unit)}, @{ $meta{steps} }[0 .. 2],
 		@meta{qw(held entry_block codec_block codec_pages first_node_block column_dim params
-			  on_gpu build_nodes fit_state judged codes_ignored book_block book_pages
-			  sample_block sample_pages list_block list_pages list_buckets)})
-	  = unpack 'L2QL3S4LLS2L2ff3fL5a32L12', substr($file, 24, 176);
+			  on_gpu list_generation build_nodes fit_state judged codes_ignored book_block book_pages
+			  sample_block sample_pages list_block list_pages list_state list_scale
+			  list_buckets)})
+	  = unpack 'L2QL3S4LLS2L2ff3fL5a32S2L9SC2L', substr($file, 24, 176);
 	die 'no metapage' unless $meta{magic} == 0x444E5247;
 	$meta{code_bytes} = (4 * $shape[0] + 2 * $shape[1] + $shape[2]) / 8 + $shape[3];
 	$meta{per_page} = int($meta{payload} / $meta{record_bytes});

@@ -18,6 +18,7 @@ my $node = PostgreSQL::Test::Cluster->new('write_lists');
 $node->init;
 $node->append_conf('postgresql.conf', q(
 autovacuum = off
+grnnd.background_fit = off
 grnnd.build_device = cpu
 wal_consistency_checking = 'generic'
 ));
@@ -30,6 +31,8 @@ $node->safe_psql('postgres', q(
 my $query_vector = number($node, 'SELECT v FROM queries');
 
 # Rows by lists and by the table, and what grnnd_check() says.
+# (by lists, or otherwise where there are none)
+my ($table, $way) = ('t', 'list');
 sub compare
 {
 	my ($name, @conditions) = @_;
@@ -37,18 +40,19 @@ sub compare
 	for my $condition (@conditions)
 	{
 		# (all rows are near enough; without that the search would be as wide as the limit, and a list dear)
-		my $query = "SELECT '$condition', count(*), md5(string_agg(id::text, ' ' ORDER BY id)) FROM (SELECT id FROM t "
+		my $query = "SELECT \$\$$condition\$\$, count(*), md5(string_agg(id::text, ' ' ORDER BY id)) FROM (SELECT id FROM $table "
 		  . "WHERE $condition AND v <-> '$query_vector' < 1000 ORDER BY v <-> '$query_vector' LIMIT 10000) q";
 		$sql .= "SET enable_indexscan = off; $query; SET enable_indexscan = on; SET enable_seqscan = off; $query; "
 		  . 'SELECT way FROM grnnd_last_filter(); RESET enable_seqscan; ';
 	}
 	my @lines = split(/\n/, number($node, $sql));
 	is(scalar(@lines), 3 * @conditions, "$name: answers");
-	while (my ($by_table, $by_index, $way) = splice(@lines, 0, 3))
+	while (my ($by_table, $by_index, $went) = splice(@lines, 0, 3))
 	{
-		is("$by_index|$way", "$by_table|list", "$name: $by_table");
+		$went =~ s/^(graph|graph, then all rows|all rows)$/no list/;
+		is("$by_index|$went", "$by_table|$way", "$name: $by_table");
 	}
-	sound($node, 't_idx', $name);
+	sound($node, "${table}_idx", $name);
 }
 
 # Ends a statement at a point: its session alone, or the whole server.
@@ -131,6 +135,75 @@ for my $crash (0, 1)
 $node->safe_psql('postgres', 'DELETE FROM t; VACUUM t; VACUUM t');
 is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('t_idx')"), '0|0', 'no record is left');
 sound($node, 't_idx', 'without a row');
+
+# An index that is created empty, or on a few rows, gets its lists from fits, as it gets codes and as
+# it grows.  A fit that ends early leaves none, and the next one begins anew.
+($table, my $next) = ('e', 1);
+$node->safe_psql('postgres', q(
+	CREATE TABLE e (id serial, c int, d text, v vector(16));
+	CREATE INDEX e_idx ON e USING grnnd (v, c, d);
+	-- rows of one vector, which chained records hold, and without a value
+	INSERT INTO e (c, d, v) SELECT i, CASE WHEN i % 9 > 0 THEN 'd' || i % 9 END, v FROM points(1, 1, 16, 1), generate_series(1, 60) i));
+
+sub insert_rows
+{
+	my ($n) = @_;
+	my $last = $next + $n - 1;
+	$node->safe_psql('postgres', "INSERT INTO e (c, d, v) SELECT id / 8, 'd' || id % 20, v FROM points($next, $last, 16, 1)");
+	$next = $last + 1;
+}
+
+sub generation
+{
+	my $file = slurp_file($node->data_dir . '/' . number($node, "CHECKPOINT; SELECT pg_relation_filepath('e_idx')"));
+	return metapage($file)->{list_generation};
+}
+
+my @some = ('c = 7', "d = 'd3'", 'd IS NULL', 'c BETWEEN 20 AND 24', 'c > 1000');
+insert_rows(70);
+for my $crash (0, 1)
+{
+	my $how = $crash ? 'crash' : 'error';
+	my @points = ('lists-dropped', 'lists-begun', 'list-written:5', 'lists-flushed');
+
+	$way = $crash ? 'list' : 'no list';
+	for my $point ('lists-fitted', $crash ? @points : reverse @points)
+	{
+		end_at($point, $crash, "SELECT grnnd_fit('e_idx')");
+		$way = 'no list' if $point ne 'lists-fitted';
+		compare("$how at $point", @some);
+		# rows that come now are in lists, or will be
+		$node->safe_psql('postgres', "INSERT INTO e (c, d, v) SELECT 7, 'd3', v FROM points(1, 3, 16, 1); "
+			  . "UPDATE e SET c = 20, d = NULL WHERE id % 100 = 5");
+		compare("$how at $point, and more rows", @some);
+	}
+	$node->safe_psql('postgres', 'DELETE FROM e WHERE id % 50 = 7');
+	# takes what lists of others there are, and makes new ones
+	$node->safe_psql('postgres', 'VACUUM e');
+	$way = 'list';
+	compare("$how, vacuumed", @some);
+	insert_rows(7 * $next);
+	# (the bucket of values beyond the book has most rows now, so no list is sure to serve the last)
+	compare("$how, more rows", @some[ 0 .. 3 ]);
+	$node->safe_psql('postgres', "SELECT grnnd_fit('e_idx')") if $crash;
+	compare("$how, grown", @some);
+}
+is(generation(), 9, 'generations of lists');
+$node->safe_psql('postgres', "DELETE FROM e; VACUUM e; VACUUM e");
+is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('e_idx')"), '0|0', 'no record of any generation is left');
+sound($node, 'e_idx', 'without a row');
+
+# rows of bits are their own codes, so nothing is fitted to them
+is(number($node, q(
+	CREATE TABLE bits (id serial, c int, v bit(64));
+	CREATE INDEX bits_idx ON bits USING grnnd (v bit_hamming_ops, c);
+	INSERT INTO bits (c, v) SELECT i % 50, (('x' || md5(i::text))::bit(64)) FROM generate_series(1, 500) i;
+	SELECT grnnd_fit('bits_idx');
+	INSERT INTO bits (c, v) VALUES (7, '0'::bit(64));
+	SET enable_seqscan = off;
+	SELECT count(*) FROM (SELECT id FROM bits WHERE c = 7 AND v <~> '0'::bit(64) < 100 ORDER BY v <~> '0'::bit(64) LIMIT 1000) q;
+	SELECT way FROM grnnd_last_filter())), "\n11\nlist", 'lists of bits');
+sound($node, 'bits_idx', 'bits');
 unlike(slurp_file($node->logfile), qr/inconsistent page|PANIC|TRAP/, 'replay gave the pages that were logged');
 $node->stop;
 done_testing();

@@ -68,6 +68,16 @@ test_sets(void)
 			}
 			grn_sig_fit(&book, ordered, sample, n / 2);
 			check_sets(&book, keys, n);
+			/* signatures are by such a book as by none */
+			if (ordered)
+			{
+				GrnSigBook	none = {0};
+
+				book.ordered = GRN_BOOK_RANKS;
+				check_sets(&book, keys, n);
+				for (uint32_t i = 0; i < n; i++)
+					CHECK(grn_sig_byte(&book, keys[i]) == grn_sig_byte(&none, keys[i]), "a hash");
+			}
 			memset(&book, 0, sizeof(book));
 			check_sets(&book, keys, n);
 		}

@@ -173,9 +173,13 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 	p->off_books = plan_array(map, &end, new->columns->n, sizeof(GrnSigBook));
 	p->off_sigs = plan_array(map, &end, new->nodes, new->layout.sig_bytes);
 	grnnd_find_filters(new, map);
-	fit_books(new, nrows);
+	/* without codes nothing goes by signatures or lists, and fit_lists.c will know more rows */
+	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
 	if (new->codes != NULL)
+	{
+		fit_books(new, nrows);
 		plan_lists(new, map, &end);
+	}
 	grnnd_find_filters(new, map);
 }
 
@@ -209,7 +213,9 @@ grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
 	meta->sample_block = meta->book_block + meta->book_pages;
 	meta->sample_pages = grnnd_sample_pages(layout);
 	meta->list_block = meta->sample_block + meta->sample_pages;
-	meta->list_pages = (heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE;
+	meta->list_pages = (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
+	if (heads == 0 && layout->code_bytes > 0)
+		meta->list_pages = (uint16) grnnd_open_list_pages(meta->ncolumns);
 }
 
 uint32
@@ -309,19 +315,18 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
 			high = middle;
 	}
 	memset(rec, 0, l->record_bytes);
-	r->state = GRN_LIST;
+	grnnd_list_start(&new->meta, r, low);
 	r->next = number + 1 < new->list_record_starts[low + 1]
 		? new->nodes + new->nchains + number + 1 : GRN_INVALID_ID;
-	grn_tids_set_owner(r, low, 0);
 	first = new->list_row_starts[low] + (number - new->list_record_starts[low]) * room;
 	end = Min(first + room, new->list_row_starts[low + 1]);
 	for (uint64 i = first; i < end; i++)
 	{
 		const GrnndListedRow *row = &new->list_rows[i];
-		GrnndEdge	edge = {.id = row->node, .factor = new->factors[row->node],
-			.code = new->codes + (uint64) row->node * l->code_bytes,
-			.sig = new->sigs + (uint64) row->node * l->sig_bytes};
+		GrnListRow	listed = {row->node, row->rank, new->factors[row->node],
+			new->codes + (uint64) row->node * l->code_bytes,
+			new->sigs + (uint64) row->node * l->sig_bytes};
 
-		grnnd_list_put(l, r, row->rank, &edge);
+		grn_list_set_row(l, r, r->ntids16++, &listed);
 	}
 }

@@ -24,7 +24,8 @@
  * records keep codes and get new ones, but searches do not estimate by them.
  *
  * Each fit and judgement ends with a new measurement of recall (fit_recall.c); where many rows were
- * replaced and no codes are due, that is all it is.
+ * replaced and no codes are due, that is all it is.  An index with codes and filter columns then
+ * gets its lists of values (fit_lists.c).
  */
 #include "am/write/fit_impl.h"
 
@@ -65,8 +66,8 @@ grnnd_fit_rows(uint32 dim)
 	return Max((uint32) Min(rows, room), MIN_FIT_ROWS);
 }
 
-bool
-grnnd_fit_due(const GrnndMeta *meta, uint32 id)
+static bool
+codes_due(const GrnndMeta *meta, uint32 id)
 {
 	uint64		judged = meta->judged;
 
@@ -82,6 +83,12 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 			break;
 	}
 	return id >= judged + judged / 4;
+}
+
+bool
+grnnd_fit_due(const GrnndMeta *meta, uint32 id)
+{
+	return codes_due(meta, id) || grnnd_lists_due(meta, id);
 }
 
 /* To be called often: hears a cancel, and ends with an error where others wait for us. */
@@ -251,9 +258,8 @@ write_codec(const Fit *f)
 	}
 }
 
-/* done: this is the end of it, not step 2. */
-static void
-write_meta(Fit *f, bool done)
+void
+grnnd_fit_write_meta(Fit *f, bool done)
 {
 	Buffer		buffer = grnnd_read(f->index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
 	GenericXLogState *xlog = GenericXLogStart(f->index);
@@ -287,7 +293,7 @@ begin_filling(Fit *f)
 	}
 	write_codec(f);
 	f->ix.meta.fit_state = GRNND_FILLING;
-	write_meta(f, false);
+	grnnd_fit_write_meta(f, false);
 	grnnd_test_point("fit-published");
 	return true;
 }
@@ -321,21 +327,29 @@ fit_or_judge(Fit *f)
 static void
 fit(Fit *f)
 {
+	const GrnndMeta *meta = &f->ix.meta;
 	bool		codes;
+	bool		recall;
 
 	f->limit = f->store.id_limit;
 	if (f->limit == 0)
 		return;
-	codes = grnnd_fit_due(&f->ix.meta, f->limit - 1);
+	codes = codes_due(meta, f->limit - 1);
+	recall = codes || grnnd_recall_due(f->index, meta, &f->ix.notes, f->limit);
 	/* somebody else may have been first */
-	if (!codes && !grnnd_recall_due(f->index, &f->ix.meta, &f->ix.notes, f->limit))
+	if (!recall && !grnnd_lists_due(meta, f->limit - 1))
 		return;
-	f->x = palloc(f->ix.meta.dim * sizeof(float));
+	f->x = palloc(meta->dim * sizeof(float));
 	grnnd_test_point("fit-begun");
 	if (codes && !fit_or_judge(f))
 		return;
-	grnnd_fit_measure(f);
-	write_meta(f, true);
+	if (recall)
+	{
+		grnnd_fit_measure(f);
+		grnnd_fit_write_meta(f, true);
+	}
+	if (grnnd_lists_due(meta, f->limit - 1))
+		grnnd_fit_lists(f);
 	/* backends that do not hear of it, since this transaction aborts, have worse recall */
 	CacheInvalidateRelcache(f->index);
 }

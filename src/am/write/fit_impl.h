@@ -1,7 +1,8 @@
 /*
  * fit_impl.h - one fit of an index's codes, for the files of fit.h: fit_codes.c (its course,
  * the codec and the pages before the nodes), fit_fill.c (codes of all records), fit_judge.c
- * (whether they tell neighbours apart), fit_recall.c (the recall of searches).
+ * (whether they tell neighbours apart), fit_recall.c (the recall of searches), fit_lists.c
+ * (lists of values).
  */
 #ifndef GRNND_FIT_IMPL_H
 #define GRNND_FIT_IMPL_H
@@ -46,5 +47,12 @@ extern void grnnd_fit_fill(Fit *f);
 extern bool grnnd_fit_codes_tell(Fit *f);
 /* Measures the recall of searches as they are with f->ix.meta, into f->ix.notes.measured. */
 extern void grnnd_fit_measure(Fit *f);
+
+/* Writes f->ix.meta.  done: what it says is whole. */
+extern void grnnd_fit_write_meta(Fit *f, bool done);
+/* Are lists to be begun, or begun anew, now that there is a node of this id? */
+extern bool grnnd_lists_due(const GrnndMeta *meta, uint32 id);
+/* Makes lists of all nodes. */
+extern void grnnd_fit_lists(Fit *f);
 
 #endif							/* GRNND_FIT_IMPL_H */

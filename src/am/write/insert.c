@@ -192,13 +192,14 @@ note_values(Insert *in, const GrnRecord *rec)
 static void
 add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values)
 {
-	for (uint32 c = 0; c < in->ix->attrs->n && in->ix->meta.list_pages > 0; c++)
+	for (uint32 c = 0; c < in->ix->attrs->n && grnnd_keeps_lists(&in->ix->meta); c++)
 		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, values))
 		{
-			uint32		rank = grnnd_attr_rank(in->ix->attrs, in->ix->books, c, values);
+			GrnListRow	row = {node->id, grnnd_attr_rank(in->ix->attrs, in->ix->books, c, values),
+				node->factor, node->code, node->sig};
 
 			grnnd_list_add(in->index, in->heap, in->ix,
-						   grnnd_list_bucket(&in->ix->meta, c, rank), rank, node);
+						   grnnd_list_bucket(&in->ix->meta, c, row.rank), &row, 1);
 		}
 }
 
@@ -214,7 +215,7 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 	bool		added = false;
 	uint32		next;
 
-	for (bool listed = in->ix->meta.list_pages == 0;; listed = true)
+	for (bool listed = !grnnd_keeps_lists(&in->ix->meta);; listed = true)
 	{
 		grnnd_edit_begin(&e, in->index, in->ix, node->id);
 		if (e.rec->state != GRN_NODE || e.rec->version != version)
@@ -500,7 +501,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		in->p.error2 = grnnd_noise(in->ix, in->rec) * grnnd_noise(in->ix, in->rec);
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
-	if (in->ix->meta.list_pages > 0)
+	if (grnnd_keeps_lists(&in->ix->meta))
 		in->rec->flags = GRN_UNLISTED;
 	in->p.rec = in->rec;
 	in->others = palloc((Size) l->tids_max * l->attr_bytes + 1);
@@ -522,7 +523,8 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 
 /*
  * Takes GRNND_WRITERS_LOCK in the mode that goes with what this insert knows of codes, and
- * returns that: vacuum.c and fit_codes.c wait for inserts by it.
+ * returns that: vacuum.c and fit_codes.c wait for inserts by it.  What it knows of lists is as the
+ * metapage says while the lock is held.
  */
 static LOCKMODE
 begin_writing(Insert *in)
@@ -535,8 +537,11 @@ begin_writing(Insert *in)
 		mode = in->ix->meta.fit_state == GRNND_UNFITTED ? RowExclusiveLock : RowShareLock;
 		grnnd_lock(in->index, GRNND_WRITERS_LOCK, mode);
 		/* no index becomes unfitted, but this one may have been until now */
-		if (mode == RowShareLock ||
-			(in->ix = grnnd_index(in->index))->meta.fit_state == GRNND_UNFITTED)
+		if (grnnd_renews_lists(&in->ix->meta) && !grnnd_lists_current(in->index, in->ix))
+			in->ix = grnnd_index_anew(in->index);
+		else if (mode == RowExclusiveLock)
+			in->ix = grnnd_index(in->index);
+		if (mode == RowShareLock || in->ix->meta.fit_state == GRNND_UNFITTED)
 			return mode;
 		grnnd_unlock(in->index, GRNND_WRITERS_LOCK, mode);
 	}

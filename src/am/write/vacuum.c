@@ -30,6 +30,7 @@
 
 #include "am/cache.h"
 #include "am/handler.h"
+#include "am/lists.h"
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
@@ -193,7 +194,7 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 			break;
 		case GRN_LIST:
 			grnnd_set_add(&v->listed, id / v->ix->layout.per_page);
-			v->has_empty_list |= rec->ntids16 == 0;
+			v->has_empty_list |= rec->ntids16 == 0 || !grnnd_is_listing(v->ix, rec);
 			break;
 	}
 }
@@ -548,7 +549,8 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	v.context = context;
-	v.ix = grnnd_index(info->index);
+	/* what it takes for garbage is to be none, though nobody may tell of a fit that failed */
+	v.ix = grnnd_index_anew(info->index);
 	run_vacuum(&v);
 	grnnd_note_memory(&v);
 	ereport(DEBUG1,

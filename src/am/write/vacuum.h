@@ -29,7 +29,7 @@ typedef struct GrnndVacuum
 	bool		returned;		/* a node that was to die has got another row before */
 	GrnndSet	empty;			/* chained records without TIDs, records of lists without rows */
 	GrnndSet	listed;			/* pages with records of lists */
-	bool		has_empty_list; /* an earlier vacuum left some without rows */
+	bool		has_empty_list; /* an earlier vacuum left some without rows, or a fit garbage */
 	GrnndDraw	draw;			/* of the live nodes */
 	Size		memory;			/* bytes for what refill_lists.c keeps */
 	MemoryContext context;		/* of all this */

@@ -1,7 +1,8 @@
 /*
  * vacuum_lists.c - dead nodes out of the lists by values.
  *
- * First all pages with records of lists are read in file order and rows of dead nodes dropped.
+ * First all pages with records of lists are read in file order and rows of dead nodes dropped, and
+ * all rows of records that are of no list any more, since a fit has begun others.
  * Then the chains that have lost rows are walked: records without rows are taken out, and the
  * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
  * into those that are not empty.
@@ -36,7 +37,7 @@ drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
 	const GrnLayout *l = &v->ix->layout;
 	uint16		left = 0;
 
-	for (uint32 i = 0; i < rec->ntids16; i++)
+	for (uint32 i = 0; i < rec->ntids16 && grnnd_is_listing(v->ix, rec); i++)
 	{
 		GrnListRow	row = grn_list_row(l, rec, i);
 
@@ -62,15 +63,17 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
 		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
 		uint16		unused;
 		uint32		bucket;
+		bool		listing;
 		bool		dead;
 
 		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
 		if (rec->state != GRN_LIST)
 			continue;
 		bucket = grn_tids_owner(rec, &unused);
-		if (bucket >= buckets->limit)
+		listing = grnnd_is_listing(v->ix, rec);
+		if (listing && bucket >= buckets->limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
-		dead = has_dead_row(v, rec);
+		dead = listing ? has_dead_row(v, rec) : rec->ntids16 > 0;
 		if (dead)
 		{
 			if (xlog == NULL)
@@ -81,7 +84,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
 			}
 			drop_dead_rows(v, rec);
 		}
-		if (dead || rec->ntids16 == 0)
+		if (listing && (dead || rec->ntids16 == 0))
 			grnnd_set_add(buckets, bucket);
 		/* an insert or a vacuum that was interrupted may have left it in no chain */
 		if (rec->ntids16 == 0)
@@ -111,7 +114,7 @@ take_out(GrnndVacuum *v, uint32 bucket, uint32 before, uint32 id, uint32 next)
 		return grnnd_change_list_head(v->index, v->ix, bucket, &head, &shorter);
 	}
 	grnnd_edit_begin(&e, v->index, v->ix, before);
-	same = grnnd_in_list(e.rec, bucket) && e.rec->next == id;
+	same = grnnd_in_list(v->ix, e.rec, bucket) && e.rec->next == id;
 	if (same)
 		grnnd_edit_change(&e)->next = next;
 	grnnd_edit_end(&e);
@@ -140,7 +143,7 @@ again:
 	{
 		grnnd_delay_point();
 		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
-		if (!grnnd_in_list(rec, bucket) || ++steps > limit)
+		if (!grnnd_in_list(v->ix, rec, bucket) || ++steps > limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
 		if (rec->ntids16 == 0)
 		{
@@ -170,7 +173,7 @@ grnnd_clean_lists(GrnndVacuum *v)
 	GrnndSet	buckets;
 	GrnRecord  *rec;
 
-	if (v->ix->meta.list_pages == 0 || v->listed.count == 0)
+	if (v->listed.count == 0)
 		return;
 	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
 	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;

@@ -169,7 +169,7 @@ grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n)
 const char *
 grn_sig_check(const GrnSigBook *book)
 {
-	if (book->ordered > 1 || book->count > (book->ordered ? GRN_SIG_CODES : MOST_FREQUENT))
+	if (book->ordered > GRN_BOOK_RANKS || book->count > (book->ordered ? GRN_SIG_CODES : MOST_FREQUENT))
 		return "impossible book of signatures";
 	for (uint32_t i = 1; i < book->count; i++)
 		if (book->keys[i - 1] >= book->keys[i])
@@ -240,11 +240,18 @@ grn_sig_rank(const GrnSigBook *book, int64_t key)
 		place_among(k - (uint64_t) keys[at - 1] - 1, (uint64_t) keys[at] - (uint64_t) keys[at - 1]);
 }
 
+/* The keys that signatures go by. */
+static uint32_t
+signing_keys(const GrnSigBook *book)
+{
+	return book->ordered == GRN_BOOK_RANKS ? 0 : book->count;
+}
+
 uint8_t
 grn_sig_byte(const GrnSigBook *book, int64_t key)
 {
-	uint32_t	at = grn_find_key(book->keys, book->count, key);
-	uint32_t	used = book->count;
+	uint32_t	used = signing_keys(book);
+	uint32_t	at = grn_find_key(book->keys, used, key);
 
 	if (book->ordered && used > 0)
 		return (uint8_t) (1 + (at < used ? at : used - 1));
@@ -263,7 +270,7 @@ grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set)
 		return;
 	if (least == most)
 		first = last = grn_sig_byte(book, least);
-	else if (book->ordered && book->count > 0)
+	else if (book->ordered && signing_keys(book) > 0)
 	{
 		first = grn_sig_byte(book, least);
 		last = grn_sig_byte(book, most);

@@ -14,11 +14,19 @@
 
 #define GRN_SIG_CODES 254		/* 1 to 254; the other two are GRN_SIG_ANY and GRN_SIG_NULL */
 
+typedef enum GrnBookOrder		/* on disk: never renumber */
+{
+	GRN_BOOK_HASHED = 0,
+	GRN_BOOK_ORDERED = 1,
+	GRN_BOOK_RANKS = 2			/* keys have an order, but only ranks are by the book: it was
+								 * fitted when there were signatures already */
+} GrnBookOrder;
+
 /* On disk. */
 typedef struct GrnSigBook
 {
 	uint32_t	count;			/* of keys; 0: not fitted */
-	uint32_t	ordered;		/* 1 or 0 */
+	uint32_t	ordered;		/* GrnBookOrder */
 	/* ascending; ordered: the greatest key of each byte from 1 on, and the last takes all above */
 	int64_t		keys[GRN_SIG_CODES];
 } GrnSigBook;

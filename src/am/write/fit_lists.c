@@ -1,0 +1,387 @@
+/*
+ * fit_lists.c - lists of values for an index that was built without codes, and so without lists:
+ * when it has got codes, and anew whenever it has grown to four times its size or nearly.  Then
+ * there are to be more buckets, and books that know today's values.
+ *   1. A book for each ordered column is fitted to a sample of its values.
+ *   2. GRNND_WRITERS_LOCK keeps inserts out for a moment.  The metapage says that there are no
+ *      lists, books and an empty directory are written, and the metapage says that lists of
+ *      another generation are filling.
+ *   3. All nodes are read in file order, and their rows added to the lists, in the order of
+ *      buckets, as many at a time as memory holds.  Records of earlier lists are freed.
+ *   4. The metapage says that lists are whole.
+ * An insert reads the metapage under the lock, so from step 2 on it adds its row to the new lists,
+ * and every node that it finds and that they lack has yet to be read.  A scan that has read
+ * lists looks at the metapage afterwards: if that still names them, no insert that its snapshot
+ * sees has written to others.  An attempt that ends before step 4 leaves lists that nobody reads,
+ * and the next one begins at step 1.
+ *
+ * Signatures never change.  Those of such an index are hashes, and the books serve ranks alone.
+ */
+#include "am/write/fit_impl.h"
+
+#include "access/generic_xlog.h"
+#include "access/transam.h"
+#include "port/pg_bitutils.h"
+#include "storage/bufmgr.h"
+
+#include "am/lists.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "am/write/edit.h"
+#include "am/write/freespace.h"
+#include "am/write/lock.h"
+#include "am/write/maintenance.h"
+
+/* Values of a column that its book is fitted to. */
+#define BOOK_ROWS 30000
+/* They are made anew where the nodes have so many times doubled, or nearly. */
+#define DOUBLINGS 2
+/* Rows that are sorted at once, at most: no cancel is heard meanwhile. */
+#define SORTED_ROWS (1 << 20)
+
+bool
+grnnd_lists_due(const GrnndMeta *meta, uint32 id)
+{
+	if (!grnnd_renews_lists(meta) || meta->fit_state != GRNND_FITTED || meta->codes_ignored)
+		return false;
+	if (!grnnd_has_lists(meta))
+		return id >= grnnd_fit_rows(meta->dim);
+	return pg_leftmost_one_pos32(id + 1) >= meta->list_scale + DOUBLINGS;
+}
+
+/* ---- reading records ---- */
+
+/* Copies a page of records; false: it is new. */
+static bool
+copy_page(Fit *f, uint32 first, char *page)
+{
+	Buffer		buffer;
+	uint32		limit = f->limit;
+
+	grnnd_fit_breathe(f);
+	buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first), BUFFER_LOCK_SHARE, GRNND_NODES,
+						NULL);
+	memcpy(page, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	if (PageIsNew((Page) page))
+		return false;
+	for (uint32 i = 0; i < f->ix.layout.per_page; i++)
+		grnnd_check_record(f->index, &f->ix, first + i,
+						   grnnd_page_record((Page) page, &f->ix, i), &limit);
+	return true;
+}
+
+/* The values of a record's TIDs, and how many there are. */
+static const uint8 *
+values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
+{
+	*n = rec->state == GRN_NODE ? rec->ntids : rec->state == GRN_TIDS ? rec->ntids16 : 0;
+	return grn_rec_attrs(l, rec);
+}
+
+/* ---- step 1 ---- */
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Books that are to be, palloc'd. */
+static GrnSigBook *
+fit_books(Fit *f)
+{
+	const GrnLayout *l = &f->ix.layout;
+	const GrnndAttrs *columns = f->ix.attrs;
+	GrnSigBook *books = palloc(columns->n * sizeof(GrnSigBook));
+	uint32	   *counts = palloc0(columns->n * sizeof(uint32));
+	int64	   *keys = palloc((Size) columns->n * BOOK_ROWS * sizeof(int64));
+	char	   *page = palloc(BLCKSZ);
+	uint32		every = (f->limit + BOOK_ROWS - 1) / BOOK_ROWS;
+
+	memcpy(books, f->ix.books, columns->n * sizeof(GrnSigBook));
+	for (uint32 first = 0; first < f->limit; first += every * l->per_page)
+	{
+		if (!copy_page(f, first, page))
+			continue;
+		for (uint32 i = 0; i < l->per_page; i++)
+		{
+			uint32		n;
+			const uint8 *values = values_of(l, grnnd_page_record((Page) page, &f->ix, i), &n);
+
+			for (uint32 c = 0; c < columns->n && n > 0; c++)
+				if (counts[c] < BOOK_ROWS &&
+					grnnd_attr_key(columns, c, values, &keys[(Size) c * BOOK_ROWS + counts[c]]))
+					counts[c]++;
+		}
+	}
+	for (uint32 c = 0; c < columns->n; c++)
+		if (columns->attr[c].type->kind == GRNND_ATTR_ORDER)
+		{
+			int64	   *of_column = keys + (Size) c * BOOK_ROWS;
+
+			qsort(of_column, counts[c], sizeof(int64), compare_keys);
+			grn_sig_fit(&books[c], true, of_column, counts[c]);
+			books[c].ordered = GRN_BOOK_RANKS;
+		}
+	pfree(page);
+	pfree(keys);
+	pfree(counts);
+	return books;
+}
+
+/* ---- step 2 ---- */
+
+static void
+write_books(const Fit *f, const GrnSigBook *books)
+{
+	for (uint32 first = 0; first < f->ix.attrs->n; first += GRNND_BOOKS_PER_PAGE)
+	{
+		uint32		n = Min(f->ix.attrs->n - first, GRNND_BOOKS_PER_PAGE);
+		BlockNumber block = f->ix.meta.book_block + first / GRNND_BOOKS_PER_PAGE;
+		Buffer		buffer = grnnd_read(f->index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_BOOKS, NULL);
+		GenericXLogState *xlog = GenericXLogStart(f->index);
+
+		memcpy(GrnndPagePayload(GenericXLogRegisterBuffer(xlog, buffer, 0)), books + first,
+			   n * sizeof(GrnSigBook));
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+static void
+begin_lists(Fit *f)
+{
+	GrnndMeta  *meta = &f->ix.meta;
+	GrnSigBook *books = fit_books(f);
+	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
+
+	grnnd_test_point("lists-fitted");
+	/* as vacuum waits for inserts; nobody else waits for us, who hold no lock on a page */
+	grnnd_lock(f->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	meta->list_state = GRNND_LISTS_FILLING;
+	meta->list_buckets = 0;
+	grnnd_fit_write_meta(f, false);
+	grnnd_test_point("lists-dropped");
+	write_books(f, books);
+	grnnd_clear_lists(f->index, &f->ix);
+	f->limit = f->store.id_limit = grnnd_id_limit(f->index, &f->ix);
+	/* room for the nodes that come until there are others */
+	meta->list_buckets = grnnd_list_buckets(&f->ix.layout, (uint64) f->limit << DOUBLINGS / 2);
+	meta->list_buckets = Min(meta->list_buckets, most);
+	meta->list_scale = (uint8) pg_leftmost_one_pos32(f->limit);
+	meta->list_generation = meta->list_generation == PG_UINT16_MAX ? 1 : meta->list_generation + 1;
+	grnnd_fit_write_meta(f, false);
+	grnnd_unlock(f->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	f->ix.books = books;
+	grnnd_test_point("lists-begun");
+}
+
+/* ---- step 3 ---- */
+
+/* A row that waits for its list. */
+typedef struct Listed
+{
+	uint32		bucket;
+	uint32		rank;
+	uint32		node;			/* of those at hand */
+} Listed;
+
+typedef struct Gather
+{
+	Fit		   *f;
+	Listed	   *rows;			/* [nrows], of room row_room */
+	uint32		nrows;
+	uint32		row_room;
+	uint32	   *ids;			/* [nnodes], of room node_room, as those that follow */
+	GrnFactor  *factors;
+	uint8	   *codes;			/* [code_bytes] each */
+	uint8	   *sigs;			/* [sig_bytes] each */
+	uint32		nnodes;
+	uint32		node_room;
+	GrnRecord  *owner;			/* copy of a chained record's node */
+} Gather;
+
+static void
+gather_begin(Gather *g, Fit *f)
+{
+	const GrnLayout *l = &f->ix.layout;
+	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
+		f->ix.attrs->n * sizeof(Listed);
+	uint32		most = Max(l->tids_max, l->chain_tids) * f->ix.attrs->n;
+
+	g->f = f;
+	g->node_room = (uint32) Max(Min(grnnd_maintenance_memory() / each,
+									SORTED_ROWS / f->ix.attrs->n), 1);
+	g->row_room = g->node_room * f->ix.attrs->n + most;
+	g->nrows = g->nnodes = 0;
+	g->rows = palloc_extended((Size) g->row_room * sizeof(Listed), MCXT_ALLOC_HUGE);
+	g->ids = palloc(g->node_room * sizeof(uint32));
+	g->factors = palloc(g->node_room * sizeof(GrnFactor));
+	g->codes = palloc_extended((Size) g->node_room * l->code_bytes, MCXT_ALLOC_HUGE);
+	g->sigs = palloc_extended((Size) g->node_room * l->sig_bytes, MCXT_ALLOC_HUGE);
+	g->owner = palloc(grnnd_copy_bytes(&f->ix));
+}
+
+static int
+compare_listed(const void *a, const void *b)
+{
+	const Listed *x = a;
+	const Listed *y = b;
+
+	return x->bucket != y->bucket ? (x->bucket > y->bucket) - (x->bucket < y->bucket)
+		: (x->node > y->node) - (x->node < y->node);
+}
+
+/* Adds what is at hand to the lists. */
+static void
+flush(Gather *g)
+{
+	const Fit  *f = g->f;
+	const GrnLayout *l = &f->ix.layout;
+	uint32		piece = 16 * grn_list_rows(l);
+	GrnListRow *rows = palloc(piece * sizeof(GrnListRow));
+
+	qsort(g->rows, g->nrows, sizeof(Listed), compare_listed);
+	for (uint32 i = 0; i < g->nrows;)
+	{
+		uint32		bucket = g->rows[i].bucket;
+		uint32		n = 0;
+
+		grnnd_fit_breathe(f);
+		for (; i < g->nrows && g->rows[i].bucket == bucket && n < piece; i++)
+		{
+			uint32		node = g->rows[i].node;
+
+			rows[n++] = (GrnListRow) {g->ids[node], g->rows[i].rank, g->factors[node],
+									  g->codes + (Size) node * l->code_bytes, g->sigs + (Size) node * l->sig_bytes};
+		}
+		grnnd_list_add(f->index, f->heap, &f->ix, bucket, rows, n);
+	}
+	pfree(rows);
+	g->nrows = g->nnodes = 0;
+	grnnd_test_point("lists-flushed");
+}
+
+/* Takes the values [n] beside TIDs of a node. */
+static void
+gather_values(Gather *g, const GrnRecord *node, uint32 id, const uint8 *values, uint32 n)
+{
+	const GrnndIndex *ix = &g->f->ix;
+	const GrnLayout *l = &ix->layout;
+	uint32		at = g->nnodes;
+
+	if (at == g->node_room || g->row_room - g->nrows < n * ix->attrs->n)
+	{
+		flush(g);
+		at = 0;
+	}
+	g->nnodes = at + 1;
+	g->ids[at] = id;
+	g->factors[at] = node->factor;
+	memcpy(g->codes + (Size) at * l->code_bytes, GRN_REC_PTR(node, l->off_code), l->code_bytes);
+	memcpy(g->sigs + (Size) at * l->sig_bytes, GRN_REC_PTR(node, l->off_sig), l->sig_bytes);
+	for (uint32 c = 0; c < ix->attrs->n; c++)
+	{
+		uint32		begin = g->nrows;
+
+		for (uint32 i = 0; i < n; i++)
+		{
+			const uint8 *of_tid = values + i * l->attr_bytes;
+			uint32		rank = grnnd_attr_rank(ix->attrs, ix->books, c, of_tid);
+
+			/* most rows of a node have the same value; twice does no harm */
+			if (grnnd_is_listed(ix->attrs, c, of_tid) &&
+				(g->nrows == begin || g->rows[g->nrows - 1].rank != rank))
+				g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, rank), rank, at};
+		}
+	}
+}
+
+static void
+gather_record(Gather *g, const GrnRecord *rec, uint32 id)
+{
+	const GrnndIndex *ix = &g->f->ix;
+	const GrnRecord *node = rec;
+	uint32		n;
+	const uint8 *values = values_of(&ix->layout, rec, &n);
+	uint16		version;
+
+	if (n == 0)
+		return;
+	if (rec->state == GRN_TIDS)
+	{
+		id = grn_tids_owner(rec, &version);
+		/* an insert that failed has left it to nobody */
+		if (id >= g->f->limit ||
+			grnnd_copy_record(g->f->index, ix, id, g->owner, NULL) != GRN_NODE ||
+			g->owner->version != version)
+			return;
+		node = g->owner;
+	}
+	gather_values(g, node, id, values, n);
+}
+
+/* Frees a page's records of earlier lists. */
+static void
+free_garbage(const Fit *f, uint32 first, FullTransactionId stamp)
+{
+	BlockNumber block = grnnd_node_block(&f->ix, first);
+	Buffer		buffer = grnnd_read(f->index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
+	GenericXLogState *xlog = GenericXLogStart(f->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+	for (uint32 i = 0; i < f->ix.layout.per_page; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, &f->ix, i);
+
+		if (rec->state == GRN_LIST && !grnnd_is_listing(&f->ix, rec))
+			grnnd_free_slot(rec, stamp);
+	}
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+	grnnd_note_free(f->index, block, false);
+}
+
+static void
+fill_lists(Fit *f)
+{
+	const GrnLayout *l = &f->ix.layout;
+	char	   *page = palloc(BLCKSZ);
+	/* scans that know of earlier lists may come to their records until then */
+	FullTransactionId stamp = ReadNextFullTransactionId();
+	Gather		g;
+
+	gather_begin(&g, f);
+	for (uint32 first = 0; first < f->limit; first += l->per_page)
+	{
+		bool		garbage = false;
+
+		if (!copy_page(f, first, page))
+			continue;
+		for (uint32 i = 0; i < l->per_page; i++)
+		{
+			const GrnRecord *rec = grnnd_page_record((Page) page, &f->ix, i);
+
+			if (rec->state == GRN_LIST)
+				garbage |= !grnnd_is_listing(&f->ix, rec);
+			else
+				gather_record(&g, rec, first + i);
+		}
+		if (garbage)
+			free_garbage(f, first, stamp);
+	}
+	flush(&g);
+}
+
+void
+grnnd_fit_lists(Fit *f)
+{
+	begin_lists(f);
+	fill_lists(f);
+	f->ix.meta.list_state = GRNND_LISTS_WHOLE;
+	grnnd_fit_write_meta(f, true);
+}
