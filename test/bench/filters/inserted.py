@@ -70,7 +70,8 @@ def main():
             server.sql("CREATE INDEX i ON items USING grnnd (v, c, w, tags)")
         # (a fit that the inserts have asked for may be at work)
         server.sql("SELECT grnnd_fit('i'); VACUUM ANALYZE items")
-        print(f"{n} rows, {'built' if args.built else 'filled row by row'}, {int(server.sql('SELECT pg_relation_size(' + chr(39) + 'i' + chr(39) + ')')[0]) / 1e6:.1f} MB", flush=True)
+        size, parts = server.sql("SELECT pg_relation_size('i'), parts FROM grnnd_stats('i')")[0].split("|", 1)
+        print(f"{n} rows, {'built' if args.built else 'filled row by row'}, {int(size) / 1e6:.1f} MB: {parts}", flush=True)
         cases = [(f"{share:.1%}, c = {k}", f"c = {k}", c == k) for k, share in enumerate(SHARES)]
         for share in SHARES:
             low = int(n * 0.6)
