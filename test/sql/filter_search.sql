@@ -55,7 +55,7 @@ CREATE TABLE fs_conditions (number int, condition text);
 INSERT INTO fs_conditions VALUES (1, 'c = 0'), (2, 'c = 1'), (3, 'c = 2'), (4, 'c = 3'), (5, 'c = 4'), (6, 'c = 5'),
 	(7, 'c = 107'), (8, 'c IS NULL'), (9, 'c BETWEEN 0 AND 4'), (10, 'c < 100'), (11, 't = 1414'), (12, 't = 0'),
 	(13, 'w = 77'), (14, 'w BETWEEN 100 AND 115'), (15, 'c = 0 AND t = 122'), (16, 'c = -5'), (17, 'c IS NOT NULL'),
-	(18, 'w < 6000 AND c = 0'), (19, 'w BETWEEN 3000 AND 3250'), (20, 'w >= 11900'), (21, 't >= 2000 AND t < 2020 AND w > 100'),
+	(18, 'w < 3000 AND c = 0'), (19, 'w BETWEEN 3000 AND 3250'), (20, 'w >= 11900'), (21, 't >= 2000 AND t < 2020 AND w > 100'),
 	(22, 'w < 100 AND c >= 0'), (23, 'c BETWEEN 2 AND 4');
 SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number;
 
