@@ -67,19 +67,22 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 	}
 }
 
-/*
- * GrnStore.prefetch() where they are not: asks the kernel for the pages, nearest
- * record first.  The first of them is one that the search itself will wait for, so
- * effective_io_concurrency counts the others.
- */
+static void
+stop_prefetch(GrnndStore *store)
+{
+	store->prefetch_left = 0;
+	store->base.prefetch = touch_ahead;
+	store->base.ahead = 0;
+}
+
+/* GrnStore.prefetch() where they are not: asks the kernel for the pages, nearest record first. */
 static void
 store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
 
 	if (--store->prefetch_left == 0)
-		self->prefetch = touch_ahead;
-	count = Min(count, (uint32_t) store->prefetch_width + 1);
+		stop_prefetch(store);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
@@ -90,14 +93,20 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 	}
 }
 
-/* A page was not in shared buffers. */
+/*
+ * A page was not in shared buffers.  The first that the search asks for is one that it is going to
+ * wait for, so effective_io_concurrency counts the others.
+ */
 static void
 start_prefetch(GrnndStore *store)
 {
 	if (store->prefetch_width < 0)
 		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
+	if (store->prefetch_width == 0)
+		return;
 	store->prefetch_left = GRNND_PREFETCH_CALLS;
-	store->base.prefetch = store->prefetch_width > 0 ? store_prefetch : touch_ahead;
+	store->base.prefetch = store_prefetch;
+	store->base.ahead = Min((uint32) store->prefetch_width + 1, GRN_MAX_AHEAD);
 }
 
 /*
@@ -296,7 +305,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	memset(store, 0, sizeof(*store));
 	store->prefetch_width = -1;
 	store->base.visit = store_visit;
-	store->base.prefetch = touch_ahead;
+	stop_prefetch(store);
 	if (grn_judges_pages(&ix->layout))
 	{
 		store->base.mate = store_mate;

@@ -306,6 +306,23 @@ put_tids(IndexScanDesc scan, const Candidate *of)
 	return nrows;
 }
 
+/*
+ * Are pages of the table likely to be missing?  Where those of the index were, the first of a
+ * batch's rows is asked for as well.
+ */
+static bool
+misses_pages(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndRerank *rr = so->rerank;
+
+	if (rr->fetch == NULL)
+		begin_reading(scan);
+	if (so->batch_taken == 1 && so->store.prefetch_left > 0)
+		rr->prefetch_left = PREFETCH_NODES;
+	return rr->prefetch_left > 0;
+}
+
 /* Reads the nearest node, or the next record of its chain, that waits in so->unread. */
 static void
 read_waiting(IndexScanDesc scan)
@@ -328,10 +345,10 @@ read_waiting(IndexScanDesc scan)
 		so->batch_taken++;
 		if (of.exact)
 			grnnd_prefetch_results(scan);
-		else if (rr->prefetch_left > 0)
+		else if (misses_pages(scan))
 		{
 			rr->prefetch_left--;
-			grnnd_prefetch_rows(scan, so->batch_taken + rr->prefetch_width);
+			grnnd_prefetch_rows(scan, rr->prefetch_width);
 		}
 		grnnd_remember_returned(so, of.id);
 		so->record = of.id;

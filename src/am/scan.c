@@ -97,6 +97,7 @@ search_width(GrnndScan *so)
 	double		wanted = (double) limit / scan_lead(so)->first;
 
 	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
+	so->wanted = filtered ? 0 : limit;
 	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
 		return ef;
 	if (so->max_visits > 0)
@@ -509,11 +510,28 @@ run_batch(IndexScanDesc scan)
 	so->batch_asked = 0;
 }
 
+/* How many nodes behind those taken are likely to be taken, too. */
+static uint32
+likely_taken(const GrnndScan *so)
+{
+	double		likely = (double) so->wanted;
+
+	/* what cost.c counts */
+	if (grnnd_has_stand_ins(so->ix->key.type))
+		likely += so->ef;
+	else if (so->rerank != NULL)
+		likely = ceil(likely * Max(grn_form(so->ix->layout.form)->reads, 1));
+	if (likely > so->batch_taken)
+		return (uint32) Min(likely - so->batch_taken, so->batch_size);
+	return likely > 0 ? 1 + so->batch_taken / 4 : so->batch_taken;
+}
+
 void
-grnnd_prefetch_rows(IndexScanDesc scan, uint32 until)
+grnnd_prefetch_rows(IndexScanDesc scan, int width)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	heap = scan->heapRelation;
+	uint32		until = so->batch_taken + Min((uint32) width, likely_taken(so));
 
 	if (heap == NULL || heap->rd_rel->relam != HEAP_TABLE_AM_OID)
 		return;
@@ -536,9 +554,8 @@ grnnd_prefetch_results(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (so->store.prefetch_left > 0 && so->store.prefetch_width > 0)
-		grnnd_prefetch_rows(scan, so->batch_taken +
-							Min((uint32) so->store.prefetch_width, 2 * so->batch_taken));
+	if (so->store.prefetch_left > 0)
+		grnnd_prefetch_rows(scan, so->store.prefetch_width);
 }
 
 /* May the nearest result leave the heap before the next batch is run? */

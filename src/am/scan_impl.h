@@ -101,6 +101,7 @@ typedef struct GrnndScan
 	int			iterative;		/* GrnndIterative, ef and memory as at the start */
 	uint32		ef;
 	double		first;			/* rows after the first search, as a share of ef */
+	uint64		wanted;			/* rows, by LIMIT; 0: it is not known how many */
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
@@ -178,12 +179,12 @@ typedef struct GrnndScan
 
 /* Notes that the rest is not to read a node. */
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
-/* Asks the kernel for table pages of the newest batch's first `until` nodes. */
-extern void grnnd_prefetch_rows(IndexScanDesc scan, uint32 until);
 /*
- * Where pages of the index were missing, asks for those of the table that the results to come are
- * on, twice as far ahead as results were taken, since it is not known how many are wanted.
+ * Asks the kernel for table pages of the nodes to come, `width` at most: of the newest batch, and
+ * as many as LIMIT wants, or as were taken where it is not known how many are wanted.
  */
+extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
+/* Where pages of the index were missing, does so for the results to come. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
 extern void grnnd_end_search(IndexScanDesc scan);

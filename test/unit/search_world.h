@@ -44,6 +44,8 @@ typedef struct World
 	void	   *all[4096];		/* live allocations */
 	uint32_t	visited[N];
 	uint64_t	prefetched;
+	uint8_t		asked[N];		/* the store was asked for these */
+	uint64_t	unasked;		/* visits of others */
 	bool		inside;			/* a visit is going on */
 	uint32_t	inside_page;	/* of this page, where searches judge whole pages */
 	uint64_t	mates;			/* that were looked at */
@@ -72,6 +74,7 @@ world_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		longjmp(*w->escape, 1);
 	rec = w->records + (size_t) id * w->layout.record_bytes;
 	w->visited[id]++;
+	w->unasked += !w->asked[id];
 	if (!grn_record_leads_on((const GrnRecord *) rec))
 		return false;
 	w->inside = true;
@@ -111,7 +114,11 @@ world_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 
 	CHECK(!w->inside, "prefetch inside a visit");
 	for (uint32_t i = 0; i < count; i++)
+	{
 		CHECK(ids[i] < N, "prefetch of %u", ids[i]);
+		if (ids[i] < N)
+			w->asked[ids[i]] = 1;
+	}
 	w->prefetched += count;
 }
 

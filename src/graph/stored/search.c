@@ -99,21 +99,28 @@ grn_discover_neighbours(GrnSearch *s, uint32_t id)
 {
 	uint32_t   *slot = &s->set.nodes[set_slot(&s->set, id)];
 	Node		node = s->nodes[*slot];
+	uint32_t	ids[GRN_MAX_DEGREE];
+	uint32_t	n = 0;
+	uint32_t	asked = 0;
 
 	*slot = GRN_INVALID_ID;
-	if (s->store->prefetch != NULL)
-	{
-		uint32_t	ids[GRN_MAX_DEGREE];
-		uint32_t	n = 0;
-
-		for (uint32_t i = 0; i < node.count; i++)
-			if (!set_has(&s->set, s->links[node.first + i]))
-				ids[n++] = s->links[node.first + i];
-		if (n > 0)
-			s->store->prefetch(s->store, ids, n);
-	}
 	for (uint32_t i = 0; i < node.count; i++)
-		discover(s, s->links[node.first + i]);
+		if (!set_has(&s->set, s->links[node.first + i]))
+			ids[n++] = s->links[node.first + i];
+	for (uint32_t i = 0; i < n; i++)
+	{
+		/* half a window at a time, so that a visit waits for what was asked for a while ago */
+		uint32_t	ahead = s->store->ahead > 0 ? s->store->ahead : n;
+
+		if (s->store->prefetch != NULL && asked < n && asked <= i + ahead / 2)
+		{
+			uint32_t	until = i + ahead < n ? i + ahead : n;
+
+			s->store->prefetch(s->store, ids + asked, until - asked);
+			asked = until;
+		}
+		discover(s, ids[i]);
+	}
 }
 
 static void

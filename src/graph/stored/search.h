@@ -22,6 +22,8 @@
  * behind a stale link).  May longjmp.
  */
 typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
+#define GRN_MAX_AHEAD 32
+
 typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
@@ -32,8 +34,14 @@ typedef struct GrnStore
 	 */
 	const GrnRecord *(*mate) (struct GrnStore *self, uint32_t id);
 	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
-	/* optional: the search will visit these ids soon */
+	/* optional: the search will visit these ids soon, the first of them first */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
+	/*
+	 * How many ids that a visit would wait for, as for a disk, the search may have asked for and
+	 * not visited yet; GRN_MAX_AHEAD at most.  0: they are in memory, and asking brings a few of
+	 * them into the processor's cache.  The store changes it as it likes.
+	 */
+	uint32_t	ahead;
 	/* memory until the search ends; never NULL (ereport or abort instead) */
 	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
 	void		(*free) (struct GrnStore *self, void *p);

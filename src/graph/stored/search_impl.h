@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define PREFETCH_MEMORY 64		/* ids, or pages, remembered as asked for; power of two */
+#define PREFETCH_MEMORY 128		/* ids, or pages, remembered as asked for; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 
@@ -97,6 +97,8 @@ struct GrnSearch
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
 	GrnMates   *mates;			/* NULL: pages are not taken as wholes */
+	uint32_t	window;			/* candidates that are asked for, where visits wait for a disk */
+	bool		asked_disk;		/* asked[] are of that kind */
 	Failing		failing;
 
 	/* this run's results */

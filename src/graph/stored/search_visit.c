@@ -9,10 +9,20 @@
 #define CACHE_LINE 64
 
 /*
- * Candidates at the front of the list that are asked for.  On SIFT 8 would ask for
- * 2.2 times the records that get visited, 4 for 1.4 times, 2 for 1.1 times.
+ * Candidates at the front of the list that are asked for, where records are in memory.  On SIFT 8
+ * would ask for 2.2 times the records that get visited, 4 for 1.4 times, 2 for 1.1 times.
  */
 #define PREFETCH_WINDOW 4
+
+/*
+ * Where visits wait for a disk, the window follows the search: on its way to the query each visit
+ * shows nearer candidates, and what was asked for is not visited.  At the query most of the list
+ * is.  So the window is narrow at first, widens with each candidate that comes to the front and
+ * has been asked for, and is halved with one that has not.
+ * test/bench/tried.md has other windows.
+ */
+#define LEAST_WINDOW 2
+#define WIDEN 2
 
 /*
  * That of the places of the query and of the row that a rotated form keeps with an error: turning
@@ -139,14 +149,33 @@ grn_forget_visit(GrnSearch *s)
 		grn_forget_mates(s);
 }
 
+/* Sets the window for a front of the list that was asked for before, or was not. */
+static void
+set_window(GrnSearch *s, bool asked)
+{
+	s->window = asked ? s->window + WIDEN : s->window / 2;
+	if (s->window < LEAST_WINDOW)
+		s->window = LEAST_WINDOW;
+	if (s->window > s->store->ahead)
+		s->window = s->store->ahead;
+}
+
 void
 grn_ask_ahead(GrnSearch *s)
 {
-	uint32_t	ids[PREFETCH_WINDOW];
+	uint32_t	ids[GRN_MAX_AHEAD];
+	uint32_t	window = PREFETCH_WINDOW;
+	bool		disk = s->store->ahead > 0;
 	uint32_t	n = 0;
 	uint32_t	seen = 0;
 
-	for (uint32_t i = s->cursor; i < s->listed && seen < PREFETCH_WINDOW; i++)
+	if (disk != s->asked_disk)
+	{
+		memset(s->asked, 0xFF, sizeof(s->asked));
+		s->asked_disk = disk;
+		s->window = 0;
+	}
+	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
 		uint32_t	unit = s->mates != NULL ? id / s->p.layout->per_page : id;
@@ -154,6 +183,11 @@ grn_ask_ahead(GrnSearch *s)
 
 		if (s->list[i] & KEY_EXPANDED)
 			continue;
+		if (disk && seen == 0)
+		{
+			set_window(s, *asked == unit);
+			window = s->window;
+		}
 		seen++;
 		if (*asked == unit)
 			continue;

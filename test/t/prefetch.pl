@@ -1,0 +1,75 @@
+# Queries of an index that does not fit into shared buffers: the same rows in the same order from
+# the same pages, whether or not pages of index and table are asked for ahead.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('prefetch');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+fsync = off
+shared_buffers = 1MB
+grnnd.build_device = cpu
+grnnd.background_fit = off
+max_parallel_workers_per_gather = 0
+max_parallel_maintenance_workers = 0
+));
+$node->start;
+$node->safe_psql('postgres', q(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE TABLE t (id int, g int, v vector(24));
+	SELECT setseed(.5);
+	INSERT INTO t SELECT i, i % 10, array_agg(random() + i % 7)::vector FROM generate_series(1, 4000) i, generate_series(1, 24) j
+		GROUP BY i;
+	VACUUM (FREEZE, ANALYZE) t;
+));
+
+# What a query returns, and the buffers that its scan touches and reads.
+sub asked
+{
+	my ($width, $query) = @_;
+	my $set = "SET enable_seqscan = off; SET enable_sort = off; SET effective_io_concurrency = $width;";
+	my $rows = $node->safe_psql('postgres', "$set SELECT string_agg(id::text, ' ') FROM ($query) q");
+	my $plan = $node->safe_psql('postgres',
+		"$set EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
+	my ($buffers) = $plan =~ /Index Scan.*?Buffers: shared ([^\n]*)/s;
+	my $touched = 0;
+
+	$touched += $_ for $buffers =~ /(?:hit|read)=(\d+)/g;
+	my ($read) = $buffers =~ /read=(\d+)/;
+	return ($rows, $touched, $read // 0);
+}
+
+my @queries = ('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 77) LIMIT 10',
+	'SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 78) LIMIT 300',
+	'SELECT id FROM t WHERE g = 3 ORDER BY v <-> (SELECT v FROM t WHERE id = 79) LIMIT 20');
+for my $index ('(v)', '(v) WITH (layout = compact)', '(v) WITH (codes = off)', '(v, g)')
+{
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING grnnd $index; CHECKPOINT");
+	for my $query (@queries)
+	{
+		my ($rows, $touched) = asked(0, $query);
+		my $read = 0;
+		my @differ;
+
+		for my $width (1, 16, 1000)
+		{
+			my ($other, $other_touched, $other_read) = asked($width, $query);
+
+			push @differ, $width if $other ne $rows || $other_touched != $touched;
+			$read += $other_read;
+		}
+		is("@differ", '', "$index: the same rows from as many buffers at any effective_io_concurrency");
+		cmp_ok($read, '>', 0, "$index: pages were missing");
+	}
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
+done_testing();
