@@ -117,7 +117,8 @@ endif
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
-BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. $(COPT)
+BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. \
+	-DGRN_LIBPQ_FOLDER='"$(shell $(PG_CONFIG) --libdir)"' $(COPT)
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)

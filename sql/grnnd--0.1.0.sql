@@ -278,6 +278,24 @@ COMMENT ON FUNCTION grnnd_devices() IS
 -- it starts a program as the server's user
 REVOKE ALL ON FUNCTION grnnd_devices() FROM PUBLIC;
 
+-- Builds on another host: grnnd.build_server names a server of this wrapper, which has no handler.
+CREATE FUNCTION grnnd_build_validator(text[], oid) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FOREIGN DATA WRAPPER grnnd_build VALIDATOR grnnd_build_validator;
+
+COMMENT ON FOREIGN DATA WRAPPER grnnd_build IS
+	'another host''s PostgreSQL that builds graphs; options are those of libpq';
+
+CREATE FUNCTION grnnd_serve_build(bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_serve_build(bytea) IS
+	'what another host''s builder calls to have a graph built here';
+
+-- it starts a program as the server's user, and takes memory and a GPU
+REVOKE ALL ON FUNCTION grnnd_serve_build(bytea) FROM PUBLIC;
+
 -- Moving over from pgvector's index methods.  For each index: build the new one under
 -- a name of its own, exchange the names, drop the old one.  Names are made of the old
 -- index's OID, so what an interrupted run has left is found again:

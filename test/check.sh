@@ -29,7 +29,7 @@ KERNEL_ARCH=90
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
 SANITIZED=()					# before the commands of tests
 SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
-	build_faults cancel insert_cost large_build)
+	build_faults build_server cancel insert_cost large_build)
 VALGRIND_TESTS=(errors check mvcc insert vacuum filters)
 SANITIZED_TESTS=(write_check corruption write_fuzz)
 

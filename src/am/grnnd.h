@@ -350,6 +350,7 @@ extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda, or else grnnd_build */
+extern char *grnnd_build_server;	/* a foreign server; empty: this host builds */
 extern bool grnnd_background_fit;
 
 /* Defines them all, when the library is loaded. */

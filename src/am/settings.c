@@ -29,6 +29,7 @@ char	   *grnnd_gpu_devices;
 int			grnnd_gpu_memory_limit;
 int			grnnd_build_timeout;
 char	   *grnnd_builder_path;
+char	   *grnnd_build_server;
 bool		grnnd_background_fit;
 
 static const struct config_enum_entry iterative_names[] = {
@@ -143,6 +144,11 @@ define_build_settings(void)
 							   "The builder program.",
 							   "Empty: grnnd_build_cuda in the server's package library directory, or else grnnd_build.",
 							   &grnnd_builder_path, "",
+							   PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("grnnd.build_server",
+							   "Foreign server of the PostgreSQL that builds graphs, on another host.",
+							   "Empty: this host does.",
+							   &grnnd_build_server, "",
 							   PGC_SUSET, 0, NULL, NULL, NULL);
 }
 

@@ -13,6 +13,7 @@
  *
  *   leader                              builder
  *   START (spec) ------------------->
+ *   OPTION ... --------------------->   of spec.remote alone: how to connect
  *   <------------------------- HELLO    (version); opens the device meanwhile
  *   EXTENT(VECTORS) ... ROWS(n) ---->
  *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
@@ -40,7 +41,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 6
+#define GRN_PROTOCOL_VERSION 7
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -83,6 +84,14 @@ typedef struct GrnNearSpec
 	double		farthest;		/* by the operator's value; infinite: any */
 } GrnNearSpec;
 
+/* A build on another host; see GrnWireHead. */
+typedef enum GrnRemote
+{
+	GRN_REMOTE_NONE = 0,
+	GRN_REMOTE_PASSWORD,		/* the connection must have used the password given */
+	GRN_REMOTE_ANY				/* any kind of authentication will do */
+} GrnRemote;
+
 typedef struct GrnBuildSpec
 {
 	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
@@ -102,6 +111,8 @@ typedef struct GrnBuildSpec
 	uint32_t	threads;		/* >= 1 */
 	uint64_t	gpu_memory_limit;	/* bytes; 0: what is free */
 	char		gpu_devices[64];	/* "0,1"; empty: the first */
+	uint32_t	remote;			/* GrnRemote: whether another host builds */
+	uint32_t	patience;		/* ms that it may be silent */
 	uint64_t	segment_max[GRN_NSEGMENTS]; /* address space to reserve, bytes */
 } GrnBuildSpec;
 
@@ -188,6 +199,8 @@ typedef enum GrnMsgType
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
+	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes
+								 * behind the one before if arg0 is 1 */
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
@@ -216,5 +229,59 @@ typedef struct GrnMsg
 		}			say;
 	}			u;
 } GrnMsg;
+
+/*
+ * Between hosts.  A builder whose spec says so (remote) builds nothing.  It connects to a
+ * PostgreSQL by libpq and calls grnnd_serve_build(bytea) there, in one transaction.  Each
+ * argument and each answer is a frame: a GrnWireHead and a payload.  The backend there is the
+ * leader of a builder of its own, and the first builder answers its leader as if it were that
+ * one.  TLS, authentication and rights are PostgreSQL's.
+ *
+ *   builder                             grnnd_serve_build()
+ *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
+ *   PUT rows ..., PUT order ... ---->   in turn, without gaps
+ *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE
+ *   <--------------- (GrnWireResult)
+ *   GET(segment, offset, bytes) ---->
+ *   <------------------------- bytes
+ *
+ * Hosts must have one byte order and one version of this protocol.
+ */
+#define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
+#define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* bytes of a payload, at most (one row may be more) */
+#define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
+
+typedef enum GrnWireType
+{
+	GRN_WIRE_BEGIN = 1,
+	GRN_WIRE_PUT,				/* offset: rows of VECTORS, or bytes of ORDER */
+	GRN_WIRE_BUILD,
+	GRN_WIRE_GET				/* payload: uint64_t bytes wanted */
+} GrnWireType;
+
+typedef struct GrnWireHead
+{
+	uint64_t	checksum;		/* grn_checksum() of all that follows */
+	uint32_t	magic;
+	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
+	uint32_t	type;			/* GrnWireType; an answer has that of its question */
+	uint32_t	segment;		/* GrnSegment */
+	uint64_t	offset;
+	uint64_t	bytes;			/* of the payload */
+} GrnWireHead;
+
+typedef struct GrnWireBegin
+{
+	GrnBuildSpec spec;			/* device, threads and limits are the other host's own */
+	uint64_t	rows;
+	uint32_t	form;			/* GrnForm in which rows come: that of spec, or a shorter exact one */
+	uint32_t	unused;
+} GrnWireBegin;
+
+typedef struct GrnWireResult
+{
+	GrnBuildResult result;
+	uint64_t	bytes[2];		/* of RESULT and CODES */
+} GrnWireResult;
 
 #endif							/* GRN_PROTOCOL_H */

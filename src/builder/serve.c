@@ -22,6 +22,7 @@
 
 #include "builder/gpus.h"
 #include "builder/pipeline.h"
+#include "builder/remote.h"
 #include "graph/metric.h"
 #include "graph/rows.h"
 
@@ -45,6 +46,7 @@ typedef struct Server
 	GrnBuildSpec spec;
 	uint64_t	rows;			/* complete */
 	uint64_t	n;				/* of BUILD */
+	GrnOptions	options;		/* of a connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
 	int			status;			/* to exit with: 0 once DONE is said */
 	bool		failed;			/* FAILED is said: what comes is only discarded */
@@ -197,6 +199,7 @@ static void
 take(Server *s, const GrnMsg *msg, int file)
 {
 	GrnMsg		released = {.type = GRN_MSG_RELEASED};
+	bool		fits = true;
 
 	/* a GRANT may come when the build has ended with what its EXTENTs gave */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT &&
@@ -211,7 +214,7 @@ take(Server *s, const GrnMsg *msg, int file)
 		(msg->u.spec.version != GRN_PROTOCOL_VERSION || s->started))
 		violation(s, "another version of the protocol");
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
-		msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
+		msg->type != GRN_MSG_OPTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
 		msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
 	/* nothing of the last build is used any more */
@@ -230,6 +233,10 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_ROWS:
 			s->rows = msg->arg[0];
 			break;
+		case GRN_MSG_OPTION:
+			if (!grn_options_add(&s->options, msg->u.say.hint, msg->u.say.text, msg->arg[0] == 1))
+				fits = false;
+			break;
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
 			s->build = true;
@@ -244,6 +251,8 @@ take(Server *s, const GrnMsg *msg, int file)
 	}
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
+	if (!fits)
+		violation(s, "too many options of a connection");
 	/* the leader waits for it */
 	if (msg->type == GRN_MSG_RELEASE)
 		say(s, &released);
@@ -462,7 +471,7 @@ check_spec(Server *s)
 
 	if (metric == NULL || spec->dim == 0 ||
 		spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
-		spec->threads > 4096 ||
+		spec->threads > 4096 || spec->remote > GRN_REMOTE_ANY ||
 		grn_form(spec->form) == NULL || grn_form(spec->form)->numbers == GRN_NUMBERS_NONE ||
 		spec->dim > grn_form(spec->form)->max_dim ||
 		(metric->normalised && grn_form(spec->form)->normalise == NULL) ||
@@ -471,6 +480,29 @@ check_spec(Server *s)
 		spec->near.k > GRN_MOST_NEAR ||
 		(spec->near.k > 0 && (spec->near.ef < spec->near.k || spec->near.ef > GRN_MOST_NEAR_EF)))
 		violation(s, "a START that makes no sense");
+}
+
+/*
+ * A build on another host.  False where cores or a GPU here are to build instead, whose device
+ * is open then.
+ */
+static bool
+build_there(Server *s, GrnBuild *build, GrnBuildResult *result)
+{
+	GrnFailure	failure;
+	char		text[512];
+
+	if (s->spec.remote == GRN_REMOTE_NONE)
+		return false;
+	if (grn_remote_build(build, &s->options, result, &failure))
+		return true;
+	if (s->spec.device == GRN_DEVICE_GPU)
+		die(s, &failure);
+	snprintf(text, sizeof(text), "building on this host: %.400s", failure.text);
+	host_notice(s, text, failure.hint);
+	if (!s->opened)
+		open_device(s);
+	return false;
 }
 
 /* One build, from START to DONE. */
@@ -488,7 +520,8 @@ serve_build(Server *s, GrnPool **pool)
 	say(s, &msg);
 	if (!*pool)
 	{
-		open_device(s);
+		if (s->spec.remote == GRN_REMOTE_NONE)
+			open_device(s);
 		*pool = grn_pool_start(s->threads);
 	}
 	else if (s->spec.device != s->choice.device || (int) s->spec.threads != s->threads ||
@@ -513,7 +546,7 @@ serve_build(Server *s, GrnPool **pool)
 		if (build.order[i] >= build.n)
 			violation(s, "an order that names rows that do not exist");
 	memset(&msg, 0, sizeof(msg));
-	if (!grn_build(&build, &msg.u.result, &failure))
+	if (!build_there(s, &build, &msg.u.result) && !grn_build(&build, &msg.u.result, &failure))
 		die(s, &failure);
 	pthread_mutex_lock(&s->mutex);
 	s->started = false;

@@ -54,7 +54,7 @@ for my $sql (
 	(map { my $set = $_; map { "$load $_ $set" . (/FUNCTION/ ? ' RETURN 1' : '') }
 			'SET', 'ALTER ROLE weak SET', 'CREATE FUNCTION f() RETURNS int LANGUAGE sql SET' }
 		q(grnnd.builder_path = '/bin/true'), q(grnnd.gpu_devices = '1'), 'grnnd.gpu_memory_limit = 1024',
-		'grnnd.build_timeout = 9000', 'grnnd.build_device = cpu'),
+		'grnnd.build_timeout = 9000', 'grnnd.build_device = cpu', q(grnnd.build_server = 'x')),
 	q(ALTER SYSTEM SET grnnd.builder_path = '/bin/true'),
 	# functions on others' tables, and those that start a program
 	q(SELECT * FROM grnnd_check('t_v')),

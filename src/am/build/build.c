@@ -12,6 +12,7 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
+#include "am/build/build_server.h"
 #include "am/build/collect.h"
 #include "am/build/device_choice.h"
 #include "am/build/progress.h"
@@ -65,6 +66,7 @@ run_build(GrnndBuild *build)
 	double		tuples,
 				allvisible;
 	BlockNumber blocks;
+	GrnndServer *server = grnnd_find_build_server(&build->spec);
 
 	/* all that the heap can hold */
 	blocks = RelationGetNumberOfBlocks(build->heap);
@@ -76,8 +78,9 @@ run_build(GrnndBuild *build)
 	 * while we scan.  Else it starts when there is a row for it.
 	 */
 	estimate_rel_size(build->heap, NULL, &blocks, &tuples, &allvisible);
-	if (build->spec.device == GRN_DEVICE_GPU ||
-		(build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, tuples)))
+	if (server == NULL &&
+		(build->spec.device == GRN_DEVICE_GPU ||
+		 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, tuples))))
 		grnnd_builder_start(builder, build->map, &build->spec);
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -91,7 +94,12 @@ run_build(GrnndBuild *build)
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
-	if (builder->pid == 0)
+	if (server != NULL)
+	{
+		grnnd_builder_start(builder, build->map, &build->spec);
+		grnnd_tell_build_server(builder, server);
+	}
+	else if (builder->pid == 0)
 	{
 		bool		automatic = build->spec.device == GRN_DEVICE_AUTO;
 
@@ -110,7 +118,7 @@ run_build(GrnndBuild *build)
 	 * any more.  The builder's end, which includes that of its device context,
 	 * goes on while pages are written.
 	 */
-	if (result->on_gpu && more_to_come(build))
+	if (result->on_gpu && server == NULL && more_to_come(build))
 		grnnd_builder_park(builder);
 	else
 		grnnd_builder_kill(builder);

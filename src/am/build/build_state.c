@@ -47,6 +47,17 @@ layout_of(const GrnndBuild *build)
 }
 
 void
+grnnd_set_devices(GrnBuildSpec *spec)
+{
+	spec->device = grnnd_build_device;
+	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
+		max_parallel_maintenance_workers + 1;
+	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
+	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
+			sizeof(spec->gpu_devices));
+}
+
+void
 grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 				 Form_pg_attribute column, const GrnndOptions *options)
 {
@@ -106,12 +117,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->params.t2 = build->options.t2;
 	spec->params.rho = build->options.rho;
 	spec->params.seed = build->options.seed;
-	spec->device = grnnd_build_device;
-	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
-		max_parallel_maintenance_workers + 1;
-	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
-	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
-			sizeof(spec->gpu_devices));
+	grnnd_set_devices(spec);
 	build->row_bytes = spec->row_bytes;
 }
 

@@ -58,6 +58,8 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
  */
 extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 							 Form_pg_attribute column, const GrnndOptions *options);
+/* What the session's settings say of devices and threads. */
+extern void grnnd_set_devices(GrnBuildSpec *spec);
 /* Reserves address space for so many rows, or as many as are possible. */
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */

@@ -420,10 +420,13 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 									 (int) b->pid, msg->u.say.text)));
 			return;
 		case GRN_MSG_BEAT:
+			if (b->heard)
+				b->heard(b);
 			return;
 		case GRN_MSG_PHASE:
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
 				builder_nonsense(b, "unknown phase");
+			memcpy(b->phase, msg->arg, sizeof(b->phase));
 			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
 			return;
 		case GRN_MSG_NEED:
@@ -453,6 +456,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_BUILD:
 		case GRN_MSG_GRANT:
 		case GRN_MSG_RELEASE:
+		case GRN_MSG_OPTION:
 			break;
 	}
 	builder_nonsense(b, "unknown type");
@@ -562,7 +566,7 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 {
 	char		byte;
 
-	return parked.pid != 0 && parked.spec.device == spec->device &&
+	return parked.pid != 0 && spec->remote == GRN_REMOTE_NONE && parked.spec.device == spec->device &&
 		parked.spec.threads == spec->threads &&
 		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
 		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
@@ -628,6 +632,23 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 	msg.u.spec = *spec;
 	send_message(b, &msg, -1, false);
 	grnnd_mapping_listen(map, announce_extent, b);
+}
+
+void
+grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
+{
+	GrnMsg		msg = {.type = GRN_MSG_OPTION};
+
+	strlcpy(msg.u.say.hint, name, sizeof(msg.u.say.hint));
+	do
+	{
+		strlcpy(msg.u.say.text, value, sizeof(msg.u.say.text));
+		value += strlen(msg.u.say.text);
+		send_message(b, &msg, -1, false);
+		msg.arg[0] = 1;
+	} while (*value);
+	/* it may have been a password */
+	explicit_bzero(&msg, sizeof(msg));
 }
 
 void

@@ -32,6 +32,8 @@ typedef struct GrnndBuilder
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
 	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for */
+	uint64		phase[3];		/* of its last PHASE: GrnPhase, done, total */
+	void		(*heard) (struct GrnndBuilder *builder);	/* at every BEAT, or NULL */
 	GrnBuildResult result;
 } GrnndBuilder;
 
@@ -48,6 +50,8 @@ extern char *grnnd_builder_program(void);
 extern void grnnd_builder_poll(GrnndBuilder *builder);
 /* Says that rows [0, rows) are complete, if there is room to say it. */
 extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
+/* Says an option of the connection to the host that is to build (GrnBuildSpec.remote). */
+extern void grnnd_builder_option(GrnndBuilder *builder, const char *name, const char *value);
 /* Says BUILD and waits for the result. */
 extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
 /*

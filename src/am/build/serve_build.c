@@ -1,0 +1,301 @@
+/*
+ * serve_build.c - grnnd_serve_build(): builds for another host's CREATE INDEX.  The builder
+ * there is the client; "Between hosts" in builder/protocol.h has what they say.
+ *
+ * A session serves one build at a time, within one transaction, whose end gives everything back.
+ * The role's maintenance_work_mem, temp_file_limit and settings of grnnd count.  What comes is
+ * not trusted: the backend looks at lengths, forms and limits, and all else is for the builder
+ * process, which can harm nothing but itself.
+ */
+#include "am/grnnd.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#include "am/build/build_state.h"
+#include "am/build/device_choice.h"
+#include "graph/checksum.h"
+#include "graph/rows.h"
+
+/* More than a record has room for. */
+#define MOST_ATTR_BYTES 8192
+
+typedef struct Served
+{
+	GrnndBuild	build;			/* heap, index and options are not here */
+	GrnForm		form;			/* in which rows come */
+	uint64		row_bytes;		/* of such a row */
+	uint64		rows;			/* expected */
+	uint64		have_rows;
+	uint64		have_order;		/* bytes */
+	bool		built;
+	float	   *floats;			/* [dim] */
+} Served;
+
+/* This session's build; in the transaction's memory. */
+static Served *served = NULL;
+
+/* An XactCallback. */
+static void
+end_served(XactEvent event, void *arg)
+{
+	Served	   *s = served;
+
+	if (s == NULL || event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PARALLEL_PRE_COMMIT ||
+		event == XACT_EVENT_PRE_PREPARE)
+		return;
+	served = NULL;
+	grnnd_build_abandon(0, PointerGetDatum(&s->build));
+}
+
+static GRNND_NORETURN void
+unsound(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("a request of another host's index build is not sound: %s", what),
+			 errhint("grnnd_serve_build() is for grnnd's own builder, which is not to be of another version; else check the network.")));
+}
+
+/* Whether rows of a build may come in that form. */
+static bool
+serves_as(GrnForm form, GrnForm rows)
+{
+	const GrnFormInfo *info = grn_form(form);
+
+	return form == rows ||
+		(grn_form_is_floats(rows) && info != NULL && info->holds != NULL && !info->rotated);
+}
+
+static void
+begin(const GrnWireBegin *wire)
+{
+	static bool registered = false;
+	GrnBuildSpec spec = wire->spec;
+	const GrnMetricInfo *metric = grn_metric(spec.metric);
+	const GrnFormInfo *form = grn_form(spec.form);
+	Served	   *s;
+	GrnndBuild *build;
+
+	if (served != NULL)
+		unsound("another build has begun");
+	if (spec.payload != GRNND_PAYLOAD)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the two servers' pages are of different sizes"),
+				 errhint("Build on a server that was configured with the same block size.")));
+	if (metric == NULL || form == NULL || form->numbers == GRN_NUMBERS_NONE ||
+		spec.dim < 1 || spec.dim > form->max_dim || !serves_as((GrnForm) wire->form, (GrnForm) spec.form) ||
+		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
+		spec.attr_bytes > MOST_ATTR_BYTES || spec.sig_bytes > MOST_ATTR_BYTES ||
+		spec.near.k > 0 || wire->rows < 1 || wire->rows >= GRN_MAX_NODES)
+		unsound("numbers of its beginning are out of range");
+
+	if (!registered)
+		RegisterXactCallback(end_served, NULL);
+	registered = true;
+	s = palloc0(sizeof(Served));
+	build = &s->build;
+	build->builder.sock = -1;
+	build->dim = spec.dim;
+	build->row_bytes = spec.row_bytes;
+	spec.version = GRN_PROTOCOL_VERSION;
+	spec.remote = GRN_REMOTE_NONE;
+	spec.patience = 0;
+	grnnd_set_devices(&spec);
+	memset(spec.segment_max, 0, sizeof(spec.segment_max));
+	build->spec = spec;
+	s->form = (GrnForm) wire->form;
+	s->row_bytes = grn_form_bytes(s->form, spec.dim);
+	s->rows = wire->rows;
+	s->floats = palloc(spec.dim * sizeof(float));
+	served = s;
+	grnnd_build_map(build, wire->rows);
+	if (build->max_rows < wire->rows)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%llu rows are more than a build can have", (unsigned long long) wire->rows),
+				 errhint("Partition the table.")));
+	grnnd_choose_device(build, (double) wire->rows);
+	/* now, so that a device opens while rows come */
+	grnnd_builder_start(&build->builder, build->map, &build->spec);
+}
+
+static void
+put_rows(Served *s, uint64 first, const char *bytes, uint64 length)
+{
+	GrnndMapping *map = s->build.map;
+	uint32		stride = s->build.spec.row_bytes;
+	GrnForm		form = (GrnForm) s->build.spec.form;
+	uint64		n = length / s->row_bytes;
+
+	if (first != s->have_rows || length % s->row_bytes != 0 || n > s->rows - first)
+		unsound("rows out of turn");
+	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * stride);
+	grnnd_mapping_populate(map, GRN_SEG_VECTORS, first * stride, (first + n) * stride);
+	for (uint64 i = 0; i < n; i++)
+	{
+		char	   *row = map->base[GRN_SEG_VECTORS] + (first + i) * stride;
+
+		if (s->form == form)
+			memcpy(row, bytes + i * s->row_bytes, s->row_bytes);
+		else
+		{
+			grn_form_load(s->form, bytes + i * s->row_bytes, s->build.dim, s->floats);
+			memcpy(row, s->floats, s->build.dim * sizeof(float));
+		}
+	}
+	s->have_rows += n;
+	grnnd_builder_rows(&s->build.builder, s->have_rows);
+}
+
+static void
+put_order(Served *s, uint64 offset, const char *bytes, uint64 length)
+{
+	GrnndMapping *map = s->build.map;
+
+	if (offset != s->have_order || length > s->rows * sizeof(uint32) - offset)
+		unsound("an order out of turn");
+	grnnd_mapping_grow(map, GRN_SEG_ORDER, offset + length);
+	grnnd_mapping_populate(map, GRN_SEG_ORDER, offset, offset + length);
+	memcpy(map->base[GRN_SEG_ORDER] + offset, bytes, length);
+	s->have_order += length;
+}
+
+/* Tells the other host that the build goes on, and how far it is. */
+static void
+tell_phase(GrnndBuilder *builder)
+{
+	ereport(NOTICE,
+			(errmsg_internal(GRN_WIRE_PHASE, (unsigned) builder->phase[0],
+							 (unsigned long long) builder->phase[1],
+							 (unsigned long long) builder->phase[2])));
+}
+
+static void
+run(Served *s, GrnWireResult *wire)
+{
+	GrnndBuilder *builder = &s->build.builder;
+
+	if (s->have_rows != s->rows || s->have_order != s->rows * sizeof(uint32) || s->built)
+		unsound("a build without all of its rows");
+	builder->heard = tell_phase;
+	grnnd_builder_run(builder, s->rows);
+	grnnd_builder_kill(builder);
+	s->built = true;
+	memset(wire, 0, sizeof(*wire));
+	wire->result = builder->result;
+	wire->bytes[0] = Min(builder->needed[GRN_SEG_RESULT], s->build.map->size[GRN_SEG_RESULT]);
+	wire->bytes[1] = Min(builder->needed[GRN_SEG_CODES], s->build.map->size[GRN_SEG_CODES]);
+}
+
+/* An answer in context with room for so many bytes behind its head. */
+static bytea *
+answer_to(MemoryContext context, GrnWireHead *head, uint64 bytes)
+{
+	bytea	   *answer = MemoryContextAlloc(context, VARHDRSZ + sizeof(GrnWireHead) + bytes);
+
+	SET_VARSIZE(answer, VARHDRSZ + sizeof(GrnWireHead) + bytes);
+	head->bytes = bytes;
+	return answer;
+}
+
+static bytea *
+serve(MemoryContext context, GrnWireHead *head, const char *payload)
+{
+	Served	   *s = served;
+	bytea	   *answer = NULL;
+	uint64		wanted;
+
+	if (head->type == GRN_WIRE_BEGIN)
+	{
+		GrnWireBegin wire;
+
+		if (head->bytes != sizeof(wire))
+			unsound("a beginning of another size");
+		memcpy(&wire, payload, sizeof(wire));
+		begin(&wire);
+		return answer_to(context, head, 0);
+	}
+	if (s == NULL)
+		unsound("no build has begun");
+	grnnd_builder_poll(&s->build.builder);
+	switch ((GrnWireType) head->type)
+	{
+		case GRN_WIRE_PUT:
+			if (s->built)
+				unsound("rows behind the build");
+			if (head->segment == GRN_SEG_VECTORS)
+				put_rows(s, head->offset, payload, head->bytes);
+			else if (head->segment == GRN_SEG_ORDER)
+				put_order(s, head->offset, payload, head->bytes);
+			else
+				unsound("an unknown segment");
+			return answer_to(context, head, 0);
+		case GRN_WIRE_BUILD:
+			answer = answer_to(context, head, sizeof(GrnWireResult));
+			run(s, (GrnWireResult *) (VARDATA(answer) + sizeof(GrnWireHead)));
+			return answer;
+		case GRN_WIRE_GET:
+			if (head->bytes != sizeof(wanted) || !s->built ||
+				(head->segment != GRN_SEG_RESULT && head->segment != GRN_SEG_CODES))
+				unsound("nothing that can be had");
+			memcpy(&wanted, payload, sizeof(wanted));
+			if (wanted > GRN_WIRE_PIECE || head->offset > s->build.map->size[head->segment] ||
+				wanted > s->build.map->size[head->segment] - head->offset)
+				unsound("more than there is");
+			answer = answer_to(context, head, wanted);
+			memcpy(VARDATA(answer) + sizeof(GrnWireHead),
+				   s->build.map->base[head->segment] + head->offset, wanted);
+			return answer;
+		case GRN_WIRE_BEGIN:
+			break;
+	}
+	unsound("an unknown request");
+}
+
+PG_FUNCTION_INFO_V1(grnnd_serve_build);
+Datum
+grnnd_serve_build(PG_FUNCTION_ARGS)
+{
+	bytea	   *frame = PG_GETARG_BYTEA_PP(0);
+	const char *bytes = VARDATA_ANY(frame);
+	Size		length = VARSIZE_ANY_EXHDR(frame);
+	MemoryContext context = MemoryContextSwitchTo(TopTransactionContext);
+	ResourceOwner owner = CurrentResourceOwner;
+	GrnWireHead head;
+	bytea	   *answer;
+
+	if (length < sizeof(head))
+		unsound("it is too short");
+	memcpy(&head, bytes, sizeof(head));
+	if (head.magic != GRN_WIRE_MAGIC || head.bytes != length - sizeof(head))
+		unsound("it is no frame");
+	if (head.checksum != grn_checksum(bytes + sizeof(uint64), length - sizeof(uint64)))
+		unsound("it was changed on its way");
+	if (head.version != GRN_PROTOCOL_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the other host's grnnd speaks version %u of the builder's protocol, and this one version %d",
+						head.version, GRN_PROTOCOL_VERSION),
+				 errhint("Install the same version of grnnd on both.")));
+
+	/* the temporary file and the builder are the transaction's, not this statement's */
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	answer = serve(context, &head, bytes + sizeof(head));
+	CurrentResourceOwner = owner;
+
+	head.checksum = 0;
+	memcpy(VARDATA(answer), &head, sizeof(head));
+	head.checksum = grn_checksum(VARDATA(answer) + sizeof(uint64),
+								 VARSIZE(answer) - VARHDRSZ - sizeof(uint64));
+	memcpy(VARDATA(answer), &head, sizeof(head));
+	MemoryContextSwitchTo(context);
+	PG_FREE_IF_COPY(frame, 0);
+	PG_RETURN_BYTEA_P(answer);
+}

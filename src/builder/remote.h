@@ -1,0 +1,28 @@
+/*
+ * remote.h - a build that another host's PostgreSQL makes; see "Between hosts" in protocol.h.
+ */
+#ifndef GRN_REMOTE_H
+#define GRN_REMOTE_H
+
+#include "builder/pipeline.h"
+
+#define GRN_MAX_OPTIONS 48
+
+/* What libpq is to connect by: names and values, then NULL. */
+typedef struct GrnOptions
+{
+	int			n;
+	char	   *names[GRN_MAX_OPTIONS + 4];
+	char	   *values[GRN_MAX_OPTIONS + 4];
+} GrnOptions;
+
+/* Adds one, or goes on with the last one's value.  False: too many, or out of memory. */
+extern bool grn_options_add(GrnOptions *options, const char *name, const char *value, bool more);
+/*
+ * Has the build made there, and its results written here as grn_build() writes them.  Nothing of
+ * what comes back is trusted but that it is what was sent: the leader checks it as any builder's.
+ */
+extern bool grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *result,
+							 GrnFailure *failure);
+
+#endif							/* GRN_REMOTE_H */

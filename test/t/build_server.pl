@@ -1,0 +1,360 @@
+# grnnd.build_server: indexes whose graphs another server builds are those that this host would
+# have built; what can be wrong with that server, its rights and the network is one clear error,
+# or a build on this host.  GRNND_SOAK: a thousand faults between the two.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use IO::Socket::INET;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $limit = $PostgreSQL::Test::Utils::timeout_default;	# seconds
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my $faults = $soak ? 1000 : 16;
+my $common = q(
+autovacuum = off
+fsync = off
+grnnd.background_fit = off
+grnnd.build_timeout = 1min
+max_parallel_maintenance_workers = 0
+log_min_messages = warning
+log_statement = none
+password_encryption = 'scram-sha-256'
+);
+
+# ---- the build server ----
+
+my $builder = PostgreSQL::Test::Cluster->new('builder');
+my $port = $builder->port;
+my $tls = qx($ENV{PG_CONFIG} --configure) =~ /with-(?:open)?ssl/ &&
+	system("openssl version >$dir/openssl.log 2>&1") == 0;
+$builder->init;
+$builder->append_conf('postgresql.conf', "$common\nlisten_addresses = '127.0.0.1'\n");
+my $data = $builder->data_dir;
+if ($tls)
+{
+	for my $name ('server', 'other')
+	{
+		system("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+			  . "-addext subjectAltName=DNS:localhost -keyout $data/$name.key -out $data/$name.crt "
+			  . ">>$dir/openssl.log 2>&1") == 0 or die 'openssl makes no certificate';
+	}
+	chmod 0600, "$data/server.key";
+	$builder->append_conf('postgresql.conf',
+		"ssl = on\nssl_cert_file = 'server.crt'\nssl_key_file = 'server.key'\n");
+}
+unlink "$data/pg_hba.conf";
+$builder->append_conf('pg_hba.conf', "local all all trust\nhost all open 127.0.0.1/32 trust\n"
+	  . "host all remote,weak 127.0.0.1/32 scram-sha-256\n"
+	  . ($tls ? "hostssl all tls 127.0.0.1/32 scram-sha-256\n" : ''));
+$builder->start;
+$builder->safe_psql('postgres', q(
+	CREATE ROLE remote LOGIN PASSWORD 'right';
+	CREATE ROLE tls LOGIN PASSWORD 'right';
+	CREATE ROLE weak LOGIN PASSWORD 'right';
+	CREATE ROLE open LOGIN;
+	CREATE SCHEMA "Odd name";
+	CREATE EXTENSION vector;
+	CREATE EXTENSION grnnd SCHEMA "Odd name";
+	GRANT USAGE ON SCHEMA "Odd name" TO remote, tls, open, weak;
+	GRANT EXECUTE ON FUNCTION "Odd name".grnnd_serve_build(bytea) TO remote, tls, open));
+$builder->safe_psql('postgres', 'CREATE DATABASE bare');
+
+# ---- the server whose indexes they are ----
+
+my $node = PostgreSQL::Test::Cluster->new('indexes');
+$node->init;
+$node->append_conf('postgresql.conf', $common);
+$node->start;
+$node->safe_psql('postgres', qq(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE SERVER far FOREIGN DATA WRAPPER grnnd_build
+		OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres', sslmode 'disable');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'remote', password 'right');
+	SELECT setseed(0.5);
+	CREATE TABLE t AS SELECT i AS id, i % 5 AS tenant,
+		(SELECT array_agg((random() * 200)::int) FROM generate_series(1, 24 + i * 0))::vector(24) AS bytes,
+		(SELECT array_agg(random() - 0.3) FROM generate_series(1, 24 + i * 0))::vector(24) AS floats
+	FROM generate_series(1, 1500) i;
+	INSERT INTO t SELECT 2000 + id, tenant, bytes, floats FROM t WHERE id < 50;
+	ALTER TABLE t ADD halves halfvec(24), ADD bits bit(24);
+	UPDATE t SET halves = floats, bits = binary_quantize(floats);
+	CREATE TABLE small (v vector(8));
+	INSERT INTO small SELECT ARRAY[i, i % 7, i % 11, 1, 2.5, 3, 4, i % 3]::vector FROM generate_series(1, 400) i));
+
+# Runs statements with that device and server; returns what is said on stderr.
+sub as
+{
+	my ($device, $sql, $server) = @_;
+	my $err;
+	$server //= 'far';
+	$node->psql('postgres', "\\set VERBOSITY verbose\nSET grnnd.build_device = $device;\n"
+		  . "SET grnnd.build_server = '$server';\n$sql", stderr => \$err, on_error_stop => 0);
+	return $err;
+}
+
+# An index's pages but the first, which has a time, without what WAL and checksums write there.
+sub pages
+{
+	my ($index) = @_;
+	my $path = $node->safe_psql('postgres', "CHECKPOINT; SELECT pg_relation_filepath('$index')");
+	my $bytes = slurp_file($node->data_dir . "/$path");
+	my $size = 8192;
+	return join '', map { substr($bytes, $_ * $size + 10, $size - 10) } 1 .. length($bytes) / $size - 1;
+}
+
+# ---- the same index ----
+
+for ([ bytes => 'bytes vector_l2_ops' ],
+	[ filtered => 'bytes vector_l2_ops, tenant' ],
+	[ product => 'floats vector_ip_ops' ],
+	[ cosine => 'floats vector_cosine_ops' ],
+	[ halves => 'halves halfvec_l2_ops' ],
+	[ bits => 'bits bit_hamming_ops' ])
+{
+	my ($name, $columns) = @$_;
+	is(as('cpu', "CREATE INDEX here ON t USING grnnd ($columns)"), '', "$name: built here");
+	is(as('gpu', "CREATE INDEX there ON t USING grnnd ($columns)"), '', "$name: built there");
+	ok(pages('here') eq pages('there'), "$name: the same index");
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('there', true))), '0', "$name: sound");
+	$node->safe_psql('postgres', 'DROP INDEX here, there');
+}
+# the role's memory is that of its settings: nearly all of this build's is a temporary file
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET maintenance_work_mem = '1MB'));
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));
+like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
+	qr/53400: build server: temporary file size exceeds/, 'limits of the role there');
+$builder->safe_psql('postgres', 'ALTER ROLE remote RESET ALL');
+
+# one pass, so that faults below have an index to be compared with
+as('cpu', 'CREATE INDEX reference ON small USING grnnd (v)');
+my $reference = pages('reference');
+my $create = 'CREATE INDEX far_one ON small USING grnnd (v)';
+
+# Sets options of the server, or with FOR of the mapping; the one that was given last stays.
+sub options
+{
+	$node->safe_psql('postgres', "ALTER $_") for @_;
+}
+
+# ---- what can be wrong ----
+
+like(as('gpu', $create, 'nowhere'), qr/42704: server "nowhere" does not exist/, 'no such server');
+options(q(SERVER far OPTIONS (SET dbname 'bare')));
+like(as('gpu', $create), qr/55000: the build server's database has no extension grnnd/, 'no extension there');
+options(q(SERVER far OPTIONS (SET dbname 'absent')));
+like(as('gpu', $create), qr/08001: could not connect.*"absent" does not exist/, 'no such database');
+options(q(SERVER far OPTIONS (SET dbname 'postgres')), q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET password 'wrong')));
+like(as('gpu', $create), qr/08001: could not connect.*password authentication failed/, 'wrong password');
+options(q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET password 'right', SET user 'weak')));
+like(as('gpu', $create), qr/42501: build server: permission denied for function grnnd_serve_build/, 'no rights there');
+like(as('auto', $create), qr/NOTICE.*building on this host.*permission denied/s, 'this host builds instead');
+ok(pages('far_one') eq $reference, 'the same index');
+$node->safe_psql('postgres', 'DROP INDEX far_one');
+options(q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET user 'remote')));
+
+# a port where nobody listens: the listener is closed at once
+my $closed = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+options(qq(SERVER far OPTIONS (SET port '$closed')));
+like(as('gpu', $create), qr/08001: could not connect.*refused.*HINT/s, 'nobody listens');
+like(as('auto', $create), qr/NOTICE.*building on this host.*refused/s, 'this host builds instead');
+ok(pages('far_one') eq $reference, 'the same index');
+$node->safe_psql('postgres', 'DROP INDEX far_one');
+options(qq(SERVER far OPTIONS (SET port '$port')));
+
+# rights here
+$node->safe_psql('postgres', q(
+	CREATE ROLE owner;
+	GRANT CREATE ON SCHEMA public TO owner;
+	GRANT USAGE ON FOREIGN SERVER far TO owner;
+	CREATE TABLE owned (v vector(8));
+	INSERT INTO owned SELECT * FROM small;
+	ALTER TABLE owned OWNER TO owner));
+like(as('gpu', 'SET ROLE owner; CREATE INDEX ON owned USING grnnd (v)'),
+	qr/42704: user mapping not found/, 'no mapping');
+like(as('gpu', q(SET ROLE owner; CREATE USER MAPPING FOR owner SERVER far OPTIONS (user 'open');
+		CREATE INDEX ON owned USING grnnd (v))),
+	qr/2F003: the user mapping for server "far" has no password/, 'a mapping without a password');
+like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD password 'any');
+		CREATE INDEX ON owned USING grnnd (v))),
+	qr/2F003: a user mapping of a user without superuser rights must connect by password/, 'one that was not asked for');
+like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD password_required 'false'))),
+	qr/42501: permission denied to set the option "password_required"/, 'superusers alone waive it');
+like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD sslkey '/x'))),
+	qr/42501: permission denied to set the option "sslkey"/, 'nor may others name files');
+is(as('gpu', q(ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD password_required 'false');
+		SET ROLE owner; CREATE INDEX ON owned USING grnnd (v))), '', 'a mapping that needs none');
+like(as('gpu', q(ALTER SERVER far OPTIONS (ADD password 'x'))), qr/HV00D: invalid option "password"/, 'option of a mapping');
+like(as('gpu', q(ALTER SERVER far OPTIONS (ADD passwd 'x'))), qr/HV00D: invalid option "passwd"/, 'unknown option');
+like(as('gpu', q(LOAD 'grnnd'; SET ROLE owner; SET grnnd.build_server = '')), qr/42501: permission denied to set parameter/, 'a superuser\'s setting');
+like(as('cpu', q(SET ROLE owner; SELECT grnnd_serve_build(''))), qr/42501: permission denied for function/, 'a function that is granted');
+like(as('cpu', q(SELECT grnnd_serve_build(''))), qr/08P01: .*it is too short/, 'a frame that is too short');
+like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is no frame/, 'zeroes');
+
+# ---- TLS ----
+
+SKIP:
+{
+	skip 'a server without TLS', 3 unless $tls;
+	$node->safe_psql('postgres', qq(
+		CREATE SERVER safe FOREIGN DATA WRAPPER grnnd_build OPTIONS (host 'localhost', hostaddr '127.0.0.1',
+			port '$port', dbname 'postgres', sslmode 'verify-full', sslrootcert '$data/server.crt');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER safe OPTIONS (user 'tls', password 'right')));
+	is(as('gpu', "$create; DROP INDEX far_one", 'safe'), '', 'built there by way of TLS');
+	options(qq(SERVER safe OPTIONS (SET sslrootcert '$data/other.crt')));
+	like(as('gpu', $create, 'safe'), qr/08001: could not connect.*certificate verify failed/, 'another certificate');
+	options(q(SERVER safe OPTIONS (SET sslmode 'disable', DROP sslrootcert)));
+	like(as('gpu', $create, 'safe'), qr/08001: could not connect.*no pg_hba.conf entry/, 'without TLS');
+}
+
+# ---- cancelled, and a server that dies ----
+
+# a build of minutes; returns when it has begun there
+my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100, r = 96, s = 96)';
+my $at_work = q(SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND state <> 'idle');
+
+# processes that a server has started and that are not its own
+sub builders
+{
+	my ($server) = @_;
+	my $folder = $server->data_dir;
+	return grep { (readlink("$_/cwd") // '') eq $folder && (readlink("$_/exe") // '') =~ /grnnd_build/ }
+		glob '/proc/[0-9]*';
+}
+
+sub start_long
+{
+	my $client = psql_start($node, "SET grnnd.build_device = gpu; SET grnnd.build_server = far; $long");
+	my $end = time() + $limit;
+	sleep 0.05 until $builder->safe_psql('postgres', $at_work) > 0 && builders($builder)
+		|| !$client->{run}->pumpable || time() > $end;
+	return $client;
+}
+
+# Whether nothing of a build is left on either host within the limit.
+sub all_gone
+{
+	my $end = time() + $limit;
+	sleep 0.05 while (builders($builder) || builders($node)) && time() < $end;
+	return !builders($builder) && !builders($node);
+}
+
+my $client = start_long();
+my $began = time();
+$node->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%INDEX slow%' AND pid <> pg_backend_pid()));
+like(psql_finish($client), qr/canceling statement due to user request/, 'cancelled here');
+ok(all_gone(), 'and there');
+note sprintf 'gone after %.2f s', time() - $began;
+
+$client = start_long();
+$builder->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND pid <> pg_backend_pid()");
+like(psql_finish($client), qr/build server: canceling statement due to user request/, 'cancelled there');
+ok(all_gone(), 'and here');
+
+$client = start_long();
+$builder->stop('immediate');
+like(psql_finish($client), qr/ERROR:  .*(?:lost|terminating connection|build server)/, 'that server dies');
+ok(all_gone(), 'and nothing is left');
+$builder->start;
+
+# ---- faults of the network ----
+
+# A proxy: of each connection's bytes it harms those from a place on, in one direction, as the
+# file says: "up" or "down", "cut", "stall", "delay" or "garbage", and the place.
+my $file = "$dir/fault";
+my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die "no proxy: $!";
+my $proxy = fork // die "no proxy: $!";
+if ($proxy == 0)
+{
+	setpgrp(0, 0);
+	$SIG{CHLD} = 'IGNORE';
+	while (my $near = $listener->accept)
+	{
+		next if fork;
+		carry($near);
+		POSIX::_exit(0);
+	}
+	POSIX::_exit(0);
+}
+
+sub carry
+{
+	my ($near) = @_;
+	my ($way, $kind, $place) = split ' ', slurp_file($file);
+	my $far = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or return;
+	my %passed = (up => 0, down => 0);
+	my %other = ($near => $far, $far => $near);
+	while (1)
+	{
+		my $set = '';
+		vec($set, fileno($_), 1) = 1 for $near, $far;
+		select($set, undef, undef, undef) > 0 or return;
+		for my $from ($near, $far)
+		{
+			next unless vec($set, fileno($from), 1);
+			my $now = $from == $near ? 'up' : 'down';
+			sysread($from, my $bytes, 16384) or return;
+			my $end = $passed{$now} + length $bytes;
+			my $to = $other{$from};
+			if ($now eq $way && $end > $place && $passed{$now} <= $place)
+			{
+				my $at = $place - $passed{$now};
+				return if $kind eq 'cut' && (!$at || syswrite $to, substr($bytes, 0, $at));
+				sleep 600 if $kind eq 'stall';
+				sleep 0.3 if $kind eq 'delay';
+				substr($bytes, $at, 1) = chr(ord(substr $bytes, $at, 1) ^ (1 + $place % 255)) if $kind eq 'garbage';
+			}
+			$passed{$now} = $end;
+			while (length $bytes)
+			{
+				my $sent = syswrite($to, $bytes) or return;
+				substr($bytes, 0, $sent) = '';
+			}
+		}
+	}
+}
+
+options("SERVER far OPTIONS (SET port '" . $listener->sockport . "', ADD connect_timeout '2')");
+append_to_file($file, "up none 0");
+is(as('gpu', "$create; DROP INDEX far_one"), '', 'a proxy without faults');
+my (%count, @wrong);
+for my $i (1 .. $faults)
+{
+	my $way = rand() < 0.5 ? 'up' : 'down';
+	my $kind = (qw(cut garbage delay))[ $i % 3 ];
+	$kind = 'stall' if $i % 16 == 0;
+	# a build of these rows is about so many bytes; half of the faults come early
+	my $most = $i % 2 ? 1500 : $way eq 'up' ? 20000 : 100000;
+	my $place = int rand $most;
+	unlink $file;
+	append_to_file($file, "$way $kind $place");
+	my $err = as('gpu', "SET grnnd.build_timeout = '2s'; $create");
+	my ($code) = $err =~ /ERROR:  (\w{5}):/;
+	my $exists = $node->safe_psql('postgres', q(SELECT to_regclass('far_one') IS NOT NULL));
+	if (!defined $code)
+	{
+		# (the last answer, to COMMIT, may be lost)
+		push @wrong, "$way $kind $place: another index: $err" if $exists ne 't' || pages('far_one') ne $reference;
+	}
+	elsif ($exists eq 't')
+	{
+		push @wrong, "$way $kind $place: $err";
+	}
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS far_one');
+	$count{ $code // 'built' }++;
+	push @wrong, "$way $kind $place: $err" if $kind eq 'cut' && $place < 200 && !defined $code;
+}
+is(join("\n", @wrong), '', "$faults faults: an error or the right index");
+note join ', ', map { "$_: $count{$_}" } sort keys %count;
+# its connections that stall, too
+kill 'KILL', -$proxy, $proxy;
+waitpid $proxy, 0;
+ok(all_gone(), 'no builder is left');
+unlike(slurp_file($_->logfile), qr/terminated by signal|PANIC|TRAP/, 'no server has crashed') for $node, $builder;
+done_testing();
