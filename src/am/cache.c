@@ -373,7 +373,7 @@ grnnd_lists_current(Relation index, const GrnndIndex *ix)
 {
 	GrnndMeta	meta;
 
-	read_meta(index, &meta, NULL, NULL);
+	read_meta(index, &meta, NULL);
 	if (meta.list_generation == ix->meta.list_generation &&
 		meta.list_buckets == ix->meta.list_buckets && meta.list_state == ix->meta.list_state)
 		return true;
