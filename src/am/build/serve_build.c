@@ -104,6 +104,7 @@ begin(const GrnWireBegin *wire)
 	build->builder.sock = -1;
 	build->dim = spec.dim;
 	build->row_bytes = spec.row_bytes;
+	build->words = 1;			/* (no TIDs come) */
 	spec.version = GRN_PROTOCOL_VERSION;
 	spec.remote = GRN_REMOTE_NONE;
 	spec.patience = 0;
