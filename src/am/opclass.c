@@ -94,6 +94,11 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 #else
 			class_oid = get_opclass_oid(am, stringToQualifiedNameList(string), true);
 #endif
+		if (!OidIsValid(class_oid))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("operator class \"%s\" does not exist for access method grnnd", string),
+					 errhint("In psql, \\dAc grnnd lists those that there are.")));
 	}
 	/* those of filter columns have no support functions */
 	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||

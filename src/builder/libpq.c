@@ -13,6 +13,17 @@
 #define BESIDE "libpq.so.5"
 #endif
 
+/* NULL: there is none.  A static program loads none. */
+static void *
+load(const char *name)
+{
+#ifdef GRN_STATIC
+	return NULL;
+#else
+	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+#endif
+}
+
 const GrnLibpq *
 grn_libpq(GrnFailure *failure)
 {
@@ -23,9 +34,9 @@ grn_libpq(GrnFailure *failure)
 
 	if (loaded)
 		return &pq;
-	library = dlopen(BESIDE, RTLD_NOW | RTLD_LOCAL);
+	library = load(BESIDE);
 	if (!library)
-		library = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
+		library = load("libpq.so.5");
 	if (!library)
 	{
 		grn_fail(failure, "0A000", "Install PostgreSQL's client library (Debian: libpq5), or reset grnnd.build_server.",

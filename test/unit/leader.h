@@ -277,6 +277,7 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_BUILD:
 			case GRN_MSG_GRANT:
 			case GRN_MSG_RELEASE:
+			case GRN_MSG_OPTION:
 				CHECK(false, "message %u", msg.type);
 		}
 	}

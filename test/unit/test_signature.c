@@ -40,8 +40,8 @@ check_sets(const GrnSigBook *book, const int64_t *k, uint32_t n)
 			CHECK(byte >= 1 && byte <= GRN_SIG_CODES, "byte %u", byte);
 			CHECK(x < a || x > b || has(&range, byte), "%lld in %lld to %lld", (long long) x,
 				  (long long) a, (long long) b);
-			CHECK(!book->ordered || book->count == 0 || (x < a) <= (byte <= grn_sig_byte(book, a)),
-				  "order");
+			CHECK(book->ordered != GRN_BOOK_ORDERED || book->count == 0 ||
+				  (x < a) <= (byte <= grn_sig_byte(book, a)), "order");
 		}
 	}
 }
