@@ -41,7 +41,7 @@ async def session():
 
 def main():
     asyncio.run(session())
-    client.scanned('apg_idx', 90, 'scans')
+    client.scanned('apg_idx', 70, 'scans')
 
 
 client.run(main)
