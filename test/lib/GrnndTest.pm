@@ -101,28 +101,49 @@ sub missing
 		0, "$name: every row is found");
 }
 
-sub running
+# The state of a process, a letter of proc(5), and its parent; nothing where it is gone.
+sub process
 {
 	my ($pid) = @_;
-	open(my $f, '<', "/proc/$pid/stat") or return 0;
-	return (<$f> // '') !~ /\) [ZX] /;
+	open(my $f, '<', "/proc/$pid/stat") or return;
+	return (<$f> // '') =~ /\) (\S) (\d+)/;
 }
 
-# Kills every process of the server at once.
+sub running
+{
+	my ($state) = process(@_);
+	return defined $state && $state !~ /[ZX]/;
+}
+
+# Whether a process still has the segment of shared memory: the next server would refuse to start.
+sub attached
+{
+	my ($segment) = @_;
+	open(my $f, '<', '/proc/sysvipc/shm') or return 0;
+	# key, id, permissions, bytes, two processes, how many have it
+	return grep { my @column = split; $column[1] eq $segment && $column[6] > 0 } <$f>;
+}
+
+# Kills every process of the server.  The postmaster is stopped first, so that it starts no other
+# between the look for its children and their end.
 sub kill_server
 {
 	my ($node) = @_;
-	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my @line = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
+	my ($postmaster, $segment) = ($line[0], (split ' ', $line[6] // '')[1] // '');
+	my $until = time() + 30;
+	kill 'STOP', $postmaster;
+	sleep 0.001 while time() < $until && ((process($postmaster))[0] // 'Z') !~ /[TZX]/;
 	my @children;
-	for my $stat (glob '/proc/[0-9]*/stat')
+	for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*')
 	{
-		open(my $f, '<', $stat) or next;
-		my $line = <$f> // next;
-		push @children, $1 if $line =~ /^(\d+) \(.*\) \S $postmaster /;
+		my (undef, $parent) = process($pid);
+		push @children, $pid if ($parent // 0) == $postmaster;
 	}
 	kill 'KILL', $postmaster, @children;
-	my $until = time() + 30;
-	sleep 0.01 while time() < $until && grep { running($_) } $postmaster, @children;
+	$until = time() + 30;
+	sleep 0.01
+	  while time() < $until && (attached($segment) || grep { running($_) } $postmaster, @children);
 	# the next server would wait for the process in them, which may not be reaped yet
 	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->{_pid} = undef;
