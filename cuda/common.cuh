@@ -205,7 +205,7 @@ struct TileGraph
 /* Adjacency lists on the device. */
 struct Lists
 {
-	uint32_t *d_ids;	/* [n][degree] */
+	uint32_t *d_ids;	/* [n][degree], EMPTY_ID after the last neighbour */
 	uint8_t	 *d_counts; /* [n] */
 };
 
@@ -289,6 +289,19 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 
 	hi = merge32(max(lo, back), lane);
 	lo = merge32(min(lo, back), lane);
+}
+
+/*
+ * The end of a vertex's list, by one warp: how many neighbours it has, and EMPTY_ID in the other
+ * slots, as the whole list goes to the host.
+ */
+__device__ inline void
+end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
+{
+	for (uint32_t slot = count + lane_id(); slot < degree; slot += WARP)
+		lists.d_ids[v * degree + slot] = EMPTY_ID;
+	if (lane_id() == 0)
+		lists.d_counts[v] = (uint8_t) count;
 }
 
 /*

@@ -151,8 +151,7 @@ __launch_bounds__(FINISH_THREADS)
 	for (int w = 0; w < IW; w++)
 		if (offer[w] != EMPTY_KEY && offers_before[w] < extra)
 			d_out[pool_before[w] + offers_before[w]] = name(offer[w]);
-	if (lane == 0)
-		lists.d_counts[row] = (uint8_t) min(npool + min(ninbox, extra), degree);
+	end_list(lists, row, degree, min(npool + min(ninbox, extra), degree));
 }
 
 __global__ void

@@ -217,8 +217,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 			position += s.s_sorted[s.s_kept[j]] < key;
 		d_out[position] = (uint32_t) key;
 	}
-	if (lane == 0)
-		a.d_counts[at] = (uint8_t) (nkept + extra);
+	end_list(Lists {a.d_ids, a.d_counts}, at, a.degree, nkept + extra);
 }
 
 __global__ void

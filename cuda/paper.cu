@@ -427,7 +427,7 @@ __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_lists_kernel(const float *d_rows, uint32_t n, uint32_t dim, const Key *d_pool,
 					   const uint32_t *d_count, uint32_t r, uint32_t degree, bool prune,
-					   uint32_t *d_ids, uint8_t *d_counts)
+					   Lists lists)
 {
 	__shared__ Key s_all[PAPER_WARPS][MAX_PAPER_R];
 	Key			  *s_entry = s_all[threadIdx.x / WARP];
@@ -456,14 +456,13 @@ __launch_bounds__(PAPER_THREADS)
 			if (lane == 0)
 			{
 				s_entry[kept] = x;
-				d_ids[(size_t) v * degree + kept] = entry_id(x);
+				lists.d_ids[(size_t) v * degree + kept] = entry_id(x);
 			}
 			kept++;
 		}
 		__syncwarp();
 	}
-	if (lane == 0)
-		d_counts[v] = (uint8_t) kept;
+	end_list(lists, v, degree, kept);
 }
 
 static uint32_t
@@ -585,7 +584,7 @@ launch_paper_lists(const Device &device, const float *d_rows, uint32_t n, uint32
 	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
 	GRN_REQUIRE(degree > 0 && degree <= GRN_MAX_DEGREE);
 	paper_lists_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
-		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, prune, d_ids,
-		d_counts);
+		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, prune,
+		Lists {d_ids, d_counts});
 	return cudaGetLastError();
 }

@@ -251,8 +251,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 			before += s_list[j] < key;
 		d_result[before] = d_order ? d_order[(uint32_t) key] : (uint32_t) key;
 	}
-	if (lane == 0)
-		out.d_counts[row] = (uint8_t) filled;
+	end_list(out, row, degree, filled);
 }
 
 template <class Rows>
