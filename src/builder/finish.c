@@ -60,7 +60,7 @@ grn_finish_connect(GrnFinish *f)
 	pthread_mutex_unlock(&f->mutex);
 	if (f->nreached == 0)
 		return grn_connect(f->rows, f->graph, f->entry, f->parallel, f->scratch);
-	return grn_connect_rest(f->rows, f->graph, f->entry, f->nreached, f->scratch);
+	return grn_connect_rest(f->rows, f->graph, f->entry, f->nreached, f->parallel, f->scratch);
 }
 
 void

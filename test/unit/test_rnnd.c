@@ -521,7 +521,8 @@ test_finish_for_any_threads(void)
 			{
 				uint32_t	u = (v + steps[k]) % ROWS;
 
-				if (u % 40 != 7)
+				/* nothing leads to every 40th; half of those have no neighbours themselves */
+				if (u % 40 != 7 && v % 80 != 7)
 					g.ids[(size_t) v * DEGREE + g.counts[v]++] = u;
 			}
 		CHECK(grn_reachable(&g, 3, ways[i], work) == ROWS - ROWS / 40, "%zu reached",

@@ -3,7 +3,9 @@
  *
  * A breadth-first search marks what the entry reaches.  Each vertex x left over
  * then gets an edge p -> x from a vertex p near it that is reached: its nearest
- * reached neighbour, or, where it has none, the nearest that a search finds.
+ * reached neighbour, or, where it has none, the nearest that a search finds.  All threads
+ * search before the first edge is added: a graph of 100,000,000 vertices may have thousands
+ * left over, and each step of their searches reads memory at random.
  * If p is full, an edge p -> y makes room, and x -> y replaces it: a path that used
  * p -> y now uses p -> x -> y.  If x is full, its farthest edge makes room for that;
  * x was not reached, so nothing was reached through it.  So the set of reached
@@ -16,15 +18,17 @@
 #include "graph/build/reach.h"
 
 #define BEAM 32					/* of the search for a vertex near x */
+#define SEARCH_GRAIN 16			/* words of 64 vertices that a thread takes at once */
+#define SEEN_BITS 12			/* of the table of vertices that a search has seen */
 
 typedef struct Connect
 {
 	const GrnRows *rows;
 	GrnGraph   *graph;
+	uint32_t	entry;
 	uint64_t   *reached;		/* [GRN_REACH_WORDS(n)] a bit a vertex */
-	uint32_t   *stamps;			/* [n] number of the search that saw a vertex */
+	uint32_t   *near;			/* [n] of those left over: what a search has found */
 	uint32_t   *queue;			/* [n] */
-	uint32_t	search;
 } Connect;
 
 size_t
@@ -60,57 +64,99 @@ distance(const Connect *c, uint32_t a, uint32_t b)
 	return grn_row_distance(c->rows, grn_row(c->rows, a), grn_row(c->rows, b));
 }
 
-/* The reached vertex nearest to x that a best-first search from entry finds. */
+/* Its nearest neighbour that is reached, or GRN_INVALID_ID. */
 static uint32_t
-find_near(Connect *c, uint32_t entry, uint32_t x)
+reached_neighbour(const Connect *c, uint32_t x)
 {
-	const GrnGraph *g = c->graph;
+	const uint32_t *ids = c->graph->ids + (size_t) x * c->graph->degree;
+
+	for (uint32_t i = 0; i < c->graph->counts[x]; i++)
+		if (grn_is_reached(c->reached, ids[i]))
+			return ids[i];
+	return GRN_INVALID_ID;
+}
+
+/* What a best-first search has found, nearest first. */
+typedef struct Beam
+{
+	uint32_t	count;
 	uint32_t	ids[BEAM];
 	float		distances[BEAM];
 	bool		expanded[BEAM];
-	uint32_t	count = 1;
+} Beam;
 
-	c->search++;
-	ids[0] = entry;
-	distances[0] = distance(c, entry, x);
-	expanded[0] = false;
-	c->stamps[entry] = c->search;
+static void
+offer(Beam *b, uint32_t id, float distance)
+{
+	uint32_t	at;
+
+	if (b->count == BEAM && !(distance < b->distances[BEAM - 1]))
+		return;
+	for (uint32_t i = 0; i < b->count; i++)
+		if (b->ids[i] == id)
+			return;
+	at = b->count < BEAM ? b->count++ : BEAM - 1;
+	for (; at > 0 && b->distances[at - 1] > distance; at--)
+	{
+		b->ids[at] = b->ids[at - 1];
+		b->distances[at] = b->distances[at - 1];
+		b->expanded[at] = b->expanded[at - 1];
+	}
+	b->ids[at] = id;
+	b->distances[at] = distance;
+	b->expanded[at] = false;
+}
+
+/*
+ * The reached vertex nearest to x that a best-first search from the entry finds.  The table of
+ * those seen may forget some, whose distances are then computed again.
+ */
+static uint32_t
+find_near(const Connect *c, uint32_t x)
+{
+	const GrnGraph *g = c->graph;
+	uint32_t	seen[1 << SEEN_BITS];
+	Beam		b = {0};
+
+	memset(seen, 0xFF, sizeof(seen));
+	offer(&b, c->entry, distance(c, c->entry, x));
 	for (;;)
 	{
 		uint32_t	next = 0;
 		const uint32_t *neighbours;
-		uint32_t	n;
 
-		while (next < count && expanded[next])
+		while (next < b.count && b.expanded[next])
 			next++;
-		if (next == count)
-			return ids[0];
-		expanded[next] = true;
-		neighbours = g->ids + (size_t) ids[next] * g->degree;
-		n = g->counts[ids[next]];
-		for (uint32_t i = 0; i < n; i++)
+		if (next == b.count)
+			return b.ids[0];
+		b.expanded[next] = true;
+		neighbours = g->ids + (size_t) b.ids[next] * g->degree;
+		for (uint32_t i = 0, n = g->counts[b.ids[next]]; i < n; i++)
 		{
 			uint32_t	u = neighbours[i];
-			float		d;
-			uint32_t	at;
+			uint32_t   *slot = &seen[u * 0x9E3779B1u >> (32 - SEEN_BITS)];
 
-			if (c->stamps[u] == c->search)
+			if (*slot == u)
 				continue;
-			c->stamps[u] = c->search;
-			d = distance(c, u, x);
-			if (count == BEAM && !(d < distances[BEAM - 1]))
-				continue;
-			at = count < BEAM ? count++ : BEAM - 1;
-			for (; at > 0 && distances[at - 1] > d; at--)
-			{
-				ids[at] = ids[at - 1];
-				distances[at] = distances[at - 1];
-				expanded[at] = expanded[at - 1];
-			}
-			ids[at] = u;
-			distances[at] = d;
-			expanded[at] = false;
+			*slot = u;
+			offer(&b, u, distance(c, u, x));
 		}
+	}
+}
+
+/* Searches for those of 64 vertices each that are left over and have no reached neighbour. */
+static void
+search_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Connect *c = arg;
+
+	(void) worker;
+	for (size_t x = 64 * begin; x < 64 * end && x < c->graph->n; x++)
+	{
+		if (c->reached[x / 64] == UINT64_MAX)	/* so are those beside it */
+			x |= 63;
+		else if (!grn_is_reached(c->reached, x) && reached_neighbour(c, x) == GRN_INVALID_ID)
+			c->near[x] = find_near(c, x);
 	}
 }
 
@@ -201,38 +247,37 @@ size_t
 grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *parallel,
 			void *workspace)
 {
-	return grn_connect_rest(rows, graph, entry, grn_reachable(graph, entry, parallel, workspace),
-							workspace);
+	size_t		nreached = grn_reachable(graph, entry, parallel, workspace);
+
+	return grn_connect_rest(rows, graph, entry, nreached, parallel, workspace);
 }
 
 size_t
 grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nreached,
-				 void *workspace)
+				 GrnParallel *parallel, void *workspace)
 {
-	Connect		c = {rows, graph, NULL, NULL, NULL, 0};
+	Connect		c = {rows, graph, entry, workspace, NULL, NULL};
 	size_t		connected = 0;
 
 	if (nreached == graph->n)
 		return 0;
-	c.reached = workspace;
 	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
-	c.stamps = c.queue + graph->n;
-	memset(c.stamps, 0, graph->n * sizeof(uint32_t));
+	c.near = c.queue + graph->n;
+	if (parallel)
+		parallel->run(parallel, GRN_REACH_WORDS(graph->n), SEARCH_GRAIN, search_range, &c);
+	else
+		search_range(&c, 0, 0, GRN_REACH_WORDS(graph->n));
 	for (uint32_t x = 0; x < graph->n; x++)
 	{
-		const uint32_t *ids = graph->ids + (size_t) x * graph->degree;
-		uint32_t	p = GRN_INVALID_ID;
+		uint32_t	p;
 
-		if (c.reached[x / 64] == UINT64_MAX)	/* so are those beside it */
+		if (c.reached[x / 64] == UINT64_MAX)
 			x |= 63;
 		if (grn_is_reached(c.reached, x))
 			continue;
-		for (uint32_t i = 0; i < graph->counts[x] && p == GRN_INVALID_ID; i++)
-			if (grn_is_reached(c.reached, ids[i]))
-				p = ids[i];
-		if (p == GRN_INVALID_ID)
-			p = find_near(&c, entry, x);
-		link_from(&c, p, x);
+		/* one may be since the search */
+		p = reached_neighbour(&c, x);
+		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
 		spread(&c, x);
 		connected++;
 	}

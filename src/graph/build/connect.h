@@ -21,7 +21,7 @@ extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
  * vertices.
  */
 extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
-							   size_t nreached, void *workspace);
+							   size_t nreached, GrnParallel *parallel, void *workspace);
 /* Number of vertices reachable from entry. workspace: grn_connect_bytes(n). */
 extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
 							GrnParallel *parallel, void *workspace);
