@@ -1,6 +1,7 @@
 #!/bin/bash
 # check.sh - `make check`: unit tests, then for each server regression, isolation
-# and Perl tests, and the kernels' compilation where there is nvcc.
+# and Perl tests, the kernels' compilation where there is nvcc, and what wants postgres_fdw against
+# Debian's PostgreSQL 15.
 # check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
 # over, each time from another seed, for SOAK_HOURS, SOAK_MINUTES or SOAK_SECONDS (half an
 # hour), with a line every hour.
@@ -30,6 +31,9 @@ TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
 SANITIZED=()					# before the commands of tests
 SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
 	build_faults build_server cancel insert_cost large_build)
+# what wants postgres_fdw, which the wheel's servers lack and Debian's have
+FDW_MAJOR=15
+FDW_TESTS=(shards)
 VALGRIND_TESTS=(errors check mvcc insert vacuum filters)
 SANITIZED_TESTS=(write_check corruption write_fuzz)
 
@@ -245,6 +249,22 @@ run_server()
 		no_trap "$group" "$tree" "$log-traps.log"
 }
 
+# run_fdw: FDW_TESTS against a copy of Debian's server.
+run_fdw()
+{
+	local group="PostgreSQL $FDW_MAJOR" log=$LOGS/PostgreSQL-$FDW_MAJOR PRIVATE= DEBIAN_CONFIG= name
+
+	if ! (debian_source trixie pgvector) >"$log-source.log" 2>&1; then
+		report skip "$group" "${FDW_TESTS[*]}: apt-get does not bring pgvector's source"
+	elif ! debian_server $FDW_MAJOR "$log-server.log"; then
+		report skip "$group" "${FDW_TESTS[*]}: no such server of Debian's: $(tail -n 1 "$log-server.log")"
+	elif prepare_server $FDW_MAJOR "$DEBIAN_CONFIG"; then
+		for name in "${FDW_TESTS[@]}"; do
+			perl_test "$group" "$PRIVATE" "$RUN/tree-$FDW_MAJOR" "$name" "$log-t-$name"
+		done
+	fi
+}
+
 # run_kernels PG_CONFIG: the kernels with warnings as errors, once.  Only a compiler is
 # needed, and PostgreSQL's makefiles: any server's.
 run_kernels()
@@ -360,6 +380,7 @@ main()
 		run_rules
 		run_unit
 		[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
+		[ -n "$SERVER" ] || run_fdw
 	fi
 	wait
 	JOB_PIDS=()

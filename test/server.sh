@@ -357,22 +357,63 @@ debian_suite()
 	esac
 }
 
+# debian_apt SUITE: APT, the words of an apt-get whose sources are that suite's alone and whose lists
+# lie in .work/apt/SUITE.  No system source is added.
+debian_apt()
+{
+	local apt=$WORK/apt/$1 signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
+
+	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+	: >"$apt/status"				# nothing is installed: the candidates are the suite's
+	printf '%s\n' "deb $signed https://deb.debian.org/debian $1 main" \
+		"deb-src $signed https://deb.debian.org/debian $1 main" >"$apt/sources.list"
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
+	APT=(apt-get -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
+		-o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
+		-o "APT::Sandbox::User=$(id -un)")
+}
+
 # debian_source SUITE PACKAGE: downloads what that source package was made from into
-# .work/apt/SUITE, unless it is there.  No system source is added: apt-get's lists go there as well.
+# .work/apt/SUITE, unless it is there.
 debian_source()
 {
-	local apt=$WORK/apt/$1 suite=$1 package=$2 options
+	local apt=$WORK/apt/$1 package=$2 APT
 
 	compgen -G "$apt/${package}_*.orig.tar.*" >/dev/null && return
-	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-		"https://deb.debian.org/debian $suite main" >"$apt/sources.list"
-	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
-	options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
-		-o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
-		-o "APT::Sandbox::User=$(id -un)")
-	apt-get "${options[@]}" update &&
-	(cd "$apt" && apt-get "${options[@]}" source --download-only "$package")
+	debian_apt "$1"
+	"${APT[@]}" update &&
+	(cd "$apt" && "${APT[@]}" source --download-only "$package")
+}
+
+# debian_server MAJOR LOG: DEBIAN_CONFIG, the pg_config of Debian's own PostgreSQL of that version, with
+# contrib and headers.  It is the system's where that has all of it.  Else the packages are unpacked into
+# .work/debian-MAJOR and nothing is installed, so the libraries that they want must be there.  False,
+# with the reason as LOG's last line, where that cannot be had.
+debian_server()
+{
+	local major=$1 log=$2 suite folder=$WORK/debian-$1 APT name packages=()
+
+	DEBIAN_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
+	[ -x "${DEBIAN_CONFIG%pg_config}postgres" ] && [ -e "/usr/include/postgresql/$major/server/postgres.h" ] && return
+	DEBIAN_CONFIG=$folder$DEBIAN_CONFIG
+	if [ ! -e "$folder/whole" ]; then
+		command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+			{ echo "no apt-get here" >"$log"; return 1; }
+		suite=$(debian_suite "$major") || return
+		for name in postgresql postgresql-client postgresql-server-dev; do
+			packages+=("$name-$major")
+		done
+		debian_apt "$suite"
+		rm -rf "$folder"
+		mkdir -p "$folder"
+		{
+			"${APT[@]}" update &&
+			(cd "$folder" && "${APT[@]}" download "${packages[@]}" &&
+			 for name in *.deb; do dpkg-deb -x "$name" . || exit; done && rm ./*.deb)
+		} >"$log" 2>&1 || { echo "apt-get does not bring it" >>"$log"; return 1; }
+		touch "$folder/whole"
+	fi
+	"${DEBIAN_CONFIG%pg_config}postgres" --version >"$log" 2>&1
 }
 
 # unpack_source SUITE PACKAGE FOLDER: what debian_source brought.
