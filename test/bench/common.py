@@ -94,6 +94,18 @@ def take(folder, out, n):
     return out
 
 
+def random_rows(n, whole=False, seed=3):
+    """n rows of 128 dimensions at random about 16 latent ones; whole: integers to 255, which are kept in a byte each."""
+    rng = np.random.default_rng(seed)
+    basis = rng.standard_normal((16, 128), dtype=np.float32)
+    out = np.empty((n, 128), np.float32)
+    for i in range(0, n, 65536):
+        m = min(65536, n - i)
+        out[i:i + m] = rng.standard_normal((m, 16), dtype=np.float32) @ basis * 15
+        out[i:i + m] += 4 * rng.standard_normal((m, 128), dtype=np.float32)
+    return np.clip(np.rint(out + 100), 0, 255) if whole else out
+
+
 class Server:
     """A private cluster in a temporary folder, on a unix socket, as another user where run as root."""
 

@@ -1,9 +1,9 @@
 """Shards with a core each, beside one server with as many cores: queries a second at one recall, and p99.
 
-  bench.py --pg-config PG_CONFIG --data FOLDER [--shards 4] [--clients 2] [--out results.md]
+  bench.py --pg-config PG_CONFIG [--data FOLDER | --rows 60000] [--shards 4] [--clients 2] [--out results.md]
 
 PG_CONFIG names a server with grnnd, pgvector and postgres_fdw (postgres_fdw.sh beside this makes the last for a
-server that lacks it); FOLDER holds base.fbin, query.fbin and gt.ibin. Shard i has the i-th part of the rows and core
+server that lacks it); FOLDER holds base.fbin and query.fbin; without it so many random rows are asked. Shard i has the i-th part of the rows and core
 i alone; the one server has the cores of all shards. The server that clients ask of the shards (front), and the
 clients, have the cores behind those where the machine has as many again, else the same cores.
 
@@ -18,8 +18,10 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from common import Server, machine, read_matrix, save_matrix, write_table
+from common import Server, random_rows, read_matrix, save_matrix, write_table
 
+QUERIES = 500
+LONGEST = 5             # seconds, to find the recall of one width
 EFS = (10, 20, 40, 80, 120, 160, 240, 320, 480, 640)
 
 
@@ -61,7 +63,8 @@ def together(runs):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--pg-config", required=True)
-    p.add_argument("--data", required=True)
+    p.add_argument("--data")
+    p.add_argument("--rows", type=int, default=60000)
     p.add_argument("--shards", type=int, default=4)
     p.add_argument("--clients", type=int, help="for each shard; as many times the shards for the one server", default=2)
     p.add_argument("--recall", type=float, default=.95)
@@ -76,7 +79,11 @@ def main():
         sys.exit(f"{n} shards want {n} cores, here are {len(cpus)}")
     settings = {"shared_buffers": args.shared_buffers, "maintenance_work_mem": "1GB", "fsync": "off",
                 "grnnd.background_fit": "off", "max_parallel_workers_per_gather": "0"}
-    base, query = read_matrix(f"{args.data}/base.fbin"), np.array(read_matrix(f"{args.data}/query.fbin"))[:500]
+    if args.data:
+        base, query = read_matrix(f"{args.data}/base.fbin"), np.array(read_matrix(f"{args.data}/query.fbin"))[:QUERIES]
+    else:
+        base = random_rows(args.rows + QUERIES)
+        base, query = base[:args.rows], base[args.rows:]
     bounds = np.linspace(0, len(base), n + 1).astype(int)
     dim = base.shape[1]
 
@@ -110,7 +117,7 @@ def main():
         def ask(server, folder, text, clients):
             def run(measure):
                 return server.qps(binary, folder, text, clients=clients if measure else 1, warmup=20,
-                                  seconds=args.seconds if measure else 60, queries=0 if measure else len(query))
+                                  seconds=args.seconds if measure else LONGEST, queries=0 if measure else len(query))
             return run
 
         plain = "SELECT id FROM t ORDER BY v <-> $1 LIMIT 10"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """grnnd_graph() over a table: seconds by phase, and recall against the exact graph.
 
-  bench.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--rows N,...] [--k 10] [--efs 10,20,40,80]
+  bench.py --pg-config PG_CONFIG [--data FOLDER] --out RESULTS [--rows N,...] [--k 10] [--efs 10,20,40,80]
            [--device auto|gpu|cpu] [--exact-rows N] [--parallel N]
 
-FOLDER holds base.fbin (test/bench/README.md).  For each number of rows and each ef: the whole statement
+FOLDER holds base.fbin (test/bench/README.md); without it rows are random.  For each number of rows and each ef: the whole statement
 by the clock (its answer is counted, no row goes to the client), then the phases that the server
 logs, and recall@k, by 1,000 rows whose nearest numpy finds among all.  With at most --exact-rows rows
 (100,000 if not given) also the exact graph, on cores.  Writes RESULTS/row_graph.md.
@@ -18,37 +18,46 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, machine, read_matrix, write_table  # noqa: E402
+from common import Server, machine, random_rows, read_matrix, write_table  # noqa: E402
 
 SAMPLE = 1000
+SPARE = 10              # more candidates, whose order by float32 is not sure
+BLOCK = 50000           # rows that are compared at once
 PHASES = ["collect", "build", "device", "descent", "nearest", "output"]
 
 
 def farthest(base, ids, k):
-    """[ids] the distance by L2 of the k-th nearest row of each, itself left out."""
-    base, out = np.array(base, np.float64), []
-    norms = (base * base).sum(1)
-    for i in ids:
-        d = norms + norms[i] - 2 * base @ base[i]
-        d[i] = np.inf
-        out.append(np.sqrt(max(np.partition(d, k - 1)[k - 1], 0)))
-    return np.array(out)
+    """[ids] the distance by L2 of the k-th nearest row of each, itself left out.
+
+    By float32, those are found that are nearer than the k-th of the first block's rows is; they are measured in float64."""
+    query, bound, found = np.array(base[ids]), None, []
+    for first in range(0, len(base), BLOCK):
+        part = np.array(base[first:first + BLOCK])
+        d = (-2 * query) @ part.T
+        d += np.einsum("ij,ij->i", part, part)
+        if bound is None:
+            bound = np.partition(d, min(k + SPARE, len(part) - 1), axis=1)[:, min(k + SPARE, len(part) - 1), None]
+        of, near = np.nonzero(d <= bound)
+        exact = ((part[near].astype(np.float64) - query[of]) ** 2).sum(1)
+        other = near + first != ids[of]
+        found.append((of[other], exact[other]))
+    of, exact = (np.concatenate(x) for x in zip(*found))
+    order = np.lexsort((exact, of))
+    return np.sqrt(exact[order][np.searchsorted(of[order], np.arange(len(ids))) + k - 1])
 
 
 def recall(server, ids, truth, k, call):
     """Share of the graph's neighbours of a sample of rows that are as near as the k-th nearest row."""
     pairs = ", ".join(f"({i}, {d!r}::float8)" for i, d in zip(ids.tolist(), truth.tolist()))
-    found, _ = server.sql(f"""SELECT sum((SELECT count(*) FROM (SELECT g.distance AS d FROM g WHERE g.item = s.id) x
-        WHERE x.d <= s.far * (1 + 1e-5) + 1e-5)) FROM (VALUES {pairs}) s (id, far);
-        """.replace("SELECT sum", f"CREATE TEMP TABLE g AS SELECT * FROM {call} AS g (item int, neighbour int, "
-                    "distance float8); CREATE INDEX ON g (item); SELECT sum", 1))
+    found, _ = server.sql(f"""SELECT count(*) FROM {call} AS g (item int, neighbour int, distance float8)
+        JOIN (VALUES {pairs}) s (id, far) ON g.item = s.id WHERE g.distance <= s.far * (1 + 1e-5) + 1e-5""")
     return float(found) / (len(ids) * k)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pg-config", required=True)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data")
     parser.add_argument("--out", required=True)
     parser.add_argument("--rows", default="100000")
     parser.add_argument("--k", type=int, default=10)
@@ -58,7 +67,8 @@ def main():
     parser.add_argument("--parallel", type=int, default=os.cpu_count())
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    base = read_matrix(f"{args.data}/base.fbin")
+    most = max(map(int, args.rows.split(",")))
+    base = read_matrix(f"{args.data}/base.fbin") if args.data else random_rows(most)
     server = Server(args.pg_config, settings={
         "shared_buffers": "4GB", "maintenance_work_mem": "8GB", "work_mem": "1GB", "grnnd.build_device": args.device,
         "max_parallel_maintenance_workers": str(max(args.parallel - 1, 0))})
