@@ -26,7 +26,9 @@ extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint
  * need() returns a segment's memory, of at least so many bytes.  Memory only grows and
  * never moves.  NULL means that it failed, and *failure says why.  expect() announces
  * bytes that will be needed later.  device() sets *gpu to the open GPU, or to NULL if the
- * processor builds.  Without wait it returns false as long as that is not known.
+ * processor builds.  Without wait it returns false as long as that is not known.  rows() waits
+ * until more rows than `have` are complete, for so many ms at most, and returns how many there
+ * are; *all: the leader has said BUILD, so no more will come.
  */
 typedef struct GrnHost
 {
@@ -36,6 +38,7 @@ typedef struct GrnHost
 	bool		(*device) (void *ctx, bool wait, GrnGpu **gpu);
 	void		(*phase) (void *ctx, GrnPhase phase, uint64_t done, uint64_t total);
 	void		(*notice) (void *ctx, const char *text, const char *hint);
+	uint64_t	(*rows) (void *ctx, uint64_t have, int ms, bool *all);
 } GrnHost;
 
 /* Of a clock that only goes forward. */

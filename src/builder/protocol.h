@@ -13,7 +13,7 @@
  *
  *   leader                              builder
  *   START (spec) ------------------->
- *   OPTION ... --------------------->   of spec.remote alone: how to connect
+ *   OPTION ... --------------------->   of spec.remote alone: how to connect; before any ROWS
  *   <------------------------- HELLO    (version); opens the device meanwhile
  *   EXTENT(VECTORS) ... ROWS(n) ---->
  *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
@@ -41,7 +41,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 7
+#define GRN_PROTOCOL_VERSION 8
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -113,6 +113,7 @@ typedef struct GrnBuildSpec
 	char		gpu_devices[64];	/* "0,1"; empty: the first */
 	uint32_t	remote;			/* GrnRemote: whether another host builds */
 	uint32_t	patience;		/* ms that it may be silent */
+	uint64_t	expected;		/* rows, about, where another host builds */
 	uint64_t	segment_max[GRN_NSEGMENTS]; /* address space to reserve, bytes */
 } GrnBuildSpec;
 
@@ -239,7 +240,7 @@ typedef struct GrnMsg
  *
  *   builder                             grnnd_serve_build()
  *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
- *   PUT rows ..., PUT order ... ---->   in turn, without gaps
+ *   PUT rows ..., PUT order ... ---->   in turn, without gaps; rows while the leader collects them
  *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE
  *   <--------------- (GrnWireResult)
  *   GET(segment, offset, bytes) ---->
@@ -268,14 +269,14 @@ typedef struct GrnWireHead
 	uint32_t	segment;		/* GrnSegment */
 	uint64_t	offset;
 	uint64_t	bytes;			/* of the payload */
+	uint32_t	form;			/* GrnForm of a PUT's rows: that of spec, or a shorter exact one */
+	uint32_t	unused;
 } GrnWireHead;
 
 typedef struct GrnWireBegin
 {
 	GrnBuildSpec spec;			/* device, threads and limits are the other host's own */
-	uint64_t	rows;
-	uint32_t	form;			/* GrnForm in which rows come: that of spec, or a shorter exact one */
-	uint32_t	unused;
+	uint64_t	most_rows;
 } GrnWireBegin;
 
 typedef struct GrnWireResult

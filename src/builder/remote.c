@@ -4,6 +4,7 @@
  *
  * Questions are sent ahead of answers (libpq's pipeline), so that the wire does not wait for the
  * other side's processor.  Nothing waits longer than spec.patience without a byte from there.
+ * Rows go while the leader still collects them.
  */
 #include "builder/remote.h"
 
@@ -18,6 +19,7 @@
 #include "graph/checksum.h"
 
 #define AHEAD 8					/* questions without an answer yet, at most */
+#define SIGN_OF_LIFE_MS 10000	/* without new rows: well within the timeout of SETTINGS */
 #define BYTEA_OID 17
 #define CONNECT_SECONDS "10"	/* where the mapping has no connect_timeout */
 #define SCHEMA_BYTES 256		/* of a quoted name of at most 63 bytes */
@@ -38,8 +40,6 @@ typedef struct Remote
 	GrnPqConnection *connection;
 	GrnBuild   *build;
 	GrnFailure *failure;
-	GrnForm		form;			/* in which rows go */
-	size_t		row_bytes;		/* of such a row */
 	char		call[SCHEMA_BYTES + 64];
 	char	   *frame;			/* GrnWireHead and a payload */
 	uint32_t	waiting;		/* questions without an answer */
@@ -262,16 +262,17 @@ ask(Remote *r, const char *query, const char *frame, size_t bytes)
 
 /* ---- frames ---- */
 
-/* Sends the payload that lies behind the head in r->frame. */
+/* Sends the payload of head.bytes that lies behind the head's place in r->frame. */
 static bool
-ask_frame(Remote *r, GrnWireType type, uint32_t segment, uint64_t offset, uint64_t bytes)
+ask_frame(Remote *r, GrnWireHead head)
 {
-	GrnWireHead head = {0, GRN_WIRE_MAGIC, GRN_PROTOCOL_VERSION, type, segment, offset, bytes};
-
+	head.magic = GRN_WIRE_MAGIC;
+	head.version = GRN_PROTOCOL_VERSION;
 	memcpy(r->frame, &head, sizeof(head));
-	head.checksum = grn_checksum(r->frame + sizeof(uint64_t), sizeof(head) - sizeof(uint64_t) + bytes);
+	head.checksum = grn_checksum(r->frame + sizeof(uint64_t),
+								 sizeof(head) - sizeof(uint64_t) + head.bytes);
 	memcpy(r->frame, &head, sizeof(head));
-	return ask(r, r->call, r->frame, sizeof(head) + bytes);
+	return ask(r, r->call, r->frame, sizeof(head) + head.bytes);
 }
 
 /* The answer to such a question, with a payload of so many bytes, is copied to out. */
@@ -310,7 +311,8 @@ static bool
 begin(Remote *r)
 {
 	const GrnLibpq *pq = r->pq;
-	GrnWireBegin wire = {*r->build->spec, r->build->n, r->form, 0};
+	const GrnBuildSpec *spec = r->build->spec;
+	GrnWireBegin wire = {*spec, spec->segment_max[GRN_SEG_VECTORS] / spec->row_bytes};
 	GrnPqResult *answer;
 	bool		found;
 
@@ -334,7 +336,7 @@ begin(Remote *r)
 		return grn_fail(r->failure, "55000", "Run CREATE EXTENSION grnnd in that database, or check the option dbname.",
 						"the build server's database has no extension grnnd");
 	memcpy(r->frame + sizeof(GrnWireHead), &wire, sizeof(wire));
-	return ask_frame(r, GRN_WIRE_BEGIN, 0, 0, sizeof(wire)) &&
+	return ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
 		take_frame(r, GRN_WIRE_BEGIN, 0, 0, 0, NULL);
 }
 
@@ -366,39 +368,86 @@ pack_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Sends bytes, or rows, as many at once as a piece has; waits for answers that are due. */
+/* Takes one answer to a PUT: offset, where it begins. */
 static bool
-put(Remote *r, uint32_t segment, uint64_t total, uint64_t piece, Pack *pack)
+put_taken(Remote *r, GrnSegment segment, uint64_t offset)
 {
-	const char *bytes = (const char *) r->build->order;
+	return take_frame(r, GRN_WIRE_PUT, segment, offset, 0, NULL);
+}
+
+/*
+ * Sends rows as they become complete, in frames of the smallest form that holds all rows of the
+ * frame.  Where none come for a while it sends a frame without rows, which keeps the other side
+ * waiting and shows whether it is there.
+ */
+static bool
+put_rows(Remote *r, const GrnRows *rows)
+{
+	const GrnHost *host = r->build->host;
 	GrnParallel *parallel = grn_pool_parallel(r->build->pool);
+	uint64_t	piece = GRN_WIRE_PIECE / grn_form_bytes(rows->form, rows->dim);
+	uint64_t	offsets[AHEAD];	/* of frames without an answer, by their number */
+	uint64_t	asked = 0;
+	uint64_t	answered = 0;
+	uint64_t	ready = 0;
+	bool		all = false;
+
+	if (piece == 0)
+		piece = 1;
+	for (uint64_t at = 0; !all || at < ready || answered < asked;)
+	{
+		bool		full = asked - answered == AHEAD;
+
+		if (at == ready && !all && !full)
+		{
+			ready = host->rows(host->ctx, at, asked > answered ? 0 : SIGN_OF_LIFE_MS, &all);
+			if (all && at == ready)
+				continue;
+		}
+		if (!full && (at < ready || asked == answered))
+		{
+			uint64_t	count = ready - at < piece ? ready - at : piece;
+			GrnForm		form = count > 0 ? grn_prepare_form(rows, at, count, r->build->pool) : rows->form;
+			Pack		pack = {rows, form, grn_form_bytes(form, rows->dim), at, r->frame + sizeof(GrnWireHead)};
+
+			parallel->run(parallel, count, 64, pack_range, &pack);
+			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_VECTORS,
+											 .offset = at, .bytes = count * pack.row_bytes, .form = form}))
+				return false;
+			offsets[asked++ % AHEAD] = at;
+			at += count;
+			if (all)
+				host->phase(host->ctx, GRN_PHASE_PREPARE, at, ready);
+			continue;
+		}
+		if (!put_taken(r, GRN_SEG_VECTORS, offsets[answered++ % AHEAD]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+put_order(Remote *r)
+{
+	uint64_t	total = r->build->n * sizeof(uint32_t);
 	uint64_t	answered = 0;
 
-	for (uint64_t at = 0; at < total || answered < total;)
+	for (uint64_t at = 0; answered < total;)
 	{
-		uint64_t	count = total - at < piece ? total - at : piece;
+		uint64_t	bytes = total - at < GRN_WIRE_PIECE ? total - at : GRN_WIRE_PIECE;
 
 		if (at < total && r->waiting < AHEAD)
 		{
-			char	   *payload = r->frame + sizeof(GrnWireHead);
-
-			if (pack)
-			{
-				pack->first = at;
-				pack->out = payload;
-				parallel->run(parallel, count, 64, pack_range, pack);
-			}
-			else
-				memcpy(payload, bytes + at, count);
-			if (!ask_frame(r, GRN_WIRE_PUT, segment, at, count * (pack ? pack->row_bytes : 1)))
+			memcpy(r->frame + sizeof(GrnWireHead), (const char *) r->build->order + at, bytes);
+			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_ORDER,
+											 .offset = at, .bytes = bytes}))
 				return false;
-			at += count;
-			r->build->host->phase(r->build->host->ctx, GRN_PHASE_PREPARE, at, total);
+			at += bytes;
 			continue;
 		}
-		if (!take_frame(r, GRN_WIRE_PUT, segment, answered, 0, NULL))
+		if (!put_taken(r, GRN_SEG_ORDER, answered))
 			return false;
-		answered += total - answered < piece ? total - answered : piece;
+		answered += total - answered < GRN_WIRE_PIECE ? total - answered : GRN_WIRE_PIECE;
 	}
 	return true;
 }
@@ -423,7 +472,8 @@ get(Remote *r, GrnSegment segment, uint64_t total)
 		if (at < total && r->waiting < AHEAD)
 		{
 			memcpy(r->frame + sizeof(GrnWireHead), &bytes, sizeof(bytes));
-			if (!ask_frame(r, GRN_WIRE_GET, segment, at, sizeof(bytes)))
+			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_GET, .segment = segment,
+											 .offset = at, .bytes = sizeof(bytes)}))
 				return false;
 			at += bytes;
 			continue;
@@ -437,17 +487,13 @@ get(Remote *r, GrnSegment segment, uint64_t total)
 }
 
 static bool
-run(Remote *r, GrnRows *rows, GrnBuildResult *result)
+run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 {
-	Pack		pack = {.rows = rows, .form = r->form, .row_bytes = r->row_bytes};
-	uint64_t	piece = GRN_WIRE_PIECE / r->row_bytes;
 	GrnWireResult wire;
 	GrnPqResult *answer;
 
-	if (!begin(r) ||
-		!put(r, GRN_SEG_VECTORS, rows->n, piece > 0 ? piece : 1, &pack) ||
-		!put(r, GRN_SEG_ORDER, rows->n * sizeof(uint32_t), GRN_WIRE_PIECE, NULL) ||
-		!ask_frame(r, GRN_WIRE_BUILD, 0, 0, 0) ||
+	if (!begin(r) || !put_rows(r, rows) || !put_order(r) ||
+		!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
 		!take_frame(r, GRN_WIRE_BUILD, 0, 0, sizeof(wire), &wire) ||
 		!get(r, GRN_SEG_RESULT, wire.bytes[0]) ||
 		!get(r, GRN_SEG_CODES, wire.bytes[1]))
@@ -464,22 +510,16 @@ grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *res
 				 GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
-	const GrnMetricInfo *metric = grn_metric(spec->metric);
-	GrnRows		rows = {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
-		metric->embedding, (GrnForm) spec->form};
+	GrnRows		rows = {build->vectors, NULL, 0, spec->row_bytes, spec->dim,
+		grn_metric(spec->metric)->embedding, (GrnForm) spec->form};
 	Remote		r = {.build = build, .failure = failure};
-	GrnPrepared prepared;
 	bool		done;
 
-	/* bad rows are found here, and whether a shorter form has them exactly */
-	if (!grn_prepare(&rows, metric, build->pool, &prepared, failure))
-		return false;
-	r.form = grn_form_is_floats(rows.form) ? prepared.form : rows.form;
-	r.row_bytes = grn_form_bytes(r.form, rows.dim);
 	r.pq = grn_libpq(failure);
 	if (!r.pq)
 		return false;
-	r.frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + r.row_bytes + sizeof(GrnWireBegin));
+	r.frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + grn_form_bytes(rows.form, rows.dim) +
+					 sizeof(GrnWireBegin));
 	if (!r.frame)
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
 	done = open_connection(&r, options) && run(&r, &rows, result);

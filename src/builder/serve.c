@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "builder/gpus.h"
@@ -46,6 +47,7 @@ typedef struct Server
 	GrnBuildSpec spec;
 	uint64_t	rows;			/* complete */
 	uint64_t	n;				/* of BUILD */
+	GrnBuild	job;
 	GrnOptions	options;		/* of a connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
 	int			status;			/* to exit with: 0 once DONE is said */
@@ -327,6 +329,20 @@ listen_main(void *arg)
 
 /* ---- GrnHost ---- */
 
+/* What BUILD says, into s->job. */
+static void
+take_build(Server *s)
+{
+	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < s->n ||
+		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
+		violation(s, "fewer rows than BUILD says");
+	s->job.n = s->n;
+	s->job.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
+	for (uint64_t i = 0; i < s->job.n; i++)
+		if (s->job.order[i] >= s->job.n)
+			violation(s, "an order that names rows that do not exist");
+}
+
 /* Asks for memory not asked for yet. */
 static void
 ask(Server *s, GrnSegment segment, uint64_t bytes)
@@ -412,6 +428,41 @@ host_notice(void *ctx, const char *text, const char *hint)
 	say(ctx, &msg);
 }
 
+/* Rows that are complete, which must be mapped.  The caller holds the mutex. */
+static uint64_t
+complete_rows(Server *s)
+{
+	uint64_t	rows = s->build ? s->n : s->rows;
+
+	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < rows)
+	{
+		pthread_mutex_unlock(&s->mutex);
+		violation(s, "fewer rows than it was told of");
+	}
+	return rows;
+}
+
+static uint64_t
+host_rows(void *ctx, uint64_t have, int ms, bool *all)
+{
+	Server	   *s = ctx;
+	struct timespec end;
+	uint64_t	rows;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += ms / 1000;
+	pthread_mutex_lock(&s->mutex);
+	while (!s->build && s->rows <= have &&
+		   pthread_cond_timedwait(&s->changed, &s->mutex, &end) != ETIMEDOUT)
+		;
+	rows = complete_rows(s);
+	*all = s->build;
+	pthread_mutex_unlock(&s->mutex);
+	if (*all)
+		take_build(s);
+	return rows;
+}
+
 /* ---- the device's thread ---- */
 
 static void *
@@ -487,14 +538,19 @@ check_spec(Server *s)
  * is open then.
  */
 static bool
-build_there(Server *s, GrnBuild *build, GrnBuildResult *result)
+build_there(Server *s, GrnBuildResult *result)
 {
 	GrnFailure	failure;
 	char		text[512];
 
 	if (s->spec.remote == GRN_REMOTE_NONE)
 		return false;
-	if (grn_remote_build(build, &s->options, result, &failure))
+	/* from the first rows on; an empty table needs no other host */
+	pthread_mutex_lock(&s->mutex);
+	while (!s->build && s->rows == 0)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
+	if (grn_remote_build(&s->job, &s->options, result, &failure))
 		return true;
 	if (s->spec.device == GRN_DEVICE_GPU)
 		die(s, &failure);
@@ -510,7 +566,6 @@ static void
 serve_build(Server *s, GrnPool **pool)
 {
 	GrnMsg		msg = {0};
-	GrnBuild	build = {0};
 	GrnFailure	failure;
 
 	wait_for(s, &s->started);
@@ -532,25 +587,20 @@ serve_build(Server *s, GrnPool **pool)
 		grn_fail(&failure, "53200", "", "the builder process is out of memory");
 		die(s, &failure);
 	}
-	wait_for(s, &s->build);
-	build.spec = &s->spec;
-	build.host = s->host;
-	build.pool = *pool;
-	build.n = s->n;
-	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < s->n ||
-		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
-		violation(s, "fewer rows than BUILD says");
-	build.vectors = s->segments[GRN_SEG_VECTORS].base;
-	build.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
-	for (uint64_t i = 0; i < build.n; i++)
-		if (build.order[i] >= build.n)
-			violation(s, "an order that names rows that do not exist");
+	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .pool = *pool,
+						 .vectors = s->segments[GRN_SEG_VECTORS].base};
 	memset(&msg, 0, sizeof(msg));
-	if (!build_there(s, &build, &msg.u.result) && !grn_build(&build, &msg.u.result, &failure))
-		die(s, &failure);
+	if (!build_there(s, &msg.u.result))
+	{
+		wait_for(s, &s->build);
+		take_build(s);
+		if (!grn_build(&s->job, &msg.u.result, &failure))
+			die(s, &failure);
+	}
 	pthread_mutex_lock(&s->mutex);
 	s->started = false;
 	s->build = false;
+	s->rows = 0;
 	s->status = 0;
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
@@ -561,7 +611,7 @@ int
 grn_serve(int fd)
 {
 	static Server s;
-	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice};
+	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice, host_rows};
 	GrnPool    *pool = NULL;
 	GrnFailure	failure;
 

@@ -86,7 +86,13 @@ $node->safe_psql('postgres', qq(
 	ALTER TABLE t ADD halves halfvec(24), ADD bits bit(24);
 	UPDATE t SET halves = floats, bits = binary_quantize(floats);
 	CREATE TABLE small (v vector(8));
-	INSERT INTO small SELECT ARRAY[i, i % 7, i % 11, 1, 2.5, 3, 4, i % 3]::vector FROM generate_series(1, 400) i));
+	INSERT INTO small SELECT ARRAY[i, i % 7, i % 11, 1, 2.5, 3, 4, i % 3]::vector FROM generate_series(1, 400) i;
+	-- three parts, of which each is sent while the next is collected; of the last all numbers need four bytes
+	CREATE TABLE wide AS SELECT i AS id,
+		(SELECT array_agg((i * j + i / 3) % 251 + CASE WHEN i > 550 THEN 0.1 ELSE 0 END) FROM generate_series(1, 1000) j)::vector(1000) AS v
+	FROM generate_series(1, 700) i;
+	CREATE FUNCTION gate(id int, v vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE AS
+		'BEGIN IF id = 600 THEN PERFORM pg_advisory_xact_lock_shared(1); END IF; RETURN v; END'));
 
 # Runs statements with that device and server; returns what is said on stderr.
 sub as
@@ -132,9 +138,10 @@ like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
 	qr/53400: build server: temporary file size exceeds/, 'limits of the role there');
 $builder->safe_psql('postgres', 'ALTER ROLE remote RESET ALL');
 
-# one pass, so that faults below have an index to be compared with
-as('cpu', 'CREATE INDEX reference ON small USING grnnd (v)');
+# one pass, so that faults below have indexes to be compared with
+as('cpu', 'CREATE INDEX reference ON small USING grnnd (v); CREATE INDEX wide_reference ON wide USING grnnd (v)');
 my $reference = pages('reference');
+my $wide_reference = pages('wide_reference');
 my $create = 'CREATE INDEX far_one ON small USING grnnd (v)';
 
 # Sets options of the server, or with FOR of the mapping; the one that was given last stays.
@@ -245,6 +252,47 @@ sub all_gone
 	return !builders($builder) && !builders($node);
 }
 
+# ---- rows go there while they are collected ----
+
+# A build whose collection waits for a lock at its last part, and the session that has the lock.
+sub start_gated
+{
+	my ($device) = @_;
+	my $lock = psql_start($node, 'SELECT pg_advisory_lock(1); SELECT pg_sleep(3600)');
+	$node->poll_query_until('postgres', q(SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND granted)) or die 'no lock';
+	my $client = psql_start($node, "SET grnnd.build_device = $device; SET grnnd.build_server = far;
+		CREATE INDEX gated ON wide USING grnnd ((gate(id, v)::vector(1000)) vector_l2_ops)");
+	$node->poll_query_until('postgres', q(SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)) or die 'nobody waits';
+	return ($client, $lock);
+}
+
+sub open_gate
+{
+	my ($client, $lock) = @_;
+	$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()));
+	psql_finish($lock);
+	return psql_finish($client);
+}
+
+my ($gated, $lock) = start_gated('gpu');
+ok($builder->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND wait_event = 'ClientRead'")
+	&& builders($builder), 'the build there has begun before all rows are collected');
+is(open_gate($gated, $lock), '', 'and ends well');
+ok(pages('gated') eq $wide_reference, 'with the same index');
+$node->safe_psql('postgres', 'DROP INDEX gated');
+for my $device ('gpu', 'auto')
+{
+	($gated, $lock) = start_gated($device);
+	$builder->poll_query_until('postgres', $at_work =~ s/count\(\*\)/count(*) > 0/r) or die 'no build';
+	$builder->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'remote'));
+	like(open_gate($gated, $lock), $device eq 'gpu' ? qr/ERROR:  .*(?:lost|terminating connection)/ :
+		qr/NOTICE:  building on this host: .*(?:lost|terminating connection)/, "$device: it is gone when the rest is collected");
+}
+ok(pages('gated') eq $wide_reference, 'this host builds the same index');
+$node->safe_psql('postgres', 'DROP INDEX gated');
+is(as('gpu', 'CREATE TABLE none (v vector(3)); CREATE INDEX ON none USING grnnd (v)'), '', 'an empty table');
+ok(all_gone(), 'no builder is left');
+
 my $client = start_long();
 my $began = time();
 $node->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%INDEX slow%' AND pid <> pg_backend_pid()));
@@ -266,7 +314,8 @@ $builder->start;
 # ---- faults of the network ----
 
 # A proxy: of each connection's bytes it harms those from a place on, in one direction, as the
-# file says: "up" or "down", "cut", "stall", "delay" or "garbage", and the place.
+# file says: "up" or "down", "cut", "stall", "delay" or "garbage", and the place.  Of "none" it says
+# how many bytes have passed up and down.
 my $file = "$dir/fault";
 my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die "no proxy: $!";
 my $proxy = fork // die "no proxy: $!";
@@ -290,6 +339,14 @@ sub carry
 	my $far = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or return;
 	my %passed = (up => 0, down => 0);
 	my %other = ($near => $far, $far => $near);
+	pass_on($near, $far, \%other, \%passed, $way, $kind, $place);
+	append_to_file("$file.passed", "$passed{up} $passed{down}") if $kind eq 'none';
+}
+
+# Until an end or the fault.
+sub pass_on
+{
+	my ($near, $far, $other, $passed, $way, $kind, $place) = @_;
 	while (1)
 	{
 		my $set = '';
@@ -300,17 +357,17 @@ sub carry
 			next unless vec($set, fileno($from), 1);
 			my $now = $from == $near ? 'up' : 'down';
 			sysread($from, my $bytes, 16384) or return;
-			my $end = $passed{$now} + length $bytes;
-			my $to = $other{$from};
-			if ($now eq $way && $end > $place && $passed{$now} <= $place)
+			my $end = $passed->{$now} + length $bytes;
+			my $to = $other->{$from};
+			if ($now eq $way && $end > $place && $passed->{$now} <= $place)
 			{
-				my $at = $place - $passed{$now};
+				my $at = $place - $passed->{$now};
 				return if $kind eq 'cut' && (!$at || syswrite $to, substr($bytes, 0, $at));
 				sleep 600 if $kind eq 'stall';
 				sleep 0.3 if $kind eq 'delay';
 				substr($bytes, $at, 1) = chr(ord(substr $bytes, $at, 1) ^ (1 + $place % 255)) if $kind eq 'garbage';
 			}
-			$passed{$now} = $end;
+			$passed->{$now} = $end;
 			while (length $bytes)
 			{
 				my $sent = syswrite($to, $bytes) or return;
@@ -321,34 +378,45 @@ sub carry
 }
 
 options("SERVER far OPTIONS (SET port '" . $listener->sockport . "', ADD connect_timeout '2')");
-append_to_file($file, "up none 0");
-is(as('gpu', "$create; DROP INDEX far_one"), '', 'a proxy without faults');
+
+# A table's build, the index that it has to give, and the bytes that it sends and gets.
+my @builds;
+for ([ $create, $reference ], [ 'CREATE INDEX far_one ON wide USING grnnd (v)', $wide_reference ])
+{
+	unlink $file, "$file.passed";
+	append_to_file($file, 'up none 0');
+	is(as('gpu', "$_->[0]; DROP INDEX far_one"), '', 'a proxy without faults');
+	my $end = time() + $limit;
+	sleep 0.05 until -s "$file.passed" || time() > $end;
+	my ($up, $down) = split ' ', slurp_file("$file.passed");
+	note "$up bytes there, $down bytes back";
+	push @builds, { sql => $_->[0], pages => $_->[1], up => $up, down => $down };
+}
+cmp_ok($builds[1]{up}, '<', 1.2 * (550 * 1004 + 150 * 4000), 'rows that fit bytes go as bytes, others whole');
 my (%count, @wrong);
 for my $i (1 .. $faults)
 {
+	my $build = $builds[ $i % 4 == 0 ];
+	my $device = $i % 3 == 0 ? 'auto' : 'gpu';
 	my $way = rand() < 0.5 ? 'up' : 'down';
-	my $kind = (qw(cut garbage delay))[ $i % 3 ];
+	my $kind = (qw(cut garbage cut garbage delay))[ $i % 5 ];
 	$kind = 'stall' if $i % 16 == 0;
-	# a build of these rows is about so many bytes; half of the faults come early
-	my $most = $i % 2 ? 1500 : $way eq 'up' ? 20000 : 100000;
-	my $place = int rand $most;
+	# half of the faults come early, where the two make each other's acquaintance
+	my $place = int rand($i % 2 ? 1500 : $build->{$way});
+	my $fault = "$device $way $kind $place";
 	unlink $file;
 	append_to_file($file, "$way $kind $place");
-	my $err = as('gpu', "SET grnnd.build_timeout = '2s'; $create");
+	my $err = as($device, "SET grnnd.build_timeout = '2s'; $build->{sql}");
 	my ($code) = $err =~ /ERROR:  (\w{5}):/;
-	my $exists = $node->safe_psql('postgres', q(SELECT to_regclass('far_one') IS NOT NULL));
-	if (!defined $code)
+	my $exists = $node->safe_psql('postgres', q(SELECT to_regclass('far_one') IS NOT NULL)) eq 't';
+	if (defined $code ? $exists || $device eq 'auto' : !$exists || pages('far_one') ne $build->{pages})
 	{
-		# (the last answer, to COMMIT, may be lost)
-		push @wrong, "$way $kind $place: another index: $err" if $exists ne 't' || pages('far_one') ne $reference;
+		push @wrong, "$fault: $err";
 	}
-	elsif ($exists eq 't')
-	{
-		push @wrong, "$way $kind $place: $err";
-	}
+	# (the last answer, to COMMIT, may be lost)
+	push @wrong, "$fault: nothing was said" if $kind eq 'cut' && $place < 200 && !defined $code && $err !~ /NOTICE/;
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS far_one');
-	$count{ $code // 'built' }++;
-	push @wrong, "$way $kind $place: $err" if $kind eq 'cut' && $place < 200 && !defined $code;
+	$count{ $code // ($err =~ /building on this host/ ? 'built here' : 'built there') }++;
 }
 is(join("\n", @wrong), '', "$faults faults: an error or the right index");
 note join ', ', map { "$_: $count{$_}" } sort keys %count;

@@ -78,9 +78,15 @@ run_build(GrnndBuild *build)
 	 * while we scan.  Else it starts when there is a row for it.
 	 */
 	estimate_rel_size(build->heap, NULL, &blocks, &tuples, &allvisible);
-	if (server == NULL &&
-		(build->spec.device == GRN_DEVICE_GPU ||
-		 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, tuples))))
+	if (server != NULL)
+	{
+		/* it sends rows as they are collected */
+		build->spec.expected = (uint64) Max(tuples, 0);
+		grnnd_builder_start(builder, build->map, &build->spec);
+		grnnd_tell_build_server(builder, server);
+	}
+	else if (build->spec.device == GRN_DEVICE_GPU ||
+			 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, tuples)))
 		grnnd_builder_start(builder, build->map, &build->spec);
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -94,12 +100,7 @@ run_build(GrnndBuild *build)
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
-	if (server != NULL)
-	{
-		grnnd_builder_start(builder, build->map, &build->spec);
-		grnnd_tell_build_server(builder, server);
-	}
-	else if (builder->pid == 0)
+	if (builder->pid == 0)
 	{
 		bool		automatic = build->spec.device == GRN_DEVICE_AUTO;
 

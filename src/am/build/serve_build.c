@@ -28,9 +28,7 @@
 typedef struct Served
 {
 	GrnndBuild	build;			/* heap, index and options are not here */
-	GrnForm		form;			/* in which rows come */
-	uint64		row_bytes;		/* of such a row */
-	uint64		rows;			/* expected */
+	uint64		most_rows;
 	uint64		have_rows;
 	uint64		have_order;		/* bytes */
 	bool		built;
@@ -90,10 +88,10 @@ begin(const GrnWireBegin *wire)
 				 errmsg("the two servers' pages are of different sizes"),
 				 errhint("Build on a server that was configured with the same block size.")));
 	if (metric == NULL || form == NULL || form->numbers == GRN_NUMBERS_NONE ||
-		spec.dim < 1 || spec.dim > form->max_dim || !serves_as((GrnForm) wire->form, (GrnForm) spec.form) ||
+		spec.dim < 1 || spec.dim > form->max_dim ||
 		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
 		spec.attr_bytes > MOST_ATTR_BYTES || spec.sig_bytes > MOST_ATTR_BYTES ||
-		spec.near.k > 0 || wire->rows < 1 || wire->rows >= GRN_MAX_NODES)
+		spec.near.k > 0 || wire->most_rows < 1)
 		unsound("numbers of its beginning are out of range");
 
 	if (!registered)
@@ -111,43 +109,47 @@ begin(const GrnWireBegin *wire)
 	grnnd_set_devices(&spec);
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));
 	build->spec = spec;
-	s->form = (GrnForm) wire->form;
-	s->row_bytes = grn_form_bytes(s->form, spec.dim);
-	s->rows = wire->rows;
+	s->most_rows = Min(wire->most_rows, GRN_MAX_NODES - 1);
 	s->floats = palloc(spec.dim * sizeof(float));
 	served = s;
-	grnnd_build_map(build, wire->rows);
-	if (build->max_rows < wire->rows)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("%llu rows are more than a build can have", (unsigned long long) wire->rows),
-				 errhint("Partition the table.")));
-	grnnd_choose_device(build, (double) wire->rows);
+	grnnd_build_map(build, s->most_rows);
+	s->most_rows = Min(s->most_rows, build->max_rows);
+	grnnd_choose_device(build, (double) spec.expected);
 	/* now, so that a device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
 }
 
 static void
-put_rows(Served *s, uint64 first, const char *bytes, uint64 length)
+put_rows(Served *s, GrnForm came, uint64 first, const char *bytes, uint64 length)
 {
 	GrnndMapping *map = s->build.map;
 	uint32		stride = s->build.spec.row_bytes;
 	GrnForm		form = (GrnForm) s->build.spec.form;
-	uint64		n = length / s->row_bytes;
+	uint64		row_bytes;
+	uint64		n;
 
-	if (first != s->have_rows || length % s->row_bytes != 0 || n > s->rows - first)
+	if (!serves_as(came, form))
+		unsound("rows of an unknown form");
+	row_bytes = grn_form_bytes(came, s->build.dim);
+	n = length / row_bytes;
+	if (first != s->have_rows || length % row_bytes != 0 || s->have_order > 0)
 		unsound("rows out of turn");
+	if (n > s->most_rows - first)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%llu rows are more than a build can have", (unsigned long long) (first + n)),
+				 errhint("Partition the table.")));
 	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * stride);
 	grnnd_mapping_populate(map, GRN_SEG_VECTORS, first * stride, (first + n) * stride);
 	for (uint64 i = 0; i < n; i++)
 	{
 		char	   *row = map->base[GRN_SEG_VECTORS] + (first + i) * stride;
 
-		if (s->form == form)
-			memcpy(row, bytes + i * s->row_bytes, s->row_bytes);
+		if (came == form)
+			memcpy(row, bytes + i * row_bytes, row_bytes);
 		else
 		{
-			grn_form_load(s->form, bytes + i * s->row_bytes, s->build.dim, s->floats);
+			grn_form_load(came, bytes + i * row_bytes, s->build.dim, s->floats);
 			memcpy(row, s->floats, s->build.dim * sizeof(float));
 		}
 	}
@@ -160,7 +162,7 @@ put_order(Served *s, uint64 offset, const char *bytes, uint64 length)
 {
 	GrnndMapping *map = s->build.map;
 
-	if (offset != s->have_order || length > s->rows * sizeof(uint32) - offset)
+	if (offset != s->have_order || length > s->have_rows * sizeof(uint32) - offset)
 		unsound("an order out of turn");
 	grnnd_mapping_grow(map, GRN_SEG_ORDER, offset + length);
 	grnnd_mapping_populate(map, GRN_SEG_ORDER, offset, offset + length);
@@ -183,10 +185,10 @@ run(Served *s, GrnWireResult *wire)
 {
 	GrnndBuilder *builder = &s->build.builder;
 
-	if (s->have_rows != s->rows || s->have_order != s->rows * sizeof(uint32) || s->built)
+	if (s->have_rows == 0 || s->have_order != s->have_rows * sizeof(uint32) || s->built)
 		unsound("a build without all of its rows");
 	builder->heard = tell_phase;
-	grnnd_builder_run(builder, s->rows);
+	grnnd_builder_run(builder, s->have_rows);
 	grnnd_builder_kill(builder);
 	s->built = true;
 	memset(wire, 0, sizeof(*wire));
@@ -232,7 +234,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 			if (s->built)
 				unsound("rows behind the build");
 			if (head->segment == GRN_SEG_VECTORS)
-				put_rows(s, head->offset, payload, head->bytes);
+				put_rows(s, (GrnForm) head->form, head->offset, payload, head->bytes);
 			else if (head->segment == GRN_SEG_ORDER)
 				put_order(s, head->offset, payload, head->bytes);
 			else
