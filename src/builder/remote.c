@@ -386,7 +386,7 @@ put_rows(Remote *r, const GrnRows *rows)
 	const GrnHost *host = r->build->host;
 	GrnParallel *parallel = grn_pool_parallel(r->build->pool);
 	uint64_t	piece = GRN_WIRE_PIECE / grn_form_bytes(rows->form, rows->dim);
-	uint64_t	offsets[AHEAD];	/* of frames without an answer, by their number */
+	uint64_t	offsets[AHEAD]; /* of frames without an answer, by their number */
 	uint64_t	asked = 0;
 	uint64_t	answered = 0;
 	uint64_t	ready = 0;

@@ -19,9 +19,10 @@ typedef struct GrnOptions
 /* Adds one, or goes on with the last one's value.  False: too many, or out of memory. */
 extern bool grn_options_add(GrnOptions *options, const char *name, const char *value, bool more);
 /*
- * Has the build made there, beginning with the rows that are complete (GrnHost.rows()), and its results written here as grn_build() writes them.  Nothing of
- * what comes back is trusted but that it is what was sent: the leader checks it as any builder's.
- * build's n and order are those after rows() has said that all are there.
+ * Has the build made there, beginning with the rows that are complete (GrnHost.rows()), and its
+ * results written here as grn_build() writes them.  Nothing of what comes back is trusted but that
+ * it is what was sent: the leader checks it as any builder's.  build's n and order are known when
+ * rows() has said that all are there.
  */
 extern bool grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *result,
 							 GrnFailure *failure);

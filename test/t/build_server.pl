@@ -131,6 +131,14 @@ for ([ bytes => 'bytes vector_l2_ops' ],
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('there', true))), '0', "$name: sound");
 	$node->safe_psql('postgres', 'DROP INDEX here, there');
 }
+# rows are parameters of statements, and stay out of the log there
+my $logged = -s $builder->logfile;
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET log_statement = 'all'; ALTER ROLE remote SET log_min_duration_statement = 0));
+as('gpu', 'CREATE INDEX there ON t USING grnnd (floats); DROP INDEX there');
+my $log = substr slurp_file($builder->logfile), $logged;
+like($log, qr/grnnd_serve_build.*duration/s, 'statements of a build are logged there');
+cmp_ok(length $log, '<', 20000, 'without its rows, which are 150,000 bytes');
+
 # the role's memory is that of its settings: nearly all of this build's is a temporary file
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET maintenance_work_mem = '1MB'));
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));

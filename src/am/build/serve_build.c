@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #if PG_VERSION_NUM >= 160000
@@ -70,6 +71,17 @@ serves_as(GrnForm form, GrnForm rows)
 		(grn_form_is_floats(rows) && info != NULL && info->holds != NULL && !info->rotated);
 }
 
+/*
+ * Keeps rows out of this server's log until the transaction ends: they are parameters, which
+ * log_statement and log_min_duration_statement would write there in full.
+ */
+static void
+log_no_rows(void)
+{
+	(void) set_config_option("log_parameter_max_length", "0", PGC_SUSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
 static void
 begin(const GrnWireBegin *wire)
 {
@@ -94,6 +106,7 @@ begin(const GrnWireBegin *wire)
 		spec.near.k > 0 || wire->most_rows < 1)
 		unsound("numbers of its beginning are out of range");
 
+	log_no_rows();
 	if (!registered)
 		RegisterXactCallback(end_served, NULL);
 	registered = true;
