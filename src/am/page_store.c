@@ -178,25 +178,17 @@ store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
 	}
 }
 
-/* Is it the node that is to be hidden?  One that stands for other rows, too, is not. */
-static bool
-is_hidden(const GrnndStore *store, const GrnRecord *rec)
-{
-	return store->hidden != NULL && rec->state == GRN_NODE && rec->ntids == 1 &&
-		rec->next == GRN_INVALID_ID &&
-		memcmp((const char *) rec + store->ix->layout.off_tids, store->hidden, GRN_TID_BYTES) == 0;
-}
-
-/* GrnStore.mate(): the page is locked.  The hidden node is a slot that was never used. */
+/* GrnStore.mate(): the page is locked.  The absent node is a slot that was never used. */
 static const GrnRecord *
 store_mate(GrnStore *self, uint32_t id)
 {
 	static const GrnRecord none;	/* GRN_FREE */
 	GrnndStore *store = (GrnndStore *) self;
-	const GrnRecord *rec = grnnd_page_record(store->page, store->ix,
-											 grn_node_slot(&store->ix->layout, id));
+	const GrnLayout *l = &store->ix->layout;
+	const GrnRecord *rec = grnnd_page_record(store->page, store->ix, grn_node_slot(l, id));
+	const GrnRecord *seen = grn_absent_view(store->absent, id, rec, GRN_REC_PTR(rec, l->off_vec));
 
-	return is_hidden(store, rec) ? &none : rec;
+	return seen != NULL ? seen : &none;
 }
 
 /* GrnStore.visit(): fn runs under the share lock of the record's page(s). */
@@ -230,20 +222,22 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	TestForOldSnapshot(store->snapshot, store->index, page);
 	if (!PageIsNew(page))
 	{
-		GrnRecord  *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
+		const GrnRecord *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
+		const void *vec = (const char *) rec + ix->layout.off_vec;
 
 		store_check(self, id, rec);
-		if (grn_record_leads_on(rec) && !is_hidden(store, rec))
+		if (grn_record_leads_on(rec))
 		{
-			const void *vec = (const char *) rec + ix->layout.off_vec;
 
 			if (ix->layout.span > 1)
 			{
 				gather_vector(store, id, rec, buffers);
 				vec = store->vector;
 			}
-			fn(arg, rec, vec);
-			visited = true;
+			rec = grn_absent_view(store->absent, id, rec, vec);
+			visited = rec != NULL;
+			if (visited)
+				fn(arg, rec, vec);
 		}
 	}
 	LockBuffer(buffers[0], BUFFER_LOCK_UNLOCK);

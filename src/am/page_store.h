@@ -6,6 +6,7 @@
 #define GRNND_PAGE_STORE_H
 
 #include "am/grnnd.h"
+#include "graph/stored/absent.h"
 #include "graph/stored/search.h"
 
 /*
@@ -31,7 +32,7 @@ typedef struct GrnndStore
 	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */
 	uint64		pages;			/* that were read, each time */
-	const ItemPointerData *hidden;	/* the node of this row alone is not there; NULL: none is */
+	GrnAbsent  *absent;			/* a node that searches do not see; or NULL */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

@@ -252,6 +252,9 @@ begin_search(IndexScanDesc scan)
 		so->exhausted = true;
 		return;
 	}
+	if (grnnd_hidden_row(RelationGetRelid(scan->indexRelation)) != NULL)
+		grnnd_hide(so, &params, ids, codes, factors, count,
+				   grnnd_hidden_row(RelationGetRelid(scan->indexRelation)));
 	if (!grnnd_filters_by_signature(so))
 		so->search = grn_search_begin(&params, &so->store.base, so->q);
 	else
@@ -299,7 +302,6 @@ start(IndexScanDesc scan)
 	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
-	so->store.hidden = grnnd_hidden_row(RelationGetRelid(index));
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
 	keys = grnnd_all_keys(scan, &nkeys);

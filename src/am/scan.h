@@ -29,8 +29,9 @@ typedef struct GrnndWork
 } GrnndWork;
 
 /*
- * Has scans of that index take the node of a row for absent, so that a query that is this row is
- * answered as if the index did not hold it.  InvalidOid: of none.  The TID is kept by reference.
+ * Has scans of that index take the node of a row for absent (absent.h), so that a query that is
+ * this row is answered as if the index did not hold it.  InvalidOid: of none.  The TID is kept by
+ * reference.
  */
 extern void grnnd_hide_row(Oid index, const ItemPointerData *tid);
 extern const ItemPointerData *grnnd_hidden_row(Oid index);

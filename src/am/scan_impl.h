@@ -193,6 +193,13 @@ extern void grnnd_end_search(IndexScanDesc scan);
 
 /* At the end of a scan, and before the next of its node: notes what it did. */
 extern void grnnd_note_scan(IndexScanDesc scan);
+/*
+ * Has the node of a row be absent from the scan's searches, for grnnd_hide_row().  params: of the
+ * search that is about to begin; the entry points [count] with their codes.
+ */
+extern void grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
+					   const uint8_t *codes, const GrnFactor *factors, uint32 count,
+					   const ItemPointerData *tid);
 
 /* ---- scan_filter.c ---- */
 

@@ -108,6 +108,38 @@ grnnd_hidden_row(Oid index)
 	return OidIsValid(hiding) && hiding == index ? hidden : NULL;
 }
 
+/*
+ * A search as the scan's own, before that, finds the node.  One that stands for other rows too stays,
+ * and so does one that the search does not come to.
+ */
+void
+grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
+		   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)
+{
+	GrnSearchParams plain = *params;
+	uint64		pages = so->store.pages;
+	GrnSearch  *s;
+	uint32		n;
+
+	plain.resumable = false;
+	plain.filter = NULL;
+	so->store.absent = NULL;
+	s = grn_search_begin(&plain, &so->store.base, so->q);
+	grn_search_entries(s, ids, codes, factors, count);
+	n = grn_search_run(s);
+	for (uint32 i = 0; i < n; i++)
+	{
+		const GrnFound *f = &grn_search_found(s)[i];
+
+		if (f->ntids == 1 && f->next == GRN_INVALID_ID &&
+			memcmp(grn_search_tids(s) + (Size) f->tids * GRN_TID_BYTES, tid, GRN_TID_BYTES) == 0)
+			so->store.absent = grn_absent_begin(&so->store.base, &so->ix->layout, so->ix->key.metric,
+												so->ix->meta.norm_unit, f->id);
+	}
+	grn_search_end(s);
+	so->store.pages = pages;
+}
+
 const GrnndWork *
 grnnd_last_work(Oid *index)
 {

@@ -145,32 +145,33 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 	return pow(Max(ids / Max(then, 1), 1), GROWTH_POWER) * pow(INSERTED, Max(more, 0));
 }
 
+/*
+ * Chance has its part in a curve, and a promise is not to be broken half of the time.  So the recall
+ * that is looked up is a standard deviation of what was measured there above the one that is asked
+ * for.
+ */
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {
 	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
+	double		chance;
 	double		width;
 
 	if (curve->queries == 0)
 		return GRNND_DEFAULT_EF;
-	width = width_for(curve, recall, wanted) * grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
+	chance = sqrt(recall * (1 - recall) / (curve->queries * ks[0]));
+	width = width_for(curve, recall + chance, wanted) * grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
 	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
 }
 
-/*
- * Chance has its part in a curve, so the recall wanted is a standard deviation of what was
- * measured there above the least that will do.
- */
 static uint32
 default_width(Relation index, const GrnndIndex *ix, double wanted)
 {
-	double		found = grnnd_curve(&ix->notes)->queries * ks[0];
-	double		chance = sqrt(GRNND_DEFAULT_RECALL * (1 - GRNND_DEFAULT_RECALL) / Max(found, 1));
 	uint32		width;
 
-	if (found == 0 || grnnd_id_limit(index, ix) < GRNND_DEFAULT_ROWS)
+	if (grnnd_curve(&ix->notes)->queries == 0 || grnnd_id_limit(index, ix) < GRNND_DEFAULT_ROWS)
 		return GRNND_DEFAULT_EF;
-	width = width_of_target(index, ix, GRNND_DEFAULT_RECALL + chance, wanted);
+	width = width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted);
 	return Min(Max(width, GRNND_DEFAULT_EF), (uint32) widths[GRN_CURVE_POINTS - 1]);
 }
 

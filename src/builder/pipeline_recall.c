@@ -3,8 +3,8 @@
  * of search: a curve that the index keeps.
  *
  * Each row of the sample is a query.  Its nearest rows are found by comparing it with all rows,
- * and searches go over records as the leader is going to write them, in which the query's own
- * node is not there: queries of applications have none either.
+ * and searches go over records as the leader is going to write them, from which the query's own
+ * node is absent (absent.h): queries of applications have none either.
  *
  * All of this takes a share of the processor's time that the build has taken so far: by the clock
  * the share is the same, and of a busy machine's clock the number of queries would be a matter of
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/stored/absent.h"
 #include "graph/stored/prune.h"
 #include "graph/stored/search.h"
 
@@ -87,8 +88,8 @@ typedef struct Worker
 {
 	GrnStore	store;
 	Measure    *m;
-	uint32_t	self;			/* the query's node */
-	char	   *record;			/* room for one; of the hidden node all bytes are 0 */
+	GrnAbsent  *absent;			/* the query's node */
+	char	   *record;			/* room for one; with mates all bytes are 0 */
 	float	   *scratch;		/* [dim] */
 	/* where searches look at mates: pages that were formed, by their number */
 	char	   *pages;			/* [PAGES][per_page] records */
@@ -155,9 +156,8 @@ visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	Worker	   *w = (Worker *) self;
 	const GrnLayout *l = &w->m->layout;
 	const char *rec = w->record;
+	const GrnRecord *seen;
 
-	if (id == w->self)
-		return false;
 	if (self->mate == NULL)
 		form_record(w, id, w->record);
 	else
@@ -165,19 +165,22 @@ visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		turn_to_page(w, id);
 		rec = w->page + (size_t) (id - w->first) * l->record_bytes;
 	}
-	fn(arg, (const GrnRecord *) rec, rec + l->off_vec);
-	return true;
+	seen = grn_absent_view(w->absent, id, (const GrnRecord *) rec, rec + l->off_vec);
+	if (seen != NULL)
+		fn(arg, seen, rec + l->off_vec);
+	return seen != NULL;
 }
 
-/* GrnStore.mate(): the hidden node is a slot that was never used. */
+/* GrnStore.mate(): the absent node is a slot that was never used. */
 static const GrnRecord *
 mate(GrnStore *self, uint32_t id)
 {
 	Worker	   *w = (Worker *) self;
+	const GrnLayout *l = &w->m->layout;
+	const char *rec = w->page + (size_t) (id - w->first) * l->record_bytes;
+	const GrnRecord *seen = grn_absent_view(w->absent, id, (const GrnRecord *) rec, rec + l->off_vec);
 
-	if (id == w->self)
-		return (const GrnRecord *) w->record;
-	return (const GrnRecord *) (w->page + (size_t) (id - w->first) * w->m->layout.record_bytes);
+	return seen != NULL ? seen : (const GrnRecord *) w->record;
 }
 
 static void
@@ -390,8 +393,11 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	}
 	for (size_t i = begin; i < end; i++)
 	{
-		w->self = m->queries[m->from + i];
+		w->absent = grn_absent_begin(&w->store, &m->layout, m->p->metric, m->p->result->norm_unit,
+									 m->queries[m->from + i]);
 		search(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
+		grn_absent_end(&w->store, w->absent);
+		w->absent = NULL;
 	}
 	free_worker(w);
 }
@@ -445,7 +451,7 @@ measure(Measure *m, uint32_t begin, uint32_t end)
 	free(m->nearest);
 }
 
-/* Draws different nodes, entry points aside: a query hides its own node. */
+/* Draws different nodes, entry points aside: searches without one of those would begin otherwise. */
 static void
 draw(Measure *m)
 {

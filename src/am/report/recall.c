@@ -6,9 +6,8 @@
  * row that is as near as the k-th nearest counts as found, whichever of equal ones it is.
  *
  * Applications' queries are hardly ever rows of the table, and a row leads to its neighbours.  So
- * a query's own row counts for nothing, and its node is hidden from the search: of 10,000 random
- * rows of 16 dimensions recall at 20 would be .999 with it.  It is .97 without, as of queries
- * that are no rows.
+ * a query's own row counts for nothing, and its node is absent from the graph that is searched
+ * (graph/stored/absent.h).
  *
  * All of this is SQL under one snapshot.  The index's owner sees what the table's owner sees, and
  * the index's functions run with that owner's rights.  Others see what their privileges and row
@@ -272,7 +271,7 @@ run_queries(Recall *r, Answers *a)
 	SPIPlanPtr	plan;
 
 	initStringInfo(&text);
-	/* one row more: that of a node with equal rows is not hidden */
+	/* one row more: a node of several rows is not absent */
 	appendStringInfo(&text, "SELECT ctid, %s %s $1 FROM %s%s ORDER BY 2 LIMIT %d", r->expression,
 					 r->operator, r->table, r->where, r->k + 1);
 	planned_index = RelationGetRelid(r->index);

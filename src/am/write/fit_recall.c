@@ -1,8 +1,8 @@
 /*
  * fit_recall.c - the recall of searches, measured anew in an index that was changed row by row.
  *
- * As the build does (pipeline_recall.c): some nodes of the index are queries, hidden from their own
- * searches; one reading of all records finds their nearest; the searches are those of scans.  It
+ * As the build does (pipeline_recall.c): some nodes of the index are queries, absent from their own
+ * searches (absent.h); one reading of all records finds their nearest; the searches are those of scans.  It
  * takes a few times as long as that reading alone.
  *
  * What rows inserted one by one cost recall differs from data to data: twice the rows needed 1.1 to
@@ -56,7 +56,6 @@ static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
 typedef struct Asked
 {
 	uint32		id;
-	ItemPointerData tid;
 	float	   *x;				/* [dim] */
 	void	   *made;			/* x made ready, or NULL */
 	uint32		n;
@@ -90,7 +89,7 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 
 /* ---- queries ---- */
 
-/* A GrnVisitFn, arg a Measure: takes a node of a single row, for others are not hidden. */
+/* A GrnVisitFn, arg a Measure: takes a node of a single row, which is what others are. */
 static void
 take_query(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -100,7 +99,6 @@ take_query(void *arg, const GrnRecord *rec, const void *vec)
 
 	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
 		return;
-	memcpy(&q->tid, GRN_REC_PTR(rec, l->off_tids), GRN_TID_BYTES);
 	grn_form_load(l->form, vec, l->dim, q->x);
 	q->id = m->id;
 	q->n = 0;
@@ -230,7 +228,8 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* of the few nearest */
 
-	f->store.hidden = &q->tid;
+	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, f->ix.key.metric,
+									   f->ix.meta.norm_unit, q->id);
 	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
 	{
 		/* what a narrow search has found wider ones find, too */
@@ -259,7 +258,8 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 		}
 		sums->recall[0][point] += (float) found / (float) few;
 	}
-	f->store.hidden = NULL;
+	grn_absent_end(&f->store.base, f->store.absent);
+	f->store.absent = NULL;
 }
 
 void
