@@ -42,6 +42,8 @@ typedef struct GrnndType
 	int			(*graph_dim) (int dim);
 	/* the operator's value that the row whose stand-in compared so has likely at least */
 	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim);
+	/* stand-ins of columns of so many dimensions at most are the rows themselves */
+	int			most_exact;
 } GrnndType;
 
 /* Dimensions of the vectors that an index keeps of a column of so many. */
@@ -56,6 +58,13 @@ static inline bool
 grnnd_has_stand_ins(const GrnndType *type)
 {
 	return type->likely_bound != NULL;
+}
+
+/* Whether the numbers of a column of so many dimensions are the rows themselves, stand-ins or not. */
+static inline bool
+grnnd_keeps_rows(const GrnndType *type, int dim)
+{
+	return !grnnd_has_stand_ins(type) || dim <= type->most_exact;
 }
 
 /*

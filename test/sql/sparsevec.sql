@@ -122,6 +122,33 @@ SET enable_seqscan = off;
 CREATE INDEX t_v ON t USING grnnd (v);
 -- recall among sketches is not measured
 SELECT curve, seconds->'recall' AS seconds FROM grnnd_stats('t_v');
+-- what stands for rows of few dimensions is the rows: by all operators but L1's
+CREATE TABLE few WITH (autovacuum_enabled = off) AS SELECT i AS id, sparse(i, 24, 400)::sparsevec(400) AS v FROM generate_series(1, 2500) i;
+DO $$
+DECLARE
+	class text;
+BEGIN
+	FOREACH class IN ARRAY '{l2,ip,cosine,l1}'::text[] LOOP
+		EXECUTE format('CREATE INDEX few_%s ON few USING grnnd (v sparsevec_%1$s_ops)', class);
+	END LOOP;
+END $$;
+SELECT class, (curve->0->>'queries')::int > 0 AS measured, (SELECT max((point->>'recall10')::float8) > 0.97 FROM jsonb_array_elements(curve) point) AS high
+FROM unnest('{l2,ip,cosine,l1}'::text[]) class, LATERAL grnnd_stats(('few_' || class)::regclass);
+DROP INDEX few_l2, few_ip, few_l1;
+SET enable_seqscan = off;
+SELECT target, recall >= target - 0.02 AS good
+FROM (VALUES (0.9), (0.97)) w (target),
+	LATERAL (SELECT set_config('grnnd.target_recall', target::text, false)) s,
+	LATERAL grnnd_recall('few_cosine', 10, queries => 100 + 0 * length(s.set_config)) r;
+RESET grnnd.target_recall;
+-- grown, too
+SELECT curve AS built FROM grnnd_stats('few_cosine') \gset
+SET grnnd.background_fit = off;
+INSERT INTO few SELECT i, sparse(i, 24, 400) FROM generate_series(2501, 5000) i;
+SELECT grnnd_fit('few_cosine');
+RESET grnnd.background_fit;
+SELECT curve <> :'built' AS anew FROM grnnd_stats('few_cosine');
+DROP TABLE few;
 EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v <-> '{1:1}/30000' LIMIT 3;
 SELECT id, v <-> sparse(7, 24, 30000) AS d FROM t ORDER BY v <-> sparse(7, 24, 30000) LIMIT 1;
 -- rows of different distances by the second operator, equal ones by the first

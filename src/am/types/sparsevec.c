@@ -178,7 +178,8 @@ static const GrnndType sparsevec = {
 	.form = GRN_FORM_F32,
 	.load = plain_load,
 	.graph_dim = plain_graph_dim,
-	.likely_bound = plain_bound
+	.likely_bound = plain_bound,
+	.most_exact = SKETCH_DIM
 };
 
 PG_FUNCTION_INFO_V1(grnnd_type_sparsevec);

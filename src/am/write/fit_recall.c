@@ -10,7 +10,7 @@
  * measurements alone.
  *
  * All of this is by stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they are
- * rounded to fewer, or are stand-ins, they cannot tell which rows are the nearest, and the build's
+ * rounded to fewer, or are sketches, they cannot tell which rows are the nearest, and the build's
  * curve stays.
  */
 #include "am/write/fit_impl.h"
@@ -75,7 +75,8 @@ typedef struct Measure
 static bool
 can_measure(const GrnndType *type, const GrnndMeta *meta)
 {
-	return !grnnd_has_stand_ins(type) && !grn_is_compact(meta->form, meta->dim);
+	return grnnd_keeps_rows(type, (int) meta->column_dim) && meta->form != GRN_FORM_ROTATED2 &&
+		meta->form != GRN_FORM_ROTATED1 && !grn_is_compact(meta->form, meta->dim);
 }
 
 bool
