@@ -5,10 +5,16 @@
   million.py --plot --out OUT
 
 FOLDER holds base.fbin, query.fbin and gt.ibin, as those of test/bench/queries; --side N puts N of
-its consecutive rows side by side (on a GPU, by PyTorch, for the new truth).  The systems:
+its consecutive rows side by side (with PyTorch on a GPU for the new truth, where that is).  The systems:
 default, exact, compact (layouts of grnnd), hnsw, halfvec (hnsw of halves), diskann (where the server has
-vectorscale; it builds for hours at a million rows: take --rows 100000).  Figures go to
-OUT/million.json, one entry for each data set and system, so several runs add up; OUT/million.md
+vectorscale; it builds for hours at a million rows: take --rows 100000).  --until SECONDS begins no
+index and no width later than that.
+
+--little MB instead measures queries/s of all clients with so much memory for pages: shared_buffers of
+that size, and the server in a cgroup with 5 MB more for each client (--by cgroup), or, where none can be
+made, without the kernel's cache (--by direct: debug_io_direct, under which nothing is prefetched).
+
+Figures go to OUT/million.json, one entry for each data set and system, so several runs add up; OUT/million.md
 and a plot of size against queries/s at recall .95 are made of all that is there.
 """
 import argparse
@@ -22,10 +28,12 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
 
-EFS = [20, 40, 72, 120, 200, 340, 600]
+EFS = "20,40,72,120,200,340,600"
 K100_EFS = [100, 200, 400]
 RECALLS = (0.95, 0.99)
 LAST_RECALL = 0.992
+MB_PER_CLIENT = 5  # a backend's own memory
+CGROUPS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
 INSERTS = 500
 
 # name: (index, setting of the beam, query's expression)
@@ -41,16 +49,25 @@ SYSTEMS = {
 
 def side_by_side(folder, n, out, rows):
     """N consecutive rows of a folder side by side, and their exact neighbours."""
-    import torch
+    try:
+        import torch
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    except ImportError:
+        torch = None
     os.makedirs(out, exist_ok=True)
     base = np.array(read_matrix(f"{folder}/base.fbin")[:rows])
     query = np.array(read_matrix(f"{folder}/query.fbin")[:2000])
     wide = [np.hstack([np.roll(x, -i, 0) for i in range(n)]).astype(np.float32) / np.float32(n ** .5) for x in (base, query)]
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    b = torch.tensor(wide[0], device=device)
-    norms, near = (b * b).sum(1), []
-    for q in torch.tensor(wide[1], device=device).split(250):
-        near.append((norms[None] - 2 * q @ b.T).topk(100, largest=False).indices.int().cpu().numpy())
+    near, norms = [], (wide[0] * wide[0]).sum(1)
+    if torch:
+        b, norms = torch.tensor(wide[0], device=device), torch.tensor(norms, device=device)
+        for q in torch.tensor(wide[1], device=device).split(250):
+            near.append((norms[None] - 2 * q @ b.T).topk(100, largest=False).indices.int().cpu().numpy())
+    else:
+        for i in range(0, len(query), 250):
+            d = norms[None] - 2 * wide[1][i:i + 250] @ wide[0].T
+            some = np.argpartition(d, 100, axis=1)[:, :100]
+            near.append(np.take_along_axis(some, np.take_along_axis(d, some, 1).argsort(1), 1).astype(np.int32))
     save_matrix(f"{out}/base.fbin", wide[0])
     save_matrix(f"{out}/query.fbin", wide[1])
     save_matrix(f"{out}/gt.ibin", np.concatenate(near))
@@ -74,10 +91,16 @@ def at_recall(points, recall, field):
     return points[0][field] if points and points[0]["recall"] >= recall else None
 
 
+def is_late(args):
+    return args.until is not None and time.time() - args.start > args.until
+
+
 def sweep(server, qps, data, setting, expression, args):
     points = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
-    for ef in EFS:
+    for ef in args.efs:
+        if is_late(args):
+            break
         setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
         # the pages come into memory
         server.qps(qps, data, query, setup, args.clients, 60, queries=100, warmup=0)
@@ -103,6 +126,53 @@ def sweep(server, qps, data, setting, expression, args):
         many = server.qps(qps, data, query, f"SET enable_seqscan = off; SET {setting} = {ef}", args.clients, args.seconds, k=100)
         hundred.append({"ef": ef, "recall": many["recall"], "qps_many": many["qps"]})
     return points, unset, hundred
+
+
+def make_cgroup(megabytes):
+    """A cgroup's folder; None: not here."""
+    for root, limit in CGROUPS:
+        folder = f"{root}/grnnd-bench-{os.getpid()}"
+        try:
+            os.mkdir(folder)
+            with open(f"{folder}/{limit}", "w") as f:
+                f.write(str(megabytes << 20))
+            return folder
+        except OSError:
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+    return None
+
+
+def squeeze(server, qps, data, setting, expression, args):
+    """Queries/s with memory for args.little megabytes of pages."""
+    folder = make_cgroup(args.little + MB_PER_CLIENT * (args.clients + 4)) if args.by == "cgroup" else None
+    if args.by == "cgroup" and folder is None:
+        args.by = "direct"
+        print("no cgroup can be made here: reading past the kernel's cache", flush=True)
+    server.restart(shared_buffers=f"{args.little}MB", debug_io_direct="data" if args.by == "direct" else "''",
+                   effective_io_concurrency="16")
+    server.forget()
+    if folder:
+        with open(f"{server.data}/postmaster.pid") as f:
+            postmaster = int(f.readline())
+        with open(f"/proc/{postmaster}/task/{postmaster}/children") as f:
+            for pid in [postmaster] + [int(x) for x in f.read().split()]:
+                with open(f"{folder}/cgroup.procs", "w") as procs:
+                    procs.write(str(pid))
+    points = []
+    query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
+    for ef in args.efs:
+        if is_late(args):
+            break
+        setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
+        server.qps(qps, data, query, setup, args.clients, args.seconds)  # fills the memory
+        r = server.qps(qps, data, query, setup, args.clients, args.seconds)
+        points.append({"ef": ef, "recall": r["recall"], "qps_many": r["qps"], "p99": r["p99_us"]})
+        print("  " + json.dumps(points[-1]), flush=True)
+    server.restart(shared_buffers=args.shared_buffers, debug_io_direct="''")
+    if folder:
+        os.rmdir(folder)
+    return points
 
 
 def wal_of_inserts(server):
@@ -133,10 +203,20 @@ def measure(data, args, everything, save):
         if "diskann" in names:
             server.sql("CREATE EXTENSION vectorscale")
         for name in names:
+            if is_late(args):
+                print(f"{args.name}: no time for {name}", flush=True)
+                break
             index, setting, expression = (x.replace("{dim}", str(dim)) for x in SYSTEMS[name])
             seconds, _ = server.create_index(f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON t USING {index}")
             bytes_row = server.size("i") / len(base)
             print(f"{args.name} {name}: {bytes_row:.0f} bytes a row, {seconds:.1f} s", flush=True)
+            if args.little:
+                everything[f"{args.name}|{name}|little"] = {
+                    "machine": machine(), "bytes": bytes_row, "mb": args.little, "by": args.by,
+                    "points": squeeze(server, qps, data, setting, expression, args)}
+                save()
+                server.sql("DROP INDEX i")
+                continue
             points, unset, hundred = sweep(server, qps, data, setting, expression, args)
             wal = wal_of_inserts(server)
             everything[f"{args.name}|{name}"] = {"machine": machine(), "rows": len(base), "bytes": bytes_row, "build": seconds,
@@ -148,8 +228,12 @@ def measure(data, args, everything, save):
 
 
 def report(everything, out):
-    rows, k100 = [], []
+    rows, k100, little = [], [], []
     for key, r in everything.items():
+        if key.endswith("|little"):
+            little.append(key.split("|")[:2] + [round(r["bytes"]), r["mb"], r["by"]] +
+                          [f"{p['ef']}: {p['recall']:.3f}, {p['qps_many']:.0f}, {p['p99'] / 1000:.0f}" for p in r["points"]])
+            continue
         data, name = key.split("|")
         cells = [data, name, r["rows"], round(r["bytes"]), round(r["build"], 1), round(r["wal"])]
         for recall in RECALLS:
@@ -164,12 +248,20 @@ def report(everything, out):
         columns += [f"{what} {recall}" for what in ("index pages", "table pages", "TOAST pages", "queries/s", "queries/s, all cores")]
     columns.append("without setting: queries/s at recall")
     where = next(iter(everything.values()))["machine"]
+    if little:
+        most = max(len(cells) for cells in little)
+        write_table(f"{out}/little.md", "Little memory: ef, recall, queries/s on all cores, p99 ms",
+                    ["data", "index", "bytes a row", "MB", "by"] + [""] * (most - 5),
+                    [cells + ["-"] * (most - len(cells)) for cells in little], where)
+    if not rows:
+        return
     write_table(f"{out}/million.md", "Layouts beside pgvector and pgvectorscale", columns, rows, where)
     write_table(f"{out}/k100.md", "LIMIT 100: queries/s on all cores, at recall@100", ["data", "index"] + [f"ef {e}" for e in K100_EFS],
                 k100, where)
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    everything = {key: r for key, r in everything.items() if not key.endswith("|little")}
     sets = sorted({key.split("|")[0] for key in everything})
     figure, axes = plt.subplots(1, len(sets), figsize=(4.5 * len(sets), 4), squeeze=False)
     for axis, data in zip(axes[0], sets):
@@ -195,9 +287,15 @@ def main():
     p.add_argument("--shared-buffers", default="24GB")
     p.add_argument("--memory", default="16GB", help="maintenance_work_mem")
     p.add_argument("--device", default="auto")
+    p.add_argument("--efs", default=EFS, help="widths, by commas")
+    p.add_argument("--until", type=float, metavar="SECONDS")
+    p.add_argument("--little", type=int, default=0, metavar="MB")
+    p.add_argument("--by", choices=("cgroup", "direct"), default="cgroup")
     p.add_argument("--plot", action="store_true")
     p.add_argument("--out", required=True)
     args = p.parse_args()
+    args.start = time.time()
+    args.efs = [int(x) for x in args.efs.split(",")]
     os.makedirs(args.out, exist_ok=True)
     file = f"{args.out}/million.json"
     everything = json.load(open(file)) if os.path.exists(file) else {}
@@ -207,7 +305,6 @@ def main():
             json.dump(everything, f, indent=1)
 
     if not args.plot:
-        start = time.time()
         args.name = os.path.basename(args.data.rstrip("/")) + (f"x{args.side}" if args.side > 1 else "") + \
             (f"-{args.rows}" if args.rows else "")
         data = f"{args.out}/{args.name}.data"
@@ -215,7 +312,7 @@ def main():
             data = side_by_side(args.data, args.side, data, args.rows)
         else:
             data = take(args.data, data, args.rows)
-        print(f"{args.name}: data after {time.time() - start:.0f} s", flush=True)
+        print(f"{args.name}: data after {time.time() - args.start:.0f} s", flush=True)
         measure(data, args, everything, save)
     report(everything, args.out)
 
