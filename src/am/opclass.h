@@ -60,7 +60,7 @@ grnnd_has_stand_ins(const GrnndType *type)
 	return type->likely_bound != NULL;
 }
 
-/* Whether the numbers of a column of so many dimensions are the rows themselves, stand-ins or not. */
+/* Whether the numbers of a column of so many dimensions are the rows themselves. */
 static inline bool
 grnnd_keeps_rows(const GrnndType *type, int dim)
 {

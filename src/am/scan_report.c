@@ -109,8 +109,8 @@ grnnd_hidden_row(Oid index)
 }
 
 /*
- * A search as the scan's own, before that, finds the node.  One that stands for other rows too stays,
- * and so does one that the search does not come to.
+ * A search as the scan's own, before that, finds the node.  One that stands for other rows, too,
+ * stays, and so does one that the search does not come to.
  */
 void
 grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,

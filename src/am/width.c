@@ -146,9 +146,9 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 }
 
 /*
- * Chance has its part in a curve, and a promise is not to be broken half of the time.  So the recall
- * that is looked up is a standard deviation of what was measured there above the one that is asked
- * for.
+ * Chance has its part in a curve, and a promise is not to be broken half of the time.  So the
+ * recall that is looked up is a standard deviation of what was measured there above the one that
+ * is asked for.
  */
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)

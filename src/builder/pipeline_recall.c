@@ -451,7 +451,7 @@ measure(Measure *m, uint32_t begin, uint32_t end)
 	free(m->nearest);
 }
 
-/* Draws different nodes, entry points aside: searches without one of those would begin otherwise. */
+/* Draws different nodes, entry points aside: searches without one of those begin otherwise. */
 static void
 draw(Measure *m)
 {

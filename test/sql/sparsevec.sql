@@ -120,8 +120,17 @@ RESET grnnd.ef_search;
 -- What the executor is told: the order needs no sort, and no recheck.
 SET enable_seqscan = off;
 CREATE INDEX t_v ON t USING grnnd (v);
--- recall among sketches is not measured
+-- recall among sketches is not measured, that of rows is, but not by VACUUM
 SELECT curve, seconds->'recall' AS seconds FROM grnnd_stats('t_v');
+VACUUM (INDEX_CLEANUP on) t;
+SELECT curve FROM grnnd_stats('t_v');
+SELECT grnnd_fit('t_v');
+SELECT curve->0->'queries' AS queries, (curve->4->>'recall10')::float8 - r.recall BETWEEN -0.1 AND 0.1 AS near,
+	(curve->4->>'recall100')::float8 BETWEEN 0.5 AND 1 AS many, (curve->1->>'visits')::float8 > 20 AS visits
+FROM grnnd_stats('t_v'), grnnd_recall('t_v', 10, 160) r;
+SET grnnd.target_recall = 0.95;
+SELECT recall >= 0.9 AS good, width <> 40 AS chosen FROM grnnd_recall('t_v', 10);
+RESET grnnd.target_recall;
 -- what stands for rows of few dimensions is the rows: by all operators but L1's
 CREATE TABLE few WITH (autovacuum_enabled = off) AS SELECT i AS id, sparse(i, 24, 400)::sparsevec(400) AS v FROM generate_series(1, 2500) i;
 DO $$

@@ -27,7 +27,7 @@ extern const char *grnnd_codes_state(const GrnndMeta *meta);
  * heap given, the caller holds grnnd_try_lock_database() too, and it ends with an error (55P03) as
  * soon as another session waits for one of these locks.
  */
-extern void grnnd_fit_codes(Relation index, Relation heap);
+extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 
 /* ---- fit_schedule.c: in which process, and when ---- */
 

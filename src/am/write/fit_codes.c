@@ -343,11 +343,9 @@ fit(Fit *f)
 	grnnd_test_point("fit-begun");
 	if (codes && !fit_or_judge(f))
 		return;
-	if (recall)
-	{
-		grnnd_fit_measure(f);
+	recall = recall && grnnd_fit_measure(f);
+	if (codes || recall)
 		grnnd_fit_write_meta(f, true);
-	}
 	if (grnnd_lists_due(meta, f->limit - 1))
 		grnnd_fit_lists(f);
 	/* backends that do not hear of it, since this transaction aborts, have worse recall */
@@ -355,7 +353,7 @@ fit(Fit *f)
 }
 
 void
-grnnd_fit_codes(Relation index, Relation heap)
+grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -364,6 +362,7 @@ grnnd_fit_codes(Relation index, Relation heap)
 
 	f->index = index;
 	f->heap = heap;
+	f->in_vacuum = in_vacuum;
 	f->ix = *grnnd_index_anew(index);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	fit(f);

@@ -17,6 +17,7 @@ typedef struct Fit
 	Relation	heap;			/* NULL: no lock is given up for others */
 	GrnndIndex	ix;				/* as it is to be */
 	GrnndStore	store;
+	bool		in_vacuum;
 	uint32		limit;			/* node ids below it are looked at */
 	float	   *rows;			/* [nrows][stride] sample */
 	uint32		stride;			/* grn_row_floats() */
@@ -45,8 +46,21 @@ extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 extern void grnnd_fit_fill(Fit *f);
 /* Whether the codec tells neighbours apart, by the rule of builds. */
 extern bool grnnd_fit_codes_tell(Fit *f);
-/* Measures the recall of searches as they are with f->ix.meta, into f->ix.notes.measured. */
-extern void grnnd_fit_measure(Fit *f);
+/*
+ * Measures the recall of searches as they are with f->ix.meta, into f->ix.notes.measured.  False:
+ * not here.
+ */
+extern bool grnnd_fit_measure(Fit *f);
+
+/* ---- fit_rows.c: rows of the table ---- */
+
+typedef struct FitRows FitRows;
+extern FitRows *grnnd_fit_rows_begin(const Fit *f);
+extern void grnnd_fit_rows_end(FitRows *r);
+/* A copy of a row's value.  False: the row is not to be seen. */
+extern bool grnnd_fit_rows_query(FitRows *r, const ItemPointerData *tid, Datum *value);
+/* The operator's distance of a row; infinite if the row is not to be seen. */
+extern double grnnd_fit_rows_distance(FitRows *r, Datum query, const ItemPointerData *tid);
 
 /* Writes f->ix.meta.  done: what it says is whole. */
 extern void grnnd_fit_write_meta(Fit *f, bool done);

@@ -2,16 +2,17 @@
  * fit_recall.c - the recall of searches, measured anew in an index that was changed row by row.
  *
  * As the build does (pipeline_recall.c): some nodes of the index are queries, absent from their own
- * searches (absent.h); one reading of all records finds their nearest; the searches are those of scans.  It
- * takes a few times as long as that reading alone.
+ * searches (absent.h); one reading of all records finds their nearest; the searches are those of
+ * scans.  It takes a few times as long as that reading alone.
  *
  * What rows inserted one by one cost recall differs from data to data: twice the rows needed 1.1 to
  * 2.3 times the width (test/bench/recall/results.md).  So a guess (width.c) serves between two
  * measurements alone.
  *
- * All of this is by stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they are
- * rounded to fewer, or are sketches, they cannot tell which rows are the nearest, and the build's
- * curve stays.
+ * Distances are those of stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they
+ * are rounded to fewer, or are sketches, they cannot tell which rows are the nearest.  Then the
+ * rows of the CANDIDATES nearest vectors are read from the table (fit_rows.c), and of all nodes
+ * that searches find.
  */
 #include "am/write/fit_impl.h"
 
@@ -48,6 +49,9 @@
 
 #define DEAD_LIMIT 64
 
+/* Of ten nearest rows the 120 nearest sketches hold 1.00 (am/types/sparsevec.c). */
+#define CANDIDATES (4 * GRN_CURVE_MOST_K)
+
 #define ALIGNMENT 64			/* of grn_query_make() */
 
 static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
@@ -56,15 +60,20 @@ static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
 typedef struct Asked
 {
 	uint32		id;
+	ItemPointerData tid;
+	Datum		value;			/* of the row, where rows are read */
 	float	   *x;				/* [dim] */
 	void	   *made;			/* x made ready, or NULL */
 	uint32		n;
-	float		nearest[GRN_CURVE_MOST_K];	/* [n] the least distances, sorted */
+	float		nearest[CANDIDATES];	/* [n] the least distances, sorted */
+	ItemPointerData rows[CANDIDATES];	/* [n] one row of each */
 } Asked;
 
 typedef struct Measure
 {
 	Fit		   *f;
+	FitRows    *rows;			/* NULL: stored vectors will do */
+	uint32		most;			/* nearest that are kept */
 	uint32		nqueries;
 	Asked		queries[MOST_QUERIES];
 	uint32		drawn;			/* slots that were looked at, */
@@ -72,11 +81,13 @@ typedef struct Measure
 	uint32		id;				/* of the record that is visited */
 } Measure;
 
+/* Do the stored vectors tell which rows are the nearest? */
 static bool
-can_measure(const GrnndType *type, const GrnndMeta *meta)
+vectors_tell(const GrnndType *type, const GrnndMeta *meta)
 {
-	return grnnd_keeps_rows(type, (int) meta->column_dim) && meta->form != GRN_FORM_ROTATED2 &&
-		meta->form != GRN_FORM_ROTATED1 && !grn_is_compact(meta->form, meta->dim);
+	return grnnd_keeps_rows(type, (int) meta->column_dim) &&
+		(!grn_form(meta->form)->rotated || meta->form == GRN_FORM_ROUNDED_MORE) &&
+		!grn_is_compact(meta->form, meta->dim);
 }
 
 bool
@@ -84,8 +95,8 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 {
 	double		before = notes->measured.ids > 0 ? notes->measured.stretch : 1;
 
-	return limit >= LEAST_IDS && grnnd_stretch(notes, limit) > MOST_STRETCH * before &&
-		can_measure(grnnd_key(index).type, meta);
+	return limit >= LEAST_IDS && (grnnd_curve(notes)->queries == 0 ||
+								  grnnd_stretch(notes, limit) > MOST_STRETCH * before);
 }
 
 /* ---- queries ---- */
@@ -101,6 +112,7 @@ take_query(void *arg, const GrnRecord *rec, const void *vec)
 	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
 		return;
 	grn_form_load(l->form, vec, l->dim, q->x);
+	memcpy(&q->tid, GRN_REC_PTR(rec, l->off_tids), GRN_TID_BYTES);
 	q->id = m->id;
 	q->n = 0;
 	m->nqueries++;
@@ -170,16 +182,20 @@ make_ready(Measure *m)
 /* ---- the truth ---- */
 
 static void
-keep(Asked *q, float d)
+keep(const Measure *m, Asked *q, float d, const uint8 *tid)
 {
 	uint32		at;
 
-	if (isnan(d) || (q->n == GRN_CURVE_MOST_K && !(d < q->nearest[GRN_CURVE_MOST_K - 1])))
+	if (isnan(d) || (q->n == m->most && !(d < q->nearest[m->most - 1])))
 		return;
-	at = q->n < GRN_CURVE_MOST_K ? q->n++ : GRN_CURVE_MOST_K - 1;
+	at = q->n < m->most ? q->n++ : m->most - 1;
 	for (; at > 0 && q->nearest[at - 1] > d; at--)
+	{
 		q->nearest[at] = q->nearest[at - 1];
+		q->rows[at] = q->rows[at - 1];
+	}
 	q->nearest[at] = d;
+	memcpy(&q->rows[at], tid, GRN_TID_BYTES);
 }
 
 /* A GrnVisitFn, arg a Measure: holds a row against all queries. */
@@ -190,27 +206,75 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 	const GrnLayout *l = &m->f->ix.layout;
 	GrnComparison comparison = m->f->ix.key.metric->comparison;
 
-	if (rec->state != GRN_NODE)
+	/* (one without TIDs of its own has a chain; it is not looked at where rows are read) */
+	if (rec->state != GRN_NODE || (m->rows != NULL && rec->ntids == 0))
 		return;
 	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		Asked	   *q = &m->queries[i];
 
 		if (q->id != m->id)
-			keep(q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
-				 : grn_compare(comparison, l->form, q->x, vec, l->dim));
+			keep(m, q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
+				 : grn_compare(comparison, l->form, q->x, vec, l->dim),
+				 GRN_REC_PTR(rec, l->off_tids));
 	}
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	float		x = *(const float *) a;
+	float		y = *(const float *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Ranks by the rows what is nearest by stored vectors.  False: the query's row is not seen. */
+static bool
+read_nearest(Measure *m, Asked *q)
+{
+	if (!grnnd_fit_rows_query(m->rows, &q->tid, &q->value))
+		return false;
+	for (uint32 i = 0; i < q->n; i++)
+		q->nearest[i] = (float) grnnd_fit_rows_distance(m->rows, q->value, &q->rows[i]);
+	qsort(q->nearest, q->n, sizeof(float), by_value);
+	q->n = Min(q->n, GRN_CURVE_MOST_K);
+	return true;
+}
+
+static void
+read_all_nearest(Measure *m)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < m->nqueries; i++)
+	{
+		grnnd_fit_breathe(m->f);
+		if (read_nearest(m, &m->queries[i]))
+			m->queries[n++] = m->queries[i];
+	}
+	m->nqueries = n;
 }
 
 /* ---- searches ---- */
 
 static uint32
-hits(const Asked *q, const GrnFound *found, uint32 nfound, uint32 k)
+hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32 k)
 {
+	const GrnFound *found = grn_search_found(s);
 	uint32		count = 0;
 	uint32		taken = 0;
 
-	for (uint32 i = 0; i < nfound && taken < k; i++)
+	/* scans order all that they find by the rows */
+	for (uint32 i = 0; i < nfound && count < k && m->rows != NULL; i++)
+		if (found[i].id != q->id && found[i].ntids > 0)
+		{
+			ItemPointerData tid;
+
+			memcpy(&tid, grn_search_tids(s) + (Size) found[i].tids * GRN_TID_BYTES, GRN_TID_BYTES);
+			count += (float) grnnd_fit_rows_distance(m->rows, q->value, &tid) <= q->nearest[k - 1];
+		}
+	for (uint32 i = 0; i < nfound && taken < k && m->rows == NULL; i++)
 		if (found[i].id != q->id)
 		{
 			taken++;
@@ -248,10 +312,10 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 
 			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
 			n = grn_search_run(s);
-			found = hits(q, grn_search_found(s), n, few);
+			found = hits(m, q, s, n, few);
 			if (wide)
 			{
-				sums->recall[1][point] += (float) hits(q, grn_search_found(s), n, Min(ks[1], q->n)) /
+				sums->recall[1][point] += (float) hits(m, q, s, n, Min(ks[1], q->n)) /
 					(float) Min(ks[1], q->n);
 				sums->visits[point] += (float) grn_search_visits(s);
 			}
@@ -263,7 +327,7 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 	f->store.absent = NULL;
 }
 
-void
+bool
 grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
@@ -275,17 +339,21 @@ grnnd_fit_measure(Fit *f)
 	double		free;
 	uint32		nwide;
 
-	if (f->limit < LEAST_IDS || !can_measure(f->ix.key.type, &f->ix.meta))
-		return;
+	bool		by_rows = !vectors_tell(f->ix.key.type, &f->ix.meta);
+	bool		done = false;
+
+	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
+		return false;
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	m = palloc0(sizeof(Measure));
 	m->f = f;
+	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
+	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
 	draw(m, entries);
 	free = (double) m->nfree / Max(m->drawn, 1);
-	nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
-	if (m->nqueries > 0 && free <= MOST_FREE)
+	if (free <= MOST_FREE)
 	{
 		make_ready(m);
 		for (m->id = 0; m->id < f->limit; m->id++)
@@ -294,11 +362,19 @@ grnnd_fit_measure(Fit *f)
 				grnnd_fit_breathe(f);
 			(void) f->store.base.visit(&f->store.base, m->id, compare, m);
 		}
+		if (by_rows)
+			read_all_nearest(m);
 		for (uint32 i = 0; i < m->nqueries; i++)
 		{
 			grnnd_fit_breathe(f);
 			search(m, i, entries, &curve);
 		}
+	}
+	if (by_rows)
+		grnnd_fit_rows_end(m->rows);
+	if (free <= MOST_FREE && m->nqueries > 0)
+	{
+		nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
 		curve.queries = m->nqueries;
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 		{
@@ -311,7 +387,9 @@ grnnd_fit_measure(Fit *f)
 		measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
 		measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
 		measured->crc = grnnd_measured_crc(measured);
+		done = true;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	return done;
 }

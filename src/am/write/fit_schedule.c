@@ -146,7 +146,7 @@ void
 grnnd_fit_in_vacuum(Relation index)
 {
 	if (claim(index))
-		grnnd_fit_codes(index, NULL);
+		grnnd_fit_codes(index, NULL, true);
 }
 
 /* ---- the background worker ---- */
@@ -286,7 +286,7 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 	{
 		/* rows that came meanwhile may make the next attempt due, and found this one under way */
 		do
-			grnnd_fit_codes(index, gives_way ? heap : NULL);
+			grnnd_fit_codes(index, gives_way ? heap : NULL, false);
 		while (gives_way && claim(index));
 	}
 	if (index != NULL)
