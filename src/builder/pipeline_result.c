@@ -3,6 +3,7 @@
  */
 #include "builder/pipeline_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/arena.h"
@@ -46,6 +47,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
+/* Of rows that all differ. */
 static void
 write_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -61,16 +63,76 @@ write_rows_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
+/* ---- rows of which some are the same ---- */
+
+static void
+count_rows_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+		__atomic_fetch_add(&start[p->position[p->vertex_of_rank[r]]], 1, __ATOMIC_RELAXED);
+}
+
+/* Writes ranks, those of a node in any order; its start becomes its end. */
+static void
+place_ranks_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
+	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+	{
+		uint32_t   *at = &start[p->position[p->vertex_of_rank[r]]];
+
+		rows[__atomic_fetch_add(at, 1, __ATOMIC_RELAXED)] = (uint32_t) r;
+	}
+}
+
+static int
+compare_ranks(const void *a, const void *b)
+{
+	uint32_t	x = *(const uint32_t *) a;
+	uint32_t	y = *(const uint32_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Orders the ranks of nodes [begin, end), whose ends start[] has, and makes rows of them. */
+static void
+order_rows_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	const uint32_t *ends = (const uint32_t *) (p->out + p->result->off_row_start);
+	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint32_t	first = i == 0 ? 0 : ends[i - 1];
+		uint32_t	n = ends[i] - first;
+
+		if (n > 1)
+			qsort(rows + first, n, sizeof(uint32_t), compare_ranks);
+		for (uint32_t j = 0; j < n; j++)
+			rows[first + j] = p->build->order[rows[first + j]];
+	}
+}
+
 /*
  * row_start and rows of the result: a counting sort of the ranks by node, which
- * without duplicates has nothing to count.
+ * without duplicates has nothing to count.  Nodes lie anywhere, so each access is a read of memory
+ * at random, and all threads share them.
  */
 void
 grn_pipeline_write_rows(GrnPipeline *p)
 {
 	GrnBuild   *b = p->build;
 	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
-	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
 	size_t		m = p->graph.n;
 
 	if (m == b->n)
@@ -79,19 +141,17 @@ grn_pipeline_write_rows(GrnPipeline *p)
 		start[m] = (uint32_t) m;
 		return;
 	}
-	/* start[i + 1] counts, then ends node i, while rows are written */
 	memset(start, 0, (m + 1) * sizeof(*start));
-	for (uint64_t r = 0; r < b->n; r++)
-		start[p->position[p->vertex_of_rank[r]]]++;
-	for (uint64_t i = 0, sum = 0; i <= m; i++)
+	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, count_rows_range, p);
+	for (uint64_t i = 0, sum = 0; i < m; i++)
 	{
 		uint32_t	count = start[i];
 
 		start[i] = (uint32_t) sum;
 		sum += count;
 	}
-	for (uint64_t r = 0; r < b->n; r++)
-		rows[start[p->position[p->vertex_of_rank[r]]]++] = b->order[r];
+	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, place_ranks_range, p);
+	p->parallel->run(p->parallel, m, GRN_PIPELINE_GRAIN, order_rows_range, p);
 	memmove(start + 1, start, m * sizeof(*start));
 	start[0] = 0;
 }

@@ -109,7 +109,7 @@ def random_rows(n, whole=False, seed=3):
 class Server:
     """A private cluster in a temporary folder, on a unix socket, as another user where run as root."""
 
-    def __init__(self, pg_config, user=None, settings=None, folder=None):
+    def __init__(self, pg_config, user=None, settings=None, folder=None, initdb=()):
         self.bin = subprocess.check_output([pg_config, "--bindir"], text=True).strip()
         self.lib = subprocess.check_output([pg_config, "--libdir"], text=True).strip()
         self.include = subprocess.check_output([pg_config, "--includedir"], text=True).strip()
@@ -124,7 +124,8 @@ class Server:
             shutil.chown(self.dir, self.user)
         os.chmod(self.dir, 0o755)
         self.data = f"{self.dir}/data"
-        self._as(["initdb", "-D", self.data, "-A", "trust", "-U", "bench", "--no-sync"], stdout=subprocess.DEVNULL)
+        self._as(["initdb", "-D", self.data, "-A", "trust", "-U", "bench", "--no-sync", *initdb],
+                 stdout=subprocess.DEVNULL)
         base = {"listen_addresses": "''", "unix_socket_directories": f"'{self.dir}'",
                 "shared_buffers": "2GB", "maintenance_work_mem": "2GB", "max_wal_size": "16GB",
                 "checkpoint_timeout": "1h", "autovacuum": "off", "jit": "off", "max_connections": "200"}
