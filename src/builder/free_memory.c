@@ -5,13 +5,39 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+
+#define MOST_PATH 4096
+
+/* One version of cgroups: where they are, and what their files are called. */
+typedef struct Cgroups
+{
+	const char *root;
+	const char *most;
+	const char *used;
+	const char *stat[2];		/* lines of memory.stat: file cache, which the kernel gives back */
+} Cgroups;
+
+static const Cgroups version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+{"total_inactive_file", "total_active_file"}};
+static const Cgroups version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+{"inactive_file", "active_file"}};
+
+static FILE *
+open_file(const char *folder, const char *name)
+{
+	char		path[2 * MOST_PATH];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return fopen(path, "r");
+}
 
 /* The first number in a file, 0 where there is none. */
 static uint64_t
-number_in(const char *path)
+number_in(const char *folder, const char *name)
 {
 	unsigned long long value = 0;
-	FILE	   *f = fopen(path, "r");
+	FILE	   *f = open_file(folder, name);
 
 	if (f && fscanf(f, "%llu", &value) != 1)
 		value = 0;
@@ -20,22 +46,78 @@ number_in(const char *path)
 	return value;
 }
 
-/* Bytes of file cache, which the kernel gives back, among those that a cgroup uses. */
+/* Bytes of file cache among those that a cgroup uses. */
 static uint64_t
-file_cache(const char *path)
+file_cache(const Cgroups *groups, const char *folder)
 {
 	unsigned long long value;
 	uint64_t	bytes = 0;
 	char		line[128];
-	FILE	   *f = fopen(path, "r");
+	char		name[64];
+	FILE	   *f = open_file(folder, "memory.stat");
 
 	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "inactive_file %llu", &value) == 1 ||
-			sscanf(line, "active_file %llu", &value) == 1)
+		if (sscanf(line, "%63s %llu", name, &value) == 2 &&
+			(strcmp(name, groups->stat[0]) == 0 || strcmp(name, groups->stat[1]) == 0))
 			bytes += value;
 	if (f)
 		fclose(f);
 	return bytes;
+}
+
+/* The least room in the cgroup of that path and all that it lies in; UINT64_MAX: no limit. */
+static uint64_t
+room_in(const Cgroups *groups, const char *path)
+{
+	char		folder[MOST_PATH + 64];
+	uint64_t	least = UINT64_MAX;
+	size_t		root = strlen(groups->root);
+
+	snprintf(folder, sizeof(folder), "%s%s", groups->root, path);
+	for (;;)
+	{
+		uint64_t	most = number_in(folder, groups->most);
+		uint64_t	used = number_in(folder, groups->used);
+		uint64_t	cache = file_cache(groups, folder);
+		char	   *slash = strrchr(folder, '/');
+
+		used -= cache < used ? cache : used;
+		if (most > 0 && most - (used < most ? used : most) < least)
+			least = most - (used < most ? used : most);
+		if (strlen(folder) <= root || slash == NULL)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* Of this process's own cgroups. */
+static uint64_t
+cgroup_room(void)
+{
+	uint64_t	least = UINT64_MAX;
+	char		line[MOST_PATH];
+	FILE	   *f = fopen("/proc/self/cgroup", "r");
+
+	/* lines "number:controllers:path"; version 2 names no controllers */
+	while (f && fgets(line, sizeof(line), f))
+	{
+		char	   *controllers = strchr(line, ':');
+		char	   *path = controllers ? strchr(controllers + 1, ':') : NULL;
+		uint64_t	room = UINT64_MAX;
+
+		if (path == NULL)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (controllers[1] == '\0')
+			room = room_in(&version_2, path);
+		else if (strcmp(controllers + 1, "memory") == 0)
+			room = room_in(&version_1, path);
+		least = room < least ? room : least;
+	}
+	if (f)
+		fclose(f);
+	return least;
 }
 
 uint64_t
@@ -43,9 +125,7 @@ grn_free_memory(void)
 {
 	unsigned long long kb;
 	uint64_t	bytes = UINT64_MAX;
-	uint64_t	most = number_in("/sys/fs/cgroup/memory.max");
-	uint64_t	used = number_in("/sys/fs/cgroup/memory.current");
-	uint64_t	cache = file_cache("/sys/fs/cgroup/memory.stat");
+	uint64_t	room = cgroup_room();
 	char		line[128];
 	FILE	   *f = fopen("/proc/meminfo", "r");
 
@@ -54,8 +134,5 @@ grn_free_memory(void)
 			bytes = (uint64_t) kb << 10;
 	if (f)
 		fclose(f);
-	used -= cache < used ? cache : used;
-	if (most > 0 && most < UINT64_MAX && most > used && most - used < bytes)
-		bytes = most - used;
-	return bytes;
+	return room < bytes ? room : bytes;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "builder/build_graph.h"
+#include "builder/free_memory.h"
 #include "builder/prepare.h"
 #include "graph/arena.h"
 #include "graph/build/duplicates.h"
@@ -321,12 +322,20 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 {
 	GrnHost const *host = p->build->host;
 	GrnBuildResult *r = p->result;
-	GrnGraphJob job = graph_job(p, choice);
+	GrnDeviceChoice here = *choice;
+	GrnGraphJob job = graph_job(p, &here);
 	double		since = grn_seconds();
 
 	number_by_rank(p);
 	/* the scratch space is free meanwhile */
 	job.work_offset = p->kept_bytes;
+	if (grn_pipeline_should_move(p, choice->work_limit))
+	{
+		if (!grn_pipeline_move_rows(p, failure))
+			return false;
+		/* the other half of memory holds what the kernel reads and writes of files meanwhile */
+		here.work_limit = (here.work_limit > 0 ? here.work_limit : grn_free_memory()) / 2;
+	}
 	if (!grn_build_graph(&job, failure))
 		return false;
 	r->sec_descent = grn_lap(&since);
@@ -346,7 +355,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
 	GrnDeviceChoice choice = {.device = spec->device, .gpu_devices = spec->gpu_devices,
-		.options.memory_limit = spec->gpu_memory_limit};
+		.options.memory_limit = spec->gpu_memory_limit, .work_limit = spec->work_limit};
 	GrnPipeline p = {0};
 	GrnPrepared prepared;
 	GrnGpu	   *gpu;

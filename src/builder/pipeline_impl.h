@@ -1,7 +1,7 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
  * pipeline_codes.c, pipeline_entries.c, pipeline_result.c, pipeline_recall.c and
- * pipeline_nearest.c.
+ * pipeline_nearest.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
@@ -72,6 +72,19 @@ extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
+
+/* ---- pipeline_move.c ---- */
+
+/*
+ * Whether rows, graph and a build's workspace are more than memory holds, and rows may move.
+ * work_limit: bytes; 0: what is free.
+ */
+extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit);
+/*
+ * Moves the distinct rows to the front of VECTORS, by cells of the space, and numbers vertices as
+ * their rows then lie.  Vertices must have the numbers of number_by_rank().
+ */
+extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_entries.c ---- */
 

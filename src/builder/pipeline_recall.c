@@ -70,6 +70,7 @@ typedef struct Measure
 	const uint8_t *counts;
 	const uint32_t *row_start;
 	const uint32_t *row_of;
+	const uint32_t *moved;		/* row of a node, where rows have moved, or NULL */
 	uint32_t	nqueries;
 	uint32_t	queries[MAX_QUERIES];	/* nodes */
 	Outcome		outcomes[MAX_QUERIES];
@@ -101,7 +102,7 @@ typedef struct Worker
 static const void *
 node_row(const Measure *m, uint32_t node)
 {
-	return grn_row(&m->rows, m->row_of[m->row_start[node]]);
+	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
 }
 
 /* ---- records as the index will have them ---- */
@@ -522,6 +523,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	m->counts = (const uint8_t *) (p->out + r->off_counts);
 	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
+	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
 	draw(m);
 	/* as many again each time, while there is time for them */
 	for (uint32_t next = first < m->nqueries ? first : m->nqueries;

@@ -11,7 +11,8 @@
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
 {
-	return p->result->off_rows + grn_aligned(p->build->n * 4);
+	return p->result->off_rows + grn_aligned(p->build->n * 4) +
+		(p->result->moved ? grn_aligned(p->graph.n * 4) : 0);
 }
 
 /* Copies lists, in node ids, and codes to their nodes' positions. */
@@ -23,6 +24,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	degree = p->graph.degree;
 	uint32_t   *ids = (uint32_t *) (p->out + r->off_ids);
 	uint8_t    *counts = (uint8_t *) p->out + r->off_counts;
+	uint32_t   *moved = (uint32_t *) (p->out + r->off_moved);
 	size_t		code_bytes = grn_code_bytes(r->shape);
 
 	(void) worker;
@@ -34,6 +36,8 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	count = p->graph.counts[v];
 
 		counts[node] = (uint8_t) count;
+		if (r->moved)
+			moved[node] = (uint32_t) v;
 		for (uint32_t i = 0; i < count; i++)
 			to[i] = p->position[from[i]];
 		for (uint32_t i = count; i < degree; i++)

@@ -110,6 +110,8 @@ typedef struct GrnBuildSpec
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */
 	uint64_t	gpu_memory_limit;	/* bytes; 0: what is free */
+	uint64_t	work_limit;		/* bytes that cores take as free memory; 0: what is free */
+	uint32_t	may_move;		/* rows of VECTORS may change their places: GrnBuildResult.moved */
 	char		gpu_devices[64];	/* "0,1"; empty: the first */
 	uint32_t	remote;			/* GrnRemote: whether another host builds */
 	uint32_t	patience;		/* ms that it may be silent */
@@ -126,6 +128,8 @@ typedef struct GrnBuildSpec
  *                                   [row_start[i], row_start[i + 1])
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
+ *         at off_moved: uint32 [m]  where moved: row of VECTORS that is node i's.  TIDS and ATTRS
+ *                                   stay as they were: they are by rows, as off_rows has them.
  * Node ids are in graph-local order, the order of records on disk.
  * Lists of nearest rows have row_start and rows alone of these, and in RESULT
  *         at off_near_start: uint64 [m] first item of node i's list in
@@ -147,11 +151,13 @@ typedef struct GrnBuildResult
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
+	uint32_t	moved;			/* rows of VECTORS lie in another order than before */
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids,
 				off_counts,
 				off_row_start,
-				off_rows;
+				off_rows,
+				off_moved;
 	uint64_t	off_codes,
 				off_factors,
 				off_codec;

@@ -68,6 +68,9 @@ run_build(GrnndBuild *build)
 	BlockNumber blocks;
 	GrnndServer *server = grnnd_find_build_server(&build->spec);
 
+	/* only we read them, once the graph is there */
+	build->spec.may_move = server == NULL;
+
 	/* all that the heap can hold */
 	blocks = RelationGetNumberOfBlocks(build->heap);
 	grnnd_build_map(build, ((uint64) blocks + (build->info->ii_Concurrent ? EXTRA_BLOCKS : 0)) *

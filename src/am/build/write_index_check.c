@@ -96,6 +96,8 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->row_start = grnnd_result_array(map, GRN_SEG_RESULT, r->off_row_start,
 										(uint64) r->nodes + 1, sizeof(uint32));
 	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
+	if (r->moved)
+		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
 	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED)
 	{
 		new->codes = grnnd_result_array(map, GRN_SEG_CODES, r->off_codes,
@@ -153,6 +155,8 @@ grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end)
 	{
 		if (new->counts[i] > new->layout.degree)
 			grnnd_bad_result("a node has too many neighbours");
+		if (new->moved && new->moved[i] >= new->vectors.n)
+			grnnd_bad_result("a node's vector does not exist");
 		check_list(new->ids + (uint64) i * new->layout.degree, new->counts[i],
 				   i, new->nodes);
 	}

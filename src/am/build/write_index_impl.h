@@ -58,6 +58,7 @@ typedef struct GrnndNewIndex
 	const uint8 *counts;		/* [nodes] */
 	const uint32 *row_start;	/* [nodes + 1] */
 	const uint32 *rows;			/* [rows] */
+	const uint32 *moved;		/* [nodes] row in vectors, or NULL: the first of the node's */
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */

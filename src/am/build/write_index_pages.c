@@ -59,7 +59,7 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 	GrnRecordSource src = {0};
 	const void *row;
 
-	row = grn_row(&new->vectors, new->rows[new->row_start[node]]);
+	row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
 	if (new->vectors.form == l->form)
 		src.stored = row;
 	else

@@ -1,0 +1,117 @@
+/*
+ * pipeline_move.c - rows and vertices in an order of places, for builds that memory does not hold.
+ *
+ * What comes after the graph's rounds follows edges: it reads the lists and rows of near vertices.
+ * Where rows lie in the order of the table, near ones lie anywhere, and beyond memory each would be a
+ * read of the disk at random.  So the space is cut into cells, and rows move to where their
+ * cell's lie.  Then vertices have the same order, and all that follows edges stays within a few cells.
+ * Rows are read once, in order, and written at the end of one of some dozens of cells; both
+ * are what disks and the kernel's cache do well.
+ */
+#include "builder/pipeline_impl.h"
+
+#include <string.h>
+
+#include "builder/free_memory.h"
+#include "graph/arena.h"
+#include "graph/build/cut.h"
+#include "graph/build/descent.h"
+
+#define MOST_CELLS 64
+#define LEAST_CELL_ROWS 4096
+
+typedef struct Move
+{
+	GrnPipeline *p;
+	uint32_t   *to;				/* [m] new number of a vertex */
+	uint8_t    *copy;			/* [m][row_bytes] */
+} Move;
+
+static uint32_t
+cells_of(size_t m)
+{
+	return m / LEAST_CELL_ROWS < MOST_CELLS ? (uint32_t) (m / LEAST_CELL_ROWS) : MOST_CELLS;
+}
+
+bool
+grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit)
+{
+	const GrnBuildSpec *spec = p->build->spec;
+	uint64_t	limit = work_limit > 0 ? work_limit : grn_free_memory();
+	uint64_t	m = p->rows.n;
+
+	return spec->may_move && spec->near.k == 0 && cells_of(m) >= 2 &&
+		m * p->rows.row_bytes + p->kept_bytes + grn_pipeline_result_bytes(p) +
+		grn_rnnd_bytes(&p->result->params, m, grn_copied_dims(&p->rows)) > limit;
+}
+
+static void
+copy_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Move	   *move = arg;
+	const GrnRows *rows = &move->p->rows;
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		memcpy(move->copy + move->to[v] * rows->row_bytes, grn_row(rows, v), rows->row_bytes);
+}
+
+static void
+back_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Move	   *move = arg;
+	size_t		bytes = move->p->rows.row_bytes;
+
+	(void) worker;
+	memcpy((uint8_t *) move->p->build->vectors + begin * bytes, move->copy + begin * bytes,
+		   (end - begin) * bytes);
+}
+
+static void
+number_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Move	   *move = arg;
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+		move->p->vertex_of_rank[r] = move->to[move->p->vertex_of_rank[r]];
+}
+
+/* Where all lies in WORK behind what is kept; returns its end. */
+static uint64_t
+lay_out(Move *move, char *work, uint32_t cells, void **cut)
+{
+	const GrnRows *rows = &move->p->rows;
+	GrnArena	a = {work, move->p->kept_bytes};
+
+	*cut = grn_take(&a, 1, grn_parts_bytes(rows->n, rows->dim, cells, 0));
+	move->to = grn_take(&a, rows->n, sizeof(uint32_t));
+	move->copy = grn_take(&a, rows->n, rows->row_bytes);
+	return a.used;
+}
+
+bool
+grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
+{
+	Move		move = {.p = p};
+	uint32_t	cells = cells_of(p->rows.n);
+	uint32_t	next = 0;
+	GrnParts	parts;
+	void	   *cut;
+	char	   *work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&move, NULL, cells, &cut), failure);
+
+	if (!work)
+		return false;
+	lay_out(&move, work, cells, &cut);
+	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
+	for (uint32_t c = 0; c < cells; c++)
+		for (size_t i = parts.start[c]; i < parts.guests[c]; i++)
+			move.to[parts.members[i]] = next++;
+	p->parallel->run(p->parallel, p->rows.n, GRN_PIPELINE_GRAIN, copy_range, &move);
+	p->parallel->run(p->parallel, p->rows.n, GRN_PIPELINE_GRAIN, back_range, &move);
+	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
+	p->rows.order = NULL;
+	p->result->moved = true;
+	p->result->off_moved = p->result->off_rows + grn_aligned(p->build->n * 4);
+	return true;
+}
