@@ -346,6 +346,7 @@ extern double grnnd_scan_mem_multiplier;
 extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
+extern int	grnnd_build_memory_limit;	/* MB, 0: what is free */
 extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */

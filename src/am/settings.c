@@ -25,6 +25,7 @@ double		grnnd_scan_mem_multiplier;
 bool		grnnd_use_hnsw_settings;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
+int			grnnd_build_memory_limit;
 char	   *grnnd_gpu_devices;
 int			grnnd_gpu_memory_limit;
 int			grnnd_build_timeout;
@@ -125,6 +126,11 @@ define_build_settings(void)
 							"0: max_parallel_maintenance_workers + 1.",
 							&grnnd_build_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("grnnd.build_memory_limit",
+							"Memory that a build on cores counts on, its files in the kernel's cache included.",
+							"0: what the machine, or the server's cgroup, has left.",
+							&grnnd_build_memory_limit, 0, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomStringVariable("grnnd.gpu_devices",
 							   "GPUs that a build may use, by number.",
 							   "Empty: the first one.",

@@ -96,6 +96,23 @@ rows(size_t n, uint32_t dim)
 	return n * grn_row_bytes(GRN_FORM_F32, GRN_EMBED_SCALED, dim);
 }
 
+/* Members are named by 32 bits, and one name is kept for none. */
+static void
+members_can_be_named(void)
+{
+	static const float overlaps[] = {0, 0.3F, 0.9F};	/* no build asks for more by itself */
+	const size_t n = GRN_MAX_NODES - 1;
+
+	for (size_t i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++)
+	{
+		/* besides members, that is what each row has */
+		size_t		members = grn_parts_kept(n, overlaps[i]) / sizeof(uint32_t) - 2 * n;
+
+		CHECK(members >= n && members - 3 * GRN_ALIGNMENT <= GRN_INVALID_ID, "%zu members with an overlap of %g",
+			  members, (double) overlaps[i]);
+	}
+}
+
 static void
 sizes_grow_with_rows(void)
 {
@@ -169,6 +186,7 @@ int
 main(void)
 {
 	RUN(sizes_grow_with_rows);
+	RUN(members_can_be_named);
 	RUN(samples_do_not_grow);
 	RUN(arenas_do_not_wrap);
 	UNIT_END();

@@ -52,6 +52,7 @@ grnnd_set_devices(GrnBuildSpec *spec)
 	spec->device = grnnd_build_device;
 	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
 		max_parallel_maintenance_workers + 1;
+	spec->work_limit = (uint64) grnnd_build_memory_limit * 1024 * 1024;
 	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
 	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
 			sizeof(spec->gpu_devices));

@@ -218,7 +218,8 @@ class Bench:
         r["device"] = (re.search(r"device (\w+), workers", line) or [0, "?"])[1]
         r["index"] = server.size("i")
         r["watch"] = watch.report()
-        say(f"CREATE INDEX: {r['seconds']:.2f} s, {r['seconds'] / r['rows'] * 1e6:.3f} us a row; {line}")
+        say(f"CREATE INDEX: {r['seconds']:.2f} s, {r['seconds'] / r['rows'] * 1e6:.3f} us a row, "
+            f"{r['watch']['processor'] / r['rows'] * 1e6:.2f} of a processor; {line}")
         for line in log.splitlines():
             if "NOTICE" in line or "HINT" in line or "WARNING" in line:
                 say(line)
@@ -336,7 +337,7 @@ class Bench:
             return
         out = ["# A hundred million rows on one host", "", machine() + f"; {self.args.workers} workers, maintenance_work_mem "
                f"{self.args.memory}, shared_buffers {self.args.shared_buffers}, wal_level = minimal", ""]
-        table = ["rows", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "estimated s", "phases", "index GB",
+        table = ["rows", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "processor, us a row", "estimated s", "phases", "index GB",
                  "bound s", "times the bound"]
         out += ["| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         first = done[0]["seconds"] / done[0]["rows"]
@@ -346,7 +347,8 @@ class Bench:
             bound = graph + r["scan"] + r["index"] / r["disk"]
             out.append("| " + " | ".join([
                 f"{r['rows']:,}", f"{r['copy']:.1f} of {r['copied']:,}", f"{r['copied'] / r['copy']:,.0f}", f"{r['seconds']:.2f}",
-                f"{each * 1e6:.3f}", f"{each / first:.2f}", f"{r['estimate']['seconds']:.1f}",
+                f"{each * 1e6:.3f}", f"{each / first:.2f}", f"{r['watch']['processor'] / r['rows'] * 1e6:.2f}",
+                f"{r['estimate']['seconds']:.1f}",
                 ", ".join(f"{k} {v:.2f}" for k, v in r["phases"].items()), f"{r['index'] / 1e9:.2f}",
                 f"{bound:.1f} (graph {graph:.1f}, scan {r['scan']:.1f}, {r['disk'] / 1e6:,.0f} MB/s)",
                 f"{r['seconds'] / bound:.2f}"]) + " |")

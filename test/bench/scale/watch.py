@@ -167,7 +167,8 @@ class Watch:
     def report(self):
         alone = self.longest(lambda s: s[1] == 1 and self.gpu_at(s[0]) < GPU_BUSY)
         waiting = self.longest(lambda s: s[1] == 0 and self.gpu_at(s[0]) < GPU_BUSY)
-        return {"alone": alone, "waiting": waiting, "phases": self.phases(), "anonymous": self.anonymous * 1024,
+        processor = sum((b[0] - a[0]) * b[2] for a, b in zip(self.samples, self.samples[1:]))
+        return {"processor": processor, "alone": alone, "waiting": waiting, "phases": self.phases(), "anonymous": self.anonymous * 1024,
                 "shared": self.shared * 1024, "peaks": {k: v * 1024 for k, v in self.peaks.items()},
                 "gpu": max((m for _, _, m in self.gpu), default=0) * 1e6,
                 "cores": [(round(s[0] - self.samples[0][0], 2), s[1], round(s[2], 1), self.phase_at(s[0])) for s in self.samples]}
