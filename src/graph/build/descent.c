@@ -22,6 +22,8 @@
 
 #define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
 #define COARSE_SAMPLE 1024
+#define SLICE_ROWS ((size_t) 1 << 17)
+#define MOST_SLICES 16
 #define WINDOW 256				/* positions to each side where half the start lies */
 
 /* A key on its way into an inbox, which meanwhile comes into the cache. */
@@ -516,23 +518,52 @@ too_coarse(const Descent *d)
 	return close > seen / GRN_MOST_COARSE;
 }
 
-/* One outer iteration; false where progress cancels. */
+/* A round goes in slices, between which progress is said. */
+typedef struct Slice
+{
+	Descent    *d;
+	size_t		first;
+} Slice;
+
+static void
+slice_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Slice	   *slice = arg;
+
+	update_range(slice->d, worker, slice->first + begin, slice->first + end);
+}
+
+static size_t
+slices_of(size_t n)
+{
+	return n / SLICE_ROWS < MOST_SLICES ? n / SLICE_ROWS + 1 : MOST_SLICES;
+}
+
+/* One outer iteration; false where progress cancels.  done and total are in slices. */
 static bool
 iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
 		void *progress_ctx, uint64_t *done, uint64_t total)
 {
+	size_t		n = d->rows.n;
+	size_t		slices = slices_of(n);
+
 	for (uint32_t inner = 0; inner < rounds; inner++)
 	{
 		Inbox	   *swap = d->read;
 
-		parallel->run(parallel, d->rows.n, GRAIN, update_range, d);
+		for (size_t i = 0; i < slices; i++)
+		{
+			Slice		slice = {d, n * i / slices};
+
+			parallel->run(parallel, n * (i + 1) / slices - slice.first, GRAIN, slice_range, &slice);
+			++*done;
+			if (progress && !progress(progress_ctx, GRN_PHASE_DESCENT,
+									  *done < total ? *done : total, total))
+				return false;
+		}
 		d->read = d->write;
 		d->write = swap;
 		d->round++;
-		++*done;
-		if (progress && !progress(progress_ctx, GRN_PHASE_DESCENT,
-								  *done < total ? *done : total, total))
-			return false;
 	}
 	return true;
 }
@@ -560,7 +591,7 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 	parallel->run(parallel, n, GRAIN, start_range, &d);
 
 	/* The first outer iteration starts from nothing: one more round. */
-	total = (uint64_t) d.params.t1 * d.params.t2 + 1;
+	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{
 		if (!iterate(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx,
