@@ -19,9 +19,9 @@ typedef struct Cgroups
 } Cgroups;
 
 static const Cgroups version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-{"total_inactive_file", "total_active_file"}};
+	{"total_inactive_file", "total_active_file"}};
 static const Cgroups version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
-{"inactive_file", "active_file"}};
+	{"inactive_file", "active_file"}};
 
 static FILE *
 open_file(const char *folder, const char *name)

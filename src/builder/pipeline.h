@@ -15,6 +15,7 @@ typedef struct GrnBuild
 	void	   *vectors;
 	const uint32_t *order;
 	uint64_t	n;
+	uint64_t	on_disk;		/* bytes of vectors, at most, that memory does not hold for certain */
 } GrnBuild;
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
 

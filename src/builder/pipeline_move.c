@@ -1,12 +1,12 @@
 /*
  * pipeline_move.c - rows and vertices in an order of places, for builds that memory does not hold.
  *
- * What comes after the graph's rounds follows edges: it reads the lists and rows of near vertices.
- * Where rows lie in the order of the table, near ones lie anywhere, and beyond memory each would be a
- * read of the disk at random.  So the space is cut into cells, and rows move to where their
- * cell's lie.  Then vertices have the same order, and all that follows edges stays within a few cells.
- * Rows are read once, in order, and written at the end of one of some dozens of cells; both
- * are what disks and the kernel's cache do well.
+ * What comes after the graph's rounds follows edges: it reads the lists and rows of near
+ * vertices.  Where rows lie in the order of the table, near ones lie anywhere, and beyond memory
+ * each would be a read of the disk at random.  So the space is cut into cells, and rows move to
+ * where their cell's lie.  Vertices then have the same order, and all that follows edges stays
+ * within a few cells.  Rows are read once, in order, and written at the end of one of some dozens
+ * of cells; both are what disks and the kernel's cache do well.
  */
 #include "builder/pipeline_impl.h"
 
@@ -39,9 +39,13 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit)
 	const GrnBuildSpec *spec = p->build->spec;
 	uint64_t	limit = work_limit > 0 ? work_limit : grn_free_memory();
 	uint64_t	m = p->rows.n;
+	uint64_t	rows = m * p->rows.row_bytes;
 
+	/* what lies in memory is not free any more */
+	if (rows > p->build->on_disk)
+		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && cells_of(m) >= 2 &&
-		m * p->rows.row_bytes + p->kept_bytes + grn_pipeline_result_bytes(p) +
+		rows + p->kept_bytes + grn_pipeline_result_bytes(p) +
 		grn_rnnd_bytes(&p->result->params, m, grn_copied_dims(&p->rows)) > limit;
 }
 

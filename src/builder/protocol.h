@@ -203,7 +203,8 @@ typedef enum GrnMsgType
 	GRN_MSG_EXTENT,				/* with a descriptor: arg0 segment, arg1 offset in the segment,
 								 * arg2 offset in the file, arg3 bytes */
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
-	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled */
+	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled; arg1: bytes so far in the temporary
+								 * file */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes

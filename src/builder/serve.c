@@ -46,7 +46,8 @@ typedef struct Server
 	bool		build;			/* BUILD has come */
 	GrnBuildSpec spec;
 	uint64_t	rows;			/* complete */
-	uint64_t	n;				/* of BUILD */
+	uint64_t	n;				/* of BUILD, as the next */
+	uint64_t	on_disk;
 	GrnBuild	job;
 	GrnOptions	options;		/* of a connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
@@ -241,6 +242,7 @@ take(Server *s, const GrnMsg *msg, int file)
 			break;
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
+			s->on_disk = msg->arg[1];
 			s->build = true;
 			break;
 		case GRN_MSG_GRANT:
@@ -337,6 +339,7 @@ take_build(Server *s)
 		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
 		violation(s, "fewer rows than BUILD says");
 	s->job.n = s->n;
+	s->job.on_disk = s->on_disk;
 	s->job.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
 	for (uint64_t i = 0; i < s->job.n; i++)
 		if (s->job.order[i] >= s->job.n)

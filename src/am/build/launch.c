@@ -657,6 +657,7 @@ grnnd_builder_run(GrnndBuilder *b, uint64 rows)
 	GrnMsg		msg = {.type = GRN_MSG_BUILD};
 
 	msg.arg[0] = rows;
+	msg.arg[1] = b->map->file_size[GRNND_FILE_DISK];
 	send_message(b, &msg, -1, false);
 	wait_for_builder(b);
 }
