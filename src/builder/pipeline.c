@@ -128,33 +128,52 @@ number_by_rank(GrnPipeline *p)
 	p->rows.order = p->distinct;
 }
 
+/* Marks, by row, the first of each kind. */
+static void
+mark_first_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint32_t   *number = (uint32_t *) p->scratch;
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+		number[p->build->order[r]] = p->vertex_of_rank[r] == r;
+}
+
+/* vertex_of_rank[] from the first rank of the same row to that row's number. */
+static void
+take_number_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	const uint32_t *number = (const uint32_t *) p->scratch;
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+		p->vertex_of_rank[r] = number[p->build->order[p->vertex_of_rank[r]]];
+}
+
 /* Numbers them by row, so that rows go up to a GPU in large pieces. */
 static void
 number_by_row(GrnPipeline *p)
 {
 	GrnBuild   *b = p->build;
-	uint32_t   *first = p->vertex_of_rank;
 	uint32_t   *number = (uint32_t *) p->scratch;
 	uint32_t	m = 0;
 
 	if (p->rows.n == b->n)
 	{
-		memcpy(first, b->order, b->n * sizeof(*first));
+		memcpy(p->vertex_of_rank, b->order, b->n * sizeof(*b->order));
 		p->rows.order = NULL;
 		return;
 	}
-	memset(number, 0, b->n * sizeof(*number));
-	for (uint64_t r = 0; r < b->n; r++)
-		if (first[r] == r)
-			number[b->order[r]] = 1;
+	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, mark_first_range, p);
 	for (uint64_t row = 0; row < b->n; row++)
 		if (number[row])
 		{
 			p->distinct[m] = (uint32_t) row;
 			number[row] = m++;
 		}
-	for (uint64_t r = 0; r < b->n; r++)
-		first[r] = first[r] == r ? number[b->order[r]] : first[first[r]];
+	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, take_number_range, p);
 	p->rows.order = p->distinct;
 }
 

@@ -112,6 +112,14 @@ test_duplicates(void)
 	build(&l, 5000, 10, fill_same);
 	CHECK(l.last.u.result.nodes == 1, "%u", l.last.u.result.nodes);
 	end_builder(&l);
+
+	/* numbered as for a GPU, of which it then turns out that there is none */
+	start_builder(&l);
+	l.spec.device = GRN_DEVICE_AUTO;
+	build(&l, 2999, 10, fill_repeated);
+	CHECK(l.last.u.result.nodes == 2000, "%u", l.last.u.result.nodes);
+	check_codes(&l);
+	end_builder(&l);
 }
 
 /*
