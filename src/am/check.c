@@ -535,12 +535,12 @@ check_index(Check *c, bool heapallindexed)
 		second_pass(c, page, false);
 	}
 	grnnd_reach_run(&c->reach);
+	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	/* lists are read record by record: replay would change them meanwhile */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
-		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit, report_to, c,
-						  &c->unlisted);
+		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit,
+						  heapallindexed ? c->snapshot : NULL, report_to, c, &c->unlisted);
 
-	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (heapallindexed)
 		grnnd_check_heap(c);
 	c->fetch = GRNND_INDEX_FETCH_BEGIN(c->heap);

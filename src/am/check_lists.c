@@ -1,11 +1,13 @@
 /*
  * check_lists.c - grnnd_check()'s look at lists by values: that each chain is sound, that a row has
- * its node's code and signature, and that each node is in the lists of its TIDs' values.
+ * its node's code and signature, and that each node is in the lists of its TIDs' values.  What
+ * elements an array has is known from the table alone.
  */
 #include "am/check_lists.h"
 
 #include "am/lists.h"
 #include "am/page.h"
+#include "am/row_elements.h"
 #include "am/write/bitset.h"
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
@@ -23,6 +25,7 @@ typedef struct Lists
 	GrnRecord  *list;
 	GrnndSet	listed;			/* value_bit()s of nodes that are in lists of one column */
 	GrnndSet   *unlisted;
+	GrnndRowElements *table;	/* NULL: there are no arrays, or the table is not to be read */
 } Lists;
 
 bool
@@ -44,6 +47,22 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 }
 
 /*
+ * The ranks of the lists to which a record's TID i belongs by a column.  Returns how many; none of
+ * an array whose elements are not known, or of a row that is not there.
+ */
+static uint32
+ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint32 *ranks)
+{
+	const GrnLayout *l = &c->ix->layout;
+	const uint8 *values = grn_rec_attrs(l, rec) + i * l->attr_bytes;
+	const uint8 *elements = NULL;
+
+	if (c->table != NULL && c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY)
+		elements = grnnd_read_elements(c->table, GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), values);
+	return grnnd_list_ranks(c->ix->attrs, c->books, column, values, elements, ranks);
+}
+
+/*
  * Bits for each node, which say in lists of which values it is: a hash of a value's rank chooses
  * one.  So of eight values that a node is in no list of, seven are noticed.
  */
@@ -59,12 +78,15 @@ value_bit(const Lists *c, uint32 id, uint32 rank)
 static bool
 has_value(const Lists *c, uint32 column, uint32 rank)
 {
-	const GrnLayout *l = &c->ix->layout;
-
 	for (uint32 i = 0; i < c->node->ntids; i++)
-		if (grnnd_attr_rank(c->ix->attrs, c->books, column,
-							grn_rec_attrs(l, c->node) + i * l->attr_bytes) == rank)
-			return true;
+	{
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		n = ranks_of_tid(c, column, c->node, i, ranks);
+
+		while (n > 0)
+			if (ranks[--n] == rank)
+				return true;
+	}
 	return false;
 }
 
@@ -127,7 +149,6 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 static void
 check_values(Lists *c, uint32 column, uint32 id)
 {
-	const GrnLayout *l = &c->ix->layout;
 	GrnState	state = grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy);
 	uint32		n = state == GRN_NODE ? c->node->ntids : state == GRN_TIDS ? c->node->ntids16 : 0;
 	uint16		unused;
@@ -135,18 +156,19 @@ check_values(Lists *c, uint32 column, uint32 id)
 
 	for (uint32 i = 0; i < n && node < c->limit; i++)
 	{
-		const uint8 *values = grn_rec_attrs(l, c->node) + i * l->attr_bytes;
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		nranks = ranks_of_tid(c, column, c->node, i, ranks);
 
-		if (grnnd_is_listed(c->ix->attrs, column, values) &&
-			!grnnd_set_has(&c->listed,
-						   value_bit(c, node, grnnd_attr_rank(c->ix->attrs, c->books, column, values))))
-			grnnd_set_add(c->unlisted, id);
+		while (nranks > 0)
+			if (!grnnd_set_has(&c->listed, value_bit(c, node, ranks[--nranks])))
+				grnnd_set_add(c->unlisted, id);
 	}
 }
 
 void
 grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
-				  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted)
+				  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot, GrnndReportFn report, void *arg,
+				  GrnndSet *unlisted)
 {
 	const GrnndMeta *meta = &ix->meta;
 	Lists		c = {.index = index, .ix = ix, .books = books, .strategy = strategy, .report = report, .arg = arg,
@@ -154,6 +176,8 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 
 	if (!grnnd_has_lists(meta))
 		return;
+	if (snapshot != NULL)
+		c.table = grnnd_elements_begin(index, ix->attrs, snapshot);
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));
 	grnnd_set_init(&c.listed, limit * VALUE_BITS(&c));
@@ -169,6 +193,7 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 			check_values(&c, column, id);
 		}
 	}
+	grnnd_elements_end(c.table);
 	pfree(c.listed.words);
 	pfree(c.list);
 	pfree(c.node);

@@ -162,6 +162,7 @@ typedef struct Shape
 	double		reads;			/* rows of the table that a scan reads for each that it returns */
 	double		first_reads;	/* and besides, before the first */
 	List	   *filter;			/* conditions that a scan tests though they are no index clauses */
+	double		elements_share; /* of the rows, on the shortest list of an array's elements */
 } Shape;
 
 /* Conditions of the filter that the index tests all the same (scan_quals.c). */
@@ -186,8 +187,76 @@ tested_filter(Relation index, const IndexPath *path)
 	return tested;
 }
 
+/*
+ * The share of the rows on the lists that serve a condition on an array column; 1: there are none.
+ * Of several elements that an array is to contain the rarest one's list is read: if all were as
+ * frequent, and independent, each would have the share to the power of 1 / n.
+ */
+static double
+elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, Oid family,
+			   const IndexClause * clause)
+{
+	const OpExpr *op = (const OpExpr *) ((RestrictInfo *) linitial(clause->indexquals))->clause;
+	bool		contains;
+	bool		all = true;
+	bool		any = false;
+	uint32		n = 1;
+	Node	   *value;
+	double		share;
+
+	if (!IsA(op, OpExpr))
+		return 1;
+	contains = get_op_opfamily_strategy(op->opno, family) == GRNND_CONTAINS_STRATEGY;
+	value = estimate_expression_value(root, lsecond(op->args));
+	if (IsA(value, Const) && !((Const *) value)->constisnull)
+	{
+		int64		key;
+		uint16	   *classes = grnnd_element_classes(attr, ((Const *) value)->constvalue, &n, &key);
+
+		for (uint32 i = 0; i < n; i++)
+		{
+			uint32		rank;
+			bool		listed = grnnd_class_rank(book, classes[i], &rank);
+
+			all &= listed;
+			any |= listed;
+		}
+		if (n == 0 || !(contains ? any : all))
+			return 1;
+	}
+	share = clause_selectivity(root, (Node *) clause->rinfo, 0, JOIN_INNER, NULL);
+	return contains ? pow(share, 1.0 / n) : share;
+}
+
+/* The least of these shares; 1: no array column has lists that serve. */
+static double
+least_elements_share(PlannerInfo *root, Relation rel, const GrnndIndex *ix, const IndexPath *path)
+{
+	double		share = 1;
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		const		IndexClause *clause = lfirst(lc);
+		const GrnndAttr *attr;
+		GrnSigBook	book;
+
+		if (clause->indexcol == 0)
+			continue;
+		attr = &ix->attrs->attr[clause->indexcol - 1];
+		if (attr->type->kind != GRNND_ATTR_ARRAY)
+			continue;
+		/* a copy, for what is computed below may ask for another index's */
+		book = grnnd_index(rel)->books[clause->indexcol - 1];
+		if (book.ordered == GRN_BOOK_ELEMENTS)
+			share = Min(share, elements_share(root, attr, &book,
+											  path->indexinfo->opfamily[clause->indexcol], clause));
+	}
+	return share;
+}
+
 static Shape
-index_shape(const PlannerInfo *root, const IndexPath *path)
+index_shape(PlannerInfo *root, const IndexPath *path)
 {
 	IndexOptInfo *info = path->indexinfo;
 	Relation	rel;
@@ -198,6 +267,7 @@ index_shape(const PlannerInfo *root, const IndexPath *path)
 		.pages = Max(info->pages, 1),
 		.degree = GRN_MIN_DEGREE,
 		.codes = true,
+		.elements_share = 1,
 		.beam = 1,
 		.span = 1,
 		.bytes = 0,
@@ -235,6 +305,8 @@ index_shape(const PlannerInfo *root, const IndexPath *path)
 		shape.reads = grn_form(ix->layout.form)->reads;
 	}
 	shape.filter = tested_filter(rel, path);
+	if (shape.lists)
+		shape.elements_share = least_elements_share(root, rel, ix, path);
 	index_close(rel, NoLock);
 	return shape;
 }
@@ -600,7 +672,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 		share = Min(Max(share, 0), 1);
 		search = filtered_cost(&shape, &search, share,
-							   shape.lists ? listed_share(root, path, shape.filter) : 1, visit,
+							   shape.lists ? Min(listed_share(root, path, shape.filter),
+												 shape.elements_share) : 1, visit,
 							   page_cost(shape.pages, random_page, seq_page) * known);
 		/* rows that fail are no rows of this scan */
 		returned *= share;

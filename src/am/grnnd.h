@@ -293,11 +293,11 @@ grnnd_has_lists(const GrnndMeta *meta)
 	return meta->list_buckets > 0 && meta->list_state == GRNND_LISTS_WHOLE;
 }
 
-/* Lists of a build stay what they are; a fit begins others anew as the index grows. */
+/* May a fit begin lists, or others instead, as the index grows? */
 static inline bool
 grnnd_renews_lists(const GrnndMeta *meta)
 {
-	return meta->list_pages > 0 && (meta->list_generation > 0 || meta->list_buckets == 0);
+	return meta->list_pages > 0;
 }
 
 /*

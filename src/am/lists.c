@@ -26,23 +26,20 @@
 #define MAX_BUCKETS 65536
 /* Full records that an insert passes, at most, on its way to one that has room. */
 #define MOST_STEPS 8
+/* Records on which a row is sought before it is added to a list that has it perhaps. */
+#define MOST_SOUGHT 256
 /* So many a column will do for a million rows: five pages each. */
 #define OPEN_BUCKETS 1024
-
-bool
-grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values)
-{
-	int64		key;
-
-	return attrs->attr[column].type->kind != GRNND_ATTR_ARRAY ||
-		!grnnd_attr_key(attrs, column, values, &key);
-}
 
 uint32
 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank)
 {
-	return column * meta->list_buckets +
-		(uint32) ((uint64) rank * meta->list_buckets >> 32);
+	uint32		first = column * meta->list_buckets;
+
+	if (meta->columns[column].kind != GRNND_ATTR_ARRAY)
+		return first + (uint32) ((uint64) rank * meta->list_buckets >> 32);
+	return rank == GRNND_MANY_RANK ? first
+		: first + 1 + (uint32) ((uint64) rank * (meta->list_buckets - 1) >> 32);
 }
 
 uint32
@@ -456,6 +453,40 @@ prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, cons
 		grnnd_edit_change(&e)->next = head.first;
 		grnnd_edit_end(&e);
 	}
+}
+
+bool
+grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket, const GrnListRow *row)
+{
+	const GrnLayout *l = &ix->layout;
+	uint32		limit = grnnd_id_limit(index, ix);
+	uint32		id = grnnd_list_head(index, ix, bucket).first;
+	bool		found = false;
+
+	for (uint32 steps = 0; !found && id < limit && steps < MOST_SOUGHT; steps++)
+	{
+		GrnndEdit	e;
+
+		CHECK_FOR_INTERRUPTS();
+		grnnd_edit_begin(&e, index, ix, id);
+		id = GRN_INVALID_ID;
+		if (grnnd_in_list(ix, e.rec, bucket))
+		{
+			id = e.rec->next;
+			for (uint32 i = 0; i < e.rec->ntids16 && !found; i++)
+			{
+				GrnListRow	r = grn_list_row(l, e.rec, i);
+
+				/* a stale one of the slot's last node has another code */
+				found = r.id == row->id && r.rank == row->rank &&
+					memcmp(&r.factor, &row->factor, sizeof(GrnFactor)) == 0 &&
+					memcmp(r.code, row->code, l->code_bytes) == 0 &&
+					memcmp(r.sig, row->sig, l->sig_bytes) == 0;
+			}
+		}
+		grnnd_edit_end(&e);
+	}
+	return found;
 }
 
 void

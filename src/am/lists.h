@@ -6,8 +6,12 @@
  * order, so the buckets of a range follow each other.  A bucket is a chain of GRN_LIST records
  * (record.h), which lie among the nodes.  The directory, on pages of its own, says where each
  * bucket's chain begins.  A build makes so many buckets that the chain of a rare value takes few
- * pages.  Of an index that was built without codes a fit makes them, and makes others as it grows
- * (fit_lists.c); each time their records have another generation.
+ * pages.  Of an index that was built without codes a fit makes them, and of every index others as
+ * it grows (fit_lists.c); each time their records have another generation.
+ *
+ * Of an array there is a list for each of its elements, or rather of their classes, but for those
+ * that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS are in one list for all
+ * of them, which bucket 0 of the column holds alone.
  *
  * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
  * readers visit the node to see.
@@ -34,8 +38,6 @@ StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
 
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
 
-/* Whether there are lists of such a value.  Of arrays there is that of NULL alone. */
-extern bool grnnd_is_listed(const GrnndAttrs *attrs, uint32 column, const uint8 *values);
 /* The bucket of a rank, counted through all columns. */
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
 
@@ -75,6 +77,12 @@ extern bool grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndLis
 
 /* Writes an empty record of a bucket's chain. */
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket);
+/*
+ * Is the row on one of the first records of a bucket's chain?  False may be wrong where the chain
+ * is long.
+ */
+extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
+						   const GrnListRow *row);
 /* Adds rows [n] to a bucket's chain. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *rows, uint32 n);

@@ -56,7 +56,7 @@ list_cost(const GrnndScan *so, const GrnndListChoice *choice)
 		VISIT_COST * Min(list_batch(so, choice->pages), rows);
 }
 
-/* Finds the test whose lists cost least: so->list. */
+/* Finds the test, and of an array the element, whose lists cost least: so->list. */
 static void
 choose_list(IndexScanDesc scan)
 {
@@ -66,26 +66,27 @@ choose_list(IndexScanDesc scan)
 
 	so->list.listed.n = 0;
 	for (uint32 t = 0; t < so->filter->ntests && grnnd_has_lists(meta); t++)
-	{
-		GrnndListChoice choice;
-		GrnndListed *listed = &choice.listed;
-		uint64		records;
-		double		cost;
-
-		listed->n = grnnd_filter_ranks(so->filter, t, &listed->column, listed->ranks,
-									   GRNND_MOST_RANKS);
-		if (listed->n == 0)
-			continue;
-		records = grnnd_list_records(scan->indexRelation, so->ix, listed);
-		choice.rows = records * grn_list_rows(&so->ix->layout);
-		choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
-		cost = list_cost(so, &choice);
-		if (so->list.listed.n == 0 || cost < least)
+		for (uint32 c = 0; c < grnnd_filter_choices(so->filter, t); c++)
 		{
-			so->list = choice;
-			least = cost;
+			GrnndListChoice choice;
+			GrnndListed *listed = &choice.listed;
+			uint64		records;
+			double		cost;
+
+			listed->n = grnnd_filter_ranks(so->filter, t, c, &listed->column, listed->ranks,
+										   GRNND_MOST_RANKS);
+			if (listed->n == 0)
+				continue;
+			records = grnnd_list_records(scan->indexRelation, so->ix, listed);
+			choice.rows = records * grn_list_rows(&so->ix->layout);
+			choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
+			cost = list_cost(so, &choice);
+			if (so->list.listed.n == 0 || cost < least)
+			{
+				so->list = choice;
+				least = cost;
+			}
 		}
-	}
 	so->list.cost = least;
 }
 

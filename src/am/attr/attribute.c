@@ -137,39 +137,13 @@ hash_key(const GrnndAttr *attr, Datum value, Oid type)
 	return (int32) DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation, value));
 }
 
-int64 *
-grnnd_element_keys(const GrnndAttr *attr, Datum array, uint32 *nkeys)
-{
-	ArrayType  *elements = DatumGetArrayTypeP(array);
-	Datum	   *values;
-	bool	   *isnull;
-	int64	   *keys;
-	int			n;
-
-	deconstruct_array(elements, ARR_ELEMTYPE(elements), attr->length, attr->by_value,
-					  attr->align, &values, &isnull, &n);
-	keys = palloc(Max(n, 1) * sizeof(int64));
-	*nkeys = 0;
-	for (int i = 0; i < n; i++)
-		if (!isnull[i])
-		{
-			uint32		hash = DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation,
-																values[i]));
-
-			keys[(*nkeys)++] = (int64) (UINT64CONST(1) << hash % 64);
-		}
-	return keys;
-}
-
 static int64
 array_key(const GrnndAttr *attr, Datum value, Oid type)
 {
+	int64		key;
 	uint32		n;
-	int64	   *keys = grnnd_element_keys(attr, value, &n);
-	int64		key = 0;
 
-	for (uint32 i = 0; i < n; i++)
-		key |= keys[i];
+	(void) grnnd_element_classes(attr, value, &n, &key);
 	return key;
 }
 
@@ -266,6 +240,11 @@ grnnd_attrs(Relation index)
 			a->hash = hash_function(index, i + 1, a);
 		a->offset = (uint16) attrs->bytes;
 		attrs->bytes += a->type->width;
+		if (a->type->kind == GRNND_ATTR_ARRAY)
+		{
+			a->elements = (uint16) attrs->element_bytes;
+			attrs->element_bytes += sizeof(GrnndElements);
+		}
 	}
 	return attrs;
 }

@@ -7,6 +7,9 @@
  * order of the values or, of a hashed column, their hash.  The key of an array is a set of bits, in
  * which each element sets one by its hash.  Where keys are not exact, different values may have
  * the same key, and the executor tests rows again.
+ *
+ * What of an array decides in which lists a row is (am/lists.h) are its elements' classes.  Records
+ * do not keep these; a build carries them behind the values, and others take them from the table.
  */
 #ifndef GRNND_ATTRIBUTE_H
 #define GRNND_ATTRIBUTE_H
@@ -66,6 +69,7 @@ struct GrnndAttr
 	FmgrInfo   *hash;			/* of a hashed column, or of an array's elements; else NULL */
 	uint16		offset;			/* of the value in a TID's bytes */
 	/* of an array's elements */
+	uint16		elements;		/* where they begin in GrnndAttrs.element_bytes */
 	int16		length;
 	bool		by_value;
 	char		align;
@@ -76,8 +80,16 @@ typedef struct GrnndAttrs
 {
 	uint32		n;
 	uint32		bytes;			/* of a TID's values, <= GRN_MAX_ATTR_BYTES; 0 where n is 0 */
+	uint32		element_bytes;	/* of a row's GrnndElements, one for each array; 0: there is none */
 	GrnndAttr	attr[FLEXIBLE_ARRAY_MEMBER];
 } GrnndAttrs;
+
+/* What a build carries of a row. */
+static inline uint32
+grnnd_row_bytes(const GrnndAttrs *attrs)
+{
+	return attrs->bytes + attrs->element_bytes;
+}
 
 /* What the metapage keeps of one, so that an index is not read by another operator class. */
 typedef struct GrnndColumn
@@ -111,8 +123,6 @@ grnnd_attrs_bytes(const GrnndAttrs *attrs)
 
 /* Whether conditions on a column of an SQL type can be of that strategy. */
 extern bool grnnd_attr_answers(Oid type, int strategy);
-/* The keys of an array's elements, each a bit, palloc'd; NULL elements are left out. */
-extern int64 *grnnd_element_keys(const GrnndAttr *attr, Datum array, uint32 *nkeys);
 extern void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, its vector among them, to out [attrs->bytes]. */
 extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
@@ -130,12 +140,52 @@ extern uint32 grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, 
 static inline bool
 grnnd_is_ranked(const GrnSigBook *book)
 {
-	return book->ordered && book->count > 0;
+	return (book->ordered == GRN_BOOK_ORDERED || book->ordered == GRN_BOOK_RANKS) && book->count > 0;
 }
 
 /* Writes the signature of a TID's values, a byte a column. */
 extern void grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values,
 					   uint8 *sig);
+
+/* ---- element.c ---- */
+
+#define GRNND_CLASSES 65536
+/* Rows with more elements than this are in one list for all of them. */
+#define GRNND_MOST_ELEMENTS 32
+#define GRNND_MANY_RANK 0		/* its rank */
+
+/* The elements of an array, NULL ones left out.  It may lie anywhere. */
+typedef struct GrnndElements
+{
+	uint16		n;				/* more than GRNND_MOST_ELEMENTS: more than that, and unknown */
+	uint16		classes[GRNND_MOST_ELEMENTS];	/* [n] ascending */
+} GrnndElements;
+
+/* The classes of an array's elements, palloc'd, ascending and each once; and its key. */
+extern uint16 *grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 *nclasses,
+									 int64 *key);
+/* Writes the elements of an index row's arrays to elements [attrs->element_bytes]. */
+extern void grnnd_form_elements(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
+								uint8 *elements);
+/* Writes those of one array, or that there are many. */
+extern void grnnd_set_elements(const GrnndAttr *attr, Datum array, uint8 *elements);
+extern void grnnd_set_many_elements(const GrnndAttr *attr, uint8 *elements);
+/* The rank of a class; false: it has no list. */
+extern bool grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank);
+/*
+ * The ranks of the lists to which a row belongs by its value of a column.  Returns how many, at
+ * most GRNND_MOST_ELEMENTS.  elements may be NULL: then none of an array's elements.
+ */
+extern uint32 grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
+							   const uint8 *values, const uint8 *elements, uint32 *ranks);
+/* Adds a row's elements to counts [GRNND_CLASSES]. */
+extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, uint32 *counts);
+/* Drops those that have no list; listed: [GRNND_CLASSES] those that have one. */
+extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
+extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
+/* Fits the book of an array column to the counts of so many rows. */
+extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts,
+							   uint64 rows);
 
 /* ---- filter.c ---- */
 
@@ -166,12 +216,14 @@ typedef struct GrnndRanks
 	uint32		most;
 } GrnndRanks;
 
+/* How many choices of lists a test has: an array that contains several elements is in each's. */
+extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
 /*
  * The ranks of the values that test i allows, or all tests of ranges of its column, ascending and
  * apart; and the column.  Returns how many, at most `most`; 0 where there are more, or the
- * test is of another kind.
+ * test is of another kind, or an element has no list.
  */
-extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column,
+extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
 								 GrnndRanks *ranks, uint32 most);
 
 #endif							/* GRNND_ATTRIBUTE_H */

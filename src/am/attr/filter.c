@@ -10,6 +10,9 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
+/* Elements of a test whose lists are looked at; each look costs a page of the directory. */
+#define MOST_CHOICES 8
+
 typedef enum TestKind
 {
 	TEST_RANGE,
@@ -26,9 +29,11 @@ typedef struct GrnndTest
 	uint32		column;
 	int64		least;			/* range: both are in it */
 	int64		most;
-	int64	   *keys;			/* [nkeys] list: ascending; overlaps, contains: keys[0] has the
-								 * bits */
+	int64	   *keys;			/* [nkeys] list: ascending */
 	uint32		nkeys;
+	int64		bits;			/* overlaps, contains: the elements', */
+	uint16	   *classes;		/* and their classes [nclasses] */
+	uint32		nclasses;
 } Test;
 
 static int
@@ -66,9 +71,9 @@ passes(const GrnFilter *self, const uint8_t *values)
 		else if (t->kind == TEST_LIST)
 			pass = known && is_listed(t, key);
 		else if (t->kind == TEST_OVERLAPS)
-			pass = known && (key & t->keys[0]) != 0;
+			pass = known && (key & t->bits) != 0;
 		else if (t->kind == TEST_CONTAINS)
-			pass = known && (key & t->keys[0]) == t->keys[0];
+			pass = known && (key & t->bits) == t->bits;
 		else
 			pass = known == (t->kind == TEST_NOT_NULL);
 		if (!pass)
@@ -147,23 +152,16 @@ set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 static bool
 set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 {
-	uint32		n;
-
-	t->keys = grnnd_element_keys(attr, key->sk_argument, &n);
-	t->nkeys = 1;
-	if (n == 0)
-		t->keys[0] = 0;
-	for (uint32 i = 1; i < n; i++)
-		t->keys[0] |= t->keys[i];
+	t->classes = grnnd_element_classes(attr, key->sk_argument, &t->nclasses, &t->bits);
 	t->kind = key->sk_strategy == GRNND_OVERLAP_STRATEGY ? TEST_OVERLAPS : TEST_CONTAINS;
-	return n > 0 || t->kind == TEST_CONTAINS;
+	return t->nclasses > 0 || t->kind == TEST_CONTAINS;
 }
 
 /* The same of its signature. */
 static void
 fill_array_set(GrnSigSet *set, const Test *t)
 {
-	uint8		wanted = grn_sig_fold((uint64) t->keys[0]);
+	uint8		wanted = grn_sig_fold((uint64) t->bits);
 
 	for (int byte = 1; byte < GRN_SIG_NULL; byte++)
 		if (t->kind == TEST_OVERLAPS ? (byte & wanted) != 0 : (byte & wanted) == wanted)
@@ -308,9 +306,37 @@ sort_ranks(GrnndRanks *ranks, uint32 n)
 	return kept;
 }
 
+/*
+ * The lists of an array's elements: of one of those that it contains, or of all that it may
+ * overlap.  Rows with many elements are in none of these, but in their own.
+ */
+static uint32
+element_ranks(const Test *t, const GrnSigBook *book, uint32 choice, GrnndRanks *ranks, uint32 most)
+{
+	uint32		first = t->kind == TEST_CONTAINS ? choice : 0;
+	uint32		end = t->kind == TEST_CONTAINS ? Min(choice + 1, t->nclasses) : t->nclasses;
+	uint32		n = 0;
+
+	if (book->ordered != GRN_BOOK_ELEMENTS || first >= end || end - first >= most)
+		return 0;
+	ranks[n++].least = GRNND_MANY_RANK;
+	for (uint32 i = first; i < end; i++)
+		if (!grnnd_class_rank(book, t->classes[i], &ranks[n++].least))
+			return 0;
+	return n;
+}
+
 uint32
-grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column, GrnndRanks *ranks,
-				   uint32 most)
+grnnd_filter_choices(const GrnndFilter *filter, uint32 i)
+{
+	const Test *t = &filter->tests[i];
+
+	return t->kind == TEST_CONTAINS ? Min(t->nclasses, MOST_CHOICES) : 1;
+}
+
+uint32
+grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
+				   GrnndRanks *ranks, uint32 most)
 {
 	const Test *t = &filter->tests[i];
 	const GrnSigBook *book = &filter->books[t->column];
@@ -319,7 +345,9 @@ grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column, GrnndRan
 	uint32		n = 0;
 
 	*column = t->column;
-	if (t->kind == TEST_NULL)
+	if (t->kind == TEST_OVERLAPS || t->kind == TEST_CONTAINS)
+		n = element_ranks(t, book, choice, ranks, most);
+	else if (t->kind == TEST_NULL)
 		ranks[n++].least = grnnd_key_rank(book, true, 0);
 	else if (t->kind == TEST_LIST && t->nkeys <= most)
 		for (; n < t->nkeys; n++)

@@ -15,7 +15,7 @@
 #define WORK_BYTES_PER_ROW 16384
 #define RESULT_BYTES_PER_ROW 512
 #define CODES_BYTES_PER_ROW 256
-/* A signature, and a row of a list. */
+/* A signature, and a row of a list; of an array there is a row for each element. */
 #define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint64))
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
@@ -151,9 +151,10 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
 	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, build->words * sizeof(uint64), SEGMENT_SLACK);
 	max[GRN_SEG_ATTRS] = build->attrs_bytes;
-	if (build->spec.attr_bytes > 0)
-		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, build->spec.attr_bytes +
-										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN,
+	if (build->attrs != NULL && build->attrs->bytes > 0)
+		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, grnnd_row_bytes(build->attrs) +
+										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
+										   build->attrs->element_bytes / sizeof(uint16) * sizeof(uint64),
 										   SEGMENT_SLACK);
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
 	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +

@@ -63,7 +63,7 @@ typedef struct Shared
 	uint32		dim;
 	uint32		column_dim;
 	uint32		row_bytes;
-	uint32		attr_bytes;
+	uint32		attr_bytes;		/* grnnd_row_bytes() */
 	uint32		chunk_rows;
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
@@ -112,7 +112,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->dim = build->dim;
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
-	shared->attr_bytes = build->attrs->bytes;
+	shared->attr_bytes = grnnd_row_bytes(build->attrs);
 	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
@@ -264,9 +264,10 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (c->attrs->bytes > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(c->values);
+		uint8	   *attrs = (uint8 *) c->map->base[GRN_SEG_ATTRS] + c->at * c->shared->attr_bytes;
 
-		grnnd_form_attrs(c->attrs, values, isnull,
-						 (uint8 *) c->map->base[GRN_SEG_ATTRS] + c->at * c->attrs->bytes);
+		grnnd_form_attrs(c->attrs, values, isnull, attrs);
+		grnnd_form_elements(c->attrs, values, isnull, attrs + c->attrs->bytes);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(c->values);
 	}

@@ -18,11 +18,8 @@
 /* Values of a column that its book is fitted to. */
 #define BOOK_ROWS 30000
 
-static const uint8 *
-row_values(const GrnndNewIndex *new, uint32 row)
-{
-	return new->attrs + (uint64) row * new->layout.attr_bytes;
-}
+/* For so many times the nodes that there are the directory has room for lists as long as now. */
+#define LATER_NODES 16
 
 /* ---- books ---- */
 
@@ -35,6 +32,25 @@ compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Finds the elements of an array column that are to have lists, and drops the others. */
+static void
+fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
+{
+	const GrnndAttr *attr = &new->columns->attr[column];
+	uint32	   *counts = palloc0(GRNND_CLASSES * sizeof(uint32));
+	bool	   *listed = palloc(GRNND_CLASSES * sizeof(bool));
+	Size		behind = new->columns->bytes;
+
+	for (uint64 i = 0; i < nrows; i++)
+		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows);
+	grnnd_listed_classes(&new->books[column], listed);
+	for (uint64 i = 0; i < nrows; i++)
+		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
+	pfree(listed);
+	pfree(counts);
+}
+
 static void
 fit_books(GrnndNewIndex *new, uint64 nrows)
 {
@@ -45,8 +61,13 @@ fit_books(GrnndNewIndex *new, uint64 nrows)
 	{
 		uint32		n = 0;
 
+		if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
+		{
+			fit_elements(new, c, nrows);
+			continue;
+		}
 		for (uint32 i = 0; i < sampled; i++)
-			if (grnnd_attr_key(new->columns, c, row_values(new, (uint32) (i * nrows / sampled)),
+			if (grnnd_attr_key(new->columns, c, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)),
 							   &keys[n]))
 				n++;
 		qsort(keys, n, sizeof(int64), compare_keys);
@@ -69,12 +90,12 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 		const uint32 *rows = new->rows + new->row_start[node];
 		uint32		n = new->row_start[node + 1] - new->row_start[node];
 
-		grnnd_sign(new->columns, new->books, row_values(new, rows[0]), sig);
+		grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[0]), sig);
 		for (uint32 i = 1; i < n; i++)
 		{
 			uint8		other[GRN_MAX_SIG_BYTES];
 
-			grnnd_sign(new->columns, new->books, row_values(new, rows[i]), other);
+			grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[i]), other);
 			for (uint32 c = 0; c < bytes; c++)
 				if (other[c] != sig[c])
 					sig[c] = GRN_SIG_ANY;
@@ -84,34 +105,49 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 
 /* ---- lists ---- */
 
-/* Calls the two passes' body for each value of each node: bucket, node and rank. */
+/* Counts a row of a list, or puts it there. */
+static void
+sort_row(GrnndNewIndex *new, bool count, uint64 *at, uint32 column, GrnndListedRow row)
+{
+	uint32		bucket = grnnd_list_bucket(&new->meta, column, row.rank);
+
+	if (!count)
+		new->list_rows[at[bucket]] = row;
+	at[bucket]++;
+}
+
+/* Of each value of each node. */
 static void
 sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 {
-	for (uint32 c = 0; c < new->columns->n; c++)
-		for (uint32 node = 0; node < new->nodes; node++)
-		{
-			uint32		last = 0;
-			bool		any = false;
+	for (uint32 node = 0; node < new->nodes; node++)
+	{
+		uint32		begin = new->row_start[node];
 
-			if (node % 65536 == 0)
-				CHECK_FOR_INTERRUPTS();
-			for (uint32 i = new->row_start[node]; i < new->row_start[node + 1]; i++)
+		if (node % 65536 == 0)
+			CHECK_FOR_INTERRUPTS();
+		for (uint32 c = 0; c < new->columns->n; c++)
+		{
+			uint32		last[GRNND_MOST_ELEMENTS];
+			uint32		nlast = 0;
+
+			for (uint32 i = begin; i < new->row_start[node + 1]; i++)
 			{
-				const uint8 *values = row_values(new, new->rows[i]);
-				uint32		rank = grnnd_attr_rank(new->columns, new->books, c, values);
-				uint32		bucket = grnnd_list_bucket(&new->meta, c, rank);
+				const uint8 *values = grnnd_row_attrs(new, new->rows[i]);
+				uint32		ranks[GRNND_MOST_ELEMENTS];
+				uint32		n = grnnd_list_ranks(new->columns, new->books, c, values,
+												 values + new->columns->bytes, ranks);
 
 				/* most rows of a node have the same value; twice does no harm */
-				if (!grnnd_is_listed(new->columns, c, values) || (any && rank == last))
+				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
 					continue;
-				last = rank;
-				any = true;
-				if (!count)
-					new->list_rows[at[bucket]] = (GrnndListedRow) {node, rank};
-				at[bucket]++;
+				for (uint32 r = 0; r < n; r++)
+					sort_row(new, count, at, c, (GrnndListedRow) {node, ranks[r]});
+				memcpy(last, ranks, n * sizeof(uint32));
+				nlast = n;
 			}
 		}
+	}
 }
 
 /* Grows the segment by an array and returns its offset. */
@@ -166,7 +202,7 @@ void
 grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 {
 	GrnndFilterPlan *p = &new->filters;
-	uint64		end = nrows * new->layout.attr_bytes;
+	uint64		end = nrows * grnnd_row_bytes(new->columns);
 
 	if (new->layout.sig_bytes == 0)
 		return;
@@ -191,7 +227,7 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 
 	if (new->layout.sig_bytes == 0)
 		return;
-	new->attrs = (const uint8 *) base;
+	new->attrs = (uint8 *) base;
 	new->books = (GrnSigBook *) (base + p->off_books);
 	new->sigs = (uint8 *) base + p->off_sigs;
 	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
@@ -204,7 +240,7 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 void
 grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
 {
-	uint32		heads = meta->list_buckets * meta->ncolumns;
+	uint32		heads = 0;
 
 	if (meta->sig_bytes == 0)
 		return;
@@ -213,6 +249,9 @@ grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
 	meta->sample_block = meta->book_block + meta->book_pages;
 	meta->sample_pages = grnnd_sample_pages(layout);
 	meta->list_block = meta->sample_block + meta->sample_pages;
+	/* room for the lists that a fit makes of a larger index */
+	if (meta->list_buckets > 0)
+		heads = grnnd_list_buckets(layout, (uint64) meta->build_nodes * LATER_NODES) * meta->ncolumns;
 	meta->list_pages = (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
 	if (heads == 0 && layout->code_bytes > 0)
 		meta->list_pages = (uint16) grnnd_open_list_pages(meta->ncolumns);

@@ -88,7 +88,7 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->entries = r->entries;
 	new->vectors.base = map->base[GRN_SEG_VECTORS];
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
-	new->attrs = (const uint8 *) map->base[GRN_SEG_ATTRS];
+	new->attrs = (uint8 *) map->base[GRN_SEG_ATTRS];
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
 	new->ids = grnnd_result_array(map, GRN_SEG_RESULT, r->off_ids,
 								  (uint64) r->nodes * r->degree, sizeof(uint32));

@@ -53,7 +53,7 @@ typedef struct GrnndNewIndex
 	/* in the mapping */
 	GrnRows		vectors;
 	const uint64 *tids;			/* [rows], packed */
-	const uint8 *attrs;			/* [rows][attr_bytes] */
+	uint8	   *attrs;			/* [rows][grnnd_row_bytes()] */
 	const uint32 *ids;			/* [nodes][degree] */
 	const uint8 *counts;		/* [nodes] */
 	const uint32 *row_start;	/* [nodes + 1] */
@@ -76,6 +76,13 @@ typedef struct GrnndNewIndex
 	uint8	   *scratch;		/* one spanning record, */
 	uint64		scratch_id;		/* this one */
 } GrnndNewIndex;
+
+/* The values of a row, and behind them the elements of its arrays. */
+static inline uint8 *
+grnnd_row_attrs(const GrnndNewIndex *new, uint32 row)
+{
+	return new->attrs + (uint64) row * grnnd_row_bytes(new->columns);
+}
 
 /* ---- write_index.c ---- */
 

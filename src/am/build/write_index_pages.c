@@ -45,7 +45,7 @@ put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint
 		memcpy(out, &tid, GRN_TID_BYTES);
 		out += GRN_TID_BYTES;
 		if (attr_bytes > 0)
-			memcpy(attrs + i * attr_bytes, new->attrs + rows[i] * attr_bytes, attr_bytes);
+			memcpy(attrs + i * attr_bytes, grnnd_row_attrs(new, rows[i]), attr_bytes);
 	}
 }
 

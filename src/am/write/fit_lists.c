@@ -1,8 +1,9 @@
 /*
  * fit_lists.c - lists of values for an index that was built without codes, and so without lists:
- * when it has got codes, and anew whenever it has grown to four times its size or nearly.  Then
- * there are to be more buckets, and books that know today's values.
- *   1. A book for each ordered column is fitted to a sample of its values.
+ * when it has got codes, and of every index anew whenever it has grown to four times its size or
+ * nearly.  Then there are to be more buckets, and books that know today's values.
+ *   1. A book for each ordered column is fitted to a sample of its values, and one for each array
+ *      to a sample of its elements.
  *   2. GRNND_WRITERS_LOCK keeps inserts out for a moment.  The metapage says that there are no
  *      lists, books and an empty directory are written, and the metapage says that lists of
  *      another generation are filling.
@@ -15,7 +16,10 @@
  * sees has written to others.  An attempt that ends before step 4 leaves lists that nobody reads,
  * and the next one begins at step 1.
  *
- * Signatures never change.  Those of such an index are hashes, and the books serve ranks alone.
+ * Records do not say which elements an array has, so rows of the table are read for those.
+ *
+ * Signatures never change.  Those of an index that was built without codes are hashes, and the
+ * books serve ranks alone.  Where signatures go by a build's books, these stay.
  */
 #include "am/write/fit_impl.h"
 
@@ -26,6 +30,7 @@
 
 #include "am/lists.h"
 #include "am/page.h"
+#include "am/row_elements.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/freespace.h"
@@ -42,11 +47,15 @@
 bool
 grnnd_lists_due(const GrnndMeta *meta, uint32 id)
 {
+	int			scale = pg_leftmost_one_pos32(Max(meta->build_nodes, 1));
+
 	if (!grnnd_renews_lists(meta) || meta->fit_state != GRNND_FITTED || meta->codes_ignored)
 		return false;
 	if (!grnnd_has_lists(meta))
 		return id >= grnnd_fit_rows(meta->dim);
-	return pg_leftmost_one_pos32(id + 1) >= meta->list_scale + DOUBLINGS;
+	if (meta->list_scale > 0)
+		scale = meta->list_scale;
+	return pg_leftmost_one_pos32(id + 1) >= scale + DOUBLINGS;
 }
 
 /* ---- reading records ---- */
@@ -90,9 +99,22 @@ compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Counts the elements of a record's first TID: counts [columns][GRNND_CLASSES], of arrays alone. */
+static void
+count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, const uint8 *values,
+			   uint32 *counts)
+{
+	const GrnndAttrs *columns = f->ix.attrs;
+	const uint8 *elements = grnnd_read_elements(table, GRN_REC_PTR(rec, f->ix.layout.off_tids), values);
+
+	for (uint32 c = 0; c < columns->n && elements != NULL; c++)
+		if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
+			grnnd_count_elements(&columns->attr[c], elements, counts + (Size) c * GRNND_CLASSES);
+}
+
 /* Books that are to be, palloc'd. */
 static GrnSigBook *
-fit_books(Fit *f)
+fit_books(Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	const GrnndAttrs *columns = f->ix.attrs;
@@ -101,8 +123,12 @@ fit_books(Fit *f)
 	int64	   *keys = palloc((Size) columns->n * BOOK_ROWS * sizeof(int64));
 	char	   *page = palloc(BLCKSZ);
 	uint32		every = (f->limit + BOOK_ROWS - 1) / BOOK_ROWS;
+	uint32	   *elements = NULL;
+	uint32		nrows = 0;
 
 	memcpy(books, f->ix.books, columns->n * sizeof(GrnSigBook));
+	if (table != NULL)
+		elements = palloc_extended((Size) columns->n * GRNND_CLASSES * sizeof(uint32), MCXT_ALLOC_ZERO);
 	for (uint32 first = 0; first < f->limit; first += every * l->per_page)
 	{
 		if (!copy_page(f, first, page))
@@ -110,8 +136,12 @@ fit_books(Fit *f)
 		for (uint32 i = 0; i < l->per_page; i++)
 		{
 			uint32		n;
-			const uint8 *values = values_of(l, grnnd_page_record((Page) page, &f->ix, i), &n);
+			const GrnRecord *rec = grnnd_page_record((Page) page, &f->ix, i);
+			const uint8 *values = values_of(l, rec, &n);
 
+			nrows += n > 0;
+			if (table != NULL && n > 0)
+				count_elements(f, table, rec, values, elements);
 			for (uint32 c = 0; c < columns->n && n > 0; c++)
 				if (counts[c] < BOOK_ROWS &&
 					grnnd_attr_key(columns, c, values, &keys[(Size) c * BOOK_ROWS + counts[c]]))
@@ -119,7 +149,8 @@ fit_books(Fit *f)
 		}
 	}
 	for (uint32 c = 0; c < columns->n; c++)
-		if (columns->attr[c].type->kind == GRNND_ATTR_ORDER)
+		if (columns->attr[c].type->kind == GRNND_ATTR_ORDER &&
+			!(books[c].ordered == GRN_BOOK_ORDERED && books[c].count > 0))
 		{
 			int64	   *of_column = keys + (Size) c * BOOK_ROWS;
 
@@ -127,6 +158,10 @@ fit_books(Fit *f)
 			grn_sig_fit(&books[c], true, of_column, counts[c]);
 			books[c].ordered = GRN_BOOK_RANKS;
 		}
+		else if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
+			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1));
+	if (elements != NULL)
+		pfree(elements);
 	pfree(page);
 	pfree(keys);
 	pfree(counts);
@@ -153,10 +188,10 @@ write_books(const Fit *f, const GrnSigBook *books)
 }
 
 static void
-begin_lists(Fit *f)
+begin_lists(Fit *f, GrnndRowElements *table)
 {
 	GrnndMeta  *meta = &f->ix.meta;
-	GrnSigBook *books = fit_books(f);
+	GrnSigBook *books = fit_books(f, table);
 	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
 
 	grnnd_test_point("lists-fitted");
@@ -193,6 +228,8 @@ typedef struct Listed
 typedef struct Gather
 {
 	Fit		   *f;
+	GrnndRowElements *table;	/* NULL: there are no arrays */
+	uint32		most;			/* rows of lists that a TID makes, at most */
 	Listed	   *rows;			/* [nrows], of room row_room */
 	uint32		nrows;
 	uint32		row_room;
@@ -206,17 +243,19 @@ typedef struct Gather
 } Gather;
 
 static void
-gather_begin(Gather *g, Fit *f)
+gather_begin(Gather *g, Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
 		f->ix.attrs->n * sizeof(Listed);
-	uint32		most = Max(l->tids_max, l->chain_tids) * f->ix.attrs->n;
+	uint32		ntids = Max(l->tids_max, l->chain_tids);
 
 	g->f = f;
+	g->table = table;
+	g->most = f->ix.attrs->n * (table != NULL ? GRNND_MOST_ELEMENTS : 1);
 	g->node_room = (uint32) Max(Min(grnnd_maintenance_memory() / each,
 									SORTED_ROWS / f->ix.attrs->n), 1);
-	g->row_room = g->node_room * f->ix.attrs->n + most;
+	g->row_room = g->node_room * f->ix.attrs->n + ntids * g->most;
 	g->nrows = g->nnodes = 0;
 	g->rows = palloc_extended((Size) g->row_room * sizeof(Listed), MCXT_ALLOC_HUGE);
 	g->ids = palloc(g->node_room * sizeof(uint32));
@@ -266,15 +305,37 @@ flush(Gather *g)
 	grnnd_test_point("lists-flushed");
 }
 
-/* Takes the values [n] beside TIDs of a node. */
+/* Takes the values of a TID of the newest node.  before: those of the TID before, or NULL. */
 static void
-gather_values(Gather *g, const GrnRecord *node, uint32 id, const uint8 *values, uint32 n)
+gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *elements)
+{
+	const GrnndIndex *ix = &g->f->ix;
+
+	for (uint32 c = 0; c < ix->attrs->n; c++)
+	{
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
+
+		/* most rows of a node have the same value; twice does no harm */
+		if (before != NULL && ix->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY &&
+			grnnd_attr_rank(ix->attrs, ix->books, c, before) == ranks[0])
+			continue;
+		for (uint32 i = 0; i < n; i++)
+			g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, ranks[i]), ranks[i],
+											g->nnodes - 1};
+	}
+}
+
+/* Takes the values beside a record's TIDs [n], which are a node's. */
+static void
+gather_values(Gather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
+			  const uint8 *values, uint32 n)
 {
 	const GrnndIndex *ix = &g->f->ix;
 	const GrnLayout *l = &ix->layout;
 	uint32		at = g->nnodes;
 
-	if (at == g->node_room || g->row_room - g->nrows < n * ix->attrs->n)
+	if (at == g->node_room || g->row_room - g->nrows < n * g->most)
 	{
 		flush(g);
 		at = 0;
@@ -284,20 +345,13 @@ gather_values(Gather *g, const GrnRecord *node, uint32 id, const uint8 *values, 
 	g->factors[at] = node->factor;
 	memcpy(g->codes + (Size) at * l->code_bytes, GRN_REC_PTR(node, l->off_code), l->code_bytes);
 	memcpy(g->sigs + (Size) at * l->sig_bytes, GRN_REC_PTR(node, l->off_sig), l->sig_bytes);
-	for (uint32 c = 0; c < ix->attrs->n; c++)
+	for (uint32 i = 0; i < n; i++)
 	{
-		uint32		begin = g->nrows;
+		const uint8 *of_tid = values + i * l->attr_bytes;
+		const uint8 *tid = GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES);
 
-		for (uint32 i = 0; i < n; i++)
-		{
-			const uint8 *of_tid = values + i * l->attr_bytes;
-			uint32		rank = grnnd_attr_rank(ix->attrs, ix->books, c, of_tid);
-
-			/* most rows of a node have the same value; twice does no harm */
-			if (grnnd_is_listed(ix->attrs, c, of_tid) &&
-				(g->nrows == begin || g->rows[g->nrows - 1].rank != rank))
-				g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, rank), rank, at};
-		}
+		gather_value(g, of_tid, i > 0 ? of_tid - l->attr_bytes : NULL,
+					 g->table != NULL ? grnnd_read_elements(g->table, tid, of_tid) : NULL);
 	}
 }
 
@@ -322,7 +376,7 @@ gather_record(Gather *g, const GrnRecord *rec, uint32 id)
 			return;
 		node = g->owner;
 	}
-	gather_values(g, node, id, values, n);
+	gather_values(g, node, id, rec, values, n);
 }
 
 /* Frees a page's records of earlier lists. */
@@ -347,7 +401,7 @@ free_garbage(const Fit *f, uint32 first, FullTransactionId stamp)
 }
 
 static void
-fill_lists(Fit *f)
+fill_lists(Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	char	   *page = palloc(BLCKSZ);
@@ -355,7 +409,7 @@ fill_lists(Fit *f)
 	FullTransactionId stamp = ReadNextFullTransactionId();
 	Gather		g;
 
-	gather_begin(&g, f);
+	gather_begin(&g, f, table);
 	for (uint32 first = 0; first < f->limit; first += l->per_page)
 	{
 		bool		garbage = false;
@@ -380,8 +434,11 @@ fill_lists(Fit *f)
 void
 grnnd_fit_lists(Fit *f)
 {
-	begin_lists(f);
-	fill_lists(f);
+	GrnndRowElements *table = grnnd_elements_begin(f->index, f->ix.attrs, NULL);
+
+	begin_lists(f, table);
+	fill_lists(f, table);
+	grnnd_elements_end(table);
 	f->ix.meta.list_state = GRNND_LISTS_WHOLE;
 	grnnd_fit_write_meta(f, true);
 }

@@ -58,8 +58,10 @@ typedef struct Insert
 	const GrnndIndex *ix;
 	ItemPointer tid;
 	uint8	   *attrs;			/* values beside it */
+	uint8	   *elements;		/* [element_bytes] of arrays among them */
 	uint8		sig[GRN_MAX_SIG_BYTES]; /* of those */
-	uint32		unlisted;		/* bits: columns to whose lists the row's node is to be added */
+	uint32		unlisted;		/* bits: columns to whose lists the row's node is to be added, */
+	uint32		perhaps;		/* and those where these may have it already */
 	uint8	   *others;			/* [nothers] values of its other TIDs, of which it may be in no
 								 * list */
 	uint32		nothers;
@@ -158,10 +160,20 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	return done;
 }
 
+static bool
+is_array(const GrnndAttrs *columns, uint32 c, const uint8 *values)
+{
+	int64		key;
+
+	return columns->attr[c].type->kind == GRNND_ATTR_ARRAY &&
+		grnnd_attr_key(columns, c, values, &key);
+}
+
 /*
  * Takes down to which lists a node is to be added before it gets the row's TID: those of values
  * that none of its own TIDs has, or of all if the insert that wrote the node may have added it to
- * none.  False: to no list.
+ * none.  Of an array TIDs do not tell, so lists have to be looked at where one has the same key.
+ * False: to no list.
  */
 static bool
 note_values(Insert *in, const GrnRecord *rec)
@@ -170,7 +182,7 @@ note_values(Insert *in, const GrnRecord *rec)
 	const GrnndAttrs *columns = in->ix->attrs;
 	bool		listed = (rec->flags & GRN_UNLISTED) == 0;
 
-	in->unlisted = 0;
+	in->unlisted = in->perhaps = 0;
 	in->nothers = listed ? 0 : rec->ntids;
 	for (uint32 c = 0; c < columns->n; c++)
 	{
@@ -180,27 +192,41 @@ note_values(Insert *in, const GrnRecord *rec)
 		for (uint32 i = 0; i < rec->ntids && listed && !known; i++)
 			known = grnnd_attr_rank(columns, in->ix->books, c,
 									grn_rec_attrs(l, rec) + i * l->attr_bytes) == rank;
-		if (!known)
+		if (!known || is_array(columns, c, in->attrs))
 			in->unlisted |= UINT32_C(1) << c;
+		if (known)
+			in->perhaps |= UINT32_C(1) << c;
 	}
 	if (in->nothers > 0)
 		memcpy(in->others, grn_rec_attrs(l, rec), in->nothers * l->attr_bytes);
 	return in->unlisted != 0;
 }
 
-/* Adds a node to the lists of values [attr_bytes] that it is to be in. */
+/*
+ * Adds a node to the lists of values [attr_bytes] that it is to be in.  elements: NULL where
+ * arrays' are not known.
+ */
 static void
-add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values)
+add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8 *elements)
 {
-	for (uint32 c = 0; c < in->ix->attrs->n && grnnd_keeps_lists(&in->ix->meta); c++)
-		if ((in->unlisted >> c & 1) != 0 && grnnd_is_listed(in->ix->attrs, c, values))
-		{
-			GrnListRow	row = {node->id, grnnd_attr_rank(in->ix->attrs, in->ix->books, c, values),
-				node->factor, node->code, node->sig};
+	const GrnndIndex *ix = in->ix;
 
-			grnnd_list_add(in->index, in->heap, in->ix,
-						   grnnd_list_bucket(&in->ix->meta, c, row.rank), &row, 1);
+	for (uint32 c = 0; c < ix->attrs->n && grnnd_keeps_lists(&ix->meta); c++)
+	{
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		n = 0;
+
+		if ((in->unlisted >> c & 1) != 0)
+			n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
+		for (uint32 i = 0; i < n; i++)
+		{
+			GrnListRow	row = {node->id, ranks[i], node->factor, node->code, node->sig};
+			uint32		bucket = grnnd_list_bucket(&ix->meta, c, ranks[i]);
+
+			if ((in->perhaps >> c & 1) == 0 || !grnnd_list_has(in->index, ix, bucket, &row))
+				grnnd_list_add(in->index, in->heap, ix, bucket, &row, 1);
 		}
+	}
 }
 
 /*
@@ -226,9 +252,10 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 		if (listed || !note_values(in, e.rec))
 			break;
 		grnnd_edit_end(&e);
-		add_to_lists(in, node, in->attrs);
+		add_to_lists(in, node, in->attrs, in->elements);
+		/* (no later insert goes by these TIDs for elements of arrays) */
 		for (uint32 i = 0; i < in->nothers; i++)
-			add_to_lists(in, node, in->others + (Size) i * l->attr_bytes);
+			add_to_lists(in, node, in->others + (Size) i * l->attr_bytes, NULL);
 		grnnd_test_point("tid-listed");
 	}
 	next = e.rec->next;
@@ -422,7 +449,8 @@ note_node(Insert *in)
 	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
 	grnnd_test_point("node-unlisted");
 	in->unlisted = PG_UINT32_MAX;
-	add_to_lists(in, &own, in->attrs);
+	in->perhaps = 0;
+	add_to_lists(in, &own, in->attrs, in->elements);
 }
 
 /* One attempt.  False: the neighbours found were gone when they were needed. */
@@ -572,6 +600,9 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	{
 		in.attrs = palloc(Max(in.ix->attrs->bytes, 1));
 		grnnd_form_attrs(in.ix->attrs, values, isnull, in.attrs);
+		in.elements = palloc(Max(in.ix->attrs->element_bytes, 1));
+		if (grnnd_keeps_lists(&in.ix->meta))
+			grnnd_form_elements(in.ix->attrs, values, isnull, in.elements);
 		if (in.ix->books != NULL)
 			grnnd_sign(in.ix->attrs, in.ix->books, in.attrs, in.sig);
 		insert_row(&in, x, row, unchanged);

@@ -18,8 +18,10 @@ typedef enum GrnBookOrder		/* on disk: never renumber */
 {
 	GRN_BOOK_HASHED = 0,
 	GRN_BOOK_ORDERED = 1,
-	GRN_BOOK_RANKS = 2			/* keys have an order, but only ranks are by the book: it was
+	GRN_BOOK_RANKS = 2,			/* keys have an order, but only ranks are by the book: it was
 								 * fitted when there were signatures already */
+	GRN_BOOK_ELEMENTS = 3		/* of arrays: keys are classes of elements that have no list of
+								 * rows */
 } GrnBookOrder;
 
 /* On disk. */
