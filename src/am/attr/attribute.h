@@ -183,9 +183,12 @@ extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, u
 /* Drops those that have no list; listed: [GRNND_CLASSES] those that have one. */
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
-/* Fits the book of an array column to the counts of so many rows. */
+/*
+ * Fits the book of an array column to the counts of so many rows.  share: bytes that lists may
+ * take, of those of the nodes; 0: there are none.
+ */
 extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts,
-							   uint64 rows);
+							   uint64 rows, double share);
 
 /* ---- filter.c ---- */
 

@@ -180,12 +180,11 @@ grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column
 }
 
 /*
- * Bytes that the lists of a column's elements may take, as a share of the nodes', though it may be
- * as many as another column's lists take.  The most frequent elements are left out until the others
- * take no more, but none that a smaller share of the rows has than LEAST_LEFT_OUT: no other way is
- * good for those.  No list pays for an element that a larger share has than MOST_LISTED.
+ * The most frequent elements are left out until the others take no more than they may, or than the
+ * lists of another column take.  But none is left out that a smaller share of the rows has than
+ * LEAST_LEFT_OUT: no other way is good for those.  No list pays for an element that a larger share
+ * has than MOST_LISTED.
  */
-#define LISTED_BYTES 0.045
 #define LEAST_LEFT_OUT 0.005
 #define MOST_LISTED 0.25
 
@@ -215,16 +214,20 @@ compare_keys(const void *a, const void *b)
 }
 
 void
-grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows)
+grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows,
+				   double share)
 {
-	ClassCount *all = palloc(GRNND_CLASSES * sizeof(ClassCount));
+	ClassCount *all;
 	/* a record of a list takes as much as a node's */
-	double		budget = (double) rows * Max(LISTED_BYTES * grn_list_rows(l), 1);
+	double		budget = (double) rows * Max(share * grn_list_rows(l), 1);
 	uint64		left = 0;
 	uint32		n = 0;
 
 	memset(book, 0, sizeof(*book));
+	if (share <= 0)
+		return;
 	book->ordered = GRN_BOOK_ELEMENTS;
+	all = palloc(GRNND_CLASSES * sizeof(ClassCount));
 	for (uint32 i = 0; i < GRNND_CLASSES; i++)
 		if (counts[i] > 0)
 		{
@@ -234,9 +237,9 @@ grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, u
 	qsort(all, n, sizeof(ClassCount), compare_counts);
 	for (uint32 i = 0; i < n && i < GRN_SIG_CODES; i++)
 	{
-		double		share = (double) all[i].count / (double) rows;
+		double		frequency = (double) all[i].count / (double) rows;
 
-		if (share <= MOST_LISTED && (share < LEAST_LEFT_OUT || (double) left <= budget))
+		if (frequency <= MOST_LISTED && (frequency < LEAST_LEFT_OUT || (double) left <= budget))
 			break;
 		left -= all[i].count;
 		book->keys[book->count++] = all[i].class;

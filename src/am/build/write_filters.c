@@ -43,7 +43,7 @@ fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
 
 	for (uint64 i = 0; i < nrows; i++)
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
-	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows);
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows, new->element_lists);
 	grnnd_listed_classes(&new->books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
 		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
@@ -116,6 +116,19 @@ sort_row(GrnndNewIndex *new, bool count, uint64 *at, uint32 column, GrnndListedR
 	at[bucket]++;
 }
 
+/* Nodes are in another order than rows, so that their values lie anywhere in memory. */
+#define ROWS_AHEAD 16
+#define CACHE_LINE 64
+
+static void
+prefetch_row(const GrnndNewIndex *new, uint32 row)
+{
+	const uint8 *values = grnnd_row_attrs(new, row);
+
+	for (uint32 i = 0; i < grnnd_row_bytes(new->columns); i += CACHE_LINE)
+		__builtin_prefetch(values + i);
+}
+
 /* Of each value of each node. */
 static void
 sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
@@ -126,6 +139,8 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 
 		if (node % 65536 == 0)
 			CHECK_FOR_INTERRUPTS();
+		if (node + ROWS_AHEAD < new->nodes)
+			prefetch_row(new, new->rows[new->row_start[node + ROWS_AHEAD]]);
 		for (uint32 c = 0; c < new->columns->n; c++)
 		{
 			uint32		last[GRNND_MOST_ELEMENTS];

@@ -66,6 +66,7 @@ typedef struct GrnndNewIndex
 	/* for filters: by the plan, in segment ATTRS */
 	GrnndFilterPlan filters;
 	const GrnndAttrs *columns;
+	double		element_lists;	/* of the options; the leader's alone */
 	GrnSigBook *books;			/* [ncolumns] */
 	uint8	   *sigs;			/* [nodes][sig_bytes] */
 	uint64	   *list_row_starts;	/* [buckets + 1] */

@@ -29,6 +29,7 @@
 #include "storage/bufmgr.h"
 
 #include "am/lists.h"
+#include "am/options.h"
 #include "am/page.h"
 #include "am/row_elements.h"
 #include "am/test_point.h"
@@ -159,7 +160,8 @@ fit_books(Fit *f, GrnndRowElements *table)
 			books[c].ordered = GRN_BOOK_RANKS;
 		}
 		else if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1));
+			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1),
+							   grnnd_element_lists(f->index));
 	if (elements != NULL)
 		pfree(elements);
 	pfree(page);

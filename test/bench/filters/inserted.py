@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Filtered queries of an index that is created empty and filled row by row: pages and processor time by share.
 
-  inserted.py --pg-config PG_CONFIG --data FOLDER [--rows N] [--built]
+  inserted.py --pg-config PG_CONFIG --data FOLDER [--rows N] [--built] [--options TEXT] [--only TEXT]
 
 FOLDER holds base.fbin; its last 100 rows are the queries.  Rows get labels: c at random, w a number of their own that grows with
 the row, tags 1 to 12 of 500 with Zipf frequencies.  Prints a table row for each case: rows that pass, way, recall@10 at the
 default width, shared buffers and microseconds of the backend's processor time a query.  --built: the index is made of the
-filled table instead.
+filled table instead.  --options: its storage parameters.  --only: cases in whose name this is.
 """
 import argparse
 import os
@@ -42,6 +42,8 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--built", action="store_true")
+    parser.add_argument("--options", default="")
+    parser.add_argument("--only", default="")
     args = parser.parse_args()
     rng = np.random.default_rng(1)
     base = read_matrix(f"{args.data}/base.fbin")
@@ -63,11 +65,12 @@ def main():
                           for i in range(n))
         server.sql(f"CREATE TABLE raw (id int, v vector({base.shape[1]}), c int, w int, tags int[]);\nCOPY raw FROM STDIN;\n{lines}\n\\.\n")
         server.sql("CREATE TABLE items (LIKE raw)")
+        create = "CREATE INDEX i ON items USING grnnd (v, c, w, tags)" + (f" WITH ({args.options})" if args.options else "")
         if not args.built:
-            server.sql("CREATE INDEX i ON items USING grnnd (v, c, w, tags)")
+            server.sql(create)
         server.sql("INSERT INTO items SELECT * FROM raw ORDER BY id")
         if args.built:
-            server.sql("CREATE INDEX i ON items USING grnnd (v, c, w, tags)")
+            server.sql(create)
         # (a fit that the inserts have asked for may be at work)
         server.sql("SELECT grnnd_fit('i'); VACUUM ANALYZE items")
         size, parts = server.sql("SELECT pg_relation_size('i'), parts FROM grnnd_stats('i')")[0].split("|", 1)
@@ -77,11 +80,11 @@ def main():
             low = int(n * 0.6)
             cases.append((f"{share:.1%}, a range", f"w BETWEEN {low} AND {low + int(n * share) - 1}",
                           (np.arange(n) >= low) & (np.arange(n) < low + int(n * share))))
-        for tag in (0, 3, 20, 100, 400):
+        for tag in (0, 3, 20, 50, 100, 200, 400):
             cases.append((f"{has[tag].mean():.2%}, tag {tag}", f"tags @> '{{{tag}}}'", has[tag]))
         cases.append((f"{(has[20] & has[3]).mean():.2%}, tags 3 and 20", "tags @> '{3,20}'", has[20] & has[3]))
         cases.append((f"{(has[100] | has[400]).mean():.2%}, tag 100 or 400", "tags && '{100,400}'", has[100] | has[400]))
-        for name, where, passes in cases:
+        for name, where, passes in [case for case in cases if args.only in case[0]]:
             ids = np.flatnonzero(passes)
             part = base[ids]
             texts, near = [], []
