@@ -145,6 +145,15 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
+/* Is a node in the list of a rank?  A fit may have put it in that of many elements instead. */
+static bool
+is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
+{
+	return grnnd_set_has(&c->listed, value_bit(c, node, rank)) ||
+		(c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY &&
+		 grnnd_set_has(&c->listed, value_bit(c, node, GRNND_MANY_RANK)));
+}
+
 /* Takes down a record if it holds a TID of whose value the list lacks the node. */
 static void
 check_values(Lists *c, uint32 column, uint32 id)
@@ -160,7 +169,7 @@ check_values(Lists *c, uint32 column, uint32 id)
 		uint32		nranks = ranks_of_tid(c, column, c->node, i, ranks);
 
 		while (nranks > 0)
-			if (!grnnd_set_has(&c->listed, value_bit(c, node, ranks[--nranks])))
+			if (!is_listed(c, column, node, ranks[--nranks]))
 				grnnd_set_add(c->unlisted, id);
 	}
 }

@@ -105,8 +105,8 @@ has_elements(const GrnndAttrs *attrs, const uint8 *values)
 }
 
 /*
- * The index's value of a column.  *many: it is an array of the table that lies outside of the row.
- * Its TOAST may be gone if the row is dead to us, and it mostly has many elements.
+ * The index's value of a column.  *many: it is an array of the table that lies outside of the row,
+ * and no snapshot of ours sees that.  Its TOAST may be gone, and it mostly has many elements.
  */
 static Datum
 index_value(GrnndRowElements *r, uint32 column, const Datum *formed, const bool *formed_null,
@@ -116,13 +116,13 @@ index_value(GrnndRowElements *r, uint32 column, const Datum *formed, const bool 
 	Datum		value;
 
 	*many = false;
-	if (formed != NULL)
+	if (number == 0)
 	{
 		*isnull = formed_null[column + 1];
 		return formed[column + 1];
 	}
 	value = slot_getattr(r->slot, number, isnull);
-	*many = !*isnull && VARATT_IS_EXTERNAL(DatumGetPointer(value));
+	*many = !*isnull && r->snapshot == &r->anybody && VARATT_IS_EXTERNAL(DatumGetPointer(value));
 	return value;
 }
 
@@ -155,7 +155,7 @@ grnnd_read_elements(GrnndRowElements *r, const uint8 *tid, const uint8 *values)
 
 		if (attr->type->kind != GRNND_ATTR_ARRAY)
 			continue;
-		value = index_value(r, i, expressions ? formed : NULL, formed_null, &isnull, &many);
+		value = index_value(r, i, formed, formed_null, &isnull, &many);
 		if (many)
 			grnnd_set_many_elements(attr, r->elements);
 		else if (!isnull)

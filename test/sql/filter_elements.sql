@@ -23,6 +23,8 @@ CREATE TABLE filled (LIKE source) WITH (autovacuum_enabled = off);
 CREATE INDEX filled_idx ON filled USING grnnd (v, (tags || 0), words);
 SET grnnd.background_fit = off;
 INSERT INTO filled SELECT * FROM source ORDER BY id;
+-- a row with few elements that lie outside of it: the fit takes it for one of many
+INSERT INTO filled SELECT 30000, NULL, ARRAY['long', string_agg(md5(j::text), '')], place_of(30000) FROM generate_series(1, 300) j;
 SELECT grnnd_fit('filled_idx');
 VACUUM ANALYZE built;
 VACUUM ANALYZE filled;
@@ -63,6 +65,8 @@ INSERT INTO built SELECT 10000 + i, ARRAY[i % 2, 1017, 9000 + i % 10], '{}', pla
 INSERT INTO built SELECT 20000 + i, (SELECT array_agg(j) FROM generate_series(9000, 9100 + i) j), '{}', place_of(77), 0 FROM generate_series(1, 3) i;
 SELECT c.condition, t.* FROM unnest(ARRAY['tags @> ''{1017}''', 'tags @> ''{9003}''', 'tags && ''{9003,1018}''', 'tags @> ''{9003,9101}''']) c (condition),
 	try('built', c.condition) t;
+INSERT INTO built SELECT 30000, NULL, ARRAY['long', string_agg(md5(j::text), '')], place_of(30000), 0 FROM generate_series(1, 300) j;
+SELECT t.* FROM unnest('{built,filled}'::text[]) name, try(name, 'words @> ''{long}''') t;
 -- an update of another column alone adds nothing to lists, though its row is a new one
 CREATE FUNCTION list_bytes() RETURNS float8 LANGUAGE sql AS $$ SELECT (parts ->> 'filters')::float8 FROM grnnd_stats('built_idx') $$;
 SELECT list_bytes() AS before \gset
