@@ -204,13 +204,19 @@ take(Server *s, const GrnMsg *msg, int file)
 	GrnMsg		released = {.type = GRN_MSG_RELEASED};
 	bool		fits = true;
 
-	/* a GRANT may come when the build has ended with what its EXTENTs gave */
-	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT &&
+	/*
+	 * A GRANT may come when the build has ended with what its EXTENTs gave, or even without: of
+	 * codes that it has given up.
+	 */
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
 		(msg->type == GRN_MSG_RELEASE) == s->started)
 		violation(s, "a message before START");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
-		take_extent(s, msg, file);
+		if (s->started)
+			take_extent(s, msg, file);
+		else if (file >= 0)
+			close(file);
 		return;
 	}
 	if (msg->type == GRN_MSG_START &&
@@ -580,7 +586,7 @@ serve_build(Server *s, GrnPool **pool)
 	{
 		if (s->spec.remote == GRN_REMOTE_NONE)
 			open_device(s);
-		*pool = grn_pool_start(s->threads);
+		*pool = grn_pool_start((int) s->spec.threads);
 	}
 	else if (s->spec.device != s->choice.device || (int) s->spec.threads != s->threads ||
 			 strcmp(s->spec.gpu_devices, s->gpu_devices) != 0)
@@ -601,10 +607,10 @@ serve_build(Server *s, GrnPool **pool)
 			die(s, &failure);
 	}
 	pthread_mutex_lock(&s->mutex);
-	s->started = false;
+	__atomic_store_n(&s->started, false, __ATOMIC_RELAXED);
 	s->build = false;
 	s->rows = 0;
-	s->status = 0;
+	__atomic_store_n(&s->status, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
 	say(s, &msg);

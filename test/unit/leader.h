@@ -51,6 +51,8 @@ typedef struct Leader
 	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
 	int			status;			/* of the process */
 	uint64_t	withhold_ms;	/* before the first GRANT */
+	bool		withhold_codes; /* no memory for codes */
+	uint64_t	codes_needed;	/* then: bytes that were asked for */
 } Leader;
 
 static inline uint64_t
@@ -209,6 +211,25 @@ maps_segments(pid_t pid)
 	return found;
 }
 
+/* Threads of a process. */
+static inline int
+threads_of(pid_t pid)
+{
+	char		path[64];
+	char		line[256];
+	int			threads = 0;
+	FILE	   *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+	f = fopen(path, "r");
+	CHECK(f, "%s", path);
+	while (f && fgets(line, sizeof(line), f))
+		(void) sscanf(line, "Threads: %d", &threads);
+	if (f)
+		fclose(f);
+	return threads;
+}
+
 /* Takes messages until DONE, FAILED or end of file, at most limit_ms. */
 static inline bool
 converse(Leader *l, uint64_t limit_ms)
@@ -260,6 +281,11 @@ converse(Leader *l, uint64_t limit_ms)
 				{
 					usleep(10000);
 					l->withhold_ms -= l->withhold_ms < 10 ? l->withhold_ms : 10;
+				}
+				if (l->withhold_codes && msg.arg[0] == GRN_SEG_CODES)
+				{
+					l->codes_needed = msg.arg[1];
+					break;
 				}
 				grow(l, (GrnSegment) msg.arg[0], msg.arg[1]);
 				say(l, GRN_MSG_GRANT, msg.arg[0], l->mapped[msg.arg[0]]);
@@ -363,19 +389,15 @@ fill_signs(float *x, uint32_t rank, uint32_t dim)
 
 /*
  * Sends n rows: rank i is row (i * step) mod n, so that ranks and rows differ.  step
- * shares no factor with n.
+ * shares no factor with n.  START has been said.
  */
 static inline void
-send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
+send_content(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 {
-	const GrnMetricInfo *metric = grn_metric(l->spec.metric);
 	GrnForm		form = (GrnForm) l->spec.form;
 	uint32_t   *order;
 	float		x[GRN_MOST_DIMS];
 
-	l->spec.dim = dim;
-	l->spec.row_bytes = (uint32_t) grn_row_bytes(form, metric->embedding, dim);
-	say(l, GRN_MSG_START, 0, 0);
 	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.row_bytes);
 	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
 	order = (uint32_t *) l->base[GRN_SEG_ORDER];
@@ -389,6 +411,18 @@ send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 	}
 	say(l, GRN_MSG_ROWS, n, 0);
 	say(l, GRN_MSG_BUILD, n, 0);
+}
+
+/* Says START, and sends them. */
+static inline void
+send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
+{
+	const GrnMetricInfo *metric = grn_metric(l->spec.metric);
+
+	l->spec.dim = dim;
+	l->spec.row_bytes = (uint32_t) grn_row_bytes((GrnForm) l->spec.form, metric->embedding, dim);
+	say(l, GRN_MSG_START, 0, 0);
+	send_content(l, n, dim, fill, step);
 }
 
 /* ---- results ---- */

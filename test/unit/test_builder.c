@@ -184,6 +184,39 @@ test_moved(void)
 	}
 }
 
+/* Where the other host cannot be reached this one builds, by as many threads as otherwise. */
+static void
+test_fallback_has_all_threads(void)
+{
+	int			threads[2];
+
+	for (int remote = 0; remote < 2; remote++)
+	{
+		Leader		l;
+		GrnMsg		host = {.type = GRN_MSG_OPTION};
+
+		start_builder(&l);
+		l.spec.threads = 5;
+		l.spec.remote = remote ? GRN_REMOTE_ANY : GRN_REMOTE_NONE;
+		l.spec.patience = 1000;
+		l.spec.dim = 8;
+		l.spec.row_bytes = 32;
+		say(&l, GRN_MSG_START, 0, 0);
+		strcpy(host.u.say.hint, "host");
+		strcpy(host.u.say.text, "/nowhere");
+		if (remote)
+			say_with(&l, &host, -1);
+		send_content(&l, 500, 8, fill_normal, 7);
+		CHECK(converse(&l, LIMIT_MS), "no answer");
+		check_result(&l, 500);
+		CHECK(l.notices == remote && (!remote || strstr(l.notice, "building on this host")), "%d notices: %s",
+			  l.notices, l.notice);
+		threads[remote] = threads_of(l.pid);
+		end_builder(&l);
+	}
+	CHECK(threads[1] == threads[0], "%d threads where this host builds after all, else %d", threads[1], threads[0]);
+}
+
 static void
 test_clusters(void)
 {
@@ -195,6 +228,27 @@ test_clusters(void)
 	CHECK(grn_code_dims(l.last.u.result.shape) == 0 && l.last.u.result.held == 0, "%u",
 		  grn_code_dims(l.last.u.result.shape));
 	end_builder(&l);
+}
+
+/* Memory comes when the build has ended without it: its codes serve no search. */
+static void
+test_late_extent(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	l.withhold_codes = true;
+	send_rows(&l, 3001, 8, fill_clusters, 7);
+	CHECK(converse(&l, LIMIT_MS), "no answer");
+	CHECK(l.last.type == GRN_MSG_DONE && l.codes_needed > 0, "message %u, %d bytes for codes", l.last.type,
+		  (int) l.codes_needed);
+	grow(&l, GRN_SEG_CODES, l.codes_needed);
+	say(&l, GRN_MSG_GRANT, GRN_SEG_CODES, l.mapped[GRN_SEG_CODES]);
+	say(&l, GRN_MSG_RELEASE, 0, 0);
+	CHECK(converse(&l, LIMIT_MS), "not released");
+	CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
+	end_builder(&l);
+	CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %d", l.status);
 }
 
 static void
@@ -713,7 +767,9 @@ main(void)
 	RUN(test_sizes);
 	RUN(test_duplicates);
 	RUN(test_moved);
+	RUN(test_fallback_has_all_threads);
 	RUN(test_clusters);
+	RUN(test_late_extent);
 	RUN(test_inner_product);
 	RUN(test_no_codes);
 	RUN(test_large_dimensions);
