@@ -358,7 +358,8 @@ debian_suite()
 }
 
 # debian_apt SUITE: APT, the words of an apt-get whose sources are that suite's alone and whose lists
-# lie in .work/apt/SUITE.  No system source is added.
+# lie in .work/apt/SUITE.  No system source is added.  One at a time, and none waits for a network that
+# does not answer.
 debian_apt()
 {
 	local apt=$WORK/apt/$1 signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
@@ -368,7 +369,9 @@ debian_apt()
 	printf '%s\n' "deb $signed https://deb.debian.org/debian $1 main" \
 		"deb-src $signed https://deb.debian.org/debian $1 main" >"$apt/sources.list"
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
-	APT=(apt-get -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
+	APT=(flock "$apt/lock" timeout --foreground -k 10 300 apt-get
+		-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
+		-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
 		-o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
 		-o "APT::Sandbox::User=$(id -un)")
 }
@@ -391,7 +394,7 @@ debian_source()
 # with the reason as LOG's last line, where that cannot be had.
 debian_server()
 {
-	local major=$1 log=$2 suite folder=$WORK/debian-$1 APT name packages=()
+	local major=$1 log=$2 suite folder=$WORK/debian-$1 part APT name packages=()
 
 	DEBIAN_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
 	[ -x "${DEBIAN_CONFIG%pg_config}postgres" ] && [ -e "/usr/include/postgresql/$major/server/postgres.h" ] && return
@@ -404,16 +407,20 @@ debian_server()
 			packages+=("$name-$major")
 		done
 		debian_apt "$suite"
-		rm -rf "$folder"
-		mkdir -p "$folder"
+		# (another run may do the same)
+		part=$(mktemp -d "$folder.XXXXXX") || return
 		{
 			"${APT[@]}" update &&
-			(cd "$folder" && "${APT[@]}" download "${packages[@]}" &&
-			 for name in *.deb; do dpkg-deb -x "$name" . || exit; done && rm ./*.deb)
-		} >"$log" 2>&1 || { echo "apt-get does not bring it" >>"$log"; return 1; }
-		touch "$folder/whole"
+			(cd "$part" && "${APT[@]}" download "${packages[@]}" &&
+			 for name in *.deb; do dpkg-deb -x "$name" . || exit; done && rm ./*.deb) &&
+			chmod 755 "$part" && touch "$part/whole"
+		} >"$log" 2>&1 || { rm -rf "$part"; echo "apt-get does not bring it" >>"$log"; return 1; }
+		[ -e "$folder/whole" ] || rm -rf "$folder"
+		mv -T "$part" "$folder" 2>/dev/null || rm -rf "$part"
 	fi
-	"${DEBIAN_CONFIG%pg_config}postgres" --version >"$log" 2>&1
+	for name in postgres initdb psql; do
+		"${DEBIAN_CONFIG%pg_config}$name" --version >"$log" 2>&1 || return
+	done
 }
 
 # unpack_source SUITE PACKAGE FOLDER: what debian_source brought.
