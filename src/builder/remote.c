@@ -34,7 +34,7 @@
 	"JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace " \
 	"WHERE e.extname OPERATOR(pg_catalog.=) 'grnnd'"
 
-typedef struct Remote
+struct GrnConnection
 {
 	const GrnLibpq *pq;
 	GrnPqConnection *connection;
@@ -43,7 +43,10 @@ typedef struct Remote
 	char		call[SCHEMA_BYTES + 64];
 	char	   *frame;			/* GrnWireHead and a payload */
 	uint32_t	waiting;		/* questions without an answer */
-} Remote;
+	bool		over;			/* all is here */
+};
+
+typedef GrnConnection Remote;
 
 bool
 grn_options_add(GrnOptions *options, const char *name, const char *value, bool more)
@@ -115,7 +118,7 @@ hear(void *arg, const GrnPqResult *notice)
 	unsigned long long done;
 	unsigned long long total;
 
-	if (!text)
+	if (!text || r->over)
 		return;
 	if (sscanf(text, GRN_WIRE_PHASE, &phase, &done, &total) == 3)
 	{
@@ -490,7 +493,6 @@ static bool
 run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 {
 	GrnWireResult wire;
-	GrnPqResult *answer;
 
 	if (!begin(r) || !put_rows(r, rows) || !put_order(r) ||
 		!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
@@ -499,32 +501,60 @@ run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 		!get(r, GRN_SEG_CODES, wire.bytes[1]))
 		return false;
 	*result = wire.result;
-	/* All is here.  An answer is waited for, so that the log there has no lost connection. */
-	if (ask(r, "COMMIT", NULL, 0) && take_answer(r, &answer))
-		r->pq->PQclear(answer);
+	/* all is here; grn_remote_end() waits for the answer */
+	r->over = true;
 	return true;
+}
+
+static void
+disconnect(Remote *r)
+{
+	if (r->connection)
+		r->pq->PQfinish(r->connection);
+	free(r->frame);
+	free(r);
 }
 
 bool
 grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *result,
-				 GrnFailure *failure)
+				 GrnConnection **connection, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	GrnRows		rows = {build->vectors, NULL, 0, spec->row_bytes, spec->dim,
 		grn_metric(spec->metric)->embedding, (GrnForm) spec->form};
-	Remote		r = {.build = build, .failure = failure};
-	bool		done;
+	const GrnLibpq *pq = grn_libpq(failure);
+	Remote	   *r;
 
-	r.pq = grn_libpq(failure);
-	if (!r.pq)
+	if (!pq)
 		return false;
-	r.frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + grn_form_bytes(rows.form, rows.dim) +
-					 sizeof(GrnWireBegin));
-	if (!r.frame)
+	r = calloc(1, sizeof(*r));
+	if (!r)
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
-	done = open_connection(&r, options) && run(&r, &rows, result);
-	if (r.connection)
-		r.pq->PQfinish(r.connection);
-	free(r.frame);
-	return done;
+	r->pq = pq;
+	r->build = build;
+	r->failure = failure;
+	r->frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + grn_form_bytes(rows.form, rows.dim) +
+					  sizeof(GrnWireBegin));
+	if (!r->frame)
+		grn_fail(failure, "53200", "", "the builder process is out of memory");
+	if (!r->frame || !open_connection(r, options) || !run(r, &rows, result))
+	{
+		disconnect(r);
+		return false;
+	}
+	*connection = r;
+	return true;
+}
+
+void
+grn_remote_end(GrnConnection *connection)
+{
+	Remote	   *r = connection;
+	GrnFailure	failure;
+	GrnPqResult *answer;
+
+	r->failure = &failure;
+	if (ask(r, "COMMIT", NULL, 0) && take_answer(r, &answer))
+		r->pq->PQclear(answer);
+	disconnect(r);
 }

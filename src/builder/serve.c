@@ -28,6 +28,12 @@
 #include "graph/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
+#define AHEAD_THREADS 8
+#define AHEAD_PIECE (UINT64_C(4) << 20)
+
+#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 typedef struct Segment
 {
@@ -131,6 +137,46 @@ violation(Server *s, const char *what)
 
 /* ---- the listening thread ---- */
 
+/* What threads that allocate an extent's pages share. */
+typedef struct Ahead
+{
+	char	   *base;
+	uint64_t	bytes;
+	uint64_t	next;			/* first byte that no thread has taken */
+} Ahead;
+
+static void *
+allocate_main(void *arg)
+{
+	Ahead	   *a = arg;
+	uint64_t	at;
+
+	while ((at = __atomic_fetch_add(&a->next, AHEAD_PIECE, __ATOMIC_RELAXED)) < a->bytes)
+		if (madvise(a->base + at, a->bytes - at < AHEAD_PIECE ? a->bytes - at : AHEAD_PIECE,
+					MADV_POPULATE_WRITE) != 0)
+			break;
+	return NULL;
+}
+
+/*
+ * Allocates pages ahead of rows that come from another host: the backend that receives them is
+ * one thread.  Best effort: that one allocates what is left, and says where it could not.  The
+ * mapping stays until this process ends.
+ */
+static void
+allocate_ahead(char *base, uint64_t bytes, uint32_t threads)
+{
+	Ahead	   *a = malloc(sizeof(*a));
+	pthread_t	thread;
+
+	if (!a)
+		return;
+	*a = (Ahead) {base, bytes, 0};
+	for (uint32_t i = 0; i < threads && i < AHEAD_THREADS; i++)
+		if (pthread_create(&thread, NULL, allocate_main, a) == 0)
+			pthread_detach(thread);
+}
+
 /* Maps one more piece of a segment at its address. */
 static void
 take_extent(Server *s, const GrnMsg *msg, int file)
@@ -159,6 +205,10 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 			seg->mapped = at + bytes;
 		pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->mutex);
+		/* the first extent: as many rows as are expected, and in memory */
+		if (s->spec.remote == GRN_REMOTE_NONE && s->spec.expected > 0 &&
+			msg->arg[0] == GRN_SEG_VECTORS && at == 0)
+			allocate_ahead(seg->base, bytes, s->spec.threads);
 	}
 	close(file);
 }
@@ -547,7 +597,7 @@ check_spec(Server *s)
  * is open then.
  */
 static bool
-build_there(Server *s, GrnBuildResult *result)
+build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 {
 	GrnFailure	failure;
 	char		text[512];
@@ -559,7 +609,7 @@ build_there(Server *s, GrnBuildResult *result)
 	while (!s->build && s->rows == 0)
 		pthread_cond_wait(&s->changed, &s->mutex);
 	pthread_mutex_unlock(&s->mutex);
-	if (grn_remote_build(&s->job, &s->options, result, &failure))
+	if (grn_remote_build(&s->job, &s->options, result, connection, &failure))
 		return true;
 	if (s->spec.device == GRN_DEVICE_GPU)
 		die(s, &failure);
@@ -575,6 +625,7 @@ static void
 serve_build(Server *s, GrnPool **pool)
 {
 	GrnMsg		msg = {0};
+	GrnConnection *connection = NULL;
 	GrnFailure	failure;
 
 	wait_for(s, &s->started);
@@ -599,7 +650,7 @@ serve_build(Server *s, GrnPool **pool)
 	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .pool = *pool,
 						 .vectors = s->segments[GRN_SEG_VECTORS].base};
 	memset(&msg, 0, sizeof(msg));
-	if (!build_there(s, &msg.u.result))
+	if (!build_there(s, &msg.u.result, &connection))
 	{
 		wait_for(s, &s->build);
 		take_build(s);
@@ -614,6 +665,12 @@ serve_build(Server *s, GrnPool **pool)
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
 	say(s, &msg);
+	if (connection)
+	{
+		/* the leader writes pages meanwhile; no other build follows one on another host */
+		grn_remote_end(connection);
+		_exit(0);
+	}
 }
 
 int

@@ -124,8 +124,10 @@ run_build(GrnndBuild *build)
 	 */
 	if (result->on_gpu && server == NULL && more_to_come(build))
 		grnnd_builder_park(builder);
-	else
+	else if (server == NULL)
 		grnnd_builder_kill(builder);
+	else
+		grnnd_builder_leave(builder);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);

@@ -187,6 +187,12 @@ grnnd_builder_kill(GrnndBuilder *b)
 }
 
 void
+grnnd_builder_leave(GrnndBuilder *b)
+{
+	grnnd_mapping_listen(b->map, NULL, NULL);
+}
+
+void
 grnnd_builder_end(GrnndBuilder *b)
 {
 	pid_t		pid = b->pid;

@@ -66,6 +66,8 @@ extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
  * to be given back.  The builder executes nothing any more.
  */
 extern void grnnd_builder_kill(GrnndBuilder *builder);
+/* After DONE of a build on another host: what is left to say there it says by itself. */
+extern void grnnd_builder_leave(GrnndBuilder *builder);
 /* Kills and reaps.  Never errors; may be called at any time. */
 extern void grnnd_builder_end(GrnndBuilder *builder);
 

@@ -91,6 +91,7 @@ begin(const GrnWireBegin *wire)
 	const GrnFormInfo *form = grn_form(spec.form);
 	Served	   *s;
 	GrnndBuild *build;
+	uint64		ahead;
 
 	if (served != NULL)
 		unsound("another build has begun");
@@ -128,6 +129,9 @@ begin(const GrnWireBegin *wire)
 	grnnd_build_map(build, s->most_rows);
 	s->most_rows = Min(s->most_rows, build->max_rows);
 	grnnd_choose_device(build, (double) spec.expected);
+	/* as much as may lie in memory: the builder allocates its pages ahead of rows */
+	ahead = Min(spec.expected, s->most_rows) * spec.row_bytes;
+	grnnd_mapping_grow(build->map, GRN_SEG_VECTORS, Min(ahead, build->map->memory_limit));
 	/* now, so that a device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
 }
