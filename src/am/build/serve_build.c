@@ -9,6 +9,10 @@
  */
 #include "am/grnnd.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "access/xact.h"
 #include "fmgr.h"
 #include "utils/guc.h"
@@ -25,6 +29,9 @@
 
 /* More than a record has room for. */
 #define MOST_ATTR_BYTES 8192
+
+/* Of memory that is free between frames, at most. */
+#define KEPT_BYTES (32 * 1024 * 1024)
 
 typedef struct Served
 {
@@ -108,6 +115,11 @@ begin(const GrnWireBegin *wire)
 		unsound("numbers of its beginning are out of range");
 
 	log_no_rows();
+#ifdef __GLIBC__
+	/* frames go through several allocations each, whose pages are kept for the next frame */
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+#endif
 	if (!registered)
 		RegisterXactCallback(end_served, NULL);
 	registered = true;
