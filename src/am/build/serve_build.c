@@ -131,6 +131,7 @@ begin(const GrnWireBegin *wire)
 	build->words = 1;			/* (no TIDs come) */
 	spec.version = GRN_PROTOCOL_VERSION;
 	spec.remote = GRN_REMOTE_NONE;
+	spec.may_move = 0;			/* the other host's rows would stay where they are */
 	spec.patience = 0;
 	grnnd_set_devices(&spec);
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));
