@@ -193,7 +193,7 @@ tested_filter(Relation index, const IndexPath *path)
  * frequent, and independent, each would have the share to the power of 1 / n.
  */
 static double
-elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, Oid family,
+elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, const IndexOptInfo *info,
 			   const IndexClause * clause)
 {
 	const OpExpr *op = (const OpExpr *) ((RestrictInfo *) linitial(clause->indexquals))->clause;
@@ -206,7 +206,7 @@ elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book,
 
 	if (!IsA(op, OpExpr))
 		return 1;
-	contains = get_op_opfamily_strategy(op->opno, family) == GRNND_CONTAINS_STRATEGY;
+	contains = get_op_opfamily_strategy(op->opno, info->opfamily[clause->indexcol]) == GRNND_CONTAINS_STRATEGY;
 	value = estimate_expression_value(root, lsecond(op->args));
 	if (IsA(value, Const) && !((Const *) value)->constisnull)
 	{
@@ -224,7 +224,7 @@ elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book,
 		if (n == 0 || !(contains ? any : all))
 			return 1;
 	}
-	share = clause_selectivity(root, (Node *) clause->rinfo, 0, JOIN_INNER, NULL);
+	share = clause_selectivity(root, (Node *) clause->rinfo, (int) info->rel->relid, JOIN_INNER, NULL);
 	return contains ? pow(share, 1.0 / n) : share;
 }
 
@@ -249,8 +249,7 @@ least_elements_share(PlannerInfo *root, Relation rel, const GrnndIndex *ix, cons
 		/* a copy, for what is computed below may ask for another index's */
 		book = grnnd_index(rel)->books[clause->indexcol - 1];
 		if (book.ordered == GRN_BOOK_ELEMENTS)
-			share = Min(share, elements_share(root, attr, &book,
-											  path->indexinfo->opfamily[clause->indexcol], clause));
+			share = Min(share, elements_share(root, attr, &book, path->indexinfo, clause));
 	}
 	return share;
 }

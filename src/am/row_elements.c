@@ -1,13 +1,19 @@
 /*
  * row_elements.c - elements of arrays, read from rows of the table by their TIDs.
+ *
+ * Who sees which version of a row is not asked where lists are made.  A standby's query may see one
+ * that is dead here, until what removes it is replayed there.  And of the versions that a TID leads
+ * to (HOT), those from before the index may have other arrays than the one that was indexed.
  */
 #include "am/row_elements.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
+#include "optimizer/optimizer.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -18,14 +24,41 @@ struct GrnndRowElements
 	Relation	heap;
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
-	IndexInfo  *info;
+	AttrNumber	numbers[INDEX_MAX_KEYS];	/* of filter columns in the table; 0: an expression */
+	ExprState  *expressions[INDEX_MAX_KEYS];	/* of those that are arrays */
+	Bitmapset  *uses[INDEX_MAX_KEYS];	/* table columns of these, as pull_varattnos() has them */
 	EState	   *estate;
 	Snapshot	snapshot;
-	SnapshotData anybody;		/* where it is not another one */
 	bool		pushed;			/* a snapshot for functions */
 	MemoryContext row;			/* while one is read */
 	uint8	   *elements;		/* [attrs->element_bytes] */
 };
+
+/* Finds the table's columns, and makes expressions ready. */
+static void
+prepare(GrnndRowElements *r, Relation index)
+{
+	IndexInfo  *info = BuildIndexInfo(index);
+	ListCell   *next = list_head(info->ii_Expressions);
+
+	for (int i = 0; i < info->ii_NumIndexKeyAttrs; i++)
+	{
+		Node	   *expression = NULL;
+
+		if (info->ii_IndexAttrNumbers[i] == 0)
+		{
+			expression = lfirst(next);
+			next = lnext(info->ii_Expressions, next);
+		}
+		if (i == 0)
+			continue;
+		r->numbers[i - 1] = info->ii_IndexAttrNumbers[i];
+		if (expression == NULL || r->attrs->attr[i - 1].type->kind != GRNND_ATTR_ARRAY)
+			continue;
+		r->expressions[i - 1] = ExecPrepareExpr((Expr *) expression, r->estate);
+		pull_varattnos(expression, 1, &r->uses[i - 1]);
+	}
+}
 
 GrnndRowElements *
 grnnd_elements_begin(Relation index, const GrnndAttrs *attrs, Snapshot snapshot)
@@ -39,7 +72,6 @@ grnnd_elements_begin(Relation index, const GrnndAttrs *attrs, Snapshot snapshot)
 	r->heap = table_open(index->rd_index->indrelid, AccessShareLock);
 	r->fetch = GRNND_INDEX_FETCH_BEGIN(r->heap);
 	r->slot = table_slot_create(r->heap, NULL);
-	r->info = BuildIndexInfo(index);
 	r->estate = CreateExecutorState();
 	r->row = AllocSetContextCreate(CurrentMemoryContext, "grnnd elements", ALLOCSET_SMALL_SIZES);
 	r->elements = palloc(attrs->element_bytes);
@@ -48,12 +80,8 @@ grnnd_elements_begin(Relation index, const GrnndAttrs *attrs, Snapshot snapshot)
 		PushActiveSnapshot(GetTransactionSnapshot());
 		r->pushed = true;
 	}
-	r->snapshot = snapshot;
-	if (snapshot == NULL)
-	{
-		InitNonVacuumableSnapshot(r->anybody, GlobalVisTestFor(r->heap));
-		r->snapshot = &r->anybody;
-	}
+	r->snapshot = snapshot != NULL ? snapshot : SnapshotAny;
+	prepare(r, index);
 	return r;
 }
 
@@ -73,22 +101,6 @@ grnnd_elements_end(GrnndRowElements *r)
 	pfree(r);
 }
 
-/* Puts the row into the slot. */
-static bool
-fetch_row(GrnndRowElements *r, const uint8 *packed)
-{
-	ItemPointerData tid;
-	bool		again = false;
-	bool		dead = false;
-	bool		found;
-
-	memcpy(&tid, packed, GRN_TID_BYTES);
-	do
-		found = table_index_fetch_tuple(r->fetch, &tid, r->snapshot, r->slot, &again, &dead);
-	while (!found && again);
-	return found;
-}
-
 /* Has one of the arrays beside a TID an element? */
 static bool
 has_elements(const GrnndAttrs *attrs, const uint8 *values)
@@ -104,65 +116,105 @@ has_elements(const GrnndAttrs *attrs, const uint8 *values)
 	return false;
 }
 
-/*
- * The index's value of a column.  *many: it is an array of the table that lies outside of the row,
- * and no snapshot of ours sees that.  Its TOAST may be gone, and it mostly has many elements.
- */
-static Datum
-index_value(GrnndRowElements *r, uint32 column, const Datum *formed, const bool *formed_null,
-			bool *isnull, bool *many)
+/* Does a table's column lie outside of the row?  0: any column. */
+static bool
+lies_outside(GrnndRowElements *r, AttrNumber number)
 {
-	AttrNumber	number = r->info->ii_IndexAttrNumbers[column + 1];
-	Datum		value;
+	TupleDesc	desc = r->slot->tts_tupleDescriptor;
+	int			first = number == 0 ? 1 : number;
+	int			last = number == 0 ? desc->natts : number;
 
-	*many = false;
-	if (number == 0)
+	for (int i = first; i <= last && i > 0; i++)
 	{
-		*isnull = formed_null[column + 1];
-		return formed[column + 1];
+		bool		isnull;
+		Datum		value = slot_getattr(r->slot, i, &isnull);
+
+		if (!isnull && TupleDescAttr(desc, i - 1)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(value)))
+			return true;
 	}
-	value = slot_getattr(r->slot, number, isnull);
-	*many = !*isnull && r->snapshot == &r->anybody && VARATT_IS_EXTERNAL(DatumGetPointer(value));
-	return value;
+	return false;
+}
+
+/*
+ * Is a column's array, or what it is computed of, outside of the row where no snapshot of ours sees
+ * that?  Its TOAST may be gone, and it mostly has many elements.
+ */
+static bool
+may_lack(GrnndRowElements *r, uint32 column)
+{
+	int			i = -1;
+
+	if (r->snapshot != SnapshotAny)
+		return false;
+	if (r->expressions[column] == NULL)
+		return lies_outside(r, r->numbers[column]);
+	while ((i = bms_next_member(r->uses[column], i)) >= 0)
+		if (lies_outside(r, (AttrNumber) (i + FirstLowInvalidHeapAttributeNumber)))
+			return true;
+	return false;
+}
+
+/* The index's value of a column, in r->row or the slot's memory. */
+static Datum
+index_value(GrnndRowElements *r, uint32 column, bool *isnull)
+{
+	ExprContext *econtext = GetPerTupleExprContext(r->estate);
+
+	if (r->expressions[column] == NULL)
+		return slot_getattr(r->slot, r->numbers[column], isnull);
+	ResetPerTupleExprContext(r->estate);
+	econtext->ecxt_scantuple = r->slot;
+	return ExecEvalExprSwitchContext(r->expressions[column], econtext, isnull);
+}
+
+/* Adds those of the version in the slot. */
+static void
+add_version(GrnndRowElements *r)
+{
+	MemoryContext old = MemoryContextSwitchTo(r->row);
+
+	for (uint32 i = 0; i < r->attrs->n; i++)
+	{
+		const GrnndAttr *attr = &r->attrs->attr[i];
+		bool		isnull;
+		Datum		value;
+
+		if (attr->type->kind != GRNND_ATTR_ARRAY)
+			continue;
+		if (may_lack(r, i))
+			grnnd_set_many_elements(attr, r->elements);
+		else
+		{
+			value = index_value(r, i, &isnull);
+			if (!isnull)
+				grnnd_add_elements(attr, value, r->elements);
+		}
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(r->row);
 }
 
 const uint8 *
 grnnd_read_elements(GrnndRowElements *r, const uint8 *tid, const uint8 *values)
 {
-	Datum		formed[INDEX_MAX_KEYS];
-	bool		formed_null[INDEX_MAX_KEYS];
-	bool		expressions = r->info->ii_Expressions != NIL;
-	MemoryContext old;
+	ItemPointerData at;
+	bool		again = false;
+	bool		found = false;
 
 	memset(r->elements, 0, r->attrs->element_bytes);
 	if (!has_elements(r->attrs, values))
 		return r->elements;
-	if (!fetch_row(r, tid))
-		return NULL;
-	old = MemoryContextSwitchTo(r->row);
-	if (expressions)
+	memcpy(&at, tid, GRN_TID_BYTES);
+	do
 	{
-		ResetPerTupleExprContext(r->estate);
-		GetPerTupleExprContext(r->estate)->ecxt_scantuple = r->slot;
-		FormIndexDatum(r->info, r->slot, r->estate, formed, formed_null);
-	}
-	for (uint32 i = 0; i < r->attrs->n; i++)
-	{
-		const GrnndAttr *attr = &r->attrs->attr[i];
-		bool		isnull;
-		bool		many;
-		Datum		value;
+		bool		dead = false;
 
-		if (attr->type->kind != GRNND_ATTR_ARRAY)
-			continue;
-		value = index_value(r, i, formed, formed_null, &isnull, &many);
-		if (many)
-			grnnd_set_many_elements(attr, r->elements);
-		else if (!isnull)
-			grnnd_set_elements(attr, value, r->elements);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(r->row);
+		if (!table_index_fetch_tuple(r->fetch, &at, r->snapshot, r->slot, &again, &dead))
+			break;
+		found = true;
+		add_version(r);
+	} while (again);
 	ExecClearTuple(r->slot);
-	return r->elements;
+	return found ? r->elements : NULL;
 }

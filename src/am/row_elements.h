@@ -13,7 +13,8 @@ typedef struct GrnndRowElements GrnndRowElements;
 /*
  * Opens the table of an index whose rows' arrays are to be read; NULL where no filter column is an
  * array.  Index expressions are computed with the current user's rights.  snapshot: whose rows;
- * NULL: those that anybody may still see, and arrays outside of the row count as of many elements.
+ * NULL: all versions that a TID leads to, dead ones as well, whose elements count together; and
+ * arrays of what lies outside of the row count as of many elements.
  */
 extern GrnndRowElements *grnnd_elements_begin(Relation index, const GrnndAttrs *attrs,
 											  Snapshot snapshot);

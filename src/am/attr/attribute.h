@@ -167,8 +167,8 @@ extern uint16 *grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 
 /* Writes the elements of an index row's arrays to elements [attrs->element_bytes]. */
 extern void grnnd_form_elements(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
 								uint8 *elements);
-/* Writes those of one array, or that there are many. */
-extern void grnnd_set_elements(const GrnndAttr *attr, Datum array, uint8 *elements);
+/* Adds those of one array, or writes that there are many. */
+extern void grnnd_add_elements(const GrnndAttr *attr, Datum array, uint8 *elements);
 extern void grnnd_set_many_elements(const GrnndAttr *attr, uint8 *elements);
 /* The rank of a class; false: it has no list. */
 extern bool grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank);

@@ -71,16 +71,29 @@ grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 *nclasses, int6
 /* ---- a row's elements ---- */
 
 void
-grnnd_set_elements(const GrnndAttr *attr, Datum array, uint8 *elements)
+grnnd_add_elements(const GrnndAttr *attr, Datum array, uint8 *elements)
 {
-	GrnndElements e = {0};
+	GrnndElements e;
 	int64		key;
 	uint32		n;
 	uint16	   *classes = grnnd_element_classes(attr, array, &n, &key);
 
-	e.n = (uint16) Min(n, GRNND_MOST_ELEMENTS + 1);
-	if (n <= GRNND_MOST_ELEMENTS)
-		memcpy(e.classes, classes, n * sizeof(uint16));
+	memcpy(&e, elements + attr->elements, sizeof(e));
+	for (uint32 i = 0; i < n && e.n <= GRNND_MOST_ELEMENTS; i++)
+	{
+		uint16		at = e.n;
+
+		while (at > 0 && e.classes[at - 1] > classes[i])
+			at--;
+		if (at > 0 && e.classes[at - 1] == classes[i])
+			continue;
+		if (e.n < GRNND_MOST_ELEMENTS)
+		{
+			memmove(&e.classes[at + 1], &e.classes[at], (e.n - at) * sizeof(uint16));
+			e.classes[at] = classes[i];
+		}
+		e.n++;
+	}
 	memcpy(elements + attr->elements, &e, sizeof(e));
 	pfree(classes);
 }
@@ -102,7 +115,7 @@ grnnd_form_elements(const GrnndAttrs *attrs, const Datum *values, const bool *is
 	memset(elements, 0, attrs->element_bytes);
 	for (uint32 i = 0; i < attrs->n; i++)
 		if (attrs->attr[i].type->kind == GRNND_ATTR_ARRAY && !isnull[i + 1])
-			grnnd_set_elements(&attrs->attr[i], values[i + 1], elements);
+			grnnd_add_elements(&attrs->attr[i], values[i + 1], elements);
 }
 
 void
