@@ -95,13 +95,18 @@ def is_late(args):
     return args.until is not None and time.time() - args.start > args.until
 
 
+def widths(setting, args):
+    """(ef, SQL that sets it) for each of args.efs, while there is time."""
+    for ef in args.efs:
+        if is_late(args):
+            return
+        yield ef, f"SET enable_seqscan = off; SET {setting} = {ef}"
+
+
 def sweep(server, qps, data, setting, expression, args):
     points = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
-    for ef in args.efs:
-        if is_late(args):
-            break
-        setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
+    for ef, setup in widths(setting, args):
         # the pages come into memory
         server.qps(qps, data, query, setup, args.clients, 60, queries=100, warmup=0)
         before = pages(server)
@@ -161,10 +166,7 @@ def squeeze(server, qps, data, setting, expression, args):
                     procs.write(str(pid))
     points = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
-    for ef in args.efs:
-        if is_late(args):
-            break
-        setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
+    for ef, setup in widths(setting, args):
         server.qps(qps, data, query, setup, args.clients, args.seconds)  # fills the memory
         r = server.qps(qps, data, query, setup, args.clients, args.seconds)
         points.append({"ef": ef, "recall": r["recall"], "qps_many": r["qps"], "p99": r["p99_us"]})
