@@ -217,15 +217,6 @@ compare_counts(const void *a, const void *b)
 		: x->class - y->class;
 }
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 void
 grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows,
 				   double share)
@@ -257,6 +248,6 @@ grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, u
 		left -= all[i].count;
 		book->keys[book->count++] = all[i].class;
 	}
-	qsort(book->keys, book->count, sizeof(int64), compare_keys);
+	qsort(book->keys, book->count, sizeof(int64), grn_compare_keys);
 	pfree(all);
 }

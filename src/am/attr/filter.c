@@ -36,15 +36,6 @@ typedef struct GrnndTest
 	uint32		nclasses;
 } Test;
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 static bool
 is_listed(const Test *t, int64 key)
 {
@@ -139,7 +130,7 @@ set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 			t->keys[t->nkeys++] = attr->type->key(attr, values[i], type);
 	if (t->nkeys == 0)
 		return false;
-	qsort(t->keys, t->nkeys, sizeof(int64), compare_keys);
+	qsort(t->keys, t->nkeys, sizeof(int64), grn_compare_keys);
 	t->kind = TEST_LIST;
 	if (key->sk_strategy == GRNND_LESS_STRATEGY || key->sk_strategy == GRNND_LESS_EQUAL_STRATEGY)
 		return set_range(t, key->sk_strategy, t->keys[t->nkeys - 1], attr->type->exact);

@@ -23,15 +23,6 @@
 
 /* ---- books ---- */
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /* Finds the elements of an array column that are to have lists, and drops the others. */
 static void
 fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
@@ -70,7 +61,7 @@ fit_books(GrnndNewIndex *new, uint64 nrows)
 			if (grnnd_attr_key(new->columns, c, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)),
 							   &keys[n]))
 				n++;
-		qsort(keys, n, sizeof(int64), compare_keys);
+		qsort(keys, n, sizeof(int64), grn_compare_keys);
 		grn_sig_fit(&new->books[c], new->columns->attr[c].type->kind == GRNND_ATTR_ORDER,
 					keys, n);
 	}

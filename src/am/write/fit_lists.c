@@ -91,15 +91,6 @@ values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 
 /* ---- step 1 ---- */
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /* Counts the elements of a record's first TID: counts [columns][GRNND_CLASSES], of arrays alone. */
 static void
 count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, const uint8 *values,
@@ -155,7 +146,7 @@ fit_books(Fit *f, GrnndRowElements *table)
 		{
 			int64	   *of_column = keys + (Size) c * BOOK_ROWS;
 
-			qsort(of_column, counts[c], sizeof(int64), compare_keys);
+			qsort(of_column, counts[c], sizeof(int64), grn_compare_keys);
 			grn_sig_fit(&books[c], true, of_column, counts[c]);
 			books[c].ordered = GRN_BOOK_RANKS;
 		}

@@ -16,8 +16,8 @@
 /* Keys of a hashed column with bytes of their own, at most: others need some as well. */
 #define MOST_FREQUENT 190
 
-static int
-compare_keys(const void *a, const void *b)
+int
+grn_compare_keys(const void *a, const void *b)
 {
 	int64_t		x = *(const int64_t *) a;
 	int64_t		y = *(const int64_t *) b;
@@ -146,7 +146,7 @@ fit_frequent(GrnSigBook *book, const int64_t *keys, uint32_t n)
 	book->count = ntop < MOST_FREQUENT ? ntop : MOST_FREQUENT;
 	for (uint32_t i = 0; i < book->count; i++)
 		book->keys[i] = top[i].key;
-	qsort(book->keys, book->count, sizeof(int64_t), compare_keys);
+	qsort(book->keys, book->count, sizeof(int64_t), grn_compare_keys);
 }
 
 void
@@ -156,7 +156,7 @@ grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n)
 	book->ordered = ordered;
 	if (n == 0)
 		return;
-	qsort(keys, n, sizeof(int64_t), compare_keys);
+	qsort(keys, n, sizeof(int64_t), grn_compare_keys);
 	if (ordered)
 	{
 		fit_present(book, keys, n);

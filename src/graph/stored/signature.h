@@ -39,6 +39,8 @@ _Static_assert(sizeof(GrnSigBook) == 2040, "GrnSigBook is on disk");
 extern void grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n);
 /* NULL if the book is sound, else what is wrong with it (a static string). */
 extern const char *grn_sig_check(const GrnSigBook *book);
+/* Compares two keys, for qsort(). */
+extern int	grn_compare_keys(const void *a, const void *b);
 /* The first of keys [n], ascending, that is not less than key; n if all are. */
 extern uint32_t grn_find_key(const int64_t *keys, uint32_t n, int64_t key);
 /* The byte of a key. */
