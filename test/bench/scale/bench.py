@@ -3,8 +3,9 @@
 
   bench.py --pg-config PG_CONFIG --images BSDS500.tar --rows 1000000,10000000,100000000 --work FOLDER --out RESULTS
 
-Rows are SIFT descriptors of the photographs (or, with --base FOLDER, those of base.fbin) as halfvec(128), and beyond their number
-the same with noise.  One table grows from each number of rows to the next.  For each it reports: COPY by as many sessions as cores;
+Rows are SIFT descriptors of the photographs (or, with --base FOLDER, those of base.fbin) as halfvec or --type vector, and beyond their
+number the same with noise.  One table grows from each number of rows to the next, and of each number each --with is built in turn:
+the storage parameters of an index, "layout = compact" if none is given.  For each it reports: COPY by as many sessions as cores;
 what grnnd_build_estimate() says; CREATE INDEX with its phases, its memory, the longest stretch in which only one thread is at work,
 how each phase's progress moves; what bounds it (a parallel scan that computes distances, the disk's rate); recall@10 at several ef
 by exact truth of 1,000 queries; queries/s of --clients clients; the first query after the caches were dropped; with --cancels how
@@ -35,9 +36,8 @@ from watch import Watch  # noqa: E402
 
 WIDTHS = (40, 56, 80, 112, 160, 224, 320, 448, 640, 800)
 GOALS = (0.95, 0.99)
-QUERY = "SELECT id FROM items ORDER BY v <-> $1::vector::halfvec(128) LIMIT 10"
 SETUP = "SET enable_seqscan = off; SET jit = off; SET grnnd.ef_search = {}"
-PIECES_AHEAD = 64       # of rows.PIECE rows, about 70 MB each, that lie ready for COPY
+PIECES_AHEAD = 64       # of 70 MB each, that lie ready for COPY
 WRITE_BYTES = 4 << 30   # written for the disk's rate
 BEGUN = time.time()
 
@@ -74,12 +74,12 @@ class Loader:
         self.process = context.Process(target=rows_of.make, args=(
             args, sizes, self.scratch, args.work, self.wanted, self.ready, self.room))
         self.process.start()
-        server.sql("CREATE TABLE items (id int, v halfvec(128)); ALTER TABLE items ALTER v SET STORAGE plain")
         while self.ready.empty():
             time.sleep(0.05)
             if self.process.exitcode is not None:
                 sys.exit("the process that makes rows has failed")
-        self.ready.get()
+        self.dim = self.ready.get()[1]
+        server.sql(f"CREATE TABLE items (id int, v {args.type}({self.dim})); ALTER TABLE items ALTER v SET STORAGE plain")
 
     def want(self, size):
         self.wanted.put(size)
@@ -98,7 +98,7 @@ class Loader:
             n += rows
             with self.lock:
                 self.loaded += rows
-                if self.loaded % (40 * rows_of.PIECE) == 0:
+                if self.loaded // 10000000 > (self.loaded - rows) // 10000000:
                     say(f"{self.loaded:,} rows")
 
     def load(self):
@@ -184,7 +184,7 @@ class Bench:
         since = time.time()
         server.sql(f"ALTER TABLE items SET (parallel_workers = {self.args.workers}); SET parallel_setup_cost = 0; "
                    f"SET parallel_tuple_cost = 0; SET max_parallel_workers_per_gather = {self.args.workers}; "
-                   f"SELECT count(*) FROM items WHERE v <-> '[{','.join(['0.5'] * 128)}]' < 0; "
+                   f"SELECT count(*) FROM items WHERE v <-> '[{','.join(['0.5'] * self.dim)}]' < 0; "
                    "ALTER TABLE items RESET (parallel_workers)")
         r["scan"] = time.time() - since
         say(f"the disk takes {r['disk'] / 1e6:,.0f} MB/s; a scan takes {r['scan']:.2f} s")
@@ -192,13 +192,16 @@ class Bench:
     def estimate(self, r):
         since = time.time()
         out, log = self.server.sql(f"SET client_min_messages = debug1; {self.args.set} SELECT device, index_bytes, memory_bytes, "
-                                   "temp_bytes, gpu_bytes, seconds FROM grnnd_build_estimate('items', 'v', 'halfvec_l2_ops', "
-                                   "'{layout=compact}')")
+                                   "temp_bytes, gpu_bytes, seconds FROM grnnd_build_estimate('items', 'v', "
+                                   f"'{self.args.type}_l2_ops', '{{{r['with'].replace(' ', '')}}}')")
         part = out.splitlines()[-1].split("|")
         r["estimate"] = {"device": part[0], "index": int(part[1]), "memory": int(part[2]), "temporary": int(part[3]),
                          "gpu": int(part[4]), "seconds": float(part[5])}
         said = next((x for x in log.splitlines() if "grnnd estimate:" in x), "")
         say(f"estimated in {time.time() - since:.1f} s: {r['estimate']} {said}")
+
+    def create(self, name, r):
+        return f"CREATE INDEX {name} ON items USING grnnd (v {self.args.type}_l2_ops) WITH ({r['with']})"
 
     def build(self, r):
         server, watch = self.server, Watch(self.server)
@@ -206,7 +209,7 @@ class Bench:
         since = time.time()
         try:
             _, log = server.sql("SET client_min_messages = debug1; " + self.args.set +
-                                "CREATE INDEX i ON items USING grnnd (v halfvec_l2_ops) WITH (layout = compact)")
+                                self.create("i", r))
         finally:
             watch.stop()
         r["seconds"] = time.time() - since
@@ -233,6 +236,7 @@ class Bench:
     def queries(self, r):
         args, server = self.args, self.server
         data = f"{args.work}/truth-{r['rows']}"
+        query = "SELECT id FROM items ORDER BY v <-> $1::vector" + ("" if args.type == "vector" else f"::halfvec({self.dim})") + " LIMIT 10"
         since = time.time()
         server.sql("SELECT grnnd_prewarm('i')")
         say(f"grnnd_prewarm: {time.time() - since:.1f} s")
@@ -240,7 +244,7 @@ class Bench:
         for ef in WIDTHS:
             if self.left() < 20:
                 break
-            got = server.qps(self.qps, data, QUERY, SETUP.format(ef), args.clients, 30, warmup=5,
+            got = server.qps(self.qps, data, query, SETUP.format(ef), args.clients, 30, warmup=5,
                              queries=-(-rows_of.QUERIES // args.clients), buffers=20)
             r["recall"][ef] = got["recall"]
             say(f"ef {ef}: {got}")
@@ -250,7 +254,7 @@ class Bench:
             ef = next((w for w, x in r["recall"].items() if x >= goal), None)
             if ef is None or self.left() < 15:
                 continue
-            got = server.qps(self.qps, data, QUERY, SETUP.format(ef), args.clients, 5, warmup=50)
+            got = server.qps(self.qps, data, query, SETUP.format(ef), args.clients, 5, warmup=50)
             r["rates"][goal] = dict(got, ef=ef)
             say(f"{args.clients} clients at ef {ef}: {got}")
 
@@ -261,7 +265,7 @@ class Bench:
         server.restart()
         server.forget()
         for i in range(3):
-            vector = "[" + ",".join(str(int(x)) for x in query[i]) + "]"
+            vector = "[" + ",".join(f"{x:.9g}" for x in query[i]) + "]"
             out, _ = server.sql(f"{SETUP.format(40)};\n\\timing on\nSELECT id FROM items ORDER BY v <-> '{vector}' LIMIT 10;\n")
             times.append(float(re.search(r"Time: ([0-9.]+) ms", out)[1]))
         r["cold"] = times
@@ -276,7 +280,7 @@ class Bench:
                 return
             session = subprocess.Popen(
                 [f"{self.server.bin}/psql", "-X", "-q", "-d", self.server.conn, "-c", self.args.set +
-                 "CREATE INDEX cancelled ON items USING grnnd (v halfvec_l2_ops) WITH (layout = compact)"],
+                 self.create("cancelled", r)],
                 stderr=subprocess.DEVNULL)
             time.sleep(wait)
             phase, _ = self.server.sql("SELECT phase FROM pg_stat_progress_create_index; SELECT pg_cancel_backend(pid) "
@@ -301,24 +305,21 @@ class Bench:
         try:
             self.qps = self.server.build_qps()
             loader = Loader(args, self.server, self.sizes)
+            self.dim, need = loader.dim, 0
             for size in self.sizes:
-                r = {"rows": size}
-                self.results.append(r)
-                need = 3 * self.results[-2]["spent"] if len(self.results) > 1 else 0
                 if need > self.left():
                     say(f"no time for {size:,} rows")
-                    self.results.pop()
                     break
-                since = time.time()
-                for step in [lambda: self.load(loader, size, r), lambda: self.bounds(r), lambda: self.estimate(r),
-                             lambda: self.build(r), lambda: self.queries(r), lambda: self.cold(r), lambda: self.cancels(r)]:
-                    if "seconds" in r and self.left() < 15:
+                since, table = time.time(), {"rows": size}
+                self.load(loader, size, table)
+                self.bounds(table)
+                for options in args.options or ["layout = compact"]:
+                    began = time.time()
+                    self.one({**table, "with": options})
+                    if 1.5 * (time.time() - began) > self.left():
                         say("no time for more")
                         break
-                    step()
-                    self.write()
-                self.server.sql("DROP INDEX i")
-                r["spent"] = time.time() - since
+                need = 3 * (time.time() - since)
             self.plot()
         finally:
             if loader:
@@ -328,6 +329,16 @@ class Bench:
                 shutil.rmtree(self.wal)
         say("done")
 
+    def one(self, r):
+        """One index of the table as it is."""
+        self.results.append(r)
+        for step in (self.estimate, self.build, self.queries, self.cold, self.cancels):
+            if "seconds" in r and self.left() < 15:
+                break
+            step(r)
+            self.write()
+        self.server.sql("DROP INDEX i")
+
     def write(self):
         """RESULTS/scale.json and scale.md, of what there is so far."""
         with open(f"{self.args.out}/scale.json", "w") as f:
@@ -335,9 +346,9 @@ class Bench:
         done = [r for r in self.results if "seconds" in r]
         if not done:
             return
-        out = ["# A hundred million rows on one host", "", machine() + f"; {self.args.workers} workers, maintenance_work_mem "
+        out = [f"# {self.args.type}({self.dim}) on one host", "", machine() + f"; {self.args.workers} workers, maintenance_work_mem "
                f"{self.args.memory}, shared_buffers {self.args.shared_buffers}, wal_level = minimal", ""]
-        table = ["rows", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "processor, us a row", "estimated s", "phases", "index GB",
+        table = ["rows", "WITH", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "processor, us a row", "estimated s", "phases", "index GB",
                  "bound s", "times the bound"]
         out += ["| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         first = done[0]["seconds"] / done[0]["rows"]
@@ -346,30 +357,30 @@ class Bench:
             graph = r["phases"].get("descent", 0)
             bound = graph + r["scan"] + r["index"] / r["disk"]
             out.append("| " + " | ".join([
-                f"{r['rows']:,}", f"{r['copy']:.1f} of {r['copied']:,}", f"{r['copied'] / r['copy']:,.0f}", f"{r['seconds']:.2f}",
+                f"{r['rows']:,}", r["with"], f"{r['copy']:.1f} of {r['copied']:,}", f"{r['copied'] / r['copy']:,.0f}", f"{r['seconds']:.2f}",
                 f"{each * 1e6:.3f}", f"{each / first:.2f}", f"{r['watch']['processor'] / r['rows'] * 1e6:.2f}",
                 f"{r['estimate']['seconds']:.1f}",
                 ", ".join(f"{k} {v:.2f}" for k, v in r["phases"].items()), f"{r['index'] / 1e9:.2f}",
                 f"{bound:.1f} (graph {graph:.1f}, scan {r['scan']:.1f}, {r['disk'] / 1e6:,.0f} MB/s)",
                 f"{r['seconds'] / bound:.2f}"]) + " |")
-        table = ["rows", "memory GB", "temporary file GB", "estimated GB", "other memory GB", "RSS at most, GB", "GPU GB",
+        table = ["rows", "WITH", "memory GB", "temporary file GB", "estimated GB", "other memory GB", "RSS at most, GB", "GPU GB",
                  "one thread alone, s", "none at work, s", "progress: seconds, states, longest without a new one"]
         out += ["", "| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         for r in done:
             w = r["watch"]
             out.append("| " + " | ".join([
-                f"{r['rows']:,}", f"{r['memory'] / 1e9:.2f}", f"{r['temporary'] / 1e9:.2f}",
+                f"{r['rows']:,}", r["with"], f"{r['memory'] / 1e9:.2f}", f"{r['temporary'] / 1e9:.2f}",
                 f"{(r['estimate']['memory'] + r['estimate']['temporary']) / 1e9:.2f}", f"{w['anonymous'] / 1e9:.2f}",
                 ", ".join(f"{k} {v / 1e9:.1f}" for k, v in w["peaks"].items()), f"{w['gpu'] / 1e9:.1f}",
                 f"{w['alone'][0]:.1f} {w['alone'][1]} {w['alone'][2]}", f"{w['waiting'][0]:.1f} {w['waiting'][1]}",
                 "; ".join(f"{p} {s:.1f}, {n}, {q:.1f}" for p, s, n, q in w["phases"])]) + " |")
-        table = ["rows", "recall@10 by ef", *[f"queries/s of {self.args.clients} at {g}" for g in GOALS], "first cold queries, ms",
+        table = ["rows", "WITH", "recall@10 by ef", *[f"queries/s of {self.args.clients} at {g}" for g in GOALS], "first cold queries, ms",
                  "cancelled builds went on, s"]
         out += ["", "| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         for r in done:
             rates = r.get("rates", {})
             out.append("| " + " | ".join([
-                f"{r['rows']:,}", ", ".join(f"{k}: {v:.4f}" for k, v in r.get("recall", {}).items()),
+                f"{r['rows']:,}", r["with"], ", ".join(f"{k}: {v:.4f}" for k, v in r.get("recall", {}).items()),
                 *[f"{x['qps']:,.0f} (ef {x['ef']}, p99 {x['p99_us'] / 1e3:.1f} ms)" if (x := rates.get(g)) else "" for g in GOALS],
                 ", ".join(f"{x:.1f}" for x in r.get("cold", [])),
                 ", ".join(f"{p} {s:.2f}" for p, s in r.get("cancels", []))]) + " |")
@@ -380,7 +391,7 @@ class Bench:
         import matplotlib
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
-        done = [r for r in self.results if "seconds" in r]
+        done = [r for r in self.results if "seconds" in r and r["with"] == self.results[0]["with"]]
         if not done:
             return
         figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
@@ -411,7 +422,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pg-config", required=True)
     parser.add_argument("--images", help="photographs: a folder, or a tar")
-    parser.add_argument("--base", help="instead: a folder of base.fbin and query.fbin, of whole numbers up to 255")
+    parser.add_argument("--base", help="instead: a folder of base.fbin and query.fbin")
+    parser.add_argument("--type", choices=["halfvec", "vector"], default="halfvec")
+    parser.add_argument("--with", dest="options", action="append", metavar="'NAME = VALUE, ...'",
+                        help="storage parameters of an index, once for each (layout = compact)")
     parser.add_argument("--rows", default="1000000")
     parser.add_argument("--work", required=True, help="a folder for the cluster")
     parser.add_argument("--scratch", default="/dev/shm", help="a folder for rows on their way, up to 5 GB")

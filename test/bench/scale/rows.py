@@ -1,4 +1,4 @@
-"""The rows of the scale benchmark: SIFT descriptors, then the same with noise; their bytes for COPY; their nearest to queries.
+"""The rows of the scale benchmark: SIFT descriptors or others, then the same with noise; their bytes for COPY; their nearest to queries.
 
 A process of its own makes them, so that nothing of it holds the GPU when an index is built there.
 """
@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from common import read_matrix, save_matrix  # noqa: E402
 
-PIECE = 250000          # rows of one COPY
+PIECE_BYTES = 70 << 20  # of one COPY
 BLOCK = 25000           # rows compared with all queries at once, without a GPU
 TRUTH = 20              # neighbours kept of each query
 QUERIES = 1000
@@ -40,21 +40,36 @@ def of_photographs(where, scratch):
 
 
 def of_folder(folder):
-    """The same of a data folder with base.fbin and query.fbin of whole numbers up to 255."""
-    return tuple(np.asarray(read_matrix(f"{folder}/{name}.fbin")).astype(np.uint8) for name in ("base", "query"))
+    """The same of a data folder with base.fbin and query.fbin: bytes where all are whole numbers up to 255, else floats."""
+    both = [np.asarray(read_matrix(f"{folder}/{name}.fbin")) for name in ("base", "query")]
+    if all((x[:1000] == np.clip(np.rint(x[:1000]), 0, 255)).all() for x in both):
+        both = [x.astype(np.uint8) for x in both]
+    return tuple(both)
+
+
+def row_type(d, floats):
+    """A row of COPY BINARY of (id int, v vector(d)), or v halfvec(d)."""
+    return np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"), ("zero", ">i2"),
+                     ("v", ">f4" if floats else ">f2", (d,))])
 
 
 class Cores:
-    """Makes pieces of rows with numpy."""
+    """Makes pieces of rows with numpy: of bytes again bytes, of rows of unit length again such, whatever the noise."""
 
-    def __init__(self, base, query):
+    def __init__(self, base, query, floats):
+        self.kinds(base, floats)
         self.base, self.query = base, query[:QUERIES].astype(np.float32)
         self.deviation = base[:10000].astype(np.float32).std(0)
         self.best = np.full((len(self.query), TRUTH), np.inf, np.float32)
         self.ids = np.full((len(self.query), TRUTH), -1, np.int32)
 
+    def kinds(self, base, floats):
+        self.floats, self.whole = floats, base.dtype == np.uint8
+        lengths = np.linalg.norm(base[:1000].astype(np.float32), axis=1)
+        self.unit = bool((abs(lengths - 1) < 1e-3).all())
+
     def rows(self, first, n):
-        """Rows [first, first + n): whole numbers from 0 to 255, float32."""
+        """Rows [first, first + n), float32."""
         at = np.arange(first, first + n)
         rows = self.base[at % len(self.base)].astype(np.float32)
         new = at >= len(self.base)
@@ -62,15 +77,18 @@ class Cores:
             rng = np.random.default_rng(first)
             strength = rng.uniform(*NOISE, (int(new.sum()), 1)).astype(np.float32)
             noise = rng.standard_normal((int(new.sum()), rows.shape[1]), np.float32)
-            rows[new] = np.clip(np.rint(rows[new] + strength * self.deviation * noise), 0, 255)
-        return rows
+            rows[new] += strength * self.deviation * noise
+            if self.whole:
+                rows[new] = np.clip(np.rint(rows[new]), 0, 255)
+            if self.unit:
+                rows[new] /= np.linalg.norm(rows[new], axis=1, keepdims=True)
+        return rows if self.floats else rows.astype(np.float16).astype(np.float32)
 
     def copied(self, rows, first):
-        """The bytes of COPY BINARY of (id int, v halfvec)."""
+        """The bytes of COPY BINARY."""
         d = rows.shape[1]
-        out = np.zeros(len(rows), np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"),
-                                            ("dim", ">i2"), ("zero", ">i2"), ("v", ">f2", (d,))]))
-        out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 2 * d, d
+        out = np.zeros(len(rows), row_type(d, self.floats))
+        out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + d * (4 if self.floats else 2), d
         out["id"], out["v"] = np.arange(first, first + len(rows)), rows
         return out
 
@@ -94,12 +112,13 @@ class Cores:
         pass
 
 
-class Gpu:
+class Gpu(Cores):
     """The same with PyTorch on a GPU."""
 
-    def __init__(self, base, query):
+    def __init__(self, base, query, floats):
         import torch
         torch.backends.cuda.matmul.allow_tf32 = False
+        self.kinds(base, floats)
         self.torch = torch
         self.base = torch.from_numpy(base).cuda()
         self.query = torch.from_numpy(query[:QUERIES].astype(np.float32)).cuda()
@@ -115,18 +134,23 @@ class Gpu:
         generator = torch.Generator("cuda").manual_seed(first)
         strength = torch.rand((n, 1), generator=generator, device="cuda") * (NOISE[1] - NOISE[0]) + NOISE[0]
         noise = torch.randn(rows.shape, generator=generator, device="cuda") * strength * self.deviation
-        noise *= (at >= len(self.base))[:, None]
-        return (rows + noise).round_().clamp_(0, 255)
+        new = (at >= len(self.base))[:, None]
+        rows += noise * new
+        if self.whole:
+            rows = rows.round_().clamp_(0, 255)
+        if self.unit:
+            rows = torch.where(new, rows / rows.norm(dim=1, keepdim=True), rows)
+        return rows if self.floats else rows.half().float()
 
     def copied(self, rows, first):
-        torch, (n, d) = self.torch, rows.shape
-        head = Cores.copied(None, np.zeros((1, d), np.float32), 0).view(np.uint8)
+        torch, (n, d), width = self.torch, rows.shape, 4 if self.floats else 2
+        head = Cores.copied(self, np.zeros((1, d), np.float32), 0).view(np.uint8)
         out = torch.from_numpy(head).cuda().repeat(n, 1)
         ids = torch.arange(first, first + n, dtype=torch.int32, device="cuda")
         out[:, 6:10] = ids.view(torch.uint8).view(n, 4).flip(1)
-        out[:, 18:] = rows.half().view(torch.uint8).view(n, d, 2).flip(2).reshape(n, 2 * d)
-        if self.host is None or self.host.shape[1] != out.shape[1]:
-            self.host = torch.empty((PIECE, out.shape[1]), dtype=torch.uint8, pin_memory=True)
+        out[:, 18:] = (rows if self.floats else rows.half()).contiguous().view(torch.uint8).view(n, d, width).flip(2).reshape(n, width * d)
+        if self.host is None or len(self.host) < n:
+            self.host = torch.empty(out.shape, dtype=torch.uint8, pin_memory=True)
         self.host[:n].copy_(out)
         return self.host[:n].numpy()
 
@@ -157,21 +181,24 @@ def has_gpu():
 
 def make(args, sizes, scratch, work, wanted, ready, room):
     """
-    The process's main.  Puts ("", 0) into `ready` once it can begin.  For each number of rows that arrives in `wanted` puts (path,
+    The process's main.  Puts ("", dimensions) into `ready` once it can begin.  For each number of rows that arrives in `wanted` puts (path,
     rows) of its pieces, and (None, 0) after a data folder work/truth-ROWS with the queries and their nearest.  At most as many
     pieces lie there as `room` lets.
     """
     since = time.time()
     base, query = of_folder(args.base) if args.base else of_photographs(args.images, scratch)
-    maker = (Gpu if args.device == "gpu" else Cores)(base, query)
-    print(f"{len(base):,} descriptors, {len(query):,} queries, on the {args.device}: {time.time() - since:.1f} s", flush=True)
-    ready.put(("", 0))
+    floats = args.type == "vector"
+    maker = (Gpu if args.device == "gpu" else Cores)(base, query, floats)
+    piece = PIECE_BYTES // row_type(base.shape[1], floats).itemsize
+    print(f"{len(base):,} rows of {base.shape[1]} dimensions, {len(query):,} queries, on the {args.device}: {time.time() - since:.1f} s",
+          flush=True)
+    ready.put(("", base.shape[1]))
     done = 0
     for size in sizes:
         if wanted.get() is None:
             break
         while done < size:
-            n = min(PIECE, size - done)
+            n = min(piece, size - done)
             rows = maker.rows(done, n)
             room.acquire()
             path = f"{scratch}/piece-{done}"
