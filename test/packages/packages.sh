@@ -16,6 +16,8 @@ HERE=$TOP/test/packages
 OUT=$WORK/packages
 PG_MAJOR=${MAJOR:-15}
 VERSION=$(sed -n "s/^default_version = '\(.*\)'/\1/p" "$TOP/grnnd.control")
+# what pgvector's and our rules ask of debhelper; pg_buildext may be there without it
+PGXS_LOOP=/usr/share/perl5/Debian/Debhelper/Sequence/pgxs_loop.pm
 export PG_SUPPORTED_VERSIONS=$PG_MAJOR
 export DEB_BUILD_OPTIONS=nocheck
 
@@ -28,13 +30,13 @@ quietly()
 	"$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "$1 failed (all of it: $log)"; }
 }
 
-# need PROGRAM=PACKAGE...
+# need PROGRAM|FILE=PACKAGE...
 need()
 {
 	local want=() pair
 
 	for pair; do
-		command -v "${pair%%=*}" >/dev/null || want+=("${pair#*=}")
+		command -v "${pair%%=*}" >/dev/null || [ -e "${pair%%=*}" ] || want+=("${pair#*=}")
 	done
 	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
 }
@@ -107,7 +109,7 @@ make_deb()
 {
 	local tree=$OUT/grnnd-$VERSION suppress
 
-	need dh=debhelper pg_buildext=postgresql-server-dev-all lintian=lintian \
+	need dh=debhelper "$PGXS_LOOP"=postgresql-server-dev-all lintian=lintian \
 		dpkg-buildpackage=dpkg-dev gcc=build-essential fakeroot=fakeroot
 	mkdir -p "$OUT"
 	make_vector
@@ -192,7 +194,7 @@ make_container()
 	local store=$OUT/containers base=docker.io/library/postgres:$PG_MAJOR-bookworm box folder image failed
 
 	is_root || die "only root can build images without user namespaces"
-	need buildah=buildah dpkg-scanpackages=dpkg-dev pg_buildext=postgresql-server-dev-all gcc=build-essential
+	need buildah=buildah dpkg-scanpackages=dpkg-dev "$PGXS_LOOP"=postgresql-server-dev-all gcc=build-essential
 	mkdir -p "$OUT"
 	make_vector
 	clean_root
@@ -236,7 +238,7 @@ make_rpm()
 {
 	local top=$OUT/rpm
 
-	need rpmbuild=rpm pg_buildext=postgresql-server-dev-all gcc=build-essential
+	need rpmbuild=rpm "$PGXS_LOOP"=postgresql-server-dev-all gcc=build-essential
 	mkdir -p "$OUT"
 	make_vector
 	sources "$OUT/grnnd-$VERSION"
@@ -257,7 +259,7 @@ make_arm64()
 	local folder=$OUT/arm64 apt=$OUT/arm64-apt triplet=aarch64-linux-gnu options include
 
 	need $triplet-gcc=crossbuild-essential-arm64 qemu-aarch64-static=qemu-user-static \
-		pg_buildext=postgresql-server-dev-all
+		"$PGXS_LOOP"=postgresql-server-dev-all
 	mkdir -p "$OUT"
 	make_vector
 	# PostgreSQL's headers of that architecture: pg_config.h differs.
