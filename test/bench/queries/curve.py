@@ -14,17 +14,21 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 20, 54, 42
 RECALL = (0.88, 1.0)
 QPS = (2000, 200000)            # logarithmic
 TITLES = {"sift": "1,000,000 SIFT descriptors, 128 dimensions",
-          "gist": "1,000,000 GIST descriptors, 960 dimensions"}
-SYSTEMS = {"grnnd": "grnnd", "pgvector": "pgvector hnsw"}
+          "sentences": "1,000,000 sentence embeddings, 384 dimensions"}
+# as results.md names it: (class, title, how far below its first point)
+SYSTEMS = {"grnnd": ("grnnd", "grnnd", -11), "grnnd, `layout = compact`": ("compact", "grnnd, layout = compact", -11),
+           "pgvector": ("pgvector", "pgvector hnsw", 20)}
 # It has a background of its own, as a page may be dark where the reader's system is not.
 STYLE = """<style>
 .back { fill: #ffffff } .grid { stroke: #d8dee4 } text { fill: #1f2328 }
 polyline { fill: none; stroke-width: 2 } .name { font-weight: bold; stroke-width: 4; paint-order: stroke; stroke: #ffffff }
 polyline.grnnd { stroke: #0b6e4f } circle.grnnd, .name.grnnd { fill: #0b6e4f }
+polyline.compact { stroke: #3a6ea5 } circle.compact, .name.compact { fill: #3a6ea5 }
 polyline.pgvector { stroke: #b5541c } circle.pgvector, .name.pgvector { fill: #b5541c }
 @media (prefers-color-scheme: dark) {
 .back { fill: #0d1117 } .grid { stroke: #30363d } text { fill: #e6edf3 } .name { stroke: #0d1117 }
 polyline.grnnd { stroke: #4cc38a } circle.grnnd, .name.grnnd { fill: #4cc38a }
+polyline.compact { stroke: #7fb0e6 } circle.compact, .name.compact { fill: #7fb0e6 }
 polyline.pgvector { stroke: #f0965a } circle.pgvector, .name.pgvector { fill: #f0965a }
 }
 </style>"""
@@ -69,12 +73,12 @@ def panel(data, systems, left):
         out += [f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>',
                 f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{qps:,}</text>']
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) // 2}" y="{HEIGHT - 9}" text-anchor="middle">recall@10</text>')
-    for name, title in SYSTEMS.items():
-        shown = [(x_of(r), y_of(q)) for r, q in systems[name] if r >= RECALL[0]]
+    for system, (name, title, below) in SYSTEMS.items():
+        shown = [(x_of(r), y_of(q)) for r, q in systems[system] if r >= RECALL[0]]
         out.append(f'<polyline class="{name}" points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in shown) + '"/>')
         out += [f'<circle class="{name}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in shown]
         x, y = shown[0]
-        out.append(f'<text class="name {name}" x="{x:.1f}" y="{y - 11:.1f}">{title}</text>')
+        out.append(f'<text class="name {name}" x="{x:.1f}" y="{y + below:.1f}">{title}</text>')
     return out + ["</g>"]
 
 
