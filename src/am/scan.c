@@ -299,12 +299,17 @@ start(IndexScanDesc scan)
 #endif
 
 	so->started = true;
+	/*
+	 * Before anything else: functions in these expressions may scan other indexes, and arrays of
+	 * this one's description may go for those (cache.h).
+	 */
+	keys = grnnd_all_keys(scan, &nkeys);
+	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
-	keys = grnnd_all_keys(scan, &nkeys);
 	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
 	so->iterative = grnnd_effective_iterative_scan();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
@@ -328,7 +333,6 @@ start(IndexScanDesc scan)
 	so->nmet = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
-	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->ef = search_width(so);
 	so->exhausted = false;
 	so->batch_size = 0;

@@ -50,6 +50,17 @@ INSERT INTO t SELECT part, id + 100000, v FROM t WHERE id <= 240;
 COMMIT;
 SELECT arrays BETWEEN 2 AND 23 AS some, array_bytes <= 8 * 65536 + 65536 AS within_budget FROM kept();
 SELECT count(*) FROM generate_series(1, 24) i, grnnd_check(format('t%s_v_idx', i)::regclass, true);
+
+-- a condition whose function scans other indexes while the query's own scan begins
+CREATE FUNCTION beyond(q vector) RETURNS float8 STABLE LANGUAGE plpgsql AS $$
+DECLARE
+	nearest float8;
+BEGIN
+	SELECT v <-> q INTO nearest FROM t ORDER BY v <-> q LIMIT 1;
+	RETURN nearest + 1000;
+END $$;
+SELECT array_agg(id) = :'expected'::int[] AS right
+FROM (SELECT id FROM t WHERE v <-> :'q' < beyond(:'q') ORDER BY v <-> :'q' LIMIT 10) s;
 -- with room for all
 RESET work_mem;
 SELECT array_agg(id) IS NOT NULL AS found FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
