@@ -25,7 +25,6 @@
 #include "am/rerank.h"
 
 #include "access/tableam.h"
-#include "catalog/index.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
@@ -49,8 +48,8 @@ struct GrnndRerank
 	/* these last for all rescans, from the first row on that is read */
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
-	AttrNumber	column;			/* of the table, or 0: the index has an expression */
-	IndexInfo  *info;			/* then; else NULL */
+	AttrNumber	column;			/* of the table, or 0: the index begins with an expression */
+	ExprState  *expression;		/* then; else NULL */
 	EState	   *estate;
 	MemoryContext value;		/* while a row is measured */
 	int			prefetch_width; /* effective_io_concurrency of the table */
@@ -108,8 +107,14 @@ begin_reading(IndexScanDesc scan)
 	rr->column = scan->indexRelation->rd_index->indkey.values[0];
 	if (rr->column == 0)
 	{
-		rr->info = BuildIndexInfo(scan->indexRelation);
+		/*
+		 * No other expression of the index: the query names this one, by which it orders, and
+		 * nobody is to run the functions of a table's owner who has not named them.
+		 */
+		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
+
 		rr->estate = CreateExecutorState();
+		rr->expression = ExecPrepareExpr(first, rr->estate);
 	}
 	rr->prefetch_width = get_tablespace_io_concurrency(scan->heapRelation->rd_rel->reltablespace);
 	MemoryContextSwitchTo(old);
@@ -168,24 +173,26 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 {
 	ScanKey		key = &scan->orderByData[0];
 	MemoryContext old = MemoryContextSwitchTo(rr->value);
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
+	Datum		row;
+	bool		isnull;
 	bool		known = false;
 
 	if (rr->column != 0)
-		values[0] = slot_getattr(rr->slot, rr->column, &isnull[0]);
+		row = slot_getattr(rr->slot, rr->column, &isnull);
 	else
 	{
-		ResetPerTupleExprContext(rr->estate);
-		GetPerTupleExprContext(rr->estate)->ecxt_scantuple = rr->slot;
-		FormIndexDatum(rr->info, rr->slot, rr->estate, values, isnull);
+		ExprContext *econtext = GetPerTupleExprContext(rr->estate);
+
+		ResetExprContext(econtext);
+		econtext->ecxt_scantuple = rr->slot;
+		row = ExecEvalExprSwitchContext(rr->expression, econtext, &isnull);
 	}
-	if (!isnull[0])
+	if (!isnull)
 	{
 		LOCAL_FCINFO(fcinfo, 2);
 
 		InitFunctionCallInfoData(*fcinfo, &key->sk_func, 2, key->sk_collation, NULL, NULL);
-		fcinfo->args[0].value = values[0];
+		fcinfo->args[0].value = row;
 		fcinfo->args[0].isnull = false;
 		fcinfo->args[1].value = key->sk_argument;
 		fcinfo->args[1].isnull = false;

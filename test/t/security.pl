@@ -139,6 +139,24 @@ for my $sql (
 		"called by a superuser with the owner's rights alone: $sql");
 }
 
+# a query that reads rows for their distances computes no expression but its own
+$node->safe_psql('postgres', q(
+	TRUNCATE seen;
+	SET ROLE weak;
+	CREATE FUNCTION spy(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+		'BEGIN PERFORM public.look(); RETURN i; END';
+	CREATE TABLE rounded (id int, v vector(64));
+	INSERT INTO rounded SELECT i, (SELECT array_agg(sin(i * j)) FROM generate_series(1, 64) j)::vector
+	FROM generate_series(1, 500) i;
+	CREATE INDEX rounded_v ON rounded USING grnnd ((v::halfvec(64)) halfvec_l2_ops, (spy(id))) WITH (layout = compact);
+	RESET ROLE;
+	TRUNCATE seen));
+is($node->safe_psql('postgres', q(
+	SET enable_seqscan = off;
+	SELECT id FROM rounded ORDER BY v::halfvec(64) <-> (SELECT v::halfvec(64) FROM rounded WHERE id = 7) LIMIT 1;
+	SELECT reranked > 0 FROM grnnd_last_scan();
+	SELECT count(*) FROM seen)), "7\nt\n0", "a superuser's query computes no filter column");
+
 # ---- names and paths are no code ----
 
 $node->safe_psql('postgres', q(CREATE TABLE victim (id int)));
