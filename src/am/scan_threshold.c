@@ -13,6 +13,9 @@
  */
 #include "am/scan_impl.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -247,7 +250,10 @@ compute(const Threshold *t, ExprState * expression, bool *null)
 	return isnull ? 0 : DatumGetFloat8(value);
 }
 
-/* The greatest distance that passes; infinity where the condition sets no limit to it. */
+/*
+ * The greatest distance that passes; infinity where the condition sets no limit to it.  Of a
+ * similarity it is a little more: the condition rounds as well, and a row may pass by that.
+ */
 static double
 greatest_distance(const Threshold *t)
 {
@@ -257,7 +263,9 @@ greatest_distance(const Threshold *t)
 
 	if (t->term != NULL)
 	{
-		limit = compute(t, t->term, &null) - limit;
+		double		term = compute(t, t->term, &null);
+
+		limit = term - limit + 2 * DBL_EPSILON * (fabs(term) + fabs(limit));
 		below = !below;
 	}
 	else if (t->factor != NULL)
@@ -265,6 +273,7 @@ greatest_distance(const Threshold *t)
 		double		factor = compute(t, t->factor, &null);
 
 		limit /= factor;
+		limit += 2 * DBL_EPSILON * fabs(limit);
 		below = factor > 0 ? below : !below;
 	}
 	if (null)

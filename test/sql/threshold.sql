@@ -89,6 +89,18 @@ CREATE INDEX ON rounded USING grnnd (e);
 INSERT INTO rounded SELECT id, e * array_fill(0.737, ARRAY[6])::vector FROM t WHERE id > 3000;
 SELECT brings('SELECT id FROM rounded WHERE e <-> ' || quote_literal(:'q') || ' < ' || r || ' ORDER BY e <-> ' || quote_literal(:'q') || ' LIMIT 400')
 FROM (VALUES (0), (5), (8), (11)) v (r);
+-- and the similarity of a row as the limit, which conditions round (a likely bound may cost a row)
+CREATE TABLE few_bits (id int, e vector(64));
+INSERT INTO few_bits SELECT i, (SELECT array_agg(sin(i * j)) FROM generate_series(1, 64) j)::vector
+FROM generate_series(1, 500) i;
+CREATE INDEX ON few_bits USING grnnd (e) WITH (layout = compact);
+SELECT e AS few FROM few_bits WHERE id = 7 \gset
+SET grnnd.ef_search = 1000;
+SELECT count(*), count(*) - count(x.id) <= 2 AS found
+FROM (SELECT id, (e <-> :'few') * -0.3 AS similarity FROM few_bits) r
+	LEFT JOIN LATERAL (SELECT id FROM few_bits WHERE (e <-> :'few') * -0.3 >= r.similarity
+		ORDER BY e <-> :'few' LIMIT 1000) x ON x.id = r.id;
+RESET grnnd.ef_search;
 
 -- parameters: of generic plans, of functions, of joins, of cursors
 SET plan_cache_mode = force_generic_plan;
