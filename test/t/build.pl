@@ -266,6 +266,16 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('i_workers', t
 ok($built{alone} eq $built{small}, 'a temporary file makes no difference to the index');
 ok($built{alone} eq $built{workers}, 'workers make no difference to the index');
 
+# a table of few pages, which have fewer rows than a process takes on at a time
+$node->psql('postgres', q(
+	CREATE TABLE few (e vector(2)) WITH (parallel_workers = 2, fillfactor = 10);
+	INSERT INTO few SELECT ARRAY[i, 1]::vector FROM generate_series(1, 200) i;
+	CREATE FUNCTION slowly(vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+		AS 'BEGIN PERFORM pg_sleep(0.01); RETURN $1; END';
+	SET client_min_messages = debug1;
+	CREATE INDEX ON few USING grnnd ((slowly(e)::vector(2)))), stderr => \$stderr);
+like($stderr, qr/rows 200, nodes 200, .*workers 2 and/, 'a few pages among several processes');
+
 $node->psql('postgres', $verbose . "SET maintenance_work_mem = '1MB';" .
 	" SET temp_file_limit = '1MB'; $plain", stderr => \$stderr);
 like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit');

@@ -6,6 +6,7 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "optimizer/plancat.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -71,10 +72,11 @@ run_build(GrnndBuild *build)
 	/* only we read them, once the graph is there */
 	build->spec.may_move = server == NULL;
 
-	/* all that the heap can hold */
+	/* all that the heap can hold, and a chunk for the leader and each worker */
 	blocks = RelationGetNumberOfBlocks(build->heap);
 	grnnd_build_map(build, ((uint64) blocks + (build->info->ii_Concurrent ? EXTRA_BLOCKS : 0)) *
-					MaxHeapTuplesPerPage);
+					MaxHeapTuplesPerPage +
+					(1 + (uint64) max_parallel_maintenance_workers) * GRNND_CHUNK_ROWS);
 
 	/*
 	 * Where the table is large the builder starts now, and opens its device

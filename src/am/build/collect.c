@@ -28,9 +28,8 @@
 #include "am/build/parallel.h"
 #include "am/build/progress.h"
 
-/* A chunk: about this many bytes of vectors, and at most so many rows. */
+/* A chunk: about this many bytes of vectors, and at most GRNND_CHUNK_ROWS. */
 #define CHUNK_BYTES (1024 * 1024)
-#define CHUNK_ROWS 4096
 
 /* Rows read between two looks of the leader at the builder and at the segments. */
 #define ROWS_PER_LOOK 64
@@ -113,7 +112,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
-	shared->chunk_rows = (uint32) Max(1, Min(CHUNK_ROWS, CHUNK_BYTES / row_bytes));
+	shared->chunk_rows = (uint32) Max(1, Min(GRNND_CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
 	pg_atomic_init_u32(&shared->nended, 0);

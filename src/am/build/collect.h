@@ -7,6 +7,12 @@
 #include "am/build/build_state.h"
 
 /*
+ * Each process that collects takes so many rows' places at a time, at most.  What is left of its
+ * last ones at the end counts, too, so grnnd_build_map() must allow for it.
+ */
+#define GRNND_CHUNK_ROWS 4096
+
+/*
  * Fills VECTORS, TIDS and, unless there is no row, ORDER; sets rows and
  * heap_tuples.
  */
