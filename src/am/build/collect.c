@@ -538,6 +538,7 @@ rank_rows(GrnndBuild *build)
 	{
 		uint32		from = b == 0 ? 0 : begin[b - 1];
 
+		CHECK_FOR_INTERRUPTS();
 		sort_bucket(order + from, begin[b] - from, tids);
 	}
 	pfree(begin);

@@ -33,11 +33,17 @@ fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
 	Size		behind = new->columns->bytes;
 
 	for (uint64 i = 0; i < nrows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
+	}
 	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows, new->element_lists);
 	grnnd_listed_classes(&new->books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
+	}
 	pfree(listed);
 	pfree(counts);
 }
