@@ -78,7 +78,7 @@ build(const Data *d, GrnDeviceChoice choice)
 	GrnPool    *pool = grn_pool_start(2);
 	char		name[128];
 
-	b.graph = (GrnGraph) {malloc(d->rows.n * 24 * sizeof(uint32_t)), malloc(d->rows.n),
+	b.graph = (GrnGraph) {calloc(d->rows.n * 24, sizeof(uint32_t)), malloc(d->rows.n),
 						  (uint32_t) d->rows.n, 24};
 	b.job.rows = &d->rows;
 	/* more rounds on a GPU, as an index's builds have */
