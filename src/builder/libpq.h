@@ -32,6 +32,9 @@ typedef struct GrnPqResult GrnPqResult; /* PGresult */
 	X(PQenterPipelineMode, int, (GrnPqConnection *)) \
 	X(PQsendQueryParams, int, (GrnPqConnection *, const char *, int, const unsigned int *, \
 							   const char *const *, const int *, const int *, int)) \
+	X(PQsendPrepare, int, (GrnPqConnection *, const char *, const char *, int, const unsigned int *)) \
+	X(PQsendQueryPrepared, int, (GrnPqConnection *, const char *, int, const char *const *, \
+								 const int *, const int *, int)) \
 	X(PQsendFlushRequest, int, (GrnPqConnection *)) \
 	X(PQflush, int, (GrnPqConnection *)) \
 	X(PQconsumeInput, int, (GrnPqConnection *)) \

@@ -14,7 +14,6 @@
 typedef struct Prepare
 {
 	const GrnRows *rows;
-	size_t		first;			/* of the rows that are looked at */
 	size_t		bad;			/* smallest row with a value not finite, or n */
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
 	uint32_t	forms;			/* bit per GrnForm that some row needs */
@@ -35,7 +34,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
-	for (size_t i = p->first + begin; i < p->first + end; i++)
+	for (size_t i = begin; i < end; i++)
 	{
 		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
 		double		norm2;
@@ -146,16 +145,4 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
 		parallel->run(parallel, n, GRAIN, scale_range, &p);
 	}
 	return true;
-}
-
-GrnForm
-grn_prepare_form(const GrnRows *rows, size_t first, size_t n, GrnPool *pool)
-{
-	Prepare		p = {.rows = rows, .first = first, .bad = first + n};
-	GrnParallel *parallel = grn_pool_parallel(pool);
-
-	if (!grn_form_is_floats(rows->form))
-		return rows->form;
-	parallel->run(parallel, n, GRAIN, scan_range, &p);
-	return p.bad < first + n ? rows->form : widest_form(p.forms, rows->form);
 }

@@ -21,7 +21,4 @@ typedef struct GrnPrepared
 extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
 						GrnPrepared *out, GrnFailure *failure);
 
-/* The smallest form that holds rows [first, first + n) exactly; theirs if one is not finite. */
-extern GrnForm grn_prepare_form(const GrnRows *rows, size_t first, size_t n, GrnPool *pool);
-
 #endif							/* GRN_PREPARE_H */

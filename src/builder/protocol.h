@@ -15,10 +15,11 @@
  *   START (spec) ------------------->
  *   OPTION ... --------------------->   of spec.remote alone: how to connect; before any ROWS
  *   <------------------------- HELLO    (version); opens the device meanwhile
- *   EXTENT(VECTORS) ... ROWS(n) ---->
+ *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form), where another host sent them
  *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
  *   BUILD(n) ----------------------->
- *   <---------------- PHASE, BEAT ...
+ *   <---------------- PHASE, BEAT ...   PHASE(GRN_PHASE_CODES, done = total): RESULT and CODES
+ *                                       are written, and recall is measured
  *   <------ NEED(segment, bytes) ----   workspace, results, codes; may be asked for
  *   EXTENT ... GRANT --------------->   long before they are waited for
  *   <------------------------- DONE     (GrnBuildResult)
@@ -41,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 8
+#define GRN_PROTOCOL_VERSION 9
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -120,6 +121,21 @@ typedef struct GrnBuildSpec
 } GrnBuildSpec;
 
 /*
+ * Where the time of a build on another host went: seconds one after the other, the first two since
+ * there were rows and since BUILD; then those in which the backend there was at work.
+ */
+typedef struct GrnRemoteTimes
+{
+	float		connect,		/* until a build had begun there */
+				rows,			/* until all rows and their order were there */
+				graph,			/* until results were written */
+				result,			/* until they were here */
+				end;			/* until recall was measured */
+	float		there_rows,
+				there_result;
+} GrnRemoteTimes;
+
+/*
  * What a finished build left in the segments, m = nodes:
  *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
  *         at off_counts: uint8 [m]
@@ -178,6 +194,7 @@ typedef struct GrnBuildResult
 				sec_codes,
 				sec_recall,
 				sec_near;
+	GrnRemoteTimes remote;
 } GrnBuildResult;
 
 /* What fixes the geometry of records by the result, also while it is being made. */
@@ -207,6 +224,8 @@ typedef enum GrnMsgType
 								 * file */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
+	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the GrnForm
+								 * arg2 (graph/packed_rows.h) */
 	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes
 								 * behind the one before if arg0 is 1 */
 	/* builder to leader */
@@ -248,23 +267,27 @@ typedef struct GrnMsg
  *   builder                             grnnd_serve_build()
  *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
  *   PUT rows ..., PUT order ... ---->   in turn, without gaps; rows while the leader collects them
- *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE
- *   <--------------- (GrnWireResult)
- *   GET(segment, offset, bytes) ---->
+ *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE, GRN_WIRE_NEED
+ *   <--------------- (GrnWireBuilt)     RESULT and CODES are written
+ *   GET(segment, offset, bytes) ---->   recall is measured meanwhile
  *   <------------------------- bytes
+ *   END ---------------------------->
+ *   <-------------- (GrnBuildResult)    of remote, what the backend there knows
  *
  * Hosts must have one byte order and one version of this protocol.
  */
 #define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
 #define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* bytes of a payload, at most (one row may be more) */
 #define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
+#define GRN_WIRE_NEED "grnnd build needs %u, %llu" /* GrnSegment, bytes that will be sent back of it */
 
 typedef enum GrnWireType
 {
 	GRN_WIRE_BEGIN = 1,
 	GRN_WIRE_PUT,				/* offset: rows of VECTORS, or bytes of ORDER */
 	GRN_WIRE_BUILD,
-	GRN_WIRE_GET				/* payload: uint64_t bytes wanted */
+	GRN_WIRE_GET,				/* payload: uint64_t bytes wanted */
+	GRN_WIRE_END
 } GrnWireType;
 
 typedef struct GrnWireHead
@@ -286,10 +309,9 @@ typedef struct GrnWireBegin
 	uint64_t	most_rows;
 } GrnWireBegin;
 
-typedef struct GrnWireResult
+typedef struct GrnWireBuilt
 {
-	GrnBuildResult result;
 	uint64_t	bytes[2];		/* of RESULT and CODES */
-} GrnWireResult;
+} GrnWireBuilt;
 
 #endif							/* GRN_PROTOCOL_H */

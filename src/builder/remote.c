@@ -4,7 +4,8 @@
  *
  * Questions are sent ahead of answers (libpq's pipeline), so that the wire does not wait for the
  * other side's processor.  Nothing waits longer than spec.patience without a byte from there.
- * Rows go while the leader still collects them.
+ * Rows go while the leader still collects them.  All threads make frames of them, and look at
+ * those that come back; the main thread alone talks to libpq.
  */
 #include "builder/remote.h"
 
@@ -15,10 +16,11 @@
 #include <string.h>
 
 #include "builder/libpq.h"
-#include "builder/prepare.h"
 #include "graph/checksum.h"
+#include "graph/packed_rows.h"
 
-#define AHEAD 8					/* questions without an answer yet, at most */
+#define AHEAD 16				/* questions without an answer yet, at most */
+#define TOGETHER 8				/* answers that threads look at side by side */
 #define SIGN_OF_LIFE_MS 10000	/* without new rows: well within the timeout of SETTINGS */
 #define BYTEA_OID 17
 #define CONNECT_SECONDS "10"	/* where the mapping has no connect_timeout */
@@ -40,9 +42,10 @@ struct GrnConnection
 	GrnPqConnection *connection;
 	GrnBuild   *build;
 	GrnFailure *failure;
-	char		call[SCHEMA_BYTES + 64];
-	char	   *frame;			/* GrnWireHead and a payload */
+	char		schema[SCHEMA_BYTES];	/* quoted, of the extension there */
+	char	   *frames[AHEAD];	/* each a GrnWireHead and a payload */
 	uint32_t	waiting;		/* questions without an answer */
+	double		collected;		/* grn_seconds() when all rows were there */
 	bool		over;			/* all is here */
 };
 
@@ -124,6 +127,11 @@ hear(void *arg, const GrnPqResult *notice)
 	{
 		if (phase > GRN_PHASE_COLLECT && phase < GRN_PHASE_WRITE)
 			host->phase(host->ctx, (GrnPhase) phase, done, total);
+	}
+	else if (sscanf(text, GRN_WIRE_NEED, &phase, &done) == 2)
+	{
+		if (phase == GRN_SEG_RESULT || phase == GRN_SEG_CODES)
+			host->expect(host->ctx, (GrnSegment) phase, done);
 	}
 	else
 		host->notice(host->ctx, text, hint ? hint : "");
@@ -247,65 +255,125 @@ take_answer(Remote *r, GrnPqResult **answer)
 	return true;
 }
 
-/* frame NULL: no argument. */
+/*
+ * A question has been handed to libpq (sent is false where it did not take it).  It goes out
+ * before the next one comes: each time that libpq sends a part, it moves all of the rest.
+ */
 static bool
-ask(Remote *r, const char *query, const char *frame, size_t bytes)
+asked(Remote *r, int sent)
 {
-	const unsigned int type = BYTEA_OID;
-	const int	length = (int) bytes;
-	const int	binary = 1;
-
-	if (!r->pq->PQsendQueryParams(r->connection, query, frame != NULL, &type, &frame, &length,
-								  &binary, 1) ||
-		!r->pq->PQsendFlushRequest(r->connection))
+	if (!sent || !r->pq->PQsendFlushRequest(r->connection))
 		return lost(r);
 	r->waiting++;
+	while (r->pq->PQflush(r->connection) > 0)
+		if (!exchange(r))
+			return false;
+	return true;
+}
+
+static bool
+ask(Remote *r, const char *query)
+{
+	return asked(r, r->pq->PQsendQueryParams(r->connection, query, 0, NULL, NULL, NULL, NULL, 1));
+}
+
+/* Has the call of grnnd_serve_build() parsed and planned once for all frames. */
+static bool
+ask_to_prepare(Remote *r)
+{
+	const unsigned int type = BYTEA_OID;
+	char		call[SCHEMA_BYTES + 64];
+
+	snprintf(call, sizeof(call), "SELECT %s.grnnd_serve_build($1)", r->schema);
+	return asked(r, r->pq->PQsendPrepare(r->connection, "", call, 1, &type));
+}
+
+/* A question without rows to be returned, or whose rows say nothing. */
+static bool
+take_done(Remote *r)
+{
+	GrnPqResult *answer;
+
+	if (!take_answer(r, &answer))
+		return false;
+	r->pq->PQclear(answer);
 	return true;
 }
 
 /* ---- frames ---- */
 
-/* Sends the payload of head.bytes that lies behind the head's place in r->frame. */
-static bool
-ask_frame(Remote *r, GrnWireHead head)
+/* Completes a frame, behind whose head the payload of head.bytes lies. */
+static void
+seal(char *frame, GrnWireHead head)
 {
 	head.magic = GRN_WIRE_MAGIC;
 	head.version = GRN_PROTOCOL_VERSION;
-	memcpy(r->frame, &head, sizeof(head));
-	head.checksum = grn_checksum(r->frame + sizeof(uint64_t),
+	memcpy(frame, &head, sizeof(head));
+	head.checksum = grn_checksum(frame + sizeof(uint64_t),
 								 sizeof(head) - sizeof(uint64_t) + head.bytes);
-	memcpy(r->frame, &head, sizeof(head));
-	return ask(r, r->call, r->frame, sizeof(head) + head.bytes);
+	memcpy(frame, &head, sizeof(head));
 }
 
-/* The answer to such a question, with a payload of so many bytes, is copied to out. */
 static bool
-take_frame(Remote *r, GrnWireType type, uint32_t segment, uint64_t offset, uint64_t bytes, void *out)
+ask_sealed(Remote *r, const char *frame)
 {
-	const GrnLibpq *pq = r->pq;
 	GrnWireHead head;
-	GrnPqResult *answer;
+	const int	binary = 1;
+	int			length;
+
+	memcpy(&head, frame, sizeof(head));
+	length = (int) (sizeof(head) + head.bytes);
+	return asked(r, r->pq->PQsendQueryPrepared(r->connection, "", 1, &frame, &length, &binary, 1));
+}
+
+/* Sends the payload of head.bytes that lies behind the head's place in the first frame. */
+static bool
+ask_frame(Remote *r, GrnWireHead head)
+{
+	seal(r->frames[0], head);
+	return ask_sealed(r, r->frames[0]);
+}
+
+/* The payload of the answer to a question, whose type and so on wanted has; NULL: it is none. */
+static const char *
+payload_of(const GrnLibpq *pq, const GrnPqResult *answer, const GrnWireHead *wanted)
+{
+	GrnWireHead head;
 	const char *value;
-	bool		sound;
+
+	if (pq->PQntuples(answer) != 1 || pq->PQnfields(answer) != 1 || pq->PQgetisnull(answer, 0, 0) ||
+		(uint64_t) pq->PQgetlength(answer, 0, 0) != sizeof(head) + wanted->bytes)
+		return NULL;
+	value = pq->PQgetvalue(answer, 0, 0);
+	memcpy(&head, value, sizeof(head));
+	return head.magic == GRN_WIRE_MAGIC && head.type == wanted->type &&
+		head.segment == wanted->segment && head.offset == wanted->offset &&
+		head.bytes == wanted->bytes &&
+		head.checksum == grn_checksum(value + sizeof(uint64_t),
+									  sizeof(head) - sizeof(uint64_t) + head.bytes) ?
+		value + sizeof(head) : NULL;
+}
+
+static bool
+unsound(Remote *r)
+{
+	return damaged(r, "a frame that was not asked for, or was changed on its way");
+}
+
+/* The answer to such a question is copied to out. */
+static bool
+take_frame(Remote *r, GrnWireHead wanted, void *out)
+{
+	GrnPqResult *answer;
+	const char *payload;
 
 	if (!take_answer(r, &answer))
 		return false;
-	sound = pq->PQntuples(answer) == 1 && pq->PQnfields(answer) == 1 &&
-		!pq->PQgetisnull(answer, 0, 0) &&
-		(uint64_t) pq->PQgetlength(answer, 0, 0) == sizeof(head) + bytes;
-	if (sound)
-	{
-		value = pq->PQgetvalue(answer, 0, 0);
-		memcpy(&head, value, sizeof(head));
-		sound = head.magic == GRN_WIRE_MAGIC && head.type == (uint32_t) type &&
-			head.segment == segment && head.offset == offset && head.bytes == bytes &&
-			head.checksum == grn_checksum(value + sizeof(uint64_t),
-										  sizeof(head) - sizeof(uint64_t) + bytes);
-		if (sound && bytes > 0)
-			memcpy(out, value + sizeof(head), bytes);
-	}
-	pq->PQclear(answer);
-	return sound || damaged(r, "a frame that was not asked for, or was changed on its way");
+	payload = payload_of(r->pq, answer, &wanted);
+	if (payload && wanted.bytes > 0)
+		memcpy(out, payload, wanted.bytes);
+	r->pq->PQclear(answer);
+	return payload || unsound(r);
 }
 
 /* ---- the steps of a build ---- */
@@ -319,55 +387,49 @@ begin(Remote *r)
 	GrnPqResult *answer;
 	bool		found;
 
-	if (!ask(r, "BEGIN", NULL, 0) || !ask(r, SETTINGS, NULL, 0) || !ask(r, FIND_SCHEMA, NULL, 0))
-		return false;
-	for (int i = 0; i < 2; i++)
-	{
-		if (!take_answer(r, &answer))
-			return false;
-		pq->PQclear(answer);
-	}
-	if (!take_answer(r, &answer))
+	if (!ask(r, "BEGIN") || !ask(r, SETTINGS) || !ask(r, FIND_SCHEMA) ||
+		!take_done(r) || !take_done(r) || !take_answer(r, &answer))
 		return false;
 	found = pq->PQntuples(answer) == 1 && pq->PQnfields(answer) == 1 &&
 		pq->PQgetlength(answer, 0, 0) < SCHEMA_BYTES;
 	if (found)
-		snprintf(r->call, sizeof(r->call), "SELECT %s.grnnd_serve_build($1)",
-				 pq->PQgetvalue(answer, 0, 0));
+		snprintf(r->schema, sizeof(r->schema), "%s", pq->PQgetvalue(answer, 0, 0));
 	pq->PQclear(answer);
 	if (!found)
 		return grn_fail(r->failure, "55000", "Run CREATE EXTENSION grnnd in that database, or check the option dbname.",
 						"the build server's database has no extension grnnd");
-	memcpy(r->frame + sizeof(GrnWireHead), &wire, sizeof(wire));
-	return ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
-		take_frame(r, GRN_WIRE_BEGIN, 0, 0, 0, NULL);
+	memcpy(r->frames[0] + sizeof(GrnWireHead), &wire, sizeof(wire));
+	return ask_to_prepare(r) &&
+		ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
+		take_done(r) && take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN}, NULL);
 }
 
-typedef struct Pack
+/* Rows that threads make frames of: [first, end), so many a frame. */
+typedef struct Batch
 {
+	Remote	   *r;
 	const GrnRows *rows;
-	GrnForm		form;
-	size_t		row_bytes;
-	size_t		first;
-	char	   *out;
-} Pack;
+	uint64_t	first;
+	uint64_t	end;
+	uint64_t	piece;
+} Batch;
 
 static void
 pack_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Pack	   *p = arg;
-	float		scratch[GRN_MOST_DIMS];
+	const Batch *b = arg;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const void *row = grn_row(p->rows, p->first + i);
-		char	   *to = p->out + i * p->row_bytes;
+		char	   *frame = b->r->frames[i];
+		uint64_t	first = b->first + i * b->piece;
+		uint64_t	count = b->end - first < b->piece ? b->end - first : b->piece;
+		GrnForm		form = grn_pack_form(b->rows, first, count);
 
-		if (p->form == p->rows->form)
-			memcpy(to, row, p->row_bytes);
-		else
-			grn_form_store(p->form, grn_row_values(p->rows, row, scratch), p->rows->dim, to);
+		grn_pack(b->rows, form, first, count, frame + sizeof(GrnWireHead));
+		seal(frame, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_VECTORS, .offset = first,
+								   .bytes = count * grn_form_bytes(form, b->rows->dim), .form = form});
 	}
 }
 
@@ -375,7 +437,7 @@ pack_range(void *arg, int worker, size_t begin, size_t end)
 static bool
 put_taken(Remote *r, GrnSegment segment, uint64_t offset)
 {
-	return take_frame(r, GRN_WIRE_PUT, segment, offset, 0, NULL);
+	return take_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = segment, .offset = offset}, NULL);
 }
 
 /*
@@ -393,37 +455,40 @@ put_rows(Remote *r, const GrnRows *rows)
 	uint64_t	asked = 0;
 	uint64_t	answered = 0;
 	uint64_t	ready = 0;
+	uint64_t	made = 0;		/* frames of this batch, */
+	uint64_t	sent = 0;		/* and how many of them have gone */
+	Batch		batch = {r, rows, 0, 0, piece > 0 ? piece : 1};
 	bool		all = false;
 
-	if (piece == 0)
-		piece = 1;
-	for (uint64_t at = 0; !all || at < ready || answered < asked;)
+	while (!all || sent < made || batch.end < ready || answered < asked)
 	{
 		bool		full = asked - answered == AHEAD;
 
-		if (at == ready && !all && !full)
+		if (sent == made && batch.end == ready && !all && !full)
 		{
-			ready = host->rows(host->ctx, at, asked > answered ? 0 : SIGN_OF_LIFE_MS, &all);
-			if (all && at == ready)
+			ready = host->rows(host->ctx, ready, asked > answered ? 0 : SIGN_OF_LIFE_MS, &all);
+			if (all)
+				r->collected = grn_seconds();
+			if (all && batch.end == ready)
 				continue;
 		}
-		if (!full && (at < ready || asked == answered))
+		if (sent == made && (batch.end < ready || asked == answered))
 		{
-			uint64_t	count = ready - at < piece ? ready - at : piece;
-			GrnForm		form = count > 0 ? grn_prepare_form(rows, at, count, r->build->pool) : rows->form;
-			Pack		pack = {rows, form, grn_form_bytes(form, rows->dim), at, r->frame + sizeof(GrnWireHead)};
-
-			parallel->run(parallel, count, 64, pack_range, &pack);
-			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_VECTORS,
-											 .offset = at, .bytes = count * pack.row_bytes, .form = form}))
-				return false;
-			offsets[asked++ % AHEAD] = at;
-			at += count;
+			batch.first = batch.end;
+			batch.end = ready - batch.first < AHEAD * batch.piece ? ready : batch.first + AHEAD * batch.piece;
+			made = batch.end == batch.first ? 1 : (batch.end - batch.first - 1) / batch.piece + 1;
+			sent = 0;
+			parallel->run(parallel, made, 1, pack_range, &batch);
 			if (all)
-				host->phase(host->ctx, GRN_PHASE_PREPARE, at, ready);
-			continue;
+				host->phase(host->ctx, GRN_PHASE_PREPARE, batch.end, ready);
 		}
-		if (!put_taken(r, GRN_SEG_VECTORS, offsets[answered++ % AHEAD]))
+		if (sent < made && !full)
+		{
+			if (!ask_sealed(r, r->frames[sent]))
+				return false;
+			offsets[asked++ % AHEAD] = batch.first + sent++ * batch.piece;
+		}
+		else if (!put_taken(r, GRN_SEG_VECTORS, offsets[answered++ % AHEAD]))
 			return false;
 	}
 	return true;
@@ -441,7 +506,7 @@ put_order(Remote *r)
 
 		if (at < total && r->waiting < AHEAD)
 		{
-			memcpy(r->frame + sizeof(GrnWireHead), (const char *) r->build->order + at, bytes);
+			memcpy(r->frames[0] + sizeof(GrnWireHead), (const char *) r->build->order + at, bytes);
 			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_ORDER,
 											 .offset = at, .bytes = bytes}))
 				return false;
@@ -455,52 +520,117 @@ put_order(Remote *r)
 	return true;
 }
 
+/* Answers to GET that threads look at and copy. */
+typedef struct Answers
+{
+	const GrnLibpq *pq;
+	int			n;
+	GrnPqResult *results[TOGETHER];
+	GrnWireHead wanted[TOGETHER];
+	char	   *to;				/* the segment */
+	bool		unsound;
+} Answers;
+
+static void
+copy_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Answers    *a = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const char *payload = payload_of(a->pq, a->results[i], &a->wanted[i]);
+
+		if (payload)
+			memcpy(a->to + a->wanted[i].offset, payload, a->wanted[i].bytes);
+		else
+			__atomic_store_n(&a->unsound, true, __ATOMIC_RELAXED);
+	}
+}
+
+/* Copies them to their places, if they are sound, and forgets them. */
+static bool
+copy_answers(Remote *r, Answers *a)
+{
+	GrnParallel *parallel = grn_pool_parallel(r->build->pool);
+
+	parallel->run(parallel, (size_t) a->n, 1, copy_range, a);
+	while (a->n > 0)
+		r->pq->PQclear(a->results[--a->n]);
+	return !a->unsound || unsound(r);
+}
+
 static bool
 get(Remote *r, GrnSegment segment, uint64_t total)
 {
 	const GrnHost *host = r->build->host;
-	char	   *to;
+	Answers		a = {.pq = r->pq};
 	uint64_t	answered = 0;
+	bool		fine = true;
 
 	if (total == 0)
 		return true;
-	to = host->need(host->ctx, segment, total, r->failure);
-	if (!to)
+	a.to = host->need(host->ctx, segment, total, r->failure);
+	if (!a.to)
 		return false;
-	for (uint64_t at = 0; answered < total;)
+	for (uint64_t at = 0; fine && answered < total;)
 	{
-		uint64_t	left = total - at;
-		uint64_t	bytes = left < GRN_WIRE_PIECE ? left : GRN_WIRE_PIECE;
+		uint64_t	from = r->waiting < AHEAD && at < total ? at : answered;
+		uint64_t	bytes = total - from < GRN_WIRE_PIECE ? total - from : GRN_WIRE_PIECE;
+		GrnWireHead head = {.type = GRN_WIRE_GET, .segment = segment, .offset = from, .bytes = bytes};
 
-		if (at < total && r->waiting < AHEAD)
+		if (r->waiting < AHEAD && at < total)
 		{
-			memcpy(r->frame + sizeof(GrnWireHead), &bytes, sizeof(bytes));
-			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_GET, .segment = segment,
-											 .offset = at, .bytes = sizeof(bytes)}))
-				return false;
+			memcpy(r->frames[0] + sizeof(head), &bytes, sizeof(bytes));
+			head.bytes = sizeof(bytes);
+			fine = ask_frame(r, head);
 			at += bytes;
 			continue;
 		}
-		bytes = total - answered < GRN_WIRE_PIECE ? total - answered : GRN_WIRE_PIECE;
-		if (!take_frame(r, GRN_WIRE_GET, segment, answered, bytes, to + answered))
-			return false;
+		fine = take_answer(r, &a.results[a.n]);
+		if (fine)
+			a.wanted[a.n++] = head;
 		answered += bytes;
+		if (fine && (a.n == TOGETHER || answered >= total))
+			fine = copy_answers(r, &a);
 	}
-	return true;
+	while (a.n > 0)
+		r->pq->PQclear(a.results[--a.n]);
+	return fine;
 }
 
 static bool
 run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 {
-	GrnWireResult wire;
+	GrnWireBuilt built;
+	GrnBuildResult there;
+	GrnRemoteTimes times = {0};
+	double		since = grn_seconds();
 
-	if (!begin(r) || !put_rows(r, rows) || !put_order(r) ||
-		!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
-		!take_frame(r, GRN_WIRE_BUILD, 0, 0, sizeof(wire), &wire) ||
-		!get(r, GRN_SEG_RESULT, wire.bytes[0]) ||
-		!get(r, GRN_SEG_CODES, wire.bytes[1]))
+	if (!begin(r))
 		return false;
-	*result = wire.result;
+	times.connect = (float) grn_lap(&since);
+	if (!put_rows(r, rows))
+		return false;
+	since = r->collected;
+	if (!put_order(r))
+		return false;
+	times.rows = (float) grn_lap(&since);
+	if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
+		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD, .bytes = sizeof(built)}, &built))
+		return false;
+	times.graph = (float) grn_lap(&since);
+	if (!get(r, GRN_SEG_RESULT, built.bytes[0]) || !get(r, GRN_SEG_CODES, built.bytes[1]))
+		return false;
+	times.result = (float) grn_lap(&since);
+	if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}) ||
+		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_END, .bytes = sizeof(there)}, &there))
+		return false;
+	times.end = (float) grn_lap(&since);
+	times.there_rows = there.remote.there_rows;
+	times.there_result = there.remote.there_result;
+	*result = there;
+	result->remote = times;
 	/* all is here; grn_remote_end() waits for the answer */
 	r->over = true;
 	return true;
@@ -511,7 +641,8 @@ disconnect(Remote *r)
 {
 	if (r->connection)
 		r->pq->PQfinish(r->connection);
-	free(r->frame);
+	for (int i = 0; i < AHEAD; i++)
+		free(r->frames[i]);
 	free(r);
 }
 
@@ -523,6 +654,8 @@ grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *res
 	GrnRows		rows = {build->vectors, NULL, 0, spec->row_bytes, spec->dim,
 		grn_metric(spec->metric)->embedding, (GrnForm) spec->form};
 	const GrnLibpq *pq = grn_libpq(failure);
+	size_t		frame_bytes = sizeof(GrnWireHead) + GRN_WIRE_PIECE + spec->row_bytes + sizeof(GrnWireBegin);
+	bool		room = true;
 	Remote	   *r;
 
 	if (!pq)
@@ -533,11 +666,11 @@ grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *res
 	r->pq = pq;
 	r->build = build;
 	r->failure = failure;
-	r->frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + grn_form_bytes(rows.form, rows.dim) +
-					  sizeof(GrnWireBegin));
-	if (!r->frame)
+	for (int i = 0; i < AHEAD; i++)
+		room &= (r->frames[i] = malloc(frame_bytes)) != NULL;
+	if (!room)
 		grn_fail(failure, "53200", "", "the builder process is out of memory");
-	if (!r->frame || !open_connection(r, options) || !run(r, &rows, result))
+	if (!room || !open_connection(r, options) || !run(r, &rows, result))
 	{
 		disconnect(r);
 		return false;
@@ -551,10 +684,9 @@ grn_remote_end(GrnConnection *connection)
 {
 	Remote	   *r = connection;
 	GrnFailure	failure;
-	GrnPqResult *answer;
 
 	r->failure = &failure;
-	if (ask(r, "COMMIT", NULL, 0) && take_answer(r, &answer))
-		r->pq->PQclear(answer);
+	if (ask(r, "COMMIT"))
+		take_done(r);
 	disconnect(r);
 }

@@ -24,7 +24,9 @@
 #include "builder/gpus.h"
 #include "builder/pipeline.h"
 #include "builder/remote.h"
+#include "builder/unpack.h"
 #include "graph/metric.h"
+#include "graph/packed_rows.h"
 #include "graph/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
@@ -52,6 +54,7 @@ typedef struct Server
 	bool		build;			/* BUILD has come */
 	GrnBuildSpec spec;
 	uint64_t	rows;			/* complete */
+	GrnPackedQueue packed;		/* rows to be unpacked */
 	uint64_t	n;				/* of BUILD, as the next */
 	uint64_t	on_disk;
 	GrnBuild	job;
@@ -213,6 +216,22 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 	close(file);
 }
 
+/* Whether START says what can be built. */
+static bool
+spec_makes_sense(const GrnBuildSpec *spec)
+{
+	const GrnMetricInfo *metric = grn_metric(spec->metric);
+	const GrnFormInfo *form = grn_form(spec->form);
+
+	return metric != NULL && spec->dim > 0 && spec->device <= GRN_DEVICE_CPU &&
+		spec->threads > 0 && spec->threads <= 4096 && spec->remote <= GRN_REMOTE_ANY &&
+		form != NULL && form->numbers != GRN_NUMBERS_NONE && spec->dim <= form->max_dim &&
+		(!metric->normalised || form->normalise != NULL) &&
+		spec->row_bytes >= grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) &&
+		spec->row_bytes % GRN_ROW_ALIGN == 0 && spec->near.k <= GRN_MOST_NEAR &&
+		(spec->near.k == 0 || (spec->near.ef >= spec->near.k && spec->near.ef <= GRN_MOST_NEAR_EF));
+}
+
 static void
 drop_segments(Server *s)
 {
@@ -248,6 +267,31 @@ reserve_segments(Server *s, const GrnBuildSpec *spec)
 	}
 }
 
+/* Rows as collected. */
+static GrnRows
+collected(const Server *s)
+{
+	const GrnMetricInfo *metric = grn_metric(s->spec.metric);
+
+	return (GrnRows) {s->segments[GRN_SEG_VECTORS].base, NULL, 0, s->spec.row_bytes, s->spec.dim,
+					  metric->embedding, (GrnForm) s->spec.form};
+}
+
+/* What PACKED says: rows within the segment, in a form that there is. */
+static bool
+is_packed(const Server *s, const GrnMsg *msg)
+{
+	uint64_t	mapped;
+	GrnRows		rows;
+
+	if (s->build || s->spec.remote != GRN_REMOTE_NONE || !spec_makes_sense(&s->spec))
+		return false;
+	mapped = s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes;
+	rows = collected(s);
+	return msg->arg[0] <= mapped && msg->arg[1] <= mapped - msg->arg[0] &&
+		msg->arg[2] <= UINT32_MAX && grn_may_pack(&rows, (uint32_t) msg->arg[2]);
+}
+
 static void
 take(Server *s, const GrnMsg *msg, int file)
 {
@@ -272,7 +316,9 @@ take(Server *s, const GrnMsg *msg, int file)
 	if (msg->type == GRN_MSG_START &&
 		(msg->u.spec.version != GRN_PROTOCOL_VERSION || s->started))
 		violation(s, "another version of the protocol");
-	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
+	if (msg->type == GRN_MSG_PACKED && !is_packed(s, msg))
+		violation(s, "packed rows that cannot be");
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS && msg->type != GRN_MSG_PACKED &&
 		msg->type != GRN_MSG_OPTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
 		msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
@@ -292,9 +338,12 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_ROWS:
 			s->rows = msg->arg[0];
 			break;
+		case GRN_MSG_PACKED:
+			fits = grn_packed_add(&s->packed, (GrnPackedRows) {msg->arg[0], msg->arg[1],
+															   (GrnForm) msg->arg[2]});
+			break;
 		case GRN_MSG_OPTION:
-			if (!grn_options_add(&s->options, msg->u.say.hint, msg->u.say.text, msg->arg[0] == 1))
-				fits = false;
+			fits = grn_options_add(&s->options, msg->u.say.hint, msg->u.say.text, msg->arg[0] == 1);
 			break;
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
@@ -312,7 +361,7 @@ take(Server *s, const GrnMsg *msg, int file)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
 	if (!fits)
-		violation(s, "too many options of a connection");
+		violation(s, "more rows or options of a connection than it has memory for");
 	/* the leader waits for it */
 	if (msg->type == GRN_MSG_RELEASE)
 		say(s, &released);
@@ -573,23 +622,25 @@ wait_for(Server *s, const bool *flag)
 	pthread_mutex_unlock(&s->mutex);
 }
 
+/* Unpacks rows as they come, until BUILD. */
 static void
-check_spec(Server *s)
+await_build(Server *s, GrnPool *pool)
 {
-	const GrnBuildSpec *spec = &s->spec;
-	const GrnMetricInfo *metric = grn_metric(spec->metric);
+	GrnRows		rows = collected(s);
+	GrnPackedQueue packed;
+	GrnFailure	failure;
 
-	if (metric == NULL || spec->dim == 0 ||
-		spec->device > GRN_DEVICE_CPU || spec->threads == 0 ||
-		spec->threads > 4096 || spec->remote > GRN_REMOTE_ANY ||
-		grn_form(spec->form) == NULL || grn_form(spec->form)->numbers == GRN_NUMBERS_NONE ||
-		spec->dim > grn_form(spec->form)->max_dim ||
-		(metric->normalised && grn_form(spec->form)->normalise == NULL) ||
-		spec->row_bytes < grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) ||
-		spec->row_bytes % GRN_ROW_ALIGN != 0 ||
-		spec->near.k > GRN_MOST_NEAR ||
-		(spec->near.k > 0 && (spec->near.ef < spec->near.k || spec->near.ef > GRN_MOST_NEAR_EF)))
-		violation(s, "a START that makes no sense");
+	do
+	{
+		pthread_mutex_lock(&s->mutex);
+		while (!s->build && s->packed.n == 0)
+			pthread_cond_wait(&s->changed, &s->mutex);
+		packed = s->packed;
+		s->packed = (GrnPackedQueue) {0};
+		pthread_mutex_unlock(&s->mutex);
+		if (packed.n > 0 && !grn_packed_run(&packed, &rows, pool, &failure))
+			die(s, &failure);
+	} while (packed.n > 0 || !__atomic_load_n(&s->build, __ATOMIC_RELAXED));
 }
 
 /*
@@ -629,7 +680,8 @@ serve_build(Server *s, GrnPool **pool)
 	GrnFailure	failure;
 
 	wait_for(s, &s->started);
-	check_spec(s);
+	if (!spec_makes_sense(&s->spec))
+		violation(s, "a START that makes no sense");
 	msg.type = GRN_MSG_HELLO;
 	msg.arg[0] = GRN_PROTOCOL_VERSION;
 	say(s, &msg);
@@ -652,7 +704,7 @@ serve_build(Server *s, GrnPool **pool)
 	memset(&msg, 0, sizeof(msg));
 	if (!build_there(s, &msg.u.result, &connection))
 	{
-		wait_for(s, &s->build);
+		await_build(s, *pool);
 		take_build(s);
 		if (!grn_build(&s->job, &msg.u.result, &failure))
 			die(s, &failure);

@@ -161,6 +161,13 @@ run_build(GrnndBuild *build)
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK],
 							 result->moved ? ", rows moved" : "")));
+	if (server != NULL)
+		ereport(DEBUG1,
+				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "
+								 "there: rows %.3f s, result %.3f s",
+								 result->remote.connect, result->remote.rows, result->remote.graph,
+								 result->remote.result, result->remote.end,
+								 result->remote.there_rows, result->remote.there_result)));
 }
 
 /* The ambuild callback. */

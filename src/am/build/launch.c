@@ -362,6 +362,17 @@ grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
 		b->rows_told = rows;
 }
 
+void
+grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
+{
+	GrnMsg		msg = {.type = GRN_MSG_PACKED};
+
+	msg.arg[0] = first;
+	msg.arg[1] = n;
+	msg.arg[2] = form;
+	send_message(b, &msg, -1, false);
+}
+
 /* ---- receiving ---- */
 
 /* The builder's own error becomes ours. */
@@ -391,6 +402,8 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
 		builder_nonsense(b, "memory wanted for an unknown purpose");
 	b->needed[segment] = Max(b->needed[segment], bytes);
+	if (b->wanted && segment != GRN_SEG_WORK)
+		b->wanted((GrnSegment) segment, bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
 	/* What we shall read is allocated by us; the workspace by the threads that touch it. */
 	if (segment != GRN_SEG_WORK)
@@ -433,6 +446,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
 				builder_nonsense(b, "unknown phase");
 			memcpy(b->phase, msg->arg, sizeof(b->phase));
+			b->written |= msg->arg[0] == GRN_PHASE_CODES && msg->arg[1] == msg->arg[2];
 			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
 			return;
 		case GRN_MSG_NEED:
@@ -459,6 +473,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_START:
 		case GRN_MSG_EXTENT:
 		case GRN_MSG_ROWS:
+		case GRN_MSG_PACKED:
 		case GRN_MSG_BUILD:
 		case GRN_MSG_GRANT:
 		case GRN_MSG_RELEASE:
@@ -503,16 +518,16 @@ grnnd_builder_poll(GrnndBuilder *b)
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }
 
-/* Handles messages until DONE or RELEASED, whichever is to come. */
+/* Handles messages until DONE or RELEASED, whichever is to come, or until the flag is set. */
 static void
-wait_for_builder(GrnndBuilder *b)
+wait_for_builder(GrnndBuilder *b, const bool *flag)
 {
 	for (;;)
 	{
 		int			events;
 
 		grnnd_builder_poll(b);
-		if (!b->waiting)
+		if (!b->waiting || (flag && *flag))
 			break;
 		events = WaitLatchOrSocket(MyLatch,
 								   WL_LATCH_SET | WL_SOCKET_READABLE |
@@ -559,7 +574,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	b->waiting = true;
 	begin_silence(&b->silence);
 	send_message(b, &msg, -1, false);
-	wait_for_builder(b);
+	wait_for_builder(b, NULL);
 	grnnd_builder_end(&parked);
 	parked = *b;
 	parked.map = NULL;
@@ -658,12 +673,30 @@ grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
 }
 
 void
-grnnd_builder_run(GrnndBuilder *b, uint64 rows)
+grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
 	GrnMsg		msg = {.type = GRN_MSG_BUILD};
 
 	msg.arg[0] = rows;
 	msg.arg[1] = b->map->file_size[GRNND_FILE_DISK];
 	send_message(b, &msg, -1, false);
-	wait_for_builder(b);
+}
+
+void
+grnnd_builder_await_written(GrnndBuilder *b)
+{
+	wait_for_builder(b, &b->written);
+}
+
+void
+grnnd_builder_await_end(GrnndBuilder *b)
+{
+	wait_for_builder(b, NULL);
+}
+
+void
+grnnd_builder_run(GrnndBuilder *b, uint64 rows)
+{
+	grnnd_builder_begin(b, rows);
+	grnnd_builder_await_end(b);
 }

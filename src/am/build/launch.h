@@ -27,13 +27,16 @@ typedef struct GrnndBuilder
 	bool		hello;			/* has said HELLO */
 	bool		no_gpu;			/* has said that there is no GPU it can use */
 	bool		done;			/* has said DONE; result is filled */
+	bool		written;		/* RESULT and CODES are: only recall is measured yet */
 	bool		waiting;		/* something is to come: from START to DONE or RELEASED */
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
 	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for */
 	uint64		phase[3];		/* of its last PHASE: GrnPhase, done, total */
-	void		(*heard) (struct GrnndBuilder *builder);	/* at every BEAT, or NULL */
+	/* at every BEAT, and at every NEED of RESULT and CODES; or NULL */
+	void		(*heard) (struct GrnndBuilder *builder);
+	void		(*wanted) (GrnSegment segment, uint64 bytes);
 	GrnBuildResult result;
 } GrnndBuilder;
 
@@ -50,10 +53,16 @@ extern char *grnnd_builder_program(void);
 extern void grnnd_builder_poll(GrnndBuilder *builder);
 /* Says that rows [0, rows) are complete, if there is room to say it. */
 extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
+/* Says that rows [first, first + n) lie packed in VECTORS, in that form. */
+extern void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
 /* Says an option of the connection to the host that is to build (GrnBuildSpec.remote). */
 extern void grnnd_builder_option(GrnndBuilder *builder, const char *name, const char *value);
-/* Says BUILD and waits for the result. */
+/* Says BUILD and waits for the result: begin, then await the end. */
 extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
+extern void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
+/* Waits until RESULT and CODES are written. */
+extern void grnnd_builder_await_written(GrnndBuilder *builder);
+extern void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
  * After the result: parks the builder for a later build of this transaction, which then need
  * not start the device again.  The builder has let go of the mapping.

@@ -330,6 +330,41 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 	}
 }
 
+/*
+ * Writes bytes that the segment has room for, by the files: a process that only writes needs no
+ * page of its own, and pages that are not allocated yet become so.  Errors: 53200 where there is
+ * no memory.
+ */
+void
+grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const char *data,
+					uint64 bytes)
+{
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &map->extents->extent[i];
+		uint64		from = Max(offset, e->offset);
+		uint64		to = Min(offset + bytes, e->offset + e->bytes);
+
+		while (e->segment == segment && from < to)
+		{
+			ssize_t		done = pwrite(map->extents->fds[e->file], data + (from - offset), to - from,
+									  (off_t) (e->file_offset + from - e->offset));
+
+			if (done < 0 && errno == EINTR)
+				continue;
+			if (done <= 0)
+				ereport(ERROR,
+						(errcode(e->file == GRNND_FILE_MEMORY ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
+						 errmsg("could not write the %s of an index build: %m",
+								segment_names[segment]),
+						 errhint("Lower maintenance_work_mem: what is beyond it goes to temporary files.")));
+			from += (uint64) done;
+		}
+	}
+}
+
 /* Tells fn of all extents so far and of every later one; NULL: no one any more. */
 void
 grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)

@@ -81,6 +81,8 @@ extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
 extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
 extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 								   uint64 begin, uint64 end);
+extern void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
+								const char *data, uint64 bytes);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
 extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 

@@ -24,8 +24,9 @@
 
 #include "am/build/build_state.h"
 #include "am/build/device_choice.h"
+#include "am/build/progress.h"
 #include "graph/checksum.h"
-#include "graph/rows.h"
+#include "graph/packed_rows.h"
 
 /* More than a record has room for. */
 #define MOST_ATTR_BYTES 8192
@@ -39,8 +40,11 @@ typedef struct Served
 	uint64		most_rows;
 	uint64		have_rows;
 	uint64		have_order;		/* bytes */
-	bool		built;
-	float	   *floats;			/* [dim] */
+	bool		begun;			/* BUILD has come, */
+	bool		built;			/* and RESULT and CODES are written */
+	GrnRows		rows;			/* where they lie in the builder, but for the base */
+	double		rows_seconds;	/* of work for rows, and for what goes back */
+	double		result_seconds;
 } Served;
 
 /* This session's build; in the transaction's memory. */
@@ -56,7 +60,11 @@ end_served(XactEvent event, void *arg)
 		event == XACT_EVENT_PRE_PREPARE)
 		return;
 	served = NULL;
-	grnnd_build_abandon(0, PointerGetDatum(&s->build));
+	/* a temporary file that is still open at a commit would be reported as a leak */
+	if (event == XACT_EVENT_COMMIT)
+		grnnd_build_finish(&s->build);
+	else
+		grnnd_build_abandon(0, PointerGetDatum(&s->build));
 }
 
 static GRNND_NORETURN void
@@ -68,16 +76,6 @@ unsound(const char *what)
 			 errhint("grnnd_serve_build() is for grnnd's own builder, which is not to be of another version; else check the network.")));
 }
 
-/* Whether rows of a build may come in that form. */
-static bool
-serves_as(GrnForm form, GrnForm rows)
-{
-	const GrnFormInfo *info = grn_form(form);
-
-	return form == rows ||
-		(grn_form_is_floats(rows) && info != NULL && info->holds != NULL && !info->rotated);
-}
-
 /*
  * Keeps rows out of this server's log until the transaction ends: they are parameters, which
  * log_statement and log_min_duration_statement would write there in full.
@@ -87,6 +85,24 @@ log_no_rows(void)
 {
 	(void) set_config_option("log_parameter_max_length", "0", PGC_SUSET, PGC_S_SESSION,
 							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/* Tells the other host that the build goes on, and how far it is. */
+static void
+tell_phase(GrnndBuilder *builder)
+{
+	ereport(NOTICE,
+			(errmsg_internal(GRN_WIRE_PHASE, (unsigned) builder->phase[0],
+							 (unsigned long long) builder->phase[1],
+							 (unsigned long long) builder->phase[2])));
+}
+
+/* Tells it what will go back, so that it allocates memory meanwhile. */
+static void
+tell_need(GrnSegment segment, uint64 bytes)
+{
+	ereport(NOTICE,
+			(errmsg_internal(GRN_WIRE_NEED, (unsigned) segment, (unsigned long long) bytes)));
 }
 
 static void
@@ -137,7 +153,7 @@ begin(const GrnWireBegin *wire)
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));
 	build->spec = spec;
 	s->most_rows = Min(wire->most_rows, GRN_MAX_NODES - 1);
-	s->floats = palloc(spec.dim * sizeof(float));
+	s->rows = (GrnRows) {NULL, NULL, 0, spec.row_bytes, spec.dim, metric->embedding, (GrnForm) spec.form};
 	served = s;
 	grnnd_build_map(build, s->most_rows);
 	s->most_rows = Min(s->most_rows, build->max_rows);
@@ -147,20 +163,21 @@ begin(const GrnWireBegin *wire)
 	grnnd_mapping_grow(build->map, GRN_SEG_VECTORS, Min(ahead, build->map->memory_limit));
 	/* now, so that a device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
+	build->builder.heard = tell_phase;
+	build->builder.wanted = tell_need;
 }
 
+/* Rows stay packed: the builder's threads unpack them, and this backend is one thread. */
 static void
-put_rows(Served *s, GrnForm came, uint64 first, const char *bytes, uint64 length)
+put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
 {
 	GrnndMapping *map = s->build.map;
-	uint32		stride = s->build.spec.row_bytes;
-	GrnForm		form = (GrnForm) s->build.spec.form;
 	uint64		row_bytes;
 	uint64		n;
 
-	if (!serves_as(came, form))
+	if (!grn_may_pack(&s->rows, form))
 		unsound("rows of an unknown form");
-	row_bytes = grn_form_bytes(came, s->build.dim);
+	row_bytes = grn_form_bytes((GrnForm) form, s->build.dim);
 	n = length / row_bytes;
 	if (first != s->have_rows || length % row_bytes != 0 || s->have_order > 0)
 		unsound("rows out of turn");
@@ -169,22 +186,14 @@ put_rows(Served *s, GrnForm came, uint64 first, const char *bytes, uint64 length
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("%llu rows are more than a build can have", (unsigned long long) (first + n)),
 				 errhint("Partition the table.")));
-	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * stride);
-	grnnd_mapping_populate(map, GRN_SEG_VECTORS, first * stride, (first + n) * stride);
-	for (uint64 i = 0; i < n; i++)
-	{
-		char	   *row = map->base[GRN_SEG_VECTORS] + (first + i) * stride;
-
-		if (came == form)
-			memcpy(row, bytes + i * row_bytes, row_bytes);
-		else
-		{
-			grn_form_load(came, bytes + i * row_bytes, s->build.dim, s->floats);
-			memcpy(row, s->floats, s->build.dim * sizeof(float));
-		}
-	}
+	if (n == 0)
+		return;					/* a sign of life */
+	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * s->rows.row_bytes);
+	grnnd_mapping_write(map, GRN_SEG_VECTORS, grn_packed_offset(&s->rows, (GrnForm) form, first, n),
+						bytes, length);
 	s->have_rows += n;
-	grnnd_builder_rows(&s->build.builder, s->have_rows);
+	if (row_bytes < s->rows.row_bytes)
+		grnnd_builder_packed(&s->build.builder, first, n, (GrnForm) form);
 }
 
 static void
@@ -195,46 +204,49 @@ put_order(Served *s, uint64 offset, const char *bytes, uint64 length)
 	if (offset != s->have_order || length > s->have_rows * sizeof(uint32) - offset)
 		unsound("an order out of turn");
 	grnnd_mapping_grow(map, GRN_SEG_ORDER, offset + length);
-	grnnd_mapping_populate(map, GRN_SEG_ORDER, offset, offset + length);
-	memcpy(map->base[GRN_SEG_ORDER] + offset, bytes, length);
+	grnnd_mapping_write(map, GRN_SEG_ORDER, offset, bytes, length);
 	s->have_order += length;
 }
 
-/* Tells the other host that the build goes on, and how far it is. */
-static void
-tell_phase(GrnndBuilder *builder)
+/* Has the graph built; says what there is to be had. */
+static GrnWireBuilt
+run(Served *s)
 {
-	ereport(NOTICE,
-			(errmsg_internal(GRN_WIRE_PHASE, (unsigned) builder->phase[0],
-							 (unsigned long long) builder->phase[1],
-							 (unsigned long long) builder->phase[2])));
+	GrnndBuilder *builder = &s->build.builder;
+	GrnWireBuilt wire;
+
+	if (s->have_rows == 0 || s->have_order != s->have_rows * sizeof(uint32) || s->begun)
+		unsound("a build without all of its rows");
+	s->begun = true;
+	grnnd_builder_begin(builder, s->have_rows);
+	grnnd_builder_await_written(builder);
+	s->built = true;
+	wire.bytes[0] = Min(builder->needed[GRN_SEG_RESULT], s->build.map->size[GRN_SEG_RESULT]);
+	wire.bytes[1] = Min(builder->needed[GRN_SEG_CODES], s->build.map->size[GRN_SEG_CODES]);
+	return wire;
 }
 
 static void
-run(Served *s, GrnWireResult *wire)
+end_build(Served *s)
 {
 	GrnndBuilder *builder = &s->build.builder;
 
-	if (s->have_rows == 0 || s->have_order != s->have_rows * sizeof(uint32) || s->built)
-		unsound("a build without all of its rows");
-	builder->heard = tell_phase;
-	grnnd_builder_run(builder, s->have_rows);
+	grnnd_builder_await_end(builder);
 	grnnd_builder_kill(builder);
-	s->built = true;
-	memset(wire, 0, sizeof(*wire));
-	wire->result = builder->result;
-	wire->bytes[0] = Min(builder->needed[GRN_SEG_RESULT], s->build.map->size[GRN_SEG_RESULT]);
-	wire->bytes[1] = Min(builder->needed[GRN_SEG_CODES], s->build.map->size[GRN_SEG_CODES]);
+	builder->result.remote.there_rows = (float) s->rows_seconds;
+	builder->result.remote.there_result = (float) s->result_seconds;
 }
 
-/* An answer in context with room for so many bytes behind its head. */
+/* An answer in context, of a head that is still to be written and a payload. */
 static bytea *
-answer_to(MemoryContext context, GrnWireHead *head, uint64 bytes)
+answer_to(MemoryContext context, GrnWireHead *head, const void *payload, uint64 bytes)
 {
 	bytea	   *answer = MemoryContextAlloc(context, VARHDRSZ + sizeof(GrnWireHead) + bytes);
 
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(GrnWireHead) + bytes);
 	head->bytes = bytes;
+	if (bytes > 0)
+		memcpy(VARDATA(answer) + sizeof(GrnWireHead), payload, bytes);
 	return answer;
 }
 
@@ -242,7 +254,7 @@ static bytea *
 serve(MemoryContext context, GrnWireHead *head, const char *payload)
 {
 	Served	   *s = served;
-	bytea	   *answer = NULL;
+	GrnWireBuilt built;
 	uint64		wanted;
 
 	if (head->type == GRN_WIRE_BEGIN)
@@ -253,7 +265,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 			unsound("a beginning of another size");
 		memcpy(&wire, payload, sizeof(wire));
 		begin(&wire);
-		return answer_to(context, head, 0);
+		return answer_to(context, head, NULL, 0);
 	}
 	if (s == NULL)
 		unsound("no build has begun");
@@ -261,19 +273,18 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 	switch ((GrnWireType) head->type)
 	{
 		case GRN_WIRE_PUT:
-			if (s->built)
+			if (s->begun)
 				unsound("rows behind the build");
 			if (head->segment == GRN_SEG_VECTORS)
-				put_rows(s, (GrnForm) head->form, head->offset, payload, head->bytes);
+				put_rows(s, head->form, head->offset, payload, head->bytes);
 			else if (head->segment == GRN_SEG_ORDER)
 				put_order(s, head->offset, payload, head->bytes);
 			else
 				unsound("an unknown segment");
-			return answer_to(context, head, 0);
+			return answer_to(context, head, NULL, 0);
 		case GRN_WIRE_BUILD:
-			answer = answer_to(context, head, sizeof(GrnWireResult));
-			run(s, (GrnWireResult *) (VARDATA(answer) + sizeof(GrnWireHead)));
-			return answer;
+			built = run(s);
+			return answer_to(context, head, &built, sizeof(built));
 		case GRN_WIRE_GET:
 			if (head->bytes != sizeof(wanted) || !s->built ||
 				(head->segment != GRN_SEG_RESULT && head->segment != GRN_SEG_CODES))
@@ -282,10 +293,12 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 			if (wanted > GRN_WIRE_PIECE || head->offset > s->build.map->size[head->segment] ||
 				wanted > s->build.map->size[head->segment] - head->offset)
 				unsound("more than there is");
-			answer = answer_to(context, head, wanted);
-			memcpy(VARDATA(answer) + sizeof(GrnWireHead),
-				   s->build.map->base[head->segment] + head->offset, wanted);
-			return answer;
+			return answer_to(context, head, s->build.map->base[head->segment] + head->offset, wanted);
+		case GRN_WIRE_END:
+			if (!s->built)
+				unsound("an end without a build");
+			end_build(s);
+			return answer_to(context, head, &s->build.builder.result, sizeof(GrnBuildResult));
 		case GRN_WIRE_BEGIN:
 			break;
 	}
@@ -303,7 +316,9 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 	ResourceOwner owner = CurrentResourceOwner;
 	GrnWireHead head;
 	bytea	   *answer;
+	instr_time	start;
 
+	INSTR_TIME_SET_CURRENT(start);
 	if (length < sizeof(head))
 		unsound("it is too short");
 	memcpy(&head, bytes, sizeof(head));
@@ -328,6 +343,10 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 	head.checksum = grn_checksum(VARDATA(answer) + sizeof(uint64),
 								 VARSIZE(answer) - VARHDRSZ - sizeof(uint64));
 	memcpy(VARDATA(answer), &head, sizeof(head));
+	if (head.type == GRN_WIRE_PUT)
+		served->rows_seconds += grnnd_seconds_since(start);
+	else if (head.type == GRN_WIRE_GET)
+		served->result_seconds += grnnd_seconds_since(start);
 	MemoryContextSwitchTo(context);
 	PG_FREE_IF_COPY(frame, 0);
 	PG_RETURN_BYTEA_P(answer);

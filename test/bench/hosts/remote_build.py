@@ -12,7 +12,10 @@ The goal is 1.3 x (the build here + bytes / the wire's rate); loopback has the r
 interface counted, both ways. "the wire alone" is one TCP connection of iperf's kind over it. FOLDER holds base.fbin
 (test/bench/README.md); without it rows of 128 dimensions are drawn at random about 16 latent ones: "bytes" are whole
 numbers to 255, which travel as a byte each, "floats" are not. "beside the graph" is the time from the last row
-collected to the graph's arrival in which none was made: rows, results and the other server's start. Writes RESULTS/remote_build.md.
+collected to the graph's arrival in which none was made: rows, results and the other server's start. "on the way" says where all
+of it went, in seconds one after the other: connect (before rows go), rows (to the last, from when all were collected), graph (there),
+result, end (what measuring recall took longer than the result's way); then those in which the backend there worked for rows and for
+the result. Writes RESULTS/remote_build.md.
 """
 import argparse
 import os
@@ -113,11 +116,12 @@ def wire_bytes(interface):
 
 
 def phases(log):
-    """(seconds between the last row collected and the graph's arrival in which no graph was made, all phases as text)"""
+    """(seconds between the last row collected and the graph's arrival in which no graph was made, all phases, those of the way)"""
     line = next((x for x in log.splitlines() if "grnnd build:" in x), "")
+    way = next((x.split("build server: ")[1] for x in log.splitlines() if "grnnd build server: " in x), "")
     found = {k: float(v) for k, v in re.findall(r"([a-z]+) ([0-9]+\.[0-9]+)(?: s|,|\))", line)}
     beside = found["build"] - sum(found[k] for k in ("device", "prepare", "descent", "connect", "codes", "recall"))
-    return max(beside, 0), " ".join(f"{k} {v:.2f}" for k, v in found.items() if v >= .005)
+    return max(beside, 0), " ".join(f"{k} {v:.2f}" for k, v in found.items() if v >= .005), way
 
 
 def main():
@@ -185,17 +189,18 @@ def main():
                         interface = next((w[3] for w in ways if w[0] == name), "lo")
                         before = wire_bytes(interface)
                         seconds, log = build(setting)
+                        print(f"{kind} {n} {name}: {seconds:.2f} s", *phases(log)[1:], sep="\n    ", flush=True)
                         best[name] = min(best.get(name, (1e9,)), (seconds, wire_bytes(interface) - before, *phases(log)))
                 local = best["here"][0]
                 table.append([kind, n, "here", local, "", "", "", *best["here"][2:]])
                 for name, *_ in ways:
-                    seconds, count, beside, text = best[name]
+                    seconds, count, beside, text, way = best[name]
                     wanted = GOAL * (local + count / (args.gbit * 1e9 / 8))
                     table.append([kind, n, name, seconds, count / 1e6, wanted,
-                                  "met" if seconds <= wanted else f"missed, {seconds / wanted * GOAL:.2f} x", beside, text])
+                                  "met" if seconds <= wanted else f"missed, {seconds / wanted * GOAL:.2f} x", beside, text, way])
                 del base
                 write_table(f"{args.out}/remote_build.md", "CREATE INDEX on a build server", [
-                    "rows are", "rows", "built", "seconds", "MB on the wire", f"goal: {GOAL} x (here + wire)", "", "beside the graph, s", "phases"], table)
+                    "rows are", "rows", "built", "seconds", "MB on the wire", f"goal: {GOAL} x (here + wire)", "", "beside the graph, s", "phases", "on the way"], table)
         with open(f"{args.out}/remote_build.md", "a") as f:
             f.write("\n" + "".join(f"The wire alone, {name}: {rate * 8e-9:.1f} Gbit/s by one TCP connection.\n" for name, rate in rates.items()))
             if link is None:

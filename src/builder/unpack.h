@@ -1,0 +1,33 @@
+/*
+ * unpack.h - rows that another host has sent packed: a queue of them, which all threads unpack
+ * while others are still on their way.
+ */
+#ifndef GRN_UNPACK_H
+#define GRN_UNPACK_H
+
+#include "builder/host.h"
+#include "builder/thread_pool.h"
+#include "graph/rows.h"
+
+/* Rows [first, first + n) of VECTORS, packed in a form. */
+typedef struct GrnPackedRows
+{
+	uint64_t	first;
+	uint64_t	n;
+	GrnForm		form;
+} GrnPackedRows;
+
+typedef struct GrnPackedQueue
+{
+	GrnPackedRows *items;
+	size_t		n;
+	size_t		room;
+} GrnPackedQueue;
+
+/* False: out of memory. */
+extern bool grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item);
+/* Unpacks all of them and empties the queue.  Errors: 53200. */
+extern bool grn_packed_run(GrnPackedQueue *queue, const GrnRows *rows, GrnPool *pool,
+						   GrnFailure *failure);
+
+#endif							/* GRN_UNPACK_H */
