@@ -40,6 +40,7 @@ typedef struct Served
 	uint64		most_rows;
 	uint64		have_rows;
 	uint64		have_order;		/* bytes */
+	bool		ready;			/* all of BEGIN has been done */
 	bool		begun;			/* BUILD has come, */
 	bool		built;			/* and RESULT and CODES are written */
 	GrnRows		rows;			/* where they lie in the builder, but for the base */
@@ -165,6 +166,7 @@ begin(const GrnWireBegin *wire)
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
 	build->builder.heard = tell_phase;
 	build->builder.wanted = tell_need;
+	s->ready = true;
 }
 
 /* Rows stay packed: the builder's threads unpack them, and this backend is one thread. */
@@ -267,7 +269,8 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 		begin(&wire);
 		return answer_to(context, head, NULL, 0);
 	}
-	if (s == NULL)
+	/* (a caller may have gone on after an error) */
+	if (s == NULL || !s->ready)
 		unsound("no build has begun");
 	grnnd_builder_poll(&s->build.builder);
 	switch ((GrnWireType) head->type)

@@ -1,0 +1,149 @@
+# grnnd_serve_build(): what a client that is no builder of grnnd's may send.  Each frame that is not
+# sound is one error, and the server stays up.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# GrnWireType, GrnSegment and GrnForm
+my ($BEGIN, $PUT, $BUILD, $GET, $END) = 1 .. 5;
+my ($VECTORS, $ORDER, $RESULT) = 0 .. 2;
+my ($F32, $U8, $ROTATED4) = (1, 3, 5);
+my $HEAD = 'Q<L<4Q<2L<2';
+
+my $node = PostgreSQL::Test::Cluster->new('both');
+$node->init;
+$node->append_conf('postgresql.conf', q(
+autovacuum = off
+fsync = off
+grnnd.background_fit = off
+grnnd.build_device = cpu
+max_parallel_maintenance_workers = 0
+));
+$node->start;
+my ($host, $port) = ($node->host, $node->port);
+my $user = $node->safe_psql('postgres', 'SELECT quote_literal(current_user)');
+$node->safe_psql('postgres', qq(
+	CREATE EXTENSION grnnd CASCADE;
+	CREATE SERVER same FOREIGN DATA WRAPPER grnnd_build OPTIONS (host '$host', port '$port', dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER same OPTIONS (user $user);
+	CREATE TABLE t AS SELECT ARRAY[i, i % 7, 0.5, 1]::vector(4) AS v FROM generate_series(1, 50) i));
+
+# checksum.c: four sums of words side by side
+sub checksum
+{
+	use integer;
+	my ($bytes) = @_;
+	my $mix = sub {
+		my ($sum, $word) = @_;
+		$sum ^= $word;
+		$sum = (($sum << 29) | (($sum >> 35) & 0x1FFFFFFF)) * -7046029254386353131;
+		return $sum ^ (($sum >> 32) & 0xFFFFFFFF);
+	};
+	my $sum = length $bytes;
+	my $whole = $sum / 32 * 4;
+	my @words = unpack 'q<*', $bytes . "\0" x (32 - $sum % 32);
+	my @lanes = (1 .. 4);
+	$lanes[ $_ % 4 ] = $mix->($lanes[ $_ % 4 ], $words[$_]) for 0 .. $whole - 1;
+	$sum = $mix->($mix->($sum, $lanes[$_]), $words[ $whole + $_ ]) for 0 .. 3;
+	return $sum;
+}
+
+# A genuine beginning, from the log.
+my $logged = -s $node->logfile;
+$node->safe_psql('postgres', q(ALTER ROLE CURRENT_USER SET log_statement = 'all'));
+$node->safe_psql('postgres', 'SET grnnd.build_device = gpu; SET grnnd.build_server = same; CREATE INDEX ON t USING grnnd (v)');
+$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET log_statement');
+my ($hex) = substr(slurp_file($node->logfile), $logged) =~ /\$1 = '\\x([0-9a-f]+)'/ or die 'no frame in the log';
+my $whole = pack 'H*', $hex;
+my ($sum, $magic, $version, $type) = unpack $HEAD, $whole;
+my $spec = substr $whole, length pack $HEAD, (0) x 9;
+is($type, $BEGIN, 'a beginning');
+is($sum, unpack('Q<', pack 'q<', checksum(substr $whole, 8)), 'with the checksum that is computed here');
+
+sub frame
+{
+	my ($type, $segment, $offset, $payload, $form) = @_;
+	my $rest = substr(pack($HEAD, 0, $magic, $version, $type, $segment, $offset, length $payload, $form // 0, 0), 8) . $payload;
+	return pack('q<', checksum($rest)) . $rest;
+}
+
+# What is said of these frames in one transaction, before which SQL is run.
+sub said
+{
+	my ($sql, @frames) = @_;
+	my $calls = join '', map { sprintf "PERFORM grnnd_serve_build(decode('%s', 'hex'));\n", unpack 'H*', $_ } @frames;
+	my $err;
+	$node->psql('postgres', "\\set VERBOSITY verbose\nSET client_min_messages = warning;\nDO \$do\$ BEGIN $sql $calls END \$do\$", stderr => \$err, on_error_stop => 0);
+	return $err;
+}
+
+# The beginning with a number of four bytes put in at that place.
+sub begin_with
+{
+	my ($place, $number) = @_;
+	my $other = $spec;
+	substr($other, $place, 4) = pack 'L<', $number;
+	return frame($BEGIN, 0, 0, $other);
+}
+
+my $begin = frame($BEGIN, 0, 0, $spec);
+my $rows = frame($PUT, $VECTORS, 0, pack('f<*', map { ($_, $_ % 7, 0.5, 1) } 1 .. 50), $F32);
+my $order = frame($PUT, $ORDER, 0, pack('L<*', 0 .. 49));
+my $build = frame($BUILD, 0, 0, '');
+my @built = ($begin, $rows, $order, $build);
+
+is(said('', @built, frame($GET, $RESULT, 0, pack 'Q<', 100), frame($END, 0, 0, ''), frame($END, 0, 0, '')), '', 'a build');
+is(said('', $begin, frame($PUT, $VECTORS, 0, pack('S<s<C4', 0x3F80, 0, 1 .. 4) x 50, $U8), $order, $build), '', 'of bytes');
+
+for ([ 'dimensions: none', begin_with(8, 0) ],
+	[ 'dimensions: billions', begin_with(8, 1 << 31) ],
+	[ 'an unknown metric', begin_with(4, 99) ],
+	[ 'an unknown form', begin_with(12, 99) ],
+	[ 'rows too short', begin_with(16, 8) ])
+{
+	like(said('', $_->[1]), qr/08P01: .*numbers of its beginning are out of range/, $_->[0]);
+}
+for ([ 'nothing begun', qr/no build has begun/, $rows ],
+	[ 'two beginnings', qr/another build has begun/, $begin, $begin ],
+	[ 'rows that are not the next', qr/rows out of turn/, $begin, frame($PUT, $VECTORS, 1, 'x' x 16, $F32) ],
+	[ 'rows far away', qr/rows out of turn/, $begin, frame($PUT, $VECTORS, -1, 'x' x 16, $F32) ],
+	[ 'half a row', qr/rows out of turn/, $begin, frame($PUT, $VECTORS, 0, 'x' x 24, $F32) ],
+	[ 'rows of no form', qr/rows of an unknown form/, $begin, frame($PUT, $VECTORS, 0, 'x' x 16, 77) ],
+	[ 'rows of a form that rounds', qr/rows of an unknown form/, $begin, frame($PUT, $VECTORS, 0, 'x' x 16, $ROTATED4) ],
+	[ 'rows behind their order', qr/rows out of turn/, $begin, $rows, $order, frame($PUT, $VECTORS, 50, 'x' x 16, $F32) ],
+	[ 'another segment', qr/an unknown segment/, $begin, frame($PUT, $RESULT, 0, 'x' x 16) ],
+	[ 'an order too long', qr/an order out of turn/, $begin, $rows, frame($PUT, $ORDER, 0, 'x' x 204) ],
+	[ 'an order far away', qr/an order out of turn/, $begin, $rows, frame($PUT, $ORDER, -4, 'x' x 4) ],
+	[ 'no order', qr/a build without all of its rows/, $begin, $rows, $build ],
+	[ 'no rows', qr/a build without all of its rows/, $begin, $build ],
+	[ 'an order of rows that are not there', qr/an order that names rows that do not exist/,
+		$begin, $rows, frame($PUT, $ORDER, 0, pack 'L<*', 1 .. 50), $build ],
+	[ 'bytes that stand for no number', qr/22000: .*NaN/, $begin,
+		frame($PUT, $VECTORS, 0, pack('S<s<C4', 0x7FC0, 0, 1 .. 4) x 50, $U8), $order, $build ],
+	[ 'a result too early', qr/nothing that can be had/, $begin, $rows, $order, frame($GET, $RESULT, 0, pack 'Q<', 1) ],
+	[ 'an end too early', qr/an end without a build/, $begin, $rows, $order, frame($END, 0, 0, '') ],
+	[ 'rows asked for', qr/nothing that can be had/, @built, frame($GET, $VECTORS, 0, pack 'Q<', 1) ],
+	[ 'more than there is', qr/more than there is/, @built, frame($GET, $RESULT, 1 << 40, pack 'Q<', 1) ],
+	[ 'past all numbers', qr/more than there is/, @built, frame($GET, $RESULT, -1, pack 'Q<', 2) ],
+	[ 'more than goes into a frame', qr/more than there is/, @built, frame($GET, $RESULT, 0, pack 'Q<', 1 << 21) ],
+	[ 'rows behind the build', qr/rows behind the build/, @built, frame($PUT, $VECTORS, 50, 'x' x 16, $F32) ],
+	[ 'two builds', qr/a build without all of its rows/, @built, $build ],
+	[ 'an unknown request', qr/an unknown request/, $begin, frame(99, 0, 0, '') ])
+{
+	my ($name, $error, @frames) = @$_;
+	like(said('', @frames), $error, $name);
+}
+# a caller that goes on after an error: the build there has not begun
+like(said("PERFORM set_config('grnnd.builder_path', '/nowhere', true);
+	BEGIN PERFORM grnnd_serve_build(decode('" . unpack('H*', $begin) . "', 'hex')); EXCEPTION WHEN OTHERS THEN NULL; END;", $rows),
+	qr/no build has begun/, 'a beginning that failed');
+
+unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC|TRAP/, 'the server has not crashed');
+$node->stop;
+done_testing();
