@@ -221,6 +221,20 @@ like(as('cpu', q(SET ROLE owner; SELECT grnnd_serve_build(''))), qr/42501: permi
 like(as('cpu', q(SELECT grnnd_serve_build(''))), qr/08P01: .*it is too short/, 'a frame that is too short');
 like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is no frame/, 'zeroes');
 
+# what is said there may be cut in the middle of a letter, and is a NOTICE all the same
+$node->safe_psql('postgres', q(CREATE DATABASE letters ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0));
+$node->safe_psql('letters', qq(CREATE EXTENSION grnnd CASCADE; CREATE TABLE small (v vector(8)); INSERT INTO small VALUES ('[1,2,3,4,5,6,7,8]');
+	CREATE SERVER far FOREIGN DATA WRAPPER grnnd_build OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres', options '');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'remote', password 'right')));
+for my $before ('', 'x')
+{
+	my $err;
+	$node->psql('letters', "SET client_encoding = 'EUC_JP'; ALTER SERVER far OPTIONS (SET options '-cclient_min_messages=$before"
+		  . "\xa6\xd0" x 400 . "'); SET grnnd.build_server = far; CREATE INDEX ON small USING grnnd (v)", stderr => \$err, on_error_stop => 0);
+	like($err, qr/NOTICE:  building on this host: could not connect.*client_min_messages/, "letters that are cut ($before)");
+	unlike($err, qr/ERROR/, 'the index is built');
+}
+
 # ---- TLS ----
 
 SKIP:

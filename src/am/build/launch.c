@@ -16,6 +16,7 @@
 
 #include "access/xact.h"
 #include "commands/progress.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
@@ -375,6 +376,20 @@ grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
 
 /* ---- receiving ---- */
 
+/*
+ * Text of the builder, which may be another host's, in any encoding, and cut at any byte: where it
+ * is not sound here, without what is not ASCII.  Else a NOTICE would be an error of its own.
+ */
+static void
+make_sound(char *text, Size size)
+{
+	text[size - 1] = '\0';
+	if (!pg_verifymbstr(text, (int) strlen(text), true))
+		for (; *text; text++)
+			if (IS_HIGHBIT_SET(*text))
+				*text = '?';
+}
+
 /* The builder's own error becomes ours. */
 static GRNND_NORETURN void
 builder_failed(GrnMsg *msg)
@@ -433,7 +448,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_DEVICE:
 			b->no_gpu = msg->arg[0] == 0;
-			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
 			ereport(DEBUG1,
 					(errmsg_internal("index builder process %d works on %s",
 									 (int) b->pid, msg->u.say.text)));
@@ -454,8 +469,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_NOTICE:
 		case GRN_MSG_FAILED:
-			msg->u.say.text[sizeof(msg->u.say.text) - 1] = '\0';
-			msg->u.say.hint[sizeof(msg->u.say.hint) - 1] = '\0';
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			make_sound(msg->u.say.hint, sizeof(msg->u.say.hint));
 			if (msg->type == GRN_MSG_FAILED)
 				builder_failed(msg);
 			ereport(NOTICE,
