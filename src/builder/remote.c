@@ -10,6 +10,9 @@
 #include "builder/remote.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +28,7 @@
 #define BYTEA_OID 17
 #define CONNECT_SECONDS "10"	/* where the mapping has no connect_timeout */
 #define SCHEMA_BYTES 256		/* of a quoted name of at most 63 bytes */
+#define KEPT_BYTES (64 * 1024 * 1024)	/* of memory that is free between answers, at most */
 
 /* Notices while it builds say that it lives; a lost client ends the build there. */
 #define SETTINGS \
@@ -660,6 +664,11 @@ grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *res
 
 	if (!pq)
 		return false;
+#ifdef __GLIBC__
+	/* the pages of an answer are kept for the next one: new ones cost as much as all else */
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES / 2);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+#endif
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
