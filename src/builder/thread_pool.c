@@ -9,8 +9,10 @@
 struct GrnPool
 {
 	GrnParallel parallel;		/* first: run() casts back */
-	pthread_mutex_t turn;		/* held by the caller whose loop it is */
 	pthread_mutex_t mutex;
+	pthread_cond_t turn;		/* a loop is over: the next one's caller may begin */
+	uint64_t	callers;		/* so far, each with its number */
+	uint64_t	served;			/* loops that are over */
 	pthread_cond_t work;		/* workers are wanted, or stop */
 	pthread_cond_t done;		/* the last worker has left the loop */
 	int			wanted;			/* workers that the loop still has pieces for */
@@ -88,6 +90,7 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	GrnPool    *pool = (GrnPool *) self;
 	size_t		pieces;
+	uint64_t	number;
 
 	if (n == 0)
 		return;
@@ -100,8 +103,11 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 			fn(arg, 0, begin, n - begin < grain ? n : begin + grain);
 		return;
 	}
-	pthread_mutex_lock(&pool->turn);
 	pthread_mutex_lock(&pool->mutex);
+	/* in the order in which they came, or who has many loops would leave no turn to others */
+	number = pool->callers++;
+	while (pool->served != number)
+		pthread_cond_wait(&pool->turn, &pool->mutex);
 	pool->fn = fn;
 	pool->arg = arg;
 	pool->n = n;
@@ -118,8 +124,9 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	pool->wanted = 0;
 	while (pool->busy > 0)
 		pthread_cond_wait(&pool->done, &pool->mutex);
+	pool->served++;
+	pthread_cond_broadcast(&pool->turn);
 	pthread_mutex_unlock(&pool->mutex);
-	pthread_mutex_unlock(&pool->turn);
 }
 
 GrnPool *
@@ -137,8 +144,8 @@ grn_pool_start(int nthreads)
 	}
 	pool->parallel.nworkers = 1;
 	pool->parallel.run = pool_run;
-	pthread_mutex_init(&pool->turn, NULL);
 	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_cond_init(&pool->turn, NULL);
 	pthread_cond_init(&pool->work, NULL);
 	pthread_cond_init(&pool->done, NULL);
 	for (int i = 1; i < nthreads; i++)

@@ -9,8 +9,9 @@
 typedef struct GrnPool GrnPool;
 
 /*
- * nthreads >= 1, the caller's own included; where the system starts fewer, the pool has
- * fewer.  Loops of several callers take turns.  NULL only when out of memory.
+ * nthreads >= 1, the caller's own included; where the system starts fewer, the pool has fewer.
+ * Loops of several callers take turns, in the order in which they were asked for.  NULL only
+ * when out of memory.
  */
 extern GrnPool *grn_pool_start(int nthreads);
 extern GrnParallel *grn_pool_parallel(GrnPool *pool);

@@ -3,6 +3,7 @@
  * in time, also where several callers have loops.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "unit.h"
 
@@ -87,9 +88,63 @@ test_loops(void)
 	free(callers);
 }
 
+/* Who has many loops takes turns with who has few. */
+typedef struct Turns
+{
+	GrnParallel *parallel;
+	unsigned	loops;			/* that have been run */
+	bool		stop;
+} Turns;
+
+static void
+spin_range(void *arg, int worker, size_t begin, size_t end)
+{
+	volatile unsigned sum = 0;
+
+	for (size_t i = begin; i < end; i++)
+		for (unsigned j = 0; j < 100; j++)
+			sum += j;
+}
+
+static void *
+run_many(void *arg)
+{
+	Turns	   *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED))
+	{
+		t->parallel->run(t->parallel, 4096, 64, spin_range, t);
+		__atomic_add_fetch(&t->loops, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void
+test_turns(void)
+{
+	GrnPool    *pool = grn_pool_start(2);
+	Turns		t = {grn_pool_parallel(pool), 0, false};
+	pthread_t	other;
+	unsigned	before;
+
+	pthread_create(&other, NULL, run_many, &t);
+	while (__atomic_load_n(&t.loops, __ATOMIC_RELAXED) == 0)
+		sched_yield();
+	before = __atomic_load_n(&t.loops, __ATOMIC_RELAXED);
+	for (int i = 0; i < 200; i++)
+		t.parallel->run(t.parallel, 4096, 64, spin_range, &t);
+	/* one for each, and some where this thread was not scheduled between two loops */
+	CHECK(__atomic_load_n(&t.loops, __ATOMIC_RELAXED) - before < 5 * 200, "%u loops of the other's in between",
+		  t.loops - before);
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	pthread_join(other, NULL);
+	grn_pool_stop(pool);
+}
+
 int
 main(void)
 {
 	RUN(test_loops);
+	RUN(test_turns);
 	UNIT_END();
 }
