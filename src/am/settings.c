@@ -127,7 +127,7 @@ define_build_settings(void)
 							&grnnd_build_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.build_memory_limit",
-							"Memory that a build on cores counts on, its files in the kernel's cache included.",
+							"Memory that a build counts on, its files in the kernel's cache included.",
 							"0: what the machine, or the server's cgroup, has left.",
 							&grnnd_build_memory_limit, 0, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);

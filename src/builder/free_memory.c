@@ -14,13 +14,14 @@ typedef struct Cgroups
 {
 	const char *root;
 	const char *most;
+	const char *high;			/* beyond this processes are made to wait; NULL: there is none */
 	const char *used;
 	const char *stat[2];		/* lines of memory.stat: file cache, which the kernel gives back */
 } Cgroups;
 
-static const Cgroups version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+static const Cgroups version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
 	{"total_inactive_file", "total_active_file"}};
-static const Cgroups version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+static const Cgroups version_2 = {"/sys/fs/cgroup", "memory.max", "memory.high", "memory.current",
 	{"inactive_file", "active_file"}};
 
 static FILE *
@@ -77,10 +78,13 @@ room_in(const Cgroups *groups, const char *path)
 	for (;;)
 	{
 		uint64_t	most = number_in(folder, groups->most);
+		uint64_t	high = groups->high ? number_in(folder, groups->high) : 0;
 		uint64_t	used = number_in(folder, groups->used);
 		uint64_t	cache = file_cache(groups, folder);
 		char	   *slash = strrchr(folder, '/');
 
+		if (high > 0 && (most == 0 || high < most))
+			most = high;
 		used -= cache < used ? cache : used;
 		if (most > 0 && most - (used < most ? used : most) < least)
 			least = most - (used < most ? used : most);
