@@ -421,20 +421,21 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 /*
- * Copies rows to the two halves of d_raw [bytes] in turn, and expands one, or makes digests of
- * it, while the next comes.
+ * Copies rows [begin, end) to the two halves of d_raw [bytes] in turn, and expands one, or
+ * makes digests of it, while the next comes.
  */
 static cudaError_t
-expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t bytes)
+expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t end,
+			uint8_t *d_raw, uint64_t bytes)
 {
 	cudaStream_t stream = gpu->device.stream;
 	RawRow		 row = raw_row_of(*source);
 	uint64_t	 most = std::max<uint64_t>(std::min(bytes / 2, RAW_BYTES) / row.bytes, 1);
 	bool		 alone = 2 * most * row.bytes > bytes; /* there is room for one row */
 
-	for (uint64_t first = 0, piece = 0; first < gpu->n; first += most, piece++)
+	for (uint64_t first = begin, piece = 0; first < end; first += most, piece++)
 	{
-		uint64_t		count = std::min(most, gpu->n - first);
+		uint64_t		count = std::min(most, end - first);
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const uint8_t  *base =
 			(const uint8_t *) source->base + (order ? 0 : first * row.bytes);
@@ -459,22 +460,26 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint8_t *d_raw, uint64_t by
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
+grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first, uint64_t n,
+				  GrnGpuError *err)
 {
 	bool	 digests = gpu->options.rows == GRN_GPU_BIT_DIGESTS;
 	uint8_t *d_raw = gpu->d_arena; /* the build has not begun to use it */
 	uint64_t bytes = digests ? gpu->plan.bare_digests : gpu->arena;
 	Clock	 clock;
 
-	if (!gpu->begun || (!grn_gpu_expands(source) && source->order))
+	if (!gpu->begun || (!grn_gpu_expands(source) && source->order) || first > gpu->n ||
+		n > gpu->n - first)
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
 	if (digests &&
 		(source->numbers != GRN_NUMBERS_BITS || source->head > 0 || source->scale > 0))
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	if (!grn_gpu_expands(source))
-		return grn_gpu_rows(gpu, 0, gpu->n, (const float *) source->base,
-							source->row_bytes / sizeof(float), err);
+		return grn_gpu_rows(
+			gpu, first, n,
+			(const float *) ((const char *) source->base + first * source->row_bytes),
+			source->row_bytes / sizeof(float), err);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
 	GrnGpuStatus status = digests ? GRN_GPU_OK : own_rows(gpu, err);
@@ -485,7 +490,7 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
 		GRN_CHECK(cudaMalloc((void **) &d_raw, bytes = source->row_bytes),
 				  "could not allocate device memory");
 
-	cudaError_t rc = expand_rows(gpu, source, d_raw, bytes);
+	cudaError_t rc = expand_rows(gpu, source, first, first + n, d_raw, bytes);
 
 	if (d_raw != gpu->d_arena)
 		cudaFree(d_raw);

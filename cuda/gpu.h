@@ -169,11 +169,11 @@ grn_gpu_expands(const GrnGpuSource *source)
 }
 
 /*
- * Gives all rows of a build, in place of grn_gpu_rows(): they go up as they are.  For a build of
- * bit digests they are bits without factors.
+ * Gives rows [first, first + n) of a build, in place of grn_gpu_rows(): they go up as they
+ * are.  For a build of bit digests they are bits without factors.
  */
-extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source,
-									  GrnGpuError *err);
+extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first,
+									  uint64_t n, GrnGpuError *err);
 /*
  * Gives all rows of a build as digests, in place of grn_gpu_rows().  Row i of the build is row
  * members[i] of all: its digest is at digests + members[i] * digest_bytes, or, if digests is NULL,

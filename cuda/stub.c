@@ -81,9 +81,10 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 GrnGpuStatus
-grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, GrnGpuError *err)
+grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first, uint64_t n,
+				  GrnGpuError *err)
 {
-	(void) gpu, (void) source;
+	(void) gpu, (void) source, (void) first, (void) n;
 	return no_gpu(err);
 }
 

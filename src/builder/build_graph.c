@@ -20,12 +20,23 @@
 #define COARSE 1e-3f			/* nearer than this share of the row's distance from the middle */
 #define MOST_COARSE 0.1			/* digests are too coarse if a larger share of rows is crowded */
 
+/* Shares of a graph's time on cores: before the rounds, and with them.  Lists are made then. */
+#define BEGUN 0.05
+#define ROUNDS 0.85
+#define BEGIN_LOOPS 5			/* of each */
+#define LIST_LOOPS 4
+
 static bool
 gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 {
-	const GrnHost *host = ctx;
+	GrnProgress *progress = ctx;
 
-	host->phase(host->ctx, GRN_PHASE_DESCENT, round, rounds);
+	if (progress->phase != GRN_PHASE_DESCENT)
+	{
+		grn_progress_phase(progress, GRN_PHASE_DESCENT, progress->total);
+		grn_progress_step(progress, 1, 0);
+	}
+	grn_progress_done(progress, round, rounds);
 	return true;
 }
 
@@ -45,13 +56,16 @@ whole_options(const GrnGraphJob *job)
 static GrnGpuStatus
 build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams *params, GrnGpuError *err)
 {
-	GrnGpuStatus status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
+	GrnGpuStatus status;
+
+	grn_progress_step(job->progress, 1, 0);
+	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
 
 	if (status == GRN_GPU_OK)
-		status = grn_upload(job->gpu, job->rows, grn_pool_parallel(job->pool), err);
+		status = grn_upload(job->gpu, job->rows, &job->progress->parallel, job->progress, err);
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
-							   (void *) job->host, &job->times, err);
+							   job->progress, &job->times, err);
 	job->holder = status == GRN_GPU_OK && job->hold ? job->gpu : NULL;
 	if (!job->holder)
 		grn_gpu_end(job->gpu);
@@ -148,7 +162,8 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	params = *job->params;
 	grn_gpu_default_params(job->gpu, &options, &params, job->rows->dim, job->rows->n);
 	status = grn_gpu_limit(job->gpu, options.memory_limit, &limit, err);
-	whole = status == GRN_GPU_OK && !grn_parts_are_faster(job) &&
+	job->gpu_limit = limit;
+	whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), job->rows->n) &&
 		grn_gpu_plan(job->gpu, &params, &options, job->rows->n, job->rows->dim) <= limit;
 	if (whole)
 		status = build_whole(job, &options, &params, err);
@@ -179,9 +194,14 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 static bool
 cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 {
-	const GrnHost *host = ctx;
+	GrnProgress *progress = ctx;
 
-	host->phase(host->ctx, phase, done, total);
+	(void) phase;
+	if (done == 1)
+		grn_progress_step(progress, ROUNDS, 0);
+	grn_progress_done(progress, done, total);
+	if (done == total)
+		grn_progress_step(progress, 1, LIST_LOOPS);
 	return true;
 }
 
@@ -201,8 +221,10 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	work = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + bytes, failure);
 	if (!work)
 		return false;
-	grn_rnnd_build(job->rows, job->params, job->fill, grn_pool_parallel(job->pool),
-				   work + job->work_offset, job->graph, cpu_progress, (void *) job->host);
+	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
+	grn_progress_step(job->progress, BEGUN, BEGIN_LOOPS);
+	grn_rnnd_build(job->rows, job->params, job->fill, &job->progress->parallel,
+				   work + job->work_offset, job->graph, cpu_progress, job->progress);
 	return true;
 }
 
@@ -210,7 +232,7 @@ bool
 grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 {
 	/* a GPU that fails in the end has replaced them by its own defaults */
-	const GrnGraphParams given = job->given ? *job->given : *job->params;
+	const GrnGraphParams given = *job->params;
 	GrnGpuError err;
 	char		text[512];
 
@@ -230,8 +252,10 @@ grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 		if (job->choice->device == GRN_DEVICE_GPU || err.status == GRN_GPU_CANCELLED)
 			return grn_gpu_refused(failure, &err);
 		snprintf(text, sizeof(text), "the GPU cannot build: building on %d CPU threads",
-				 grn_pool_parallel(job->pool)->nworkers);
+				 job->progress->parallel.nworkers);
 		job->host->notice(job->host->ctx, text, err.text);
+		if (job->gpu_alone)
+			return false;
 	}
 	*job->params = given;
 	return cpu_build(job, failure);

@@ -12,6 +12,7 @@
 #include "builder/build_graph.h"
 #include "builder/finish.h"
 #include "builder/prepare.h"
+#include "builder/thread_pool.h"
 #include "graph/build/medoid.h"
 
 #define CHECK_GRAIN 512
@@ -101,7 +102,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 static bool
 finish(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
 {
-	GrnParallel *parallel = grn_pool_parallel(job->pool);
+	GrnParallel *parallel = &job->progress->parallel;
 	Check		check = {job->graph, NULL, 0};
 	GrnFinish	f = {.rows = job->rows, .graph = job->graph, .parallel = parallel,
 		.gpu = job->holder, .per_page = RECORDS_A_PAGE, .position = position};
@@ -219,6 +220,7 @@ grn_build_file(const GrnCli *cli)
 	GrnGraphJob job = {0};
 	GrnGraphParams params;
 	GrnPool    *pool = grn_pool_start((int) cli->threads);
+	GrnProgress progress;
 	char		name[128];
 	uint32_t	degree;
 
@@ -227,6 +229,7 @@ grn_build_file(const GrnCli *cli)
 		grn_cli_error("out of memory");
 		return 1;
 	}
+	grn_progress_init(&progress, grn_pool_parallel(pool), &host);
 	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &v))
 		return 1;
 	rows.base = v.base;
@@ -235,7 +238,7 @@ grn_build_file(const GrnCli *cli)
 	rows.dim = v.dim;
 	rows.embedding = cli->metric->embedding;
 	rows.form = GRN_FORM_FLOATS;
-	if (!grn_prepare(&rows, cli->metric, pool, &prepared, &failure))
+	if (!grn_prepare(&rows, cli->metric, grn_pool_parallel(pool), NULL, &prepared, &failure))
 	{
 		grn_cli_error("%s: %s", cli->vectors, failure.text);
 		return 1;
@@ -258,7 +261,7 @@ grn_build_file(const GrnCli *cli)
 	job.rows = &rows;
 	job.graph = &graph;
 	job.choice = &cli->choice;
-	job.pool = pool;
+	job.progress = &progress;
 	job.fill = cli->fill;
 	job.host = &host;
 	if (!grn_device_open(&cli->choice, (int) cli->threads, &host, &job.gpu, name,

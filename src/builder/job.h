@@ -5,7 +5,7 @@
 #define GRN_JOB_H
 
 #include "builder/gpus.h"
-#include "builder/thread_pool.h"
+#include "builder/progress.h"
 #include "graph/build/graph.h"
 #include "graph/rows.h"
 
@@ -26,17 +26,18 @@ typedef struct GrnGraphJob
 {
 	const GrnRows *rows;
 	GrnGraphParams *params;
-	const GrnGraphParams *given;	/* NULL: params; else those for cores, after a GPU failed */
 	GrnGraph   *graph;			/* arrays given, [n][degree] */
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;
-	GrnPool    *pool;
+	GrnProgress *progress;		/* and the threads */
 	const GrnHost *host;
 	bool		fill;			/* lists shorter than the degree with more near vertices */
+	bool		gpu_alone;		/* cores are not tried after a GPU */
 	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
 	bool		on_gpu;
+	uint64_t	gpu_limit;		/* bytes that the first GPU might have taken */
 	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
 	GrnPartTimes part_times;
 } GrnGraphJob;

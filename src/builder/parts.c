@@ -26,7 +26,7 @@ grn_parts_begin(GrnPartsBuild *p, GrnGraphJob *job, GrnFailure *failure)
 {
 	memset(p, 0, sizeof(*p));
 	p->job = job;
-	p->parallel = grn_pool_parallel(job->pool);
+	p->parallel = &job->progress->parallel;
 	p->params = *job->params;
 	p->options = job->choice->options;
 	p->options.fill = job->fill;

@@ -15,9 +15,6 @@
 extern GrnGpuStatus grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err,
 											GrnFailure *failure);
 
-/* Whether several GPUs do the job in parts faster than one does it as a whole. */
-extern bool grn_parts_are_faster(const GrnGraphJob *job);
-
 /* Builds it on the processor's cores; the workspace stays under limit bytes where it can. */
 extern bool grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure);
 

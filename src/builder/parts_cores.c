@@ -5,6 +5,11 @@
 
 #include "graph/build/descent.h"
 
+/* Shares of the time, about: when parts are cut, and when they are built. */
+#define CUT 0.1
+#define CUT_LOOPS 40
+#define BUILT 0.9
+
 static bool
 cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 {
@@ -12,8 +17,7 @@ cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 
 	(void) phase;
 	/* a part may start over */
-	p->job->host->phase(p->job->host->ctx, GRN_PHASE_DESCENT, p->finished * total + done,
-						total * p->parts.nparts);
+	grn_progress_done(p->job->progress, p->finished * total + done, total * p->parts.nparts);
 	return true;
 }
 
@@ -85,9 +89,12 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	if (!w)
 		return false;
 	lay_out(&p, &s, w + job->work_offset);
+	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
+	grn_progress_step(job->progress, CUT, CUT_LOOPS);
 	grn_parts_cut(&p, s.nparts, grn_parts_most(s.nparts), s.capacity);
 	grn_parts_are_cut(&p);
 	job->part_times.split = grn_lap(&since);
+	grn_progress_step(job->progress, BUILT, 0);
 	for (uint32_t i = 0; i < p.parts.nparts; i++)
 	{
 		GrnGraph	graph;
@@ -99,6 +106,7 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		p.finished++;
 	}
 	job->part_times.build = grn_lap(&since);
+	grn_progress_step(job->progress, 1, 1);
 	grn_parts_merge_on_cores(&p);
 	job->part_times.merge = grn_lap(&since);
 	*job->params = p.params;

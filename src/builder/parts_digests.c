@@ -14,6 +14,7 @@
 
 #include "builder/upload.h"
 
+#define DIGESTED 0.95			/* share of "preparing", about, when rows are digests */
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be digested */
 #define SAMPLE 16384			/* rows that a projection is fitted to, at most */
 #define LEAST_SAMPLE 1024		/* rows that it is fitted to where memory is short */
@@ -26,6 +27,14 @@ grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
 {
 	p->piece = rows / (size_t) (PIECES * GRN_HANDLES * p->team.n) + 1;
 	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
+	p->pieces = (rows + p->piece - 1) / p->piece;
+	p->counted = 0;
+}
+
+void
+grn_parts_count_item(GrnPartsBuild *p)
+{
+	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->counted, 1, __ATOMIC_RELAXED), p->pieces);
 }
 
 /* Rows to fit a projection to, in host memory. */
@@ -172,6 +181,7 @@ digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		status = grn_gpu_digest(gpu, &e, &source, first, n, first, &other, err);
 	if (other)
 		__atomic_store_n(&p->other, true, __ATOMIC_RELAXED);
+	grn_parts_count_item(p);
 	return status;
 }
 
@@ -234,8 +244,8 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	grn_team_start(&step, &p->team, GRN_HANDLES, (rows->n + p->piece - 1) / p->piece, digest_begin,
-				   digest_item, p);
+	grn_progress_step(p->job->progress, DIGESTED, 0);
+	grn_team_start(&step, &p->team, GRN_HANDLES, p->pieces, digest_begin, digest_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
 						&p->parts, &p->cells);
@@ -248,6 +258,7 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 		grn_parts_cut(p, 1, 1, capacity);
 	status = grn_team_finish(&step, err);
 	pthread_mutex_destroy(&p->finding);
+	grn_progress_step(p->job->progress, 1, 2);
 	if (status == GRN_GPU_OK && !p->other && nparts > 1)
 	{
 		grn_parts_list_members(rows, nparts, p->overlap, p->parallel, p->cutting, &p->parts);

@@ -13,14 +13,9 @@
 
 #include "builder/upload.h"
 
+#define BUILT 0.8				/* share of the graph's time, about, when parts are built */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
-/*
- * So many GPUs share a build of so many rows that one of them could do.  Parts cost about
- * 1.7 times what the whole does, so that fewer gain nothing; of half as many rows four gain
- * 0.1 s once their handles are open, which takes as long (test/bench/graph/limits.md).
- */
-#define SPREAD_GPUS 4
-#define SPREAD_ROWS 8000000
+#define CUT_LOOPS 40			/* of a cut, about */
 
 static GrnGpuStatus
 run_step(GrnPartsBuild *p, int handles, size_t nitems, GrnBeginFn begin, GrnItemFn item,
@@ -36,11 +31,10 @@ static bool
 part_progress(void *ctx, uint64_t round, uint64_t rounds)
 {
 	GrnPartsBuild *p = ctx;
-	const GrnHost *host = p->job->host;
 
 	(void) round;
-	host->phase(host->ctx, GRN_PHASE_DESCENT,
-				__atomic_add_fetch(&p->rounds, 1, __ATOMIC_RELAXED), rounds * p->parts.nparts);
+	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->rounds, 1, __ATOMIC_RELAXED),
+					  rounds * p->parts.nparts);
 	return true;
 }
 
@@ -96,7 +90,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		if (order)
 		{
 			rows = grn_part_rows(p, part, order, &graph);
-			status = grn_upload(gpu, &rows, p->parallel, err);
+			status = grn_upload(gpu, &rows, p->parallel, NULL, err);
 		}
 		else
 		{
@@ -199,6 +193,7 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	merge.positions[1] = guest;
 	status = grn_gpu_merge(gpu, &p->fit, &merge, p->job->fill, err);
 	free(rows);
+	grn_parts_count_item(p);
 	return status;
 }
 
@@ -223,7 +218,8 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	for (uint32_t c = 0; c < p->parts.nparts; c++)
 		guests += p->parts.others[c] - p->parts.guests[c];
 	grn_parts_set_piece(p, guests);
-	return run_step(p, GRN_HANDLES, (guests + p->piece - 1) / p->piece, merge_begin, merge_item, err);
+	grn_progress_step(p->job->progress, 1, 0);
+	return run_step(p, GRN_HANDLES, p->pieces, merge_begin, merge_item, err);
 }
 
 /* The largest part that fits into limit. */
@@ -379,6 +375,7 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 	job->part_times.split = grn_lap(since);
 	if (p->digested)
 		return grn_parts_digest(p, t->nparts, most, t->capacity, err);
+	grn_progress_step(job->progress, 1, CUT_LOOPS);
 	grn_parts_cut(p, t->nparts, most, t->capacity);
 	job->part_times.split += grn_lap(since);
 	return GRN_GPU_OK;
@@ -394,6 +391,8 @@ build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		p->counts = p->job->graph->counts;
 	}
 	p->rounds = 0;
+	grn_progress_phase(p->job->progress, GRN_PHASE_DESCENT, p->job->rows->n);
+	grn_progress_step(p->job->progress, p->parts.nparts == 1 ? 1 : BUILT, 0);
 	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->handles;
 	if (t->handles < GRN_HANDLES)
 		grn_parts_free_arenas(p);
@@ -407,6 +406,7 @@ merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 
 	if (status == GRN_GPU_MEMORY)
 	{
+		grn_progress_step(p->job->progress, 1, 1);
 		grn_parts_merge_on_cores(p);
 		status = GRN_GPU_OK;
 	}
@@ -419,8 +419,12 @@ try_gpus(GrnPartsBuild *p, uint64_t divide, GrnGpuError *err)
 	GrnPartTimes *times = &p->job->part_times;
 	Try			t = {.divide = divide};
 	double		since = grn_seconds();
-	GrnGpuStatus status = choose_parts(p, &t, err);
+	GrnGpuStatus status;
 
+	/* a try may follow another one */
+	if (p->job->progress->phase != GRN_PHASE_PREPARE)
+		grn_progress_phase(p->job->progress, GRN_PHASE_PREPARE, p->job->rows->n);
+	status = choose_parts(p, &t, err);
 	if (status == GRN_GPU_OK)
 		status = make_parts(p, &t, &since, err);
 	since = grn_seconds();
@@ -435,12 +439,6 @@ try_gpus(GrnPartsBuild *p, uint64_t divide, GrnGpuError *err)
 	return status;
 }
 
-bool
-grn_parts_are_faster(const GrnGraphJob *job)
-{
-	return grn_open_gpus() >= SPREAD_GPUS && job->rows->n >= SPREAD_ROWS;
-}
-
 GrnGpuStatus
 grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
@@ -450,7 +448,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 
 	grn_parts_begin(&p, job, failure);
 	grn_gpu_default_params(job->gpu, &p.options, &p.params, job->rows->dim, job->rows->n);
-	p.spread = grn_parts_are_faster(job);
+	p.spread = grn_parts_are_faster(p.team.n, job->rows->n);
 	grn_team_note_peak(&p.team);	/* of builds before */
 	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;

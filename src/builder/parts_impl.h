@@ -31,7 +31,9 @@ typedef struct GrnPartsBuild
 	bool		spread;			/* all would fit one device: for speed alone */
 	bool		apart;			/* no device writes to another */
 	float		overlap;		/* share of rows that are in two parts */
-	size_t		piece;			/* rows of an item */
+	size_t		piece;			/* rows of an item, */
+	size_t		pieces;			/* and items of the step */
+	size_t		counted;		/* of them */
 	GrnParts	parts;
 	uint32_t	by_size[GRN_MAX_PARTS]; /* parts, largest first */
 	void	   *cutting;		/* workspace of the cut, where the parts stay */
@@ -77,6 +79,8 @@ extern void grn_parts_merge_on_cores(GrnPartsBuild *p);
 
 /* The rows of an item where there are so many in all. */
 extern void grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows);
+/* One more is done: the step of the progress moves. */
+extern void grn_parts_count_item(GrnPartsBuild *p);
 /* What the merge takes of a device at least. */
 extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit);
 /* Fits the projection of the digests; each device may take limit bytes. */

@@ -15,6 +15,7 @@
 #include "builder/free_memory.h"
 #include "builder/prepare.h"
 #include "graph/arena.h"
+#include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
 
 /*
@@ -26,26 +27,55 @@
 #define GPU_OUTER 8
 #define GPU_INNER 4
 
+/*
+ * What a build in parts on GPUs takes of the host's memory, of a row: members and lists of 1.4
+ * parts. Whether there will be parts only the device knows, which may not be open yet.
+ */
+#define GPU_PARTS_MEMBERS 1.4
+
+/* Shares of "preparing" that are over when rows are checked, compared, numbered, and in order. */
+#define CHECKED 0.2
+#define COMPARED 0.4
+#define NUMBERED 0.45
+#define MOVED 0.7
+
+/* Looks of a single thread's loop over all rows at the progress. */
+#define LOOKS 32
+
+/* Loops of a breadth-first search, about: its levels. */
+#define LEVELS 24
+
 static uint64_t
 larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-/* Finds the distinct rows: vertex_of_rank[] holds the first rank of the same row. */
+/*
+ * Looks at all rows, and finds the distinct ones: vertex_of_rank[] holds the first rank of the
+ * same row.
+ */
 static bool
-find_distinct(GrnPipeline *p, GrnFailure *failure)
+look_at_rows(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all = p->rows;
+	GrnPrepared prepared;
 	uint64_t	ranks = grn_aligned(b->n * 4);
 	char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
+	uint64_t   *hashes = (uint64_t *) (w + ranks);
 
 	if (!w)
 		return false;
+	grn_progress_step(&p->progress, CHECKED, grn_is_scaled(p->rows.embedding) ? 2 : 1);
+	if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure))
+		return false;
+	p->result->form = prepared.form;
+	p->result->norm_unit = prepared.norm_unit;
+	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	p->vertex_of_rank = (uint32_t *) w;
 	all.order = b->order;
-	p->rows.n = grn_find_duplicates(&all, p->parallel, p->vertex_of_rank, w + ranks);
+	p->rows.n = grn_find_duplicates(&all, hashes, p->parallel, p->vertex_of_rank, hashes + b->n);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
 }
@@ -118,6 +148,8 @@ number_by_rank(GrnPipeline *p)
 	{
 		uint32_t   *vertex = &p->vertex_of_rank[r];
 
+		if (r % (p->build->n / LOOKS + 1) == 0)
+			grn_progress_done(&p->progress, r, p->build->n);
 		if (number[*vertex] == GRN_INVALID_ID)
 		{
 			p->distinct[m] = order[r];
@@ -168,13 +200,35 @@ number_by_row(GrnPipeline *p)
 	}
 	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, mark_first_range, p);
 	for (uint64_t row = 0; row < b->n; row++)
+	{
+		if (row % (b->n / LOOKS + 1) == 0)
+			grn_progress_done(&p->progress, row, b->n);
 		if (number[row])
 		{
 			p->distinct[m] = (uint32_t) row;
 			number[row] = m++;
 		}
+	}
 	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, take_number_range, p);
 	p->rows.order = p->distinct;
+}
+
+/*
+ * Numbers the vertices, and moves their rows if those, the graph and the host's workspace of
+ * its build are more than memory holds.  Rows that have moved stay as they are.
+ */
+static bool
+order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*number) (GrnPipeline *),
+		   GrnFailure *failure)
+{
+	if (p->result->moved)
+		return true;
+	grn_progress_step(&p->progress, NUMBERED, 3);
+	number(p);
+	if (!grn_pipeline_should_move(p, workspace, work_limit))
+		return true;
+	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
+	return grn_pipeline_move_rows(p, failure);
 }
 
 static GrnGraphJob
@@ -186,8 +240,9 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.params = &p->result->params;
 	job.graph = &p->graph;
 	job.choice = choice;
-	job.pool = p->build->pool;
+	job.progress = &p->progress;
 	job.host = p->build->host;
+	job.gpu_alone = true;
 	job.fill = true;
 	job.hold = true;
 	job.work_offset = p->work_bytes;
@@ -198,6 +253,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 typedef struct GraphThread
 {
 	GrnGraphJob job;
+	GrnProgress *beside;		/* is heard once the graph is there */
 	GrnFailure	failure;
 	bool		built;
 	double		opened;			/* when the device was, */
@@ -214,6 +270,8 @@ graph_main(void *arg)
 	if (t->job.gpu)
 		t->built = grn_build_graph(&t->job, &t->failure);
 	t->done = grn_seconds();
+	if (t->built)
+		grn_progress_hush(t->beside, false);
 	return NULL;
 }
 
@@ -240,7 +298,9 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
 					  .position = p->position, .scratch = p->scratch};
 	p->holder = NULL;
+	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);
+	grn_progress_step(&p->progress, 0.2, 1);
 	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, check_range, p);
 	if (p->bad)
 	{
@@ -249,9 +309,9 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
 	}
-	grn_pipeline_phase(p, GRN_PHASE_CONNECT, 0, 1);
+	/* a search goes level by level, each a loop */
+	grn_progress_step(&p->progress, 1, LEVELS);
 	r->connected = (uint32_t) grn_finish_connect(f);
-	grn_pipeline_phase(p, GRN_PHASE_CONNECT, 1, 1);
 	return true;
 }
 
@@ -294,25 +354,28 @@ static bool
 build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GraphThread t = {.job = graph_job(p, choice)};
+	GraphThread t = {.job = graph_job(p, choice), .beside = &p->beside};
 	GrnGraphParams given = r->params;
 	pthread_t	thread;
 	double		start = grn_seconds();
 	double		meanwhile;
 	bool		coded;
 
-	t.job.given = &given;
 	if (r->params.t1 == 0)
 		r->params.t1 = GPU_OUTER;
 	if (r->params.t2 == 0)
 		r->params.t2 = GPU_INNER;
 	if (pthread_create(&thread, NULL, graph_main, &t) != 0)
 		return grn_fail(failure, "53000", "", "the builder process could not start a thread");
+	grn_progress_hush(&p->beside, true);
+	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
+	p->parallel = &p->beside.parallel;
 	coded = grn_pipeline_make_codes(p, failure);
 	if (coded)
 		grn_pipeline_choose_entries(p);
 	meanwhile = grn_seconds();
 	pthread_join(thread, NULL);
+	p->parallel = &p->progress.parallel;
 	*built = t.built;
 	p->holder = t.job.holder;
 	if (!t.built)
@@ -325,11 +388,15 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	}
 	if (t.job.gpu && !t.built)
 	{
+		/* no failure: cores build */
 		*failure = t.failure;
-		return false;
+		return !failure->sqlstate[0];
 	}
 	r->on_gpu = t.job.on_gpu;
 	r->gpu_bytes = t.job.times.peak_bytes;
+	r->gpu_limit = t.job.gpu_limit;
+	r->gpus = (uint32_t) grn_open_gpus();
+	r->parts = t.job.part_times.nparts;
 	r->sec_device = (float) (t.opened - start);
 	r->sec_descent = (float) (t.done - t.opened);
 	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
@@ -345,21 +412,22 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	GrnGraphJob job = graph_job(p, &here);
 	double		since = grn_seconds();
 
-	number_by_rank(p);
-	/* the scratch space is free meanwhile */
-	job.work_offset = p->kept_bytes;
-	if (grn_pipeline_should_move(p, choice->work_limit))
-	{
-		if (!grn_pipeline_move_rows(p, failure))
-			return false;
-		/* the other half of memory holds what the kernel reads and writes of files meanwhile */
+	/* a GPU may have failed after this */
+	if (p->progress.phase != GRN_PHASE_PREPARE)
+		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
+	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)),
+					choice->work_limit, number_by_rank, failure))
+		return false;
+	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
+	job.work_offset = r->moved ? p->work_bytes : p->kept_bytes;
+	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
+	if (r->moved)
 		here.work_limit = (here.work_limit > 0 ? here.work_limit : grn_free_memory()) / 2;
-	}
 	if (!grn_build_graph(&job, failure))
 		return false;
 	r->sec_descent = grn_lap(&since);
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
-	grn_pipeline_phase(p, GRN_PHASE_CODES, 0, 3);
+	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
 	if (!grn_pipeline_make_codes(p, failure))
 		return false;
 	r->sec_codes = grn_lap(&since);
@@ -376,7 +444,6 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	GrnDeviceChoice choice = {.device = spec->device, .gpu_devices = spec->gpu_devices,
 		.options.memory_limit = spec->gpu_memory_limit, .work_limit = spec->work_limit};
 	GrnPipeline p = {0};
-	GrnPrepared prepared;
 	GrnGpu	   *gpu;
 	bool		built = false;
 	double		before = grn_processor_seconds();
@@ -384,26 +451,20 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
-	p.parallel = grn_pool_parallel(build->pool);
+	grn_progress_init(&p.progress, grn_pool_parallel(build->pool), host);
+	grn_progress_init(&p.beside, grn_pool_parallel(build->pool), host);
+	p.parallel = &p.progress.parallel;
 	p.result = result;
 	result->params = spec->params;
 	if (build->n == 0 || build->n >= GRN_MAX_NODES)
 		return grn_fail(failure, build->n ? "54000" : "08P01", "",
 						"%llu rows cannot be built", (unsigned long long) build->n);
 
-	grn_pipeline_phase(&p, GRN_PHASE_PREPARE, 0, 2);
+	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
 						p.metric->embedding, (GrnForm) spec->form};
-	if (!grn_prepare(&p.rows, p.metric, build->pool, &prepared, failure))
+	if (!look_at_rows(&p, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
-	result->form = prepared.form;
-	result->norm_unit = prepared.norm_unit;
-	if (!choose_layout(&p, failure))
-		return false;
-	grn_pipeline_phase(&p, GRN_PHASE_PREPARE, 1, 2);
-	if (!find_distinct(&p, failure) || !plan_memory(&p, failure))
-		return false;
-	grn_pipeline_phase(&p, GRN_PHASE_PREPARE, 2, 2);
 	result->sec_prepare = grn_lap(&since);
 
 	if (spec->near.k > 0 && spec->near.exact)
@@ -414,7 +475,9 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	/* A graph of one vertex needs no device. */
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
-		number_by_row(&p);
+		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
+						choice.work_limit, number_by_row, failure))
+			return false;
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
@@ -435,10 +498,9 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	result->sec_connect += grn_lap(&since);
 	if (spec->near.k > 0)
 		return grn_pipeline_write_nearest(&p, failure);
-	grn_pipeline_phase(&p, GRN_PHASE_CODES, 1, 3);
+	grn_progress_phase(&p.progress, GRN_PHASE_CODES, p.graph.n);
 	if (!grn_pipeline_write_result(&p, failure))
 		return false;
-	grn_pipeline_phase(&p, GRN_PHASE_CODES, 3, 3);
 	result->sec_codes += grn_lap(&since);
 	if (!spec->skip_recall)
 		grn_pipeline_measure_recall(&p, before);

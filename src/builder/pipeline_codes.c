@@ -12,6 +12,20 @@
 #define CODE_SAMPLE 8192
 #define CODE_SAMPLE_PER_DIM 8
 
+/*
+ * Vertices that all threads encode in one loop.  Beside it a GPU is at work, and its thread wants
+ * the threads for loops of its own: it waits for one of these at most.
+ */
+#define STRETCH ((uint64_t) 131072)
+
+#define FIT_LOOPS 4				/* of the codec's fit, about */
+
+typedef struct Encoding
+{
+	GrnPipeline *p;
+	uint64_t	first;			/* of the stretch */
+} Encoding;
+
 GrnCodecFit
 grn_pipeline_plan_fit(const GrnPipeline *p)
 {
@@ -35,13 +49,14 @@ grn_pipeline_plan_fit(const GrnPipeline *p)
 static void
 encode_range(void *arg, int worker, size_t begin, size_t end)
 {
-	GrnPipeline *p = arg;
+	const Encoding *e = arg;
+	GrnPipeline *p = e->p;
 	size_t		code_bytes = grn_code_bytes(p->codec.shape);
 	float		scratch[GRN_MAX_CODE_DIMS];
 	float		x[GRN_MOST_DIMS];
 
 	(void) worker;
-	for (size_t v = begin; v < end; v++)
+	for (size_t v = e->first + begin; v < e->first + end; v++)
 		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x),
 				   p->codes + v * code_bytes, &p->factors[v], scratch);
 }
@@ -54,9 +69,11 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	uint64_t	m = p->graph.n;
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
+	GrnProgress *progress = (GrnProgress *) p->parallel;
 
 	if (p->max_code_dims == 0)
 		return true;
+	grn_progress_step(progress, 0.1, FIT_LOOPS);
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
 		uint64_t	v = m * i / fit.nsample;
@@ -80,7 +97,12 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
 					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
-	p->parallel->run(p->parallel, m, GRN_PIPELINE_GRAIN, encode_range, p);
+	grn_progress_step(progress, 0.95, (uint32_t) (m / STRETCH + 1));
+	for (Encoding e = {p, 0}; e.first < m; e.first += STRETCH)
+		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, GRN_PIPELINE_GRAIN,
+						 encode_range, &e);
+	/* of the entries */
+	grn_progress_step(progress, 1, 4);
 	return true;
 }
 

@@ -7,6 +7,7 @@
 #define GRN_PIPELINE_IMPL_H
 
 #include "builder/finish.h"
+#include "builder/progress.h"
 #include "builder/pipeline.h"
 #include "graph/build/graph.h"
 #include "graph/metric.h"
@@ -21,7 +22,9 @@ typedef struct GrnPipeline
 {
 	GrnBuild   *build;
 	const GrnMetricInfo *metric;
-	GrnParallel *parallel;
+	GrnProgress progress;		/* of the phase */
+	GrnProgress beside;			/* of codes, while a GPU is at work: quiet until that is over */
+	GrnParallel *parallel;		/* that of one of the two */
 	GrnBuildResult *result;
 	GrnLayout	layout;
 	GrnCodeCosts costs;			/* of what codes could be */
@@ -49,12 +52,6 @@ typedef struct GrnPipeline
 	const char *bad;
 } GrnPipeline;
 
-static inline void
-grn_pipeline_phase(GrnPipeline *p, GrnPhase which, uint64_t done, uint64_t total)
-{
-	p->build->host->phase(p->build->host->ctx, which, done, total);
-}
-
 static inline void *
 grn_pipeline_need(GrnPipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 {
@@ -75,14 +72,16 @@ extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_move.c ---- */
 
+#define GRN_MOVE_LOOPS 40		/* of grn_pipeline_move_rows(), about: most are over at once */
+
 /*
- * Whether rows, graph and a build's workspace are more than memory holds, and rows may move.
- * work_limit: bytes; 0: what is free.
+ * Whether rows, graph and the host's workspace of its build are more than memory holds, and
+ * rows may move.  work_limit: bytes; 0: what is free.
  */
-extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit);
+extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit);
 /*
- * Moves the distinct rows to the front of VECTORS, by cells of the space, and numbers vertices as
- * their rows then lie.  Vertices must have the numbers of number_by_rank().
+ * Moves the distinct rows to WORK, by cells of the space, and numbers vertices as
+ * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.
  */
 extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 

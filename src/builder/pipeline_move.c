@@ -1,30 +1,34 @@
 /*
- * pipeline_move.c - rows and vertices in an order of places, for builds that memory does not hold.
+ * pipeline_move.c - rows and vertices in an order of places, for builds that memory does not
+ * hold.
  *
  * What comes after the graph's rounds follows edges: it reads the lists and rows of near
- * vertices.  Where rows lie in the order of the table, near ones lie anywhere, and beyond memory
- * each would be a read of the disk at random.  So the space is cut into cells, and rows move to
- * where their cell's lie.  Vertices then have the same order, and all that follows edges stays
- * within a few cells.  Rows are read once, in order, and written at the end of one of some dozens
- * of cells; both are what disks and the kernel's cache do well.
+ * vertices.  Where rows lie in the order of the table, near ones lie anywhere, and beyond
+ * memory each would be a read of the disk at random.  So the space is cut into cells, and rows
+ * move to where their cell's lie.  Vertices then have the same order, and all that follows
+ * edges stays within a few cells.  Rows are read twice, in order, and written once, at the end
+ * of one of some dozens of cells; both are what disks and the kernel's cache do well.
  */
 #include "builder/pipeline_impl.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "builder/free_memory.h"
 #include "graph/arena.h"
 #include "graph/build/cut.h"
-#include "graph/build/descent.h"
 
 #define MOST_CELLS 64
 #define LEAST_CELL_ROWS 4096
+#define FORGET_PIECE ((uint64_t) 1 << 30)
 
 typedef struct Move
 {
 	GrnPipeline *p;
 	uint32_t   *to;				/* [m] new number of a vertex */
 	uint8_t    *copy;			/* [m][row_bytes] */
+	uint64_t	end;			/* of the copy, in WORK */
 } Move;
 
 static uint32_t
@@ -34,7 +38,7 @@ cells_of(size_t m)
 }
 
 bool
-grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit)
+grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit)
 {
 	const GrnBuildSpec *spec = p->build->spec;
 	uint64_t	limit = work_limit > 0 ? work_limit : grn_free_memory();
@@ -45,8 +49,7 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t work_limit)
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && cells_of(m) >= 2 &&
-		rows + p->kept_bytes + grn_pipeline_result_bytes(p) +
-		grn_rnnd_bytes(&p->result->params, m, grn_copied_dims(&p->rows)) > limit;
+		rows + p->kept_bytes + grn_pipeline_result_bytes(p) + workspace > limit;
 }
 
 static void
@@ -61,17 +64,6 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 static void
-back_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Move	   *move = arg;
-	size_t		bytes = move->p->rows.row_bytes;
-
-	(void) worker;
-	memcpy((uint8_t *) move->p->build->vectors + begin * bytes, move->copy + begin * bytes,
-		   (end - begin) * bytes);
-}
-
-static void
 number_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Move	   *move = arg;
@@ -81,17 +73,34 @@ number_range(void *arg, int worker, size_t begin, size_t end)
 		move->p->vertex_of_rank[r] = move->to[move->p->vertex_of_rank[r]];
 }
 
-/* Where all lies in WORK behind what is kept; returns its end. */
+/* Where all lies in WORK, the copy behind what is there already; returns its end. */
 static uint64_t
 lay_out(Move *move, char *work, uint32_t cells, void **cut)
 {
 	const GrnRows *rows = &move->p->rows;
-	GrnArena	a = {work, move->p->kept_bytes};
+	GrnArena	a = {work, move->p->work_bytes};
 
+	move->copy = grn_take(&a, rows->n, rows->row_bytes);
+	move->end = a.used;
 	*cut = grn_take(&a, 1, grn_parts_bytes(rows->n, rows->dim, cells, 0));
 	move->to = grn_take(&a, rows->n, sizeof(uint32_t));
-	move->copy = grn_take(&a, rows->n, rows->row_bytes);
 	return a.used;
+}
+
+/*
+ * VECTORS is not read any more.  What it has of memory and of the disk goes back, where the
+ * file system can do that.
+ */
+static void
+forget_vectors(GrnPipeline *p)
+{
+	uint64_t	page = (uint64_t) sysconf(_SC_PAGESIZE);
+	uint64_t	bytes = p->build->n * p->rows.row_bytes / page * page;
+
+	for (uint64_t at = 0; at < bytes; at += FORGET_PIECE)
+		if (madvise((char *) p->build->vectors + at, bytes - at < FORGET_PIECE ? bytes - at : FORGET_PIECE,
+					MADV_REMOVE) != 0)
+			return;
 }
 
 bool
@@ -112,8 +121,11 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 		for (size_t i = parts.start[c]; i < parts.guests[c]; i++)
 			move.to[parts.members[i]] = next++;
 	p->parallel->run(p->parallel, p->rows.n, GRN_PIPELINE_GRAIN, copy_range, &move);
-	p->parallel->run(p->parallel, p->rows.n, GRN_PIPELINE_GRAIN, back_range, &move);
 	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
+	forget_vectors(p);
+	p->result->off_vectors = (uint64_t) ((char *) move.copy - work);
+	p->work_bytes = move.end;
+	p->rows.base = move.copy;
 	p->rows.order = NULL;
 	p->result->moved = true;
 	p->result->off_moved = p->result->off_rows + grn_aligned(p->build->n * 4);

@@ -18,7 +18,6 @@
 #define CHUNK_ITEMS 65536
 
 /* Nodes between two words of progress. */
-#define NODES_A_WORD 4096
 
 typedef struct Writer
 {
@@ -34,7 +33,6 @@ typedef struct Nearest
 	GrnNearest	n;
 	const uint32_t *vertex;		/* [m] of node */
 	uint64_t	nchunks;		/* taken */
-	uint64_t	done;			/* nodes */
 	Writer	   *writers;		/* one a thread */
 	bool		failed;
 	GrnFailure	failure;
@@ -113,15 +111,6 @@ write_list(Nearest *f, Writer *w, size_t node, const GrnNear *list, uint32_t cou
 	w->at += count;
 }
 
-static void
-report(Nearest *f, uint64_t nodes)
-{
-	uint64_t	done = __atomic_add_fetch(&f->done, nodes, __ATOMIC_RELAXED);
-
-	if (done / NODES_A_WORD != (done - nodes) / NODES_A_WORD)
-		grn_pipeline_phase(f->p, GRN_PHASE_CODES, done, f->n.rows->n);
-}
-
 /* GrnRangeFns over nodes. */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
@@ -132,7 +121,6 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t node = begin; node < end && !__atomic_load_n(&f->failed, __ATOMIC_RELAXED); node++)
 		write_list(f, w, node, w->lists,
 				   grn_nearest_search(&f->n, w->work, f->vertex[node], is_own(f, node), w->lists));
-	report(f, end - begin);
 }
 
 static void
@@ -151,7 +139,6 @@ exact_range(void *arg, int worker, size_t begin, size_t end)
 	grn_nearest_exact(&f->n, w->work, begin, (uint32_t) (end - begin), own, w->lists, counts);
 	for (size_t node = begin; node < end; node++)
 		write_list(f, w, node, w->lists + (node - begin) * f->n.k, counts[node - begin]);
-	report(f, end - begin);
 }
 
 /* The threads' memory lies in WORK behind what the pipeline keeps. */
@@ -227,7 +214,8 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	fine = make_writers(&f, exact, failure);
 	if (fine)
 	{
-		grn_pipeline_phase(p, GRN_PHASE_CODES, 0, m);
+		grn_progress_phase(&p->progress, GRN_PHASE_CODES, m);
+		grn_progress_step(&p->progress, 1, 1);
 		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_PIPELINE_GRAIN,
 						 exact ? exact_range : search_range, &f);
 		r->near_items = f.nchunks * CHUNK_ITEMS;

@@ -525,6 +525,8 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
 	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
 	draw(m);
+	/* comparisons and searches, mostly twice */
+	grn_progress_step(&p->progress, 1, 4);
 	/* as many again each time, while there is time for them */
 	for (uint32_t next = first < m->nqueries ? first : m->nqueries;
 		 next > n && !m->failed;)

@@ -8,6 +8,8 @@
 
 #include "graph/arena.h"
 
+#define ORDER_LOOPS 30			/* of the order of pages on cores: levels of a search, and a sort */
+
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
 {
@@ -167,8 +169,8 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	uint32_t	dims = grn_code_dims(r->shape);
 	uint64_t	basis = 4 * (uint64_t) p->rows.dim * dims;
 
+	grn_progress_step(&p->progress, 0.4, ORDER_LOOPS);
 	grn_finish_order(&p->finish);
-	grn_pipeline_phase(p, GRN_PHASE_CODES, 2, 3);
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)
 		return false;
@@ -185,6 +187,7 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 		memcpy(p->out_codes + r->off_codec, p->codec.mean, 4 * (uint64_t) p->rows.dim);
 		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
 	}
+	grn_progress_step(&p->progress, 0.6, p->graph.n == p->build->n ? 2 : 4);
 	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_range, p);
 	grn_pipeline_write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)

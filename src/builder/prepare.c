@@ -1,12 +1,13 @@
 /*
  * prepare.c - the first pass over collected rows: every value finite, the
- * smallest exact form, the scales of rows that have some (space.h).
+ * smallest exact form, the scales of rows that have some (space.h), and hashes.
  */
 #include "builder/prepare.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "graph/build/duplicates.h"
 #include "graph/space.h"
 
 #define GRAIN 1024
@@ -18,6 +19,7 @@ typedef struct Prepare
 	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
 	uint32_t	forms;			/* bit per GrnForm that some row needs */
 	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
+	uint64_t   *hashes;			/* [n] or NULL */
 	double		norm_unit;
 	float		power;			/* of places */
 } Prepare;
@@ -31,6 +33,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	bits;
 	uint32_t	seen;
 	uint32_t	dim = p->rows->dim;
+	size_t		bytes = grn_form_bytes(p->rows->form, dim);
 	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
@@ -40,6 +43,8 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		double		norm2;
 		float		zero = 0;
 
+		if (p->hashes != NULL)
+			p->hashes[i] = grn_hash_row(grn_row(p->rows, i), bytes);
 		for (uint32_t j = 0; j < dim; j++)
 			zero += x[j] * 0.0f;	/* NaN where x[j] is not finite */
 		if (zero != 0.0f)
@@ -113,17 +118,17 @@ widest_form(uint32_t forms, GrnForm came)
 }
 
 bool
-grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
-			GrnPrepared *out, GrnFailure *failure)
+grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
+			uint64_t *hashes, GrnPrepared *out, GrnFailure *failure)
 {
 	Prepare		p;
-	GrnParallel *parallel = grn_pool_parallel(pool);
 	float		max_norm2;
 	uint32_t	octaves[GRN_OCTAVES] = {0};
 	size_t		n = rows->n;
 
 	memset(&p, 0, sizeof(p));
 	p.rows = rows;
+	p.hashes = hashes;
 	p.bad = n;
 	if (grn_is_scaled(rows->embedding))
 		p.octaves = octaves;

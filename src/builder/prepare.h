@@ -5,7 +5,6 @@
 #define GRN_PREPARE_H
 
 #include "builder/host.h"
-#include "builder/thread_pool.h"
 #include "graph/rows.h"
 
 typedef struct GrnPrepared
@@ -15,10 +14,12 @@ typedef struct GrnPrepared
 } GrnPrepared;
 
 /*
- * Checks the rows, without their order, for values that are not finite (reported by row,
- * from 1) and for norms out of range, and writes a GrnScale behind each row that has one.
+ * Checks the rows, without their order, for values that are not finite (reported by row, from
+ * 1) and for norms out of range, and writes a GrnScale behind each row that has one. hashes:
+ * [n] what grn_find_duplicates() wants, or NULL.  Rows are read once for all of this: they may
+ * lie on a disk.
  */
-extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnPool *pool,
-						GrnPrepared *out, GrnFailure *failure);
+extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
+						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
 
 #endif							/* GRN_PREPARE_H */

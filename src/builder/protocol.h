@@ -112,7 +112,7 @@ typedef struct GrnBuildSpec
 	uint32_t	threads;		/* >= 1 */
 	uint64_t	gpu_memory_limit;	/* bytes; 0: what is free */
 	uint64_t	work_limit;		/* bytes that cores take as free memory; 0: what is free */
-	uint32_t	may_move;		/* rows of VECTORS may change their places: GrnBuildResult.moved */
+	uint32_t	may_move;		/* rows may change their places: GrnBuildResult.moved */
 	char		gpu_devices[64];	/* "0,1"; empty: the first */
 	uint32_t	remote;			/* GrnRemote: whether another host builds */
 	uint32_t	patience;		/* ms that it may be silent */
@@ -144,8 +144,9 @@ typedef struct GrnRemoteTimes
  *                                   [row_start[i], row_start[i + 1])
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
- *         at off_moved: uint32 [m]  where moved: row of VECTORS that is node i's.  TIDS and ATTRS
- *                                   stay as they were: they are by rows, as off_rows has them.
+ *         at off_moved: uint32 [m]  where moved: row of those below that is node i's.  TIDS and
+ *                                   ATTRS are by rows, as off_rows has them, and stay.
+ *  WORK   at off_vectors: [m]       where moved: rows as VECTORS had them, which has them no more
  * Node ids are in graph-local order, the order of records on disk.
  * Lists of nearest rows have row_start and rows alone of these, and in RESULT
  *         at off_near_start: uint64 [m] first item of node i's list in
@@ -167,13 +168,14 @@ typedef struct GrnBuildResult
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
-	uint32_t	moved;			/* rows of VECTORS lie in another order than before */
+	uint32_t	moved;			/* rows lie in another order, at off_vectors of WORK */
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids,
 				off_counts,
 				off_row_start,
 				off_rows,
-				off_moved;
+				off_moved,
+				off_vectors;
 	uint64_t	off_codes,
 				off_factors,
 				off_codec;
@@ -181,7 +183,10 @@ typedef struct GrnBuildResult
 				off_near_count,
 				off_near,
 				near_items;
-	uint64_t	gpu_bytes;		/* most that it took on the device */
+	uint64_t	gpu_bytes;		/* most that it took on the device, */
+	uint64_t	gpu_limit;		/* and might have taken */
+	uint32_t	gpus;			/* that were open for it */
+	uint32_t	parts;			/* in which they built the graph; 0: as a whole */
 	GrnRecallCurve curve;
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
@@ -211,6 +216,17 @@ grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildRes
 	GrnLayoutSpec of = grn_result_layout_spec(spec, result);
 
 	return grn_layout_of(layout, &of);
+}
+
+/*
+ * Whether so many GPUs share a build of so many rows that one of them could do.  Parts cost about
+ * 1.7 times what the whole does, so that fewer gain nothing; of half as many rows four gain
+ * 0.1 s once their handles are open, which takes as long (test/bench/graph/limits.md).
+ */
+static inline bool
+grn_parts_are_faster(int gpus, uint64_t rows)
+{
+	return gpus >= 4 && rows >= 8000000;
 }
 
 typedef enum GrnMsgType

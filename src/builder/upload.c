@@ -8,6 +8,7 @@
 
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 64 << 20)
+#define PIECE_BYTES ((size_t) 256 << 20)	/* of rows that go up as they are, between two looks at the progress */
 #define STAGE_GRAIN 256			/* rows a thread copies at a time */
 
 void
@@ -35,7 +36,8 @@ stage_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 GrnGpuStatus
-grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError *err)
+grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
+		   GrnGpuError *err)
 {
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
@@ -43,7 +45,17 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 	GrnGpuSource source = grn_gpu_source(rows);
 
 	if (grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding)))
-		return grn_gpu_rows_from(gpu, &source, err);
+	{
+		piece = PIECE_BYTES / rows->row_bytes + 1;
+		for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
+		{
+			status = grn_gpu_rows_from(gpu, &source, first,
+									   rows->n - first < piece ? rows->n - first : piece, err);
+			if (progress)
+				grn_progress_done(progress, first + piece, rows->n);
+		}
+		return status;
+	}
 	if (piece == 0)
 		piece = 1;
 	if (piece > rows->n)
@@ -60,6 +72,8 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnGpuError 
 
 		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
+		if (progress)
+			grn_progress_done(progress, stage.first + count, rows->n);
 	}
 	free(stage.out);
 	return status;

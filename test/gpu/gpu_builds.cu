@@ -111,7 +111,7 @@ build_bits(GrnGpu *gpu, const BitRows &rows, uint32_t n, uint32_t dim, GrnGpuOpt
 	b.counts.assign(n + 1, 0xab);
 	b.status = grn_gpu_begin(gpu, n, dim, &options, &params, &b.err);
 	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_rows_from(gpu, &rows.source, &b.err);
+		b.status = grn_gpu_rows_from(gpu, &rows.source, 0, n, &b.err);
 	if (b.status == GRN_GPU_OK)
 		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
 	grn_gpu_end(gpu);
@@ -453,7 +453,7 @@ test_bit_builds(GrnGpu *gpu)
 	grn_gpu_default_params(gpu, &options, &params, 300, 100);
 	refused = grn_gpu_begin(gpu, 100, GRN_GPU_MOST_BITS + 1, &options, &params, &err) == GRN_GPU_FAILED &&
 		grn_gpu_begin(gpu, 100, 300, &options, &params, &err) == GRN_GPU_OK &&
-		grn_gpu_rows_from(gpu, &floats, &err) == GRN_GPU_FAILED;
+		grn_gpu_rows_from(gpu, &floats, 0, 100, &err) == GRN_GPU_FAILED;
 	grn_gpu_end(gpu);
 	report("too many bits, and rows that are not bits, are refused", refused, err.text);
 }

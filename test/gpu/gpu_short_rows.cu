@@ -76,7 +76,8 @@ test_upload(GrnGpu *gpu, uint32_t bits, uint32_t n, uint32_t dim, bool heads, bo
 	if (ordered)
 		rows.source.order = order.data();
 	if (grn_gpu_begin(gpu, n, dim, &options, &params, &err) != GRN_GPU_OK ||
-		grn_gpu_rows_from(gpu, &rows.source, &err) != GRN_GPU_OK)
+		grn_gpu_rows_from(gpu, &rows.source, 0, n / 3, &err) != GRN_GPU_OK ||
+		grn_gpu_rows_from(gpu, &rows.source, n / 3, n - n / 3, &err) != GRN_GPU_OK)
 		same = false;
 	else
 	{
@@ -177,7 +178,7 @@ test_other_form(GrnGpu *gpu)
 	refused &= grn_gpu_digest_begin(gpu, &e, 0, &err) == GRN_GPU_OK;
 	refused &= grn_gpu_digest(gpu, &e, &rows.source, 0, 100, 0, &other, &err) == GRN_GPU_FAILED;
 	grn_gpu_end(gpu);
-	refused &= grn_gpu_rows_from(gpu, &rows.source, &err) == GRN_GPU_FAILED;
+	refused &= grn_gpu_rows_from(gpu, &rows.source, 0, 100, &err) == GRN_GPU_FAILED;
 	report("rows that nothing was begun for are refused", refused, err.text);
 }
 

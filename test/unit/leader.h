@@ -44,12 +44,16 @@ typedef struct Leader
 	int			beats;
 	int			notices;
 	int			phases;
+	GrnPhase	phase;			/* the last, */
+	uint64_t	done;			/* and how far it was */
+	int			states[GRN_PHASE_WRITE + 1];	/* of each phase that were said */
 	int			hellos;
 	int			devices;
 	int			on_gpu;
 	char		notice[512];
 	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
 	int			status;			/* of the process */
+	bool		by_digests;		/* lists are in the order of digests' distances, or in none */
 	uint64_t	withhold_ms;	/* before the first GRANT */
 	bool		withhold_codes; /* no memory for codes */
 	uint64_t	codes_needed;	/* then: bytes that were asked for */
@@ -268,6 +272,11 @@ converse(Leader *l, uint64_t limit_ms)
 				CHECK(msg.arg[0] >= GRN_PHASE_PREPARE && msg.arg[0] <= GRN_PHASE_CODES &&
 					  msg.arg[1] <= msg.arg[2], "phase %d: %d of %d", (int) msg.arg[0],
 					  (int) msg.arg[1], (int) msg.arg[2]);
+				CHECK(msg.arg[0] != l->phase || msg.arg[1] >= l->done || msg.arg[1] == 0, "back from %d to %d",
+					  (int) l->done, (int) msg.arg[1]);
+				l->states[msg.arg[0]] += msg.arg[0] != l->phase || msg.arg[1] != l->done;
+				l->phase = (GrnPhase) msg.arg[0];
+				l->done = msg.arg[1];
 				l->phases++;
 				break;
 			case GRN_MSG_NOTICE:
@@ -532,7 +541,7 @@ check_result(const Leader *l, uint32_t n)
 			if (i > row_start[v])
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
 		}
-		CHECK(nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
+		CHECK(l->by_digests || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
 			  "node %u: neighbours not by distance", v);
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
@@ -540,15 +549,59 @@ check_result(const Leader *l, uint32_t n)
 		GrnRows		all = {row_of(l, 0), order, n, l->spec.row_bytes, dim, GRN_EMBED_ROW, (GrnForm) l->spec.form};
 		GrnParallel one = {1, unit_run};
 		uint32_t   *first = malloc(n * 4);
-		void	   *table = malloc(16 * (uint64_t) n);
+		uint64_t   *hashes = malloc(n * sizeof(uint64_t));
+		void	   *table = malloc(8 * (uint64_t) n);
 
-		CHECK(grn_find_duplicates(&all, &one, first, table) == r->nodes, "%u nodes", r->nodes);
+		for (uint32_t i = 0; i < n; i++)
+			hashes[i] = grn_hash_row(row_of(l, i), grn_form_bytes(all.form, dim));
+		CHECK(grn_find_duplicates(&all, hashes, &one, first, table) == r->nodes, "%u nodes", r->nodes);
+		free(hashes);
 		free(first);
 		free(table);
 	}
 	free(rank);
 	free(taken);
 	free(work);
+}
+
+/*
+ * Rows that have moved: the result names each once.  Then they are where they were, for other
+ * checks.
+ */
+static inline void
+take_back(Leader *l, uint32_t n, FillFn fill)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
+	const uint32_t *start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const uint32_t *moved = (const uint32_t *) (out + r->off_moved);
+	uint32_t   *rank = malloc(n * sizeof(uint32_t));
+	uint8_t    *taken = calloc(n, 1);
+	uint32_t	elsewhere = 0;
+	uint32_t	dim = l->spec.dim;
+	float		x[GRN_MOST_DIMS];
+
+	for (uint32_t i = 0; i < n; i++)
+		rank[order[i]] = i;
+	for (uint32_t v = 0; r->moved && v < r->nodes; v++)
+	{
+		CHECK(moved[v] < r->nodes && !taken[moved[v]], "node %u: row %u", v, moved[v]);
+		taken[moved[v]] = 1;
+		fill(x, rank[rows[start[v]]], dim);
+		CHECK(memcmp(l->base[GRN_SEG_WORK] + r->off_vectors + (uint64_t) moved[v] * l->spec.row_bytes, x,
+					 dim * sizeof(float)) == 0, "node %u has another row", v);
+		elsewhere += moved[v] != rows[start[v]];
+	}
+	CHECK(!r->moved || elsewhere > r->nodes / 2, "%u of %u rows moved", elsewhere, r->nodes);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		fill(x, i, dim);
+		memcpy(l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.row_bytes, x, dim * sizeof(float));
+	}
+	free(rank);
+	free(taken);
 }
 
 /* Each node's code is what the codec says of its vector. */

@@ -7,6 +7,7 @@
 
 #include "builder/build_graph.h"
 #include "builder/finish.h"
+#include "builder/thread_pool.h"
 #include "graph/build/connect.h"
 #include "graph/build/page_order.h"
 
@@ -59,12 +60,14 @@ test_finish(void)
 		void	   *memory = NULL;
 		GrnHost		host = {.ctx = &memory, .need = need, .phase = phase, .notice = notice};
 		GrnPool    *pool = grn_pool_start(2);
+		GrnProgress progress;
 		GrnFinish	f = {.rows = &d.rows, .graph = &graph, .parallel = grn_pool_parallel(pool),
 			.per_page = 6, .position = position, .scratch = malloc(scratch)};
 		void	   *work = malloc(scratch);
 		size_t		connected;
 		char		name[128];
 
+		grn_progress_init(&progress, grn_pool_parallel(pool), &host);
 		standin_reset();
 		standin.halves = true;
 		/* in parts: the device gets the graph afterwards */
@@ -72,7 +75,7 @@ test_finish(void)
 		standin.fault = GRN_GPU_FAILED;
 		standin.fault_call = way > 1 && way < 4 ? calls + way - 1 : 0;
 		job = (GrnGraphJob) {.rows = &d.rows, .params = &params, .graph = &graph, .choice = &choice,
-							 .pool = pool, .host = &host, .hold = true};
+							 .progress = &progress, .host = &host, .hold = true};
 		CHECK(grn_device_open(&choice, 2, &host, &job.gpu, name, sizeof(name), &failure) &&
 			  grn_build_graph(&job, &failure), "%s", failure.text);
 		CHECK((job.holder != NULL) == (way > 0) && (standin.held > 0) == (way > 0), "way %d: %d held", way,

@@ -8,6 +8,7 @@
 #include "builder/build_graph.h"
 #include "builder/parts.h"
 #include "builder/prepare.h"
+#include "builder/thread_pool.h"
 #include "graph/build/connect.h"
 
 typedef struct Host
@@ -39,7 +40,7 @@ phase(void *ctx, GrnPhase which, uint64_t done, uint64_t total)
 {
 	Host	   *h = ctx;
 
-	CHECK(which == GRN_PHASE_DESCENT && done <= total, "%llu of %llu", (unsigned long long) done,
+	CHECK((which == GRN_PHASE_DESCENT || which == GRN_PHASE_PREPARE) && done <= total, "%llu of %llu", (unsigned long long) done,
 		  (unsigned long long) total);
 	__atomic_store_n(&h->done, done, __ATOMIC_RELAXED);
 }
@@ -72,30 +73,24 @@ static Built
 build(const Data *d, GrnDeviceChoice choice)
 {
 	Built		b = {0};
-	const GrnGraphParams given = asked;
-	GrnGraphParams params = given;
+	GrnGraphParams params = asked;
 	GrnHost		host = {.ctx = &b.host, .need = need, .phase = phase, .notice = notice};
 	GrnPool    *pool = grn_pool_start(2);
+	GrnProgress progress;
 	char		name[128];
 
 	b.graph = (GrnGraph) {calloc(d->rows.n * 24, sizeof(uint32_t)), malloc(d->rows.n),
 						  (uint32_t) d->rows.n, 24};
 	b.job.rows = &d->rows;
-	/* more rounds on a GPU, as an index's builds have */
-	if (choice.device == GRN_DEVICE_AUTO)
-	{
-		params.t1 = 9;
-		b.job.given = &given;
-	}
 	b.job.params = &params;
 	b.job.graph = &b.graph;
 	b.job.choice = &choice;
-	b.job.pool = pool;
+	grn_progress_init(&progress, grn_pool_parallel(pool), &host);
+	b.job.progress = &progress;
 	b.job.host = &host;
 	b.job.work_offset = 100;
 	b.opened = grn_device_open(&choice, threads, &host, &b.job.gpu, name, sizeof(name), &b.failure);
 	b.fine = b.opened && grn_build_graph(&b.job, &b.failure);
-	CHECK(!b.job.given || !b.fine || (params.t1 == 9) == b.job.on_gpu, "t1 %u", params.t1);
 	grn_device_close();
 	CHECK(standin.held == 0, "device memory of %d handles was not given back", standin.held);
 	CHECK(!standin.over, "more device memory than there is");

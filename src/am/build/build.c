@@ -54,6 +54,16 @@ recall_text(const GrnBuildResult *result)
 	return "";
 }
 
+/* A GrnndLookFn. */
+static void
+report_emptied(void *arg, uint64 done, uint64 of)
+{
+	const GrnndBuild *build = arg;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, build->rows, GRNND_PAGES_WRITTEN, 1};
+
+	grnnd_report_stretch(&stretch, done, of);
+}
+
 static void
 run_build(GrnndBuild *build)
 {
@@ -69,8 +79,8 @@ run_build(GrnndBuild *build)
 	BlockNumber blocks;
 	GrnndServer *server = grnnd_find_build_server(&build->spec);
 
-	/* only we read them, once the graph is there */
-	build->spec.may_move = server == NULL;
+	/* only we read them, once the graph is there; another host's stay where they are */
+	build->spec.may_move = 1;
 
 	/* all that the heap can hold, and a chunk for the leader and each worker */
 	blocks = RelationGetNumberOfBlocks(build->heap);
@@ -137,6 +147,7 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_builder_end(builder);
+	grnnd_mapping_empty(build->map, report_emptied, build);
 	end_s = grnnd_seconds_since(start);
 
 	/* client_min_messages = info asks for it */

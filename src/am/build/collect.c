@@ -511,13 +511,20 @@ rank_rows(GrnndBuild *build)
 	int			shift = 16;		/* from TID to bucket */
 	size_t		nbuckets;
 	uint32	   *begin;
+	const GrnndStretch first = {GRN_PHASE_COLLECT, n, 0, 0.1};
+	const GrnndStretch count = {GRN_PHASE_COLLECT, n, 0.1, 0.3};
+	const GrnndStretch place = {GRN_PHASE_COLLECT, n, 0.3, 0.7};
+	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.7, 1};
 
 	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
 	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));
 	order = (uint32 *) build->map->base[GRN_SEG_ORDER];
 
 	for (uint32 i = 0; i < n; i++)
+	{
+		grnnd_look(&first, i, n);
 		max_block = Max(max_block, tids[i] >> 16);
+	}
 	while ((max_block >> (shift - 16)) > n)
 		shift++;
 	nbuckets = (size_t) (max_block >> (shift - 16)) + 1;
@@ -526,19 +533,24 @@ rank_rows(GrnndBuild *build)
 									   (nbuckets + 1) * sizeof(uint32),
 									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (uint32 i = 0; i < n; i++)
+	{
+		grnnd_look(&count, i, n);
 		begin[(tids[i] >> shift) + 1]++;
+	}
 	for (size_t b = 0; b < nbuckets; b++)
 		begin[b + 1] += begin[b];
-	CHECK_FOR_INTERRUPTS();
 	for (uint32 i = 0; i < n; i++)
+	{
+		grnnd_look(&place, i, n);
 		order[begin[tids[i] >> shift]++] = i;
-	CHECK_FOR_INTERRUPTS();
+	}
 	/* begin[b] has moved to the bucket's end */
 	for (size_t b = 0; b < nbuckets; b++)
 	{
 		uint32		from = b == 0 ? 0 : begin[b - 1];
 
-		CHECK_FOR_INTERRUPTS();
+		grnnd_look(&sort, b, nbuckets);
+		CHECK_FOR_INTERRUPTS();	/* one bucket may hold most of the rows */
 		sort_bucket(order + from, begin[b] - from, tids);
 	}
 	pfree(begin);

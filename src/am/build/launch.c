@@ -33,6 +33,9 @@
 /* How long one that closed its socket may take to exit by itself. */
 #define EXIT_LIMIT_MS 1000
 
+/* Memory allocated between two looks at the builder's messages. */
+#define ALLOCATE_PIECE (UINT64CONST(256) << 20)
+
 extern char **environ;
 
 /*
@@ -420,12 +423,32 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 	if (b->wanted && segment != GRN_SEG_WORK)
 		b->wanted((GrnSegment) segment, bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
-	/* What we shall read is allocated by us; the workspace by the threads that touch it. */
-	if (segment != GRN_SEG_WORK)
-		grnnd_mapping_populate(b->map, (GrnSegment) segment, 0, bytes);
 	msg.arg[0] = segment;
 	msg.arg[1] = b->map->size[segment];
 	send_message(b, &msg, -1, false);
+}
+
+/*
+ * Allocates a piece of what we shall read (the workspace is allocated by the threads that touch
+ * it): the builder's messages come in between.  False when there is no more.
+ */
+static bool
+allocate_piece(GrnndBuilder *b)
+{
+	static const GrnSegment segments[] = {GRN_SEG_RESULT, GRN_SEG_CODES};
+
+	for (int i = 0; i < lengthof(segments); i++)
+	{
+		GrnSegment	segment = segments[i];
+		uint64		from = b->allocated[segment];
+
+		if (from >= b->needed[segment])
+			continue;
+		b->allocated[segment] = Min(b->needed[segment], from + ALLOCATE_PIECE);
+		grnnd_mapping_populate(b->map, segment, from, b->allocated[segment]);
+		return true;
+	}
+	return false;
 }
 
 static void
@@ -544,6 +567,9 @@ wait_for_builder(GrnndBuilder *b, const bool *flag)
 		grnnd_builder_poll(b);
 		if (!b->waiting || (flag && *flag))
 			break;
+		CHECK_FOR_INTERRUPTS();
+		if (allocate_piece(b))
+			continue;
 		events = WaitLatchOrSocket(MyLatch,
 								   WL_LATCH_SET | WL_SOCKET_READABLE |
 								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

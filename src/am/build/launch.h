@@ -32,7 +32,8 @@ typedef struct GrnndBuilder
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
-	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for */
+	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for, */
+	uint64		allocated[GRN_NSEGMENTS];	/* and that we have allocated for ourselves to read */
 	uint64		phase[3];		/* of its last PHASE: GrnPhase, done, total */
 	/* at every BEAT, and at every NEED of RESULT and CODES; or NULL */
 	void		(*heard) (struct GrnndBuilder *builder);

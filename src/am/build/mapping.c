@@ -17,6 +17,7 @@
 
 /* Allocation is done in pieces, between which a cancel is heard. */
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
+#define EMPTY_PIECE ((uint64) 1 << 30)
 
 #ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -381,6 +382,25 @@ grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 
 			fn(arg, e, map->extents->fds[e->file]);
 		}
+	}
+}
+
+/*
+ * Best effort, in pieces: a hole in the file is memory that nobody has.  Nobody reads it any
+ * more.
+ */
+void
+grnnd_mapping_empty(GrnndMapping *map, GrnndLookFn look, void *arg)
+{
+	uint64		size = map->file_size[GRNND_FILE_MEMORY];
+
+	for (uint64 at = 0; at < size; at += EMPTY_PIECE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		look(arg, at, size);
+		if (fallocate(map->extents->fds[GRNND_FILE_MEMORY], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  (off_t) at, (off_t) Min(EMPTY_PIECE, size - at)) != 0)
+			return;
 	}
 }
 

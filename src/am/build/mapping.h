@@ -84,6 +84,12 @@ extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 extern void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
 								const char *data, uint64 bytes);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
+/*
+ * Gives memory back before grnnd_mapping_release() does: it may be a lot, and look() hears how
+ * far this is.
+ */
+typedef void (*GrnndLookFn) (void *arg, uint64 done, uint64 of);
+extern void grnnd_mapping_empty(GrnndMapping *map, GrnndLookFn look, void *arg);
 extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 
 /* for workers */

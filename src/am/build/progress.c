@@ -33,9 +33,10 @@ grnnd_buildphasename(int64 phase)
 }
 
 /*
- * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are
- * collected the table scan counts its blocks there.  Afterwards blocks_done is the same
- * share of them as done of total, so that a percentage by blocks is that of the phase.
+ * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are collected
+ * the table scan counts its blocks there, and rows count as they are ranked.  Afterwards
+ * blocks_done is the same share of them as done of total, so that a percentage by blocks is
+ * that of the phase.
  */
 void
 grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
@@ -58,6 +59,14 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 		values[3] = (int64) ((double) MyBEEntry->st_progress_param[PROGRESS_SCAN_BLOCKS_TOTAL] *
 							 (double) Min(done, total) / (double) total);
 	pgstat_progress_update_multi_param(n, params, values);
+}
+
+void
+grnnd_report_stretch(const GrnndStretch *stretch, uint64 done, uint64 of)
+{
+	double		share = stretch->from + (stretch->to - stretch->from) * (double) done / (double) Max(of, 1);
+
+	grnnd_report_phase(stretch->phase, (uint64) (share * (double) stretch->total), stretch->total);
 }
 
 double

@@ -74,11 +74,13 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	const GrnLayout *l = &new->layout;
 	uint64		nchains = 0;
 	uint64		n = 0;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, new->nrows, GRNND_ROWS_CHECKED, GRNND_CHAINS_PLANNED};
 
 	for (uint32 i = 0; i < new->nodes; i++)
 	{
 		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
 
+		grnnd_look(&stretch, i, new->nodes);
 		if (ntids > l->tids_max)
 			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
 	}
@@ -236,8 +238,10 @@ write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
 
 /* This process's share of the checks, and of the signatures. */
 static void
-check_share(GrnndNewIndex *new, Shared *shared)
+check_share(GrnndNewIndex *new, Shared *shared, bool report)
 {
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, shared->nrows, GRNND_CHAINS_PLANNED, GRNND_LISTS_CHECKED};
+
 	for (;;)
 	{
 		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_node, CHECK_NODES);
@@ -245,6 +249,8 @@ check_share(GrnndNewIndex *new, Shared *shared)
 		if (begin >= new->nodes)
 			break;
 		CHECK_FOR_INTERRUPTS();
+		if (report)
+			grnnd_report_stretch(&stretch, begin, new->nodes);
 		grnnd_check_result_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
 		grnnd_sign_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
 	}
@@ -271,6 +277,7 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 {
 	uint64		stretches = (shared->node_pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
 	uint64		stretch;
+	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
 
 	new->floats = palloc(new->layout.dim * sizeof(float));
 	if (new->layout.span > 1)
@@ -294,9 +301,7 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 			grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
 		pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
 		if (report)
-			grnnd_report_phase(GRN_PHASE_WRITE,
-							   new->records * pg_atomic_read_u64(&shared->pages_done) /
-							   shared->node_pages, new->records);
+			grnnd_report_stretch(&pages, pg_atomic_read_u64(&shared->pages_done), shared->node_pages);
 	}
 }
 
@@ -310,7 +315,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	GrnndMapping *map;
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 
-	map = grnnd_mapping_attach(&shared->extents, ~(1 << GRN_SEG_WORK));
+	map = grnnd_mapping_attach(&shared->extents, shared->result.moved ? ~0 : ~(1 << GRN_SEG_WORK));
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(map))
 	{
@@ -330,7 +335,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		grnnd_find_filters(new, map);
 		if (phase == 0)
 		{
-			check_share(new, shared);
+			check_share(new, shared, false);
 			BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
 		}
 		w = grnnd_writer_begin(index, MAIN_FORKNUM, shared->use_wal);
@@ -351,7 +356,7 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers
 	if (workers)
 		grnnd_workers_launch(workers);
 	grnnd_writer_extend(w, blocks);
-	check_share(new, shared);
+	check_share(new, shared, true);
 	BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
 	write_head(new, w);
 	write_share(new, shared, w, true);
@@ -367,6 +372,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 		set_open_layout(new, build);
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);
+	new->nrows = build->rows;
 	new->vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
 							  build->key.metric->embedding, build->key.type->form};
 	if (new->meta.fit_state == GRNND_FITTED)
@@ -411,7 +417,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	int			nworkers;
 
 	INSTR_TIME_SET_CURRENT(start);
-	grnnd_report_phase(GRN_PHASE_WRITE, 0, 0);
+	grnnd_report_phase(GRN_PHASE_WRITE, 0, build->rows);
 	take_result(new, build, r);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;

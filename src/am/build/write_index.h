@@ -7,6 +7,15 @@
 #include "am/build/build_state.h"
 
 /*
+ * Shares of "writing pages", about, when all of this is checked or planned, and when pages are
+ * written.
+ */
+#define GRNND_ROWS_CHECKED 0.03
+#define GRNND_CHAINS_PLANNED 0.05
+#define GRNND_LISTS_CHECKED 0.1
+#define GRNND_PAGES_WRITTEN 0.9
+
+/*
  * Checks the builder's result and writes all pages of the index; returns the number of
  * blocks.
  */

@@ -87,6 +87,12 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->nentries = r->nentries;
 	new->entries = r->entries;
 	new->vectors.base = map->base[GRN_SEG_VECTORS];
+	if (r->moved)
+	{
+		new->vectors.base = grnnd_result_array(map, GRN_SEG_WORK, r->off_vectors, r->nodes,
+											   new->vectors.row_bytes);
+		new->vectors.n = r->nodes;
+	}
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	new->attrs = (uint8 *) map->base[GRN_SEG_ATTRS];
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
@@ -166,6 +172,7 @@ void
 grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes, uint64 nrows)
 {
 	uint64	   *seen;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, nrows, 0, GRNND_ROWS_CHECKED};
 
 	if (row_start[0] != 0 || row_start[nodes] != nrows)
 		grnnd_bad_result("not every row belongs to a node");
@@ -181,6 +188,7 @@ grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 node
 		uint32		row = rows[i];
 		uint64		bit = UINT64_C(1) << (row % 64);
 
+		grnnd_look(&stretch, i, nrows);
 		if (row >= nrows)
 			grnnd_bad_result("a node's row does not exist");
 		if (seen[row / 64] & bit)

@@ -7,6 +7,7 @@
 #define GRNND_WRITE_INDEX_IMPL_H
 
 #include "am/build/mapping.h"
+#include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "graph/rows.h"
 
@@ -45,6 +46,7 @@ typedef struct GrnndNewIndex
 	GrnndMeta	meta;
 	GrnndReport report;
 	GrnLayout	layout;
+	uint64		nrows;			/* of the table */
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */
 	uint32		nchains;

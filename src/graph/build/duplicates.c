@@ -14,19 +14,22 @@ typedef struct Dups
 {
 	const GrnRows *rows;
 	size_t		vector_bytes;	/* of a row, without its scale */
-	uint64_t   *hashes;			/* [n] */
+	const uint64_t *hashes;		/* [n] by row */
 	uint32_t   *slots;			/* [2n] */
 	uint32_t   *first;			/* [n] */
 	size_t		partitions;
+	size_t		begin,			/* of the stretch of rows that is entered now */
+				end;
 	size_t		distinct;
 } Dups;
 
 /* Fewer rows than this a partition could overfill one. */
 #define ROWS_PER_PARTITION 65536
 
-static uint64_t
-hash_row(const uint8_t *x, size_t bytes)
+uint64_t
+grn_hash_row(const void *row, size_t bytes)
 {
+	const uint8_t *x = row;
 	uint64_t	lanes[4] = {1, 2, 3, 4};
 	uint64_t	h = bytes;
 	size_t		j = 0;
@@ -54,14 +57,10 @@ hash_row(const uint8_t *x, size_t bytes)
 	return h;
 }
 
-static void
-hash_range(void *arg, int worker, size_t begin, size_t end)
+static uint64_t
+hash_of(const Dups *d, size_t i)
 {
-	Dups	   *d = arg;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-		d->hashes[i] = hash_row(grn_row(d->rows, i), d->vector_bytes);
+	return d->hashes[d->rows->order ? d->rows->order[i] : i];
 }
 
 static void
@@ -77,11 +76,11 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		high = 2 * n * (p + 1) / d->partitions;
 		size_t		distinct = 0;
 
-		for (size_t s = low; s < high; s++)
+		for (size_t s = low; s < high && d->begin == 0; s++)
 			d->slots[s] = GRN_INVALID_ID;
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = d->begin; i < d->end; i++)
 		{
-			uint64_t	hash = d->hashes[i];
+			uint64_t	hash = hash_of(d, i);
 			size_t		slot;
 
 			if ((size_t) (((hash >> 32) * d->partitions) >> 32) != p)
@@ -98,7 +97,7 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 					distinct++;
 					break;
 				}
-				if (d->hashes[other] == hash &&
+				if (hash_of(d, other) == hash &&
 					memcmp(grn_row(d->rows, other), grn_row(d->rows, i), d->vector_bytes) == 0)
 				{
 					d->first[i] = other;
@@ -113,23 +112,29 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 size_t
-grn_find_duplicates(const GrnRows *rows, GrnParallel *parallel, uint32_t *first,
-					void *workspace)
+grn_find_duplicates(const GrnRows *rows, const uint64_t *hashes, GrnParallel *parallel,
+					uint32_t *first, void *workspace)
 {
 	Dups		d;
 
 	memset(&d, 0, sizeof(d));
 	d.rows = rows;
 	d.vector_bytes = grn_form_bytes(rows->form, rows->dim);
-	d.hashes = workspace;
-	d.slots = (uint32_t *) (d.hashes + rows->n);
+	d.hashes = hashes;
+	d.slots = workspace;
 	d.first = first;
 	d.partitions = rows->n / ROWS_PER_PARTITION;
 	if (d.partitions > (size_t) parallel->nworkers)
 		d.partitions = (size_t) parallel->nworkers;
 	if (d.partitions == 0)
 		d.partitions = 1;
-	parallel->run(parallel, rows->n, 1024, hash_range, &d);
-	parallel->run(parallel, d.partitions, 1, partition_range, &d);
+	/* in stretches, so that the caller's count of loops moves */
+	for (int i = 0; i < GRN_DUPLICATE_STRETCHES; i++)
+	{
+		d.begin = rows->n * (size_t) i / GRN_DUPLICATE_STRETCHES;
+		d.end = rows->n * (size_t) (i + 1) / GRN_DUPLICATE_STRETCHES;
+		if (d.begin < d.end)
+			parallel->run(parallel, d.partitions, 1, partition_range, &d);
+	}
 	return d.distinct;
 }

@@ -1,0 +1,128 @@
+/*
+ * test_gpu_build.c - what the leader sees of builds on GPUs: a builder with stand-ins, which the
+ * environment describes.
+ *
+ * The program is $GRNND_BUILD_GPUS.
+ */
+#define _GNU_SOURCE
+#include "leader.h"
+
+#define ROWS 20000
+#define DIM 12
+
+/* A build of rows of bytes; standin: what GRNND_STANDIN says. */
+static Leader
+build_on(const char *standin, GrnDevice device, bool short_memory, uint64_t gpu_memory)
+{
+	Leader		l;
+
+	setenv("GRNND_STANDIN", standin, 1);
+	start_builder(&l);
+	l.spec.device = device;
+	strcpy(l.spec.gpu_devices, standin[0] == '2' ? "0,1" : "0");
+	l.spec.gpu_memory_limit = gpu_memory;
+	l.spec.may_move = 1;
+	l.spec.work_limit = short_memory ? 1 << 20 : 1 << 30;
+	send_rows(&l, ROWS, DIM, fill_repeated, 11);
+	CHECK(converse(&l, LIMIT_MS), "no answer");
+	CHECK(l.last.type == GRN_MSG_DONE, "message %u: %s", l.last.type, l.last.u.say.text);
+	l.by_digests = l.last.u.result.parts > 0;
+	return l;
+}
+
+static void
+check_and_end(Leader *l)
+{
+	take_back(l, ROWS, fill_repeated);
+	check_result(l, ROWS);
+	check_codes(l);
+	check_curve(&l->last.u.result);
+	end_builder(l);
+}
+
+/* Rows that memory does not hold move before a device takes them, whole and in parts. */
+static void
+test_moved(void)
+{
+	for (int way = 0; way < 4; way++)
+	{
+		Leader		l = build_on(way & 1 ? "2 0 0" : "1 0 0", GRN_DEVICE_GPU, true, way & 2 ? ROWS * 100 : 0);
+
+		CHECK(l.last.u.result.on_gpu && l.last.u.result.moved, "on a GPU %u, moved %u",
+			  l.last.u.result.on_gpu, l.last.u.result.moved);
+		CHECK(l.last.u.result.gpus == 1u + (way & 1), "%u GPUs", l.last.u.result.gpus);
+		CHECK((l.last.u.result.parts > 1) == (way > 1), "%u parts", l.last.u.result.parts);
+		check_and_end(&l);
+	}
+	{
+		Leader		l = build_on("1 0 0", GRN_DEVICE_GPU, false, 0);
+
+		CHECK(l.last.u.result.on_gpu && !l.last.u.result.moved, "there is memory");
+		check_and_end(&l);
+	}
+}
+
+/*
+ * Where the GPU fails cores build: by their own parameters, and rows move if that needs more
+ * memory than the device's build would have.
+ */
+static void
+test_cores_after_a_gpu(void)
+{
+	for (int way = 0; way < 2; way++)
+	{
+		Leader		l = build_on("1 0 5", GRN_DEVICE_AUTO, way == 1, 0);
+		Leader		cores = build_on("1 0 0", GRN_DEVICE_CPU, way == 1, 0);
+		const GrnBuildResult *r = &l.last.u.result;
+		const GrnBuildResult *want = &cores.last.u.result;
+		size_t		bytes = r->nodes * r->degree * sizeof(uint32_t);
+
+		CHECK(!r->on_gpu && l.notices == 1 && strstr(l.notice, "the GPU cannot build"), "%s", l.notice);
+		CHECK((r->moved != 0) == (way == 1) && r->params.t1 == want->params.t1, "moved %u, t1 %u", r->moved,
+			  r->params.t1);
+		/* in one order of the vertices, which a move changes, the graph is the same */
+		CHECK(way == 1 || memcmp(l.base[GRN_SEG_RESULT] + r->off_ids, cores.base[GRN_SEG_RESULT] + want->off_ids,
+								 bytes) == 0, "another graph than that of cores");
+		check_and_end(&l);
+		check_and_end(&cores);
+	}
+}
+
+/* Each phase says often how far it is, whoever builds. */
+static void
+test_progress(void)
+{
+	static const struct
+	{
+		const char *standin;
+		GrnDevice	device;
+		bool		short_memory;
+		uint64_t	gpu_memory;
+	}			cases[] = {{"1 0 0", GRN_DEVICE_CPU, false, 0}, {"1 0 0", GRN_DEVICE_CPU, true, 0},
+	{"1 0 0", GRN_DEVICE_GPU, false, 0}, {"2 0 0", GRN_DEVICE_GPU, true, ROWS * 100}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+	{
+		Leader		l = build_on(cases[i].standin, cases[i].device, cases[i].short_memory, cases[i].gpu_memory);
+
+		for (GrnPhase phase = GRN_PHASE_PREPARE; phase <= GRN_PHASE_CODES; phase++)
+			CHECK(l.states[phase] >= 10, "case %zu: %d states of phase %d", i, l.states[phase], (int) phase);
+		check_and_end(&l);
+	}
+}
+
+int
+main(void)
+{
+	program = getenv("GRNND_BUILD_GPUS");
+	if (!program || access(program, X_OK) != 0)
+	{
+		printf("# set GRNND_BUILD_GPUS\nnot ok test_gpu_build\n");
+		return 1;
+	}
+	grn_dist_init();
+	RUN(test_moved);
+	RUN(test_cores_after_a_gpu);
+	RUN(test_progress);
+	UNIT_END();
+}
