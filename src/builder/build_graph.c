@@ -162,7 +162,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	params = *job->params;
 	grn_gpu_default_params(job->gpu, &options, &params, job->rows->dim, job->rows->n);
 	status = grn_gpu_limit(job->gpu, options.memory_limit, &limit, err);
-	job->gpu_limit = limit;
+	job->gpu_limit = status == GRN_GPU_OK ? limit : 0;
 	whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), job->rows->n) &&
 		grn_gpu_plan(job->gpu, &params, &options, job->rows->n, job->rows->dim) <= limit;
 	if (whole)

@@ -69,7 +69,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	uint64_t	m = p->graph.n;
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
-	GrnProgress *progress = (GrnProgress *) p->parallel;
+	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
 
 	if (p->max_code_dims == 0)
 		return true;

@@ -350,6 +350,14 @@ build(uint64_t n, GrnBuildResult *r)
 		r->off_rows = UINT64_MAX - 3;
 	if (is("offset_odd"))
 		r->off_row_start += 1;
+	if (is("moved") || is("moved_row"))
+	{
+		r->moved = 1;
+		/* from 1 to n */
+		r->off_moved = is("moved") ? r->off_rows : r->off_row_start + 4;
+		need(GRN_SEG_WORK, n * spec.row_bytes);
+		r->off_vectors = is("moved") ? size[GRN_SEG_WORK] : 0;
+	}
 	if (is("norm"))
 		r->norm_unit = NAN;
 	if (is("codec") || is("step"))

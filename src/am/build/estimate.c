@@ -1,14 +1,15 @@
 /*
- * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from builds over
- * a sample of the rows, by the same builder and settings.
+ * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from builds over a sample
+ * of the rows, by the same builder and settings.
  *
- * Everything a build needs is nearly affine in the number of distinct rows: builds of two
- * sizes say what is constant and what a row costs.  The smaller one fits its codes to as
- * many rows as any build does, so that this counts as constant.  A still smaller one comes
- * before, because a device's first build takes longer.
+ * Everything a build needs is nearly affine in the number of distinct rows: builds of two sizes
+ * say what is constant and what a row costs (estimate_time.c).  The smaller one fits its codes
+ * to as many rows as any build does, so that this counts as constant.  A still smaller one
+ * comes before, because a device's first build takes longer.
  *
- * Where the whole table's build would be done in parts on a GPU, those of the sample are
- * done in as many, under limits of the same share of what they need.
+ * Where the whole table's build would be done in parts on a GPU, one more of the sample is done
+ * in as many, under a limit of the same share of what it needs: it says what parts take of
+ * memory.
  */
 #include "postgres.h"
 
@@ -35,6 +36,7 @@
 #include "utils/wait_event.h"
 
 #include "am/build/device_choice.h"
+#include "am/build/estimate_time.h"
 #include "am/build/parallel.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
@@ -47,8 +49,13 @@
 #define SAMPLE_BYTES ((uint64) 1 << 30) /* both builds', of very many dimensions */
 #define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
 
-/* The larger build's, where there are as many rows, it is not too slow, and memory allows. */
+/*
+ * The larger build's, where there are as many rows, it is not too slow, and memory allows.  A
+ * GPU builds so few in a tenth of a second, most of which is constant: with more of them what a
+ * row costs is seen.
+ */
 #define MAX_SAMPLE_ROWS 131072
+#define MAX_SAMPLE_ROWS_GPU 262144
 #define MAX_SAMPLE_BYTES ((uint64) 128 << 20)
 #define LARGE_BUILD_SECONDS 1.0
 
@@ -73,11 +80,12 @@
 #define WITH_WAL 1.9
 
 /*
- * On the processor a row of a large graph costs more than one of a small graph, since
- * less of it is in caches: by this power of their sizes' ratio, measured from 20,000
- * to 1,000,000 rows.
+ * The leader alone ranks the rows that it has collected, and waits for workers to start and for
+ * the disk to have all: 3.4 s of 100,000,000 rows, and 0.2 s (test/bench/scale/results.md).
  */
-#define CPU_GROWTH 0.15
+#define RANK_SECONDS_PER_ROW 30e-9
+#define LOAD_SECONDS 0.2
+#define LEAST_LOAD ((double) (64 << 20))	/* bytes of an index that has workers */
 
 /* Bytes of WAL for a page: its image, and its share of the record. */
 #define WAL_PAGE_BYTES (BLCKSZ + 40)
@@ -102,6 +110,7 @@ typedef struct Sample
 typedef struct Needs
 {
 	double		nodes;
+	GrnndSampleTimes times;
 	double		seconds;		/* from BUILD to DONE, the device's start aside */
 	double		work_bytes;
 	double		gpu_bytes;
@@ -256,43 +265,35 @@ build_sample(Sample *s, uint64 rows, double gpu_limit)
 	needs.seconds = Max(grnnd_seconds_since(start) - builder->result.sec_device, 0);
 	needs.work_bytes = Max(needs.work_bytes, (double) builder->needed[GRN_SEG_WORK]);
 	needs.gpu_bytes = (double) builder->result.gpu_bytes;
+	needs.times = grnnd_sample_times(&builder->result, needs.seconds);
 	return needs;
 }
 
 /* What so many nodes need, by two builds. */
 static Needs
-extrapolate(const Needs *small, const Needs *large, double nodes, bool on_gpu)
+extrapolate(const Needs *small, const Needs *large, const GrnndBuildSize *size)
 {
-	double		factor = (nodes - large->nodes) / Max(large->nodes - small->nodes, 1);
-	double		growth = on_gpu ? 1 : pow(nodes / large->nodes, CPU_GROWTH);
-	Needs		needs;
+	double		factor = (size->nodes - large->nodes) / Max(large->nodes - small->nodes, 1);
+	GrnndBuildTimes times = grnnd_build_times(&small->times, &large->times, size);
+	Needs		needs = {.nodes = size->nodes, .seconds = times.all};
 
-	needs.nodes = nodes;
-	needs.seconds = large->seconds + factor * growth * Max(large->seconds - small->seconds, 0);
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd build of %.0f nodes on %.0f GPUs%s, estimated: graph %.3f s, recall %.3f s, all %.3f s",
+							 size->nodes, size->gpus, size->parts ? ", in parts" : "", times.graph,
+							 times.recall, times.all)));
 	needs.work_bytes = large->work_bytes + factor * (large->work_bytes - small->work_bytes);
 	needs.gpu_bytes = large->gpu_bytes + factor * (large->gpu_bytes - small->gpu_bytes);
 	return needs;
 }
 
-/*
- * The same of a build in parts of gpu_limit bytes, of which the first takes longer, too:
- * a device needs more handles.
- */
-static Needs
-extrapolate_parts(Sample *s, uint64 rows, double nodes, double gpu_limit)
+/* Memory of a build in parts of gpu_limit bytes, by one over the sample's first rows. */
+static void
+measure_parts(Sample *s, uint64 rows, double gpu_limit, Needs *needs)
 {
-	double		limit_per_row = gpu_limit / nodes;
-	uint64		half = rows / 2;
-	Needs		first = build_sample(s, half, limit_per_row * half);
-	Needs		small = build_sample(s, half, limit_per_row * half);
-	Needs		large = build_sample(s, rows, limit_per_row * rows);
-	Needs		needs = extrapolate(&small, &large, nodes, true);
+	Needs		parts = build_sample(s, rows, gpu_limit / needs->nodes * rows);
 
-	needs.seconds += Max(first.seconds - small.seconds, 0);
-	/* the smaller one had more memory than it would have asked for */
-	needs.work_bytes = large.work_bytes * nodes / large.nodes;
-	needs.gpu_bytes = Min(large.gpu_bytes * nodes / large.nodes, gpu_limit);
-	return needs;
+	needs->work_bytes = parts.work_bytes * needs->nodes / parts.nodes;
+	needs->gpu_bytes = Min(parts.gpu_bytes * needs->nodes / parts.nodes, gpu_limit);
 }
 
 /*
@@ -322,9 +323,8 @@ measure(Sample *s, double rows, double *device_seconds)
 	uint64		all = s->build.rows;
 	uint64		few = Min(all, Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) s->build.dim));
 	uint64		n = all;
-	double		gpu_limit = (double) s->build.spec.gpu_memory_limit;
-	double		nodes;
-	bool		on_gpu = false;
+	double		gpu_limit = 0;
+	GrnndBuildSize size = {.threads = s->build.spec.threads};
 	Needs		first = {0};
 	Needs		small;
 	Needs		large;
@@ -336,22 +336,33 @@ measure(Sample *s, double rows, double *device_seconds)
 		few = Min(few, Max(all / 2, 1));
 	if (s->build.spec.device != GRN_DEVICE_CPU)
 	{
-		first = build_sample(s, Min(few, FIRST_ROWS), 0);
-		on_gpu = s->build.builder.result.on_gpu != 0;
-		*device_seconds = s->build.builder.result.sec_device;
+		const GrnBuildResult *result = &s->build.builder.result;
+
+		first = build_sample(s, Min(few, FIRST_ROWS), (double) s->build.spec.gpu_memory_limit);
+		size.gpus = result->on_gpu ? result->gpus : 0;
+		gpu_limit = (double) result->gpu_limit;
+		*device_seconds = result->sec_device;
 	}
 	small = build_sample(s, few, 0);
-	if (n > 2 * few)
+	if (size.gpus == 0)
+		n = Min(n, Max(MAX_SAMPLE_ROWS, 2 * few));
+	if (size.gpus == 0 && n > 2 * few)
 		n = (uint64) Min(n, Max(2 * few, few * LARGE_BUILD_SECONDS / Max(small.seconds, 1e-3)));
 	large = n > few ? build_sample(s, n, 0) : small;
-	nodes = estimate_nodes(s, n, rows);
-	needs = extrapolate(&small, &large, nodes, on_gpu);
-	if (on_gpu)
+	size.nodes = estimate_nodes(s, n, rows);
+	needs = extrapolate(&small, &large, &size);
+	if (size.gpus > 0)
 	{
-		Needs		again = extrapolate(&small, &large, first.nodes, true);
+		GrnndBuildSize begin = {.nodes = first.nodes, .threads = size.threads, .gpus = 1};
+		Needs		again = extrapolate(&small, &large, &begin);
 
 		if (gpu_limit > 0 && needs.gpu_bytes > gpu_limit)
-			needs = extrapolate_parts(s, n, nodes, gpu_limit);
+		{
+			size.parts = true;
+			needs = extrapolate(&small, &large, &size);
+			measure_parts(s, n, gpu_limit, &needs);
+		}
+		/* a device's first build takes longer */
 		needs.seconds += Max(first.seconds - again.seconds, 0);
 	}
 	return needs;
@@ -469,12 +480,13 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
 		whole(nodes * (layout.code_bytes + (layout.code_bytes > 0 ? sizeof(GrnFactor) : 0)));
 
-	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL));
+	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL)) +
+		rows * RANK_SECONDS_PER_ROW;
 	speed = disk_speed();
 	load = blocks * BLCKSZ * (wal ? WITH_WAL : 1) / speed;
 	/* with one process pages are formed and written in turns */
 	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
-			   (1 + grnnd_write_workers(b, (uint64) blocks)));
+			   (1 + grnnd_write_workers(b, (uint64) blocks))) + LOAD_SECONDS * Min(blocks * BLCKSZ / LEAST_LOAD, 1);
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s at %.0f MB/s",
 							 collect, device_seconds, needs->seconds, load, speed / 1e6)));
@@ -506,7 +518,8 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	double		device_seconds;
 
 	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
-	s->wanted = Max(Min(MAX_SAMPLE_ROWS, bytes / (b->row_bytes)),
+	s->wanted = Max(Min(b->spec.device == GRN_DEVICE_CPU ? MAX_SAMPLE_ROWS : MAX_SAMPLE_ROWS_GPU,
+						bytes / (b->row_bytes)),
 					Min(2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim),
 						SAMPLE_BYTES / (b->row_bytes)));
 	/* no more than the table can hold */

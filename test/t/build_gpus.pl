@@ -1,0 +1,107 @@
+# CREATE INDEX and grnnd_build_estimate() on GPUs that are not there: the builder with the stand-ins of
+# test/unit, which run on the processor.  Whole builds and builds in parts, rows that memory does not hold, GPUs
+# that fail, and how two of them share a build.
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use FindBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use lib "$FindBin::Bin/../lib";
+use GrnndTest;
+
+my $top = abs_path("$FindBin::Bin/../..");
+my $dir = PostgreSQL::Test::Utils::tempdir;
+chmod 0755, $dir;
+# by the objects of the builder that is tested, where they are
+my @objects = (glob("$top/build/builder/*.o"), glob("$top/build/graph/*.o"), glob("$top/build/graph/*/*.o"));
+@objects = (glob("$top/src/builder/*.c"), glob("$top/src/graph/*.c"), glob("$top/src/graph/*/*.c")) unless @objects > 40;
+compile_c("$top/test/unit/gpu_standin.c", "$dir/builder", "-pthread -I$top/src -I$top @objects -lm -ldl -lrt");
+
+$ENV{GRNND_STANDIN} = '2 0 0';
+my $node = PostgreSQL::Test::Cluster->new('gpus');
+$node->init;
+$node->append_conf('postgresql.conf', qq(
+grnnd.builder_path = '$dir/builder'
+grnnd.build_device = gpu
+grnnd.build_threads = 2
+maintenance_work_mem = 16MB
+autovacuum = off
+max_parallel_maintenance_workers = 1
+min_parallel_table_scan_size = 1MB
+));
+$node->start;
+setup_grnnd($node, 16, 20);
+# every 20th row twice
+$node->safe_psql('postgres', q(
+	CREATE TABLE t (id int, v vector(16));
+	INSERT INTO t SELECT id, v FROM points(1, 20000, 16, 1);
+	INSERT INTO t SELECT id + 20000, v FROM t WHERE id % 20 = 0;
+	ANALYZE t));
+
+sub build
+{
+	my ($set, $name) = @_;
+	my $log;
+	$node->psql('postgres', "$set SET client_min_messages = debug1;" .
+		' CREATE INDEX i ON t USING grnnd (v vector_l2_ops)', stderr => \$log);
+	my ($line) = $log =~ /(grnnd build: rows .*)/;
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('i', true))), '0', "$name: sound");
+	cmp_ok($node->safe_psql('postgres', q(SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> q.v LIMIT 10) x
+		WHERE id IN (SELECT id FROM (SELECT id FROM t ORDER BY (v <-> q.v) + 0 LIMIT 10) y))) FROM queries q)), '>=', 9,
+		"$name: ten rows are found");
+	$node->safe_psql('postgres', 'DROP INDEX i');
+	return ($line // $log, $log);
+}
+
+my $tight = "SET grnnd.build_memory_limit = '1MB';";
+my $parts = "SET grnnd.gpu_memory_limit = '2MB';";
+for my $case (
+	[ '', 'as a whole', 0 ],
+	[ $tight, 'rows beyond memory', 1 ],
+	[ "$parts SET grnnd.gpu_devices = '0,1';", 'two GPUs, in parts', 0 ],
+	[ "$tight $parts SET grnnd.gpu_devices = '0,1';", 'two GPUs, in parts, beyond memory', 1 ])
+{
+	my ($line) = build($case->[0], $case->[1]);
+	like($line, qr/rows 21000, nodes 20000,.*device gpu/, "$case->[1]: on a GPU");
+	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
+}
+
+# ---- two GPUs divide what is theirs of a build in parts ----
+
+my @parted;
+for my $devices ('0', '0,1')
+{
+	my $stderr;
+	$node->psql('postgres', "$parts SET grnnd.gpu_devices = '$devices'; SET client_min_messages = debug1;" .
+		q(SELECT device, gpu_bytes BETWEEN 1 AND 2 * 1024 * 1024, seconds > 0 FROM grnnd_build_estimate('t', 'v')),
+		stdout => \my $stdout, stderr => \$stderr);
+	is($stdout, 'gpu|t|t', "GPUs $devices: estimated");
+	my $n = () = $devices =~ /\d/g;
+	my ($whole) = $stderr =~ /nodes on $n GPUs, estimated: graph ([0-9.]+)/;
+	my ($part) = $stderr =~ /nodes on $n GPUs, in parts, estimated: graph ([0-9.]+)/;
+	ok($whole > 0 && $part > 0, "GPUs $devices: $whole s as a whole, $part s in parts");
+	push @parted, $part / $whole;
+}
+# of one GPU's time 0.13 is the host's
+cmp_ok(abs(($parted[1] - 0.13 * $parted[0]) / ($parted[0] - 0.13 * $parted[0]) - 0.5), '<', 0.02,
+	"two GPUs take half of what they share: @parted");
+$node->stop;
+
+# ---- a GPU that fails: cores build, and rows move as if there had been none ----
+
+$ENV{GRNND_STANDIN} = '1 0 6';
+$node->start;
+for my $case ([ '', 'cores after a GPU', 0 ], [ $tight, 'cores after a GPU, beyond memory', 1 ])
+{
+	my ($line, $log) = build("SET grnnd.build_device = auto; SET grnnd.build_threads = 1; $case->[0] SET maintenance_work_mem = '1MB';",
+		$case->[1]);
+	like($log, qr/NOTICE:  the GPU cannot build: building on 1 CPU threads/, "$case->[1]: NOTICE");
+	like($line, qr/device cpu/, "$case->[1]: on cores");
+	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
+}
+$node->stop;
+done_testing();
