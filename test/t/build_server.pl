@@ -189,7 +189,12 @@ options(qq(SERVER far OPTIONS (SET port '$closed')));
 like(as('gpu', $create), qr/08001: could not connect.*refused.*HINT/s, 'nobody listens');
 like(as('auto', $create), qr/NOTICE.*building on this host.*refused/s, 'this host builds instead');
 ok(pages('far_one') eq $reference, 'the same index');
-$node->safe_psql('postgres', 'DROP INDEX far_one');
+# rows that its memory does not hold may move then
+$node->safe_psql('postgres', q(DROP INDEX far_one; CREATE TABLE moving (v vector(3));
+	INSERT INTO moving SELECT format('[%s,%s,%s]', sin(i), cos(i * i), i % 77)::vector FROM generate_series(1, 10000) i));
+like(as('auto', q(SET grnnd.build_memory_limit = '1MB'; SET client_min_messages = debug1;
+	CREATE INDEX moved ON moving USING grnnd (v vector_l2_ops))), qr/building on this host.*, rows moved/s, 'this host moves rows');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('moved', true); DROP TABLE moving)), '0', 'sound');
 options(qq(SERVER far OPTIONS (SET port '$port')));
 
 # rights here

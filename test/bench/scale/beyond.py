@@ -6,6 +6,11 @@
 As root, where a memory cgroup (version 1 or 2) can be made.  The rows are those of bench.py.  First an index is built with memory for
 everything, then with the server under each cap (MB, the kernel's file cache of its files included), from cold files; of each phase it
 reports seconds, what was read of the disk and the mean size of a read: some kB are reads at random.  Writes RESULTS/beyond.md.
+
+With --device gpu a GPU builds; the cap then holds what the driver takes of the host's memory as well, some hundred MB, so take
+10,000,000 rows and more:
+
+  beyond.py --pg-config PG_CONFIG --images BSDS500.tar --rows 10000000 --work FOLDER --device gpu --caps 4000,2000 --out RESULTS
 """
 import argparse
 import os
@@ -134,14 +139,22 @@ def main():
     parser.add_argument("--caps", default="512", help="MB, one after the other")
     parser.add_argument("--whole", default="8GB", help="maintenance_work_mem of the build with memory for everything; empty: none")
     parser.add_argument("--layout", default="compact")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--builder", help="grnnd.builder_path")
+    parser.add_argument("--set", default="", help="SQL before CREATE INDEX, such as \"SET grnnd.gpu_devices = '0,1';\"")
+    parser.add_argument("--shared-buffers", default="32MB")
+    parser.add_argument("--workers", type=int, default=max(os.cpu_count() - 1, 1))
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    args.device, args.streams = "cores", os.cpu_count()
+    settings = f"SET grnnd.build_device = {args.device}; {args.set}"
+    args.device, args.streams = "cores", os.cpu_count()     # that make the rows
     os.makedirs(args.work, exist_ok=True)
     os.makedirs(args.out, exist_ok=True)
     server = Server(args.pg_config, folder=args.work, settings={
-        "shared_buffers": "32MB", "wal_level": "minimal", "max_wal_senders": "0", "fsync": "off", "max_wal_size": "1GB",
-        "wal_buffers": "16MB", "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1))})
+        "shared_buffers": args.shared_buffers, "wal_level": "minimal", "max_wal_senders": "0", "fsync": "off", "max_wal_size": "1GB",
+        "wal_buffers": "16MB", "max_worker_processes": str(args.workers + 8), "max_parallel_workers": str(args.workers),
+        "max_parallel_maintenance_workers": str(args.workers),
+        **({"grnnd.builder_path": args.builder} if args.builder else {})})
     loader = None
     try:
         server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
@@ -157,7 +170,7 @@ def main():
         table, first = [], None
         for cap in ([None] if args.whole else []) + [int(x) for x in args.caps.split(",")]:
             memory = args.whole if cap is None else f"{tenth}MB"
-            seconds, phases, line = one(args, server, cap, f"SET maintenance_work_mem = '{memory}'; {make}")
+            seconds, phases, line = one(args, server, cap, f"SET maintenance_work_mem = '{memory}'; {settings} {make}")
             first = first or seconds
             recalls = ", ".join(f"{ef}: {server.qps(qps, f'{args.work}/truth-{args.rows}', QUERY, SETUP.format(ef), 2, 60, warmup=5, queries=500)['recall']:.4f}"
                                 for ef in EFS)
