@@ -131,6 +131,16 @@ $node->safe_psql('postgres', 'CREATE INDEX t_m ON t USING grnnd (v) WITH (layout
 is(number($node, "SELECT pg_relation_size('t_m') = pg_relation_size('t_idx')"), 't', 'm has no effect');
 $node->safe_psql('postgres', 'DROP INDEX t_m');
 
+# few dimensions leave room for more edges in as many bytes; searches then take each record for itself
+$node->safe_psql('postgres', q(
+	CREATE TABLE few AS SELECT id, subvector(v, 1, 128)::vector(128) AS f FROM source;
+	CREATE INDEX few_idx ON few USING grnnd (f) WITH (layout = compact);
+	VACUUM ANALYZE few));
+ranked('128 dimensions', 0.95, 'few', 'f', '<->', 'SELECT subvector(v, 1, 128)::vector(128) FROM queries');
+is(number($node, "SELECT parameters->>'degree' FROM grnnd_stats('few_idx')"), 16, 'edges of 128 dimensions');
+cmp_ok(number($node, "SELECT (pg_relation_size('few_idx') - 128 * 4 * 140) / $ROWS"), '<=', 520, 'bytes a row of 128 dimensions');
+sound($node, 'few_idx', '128 dimensions');
+
 # ---- row by row ----
 
 $node->safe_psql('postgres', q(

@@ -9,13 +9,17 @@
  *   --metric l2|ip|cosine|l1  distance (default l2)
  *   --codes 32x4+96x2+64x1  the codes' shape, or their bytes, in the best shape (0: no codes;
  *                           default: chosen by cost)
- *   --format f32|f16|u8     own vectors (default: the smallest that is lossless)
+ *   --format NAME           own vectors: f32, f16, u8, rotated4, rotated2, rotated1 (default: the
+ *                           smallest that is lossless).  Recall of others than lossless ones is
+ *                           that after re-ranking by exact distances, as scans do it; "rows" are
+ *                           those that it reads
+ *   --mates                 searches take all records of a page
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
  *   --access NS             busy time a visit, as a stand-in for a buffer manager (0)
  *   --resumable             as iterative scans search
  *   --prefetch              let the store fetch ahead into the processor's cache
- *   --ef N                  this list size alone, for profiling
+ *   --ef N[,N...]           these list sizes alone
  *   --repeat N              a time is the least of N (5)
  *   --pass S                queries filter by a label that a share S of the rows has, at random
  *   --tenants N,WHICH       rows have the label of their cell, of N around random rows; queries
@@ -62,12 +66,13 @@ typedef struct Bench
 	uint32_t	payload;
 	uint32_t	access;			/* ns */
 	bool		resumable;
-	uint32_t	ef;
+	const char *efs;			/* given */
 	int			repeat;
 	double		pass;			/* share of the rows that pass, 0: no filter */
 	uint32_t	tenants;
 	const char *which;			/* tenant */
 	bool		checked;
+	bool		mates;
 	/* data */
 	uint32_t	dim;
 	uint32_t	space;
@@ -77,6 +82,7 @@ typedef struct Bench
 	float	   *query;			/* [queries][space] */
 	uint32_t   *truth;			/* [queries][K] */
 	float	   *bound;			/* [queries] distance of the K-th neighbour */
+	uint32_t   *row_of;			/* [n] of the node */
 	uint16_t   *labels;			/* [n] */
 	uint16_t   *wanted;			/* [queries] */
 	uint32_t   *centres;		/* [tenants] rows */
@@ -160,6 +166,22 @@ bench_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	return true;
 }
 
+static const GrnRecord *
+bench_mate(GrnStore *self, uint32_t id)
+{
+	const Bench *b = (const Bench *) self;
+
+	return (const GrnRecord *) (b->records + (size_t) id * b->layout.record_bytes);
+}
+
+static void
+bench_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
+{
+	(void) self;
+	(void) id;
+	(void) rec;
+}
+
 /* What a store could do that finds the page of an id without waiting. */
 static void
 bench_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
@@ -169,9 +191,10 @@ bench_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 	b->asked += count;
 	for (uint32_t i = 0; i < count; i++)
 	{
-		const uint8_t *rec = b->records + (size_t) ids[i] * b->layout.record_bytes;
+		uint32_t	per = b->mates ? b->layout.per_page : 1;
+		const uint8_t *rec = b->records + (size_t) (ids[i] - ids[i] % per) * b->layout.record_bytes;
 
-		for (uint32_t at = 0; at < b->layout.record_bytes; at += 64)
+		for (uint32_t at = 0; at < b->layout.record_bytes * per; at += 64)
 			__builtin_prefetch(rec + at);
 	}
 }
@@ -248,131 +271,7 @@ exact(const Bench *b, const float *q, uint32_t id)
 	return grn_compare(grn_metric(b->metric)->comparison, GRN_FORM_F32, q, x, b->dim);
 }
 
-/* ---- filters ---- */
-
-typedef struct LabelFilter
-{
-	GrnFilter	base;
-	GrnSigSet	set;
-	uint16_t	label;
-} LabelFilter;
-
-static bool
-label_passes(const GrnFilter *self, const uint8_t *attrs)
-{
-	uint16_t	label;
-
-	memcpy(&label, attrs, sizeof(label));
-	return label == ((const LabelFilter *) self)->label;
-}
-
-/* Few labels have a signature each, as frequent values of an index do; more share them. */
-static uint8_t
-signature(uint16_t label)
-{
-	return (uint8_t) (1 + label % 254);
-}
-
-static void
-make_filter(LabelFilter *f, uint16_t label, bool checked)
-{
-	uint8_t		sig = signature(label);
-
-	memset(f, 0, sizeof(*f));
-	f->base.sets = &f->set;
-	f->base.nsets = checked ? 0 : 1;
-	f->base.passes = label_passes;
-	f->label = label;
-	f->set.bits[sig / 64] |= UINT64_C(1) << sig % 64;
-	f->set.bits[0] |= 1;
-}
-
-static uint32_t
-nearest_centre(const Bench *b, const float *x)
-{
-	uint32_t	best = 0;
-	float		least = INFINITY;
-
-	for (uint32_t c = 0; c < b->tenants; c++)
-	{
-		float		d = exact(b, x, b->centres[c]);
-
-		if (d < least)
-		{
-			least = d;
-			best = c;
-		}
-	}
-	return best;
-}
-
-/* One of the farthest tenth. */
-static uint32_t
-far_centre(const Bench *b, const float *q, uint64_t draw)
-{
-	uint32_t	rank = (uint32_t) (draw % (b->tenants / 10 > 0 ? b->tenants / 10 : 1));
-
-	for (uint32_t c = 0; c < b->tenants; c++)
-	{
-		float		d = exact(b, q, b->centres[c]);
-		uint32_t	farther = 0;
-
-		for (uint32_t o = 0; o < b->tenants; o++)
-		{
-			float		e = exact(b, q, b->centres[o]);
-
-			farther += e > d || (e == d && o < c);
-		}
-		if (farther == rank)
-			return c;
-	}
-	return 0;
-}
-
-static void
-label_rows(void *arg, int worker, size_t begin, size_t end)
-{
-	Bench	   *b = arg;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-		b->labels[i] = b->tenants > 0
-			? (uint16_t) nearest_centre(b, b->base + i * b->space)
-			: (double) (grn_random(3, 3, (uint32_t) i) % 1000000) < 1e6 * b->pass;
-}
-
-static void
-make_labels(Bench *b)
-{
-	b->labels = calloc(b->n, sizeof(uint16_t));
-	b->wanted = calloc(b->queries, sizeof(uint16_t));
-	if (b->pass == 0 && b->tenants == 0)
-		return;
-	b->centres = malloc(4 * (b->tenants + 1));
-	for (uint32_t c = 0; c < b->tenants; c++)
-		b->centres[c] = (uint32_t) (grn_random(4, 4, c) % b->n);
-	b->parallel->run(b->parallel, b->n, 256, label_rows, b);
-	for (uint32_t i = 0; i < b->queries; i++)
-	{
-		const float *q = b->query + (size_t) i * b->space;
-		uint64_t	draw = grn_random(5, 5, i);
-
-		if (b->tenants == 0)
-			b->wanted[i] = 1;
-		else if (strcmp(b->which, "own") == 0)
-			b->wanted[i] = (uint16_t) nearest_centre(b, q);
-		else if (strcmp(b->which, "far") == 0)
-			b->wanted[i] = (uint16_t) far_centre(b, q, draw);
-		else
-			b->wanted[i] = (uint16_t) (draw % b->tenants);
-	}
-}
-
-static bool
-filters(const Bench *b)
-{
-	return b->pass > 0 || b->tenants > 0;
-}
+#include "search_bench_filters.h"
 
 static void
 find_truth(void *arg, int worker, size_t begin, size_t end)
@@ -439,7 +338,7 @@ read_graph(Bench *b, const char *path)
 static void
 fit_codes(Bench *b)
 {
-	GrnForm format = GRN_FORM_U8;
+	GrnForm		format = GRN_FORM_U8;
 	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
 		.embedding = grn_metric(b->metric)->embedding,
 		.kind = grn_metric(b->metric)->codes,
@@ -501,8 +400,10 @@ write_records(Bench *b)
 	for (uint32_t i = 0; i < b->n; i++)
 		sigs[i] = signature(b->labels[i]);
 
+	b->row_of = malloc(4 * (size_t) b->n);
 	grn_page_order(&b->graph, b->layout.per_page, position, NULL, work);
-	b->records = malloc((size_t) b->n * b->layout.record_bytes);
+	/* free slots fill the last page */
+	b->records = calloc((size_t) b->n + b->layout.per_page, b->layout.record_bytes);
 	for (uint32_t i = 0; i < b->n; i++)
 	{
 		GrnRecordSource src = {0};
@@ -512,6 +413,7 @@ write_records(Bench *b)
 
 		for (uint32_t j = 0; j < b->graph.counts[i]; j++)
 			ids[j] = position[from[j]];
+		b->row_of[position[i]] = i;
 		src.x = b->base + (size_t) i * b->space;
 		src.code = b->codes_of + (size_t) i * b->layout.code_bytes;
 		src.factor = b->factors[i];
@@ -559,9 +461,56 @@ typedef struct Result
 	double		pages;
 	double		asked;
 	double		us;
+	double		rows;			/* read for re-ranking */
 	double		dry;			/* share of queries that should be handed over */
 	double		few;			/* and that found less than K rows */
 } Result;
+
+/*
+ * The K nearest of what a search has found, by exact distances of the rows that a scan would read
+ * (src/am/rerank.c).  Returns how many of them are among the nearest; counts what is read.
+ */
+static uint32_t
+rerank(const Bench *b, uint32_t query, const GrnFound *found, uint32_t n, uint64_t *rows)
+{
+	const GrnFormInfo *form = grn_form(b->layout.form);
+	double		share = form->deviations > 0 ? form->deviations / sqrt(b->dim) : 1;
+	float		nearest[K];
+	double	   *least = malloc(n * sizeof(double) + 1);
+	uint32_t	near = 0;
+	uint32_t	hits = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		least[i] = grn_metric(b->metric)->bound(&(GrnBound) {
+			.compared = found[i].distance,.error = found[i].error * (share < 1 ? share : 1),
+			.across = form->rotated ? found[i].error : 0,.dim = b->dim
+		});
+	for (;;)
+	{
+		uint32_t	at = 0;
+		float		d;
+		uint32_t	j;
+
+		for (uint32_t i = 1; i < n; i++)
+			if (least[i] < least[at])
+				at = i;
+		if (n == 0 || isinf(least[at]) ||
+			(near == K && least[at] >= grn_metric(b->metric)->value(nearest[K - 1])))
+			break;
+		least[at] = INFINITY;
+		d = exact(b, b->query + (size_t) query * b->space, b->row_of[found[at].id]);
+		(*rows)++;
+		if (near == K && d >= nearest[K - 1])
+			continue;
+		for (j = near < K ? near++ : K - 1; j > 0 && nearest[j - 1] > d; j--)
+			nearest[j] = nearest[j - 1];
+		nearest[j] = d;
+	}
+	for (uint32_t j = 0; j < near; j++)
+		hits += nearest[j] <= b->bound[query];
+	free(least);
+	return hits;
+}
 
 static Result
 measure(Bench *b, uint32_t ef, int repeats)
@@ -574,6 +523,9 @@ measure(Bench *b, uint32_t ef, int repeats)
 	{
 		uint64_t	hits = 0;
 		uint64_t	visits = 0;
+		uint64_t	rows = 0;
+		double		reranking = 0;
+		bool		rounded = !grn_form(b->layout.form)->lossless && (b->format != 0 && b->format != GRN_FORM_U8);
 		uint32_t	dry = 0;
 		uint32_t	few = 0;
 		double		start = seconds(CLOCK_THREAD_CPUTIME_ID);
@@ -614,13 +566,21 @@ measure(Bench *b, uint32_t ef, int repeats)
 			dry += filters(b) && grn_search_dry(s);
 			few += n < K;
 			/* ties with the K-th count */
-			for (uint32_t j = 0; j < n && j < K; j++)
+			if (rounded)
+			{
+				double		began = seconds(CLOCK_THREAD_CPUTIME_ID);
+
+				hits += rerank(b, i, grn_search_found(s), n, &rows);
+				reranking += seconds(CLOCK_THREAD_CPUTIME_ID) - began;
+			}
+			for (uint32_t j = 0; !rounded && j < n && j < K; j++)
 				hits += grn_search_found(s)[j].distance <=
 					b->bound[i] + 1e-5f * fabsf(b->bound[i]);
 			visits += grn_search_visits(s);
 			grn_search_end(s);
 		}
-		start = (seconds(CLOCK_THREAD_CPUTIME_ID) - start) * 1e6 / b->queries;
+		start = (seconds(CLOCK_THREAD_CPUTIME_ID) - start - reranking) * 1e6 / b->queries;
+		r.rows = (double) rows / b->queries;
 		r.dry = (double) dry / b->queries;
 		r.few = (double) few / b->queries;
 		r.recall = (double) hits / K / b->queries;
@@ -645,8 +605,8 @@ report(Bench *b, uint32_t ef)
 	free(b->page_stamp);
 	b->page_stamp = NULL;
 	r = measure(b, ef, b->repeat);
-	printf("recall %.4f  ef %3u  visits %6.1f  pages %6.1f  prefetched %6.1f  %7.1f us  %7.0f q/s  %.0f ns a visit\n",
-		   r.recall, ef, r.visits, pages.pages, r.asked, r.us, 1e6 / r.us, 1e3 * r.us / r.visits);
+	printf("recall %.4f  ef %3u  visits %6.1f  pages %6.1f  rows %4.1f  prefetched %6.1f  %7.1f us  %7.0f q/s  %.0f ns a visit\n",
+		   r.recall, ef, r.visits, pages.pages, r.rows, r.asked, r.us, 1e6 / r.us, 1e3 * r.us / r.visits);
 	if (filters(b))
 		printf("    handed over %.3f, found too few %.3f\n", r.dry, r.few);
 	fflush(stdout);
@@ -679,10 +639,9 @@ main(int argc, char **argv)
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
 		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
-		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'},
+		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'}, {"mates", 0, NULL, 'M'},
 		{NULL, 0, NULL, 0}
 	};
-	static const char *const formats[] = {"", "f32", "f16", "u8"};
 	Bench	   *b = calloc(1, sizeof(Bench));
 	GrnPool    *pool;
 	int			c;
@@ -701,9 +660,11 @@ main(int argc, char **argv)
 				b->metric = grn_metric_named(optarg)->id;
 				break;
 			case 'f':
-				for (int i = 1; i <= 3; i++)
-					if (strcmp(optarg, formats[i]) == 0)
+				for (int i = GRN_FORM_F32; i <= GRN_FORM_ROTATED1; i++)
+					if (strcmp(optarg, grn_form((GrnForm) i)->name) == 0)
 						b->format = i;
+				if (b->format == 0)
+					die("no such form", optarg);
 				break;
 			case 'c':
 				if (sscanf(optarg, "%hux4+%hux2+%hux1", b->shape.dims, b->shape.dims + 1,
@@ -726,7 +687,7 @@ main(int argc, char **argv)
 				b->resumable = true;
 				break;
 			case 'E':
-				b->ef = (uint32_t) atoi(optarg);
+				b->efs = optarg;
 				break;
 			case 'P':
 				b->store.prefetch = bench_prefetch;
@@ -740,6 +701,11 @@ main(int argc, char **argv)
 				break;
 			case 'C':
 				b->checked = true;
+				break;
+			case 'M':
+				b->mates = true;
+				b->store.mate = bench_mate;
+				b->store.check = bench_check;
 				break;
 			case 'R':
 				b->repeat = atoi(optarg);
@@ -768,11 +734,12 @@ main(int argc, char **argv)
 		   "%s vectors; record of %u + %u bytes, %u a page, %u pages; %s\n", b->n, b->dim,
 		   b->graph.degree, b->codec.shape.dims[0], b->codec.shape.dims[1],
 		   b->codec.shape.dims[2], b->layout.code_bytes, b->held,
-		   formats[b->layout.form], b->layout.hot_bytes,
+		   grn_form(b->layout.form)->name, b->layout.hot_bytes,
 		   b->layout.record_bytes - b->layout.hot_bytes, b->layout.per_page, b->layout.span,
 		   grn_dist->name);
-	if (b->ef > 0)
-		report(b, b->ef);
+	if (b->efs != NULL)
+		for (const char *ef = b->efs; ef != NULL; ef = strchr(ef, ',') ? strchr(ef, ',') + 1 : NULL)
+			report(b, (uint32_t) atoi(ef));
 	else
 	{
 		report(b, find_ef(b, 0.95));
