@@ -216,6 +216,7 @@ drop_arrays(CacheEntry *entry)
 {
 	entry->ix.hints = &no_hints;
 	entry->ix.hint_mask = 0;
+	entry->ix.hint_shift = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.books = NULL;
@@ -249,6 +250,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	GrnndIndex *ix = &entry->ix;
 	Size		codec_bytes;
 	Size		book_bytes = ix->meta.sig_bytes * sizeof(GrnSigBook);
+	BlockNumber blocks;
 	uint32		hints;
 	float	   *codec;
 
@@ -258,7 +260,8 @@ fill_entry(Relation index, CacheEntry *entry)
 	drop_arrays(entry);
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
-	hints = Min(pg_nextpower2_32(Max(RelationGetNumberOfBlocks(index), 1)), GRNND_MAX_HINTS);
+	blocks = Max(RelationGetNumberOfBlocks(index), 1);
+	hints = pg_nextpower2_32(Min(blocks, GRNND_MAX_HINTS));
 	reserve_arrays(codec_bytes + book_bytes + hints * sizeof(GrnndHint));
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
@@ -279,6 +282,8 @@ fill_entry(Relation index, CacheEntry *entry)
 		ix->codec.shape = GRN_NO_CODES;
 	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
 	ix->hint_mask = hints - 1;
+	while ((blocks - 1) >> ix->hint_shift >= GRNND_MAX_HINTS)
+		ix->hint_shift++;
 	entry->arrays_bytes = codec_bytes + book_bytes + hints * sizeof(GrnndHint);
 	cache_arrays_bytes += entry->arrays_bytes;
 	entry->filled = true;

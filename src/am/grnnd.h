@@ -229,10 +229,14 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 /* ---- what a backend knows of an index ---- */
 
 /*
- * Where a block was last found, see page_store.c.  Direct-mapped: enough entries for the
- * pages that searches of a large index share.
+ * Where a block was last found, see page_store.c.  An index of more pages than there are hints has
+ * one for each run of 2^hint_shift blocks: the last of them that was found.
  */
+#ifdef GRNND_TEST_POINTS
+#define GRNND_MAX_HINTS 64		/* for small indexes to have runs, too */
+#else
 #define GRNND_MAX_HINTS 262144	/* power of two; 2 MB, for indexes of that many pages */
+#endif
 typedef struct GrnndHint
 {
 	BlockNumber block;
@@ -260,6 +264,7 @@ typedef struct GrnndIndex
 	const GrnSigBook *books;	/* [attrs->n] of their signatures; NULL where there are none */
 	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
 	uint32		hint_mask;
+	uint32		hint_shift;
 } GrnndIndex;
 
 /*

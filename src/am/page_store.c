@@ -25,6 +25,13 @@
  */
 #define LOOKUP_EVERY 8
 
+/*
+ * Guesses of buffers: so many more wrong ones than right ones end them for a search, and at most so
+ * many right ones are remembered.
+ */
+#define FIRST_TRUST 4
+#define MOST_TRUST 16
+
 #define CACHE_LINE 64
 
 /*
@@ -46,6 +53,31 @@ touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)
 		__builtin_prefetch(from + at);
 }
 
+static inline GrnndHint *
+hint_of(const GrnndIndex *ix, BlockNumber block)
+{
+	return &ix->hints[(block >> ix->hint_shift) & ix->hint_mask];
+}
+
+/*
+ * The buffer that has a block, probably, or InvalidBuffer.  Pages that were read one after the
+ * other into empty or old buffers, as by grnnd_prewarm(), mostly lie one after the other.  So where
+ * a run of blocks shares a hint, one of them tells where the others are.
+ */
+static Buffer
+likely_buffer(const GrnndStore *store, BlockNumber block)
+{
+	const GrnndHint *hint = hint_of(store->ix, block);
+	int64		buffer = (int64) hint->buffer + block - hint->block;
+
+	if (hint->block == block)
+		return hint->buffer;
+	if (store->trust <= 0 || hint->buffer <= 0 ||
+		((hint->block ^ block) >> store->ix->hint_shift) != 0 || buffer <= 0 || buffer > NBuffers)
+		return InvalidBuffer;
+	return (Buffer) buffer;
+}
+
 /*
  * GrnStore.prefetch() where pages are in shared buffers: asks for the records where
  * they were last.  A wrong guess only costs time.
@@ -53,17 +85,16 @@ touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)
 static void
 touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
-	const GrnndIndex *ix = ((GrnndStore *) self)->ix;
+	const GrnndStore *store = (GrnndStore *) self;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		BlockNumber block = grnnd_node_block(ix, ids[i]);
-		const GrnndHint *hint = &ix->hints[block & ix->hint_mask];
+		Buffer		buffer = likely_buffer(store, grnnd_node_block(store->ix, ids[i]));
 
-		if (hint->block != block || hint->buffer <= 0)
+		if (buffer <= 0)
 			continue;
-		__builtin_prefetch(GetBufferDescriptor(hint->buffer - 1));
-		touch(ix, BufferGetPage(hint->buffer), ids[i], self->mate != NULL);
+		__builtin_prefetch(GetBufferDescriptor(buffer - 1));
+		touch(store->ix, BufferGetPage(buffer), ids[i], self->mate != NULL);
 	}
 }
 
@@ -118,16 +149,25 @@ static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
-	GrnndHint  *hint = &store->ix->hints[block & store->ix->hint_mask];
+	GrnndHint  *hint = hint_of(store->ix, block);
+	Buffer		likely = likely_buffer(store, block);
+	bool		guessed = likely > 0 && hint->block != block;
 	int64		misses;
 
-	if (hint->block == block && BufferIsValid(hint->buffer) &&
-		++store->pins % LOOKUP_EVERY != 0 &&
-		ReadRecentBuffer(index->rd_locator, MAIN_FORKNUM, block, hint->buffer))
+	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
+	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
+	{
+		store->trust--;
+		likely = InvalidBuffer;
+	}
+	else if (guessed && store->trust < MOST_TRUST)
+		store->trust++;
+	if (BufferIsValid(likely) && ++store->pins % LOOKUP_EVERY != 0 &&
+		ReadRecentBuffer(index->rd_locator, MAIN_FORKNUM, block, likely))
 	{
 		pgstat_count_buffer_read(index);
 		pgstat_count_buffer_hit(index);
-		return hint->buffer;
+		return likely;
 	}
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	hint->block = block;
@@ -298,6 +338,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 {
 	memset(store, 0, sizeof(*store));
 	store->prefetch_width = -1;
+	store->trust = FIRST_TRUST;
 	store->base.visit = store_visit;
 	stop_prefetch(store);
 	if (grn_judges_pages(&ix->layout))
