@@ -79,53 +79,107 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 	return _mm512_dpbusd_epi32(sum, u, s);
 }
 
-/* The lanes of eight vectors of two codes each, summed: lane c is code c's sum. */
-static inline AVX512 __m512i
-pair_sums_512(const __m512i *v)
+/*
+ * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  m: those that codes
+ * have; what is missing is 0, and beyond n codes the last one is taken again.
+ */
+static inline __attribute__((always_inline)) AVX512 void
+transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask8 m, __m512i *to)
 {
-	const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7,
-											8, 12, 9, 13, 10, 14, 11, 15);
-	__m512i		w[2];
+	__m512i		v[4];
+	__m512i		w[4];
 
-#pragma GCC unroll 2
-	for (int g = 0; g < 2; g++)
-		w[g] = lane_sums_512(v + 4 * g);
-	/* lanes: even codes of w0, odd of w0, even of w1, odd of w1 */
-	return _mm512_permutexvar_epi32(order,
-									_mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88),
-													 _mm512_shuffle_i32x4(w[0], w[1], 0xDD)));
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+	{
+		__m128i		x[4];
+
+#pragma GCC unroll 4
+		for (int g = 0; g < 4; g++)
+		{
+			int			c = 4 * g + i < n ? 4 * g + i : n - 1;
+
+			x[g] = _mm_maskz_loadu_epi32(m, codes + (uint32_t) c * bytes);
+		}
+		v[i] = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
+		v[i] = _mm512_inserti32x4(v[i], x[2], 2);
+		v[i] = _mm512_inserti32x4(v[i], x[3], 3);
+	}
+	w[0] = _mm512_unpacklo_epi32(v[0], v[1]);
+	w[1] = _mm512_unpacklo_epi32(v[2], v[3]);
+	w[2] = _mm512_unpackhi_epi32(v[0], v[1]);
+	w[3] = _mm512_unpackhi_epi32(v[2], v[3]);
+	to[0] = _mm512_unpacklo_epi64(w[0], w[1]);
+	to[1] = _mm512_unpackhi_epi64(w[0], w[1]);
+	to[2] = _mm512_unpacklo_epi64(w[2], w[3]);
+	to[3] = _mm512_unpackhi_epi64(w[2], w[3]);
+}
+
+/* Four bytes in each lane. */
+static inline AVX512 __m512i
+four_bytes_512(const void *bytes)
+{
+	int32_t		x;
+
+	memcpy(&x, bytes, sizeof(x));
+	return _mm512_set1_epi32(x);
 }
 
 /*
- * DOT_KERNEL: 16 codes at a time, 64 bytes of each summed into one vector, then the 16
- * sums at once.  Codes of up to 32 bytes go two to a vector, which halves the work.
+ * DOT_KERNEL: 16 codes at a time.  Of codes of up to 32 bytes a lane has the same four bytes of
+ * each code, so that only as many planes are multiplied as these four have.  Of longer ones 64
+ * bytes of a code are summed into one vector, then the 16 sums at once.
  * step is a constant wherever these are inlined.
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
 static inline __attribute__((always_inline)) ATTR void \
-name##_pairs(const GrnCodePlanes *q, const uint8_t *codes, int n, const int step, int32_t *out) \
+name##_four(const GrnCodePlanes *q, uint32_t at, __m512i code, const int step, __m512i *sums) \
 { \
-	const __mmask32 m = (__mmask32) ((UINT64_C(1) << q->bytes) - 1); \
-	const __m512i mask = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *) q->mask)); \
-	__m512i		planes[8]; \
-	__m512i		v[8]; \
+	const __m512i mask = four_bytes_512(q->mask + at); \
  \
 	_Pragma("GCC unroll 8") \
 	for (int s = 0; s < 8; s += step) \
-		planes[s] = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *) q->plane[s])); \
-	_Pragma("GCC unroll 8") \
-	for (int i = 0; i < 8; i++, codes += 2 * q->bytes) \
-	{ \
-		__m512i		code = _mm512_inserti64x4( \
-			_mm512_castsi256_si512(_mm256_maskz_loadu_epi8(2 * i < n ? m : 0, codes)), \
-			_mm256_maskz_loadu_epi8(2 * i + 1 < n ? m : 0, codes + q->bytes), 1); \
+		sums[s / step % 4] = BYTES(sums[s / step % 4], \
+								   _mm512_and_si512(_mm512_srli_epi16(code, s), mask), \
+								   four_bytes_512(q->plane[s] + at)); \
+} \
  \
-		v[i] = _mm512_setzero_si512(); \
-		_Pragma("GCC unroll 8") \
-		for (int s = 0; s < 8; s += step) \
-			v[i] = BYTES(v[i], _mm512_and_si512(_mm512_srli_epi16(code, s), mask), planes[s]); \
+static inline __attribute__((always_inline)) ATTR void \
+name##_short(const GrnCodePlanes *q, const uint8_t *codes, int n, int32_t *out) \
+{ \
+	__m512i		sums[4]; \
+ \
+	_Pragma("GCC unroll 4") \
+	for (int i = 0; i < 4; i++) \
+		sums[i] = _mm512_setzero_si512(); \
+	for (uint32_t at = 0; at < q->bytes; at += 16) \
+	{ \
+		uint32_t	left = (q->bytes - at) / 4; \
+		__m512i		code[4]; \
+ \
+		transpose_codes_512(codes + at, q->bytes, n, left < 4 ? (__mmask8) ((1u << left) - 1) : 15, \
+							code); \
+		_Pragma("GCC unroll 4") \
+		for (uint32_t i = 0; i < 4; i++) \
+		{ \
+			if (i == left) \
+				break; \
+			switch (grn_plane_step(q, at + 4 * i + 4)) \
+			{ \
+				case 1: \
+					name##_four(q, at + 4 * i, code[i], 1, sums); \
+					break; \
+				case 2: \
+					name##_four(q, at + 4 * i, code[i], 2, sums); \
+					break; \
+				default: \
+					name##_four(q, at + 4 * i, code[i], 4, sums + 2 * (i % 2)); \
+			} \
+		} \
 	} \
-	_mm512_mask_storeu_epi32(out, (__mmask16) ((1u << n) - 1), pair_sums_512(v)); \
+	_mm512_mask_storeu_epi32(out, (__mmask16) ((1u << n) - 1), \
+							 _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), \
+											  _mm512_add_epi32(sums[2], sums[3]))); \
 } \
  \
 static inline __attribute__((always_inline)) ATTR void \
@@ -158,21 +212,10 @@ name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 	uint32_t	c = 0; \
  \
 	for (; q->bytes <= 32 && c < count; c += 16, codes += 16 * q->bytes) \
-	{ \
-		int			n = count - c < 16 ? (int) (count - c) : 16; \
- \
-		switch (grn_plane_step(q, 32)) \
-		{ \
-			case 1: \
-				name##_pairs(q, codes, n, 1, out + c); \
-				break; \
-			case 2: \
-				name##_pairs(q, codes, n, 2, out + c); \
-				break; \
-			default: \
-				name##_pairs(q, codes, n, 4, out + c); \
-		} \
-	} \
+		if (count - c >= 16) \
+			name##_short(q, codes, 16, out + c); \
+		else \
+			name##_short(q, codes, (int) (count - c), out + c); \
 	for (; c < count; c += 16, codes += 16 * q->bytes) \
 	{ \
 		uint32_t	n = count - c < 16 ? count - c : 16; \
