@@ -222,14 +222,17 @@ grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *list
 
 typedef struct Reader
 {
+	GrnndStore *store;
 	Relation	index;
 	const GrnndIndex *ix;
 	const GrnndListed *listed;
-	const GrnFilter *filter;
+	GrnFilter	filter;			/* what is to be tested beside ranks */
 	GrnSearch  *search;
 	uint32		limit;			/* ids */
-	char	   *heads;			/* copy of the directory's page of bucket number headed */
-	uint32		headed;
+	uint32		last;			/* bucket that is read */
+	GrnndListHead *heads;		/* of buckets from first_head to last_head, all on one page */
+	uint32		first_head;
+	uint32		last_head;
 	Buffer		buffer;			/* of a page with records, locked, or InvalidBuffer */
 	BlockNumber block;
 	bool	   *wanted;			/* [rows of a record] */
@@ -251,23 +254,29 @@ take_rows(Reader *r, const Run *run, const GrnRecord *rec)
 	const GrnLayout *l = &r->ix->layout;
 	GrnListArrays a = grn_list_arrays(l, rec);
 	uint32		n = rec->ntids16;
+	bool		all = true;
 	bool		any = false;
 
 	if (run->from == run->to)
 	{
 		GrnndRanks	ranks = r->listed->ranks[run->from];
 
-		/* without branches: a compiler makes vectors of it */
 		for (uint32 i = 0; i < n; i++)
-			r->wanted[i] = (a.ranks[i] - ranks.least <= ranks.most - ranks.least) &
+			all &= r->wanted[i] = (a.ranks[i] - ranks.least <= ranks.most - ranks.least) &
 				(a.ids[i] < r->limit);
+		/* so it is with frequent values */
+		if (all && r->filter.nsets == 0)
+		{
+			grn_search_listed(r->search, a.ids, a.codes, a.factors, NULL, n);
+			return;
+		}
 	}
 	else
 		for (uint32 i = 0; i < n; i++)
 			r->wanted[i] = a.ids[i] < r->limit && is_wanted(r->listed, run, a.ranks[i]);
 	for (uint32 i = 0; i < n; i++)
 	{
-		r->wanted[i] &= grn_sig_passes(r->filter, a.sigs + i * l->sig_bytes);
+		r->wanted[i] &= grn_sig_passes(&r->filter, a.sigs + i * l->sig_bytes);
 		any |= r->wanted[i];
 	}
 	if (any)
@@ -286,18 +295,20 @@ leave_page(Reader *r)
 static uint32
 first_record(Reader *r, uint32 bucket)
 {
-	if (r->headed == PG_UINT32_MAX ||
-		r->headed / GRNND_LISTS_PER_PAGE != bucket / GRNND_LISTS_PER_PAGE)
+	if (bucket < r->first_head || bucket > r->last_head)
 	{
+		uint32		end = (bucket / GRNND_LISTS_PER_PAGE + 1) * GRNND_LISTS_PER_PAGE - 1;
 		Buffer		buffer;
 
 		leave_page(r);
+		r->first_head = bucket;
+		r->last_head = Min(r->last, end);
 		buffer = read_head(r->index, r->ix, bucket, BUFFER_LOCK_SHARE);
-		memcpy(r->heads, BufferGetPage(buffer), BLCKSZ);
+		memcpy(r->heads, head_on(BufferGetPage(buffer), bucket),
+			   (r->last_head - bucket + 1) * sizeof(GrnndListHead));
 		UnlockReleaseBuffer(buffer);
-		r->headed = bucket;
 	}
-	return head_on((Page) r->heads, bucket)->first;
+	return r->heads[bucket - r->first_head].first;
 }
 
 /* False: a fit has begun other lists. */
@@ -321,7 +332,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		{
 			leave_page(r);
 			CHECK_FOR_INTERRUPTS();
-			r->buffer = grnnd_read(r->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
+			r->buffer = grnnd_store_read(r->store, block);
 			r->block = block;
 		}
 		rec = grnnd_page_record(BufferGetPage(r->buffer), r->ix,
@@ -344,15 +355,23 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 }
 
 bool
-grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
-				const GrnFilter *filter, GrnSearch *search)
+grnnd_list_read(GrnndStore *store, const GrnndListed *listed, const GrnFilter *filter,
+				GrnSearch *search)
 {
-	Reader		r = {.index = index, .ix = ix, .listed = listed, .filter = filter, .search = search,
-		.headed = PG_UINT32_MAX, .buffer = InvalidBuffer};
+	Relation	index = store->index;
+	const GrnndIndex *ix = store->ix;
+	Reader		r = {.store = store, .index = index, .ix = ix, .listed = listed, .search = search,
+		.first_head = PG_UINT32_MAX, .last_head = 0, .buffer = InvalidBuffer};
+	GrnSigSet  *sets = palloc(filter->nsets * sizeof(GrnSigSet));
 	bool		whole = true;
 
+	r.filter.sets = sets;
+	for (uint32 i = 0; i < filter->nsets; i++)
+		if (!listed->covers || filter->sets[i].at != listed->column)
+			sets[r.filter.nsets++] = filter->sets[i];
 	r.limit = grnnd_id_limit(index, ix);
-	r.heads = palloc(BLCKSZ);
+	r.last = grnnd_list_bucket(&ix->meta, listed->column, listed->ranks[listed->n - 1].most);
+	r.heads = palloc(GRNND_LISTS_PER_PAGE * sizeof(GrnndListHead));
 	r.wanted = palloc(grn_list_rows(&ix->layout) * sizeof(bool));
 	for (uint32 i = 0; i < listed->n && whole;)
 	{
@@ -365,6 +384,7 @@ grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
 	leave_page(&r);
 	pfree(r.wanted);
 	pfree(r.heads);
+	pfree(sets);
 	/* inserts that the snapshot sees wrote to these lists if there are no others even now */
 	return whole && (!grnnd_renews_lists(&ix->meta) || grnnd_lists_current(index, ix));
 }

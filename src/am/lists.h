@@ -20,6 +20,7 @@
 #define GRNND_LISTS_H
 
 #include "am/grnnd.h"
+#include "am/page_store.h"
 #include "am/write/edit.h"
 #include "graph/stored/search.h"
 
@@ -62,6 +63,7 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
 typedef struct GrnndListed
 {
 	uint32		column;
+	bool		covers;			/* ranks say all that signatures of the column do */
 	uint32		n;				/* 0: nothing */
 	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending and apart */
 } GrnndListed;
@@ -72,7 +74,7 @@ extern uint64 grnnd_list_records(Relation index, const GrnndIndex *ix, const Grn
  * Reads them: the rows whose signatures pass become candidates of the search.  False: a fit has
  * begun other lists since, and these may lack rows.
  */
-extern bool grnnd_list_read(Relation index, const GrnndIndex *ix, const GrnndListed *listed,
+extern bool grnnd_list_read(GrnndStore *store, const GrnndListed *listed,
 							const GrnFilter *filter, GrnSearch *search);
 
 /* Writes an empty record of a bucket's chain. */

@@ -178,6 +178,16 @@ pin_block(GrnndStore *store, BlockNumber block)
 	return hint->buffer;
 }
 
+Buffer
+grnnd_store_read(GrnndStore *store, BlockNumber block)
+{
+	Buffer		buffer = pin_block(store, block);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	grnnd_check_page(store->index, buffer, GRNND_NODES);
+	return buffer;
+}
+
 /* Copies the vector bytes of a spanning record; the first page is locked. */
 static void
 gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *tails)

@@ -39,6 +39,9 @@ typedef struct GrnndStore
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 							 MemoryContext context);
 
+/* Locks a page with records, to be read. */
+extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block);
+
 /*
  * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is
  * nothing to visit.

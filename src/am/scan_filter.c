@@ -16,14 +16,14 @@
 
 /* Microseconds of a visit, a page of a list and a row of it (one core, SIFT descriptors). */
 #define VISIT_COST 1.3
-#define LIST_PAGE_COST 0.5
-#define LIST_ROW_COST 0.01
+#define LIST_PAGE_COST 0.3
+#define LIST_ROW_COST 0.005
 /* Visits of a search: between those at recall .95 and at .99 (test/bench/tried.md). */
 #define GRAPH_VISITS(share) (60 + 5 / (share))
 
 /*
  * A list of more pages than this does not take over from a search that is at work.  By the prices
- * above, its 340,000 rows take 4.4 milliseconds, which is 3,400 visits.
+ * above, its 340,000 rows take 2.3 milliseconds, which is 1,800 visits.
  */
 #define MOST_PAGES 2000
 /*
@@ -77,6 +77,7 @@ choose_list(IndexScanDesc scan)
 										   GRNND_MOST_RANKS);
 			if (listed->n == 0)
 				continue;
+			listed->covers = grnnd_ranks_cover(so->filter, t);
 			records = grnnd_list_records(scan->indexRelation, so->ix, listed);
 			choice.rows = records * grn_list_rows(&so->ix->layout);
 			choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
@@ -105,7 +106,7 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	params.ef = list_batch(so, so->list.pages) * grnnd_beam(so->ix);
 	params.max_visits = 0;
 	search = grn_search_begin(&params, &so->store.base, so->q);
-	if (!grnnd_list_read(scan->indexRelation, so->ix, &so->list.listed, &so->filter->base, search) ||
+	if (!grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search) ||
 		grn_search_truncated(search))
 	{
 		grn_search_end(search);
@@ -128,8 +129,7 @@ GrnSearch *
 grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndSample *sample = grnnd_pick_sample(scan->indexRelation, so->ix, &so->filter->base,
-											&params->share);
+	GrnndSample *sample;
 	GrnSearch  *search;
 	double		listed;
 	double		visits;
@@ -137,6 +137,12 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
 	listed = ((double) so->list.rows + 1) / (so->store.id_limit + 1.0);
+	/* whatever the sample said, the share would be no more, and it costs some pages to ask */
+	params->share = Min(SIGNATURES_ERR * listed, 1);
+	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * GRAPH_VISITS(params->share) &&
+		(search = search_list(scan, params)) != NULL)
+		return search;
+	sample = grnnd_pick_sample(scan->indexRelation, so->ix, &so->filter->base, &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
 	visits = GRAPH_VISITS(params->share);

@@ -56,7 +56,8 @@ INSERT INTO fs_conditions VALUES (1, 'c = 0'), (2, 'c = 1'), (3, 'c = 2'), (4, '
 	(7, 'c = 107'), (8, 'c IS NULL'), (9, 'c BETWEEN 0 AND 4'), (10, 'c < 100'), (11, 't = 1414'), (12, 't = 0'),
 	(13, 'w = 77'), (14, 'w BETWEEN 100 AND 115'), (15, 'c = 0 AND t = 122'), (16, 'c = -5'), (17, 'c IS NOT NULL'),
 	(18, 'w < 3000 AND c = 0'), (19, 'w BETWEEN 3000 AND 3250'), (20, 'w >= 11900'), (21, 't >= 2000 AND t < 2020 AND w > 100'),
-	(22, 'w < 100 AND c >= 0'), (23, 'c BETWEEN 2 AND 4');
+	(22, 'w < 100 AND c >= 0'), (23, 'c BETWEEN 2 AND 4'),
+	(24, 'c IN (3, 4, 5) AND c > 4');
 SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number;
 
 -- rows that come one by one, more of a value than its list has room for, and new values

@@ -339,7 +339,12 @@ closed(void)
 		{
 			for (uint32_t i = 0; i < N / 3; i++)
 				wanted[i] = (i + k) % 2 == 0;
-			grn_search_listed(s, ids, codes, factors, wanted, N / 3);
+			/* or all, in pieces of all lengths */
+			for (uint32_t at = 0, count = 1; q % 3 == 0 && k == 0 && at < N / 3; at += count++)
+				grn_search_listed(s, ids + at, codes + at * w->layout.code_bytes, factors + at, NULL,
+								  count < N / 3 - at ? count : N / 3 - at);
+			if (q % 3 != 0)
+				grn_search_listed(s, ids, codes, factors, wanted, N / 3);
 		}
 		truth(w, q, near);
 		while ((n = grn_search_run(s)) > 0)

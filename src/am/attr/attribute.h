@@ -228,5 +228,10 @@ extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
  */
 extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
 								 GrnndRanks *ranks, uint32 most);
+/*
+ * Do those ranks say all that signatures say of the column?  Not of an array, whose other elements
+ * are in its signature, or where another test of the column is no range.
+ */
+extern bool grnnd_ranks_cover(const GrnndFilter *filter, uint32 i);
 
 #endif							/* GRNND_ATTRIBUTE_H */

@@ -188,6 +188,25 @@ fill_set(GrnSigSet *set, const Test *t, const GrnSigBook *book)
 	}
 }
 
+/* Adds the set of a test; tests of one column have one set together. */
+static void
+add_set(GrnSigSet *sets, uint32 *nsets, const Test *t, const GrnSigBook *book)
+{
+	GrnSigSet	set = {0};
+	uint32		i = 0;
+
+	fill_set(&set, t, book);
+	while (i < *nsets && sets[i].at != set.at)
+		i++;
+	if (i == *nsets)
+	{
+		sets[(*nsets)++] = set;
+		return;
+	}
+	for (int j = 0; j < 4; j++)
+		sets[i].bits[j] &= set.bits[j];
+}
+
 /* Adds the test of one key. */
 static void
 add_test(GrnndFilter *f, const ScanKeyData *key)
@@ -253,9 +272,8 @@ grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKe
 		GrnSigSet  *sets = palloc0(f->ntests * sizeof(GrnSigSet));
 
 		for (uint32 i = 0; i < f->ntests; i++)
-			fill_set(&sets[i], &f->tests[i], &books[f->tests[i].column]);
+			add_set(sets, &f->base.nsets, &f->tests[i], &books[f->tests[i].column]);
 		f->base.sets = sets;
-		f->base.nsets = f->ntests;
 	}
 	return f;
 }
@@ -361,4 +379,16 @@ grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *c
 	for (uint32 j = 0; j < n; j++)
 		ranks[j].most = ranks[j].least;
 	return sort_ranks(ranks, n);
+}
+
+bool
+grnnd_ranks_cover(const GrnndFilter *filter, uint32 i)
+{
+	const Test *t = &filter->tests[i];
+
+	for (uint32 j = 0; j < filter->ntests; j++)
+		if (j != i && filter->tests[j].column == t->column &&
+			(t->kind != TEST_RANGE || filter->tests[j].kind != TEST_RANGE))
+			return false;
+	return t->kind != TEST_OVERLAPS && t->kind != TEST_CONTAINS;
 }

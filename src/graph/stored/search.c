@@ -206,6 +206,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	reserve(s, &s->tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->tids_room);
 	s->kept = store->alloc(store, room * sizeof(uint32_t));
 	reserve32(s, &s->found, sizeof(GrnFound), 0, room, &s->found_room);
+	if (params->closed && s->codes)
+		s->gathered = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
 	/* mates come without signatures */
 	if (params->filter == NULL && !params->closed)
 		grn_mates_begin(s);
@@ -340,7 +342,10 @@ grn_search_run(GrnSearch *s)
 	if (!resume)
 	{
 		if (s->codes && s->p.closed)
+		{
+			grn_end_listed(s);
 			grn_take_rejected(s);
+		}
 		expand_all(s);
 	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
@@ -410,7 +415,8 @@ void
 grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
-	void	   *arrays[] = {s->list, s->rejected_keys, s->waiting, s->set.ids, s->set.nodes, s->found,
+	void	   *arrays[] = {s->list, s->rejected_keys, s->waiting, s->waiting_ids,
+		s->gathered, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 

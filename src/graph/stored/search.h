@@ -95,7 +95,7 @@ extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *stor
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
 
-/* Offers a closed search those of count rows with codes that are wanted. */
+/* Offers a closed search that has not run those of count coded rows that are wanted; NULL: all. */
 extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, const bool *wanted, uint32_t count);
 

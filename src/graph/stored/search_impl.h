@@ -40,6 +40,9 @@ typedef struct Node
 
 typedef struct GrnMates GrnMates;
 
+/* Rows of lists that get estimates at once: as many as the widest kernel takes. */
+#define GRN_GATHER 16
+
 /* With a filter: candidates whose signatures fail it. */
 typedef struct Failing
 {
@@ -83,9 +86,13 @@ struct GrnSearch
 	Key		   *rejected_keys;	/* by the list, for further runs */
 	size_t		rejected;
 	size_t		rejected_room;
-	Key		   *waiting;		/* of a closed search: what was offered and is no rejected key yet */
+	float	   *waiting;		/* of a closed search: estimates of what was offered and is no
+								 * rejected key yet, */
+	uint32_t   *waiting_ids;	/* and the ids */
 	size_t		nwaiting;
 	size_t		waiting_room;
+	uint8_t    *gathered;		/* codes of rows that wait for an estimate, room for GRN_GATHER */
+	uint32_t	ngathered;
 	uint32_t   *kept_ids;		/* [nkept_ids] some of their ids, now or before; only resumed */
 	size_t		nkept_ids;		/* power of two */
 	IdSet		set;			/* expanded ids; without codes: visited ids */
@@ -131,6 +138,9 @@ struct GrnSearch
 	uint32_t	neighbours[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
 	bool		passing[GRN_MAX_DEGREE];	/* with a filter: by signature */
+
+	uint32_t	gathered_ids[GRN_GATHER];
+	GrnFactor	gathered_factors[GRN_GATHER];
 
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
@@ -324,6 +334,8 @@ has_rejected(const GrnSearch *s)
 	return s->rejected + s->nwaiting > 0;
 }
 
+/* Has the last rows that grn_search_listed() was given wait with the others. */
+extern void grn_end_listed(GrnSearch *s);
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers a candidate that has been expanded already. */

@@ -132,15 +132,47 @@ grn_reject(GrnSearch *s, Key key)
 
 /* ---- candidates of a closed search ---- */
 
-#define LEAST_WAITING 1024		/* keys */
+#define LEAST_WAITING 1024		/* rows */
 #define CHOSEN 2				/* lists that are chosen from what waits, about */
 #define CHOICE_KEYS 128			/* by a sample of so many keys */
+
+static void
+reserve_waiting(GrnSearch *s, size_t need)
+{
+	size_t		room = s->waiting_room;
+
+	if (need <= room)
+		return;
+	grn_grow(s, &s->waiting_ids, sizeof(uint32_t), s->nwaiting, need, &room);
+	grn_grow(s, &s->waiting, sizeof(float), s->nwaiting, need, &s->waiting_room);
+}
+
+/* Has rows wait; there is room. */
+static void
+wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+			uint32_t count)
+{
+	grn_estimate(&s->code_query, codes, factors, count, s->waiting + s->nwaiting);
+	memcpy(s->waiting_ids + s->nwaiting, ids, count * sizeof(uint32_t));
+	s->nwaiting += count;
+}
+
+void
+grn_end_listed(GrnSearch *s)
+{
+	reserve_waiting(s, s->nwaiting + s->ngathered);
+	wait_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
+	s->ngathered = 0;
+}
 
 void
 grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 				  const GrnFactor *factors, const bool *wanted, uint32_t count)
 {
-	if (s->nwaiting + count > s->waiting_room)
+	size_t		bytes = s->p.layout->code_bytes;
+	uint32_t	whole = wanted == NULL ? count - count % GRN_GATHER : 0;
+
+	if (s->nwaiting + count + GRN_GATHER > s->waiting_room)
 	{
 		if (s->truncated || (s->p.memory_limit > 0 &&
 							 grn_search_bytes(s) + s->waiting_room * sizeof(Key) > s->p.memory_limit))
@@ -148,23 +180,20 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 			s->truncated = true;
 			return;
 		}
-		reserve(s, &s->waiting, sizeof(Key), s->nwaiting,
-				2 * s->waiting_room + count + LEAST_WAITING, &s->waiting_room);
+		reserve_waiting(s, 2 * s->waiting_room + count + LEAST_WAITING);
 	}
-	for (uint32_t first = 0; first < count; first += GRN_MAX_DEGREE)
+	if (whole > 0)
+		wait_listed(s, ids, codes, factors, whole);
+	/* the others by as many as estimates are made of at once, with those of other records */
+	for (uint32_t i = whole; i < count; i++)
 	{
-		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
-		size_t		at = s->nwaiting;
-
-		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
-					 factors + first, n, s->estimates);
-		/* there is room for all, so what is not wanted is written over */
-		for (uint32_t i = 0; i < n; i++)
-		{
-			s->waiting[at] = make_key(s->estimates[i], ids[first + i]);
-			at += wanted[first + i];
-		}
-		s->nwaiting = at;
+		if (wanted != NULL && !wanted[i])
+			continue;
+		if (s->ngathered == GRN_GATHER)
+			grn_end_listed(s);
+		s->gathered_ids[s->ngathered] = ids[i];
+		s->gathered_factors[s->ngathered] = factors[i];
+		memcpy(s->gathered + s->ngathered++ * bytes, codes + i * bytes, bytes);
 	}
 }
 
@@ -177,8 +206,8 @@ choose_waiting(GrnSearch *s)
 {
 	Key			bound = UINT64_MAX;
 	uint64_t	wanted = (uint64_t) CHOSEN * s->p.ef;
-	size_t		chosen = 0;
-	size_t		left = 0;
+	float		farthest;
+	bool		all;
 
 	if (s->nwaiting > 4 * wanted && s->nwaiting > 4 * CHOICE_KEYS)
 	{
@@ -186,23 +215,23 @@ choose_waiting(GrnSearch *s)
 		Key			scratch[CHOICE_KEYS];
 
 		for (size_t i = 0; i < CHOICE_KEYS; i++)
-			sample[i] = s->waiting[i * s->nwaiting / CHOICE_KEYS];
+			sample[i] = make_key(s->waiting[i * s->nwaiting / CHOICE_KEYS], 0);
 		grn_sort_keys(sample, scratch, CHOICE_KEYS);
 		bound = sample[wanted * CHOICE_KEYS / s->nwaiting + 2];
 	}
-	for (size_t i = 0; i < s->nwaiting; i++)
-		chosen += s->waiting[i] <= bound;
-	/* one more, because what is not chosen is written over */
-	reserve(s, &s->rejected_keys, sizeof(Key), 0, chosen + 1, &s->rejected_room);
-	for (size_t i = 0; i < s->nwaiting; i++)
-	{
-		Key			key = s->waiting[i];
-
-		s->rejected_keys[s->rejected] = s->waiting[left] = key;
-		s->rejected += key <= bound;
-		left += key > bound;
-	}
-	s->nwaiting = left;
+	farthest = key_distance(bound);
+	all = farthest != farthest;
+	for (size_t i = 0; i < s->nwaiting;)
+		if (all || s->waiting[i] <= farthest)
+		{
+			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1,
+					&s->rejected_room);
+			s->rejected_keys[s->rejected++] = make_key(s->waiting[i], s->waiting_ids[i]);
+			s->waiting[i] = s->waiting[--s->nwaiting];
+			s->waiting_ids[i] = s->waiting_ids[s->nwaiting];
+		}
+		else
+			i++;
 	heap_make(s->rejected_keys, s->rejected);
 }
 
