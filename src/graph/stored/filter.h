@@ -43,4 +43,22 @@ grn_sig_passes(const GrnFilter *f, const uint8_t *sig)
 	return pass;
 }
 
+/* The same of count signatures, which lie `bytes` apart.  One set after the other. */
+static inline void
+grn_sigs_pass(const GrnFilter *f, const uint8_t *sigs, size_t bytes, uint32_t count, bool *pass)
+{
+	memset(pass, true, count);
+	for (uint32_t i = 0; i < f->nsets; i++)
+	{
+		const GrnSigSet set = f->sets[i];
+
+		for (uint32_t j = 0; j < count; j++)
+		{
+			uint8_t		s = sigs[j * bytes + set.at];
+
+			pass[j] &= set.bits[s / 64] >> s % 64 & 1;
+		}
+	}
+}
+
 #endif							/* GRN_FILTER_H */
