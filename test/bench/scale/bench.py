@@ -61,6 +61,11 @@ def touch(gigabytes, processes):
         os.wait()
 
 
+def query_of(kind, dim):
+    """The ten rows nearest to $1, for a column of that type."""
+    return "SELECT id FROM items ORDER BY v <-> $1::vector" + (f"::halfvec({dim})" if kind == "halfvec" else "") + " LIMIT 10"
+
+
 class Loader:
     """The table items, and the process that makes its rows."""
 
@@ -240,7 +245,7 @@ class Bench:
     def queries(self, r):
         args, server = self.args, self.server
         data = f"{args.work}/truth-{r['rows']}"
-        query = "SELECT id FROM items ORDER BY v <-> $1::vector" + ("" if args.type == "vector" else f"::halfvec({self.dim})") + " LIMIT 10"
+        query = query_of(args.type, self.dim)
         # as after a restart: what prewarming reads lies in shared buffers in the order of the index
         server.restart()
         since = time.time()

@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from bench import QUERY, SETUP, Loader, say  # noqa: E402
+from bench import SETUP, Loader, query_of, say  # noqa: E402
 from common import Server, machine, write_table  # noqa: E402
 import rows as rows_of  # noqa: E402
 from watch import Watch, read  # noqa: E402
@@ -139,6 +139,7 @@ def main():
     parser.add_argument("--caps", default="512", help="MB, one after the other")
     parser.add_argument("--whole", default="8GB", help="maintenance_work_mem of the build with memory for everything; empty: none")
     parser.add_argument("--layout", default="compact")
+    parser.set_defaults(type="halfvec")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--builder", help="grnnd.builder_path")
     parser.add_argument("--set", default="", help="SQL before CREATE INDEX, such as \"SET grnnd.gpu_devices = '0,1';\"")
@@ -158,7 +159,7 @@ def main():
     loader = None
     try:
         server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
-        qps = server.build_qps()
+        qps, query = server.build_qps(), query_of(args.type, 128)
         loader = Loader(args, server, [args.rows])
         loader.want(args.rows)
         added, seconds = loader.load()
@@ -172,7 +173,7 @@ def main():
             memory = args.whole if cap is None else f"{tenth}MB"
             seconds, phases, line = one(args, server, cap, f"SET maintenance_work_mem = '{memory}'; {settings} {make}")
             first = first or seconds
-            recalls = ", ".join(f"{ef}: {server.qps(qps, f'{args.work}/truth-{args.rows}', QUERY, SETUP.format(ef), 2, 60, warmup=5, queries=500)['recall']:.4f}"
+            recalls = ", ".join(f"{ef}: {server.qps(qps, f'{args.work}/truth-{args.rows}', query, SETUP.format(ef), 2, 60, warmup=5, queries=500)['recall']:.4f}"
                                 for ef in EFS)
             say("recall@10 by ef:", recalls)
             table.append([f"{args.rows:,}", memory, cap or "", seconds, seconds / first, recalls, "; ".join(
