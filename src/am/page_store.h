@@ -31,7 +31,7 @@ typedef struct GrnndStore
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
 	int			prefetch_left;	/* further calls, unless another page is missing */
 	uint32		pins;			/* of blocks found by their hint */
-	int			trust;			/* in guesses from hints of other blocks; they are made while positive */
+	int			trust;			/* in guesses of buffers; none are made at 0 */
 	uint64		pages;			/* that were read, each time */
 	GrnAbsent  *absent;			/* a node that searches do not see; or NULL */
 } GrnndStore;
