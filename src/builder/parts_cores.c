@@ -3,6 +3,9 @@
  */
 #include "builder/parts_impl.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "graph/build/descent.h"
 
 /* Shares of the time, about: when parts are cut, and when they are built. */
@@ -73,6 +76,25 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 	return grn_arena_bytes(&a);
 }
 
+/*
+ * Of lists and rows that lie on a disk.  The merge goes from row to row of a part, and from
+ * there to near ones: ahead of each page that it reads the kernel would read as much as it has
+ * been told to read ahead, and drop pages for it that the next rows want.
+ */
+static void
+advise(const GrnPartsBuild *p, int advice)
+{
+	const GrnRows *rows = p->job->rows;
+	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
+	uintptr_t	first = (uintptr_t) rows->base / page * page;
+	uintptr_t	lists = (uintptr_t) p->lists / page * page;
+
+	if (!p->job->beyond_memory)
+		return;
+	madvise((void *) first, rows->n * rows->row_bytes + page, advice);
+	madvise((void *) lists, (uintptr_t) (p->counts + p->parts.start[p->parts.nparts]) - lists, advice);
+}
+
 bool
 grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 {
@@ -107,7 +129,9 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	}
 	job->part_times.build = grn_lap(&since);
 	grn_progress_step(job->progress, 1, 1);
+	advise(&p, MADV_RANDOM);
 	grn_parts_merge_on_cores(&p);
+	advise(&p, MADV_NORMAL);
 	job->part_times.merge = grn_lap(&since);
 	*job->params = p.params;
 	return true;

@@ -420,6 +420,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 		return false;
 	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
 	job.work_offset = r->moved ? p->work_bytes : p->kept_bytes;
+	job.beyond_memory = r->moved != 0;
 	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
 	if (r->moved)
 		here.work_limit = (here.work_limit > 0 ? here.work_limit : grn_free_memory()) / 2;

@@ -155,7 +155,7 @@ def main():
         "shared_buffers": args.shared_buffers, "wal_level": "minimal", "max_wal_senders": "0", "fsync": "off", "max_wal_size": "1GB",
         "wal_buffers": "16MB", "max_worker_processes": str(args.workers + 8), "max_parallel_workers": str(args.workers),
         "max_parallel_maintenance_workers": str(args.workers),
-        **({"grnnd.builder_path": args.builder} if args.builder else {})})
+        **({"grnnd.builder_path": f"'{args.builder}'"} if args.builder else {})})
     loader = None
     try:
         server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
