@@ -461,3 +461,22 @@ grnnd_index_anew(Relation index)
 	fill_entry(index, entry);
 	return &entry->ix;
 }
+
+void
+grnnd_copy_index(Relation index, GrnndIndex *copy)
+{
+	Size		codec_bytes;
+	float	   *codec;
+
+	*copy = *grnnd_index_anew(index);
+	codec_bytes = sizeof(float) *
+		grn_codec_floats(copy->meta.dim, grn_code_dims(copy->encoder.shape));
+	codec = palloc_extended(Max(codec_bytes, 1), MCXT_ALLOC_HUGE);
+	memcpy(codec, copy->encoder.mean, codec_bytes);
+	copy->encoder.mean = copy->codec.mean = codec;
+	copy->encoder.basis = copy->codec.basis = codec + copy->meta.dim;
+	if (copy->books != NULL)
+		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
+							 copy->meta.sig_bytes * sizeof(GrnSigBook));
+	copy->hints = palloc0((copy->hint_mask + 1) * sizeof(GrnndHint));
+}

@@ -18,6 +18,11 @@ extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* The same by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*
+ * The same, with arrays and hints of its own in the current memory context: for who computes values
+ * of the table's rows, by functions that may scan other indexes.
+ */
+extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
+/*
  * Are lists of values on the disk what this description says?  Where they are not, the next call of
  * grnnd_index() reads the metapage.
  */

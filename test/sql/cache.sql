@@ -86,5 +86,23 @@ SELECT descriptions, their_bytes + array_bytes <= 300 * 8192 AS small, arrays FR
 SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 777) LIMIT 1;
 SELECT descriptions <= 64 AS few, arrays <= 64 AS few_arrays FROM kept();
 
+-- a fit reads rows by a function that scans other indexes
+CREATE FUNCTION asked(v vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql SET search_path = test_cache, public AS $$
+BEGIN
+	IF current_setting('test_cache.ask', true) = 'on' AND random() < 0.001 THEN
+		PERFORM id FROM t ORDER BY t.v <-> asked.v LIMIT 1;
+	END IF;
+	RETURN v;
+END $$;
+CREATE TABLE fitted (id int, v vector(128));
+SET grnnd.background_fit = off;
+SET work_mem = '64kB';
+INSERT INTO fitted SELECT id, v FROM t WHERE id <= 100;
+CREATE INDEX fitted_v ON fitted USING grnnd ((asked(v)::vector(128))) WITH (layout = compact);
+INSERT INTO fitted SELECT id, v FROM t WHERE id BETWEEN 101 AND 1500;
+SET test_cache.ask = on;
+SELECT grnnd_fit('fitted_v');
+SELECT (curve -> -1 ->> 'recall10')::float > 0.5 AS measured FROM grnnd_stats('fitted_v');
+
 SET client_min_messages = warning;
 DROP SCHEMA test_cache CASCADE;

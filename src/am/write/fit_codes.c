@@ -363,7 +363,7 @@ grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 	f->index = index;
 	f->heap = heap;
 	f->in_vacuum = in_vacuum;
-	f->ix = *grnnd_index_anew(index);
+	grnnd_copy_index(index, &f->ix);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	fit(f);
 	MemoryContextSwitchTo(old);
