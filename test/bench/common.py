@@ -222,10 +222,12 @@ class Server:
                 os.close(fd)
 
     def qps(self, binary, data, query, setup="", clients=1, seconds=3.0, pin=False, buffers=0, by_id=False,
-            queries=0, warmup=200, first=0, k=10):
+            queries=0, warmup=200, first=0, k=10, truth=True, bounds=None):
+        """Runs qps.c; bounds: an .ibin file, of which query i has row i as its parameters from $2 on."""
         command = [binary, "--conn", self.conn, "--query", query, "--vectors", f"{data}/query.fbin",
                    "--setup", setup or "SELECT 1", "--clients", str(clients), "--seconds", str(seconds)]
-        command += ["--by-id"] if by_id else ["--truth", f"{data}/gt.ibin"]
+        command += ["--by-id"] if by_id else ["--truth", f"{data}/gt.ibin"] if truth else []
+        command += ["--bounds", bounds] if bounds else []
         command += ["--pin"] if pin else []
         command += ["--buffers", str(buffers)] if buffers else []
         command += ["--queries", str(queries), "--warmup", str(warmup), "--first", str(first),

@@ -1,7 +1,7 @@
 /*
  * qps.c - measures nearest-neighbour queries of a PostgreSQL server: recall,
  * queries a second, latency and buffers touched, with vectors sent as binary
- * parameters of a prepared statement.
+ * parameters of a prepared statement, as are the bounds of a filter.
  *
  * Each client is a process with one connection, so nothing is shared between
  * them.  With --pin and one client, client and server process share one core:
@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -37,6 +38,7 @@ typedef struct Totals			/* of one client, in shared memory */
 	uint64_t	hits;			/* true neighbours among the first k answers */
 	uint64_t	answers;		/* rows returned */
 	double		seconds;		/* that the measured queries took */
+	double		processor;		/* seconds of the server's process, of those; 0: it is not here */
 	uint32_t	nlatencies;
 	float		latency[MAX_LATENCIES];	/* seconds */
 } Totals;
@@ -47,6 +49,7 @@ typedef struct Run
 	const char *setup;			/* SQL run on every new connection */
 	const char *query;			/* with $1 */
 	bool		by_id;			/* $1 is an int4 row number, not a vector: the floor */
+	bool		filtered;		/* the columns of bounds are $2, $3 and so on, int4 */
 	bool		pin;
 	double		seconds;
 	int			clients;
@@ -57,7 +60,10 @@ typedef struct Run
 	int			k;				/* neighbours asked for, for recall */
 	Matrix		vectors;
 	Matrix		truth;
+	Matrix		bounds;			/* of a filter, a row for each query */
 } Run;
+
+#define MOST_BOUNDS 4
 
 static void
 die(const char *what, const char *detail)
@@ -131,27 +137,67 @@ open_connection(const Run *run)
 	return conn;
 }
 
+/* The parameters of a query: the vector or its number, and the bounds. */
+typedef struct Parameters
+{
+	int			n;
+	const char *values[1 + MOST_BOUNDS];
+	int			lengths[1 + MOST_BOUNDS];
+	int			formats[1 + MOST_BOUNDS];
+	uint32_t	bounds[MOST_BOUNDS];
+} Parameters;
+
+/* buffer: room for the vector. */
+static void
+set_parameters(const Run *run, int row, char *buffer, Parameters *p)
+{
+	uint32_t	id = htonl(row);
+
+	p->n = 1;
+	p->values[0] = buffer;
+	p->lengths[0] = run->by_id ? 4 : put_vector(&run->vectors, row, buffer);
+	p->formats[0] = 1;
+	if (run->by_id)
+		memcpy(buffer, &id, 4);
+	for (int i = 0; run->filtered && i < run->bounds.columns; i++, p->n++)
+	{
+		p->bounds[i] = htonl(((const uint32_t *) run->bounds.data)[(size_t) row * run->bounds.columns + i]);
+		p->values[p->n] = (const char *) &p->bounds[i];
+		p->lengths[p->n] = 4;
+		p->formats[p->n] = 1;
+	}
+}
+
 static PGresult *
 ask(PGconn *conn, const Run *run, int row, char *buffer)
 {
-	const char *values[1] = {buffer};
-	int			lengths[1];
-	int			formats[1] = {1};
+	Parameters	p;
 	PGresult   *res;
 
-	if (run->by_id)
-	{
-		uint32_t	id = htonl(row);
-
-		memcpy(buffer, &id, 4);
-		lengths[0] = 4;
-	}
-	else
-		lengths[0] = put_vector(&run->vectors, row, buffer);
-	res = PQexecPrepared(conn, "q", 1, values, lengths, formats, 1);
+	set_parameters(run, row, buffer, &p);
+	res = PQexecPrepared(conn, "q", p.n, p.values, p.lengths, p.formats, 1);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		die("query", PQerrorMessage(conn));
 	return res;
+}
+
+/* Seconds of processor time that a process has taken; 0 where this system does not say. */
+static double
+processor_time(int pid)
+{
+	char		path[64];
+	FILE	   *f;
+	uint64_t	ns = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	f = fopen(path, "r");
+	if (f != NULL)
+	{
+		if (fscanf(f, "%" SCNu64, &ns) != 1)
+			ns = 0;
+		fclose(f);
+	}
+	return ns * 1e-9;
 }
 
 static void
@@ -181,6 +227,7 @@ client(const Run *run, int number, Totals *t)
 	/* plan cache, catalogue caches, index cache; the queries just before row */
 	for (int i = run->warmup; i > 0; i--)
 		PQclear(ask(conn, run, (row + n - i % n) % n, buffer));
+	t->processor = -processor_time(PQbackendPID(conn));
 	start = now();
 	stop = start + run->seconds;
 	while (now() < stop && (run->queries == 0 || t->queries < (uint64_t) run->queries))
@@ -192,7 +239,7 @@ client(const Run *run, int number, Totals *t)
 			t->latency[t->nlatencies++] = (float) (now() - begin);
 		t->queries++;
 		t->answers += PQntuples(res);
-		if (!run->by_id)
+		if (run->truth.data != NULL)
 		{
 			const int32_t *truth = (const int32_t *) run->truth.data +
 				(size_t) row * run->truth.columns;
@@ -210,6 +257,7 @@ client(const Run *run, int number, Totals *t)
 		row = (row + 1) % n;
 	}
 	t->seconds = now() - start;
+	t->processor += processor_time(PQbackendPID(conn));
 	PQfinish(conn);
 	exit(0);
 }
@@ -236,12 +284,12 @@ measure_buffers(const Run *run, double *hit, double *read)
 	for (int i = -5; i < run->buffers; i++)	/* five to fill the session's caches */
 	{
 		int			row = (run->first + (i < 0 ? -i : i)) % run->vectors.rows;
-		const char *values[1] = {buffer};
-		int			lengths[1] = {put_vector(&run->vectors, row, buffer)};
-		int			formats[1] = {1};
-		PGresult   *res = PQexecParams(conn, sql, 1, NULL, values, lengths, formats, 0);
+		Parameters	p;
+		PGresult   *res;
 		const char *json;
 
+		set_parameters(run, row, buffer, &p);
+		res = PQexecParams(conn, sql, p.n, NULL, p.values, p.lengths, p.formats, 0);
 		if (PQresultStatus(res) != PGRES_TUPLES_OK)
 			die("explain", PQerrorMessage(conn));
 		json = PQgetvalue(res, 0, 0);
@@ -274,7 +322,8 @@ main(int argc, char **argv)
 {
 	Run			run = {.seconds = 3, .clients = 1, .warmup = 200, .k = 10};
 	const char *vectors = NULL,
-			   *truth = NULL;
+			   *truth = NULL,
+			   *bounds = NULL;
 	Totals	   *totals;
 	uint64_t	queries = 0,
 				hits = 0,
@@ -282,6 +331,7 @@ main(int argc, char **argv)
 	size_t		n = 0;
 	float	   *all;
 	double		qps = 0,
+				processor = 0,
 				hit = 0,
 				read = 0;
 
@@ -304,6 +354,8 @@ main(int argc, char **argv)
 			vectors = v;
 		else if (strcmp(a, "--truth") == 0)
 			truth = v;
+		else if (strcmp(a, "--bounds") == 0)
+			bounds = v;
 		else if (strcmp(a, "--clients") == 0)
 			run.clients = atoi(v);
 		else if (strcmp(a, "--seconds") == 0)
@@ -321,10 +373,9 @@ main(int argc, char **argv)
 		else
 			die("unknown option", a);
 	}
-	if (run.conninfo == NULL || run.query == NULL || vectors == NULL ||
-		(truth == NULL && !run.by_id))
-		die("usage", "qps --conn C --query SQL --vectors Q.fbin (--truth GT.ibin | --by-id) "
-			"[--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES] "
+	if (run.conninfo == NULL || run.query == NULL || vectors == NULL)
+		die("usage", "qps --conn C --query SQL --vectors Q.fbin [--truth GT.ibin | --by-id] "
+			"[--bounds B.ibin] [--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES] "
 			"[--queries N] [--warmup N] [--first ROW] [--k N]");
 	run.vectors = read_matrix(vectors);
 	if (truth != NULL)
@@ -332,6 +383,13 @@ main(int argc, char **argv)
 		run.truth = read_matrix(truth);
 		if (run.truth.rows < run.vectors.rows || run.truth.columns < run.k)
 			die(truth, "fewer rows than queries, or fewer than K columns");
+	}
+	if (bounds != NULL)
+	{
+		run.filtered = true;
+		run.bounds = read_matrix(bounds);
+		if (run.bounds.rows < run.vectors.rows || run.bounds.columns > MOST_BOUNDS)
+			die(bounds, "fewer rows than queries, or too many columns");
 	}
 	if (run.buffers > 0)
 		measure_buffers(&run, &hit, &read);
@@ -357,6 +415,7 @@ main(int argc, char **argv)
 		qps += totals[i].queries / totals[i].seconds;
 		hits += totals[i].hits;
 		answers += totals[i].answers;
+		processor += totals[i].processor;
 		memcpy(all + n, totals[i].latency, sizeof(float) * totals[i].nlatencies);
 		n += totals[i].nlatencies;
 	}
@@ -364,9 +423,9 @@ main(int argc, char **argv)
 		die("queries", "none finished");
 	qsort(all, n, sizeof(float), by_value);
 	printf("{\"qps\": %.1f, \"recall\": %.4f, \"rows\": %.2f, \"p50_us\": %.1f, "
-		   "\"p99_us\": %.1f, \"hit\": %.1f, \"read\": %.1f, \"queries\": %llu}\n",
+		   "\"p99_us\": %.1f, \"processor_us\": %.2f, \"hit\": %.1f, \"read\": %.1f, \"queries\": %llu}\n",
 		   qps, (double) hits / ((double) queries * run.k),
 		   (double) answers / queries, all[n / 2] * 1e6, all[n * 99 / 100] * 1e6,
-		   hit, read, (unsigned long long) queries);
+		   processor / queries * 1e6, hit, read, (unsigned long long) queries);
 	return 0;
 }

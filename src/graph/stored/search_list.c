@@ -160,6 +160,8 @@ wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFa
 void
 grn_end_listed(GrnSearch *s)
 {
+	if (s->ngathered == 0)
+		return;
 	reserve_waiting(s, s->nwaiting + s->ngathered);
 	wait_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
 	s->ngathered = 0;

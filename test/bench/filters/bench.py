@@ -31,7 +31,7 @@ QUERIES = 200
 SHARES = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
 RANGES = (0.5, 0.1, 0.03, 0.01, 0.001)
 TAGS = 500
-EFS = {"grnnd": (20, 24, 28, 32, 40, 50, 64, 80, 100, 130, 160, 200, 260), "hnsw": (40, 100, 200, 400), "diskann": (50, 100, 200, 400), "bitmap": (0,)}
+EFS = {"grnnd": (*range(16, 64, 2), 64, 72, 80, 100, 130, 160, 200, 260), "hnsw": (40, 100, 200, 400), "diskann": (50, 100, 200, 400), "bitmap": (0,)}
 RECALL = 0.95
 MOST_SECONDS = 20       # of a case's search for the least ef
 COLUMNS = {"v": "", "c": "c, t", "t": "c, t", "u": "u, w", "w": "u, w", "tag": "tag, t"}
@@ -132,12 +132,13 @@ class Case:
             if system == "diskann":
                 return f"labels && ARRAY[({low_text}) + {offsets.get(self.column, 0)}]::smallint[]"
             return f"{self.column} = {low_text}" if single else f"{self.column} BETWEEN {low_text} AND {high_text}"
-        value = f"(SELECT {{}} FROM {self.table} WHERE qid = $1)"
-        by_id = where(low[0], high[0]) if fixed else where(value.format("low"), value.format("high"))
+        # what differs from query to query comes as parameters: subqueries would be timed with the search
+        self.bounds = None if fixed else np.stack([low, high], 1)[:, :1 if single else 2].astype(np.int32)
+        condition = where(low[0], high[0]) if fixed else where("$2", "$3")
         of_row = where(low[0], high[0]) if fixed else where("q.low", "q.high")
         self.literal = [f"SELECT id FROM items WHERE {where(low[i], high[i])} ORDER BY v <-> "
                         f"'[{','.join(f'{x:g}' for x in query[i])}]'::vector LIMIT 10" for i in range(min(len(query), 30))]
-        self.query = f"SELECT id FROM items WHERE {by_id} ORDER BY v <-> {value.format('v')} LIMIT 10"
+        self.query = f"SELECT id FROM items WHERE {condition} ORDER BY v <-> $1 LIMIT 10"
         self.recall = (f"SELECT sum((SELECT count(*) FROM (SELECT id FROM items WHERE {of_row} ORDER BY v <-> q.v LIMIT 10) s "
                        f"WHERE s.id = ANY (q.truth)))::float8 / greatest(sum(cardinality(q.truth)), 1) FROM {self.table} q")
 
@@ -178,11 +179,17 @@ def measure(server, qps, folder, system, case, args):
         point = {"ef": ef, "recall": recall}
         if recall >= RECALL or time.time() - begun > MOST_SECONDS:
             break
-    one = server.qps(qps, folder, case.query, setup, 1, args.seconds, pin=True, by_id=True)
-    many = server.qps(qps, folder, case.query, setup, args.clients, args.seconds, by_id=True)
-    point.update(qps=one["qps"], qps_many=many["qps"], buffers=buffers(server, setup, case))
+    bounds = None
+    if case.bounds is not None:
+        bounds = f"{folder}/bounds.ibin"
+        save_matrix(bounds, case.bounds)
+    # one plan for all queries, or some of them would be planned anew each time
+    timed = f"{setup}; SET plan_cache_mode = force_generic_plan"
+    one, many = (server.qps(qps, folder, case.query, timed, clients, args.seconds, pin=clients == 1, truth=False, bounds=bounds)
+                 for clients in (1, args.clients))
+    point.update(qps=one["qps"], qps_many=many["qps"], processor_us=one["processor_us"], buffers=buffers(server, setup, case))
     if system == "grnnd" and case.column != "v":
-        point["way"] = server.sql(f"{setup}; SELECT count(*) FROM ({case.query.replace('$1', '0')}) s; "
+        point["way"] = server.sql(f"{setup}; SELECT count(*) FROM ({case.literal[0]}) s; "
                                   "SELECT way FROM grnnd_last_filter()")[0].splitlines()[-1]
     return point
 
