@@ -70,6 +70,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
 	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
+	Encoding	e = {p, 0};
 
 	if (p->max_code_dims == 0)
 		return true;
@@ -98,7 +99,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
 					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
 	grn_progress_step(progress, 0.95, (uint32_t) (m / STRETCH + 1));
-	for (Encoding e = {p, 0}; e.first < m; e.first += STRETCH)
+	for (; e.first < m; e.first += STRETCH)
 		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, GRN_PIPELINE_GRAIN,
 						 encode_range, &e);
 	/* of the entries */

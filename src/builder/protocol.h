@@ -240,8 +240,8 @@ typedef enum GrnMsgType
 								 * file */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
-	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the GrnForm
-								 * arg2 (graph/packed_rows.h) */
+	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
+								 * GrnForm arg2 (graph/packed_rows.h) */
 	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes
 								 * behind the one before if arg0 is 1 */
 	/* builder to leader */
@@ -295,7 +295,8 @@ typedef struct GrnMsg
 #define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
 #define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* bytes of a payload, at most (one row may be more) */
 #define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
-#define GRN_WIRE_NEED "grnnd build needs %u, %llu" /* GrnSegment, bytes that will be sent back of it */
+#define GRN_WIRE_NEED "grnnd build needs %u, %llu"	/* GrnSegment, bytes that will be sent back of
+													 * it */
 
 typedef enum GrnWireType
 {

@@ -8,7 +8,8 @@
 
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 64 << 20)
-#define PIECE_BYTES ((size_t) 256 << 20)	/* of rows that go up as they are, between two looks at the progress */
+#define PIECE_BYTES ((size_t) 256 << 20)	/* of rows that go up as they are, between two looks at
+											 * the progress */
 #define STAGE_GRAIN 256			/* rows a thread copies at a time */
 
 void

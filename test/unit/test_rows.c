@@ -226,7 +226,10 @@ bits_are_counted(void)
 			CHECK(grn_row_distance(&rows, a, b) == (float) want && grn_row_distance(&rows, a, a) == 0,
 				  "%s n %u", versions[v]->name, n);
 			CHECK(grn_form_apart(GRN_FORM_BITS, a, 2, b, 1, n) == (float) scaled, "%s n %u", versions[v]->name, n);
-			/* a descent that is told of one edge by two distances takes a vertex for its own neighbour */
+			/*
+			 * a descent that is told of one edge by two distances takes a vertex for its own
+			 * neighbour
+			 */
 			for (int i = 0; i < 10; i++)
 			{
 				float		sa = (float) unit_below(1000) / 999;

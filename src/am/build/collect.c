@@ -550,7 +550,7 @@ rank_rows(GrnndBuild *build)
 		uint32		from = b == 0 ? 0 : begin[b - 1];
 
 		grnnd_look(&sort, b, nbuckets);
-		CHECK_FOR_INTERRUPTS();	/* one bucket may hold most of the rows */
+		CHECK_FOR_INTERRUPTS(); /* one bucket may hold most of the rows */
 		sort_bucket(order + from, begin[b] - from, tids);
 	}
 	pfree(begin);

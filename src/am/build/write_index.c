@@ -264,7 +264,8 @@ check_share(GrnndNewIndex *new, Shared *shared, bool report)
 static bool
 stretch_of_turn(uint64 turn, uint64 stretches, uint64 *stretch)
 {
-	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);	/* (servers for tests have tiny files) */
+	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);	/* (servers for tests have tiny
+																	 * files) */
 	uint64		files = (stretches + per_file - 1) / per_file;
 
 	*stretch = turn % files * per_file + turn / files;
