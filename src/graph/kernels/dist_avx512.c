@@ -80,11 +80,11 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 }
 
 /*
- * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  m: those that codes
- * have; what is missing is 0, and beyond n codes the last one is taken again.
+ * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  m: those bytes that
+ * codes have; what is missing is 0, and beyond n codes the last one is taken again.
  */
 static inline __attribute__((always_inline)) AVX512 void
-transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask8 m, __m512i *to)
+transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask16 m, __m512i *to)
 {
 	__m512i		v[4];
 	__m512i		w[4];
@@ -99,7 +99,7 @@ transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask8 m, __m
 		{
 			int			c = 4 * g + i < n ? 4 * g + i : n - 1;
 
-			x[g] = _mm_maskz_loadu_epi32(m, codes + (uint32_t) c * bytes);
+			x[g] = _mm_maskz_loadu_epi8(m, codes + (uint32_t) c * bytes);
 		}
 		v[i] = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
 		v[i] = _mm512_inserti32x4(v[i], x[2], 2);
@@ -154,15 +154,15 @@ name##_short(const GrnCodePlanes *q, const uint8_t *codes, int n, int32_t *out) 
 		sums[i] = _mm512_setzero_si512(); \
 	for (uint32_t at = 0; at < q->bytes; at += 16) \
 	{ \
-		uint32_t	left = (q->bytes - at) / 4; \
+		uint32_t	left = q->bytes - at; \
 		__m512i		code[4]; \
  \
-		transpose_codes_512(codes + at, q->bytes, n, left < 4 ? (__mmask8) ((1u << left) - 1) : 15, \
-							code); \
+		transpose_codes_512(codes + at, q->bytes, n, \
+							left < 16 ? (__mmask16) ((1u << left) - 1) : (__mmask16) ~0u, code); \
 		_Pragma("GCC unroll 4") \
 		for (uint32_t i = 0; i < 4; i++) \
 		{ \
-			if (i == left) \
+			if (4 * i >= left) \
 				break; \
 			switch (grn_plane_step(q, at + 4 * i + 4)) \
 			{ \
