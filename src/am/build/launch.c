@@ -578,6 +578,9 @@ wait_for_builder(GrnndBuilder *b, const bool *flag)
 			ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
+	/* The builder may have been faster: no page that we read later may be missing then. */
+	while (!b->waiting && allocate_piece(b))
+		CHECK_FOR_INTERRUPTS();
 }
 
 /* ---- between builds ---- */
