@@ -17,8 +17,6 @@
 /* Items that a thread takes of RESULT at once. */
 #define CHUNK_ITEMS 65536
 
-/* Nodes between two words of progress. */
-
 typedef struct Writer
 {
 	uint64_t	at,				/* own chunk: next item, and its end */
