@@ -19,11 +19,12 @@
 #define MAX_SPAN 10
 
 /*
- * Of the visits whose buffer is known from the last time, this part looks it up
- * all the same: ReadRecentBuffer() does not raise a buffer's usage count, and a
- * page that is read often should stay.
+ * Of the visits whose buffer is known from the last time, this part looks it up all the same:
+ * ReadRecentBuffer() does not raise a buffer's usage count, and a page that is read often should
+ * stay.  The first is for while pages are missing, so that others are evicted.
  */
 #define LOOKUP_EVERY 8
+#define LOOKUP_EVERY_IN_MEMORY 64
 
 /*
  * Guesses of buffers: so many more wrong ones than right ones end them for a search, and at most so
@@ -36,15 +37,15 @@
 
 /*
  * A record is seldom in the processor's cache.  Asks for all that a visit is going to read of its
- * first page, the whole page where it takes all records there (mates), before the lock, whose
- * atomic operation would hold back the first of those reads.
+ * first page, the whole page where it takes all records there (search_mates.c), before the lock,
+ * whose atomic operation would hold back the first of those reads.
  */
 static void
-touch(const GrnndIndex *ix, Page page, uint32 id, bool mates)
+touch(const GrnndIndex *ix, Page page, uint32 id, bool whole)
 {
-	const char *from = (const char *) grnnd_page_record(page, ix, mates ? 0 :
+	const char *from = (const char *) grnnd_page_record(page, ix, whole ? 0 :
 														grn_node_slot(&ix->layout, id));
-	uint32		bytes = mates ? ix->layout.record_bytes * ix->layout.per_page
+	uint32		bytes = whole ? ix->layout.record_bytes * ix->layout.per_page
 		: Min(ix->layout.record_bytes, ix->layout.payload);
 
 	__builtin_prefetch(page);
@@ -94,14 +95,17 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 		if (buffer <= 0)
 			continue;
 		__builtin_prefetch(GetBufferDescriptor(buffer - 1));
-		touch(store->ix, BufferGetPage(buffer), ids[i], self->mate != NULL);
+		/* (of whole pages too much would be asked for in vain) */
+		touch(store->ix, BufferGetPage(buffer), ids[i], false);
 	}
 }
 
+/* Pages are in shared buffers again. */
 static void
-stop_prefetch(GrnndStore *store)
+end_missing(GrnndStore *store)
 {
-	store->prefetch_left = 0;
+	store->missing_left = 0;
+	store->base.whole_pages = store->always_whole;
 	store->base.prefetch = touch_ahead;
 	store->base.ahead = 0;
 }
@@ -112,8 +116,6 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
 
-	if (--store->prefetch_left == 0)
-		stop_prefetch(store);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
@@ -129,15 +131,22 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
  * wait for, so effective_io_concurrency counts the others.
  */
 static void
-start_prefetch(GrnndStore *store)
+begin_missing(GrnndStore *store)
 {
+	store->missing_left = GRNND_MISSING_VISITS;
+	store->base.whole_pages = true;
 	if (store->prefetch_width < 0)
 		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
 	if (store->prefetch_width == 0)
 		return;
-	store->prefetch_left = GRNND_PREFETCH_CALLS;
 	store->base.prefetch = store_prefetch;
 	store->base.ahead = Min((uint32) store->prefetch_width + 1, GRN_MAX_AHEAD);
+}
+
+void
+grnnd_store_take_pages(GrnndStore *store)
+{
+	store->always_whole = store->base.whole_pages = true;
 }
 
 /*
@@ -152,6 +161,7 @@ pin_block(GrnndStore *store, BlockNumber block)
 	GrnndHint  *hint = hint_of(store->ix, block);
 	Buffer		likely = likely_buffer(store, block);
 	bool		guessed = likely > 0 && hint->block != block;
+	uint32		every = store->missing_left > 0 ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
 	int64		misses;
 
 	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
@@ -162,7 +172,7 @@ pin_block(GrnndStore *store, BlockNumber block)
 	}
 	else if (guessed && store->trust < MOST_TRUST)
 		store->trust++;
-	if (BufferIsValid(likely) && ++store->pins % LOOKUP_EVERY != 0 &&
+	if (BufferIsValid(likely) && ++store->pins % every != 0 &&
 		ReadRecentBuffer(index->rd_locator, MAIN_FORKNUM, block, likely))
 	{
 		pgstat_count_buffer_read(index);
@@ -174,7 +184,7 @@ pin_block(GrnndStore *store, BlockNumber block)
 	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
 									  store->strategy);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
-		start_prefetch(store);
+		begin_missing(store);
 	return hint->buffer;
 }
 
@@ -253,6 +263,8 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	bool		visited = false;
 
 	CHECK_FOR_INTERRUPTS();
+	if (store->missing_left > 0 && --store->missing_left == 0)
+		end_missing(store);
 	if (id >= store->id_limit)
 	{
 		store->id_limit = grnnd_id_limit(store->index, ix);
@@ -266,7 +278,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
 	store->page = page;
-	touch(ix, page, id, self->mate != NULL);
+	touch(ix, page, id, self->mate != NULL && self->whole_pages);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
@@ -350,7 +362,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	store->prefetch_width = -1;
 	store->trust = FIRST_TRUST;
 	store->base.visit = store_visit;
-	stop_prefetch(store);
+	end_missing(store);
 	if (grn_judges_pages(&ix->layout))
 	{
 		store->base.mate = store_mate;

@@ -10,12 +10,13 @@
 #include "graph/stored/search.h"
 
 /*
- * Prefetching costs a lookup in the buffer table for each page asked for.  So it is on only while
- * pages are missing: for this many calls after the last page that was not in shared buffers.
- * A query that misses every sixteenth page has it on throughout.  One that misses a single page
- * makes 16 calls in vain, fewer than it visits records at any usual ef_search.
+ * Prefetching costs a lookup in the buffer table for each page asked for, and pages as wholes
+ * (search_mates.c) cost time.  So both are on only while pages are missing: for this many visits
+ * after the last page that was not in shared buffers.  A query that misses every sixteenth page
+ * has them on throughout.  One that misses a single page does both for 16 visits in vain, fewer
+ * than it makes at any usual ef_search.
  */
-#define GRNND_PREFETCH_CALLS 16
+#define GRNND_MISSING_VISITS 16
 
 typedef struct GrnndStore
 {
@@ -29,7 +30,8 @@ typedef struct GrnndStore
 	char	   *vector;			/* gathers a spanning vector */
 	Page		page;			/* that is being visited, the first of a record */
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
-	int			prefetch_left;	/* further calls, unless another page is missing */
+	int			missing_left;	/* visits for which pages still count as missing */
+	bool		always_whole;	/* pages are taken as wholes also where none are missing */
 	uint32		pins;			/* of blocks found by their hint */
 	int			trust;			/* in guesses of buffers; none are made at 0 */
 	uint64		pages;			/* that were read, each time */
@@ -38,6 +40,12 @@ typedef struct GrnndStore
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 							 MemoryContext context);
+
+/*
+ * Has searches take pages as wholes at any time.  They find more then, which matters where that
+ * becomes edges.
+ */
+extern void grnnd_store_take_pages(GrnndStore *store);
 
 /* Locks a page with records, to be read. */
 extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block);

@@ -41,7 +41,7 @@
  * Pages of the table are asked for in advance while some are missing: for this many nodes after
  * the last whose page was not in shared buffers, as page_store.c does for those of the index.
  */
-#define PREFETCH_NODES GRNND_PREFETCH_CALLS
+#define PREFETCH_NODES GRNND_MISSING_VISITS
 
 struct GrnndRerank
 {
@@ -325,7 +325,7 @@ misses_pages(IndexScanDesc scan)
 
 	if (rr->fetch == NULL)
 		begin_reading(scan);
-	if (so->batch_taken == 1 && so->store.prefetch_left > 0)
+	if (so->batch_taken == 1 && so->store.missing_left > 0)
 		rr->prefetch_left = PREFETCH_NODES;
 	return rr->prefetch_left > 0;
 }

@@ -560,7 +560,7 @@ grnnd_prefetch_results(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (so->store.prefetch_left > 0)
+	if (so->store.missing_left > 0)
 		grnnd_prefetch_rows(scan, so->store.prefetch_width);
 }
 

@@ -41,12 +41,6 @@
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-/*
- * Pages of records that a thread keeps, where searches look at whole pages.  The searches of a
- * query visit mostly the same ones, and a record of rotated numbers takes microseconds.
- */
-#define PAGES 512
-
 /* What one query has found. */
 typedef struct Outcome
 {
@@ -90,13 +84,8 @@ typedef struct Worker
 	GrnStore	store;
 	Measure    *m;
 	GrnAbsent  *absent;			/* the query's node */
-	char	   *record;			/* room for one; with mates all bytes are 0 */
+	char	   *record;			/* room for one */
 	float	   *scratch;		/* [dim] */
-	/* where searches look at mates: pages that were formed, by their number */
-	char	   *pages;			/* [PAGES][per_page] records */
-	uint32_t	firsts[PAGES];	/* node of the first of each */
-	const char *page;			/* that is visited */
-	uint32_t	first;
 } Worker;
 
 static const void *
@@ -133,63 +122,18 @@ form_record(Worker *w, uint32_t node, void *rec)
 	grn_record_write(l, &src, rec);
 }
 
-/* The page of a node, formed if it is not at hand. */
-static void
-turn_to_page(Worker *w, uint32_t id)
-{
-	const GrnLayout *l = &w->m->layout;
-	uint32_t	slot = grn_node_page(l, id) % PAGES;
-	char	   *page = w->pages + (size_t) slot * l->per_page * l->record_bytes;
-
-	w->page = page;
-	w->first = id - grn_node_slot(l, id);
-	if (w->firsts[slot] == w->first)
-		return;
-	memset(page, 0, (size_t) l->per_page * l->record_bytes);
-	for (uint32_t i = 0; i < l->per_page && w->first + i < w->m->p->result->nodes; i++)
-		form_record(w, w->first + i, page + (size_t) i * l->record_bytes);
-	w->firsts[slot] = w->first;
-}
-
 static bool
 visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 {
 	Worker	   *w = (Worker *) self;
 	const GrnLayout *l = &w->m->layout;
-	const char *rec = w->record;
 	const GrnRecord *seen;
 
-	if (self->mate == NULL)
-		form_record(w, id, w->record);
-	else
-	{
-		turn_to_page(w, id);
-		rec = w->page + (size_t) (id - w->first) * l->record_bytes;
-	}
-	seen = grn_absent_view(w->absent, id, (const GrnRecord *) rec, rec + l->off_vec);
+	form_record(w, id, w->record);
+	seen = grn_absent_view(w->absent, id, (const GrnRecord *) w->record, w->record + l->off_vec);
 	if (seen != NULL)
-		fn(arg, seen, rec + l->off_vec);
+		fn(arg, seen, w->record + l->off_vec);
 	return seen != NULL;
-}
-
-/* GrnStore.mate(): the absent node is a slot that was never used. */
-static const GrnRecord *
-mate(GrnStore *self, uint32_t id)
-{
-	Worker	   *w = (Worker *) self;
-	const GrnLayout *l = &w->m->layout;
-	const char *rec = w->page + (size_t) (id - w->first) * l->record_bytes;
-	const GrnRecord *seen = grn_absent_view(w->absent, id, (const GrnRecord *) rec, rec + l->off_vec);
-
-	return seen != NULL ? seen : (const GrnRecord *) w->record;
-}
-
-static void
-check(GrnStore *self, uint32_t id, const GrnRecord *rec)
-{
-	(void) self;
-	(void) id;
-	(void) rec;
 }
 
 static void *
@@ -347,7 +291,6 @@ free_worker(Worker *w)
 {
 	free(w->record);
 	free(w->scratch);
-	free(w->pages);
 	free(w);
 }
 
@@ -366,14 +309,7 @@ make_worker(Measure *m)
 	w->store.visit = visit;
 	w->store.alloc = store_alloc;
 	w->store.free = store_free;
-	if (grn_judges_pages(l))
-	{
-		w->pages = malloc((size_t) PAGES * l->per_page * l->record_bytes);
-		memset(w->firsts, 0xFF, sizeof(w->firsts));
-		w->store.mate = mate;
-		w->store.check = check;
-	}
-	if (w->record != NULL && w->scratch != NULL && (w->pages != NULL || w->store.mate == NULL))
+	if (w->record != NULL && w->scratch != NULL)
 		return w;
 	free_worker(w);
 	return NULL;

@@ -48,6 +48,7 @@ typedef struct World
 	uint64_t	unasked;		/* visits of others */
 	bool		inside;			/* a visit is going on */
 	uint32_t	inside_page;	/* of this page, where searches judge whole pages */
+	uint64_t	visits;
 	uint64_t	mates;			/* that were looked at */
 	uint64_t	checked;
 	jmp_buf    *escape;			/* visit() leaves by longjmp when this runs out: */
@@ -56,6 +57,8 @@ typedef struct World
 
 /* Worlds made from now on have whole pages. */
 static bool world_pages;
+/* Every so many visits they are taken, or not, in turns; 0: always. */
+static uint32_t world_turns;
 
 /* ---- the store ---- */
 
@@ -77,6 +80,8 @@ world_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	w->unasked += !w->asked[id];
 	if (!grn_record_leads_on((const GrnRecord *) rec))
 		return false;
+	if (world_turns > 0 && ++w->visits % world_turns == 0)
+		self->whole_pages = !self->whole_pages;
 	w->inside = true;
 	w->inside_page = id / w->layout.per_page;
 	memcpy(w->vector, rec + w->layout.off_vec, w->layout.vec_bytes);
@@ -334,6 +339,7 @@ make_world(GrnMetric metric, uint32_t dim, GrnForm format, bool codes)
 	if (world_pages)
 	{
 		w->store.mate = world_mate;
+		w->store.whole_pages = true;
 		w->store.check = world_check;
 	}
 	w->metric = metric;

@@ -634,6 +634,37 @@ whole_pages_save_visits(void)
 		  (unsigned long long) reads[1], (unsigned long long) reads[0]);
 }
 
+/* Where the store wants no whole pages, a search is as without mates. */
+static void
+pages_are_taken_when_wanted(void)
+{
+	World	   *w;
+
+	world_pages = true;
+	w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
+	for (uint32_t q = 0; q < QUERIES; q++)
+	{
+		GrnSearch  *s[2];
+		uint32_t	n[2];
+
+		w->store.whole_pages = false;
+		for (int mates = 0; mates < 2; mates++)
+		{
+			w->store.mate = mates ? world_mate : NULL;
+			s[mates] = begin(w, q, 24, true, 0, false);
+			n[mates] = grn_search_run(s[mates]);
+		}
+		CHECK(n[0] == n[1] && grn_search_led(s[0]) == grn_search_led(s[1]) &&
+			  memcmp(grn_search_found(s[0]), grn_search_found(s[1]), n[0] * sizeof(GrnFound)) == 0,
+			  "query %u", q);
+		CHECK(w->mates == 0, "query %u: mates", q);
+		grn_search_end(s[0]);
+		grn_search_end(s[1]);
+	}
+	world_pages = false;
+	free_world(w);
+}
+
 /* A record that is not sound is not trusted because it lay on the page of another. */
 static void
 mates_are_checked(void)
@@ -683,6 +714,7 @@ main(void)
 	RUN(extreme_queries);
 	RUN(rows_are_found_in_the_graphs_space);
 	RUN(whole_pages_save_visits);
+	RUN(pages_are_taken_when_wanted);
 	RUN(mates_are_checked);
 	world_pages = true;
 	RUN(resumed_searches_find_all);
@@ -691,6 +723,10 @@ main(void)
 	RUN(empty_slots_are_skipped);
 	RUN(stale_codes_do_no_harm);
 	RUN(abandoned_searches_leave_nothing);
+	RUN(kept_vectors_are_the_records);
+	world_turns = 7;
+	RUN(resumed_searches_find_all);
+	RUN(stale_codes_do_no_harm);
 	RUN(kept_vectors_are_the_records);
 	UNIT_END();
 }

@@ -112,8 +112,10 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 		.by_row = true,
 		.dead_limit = DEAD_LIMIT(ef)
 	};
-	GrnSearch  *search = grn_search_begin(&params, &store->base, p->x);
+	GrnSearch  *search;
 
+	grnnd_store_take_pages(store);
+	search = grn_search_begin(&params, &store->base, p->x);
 	grn_search_entries(search, entries->ids, entries->codes, entries->factors,
 					   entries->count);
 	*nfound = grn_search_run(search);

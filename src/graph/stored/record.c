@@ -134,7 +134,7 @@ shape_of_bytes(uint32_t bytes)
  * 16 edges of 16 bytes.  Searches then need no mates.  Of 200,000 SIFT descriptors (128 dimensions)
  * that makes recall .95 with as many pages as 10 edges of 20 bytes and mates, in a quarter of the
  * time.  Where users want a larger degree codes stay as short, because at equal bytes edges bring
- * more: of noisy copies 24 edges of 16 bytes .967 at ef 160, 20 of 20 .958 (test/bench/tried.md).
+ * more: of noisy copies 24 edges of 16 bytes .967 at ef 160, 20 of 20 .958 (layouts/tried.md).
  */
 #define COMPACT_SHORT_BITS 4
 #define COMPACT_SHORT_DEGREE 16

@@ -186,7 +186,7 @@ extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool
  * Do searches take all records of a page that they visit?  With 17 records a page and ten edges a
  * record (sentences, layout compact) half the pages then make the same recall.  With 4 or 7 and 32
  * edges it saves a sixth of the pages, and takes more time than that; with 16 records of 16 edges
- * (SIFT) a fifth, in four times the time (test/bench/tried.md).
+ * (SIFT) a fifth, in four times the time (layouts/tried.md).
  */
 #define GRN_LEAST_MATES 10
 #define GRN_MOST_EDGES_OF_MATES 12

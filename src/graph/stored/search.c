@@ -211,10 +211,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	/* mates come without signatures */
 	if (params->filter == NULL && !params->closed)
 		grn_mates_begin(s);
-	/* they and what they lead to are rejected as well */
 	if (params->resumable)
-		reserve(s, &s->rejected_keys, sizeof(Key), 0,
-				(size_t) room * params->layout->degree * (s->mates != NULL ? 3 : 1),
+		reserve(s, &s->rejected_keys, sizeof(Key), 0, (size_t) room * params->layout->degree,
 				&s->rejected_room);
 	return s;
 }
@@ -332,6 +330,7 @@ grn_search_run(GrnSearch *s)
 	if (resume && (!s->p.resumable || s->truncated))
 		return s->nfound = 0;
 	s->started = true;
+	s->took_mates = false;
 	s->nfound = 0;
 	if (s->codes)
 	{
@@ -368,7 +367,7 @@ grn_search_run(GrnSearch *s)
 uint32_t
 grn_search_led(const GrnSearch *s)
 {
-	return s->mates != NULL && s->listed < s->nfound ? s->listed : s->nfound;
+	return s->took_mates && s->listed < s->nfound ? s->listed : s->nfound;
 }
 
 const GrnFound *

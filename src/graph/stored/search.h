@@ -28,18 +28,20 @@ typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
 	/*
-	 * Optional, for searches that take pages as wholes: during fn, the other records of the page
-	 * that the visited one lies on; id is one of the page.  They are not checked: check() ends with
-	 * an error where a record is not sound.
+	 * Optional, for searches that may take pages as wholes: during fn, the other records of the
+	 * page that the visited one lies on; id is one of the page.  They are not checked: check() ends
+	 * with an error where a record is not sound.
 	 */
 	const GrnRecord *(*mate) (struct GrnStore *self, uint32_t id);
 	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
+	/* whether pages are taken as wholes now; the store changes it as it likes */
+	bool		whole_pages;
 	/* optional: the search will visit these ids soon, the first of them first */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
-	 * How many ids that a visit would wait for, as for a disk, the search may have asked for and
-	 * not visited yet; GRN_MAX_AHEAD at most.  0: they are in memory, and asking brings a few of
-	 * them into the processor's cache.  The store changes it as it likes.
+	 * How many ids that a visit would wait for the search may have asked for and not visited yet;
+	 * GRN_MAX_AHEAD at most.  0: asking brings a few of them into the processor's cache.  The store
+	 * changes it as it likes.
 	 */
 	uint32_t	ahead;
 	/* memory until the search ends; never NULL (ereport or abort instead) */
@@ -122,7 +124,7 @@ extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
 /*
  * How many of the last run's nodes were among the ef nearest candidates to the end.  Where pages
- * are taken as wholes, some others were only on the list as long as that was short.
+ * were taken as wholes, some others were only on the list as long as that was short.
  */
 extern uint32_t grn_search_led(const GrnSearch *s);
 extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES */

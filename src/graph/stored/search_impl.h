@@ -103,7 +103,8 @@ struct GrnSearch
 	uint32_t	nentries;
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
-	GrnMates   *mates;			/* NULL: pages are not taken as wholes */
+	GrnMates   *mates;			/* NULL: pages are never taken as wholes */
+	bool		took_mates;		/* this run has */
 	uint32_t	window;			/* candidates that are asked for, where visits wait for a disk */
 	bool		asked_disk;		/* asked[] are of that kind */
 	Failing		failing;
@@ -369,6 +370,13 @@ extern void grn_mates_begin(GrnSearch *s);
 extern void grn_mates_end(GrnSearch *s);
 /* Before a visit of s->id: makes room for its mates. */
 extern void grn_mates_ready(GrnSearch *s);
+/* Are pages taken as wholes now? */
+static inline bool
+takes_mates(const GrnSearch *s)
+{
+	return s->mates != NULL && s->store->whole_pages;
+}
+
 /* During the visit, of a node: copies what the other records of its page say. */
 extern void grn_take_mates(GrnSearch *s);
 /* After it: expands those that come onto the list, and offers the neighbours of all. */

@@ -2,6 +2,10 @@
  * search_mates.c - whole pages: while the store holds a page for one record, a search takes what
  * the others on it have to say as well, its mates.
  *
+ * That costs the time of several visits and saves up to half of the pages.  So it pays while
+ * visits wait for a disk, and where what is found matters more than the time, as for the edges of
+ * a new node.
+ *
  * The order of pages follows the graph, so records near the query often lie together.  A mate
  * is judged by its own code, which is the same bytes in every edge to it, so its key is the one
  * that edges give it.  Mates that come onto the list are expanded at once.  The edges of the
@@ -79,7 +83,7 @@ grn_mates_ready(GrnSearch *s)
 	uint32_t	more = l->per_page - 1;
 
 	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
-	m->fresh = !set_has(&s->set, s->id / l->per_page | PAGE_BIT);
+	m->fresh = false;
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids,
 			s->ntids + UINT8_MAX + (size_t) more * l->tids_max, &s->tids_room);
 	if (s->p.keep_vectors)
@@ -131,11 +135,13 @@ grn_take_mates(GrnSearch *s)
 	float		reach = edges_reach(s);
 	uint32_t	n = 0;
 
+	s->took_mates = true;
+	m->fresh = !set_has(&s->set, s->id / l->per_page | PAGE_BIT);
 	for (uint32_t id = first; id < first + l->per_page; id++)
 	{
 		const GrnRecord *rec;
 
-		if (id == s->id || (!m->fresh && set_has(&s->set, id)))
+		if (id == s->id || set_has(&s->set, id))
 			continue;
 		rec = s->store->mate(s->store, id);
 		if (rec->state != GRN_NODE)
@@ -179,6 +185,7 @@ grn_forget_mates(GrnSearch *s)
 	GrnMates   *m = s->mates;
 
 	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
+	m->fresh = false;
 }
 
 void

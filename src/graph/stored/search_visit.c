@@ -120,7 +120,7 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	if (s->codes)
 		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
 					 rec->count, s->estimates);
-	if (s->mates != NULL && rec->state == GRN_NODE)
+	if (takes_mates(s) && rec->state == GRN_NODE)
 		grn_take_mates(s);
 }
 
@@ -178,7 +178,7 @@ grn_ask_ahead(GrnSearch *s)
 	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
-		uint32_t	unit = s->mates != NULL ? id / s->p.layout->per_page : id;
+		uint32_t	unit = takes_mates(s) ? id / s->p.layout->per_page : id;
 		uint32_t   *asked = &s->asked[unit & (PREFETCH_MEMORY - 1)];
 
 		if (s->list[i] & KEY_EXPANDED)

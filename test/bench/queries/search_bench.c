@@ -13,7 +13,7 @@
  *                           smallest that is lossless).  Recall of others than lossless ones is
  *                           that after re-ranking by exact distances, as scans do it; "rows" are
  *                           those that it reads
- *   --mates                 searches take all records of a page
+ *   --mates                 searches take all records of a page, as while pages are read from disk
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
  *   --access NS             busy time a visit, as a stand-in for a buffer manager (0)
@@ -703,7 +703,7 @@ main(int argc, char **argv)
 				b->checked = true;
 				break;
 			case 'M':
-				b->mates = true;
+				b->mates = b->store.whole_pages = true;
 				b->store.mate = bench_mate;
 				b->store.check = bench_check;
 				break;
