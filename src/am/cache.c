@@ -219,6 +219,7 @@ drop_arrays(CacheEntry *entry)
 	entry->ix.hint_shift = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
+	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
 	entry->ix.books = NULL;
 	entry->filled = false;
 	cache_arrays_bytes -= entry->arrays_bytes;
@@ -248,8 +249,11 @@ static void
 fill_entry(Relation index, CacheEntry *entry)
 {
 	GrnndIndex *ix = &entry->ix;
+	Size		arrays_bytes;
 	Size		codec_bytes;
+	Size		short_bytes;
 	Size		book_bytes = ix->meta.sig_bytes * sizeof(GrnSigBook);
+	int16	   *short_basis;
 	BlockNumber blocks;
 	uint32		hints;
 	float	   *codec;
@@ -260,9 +264,11 @@ fill_entry(Relation index, CacheEntry *entry)
 	drop_arrays(entry);
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
+	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
 	blocks = Max(RelationGetNumberOfBlocks(index), 1);
 	hints = pg_nextpower2_32(Min(blocks, GRNND_MAX_HINTS));
-	reserve_arrays(codec_bytes + book_bytes + hints * sizeof(GrnndHint));
+	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints * sizeof(GrnndHint);
+	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
 	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
@@ -277,6 +283,9 @@ fill_entry(Relation index, CacheEntry *entry)
 	ix->encoder.mean = codec;
 	ix->encoder.basis = codec + ix->meta.dim;
 	grn_codec_set_metric(&ix->encoder, ix->key.metric, ix->meta.norm_unit);
+	short_basis = MemoryContextAllocHuge(entry->arrays, Max(short_bytes, 1));
+	grn_codec_shorten(&ix->encoder, short_basis);
+	ix->encoder.short_basis = short_basis;
 	ix->codec = ix->encoder;
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;
@@ -284,8 +293,8 @@ fill_entry(Relation index, CacheEntry *entry)
 	ix->hint_mask = hints - 1;
 	while ((blocks - 1) >> ix->hint_shift >= GRNND_MAX_HINTS)
 		ix->hint_shift++;
-	entry->arrays_bytes = codec_bytes + book_bytes + hints * sizeof(GrnndHint);
-	cache_arrays_bytes += entry->arrays_bytes;
+	entry->arrays_bytes = arrays_bytes;
+	cache_arrays_bytes += arrays_bytes;
 	entry->filled = true;
 }
 
@@ -475,6 +484,7 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	memcpy(codec, copy->encoder.mean, codec_bytes);
 	copy->encoder.mean = copy->codec.mean = codec;
 	copy->encoder.basis = copy->codec.basis = codec + copy->meta.dim;
+	copy->encoder.short_basis = copy->codec.short_basis = NULL;
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));

@@ -242,14 +242,24 @@ estimates_within_bounds(void)
 	{
 		Coded		c = make_coded(1000, cases[i].dim, cases[i].decay,
 								   grn_code_dims(cases[i].shape), 0, cases[i].shape);
+		int16_t    *basis = malloc(2 * grn_code_dims(cases[i].shape) * cases[i].dim);
 		double		rms,
-					bias;
+					bias,
+					by_short,
+					short_bias;
 
 		CHECK(memcmp(&c.codec.shape, &cases[i].shape, sizeof(GrnCodeShape)) == 0, "case %zu", i);
 		CHECK(basis_error(&c.codec) < 1e-4, "dim %u", cases[i].dim);
 		errors(&c, false, &rms, &bias);
 		CHECK(rms < cases[i].rms, "case %zu: %.4f", i, rms);
 		CHECK(fabs(bias) < 0.3 * cases[i].rms, "case %zu: %.5f", i, bias);
+		grn_codec_shorten(&c.codec, basis);
+		c.codec.short_basis = basis;
+		errors(&c, false, &by_short, &short_bias);
+		CHECK(by_short < 1.02 * rms && by_short != rms, "case %zu: %.5f, %.5f", i, by_short, rms);
+		CHECK(fabs(short_bias - bias) < 0.02 * rms, "case %zu: %.5f, %.5f", i, short_bias, bias);
+		c.codec.short_basis = NULL;
+		free(basis);
 		errors(&c, true, &rms, &bias);
 		CHECK(rms < cases[i].symmetric, "case %zu: %.4f", i, rms);
 		CHECK(fabs(bias) < 0.3 * cases[i].symmetric, "case %zu: %.5f", i, bias);

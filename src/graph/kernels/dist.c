@@ -203,6 +203,15 @@ plain_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t row
 }
 
 static void
+plain_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
+				  int32_t *out)
+{
+	for (uint32_t j = 0; j < rows; j++, b += ldb)
+		for (size_t i = 0; i < n; i++)
+			out[j] += a[i] * b[i];
+}
+
+static void
 plain_add_scaled(float *y, float a, const float *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -270,6 +279,7 @@ const GrnDistTable grn_dist_plain = {
 	.estimate = plain_estimate,
 	.ip_4x4 = plain_ip_4x4,
 	.ip_rows = plain_ip_rows,
+	.ip_rows_i16 = plain_ip_rows_i16,
 	.add_scaled = plain_add_scaled,
 	.levels = plain_levels,
 	.f16_store = plain_f16_store,

@@ -125,6 +125,9 @@ typedef struct GrnDistTable
 	/* out[j] += inner product of a and row j of b, n floats; rows lie ldb floats apart */
 	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
 							uint32_t rows, float *out);
+	/* the same of 16-bit integers, whose sums stay below 2^31: all versions' equal */
+	void		(*ip_rows_i16) (const int16_t *a, const int16_t *b, size_t ldb, size_t n,
+								uint32_t rows, int32_t *out);
 	/* y[i] += a x[i], n floats that do not overlap */
 	void		(*add_scaled) (float *y, float a, const float *x, size_t n);
 	/*

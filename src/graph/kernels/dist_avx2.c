@@ -170,6 +170,48 @@ avx2_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows
 		out[j] += avx2_ip_f32(a, b, n);
 }
 
+/* The four lanes' sum of each of four registers. */
+static inline AVX2 __m128i
+int_sums_256(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+	__m256i		s = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+
+	return _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+}
+
+static AVX2 void
+avx2_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
+				 int32_t *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + 4 <= rows; j += 4, b += 4 * ldb)
+	{
+		__m256i		s[4];
+		size_t		k = 0;
+		__m128i		sums;
+
+		for (int i = 0; i < 4; i++)
+			s[i] = _mm256_setzero_si256();
+		for (; k + 16 <= n; k += 16)
+		{
+			__m256i		v = _mm256_loadu_si256((const void *) (a + k));
+
+#pragma GCC unroll 4
+			for (int i = 0; i < 4; i++)
+				s[i] = _mm256_add_epi32(s[i], _mm256_madd_epi16(v, _mm256_loadu_si256((const void *)
+																					  (b + i * ldb + k))));
+		}
+		sums = int_sums_256(s[0], s[1], s[2], s[3]);
+		_mm_storeu_si128((void *) (out + j),
+						 _mm_add_epi32(_mm_loadu_si128((const void *) (out + j)), sums));
+		for (; k < n; k++)
+			for (int i = 0; i < 4; i++)
+				out[j + i] += a[k] * b[i * ldb + k];
+	}
+	grn_dist_plain.ip_rows_i16(a, b, ldb, n, rows - j, out + j);
+}
+
 static AVX2 void
 avx2_add_scaled(float *y, float a, const float *x, size_t n)
 {

@@ -335,6 +335,33 @@ avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t ro
 }
 
 static AVX512 void
+avx512_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
+				   int32_t *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + 8 <= rows; j += 8, b += 8 * ldb)
+	{
+		__m512i		s[8];
+
+		for (int i = 0; i < 8; i++)
+			s[i] = _mm512_setzero_si512();
+		for (size_t k = 0; k < n; k += 32)
+		{
+			__mmask32	m = n - k >= 32 ? UINT32_MAX : (1u << (n - k)) - 1;
+			__m512i		v = _mm512_maskz_loadu_epi16(m, a + k);
+
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++)
+				s[i] = _mm512_add_epi32(s[i], _mm512_madd_epi16(v, _mm512_maskz_loadu_epi16(m, b + i * ldb + k)));
+		}
+		for (int i = 0; i < 8; i++)
+			out[j + i] += _mm512_reduce_add_epi32(s[i]);
+	}
+	grn_dist_plain.ip_rows_i16(a, b, ldb, n, rows - j, out + j);
+}
+
+static AVX512 void
 avx512_add_scaled(float *y, float a, const float *x, size_t n)
 {
 	__m512		a16 = _mm512_set1_ps(a);

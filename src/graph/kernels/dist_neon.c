@@ -253,6 +253,29 @@ neon_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows
 }
 
 static void
+neon_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
+				 int32_t *out)
+{
+	for (uint32_t j = 0; j < rows; j++, b += ldb)
+	{
+		int32x4_t	s[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+		size_t		i = 0;
+
+		for (; i + 8 <= n; i += 8)
+		{
+			int16x8_t	x = vld1q_s16(a + i);
+			int16x8_t	y = vld1q_s16(b + i);
+
+			s[0] = vmlal_s16(s[0], vget_low_s16(x), vget_low_s16(y));
+			s[1] = vmlal_high_s16(s[1], x, y);
+		}
+		out[j] += vaddvq_s32(vaddq_s32(s[0], s[1]));
+		for (; i < n; i++)
+			out[j] += a[i] * b[i];
+	}
+}
+
+static void
 neon_add_scaled(float *y, float a, const float *x, size_t n)
 {
 	size_t		i = 0;
@@ -284,6 +307,7 @@ static const GrnDistTable neon_table = {
 	.estimate = neon_estimate,
 	.ip_4x4 = neon_ip_4x4,
 	.ip_rows = neon_ip_rows,
+	.ip_rows_i16 = neon_ip_rows_i16,
 	.add_scaled = neon_add_scaled,
 	.levels = neon_levels,
 	.f16_store = neon_f16_store,

@@ -115,6 +115,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	.estimate = KERNEL(estimate), \
 	.ip_4x4 = KERNEL(ip_4x4), \
 	.ip_rows = KERNEL(ip_rows), \
+	.ip_rows_i16 = KERNEL(ip_rows_i16), \
 	.add_scaled = KERNEL(add_scaled), \
 	.levels = KERNEL(levels), \
 	.f16_store = grn_avx2_f16_store, \

