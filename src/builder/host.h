@@ -28,7 +28,8 @@ extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint
  * bytes that will be needed later.  device() sets *gpu to the open GPU, or to NULL if the
  * processor builds.  Without wait it returns false as long as that is not known.  rows() waits
  * until more rows than `have` are complete, for so many ms at most, and returns how many there
- * are; *all: the leader has said BUILD, so no more will come.
+ * are; *all: the leader has said BUILD, so no more will come.  written() says that an index's
+ * RESULT and CODES are in their final state.
  */
 typedef struct GrnHost
 {
@@ -39,6 +40,7 @@ typedef struct GrnHost
 	void		(*phase) (void *ctx, GrnPhase phase, uint64_t done, uint64_t total);
 	void		(*notice) (void *ctx, const char *text, const char *hint);
 	uint64_t	(*rows) (void *ctx, uint64_t have, int ms, bool *all);
+	void		(*written) (void *ctx);
 } GrnHost;
 
 /* Of a clock that only goes forward. */

@@ -503,6 +503,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (!grn_pipeline_write_result(&p, failure))
 		return false;
 	result->sec_codes += grn_lap(&since);
+	host->written(host->ctx);
 	if (!spec->skip_recall)
 		grn_pipeline_measure_recall(&p, before);
 	return true;

@@ -18,10 +18,10 @@
  *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form), where another host sent them
  *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
  *   BUILD(n) ----------------------->
- *   <---------------- PHASE, BEAT ...   PHASE(GRN_PHASE_CODES, done = total): RESULT and CODES
- *                                       are written, and recall is measured
+ *   <---------------- PHASE, BEAT ...
  *   <------ NEED(segment, bytes) ----   workspace, results, codes; may be asked for
  *   EXTENT ... GRANT --------------->   long before they are waited for
+ *   <----------------------- WRITTEN    RESULT and CODES are as they will be; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
  *   RELEASE ------------------------>   drops what it had mapped
  *   <--------------------- RELEASED
@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 9
+#define GRN_PROTOCOL_VERSION 10
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -105,7 +105,7 @@ typedef struct GrnBuildSpec
 	uint32_t	sig_bytes;		/* and beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep of own vectors */
-	uint32_t	skip_recall;	/* no curve of recall is wanted */
+	uint32_t	skip_recall;	/* no curve of recall is wanted of the builder */
 	GrnNearSpec near;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
@@ -253,7 +253,8 @@ typedef enum GrnMsgType
 	GRN_MSG_FAILED,				/* sqlstate, text, hint */
 	GRN_MSG_DONE,				/* result */
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
-	GRN_MSG_RELEASED			/* nothing of the last build is mapped any more */
+	GRN_MSG_RELEASED,			/* nothing of the last build is mapped any more */
+	GRN_MSG_WRITTEN				/* RESULT and CODES: recall is measured yet */
 } GrnMsgType;
 
 typedef struct GrnMsg

@@ -536,6 +536,14 @@ host_notice(void *ctx, const char *text, const char *hint)
 	say(ctx, &msg);
 }
 
+static void
+host_written(void *ctx)
+{
+	GrnMsg		msg = {.type = GRN_MSG_WRITTEN};
+
+	say(ctx, &msg);
+}
+
 /* Rows that are complete, which must be mapped.  The caller holds the mutex. */
 static uint64_t
 complete_rows(Server *s)
@@ -729,7 +737,8 @@ int
 grn_serve(int fd)
 {
 	static Server s;
-	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice, host_rows};
+	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice, host_rows,
+	host_written};
 	GrnPool    *pool = NULL;
 	GrnFailure	failure;
 

@@ -116,7 +116,7 @@ say_anything(void)
 {
 	GrnMsg		msg = {0};
 
-	msg.type = (uint32_t) (any(8) == 0 ? any(1000) : GRN_MSG_HELLO + any(10));
+	msg.type = (uint32_t) (any(8) == 0 ? any(1000) : GRN_MSG_HELLO + any(11));
 	/* that it has ended is not random: nothing could follow */
 	if (msg.type == GRN_MSG_DONE || (msg.type == GRN_MSG_FAILED && any(4) > 0))
 		msg.type = GRN_MSG_BEAT;
@@ -146,6 +146,19 @@ spoil(GrnBuildResult *r)
 			memcpy((char *) r + 4 * any(last), &word, 4);
 		else
 			memcpy(base[GRN_SEG_RESULT] + 4 * any(words), &word, 4);
+	}
+}
+
+/* Is at work until the leader closes the socket. */
+static void
+wait_long(void)
+{
+	GrnMsg		msg = {.type = GRN_MSG_BEAT};
+
+	for (;;)
+	{
+		say(&msg);
+		usleep(100000);
 	}
 }
 
@@ -180,15 +193,7 @@ misbehave(void)
 		say(&msg);
 	}
 	if (is("waits") || strncmp(fault, "phase", 5) == 0) /* as for a device that does not open */
-	{
-		memset(&msg, 0, sizeof(msg));
-		msg.type = GRN_MSG_BEAT;
-		for (;;)
-		{
-			say(&msg);
-			usleep(100000);
-		}
-	}
+		wait_long();
 	if (is("pauses"))			/* works for two seconds */
 	{
 		msg.type = GRN_MSG_BEAT;
@@ -445,6 +450,12 @@ main(int argc, char **argv)
 		misbehave();
 		build(msg.arg[0], &result);
 		memset(&msg, 0, sizeof(msg));
+		if (is("recall"))		/* is measured, and takes long */
+		{
+			msg.type = GRN_MSG_WRITTEN;
+			say(&msg);
+			wait_long();
+		}
 		msg.type = GRN_MSG_DONE;
 		msg.u.result = result;
 		say(&msg);

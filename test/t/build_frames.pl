@@ -139,6 +139,17 @@ for ([ 'nothing begun', qr/no build has begun/, $rows ],
 	my ($name, $error, @frames) = @$_;
 	like(said('', @frames), $error, $name);
 }
+# a result is there for the asking while recall is still measured; END waits for that
+my $dir = PostgreSQL::Test::Utils::tempdir;
+compile_c("$FindBin::Bin/build_bad.c", "$dir/bad", "-I$FindBin::Bin/../../src -lm");
+append_to_file("$dir/recall", "#!/bin/sh\nexec $dir/bad recall\n");
+chmod 0755, $dir, "$dir/recall";
+my $slow = "SET LOCAL grnnd.builder_path = '$dir/recall';";
+is(said($slow, @built, frame($GET, $RESULT, 0, pack 'Q<', 100)), '', 'a result before recall is measured');
+{
+	local $ENV{PGOPTIONS} = '-c statement_timeout=1s';
+	like(said($slow, @built, frame($END, 0, 0, '')), qr/57014: .*statement timeout/, 'an end waits for recall');
+}
 # a caller that goes on after an error: the build there has not begun
 like(said("PERFORM set_config('grnnd.builder_path', '/nowhere', true);
 	BEGIN PERFORM grnnd_serve_build(decode('" . unpack('H*', $begin) . "', 'hex')); EXCEPTION WHEN OTHERS THEN NULL; END;", $rows),

@@ -13,6 +13,7 @@
 #include "graph/build/connect.h"
 #include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
+#include "graph/checksum.h"
 #include "graph/stored/codec.h"
 #include "graph/stored/record.h"
 #include "unit.h"
@@ -50,6 +51,9 @@ typedef struct Leader
 	int			hellos;
 	int			devices;
 	int			on_gpu;
+	int			written;		/* WRITTEN, */
+	int			phases_before;	/* PHASEs before it, */
+	uint64_t	result_then;	/* and the checksum of RESULT then */
 	char		notice[512];
 	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
 	int			status;			/* of the process */
@@ -167,7 +171,10 @@ say(Leader *l, uint32_t type, uint64_t arg0, uint64_t arg1)
 	GrnMsg		msg = {.type = type, .arg = {arg0, arg1}};
 
 	if (type == GRN_MSG_START)
+	{
 		msg.u.spec = l->spec;
+		l->written = 0;
+	}
 	say_with(l, &msg, -1);
 }
 
@@ -298,6 +305,11 @@ converse(Leader *l, uint64_t limit_ms)
 				}
 				grow(l, (GrnSegment) msg.arg[0], msg.arg[1]);
 				say(l, GRN_MSG_GRANT, msg.arg[0], l->mapped[msg.arg[0]]);
+				break;
+			case GRN_MSG_WRITTEN:
+				l->written++;
+				l->phases_before = l->phases;
+				l->result_then = grn_checksum(l->base[GRN_SEG_RESULT], l->mapped[GRN_SEG_RESULT]);
 				break;
 			case GRN_MSG_DONE:
 			case GRN_MSG_FAILED:
@@ -512,6 +524,10 @@ check_result(const Leader *l, uint32_t n)
 	if (l->last.type != GRN_MSG_DONE)
 		return;
 	CHECK(l->hellos == 1 && l->phases > 0, "%d %d", l->hellos, l->phases);
+	/* results are there, for good, before recall is measured */
+	CHECK(l->written == 1 && l->result_then == grn_checksum(out, l->mapped[GRN_SEG_RESULT]),
+		  "WRITTEN %d times, or too early", l->written);
+	CHECK(r->curve.queries == 0 || n < 1000 || l->phases > l->phases_before, "WRITTEN after recall");
 	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
 	what = grn_graph_check(&g, &bad);
 	CHECK(!what, "node %u has %s", bad, what);

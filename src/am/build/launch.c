@@ -484,7 +484,6 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
 				builder_nonsense(b, "unknown phase");
 			memcpy(b->phase, msg->arg, sizeof(b->phase));
-			b->written |= msg->arg[0] == GRN_PHASE_CODES && msg->arg[1] == msg->arg[2];
 			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
 			return;
 		case GRN_MSG_NEED:
@@ -499,6 +498,9 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			ereport(NOTICE,
 					(errmsg("%s", msg->u.say.text),
 					 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+			return;
+		case GRN_MSG_WRITTEN:
+			b->written = true;
 			return;
 		case GRN_MSG_DONE:
 			b->result = msg->u.result;
@@ -579,7 +581,7 @@ wait_for_builder(GrnndBuilder *b, const bool *flag)
 		CHECK_FOR_INTERRUPTS();
 	}
 	/* The builder may have been faster: no page that we read later may be missing then. */
-	while (!b->waiting && allocate_piece(b))
+	while (allocate_piece(b))
 		CHECK_FOR_INTERRUPTS();
 }
 
