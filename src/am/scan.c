@@ -98,7 +98,7 @@ search_width(GrnndScan *so)
 
 	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
 	so->wanted = filtered ? 0 : limit;
-	if (so->iterative == GRNND_ITERATIVE_OFF || isfinite(so->threshold))
+	if (so->iterative == GRNND_ITERATIVE_OFF || grnnd_has_threshold(so))
 		return ef;
 	if (so->max_visits > 0)
 		wanted = Min(wanted, (double) so->max_visits / grnnd_beam(so->ix));
@@ -494,7 +494,7 @@ run_batch(IndexScanDesc scan)
 		r->exact = f->error == 0 && !several && !grnnd_has_stand_ins(so->ix->key.type);
 		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
 		r->least = r->value;
-		if (r->exact && isfinite(so->threshold))
+		if (r->exact && grnnd_has_threshold(so))
 			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), true);
 		r->id = f->id;
 		r->version = f->version;

@@ -17,7 +17,7 @@ grnnd_measure_query(IndexScanDesc scan)
 
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
 	so->norms = so->ix->key.metric->bound_by_norm &&
-		(so->rerank != NULL || scan->numberOfOrderBys > 1 || isfinite(so->threshold));
+		(so->rerank != NULL || scan->numberOfOrderBys > 1 || grnnd_has_threshold(so));
 }
 
 double

@@ -22,6 +22,7 @@
 #include "access/relscan.h"
 #include "lib/pairingheap.h"
 #include "nodes/execnodes.h"
+#include "utils/float.h"
 #include "utils/tuplesort.h"
 
 /* One expanded node that waits for its turn. */
@@ -235,6 +236,11 @@ extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, doubl
  * keys lets through; infinity where it sets no limit.
  */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
+static inline bool
+grnnd_has_threshold(const GrnndScan *so)
+{
+	return so->threshold < get_float8_infinity();
+}
 /* May an expression be computed once for a scan of that relation?  NULL may. */
 extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 

@@ -250,9 +250,17 @@ compute(const Threshold *t, ExprState * expression, bool *null)
 	return isnull ? 0 : DatumGetFloat8(value);
 }
 
+/* What the rounding of a condition may let pass beyond a limit that is made of such numbers. */
+static double
+rounding(double of)
+{
+	return isfinite(of) ? 2 * DBL_EPSILON * of : 0;
+}
+
 /*
- * The greatest distance that passes; infinity where the condition sets no limit to it.  Of a
- * similarity it is a little more: the condition rounds as well, and a row may pass by that.
+ * The greatest distance that passes; infinity where the condition sets no limit to it, or nothing
+ * is known, and minus infinity where hardly any does.  Of a similarity it is a little more: the
+ * condition rounds as well, and a row may pass by that.
  */
 static double
 greatest_distance(const Threshold *t)
@@ -265,21 +273,22 @@ greatest_distance(const Threshold *t)
 	{
 		double		term = compute(t, t->term, &null);
 
-		limit = term - limit + 2 * DBL_EPSILON * (fabs(term) + fabs(limit));
+		limit = term - limit + rounding(fabs(term) + fabs(limit));
 		below = !below;
 	}
 	else if (t->factor != NULL)
 	{
 		double		factor = compute(t, t->factor, &null);
 
+		if (factor == 0 && !null)
+			return get_float8_infinity();
 		limit /= factor;
-		limit += 2 * DBL_EPSILON * fabs(limit);
+		limit += rounding(fabs(limit));
 		below = factor > 0 ? below : !below;
 	}
 	if (null)
 		return -get_float8_infinity();
-	/* no number (also of a factor 0): nothing is known */
-	return below && isfinite(limit) ? limit : get_float8_infinity();
+	return below && !isnan(limit) ? limit : get_float8_infinity();
 }
 
 double

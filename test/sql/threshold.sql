@@ -55,6 +55,11 @@ FROM (VALUES ('e <-> Q < 9'), ('e <-> Q <= 9'), ('9 > e <-> Q'), ('9 >= e <-> Q'
 	('e <-> Q < (SELECT e <-> Q FROM t ORDER BY e <-> Q OFFSET 5 LIMIT 1)'),
 	('20 - (e <-> Q) > 11'), ('11 <= 20 - (e <-> Q)'), ('(e <-> Q) * -1 > -9'), ('-2 * (e <-> Q) >= -18'), ('2 * (e <-> Q) < 18'),
 	('1 - (e <-> Q) > NULL::float8'),
+	-- infinite limits, which no row passes
+	('e <-> Q < ''-Infinity'''), ('1 - (e <-> Q) > ''Infinity'''), ('(e <-> Q) * -1 > ''Infinity'''), ('''-Infinity'' - (e <-> Q) > 5'),
+	('(e <-> Q) * NULL::float8 > 5'),
+	-- or every row does
+	('1 - (e <-> Q) > ''-Infinity'''), ('''Infinity'' - (e <-> Q) > 5'), ('''Infinity'' - (e <-> Q) >= ''Infinity'''), ('(e <-> Q) * 0 > -5'),
 	-- these say nothing of the end
 	('20 - (e <-> Q) < 11'), ('(e <-> Q) * -1 < -9'), ('(e <-> Q) * 0 <= 0'), ('(e <-> Q) - 3 < 5'),
 	('(e <-> Q < 5 OR kind = 99)'), ('e <-> OTHER < 5'), ('e <=> Q < 0.0001'), ('e <-> Q < 5 + random() * 0'), ('e <-> Q > 70'),
