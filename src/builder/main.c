@@ -13,6 +13,7 @@
 
 #include "builder/cli.h"
 #include "builder/list_gpus.h"
+#include "builder/no_memory.h"
 #include "builder/serve.h"
 #include "graph/kernels/dist.h"
 
@@ -70,6 +71,7 @@ main(int argc, char **argv)
 			return 2;
 		}
 		behave();
+		grn_report_no_memory(GRN_BUILDER_FD);
 		return grn_serve(GRN_BUILDER_FD);
 	}
 	if (argc == 2 && strcmp(argv[1], "--devices") == 0)

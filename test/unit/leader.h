@@ -61,6 +61,7 @@ typedef struct Leader
 	uint64_t	withhold_ms;	/* before the first GRANT */
 	bool		withhold_codes; /* no memory for codes */
 	uint64_t	codes_needed;	/* then: bytes that were asked for */
+	bool		no_memory;		/* behind what is granted for the workspace */
 } Leader;
 
 static inline uint64_t
@@ -193,7 +194,8 @@ grow(Leader *l, GrnSegment segment, uint64_t bytes)
 		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
 			.arg = {segment, l->mapped[segment], skip, piece}};
 
-		if (file < 0 || ftruncate(file, (off_t) (skip + piece)) != 0 ||
+		if (file < 0 ||
+			ftruncate(file, (off_t) (skip + (l->no_memory && segment == GRN_SEG_WORK ? 0 : piece))) != 0 ||
 			mmap(l->base[segment] + l->mapped[segment], piece, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_FIXED, file, (off_t) skip) == MAP_FAILED)
 			abort();

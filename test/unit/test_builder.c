@@ -607,6 +607,22 @@ test_leader_reads_late(void)
 	}
 }
 
+/* Memory that was granted and is not there when threads touch it. */
+static void
+test_no_memory(void)
+{
+	Leader		l;
+
+	start_builder(&l);
+	l.no_memory = true;
+	send_rows(&l, 5000, 8, fill_normal, 1);
+	CHECK(converse(&l, LIMIT_MS), "no answer");
+	CHECK(l.last.type == GRN_MSG_FAILED && strcmp(l.last.sqlstate, "53200") == 0, "message %u: %s",
+		  l.last.type, l.last.u.say.text);
+	end_builder(&l);
+	CHECK(WIFEXITED(l.status), "status %d", l.status);
+}
+
 /* Waits for a first message: the builder's signals are set before it. */
 static bool
 await_word(const Leader *l)
@@ -757,6 +773,7 @@ main(void)
 	RUN(test_end_of_file);
 	RUN(test_beats);
 	RUN(test_leader_reads_late);
+	RUN(test_no_memory);
 	RUN(test_interrupt);
 	RUN(test_leader_killed);
 	RUN(test_killable_first);
