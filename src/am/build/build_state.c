@@ -109,8 +109,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->use_codes = build->options.codes;
 	spec->keep = layout_of(build);
 	/*
-	 * Recall among sketches says too little of the rows'.  Few bits of many dimensions take longer
-	 * to make than a build has for measuring: 8 queries half as long as all else.
+	 * Recall among sketches says too little of the rows', and few bits of many dimensions take
+	 * longer to make than a build has for measuring: 8 queries half as long as all else.  So the
+	 * leader measures in the end, by the table and the pages (grnnd_measure_build()).
 	 */
 	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep,

@@ -29,6 +29,15 @@ extern const char *grnnd_codes_state(const GrnndMeta *meta);
  */
 extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 
+/* ---- fit_recall.c ---- */
+
+/*
+ * Measures the recall of an index that a build has just written, whose builder could not, by the
+ * rows of the table, in a share of the seconds that the build took, and puts it into the build's
+ * report.  Returns the seconds; *curve has no queries where nothing could be measured.
+ */
+extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve);
+
 /* ---- fit_schedule.c: in which process, and when ---- */
 
 /*

@@ -12,12 +12,15 @@
  * Distances are those of stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they
  * are rounded to fewer, or are sketches, they cannot tell which rows are the nearest.  Then the
  * rows of the CANDIDATES nearest vectors are read from the table (fit_rows.c), and of all nodes
- * that searches find.
+ * that searches find.  A build of sketches ends with this, because the builder has no rows.
  */
 #include "am/write/fit_impl.h"
 
 #include <math.h>
 
+#include "access/generic_xlog.h"
+#include "portability/instr_time.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -38,6 +41,10 @@
 #define MOST_QUERIES 400
 #define MULTIPLICATIONS 2e9
 #define DRAWS 8					/* of ids, for each query */
+/* A build measures with so many first, and then with as many as its share of time has room for. */
+#define BUILD_FIRST 8
+#define BUILD_SHARE 0.04
+#define BUILD_LEAST_SECONDS 0.03
 /* Each such query runs at all widths, the others until they have found the nearest 10. */
 #define WIDE_EVERY 4
 
@@ -74,8 +81,10 @@ typedef struct Measure
 	Fit		   *f;
 	FitRows    *rows;			/* NULL: stored vectors will do */
 	uint32		most;			/* nearest that are kept */
-	uint32		nqueries;
+	uint32		first;			/* of this round's queries */
+	uint32		nqueries;		/* of all rounds */
 	Asked		queries[MOST_QUERIES];
+	uint64		draws;			/* ids, */
 	uint32		drawn;			/* slots that were looked at, */
 	uint32		nfree;			/* and those that hold nothing */
 	uint32		id;				/* of the record that is visited */
@@ -134,20 +143,19 @@ is_free(Fit *f, uint32 id)
 	return result;
 }
 
-/* Draws nodes at random, each once, and no entry points: searches would lack those. */
+/* Draws more nodes at random, each once, and no entry points: searches would lack those. */
 static void
-draw(Measure *m, const GrnndEntries *entries)
+draw(Measure *m, const GrnndEntries *entries, uint32 more)
 {
 	Fit		   *f = m->f;
-	double		room = MULTIPLICATIONS / ((double) f->limit * f->ix.meta.dim);
-	uint32		want = (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES);
-	float	   *rows = palloc_extended((Size) want * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
+	uint32		want = Min(m->nqueries + more, MOST_QUERIES);
+	float	   *rows = palloc_extended((Size) more * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 
-	for (uint64 i = 0; i < (uint64) want * DRAWS && m->nqueries < want; i++)
+	for (uint64 end = m->draws + (uint64) more * DRAWS; m->draws < end && m->nqueries < want; m->draws++)
 	{
 		bool		known = false;
 
-		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, i) % f->limit);
+		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, m->draws) % f->limit);
 		for (uint32 j = 0; j < m->nqueries; j++)
 			known |= m->queries[j].id == m->id;
 		for (uint32 j = 0; j < entries->count; j++)
@@ -157,7 +165,7 @@ draw(Measure *m, const GrnndEntries *entries)
 		grnnd_fit_breathe(f);
 		m->drawn++;
 		m->nfree += is_free(f, m->id);
-		m->queries[m->nqueries].x = rows + (Size) m->nqueries * f->ix.meta.dim;
+		m->queries[m->nqueries].x = rows + (Size) (m->nqueries - m->first) * f->ix.meta.dim;
 		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
 	}
 }
@@ -169,7 +177,7 @@ make_ready(Measure *m)
 	const GrnLayout *l = &m->f->ix.layout;
 	Size		bytes = grn_query_bytes(m->f->ix.key.metric->comparison, l->form, l->dim);
 
-	for (uint32 i = 0; i < m->nqueries && bytes > 0; i++)
+	for (uint32 i = m->first; i < m->nqueries && bytes > 0; i++)
 	{
 		Asked	   *q = &m->queries[i];
 
@@ -209,7 +217,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 	/* (one without TIDs of its own has a chain; it is not looked at where rows are read) */
 	if (rec->state != GRN_NODE || (m->rows != NULL && rec->ntids == 0))
 		return;
-	for (uint32 i = 0; i < m->nqueries; i++)
+	for (uint32 i = m->first; i < m->nqueries; i++)
 	{
 		Asked	   *q = &m->queries[i];
 
@@ -245,9 +253,9 @@ read_nearest(Measure *m, Asked *q)
 static void
 read_all_nearest(Measure *m)
 {
-	uint32		n = 0;
+	uint32		n = m->first;
 
-	for (uint32 i = 0; i < m->nqueries; i++)
+	for (uint32 i = m->first; i < m->nqueries; i++)
 	{
 		grnnd_fit_breathe(m->f);
 		if (read_nearest(m, &m->queries[i]))
@@ -327,69 +335,159 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 	f->store.absent = NULL;
 }
 
-bool
-grnnd_fit_measure(Fit *f)
+static double
+seconds_since(instr_time start)
 {
-	GrnndMeasured *measured = &f->ix.notes.measured;
-	GrnRecallCurve curve = {0};
-	Measure    *m;
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	return INSTR_TIME_GET_DOUBLE(now);
+}
+
+/* Measures with so many more queries, which is what one reading of all records costs. */
+static void
+measure_round(Measure *m, const GrnndEntries *entries, uint32 more, GrnRecallCurve *sums)
+{
+	Fit		   *f = m->f;
+
+	m->first = m->nqueries;
+	draw(m, entries, more);
+	if (m->nfree > MOST_FREE * m->drawn)
+	{
+		m->nqueries = 0;
+		return;
+	}
+	make_ready(m);
+	for (m->id = 0; m->id < f->limit; m->id++)
+	{
+		if (m->id % 64 == 0)
+			grnnd_fit_breathe(f);
+		(void) f->store.base.visit(&f->store.base, m->id, compare, m);
+	}
+	if (m->rows != NULL)
+		read_all_nearest(m);
+	for (uint32 i = m->first; i < m->nqueries; i++)
+	{
+		grnnd_fit_breathe(f);
+		search(m, i, entries, sums);
+	}
+}
+
+/*
+ * The curve of searches as they are; without queries where it is not to be had.  seconds: what it
+ * may take; 0: MULTIPLICATIONS decide.  *free: the share of slots that are.
+ */
+static void
+measure(Fit *f, bool by_rows, double seconds, GrnRecallCurve *curve, double *free)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Measure    *m = palloc0(sizeof(Measure));
 	GrnndEntries *entries;
-	MemoryContext context;
-	MemoryContext old;
-	double		free;
-	uint32		nwide;
+	double		room = MULTIPLICATIONS / ((double) f->limit * f->ix.meta.dim);
+	instr_time	start;
 
-	bool		by_rows = !vectors_tell(f->ix.key.type, &f->ix.meta);
-	bool		done = false;
-
-	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
-		return false;
-	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(context);
-	m = palloc0(sizeof(Measure));
+	INSTR_TIME_SET_CURRENT(start);
+	memset(curve, 0, sizeof(*curve));
 	m->f = f;
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
-	draw(m, entries);
-	free = (double) m->nfree / Max(m->drawn, 1);
-	if (free <= MOST_FREE)
+	if (seconds <= 0)
+		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), curve);
+	else
+		measure_round(m, entries, BUILD_FIRST, curve);
+	if (seconds > 0 && m->nqueries > 0)
 	{
-		make_ready(m);
-		for (m->id = 0; m->id < f->limit; m->id++)
-		{
-			if (m->id % 64 == 0)
-				grnnd_fit_breathe(f);
-			(void) f->store.base.visit(&f->store.base, m->id, compare, m);
-		}
-		if (by_rows)
-			read_all_nearest(m);
-		for (uint32 i = 0; i < m->nqueries; i++)
-		{
-			grnnd_fit_breathe(f);
-			search(m, i, entries, &curve);
-		}
+		room = (seconds / Max(seconds_since(start), 1e-6) - 1) * m->nqueries;
+		if (room >= 1)
+			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), curve);
 	}
 	if (by_rows)
 		grnnd_fit_rows_end(m->rows);
-	if (free <= MOST_FREE && m->nqueries > 0)
+	if (m->nqueries > 0)
 	{
-		nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
-		curve.queries = m->nqueries;
+		uint32		nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
+
+		curve->queries = m->nqueries;
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 		{
-			curve.recall[0][i] /= (float) m->nqueries;
-			curve.recall[1][i] /= (float) nwide;
-			curve.visits[i] /= (float) nwide;
+			curve->recall[0][i] /= (float) m->nqueries;
+			curve->recall[1][i] /= (float) nwide;
+			curve->visits[i] /= (float) nwide;
 		}
-		measured->curve = curve;
-		measured->ids = f->limit;
-		measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
-		measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
-		measured->crc = grnnd_measured_crc(measured);
-		done = true;
+	}
+	*free = (double) m->nfree / Max(m->drawn, 1);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+bool
+grnnd_fit_measure(Fit *f)
+{
+	GrnndMeasured *measured = &f->ix.notes.measured;
+	bool		by_rows = !vectors_tell(f->ix.key.type, &f->ix.meta);
+	GrnRecallCurve curve;
+	double		free;
+
+	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
+		return false;
+	measure(f, by_rows, 0, &curve, &free);
+	if (curve.queries == 0)
+		return false;
+	measured->curve = curve;
+	measured->ids = f->limit;
+	measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
+	measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
+	measured->crc = grnnd_measured_crc(measured);
+	return true;
+}
+
+/* Puts what a build has measured in the end into its report. */
+static void
+write_report(Relation index, GrnndReport *report)
+{
+	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
+	GenericXLogState *xlog = GenericXLogStart(index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+
+	report->crc = grnnd_report_crc(report);
+	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, report, sizeof(*report));
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+	/* this backend has a copy by now */
+	CacheInvalidateRelcache(index);
+}
+
+float
+grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Fit		   *f = palloc0(sizeof(Fit));
+	GrnndReport *report = &f->ix.notes.report;
+	double		free;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	f->index = index;
+	grnnd_copy_index(index, &f->ix);
+	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
+	f->limit = f->store.id_limit;
+	memset(curve, 0, sizeof(*curve));
+	if (f->limit >= LEAST_IDS)
+		measure(f, true, Max(seconds * BUILD_SHARE, BUILD_LEAST_SECONDS), curve, &free);
+	seconds = seconds_since(start);
+	if (curve->queries > 0)
+	{
+		report->curve = *curve;
+		report->seconds[GRNND_STEP_RECALL] = (float) seconds;
+		write_report(index, report);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return done;
+	return (float) seconds;
 }
