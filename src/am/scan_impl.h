@@ -241,6 +241,7 @@ grnnd_has_threshold(const GrnndScan *so)
 {
 	return so->threshold < get_float8_infinity();
 }
+
 /* May an expression be computed once for a scan of that relation?  NULL may. */
 extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 

@@ -738,7 +738,7 @@ grn_serve(int fd)
 {
 	static Server s;
 	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice, host_rows,
-	host_written};
+		host_written};
 	GrnPool    *pool = NULL;
 	GrnFailure	failure;
 

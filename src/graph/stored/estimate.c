@@ -13,6 +13,9 @@
 #define CHUNK 64				/* bytes of a code that the widest kernel reads at a time */
 #define PIECE 32				/* codes at a time */
 
+/* The last of a code they read in words.  grn_shape_sound() holds others' codes to this. */
+_Static_assert(GRN_CODE_STEP % 4 == 0, "kernels read codes in words");
+
 /* Fills what all queries have, from q8 [k]. */
 static void
 set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
