@@ -27,37 +27,34 @@
 #define INSERTED 1.8
 
 /*
- * The nearest row is found by narrower searches than the nearest ten are: by those of .7
- * of the width, about, of the data sets in test/bench/recall/results.md.
+ * The nearest row is mostly found by narrower searches than the nearest ten are: of .5 to .7 of the
+ * width.  But where searches miss all ten or none, it takes as much (test/bench/recall/results.md).
+ * The curve does not tell which, so of one row it is .85 of the width.
  */
-#define FEW_POWER 0.15
+#define FEW_POWER 0.07
+
 
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
 #define BISECTIONS 20			/* a millionth of the way from one width to the next */
 
-/* The slope of a monotone cubic in the middle of three values; harmonic, so it never turns. */
-static double
-slope(double before, double behind)
-{
-	return before < 0 && behind < 0 ? 2 * before * behind / (before + behind) : 0;
-}
-
 /*
  * How far from width i to the next, 0 to 1, the values y, which fall, are down to `wanted`.  Of
  * narrow clusters misses fall the faster the wider a search is; a straight line from .24 to .02
- * would promise half of what is missed halfway.
+ * would promise half of what is missed halfway.  So a cubic begins as flat as the values before
+ * fall, and ends as steep as those behind do, within what keeps it from turning.
  */
 static double
 share_between(const double *y, int i, double wanted)
 {
 	double		fall = y[i + 1] - y[i];
-	double		first = i > 0 ? slope(y[i] - y[i - 1], fall) : fall;
-	double		last = i + 2 < GRN_CURVE_POINTS ? slope(fall, y[i + 2] - y[i + 1]) : fall;
+	double		first = i > 0 ? Max(y[i] - y[i - 1], fall) : fall;
+	double		last = i + 2 < GRN_CURVE_POINTS ? Min(y[i + 2] - y[i + 1], fall) : fall;
 	double		low = 0;
 	double		high = 1;
 
+	last = Max(last, 3 * fall);
 	for (int n = 0; n < BISECTIONS; n++)
 	{
 		double		t = (low + high) / 2;
@@ -80,6 +77,7 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 	double		least = 0.5 / ((double) curve->queries * ks[c]);
 	double		wanted = log(Max(1 - recall, least));
 	double		missed[GRN_CURVE_POINTS];	/* logarithms */
+	double		fall;			/* from width to width */
 	int			last = GRN_CURVE_POINTS - 1;
 
 	for (int i = 0; i <= last; i++)
@@ -95,9 +93,12 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 		if (missed[i + 1] <= wanted)
 			return Max(widths[i] * pow(widths[i + 1] / widths[i], share_between(missed, i, wanted)),
 					   ks[c]);
-	/* beyond the last, at the slope of the last two, but never without end */
-	return widths[last] *
-		exp(log(2) * (missed[last] - wanted) / Max(missed[last - 1] - missed[last], 0.1));
+	/*
+	 * Beyond the last, at the slope of the last two, or of all where that is steeper: where a few
+	 * queries miss a row or two at the last widths, those two have no slope.
+	 */
+	fall = Max(missed[last - 1] - missed[last], (missed[0] - missed[last]) / last);
+	return widths[last] * exp(log(2) * (missed[last] - wanted) / Max(fall, 0.1));
 }
 
 /* The least ef, for searches as they were when the curve was measured. */
@@ -146,6 +147,20 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 }
 
 /*
+ * The standard deviation of a recall of ten rows that so many queries have measured.  Rows near
+ * each other are missed together: the variance from query to query is 1.7 to 2.4 times that of
+ * rows missed one by one at .93 to .95, 1.3 to 1.6 times at .98 and 1.1 times at .99
+ * (test/bench/recall/results.md).
+ */
+static double
+chance_of(double recall, uint32 queries)
+{
+	double		together = 1 + Min(16 * (1 - recall), 0.8);
+
+	return sqrt(together * recall * (1 - recall) / (queries * ks[0]));
+}
+
+/*
  * Chance has its part in a curve, and a promise is not to be broken half of the time.  So the
  * recall that is looked up is a standard deviation of what was measured there above the one that
  * is asked for.
@@ -154,13 +169,12 @@ static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {
 	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
-	double		chance;
 	double		width;
 
 	if (curve->queries == 0)
 		return GRNND_DEFAULT_EF;
-	chance = sqrt(recall * (1 - recall) / (curve->queries * ks[0]));
-	width = width_for(curve, recall + chance, wanted) * grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
+	width = width_for(curve, recall + chance_of(recall, curve->queries), wanted) *
+		grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
 	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
 }
 
