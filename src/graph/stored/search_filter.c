@@ -28,6 +28,9 @@
  */
 #define FAILING_BOUND(ef) (2 * (ef) / 5)
 
+/* Candidates at the top of the heap that are asked for ahead: the least, and those below it. */
+#define FAILING_AHEAD 3
+
 /* Where a share of the rows passes at random, so many nodes that fail show one that passes. */
 #define DRY_LIMIT(share) (16 + 1 / (share))
 #define MAX_DRY_LIMIT 1e9
@@ -116,26 +119,33 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 	push_failing(s, make_key(estimate, id));
 }
 
+/* Where those that fail begin that this run will not expand. */
+static Key
+failing_bound(const GrnSearch *s)
+{
+	return s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] : UINT64_MAX;
+}
+
 /*
- * Offers the neighbours from first on.  Most are farther than what bounds those that fail and will
- * not be expanded by this run; these are told apart without branches and put aside.
+ * Offers neighbours that fail.  Most are farther than what bounds those and will not be expanded
+ * by this run; these are told apart without branches and put aside.
  */
 static void
-offer_failing_neighbours(GrnSearch *s, uint32_t first, uint32_t count)
+offer_failing_neighbours(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t count)
 {
 	Failing    *f = &s->failing;
-	Key			bound = s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] : UINT64_MAX;
+	Key			bound = failing_bound(s);
 	Key			near[GRN_MAX_DEGREE];
 	Key			least = f->far_least;
 	Key		   *far;
 	uint32_t	nfar = 0;
 	uint32_t	n = 0;
 
-	reserve(s, &f->far, sizeof(Key), f->nfar, f->nfar + count - first, &f->far_room);
+	reserve(s, &f->far, sizeof(Key), f->nfar, f->nfar + count, &f->far_room);
 	far = f->far + f->nfar;
-	for (uint32_t i = first; i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 	{
-		Key			key = make_key(s->estimates[i], s->neighbours[i]);
+		Key			key = make_key(estimates[i], ids[i]);
 		bool		is_far = key > bound;
 		Key			far_key = is_far ? key : UINT64_MAX;
 
@@ -184,27 +194,26 @@ nearest_failing(GrnSearch *s, Key than)
 static bool
 offer_neighbours(GrnSearch *s)
 {
-	uint32_t	count = s->count;
 	uint32_t	listed = s->listed;
 	Key			last = listed > 0 ? s->list[listed - 1] : 0;
-	uint32_t	npassing = 0;
+	uint32_t	ids[2][GRN_MAX_DEGREE]; /* of those that fail, and that pass */
+	float		estimates[2][GRN_MAX_DEGREE];
+	uint32_t	n[2] = {0, 0};
 
 	if (s->p.closed)
 		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (s->passing[i])
-		{
-			uint32_t	id = s->neighbours[i];
-			float		estimate = s->estimates[i];
+	/* without branches: where half of the rows pass, half of the guesses would be wrong */
+	for (uint32_t i = 0; i < s->count; i++)
+	{
+		uint32_t	pass = s->passing[i];
 
-			s->neighbours[i] = s->neighbours[npassing];
-			s->estimates[i] = s->estimates[npassing];
-			s->neighbours[npassing] = id;
-			s->estimates[npassing++] = estimate;
-		}
-	s->count = npassing;
-	grn_offer_keys(s, s->neighbours, s->estimates, s->count);
-	offer_failing_neighbours(s, npassing, count);
+		ids[0][n[0]] = ids[1][n[1]] = s->neighbours[i];
+		estimates[0][n[0]] = estimates[1][n[1]] = s->estimates[i];
+		n[0] += !pass;
+		n[1] += pass;
+	}
+	grn_offer_keys(s, ids[1], estimates[1], n[1]);
+	offer_failing_neighbours(s, ids[0], estimates[0], n[0]);
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
@@ -222,18 +231,23 @@ list_found(GrnSearch *s, Key key)
 static void
 ask_ahead(GrnSearch *s)
 {
+	const Failing *f = &s->failing;
+	uint32_t	ids[FAILING_AHEAD];
+	uint32_t	n = 0;
+
 	grn_ask_ahead(s);
-	if (s->failing.n > 0)
+	for (size_t i = 0; i < f->n && i < FAILING_AHEAD; i++)
 	{
-		uint32_t	id = KEY_ID(s->failing.heap[0]);
+		uint32_t	id = KEY_ID(f->heap[i]);
 		uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
 
-		if (*asked != id)
-		{
-			*asked = id;
-			s->store->prefetch(s->store, &id, 1);
-		}
+		if (*asked == id)
+			continue;
+		*asked = id;
+		ids[n++] = id;
 	}
+	if (n > 0)
+		s->store->prefetch(s->store, ids, n);
 }
 
 static void
@@ -306,16 +320,14 @@ expand_nearest(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 	Key			key = UINT64_MAX;
-	Key			bound;
+	Key			bound = failing_bound(s);
 	Key			failing;
 
 	while (s->cursor < s->listed && (s->list[s->cursor] & KEY_EXPANDED))
 		s->cursor++;
 	if (s->cursor < s->listed)
 		key = s->list[s->cursor];
-	bound = s->listed == s->p.ef && s->list[FAILING_BOUND(s->p.ef)] < key
-		? s->list[FAILING_BOUND(s->p.ef)] : key;
-	failing = f->dry < f->dry_limit ? nearest_failing(s, bound) : UINT64_MAX;
+	failing = f->dry < f->dry_limit ? nearest_failing(s, bound < key ? bound : key) : UINT64_MAX;
 	if (failing != UINT64_MAX)
 	{
 		heap_pop(f->heap, &f->n);
@@ -366,7 +378,6 @@ grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 
 		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
 					 factors + first, n, s->estimates);
-		for (uint32_t i = 0; i < n; i++)
-			grn_offer(s, make_key(s->estimates[i], ids[first + i]));
+		grn_offer_keys(s, ids + first, s->estimates, n);
 	}
 }
