@@ -102,6 +102,39 @@ for my $setting (1, 4, 64, 512)
 }
 $gate->quit;
 
+# ---- what goes back ----
+
+# Leader and worker give memory back together before the index is finished: several memfds are
+# open then, without a page.  A cancel there leaves nothing, and so does a build that ends.
+my $stopped = 'load:2';
+my $lock = 6779502;    # src/am/test_point.c
+sub memory_files { return scalar grep { (readlink($_) // '') =~ m{^/memfd:grnnd build} } glob "/proc/$_[0]/fd/*" }
+$gate = $node->background_psql('postgres');
+my $session = $node->background_psql('postgres', on_error_stop => 0);
+my $leader = $session->query_safe('SELECT pg_backend_pid()');
+$session->query_safe(qq(
+	SET maintenance_work_mem = '1GB';
+	SET max_parallel_maintenance_workers = 1;
+	SET grnnd.test_point = '$stopped'));
+for my $ends ('cancelled', 'finished')
+{
+	$gate->query_safe("SELECT pg_advisory_lock($lock)");
+	$session->query_until(qr/^begun/m, "\\echo begun\nCREATE INDEX i ON t USING grnnd (v) WITH (t1 = 1, t2 = 1);\n");
+	my $waits = "FROM pg_stat_activity WHERE pid = $leader AND wait_event = 'advisory'";
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'not there';
+	cmp_ok(memory_files($leader), '>', 1, "$ends: several files of memory");
+	is(shared_memory($leader), 0, "$ends: which have none any more");
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($leader)") if $ends eq 'cancelled';
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 $waits") if $ends eq 'cancelled';
+	$gate->query_safe("SELECT pg_advisory_unlock($lock)");
+	$session->query("SET grnnd.test_point = '$stopped'");
+	is(memory_files($leader), 0, "$ends: none is left open");
+}
+is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('i', true)"), 0, 'the index is sound');
+$session->quit;
+$gate->quit;
+$node->safe_psql('postgres', 'DROP INDEX i');
+
 # ---- less than the rows ----
 
 # Rows move by cells and the graph is built in parts: every vector, and every value beside it, is

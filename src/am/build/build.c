@@ -55,16 +55,6 @@ recall_text(const GrnBuildResult *result)
 	return "";
 }
 
-/* A GrnndLookFn. */
-static void
-report_emptied(void *arg, uint64 done, uint64 of)
-{
-	const GrnndBuild *build = arg;
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, build->rows, GRNND_PAGES_WRITTEN, 1};
-
-	grnnd_report_stretch(&stretch, done, of);
-}
-
 static void
 run_build(GrnndBuild *build)
 {
@@ -145,12 +135,11 @@ run_build(GrnndBuild *build)
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);
-	write_s = grnnd_seconds_since(start);
+	write_s = grnnd_seconds_since(start) - build->empty_seconds;
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_builder_end(builder);
-	grnnd_mapping_empty(build->map, report_emptied, build);
-	end_s = grnnd_seconds_since(start);
+	end_s = grnnd_seconds_since(start) + build->empty_seconds;
 
 	/* the builder knows no row of a sketch */
 	if (build->spec.skip_recall)

@@ -34,6 +34,7 @@ typedef struct GrnndBuild
 	uint64		rows;			/* in VECTORS and TIDS */
 	double		heap_tuples;
 	double		collect_seconds;
+	double		empty_seconds;	/* in which its memory went back */
 	int			workers;		/* that took part in collecting */
 	int			write_workers;	/* that took part in writing */
 } GrnndBuild;

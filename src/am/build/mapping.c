@@ -17,7 +17,10 @@
 
 /* Allocation is done in pieces, between which a cancel is heard. */
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
-#define EMPTY_PIECE ((uint64) 1 << 30)
+#define EMPTY_PIECE ((uint64) 256 * 1024 * 1024)
+
+/* Extents in memory are at most this large, or a sixteenth of what the segment has already. */
+#define MEMORY_EXTENT ((uint64) 64 * 1024 * 1024)
 
 #ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -83,7 +86,7 @@ grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit)
 }
 
 static void
-open_memory(GrnndMapping *map)
+open_memory(GrnndMapping *map, uint32 file)
 {
 	int			fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -99,7 +102,7 @@ open_memory(GrnndMapping *map)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not create shared memory for an index build: %m")));
 	}
-	map->extents->fds[GRNND_FILE_MEMORY] = fd;
+	map->extents->fds[file] = fd;
 }
 
 static void
@@ -122,20 +125,20 @@ open_disk(GrnndMapping *map)
 }
 
 /*
- * Lengthens one of the two files by bytes.  The disk file is allocated now, so that
- * a full disk is an error here and not a SIGBUS later.  The memory file only
+ * Lengthens one of the files by bytes.  The disk file is allocated now, so that
+ * a full disk is an error here and not a SIGBUS later.  A memory file only
  * gets its length: see grnnd_mapping_populate().
  */
 static void
-lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
+lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
 {
-	uint64		size = map->file_size[kind] + bytes;
+	uint64		size = map->file_size[file] + bytes;
 
-	if (kind == GRNND_FILE_MEMORY)
+	if (file != GRNND_FILE_DISK)
 	{
-		if (map->extents->fds[kind] < 0)
-			open_memory(map);
-		if (ftruncate(map->extents->fds[kind], (off_t) size) < 0)
+		if (map->extents->fds[file] < 0)
+			open_memory(map, file);
+		if (ftruncate(map->extents->fds[file], (off_t) size) < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
 					 errmsg("could not extend shared memory of an index build to %llu bytes: %m",
@@ -146,7 +149,7 @@ lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
 		const char	zero = 0;
 		int			rc;
 
-		if (map->extents->fds[kind] < 0)
+		if (map->extents->fds[file] < 0)
 			open_disk(map);
 
 		/*
@@ -164,11 +167,11 @@ lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
 					 errmsg("could not extend temporary file \"%s\": %m",
 							FilePathName(map->temp))));
 		}
-		for (uint64 at = map->file_size[kind]; at < size; at += ALLOCATE_PIECE)
+		for (uint64 at = map->file_size[file]; at < size; at += ALLOCATE_PIECE)
 		{
 			CHECK_FOR_INTERRUPTS();
 			do
-				rc = posix_fallocate(map->extents->fds[kind], (off_t) at,
+				rc = posix_fallocate(map->extents->fds[file], (off_t) at,
 									 (off_t) Min(ALLOCATE_PIECE, size - at));
 			while (rc == EINTR);
 			if (rc != 0)
@@ -183,7 +186,7 @@ lengthen_file(GrnndMapping *map, GrnndFileKind kind, uint64 bytes)
 			}
 		}
 	}
-	map->file_size[kind] = size;
+	map->file_size[file] = size;
 }
 
 /*
@@ -211,7 +214,7 @@ map_extents(GrnndMapping *map, const int *fds, uint32 count)
 }
 
 static void
-add_extent(GrnndMapping *map, GrnSegment segment, GrnndFileKind kind, uint64 bytes)
+add_extent(GrnndMapping *map, GrnSegment segment, uint32 file, uint64 bytes)
 {
 	GrnndExtents *all = map->extents;
 	uint32		count = pg_atomic_read_u32(&all->count);
@@ -225,18 +228,18 @@ add_extent(GrnndMapping *map, GrnSegment segment, GrnndFileKind kind, uint64 byt
 				 errhint("Partition the table.")));
 	e = &all->extent[count];
 	e->segment = segment;
-	e->file = kind;
+	e->file = file;
 	e->offset = map->size[segment];
-	e->file_offset = map->file_size[kind];
+	e->file_offset = map->file_size[file];
 	e->bytes = bytes;
-	lengthen_file(map, kind, bytes);
-	if (kind == GRNND_FILE_MEMORY)
+	lengthen_file(map, file, bytes);
+	if (file != GRNND_FILE_DISK)
 		map->memory_used += bytes;
 	pg_write_barrier();			/* workers see the entry before the count */
 	pg_atomic_write_u32(&all->count, count + 1);
 	map_extents(map, all->fds, count + 1);
 	if (map->announce)
-		map->announce(map->announce_arg, e, all->fds[kind]);
+		map->announce(map->announce_arg, e, all->fds[file]);
 }
 
 /*
@@ -269,7 +272,13 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 		want = Min(want, max - size);
 		memory_left = map->memory_limit - map->memory_used;
 		if (memory_left > 0)
-			add_extent(map, segment, GRNND_FILE_MEMORY, Min(want, memory_left));
+		{
+			uint64		most = Max(MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
+			uint32		file = map->memory_used < MEMORY_EXTENT ? 0 :
+				pg_atomic_read_u32(&map->extents->count) % GRNND_MEMORY_FILES;
+
+			add_extent(map, segment, file, Min(Min(want, most), memory_left));
+		}
 		else
 			add_extent(map, segment, GRNND_FILE_DISK, want);
 	}
@@ -297,7 +306,7 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 		uint64		from = Max(begin, e->offset);
 		uint64		to = Min(end, e->offset + e->bytes);
 
-		if (e->segment != segment || e->file != GRNND_FILE_MEMORY || from >= to)
+		if (e->segment != segment || e->file == GRNND_FILE_DISK || from >= to)
 			continue;
 		while (from < to)
 		{
@@ -312,7 +321,7 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 				have_populate = false;
 				if (map->extents->leader != MyProcPid)
 					return;		/* the leader's memory: it has the descriptor */
-				rc = fallocate(map->extents->fds[GRNND_FILE_MEMORY], 0,
+				rc = fallocate(map->extents->fds[e->file], 0,
 							   (off_t) (e->file_offset + from - e->offset),
 							   (off_t) piece);
 			}
@@ -357,7 +366,7 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 				continue;
 			if (done <= 0)
 				ereport(ERROR,
-						(errcode(e->file == GRNND_FILE_MEMORY ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
+						(errcode(e->file != GRNND_FILE_DISK ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
 						 errmsg("could not write the %s of an index build: %m",
 								segment_names[segment]),
 						 errhint("Lower maintenance_work_mem: what is beyond it goes to temporary files.")));
@@ -385,22 +394,74 @@ grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 	}
 }
 
+/* The leader's descriptor of a file, in a worker opened anew; -1 where that cannot be. */
+static int
+descriptor_of(const GrnndExtents *extents, uint32 file)
+{
+	char		path[64];
+
+	if (extents->leader == MyProcPid)
+		return extents->fds[file];
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) extents->leader, extents->fds[file]);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+void
+grnnd_mapping_unmap(GrnndMapping *map)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		if (map->base[i])
+			munmap(map->base[i], map->extents->max[i]);
+		map->base[i] = NULL;
+		map->size[i] = 0;
+	}
+}
+
 /*
- * Best effort, in pieces: a hole in the file is memory that nobody has.  Nobody reads it any
- * more.
+ * Best effort, in pieces: a hole in a file is memory that nobody has.  One process at a time
+ * is let into a file, so each takes files of its own.
  */
 void
-grnnd_mapping_empty(GrnndMapping *map, GrnndLookFn look, void *arg)
+grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, void *arg)
 {
-	uint64		size = map->file_size[GRNND_FILE_MEMORY];
+	const GrnndExtents *extents = map->extents;
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+	uint64		sizes[GRNND_NFILES] = {0};
+	uint64		all = 0;
+	uint32		file;
 
-	for (uint64 at = 0; at < size; at += EMPTY_PIECE)
+	for (uint32 i = 0; i < count; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
-		look(arg, at, size);
-		if (fallocate(map->extents->fds[GRNND_FILE_MEMORY], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					  (off_t) at, (off_t) Min(EMPTY_PIECE, size - at)) != 0)
-			return;
+		const GrnndExtent *e = &extents->extent[i];
+
+		sizes[e->file] = Max(sizes[e->file], e->file_offset + e->bytes);
+		all += e->file == GRNND_FILE_DISK ? 0 : e->bytes;
+	}
+	while ((file = pg_atomic_fetch_add_u32(&shared->next, 1)) < GRNND_MEMORY_FILES)
+	{
+		int			fd = sizes[file] > 0 ? descriptor_of(extents, file) : -1;
+
+		PG_TRY();
+		{
+			for (uint64 at = 0; fd >= 0 && at < sizes[file]; at += EMPTY_PIECE)
+			{
+				uint64		bytes = Min(EMPTY_PIECE, sizes[file] - at);
+
+				CHECK_FOR_INTERRUPTS();
+				if (look)
+					look(arg, pg_atomic_read_u64(&shared->done), all);
+				if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) at, (off_t) bytes) != 0)
+					break;
+				pg_atomic_fetch_add_u64(&shared->done, bytes);
+			}
+		}
+		PG_FINALLY();
+		{
+			if (fd >= 0 && extents->leader != MyProcPid)
+				close(fd);
+		}
+		PG_END_TRY();
 	}
 }
 
@@ -411,13 +472,7 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndLookFn look, void *arg)
 void
 grnnd_mapping_release(GrnndMapping *map, bool success)
 {
-	for (int i = 0; i < GRN_NSEGMENTS; i++)
-	{
-		if (map->base[i])
-			munmap(map->base[i], map->extents->max[i]);
-		map->base[i] = NULL;
-		map->size[i] = 0;
-	}
+	grnnd_mapping_unmap(map);
 	if (map->extents->leader != MyProcPid)
 		return;
 	for (int i = 0; i < GRNND_NFILES; i++)
@@ -484,15 +539,8 @@ grnnd_mapping_catch_up(GrnndMapping *map)
 		needed[map->extents->extent[i].file] = true;
 	for (int i = 0; i < GRNND_NFILES; i++)
 	{
-		char		path[64];
-
-		fds[i] = -1;
-		if (!needed[i])
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d",
-				 (int) map->extents->leader, map->extents->fds[i]);
-		fds[i] = open(path, O_RDWR | O_CLOEXEC);
-		if (fds[i] < 0)
+		fds[i] = needed[i] ? descriptor_of(map->extents, i) : -1;
+		if (needed[i] && fds[i] < 0)
 			ok = false;
 	}
 	if (ok)

@@ -7,6 +7,10 @@
  * extent is a piece of a memfd while maintenance_work_mem lasts, and past it of a
  * temporary file, which counts against temp_file_limit and is allocated on disk
  * before anyone touches it.
+ *
+ * The kernel lets one process at a time give pages of a file back, and has a lock for each
+ * file that every new page takes.  So there are several memfds, which extents of large builds
+ * take in turn.
  */
 #ifndef GRNND_MAPPING_H
 #define GRNND_MAPPING_H
@@ -19,25 +23,23 @@
 #include "builder/protocol.h"
 
 /*
- * Extents grow by a quarter of the segment, so a segment of 16 TB takes about 80;
- * the builder's segments take one or two each.
+ * Extents on disk grow by a quarter of the segment, those in memory by a sixteenth: a segment of
+ * 16 TB takes about 180.
  */
 #define GRNND_MAX_EXTENTS 1024
 
 /* Sizes of segments and extents are multiples of this, and so of any page size. */
 #define GRNND_EXTENT_ALIGN (UINT64_C(1) << 20)
 
-typedef enum GrnndFileKind
-{
-	GRNND_FILE_MEMORY = 0,
-	GRNND_FILE_DISK = 1,
-	GRNND_NFILES
-} GrnndFileKind;
+/* The files: so many memfds, and the temporary file. */
+#define GRNND_MEMORY_FILES 8
+#define GRNND_FILE_DISK GRNND_MEMORY_FILES
+#define GRNND_NFILES (GRNND_MEMORY_FILES + 1)
 
 typedef struct GrnndExtent
 {
 	uint32		segment;		/* GrnSegment */
-	uint32		file;			/* GrnndFileKind */
+	uint32		file;			/* a memfd, or GRNND_FILE_DISK */
 	uint64		offset;			/* in the segment */
 	uint64		file_offset;
 	uint64		bytes;
@@ -84,12 +86,22 @@ extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 extern void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
 								const char *data, uint64 bytes);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
+/* This process does not read or write any of it any more. */
+extern void grnnd_mapping_unmap(GrnndMapping *map);
+
+/* Processes that give memory back together; zeroed at first. */
+typedef struct GrnndEmptying
+{
+	pg_atomic_uint32 next;		/* memfd that no process has taken */
+	pg_atomic_uint64 done;		/* bytes */
+} GrnndEmptying;
+
 /*
- * Gives memory back before grnnd_mapping_release() does: it may be a lot, and look() hears how
- * far this is.
+ * Gives memory back before grnnd_mapping_release() does: it may be a lot, and look() (NULL: no
+ * one) hears how far all are.  Every process must have called grnnd_mapping_unmap().
  */
 typedef void (*GrnndLookFn) (void *arg, uint64 done, uint64 of);
-extern void grnnd_mapping_empty(GrnndMapping *map, GrnndLookFn look, void *arg);
+extern void grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, void *arg);
 extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 
 /* for workers */

@@ -46,7 +46,8 @@ typedef struct Shared
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn() */
 	pg_atomic_uint64 pages_done;
 	GrnndWalAhead wal_ahead;
-	Barrier		checked;		/* all participants have checked their share */
+	Barrier		steps;			/* all participants have checked their share, or written it */
+	GrnndEmptying emptying;
 	GrnndExtents extents;
 } Shared;
 
@@ -320,8 +321,8 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(map))
 	{
-		/* attached at phase 1, the others have finished checking */
-		int			phase = BarrierAttach(&shared->checked);
+		/* attached at phase 1, the others have finished checking; at 2, writing */
+		int			phase = BarrierAttach(&shared->steps);
 		GrnndPageWriter *w;
 
 		new->meta = shared->meta;
@@ -337,12 +338,16 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		if (phase == 0)
 		{
 			check_share(new, shared, false);
-			BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
+			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 		}
 		w = grnnd_writer_begin(index, MAIN_FORKNUM, shared->use_wal);
 		write_share(new, shared, w, false);
 		grnnd_writer_end(w);
-		BarrierDetach(&shared->checked);
+		grnnd_mapping_unmap(map);
+		if (phase < 2)
+			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+		grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
+		BarrierDetach(&shared->steps);
 	}
 	grnnd_mapping_release(map, true);
 	index_close(index, lock);
@@ -358,9 +363,28 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers
 		grnnd_workers_launch(workers);
 	grnnd_writer_extend(w, blocks);
 	check_share(new, shared, true);
-	BarrierArriveAndWait(&shared->checked, PG_WAIT_EXTENSION);
+	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 	write_head(new, w);
 	write_share(new, shared, w, true);
+}
+
+/* A GrnndLookFn. */
+static void
+report_emptied(void *arg, uint64 done, uint64 of)
+{
+	const GrnndBuild *build = arg;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, build->rows, GRNND_PAGES_WRITTEN, 1};
+
+	grnnd_report_stretch(&stretch, done, of);
+}
+
+/* All that the build has in memory goes back, by all participants: nobody reads it any more. */
+static void
+give_back(GrnndBuild *build, Shared *shared)
+{
+	grnnd_mapping_unmap(build->map);
+	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
 }
 
 /* Fills what the builder's result says of the index, and checks all of it but the lists. */
@@ -413,7 +437,8 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	GrnndPageWriter *w;
 	BlockNumber blocks;
 	BlockNumber node_pages;
-	instr_time	start;
+	instr_time	start,
+				written;
 	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
 	int			nworkers;
 
@@ -450,12 +475,17 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
-	BarrierInit(&shared->checked, 0);
-	BarrierAttach(&shared->checked);
+	BarrierInit(&shared->steps, 0);
+	BarrierAttach(&shared->steps);
+	pg_atomic_init_u32(&shared->emptying.next, 0);
+	pg_atomic_init_u64(&shared->emptying.done, 0);
 	if (workers)
 		grnnd_mapping_share(build->map, &shared->extents);
 
 	write_nodes(new, shared, w, workers, blocks);
+	INSTR_TIME_SET_CURRENT(written);
+	give_back(build, shared);
+	build->empty_seconds = grnnd_seconds_since(written);
 
 	if (workers)
 	{

@@ -34,7 +34,7 @@ from common import Server, machine  # noqa: E402
 import rows as rows_of  # noqa: E402
 from watch import Watch  # noqa: E402
 
-WIDTHS = (40, 56, 80, 112, 160, 224, 320, 448, 640, 800)
+WIDTHS = (40, 56, 80, 112, 160, 224, 320, 448, 640, 800, 1600, 3200)     # (grnnd.ef_search is at most 10,000)
 GOALS = (0.95, 0.99)
 SETUP = "SET enable_seqscan = off; SET jit = off; SET grnnd.ef_search = {}"
 PIECES_AHEAD = 64       # of 70 MB each, that lie ready for COPY
