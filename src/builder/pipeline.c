@@ -33,7 +33,8 @@
  */
 #define GPU_PARTS_MEMBERS 1.4
 
-/* Shares of "preparing" that are over when rows are checked, compared, numbered, and in order. */
+/* Shares of "preparing" that are over when cells are made, rows are checked, compared, numbered, and in order. */
+#define CELLS_MADE 0.05
 #define CHECKED 0.2
 #define COMPARED 0.4
 #define NUMBERED 0.45
@@ -56,7 +57,7 @@ larger(uint64_t a, uint64_t b)
  * same row.
  */
 static bool
-look_at_rows(GrnPipeline *p, GrnFailure *failure)
+look_at_rows(GrnPipeline *p, uint64_t work_limit, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all = p->rows;
@@ -67,8 +68,15 @@ look_at_rows(GrnPipeline *p, GrnFailure *failure)
 
 	if (!w)
 		return false;
+	if (grn_pipeline_may_move(p, work_limit))
+	{
+		grn_progress_step(&p->progress, CELLS_MADE, GRN_MOVE_LOOPS);
+		if (!grn_pipeline_find_cells(p, ranks + 16 * b->n, failure))
+			return false;
+	}
 	grn_progress_step(&p->progress, CHECKED, grn_is_scaled(p->rows.embedding) ? 2 : 1);
-	if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure))
+	if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes,
+					 p->cell_of_row ? grn_pipeline_home_range : NULL, p, &prepared, failure))
 		return false;
 	p->result->form = prepared.form;
 	p->result->norm_unit = prepared.norm_unit;
@@ -226,7 +234,10 @@ order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*numbe
 	grn_progress_step(&p->progress, NUMBERED, 3);
 	number(p);
 	if (!grn_pipeline_should_move(p, workspace, work_limit))
+	{
+		grn_pipeline_drop_cells(p);
 		return true;
+	}
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
 }
@@ -370,9 +381,8 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	grn_progress_hush(&p->beside, true);
 	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
 	p->parallel = &p->beside.parallel;
+	grn_pipeline_choose_entries(p);
 	coded = grn_pipeline_make_codes(p, failure);
-	if (coded)
-		grn_pipeline_choose_entries(p);
 	meanwhile = grn_seconds();
 	pthread_join(thread, NULL);
 	p->parallel = &p->progress.parallel;
@@ -429,11 +439,11 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	r->sec_descent = grn_lap(&since);
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
+	grn_pipeline_choose_entries(p);
+	r->sec_connect = grn_lap(&since);
 	if (!grn_pipeline_make_codes(p, failure))
 		return false;
 	r->sec_codes = grn_lap(&since);
-	grn_pipeline_choose_entries(p);
-	r->sec_connect = grn_lap(&since);
 	return true;
 }
 
@@ -464,7 +474,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
 						p.metric->embedding, (GrnForm) spec->form};
-	if (!look_at_rows(&p, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
+	if (!look_at_rows(&p, choice.work_limit, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);
 

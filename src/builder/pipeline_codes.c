@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/arena.h"
+#include "graph/file_pages.h"
 
 /* Rows to fit the codec to: the larger of the two. */
 #define CODE_SAMPLE 8192
@@ -24,6 +25,7 @@ typedef struct Encoding
 {
 	GrnPipeline *p;
 	uint64_t	first;			/* of the stretch */
+	bool		compares;		/* rows with those that recall is measured by */
 } Encoding;
 
 GrnCodecFit
@@ -55,10 +57,13 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 	float		scratch[GRN_MAX_CODE_DIMS];
 	float		x[GRN_MOST_DIMS];
 
-	(void) worker;
+	if (p->result->moved)
+		grn_pages_ahead(grn_row(&p->rows, e->first + begin), (end - begin) * p->rows.row_bytes);
 	for (size_t v = e->first + begin; v < e->first + end; v++)
 		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x),
 				   p->codes + v * code_bytes, &p->factors[v], scratch);
+	if (e->compares)
+		grn_pipeline_compare_range(p, worker, e->first + begin, e->first + end);
 }
 
 bool
@@ -70,7 +75,8 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
 	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
-	Encoding	e = {p, 0};
+	Encoding	e = {p, 0, false};
+	size_t		grain = GRN_PIPELINE_GRAIN;
 
 	if (p->max_code_dims == 0)
 		return true;
@@ -98,12 +104,16 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
 					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
-	grn_progress_step(progress, 0.95, (uint32_t) (m / STRETCH + 1));
+	if (r->moved)
+	{
+		e.compares = p->truth == NULL;
+		grn_pipeline_choose_queries(p);
+		e.compares = e.compares && p->truth != NULL;
+		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
+	}
+	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
 	for (; e.first < m; e.first += STRETCH)
-		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, GRN_PIPELINE_GRAIN,
-						 encode_range, &e);
-	/* of the entries */
-	grn_progress_step(progress, 1, 4);
+		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
 	return true;
 }
 

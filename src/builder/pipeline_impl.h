@@ -30,6 +30,8 @@ typedef struct GrnPipeline
 	GrnCodeCosts costs;			/* of what codes could be */
 	uint32_t	max_code_dims;	/* 0: no codes */
 	GrnRows		rows;			/* the distinct ones: the vertices */
+	uint8_t    *cell_of_row;	/* [n] where rows are to move, or NULL: not known; malloc'd */
+	void	   *cut;			/* in WORK: what finds it, while rows are looked at */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of vertex */
@@ -44,6 +46,7 @@ typedef struct GrnPipeline
 	uint64_t	work_bytes;		/* of all these */
 	GrnCodec	codec;
 	GrnJudgement judgement;		/* how well codes order neighbours */
+	struct GrnTruth *truth;		/* rows that recall is measured by, or NULL: not chosen yet */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
@@ -79,6 +82,16 @@ extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
  * rows may move.  work_limit: bytes; 0: what is free.
  */
 extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit);
+/* Whether they will, by what is known before the first look at them. */
+extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
+/*
+ * Makes cells from a sample of the rows, which grn_pipeline_home_range(), over all rows, then enters
+ * into cell_of_row.  at: bytes of WORK that are taken.  Where memory is short, that stays NULL, and
+ * cells are found as rows move.
+ */
+extern bool grn_pipeline_find_cells(GrnPipeline *p, uint64_t at, GrnFailure *failure);
+extern void grn_pipeline_home_range(void *pipeline, int worker, size_t begin, size_t end);
+extern void grn_pipeline_drop_cells(GrnPipeline *p);
 /*
  * Moves the distinct rows to WORK, by cells of the space, and numbers vertices as
  * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.
@@ -106,6 +119,12 @@ extern void grn_pipeline_write_rows(GrnPipeline *p);
 
 /* Measures the curve of the result, which is written; before: processor seconds at its start. */
 extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
+/*
+ * For rows that memory does not hold: chooses those to measure by (entries must be known), and
+ * compares vertices [begin, end), which have just been read for something else.
+ */
+extern void grn_pipeline_choose_queries(GrnPipeline *p);
+extern void grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end);
 
 /* ---- pipeline_nearest.c ---- */
 

@@ -9,6 +9,9 @@
  * All of this takes a share of the processor's time that the build has taken so far: by the clock
  * the share is the same, and of a busy machine's clock the number of queries would be a matter of
  * luck.  It follows from the time that the first ones take.
+ *
+ * Where memory does not hold the rows, the queries are chosen before codes are made, and compared
+ * with rows as these are read for their codes.  There are as many as after a build on a GPU.
  */
 #include "builder/pipeline_impl.h"
 
@@ -55,7 +58,7 @@ typedef struct Nearest
 	float		d[GRN_CURVE_MOST_K];
 } Nearest;
 
-typedef struct Measure
+typedef struct GrnTruth
 {
 	GrnPipeline *p;
 	GrnLayout	layout;			/* of records without filter columns */
@@ -66,7 +69,7 @@ typedef struct Measure
 	const uint32_t *row_of;
 	const uint32_t *moved;		/* row of a node, where rows have moved, or NULL */
 	uint32_t	nqueries;
-	uint32_t	queries[MAX_QUERIES];	/* nodes */
+	uint32_t	queries[MAX_QUERIES];	/* nodes; vertices before the result is there */
 	Outcome		outcomes[MAX_QUERIES];
 	/* the queries that are measured now */
 	uint32_t	from;			/* the first */
@@ -76,7 +79,9 @@ typedef struct Measure
 	size_t		made_bytes;
 	Nearest    *nearest;		/* [threads][n]; after the truth is found, of the first all */
 	bool		failed;			/* out of memory */
-} Measure;
+} GrnTruth;
+
+typedef GrnTruth Measure;
 
 /* One thread's searches. */
 typedef struct Worker
@@ -92,6 +97,13 @@ static const void *
 node_row(const Measure *m, uint32_t node)
 {
 	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
+}
+
+/* Of a query, which may be a vertex yet; then rows are in the order of vertices. */
+static const void *
+query_row(const Measure *m, uint32_t query)
+{
+	return m->ids ? node_row(m, query) : grn_row(&m->rows, query);
 }
 
 /* ---- records as the index will have them ---- */
@@ -182,7 +194,7 @@ keep(Nearest *nearest, float d)
 	nearest->d[at] = d;
 }
 
-/* A GrnRangeFn over nodes: compares them with all queries. */
+/* A GrnRangeFn over nodes, or vertices yet: compares them with all queries. */
 static void
 find_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -191,7 +203,7 @@ find_range(void *arg, int worker, size_t begin, size_t end)
 
 	for (size_t v = begin; v < end; v++)
 	{
-		const void *row = node_row(m, (uint32_t) v);
+		const void *row = query_row(m, (uint32_t) v);
 
 		for (uint32_t i = 0; i < m->n; i++)
 			if (v != m->queries[m->from + i])
@@ -199,13 +211,11 @@ find_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
+/* Of all threads' nearest to one. */
 static void
-find_nearest(Measure *m)
+join_nearest(Measure *m)
 {
-	GrnParallel *parallel = m->p->parallel;
-
-	parallel->run(parallel, m->p->result->nodes, ROWS, find_range, m);
-	for (int w = 1; w < parallel->nworkers; w++)
+	for (int w = 1; w < m->p->parallel->nworkers; w++)
 		for (uint32_t i = 0; i < m->n; i++)
 		{
 			const Nearest *other = &m->nearest[(size_t) w * m->n + i];
@@ -357,7 +367,7 @@ make_queries(Measure *m)
 	for (uint32_t i = 0; i < m->n; i++)
 	{
 		float	   *q = m->floats + (size_t) i * dim;
-		const void *row = node_row(m, m->queries[m->from + i]);
+		const void *row = query_row(m, m->queries[m->from + i]);
 
 		memmove(q, grn_row_values(&m->rows, row, q), dim * sizeof(float));
 		if (m->made != NULL && !grn_query_make(m->rows.form, q, dim, m->made + i * m->made_bytes))
@@ -369,6 +379,22 @@ make_queries(Measure *m)
 	return true;
 }
 
+static void
+free_queries(Measure *m)
+{
+	free(m->floats);
+	free(m->made);
+	free(m->nearest);
+}
+
+static void
+search_all(Measure *m)
+{
+	join_nearest(m);
+	m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
+						search_range, m);
+}
+
 /* Measures queries [begin, end). */
 static void
 measure(Measure *m, uint32_t begin, uint32_t end)
@@ -377,15 +403,12 @@ measure(Measure *m, uint32_t begin, uint32_t end)
 	m->n = end - begin;
 	if (m->n > 0 && make_queries(m))
 	{
-		find_nearest(m);
-		m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
-							search_range, m);
+		m->p->parallel->run(m->p->parallel, m->p->result->nodes, ROWS, find_range, m);
+		search_all(m);
 	}
 	else
 		m->failed = true;
-	free(m->floats);
-	free(m->made);
-	free(m->nearest);
+	free_queries(m);
 }
 
 /* Draws different nodes, entry points aside: searches without one of those begin otherwise. */
@@ -431,39 +454,53 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
 	}
 }
 
-void
-grn_pipeline_measure_recall(GrnPipeline *p, double before)
+/* What it is of is entered later.  NULL: out of memory. */
+static Measure *
+make_measure(GrnPipeline *p)
 {
-	GrnBuildResult *r = p->result;
-	GrnLayoutSpec of = grn_result_layout_spec(p->build->spec, r);
-	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
-	double		begun = grn_processor_seconds();
-	double		budget = (begun - before) * SHARE > least ? (begun - before) * SHARE : least;
-	double		since = grn_seconds();
-	uint32_t	first = r->on_gpu ? FIRST_QUERIES_GPU : FIRST_QUERIES;
-	uint32_t	n = 0;
-	Measure    *m;
+	Measure    *m = calloc(1, sizeof(*m));
 
-	memset(&r->curve, 0, sizeof(r->curve));
-	of.attr_bytes = of.sig_bytes = 0;
-	m = calloc(1, sizeof(*m));
-	if (m == NULL || !grn_layout_of(&m->layout, &of))
-	{
-		free(m);
-		return;
-	}
+	if (m == NULL)
+		return NULL;
 	m->p = p;
 	m->rows = p->rows;
 	m->rows.order = NULL;
-	m->ids = (const uint32_t *) (p->out + r->off_ids);
-	m->counts = (const uint8_t *) (p->out + r->off_counts);
-	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
-	m->row_of = (const uint32_t *) (p->out + r->off_rows);
-	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
+	return m;
+}
+
+void
+grn_pipeline_choose_queries(GrnPipeline *p)
+{
+	Measure    *m;
+
+	if (p->truth != NULL || p->build->spec->skip_recall || (m = make_measure(p)) == NULL)
+		return;
+	draw(m);
+	m->n = m->nqueries < FIRST_QUERIES_GPU ? m->nqueries : FIRST_QUERIES_GPU;
+	p->truth = m;
+	if (m->n > 0 && make_queries(m))
+		return;
+	free_queries(m);
+	free(m);
+	p->truth = NULL;
+}
+
+void
+grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end)
+{
+	find_range(p->truth, worker, begin, end);
+}
+
+/* As many queries again each time, while there is time for them; returns how many there were. */
+static uint32_t
+measure_for(Measure *m, uint32_t first, double budget)
+{
+	double		begun = grn_processor_seconds();
+	uint32_t	n = 0;
+
 	draw(m);
 	/* comparisons and searches, mostly twice */
-	grn_progress_step(&p->progress, 1, 4);
-	/* as many again each time, while there is time for them */
+	grn_progress_step(&m->p->progress, 1, 4);
 	for (uint32_t next = first < m->nqueries ? first : m->nqueries;
 		 next > n && !m->failed;)
 	{
@@ -478,8 +515,49 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 		if (next > m->nqueries)
 			next = m->nqueries;
 	}
+	return n;
+}
+
+/* Searches for the queries that have been compared with all rows. */
+static uint32_t
+measure_compared(Measure *m)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		m->queries[i] = m->p->position[m->queries[i]];
+	grn_progress_step(&m->p->progress, 1, 1);
+	search_all(m);
+	free_queries(m);
+	return m->n;
+}
+
+void
+grn_pipeline_measure_recall(GrnPipeline *p, double before)
+{
+	GrnBuildResult *r = p->result;
+	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
+	double		budget = (grn_processor_seconds() - before) * SHARE;
+	double		since = grn_seconds();
+	GrnLayoutSpec of = grn_result_layout_spec(p->build->spec, r);
+	uint32_t	n;
+	Measure    *m = p->truth ? p->truth : make_measure(p);
+
+	memset(&r->curve, 0, sizeof(r->curve));
+	of.attr_bytes = of.sig_bytes = 0;
+	if (m == NULL || !grn_layout_of(&m->layout, &of))
+	{
+		free(m);
+		return;
+	}
+	m->ids = (const uint32_t *) (p->out + r->off_ids);
+	m->counts = (const uint8_t *) (p->out + r->off_counts);
+	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
+	m->row_of = (const uint32_t *) (p->out + r->off_rows);
+	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
+	n = p->truth ? measure_compared(m)
+		: measure_for(m, r->on_gpu ? FIRST_QUERIES_GPU : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
 		sum_up(m, n, &r->curve);
 	free(m);
+	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);
 }

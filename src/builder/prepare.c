@@ -22,6 +22,8 @@ typedef struct Prepare
 	uint64_t   *hashes;			/* [n] or NULL */
 	double		norm_unit;
 	float		power;			/* of places */
+	GrnRangeFn	also;
+	void	   *arg;
 } Prepare;
 
 static void
@@ -36,7 +38,6 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	size_t		bytes = grn_form_bytes(p->rows->form, dim);
 	float		scratch[GRN_MOST_DIMS];
 
-	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
 		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
@@ -71,6 +72,8 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		if (!(forms & 1u << GRN_FORM_WIDEST))
 			forms |= 1u << grn_form_smallest(x, dim);
 	}
+	if (p->also != NULL)
+		p->also(p->arg, worker, begin, end);
 	__atomic_fetch_or(&p->forms, forms, __ATOMIC_RELAXED);
 	memcpy(&bits, &most, sizeof(bits));
 	seen = __atomic_load_n(&p->max_norm2, __ATOMIC_RELAXED);
@@ -119,7 +122,7 @@ widest_form(uint32_t forms, GrnForm came)
 
 bool
 grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
-			uint64_t *hashes, GrnPrepared *out, GrnFailure *failure)
+			uint64_t *hashes, GrnRangeFn also, void *arg, GrnPrepared *out, GrnFailure *failure)
 {
 	Prepare		p;
 	float		max_norm2;
@@ -129,6 +132,8 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *paral
 	memset(&p, 0, sizeof(p));
 	p.rows = rows;
 	p.hashes = hashes;
+	p.also = also;
+	p.arg = arg;
 	p.bad = n;
 	if (grn_is_scaled(rows->embedding))
 		p.octaves = octaves;

@@ -17,9 +17,11 @@ typedef struct GrnPrepared
  * Checks the rows, without their order, for values that are not finite (reported by row, from
  * 1) and for norms out of range, and writes a GrnScale behind each row that has one. hashes:
  * [n] what grn_find_duplicates() wants, or NULL.  Rows are read once for all of this: they may
- * lie on a disk.
+ * lie on a disk.  also() (NULL: nothing) does whatever else is to be done of rows that have
+ * just been read.
  */
 extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
-						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
+						uint64_t *hashes, GrnRangeFn also, void *arg, GrnPrepared *out,
+						GrnFailure *failure);
 
 #endif							/* GRN_PREPARE_H */

@@ -22,11 +22,15 @@
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/fit.h"
+#include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
 
 /* Nodes checked, and pages written, by a participant in one go. */
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
+
+/* Bytes of rows that are asked for at once: a large cell is left to the pages that are missed. */
+#define MOST_AHEAD ((uint64) 64 << 20)
 
 /* In shared memory where there are workers. */
 typedef struct Shared
@@ -261,16 +265,44 @@ check_share(GrnndNewIndex *new, Shared *shared, bool report)
  * The stretch that is written as number `turn`: turns go round the relation's
  * files, since file systems let one process at a time write to a file.  A stretch
  * may not exist, because the last file is shorter.  False after the last turn.
+ *
+ * Where rows have moved, because memory is short, turns go from the first page to the last: then
+ * all processes are at work on the rows of a few cells.
  */
 static bool
-stretch_of_turn(uint64 turn, uint64 stretches, uint64 *stretch)
+stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 {
 	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);	/* (servers for tests have tiny
 																	 * files) */
 	uint64		files = (stretches + per_file - 1) / per_file;
 
+	if (moved)
+	{
+		*stretch = turn;
+		return turn < stretches;
+	}
 	*stretch = turn % files * per_file + turn / files;
 	return turn < files * Min(per_file, stretches);
+}
+
+/*
+ * Asks for the rows of nodes [begin, end) where they have moved: they lie in one cell or two, and
+ * not in the order of the nodes.
+ */
+static void
+rows_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
+{
+	uint32		low = UINT32_MAX;
+	uint32		high = 0;
+
+	for (uint64 i = begin; i < Min(end, new->nodes); i++)
+	{
+		low = Min(low, new->moved[i]);
+		high = Max(high, new->moved[i]);
+	}
+	if (low <= high && (uint64) (high - low + 1) * new->vectors.row_bytes <= MOST_AHEAD)
+		grn_pages_ahead((const char *) new->vectors.base + low * new->vectors.row_bytes,
+						(high - low + 1) * new->vectors.row_bytes);
 }
 
 /* This process's share of the node area. */
@@ -288,7 +320,7 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		new->scratch_id = UINT64_MAX;
 	}
 	while (stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
-						   &stretch))
+						   new->moved != NULL, &stretch))
 	{
 		uint64		begin = stretch * STRETCH_PAGES;
 		uint64		end = Min(begin + STRETCH_PAGES, shared->node_pages);
@@ -298,6 +330,9 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		CHECK_FOR_INTERRUPTS();
 		if (shared->use_wal)
 			grnnd_wal_ahead(&shared->wal_ahead);
+		if (new->moved != NULL)
+			rows_ahead(new, begin * new->layout.per_page / new->layout.span,
+					   end * new->layout.per_page / new->layout.span);
 		grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
 		for (uint64 i = begin; i < end; i++)
 			grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));

@@ -9,6 +9,7 @@
  */
 #include "graph/build/cut_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/arena.h"
@@ -116,6 +117,27 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 			s->parts->home[first + i] = nearest.home[i];
 			s->parts->guest[first + i] = grn_cut_guest_of(s, &nearest, i);
 		}
+	}
+}
+
+void
+grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void *workspace, size_t begin,
+			   size_t end, uint8_t *home)
+{
+	GrnParts	parts;
+	Split		s = {.rows = rows, .parts = &parts, .border = -INFINITY};
+	float		distances[GRN_MAX_PARTS * ROWS];
+	Nearest		nearest;
+
+	grn_cut_lay_out(&s, workspace, n, rows->dim, nparts, 0);
+	for (size_t first = begin; first < end; first += ROWS)
+	{
+		size_t		count = end - first < ROWS ? end - first : ROWS;
+
+		grn_cut_to_centres(&s, rows, first, count, distances);
+		grn_cut_find_nearest(&s, distances, &nearest);
+		for (size_t i = 0; i < count; i++)
+			home[first + i] = (uint8_t) nearest.home[i];
 	}
 }
 

@@ -55,6 +55,12 @@ extern void grn_parts_find_landmarks(const GrnRows *rows, uint32_t nparts, float
 									 GrnParts *parts);
 extern void grn_parts_list_members(const GrnRows *rows, uint32_t nparts, float overlap,
 								   GrnParallel *parallel, void *workspace, GrnParts *parts);
+/*
+ * For rows that are read anyway, after grn_parts_cells() without overlap: the cells of rows
+ * [begin, end) of `rows`, to home[begin] and so on.  n: of grn_parts_cells().
+ */
+extern void grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void *workspace,
+						   size_t begin, size_t end, uint8_t *home);
 extern size_t grn_parts_largest(const GrnParts *parts);
 
 /*
