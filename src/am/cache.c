@@ -25,6 +25,9 @@
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
 #define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
 
+/* Pages at an index's front that are asked for together; 128 dimensions have 10. */
+#define HEAD_BLOCKS 16
+
 typedef struct CacheEntry
 {
 	dlist_node	node;
@@ -148,12 +151,29 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 		memset(&notes->measured, 0, sizeof(notes->measured));
 }
 
+/*
+ * Where the metapage is not in shared buffers, the pages behind it, which are wanted next (entries,
+ * codec, books), are not either.  So all are asked for together.
+ */
+static void
+ask_for_head(Relation index)
+{
+	BlockNumber blocks = Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS);
+
+	if (!PrefetchBuffer(index, MAIN_FORKNUM, 0).initiated_io)
+		return;
+	for (BlockNumber block = 1; block < blocks; block++)
+		PrefetchBuffer(index, MAIN_FORKNUM, block);
+}
+
 /* notes may be NULL. */
 static void
 read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 {
-	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
+	Buffer		buffer;
 
+	ask_for_head(index);
+	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
 	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
 	if (notes != NULL)
 		grnnd_read_notes(BufferGetPage(buffer), notes);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/free_memory.h"
 #include "builder/parts.h"
 #include "builder/upload.h"
 #include "graph/build/descent.h"
+#include "graph/free_memory.h"
 
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
 
@@ -62,7 +62,8 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
 
 	if (status == GRN_GPU_OK)
-		status = grn_upload(job->gpu, job->rows, &job->progress->parallel, job->progress, err);
+		status = grn_upload(job->gpu, job->rows, job->beyond_memory, &job->progress->parallel,
+							job->progress, err);
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
 							   job->progress, &job->times, err);

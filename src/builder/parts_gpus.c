@@ -90,7 +90,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		if (order)
 		{
 			rows = grn_part_rows(p, part, order, &graph);
-			status = grn_upload(gpu, &rows, p->parallel, NULL, err);
+			status = grn_upload(gpu, &rows, false, p->parallel, NULL, err);
 		}
 		else
 		{

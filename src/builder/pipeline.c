@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "builder/build_graph.h"
-#include "builder/free_memory.h"
 #include "builder/prepare.h"
 #include "graph/arena.h"
 #include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
+#include "graph/free_memory.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -256,6 +256,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.gpu_alone = true;
 	job.fill = true;
 	job.hold = true;
+	job.beyond_memory = p->result->moved != 0;
 	job.work_offset = p->work_bytes;
 	return job;
 }

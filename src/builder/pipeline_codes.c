@@ -88,8 +88,10 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
 	}
 	fit.sample = sample;
+	grn_pipeline_sample_rows(p, true);
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
+	grn_pipeline_sample_rows(p, false);
 	r->shape = p->codec.shape;
 	grn_codec_set_metric(&p->codec, p->metric, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;

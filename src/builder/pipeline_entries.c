@@ -52,6 +52,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 	GrnBuildResult *r = p->result;
 	uint32_t	m = (uint32_t) p->rows.n;
 
+	grn_pipeline_sample_rows(p, true);
 	r->entries[0] = grn_medoid(&p->rows, p->parallel, r->params.seed);
 	r->nentries = 1;
 	while (r->nentries < GRN_MAX_ENTRIES && r->nentries < m)
@@ -84,6 +85,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 			break;
 		r->entries[r->nentries++] = best;
 	}
+	grn_pipeline_sample_rows(p, false);
 	if (p->metric->long_entries > 0)
 		enter_longest(p);
 }

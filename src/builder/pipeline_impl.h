@@ -92,6 +92,8 @@ extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 extern bool grn_pipeline_find_cells(GrnPipeline *p, uint64_t at, GrnFailure *failure);
 extern void grn_pipeline_home_range(void *pipeline, int worker, size_t begin, size_t end);
 extern void grn_pipeline_drop_cells(GrnPipeline *p);
+/* Begins and ends looks at rows here and there, which beyond memory are to bring no others. */
+extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
 /*
  * Moves the distinct rows to WORK, by cells of the space, and numbers vertices as
  * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.

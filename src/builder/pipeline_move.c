@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/free_memory.h"
 #include "graph/arena.h"
 #include "graph/build/cut.h"
 #include "graph/file_pages.h"
+#include "graph/free_memory.h"
 
 #define MOST_CELLS 64
 #define LEAST_CELL_ROWS 4096
@@ -226,7 +226,10 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	number_rows(&move);
 	grn_pipeline_drop_cells(p);
 	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
+	/* no reading back of what was written a while ago, around each page that rows come to */
+	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, true);
 	copy_rows(&move);
+	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, false);
 	p->result->off_vectors = (uint64_t) ((char *) move.copy - work);
 	p->work_bytes = move.end;
 	p->rows.base = move.copy;
@@ -241,4 +244,11 @@ grn_pipeline_drop_cells(GrnPipeline *p)
 {
 	free(p->cell_of_row);
 	p->cell_of_row = NULL;
+}
+
+void
+grn_pipeline_sample_rows(const GrnPipeline *p, bool begin)
+{
+	if (p->result->moved)
+		grn_pages_scattered(p->rows.base, p->rows.n * p->rows.row_bytes, begin);
 }

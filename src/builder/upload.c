@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/file_pages.h"
+
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 64 << 20)
 #define PIECE_BYTES ((size_t) 256 << 20)	/* of rows that go up as they are, between two looks at
 											 * the progress */
+#define AHEAD_BYTES ((size_t) 16 << 20) /* of such rows on a disk, of which the next are asked for */
 #define STAGE_GRAIN 256			/* rows a thread copies at a time */
 
 void
@@ -36,9 +39,20 @@ stage_range(void *arg, int worker, size_t begin, size_t end)
 				  stage->out + begin * stage->rows->dim);
 }
 
+/* Asks for the piece of rows after this one, and for the first. */
+static void
+ask_ahead(const GrnRows *rows, size_t first, size_t piece)
+{
+	size_t		begin = first == 0 ? 0 : first + piece;
+	size_t		end = first + 2 * piece < rows->n ? first + 2 * piece : rows->n;
+
+	if (begin < end)
+		grn_pages_ahead(grn_row(rows, begin), (end - begin) * rows->row_bytes);
+}
+
 GrnGpuStatus
-grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
-		   GrnGpuError *err)
+grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *parallel,
+		   GrnProgress *progress, GrnGpuError *err)
 {
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
@@ -47,9 +61,11 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 
 	if (grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding)))
 	{
-		piece = PIECE_BYTES / rows->row_bytes + 1;
+		piece = (beyond_memory ? AHEAD_BYTES : PIECE_BYTES) / rows->row_bytes + 1;
 		for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
 		{
+			if (beyond_memory)
+				ask_ahead(rows, first, piece);
 			status = grn_gpu_rows_from(gpu, &source, first,
 									   rows->n - first < piece ? rows->n - first : piece, err);
 			if (progress)

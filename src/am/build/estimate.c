@@ -42,6 +42,7 @@
 #include "am/build/write_index.h"
 #include "am/owner.h"
 #include "am/write/fit.h"
+#include "graph/free_memory.h"
 
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline_codes.c). */
 #define SAMPLE_ROWS 8192
@@ -69,6 +70,12 @@
 #define PROBE_BYTES (16 << 20)
 #define PROBE_MAX_BYTES (512 << 20)
 #define PROBE_SECONDS 0.25
+
+/*
+ * Bytes that pass between memory and the disk, of those of all rows, where memory does not hold
+ * them: rows written twice and read four times, less what stays.
+ */
+#define ROWS_PASSED 5
 
 /* A row in the search for duplicates, of however few nodes. */
 #define DUPLICATE_BYTES 20
@@ -445,11 +452,28 @@ whole(double bytes)
 static double
 grown(double bytes)
 {
+	double		limit = maintenance_work_mem * 1024.0;
 	double		size = 0;
 
 	while (size < bytes)
-		size += whole(Max(size / 4, 1));
+		size += whole(Max(size < limit ? Min(size / 4, Max(GRNND_MEMORY_EXTENT, size / 16)) : size / 4, 1));
 	return size;
+}
+
+/*
+ * Seconds in which rows, graph and results that memory does not hold go to the disk and come back
+ * (src/builder/pipeline_move.c): 0 where it does.  memory: bytes of the whole build.
+ */
+static double
+beyond_memory(const GrnndBuild *b, double rows, double memory, double speed)
+{
+	double		limit = b->spec.work_limit > 0 ? (double) b->spec.work_limit : (double) grn_free_memory();
+	double		all = rows * b->row_bytes;
+	double		on_disk = Min(all, Max(memory - maintenance_work_mem * 1024.0, 0));
+
+	if (on_disk == 0 || on_disk + memory - all <= limit)
+		return 0;
+	return ROWS_PASSED * all / speed;
 }
 
 static void
@@ -464,6 +488,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	double		limit = maintenance_work_mem * 1024.0;
 	double		collect;
 	double		load;
+	double		beyond;
 	double		speed;
 	bool		wal = RelationNeedsWAL(table) && XLogIsNeeded();
 	GrnLayout	layout;
@@ -487,9 +512,10 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	/* with one process pages are formed and written in turns */
 	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
 			   (1 + grnnd_write_workers(b, (uint64) blocks))) + LOAD_SECONDS * Min(blocks * BLCKSZ / LEAST_LOAD, 1);
+	beyond = beyond_memory(b, rows, memory, speed);
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s at %.0f MB/s",
-							 collect, device_seconds, needs->seconds, load, speed / 1e6)));
+			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s, beyond memory %.3f s at %.0f MB/s",
+							 collect, device_seconds, needs->seconds, load, beyond, speed / 1e6)));
 
 	values[0] = Int64GetDatum((int64) rint(rows));
 	values[1] = Int64GetDatum((int64) nodes);
@@ -500,7 +526,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	values[6] = Int64GetDatum((int64) Min(memory, limit));
 	values[7] = Int64GetDatum((int64) Max(memory - limit, 0));
 	values[8] = Int64GetDatum((int64) needs->gpu_bytes);
-	values[9] = Float8GetDatum(Max(collect, device_seconds) + needs->seconds + load);
+	values[9] = Float8GetDatum(Max(collect, device_seconds) + needs->seconds + load + beyond);
 }
 
 /* Everything but the arguments.  Leaves values[] zero where no row has a vector. */

@@ -19,9 +19,6 @@
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
 #define EMPTY_PIECE ((uint64) 256 * 1024 * 1024)
 
-/* Extents in memory are at most this large, or a sixteenth of what the segment has already. */
-#define MEMORY_EXTENT ((uint64) 64 * 1024 * 1024)
-
 #ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -273,8 +270,8 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 		memory_left = map->memory_limit - map->memory_used;
 		if (memory_left > 0)
 		{
-			uint64		most = Max(MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
-			uint32		file = map->memory_used < MEMORY_EXTENT ? 0 :
+			uint64		most = Max(GRNND_MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
+			uint32		file = map->memory_used < GRNND_MEMORY_EXTENT ? 0 :
 				pg_atomic_read_u32(&map->extents->count) % GRNND_MEMORY_FILES;
 
 			add_extent(map, segment, file, Min(Min(want, most), memory_left));

@@ -31,6 +31,9 @@
 /* Sizes of segments and extents are multiples of this, and so of any page size. */
 #define GRNND_EXTENT_ALIGN (UINT64_C(1) << 20)
 
+/* Extents in memory are at most this large, or a sixteenth of what the segment has already. */
+#define GRNND_MEMORY_EXTENT (UINT64_C(64) << 20)
+
 /* The files: so many memfds, and the temporary file. */
 #define GRNND_MEMORY_FILES 8
 #define GRNND_FILE_DISK GRNND_MEMORY_FILES

@@ -1,7 +1,7 @@
 /*
  * free_memory.c - how much memory there is to take.
  */
-#include "builder/free_memory.h"
+#include "graph/free_memory.h"
 
 #include <stdbool.h>
 #include <stdio.h>
