@@ -12,7 +12,7 @@
 
 /* The pages that bytes are in; whole: those that have no others. */
 static bool
-pages_of(const void *base, size_t bytes, bool whole, uintptr_t *begin, uintptr_t *end)
+pages_of(const void *base, size_t bytes, bool whole, uintptr_t * begin, uintptr_t * end)
 {
 	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
 	uintptr_t	from = (uintptr_t) base;
