@@ -33,7 +33,10 @@
  */
 #define GPU_PARTS_MEMBERS 1.4
 
-/* Shares of "preparing" that are over when cells are made, rows are checked, compared, numbered, and in order. */
+/*
+ * Shares of "preparing" that are over when cells are made, and rows are checked, compared,
+ * numbered, and in order.
+ */
 #define CELLS_MADE 0.05
 #define CHECKED 0.2
 #define COMPARED 0.4
