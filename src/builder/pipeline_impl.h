@@ -86,8 +86,8 @@ extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, u
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
  * Makes cells from a sample of the rows.  grn_pipeline_home_range(), over all rows, then enters
- * them into cell_of_row.  at: bytes of WORK that are taken.  Where memory is short, that stays NULL,
- * and cells are found as rows move.
+ * them into cell_of_row.  at: bytes of WORK that are taken.  Where memory is short, that stays
+ * NULL, and cells are found as rows move.
  */
 extern bool grn_pipeline_find_cells(GrnPipeline *p, uint64_t at, GrnFailure *failure);
 extern void grn_pipeline_home_range(void *pipeline, int worker, size_t begin, size_t end);
