@@ -113,6 +113,14 @@ CREATE TABLE parted (v vector(3)) PARTITION BY LIST (v);
 CREATE INDEX parted_v ON parted USING grnnd (v);
 SELECT grnnd_recall('parted_v');
 
+-- rows on a line: each is found by its own vector
+CREATE TABLE line AS SELECT i AS id, array[i, 0]::vector(2) AS v FROM generate_series(1, 1000) i;
+CREATE INDEX line_v ON line USING grnnd (v);
+SET enable_seqscan = off;
+SELECT count(*) FROM line a WHERE (SELECT id FROM line b ORDER BY b.v <-> a.v LIMIT 1) <> a.id;
+SELECT id FROM line ORDER BY v <-> '[0,0]' LIMIT 3;
+RESET enable_seqscan;
+
 SET client_min_messages = warning;
 DROP SCHEMA test_recall CASCADE;
 DROP ROLE recall_reader;
