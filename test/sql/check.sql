@@ -69,5 +69,13 @@ SELECT * FROM grnnd_check('t_idx', true);
 ROLLBACK;
 SELECT * FROM grnnd_check('t_idx', true);
 
+-- rows of bits, too few for codes of what will come, and a filter column
+CREATE TABLE wide (v bit(2000), f int);
+SELECT setseed(0.4);
+INSERT INTO wide SELECT (SELECT string_agg((random() < .5)::int::text, '') FROM generate_series(1, 2000 + 0 * i))::bit(2000), i % 2
+	FROM generate_series(1, 400) i;
+CREATE INDEX wide_v ON wide USING grnnd (v bit_hamming_ops, f);
+SELECT * FROM grnnd_check('wide_v', true);
+
 DROP SCHEMA test_check CASCADE;
 DROP ROLE grnnd_check_other;

@@ -104,7 +104,9 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
 	if (r->moved)
 		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
-	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED)
+	/* too few rows to say what will come may have been given a layout of their own, without codes */
+	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED &&
+		memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) == 0)
 	{
 		new->codes = grnnd_result_array(map, GRN_SEG_CODES, r->off_codes,
 										(uint64) r->nodes * new->layout.code_bytes, 1);
