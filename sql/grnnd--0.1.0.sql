@@ -617,7 +617,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_foreign_table WHERE ftrelid = ANY (parts::oid[])) THEN
 		-- all here: as if it had been written without the function
 		PERFORM set_config('enable_sort', 'on', true);
-		RETURN QUERY EXECUTE format('SELECT t, %1$s FROM %2$s t%3$s ORDER BY %1$s LIMIT %4$s',
+		RETURN QUERY EXECUTE format('SELECT ROW(t.*)::%2$s, %1$s FROM %2$s t%3$s ORDER BY %1$s LIMIT %4$s',
 			near, tab, condition, k) USING query;
 		RETURN;
 	END IF;

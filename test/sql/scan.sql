@@ -195,4 +195,9 @@ DO $$ BEGIN IF current_setting('server_version_num')::int >= 150000 THEN
 SELECT idx_scan > 0 AS scanned, idx_tup_read >= idx_tup_fetch AS plausible
 FROM pg_stat_user_indexes WHERE indexrelid = 'l2'::regclass;
 
+-- grnnd_search() of a table whose columns have the names that it uses itself
+CREATE TABLE names (t text, hit int, v vector(2));
+INSERT INTO names VALUES ('a', 1, '[0,0]'), ('b', 2, '[3,4]');
+SELECT (hit).t, (hit).hit, distance FROM grnnd_search(NULL::names, 'v', '<->', '[3,0]'::text, 5);
+
 DROP SCHEMA test_scan CASCADE;
