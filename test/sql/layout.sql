@@ -65,4 +65,11 @@ CREATE INDEX ints_v ON ints USING grnnd (v) WITH (layout = exact);
 SELECT :bytes = table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 10', :'q')) AS same;
 
 SET client_min_messages = warning;
+-- few bits of numbers that all lie far from zero say little of what they differ by
+SELECT setseed(0.3);
+CREATE TABLE far AS SELECT i AS id, (SELECT array_agg(random()) FROM generate_series(1, 48 + 0 * i))::vector(48) AS v FROM generate_series(1, 300) i;
+CREATE INDEX far_v ON far USING grnnd (v) WITH (layout = compact);
+UPDATE far SET v = v + (SELECT array_agg(30) FROM generate_series(1, 48))::vector(48);
+REINDEX INDEX far_v;
+
 DROP SCHEMA test_layout CASCADE;
