@@ -158,10 +158,11 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 static void
 ask_for_head(Relation index)
 {
-	BlockNumber blocks = Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS);
+	BlockNumber blocks;
 
 	if (!PrefetchBuffer(index, MAIN_FORKNUM, 0).initiated_io)
 		return;
+	blocks = Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS);
 	for (BlockNumber block = 1; block < blocks; block++)
 		PrefetchBuffer(index, MAIN_FORKNUM, block);
 }
@@ -170,10 +171,8 @@ ask_for_head(Relation index)
 static void
 read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 {
-	Buffer		buffer;
+	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
 
-	ask_for_head(index);
-	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
 	memcpy(meta, GrnndPagePayload(BufferGetPage(buffer)), sizeof(*meta));
 	if (notes != NULL)
 		grnnd_read_notes(BufferGetPage(buffer), notes);
@@ -350,6 +349,7 @@ load_entry(Relation index)
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
+	ask_for_head(index);
 	read_meta(index, &meta, &notes);
 	check_meta(index, &meta, &key, attrs, &layout);
 

@@ -199,7 +199,7 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	double		built = ix->meta.build_nodes - Min(ix->notes.gone, ix->meta.build_nodes);
 	double		inserted = 1 - built / Max(c->nodes * c->factor, 1);
 
-	if (limit > 0 && grnnd_fit_due(&ix->meta, limit - 1))
+	if (c->nodes > 0 && limit > 0 && grnnd_fit_due(&ix->meta, limit - 1))
 		return "grnnd_fit(): codes are due to be fitted or judged";
 	if (c->dead > MUCH_DEAD * (c->nodes + c->dead))
 		return psprintf("VACUUM: %.0f%% of the nodes are dead", 100 * c->dead / (c->nodes + c->dead));
