@@ -18,7 +18,7 @@
  * Descriptions kept by this backend, most recently used first.  One that this
  * transaction has used stays, because callers hold pointers to it.  It is small: what
  * scans need beyond it, the codec's arrays and the hints, comes with the first scan and
- * goes again where there is more of it than the budget.  A codec can be 16 MB and the hints
+ * goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
  * of an index 2 MB, and a query can scan a thousand partitions.
  */
 #define MAX_CACHED 64

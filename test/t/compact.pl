@@ -18,6 +18,7 @@ $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', q(
 autovacuum = off
 fsync = off
+shared_buffers = 64MB
 grnnd.build_device = cpu
 grnnd.background_fit = off
 max_parallel_workers_per_gather = 0
@@ -180,11 +181,26 @@ ranked('after a crash', 0.9, 't');
 sound($node, 't_idx', 'crashed');
 missing($node, 't', 'crashed');
 $node->wait_for_catchup($standby);
+# searches that miss pages find more
+my $all = q{SELECT grnnd_prewarm('t_idx') > 0};
+is(number($node, $all), 't', 'the index is in memory');
+is(number($standby, $all), 't', 'and on the standby');
 my $answers = q(
 	SET enable_seqscan = off; SET enable_sort = off;
 	SELECT q.id, array_agg(x.id) FROM queries q,
 		LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.v LIMIT 10) x GROUP BY q.id ORDER BY q.id);
 is(number($standby, $answers), number($node, $answers), 'the standby answers alike');
+
+# Where pages are missing from shared buffers, searches take all records of those that they read.
+my $visits_a_page = q{SET enable_seqscan = off; SET grnnd.ef_search = 120;
+	SELECT id FROM t ORDER BY v <-> (SELECT v FROM queries ORDER BY id LIMIT 1) LIMIT 1;
+	SELECT round(visits::numeric / pages, 1) FROM grnnd_last_scan()};
+my $in_memory = (split /\n/, number($node, $visits_a_page))[-1];
+cmp_ok($in_memory, '<', 1.1, "in memory a search visits each record for itself ($in_memory)");
+$node->append_conf('postgresql.conf', 'shared_buffers = 1MB');
+$node->restart;
+my $missing = (split /\n/, number($node, $visits_a_page))[-1];
+cmp_ok($missing, '>', 1.4, "else it takes whole pages ($missing records a page)");
 sound($standby, 't_idx', 'standby');
 
 $standby->stop;

@@ -563,6 +563,48 @@ bits_are_codes(void)
 	CHECK(grn_code_bytes(grn_own_shape(grn_metric(GRN_IP), GRN_FORM_BITS, 8)) == 0, "products");
 }
 
+/* Sums as large as can be: of two vectors whose length is 32767. */
+static void
+short_products_are_equal(void)
+{
+	const GrnDistTable *versions[MAX_VERSIONS];
+	int			n_versions = grn_dist_versions(versions, MAX_VERSIONS);
+
+	for (size_t n = 1; n <= 100; n += n < 40 ? 1 : 7)
+		for (uint32_t rows = 1; rows <= 17; rows++)
+		{
+			size_t		ld = n + n % 3;
+			int16_t    *a = unit_guarded(2 * n);
+			int16_t    *b = unit_guarded(2 * ((rows - 1) * ld + n));
+			int16_t		largest = (int16_t) (32767 / sqrt((double) n));
+
+			for (size_t i = 0; i < n; i++)
+				a[i] = n % 2 ? largest : (int16_t) (unit_uniform() * 2 * largest - largest);
+			for (size_t i = 0; i < (rows - 1) * ld + n; i++)
+				b[i] = n % 2 ? (int16_t) (i / ld % 2 ? -largest : largest)
+					: (int16_t) (unit_uniform() * 2 * largest - largest);
+			for (int v = 0; v < n_versions; v++)
+			{
+				int32_t		out[18];
+
+				for (int32_t j = 0; j < 18; j++)
+					out[j] = j;
+				versions[v]->ip_rows_i16(a, b, ld, n, rows, out);
+				for (uint32_t j = 0; j < rows; j++)
+				{
+					int64_t		want = j;
+
+					for (size_t k = 0; k < n; k++)
+						want += (int64_t) a[k] * b[j * ld + k];
+					CHECK(out[j] == want, "%s n %zu rows %u: %d", versions[v]->name, n, rows, out[j]);
+				}
+				CHECK(out[rows] == (int32_t) rows, "%s wrote past %u rows", versions[v]->name, rows);
+			}
+			unit_guarded_free(a, 2 * n);
+			unit_guarded_free(b, 2 * ((rows - 1) * ld + n));
+		}
+}
+
 /* All versions of the kernels give the same order but for rounding. */
 static void
 versions_agree(void)
@@ -745,6 +787,7 @@ main(void)
 	RUN(extreme_rows);
 	RUN(usual_shapes);
 	RUN(bits_are_codes);
+	RUN(short_products_are_equal);
 	RUN(versions_agree);
 	RUN(norm_unit_is_above_the_median);
 	UNIT_END();

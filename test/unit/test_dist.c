@@ -433,45 +433,6 @@ rows_are_right(void)
 	}
 }
 
-/* Sums as large as can be: of two vectors whose length is 32767. */
-static void
-short_products_are_equal(void)
-{
-	for (size_t n = 1; n <= 100; n += n < 40 ? 1 : 7)
-		for (uint32_t rows = 1; rows <= 17; rows++)
-		{
-			size_t		ld = n + n % 3;
-			int16_t    *a = unit_guarded(2 * n);
-			int16_t    *b = unit_guarded(2 * ((rows - 1) * ld + n));
-			int16_t		largest = (int16_t) (32767 / sqrt((double) n));
-
-			for (size_t i = 0; i < n; i++)
-				a[i] = n % 2 ? largest : (int16_t) (unit_uniform() * 2 * largest - largest);
-			for (size_t i = 0; i < (rows - 1) * ld + n; i++)
-				b[i] = n % 2 ? (int16_t) (i / ld % 2 ? -largest : largest)
-					: (int16_t) (unit_uniform() * 2 * largest - largest);
-			for (int v = 0; v < nversions; v++)
-			{
-				int32_t		out[18];
-
-				for (int32_t j = 0; j < 18; j++)
-					out[j] = j;
-				versions[v]->ip_rows_i16(a, b, ld, n, rows, out);
-				for (uint32_t j = 0; j < rows; j++)
-				{
-					int64_t		want = j;
-
-					for (size_t k = 0; k < n; k++)
-						want += (int64_t) a[k] * b[j * ld + k];
-					CHECK(out[j] == want, "%s n %zu rows %u: %d", versions[v]->name, n, rows, out[j]);
-				}
-				CHECK(out[rows] == (int32_t) rows, "%s wrote past %u rows", versions[v]->name, rows);
-			}
-			unit_guarded_free(a, 2 * n);
-			unit_guarded_free(b, 2 * ((rows - 1) * ld + n));
-		}
-}
-
 static void
 scaled_sums_are_right(void)
 {
@@ -816,7 +777,6 @@ main(void)
 	RUN(estimates_agree);
 	RUN(blocks_agree);
 	RUN(rows_are_right);
-	RUN(short_products_are_equal);
 	RUN(scaled_sums_are_right);
 	RUN(levels_are_right);
 	RUN(half_precision_is_exact);

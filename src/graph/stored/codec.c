@@ -41,7 +41,12 @@ grn_codec_shorten(const GrnCodec *codec, int16_t *out)
 	size_t		n = (size_t) grn_code_dims(codec->shape) * codec->dim;
 
 	for (size_t i = 0; i < n; i++)
-		out[i] = (int16_t) (codec->basis[i] * SHORT_ONE + (codec->basis[i] < 0 ? -0.5f : 0.5f));
+	{
+		/* (one from a page that is damaged may be anything) */
+		float		b = fminf(fmaxf(codec->basis[i], -1), 1) * SHORT_ONE;
+
+		out[i] = (int16_t) (b + (b < 0 ? -0.5f : 0.5f));
+	}
 }
 
 /* The squared length of x - from (NULL: 0). */

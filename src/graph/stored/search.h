@@ -39,9 +39,9 @@ typedef struct GrnStore
 	/* optional: the search will visit these ids soon, the first of them first */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
-	 * How many ids that a visit would wait for the search may have asked for and not visited yet;
-	 * GRN_MAX_AHEAD at most.  0: asking brings a few of them into the processor's cache.  The store
-	 * changes it as it likes.
+	 * How many ids the search may have asked for and not visited yet, where a visit would wait for
+	 * them; GRN_MAX_AHEAD at most.  0: asking brings a few of them into the processor's cache.  The
+	 * store changes it as it likes.
 	 */
 	uint32_t	ahead;
 	/* memory until the search ends; never NULL (ereport or abort instead) */

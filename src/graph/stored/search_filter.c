@@ -28,7 +28,10 @@
  */
 #define FAILING_BOUND(ef) (2 * (ef) / 5)
 
-/* Candidates at the top of the heap that are asked for ahead: the least, and those below it. */
+/*
+ * Candidates at the top of the heap that are brought into the processor's cache ahead: the least,
+ * and those below it.  Where visits wait for a disk, the least alone is asked for.
+ */
 #define FAILING_AHEAD 3
 
 /* Where a share of the rows passes at random, so many nodes that fail show one that passes. */
@@ -236,7 +239,7 @@ ask_ahead(GrnSearch *s)
 	uint32_t	n = 0;
 
 	grn_ask_ahead(s);
-	for (size_t i = 0; i < f->n && i < FAILING_AHEAD; i++)
+	for (size_t i = 0; i < f->n && i < (s->store->ahead > 0 ? 1 : FAILING_AHEAD); i++)
 	{
 		uint32_t	id = KEY_ID(f->heap[i]);
 		uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];

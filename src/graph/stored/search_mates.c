@@ -79,11 +79,9 @@ void
 grn_mates_ready(GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
-	GrnMates   *m = s->mates;
 	uint32_t	more = l->per_page - 1;
 
-	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
-	m->fresh = false;
+	grn_forget_mates(s);
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids,
 			s->ntids + UINT8_MAX + (size_t) more * l->tids_max, &s->tids_room);
 	if (s->p.keep_vectors)
@@ -158,7 +156,7 @@ grn_take_mates(GrnSearch *s)
 	{
 		Key			key = make_key(m->estimates[i], m->ids[i]);
 
-		m->near[i] = key <= bound && !set_has(&s->set, m->ids[i]);
+		m->near[i] = key <= bound;
 		if (m->near[i])
 		{
 			grn_take_record(s, m->ids[i], m->recs[i], GRN_REC_PTR(m->recs[i], l->off_vec));

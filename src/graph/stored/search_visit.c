@@ -178,7 +178,7 @@ grn_ask_ahead(GrnSearch *s)
 	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
-		uint32_t	unit = takes_mates(s) ? id / s->p.layout->per_page : id;
+		uint32_t	unit = disk && takes_mates(s) ? id / s->p.layout->per_page : id;
 		uint32_t   *asked = &s->asked[unit & (PREFETCH_MEMORY - 1)];
 
 		if (s->list[i] & KEY_EXPANDED)
