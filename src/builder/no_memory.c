@@ -10,9 +10,11 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "builder/host.h"
 #include "builder/protocol.h"
 
 /* Ready to be sent: a handler formats nothing. */
@@ -43,14 +45,16 @@ void
 grn_report_no_memory(int fd)
 {
 	struct sigaction action = {.sa_sigaction = say_failed, .sa_flags = SA_SIGINFO};
+	GrnFailure	failure;
 
 	leader = fd;
+	grn_fail(&failure, "53200",
+			 "Lower maintenance_work_mem where memory is short; else look at the kernel's log and the disk of temp_tablespaces.",
+			 "the builder process could not get a page of the memory or temporary file that it was granted");
 	failed.type = GRN_MSG_FAILED;
-	snprintf(failed.sqlstate, sizeof(failed.sqlstate), "53200");
-	snprintf(failed.u.say.text, sizeof(failed.u.say.text),
-			 "the builder process found no memory behind what it was granted");
-	snprintf(failed.u.say.hint, sizeof(failed.u.say.hint),
-			 "Lower maintenance_work_mem: what is beyond it goes to temporary files.");
+	memcpy(failed.sqlstate, failure.sqlstate, sizeof(failed.sqlstate));
+	snprintf(failed.u.say.text, sizeof(failed.u.say.text), "%s", failure.text);
+	snprintf(failed.u.say.hint, sizeof(failed.u.say.hint), "%s", failure.hint);
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGBUS, &action, NULL);
 }

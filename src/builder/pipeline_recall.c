@@ -546,6 +546,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	if (m == NULL || !grn_layout_of(&m->layout, &of))
 	{
 		free(m);
+		p->truth = NULL;
 		return;
 	}
 	m->ids = (const uint32_t *) (p->out + r->off_ids);

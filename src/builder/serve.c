@@ -8,9 +8,11 @@
  * while it holds the mutex, and a BEAT that finds no room is left out.  Another thread
  * opens the device, which takes as long as much of the build.
  */
+#define _GNU_SOURCE				/* seals of files */
 #include "builder/serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -208,10 +210,10 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 			seg->mapped = at + bytes;
 		pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->mutex);
-		/* the first extent: as many rows as are expected, and in memory */
-		if (s->spec.remote == GRN_REMOTE_NONE && s->spec.expected > 0 &&
-			msg->arg[0] == GRN_SEG_VECTORS && at == 0)
-			allocate_ahead(seg->base, bytes, s->spec.threads);
+		/* as many rows as are expected, where they lie in memory: those files are sealed */
+		if (s->spec.remote == GRN_REMOTE_NONE && msg->arg[0] == GRN_SEG_VECTORS &&
+			at < s->spec.expected * s->spec.row_bytes && fcntl(file, F_GET_SEALS) >= 0)
+			allocate_ahead(seg->base + at, bytes, s->spec.threads);
 	}
 	close(file);
 }

@@ -82,18 +82,38 @@ grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit)
 	return map;
 }
 
+/* What fd.c reckons with, once more, with errno as it was. */
+static void
+release_descriptor(void)
+{
+	int			save = errno;
+
+	ReleaseExternalFD();
+	errno = save;
+}
+
 static void
 open_memory(GrnndMapping *map, uint32 file)
 {
-	int			fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int			fd = -1;
 
-	/* Sealed: no process, a broken builder included, can take back mapped pages. */
+	if (AcquireExternalFD())
+	{
+		fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd < 0)
+			release_descriptor();
+	}
+
+	/* Sealed: no process, a broken builder included, can cut the file short. */
 	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 	{
 		int			save = errno;
 
 		if (fd >= 0)
+		{
 			close(fd);
+			ReleaseExternalFD();
+		}
 		errno = save;
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
@@ -105,14 +125,19 @@ open_memory(GrnndMapping *map, uint32 file)
 static void
 open_disk(GrnndMapping *map)
 {
-	int			fd;
+	int			fd = -1;
 
 	PrepareTempTablespaces();
 	map->temp = OpenTemporaryFile(false);
-	/* fd.c may close its own descriptor to make room for others */
-	fd = FileGetRawDesc(map->temp);
-	if (fd >= 0)
-		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (AcquireExternalFD())
+	{
+		/* fd.c may close its own descriptor to make room for others */
+		fd = FileGetRawDesc(map->temp);
+		if (fd >= 0)
+			fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			release_descriptor();
+	}
 	if (fd < 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -396,11 +421,19 @@ static int
 descriptor_of(const GrnndExtents *extents, uint32 file)
 {
 	char		path[64];
+	int			fd;
 
 	if (extents->leader == MyProcPid)
 		return extents->fds[file];
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) extents->leader, extents->fds[file]);
-	return open(path, O_RDWR | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	/* the leader may have closed it, and opened another file: only ours in memory have seals */
+	if (fd >= 0 && file != GRNND_FILE_DISK && fcntl(fd, F_GET_SEALS) < 0)
+	{
+		close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 void
@@ -475,7 +508,10 @@ grnnd_mapping_release(GrnndMapping *map, bool success)
 	for (int i = 0; i < GRNND_NFILES; i++)
 	{
 		if (map->extents->fds[i] >= 0)
+		{
 			close(map->extents->fds[i]);
+			ReleaseExternalFD();
+		}
 		map->extents->fds[i] = -1;
 	}
 	if (success && map->temp > 0)

@@ -466,9 +466,9 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 #define COARSE_ROWS 256			/* that tell whether an index keeps too few bits of its rows */
 #define LEAST_COARSE_ROWS 50
 /*
- * Rounding may move them by this part of their spread, squared.  Where they lie around the origin 4,
- * 2 and 1 bits move them by .01, .12 and .36.  128 random numbers with an offset: at .28 recall at
- * ef_search 200 is .985, at 1.5 .72; 384 of them in 2 bits: at .46 .905, at 3.2 .565.
+ * Rounding may move them by this part of their spread, squared.  Where they lie around the origin
+ * 4, 2 and 1 bits move them by .01, .12 and .36.  128 random numbers with an offset: at .28 recall
+ * at ef_search 200 is .985, at 1.5 .72; 384 of them in 2 bits: at .46 .905, at 3.2 .565.
  */
 #define MOST_COARSE 0.75
 
@@ -490,9 +490,16 @@ warn_of_coarse_rows(const GrnndBuild *build, const GrnndNewIndex *new)
 	for (uint32 i = 0; i < n; i++)
 	{
 		uint32		node = (uint32) ((uint64) i * new->nodes / n);
-		const void *row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
-		const float *x = grn_row_values(&new->vectors, row, floats);
-		double		error = grn_record_store(l, x, NULL, stored);
+		const void *row;
+		const float *x;
+		double		error;
+
+		/* (it has not been checked yet) */
+		if (new->moved && new->moved[node] >= new->vectors.n)
+			grnnd_bad_result("a node's vector does not exist");
+		row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
+		x = grn_row_values(&new->vectors, row, floats);
+		error = grn_record_store(l, x, NULL, stored);
 
 		error2 += error * error / n;
 		norm2 += grn_norm2(x, l->dim) / n;
