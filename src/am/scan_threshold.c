@@ -273,7 +273,7 @@ greatest_distance(const Threshold *t)
 	{
 		double		term = compute(t, t->term, &null);
 
-		limit = term - limit + rounding(fabs(term) + fabs(limit));
+		limit = term - limit + rounding(fabs(term)) + rounding(fabs(limit));
 		below = !below;
 	}
 	else if (t->factor != NULL)
