@@ -141,6 +141,8 @@ ROLLBACK TO s;
 MOVE FORWARD ALL IN c;
 COMMIT;
 SELECT in_vain(format('SELECT id FROM t WHERE e <-> %1$L < 6 ORDER BY e <-> %1$L LIMIT 50 FOR UPDATE', :'q'));
+-- numbers beside which no distance counts
+SELECT brings(format('SELECT id FROM t WHERE 1e308 - (e <-> %1$L) >= 1e308 ORDER BY e <-> %1$L LIMIT 5000', :'q'));
 -- partitions
 CREATE TABLE parts (id int, kind int, e vector(6)) PARTITION BY LIST (kind);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2, 3);
