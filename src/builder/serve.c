@@ -8,7 +8,9 @@
  * while it holds the mutex, and a BEAT that finds no room is left out.  Another thread
  * opens the device, which takes as long as much of the build.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE				/* seals of files */
+#endif
 #include "builder/serve.h"
 
 #include <errno.h>

@@ -363,6 +363,17 @@ build(uint64_t n, GrnBuildResult *r)
 		need(GRN_SEG_WORK, n * spec.row_bytes);
 		r->off_vectors = is("moved") ? size[GRN_SEG_WORK] : 0;
 	}
+	if (is("moved_coarse"))
+	{
+		/* of a form whose rows the leader looks at before it checks the nodes */
+		r->form = GRN_FORM_ROTATED4;
+		r->moved = 1;
+		r->off_moved = (r->off_counts + n + 3) / 4 * 4;
+		r->off_vectors = 0;
+		need(GRN_SEG_WORK, n * spec.row_bytes);
+		need(GRN_SEG_RESULT, r->off_moved + 4 * n);
+		memset(base[GRN_SEG_RESULT] + r->off_moved, 0x7F, 4 * n);
+	}
 	if (is("norm"))
 		r->norm_unit = NAN;
 	if (is("codec") || is("step"))

@@ -66,6 +66,7 @@ my @faults = (
 	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved         => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved_row     => qr/XX000: .*result is invalid: a node's vector does not exist/,
+	moved_coarse  => qr/XX000: .*result is invalid: a node's vector does not exist/,
 	norm          => qr/XX000: .*result is invalid: a scale is no positive number/,
 	codec         => qr/XX000: .*result is invalid: a codec is not finite/,
 	step          => qr/XX000: .*result is invalid: a step of codes is no positive number/);
