@@ -113,6 +113,8 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		!grn_layout_of(layout, &spec) ||
 		layout->record_bytes != meta->record_bytes)
 		grnnd_corrupt(index, 0, "impossible record geometry");
+	if (meta->centre_pages > 0 && !grn_form(layout->form)->rotated)
+		grnnd_corrupt(index, 0, "a centre of vectors that have none");
 }
 
 uint32
@@ -179,18 +181,18 @@ read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Reads the mean and basis from the codec pages into out. */
+/* Reads floats from so many pages, the codec's or the centre's. */
 static void
-read_codec(Relation index, const GrnndMeta *meta, float *out, Size bytes)
+read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size bytes)
 {
 	Size		done = 0;
 
-	if ((Size) meta->codec_pages * GRNND_PAYLOAD < bytes)
+	if ((Size) pages * GRNND_PAYLOAD < bytes)
 		grnnd_corrupt(index, 0, "too few codec pages");
-	for (uint32 i = 0; i < meta->codec_pages && done < bytes; i++)
+	for (uint32 i = 0; i < pages && done < bytes; i++)
 	{
 		Size		piece = Min(bytes - done, GRNND_PAYLOAD);
-		Buffer		buffer = grnnd_read(index, meta->codec_block + i,
+		Buffer		buffer = grnnd_read(index, block + i,
 										BUFFER_LOCK_SHARE, GRNND_CODEC, NULL);
 
 		memcpy((char *) out + done, GrnndPagePayload(BufferGetPage(buffer)), piece);
@@ -236,6 +238,7 @@ drop_arrays(CacheEntry *entry)
 	entry->ix.hints = &no_hints;
 	entry->ix.hint_mask = 0;
 	entry->ix.hint_shift = 0;
+	entry->ix.layout.centre = NULL;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
@@ -263,6 +266,21 @@ reserve_arrays(Size bytes)
 	}
 }
 
+/* Brings the centre of own vectors, if there is one, in a context that lasts as long as ix. */
+static void
+read_centre(Relation index, GrnndIndex *ix, MemoryContext context)
+{
+	Size		bytes = ix->meta.dim * sizeof(float);
+	float	   *x;
+
+	if (ix->meta.centre_pages == 0)
+		return;
+	x = MemoryContextAlloc(context, bytes);
+	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.centre_pages, x, bytes);
+	grn_centre_make(&ix->centre, ix->key.metric->comparison, x, ix->meta.dim);
+	ix->layout.centre = &ix->centre;
+}
+
 /* Brings an entry's arrays and hints. */
 static void
 fill_entry(Relation index, CacheEntry *entry)
@@ -286,12 +304,12 @@ fill_entry(Relation index, CacheEntry *entry)
 	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
 	blocks = Max(RelationGetNumberOfBlocks(index), 1);
 	hints = pg_nextpower2_32(Min(blocks, GRNND_MAX_HINTS));
-	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints * sizeof(GrnndHint);
+	arrays_bytes = codec_bytes + short_bytes + ix->meta.dim * sizeof(float) + book_bytes + hints * sizeof(GrnndHint);
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
 	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
-	read_codec(index, &ix->meta, codec, codec_bytes);
+	read_floats(index, ix->meta.codec_block, ix->meta.codec_pages, codec, codec_bytes);
 	if (book_bytes > 0)
 	{
 		GrnSigBook *books = MemoryContextAlloc(entry->arrays, book_bytes);
@@ -306,6 +324,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	grn_codec_shorten(&ix->encoder, short_basis);
 	ix->encoder.short_basis = short_basis;
 	ix->codec = ix->encoder;
+	read_centre(index, ix, entry->arrays);
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;
 	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
@@ -505,6 +524,12 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	copy->encoder.mean = copy->codec.mean = codec;
 	copy->encoder.basis = copy->codec.basis = codec + copy->meta.dim;
 	copy->encoder.short_basis = copy->codec.short_basis = NULL;
+	if (copy->layout.centre != NULL)
+	{
+		copy->centre.x = memcpy(palloc(copy->meta.dim * sizeof(float)), copy->centre.x,
+								copy->meta.dim * sizeof(float));
+		copy->layout.centre = &copy->centre;
+	}
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));

@@ -93,7 +93,7 @@ grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest)
 
 	if (!form_row(own, value))
 		return false;
-	*digest = grnnd_own_digest(own, own->vec, grn_record_store(l, own->x, stored, own->vec));
+	*digest = grnnd_own_digest(own, own->vec, grn_own_store(l, own->x, stored, own->vec));
 	return true;
 }
 
@@ -117,7 +117,7 @@ grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float err
 	if (matches)
 	{
 		float		length = sqrtf(grn_dist->ip_f32(own->x, own->x, l->dim));
-		float		wanted = grn_record_error(l, own->x, vec);
+		float		wanted = grn_own_error(l, own->x, vec);
 
 		matches = fabsf(wanted - error) <=
 			ERROR_TOLERANCE * fminf(wanted, error) + LENGTH_TOLERANCE * length + LEAST_TOLERANCE;

@@ -18,12 +18,12 @@
 #include "am/compat.h"
 #include "am/opclass.h"
 #include "builder/protocol.h"
-#include "graph/stored/record.h"
+#include "graph/stored/own.h"
 
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 7			/* of all bytes on disk; indexes of another one are refused */
+#define GRNND_FORMAT 8			/* of all bytes on disk; indexes of another one are refused */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
@@ -122,12 +122,13 @@ typedef struct GrnndMeta
 	uint8		list_scale;		/* 171: binary logarithm of the nodes that there were when a fit
 								 * began them, rounded down; 0: the build's */
 	uint32		list_buckets;	/* 172: of each column; 0 where there are no lists */
-	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 176: 16 each */
+	uint32		centre_pages;	/* 176: those behind the codec's; 0: own vectors have no centre */
+	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 180: 16 each */
 	pg_crc32c	crc;			/* of all bytes before it */
 } GrnndMeta;
 
-StaticAssertDecl(offsetof(GrnndMeta, columns) == 176 &&
-				 offsetof(GrnndMeta, crc) == 176 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
+StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, centre_pages) == 176 &&
+				 offsetof(GrnndMeta, crc) == 180 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 offsetof(GrnndMeta, list_generation) == 130 &&
 				 offsetof(GrnndMeta, list_state) == 170 && offsetof(GrnndMeta, list_buckets) == 172 &&
@@ -256,6 +257,7 @@ typedef struct GrnndIndex
 	GrnndMeta	meta;
 	GrnndNotes	notes;
 	GrnLayout	layout;
+	GrnCentre	centre;			/* of own vectors, if they have one */
 	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
 								 * codes are ignored, whatever the layout has room for */
 	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */

@@ -322,7 +322,7 @@ take_vector(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fetch	   *f = arg;
 
-	grn_form_load(f->ix->layout.form, vec, f->ix->meta.dim, f->x);
+	grn_own_load(&f->ix->layout, vec, f->x);
 	f->state = (GrnState) rec->state;
 	f->version = rec->version;
 	f->error = grnnd_noise(f->ix, rec);

@@ -16,6 +16,7 @@ grnnd_measure_query(IndexScanDesc scan)
 	uint32		dim = so->ix->meta.dim;
 
 	so->q_norm = sqrt(grn_norm2(so->q, dim));
+	so->q_share = grn_own_query_share(&so->ix->layout, so->q);
 	so->norms = so->ix->key.metric->bound_by_norm &&
 		(so->rerank != NULL || scan->numberOfOrderBys > 1 || grnnd_has_threshold(so));
 }
@@ -25,7 +26,7 @@ grnnd_found_norm(const GrnndScan *so, uint32 i)
 {
 	const GrnLayout *l = &so->ix->layout;
 
-	return so->norms ? sqrt(grn_form_norm2(l->form, grn_search_vector(so->search, i), l->dim)) : 0;
+	return so->norms ? sqrt(grn_own_norm2(l, grn_search_vector(so->search, i))) : 0;
 }
 
 double
@@ -49,6 +50,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 		return -get_float8_infinity();
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
+	b.error *= so->q_share;
 	if (form->rotated)
 		b.across = f->error;
 	return grnnd_has_stand_ins(type)

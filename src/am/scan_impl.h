@@ -94,6 +94,7 @@ typedef struct GrnndScan
 	GrnndStore	store;
 	float	   *q;				/* [dim] */
 	double		q_norm;			/* |q| */
+	double		q_share;		/* grn_own_query_share() */
 	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
 	bool		norms;			/* bounds need rows' norms: see grnnd_measure_query() */
 

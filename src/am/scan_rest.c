@@ -68,11 +68,11 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 	}
 	row->found.error = rec->error;
 	row->found.distance = so->rest_query != NULL
-		? grn_query_compare(comparison, l->form, so->rest_query, vec, l->dim)
+		? grn_own_compare(l, comparison, so->rest_query, vec)
 		: grn_compare(comparison, l->form, so->q, vec, l->dim);
 	row->norm = 0;
 	if (so->norms)
-		row->norm = sqrt(grn_form_norm2(l->form, vec, l->dim));
+		row->norm = sqrt(grn_own_norm2(l, vec));
 	row->found.id = so->rest_id;
 	so->nrest_rows++;
 }
@@ -151,7 +151,7 @@ make_query(GrnndScan *so)
 	size_t		bytes = grn_query_bytes(so->ix->key.metric->comparison, l->form, l->dim);
 
 	so->rest_query = bytes > 0 ? palloc(bytes) : NULL;
-	if (bytes > 0 && !grn_query_make(l->form, so->q, l->dim, so->rest_query))
+	if (bytes > 0 && !grn_own_query(l, so->ix->key.metric->comparison, so->q, so->rest_query))
 	{
 		pfree(so->rest_query);
 		so->rest_query = NULL;

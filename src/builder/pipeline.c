@@ -46,6 +46,9 @@
 /* Looks of a single thread's loop over all rows at the progress. */
 #define LOOKS 32
 
+/* So many rows have a mean that says where they lie. */
+#define CENTRE_LEAST_ROWS 16
+
 /* Loops of a breadth-first search, about: its levels. */
 #define LEVELS 24
 
@@ -106,6 +109,7 @@ lay_out_work(GrnPipeline *p, char *work)
 	p->graph.counts = grn_take(&a, m, 1);
 	p->codes = grn_take(&a, m, p->max_code_dims > 0 ? grn_most_code_bytes(&p->costs) : 0);
 	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims), sizeof(float));
+	p->centre = grn_take(&a, p->result->centred ? p->rows.dim : 0, sizeof(float));
 	p->kept_bytes = a.used;
 	p->scratch = grn_take(&a, 1, p->scratch_bytes);
 	p->work_bytes = a.used;
@@ -355,6 +359,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
 	r->shape = GRN_NO_CODES;
+	r->centred = grn_form((GrnForm) r->form)->rotated && spec->near.k == 0 && p->rows.n >= CENTRE_LEAST_ROWS;
 	if (!grn_result_layout(&p->layout, spec, r))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);

@@ -19,6 +19,8 @@
  */
 #define STRETCH ((uint64_t) 131072)
 
+#define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is */
+
 #define FIT_LOOPS 4				/* of the codec's fit, about */
 
 typedef struct Encoding
@@ -66,6 +68,30 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 		grn_pipeline_compare_range(p, worker, e->first + begin, e->first + end);
 }
 
+/* The centre of own vectors, if they are to have one. */
+static void
+choose_centre(GrnPipeline *p)
+{
+	uint32_t	dim = p->rows.dim;
+	uint64_t	n = p->rows.n < CENTRE_ROWS ? p->rows.n : CENTRE_ROWS;
+	float		values[GRN_MOST_DIMS];
+	double		sum[GRN_MOST_DIMS] = {0};
+
+	if (!p->result->centred)
+		return;
+	grn_pipeline_sample_rows(p, true);
+	for (uint64_t i = 0; i < n; i++)
+	{
+		const float *x = grn_row_values(&p->rows, grn_row(&p->rows, p->rows.n * i / n), values);
+
+		for (uint32_t j = 0; j < dim; j++)
+			sum[j] += x[j];
+	}
+	grn_pipeline_sample_rows(p, false);
+	for (uint32_t j = 0; j < dim; j++)
+		p->centre[j] = (float) (sum[j] / (double) n);
+}
+
 bool
 grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 {
@@ -78,6 +104,7 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	Encoding	e = {p, 0, false};
 	size_t		grain = GRN_PIPELINE_GRAIN;
 
+	choose_centre(p);
 	if (p->max_code_dims == 0)
 		return true;
 	grn_progress_step(progress, 0.1, FIT_LOOPS);

@@ -40,6 +40,7 @@ typedef struct GrnPipeline
 	uint8_t    *codes;			/* [m][code_bytes] */
 	GrnFactor  *factors;		/* [m] */
 	float	   *codec_floats;
+	float	   *centre;			/* [dim] of own vectors where the result is centred */
 	char	   *scratch;
 	uint64_t	scratch_bytes;
 	uint64_t	kept_bytes;		/* of all but scratch */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "graph/stored/absent.h"
+#include "graph/stored/own.h"
 #include "graph/stored/prune.h"
 #include "graph/stored/search.h"
 
@@ -62,6 +63,7 @@ typedef struct GrnTruth
 {
 	GrnPipeline *p;
 	GrnLayout	layout;			/* of records without filter columns */
+	GrnCentre	centre;			/* of their own vectors, if they have one, */
 	GrnRows		rows;			/* all */
 	const uint32_t *ids;		/* [nodes][degree] and so on: the result's arrays */
 	const uint8_t *counts;
@@ -548,6 +550,11 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 		free(m);
 		p->truth = NULL;
 		return;
+	}
+	if (r->centred)
+	{
+		grn_centre_make(&m->centre, p->metric->comparison, p->centre, p->rows.dim);
+		m->layout.centre = &m->centre;
 	}
 	m->ids = (const uint32_t *) (p->out + r->off_ids);
 	m->counts = (const uint8_t *) (p->out + r->off_counts);

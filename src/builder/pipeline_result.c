@@ -14,7 +14,8 @@ uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
 {
 	return p->result->off_rows + grn_aligned(p->build->n * 4) +
-		(p->result->moved ? grn_aligned(p->graph.n * 4) : 0);
+		(p->result->moved ? grn_aligned(p->graph.n * 4) : 0) +
+		(p->result->centred ? grn_aligned(p->rows.dim * sizeof(float)) : 0);
 }
 
 /* Copies lists, in node ids, and codes to their nodes' positions. */
@@ -174,6 +175,11 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)
 		return false;
+	if (r->centred)
+	{
+		r->off_centre = grn_pipeline_result_bytes(p) - grn_aligned(p->rows.dim * sizeof(float));
+		memcpy(p->out + r->off_centre, p->centre, p->rows.dim * sizeof(float));
+	}
 	if (grn_has_codes(&p->codec))
 	{
 		p->out_codes = grn_pipeline_need(p, GRN_SEG_CODES,

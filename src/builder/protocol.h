@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 10
+#define GRN_PROTOCOL_VERSION 11
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -142,6 +142,7 @@ typedef struct GrnRemoteTimes
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
  *                                   [row_start[i], row_start[i + 1])
+ *         at off_centre: float [dim] where centred: the mean of the rows, about
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
  *         at off_moved: uint32 [m]  where moved: row of those below that is node i's.  TIDS and
@@ -168,12 +169,14 @@ typedef struct GrnBuildResult
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
+	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
 	uint32_t	moved;			/* rows lie in another order, at off_vectors of WORK */
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids,
 				off_counts,
 				off_row_start,
 				off_rows,
+				off_centre,
 				off_moved,
 				off_vectors;
 	uint64_t	off_codes,

@@ -22,6 +22,7 @@ typedef struct Query
 	float		unit;			/* of the numbers in planes */
 	float		norm2;			/* |q|^2 */
 	float		offset;			/* sum of the planes times the levels' middle */
+	float		raised;			/* grn_rotated_raise() */
 	uint32_t	pieces;
 	GrnCodePlanes planes[];
 } Query;
@@ -240,6 +241,12 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	query->offset = (float) sum * middle_of(bits);
 }
 
+void
+grn_rotated_raise(void *query, float by)
+{
+	((Query *) query)->raised += by;
+}
+
 float
 grn_rotated_norm2(const uint8_t *stored)
 {
@@ -247,6 +254,38 @@ grn_rotated_norm2(const uint8_t *stored)
 
 	memcpy(&head, stored, sizeof(head));
 	return head.norm2;
+}
+
+/* The sum of the squares of twice the levels' distances from the middle, which are odd integers. */
+static inline uint32_t
+sum_of_squares(uint32_t bits, const uint8_t *levels, size_t n)
+{
+	uint32_t	each = 8 / bits;
+	int32_t		last = (1 << bits) - 1;
+	size_t		bytes = (n + each - 1) / each;
+	uint32_t	sum = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		for (uint32_t k = 0; k < each; k++)
+		{
+			int32_t		twice = 2 * (levels[i] >> (k * bits) & last) - last;
+
+			sum += (uint32_t) (twice * twice);
+		}
+	/* behind the last number there are zeroes */
+	return sum - (uint32_t) ((bytes * each - n) * (size_t) (last * last));
+}
+
+float
+grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n)
+{
+	GrnRotatedHead head;
+	const uint8_t *levels = stored + sizeof(head);
+	uint32_t	sum = bits == 4 ? sum_of_squares(4, levels, n)
+		: bits == 2 ? sum_of_squares(2, levels, n) : sum_of_squares(1, levels, n);
+
+	memcpy(&head, stored, sizeof(head));
+	return head.scale * head.scale * (float) sum / 4;
 }
 
 float
@@ -275,7 +314,7 @@ grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n
 		grn_dist->dot(&q->planes[i], from, 1, &dot);
 		sum += dot;
 	}
-	return head.scale * q->unit * ((float) sum - q->offset);
+	return head.scale * q->unit * ((float) sum - q->offset) + q->raised;
 }
 
 float

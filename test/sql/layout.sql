@@ -65,11 +65,36 @@ CREATE INDEX ints_v ON ints USING grnnd (v) WITH (layout = exact);
 SELECT :bytes = table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 10', :'q')) AS same;
 
 SET client_min_messages = warning;
--- few bits of numbers that all lie far from zero say little of what they differ by
-SELECT setseed(0.3);
-CREATE TABLE far AS SELECT i AS id, (SELECT array_agg(random()) FROM generate_series(1, 48 + 0 * i))::vector(48) AS v FROM generate_series(1, 300) i;
-CREATE INDEX far_v ON far USING grnnd (v) WITH (layout = compact);
-UPDATE far SET v = v + (SELECT array_agg(30) FROM generate_series(1, 48))::vector(48);
-REINDEX INDEX far_v;
+-- few bits a number tell rows apart that all lie far from zero, because they keep what is left
+-- without the centre; of few rows as well, and of rows that are inserted
+CREATE TABLE far AS SELECT id, v + array_fill(10::real, ARRAY[128])::vector AS v FROM points(1, 2000, 128, 1) p(id, v);
+CREATE FUNCTION far_queries() RETURNS TABLE (v vector) LANGUAGE sql AS
+$$ SELECT v + array_fill(10::real, ARRAY[128])::vector FROM points(100001, 100020, 128, 1) p(id, v) $$;
+CREATE FUNCTION far(opclass text, op text, rows int,
+	OUT recalled bool, OUT disordered bigint, OUT near bigint, OUT sound bool) LANGUAGE plpgsql AS $$
+DECLARE
+	q text := (SELECT v FROM far_queries() LIMIT 1);
+	r record;
+	hundredth float8;
+BEGIN
+	CREATE TABLE s (id int, v vector(128));
+	INSERT INTO s SELECT id, v FROM far WHERE id <= rows;
+	EXECUTE format('CREATE INDEX s_v ON s USING grnnd (v %s) WITH (layout = compact)', opclass);
+	INSERT INTO s SELECT id, v FROM far WHERE id > rows;
+	PERFORM grnnd_fit('s_v');
+	PERFORM set_config('grnnd.ef_search', '400', true);
+	r := ranked('s', 'v', op, 'SELECT v FROM far_queries()', 10);
+	recalled := r.recall >= 0.97;
+	disordered := r.disordered;
+	-- a threshold between two rows
+	EXECUTE format('SELECT avg(d) FROM (SELECT (v::real[]::vector %s %L) + 0.0 AS d FROM s ORDER BY d OFFSET 99 LIMIT 2) x', op, q)
+		INTO hundredth;
+	EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM s WHERE v %1$s %2$L < %3$L::float8 ORDER BY v %1$s %2$L LIMIT 2000) x',
+		op, q, hundredth) INTO near;
+	sound := NOT EXISTS (SELECT FROM grnnd_check('s_v', true));
+	DROP TABLE s;
+END $$;
+SELECT rows, opclass, f.* FROM (VALUES (2000), (1000), (60)) x (rows),
+	(VALUES ('vector_l2_ops', '<->'), ('vector_cosine_ops', '<=>'), ('vector_ip_ops', '<#>')) y (opclass, op), far(opclass, op, rows) f;
 
 DROP SCHEMA test_layout CASCADE;

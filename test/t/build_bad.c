@@ -363,16 +363,16 @@ build(uint64_t n, GrnBuildResult *r)
 		need(GRN_SEG_WORK, n * spec.row_bytes);
 		r->off_vectors = is("moved") ? size[GRN_SEG_WORK] : 0;
 	}
-	if (is("moved_coarse"))
+	if (is("centred"))
+		r->centred = 1;
+	if (is("centre"))
 	{
-		/* of a form whose rows the leader looks at before it checks the nodes */
 		r->form = GRN_FORM_ROTATED4;
-		r->moved = 1;
-		r->off_moved = (r->off_counts + n + 3) / 4 * 4;
-		r->off_vectors = 0;
-		need(GRN_SEG_WORK, n * spec.row_bytes);
-		need(GRN_SEG_RESULT, r->off_moved + 4 * n);
-		memset(base[GRN_SEG_RESULT] + r->off_moved, 0x7F, 4 * n);
+		r->centred = 1;
+		r->off_centre = (r->off_counts + n + 3) / 4 * 4;
+		need(GRN_SEG_RESULT, r->off_centre + spec.dim * sizeof(float));
+		memset(base[GRN_SEG_RESULT] + r->off_centre, 0x7F, spec.dim * sizeof(float));
+		*(float *) (base[GRN_SEG_RESULT] + r->off_centre) = NAN;
 	}
 	if (is("norm"))
 		r->norm_unit = NAN;

@@ -4,7 +4,7 @@
  */
 #include "graph/form.h"
 #include "graph/kernels/rotate.h"
-#include "graph/stored/record.h"
+#include "graph/stored/own.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8
@@ -234,6 +234,78 @@ estimates_hold(void)
 	grn_dist = before;
 }
 
+/* With a centre far away, rows and queries are compared as well as around the origin. */
+static void
+centres_do_not_matter(void)
+{
+	static const size_t dims[] = {17, 128, 384, 768, 1537};
+
+	for (int f = 0; f < NFORMS; f++)
+		for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+			for (int ip = 0; ip < 2; ip++)
+			{
+				size_t		n = dims[d];
+				GrnComparison comparison = ip ? GRN_COMPARE_IP : GRN_COMPARE_L2;
+				GrnLayout	l = {.dim = (uint32_t) n, .form = rotated_forms[f]};
+				GrnCentre	centre;
+				float	   *c = malloc(n * sizeof(float));
+				float	   *x = malloc(n * sizeof(float));
+				float	   *q = malloc(n * sizeof(float));
+				float	   *y = malloc(n * sizeof(float));
+				uint8_t    *stored;
+				void	   *query;
+				double		error = 0;
+				double		off = 0;
+
+				l.vec_bytes = (uint32_t) grn_form_bytes(l.form, n);
+				stored = malloc(l.vec_bytes);
+				query = malloc(grn_query_bytes(comparison, l.form, n));
+				for (size_t j = 0; j < n; j++)
+					c[j] = 20 + 5 * unit_normal();
+				grn_centre_make(&centre, comparison, c, (uint32_t) n);
+				l.centre = &centre;
+				for (int row = 0; row < 40; row++)
+				{
+					double		got;
+					double		want;
+					double		e;
+
+					for (size_t j = 0; j < n; j++)
+					{
+						float		u = unit_normal();
+
+						x[j] = c[j] + u;
+						q[j] = c[j] + 0.7f * u + 0.7f * unit_normal();
+					}
+					e = grn_own_store(&l, x, NULL, stored);
+					grn_own_load(&l, stored, y);
+					CHECK(e > 0 && e >= apart(x, y, n) * 0.999, "%s n %zu: %g for %g", names[f], n, e, apart(x, y, n));
+					/* perpendicular to what is left of x, so no longer than that */
+					CHECK(e < 1.1 * sqrt((double) n), "%s n %zu: %g", names[f], n, e);
+					CHECK(!ip || fabs(grn_own_norm2(&l, stored) / (dot(x, x, n) + e * e) - 1) < 1e-3,
+						  "%s n %zu: %g for %g", names[f], n, grn_own_norm2(&l, stored), dot(x, x, n));
+					CHECK(grn_own_query(&l, comparison, q, query), "%s n %zu", names[f], n);
+					got = grn_own_compare(&l, comparison, query, stored);
+					want = ip ? -dot(q, x, n) : apart(q, x, n) * apart(q, x, n) + e * e;
+					error += fabs(got - want) / 40;
+					off += (got - want) / 40;
+				}
+				/* the error's part along a query of length sqrt(n): e of one bit is .75 sqrt(n) */
+				CHECK(error < 3 * sqrt((double) n), "%s n %zu %s: %g", names[f], n, ip ? "ip" : "l2", error);
+				CHECK(fabs(off) < 2 * sqrt((double) n), "%s n %zu %s: %g", names[f], n, ip ? "ip" : "l2", off);
+				/* the centre itself has nothing left */
+				CHECK(grn_own_store(&l, c, NULL, stored) == 0, "%s n %zu", names[f], n);
+				grn_own_load(&l, stored, y);
+				CHECK(memcmp(y, c, n * sizeof(float)) == 0, "%s n %zu", names[f], n);
+				free(c);
+				free(x);
+				free(q);
+				free(y);
+				free(stored);
+				free(query);
+			}
+}
+
 /* They serve rows of floats and halves alone, and no row is taken to need them. */
 static void
 layouts_alone_choose_them(void)
@@ -260,6 +332,7 @@ main(void)
 	RUN(errors_are_strict_and_perpendicular);
 	RUN(lengths_do_not_matter);
 	RUN(estimates_hold);
+	RUN(centres_do_not_matter);
 	RUN(layouts_alone_choose_them);
 	UNIT_END();
 }

@@ -115,34 +115,47 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 }
 
 static uint32
+pages_of(uint64 floats)
+{
+	return (uint32) ((sizeof(float) * floats + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+}
+
+static uint32
 codec_pages(const GrnLayout *l)
 {
-	uint64		bytes = sizeof(float) * grn_codec_floats(l->dim, grn_code_dims(l->shape));
+	return pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
+}
 
-	return (uint32) ((bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+static uint32
+centre_pages(const GrnLayout *l)
+{
+	return l->centre == NULL ? 0 : pages_of(l->dim);
 }
 
 uint64
 grnnd_index_blocks(const GrnLayout *l, uint64 records)
 {
-	return 2 + codec_pages(l) +
+	return 2 + codec_pages(l) + centre_pages(l) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
 /*
- * The blocks of everything: meta, entry page, codec, nodes.  Errors: 54000 where
+ * The blocks of everything: meta, entry page, codec, centre, filters, nodes.  Errors: 54000 where
  * the index would be larger than a relation can be.
  */
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
 	uint64		blocks = grnnd_index_blocks(&new->layout, new->records);
+	BlockNumber head;
 
 	new->meta.entry_block = 1;
 	new->meta.codec_block = 2;
 	new->meta.codec_pages = codec_pages(&new->layout);
-	grnnd_place_filters(&new->meta, &new->layout, 2 + new->meta.codec_pages);
-	new->meta.first_node_block = 2 + new->meta.codec_pages + grnnd_filter_pages(&new->meta);
+	new->meta.centre_pages = centre_pages(&new->layout);
+	head = 2 + new->meta.codec_pages + new->meta.centre_pages;
+	grnnd_place_filters(&new->meta, &new->layout, head);
+	new->meta.first_node_block = head + grnnd_filter_pages(&new->meta);
 	blocks += grnnd_filter_pages(&new->meta);
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
@@ -192,6 +205,17 @@ set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format
 	new->meta.record_bytes = new->layout.record_bytes;
 }
 
+/* Gives the layout the centre of own vectors, if the result has one. */
+static void
+set_centre(GrnndNewIndex *new)
+{
+	if (new->middle == NULL)
+		return;
+	grn_centre_make(&new->centre, grn_metric((GrnMetric) new->meta.metric)->comparison, new->middle,
+					new->meta.dim);
+	new->layout.centre = &new->centre;
+}
+
 /* Of too few rows to say what will come: any values, and room for codes (fit_codes.c). */
 static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
@@ -228,6 +252,8 @@ write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 	grnnd_form_entry_page(new, grnnd_writer_next(w));
 	for (uint32 i = 0; i < new->meta.codec_pages; i++)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
+	for (uint32 i = 0; i < new->meta.centre_pages; i++)
+		grnnd_form_centre_page(new, i, grnnd_writer_next(w));
 	for (uint32 i = 0; i < grnnd_filter_pages(&new->meta); i++)
 		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
 }
@@ -369,6 +395,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		set_layout(new, shared->meta.degree, shared->meta.shape,
 				   (GrnForm) shared->meta.form);
 		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
+		set_centre(new);
 		grnnd_find_filters(new, map);
 		if (phase == 0)
 		{
@@ -460,60 +487,8 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
+	set_centre(new);
 	grnnd_check_result_rows(new->row_start, new->rows, new->nodes, build->rows);
-}
-
-#define COARSE_ROWS 256			/* that tell whether an index keeps too few bits of its rows */
-#define LEAST_COARSE_ROWS 50
-/*
- * Rounding may move them by this part of their spread, squared.  Where they lie around the origin
- * 4, 2 and 1 bits move them by .01, .12 and .36.  128 random numbers with an offset: at .28 recall
- * at ef_search 200 is .985, at 1.5 .72; 384 of them in 2 bits: at .46 .905, at 3.2 .565.
- */
-#define MOST_COARSE 0.75
-
-/* Warns where vectors of few bits a number say more of the rows' mean than of the rows. */
-static void
-warn_of_coarse_rows(const GrnndBuild *build, const GrnndNewIndex *new)
-{
-	const GrnLayout *l = &new->layout;
-	uint32		n = Min(new->nodes, COARSE_ROWS);
-	double	   *mean = palloc0(l->dim * sizeof(double));
-	float	   *floats = palloc(l->dim * sizeof(float));
-	uint8	   *stored = palloc(l->vec_bytes);
-	double		error2 = 0;
-	double		norm2 = 0;
-	double		mean2 = 0;
-
-	if (!grn_form(l->form)->rotated || grnnd_has_stand_ins(build->key.type) || n < LEAST_COARSE_ROWS)
-		return;
-	for (uint32 i = 0; i < n; i++)
-	{
-		uint32		node = (uint32) ((uint64) i * new->nodes / n);
-		const void *row;
-		const float *x;
-		double		error;
-
-		/* (it has not been checked yet) */
-		if (new->moved && new->moved[node] >= new->vectors.n)
-			grnnd_bad_result("a node's vector does not exist");
-		row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
-		x = grn_row_values(&new->vectors, row, floats);
-		error = grn_record_store(l, x, NULL, stored);
-
-		error2 += error * error / n;
-		norm2 += grn_norm2(x, l->dim) / n;
-		for (uint32 j = 0; j < l->dim; j++)
-			mean[j] += x[j] / (double) n;
-	}
-	for (uint32 j = 0; j < l->dim; j++)
-		mean2 += mean[j] * mean[j];
-	if (error2 > MOST_COARSE * (norm2 - mean2) && norm2 > mean2)
-		ereport(WARNING,
-				(errmsg("index \"%s\" keeps too few bits of its vectors to tell them apart",
-						RelationGetRelationName(build->index)),
-				 errdetail("They lie far from the origin, and rounding moves them by as much as they differ."),
-				 errhint("Subtract the mean from all vectors and queries, where the distance allows that, or build with layout = exact.")));
 }
 
 BlockNumber
@@ -533,7 +508,6 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, build->rows);
 	take_result(new, build, r);
-	warn_of_coarse_rows(build, new);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
 	new->element_lists = build->options.element_lists;

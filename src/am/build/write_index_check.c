@@ -51,6 +51,8 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		grnnd_bad_result("a scale is no positive number");
+	if (r->centred && !grn_form(r->form)->rotated)
+		grnnd_bad_result("a centre of vectors that have none");
 	if (r->curve.queries > 0)
 	{
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
@@ -104,6 +106,8 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
 	if (r->moved)
 		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
+	if (r->centred && grn_form(new->layout.form)->rotated)
+		new->middle = grnnd_result_array(map, GRN_SEG_RESULT, r->off_centre, new->meta.dim, sizeof(float));
 	/* too few rows to say what will come may have been given a layout of their own, without codes */
 	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED &&
 		memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) == 0)
@@ -127,6 +131,9 @@ grnnd_check_result_codec(const GrnndNewIndex *new)
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(new->codec[i]))
 			grnnd_bad_result("a codec is not finite");
+	for (uint32 j = 0; new->middle != NULL && j < new->meta.dim; j++)
+		if (!isfinite(new->middle[j]))
+			grnnd_bad_result("a centre is not finite");
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "graph/rows.h"
+#include "graph/stored/own.h"
 
 /* A GRN_TIDS record to write: TIDs that a node's own record has no room for. */
 typedef struct GrnndChain
@@ -46,6 +47,7 @@ typedef struct GrnndNewIndex
 	GrnndMeta	meta;
 	GrnndReport report;
 	GrnLayout	layout;
+	GrnCentre	centre;			/* of own vectors, where middle is not NULL */
 	uint64		nrows;			/* of the table */
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */
@@ -64,6 +66,7 @@ typedef struct GrnndNewIndex
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */
+	const float *middle;		/* [dim], or NULL */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
 	/* for filters: by the plan, in segment ATTRS */
 	GrnndFilterPlan filters;
@@ -117,6 +120,7 @@ extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page pa
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
 /* Forms the page of the codec's bytes with that number. */
 extern void grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page);
+extern void grnnd_form_centre_page(const GrnndNewIndex *new, uint32 number, Page page);
 extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */

@@ -165,18 +165,29 @@ grnnd_form_entry_page(const GrnndNewIndex *new, Page page)
 	}
 }
 
-void
-grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
+/* Page `number` of those that hold so many floats; NULL: zeroes. */
+static void
+form_floats_page(Page page, const float *floats, size_t n, uint32 number)
 {
-	size_t		bytes = sizeof(float) *
-		grn_codec_floats(new->meta.dim,
-						 grn_code_dims(new->layout.shape));
 	size_t		begin = (size_t) number * GRNND_PAYLOAD;
 
 	grnnd_page_init(page, GRNND_CODEC);
-	if (new->codec != NULL)
-		memcpy(GrnndPagePayload(page), (const char *) new->codec + begin,
-			   Min(GRNND_PAYLOAD, bytes - begin));
+	if (floats != NULL)
+		memcpy(GrnndPagePayload(page), (const char *) floats + begin,
+			   Min(GRNND_PAYLOAD, n * sizeof(float) - begin));
+}
+
+void
+grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	form_floats_page(page, new->codec, grn_codec_floats(new->meta.dim, grn_code_dims(new->layout.shape)),
+					 number);
+}
+
+void
+grnnd_form_centre_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	form_floats_page(page, new->middle, new->meta.dim, number);
 }
 
 void

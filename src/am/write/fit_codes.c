@@ -120,7 +120,7 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Fit		   *f = arg;
 
-	grn_form_load(f->ix.layout.form, vec, f->ix.meta.dim, f->x);
+	grn_own_load(&f->ix.layout, vec, f->x);
 	f->error = grnnd_noise(&f->ix, rec);
 	f->state = (GrnState) rec->state;
 }

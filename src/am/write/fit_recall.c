@@ -120,7 +120,7 @@ take_query(void *arg, const GrnRecord *rec, const void *vec)
 
 	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
 		return;
-	grn_form_load(l->form, vec, l->dim, q->x);
+	grn_own_load(l, vec, q->x);
 	memcpy(&q->tid, GRN_REC_PTR(rec, l->off_tids), GRN_TID_BYTES);
 	q->id = m->id;
 	q->n = 0;
@@ -182,7 +182,7 @@ make_ready(Measure *m)
 		Asked	   *q = &m->queries[i];
 
 		q->made = (void *) TYPEALIGN(ALIGNMENT, palloc(bytes + ALIGNMENT));
-		if (!grn_query_make(l->form, q->x, l->dim, q->made))
+		if (!grn_own_query(l, m->f->ix.key.metric->comparison, q->x, q->made))
 			q->made = NULL;
 	}
 }
@@ -222,7 +222,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 		Asked	   *q = &m->queries[i];
 
 		if (q->id != m->id)
-			keep(m, q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
+			keep(m, q, q->made != NULL ? grn_own_compare(l, comparison, q->made, vec)
 				 : grn_compare(comparison, l->form, q->x, vec, l->dim),
 				 GRN_REC_PTR(rec, l->off_tids));
 	}

@@ -521,7 +521,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	/* while an index is filling, codes are made from stored vectors, and all of a row are alike */
 	if (in->ix->meta.fit_state != GRNND_FITTED)
 	{
-		grn_form_load(l->form, GRN_REC_PTR(in->rec, l->off_vec), l->dim, x);
+		grn_own_load(l, GRN_REC_PTR(in->rec, l->off_vec), x);
 		error = grnnd_noise(in->ix, in->rec);
 	}
 	grnnd_make_point(in->ix, x, error, &in->p);

@@ -203,7 +203,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 
 		if (found[i].id == self)
 			continue;
-		grn_form_load(l->form, grn_search_vector(search, i), dim, row);
+		grn_own_load(l, grn_search_vector(search, i), row);
 		grnnd_place(ix, row, row);
 		distance = grn_dist->l2_f32(own, row, dim);
 		/*
@@ -236,7 +236,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		memcpy(list->sigs + i * l->sig_bytes, code + l->code_bytes, l->sig_bytes);
 		if (ix->meta.fit_state == GRNND_FILLING)
 		{
-			grn_form_load(l->form, grn_search_vector(search, f), dim, own);
+			grn_own_load(l, grn_search_vector(search, f), own);
 			encode_row(ix, own, grn_form(l->form)->rotated ? found[f].error : 0,
 					   list->codes + i * l->code_bytes, &list->factors[i]);
 		}

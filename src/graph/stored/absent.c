@@ -8,6 +8,7 @@
 
 #include "graph/kernels/dist.h"
 #include "graph/space.h"
+#include "graph/stored/own.h"
 #include "graph/stored/prune.h"
 
 struct GrnAbsent
@@ -30,7 +31,7 @@ read_place(const GrnAbsent *a, const void *vec, float *place)
 {
 	uint32_t	dim = a->layout->dim;
 
-	grn_form_load(a->layout->form, vec, dim, place);
+	grn_own_load(a->layout, vec, place);
 	if (grn_is_scaled(a->metric->embedding))
 		grn_place(place, dim, a->norm_unit, a->metric->power);
 }

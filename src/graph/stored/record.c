@@ -5,8 +5,9 @@
 #include "graph/stored/record.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
+
+#include "graph/stored/own.h"
 
 /* What stands on disk may not change size with the compiler. */
 _Static_assert(sizeof(GrnFactor) == 4, "on-disk size");
@@ -358,27 +359,6 @@ grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm
 		? GRN_FORM_ROUNDED : exact;
 }
 
-/* More than any 16,000 differences whose squares vanish in single precision. */
-#define LEAST_ERROR 1e-20f
-/* More than rounding adds to a sum of 16,000 squares in 16 lanes, and to its root. */
-#define ERROR_SURPLUS 1.0001f
-
-float
-grn_record_error(const GrnLayout *l, const float *x, const void *vec)
-{
-	return fminf(sqrtf(grn_form_l2(l->form, x, vec, l->dim)) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
-}
-
-float
-grn_record_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
-{
-	if (stored != NULL)
-		memcpy(vec, stored, l->vec_bytes);
-	else if (!grn_form_store(l->form, x, l->dim, vec))
-		return grn_record_error(l, x, vec);
-	return 0;
-}
-
 void
 grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 {
@@ -423,7 +403,7 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 				   src->all_sigs + from * l->sig_bytes, l->sig_bytes);
 		}
 	}
-	r->error = grn_record_store(l, src->x, src->stored, GRN_REC_PTR(rec, l->off_vec));
+	r->error = grn_own_store(l, src->x, src->stored, GRN_REC_PTR(rec, l->off_vec));
 }
 
 static const char *

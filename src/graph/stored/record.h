@@ -105,6 +105,7 @@ typedef struct GrnLayout
 	uint32_t	vec_first;		/* vector bytes on the record's first page */
 	uint32_t	chain_tids;		/* TIDs that fit a GRN_TIDS record's first page part */
 	uint32_t	off_chain_attrs;	/* [chain_tids] of attr_bytes, behind them */
+	const struct GrnCentre *centre; /* of own vectors (own.h), set by who knows it; NULL: none */
 } GrnLayout;
 
 /* What fixes a layout. */
@@ -279,14 +280,6 @@ typedef struct GrnRecordSource
 	const uint8_t *all_sigs;
 } GrnRecordSource;
 extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
-
-/* Writes an own vector [vec_bytes], from stored or else from x as above; returns its error. */
-extern float grn_record_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
-/*
- * How far rounding moved x to the stored vector, a little too large rather than too small: a
- * scan subtracts it for a lower bound.  The sum may overflow or vanish where x does not.
- */
-extern float grn_record_error(const GrnLayout *l, const float *x, const void *vec);
 
 /*
  * Structural checks on bytes read from disk: state known, counts within

@@ -4,7 +4,7 @@
  */
 #include "graph/stored/search_impl.h"
 
-#include "graph/rotated.h"
+#include "graph/stored/own.h"
 
 #define CACHE_LINE 64
 
@@ -32,10 +32,10 @@ static float
 placed_distance(const GrnSearch *s, const void *vec, float error)
 {
 	const GrnLayout *l = s->p.layout;
-	double		norm2 = grn_form_norm2(l->form, vec, l->dim) - (double) error * error;
+	double		norm2 = grn_own_norm2(l, vec) - (double) error * error;
 	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
 								s->p.metric->power);
-	float		ip = grn_rotated_ip(grn_form(l->form)->bits, s->packed, vec, l->dim);
+	float		ip = -grn_own_compare(l, GRN_COMPARE_IP, s->packed, vec);
 	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
 
 	return l2 > 0 ? l2 : 0;
@@ -53,13 +53,13 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 	{
 		float	   *row = s->place + l->dim;
 
-		grn_form_load(l->form, vec, l->dim, row);
+		grn_own_load(l, vec, row);
 		grn_place(row, l->dim, s->p.codec->norm_unit,
 				  s->p.metric->power);
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
 	if (s->packed != NULL)
-		return grn_query_compare(s->comparison, l->form, s->packed, vec, l->dim);
+		return grn_own_compare(l, s->comparison, s->packed, vec);
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 

@@ -1,0 +1,49 @@
+/*
+ * own.h - the own vector of a record: the row in the index's form (graph/form.h).
+ *
+ * The embeddings of many models lie far from the origin, and near to each other.  Few bits a number
+ * (graph/rotated.h) would say more of where they all lie than of what tells them apart.  So an index
+ * of such a form may have a centre: its vectors are what is left of rows without it.
+ */
+#ifndef GRN_OWN_H
+#define GRN_OWN_H
+
+#include "graph/stored/record.h"
+
+/* What all rows have in common, of forms with few bits a number. */
+typedef struct GrnCentre
+{
+	const float *x;				/* [dim] */
+	float		norm2;			/* |x|^2 */
+	bool		products;		/* rows are compared by inner products, see own.c */
+} GrnCentre;
+
+/* Makes a centre of x [dim], which stays the caller's. */
+extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim);
+
+/* The row that a stored vector stands for, x: [dim]. */
+extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
+/* Its squared length. */
+extern float grn_own_norm2(const GrnLayout *l, const void *vec);
+/*
+ * Makes a query q [dim] ready for grn_own_compare(), in grn_query_bytes() at an aligned address.
+ * False: grn_compare() has to serve it.
+ */
+extern bool grn_own_query(const GrnLayout *l, GrnComparison comparison, const float *q, void *query);
+extern float grn_own_compare(const GrnLayout *l, GrnComparison comparison, const void *query,
+							 const void *vec);
+/*
+ * Of a query q [dim], the part that a stored vector's error counts by where rows are compared by
+ * inner products, as a share of |q|.
+ */
+extern float grn_own_query_share(const GrnLayout *l, const float *q);
+
+/* Writes an own vector [vec_bytes], from stored or else from x (GrnRecordSource); returns its error. */
+extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
+/*
+ * How far rounding moved x to the stored vector, a little too large rather than too small: a
+ * scan subtracts it for a lower bound.  The sum may overflow or vanish where x does not.
+ */
+extern float grn_own_error(const GrnLayout *l, const float *x, const void *vec);
+
+#endif							/* GRN_OWN_H */
