@@ -197,6 +197,13 @@ grn_compares_by_product(GrnComparison comparison)
 	return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP;
 }
 
+/* Is it that product itself? */
+static inline bool
+grn_compares_products(GrnComparison comparison)
+{
+	return comparison == GRN_COMPARE_IP;
+}
+
 /* That comparison, from two squared lengths and the inner product. */
 static inline float
 grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, float product)

@@ -4,8 +4,8 @@
  * With a centre c the stored vector s is near x - c, and e, what it lacks of that, is across it.
  * Squared distances are those of s and q - c.  Of an inner product
  *   <q, x> = <q, c> + <q - c, x - c> + <c, x - c>
- * the last part is kept exactly, in the head instead of |s|^2.  So e counts by its part along q - c,
- * which is a fraction of q where all lie far from the origin.
+ * the last part is kept exactly, in the head instead of |s|^2.  So e counts by its part along
+ * q - c, which is a fraction of q where all lie far from the origin.
  */
 #include "graph/stored/own.h"
 
@@ -22,7 +22,7 @@ grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uin
 {
 	centre->x = x;
 	centre->norm2 = grn_dist->ip_f32(x, x, dim);
-	centre->products = comparison == GRN_COMPARE_IP;
+	centre->products = grn_compares_products(comparison);
 }
 
 /* x without the centre, if there is one: x itself or out [dim]. */
@@ -81,7 +81,7 @@ grn_own_query(const GrnLayout *l, GrnComparison comparison, const float *q, void
 
 	if (!grn_query_make(l->form, without_centre(l, q, rest), l->dim, query))
 		return false;
-	if (l->centre != NULL && comparison == GRN_COMPARE_IP)
+	if (l->centre != NULL && grn_compares_products(comparison))
 		grn_rotated_raise(query, grn_dist->ip_f32(q, l->centre->x, l->dim));
 	return true;
 }

@@ -1,9 +1,9 @@
 /*
  * own.h - the own vector of a record: the row in the index's form (graph/form.h).
  *
- * The embeddings of many models lie far from the origin, and near to each other.  Few bits a number
- * (graph/rotated.h) would say more of where they all lie than of what tells them apart.  So an index
- * of such a form may have a centre: its vectors are what is left of rows without it.
+ * The embeddings of many models lie far from the origin, and near to each other.  Few bits a
+ * number (graph/rotated.h) would say more of where they all lie than of what tells them apart.
+ * So an index of such a form may have a centre: its vectors are what is left of rows without it.
  */
 #ifndef GRN_OWN_H
 #define GRN_OWN_H
@@ -38,7 +38,7 @@ extern float grn_own_compare(const GrnLayout *l, GrnComparison comparison, const
  */
 extern float grn_own_query_share(const GrnLayout *l, const float *q);
 
-/* Writes an own vector [vec_bytes], from stored or else from x (GrnRecordSource); returns its error. */
+/* Writes an own vector [vec_bytes], of stored or else of x (GrnRecordSource); returns its error. */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
 /*
  * How far rounding moved x to the stored vector, a little too large rather than too small: a

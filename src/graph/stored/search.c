@@ -155,7 +155,7 @@ pack_query(GrnSearch *s)
 		return;
 	s->packed = s->store->alloc(s->store, bytes);
 	/* distances of places come from inner products (search_visit.c) */
-	if (!grn_own_query(l, s->place != NULL ? GRN_COMPARE_IP : s->comparison, s->q, s->packed))
+	if (!grn_own_query(l, s->place != NULL ? s->p.metric->comparison : s->comparison, s->q, s->packed))
 	{
 		s->store->free(s->store, s->packed);
 		s->packed = NULL;

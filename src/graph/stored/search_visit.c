@@ -35,7 +35,7 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	double		norm2 = grn_own_norm2(l, vec) - (double) error * error;
 	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
 								s->p.metric->power);
-	float		ip = -grn_own_compare(l, GRN_COMPARE_IP, s->packed, vec);
+	float		ip = -grn_own_compare(l, s->p.metric->comparison, s->packed, vec);
 	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
 
 	return l2 > 0 ? l2 : 0;
