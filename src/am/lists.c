@@ -69,6 +69,16 @@ read_head(Relation index, const GrnndIndex *ix, uint32 bucket, int lockmode)
 					  GRNND_LISTS, NULL);
 }
 
+/* The same for a scan, which knows where the page was. */
+static Buffer
+look_at_head(GrnndStore *store, uint32 bucket)
+{
+	const GrnndMeta *meta = &store->ix->meta;
+
+	Assert(bucket / GRNND_LISTS_PER_PAGE < meta->list_pages);
+	return grnnd_store_read(store, meta->list_block + bucket / GRNND_LISTS_PER_PAGE, GRNND_LISTS);
+}
+
 static GrnndListHead *
 head_on(Page page, uint32 bucket)
 {
@@ -171,9 +181,9 @@ run_of(const GrnndIndex *ix, const GrnndListed *listed, uint32 from)
 
 /* Adds what a page of the directory says of buckets from first to last, as far as it goes. */
 static uint64
-count_records(Relation index, const GrnndIndex *ix, uint32 first, uint32 last)
+count_records(GrnndStore *store, uint32 first, uint32 last)
 {
-	Buffer		buffer = read_head(index, ix, first, BUFFER_LOCK_SHARE);
+	Buffer		buffer = look_at_head(store, first);
 	uint64		records = 0;
 
 	for (uint32 b = first; b <= last; b++)
@@ -183,8 +193,9 @@ count_records(Relation index, const GrnndIndex *ix, uint32 first, uint32 last)
 }
 
 uint64
-grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *listed)
+grnnd_list_records(GrnndStore *store, const GrnndListed *listed)
 {
+	const GrnndIndex *ix = store->ix;
 	struct
 	{
 		uint32		first;
@@ -216,7 +227,7 @@ grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *list
 	}
 	looked = (uint32) Min(npieces, MOST_LOOKED);
 	for (uint32 i = 0; i < looked; i++)
-		records += count_records(index, ix, pieces[i].first, pieces[i].last);
+		records += count_records(store, pieces[i].first, pieces[i].last);
 	return looked > 0 ? records * npieces / looked : 0;
 }
 
@@ -303,7 +314,7 @@ first_record(Reader *r, uint32 bucket)
 		leave_page(r);
 		r->first_head = bucket;
 		r->last_head = Min(r->last, end);
-		buffer = read_head(r->index, r->ix, bucket, BUFFER_LOCK_SHARE);
+		buffer = look_at_head(r->store, bucket);
 		memcpy(r->heads, head_on(BufferGetPage(buffer), bucket),
 			   (r->last_head - bucket + 1) * sizeof(GrnndListHead));
 		UnlockReleaseBuffer(buffer);
@@ -332,7 +343,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		{
 			leave_page(r);
 			CHECK_FOR_INTERRUPTS();
-			r->buffer = grnnd_store_read(r->store, block);
+			r->buffer = grnnd_store_read(r->store, block, GRNND_NODES);
 			r->block = block;
 		}
 		rec = grnnd_page_record(BufferGetPage(r->buffer), r->ix,

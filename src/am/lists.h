@@ -69,7 +69,7 @@ typedef struct GrnndListed
 } GrnndListed;
 
 /* About how many records hold those ranks. */
-extern uint64 grnnd_list_records(Relation index, const GrnndIndex *ix, const GrnndListed *listed);
+extern uint64 grnnd_list_records(GrnndStore *store, const GrnndListed *listed);
 /*
  * Reads them: the rows whose signatures pass become candidates of the search.  False: a fit has
  * begun other lists since, and these may lack rows.

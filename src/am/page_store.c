@@ -189,12 +189,12 @@ pin_block(GrnndStore *store, BlockNumber block)
 }
 
 Buffer
-grnnd_store_read(GrnndStore *store, BlockNumber block)
+grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind)
 {
 	Buffer		buffer = pin_block(store, block);
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	grnnd_check_page(store->index, buffer, GRNND_NODES);
+	grnnd_check_page(store->index, buffer, kind);
 	return buffer;
 }
 

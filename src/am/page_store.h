@@ -47,8 +47,8 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
  */
 extern void grnnd_store_take_pages(GrnndStore *store);
 
-/* Locks a page with records, to be read. */
-extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block);
+/* Locks a page of a kind, to be read. */
+extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind);
 
 /*
  * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is

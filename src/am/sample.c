@@ -86,15 +86,21 @@ grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row)
 	return true;
 }
 
+static void
+check_rows(Relation index, const GrnndIndex *ix, Buffer buffer)
+{
+	if (*rows_on(BufferGetPage(buffer)) > rows_per_page(&ix->layout))
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "too many rows of a sample");
+}
+
 /* Locks page number i of the sample, whose count of rows is sound. */
 static Buffer
 read_page(Relation index, const GrnndIndex *ix, uint32 i, int lockmode)
 {
-	BlockNumber block = ix->meta.sample_block + i;
-	Buffer		buffer = grnnd_read(index, block, lockmode, GRNND_SAMPLE, NULL);
+	Buffer		buffer = grnnd_read(index, ix->meta.sample_block + i, lockmode, GRNND_SAMPLE,
+									NULL);
 
-	if (*rows_on(BufferGetPage(buffer)) > rows_per_page(&ix->layout))
-		grnnd_corrupt(index, block, "too many rows of a sample");
+	check_rows(index, ix, buffer);
 	return buffer;
 }
 
@@ -123,25 +129,32 @@ set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnndEdge *row)
 }
 
 GrnndSample *
-grnnd_pick_sample(Relation index, const GrnndIndex *ix, const GrnFilter *filter, double *share)
+grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share)
 {
+	const GrnndIndex *ix = store->ix;
 	const GrnLayout *l = &ix->layout;
 	GrnndSample *sample = new_sample(l, false);
+	uint32		bytes = row_bytes(l);
 	uint32		seen = 0;
 
 	for (uint32 i = 0; i < ix->meta.sample_pages && sample->count < GRNND_ENOUGH_ROWS; i++)
 	{
-		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_SHARE);
+		Buffer		buffer = grnnd_store_read(store, ix->meta.sample_block + i, GRNND_SAMPLE);
 		Page		page = BufferGetPage(buffer);
-		uint32		rows = Min(*rows_on(page), GRNND_SAMPLE_ROWS - sample->count);
+		const uint8 *sig;
+		uint32		rows;
 
-		for (uint32 j = 0; j < rows; j++)
-		{
-			GrnndEdge	row = get_row(l, page, j);
+		check_rows(store->index, ix, buffer);
+		rows = Min(*rows_on(page), GRNND_SAMPLE_ROWS - sample->count);
+		sig = get_row(l, page, 0).sig;
+		for (uint32 j = 0; j < rows; j++, sig += bytes)
+			if (grn_sig_passes(filter, sig))
+			{
+				GrnndEdge	row = get_row(l, page, j);
 
-			if (row.id < GRN_MAX_NODES && grn_sig_passes(filter, row.sig))
-				set_row(l, sample, sample->count++, &row);
-		}
+				if (row.id < GRN_MAX_NODES)
+					set_row(l, sample, sample->count++, &row);
+			}
 		seen += rows;
 		UnlockReleaseBuffer(buffer);
 	}

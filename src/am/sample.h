@@ -6,6 +6,7 @@
 #define GRNND_SAMPLE_H
 
 #include "am/grnnd.h"
+#include "am/page_store.h"
 #include "am/write/edit.h"
 
 #define GRNND_SAMPLE_ROWS 1000
@@ -42,8 +43,7 @@ extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *
  * search's candidates.  *share: of all rows that pass, a guess that is never 0.
  */
 #define GRNND_ENOUGH_ROWS 64
-extern GrnndSample *grnnd_pick_sample(Relation index, const GrnndIndex *ix,
-									  const GrnFilter *filter, double *share);
+extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share);
 
 /* A new node may become one of the sample. */
 extern void grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id,

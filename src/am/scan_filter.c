@@ -78,7 +78,7 @@ choose_list(IndexScanDesc scan)
 			if (listed->n == 0)
 				continue;
 			listed->covers = grnnd_ranks_cover(so->filter, t);
-			records = grnnd_list_records(scan->indexRelation, so->ix, listed);
+			records = grnnd_list_records(&so->store, listed);
 			choice.rows = records * grn_list_rows(&so->ix->layout);
 			choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
 			cost = list_cost(so, &choice);
@@ -142,7 +142,7 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * GRAPH_VISITS(params->share) &&
 		(search = search_list(scan, params)) != NULL)
 		return search;
-	sample = grnnd_pick_sample(scan->indexRelation, so->ix, &so->filter->base, &params->share);
+	sample = grnnd_pick_sample(&so->store, &so->filter->base, &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
 	visits = GRAPH_VISITS(params->share);

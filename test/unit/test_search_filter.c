@@ -30,8 +30,8 @@ filter_of(uint16_t label, uint8_t sig)
 
 	f.base.passes = label_passes;
 	f.base.nsets = 1;
-	f.set.bits[sig / 64] |= UINT64_C(1) << sig % 64;
-	f.set.bits[0] |= 1 << GRN_SIG_ANY;
+	f.set.passes[sig] = true;
+	f.set.passes[GRN_SIG_ANY] = true;
 	return f;
 }
 
@@ -242,7 +242,7 @@ values_decide(void)
 			f = filter_of(3, 3);
 			f.base.sets = &f.set;
 			if (any)
-				f.set.bits[0] |= 1 << 1 | 1 << 2;
+				f.set.passes[1] = f.set.passes[2] = true;
 			s = begin_filtered(w, 0, 20, &f, 1, 0);
 			if (grn_search_run(s) > 0)
 			{

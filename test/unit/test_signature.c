@@ -129,6 +129,39 @@ test_ranks(void)
 	}
 }
 
+/* Signatures of several columns pass if all sets let them, one by one and many at once. */
+static void
+test_several_sets(void)
+{
+	enum
+	{
+		COLUMNS = 3,
+		COUNT = 96
+	};
+	static uint8_t sigs[COUNT * COLUMNS];
+	GrnSigSet	sets[2] = {{.at = 2}, {.at = 0}};
+	bool		pass[COUNT];
+
+	for (uint32_t i = 0; i < sizeof(sigs); i++)
+		sigs[i] = (uint8_t) (unit_random() % 4);
+	grn_sig_add_byte(&sets[0], 1);
+	grn_sig_add_byte(&sets[0], 3);
+	grn_sig_add_byte(&sets[1], 2);
+	for (uint32_t nsets = 0; nsets <= 2; nsets++)
+	{
+		GrnFilter	f = {.sets = sets, .nsets = nsets};
+
+		grn_sigs_pass(&f, sigs, COLUMNS, COUNT, pass);
+		for (uint32_t i = 0; i < COUNT; i++)
+		{
+			const uint8_t *sig = sigs + i * COLUMNS;
+			bool		right = (nsets < 1 || sig[2] % 2 == 1) && (nsets < 2 || sig[0] == 2);
+
+			CHECK(pass[i] == right && grn_sig_passes(&f, sig) == right, "%u of %u sets", i, nsets);
+		}
+	}
+}
+
 /* Share of the keys whose byte is in the set of one key. */
 static double
 share(const GrnSigBook *book, const int64_t *k, uint32_t n, int64_t key)
@@ -198,6 +231,7 @@ main(void)
 {
 	RUN(test_sets);
 	RUN(test_ranks);
+	RUN(test_several_sets);
 	RUN(test_precision);
 	RUN(test_damaged);
 	UNIT_END();

@@ -203,8 +203,8 @@ add_set(GrnSigSet *sets, uint32 *nsets, const Test *t, const GrnSigBook *book)
 		sets[(*nsets)++] = set;
 		return;
 	}
-	for (int j = 0; j < 4; j++)
-		sets[i].bits[j] &= set.bits[j];
+	for (int byte = 0; byte <= PG_UINT8_MAX; byte++)
+		sets[i].passes[byte] &= set.passes[byte];
 }
 
 /* Adds the test of one key. */

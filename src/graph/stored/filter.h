@@ -17,7 +17,7 @@
 typedef struct GrnSigSet
 {
 	uint32_t	at;				/* the byte of a signature that it is for */
-	uint64_t	bits[4];		/* of 256 */
+	bool		passes[256];	/* may a row with this byte pass? */
 } GrnSigSet;
 
 typedef struct GrnFilter
@@ -35,11 +35,7 @@ grn_sig_passes(const GrnFilter *f, const uint8_t *sig)
 	bool		pass = true;
 
 	for (uint32_t i = 0; i < f->nsets; i++)
-	{
-		uint8_t		s = sig[f->sets[i].at];
-
-		pass &= f->sets[i].bits[s / 64] >> s % 64 & 1;
-	}
+		pass &= f->sets[i].passes[sig[f->sets[i].at]];
 	return pass;
 }
 
@@ -47,17 +43,19 @@ grn_sig_passes(const GrnFilter *f, const uint8_t *sig)
 static inline void
 grn_sigs_pass(const GrnFilter *f, const uint8_t *sigs, size_t bytes, uint32_t count, bool *pass)
 {
-	memset(pass, true, count);
+	if (f->nsets == 0)
+		memset(pass, true, count);
 	for (uint32_t i = 0; i < f->nsets; i++)
 	{
-		const GrnSigSet set = f->sets[i];
+		const bool *passes = f->sets[i].passes;
+		const uint8_t *sig = sigs + f->sets[i].at;
 
-		for (uint32_t j = 0; j < count; j++)
-		{
-			uint8_t		s = sigs[j * bytes + set.at];
-
-			pass[j] &= set.bits[s / 64] >> s % 64 & 1;
-		}
+		if (i == 0)
+			for (uint32_t j = 0; j < count; j++, sig += bytes)
+				pass[j] = passes[*sig];
+		else
+			for (uint32_t j = 0; j < count; j++, sig += bytes)
+				pass[j] &= passes[*sig];
 	}
 }
 

@@ -173,7 +173,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	memset(s, 0, offsetof(GrnSearch, neighbours));
 	memset(s->asked, 0xFF, sizeof(s->asked));
 	s->visits = 0;
-	s->failing.far_least = UINT64_MAX;
+	s->failing.far_bound = UINT64_MAX;
 	s->p = *params;
 	s->store = store;
 	s->q = q;

@@ -12,6 +12,8 @@
  */
 #include "graph/stored/search_impl.h"
 
+#include <math.h>
+
 #define MIN_LISTINGS 1024		/* slots of the first map; power of two */
 
 /*
@@ -29,10 +31,12 @@
 #define FAILING_BOUND(ef) (2 * (ef) / 5)
 
 /*
- * Candidates at the top of the heap that are brought into the processor's cache ahead: the least,
- * and those below it.  Where visits wait for a disk, the least alone is asked for.
+ * Candidates, of both kinds by distance, that are brought into the processor's cache ahead; of the
+ * heap those at its top, the least and the two below it.  On 300,000 SIFT descriptors 1.1 to 1.2
+ * times the records that get visited are asked for.  Where visits wait for a disk, the least of the
+ * heap is asked for beside those of the list.
  */
-#define FAILING_AHEAD 3
+#define AHEAD 3
 
 /* Where a share of the rows passes at random, so many nodes that fail show one that passes. */
 #define DRY_LIMIT(share) (16 + 1 / (share))
@@ -56,13 +60,17 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 	uint8_t    *to = s->tids + s->ntids * GRN_TID_BYTES;
 	uint8_t		n = 0;
 
+	/* a record's signature speaks for all of its TIDs */
+	if (!grn_sig_passes(f, GRN_REC_PTR(rec, l->off_sig)))
+	{
+		s->now.ntids = 0;
+		s->now.next = GRN_INVALID_ID;
+	}
 	for (uint32_t i = 0; i < s->now.ntids; i++)
 		if (f->passes(f, grn_rec_attrs(l, rec) + i * l->attr_bytes))
 			memcpy(to + n++ * GRN_TID_BYTES,
 				   GRN_REC_PTR(rec, l->off_tids) + i * GRN_TID_BYTES, GRN_TID_BYTES);
 	s->now.ntids = n;
-	if (!grn_sig_passes(f, GRN_REC_PTR(rec, l->off_sig)))
-		s->now.next = GRN_INVALID_ID;
 	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, rec->count, s->passing);
 }
 
@@ -122,45 +130,14 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 	push_failing(s, make_key(estimate, id));
 }
 
-/* Where those that fail begin that this run will not expand. */
+/*
+ * Those that fail and are beyond this are not expanded by this run.  A run's bound only falls, but
+ * where a node leaves the list.
+ */
 static Key
 failing_bound(const GrnSearch *s)
 {
-	return s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] : UINT64_MAX;
-}
-
-/*
- * Offers neighbours that fail.  Most are farther than what bounds those and will not be expanded
- * by this run; these are told apart without branches and put aside.
- */
-static void
-offer_failing_neighbours(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t count)
-{
-	Failing    *f = &s->failing;
-	Key			bound = failing_bound(s);
-	Key			near[GRN_MAX_DEGREE];
-	Key			least = f->far_least;
-	Key		   *far;
-	uint32_t	nfar = 0;
-	uint32_t	n = 0;
-
-	reserve(s, &f->far, sizeof(Key), f->nfar, f->nfar + count, &f->far_room);
-	far = f->far + f->nfar;
-	for (uint32_t i = 0; i < count; i++)
-	{
-		Key			key = make_key(estimates[i], ids[i]);
-		bool		is_far = key > bound;
-		Key			far_key = is_far ? key : UINT64_MAX;
-
-		near[n] = far[nfar] = key;
-		n += !is_far;
-		nfar += is_far;
-		least = far_key < least ? far_key : least;
-	}
-	f->nfar += nfar;
-	f->far_least = least;
-	for (uint32_t i = 0; i < n; i++)
-		push_failing(s, near[i]);
+	return s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] | KEY_EXPANDED : UINT64_MAX;
 }
 
 /* Has those that were put aside wait with the others. */
@@ -170,9 +147,9 @@ take_far(GrnSearch *s)
 	Failing    *f = &s->failing;
 
 	for (size_t i = 0; i < f->nfar; i++)
-		push_failing(s, f->far[i]);
+		push_failing(s, raw_key(f->far[i]));
 	f->nfar = 0;
-	f->far_least = UINT64_MAX;
+	f->far_bound = UINT64_MAX;
 }
 
 /* The nearest that is worth an expansion, if it comes before `than`; else UINT64_MAX. */
@@ -181,42 +158,71 @@ nearest_failing(GrnSearch *s, Key than)
 {
 	Failing    *f = &s->failing;
 
-	if (f->far_least < than && (f->n == 0 || f->far_least < f->heap[0]))
+	if (f->far_bound < than && (f->n == 0 || f->far_bound < f->heap[0]))
 		take_far(s);
-	while (f->n > 0 && (*listings_of(f, KEY_ID(f->heap[0])) & 0xFF) > MOST_LISTINGS)
+	while (f->n > 0 && f->heap[0] < than &&
+		   (*listings_of(f, KEY_ID(f->heap[0])) & 0xFF) > MOST_LISTINGS)
 		heap_pop(f->heap, &f->n);
 	return f->n > 0 && f->heap[0] < than ? f->heap[0] : UINT64_MAX;
 }
 
 /* ---- expansion ---- */
 
+/* What is farther than this comes after the key.  NaN counts as near: keys have a place for it. */
+static float
+farthest_before(Key key)
+{
+	float		distance = key_distance(key);
+
+	return distance != distance ? INFINITY : distance;
+}
+
 /*
- * Offers the neighbours of the node just visited.  Returns whether one of them got a place on
- * the list.
+ * Offers the neighbours of the node just visited.  Most are farther than what this run goes on
+ * from, and wait unsorted.  All are told apart in one loop without branches: where half of the rows
+ * pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
  */
 static bool
 offer_neighbours(GrnSearch *s)
 {
+	Failing    *f = &s->failing;
 	uint32_t	listed = s->listed;
 	Key			last = listed > 0 ? s->list[listed - 1] : 0;
-	uint32_t	ids[2][GRN_MAX_DEGREE]; /* of those that fail, and that pass */
-	float		estimates[2][GRN_MAX_DEGREE];
-	uint32_t	n[2] = {0, 0};
+	Key			bound = failing_bound(s);
+	float		farthest[2] = {farthest_before(bound), farthest_before(list_bound(s))};
+	uint64_t	failing[GRN_MAX_DEGREE];
+	uint64_t	passing[GRN_MAX_DEGREE];
+	uint64_t	rejected[GRN_MAX_DEGREE];
+	uint64_t   *far;
+	uint32_t	nfailing = 0;
+	uint32_t	npassing = 0;
+	uint32_t	nrejected = 0;
+	uint32_t	nfar = 0;
 
 	if (s->p.closed)
 		return false;
-	/* without branches: where half of the rows pass, half of the guesses would be wrong */
+	reserve(s, &f->far, sizeof(uint64_t), f->nfar, f->nfar + s->count, &f->far_room);
+	far = f->far + f->nfar;
 	for (uint32_t i = 0; i < s->count; i++)
 	{
+		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbours[i]);
 		uint32_t	pass = s->passing[i];
+		uint32_t	is_far = s->estimates[i] > farthest[pass];
 
-		ids[0][n[0]] = ids[1][n[1]] = s->neighbours[i];
-		estimates[0][n[0]] = estimates[1][n[1]] = s->estimates[i];
-		n[0] += !pass;
-		n[1] += pass;
+		failing[nfailing] = passing[npassing] = rejected[nrejected] = far[nfar] = raw;
+		npassing += pass & ~is_far;
+		nrejected += pass & is_far;
+		nfailing += ~pass & ~is_far & 1;
+		nfar += ~pass & is_far;
 	}
-	grn_offer_keys(s, ids[1], estimates[1], n[1]);
-	offer_failing_neighbours(s, ids[0], estimates[0], n[0]);
+	f->nfar += nfar;
+	if (nfar > 0 && bound < f->far_bound)
+		f->far_bound = bound;
+	grn_reject_far(s, rejected, nrejected);
+	for (uint32_t i = 0; i < npassing; i++)
+		grn_offer(s, raw_key(passing[i]));
+	for (uint32_t i = 0; i < nfailing; i++)
+		push_failing(s, raw_key(failing[i]));
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
@@ -231,23 +237,57 @@ list_found(GrnSearch *s, Key key)
 	s->recheck = recheck;
 }
 
+/* Adds a candidate to those to ask for, unless that was done lately. */
+static void
+ask_for(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n)
+{
+	uint32_t	id = KEY_ID(key);
+	uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
+
+	if (*asked == id)
+		return;
+	*asked = id;
+	ids[(*n)++] = id;
+}
+
 static void
 ask_ahead(GrnSearch *s)
 {
 	const Failing *f = &s->failing;
-	uint32_t	ids[FAILING_AHEAD];
+	Key			bound = failing_bound(s);
+	uint32_t	ids[AHEAD];
 	uint32_t	n = 0;
+	uint32_t	i = s->cursor;
+	size_t		j = 0;
 
-	grn_ask_ahead(s);
-	for (size_t i = 0; i < f->n && i < (s->store->ahead > 0 ? 1 : FAILING_AHEAD); i++)
+	if (s->store->ahead > 0)
 	{
-		uint32_t	id = KEY_ID(f->heap[i]);
-		uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
+		grn_ask_ahead(s);
+		if (f->n > 0)
+			ask_for(s, f->heap[0], ids, &n);
+	}
+	else
+	{
+		s->asked_disk = false;
+		for (uint32_t seen = 0; seen < AHEAD; seen++)
+		{
+			Key			key = UINT64_MAX;
+			Key			failing = UINT64_MAX;
 
-		if (*asked == id)
-			continue;
-		*asked = id;
-		ids[n++] = id;
+			while (i < s->listed && (s->list[i] & KEY_EXPANDED))
+				i++;
+			if (i < s->listed)
+				key = s->list[i];
+			if (j < f->n && f->heap[j] <= bound)
+				failing = f->heap[j];
+			if (key == UINT64_MAX && failing == UINT64_MAX)
+				break;
+			ask_for(s, failing < key ? failing : key, ids, &n);
+			if (failing < key)
+				j++;
+			else
+				i++;
+		}
 	}
 	if (n > 0)
 		s->store->prefetch(s->store, ids, n);
@@ -275,7 +315,8 @@ count_failed(GrnSearch *s, bool listed, bool showed)
 	Failing    *f = &s->failing;
 
 	f->nwrong += listed;
-	set_dry_limit(s);
+	if (f->nwrong > 0)
+		set_dry_limit(s);
 	f->dry_at_least++;
 	if (listed)
 		f->dry = f->dry_at_least;
@@ -364,9 +405,16 @@ grn_search_dry(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 
-	return f->dry_limit > 0 && f->dry >= f->dry_limit &&
-		((f->n > 0 && (s->listed == 0 || f->heap[0] < s->list[0])) ||
-		 f->far_least < (s->listed == 0 ? UINT64_MAX : s->list[0]));
+	Key			first = s->listed == 0 ? UINT64_MAX : s->list[0];
+
+	if (f->dry_limit == 0 || f->dry < f->dry_limit)
+		return false;
+	if (f->n > 0 && f->heap[0] < first)
+		return true;
+	for (size_t i = 0; i < f->nfar; i++)
+		if (raw_key(f->far[i]) < first)
+			return true;
+	return false;
 }
 
 void

@@ -49,10 +49,11 @@ typedef struct Failing
 	Key		   *heap;
 	size_t		n;
 	size_t		room;
-	Key		   *far;			/* no heap: too far to be expanded when they came, and not */
-	size_t		nfar;			/* counted among listings yet */
+	uint64_t   *far;			/* no heap, and no keys (raw_candidate()): too far to be expanded
+								 * when they came, and not counted among listings yet */
+	size_t		nfar;
 	size_t		far_room;
-	Key			far_least;		/* UINT64_MAX: none */
+	Key			far_bound;		/* all of them are beyond it */
 	uint64_t   *listings;		/* [size] id << 8 | records visited that list it; UINT64_MAX */
 	size_t		size;			/* power of two */
 	size_t		used;
@@ -210,6 +211,29 @@ make_key(float distance, uint32_t id)
 	return (Key) ordered(distance) << 32 | (Key) id << 1;
 }
 
+/*
+ * A candidate whose distance has not been made an ordinal yet, which is half of the work on one
+ * that is told to be far by a comparison of floats.
+ */
+static inline uint64_t
+raw_candidate(float distance, uint32_t id)
+{
+	uint32_t	bits;
+
+	memcpy(&bits, &distance, sizeof(bits));
+	return (uint64_t) bits << 32 | (uint64_t) id << 1;
+}
+
+static inline Key
+raw_key(uint64_t raw)
+{
+	uint32_t	bits = (uint32_t) (raw >> 32);
+	float		distance;
+
+	memcpy(&distance, &bits, sizeof(distance));
+	return make_key(distance, KEY_ID(raw));
+}
+
 /* The distance of a key. */
 static inline float
 key_distance(Key key)
@@ -341,6 +365,8 @@ extern void grn_end_listed(GrnSearch *s);
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers a candidate that has been expanded already. */
 extern void grn_list_expanded(GrnSearch *s, Key key);
+/* Keeps candidates [n] by raw_candidate() that are farther than all of a full list. */
+extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
 /* Offers n candidates at their estimates. */
 extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
 /*

@@ -69,7 +69,7 @@ grn_sig_fold(uint64_t bits)
 static inline void
 grn_sig_add_byte(GrnSigSet *set, uint8_t byte)
 {
-	set->bits[byte / 64] |= UINT64_C(1) << byte % 64;
+	set->passes[byte] = true;
 }
 
 #endif							/* GRN_SIGNATURE_H */

@@ -34,8 +34,8 @@ make_filter(LabelFilter *f, uint16_t label, bool checked)
 	f->base.nsets = checked ? 0 : 1;
 	f->base.passes = label_passes;
 	f->label = label;
-	f->set.bits[sig / 64] |= UINT64_C(1) << sig % 64;
-	f->set.bits[0] |= 1;
+	f->set.passes[sig] = true;
+	f->set.passes[GRN_SIG_ANY] = true;
 }
 
 static uint32_t
