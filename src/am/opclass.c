@@ -97,8 +97,9 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 		if (!OidIsValid(class_oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("operator class \"%s\" does not exist for access method grnnd", string),
-					 errhint("In psql, \\dAc grnnd lists those that there are.")));
+					 errmsg("type %s has no metric or operator class \"%s\" for access method grnnd",
+							format_type_be(type), string),
+					 errhint("Metrics are l2, ip, cosine and l1, of type bit hamming and jaccard.  In psql, \\dAc grnnd lists operator classes.")));
 	}
 	/* those of filter columns have no support functions */
 	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||

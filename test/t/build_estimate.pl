@@ -120,7 +120,10 @@ for my $case (
 	[ "'few', 'nothing'", qr/42703: column "nothing" of relation "few" does not exist/ ],
 	[ "'few', NULL", qr/22004: table and column must not be null/ ],
 	[ "'plain', 'id'", qr/42804: type integer has no such operator class/ ],
-	[ "'few', 'e', 'nothing_ops'", qr/42704: operator class "nothing_ops" does not exist/ ],
+	[ "'few', 'e', 'nothing_ops'", qr/42704: type vector has no metric or operator class "nothing_ops"/ ],
+	[ "'few', 'e', 'hamming'", qr/42704: type vector has no metric or operator class "hamming".*HINT:  Metrics are l2/s ],
+	[ "'few', 'e', NULL, '{degree}'", qr/22023: storage parameter "degree" has no value.*HINT:  Write each as in/s ],
+	[ "'few', 'e', NULL, '{NULL}'", qr/22023: storage parameter "NULL" has no value/ ],
 	[ "'few', 'e', NULL, '{degree=1000}'", qr/22023: value 1000 out of bounds for option "degree"/ ])
 {
 	my $stderr;

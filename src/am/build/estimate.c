@@ -20,6 +20,7 @@
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type_d.h"
 #include "commands/tablespace.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -574,6 +575,24 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	fill_result(s, table, rows, &needs, device_seconds, values);
 }
 
+/* PostgreSQL passes over a parameter without a value: says so, instead of that it does not know it. */
+static void
+check_options(ArrayType *options)
+{
+	Datum	   *each;
+	bool	   *nulls;
+	int			n;
+
+	deconstruct_array(options, TEXTOID, -1, false, TYPALIGN_INT, &each, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (nulls[i] || strchr(TextDatumGetCString(each[i]), '=') == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("storage parameter \"%s\" has no value",
+							nulls[i] ? "NULL" : TextDatumGetCString(each[i])),
+					 errhint("Write each as in \"{degree=32,layout=compact}\".")));
+}
+
 PG_FUNCTION_INFO_V1(grnnd_build_estimate);
 Datum
 grnnd_build_estimate(PG_FUNCTION_ARGS)
@@ -605,6 +624,8 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 				 errmsg("column \"%s\" of relation \"%s\" does not exist", column,
 						RelationGetRelationName(table))));
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+	if (!PG_ARGISNULL(3))
+		check_options(PG_GETARG_ARRAYTYPE_P(3));
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
 	grnnd_build_init(&s->build, grnnd_key_by_name(getBaseType(attribute->atttypid),
 												  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL),
