@@ -12,6 +12,7 @@ use Test::More;
 
 my $ROWS = 3000;
 my $QUERIES = 25;
+my $ASKED = 300;	# queries where .01 of recall counts
 
 my $node = PostgreSQL::Test::Cluster->new('compact');
 $node->init(allows_streaming => 1);
@@ -31,7 +32,7 @@ setup_grnnd($node, 8, 1);
 # The glosses' vectors of 384 small integers; in pairs, those of 768.
 open(my $f, '<:raw', "$FindBin::Bin/../data/glosses.i8") or die;
 my $rows = '';
-for my $id (1 .. $ROWS + $QUERIES)
+for my $id (1 .. $ROWS + $QUERIES + $ASKED)
 {
 	read($f, my $bytes, 384) == 384 or die;
 	$rows .= "$id\t[" . join(',', map { sprintf '%.4f', $_ / 127 } unpack('c384', $bytes)) . "]\n";
@@ -41,11 +42,13 @@ $node->safe_psql('postgres', sprintf(q(
 	DROP TABLE queries;
 	CREATE TABLE source (id int, v vector(384));
 	COPY source FROM '%s';
+	CREATE TABLE asked AS SELECT * FROM source WHERE id > %d;
+	DELETE FROM source WHERE id > %d;
 	CREATE TABLE queries AS SELECT * FROM source WHERE id > %d;
 	DELETE FROM source WHERE id > %d;
 	CREATE TABLE t AS SELECT * FROM source;
 	CREATE INDEX t_idx ON t USING grnnd (v) WITH (layout = compact);
-), $node->basedir . '/rows', $ROWS, $ROWS));
+), $node->basedir . '/rows', $ROWS + $QUERIES, $ROWS + $QUERIES, $ROWS, $ROWS));
 
 # What ranked() says of a table at ef_search 100, where rows and order are checked.
 sub ranked
@@ -152,6 +155,14 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX empty_idx ON empty USING grnnd (v) WITH (layout = compact);
 	INSERT INTO empty SELECT * FROM source;
 	SELECT grnnd_fit('empty_idx')));
+# searches find rows that were inserted about as often as those that were there before
+my ($before, $inserted) = split /\n/, $node->safe_psql('postgres', q(
+	SET enable_seqscan = off; SET enable_sort = off; SET grnnd.ef_search = 20;
+	SELECT avg((n.id = ANY (f.ids))::int) FROM asked a,
+		LATERAL (SELECT array_agg(id) AS ids FROM (SELECT id FROM grown ORDER BY v <-> a.v LIMIT 10) g) f,
+		LATERAL (SELECT id FROM source ORDER BY v <-> a.v LIMIT 10) n
+	GROUP BY n.id % 2 ORDER BY n.id % 2));
+cmp_ok($before - $inserted, '<', 0.13, "inserted rows are found: $inserted, others $before");
 for my $table (qw(grown empty))
 {
 	my $recall = ranked($table, 0.85, $table);

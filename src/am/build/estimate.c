@@ -575,7 +575,7 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	fill_result(s, table, rows, &needs, device_seconds, values);
 }
 
-/* PostgreSQL passes over a parameter without a value: says so, instead of that it does not know it. */
+/* Refuses parameters without a value; PostgreSQL would say that it does not know them. */
 static void
 check_options(ArrayType *options)
 {

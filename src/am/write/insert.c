@@ -33,11 +33,6 @@
 #define MIN_INSERT_EF 64
 #define MIN_COMPACT_EF 160		/* where records keep rows in few bits */
 /*
- * Links back that a row should get, even from neighbours that then lose a nearer one.  More of
- * them find more rows, and each is 70 bytes of WAL.
- */
-#define LEAST_LINKS(degree) ((degree) < GRNND_FEW_EDGES ? (degree) / 2 : (degree) / 6)
-/*
  * Inner product: a row longer than the usual one by this factor counts as long, and gets links from
  * shorter rows for a second search.  Recall shows no threshold between 1.1 and 2; this one spares
  * that search where all rows are about equally long.
@@ -433,7 +428,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound);
 	grnnd_choose_neighbours(ix, search, nfound, &p, GRN_INVALID_ID, &near);
 	grn_search_end(search);
-	for (uint32 i = 0; i < near.count; i++)
+	for (uint32 i = 0; i < near.own; i++)
 		if (LONG_ROW * grn_factor_length(near.factors[i]) < length &&
 			grn_find_id(list->ids, list->count, near.ids[i]) < 0)
 			from[n++] = near.ids[i];
@@ -484,7 +479,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 
 	grnnd_test_point("insert-chosen");
 	in->rec->count = 0;
-	for (uint32 i = 0; i < list.count; i++)
+	for (uint32 i = 0; i < list.own; i++)
 	{
 		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
 
@@ -494,7 +489,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	plan.from = from;
 	plan.chosen = &list;
 	plan.nfrom = list.count + choose_shorter(in, entries, &list, from + list.count);
-	plan.least = LEAST_LINKS(in->ix->layout.degree);
+	plan.least = grnnd_shares(in->ix).least;
 	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
 	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 	grnnd_test_point("insert-written");

@@ -23,11 +23,10 @@
 #include "graph/stored/prune.h"
 
 /*
- * Neighbours that a new node chooses by the rule.  Up to GrnMetricInfo.fill the nearest that
- * the rule refused are added.  The rest of the list is for links that the node gives later;
- * test/bench/tried.md has other numbers.
+ * Where lists are long, the rule keeps out only what is nearer to another neighbour by this share:
+ * so the first neighbours are nearer.
  */
-#define CHOOSE(degree) ((degree) < GRNND_FEW_EDGES ? (degree) * 7 / 10 : (degree) * 15 / 32)
+#define RULE_SLACK 0.08f
 
 /* Records of one vector whose signatures differ: see MOST_SIGNED of insert.c. */
 #define MOST_TWINS 3
@@ -90,6 +89,34 @@ encode_row(const GrnndIndex *ix, float *x, float error, uint8_t *code, GrnFactor
 }
 
 /* ---- choosing ---- */
+
+/*
+ * A new node begins with few edges of its own.  What it lacks at first are links to it, each of
+ * which adds an edge to its own list where the neighbour was full, and later rows fill the rest.
+ * Without codes only few neighbours give way to it, so its own list is longer then.
+ * test/bench/tried.md has other numbers.
+ */
+GrnndShares
+grnnd_shares(const GrnndIndex *ix)
+{
+	uint32		degree = ix->layout.degree;
+	GrnndShares s;
+
+	if (degree < GRNND_FEW_EDGES)
+		s = (GrnndShares) {.own = degree / 2, .asked = degree, .filled = degree,
+						   .least = degree * 4 / 5};
+	else if (grn_has_codes(&ix->codec))
+		s = (GrnndShares) {.own = degree * ix->key.metric->own / 32, .asked = degree / 2,
+						   .filled = degree / 2, .least = degree * 3 / 8, .slack = RULE_SLACK};
+	else
+	{
+		s = (GrnndShares) {.own = degree * 15 / 32, .asked = degree * 15 / 32,
+						   .filled = degree / 4, .least = degree / 6};
+		if (ix->key.metric->long_entries > 0)
+			s.filled = s.own;
+	}
+	return s;
+}
 
 GrnndEdge
 grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i)
@@ -176,11 +203,13 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	const GrnLayout *l = &ix->layout;
 	const GrnFound *found = grn_search_found(search);
 	uint32		dim = ix->meta.dim;
+	GrnndShares shares = grnnd_shares(ix);
 	GrnPrune	prune = {
 		.stride = dim,
 		.dim = dim,
-		.most = CHOOSE(l->degree),
-		.fill = l->degree * ix->key.metric->fill / 32
+		.slack = shares.slack,
+		.most = shares.asked,
+		.fill = shares.filled
 	};
 	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
 									   MCXT_ALLOC_HUGE);
@@ -225,6 +254,7 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 	prune.rows = rows;
 	prune.dist = dist;
 	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));
+	list->own = Min(list->count, shares.own);
 	list->codes = palloc(l->degree * l->code_bytes + 1);
 	list->sigs = palloc(l->degree * l->sig_bytes + 1);
 	for (uint32 i = 0; i < list->count; i++)
@@ -372,7 +402,7 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 		if (at >= 0)
 		{
 			y.v_to = chosen->between + (Size) at * chosen->count;
-			y.nknown = chosen->count;
+			y.nknown = chosen->own;
 			y.x_to_v = chosen->to_p[at];
 		}
 	}
@@ -623,7 +653,7 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 	if (grnnd_copy_record(index, ix, id, self, NULL) != GRN_NODE ||
 		self->version != version)
 		return false;
-	for (uint32 i = 0; plan->chosen != NULL && i < plan->chosen->count; i++)
+	for (uint32 i = 0; plan->chosen != NULL && i < plan->chosen->own; i++)
 		if (self->count < ix->layout.degree &&
 			grn_find_id(grn_rec_ids(&ix->layout, self), self->count, plan->chosen->ids[i]) < 0)
 		{

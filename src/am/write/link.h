@@ -33,10 +33,23 @@ extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 /* Encodes x, which stays the caller's.  error: grnnd_noise() if x is from a record, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
-/* Neighbours chosen for a new list. */
+/* How many edges a new node gets. */
+typedef struct GrnndShares
+{
+	uint32		own;			/* it begins with */
+	uint32		asked;			/* neighbours that are asked for a link back, these among them */
+	uint32		filled;			/* of these: up to here also the nearest that the rule refused */
+	uint32		least;			/* links back that it should get, even from neighbours that then lose
+								 * a nearer one */
+	float		slack;			/* of the rule */
+} GrnndShares;
+extern GrnndShares grnnd_shares(const GrnndIndex *ix);
+
+/* Neighbours chosen for a new node. */
 typedef struct GrnndList
 {
 	uint32		count;
+	uint32		own;			/* the first so many are for its own list */
 	uint32		ids[GRN_MAX_DEGREE];
 	GrnFactor	factors[GRN_MAX_DEGREE];
 	uint8_t    *codes;			/* [degree][code_bytes] */
@@ -50,8 +63,8 @@ typedef struct GrnndList
 extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
 /*
- * Chooses the out-neighbours of p among the live nodes that a search's last run
- * found, by the RNG rule on exact distances; self is not among them.
+ * Chooses among the live nodes that a search's last run found, by the RNG rule on exact
+ * distances, the neighbours of p and those that are to link to it; self is not among them.
  */
 extern void grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search,
 									uint32 nfound, const GrnndPoint *p,

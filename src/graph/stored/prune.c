@@ -5,6 +5,7 @@
 #include "graph/stored/prune.h"
 
 #include <float.h>
+#include <math.h>
 
 typedef struct Workspace
 {
@@ -59,7 +60,7 @@ occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		if (p->codec == NULL)
 			w->between[c] = grn_dist->l2_f32(p->rows + a * p->stride,
 											 p->rows + c * p->stride, p->dim);
-		if (w->between[c] < p->dist[c])
+		if (w->between[c] < p->dist[c] * (1 - p->slack))
 			w->refused[c] = 1;
 	}
 }
@@ -111,6 +112,7 @@ yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
 {
 	int			best = -1;
 	float		best_dist = y->x_to_v;
+	uint32_t	mix = 0;
 
 	for (uint32_t i = count; i-- > 0;)
 	{
@@ -126,9 +128,14 @@ yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
 			best_dist = y->v_to[at];
 		}
 	}
-	if (best >= 0)
+	if (best >= 0 || y->from == GRN_YIELD_SERVED || !y->may_add || count == 0)
 		return best;
-	return y->from == GRN_YIELD_ANY && y->may_add && count > 0 ? (int) count - 1 : -1;
+	if (y->from == GRN_YIELD_ANY)
+		return (int) count - 1;
+	/* were it always the last, each new row would take the place of the one before */
+	for (uint32_t i = 0; i < y->x_count; i++)
+		mix = mix * 31 + y->x_ids[i];
+	return (int) (count - 1 - mix % ((count + 1) / 2));
 }
 
 int
@@ -141,7 +148,7 @@ grn_yield(const GrnYield *y)
 	float		to_x[GRN_MAX_DEGREE];
 	float		to_v[GRN_MAX_DEGREE];
 	float		x_to_v;
-	float		best_dist = -FLT_MAX;
+	float		best_rank = -FLT_MAX;
 	int			best = -1;
 	bool		best_common = false;
 	GrnCodeQuery vq;
@@ -156,6 +163,7 @@ grn_yield(const GrnYield *y)
 	for (uint32_t i = 0; i < count; i++)
 	{
 		bool		common = grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0;
+		float		rank = y->from == GRN_YIELD_ANY ? to_v[i] : to_v[i] / fmaxf(to_x[i], FLT_MIN);
 
 		if (!common && !y->may_add)
 			continue;
@@ -167,10 +175,10 @@ grn_yield(const GrnYield *y)
 		}
 		if (y->from == GRN_YIELD_SERVED && !common && to_x[i] >= to_v[i])
 			continue;
-		if (common != best_common ? common : to_v[i] > best_dist)
+		if (common != best_common ? common : rank > best_rank)
 		{
 			best = (int) i;
-			best_dist = to_v[i];
+			best_rank = rank;
 			best_common = common;
 		}
 	}

@@ -27,6 +27,8 @@ typedef struct GrnPrune
 	const float *dist;			/* [n], squared, to u */
 	uint32_t	n;
 	uint32_t	nfixed;
+	float		slack;			/* the rule keeps a candidate out if it is nearer to a neighbour by
+								 * more than this share of its squared distance to u */
 	uint32_t	most;			/* neighbours in all, fixed ones included */
 	uint32_t	fill;			/* up to here also the nearest that the rule refused */
 } GrnPrune;
@@ -47,7 +49,8 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
  *
  * Paths through v -> y then lead over v -> x -> y, so x -> y must exist.  Preferred is a y
  * that is one of x's neighbours x_ids.  Otherwise, if may_add is set, y is one that `from`
- * allows, and the caller adds x -> y first.  Of each kind the farthest from v is taken.
+ * allows, and the caller adds x -> y first.  Of each kind the one is taken whose distance from v
+ * is the largest multiple of that from x, since the path over x is hardly a detour to it.
  * Without codes, distances from v are those given, or the order of v's list stands for
  * them; then only GRN_YIELD_ANY allows a y of the second kind, the last of the list.
  */
