@@ -208,6 +208,8 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	float		u[GRN_MAX_DIM];
 	float		most = 0;
 	int64_t		sum = 0;
+	double		norm2 = 0;
+	double		rounded = 0;
 	uint32_t	each = 8 / bits;
 	size_t		bytes = level_bytes(bits, n);
 
@@ -237,7 +239,12 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 
 		p->plane[j % each * bits][j / each % GRN_MAX_CODE_BYTES] = level;
 		sum += level;
+		norm2 += (double) u[j] * u[j];
+		rounded += (double) u[j] * level;
 	}
+	/* what the levels lack is across the query, so products with what lies along it lack nothing */
+	if (rounded > 0)
+		query->unit = (float) (norm2 / rounded);
 	query->offset = (float) sum * middle_of(bits);
 }
 
