@@ -68,7 +68,7 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 	}
 	row->found.error = rec->error;
 	row->found.distance = so->rest_query != NULL
-		? grn_own_compare(l, comparison, so->rest_query, vec)
+		? grn_query_compare(comparison, l->form, so->rest_query, vec, l->dim)
 		: grn_compare(comparison, l->form, so->q, vec, l->dim);
 	row->norm = 0;
 	if (so->norms)
@@ -151,7 +151,7 @@ make_query(GrnndScan *so)
 	size_t		bytes = grn_query_bytes(so->ix->key.metric->comparison, l->form, l->dim);
 
 	so->rest_query = bytes > 0 ? palloc(bytes) : NULL;
-	if (bytes > 0 && !grn_own_query(l, so->ix->key.metric->comparison, so->q, so->rest_query))
+	if (bytes > 0 && !grn_own_query(l, so->q, so->rest_query))
 	{
 		pfree(so->rest_query);
 		so->rest_query = NULL;

@@ -23,6 +23,7 @@ typedef struct Query
 	float		norm2;			/* |q|^2 */
 	float		offset;			/* sum of the planes times the levels' middle */
 	float		raised;			/* grn_rotated_raise() */
+	float		times_head;
 	uint32_t	pieces;
 	GrnCodePlanes planes[];
 } Query;
@@ -249,9 +250,10 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 }
 
 void
-grn_rotated_raise(void *query, float by)
+grn_rotated_raise(void *query, float by, float times_head)
 {
-	((Query *) query)->raised += by;
+	((Query *) query)->raised = by;
+	((Query *) query)->times_head = times_head;
 }
 
 float
@@ -295,16 +297,13 @@ grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n)
 	return head.scale * head.scale * (float) sum / 4;
 }
 
-float
-grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
+/* The inner product of a query and a stored vector, by its head and its levels. */
+static float
+product(uint32_t bits, const Query *q, const GrnRotatedHead *head, const uint8_t *levels, size_t n)
 {
-	const Query *q = query;
-	GrnRotatedHead head;
-	const uint8_t *levels = stored + sizeof(head);
 	size_t		bytes = level_bytes(bits, n);
 	int64_t		sum = 0;
 
-	memcpy(&head, stored, sizeof(head));
 	for (uint32_t i = 0; i < q->pieces; i++, levels += GRN_MAX_CODE_BYTES, bytes -= GRN_MAX_CODE_BYTES)
 	{
 		const uint8_t *from = levels;
@@ -321,16 +320,27 @@ grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n
 		grn_dist->dot(&q->planes[i], from, 1, &dot);
 		sum += dot;
 	}
-	return head.scale * q->unit * ((float) sum - q->offset) + q->raised;
+	return head->scale * q->unit * ((float) sum - q->offset);
+}
+
+float
+grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
+{
+	const Query *q = query;
+	GrnRotatedHead head;
+
+	memcpy(&head, stored, sizeof(head));
+	return product(bits, q, &head, stored + sizeof(head), n) + q->raised + q->times_head * head.norm2;
 }
 
 float
 grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
 {
+	const Query *q = query;
 	GrnRotatedHead head;
 	float		l2;
 
 	memcpy(&head, stored, sizeof(head));
-	l2 = ((const Query *) query)->norm2 + head.norm2 - 2 * grn_rotated_ip(bits, query, stored, n);
+	l2 = q->norm2 + head.norm2 - 2 * product(bits, q, &head, stored + sizeof(head), n);
 	return l2 > 0 ? l2 : 0;
 }

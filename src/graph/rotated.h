@@ -37,12 +37,15 @@ GRN_ROTATED_FUNCTIONS(1)
  */
 extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
-/* From then on inner products with the query are larger by so much. */
-extern void grn_rotated_raise(void *query, float by);
+/*
+ * From then on inner products with the query are larger by so much, and by so many times what the
+ * stored vector's head has as norm2.
+ */
+extern void grn_rotated_raise(void *query, float by, float times_head);
 /* |s|^2 of a stored vector s: by its head, and by its levels, whatever the head has there. */
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
-/* Squared distance (of a query that was not raised) and inner product of it and a stored vector. */
+/* Squared distance and inner product of such a query and a stored vector. */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 

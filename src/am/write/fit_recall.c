@@ -182,7 +182,7 @@ make_ready(Measure *m)
 		Asked	   *q = &m->queries[i];
 
 		q->made = (void *) TYPEALIGN(ALIGNMENT, palloc(bytes + ALIGNMENT));
-		if (!grn_own_query(l, m->f->ix.key.metric->comparison, q->x, q->made))
+		if (!grn_own_query(l, q->x, q->made))
 			q->made = NULL;
 	}
 }
@@ -222,7 +222,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 		Asked	   *q = &m->queries[i];
 
 		if (q->id != m->id)
-			keep(m, q, q->made != NULL ? grn_own_compare(l, comparison, q->made, vec)
+			keep(m, q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
 				 : grn_compare(comparison, l->form, q->x, vec, l->dim),
 				 GRN_REC_PTR(rec, l->off_tids));
 	}

@@ -3,9 +3,11 @@
  *
  * With a centre c the stored vector s is near x - c, and e, what it lacks of that, is across it.
  * Squared distances are those of s and q - c.  Of an inner product
- *   <q, x> = <q, c> + <q - c, x - c> + <c, x - c>
- * the last part is kept exactly, in the head instead of |s|^2.  So e counts by its part along
- * q - c, which is a fraction of q where all lie far from the origin.
+ *   <q, x> = <q, c> + <q - t c, x - c> + t <c, x - c>,   whatever t is,
+ * the factor of t is kept exactly, in the head instead of |s|^2.  t c is the part of q along c, so
+ * that q - t c is as short as it can be, however long the query is: order by inner products does
+ * not depend on that.  e counts by its part along q - t c, which is a fraction of q where all lie
+ * far from the origin.
  */
 #include "graph/stored/own.h"
 
@@ -14,26 +16,45 @@
 #include <string.h>
 
 #include "graph/rotated.h"
+#include "graph/space.h"
 
 /* ---- the centre ---- */
+
+/* Shorter centres, squared, are left in queries: products with them would vanish. */
+#define LEAST_CENTRE2 1e-24
 
 void
 grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim)
 {
 	centre->x = x;
-	centre->norm2 = grn_dist->ip_f32(x, x, dim);
+	centre->norm2 = grn_norm2(x, dim);
 	centre->products = grn_compares_products(comparison);
 }
 
-/* x without the centre, if there is one: x itself or out [dim]. */
+/* x without so many times the centre, if there is one: x itself or out [dim]. */
 static const float *
-without_centre(const GrnLayout *l, const float *x, float *out)
+without_centre(const GrnLayout *l, const float *x, float times, float *out)
 {
 	if (l->centre == NULL)
 		return x;
 	for (uint32_t j = 0; j < l->dim; j++)
-		out[j] = x[j] - l->centre->x[j];
+		out[j] = x[j] - times * l->centre->x[j];
 	return out;
+}
+
+/* How many times the centre a query goes without. */
+static float
+times_centre(const GrnLayout *l, const float *q)
+{
+	double		product = 0;
+
+	if (l->centre == NULL || !l->centre->products)
+		return 1;
+	if (l->centre->norm2 < LEAST_CENTRE2)
+		return 0;
+	for (uint32_t j = 0; j < l->dim; j++)
+		product += (double) q[j] * l->centre->x[j];
+	return (float) (product / l->centre->norm2);
 }
 
 /* <c, x - c> of a stored vector, where it is kept. */
@@ -70,40 +91,32 @@ grn_own_norm2(const GrnLayout *l, const void *vec)
 		return grn_dist->ip_f32(row, row, l->dim);
 	}
 	norm2 = grn_rotated_levels_norm2(grn_form(l->form)->bits, vec, l->dim) +
-		2 * centre_product(vec) + l->centre->norm2;
+		2 * centre_product(vec) + (float) l->centre->norm2;
 	return norm2 > 0 ? norm2 : 0;
 }
 
 bool
-grn_own_query(const GrnLayout *l, GrnComparison comparison, const float *q, void *query)
+grn_own_query(const GrnLayout *l, const float *q, void *query)
 {
 	float		rest[GRN_MAX_DIM];
+	float		times = times_centre(l, q);
 
-	if (!grn_query_make(l->form, without_centre(l, q, rest), l->dim, query))
+	if (!grn_query_make(l->form, without_centre(l, q, times, rest), l->dim, query))
 		return false;
-	if (l->centre != NULL && grn_compares_products(comparison))
-		grn_rotated_raise(query, grn_dist->ip_f32(q, l->centre->x, l->dim));
+	if (l->centre != NULL && l->centre->products)
+		grn_rotated_raise(query, grn_dist->ip_f32(q, l->centre->x, l->dim), times);
 	return true;
 }
 
-float
-grn_own_compare(const GrnLayout *l, GrnComparison comparison, const void *query, const void *vec)
-{
-	float		compared = grn_query_compare(comparison, l->form, query, vec, l->dim);
-
-	return l->centre != NULL && l->centre->products ? compared - centre_product(vec) : compared;
-}
-
-float
+double
 grn_own_query_share(const GrnLayout *l, const float *q)
 {
 	float		rest[GRN_MAX_DIM];
-	const float *left = without_centre(l, q, rest);
-	float		whole = grn_dist->ip_f32(q, q, l->dim);
+	double		whole = grn_norm2(q, l->dim);
 
-	if (l->centre == NULL || !l->centre->products || !(whole > 0) || isinf(whole))
+	if (l->centre == NULL || !l->centre->products || whole == 0)
 		return 1;
-	return sqrtf(grn_dist->ip_f32(left, left, l->dim) / whole);
+	return sqrt(grn_norm2(without_centre(l, q, times_centre(l, q), rest), l->dim) / whole);
 }
 
 /* More than any 16,000 differences whose squares vanish in single precision. */
@@ -115,7 +128,7 @@ float
 grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 {
 	float		rest[GRN_MAX_DIM];
-	float		l2 = grn_form_l2(l->form, without_centre(l, x, rest), vec, l->dim);
+	float		l2 = grn_form_l2(l->form, without_centre(l, x, 1, rest), vec, l->dim);
 
 	return fminf(sqrtf(l2) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
 }
@@ -124,7 +137,7 @@ float
 grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 {
 	float		rest[GRN_MAX_DIM];
-	const float *left = without_centre(l, x, rest);
+	const float *left = without_centre(l, x, 1, rest);
 	bool		exact;
 
 	if (stored != NULL)

@@ -14,7 +14,7 @@
 typedef struct GrnCentre
 {
 	const float *x;				/* [dim] */
-	float		norm2;			/* |x|^2 */
+	double		norm2;			/* |x|^2 */
 	bool		products;		/* rows are compared by inner products, see own.c */
 } GrnCentre;
 
@@ -26,17 +26,15 @@ extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
 /* Its squared length. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
- * Makes a query q [dim] ready for grn_own_compare(), in grn_query_bytes() at an aligned address.
+ * Makes a query q [dim] ready for grn_query_compare(), in grn_query_bytes() at an aligned address.
  * False: grn_compare() has to serve it.
  */
-extern bool grn_own_query(const GrnLayout *l, GrnComparison comparison, const float *q, void *query);
-extern float grn_own_compare(const GrnLayout *l, GrnComparison comparison, const void *query,
-							 const void *vec);
+extern bool grn_own_query(const GrnLayout *l, const float *q, void *query);
 /*
  * Of a query q [dim], the part that a stored vector's error counts by where rows are compared by
  * inner products, as a share of |q|.
  */
-extern float grn_own_query_share(const GrnLayout *l, const float *q);
+extern double grn_own_query_share(const GrnLayout *l, const float *q);
 
 /* Writes an own vector [vec_bytes], of stored or else of x (GrnRecordSource); returns its error. */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);

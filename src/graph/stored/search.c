@@ -19,9 +19,8 @@
 
 #include <math.h>
 
-#include "graph/stored/own.h"
-
 #include "graph/space.h"
+#include "graph/stored/own.h"
 
 #define MIN_SET 256				/* slots of the first set of ids; power of two */
 
@@ -154,8 +153,7 @@ pack_query(GrnSearch *s)
 	if (bytes == 0)
 		return;
 	s->packed = s->store->alloc(s->store, bytes);
-	/* distances of places come from inner products (search_visit.c) */
-	if (!grn_own_query(l, s->place != NULL ? s->p.metric->comparison : s->comparison, s->q, s->packed))
+	if (!grn_own_query(l, s->q, s->packed))
 	{
 		s->store->free(s->store, s->packed);
 		s->packed = NULL;
@@ -178,6 +176,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->store = store;
 	s->q = q;
 	s->comparison = params->by_row ? GRN_BETWEEN_PLACES : params->metric->comparison;
+	pack_query(s);
 	s->codes = params->codec != NULL && grn_has_codes(params->codec) &&
 		params->layout->code_bytes > 0;
 	if (s->codes)
@@ -198,8 +197,6 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 							   params->metric->power);
 		grn_place(s->place, params->layout->dim, params->codec->norm_unit, params->metric->power);
 	}
-	pack_query(s);
-
 	s->list = store->alloc(store, params->ef * sizeof(Key));
 	while (size < 4 * (uint64_t) params->ef && size < UINT32_C(1) << 20)
 		size *= 2;

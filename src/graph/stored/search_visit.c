@@ -35,7 +35,7 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	double		norm2 = grn_own_norm2(l, vec) - (double) error * error;
 	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
 								s->p.metric->power);
-	float		ip = -grn_own_compare(l, s->p.metric->comparison, s->packed, vec);
+	float		ip = -grn_query_compare(s->p.metric->comparison, l->form, s->packed, vec, l->dim);
 	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
 
 	return l2 > 0 ? l2 : 0;
@@ -59,7 +59,7 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 		return grn_dist->l2_f32(s->place, row, l->dim);
 	}
 	if (s->packed != NULL)
-		return grn_own_compare(l, s->comparison, s->packed, vec);
+		return grn_query_compare(s->comparison, l->form, s->packed, vec, l->dim);
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 
