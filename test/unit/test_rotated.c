@@ -235,8 +235,8 @@ estimates_hold(void)
 }
 
 /*
- * A query that is the row itself meets the stored vector at the row's error, whatever the rounding of
- * the query: what that lacks is across the query, and so across the row.
+ * A query that is the row itself meets the stored vector at the row's error, whatever the rounding
+ * of the query: what that lacks is across the query, and so across the row.
  */
 static void
 rounding_of_queries_is_across(void)

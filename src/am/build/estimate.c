@@ -577,7 +577,7 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 
 /* Refuses parameters without a value; PostgreSQL would say that it does not know them. */
 static void
-check_options(ArrayType *options)
+check_options(ArrayType * options)
 {
 	Datum	   *each;
 	bool	   *nulls;

@@ -39,8 +39,8 @@ typedef struct GrnndShares
 	uint32		own;			/* it begins with */
 	uint32		asked;			/* neighbours that are asked for a link back, these among them */
 	uint32		filled;			/* of these: up to here also the nearest that the rule refused */
-	uint32		least;			/* links back that it should get, even from neighbours that then lose
-								 * a nearer one */
+	uint32		least;			/* links back that it should get, even from neighbours that then
+								 * lose a nearer one */
 	float		slack;			/* of the rule */
 } GrnndShares;
 extern GrnndShares grnnd_shares(const GrnndIndex *ix);
