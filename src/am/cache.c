@@ -16,9 +16,9 @@
 
 /*
  * Descriptions kept by this backend, most recently used first.  One that this
- * transaction has used stays, because callers hold pointers to it.  It is small: what
- * scans need beyond it, the codec's arrays and the hints, comes with the first scan and
- * goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
+ * transaction has used stays, because callers hold pointers to it.  It is small, 64 kB with a
+ * centre: what scans need beyond it, the codec's arrays and the hints, comes with the first scan
+ * and goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
  * of an index 2 MB, and a query can scan a thousand partitions.
  */
 #define MAX_CACHED 64
@@ -238,7 +238,6 @@ drop_arrays(CacheEntry *entry)
 	entry->ix.hints = &no_hints;
 	entry->ix.hint_mask = 0;
 	entry->ix.hint_shift = 0;
-	entry->ix.layout.centre = NULL;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
@@ -266,16 +265,22 @@ reserve_arrays(Size bytes)
 	}
 }
 
-/* Brings the centre of own vectors, if there is one, in a context that lasts as long as ix. */
+/*
+ * Brings the centre of own vectors, if there is one.  It stays as long as the entry does, because
+ * records mean nothing without it: a scan needs it to its end.
+ */
 static void
-read_centre(Relation index, GrnndIndex *ix, MemoryContext context)
+read_centre(Relation index, CacheEntry *entry)
 {
+	GrnndIndex *ix = &entry->ix;
 	Size		bytes = ix->meta.dim * sizeof(float);
-	float	   *x;
+	float	   *x = (float *) ix->centre.x;
 
-	if (ix->meta.centre_pages == 0)
+	if (ix->meta.centre_pages == 0 || ix->layout.centre != NULL)
 		return;
-	x = MemoryContextAlloc(context, bytes);
+	/* (an error may have left the memory behind) */
+	if (x == NULL)
+		ix->centre.x = x = MemoryContextAlloc(entry->context, bytes);
 	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.centre_pages, x, bytes);
 	grn_centre_make(&ix->centre, ix->key.metric->comparison, x, ix->meta.dim);
 	ix->layout.centre = &ix->centre;
@@ -299,12 +304,13 @@ fill_entry(Relation index, CacheEntry *entry)
 		return;
 	/* what an error has left behind */
 	drop_arrays(entry);
+	read_centre(index, entry);
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
 	blocks = Max(RelationGetNumberOfBlocks(index), 1);
 	hints = pg_nextpower2_32(Min(blocks, GRNND_MAX_HINTS));
-	arrays_bytes = codec_bytes + short_bytes + ix->meta.dim * sizeof(float) + book_bytes + hints * sizeof(GrnndHint);
+	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints * sizeof(GrnndHint);
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
@@ -324,7 +330,6 @@ fill_entry(Relation index, CacheEntry *entry)
 	grn_codec_shorten(&ix->encoder, short_basis);
 	ix->encoder.short_basis = short_basis;
 	ix->codec = ix->encoder;
-	read_centre(index, ix, entry->arrays);
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;
 	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));

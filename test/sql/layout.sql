@@ -97,4 +97,38 @@ END $$;
 SELECT rows, opclass, f.* FROM (VALUES (2000), (1000), (60)) x (rows),
 	(VALUES ('vector_l2_ops', '<->'), ('vector_cosine_ops', '<=>'), ('vector_ip_ops', '<#>')) y (opclass, op), far(opclass, op, rows) f;
 
+-- a scan keeps its centre while scans of other indexes take the memory of what else it has read
+CREATE TABLE s (id int, v vector(128));
+INSERT INTO s SELECT id, v FROM far;
+CREATE INDEX s_v ON s USING grnnd (v vector_ip_ops) WITH (layout = compact);
+DO $$ BEGIN
+	FOR i IN 1..10 LOOP
+		EXECUTE format('CREATE TABLE other_%s (v vector(16000))', i);
+		EXECUTE format('INSERT INTO other_%s SELECT array_fill(1::real, ARRAY[16000])::vector', i);
+		EXECUTE format('CREATE INDEX ON other_%s USING grnnd (v)', i);
+	END LOOP;
+END $$;
+CREATE FUNCTION in_order(others int) RETURNS text LANGUAGE plpgsql SET grnnd.ef_search = 10 AS $$
+DECLARE
+	q vector := (SELECT v FROM far_queries() LIMIT 1);
+	c CURSOR FOR SELECT id FROM s ORDER BY v <#> q;
+	ids int[] := '{}';
+	r record;
+BEGIN
+	OPEN c;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND;
+		ids := ids || r.id;
+		CONTINUE WHEN cardinality(ids) <> 5;
+		PERFORM set_config('work_mem', '64kB', true);
+		FOR i IN 1..others LOOP
+			EXECUTE format('SELECT 1 FROM other_%s ORDER BY v <-> array_fill(0::real, ARRAY[16000])::vector LIMIT 1', i);
+		END LOOP;
+		PERFORM set_config('work_mem', '4MB', true);
+	END LOOP;
+	RETURN ids;
+END $$;
+SELECT in_order(10) = in_order(0) AS same;
+
 DROP SCHEMA test_layout CASCADE;
