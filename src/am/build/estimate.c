@@ -499,7 +499,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 		elog(ERROR, "the index builder chose a record that does not fit a page");
 	if (rows / nodes > layout.tids_max)
 		records += nodes * ceil((rows / nodes - layout.tids_max) / layout.chain_tids);
-	blocks = (double) grnnd_index_blocks(&layout, (uint64) records);
+	blocks = (double) grnnd_index_blocks(&layout, r->centred != 0, (uint64) records);
 
 	memory = grown(rows * b->row_bytes) + grown(rows * sizeof(uint64)) +
 		whole(rows * sizeof(uint32)) + whole(Max(needs->work_bytes, rows * DUPLICATE_BYTES)) +

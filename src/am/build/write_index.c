@@ -127,15 +127,15 @@ codec_pages(const GrnLayout *l)
 }
 
 static uint32
-centre_pages(const GrnLayout *l)
+centre_pages(const GrnLayout *l, bool centred)
 {
-	return l->centre == NULL ? 0 : pages_of(l->dim);
+	return centred ? pages_of(l->dim) : 0;
 }
 
 uint64
-grnnd_index_blocks(const GrnLayout *l, uint64 records)
+grnnd_index_blocks(const GrnLayout *l, bool centred, uint64 records)
 {
-	return 2 + codec_pages(l) + centre_pages(l) +
+	return 2 + codec_pages(l) + centre_pages(l, centred) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
@@ -146,13 +146,14 @@ grnnd_index_blocks(const GrnLayout *l, uint64 records)
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
-	uint64		blocks = grnnd_index_blocks(&new->layout, new->records);
+	bool		centred = new->layout.centre != NULL;
+	uint64		blocks = grnnd_index_blocks(&new->layout, centred, new->records);
 	BlockNumber head;
 
 	new->meta.entry_block = 1;
 	new->meta.codec_block = 2;
 	new->meta.codec_pages = codec_pages(&new->layout);
-	new->meta.centre_pages = centre_pages(&new->layout);
+	new->meta.centre_pages = centre_pages(&new->layout, centred);
 	head = 2 + new->meta.codec_pages + new->meta.centre_pages;
 	grnnd_place_filters(&new->meta, &new->layout, head);
 	new->meta.first_node_block = head + grnnd_filter_pages(&new->meta);

@@ -24,7 +24,7 @@ extern BlockNumber grnnd_write_index(GrnndBuild *build, const GrnBuildResult *re
 extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
 /* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
 extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
-/* Blocks of an index with so many records, as grnnd_write_index() lays them out. */
-extern uint64 grnnd_index_blocks(const GrnLayout *layout, uint64 records);
+/* Blocks of an index with so many records, and a centre, as grnnd_write_index() lays them out. */
+extern uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
 
 #endif							/* GRNND_WRITE_INDEX_H */
