@@ -4,6 +4,7 @@
  */
 #include "builder/pipeline_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/arena.h"
@@ -19,7 +20,8 @@
  */
 #define STRETCH ((uint64_t) 131072)
 
-#define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is */
+#define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is, */
+#define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
 
 #define FIT_LOOPS 4				/* of the codec's fit, about */
 
@@ -68,28 +70,72 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 		grn_pipeline_compare_range(p, worker, e->first + begin, e->first + end);
 }
 
-/* The centre of own vectors, if they are to have one. */
+/* Row i of n that are spread over all. */
+static const float *
+spread_row(const GrnPipeline *p, uint64_t i, uint64_t n, float *scratch)
+{
+	return grn_row_values(&p->rows, grn_row(&p->rows, p->rows.n * i / n), scratch);
+}
+
+/* The mean of those of n rows whose squared distance [n], if there are such, is at most that. */
+static void
+mean_of_rows(GrnPipeline *p, uint64_t n, const double *apart2, double most)
+{
+	uint32_t	dim = p->rows.dim;
+	float		values[GRN_MOST_DIMS];
+	double		sum[GRN_MOST_DIMS] = {0};
+	uint64_t	near = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		if (apart2 == NULL || apart2[i] <= most)
+		{
+			const float *x = spread_row(p, i, n, values);
+
+			for (uint32_t j = 0; j < dim; j++)
+				sum[j] += x[j];
+			near++;
+		}
+	for (uint32_t j = 0; j < dim; j++)
+		p->centre[j] = (float) (sum[j] / (double) near);
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	double		x = *(const double *) a;
+	double		y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The centre of own vectors, if they are to have one: the mean of rows, and then of those that are
+ * not far from it, because a few very far ones would take it away from all others.
+ */
 static void
 choose_centre(GrnPipeline *p)
 {
-	uint32_t	dim = p->rows.dim;
 	uint64_t	n = p->rows.n < CENTRE_ROWS ? p->rows.n : CENTRE_ROWS;
 	float		values[GRN_MOST_DIMS];
-	double		sum[GRN_MOST_DIMS] = {0};
+	double		apart2[CENTRE_ROWS];
+	double		sorted[CENTRE_ROWS];
 
 	if (!p->result->centred)
 		return;
 	grn_pipeline_sample_rows(p, true);
+	mean_of_rows(p, n, NULL, 0);
 	for (uint64_t i = 0; i < n; i++)
 	{
-		const float *x = grn_row_values(&p->rows, grn_row(&p->rows, p->rows.n * i / n), values);
+		const float *x = spread_row(p, i, n, values);
 
-		for (uint32_t j = 0; j < dim; j++)
-			sum[j] += x[j];
+		apart2[i] = 0;
+		for (uint32_t j = 0; j < p->rows.dim; j++)
+			apart2[i] += ((double) x[j] - p->centre[j]) * ((double) x[j] - p->centre[j]);
 	}
+	memcpy(sorted, apart2, n * sizeof(double));
+	qsort(sorted, n, sizeof(double), by_value);
+	mean_of_rows(p, n, apart2, sorted[n / 2] * FAR_FROM_CENTRE * FAR_FROM_CENTRE);
 	grn_pipeline_sample_rows(p, false);
-	for (uint32_t j = 0; j < dim; j++)
-		p->centre[j] = (float) (sum[j] / (double) n);
 }
 
 bool

@@ -66,8 +66,10 @@ SELECT :bytes = table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 1
 
 SET client_min_messages = warning;
 -- few bits a number tell rows apart that all lie far from zero, because they keep what is left
--- without the centre; of few rows as well, and of rows that are inserted
-CREATE TABLE far AS SELECT id, v + array_fill(10::real, ARRAY[128])::vector AS v FROM points(1, 2000, 128, 1) p(id, v);
+-- without the centre; of few rows as well, of rows that are inserted, and beside some that lie
+-- where the others do not
+CREATE TABLE far AS SELECT id, CASE WHEN id % 50 = 0 THEN array_fill(-1e6::real, ARRAY[128])::vector
+	ELSE v + array_fill(10::real, ARRAY[128])::vector END AS v FROM points(1, 2000, 128, 1) p(id, v);
 CREATE FUNCTION far_queries() RETURNS TABLE (v vector) LANGUAGE sql AS
 $$ SELECT v + array_fill(10::real, ARRAY[128])::vector FROM points(100001, 100020, 128, 1) p(id, v) $$;
 CREATE FUNCTION far(opclass text, op text, rows int,
