@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3, META_CRC => 672 };
+use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3, META_CRC => 676 };
 
 my $node = PostgreSQL::Test::Cluster->new('write_refill');
 my ($version) = `initdb --version` =~ /(\d+)/;
