@@ -18,6 +18,7 @@ my $node = PostgreSQL::Test::Cluster->new('compact');
 $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', q(
 autovacuum = off
+wal_keep_size = 2GB
 fsync = off
 shared_buffers = 64MB
 grnnd.build_device = cpu
