@@ -391,6 +391,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
 	p->parallel = &p->beside.parallel;
 	grn_pipeline_choose_entries(p);
+	grn_pipeline_choose_centre(p);
 	coded = grn_pipeline_make_codes(p, failure);
 	meanwhile = grn_seconds();
 	pthread_join(thread, NULL);
@@ -449,6 +450,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
 	grn_pipeline_choose_entries(p);
+	grn_pipeline_choose_centre(p);
 	r->sec_connect = grn_lap(&since);
 	if (!grn_pipeline_make_codes(p, failure))
 		return false;

@@ -1,6 +1,6 @@
 /*
  * pipeline_codes.c - the codes of a build: the codec's fit, the codes of all vertices, and
- * whether they serve.
+ * whether they serve; and the centre of own vectors.
  */
 #include "builder/pipeline_impl.h"
 
@@ -77,7 +77,7 @@ spread_row(const GrnPipeline *p, uint64_t i, uint64_t n, float *scratch)
 	return grn_row_values(&p->rows, grn_row(&p->rows, p->rows.n * i / n), scratch);
 }
 
-/* The mean of those of n rows whose squared distance [n], if there are such, is at most that. */
+/* Makes the centre the mean of those of n rows whose entry of apart2 [n] is at most that. */
 static void
 mean_of_rows(GrnPipeline *p, uint64_t n, const double *apart2, double most)
 {
@@ -87,7 +87,7 @@ mean_of_rows(GrnPipeline *p, uint64_t n, const double *apart2, double most)
 	uint64_t	near = 0;
 
 	for (uint64_t i = 0; i < n; i++)
-		if (apart2 == NULL || apart2[i] <= most)
+		if (apart2[i] <= most)
 		{
 			const float *x = spread_row(p, i, n, values);
 
@@ -108,27 +108,22 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * The centre of own vectors, if they are to have one: the mean of rows, and then of those that are
- * not far from it, because a few very far ones would take it away from all others.
- */
-static void
-choose_centre(GrnPipeline *p)
+void
+grn_pipeline_choose_centre(GrnPipeline *p)
 {
 	uint64_t	n = p->rows.n < CENTRE_ROWS ? p->rows.n : CENTRE_ROWS;
 	float		values[GRN_MOST_DIMS];
-	double		apart2[CENTRE_ROWS];
+	double		apart2[CENTRE_ROWS] = {0};	/* squared distances from the mean of all */
 	double		sorted[CENTRE_ROWS];
 
 	if (!p->result->centred)
 		return;
 	grn_pipeline_sample_rows(p, true);
-	mean_of_rows(p, n, NULL, 0);
+	mean_of_rows(p, n, apart2, 0);
 	for (uint64_t i = 0; i < n; i++)
 	{
 		const float *x = spread_row(p, i, n, values);
 
-		apart2[i] = 0;
 		for (uint32_t j = 0; j < p->rows.dim; j++)
 			apart2[i] += ((double) x[j] - p->centre[j]) * ((double) x[j] - p->centre[j]);
 	}
@@ -150,7 +145,6 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	Encoding	e = {p, 0, false};
 	size_t		grain = GRN_PIPELINE_GRAIN;
 
-	choose_centre(p);
 	if (p->max_code_dims == 0)
 		return true;
 	grn_progress_step(progress, 0.1, FIT_LOOPS);

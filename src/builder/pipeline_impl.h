@@ -109,6 +109,12 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
  */
 extern void grn_pipeline_choose_entries(GrnPipeline *p);
 
+/*
+ * Where the result is centred: makes the centre of own vectors the mean of rows, and then of those
+ * that are not far from it, because a few very far ones would take it away from all others.
+ */
+extern void grn_pipeline_choose_centre(GrnPipeline *p);
+
 /* ---- pipeline_result.c ---- */
 
 /* Of RESULT, once it is laid out. */

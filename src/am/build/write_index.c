@@ -210,9 +210,9 @@ set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format
 static void
 set_centre(GrnndNewIndex *new)
 {
-	if (new->middle == NULL)
+	if (new->centre.x == NULL)
 		return;
-	grn_centre_make(&new->centre, grn_metric((GrnMetric) new->meta.metric)->comparison, new->middle,
+	grn_centre_make(&new->centre, grn_metric((GrnMetric) new->meta.metric)->comparison, new->centre.x,
 					new->meta.dim);
 	new->layout.centre = &new->centre;
 }

@@ -107,7 +107,7 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	if (r->moved)
 		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
 	if (r->centred && grn_form(new->layout.form)->rotated)
-		new->middle = grnnd_result_array(map, GRN_SEG_RESULT, r->off_centre, new->meta.dim, sizeof(float));
+		new->centre.x = grnnd_result_array(map, GRN_SEG_RESULT, r->off_centre, new->meta.dim, sizeof(float));
 	/* too few rows to say what will come may have been given a layout of their own, without codes */
 	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED &&
 		memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) == 0)
@@ -131,8 +131,8 @@ grnnd_check_result_codec(const GrnndNewIndex *new)
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(new->codec[i]))
 			grnnd_bad_result("a codec is not finite");
-	for (uint32 j = 0; new->middle != NULL && j < new->meta.dim; j++)
-		if (!isfinite(new->middle[j]))
+	for (uint32 j = 0; new->centre.x != NULL && j < new->meta.dim; j++)
+		if (!isfinite(new->centre.x[j]))
 			grnnd_bad_result("a centre is not finite");
 }
 

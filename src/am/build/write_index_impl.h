@@ -47,7 +47,7 @@ typedef struct GrnndNewIndex
 	GrnndMeta	meta;
 	GrnndReport report;
 	GrnLayout	layout;
-	GrnCentre	centre;			/* of own vectors, where middle is not NULL */
+	GrnCentre	centre;			/* of own vectors; its x is in the mapping, or NULL */
 	uint64		nrows;			/* of the table */
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */
@@ -66,7 +66,6 @@ typedef struct GrnndNewIndex
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */
-	const float *middle;		/* [dim], or NULL */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
 	/* for filters: by the plan, in segment ATTRS */
 	GrnndFilterPlan filters;

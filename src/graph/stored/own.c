@@ -80,16 +80,10 @@ grn_own_load(const GrnLayout *l, const void *vec, float *x)
 float
 grn_own_norm2(const GrnLayout *l, const void *vec)
 {
-	float		row[GRN_MAX_DIM];
 	float		norm2;
 
 	if (l->centre == NULL)
 		return grn_form_norm2(l->form, vec, l->dim);
-	if (!l->centre->products)
-	{
-		grn_own_load(l, vec, row);
-		return grn_dist->ip_f32(row, row, l->dim);
-	}
 	norm2 = grn_rotated_levels_norm2(grn_form(l->form)->bits, vec, l->dim) +
 		2 * centre_product(vec) + (float) l->centre->norm2;
 	return norm2 > 0 ? norm2 : 0;

@@ -23,7 +23,7 @@ extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const f
 
 /* The row that a stored vector stands for, x: [dim]. */
 extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
-/* Its squared length. */
+/* Its squared length; with a centre only where rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
  * Makes a query q [dim] ready for grn_query_compare(), in grn_query_bytes() at an aligned address.
