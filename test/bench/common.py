@@ -106,6 +106,35 @@ def random_rows(n, whole=False, seed=3):
     return np.clip(np.rint(out + 100), 0, 255) if whole else out
 
 
+class Cgroup:
+    """A memory cgroup of so many megabytes, the kernel's cache of files included.  OSError: none can be made here."""
+
+    LIMITS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))    # version 1, version 2
+
+    def __init__(self, megabytes):
+        root, limit = next((x for x in self.LIMITS if os.path.isdir(x[0])), self.LIMITS[-1])
+        self.folder = f"{root}/grnnd-bench-{os.getpid()}"
+        os.mkdir(self.folder)
+        try:
+            self.write(limit, megabytes << 20)
+        except OSError:
+            self.drop()
+            raise
+
+    def write(self, name, value):
+        with open(f"{self.folder}/{name}", "w") as f:
+            f.write(str(value))
+
+    def take(self, pids):
+        """What these processes start from now on belongs to it as well."""
+        for pid in pids:
+            self.write("cgroup.procs", pid)
+
+    def drop(self):
+        """Once all its processes have ended."""
+        os.rmdir(self.folder)
+
+
 class Server:
     """A private cluster in a temporary folder, on a unix socket, as another user where run as root."""
 
@@ -156,6 +185,13 @@ class Server:
             for name, value in settings.items():
                 f.write(f"{name} = {value}\n")
         self.start()
+
+    def processes(self):
+        """The postmaster and what it has started."""
+        with open(f"{self.data}/postmaster.pid") as f:
+            postmaster = int(f.readline())
+        with open(f"/proc/{postmaster}/task/{postmaster}/children") as f:
+            return [postmaster] + [int(x) for x in f.read().split()]
 
     def sql(self, text):
         """Runs SQL; returns (last command's output, stderr)."""

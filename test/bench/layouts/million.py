@@ -26,14 +26,13 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
+from common import Cgroup, Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
 
 EFS = "20,40,72,120,200,340,600"
 K100_EFS = [100, 200, 400]
 RECALLS = (0.95, 0.99)
 LAST_RECALL = 0.992
 MB_PER_CLIENT = 5  # a backend's own memory
-CGROUPS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
 INSERTS = 500
 
 # name: (index, setting of the beam, query's expression)
@@ -133,37 +132,20 @@ def sweep(server, qps, data, setting, expression, args):
     return points, unset, hundred
 
 
-def make_cgroup(megabytes):
-    """A cgroup's folder; None: not here."""
-    for root, limit in CGROUPS:
-        folder = f"{root}/grnnd-bench-{os.getpid()}"
-        try:
-            os.mkdir(folder)
-            with open(f"{folder}/{limit}", "w") as f:
-                f.write(str(megabytes << 20))
-            return folder
-        except OSError:
-            if os.path.isdir(folder):
-                os.rmdir(folder)
-    return None
-
-
 def squeeze(server, qps, data, setting, expression, args):
     """Queries/s with memory for args.little megabytes of pages."""
-    folder = make_cgroup(args.little + MB_PER_CLIENT * (args.clients + 4)) if args.by == "cgroup" else None
-    if args.by == "cgroup" and folder is None:
-        args.by = "direct"
-        print("no cgroup can be made here: reading past the kernel's cache", flush=True)
+    group = None
+    if args.by == "cgroup":
+        try:
+            group = Cgroup(args.little + MB_PER_CLIENT * (args.clients + 4))
+        except OSError:
+            args.by = "direct"
+            print("no cgroup can be made here: reading past the kernel's cache", flush=True)
     server.restart(shared_buffers=f"{args.little}MB", debug_io_direct="data" if args.by == "direct" else "''",
                    effective_io_concurrency="16")
     server.forget()
-    if folder:
-        with open(f"{server.data}/postmaster.pid") as f:
-            postmaster = int(f.readline())
-        with open(f"/proc/{postmaster}/task/{postmaster}/children") as f:
-            for pid in [postmaster] + [int(x) for x in f.read().split()]:
-                with open(f"{folder}/cgroup.procs", "w") as procs:
-                    procs.write(str(pid))
+    if group:
+        group.take(server.processes())
     points = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 10"
     for ef, setup in widths(setting, args):
@@ -172,8 +154,8 @@ def squeeze(server, qps, data, setting, expression, args):
         points.append({"ef": ef, "recall": r["recall"], "qps_many": r["qps"], "p99": r["p99_us"]})
         print("  " + json.dumps(points[-1]), flush=True)
     server.restart(shared_buffers=args.shared_buffers, debug_io_direct="''")
-    if folder:
-        os.rmdir(folder)
+    if group:
+        group.drop()
     return points
 
 

@@ -8,8 +8,9 @@ number the same with noise.  One table grows from each number of rows to the nex
 the storage parameters of an index, "layout = compact" if none is given.  For each it reports: COPY by as many sessions as cores;
 what grnnd_build_estimate() says; CREATE INDEX with its phases, its memory, the longest stretch in which only one thread is at work,
 how each phase's progress moves; what bounds it (a parallel scan that computes distances, the disk's rate); recall@10 at several ef
-by exact truth of 1,000 queries; queries/s of --clients clients; the first query after the caches were dropped; with --cancels how
-long a cancelled build goes on.  Writes RESULTS/scale.md after each step, RESULTS/scale.json and a plot of time and memory by rows.
+by exact truth of 1,000 queries; queries/s of --clients clients; the first query after the caches were dropped; with --little the
+queries/s of all clients in a cgroup with memory for that share of the index; with --cancels how long a cancelled build goes on.
+Writes RESULTS/scale.md after each step, RESULTS/scale.json and a plot of time and memory by rows.
 
 The load runs with fsync = off and, with --wal, writes WAL to another folder; before CREATE INDEX all is synced and fsync is on
 again.  Clusters have no data checksums, so that hint bits need no WAL.  After --limit seconds it begins nothing that takes long.
@@ -30,12 +31,13 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from common import Server, machine  # noqa: E402
+from common import Cgroup, Server, machine  # noqa: E402
 import rows as rows_of  # noqa: E402
-from watch import Watch  # noqa: E402
+from watch import Watch, read  # noqa: E402
 
 WIDTHS = (40, 56, 80, 112, 160, 224, 320, 448, 640, 800, 1600, 3200)     # (grnnd.ef_search is at most 10,000)
 GOALS = (0.95, 0.99)
+MB_PER_CLIENT = 5       # a backend's own memory
 SETUP = "SET enable_seqscan = off; SET jit = off; SET grnnd.ef_search = {}"
 PIECES_AHEAD = 64       # of 70 MB each, that lie ready for COPY
 WRITE_BYTES = 4 << 30   # written for the disk's rate
@@ -59,6 +61,12 @@ def touch(gigabytes, processes):
             one()
     for _ in range(processes):
         os.wait()
+
+
+def disk_reads(folder):
+    """Reads of the disk below a folder so far."""
+    device = os.stat(folder).st_dev
+    return int(read(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").split()[0])
 
 
 def query_of(kind, dim):
@@ -252,7 +260,7 @@ class Bench:
         server.sql("SELECT grnnd_prewarm('i')")
         say(f"grnnd_prewarm: {time.time() - since:.1f} s")
         r["recall"], r["rates"] = {}, {}
-        for ef in WIDTHS:
+        for ef in args.widths:
             if self.left() < 20:
                 break
             got = server.qps(self.qps, data, query, SETUP.format(ef), args.clients, 30, warmup=5,
@@ -281,6 +289,34 @@ class Bench:
             times.append(float(re.search(r"Time: ([0-9.]+) ms", out)[1]))
         r["cold"] = times
         say("first queries on cold files, ms:", times)
+
+    def little(self, r):
+        """Queries/s where server, its backends and the cache of its files have a share of the index's bytes.  No query comes twice."""
+        args, server, megabytes = self.args, self.server, int(self.args.little * r["index"] / 1e6)
+        if not args.little:
+            return
+        server.restart(shared_buffers=f"{megabytes}MB", huge_pages="off")
+        server.forget()
+        group = Cgroup(megabytes + MB_PER_CLIENT * (args.clients + 4))
+        group.take(server.processes())
+        say(f"memory for {megabytes} MB of pages")
+        r["little"] = {}
+        widths = [w for w, x in r["recall"].items() if x >= 0.9][:args.little_widths]
+        each = rows_of.OTHERS // args.clients // (2 * len(widths) or 1)
+        for i, ef in enumerate(widths):
+            if self.left() < 30:
+                break
+            # the first fills the memory
+            for part, seconds in ((0, 6), (1, 8)):
+                reads = disk_reads(args.work)
+                got = server.qps(self.qps, f"{args.work}/others", query_of(args.type, self.dim), SETUP.format(ef), args.clients,
+                                 seconds, warmup=5, queries=each, first=(2 * i + part) * each, truth=False)
+                reads = disk_reads(args.work) - reads
+            got.update(recall=r["recall"][ef], disk_reads=reads / got["queries"])
+            r["little"][ef] = got
+            say(f"memory for {args.little:g} of the index, ef {ef}: {got}")
+        server.restart(shared_buffers=args.shared_buffers, huge_pages="try")
+        group.drop()
 
     def cancels(self, r):
         """How long CREATE INDEX goes on after pg_cancel_backend(), at moments spread over its time."""
@@ -345,7 +381,7 @@ class Bench:
     def one(self, r):
         """One index of the table as it is."""
         self.results.append(r)
-        for step in (self.estimate, self.build, self.queries, self.cold, self.cancels):
+        for step in (self.estimate, self.build, self.queries, self.cold, self.little, self.cancels):
             if "seconds" in r and self.left() < 15:
                 break
             step(r)
@@ -388,7 +424,7 @@ class Bench:
                 f"{w['alone'][0]:.1f} {w['alone'][1]} {w['alone'][2]}", f"{w['waiting'][0]:.1f} {w['waiting'][1]}",
                 "; ".join(f"{p} {s:.1f}, {n}, {q:.1f}" for p, s, n, q in w["phases"])]) + " |")
         table = ["rows", "WITH", "recall@10 by ef", *[f"queries/s of {self.args.clients} at {g}" for g in GOALS], "first cold queries, ms",
-                 "cancelled builds went on, s"]
+                 f"memory for {self.args.little:g} of the index: ef, recall, queries/s, p99 ms, reads of the disk a query", "cancelled builds went on, s"]
         out += ["", "| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         for r in done:
             rates = r.get("rates", {})
@@ -396,6 +432,7 @@ class Bench:
                 f"{r['rows']:,}", r["with"], ", ".join(f"{k}: {v:.4f}" for k, v in r.get("recall", {}).items()),
                 *[f"{x['qps']:,.0f} (ef {x['ef']}, p99 {x['p99_us'] / 1e3:.1f} ms)" if (x := rates.get(g)) else "" for g in GOALS],
                 ", ".join(f"{x:.1f}" for x in r.get("cold", [])),
+                "; ".join(f"{k} {v['recall']:.4f} {v['qps']:,.0f} {v['p99_us'] / 1e3:.1f} {v['disk_reads']:.0f}" for k, v in r.get("little", {}).items()),
                 ", ".join(f"{p} {s:.2f}" for p, s in r.get("cancels", []))]) + " |")
         with open(f"{self.args.out}/scale.md", "w") as f:
             f.write("\n".join(out) + "\n")
@@ -452,6 +489,9 @@ def main():
     parser.add_argument("--shared-buffers", default="1GB")
     parser.add_argument("--set", default="", metavar="'SET NAME = VALUE; ...'", help="SQL before the estimate and CREATE INDEX")
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--widths", type=lambda x: [int(w) for w in x.split(",")], default=WIDTHS, metavar="EF,EF,...")
+    parser.add_argument("--little", type=float, default=0, metavar="SHARE", help="of the index's bytes, as memory for queries, once more")
+    parser.add_argument("--little-widths", type=int, default=3, help="so many of the ef whose recall is .9 and more")
     parser.add_argument("--cancels", type=int, default=0, help="builds of each size that are cancelled")
     parser.add_argument("--touch", type=int, default=0, metavar="GB", help="memory to write to first")
     parser.add_argument("--limit", type=float, default=540, help="seconds")

@@ -23,38 +23,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from bench import SETUP, Loader, query_of, say  # noqa: E402
-from common import Server, machine, write_table  # noqa: E402
+from common import Cgroup, Server, machine, write_table  # noqa: E402
 import rows as rows_of  # noqa: E402
 from watch import Watch, read  # noqa: E402
 
 ROW_BYTES = 256
 EFS = (40, 80, 160)
-
-
-class Cap:
-    """A memory cgroup for this process and all that it starts from now on; None: no cap."""
-
-    def __init__(self, megabytes):
-        self.folder = None
-        if megabytes is None:
-            return
-        two = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
-        self.folder = f"/sys/fs/cgroup/{'' if two else 'memory/'}grnnd-bench-{os.getpid()}"
-        self.limit = "memory.max" if two else "memory.limit_in_bytes"
-        os.makedirs(self.folder, exist_ok=True)
-        self.write(self.limit, megabytes << 20)
-
-    def write(self, name, value):
-        with open(f"{self.folder}/{name}", "w") as f:
-            f.write(str(value))
-
-    def take(self, pid):
-        if self.folder:
-            self.write("cgroup.procs", pid)
-
-    def drop(self):
-        if self.folder:
-            os.rmdir(self.folder)
 
 
 class Disk:
@@ -94,11 +68,12 @@ class Disk:
 def one(args, server, cap_mb, statement):
     """A build under a cap, from cold files: (seconds, phases, log line)."""
     server.stop(remove=False)
-    cap = Cap(cap_mb)
-    # what the server starts inherits the group; so does psql, which is small
+    cap = Cgroup(cap_mb) if cap_mb else None
+    # what the server reads and allocates while it starts counts as well
     pid = os.fork()
     if pid == 0:
-        cap.take(os.getpid())
+        if cap:
+            cap.take([os.getpid()])
         server.start()
         os._exit(0)
     os.waitpid(pid, 0)
@@ -123,7 +98,8 @@ def one(args, server, cap_mb, statement):
     for phase, s, mb, kb, wrote in phases:
         say(f"  {phase}: {s:.1f} s, {mb:.0f} MB read, {kb:.0f} kB each, {wrote:.0f} MB written")
     server.stop(remove=False)
-    cap.drop()
+    if cap:
+        cap.drop()
     server.start()
     return seconds, phases, line
 

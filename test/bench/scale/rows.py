@@ -18,6 +18,7 @@ PIECE_BYTES = 70 << 20  # of one COPY
 BLOCK = 25000           # rows compared with all queries at once, without a GPU
 TRUTH = 20              # neighbours kept of each query
 QUERIES = 1000
+OTHERS = 100000         # queries without truth, so that no memory holds what they touch
 NOISE = (0.2, 0.6)      # of a dimension's deviation: the least and the most that a row may get
 HELD_OUT = 25           # every so many photographs one gives queries and no rows
 
@@ -36,7 +37,7 @@ def of_photographs(where, scratch):
         of = pool.map(sift_of, files, chunksize=1)
     rng = np.random.default_rng(1)
     base = rng.permutation(np.concatenate([d for i, d in enumerate(of) if i % HELD_OUT]))
-    return base, rng.permutation(np.concatenate(of[::HELD_OUT]))[:QUERIES]
+    return base, rng.permutation(np.concatenate(of[::HELD_OUT]))[:QUERIES + OTHERS]
 
 
 def of_folder(folder):
@@ -51,6 +52,15 @@ def row_type(d, floats):
     """A row of COPY BINARY of (id int, v vector(d)), or v halfvec(d)."""
     return np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"), ("zero", ">i2"),
                      ("v", ">f4" if floats else ">f2", (d,))])
+
+
+def others_of(query):
+    """Queries beside those with truth: the rest, or where these are few, all with noise as rows get it."""
+    if len(query) >= QUERIES + OTHERS:
+        return query[QUERIES:QUERIES + OTHERS].astype(np.float32)
+    rng, of = np.random.default_rng(2), query.astype(np.float32)
+    strength = rng.uniform(*NOISE, (OTHERS, 1)).astype(np.float32)
+    return of[np.arange(OTHERS) % len(of)] + strength * of.std(0) * rng.standard_normal((OTHERS, of.shape[1]), np.float32)
 
 
 class Cores:
@@ -182,7 +192,7 @@ def has_gpu():
 def make(args, sizes, scratch, work, wanted, ready, room):
     """
     The process's main.  Puts ("", dimensions) into `ready` once it can begin.  For each number of rows that arrives in `wanted` puts (path,
-    rows) of its pieces, and (None, 0) after a data folder work/truth-ROWS with the queries and their nearest.  At most as many
+    rows) of its pieces, and (None, 0) after data folders work/truth-ROWS with the queries and their nearest, and work/others.  At most as many
     pieces lie there as `room` lets.
     """
     since = time.time()
@@ -211,6 +221,8 @@ def make(args, sizes, scratch, work, wanted, ready, room):
             done += n
         os.makedirs(f"{work}/truth-{size}", exist_ok=True)
         save_matrix(f"{work}/truth-{size}/query.fbin", query[:QUERIES].astype(np.float32))
+        os.makedirs(f"{work}/others", exist_ok=True)
+        save_matrix(f"{work}/others/query.fbin", others_of(query))
         ids, distances = maker.nearest()
         save_matrix(f"{work}/truth-{size}/gt.ibin", ids)
         print(f"of {len(ids)} queries {(distances[:, 9] == distances[:, 10]).sum()} have an eleventh row as near as the tenth", flush=True)
