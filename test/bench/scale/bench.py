@@ -64,9 +64,10 @@ def touch(gigabytes, processes):
 
 
 def disk_reads(folder):
-    """Reads of the disk below a folder so far."""
+    """Of the disk below a folder so far: reads, MB that they brought, seconds that requests have waited in all."""
     device = os.stat(folder).st_dev
-    return int(read(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").split()[0])
+    part = [int(x) for x in read(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").split()]
+    return part[0], part[2] * 512 / 1e6, part[10] / 1e3
 
 
 def query_of(kind, dim):
@@ -295,9 +296,10 @@ class Bench:
         args, server, megabytes = self.args, self.server, int(self.args.little * r["index"] / 1e6)
         if not args.little:
             return
-        server.restart(shared_buffers=f"{megabytes}MB", huge_pages="off")
+        # each backend has page tables of shared buffers, 2 MB for a GB
+        group = Cgroup(megabytes + (MB_PER_CLIENT + megabytes // 500) * (args.clients + 4))
+        server.restart(shared_buffers=f"{megabytes * 9 // 10}MB", huge_pages="off")
         server.forget()
-        group = Cgroup(megabytes + MB_PER_CLIENT * (args.clients + 4))
         group.take(server.processes())
         say(f"memory for {megabytes} MB of pages")
         r["little"] = {}
@@ -308,11 +310,11 @@ class Bench:
                 break
             # the first fills the memory
             for part, seconds in ((0, 6), (1, 8)):
-                reads = disk_reads(args.work)
+                before = disk_reads(args.work)
                 got = server.qps(self.qps, f"{args.work}/others", query_of(args.type, self.dim), SETUP.format(ef), args.clients,
                                  seconds, warmup=5, queries=each, first=(2 * i + part) * each, truth=False)
-                reads = disk_reads(args.work) - reads
-            got.update(recall=r["recall"][ef], disk_reads=reads / got["queries"])
+                reads, brought, waited = (b - a for a, b in zip(before, disk_reads(args.work)))
+            got.update(recall=r["recall"][ef], disk_reads=reads / got["queries"], disk_mb=brought / seconds, disk_queue=waited / seconds)
             r["little"][ef] = got
             say(f"memory for {args.little:g} of the index, ef {ef}: {got}")
         server.restart(shared_buffers=args.shared_buffers, huge_pages="try")
