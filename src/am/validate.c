@@ -110,7 +110,7 @@ validate_function(Validation *v, Form_pg_amproc proc)
 static void
 validate_search_operator(Validation *v, Form_pg_amop op, const char *name)
 {
-	if (!grnnd_attr_answers(op->amoplefttype, op->amopstrategy))
+	if (!grnnd_attr_answers(op->amoplefttype, op->amoprighttype, op->amopstrategy))
 		complain(v, psprintf("contains operator %s with invalid strategy number %d",
 							 name, op->amopstrategy));
 	if (!check_amop_signature(op->amopopr, BOOLOID, op->amoplefttype, op->amoprighttype))
@@ -171,7 +171,8 @@ validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 			own = true;
 		if (is_filter_group(group))
 		{
-			int			least = grnnd_attr_answers(group->lefttype, GRNND_EQUAL_STRATEGY)
+			int			least = grnnd_attr_answers(group->lefttype, group->lefttype,
+												   GRNND_EQUAL_STRATEGY)
 				? GRNND_EQUAL_STRATEGY : GRNND_CONTAINS_STRATEGY;
 
 			if ((group->operatorset & UINT64CONST(1) << least) == 0)
@@ -257,6 +258,14 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					 errmsg("operator %s cannot be a search operator of access method grnnd",
 							format_operator(op->object)),
 					 errhint("Declare it FOR ORDER BY float_ops.")));
+		/* it would be looked at as another one, and rows would be missing */
+		if (!OidIsValid(op->sortfamily) &&
+			!grnnd_attr_answers(op->lefttype, op->righttype, op->number))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("operator %s cannot be search operator %d of access method grnnd",
+							format_operator(op->object), op->number),
+					 errhint("Types of numbers and times have operators 2 to 6, arrays 7 and 8 as in array_ops, and all others 4, of the type with itself.")));
 		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -91,7 +91,11 @@ ALTER OPERATOR FAMILY vector_l2_ops USING grnnd ADD OPERATOR 4 = (vector, vector
 CREATE OPERATOR CLASS my_inet FOR TYPE inet USING grnnd AS OPERATOR 4 =;
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'my_inet';
 CREATE OPERATOR CLASS ordered_inet FOR TYPE inet USING grnnd AS OPERATOR 2 <, OPERATOR 4 =;
-SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'ordered_inet';
+-- nor are values of another type compared by it
+CREATE OPERATOR CLASS my_name FOR TYPE name USING grnnd AS OPERATOR 4 =;
+ALTER OPERATOR FAMILY my_name USING grnnd ADD OPERATOR 4 = (name, text);
+ALTER OPERATOR FAMILY date_ops USING grnnd ADD OPERATOR 2 < (date, timestamp);
+CREATE OPERATOR CLASS my_array FOR TYPE int[] USING grnnd AS OPERATOR 6 > (anyarray, anyarray);
 CREATE OPERATOR CLASS half_int FOR TYPE int USING grnnd AS OPERATOR 2 <;
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'half_int';
 CREATE OPERATOR CLASS my_point FOR TYPE point USING grnnd AS OPERATOR 4 ~=;

@@ -175,9 +175,22 @@ attr_type(Oid type)
 	return &attr_types[i];
 }
 
-bool
-grnnd_attr_answers(Oid type, int strategy)
+/* Does the key of a type know values of the other one? */
+static bool
+knows_type(Oid type, Oid other)
 {
+	const GrnndAttrType *t = attr_type(type);
+
+	if (t->key == integer_key || t->key == float_key)
+		return attr_type(other)->key == t->key;
+	return other == type || (t->key == timestamp_key && other == DATEOID);
+}
+
+bool
+grnnd_attr_answers(Oid type, Oid other, int strategy)
+{
+	if (!knows_type(type, other))
+		return false;
 	switch (attr_type(type)->kind)
 	{
 		case GRNND_ATTR_HASH:

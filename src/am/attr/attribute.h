@@ -121,8 +121,8 @@ grnnd_attrs_bytes(const GrnndAttrs *attrs)
 	return offsetof(GrnndAttrs, attr) + attrs->n * sizeof(GrnndAttr);
 }
 
-/* Whether conditions on a column of an SQL type can be of that strategy. */
-extern bool grnnd_attr_answers(Oid type, int strategy);
+/* Whether conditions on a column of an SQL type can be of that strategy, with a value of the other type. */
+extern bool grnnd_attr_answers(Oid type, Oid other, int strategy);
 extern void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, its vector among them, to out [attrs->bytes]. */
 extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
