@@ -59,6 +59,17 @@ INSERT INTO fs_conditions VALUES (1, 'c = 0'), (2, 'c = 1'), (3, 'c = 2'), (4, '
 	(22, 'w < 100 AND c >= 0'), (23, 'c BETWEEN 2 AND 4'),
 	(24, 'c IN (3, 4, 5) AND c > 4');
 SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number;
+-- a wider search, of a greater ef_search or LIMIT, takes the list that a narrow one takes
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10) s;
+SELECT way FROM grnnd_last_filter();
+SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 500) s;
+SELECT way FROM grnnd_last_filter();
+SET LOCAL grnnd.ef_search = 400;
+SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10) s;
+SELECT way FROM grnnd_last_filter();
+COMMIT;
 
 -- rows that come one by one, more of a value than its list has room for, and new values
 INSERT INTO fs SELECT 20000 + i, ARRAY[random() * 3, random() * 3, random(), random(), random(), random(), random(),
