@@ -69,6 +69,12 @@ SELECT way FROM grnnd_last_filter();
 SET LOCAL grnnd.ef_search = 400;
 SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10) s;
 SELECT way FROM grnnd_last_filter();
+-- a range that ends before it begins is not sought
+PREPARE fs_between(int, int) AS
+	SELECT id FROM fs WHERE w BETWEEN $1 AND $2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10;
+SET LOCAL plan_cache_mode = force_generic_plan;
+EXECUTE fs_between(300, 299);
+SELECT * FROM grnnd_last_filter();
 COMMIT;
 
 -- rows that come one by one, more of a value than its list has room for, and new values

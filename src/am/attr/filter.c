@@ -247,6 +247,21 @@ add_test(GrnndFilter *f, const ScanKeyData *key)
 	}
 }
 
+/* The keys that all tests of a column's range allow together. */
+static Test
+column_range(const GrnndFilter *filter, uint32 column)
+{
+	Test		all = {.kind = TEST_RANGE, .least = PG_INT64_MIN, .most = PG_INT64_MAX};
+
+	for (uint32 i = 0; i < filter->ntests; i++)
+		if (filter->tests[i].kind == TEST_RANGE && filter->tests[i].column == column)
+		{
+			all.least = Max(all.least, filter->tests[i].least);
+			all.most = Min(all.most, filter->tests[i].most);
+		}
+	return all;
+}
+
 GrnndFilter *
 grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKeyData *keys,
 				  int nkeys)
@@ -262,6 +277,13 @@ grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKe
 	f->tests = palloc0(nkeys * sizeof(Test));
 	for (int i = 0; i < nkeys; i++)
 		add_test(f, &keys[i]);
+	/* as where a parameter is the end of a range that begins beyond it */
+	for (uint32 i = 0; i < f->ntests; i++)
+	{
+		Test		range = column_range(f, f->tests[i].column);
+
+		f->nothing |= range.least > range.most;
+	}
 	if (f->ntests == 0 && !f->nothing)
 	{
 		pfree(f);
@@ -276,21 +298,6 @@ grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKe
 		f->base.sets = sets;
 	}
 	return f;
-}
-
-/* The keys that all tests of a column's range allow together. */
-static Test
-column_range(const GrnndFilter *filter, uint32 column)
-{
-	Test		all = {.kind = TEST_RANGE, .least = PG_INT64_MIN, .most = PG_INT64_MAX};
-
-	for (uint32 i = 0; i < filter->ntests; i++)
-		if (filter->tests[i].kind == TEST_RANGE && filter->tests[i].column == column)
-		{
-			all.least = Max(all.least, filter->tests[i].least);
-			all.most = Min(all.most, filter->tests[i].most);
-		}
-	return all;
 }
 
 static int
@@ -364,8 +371,6 @@ grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *c
 	else if (t->kind == TEST_RANGE)
 	{
 		range = column_range(filter, t->column);
-		if (range.most < range.least)
-			return 0;
 		if (grnnd_is_ranked(book))
 		{
 			ranks->least = grnnd_key_rank(book, false, range.least);
