@@ -121,7 +121,7 @@ grnnd_attrs_bytes(const GrnndAttrs *attrs)
 	return offsetof(GrnndAttrs, attr) + attrs->n * sizeof(GrnndAttr);
 }
 
-/* Whether conditions on a column of an SQL type, with values of another, can be of that strategy. */
+/* Whether conditions on a column of a type can be of that strategy, with values of the other. */
 extern bool grnnd_attr_answers(Oid type, Oid other, int strategy);
 extern void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, its vector among them, to out [attrs->bytes]. */
