@@ -121,21 +121,24 @@ notice_hnsw_options(const GrnndOptions *opts)
 }
 
 /*
- * Most neighbours of a record: degree, else by m, else the default for so many dimensions.
- * hnsw's own default of m, which clients send unasked, never takes it below that default.
+ * Most neighbours of a record: degree, else by m, else the default for so many dimensions and
+ * columns.  hnsw's own default of m, which clients send unasked, never takes it below that default.
  */
 uint32
-grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim)
+grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows)
 {
-	GrnForm		stored = grn_layout_form(keep, dim, 0, opts->codes, form, GRNND_PAYLOAD);
-	uint32		by_default = grn_default_degree(dim, stored, opts->codes, GRNND_PAYLOAD);
+	GrnLayoutSpec records = *rows;
+	uint32		by_default;
 	uint32		by_m;
 
 	if (opts->degree > 0)
 		return (uint32) opts->degree;
+	records.form = grn_layout_form(keep, rows->dim, 0, opts->codes, rows->form, rows->payload);
+	records.degree = grn_default_degree(rows->dim, records.form, opts->codes, rows->payload);
+	by_default = opts->codes ? grn_degree_beside_columns(&records) : records.degree;
 	/* clients that send m unasked do not mean to make a small index a large one */
-	if (opts->m == 0 || grn_is_compact(stored, dim) ||
-		(opts->m == DEFAULT_M && grn_form(stored)->rotated))
+	if (opts->m == 0 || grn_is_compact(records.form, rows->dim) ||
+		(opts->m == DEFAULT_M && grn_form(records.form)->rotated))
 		return by_default;
 	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);
 	return opts->m >= DEFAULT_M ? Max(by_m, by_default) : by_m;

@@ -36,10 +36,10 @@ extern bytea *grnnd_options(Datum reloptions, bool validate);
 /* element_lists of an index that may have no options. */
 extern double grnnd_element_lists(Relation index);
 /*
- * The degree by these options, or by default for vectors of that form.  keep: how the build keeps
- * vectors, which may follow from more than opts->layout.
+ * The degree by these options, or by default for rows of that dimension and form beside columns of
+ * so many bytes.  keep: how the build keeps vectors, which may follow from more than opts->layout.
  */
-extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, GrnForm form, uint32 dim);
+extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

@@ -345,8 +345,9 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	GrnLayoutSpec of;
 
-	r->form = grn_layout_form((GrnKeep) spec->keep, spec->dim, r->params.degree, spec->use_codes,
-							  (GrnForm) r->form, spec->payload);
+	of = (GrnLayoutSpec) {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
+		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
+	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
 											  spec->payload);

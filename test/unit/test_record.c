@@ -2,6 +2,7 @@
  * test_record.c - the geometry of records over the whole range of dimensions and
  * degrees, writing, and checks on bytes that are no record.
  */
+#include "graph/stored/codec_fit.h"
 #include "graph/stored/record.h"
 #include "unit.h"
 
@@ -262,6 +263,57 @@ default_layouts(void)
 		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, degree, true, GRN_FORM_F32, PAYLOAD) == form, "dim %u", dim);
 		CHECK(grn_layout(&l, dim, degree, shape_of(cases[i].code_bytes), form, PAYLOAD) &&
 			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
+	}
+}
+
+/* Integers beside the vector: pages hold as many records, of fewer edges where that takes it. */
+static void
+column_layouts(void)
+{
+	static const struct
+	{
+		uint32_t	dim;
+		uint32_t	degree[5];	/* with so many columns */
+	}			cases[] = {
+		{128, {32, 32, 32, 30, 29}},
+		{384, {32, 32, 31, 30, 29}},
+		{768, {28, 27, 26, 26, 25}},
+		{1536, {32, 31, 31, 30, 30}}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint32_t	dim = cases[i].dim;
+		GrnForm		form = grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_F32, PAYLOAD);
+		uint32_t	per_page = 0;
+
+		for (uint32_t columns = 0; columns < 5; columns++)
+		{
+			GrnLayoutSpec spec = {.dim = dim, .degree = cases[i].degree[0], .form = form,
+				.attr_bytes = columns == 0 ? 0 : 1 + 4 * columns, .sig_bytes = columns, .payload = PAYLOAD};
+			GrnCodeCosts costs;
+			GrnLayout	l;
+
+			spec.degree = grn_degree_beside_columns(&spec);
+			CHECK(spec.degree == cases[i].degree[columns], "dim %u, %u columns: %u", dim, columns, spec.degree);
+			grn_layout_code_costs_of(&spec, &costs);
+			spec.shape = grn_codec_usual_shape(dim, &costs);
+			CHECK(grn_layout_of(&l, &spec), "dim %u", dim);
+			if (columns == 0)
+				per_page = l.per_page;
+			CHECK(l.per_page == per_page, "dim %u, %u columns: %u a page", dim, columns, l.per_page);
+		}
+	}
+	{
+		/* nothing that an eighth of the edges could do */
+		GrnLayoutSpec wide = {.dim = 384, .degree = 32, .form = GRN_FORM_U8, .attr_bytes = 200,
+			.sig_bytes = 31, .payload = PAYLOAD};
+		/* and ten edges are few as it is */
+		GrnLayoutSpec compact = {.dim = 384, .degree = 10, .form = GRN_FORM_ROTATED2, .attr_bytes = 5,
+			.sig_bytes = 1, .payload = PAYLOAD};
+
+		CHECK(grn_degree_beside_columns(&wide) == 32, "%u", grn_degree_beside_columns(&wide));
+		CHECK(grn_degree_beside_columns(&compact) == 10, "%u", grn_degree_beside_columns(&compact));
 	}
 }
 
@@ -604,6 +656,7 @@ main(void)
 	RUN(shapes_of_others_are_checked);
 	RUN(known_layouts);
 	RUN(default_layouts);
+	RUN(column_layouts);
 	RUN(compact_layouts);
 	RUN(sketch_layouts);
 	RUN(ids_map_to_pages);

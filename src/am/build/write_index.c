@@ -222,15 +222,17 @@ static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 {
 	uint32		degree = build->spec.params.degree;
-	GrnForm		form = grn_layout_form((GrnKeep) build->spec.keep, build->dim, degree,
-									   build->spec.use_codes, build->key.type->form, GRNND_PAYLOAD);
-	GrnLayoutSpec spec = {.dim = build->dim, .degree = degree, .form = form,
+	GrnLayoutSpec spec = {.dim = build->dim, .degree = degree, .form = build->key.type->form,
 		.attr_bytes = build->spec.attr_bytes, .sig_bytes = build->spec.sig_bytes,
 		.payload = GRNND_PAYLOAD};
-	GrnCodeShape shape = build->spec.use_codes
-		? grn_layout_own_shape(build->key.metric, &spec) : GRN_NO_CODES;
+	GrnForm		form = grn_layout_form_beside_columns((GrnKeep) build->spec.keep,
+													  build->spec.use_codes, &spec);
+	GrnCodeShape shape = GRN_NO_CODES;
 	GrnCodeCosts costs;
 
+	spec.form = form;
+	if (build->spec.use_codes)
+		shape = grn_layout_own_shape(build->key.metric, &spec);
 	if (build->spec.use_codes && shape.own == 0)
 	{
 		grn_layout_code_costs_of(&spec, &costs);

@@ -7,6 +7,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "graph/stored/codec_fit.h"
 #include "graph/stored/own.h"
 
 /* What stands on disk may not change size with the compiler. */
@@ -186,10 +187,47 @@ short_degree(uint32_t dim, GrnForm form, uint32_t payload)
 	return degree;
 }
 
+/*
+ * Records like these without further columns.  Those that have given up edges for their columns
+ * have them again.
+ */
+static GrnLayoutSpec
+without_columns(const GrnLayoutSpec *spec)
+{
+	GrnLayoutSpec plain = *spec;
+
+	plain.degree = grn_default_degree(spec->dim, spec->form, true, spec->payload);
+	if (grn_degree_beside_columns(&plain) != spec->degree)
+		plain.degree = spec->degree;
+	plain.attr_bytes = plain.sig_bytes = 0;
+	return plain;
+}
+
+/* Has a more records a page than b, or fewer pages a record? */
+static bool
+is_denser(const GrnLayout *a, const GrnLayout *b)
+{
+	return a->span < b->span || a->per_page > b->per_page;
+}
+
+/*
+ * Where records have given up edges for columns, their codes are not to fill what that leaves in
+ * a page of fewer records, or such pages would seem to be the cheaper ones.
+ */
+static bool
+fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
+{
+	GrnLayout	p;
+
+	plain.shape = l->shape;
+	return !grn_layout_of(&p, &plain) || is_denser(l, &p);
+}
+
 void
 grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
 	bool		compact = grn_is_compact(spec->form, spec->dim);
+	GrnLayoutSpec plain = spec->sig_bytes > 0 ? without_columns(spec) : *spec;
 	uint32_t	most = !compact ? GRN_MAX_CODE_BYTES
 		: is_short(spec->form, spec->dim) && spec->degree > COMPACT_DEGREE ? COMPACT_SHORT_CODE_BYTES
 		: COMPACT_CODE_BYTES;
@@ -201,7 +239,8 @@ grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 		GrnLayout	l;
 
 		coded.shape = shape_of_bytes(bytes);
-		if (bytes <= most && grn_layout_of(&l, &coded))
+		if (bytes <= most && grn_layout_of(&l, &coded) &&
+			!(plain.degree > spec->degree && fills_given_up(&l, plain)))
 			cost = (float) (l.payload * l.span) / (float) l.per_page +
 				(float) (spec->degree * (bytes + 8)) / EDGE_SHARE;
 		if (bytes == 0)
@@ -251,13 +290,6 @@ room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm
 	return grn_layout(l, dim, degree, shape_of_bytes(all < bytes ? all : bytes), form, payload);
 }
 
-/* Has a more records a page than b, or fewer pages a record? */
-static bool
-is_denser(const GrnLayout *a, const GrnLayout *b)
-{
-	return a->span < b->span || a->per_page > b->per_page;
-}
-
 /*
  * Of records whose edges have the neighbours' rows: fewer where that saves pages.  384 bits: 32
  * take 2,048 bytes, 28 1,639, at the same visits and .002 less recall at the default ef.
@@ -301,6 +333,56 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 				!is_denser(&usual, &l))
 				return large[i];
 	return 32;
+}
+
+/*
+ * Further columns take a byte beside each edge, and room for values.  Where a page would hold fewer
+ * records for that, so many of the edges may be given up instead.
+ */
+#define GIVEN_UP(degree) ((degree) / 8)
+
+/* The longest codes, of those that leave a page as many records as a fit usually does. */
+static GrnCodeShape
+usual_room(const GrnLayoutSpec *spec)
+{
+	GrnLayoutSpec coded = *spec;
+	GrnCodeCosts costs;
+	GrnLayout	usual;
+	GrnLayout	l;
+
+	if (grn_may_be_codes(spec->form, spec->dim))
+		return (GrnCodeShape) {.own = (uint16_t) grn_form_bytes(spec->form, spec->dim)};
+	grn_layout_code_costs_of(spec, &costs);
+	coded.shape = grn_codec_usual_shape(spec->dim, &costs);
+	if (!grn_layout_of(&usual, &coded))
+		return GRN_NO_CODES;
+	for (uint32_t bytes = GRN_MAX_CODE_BYTES; bytes > grn_code_bytes(coded.shape); bytes -= GRN_CODE_STEP)
+	{
+		coded.shape = shape_of_bytes(bytes);
+		if (grn_layout_of(&l, &coded) && !is_denser(&usual, &l))
+			return coded.shape;
+	}
+	return usual.shape;
+}
+
+uint32_t
+grn_degree_beside_columns(const GrnLayoutSpec *spec)
+{
+	GrnLayoutSpec plain = *spec;
+	GrnLayoutSpec with = *spec;
+	GrnLayout	usual;
+	GrnLayout	l;
+
+	/* (ten are few as it is) */
+	if (spec->degree <= COMPACT_DEGREE)
+		return spec->degree;
+	plain.attr_bytes = plain.sig_bytes = 0;
+	with.shape = plain.shape = usual_room(&plain);
+	if (grn_layout_of(&usual, &plain))
+		for (; with.degree >= spec->degree - GIVEN_UP(spec->degree); with.degree--)
+			if (grn_layout_of(&l, &with) && !is_denser(&usual, &l))
+				return with.degree;
+	return spec->degree;
 }
 
 /*
@@ -357,6 +439,18 @@ grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes, GrnForm
 		room_layout(&rounded, dim, degrees[0], bytes, GRN_FORM_ROUNDED, payload) &&
 		(!room_layout(&l, dim, degrees[1], bytes, exact, payload) || is_denser(&rounded, &l))
 		? GRN_FORM_ROUNDED : exact;
+}
+
+GrnForm
+grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows)
+{
+	GrnLayoutSpec usual = *rows;
+
+	usual.form = grn_layout_form(keep, rows->dim, 0, codes, rows->form, rows->payload);
+	usual.degree = grn_default_degree(rows->dim, usual.form, codes, rows->payload);
+	if (codes && rows->sig_bytes > 0 && grn_degree_beside_columns(&usual) == rows->degree)
+		return usual.form;
+	return grn_layout_form(keep, rows->dim, rows->degree, codes, rows->form, rows->payload);
 }
 
 void

@@ -176,12 +176,24 @@ extern bool grn_is_compact(GrnForm form, uint32_t dim);
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
+ * spec->degree is the default of records like these.  How many of these edges they keep beside
+ * further columns, so that a page has as many records as without columns; all of them where an
+ * eighth less would not do.
+ */
+extern uint32_t grn_degree_beside_columns(const GrnLayoutSpec *spec);
+
+/*
  * The form of a layout, where exact would hold all rows exactly: of the default one
  * GRN_FORM_ROUNDED where that saves pages, or GRN_FORM_ROUNDED_MORE where that saves more.
  * degree 0: that of each form's records.  codes: they are to have some.
  */
 extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes,
 							   GrnForm exact, uint32_t payload);
+/*
+ * The same beside columns: of the degree that grn_degree_beside_columns() gives by default, the
+ * form for which it does.  rows: of the exact form; their codes do not matter.
+ */
+extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
 
 /*
  * Do searches take all records of a page that they visit?  With 17 records a page and ten edges a
