@@ -246,7 +246,7 @@ store_mate(GrnStore *self, uint32_t id)
 	GrnndStore *store = (GrnndStore *) self;
 	const GrnLayout *l = &store->ix->layout;
 	const GrnRecord *rec = grnnd_page_record(store->page, store->ix, grn_node_slot(l, id));
-	const GrnRecord *seen = grn_absent_view(store->absent, id, rec, GRN_REC_PTR(rec, l->off_vec));
+	const GrnRecord *seen = grn_absent_view(store->absent, id, rec);
 
 	return seen != NULL ? seen : &none;
 }
@@ -296,7 +296,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 				gather_vector(store, id, rec, buffers);
 				vec = store->vector;
 			}
-			rec = grn_absent_view(store->absent, id, rec, vec);
+			rec = grn_absent_view(store->absent, id, rec);
 			visited = rec != NULL;
 			if (visited)
 				fn(arg, rec, vec);

@@ -133,8 +133,8 @@ grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, cons
 
 		if (f->ntids == 1 && f->next == GRN_INVALID_ID &&
 			memcmp(grn_search_tids(s) + (Size) f->tids * GRN_TID_BYTES, tid, GRN_TID_BYTES) == 0)
-			so->store.absent = grn_absent_begin(&so->store.base, &so->ix->layout, so->ix->key.metric,
-												so->ix->meta.norm_unit, f->id);
+			so->store.absent = grn_absent_begin(&so->store.base, &so->ix->layout, &so->ix->codec,
+												f->id);
 	}
 	grn_search_end(s);
 	so->store.pages = pages;

@@ -144,7 +144,7 @@ visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	const GrnRecord *seen;
 
 	form_record(w, id, w->record);
-	seen = grn_absent_view(w->absent, id, (const GrnRecord *) w->record, w->record + l->off_vec);
+	seen = grn_absent_view(w->absent, id, (const GrnRecord *) w->record);
 	if (seen != NULL)
 		fn(arg, seen, w->record + l->off_vec);
 	return seen != NULL;
@@ -342,8 +342,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	}
 	for (size_t i = begin; i < end; i++)
 	{
-		w->absent = grn_absent_begin(&w->store, &m->layout, m->p->metric, m->p->result->norm_unit,
-									 m->queries[m->from + i]);
+		w->absent = grn_absent_begin(&w->store, &m->layout, &m->p->codec, m->queries[m->from + i]);
 		search(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
 		grn_absent_end(&w->store, w->absent);
 		w->absent = NULL;

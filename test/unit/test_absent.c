@@ -6,87 +6,150 @@
 #include "graph/stored/absent.h"
 #include "graph/stored/prune.h"
 
-/* The neighbour of node x that is nearest to y and that y lacks; -1: none. */
-static int
+#define LOOKS 8					/* as in absent.c */
+
+/* The estimate of the distance of two rows, by the code of the first. */
+static float
+estimate(const World *w, uint32_t from, uint32_t to)
+{
+	size_t		bytes = w->layout.code_bytes;
+	GrnCodeQuery query;
+	float		d;
+
+	grn_code_query_from_code(&w->codec, w->codes + from * bytes, w->factors[from], &query);
+	grn_estimate(&query, w->codes + to * bytes, &w->factors[to], 1, &d);
+	return d;
+}
+
+/* Whether the list of y, without x, keeps z out. */
+static bool
+is_refused(const World *w, uint32_t x, uint32_t y, uint32_t z)
+{
+	float		d = estimate(w, y, z);
+
+	for (int i = 0; i < w->counts[y]; i++)
+	{
+		uint32_t	v = w->graph[y][i];
+
+		if (v != x && estimate(w, y, v) <= d && estimate(w, z, v) < d)
+			return true;
+	}
+	return false;
+}
+
+/* What y lists instead of x, by the RNG rule among neighbours of neighbours; N: nothing. */
+static uint32_t
 expected(const World *w, uint32_t x, uint32_t y)
 {
-	int			best = -1;
+	bool		candidate[N] = {false};
+	uint32_t	fill = N;
 
 	for (int i = 0; i < w->counts[x]; i++)
 	{
 		uint32_t	z = w->graph[x][i];
 
-		if (z != y && grn_find_id(w->graph[y], w->counts[y], z) < 0 &&
-			(best < 0 || between(w, y, z) < between(w, y, w->graph[x][best])))
-			best = i;
+		candidate[z] = true;
+		for (int j = 0; j < w->counts[z]; j++)
+			candidate[w->graph[z][j]] = true;
 	}
-	return best;
+	candidate[x] = candidate[y] = false;
+	for (int i = 0; i < w->counts[y]; i++)
+		candidate[w->graph[y][i]] = false;
+	for (int look = 0; look < LOOKS; look++)
+	{
+		uint32_t	nearest = N;
+
+		for (uint32_t z = 0; z < N; z++)
+			if (candidate[z] && (nearest == N || estimate(w, y, z) < estimate(w, y, nearest)))
+				nearest = z;
+		if (nearest == N)
+			break;
+		if (!is_refused(w, x, y, nearest))
+			return nearest;
+		if (fill == N)
+			fill = nearest;
+		candidate[nearest] = false;
+	}
+	return fill;
 }
 
-static void
-check_lists(World *w, uint32_t x)
+/* What stands at position i of a list: the edge to id, or another one. */
+static bool
+is_edge(const World *w, const GrnRecord *rec, uint32_t i, uint32_t id)
 {
 	const GrnLayout *l = &w->layout;
-	GrnAbsent  *a = grn_absent_begin(&w->store, l, grn_metric(w->metric), NORM_UNIT, x);
+	GrnFactor	factor = grn_rec_factor(l, rec, i);
+
+	return grn_rec_ids(l, rec)[i] == id &&
+		memcmp(grn_rec_codes(l, rec) + i * l->code_bytes, w->codes + (size_t) id * l->code_bytes,
+			   l->code_bytes) == 0 &&
+		memcmp(&factor, &w->factors[id], sizeof(factor)) == 0;
+}
+
+/* codes: else lists stay as they are.  Returns how many new edges lead to no neighbour of x. */
+static uint32_t
+check_lists(World *w, uint32_t x, bool codes)
+{
+	GrnAbsent  *a = grn_absent_begin(&w->store, &w->layout, codes ? &w->codec : &(GrnCodec) {0}, x);
 	uint32_t	changed = 0;
+	uint32_t	elsewhere = 0;
 
 	CHECK(a != NULL, "node %u", x);
-	for (uint32_t y = 0; y < N; y++)
+	/* (the second time it is remembered) */
+	for (uint32_t n = 0; n < 2 * N; n++)
 	{
+		uint32_t	y = n % N;
 		const GrnRecord *rec = record(w, y);
-		const GrnRecord *seen = grn_absent_view(a, y, rec, GRN_REC_PTR(rec, l->off_vec));
+		const GrnRecord *seen = grn_absent_view(a, y, rec);
 		int			at = grn_find_id(w->graph[y], w->counts[y], x);
-		int			best = at < 0 || y == x ? -1 : expected(w, x, y);
+		uint32_t	other = at < 0 || y == x || !codes ? N : expected(w, x, y);
 
-		if (y == x || best < 0)
+		if (y == x || other == N)
 		{
 			CHECK(seen == (y == x ? NULL : rec), "%u is changed without %u", y, x);
 			continue;
 		}
 		changed++;
+		elsewhere += grn_find_id(w->graph[x], w->counts[x], other) < 0;
 		CHECK(seen != NULL && seen != rec && seen->count == rec->count, "%u is as with %u", y, x);
 		for (uint32_t i = 0; i < rec->count; i++)
-		{
-			const GrnRecord *from = i == (uint32_t) at ? record(w, x) : rec;
-			uint32_t	j = i == (uint32_t) at ? (uint32_t) best : i;
-			uint32_t	id = grn_rec_ids(l, seen)[i];
-
-			if (i == (uint32_t) at)
-				/* equally near ones aside */
-				CHECK(between(w, y, id) <= between(w, y, w->graph[x][best]) * 1.0001f,
-					  "%u for %u in the list of %u", id, x, y);
-			else
-				CHECK(id == w->graph[y][i], "edge %u of %u without %u", i, y, x);
-			if (id != grn_rec_ids(l, from)[j])
-				continue;
-			CHECK(memcmp(grn_rec_codes(l, seen) + i * l->code_bytes,
-						 grn_rec_codes(l, from) + j * l->code_bytes, l->code_bytes) == 0 &&
-				  (l->factor_bytes == 0 ||
-				   memcmp(&grn_rec_factors(l, seen)[i], &grn_rec_factors(l, from)[j],
-						  sizeof(GrnFactor)) == 0), "code of edge %u of %u", i, y);
-		}
+			CHECK(is_edge(w, seen, i, i == (uint32_t) at ? other : w->graph[y][i]),
+				  "edge %u of %u without %u: to %u", i, y, x, grn_rec_ids(&w->layout, seen)[i]);
 	}
-	CHECK(changed > 0, "nobody lists %u", x);
+	CHECK(changed > 0 || !codes, "nobody lists %u", x);
 	grn_absent_end(&w->store, a);
 	CHECK(w->blocks == 0, "memory is left");
+	return elsewhere;
 }
 
 static void
-lists_get_the_nearest_successor(void)
+lists_are_pruned_anew(void)
 {
 	for (int metric = GRN_L2; metric <= GRN_IP; metric++)
-		for (int codes = 0; codes < 2; codes++)
-			for (int pages = 0; pages < 2; pages++)
-			{
-				World	   *w;
+		for (int pages = 0; pages < 2; pages++)
+		{
+			World	   *w;
+			uint32_t	elsewhere = 0;
 
-				world_pages = pages == 1 && codes == 1;
-				w = make_world((GrnMetric) metric, 24, GRN_FORM_F32, codes);
-				for (uint32_t x = 0; x < N; x += 250)
-					check_lists(w, x);
-				free_world(w);
-			}
+			world_pages = pages == 1;
+			w = make_world((GrnMetric) metric, 24, GRN_FORM_F32, 1);
+			for (uint32_t x = 0; x < N; x += 250)
+				elsewhere += check_lists(w, x, true);
+			CHECK(elsewhere > 0, "no edge leads elsewhere");
+			free_world(w);
+		}
 	world_pages = false;
+}
+
+/* Without codes the node alone is not there. */
+static void
+lists_without_codes_stay(void)
+{
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, 0);
+
+	for (uint32_t x = 0; x < N; x += 250)
+		check_lists(w, x, false);
+	free_world(w);
 }
 
 /* Neither a dead node nor a free slot. */
@@ -97,19 +160,20 @@ what_is_no_node_is_not_absent(void)
 	const GrnRecord *rec = record(w, 3);
 
 	record(w, 7)->state = GRN_DEAD;
-	CHECK(grn_absent_begin(&w->store, &w->layout, grn_metric(GRN_L2), 1, 7) == NULL, "a dead node");
+	CHECK(grn_absent_begin(&w->store, &w->layout, &w->codec, 7) == NULL, "a dead node");
 	record(w, 7)->state = GRN_FREE;
 	record(w, 7)->count = 0;
-	CHECK(grn_absent_begin(&w->store, &w->layout, grn_metric(GRN_L2), 1, 7) == NULL, "a free slot");
+	CHECK(grn_absent_begin(&w->store, &w->layout, &w->codec, 7) == NULL, "a free slot");
 	CHECK(w->blocks == 0, "memory is left");
-	CHECK(grn_absent_view(NULL, 3, rec, GRN_REC_PTR(rec, w->layout.off_vec)) == rec, "nothing is absent");
+	CHECK(grn_absent_view(NULL, 3, rec) == rec, "nothing is absent");
 	free_world(w);
 }
 
 int
 main(void)
 {
-	RUN(lists_get_the_nearest_successor);
+	RUN(lists_are_pruned_anew);
+	RUN(lists_without_codes_stay);
 	RUN(what_is_no_node_is_not_absent);
 	UNIT_END();
 }

@@ -301,8 +301,7 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* of the few nearest */
 
-	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, f->ix.key.metric,
-									   f->ix.meta.norm_unit, q->id);
+	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
 	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
 	{
 		/* what a narrow search has found wider ones find, too */

@@ -1,90 +1,116 @@
 /*
  * absent.c - see absent.h.
+ *
+ * Distances are estimates: the neighbours' lists hold the codes of all candidates, so nothing but
+ * the neighbours has to be read.
  */
 #include "graph/stored/absent.h"
 
 #include <float.h>
 #include <string.h>
 
-#include "graph/kernels/dist.h"
-#include "graph/space.h"
-#include "graph/stored/own.h"
+#include "graph/stored/estimate.h"
 #include "graph/stored/prune.h"
+
+/* Candidates at most (lists of 32 have about 700), and the places of a table of them. */
+#define MOST_CANDIDATES 1024
+#define PLACE_BITS 12
+#define PLACES (1 << PLACE_BITS)
+/* So many candidates, the nearest, are held against the rule for a list. */
+#define LOOKS 8
+/* Lists whose other edge is remembered.  A search of each width comes to the same ones. */
+#define REMEMBERED 256
+
+typedef struct Remembered
+{
+	uint32_t	list;			/* node; GRN_INVALID_ID: none */
+	int			candidate;
+} Remembered;
 
 struct GrnAbsent
 {
 	const GrnLayout *layout;
-	const GrnMetricInfo *metric;
-	double		norm_unit;
+	const GrnCodec *codec;		/* NULL: lists stay */
 	uint32_t	id;
-	GrnRecord  *node;			/* its hot part; state 0 until it has been read */
-	uint32_t	reading;		/* whose place is being read; below the count of node */
-	bool		known[GRN_MAX_DEGREE];
-	float	   *places;			/* [degree][dim] of its neighbours, where known */
-	float	   *place;			/* [dim] of the list's node */
+	uint32_t	n;				/* candidates */
+	uint32_t	ids[MOST_CANDIDATES];
+	GrnFactor	factors[MOST_CANDIDATES];
+	float		far[MOST_CANDIDATES];	/* from the list's node */
+	uint16_t	places[PLACES]; /* by hash of id: a candidate's number and 1; 0: none */
+	Remembered	remembered[REMEMBERED]; /* by id */
+	uint8_t    *codes;			/* [MOST_CANDIDATES][code_bytes] */
+	uint8_t    *sigs;			/* [MOST_CANDIDATES][sig_bytes] */
 	size_t		copy_bytes;
 	uint8_t    *copies;			/* [per_page][copy_bytes], by slot; without mates [1] */
+	bool		found;			/* the node */
 };
 
-static void
-read_place(const GrnAbsent *a, const void *vec, float *place)
+/* The place in the table where a candidate is, or would be. */
+static uint32_t
+place_of(const GrnAbsent *a, uint32_t id)
 {
-	uint32_t	dim = a->layout->dim;
+	uint32_t	place = (id * 0x9E3779B9u) >> (32 - PLACE_BITS);
 
-	grn_own_load(a->layout, vec, place);
-	if (grn_is_scaled(a->metric->embedding))
-		grn_place(place, dim, a->norm_unit, a->metric->power);
+	while (a->places[place] != 0 && a->ids[a->places[place] - 1] != id)
+		place = (place + 1) % PLACES;
+	return place;
 }
 
-/* A GrnVisitFn, arg a GrnAbsent. */
+/* A GrnVisitFn, arg a GrnAbsent: has the neighbours of a node for candidates. */
 static void
-take_node(void *arg, const GrnRecord *rec, const void *vec)
+take_list(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnAbsent  *a = arg;
+	const GrnLayout *l = a->layout;
+	const uint32_t *ids = grn_rec_ids(l, rec);
 
 	(void) vec;
-	memcpy(a->node, rec, a->layout->hot_bytes);
-}
-
-/* A GrnVisitFn, arg a GrnAbsent. */
-static void
-take_neighbour(void *arg, const GrnRecord *rec, const void *vec)
-{
-	GrnAbsent  *a = arg;
-
 	if (rec->state != GRN_NODE)
 		return;
-	read_place(a, vec, a->places + (size_t) a->reading * a->layout->dim);
-	a->known[a->reading] = true;
+	a->found = true;
+	for (uint32_t i = 0; i < rec->count && a->codec != NULL; i++)
+	{
+		uint32_t	place = place_of(a, ids[i]);
+
+		if (a->n == MOST_CANDIDATES)
+			break;
+		if (ids[i] == a->id || a->places[place] != 0)
+			continue;
+		a->ids[a->n] = ids[i];
+		a->factors[a->n] = grn_rec_factor(l, rec, i);
+		memcpy(a->codes + (size_t) a->n * l->code_bytes,
+			   grn_rec_codes(l, rec) + (size_t) i * l->code_bytes, l->code_bytes);
+		memcpy(a->sigs + (size_t) a->n * l->sig_bytes,
+			   grn_rec_sigs(l, rec) + (size_t) i * l->sig_bytes, l->sig_bytes);
+		a->places[place] = (uint16_t) ++a->n;
+	}
 }
 
 GrnAbsent *
-grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnMetricInfo *metric, double norm_unit,
-				 uint32_t id)
+grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec, uint32_t id)
 {
 	GrnAbsent  *a = store->alloc(store, sizeof(*a));
-	const uint32_t *ids;
+	uint32_t	count;			/* of the node's neighbours, the first candidates */
 
 	memset(a, 0, sizeof(*a));
 	a->layout = l;
-	a->metric = metric;
-	a->norm_unit = norm_unit;
+	a->codec = l->code_bytes > 0 && grn_has_codes(codec) ? codec : NULL;
 	a->id = id;
 	/* beyond the first page of a spanning record nothing but its vector lies, which no copy needs */
 	a->copy_bytes = l->span > 1 ? l->hot_bytes : l->record_bytes;
-	a->node = store->alloc(store, l->hot_bytes);
-	a->places = store->alloc(store, (size_t) l->degree * l->dim * sizeof(float));
-	a->place = store->alloc(store, l->dim * sizeof(float));
+	a->codes = store->alloc(store, (size_t) MOST_CANDIDATES * l->code_bytes);
+	a->sigs = store->alloc(store, (size_t) MOST_CANDIDATES * l->sig_bytes);
 	a->copies = store->alloc(store, (grn_judges_pages(l) ? l->per_page : 1) * a->copy_bytes);
-	a->node->state = GRN_FREE;
-	if (!store->visit(store, id, take_node, a) || a->node->state != GRN_NODE)
+	for (uint32_t i = 0; i < REMEMBERED; i++)
+		a->remembered[i].list = GRN_INVALID_ID;
+	if (!store->visit(store, id, take_list, a) || !a->found)
 	{
 		grn_absent_end(store, a);
 		return NULL;
 	}
-	ids = grn_rec_ids(l, a->node);
-	for (; a->reading < a->node->count; a->reading++)
-		(void) store->visit(store, ids[a->reading], take_neighbour, a);
+	count = a->n;
+	for (uint32_t i = 0; i < count; i++)
+		(void) store->visit(store, a->ids[i], take_list, a);
 	return a;
 }
 
@@ -93,47 +119,76 @@ grn_absent_end(GrnStore *store, GrnAbsent *a)
 {
 	if (a == NULL)
 		return;
-	store->free(store, a->node);
-	store->free(store, a->places);
-	store->free(store, a->place);
+	store->free(store, a->codes);
+	store->free(store, a->sigs);
 	store->free(store, a->copies);
 	store->free(store, a);
 }
 
-/* The neighbour that a node which lists the absent one would have instead; -1: there is none. */
-static int
-successor(GrnAbsent *a, uint32_t id, const GrnRecord *rec, const void *vec)
+/* Whether the rest of a list, to_list [count] from its node, keeps candidate c out. */
+static bool
+is_occluded(const GrnAbsent *a, const GrnRecord *rec, const float *to_list, int at, uint32_t c)
 {
 	const GrnLayout *l = a->layout;
-	const uint32_t *candidates = grn_rec_ids(l, a->node);
+	float		between[GRN_MAX_DEGREE];
+	GrnCodeQuery query;
+
+	grn_code_query_from_code(a->codec, a->codes + (size_t) c * l->code_bytes, a->factors[c], &query);
+	grn_estimate(&query, grn_rec_codes(l, rec), grn_rec_factors(l, rec), rec->count, between);
+	for (uint32_t i = 0; i < rec->count; i++)
+		if ((int) i != at && to_list[i] <= a->far[c] && between[i] < a->far[c])
+			return true;
+	return false;
+}
+
+/*
+ * The candidate that node id would list instead of the absent one, position `at`: the nearest that
+ * the rule leaves, or else, as a build fills lists, the nearest; -1: there is none.
+ */
+static int
+successor(GrnAbsent *a, uint32_t id, const GrnRecord *rec, int at)
+{
+	const GrnLayout *l = a->layout;
 	const uint32_t *ids = grn_rec_ids(l, rec);
-	float		least = FLT_MAX;
-	int			best = -1;
+	float		to_list[GRN_MAX_DEGREE];
+	GrnCodeQuery query;
+	uint16_t	known;
+	int			fill = -1;
 
-	read_place(a, vec, a->place);
-	for (uint32_t i = 0; i < a->node->count; i++)
+	grn_code_query_from_code(a->codec, GRN_REC_PTR(rec, l->off_code), rec->factor, &query);
+	grn_estimate(&query, a->codes, a->factors, a->n, a->far);
+	grn_estimate(&query, grn_rec_codes(l, rec), grn_rec_factors(l, rec), rec->count, to_list);
+	for (uint32_t i = 0; i < rec->count; i++)
+		if ((known = a->places[place_of(a, ids[i])]) != 0)
+			a->far[known - 1] = FLT_MAX;
+	if ((known = a->places[place_of(a, id)]) != 0)
+		a->far[known - 1] = FLT_MAX;
+	for (int look = 0; look < LOOKS; look++)
 	{
-		float		d;
+		uint32_t	nearest = 0;
 
-		if (!a->known[i] || candidates[i] == id || grn_find_id(ids, rec->count, candidates[i]) >= 0)
-			continue;
-		d = grn_dist->l2_f32(a->place, a->places + (size_t) i * l->dim, l->dim);
-		if (d < least)
-		{
-			least = d;
-			best = (int) i;
-		}
+		for (uint32_t c = 1; c < a->n; c++)
+			if (a->far[c] < a->far[nearest])
+				nearest = c;
+		if (a->n == 0 || a->far[nearest] == FLT_MAX)
+			break;
+		if (!is_occluded(a, rec, to_list, at, nearest))
+			return (int) nearest;
+		if (fill < 0)
+			fill = (int) nearest;
+		a->far[nearest] = FLT_MAX;
 	}
-	return best;
+	return fill;
 }
 
 const GrnRecord *
-grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec, const void *vec)
+grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 {
 	const GrnLayout *l;
+	Remembered *known;
 	uint8_t    *copy;
 	int			at;
-	int			from;
+	uint32_t	c;
 
 	if (a == NULL)
 		return rec;
@@ -141,17 +196,25 @@ grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec, const void *vec
 		return NULL;
 	l = a->layout;
 	/* (a mate has not been checked yet) */
-	if (rec->state != GRN_NODE || rec->count > l->degree ||
-		(at = grn_find_id(grn_rec_ids(l, rec), rec->count, a->id)) < 0 ||
-		(from = successor(a, id, rec, vec)) < 0)
+	if (a->codec == NULL || rec->state != GRN_NODE || rec->count > l->degree ||
+		(at = grn_find_id(grn_rec_ids(l, rec), rec->count, a->id)) < 0)
 		return rec;
+	known = &a->remembered[id % REMEMBERED];
+	if (known->list != id)
+	{
+		known->list = id;
+		known->candidate = successor(a, id, rec, at);
+	}
+	if (known->candidate < 0)
+		return rec;
+	c = (uint32_t) known->candidate;
 	copy = a->copies + (grn_judges_pages(l) ? grn_node_slot(l, id) * a->copy_bytes : 0);
 	memcpy(copy, rec, a->copy_bytes);
-	grn_rec_ids(l, copy)[at] = grn_rec_ids(l, a->node)[from];
-	grn_rec_set_factor(l, copy, (uint32_t) at, grn_rec_factor(l, a->node, (uint32_t) from));
+	grn_rec_ids(l, copy)[at] = a->ids[c];
+	grn_rec_set_factor(l, copy, (uint32_t) at, a->factors[c]);
 	memcpy(grn_rec_codes(l, copy) + (size_t) at * l->code_bytes,
-		   grn_rec_codes(l, a->node) + (size_t) from * l->code_bytes, l->code_bytes);
+		   a->codes + (size_t) c * l->code_bytes, l->code_bytes);
 	memcpy(grn_rec_sigs(l, copy) + (size_t) at * l->sig_bytes,
-		   grn_rec_sigs(l, a->node) + (size_t) from * l->sig_bytes, l->sig_bytes);
+		   a->sigs + (size_t) c * l->sig_bytes, l->sig_bytes);
 	return (const GrnRecord *) copy;
 }
