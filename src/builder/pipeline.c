@@ -346,7 +346,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	GrnLayoutSpec of;
 
 	of = (GrnLayoutSpec) {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
-		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
+						  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,

@@ -115,9 +115,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	 */
 	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &(GrnLayoutSpec) {
-		.dim = spec->dim, .form = spec->form, .attr_bytes = spec->attr_bytes,
-		.sig_bytes = spec->sig_bytes, .payload = spec->payload
-	});
+																							 .dim = spec->dim, .form = spec->form, .attr_bytes = spec->attr_bytes,
+																							 .sig_bytes = spec->sig_bytes, .payload = spec->payload
+																							 });
 	spec->params.r = build->options.r;
 	spec->params.s = build->options.s;
 	spec->params.t1 = build->options.t1;
