@@ -343,10 +343,9 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = p->build->spec;
 	GrnBuildResult *r = p->result;
-	GrnLayoutSpec of;
+	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
+		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 
-	of = (GrnLayoutSpec) {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
-						  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,

@@ -63,6 +63,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 				 Form_pg_attribute column, const GrnndOptions *options)
 {
 	GrnBuildSpec *spec = &build->spec;
+	GrnLayoutSpec layout;
 	int32		typmod = column->atttypmod;
 
 	memset(build, 0, sizeof(*build));
@@ -114,10 +115,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	 * leader measures in the end, by the table and the pages (grnnd_measure_build()).
 	 */
 	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
-	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &(GrnLayoutSpec) {
-																							 .dim = spec->dim, .form = spec->form, .attr_bytes = spec->attr_bytes,
-																							 .sig_bytes = spec->sig_bytes, .payload = spec->payload
-																							 });
+	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
+							  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
+	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &layout);
 	spec->params.r = build->options.r;
 	spec->params.s = build->options.s;
 	spec->params.t1 = build->options.t1;
