@@ -259,28 +259,46 @@ is_wanted(const GrnndListed *listed, const Run *run, uint32 rank)
 	return rank >= listed->ranks[i].least && rank <= listed->ranks[i].most;
 }
 
+#define BLOCK 16				/* rows that are looked at at once */
+
+/* Do all rows have ranks of one range, and ids below the limit? */
+static bool
+are_all(const GrnListArrays *a, uint32 n, GrnndRanks ranks, uint32 limit)
+{
+	uint32		width = ranks.most - ranks.least;
+	uint32		others = 0;
+	uint32		i = 0;
+
+	/* (a loop of known length, which compilers vectorize) */
+	for (; i + BLOCK <= n; i += BLOCK)
+		for (uint32 j = i; j < i + BLOCK; j++)
+			others |= (a->ranks[j] - ranks.least > width) | (a->ids[j] >= limit);
+	for (; i < n; i++)
+		others |= (a->ranks[i] - ranks.least > width) | (a->ids[i] >= limit);
+	return others == 0;
+}
+
 static void
 take_rows(Reader *r, const Run *run, const GrnRecord *rec)
 {
 	const GrnLayout *l = &r->ix->layout;
 	GrnListArrays a = grn_list_arrays(l, rec);
 	uint32		n = rec->ntids16;
-	bool		all = true;
 	bool		any = false;
 
 	if (run->from == run->to)
 	{
 		GrnndRanks	ranks = r->listed->ranks[run->from];
 
-		for (uint32 i = 0; i < n; i++)
-			all &= r->wanted[i] = (a.ranks[i] - ranks.least <= ranks.most - ranks.least) &
-				(a.ids[i] < r->limit);
 		/* so it is with frequent values */
-		if (all && r->filter.nsets == 0)
+		if (r->filter.nsets == 0 && are_all(&a, n, ranks, r->limit))
 		{
 			grn_search_listed(r->search, a.ids, a.codes, a.factors, NULL, n);
 			return;
 		}
+		for (uint32 i = 0; i < n; i++)
+			r->wanted[i] = (a.ranks[i] - ranks.least <= ranks.most - ranks.least) &
+				(a.ids[i] < r->limit);
 	}
 	else
 		for (uint32 i = 0; i < n; i++)
@@ -322,6 +340,20 @@ first_record(Reader *r, uint32 bucket)
 	return r->heads[bucket - r->first_head].first;
 }
 
+/*
+ * While a record is read, asks for the one at its place on the next page, to which a chain mostly
+ * leads, and at its end the next bucket's.  Pages that come from a file follow each other, so the
+ * kernel reads them ahead.
+ */
+static void
+ask_ahead(Reader *r, uint32 id)
+{
+	uint32		next = id + r->ix->layout.per_page;
+
+	if (next < r->limit && r->store->missing_left == 0)
+		r->store->base.prefetch(&r->store->base, &next, 1);
+}
+
 /* False: a fit has begun other lists. */
 static bool
 read_bucket(Reader *r, const Run *run, uint32 bucket)
@@ -359,6 +391,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		}
 		if (grn_record_check(&r->ix->layout, rec, id, GRN_MAX_NODES) != NULL)
 			grnnd_corrupt(r->index, block, "impossible list of rows");
+		ask_ahead(r, id);
 		take_rows(r, run, rec);
 		id = rec->next;
 	}

@@ -126,9 +126,18 @@ four_bytes_512(const void *bytes)
 }
 
 /*
- * DOT_KERNEL: 16 codes at a time.  Of codes of up to 32 bytes a lane has the same four bytes of
- * each code, so that only as many planes are multiplied as these four have.  Of longer ones 64
- * bytes of a code are summed into one vector, then the 16 sums at once.
+ * Whether a lane has the same four bytes of each code, so that only as many planes are multiplied
+ * as these four have: of codes of up to 32 bytes, and of up to 64 where some have eight planes.
+ */
+static inline bool
+by_fours(const GrnCodePlanes *q)
+{
+	return q->bytes <= 32 || (q->bytes <= 64 && q->bytes > q->end2);
+}
+
+/*
+ * DOT_KERNEL: 16 codes at a time, by fours of bytes; or 64 bytes of a code are summed into one
+ * vector, then the 16 sums at once.
  * step is a constant wherever these are inlined.
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
@@ -211,7 +220,7 @@ name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 { \
 	uint32_t	c = 0; \
  \
-	for (; q->bytes <= 32 && c < count; c += 16, codes += 16 * q->bytes) \
+	for (; by_fours(q) && c < count; c += 16, codes += 16 * q->bytes) \
 		if (count - c >= 16) \
 			name##_short(q, codes, 16, out + c); \
 		else \

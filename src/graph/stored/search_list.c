@@ -199,6 +199,29 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	}
 }
 
+#define BLOCK 16				/* rows that are compared at once */
+
+/* Is one of a block's distances no more than a bound?  A loop without branches is vectorized. */
+static inline bool
+any_near(const float *distances, float farthest)
+{
+	int32_t		near = 0;
+
+	for (int i = 0; i < BLOCK; i++)
+		near |= distances[i] <= farthest;
+	return near != 0;
+}
+
+/* Row i of those that wait becomes one of the rejected; the last one fills the gap. */
+static void
+take_waiting(GrnSearch *s, size_t i)
+{
+	reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1, &s->rejected_room);
+	s->rejected_keys[s->rejected++] = make_key(s->waiting[i], s->waiting_ids[i]);
+	s->waiting[i] = s->waiting[--s->nwaiting];
+	s->waiting_ids[i] = s->waiting_ids[s->nwaiting];
+}
+
 /*
  * Makes the nearest of what waits, about CHOSEN lists full, the heap of what was rejected, which
  * is empty.  A bound tells them from the others, so that few are ever put in order.
@@ -223,17 +246,17 @@ choose_waiting(GrnSearch *s)
 	}
 	farthest = key_distance(bound);
 	all = farthest != farthest;
-	for (size_t i = 0; i < s->nwaiting;)
-		if (all || s->waiting[i] <= farthest)
-		{
-			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1,
-					&s->rejected_room);
-			s->rejected_keys[s->rejected++] = make_key(s->waiting[i], s->waiting_ids[i]);
-			s->waiting[i] = s->waiting[--s->nwaiting];
-			s->waiting_ids[i] = s->waiting_ids[s->nwaiting];
-		}
-		else
-			i++;
+	/* from the end, so that what fills a gap has been looked at; few blocks have one that is near */
+	for (size_t end = s->nwaiting; end > 0;)
+	{
+		size_t		first = end > BLOCK ? end - BLOCK : 0;
+
+		if (all || end < BLOCK || any_near(s->waiting + first, farthest))
+			for (size_t i = end; i-- > first;)
+				if (all || s->waiting[i] <= farthest)
+					take_waiting(s, i);
+		end = first;
+	}
 	heap_make(s->rejected_keys, s->rejected);
 }
 
