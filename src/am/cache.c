@@ -160,13 +160,7 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 static void
 ask_for_head(Relation index)
 {
-	BlockNumber blocks;
-
-	if (!PrefetchBuffer(index, MAIN_FORKNUM, 0).initiated_io)
-		return;
-	blocks = Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS);
-	for (BlockNumber block = 1; block < blocks; block++)
-		PrefetchBuffer(index, MAIN_FORKNUM, block);
+	grnnd_ask_for(index, 0, Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS));
 }
 
 /* notes may be NULL. */
@@ -189,6 +183,7 @@ read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size by
 
 	if ((Size) pages * GRNND_PAYLOAD < bytes)
 		grnnd_corrupt(index, 0, "too few codec pages");
+	grnnd_ask_for(index, block, Min(pages, (bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD));
 	for (uint32 i = 0; i < pages && done < bytes; i++)
 	{
 		Size		piece = Min(bytes - done, GRNND_PAYLOAD);

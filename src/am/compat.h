@@ -22,6 +22,18 @@
 #define TestForOldSnapshot(snapshot, relation, page) ((void) 0)
 #endif
 
+/* Before 17 blocks are asked for one by one. */
+#if PG_VERSION_NUM >= 170000
+#define GRNND_PREFETCH(rel, block, n) \
+	((void) smgrprefetch(RelationGetSmgr(rel), MAIN_FORKNUM, block, (int) (n)))
+#else
+#define GRNND_PREFETCH(rel, block, n) \
+	do { \
+		for (BlockNumber i_ = 0; i_ < (n); i_++) \
+			(void) PrefetchBuffer(rel, MAIN_FORKNUM, (block) + i_); \
+	} while (0)
+#endif
+
 /*
  * 19 asks what a scan is for (SO_NONE: nothing more), wants descriptors of tuples to be finished,
  * has another name for checksums, and keeps what is an enum's alone inside of the setting.

@@ -71,6 +71,17 @@ grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
 	return buffer;
 }
 
+/*
+ * Each read that starts costs a call of the device, which in a virtual machine takes as long as the
+ * read itself.  So all but the first are asked for by one call, where the server can.
+ */
+void
+grnnd_ask_for(Relation index, BlockNumber block, uint32 n)
+{
+	if (n > 0 && PrefetchBuffer(index, MAIN_FORKNUM, block).initiated_io && n > 1)
+		GRNND_PREFETCH(index, block + 1, n - 1);
+}
+
 BlockNumber
 grnnd_node_block(const GrnndIndex *ix, uint32 id)
 {

@@ -17,6 +17,8 @@ extern void grnnd_page_init(Page page, GrnndPageKind kind);
  */
 extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
 						 GrnndPageKind kind, BufferAccessStrategy strategy);
+/* Asks for n blocks that follow each other, if the first is in no buffer; there are as many. */
+extern void grnnd_ask_for(Relation index, BlockNumber block, uint32 n);
 extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);
 extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,
 										 const char *what);
