@@ -224,7 +224,8 @@ hash_function(Relation index, uint32 column, GrnndAttr *attr)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("could not identify a hash function for type %s",
-						format_type_be(type))));
+						format_type_be(type)),
+				 errhint("Leave the column out of the index: conditions on it work all the same.")));
 	return &entry->hash_proc_finfo;
 }
 
