@@ -139,6 +139,17 @@ grnnd_measured_crc(const GrnndMeasured *measured)
 	return crc;
 }
 
+uint32
+grnnd_missed_crc(const GrnndMissed *missed)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &missed->built, sizeof(*missed) - offsetof(GrnndMissed, built));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
 void
 grnnd_read_notes(Page page, GrnndNotes *notes)
 {
@@ -146,11 +157,14 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 
 	memcpy(&notes->report, payload + GRNND_META_OFF_REPORT, sizeof(notes->report));
 	memcpy(&notes->measured, payload + GRNND_META_OFF_MEASURED, sizeof(notes->measured));
+	memcpy(&notes->missed, payload + GRNND_META_OFF_MISSED, sizeof(notes->missed));
 	notes->gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
 	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc))
 		memset(&notes->report, 0, sizeof(notes->report));
 	if (!EQ_CRC32C(grnnd_measured_crc(&notes->measured), notes->measured.crc))
 		memset(&notes->measured, 0, sizeof(notes->measured));
+	if (!EQ_CRC32C(grnnd_missed_crc(&notes->missed), notes->missed.crc))
+		memset(&notes->missed, 0, sizeof(notes->missed));
 }
 
 /*

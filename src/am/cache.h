@@ -32,6 +32,7 @@ extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 
 extern uint32 grnnd_report_crc(const GrnndReport *report);
 extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);
+extern uint32 grnnd_missed_crc(const GrnndMissed *missed);
 /* What is behind GrnndMeta on a metapage that is locked. */
 extern void grnnd_read_notes(Page page, GrnndNotes *notes);
 

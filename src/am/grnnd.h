@@ -198,10 +198,24 @@ typedef struct GrnndMeasured
 #define GRNND_META_OFF_MEASURED (GRNND_META_OFF_REPORT + (uint32) sizeof(GrnndReport))
 StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) == 92,
 				 "GrnndMeasured is on disk");
-StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176 &&
-				 GRNND_META_OFF_MEASURED + sizeof(GrnndMeasured) <= GRNND_PAYLOAD,
+StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176, "the metapage's parts overlap");
+
+/*
+ * What the queries of both curves have missed, on the metapage behind GrnndMeasured.  Zeroes, whose
+ * checksum is wrong, in an index of an earlier version.
+ */
+typedef struct GrnndMissed
+{
+	pg_crc32c	crc;			/* 0: of all bytes behind it */
+	GrnMisses	built;			/* 4: those of the report's curve */
+	GrnMisses	measured;		/* 12: those of the curve that was measured last */
+} GrnndMissed;
+#define GRNND_META_OFF_MISSED (GRNND_META_OFF_MEASURED + (uint32) sizeof(GrnndMeasured))
+StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) == 20,
+				 "GrnndMissed is on disk");
+StaticAssertDecl(GRNND_META_OFF_MISSED == 1268 &&
+				 GRNND_META_OFF_MISSED + sizeof(GrnndMissed) <= GRNND_PAYLOAD,
 				 "the metapage's parts overlap");
-StaticAssertDecl(sizeof(GrnndMeta) <= GRNND_META_OFF_ATTEMPT, "the metapage's parts overlap");
 
 /*
  * The entry page's payload begins with this; entries.h reads and changes the page.  It holds
@@ -249,6 +263,7 @@ typedef struct GrnndNotes
 {
 	GrnndReport report;
 	GrnndMeasured measured;
+	GrnndMissed missed;
 	uint32		gone;			/* GrnndAttempt's */
 } GrnndNotes;
 

@@ -84,6 +84,9 @@ scan_lead(const GrnndScan *so)
  */
 #define FILTERED_FIRST 0.2
 
+/* The nearest row that passes such a filter may be any of the nearest ten, or farther. */
+#define LEAST_FILTERED 10
+
 /*
  * Sets the ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance
  * may end the scan before, the usual one.
@@ -93,7 +96,8 @@ search_width(GrnndScan *so)
 {
 	bool		filtered;
 	uint64		limit = grnnd_limit(so->keys, &filtered);
-	uint32		ef = grnnd_width(so->store.index, so->ix, (double) limit);
+	uint32		ef = grnnd_width(so->store.index, so->ix,
+								 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
 	double		wanted = (double) limit / scan_lead(so)->first;
 
 	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);

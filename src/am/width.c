@@ -27,12 +27,16 @@
 #define INSERTED 1.8
 
 /*
- * The nearest row is mostly found by narrower searches than the nearest ten are: of .5 to .7 of the
- * width.  But where searches miss all ten or none, it takes as much (test/bench/recall/results.md).
- * The curve does not tell which, so of one row it is .85 of the width.
+ * Searches miss the nearest row 0 to .7 times as often as one of the ten nearest in most data, but
+ * 1 to 1.4 times where near rows are no neighbours of each other (test/bench/recall/results.md).
+ * What queries have missed tells which, where it is much.  So it counts beside MISSES_BEFORE
+ * misses, of which chance makes as much difference, as of data with FIRST_BEFORE times as many.  A
+ * query misses a row at several widths: the variance of such counts is MISSED_TOGETHER times that
+ * of single misses (.9 to 1.7).
  */
-#define FEW_POWER 0.07
-
+#define FIRST_BEFORE 0.75
+#define MISSES_BEFORE 10
+#define MISSED_TOGETHER 1.5
 
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
@@ -101,27 +105,6 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 	return widths[last] * exp(log(2) * (missed[last] - wanted) / Max(fall, 0.1));
 }
 
-/* The least ef, for searches as they were when the curve was measured. */
-static double
-width_for(const GrnRecallCurve *curve, double recall, double k)
-{
-	double		few;
-	double		many;
-	double		width;
-
-	few = width_at(curve, 0, recall);
-	many = Max(width_at(curve, 1, recall), few);
-	if (k < 1)
-		width = few;
-	else if (k <= ks[0])
-		width = few * pow(k / ks[0], FEW_POWER);
-	else if (k <= ks[1])
-		width = few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));
-	else
-		width = many * k / ks[1];
-	return width;
-}
-
 const GrnRecallCurve *
 grnnd_curve(const GrnndNotes *notes)
 {
@@ -165,15 +148,61 @@ chance_of(double recall, uint32 queries)
  * recall that is looked up is a standard deviation of what was measured there above the one that
  * is asked for.
  */
+static double
+sure_width(const GrnRecallCurve *curve, int c, double recall)
+{
+	return width_at(curve, c, recall + chance_of(recall, curve->queries));
+}
+
+/*
+ * The nearest row has no curve of its own: one row a query has ten times the chance in it.  But it
+ * is missed so many times as often as one of the ten nearest, and its width is the one at which
+ * the ten are missed as much less.
+ */
+static double
+width_of_first(const GrnndNotes *notes, double recall)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	const GrnMisses *misses = notes->measured.curve.queries > 0
+		? &notes->missed.measured : &notes->missed.built;
+	double		first = misses->first + MISSES_BEFORE * FIRST_BEFORE;
+	double		share = first / (misses->ten + MISSES_BEFORE);
+	double		chance = sqrt(MISSED_TOGETHER * misses->first) / first; /* of itself */
+	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten */
+
+	return width_at(curve, 0, ten + hypot(chance_of(ten, curve->queries), (1 - ten) * chance));
+}
+
+/* The least ef, for searches as they were when the curve was measured. */
+static double
+width_for(const GrnndNotes *notes, double recall, double k)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	double		few = sure_width(curve, 0, recall);
+	double		many;
+	double		first;
+
+	if (k < 1)
+		return few;
+	if (k <= ks[0])
+	{
+		first = width_of_first(notes, recall);
+		return first * pow(few / first, log(k) / log(ks[0]));
+	}
+	many = Max(sure_width(curve, 1, recall), few);
+	if (k <= ks[1])
+		return few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));
+	return many * k / ks[1];
+}
+
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {
-	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
 	double		width;
 
-	if (curve->queries == 0)
+	if (grnnd_curve(&ix->notes)->queries == 0)
 		return GRNND_DEFAULT_EF;
-	width = width_for(curve, recall + chance_of(recall, curve->queries), wanted) *
+	width = width_for(&ix->notes, recall, wanted) *
 		grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
 	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
 }

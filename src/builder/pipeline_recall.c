@@ -50,6 +50,7 @@ typedef struct Outcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
 	uint32_t	hits[GRN_CURVE_KS][GRN_CURVE_POINTS];
+	bool		first[GRN_CURVE_POINTS];	/* the nearest row is among them */
 } Outcome;
 
 /* The least distances of a query, sorted. */
@@ -285,6 +286,7 @@ search(Worker *w, uint32_t i, bool wide, Outcome *out)
 			for (uint32_t f = 0; f < n && f < wanted; f++)
 				out->hits[k][point] += distances[f] <= nearest->d[wanted - 1];
 		}
+		out->first[point] = nearest->n == 0 || (n > 0 && distances[0] <= nearest->d[0]);
 		out->visits[point] = (uint32_t) grn_search_visits(s);
 		free(distances);
 		grn_search_end(s);
@@ -292,7 +294,10 @@ search(Worker *w, uint32_t i, bool wide, Outcome *out)
 		if (!wide && out->hits[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n))
 		{
 			for (uint32_t p2 = point + 1; p2 < GRN_CURVE_POINTS; p2++)
+			{
 				out->hits[0][p2] = out->hits[0][point];
+				out->first[p2] = true;
+			}
 			break;
 		}
 	}
@@ -455,6 +460,21 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
 	}
 }
 
+/* At the least width ten candidates have no room for one that is wrong, so it does not count. */
+static void
+sum_up_misses(const Measure *m, uint32_t n, GrnMisses *misses)
+{
+	uint32_t	others = m->p->result->nodes - 1;
+	float		wanted = (float) (ks[0] < others ? ks[0] : others);
+
+	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
+		for (uint32_t i = 0; i < n && widths[point] > ks[0]; i++)
+		{
+			misses->first += !m->outcomes[i].first[point];
+			misses->ten += 1 - (float) m->outcomes[i].hits[0][point] / wanted;
+		}
+}
+
 /* What it is of is entered later.  NULL: out of memory. */
 static Measure *
 make_measure(GrnPipeline *p)
@@ -543,6 +563,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	Measure    *m = p->truth ? p->truth : make_measure(p);
 
 	memset(&r->curve, 0, sizeof(r->curve));
+	memset(&r->misses, 0, sizeof(r->misses));
 	of.attr_bytes = of.sig_bytes = 0;
 	if (m == NULL || !grn_layout_of(&m->layout, &of))
 	{
@@ -563,7 +584,10 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	n = p->truth ? measure_compared(m)
 		: measure_for(m, r->on_gpu ? FIRST_QUERIES_GPU : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
+	{
 		sum_up(m, n, &r->curve);
+		sum_up_misses(m, n, &r->misses);
+	}
 	free(m);
 	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);

@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 11
+#define GRN_PROTOCOL_VERSION 12
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -191,6 +191,7 @@ typedef struct GrnBuildResult
 	uint32_t	gpus;			/* that were open for it */
 	uint32_t	parts;			/* in which they built the graph; 0: as a whole */
 	GrnRecallCurve curve;
+	GrnMisses	misses;			/* of its queries */
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
 	 * another phase is counted as that one's.  Device: waiting for it to open.

@@ -99,6 +99,16 @@ typedef struct GrnRecallCurve
 	float		visits[GRN_CURVE_POINTS];	/* records that a search visits, on average */
 } GrnRecallCurve;
 
+/*
+ * What the queries of a curve have missed at all widths above ten, added up: on disk as well.  It
+ * says how many times as often as one of the ten nearest rows the nearest one is missed.
+ */
+typedef struct GrnMisses
+{
+	float		first;			/* searches that did not find the nearest row */
+	float		ten;			/* shares of the ten nearest that searches did not find */
+} GrnMisses;
+
 /* Progress of a long step: items done and in all.  Returning false cancels it. */
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);

@@ -484,7 +484,10 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
 	/* it is of searches that go by what this index has: own vectors, and codes or none */
 	if (new->meta.fit_state == GRNND_FITTED)
+	{
 		new->report.curve = r->curve;
+		new->missed.built = r->misses;
+	}
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;
 	new->meta.build_nodes = r->nodes;

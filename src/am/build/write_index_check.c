@@ -55,6 +55,10 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		grnnd_bad_result("a centre of vectors that have none");
 	if (r->curve.queries > 0)
 	{
+		/* no more than each query at each width */
+		if (!(r->misses.first >= 0 && r->misses.first <= (float) r->curve.queries * GRN_CURVE_POINTS) ||
+			!(r->misses.ten >= 0 && r->misses.ten <= (float) r->curve.queries * GRN_CURVE_POINTS))
+			grnnd_bad_result("impossible recall");
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 			for (int k = 0; k < GRN_CURVE_KS; k++)
 				if (!(r->curve.recall[k][i] >= 0 && r->curve.recall[k][i] <= 1) ||

@@ -46,6 +46,7 @@ typedef struct GrnndNewIndex
 {
 	GrnndMeta	meta;
 	GrnndReport report;
+	GrnndMissed missed;
 	GrnLayout	layout;
 	GrnCentre	centre;			/* of own vectors; its x is in the mapping, or NULL */
 	uint64		nrows;			/* of the table */

@@ -76,6 +76,13 @@ typedef struct Asked
 	ItemPointerData rows[CANDIDATES];	/* [n] one row of each */
 } Asked;
 
+/* What queries have found, added up, and then on average. */
+typedef struct Outcome
+{
+	GrnRecallCurve curve;
+	GrnMisses	misses;
+} Outcome;
+
 typedef struct Measure
 {
 	Fit		   *f;
@@ -266,40 +273,47 @@ read_all_nearest(Measure *m)
 
 /* ---- searches ---- */
 
+/* Of the k nearest so many are found; *first: the nearest is. */
 static uint32
-hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32 k)
+hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
 {
 	const GrnFound *found = grn_search_found(s);
 	uint32		count = 0;
 	uint32		taken = 0;
 
+	*first = false;
 	/* scans order all that they find by the rows */
 	for (uint32 i = 0; i < nfound && count < k && m->rows != NULL; i++)
 		if (found[i].id != q->id && found[i].ntids > 0)
 		{
 			ItemPointerData tid;
+			float		d;
 
 			memcpy(&tid, grn_search_tids(s) + (Size) found[i].tids * GRN_TID_BYTES, GRN_TID_BYTES);
-			count += (float) grnnd_fit_rows_distance(m->rows, q->value, &tid) <= q->nearest[k - 1];
+			d = (float) grnnd_fit_rows_distance(m->rows, q->value, &tid);
+			count += d <= q->nearest[k - 1];
+			*first |= d <= q->nearest[0];
 		}
 	for (uint32 i = 0; i < nfound && taken < k && m->rows == NULL; i++)
 		if (found[i].id != q->id)
 		{
 			taken++;
 			count += found[i].distance <= q->nearest[k - 1];
+			*first |= found[i].distance <= q->nearest[0];
 		}
 	return count;
 }
 
-/* Adds what query i finds at each width to the sums of a curve. */
+/* Adds what query i finds at each width to the sums. */
 static void
-search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
+search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 {
 	Fit		   *f = m->f;
 	const Asked *q = &m->queries[i];
 	bool		wide = i % WIDE_EVERY == 0;
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* of the few nearest */
+	bool		first = false;	/* the nearest is among them */
 
 	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
 	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
@@ -319,16 +333,23 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, GrnRecallCurve *sums)
 
 			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
 			n = grn_search_run(s);
-			found = hits(m, q, s, n, few);
+			found = hits(m, q, s, n, few, &first);
 			if (wide)
 			{
-				sums->recall[1][point] += (float) hits(m, q, s, n, Min(ks[1], q->n)) /
+				bool		again;
+
+				sums->curve.recall[1][point] += (float) hits(m, q, s, n, Min(ks[1], q->n), &again) /
 					(float) Min(ks[1], q->n);
-				sums->visits[point] += (float) grn_search_visits(s);
+				sums->curve.visits[point] += (float) grn_search_visits(s);
 			}
 			grn_search_end(s);
 		}
-		sums->recall[0][point] += (float) found / (float) few;
+		sums->curve.recall[0][point] += (float) found / (float) few;
+		if (widths[point] > ks[0])
+		{
+			sums->misses.first += !first;
+			sums->misses.ten += 1 - (float) found / (float) few;
+		}
 	}
 	grn_absent_end(&f->store.base, f->store.absent);
 	f->store.absent = NULL;
@@ -346,7 +367,7 @@ seconds_since(instr_time start)
 
 /* Measures with so many more queries, which is what one reading of all records costs. */
 static void
-measure_round(Measure *m, const GrnndEntries *entries, uint32 more, GrnRecallCurve *sums)
+measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sums)
 {
 	Fit		   *f = m->f;
 
@@ -378,8 +399,9 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, GrnRecallCur
  * may take; 0: MULTIPLICATIONS decide.  *free: the share of slots that are.
  */
 static void
-measure(Fit *f, bool by_rows, double seconds, GrnRecallCurve *curve, double *free)
+measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 {
+	GrnRecallCurve *curve = &out->curve;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -389,7 +411,7 @@ measure(Fit *f, bool by_rows, double seconds, GrnRecallCurve *curve, double *fre
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
-	memset(curve, 0, sizeof(*curve));
+	memset(out, 0, sizeof(*out));
 	m->f = f;
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
@@ -397,14 +419,14 @@ measure(Fit *f, bool by_rows, double seconds, GrnRecallCurve *curve, double *fre
 	/* as searches of pages in memory, whatever is in memory now */
 	f->store.base.mate = NULL;
 	if (seconds <= 0)
-		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), curve);
+		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
 	else
-		measure_round(m, entries, BUILD_FIRST, curve);
+		measure_round(m, entries, BUILD_FIRST, out);
 	if (seconds > 0 && m->nqueries > 0)
 	{
 		room = (seconds / Max(seconds_since(start), 1e-6) - 1) * m->nqueries;
 		if (room >= 1)
-			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), curve);
+			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), out);
 	}
 	if (by_rows)
 		grnnd_fit_rows_end(m->rows);
@@ -429,26 +451,29 @@ bool
 grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
+	GrnndMissed *missed = &f->ix.notes.missed;
 	bool		by_rows = !vectors_tell(f->ix.key.type, &f->ix.meta);
-	GrnRecallCurve curve;
+	Outcome		out;
 	double		free;
 
 	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
 		return false;
-	measure(f, by_rows, 0, &curve, &free);
-	if (curve.queries == 0)
+	measure(f, by_rows, 0, &out, &free);
+	if (out.curve.queries == 0)
 		return false;
-	measured->curve = curve;
+	measured->curve = out.curve;
 	measured->ids = f->limit;
 	measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
 	measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
 	measured->crc = grnnd_measured_crc(measured);
+	missed->measured = out.misses;
+	missed->crc = grnnd_missed_crc(missed);
 	return true;
 }
 
 /* Puts what a build has measured in the end into its report. */
 static void
-write_report(Relation index, GrnndReport *report)
+write_report(Relation index, GrnndReport *report, GrnndMissed *missed)
 {
 	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
 	GenericXLogState *xlog = GenericXLogStart(index);
@@ -456,6 +481,8 @@ write_report(Relation index, GrnndReport *report)
 
 	report->crc = grnnd_report_crc(report);
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, report, sizeof(*report));
+	missed->crc = grnnd_missed_crc(missed);
+	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, missed, sizeof(*missed));
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
 	/* this backend has a copy by now */
@@ -470,6 +497,7 @@ grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Fit		   *f = palloc0(sizeof(Fit));
 	GrnndReport *report = &f->ix.notes.report;
+	Outcome		out;
 	double		free;
 	instr_time	start;
 
@@ -480,13 +508,17 @@ grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve)
 	f->limit = f->store.id_limit;
 	memset(curve, 0, sizeof(*curve));
 	if (f->limit >= LEAST_IDS)
-		measure(f, true, Max(seconds * BUILD_SHARE, BUILD_LEAST_SECONDS), curve, &free);
+	{
+		measure(f, true, Max(seconds * BUILD_SHARE, BUILD_LEAST_SECONDS), &out, &free);
+		*curve = out.curve;
+	}
 	seconds = seconds_since(start);
 	if (curve->queries > 0)
 	{
 		report->curve = *curve;
+		f->ix.notes.missed.built = out.misses;
 		report->seconds[GRNND_STEP_RECALL] = (float) seconds;
-		write_report(index, report);
+		write_report(index, report, &f->ix.notes.missed);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
