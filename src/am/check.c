@@ -558,36 +558,11 @@ check_index(Check *c, bool heapallindexed)
 	UnregisterSnapshot(c->snapshot);
 }
 
-/* Ends with an error unless oid is an index that the user may check. */
-static Oid
-table_of(Oid oid)
-{
-	Oid			heap = InvalidOid;
-
-	if (get_rel_relkind(oid) == RELKIND_INDEX)
-		heap = IndexGetRelation(oid, true);
-	if (!OidIsValid(heap))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %s is not a grnnd index",
-						get_rel_name(oid) ? quote_identifier(get_rel_name(oid))
-						: psprintf("%u", oid)),
-				 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
-				 ? errhint("Check the indexes of its partitions.")
-				 : errhint("The view grnnd_indexes lists those that there are.")));
-	if (!grnnd_owns(oid) && !grnnd_owns(heap))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of index %s", quote_identifier(get_rel_name(oid)))));
-	return heap;
-}
-
 Datum
 grnnd_check(PG_FUNCTION_ARGS)
 {
 	Oid			oid = PG_GETARG_OID(0);
 	bool		heapallindexed = PG_GETARG_BOOL(1);
-	Oid			heap = table_of(oid);
 	LOCKMODE	lock = RecoveryInProgress() ? AccessShareLock : ShareLock;
 	Check		c = {0};
 	MemoryContext work;
@@ -597,32 +572,9 @@ grnnd_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	/* the table first, as everyone else does */
-	c.heap = table_open(heap, lock);
+	grnnd_must_own(oid);
+	c.index = grnnd_open_index(oid, lock, false, &c.heap);
 	grnnd_become_owner(c.heap, &user);
-	c.index = index_open(oid, AccessShareLock);
-	if (c.index->rd_index->indrelid != heap || c.index->rd_indam->aminsert != grnnd_insert)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %s is not a grnnd index",
-						quote_identifier(RelationGetRelationName(c.index))),
-				 errhint("The view grnnd_indexes lists those that there are.")));
-	if (RELATION_IS_OTHER_TEMP(c.index))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check temporary indexes of other sessions"),
-				 errhint("Check it in the session that has created it.")));
-	if (RecoveryInProgress() && c.heap->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check indexes of unlogged tables during recovery"),
-				 errhint("Check it on the primary server.")));
-	if (!c.index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index %s is not valid",
-						quote_identifier(RelationGetRelationName(c.index))),
-				 errhint("REINDEX or drop it.")));
 	work = AllocSetContextCreate(CurrentMemoryContext, "grnnd check", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
 	check_index(&c, heapallindexed);

@@ -4,6 +4,7 @@
  */
 #include "am/owner.h"
 
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
@@ -29,6 +30,17 @@ grnnd_owns(Oid relation)
 #endif
 }
 
+void
+grnnd_must_own(Oid index)
+{
+	const char *name = get_rel_name(index);
+
+	if (name != NULL && get_rel_relkind(index) == RELKIND_INDEX && !grnnd_owns(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of index %s", quote_identifier(name))));
+}
+
 static GRNND_NORETURN void
 refuse(Oid oid)
 {
@@ -44,18 +56,27 @@ refuse(Oid oid)
 }
 
 Relation
-grnnd_open_index(Oid oid, Relation *heap)
+grnnd_open_index(Oid oid, LOCKMODE mode, bool missing_ok, Relation *heap)
 {
 	Oid			table = InvalidOid;
-	Relation	index;
+	Relation	index = NULL;
 
 	if (get_rel_relkind(oid) == RELKIND_INDEX)
 		table = IndexGetRelation(oid, true);
-	if (!OidIsValid(table))
-		refuse(oid);
-	*heap = table_open(table, AccessShareLock);
-	index = index_open(oid, AccessShareLock);
-	if (index->rd_index->indrelid != table || index->rd_indam->aminsert != grnnd_insert)
+	*heap = OidIsValid(table) ? try_table_open(table, mode) : NULL;
+	if (*heap != NULL)
+		index = try_relation_open(oid, AccessShareLock);
+	if (index == NULL)
+	{
+		/* either may have gone while we waited for its lock */
+		if (!missing_ok || get_rel_name(oid) != NULL)
+			refuse(oid);
+		if (*heap != NULL)
+			table_close(*heap, mode);
+		return NULL;
+	}
+	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_index->indrelid != table ||
+		index->rd_indam->aminsert != grnnd_insert)
 		refuse(oid);
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,

@@ -6,17 +6,22 @@
 
 #include "postgres.h"
 
+#include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
 /* Is the current user the relation's owner, or a member of that role? */
 extern bool grnnd_owns(Oid relation);
 
+/* 42501 for an index that is not the user's; nothing of what is no index. */
+extern void grnnd_must_own(Oid index);
+
 /*
- * Opens an index of ours that is good, and its table, the table first as everyone else does, in
- * AccessShareLock.  The caller then looks at the user's rights.  Errors: 42809 for another
- * relation, 0A000 for one that this session cannot read, 55000 for an index that is not valid.
+ * Opens an index of ours that is good, in AccessShareLock, and its table, which comes first as
+ * everyone else has it, with the lock wanted.  The caller looks at the user's rights.  Errors: 42809
+ * for another relation, 0A000 for one that this session cannot read, 55000 for an index that is not
+ * valid.  With missing_ok NULL, and nothing is open, where there is no such relation (any more).
  */
-extern Relation grnnd_open_index(Oid oid, Relation *heap);
+extern Relation grnnd_open_index(Oid oid, LOCKMODE mode, bool missing_ok, Relation *heap);
 /* The reverse; the locks last until the end of the transaction. */
 extern void grnnd_close_index(Relation index, Relation heap);
 

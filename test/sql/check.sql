@@ -28,6 +28,14 @@ CREATE INDEX parts_idx ON parts USING grnnd (v);
 SELECT * FROM grnnd_check('parts_idx');
 SELECT * FROM grnnd_check('part1_v_idx', true);
 
+-- one whose build has failed
+CREATE FUNCTION fails(vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+CREATE INDEX CONCURRENTLY t_failed ON t USING grnnd ((fails(v)::vector(3)));
+SELECT * FROM grnnd_check('t_failed');
+SELECT grnnd_codes('t_failed');
+SELECT grnnd_fit('t_failed');
+DROP INDEX t_failed;
+
 -- its owner's, nobody else's
 CREATE ROLE grnnd_check_other;
 GRANT USAGE ON SCHEMA test_check TO grnnd_check_other;

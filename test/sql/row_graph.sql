@@ -148,6 +148,7 @@ GRANT SELECT ON shown TO grnnd_graph_reader;
 SET ROLE grnnd_graph_reader;
 SELECT count(*) FROM grnnd_graph('few', 'v', 1);
 SELECT count(*) FROM grnnd_graph_by('shown', 'v', 'key', 1) AS g (item text, neighbour text, distance float8);
+SELECT grnnd_graph_by('shown', 'v', 'key', 1);
 RESET ROLE;
 GRANT SELECT (v) ON few TO grnnd_graph_reader;
 ALTER TABLE d ENABLE ROW LEVEL SECURITY;

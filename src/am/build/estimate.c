@@ -158,7 +158,7 @@ open_table(Oid oid)
 	Relation	table;
 
 	check_table(oid);
-	table = relation_open(oid, AccessShareLock);
+	table = try_relation_open(oid, AccessShareLock);
 	check_table(oid);
 	return table;
 }

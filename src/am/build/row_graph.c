@@ -348,6 +348,11 @@ graph(FunctionCallInfo fcinfo, int at)
 	Output		o = {.g = g};
 
 	take_arguments(g, fcinfo, at);
+	if (get_call_result_type(fcinfo, NULL, NULL) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("function returning record called in context that cannot accept type record"),
+				 errhint("Call grnnd_graph_by() in FROM, with the columns that it returns: AS g (item ..., neighbour ..., distance double precision).")));
 	InitMaterializedSRF(fcinfo, 0);
 	o.store = result->setResult;
 	o.desc = result->setDesc;

@@ -164,7 +164,7 @@ grnnd_prewarm(PG_FUNCTION_ARGS)
 	Oid			oid = PG_GETARG_OID(0);
 	Level		level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	Relation	heap;
-	Relation	index = grnnd_open_index(oid, &heap);
+	Relation	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
 	const GrnndIndex *ix;
 	int64		pages;
 

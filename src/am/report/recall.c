@@ -430,7 +430,7 @@ grnnd_recall(PG_FUNCTION_ARGS)
 	check_range("queries", r.wanted, MAX_QUERIES);
 	if (!PG_ARGISNULL(2))
 		check_range("ef", ef, GRNND_MAX_EF);
-	r.index = grnnd_open_index(PG_GETARG_OID(0), &r.heap);
+	r.index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, false, &r.heap);
 	owner = grnnd_owns(RelationGetRelid(r.index));
 	if (!owner && (r.index->rd_index->indkey.values[0] == 0 ||
 				   !heap_attisnull(r.index->rd_indextuple, Anum_pg_index_indpred, NULL)))

@@ -366,7 +366,9 @@ grnnd_stats(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	index = grnnd_open_index(PG_GETARG_OID(0), &heap);
+	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, true, &heap);
+	if (index == NULL)
+		PG_RETURN_NULL();		/* dropped since the view grnnd_indexes saw it */
 	if (!grnnd_owns(RelationGetRelid(index)) &&
 		!has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		ereport(ERROR,

@@ -269,20 +269,19 @@ is_ours(Relation index)
 
 /*
  * Fits as the table's owner, whose functions the index may have.  With claims, it first records
- * the attempt, if that is due.  False: this is no index of grnnd on that table.
+ * the attempt, if that is due.  Does nothing to what is no index of grnnd on that table.
  */
-static bool
+static void
 fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 {
 	Relation	index;
 	GrnndUser	user;
-	bool		ours;
 
 	grnnd_become_owner(heap, &user);
 	index = try_relation_open(oid, NoLock);
-	ours = index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap);
 	/* one that a concurrent build has not finished has its codes from that */
-	if (ours && index->rd_index->indisvalid && (!claims || claim(index)))
+	if (index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap) &&
+		index->rd_index->indisvalid && (!claims || claim(index)))
 	{
 		/* rows that came meanwhile may make the next attempt due, and found this one under way */
 		do
@@ -292,7 +291,6 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 	if (index != NULL)
 		relation_close(index, NoLock);
 	grnnd_become_again(&user);
-	return ours;
 }
 
 /*
@@ -328,7 +326,7 @@ fit_index(Oid oid, bool claimed)
 
 		if (heap != NULL)
 		{
-			(void) fit_as_owner(heap, oid, true, !claimed);
+			fit_as_owner(heap, oid, true, !claimed);
 			relation_close(heap, NoLock);
 		}
 	}
@@ -383,48 +381,6 @@ grnnd_fit_main(Datum arg)
 
 /* ---- SQL functions ---- */
 
-static GRNND_NORETURN void
-refuse(Oid oid)
-{
-	char	   *name = get_rel_name(oid);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("relation %s is not a grnnd index",
-					name ? quote_identifier(name) : psprintf("%u", oid)),
-			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
-			 ? errhint("Name an index of one of its partitions.")
-			 : errhint("The view grnnd_indexes lists those that there are.")));
-}
-
-/*
- * Opens the table of an index that the user owns, and locks both, the table first as
- * everyone else does.
- */
-static Relation
-open_table_of(Oid oid, LOCKMODE mode)
-{
-	Oid			table = InvalidOid;
-	Relation	heap;
-
-	if (get_rel_relkind(oid) == RELKIND_INDEX)
-		table = IndexGetRelation(oid, true);
-	if (!OidIsValid(table))
-		refuse(oid);
-	if (!grnnd_owns(oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of index %s", quote_identifier(get_rel_name(oid)))));
-	heap = table_open(table, mode);
-	LockRelationOid(oid, mode);
-	if (RELATION_IS_OTHER_TEMP(heap))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot read temporary indexes of other sessions"),
-				 errhint("Ask in the session that has created it.")));
-	return heap;
-}
-
 PG_FUNCTION_INFO_V1(grnnd_fit);
 Datum
 grnnd_fit(PG_FUNCTION_ARGS)
@@ -433,9 +389,10 @@ grnnd_fit(PG_FUNCTION_ARGS)
 	Relation	heap;
 
 	PreventCommandDuringRecovery("grnnd_fit()");
-	heap = open_table_of(oid, ShareUpdateExclusiveLock);
-	if (!fit_as_owner(heap, oid, false, false))
-		refuse(oid);
+	grnnd_must_own(oid);
+	index_close(grnnd_open_index(oid, ShareUpdateExclusiveLock, false, &heap), NoLock);
+	LockRelationOid(oid, ShareUpdateExclusiveLock);
+	fit_as_owner(heap, oid, false, false);
 	table_close(heap, NoLock);
 	PG_RETURN_VOID();
 }
@@ -474,10 +431,8 @@ grnnd_codes(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	heap = open_table_of(oid, AccessShareLock);
-	index = index_open(oid, NoLock);
-	if (!is_ours(index))
-		refuse(oid);
+	grnnd_must_own(oid);
+	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
 	ix = grnnd_index_anew(index);
 	limit = grnnd_id_limit(index, ix);
 	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);
@@ -491,7 +446,6 @@ grnnd_codes(PG_FUNCTION_ARGS)
 	nulls[3] = attempt.last == 0;
 	values[4] = TimestampTzGetDatum(next_attempt(&attempt));
 	nulls[4] = attempt.tries == 0;
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	grnnd_close_index(index, heap);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(desc, values, nulls)));
 }
