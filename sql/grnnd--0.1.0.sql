@@ -204,7 +204,7 @@ CREATE FUNCTION grnnd_stats(index regclass, whole boolean DEFAULT false,
 	OUT codes text, OUT advice text, OUT device text, OUT built timestamptz, OUT build_rows bigint,
 	OUT seconds jsonb, OUT parameters jsonb, OUT curve jsonb)
 	RETURNS record
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 	'what an index holds, by a sample of its pages or all, and how it was built';
@@ -223,7 +223,7 @@ CREATE VIEW grnnd_indexes AS
 			JOIN pg_catalog.pg_am a ON a.oid = c.relam
 		WHERE a.amname = 'grnnd' AND c.relkind = 'i')
 	SELECT o.index, o."table", s.*
-	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END) s;
+	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END, NULL) s;
 
 COMMENT ON VIEW grnnd_indexes IS
 	'grnnd_stats() of all indexes, by samples; empty columns where it cannot be asked';

@@ -56,7 +56,7 @@ refuse(Oid oid)
 }
 
 Relation
-grnnd_open_index(Oid oid, LOCKMODE mode, bool missing_ok, Relation *heap)
+grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
 {
 	Oid			table = InvalidOid;
 	Relation	index = NULL;
@@ -69,10 +69,10 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool missing_ok, Relation *heap)
 	if (index == NULL)
 	{
 		/* either may have gone while we waited for its lock */
-		if (!missing_ok || get_rel_name(oid) != NULL)
+		if (!gone_ok || get_rel_name(oid) != NULL)
 			refuse(oid);
 		if (*heap != NULL)
-			table_close(*heap, mode);
+			table_close(*heap, NoLock);
 		return NULL;
 	}
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_index->indrelid != table ||
@@ -88,6 +88,11 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool missing_ok, Relation *heap)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot read indexes of unlogged tables during recovery"),
 				 errhint("Ask on the primary server.")));
+	if (!index->rd_index->indisvalid && gone_ok)
+	{
+		grnnd_close_index(index, *heap);
+		return NULL;
+	}
 	if (!index->rd_index->indisvalid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -65,8 +65,6 @@ SET ROLE stats_reader;
 SELECT nodes FROM grnnd_stats('late_v', true);
 RESET ROLE;
 SELECT grnnd_stats('t');
--- nothing of what is there no more
-SELECT grnnd_stats(0) IS NULL AS nothing;
 
 -- the width of a search: by the session's settings, by the index's parameters, by the curve
 CREATE FUNCTION width(k int DEFAULT 10) RETURNS int LANGUAGE plpgsql AS $$

@@ -354,6 +354,10 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }
 
+/*
+ * grnnd_stats(index, whole).  Whole is null in the view grnnd_indexes, for which an index that has
+ * gone since the view saw it is no error.
+ */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum
 grnnd_stats(PG_FUNCTION_ARGS)
@@ -366,9 +370,11 @@ grnnd_stats(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, true, &heap);
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, PG_ARGISNULL(1), &heap);
 	if (index == NULL)
-		PG_RETURN_NULL();		/* dropped since the view grnnd_indexes saw it */
+		PG_RETURN_NULL();
 	if (!grnnd_owns(RelationGetRelid(index)) &&
 		!has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		ereport(ERROR,
@@ -376,7 +382,7 @@ grnnd_stats(PG_FUNCTION_ARGS)
 				 errmsg("must be owner of index %s",
 						quote_identifier(RelationGetRelationName(index))),
 				 errhint("Roles with the privileges of pg_stat_scan_tables may ask, too.")));
-	fill(index, PG_GETARG_BOOL(1), values, nulls);
+	fill(index, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1), values, nulls);
 	grnnd_close_index(index, heap);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
