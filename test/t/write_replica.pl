@@ -72,6 +72,21 @@ for my $told ("SELECT rows, nodes, chained, unreachable, advice, curve FROM grnn
 	is(number($standby, $told), $expected, 'so does the standby');
 }
 
+# ---- of unlogged tables there is nothing to tell ----
+
+$primary->safe_psql('postgres', q(
+	CREATE UNLOGGED TABLE unlogged AS SELECT * FROM t;
+	CREATE INDEX unlogged_idx ON unlogged USING grnnd (v)));
+$primary->wait_for_catchup($standby);
+for my $ask ((map { "grnnd_$_('unlogged_idx')" } qw(check codes recall stats prewarm)),
+	"grnnd_build_estimate('unlogged', 'v')", "grnnd_graph('unlogged', 'v')")
+{
+	$standby->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT $ask", stderr => \my $err);
+	like($err, qr/ERROR:  0A000/, "$ask on a standby");
+}
+is(number($standby, "SELECT count(*) FROM grnnd_indexes WHERE index = 'unlogged_idx'::regclass AND rows IS NULL"), 1,
+	'the view has an empty row for it');
+
 # ---- the index's last record holds TIDs alone, where records span pages ----
 
 # so many equal rows that their record gets a chained one, behind which nothing is written

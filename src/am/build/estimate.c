@@ -160,6 +160,11 @@ open_table(Oid oid)
 	check_table(oid);
 	table = try_relation_open(oid, AccessShareLock);
 	check_table(oid);
+	if (RecoveryInProgress() && table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read unlogged tables during recovery"),
+				 errhint("Ask on the primary server.")));
 	return table;
 }
 
