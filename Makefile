@@ -136,7 +136,9 @@ install-builder: grnnd_build
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
 	$(INSTALL_PROGRAM) grnnd_build '$(DESTDIR)$(pkglibdir)/'
 uninstall: uninstall-builder
+# (PGXS looks for the pages under doc/, where it did not put them)
 uninstall-builder:
 	rm -f '$(DESTDIR)$(pkglibdir)/grnnd_build'
+	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/, $(notdir $(DOCS)))
 
 endif

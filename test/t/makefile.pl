@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use File::Path qw(make_path);
 use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -61,5 +62,12 @@ like(said($pg_config, $nvcc), $wait, 'kernels of many kinds');
 unlike(said($pg_config, $nvcc, $_), qr/many minutes/, "no such word with $_") for 'CUDA_ARCHS=90', 'WITH_CUDA=no', 'clean';
 append_to_file("$copy/grnnd_build", '');
 unlike(said($pg_config, $nvcc), qr/many minutes/, 'nor when it was built');
+
+# What "make install" put somewhere goes again, the pages for users too.
+chomp(my $docs = `$ENV{PG_CONFIG} --docdir`);
+make_path("$dir/to$docs/extension");
+append_to_file("$dir/to$docs/extension/$_", '') for 'grnnd.md', 'grnnd-hosts.md', 'other.md';
+system("make -s -C '$copy' PG_CONFIG='$ENV{PG_CONFIG}' DESTDIR='$dir/to' uninstall") == 0 or die 'no uninstall';
+is(join(' ', sort(slurp_dir("$dir/to$docs/extension"))), '. .. other.md', 'the pages are uninstalled');
 
 done_testing();
