@@ -357,6 +357,8 @@ BEGIN
 			WHEN old.relispartition THEN format('is part of index %s of the partitioned table',
 				(SELECT inhparent FROM pg_inherits WHERE inhrelid = old.oid)::regclass)
 			WHEN NOT old.owned THEN 'must be owner of the table and its partitions'
+			WHEN NOT old.indisvalid AND old.relkind = 'I'
+				THEN 'is not valid: drop it, or attach an index of each partition first'
 			WHEN NOT old.indisvalid THEN 'is not valid: drop it or REINDEX it first'
 			WHEN old.indnatts > 1 THEN 'has several columns'
 			WHEN old.opclass IS NULL THEN format('grnnd has no operator class %I for type %s',

@@ -142,6 +142,10 @@ SELECT statement FROM list('Test migrate', 'parts');
 CALL grnnd_migrate('Test migrate', 'parts', true);
 SELECT relname, definition FROM definitions WHERE relname IN ('parts_l2', 'parts21_e_idx1') OR relname LIKE 'grnnd%' ORDER BY relname;
 
+-- one without indexes of its partitions, which no REINDEX makes
+CREATE INDEX parts_bare ON ONLY parts USING hnsw (e vector_l1_ops);
+SELECT index, problem FROM list('Test migrate', 'parts');
+
 SET client_min_messages = warning;
 DROP SCHEMA "Test migrate" CASCADE;
 DROP TABLESPACE grnnd_regress_space;

@@ -88,7 +88,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("column cannot have more than %d dimensions for a grnnd index",
 						build->key.type->max_dim),
-				 errhint("Index an expression of fewer dimensions, such as subvector().")));
+				 errhint("Index an expression of fewer dimensions, such as substring() of bits.")));
 	build->column_dim = (uint32) typmod;
 	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
 	/*
