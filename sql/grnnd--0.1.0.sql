@@ -210,6 +210,7 @@ COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 	'what an index holds, by a sample of its pages or all, and how it was built';
 
 -- Those that the user may ask about.  Without the fence a plan may ask about other indexes first.
+-- The NULL: one that goes meanwhile is no error.
 CREATE VIEW grnnd_indexes AS
 	WITH ours AS MATERIALIZED (
 		SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table",
