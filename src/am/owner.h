@@ -17,10 +17,10 @@ extern void grnnd_must_own(Oid index);
 
 /*
  * Opens an index of ours that is good, in AccessShareLock, and its table, which comes first as
- * everyone else has it, with the lock wanted.  The caller looks at the user's rights.  Errors: 42809
- * for another relation, 0A000 for one that this session cannot read, 55000 for an index that is not
- * valid.  With gone_ok NULL, and nothing is open, where there is no such relation (any more) or the
- * index is not valid, as one is that goes concurrently.
+ * everyone else has it, with the lock wanted.  The caller looks at the user's rights.  Errors:
+ * 42809 for another relation, 0A000 for one that this session cannot read, 55000 for an index that
+ * is not valid.  With gone_ok NULL, and nothing is open, where there is no such relation (any
+ * more) or the index is not valid, as one is that goes concurrently.
  */
 extern Relation grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap);
 /* The reverse; the locks last until the end of the transaction. */
