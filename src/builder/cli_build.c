@@ -238,7 +238,7 @@ grn_build_file(const GrnCli *cli)
 	rows.dim = v.dim;
 	rows.embedding = cli->metric->embedding;
 	rows.form = GRN_FORM_FLOATS;
-	if (!grn_prepare(&rows, cli->metric, grn_pool_parallel(pool), NULL, NULL, NULL, &prepared,
+	if (!grn_prepare(&rows, cli->metric, grn_pool_parallel(pool), NULL, &prepared,
 					 &failure))
 	{
 		grn_cli_error("%s: %s", cli->vectors, failure.text);

@@ -34,10 +34,8 @@
 #define GPU_PARTS_MEMBERS 1.4
 
 /*
- * Shares of "preparing" that are over when cells are made, and rows are checked, compared,
- * numbered, and in order.
+ * Shares of "preparing" that are over when rows are checked, compared, numbered, and in order.
  */
-#define CELLS_MADE 0.05
 #define CHECKED 0.2
 #define COMPARED 0.4
 #define NUMBERED 0.45
@@ -60,36 +58,44 @@ larger(uint64_t a, uint64_t b)
 
 /*
  * Looks at all rows, and finds the distinct ones: vertex_of_rank[] holds the first rank of the
- * same row.
+ * same row.  Rows that memory is not going to hold move at once.
  */
 static bool
 look_at_rows(GrnPipeline *p, uint64_t work_limit, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
-	GrnRows		all = p->rows;
+	GrnRows		all;
 	GrnPrepared prepared;
-	uint64_t	ranks = grn_aligned(b->n * 4);
-	char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
-	uint64_t   *hashes = (uint64_t *) (w + ranks);
+	uint64_t   *hashes;
+	uint32_t   *slots;
 
-	if (!w)
-		return false;
+	p->order = b->order;
 	if (grn_pipeline_may_move(p, work_limit))
 	{
-		grn_progress_step(&p->progress, CELLS_MADE, GRN_MOVE_LOOPS);
-		if (!grn_pipeline_find_cells(p, ranks + 16 * b->n, failure))
+		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
+		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &slots, failure))
 			return false;
 	}
-	grn_progress_step(&p->progress, CHECKED, grn_is_scaled(p->rows.embedding) ? 2 : 1);
-	if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes,
-					 p->cell_of_row ? grn_pipeline_home_range : NULL, p, &prepared, failure))
-		return false;
+	else
+	{
+		uint64_t	ranks = grn_aligned(b->n * 4);
+		char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
+
+		if (!w)
+			return false;
+		p->vertex_of_rank = (uint32_t *) w;
+		hashes = (uint64_t *) (w + ranks);
+		slots = (uint32_t *) (hashes + b->n);
+		grn_progress_step(&p->progress, CHECKED, grn_is_scaled(p->rows.embedding) ? 2 : 1);
+		if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure))
+			return false;
+	}
 	p->result->form = prepared.form;
 	p->result->norm_unit = prepared.norm_unit;
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
-	p->vertex_of_rank = (uint32_t *) w;
-	all.order = b->order;
-	p->rows.n = grn_find_duplicates(&all, hashes, p->parallel, p->vertex_of_rank, hashes + b->n);
+	all = p->rows;
+	all.order = p->order;
+	p->rows.n = grn_find_duplicates(&all, hashes, p->parallel, p->vertex_of_rank, slots);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
 }
@@ -99,9 +105,15 @@ static uint64_t
 lay_out_work(GrnPipeline *p, char *work)
 {
 	uint64_t	m = p->rows.n;
-	GrnArena	a = {work, 0};	/* at the start of a page */
+	GrnArena	a = {work, p->placed_bytes};	/* of the start of a page */
 
 	p->vertex_of_rank = grn_take(&a, p->build->n, sizeof(uint32_t));
+	if (p->placed_bytes > 0)
+	{
+		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
+		p->own_bytes = grn_pipeline_own_bytes(p);
+		p->own = grn_take(&a, m, p->own_bytes);
+	}
 	p->distinct = grn_take(&a, m, sizeof(uint32_t));
 	p->position = grn_take(&a, m, sizeof(uint32_t));
 	p->factors = grn_take(&a, m, sizeof(GrnFactor));
@@ -136,6 +148,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	if (!w)
 		return false;
 	lay_out_work(p, w);
+	p->work = w;
 
 	r->off_ids = 0;
 	r->off_counts = grn_aligned(m * r->degree * 4);
@@ -148,13 +161,14 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 
 /*
  * Numbers the vertices by the rank of the first of identical rows, so that the
- * processor's graph does not depend on the order of collection.  vertex_of_rank[]
+ * processor's graph does not depend on the order of collection (but for rows that have moved at
+ * the first look).  vertex_of_rank[]
  * says which ranks are the same vertex, by any numbers below n.
  */
 static void
 number_by_rank(GrnPipeline *p)
 {
-	const uint32_t *order = p->build->order;
+	const uint32_t *order = p->order;
 	uint32_t   *number = (uint32_t *) p->scratch;
 	uint32_t	m = 0;
 
@@ -184,7 +198,7 @@ mark_first_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
-		number[p->build->order[r]] = p->vertex_of_rank[r] == r;
+		number[p->order[r]] = p->vertex_of_rank[r] == r;
 }
 
 /* vertex_of_rank[] from the first rank of the same row to that row's number. */
@@ -196,7 +210,7 @@ take_number_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
-		p->vertex_of_rank[r] = number[p->build->order[p->vertex_of_rank[r]]];
+		p->vertex_of_rank[r] = number[p->order[p->vertex_of_rank[r]]];
 }
 
 /* Numbers them by row, so that rows go up to a GPU in large pieces. */
@@ -209,7 +223,7 @@ number_by_row(GrnPipeline *p)
 
 	if (p->rows.n == b->n)
 	{
-		memcpy(p->vertex_of_rank, b->order, b->n * sizeof(*b->order));
+		memcpy(p->vertex_of_rank, p->order, b->n * sizeof(*p->order));
 		p->rows.order = NULL;
 		return;
 	}
@@ -230,7 +244,8 @@ number_by_row(GrnPipeline *p)
 
 /*
  * Numbers the vertices, and moves their rows if those, the graph and the host's workspace of
- * its build are more than memory holds.  Rows that have moved stay as they are.
+ * its build are more than memory holds.  Rows that have moved stay as they are, and vertices have
+ * their order.
  */
 static bool
 order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*number) (GrnPipeline *),
@@ -239,12 +254,15 @@ order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*numbe
 	if (p->result->moved)
 		return true;
 	grn_progress_step(&p->progress, NUMBERED, 3);
-	number(p);
-	if (!grn_pipeline_should_move(p, workspace, work_limit))
+	if (p->placed_bytes > 0)
 	{
-		grn_pipeline_drop_cells(p);
+		number_by_row(p);
+		grn_pipeline_have_moved(p, p->build->n);
 		return true;
 	}
+	number(p);
+	if (!grn_pipeline_should_move(p, workspace, work_limit))
+		return true;
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
 }
@@ -439,7 +457,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 					choice->work_limit, number_by_rank, failure))
 		return false;
 	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
-	job.work_offset = r->moved ? p->work_bytes : p->kept_bytes;
+	job.work_offset = r->moved && p->placed_bytes == 0 ? p->work_bytes : p->kept_bytes;
 	job.beyond_memory = r->moved != 0;
 	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
 	if (r->moved)

@@ -9,6 +9,7 @@
 
 #include "graph/arena.h"
 #include "graph/file_pages.h"
+#include "graph/stored/own.h"
 
 /* Rows to fit the codec to: the larger of the two. */
 #define CODE_SAMPLE 8192
@@ -29,7 +30,11 @@ typedef struct Encoding
 {
 	GrnPipeline *p;
 	uint64_t	first;			/* of the stretch */
-	bool		compares;		/* rows with those that recall is measured by */
+	bool		codes;			/* what is made of rows: codes, */
+	bool		own;			/* own vectors; */
+	bool		compares;		/* and rows are compared with those that recall is measured by */
+	GrnLayout	layout;			/* of own vectors, */
+	GrnCentre	centre;			/* and theirs */
 } Encoding;
 
 GrnCodecFit
@@ -59,15 +64,56 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 	GrnPipeline *p = e->p;
 	size_t		code_bytes = grn_code_bytes(p->codec.shape);
 	float		scratch[GRN_MAX_CODE_DIMS];
-	float		x[GRN_MOST_DIMS];
+	float		values[GRN_MOST_DIMS];
 
+	begin += e->first;
+	end += e->first;
 	if (p->result->moved)
-		grn_pages_ahead(grn_row(&p->rows, e->first + begin), (end - begin) * p->rows.row_bytes);
-	for (size_t v = e->first + begin; v < e->first + end; v++)
-		grn_encode(&p->codec, grn_row_values(&p->rows, grn_row(&p->rows, v), x),
-				   p->codes + v * code_bytes, &p->factors[v], scratch);
+		grn_rows_ahead(&p->rows, begin, end);
+	for (size_t v = begin; v < end; v++)
+	{
+		const float *x = grn_row_values(&p->rows, grn_row(&p->rows, v), values);
+
+		if (e->codes)
+			grn_encode(&p->codec, x, p->codes + v * code_bytes, &p->factors[v], scratch);
+		if (e->own)
+			grn_own_item_make(&e->layout, x, p->own + v * p->own_bytes);
+	}
 	if (e->compares)
-		grn_pipeline_compare_range(p, worker, e->first + begin, e->first + end);
+		grn_pipeline_compare_range(p, worker, begin, end);
+}
+
+/*
+ * Makes all that is made of single rows.  Of moved rows that is all that the index keeps of them:
+ * after this they are read here and there alone.
+ */
+static void
+encode_rows(GrnPipeline *p)
+{
+	uint64_t	m = p->graph.n;
+	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
+	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec), .own = p->own && !p->own_made,
+		.layout = p->layout};
+	size_t		grain = GRN_PIPELINE_GRAIN;
+
+	if (!e.codes && !e.own)
+		return;
+	if (p->result->centred)
+	{
+		grn_centre_make(&e.centre, p->metric->comparison, p->centre, p->rows.dim);
+		e.layout.centre = &e.centre;
+	}
+	if (p->result->moved)
+	{
+		e.compares = p->truth == NULL;
+		grn_pipeline_choose_queries(p);
+		e.compares = e.compares && p->truth != NULL;
+		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
+	}
+	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
+	for (; e.first < m; e.first += STRETCH)
+		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
+	p->own_made = true;
 }
 
 /* Row i of n that are spread over all. */
@@ -133,21 +179,17 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 	grn_pipeline_sample_rows(p, false);
 }
 
-bool
-grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
+/* The codec, and what depends on it: the record's geometry and the memory that CODES will take. */
+static bool
+fit_codec(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
-	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
-	Encoding	e = {p, 0, false};
-	size_t		grain = GRN_PIPELINE_GRAIN;
 
-	if (p->max_code_dims == 0)
-		return true;
-	grn_progress_step(progress, 0.1, FIT_LOOPS);
+	grn_progress_step((GrnProgress *) p->parallel, 0.1, FIT_LOOPS);
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
 		uint64_t	v = m * i / fit.nsample;
@@ -173,16 +215,15 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
 	b->host->expect(b->host->ctx, GRN_SEG_CODES,
 					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
-	if (r->moved)
-	{
-		e.compares = p->truth == NULL;
-		grn_pipeline_choose_queries(p);
-		e.compares = e.compares && p->truth != NULL;
-		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
-	}
-	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
-	for (; e.first < m; e.first += STRETCH)
-		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
+	return true;
+}
+
+bool
+grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
+{
+	if (p->max_code_dims > 0 && !fit_codec(p, failure))
+		return false;
+	encode_rows(p);
 	return true;
 }
 
@@ -236,8 +277,10 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 		if (attempt > 0 && !grn_pipeline_make_codes(p, failure))
 			return false;
 		memset(&p->judgement, 0, sizeof(p->judgement));
+		grn_pipeline_sample_rows(p, true);
 		p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16,
 						 judge_range, p);
+		grn_pipeline_sample_rows(p, false);
 		if (grn_codes_tell(&p->judgement, grn_is_compact((GrnForm) p->result->form, p->rows.dim)))
 			return true;
 	}

@@ -9,6 +9,7 @@
 #include "builder/finish.h"
 #include "builder/progress.h"
 #include "builder/pipeline.h"
+#include "builder/prepare.h"
 #include "graph/build/graph.h"
 #include "graph/metric.h"
 #include "graph/rows.h"
@@ -30,8 +31,10 @@ typedef struct GrnPipeline
 	GrnCodeCosts costs;			/* of what codes could be */
 	uint32_t	max_code_dims;	/* 0: no codes */
 	GrnRows		rows;			/* the distinct ones: the vertices */
-	uint8_t    *cell_of_row;	/* [n] where rows are to move, or NULL: not known; malloc'd */
-	void	   *cut;			/* in WORK: what finds it, while rows are looked at */
+	const char *work;			/* WORK, which never moves */
+	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
+								 * with; 0: they have not */
+	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of vertex */
@@ -39,6 +42,10 @@ typedef struct GrnPipeline
 	GrnGraph	graph;
 	uint8_t    *codes;			/* [m][code_bytes] */
 	GrnFactor  *factors;		/* [m] */
+	uint8_t    *own;			/* [m][own_bytes] of moved rows, what records keep; NULL: rows
+								 * themselves */
+	size_t		own_bytes;
+	bool		own_made;
 	float	   *codec_floats;
 	float	   *centre;			/* [dim] of own vectors where the result is centred */
 	char	   *scratch;
@@ -67,8 +74,8 @@ grn_pipeline_need(GrnPipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure
 /* The codec's fit, but for where its sample lies. */
 extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 /*
- * Fits the codec, which decides the record's geometry, and encodes the vertices.
- * Asks for the memory that CODES will take.
+ * Fits the codec, which decides the record's geometry, and encodes the vertices; makes own items of
+ * moved rows.  Asks for the memory that CODES will take.
  */
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
@@ -76,7 +83,9 @@ extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_move.c ---- */
 
+#define GRN_MOST_CELLS 64
 #define GRN_MOVE_LOOPS 40		/* of grn_pipeline_move_rows(), about: most are over at once */
+#define GRN_PLACE_STRETCHES 32	/* of grn_pipeline_place_rows(), of two loops each */
 
 /*
  * Whether rows, graph and the host's workspace of its build are more than memory holds, and
@@ -86,18 +95,24 @@ extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, u
 /* Whether they will, by what is known before the first look at them. */
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
- * Makes cells from a sample of the rows.  grn_pipeline_home_range(), over all rows, then enters
- * them into cell_of_row.  at: bytes of WORK that are taken.  Where memory is short, that stays
- * NULL, and cells are found as rows move.
+ * The first look at rows that will move, which moves them: to the beginning of WORK, by cells
+ * of the space.  p->order then has their places, by which hashes [n] and, for duplicates.h, slots
+ * [2n] are.
  */
-extern bool grn_pipeline_find_cells(GrnPipeline *p, uint64_t at, GrnFailure *failure);
-extern void grn_pipeline_home_range(void *pipeline, int worker, size_t begin, size_t end);
-extern void grn_pipeline_drop_cells(GrnPipeline *p);
+extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
+									uint32_t **slots, GrnFailure *failure);
+/* Bytes of what records keep of a row, where that is another form than the row's; else 0. */
+extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
+/* Enters into the result that rows, so many, have moved: they or own items lie in WORK now. */
+extern void grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows);
+/* How many cells so many rows have. */
+extern uint32_t grn_pipeline_cells(uint64_t n);
 /* Begins and ends looks at rows here and there, which beyond memory are to bring no others. */
 extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
 /*
  * Moves the distinct rows to WORK, by cells of the space, and numbers vertices as
- * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.
+ * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.  This is
+ * for rows that turned out to be too many only after the first look.
  */
 extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 

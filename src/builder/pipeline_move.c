@@ -6,9 +6,12 @@
  * vertices.  Where rows lie in the order of the table, near ones lie anywhere, and beyond
  * memory each would be a read of the disk at random.  So the space is cut into cells, and rows
  * move to where their cell's lie.  Vertices then have the same order, and all that follows
- * edges stays within a few cells.  The cells are found from a sample, and each row's while the
- * first pass has it in memory.  Then rows are read once more, in order, and written at the end of
- * one of some dozens of cells; both are what disks and the kernel's cache do well.
+ * edges stays within a few cells.
+ *
+ * Mostly that is done at the first look (pipeline_place.c).  Here are the rows of which it turned
+ * out only then that memory does not hold them and what the build takes: they are read once more,
+ * in order, and written at the end of one of some dozens of cells; both are what disks and the
+ * kernel's cache do well.
  */
 #include "builder/pipeline_impl.h"
 
@@ -19,8 +22,8 @@
 #include "graph/build/cut.h"
 #include "graph/file_pages.h"
 #include "graph/free_memory.h"
+#include "graph/stored/own.h"
 
-#define MOST_CELLS 64
 #define LEAST_CELL_ROWS 4096
 #define STRETCHES 32			/* of rows: each gives its memory back once it is copied */
 
@@ -36,10 +39,10 @@ typedef struct Move
 	uint64_t	first;			/* row of the stretch */
 } Move;
 
-static uint32_t
-cells_of(size_t m)
+uint32_t
+grn_pipeline_cells(uint64_t n)
 {
-	return m / LEAST_CELL_ROWS < MOST_CELLS ? (uint32_t) (m / LEAST_CELL_ROWS) : MOST_CELLS;
+	return n / LEAST_CELL_ROWS < GRN_MOST_CELLS ? (uint32_t) (n / LEAST_CELL_ROWS) : GRN_MOST_CELLS;
 }
 
 bool
@@ -53,7 +56,7 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work
 	/* what lies in memory is not free any more */
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
-	return spec->may_move && spec->near.k == 0 && cells_of(m) >= 2 &&
+	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(m) >= 2 &&
 		rows + p->kept_bytes + grn_pipeline_result_bytes(p) + workspace > limit;
 }
 
@@ -68,78 +71,22 @@ grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit)
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	/* (places of scaled rows are not known before all have been looked at) */
-	return spec->may_move && spec->near.k == 0 && cells_of(n) >= 2 &&
+	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(n) >= 2 &&
 		!grn_is_scaled(p->rows.embedding) && rows + LEAST_BYTES * n > limit;
-}
-
-void
-grn_pipeline_home_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-
-	(void) worker;
-	grn_parts_home(&p->rows, cells_of(p->build->n), p->build->n, p->cut, begin, end, p->cell_of_row);
-}
-
-bool
-grn_pipeline_find_cells(GrnPipeline *p, uint64_t at, GrnFailure *failure)
-{
-	GrnRows		all = p->rows;
-	uint32_t	cells = cells_of(all.n);
-	char	   *work = grn_pipeline_need(p, GRN_SEG_WORK, at + grn_parts_bytes(all.n, all.dim, cells, 0),
-										 failure);
-	GrnParts	parts;
-	GrnCells	found;
-
-	if (!work)
-		return false;
-	p->cell_of_row = malloc(all.n);
-	if (!p->cell_of_row)
-		return true;
-	p->cut = work + at;
-	all.order = p->build->order;
-	/* a sample, of which the kernel would read the neighbours as well */
-	grn_pages_scattered(all.base, all.n * all.row_bytes, true);
-	grn_parts_cells(&all, cells, 0, p->result->params.seed, p->parallel, p->cut, &parts, &found);
-	grn_pages_scattered(all.base, all.n * all.row_bytes, false);
-	return true;
-}
-
-/* The cells of vertices whose rows had none when they were looked at. */
-static bool
-find_cells_now(GrnPipeline *p, uint32_t cells, void *cut, GrnFailure *failure)
-{
-	GrnParts	parts;
-
-	p->cell_of_row = malloc(p->build->n);
-	if (!p->cell_of_row)
-		return grn_fail(failure, "53200", "", "the builder process is out of memory");
-	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
-	for (uint32_t c = 0; c < cells; c++)
-		for (size_t i = parts.start[c]; i < parts.guests[c]; i++)
-			p->cell_of_row[p->rows.order ? p->rows.order[parts.members[i]] : parts.members[i]] = (uint8_t) c;
-	return true;
 }
 
 /* Numbers rows by cell, and in each as their vertices were. */
 static void
-number_rows(Move *move)
+number_rows(Move *move, const GrnParts *parts)
 {
 	const GrnPipeline *p = move->p;
 	const uint32_t *order = p->rows.order;
-	uint32_t	next[GRN_MAX_PARTS + 1] = {0};
+	uint32_t	next = 0;
 
-	for (size_t v = 0; v < p->rows.n; v++)
-		next[p->cell_of_row[order ? order[v] : v] + 1]++;
-	for (uint32_t c = 1; c < GRN_MAX_PARTS; c++)
-		next[c] += next[c - 1];
 	memset(move->to, 0xFF, p->build->n * sizeof(*move->to));
-	for (size_t v = 0; v < p->rows.n; v++)
-	{
-		size_t		row = order ? order[v] : v;
-
-		move->to[row] = next[p->cell_of_row[row]]++;
-	}
+	for (uint32_t c = 0; c < parts->nparts; c++)
+		for (size_t i = parts->start[c]; i < parts->guests[c]; i++)
+			move->to[order ? order[parts->members[i]] : parts->members[i]] = next++;
 }
 
 /* From the row of a vertex to its new number. */
@@ -200,13 +147,15 @@ copy_rows(Move *move)
 static uint64_t
 lay_out(Move *move, char *work, uint32_t cells, void **cut)
 {
-	const GrnRows *rows = &move->p->rows;
-	GrnArena	a = {work, move->p->work_bytes};
+	GrnPipeline *p = move->p;
+	const GrnRows *rows = &p->rows;
+	GrnArena	a = {work, p->work_bytes};
 
 	move->copy = grn_take(&a, rows->n, rows->row_bytes);
+	p->own = grn_take(&a, rows->n, p->own_bytes);
 	move->end = a.used;
-	move->to = grn_take(&a, move->p->build->n, sizeof(uint32_t));
-	*cut = grn_take(&a, 1, move->p->cell_of_row ? 0 : grn_parts_bytes(rows->n, rows->dim, cells, 0));
+	move->to = grn_take(&a, p->build->n, sizeof(uint32_t));
+	*cut = grn_take(&a, 1, grn_parts_bytes(rows->n, rows->dim, cells, 0));
 	return a.used;
 }
 
@@ -214,41 +163,55 @@ bool
 grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 {
 	Move		move = {.p = p};
-	uint32_t	cells = cells_of(p->rows.n);
+	uint32_t	cells = grn_pipeline_cells(p->rows.n);
+	GrnParts	parts;
 	void	   *cut;
-	char	   *work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&move, NULL, cells, &cut), failure);
+	char	   *work;
 
+	p->own_bytes = grn_pipeline_own_bytes(p);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&move, NULL, cells, &cut), failure);
 	if (!work)
 		return false;
 	lay_out(&move, work, cells, &cut);
-	if (!p->cell_of_row && !find_cells_now(p, cells, cut, failure))
-		return false;
-	number_rows(&move);
-	grn_pipeline_drop_cells(p);
+	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
+	number_rows(&move, &parts);
 	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
 	/* no reading back of what was written a while ago, around each page that rows come to */
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, true);
 	copy_rows(&move);
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, false);
-	p->result->off_vectors = (uint64_t) ((char *) move.copy - work);
 	p->work_bytes = move.end;
 	p->rows.base = move.copy;
 	p->rows.order = NULL;
-	p->result->moved = true;
-	p->result->off_moved = p->result->off_rows + grn_aligned(p->build->n * 4);
+	grn_pipeline_have_moved(p, p->rows.n);
 	return true;
 }
 
-void
-grn_pipeline_drop_cells(GrnPipeline *p)
+size_t
+grn_pipeline_own_bytes(const GrnPipeline *p)
 {
-	free(p->cell_of_row);
-	p->cell_of_row = NULL;
+	GrnForm		form = (GrnForm) p->result->form;
+
+	/* of few distinct rows the leader keeps what holds any values (write_index.c) */
+	return form == p->rows.form || p->rows.n < LEAST_CELL_ROWS ? 0 : grn_own_item_bytes(form, p->rows.dim);
+}
+
+void
+grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows)
+{
+	GrnBuildResult *r = p->result;
+
+	r->own_items = p->own_bytes > 0;
+	if (!r->own_items)
+		p->own = NULL;
+	r->moved = (uint32_t) (r->own_items ? p->rows.n : rows);
+	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work);
+	r->off_moved = r->off_rows + grn_aligned(p->build->n * 4);
 }
 
 void
 grn_pipeline_sample_rows(const GrnPipeline *p, bool begin)
 {
 	if (p->result->moved)
-		grn_pages_scattered(p->rows.base, p->rows.n * p->rows.row_bytes, begin);
+		grn_pages_scattered(p->rows.base, (p->rows.order ? p->build->n : p->rows.n) * p->rows.row_bytes, begin);
 }

@@ -99,14 +99,17 @@ typedef struct Worker
 static const void *
 node_row(const Measure *m, uint32_t node)
 {
+	/* moved[] is of vertices where these have own items, else of rows */
+	if (m->p->own)
+		return grn_row(&m->p->rows, m->moved[node]);
 	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
 }
 
-/* Of a query, which may be a vertex yet; then rows are in the order of vertices. */
+/* Of a query, which may be a vertex yet. */
 static const void *
 query_row(const Measure *m, uint32_t query)
 {
-	return m->ids ? node_row(m, query) : grn_row(&m->rows, query);
+	return m->ids ? node_row(m, query) : grn_row(&m->p->rows, query);
 }
 
 /* ---- records as the index will have them ---- */
@@ -118,13 +121,17 @@ form_record(Worker *w, uint32_t node, void *rec)
 	const GrnLayout *l = &m->layout;
 	const GrnPipeline *p = m->p;
 	const uint8_t tid[GRN_TID_BYTES] = {0, 0, 0, 0, 1, 0};
-	const void *row = node_row(m, node);
 	GrnRecordSource src = {.tids = tid, .ntids = 1, .next = GRN_INVALID_ID};
 
-	if (m->rows.form == l->form)
-		src.stored = row;
+	if (p->own)
+	{
+		src.stored = p->own + m->moved[node] * p->own_bytes;
+		src.error = grn_own_item_error(l->form, l->dim, src.stored);
+	}
+	else if (m->rows.form == l->form)
+		src.stored = node_row(m, node);
 	else
-		src.x = grn_row_values(&m->rows, row, w->scratch);
+		src.x = grn_row_values(&m->rows, node_row(m, node), w->scratch);
 	if (l->code_bytes > 0)
 	{
 		src.all_codes = (const uint8_t *) p->out_codes + p->result->off_codes;
@@ -546,7 +553,9 @@ measure_compared(Measure *m)
 	for (uint32_t i = 0; i < m->n; i++)
 		m->queries[i] = m->p->position[m->queries[i]];
 	grn_progress_step(&m->p->progress, 1, 1);
+	grn_pipeline_sample_rows(m->p, true);
 	search_all(m);
+	grn_pipeline_sample_rows(m->p, false);
 	free_queries(m);
 	return m->n;
 }

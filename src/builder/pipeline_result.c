@@ -40,7 +40,7 @@ write_range(void *arg, int worker, size_t begin, size_t end)
 
 		counts[node] = (uint8_t) count;
 		if (r->moved)
-			moved[node] = (uint32_t) v;
+			moved[node] = p->own || !p->rows.order ? (uint32_t) v : p->rows.order[v];
 		for (uint32_t i = 0; i < count; i++)
 			to[i] = p->position[from[i]];
 		for (uint32_t i = count; i < degree; i++)

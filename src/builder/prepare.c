@@ -12,24 +12,10 @@
 
 #define GRAIN 1024
 
-typedef struct Prepare
-{
-	const GrnRows *rows;
-	size_t		bad;			/* smallest row with a value not finite, or n */
-	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
-	uint32_t	forms;			/* bit per GrnForm that some row needs */
-	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
-	uint64_t   *hashes;			/* [n] or NULL */
-	double		norm_unit;
-	float		power;			/* of places */
-	GrnRangeFn	also;
-	void	   *arg;
-} Prepare;
-
 static void
 scan_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Prepare    *p = arg;
+	GrnPrepare *p = arg;
 	float		most = 0;
 	uint32_t	forms = 0;
 	uint32_t	bits;
@@ -38,6 +24,10 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	size_t		bytes = grn_form_bytes(p->rows->form, dim);
 	float		scratch[GRN_MOST_DIMS];
 
+	begin += p->first;
+	end += p->first;
+	if (p->ahead)
+		grn_rows_ahead(p->rows, begin, end);
 	for (size_t i = begin; i < end; i++)
 	{
 		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
@@ -45,7 +35,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		float		zero = 0;
 
 		if (p->hashes != NULL)
-			p->hashes[i] = grn_hash_row(grn_row(p->rows, i), bytes);
+			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
 		for (uint32_t j = 0; j < dim; j++)
 			zero += x[j] * 0.0f;	/* NaN where x[j] is not finite */
 		if (zero != 0.0f)
@@ -86,7 +76,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 static void
 scale_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Prepare    *p = arg;
+	GrnPrepare *p = arg;
 	uint32_t	dim = p->rows->dim;
 	float		scratch[GRN_MOST_DIMS];
 
@@ -120,39 +110,61 @@ widest_form(uint32_t forms, GrnForm came)
 	return grn_form_wider(widest, came) == widest ? came : widest;
 }
 
-bool
-grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
-			uint64_t *hashes, GrnRangeFn also, void *arg, GrnPrepared *out, GrnFailure *failure)
+void
+grn_prepare_begin(GrnPrepare *p)
 {
-	Prepare		p;
-	float		max_norm2;
-	uint32_t	octaves[GRN_OCTAVES] = {0};
-	size_t		n = rows->n;
+	p->first = 0;
+	p->bad = p->rows->n;
+	p->max_norm2 = 0;
+	p->forms = 0;
+	p->octaves = NULL;
+}
 
-	memset(&p, 0, sizeof(p));
-	p.rows = rows;
-	p.hashes = hashes;
-	p.also = also;
-	p.arg = arg;
-	p.bad = n;
-	if (grn_is_scaled(rows->embedding))
-		p.octaves = octaves;
-	parallel->run(parallel, n, GRAIN, scan_range, &p);
-	if (p.bad < n)
+bool
+grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParallel *parallel, size_t grain,
+					GrnFailure *failure)
+{
+	p->first = first;
+	parallel->run(parallel, n, grain, scan_range, p);
+	if (p->bad < p->rows->n)
 		return grn_fail(failure, "22000", "Vectors must hold finite numbers.",
-						"row %zu holds a value that is NaN or infinite", p.bad + 1);
-	memcpy(&max_norm2, &p.max_norm2, sizeof(max_norm2));
+						"row %zu holds a value that is NaN or infinite", p->bad + 1);
+	return true;
+}
+
+bool
+grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure)
+{
+	float		max_norm2;
+
+	memcpy(&max_norm2, &p->max_norm2, sizeof(max_norm2));
 	if (!isfinite(max_norm2))
 		return grn_fail(failure, "22003", "Scale the vectors down.",
 						"the squared length of a vector is out of range");
-	out->form = widest_form(p.forms, rows->form);
+	out->form = widest_form(p->forms, p->rows->form);
 	out->norm_unit = 0;
+	return true;
+}
+
+bool
+grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
+			uint64_t *hashes, GrnPrepared *out, GrnFailure *failure)
+{
+	GrnPrepare	p = {.rows = rows, .hashes = hashes};
+	uint32_t	octaves[GRN_OCTAVES] = {0};
+
+	grn_prepare_begin(&p);
+	if (grn_is_scaled(rows->embedding))
+		p.octaves = octaves;
+	if (!grn_prepare_stretch(&p, 0, rows->n, parallel, GRAIN, failure) ||
+		!grn_prepare_end(&p, out, failure))
+		return false;
 	if (grn_is_scaled(rows->embedding))
 	{
 		p.norm_unit = grn_metric_norm_unit(metric, octaves);
 		p.power = metric->power;
 		out->norm_unit = (float) p.norm_unit;
-		parallel->run(parallel, n, GRAIN, scale_range, &p);
+		parallel->run(parallel, rows->n, GRAIN, scale_range, &p);
 	}
 	return true;
 }

@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 12
+#define GRN_PROTOCOL_VERSION 13
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -145,9 +145,10 @@ typedef struct GrnRemoteTimes
  *         at off_centre: float [dim] where centred: the mean of the rows, about
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
- *         at off_moved: uint32 [m]  where moved: row of those below that is node i's.  TIDS and
- *                                   ATTRS are by rows, as off_rows has them, and stay.
- *  WORK   at off_vectors: [m]       where moved: rows as VECTORS had them, which has them no more
+ *         at off_moved: uint32 [m]  where moved: vector of those below that is node i's.  TIDS
+ *                                   and ATTRS are by rows, as off_rows has them, and stay.
+ *  WORK   at off_vectors: [moved]   rows as VECTORS had them, which has them no more; where
+ *                                   own_items, what records keep of them (graph/stored/own.h)
  * Node ids are in graph-local order, the order of records on disk.
  * Lists of nearest rows have row_start and rows alone of these, and in RESULT
  *         at off_near_start: uint64 [m] first item of node i's list in
@@ -170,7 +171,9 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
-	uint32_t	moved;			/* rows lie in another order, at off_vectors of WORK */
+	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
+								 * many at off_vectors of WORK; 0: they do not */
+	uint32_t	own_items;
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids,
 				off_counts,

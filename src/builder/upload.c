@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/file_pages.h"
 
 /* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
 #define STAGE_BYTES ((size_t) 64 << 20)
@@ -46,8 +45,7 @@ ask_ahead(const GrnRows *rows, size_t first, size_t piece)
 	size_t		begin = first == 0 ? 0 : first + piece;
 	size_t		end = first + 2 * piece < rows->n ? first + 2 * piece : rows->n;
 
-	if (begin < end)
-		grn_pages_ahead(grn_row(rows, begin), (end - begin) * rows->row_bytes);
+	grn_rows_ahead(rows, begin, end);
 }
 
 GrnGpuStatus
@@ -87,6 +85,8 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *pa
 	{
 		size_t		count = rows->n - stage.first < piece ? rows->n - stage.first : piece;
 
+		if (beyond_memory)
+			ask_ahead(rows, stage.first, piece);
 		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
 		if (progress)

@@ -4,6 +4,8 @@
  */
 #include "graph/rows.h"
 
+#include "graph/file_pages.h"
+
 size_t
 grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 {
@@ -12,6 +14,15 @@ grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 	if (grn_is_scaled(embedding))
 		bytes = ((bytes + 1) & ~(size_t) 1) + sizeof(GrnScale);
 	return (bytes + GRN_ROW_ALIGN - 1) / GRN_ROW_ALIGN * GRN_ROW_ALIGN;
+}
+
+void
+grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end)
+{
+	if (begin < end)
+		grn_pages_ahead(grn_row(rows, begin),
+						(size_t) ((const char *) grn_row(rows, end - 1) - (const char *) grn_row(rows, begin)) +
+						rows->row_bytes);
 }
 
 void

@@ -39,6 +39,12 @@ grn_row(const GrnRows *rows, size_t i)
 		(rows->order ? rows->order[i] : i) * rows->row_bytes;
 }
 
+/*
+ * Asks for rows [begin, end), which are on a disk and going to be read.  Their order is that in
+ * which they lie, if they have one.
+ */
+extern void grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end);
+
 /* Where a scaled row has its GrnScale: at an even byte, for a device that reads it there. */
 static inline size_t
 grn_row_scale_offset(const GrnRows *rows)

@@ -363,6 +363,13 @@ build(uint64_t n, GrnBuildResult *r)
 		need(GRN_SEG_WORK, n * spec.row_bytes);
 		r->off_vectors = is("moved") ? size[GRN_SEG_WORK] : 0;
 	}
+	if (is("own_items"))
+	{
+		r->moved = (uint32_t) n;
+		r->own_items = 1;
+		r->form = GRN_FORM_U8;
+		need(GRN_SEG_WORK, n * spec.row_bytes);
+	}
 	if (is("centred"))
 		r->centred = 1;
 	if (is("centre"))

@@ -44,10 +44,10 @@ $node->safe_psql('postgres', q(
 
 sub build
 {
-	my ($set, $name) = @_;
+	my ($set, $name, $with) = @_;
 	my $log;
 	$node->psql('postgres', "$set SET client_min_messages = debug1;" .
-		' CREATE INDEX i ON t USING grnnd (v vector_l2_ops)', stderr => \$log);
+		' CREATE INDEX i ON t USING grnnd (v vector_l2_ops) ' . ($with // ''), stderr => \$log);
 	my ($line) = $log =~ /(grnnd build: rows .*)/;
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('i', true))), '0', "$name: sound");
 	cmp_ok($node->safe_psql('postgres', q(SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> q.v LIMIT 10) x
@@ -62,12 +62,25 @@ my $parts = "SET grnnd.gpu_memory_limit = '2MB';";
 for my $case (
 	[ '', 'as a whole', 0 ],
 	[ $tight, 'rows beyond memory', 1 ],
+	[ $tight, 'rows beyond memory, compact', 1, 'WITH (layout = compact)' ],
 	[ "$parts SET grnnd.gpu_devices = '0,1';", 'two GPUs, in parts', 0 ],
 	[ "$tight $parts SET grnnd.gpu_devices = '0,1';", 'two GPUs, in parts, beyond memory', 1 ])
 {
-	my ($line) = build($case->[0], $case->[1]);
+	my ($line) = build($case->[0], $case->[1], $case->[3]);
 	like($line, qr/rows 21000, nodes 20000,.*device gpu/, "$case->[1]: on a GPU");
 	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
+}
+
+# so few distinct rows that the index keeps more of each than the builder would
+$node->safe_psql('postgres', 'CREATE TABLE few AS SELECT v FROM t, generate_series(1, 400) WHERE id <= 50');
+for my $with ('', 'WITH (layout = compact)')
+{
+	my $log;
+	$node->psql('postgres', "$tight SET client_min_messages = debug1; CREATE INDEX f ON few USING grnnd (v vector_l2_ops) $with",
+		stderr => \$log);
+	like($log, qr/rows 20000, nodes 50,.*rows moved/, "20,000 rows, 50 of them distinct, beyond memory $with");
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('f', true))), '0', "they are sound $with");
+	$node->safe_psql('postgres', 'DROP INDEX f');
 }
 
 # ---- two GPUs divide what is theirs of a build in parts ----

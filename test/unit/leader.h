@@ -14,7 +14,9 @@
 #include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
 #include "graph/checksum.h"
+#include "graph/metric.h"
 #include "graph/stored/codec.h"
+#include "graph/stored/own.h"
 #include "graph/stored/record.h"
 #include "unit.h"
 
@@ -590,6 +592,37 @@ check_result(const Leader *l, uint32_t n)
 	free(work);
 }
 
+/* What lies in WORK of row x: the row, or what records keep of it. */
+static inline bool
+is_moved_row(const Leader *l, uint32_t at, const float *x)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *vectors = l->base[GRN_SEG_WORK] + r->off_vectors;
+	GrnLayout	layout;
+	GrnCentre	centre;
+	char	   *item;
+	size_t		bytes;
+	bool		same;
+
+	if (!r->own_items)
+		return memcmp(vectors + (uint64_t) at * l->spec.row_bytes, x, l->spec.dim * sizeof(float)) == 0;
+	grn_result_layout(&layout, &l->spec, r);
+	if (r->centred)
+	{
+		grn_centre_make(&centre, grn_metric(l->spec.metric)->comparison,
+						(const float *) (l->base[GRN_SEG_RESULT] + r->off_centre), l->spec.dim);
+		layout.centre = &centre;
+	}
+	bytes = grn_own_item_bytes(layout.form, layout.dim);
+	item = calloc(1, bytes);
+	grn_own_item_make(&layout, x, item);
+	same = memcmp(vectors + at * bytes, item, layout.vec_bytes) == 0 &&
+		grn_own_item_error(layout.form, layout.dim, vectors + at * bytes) ==
+		grn_own_item_error(layout.form, layout.dim, item);
+	free(item);
+	return same;
+}
+
 /*
  * Rows that have moved: the result names each once.  Then they are where they were, for other
  * checks.
@@ -613,11 +646,10 @@ take_back(Leader *l, uint32_t n, FillFn fill)
 		rank[order[i]] = i;
 	for (uint32_t v = 0; r->moved && v < r->nodes; v++)
 	{
-		CHECK(moved[v] < r->nodes && !taken[moved[v]], "node %u: row %u", v, moved[v]);
+		CHECK(moved[v] < r->moved && r->moved <= n && !taken[moved[v]], "node %u: row %u", v, moved[v]);
 		taken[moved[v]] = 1;
 		fill(x, rank[rows[start[v]]], dim);
-		CHECK(memcmp(l->base[GRN_SEG_WORK] + r->off_vectors + (uint64_t) moved[v] * l->spec.row_bytes, x,
-					 dim * sizeof(float)) == 0, "node %u has another row", v);
+		CHECK(is_moved_row(l, moved[v], x), "node %u has another row", v);
 		elsewhere += moved[v] != rows[start[v]];
 	}
 	CHECK(!r->moved || elsewhere > r->nodes / 2, "%u of %u rows moved", elsewhere, r->nodes);

@@ -124,26 +124,43 @@ test_duplicates(void)
 
 /*
  * Rows move by cells if memory for all is short and the leader allows it: then the result says
- * which row is whose, and TIDs stay where they were.
+ * which row is whose, and TIDs stay where they were.  They move at the first look if they alone are
+ * too much, or after it; what records keep of a row lies there instead of it where it is shorter.
  */
 static void
 test_moved(void)
 {
-	for (int leave = 0; leave < 2; leave++)
+	const GrnKeep exact = GRN_KEEP_EXACT;
+	const struct
+	{
+		uint32_t	dim;
+		GrnKeep		keep;
+		uint64_t	limit;
+		bool		may_move,
+					own_items;
+	}			cases[] = {{9, exact, 1 << 19, false, false}, {9, exact, 1 << 19, true, false},
+	{32, GRN_KEEP_COMPACT, 1 << 19, true, true},
+	/* more than the least that graph and results take, less than those and the workspace */
+	{9, exact, 1 << 20, true, false}, {32, GRN_KEEP_COMPACT, 1 << 20, true, true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 	{
 		Leader		l;
+		const GrnBuildResult *r = &l.last.u.result;
 
 		start_builder(&l);
-		l.spec.work_limit = 1 << 20;
-		l.spec.may_move = (uint32_t) leave;
-		send_rows(&l, 14000, 9, fill_repeated, 11);
+		l.spec.work_limit = cases[i].limit;
+		l.spec.may_move = cases[i].may_move;
+		l.spec.keep = cases[i].keep;
+		send_rows(&l, 14000, cases[i].dim, fill_repeated, 11);
 		CHECK(converse(&l, LIMIT_MS), "no answer");
-		CHECK(l.last.type == GRN_MSG_DONE && (l.last.u.result.moved != 0) == (leave == 1),
-			  "message %u, moved %u", l.last.type, l.last.u.result.moved);
+		CHECK(l.last.type == GRN_MSG_DONE && (r->moved != 0) == cases[i].may_move &&
+			  (r->own_items != 0) == cases[i].own_items,
+			  "case %zu: message %u, moved %u, own items %u", i, l.last.type, r->moved, r->own_items);
 		take_back(&l, 14000, fill_repeated);
 		check_result(&l, 14000);
 		check_codes(&l);
-		check_curve(&l.last.u.result);
+		check_curve(r);
 		end_builder(&l);
 	}
 }

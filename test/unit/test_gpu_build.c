@@ -22,7 +22,7 @@ build_on(const char *standin, GrnDevice device, bool short_memory, uint64_t gpu_
 	strcpy(l.spec.gpu_devices, standin[0] == '2' ? "0,1" : "0");
 	l.spec.gpu_memory_limit = gpu_memory;
 	l.spec.may_move = 1;
-	l.spec.work_limit = short_memory ? 1 << 20 : 1 << 30;
+	l.spec.work_limit = short_memory ? 1 << 19 : 1 << 30;
 	send_rows(&l, ROWS, DIM, fill_repeated, 11);
 	CHECK(converse(&l, LIMIT_MS), "no answer");
 	CHECK(l.last.type == GRN_MSG_DONE, "message %u: %s", l.last.type, l.last.u.say.text);

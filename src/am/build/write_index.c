@@ -29,7 +29,7 @@
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
 
-/* Bytes of rows that are asked for at once: a large cell is left to the pages that are missed. */
+/* Bytes of vectors asked for at once: a large cell is left to the pages that are missed. */
 #define MOST_AHEAD ((uint64) 64 << 20)
 
 /* In shared memory where there are workers. */
@@ -315,23 +315,29 @@ stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 }
 
 /*
- * Asks for the rows of nodes [begin, end) where they have moved: they lie in one cell or two, and
- * not in the order of the nodes.
+ * Asks for what nodes [begin, end) are written from, where memory is short: their lists and codes,
+ * and their vectors, which lie in one cell or two and not in the order of the nodes.
  */
 static void
-rows_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
+nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 {
+	Size		row_bytes = new->vectors.row_bytes;
 	uint32		low = UINT32_MAX;
 	uint32		high = 0;
 
-	for (uint64 i = begin; i < Min(end, new->nodes); i++)
+	end = Min(end, new->nodes);
+	if (begin >= end)
+		return;
+	grn_pages_ahead(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
+	if (new->codes != NULL)
+		grn_pages_ahead(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
+	for (uint64 i = begin; i < end; i++)
 	{
 		low = Min(low, new->moved[i]);
 		high = Max(high, new->moved[i]);
 	}
-	if (low <= high && (uint64) (high - low + 1) * new->vectors.row_bytes <= MOST_AHEAD)
-		grn_pages_ahead((const char *) new->vectors.base + low * new->vectors.row_bytes,
-						(high - low + 1) * new->vectors.row_bytes);
+	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
+		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
 }
 
 /* This process's share of the node area. */
@@ -360,8 +366,8 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		if (shared->use_wal)
 			grnnd_wal_ahead(&shared->wal_ahead);
 		if (new->moved != NULL)
-			rows_ahead(new, begin * new->layout.per_page / new->layout.span,
-					   end * new->layout.per_page / new->layout.span);
+			nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
+						end * new->layout.per_page / new->layout.span);
 		grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
 		for (uint64 i = begin; i < end; i++)
 			grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));

@@ -95,9 +95,17 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->vectors.base = map->base[GRN_SEG_VECTORS];
 	if (r->moved)
 	{
-		new->vectors.base = grnnd_result_array(map, GRN_SEG_WORK, r->off_vectors, r->nodes,
+		new->own_items = r->own_items != 0;
+		if (new->own_items)
+		{
+			if (r->form != (uint32) new->layout.form)
+				grnnd_bad_result("own vectors of another form than records");
+			new->vectors.form = (GrnForm) r->form;
+			new->vectors.row_bytes = grn_own_item_bytes((GrnForm) r->form, new->meta.dim);
+		}
+		new->vectors.base = grnnd_result_array(map, GRN_SEG_WORK, r->off_vectors, r->moved,
 											   new->vectors.row_bytes);
-		new->vectors.n = r->nodes;
+		new->vectors.n = r->moved;
 	}
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	new->attrs = (uint8 *) map->base[GRN_SEG_ATTRS];

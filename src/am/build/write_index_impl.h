@@ -57,6 +57,7 @@ typedef struct GrnndNewIndex
 	const uint32 *entries;
 	/* in the mapping */
 	GrnRows		vectors;
+	bool		own_items;		/* vectors are own ones already (graph/stored/own.h) */
 	const uint64 *tids;			/* [rows], packed */
 	uint8	   *attrs;			/* [rows][grnnd_row_bytes()] */
 	const uint32 *ids;			/* [nodes][degree] */

@@ -61,7 +61,11 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 
 	row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
 	if (new->vectors.form == l->form)
+	{
 		src.stored = row;
+		if (new->own_items)
+			src.error = grn_own_item_error(l->form, l->dim, row);
+	}
 	else
 		src.x = grn_row_values(&new->vectors, row, new->floats);
 	if (new->codes != NULL)

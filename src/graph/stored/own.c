@@ -131,7 +131,7 @@ float
 grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 {
 	float		rest[GRN_MAX_DIM];
-	const float *left = without_centre(l, x, 1, rest);
+	const float *left;
 	bool		exact;
 
 	if (stored != NULL)
@@ -139,6 +139,7 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 		memcpy(vec, stored, l->vec_bytes);
 		return 0;
 	}
+	left = without_centre(l, x, 1, rest);
 	exact = grn_form_store(l->form, left, l->dim, vec);
 	if (l->centre != NULL && l->centre->products)
 	{
@@ -149,4 +150,12 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 		memcpy(vec, &head, sizeof(head));
 	}
 	return exact ? 0 : grn_own_error(l, x, vec);
+}
+
+void
+grn_own_item_make(const GrnLayout *l, const float *x, void *item)
+{
+	float		error = grn_own_store(l, x, NULL, item);
+
+	memcpy((char *) item + grn_own_item_bytes(l->form, l->dim) - sizeof(float), &error, sizeof(float));
 }

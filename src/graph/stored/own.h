@@ -8,6 +8,8 @@
 #ifndef GRN_OWN_H
 #define GRN_OWN_H
 
+#include <string.h>
+
 #include "graph/stored/record.h"
 
 /* What all rows have in common, of forms with few bits a number. */
@@ -38,6 +40,26 @@ extern double grn_own_query_share(const GrnLayout *l, const float *q);
 
 /* Writes an own vector [vec_bytes], of stored or else of x (GrnRecordSource); returns its error. */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
+
+/*
+ * Own vectors that are made before their records: each with its error behind it, in so many bytes,
+ * a multiple of 4.
+ */
+static inline size_t
+grn_own_item_bytes(GrnForm form, uint32_t dim)
+{
+	return ((grn_form_bytes(form, dim) + 3) & ~(size_t) 3) + sizeof(float);
+}
+extern void grn_own_item_make(const GrnLayout *l, const float *x, void *item);
+static inline float
+grn_own_item_error(GrnForm form, uint32_t dim, const void *item)
+{
+	float		error;
+
+	memcpy(&error, (const char *) item + grn_own_item_bytes(form, dim) - sizeof(float), sizeof(float));
+	return error;
+}
+
 /*
  * How far rounding moved x to the stored vector, a little too large rather than too small: a
  * scan subtracts it for a lower bound.  The sum may overflow or vanish where x does not.

@@ -498,6 +498,8 @@ grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec)
 		}
 	}
 	r->error = grn_own_store(l, src->x, src->stored, GRN_REC_PTR(rec, l->off_vec));
+	if (src->stored != NULL)
+		r->error = src->error;
 }
 
 static const char *

@@ -276,7 +276,8 @@ grn_rec_attrs(const GrnLayout *l, const void *rec)
 typedef struct GrnRecordSource
 {
 	const float *x;				/* may be NULL with: */
-	const void *stored;			/* x in the records' form, exactly; or NULL */
+	const void *stored;			/* x in the records' form, or NULL */
+	float		error;			/* of stored: 0 where that is x exactly */
 	const uint8_t *code;
 	GrnFactor	factor;
 	const uint8_t *sig;			/* [sig_bytes] */

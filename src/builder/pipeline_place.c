@@ -1,0 +1,230 @@
+/*
+ * pipeline_place.c - the first look at rows that memory does not hold, which moves them.
+ *
+ * Whether rows are to move is known before anybody has looked at them, and by which cells after a
+ * sample.  So all that there is to do of a row is done while it is in memory: its values are
+ * checked, it is hashed, its cell is found, and it is copied to where that cell's rows lie.  How
+ * many rows a cell has is not known then.  So cells take pieces of the copy in turn, each its
+ * next one when the last is full.  In the end rows of the first places move into the places that
+ * the cells' last pieces have left over.
+ *
+ * The copy's places are the rows' new numbers, so rows that are equal are found afterwards, as
+ * elsewhere, and keep their places.
+ *
+ * Memory has what was written last.  So the last rows come first, which have just been collected,
+ * and pieces are taken from the end of the copy: whoever reads it from its beginning finds what was
+ * copied last.
+ */
+#include "builder/pipeline_impl.h"
+
+#include <string.h>
+
+#include "graph/arena.h"
+#include "graph/build/cut.h"
+#include "graph/build/duplicates.h"
+#include "graph/file_pages.h"
+
+#define PIECES 16				/* of a cell at least, so that few rows lie in another one's */
+
+typedef struct Place
+{
+	GrnPipeline *p;
+	GrnPrepare	prepare;
+	uint32_t	cells;
+	uint32_t	piece;			/* places that a cell takes at a time */
+	uint64_t	places;			/* of the copy, while it has gaps */
+	uint64_t	stretch;		/* rows, at most */
+	uint64_t	next;			/* end of the places that no cell has */
+	uint64_t	at[GRN_MOST_CELLS]; /* next place of a cell, */
+	uint64_t	end[GRN_MOST_CELLS];	/* and the end of its last piece */
+	uint64_t	gap;			/* places - n: the first place, in the end */
+	/* in WORK, by place for the first two */
+	uint8_t    *copy;			/* [places][row_bytes] */
+	uint64_t   *hashes;			/* [places] */
+	uint32_t   *order;			/* [n] place of a rank */
+	uint32_t   *slots;			/* [2n] of duplicates.h, afterwards; the others lie in the same
+								 * bytes */
+	uint32_t   *to;				/* [n] place of a row */
+	uint64_t   *row_hashes;		/* [stretch] */
+	uint8_t    *home;			/* [stretch] cell */
+	void	   *cut;
+} Place;
+
+/* Where all lies; returns its bytes. */
+static uint64_t
+lay_out(Place *place, char *work)
+{
+	GrnPipeline *p = place->p;
+	uint64_t	n = p->build->n;
+	GrnArena	a = {work, 0};
+	GrnArena	slots;
+
+	place->copy = grn_take(&a, place->places, p->rows.row_bytes);
+	p->placed_bytes = a.used;
+	p->vertex_of_rank = grn_take(&a, n, sizeof(uint32_t));
+	place->order = grn_take(&a, n, sizeof(uint32_t));
+	place->hashes = grn_take(&a, place->places, sizeof(uint64_t));
+	slots = a;
+	place->slots = grn_take(&slots, 2 * n, sizeof(uint32_t));
+	place->to = grn_take(&a, n, sizeof(uint32_t));
+	place->row_hashes = grn_take(&a, place->stretch, sizeof(uint64_t));
+	place->home = grn_take(&a, place->stretch, 1);
+	place->cut = grn_take(&a, 1, grn_parts_bytes(n, p->rows.dim, place->cells, 0));
+	return slots.used > a.used ? slots.used : a.used;
+}
+
+/* A GrnRangeFn of GrnPrepare: rows that have just been looked at. */
+static void
+home_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Place	   *place = arg;
+	GrnPipeline *p = place->p;
+
+	(void) worker;
+	grn_parts_home(&p->rows, place->cells, p->build->n, place->cut, begin, end,
+				   place->home - place->prepare.first);
+}
+
+/* The places of a stretch's rows, in their order. */
+static void
+choose_places(Place *place, uint64_t first, uint64_t rows)
+{
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		uint32_t	c = place->home[i];
+
+		if (place->at[c] == place->end[c])
+		{
+			place->end[c] = place->next;
+			place->at[c] = place->next -= place->piece;
+		}
+		place->to[first + i] = (uint32_t) place->at[c]++;
+	}
+}
+
+static void
+copy_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Place	   *place = arg;
+	const GrnRows *rows = &place->p->rows;
+	uint64_t	first = place->prepare.first;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		uint32_t	to = place->to[first + i];
+
+		memcpy(place->copy + to * rows->row_bytes, grn_row(rows, first + i), rows->row_bytes);
+		place->hashes[to] = place->row_hashes[i];
+	}
+}
+
+/*
+ * Looks at all rows and copies them, stretch by stretch.  Nobody reads VECTORS after that, so what
+ * it has of memory and of the disk goes back as its rows are copied: what is not written yet need
+ * not be.
+ */
+static bool
+copy_rows(Place *place, GrnFailure *failure)
+{
+	GrnPipeline *p = place->p;
+	uint64_t	n = p->build->n;
+	size_t		row_bytes = p->rows.row_bytes;
+	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
+	bool		removes = true;
+
+	place->prepare = (GrnPrepare) {.rows = &p->rows, .hashes = place->row_hashes, .ahead = true,
+								   .also = home_range, .arg = place};
+	grn_prepare_begin(&place->prepare);
+	for (uint64_t s = (n - 1) / place->stretch + 1; s-- > 0;)
+	{
+		uint64_t	first = s * place->stretch;
+		uint64_t	rows = n - first < place->stretch ? n - first : place->stretch;
+
+		if (!grn_prepare_stretch(&place->prepare, first, rows, p->parallel, grain, failure))
+			return false;
+		choose_places(place, first, rows);
+		p->parallel->run(p->parallel, rows, grain, copy_range, place);
+		removes = removes && grn_pages_remove((const char *) p->rows.base + first * row_bytes, rows * row_bytes);
+	}
+	return true;
+}
+
+/* Rows of places below the first one, to those from it on that no cell has filled. */
+static void
+close_gaps(Place *place)
+{
+	GrnPipeline *p = place->p;
+	size_t		row_bytes = p->rows.row_bytes;
+	uint32_t	c;
+
+	for (c = 0; c < place->cells; c++)
+		if (place->at[c] < place->gap)
+			place->at[c] = place->end[c] < place->gap ? place->end[c] : place->gap;
+	c = 0;
+	for (uint64_t i = 0; i < p->build->n && place->next < place->gap; i++)
+	{
+		uint64_t	from = place->to[i];
+		uint64_t	to;
+
+		if (from >= place->gap)
+			continue;
+		while (place->at[c] == place->end[c])
+			c++;
+		to = place->at[c]++;
+		memcpy(place->copy + to * row_bytes, place->copy + from * row_bytes, row_bytes);
+		place->hashes[to] = place->hashes[from];
+		place->to[i] = (uint32_t) to;
+	}
+}
+
+static void
+order_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Place	   *place = arg;
+
+	(void) worker;
+	for (size_t r = begin; r < end; r++)
+		place->order[r] = place->to[place->p->build->order[r]] - (uint32_t) place->gap;
+}
+
+bool
+grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes, uint32_t **slots,
+						GrnFailure *failure)
+{
+	uint64_t	n = p->build->n;
+	Place		place = {.p = p, .cells = grn_pipeline_cells(n)};
+	GrnRows		all = p->rows;
+	GrnParts	parts;
+	GrnCells	found;
+	char	   *work;
+
+	place.piece = (uint32_t) (GRN_AHEAD_PIECE / all.row_bytes + 1);
+	if (place.piece > n / place.cells / PIECES)
+		place.piece = (uint32_t) (n / place.cells / PIECES);
+	place.gap = (uint64_t) place.cells * place.piece;
+	place.places = place.next = n + place.gap;
+	place.stretch = (n + GRN_PLACE_STRETCHES - 1) / GRN_PLACE_STRETCHES;
+	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&place, NULL), failure);
+	if (!work)
+		return false;
+	lay_out(&place, work);
+
+	all.order = p->build->order;
+	/* a sample, of which the kernel would read the neighbours as well */
+	grn_pages_scattered(all.base, n * all.row_bytes, true);
+	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);
+	grn_pages_scattered(all.base, n * all.row_bytes, false);
+	/* no reading back of what was written a while ago, around each page that rows come to */
+	grn_pages_scattered(place.copy, place.places * all.row_bytes, true);
+	if (!copy_rows(&place, failure) || !grn_prepare_end(&place.prepare, prepared, failure))
+		return false;
+	close_gaps(&place);
+	grn_pages_scattered(place.copy, place.places * all.row_bytes, false);
+	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, order_range, &place);
+	p->rows.base = place.copy + place.gap * all.row_bytes;
+	p->order = place.order;
+	*hashes = place.hashes + place.gap;
+	*slots = place.slots;
+	return true;
+}
