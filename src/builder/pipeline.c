@@ -162,8 +162,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 /*
  * Numbers the vertices by the rank of the first of identical rows, so that the
  * processor's graph does not depend on the order of collection (but for rows that have moved at
- * the first look).  vertex_of_rank[]
- * says which ranks are the same vertex, by any numbers below n.
+ * the first look).  vertex_of_rank[] says which ranks are the same vertex, by any numbers below n.
  */
 static void
 number_by_rank(GrnPipeline *p)

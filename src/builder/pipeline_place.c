@@ -102,6 +102,7 @@ choose_places(Place *place, uint64_t first, uint64_t rows)
 	}
 }
 
+/* Copies rows [begin, end) of the stretch, while the disk brings those of the next one. */
 static void
 copy_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -110,6 +111,8 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	uint64_t	first = place->prepare.first;
 
 	(void) worker;
+	if (first > 0)
+		grn_rows_ahead(rows, first - place->stretch + begin, first - place->stretch + end);
 	for (size_t i = begin; i < end; i++)
 	{
 		uint32_t	to = place->to[first + i];

@@ -365,10 +365,11 @@ build(uint64_t n, GrnBuildResult *r)
 	}
 	if (is("own_items"))
 	{
+		/* shorter ones would be there */
 		r->moved = (uint32_t) n;
 		r->own_items = 1;
-		r->form = GRN_FORM_U8;
-		need(GRN_SEG_WORK, n * spec.row_bytes);
+		need(GRN_SEG_WORK, n * spec.dim * sizeof(float));
+		r->off_vectors = size[GRN_SEG_WORK] - n * spec.dim * sizeof(float);
 	}
 	if (is("centred"))
 		r->centred = 1;
