@@ -1,7 +1,7 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
  * pipeline_codes.c, pipeline_entries.c, pipeline_result.c, pipeline_recall.c and
- * pipeline_nearest.c and pipeline_move.c.
+ * pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
@@ -81,7 +81,7 @@ extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
 
-/* ---- pipeline_move.c ---- */
+/* ---- pipeline_place.c, pipeline_move.c ---- */
 
 #define GRN_MOST_CELLS 64
 #define GRN_MOVE_LOOPS 40		/* of grn_pipeline_move_rows(), about: most are over at once */
