@@ -19,7 +19,7 @@
  * transaction has used stays, because callers hold pointers to it.  It is small, 64 kB with a
  * centre: what scans need beyond it, the codec's arrays and the hints, comes with the first scan
  * and goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
- * of an index 2 MB, and a query can scan a thousand partitions.
+ * of an index 4 MB, and a query can scan a thousand partitions.
  */
 #define MAX_CACHED 64
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)

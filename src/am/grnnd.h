@@ -250,7 +250,7 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 #ifdef GRNND_TEST_POINTS
 #define GRNND_MAX_HINTS 64		/* for small indexes to have runs, too */
 #else
-#define GRNND_MAX_HINTS 262144	/* power of two; 2 MB, for indexes of that many pages */
+#define GRNND_MAX_HINTS 524288	/* power of two; 4 MB, for indexes of that many pages */
 #endif
 typedef struct GrnndHint
 {
@@ -345,8 +345,8 @@ typedef enum GrnndIterative
 #define GRNND_MAX_EF 10000
 /*
  * The width where nobody says one is that of hnsw.  Real data of fewer rows than these have the
- * recall with it; of more, searches are as wide as the build's curve wants for that, but no wider
- * than the curve goes (test/bench/graph/defaults.md).
+ * recall with it; of more, searches are as wide as the build's curve wants for that, within limits
+ * (default_width(); test/bench/graph/defaults.md).
  */
 #define GRNND_DEFAULT_EF 40
 #define GRNND_DEFAULT_RECALL 0.95

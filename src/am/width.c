@@ -41,6 +41,7 @@
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
+#define DEFAULT_BEYOND 2		/* times the curve's last width: the widest that nobody has set */
 #define BISECTIONS 20			/* a millionth of the way from one width to the next */
 
 /*
@@ -207,15 +208,24 @@ width_of_target(Relation index, const GrnndIndex *ix, double recall, double want
 	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
 }
 
+/*
+ * A curve is asked by rows of the index.  Queries that are less like the rows than these are like
+ * each other find less at its widths, and nobody knows before they come.  So a search that nobody
+ * sets has as many candidates at least as such rows take in real data, however good the curve.
+ */
 static uint32
 default_width(Relation index, const GrnndIndex *ix, double wanted)
 {
-	uint32		width;
+	double		rows = grnnd_id_limit(index, ix);
+	uint32		most = DEFAULT_BEYOND * (uint32) widths[GRN_CURVE_POINTS - 1];
+	uint32		least;
 
-	if (grnnd_curve(&ix->notes)->queries == 0 || grnnd_id_limit(index, ix) < GRNND_DEFAULT_ROWS)
+	if (rows < GRNND_DEFAULT_ROWS)
 		return GRNND_DEFAULT_EF;
-	width = width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted);
-	return Min(Max(width, GRNND_DEFAULT_EF), (uint32) widths[GRN_CURVE_POINTS - 1]);
+	least = (uint32) ceil(GRNND_DEFAULT_EF * pow(rows / GRNND_DEFAULT_ROWS, GROWTH_POWER));
+	if (grnnd_curve(&ix->notes)->queries == 0)
+		return least;
+	return Min(Max(width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted), least), most);
 }
 
 uint32

@@ -74,7 +74,7 @@ CREATE TABLE many (v vector(28));
 SELECT setseed(0.5);
 INSERT INTO many SELECT array_agg(random())::vector FROM generate_series(1, 28 * 50400) i GROUP BY i % 50400;
 CREATE INDEX many_v ON many USING grnnd (v) WITH (degree = 8);
-SELECT width > 40 AS wider, width <= 320 AS bounded, recall > 0.85 AS good FROM grnnd_recall('many_v', queries => 50);
+SELECT width > 40 AS wider, width <= 640 AS bounded, recall > 0.85 AS good FROM grnnd_recall('many_v', queries => 50);
 SELECT width AS session FROM grnnd_recall('many_v', 10, 40, queries => 1);
 SET hnsw.ef_search = 40;
 SELECT width AS hnsw FROM grnnd_recall('many_v', queries => 1);
@@ -82,6 +82,15 @@ RESET hnsw.ef_search;
 ALTER INDEX many_v SET (ef_search = 40);
 SELECT width AS option FROM grnnd_recall('many_v', queries => 1);
 ALTER INDEX many_v RESET (ef_search);
+-- and no less wide than queries unlike the rows may take, however little rows that ask do
+CREATE TABLE easy (v vector(2));
+INSERT INTO easy SELECT ARRAY[i, i % 3]::vector FROM generate_series(1, 60000) i;
+CREATE INDEX easy_v ON easy USING grnnd (v) WITH (degree = 8);
+SELECT width AS least, recall > 0.99 AS good FROM grnnd_recall('easy_v', queries => 10);
+SET grnnd.target_recall = 0.95;
+SELECT width < 42 AS by_target FROM grnnd_recall('easy_v', queries => 1);
+RESET grnnd.target_recall;
+DROP TABLE easy;
 -- as hnsw is where the rows are few
 DELETE FROM many WHERE ctid > '(100,0)';
 VACUUM many;
