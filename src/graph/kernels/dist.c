@@ -186,6 +186,17 @@ plain_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factor
 	}
 }
 
+static uint32_t
+plain_at_most(const float *x, uint32_t n, float most, uint32_t *out)
+{
+	uint32_t	found = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (x[i] <= most)
+			out[found++] = i;
+	return found;
+}
+
 static void
 plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 			 float *out)
@@ -277,6 +288,7 @@ const GrnDistTable grn_dist_plain = {
 	.l1_u8 = plain_l1_u8,
 	.dot = plain_dot,
 	.estimate = plain_estimate,
+	.at_most = plain_at_most,
 	.ip_4x4 = plain_ip_4x4,
 	.ip_rows = plain_ip_rows,
 	.ip_rows_i16 = plain_ip_rows_i16,

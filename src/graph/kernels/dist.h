@@ -116,6 +116,8 @@ typedef struct GrnDistTable
 	 */
 	void		(*estimate) (const GrnEstimate *e, const int32_t *dot,
 							 const GrnFactor *factors, uint32_t count, float *out);
+	/* out: the indices of those of n floats that are at most `most`, in order; how many they are */
+	uint32_t	(*at_most) (const float *x, uint32_t n, float most, uint32_t *out);
 	/*
 	 * out[4 * i + j] = inner product of row i of a and row j of b, i, j < 4;
 	 * rows of n floats lie lda and ldb floats apart.

@@ -18,6 +18,7 @@
 #define ABS(x) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)
 #define TRUNCATE(x) _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define SUM(x) sum_256(x)
+#define AT_MOST(a, b) ((uint32_t) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
 #define ALL
 #define LOAD_F32(x, which) _mm256_loadu_ps((const float *) (x))
 #define LOAD_F16(x, which) _mm256_cvtph_ps(_mm_loadu_si128((const void *) (x)))

@@ -16,6 +16,7 @@
 #define ABS(x) _mm512_abs_ps(x)
 #define TRUNCATE(x) _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define SUM(x) _mm512_reduce_add_ps(x)
+#define AT_MOST(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ)
 #define ALL ((__mmask16) 0xFFFF)
 #define LOAD_F32(x, which) _mm512_maskz_loadu_ps(which, x)
 #define LOAD_F16(x, which) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(which, x))
@@ -80,12 +81,13 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 }
 
 /*
- * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  m: those bytes that
- * codes have; what is missing is 0, and beyond n codes the last one is taken again.
+ * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  left: so many bytes
+ * are left of codes; what is missing is 0, and beyond n codes the last one is taken again.
  */
 static inline __attribute__((always_inline)) AVX512 void
-transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask16 m, __m512i *to)
+transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, __m512i *to)
 {
+	__mmask16	m = (__mmask16) ((1u << (left % 16)) - 1);
 	__m512i		v[4];
 	__m512i		w[4];
 
@@ -97,9 +99,10 @@ transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, __mmask16 m, __
 #pragma GCC unroll 4
 		for (int g = 0; g < 4; g++)
 		{
-			int			c = 4 * g + i < n ? 4 * g + i : n - 1;
+			const uint8_t *code = codes + (uint32_t) (4 * g + i < n ? 4 * g + i : n - 1) * bytes;
 
-			x[g] = _mm_maskz_loadu_epi8(m, codes + (uint32_t) c * bytes);
+			/* (left is constant here wherever it is 16) */
+			x[g] = left < 16 ? _mm_maskz_loadu_epi8(m, code) : _mm_loadu_si128((const void *) code);
 		}
 		v[i] = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
 		v[i] = _mm512_inserti32x4(v[i], x[2], 2);
@@ -166,8 +169,10 @@ name##_short(const GrnCodePlanes *q, const uint8_t *codes, int n, int32_t *out) 
 		uint32_t	left = q->bytes - at; \
 		__m512i		code[4]; \
  \
-		transpose_codes_512(codes + at, q->bytes, n, \
-							left < 16 ? (__mmask16) ((1u << left) - 1) : (__mmask16) ~0u, code); \
+		if (left < 16) \
+			transpose_codes_512(codes + at, q->bytes, n, left % 16, code); \
+		else \
+			transpose_codes_512(codes + at, q->bytes, n, 16, code); \
 		_Pragma("GCC unroll 4") \
 		for (uint32_t i = 0; i < 4; i++) \
 		{ \
@@ -320,6 +325,7 @@ avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t ro
 	{
 		__m512		s[8];
 
+#pragma GCC unroll 8
 		for (int i = 0; i < 8; i++)
 			s[i] = _mm512_setzero_ps();
 		for (size_t k = 0; k < n; k += 16)
@@ -331,6 +337,7 @@ avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t ro
 			for (int i = 0; i < 8; i++)
 				s[i] = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(m, b + i * ldb + k), s[i]);
 		}
+#pragma GCC unroll 2
 		for (int i = 0; i < 8; i += 4)
 		{
 			__m128		sums = sums_256(fold_512(s[i]), fold_512(s[i + 1]),
@@ -353,6 +360,7 @@ avx512_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uin
 	{
 		__m512i		s[8];
 
+#pragma GCC unroll 8
 		for (int i = 0; i < 8; i++)
 			s[i] = _mm512_setzero_si512();
 		for (size_t k = 0; k < n; k += 32)
@@ -364,6 +372,7 @@ avx512_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uin
 			for (int i = 0; i < 8; i++)
 				s[i] = _mm512_add_epi32(s[i], _mm512_madd_epi16(v, _mm512_maskz_loadu_epi16(m, b + i * ldb + k)));
 		}
+#pragma GCC unroll 8
 		for (int i = 0; i < 8; i++)
 			out[j + i] += _mm512_reduce_add_epi32(s[i]);
 	}

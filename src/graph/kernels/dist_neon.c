@@ -275,6 +275,27 @@ neon_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint3
 	}
 }
 
+static uint32_t
+neon_at_most(const float *x, uint32_t n, float most, uint32_t *out)
+{
+	uint32_t	found = 0;
+	uint32_t	i = 0;
+
+	for (; i + 4 <= n; i += 4)
+	{
+		/* few are, so all four are passed over mostly */
+		if (vmaxvq_u32(vcleq_f32(vld1q_f32(x + i), vdupq_n_f32(most))) == 0)
+			continue;
+		for (uint32_t j = i; j < i + 4; j++)
+			if (x[j] <= most)
+				out[found++] = j;
+	}
+	for (; i < n; i++)
+		if (x[i] <= most)
+			out[found++] = i;
+	return found;
+}
+
 static void
 neon_add_scaled(float *y, float a, const float *x, size_t n)
 {
@@ -305,6 +326,7 @@ static const GrnDistTable neon_table = {
 	.l1_u8 = neon_l1_u8,
 	.dot = neon_dot,
 	.estimate = neon_estimate,
+	.at_most = neon_at_most,
 	.ip_4x4 = neon_ip_4x4,
 	.ip_rows = neon_ip_rows,
 	.ip_rows_i16 = neon_ip_rows_i16,

@@ -9,6 +9,7 @@
  *   AND, AS_FLOATS	of integers: both bits; the floats that have their bits
  *   ABS, TRUNCATE	of floats: without the sign; towards zero
  *   SUM			the sum of a vector
+ *   AT_MOST(a, b)	of floats: bits of the lanes where a <= b
  *   ALL			where a load takes all W numbers
  *   LOAD_F32(x, which), LOAD_F16, LOAD_U8	numbers of a stored vector as floats
  *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)	STEP on the last n < W numbers, the query's
@@ -78,6 +79,23 @@ estimates(const GrnEstimate *e, INTS dot, INTS bits)
 	return V(fmadd_ps) (l, sum, V(set1_ps) (e->base));
 }
 
+/* Few are: so whole vectors are passed over. */
+static WIDE uint32_t
+KERNEL(at_most) (const float *x, uint32_t n, float most, uint32_t *out)
+{
+	FLOATS		bound = V(set1_ps) (most);
+	uint32_t	found = 0;
+	uint32_t	i = 0;
+
+	for (; i + W <= n; i += W)
+		for (uint32_t bits = AT_MOST(V(loadu_ps) (x + i), bound); bits != 0; bits &= bits - 1)
+			out[found++] = i + (uint32_t) __builtin_ctz(bits);
+	for (; i < n; i++)
+		if (x[i] <= most)
+			out[found++] = i;
+	return found;
+}
+
 static WIDE void
 KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, float *cc)
 {
@@ -113,6 +131,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	.l1_f16 = KERNEL(l1_f16), \
 	.l1_u8 = KERNEL(l1_u8), \
 	.estimate = KERNEL(estimate), \
+	.at_most = KERNEL(at_most), \
 	.ip_4x4 = KERNEL(ip_4x4), \
 	.ip_rows = KERNEL(ip_rows), \
 	.ip_rows_i16 = KERNEL(ip_rows_i16), \

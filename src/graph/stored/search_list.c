@@ -4,6 +4,8 @@
  */
 #include "graph/stored/search_impl.h"
 
+#include "graph/kernels/dist.h"
+
 /* Merges runs, short ones by insertion. */
 void
 grn_sort_keys(Key *keys, Key *scratch, size_t n)
@@ -135,6 +137,7 @@ grn_reject(GrnSearch *s, Key key)
 #define LEAST_WAITING 1024		/* rows */
 #define CHOSEN 2				/* lists that are chosen from what waits, about */
 #define CHOICE_KEYS 128			/* by a sample of so many keys */
+#define BLOCK 512				/* rows that are looked at at once */
 
 static void
 reserve_waiting(GrnSearch *s, size_t need)
@@ -199,19 +202,6 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	}
 }
 
-#define BLOCK 16				/* rows that are compared at once */
-
-/* Is one of a block's distances no more than a bound?  A loop without branches is vectorized. */
-static inline bool
-any_near(const float *distances, float farthest)
-{
-	int32_t		near = 0;
-
-	for (int i = 0; i < BLOCK; i++)
-		near |= distances[i] <= farthest;
-	return near != 0;
-}
-
 /* Row i of those that wait becomes one of the rejected; the last one fills the gap. */
 static void
 take_waiting(GrnSearch *s, size_t i)
@@ -246,15 +236,18 @@ choose_waiting(GrnSearch *s)
 	}
 	farthest = key_distance(bound);
 	all = farthest != farthest;
-	/* from the end, so that what fills a gap has been looked at; few blocks have one that is near */
+	if (all)
+		while (s->nwaiting > 0)
+			take_waiting(s, s->nwaiting - 1);
+	/* from the end, so that what fills a gap has been looked at */
 	for (size_t end = s->nwaiting; end > 0;)
 	{
+		uint32_t	near[BLOCK];
 		size_t		first = end > BLOCK ? end - BLOCK : 0;
+		uint32_t	n = grn_dist->at_most(s->waiting + first, (uint32_t) (end - first), farthest, near);
 
-		if (all || end < BLOCK || any_near(s->waiting + first, farthest))
-			for (size_t i = end; i-- > first;)
-				if (all || s->waiting[i] <= farthest)
-					take_waiting(s, i);
+		while (n > 0)
+			take_waiting(s, first + near[--n]);
 		end = first;
 	}
 	heap_make(s->rejected_keys, s->rejected);
