@@ -292,25 +292,53 @@ u8_store_scaled(const float *x, size_t n, float scale, int zero, uint8_t *out)
 	{
 		double		level = x[i] * inverse - zero;
 
-		out[i] = level >= 255 ? 255 : level > 0 ? (uint8_t) (level + 0.5) : 0;
+		level = level > 0 ? level : 0;
+		level = level < 255 ? level : 255;
+		out[i] = (uint8_t) (int) (level + 0.5);
+	}
+}
+
+#define LANES 8
+
+/* The least and the largest of n > 0 numbers, none of them NaN. */
+static void
+range_of(const float *x, size_t n, float *least, float *most)
+{
+	float		low[LANES];
+	float		high[LANES];
+	size_t		i = 0;
+
+	for (int j = 0; j < LANES; j++)
+		low[j] = high[j] = x[0];
+	/* lanes of their own, for they need not wait for each other */
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++)
+		{
+			low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
+			high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
+		}
+	for (; i < n; i++)
+	{
+		low[0] = x[i] < low[0] ? x[i] : low[0];
+		high[0] = x[i] > high[0] ? x[i] : high[0];
+	}
+	*least = low[0];
+	*most = high[0];
+	for (int j = 1; j < LANES; j++)
+	{
+		*least = low[j] < *least ? low[j] : *least;
+		*most = high[j] > *most ? high[j] : *most;
 	}
 }
 
 /* Bytes for a row that does not fit 0..255: its least number gets 0, its largest 255 at most. */
 static void
-u8_store_fitted(const float *x, size_t n, uint8_t *out)
+u8_store_fitted(const float *x, size_t n, float least, float most, uint8_t *out)
 {
-	float		least = x[0];
-	float		most = x[0];
 	double		scale;
 	float		rounded;
 	uint32_t	bits;
 
-	for (size_t i = 1; i < n; i++)
-	{
-		least = fminf(least, x[i]);
-		most = fmaxf(most, x[i]);
-	}
 	scale = fmax(((double) most - least) / U8_LEVELS,
 				 fmax(fabs(least), fabs(most)) / U8_MAX_ZERO);
 	/* upwards to a float with 16 bits */
@@ -325,23 +353,24 @@ static bool
 u8_store(const float *x, size_t n, uint8_t *out)
 {
 	float		least;
+	float		most;
 
-	memcpy(out, &u8_itself, sizeof(u8_itself));
-	grn_dist->u8_store(x, n, out + sizeof(u8_itself));
-	if (is_exact(u8_piece, x, n, out))
-		return true;
-
-	/* integers from elsewhere are exact, too, where they span no more than 255 */
-	least = x[0];
-	for (size_t i = 1; i < n; i++)
-		least = fminf(least, x[i]);
-	if (fabsf(least) <= U8_MAX_ZERO)
+	range_of(x, n, &least, &most);
+	/* integers are exact, from 0 on by the kernel, others where they span no more than 255 */
+	if (x[0] == floorf(x[0]))
 	{
-		u8_store_scaled(x, n, 1, (int) floorf(least), out);
+		memcpy(out, &u8_itself, sizeof(u8_itself));
+		grn_dist->u8_store(x, n, out + sizeof(u8_itself));
 		if (is_exact(u8_piece, x, n, out))
 			return true;
+		if (fabsf(least) <= U8_MAX_ZERO)
+		{
+			u8_store_scaled(x, n, 1, (int) floorf(least), out);
+			if (is_exact(u8_piece, x, n, out))
+				return true;
+		}
 	}
-	u8_store_fitted(x, n, out);
+	u8_store_fitted(x, n, least, most, out);
 	return is_exact(u8_piece, x, n, out);
 }
 
