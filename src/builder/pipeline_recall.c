@@ -10,6 +10,11 @@
  * the share is the same, and of a busy machine's clock the number of queries would be a matter of
  * luck.  It follows from the time that the first ones take.
  *
+ * Of many rows, which take long to compare, most queries are compared with what a very wide search
+ * finds instead.  The others are compared with both, and so tell by how much recall differs for
+ * that.  The mean of the many plus that difference has little more chance in it than if all had
+ * been compared with all rows, as control variates have (Owen, Monte Carlo theory, 8.9).
+ *
  * Where memory does not hold the rows, the queries are chosen before codes are made, and compared
  * with rows as these are read for their codes.  There are as many as after a build on a GPU.
  */
@@ -27,10 +32,10 @@
 #define MAX_QUERIES 400
 #define FIRST_QUERIES 8			/* measured in any case */
 /*
- * After a build on a GPU, which is too short to give them a share.  Each round reads all rows
- * anew, which for a million takes as long as comparing them with ten queries.
+ * After a build on a GPU, which is too short to give them a share, and of many rows.  Each round
+ * reads all rows anew, which for a million takes as long as comparing them with ten queries.
  */
-#define FIRST_QUERIES_GPU 64
+#define FIRST_QUERIES_MANY 64
 #define ROWS 4096				/* that a thread compares with all queries in one go */
 #define SHARE 0.04				/* of the processor's seconds */
 #define LEAST_SECONDS 0.03		/* small tables can afford more, */
@@ -42,15 +47,32 @@
 #define WIDE_EVERY 4
 #define DEAD_LIMIT 64
 
+/*
+ * With so many nodes, comparing a query with all rows takes longer than searches for it at all
+ * widths and at WIDEST do.
+ */
+#ifdef GRNND_TEST_POINTS
+#define MANY_NODES 10000		/* for small builds to have that, too */
+#else
+#define MANY_NODES 250000
+#endif
+#define WIDEST 640
+
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-/* What one query has found. */
+/* What one query has found of its nearest. */
+typedef struct Hits
+{
+	uint32_t	n[GRN_CURVE_KS][GRN_CURVE_POINTS];
+	bool		first[GRN_CURVE_POINTS];	/* the nearest row is among them */
+} Hits;
+
 typedef struct Outcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
-	uint32_t	hits[GRN_CURVE_KS][GRN_CURVE_POINTS];
-	bool		first[GRN_CURVE_POINTS];	/* the nearest row is among them */
+	Hits		of_all;			/* of the nearest of all rows, where these are known */
+	Hits		of_widest;		/* of the nearest that the widest search finds, if there is one */
 } Outcome;
 
 /* The least distances of a query, sorted. */
@@ -72,6 +94,8 @@ typedef struct GrnTruth
 	const uint32_t *row_of;
 	const uint32_t *moved;		/* row of a node, where rows have moved, or NULL */
 	uint32_t	nqueries;
+	uint32_t	ncompared;		/* so many of them, the first, are compared with all rows */
+	bool		many;			/* of MANY_NODES: the others are not */
 	uint32_t	queries[MAX_QUERIES];	/* nodes; vertices before the result is there */
 	Outcome		outcomes[MAX_QUERIES];
 	/* the queries that are measured now */
@@ -94,6 +118,8 @@ typedef struct Worker
 	GrnAbsent  *absent;			/* the query's node */
 	char	   *record;			/* room for one */
 	float	   *scratch;		/* [dim] */
+	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
+	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
 } Worker;
 
 static const void *
@@ -246,64 +272,99 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * Searches for query i with as many candidates as ef says.  Returns how many rows it has found, and
+ * their distances, sorted, which are the caller's to free.
+ */
+static uint32_t
+run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visits)
+{
+	const Measure *m = w->m;
+	const GrnPipeline *p = m->p;
+	const GrnBuildResult *r = p->result;
+	bool		codes = m->layout.code_bytes > 0;
+	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
+		? p->metric->surrogate_beam : 1;
+	GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
+		.metric = p->metric, .ef = ef * beam, .dead_limit = DEAD_LIMIT};
+	GrnSearch  *s = grn_search_begin(&params, &w->store, m->floats + (size_t) i * m->rows.dim);
+	const GrnFound *found;
+	uint32_t	n;
+
+	grn_search_entries(s, r->entries, w->entry_codes, w->entry_factors, r->nentries);
+	n = grn_search_run(s);
+	found = grn_search_found(s);
+	*distances = store_alloc(&w->store, n * sizeof(float));
+	/* scans order what they find by the rows' own distances */
+	for (uint32_t f = 0; f < n; f++)
+		(*distances)[f] = compare(m, i, node_row(m, found[f].id));
+	qsort(*distances, n, sizeof(float), by_value);
+	*visits = (uint32_t) grn_search_visits(s);
+	grn_search_end(s);
+	return n;
+}
+
+/* How many of the nearest are among n distances, sorted, that a search at a point has found? */
+static void
+count_hits(const Nearest *nearest, const float *distances, uint32_t n, uint32_t point, Hits *hits)
+{
+	for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
+	{
+		uint32_t	wanted = ks[k] < nearest->n ? ks[k] : nearest->n;
+
+		hits->n[k][point] = 0;
+		for (uint32_t f = 0; f < n && f < wanted; f++)
+			hits->n[k][point] += distances[f] <= nearest->d[wanted - 1];
+	}
+	hits->first[point] = nearest->n == 0 || (n > 0 && distances[0] <= nearest->d[0]);
+}
+
+/* Did a search at a point find the few nearest? */
+static bool
+all_found(const Nearest *nearest, uint32_t point, const Hits *hits)
+{
+	return hits->n[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n);
+}
+
+/* As if it had. */
+static void
+count_all(const Nearest *nearest, uint32_t point, Hits *hits)
+{
+	hits->n[0][point] = ks[0] < nearest->n ? ks[0] : nearest->n;
+	hits->first[point] = true;
+}
+
 /* Runs query i at all widths, or until it has found the few nearest. */
 static void
 search(Worker *w, uint32_t i, bool wide, Outcome *out)
 {
 	const Measure *m = w->m;
-	const GrnPipeline *p = m->p;
-	const GrnBuildResult *r = p->result;
 	const Nearest *nearest = &m->nearest[i];
-	bool		codes = m->layout.code_bytes > 0;
-	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
-		? p->metric->surrogate_beam : 1;
-	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
-	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
+	Nearest		widest = {0};
+	float	   *distances;
+	uint32_t	n;
 
-	for (uint32_t e = 0; codes && e < r->nentries; e++)
+	if (m->many)
 	{
-		memcpy(entry_codes + e * m->layout.code_bytes,
-			   p->out_codes + r->off_codes + (uint64_t) r->entries[e] * m->layout.code_bytes,
-			   m->layout.code_bytes);
-		memcpy(&entry_factors[e], p->out_codes + r->off_factors +
-			   (uint64_t) r->entries[e] * sizeof(GrnFactor), sizeof(GrnFactor));
+		n = run_search(w, i, WIDEST, &distances, &out->visits[0]);
+		widest.n = n < GRN_CURVE_MOST_K ? n : GRN_CURVE_MOST_K;
+		memcpy(widest.d, distances, widest.n * sizeof(float));
+		free(distances);
 	}
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
-		GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
-			.metric = p->metric, .ef = widths[point] * beam, .dead_limit = DEAD_LIMIT};
-		GrnSearch  *s = grn_search_begin(&params, &w->store, m->floats + (size_t) i * m->rows.dim);
-		const GrnFound *found;
-		float	   *distances;
-		uint32_t	n;
-
-		grn_search_entries(s, r->entries, entry_codes, entry_factors, r->nentries);
-		n = grn_search_run(s);
-		found = grn_search_found(s);
-		distances = store_alloc(&w->store, n * sizeof(float));
-		/* scans order what they find by the rows' own distances */
-		for (uint32_t f = 0; f < n; f++)
-			distances[f] = compare(m, i, node_row(m, found[f].id));
-		qsort(distances, n, sizeof(float), by_value);
-		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
-		{
-			uint32_t	wanted = ks[k] < nearest->n ? ks[k] : nearest->n;
-
-			out->hits[k][point] = 0;
-			for (uint32_t f = 0; f < n && f < wanted; f++)
-				out->hits[k][point] += distances[f] <= nearest->d[wanted - 1];
-		}
-		out->first[point] = nearest->n == 0 || (n > 0 && distances[0] <= nearest->d[0]);
-		out->visits[point] = (uint32_t) grn_search_visits(s);
+		n = run_search(w, i, widths[point], &distances, &out->visits[point]);
+		count_hits(nearest, distances, n, point, &out->of_all);
+		count_hits(&widest, distances, n, point, &out->of_widest);
 		free(distances);
-		grn_search_end(s);
 		/* wider ones find them, too */
-		if (!wide && out->hits[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n))
+		if (!wide && all_found(nearest->n > 0 ? nearest : &widest, point,
+							   nearest->n > 0 ? &out->of_all : &out->of_widest))
 		{
 			for (uint32_t p2 = point + 1; p2 < GRN_CURVE_POINTS; p2++)
 			{
-				out->hits[0][p2] = out->hits[0][point];
-				out->first[p2] = true;
+				count_all(nearest, p2, &out->of_all);
+				count_all(&widest, p2, &out->of_widest);
 			}
 			break;
 		}
@@ -323,10 +384,18 @@ static Worker *
 make_worker(Measure *m)
 {
 	const GrnLayout *l = &m->layout;
+	const GrnBuildResult *r = m->p->result;
 	Worker	   *w = calloc(1, sizeof(Worker));
 
 	if (w == NULL)
 		return NULL;
+	for (uint32_t e = 0; l->code_bytes > 0 && e < r->nentries; e++)
+	{
+		memcpy(w->entry_codes + e * l->code_bytes,
+			   m->p->out_codes + r->off_codes + (uint64_t) r->entries[e] * l->code_bytes, l->code_bytes);
+		memcpy(&w->entry_factors[e], m->p->out_codes + r->off_factors +
+			   (uint64_t) r->entries[e] * sizeof(GrnFactor), sizeof(GrnFactor));
+	}
 	w->m = m;
 	w->record = calloc(1, l->record_bytes);
 	w->scratch = malloc(m->rows.dim * sizeof(float));
@@ -408,15 +477,19 @@ search_all(Measure *m)
 						search_range, m);
 }
 
-/* Measures queries [begin, end). */
+/* Measures queries [begin, end), compared with all rows or not. */
 static void
-measure(Measure *m, uint32_t begin, uint32_t end)
+measure(Measure *m, uint32_t begin, uint32_t end, bool compared)
 {
 	m->from = begin;
 	m->n = end - begin;
 	if (m->n > 0 && make_queries(m))
 	{
-		m->p->parallel->run(m->p->parallel, m->p->result->nodes, ROWS, find_range, m);
+		if (compared)
+		{
+			m->p->parallel->run(m->p->parallel, m->p->result->nodes, ROWS, find_range, m);
+			m->ncompared = end;
+		}
 		search_all(m);
 	}
 	else
@@ -441,12 +514,95 @@ draw(Measure *m)
 	}
 }
 
-static void
-sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
+/*
+ * How much queries [0, n) miss on average at a point: of the nearest ks[k], shares of one; of the
+ * nearest row, which k = GRN_CURVE_KS stands for, how often.
+ */
+static double
+missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t point)
 {
 	uint32_t	others = m->p->result->nodes - 1;
+	uint32_t	step = k == 1 ? WIDE_EVERY : 1;
+	uint32_t	asked = 0;
+	double		sum = 0;
 
-	curve->queries = n;
+	for (uint32_t i = 0; i < n; i += step, asked++)
+	{
+		const Hits *hits = of_all ? &m->outcomes[i].of_all : &m->outcomes[i].of_widest;
+
+		sum += k == GRN_CURVE_KS ? !hits->first[point]
+			: 1 - (double) hits->n[k][point] / (ks[k] < others ? ks[k] : others);
+	}
+	return sum / asked;
+}
+
+/* The same of all n queries, of which perhaps not all were compared with all rows. */
+static double
+estimate_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
+{
+	double		share = missed(m, true, m->ncompared, k, point);
+
+	if (n > m->ncompared)
+		share += missed(m, false, n, k, point) - missed(m, false, m->ncompared, k, point);
+	return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+/* Of the nearest ten rows, what query i has missed at all widths. */
+static double
+missed_in_all(const Measure *m, bool of_all, uint32_t i)
+{
+	const Hits *hits = of_all ? &m->outcomes[i].of_all : &m->outcomes[i].of_widest;
+	double		sum = 0;
+
+	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
+		sum -= hits->n[0][point];
+	return sum;
+}
+
+/*
+ * Of how many queries that are all compared with all rows would means have as much chance in them?
+ * From variances of what queries miss: of_all, of those that were compared; of_widest; and of the
+ * difference of both.
+ */
+static uint32_t
+queries_worth(const Measure *m, uint32_t n)
+{
+	double		sum[3] = {0};
+	double		squares[3] = {0};
+	double		variance[3];
+	double		ours;
+
+	if (n == m->ncompared)
+		return n;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		double		of_widest = missed_in_all(m, false, i);
+		double		of_all = i < m->ncompared ? missed_in_all(m, true, i) : 0;
+		double		x[3] = {of_all, of_widest, of_all - of_widest};
+
+		for (int j = 0; j < 3; j++)
+			if (j == 1 || i < m->ncompared)
+			{
+				sum[j] += x[j];
+				squares[j] += x[j] * x[j];
+			}
+	}
+	for (int j = 0; j < 3; j++)
+	{
+		uint32_t	of = j == 1 ? n : m->ncompared;
+
+		variance[j] = squares[j] / of - sum[j] / of * (sum[j] / of);
+	}
+	ours = variance[1] / n + variance[2] / m->ncompared;
+	if (ours * n <= variance[0])
+		return n;
+	return ours * m->ncompared >= variance[0] ? m->ncompared : (uint32_t) (variance[0] / ours);
+}
+
+static void
+sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses)
+{
+	curve->queries = queries_worth(m, n);
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		uint64_t	visits = 0;
@@ -456,30 +612,17 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve)
 			visits += m->outcomes[i].visits[point];
 		curve->visits[point] = (float) ((double) visits / wide);
 		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
+			curve->recall[k][point] = (float) (1 - estimate_missed(m, n, k, point));
+		/*
+		 * at the least width ten candidates have no room for one that is wrong, so it does not
+		 * count
+		 */
+		if (widths[point] > ks[0])
 		{
-			uint64_t	hits = 0;
-			uint32_t	wanted = ks[k] < others ? ks[k] : others;
-
-			for (uint32_t i = 0; i < n; i += k == 0 ? 1 : WIDE_EVERY)
-				hits += m->outcomes[i].hits[k][point];
-			curve->recall[k][point] = (float) ((double) hits / ((double) (k == 0 ? n : wide) * wanted));
+			misses->first += (float) (curve->queries * estimate_missed(m, n, GRN_CURVE_KS, point));
+			misses->ten += (float) (curve->queries * estimate_missed(m, n, 0, point));
 		}
 	}
-}
-
-/* At the least width ten candidates have no room for one that is wrong, so it does not count. */
-static void
-sum_up_misses(const Measure *m, uint32_t n, GrnMisses *misses)
-{
-	uint32_t	others = m->p->result->nodes - 1;
-	float		wanted = (float) (ks[0] < others ? ks[0] : others);
-
-	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
-		for (uint32_t i = 0; i < n && widths[point] > ks[0]; i++)
-		{
-			misses->first += !m->outcomes[i].first[point];
-			misses->ten += 1 - (float) m->outcomes[i].hits[0][point] / wanted;
-		}
 }
 
 /* What it is of is entered later.  NULL: out of memory. */
@@ -504,7 +647,7 @@ grn_pipeline_choose_queries(GrnPipeline *p)
 	if (p->truth != NULL || p->build->spec->skip_recall || (m = make_measure(p)) == NULL)
 		return;
 	draw(m);
-	m->n = m->nqueries < FIRST_QUERIES_GPU ? m->nqueries : FIRST_QUERIES_GPU;
+	m->n = m->nqueries < FIRST_QUERIES_MANY ? m->nqueries : FIRST_QUERIES_MANY;
 	p->truth = m;
 	if (m->n > 0 && make_queries(m))
 		return;
@@ -519,31 +662,47 @@ grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end)
 	find_range(p->truth, worker, begin, end);
 }
 
-/* As many queries again each time, while there is time for them; returns how many there were. */
+/*
+ * Measures queries [n, first), and then as many again each time, while there is processor time for
+ * them; returns how many there are then.
+ */
 static uint32_t
-measure_for(Measure *m, uint32_t first, double budget)
+measure_rounds(Measure *m, uint32_t n, uint32_t first, double budget, bool compared)
 {
 	double		begun = grn_processor_seconds();
-	uint32_t	n = 0;
+	uint32_t	before = n;
 
-	draw(m);
-	/* comparisons and searches, mostly twice */
-	grn_progress_step(&m->p->progress, 1, 4);
 	for (uint32_t next = first < m->nqueries ? first : m->nqueries;
 		 next > n && !m->failed;)
 	{
 		double		spent;
 		double		room;
 
-		measure(m, n, next);
+		measure(m, n, next, compared);
 		n = next;
 		spent = grn_processor_seconds() - begun;
-		room = spent > 0 ? (budget / spent - 1) * n : n;
+		room = spent > 0 ? (budget / spent - 1) * (n - before) : n;
 		next = n + (uint32_t) (room < 0 ? 0 : room > n ? n : room);
 		if (next > m->nqueries)
 			next = m->nqueries;
 	}
 	return n;
+}
+
+/* Returns how many queries there were. */
+static uint32_t
+measure_for(Measure *m, uint32_t first, double budget)
+{
+	uint32_t	n;
+
+	draw(m);
+	/* comparisons and searches, mostly twice */
+	grn_progress_step(&m->p->progress, 1, 4);
+	m->many = m->p->result->nodes >= MANY_NODES;
+	if (!m->many)
+		return measure_rounds(m, 0, first, budget, true);
+	n = measure_rounds(m, 0, FIRST_QUERIES_MANY, 0, true);
+	return measure_rounds(m, n, 2 * n, budget, false);
 }
 
 /* Searches for the queries that have been compared with all rows. */
@@ -557,6 +716,7 @@ measure_compared(Measure *m)
 	search_all(m);
 	grn_pipeline_sample_rows(m->p, false);
 	free_queries(m);
+	m->ncompared = m->n;
 	return m->n;
 }
 
@@ -591,12 +751,9 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
 	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
 	n = p->truth ? measure_compared(m)
-		: measure_for(m, r->on_gpu ? FIRST_QUERIES_GPU : FIRST_QUERIES, budget > least ? budget : least);
+		: measure_for(m, r->on_gpu ? FIRST_QUERIES_MANY : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
-	{
-		sum_up(m, n, &r->curve);
-		sum_up_misses(m, n, &r->misses);
-	}
+		sum_up(m, n, &r->curve, &r->misses);
 	free(m);
 	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);

@@ -500,6 +500,11 @@ check_curve(const GrnBuildResult *r)
 
 	/* entry points are no queries */
 	CHECK(r->curve.queries > 0 || r->nodes < 200, "no recall of %u nodes", r->nodes);
+	/*
+	 * of many nodes (here; pipeline_recall.c) so many are compared, and the others make up for
+	 * none
+	 */
+	CHECK(r->curve.queries >= 64 || r->nodes < 10000, "%u queries of %u nodes", r->curve.queries, r->nodes);
 	for (int i = 0; i < GRN_CURVE_POINTS && r->curve.queries > 0; i++)
 	{
 		for (int k = 0; k < GRN_CURVE_KS; k++)
