@@ -113,7 +113,7 @@ encode_rows(GrnPipeline *p)
 	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
 	for (; e.first < m; e.first += STRETCH)
 		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
-	p->own_made = true;
+	p->own_made = p->own_made || e.own;
 }
 
 /* Row i of n that are spread over all. */

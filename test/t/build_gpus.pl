@@ -106,12 +106,20 @@ $node->stop;
 
 # ---- a GPU that fails: cores build, and rows move as if there had been none ----
 
+# memory that holds what a GPU's build takes of the host, but not the graph's workspace on cores: rows move once it
+# has failed
+my $close = "SET grnnd.build_memory_limit = '7MB';";
+
 $ENV{GRNND_STANDIN} = '1 0 6';
 $node->start;
-for my $case ([ '', 'cores after a GPU', 0 ], [ $tight, 'cores after a GPU, beyond memory', 1 ])
+for my $case (
+	[ '', 'cores after a GPU', 0 ],
+	[ $tight, 'cores after a GPU, beyond memory', 1 ],
+	[ $close, 'cores after a GPU, beyond their memory', 1 ],
+	[ $close, 'cores after a GPU, beyond their memory, compact', 1, 'WITH (layout = compact)' ])
 {
 	my ($line, $log) = build("SET grnnd.build_device = auto; SET grnnd.build_threads = 1; $case->[0] SET maintenance_work_mem = '1MB';",
-		$case->[1]);
+		$case->[1], $case->[3]);
 	like($log, qr/NOTICE:  the GPU cannot build: building on 1 CPU threads/, "$case->[1]: NOTICE");
 	like($line, qr/device cpu/, "$case->[1]: on cores");
 	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
