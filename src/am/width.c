@@ -196,36 +196,39 @@ width_for(const GrnndNotes *notes, double recall, double k)
 	return many * k / ks[1];
 }
 
-static uint32
-width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
-{
-	double		width;
-
-	if (grnnd_curve(&ix->notes)->queries == 0)
-		return GRNND_DEFAULT_EF;
-	width = width_for(&ix->notes, recall, wanted) *
-		grnnd_stretch(&ix->notes, grnnd_id_limit(index, ix));
-	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
-}
-
 /*
  * A curve is asked by rows of the index.  Queries that are less like the rows than these are like
  * each other find less at its widths, and nobody knows before they come.  So a search that nobody
  * sets has as many candidates at least as such rows take in real data, however good the curve.
  */
 static uint32
+least_width(double rows)
+{
+	return (uint32) ceil(GRNND_DEFAULT_EF * pow(Max(rows / GRNND_DEFAULT_ROWS, 1), GROWTH_POWER));
+}
+
+/* Without a curve that of a search that nobody sets. */
+static uint32
+width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
+{
+	double		rows = grnnd_id_limit(index, ix);
+	double		width;
+
+	if (grnnd_curve(&ix->notes)->queries == 0)
+		return least_width(rows);
+	width = width_for(&ix->notes, recall, wanted) * grnnd_stretch(&ix->notes, rows);
+	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
+}
+
+static uint32
 default_width(Relation index, const GrnndIndex *ix, double wanted)
 {
 	double		rows = grnnd_id_limit(index, ix);
 	uint32		most = DEFAULT_BEYOND * (uint32) widths[GRN_CURVE_POINTS - 1];
-	uint32		least;
 
 	if (rows < GRNND_DEFAULT_ROWS)
 		return GRNND_DEFAULT_EF;
-	least = (uint32) ceil(GRNND_DEFAULT_EF * pow(rows / GRNND_DEFAULT_ROWS, GROWTH_POWER));
-	if (grnnd_curve(&ix->notes)->queries == 0)
-		return least;
-	return Min(Max(width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted), least), most);
+	return Min(Max(width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted), least_width(rows)), most);
 }
 
 uint32

@@ -91,6 +91,16 @@ SET grnnd.target_recall = 0.95;
 SELECT width < 42 AS by_target FROM grnnd_recall('easy_v', queries => 1);
 RESET grnnd.target_recall;
 DROP TABLE easy;
+-- where there is no curve (rows are many, but few are different), a target changes nothing
+CREATE TABLE same AS SELECT ARRAY[i % 50]::vector(1) AS v, i::bigint AS a, i::bigint AS b, i::bigint AS c, i::bigint AS d
+	FROM generate_series(1, 1000000) i;
+CREATE INDEX same_v ON same USING grnnd (v, a, b, c, d) WITH (degree = 8);
+SELECT width AS same FROM grnnd_recall('same_v', queries => 1) \gset
+SET grnnd.target_recall = 0.99;
+SELECT (SELECT curve FROM grnnd_stats('same_v')) AS curve, width > 40 AS wider, width = :same AS same
+	FROM grnnd_recall('same_v', queries => 1);
+RESET grnnd.target_recall;
+DROP TABLE same;
 -- as hnsw is where the rows are few
 DELETE FROM many WHERE ctid > '(100,0)';
 VACUUM many;
