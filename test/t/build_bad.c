@@ -371,6 +371,17 @@ build(uint64_t n, GrnBuildResult *r)
 		need(GRN_SEG_WORK, n * spec.dim * sizeof(float));
 		r->off_vectors = size[GRN_SEG_WORK] - n * spec.dim * sizeof(float);
 	}
+	if (is("own_error"))
+	{
+		size_t		item = (spec.dim + 1) * sizeof(float);
+
+		r->moved = (uint32_t) n;
+		r->own_items = 1;
+		r->off_moved = r->off_rows; /* from 0 to n - 1 */
+		need(GRN_SEG_WORK, n * item);
+		memset(base[GRN_SEG_WORK], 0, n * item);
+		*(float *) (base[GRN_SEG_WORK] + n * item - sizeof(float)) = NAN;
+	}
 	if (is("centred"))
 		r->centred = 1;
 	if (is("centre"))

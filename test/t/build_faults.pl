@@ -66,6 +66,7 @@ my @faults = (
 	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved         => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	own_items     => qr/XX000: .*result is invalid: an array lies outside its segment/,
+	own_error     => qr/XX000: .*result is invalid: a rounding error is no number/,
 	moved_row     => qr/XX000: .*result is invalid: a node's vector does not exist/,
 	centred       => qr/XX000: .*result is invalid: a centre of vectors that have none/,
 	centre        => qr/XX000: .*result is invalid: a centre is not finite/,

@@ -3,6 +3,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "am/build/write_index_impl.h"
 #include "am/cache.h"
 #include "am/page.h"
@@ -64,7 +66,11 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 	{
 		src.stored = row;
 		if (new->own_items)
+		{
 			src.error = grn_own_item_error(l->form, l->dim, row);
+			if (!(src.error >= 0) || isinf(src.error))
+				grnnd_bad_result("a rounding error is no number");
+		}
 	}
 	else
 		src.x = grn_row_values(&new->vectors, row, new->floats);
