@@ -373,6 +373,65 @@ closed(void)
 	free_world(w);
 }
 
+/* A closed search visits each row once, whatever the estimates: equal, infinite, no numbers. */
+static void
+closed_by_any_estimates(void)
+{
+	World	   *w = random_world(0.5, true);
+	const float units[] = {3e18f, 1e38f, INFINITY, NAN};
+	float		unit = w->codec.length_unit;
+	uint32_t	ids[N];
+	uint8_t    *codes = malloc(N * 16);
+	GrnFactor	factors[N];
+
+	for (uint32_t round = 0; round < 200; round++)
+	{
+		uint32_t	kind = round % 8;
+		uint32_t	n = 1 + (uint32_t) (grn_random(5, round, 0) % (round < 100 ? N : 600));
+		uint32_t	ef = 1 + (uint32_t) (grn_random(6, round, 0) % 40);
+		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .ef = ef,
+			.metric = grn_metric(w->metric), .resumable = true, .closed = true};
+		GrnSearch  *s;
+		uint8_t		seen[N] = {0};
+		uint32_t	all = 0;
+		uint32_t	found;
+
+		w->codec.length_unit = kind < 4 ? unit : units[kind - 4];
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint32_t	from = kind == 1 ? 7 : kind == 2 && i % 5 > 0 ? 9 : i;
+			uint32_t	bits = (uint32_t) grn_random(7, round, i);
+
+			ids[i] = i;
+			factors[i] = w->factors[from];
+			if (kind == 3 || (kind >= 4 && i % 3 == 0))
+				memcpy(&factors[i], &bits, sizeof(factors[i]));
+			memcpy(codes + i * w->layout.code_bytes, w->codes + from * w->layout.code_bytes, w->layout.code_bytes);
+		}
+		s = grn_search_begin(&p, &w->store, world_row(w, N));
+		for (uint32_t at = 0, count; at < n; at += count)
+		{
+			count = 1 + (uint32_t) (grn_random(8, round, at) % 300);
+			if (count > n - at)
+				count = n - at;
+			grn_search_listed(s, ids + at, codes + at * w->layout.code_bytes, factors + at, NULL, count);
+		}
+		while ((found = grn_search_run(s)) > 0)
+		{
+			for (uint32_t i = 0; i < found; i++)
+				seen[grn_search_found(s)[i].id]++;
+			all += found;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			CHECK(seen[i] == 1, "round %u: row %u of %u %u times", round, i, n, seen[i]);
+		CHECK(all == n && grn_search_visits(s) == n, "round %u: %u of %u, %u visits", round, all, n,
+			  (unsigned) grn_search_visits(s));
+		grn_search_end(s);
+	}
+	free(codes);
+	free_world(w);
+}
+
 /* Nobody passes, not even by signature: the search ends. */
 static void
 nobody_passes(void)
@@ -436,6 +495,7 @@ main(void)
 	RUN(values_decide);
 	RUN(opposed);
 	RUN(closed);
+	RUN(closed_by_any_estimates);
 	RUN(nobody_passes);
 	RUN(dead_nodes);
 	UNIT_END();
