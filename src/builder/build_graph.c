@@ -140,15 +140,42 @@ give_graph(GrnGraphJob *job)
 }
 
 /*
- * The whole at once where one GPU has memory for it and it is not so large that
- * several are faster; else in parts.
+ * Whether one GPU has memory for the whole, and it is not so large that several are faster.
+ * params: completed.  limit: bytes that the GPU may take; 0: it does not say.
  */
+static GrnGpuStatus
+plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, uint64_t *limit,
+		   bool *whole, GrnGpuError *err)
+{
+	const GrnRows *rows = job->rows;
+	GrnGpuStatus status;
+
+	*limit = 0;
+	grn_gpu_default_params(job->gpu, options, params, rows->dim, rows->n);
+	status = grn_gpu_limit(job->gpu, options->memory_limit, limit, err);
+	*whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), rows->n) &&
+		grn_gpu_plan(job->gpu, params, options, rows->n, rows->dim) <= *limit;
+	return status;
+}
+
+bool
+grn_builds_whole(const GrnGraphJob *job)
+{
+	const GrnGpuOptions options = whole_options(job);
+	GrnGraphParams params = *job->params;
+	GrnGpuError ignored;
+	uint64_t	limit;
+	bool		whole;
+
+	return plan_whole(job, &options, &params, &limit, &whole, &ignored) == GRN_GPU_OK && whole;
+}
+
+/* The whole at once where plan_whole() says so, else in parts. */
 static GrnGpuStatus
 gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
 	GrnGpuOptions options = whole_options(job);
 	GrnGraphParams params;
-	uint64_t	limit;
 	bool		whole;
 	GrnGpuStatus status;
 
@@ -161,11 +188,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
 	}
 	params = *job->params;
-	grn_gpu_default_params(job->gpu, &options, &params, job->rows->dim, job->rows->n);
-	status = grn_gpu_limit(job->gpu, options.memory_limit, &limit, err);
-	job->gpu_limit = status == GRN_GPU_OK ? limit : 0;
-	whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), job->rows->n) &&
-		grn_gpu_plan(job->gpu, &params, &options, job->rows->n, job->rows->dim) <= limit;
+	status = plan_whole(job, &options, &params, &job->gpu_limit, &whole, err);
 	if (whole)
 		status = build_whole(job, &options, &params, err);
 	if (whole && status == GRN_GPU_OK)

@@ -12,5 +12,7 @@
  * for defaults and are completed.  Sets *on_gpu.
  */
 extern bool grn_build_graph(GrnGraphJob *job, GrnFailure *failure);
+/* Whether the job's GPU would build it as a whole, by the memory that it has now. */
+extern bool grn_builds_whole(const GrnGraphJob *job);
 
 #endif							/* GRN_BUILD_GRAPH_H */

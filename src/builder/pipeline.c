@@ -16,6 +16,7 @@
 #include "graph/arena.h"
 #include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
+#include "graph/file_pages.h"
 #include "graph/free_memory.h"
 
 /*
@@ -44,6 +45,9 @@
 /* Looks of a single thread's loop over all rows at the progress. */
 #define LOOKS 32
 
+/* Bytes of a vertex that are kept beside what its record has, about: numbers and places. */
+#define KEPT_BYTES 16
+
 /* So many rows have a mean that says where they lie. */
 #define CENTRE_LEAST_ROWS 16
 
@@ -57,20 +61,127 @@ larger(uint64_t a, uint64_t b)
 }
 
 /*
- * Looks at all rows, and finds the distinct ones: vertex_of_rank[] holds the first rank of the
- * same row.  Rows that memory is not going to hold move at once.
+ * The degree, the form of own vectors (so far the exact one), and the record's geometry before
+ * codes are fitted.
  */
 static bool
-look_at_rows(GrnPipeline *p, uint64_t work_limit, GrnFailure *failure)
+choose_layout(GrnPipeline *p, GrnFailure *failure)
+{
+	const GrnBuildSpec *spec = p->build->spec;
+	GrnBuildResult *r = p->result;
+	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
+		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
+
+	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
+	if (r->params.degree == 0)
+		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
+											  spec->payload);
+	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
+		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
+						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
+	r->degree = r->params.degree;
+	of = grn_result_layout_spec(spec, r);
+	grn_layout_code_costs_of(&of, &p->costs);
+	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
+		grn_max_code_dims(spec->dim) : 0;
+	r->shape = GRN_NO_CODES;
+	r->centred = grn_form((GrnForm) r->form)->rotated && spec->near.k == 0 && p->rows.n >= CENTRE_LEAST_ROWS;
+	if (!grn_result_layout(&p->layout, spec, r))
+		return grn_fail(failure, "54000", "Build with a smaller degree.",
+						"a record of degree %u does not fit a page", r->degree);
+	return true;
+}
+
+static GrnGraphJob
+graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
+{
+	GrnGraphJob job = {0};
+
+	job.rows = &p->rows;
+	job.params = &p->result->params;
+	job.graph = &p->graph;
+	job.choice = choice;
+	job.progress = &p->progress;
+	job.host = p->build->host;
+	job.gpu_alone = true;
+	job.fill = true;
+	job.hold = true;
+	job.beyond_memory = p->result->moved != 0;
+	job.work_offset = p->work_bytes;
+	return job;
+}
+
+/*
+ * Whether rows that memory does not hold may stay where they were collected: a GPU that builds
+ * the graph as a whole reads them once, in their order, as all do that is made of single rows.
+ * After that vertices are read by their places, and these lie anywhere: so memory must hold what
+ * is kept of each.  The form in which that will be is not known yet: where rows turn out to be kept
+ * as they are, they move after all (order_rows()).
+ */
+static bool
+may_stay(const GrnPipeline *p, const GrnDeviceChoice *choice)
+{
+	const GrnHost *host = p->build->host;
+	uint64_t	limit = choice->work_limit > 0 ? choice->work_limit : grn_free_memory();
+	GrnBuildResult result = *p->result;
+	GrnPipeline forecast = *p;
+	GrnGraphJob job;
+	GrnFailure	ignored;
+	uint64_t	own;
+
+	forecast.result = &result;
+	result.form = p->rows.form;
+	if (!choose_layout(&forecast, &ignored))
+		return false;
+	own = grn_pipeline_own_bytes(&forecast);
+	if (own == 0 || p->rows.n * (own + result.degree * sizeof(uint32_t) + grn_most_code_bytes(&forecast.costs) +
+								 sizeof(GrnFactor) + KEPT_BYTES) > limit / 4 * 3)
+		return false;
+	job = graph_job(&forecast, choice);
+	return host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
+}
+
+/*
+ * The first look at rows on a disk that stay: from the end, of which memory has what was collected
+ * last, so that those who read them from the beginning afterwards find that.
+ */
+static bool
+look_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, GrnFailure *failure)
+{
+	GrnPrepare	prepare = {.rows = &p->rows, .ahead = true};
+	uint64_t	n = p->rows.n;
+	uint64_t	stretch = (n + GRN_PLACE_STRETCHES - 1) / GRN_PLACE_STRETCHES;
+
+	grn_prepare_begin(&prepare);
+	for (uint64_t s = (n - 1) / stretch + 1; s-- > 0;)
+	{
+		uint64_t	first = s * stretch;
+
+		prepare.hashes = hashes + first;
+		if (!grn_prepare_stretch(&prepare, first, n - first < stretch ? n - first : stretch, p->parallel,
+								 GRN_AHEAD_PIECE / p->rows.row_bytes + 1, failure))
+			return false;
+	}
+	return grn_prepare_end(&prepare, prepared, failure);
+}
+
+/*
+ * Looks at all rows, and finds the distinct ones: vertex_of_rank[] holds the first rank of the
+ * same row.  Rows that memory is not going to hold move at once, or may stay.
+ */
+static bool
+look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
+	bool		beyond = grn_pipeline_may_move(p, choice->work_limit);
 	GrnRows		all;
 	GrnPrepared prepared;
 	uint64_t   *hashes;
 	uint32_t   *slots;
 
 	p->order = b->order;
-	if (grn_pipeline_may_move(p, work_limit))
+	p->stays = beyond && may_stay(p, choice);
+	if (beyond && !p->stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
 		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &slots, failure))
@@ -86,8 +197,10 @@ look_at_rows(GrnPipeline *p, uint64_t work_limit, GrnFailure *failure)
 		p->vertex_of_rank = (uint32_t *) w;
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
-		grn_progress_step(&p->progress, CHECKED, grn_is_scaled(p->rows.embedding) ? 2 : 1);
-		if (!grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure))
+		grn_progress_step(&p->progress, CHECKED,
+						  p->stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
+		if (!(p->stays ? look_from_end(p, hashes, &prepared, failure)
+			  : grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
 	p->result->form = prepared.form;
@@ -109,10 +222,16 @@ lay_out_work(GrnPipeline *p, char *work)
 
 	p->vertex_of_rank = grn_take(&a, p->build->n, sizeof(uint32_t));
 	if (p->placed_bytes > 0)
-	{
 		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
+	if (p->placed_bytes > 0 || p->stays)
+	{
 		p->own_bytes = grn_pipeline_own_bytes(p);
 		p->own = grn_take(&a, m, p->own_bytes);
+		if (p->own_bytes == 0)
+		{
+			p->own = NULL;
+			p->stays = false;
+		}
 	}
 	p->distinct = grn_take(&a, m, sizeof(uint32_t));
 	p->position = grn_take(&a, m, sizeof(uint32_t));
@@ -244,7 +363,7 @@ number_by_row(GrnPipeline *p)
 /*
  * Numbers the vertices, and moves their rows if those, the graph and the host's workspace of
  * its build are more than memory holds.  Rows that have moved stay as they are, and vertices have
- * their order.
+ * their order.  Rows that need not move for a GPU (may_stay()) are as good as moved, but for cores.
  */
 static bool
 order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*number) (GrnPipeline *),
@@ -253,10 +372,11 @@ order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*numbe
 	if (p->result->moved)
 		return true;
 	grn_progress_step(&p->progress, NUMBERED, 3);
-	if (p->placed_bytes > 0)
+	if (p->placed_bytes > 0 || p->stays)
 	{
 		number_by_row(p);
 		grn_pipeline_have_moved(p, p->build->n);
+		p->result->stayed = p->stays;
 		return true;
 	}
 	number(p);
@@ -264,25 +384,6 @@ order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*numbe
 		return true;
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
-}
-
-static GrnGraphJob
-graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
-{
-	GrnGraphJob job = {0};
-
-	job.rows = &p->rows;
-	job.params = &p->result->params;
-	job.graph = &p->graph;
-	job.choice = choice;
-	job.progress = &p->progress;
-	job.host = p->build->host;
-	job.gpu_alone = true;
-	job.fill = true;
-	job.hold = true;
-	job.beyond_memory = p->result->moved != 0;
-	job.work_offset = p->work_bytes;
-	return job;
 }
 
 /* A thread that waits for the device and builds the graph there, if there is one. */
@@ -352,38 +453,6 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 }
 
 /*
- * The degree, the form of own vectors (so far the exact one), and the record's geometry before
- * codes are fitted.
- */
-static bool
-choose_layout(GrnPipeline *p, GrnFailure *failure)
-{
-	const GrnBuildSpec *spec = p->build->spec;
-	GrnBuildResult *r = p->result;
-	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
-		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
-
-	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
-	if (r->params.degree == 0)
-		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
-											  spec->payload);
-	if (r->params.degree < GRN_MIN_DEGREE || r->params.degree > GRN_MAX_DEGREE)
-		return grn_fail(failure, "22023", "", "degree must be from %d to %d",
-						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
-	r->degree = r->params.degree;
-	of = grn_result_layout_spec(spec, r);
-	grn_layout_code_costs_of(&of, &p->costs);
-	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
-		grn_max_code_dims(spec->dim) : 0;
-	r->shape = GRN_NO_CODES;
-	r->centred = grn_form((GrnForm) r->form)->rotated && spec->near.k == 0 && p->rows.n >= CENTRE_LEAST_ROWS;
-	if (!grn_result_layout(&p->layout, spec, r))
-		return grn_fail(failure, "54000", "Build with a smaller degree.",
-						"a record of degree %u does not fit a page", r->degree);
-	return true;
-}
-
-/*
  * The graph from a GPU, with codes and entries made meanwhile.  False where it fails;
  * *built is false where it turns out that there is no GPU.
  */
@@ -440,6 +509,17 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	return true;
 }
 
+/* Takes back what was made of rows that were to stay for a GPU: cores give them other numbers. */
+static void
+stay_no_longer(GrnPipeline *p)
+{
+	p->stays = false;
+	p->result->moved = p->result->stayed = p->result->own_items = 0;
+	p->own = NULL;
+	p->own_made = false;
+	grn_pipeline_forget_queries(p);
+}
+
 static bool
 build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
@@ -452,6 +532,8 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	/* a GPU may have failed after this */
 	if (p->progress.phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
+	if (p->stays)
+		stay_no_longer(p);
 	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)),
 					choice->work_limit, number_by_rank, failure))
 		return false;
@@ -502,7 +584,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
 						p.metric->embedding, (GrnForm) spec->form};
-	if (!look_at_rows(&p, choice.work_limit, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
+	if (!look_at_rows(&p, &choice, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);
 

@@ -34,6 +34,7 @@ typedef struct GrnPipeline
 	const char *work;			/* WORK, which never moves */
 	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
 								 * with; 0: they have not */
+	bool		stays;			/* rows that memory does not hold do not move, for a GPU */
 	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
@@ -42,8 +43,8 @@ typedef struct GrnPipeline
 	GrnGraph	graph;
 	uint8_t    *codes;			/* [m][code_bytes] */
 	GrnFactor  *factors;		/* [m] */
-	uint8_t    *own;			/* [m][own_bytes] of moved rows, what records keep; NULL: rows
-								 * themselves */
+	uint8_t    *own;			/* [m][own_bytes] of rows beyond memory, what records keep; NULL:
+								 * rows themselves */
 	size_t		own_bytes;
 	bool		own_made;
 	float	   *codec_floats;
@@ -148,6 +149,8 @@ extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
  * compares vertices [begin, end), which have just been read for something else.
  */
 extern void grn_pipeline_choose_queries(GrnPipeline *p);
+/* Takes the choice back, if there is one. */
+extern void grn_pipeline_forget_queries(GrnPipeline *p);
 extern void grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end);
 
 /* ---- pipeline_nearest.c ---- */

@@ -649,10 +649,17 @@ grn_pipeline_choose_queries(GrnPipeline *p)
 	draw(m);
 	m->n = m->nqueries < FIRST_QUERIES_MANY ? m->nqueries : FIRST_QUERIES_MANY;
 	p->truth = m;
-	if (m->n > 0 && make_queries(m))
+	if (m->n == 0 || !make_queries(m))
+		grn_pipeline_forget_queries(p);
+}
+
+void
+grn_pipeline_forget_queries(GrnPipeline *p)
+{
+	if (p->truth == NULL)
 		return;
-	free_queries(m);
-	free(m);
+	free_queries(p->truth);
+	free(p->truth);
 	p->truth = NULL;
 }
 

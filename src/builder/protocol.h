@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 13
+#define GRN_PROTOCOL_VERSION 14
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -173,6 +173,7 @@ typedef struct GrnBuildResult
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
 	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
 								 * many at off_vectors of WORK; 0: they do not */
+	uint32_t	stayed;			/* of these, rows themselves have not moved */
 	uint32_t	own_items;
 	GrnGraphParams params;		/* as used */
 	uint64_t	off_ids,

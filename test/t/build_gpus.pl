@@ -40,19 +40,26 @@ $node->safe_psql('postgres', q(
 	CREATE TABLE t (id int, v vector(16));
 	INSERT INTO t SELECT id, v FROM points(1, 20000, 16, 1);
 	INSERT INTO t SELECT id + 20000, v FROM t WHERE id % 20 = 0;
-	ANALYZE t));
+	CREATE TABLE wide (id int, v vector(128));
+	INSERT INTO wide SELECT id, (SELECT array_agg(sin(id * (1 + j % 11)) + 0.03 * sin(id * j * j)) FROM generate_series(1, 128) j)::vector
+		FROM generate_series(1, 20000) id;
+	INSERT INTO wide SELECT id + 20000, v FROM wide WHERE id % 20 = 0;
+	CREATE TABLE wide_queries AS SELECT v FROM wide WHERE id % 1000 = 7;
+	ANALYZE t, wide));
 
 sub build
 {
-	my ($set, $name, $with) = @_;
+	my ($set, $name, $with, $table) = @_;
 	my $log;
+	$table //= 't';
+	my ($queries, $least) = $table eq 't' ? ('queries', 9) : ("${table}_queries", 8);
 	$node->psql('postgres', "$set SET client_min_messages = debug1;" .
-		' CREATE INDEX i ON t USING grnnd (v vector_l2_ops) ' . ($with // ''), stderr => \$log);
+		" CREATE INDEX i ON $table USING grnnd (v vector_l2_ops) " . ($with // ''), stderr => \$log);
 	my ($line) = $log =~ /(grnnd build: rows .*)/;
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('i', true))), '0', "$name: sound");
-	cmp_ok($node->safe_psql('postgres', q(SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> q.v LIMIT 10) x
-		WHERE id IN (SELECT id FROM (SELECT id FROM t ORDER BY (v <-> q.v) + 0 LIMIT 10) y))) FROM queries q)), '>=', 9,
-		"$name: ten rows are found");
+	cmp_ok($node->safe_psql('postgres', qq(SELECT avg((SELECT count(*) FROM (SELECT id FROM $table ORDER BY v <-> q.v LIMIT 10) x
+		WHERE id IN (SELECT id FROM (SELECT id FROM $table ORDER BY (v <-> q.v) + 0 LIMIT 10) y))) FROM $queries q)), '>=', $least,
+		"$name: $least of ten rows are found");
 	$node->safe_psql('postgres', 'DROP INDEX i');
 	return ($line // $log, $log);
 }
@@ -69,6 +76,18 @@ for my $case (
 	my ($line) = build($case->[0], $case->[1], $case->[3]);
 	like($line, qr/rows 21000, nodes 20000,.*device gpu/, "$case->[1]: on a GPU");
 	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
+}
+
+# of wide rows memory holds what the index keeps of them, so that they need not move for a GPU
+my $stays = "SET maintenance_work_mem = '1MB'; SET grnnd.build_memory_limit = '6MB';";
+for my $case (
+	[ $stays, 'WITH (layout = compact)', 'stayed' ],
+	[ $stays, 'WITH (layout = exact)', 'moved' ],
+	[ "$stays SET grnnd.build_memory_limit = '3MB';", 'WITH (layout = compact)', 'moved' ],
+	[ "$stays $parts SET grnnd.gpu_devices = '0,1';", 'WITH (layout = compact)', 'moved' ])
+{
+	my ($line) = build($case->[0], "wide rows $case->[0] $case->[1]", $case->[1], 'wide');
+	like($line, qr/rows 21000, nodes 20000,.*device gpu.* rows $case->[2]/, "wide rows $case->[0] $case->[1]: they have $case->[2]");
 }
 
 # so few distinct rows that the index keeps more of each than the builder would
@@ -124,5 +143,7 @@ for my $case (
 	like($line, qr/device cpu/, "$case->[1]: on cores");
 	is($line =~ /rows moved/ ? 1 : 0, $case->[2], "$case->[1]: rows " . ($case->[2] ? 'move' : 'stay'));
 }
+my ($line) = build("SET grnnd.build_device = auto; $stays", 'cores after a GPU for which rows stayed', 'WITH (layout = compact)', 'wide');
+like($line, qr/rows 21000, nodes 20000,.*device cpu.* rows moved/, 'cores after a GPU for which rows stayed: they move');
 $node->stop;
 done_testing();

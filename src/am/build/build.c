@@ -168,7 +168,7 @@ run_build(GrnndBuild *build)
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK],
-							 result->moved ? ", rows moved" : "")));
+							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved")));
 	if (server != NULL)
 		ereport(DEBUG1,
 				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "
