@@ -114,31 +114,38 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 /*
  * Whether rows that memory does not hold may stay where they were collected: a GPU that builds
  * the graph as a whole reads them once, in their order, as all do that is made of single rows.
- * After that vertices are read by their places, and these lie anywhere: so memory must hold what
- * is kept of each.  The form in which that will be is not known yet: where rows turn out to be kept
- * as they are, they move after all (order_rows()).
+ * After that vertices are read by their places, and these lie anywhere: so half of memory must hold
+ * what is kept of each, first lists and codes, and then own vectors, which must not be the rows
+ * themselves.  The layout must be chosen.
  */
 static bool
-may_stay(const GrnPipeline *p, const GrnDeviceChoice *choice)
+may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	const GrnHost *host = p->build->host;
 	uint64_t	limit = choice->work_limit > 0 ? choice->work_limit : grn_free_memory();
-	GrnBuildResult result = *p->result;
+	uint64_t	own = grn_pipeline_own_bytes(p);
+	uint64_t	listed = p->result->degree * sizeof(uint32_t) + sizeof(GrnFactor) +
+		grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->costs));
+	GrnGraphJob job = graph_job(p, choice);
+
+	return own > 0 && p->rows.n * (larger(own, listed) + KEPT_BYTES) <= limit / 2 &&
+		host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
+}
+
+/*
+ * The same of rows at which nobody has looked, by the form in which they came.  Where it turns out
+ * that they are kept as they are, they move after all.
+ */
+static bool
+may_stay_unseen(const GrnPipeline *p, const GrnDeviceChoice *choice)
+{
 	GrnPipeline forecast = *p;
-	GrnGraphJob job;
+	GrnBuildResult result = *p->result;
 	GrnFailure	ignored;
-	uint64_t	own;
 
 	forecast.result = &result;
 	result.form = p->rows.form;
-	if (!choose_layout(&forecast, &ignored))
-		return false;
-	own = grn_pipeline_own_bytes(&forecast);
-	if (own == 0 || p->rows.n * (own + result.degree * sizeof(uint32_t) + grn_most_code_bytes(&forecast.costs) +
-								 sizeof(GrnFactor) + KEPT_BYTES) > limit / 4 * 3)
-		return false;
-	job = graph_job(&forecast, choice);
-	return host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
+	return choose_layout(&forecast, &ignored) && may_stay(&forecast, choice);
 }
 
 /*
@@ -174,14 +181,14 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	bool		beyond = grn_pipeline_may_move(p, choice->work_limit);
+	bool		stays = beyond && may_stay_unseen(p, choice);
 	GrnRows		all;
 	GrnPrepared prepared;
 	uint64_t   *hashes;
 	uint32_t   *slots;
 
 	p->order = b->order;
-	p->stays = beyond && may_stay(p, choice);
-	if (beyond && !p->stays)
+	if (beyond && !stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
 		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &slots, failure))
@@ -198,8 +205,8 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
 		grn_progress_step(&p->progress, CHECKED,
-						  p->stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
-		if (!(p->stays ? look_from_end(p, hashes, &prepared, failure)
+						  stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
+		if (!(stays ? look_from_end(p, hashes, &prepared, failure)
 			  : grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
@@ -222,16 +229,10 @@ lay_out_work(GrnPipeline *p, char *work)
 
 	p->vertex_of_rank = grn_take(&a, p->build->n, sizeof(uint32_t));
 	if (p->placed_bytes > 0)
-		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
-	if (p->placed_bytes > 0 || p->stays)
 	{
+		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
 		p->own_bytes = grn_pipeline_own_bytes(p);
 		p->own = grn_take(&a, m, p->own_bytes);
-		if (p->own_bytes == 0)
-		{
-			p->own = NULL;
-			p->stays = false;
-		}
 	}
 	p->distinct = grn_take(&a, m, sizeof(uint32_t));
 	p->position = grn_take(&a, m, sizeof(uint32_t));
@@ -360,28 +361,60 @@ number_by_row(GrnPipeline *p)
 	p->rows.order = p->distinct;
 }
 
+/* Room for own vectors of rows that stay; vertices have their numbers. */
+static bool
+stay(GrnPipeline *p, GrnFailure *failure)
+{
+	char	   *work;
+
+	p->own_bytes = grn_pipeline_own_bytes(p);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, p->work_bytes + p->rows.n * p->own_bytes, failure);
+	if (!work)
+		return false;
+	p->own = (uint8_t *) work + p->work_bytes;
+	p->work_bytes += grn_aligned(p->rows.n * p->own_bytes);
+	grn_pipeline_have_moved(p, p->build->n);
+	p->result->stayed = true;
+	return true;
+}
+
+/* Takes back what was made of rows that were to stay for a GPU: cores give them other numbers. */
+static void
+stay_no_longer(GrnPipeline *p)
+{
+	p->result->moved = p->result->stayed = p->result->own_items = 0;
+	p->own = NULL;
+	p->own_made = false;
+	grn_pipeline_forget_queries(p);
+}
+
 /*
  * Numbers the vertices, and moves their rows if those, the graph and the host's workspace of
- * its build are more than memory holds.  Rows that have moved stay as they are, and vertices have
- * their order.  Rows that need not move for a GPU (may_stay()) are as good as moved, but for cores.
+ * its build are more than memory holds, but for rows that may stay for a GPU.  Rows that have moved
+ * stay as they are, and vertices have their order.
  */
 static bool
-order_rows(GrnPipeline *p, uint64_t workspace, uint64_t work_limit, void (*number) (GrnPipeline *),
-		   GrnFailure *failure)
+order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bool for_gpu, GrnFailure *failure)
 {
+	if (p->result->stayed)
+		stay_no_longer(p);
 	if (p->result->moved)
 		return true;
 	grn_progress_step(&p->progress, NUMBERED, 3);
-	if (p->placed_bytes > 0 || p->stays)
+	if (p->placed_bytes > 0)
 	{
 		number_by_row(p);
 		grn_pipeline_have_moved(p, p->build->n);
-		p->result->stayed = p->stays;
 		return true;
 	}
-	number(p);
-	if (!grn_pipeline_should_move(p, workspace, work_limit))
+	if (for_gpu)
+		number_by_row(p);
+	else
+		number_by_rank(p);
+	if (!grn_pipeline_should_move(p, workspace, choice->work_limit))
 		return true;
+	if (for_gpu && may_stay(p, choice))
+		return stay(p, failure);
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
 }
@@ -424,6 +457,18 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 		p->bad_vertex = vertex;
 }
 
+/*
+ * Begins and ends looks at rows and lists here and there: for each vertex that nothing led to a
+ * search goes from the entry to where it lies.
+ */
+static void
+sample_vertices(const GrnPipeline *p, bool begin)
+{
+	grn_pipeline_sample_rows(p, begin);
+	if (p->result->moved)
+		grn_pages_scattered(p->graph.ids, p->graph.n * p->graph.degree * sizeof(uint32_t), begin);
+}
+
 /* Checks the graph, connects it, and has a GPU begin its order. */
 static bool
 finish_graph(GrnPipeline *p, GrnFailure *failure)
@@ -448,7 +493,9 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	}
 	/* a search goes level by level, each a loop */
 	grn_progress_step(&p->progress, 1, LEVELS);
+	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);
+	sample_vertices(p, false);
 	return true;
 }
 
@@ -509,17 +556,6 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	return true;
 }
 
-/* Takes back what was made of rows that were to stay for a GPU: cores give them other numbers. */
-static void
-stay_no_longer(GrnPipeline *p)
-{
-	p->stays = false;
-	p->result->moved = p->result->stayed = p->result->own_items = 0;
-	p->own = NULL;
-	p->own_made = false;
-	grn_pipeline_forget_queries(p);
-}
-
 static bool
 build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
@@ -532,10 +568,8 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	/* a GPU may have failed after this */
 	if (p->progress.phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
-	if (p->stays)
-		stay_no_longer(p);
-	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)),
-					choice->work_limit, number_by_rank, failure))
+	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)), choice, false,
+					failure))
 		return false;
 	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
 	job.work_offset = r->moved && p->placed_bytes == 0 ? p->work_bytes : p->kept_bytes;
@@ -597,7 +631,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
-						choice.work_limit, number_by_row, failure))
+						&choice, true, failure))
 			return false;
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);

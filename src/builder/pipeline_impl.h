@@ -34,7 +34,6 @@ typedef struct GrnPipeline
 	const char *work;			/* WORK, which never moves */
 	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
 								 * with; 0: they have not */
-	bool		stays;			/* rows that memory does not hold do not move, for a GPU */
 	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */

@@ -354,6 +354,9 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		new->scratch = palloc(new->layout.record_bytes);
 		new->scratch_id = UINT64_MAX;
 	}
+	/* vectors of a stretch's nodes lie anywhere: none brings its neighbours */
+	if (shared->result.stayed)
+		grn_pages_scattered(new->vectors.base, new->vectors.n * new->vectors.row_bytes, true);
 	while (stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
 						   new->moved != NULL, &stretch))
 	{
