@@ -111,8 +111,12 @@ encode_rows(GrnPipeline *p)
 		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
 	}
 	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
-	for (; e.first < m; e.first += STRETCH)
+	/* from the end: a GPU that reads them from the beginning has left those in memory */
+	for (uint64_t s = (m - 1) / STRETCH + 1; s-- > 0;)
+	{
+		e.first = s * STRETCH;
 		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
+	}
 	p->own_made = p->own_made || e.own;
 }
 

@@ -18,40 +18,81 @@ grn_pipeline_result_bytes(const GrnPipeline *p)
 		(p->result->centred ? grn_aligned(p->rows.dim * sizeof(float)) : 0);
 }
 
-/* Copies lists, in node ids, and codes to their nodes' positions. */
+/* Copies a vertex's list, in node ids, and its code to its node's place. */
 static void
-write_range(void *arg, int worker, size_t begin, size_t end)
+write_node(GrnPipeline *p, size_t node, size_t v)
 {
-	GrnPipeline *p = arg;
 	const GrnBuildResult *r = p->result;
 	uint32_t	degree = p->graph.degree;
-	uint32_t   *ids = (uint32_t *) (p->out + r->off_ids);
-	uint8_t    *counts = (uint8_t *) p->out + r->off_counts;
-	uint32_t   *moved = (uint32_t *) (p->out + r->off_moved);
 	size_t		code_bytes = grn_code_bytes(r->shape);
+	const uint32_t *from = p->graph.ids + v * degree;
+	uint32_t   *to = (uint32_t *) (p->out + r->off_ids) + node * degree;
+	uint32_t	count = p->graph.counts[v];
+
+	((uint8_t *) p->out + r->off_counts)[node] = (uint8_t) count;
+	for (uint32_t i = 0; i < count; i++)
+		to[i] = p->position[from[i]];
+	for (uint32_t i = count; i < degree; i++)
+		to[i] = GRN_INVALID_ID;
+	if (code_bytes > 0)
+	{
+		memcpy(p->out_codes + r->off_codes + node * code_bytes, p->codes + v * code_bytes, code_bytes);
+		((GrnFactor *) (p->out_codes + r->off_factors))[node] = p->factors[v];
+	}
+}
+
+static void
+write_vertices_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
-	{
-		size_t		node = p->position[v];
-		const uint32_t *from = p->graph.ids + v * degree;
-		uint32_t   *to = ids + node * degree;
-		uint32_t	count = p->graph.counts[v];
+		write_node(p, p->position[v], v);
+}
 
-		counts[node] = (uint8_t) count;
-		if (r->moved)
-			moved[node] = p->own || !p->rows.order ? (uint32_t) v : p->rows.order[v];
-		for (uint32_t i = 0; i < count; i++)
-			to[i] = p->position[from[i]];
-		for (uint32_t i = count; i < degree; i++)
-			to[i] = GRN_INVALID_ID;
-		if (code_bytes > 0)
-		{
-			memcpy(p->out_codes + r->off_codes + node * code_bytes, p->codes + v * code_bytes,
-				   code_bytes);
-			((GrnFactor *) (p->out_codes + r->off_factors))[node] = p->factors[v];
-		}
+static void
+find_vertices_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint32_t   *moved = (uint32_t *) (p->out + p->result->off_moved);
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		moved[p->position[v]] = (uint32_t) v;
+}
+
+static void
+write_nodes_range(void *arg, int worker, size_t begin, size_t end)
+{
+	GrnPipeline *p = arg;
+	uint32_t   *moved = (uint32_t *) (p->out + p->result->off_moved);
+
+	(void) worker;
+	for (size_t node = begin; node < end; node++)
+	{
+		uint32_t	v = moved[node];
+
+		write_node(p, node, v);
+		if (!p->own && p->rows.order)
+			moved[node] = p->rows.order[v];
 	}
+}
+
+/*
+ * Lists and codes by node.  Beyond memory each page of a file is written once, in order, and
+ * vertices are what is read here and there.
+ */
+static void
+write_lists(GrnPipeline *p)
+{
+	if (p->result->moved)
+	{
+		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, find_vertices_range, p);
+		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_nodes_range, p);
+	}
+	else
+		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_vertices_range, p);
 }
 
 /* Of rows that all differ. */
@@ -193,8 +234,8 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 		memcpy(p->out_codes + r->off_codec, p->codec.mean, 4 * (uint64_t) p->rows.dim);
 		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
 	}
-	grn_progress_step(&p->progress, 0.6, p->graph.n == p->build->n ? 2 : 4);
-	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_range, p);
+	grn_progress_step(&p->progress, 0.6, (p->graph.n == p->build->n ? 2 : 4) + (r->moved != 0));
+	write_lists(p);
 	grn_pipeline_write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)
 		r->entries[i] = p->position[r->entries[i]];

@@ -354,9 +354,15 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		new->scratch = palloc(new->layout.record_bytes);
 		new->scratch_id = UINT64_MAX;
 	}
-	/* vectors of a stretch's nodes lie anywhere: none brings its neighbours */
 	if (shared->result.stayed)
-		grn_pages_scattered(new->vectors.base, new->vectors.n * new->vectors.row_bytes, true);
+	{
+		Size		bytes = new->vectors.n * new->vectors.row_bytes;
+
+		/* those of a stretch's nodes lie anywhere, and memory is to hold them all */
+		if (report)
+			grn_pages_ahead(new->vectors.base, bytes);
+		grn_pages_scattered(new->vectors.base, bytes, true);
+	}
 	while (stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
 						   new->moved != NULL, &stretch))
 	{
