@@ -7,9 +7,12 @@
  * third of maintenance_work_mem, there is one second pass for each range of ids that fits.
  * Heap TIDs are compared with each other and with the table in check_tids.c.
  *
- * Writers are kept out meanwhile (ShareLock on the table), because a change between the
- * passes would look like damage.  On a standby, where that lock cannot be had, replay may
- * cause false reports.
+ * Inserts, vacuum and fits are kept out of the index meanwhile, because a change between the
+ * passes would look like damage.  That takes locks of the index itself (lock.h) and no more than
+ * a reader's on the table: a concurrent build of any index there waits for our snapshot, so
+ * waiting for the lock that it holds on the table would be a deadlock.  Rows are those that a
+ * snapshot sees which is taken behind these locks.  On a standby, where they cannot be had, replay
+ * may cause false reports.
  */
 #include "postgres.h"
 
@@ -43,7 +46,9 @@
 #include "am/handler.h"
 #include "am/owner.h"
 #include "am/page.h"
+#include "am/test_point.h"
 #include "am/write/edit.h"
+#include "am/write/lock.h"
 #include "am/write/maintenance.h"
 #include "am/write/reach_sweeps.h"
 #include "graph/stored/filter.h"
@@ -563,7 +568,7 @@ grnnd_check(PG_FUNCTION_ARGS)
 {
 	Oid			oid = PG_GETARG_OID(0);
 	bool		heapallindexed = PG_GETARG_BOOL(1);
-	LOCKMODE	lock = RecoveryInProgress() ? AccessShareLock : ShareLock;
+	bool		locks = !RecoveryInProgress();
 	Check		c = {0};
 	MemoryContext work;
 	MemoryContext old;
@@ -573,15 +578,27 @@ grnnd_check(PG_FUNCTION_ARGS)
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	grnnd_must_own(oid);
-	c.index = grnnd_open_index(oid, lock, false, &c.heap);
+	c.index = grnnd_open_index(oid, AccessShareLock, false, &c.heap);
+	if (locks)
+	{
+		/* in this order, as vacuum takes them */
+		grnnd_lock(c.index, GRNND_UPKEEP_LOCK, ShareLock);
+		grnnd_lock(c.index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	}
+	grnnd_test_point("check-locked");
 	grnnd_become_owner(c.heap, &user);
 	work = AllocSetContextCreate(CurrentMemoryContext, "grnnd check", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
 	check_index(&c, heapallindexed);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
+	if (locks)
+	{
+		grnnd_unlock(c.index, GRNND_WRITERS_LOCK, ExclusiveLock);
+		grnnd_unlock(c.index, GRNND_UPKEEP_LOCK, ShareLock);
+	}
 	index_close(c.index, AccessShareLock);
-	table_close(c.heap, lock);
+	table_close(c.heap, AccessShareLock);
 	grnnd_become_again(&user);
 	return (Datum) 0;
 }

@@ -51,15 +51,18 @@ sub load
 	my $bench = pgbench_start($node,
 		[ '-c', $clients, '-j', 2, '-t', $transactions, '-M', 'prepared' ], @scripts);
 	my $vacuums = 0;
+	my $reports = '';
 	while ($bench->{run}->pumpable)
 	{
 		$node->safe_psql('postgres', "VACUUM $table");
+		$reports .= $node->safe_psql('postgres', "SELECT * FROM grnnd_check('${table}_idx', true)");
 		$vacuums++;
 		sleep 0.02;
 		$bench->{run}->pump_nb;
 	}
 	is(pgbench_finish($bench), '', "$dim dimensions: no error");
 	cmp_ok($vacuums, '>', 1, "$dim dimensions: vacuum ran meanwhile ($vacuums times)");
+	is($reports, '', "$dim dimensions: sound whenever it was looked at meanwhile");
 	sound($node, "${table}_idx", "$dim dimensions");
 	$node->safe_psql('postgres', "VACUUM $table");
 	sound($node, "${table}_idx", "$dim dimensions, vacuumed");

@@ -23,9 +23,10 @@ extern const char *grnnd_codes_state(const GrnndMeta *meta);
 /*
  * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
  * the codes of a fitted one; and measures recall.  It does nothing if nothing is due.  The caller
- * holds the table and the index in ShareUpdateExclusiveLock or more, and no lock on a page.  With
- * heap given, the caller holds grnnd_try_lock_database() too, and it ends with an error (55P03) as
- * soon as another session waits for one of these locks.
+ * holds a lock on the table and the index, and none on a page.  It holds GRNND_UPKEEP_LOCK itself.
+ * With heap given, the caller has both in ShareUpdateExclusiveLock and grnnd_try_lock_database(),
+ * and it ends with an error (55P03) as soon as another session waits for one of all these locks,
+ * or if GRNND_UPKEEP_LOCK is not to be had at once.
  */
 extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 

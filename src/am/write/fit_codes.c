@@ -5,7 +5,7 @@
  * An index of few rows is "unfitted".  Its records have empty room for codes, and searches
  * compute exact distances of all neighbours, which costs little while there are few.  Past
  * grnnd_fit_rows() it is to be fitted; fit_schedule.c decides when, and in which process.
- * The lock on the table keeps vacuum out.  Searches and inserts go on meanwhile (steps 3
+ * GRNND_UPKEEP_LOCK keeps vacuum out.  Searches and inserts go on meanwhile (steps 3
  * and 4: fit_fill.c; whether codes serve: fit_judge.c):
  *   1. A codec is fitted to a sample and written to its pages.
  *   2. The metapage says that the index is "filling".  Backends that read this give codes to
@@ -109,6 +109,12 @@ grnnd_fit_breathe(const Fit *f)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on its table",
+						RelationGetRelationName(f->index)),
+				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
+	if (grnnd_lock_is_wanted(f->index, GRNND_UPKEEP_LOCK, ExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("codes of index \"%s\" are left for later, because another session waits to check or fit it",
 						RelationGetRelationName(f->index)),
 				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
 }
@@ -364,9 +370,18 @@ grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 	f->index = index;
 	f->heap = heap;
 	f->in_vacuum = in_vacuum;
+	if (heap == NULL)
+		grnnd_lock(index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+	else if (!grnnd_try_lock(index, GRNND_UPKEEP_LOCK, ExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("codes of index \"%s\" are left for later, because another session checks or fits it",
+						RelationGetRelationName(index)),
+				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
 	grnnd_copy_index(index, &f->ix);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	fit(f);
+	grnnd_unlock(index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -390,8 +390,7 @@ grnnd_fit(PG_FUNCTION_ARGS)
 
 	PreventCommandDuringRecovery("grnnd_fit()");
 	grnnd_must_own(oid);
-	index_close(grnnd_open_index(oid, ShareUpdateExclusiveLock, false, &heap), NoLock);
-	LockRelationOid(oid, ShareUpdateExclusiveLock);
+	index_close(grnnd_open_index(oid, AccessShareLock, false, &heap), NoLock);
 	fit_as_owner(heap, oid, false, false);
 	table_close(heap, NoLock);
 	PG_RETURN_VOID();

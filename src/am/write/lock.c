@@ -1,5 +1,5 @@
 /*
- * lock.c - heavyweight locks on an index: its inserts, its first row, its codes; and on its
+ * lock.c - heavyweight locks on an index: its inserts, its first row, its upkeep; and on its
  * database.
  *
  * Those on an index are locks on database objects: the index's OID, and a number that no column
@@ -47,6 +47,14 @@ grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 	LOCKTAG		tag = tag_of(index, kind);
 
 	(void) LockRelease(&tag, mode, false);
+}
+
+bool
+grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	LOCKTAG		tag = tag_of(index, kind);
+
+	return LockHasWaiters(&tag, mode, false);
 }
 
 void

@@ -13,13 +13,16 @@
  * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
  * none, and in RowExclusiveLock where the index is unfitted.  Vacuum takes it for a moment in
  * ExclusiveLock, to know that inserts from before have ended, and fit_codes.c in ShareLock, to
- * know that those have ended which write no codes.  GRNND_FIRST_LOCK serialises inserts
- * that find no live node to link to.
+ * know that those have ended which write no codes.  grnnd_check() holds it in ExclusiveLock, to
+ * keep inserts out.  GRNND_FIRST_LOCK serialises inserts that find no live node to link to.
+ * Vacuum and fits hold GRNND_UPKEEP_LOCK in ExclusiveLock while they change pages, grnnd_check()
+ * holds it in ShareLock.
  */
 typedef enum GrnndLockKind		/* beyond the numbers of columns */
 {
 	GRNND_WRITERS_LOCK = 0xFFF0,
-	GRNND_FIRST_LOCK = 0xFFF1
+	GRNND_FIRST_LOCK = 0xFFF1,
+	GRNND_UPKEEP_LOCK = 0xFFF2
 } GrnndLockKind;
 
 /* Held until grnnd_unlock() or the end of the transaction. */
@@ -27,6 +30,8 @@ extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* False where it would have to wait. */
 extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+/* Is somebody waiting for a lock that this session holds in that mode? */
+extern bool grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode);
 
 /* Waits until every insert that began before has ended. */
 extern void grnnd_wait_for_inserts(Relation index);

@@ -549,9 +549,11 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	v.context = context;
+	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	/* what it takes for garbage is to be none, though nobody may tell of a fit that failed */
 	v.ix = grnnd_index_anew(info->index);
 	run_vacuum(&v);
+	grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	grnnd_note_memory(&v);
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit, v.peak)));
