@@ -87,6 +87,40 @@ SELECT by_modes('<->', 0, 4);
 SELECT by_modes('<#>', -2400, 150);
 SELECT by_modes('<=>', 0, 0.01);
 
+-- narrow searches find what is within the limit, however many rows that are
+CREATE TABLE rough (id int, e vector(16));
+INSERT INTO rough SELECT i, (SELECT array_agg(sin(i % 40 * j) + 0.3 * sin(i * j * 1.7)) FROM generate_series(1, 16) j)::vector
+FROM generate_series(1, 4000) i;
+CREATE INDEX ON rough USING grnnd (e);
+CREATE INDEX ON rough USING grnnd (e vector_ip_ops);
+CREATE INDEX ON rough USING grnnd (e vector_cosine_ops);
+CREATE INDEX ON rough USING grnnd (e vector_l1_ops);
+CREATE FUNCTION narrow(op text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	q vector;
+	near float8[];
+	n int;
+	found int;
+	incomplete int := 0;
+BEGIN
+	FOR i IN 1 .. 20 LOOP
+		q := (SELECT array_agg(sin(i * 2 * j) + 0.3 * sin(i * j * 0.9)) FROM generate_series(1, 16) j)::vector;
+		PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true);
+		EXECUTE format('SELECT array_agg(d ORDER BY d) FROM (SELECT e %s $1 AS d FROM test_threshold.rough) x', op) INTO near USING q;
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'on', true);
+		FOREACH n IN ARRAY ARRAY[1, 2, 5, 10, 30, 100] LOOP
+			FOR ef IN 1 .. 5 LOOP
+				PERFORM set_config('grnnd.ef_search', ef::text, true);
+				EXECUTE format('SELECT count(*) FROM (SELECT id FROM test_threshold.rough WHERE e %1$s $1 < $2 ORDER BY e %1$s $1 LIMIT 200) x', op)
+					INTO found USING q, (near[n] + near[n + 1]) / 2;
+				incomplete := incomplete + (found < n)::int;
+			END LOOP;
+		END LOOP;
+	END LOOP;
+	RETURN CASE WHEN incomplete <= 12 THEN 'all' ELSE incomplete || ' of 600 miss a row' END;
+END $$;
+SELECT narrow('<->') AS l2, narrow('<#>') AS ip, narrow('<=>') AS cosine, narrow('<+>') AS l1;
+
 -- rows that the index rounds
 CREATE TABLE rounded (id int, e vector(6));
 INSERT INTO rounded SELECT id, e FROM t WHERE id <= 3000;
