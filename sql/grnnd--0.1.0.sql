@@ -232,7 +232,7 @@ COMMENT ON VIEW grnnd_indexes IS
 GRANT SELECT ON grnnd_indexes TO PUBLIC;
 
 CREATE FUNCTION grnnd_prewarm(index regclass, level text DEFAULT 'all') RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_prewarm(regclass, text) IS
 	'reads an index, or what searches read first, into shared buffers; returns the pages read';

@@ -75,6 +75,11 @@ like($err, qr/22023: unknown level "warm"/, 'other levels are refused');
 $node->psql('postgres', q(\set VERBOSITY verbose
 	SELECT grnnd_prewarm('t')), stderr => \$err);
 like($err, qr/ERROR:  42809/, 'and other relations');
+for my $arguments ("'t_e', NULL", "to_regclass('nothing')")
+{
+	$node->psql('postgres', "\\set VERBOSITY verbose\nSELECT grnnd_prewarm($arguments)", stderr => \$err);
+	like($err, qr/22004: index and level must not be null/, "and NULL: $arguments");
+}
 is($node->safe_psql('postgres', q(
 	CREATE TABLE no (e vector(3)); CREATE INDEX no_e ON no USING grnnd (e);
 	CREATE TABLE long (e vector(4000)); INSERT INTO long SELECT array_fill(i, ARRAY[4000])::vector FROM generate_series(1, 20) i;

@@ -161,13 +161,22 @@ PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
 grnnd_prewarm(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
-	Level		level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	Oid			oid;
+	Level		level;
 	Relation	heap;
-	Relation	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
+	Relation	index;
 	const GrnndIndex *ix;
 	int64		pages;
 
+	/* a script that warms nothing is to hear of it */
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("index and level must not be null"),
+				 errhint("Leave out level for all pages.")));
+	oid = PG_GETARG_OID(0);
+	level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
 	if (!grnnd_owns(oid) &&
 		pg_class_aclcheck(RelationGetRelid(heap), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		ereport(ERROR,
