@@ -12,6 +12,7 @@
 
 #include "graph/kernels/dist.h"
 #include "graph/kernels/rotate.h"
+#include "graph/space.h"
 
 _Static_assert(sizeof(GrnRotatedHead) == 8, "on-disk size");
 
@@ -32,6 +33,12 @@ static float
 middle_of(uint32_t bits)
 {
 	return (float) ((1u << bits) - 1) / 2;
+}
+
+static size_t
+level_bytes(uint32_t bits, size_t n)
+{
+	return (bits * n + 7) / 8;
 }
 
 static uint32_t
@@ -84,42 +91,62 @@ best_step(const float *u, size_t n, double norm2, uint32_t bits)
 	return best;
 }
 
+/*
+ * Writes the levels, whose bytes are zero, of numbers u [n]; inverse: of the distance between
+ * two levels.  *uc: the product of u and the levels less their middle; *cc: the sum of the squares
+ * of those.
+ */
+static void
+set_levels(uint32_t bits, const float *u, size_t n, float inverse, uint8_t *levels, double *uc, double *cc)
+{
+	float		middle = middle_of(bits);
+	uint32_t	each = 8 / bits;
+	uint8_t		c[GRN_MAX_DIM + ALIGN];
+	double		product = 0;
+	double		squares = 0;
+
+	for (size_t j = 0; j < n; j++)
+	{
+		float		level = u[j] * inverse + middle + 0.5f;
+
+		level = level > 0 ? level : 0;
+		level = level < 2 * middle ? level : 2 * middle;
+		/* of one bit the sign says all */
+		c[j] = bits == 1 ? u[j] >= 0 : (uint8_t) (int32_t) level;
+	}
+	/* behind the last number of a byte */
+	memset(c + n, 0, ALIGN);
+	for (size_t j = 0; j < n; j++)
+	{
+		float		from_middle = (float) c[j] - middle;
+
+		product += (double) u[j] * from_middle;
+		squares += from_middle * from_middle;
+	}
+	for (size_t i = 0, j = 0; j < n; i++)
+		for (uint32_t k = 0; k < each; k++)
+			levels[i] |= (uint8_t) (c[j++] << (k * bits));
+	*uc = product;
+	*cc = squares;
+}
+
 static bool
 store(uint32_t bits, const float *x, size_t n, uint8_t *out)
 {
 	GrnRotatedHead head = {0, 0};
 	uint8_t    *levels = out + sizeof(head);
 	float		u[GRN_MAX_DIM + ALIGN];
-	float		middle = middle_of(bits);
-	uint32_t	each = 8 / bits;
-	double		norm2 = 0;
+	double		norm2;
 	double		uc = 0;
 	double		cc = 0;
-	float		inverse;
 
-	memset(levels, 0, (n + each - 1) / each);
+	memset(levels, 0, level_bytes(bits, n));
 	memcpy(u, x, n * sizeof(float));
 	memset(u + n, 0, ALIGN * sizeof(float));
 	grn_rotate(u, n);
-	for (size_t j = 0; j < n; j++)
-		norm2 += (double) u[j] * u[j];
+	norm2 = grn_norm2(u, n);
 	if (norm2 > 0)
-	{
-		inverse = 1 / best_step(u, n, norm2, bits);
-		for (size_t j = 0; j < n; j++)
-		{
-			float		level = u[j] * inverse + middle + 0.5f;
-			uint32_t	c = level >= 2 * middle ? (uint32_t) (2 * middle)
-				: level > 0 ? (uint32_t) level : 0;
-
-			/* of one bit the sign says all */
-			if (bits == 1)
-				c = u[j] >= 0;
-			levels[j / each] |= (uint8_t) (c << (j % each * bits));
-			uc += u[j] * ((double) c - middle);
-			cc += ((double) c - middle) * ((double) c - middle);
-		}
-	}
+		set_levels(bits, u, n, 1 / best_step(u, n, norm2, bits), levels, &uc, &cc);
 	if (uc > 0)
 	{
 		head.scale = (float) (norm2 / uc);
@@ -187,12 +214,6 @@ ROTATED(2)
 ROTATED(1)
 
 /* ---- queries ---- */
-
-static size_t
-level_bytes(uint32_t bits, size_t n)
-{
-	return (bits * n + 7) / 8;
-}
 
 size_t
 grn_rotated_query_bytes(uint32_t bits, size_t n)

@@ -16,6 +16,7 @@
 #define LANES 4
 
 typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), aligned(4), may_alias));
+typedef int32_t Words __attribute__((vector_size(sizeof(int32_t) * LANES), aligned(4), may_alias));
 
 /* 64 random bits, the same for ever: they are part of what stored vectors mean. */
 static uint64_t
@@ -31,9 +32,20 @@ random_bits(uint64_t i)
 static void
 change_signs(float *x, size_t n, int set)
 {
+	const		Words one = {1, 2, 4, 8};
 	uint64_t	bits = 0;
+	size_t		i = 0;
 
-	for (size_t i = 0; i < n; i++, bits >>= 1)
+	for (; i + LANES <= n; i += LANES, bits >>= LANES)
+	{
+		Words		chosen;
+
+		if (i % 64 == 0)
+			bits = random_bits((uint64_t) set << 32 | i / 64);
+		chosen = one & (int32_t) (bits & 0xF);
+		*(Words *) (x + i) ^= (chosen == one) & INT32_MIN;
+	}
+	for (; i < n; i++, bits >>= 1)
 	{
 		uint32_t	word;
 
@@ -68,15 +80,36 @@ butterfly(float *a, float *b, size_t n, float scale)
 	}
 }
 
+/* The last two steps of a transform, whose partners lie in the same lanes. */
+static void
+butterflies_of_lanes(float *x, size_t n, float scale)
+{
+	const		Lanes second = {1, 1, -1, -1};
+	const		Lanes other = {1, -1, 1, -1};
+
+	for (size_t i = 0; i < n; i += LANES)
+	{
+		Lanes		a = *(const Lanes *) (x + i);
+		Lanes		b = (Lanes) {a[2], a[3], a[0], a[1]} + a * second;
+
+		*(Lanes *) (x + i) = ((Lanes) {b[1], b[0], b[3], b[2]} + b * other) * scale;
+	}
+}
+
 /* Of p numbers, a power of two.  It is its own inverse. */
 static void
 hadamard(float *x, size_t p)
 {
 	float		scale = 1 / sqrtf((float) p);
+	size_t		half = p / 2;
 
-	for (size_t half = p / 2; half > 0; half /= 2)
+	for (; half >= LANES; half /= 2)
 		for (size_t i = 0; i < p; i += 2 * half)
-			butterfly(x + i, x + i + half, half, half == 1 ? scale : 1);
+			butterfly(x + i, x + i + half, half, 1);
+	if (p >= LANES)
+		butterflies_of_lanes(x, p, scale);
+	else if (p == 2)
+		butterfly(x, x + 1, 1, scale);
 }
 
 static size_t
