@@ -49,16 +49,18 @@ $node->safe_psql('postgres', q(
 
 sub build
 {
-	my ($set, $name, $with, $table) = @_;
+	my ($set, $name, $with, $table, $class) = @_;
 	my $log;
 	$table //= 't';
+	$class //= 'vector_l2_ops';
+	my $op = { vector_l2_ops => '<->', vector_ip_ops => '<#>', vector_cosine_ops => '<=>' }->{$class};
 	my ($queries, $least) = $table eq 't' ? ('queries', 9) : ("${table}_queries", 8);
 	$node->psql('postgres', "$set SET client_min_messages = debug1;" .
-		" CREATE INDEX i ON $table USING grnnd (v vector_l2_ops) " . ($with // ''), stderr => \$log);
+		" CREATE INDEX i ON $table USING grnnd (v $class) " . ($with // ''), stderr => \$log);
 	my ($line) = $log =~ /(grnnd build: rows .*)/;
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('i', true))), '0', "$name: sound");
-	cmp_ok($node->safe_psql('postgres', qq(SELECT avg((SELECT count(*) FROM (SELECT id FROM $table ORDER BY v <-> q.v LIMIT 10) x
-		WHERE id IN (SELECT id FROM (SELECT id FROM $table ORDER BY (v <-> q.v) + 0 LIMIT 10) y))) FROM $queries q)), '>=', $least,
+	cmp_ok($node->safe_psql('postgres', qq(SELECT avg((SELECT count(*) FROM (SELECT id FROM $table ORDER BY v $op q.v LIMIT 10) x
+		WHERE id IN (SELECT id FROM (SELECT id FROM $table ORDER BY (v $op q.v) + 0 LIMIT 10) y))) FROM $queries q)), '>=', $least,
 		"$name: $least of ten rows are found");
 	$node->safe_psql('postgres', 'DROP INDEX i');
 	return ($line // $log, $log);
@@ -84,11 +86,13 @@ for my $case (
 	[ $stays, 'WITH (layout = compact)', 'stayed' ],
 	# what turns out after the first look at them
 	[ "$stays SET grnnd.build_memory_limit = '12MB';", 'WITH (layout = compact)', 'stayed' ],
+	[ "$stays SET grnnd.build_memory_limit = '12MB';", 'WITH (layout = compact)', 'stayed', 'vector_ip_ops' ],
+	[ $stays, 'WITH (layout = compact)', 'stayed', 'vector_cosine_ops' ],
 	[ $stays, 'WITH (layout = exact)', 'moved' ],
 	[ "$stays SET grnnd.build_memory_limit = '3MB';", 'WITH (layout = compact)', 'moved' ],
 	[ "$stays $parts SET grnnd.gpu_devices = '0,1';", 'WITH (layout = compact)', 'moved' ])
 {
-	my ($line) = build($case->[0], "wide rows $case->[0] $case->[1]", $case->[1], 'wide');
+	my ($line) = build($case->[0], "wide rows $case->[0] $case->[1]", $case->[1], 'wide', $case->[3]);
 	like($line, qr/rows 21000, nodes 20000,.*device gpu.* rows $case->[2]/, "wide rows $case->[0] $case->[1]: they have $case->[2]");
 }
 
