@@ -41,7 +41,7 @@ named()
 }
 named EMBED metric | rule "embeddings are named in metric.[ch] alone"
 named COMPARE form | rule "comparisons are named in metric.[ch] and form.[ch] alone"
-named CODES 'stored/(codec|codec_fit|estimate)' |
+named CODES 'stored/(codec|codec_fit|estimate|group|group_refine)' |
 	rule "kinds of codes are named in metric.[ch] and by the codec's files alone"
 
 # A switch over an enum of ours names every value, so that the compiler finds the places where

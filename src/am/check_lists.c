@@ -1,7 +1,7 @@
 /*
- * check_lists.c - grnnd_check()'s look at lists by values: that each chain is sound, that a row has
- * its node's code and signature, and that each node is in the lists of its TIDs' values.  What
- * elements an array has is known from the table alone.
+ * check_lists.c - grnnd_check()'s look at lists by values: that each chain is sound, that guides
+ * name all groups, each once, that a row has its node's code and signature, and that each node is
+ * in the lists of its TIDs' values.  What elements an array has is known from the table alone.
  */
 #include "am/check_lists.h"
 
@@ -23,6 +23,8 @@ typedef struct Lists
 	uint32		limit;			/* ids */
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
+	GrnRecord  *guide;
+	GrnndSet	groups;			/* that guides name, of all columns so far */
 	GrnndSet	listed;			/* value_bit()s of nodes that are in lists of one column */
 	GrnndSet   *unlisted;
 	GrnndRowElements *table;	/* NULL: there are no arrays, or the table is not to be read */
@@ -145,6 +147,56 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
+/* The groups of a bucket.  Those that vacuum has freed are named still. */
+static void
+check_guide(Lists *c, uint32 column, uint32 bucket)
+{
+	uint32		id = grnnd_list_head(c->index, c->ix, bucket).guide;
+	uint32		steps = 0;
+
+	while (id != GRN_INVALID_ID)
+	{
+		uint16		unused;
+
+		grnnd_delay_point();
+		if (id >= c->limit || ++steps > c->limit)
+		{
+			c->report(c->arg, id, "guide of a list has no end", GRN_INVALID_ID);
+			return;
+		}
+		grnnd_copy_record(c->index, c->ix, id, c->guide, c->strategy);
+		if (!grnnd_is_listing(c->ix, c->guide) || (c->guide->flags & GRN_GUIDE) == 0 ||
+			grn_tids_owner(c->guide, &unused) != bucket)
+		{
+			c->report(c->arg, id, "guide of a list holds a foreign record", GRN_INVALID_ID);
+			return;
+		}
+		for (uint32 i = 0; i < c->guide->ntids16; i++)
+		{
+			uint32		group = grn_list_row(&c->ix->layout, c->guide, i).id;
+
+			if (group >= c->limit || grnnd_set_has(&c->groups, group))
+			{
+				c->report(c->arg, id, group >= c->limit ? "guide of a list names a group that does not exist"
+						  : "guides of lists name a group twice", group);
+				continue;
+			}
+			grnnd_set_add(&c->groups, group);
+			grnnd_copy_record(c->index, c->ix, group, c->list, c->strategy);
+			if (!grnnd_is_listing(c->ix, c->list) || (c->list->flags & GRN_GROUP) == 0)
+				continue;
+			if (grn_tids_owner(c->list, &unused) != bucket)
+			{
+				c->report(c->arg, id, "guide of a list names a group of another list", group);
+				continue;
+			}
+			for (uint32 r = 0; r < c->list->ntids16; r++)
+				check_row(c, column, bucket, group, r);
+		}
+		id = c->guide->next;
+	}
+}
+
 /* Is a node in the list of a rank?  A fit may have put it in that of many elements instead. */
 static bool
 is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
@@ -162,6 +214,10 @@ check_values(Lists *c, uint32 column, uint32 id)
 	uint32		n = state == GRN_NODE ? c->node->ntids : state == GRN_TIDS ? c->node->ntids16 : 0;
 	uint16		unused;
 	uint32		node = state == GRN_TIDS ? grn_tids_owner(c->node, &unused) : id;
+
+	if (column == c->ix->meta.ncolumns - 1 && grnnd_is_listing(c->ix, c->node) &&
+		(c->node->flags & GRN_GROUP) != 0 && c->node->ntids16 > 0 && !grnnd_set_has(&c->groups, id))
+		c->report(c->arg, id, "no guide of a list names this group", GRN_INVALID_ID);
 
 	for (uint32 i = 0; i < n && node < c->limit; i++)
 	{
@@ -189,12 +245,17 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 		c.table = grnnd_elements_begin(index, ix->attrs, snapshot);
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));
+	c.guide = palloc(grnnd_copy_bytes(ix));
+	grnnd_set_init(&c.groups, limit);
 	grnnd_set_init(&c.listed, limit * VALUE_BITS(&c));
 	for (uint32 column = 0; column < meta->ncolumns; column++)
 	{
 		grnnd_set_clear(&c.listed);
 		for (uint32 b = 0; b < meta->list_buckets; b++)
+		{
 			check_chain(&c, column, column * meta->list_buckets + b);
+			check_guide(&c, column, column * meta->list_buckets + b);
+		}
 		for (uint32 id = 0; id < limit; id++)
 		{
 			if (id % ix->layout.per_page == 0)
@@ -204,6 +265,8 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 	}
 	grnnd_elements_end(c.table);
 	pfree(c.listed.words);
+	pfree(c.groups.words);
+	pfree(c.guide);
 	pfree(c.list);
 	pfree(c.node);
 }

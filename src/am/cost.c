@@ -44,6 +44,7 @@
 #include "utils/spccache.h"
 
 #include "am/cache.h"
+#include "am/lists.h"
 #include "am/scan.h"
 #include "am/width.h"
 
@@ -117,6 +118,12 @@
  */
 #define LIST_ROWS_PER_PAGE 170
 #define LIST_ROW_COST 0.004
+/*
+ * Of a value's list of more rows than this a search reads the middles of groups, of so many rows
+ * each, and the nearest groups (GROUPS_READ() of scan_filter.c).
+ */
+#define GROUPED_ROWS 5000
+#define GROUP_ROWS 40
 #define LIST_VISITS 0.5
 #define LIST_ROW_IN_VISITS 2.5
 
@@ -538,12 +545,26 @@ is_listed(const IndexOptInfo *info, const Node *node)
 }
 
 /*
- * The share of the rows on the shortest lists that serve: those of one condition, or of all ranges
- * of a column; 1 where there are none.
+ * Rows that a search reads of lists that hold so many; of_values: those of values, not of ranges.
  */
 static double
-listed_share(PlannerInfo *root, const IndexPath *path, List *filter)
+rows_read(const Shape *shape, double rows, bool of_values)
 {
+	double		groups = rows / GROUP_ROWS;
+
+	if (!of_values || rows <= GROUPED_ROWS || rows > shape->rows / GRNND_MOST_GROUPED)
+		return rows;
+	return Min(rows, grnnd_grouped_rows(shape->ef * shape->beam, groups)) + groups;
+}
+
+/*
+ * How many rows a search reads of the lists that serve, as a share of all: of those of one
+ * condition, or of all ranges of a column, whichever are fewest; 1 where there are none.
+ */
+static double
+share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
+{
+	List	   *filter = shape->filter;
 	const IndexOptInfo *info = path->indexinfo;
 	int			relid = (int) info->rel->relid;
 	double		share = 1;
@@ -554,7 +575,8 @@ listed_share(PlannerInfo *root, const IndexPath *path, List *filter)
 		RestrictInfo *rinfo = lfirst(lc);
 
 		if (is_listed(info, (Node *) rinfo->clause))
-			share = Min(share, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL));
+			share = Min(share, rows_read(shape, shape->rows *
+										 clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL), true) / shape->rows);
 	}
 	for (int i = 1; i < info->nkeycolumns; i++)
 	{
@@ -568,7 +590,8 @@ listed_share(PlannerInfo *root, const IndexPath *path, List *filter)
 			if (clause->indexcol != i)
 				continue;
 			if (is_listed(info, (Node *) rinfo->clause))
-				share = Min(share, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL));
+				share = Min(share, rows_read(shape, shape->rows *
+											 clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL), true) / shape->rows);
 			else if (IsA(rinfo->clause, OpExpr) &&
 					 is_range(info, i, ((OpExpr *) rinfo->clause)->opno))
 				ranges = lappend(ranges, rinfo);
@@ -587,8 +610,8 @@ typedef struct SearchCost
 } SearchCost;
 
 /*
- * With conditions that let a share of the rows pass, by signatures or by the list of a condition
- * that lets the share `listed` pass.
+ * With conditions that let a share of the rows pass, by signatures or by lists of which the share
+ * `listed` of all rows is read.
  */
 static SearchCost
 filtered_cost(const Shape *shape, const SearchCost *all, double share, double listed, Cost visit,
@@ -671,8 +694,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 		share = Min(Max(share, 0), 1);
 		search = filtered_cost(&shape, &search, share,
-							   shape.lists ? Min(listed_share(root, path, shape.filter),
-												 shape.elements_share) : 1, visit,
+							   shape.lists ? Min(share_read(root, path, &shape), shape.elements_share) : 1,
+							   visit,
 							   page_cost(shape.pages, random_page, seq_page) * known);
 		/* rows that fail are no rows of this scan */
 		returned *= share;

@@ -9,9 +9,16 @@
  * pages.  Of an index that was built without codes a fit makes them, and of every index others as
  * it grows (fit_lists.c); each time their records have another generation.
  *
+ * The rows that a long list had when it was made are in groups of near ones (group.h), a record
+ * each.  The list's guide, a chain of GRN_LIST records, has for each group the code of its middle
+ * and the record's id.  So a search reads the guide and the nearest groups, beside the chain,
+ * where rows are that came later.  A vacuum frees groups without rows, and its guide may name one
+ * still, if it is interrupted.  So only a record with the flag of groups, and the list's bucket,
+ * is a group.
+ *
  * Of an array there is a list for each of its elements, or rather of their classes, but for those
- * that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS are in one list for all
- * of them, which bucket 0 of the column holds alone.
+ * that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS are in one list for
+ * all of them, which bucket 0 of the column holds alone.
  *
  * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
  * readers visit the node to see.
@@ -20,8 +27,12 @@
 #define GRNND_LISTS_H
 
 #include "am/grnnd.h"
+
+#include <math.h>
+
 #include "am/page_store.h"
 #include "am/write/edit.h"
+#include "graph/stored/group.h"
 #include "graph/stored/search.h"
 
 /*
@@ -33,11 +44,40 @@ typedef struct GrnndListHead
 	uint32		first;			/* 0: record that begins the chain, or GRN_INVALID_ID */
 	uint32		room;			/* 4: a record of it from which on there may be room */
 	uint32		records;		/* 8: of the chain, about */
+	uint32		guide;			/* 12: record that begins the guide, or GRN_INVALID_ID */
+	uint32		groups;			/* 16: of the guide, about */
 } GrnndListHead;
 
-StaticAssertDecl(sizeof(GrnndListHead) == 12, "GrnndListHead is on disk");
+StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 
+#define GRNND_NO_LIST ((GrnndListHead) {GRN_INVALID_ID, GRN_INVALID_ID, 0, GRN_INVALID_ID, 0})
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
+
+/*
+ * Has the list of a bucket groups?  If it has many records; of 100 a search would read nearly all.
+ * Where more than a quarter of the rows pass, searches go by the graph, and to put so many rows
+ * into groups would hold a build up.  Nor have lists of elements of arrays: an insert looks whether
+ * one has its row already, and would have to look through all groups.
+ */
+#ifdef GRNND_TEST_POINTS
+#define GRNND_LEAST_GROUPS 8	/* for small indexes to have groups, too */
+#else
+#define GRNND_LEAST_GROUPS 128
+#endif
+#define GRNND_MOST_GROUPED 4
+static inline bool
+grnnd_has_groups(const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint64 rows, uint64 nodes)
+{
+	return rows >= (uint64) GRNND_LEAST_GROUPS * grn_list_rows(l) && rows <= nodes / GRNND_MOST_GROUPED &&
+		meta->columns[column].kind != GRNND_ATTR_ARRAY;
+}
+
+/* The head of a bucket on its page of the directory. */
+static inline GrnndListHead *
+grnnd_list_head_on(Page page, uint32 bucket)
+{
+	return (GrnndListHead *) GrnndPagePayload(page) + bucket % GRNND_LISTS_PER_PAGE;
+}
 
 /* The bucket of a rank, counted through all columns. */
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
@@ -50,13 +90,35 @@ extern uint32 grnnd_open_list_pages(uint32 ncolumns);
 extern void grnnd_clear_lists(Relation index, const GrnndIndex *ix);
 extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint32 bucket);
 
-/* Writes it, if the chain begins with the same record as expected. */
+/* Writes what it says of the chain, if that begins with the same record as expected. */
 extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 								   const GrnndListHead *expected, const GrnndListHead *head);
+/*
+ * Writes what a bucket's head says of its guide: only a fit or a vacuum does, of which there is
+ * one.
+ */
+extern void grnnd_set_guide(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 guide,
+							uint32 groups);
 /* Is it a record of the lists that there are?  Others are garbage. */
 extern bool grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec);
-/* Is it a record of that bucket's chain? */
+/* Is it a record of that bucket's chain?  Groups and guides are not. */
 extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket);
+
+/*
+ * Of a list with groups a search reads those with the nearest middles, until so many rows for each
+ * of ef, and a third of all that it has read, have shown none that is among its ef nearest.
+ */
+#define GRNND_GROUPS_PATIENCE 24
+/*
+ * About how many rows that takes of a list of n groups.  (In units of the patience alone: of 300,
+ * 880 and 2,900 groups of sentences 4.3, 6.6 and 11, of 330, 990 and 3,400 of SIFT descriptors
+ * 2.9, 4 and 6.)
+ */
+static inline double
+grnnd_grouped_rows(double ef, double n)
+{
+	return GRNND_GROUPS_PATIENCE * ef * Max(0.4 * pow(Max(n, 1), 0.4), 1);
+}
 
 /* What of a column's lists a scan may read. */
 #define GRNND_MOST_RANKS 256
@@ -68,17 +130,33 @@ typedef struct GrnndListed
 	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending and apart */
 } GrnndListed;
 
-/* About how many records hold those ranks. */
-extern uint64 grnnd_list_records(GrnndStore *store, const GrnndListed *listed);
 /*
- * Reads them: the rows whose signatures pass become candidates of the search.  False: a fit has
- * begun other lists since, and these may lack rows.
+ * About how many records hold those ranks: of chains, and groups with how many records of guides.
  */
-extern bool grnnd_list_read(GrnndStore *store, const GrnndListed *listed,
-							const GrnFilter *filter, GrnSearch *search);
+typedef struct GrnndListSize
+{
+	uint64		records;
+	uint64		groups;
+} GrnndListSize;
+extern GrnndListSize grnnd_list_size(GrnndStore *store, const GrnndListed *listed);
 
-/* Writes an empty record of a bucket's chain. */
-extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket);
+/*
+ * Reads them: the rows whose signatures pass become candidates of the search, those of chains all
+ * at once, and those of the nearest groups until the search is settled.  more() reads as many
+ * rows of groups again as the search's patience.  NULL, false: a fit has begun other lists since,
+ * and these may lack rows.  All is kept by reference.
+ */
+typedef struct GrnndListReader GrnndListReader;
+extern GrnndListReader *grnnd_list_read(GrnndStore *store, const GrnndListed *listed,
+										const GrnFilter *filter, GrnSearch *search);
+extern bool grnnd_list_more(GrnndListReader *reader);
+/* Are there groups that were not read? */
+extern bool grnnd_list_has_more(const GrnndListReader *reader);
+/* Records that were read, those of guides among them. */
+extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
+
+/* Writes an empty record of a bucket.  flags: 0, of its chain; GRN_GROUP; GRN_GUIDE. */
+extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
 /*
  * Is the row on one of the first records of a bucket's chain?  False may be wrong where the chain
  * is long.

@@ -35,23 +35,34 @@
 
 #define CACHE_LINE 64
 
+static void
+touch_bytes(const char *from, uint32 bytes)
+{
+	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
+		__builtin_prefetch(from + at);
+}
+
 /*
  * A record is seldom in the processor's cache.  Asks for all that a visit is going to read of its
  * first page, the whole page where it takes all records there (search_mates.c), before the lock,
  * whose atomic operation would hold back the first of those reads.
  */
 static void
-touch(const GrnndIndex *ix, Page page, uint32 id, bool whole)
+touch(const GrnndStore *store, Page page, uint32 id, bool whole)
 {
-	const char *from = (const char *) grnnd_page_record(page, ix, whole ? 0 :
-														grn_node_slot(&ix->layout, id));
-	uint32		bytes = whole ? ix->layout.record_bytes * ix->layout.per_page
-		: Min(ix->layout.record_bytes, ix->layout.payload);
+	const GrnLayout *l = &store->ix->layout;
+	const char *from = (const char *) grnnd_page_record(page, store->ix,
+														whole ? 0 : grn_node_slot(l, id));
 
 	__builtin_prefetch(page);
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
-	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
-		__builtin_prefetch(from + at);
+	if (store->base.rows_alone)
+	{
+		touch_bytes(from, l->off_ids);
+		touch_bytes(from + l->off_vec, l->vec_first);
+		return;
+	}
+	touch_bytes(from, whole ? l->record_bytes * l->per_page : Min(l->record_bytes, l->payload));
 }
 
 static inline GrnndHint *
@@ -96,7 +107,7 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 			continue;
 		__builtin_prefetch(GetBufferDescriptor(buffer - 1));
 		/* (of whole pages too much would be asked for in vain) */
-		touch(store->ix, BufferGetPage(buffer), ids[i], false);
+		touch(store, BufferGetPage(buffer), ids[i], false);
 	}
 }
 
@@ -278,7 +289,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
 	store->page = page;
-	touch(ix, page, id, self->mate != NULL && self->whole_pages);
+	touch(store, page, id, self->mate != NULL && self->whole_pages);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);

@@ -27,6 +27,7 @@ StaticAssertDecl(sizeof(GrnndSampleHeader) == 8, "GrnndSampleHeader is on disk")
 typedef struct GrnndSample
 {
 	uint32		count;
+	uint32		nfailing;		/* of a filter: rows that fail, at the arrays' ends */
 	uint32		ids[GRNND_SAMPLE_ROWS];
 	GrnFactor	factors[GRNND_SAMPLE_ROWS];
 	uint8	   *codes;			/* [count][code_bytes] */
@@ -39,11 +40,13 @@ extern uint32 grnnd_sample_pages(const GrnLayout *l);
 extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row);
 /*
  * Copies rows of the sample that pass a filter by their signatures, page by page until there are
- * GRNND_ENOUGH_ROWS; palloc'd, without signatures.  Stale ids may be among them, as among a
- * search's candidates.  *share: of all rows that pass, a guess that is never 0.
+ * GRNND_ENOUGH_ROWS; palloc'd, without signatures.  whole: all, and behind them those that fail.
+ * Stale ids may be among them, as among a search's candidates.  *share: of all rows that pass, a
+ * guess that is never 0.
  */
 #define GRNND_ENOUGH_ROWS 64
-extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share);
+extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole,
+									  double *share);
 
 /* A new node may become one of the sample. */
 extern void grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id,

@@ -337,6 +337,7 @@ start(IndexScanDesc scan)
 	so->unread = pairingheap_allocate(compare_results, NULL);
 	so->limit = NULL;
 	so->way = GRNND_WAY_CHECK;
+	so->reader = NULL;
 	so->visits_before = 0;
 	so->returned = NULL;
 	so->nreturned = 0;
@@ -479,9 +480,25 @@ run_batch(IndexScanDesc scan)
 			return;
 		}
 	}
+	if (so->resumed && so->reader != NULL && !grnnd_list_more(so->reader))
+	{
+		end_search(scan, "grnnd.max_scan_tuples");
+		return;
+	}
 	n = grn_search_run(so->search);
 	if (!so->resumed && grnnd_hand_over(scan))
 		n = grn_search_run(so->search);
+	/* the groups that were read may have had no row that is there still */
+	while (n == 0 && so->reader != NULL && grnnd_list_has_more(so->reader) &&
+		   !grn_search_truncated(so->search))
+	{
+		if (!grnnd_list_more(so->reader))
+		{
+			end_search(scan, "grnnd.max_scan_tuples");
+			return;
+		}
+		n = grn_search_run(so->search);
+	}
 	if (n == 0)
 	{
 		bool		truncated = grn_search_truncated(so->search);

@@ -14,26 +14,26 @@
 #include "am/lists.h"
 #include "am/sample.h"
 
-/* Microseconds of a visit, a page of a list and a row of it (one core, SIFT descriptors). */
-#define VISIT_COST 1.3
-#define LIST_PAGE_COST 0.3
-#define LIST_ROW_COST 0.005
 /*
- * Visits of a search: up to an ef of 40 between those at recall .95 and at .99, 60 + 5 / share
- * (test/bench/tried.md).  A wider search, of a greater ef_search or LIMIT, makes more, as cost.c
- * counts them: of 20,000 sentences of which 10% pass 420 to 740 at ef 200, 770 to 1,270 at 400.
+ * Microseconds of a visit of the graph, and of one by a list, which reads no neighbours; of a
+ * page of a list and of a row of it (one core; a million SIFT descriptors, whose records have
+ * 1,100 bytes and codes of 20, and as many sentence embeddings, 2,000 and 40).
  */
-#define USUAL_EF 40
-#define GRAPH_VISITS(ef, share) (25 + Max(ef, USUAL_EF) * (0.875 + 0.125 / (share)))
+#define VISIT_COST(l) (0.75 + 0.45 * (double) (l)->record_bytes / 1100)
+#define LIST_VISIT_COST 0.9
+#define LIST_PAGE_COST 0.3
+#define LIST_ROW_COST(l) (0.005 * (12 + (double) (l)->code_bytes) / 32)
+/* Visits of a search by the share of rows that pass (300,000 and a million SIFT descriptors). */
+#define GRAPH_VISITS(ef, share) (25 + (ef) * (0.875 + 0.2 / (share)))
 
 /*
- * A list of more pages than this does not take over from a search that is at work.  By the prices
- * above, its 340,000 rows take 2.3 milliseconds, which is 1,800 visits.
+ * A list of which more pages than this are read does not take over from a search that is at work.
+ * By the prices above, their 340,000 rows take 2.3 milliseconds, which is 1,800 visits.
  */
 #define MOST_PAGES 2000
 /*
- * From so many pages on more of a list's rows are visited: the more rows estimates choose from, the
- * more often they err.  Of 20,000 sentences on 181 pages the smaller number still finds .999.
+ * From so many pages on half as many rows more are visited: the more rows estimates choose from,
+ * the more often they err.
  */
 #define LONG_LIST 500
 
@@ -43,24 +43,24 @@
  */
 #define SIGNATURES_ERR 2
 
-/* Rows of a list that are visited at a time. */
-static uint32
-list_batch(const GrnndScan *so, uint64 pages)
-{
-	uint32		batch = Max(so->ef / 2, 10);
-
-	return pages > LONG_LIST ? batch + batch / 2 : batch;
-}
-
+/* What a search reads of it: fills rows and pages, and returns what that costs. */
 static double
-list_cost(const GrnndScan *so, const GrnndListChoice *choice)
+list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 {
-	double		rows = (double) choice->rows;
-	/* a wide search takes further batches, until it has found ef rows */
-	double		visits = Max(list_batch(so, choice->pages), (double) so->ef - USUAL_EF / 2);
+	const GrnLayout *l = &so->ix->layout;
+	double		room = grn_list_rows(l);
+	double		groups = 0;
+	double		guide = ceil((double) size.groups / room);
 
-	return LIST_PAGE_COST * (double) choice->pages + LIST_ROW_COST * rows +
-		VISIT_COST * Min(visits, rows);
+	if (size.groups > 0)
+		groups = Min((double) size.groups,
+					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / room);
+	choice->rows = (size.records + size.groups) * grn_list_rows(l);
+	choice->pages = (uint64) (groups + ((double) size.records + guide) * l->span / l->per_page) +
+		choice->listed.n;
+	return LIST_PAGE_COST * (double) choice->pages +
+		LIST_ROW_COST(l) * (((double) size.records + groups) * room + (double) size.groups) +
+		LIST_VISIT_COST * Min((double) so->ef, (double) choice->rows);
 }
 
 /* Finds the test, and of an array the element, whose lists cost least: so->list. */
@@ -77,7 +77,6 @@ choose_list(IndexScanDesc scan)
 		{
 			GrnndListChoice choice;
 			GrnndListed *listed = &choice.listed;
-			uint64		records;
 			double		cost;
 
 			listed->n = grnnd_filter_ranks(so->filter, t, c, &listed->column, listed->ranks,
@@ -85,10 +84,7 @@ choose_list(IndexScanDesc scan)
 			if (listed->n == 0)
 				continue;
 			listed->covers = grnnd_ranks_cover(so->filter, t);
-			records = grnnd_list_records(&so->store, listed);
-			choice.rows = records * grn_list_rows(&so->ix->layout);
-			choice.pages = records * so->ix->layout.span / so->ix->layout.per_page + listed->n;
-			cost = list_cost(so, &choice);
+			cost = list_cost(so, grnnd_list_size(&so->store, listed), &choice);
 			if (so->list.listed.n == 0 || cost < least)
 			{
 				so->list = choice;
@@ -110,12 +106,17 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	GrnSearch  *search;
 
 	params.closed = true;
-	params.ef = list_batch(so, so->list.pages) * grnnd_beam(so->ix);
+	params.ef = so->ef * grnnd_beam(so->ix);
+	if (so->list.pages > LONG_LIST)
+		params.ef += params.ef / 2;
 	params.max_visits = 0;
+	params.nearest = so->ef * grnnd_beam(so->ix);
+	params.patience = GRNND_GROUPS_PATIENCE * params.nearest;
 	search = grn_search_begin(&params, &so->store.base, so->q);
-	if (!grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search) ||
-		grn_search_truncated(search))
+	so->reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);
+	if (so->reader == NULL || grn_search_truncated(search))
 	{
+		so->reader = NULL;
 		grn_search_end(search);
 		so->list.listed.n = 0;
 		return NULL;
@@ -132,44 +133,101 @@ grnnd_filters_by_signature(const GrnndScan *so)
 	return so->filter != NULL && grn_has_codes(&so->ix->codec) && so->ix->meta.sample_pages > 0;
 }
 
+/*
+ * Where the query is far from all rows that pass, a search costs so many times what it usually
+ * does.
+ */
+#define FAR_FROM_USUAL 3
+
+/*
+ * The share of rows that pass near the query: of the NEAR rows of the whole sample that are nearest
+ * to it.  A filter may be of what the query is about, or of the opposite.
+ */
+#define NEAR 24
+static double
+share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes)
+{
+	float		nearest[NEAR];
+	bool		passes[NEAR];
+	float	   *estimates = palloc(GRNND_SAMPLE_ROWS * sizeof(float));
+	uint32		failing = GRNND_SAMPLE_ROWS - sample->nfailing;
+	uint32		n = 0;
+	uint32		passing = 0;
+
+	grn_estimate(grn_search_code_query(search), sample->codes, sample->factors, sample->count, estimates);
+	grn_estimate(grn_search_code_query(search), sample->codes + (Size) failing * code_bytes,
+				 sample->factors + failing, sample->nfailing, estimates + failing);
+	for (uint32 i = 0; i < GRNND_SAMPLE_ROWS; i++)
+	{
+		uint32		at;
+
+		if (i == sample->count)
+			i = failing;
+		if (i == GRNND_SAMPLE_ROWS || (n == NEAR && !(estimates[i] < nearest[n - 1])))
+			continue;
+		for (at = n < NEAR ? n++ : n - 1; at > 0 && nearest[at - 1] > estimates[i]; at--)
+		{
+			nearest[at] = nearest[at - 1];
+			passes[at] = passes[at - 1];
+		}
+		nearest[at] = estimates[i];
+		passes[at] = i < sample->count;
+	}
+	for (uint32 i = 0; i < n; i++)
+		passing += passes[i];
+	pfree(estimates);
+	return (passing + 0.25) / (n + 0.5);
+}
+
 GrnSearch *
 grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	const GrnLayout *l = &so->ix->layout;
 	GrnndSample *sample;
 	GrnSearch  *search;
+	GrnSearch  *list = NULL;
 	double		listed;
 	double		visits;
+	double		list_visits;	/* that cost what the list does */
 
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
+	list_visits = so->list.listed.n > 0 ? so->list.cost / VISIT_COST(l) : get_float8_infinity();
 	listed = ((double) so->list.rows + 1) / (so->store.id_limit + 1.0);
-	/* whatever the sample said, the share would be no more, and it costs some pages to ask */
-	params->share = Min(SIGNATURES_ERR * listed, 1);
-	visits = GRAPH_VISITS(so->ef, params->share);
-	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * visits &&
-		(search = search_list(scan, params)) != NULL)
-		return search;
-	sample = grnnd_pick_sample(&so->store, &so->filter->base, &params->share);
+	/* no search is shorter, whatever the sample said, and it costs some pages to ask */
+	if (list_visits <= GRAPH_VISITS(so->ef, 1) && (list = search_list(scan, params)) != NULL)
+		return list;
+	/* the share is no more than this, but it may be less near the query */
+	visits = GRAPH_VISITS(so->ef, Min(SIGNATURES_ERR * listed, 1));
+	sample = grnnd_pick_sample(&so->store, &so->filter->base, list_visits <= FAR_FROM_USUAL * visits,
+							   &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
 	visits = GRAPH_VISITS(so->ef, params->share);
-	if (so->list.listed.n > 0 && so->list.cost <= VISIT_COST * visits &&
-		(search = search_list(scan, params)) != NULL)
-		return search;
+	if (so->list.listed.n == 0 && most_visits > 0 && visits >= (double) most_visits)
+		return NULL;
 	so->graph = *params;
-	if (most_visits > 0)
-	{
-		if (so->list.listed.n == 0 && visits >= (double) most_visits)
-			return NULL;
-		params->max_visits = most_visits;
-	}
-	so->way = GRNND_WAY_GRAPH;
+	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
 	search = grn_search_begin(params, &so->store.base, so->q);
-	grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
+	if (sample->nfailing > 0)
+		visits = GRAPH_VISITS(so->ef, share_near(search, sample, l->code_bytes));
+	if (list_visits <= visits)
+	{
+		so->graph.code_query = grn_search_code_query(search);
+		list = search_list(scan, &so->graph);
+		so->graph.code_query = NULL;
+	}
+	if (list != NULL)
+		grn_search_end(search);
+	else
+	{
+		so->way = GRNND_WAY_GRAPH;
+		grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
+	}
 	pfree(sample->codes);
 	pfree(sample);
-	return search;
+	return list != NULL ? list : search;
 }
 
 bool

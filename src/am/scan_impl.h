@@ -74,7 +74,7 @@ typedef struct GrnndListChoice
 {
 	GrnndListed listed;			/* n 0: none */
 	uint64		rows;			/* at most, about */
-	uint64		pages;
+	uint64		pages;			/* that a search reads, about */
 	double		cost;			/* microseconds, about */
 } GrnndListChoice;
 
@@ -131,6 +131,7 @@ typedef struct GrnndScan
 	/* with a filter */
 	GrnndWay	way;
 	GrnndListChoice list;
+	GrnndListReader *reader;	/* of the list that the search goes by, or NULL */
 	GrnSearchParams graph;		/* of the search that a list may take over from */
 	uint64		visits_before;	/* that search's */
 

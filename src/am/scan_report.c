@@ -33,6 +33,16 @@ static Oid	last_index = InvalidOid;
 static GrnndWork last_work;
 static Filtered last_way;		/* way NULL: a scan without a filter */
 
+/* Pages of lists that it has read, if each record were read once with what lies beside it. */
+static uint64
+list_pages(const GrnndScan *so)
+{
+	const GrnLayout *l = &so->ix->layout;
+
+	return so->reader == NULL ? 0
+		: grnnd_list_records_read(so->reader) * l->span / l->per_page + so->list.listed.n;
+}
+
 /* Of a scan that has started. */
 static GrnndWork
 work_of(const GrnndScan *so)
@@ -43,8 +53,7 @@ work_of(const GrnndScan *so)
 	work.visits = so->visits_before +
 		(so->search != NULL ? grn_search_visits(so->search) : 0);
 	work.pages = so->store.pages;
-	if (so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER)
-		work.pages += so->list.pages;
+	work.pages += list_pages(so);
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
 	return work;
@@ -71,8 +80,7 @@ filtered(const GrnndScan *so)
 	f.way = way_names[so->way];
 	f.rest = so->rest != NULL && so->way != GRNND_WAY_REST;
 	f.visits = work_of(so).visits;
-	f.list_pages = so->way == GRNND_WAY_LIST || so->way == GRNND_WAY_HANDED_OVER
-		? so->list.pages : 0;
+	f.list_pages = list_pages(so);
 	return f;
 }
 

@@ -32,7 +32,7 @@ my $query_vector = number($node, 'SELECT v FROM queries');
 
 # Rows by lists and by the table, and what grnnd_check() says.
 # (by lists, or otherwise where there are none)
-my ($table, $way) = ('t', 'list');
+my ($table, $way, $limit, $ef) = ('t', 'list', 10_000, 40);
 sub compare
 {
 	my ($name, @conditions) = @_;
@@ -43,8 +43,8 @@ sub compare
 	{
 		# (all rows are near enough; without that the search would be as wide as the limit, and a list dear)
 		my $query = "SELECT \$\$$condition\$\$, count(*), md5(string_agg(id::text, ' ' ORDER BY id)) FROM (SELECT id FROM $table "
-		  . "WHERE $condition AND v <-> '$query_vector' < 1000 ORDER BY v <-> '$query_vector' LIMIT 10000) q";
-		$sql .= "SET enable_indexscan = off; $query; SET enable_indexscan = on; SET enable_seqscan = off; $query; "
+		  . "WHERE $condition AND v <-> '$query_vector' < 1000 ORDER BY v <-> '$query_vector' LIMIT $limit) q";
+		$sql .= "SET enable_indexscan = off; $query; SET enable_indexscan = on; SET enable_seqscan = off; SET grnnd.ef_search = $ef; $query; "
 		  . 'SELECT way FROM grnnd_last_filter(); RESET enable_seqscan; ';
 	}
 	my @lines = split(/\n/, number($node, $sql));
@@ -213,6 +213,89 @@ is(generation(), 1, 'lists of a fit');
 compare('built and grown', 'c = 5', 'c = 150', "g \@> '{7}'", "g \@> '{8050}'", 'c BETWEEN 100 AND 110');
 $node->safe_psql('postgres', "INSERT INTO b (c, g, v) SELECT id, ARRAY[7], v FROM points(1501, 1510, 16, 1); DELETE FROM b WHERE c = 5; VACUUM b");
 compare('built, grown and vacuumed', 'c = 5', 'c = 1505', "g \@> '{7}'");
+
+# Long lists have groups (of eight records on, in builds for tests): of a build, and of a fit.  Rows
+# that come later are in chains, vacuum takes groups without rows, and a fit may end in between.
+# (by searches so narrow that they read some groups first, and then others)
+($table, $limit, $ef) = ('long', '(SELECT 10000)', 4);
+$node->safe_psql('postgres', q(
+	CREATE TABLE long (id serial, c int, d int, v vector(16));
+	INSERT INTO long (c, d, v) SELECT id % 10, CASE WHEN id % 6 > 0 THEN id % 40 END, v FROM points(1, 2000, 16, 1);
+	CREATE INDEX long_idx ON long USING grnnd (v, c, d)));
+my @long = ('(c = 1)', 'd IS NULL', 'd = 8', 'c = 2 AND d IS NULL', 'c IN (0, 41)', 'c BETWEEN 1 AND 1', 'c = 1 OR c = 77');
+sub groups
+{
+	# the flag in the records' fourth byte, of those of lists
+	my $meta = metapage(my $file = slurp_file($node->data_dir . '/' . number($node, "CHECKPOINT; SELECT pg_relation_filepath('${table}_idx')")));
+	my ($groups, $guides) = (0, 0);
+	for (my $page = $meta->{first_node_block} * 8192; $page < length($file); $page += 8192)
+	{
+		for (my $at = $page + 24; $at + $meta->{record_bytes} <= $page + 8184; $at += $meta->{record_bytes})
+		{
+			my ($state, undef, undef, $flags) = unpack('C4', substr($file, $at, 4));
+			$groups++ if $state == 4 && $flags == 4;
+			$guides++ if $state == 4 && $flags == 8;
+		}
+	}
+	return ($groups, $guides);
+}
+my ($groups, $guides) = groups();
+cmp_ok($groups, '>=', 40, "groups: $groups") or diag "$guides guides";
+cmp_ok($guides, '>=', 4, "guides: $guides");
+compare('groups', @long);
+$node->safe_psql('postgres', q(INSERT INTO long (c, d, v) SELECT id % 11, 7, v FROM points(2001, 2400, 16, 1);
+	UPDATE long SET c = 1 WHERE id % 50 = 0; DELETE FROM long WHERE id % 7 = 0));
+compare('groups, and rows that came later', @long, '(c = 10)');
+for my $crash (0, 1)
+{
+	$node->safe_psql('postgres', "DELETE FROM long WHERE c IN (2, 3) AND id % 2 = $crash");
+	end_at('vacuum-lists', $crash, 'VACUUM long');
+	compare("groups, vacuum ended early: $crash", @long);
+}
+$node->safe_psql('postgres', 'VACUUM long');
+compare('groups, vacuumed', @long);
+my ($fewer, undef) = groups();
+cmp_ok($fewer, '<', $groups - 5, "groups of values that have gone: $fewer");
+$node->safe_psql('postgres', 'INSERT INTO long (c, d, v) SELECT id % 10, CASE WHEN id % 6 > 0 THEN id % 40 END, v FROM points(2401, 5200, 16, 1)');
+for my $crash (0, 1)
+{
+	$way = 'list' if !$crash;
+	end_at('list-group:3', $crash, "SELECT grnnd_fit('long_idx')");
+	$way = 'no list';
+	compare("groups of a fit that ended early: $crash", @long);
+}
+$node->safe_psql('postgres', "SELECT grnnd_fit('long_idx')");
+$way = 'list';
+compare('groups of a fit', @long);
+($groups, $guides) = groups();
+cmp_ok($groups, '>=', 80, "groups of a fit: $groups, $guides guides");
+$node->safe_psql('postgres', "DELETE FROM long WHERE id % 3 = 0; VACUUM long; INSERT INTO long (c, d, v) SELECT 1, 7, v FROM points(1, 50, 16, 1)");
+compare('groups of a fit, vacuumed', @long);
+
+# A cursor goes on by groups that a vacuum or a fit has changed since it began, and finds what its snapshot has.
+for my $change ('DELETE FROM long WHERE id % 2 = 0; VACUUM long', "SELECT grnnd_fit('long_idx')")
+{
+	$node->safe_psql('postgres', 'INSERT INTO long (c, d, v) SELECT id % 8, 7, v FROM points(6001, 19000, 16, 1)') if $change =~ /fit/;
+	my $rows = number($node, 'SELECT count(*) FROM long WHERE c = 0');
+	my $gate = psql_start($node, "SELECT pg_advisory_lock($lock); SELECT pg_sleep(600);");
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock AND granted") or die 'no gate';
+	my $cursor = psql_start($node, "SET enable_seqscan = off; SET grnnd.ef_search = $ef; BEGIN ISOLATION LEVEL REPEATABLE READ;
+		DECLARE r CURSOR FOR SELECT id FROM long WHERE c = 0 ORDER BY v <-> '$query_vector' LIMIT (SELECT 100000);
+		FETCH 40 FROM r; SELECT 'way ' || way FROM grnnd_last_filter(); SELECT pg_advisory_xact_lock($lock); FETCH ALL FROM r; COMMIT;");
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock AND NOT granted") or die 'no cursor';
+	my $before = generation();
+	$node->safe_psql('postgres', $change);
+	is(generation() - $before, $change =~ /fit/ ? 1 : 0, "lists beside a cursor: $change");
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock AND granted");
+	my @ids = grep { /^\d+$/ } split(/\n/, psql_finish($cursor));
+	my %ids = map { $_ => 1 } @ids;
+	is(scalar(@ids) . ' ' . scalar(keys %ids), "$rows $rows", "cursor: all rows, each once, beside: $change");
+	psql_finish($gate);
+}
+compare('after the cursors', @long);
+$node->safe_psql('postgres', "DELETE FROM long; VACUUM long; VACUUM long");
+is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('long_idx')"), '0|0', 'no group and no guide is left');
+sound($node, 'long_idx', 'without a row');
 
 # rows of bits are their own codes, so nothing is fitted to them
 is(number($node, q(

@@ -3,7 +3,8 @@
  * books, the sample, and lists.
  *
  * The leader plans: it fits the books to a sample of the values and sorts the rows by the
- * buckets of their values.  Leader and workers make signatures and, later, the pages.
+ * buckets of their values.  Leader and workers make signatures, put the rows of long lists into
+ * groups and, later, make the pages.
  */
 #include "postgres.h"
 
@@ -104,7 +105,7 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 
 /* Counts a row of a list, or puts it there. */
 static void
-sort_row(GrnndNewIndex *new, bool count, uint64 *at, uint32 column, GrnndListedRow row)
+sort_row(GrnndNewIndex *new, bool count, uint64 *at, uint32 column, GrnGrouped row)
 {
 	uint32		bucket = grnnd_list_bucket(&new->meta, column, row.rank);
 
@@ -154,7 +155,7 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
 					continue;
 				for (uint32 r = 0; r < n; r++)
-					sort_row(new, count, at, c, (GrnndListedRow) {node, ranks[r]});
+					sort_row(new, count, at, c, (GrnGrouped) {node, ranks[r]});
 				memcpy(last, ranks, n * sizeof(uint32));
 				nlast = n;
 			}
@@ -182,29 +183,44 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 	uint64	   *counts;
 	uint64		rows = 0;
 	uint64		records = 0;
+	uint64		guides = 0;
 
 	new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
 	p->buckets = new->meta.list_buckets * new->columns->n;
 	p->off_row_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint64));
 	p->off_record_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_guide_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
 	grnnd_find_filters(new, map);
 	counts = palloc0(p->buckets * sizeof(uint64));
 	sort_rows(new, true, counts);
 	for (uint32 b = 0; b < p->buckets; b++)
 	{
 		uint64		n = counts[b];
+		uint64		of_bucket = (n + room - 1) / room;
+		bool		grouped = grnnd_has_groups(&new->meta, &new->layout, b / new->meta.list_buckets, n, new->nodes);
 
 		new->list_row_starts[b] = counts[b] = rows;
 		new->list_record_starts[b] = (uint32) records;
+		new->list_guide_starts[b] = (uint32) guides;
 		rows += n;
-		records += (n + room - 1) / room;
-		grnnd_check_records(new->records + records);
+		if (grouped)
+		{
+			of_bucket = grn_groups((uint32) n, (uint32) room);
+			guides += (of_bucket + room - 1) / room;
+		}
+		records += of_bucket;
+		grnnd_check_records(new->records + records + guides);
 	}
 	new->list_row_starts[p->buckets] = rows;
 	new->list_record_starts[p->buckets] = (uint32) records;
+	new->list_guide_starts[p->buckets] = (uint32) guides;
 	p->records = (uint32) records;
-	new->records += records;
-	p->off_rows = plan_array(map, end, rows, sizeof(GrnndListedRow));
+	p->guides = (uint32) guides;
+	new->records += records + guides;
+	p->off_rows = plan_array(map, end, rows, sizeof(GrnGrouped));
+	p->off_group_ends = plan_array(map, end, guides > 0 ? records : 0, sizeof(uint32));
+	p->off_middles = plan_array(map, end, guides > 0 ? records : 0, new->layout.code_bytes);
+	p->off_middle_factors = plan_array(map, end, guides > 0 ? records : 0, sizeof(GrnFactor));
 	grnnd_find_filters(new, map);
 	sort_rows(new, false, counts);
 	pfree(counts);
@@ -244,7 +260,55 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->sigs = (uint8 *) base + p->off_sigs;
 	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
-	new->list_rows = (GrnndListedRow *) (base + p->off_rows);
+	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
+	new->list_rows = (GrnGrouped *) (base + p->off_rows);
+	new->group_ends = (uint32 *) (base + p->off_group_ends);
+	new->middles = (uint8 *) base + p->off_middles;
+	new->middle_factors = (GrnFactor *) (base + p->off_middle_factors);
+}
+
+/* ---- groups ---- */
+
+static bool
+has_guide(const GrnndNewIndex *new, uint32 bucket)
+{
+	return new->list_guide_starts[bucket + 1] > new->list_guide_starts[bucket];
+}
+
+/* GrnGrouping.look() */
+static void
+look(void *unused)
+{
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+grnnd_group_list(GrnndNewIndex *new, uint32 bucket)
+{
+	const GrnLayout *l = &new->layout;
+	uint64		first = new->list_row_starts[bucket];
+	uint32		n = (uint32) (new->list_row_starts[bucket + 1] - first);
+	GrnCodec	codec = {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit,
+		.mean = new->codec, .basis = new->codec + l->dim};
+	GrnGrouping g = {.codec = &codec, .codes = new->codes, .factors = new->factors,
+		.room = grn_list_rows(l), .seed = bucket, .look = look};
+	GrnGrouped *rows = new->list_rows + first;
+	uint32		begin = 0;
+	void	   *workspace;
+
+	if (!has_guide(new, bucket))
+		return;
+	memcpy(codec.steps, new->meta.steps, sizeof(codec.steps));
+	grn_codec_set_metric(&codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
+	workspace = palloc_extended(grn_group_bytes(&codec, n, g.room), MCXT_ALLOC_HUGE);
+	grn_group_rows(&g, rows, n, new->group_ends + new->list_record_starts[bucket], workspace);
+	for (uint32 record = new->list_record_starts[bucket]; record < new->list_record_starts[bucket + 1]; record++)
+	{
+		grn_group_middle(&g, rows + begin, new->group_ends[record] - begin,
+						 new->middles + (uint64) record * l->code_bytes, &new->middle_factors[record]);
+		begin = new->group_ends[record];
+	}
+	pfree(workspace);
 }
 
 /* ---- pages and records ---- */
@@ -311,6 +375,13 @@ form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
 	}
 }
 
+/* The first record of guides. */
+static uint32
+first_guide(const GrnndNewIndex *new)
+{
+	return new->nodes + new->nchains + new->filters.records;
+}
+
 static void
 form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
@@ -324,6 +395,13 @@ form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 		uint32		end = new->list_record_starts[b + 1];
 		uint32		id = new->nodes + new->nchains + begin;
 
+		heads[b - first] = GRNND_NO_LIST;
+		if (has_guide(new, b))
+		{
+			heads[b - first].guide = first_guide(new) + new->list_guide_starts[b];
+			heads[b - first].groups = end - begin;
+			continue;
+		}
 		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
 		/* all are full but for the last */
 		heads[b - first].room = begin < end ? id + (end - begin) - 1 : GRN_INVALID_ID;
@@ -344,36 +422,86 @@ grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
 		form_heads_page(new, number - meta->book_pages - meta->sample_pages, page);
 }
 
+/*
+ * The last bucket whose part of an array begins at `number` or before: empty ones begin where the
+ * next does.
+ */
+static uint32
+bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
+{
+	uint32		low = 0;
+	uint32		high = buckets;
+
+	while (high - low > 1)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (starts[middle] <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void
+form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	static const uint8 any[GRN_MAX_SIG_BYTES];
+	const GrnLayout *l = &new->layout;
+	uint32		bucket = bucket_of(new->list_guide_starts, new->filters.buckets, number);
+	uint32		room = grn_list_rows(l);
+	uint32		first = new->list_record_starts[bucket] +
+		(number - new->list_guide_starts[bucket]) * room;
+	uint32		end = Min(first + room, new->list_record_starts[bucket + 1]);
+
+	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
+	grnnd_list_start(&new->meta, rec, bucket, GRN_GUIDE);
+	if (number + 1 < new->list_guide_starts[bucket + 1])
+		rec->next = first_guide(new) + number + 1;
+	for (uint32 i = first; i < end; i++)
+	{
+		GrnListRow	row = {new->nodes + new->nchains + i, 0, new->middle_factors[i],
+			new->middles + (uint64) i * l->code_bytes, any};
+
+		grn_list_set_row(l, rec, rec->ntids16++, &row);
+	}
+}
+
 void
 grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
 {
 	const GrnLayout *l = &new->layout;
 	GrnRecord  *r = rec;
-	uint32		low = 0;
-	uint32		high = new->filters.buckets;
 	uint64		room = grn_list_rows(l);
+	uint32		bucket;
+	bool		group;
 	uint64		first;
 	uint64		end;
 
-	/* the last bucket that begins here or before: empty ones begin where the next does */
-	while (high - low > 1)
-	{
-		uint32		middle = low + (high - low) / 2;
-
-		if (new->list_record_starts[middle] <= number)
-			low = middle;
-		else
-			high = middle;
-	}
 	memset(rec, 0, l->record_bytes);
-	grnnd_list_start(&new->meta, r, low);
-	r->next = number + 1 < new->list_record_starts[low + 1]
-		? new->nodes + new->nchains + number + 1 : GRN_INVALID_ID;
-	first = new->list_row_starts[low] + (number - new->list_record_starts[low]) * room;
-	end = Min(first + room, new->list_row_starts[low + 1]);
+	if (number >= new->filters.records)
+	{
+		form_guide(new, number - new->filters.records, r);
+		return;
+	}
+	bucket = bucket_of(new->list_record_starts, new->filters.buckets, number);
+	group = has_guide(new, bucket);
+	grnnd_list_start(&new->meta, r, bucket, group ? GRN_GROUP : 0);
+	if (!group && number + 1 < new->list_record_starts[bucket + 1])
+		r->next = new->nodes + new->nchains + number + 1;
+	first = (number - new->list_record_starts[bucket]) * room;
+	end = Min(first + room, new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]);
+	if (group)
+	{
+		first = number > new->list_record_starts[bucket] ? new->group_ends[number - 1] : 0;
+		end = new->group_ends[number];
+	}
+	first += new->list_row_starts[bucket];
+	end += new->list_row_starts[bucket];
 	for (uint64 i = first; i < end; i++)
 	{
-		const GrnndListedRow *row = &new->list_rows[i];
+		const GrnGrouped *row = &new->list_rows[i];
 		GrnListRow	listed = {row->node, row->rank, new->factors[row->node],
 			new->codes + (uint64) row->node * l->code_bytes,
 			new->sigs + (uint64) row->node * l->sig_bytes};

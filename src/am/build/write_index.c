@@ -47,10 +47,13 @@ typedef struct Shared
 	GrnBuildResult result;
 	GrnndMeta	meta;
 	pg_atomic_uint64 next_node; /* first node that no process checks yet */
-	pg_atomic_uint64 next_turn; /* of stretch_of_turn() */
+	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
+	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
+	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
 	pg_atomic_uint64 pages_done;
 	GrnndWalAhead wal_ahead;
-	Barrier		steps;			/* all participants have checked their share, or written it */
+	Barrier		steps;			/* all participants have checked their share; have put lists into
+								 * groups and written nodes; have written lists */
 	GrnndEmptying emptying;
 	GrnndExtents extents;
 } Shared;
@@ -310,7 +313,7 @@ stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 		*stretch = turn;
 		return turn < stretches;
 	}
-	*stretch = turn % files * per_file + turn / files;
+	*stretch = files > 0 ? turn % files * per_file + turn / files : 0;
 	return turn < files * Min(per_file, stretches);
 }
 
@@ -340,34 +343,23 @@ nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
 }
 
-/* This process's share of the node area. */
+/*
+ * This process's share of the pages [first, last) of the node area; done: how many of the area are
+ * written, which the leader reports.
+ */
 static void
-write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+write_pages(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
+			BlockNumber first, BlockNumber last, bool report)
 {
-	uint64		stretches = (shared->node_pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
-	uint64		stretch;
 	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
+	uint64		stretches = (last - first + STRETCH_PAGES - 1) / STRETCH_PAGES;
+	uint64		stretch;
 
-	new->floats = palloc(new->layout.dim * sizeof(float));
-	if (new->layout.span > 1)
-	{
-		new->scratch = palloc(new->layout.record_bytes);
-		new->scratch_id = UINT64_MAX;
-	}
-	if (shared->result.stayed)
-	{
-		Size		bytes = new->vectors.n * new->vectors.row_bytes;
-
-		/* those of a stretch's nodes lie anywhere, and memory is to hold them all */
-		if (report)
-			grn_pages_ahead(new->vectors.base, bytes);
-		grn_pages_scattered(new->vectors.base, bytes, true);
-	}
-	while (stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
+	while (stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches,
 						   new->moved != NULL, &stretch))
 	{
-		uint64		begin = stretch * STRETCH_PAGES;
-		uint64		end = Min(begin + STRETCH_PAGES, shared->node_pages);
+		uint64		begin = first + stretch * STRETCH_PAGES;
+		uint64		end = Min(begin + STRETCH_PAGES, last);
 
 		if (begin >= end)
 			continue;
@@ -386,6 +378,55 @@ write_share(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 	}
 }
 
+/* Pages of the node area before the first one with a record of a list. */
+static BlockNumber
+pages_of_nodes(const GrnndNewIndex *new)
+{
+	uint64		records = (uint64) new->nodes + new->nchains;
+
+	return (BlockNumber) (new->layout.span > 1 ? records * new->layout.span : records / new->layout.per_page);
+}
+
+static GrnndPageWriter *
+begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
+{
+	new->floats = palloc(new->layout.dim * sizeof(float));
+	if (new->layout.span > 1)
+	{
+		new->scratch = palloc(new->layout.record_bytes);
+		new->scratch_id = UINT64_MAX;
+	}
+	return grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
+}
+
+/* This process's share of the groups of lists, and of the pages with nodes. */
+static void
+write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+{
+	uint64		bucket;
+
+	while ((bucket = pg_atomic_fetch_add_u64(&shared->next_list, 1)) < new->filters.buckets)
+		grnnd_group_list(new, (uint32) bucket);
+	if (shared->result.stayed)
+	{
+		Size		bytes = new->vectors.n * new->vectors.row_bytes;
+
+		/* those of a stretch's nodes lie anywhere, and memory is to hold them all */
+		if (report)
+			grn_pages_ahead(new->vectors.base, bytes);
+		grn_pages_scattered(new->vectors.base, bytes, true);
+	}
+	write_pages(new, shared, w, &shared->next_turn, 0, Min(pages_of_nodes(new), shared->node_pages), report);
+}
+
+/* This process's share of the other pages, once all lists have their groups. */
+static void
+write_lists(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+{
+	write_pages(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
+				shared->node_pages, report);
+}
+
 /* A worker's main function. */
 void
 grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
@@ -400,7 +441,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(map))
 	{
-		/* attached at phase 1, the others have finished checking; at 2, writing */
+		/* attached at phase 1, the others have finished checking; at 2, writing nodes; at 3, all */
 		int			phase = BarrierAttach(&shared->steps);
 		GrnndPageWriter *w;
 
@@ -420,11 +461,17 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 			check_share(new, shared, false);
 			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 		}
-		w = grnnd_writer_begin(index, MAIN_FORKNUM, shared->use_wal);
-		write_share(new, shared, w, false);
+		w = begin_writing(new, shared->use_wal, index);
+		if (phase < 2)
+		{
+			write_nodes(new, shared, w, false);
+			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+		}
+		if (phase < 3)
+			write_lists(new, shared, w, false);
 		grnnd_writer_end(w);
 		grnnd_mapping_unmap(map);
-		if (phase < 2)
+		if (phase < 3)
 			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 		grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
 		BarrierDetach(&shared->steps);
@@ -436,8 +483,8 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 
 /* The leader's part, with workers (launched here) or without. */
 static void
-write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers *workers,
-			BlockNumber blocks)
+write_all(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers *workers,
+		  BlockNumber blocks)
 {
 	if (workers)
 		grnnd_workers_launch(workers);
@@ -445,7 +492,9 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers
 	check_share(new, shared, true);
 	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 	write_head(new, w);
-	write_share(new, shared, w, true);
+	write_nodes(new, shared, w, true);
+	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+	write_lists(new, shared, w, true);
 }
 
 /* A GrnndLookFn. */
@@ -537,7 +586,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	node_pages = blocks - new->meta.first_node_block;
 
 	grnnd_test_point("load");
-	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
+	w = begin_writing(new, use_wal, build->index);
 	nworkers = grnnd_write_workers(build, node_pages);
 	if (nworkers > 0)
 		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
@@ -556,7 +605,9 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->result = *r;
 	shared->meta = new->meta;
 	pg_atomic_init_u64(&shared->next_node, 0);
+	pg_atomic_init_u64(&shared->next_list, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
+	pg_atomic_init_u64(&shared->next_list_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 	BarrierInit(&shared->steps, 0);
@@ -566,7 +617,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (workers)
 		grnnd_mapping_share(build->map, &shared->extents);
 
-	write_nodes(new, shared, w, workers, blocks);
+	write_all(new, shared, w, workers, blocks);
 	INSTR_TIME_SET_CURRENT(written);
 	give_back(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);

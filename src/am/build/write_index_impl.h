@@ -10,6 +10,7 @@
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "graph/rows.h"
+#include "graph/stored/group.h"
 #include "graph/stored/own.h"
 
 /* A GRN_TIDS record to write: TIDs that a node's own record has no room for. */
@@ -29,17 +30,16 @@ typedef struct GrnndFilterPlan
 	uint64		off_books;		/* GrnSigBook [ncolumns] */
 	uint64		off_sigs;		/* [nodes][sig_bytes] */
 	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
-	uint64		off_record_starts;	/* uint32 [buckets + 1] its first GRN_LIST record */
-	uint64		off_rows;		/* GrnndListedRow [rows of lists] */
+	uint64		off_record_starts;	/* uint32 [buckets + 1] its first GRN_LIST record with rows */
+	uint64		off_guide_starts;	/* uint32 [buckets + 1] the first record of its guide */
+	uint64		off_rows;		/* GrnGrouped [rows of lists] */
+	uint64		off_group_ends; /* uint32 [records] of groups: the row of the bucket behind each */
+	uint64		off_middles;	/* [records][code_bytes] of groups */
+	uint64		off_middle_factors; /* GrnFactor [records] */
 	uint32		buckets;		/* of all columns; 0: no lists */
-	uint32		records;		/* GRN_LIST records, which follow the chains */
+	uint32		records;		/* GRN_LIST records with rows, which follow the chains */
+	uint32		guides;			/* and those of guides, which follow them */
 } GrnndFilterPlan;
-
-typedef struct GrnndListedRow
-{
-	uint32		node;
-	uint32		rank;			/* of the value */
-} GrnndListedRow;
 
 /* What an index is written from: what its metapage is to say, and where the rest lies. */
 typedef struct GrnndNewIndex
@@ -77,7 +77,11 @@ typedef struct GrnndNewIndex
 	uint8	   *sigs;			/* [nodes][sig_bytes] */
 	uint64	   *list_row_starts;	/* [buckets + 1] */
 	uint32	   *list_record_starts; /* [buckets + 1] */
-	GrnndListedRow *list_rows;
+	uint32	   *list_guide_starts;	/* [buckets + 1] */
+	GrnGrouped *list_rows;
+	uint32	   *group_ends;		/* [list records] */
+	uint8	   *middles;		/* [list records][code_bytes] */
+	GrnFactor  *middle_factors; /* [list records] */
 	/* palloc'd */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* one spanning record, */
@@ -132,6 +136,8 @@ extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nro
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */
 extern void grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end);
+/* Puts the rows of a bucket's list into groups, if it is to have any. */
+extern void grnnd_group_list(GrnndNewIndex *new, uint32 bucket);
 /* Pages of books, sample and lists' heads; those of the sample want all signatures. */
 extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
 extern uint32 grnnd_filter_pages(const GrnndMeta *meta);

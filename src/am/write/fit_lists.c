@@ -13,7 +13,8 @@
  * An insert reads the metapage under the lock, so from step 2 on it adds its row to the new lists,
  * and every node that it finds and that they lack has yet to be read.  A scan that has read
  * lists looks at the metapage afterwards: if that still names them, no insert that its snapshot
- * sees has written to others.  An attempt that ends before step 4 leaves lists that nobody reads,
+ * sees has written to others.  Long lists get groups, of the rows that are at hand at a time, and
+ * a guide that grows with them.  An attempt that ends before step 4 leaves lists that nobody reads,
  * and the next one begins at step 1.
  *
  * Records do not say which elements an array has, so rows of the table are read for those.
@@ -37,6 +38,7 @@
 #include "am/write/freespace.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
+#include "graph/stored/group.h"
 
 /* Values of a column that its book is fitted to. */
 #define BOOK_ROWS 30000
@@ -268,6 +270,85 @@ compare_listed(const void *a, const void *b)
 		: (x->node > y->node) - (x->node < y->node);
 }
 
+/* GrnGrouping.look() */
+static void
+breathe(void *f)
+{
+	grnnd_fit_breathe(f);
+}
+
+/* A row that is at hand. */
+static GrnListRow
+row_at_hand(const Gather *g, const Listed *row)
+{
+	const GrnLayout *l = &g->f->ix.layout;
+
+	return (GrnListRow) {g->ids[row->node], row->rank, g->factors[row->node],
+						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
+}
+
+/* Adds rows [n] at hand to a bucket as groups, and a part of its guide. */
+static void
+add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
+{
+	Fit		   *f = g->f;
+	const GrnndIndex *ix = &f->ix;
+	const GrnLayout *l = &ix->layout;
+	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
+		.room = grn_list_rows(l), .seed = bucket, .look = breathe, .arg = f};
+	GrnGrouped *grouped = palloc_extended((Size) n * sizeof(GrnGrouped), MCXT_ALLOC_HUGE);
+	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
+	uint32		groups = grn_groups(n, how.room);
+	uint32	   *ends = palloc_extended((Size) groups * sizeof(uint32), MCXT_ALLOC_HUGE);
+	uint32		first = 0;
+	GrnRecord  *group = palloc(l->record_bytes);
+	GrnRecord  *guide = palloc0(l->record_bytes);
+	uint8	   *middle = palloc(l->code_bytes);
+	uint8	   *any = palloc0(l->sig_bytes);
+
+	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
+	for (uint32 i = 0; i < n; i++)
+		grouped[i] = (GrnGrouped) {rows[i].node, rows[i].rank};
+	grn_group_rows(&how, grouped, n, ends, workspace);
+	grnnd_list_start(&ix->meta, guide, bucket, GRN_GUIDE);
+	for (uint32 number = 0; number < groups; number++)
+	{
+		uint32		count = ends[number] - first;
+		GrnListRow	row = {.code = middle, .sig = any};
+
+		grnnd_fit_breathe(f);
+		memset(group, 0, l->record_bytes);
+		grnnd_list_start(&ix->meta, group, bucket, GRN_GROUP);
+		for (uint32 i = first; i < first + count; i++)
+		{
+			GrnListRow	member = row_at_hand(g, &(Listed) {bucket, grouped[i].rank, grouped[i].node});
+
+			grn_list_set_row(l, group, group->ntids16++, &member);
+		}
+		row.id = grnnd_new_record(f->index, f->heap, ix, group);
+		grnnd_test_point("list-group");
+		grn_group_middle(&how, grouped + first, count, middle, &row.factor);
+		first = ends[number];
+		grn_list_set_row(l, guide, guide->ntids16++, &row);
+		if (guide->ntids16 == how.room || number == groups - 1)
+		{
+			GrnndListHead head = grnnd_list_head(f->index, ix, bucket);
+
+			guide->next = head.guide;
+			grnnd_set_guide(f->index, ix, bucket, grnnd_new_record(f->index, f->heap, ix, guide),
+							head.groups + guide->ntids16);
+			guide->ntids16 = 0;
+		}
+	}
+	pfree(any);
+	pfree(middle);
+	pfree(guide);
+	pfree(group);
+	pfree(ends);
+	pfree(workspace);
+	pfree(grouped);
+}
+
 /* Adds what is at hand to the lists. */
 static void
 flush(Gather *g)
@@ -281,17 +362,24 @@ flush(Gather *g)
 	for (uint32 i = 0; i < g->nrows;)
 	{
 		uint32		bucket = g->rows[i].bucket;
-		uint32		n = 0;
+		uint32		end = i + 1;
 
-		grnnd_fit_breathe(f);
-		for (; i < g->nrows && g->rows[i].bucket == bucket && n < piece; i++)
+		while (end < g->nrows && g->rows[end].bucket == bucket)
+			end++;
+		if (grnnd_has_groups(&f->ix.meta, l, bucket / f->ix.meta.list_buckets, end - i, f->limit))
 		{
-			uint32		node = g->rows[i].node;
-
-			rows[n++] = (GrnListRow) {g->ids[node], g->rows[i].rank, g->factors[node],
-									  g->codes + (Size) node * l->code_bytes, g->sigs + (Size) node * l->sig_bytes};
+			add_groups(g, bucket, g->rows + i, end - i);
+			i = end;
 		}
-		grnnd_list_add(f->index, f->heap, &f->ix, bucket, rows, n);
+		while (i < end)
+		{
+			uint32		n = 0;
+
+			grnnd_fit_breathe(f);
+			for (; i < end && n < piece; i++)
+				rows[n++] = row_at_hand(g, &g->rows[i]);
+			grnnd_list_add(f->index, f->heap, &f->ix, bucket, rows, n);
+		}
 	}
 	pfree(rows);
 	g->nrows = g->nnodes = 0;

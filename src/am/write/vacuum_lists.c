@@ -4,7 +4,8 @@
  * First all pages with records of lists are read in file order and rows of dead nodes dropped, and
  * all rows of records that are of no list any more, since a fit has begun others.
  * Then the chains that have lost rows are walked: records without rows are taken out, and the
- * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
+ * directory is told where there is room.  Groups without rows go, too, and their guides forget
+ * them; a guide without groups goes.  Inserts put new records in front meanwhile, and rows
  * into those that are not empty.
  */
 #include "am/write/vacuum.h"
@@ -18,10 +19,11 @@
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
 
+/* (Rows of guides are groups.) */
 static bool
 has_dead_row(GrnndVacuum *v, const GrnRecord *rec)
 {
-	for (uint32 i = 0; i < rec->ntids16; i++)
+	for (uint32 i = 0; i < rec->ntids16 && (rec->flags & GRN_GUIDE) == 0; i++)
 	{
 		GrnListRow	row = grn_list_row(&v->ix->layout, rec, i);
 
@@ -47,9 +49,9 @@ drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
 	rec->ntids16 = left;
 }
 
-/* Drops rows on one page; adds the buckets whose chains are to be walked. */
+/* Drops rows on one page; adds the buckets whose chains are to be walked, and whose guides. */
 static void
-clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
+clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 {
 	const GrnLayout *l = &v->ix->layout;
 	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first),
@@ -85,7 +87,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets)
 			drop_dead_rows(v, rec);
 		}
 		if (listing && (dead || rec->ntids16 == 0))
-			grnnd_set_add(buckets, bucket);
+			grnnd_set_add((rec->flags & GRN_GROUP) != 0 ? guided : buckets, bucket);
 		/* an insert or a vacuum that was interrupted may have left it in no chain */
 		if (rec->ntids16 == 0)
 			grnnd_set_add(&v->empty, first + i);
@@ -166,26 +168,88 @@ again:
 	grnnd_change_list_head(v->index, v->ix, bucket, &head, &better);
 }
 
+/* Has a guide forget the groups that are empty.  If it has no other, it goes. */
+static void
+clean_guide(GrnndVacuum *v, uint32 bucket)
+{
+	const GrnLayout *l = &v->ix->layout;
+	uint32		limit = v->limit;	/* (nobody has made a guide since) */
+	uint32		first = grnnd_list_head(v->index, v->ix, bucket).guide;
+	uint32		groups = 0;
+	uint32		steps = 0;
+	uint32		next;
+
+	for (uint32 id = first; id != GRN_INVALID_ID; id = next)
+	{
+		GrnndEdit	e;
+		uint16		unused;
+		uint16		left = 0;
+
+		grnnd_delay_point();
+		if (id >= limit || ++steps > limit)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
+		grnnd_edit_begin(&e, v->index, v->ix, id);
+		if (!grnnd_is_listing(v->ix, e.rec) || (e.rec->flags & GRN_GUIDE) == 0 ||
+			grn_tids_owner(e.rec, &unused) != bucket)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
+		for (uint32 i = 0; i < e.rec->ntids16; i++)
+			left += !grnnd_set_has(&v->empty, grn_list_row(l, e.rec, i).id);
+		if (left < e.rec->ntids16)
+		{
+			GrnRecord  *rec = grnnd_edit_change(&e);
+			uint16		kept = 0;
+
+			for (uint32 i = 0; i < rec->ntids16; i++)
+			{
+				GrnListRow	row = grn_list_row(l, rec, i);
+
+				if (!grnnd_set_has(&v->empty, row.id))
+					grn_list_set_row(l, rec, kept++, &row);
+			}
+			rec->ntids16 = kept;
+		}
+		next = e.rec->next;
+		grnnd_edit_end(&e);
+		groups += left;
+	}
+	grnnd_set_guide(v->index, v->ix, bucket, groups > 0 ? first : GRN_INVALID_ID, groups);
+	/* scans that have read the head find records of no list, as an empty guide is */
+	for (uint32 id = first; groups == 0 && id != GRN_INVALID_ID; id = next)
+	{
+		GrnndEdit	e;
+
+		grnnd_edit_begin(&e, v->index, v->ix, id);
+		next = e.rec->next;
+		grnnd_edit_end(&e);
+		grnnd_set_add(&v->empty, id);
+	}
+}
+
 void
 grnnd_clean_lists(GrnndVacuum *v)
 {
 	const GrnLayout *l = &v->ix->layout;
 	GrnndSet	buckets;
+	GrnndSet	guided;
 	GrnRecord  *rec;
 
 	if (v->listed.count == 0)
 		return;
 	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
+	grnnd_set_init(&guided, buckets.limit);
 	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
 		 page = grnnd_set_next(&v->listed, page + 1))
 	{
 		grnnd_delay_point();
-		clean_page(v, page * l->per_page, &buckets);
+		clean_page(v, page * l->per_page, &buckets, &guided);
 	}
 	grnnd_test_point("vacuum-lists");
 	rec = palloc(grnnd_copy_bytes(v->ix));
 	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID;
 		 b = grnnd_set_next(&buckets, b + 1))
 		clean_chain(v, b, rec);
+	for (uint32 b = grnnd_set_next(&guided, 0); b != GRN_INVALID_ID;
+		 b = grnnd_set_next(&guided, b + 1))
+		clean_guide(v, b);
 	pfree(rec);
 }

@@ -296,29 +296,16 @@ best_scale(const GrnCodec *codec, const float *u, float u2)
 }
 
 void
-grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *factor,
-		   float *scratch)
+grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length, uint8_t *code,
+				GrnFactor *factor)
 {
-	float	   *u = scratch;
-	float		length = 0;
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
-	float		norm2;
-	float		u2;
-	float		scale;
+	float		u2 = grn_dist->ip_f32(u, u, grn_code_dims(codec->shape));
+	float		scale = best_scale(codec, u, u2);
 	float		ud = 0;
 	float		alpha;
 	int8_t		levels[GRN_MAX_CODE_DIMS];
 
-	if (grn_codes_exact(codec))
-	{
-		(void) grn_pack_bits(x, codec->dim, code);
-		*factor = (GrnFactor) {0};
-		return;
-	}
-	norm2 = direction ? grn_codec_project_direction(codec, x, u, &length)
-		: grn_codec_project(codec, x, 1, codec->mean, u);
-	u2 = grn_dist->ip_f32(u, u, grn_code_dims(codec->shape));
-	scale = best_scale(codec, u, u2);
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
 		float		inverse = scale > 0 ? 1 / (scale * codec->steps[b]) : 0;
@@ -350,6 +337,49 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 		alpha = length > 0 ? alpha / (length * codec->length_unit) : 0;
 	}
 	*factor = grn_factor(length, alpha);
+}
+
+void
+grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *factor,
+		   float *scratch)
+{
+	float	   *u = scratch;
+	float		length = 0;
+	float		norm2;
+
+	if (grn_codes_exact(codec))
+	{
+		(void) grn_pack_bits(x, codec->dim, code);
+		*factor = (GrnFactor) {0};
+		return;
+	}
+	norm2 = codec->kind == GRN_CODES_DIRECTIONS ? grn_codec_project_direction(codec, x, u, &length)
+		: grn_codec_project(codec, x, 1, codec->mean, u);
+	grn_encode_head(codec, u, norm2, length, code, factor);
+}
+
+float
+grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor, float *u)
+{
+	float		length = codec->length_unit * grn_factor_length(factor);
+	float		scale = codec->alpha_unit * (float) grn_factor_alpha(factor);
+
+	if (codec->kind != GRN_CODES_DIRECTIONS)
+		scale *= length;
+	GRN_FOR_BLOCKS(codec->shape, b, first, last)
+	{
+		uint32_t	bytes = grn_block_bytes(codec->shape, b);
+		float		step = scale * codec->steps[b];
+		uint32_t	j = first;
+
+		if ((int) b >= blocks)
+			break;
+		for (uint32_t s = 0; s < 8; s += grn_block_bits(b))
+			for (uint32_t i = 0; i < bytes; i++, j++)
+				u[j] = step * ((float) (code[i] >> s & grn_block_top(b)) - grn_block_middle(b));
+		code += bytes;
+	}
+	return length;
 }
 
 GrnFactor

@@ -1,5 +1,6 @@
 /*
- * codec_impl.h - what fits (codec_fit.c), encoding (codec.c) and estimates (estimate.c) share.
+ * codec_impl.h - what fits (codec_fit.c), encoding (codec.c), estimates (estimate.c) and groups of
+ * coded rows (group.c) share.
  */
 #ifndef GRN_CODEC_IMPL_H
 #define GRN_CODEC_IMPL_H
@@ -46,5 +47,16 @@ extern float grn_codec_project_query(const GrnCodec *codec, const float *q, cons
  */
 extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u,
 										 float *length);
+
+/*
+ * Encodes a row by u [k], that is B (x - c), and norm2, |x - c|^2.  Of directions u is
+ * B (x / |x| - c), and length |x| in units.  Codes must not be rows.
+ */
+extern void grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length,
+							uint8_t *code, GrnFactor *factor);
+
+/* What the first blocks of a code say of u again.  Returns |x - c|, of directions |x|. */
+extern float grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor,
+							 float *u);
 
 #endif							/* GRN_CODEC_IMPL_H */

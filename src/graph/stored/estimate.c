@@ -113,6 +113,13 @@ grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *
 }
 
 void
+grn_code_query_head(const GrnCodec *codec, GrnEstimated what, float base, float *v,
+					GrnCodeQuery *out)
+{
+	round_query(codec, what, base, v, out);
+}
+
+void
 grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, float *scratch)
 {
 	float		length;

@@ -37,6 +37,14 @@ extern void grn_code_query_row(const GrnCodec *codec, const float *x,
 extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
 									 GrnFactor factor, GrnCodeQuery *out);
 
+/*
+ * For a query that is known by v [k], its head as grn_decode_head() has rows' (v is changed).
+ * GRN_ESTIMATE_IP: estimates are -(base |x| + sum_j v_j u_j), of directions times |x|;
+ * GRN_ESTIMATE_L2: squared distances, base the query's own |q - c|^2.  Codes must not be rows.
+ */
+extern void grn_code_query_head(const GrnCodec *codec, GrnEstimated what, float base, float *v,
+								GrnCodeQuery *out);
+
 /* Estimates for count rows. */
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);

@@ -50,12 +50,19 @@ typedef enum GrnState
  */
 #define GRN_UNLISTED 2
 
+/*
+ * Flags of a GRN_LIST record that is in no chain of rows: a group, which its list's guide names, or
+ * part of a guide, whose rows are the middles of groups and have the ids of their records.
+ */
+#define GRN_GROUP 4
+#define GRN_GUIDE 8
+
 typedef struct GrnRecord
 {
 	uint8_t		state;			/* GrnState */
 	uint8_t		ntids;			/* used of the layout's tids_max (GRN_TIDS: ntids16) */
 	uint8_t		count;			/* neighbours, <= degree */
-	uint8_t		flags;			/* GRN_KILLED, GRN_UNLISTED, both, or 0 */
+	uint8_t		flags;			/* GRN_KILLED and GRN_UNLISTED, GRN_GROUP or GRN_GUIDE, or 0 */
 	uint16_t	version;		/* goes up each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
 	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid; of such a

@@ -183,8 +183,10 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		if (params->by_row ||
-			(params->metric->surrogate_beam > 0 && !grn_codes_exact(params->codec)))
+		if (params->code_query != NULL)
+			s->code_query = *params->code_query;
+		else if (params->by_row ||
+				 (params->metric->surrogate_beam > 0 && !grn_codes_exact(params->codec)))
 			grn_code_query_row(params->codec, q, &s->code_query, scratch);
 		else
 			grn_code_query(params->codec, q, &s->code_query, scratch);
@@ -207,7 +209,11 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->kept = store->alloc(store, room * sizeof(uint32_t));
 	reserve32(s, &s->found, sizeof(GrnFound), 0, room, &s->found_room);
 	if (params->closed && s->codes)
+	{
 		s->gathered = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
+		if (params->nearest > 0)
+			s->nearest = store->alloc(store, params->nearest * sizeof(float));
+	}
 	/* mates come without signatures */
 	if (params->filter == NULL && !params->closed)
 		grn_mates_begin(s);
@@ -326,6 +332,7 @@ uint32_t
 grn_search_run(GrnSearch *s)
 {
 	bool		resume = s->started;
+	bool		closed = s->codes && s->p.closed;
 
 	if (resume && (!s->p.resumable || s->truncated))
 		return s->nfound = 0;
@@ -338,13 +345,13 @@ grn_search_run(GrnSearch *s)
 		s->ntids = 0;
 		s->nkept = 0;
 	}
+	if (closed)
+		grn_end_listed(s);
+	s->store->rows_alone = closed;
 	if (!resume)
 	{
-		if (s->codes && s->p.closed)
-		{
-			grn_end_listed(s);
+		if (closed)
 			grn_take_rejected(s);
-		}
 		expand_all(s);
 	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
@@ -358,6 +365,7 @@ grn_search_run(GrnSearch *s)
 			grn_expand_deferred(s);
 		expand_all(s);
 	}
+	s->store->rows_alone = false;
 	sort_found(s);
 	if (s->p.resumable && s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit)
 		s->truncated = true;
@@ -398,6 +406,12 @@ grn_search_code(const GrnSearch *s, uint32_t found_index, GrnFactor *factor)
 	return at + sizeof(GrnFactor);
 }
 
+const GrnCodeQuery *
+grn_search_code_query(const GrnSearch *s)
+{
+	return &s->code_query;
+}
+
 bool
 grn_search_truncated(const GrnSearch *s)
 {
@@ -414,8 +428,8 @@ void
 grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
-	void	   *arrays[] = {s->list, s->rejected_keys, s->waiting, s->waiting_ids,
-		s->gathered, s->set.ids, s->set.nodes, s->found,
+	void	   *arrays[] = {s->list, s->rejected_keys, s->rows.estimates, s->rows.ids,
+		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->gathered, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 

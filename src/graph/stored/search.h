@@ -36,6 +36,8 @@ typedef struct GrnStore
 	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
 	/* whether pages are taken as wholes now; the store changes it as it likes */
 	bool		whole_pages;
+	/* whether the search reads no neighbours now: it says so for its run's time */
+	bool		rows_alone;
 	/* optional: the search will visit these ids soon, the first of them first */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
@@ -82,6 +84,10 @@ typedef struct GrnSearchParams
 	double		share;			/* with filter: of the rows that pass, a guess > 0 */
 	bool		closed;			/* with codes: what grn_search_listed() offered is visited, no
 								 * neighbours */
+	const GrnCodeQuery *code_query; /* the query made ready for estimates, by another search; or
+									 * NULL */
+	uint32_t	nearest;		/* closed, with groups: what grn_search_settled() goes by */
+	uint32_t	patience;
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
@@ -97,9 +103,26 @@ extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *stor
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
 
-/* Offers a closed search that has not run those of count coded rows that are wanted; NULL: all. */
+/* Offers a closed search those of count coded rows that are wanted; NULL: all. */
 extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, const bool *wanted, uint32_t count);
+
+/*
+ * Tells a closed search of groups of rows that it may be offered (group.h), each by an id and the
+ * code of its middle.  next_group() takes the one whose middle is nearest among those that are
+ * left, or GRN_INVALID_ID.
+ */
+extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, uint32_t count);
+extern uint32_t grn_search_next_group(GrnSearch *s);
+/*
+ * Is it unlikely that a group which is left holds one of the p.nearest nearest rows?  So it is
+ * when of the rows that were offered since the first group was taken the last third, and
+ * p.patience rows at least, have shown none.
+ */
+extern bool grn_search_settled(const GrnSearch *s);
+extern bool grn_search_has_groups(const GrnSearch *s);
+extern uint32_t grn_search_patience(const GrnSearch *s);
 
 /*
  * With a filter and codes, offers rows of a sample of the index whose signatures pass: they are
@@ -107,6 +130,9 @@ extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *
  */
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
+
+/* The query as it is ready for estimates; of an index with codes. */
+extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
 
 /*
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)

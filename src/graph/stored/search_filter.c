@@ -71,7 +71,7 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 			memcpy(to + n++ * GRN_TID_BYTES,
 				   GRN_REC_PTR(rec, l->off_tids) + i * GRN_TID_BYTES, GRN_TID_BYTES);
 	s->now.ntids = n;
-	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, rec->count, s->passing);
+	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, s->count, s->passing);
 }
 
 /* ---- candidates that fail ---- */

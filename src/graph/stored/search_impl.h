@@ -1,6 +1,7 @@
 /*
  * search_impl.h - the state of a search, for the files of search.h: search.c (its course),
- * search_list.c (candidates: the list, and what it rejects), search_set.c (ids that have been
+ * search_list.c (candidates: the list, and what it rejects), search_closed.c (candidates that are
+ * rows of lists), search_set.c (ids that have been
  * dealt with), search_visit.c (records), search_mates.c (other records of a page),
  * search_dead.c (nodes without rows) and search_filter.c (nodes that fail a filter).
  */
@@ -42,6 +43,15 @@ typedef struct GrnMates GrnMates;
 
 /* Rows of lists that get estimates at once: as many as the widest kernel takes. */
 #define GRN_GATHER 16
+
+/* Ids in no order, with estimates. */
+typedef struct Waiting
+{
+	float	   *estimates;
+	uint32_t   *ids;
+	size_t		n;
+	size_t		room;
+} Waiting;
 
 /* With a filter: candidates whose signatures fail it. */
 typedef struct Failing
@@ -87,11 +97,18 @@ struct GrnSearch
 	Key		   *rejected_keys;	/* by the list, for further runs */
 	size_t		rejected;
 	size_t		rejected_room;
-	float	   *waiting;		/* of a closed search: estimates of what was offered and is no
-								 * rejected key yet, */
-	uint32_t   *waiting_ids;	/* and the ids */
-	size_t		nwaiting;
-	size_t		waiting_room;
+	Waiting		rows;			/* of a closed search: what was offered and is no rejected key yet */
+	float		chosen;			/* rows up to this have become rejected keys */
+	Waiting		groups;			/* their middles, and the ids of those that are yet to be taken */
+	Key		   *near_groups;	/* heap: the nearest of them, which wait no more */
+	size_t		nnear_groups;
+	size_t		near_groups_room;
+	bool		groups_begun;	/* one has been taken */
+	float	   *nearest;		/* [p.nearest] estimates of the nearest rows, the farthest first: a
+								 * heap */
+	uint32_t	nnearest;
+	uint64_t	offered;		/* rows, since the first group was taken */
+	uint64_t	idle;			/* and since one came among the nearest */
 	uint8_t    *gathered;		/* codes of rows that wait for an estimate, room for GRN_GATHER */
 	uint32_t	ngathered;
 	uint32_t   *kept_ids;		/* [nkept_ids] some of their ids, now or before; only resumed */
@@ -356,11 +373,9 @@ extern void grn_reject(GrnSearch *s, Key key);
 static inline bool
 has_rejected(const GrnSearch *s)
 {
-	return s->rejected + s->nwaiting > 0;
+	return s->rejected + s->rows.n > 0;
 }
 
-/* Has the last rows that grn_search_listed() was given wait with the others. */
-extern void grn_end_listed(GrnSearch *s);
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers a candidate that has been expanded already. */
@@ -378,6 +393,16 @@ extern void grn_unlist(GrnSearch *s, Key key);
  * Fills the list with the nearest of what was rejected before.  Returns whether it took any.
  */
 extern bool grn_take_rejected(GrnSearch *s);
+
+/* ---- search_closed.c ---- */
+
+/* Has the last rows that grn_search_listed() was given wait with the others. */
+extern void grn_end_listed(GrnSearch *s);
+/*
+ * Makes the nearest of what waits, about as many as two lists hold, the heap of what was rejected,
+ * which is empty.
+ */
+extern void grn_choose_waiting(GrnSearch *s);
 
 /* ---- search_visit.c ---- */
 

@@ -132,127 +132,6 @@ grn_reject(GrnSearch *s, Key key)
 		s->rejected_keys[s->rejected++] = key;
 }
 
-/* ---- candidates of a closed search ---- */
-
-#define LEAST_WAITING 1024		/* rows */
-#define CHOSEN 2				/* lists that are chosen from what waits, about */
-#define CHOICE_KEYS 128			/* by a sample of so many keys */
-#define BLOCK 512				/* rows that are looked at at once */
-
-static void
-reserve_waiting(GrnSearch *s, size_t need)
-{
-	size_t		room = s->waiting_room;
-
-	if (need <= room)
-		return;
-	grn_grow(s, &s->waiting_ids, sizeof(uint32_t), s->nwaiting, need, &room);
-	grn_grow(s, &s->waiting, sizeof(float), s->nwaiting, need, &s->waiting_room);
-}
-
-/* Has rows wait; there is room. */
-static void
-wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
-			uint32_t count)
-{
-	grn_estimate(&s->code_query, codes, factors, count, s->waiting + s->nwaiting);
-	memcpy(s->waiting_ids + s->nwaiting, ids, count * sizeof(uint32_t));
-	s->nwaiting += count;
-}
-
-void
-grn_end_listed(GrnSearch *s)
-{
-	if (s->ngathered == 0)
-		return;
-	reserve_waiting(s, s->nwaiting + s->ngathered);
-	wait_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
-	s->ngathered = 0;
-}
-
-void
-grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
-				  const GrnFactor *factors, const bool *wanted, uint32_t count)
-{
-	size_t		bytes = s->p.layout->code_bytes;
-	uint32_t	whole = wanted == NULL ? count - count % GRN_GATHER : 0;
-
-	if (s->nwaiting + count + GRN_GATHER > s->waiting_room)
-	{
-		if (s->truncated || (s->p.memory_limit > 0 &&
-							 grn_search_bytes(s) + s->waiting_room * sizeof(Key) > s->p.memory_limit))
-		{
-			s->truncated = true;
-			return;
-		}
-		reserve_waiting(s, 2 * s->waiting_room + count + LEAST_WAITING);
-	}
-	if (whole > 0)
-		wait_listed(s, ids, codes, factors, whole);
-	/* the others by as many as estimates are made of at once, with those of other records */
-	for (uint32_t i = whole; i < count; i++)
-	{
-		if (wanted != NULL && !wanted[i])
-			continue;
-		if (s->ngathered == GRN_GATHER)
-			grn_end_listed(s);
-		s->gathered_ids[s->ngathered] = ids[i];
-		s->gathered_factors[s->ngathered] = factors[i];
-		memcpy(s->gathered + s->ngathered++ * bytes, codes + i * bytes, bytes);
-	}
-}
-
-/* Row i of those that wait becomes one of the rejected; the last one fills the gap. */
-static void
-take_waiting(GrnSearch *s, size_t i)
-{
-	reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1, &s->rejected_room);
-	s->rejected_keys[s->rejected++] = make_key(s->waiting[i], s->waiting_ids[i]);
-	s->waiting[i] = s->waiting[--s->nwaiting];
-	s->waiting_ids[i] = s->waiting_ids[s->nwaiting];
-}
-
-/*
- * Makes the nearest of what waits, about CHOSEN lists full, the heap of what was rejected, which
- * is empty.  A bound tells them from the others, so that few are ever put in order.
- */
-static void
-choose_waiting(GrnSearch *s)
-{
-	Key			bound = UINT64_MAX;
-	uint64_t	wanted = (uint64_t) CHOSEN * s->p.ef;
-	float		farthest;
-	bool		all;
-
-	if (s->nwaiting > 4 * wanted && s->nwaiting > 4 * CHOICE_KEYS)
-	{
-		Key			sample[CHOICE_KEYS];
-		Key			scratch[CHOICE_KEYS];
-
-		for (size_t i = 0; i < CHOICE_KEYS; i++)
-			sample[i] = make_key(s->waiting[i * s->nwaiting / CHOICE_KEYS], 0);
-		grn_sort_keys(sample, scratch, CHOICE_KEYS);
-		bound = sample[wanted * CHOICE_KEYS / s->nwaiting + 2];
-	}
-	farthest = key_distance(bound);
-	all = farthest != farthest;
-	if (all)
-		while (s->nwaiting > 0)
-			take_waiting(s, s->nwaiting - 1);
-	/* from the end, so that what fills a gap has been looked at */
-	for (size_t end = s->nwaiting; end > 0;)
-	{
-		uint32_t	near[BLOCK];
-		size_t		first = end > BLOCK ? end - BLOCK : 0;
-		uint32_t	n = grn_dist->at_most(s->waiting + first, (uint32_t) (end - first), farthest, near);
-
-		while (n > 0)
-			take_waiting(s, first + near[--n]);
-		end = first;
-	}
-	heap_make(s->rejected_keys, s->rejected);
-}
-
 /* ---- candidates ---- */
 
 /*
@@ -422,7 +301,7 @@ grn_take_rejected(GrnSearch *s)
 	while (has_rejected(s) && s->listed < s->p.ef)
 	{
 		if (s->rejected == 0)
-			choose_waiting(s);
+			grn_choose_waiting(s);
 		grn_offer(s, heap_pop(s->rejected_keys, &s->rejected));
 	}
 	return s->listed > listed;

@@ -107,15 +107,18 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnSearch  *s = arg;
 	const GrnLayout *l = s->p.layout;
+	bool		closed = s->codes && s->p.closed;
 
-	/* A record comes from far: ask for all of it before waiting for any of it. */
-	for (uint32_t at = 0; at < l->hot_bytes; at += CACHE_LINE)
+	/* A record comes from far: ask for all that is read of it before waiting for any of it. */
+	for (uint32_t at = 0; at < (closed ? l->off_ids : l->hot_bytes); at += CACHE_LINE)
 		__builtin_prefetch(GRN_REC_PTR(rec, at));
-	for (uint32_t at = 0; at < l->vec_bytes && s->p.filter == NULL; at += CACHE_LINE)
+	for (uint32_t at = 0; at < l->vec_bytes && (closed || s->p.filter == NULL); at += CACHE_LINE)
 		__builtin_prefetch((const uint8_t *) vec + at);
 
+	s->count = closed ? 0 : rec->count;
 	grn_take_record(s, s->id, rec, vec);
-	s->count = rec->count;
+	if (closed)
+		return;
 	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
 	if (s->codes)
 		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),

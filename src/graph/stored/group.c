@@ -1,0 +1,340 @@
+/*
+ * group.c - groups of near rows within a list: the tree of cuts, and middles.
+ */
+#include "graph/stored/group_impl.h"
+
+#include <string.h>
+
+#include "graph/arena.h"
+
+/* Somewhat more groups than full ones, so that most rows find room where they are nearest. */
+#define SLACK 16
+
+/* Rows by which a part is cut: a small one by fewer. */
+#define MOST_SAMPLED 256
+#define LEAST_SAMPLED 48
+#define ROWS_PER_SAMPLED 64
+#define MEANS_STEPS 4			/* of 2-means */
+#define PIECE 32				/* rows that get estimates at once */
+#define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
+
+/*
+ * Principal directions of 4 and 2 bits are enough to cut by, if there are as many: those of 1 bit
+ * hold little of the variance, and much of it is lost.
+ */
+#define ENOUGH_DIMS 48
+
+typedef struct Space
+{
+	float	   *sample;			/* [MOST_SAMPLED][GRN_GROUP_DIMS] */
+	float	   *along;			/* [n] where rows lie in the direction of the cut */
+	uint8_t    *codes;			/* [PIECE][code_bytes] */
+	void	   *refine;			/* of grn_group_refine() */
+} Space;
+
+static size_t
+lay_out(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+
+	s->sample = grn_take(&a, (size_t) MOST_SAMPLED * GRN_GROUP_DIMS, sizeof(float));
+	s->along = grn_take(&a, n, sizeof(float));
+	s->codes = grn_take(&a, PIECE, grn_code_bytes(codec->shape));
+	s->refine = grn_take(&a, grn_group_refine_bytes(codec, n, room), 1);
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
+{
+	Space		s;
+
+	return lay_out(&s, codec, n, room, NULL);
+}
+
+uint32_t
+grn_groups(uint32_t n, uint32_t room)
+{
+	uint32_t	usual = room - 1 - room / SLACK;
+
+	return (n + usual - 1) / usual;
+}
+
+/* ---- rows as their codes have them ---- */
+
+/* Blocks of codes that are looked at for cuts. */
+static int
+cutting_blocks(const GrnCodec *codec)
+{
+	return codec->shape.dims[0] + codec->shape.dims[1] >= ENOUGH_DIMS ? 2 : GRN_CODE_BLOCKS;
+}
+
+uint32_t
+grn_group_dims(const GrnCodec *codec, int blocks)
+{
+	uint32_t	dims = 0;
+
+	if (grn_codes_exact(codec))
+		return codec->dim;
+	for (int b = 0; b < blocks; b++)
+		dims += codec->shape.dims[b];
+	return dims;
+}
+
+float
+grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
+{
+	const GrnCodec *codec = g->codec;
+	const uint8_t *code = g->codes + (size_t) node * grn_code_bytes(codec->shape);
+	float		length;
+
+	if (grn_codes_exact(codec))
+	{
+		/* a byte's highest bit first */
+		for (uint32_t j = 0; j < codec->dim; j++)
+			x[j] = (float) (code[j / 8] >> (7 - j % 8) & 1);
+		return 1;
+	}
+	length = grn_decode_head(codec, blocks, code, g->factors[node], x);
+	if (codec->kind == GRN_CODES_DIRECTIONS)
+		for (uint32_t j = 0; j < grn_group_dims(codec, blocks); j++)
+			x[j] = length * (x[j] + codec->mean_head[j]);
+	return length;
+}
+
+void
+grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8_t *code,
+				 GrnFactor *factor)
+{
+	const GrnCodec *codec = g->codec;
+	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
+	uint32_t	dims = grn_group_dims(codec, GRN_CODE_BLOCKS);
+	float		mean[GRN_GROUP_DIMS] = {0};
+	float		x[GRN_GROUP_DIMS];
+	float		length = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		length += grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x) / (float) n;
+		for (uint32_t j = 0; j < dims; j++)
+			mean[j] += x[j];
+	}
+	for (uint32_t j = 0; j < dims; j++)
+		mean[j] /= (float) n;
+	*factor = (GrnFactor) {0};
+	if (grn_codes_exact(codec))
+	{
+		/* bits that most rows have */
+		for (uint32_t j = 0; j < dims; j++)
+			mean[j] = mean[j] > 0.5f;
+		(void) grn_pack_bits(mean, dims, code);
+		return;
+	}
+	for (uint32_t j = 0; j < dims && direction; j++)
+		mean[j] = length > 0 ? mean[j] / length - codec->mean_head[j] : 0;
+	/* what lies outside of the codec's directions averages out */
+	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims),
+					direction ? length / codec->length_unit : 0, code, factor);
+}
+
+/* ---- cuts ---- */
+
+/*
+ * The direction from one mean of the sample [n][dims] to the other, into w [dims].  False: all
+ * rows of the sample are equal.
+ */
+static bool
+find_direction(const float *sample, uint32_t n, uint32_t dims, float *w)
+{
+	const float *far = sample;
+	float		most = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+	{
+		float		d = grn_dist->l2_f32(sample, sample + (size_t) i * dims, dims);
+
+		if (d > most)
+		{
+			most = d;
+			far = sample + (size_t) i * dims;
+		}
+	}
+	if (!(most > 0 && most < INFINITY))
+		return false;
+	for (uint32_t j = 0; j < dims; j++)
+		w[j] = far[j] - sample[j];
+	for (int step = 0; step < MEANS_STEPS; step++)
+	{
+		float		along[MOST_SAMPLED];
+		float		sums[2][GRN_GROUP_DIMS] = {{0}};
+		float		counts[2] = {0, 0};
+		float		middle = 0;
+
+		for (uint32_t i = 0; i < n; i++)
+		{
+			along[i] = grn_dist->ip_f32(w, sample + (size_t) i * dims, dims);
+			middle += along[i] / (float) n;
+		}
+		for (uint32_t i = 0; i < n; i++)
+		{
+			int			half = along[i] > middle;
+			const float *x = sample + (size_t) i * dims;
+
+			counts[half]++;
+			for (uint32_t j = 0; j < dims; j++)
+				sums[half][j] += x[j];
+		}
+		if (counts[0] == 0 || counts[1] == 0)
+			return step > 0;
+		for (uint32_t j = 0; j < dims; j++)
+			w[j] = sums[1][j] / counts[1] - sums[0][j] / counts[0];
+	}
+	return true;
+}
+
+/* Fills s->along of rows [n] by direction w [dims], which is changed. */
+static void
+project(const GrnGrouping *g, const Space *s, int blocks, const GrnGrouped *rows, uint32_t n,
+		float *w)
+{
+	const GrnCodec *codec = g->codec;
+	size_t		bytes = grn_code_bytes(codec->shape);
+	uint32_t	dims = grn_group_dims(codec, blocks);
+	GrnCodeQuery query;
+	float		base = 0;
+
+	if (grn_codes_exact(codec))
+	{
+		for (uint32_t i = 0; i < n; i++)
+		{
+			grn_group_decode(g, blocks, rows[i].node, s->sample);
+			s->along[i] = grn_dist->ip_f32(w, s->sample, dims);
+		}
+		return;
+	}
+	if (codec->kind == GRN_CODES_DIRECTIONS)
+		base = grn_dist->ip_f32(w, codec->mean_head, dims);
+	memset(w + dims, 0, (grn_code_dims(codec->shape) - dims) * sizeof(float));
+	grn_code_query_head(codec, GRN_ESTIMATE_IP, base, w, &query);
+	for (uint32_t i = 0; i < n; i += PIECE)
+	{
+		uint32_t	count = n - i < PIECE ? n - i : PIECE;
+		GrnFactor	factors[PIECE];
+
+		for (uint32_t j = 0; j < count; j++)
+		{
+			factors[j] = g->factors[rows[i + j].node];
+			memcpy(s->codes + j * bytes, g->codes + rows[i + j].node * bytes, bytes);
+		}
+		grn_estimate(&query, s->codes, factors, count, s->along + i);
+	}
+}
+
+static void
+swap_rows(GrnGrouped *rows, float *along, uint32_t i, uint32_t j)
+{
+	GrnGrouped	row = rows[i];
+	float		x = along[i];
+
+	rows[i] = rows[j];
+	rows[j] = row;
+	along[i] = along[j];
+	along[j] = x;
+}
+
+/* Has the k rows of [n] that lie least far along come first (Hoare's selection). */
+static void
+select_least(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
+{
+	uint32_t	low = 0;
+	uint32_t	high = n - 1;
+
+	while (low < high)
+	{
+		float		pivot = along[low + (high - low) / 2];
+		uint32_t	i = low;
+		uint32_t	j = high;
+
+		for (;;)
+		{
+			while (along[i] < pivot)
+				i++;
+			while (along[j] > pivot)
+				j--;
+			if (i >= j)
+				break;
+			swap_rows(rows, along, i++, j--);
+		}
+		/* rows before i are at most the pivot, those from j + 1 on at least */
+		if (k <= j)
+			high = j;
+		else
+			low = j + 1;
+		if (k == low)
+			return;
+	}
+}
+
+/* Cuts rows [n], so that the first k of them lie on one side. */
+static void
+cut(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n, uint32_t k)
+{
+	int			blocks = cutting_blocks(g->codec);
+	uint32_t	dims = grn_group_dims(g->codec, blocks);
+	uint32_t	sampled = n / ROWS_PER_SAMPLED;
+	float		w[GRN_GROUP_DIMS];
+
+	sampled = sampled < LEAST_SAMPLED ? LEAST_SAMPLED : sampled < MOST_SAMPLED ? sampled : MOST_SAMPLED;
+	sampled = sampled < n ? sampled : n;
+	for (uint32_t i = 0; i < sampled; i++)
+		grn_group_decode(g, blocks, rows[grn_random(g->seed, n, i) % n].node, s->sample + (size_t) i * dims);
+	if (!find_direction(s->sample, sampled, dims, w))
+		return;
+	project(g, s, blocks, rows, n, w);
+	/* numbers that are none have no order */
+	for (uint32_t i = 0; i < n; i++)
+		if (s->along[i] != s->along[i])
+			s->along[i] = 0;
+	select_least(rows, s->along, n, k);
+}
+
+/* A part of the rows that is to be cut into so many groups. */
+typedef struct Part
+{
+	uint32_t	first;
+	uint32_t	n;
+	uint32_t	first_group;
+	uint32_t	groups;
+} Part;
+
+void
+grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, uint32_t *ends, void *workspace)
+{
+	Part		parts[MOST_DEPTH];
+	uint32_t	waiting = 0;
+	Space		s;
+
+	(void) lay_out(&s, g->codec, n, g->room, workspace);
+	parts[waiting++] = (Part) {0, n, 0, grn_groups(n, g->room)};
+	while (waiting > 0)
+	{
+		Part		part = parts[--waiting];
+		Part		less = {part.first, 0, part.first_group, part.groups / 2};
+
+		if (part.groups <= 1)
+		{
+			ends[part.first_group] = part.first + part.n;
+			continue;
+		}
+		if (g->look != NULL)
+			g->look(g->arg);
+		less.n = (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
+		cut(g, &s, rows + part.first, part.n, less.n);
+		/* the larger part waits, so that few do */
+		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
+								   part.groups - less.groups};
+		parts[waiting++] = less;
+	}
+	if (grn_group_may_refine(g->codec))
+		grn_group_refine(g, rows, n, ends, grn_groups(n, g->room), s.refine);
+}

@@ -1,0 +1,263 @@
+/*
+ * search_closed.c - candidates of a closed search: rows of lists, and groups of such rows.
+ *
+ * All of them wait unsorted with their estimates, until a bound from a sample of these tells the
+ * few nearest from the others.
+ */
+#include "graph/stored/search_impl.h"
+
+#include <math.h>
+
+#include "graph/kernels/dist.h"
+
+/* ---- what waits ---- */
+
+#define LEAST_WAITING 1024		/* rows */
+#define CHOICE_KEYS 128			/* the nearest are chosen by a sample of so many keys */
+#define BLOCK 512				/* estimates that are looked at at once */
+
+static void
+reserve_waiting(GrnSearch *s, Waiting *w, size_t need)
+{
+	size_t		room = w->room;
+
+	if (need <= room)
+		return;
+	grn_grow(s, &w->ids, sizeof(uint32_t), w->n, need, &room);
+	grn_grow(s, &w->estimates, sizeof(float), w->n, need, &w->room);
+}
+
+/* Adds coded rows or middles; there is room. */
+static void
+wait(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+	 uint32_t count)
+{
+	grn_estimate(&s->code_query, codes, factors, count, w->estimates + w->n);
+	memcpy(w->ids + w->n, ids, count * sizeof(uint32_t));
+	w->n += count;
+}
+
+/* The key of number i, which waits no more; the last one fills the gap. */
+static Key
+take(Waiting *w, size_t i)
+{
+	Key			key = make_key(w->estimates[i], w->ids[i]);
+
+	w->estimates[i] = w->estimates[--w->n];
+	w->ids[i] = w->ids[w->n];
+	return key;
+}
+
+/*
+ * Makes the nearest of what waits, `wanted` or more, a heap.  A bound tells them from the others,
+ * so that few are ever put in order.  Returns the bound.
+ */
+static float
+choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *room)
+{
+	float		bound = INFINITY;
+
+	if (w->n > 4 * wanted && w->n > 4 * CHOICE_KEYS)
+	{
+		Key			sample[CHOICE_KEYS];
+		Key			scratch[CHOICE_KEYS];
+
+		for (size_t i = 0; i < CHOICE_KEYS; i++)
+			sample[i] = make_key(w->estimates[i * w->n / CHOICE_KEYS], 0);
+		grn_sort_keys(sample, scratch, CHOICE_KEYS);
+		bound = key_distance(sample[wanted * CHOICE_KEYS / w->n + 2]);
+	}
+	/* from the end, so that what fills a gap has been looked at */
+	for (size_t end = w->n; end > 0;)
+	{
+		uint32_t	near[BLOCK];
+		size_t		first = end > BLOCK ? end - BLOCK : 0;
+		uint32_t	found = (uint32_t) (end - first);
+
+		if (bound < INFINITY)
+			found = grn_dist->at_most(w->estimates + first, found, bound, near);
+		else
+			for (uint32_t i = 0; i < found; i++)
+				near[i] = i;
+		reserve(s, heap, sizeof(Key), *n, *n + found, room);
+		while (found > 0)
+			(*heap)[(*n)++] = take(w, first + near[--found]);
+		end = first;
+	}
+	heap_make(*heap, *n);
+	return bound;
+}
+
+/* ---- rows ---- */
+
+#define CHOSEN 2				/* lists that are chosen from what waits, about */
+
+/* Puts an estimate among the nearest, from which the farthest goes if there are enough. */
+static void
+note_nearest(GrnSearch *s, float estimate)
+{
+	float	   *heap = s->nearest;
+	uint32_t	n = s->p.nearest;
+	uint32_t	i = 0;
+
+	if (s->nnearest < n)
+	{
+		for (i = s->nnearest++; i > 0 && heap[(i - 1) / 2] < estimate; i = (i - 1) / 2)
+			heap[i] = heap[(i - 1) / 2];
+		heap[i] = estimate;
+		return;
+	}
+	for (uint32_t child; (child = 2 * i + 1) < n; i = child)
+	{
+		if (child + 1 < n && heap[child + 1] > heap[child])
+			child++;
+		if (heap[child] <= estimate)
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = estimate;
+}
+
+/* Notes which of the rows that wait from number `from` on are among the nearest. */
+static void
+note_offered(GrnSearch *s, size_t from)
+{
+	uint32_t	count = (uint32_t) (s->rows.n - from);
+	float		before = s->nnearest < s->p.nearest ? INFINITY : s->nearest[0];
+	uint32_t	near[BLOCK];
+	uint32_t	n = 0;
+
+	for (uint32_t i = 0; i < count; i += BLOCK)
+	{
+		const float *estimates = s->rows.estimates + from + i;
+		uint32_t	found = grn_dist->at_most(estimates, count - i < BLOCK ? count - i : BLOCK,
+											  before, near);
+
+		for (uint32_t j = 0; j < found; j++)
+			if (s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0])
+			{
+				note_nearest(s, estimates[near[j]]);
+				n++;
+			}
+	}
+	s->offered += count;
+	s->idle = n > 0 ? 0 : s->idle + count;
+}
+
+/* Has rows wait; there is room. */
+static void
+wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+			uint32_t count)
+{
+	size_t		from = s->rows.n;
+
+	wait(s, &s->rows, ids, codes, factors, count);
+	if (s->p.nearest > 0)
+		note_offered(s, from);
+	/* those that are as near as what has been chosen before have a place in that heap */
+	for (size_t i = s->rows.n; s->resumed && i > from; i--)
+		if (s->rows.estimates[i - 1] <= s->chosen)
+		{
+			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1, &s->rejected_room);
+			heap_push(s->rejected_keys, &s->rejected, take(&s->rows, i - 1));
+		}
+}
+
+void
+grn_end_listed(GrnSearch *s)
+{
+	if (s->ngathered == 0)
+		return;
+	reserve_waiting(s, &s->rows, s->rows.n + s->ngathered);
+	wait_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
+	s->ngathered = 0;
+}
+
+void
+grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+				  const GrnFactor *factors, const bool *wanted, uint32_t count)
+{
+	size_t		bytes = s->p.layout->code_bytes;
+	size_t		room = s->rows.room;
+	uint32_t	whole = wanted == NULL ? count - count % GRN_GATHER : 0;
+
+	if (s->rows.n + count + GRN_GATHER > room)
+	{
+		if (s->truncated || (s->p.memory_limit > 0 &&
+							 grn_search_bytes(s) + room * sizeof(Key) > s->p.memory_limit))
+		{
+			s->truncated = true;
+			return;
+		}
+		reserve_waiting(s, &s->rows, 2 * room + count + LEAST_WAITING);
+	}
+	if (whole > 0)
+		wait_listed(s, ids, codes, factors, whole);
+	/* the others by as many as estimates are made of at once, with those of other records */
+	for (uint32_t i = whole; i < count; i++)
+	{
+		if (wanted != NULL && !wanted[i])
+			continue;
+		if (s->ngathered == GRN_GATHER)
+			grn_end_listed(s);
+		s->gathered_ids[s->ngathered] = ids[i];
+		s->gathered_factors[s->ngathered] = factors[i];
+		memcpy(s->gathered + s->ngathered++ * bytes, codes + i * bytes, bytes);
+	}
+}
+
+void
+grn_choose_waiting(GrnSearch *s)
+{
+	s->chosen = choose(s, &s->rows, (size_t) CHOSEN * s->p.ef, &s->rejected_keys, &s->rejected,
+					   &s->rejected_room);
+}
+
+/* ---- groups ---- */
+
+/* Groups that are put in order at once: about as many as a search reads. */
+#define CHOSEN_GROUPS 128
+
+void
+grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+				  uint32_t count)
+{
+	if (s->groups.n + count > s->groups.room)
+		reserve_waiting(s, &s->groups, 2 * s->groups.room + count + LEAST_WAITING);
+	wait(s, &s->groups, ids, codes, factors, count);
+}
+
+uint32_t
+grn_search_next_group(GrnSearch *s)
+{
+	if (!s->groups_begun)
+		s->idle = s->offered = 0;
+	s->groups_begun = true;
+	if (s->nnear_groups == 0)
+		choose(s, &s->groups, CHOSEN_GROUPS, &s->near_groups, &s->nnear_groups, &s->near_groups_room);
+	return s->nnear_groups > 0 ? KEY_ID(heap_pop(s->near_groups, &s->nnear_groups)) : GRN_INVALID_ID;
+}
+
+/*
+ * Where middles tell less, near rows are found here and there for long.  So patience grows with
+ * what has been read.
+ */
+#define IDLE_PART 3
+
+bool
+grn_search_settled(const GrnSearch *s)
+{
+	return s->nnearest == s->p.nearest && s->idle >= s->p.patience && IDLE_PART * s->idle >= s->offered;
+}
+
+bool
+grn_search_has_groups(const GrnSearch *s)
+{
+	return s->groups.n + s->nnear_groups > 0;
+}
+
+uint32_t
+grn_search_patience(const GrnSearch *s)
+{
+	return s->p.patience;
+}
