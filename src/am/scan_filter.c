@@ -22,6 +22,7 @@
 #define VISIT_COST(l) (0.75 + 0.45 * (double) (l)->record_bytes / 1100)
 #define LIST_VISIT_COST 0.9
 #define LIST_PAGE_COST 0.3
+#define GROUP_COST 0.35			/* a page of its own, which lies anywhere */
 #define LIST_ROW_COST(l) (0.005 * (12 + (double) (l)->code_bytes) / 32)
 /* Visits of a search by the share of rows that pass (300,000 and a million SIFT descriptors). */
 #define GRAPH_VISITS(ef, share) (25 + (ef) * (0.875 + 0.2 / (share)))
@@ -51,14 +52,15 @@ list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 	double		room = grn_list_rows(l);
 	double		groups = 0;
 	double		guide = ceil((double) size.groups / room);
+	double		pages;
 
 	if (size.groups > 0)
 		groups = Min((double) size.groups,
 					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / room);
 	choice->rows = (size.records + size.groups) * grn_list_rows(l);
-	choice->pages = (uint64) (groups + ((double) size.records + guide) * l->span / l->per_page) +
-		choice->listed.n;
-	return LIST_PAGE_COST * (double) choice->pages +
+	pages = ((double) size.records + guide) * l->span / l->per_page + choice->listed.n;
+	choice->pages = (uint64) (pages + groups);
+	return LIST_PAGE_COST * pages + GROUP_COST * groups +
 		LIST_ROW_COST(l) * (((double) size.records + groups) * room + (double) size.groups) +
 		LIST_VISIT_COST * Min((double) so->ef, (double) choice->rows);
 }
@@ -140,12 +142,16 @@ grnnd_filters_by_signature(const GrnndScan *so)
 #define FAR_FROM_USUAL 3
 
 /*
- * The share of rows that pass near the query: of the NEAR rows of the whole sample that are nearest
- * to it.  A filter may be of what the query is about, or of the opposite.
+ * The share of rows that pass near the query, where it differs from the share of all of them: by
+ * the NEAR rows of the whole sample that are nearest to the query.  A filter may be of what the
+ * query is about, or of the opposite.  (Where a tenth passes at random, the bounds are left once
+ * in 20 times.)
  */
-#define NEAR 24
+#define NEAR 64
+#define LEAST_NEAR 0.4
+#define MOST_NEAR 2
 static double
-share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes)
+share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes, double share)
 {
 	float		nearest[NEAR];
 	bool		passes[NEAR];
@@ -176,31 +182,37 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 	for (uint32 i = 0; i < n; i++)
 		passing += passes[i];
 	pfree(estimates);
-	return (passing + 0.25) / (n + 0.5);
+	if (passing >= LEAST_NEAR * share * n && passing <= MOST_NEAR * share * n)
+		return share;
+	return (passing + 0.5) / (n + 1);
+}
+
+/* Visits of the graph that cost what reading the list does; infinity: there is none. */
+static double
+list_in_visits(const GrnndScan *so)
+{
+	return so->list.listed.n > 0 ? so->list.cost / VISIT_COST(&so->ix->layout) : get_float8_infinity();
 }
 
 GrnSearch *
 grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	const GrnLayout *l = &so->ix->layout;
 	GrnndSample *sample;
 	GrnSearch  *search;
 	GrnSearch  *list = NULL;
 	double		listed;
 	double		visits;
-	double		list_visits;	/* that cost what the list does */
 
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
-	list_visits = so->list.listed.n > 0 ? so->list.cost / VISIT_COST(l) : get_float8_infinity();
 	listed = ((double) so->list.rows + 1) / (so->store.id_limit + 1.0);
 	/* no search is shorter, whatever the sample said, and it costs some pages to ask */
-	if (list_visits <= GRAPH_VISITS(so->ef, 1) && (list = search_list(scan, params)) != NULL)
+	if (list_in_visits(so) <= GRAPH_VISITS(so->ef, 1) && (list = search_list(scan, params)) != NULL)
 		return list;
 	/* the share is no more than this, but it may be less near the query */
 	visits = GRAPH_VISITS(so->ef, Min(SIGNATURES_ERR * listed, 1));
-	sample = grnnd_pick_sample(&so->store, &so->filter->base, list_visits <= FAR_FROM_USUAL * visits,
+	sample = grnnd_pick_sample(&so->store, &so->filter->base, list_in_visits(so) <= FAR_FROM_USUAL * visits,
 							   &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
@@ -211,8 +223,8 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
 	search = grn_search_begin(params, &so->store.base, so->q);
 	if (sample->nfailing > 0)
-		visits = GRAPH_VISITS(so->ef, share_near(search, sample, l->code_bytes));
-	if (list_visits <= visits)
+		visits = GRAPH_VISITS(so->ef, share_near(search, sample, so->ix->layout.code_bytes, params->share));
+	if (list_in_visits(so) <= visits)
 	{
 		so->graph.code_query = grn_search_code_query(search);
 		list = search_list(scan, &so->graph);
