@@ -120,7 +120,7 @@
 #define LIST_ROW_COST 0.004
 /*
  * Of a value's list of more rows than this a search reads the middles of groups, of so many rows
- * each, and the nearest groups (GROUPS_READ() of scan_filter.c).
+ * each, and the nearest groups (grnnd_grouped_rows()).
  */
 #define GROUPED_ROWS 5000
 #define GROUP_ROWS 40
@@ -544,17 +544,17 @@ is_listed(const IndexOptInfo *info, const Node *node)
 	return true;				/* a boolean column */
 }
 
-/*
- * Rows that a search reads of lists that hold so many; of_values: those of values, not of ranges.
- */
+/* How many rows a search reads of the lists of a condition on values, as a share of all. */
 static double
-rows_read(const Shape *shape, double rows, bool of_values)
+share_of_values(PlannerInfo *root, Node *condition, int relid, const Shape *shape)
 {
+	double		share = clause_selectivity(root, condition, relid, JOIN_INNER, NULL);
+	double		rows = shape->rows * share;
 	double		groups = rows / GROUP_ROWS;
 
-	if (!of_values || rows <= GROUPED_ROWS || rows > shape->rows / GRNND_MOST_GROUPED)
-		return rows;
-	return Min(rows, grnnd_grouped_rows(shape->ef * shape->beam, groups)) + groups;
+	if (rows <= GROUPED_ROWS || rows > shape->rows / GRNND_MOST_GROUPED)
+		return share;
+	return (Min(rows, grnnd_grouped_rows(shape->ef * shape->beam, groups)) + groups) / shape->rows;
 }
 
 /*
@@ -564,19 +564,17 @@ rows_read(const Shape *shape, double rows, bool of_values)
 static double
 share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
 {
-	List	   *filter = shape->filter;
 	const IndexOptInfo *info = path->indexinfo;
 	int			relid = (int) info->rel->relid;
 	double		share = 1;
 	ListCell   *lc;
 
-	foreach(lc, filter)
+	foreach(lc, shape->filter)
 	{
 		RestrictInfo *rinfo = lfirst(lc);
 
 		if (is_listed(info, (Node *) rinfo->clause))
-			share = Min(share, rows_read(shape, shape->rows *
-										 clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL), true) / shape->rows);
+			share = Min(share, share_of_values(root, (Node *) rinfo, relid, shape));
 	}
 	for (int i = 1; i < info->nkeycolumns; i++)
 	{
@@ -590,8 +588,7 @@ share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
 			if (clause->indexcol != i)
 				continue;
 			if (is_listed(info, (Node *) rinfo->clause))
-				share = Min(share, rows_read(shape, shape->rows *
-											 clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL), true) / shape->rows);
+				share = Min(share, share_of_values(root, (Node *) rinfo, relid, shape));
 			else if (IsA(rinfo->clause, OpExpr) &&
 					 is_range(info, i, ((OpExpr *) rinfo->clause)->opno))
 				ranges = lappend(ranges, rinfo);

@@ -9,7 +9,10 @@
 #include "am/cache.h"
 #include "am/page.h"
 
-/* The same for a scan, which knows where the page was. */
+/*
+ * The page of the directory that has a bucket's head, with a share lock: grnnd_list_head() of a
+ * scan.
+ */
 static Buffer
 look_at_head(GrnndStore *store, uint32 bucket)
 {
@@ -269,7 +272,10 @@ read_record(Reader *r, uint32 id)
 	return rec;
 }
 
-/* Offers the groups of a bucket.  (Nobody but a fit, which begins other lists, changes a guide.) */
+/*
+ * Offers the groups of a bucket.  A vacuum frees a guide when all of its groups are empty, and
+ * another record may be in its place then; that it is of other lists, the reader's end finds.
+ */
 static void
 read_guide(Reader *r, uint32 bucket)
 {
@@ -282,11 +288,9 @@ read_guide(Reader *r, uint32 bucket)
 		uint16		unused;
 		GrnListArrays a;
 
-		/* the reader's end finds that it is of other lists */
-		if (rec == NULL)
+		if (rec == NULL || (rec->flags & GRN_GUIDE) == 0 || grn_tids_owner(rec, &unused) != bucket)
 			return;
-		if ((rec->flags & GRN_GUIDE) == 0 || grn_tids_owner(rec, &unused) != bucket ||
-			++steps > r->limit)
+		if (++steps > r->limit)
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		ask_ahead(r, id);
 		a = grn_list_arrays(&r->ix->layout, rec);
