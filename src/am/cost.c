@@ -119,11 +119,11 @@
 #define LIST_ROWS_PER_PAGE 170
 #define LIST_ROW_COST 0.004
 /*
- * Of a value's list of more rows than this a search reads the middles of groups, of so many rows
- * each, and the nearest groups (grnnd_grouped_rows()).
+ * Of a value's list of more rows than this a search reads the middles of groups, one for so many
+ * rows of the list, and the nearest groups (grnnd_grouped_rows()).
  */
 #define GROUPED_ROWS 5000
-#define GROUP_ROWS 40
+#define GROUP_ROWS 25
 #define LIST_VISITS 0.5
 #define LIST_ROW_IN_VISITS 2.5
 

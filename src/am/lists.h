@@ -106,18 +106,28 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
 
 /*
  * Of a list with groups a search reads those with the nearest middles, until so many rows for each
- * of ef, and a third of all that it has read, have shown none that is among its ef nearest.
+ * of ef, and a quarter of all that it has read, have shown none that is among the nearest; of
+ * these it goes by one for so many rows.  So at the same ef recall is about that of searches
+ * without a filter.
  */
 #define GRNND_GROUPS_PATIENCE 24
+#define GRNND_ROWS_PER_NEAREST 16
 /*
  * About how many rows that takes of a list of n groups.  (In units of the patience alone: of 300,
- * 880 and 2,900 groups of sentences 4.3, 6.6 and 11, of 330, 990 and 3,400 of SIFT descriptors
- * 2.9, 4 and 6.)
+ * 1,300 and 4,400 groups of sentences 4.2, 5.6 and 6.5, of 3,000 and 10,000 of SIFT descriptors
+ * 4 and 5.9.)
  */
 static inline double
 grnnd_grouped_rows(double ef, double n)
 {
-	return GRNND_GROUPS_PATIENCE * ef * Max(0.4 * pow(Max(n, 1), 0.4), 1);
+	return GRNND_GROUPS_PATIENCE * ef * 1.6 * pow(Max(n, 1), 0.16);
+}
+
+/* About how many rows so many groups hold that are no copies, each with room for so many. */
+static inline uint64
+grnnd_rows_of_groups(uint64 groups, uint32 room)
+{
+	return groups * room / 3 * 2;
 }
 
 /* What of a column's lists a scan may read. */

@@ -57,7 +57,8 @@ list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 	if (size.groups > 0)
 		groups = Min((double) size.groups,
 					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / room);
-	choice->rows = (size.records + size.groups) * grn_list_rows(l);
+	choice->grouped = size.groups > 0;
+	choice->rows = size.records * grn_list_rows(l) + grnnd_rows_of_groups(size.groups, grn_list_rows(l));
 	pages = ((double) size.records + guide) * l->span / l->per_page + choice->listed.n;
 	choice->pages = (uint64) (pages + groups);
 	return LIST_PAGE_COST * pages + GROUP_COST * groups +
@@ -112,8 +113,8 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	if (so->list.pages > LONG_LIST)
 		params.ef += params.ef / 2;
 	params.max_visits = 0;
-	params.nearest = so->ef * grnnd_beam(so->ix);
-	params.patience = GRNND_GROUPS_PATIENCE * params.nearest;
+	params.patience = GRNND_GROUPS_PATIENCE * so->ef * grnnd_beam(so->ix);
+	params.nearest = so->list.grouped ? params.patience / GRNND_ROWS_PER_NEAREST : 0;
 	search = grn_search_begin(&params, &so->store.base, so->q);
 	so->reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);
 	if (so->reader == NULL || grn_search_truncated(search))
@@ -153,9 +154,8 @@ grnnd_filters_by_signature(const GrnndScan *so)
 static double
 share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes, double share)
 {
-	float		nearest[NEAR];
-	bool		passes[NEAR];
-	float	   *estimates = palloc(GRNND_SAMPLE_ROWS * sizeof(float));
+	uint32		nearest[NEAR];	/* [n] ascending ordinals of estimates, the last bit: passes */
+	float		estimates[GRNND_SAMPLE_ROWS];
 	uint32		failing = GRNND_SAMPLE_ROWS - sample->nfailing;
 	uint32		n = 0;
 	uint32		passing = 0;
@@ -165,23 +165,25 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 				 sample->factors + failing, sample->nfailing, estimates + failing);
 	for (uint32 i = 0; i < GRNND_SAMPLE_ROWS; i++)
 	{
-		uint32		at;
+		uint32		ordinal;
+		uint32		at = 0;
 
 		if (i == sample->count)
 			i = failing;
-		if (i == GRNND_SAMPLE_ROWS || (n == NEAR && !(estimates[i] < nearest[n - 1])))
+		if (i == GRNND_SAMPLE_ROWS)
+			break;
+		ordinal = (grn_ordinal(estimates[i]) & ~UINT32_C(1)) | (i < sample->count);
+		if (n == NEAR && ordinal >= nearest[n - 1])
 			continue;
-		for (at = n < NEAR ? n++ : n - 1; at > 0 && nearest[at - 1] > estimates[i]; at--)
-		{
-			nearest[at] = nearest[at - 1];
-			passes[at] = passes[at - 1];
-		}
-		nearest[at] = estimates[i];
-		passes[at] = i < sample->count;
+		/* (a loop without branches, which compilers vectorize) */
+		for (uint32 k = 0; k < n; k++)
+			at += nearest[k] < ordinal;
+		n = Min(n + 1, NEAR);
+		memmove(nearest + at + 1, nearest + at, (n - 1 - at) * sizeof(uint32));
+		nearest[at] = ordinal;
 	}
 	for (uint32 i = 0; i < n; i++)
-		passing += passes[i];
-	pfree(estimates);
+		passing += nearest[i] & 1;
 	if (passing >= LEAST_NEAR * share * n && passing <= MOST_NEAR * share * n)
 		return share;
 	return (passing + 0.5) / (n + 1);

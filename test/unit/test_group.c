@@ -9,8 +9,7 @@
 #include "search_world.h"
 
 #define ROOM 12
-#define GROUPS(n) grn_groups(n, ROOM)
-#define MANY 20000
+#define MANY 40000
 
 /* A world's rows by their codes. */
 static GrnGrouping
@@ -20,14 +19,42 @@ grouping_of(const World *w)
 						  .seed = 7};
 }
 
-static GrnGrouped *
-all_rows(uint32_t n)
+/* Rows in their groups. */
+typedef struct Groups
 {
-	GrnGrouped *rows = malloc(n * sizeof(GrnGrouped));
+	GrnGrouped *rows;			/* [ends[n - 1]] */
+	uint32_t	n;
+	GrnGroups	made;
+} Groups;
 
+static void
+free_groups(Groups *groups)
+{
+	free(groups->rows);
+	free(groups->made.ends);
+	free(groups->made.middles);
+	free(groups->made.factors);
+}
+
+/* The first n rows, not yet in groups. */
+static Groups
+all_rows(const GrnGrouping *g, uint32_t n)
+{
+	Groups		groups = {.n = grn_groups(g->codec, n, g->room)};
+
+	groups.rows = malloc(grn_group_entries(g->codec, n, g->room) * sizeof(GrnGrouped));
+	groups.made.ends = malloc(groups.n * sizeof(uint32_t));
+	groups.made.middles = malloc(groups.n * grn_code_bytes(g->codec->shape));
+	groups.made.factors = malloc(groups.n * sizeof(GrnFactor));
 	for (uint32_t i = 0; i < n; i++)
-		rows[i] = (GrnGrouped) {i, 1000 + i};
-	return rows;
+		groups.rows[i] = (GrnGrouped) {i, 1000 + i};
+	return groups;
+}
+
+static uint32_t
+begin_of(const Groups *groups, uint32_t group)
+{
+	return group > 0 ? groups->made.ends[group - 1] : 0;
 }
 
 static double
@@ -54,43 +81,56 @@ spread(const World *w, const GrnGrouped *rows, const uint32_t *ends, uint32_t gr
 	return sum / pairs;
 }
 
-/* No group is empty, none has more rows than there is room for, and together they are all rows. */
-static void
-check_groups(const uint32_t *ends, uint32_t n, uint32_t room)
+/*
+ * No group is empty, none has more rows than there is room for or one twice, and together they
+ * have each row once or twice.  Returns how many copies there are.
+ */
+static uint32_t
+check_groups(const Groups *groups, uint32_t n, uint32_t room)
 {
-	uint32_t	groups = grn_groups(n, room);
-
-	for (uint32_t group = 0, first = 0; group < groups; first = ends[group++])
-		CHECK(ends[group] > first && ends[group] - first <= room, "group %u of %u: %u to %u", group, groups, first,
-			  ends[group]);
-	CHECK(ends[groups - 1] == n, "%u of %u rows", ends[groups - 1], n);
-}
-
-/* Puts rows into groups and returns their ends. */
-static uint32_t *
-make_groups(const GrnGrouping *g, GrnGrouped *rows, uint32_t n)
-{
-	uint32_t   *ends = malloc(grn_groups(n, g->room) * sizeof(uint32_t));
-	void	   *workspace = malloc(grn_group_bytes(g->codec, n, g->room));
-
-	grn_group_rows(g, rows, n, ends, workspace);
-	check_groups(ends, n, g->room);
-	free(workspace);
-	return ends;
-}
-
-static void
-check_all_there(const GrnGrouped *rows, uint32_t n)
-{
+	const uint32_t *ends = groups->made.ends;
+	const GrnGrouped *rows = groups->rows;
+	uint32_t   *last = calloc(n, sizeof(uint32_t)); /* the group that has had a row, from 1 on */
 	uint8_t    *seen = calloc(n, 1);
+	uint32_t	copies = 0;
+	uint32_t	missing = 0;
 
+	for (uint32_t group = 0; group < groups->n; group++)
+	{
+		uint32_t	begin = begin_of(groups, group);
+
+		CHECK(ends[group] > begin && ends[group] - begin <= room, "group %u of %u: %u to %u", group, groups->n, begin,
+			  ends[group]);
+		for (uint32_t i = begin; i < ends[group]; i++)
+		{
+			CHECK(rows[i].node < n && last[rows[i].node] != group + 1, "row %u twice in a group", rows[i].node);
+			CHECK(rows[i].rank == 1000 + rows[i].node, "row %u has another's rank", rows[i].node);
+			last[rows[i].node] = group + 1;
+			copies += seen[rows[i].node]++;
+		}
+	}
 	for (uint32_t i = 0; i < n; i++)
 	{
-		CHECK(rows[i].node < n && !seen[rows[i].node], "row %u twice or not at all", rows[i].node);
-		CHECK(rows[i].rank == 1000 + rows[i].node, "row %u has another's rank", rows[i].node);
-		seen[rows[i].node] = 1;
+		missing += seen[i] == 0;
+		CHECK(seen[i] <= 2, "row %u %u times", i, seen[i]);
 	}
+	CHECK(missing == 0, "%u of %u rows are missing", missing, n);
 	free(seen);
+	free(last);
+	return copies;
+}
+
+/* Puts the first n rows into groups. */
+static Groups
+make_groups(const GrnGrouping *g, uint32_t n)
+{
+	Groups		groups = all_rows(g, n);
+	void	   *workspace = malloc(grn_group_bytes(g->codec, n, g->room));
+
+	grn_group_rows(g, groups.rows, n, &groups.made, workspace);
+	check_groups(&groups, n, g->room);
+	free(workspace);
+	return groups;
 }
 
 static const GrnMetric metrics[] = {GRN_L2, GRN_COSINE, GRN_IP};
@@ -103,23 +143,20 @@ near_rows_are_together(void)
 	{
 		World	   *w = make_world(metrics[m], 32, GRN_FORM_F32, true);
 		GrnGrouping g = grouping_of(w);
-		GrnGrouped *rows = all_rows(N);
-		uint32_t	any[GROUPS(N)];
+		Groups		any = all_rows(&g, N);
+		Groups		near = make_groups(&g, N);
 		double		before;
 		double		after;
-		uint32_t   *ends;
 
-		for (uint32_t i = 0; i < GROUPS(N); i++)
-			any[i] = (uint32_t) ((uint64_t) N * (i + 1) / GROUPS(N));
-		before = spread(w, rows, any, GROUPS(N));
-		ends = make_groups(&g, rows, N);
-		check_all_there(rows, N);
-		after = spread(w, rows, ends, GROUPS(N));
+		for (uint32_t i = 0; i < any.n; i++)
+			any.made.ends[i] = (uint32_t) ((uint64_t) N * (i + 1) / any.n);
+		before = spread(w, any.rows, any.made.ends, any.n);
+		after = spread(w, near.rows, near.made.ends, near.n);
 		/* (rows of inner product do not move) */
 		CHECK(after < (metrics[m] == GRN_IP ? 0.75 : 0.55) * before, "metric %d: %g of %g", metrics[m], after, before);
 		printf("# metric %d: %.2f of the squared distance\n", metrics[m], after / before);
-		free(ends);
-		free(rows);
+		free_groups(&any);
+		free_groups(&near);
 		free_world(w);
 	}
 }
@@ -132,40 +169,68 @@ middles_are_near(void)
 	{
 		World	   *w = make_world(metrics[m], 32, GRN_FORM_F32, true);
 		GrnGrouping g = grouping_of(w);
-		GrnGrouped *rows = all_rows(N);
-		uint32_t   *ends = make_groups(&g, rows, N);
-		uint32_t	groups = GROUPS(N);
-		uint32_t	bytes = grn_code_bytes(w->codec.shape);
-		uint8_t    *codes = malloc(groups * bytes);
-		GrnFactor  *factors = malloc(groups * sizeof(GrnFactor));
-		float	   *estimates = malloc(groups * sizeof(float));
+		Groups		groups = make_groups(&g, N);
+		uint32_t	all = groups.made.ends[groups.n - 1];
+		float	   *estimates = malloc(groups.n * sizeof(float));
 		uint32_t	nearer = 0;
 
-		for (uint32_t i = 0, first = 0; i < groups; first = ends[i++])
-			grn_group_middle(&g, rows + first, ends[i] - first, codes + i * bytes, &factors[i]);
-		for (uint32_t i = 0, group = 0; i < N; i++)
+		for (uint32_t i = 0, group = 0; i < all; i++)
 		{
 			GrnCodeQuery q;
 			float		scratch[GRN_MAX_CODE_DIMS];
 			uint32_t	rank = 0;
 
-			while (i >= ends[group])
+			while (i >= groups.made.ends[group])
 				group++;
-			grn_code_query(&w->codec, world_row(w, rows[i].node), &q, scratch);
-			grn_estimate(&q, codes, factors, groups, estimates);
-			for (uint32_t k = 0; k < groups; k++)
+			grn_code_query(&w->codec, world_row(w, groups.rows[i].node), &q, scratch);
+			grn_estimate(&q, groups.made.middles, groups.made.factors, groups.n, estimates);
+			for (uint32_t k = 0; k < groups.n; k++)
 				rank += estimates[k] < estimates[group];
-			nearer += rank < groups / 8;
+			nearer += rank < groups.n / 8;
 		}
 		/* (under inner product long rows' groups are near to every query) */
-		CHECK(nearer > (metrics[m] == GRN_IP ? 0.3 : 0.8) * N, "metric %d: %u", metrics[m], nearer);
+		CHECK(nearer > (metrics[m] == GRN_IP ? 0.3 : 0.8) * all, "metric %d: %u", metrics[m], nearer);
 		free(estimates);
-		free(factors);
-		free(codes);
-		free(ends);
-		free(rows);
+		free_groups(&groups);
 		free_world(w);
 	}
+}
+
+/* Most rows of a long list have a copy, and those of a short one as far as groups have room. */
+static void
+rows_are_copied(void)
+{
+	World	   *w = make_world(GRN_L2, 32, GRN_FORM_F32, true);
+	GrnGrouping g = grouping_of(w);
+	uint32_t	bytes = w->layout.code_bytes;
+	uint8_t    *codes = malloc(MANY * bytes);
+	GrnFactor  *factors = malloc(MANY * sizeof(GrnFactor));
+	uint32_t	numbers[] = {N, MANY};
+
+	g.codes = codes;
+	g.factors = factors;
+	g.room = 37;
+	for (uint32_t i = 0; i < MANY; i++)
+	{
+		float		x[32];
+		float		scratch[GRN_MAX_CODE_DIMS];
+
+		for (uint32_t j = 0; j < 32; j++)
+			x[j] = world_row(w, i % N)[j] + (float) unit_below(1000) / 2000;
+		grn_encode(&w->codec, x, codes + i * bytes, &factors[i], scratch);
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		Groups		groups = make_groups(&g, numbers[i]);
+		uint32_t	copies = groups.made.ends[groups.n - 1] - numbers[i];
+
+		CHECK(copies > 0 && copies > 0.4 * numbers[i] * i, "%u copies of %u rows", copies, numbers[i]);
+		printf("# %u copies of %u rows in %u groups\n", copies, numbers[i], groups.n);
+		free_groups(&groups);
+	}
+	free(factors);
+	free(codes);
+	free_world(w);
 }
 
 /* Any codes: all equal, of no length, no numbers; any number of rows. */
@@ -182,11 +247,8 @@ any_codes(void)
 	g.factors = factors;
 	for (uint32_t round = 0; round < 60; round++)
 	{
-		uint32_t	n = round < 40 ? 1 + unit_below(60) : 1 + unit_below(MANY);
-		GrnGrouped *rows = all_rows(n);
-		uint8_t		code[GRN_MAX_CODE_BYTES];
-		GrnFactor	factor;
-		uint32_t   *ends;
+		uint32_t	n = round < 40 ? 1 + unit_below(60) : 1 + unit_below(MANY / 2);
+		Groups		groups;
 
 		g.room = 2 + unit_below(40);
 		for (uint32_t i = 0; i < n; i++)
@@ -197,11 +259,8 @@ any_codes(void)
 			for (uint32_t j = 0; j < bytes; j++)
 				codes[i * bytes + j] = (uint8_t) (round % 4 < 3 ? 17 * j : unit_random());
 		}
-		ends = make_groups(&g, rows, n);
-		check_all_there(rows, n);
-		grn_group_middle(&g, rows, ends[0], code, &factor);
-		free(ends);
-		free(rows);
+		groups = make_groups(&g, n);
+		free_groups(&groups);
 	}
 	free(factors);
 	free(codes);
@@ -219,9 +278,9 @@ bits(void)
 	uint8_t		codes[1000 * 16] = {0};
 	GrnFactor	factors[1000] = {{0}};
 	GrnGrouping g = {.codec = &codec, .codes = codes, .factors = factors, .room = 20, .seed = 1};
-	GrnGrouped *rows = all_rows(1000);
 	uint32_t	differ = 0;
-	uint32_t   *ends;
+	Groups		groups;
+	uint32_t	all;
 
 	codec.shape = grn_own_shape(grn_metric(GRN_HAMMING), GRN_FORM_BITS, codec.dim);
 	CHECK(codec.shape.own == 13, "%u bytes", codec.shape.own);
@@ -231,21 +290,14 @@ bits(void)
 		for (uint32_t j = 0; j < codec.dim; j++)
 			if ((grn_random(3, i % 50, j) & 1) ^ (unit_below(20) == 0))
 				codes[i * 13 + j / 8] |= (uint8_t) (128 >> j % 8);
-	ends = make_groups(&g, rows, 1000);
-	check_all_there(rows, 1000);
-	for (uint32_t i = 0, first = 0; i < grn_groups(1000, 20); first = ends[i++])
-	{
-		uint8_t		middle[16];
-		GrnFactor	factor;
-
-		grn_group_middle(&g, rows + first, ends[i] - first, middle, &factor);
-		for (uint32_t k = first; k < ends[i]; k++)
-			differ += grn_pairs->differ(middle, codes + rows[k].node * 13, 13);
-	}
+	groups = make_groups(&g, 1000);
+	all = groups.made.ends[groups.n - 1];
+	for (uint32_t i = 0; i < groups.n; i++)
+		for (uint32_t k = begin_of(&groups, i); k < groups.made.ends[i]; k++)
+			differ += grn_pairs->differ(groups.made.middles + i * 13, codes + groups.rows[k].node * 13, 13);
 	/* (50 of rows at random, and 5 where all rows of a group are of one kind) */
-	CHECK(differ < 15 * 1000, "%u", differ);
-	free(ends);
-	free(rows);
+	CHECK(differ < 15 * all, "%u of %u", differ, all);
+	free_groups(&groups);
 }
 
 static void
@@ -260,34 +312,35 @@ left_in_the_middle(void)
 {
 	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 	GrnGrouping g = grouping_of(w);
-	GrnGrouped *rows = all_rows(N);
+	Groups		groups = all_rows(&g, N);
 	void	   *workspace = malloc(grn_group_bytes(&w->codec, N, ROOM));
-	uint32_t	ends[GROUPS(N)];
 	jmp_buf		escape;
 	volatile bool left = false;
 
 	g.look = leave;
 	g.arg = &escape;
 	if (setjmp(escape) == 0)
-		grn_group_rows(&g, rows, N, ends, workspace);
+		grn_group_rows(&g, groups.rows, N, &groups.made, workspace);
 	else
 		left = true;
 	CHECK(left, "it did not look");
-	check_all_there(rows, N);
 	free(workspace);
-	free(rows);
+	free_groups(&groups);
 	free_world(w);
 }
 
 /* Offers a group's rows. */
 static void
-offer(const World *w, GrnSearch *s, const GrnGrouped *rows, const uint32_t *ends, uint32_t group)
+offer(const World *w, GrnSearch *s, const Groups *groups, uint32_t group)
 {
 	uint32_t	bytes = w->layout.code_bytes;
 
-	for (uint32_t i = group > 0 ? ends[group - 1] : 0; i < ends[group]; i++)
-		grn_search_listed(s, &rows[i].node, w->codes + rows[i].node * bytes, &w->factors[rows[i].node],
-						  NULL, 1);
+	for (uint32_t i = begin_of(groups, group); i < groups->made.ends[group]; i++)
+	{
+		const uint32_t *node = &groups->rows[i].node;
+
+		grn_search_listed(s, node, w->codes + *node * bytes, &w->factors[*node], NULL, 1);
+	}
 }
 
 /*
@@ -299,21 +352,15 @@ searches_by_groups(void)
 {
 	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
 	GrnGrouping g = grouping_of(w);
-	GrnGrouped *rows = all_rows(N);
-	uint32_t   *ends = make_groups(&g, rows, N);
-	uint32_t	groups = GROUPS(N);
+	Groups		groups = make_groups(&g, N);
 	uint32_t	bytes = w->layout.code_bytes;
-	uint8_t    *codes = malloc(groups * bytes);
-	GrnFactor  *factors = malloc(groups * sizeof(GrnFactor));
-	uint32_t   *ids = malloc(groups * sizeof(uint32_t));
+	uint32_t   *ids = malloc(groups.n * sizeof(uint32_t));
+	uint32_t	third = groups.n / 3;
 	uint32_t	hits = 0;
 	uint32_t	read = 0;
 
-	for (uint32_t i = 0, first = 0; i < groups; first = ends[i++])
-	{
+	for (uint32_t i = 0; i < groups.n; i++)
 		ids[i] = i;
-		grn_group_middle(&g, rows + first, ends[i] - first, codes + i * bytes, &factors[i]);
-	}
 	for (uint32_t q = 0; q < QUERIES; q++)
 	{
 		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .ef = 20,
@@ -328,14 +375,15 @@ searches_by_groups(void)
 		uint32_t	n;
 
 		/* in two parts, as the guides of two lists come */
-		grn_search_groups(s, ids, codes, factors, groups / 3);
-		grn_search_groups(s, ids + groups / 3, codes + groups / 3 * bytes, factors + groups / 3, groups - groups / 3);
+		grn_search_groups(s, ids, groups.made.middles, groups.made.factors, third);
+		grn_search_groups(s, ids + third, groups.made.middles + third * bytes, groups.made.factors + third,
+						  groups.n - third);
 		CHECK(!grn_search_settled(s), "settled without a row");
 		while (!grn_search_settled(s) && (group = grn_search_next_group(s)) != GRN_INVALID_ID)
 		{
-			CHECK(group < groups && !taken[group], "group %u", group);
+			CHECK(group < groups.n && !taken[group], "group %u", group);
 			taken[group] = 1;
-			offer(w, s, rows, ends, group);
+			offer(w, s, &groups, group);
 			read++;
 		}
 		truth(w, q, near);
@@ -351,9 +399,9 @@ searches_by_groups(void)
 			/* as a scan goes on */
 			for (uint32_t i = 0; i < 5 && (group = grn_search_next_group(s)) != GRN_INVALID_ID; i++)
 			{
-				CHECK(group < groups && !taken[group], "group %u later", group);
+				CHECK(group < groups.n && !taken[group], "group %u later", group);
 				taken[group] = 1;
-				offer(w, s, rows, ends, group);
+				offer(w, s, &groups, group);
 			}
 		} while ((n = grn_search_run(s)) > 0 || grn_search_has_groups(s));
 		for (uint32_t i = 0; i < N; i++)
@@ -363,13 +411,10 @@ searches_by_groups(void)
 		grn_search_end(s);
 	}
 	CHECK(hits >= 0.95 * K * QUERIES, "%u", hits);
-	CHECK(read < 0.6 * groups * QUERIES, "%u groups of %u", read / QUERIES, groups);
-	printf("# .%03u of the ten nearest from %u of %u groups\n", hits * 1000 / K / QUERIES, read / QUERIES, groups);
+	CHECK(read < 0.6 * groups.n * QUERIES, "%u groups of %u", read / QUERIES, groups.n);
+	printf("# .%03u of the ten nearest from %u of %u groups\n", hits * 1000 / K / QUERIES, read / QUERIES, groups.n);
 	free(ids);
-	free(factors);
-	free(codes);
-	free(ends);
-	free(rows);
+	free_groups(&groups);
 	free_world(w);
 }
 
@@ -379,6 +424,7 @@ main(void)
 	grn_dist_init();
 	RUN(near_rows_are_together);
 	RUN(middles_are_near);
+	RUN(rows_are_copied);
 	RUN(any_codes);
 	RUN(bits);
 	RUN(left_in_the_middle);

@@ -163,6 +163,18 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 	}
 }
 
+/* The codec of the rows' codes, for groups. */
+static void
+find_codec(const GrnndNewIndex *new, GrnCodec *codec)
+{
+	const GrnLayout *l = &new->layout;
+
+	*codec = (GrnCodec) {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit,
+						 .mean = new->codec, .basis = new->codec + l->dim};
+	memcpy(codec->steps, new->meta.steps, sizeof(codec->steps));
+	grn_codec_set_metric(codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
+}
+
 /* Grows the segment by an array and returns its offset. */
 static uint64
 plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
@@ -184,12 +196,15 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 	uint64		rows = 0;
 	uint64		records = 0;
 	uint64		guides = 0;
+	GrnCodec	codec;
 
+	find_codec(new, &codec);
 	new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
 	p->buckets = new->meta.list_buckets * new->columns->n;
 	p->off_row_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint64));
 	p->off_record_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_guide_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_lengths = plan_array(map, end, p->buckets, sizeof(uint32));
 	grnnd_find_filters(new, map);
 	counts = palloc0(p->buckets * sizeof(uint64));
 	sort_rows(new, true, counts);
@@ -200,12 +215,13 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 		bool		grouped = grnnd_has_groups(&new->meta, &new->layout, b / new->meta.list_buckets, n, new->nodes);
 
 		new->list_row_starts[b] = counts[b] = rows;
+		new->list_lengths[b] = (uint32) n;
 		new->list_record_starts[b] = (uint32) records;
 		new->list_guide_starts[b] = (uint32) guides;
-		rows += n;
+		rows += grouped ? grn_group_entries(&codec, (uint32) n, (uint32) room) : n;
 		if (grouped)
 		{
-			of_bucket = grn_groups((uint32) n, (uint32) room);
+			of_bucket = grn_groups(&codec, (uint32) n, (uint32) room);
 			guides += (of_bucket + room - 1) / room;
 		}
 		records += of_bucket;
@@ -261,6 +277,7 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
 	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
+	new->list_lengths = (uint32 *) (base + p->off_lengths);
 	new->list_rows = (GrnGrouped *) (base + p->off_rows);
 	new->group_ends = (uint32 *) (base + p->off_group_ends);
 	new->middles = (uint8 *) base + p->off_middles;
@@ -287,27 +304,20 @@ grnnd_group_list(GrnndNewIndex *new, uint32 bucket)
 {
 	const GrnLayout *l = &new->layout;
 	uint64		first = new->list_row_starts[bucket];
-	uint32		n = (uint32) (new->list_row_starts[bucket + 1] - first);
-	GrnCodec	codec = {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit,
-		.mean = new->codec, .basis = new->codec + l->dim};
+	uint32		record = new->list_record_starts[bucket];
+	uint32		n = new->list_lengths[bucket];
+	GrnCodec	codec;
 	GrnGrouping g = {.codec = &codec, .codes = new->codes, .factors = new->factors,
 		.room = grn_list_rows(l), .seed = bucket, .look = look};
-	GrnGrouped *rows = new->list_rows + first;
-	uint32		begin = 0;
+	GrnGroups	groups = {new->group_ends + record, new->middles + (uint64) record * l->code_bytes,
+		new->middle_factors + record};
 	void	   *workspace;
 
 	if (!has_guide(new, bucket))
 		return;
-	memcpy(codec.steps, new->meta.steps, sizeof(codec.steps));
-	grn_codec_set_metric(&codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
+	find_codec(new, &codec);
 	workspace = palloc_extended(grn_group_bytes(&codec, n, g.room), MCXT_ALLOC_HUGE);
-	grn_group_rows(&g, rows, n, new->group_ends + new->list_record_starts[bucket], workspace);
-	for (uint32 record = new->list_record_starts[bucket]; record < new->list_record_starts[bucket + 1]; record++)
-	{
-		grn_group_middle(&g, rows + begin, new->group_ends[record] - begin,
-						 new->middles + (uint64) record * l->code_bytes, &new->middle_factors[record]);
-		begin = new->group_ends[record];
-	}
+	grn_group_rows(&g, new->list_rows + first, n, &groups, workspace);
 	pfree(workspace);
 }
 
@@ -491,7 +501,7 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
 	if (!group && number + 1 < new->list_record_starts[bucket + 1])
 		r->next = new->nodes + new->nchains + number + 1;
 	first = (number - new->list_record_starts[bucket]) * room;
-	end = Min(first + room, new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]);
+	end = Min(first + room, new->list_lengths[bucket]);
 	if (group)
 	{
 		first = number > new->list_record_starts[bucket] ? new->group_ends[number - 1] : 0;

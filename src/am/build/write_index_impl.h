@@ -32,6 +32,7 @@ typedef struct GrnndFilterPlan
 	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
 	uint64		off_record_starts;	/* uint32 [buckets + 1] its first GRN_LIST record with rows */
 	uint64		off_guide_starts;	/* uint32 [buckets + 1] the first record of its guide */
+	uint64		off_lengths;	/* uint32 [buckets] rows without copies */
 	uint64		off_rows;		/* GrnGrouped [rows of lists] */
 	uint64		off_group_ends; /* uint32 [records] of groups: the row of the bucket behind each */
 	uint64		off_middles;	/* [records][code_bytes] of groups */
@@ -78,6 +79,7 @@ typedef struct GrnndNewIndex
 	uint64	   *list_row_starts;	/* [buckets + 1] */
 	uint32	   *list_record_starts; /* [buckets + 1] */
 	uint32	   *list_guide_starts;	/* [buckets + 1] */
+	uint32	   *list_lengths;	/* [buckets] */
 	GrnGrouped *list_rows;
 	uint32	   *group_ends;		/* [list records] */
 	uint8	   *middles;		/* [list records][code_bytes] */

@@ -296,30 +296,31 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	const GrnLayout *l = &ix->layout;
 	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
 		.room = grn_list_rows(l), .seed = bucket, .look = breathe, .arg = f};
-	GrnGrouped *grouped = palloc_extended((Size) n * sizeof(GrnGrouped), MCXT_ALLOC_HUGE);
+	GrnGrouped *grouped = palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(GrnGrouped),
+										  MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
-	uint32		groups = grn_groups(n, how.room);
-	uint32	   *ends = palloc_extended((Size) groups * sizeof(uint32), MCXT_ALLOC_HUGE);
-	uint32		first = 0;
+	uint32		number_of_groups = grn_groups(how.codec, n, how.room);
+	GrnGroups	groups = {palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
+		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
+		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
 	GrnRecord  *group = palloc(l->record_bytes);
 	GrnRecord  *guide = palloc0(l->record_bytes);
-	uint8	   *middle = palloc(l->code_bytes);
 	uint8	   *any = palloc0(l->sig_bytes);
 
 	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
 	for (uint32 i = 0; i < n; i++)
 		grouped[i] = (GrnGrouped) {rows[i].node, rows[i].rank};
-	grn_group_rows(&how, grouped, n, ends, workspace);
+	grn_group_rows(&how, grouped, n, &groups, workspace);
 	grnnd_list_start(&ix->meta, guide, bucket, GRN_GUIDE);
-	for (uint32 number = 0; number < groups; number++)
+	for (uint32 number = 0; number < number_of_groups; number++)
 	{
-		uint32		count = ends[number] - first;
-		GrnListRow	row = {.code = middle, .sig = any};
+		GrnListRow	row = {.factor = groups.factors[number], .code = groups.middles + (Size) number * l->code_bytes,
+			.sig = any};
 
 		grnnd_fit_breathe(f);
 		memset(group, 0, l->record_bytes);
 		grnnd_list_start(&ix->meta, group, bucket, GRN_GROUP);
-		for (uint32 i = first; i < first + count; i++)
+		for (uint32 i = number > 0 ? groups.ends[number - 1] : 0; i < groups.ends[number]; i++)
 		{
 			GrnListRow	member = row_at_hand(g, &(Listed) {bucket, grouped[i].rank, grouped[i].node});
 
@@ -327,10 +328,8 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 		}
 		row.id = grnnd_new_record(f->index, f->heap, ix, group);
 		grnnd_test_point("list-group");
-		grn_group_middle(&how, grouped + first, count, middle, &row.factor);
-		first = ends[number];
 		grn_list_set_row(l, guide, guide->ntids16++, &row);
-		if (guide->ntids16 == how.room || number == groups - 1)
+		if (guide->ntids16 == how.room || number == number_of_groups - 1)
 		{
 			GrnndListHead head = grnnd_list_head(f->index, ix, bucket);
 
@@ -341,10 +340,11 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 		}
 	}
 	pfree(any);
-	pfree(middle);
 	pfree(guide);
 	pfree(group);
-	pfree(ends);
+	pfree(groups.factors);
+	pfree(groups.middles);
+	pfree(groups.ends);
 	pfree(workspace);
 	pfree(grouped);
 }

@@ -84,4 +84,16 @@ grn_codes_tell(const GrnJudgement *judgement, bool compact)
 		(compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR) * (double) judgement->vertices;
 }
 
+/* Distances as integers in the same order; a NaN is the largest of all. */
+static inline uint32_t
+grn_ordinal(float distance)
+{
+	uint32_t	bits;
+
+	if (distance != distance)
+		return UINT32_MAX;
+	memcpy(&bits, &distance, sizeof(bits));
+	return bits ^ ((uint32_t) ((int32_t) bits >> 31) | 0x80000000);
+}
+
 #endif							/* GRN_ESTIMATE_H */

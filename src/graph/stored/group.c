@@ -14,6 +14,8 @@
 #define MOST_SAMPLED 256
 #define LEAST_SAMPLED 48
 #define ROWS_PER_SAMPLED 64
+#define LEAST_COPIED 16384		/* rows of a list of which rows get copies; shorter ones gain
+								 * little */
 #define MEANS_STEPS 4			/* of 2-means */
 #define PIECE 32				/* rows that get estimates at once */
 #define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
@@ -26,9 +28,8 @@
 
 typedef struct Space
 {
-	float	   *sample;			/* [MOST_SAMPLED][GRN_GROUP_DIMS] */
-	float	   *along;			/* [n] where rows lie in the direction of the cut */
-	uint8_t    *codes;			/* [PIECE][code_bytes] */
+	GrnGroupTree tree;
+	uint32_t   *own;			/* [groups] rows that are no copies */
 	void	   *refine;			/* of grn_group_refine() */
 } Space;
 
@@ -37,9 +38,10 @@ lay_out(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *worksp
 {
 	GrnArena	a = grn_arena(workspace);
 
-	s->sample = grn_take(&a, (size_t) MOST_SAMPLED * GRN_GROUP_DIMS, sizeof(float));
-	s->along = grn_take(&a, n, sizeof(float));
-	s->codes = grn_take(&a, PIECE, grn_code_bytes(codec->shape));
+	s->tree.sample = grn_take(&a, (size_t) MOST_SAMPLED * GRN_GROUP_DIMS, sizeof(float));
+	s->tree.along = grn_take(&a, n, sizeof(float));
+	s->tree.codes = grn_take(&a, PIECE, grn_code_bytes(codec->shape));
+	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
 	s->refine = grn_take(&a, grn_group_refine_bytes(codec, n, room), 1);
 	return grn_arena_bytes(&a);
 }
@@ -53,18 +55,31 @@ grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 }
 
 uint32_t
-grn_groups(uint32_t n, uint32_t room)
+grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room)
 {
 	uint32_t	usual = room - 1 - room / SLACK;
+	uint64_t	planned = n;
 
-	return (n + usual - 1) / usual;
+	if (grn_group_may_refine(codec) && n >= LEAST_COPIED)
+		planned += n / 2;
+	planned = (planned + usual - 1) / usual;
+	return planned < n ? (uint32_t) planned : n;
+}
+
+uint32_t
+grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
+{
+	uint32_t	groups = grn_groups(codec, n, room);
+
+	if (!grn_group_may_refine(codec))
+		return n;
+	return (uint64_t) groups * room < 2 * (uint64_t) n ? groups * room : 2 * n;
 }
 
 /* ---- rows as their codes have them ---- */
 
-/* Blocks of codes that are looked at for cuts. */
-static int
-cutting_blocks(const GrnCodec *codec)
+int
+grn_group_blocks(const GrnCodec *codec)
 {
 	return codec->shape.dims[0] + codec->shape.dims[1] >= ENOUGH_DIMS ? 2 : GRN_CODE_BLOCKS;
 }
@@ -194,7 +209,7 @@ find_direction(const float *sample, uint32_t n, uint32_t dims, float *w)
 
 /* Fills s->along of rows [n] by direction w [dims], which is changed. */
 static void
-project(const GrnGrouping *g, const Space *s, int blocks, const GrnGrouped *rows, uint32_t n,
+project(const GrnGrouping *g, const GrnGroupTree *s, int blocks, const GrnGrouped *rows, uint32_t n,
 		float *w)
 {
 	const GrnCodec *codec = g->codec;
@@ -277,9 +292,9 @@ select_least(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 
 /* Cuts rows [n], so that the first k of them lie on one side. */
 static void
-cut(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n, uint32_t k)
+cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, uint32_t k)
 {
-	int			blocks = cutting_blocks(g->codec);
+	int			blocks = grn_group_blocks(g->codec);
 	uint32_t	dims = grn_group_dims(g->codec, blocks);
 	uint32_t	sampled = n / ROWS_PER_SAMPLED;
 	float		w[GRN_GROUP_DIMS];
@@ -308,14 +323,13 @@ typedef struct Part
 } Part;
 
 void
-grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, uint32_t *ends, void *workspace)
+grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
+			  uint32_t *ends, uint32_t groups)
 {
 	Part		parts[MOST_DEPTH];
 	uint32_t	waiting = 0;
-	Space		s;
 
-	(void) lay_out(&s, g->codec, n, g->room, workspace);
-	parts[waiting++] = (Part) {0, n, 0, grn_groups(n, g->room)};
+	parts[waiting++] = (Part) {0, n, 0, groups};
 	while (waiting > 0)
 	{
 		Part		part = parts[--waiting];
@@ -329,12 +343,29 @@ grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, uint32_t *end
 		if (g->look != NULL)
 			g->look(g->arg);
 		less.n = (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
-		cut(g, &s, rows + part.first, part.n, less.n);
+		cut(g, tree, rows + part.first, part.n, less.n);
 		/* the larger part waits, so that few do */
 		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
 								   part.groups - less.groups};
 		parts[waiting++] = less;
 	}
+}
+
+void
+grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, const GrnGroups *groups,
+			   void *workspace)
+{
+	uint32_t	ngroups = grn_groups(g->codec, n, g->room);
+	uint32_t   *ends = groups->ends;
+	Space		s;
+
+	(void) lay_out(&s, g->codec, n, g->room, workspace);
+	grn_group_cut(g, &s.tree, rows, n, ends, ngroups);
+	for (uint32_t i = 0; i < ngroups; i++)
+		s.own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
 	if (grn_group_may_refine(g->codec))
-		grn_group_refine(g, rows, n, ends, grn_groups(n, g->room), s.refine);
+		grn_group_refine(g, &s.tree, rows, n, ends, s.own, ngroups, s.refine);
+	for (uint32_t i = 0; i < ngroups; i++)
+		grn_group_middle(g, rows + (i > 0 ? ends[i - 1] : 0), s.own[i],
+						 groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
 }

@@ -12,6 +12,23 @@
 #define GRN_GROUP_DIMS (8 * GRN_MOST_OWN_BYTES)
 _Static_assert(GRN_GROUP_DIMS >= GRN_MAX_CODE_DIMS, "a decoded row has room");
 
+/* Workspace of cuts. */
+typedef struct GrnGroupTree
+{
+	float	   *sample;			/* [.][GRN_GROUP_DIMS] */
+	float	   *along;			/* [n] where rows lie in the direction of the cut */
+	uint8_t    *codes;			/* [.][code_bytes] */
+} GrnGroupTree;
+
+/*
+ * Brings rows [n] into the order of so many groups, of sizes that differ by one, of a tree of
+ * cuts.
+ */
+extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
+						  uint32_t *ends, uint32_t groups);
+
+/* The first blocks of a code, by which parts are cut and rows move. */
+extern int	grn_group_blocks(const GrnCodec *codec);
 /* How many numbers the first blocks of a code have. */
 extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
 
@@ -22,12 +39,14 @@ extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
 extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x);
 
 /*
- * Has rows [n] of groups move to the nearest middle with room, and brings them into the order of
- * their groups again.  Only where distances are Euclidean.
+ * Has rows [n] of groups move to the nearest middle with room, adds copies of them, and brings all
+ * into the order of their groups again: rows has room for grn_group_entries().  own [groups]
+ * becomes how many of a group's rows are no copies; they come first.  Only where distances are
+ * Euclidean.
  */
 extern bool grn_group_may_refine(const GrnCodec *codec);
 extern size_t grn_group_refine_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
-extern void grn_group_refine(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, uint32_t *ends,
-							 uint32_t groups, void *workspace);
+extern void grn_group_refine(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows,
+							 uint32_t n, uint32_t *ends, uint32_t *own, uint32_t groups, void *workspace);
 
 #endif							/* GRN_GROUP_IMPL_H */

@@ -1,9 +1,17 @@
 /*
- * group_refine.c - rows of a list's groups move to the nearest middle that has room.
+ * group_refine.c - rows of a list's groups move to the nearest middle that has room, and most are
+ * copied into a second group.
  *
- * The rows of groups that are near to a middle look at it.  Those to which the second nearest
- * matters most choose first.  Long lists are refined in stretches of groups, which are whole
- * branches of the tree or nearly.
+ * Middles lie in panels of near ones, which a tree of cuts finds anew in each round.  The rows of
+ * a group look at the middles of the panels that are nearest to the group.  Those to which the
+ * second nearest matters most choose first.
+ *
+ * In the end a row gets a copy in a group that is near in another direction than its own is,
+ * because a query for which that one is far is likely to be near to the other.  (Sun, Simcha,
+ * Dopson, Guo and Kumar, "SOAR: Improved Indexing for Approximate Nearest Neighbor Search",
+ * NeurIPS 2023, with lambda = 1.)
+ *
+ * Long lists are refined in stretches of groups, which are whole branches of the tree or nearly.
  */
 #include "graph/stored/group_impl.h"
 
@@ -11,63 +19,91 @@
 
 #include "graph/arena.h"
 
-#define ROUNDS 2				/* a third one gains 3% of the groups that hold .95, a fourth
-								 * nothing */
-#define STRETCH 4096			/* groups: the middles of all are compared with each other */
-#define NEAR 64					/* groups whose rows look at a middle */
+#define ROUNDS 3
+#define STRETCH 16384			/* groups that are refined together */
+#define PANEL 16				/* middles, a multiple of 4 */
+#define NEAR 8					/* panels that the rows of a group look at, */
+#define MOST_NEAR 32			/* and in the last round */
 #define CHOICES 6				/* middles that a row remembers */
-#define PIECE 64				/* middles that get estimates at once */
-#define REGRETS 4096			/* classes of rows by how much the second nearest matters */
+#define REGRETS 4096			/* classes of rows by how much a choice matters */
+#define MOST_DIMS 128			/* numbers of a row that are looked at: those of the most variance */
+#define MOST_ROOM 1024			/* rows of a group */
 
 typedef struct Choice
 {
-	float		distance;
+	float		distance;		/* squared */
 	uint32_t	group;			/* of the stretch; GRN_INVALID_ID: none */
 } Choice;
 
 typedef struct Refining
 {
 	const GrnGrouping *g;
-	size_t		bytes;			/* of a code */
+	uint32_t	dims;
+	uint32_t	near;			/* panels that rows look at in this round */
 	GrnGrouped *rows;			/* [n] of the stretch */
 	uint32_t	n;
 	uint32_t	groups;
+	uint32_t	panels;
 	uint32_t   *start;			/* [groups + 1] */
 	uint32_t   *count;			/* [groups] of rows that have moved there */
-	uint8_t    *middles;		/* [groups][bytes] */
-	GrnFactor  *middle_factors; /* [groups] */
-	uint8_t    *codes;			/* [n][bytes] of the rows, in their order */
-	GrnFactor  *factors;		/* [n] */
+	const GrnGroupTree *tree;
+	GrnGrouped *in_panels;		/* [groups] in the order of panels */
+	uint32_t   *panel_ends;		/* [panels] */
+	uint8_t    *codes;			/* [groups] of middles */
+	GrnFactor  *factors;		/* [groups] */
+	uint32_t   *place;			/* [groups] where a group's middle is in panels */
+	uint32_t   *group_at;		/* [panels][PANEL] */
+	float	   *middles;		/* [panels][PANEL][dims] */
+	float	   *norms;			/* [panels][PANEL] squared; infinite where there is no middle */
+	float	   *centres;		/* [panels][dims] of a panel's middles */
+	float	   *centre_norms;	/* [panels] */
+	float	   *along;			/* [panels] products of a middle with centres */
+	float	   *x;				/* [room, rounded up to 4][dims] rows of a group */
 	Choice	   *choices;		/* [n][CHOICES], nearest first */
 	uint32_t   *chosen;			/* [n] group */
+	uint32_t   *copied;			/* [n] a second one, or GRN_INVALID_ID */
 	uint32_t   *order;			/* [n] in which rows choose */
 	GrnGrouped *moved;			/* [n] */
 } Refining;
 
-/* Rows of a stretch at most. */
+/* How many numbers of a row are looked at: of bits all. */
 static uint32_t
-most_rows(uint32_t n, uint32_t room)
+refining_dims(const GrnCodec *codec)
 {
-	return n < STRETCH * room ? n : STRETCH * room;
+	uint32_t	dims = grn_group_dims(codec, grn_group_blocks(codec));
+
+	return dims < MOST_DIMS || grn_codes_exact(codec) ? dims : MOST_DIMS;
 }
 
 static size_t
 lay_out(Refining *r, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
-	uint32_t	groups = grn_groups(n, room);
+	uint32_t	groups = grn_groups(codec, n, room);
+	uint32_t	panels;
 
 	groups = groups < STRETCH ? groups : STRETCH;
-	n = most_rows(n, room);
-	r->bytes = grn_code_bytes(codec->shape);
+	panels = (groups + PANEL - 1) / PANEL;
+	/* a group of the tree has some more rows or fewer than others */
+	n = groups < STRETCH || n < STRETCH * room ? n : STRETCH * room;
+	r->dims = refining_dims(codec);
 	r->start = grn_take(&a, groups + 1, sizeof(uint32_t));
 	r->count = grn_take(&a, groups, sizeof(uint32_t));
-	r->middles = grn_take(&a, groups, r->bytes);
-	r->middle_factors = grn_take(&a, groups, sizeof(GrnFactor));
-	r->codes = grn_take(&a, n, r->bytes);
-	r->factors = grn_take(&a, n, sizeof(GrnFactor));
+	r->in_panels = grn_take(&a, groups, sizeof(GrnGrouped));
+	r->panel_ends = grn_take(&a, panels, sizeof(uint32_t));
+	r->codes = grn_take(&a, groups, grn_code_bytes(codec->shape));
+	r->factors = grn_take(&a, groups, sizeof(GrnFactor));
+	r->place = grn_take(&a, groups, sizeof(uint32_t));
+	r->group_at = grn_take(&a, (size_t) panels * PANEL, sizeof(uint32_t));
+	r->middles = grn_take(&a, (size_t) panels * PANEL * r->dims, sizeof(float));
+	r->norms = grn_take(&a, (size_t) panels * PANEL, sizeof(float));
+	r->centres = grn_take(&a, (size_t) panels * r->dims, sizeof(float));
+	r->centre_norms = grn_take(&a, panels, sizeof(float));
+	r->along = grn_take(&a, panels, sizeof(float));
+	r->x = grn_take(&a, (size_t) (room + 3) * r->dims, sizeof(float));
 	r->choices = grn_take(&a, (size_t) n * CHOICES, sizeof(Choice));
 	r->chosen = grn_take(&a, n, sizeof(uint32_t));
+	r->copied = grn_take(&a, n, sizeof(uint32_t));
 	r->order = grn_take(&a, n, sizeof(uint32_t));
 	r->moved = grn_take(&a, n, sizeof(GrnGrouped));
 	return grn_arena_bytes(&a);
@@ -96,21 +132,70 @@ forget(Choice *choices, size_t n)
 		choices[i] = (Choice) {INFINITY, GRN_INVALID_ID};
 }
 
-/* Copies the rows' codes, so that those of a group lie side by side, and encodes the middles. */
+/* Decodes row i of the stretch into x [dims]. */
 static void
-gather(Refining *r)
+load_row(const Refining *r, uint32_t i, float *x)
 {
-	const GrnGrouping *g = r->g;
+	float		all[GRN_GROUP_DIMS];
 
-	for (uint32_t i = 0; i < r->n; i++)
-	{
-		memcpy(r->codes + i * r->bytes, g->codes + r->rows[i].node * r->bytes, r->bytes);
-		r->factors[i] = g->factors[r->rows[i].node];
-	}
-	forget(r->choices, (size_t) r->n * CHOICES);
+	grn_group_decode(r->g, grn_group_blocks(r->g->codec), r->rows[i].node, all);
+	memcpy(x, all, r->dims * sizeof(float));
+}
+
+/* Puts the groups into panels of near ones. */
+static void
+find_panels(Refining *r)
+{
+	GrnGrouping by_middles = *r->g;
+	size_t		bytes = grn_code_bytes(r->g->codec->shape);
+
 	for (uint32_t i = 0; i < r->groups; i++)
-		grn_group_middle(g, r->rows + r->start[i], r->start[i + 1] - r->start[i],
-						 r->middles + i * r->bytes, &r->middle_factors[i]);
+	{
+		grn_group_middle(r->g, r->rows + r->start[i], r->start[i + 1] - r->start[i], r->codes + i * bytes,
+						 &r->factors[i]);
+		r->in_panels[i] = (GrnGrouped) {i, 0};
+	}
+	by_middles.codes = r->codes;
+	by_middles.factors = r->factors;
+	grn_group_cut(&by_middles, r->tree, r->in_panels, r->groups, r->panel_ends, r->panels);
+	for (uint32_t p = 0, i = 0; p < r->panels; p++)
+		for (uint32_t j = 0; j < PANEL; j++)
+		{
+			r->norms[p * PANEL + j] = INFINITY;
+			r->group_at[p * PANEL + j] = GRN_INVALID_ID;
+			if (i == r->panel_ends[p])
+				continue;
+			r->group_at[p * PANEL + j] = r->in_panels[i].node;
+			r->place[r->in_panels[i++].node] = p * PANEL + j;
+		}
+}
+
+/* Finds the middles, and the centres of their panels. */
+static void
+find_middles(Refining *r)
+{
+	size_t		dims = r->dims;
+
+	find_panels(r);
+	memset(r->middles, 0, (size_t) r->panels * PANEL * dims * sizeof(float));
+	memset(r->centres, 0, (size_t) r->panels * dims * sizeof(float));
+	for (uint32_t i = 0; i < r->groups; i++)
+	{
+		uint32_t	place = r->place[i];
+		uint32_t	panel = place / PANEL;
+		float	   *middle = r->middles + place * dims;
+		uint32_t	others = r->panel_ends[panel] - (panel > 0 ? r->panel_ends[panel - 1] : 0);
+
+		for (uint32_t row = r->start[i]; row < r->start[i + 1]; row++)
+		{
+			load_row(r, row, r->x);
+			grn_dist->add_scaled(middle, 1.0f / (float) (r->start[i + 1] - r->start[i]), r->x, dims);
+		}
+		r->norms[place] = grn_dist->ip_f32(middle, middle, dims);
+		grn_dist->add_scaled(r->centres + panel * dims, 1.0f / (float) others, middle, dims);
+	}
+	for (uint32_t p = 0; p < r->panels; p++)
+		r->centre_norms[p] = grn_dist->ip_f32(r->centres + p * dims, r->centres + p * dims, dims);
 }
 
 /* Puts a choice in its place among those [n], the last of which goes. */
@@ -126,67 +211,139 @@ keep(Choice *choices, uint32_t n, Choice choice)
 	choices[i] = choice;
 }
 
-/* Has the rows of the groups that are near to a middle look at it. */
+/* Shows the rows of a group, which are in r->x with their norms, four middles. */
 static void
-show_middle(Refining *r, uint32_t group)
+show_four(const Refining *r, uint32_t group, const float *norms, uint32_t first)
 {
-	Choice		near[NEAR];
-	GrnCodeQuery query;
-	float		estimates[PIECE];
+	uint32_t	n = r->start[group + 1] - r->start[group];
 
-	forget(near, NEAR);
-	grn_code_query_from_code(r->g->codec, r->middles + group * r->bytes, r->middle_factors[group], &query);
-	for (uint32_t i = 0; i < r->groups; i += PIECE)
+	for (uint32_t i = 0; i < n; i += 4)
 	{
-		uint32_t	count = r->groups - i < PIECE ? r->groups - i : PIECE;
+		float		products[16];
 
-		grn_estimate(&query, r->middles + i * r->bytes, r->middle_factors + i, count, estimates);
-		for (uint32_t j = 0; j < count; j++)
-			keep(near, NEAR, (Choice) {i + j == group ? -INFINITY : estimates[j], i + j});
-	}
-	for (uint32_t i = 0; i < NEAR && near[i].group != GRN_INVALID_ID; i++)
-	{
-		uint32_t	end = r->start[near[i].group + 1];
-
-		for (uint32_t first = r->start[near[i].group]; first < end; first += PIECE)
+		grn_dist->ip_4x4(r->x + (size_t) i * r->dims, r->dims, r->middles + (size_t) first * r->dims, r->dims,
+						 r->dims, products);
+		for (uint32_t k = 0; k < 4 && i + k < n; k++)
 		{
-			uint32_t	count = end - first < PIECE ? end - first : PIECE;
+			Choice	   *choices = r->choices + (size_t) (r->start[group] + i + k) * CHOICES;
 
-			grn_estimate(&query, r->codes + first * r->bytes, r->factors + first, count, estimates);
-			for (uint32_t j = 0; j < count; j++)
-				keep(r->choices + (size_t) (first + j) * CHOICES, CHOICES, (Choice) {estimates[j], group});
+			for (uint32_t j = 0; j < 4; j++)
+			{
+				float		d = norms[i + k] + r->norms[first + j] - 2 * products[4 * k + j];
+
+				keep(choices, CHOICES, (Choice) {d < 0 ? 0 : d, r->group_at[first + j]});
+			}
 		}
 	}
 }
 
-/* ---- moves ---- */
-
-/* The class of a row, the lower the more the second nearest matters: by the number's first bits. */
-static uint32_t
-class_of(const Choice *choices)
+/* Has the rows of a group look at the middles of the nearest panels. */
+static void
+show_middles(Refining *r, uint32_t group)
 {
-	float		regret = choices[1].distance - choices[0].distance;
-	uint32_t	bits;
+	uint32_t	n = r->start[group + 1] - r->start[group];
+	float		norms[MOST_ROOM];
+	Choice		near[MOST_NEAR];
 
-	/* it has one choice, or none */
-	if (!(regret >= 0))
-		regret = INFINITY;
-	memcpy(&bits, &regret, sizeof(bits));
-	return REGRETS - 1 - (bits >> 19);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float	   *x = r->x + (size_t) i * r->dims;
+
+		load_row(r, r->start[group] + i, x);
+		norms[i] = grn_dist->ip_f32(x, x, r->dims);
+	}
+	memset(r->x + (size_t) n * r->dims, 0, 3 * r->dims * sizeof(float));
+	memset(r->along, 0, r->panels * sizeof(float));
+	grn_dist->ip_rows(r->middles + (size_t) r->place[group] * r->dims, r->centres, r->dims, r->dims, r->panels, r->along);
+	forget(near, r->near);
+	for (uint32_t p = 0; p < r->panels; p++)
+		keep(near, r->near, (Choice) {p == r->place[group] / PANEL ? -INFINITY : r->centre_norms[p] - 2 * r->along[p], p});
+	for (uint32_t i = 0; i < r->near && near[i].group != GRN_INVALID_ID; i++)
+		for (uint32_t j = 0; j < PANEL; j += 4)
+			show_four(r, group, norms, near[i].group * PANEL + j);
 }
 
-/* Puts rows into the order in which they choose. */
+/* ---- moves ---- */
+
+/* The class of a number from 0 to infinity, below REGRETS and in their order: by its first bits. */
+static uint32_t
+class_of(float x)
+{
+	uint32_t	bits;
+
+	if (x == 0)
+		return 0;
+	/* it is none */
+	if (!(x > 0))
+		x = INFINITY;
+	memcpy(&bits, &x, sizeof(bits));
+	return bits >> 19;
+}
+
+/* How little it matters to a row whether it gets its first choice: less is more. */
+static float
+indifference(const Refining *r, uint32_t row)
+{
+	const Choice *choices = r->choices + (size_t) row * CHOICES;
+
+	return 1 / (choices[1].distance - choices[0].distance);
+}
+
+/*
+ * How little a row is helped by a copy in the group of its choice c: the squared distance of that
+ * middle, and the square of what of it lies along the direction of the own one, whose squared
+ * distance is d1.
+ */
+static float
+copy_loss(const Refining *r, uint32_t row, uint32_t c, float d1)
+{
+	Choice		choice = r->choices[(size_t) row * CHOICES + c];
+	const float *own = r->middles + (size_t) r->place[r->chosen[row]] * r->dims;
+	float		between;
+	float		along;
+
+	if (choice.group == GRN_INVALID_ID || choice.group == r->chosen[row])
+		return INFINITY;
+	between = grn_dist->l2_f32(own, r->middles + (size_t) r->place[choice.group] * r->dims, r->dims);
+	along = (d1 + choice.distance - between) / 2;
+	return choice.distance + along * along / (d1 > 0 ? d1 : 1);
+}
+
+/* The distance of a row to the middle that it has chosen. */
+static float
+own_distance(const Refining *r, uint32_t row)
+{
+	for (uint32_t c = 0; c < CHOICES; c++)
+		if (r->choices[(size_t) row * CHOICES + c].group == r->chosen[row])
+			return r->choices[(size_t) row * CHOICES + c].distance;
+	return INFINITY;
+}
+
+/* The least loss by a copy, in units of the own distance. */
+static float
+least_loss(const Refining *r, uint32_t row)
+{
+	float		d1 = own_distance(r, row);
+	float		least = INFINITY;
+
+	for (uint32_t c = 0; c < CHOICES; c++)
+		least = fminf(least, copy_loss(r, row, c, d1));
+	return least / d1;
+}
+
+/* Puts rows into the order of a measure, about. */
 static void
-sort_by_regret(Refining *r)
+sort_by(Refining *r, float (*measure) (const Refining *r, uint32_t row))
 {
 	uint32_t	starts[REGRETS + 1] = {0};
+	uint32_t   *classes = r->copied;
 
 	for (uint32_t i = 0; i < r->n; i++)
-		starts[class_of(r->choices + (size_t) i * CHOICES) + 1]++;
+		starts[(classes[i] = class_of(measure(r, i))) + 1]++;
 	for (uint32_t c = 0; c < REGRETS; c++)
 		starts[c + 1] += starts[c];
 	for (uint32_t i = 0; i < r->n; i++)
-		r->order[starts[class_of(r->choices + (size_t) i * CHOICES)]++] = i;
+		r->order[starts[classes[i]]++] = i;
 }
 
 /* The nearest group with room that a row remembers, or GRN_INVALID_ID. */
@@ -219,6 +376,7 @@ next_with_room(const Refining *r, uint32_t group)
 static void
 choose_groups(Refining *r)
 {
+	sort_by(r, indifference);
 	memset(r->count, 0, r->groups * sizeof(uint32_t));
 	for (uint32_t i = 0; i < r->n; i++)
 	{
@@ -266,37 +424,107 @@ move_rows(Refining *r)
 	memcpy(r->rows, r->moved, r->n * sizeof(GrnGrouped));
 }
 
-void
-grn_group_refine(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, uint32_t *ends, uint32_t groups,
-				 void *workspace)
+/* ---- copies ---- */
+
+/* Chooses copies, while there is room for them.  r->count are rows of groups without. */
+static void
+choose_copies(Refining *r)
 {
-	Refining	r = {.g = g};
+	sort_by(r, least_loss);
+	for (uint32_t i = 0; i < r->n; i++)
+	{
+		uint32_t	row = r->order[i];
+		float		d1 = own_distance(r, row);
+		float		least = INFINITY;
+
+		r->copied[row] = GRN_INVALID_ID;
+		for (uint32_t c = 0; c < CHOICES; c++)
+		{
+			float		loss = copy_loss(r, row, c, d1);
+			uint32_t	group = r->choices[(size_t) row * CHOICES + c].group;
+
+			if (loss < least && r->count[group] < r->g->room)
+			{
+				least = loss;
+				r->copied[row] = group;
+			}
+		}
+		if (r->copied[row] != GRN_INVALID_ID)
+			r->count[r->copied[row]]++;
+	}
+}
+
+/*
+ * Writes the rows of all groups, each group's own ones before copies: to [.], which may begin as
+ * many rows before r->rows as there are copies.  Returns how many.
+ */
+static uint32_t
+write_rows(Refining *r, uint32_t *own, GrnGrouped *to)
+{
+	uint32_t	at = 0;
+
+	memcpy(r->moved, r->rows, r->n * sizeof(GrnGrouped));
+	for (uint32_t group = 0; group < r->groups; group++)
+	{
+		r->start[group] = at;
+		at += r->count[group];
+		r->count[group] = r->start[group];
+	}
+	r->start[r->groups] = at;
+	for (uint32_t i = 0; i < r->n; i++)
+		to[r->count[r->chosen[i]]++] = r->moved[i];
+	for (uint32_t group = 0; group < r->groups; group++)
+		own[group] = r->count[group] - r->start[group];
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->copied[i] != GRN_INVALID_ID)
+			to[r->count[r->copied[i]]++] = r->moved[i];
+	return at;
+}
+
+void
+grn_group_refine(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
+				 uint32_t *ends, uint32_t *own, uint32_t groups, void *workspace)
+{
+	Refining	r;
+	GrnGrouped *from = rows + grn_group_entries(g->codec, n, g->room) - n;
+	uint32_t	done = 0;
+	uint32_t	written = 0;
 
 	(void) lay_out(&r, g->codec, n, g->room, workspace);
+	r.g = g;
+	r.tree = tree;
+	/* what is written stays behind what is yet to be read */
+	memmove(from, rows, n * sizeof(GrnGrouped));
 	for (uint32_t first = 0; first < groups; first += STRETCH)
 	{
-		uint32_t	before = first > 0 ? ends[first - 1] : 0;
+		uint32_t	begin = done;
 
 		r.groups = groups - first < STRETCH ? groups - first : STRETCH;
-		r.rows = rows + before;
-		r.n = ends[first + r.groups - 1] - before;
+		r.panels = (r.groups + PANEL - 1) / PANEL;
+		r.rows = from + begin;
+		done = ends[first + r.groups - 1];
+		r.n = done - begin;
 		r.start[0] = 0;
 		for (uint32_t i = 0; i < r.groups; i++)
-			r.start[i + 1] = ends[first + i] - before;
-		for (int round = 0; round < ROUNDS && r.groups > 1; round++)
+			r.start[i + 1] = ends[first + i] - begin;
+		for (int round = 0; round < ROUNDS; round++)
 		{
-			gather(&r);
+			r.near = round < ROUNDS - 1 ? NEAR : MOST_NEAR;
+			find_middles(&r);
+			forget(r.choices, (size_t) r.n * CHOICES);
 			for (uint32_t i = 0; i < r.groups; i++)
 			{
 				if (g->look != NULL && i % 16 == 0)
 					g->look(g->arg);
-				show_middle(&r, i);
+				show_middles(&r, i);
 			}
-			sort_by_regret(&r);
 			choose_groups(&r);
-			move_rows(&r);
+			if (round < ROUNDS - 1)
+				move_rows(&r);
 		}
+		choose_copies(&r);
+		written += write_rows(&r, own + first, rows + written);
 		for (uint32_t i = 0; i < r.groups; i++)
-			ends[first + i] = before + r.start[i + 1];
+			ends[first + i] = written - r.start[r.groups] + r.start[i + 1];
 	}
 }

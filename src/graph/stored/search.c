@@ -267,7 +267,7 @@ sort_found(GrnSearch *s)
 	uint32_t   *kept = s->store->alloc(s->store, n * sizeof(uint32_t) + 1);
 
 	for (uint32_t i = 0; i < n; i++)
-		keys[i] = (Key) ordered(s->found[i].distance) << 32 | i;
+		keys[i] = (Key) grn_ordinal(s->found[i].distance) << 32 | i;
 	grn_sort_keys(keys, keys + n, n);
 	for (uint32_t i = 0; i < n; i++)
 	{

@@ -86,7 +86,7 @@ typedef struct GrnSearchParams
 								 * neighbours */
 	const GrnCodeQuery *code_query; /* the query made ready for estimates, by another search; or
 									 * NULL */
-	uint32_t	nearest;		/* closed, with groups: what grn_search_settled() goes by */
+	uint32_t	nearest;		/* closed, with groups: what grn_search_settled() goes by; 0: never */
 	uint32_t	patience;
 } GrnSearchParams;
 
@@ -117,7 +117,7 @@ extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *
 extern uint32_t grn_search_next_group(GrnSearch *s);
 /*
  * Is it unlikely that a group which is left holds one of the p.nearest nearest rows?  So it is
- * when of the rows that were offered since the first group was taken the last third, and
+ * when of the rows that were offered since the first group was taken the last quarter, and
  * p.patience rows at least, have shown none.
  */
 extern bool grn_search_settled(const GrnSearch *s);

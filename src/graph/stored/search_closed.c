@@ -118,6 +118,17 @@ note_nearest(GrnSearch *s, float estimate)
 	heap[i] = estimate;
 }
 
+/* Is a row with this estimate among the nearest?  Rows of groups come once or twice. */
+static bool
+is_noted(const GrnSearch *s, float estimate)
+{
+	bool		noted = false;
+
+	for (uint32_t i = 0; i < s->nnearest; i++)
+		noted |= s->nearest[i] == estimate;
+	return noted;
+}
+
 /* Notes which of the rows that wait from number `from` on are among the nearest. */
 static void
 note_offered(GrnSearch *s, size_t from)
@@ -134,7 +145,7 @@ note_offered(GrnSearch *s, size_t from)
 											  before, near);
 
 		for (uint32_t j = 0; j < found; j++)
-			if (s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0])
+			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) && !is_noted(s, estimates[near[j]]))
 			{
 				note_nearest(s, estimates[near[j]]);
 				n++;
@@ -242,12 +253,12 @@ grn_search_next_group(GrnSearch *s)
  * Where middles tell less, near rows are found here and there for long.  So patience grows with
  * what has been read.
  */
-#define IDLE_PART 3
+#define IDLE_PART 4
 
 bool
 grn_search_settled(const GrnSearch *s)
 {
-	return s->nnearest == s->p.nearest && s->idle >= s->p.patience && IDLE_PART * s->idle >= s->offered;
+	return s->p.nearest > 0 && s->nnearest == s->p.nearest && s->idle >= s->p.patience && IDLE_PART * s->idle >= s->offered;
 }
 
 bool

@@ -210,22 +210,10 @@ extern size_t grn_search_bytes(const GrnSearch *s);
 
 /* ---- keys ---- */
 
-/* Distances as integers in the same order; a NaN is the largest of all. */
-static inline uint32_t
-ordered(float distance)
-{
-	uint32_t	bits;
-
-	if (distance != distance)
-		return UINT32_MAX;
-	memcpy(&bits, &distance, sizeof(bits));
-	return bits ^ ((uint32_t) ((int32_t) bits >> 31) | 0x80000000);
-}
-
 static inline Key
 make_key(float distance, uint32_t id)
 {
-	return (Key) ordered(distance) << 32 | (Key) id << 1;
+	return (Key) grn_ordinal(distance) << 32 | (Key) id << 1;
 }
 
 /*
