@@ -123,13 +123,6 @@ grnnd_grouped_rows(double ef, double n)
 	return GRNND_GROUPS_PATIENCE * ef * 1.6 * pow(Max(n, 1), 0.16);
 }
 
-/* About how many rows so many groups hold that are no copies, each with room for so many. */
-static inline uint64
-grnnd_rows_of_groups(uint64 groups, uint32 room)
-{
-	return groups * room / 3 * 2;
-}
-
 /* What of a column's lists a scan may read. */
 #define GRNND_MOST_RANKS 256
 typedef struct GrnndListed

@@ -57,8 +57,7 @@ list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 	if (size.groups > 0)
 		groups = Min((double) size.groups,
 					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / room);
-	choice->grouped = size.groups > 0;
-	choice->rows = size.records * grn_list_rows(l) + grnnd_rows_of_groups(size.groups, grn_list_rows(l));
+	choice->rows = size.records * grn_list_rows(l) + grn_rows_of_groups(&so->ix->codec, size.groups, grn_list_rows(l));
 	pages = ((double) size.records + guide) * l->span / l->per_page + choice->listed.n;
 	choice->pages = (uint64) (pages + groups);
 	return LIST_PAGE_COST * pages + GROUP_COST * groups +
@@ -114,7 +113,7 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 		params.ef += params.ef / 2;
 	params.max_visits = 0;
 	params.patience = GRNND_GROUPS_PATIENCE * so->ef * grnnd_beam(so->ix);
-	params.nearest = so->list.grouped ? params.patience / GRNND_ROWS_PER_NEAREST : 0;
+	params.nearest = params.patience / GRNND_ROWS_PER_NEAREST;
 	search = grn_search_begin(&params, &so->store.base, so->q);
 	so->reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);
 	if (so->reader == NULL || grn_search_truncated(search))

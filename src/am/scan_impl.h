@@ -73,7 +73,6 @@ typedef enum GrnndWay
 typedef struct GrnndListChoice
 {
 	GrnndListed listed;			/* n 0: none */
-	bool		grouped;		/* some of its rows are in groups */
 	uint64		rows;			/* at most, about */
 	uint64		pages;			/* that a search reads, about */
 	double		cost;			/* microseconds, about */

@@ -418,6 +418,46 @@ searches_by_groups(void)
 	free_world(w);
 }
 
+/*
+ * Equal distances are those of several rows, as codes of bits have many: they count each.  A row
+ * that comes again does not.
+ */
+static void
+equal_rows_count(void)
+{
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
+	uint32_t	bytes = w->layout.code_bytes;
+	GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .ef = 20,
+		.metric = grn_metric(w->metric), .resumable = true, .closed = true, .nearest = 20,
+		.patience = 50};
+	uint32_t	ids[100];
+	uint8_t    *codes = malloc(100 * bytes);
+	GrnFactor	factors[100];
+
+	for (uint32_t i = 0; i < 100; i++)
+	{
+		ids[i] = i;
+		factors[i] = w->factors[0];
+		memcpy(codes + i * bytes, w->codes, bytes);
+	}
+	for (int same = 0; same < 2; same++)
+	{
+		GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N));
+		uint32_t	read = 0;
+
+		/* some come before there are groups */
+		grn_search_listed(s, ids, codes, factors, NULL, 5);
+		grn_search_groups(s, ids, codes, factors, 100);
+		while (!grn_search_settled(s) && grn_search_next_group(s) != GRN_INVALID_ID)
+			grn_search_listed(s, ids + (same ? 0 : 10 * (read++ % 10)), codes, factors, NULL, 10);
+		CHECK(same ? !grn_search_settled(s) : grn_search_settled(s) && read < 20, "same %d: %u groups", same, read);
+		CHECK(grn_search_run(s) == (same ? 10 : 20), "same %d", same);
+		grn_search_end(s);
+	}
+	free(codes);
+	free_world(w);
+}
+
 int
 main(void)
 {
@@ -429,5 +469,6 @@ main(void)
 	RUN(bits);
 	RUN(left_in_the_middle);
 	RUN(searches_by_groups);
+	RUN(equal_rows_count);
 	UNIT_END();
 }

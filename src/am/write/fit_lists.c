@@ -46,6 +46,7 @@
 #define DOUBLINGS 2
 /* Rows that are sorted at once, at most: no cancel is heard meanwhile. */
 #define SORTED_ROWS (1 << 20)
+#define GROUPING_BYTES 90		/* that rows of a list take while they get groups, about */
 
 bool
 grnnd_lists_due(const GrnndMeta *meta, uint32 id)
@@ -242,7 +243,7 @@ gather_begin(Gather *g, Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
-		f->ix.attrs->n * sizeof(Listed);
+		f->ix.attrs->n * sizeof(Listed) + GROUPING_BYTES;
 	uint32		ntids = Max(l->tids_max, l->chain_tids);
 
 	g->f = f;

@@ -54,16 +54,32 @@ grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 	return lay_out(&s, codec, n, room, NULL);
 }
 
+/* Rows of a group, about. */
+static uint32_t
+usual_rows(uint32_t room)
+{
+	return room - 1 - room / SLACK;
+}
+
 uint32_t
 grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room)
 {
-	uint32_t	usual = room - 1 - room / SLACK;
+	uint32_t	usual = usual_rows(room);
 	uint64_t	planned = n;
 
 	if (grn_group_may_refine(codec) && n >= LEAST_COPIED)
 		planned += n / 2;
 	planned = (planned + usual - 1) / usual;
 	return planned < n ? (uint32_t) planned : n;
+}
+
+uint64_t
+grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room)
+{
+	uint64_t	planned = groups * usual_rows(room);
+	uint64_t	rows = planned / 3 * 2;
+
+	return grn_group_may_refine(codec) && rows >= LEAST_COPIED ? rows : planned;
 }
 
 uint32_t
@@ -118,24 +134,11 @@ grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
 }
 
 void
-grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8_t *code,
-				 GrnFactor *factor)
+grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code, GrnFactor *factor)
 {
-	const GrnCodec *codec = g->codec;
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
 	uint32_t	dims = grn_group_dims(codec, GRN_CODE_BLOCKS);
-	float		mean[GRN_GROUP_DIMS] = {0};
-	float		x[GRN_GROUP_DIMS];
-	float		length = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-	{
-		length += grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x) / (float) n;
-		for (uint32_t j = 0; j < dims; j++)
-			mean[j] += x[j];
-	}
-	for (uint32_t j = 0; j < dims; j++)
-		mean[j] /= (float) n;
 	*factor = (GrnFactor) {0};
 	if (grn_codes_exact(codec))
 	{
@@ -150,6 +153,26 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 	/* what lies outside of the codec's directions averages out */
 	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims),
 					direction ? length / codec->length_unit : 0, code, factor);
+}
+
+void
+grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8_t *code,
+				 GrnFactor *factor)
+{
+	uint32_t	dims = grn_group_dims(g->codec, GRN_CODE_BLOCKS);
+	float		mean[GRN_GROUP_DIMS] = {0};
+	float		x[GRN_GROUP_DIMS];
+	float		length = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		length += grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x) / (float) n;
+		for (uint32_t j = 0; j < dims; j++)
+			mean[j] += x[j];
+	}
+	for (uint32_t j = 0; j < dims; j++)
+		mean[j] /= (float) n;
+	grn_group_encode(g->codec, mean, length, code, factor);
 }
 
 /* ---- cuts ---- */
@@ -366,6 +389,10 @@ grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, const GrnGrou
 	if (grn_group_may_refine(g->codec))
 		grn_group_refine(g, &s.tree, rows, n, ends, s.own, ngroups, s.refine);
 	for (uint32_t i = 0; i < ngroups; i++)
+	{
+		if (g->look != NULL && i % GRN_GROUPS_A_LOOK == 0)
+			g->look(g->arg);
 		grn_group_middle(g, rows + (i > 0 ? ends[i - 1] : 0), s.own[i],
 						 groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
+	}
 }

@@ -40,6 +40,9 @@ typedef struct GrnGrouping
 extern uint32_t grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern uint32_t grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room);
 
+/* About how many rows so many groups hold that are no copies. */
+extern uint64_t grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room);
+
 /* Groups that were made, [grn_groups()] each. */
 typedef struct GrnGroups
 {

@@ -12,6 +12,9 @@
 #define GRN_GROUP_DIMS (8 * GRN_MOST_OWN_BYTES)
 _Static_assert(GRN_GROUP_DIMS >= GRN_MAX_CODE_DIMS, "a decoded row has room");
 
+/* Groups that are dealt with between two calls of GrnGrouping.look(). */
+#define GRN_GROUPS_A_LOOK 16
+
 /* Workspace of cuts. */
 typedef struct GrnGroupTree
 {
@@ -37,6 +40,13 @@ extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
  * other lengths have another share of it.  Returns its length as grn_decode_head() does.
  */
 extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x);
+
+/*
+ * The code of a mean of rows as they are decoded, [GRN_GROUP_DIMS] with zeroes behind what is known
+ * of it, and of their lengths; mean is changed.
+ */
+extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code,
+							 GrnFactor *factor);
 
 /*
  * Has rows [n] of groups move to the nearest middle with room, adds copies of them, and brings all

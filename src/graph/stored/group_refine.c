@@ -27,7 +27,6 @@
 #define CHOICES 6				/* middles that a row remembers */
 #define REGRETS 4096			/* classes of rows by how much a choice matters */
 #define MOST_DIMS 128			/* numbers of a row that are looked at: those of the most variance */
-#define MOST_ROOM 1024			/* rows of a group */
 
 typedef struct Choice
 {
@@ -46,10 +45,11 @@ typedef struct Refining
 	uint32_t	panels;
 	uint32_t   *start;			/* [groups + 1] */
 	uint32_t   *count;			/* [groups] of rows that have moved there */
+	float	   *means;			/* [groups][dims] */
 	const GrnGroupTree *tree;
 	GrnGrouped *in_panels;		/* [groups] in the order of panels */
 	uint32_t   *panel_ends;		/* [panels] */
-	uint8_t    *codes;			/* [groups] of middles */
+	uint8_t    *codes;			/* [groups] of means */
 	GrnFactor  *factors;		/* [groups] */
 	uint32_t   *place;			/* [groups] where a group's middle is in panels */
 	uint32_t   *group_at;		/* [panels][PANEL] */
@@ -59,6 +59,7 @@ typedef struct Refining
 	float	   *centre_norms;	/* [panels] */
 	float	   *along;			/* [panels] products of a middle with centres */
 	float	   *x;				/* [room, rounded up to 4][dims] rows of a group */
+	float	   *row_norms;		/* [room] theirs, squared */
 	Choice	   *choices;		/* [n][CHOICES], nearest first */
 	uint32_t   *chosen;			/* [n] group */
 	uint32_t   *copied;			/* [n] a second one, or GRN_INVALID_ID */
@@ -89,6 +90,7 @@ lay_out(Refining *r, const GrnCodec *codec, uint32_t n, uint32_t room, void *wor
 	r->dims = refining_dims(codec);
 	r->start = grn_take(&a, groups + 1, sizeof(uint32_t));
 	r->count = grn_take(&a, groups, sizeof(uint32_t));
+	r->means = grn_take(&a, (size_t) groups * r->dims, sizeof(float));
 	r->in_panels = grn_take(&a, groups, sizeof(GrnGrouped));
 	r->panel_ends = grn_take(&a, panels, sizeof(uint32_t));
 	r->codes = grn_take(&a, groups, grn_code_bytes(codec->shape));
@@ -101,6 +103,7 @@ lay_out(Refining *r, const GrnCodec *codec, uint32_t n, uint32_t room, void *wor
 	r->centre_norms = grn_take(&a, panels, sizeof(float));
 	r->along = grn_take(&a, panels, sizeof(float));
 	r->x = grn_take(&a, (size_t) (room + 3) * r->dims, sizeof(float));
+	r->row_norms = grn_take(&a, room, sizeof(float));
 	r->choices = grn_take(&a, (size_t) n * CHOICES, sizeof(Choice));
 	r->chosen = grn_take(&a, n, sizeof(uint32_t));
 	r->copied = grn_take(&a, n, sizeof(uint32_t));
@@ -142,60 +145,83 @@ load_row(const Refining *r, uint32_t i, float *x)
 	memcpy(x, all, r->dims * sizeof(float));
 }
 
-/* Puts the groups into panels of near ones. */
+static inline void
+look(const Refining *r, uint32_t group)
+{
+	if (r->g->look != NULL && group % GRN_GROUPS_A_LOOK == 0)
+		r->g->look(r->g->arg);
+}
+
+/* Finds the mean of each group's rows. */
+static void
+find_means(Refining *r)
+{
+	size_t		dims = r->dims;
+
+	memset(r->means, 0, r->groups * dims * sizeof(float));
+	for (uint32_t i = 0; i < r->groups; i++)
+	{
+		look(r, i);
+		for (uint32_t row = r->start[i]; row < r->start[i + 1]; row++)
+		{
+			load_row(r, row, r->x);
+			grn_dist->add_scaled(r->means + i * dims, 1.0f / (float) (r->start[i + 1] - r->start[i]), r->x, dims);
+		}
+	}
+}
+
+/* Puts the groups into panels of near ones, by codes of their means. */
 static void
 find_panels(Refining *r)
 {
-	GrnGrouping by_middles = *r->g;
+	GrnGrouping by_means = *r->g;
 	size_t		bytes = grn_code_bytes(r->g->codec->shape);
 
 	for (uint32_t i = 0; i < r->groups; i++)
 	{
-		grn_group_middle(r->g, r->rows + r->start[i], r->start[i + 1] - r->start[i], r->codes + i * bytes,
-						 &r->factors[i]);
+		float		mean[GRN_GROUP_DIMS] = {0};
+
+		memcpy(mean, r->means + (size_t) i * r->dims, r->dims * sizeof(float));
+		grn_group_encode(r->g->codec, mean, 0, r->codes + i * bytes, &r->factors[i]);
 		r->in_panels[i] = (GrnGrouped) {i, 0};
 	}
-	by_middles.codes = r->codes;
-	by_middles.factors = r->factors;
-	grn_group_cut(&by_middles, r->tree, r->in_panels, r->groups, r->panel_ends, r->panels);
-	for (uint32_t p = 0, i = 0; p < r->panels; p++)
-		for (uint32_t j = 0; j < PANEL; j++)
-		{
-			r->norms[p * PANEL + j] = INFINITY;
-			r->group_at[p * PANEL + j] = GRN_INVALID_ID;
-			if (i == r->panel_ends[p])
-				continue;
-			r->group_at[p * PANEL + j] = r->in_panels[i].node;
-			r->place[r->in_panels[i++].node] = p * PANEL + j;
-		}
+	by_means.codes = r->codes;
+	by_means.factors = r->factors;
+	grn_group_cut(&by_means, r->tree, r->in_panels, r->groups, r->panel_ends, r->panels);
 }
 
-/* Finds the middles, and the centres of their panels. */
+/* Lays the middles out in panels, and finds the centres of these. */
 static void
 find_middles(Refining *r)
 {
 	size_t		dims = r->dims;
 
+	find_means(r);
 	find_panels(r);
 	memset(r->middles, 0, (size_t) r->panels * PANEL * dims * sizeof(float));
 	memset(r->centres, 0, (size_t) r->panels * dims * sizeof(float));
-	for (uint32_t i = 0; i < r->groups; i++)
+	for (uint32_t p = 0, i = 0; p < r->panels; p++)
 	{
-		uint32_t	place = r->place[i];
-		uint32_t	panel = place / PANEL;
-		float	   *middle = r->middles + place * dims;
-		uint32_t	others = r->panel_ends[panel] - (panel > 0 ? r->panel_ends[panel - 1] : 0);
+		uint32_t	first = i;
 
-		for (uint32_t row = r->start[i]; row < r->start[i + 1]; row++)
+		for (uint32_t place = p * PANEL; place < (p + 1) * PANEL; place++)
 		{
-			load_row(r, row, r->x);
-			grn_dist->add_scaled(middle, 1.0f / (float) (r->start[i + 1] - r->start[i]), r->x, dims);
+			uint32_t	group;
+
+			r->norms[place] = INFINITY;
+			r->group_at[place] = GRN_INVALID_ID;
+			if (i == r->panel_ends[p])
+				continue;
+			group = r->in_panels[i++].node;
+			r->group_at[place] = group;
+			r->place[group] = place;
+			memcpy(r->middles + place * dims, r->means + group * dims, dims * sizeof(float));
+			r->norms[place] = grn_dist->ip_f32(r->means + group * dims, r->means + group * dims, dims);
+			grn_dist->add_scaled(r->centres + p * dims, 1.0f / (float) (r->panel_ends[p] - first),
+								 r->means + group * dims, dims);
 		}
-		r->norms[place] = grn_dist->ip_f32(middle, middle, dims);
-		grn_dist->add_scaled(r->centres + panel * dims, 1.0f / (float) others, middle, dims);
-	}
-	for (uint32_t p = 0; p < r->panels; p++)
 		r->centre_norms[p] = grn_dist->ip_f32(r->centres + p * dims, r->centres + p * dims, dims);
+	}
 }
 
 /* Puts a choice in its place among those [n], the last of which goes. */
@@ -242,7 +268,7 @@ static void
 show_middles(Refining *r, uint32_t group)
 {
 	uint32_t	n = r->start[group + 1] - r->start[group];
-	float		norms[MOST_ROOM];
+	float	   *norms = r->row_norms;
 	Choice		near[MOST_NEAR];
 
 	for (uint32_t i = 0; i < n; i++)
@@ -437,6 +463,8 @@ choose_copies(Refining *r)
 		float		d1 = own_distance(r, row);
 		float		least = INFINITY;
 
+		if (i % 1024 == 0)
+			look(r, 0);
 		r->copied[row] = GRN_INVALID_ID;
 		for (uint32_t c = 0; c < CHOICES; c++)
 		{
@@ -514,8 +542,7 @@ grn_group_refine(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *row
 			forget(r.choices, (size_t) r.n * CHOICES);
 			for (uint32_t i = 0; i < r.groups; i++)
 			{
-				if (g->look != NULL && i % 16 == 0)
-					g->look(g->arg);
+				look(&r, i);
 				show_middles(&r, i);
 			}
 			choose_groups(&r);

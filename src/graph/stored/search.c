@@ -209,11 +209,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->kept = store->alloc(store, room * sizeof(uint32_t));
 	reserve32(s, &s->found, sizeof(GrnFound), 0, room, &s->found_room);
 	if (params->closed && s->codes)
-	{
 		s->gathered = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
-		if (params->nearest > 0)
-			s->nearest = store->alloc(store, params->nearest * sizeof(float));
-	}
 	/* mates come without signatures */
 	if (params->filter == NULL && !params->closed)
 		grn_mates_begin(s);
@@ -429,7 +425,7 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->rows.estimates, s->rows.ids,
-		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->gathered, s->set.ids, s->set.nodes, s->found,
+		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->noted, s->gathered, s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 

@@ -118,34 +118,57 @@ note_nearest(GrnSearch *s, float estimate)
 	heap[i] = estimate;
 }
 
-/* Is a row with this estimate among the nearest?  Rows of groups come once or twice. */
-static bool
-is_noted(const GrnSearch *s, float estimate)
-{
-	bool		noted = false;
+#define MIN_NOTED 1024			/* slots of the first set; power of two */
 
-	for (uint32_t i = 0; i < s->nnearest; i++)
-		noted |= s->nearest[i] == estimate;
-	return noted;
+/* Adds an id to those that have been noted; false where it was there. */
+static bool
+note_id(GrnSearch *s, uint32_t id)
+{
+	uint32_t   *old = s->noted;
+	size_t		size = s->noted_size;
+	size_t		i;
+
+	if (2 * s->nnoted >= size)
+	{
+		s->noted_size = size == 0 ? MIN_NOTED : 2 * size;
+		s->noted = s->store->alloc(s->store, s->noted_size * sizeof(uint32_t));
+		memset(s->noted, 0xFF, s->noted_size * sizeof(uint32_t));
+		s->nnoted = 0;
+		for (i = 0; i < size; i++)
+			if (old[i] != GRN_INVALID_ID)
+				(void) note_id(s, old[i]);
+		if (old != NULL)
+			s->store->free(s->store, old);
+	}
+	for (i = hash_slot(id, s->noted_size); s->noted[i] != GRN_INVALID_ID; i = (i + 1) & (s->noted_size - 1))
+		if (s->noted[i] == id)
+			return false;
+	s->noted[i] = id;
+	s->nnoted++;
+	return true;
 }
 
-/* Notes which of the rows that wait from number `from` on are among the nearest. */
+/*
+ * Notes which of the rows that wait from number `from` on are among the nearest.  Rows of groups
+ * come once or twice, and count once.
+ */
 static void
 note_offered(GrnSearch *s, size_t from)
 {
-	uint32_t	count = (uint32_t) (s->rows.n - from);
+	size_t		count = s->rows.n - from;
 	float		before = s->nnearest < s->p.nearest ? INFINITY : s->nearest[0];
 	uint32_t	near[BLOCK];
 	uint32_t	n = 0;
 
-	for (uint32_t i = 0; i < count; i += BLOCK)
+	for (size_t i = 0; i < count; i += BLOCK)
 	{
 		const float *estimates = s->rows.estimates + from + i;
-		uint32_t	found = grn_dist->at_most(estimates, count - i < BLOCK ? count - i : BLOCK,
+		uint32_t	found = grn_dist->at_most(estimates, (uint32_t) (count - i < BLOCK ? count - i : BLOCK),
 											  before, near);
 
 		for (uint32_t j = 0; j < found; j++)
-			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) && !is_noted(s, estimates[near[j]]))
+			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) &&
+				note_id(s, s->rows.ids[from + i + near[j]]))
 			{
 				note_nearest(s, estimates[near[j]]);
 				n++;
@@ -163,7 +186,7 @@ wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFa
 	size_t		from = s->rows.n;
 
 	wait(s, &s->rows, ids, codes, factors, count);
-	if (s->p.nearest > 0)
+	if (s->nearest != NULL)
 		note_offered(s, from);
 	/* those that are as near as what has been chosen before have a place in that heap */
 	for (size_t i = s->rows.n; s->resumed && i > from; i--)
@@ -233,6 +256,13 @@ void
 grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 				  uint32_t count)
 {
+	/* nobody asks for the nearest rows before there are groups */
+	if (s->nearest == NULL && s->p.nearest > 0)
+	{
+		s->nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
+		grn_end_listed(s);
+		note_offered(s, 0);
+	}
 	if (s->groups.n + count > s->groups.room)
 		reserve_waiting(s, &s->groups, 2 * s->groups.room + count + LEAST_WAITING);
 	wait(s, &s->groups, ids, codes, factors, count);

@@ -105,8 +105,11 @@ struct GrnSearch
 	size_t		near_groups_room;
 	bool		groups_begun;	/* one has been taken */
 	float	   *nearest;		/* [p.nearest] estimates of the nearest rows, the farthest first: a
-								 * heap */
+								 * heap; NULL: there are no groups */
 	uint32_t	nnearest;
+	uint32_t   *noted;			/* [noted_size] ids of those that are, or were, among them */
+	size_t		noted_size;		/* power of two */
+	size_t		nnoted;
 	uint64_t	offered;		/* rows, since the first group was taken */
 	uint64_t	idle;			/* and since one came among the nearest */
 	uint8_t    *gathered;		/* codes of rows that wait for an estimate, room for GRN_GATHER */
