@@ -239,7 +239,7 @@ keep(Choice *choices, uint32_t n, Choice choice)
 
 /* Shows the rows of a group, which are in r->x with their norms, four middles. */
 static void
-show_four(const Refining *r, uint32_t group, const float *norms, uint32_t first)
+show_four(const Refining *r, uint32_t group, uint32_t first)
 {
 	uint32_t	n = r->start[group + 1] - r->start[group];
 
@@ -255,7 +255,7 @@ show_four(const Refining *r, uint32_t group, const float *norms, uint32_t first)
 
 			for (uint32_t j = 0; j < 4; j++)
 			{
-				float		d = norms[i + k] + r->norms[first + j] - 2 * products[4 * k + j];
+				float		d = r->row_norms[i + k] + r->norms[first + j] - 2 * products[4 * k + j];
 
 				keep(choices, CHOICES, (Choice) {d < 0 ? 0 : d, r->group_at[first + j]});
 			}
@@ -268,7 +268,6 @@ static void
 show_middles(Refining *r, uint32_t group)
 {
 	uint32_t	n = r->start[group + 1] - r->start[group];
-	float	   *norms = r->row_norms;
 	Choice		near[MOST_NEAR];
 
 	for (uint32_t i = 0; i < n; i++)
@@ -276,7 +275,7 @@ show_middles(Refining *r, uint32_t group)
 		float	   *x = r->x + (size_t) i * r->dims;
 
 		load_row(r, r->start[group] + i, x);
-		norms[i] = grn_dist->ip_f32(x, x, r->dims);
+		r->row_norms[i] = grn_dist->ip_f32(x, x, r->dims);
 	}
 	memset(r->x + (size_t) n * r->dims, 0, 3 * r->dims * sizeof(float));
 	memset(r->along, 0, r->panels * sizeof(float));
@@ -286,7 +285,7 @@ show_middles(Refining *r, uint32_t group)
 		keep(near, r->near, (Choice) {p == r->place[group] / PANEL ? -INFINITY : r->centre_norms[p] - 2 * r->along[p], p});
 	for (uint32_t i = 0; i < r->near && near[i].group != GRN_INVALID_ID; i++)
 		for (uint32_t j = 0; j < PANEL; j += 4)
-			show_four(r, group, norms, near[i].group * PANEL + j);
+			show_four(r, group, near[i].group * PANEL + j);
 }
 
 /* ---- moves ---- */
@@ -433,9 +432,9 @@ choose_groups(Refining *r)
 			}
 }
 
-/* Brings the rows into the order of their groups. */
+/* Turns the counts of rows into where groups begin, in r->start and r->count alike. */
 static void
-move_rows(Refining *r)
+begin_groups(Refining *r)
 {
 	uint32_t	at = 0;
 
@@ -445,6 +444,14 @@ move_rows(Refining *r)
 		at += r->count[group];
 		r->count[group] = r->start[group];
 	}
+	r->start[r->groups] = at;
+}
+
+/* Brings the rows into the order of their groups. */
+static void
+move_rows(Refining *r)
+{
+	begin_groups(r);
 	for (uint32_t i = 0; i < r->n; i++)
 		r->moved[r->count[r->chosen[i]]++] = r->rows[i];
 	memcpy(r->rows, r->moved, r->n * sizeof(GrnGrouped));
@@ -489,16 +496,8 @@ choose_copies(Refining *r)
 static uint32_t
 write_rows(Refining *r, uint32_t *own, GrnGrouped *to)
 {
-	uint32_t	at = 0;
-
 	memcpy(r->moved, r->rows, r->n * sizeof(GrnGrouped));
-	for (uint32_t group = 0; group < r->groups; group++)
-	{
-		r->start[group] = at;
-		at += r->count[group];
-		r->count[group] = r->start[group];
-	}
-	r->start[r->groups] = at;
+	begin_groups(r);
 	for (uint32_t i = 0; i < r->n; i++)
 		to[r->count[r->chosen[i]]++] = r->moved[i];
 	for (uint32_t group = 0; group < r->groups; group++)
@@ -506,7 +505,7 @@ write_rows(Refining *r, uint32_t *own, GrnGrouped *to)
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->copied[i] != GRN_INVALID_ID)
 			to[r->count[r->copied[i]]++] = r->moved[i];
-	return at;
+	return r->start[r->groups];
 }
 
 void

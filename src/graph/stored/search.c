@@ -49,7 +49,7 @@ discover(GrnSearch *s, uint32_t id)
 		return;
 	if (!grn_visit(s, id))
 	{
-		grn_set_add(s, id, GRN_INVALID_ID);
+		grn_set_add(s, &s->set, id, GRN_INVALID_ID);
 		return;
 	}
 	reserve32(s, &s->nodes, sizeof(Node), s->nnodes, s->nnodes + 1, &s->nodes_room);
@@ -65,14 +65,14 @@ discover(GrnSearch *s, uint32_t id)
 	if (s->count > 0)			/* there may be no links yet */
 		memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
 	s->nlinks += s->count;
-	grn_set_add(s, id, s->nnodes++);
+	grn_set_add(s, &s->set, id, s->nnodes++);
 	grn_offer(s, make_key(s->now.distance, id));
 }
 
 static void
 expand_coded(GrnSearch *s, Key key)
 {
-	if (!grn_set_add(s, KEY_ID(key), 0))
+	if (!grn_set_add(s, &s->set, KEY_ID(key), 0))
 		return;
 	if (!grn_visit(s, KEY_ID(key)))
 	{
@@ -202,7 +202,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	s->list = store->alloc(store, params->ef * sizeof(Key));
 	while (size < 4 * (uint64_t) params->ef && size < UINT32_C(1) << 20)
 		size *= 2;
-	grn_set_resize(s, size);
+	grn_set_resize(s, &s->set, size);
 	/* Expansions of one run seldom exceed ef by half. */
 	room = params->ef + params->ef / 2 + 16;
 	reserve(s, &s->tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->tids_room);
@@ -425,7 +425,8 @@ grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
 	void	   *arrays[] = {s->list, s->rejected_keys, s->rows.estimates, s->rows.ids,
-		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->noted, s->gathered, s->set.ids, s->set.nodes, s->found,
+		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->noted.ids, s->gathered,
+		s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
 		s->kept_ids, s->failing.heap, s->failing.far, s->failing.listings};
 

@@ -118,36 +118,6 @@ note_nearest(GrnSearch *s, float estimate)
 	heap[i] = estimate;
 }
 
-#define MIN_NOTED 1024			/* slots of the first set; power of two */
-
-/* Adds an id to those that have been noted; false where it was there. */
-static bool
-note_id(GrnSearch *s, uint32_t id)
-{
-	uint32_t   *old = s->noted;
-	size_t		size = s->noted_size;
-	size_t		i;
-
-	if (2 * s->nnoted >= size)
-	{
-		s->noted_size = size == 0 ? MIN_NOTED : 2 * size;
-		s->noted = s->store->alloc(s->store, s->noted_size * sizeof(uint32_t));
-		memset(s->noted, 0xFF, s->noted_size * sizeof(uint32_t));
-		s->nnoted = 0;
-		for (i = 0; i < size; i++)
-			if (old[i] != GRN_INVALID_ID)
-				(void) note_id(s, old[i]);
-		if (old != NULL)
-			s->store->free(s->store, old);
-	}
-	for (i = hash_slot(id, s->noted_size); s->noted[i] != GRN_INVALID_ID; i = (i + 1) & (s->noted_size - 1))
-		if (s->noted[i] == id)
-			return false;
-	s->noted[i] = id;
-	s->nnoted++;
-	return true;
-}
-
 /*
  * Notes which of the rows that wait from number `from` on are among the nearest.  Rows of groups
  * come once or twice, and count once.
@@ -168,7 +138,7 @@ note_offered(GrnSearch *s, size_t from)
 
 		for (uint32_t j = 0; j < found; j++)
 			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) &&
-				note_id(s, s->rows.ids[from + i + near[j]]))
+				grn_set_add(s, &s->noted, s->rows.ids[from + i + near[j]], 0))
 			{
 				note_nearest(s, estimates[near[j]]);
 				n++;
@@ -251,6 +221,7 @@ grn_choose_waiting(GrnSearch *s)
 
 /* Groups that are put in order at once: about as many as a search reads. */
 #define CHOSEN_GROUPS 128
+#define MIN_NOTED 1024			/* slots of the first set of noted ids; power of two */
 
 void
 grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
@@ -260,6 +231,7 @@ grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const
 	if (s->nearest == NULL && s->p.nearest > 0)
 	{
 		s->nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
+		grn_set_resize(s, &s->noted, MIN_NOTED);
 		grn_end_listed(s);
 		note_offered(s, 0);
 	}

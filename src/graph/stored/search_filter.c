@@ -329,7 +329,7 @@ expand(GrnSearch *s, Key key, bool listed)
 {
 	bool		found;
 
-	if (!grn_set_add(s, KEY_ID(key), 0))
+	if (!grn_set_add(s, &s->set, KEY_ID(key), 0))
 		return;
 	if (!grn_visit(s, KEY_ID(key)))
 	{

@@ -107,9 +107,7 @@ struct GrnSearch
 	float	   *nearest;		/* [p.nearest] estimates of the nearest rows, the farthest first: a
 								 * heap; NULL: there are no groups */
 	uint32_t	nnearest;
-	uint32_t   *noted;			/* [noted_size] ids of those that are, or were, among them */
-	size_t		noted_size;		/* power of two */
-	size_t		nnoted;
+	IdSet		noted;			/* those that are, or were, among them */
 	uint64_t	offered;		/* rows, since the first group was taken */
 	uint64_t	idle;			/* and since one came among the nearest */
 	uint8_t    *gathered;		/* codes of rows that wait for an estimate, room for GRN_GATHER */
@@ -345,9 +343,9 @@ is_expanded(const GrnSearch *s, uint32_t id)
 }
 
 /* Gives the set so many slots, a power of two. */
-extern void grn_set_resize(GrnSearch *s, uint32_t size);
+extern void grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size);
 /* Adds an id with its node; false where it was there. */
-extern bool grn_set_add(GrnSearch *s, uint32_t id, uint32_t node);
+extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
 
 /* ---- search_list.c ---- */
 

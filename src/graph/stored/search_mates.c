@@ -193,14 +193,14 @@ grn_offer_mates(GrnSearch *s)
 
 	for (uint32_t i = 0; i < m->ntaken; i++)
 	{
-		grn_set_add(s, m->taken[i].id, 0);
+		grn_set_add(s, &s->set, m->taken[i].id, 0);
 		grn_list_expanded(s, m->keys[i]);
 		grn_add_found(s, &m->taken[i], m->kept[i]);
 	}
 	s->visits += m->ntaken;
 	if (m->fresh)
 	{
-		grn_set_add(s, s->id / s->p.layout->per_page | PAGE_BIT, 0);
+		grn_set_add(s, &s->set, s->id / s->p.layout->per_page | PAGE_BIT, 0);
 		for (uint32_t i = 0; i < m->nleft; i++)
 			grn_offer(s, m->left[i]);
 	}

@@ -28,31 +28,30 @@ grn_search_bytes(const GrnSearch *s)
 	return (s->rejected_room + s->near_groups_room + s->deferred_room + f->room + f->far_room) * sizeof(Key) +
 		(s->rows.room + s->groups.room) * (sizeof(float) + sizeof(uint32_t)) +
 		f->size * sizeof(uint64_t) + s->nkept_ids * 4 +
-		(size_t) s->set.size * (s->codes ? 4 : 8) +
+		((size_t) s->set.size + s->noted.size) * (s->codes ? 4 : 8) +
 		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
 		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);
 }
 
 void
-grn_set_resize(GrnSearch *s, uint32_t size)
+grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size)
 {
-	IdSet		old = s->set;
-	IdSet		set = {NULL, NULL, size, old.used};
+	IdSet		old = *set;
 
-	set.ids = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
-	memset(set.ids, 0xFF, (size_t) size * sizeof(uint32_t));
+	*set = (IdSet) {NULL, NULL, size, old.used};
+	set->ids = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+	memset(set->ids, 0xFF, (size_t) size * sizeof(uint32_t));
 	if (!s->codes)
-		set.nodes = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+		set->nodes = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
 	for (uint32_t i = 0; i < old.size; i++)
 		if (old.ids[i] != GRN_INVALID_ID)
 		{
-			uint32_t	to = set_slot(&set, old.ids[i]);
+			uint32_t	to = set_slot(set, old.ids[i]);
 
-			set.ids[to] = old.ids[i];
+			set->ids[to] = old.ids[i];
 			if (!s->codes)
-				set.nodes[to] = old.nodes[i];
+				set->nodes[to] = old.nodes[i];
 		}
-	s->set = set;
 	if (old.ids != NULL)
 		s->store->free(s->store, old.ids);
 	if (old.nodes != NULL)
@@ -60,20 +59,20 @@ grn_set_resize(GrnSearch *s, uint32_t size)
 }
 
 bool
-grn_set_add(GrnSearch *s, uint32_t id, uint32_t node)
+grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node)
 {
-	uint32_t	i = set_slot(&s->set, id);
+	uint32_t	i = set_slot(set, id);
 
-	if (s->set.ids[i] == id)
+	if (set->ids[i] == id)
 		return false;
-	if ((s->set.used + 1) * 2 > s->set.size)
+	if ((set->used + 1) * 2 > set->size)
 	{
-		grn_set_resize(s, s->set.size * 2);
-		i = set_slot(&s->set, id);
+		grn_set_resize(s, set, set->size * 2);
+		i = set_slot(set, id);
 	}
-	s->set.ids[i] = id;
+	set->ids[i] = id;
 	if (!s->codes)
-		s->set.nodes[i] = node;
-	s->set.used++;
+		set->nodes[i] = node;
+	set->used++;
 	return true;
 }
