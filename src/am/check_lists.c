@@ -24,7 +24,7 @@ typedef struct Lists
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
 	GrnRecord  *guide;
-	GrnndSet	groups;			/* that guides name, of all columns so far */
+	GrnndSet	groups;			/* records of groups that guides name, of all columns so far */
 	GrnndSet	listed;			/* value_bit()s of nodes that are in lists of one column */
 	GrnndSet   *unlisted;
 	GrnndRowElements *table;	/* NULL: there are no arrays, or the table is not to be read */
@@ -147,7 +147,44 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* The groups of a bucket.  Those that vacuum has freed are named still. */
+/* A group of a bucket.  One that vacuum has freed is named still. */
+static void
+check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
+{
+	uint32		first = id - grn_node_slot(&c->ix->layout, id);
+	uint32		before = id;
+
+	while (id != GRN_INVALID_ID)
+	{
+		uint16		unused;
+
+		if (id >= c->limit || grnnd_set_has(&c->groups, id))
+		{
+			c->report(c->arg, id, id >= c->limit ? "guide of a list names a group that does not exist"
+					  : "guides of lists name a group twice", id);
+			return;
+		}
+		if (id < before || id - first >= c->ix->layout.per_page)
+		{
+			c->report(c->arg, before, "group leads off its page, to", id);
+			return;
+		}
+		grnnd_set_add(&c->groups, id);
+		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
+		if (!grnnd_is_listing(c->ix, c->list) || (c->list->flags & GRN_GROUP) == 0)
+			return;
+		if (grn_tids_owner(c->list, &unused) != bucket)
+		{
+			c->report(c->arg, id, "guide of a list names a group of another list", id);
+			return;
+		}
+		for (uint32 r = 0; r < c->list->ntids16; r++)
+			check_row(c, column, bucket, id, r);
+		before = id;
+		id = c->list->next;
+	}
+}
+
 static void
 check_guide(Lists *c, uint32 column, uint32 bucket)
 {
@@ -172,27 +209,7 @@ check_guide(Lists *c, uint32 column, uint32 bucket)
 			return;
 		}
 		for (uint32 i = 0; i < c->guide->ntids16; i++)
-		{
-			uint32		group = grn_list_row(&c->ix->layout, c->guide, i).id;
-
-			if (group >= c->limit || grnnd_set_has(&c->groups, group))
-			{
-				c->report(c->arg, id, group >= c->limit ? "guide of a list names a group that does not exist"
-						  : "guides of lists name a group twice", group);
-				continue;
-			}
-			grnnd_set_add(&c->groups, group);
-			grnnd_copy_record(c->index, c->ix, group, c->list, c->strategy);
-			if (!grnnd_is_listing(c->ix, c->list) || (c->list->flags & GRN_GROUP) == 0)
-				continue;
-			if (grn_tids_owner(c->list, &unused) != bucket)
-			{
-				c->report(c->arg, id, "guide of a list names a group of another list", group);
-				continue;
-			}
-			for (uint32 r = 0; r < c->list->ntids16; r++)
-				check_row(c, column, bucket, group, r);
-		}
+			check_group(c, column, bucket, grn_list_row(&c->ix->layout, c->guide, i).id);
 		id = c->guide->next;
 	}
 }

@@ -123,7 +123,7 @@
  * rows of the list, and the nearest groups (grnnd_grouped_rows()).
  */
 #define GROUPED_ROWS 5000
-#define GROUP_ROWS 25
+#define GROUP_ROWS 100
 #define LIST_VISITS 0.5
 #define LIST_ROW_IN_VISITS 2.5
 

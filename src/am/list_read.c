@@ -330,7 +330,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 	return true;
 }
 
-/* The nearest group that was not read, or GRN_INVALID_ID.  Those behind it are asked for. */
+/* The nearest group that was not read, or GRN_INVALID_ID; asks for several if pages are missing. */
 static uint32
 take_group(Reader *r)
 {
@@ -344,22 +344,27 @@ take_group(Reader *r)
 			r->groups[r->ngroups++] = id;
 		if (r->ngroups == 0)
 			return GRN_INVALID_ID;
-		r->store->base.prefetch(&r->store->base, r->groups, r->ngroups);
+		if (r->store->missing_left > 0)
+			r->store->base.prefetch(&r->store->base, r->groups, r->ngroups);
 	}
 	return r->groups[r->next_group++];
 }
 
+/* While a record of a group is read, asks memory for the same one of the next group. */
 static void
-read_group(Reader *r, uint32 id)
+touch_next(Reader *r, uint32 number)
 {
-	const GrnRecord *rec = read_record(r, id);
-	uint16		unused;
-	uint32		bucket;
+	if (r->next_group < r->ngroups && number < grnnd_group_records(&r->ix->layout))
+		grnnd_store_touch(r->store, r->groups[r->next_group] + number);
+}
 
-	/* vacuum has freed it, as it had no row any more, and there may be another in its place */
-	if (rec == NULL || (rec->flags & GRN_GROUP) == 0)
-		return;
-	bucket = grn_tids_owner(rec, &unused);
+/* Takes the rows of a group's record; they may have values of another run. */
+static void
+take_grouped(Reader *r, const GrnRecord *rec)
+{
+	uint16		unused;
+	uint32		bucket = grn_tids_owner(rec, &unused);
+
 	for (uint32 i = 0; i < r->listed->n;)
 	{
 		Run			run = run_of(r->ix, r->listed, i);
@@ -370,6 +375,26 @@ read_group(Reader *r, uint32 id)
 			return;
 		}
 		i = run.to + 1;
+	}
+}
+
+static void
+read_group(Reader *r, uint32 id)
+{
+	uint32		steps = 0;
+
+	while (id != GRN_INVALID_ID)
+	{
+		const GrnRecord *rec = read_record(r, id);
+
+		/* vacuum has freed it, as it had no row any more, and there may be another in its place */
+		if (rec == NULL || (rec->flags & GRN_GROUP) == 0)
+			return;
+		if (steps > r->limit)
+			grnnd_corrupt(r->index, r->block, "impossible list of rows");
+		touch_next(r, steps++);
+		take_grouped(r, rec);
+		id = rec->next;
 	}
 }
 
@@ -424,7 +449,7 @@ grnnd_list_read(GrnndStore *store, const GrnndListed *listed, const GrnFilter *f
 bool
 grnnd_list_more(GrnndListReader *r)
 {
-	uint32		rows = grn_list_rows(&r->ix->layout);
+	uint32		rows = grnnd_group_room(&r->ix->layout);
 	uint32		groups = (grn_search_patience(r->search) + rows - 1) / rows;
 	uint32		id;
 

@@ -9,12 +9,12 @@
  * pages.  Of an index that was built without codes a fit makes them, and of every index others as
  * it grows (fit_lists.c); each time their records have another generation.
  *
- * The rows that a long list had when it was made are in groups of near ones (group.h), a record
- * each.  The list's guide, a chain of GRN_LIST records, has for each group the code of its middle
- * and the record's id.  So a search reads the guide and the nearest groups, beside the chain,
- * where rows are that came later.  A vacuum frees groups without rows, and its guide may name one
- * still, if it is interrupted.  So only a record with the flag of groups, and the list's bucket,
- * is a group.
+ * The rows that a long list had when it was made are in groups of near ones (group.h), a page
+ * each: a chain of the page's records.  The list's guide, a chain of GRN_LIST records, has for each
+ * group the code of its middle and the id of its first record.  So a search reads the guide and the
+ * nearest groups, beside the chain, where rows are that came later.  A vacuum frees groups without
+ * rows, and its guide may name one still, if it is interrupted.  So only a record with the flag of
+ * groups, and the list's bucket, is one of a group.
  *
  * Of an array there is a list for each of its elements, or rather of their classes, but for those
  * that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS are in one list for
@@ -72,6 +72,19 @@ grnnd_has_groups(const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint6
 		meta->columns[column].kind != GRNND_ATTR_ARRAY;
 }
 
+/* Records of a group: those of a page, which a search reads at once; and rows of a group. */
+static inline uint32
+grnnd_group_records(const GrnLayout *l)
+{
+	return l->per_page;
+}
+
+static inline uint32
+grnnd_group_room(const GrnLayout *l)
+{
+	return grnnd_group_records(l) * grn_list_rows(l);
+}
+
 /* The head of a bucket on its page of the directory. */
 static inline GrnndListHead *
 grnnd_list_head_on(Page page, uint32 bucket)
@@ -106,21 +119,21 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
 
 /*
  * Of a list with groups a search reads those with the nearest middles, until so many rows for each
- * of ef, and a quarter of all that it has read, have shown none that is among the nearest; of
+ * of ef, and a fifth of all that it has read, have shown none that is among the nearest; of
  * these it goes by one for so many rows.  So at the same ef recall is about that of searches
  * without a filter.
  */
 #define GRNND_GROUPS_PATIENCE 24
 #define GRNND_ROWS_PER_NEAREST 16
 /*
- * About how many rows that takes of a list of n groups.  (In units of the patience alone: of 300,
- * 1,300 and 4,400 groups of sentences 4.2, 5.6 and 6.5, of 3,000 and 10,000 of SIFT descriptors
- * 4 and 5.9.)
+ * About how many rows that takes of a list of n groups.  (In units of the patience alone: of 73,
+ * 327 and 859 groups of sentences 4.6, 5.2 and 6.6, of 47, 209, 695 and 2,084 of SIFT descriptors
+ * 4.5, 5.2, 7.2 and 9.7.)
  */
 static inline double
 grnnd_grouped_rows(double ef, double n)
 {
-	return GRNND_GROUPS_PATIENCE * ef * 1.6 * pow(Max(n, 1), 0.16);
+	return GRNND_GROUPS_PATIENCE * ef * 1.7 * pow(Max(n, 1), 0.21);
 }
 
 /* What of a column's lists a scan may read. */

@@ -39,7 +39,7 @@ static void
 touch_bytes(const char *from, uint32 bytes)
 {
 	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
-		__builtin_prefetch(from + at);
+		__builtin_prefetch(from + at, 0, 2);
 }
 
 /*
@@ -90,6 +90,18 @@ likely_buffer(const GrnndStore *store, BlockNumber block)
 	return (Buffer) buffer;
 }
 
+void
+grnnd_store_touch(const GrnndStore *store, uint32 id)
+{
+	Buffer		buffer = likely_buffer(store, grnnd_node_block(store->ix, id));
+
+	if (buffer <= 0)
+		return;
+	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
+	/* (of whole pages too much would be asked for in vain) */
+	touch(store, BufferGetPage(buffer), id, false);
+}
+
 /*
  * GrnStore.prefetch() where pages are in shared buffers: asks for the records where
  * they were last.  A wrong guess only costs time.
@@ -97,18 +109,8 @@ likely_buffer(const GrnndStore *store, BlockNumber block)
 static void
 touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
-	const GrnndStore *store = (GrnndStore *) self;
-
 	for (uint32_t i = 0; i < count; i++)
-	{
-		Buffer		buffer = likely_buffer(store, grnnd_node_block(store->ix, ids[i]));
-
-		if (buffer <= 0)
-			continue;
-		__builtin_prefetch(GetBufferDescriptor(buffer - 1));
-		/* (of whole pages too much would be asked for in vain) */
-		touch(store, BufferGetPage(buffer), ids[i], false);
-	}
+		grnnd_store_touch((GrnndStore *) self, ids[i]);
 }
 
 /* Pages are in shared buffers again. */

@@ -50,6 +50,9 @@ extern void grnnd_store_take_pages(GrnndStore *store);
 /* Locks a page of a kind, to be read. */
 extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind);
 
+/* Asks memory for a record, if its page is where it was last. */
+extern void grnnd_store_touch(const GrnndStore *store, uint32 id);
+
 /*
  * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is
  * nothing to visit.

@@ -22,7 +22,7 @@
 #define VISIT_COST(l) (0.75 + 0.45 * (double) (l)->record_bytes / 1100)
 #define LIST_VISIT_COST 0.9
 #define LIST_PAGE_COST 0.3
-#define GROUP_COST 0.35			/* a page of its own, which lies anywhere */
+#define GROUP_COST 1.0			/* a page that lies anywhere */
 #define LIST_ROW_COST(l) (0.005 * (12 + (double) (l)->code_bytes) / 32)
 /* Visits of a search by the share of rows that pass (300,000 and a million SIFT descriptors). */
 #define GRAPH_VISITS(ef, share) (25 + (ef) * (0.875 + 0.2 / (share)))
@@ -50,18 +50,19 @@ list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 {
 	const GrnLayout *l = &so->ix->layout;
 	double		room = grn_list_rows(l);
+	uint32		group_room = grnnd_group_room(l);
 	double		groups = 0;
 	double		guide = ceil((double) size.groups / room);
 	double		pages;
 
 	if (size.groups > 0)
 		groups = Min((double) size.groups,
-					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / room);
-	choice->rows = size.records * grn_list_rows(l) + grn_rows_of_groups(&so->ix->codec, size.groups, grn_list_rows(l));
+					 grnnd_grouped_rows(so->ef * grnnd_beam(so->ix), (double) size.groups) / group_room);
+	choice->rows = size.records * grn_list_rows(l) + grn_rows_of_groups(&so->ix->codec, size.groups, group_room);
 	pages = ((double) size.records + guide) * l->span / l->per_page + choice->listed.n;
 	choice->pages = (uint64) (pages + groups);
 	return LIST_PAGE_COST * pages + GROUP_COST * groups +
-		LIST_ROW_COST(l) * (((double) size.records + groups) * room + (double) size.groups) +
+		LIST_ROW_COST(l) * ((double) size.records * room + groups * group_room + (double) size.groups) +
 		LIST_VISIT_COST * Min((double) so->ef, (double) choice->rows);
 }
 

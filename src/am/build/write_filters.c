@@ -191,18 +191,23 @@ static void
 plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 {
 	GrnndFilterPlan *p = &new->filters;
-	uint64		room = grn_list_rows(&new->layout);
+	const GrnLayout *l = &new->layout;
+	uint64		room = grn_list_rows(l);
+	uint32		group_room = grnnd_group_room(l);
+	uint64		before = (uint64) new->nodes + new->nchains;
 	uint64	   *counts;
 	uint64		rows = 0;
 	uint64		records = 0;
+	uint64		groups = 0;
 	uint64		guides = 0;
 	GrnCodec	codec;
 
 	find_codec(new, &codec);
-	new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+	new->meta.list_buckets = grnnd_list_buckets(l, new->nodes);
 	p->buckets = new->meta.list_buckets * new->columns->n;
 	p->off_row_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint64));
 	p->off_record_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_group_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_guide_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_lengths = plan_array(map, end, p->buckets, sizeof(uint32));
 	grnnd_find_filters(new, map);
@@ -211,32 +216,42 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 	for (uint32 b = 0; b < p->buckets; b++)
 	{
 		uint64		n = counts[b];
-		uint64		of_bucket = (n + room - 1) / room;
-		bool		grouped = grnnd_has_groups(&new->meta, &new->layout, b / new->meta.list_buckets, n, new->nodes);
 
 		new->list_row_starts[b] = counts[b] = rows;
 		new->list_lengths[b] = (uint32) n;
 		new->list_record_starts[b] = (uint32) records;
+		new->list_group_starts[b] = (uint32) groups;
 		new->list_guide_starts[b] = (uint32) guides;
-		rows += grouped ? grn_group_entries(&codec, (uint32) n, (uint32) room) : n;
-		if (grouped)
+		if (grnnd_has_groups(&new->meta, l, b / new->meta.list_buckets, n, new->nodes))
 		{
-			of_bucket = grn_groups(&codec, (uint32) n, (uint32) room);
+			uint32		of_bucket = grn_groups(&codec, (uint32) n, group_room);
+
+			groups += of_bucket;
 			guides += (of_bucket + room - 1) / room;
+			rows += grn_group_entries(&codec, (uint32) n, group_room);
 		}
-		records += of_bucket;
-		grnnd_check_records(new->records + records + guides);
+		else
+		{
+			records += (n + room - 1) / room;
+			rows += n;
+		}
+		grnnd_check_records(before + records + l->per_page + groups * grnnd_group_records(l) + guides);
 	}
 	new->list_row_starts[p->buckets] = rows;
 	new->list_record_starts[p->buckets] = (uint32) records;
+	new->list_group_starts[p->buckets] = (uint32) groups;
 	new->list_guide_starts[p->buckets] = (uint32) guides;
-	p->records = (uint32) records;
-	p->guides = (uint32) guides;
-	new->records += records + guides;
+	/* groups begin with a page; what is left of the one before stays free */
+	p->first_list = (uint32) before;
+	p->first_group = (uint32) (before + records);
+	if (groups > 0)
+		p->first_group = (p->first_group + l->per_page - 1) / l->per_page * l->per_page;
+	p->first_guide = p->first_group + (uint32) groups * grnnd_group_records(l);
+	new->records = (uint64) p->first_guide + guides;
 	p->off_rows = plan_array(map, end, rows, sizeof(GrnGrouped));
-	p->off_group_ends = plan_array(map, end, guides > 0 ? records : 0, sizeof(uint32));
-	p->off_middles = plan_array(map, end, guides > 0 ? records : 0, new->layout.code_bytes);
-	p->off_middle_factors = plan_array(map, end, guides > 0 ? records : 0, sizeof(GrnFactor));
+	p->off_group_ends = plan_array(map, end, groups, sizeof(uint32));
+	p->off_middles = plan_array(map, end, groups, l->code_bytes);
+	p->off_middle_factors = plan_array(map, end, groups, sizeof(GrnFactor));
 	grnnd_find_filters(new, map);
 	sort_rows(new, false, counts);
 	pfree(counts);
@@ -276,6 +291,7 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->sigs = (uint8 *) base + p->off_sigs;
 	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
+	new->list_group_starts = (uint32 *) (base + p->off_group_starts);
 	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
 	new->list_lengths = (uint32 *) (base + p->off_lengths);
 	new->list_rows = (GrnGrouped *) (base + p->off_rows);
@@ -287,9 +303,9 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 /* ---- groups ---- */
 
 static bool
-has_guide(const GrnndNewIndex *new, uint32 bucket)
+has_groups(const GrnndNewIndex *new, uint32 bucket)
 {
-	return new->list_guide_starts[bucket + 1] > new->list_guide_starts[bucket];
+	return new->list_group_starts[bucket + 1] > new->list_group_starts[bucket];
 }
 
 /* GrnGrouping.look() */
@@ -304,16 +320,16 @@ grnnd_group_list(GrnndNewIndex *new, uint32 bucket)
 {
 	const GrnLayout *l = &new->layout;
 	uint64		first = new->list_row_starts[bucket];
-	uint32		record = new->list_record_starts[bucket];
+	uint32		group = new->list_group_starts[bucket];
 	uint32		n = new->list_lengths[bucket];
 	GrnCodec	codec;
 	GrnGrouping g = {.codec = &codec, .codes = new->codes, .factors = new->factors,
-		.room = grn_list_rows(l), .seed = bucket, .look = look};
-	GrnGroups	groups = {new->group_ends + record, new->middles + (uint64) record * l->code_bytes,
-		new->middle_factors + record};
+		.room = grnnd_group_room(l), .seed = bucket, .look = look};
+	GrnGroups	groups = {new->group_ends + group, new->middles + (uint64) group * l->code_bytes,
+		new->middle_factors + group};
 	void	   *workspace;
 
-	if (!has_guide(new, bucket))
+	if (!has_groups(new, bucket))
 		return;
 	find_codec(new, &codec);
 	workspace = palloc_extended(grn_group_bytes(&codec, n, g.room), MCXT_ALLOC_HUGE);
@@ -385,13 +401,6 @@ form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
 	}
 }
 
-/* The first record of guides. */
-static uint32
-first_guide(const GrnndNewIndex *new)
-{
-	return new->nodes + new->nchains + new->filters.records;
-}
-
 static void
 form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
@@ -403,13 +412,13 @@ form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 	{
 		uint32		begin = new->list_record_starts[b];
 		uint32		end = new->list_record_starts[b + 1];
-		uint32		id = new->nodes + new->nchains + begin;
+		uint32		id = new->filters.first_list + begin;
 
 		heads[b - first] = GRNND_NO_LIST;
-		if (has_guide(new, b))
+		if (has_groups(new, b))
 		{
-			heads[b - first].guide = first_guide(new) + new->list_guide_starts[b];
-			heads[b - first].groups = end - begin;
+			heads[b - first].guide = new->filters.first_guide + new->list_guide_starts[b];
+			heads[b - first].groups = new->list_group_starts[b + 1] - new->list_group_starts[b];
 			continue;
 		}
 		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
@@ -454,6 +463,58 @@ bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 	return low;
 }
 
+/* Fills a record with rows from first to end of a bucket's list. */
+static void
+form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, GrnRecord *rec)
+{
+	const GrnLayout *l = &new->layout;
+	const GrnGrouped *rows = new->list_rows + new->list_row_starts[bucket];
+
+	for (uint64 i = first; i < end; i++)
+	{
+		GrnListRow	listed = {rows[i].node, rows[i].rank, new->factors[rows[i].node],
+			new->codes + (uint64) rows[i].node * l->code_bytes,
+			new->sigs + (uint64) rows[i].node * l->sig_bytes};
+
+		grn_list_set_row(l, rec, rec->ntids16++, &listed);
+	}
+}
+
+/* Record number of those of chains. */
+static void
+form_chain(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	uint64		room = grn_list_rows(&new->layout);
+	uint32		bucket = bucket_of(new->list_record_starts, new->filters.buckets, number);
+	uint64		first = (number - new->list_record_starts[bucket]) * room;
+
+	grnnd_list_start(&new->meta, rec, bucket, 0);
+	if (number + 1 < new->list_record_starts[bucket + 1])
+		rec->next = new->filters.first_list + number + 1;
+	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
+}
+
+/* Record number of those of groups.  One without rows stays free. */
+static void
+form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	uint64		room = grn_list_rows(&new->layout);
+	uint32		of_group = grnnd_group_records(&new->layout);
+	uint32		group = number / of_group;
+	uint32		bucket = bucket_of(new->list_group_starts, new->filters.buckets, group);
+	uint64		first = group > new->list_group_starts[bucket] ? new->group_ends[group - 1] : 0;
+	uint64		end = new->group_ends[group];
+
+	first += number % of_group * room;
+	if (first >= end)
+		return;
+	grnnd_list_start(&new->meta, rec, bucket, GRN_GROUP);
+	if (first + room < end)
+		rec->next = new->filters.first_group + number + 1;
+	form_rows(new, bucket, first, Min(first + room, end), rec);
+}
+
+/* Record number of those of guides. */
 static void
 form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -461,17 +522,16 @@ form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	const GrnLayout *l = &new->layout;
 	uint32		bucket = bucket_of(new->list_guide_starts, new->filters.buckets, number);
 	uint32		room = grn_list_rows(l);
-	uint32		first = new->list_record_starts[bucket] +
-		(number - new->list_guide_starts[bucket]) * room;
-	uint32		end = Min(first + room, new->list_record_starts[bucket + 1]);
+	uint32		first = new->list_group_starts[bucket] + (number - new->list_guide_starts[bucket]) * room;
+	uint32		end = Min(first + room, new->list_group_starts[bucket + 1]);
 
 	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
 	grnnd_list_start(&new->meta, rec, bucket, GRN_GUIDE);
 	if (number + 1 < new->list_guide_starts[bucket + 1])
-		rec->next = first_guide(new) + number + 1;
+		rec->next = new->filters.first_guide + number + 1;
 	for (uint32 i = first; i < end; i++)
 	{
-		GrnListRow	row = {new->nodes + new->nchains + i, 0, new->middle_factors[i],
+		GrnListRow	row = {new->filters.first_group + i * grnnd_group_records(l), 0, new->middle_factors[i],
 			new->middles + (uint64) i * l->code_bytes, any};
 
 		grn_list_set_row(l, rec, rec->ntids16++, &row);
@@ -479,43 +539,15 @@ form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 }
 
 void
-grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec)
+grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 {
-	const GrnLayout *l = &new->layout;
-	GrnRecord  *r = rec;
-	uint64		room = grn_list_rows(l);
-	uint32		bucket;
-	bool		group;
-	uint64		first;
-	uint64		end;
+	const GrnndFilterPlan *p = &new->filters;
 
-	memset(rec, 0, l->record_bytes);
-	if (number >= new->filters.records)
-	{
-		form_guide(new, number - new->filters.records, r);
-		return;
-	}
-	bucket = bucket_of(new->list_record_starts, new->filters.buckets, number);
-	group = has_guide(new, bucket);
-	grnnd_list_start(&new->meta, r, bucket, group ? GRN_GROUP : 0);
-	if (!group && number + 1 < new->list_record_starts[bucket + 1])
-		r->next = new->nodes + new->nchains + number + 1;
-	first = (number - new->list_record_starts[bucket]) * room;
-	end = Min(first + room, new->list_lengths[bucket]);
-	if (group)
-	{
-		first = number > new->list_record_starts[bucket] ? new->group_ends[number - 1] : 0;
-		end = new->group_ends[number];
-	}
-	first += new->list_row_starts[bucket];
-	end += new->list_row_starts[bucket];
-	for (uint64 i = first; i < end; i++)
-	{
-		const GrnGrouped *row = &new->list_rows[i];
-		GrnListRow	listed = {row->node, row->rank, new->factors[row->node],
-			new->codes + (uint64) row->node * l->code_bytes,
-			new->sigs + (uint64) row->node * l->sig_bytes};
-
-		grn_list_set_row(l, r, r->ntids16++, &listed);
-	}
+	memset(rec, 0, new->layout.record_bytes);
+	if (id >= p->first_guide)
+		form_guide(new, id - p->first_guide, rec);
+	else if (id >= p->first_group)
+		form_group(new, id - p->first_group, rec);
+	else if (id - p->first_list < new->list_record_starts[p->buckets])
+		form_chain(new, id - p->first_list, rec);
 }

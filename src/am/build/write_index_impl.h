@@ -30,16 +30,19 @@ typedef struct GrnndFilterPlan
 	uint64		off_books;		/* GrnSigBook [ncolumns] */
 	uint64		off_sigs;		/* [nodes][sig_bytes] */
 	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
-	uint64		off_record_starts;	/* uint32 [buckets + 1] its first GRN_LIST record with rows */
+	uint64		off_record_starts;	/* uint32 [buckets + 1] the first record of its chain */
+	uint64		off_group_starts;	/* uint32 [buckets + 1] its first group */
 	uint64		off_guide_starts;	/* uint32 [buckets + 1] the first record of its guide */
 	uint64		off_lengths;	/* uint32 [buckets] rows without copies */
 	uint64		off_rows;		/* GrnGrouped [rows of lists] */
-	uint64		off_group_ends; /* uint32 [records] of groups: the row of the bucket behind each */
-	uint64		off_middles;	/* [records][code_bytes] of groups */
-	uint64		off_middle_factors; /* GrnFactor [records] */
+	uint64		off_group_ends; /* uint32 [groups] the row of the bucket behind each */
+	uint64		off_middles;	/* [groups][code_bytes] */
+	uint64		off_middle_factors; /* GrnFactor [groups] */
 	uint32		buckets;		/* of all columns; 0: no lists */
-	uint32		records;		/* GRN_LIST records with rows, which follow the chains */
-	uint32		guides;			/* and those of guides, which follow them */
+	/* Ids of the first records of lists, which follow the nodes' chains: */
+	uint32		first_list;		/* of chains, */
+	uint32		first_group;	/* of groups, each of which fills a page (grnnd_group_records()), */
+	uint32		first_guide;	/* and of guides */
 } GrnndFilterPlan;
 
 /* What an index is written from: what its metapage is to say, and where the rest lies. */
@@ -78,12 +81,13 @@ typedef struct GrnndNewIndex
 	uint8	   *sigs;			/* [nodes][sig_bytes] */
 	uint64	   *list_row_starts;	/* [buckets + 1] */
 	uint32	   *list_record_starts; /* [buckets + 1] */
+	uint32	   *list_group_starts;	/* [buckets + 1] */
 	uint32	   *list_guide_starts;	/* [buckets + 1] */
 	uint32	   *list_lengths;	/* [buckets] */
 	GrnGrouped *list_rows;
-	uint32	   *group_ends;		/* [list records] */
-	uint8	   *middles;		/* [list records][code_bytes] */
-	GrnFactor  *middle_factors; /* [list records] */
+	uint32	   *group_ends;		/* [groups] */
+	uint8	   *middles;		/* [groups][code_bytes] */
+	GrnFactor  *middle_factors; /* [groups] */
 	/* palloc'd */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* one spanning record, */
@@ -144,6 +148,7 @@ extern void grnnd_group_list(GrnndNewIndex *new, uint32 bucket);
 extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
 extern uint32 grnnd_filter_pages(const GrnndMeta *meta);
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
-extern void grnnd_form_list(const GrnndNewIndex *new, uint32 number, void *rec);
+/* Forms the record of lists with that id. */
+extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

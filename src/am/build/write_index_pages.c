@@ -121,7 +121,7 @@ form_record(const GrnndNewIndex *new, uint64 id, void *rec)
 	else if (id < (uint64) new->nodes + new->nchains)
 		form_chain(new, (uint32) (id - new->nodes), rec);
 	else
-		grnnd_form_list(new, (uint32) (id - new->nodes - new->nchains), rec);
+		grnnd_form_list(new, (uint32) id, rec);
 }
 
 void

@@ -288,6 +288,30 @@ row_at_hand(const Gather *g, const Listed *row)
 						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
 }
 
+/* Writes rows [n] at hand as a group; recs: room for its records.  Returns the id of the first. */
+static uint32
+write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *recs)
+{
+	Fit		   *f = g->f;
+	const GrnndIndex *ix = &f->ix;
+	const GrnLayout *l = &ix->layout;
+	uint32		room = grn_list_rows(l);
+	uint32		records = (n + room - 1) / room;
+
+	memset(recs, 0, (Size) records * l->record_bytes);
+	for (uint32 i = 0; i < n; i++)
+	{
+		GrnRecord  *rec = (GrnRecord *) (recs + (Size) (i / room) * l->record_bytes);
+		GrnListRow	row = row_at_hand(g, &(Listed) {bucket, rows[i].rank, rows[i].node});
+
+		if (i % room == 0)
+			grnnd_list_start(&ix->meta, rec, bucket, GRN_GROUP);
+		grn_list_set_row(l, rec, rec->ntids16++, &row);
+	}
+	return l->span > 1 ? grnnd_new_record(f->index, f->heap, ix, (GrnRecord *) recs)
+		: grnnd_new_page(f->index, ix, recs, records);
+}
+
 /* Adds rows [n] at hand to a bucket as groups, and a part of its guide. */
 static void
 add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
@@ -296,7 +320,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	const GrnndIndex *ix = &f->ix;
 	const GrnLayout *l = &ix->layout;
 	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
-		.room = grn_list_rows(l), .seed = bucket, .look = breathe, .arg = f};
+		.room = grnnd_group_room(l), .seed = bucket, .look = breathe, .arg = f};
 	GrnGrouped *grouped = palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(GrnGrouped),
 										  MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
@@ -304,7 +328,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	GrnGroups	groups = {palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
-	GrnRecord  *group = palloc(l->record_bytes);
+	char	   *recs = palloc((Size) grnnd_group_records(l) * l->record_bytes);
 	GrnRecord  *guide = palloc0(l->record_bytes);
 	uint8	   *any = palloc0(l->sig_bytes);
 
@@ -315,22 +339,15 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	grnnd_list_start(&ix->meta, guide, bucket, GRN_GUIDE);
 	for (uint32 number = 0; number < number_of_groups; number++)
 	{
+		uint32		first = number > 0 ? groups.ends[number - 1] : 0;
 		GrnListRow	row = {.factor = groups.factors[number], .code = groups.middles + (Size) number * l->code_bytes,
 			.sig = any};
 
 		grnnd_fit_breathe(f);
-		memset(group, 0, l->record_bytes);
-		grnnd_list_start(&ix->meta, group, bucket, GRN_GROUP);
-		for (uint32 i = number > 0 ? groups.ends[number - 1] : 0; i < groups.ends[number]; i++)
-		{
-			GrnListRow	member = row_at_hand(g, &(Listed) {bucket, grouped[i].rank, grouped[i].node});
-
-			grn_list_set_row(l, group, group->ntids16++, &member);
-		}
-		row.id = grnnd_new_record(f->index, f->heap, ix, group);
+		row.id = write_group(g, bucket, grouped + first, groups.ends[number] - first, recs);
 		grnnd_test_point("list-group");
 		grn_list_set_row(l, guide, guide->ntids16++, &row);
-		if (guide->ntids16 == how.room || number == number_of_groups - 1)
+		if (guide->ntids16 == grn_list_rows(l) || number == number_of_groups - 1)
 		{
 			GrnndListHead head = grnnd_list_head(f->index, ix, bucket);
 
@@ -342,7 +359,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	}
 	pfree(any);
 	pfree(guide);
-	pfree(group);
+	pfree(recs);
 	pfree(groups.factors);
 	pfree(groups.middles);
 	pfree(groups.ends);

@@ -337,3 +337,41 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	UnlockReleaseBuffer(slot.buffer);
 	return slot.id;
 }
+
+uint32
+grnnd_new_page(Relation index, const GrnndIndex *ix, char *recs, uint32 n)
+{
+	const GrnLayout *l = &ix->layout;
+	GenericXLogState *xlog;
+	Buffer		buffer;
+	Page		page;
+	uint32		first;
+
+	Assert(l->span == 1 && n <= l->per_page);
+	for (;;)
+	{
+		BlockNumber block = extend(index, ix);
+
+		buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
+		first = (block - ix->meta.first_node_block) * l->per_page;
+		if (PageIsNew(BufferGetPage(buffer)))
+			break;
+		/* an insert was faster */
+		UnlockReleaseBuffer(buffer);
+	}
+	xlog = GenericXLogStart(index);
+	page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
+	grnnd_page_init(page, GRNND_NODES);
+	for (uint32 i = 0; i < n; i++)
+	{
+		GrnRecord  *rec = (GrnRecord *) (recs + (Size) i * l->record_bytes);
+
+		rec->next = i + 1 < n ? first + i + 1 : GRN_INVALID_ID;
+		memcpy(grnnd_page_record(page, ix, i), rec, l->record_bytes);
+	}
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+	if (n < l->per_page)
+		grnnd_note_free(index, first / l->per_page + ix->meta.first_node_block, true);
+	return first;
+}

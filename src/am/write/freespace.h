@@ -18,6 +18,12 @@
 extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix,
 							   GrnRecord *rec);
 
+/*
+ * Puts recs [n], record_bytes apart, onto a page of their own and logs it: each names the one
+ * behind it as its `next`.  n is at most per_page.  Returns the id of the first.
+ */
+extern uint32 grnnd_new_page(Relation index, const GrnndIndex *ix, char *recs, uint32 n);
+
 /* Makes a record free; the caller registered its page.  stamp: see "Slot reuse". */
 extern void grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp);
 

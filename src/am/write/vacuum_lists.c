@@ -4,9 +4,12 @@
  * First all pages with records of lists are read in file order and rows of dead nodes dropped, and
  * all rows of records that are of no list any more, since a fit has begun others.
  * Then the chains that have lost rows are walked: records without rows are taken out, and the
- * directory is told where there is room.  Groups without rows go, too, and their guides forget
- * them; a guide without groups goes.  Inserts put new records in front meanwhile, and rows
+ * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
  * into those that are not empty.
+ *
+ * The rows of a group move to its first records, on whose page all of it lies; a group without rows
+ * goes, and the guide forgets it.  A guide goes when it has no group.  Until then all of its
+ * records stay, for scans go from one to the next without a lock.
  */
 #include "am/write/vacuum.h"
 
@@ -49,6 +52,39 @@ drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
 	rec->ntids16 = left;
 }
 
+/*
+ * Fills record i of a page, which is a group's, from those behind it, and ends the group there if
+ * they have no row left.  first: id of the page's first record.
+ */
+static void
+close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
+{
+	const GrnLayout *l = &v->ix->layout;
+	GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
+	for (uint32 id = rec->next; id != GRN_INVALID_ID;)
+	{
+		GrnRecord  *from;
+
+		/* groups go forth on their page, so they end */
+		if (id <= first + i || id - first >= l->per_page)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible group of rows");
+		from = grnnd_page_record(page, v->ix, id - first);
+		if (!grnnd_is_listing(v->ix, from) || (from->flags & GRN_GROUP) == 0)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible group of rows");
+		while (rec->ntids16 < grn_list_rows(l) && from->ntids16 > 0)
+		{
+			GrnListRow	row = grn_list_row(l, from, --from->ntids16);
+
+			grn_list_set_row(l, rec, rec->ntids16++, &row);
+		}
+		if (from->ntids16 > 0)
+			return;
+		id = from->next;
+	}
+	rec->next = GRN_INVALID_ID;
+}
+
 /* Drops rows on one page; adds the buckets whose chains are to be walked, and whose guides. */
 static void
 clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
@@ -58,15 +94,15 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 									BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, v->strategy);
 	GenericXLogState *xlog = NULL;
 	Page		page = BufferGetPage(buffer);
+	uint32		records = PageIsNew(page) ? 0 : l->per_page;
 	uint32		limit = 0;
 
-	for (uint32 i = 0; i < l->per_page && !PageIsNew(page); i++)
+	for (uint32 i = 0; i < records; i++)
 	{
 		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
 		uint16		unused;
 		uint32		bucket;
 		bool		listing;
-		bool		dead;
 
 		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
 		if (rec->state != GRN_LIST)
@@ -75,8 +111,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 		listing = grnnd_is_listing(v->ix, rec);
 		if (listing && bucket >= buckets->limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
-		dead = listing ? has_dead_row(v, rec) : rec->ntids16 > 0;
-		if (dead)
+		if (listing ? has_dead_row(v, rec) : rec->ntids16 > 0)
 		{
 			if (xlog == NULL)
 			{
@@ -86,10 +121,25 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 			}
 			drop_dead_rows(v, rec);
 		}
-		if (listing && (dead || rec->ntids16 == 0))
-			grnnd_set_add((rec->flags & GRN_GROUP) != 0 ? guided : buckets, bucket);
+		else if (!listing || rec->ntids16 > 0)
+			continue;
+		if (listing)
+			grnnd_set_add((rec->flags & (GRN_GROUP | GRN_GUIDE)) != 0 ? guided : buckets, bucket);
+	}
+	for (uint32 i = 0; i < records && xlog != NULL; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
+		if (grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
+			close_up(v, page, first, i);
+	}
+	for (uint32 i = 0; i < records; i++)
+	{
+		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+
 		/* an insert or a vacuum that was interrupted may have left it in no chain */
-		if (rec->ntids16 == 0)
+		if (rec->state == GRN_LIST && rec->ntids16 == 0 &&
+			!(grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GUIDE) != 0))
 			grnnd_set_add(&v->empty, first + i);
 	}
 	if (xlog != NULL)

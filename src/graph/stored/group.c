@@ -16,6 +16,12 @@
 #define ROWS_PER_SAMPLED 64
 #define LEAST_COPIED 16384		/* rows of a list of which rows get copies; shorter ones gain
 								 * little */
+/*
+ * Of two groups whose middles are as far from a query, the one whose rows lie nearer to each other
+ * has the nearest rows more often.  So this part of their mean squared distance from the middle
+ * counts as distance: of sentences a twelfth fewer groups hold .95 of the nearest rows.
+ */
+#define SPREAD 0.4f
 #define MEANS_STEPS 4			/* of 2-means */
 #define PIECE 32				/* rows that get estimates at once */
 #define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
@@ -134,7 +140,8 @@ grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
 }
 
 void
-grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code, GrnFactor *factor)
+grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, uint8_t *code,
+				 GrnFactor *factor)
 {
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
 	uint32_t	dims = grn_group_dims(codec, GRN_CODE_BLOCKS);
@@ -151,7 +158,7 @@ grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code
 	for (uint32_t j = 0; j < dims && direction; j++)
 		mean[j] = length > 0 ? mean[j] / length - codec->mean_head[j] : 0;
 	/* what lies outside of the codec's directions averages out */
-	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims),
+	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims) + apart,
 					direction ? length / codec->length_unit : 0, code, factor);
 }
 
@@ -163,16 +170,23 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 	float		mean[GRN_GROUP_DIMS] = {0};
 	float		x[GRN_GROUP_DIMS];
 	float		length = 0;
+	float		norm2 = 0;
+	float		apart;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		length += grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x) / (float) n;
+		float		of_row = grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x);
+
+		length += of_row / (float) n;
+		norm2 += of_row * of_row / (float) n;
 		for (uint32_t j = 0; j < dims; j++)
 			mean[j] += x[j];
 	}
 	for (uint32_t j = 0; j < dims; j++)
 		mean[j] /= (float) n;
-	grn_group_encode(g->codec, mean, length, code, factor);
+	apart = norm2 - grn_dist->ip_f32(mean, mean, dims);
+	grn_group_encode(g->codec, mean, length, g->codec->kind == GRN_CODES_ROWS && apart > 0 ? SPREAD * apart : 0,
+					 code, factor);
 }
 
 /* ---- cuts ---- */

@@ -43,10 +43,11 @@ extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, f
 
 /*
  * The code of a mean of rows as they are decoded, [GRN_GROUP_DIMS] with zeroes behind what is known
- * of it, and of their lengths; mean is changed.
+ * of it, and of their lengths; mean is changed.  apart: what codes of rows are to add to squared
+ * distances.
  */
-extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code,
-							 GrnFactor *factor);
+extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart,
+							 uint8_t *code, GrnFactor *factor);
 
 /*
  * Has rows [n] of groups move to the nearest middle with room, adds copies of them, and brings all

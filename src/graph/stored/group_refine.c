@@ -19,11 +19,11 @@
 
 #include "graph/arena.h"
 
-#define ROUNDS 3
+#define ROUNDS 4
 #define STRETCH 16384			/* groups that are refined together */
 #define PANEL 16				/* middles, a multiple of 4 */
-#define NEAR 8					/* panels that the rows of a group look at, */
-#define MOST_NEAR 32			/* and in the last round */
+#define NEAR 6					/* panels that the rows of a group look at, */
+#define MOST_NEAR 24			/* and in the last round */
 #define CHOICES 6				/* middles that a row remembers */
 #define REGRETS 4096			/* classes of rows by how much a choice matters */
 #define MOST_DIMS 128			/* numbers of a row that are looked at: those of the most variance */
@@ -182,7 +182,7 @@ find_panels(Refining *r)
 		float		mean[GRN_GROUP_DIMS] = {0};
 
 		memcpy(mean, r->means + (size_t) i * r->dims, r->dims * sizeof(float));
-		grn_group_encode(r->g->codec, mean, 0, r->codes + i * bytes, &r->factors[i]);
+		grn_group_encode(r->g->codec, mean, 0, 0, r->codes + i * bytes, &r->factors[i]);
 		r->in_panels[i] = (GrnGrouped) {i, 0};
 	}
 	by_means.codes = r->codes;

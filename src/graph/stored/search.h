@@ -117,7 +117,7 @@ extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *
 extern uint32_t grn_search_next_group(GrnSearch *s);
 /*
  * Is it unlikely that a group which is left holds one of the p.nearest nearest rows?  So it is
- * when of the rows that were offered since the first group was taken the last quarter, and
+ * when of the rows that were offered since the first group was taken the last fifth, and
  * p.patience rows at least, have shown none.
  */
 extern bool grn_search_settled(const GrnSearch *s);

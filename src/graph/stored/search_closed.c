@@ -255,7 +255,7 @@ grn_search_next_group(GrnSearch *s)
  * Where middles tell less, near rows are found here and there for long.  So patience grows with
  * what has been read.
  */
-#define IDLE_PART 4
+#define IDLE_PART 5
 
 bool
 grn_search_settled(const GrnSearch *s)
