@@ -494,7 +494,7 @@ form_chain(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
 }
 
-/* Record number of those of groups.  One without rows stays free. */
+/* Record number of those of groups; one may have no rows. */
 static void
 form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -542,12 +542,19 @@ void
 grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 {
 	const GrnndFilterPlan *p = &new->filters;
+	GrnRecord  *r = rec;
 
 	memset(rec, 0, new->layout.record_bytes);
 	if (id >= p->first_guide)
-		form_guide(new, id - p->first_guide, rec);
+		form_guide(new, id - p->first_guide, r);
 	else if (id >= p->first_group)
-		form_group(new, id - p->first_group, rec);
+		form_group(new, id - p->first_group, r);
 	else if (id - p->first_list < new->list_record_starts[p->buckets])
-		form_chain(new, id - p->first_list, rec);
+		form_chain(new, id - p->first_list, r);
+	/*
+	 * what stays free looks as if it had been in use, so that nobody takes a later node for the
+	 * build's
+	 */
+	if (r->state == GRN_FREE)
+		r->version = 1;
 }

@@ -309,7 +309,7 @@ write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *re
 		grn_list_set_row(l, rec, rec->ntids16++, &row);
 	}
 	return l->span > 1 ? grnnd_new_record(f->index, f->heap, ix, (GrnRecord *) recs)
-		: grnnd_new_page(f->index, ix, recs, records);
+		: grnnd_new_page(f->index, f->heap, ix, recs, records);
 }
 
 /* Adds rows [n] at hand to a bucket as groups, and a part of its guide. */
@@ -496,7 +496,7 @@ free_garbage(const Fit *f, uint32 first, FullTransactionId stamp)
 	}
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
-	grnnd_note_free(f->index, block, false);
+	grnnd_note_room(f->index, block, GRNND_ROOM_LATER);
 }
 
 static void

@@ -5,6 +5,7 @@
 #include "am/write/freespace.h"
 
 #include "access/generic_xlog.h"
+#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "storage/freespace.h"
 #include "storage/indexfsm.h"
@@ -15,17 +16,22 @@
 #include "am/page.h"
 
 /*
- * The map knows pages with slots that may be taken now, and others whose slots
- * are too young, by what it believes is their free space.  The latter get the
- * lower figure, so that they are asked for last.
+ * The map knows pages with slots that may be taken now, those of which all may, and others whose
+ * slots are too young, by what it believes is their free space.  The last get the lowest figure, so
+ * that they are asked for last.
  */
-#define SPACE_FREE (BLCKSZ - 1)
-#define SPACE_YOUNG (BLCKSZ / 2)
+static const Size space[] = {
+	[GRNND_ROOM_LATER] = BLCKSZ / 2,
+	[GRNND_ROOM] = BLCKSZ * 7 / 8,
+	[GRNND_WHOLE_PAGE] = BLCKSZ - 1,
+};
+#define ASK_WHOLE MaxHeapTupleSize	/* what is known as BLCKSZ - 1 alone */
 #define ASK_FREE (BLCKSZ * 3 / 4)
 #define ASK_YOUNG (BLCKSZ / 2)
 
 /* Pages that the map may name in vain before the relation is extended. */
 #define MAX_MAP_TRIES 32
+#define MAX_WHOLE_TRIES 4		/* where all of a page is wanted */
 
 typedef struct Slot
 {
@@ -77,26 +83,29 @@ is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
 }
 
 void
-grnnd_note_free(Relation index, BlockNumber block, bool now)
+grnnd_note_room(Relation index, BlockNumber block, GrnndRoom room)
 {
-	RecordPageWithFreeSpace(index, block, now ? SPACE_FREE : SPACE_YOUNG);
+	RecordPageWithFreeSpace(index, block, space[room]);
 }
 
-bool
-grnnd_has_free(Relation heap, const GrnndIndex *ix, Page page, bool *now)
+GrnndRoom
+grnnd_page_room(Relation heap, const GrnndIndex *ix, Page page)
 {
 	FullTransactionId stamp;
-	bool		any = PageIsNew(page);
+	uint32		slots = ix->layout.per_page;
+	uint32		free = 0;
+	uint32		now = 0;
 
-	*now = any;
-	for (uint32 i = 0; i < ix->layout.per_page && !*now; i++)
+	if (PageIsNew(page))
+		return GRNND_WHOLE_PAGE;
+	for (uint32 i = 0; i < slots; i++)
 	{
 		const GrnRecord *rec = grnnd_page_record(page, ix, i);
 
-		any |= rec->state == GRN_FREE;
-		*now = is_reusable(heap, rec, &stamp);
+		free += rec->state == GRN_FREE;
+		now += is_reusable(heap, rec, &stamp);
 	}
-	return any;
+	return now == slots ? GRNND_WHOLE_PAGE : now > 0 ? GRNND_ROOM : free > 0 ? GRNND_ROOM_LATER : GRNND_NO_ROOM;
 }
 
 /*
@@ -172,7 +181,7 @@ take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 		found = take_slot(index, heap, ix, block, slot, &more);
 		/* others may have the rest, now or when it is old enough */
 		if (more)
-			grnnd_note_free(index, block, found);
+			grnnd_note_room(index, block, found ? GRNND_ROOM : GRNND_ROOM_LATER);
 		if (found)
 			return true;
 		if (more && ask == ASK_YOUNG)
@@ -338,40 +347,78 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	return slot.id;
 }
 
-uint32
-grnnd_new_page(Relation index, const GrnndIndex *ix, char *recs, uint32 n)
+/* Finds a page of which all slots may be taken.  True: it is locked. */
+static bool
+take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size ask, Buffer *buffer)
 {
-	const GrnLayout *l = &ix->layout;
-	GenericXLogState *xlog;
-	Buffer		buffer;
-	Page		page;
-	uint32		first;
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 
-	Assert(l->span == 1 && n <= l->per_page);
+	for (int i = 0; i < MAX_WHOLE_TRIES; i++)
+	{
+		BlockNumber block = GetPageWithFreeSpace(index, ask);
+		GrnndRoom	room;
+
+		if (block == InvalidBlockNumber)
+			return false;
+		RecordUsedIndexPage(index, block);
+		if (!is_node_block(ix, block, nblocks))
+			continue;
+		*buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
+		room = grnnd_page_room(heap, ix, BufferGetPage(*buffer));
+		if (room == GRNND_WHOLE_PAGE)
+			return true;
+		UnlockReleaseBuffer(*buffer);
+		if (room != GRNND_NO_ROOM)
+			grnnd_note_room(index, block, room);
+	}
+	return false;
+}
+
+/* Any such page, or one that is appended, locked. */
+static Buffer
+take_page(Relation index, Relation heap, const GrnndIndex *ix)
+{
+	Buffer		buffer;
+
+	if (take_page_by_map(index, heap, ix, ASK_WHOLE, &buffer) ||
+		take_page_by_map(index, heap, ix, ASK_YOUNG, &buffer))
+		return buffer;
 	for (;;)
 	{
-		BlockNumber block = extend(index, ix);
-
-		buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
-		first = (block - ix->meta.first_node_block) * l->per_page;
+		buffer = grnnd_read(index, extend(index, ix), BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		if (PageIsNew(BufferGetPage(buffer)))
-			break;
+			return buffer;
 		/* an insert was faster */
 		UnlockReleaseBuffer(buffer);
 	}
-	xlog = GenericXLogStart(index);
-	page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
-	grnnd_page_init(page, GRNND_NODES);
+}
+
+uint32
+grnnd_new_page(Relation index, Relation heap, const GrnndIndex *ix, char *recs, uint32 n)
+{
+	const GrnLayout *l = &ix->layout;
+	Buffer		buffer = take_page(index, heap, ix);
+	BlockNumber block = BufferGetBlockNumber(buffer);
+	uint32		first = (block - ix->meta.first_node_block) * l->per_page;
+	bool		is_new = PageIsNew(BufferGetPage(buffer));
+	GenericXLogState *xlog = GenericXLogStart(index);
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
+
+	Assert(l->span == 1 && n <= l->per_page);
+	if (is_new)
+		grnnd_page_init(page, GRNND_NODES);
 	for (uint32 i = 0; i < n; i++)
 	{
 		GrnRecord  *rec = (GrnRecord *) (recs + (Size) i * l->record_bytes);
+		GrnRecord  *slot = grnnd_page_record(page, ix, i);
 
+		rec->version = slot->version;
 		rec->next = i + 1 < n ? first + i + 1 : GRN_INVALID_ID;
-		memcpy(grnnd_page_record(page, ix, i), rec, l->record_bytes);
+		memcpy(slot, rec, l->record_bytes);
 	}
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
 	if (n < l->per_page)
-		grnnd_note_free(index, first / l->per_page + ix->meta.first_node_block, true);
+		grnnd_note_room(index, block, GRNND_ROOM);
 	return first;
 }

@@ -151,7 +151,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 		grnnd_edit_end(&e);
 	}
 	if (gone)
-		grnnd_note_free(in->index, grnnd_node_block(in->ix, chain), true);
+		grnnd_note_room(in->index, grnnd_node_block(in->ix, chain), GRNND_ROOM);
 	return done;
 }
 

@@ -208,8 +208,7 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 											RBM_NORMAL, v->strategy);
 	Page		page = BufferGetPage(buffer);
 	uint32		limit = 0;
-	bool		has_free;
-	bool		free_now;
+	GrnndRoom	room;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	grnnd_check_page(v->index, buffer, GRNND_NODES);
@@ -229,11 +228,11 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		if (grnnd_set_has(&v->live, first + i) && rec->version == 0 && first + i < v->ix->notes.report.ids)
 			v->built++;
 	}
-	has_free = grnnd_has_free(v->heap, v->ix, page, &free_now);
+	room = grnnd_page_room(v->heap, v->ix, page);
 	UnlockReleaseBuffer(buffer);
-	if (has_free)
+	if (room != GRNND_NO_ROOM)
 	{
-		grnnd_note_free(v->index, block, free_now);
+		grnnd_note_room(v->index, block, room);
 		v->stats->pages_free++;
 	}
 }
@@ -395,7 +394,7 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 									GRNND_NODES, v->strategy);
 	GenericXLogState *xlog = GenericXLogStart(v->index);
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-	bool		now;
+	GrnndRoom	room;
 
 	for (uint32 i = 0; i < l->per_page; i++)
 	{
@@ -408,9 +407,9 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 	}
 	GenericXLogFinish(xlog);
 	page = BufferGetPage(buffer);
-	(void) grnnd_has_free(v->heap, v->ix, page, &now);
+	room = grnnd_page_room(v->heap, v->ix, page);
 	UnlockReleaseBuffer(buffer);
-	grnnd_note_free(v->index, block, now);
+	grnnd_note_room(v->index, block, room);
 	v->stats->pages_deleted++;
 }
 

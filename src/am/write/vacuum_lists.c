@@ -137,9 +137,8 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 	{
 		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
 
-		/* an insert or a vacuum that was interrupted may have left it in no chain */
-		if (rec->state == GRN_LIST && rec->ntids16 == 0 &&
-			!(grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GUIDE) != 0))
+		/* an insert or a vacuum that was interrupted may have left it in no chain or guide */
+		if (rec->state == GRN_LIST && rec->ntids16 == 0)
 			grnnd_set_add(&v->empty, first + i);
 	}
 	if (xlog != NULL)
@@ -242,6 +241,8 @@ clean_guide(GrnndVacuum *v, uint32 bucket)
 		if (!grnnd_is_listing(v->ix, e.rec) || (e.rec->flags & GRN_GUIDE) == 0 ||
 			grn_tids_owner(e.rec, &unused) != bucket)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
+		/* it stays, whatever is left of it, as long as the guide does */
+		grnnd_set_remove(&v->empty, id);
 		for (uint32 i = 0; i < e.rec->ntids16; i++)
 			left += !grnnd_set_has(&v->empty, grn_list_row(l, e.rec, i).id);
 		if (left < e.rec->ntids16)
