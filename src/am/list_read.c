@@ -350,11 +350,11 @@ take_group(Reader *r)
 	return r->groups[r->next_group++];
 }
 
-/* While a record of a group is read, asks memory for the same one of the next group. */
+/* While a record of a group is read, prefetches the record at its place in the next group. */
 static void
 touch_next(Reader *r, uint32 number)
 {
-	if (r->next_group < r->ngroups && number < grnnd_group_records(&r->ix->layout))
+	if (r->next_group < r->ngroups)
 		grnnd_store_touch(r->store, r->groups[r->next_group] + number);
 }
 
@@ -390,7 +390,7 @@ read_group(Reader *r, uint32 id)
 		/* vacuum has freed it, as it had no row any more, and there may be another in its place */
 		if (rec == NULL || (rec->flags & GRN_GROUP) == 0)
 			return;
-		if (steps > r->limit)
+		if (steps == grnnd_group_records(&r->ix->layout))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		touch_next(r, steps++);
 		take_grouped(r, rec);

@@ -35,7 +35,7 @@
 
 #define CACHE_LINE 64
 
-/* Into the second cache: what waits for a place in the first one holds the processor up sooner. */
+/* Prefetches into the L2 cache: the L1 cache takes few lines at a time, and then cores wait. */
 static void
 touch_bytes(const char *from, uint32 bytes)
 {

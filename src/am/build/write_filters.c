@@ -194,7 +194,6 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 	const GrnLayout *l = &new->layout;
 	uint64		room = grn_list_rows(l);
 	uint32		group_room = grnnd_group_room(l);
-	uint64		before = (uint64) new->nodes + new->nchains;
 	uint64	   *counts;
 	uint64		rows = 0;
 	uint64		records = 0;
@@ -235,15 +234,15 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 			records += (n + room - 1) / room;
 			rows += n;
 		}
-		grnnd_check_records(before + records + l->per_page + groups * grnnd_group_records(l) + guides);
+		grnnd_check_records(new->records + records + l->per_page + groups * grnnd_group_records(l) + guides);
 	}
 	new->list_row_starts[p->buckets] = rows;
 	new->list_record_starts[p->buckets] = (uint32) records;
 	new->list_group_starts[p->buckets] = (uint32) groups;
 	new->list_guide_starts[p->buckets] = (uint32) guides;
-	/* groups begin with a page; what is left of the one before stays free */
-	p->first_list = (uint32) before;
-	p->first_group = (uint32) (before + records);
+	p->first_list = (uint32) new->records;
+	p->first_group = p->first_list + (uint32) records;
+	/* the first group begins a page; slots that are left before it stay free */
 	if (groups > 0)
 		p->first_group = (p->first_group + l->per_page - 1) / l->per_page * l->per_page;
 	p->first_guide = p->first_group + (uint32) groups * grnnd_group_records(l);
@@ -463,7 +462,7 @@ bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 	return low;
 }
 
-/* Fills a record with rows from first to end of a bucket's list. */
+/* Fills a record with the rows from number first to before number end of a bucket's list. */
 static void
 form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, GrnRecord *rec)
 {
@@ -480,9 +479,9 @@ form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, Grn
 	}
 }
 
-/* Record number of those of chains. */
+/* Forms a record of a list's chain; number: among the records of all such chains. */
 static void
-form_chain(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
 	uint64		room = grn_list_rows(&new->layout);
 	uint32		bucket = bucket_of(new->list_record_starts, new->filters.buckets, number);
@@ -494,7 +493,7 @@ form_chain(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
 }
 
-/* Record number of those of groups; one may have no rows. */
+/* Forms a record of a group; number: among those of all groups.  One without rows stays free. */
 static void
 form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -514,7 +513,7 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	form_rows(new, bucket, first, Min(first + room, end), rec);
 }
 
-/* Record number of those of guides. */
+/* Forms a record of a guide; number: among those of all guides. */
 static void
 form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -550,11 +549,8 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 	else if (id >= p->first_group)
 		form_group(new, id - p->first_group, r);
 	else if (id - p->first_list < new->list_record_starts[p->buckets])
-		form_chain(new, id - p->first_list, r);
-	/*
-	 * what stays free looks as if it had been in use, so that nobody takes a later node for the
-	 * build's
-	 */
+		form_chained(new, id - p->first_list, r);
+	/* a node that an insert puts here later must not count as one of the build's (vacuum.c) */
 	if (r->state == GRN_FREE)
 		r->version = 1;
 }

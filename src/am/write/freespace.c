@@ -16,9 +16,8 @@
 #include "am/page.h"
 
 /*
- * The map knows pages with slots that may be taken now, those of which all may, and others whose
- * slots are too young, by what it believes is their free space.  The last get the lowest figure, so
- * that they are asked for last.
+ * The free space that pages are recorded with in the map tells what may be taken of them.  Pages
+ * whose free slots are too young have the least, so that they are asked for last.
  */
 static const Size space[] = {
 	[GRNND_ROOM_LATER] = BLCKSZ / 2,
@@ -400,12 +399,11 @@ grnnd_new_page(Relation index, Relation heap, const GrnndIndex *ix, char *recs, 
 	Buffer		buffer = take_page(index, heap, ix);
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	uint32		first = (block - ix->meta.first_node_block) * l->per_page;
-	bool		is_new = PageIsNew(BufferGetPage(buffer));
 	GenericXLogState *xlog = GenericXLogStart(index);
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
 
 	Assert(l->span == 1 && n <= l->per_page);
-	if (is_new)
+	if (PageIsNew(page))
 		grnnd_page_init(page, GRNND_NODES);
 	for (uint32 i = 0; i < n; i++)
 	{

@@ -194,6 +194,7 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 			break;
 		case GRN_LIST:
 			grnnd_set_add(&v->listed, id / v->ix->layout.per_page);
+			/* (a guide's record that names no group may have to stay) */
 			v->has_empty_list |= (rec->ntids16 == 0 && (rec->flags & GRN_GUIDE) == 0) ||
 				!grnnd_is_listing(v->ix, rec);
 			break;

@@ -7,9 +7,9 @@
  * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
  * into those that are not empty.
  *
- * The rows of a group move to its first records, on whose page all of it lies; a group without rows
- * goes, and the guide forgets it.  A guide goes when it has no group.  Until then all of its
- * records stay, for scans go from one to the next without a lock.
+ * All records of a group lie on one page.  The rows that are left move to the first ones, and
+ * records without rows are freed; the guide forgets a group that has no row.  A guide is freed as a
+ * whole, when it names no group: scans go from one of its records to the next without a lock.
  */
 #include "am/write/vacuum.h"
 
@@ -53,8 +53,9 @@ drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
 }
 
 /*
- * Fills record i of a page, which is a group's, from those behind it, and ends the group there if
- * they have no row left.  first: id of the page's first record.
+ * Fills record i of a page, which belongs to a group, with rows of the group's records behind it,
+ * and makes it the group's last record if those have no row left.  first: id of the page's first
+ * record.
  */
 static void
 close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
@@ -66,7 +67,7 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
 	{
 		GrnRecord  *from;
 
-		/* groups go forth on their page, so they end */
+		/* each record of a group lies behind the one before on the same page, so the loop ends */
 		if (id <= first + i || id - first >= l->per_page)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible group of rows");
 		from = grnnd_page_record(page, v->ix, id - first);
@@ -103,6 +104,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 		uint16		unused;
 		uint32		bucket;
 		bool		listing;
+		bool		dead;
 
 		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
 		if (rec->state != GRN_LIST)
@@ -111,7 +113,8 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 		listing = grnnd_is_listing(v->ix, rec);
 		if (listing && bucket >= buckets->limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
-		if (listing ? has_dead_row(v, rec) : rec->ntids16 > 0)
+		dead = listing ? has_dead_row(v, rec) : rec->ntids16 > 0;
+		if (dead)
 		{
 			if (xlog == NULL)
 			{
@@ -121,22 +124,15 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 			}
 			drop_dead_rows(v, rec);
 		}
-		else if (!listing || rec->ntids16 > 0)
-			continue;
-		if (listing)
+		if (listing && (dead || rec->ntids16 == 0))
 			grnnd_set_add((rec->flags & (GRN_GROUP | GRN_GUIDE)) != 0 ? guided : buckets, bucket);
-	}
-	for (uint32 i = 0; i < records && xlog != NULL; i++)
-	{
-		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
-
-		if (grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
-			close_up(v, page, first, i);
 	}
 	for (uint32 i = 0; i < records; i++)
 	{
 		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
 
+		if (xlog != NULL && grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
+			close_up(v, page, first, i);
 		/* an insert or a vacuum that was interrupted may have left it in no chain or guide */
 		if (rec->state == GRN_LIST && rec->ntids16 == 0)
 			grnnd_set_add(&v->empty, first + i);
@@ -241,7 +237,7 @@ clean_guide(GrnndVacuum *v, uint32 bucket)
 		if (!grnnd_is_listing(v->ix, e.rec) || (e.rec->flags & GRN_GUIDE) == 0 ||
 			grn_tids_owner(e.rec, &unused) != bucket)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
-		/* it stays, whatever is left of it, as long as the guide does */
+		/* (clean_page() has taken it for one to be freed if it names no group) */
 		grnnd_set_remove(&v->empty, id);
 		for (uint32 i = 0; i < e.rec->ntids16; i++)
 			left += !grnnd_set_has(&v->empty, grn_list_row(l, e.rec, i).id);

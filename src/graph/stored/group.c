@@ -171,7 +171,7 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 	float		x[GRN_GROUP_DIMS];
 	float		length = 0;
 	float		norm2 = 0;
-	float		apart;
+	float		apart = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
@@ -184,9 +184,9 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 	}
 	for (uint32_t j = 0; j < dims; j++)
 		mean[j] /= (float) n;
-	apart = norm2 - grn_dist->ip_f32(mean, mean, dims);
-	grn_group_encode(g->codec, mean, length, g->codec->kind == GRN_CODES_ROWS && apart > 0 ? SPREAD * apart : 0,
-					 code, factor);
+	if (g->codec->kind == GRN_CODES_ROWS)
+		apart = SPREAD * fmaxf(norm2 - grn_dist->ip_f32(mean, mean, dims), 0);
+	grn_group_encode(g->codec, mean, length, apart, code, factor);
 }
 
 /* ---- cuts ---- */
