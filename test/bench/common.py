@@ -213,29 +213,38 @@ class Server:
         if psql.wait():
             raise RuntimeError("COPY failed")
 
-    def copy(self, table, base, first=0):
-        """COPY BINARY into a table (id int, v vector(d)); ids from first on."""
-        d = base.shape[1]
+    def copy(self, table, base, first=0, columns=None):
+        """COPY BINARY into a table (id int, v vector(d), columns int); ids from first on; columns: name, array."""
+        d, columns = base.shape[1], columns or {}
         row = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("id", ">i4"), ("l2", ">i4"), ("dim", ">i2"),
-                        ("zero", ">i2"), ("v", ">f4", (d,))])
+                        ("zero", ">i2"), ("v", ">f4", (d,))]
+                       + [(part + name, ">i4") for name in columns for part in ("l_", "c_")])
 
         def chunks():
             for i in range(0, len(base), 16384):
                 part = base[i:i + 16384]
                 out = np.zeros(len(part), row)
-                out["fields"], out["l1"], out["l2"], out["dim"] = 2, 4, 4 + 4 * d, d
+                out["fields"], out["l1"], out["l2"], out["dim"] = 2 + len(columns), 4, 4 + 4 * d, d
                 out["id"], out["v"] = np.arange(first + i, first + i + len(part)), part
+                for name, values in columns.items():
+                    out["l_" + name], out["c_" + name] = 4, values[i:i + len(part)]
                 yield out.tobytes()
 
         self.copy_binary(table, chunks())
 
-    def load(self, table, base, storage="plain", streams=1):
-        """Makes and fills a table, by several sessions where streams > 1."""
-        self.sql(f"CREATE TABLE {table} (id int, v vector({base.shape[1]})); "
+    def load(self, table, base, storage="plain", streams=1, columns=None):
+        """Makes and fills a table as copy() does, by several sessions where streams > 1."""
+        columns = columns or {}
+        self.sql(f"CREATE TABLE {table} (id int, v vector({base.shape[1]}){''.join(f', {name} int' for name in columns)}); "
                  f"ALTER TABLE {table} ALTER v SET STORAGE {storage};")
         bounds = np.linspace(0, len(base), streams + 1).astype(int)
+
+        def copy(i):
+            part = slice(bounds[i], bounds[i + 1])
+            self.copy(table, base[part], part.start, {name: values[part] for name, values in columns.items()})
+
         with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-            list(pool.map(lambda i: self.copy(table, base[bounds[i]:bounds[i + 1]], bounds[i]), range(streams)))
+            list(pool.map(copy, range(streams)))
         self.sql(f"VACUUM (FREEZE, ANALYZE) {table}; CHECKPOINT;")
 
     def create_index(self, text):

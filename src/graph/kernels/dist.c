@@ -207,6 +207,16 @@ plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 }
 
 static void
+plain_ip_columns(const float *a, size_t lda, const float *b, size_t n, float *out)
+{
+	memset(out, 0, 4 * GRN_COLUMNS * sizeof(float));
+	for (int i = 0; i < 4; i++)
+		for (size_t k = 0; k < n; k++)
+			for (int j = 0; j < GRN_COLUMNS; j++)
+				out[GRN_COLUMNS * i + j] += a[i * lda + k] * b[GRN_COLUMNS * k + j];
+}
+
+static void
 plain_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
 {
 	for (uint32_t j = 0; j < rows; j++)
@@ -290,6 +300,7 @@ const GrnDistTable grn_dist_plain = {
 	.estimate = plain_estimate,
 	.at_most = plain_at_most,
 	.ip_4x4 = plain_ip_4x4,
+	.ip_columns = plain_ip_columns,
 	.ip_rows = plain_ip_rows,
 	.ip_rows_i16 = plain_ip_rows_i16,
 	.add_scaled = plain_add_scaled,

@@ -90,6 +90,8 @@ grn_plane_step(const GrnCodePlanes *q, uint32_t end)
 	return end > q->end2 ? 1 : end > q->end4 ? 2 : 4;
 }
 
+#define GRN_COLUMNS 16			/* of ip_columns() */
+
 typedef struct GrnDistTable
 {
 	const char *name;			/* "avx512vnni", "avx512", "avx2", "neon", "plain" */
@@ -124,6 +126,11 @@ typedef struct GrnDistTable
 	 */
 	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
 						   size_t n, float *out);
+	/*
+	 * out[GRN_COLUMNS * i + j] = inner product of row i of a, i < 4, and column j of b, which is
+	 * [n][GRN_COLUMNS]; rows of a lie lda floats apart.
+	 */
+	void		(*ip_columns) (const float *a, size_t lda, const float *b, size_t n, float *out);
 	/* out[j] += inner product of a and row j of b, n floats; rows lie ldb floats apart */
 	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
 							uint32_t rows, float *out);

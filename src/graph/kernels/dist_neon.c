@@ -197,6 +197,31 @@ neon_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 }
 
 static void
+neon_ip_columns(const float *a, size_t lda, const float *b, size_t n, float *out)
+{
+	float32x4_t s[4][GRN_COLUMNS / 4];
+
+	for (int i = 0; i < 4; i++)
+		for (int v = 0; v < GRN_COLUMNS / 4; v++)
+			s[i][v] = vdupq_n_f32(0);
+	for (size_t k = 0; k < n; k++)
+	{
+#pragma GCC unroll 4
+		for (int v = 0; v < GRN_COLUMNS / 4; v++)
+		{
+			float32x4_t x = vld1q_f32(b + GRN_COLUMNS * k + 4 * v);
+
+#pragma GCC unroll 4
+			for (int i = 0; i < 4; i++)
+				s[i][v] = vfmaq_n_f32(s[i][v], x, a[i * lda + k]);
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		for (int v = 0; v < GRN_COLUMNS / 4; v++)
+			vst1q_f32(out + GRN_COLUMNS * i + 4 * v, s[i][v]);
+}
+
+static void
 neon_f16_store(const float *x, size_t n, void *out)
 {
 	uint8_t    *o = out;
@@ -328,6 +353,7 @@ static const GrnDistTable neon_table = {
 	.estimate = neon_estimate,
 	.at_most = neon_at_most,
 	.ip_4x4 = neon_ip_4x4,
+	.ip_columns = neon_ip_columns,
 	.ip_rows = neon_ip_rows,
 	.ip_rows_i16 = neon_ip_rows_i16,
 	.add_scaled = neon_add_scaled,

@@ -119,6 +119,53 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	*cc = SUM(sum_cc);
 }
 
+/* Eight sums, of W = 16 those of even and of odd k apart, hide the latency of the multiply-add. */
+#define SUMS (GRN_COLUMNS / W)	/* of a row */
+#define SETS (2 / SUMS)
+
+static inline __attribute__((always_inline)) WIDE void
+KERNEL(add_columns) (const float *a, size_t lda, const float *b, size_t k, FLOATS s[4][SUMS])
+{
+#pragma GCC unroll 2
+	for (int v = 0; v < SUMS; v++)
+	{
+		FLOATS		x = V(loadu_ps) (b + GRN_COLUMNS * k + v * W);
+
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+			s[i][v] = V(fmadd_ps) (V(set1_ps) (a[i * lda + k]), x, s[i][v]);
+	}
+}
+
+static WIDE void
+KERNEL(ip_columns) (const float *a, size_t lda, const float *b, size_t n, float *out)
+{
+	FLOATS		s[SETS][4][SUMS];
+	size_t		k = 0;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < 4 * SUMS; i++)
+#pragma GCC unroll 2
+		for (int t = 0; t < SETS; t++)
+			s[t][i / SUMS][i % SUMS] = V(setzero_ps) ();
+	for (; k + SETS <= n; k += SETS)
+#pragma GCC unroll 2
+		for (int t = 0; t < SETS; t++)
+			KERNEL(add_columns) (a, lda, b, k + (size_t) t, s[t]);
+	for (; k < n; k++)
+		KERNEL(add_columns) (a, lda, b, k, s[0]);
+#pragma GCC unroll 8
+	for (int i = 0; i < 4 * SUMS; i++)
+	{
+		FLOATS		sum = s[0][i / SUMS][i % SUMS];
+
+#pragma GCC unroll 2
+		for (int t = 1; t < SETS; t++)
+			sum = V(add_ps) (sum, s[t][i / SUMS][i % SUMS]);
+		V(storeu_ps) (out + i * W, sum);
+	}
+}
+
 /* The entries of a GrnDistTable but its name and its products of codes. */
 #define WIDE_ENTRIES \
 	.l2_f32 = KERNEL(l2_f32), \
@@ -133,6 +180,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	.estimate = KERNEL(estimate), \
 	.at_most = KERNEL(at_most), \
 	.ip_4x4 = KERNEL(ip_4x4), \
+	.ip_columns = KERNEL(ip_columns), \
 	.ip_rows = KERNEL(ip_rows), \
 	.ip_rows_i16 = KERNEL(ip_rows_i16), \
 	.add_scaled = KERNEL(add_scaled), \

@@ -21,11 +21,12 @@
 
 #define ROUNDS 4
 #define STRETCH 16384			/* groups that are refined together */
-#define PANEL 16				/* middles, a multiple of 4 */
+#define PANEL GRN_COLUMNS		/* middles */
 #define NEAR 6					/* panels that the rows of a group look at, */
 #define MOST_NEAR 24			/* and in the last round */
 #define CHOICES 6				/* middles that a row remembers */
 #define REGRETS 4096			/* classes of rows by how much a choice matters */
+#define ROWS_AHEAD 8
 #define MOST_DIMS 128			/* numbers of a row that are looked at: those of the most variance */
 
 typedef struct Choice
@@ -53,7 +54,7 @@ typedef struct Refining
 	GrnFactor  *factors;		/* [groups] */
 	uint32_t   *place;			/* [groups] where a group's middle is in panels */
 	uint32_t   *group_at;		/* [panels][PANEL] */
-	float	   *middles;		/* [panels][PANEL][dims] */
+	float	   *middles;		/* [panels][dims][PANEL] */
 	float	   *norms;			/* [panels][PANEL] squared; infinite where there is no middle */
 	float	   *centres;		/* [panels][dims] of a panel's middles */
 	float	   *centre_norms;	/* [panels] */
@@ -135,12 +136,25 @@ forget(Choice *choices, size_t n)
 		choices[i] = (Choice) {INFINITY, GRN_INVALID_ID};
 }
 
-/* Decodes row i of the stretch into x [dims]. */
+/*
+ * Decodes row i of the stretch into x [dims].  Codes lie anywhere in memory, so that of a later row
+ * is asked for meanwhile.
+ */
 static void
 load_row(const Refining *r, uint32_t i, float *x)
 {
 	float		all[GRN_GROUP_DIMS];
 
+	if (i + ROWS_AHEAD < r->n)
+	{
+		uint32_t	node = r->rows[i + ROWS_AHEAD].node;
+		size_t		bytes = grn_code_bytes(r->g->codec->shape);
+		const uint8_t *code = r->g->codes + node * bytes;
+
+		__builtin_prefetch(code);
+		__builtin_prefetch(code + bytes - 1);
+		__builtin_prefetch(r->g->factors + node);
+	}
 	grn_group_decode(r->g, grn_group_blocks(r->g->codec), r->rows[i].node, all);
 	memcpy(x, all, r->dims * sizeof(float));
 }
@@ -215,7 +229,8 @@ find_middles(Refining *r)
 			group = r->in_panels[i++].node;
 			r->group_at[place] = group;
 			r->place[group] = place;
-			memcpy(r->middles + place * dims, r->means + group * dims, dims * sizeof(float));
+			for (size_t j = 0; j < dims; j++)
+				r->middles[(p * dims + j) * PANEL + place % PANEL] = r->means[group * dims + j];
 			r->norms[place] = grn_dist->ip_f32(r->means + group * dims, r->means + group * dims, dims);
 			grn_dist->add_scaled(r->centres + p * dims, 1.0f / (float) (r->panel_ends[p] - first),
 								 r->means + group * dims, dims);
@@ -237,28 +252,44 @@ keep(Choice *choices, uint32_t n, Choice choice)
 	choices[i] = choice;
 }
 
-/* Shows the rows of a group, which are in r->x with their norms, four middles. */
-static void
-show_four(const Refining *r, uint32_t group, uint32_t first)
+/* Squared distances [PANEL] of a row from the middles of a panel. */
+static inline void
+find_distances(float norm, const float *restrict norms, const float *restrict products,
+			   float *restrict distances)
 {
+	for (uint32_t j = 0; j < PANEL; j++)
+	{
+		float		d = norm + norms[j] - 2 * products[j];
+
+		distances[j] = d < 0 ? 0 : d;
+	}
+}
+
+/* Shows the rows of a group, which are in r->x with their norms, the middles of a panel. */
+static void
+show_panel(const Refining *r, uint32_t group, uint32_t panel)
+{
+	const float *middles = r->middles + (size_t) panel * r->dims * PANEL;
+	const float *norms = r->norms + (size_t) panel * PANEL;
+	const uint32_t *groups = r->group_at + (size_t) panel * PANEL;
 	uint32_t	n = r->start[group + 1] - r->start[group];
 
 	for (uint32_t i = 0; i < n; i += 4)
 	{
-		float		products[16];
+		float		products[4][PANEL];
 
-		grn_dist->ip_4x4(r->x + (size_t) i * r->dims, r->dims, r->middles + (size_t) first * r->dims, r->dims,
-						 r->dims, products);
+		grn_dist->ip_columns(r->x + (size_t) i * r->dims, r->dims, middles, r->dims, products[0]);
 		for (uint32_t k = 0; k < 4 && i + k < n; k++)
 		{
 			Choice	   *choices = r->choices + (size_t) (r->start[group] + i + k) * CHOICES;
+			float		distances[PANEL];
+			uint32_t	near[PANEL];
+			uint32_t	nnear;
 
-			for (uint32_t j = 0; j < 4; j++)
-			{
-				float		d = r->row_norms[i + k] + r->norms[first + j] - 2 * products[4 * k + j];
-
-				keep(choices, CHOICES, (Choice) {d < 0 ? 0 : d, r->group_at[first + j]});
-			}
+			find_distances(r->row_norms[i + k], norms, products[k], distances);
+			nnear = grn_dist->at_most(distances, PANEL, choices[CHOICES - 1].distance, near);
+			for (uint32_t j = 0; j < nnear; j++)
+				keep(choices, CHOICES, (Choice) {distances[near[j]], groups[near[j]]});
 		}
 	}
 }
@@ -279,13 +310,12 @@ show_middles(Refining *r, uint32_t group)
 	}
 	memset(r->x + (size_t) n * r->dims, 0, 3 * r->dims * sizeof(float));
 	memset(r->along, 0, r->panels * sizeof(float));
-	grn_dist->ip_rows(r->middles + (size_t) r->place[group] * r->dims, r->centres, r->dims, r->dims, r->panels, r->along);
+	grn_dist->ip_rows(r->means + (size_t) group * r->dims, r->centres, r->dims, r->dims, r->panels, r->along);
 	forget(near, r->near);
 	for (uint32_t p = 0; p < r->panels; p++)
 		keep(near, r->near, (Choice) {p == r->place[group] / PANEL ? -INFINITY : r->centre_norms[p] - 2 * r->along[p], p});
 	for (uint32_t i = 0; i < r->near && near[i].group != GRN_INVALID_ID; i++)
-		for (uint32_t j = 0; j < PANEL; j += 4)
-			show_four(r, group, near[i].group * PANEL + j);
+		show_panel(r, group, near[i].group);
 }
 
 /* ---- moves ---- */
@@ -323,13 +353,13 @@ static float
 copy_loss(const Refining *r, uint32_t row, uint32_t c, float d1)
 {
 	Choice		choice = r->choices[(size_t) row * CHOICES + c];
-	const float *own = r->middles + (size_t) r->place[r->chosen[row]] * r->dims;
+	const float *own = r->means + (size_t) r->chosen[row] * r->dims;
 	float		between;
 	float		along;
 
 	if (choice.group == GRN_INVALID_ID || choice.group == r->chosen[row])
 		return INFINITY;
-	between = grn_dist->l2_f32(own, r->middles + (size_t) r->place[choice.group] * r->dims, r->dims);
+	between = grn_dist->l2_f32(own, r->means + (size_t) choice.group * r->dims, r->dims);
 	along = (d1 + choice.distance - between) / 2;
 	return choice.distance + along * along / (d1 > 0 ? d1 : 1);
 }

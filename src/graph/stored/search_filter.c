@@ -14,6 +14,8 @@
 
 #include <math.h>
 
+#include "graph/kernels/dist.h"
+
 #define MIN_LISTINGS 1024		/* slots of the first map; power of two */
 
 /*
@@ -140,14 +142,41 @@ failing_bound(const GrnSearch *s)
 	return s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] | KEY_EXPANDED : UINT64_MAX;
 }
 
+static inline bool
+far_passes(FarCandidate c)
+{
+	return c.id_passes & 1;
+}
+
+static inline Key
+far_key(FarCandidate c)
+{
+	return make_key(c.estimate, c.id_passes >> 1);
+}
+
+void
+grn_reject_far(GrnSearch *s)
+{
+	Failing    *f = &s->failing;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < f->nfar; i++)
+		if (far_passes(f->far[i]))
+			grn_reject_again(s, far_key(f->far[i]));
+		else
+			f->far[n++] = f->far[i];
+	f->nfar = n;
+}
+
 /* Has those that were put aside wait with the others. */
 static void
 take_far(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 
+	grn_reject_far(s);
 	for (size_t i = 0; i < f->nfar; i++)
-		push_failing(s, raw_key(f->far[i]));
+		push_failing(s, far_key(f->far[i]));
 	f->nfar = 0;
 	f->far_bound = UINT64_MAX;
 }
@@ -178,9 +207,10 @@ farthest_before(Key key)
 }
 
 /*
- * Offers the neighbours of the node just visited.  Most are farther than what this run goes on
- * from, and wait unsorted.  All are told apart in one loop without branches: where half of the rows
- * pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
+ * Offers the neighbours of the node just visited.  All are put aside as far ones first, and the few
+ * that this run goes on from are taken out again: to tell a neighbour that passes from one that
+ * fails takes a branch, which is guessed wrong half of the time where half of the rows pass.
+ * Returns whether one got a place on the list.
  */
 static bool
 offer_neighbours(GrnSearch *s)
@@ -189,40 +219,40 @@ offer_neighbours(GrnSearch *s)
 	uint32_t	listed = s->listed;
 	Key			last = listed > 0 ? s->list[listed - 1] : 0;
 	Key			bound = failing_bound(s);
-	float		farthest[2] = {farthest_before(bound), farthest_before(list_bound(s))};
-	uint64_t	failing[GRN_MAX_DEGREE];
-	uint64_t	passing[GRN_MAX_DEGREE];
-	uint64_t	rejected[GRN_MAX_DEGREE];
-	uint64_t   *far;
-	uint32_t	nfailing = 0;
-	uint32_t	npassing = 0;
-	uint32_t	nrejected = 0;
-	uint32_t	nfar = 0;
+	float		most_failing = farthest_before(bound);
+	float		most_passing = farthest_before(list_bound(s));
+	uint32_t	near[GRN_MAX_DEGREE];
+	uint32_t	nnear = s->count;
+	FarCandidate *far;
 
 	if (s->p.closed)
 		return false;
-	reserve(s, &f->far, sizeof(uint64_t), f->nfar, f->nfar + s->count, &f->far_room);
+	reserve(s, &f->far, sizeof(FarCandidate), f->nfar, f->nfar + s->count, &f->far_room);
 	far = f->far + f->nfar;
 	for (uint32_t i = 0; i < s->count; i++)
+		far[i] = (FarCandidate) {s->estimates[i], s->neighbours[i] << 1 | s->passing[i]};
+	f->nfar += s->count;
+	if (most_passing < INFINITY)
+		nnear = grn_dist->at_most(s->estimates, s->count, most_passing, near);
+	else
+		for (uint32_t i = 0; i < nnear; i++)
+			near[i] = i;
+	/* from the end, so that what fills a gap has been looked at */
+	while (nnear > 0)
 	{
-		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbours[i]);
-		uint32_t	pass = s->passing[i];
-		uint32_t	is_far = s->estimates[i] > farthest[pass];
+		uint32_t	i = near[--nnear];
+		Key			key = make_key(s->estimates[i], s->neighbours[i]);
 
-		failing[nfailing] = passing[npassing] = rejected[nrejected] = far[nfar] = raw;
-		npassing += pass & ~is_far;
-		nrejected += pass & is_far;
-		nfailing += ~pass & ~is_far & 1;
-		nfar += ~pass & is_far;
+		if (s->passing[i])
+			grn_offer(s, key);
+		else if (!(s->estimates[i] > most_failing))
+			push_failing(s, key);
+		else
+			continue;
+		far[i] = f->far[--f->nfar];
 	}
-	f->nfar += nfar;
-	if (nfar > 0 && bound < f->far_bound)
+	if (f->nfar > 0 && bound < f->far_bound)
 		f->far_bound = bound;
-	grn_reject_far(s, rejected, nrejected);
-	for (uint32_t i = 0; i < npassing; i++)
-		grn_offer(s, raw_key(passing[i]));
-	for (uint32_t i = 0; i < nfailing; i++)
-		push_failing(s, raw_key(failing[i]));
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
@@ -385,6 +415,16 @@ expand_nearest(GrnSearch *s)
 	return true;
 }
 
+/* Nodes that failed by their values have left places on the list: fills them. */
+static bool
+refill(GrnSearch *s)
+{
+	if (s->truncated || s->listed == s->p.ef)
+		return false;
+	grn_reject_far(s);
+	return has_rejected(s) && grn_take_rejected(s);
+}
+
 void
 grn_expand_filtered(GrnSearch *s)
 {
@@ -396,8 +436,7 @@ grn_expand_filtered(GrnSearch *s)
 			if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;
-	/* those that failed by their values have left places */
-	while (!s->truncated && s->listed < s->p.ef && has_rejected(s) && grn_take_rejected(s));
+	while (refill(s));
 }
 
 bool
@@ -412,7 +451,7 @@ grn_search_dry(const GrnSearch *s)
 	if (f->n > 0 && f->heap[0] < first)
 		return true;
 	for (size_t i = 0; i < f->nfar; i++)
-		if (raw_key(f->far[i]) < first)
+		if (!far_passes(f->far[i]) && far_key(f->far[i]) < first)
 			return true;
 	return false;
 }

@@ -5,7 +5,8 @@
   bench.py --pg-config PG_CONFIG --data FOLDER --out RESULTS --systems diskann   (a server that has vectorscale)
   bench.py --replot --out RESULTS
 
-FOLDER holds base.fbin and query.fbin (test/bench/README.md).  Rows get labels:
+FOLDER holds base.fbin and query.fbin (test/bench/README.md); rows beyond their number are the same with
+noise, as ../scale/rows.py has it.  Rows get labels:
   c  at random, 50%, 30%, 10%, 3%, 1%, 0.3%, 0.1% and 0.01% of the rows, the rest others
   t  their cell of 1,000, u their cell of 10: those around random rows
   w  a number of their own, for ranges
@@ -13,21 +14,27 @@ FOLDER holds base.fbin and query.fbin (test/bench/README.md).  Rows get labels:
         holds each row's most frequent tag)
 and queries ask for rows with one: of c for each share; of t and u for the query's own cell, for a random
 one, and for one of the farthest tenth (opposed); ranges of w.  Each system is asked at several ef until
-recall@10 0.95.  Results of several runs with the same --out are put together: RESULTS/filters.json,
-filters.md, filters.png and filters.svg.
+recall@10 0.95.  Then all cases of an index are timed by turns, --rounds times, since other work on a host
+slows whatever it meets; of each the best round counts.  A GPU is used for truth and noise where PyTorch has
+one.  Results of several runs with the same --out are put together: RESULTS/filters.json, filters.md,
+filters.png and filters.svg.
 """
 import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [BENCH, f"{BENCH}/scale"]
 from common import Server, beam, machine, read_matrix, save_matrix, write_table  # noqa: E402
+import rows as rows_of  # noqa: E402
 
-QUERIES = 200
+QUERIES = 500
+EXACT_QUERIES = 20      # of which an exact scan's recall is taken
 BLOCK = 50000           # rows compared at once
 SHARES = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
 RANGES = (0.5, 0.1, 0.03, 0.01, 0.001)
@@ -38,17 +45,59 @@ MOST_SECONDS = 20       # of a case's search for the least ef
 COLUMNS = {"v": "", "c": "c, t", "t": "c, t", "u": "u, w", "w": "u, w", "tag": "tag, t"}
 
 
-def cells(rows, centres):
-    """The nearest centre of each row, by squared distance."""
-    found = np.empty(len(rows), np.int32)
-    norms = (centres * centres).sum(1)
-    for i in range(0, len(rows), BLOCK):
-        part = np.asarray(rows[i:i + BLOCK], np.float32)
-        found[i:i + BLOCK] = (norms[None] - 2 * part @ centres.T).argmin(1)
-    return found
+class Rows:
+    """The base rows, on a GPU if PyTorch has one, which answer all that is to be known of them."""
+
+    def __init__(self, base):
+        self.base, self.torch = base, None
+        if rows_of.has_gpu():
+            import torch
+            torch.backends.cuda.matmul.allow_tf32 = False
+            self.torch, self.base = torch, torch.empty(base.shape, device="cuda")
+            for i in range(0, len(base), BLOCK):
+                self.base[i:i + BLOCK] = torch.from_numpy(np.array(base[i:i + BLOCK], np.float32)).cuda()
+
+    def end(self):
+        """Gives the GPU's memory back."""
+        self.base = None
+        if self.torch:
+            self.torch.cuda.empty_cache()
+
+    def apart(self, part, others):
+        """[others][part] squared distances, less those of `others` from the origin; part: numbers of rows."""
+        if self.torch:
+            rows = self.base[self.torch.from_numpy(part).cuda()]
+            others = self.torch.from_numpy(others).cuda()
+        else:
+            rows = np.asarray(self.base[part], np.float32)
+        return (rows * rows).sum(1)[None] - 2 * others @ rows.T
+
+    def cells(self, centres):
+        """The nearest centre of each row."""
+        found, norms = np.empty(len(self.base), np.int32), (centres * centres).sum(1)[:, None]
+        for i in range(0, len(found), BLOCK):
+            part = np.arange(i, min(i + BLOCK, len(found)))
+            d = self.apart(part, centres)
+            d = d + (self.torch.from_numpy(norms).cuda() if self.torch else norms)
+            found[part] = d.argmin(0).cpu().numpy() if self.torch else d.argmin(0)
+        return found
+
+    def nearest(self, ids, query):
+        """The 10 rows of ids that are nearest to each query, fewer where there are fewer."""
+        near, apart = np.empty((len(query), 0), int), np.empty((len(query), 0), np.float32)
+        for i in range(0, len(ids), BLOCK):
+            part = ids[i:i + BLOCK]
+            d, k = self.apart(part, query), min(10, len(part))
+            if self.torch:
+                d, best = (x.cpu().numpy() for x in self.torch.topk(d, k, largest=False))
+            else:
+                best = np.argpartition(d, k - 1, axis=1)[:, :k]
+                d = np.take_along_axis(d, best, 1)
+            near, apart = np.concatenate([near, part[best]], 1), np.concatenate([apart, d], 1)
+        return np.take_along_axis(near, apart.argsort(1)[:, :10], 1)
 
 
-def make_labels(base, seed=1):
+def make_labels(base, rows, seed=1):
     rng = np.random.default_rng(seed)
     n = len(base)
     edges = np.cumsum(SHARES)
@@ -59,7 +108,7 @@ def make_labels(base, seed=1):
                for name, k in (("t", min(1000, n // 50)), ("u", 10))}
     weights = 1 / np.arange(1, TAGS + 1)
     tag = rng.choice(TAGS, n, p=weights / weights.sum()).astype(np.int32)
-    labels = {"c": c, "t": cells(base, centres["t"]), "u": cells(base, centres["u"]),
+    labels = {"c": c, "t": rows.cells(centres["t"]), "u": rows.cells(centres["u"]),
               "w": rng.permutation(n).astype(np.int32), "tag": tag}
     return labels, centres
 
@@ -86,38 +135,19 @@ def make_cases(labels, centres, query, seed=2):
     return cases
 
 
-def truth(base, label, query, low, high):
+def truth(rows, label, query, low, high):
     """The 10 nearest rows that pass, fewer where there are fewer; queries with the same bounds are answered together."""
     found = [None] * len(query)
     for bounds in {(low[i], high[i]) for i in range(len(query))}:
         asked = np.flatnonzero((low == bounds[0]) & (high == bounds[1]))
         ids = np.flatnonzero((label >= bounds[0]) & (label <= bounds[1]))
-        near, apart = np.empty((len(asked), 0), int), np.empty((len(asked), 0), np.float32)
-        for i in range(0, len(ids), BLOCK):
-            part = np.asarray(base[ids[i:i + BLOCK]], np.float32)
-            d = (part * part).sum(1)[None] - 2 * query[asked] @ part.T
-            k = min(10, len(part))
-            best = np.argpartition(d, k - 1, axis=1)[:, :k]
-            near = np.concatenate([near, ids[i + best]], 1)
-            apart = np.concatenate([apart, np.take_along_axis(d, best, 1)], 1)
-        for row, q in enumerate(asked):
-            found[q] = near[row, apart[row].argsort()[:10]]
+        for q, near in zip(asked, rows.nearest(ids, query[asked])):
+            found[q] = near
     return found
 
 
 def array(values):
     return "{" + ",".join(str(x) for x in values) + "}"
-
-
-def load(server, base, labels):
-    server.load("raw", base, streams=8)
-    lines = "\n".join(f"{i}\t" + "\t".join(str(labels[name][i]) for name in labels) for i in range(len(base)))
-    server.sql(f"CREATE TABLE labels (id int, {', '.join(f'{name} int' for name in labels)});\n"
-               f"COPY labels FROM STDIN;\n{lines}\n\\.\n")
-    server.sql("SET max_parallel_workers_per_gather = 0; CREATE TABLE items AS SELECT r.id, r.v, "
-               + ", ".join(f"l.{name}" for name in labels)
-               + " FROM raw r JOIN labels l USING (id) ORDER BY id; "
-               "ALTER TABLE items ALTER v SET STORAGE plain; DROP TABLE raw, labels; VACUUM (FREEZE, ANALYZE) items; CHECKPOINT;")
 
 
 class Case:
@@ -145,7 +175,8 @@ class Case:
                         f"'[{','.join(f'{x:g}' for x in query[i])}]'::vector LIMIT 10" for i in range(min(len(query), 30))]
         self.query = f"SELECT id FROM items WHERE {condition} ORDER BY v <-> $1 LIMIT 10"
         self.recall = (f"SELECT sum((SELECT count(*) FROM (SELECT id FROM items WHERE {of_row} ORDER BY v <-> q.v LIMIT 10) s "
-                       f"WHERE s.id = ANY (q.truth)))::float8 / greatest(sum(cardinality(q.truth)), 1) FROM {self.table} q")
+                       f"WHERE s.id = ANY (q.truth)))::float8 / greatest(sum(cardinality(q.truth)), 1) FROM {self.table} q"
+                       + (f" WHERE qid < {EXACT_QUERIES}" if system == "bitmap" else ""))
 
     def unfiltered(self):
         self.query, self.recall = (x.replace("WHERE v = 0 ", "") for x in (self.query, self.recall))
@@ -175,28 +206,35 @@ def settings(system, ef):
     return "SET enable_seqscan = off; SET enable_indexscan = off"
 
 
-def measure(server, qps, folder, system, case, args):
-    """The least ef that reaches the recall, or the last."""
-    point, begun = None, time.time()
+def widen(server, system, case):
+    """The least ef that reaches the recall, or the last: a point."""
+    begun = time.time()
     for ef in EFS[system]:
         setup = settings(system, ef)
         recall = float(server.sql(f"{setup}; {case.recall}")[0] or 1)
-        point = {"ef": ef, "recall": recall}
         if recall >= RECALL or time.time() - begun > MOST_SECONDS:
             break
-    bounds = None
-    if case.bounds is not None:
-        bounds = f"{folder}/bounds.ibin"
-        save_matrix(bounds, case.bounds)
-    # one plan for all queries, or some of them would be planned anew each time
-    timed = f"{setup}; SET plan_cache_mode = force_generic_plan"
-    one, many = (server.qps(qps, folder, case.query, timed, clients, args.seconds, pin=clients == 1, truth=False, bounds=bounds)
-                 for clients in (1, args.clients))
-    point.update(qps=one["qps"], qps_many=many["qps"], processor_us=one["processor_us"], buffers=buffers(server, setup, case))
+    point = {"ef": ef, "recall": recall, "buffers": buffers(server, setup, case), "qps": 0, "qps_many": 0, "processor_us": float("inf")}
     if system == "grnnd" and case.column != "v":
         point["way"] = server.sql(f"{setup}; SELECT count(*) FROM ({case.literal[0]}) s; "
                                   "SELECT way FROM grnnd_last_filter()")[0].splitlines()[-1]
     return point
+
+
+def clock(server, qps, folder, system, cases, args):
+    """Times the cases [(Case, point)] of an index by turns, and notes the best round of each in its point."""
+    for _ in range(args.rounds):
+        for case, point in cases:
+            bounds = None
+            if case.bounds is not None:
+                bounds = f"{folder}/bounds.ibin"
+                save_matrix(bounds, case.bounds)
+            # one plan for all queries, or some of them would be planned anew each time
+            timed = f"{settings(system, point['ef'])}; SET plan_cache_mode = force_generic_plan"
+            one, many = (server.qps(qps, folder, case.query, timed, clients, args.seconds, pin=clients == 1, truth=False, bounds=bounds)
+                         for clients in (1, args.clients))
+            point["qps"], point["qps_many"] = max(point["qps"], one["qps"]), max(point["qps_many"], many["qps"])
+            point["processor_us"] = min(point["processor_us"], one["processor_us"])
 
 
 def indexes(system, group, dim):
@@ -211,7 +249,8 @@ def indexes(system, group, dim):
     return [f"CREATE INDEX b_{c} ON items ({c})" for c in ("c", "t", "u", "w", "tag")]
 
 
-def run(server, qps, system, base, labels, centres, query, args, results):
+def run(server, qps, system, cases, nears, query, dim, args, results):
+    """Asks a system all cases, those of one index together."""
     folder = f"{server.dir}/queries"
     os.makedirs(folder, exist_ok=True)
     save_matrix(f"{folder}/query.fbin", query)
@@ -221,47 +260,35 @@ def run(server, qps, system, base, labels, centres, query, args, results):
         offsets = {"c": 0, "t": 1000, "u": 5000, "tag": 6000}
         server.sql("ALTER TABLE items ADD labels smallint[]; UPDATE items SET labels = ARRAY[c, t + 1000, u + 5000, tag + 6000]"
                    "::smallint[]; VACUUM (FULL, ANALYZE) items")
-    cases = [("unfiltered", 1.0, "v", np.zeros(len(query), int), np.zeros(len(query), int))]
-    cases += make_cases(labels, centres, query)
-    made, fresh = None, False
+    groups = {}
     for number, case in enumerate(cases):
-        which, share, column, low, high = case
-        if args.only and which not in args.only.split(",") or share > args.most:
-            continue
-        if system == "diskann" and column == "w":
-            continue
-        key = COLUMNS[column] if system == "grnnd" else "all"
-        if key != made:
-            server.sql("DROP INDEX IF EXISTS i")
-            seconds = sum(server.create_index(text)[0] for text in indexes(system, column, base.shape[1]))
-            made, fresh = key, True
-            size = server.size("i") if system != "bitmap" else sum(server.size(f"b_{c}") for c in ("c", "t", "u", "w", "tag"))
-            results.append({"system": system, "which": "index", "columns": key, "seconds": seconds, "bytes": size})
-            print(json.dumps(results[-1]), flush=True)
-            server.sql("SELECT count(*) FROM items; CHECKPOINT")
-        label = labels[column] if column != "v" else np.zeros(len(base), int)
-        near = truth(base, label, query, low, high)
-        c = Case(server, number, case, query, near, system, offsets)
-        if column == "v":
-            c.unfiltered()
-            if system in ("diskann", "bitmap"):
-                continue
-        point = measure(server, qps, folder, system, c, args)
-        point.update(system=system, which=which, share=share, column=column)
-        results.append(point)
-        print(json.dumps(point), flush=True)
-        if fresh and system == "grnnd" and made:
-            # what the columns cost a query that does not filter: for each index, since graphs differ, as a machine does in time
-            fresh = False
-            plain = Case(server, 999, cases[0], query, truth(base, np.zeros(len(base), int), query, cases[0][3], cases[0][4]),
-                         system, offsets)
-            plain.unfiltered()
-            point = measure(server, qps, folder, system, plain, args)
-            point.update(system=system, which="unfiltered, 2 columns", share=1.0, column="v")
+        column = case[2]
+        if not (column == "v" and system in ("diskann", "bitmap") or column == "w" and system == "diskann"):
+            groups.setdefault(COLUMNS[column] if system == "grnnd" else "all", []).append(number)
+    for key, numbers in groups.items():
+        server.sql("DROP INDEX IF EXISTS i")
+        seconds = sum(server.create_index(text)[0] for text in indexes(system, cases[numbers[0]][2], dim))
+        size = server.size("i") if system != "bitmap" else sum(server.size(f"b_{c}") for c in ("c", "t", "u", "w", "tag"))
+        results.append({"system": system, "which": "index", "columns": key, "seconds": seconds, "bytes": size})
+        print(json.dumps(results[-1]), flush=True)
+        server.sql("SELECT count(*) FROM items; CHECKPOINT")
+        timed = []
+        # what the columns cost a query that does not filter: for each index, since graphs differ
+        for number in ([0] if system == "grnnd" and key else []) + numbers:
+            which, share, column = cases[number][:3]
+            case = Case(server, number, cases[number], query, nears[number], system, offsets)
+            if column == "v":
+                case.unfiltered()
+            if number == 0 and system == "grnnd" and key:
+                which = "unfiltered, 2 columns"
+            point = {"system": system, "which": which, "share": share, "column": column, **widen(server, system, case)}
+            timed.append((case, point))
+        clock(server, qps, folder, system, timed, args)
+        for _, point in timed:
             results.append(point)
             print(json.dumps(point), flush=True)
         with open(f"{args.out}/filters.json", "w") as f:
-            json.dump({"where": machine(), "rows": len(base), "dim": int(base.shape[1]), "points": results}, f, indent=1)
+            json.dump({"where": machine(), "rows": args.rows, "dim": dim, "points": results}, f, indent=1)
 
 
 def report(args):
@@ -318,6 +345,8 @@ def main():
     parser.add_argument("--most", type=float, default=1, help="largest share of the rows that a case lets pass")
     parser.add_argument("--clients", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scratch", help="folder for rows with noise, in memory if that is large enough")
     parser.add_argument("--memory", default="8GB", help="shared_buffers and maintenance_work_mem")
     parser.add_argument("--replot", action="store_true")
     args = parser.parse_args()
@@ -327,22 +356,39 @@ def main():
         return
     base = read_matrix(f"{args.data}/base.fbin")[:args.rows]
     query = np.array(read_matrix(f"{args.data}/query.fbin")[:QUERIES], np.float32)
-    labels, centres = make_labels(base)
+    args.rows = args.rows or len(base)
+    noisy = None
+    if args.rows > len(base):
+        noisy = tempfile.TemporaryDirectory(prefix="grnnd-rows-", dir=args.scratch)
+        base = rows_of.grown(base, args.rows, f"{noisy.name}/base.fbin")
+    rows = Rows(base)
+    labels, centres = make_labels(base, rows)
+    everywhere = np.zeros(len(query), int)
+    cases = [("unfiltered", 1.0, "v", everywhere, everywhere)] + make_cases(labels, centres, query)
+    if args.only:
+        cases = [c for c in cases if c[0] in ("unfiltered", *args.only.split(","))]
+    cases = [c for i, c in enumerate(cases) if i == 0 or c[1] <= args.most]
+    labels["v"] = np.zeros(len(base), np.int8)
+    nears = [truth(rows, labels[c[2]], query, *c[3:]) for c in cases]
+    rows.end()
+    del labels["v"]
     results = []
     if os.path.exists(f"{args.out}/filters.json"):
         with open(f"{args.out}/filters.json") as f:
             results = [p for p in json.load(f)["points"] if p["system"] not in args.systems.split(",")]
     server = Server(args.pg_config, settings={
-        "shared_buffers": args.memory, "maintenance_work_mem": args.memory, "max_worker_processes": "64",
-        "max_parallel_workers": "64", "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1))})
+        "shared_buffers": args.memory, "maintenance_work_mem": args.memory, "max_worker_processes": "64", "wal_level": "minimal",
+        "max_wal_senders": "0", "max_wal_size": "4GB", "full_page_writes": "off", "max_parallel_workers": "64", "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1))})
     try:
         qps = server.build_qps()
         systems = args.systems.split(",")
         server.sql("CREATE EXTENSION vector;" + ("CREATE EXTENSION grnnd;" if "grnnd" in systems else "")
                    + ("CREATE EXTENSION vectorscale;" if "diskann" in systems else ""))
-        load(server, base, labels)
+        server.load("items", base, streams=8, columns=labels)
+        if noisy:
+            noisy.cleanup()
         for system in systems:
-            run(server, qps, system, base, labels, centres, query, args, results)
+            run(server, qps, system, cases, nears, query, base.shape[1], args, results)
             server.sql("DROP INDEX IF EXISTS i" + "".join(f", b_{c}" for c in ("c", "t", "u", "w", "tag")))
         report(args)
     finally:

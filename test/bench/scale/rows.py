@@ -43,9 +43,12 @@ def of_photographs(where, scratch):
 def of_folder(folder):
     """The same of a data folder with base.fbin and query.fbin: bytes where all are whole numbers up to 255, else floats."""
     both = [np.asarray(read_matrix(f"{folder}/{name}.fbin")) for name in ("base", "query")]
-    if all((x[:1000] == np.clip(np.rint(x[:1000]), 0, 255)).all() for x in both):
-        both = [x.astype(np.uint8) for x in both]
-    return tuple(both)
+    return tuple(x.astype(np.uint8) for x in both) if all(map(are_bytes, both)) else tuple(both)
+
+
+def are_bytes(rows):
+    """By the first thousand: are all whole numbers up to 255?"""
+    return (rows[:1000] == np.clip(np.rint(rows[:1000]), 0, 255)).all()
 
 
 def row_type(d, floats):
@@ -187,6 +190,19 @@ def has_gpu():
         return torch.cuda.is_available()
     except ImportError:
         return False
+
+
+def grown(base, n, path):
+    """n rows of which all but the first are base's with noise, in an .fbin file there: what read_matrix() makes of it."""
+    of = np.array(base, np.uint8 if are_bytes(base) else np.float32)
+    maker = (Gpu if has_gpu() else Cores)(of, of[:1], True)
+    piece = PIECE_BYTES // 4 // base.shape[1]
+    with open(path, "wb") as f:
+        np.array([n, base.shape[1]], np.int32).tofile(f)
+        for first in range(0, n, piece):
+            rows = maker.rows(first, min(piece, n - first))
+            (rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()).tofile(f)
+    return read_matrix(path)
 
 
 def make(args, sizes, scratch, work, wanted, ready, room):
