@@ -2,9 +2,9 @@
  * write_filters.c - what an index keeps for filters beside the values: signatures, their
  * books, the sample, and lists.
  *
- * The leader plans: it fits the books to a sample of the values and sorts the rows by the
- * buckets of their values.  Leader and workers make signatures, put the rows of long lists into
- * groups and, later, make the pages.
+ * The leader fits the books to a sample of the values.  Leader and workers count the rows of each
+ * bucket of values, by which the leader plans the lists.  Then all make signatures, sort the rows by
+ * their buckets, put those of long lists into groups and, later, make the pages.
  */
 #include "postgres.h"
 
@@ -103,17 +103,6 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 
 /* ---- lists ---- */
 
-/* Counts a row of a list, or puts it there. */
-static void
-sort_row(GrnndNewIndex *new, bool count, uint64 *at, uint32 column, GrnGrouped row)
-{
-	uint32		bucket = grnnd_list_bucket(&new->meta, column, row.rank);
-
-	if (!count)
-		new->list_rows[at[bucket]] = row;
-	at[bucket]++;
-}
-
 /* Nodes are in another order than rows, so that their values lie anywhere in memory. */
 #define ROWS_AHEAD 16
 #define CACHE_LINE 64
@@ -127,11 +116,29 @@ prefetch_row(const GrnndNewIndex *new, uint32 row)
 		__builtin_prefetch(values + i);
 }
 
-/* Of each value of each node. */
-static void
-sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
+/*
+ * Nodes are counted and sorted in so many shares, by whichever process comes for them.  The rows of
+ * a list are in the order of nodes, whoever puts them there.
+ */
+#define SHARES 32
+
+static uint32
+share_begin(const GrnndNewIndex *new, uint32 share)
 {
-	for (uint32 node = 0; node < new->nodes; node++)
+	return (uint32) ((uint64) new->nodes * share / SHARES);
+}
+
+/*
+ * Of each value of each node of a share: counts the rows of each bucket, or (place) puts them
+ * behind those that other shares have before.
+ */
+static void
+sort_share(GrnndNewIndex *new, uint32 share, bool place)
+{
+	uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets;
+	uint32		last_node = share_begin(new, share + 1);
+
+	for (uint32 node = share_begin(new, share); node < last_node; node++)
 	{
 		uint32		begin = new->row_start[node];
 
@@ -155,12 +162,44 @@ sort_rows(GrnndNewIndex *new, bool count, uint64 *at)
 				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
 					continue;
 				for (uint32 r = 0; r < n; r++)
-					sort_row(new, count, at, c, (GrnGrouped) {node, ranks[r]});
+				{
+					uint32		bucket = grnnd_list_bucket(&new->meta, c, ranks[r]);
+
+					if (place)
+						new->list_rows[new->list_row_starts[bucket] + at[bucket]] = (GrnGrouped) {node, ranks[r]};
+					at[bucket]++;
+				}
 				memcpy(last, ranks, n * sizeof(uint32));
 				nlast = n;
 			}
 		}
 	}
+}
+
+void
+grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place)
+{
+	uint64		share;
+
+	while (new->filters.buckets > 0 && (share = pg_atomic_fetch_add_u64(next_share, 1)) < SHARES)
+		sort_share(new, (uint32) share, place);
+}
+
+/* Turns a bucket's counts into where each share's rows begin; returns how many there are. */
+static uint64
+begin_shares(GrnndNewIndex *new, uint32 bucket)
+{
+	uint64		n = 0;
+
+	for (uint32 share = 0; share < SHARES; share++)
+	{
+		uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets + bucket;
+		uint32		of_share = *at;
+
+		*at = (uint32) n;
+		n += of_share;
+	}
+	return n;
 }
 
 /* The codec of the rows' codes, for groups. */
@@ -187,36 +226,33 @@ plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
 	return offset;
 }
 
-static void
-plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
+void
+grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 {
 	GrnndFilterPlan *p = &new->filters;
 	const GrnLayout *l = &new->layout;
 	uint64		room = grn_list_rows(l);
 	uint32		group_room = grnnd_group_room(l);
-	uint64	   *counts;
 	uint64		rows = 0;
 	uint64		records = 0;
 	uint64		groups = 0;
 	uint64		guides = 0;
 	GrnCodec	codec;
 
+	if (p->buckets == 0)
+		return;
 	find_codec(new, &codec);
-	new->meta.list_buckets = grnnd_list_buckets(l, new->nodes);
-	p->buckets = new->meta.list_buckets * new->columns->n;
-	p->off_row_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint64));
-	p->off_record_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_group_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_guide_starts = plan_array(map, end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_lengths = plan_array(map, end, p->buckets, sizeof(uint32));
+	p->off_row_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
+	p->off_record_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_group_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_lengths = plan_array(map, &p->end, p->buckets, sizeof(uint32));
 	grnnd_find_filters(new, map);
-	counts = palloc0(p->buckets * sizeof(uint64));
-	sort_rows(new, true, counts);
 	for (uint32 b = 0; b < p->buckets; b++)
 	{
-		uint64		n = counts[b];
+		uint64		n = begin_shares(new, b);
 
-		new->list_row_starts[b] = counts[b] = rows;
+		new->list_row_starts[b] = rows;
 		new->list_lengths[b] = (uint32) n;
 		new->list_record_starts[b] = (uint32) records;
 		new->list_group_starts[b] = (uint32) groups;
@@ -247,34 +283,37 @@ plan_lists(GrnndNewIndex *new, GrnndMapping *map, uint64 *end)
 		p->first_group = (p->first_group + l->per_page - 1) / l->per_page * l->per_page;
 	p->first_guide = p->first_group + (uint32) groups * grnnd_group_records(l);
 	new->records = (uint64) p->first_guide + guides;
-	p->off_rows = plan_array(map, end, rows, sizeof(GrnGrouped));
-	p->off_group_ends = plan_array(map, end, groups, sizeof(uint32));
-	p->off_middles = plan_array(map, end, groups, l->code_bytes);
-	p->off_middle_factors = plan_array(map, end, groups, sizeof(GrnFactor));
+	p->off_rows = plan_array(map, &p->end, rows, sizeof(GrnGrouped));
+	p->off_group_ends = plan_array(map, &p->end, groups, sizeof(uint32));
+	p->off_middles = plan_array(map, &p->end, groups, l->code_bytes);
+	p->off_middle_factors = plan_array(map, &p->end, groups, sizeof(GrnFactor));
 	grnnd_find_filters(new, map);
-	sort_rows(new, false, counts);
-	pfree(counts);
 }
 
 void
 grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 {
 	GrnndFilterPlan *p = &new->filters;
-	uint64		end = nrows * grnnd_row_bytes(new->columns);
 
 	if (new->layout.sig_bytes == 0)
 		return;
-	p->off_books = plan_array(map, &end, new->columns->n, sizeof(GrnSigBook));
-	p->off_sigs = plan_array(map, &end, new->nodes, new->layout.sig_bytes);
-	grnnd_find_filters(new, map);
+	p->end = nrows * grnnd_row_bytes(new->columns);
+	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
+	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
 	/* without codes nothing goes by signatures or lists, and fit_lists.c will know more rows */
+	if (new->codes != NULL)
+	{
+		new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+		p->buckets = new->meta.list_buckets * new->columns->n;
+		p->off_counts = plan_array(map, &p->end, (uint64) SHARES * p->buckets, sizeof(uint32));
+	}
+	grnnd_find_filters(new, map);
 	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
 	if (new->codes != NULL)
 	{
 		fit_books(new, nrows);
-		plan_lists(new, map, &end);
+		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
 	}
-	grnnd_find_filters(new, map);
 }
 
 void
@@ -288,6 +327,7 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->attrs = (uint8 *) base;
 	new->books = (GrnSigBook *) (base + p->off_books);
 	new->sigs = (uint8 *) base + p->off_sigs;
+	new->list_counts = (uint32 *) (base + p->off_counts);
 	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
 	new->list_group_starts = (uint32 *) (base + p->off_group_starts);

@@ -46,17 +46,28 @@ typedef struct Shared
 	BlockNumber node_pages;
 	GrnBuildResult result;
 	GrnndMeta	meta;
+	pg_atomic_uint64 next_counted;	/* share of the nodes whose rows no process has counted for */
+	pg_atomic_uint64 next_sorted;	/* lists yet, or put there */
 	pg_atomic_uint64 next_node; /* first node that no process checks yet */
 	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
 	pg_atomic_uint64 pages_done;
 	GrnndWalAhead wal_ahead;
-	Barrier		steps;			/* all participants have checked their share; have put lists into
-								 * groups and written nodes; have written lists */
+	Barrier		steps;			/* what all participants have come to: see Step */
 	GrnndEmptying emptying;
 	GrnndExtents extents;
 } Shared;
+
+/* Phases of Shared.steps. */
+typedef enum Step
+{
+	COUNTING,					/* rows of lists */
+	PLANNING,					/* the leader plans the lists, and the pages */
+	CHECKING,					/* nodes; rows are sorted into lists */
+	WRITING_NODES,				/* and lists are put into groups */
+	WRITING_LISTS
+} Step;
 
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
 
@@ -427,6 +438,50 @@ write_lists(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 				shared->node_pages, report);
 }
 
+/* What the leader has planned by now. */
+static void
+take_plan(GrnndNewIndex *new, const Shared *shared, const GrnndMapping *map)
+{
+	new->meta = shared->meta;
+	new->records = shared->records;
+	new->filters = shared->filters;
+	grnnd_find_filters(new, map);
+}
+
+/* Goes on to the next step when all have done their share of this one. */
+static void
+end_step(Shared *shared)
+{
+	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+}
+
+/* A worker's share of all steps, from the one on that others have come to. */
+static void
+work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Relation index)
+{
+	GrnndPageWriter *w;
+
+	if (step <= CHECKING)
+	{
+		check_share(new, shared, false);
+		grnnd_sort_lists(new, &shared->next_sorted, true);
+		end_step(shared);
+	}
+	w = begin_writing(new, shared->use_wal, index);
+	if (step <= WRITING_NODES)
+	{
+		write_nodes(new, shared, w, false);
+		end_step(shared);
+	}
+	if (step <= WRITING_LISTS)
+		write_lists(new, shared, w, false);
+	grnnd_writer_end(w);
+	grnnd_mapping_unmap(map);
+	if (step <= WRITING_LISTS)
+		end_step(shared);
+	grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
+}
+
 /* A worker's main function. */
 void
 grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
@@ -441,39 +496,29 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(map))
 	{
-		/* attached at phase 1, the others have finished checking; at 2, writing nodes; at 3, all */
-		int			phase = BarrierAttach(&shared->steps);
-		GrnndPageWriter *w;
+		Step		step = (Step) BarrierAttach(&shared->steps);
 
-		new->meta = shared->meta;
-		new->records = shared->records;
 		new->nchains = shared->nchains;
-		new->filters = shared->filters;
 		new->columns = grnnd_attrs(index);
 		new->vectors = shared->vectors;
+		new->meta = shared->meta;
 		set_layout(new, shared->meta.degree, shared->meta.shape,
 				   (GrnForm) shared->meta.form);
 		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
 		set_centre(new);
-		grnnd_find_filters(new, map);
-		if (phase == 0)
+		if (step == COUNTING)
 		{
-			check_share(new, shared, false);
-			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+			take_plan(new, shared, map);
+			grnnd_sort_lists(new, &shared->next_counted, false);
+			end_step(shared);
 		}
-		w = begin_writing(new, shared->use_wal, index);
-		if (phase < 2)
+		if (step <= PLANNING)
+			end_step(shared);
+		if (grnnd_mapping_catch_up(map))
 		{
-			write_nodes(new, shared, w, false);
-			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+			take_plan(new, shared, map);
+			work_from(step, new, shared, map, index);
 		}
-		if (phase < 3)
-			write_lists(new, shared, w, false);
-		grnnd_writer_end(w);
-		grnnd_mapping_unmap(map);
-		if (phase < 3)
-			BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
-		grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
 		BarrierDetach(&shared->steps);
 	}
 	grnnd_mapping_release(map, true);
@@ -481,20 +526,40 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	grnnd_worker_end(toc);
 }
 
-/* The leader's part, with workers (launched here) or without. */
+/* Tells workers what is planned; blocks: of the index. */
 static void
-write_all(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndWorkers *workers,
-		  BlockNumber blocks)
+share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
 {
+	shared->meta = new->meta;
+	shared->records = new->records;
+	shared->filters = new->filters;
+	shared->node_pages = blocks - new->meta.first_node_block;
+	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
+}
+
+/* The leader's part, with workers (launched here) or without.  Returns how many blocks there are. */
+static BlockNumber
+write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter *w, GrnndWorkers *workers)
+{
+	BlockNumber blocks;
+
 	if (workers)
 		grnnd_workers_launch(workers);
+	grnnd_sort_lists(new, &shared->next_counted, false);
+	end_step(shared);
+	grnnd_plan_lists(new, map);
+	blocks = place_blocks(new);
+	share_plan(new, shared, blocks);
+	end_step(shared);
 	grnnd_writer_extend(w, blocks);
 	check_share(new, shared, true);
-	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+	grnnd_sort_lists(new, &shared->next_sorted, true);
+	end_step(shared);
 	write_head(new, w);
 	write_nodes(new, shared, w, true);
-	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+	end_step(shared);
 	write_lists(new, shared, w, true);
+	return blocks;
 }
 
 /* A GrnndLookFn. */
@@ -512,7 +577,7 @@ static void
 give_back(GrnndBuild *build, Shared *shared)
 {
 	grnnd_mapping_unmap(build->map);
-	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+	end_step(shared);
 	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
 }
 
@@ -569,7 +634,6 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	GrnndWorkers *workers = NULL;
 	GrnndPageWriter *w;
 	BlockNumber blocks;
-	BlockNumber node_pages;
 	instr_time	start,
 				written;
 	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
@@ -582,12 +646,10 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	new->columns = build->attrs;
 	new->element_lists = build->options.element_lists;
 	grnnd_plan_filters(new, build->map, build->rows);
-	blocks = place_blocks(new);
-	node_pages = blocks - new->meta.first_node_block;
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);
-	nworkers = grnnd_write_workers(build, node_pages);
+	nworkers = grnnd_write_workers(build, grnnd_index_blocks(&new->layout, new->layout.centre != NULL, new->records));
 	if (nworkers > 0)
 		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
 										(void **) &shared);
@@ -598,18 +660,16 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->use_wal = use_wal;
 	shared->nrows = build->rows;
 	shared->vectors = new->vectors;
-	shared->records = new->records;
 	shared->nchains = new->nchains;
-	shared->filters = new->filters;
-	shared->node_pages = node_pages;
 	shared->result = *r;
-	shared->meta = new->meta;
+	share_plan(new, shared, 0);
+	pg_atomic_init_u64(&shared->next_counted, 0);
+	pg_atomic_init_u64(&shared->next_sorted, 0);
 	pg_atomic_init_u64(&shared->next_node, 0);
 	pg_atomic_init_u64(&shared->next_list, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
-	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);
 	pg_atomic_init_u32(&shared->emptying.next, 0);
@@ -617,7 +677,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (workers)
 		grnnd_mapping_share(build->map, &shared->extents);
 
-	write_all(new, shared, w, workers, blocks);
+	blocks = write_all(new, shared, build->map, w, workers);
 	INSTR_TIME_SET_CURRENT(written);
 	give_back(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);

@@ -29,6 +29,7 @@ typedef struct GrnndFilterPlan
 {
 	uint64		off_books;		/* GrnSigBook [ncolumns] */
 	uint64		off_sigs;		/* [nodes][sig_bytes] */
+	uint64		off_counts;		/* uint32 [shares][buckets] rows; later, where a share's rows begin */
 	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
 	uint64		off_record_starts;	/* uint32 [buckets + 1] the first record of its chain */
 	uint64		off_group_starts;	/* uint32 [buckets + 1] its first group */
@@ -38,6 +39,7 @@ typedef struct GrnndFilterPlan
 	uint64		off_group_ends; /* uint32 [groups] the row of the bucket behind each */
 	uint64		off_middles;	/* [groups][code_bytes] */
 	uint64		off_middle_factors; /* GrnFactor [groups] */
+	uint64		end;			/* of all that is planned so far */
 	uint32		buckets;		/* of all columns; 0: no lists */
 	/* Ids of the first records of lists, which follow the nodes' chains: */
 	uint32		first_list;		/* of chains, */
@@ -79,6 +81,7 @@ typedef struct GrnndNewIndex
 	double		element_lists;	/* of the options; the leader's alone */
 	GrnSigBook *books;			/* [ncolumns] */
 	uint8	   *sigs;			/* [nodes][sig_bytes] */
+	uint32	   *list_counts;	/* [shares][buckets] */
 	uint64	   *list_row_starts;	/* [buckets + 1] */
 	uint32	   *list_record_starts; /* [buckets + 1] */
 	uint32	   *list_group_starts;	/* [buckets + 1] */
@@ -136,8 +139,15 @@ extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */
 
-/* Plans and makes books and lists; chains are planned already.  The leader's alone. */
+/* Makes books; chains are planned already.  The leader's alone. */
 extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows);
+/*
+ * This process's share of counting the rows of lists, and, once these are planned, of putting rows
+ * there (place).  next_share: begins with 0, each time.
+ */
+extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
+/* Plans the lists, of which all rows are counted.  The leader's alone. */
+extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
 /* Finds all that is planned in this process's mapping. */
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */

@@ -15,7 +15,7 @@ noise, as ../scale/rows.py has it.  Rows get labels:
 and queries ask for rows with one: of c for each share; of t and u for the query's own cell, for a random
 one, and for one of the farthest tenth (opposed); ranges of w.  Each system is asked at several ef until
 recall@10 0.95.  Then all cases of an index are timed by turns, --rounds times, since other work on a host
-slows whatever it meets; of each the best round counts.  A GPU is used for truth and noise where PyTorch has
+slows whatever it meets; of each the median counts.  A GPU is used for truth and noise where PyTorch has
 one.  Results of several runs with the same --out are put together: RESULTS/filters.json, filters.md,
 filters.png and filters.svg.
 """
@@ -214,7 +214,7 @@ def widen(server, system, case):
         recall = float(server.sql(f"{setup}; {case.recall}")[0] or 1)
         if recall >= RECALL or time.time() - begun > MOST_SECONDS:
             break
-    point = {"ef": ef, "recall": recall, "buffers": buffers(server, setup, case), "qps": 0, "qps_many": 0, "processor_us": float("inf")}
+    point = {"ef": ef, "recall": recall, "buffers": buffers(server, setup, case), "rounds": []}
     if system == "grnnd" and case.column != "v":
         point["way"] = server.sql(f"{setup}; SELECT count(*) FROM ({case.literal[0]}) s; "
                                   "SELECT way FROM grnnd_last_filter()")[0].splitlines()[-1]
@@ -222,7 +222,7 @@ def widen(server, system, case):
 
 
 def clock(server, qps, folder, system, cases, args):
-    """Times the cases [(Case, point)] of an index by turns, and notes the best round of each in its point."""
+    """Times the cases [(Case, point)] of an index by turns, and notes in each point its rounds and their medians."""
     for _ in range(args.rounds):
         for case, point in cases:
             bounds = None
@@ -233,8 +233,9 @@ def clock(server, qps, folder, system, cases, args):
             timed = f"{settings(system, point['ef'])}; SET plan_cache_mode = force_generic_plan"
             one, many = (server.qps(qps, folder, case.query, timed, clients, args.seconds, pin=clients == 1, truth=False, bounds=bounds)
                          for clients in (1, args.clients))
-            point["qps"], point["qps_many"] = max(point["qps"], one["qps"]), max(point["qps_many"], many["qps"])
-            point["processor_us"] = min(point["processor_us"], one["processor_us"])
+            point["rounds"].append((one["qps"], many["qps"], one["processor_us"]))
+    for _, point in cases:
+        point["qps"], point["qps_many"], point["processor_us"] = np.median(point["rounds"], axis=0).tolist()
 
 
 def indexes(system, group, dim):
@@ -345,7 +346,7 @@ def main():
     parser.add_argument("--most", type=float, default=1, help="largest share of the rows that a case lets pass")
     parser.add_argument("--clients", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scratch", help="folder for rows with noise, in memory if that is large enough")
     parser.add_argument("--memory", default="8GB", help="shared_buffers and maintenance_work_mem")
     parser.add_argument("--replot", action="store_true")
