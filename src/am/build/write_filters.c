@@ -3,8 +3,8 @@
  * books, the sample, and lists.
  *
  * The leader fits the books to a sample of the values.  Leader and workers count the rows of each
- * bucket of values, by which the leader plans the lists.  Then all make signatures, sort the rows by
- * their buckets, put those of long lists into groups and, later, make the pages.
+ * bucket of values, by which the leader plans the lists.  Then all make signatures, sort the rows
+ * by their buckets, put those of long lists into groups and, later, make the pages.
  */
 #include "postgres.h"
 

@@ -537,7 +537,7 @@ share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
 	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 }
 
-/* The leader's part, with workers (launched here) or without.  Returns how many blocks there are. */
+/* The leader's part, with workers (launched here) or without.  Returns the index's blocks. */
 static BlockNumber
 write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter *w, GrnndWorkers *workers)
 {
