@@ -9,7 +9,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3 };
+use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3, LIST => 4 };
+use constant { GROUP => 4, GUIDE => 8, NONE => 0xFFFFFFFF };
 
 my $node = PostgreSQL::Test::Cluster->new('write_check');
 my ($version) = `initdb --version` =~ /(\d+)/;
@@ -29,7 +30,10 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX wide_idx ON wide USING grnnd (v) WITH (layout = exact);
 	CREATE TABLE rounded (id int, v vector(384));
 	INSERT INTO rounded SELECT * FROM points(1, 50, 384, 1);
-	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = default)));
+	CREATE INDEX rounded_idx ON rounded USING grnnd (v vector_cosine_ops) WITH (layout = default);
+	CREATE TABLE listed (id int, v vector(16), c int);
+	INSERT INTO listed SELECT id, v, id % 5 FROM points(1, 6000, 16, 1);
+	CREATE INDEX listed_idx ON listed USING grnnd (v, c)));
 is(number($node, q(SELECT * FROM grnnd_check('t_idx', true))), '', 'sound before');
 my $path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('t_idx')");
 $node->stop;
@@ -135,5 +139,54 @@ for my $case ([ 'wide', sub { substr(${ $_[0] }, -5 * PAGE + 4000, 4) = pack('f'
 	$sound = slurp_file($path);
 	$damage->(\$sound, unpack 'L', substr($sound, PAYLOAD + 88, 4));
 	finds("$table: vector", qr/^record \d+: keeps another vector than row \(\d+,\d+\) of the table has$/);
+}
+
+# ---- lists, whose rows are in groups ----
+
+$index = 'listed_idx';
+$node->start;
+is(number($node, "SELECT * FROM grnnd_check('listed_idx', true)"), '', 'lists: sound before');
+$path = $node->data_dir . '/' . number($node, "SELECT pg_relation_filepath('listed_idx')");
+$node->stop;
+$sound = slurp_file($path);
+$meta = metapage($sound);
+$records = (length($sound) / PAGE - $meta->{first_node_block}) * $meta->{per_page};
+my $room = int(($meta->{record_bytes} - HEADER) / (12 + $meta->{code_bytes} + 1));
+my @lists = grep { state_of($_) == LIST && get('S', $_, 6, 2) > 1 } 0 .. $records - 1;
+my ($guide) = grep { get('C', $_, 3, 1) == GUIDE } @lists;
+# a group goes on in records of its page
+my ($group) = grep { get('C', $_, 3, 1) == GROUP && get('L', $_, 8, 4) != NONE } @lists;
+ok(defined $guide && defined $group, 'a guide and groups found in the file');
+my ($first, $second) = get('L2', $guide, HEADER, 8);
+my $away = $group + 3 * $meta->{per_page};
+my $listed = HEADER + 8 * $room;
+
+finds('group leads off its page', qr/record $group: group leads off its page, to $away/, [ $group, 8, pack('L', $away) ]);
+finds('group that leads to itself', qr/record $group: list leads out of the index/, [ $group, 8, pack('L', $group) ]);
+finds('group of another list', qr/record $first: guide of a list names a group of another list/,
+	[ $first, 16, pack('L', get('L', $first, 16, 4) + 1) ]);
+finds('group named twice', qr/record $first: guides of lists name a group twice $first/, [ $guide, HEADER + 4, pack('L', $first) ]);
+finds('group without a guide', qr/record $second: no guide of a list names this group/,
+	[ $guide, HEADER + 4, pack('L', $first) ]);
+finds('group that does not exist', qr/guide of a list names a group that does not exist/,
+	[ $guide, HEADER, pack('L', $records + 9) ]);
+finds('guide that leads to itself', qr/record $guide: list leads out of the index/, [ $guide, 8, pack('L', $guide) ]);
+finds('value of a row', qr/record $group: list holds a value that belongs to another, of node/,
+	[ $group, HEADER + 4 * $room, pack('L', 0xFFFFFFF0) ]);
+finds('code of a row', qr/record $group: list holds another code or signature than the record itself of node/,
+	[ $group, $listed + 4 * $room, pack('C', get('C', $group, $listed + 4 * $room, 1) ^ 1) ]);
+finds('row left out of lists', qr/node is in no list of a value that it has/, [ $group, 6, pack('S', get('S', $group, 6, 2) - 1) ]);
+
+# a vacuum changes nothing of such a group
+{
+	my $file = $sound;
+	substr($file, at($group, 8), 4) = pack('L', $away);
+	open my $f, '>:raw', $path or die "$path: $!";
+	print $f $file;
+	close $f;
+	$node->start;
+	my ($rc, $out, $err) = $node->psql('postgres', 'DELETE FROM listed; VACUUM listed');
+	like($err, qr/impossible group of rows/, 'vacuum of a group that leads off its page');
+	$node->stop;
 }
 done_testing();
