@@ -6,6 +6,7 @@
 #include "search_world.h"
 
 #define SAMPLE 200
+#define LITTLE_MEMORY 13000		/* bytes */
 
 typedef struct Label
 {
@@ -449,6 +450,24 @@ nobody_passes(void)
 	free_world(w);
 }
 
+/* Neighbours that pass and are too far are no burden to a search that nobody resumes. */
+static void
+little_memory(void)
+{
+	World	   *w = random_world(1, true);
+	Label		f = filter_of(1, 1);
+	GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(w->metric),
+		.ef = 100, .filter = &f.base, .share = 1, .memory_limit = LITTLE_MEMORY};
+	GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N));
+	uint32_t	entry = 0;
+
+	f.base.sets = &f.set;
+	grn_search_entries(s, &entry, w->codes, w->factors, 1);
+	CHECK(grn_search_run(s) >= p.ef && !grn_search_truncated(s), "it ended early");
+	grn_search_end(s);
+	free_world(w);
+}
+
 /* Dead nodes lead on; those that pass are not found. */
 static void
 dead_nodes(void)
@@ -498,5 +517,6 @@ main(void)
 	RUN(closed_by_any_estimates);
 	RUN(nobody_passes);
 	RUN(dead_nodes);
+	RUN(little_memory);
 	UNIT_END();
 }

@@ -181,6 +181,17 @@ place_blocks(GrnndNewIndex *new)
 	return (BlockNumber) blocks;
 }
 
+/* About how many blocks there are going to be, before lists are planned. */
+static uint64
+likely_blocks(const GrnndNewIndex *new)
+{
+	uint64		records = new->records;
+
+	if (new->filters.buckets > 0)
+		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
+	return grnnd_index_blocks(&new->layout, new->layout.centre != NULL, records);
+}
+
 /* Metapage fields that do not come from the builder. */
 static void
 start_meta(GrnndBuild *build, GrnndMeta *meta)
@@ -649,7 +660,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);
-	nworkers = grnnd_write_workers(build, grnnd_index_blocks(&new->layout, new->layout.centre != NULL, new->records));
+	nworkers = grnnd_write_workers(build, likely_blocks(new));
 	if (nworkers > 0)
 		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
 										(void **) &shared);

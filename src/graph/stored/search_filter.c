@@ -14,8 +14,6 @@
 
 #include <math.h>
 
-#include "graph/kernels/dist.h"
-
 #define MIN_LISTINGS 1024		/* slots of the first map; power of two */
 
 /*
@@ -207,10 +205,26 @@ farthest_before(Key key)
 }
 
 /*
- * Offers the neighbours of the node just visited.  All are put aside as far ones first, and the few
- * that this run goes on from are taken out again: to tell a neighbour that passes from one that
- * fails takes a branch, which is guessed wrong half of the time where half of the rows pass.
- * Returns whether one got a place on the list.
+ * Makes room for a visit's far candidates.  Those that pass leave the array before it grows: what a
+ * search has rejected comes once there, and not once for each record that lists it.
+ */
+static void
+reserve_far(GrnSearch *s)
+{
+	Failing    *f = &s->failing;
+
+	if (f->nfar + s->count <= f->far_room)
+		return;
+	grn_reject_far(s);
+	/* (a quarter must have become free, or this would be done for each visit) */
+	if (4 * (f->nfar + s->count) > 3 * f->far_room)
+		reserve(s, &f->far, sizeof(FarCandidate), f->nfar, f->far_room + s->count, &f->far_room);
+}
+
+/*
+ * Offers the neighbours of the node just visited.  Most are farther than what this run goes on
+ * from, and wait unsorted.  These are told apart in one loop without branches: where half of the
+ * rows pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
  */
 static bool
 offer_neighbours(GrnSearch *s)
@@ -219,40 +233,40 @@ offer_neighbours(GrnSearch *s)
 	uint32_t	listed = s->listed;
 	Key			last = listed > 0 ? s->list[listed - 1] : 0;
 	Key			bound = failing_bound(s);
-	float		most_failing = farthest_before(bound);
-	float		most_passing = farthest_before(list_bound(s));
+	float		farthest[2] = {farthest_before(bound), farthest_before(list_bound(s))};
 	uint32_t	near[GRN_MAX_DEGREE];
-	uint32_t	nnear = s->count;
+	uint32_t	nnear = 0;
+	uint32_t	nfar = 0;
 	FarCandidate *far;
 
 	if (s->p.closed)
 		return false;
-	reserve(s, &f->far, sizeof(FarCandidate), f->nfar, f->nfar + s->count, &f->far_room);
+	reserve_far(s);
 	far = f->far + f->nfar;
 	for (uint32_t i = 0; i < s->count; i++)
-		far[i] = (FarCandidate) {s->estimates[i], s->neighbours[i] << 1 | s->passing[i]};
-	f->nfar += s->count;
-	if (most_passing < INFINITY)
-		nnear = grn_dist->at_most(s->estimates, s->count, most_passing, near);
-	else
-		for (uint32_t i = 0; i < nnear; i++)
-			near[i] = i;
-	/* from the end, so that what fills a gap has been looked at */
-	while (nnear > 0)
 	{
-		uint32_t	i = near[--nnear];
+		uint32_t	pass = s->passing[i];
+		uint32_t	is_far = s->estimates[i] > farthest[pass];
+
+		near[nnear] = i;
+		far[nfar] = (FarCandidate) {s->estimates[i], s->neighbours[i] << 1 | pass};
+		nnear += !is_far;
+		/* what passes is kept for further runs alone */
+		nfar += is_far & (!pass | s->p.resumable);
+	}
+	f->nfar += nfar;
+	if (nfar > 0 && bound < f->far_bound)
+		f->far_bound = bound;
+	for (uint32_t j = 0; j < nnear; j++)
+	{
+		uint32_t	i = near[j];
 		Key			key = make_key(s->estimates[i], s->neighbours[i]);
 
 		if (s->passing[i])
 			grn_offer(s, key);
-		else if (!(s->estimates[i] > most_failing))
-			push_failing(s, key);
 		else
-			continue;
-		far[i] = f->far[--f->nfar];
+			push_failing(s, key);
 	}
-	if (f->nfar > 0 && bound < f->far_bound)
-		f->far_bound = bound;
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
