@@ -140,41 +140,14 @@ failing_bound(const GrnSearch *s)
 	return s->listed == s->p.ef ? s->list[FAILING_BOUND(s->p.ef)] | KEY_EXPANDED : UINT64_MAX;
 }
 
-static inline bool
-far_passes(FarCandidate c)
-{
-	return c.id_passes & 1;
-}
-
-static inline Key
-far_key(FarCandidate c)
-{
-	return make_key(c.estimate, c.id_passes >> 1);
-}
-
-void
-grn_reject_far(GrnSearch *s)
-{
-	Failing    *f = &s->failing;
-	size_t		n = 0;
-
-	for (size_t i = 0; i < f->nfar; i++)
-		if (far_passes(f->far[i]))
-			grn_reject_again(s, far_key(f->far[i]));
-		else
-			f->far[n++] = f->far[i];
-	f->nfar = n;
-}
-
 /* Has those that were put aside wait with the others. */
 static void
 take_far(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 
-	grn_reject_far(s);
 	for (size_t i = 0; i < f->nfar; i++)
-		push_failing(s, far_key(f->far[i]));
+		push_failing(s, raw_key(f->far[i]));
 	f->nfar = 0;
 	f->far_bound = UINT64_MAX;
 }
@@ -205,26 +178,9 @@ farthest_before(Key key)
 }
 
 /*
- * Makes room for a visit's far candidates.  Those that pass leave the array before it grows: what a
- * search has rejected comes once there, and not once for each record that lists it.
- */
-static void
-reserve_far(GrnSearch *s)
-{
-	Failing    *f = &s->failing;
-
-	if (f->nfar + s->count <= f->far_room)
-		return;
-	grn_reject_far(s);
-	/* (a quarter must have become free, or this would be done for each visit) */
-	if (4 * (f->nfar + s->count) > 3 * f->far_room)
-		reserve(s, &f->far, sizeof(FarCandidate), f->nfar, f->far_room + s->count, &f->far_room);
-}
-
-/*
  * Offers the neighbours of the node just visited.  Most are farther than what this run goes on
- * from, and wait unsorted.  These are told apart in one loop without branches: where half of the
- * rows pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
+ * from, and wait unsorted.  All are told apart in one loop without branches: where half of the rows
+ * pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
  */
 static bool
 offer_neighbours(GrnSearch *s)
@@ -234,39 +190,39 @@ offer_neighbours(GrnSearch *s)
 	Key			last = listed > 0 ? s->list[listed - 1] : 0;
 	Key			bound = failing_bound(s);
 	float		farthest[2] = {farthest_before(bound), farthest_before(list_bound(s))};
-	uint32_t	near[GRN_MAX_DEGREE];
-	uint32_t	nnear = 0;
+	uint64_t	failing[GRN_MAX_DEGREE];
+	uint64_t	passing[GRN_MAX_DEGREE];
+	uint64_t	rejected[GRN_MAX_DEGREE];
+	uint64_t   *far;
+	uint32_t	nfailing = 0;
+	uint32_t	npassing = 0;
+	uint32_t	nrejected = 0;
 	uint32_t	nfar = 0;
-	FarCandidate *far;
 
 	if (s->p.closed)
 		return false;
-	reserve_far(s);
+	reserve(s, &f->far, sizeof(uint64_t), f->nfar, f->nfar + s->count, &f->far_room);
 	far = f->far + f->nfar;
 	for (uint32_t i = 0; i < s->count; i++)
 	{
+		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbours[i]);
 		uint32_t	pass = s->passing[i];
 		uint32_t	is_far = s->estimates[i] > farthest[pass];
 
-		near[nnear] = i;
-		far[nfar] = (FarCandidate) {s->estimates[i], s->neighbours[i] << 1 | pass};
-		nnear += !is_far;
-		/* what passes is kept for further runs alone */
-		nfar += is_far & (!pass | s->p.resumable);
+		failing[nfailing] = passing[npassing] = rejected[nrejected] = far[nfar] = raw;
+		npassing += pass & ~is_far;
+		nrejected += pass & is_far;
+		nfailing += ~pass & ~is_far & 1;
+		nfar += ~pass & is_far;
 	}
 	f->nfar += nfar;
 	if (nfar > 0 && bound < f->far_bound)
 		f->far_bound = bound;
-	for (uint32_t j = 0; j < nnear; j++)
-	{
-		uint32_t	i = near[j];
-		Key			key = make_key(s->estimates[i], s->neighbours[i]);
-
-		if (s->passing[i])
-			grn_offer(s, key);
-		else
-			push_failing(s, key);
-	}
+	grn_reject_far(s, rejected, nrejected);
+	for (uint32_t i = 0; i < npassing; i++)
+		grn_offer(s, raw_key(passing[i]));
+	for (uint32_t i = 0; i < nfailing; i++)
+		push_failing(s, raw_key(failing[i]));
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
@@ -429,16 +385,6 @@ expand_nearest(GrnSearch *s)
 	return true;
 }
 
-/* Nodes that failed by their values have left places on the list: fills them. */
-static bool
-refill(GrnSearch *s)
-{
-	if (s->truncated || s->listed == s->p.ef)
-		return false;
-	grn_reject_far(s);
-	return has_rejected(s) && grn_take_rejected(s);
-}
-
 void
 grn_expand_filtered(GrnSearch *s)
 {
@@ -450,7 +396,8 @@ grn_expand_filtered(GrnSearch *s)
 			if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;
-	while (refill(s));
+	/* those that failed by their values have left places */
+	while (!s->truncated && s->listed < s->p.ef && has_rejected(s) && grn_take_rejected(s));
 }
 
 bool
@@ -465,7 +412,7 @@ grn_search_dry(const GrnSearch *s)
 	if (f->n > 0 && f->heap[0] < first)
 		return true;
 	for (size_t i = 0; i < f->nfar; i++)
-		if (!far_passes(f->far[i]) && far_key(f->far[i]) < first)
+		if (raw_key(f->far[i]) < first)
 			return true;
 	return false;
 }

@@ -53,25 +53,17 @@ typedef struct Waiting
 	size_t		room;
 } Waiting;
 
-/* With a filter: a candidate that is no key, since its estimate is seldom wanted as an ordinal. */
-typedef struct FarCandidate
-{
-	float		estimate;
-	uint32_t	id_passes;		/* id << 1 | does its signature pass */
-} FarCandidate;
-
 /* With a filter: candidates whose signatures fail it. */
 typedef struct Failing
 {
 	Key		   *heap;
 	size_t		n;
 	size_t		room;
-	FarCandidate *far;			/* no heap: too far to be expanded when they came, or to be on the
-								 * list if their signatures pass; not counted among listings, nor
-								 * rejected yet */
+	uint64_t   *far;			/* no heap, and no keys (raw_candidate()): too far to be expanded
+								 * when they came, and not counted among listings yet */
 	size_t		nfar;
 	size_t		far_room;
-	Key			far_bound;		/* all of them that fail are beyond it */
+	Key			far_bound;		/* all of them are beyond it */
 	uint64_t   *listings;		/* [size] id << 8 | records visited that list it; UINT64_MAX */
 	size_t		size;			/* power of two */
 	size_t		used;
@@ -225,6 +217,29 @@ make_key(float distance, uint32_t id)
 	return (Key) grn_ordinal(distance) << 32 | (Key) id << 1;
 }
 
+/*
+ * A candidate whose distance has not been made an ordinal yet, which is half of the work on one
+ * that is told to be far by a comparison of floats.
+ */
+static inline uint64_t
+raw_candidate(float distance, uint32_t id)
+{
+	uint32_t	bits;
+
+	memcpy(&bits, &distance, sizeof(bits));
+	return (uint64_t) bits << 32 | (uint64_t) id << 1;
+}
+
+static inline Key
+raw_key(uint64_t raw)
+{
+	uint32_t	bits = (uint32_t) (raw >> 32);
+	float		distance;
+
+	memcpy(&distance, &bits, sizeof(distance));
+	return make_key(distance, KEY_ID(raw));
+}
+
 /* The distance of a key. */
 static inline float
 key_distance(Key key)
@@ -354,10 +369,8 @@ has_rejected(const GrnSearch *s)
 extern void grn_offer(GrnSearch *s, Key key);
 /* Offers a candidate that has been expanded already. */
 extern void grn_list_expanded(GrnSearch *s, Key key);
-/* Keeps a candidate that is farther than all of a full list, unless it is known to be kept. */
-extern void grn_reject_again(GrnSearch *s, Key key);
-/* Keeps those of a search with a filter that were put aside and pass. */
-extern void grn_reject_far(GrnSearch *s);
+/* Keeps candidates [n] by raw_candidate() that are farther than all of a full list. */
+extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
 /* Offers n candidates at their estimates. */
 extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
 /*

@@ -207,12 +207,20 @@ grn_list_expanded(GrnSearch *s, Key key)
 		put_on_list(s, at, key | KEY_EXPANDED);
 }
 
-void
-grn_reject_again(GrnSearch *s, Key key)
+/* Keeps a candidate that is farther than all of a full list. */
+static inline void
+reject_far(GrnSearch *s, Key key)
 {
 	/* what left the kept ids is on the list, expanded, or was put back */
 	if (!(s->resumed && *kept_slot(s, KEY_ID(key)) == KEY_ID(key)))
 		grn_reject(s, key);
+}
+
+void
+grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && s->p.resumable; i++)
+		reject_far(s, raw_key(raw[i]));
 }
 
 /*
@@ -249,7 +257,7 @@ offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t c
 			near[n] = key;
 			n += key <= bound;
 			if (key > bound)
-				grn_reject_again(s, key);
+				reject_far(s, key);
 		}
 	for (uint32_t i = 0; i < n; i++)
 		grn_offer(s, near[i]);
@@ -282,7 +290,6 @@ grn_take_rejected(GrnSearch *s)
 {
 	uint32_t	listed = s->listed;
 
-	grn_reject_far(s);
 	if (!s->resumed)
 	{
 		heap_make(s->rejected_keys, s->rejected);
