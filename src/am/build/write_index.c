@@ -46,8 +46,8 @@ typedef struct Shared
 	BlockNumber node_pages;
 	GrnBuildResult result;
 	GrnndMeta	meta;
-	pg_atomic_uint64 next_counted;	/* share of the nodes whose rows no process has counted for */
-	pg_atomic_uint64 next_sorted;	/* lists yet, or put there */
+	pg_atomic_uint64 next_counted;	/* first share of the nodes that no process counts for lists */
+	pg_atomic_uint64 next_sorted;	/* and that none sorts into lists yet */
 	pg_atomic_uint64 next_node; /* first node that no process checks yet */
 	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
