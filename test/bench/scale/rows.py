@@ -193,7 +193,7 @@ def has_gpu():
 
 
 def grown(base, n, path):
-    """n rows of which all but the first are base's with noise, in an .fbin file there: what read_matrix() makes of it."""
+    """The rows of base, and beyond their number the same with noise, n in all: written to an .fbin file, and read_matrix() of it."""
     of = np.array(base, np.uint8 if are_bytes(base) else np.float32)
     maker = (Gpu if has_gpu() else Cores)(of, of[:1], True)
     piece = PIECE_BYTES // 4 // base.shape[1]
