@@ -342,6 +342,14 @@ typedef enum GrnndIterative
 	GRNND_ITERATIVE_RELAXED
 } GrnndIterative;
 
+/* Whether searches take pages that were not in shared buffers as wholes (search_mates.c). */
+typedef enum GrnndWholePages
+{
+	GRNND_WHOLE_PAGES_AUTO,
+	GRNND_WHOLE_PAGES_ON,
+	GRNND_WHOLE_PAGES_OFF
+} GrnndWholePages;
+
 #define GRNND_MAX_EF 10000
 /*
  * The width where nobody says one is that of hnsw.  Real data of fewer rows than these have the
@@ -364,6 +372,7 @@ extern int	grnnd_ef_search;
 extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
+extern int	grnnd_whole_pages;
 extern double grnnd_scan_mem_multiplier;
 extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device; /* GrnDevice */

@@ -7,6 +7,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "portability/instr_time.h"
 #include "storage/buf_internals.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -32,6 +33,13 @@
  */
 #define FIRST_TRUST 4
 #define MOST_TRUST 16
+
+/*
+ * Pages that are not in shared buffers come from a disk, and not from the kernel's cache, if to ask
+ * for one or to read one takes more seconds than this on average.  The kernel's cache takes some 2
+ * for the one and 5 for the other, and to take pages as wholes pays from about there on.
+ */
+#define DISK_SECONDS 10e-6
 
 #define CACHE_LINE 64
 
@@ -124,12 +132,27 @@ end_missing(GrnndStore *store)
 	store->base.ahead = 0;
 }
 
+/* Counts how long so many pages were asked for, or read. */
+static void
+count_wait(GrnndStore *store, uint32 pages, instr_time since)
+{
+	instr_time	now;
+
+	store->awaited += pages;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, since);
+	store->waited += INSTR_TIME_GET_DOUBLE(now);
+}
+
 /* GrnStore.prefetch() where they are not: asks the kernel for the pages, nearest record first. */
 static void
 store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
+	instr_time	since;
 
+	INSTR_TIME_SET_CURRENT(since);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
@@ -138,6 +161,17 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 			for (uint32 j = 0; j < store->ix->layout.span; j++)
 				PrefetchBuffer(store->index, MAIN_FORKNUM, block + j);
 	}
+	count_wait(store, count * store->ix->layout.span, since);
+}
+
+/* Are pages that are missing to be taken as wholes? */
+static bool
+whole_pages_pay(const GrnndStore *store)
+{
+	if (grnnd_whole_pages != GRNND_WHOLE_PAGES_AUTO)
+		return grnnd_whole_pages == GRNND_WHOLE_PAGES_ON;
+	return grn_has_few_edges(&store->ix->layout) ||
+		store->waited > DISK_SECONDS * (double) store->awaited;
 }
 
 /*
@@ -148,7 +182,7 @@ static void
 begin_missing(GrnndStore *store)
 {
 	store->missing_left = GRNND_MISSING_VISITS;
-	store->base.whole_pages = true;
+	store->base.whole_pages = store->always_whole || whole_pages_pay(store);
 	if (store->prefetch_width < 0)
 		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
 	if (store->prefetch_width == 0)
@@ -160,7 +194,8 @@ begin_missing(GrnndStore *store)
 void
 grnnd_store_take_pages(GrnndStore *store)
 {
-	store->always_whole = store->base.whole_pages = true;
+	if (grn_has_few_edges(&store->ix->layout))
+		store->always_whole = store->base.whole_pages = true;
 }
 
 /*
@@ -177,6 +212,8 @@ pin_block(GrnndStore *store, BlockNumber block)
 	bool		guessed = likely > 0 && hint->block != block;
 	uint32		every = store->missing_left > 0 ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
 	int64		misses;
+	instr_time	since;
+	bool		timed;
 
 	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
 	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
@@ -194,11 +231,21 @@ pin_block(GrnndStore *store, BlockNumber block)
 		return likely;
 	}
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
+	timed = store->missing_left > 0;
+	/* the first is not timed: a clock at each page in memory would cost more than it tells */
+	if (timed)
+		INSTR_TIME_SET_CURRENT(since);
+	else
+		INSTR_TIME_SET_ZERO(since);
 	hint->block = block;
 	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
 									  store->strategy);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
+	{
+		if (timed)
+			count_wait(store, 1, since);
 		begin_missing(store);
+	}
 	return hint->buffer;
 }
 
@@ -377,11 +424,8 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	store->trust = FIRST_TRUST;
 	store->base.visit = store_visit;
 	end_missing(store);
-	if (grn_judges_pages(&ix->layout))
-	{
-		store->base.mate = store_mate;
-		store->base.check = store_check;
-	}
+	store->base.mate = store_mate;
+	store->base.check = store_check;
 	store->base.alloc = store_alloc;
 	store->base.free = store_free;
 	store->index = index;

@@ -12,9 +12,10 @@
 /*
  * Prefetching costs a lookup in the buffer table for each page asked for, and pages as wholes
  * (search_mates.c) cost time.  So both are on only while pages are missing: for this many visits
- * after the last page that was not in shared buffers.  A query that misses every sixteenth page
- * has them on throughout.  One that misses a single page does both for 16 visits in vain, fewer
- * than it makes at any usual ef_search.
+ * after the last page that was not in shared buffers; the latter, unless records have few edges,
+ * only if pages come from a disk.  A query that misses every sixteenth page has them on
+ * throughout.  One that misses a single page does both for 16 visits in vain, fewer than it makes
+ * at any usual ef_search.
  */
 #define GRNND_MISSING_VISITS 16
 
@@ -31,6 +32,8 @@ typedef struct GrnndStore
 	Page		page;			/* that is being visited, the first of a record */
 	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
 	int			missing_left;	/* visits for which pages still count as missing */
+	uint64		awaited;		/* pages that were asked for or read meanwhile, */
+	double		waited;			/* and the seconds of that */
 	bool		always_whole;	/* pages are taken as wholes also where none are missing */
 	uint32		pins;			/* of blocks found by their hint */
 	int			trust;			/* in guesses of buffers; none are made at 0 */
@@ -42,8 +45,8 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
 							 MemoryContext context);
 
 /*
- * Has searches take pages as wholes at any time.  They find more then, which matters where that
- * becomes edges.
+ * Has searches take pages as wholes at any time, where records have few edges.  They find more
+ * then, which matters where that becomes edges.
  */
 extern void grnnd_store_take_pages(GrnndStore *store);
 

@@ -41,7 +41,7 @@ struct GrnAbsent
 	uint8_t    *codes;			/* [MOST_CANDIDATES][code_bytes] */
 	uint8_t    *sigs;			/* [MOST_CANDIDATES][sig_bytes] */
 	size_t		copy_bytes;
-	uint8_t    *copies;			/* [per_page][copy_bytes], by slot; without mates [1] */
+	uint8_t    *copies;			/* [per_page][copy_bytes], by slot */
 	bool		found;			/* the node */
 };
 
@@ -100,7 +100,7 @@ grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec, uin
 	a->copy_bytes = l->span > 1 ? l->hot_bytes : l->record_bytes;
 	a->codes = store->alloc(store, (size_t) MOST_CANDIDATES * l->code_bytes);
 	a->sigs = store->alloc(store, (size_t) MOST_CANDIDATES * l->sig_bytes);
-	a->copies = store->alloc(store, (grn_judges_pages(l) ? l->per_page : 1) * a->copy_bytes);
+	a->copies = store->alloc(store, l->per_page * a->copy_bytes);
 	for (uint32_t i = 0; i < REMEMBERED; i++)
 		a->remembered[i].list = GRN_INVALID_ID;
 	if (!store->visit(store, id, take_list, a) || !a->found)
@@ -208,7 +208,7 @@ grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 	if (known->candidate < 0)
 		return rec;
 	c = (uint32_t) known->candidate;
-	copy = a->copies + (grn_judges_pages(l) ? grn_node_slot(l, id) * a->copy_bytes : 0);
+	copy = a->copies + grn_node_slot(l, id) * a->copy_bytes;
 	memcpy(copy, rec, a->copy_bytes);
 	grn_rec_ids(l, copy)[at] = a->ids[c];
 	grn_rec_set_factor(l, copy, (uint32_t) at, a->factors[c]);

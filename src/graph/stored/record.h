@@ -203,15 +203,16 @@ extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool
 extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
 
 /*
- * Do searches take all records of a page that they visit?  With 17 records a page and ten edges a
- * record (sentences, layout compact) half the pages then make the same recall.  With 4 or 7 and 32
- * edges it saves a sixth of the pages, and takes more time than that; with 16 records of 16 edges
- * (SIFT) a fifth, in four times the time (layouts/tried.md).
+ * Have records so few edges that searches should take all records of a page wherever it had to be
+ * brought, and inserts always?  With 17 records a page and ten edges a record (sentences, layout
+ * compact) half the pages then make the same recall.  With 7 to 10 and 24 to 32 edges a fifth of
+ * the pages is saved, in three times the time (layouts/tried.md): that pays where each page is
+ * waited for, which the store finds out (am/page_store.c).
  */
 #define GRN_LEAST_MATES 10
 #define GRN_MOST_EDGES_OF_MATES 12
 static inline bool
-grn_judges_pages(const GrnLayout *l)
+grn_has_few_edges(const GrnLayout *l)
 {
 	return l->code_bytes > 0 && l->per_page >= GRN_LEAST_MATES &&
 		l->degree <= GRN_MOST_EDGES_OF_MATES;

@@ -210,9 +210,6 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	reserve32(s, &s->found, sizeof(GrnFound), 0, room, &s->found_room);
 	if (params->closed && s->codes)
 		s->gathered = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
-	/* mates come without signatures */
-	if (params->filter == NULL && !params->closed)
-		grn_mates_begin(s);
 	if (params->resumable)
 		reserve(s, &s->rejected_keys, sizeof(Key), 0, (size_t) room * params->layout->degree,
 				&s->rejected_room);

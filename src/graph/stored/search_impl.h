@@ -122,7 +122,7 @@ struct GrnSearch
 	uint32_t	nentries;
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes that this run has visited */
-	GrnMates   *mates;			/* NULL: pages are never taken as wholes */
+	GrnMates   *mates;			/* NULL: no page has been taken as a whole */
 	bool		took_mates;		/* this run has */
 	uint32_t	window;			/* candidates that are asked for, where visits wait for a disk */
 	bool		asked_disk;		/* asked[] are of that kind */
@@ -406,9 +406,8 @@ extern void grn_ask_ahead(GrnSearch *s);
 
 /* ---- search_mates.c ---- */
 
-extern void grn_mates_begin(GrnSearch *s);
 extern void grn_mates_end(GrnSearch *s);
-/* Before a visit of s->id: makes room for its mates. */
+/* Before a visit of s->id: makes room for its mates, if this search takes any. */
 extern void grn_mates_ready(GrnSearch *s);
 /* Are pages taken as wholes now? */
 static inline bool

@@ -2,9 +2,9 @@
  * search_mates.c - whole pages: while the store holds a page for one record, a search takes what
  * the others on it have to say as well, its mates.
  *
- * That costs the time of several visits and saves up to half of the pages.  So it pays while
+ * That costs the time of several visits and saves a fifth to half of the pages.  So it pays while
  * visits wait for a disk, and where what is found matters more than the time, as for the edges of
- * a new node.
+ * a new node: the store says when.
  *
  * The order of pages follows the graph, so records near the query often lie together.  A mate
  * is judged by its own code, which is the same bytes in every edge to it, so its key is the one
@@ -45,14 +45,17 @@ struct GrnMates
 	bool		near[MOST_MATES];
 };
 
-void
-grn_mates_begin(GrnSearch *s)
+/* Room for mates, unless this search takes none. */
+static void
+begin_mates(GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
 	uint32_t	n;
 	GrnMates   *m;
 
-	if (s->store->mate == NULL || !s->codes || l->per_page < 2 || l->per_page > MOST_MATES)
+	/* (they come without signatures) */
+	if (s->store->mate == NULL || !s->codes || s->p.filter != NULL || s->p.closed ||
+		l->per_page < 2 || l->per_page > MOST_MATES)
 		return;
 	m = s->mates = s->store->alloc(s->store, sizeof(GrnMates));
 	m->ntaken = m->nleft = m->nedges = m->ntaken_edges = 0;
@@ -81,6 +84,10 @@ grn_mates_ready(GrnSearch *s)
 	const GrnLayout *l = s->p.layout;
 	uint32_t	more = l->per_page - 1;
 
+	if (s->mates == NULL)
+		begin_mates(s);
+	if (s->mates == NULL)
+		return;
 	grn_forget_mates(s);
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids,
 			s->ntids + UINT8_MAX + (size_t) more * l->tids_max, &s->tids_room);

@@ -138,7 +138,7 @@ grn_visit(GrnSearch *s, uint32_t id)
 	s->visits++;
 	s->tids_before = s->ntids;
 	s->kept_before = s->nkept;
-	if (s->mates != NULL)
+	if (s->mates != NULL || s->store->whole_pages)
 		grn_mates_ready(s);
 	return s->store->visit(s->store, id, on_visit, s);
 }
