@@ -1,23 +1,25 @@
 /*
  * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
  * entry reaches, and the order of pages while cores connect the rest; where there is none, or
- * it fails, cores do all.  An order from the GPU is that of the graph before it is connected,
- * which adds a few edges.
+ * it fails, cores do all.  An order from the GPU is by the edges of the graph before it is
+ * connected, which adds a few; one from cores is by codes, if there are any.
  */
 #include "builder/finish.h"
 
 #include "graph/build/breadth_first.h"
 #include "graph/build/connect.h"
 #include "graph/build/page_order.h"
+#include "graph/stored/code_order.h"
 
 _Static_assert(GRN_GPU_MOST_SOURCES == GRN_MAX_SOURCES, "a GPU takes every source");
 
 size_t
 grn_finish_bytes(size_t n)
 {
-	size_t		order = GRN_PAGE_ORDER_BYTES(n);
+	size_t		most = GRN_PAGE_ORDER_BYTES(n);
 
-	return grn_connect_bytes(n) > order ? grn_connect_bytes(n) : order;
+	most = GRN_CODE_ORDER_BYTES(n) > most ? GRN_CODE_ORDER_BYTES(n) : most;
+	return grn_connect_bytes(n) > most ? grn_connect_bytes(n) : most;
 }
 
 static void *
@@ -80,6 +82,7 @@ void
 grn_finish_order(GrnFinish *f)
 {
 	grn_finish_abandon(f);
-	if (!f->ordered)
+	if (!f->ordered && (f->codes == NULL || !grn_code_order(f->codes, f->order_rows, f->graph->n, f->per_page, f->position,
+															f->parallel, f->scratch)))
 		grn_page_order(f->graph, f->per_page, f->position, f->parallel, f->scratch);
 }

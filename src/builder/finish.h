@@ -10,10 +10,13 @@
 #include "cuda/gpu.h"
 #include "graph/build/graph.h"
 #include "graph/rows.h"
+#include "graph/stored/group.h"
 
 typedef struct GrnFinish
 {
 	const GrnRows *rows;
+	const GrnGrouping *codes;	/* of the vertices, to order by where no GPU does; NULL: edges are */
+	const GrnRows *order_rows;	/* beside codes, if memory holds them; or NULL */
 	GrnGraph   *graph;
 	GrnParallel *parallel;
 	GrnGpu	   *gpu;			/* has the graph, as it was before it is connected; NULL: none has */
@@ -36,7 +39,7 @@ extern size_t grn_finish_bytes(size_t n);
 extern void grn_finish_begin(GrnFinish *f);
 /* Makes every vertex reachable from the entry; returns how many had to be connected. */
 extern size_t grn_finish_connect(GrnFinish *f);
-/* Completes position[], and leaves the GPU without the graph. */
+/* Completes position[], and leaves the GPU without the graph.  Codes must be there. */
 extern void grn_finish_order(GrnFinish *f);
 /* Instead of that, where a build fails after grn_finish_begin(). */
 extern void grn_finish_abandon(GrnFinish *f);

@@ -18,6 +18,7 @@
 #include "graph/build/duplicates.h"
 #include "graph/file_pages.h"
 #include "graph/free_memory.h"
+#include "graph/stored/code_order.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -479,6 +480,13 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
 					  .position = p->position, .scratch = p->scratch};
+	if (grn_has_code_order(&p->codec))
+	{
+		p->grouping = (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
+									 .seed = r->params.seed};
+		f->codes = &p->grouping;
+		f->order_rows = p->result->moved ? NULL : &p->rows;
+	}
 	p->holder = NULL;
 	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);

@@ -10,10 +10,8 @@
 /* Somewhat more groups than full ones, so that most rows find room where they are nearest. */
 #define SLACK 16
 
-/* Rows by which a part is cut: a small one by fewer. */
-#define MOST_SAMPLED 256
-#define LEAST_SAMPLED 48
-#define ROWS_PER_SAMPLED 64
+static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each = 64};
+
 #define LEAST_COPIED 16384		/* rows of a list of which rows get copies; shorter ones gain
 								 * little */
 /*
@@ -39,14 +37,23 @@ typedef struct Space
 	void	   *refine;			/* of grn_group_refine() */
 } Space;
 
+GrnGroupTree
+grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by)
+{
+	GrnGroupTree tree = {.sampling = *by};
+
+	tree.sample = grn_take(a, (size_t) by->most * grn_group_dims(codec, grn_group_blocks(codec)), sizeof(float));
+	tree.codes = grn_take(a, PIECE, grn_code_bytes(codec->shape));
+	return tree;
+}
+
 static size_t
 lay_out(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
-	s->tree.sample = grn_take(&a, (size_t) MOST_SAMPLED * GRN_GROUP_DIMS, sizeof(float));
+	s->tree = grn_group_tree(&a, codec, &sampling);
 	s->tree.along = grn_take(&a, n, sizeof(float));
-	s->tree.codes = grn_take(&a, PIECE, grn_code_bytes(codec->shape));
 	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
 	s->refine = grn_take(&a, grn_group_refine_bytes(codec, n, room), 1);
 	return grn_arena_bytes(&a);
@@ -191,65 +198,59 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 
 /* ---- cuts ---- */
 
-/*
- * The direction from one mean of the sample [n][dims] to the other, into w [dims].  False: all
- * rows of the sample are equal.
- */
-static bool
-find_direction(const float *sample, uint32_t n, uint32_t dims, float *w)
+bool
+grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w)
 {
-	const float *far = sample;
+	const float *far = sample[0];
 	float		most = 0;
 
 	for (uint32_t i = 1; i < n; i++)
 	{
-		float		d = grn_dist->l2_f32(sample, sample + (size_t) i * dims, dims);
+		float		d = grn_dist->l2_f32(sample[0], sample[i], dims);
 
 		if (d > most)
 		{
 			most = d;
-			far = sample + (size_t) i * dims;
+			far = sample[i];
 		}
 	}
 	if (!(most > 0 && most < INFINITY))
 		return false;
 	for (uint32_t j = 0; j < dims; j++)
-		w[j] = far[j] - sample[j];
+		w[j] = far[j] - sample[0][j];
 	for (int step = 0; step < MEANS_STEPS; step++)
 	{
-		float		along[MOST_SAMPLED];
-		float		sums[2][GRN_GROUP_DIMS] = {{0}};
+		float		along[GRN_GROUP_SAMPLED];
 		float		counts[2] = {0, 0};
 		float		middle = 0;
 
 		for (uint32_t i = 0; i < n; i++)
 		{
-			along[i] = grn_dist->ip_f32(w, sample + (size_t) i * dims, dims);
+			along[i] = grn_dist->ip_f32(w, sample[i], dims);
 			middle += along[i] / (float) n;
 		}
+		memset(sums, 0, 2 * (size_t) dims * sizeof(float));
 		for (uint32_t i = 0; i < n; i++)
 		{
 			int			half = along[i] > middle;
-			const float *x = sample + (size_t) i * dims;
 
 			counts[half]++;
-			for (uint32_t j = 0; j < dims; j++)
-				sums[half][j] += x[j];
+			grn_dist->add_scaled(sums + (size_t) half * dims, 1, sample[i], dims);
 		}
 		if (counts[0] == 0 || counts[1] == 0)
 			return step > 0;
 		for (uint32_t j = 0; j < dims; j++)
-			w[j] = sums[1][j] / counts[1] - sums[0][j] / counts[0];
+			w[j] = sums[dims + j] / counts[1] - sums[j] / counts[0];
 	}
 	return true;
 }
 
-/* Fills s->along of rows [n] by direction w [dims], which is changed. */
-static void
-project(const GrnGrouping *g, const GrnGroupTree *s, int blocks, const GrnGrouped *rows, uint32_t n,
-		float *w)
+void
+grn_group_project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
+				  float *w)
 {
 	const GrnCodec *codec = g->codec;
+	int			blocks = grn_group_blocks(codec);
 	size_t		bytes = grn_code_bytes(codec->shape);
 	uint32_t	dims = grn_group_dims(codec, blocks);
 	GrnCodeQuery query;
@@ -294,13 +295,17 @@ swap_rows(GrnGrouped *rows, float *along, uint32_t i, uint32_t j)
 	along[j] = x;
 }
 
-/* Has the k rows of [n] that lie least far along come first (Hoare's selection). */
-static void
-select_least(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
+/* By Hoare's selection. */
+void
+grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 {
 	uint32_t	low = 0;
 	uint32_t	high = n - 1;
 
+	/* numbers that are none have no order */
+	for (uint32_t i = 0; i < n; i++)
+		if (along[i] != along[i])
+			along[i] = 0;
 	while (low < high)
 	{
 		float		pivot = along[low + (high - low) / 2];
@@ -327,27 +332,39 @@ select_least(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 	}
 }
 
+bool
+grn_group_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
+					float *w)
+{
+	int			blocks = grn_group_blocks(g->codec);
+	uint32_t	dims = grn_group_dims(g->codec, blocks);
+	const GrnGroupSampling *by = &s->sampling;
+	uint32_t	sampled = n / by->rows_each;
+	const float *sample[GRN_GROUP_SAMPLED];
+	float		sums[2 * GRN_GROUP_DIMS];
+
+	sampled = sampled < by->least ? by->least : sampled < by->most ? sampled : by->most;
+	sampled = sampled < n ? sampled : n;
+	for (uint32_t i = 0; i < sampled; i++)
+	{
+		float	   *x = s->sample + (size_t) i * dims;
+
+		grn_group_decode(g, blocks, rows[grn_random(g->seed, n, i) % n].node, x);
+		sample[i] = x;
+	}
+	return grn_group_apart(sample, sampled, dims, sums, w);
+}
+
 /* Cuts rows [n], so that the first k of them lie on one side. */
 static void
 cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, uint32_t k)
 {
-	int			blocks = grn_group_blocks(g->codec);
-	uint32_t	dims = grn_group_dims(g->codec, blocks);
-	uint32_t	sampled = n / ROWS_PER_SAMPLED;
 	float		w[GRN_GROUP_DIMS];
 
-	sampled = sampled < LEAST_SAMPLED ? LEAST_SAMPLED : sampled < MOST_SAMPLED ? sampled : MOST_SAMPLED;
-	sampled = sampled < n ? sampled : n;
-	for (uint32_t i = 0; i < sampled; i++)
-		grn_group_decode(g, blocks, rows[grn_random(g->seed, n, i) % n].node, s->sample + (size_t) i * dims);
-	if (!find_direction(s->sample, sampled, dims, w))
+	if (!grn_group_direction(g, s, rows, n, w))
 		return;
-	project(g, s, blocks, rows, n, w);
-	/* numbers that are none have no order */
-	for (uint32_t i = 0; i < n; i++)
-		if (s->along[i] != s->along[i])
-			s->along[i] = 0;
-	select_least(rows, s->along, n, k);
+	grn_group_project(g, s, rows, n, w);
+	grn_group_select(rows, s->along, n, k);
 }
 
 /* A part of the rows that is to be cut into so many groups. */
@@ -361,7 +378,7 @@ typedef struct Part
 
 void
 grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
-			  uint32_t *ends, uint32_t groups)
+			  uint32_t *ends, uint32_t groups, uint32_t size)
 {
 	Part		parts[MOST_DEPTH];
 	uint32_t	waiting = 0;
@@ -374,12 +391,13 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 
 		if (part.groups <= 1)
 		{
-			ends[part.first_group] = part.first + part.n;
+			if (ends != NULL)
+				ends[part.first_group] = part.first + part.n;
 			continue;
 		}
 		if (g->look != NULL)
 			g->look(g->arg);
-		less.n = (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
+		less.n = size > 0 ? less.groups * size : (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
 		cut(g, tree, rows + part.first, part.n, less.n);
 		/* the larger part waits, so that few do */
 		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
@@ -397,7 +415,7 @@ grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, const GrnGrou
 	Space		s;
 
 	(void) lay_out(&s, g->codec, n, g->room, workspace);
-	grn_group_cut(g, &s.tree, rows, n, ends, ngroups);
+	grn_group_cut(g, &s.tree, rows, n, ends, ngroups, 0);
 	for (uint32_t i = 0; i < ngroups; i++)
 		s.own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
 	if (grn_group_may_refine(g->codec))

@@ -4,6 +4,7 @@
 #ifndef GRN_GROUP_IMPL_H
 #define GRN_GROUP_IMPL_H
 
+#include "graph/arena.h"
 #include "graph/stored/codec_impl.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/group.h"
@@ -15,20 +16,50 @@ _Static_assert(GRN_GROUP_DIMS >= GRN_MAX_CODE_DIMS, "a decoded row has room");
 /* Groups that are dealt with between two calls of GrnGrouping.look(). */
 #define GRN_GROUPS_A_LOOK 16
 
+/* By how many rows a part of n is cut: n / rows_each, within limits. */
+#define GRN_GROUP_SAMPLED 1024	/* at most */
+typedef struct GrnGroupSampling
+{
+	uint32_t	least;
+	uint32_t	most;			/* up to GRN_GROUP_SAMPLED */
+	uint32_t	rows_each;
+} GrnGroupSampling;
+
 /* Workspace of cuts. */
 typedef struct GrnGroupTree
 {
-	float	   *sample;			/* [.][GRN_GROUP_DIMS] */
+	GrnGroupSampling sampling;
+	float	   *sample;			/* [.][grn_group_dims()] */
 	float	   *along;			/* [n] where rows lie in the direction of the cut */
 	uint8_t    *codes;			/* [.][code_bytes] */
 } GrnGroupTree;
 
+/* Takes it from an arena, but for along. */
+extern GrnGroupTree grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by);
+
 /*
- * Brings rows [n] into the order of so many groups, of sizes that differ by one, of a tree of
- * cuts.
+ * Brings rows [n] into the order of so many groups of a tree of cuts: all of the size but the last,
+ * or, if that is 0, of sizes that differ by one.  ends: the position behind each group, or NULL.
  */
 extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
-						  uint32_t *ends, uint32_t groups);
+						  uint32_t *ends, uint32_t groups, uint32_t size);
+
+/*
+ * The direction w [dims] from one mean of a sample, of GRN_GROUP_SAMPLED rows at most, to the
+ * other.  sums: room for [2][dims].  False: all rows are equal.
+ */
+extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w);
+
+/*
+ * The steps of a cut: the direction w [grn_group_dims()] in which two halves of a sample differ
+ * most, false where all of it is equal; where rows [n] lie along it, into along, by which w
+ * [GRN_MAX_CODE_DIMS] is changed; and the k rows that lie least far along come first.
+ */
+extern bool grn_group_direction(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
+								uint32_t n, float *w);
+extern void grn_group_project(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
+							  uint32_t n, float *w);
+extern void grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k);
 
 /* The first blocks of a code, by which parts are cut and rows move. */
 extern int	grn_group_blocks(const GrnCodec *codec);

@@ -201,7 +201,7 @@ find_panels(Refining *r)
 	}
 	by_means.codes = r->codes;
 	by_means.factors = r->factors;
-	grn_group_cut(&by_means, r->tree, r->in_panels, r->groups, r->panel_ends, r->panels);
+	grn_group_cut(&by_means, r->tree, r->in_panels, r->groups, r->panel_ends, r->panels, 0);
 }
 
 /* Lays the middles out in panels, and finds the centres of these. */

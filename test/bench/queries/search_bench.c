@@ -13,6 +13,8 @@
  *                           smallest that is lossless).  Recall of others than lossless ones is
  *                           that after re-ranking by exact distances, as scans do it; "rows" are
  *                           those that it reads
+ *   --by-edges              pages in the order by the graph's edges, as a GPU makes it, not by rows
+ *   --by-codes              pages in the order by codes alone, as builds beyond memory make it
  *   --mates                 searches take all records of a page, as while pages are read from disk
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
@@ -31,6 +33,7 @@
 #include "graph/build/descent.h"
 #include "graph/build/medoid.h"
 #include "graph/build/page_order.h"
+#include "graph/stored/code_order.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"
 
@@ -104,6 +107,8 @@ typedef struct Bench
 	/* the store */
 	char	   *arena;
 	size_t		used;
+	bool		by_edges;
+	bool		by_codes;
 	uint32_t   *page_stamp;
 	uint32_t	stamp;
 	uint64_t	pages;
@@ -388,7 +393,7 @@ fit_codes(Bench *b)
 	printf(", codes %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
 }
 
-/* Records in graph-local order; base is permuted along, so that ids are positions. */
+/* Records in the order of pages; base is permuted along, so that ids are positions. */
 static void
 write_records(Bench *b)
 {
@@ -401,7 +406,19 @@ write_records(Bench *b)
 		sigs[i] = signature(b->labels[i]);
 
 	b->row_of = malloc(4 * (size_t) b->n);
-	grn_page_order(&b->graph, b->layout.per_page, position, NULL, work);
+	if (b->by_edges || !grn_has_code_order(&b->codec))
+		grn_page_order(&b->graph, b->layout.per_page, position, b->parallel, work);
+	else
+	{
+		GrnGrouping g = {.codec = &b->codec, .codes = b->codes_of, .factors = b->factors};
+		GrnRows		rows = {b->base, NULL, b->n, b->space * sizeof(float), b->dim,
+			grn_metric(b->metric)->embedding, GRN_FORM_F32};
+		double		start = seconds(CLOCK_MONOTONIC);
+
+		if (!grn_code_order(&g, b->by_codes ? NULL : &rows, b->n, b->layout.per_page, position, b->parallel, work))
+			die("out of memory", NULL);
+		printf("order %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
+	}
 	/* free slots fill the last page */
 	b->records = calloc((size_t) b->n + b->layout.per_page, b->layout.record_bytes);
 	for (uint32_t i = 0; i < b->n; i++)
@@ -638,7 +655,7 @@ main(int argc, char **argv)
 		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'},
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
-		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
+		{"by-edges", 0, NULL, 'O'}, {"by-codes", 0, NULL, 'D'}, {"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
 		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'}, {"mates", 0, NULL, 'M'},
 		{NULL, 0, NULL, 0}
 	};
@@ -701,6 +718,12 @@ main(int argc, char **argv)
 				break;
 			case 'C':
 				b->checked = true;
+				break;
+			case 'D':
+				b->by_codes = true;
+				break;
+			case 'O':
+				b->by_edges = true;
 				break;
 			case 'M':
 				b->mates = b->store.whole_pages = true;

@@ -1,0 +1,325 @@
+/*
+ * code_order.c - an order of coded rows that puts near ones onto one page; see code_order.h.
+ *
+ * All rows are cut in two, across the direction in which halves of a sample differ most, and each
+ * part again, as groups of lists are (group.c), but down to pages.  First all threads cut all parts
+ * together, level by level; once parts are small, each thread cuts some to their pages.  So the
+ * order does not depend on how many threads there are.
+ *
+ * Codes tell where a row lies well enough for the first cuts, and there are so many of these that
+ * rows would take far longer.  Which rows share a page the rows themselves tell better: of 150,000
+ * sentences, in compact records, 57 pages hold what a search at recall .95 takes instead of 66.
+ */
+#include "graph/stored/code_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/arena.h"
+#include "graph/stored/group_impl.h"
+
+/* Rows of a part that is left to one thread, at most: their codes stay in its caches. */
+#define PART 16384
+/* The last cuts are by rows: of so many at most, and of so many bytes of floats. */
+#define LEAF 4096
+#define LEAF_BYTES ((size_t) 4 << 20)
+#define GRAIN 4096				/* rows whose places along a direction a thread finds at a time */
+
+/* More than groups of lists are cut by: 57 pages instead of 63, of the sentences above. */
+static const GrnGroupSampling sampling = {.least = 128, .most = 1024, .rows_each = 4};
+
+/* A part of the rows: pages [first, end). */
+typedef struct Part
+{
+	uint32_t	first;
+	uint32_t	end;
+	bool		cuts;			/* along the direction; else its rows are all equal */
+} Part;
+
+/* A thread's workspace for cuts by rows. */
+typedef struct Leaf
+{
+	float	   *values;			/* [leaf][dim] */
+	float	   *w;				/* [dim] */
+	float	   *sums;			/* [2][dim] */
+} Leaf;
+
+typedef struct Order
+{
+	const GrnGrouping *g;
+	const GrnRows *of;			/* whose codes they are; NULL: cuts are by codes alone */
+	uint32_t	leaf;			/* pages of a part that is cut by rows, at most; 0: none is */
+	uint32_t	n;
+	uint32_t	per_page;
+	uint32_t	dims;			/* by which parts are cut */
+	uint32_t   *position;
+	GrnGrouped *rows;			/* [n] */
+	float	   *along;			/* [n] */
+	GrnGroupTree *trees;		/* [nworkers] */
+	Leaf	   *leaves;			/* [nworkers] */
+	Part	   *parts;			/* of this level, in order */
+	uint32_t	nparts;
+	float	   *directions;		/* [nparts][GRN_MAX_CODE_DIMS] */
+} Order;
+
+bool
+grn_has_code_order(const GrnCodec *codec)
+{
+	return grn_has_codes(codec) && !grn_codes_exact(codec);
+}
+
+static uint32_t
+first_row(const Order *o, uint32_t page)
+{
+	uint64_t	row = (uint64_t) page * o->per_page;
+
+	return row < o->n ? (uint32_t) row : o->n;
+}
+
+/* The page with which the second half of a part begins. */
+static uint32_t
+middle_page(const Part *part)
+{
+	return part->first + (part->end - part->first) / 2;
+}
+
+/* A thread's workspace of cuts for rows from the first one on. */
+static GrnGroupTree
+tree_at(const Order *o, int worker, uint32_t first)
+{
+	GrnGroupTree tree = o->trees[worker];
+
+	tree.along = o->along + first;
+	return tree;
+}
+
+static void
+begin_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		o->rows[i] = (GrnGrouped) {(uint32_t) i, 0};
+}
+
+static void
+direct_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	for (size_t i = begin; i < end; i++)
+	{
+		Part	   *part = &o->parts[i];
+		uint32_t	first = first_row(o, part->first);
+		GrnGroupTree tree = tree_at(o, worker, first);
+
+		part->cuts = grn_group_direction(o->g, &tree, o->rows + first, first_row(o, part->end) - first,
+										 o->directions + i * GRN_MAX_CODE_DIMS);
+	}
+}
+
+/* Where rows [begin, end) lie along the directions of their parts. */
+static void
+project_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+	uint32_t	page = (uint32_t) (begin / o->per_page);
+	uint32_t	i = 0;
+
+	for (uint32_t step = o->nparts; step > 0; step /= 2)
+		while (i + step < o->nparts && o->parts[i + step].first <= page)
+			i += step;
+	for (; begin < end; i++)
+	{
+		size_t		stop = first_row(o, o->parts[i].end);
+		GrnGroupTree tree = tree_at(o, worker, (uint32_t) begin);
+		float		w[GRN_MAX_CODE_DIMS];
+
+		stop = stop < end ? stop : end;
+		memcpy(w, o->directions + (size_t) i * GRN_MAX_CODE_DIMS, o->dims * sizeof(float));
+		if (o->parts[i].cuts)
+			grn_group_project(o->g, &tree, o->rows + begin, (uint32_t) (stop - begin), w);
+		begin = stop;
+	}
+}
+
+static void
+select_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		const Part *part = &o->parts[i];
+		uint32_t	first = first_row(o, part->first);
+
+		if (part->cuts)
+			grn_group_select(o->rows + first, o->along + first, first_row(o, part->end) - first,
+							 first_row(o, middle_page(part)) - first);
+	}
+}
+
+/* Cuts a part in two by rows, of which it has two pages at least. */
+static void
+cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
+{
+	uint32_t	first = first_row(o, part->first);
+	uint32_t	n = first_row(o, part->end) - first;
+	uint32_t	sampled = n < sampling.most ? n : sampling.most;
+	uint32_t	dim = o->of->dim;
+	GrnGrouped *rows = o->rows + first;
+	const float *sample[GRN_GROUP_SAMPLED];
+
+	for (uint32_t i = 0; i < sampled; i++)
+		sample[i] = leaf->values + (size_t) rows[(uint64_t) n * i / sampled].rank * dim;
+	if (!grn_group_apart(sample, sampled, dim, leaf->sums, leaf->w))
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		o->along[first + i] = grn_dist->ip_f32(leaf->w, leaf->values + (size_t) rows[i].rank * dim, dim);
+	grn_group_select(rows, o->along + first, n, first_row(o, middle_page(part)) - first);
+}
+
+/* Cuts a part down to its pages by rows. */
+static void
+cut_leaf(Order *o, const Leaf *leaf, Part part)
+{
+	Part		parts[32];		/* that wait: halves */
+	uint32_t	waiting = 0;
+	uint32_t	first = first_row(o, part.first);
+
+	for (uint32_t i = 0; i < first_row(o, part.end) - first; i++)
+	{
+		GrnGrouped *row = &o->rows[first + i];
+
+		grn_row_place(o->of, grn_row(o->of, row->node), 0, o->of->dim, leaf->values + (size_t) i * o->of->dim);
+		row->rank = i;
+	}
+	for (parts[waiting++] = part; waiting > 0;)
+	{
+		part = parts[--waiting];
+		if (part.end - part.first < 2)
+			continue;
+		cut_by_rows(o, leaf, &part);
+		parts[waiting++] = (Part) {middle_page(&part), part.end, false};
+		parts[waiting++] = (Part) {part.first, middle_page(&part), false};
+	}
+}
+
+/* Cuts parts down to their pages. */
+static void
+finish_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	for (size_t i = begin; i < end; i++)
+	{
+		const Part *part = &o->parts[i];
+		uint32_t	pages = part->end - part->first;
+		uint32_t	first = first_row(o, part->first);
+		uint32_t	size = o->leaf > 0 && o->leaf < pages ? o->leaf : 1;
+		GrnGroupTree tree = tree_at(o, worker, first);
+
+		if (o->leaf < pages)
+			grn_group_cut(o->g, &tree, o->rows + first, first_row(o, part->end) - first, NULL,
+						  (pages + size - 1) / size, size * o->per_page);
+		else
+			size = pages;
+		for (uint32_t at = part->first; at < part->end && o->leaf > 0; at += size)
+			cut_leaf(o, &o->leaves[worker], (Part) {at, part->end - at < size ? part->end : at + size, false});
+	}
+}
+
+static void
+place_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Order	   *o = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+		o->position[o->rows[i].node] = (uint32_t) i;
+}
+
+/* Cuts each part in two. */
+static void
+cut_parts(Order *o, GrnParallel *parallel)
+{
+	parallel->run(parallel, o->nparts, 1, direct_range, o);
+	parallel->run(parallel, o->n, GRAIN, project_range, o);
+	parallel->run(parallel, o->nparts, 1, select_range, o);
+	for (uint32_t i = o->nparts; i-- > 0;)
+	{
+		Part		part = o->parts[i];
+		uint32_t	middle = middle_page(&part);
+
+		o->parts[2 * i] = (Part) {part.first, middle, false};
+		o->parts[2 * i + 1] = (Part) {middle, part.end, false};
+	}
+	o->nparts *= 2;
+}
+
+/* Gives threads their workspaces of cuts; false without memory for them. */
+static bool
+make_trees(Order *o, GrnArena *a, int nworkers, uint32_t most)
+{
+	o->trees = grn_take(a, (size_t) nworkers, sizeof(*o->trees));
+	o->leaves = grn_take(a, (size_t) nworkers, sizeof(*o->leaves));
+	o->parts = grn_take(a, most, sizeof(*o->parts));
+	o->directions = grn_take(a, (size_t) most * GRN_MAX_CODE_DIMS, sizeof(float));
+	for (int i = 0; i < nworkers; i++)
+	{
+		GrnGroupTree tree = grn_group_tree(a, o->g->codec, &sampling);
+		size_t		dim = o->leaf > 0 ? o->of->dim : 0;
+		Leaf		leaf;
+
+		leaf.values = grn_take(a, o->leaf * o->per_page * dim, sizeof(float));
+		leaf.w = grn_take(a, dim, sizeof(float));
+		leaf.sums = grn_take(a, 2 * dim, sizeof(float));
+		if (a->base == NULL)
+			continue;
+		o->trees[i] = tree;
+		o->leaves[i] = leaf;
+	}
+	return grn_arena_bytes(a) != GRN_NO_SIZE;
+}
+
+bool
+grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page,
+			   uint32_t *position, GrnParallel *parallel, void *workspace)
+{
+	Order		o = {.g = g, .of = rows, .n = n, .per_page = per_page, .position = position,
+		.dims = grn_group_dims(g->codec, grn_group_blocks(g->codec))};
+	uint32_t	pages = n / per_page + (n % per_page > 0);
+	uint32_t	most = 1;
+	GrnArena	a = grn_arena(NULL);
+	void	   *own;
+
+	if (rows != NULL)
+	{
+		size_t		leaf = LEAF_BYTES / (rows->dim * sizeof(float));
+
+		o.leaf = (uint32_t) (leaf < LEAF ? leaf : LEAF) / per_page;
+		/* a single page is not cut */
+		o.leaf = o.leaf > 1 ? o.leaf : 0;
+	}
+	/* a part has a page at least */
+	while (n / most > PART && pages / most > 1)
+		most *= 2;
+	if (!make_trees(&o, &a, parallel->nworkers, most) || (own = malloc(grn_arena_bytes(&a))) == NULL)
+		return false;
+	a = grn_arena(own);
+	(void) make_trees(&o, &a, parallel->nworkers, most);
+	a = grn_arena(workspace);
+	o.rows = grn_take(&a, n, sizeof(GrnGrouped));
+	o.along = grn_take(&a, n, sizeof(float));
+	o.parts[0] = (Part) {0, pages, false};
+	o.nparts = 1;
+	parallel->run(parallel, n, GRAIN, begin_range, &o);
+	while (o.nparts < most)
+		cut_parts(&o, parallel);
+	parallel->run(parallel, o.nparts, 1, finish_range, &o);
+	parallel->run(parallel, n, GRAIN, place_range, &o);
+	free(own);
+	return true;
+}
