@@ -132,7 +132,7 @@ end_missing(GrnndStore *store)
 	store->base.ahead = 0;
 }
 
-/* Counts how long so many pages were asked for, or read. */
+/* Counts how long so many pages that are not in shared buffers were asked for, or read. */
 static void
 count_wait(GrnndStore *store, uint32 pages, instr_time since)
 {
@@ -151,6 +151,7 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
 	instr_time	since;
+	uint32		asked = 0;
 
 	INSTR_TIME_SET_CURRENT(since);
 	for (uint32_t i = 0; i < count; i++)
@@ -159,9 +160,9 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 
 		if (ids[i] < store->id_limit)
 			for (uint32 j = 0; j < store->ix->layout.span; j++)
-				PrefetchBuffer(store->index, MAIN_FORKNUM, block + j);
+				asked += PrefetchBuffer(store->index, MAIN_FORKNUM, block + j).initiated_io;
 	}
-	count_wait(store, count * store->ix->layout.span, since);
+	count_wait(store, asked, since);
 }
 
 /* Are pages that are missing to be taken as wholes? */
@@ -212,8 +213,8 @@ pin_block(GrnndStore *store, BlockNumber block)
 	bool		guessed = likely > 0 && hint->block != block;
 	uint32		every = store->missing_left > 0 ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
 	int64		misses;
-	instr_time	since;
-	bool		timed;
+	instr_time	since = {0};
+	bool		timed = store->missing_left > 0;
 
 	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
 	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
@@ -231,12 +232,9 @@ pin_block(GrnndStore *store, BlockNumber block)
 		return likely;
 	}
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
-	timed = store->missing_left > 0;
 	/* the first is not timed: a clock at each page in memory would cost more than it tells */
 	if (timed)
 		INSTR_TIME_SET_CURRENT(since);
-	else
-		INSTR_TIME_SET_ZERO(since);
 	hint->block = block;
 	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
 									  store->strategy);
@@ -339,7 +337,8 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
 	store->page = page;
-	touch(store, page, id, self->mate != NULL && self->whole_pages);
+	/* (whole pages that come from a disk have just been in the processor's cache) */
+	touch(store, page, id, self->whole_pages && grn_has_few_edges(&ix->layout));
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
@@ -424,8 +423,11 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	store->trust = FIRST_TRUST;
 	store->base.visit = store_visit;
 	end_missing(store);
-	store->base.mate = store_mate;
-	store->base.check = store_check;
+	if (ix->layout.code_bytes > 0 && ix->layout.per_page > 1)
+	{
+		store->base.mate = store_mate;
+		store->base.check = store_check;
+	}
 	store->base.alloc = store_alloc;
 	store->base.free = store_free;
 	store->index = index;

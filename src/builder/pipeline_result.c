@@ -8,7 +8,7 @@
 
 #include "graph/arena.h"
 
-#define ORDER_LOOPS 30			/* of the order of pages on cores: levels of a search, and a sort */
+#define ORDER_LOOPS 30			/* of the order of pages on cores, about: of levels, and a few more */
 
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)

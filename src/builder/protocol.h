@@ -149,7 +149,7 @@ typedef struct GrnRemoteTimes
  *                                   and ATTRS are by rows, as off_rows has them, and stay.
  *  WORK   at off_vectors: [moved]   rows as VECTORS had them, which has them no more; where
  *                                   own_items, what records keep of them (graph/stored/own.h)
- * Node ids are in graph-local order, the order of records on disk.
+ * Node ids are in the order of pages, that of records on disk.
  * Lists of nearest rows have row_start and rows alone of these, and in RESULT
  *         at off_near_start: uint64 [m] first item of node i's list in
  *         at off_near_count: uint32 [m] with so many items

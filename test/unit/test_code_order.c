@@ -59,7 +59,11 @@ order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, 
 	free(taken);
 }
 
-/* Of the neighbours of a node, how many share its page, on average. */
+/*
+ * Of the neighbours of a node, how many share its page, on average.  An order by edges has more, as
+ * it is made for that; what searches visit, which lies near to a query, shares pages more often in
+ * this one (test/bench/layouts/tried.md).
+ */
 static double
 together(const World *w, const uint32_t *position)
 {

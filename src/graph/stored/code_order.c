@@ -3,8 +3,8 @@
  *
  * All rows are cut in two, across the direction in which halves of a sample differ most, and each
  * part again, as groups of lists are (group.c), but down to pages.  First all threads cut all parts
- * together, level by level; once parts are small, each thread cuts some to their pages.  So the
- * order does not depend on how many threads there are.
+ * together, level by level; once parts are small, each thread cuts some to their pages.  Where a
+ * part is cut depends on its rows alone, so the order is the same however many threads there are.
  *
  * Codes tell where a row lies well enough for the first cuts, and there are so many of these that
  * rows would take far longer.  Which rows share a page the rows themselves tell better: of 150,000
@@ -172,7 +172,8 @@ cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
 	GrnGrouped *rows = o->rows + first;
 	const float *sample[GRN_GROUP_SAMPLED];
 
-	for (uint32_t i = 0; i < sampled; i++)
+	sample[0] = leaf->values + (size_t) rows[0].rank * dim;
+	for (uint32_t i = 1; i < sampled; i++)
 		sample[i] = leaf->values + (size_t) rows[(uint64_t) n * i / sampled].rank * dim;
 	if (!grn_group_apart(sample, sampled, dim, leaf->sums, leaf->w))
 		return;

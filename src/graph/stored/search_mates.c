@@ -6,11 +6,11 @@
  * visits wait for a disk, and where what is found matters more than the time, as for the edges of
  * a new node: the store says when.
  *
- * The order of pages follows the graph, so records near the query often lie together.  A mate
- * is judged by its own code, which is the same bytes in every edge to it, so its key is the one
- * that edges give it.  Mates that come onto the list are expanded at once.  The edges of the
- * others are offered, too, once for each page: so a page shows all the neighbours of all its
- * records, and few edges a record do.
+ * Near records share pages, so those near the query often lie together.  A mate is judged by its
+ * own code, which is the same bytes in every edge to it, so its key is the one that edges give
+ * it.  Mates that come onto the list are expanded at once.  The edges of the others are offered,
+ * too, once for each page: so a page shows all the neighbours of all its records, and few edges a
+ * record do.
  *
  * A mate that does not come onto the list is no result of this run.  It is rejected as any
  * candidate is, and a further run may visit it.
