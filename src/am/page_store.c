@@ -35,9 +35,10 @@
 #define MOST_TRUST 16
 
 /*
- * Pages that are not in shared buffers come from a disk, and not from the kernel's cache, if to ask
- * for one or to read one takes more seconds than this on average.  The kernel's cache takes some 2
- * for the one and 5 for the other, and to take pages as wholes pays from about there on.
+ * Pages that are not in shared buffers are taken to come from a disk, and not from the kernel's
+ * cache, if asking for one or reading one takes more seconds than this on average.  Of a page in
+ * the kernel's cache the first takes some 2 microseconds and the second 5.  Whole pages pay from
+ * about there on.
  */
 #define DISK_SECONDS 10e-6
 
@@ -337,7 +338,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
 	store->page = page;
-	/* (whole pages that come from a disk have just been in the processor's cache) */
+	/* (a page that has just come from a disk is in the processor's cache already) */
 	touch(store, page, id, self->whole_pages && grn_has_few_edges(&ix->layout));
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);

@@ -2,7 +2,7 @@
  * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
  * entry reaches, and the order of pages while cores connect the rest; where there is none, or
  * it fails, cores do all.  An order from the GPU is by the edges of the graph before it is
- * connected, which adds a few; one from cores is by codes, if there are any.
+ * connected, which adds a few; one from cores is by codes and rows, if there are codes.
  */
 #include "builder/finish.h"
 
@@ -82,7 +82,9 @@ void
 grn_finish_order(GrnFinish *f)
 {
 	grn_finish_abandon(f);
-	if (!f->ordered && (f->codes == NULL || !grn_code_order(f->codes, f->order_rows, f->graph->n, f->per_page, f->position,
-															f->parallel, f->scratch)))
+	if (!f->ordered && f->codes.codec != NULL)
+		f->ordered = grn_code_order(&f->codes, f->in_memory ? f->rows : NULL, f->graph->n, f->per_page,
+									f->position, f->parallel, f->scratch);
+	if (!f->ordered)
 		grn_page_order(f->graph, f->per_page, f->position, f->parallel, f->scratch);
 }

@@ -15,8 +15,9 @@
 typedef struct GrnFinish
 {
 	const GrnRows *rows;
-	const GrnGrouping *codes;	/* of the vertices, to order by where no GPU does; NULL: edges are */
-	const GrnRows *order_rows;	/* beside codes, if memory holds them; or NULL */
+	GrnGrouping codes;			/* of the vertices, to order by where no GPU does; without a codec
+								 * edges are */
+	bool		in_memory;		/* rows are, so that they serve beside codes */
 	GrnGraph   *graph;
 	GrnParallel *parallel;
 	GrnGpu	   *gpu;			/* has the graph, as it was before it is connected; NULL: none has */
@@ -31,7 +32,7 @@ typedef struct GrnFinish
 	bool		started;
 	bool		has_searched;
 	uint64_t	nreached;		/* by the GPU; 0: it has failed */
-	bool		ordered;		/* by the GPU */
+	bool		ordered;		/* by the GPU, or by codes */
 } GrnFinish;
 
 extern size_t grn_finish_bytes(size_t n);

@@ -479,14 +479,10 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
-					  .position = p->position, .scratch = p->scratch};
+					  .position = p->position, .scratch = p->scratch, .in_memory = !r->moved};
 	if (grn_has_code_order(&p->codec))
-	{
-		p->grouping = (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
-									 .seed = r->params.seed};
-		f->codes = &p->grouping;
-		f->order_rows = p->result->moved ? NULL : &p->rows;
-	}
+		f->codes = (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
+								  .seed = r->params.seed};
 	p->holder = NULL;
 	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);

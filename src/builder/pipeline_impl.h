@@ -58,7 +58,6 @@ typedef struct GrnPipeline
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
-	GrnGrouping grouping;		/* of the codes, for their order */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;

@@ -7,6 +7,7 @@
 #include "graph/build/descent.h"
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
+#include "graph/stored/group.h"
 #include "graph/stored/search.h"
 #include "unit.h"
 
@@ -196,12 +197,41 @@ world_row(const World *w, size_t i)
 	return w->rows + i * w->space;
 }
 
+/* Rows, n of them in the order [n], or the first n. */
+static inline GrnRows
+world_rows(const World *w, const uint32_t *order, size_t n)
+{
+	return (GrnRows) {w->rows, order, n, w->space * sizeof(float), w->dim, grn_metric(w->metric)->embedding,
+					  GRN_FORM_F32};
+}
+
+/* Rows by their codes, for groups of so many. */
+static inline GrnGrouping
+world_grouping(const World *w, uint32_t room)
+{
+	return (GrnGrouping) {.codec = &w->codec, .codes = w->codes, .factors = w->factors, .room = room,
+						  .seed = 7};
+}
+
+/* Any codes of n rows; by round: of no length, all equal, of equal numbers, or none of these. */
+static inline void
+any_codes_of(uint32_t round, uint32_t n, uint32_t bytes, uint8_t *codes, GrnFactor *factors)
+{
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	bits = round % 4 == 0 ? 0 : round % 4 == 1 ? 0x12345678 : (uint32_t) unit_random();
+
+		memcpy(&factors[i], &bits, sizeof(bits));
+		for (uint32_t j = 0; j < bytes; j++)
+			codes[(size_t) i * bytes + j] = (uint8_t) (round % 4 < 3 ? 17 * j : unit_random());
+	}
+}
+
 /* Squared distance of two rows in the graph's space. */
 static inline float
 between(const World *w, size_t i, size_t j)
 {
-	GrnRows		rows = {w->rows, NULL, N, w->space * sizeof(float), w->dim,
-		grn_metric(w->metric)->embedding, GRN_FORM_F32};
+	GrnRows		rows = world_rows(w, NULL, N);
 
 	return grn_row_distance(&rows, world_row(w, i), world_row(w, j));
 }

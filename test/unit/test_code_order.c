@@ -18,19 +18,6 @@ run_backwards(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *ar
 		fn(arg, (int) (piece % 3), piece * grain, (piece + 1) * grain < n ? (piece + 1) * grain : n);
 }
 
-static GrnGrouping
-grouping_of(const World *w)
-{
-	return (GrnGrouping) {.codec = &w->codec, .codes = w->codes, .factors = w->factors, .seed = 7};
-}
-
-static GrnRows
-rows_of(const World *w, const uint32_t *order, size_t n)
-{
-	return (GrnRows) {w->rows, order, n, w->space * sizeof(float), w->dim, grn_metric(w->metric)->embedding,
-					  GRN_FORM_F32};
-}
-
 /* The order by g, made in two ways; it is a permutation. */
 static void
 order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, uint32_t *position)
@@ -84,8 +71,8 @@ near_rows(void)
 	for (int m = 0; m < 3; m++)
 	{
 		World	   *w = make_world(metrics[m], 24, GRN_FORM_F32, true);
-		GrnGrouping g = grouping_of(w);
-		GrnRows		rows = rows_of(w, NULL, N);
+		GrnGrouping g = world_grouping(w, 0);
+		GrnRows		rows = world_rows(w, NULL, N);
 		GrnParallel parallel = {1, unit_run};
 		GrnGraph	graph = {&w->graph[0][0], w->counts, N, DEGREE};
 		uint32_t	position[N];
@@ -121,8 +108,8 @@ equal_rows(void)
 	uint32_t   *kind = malloc(MANY * sizeof(uint32_t));
 	uint32_t   *position = malloc(MANY * sizeof(uint32_t));
 	uint32_t   *at = malloc(MANY * sizeof(uint32_t));
-	GrnGrouping g = grouping_of(w);
-	GrnRows		rows = rows_of(w, kind, MANY);
+	GrnGrouping g = world_grouping(w, 0);
+	GrnRows		rows = world_rows(w, kind, MANY);
 
 	g.codes = codes;
 	g.factors = factors;
@@ -162,7 +149,7 @@ any_codes(void)
 	uint8_t    *codes = malloc((size_t) MANY * bytes);
 	GrnFactor  *factors = malloc(MANY * sizeof(GrnFactor));
 	uint32_t   *position = malloc(MANY * sizeof(uint32_t));
-	GrnGrouping g = grouping_of(w);
+	GrnGrouping g = world_grouping(w, 0);
 
 	g.codes = codes;
 	g.factors = factors;
@@ -170,14 +157,7 @@ any_codes(void)
 	{
 		uint32_t	n = round < 30 ? 1 + unit_below(60) : 1 + unit_below(MANY);
 
-		for (uint32_t i = 0; i < n; i++)
-		{
-			uint32_t	bits = round % 3 == 0 ? 0x12345678 : (uint32_t) unit_random();
-
-			memcpy(&factors[i], &bits, sizeof(bits));
-			for (uint32_t j = 0; j < bytes; j++)
-				codes[(size_t) i * bytes + j] = (uint8_t) (round % 3 < 2 ? 17 * j : unit_random());
-		}
+		any_codes_of(round, n, bytes, codes, factors);
 		order(&g, NULL, n, 1 + unit_below(round % 2 ? 20 : 30000), position);
 	}
 	free(position);

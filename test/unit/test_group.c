@@ -11,14 +11,6 @@
 #define ROOM 12
 #define MANY 40000
 
-/* A world's rows by their codes. */
-static GrnGrouping
-grouping_of(const World *w)
-{
-	return (GrnGrouping) {.codec = &w->codec, .codes = w->codes, .factors = w->factors, .room = ROOM,
-						  .seed = 7};
-}
-
 /* Rows in their groups. */
 typedef struct Groups
 {
@@ -142,7 +134,7 @@ near_rows_are_together(void)
 	for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++)
 	{
 		World	   *w = make_world(metrics[m], 32, GRN_FORM_F32, true);
-		GrnGrouping g = grouping_of(w);
+		GrnGrouping g = world_grouping(w, ROOM);
 		Groups		any = all_rows(&g, N);
 		Groups		near = make_groups(&g, N);
 		double		before;
@@ -168,7 +160,7 @@ middles_are_near(void)
 	for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++)
 	{
 		World	   *w = make_world(metrics[m], 32, GRN_FORM_F32, true);
-		GrnGrouping g = grouping_of(w);
+		GrnGrouping g = world_grouping(w, ROOM);
 		Groups		groups = make_groups(&g, N);
 		uint32_t	all = groups.made.ends[groups.n - 1];
 		float	   *estimates = malloc(groups.n * sizeof(float));
@@ -201,7 +193,7 @@ static void
 rows_are_copied(void)
 {
 	World	   *w = make_world(GRN_L2, 32, GRN_FORM_F32, true);
-	GrnGrouping g = grouping_of(w);
+	GrnGrouping g = world_grouping(w, ROOM);
 	uint32_t	bytes = w->layout.code_bytes;
 	uint8_t    *codes = malloc(MANY * bytes);
 	GrnFactor  *factors = malloc(MANY * sizeof(GrnFactor));
@@ -241,7 +233,7 @@ any_codes(void)
 	uint32_t	bytes = w->layout.code_bytes;
 	uint8_t    *codes = malloc(MANY * bytes);
 	GrnFactor  *factors = malloc(MANY * sizeof(GrnFactor));
-	GrnGrouping g = grouping_of(w);
+	GrnGrouping g = world_grouping(w, ROOM);
 
 	g.codes = codes;
 	g.factors = factors;
@@ -251,14 +243,7 @@ any_codes(void)
 		Groups		groups;
 
 		g.room = 2 + unit_below(40);
-		for (uint32_t i = 0; i < n; i++)
-		{
-			uint32_t	bits = round % 4 == 0 ? 0 : round % 4 == 1 ? 0x12345678 : (uint32_t) unit_random();
-
-			memcpy(&factors[i], &bits, sizeof(bits));
-			for (uint32_t j = 0; j < bytes; j++)
-				codes[i * bytes + j] = (uint8_t) (round % 4 < 3 ? 17 * j : unit_random());
-		}
+		any_codes_of(round, n, bytes, codes, factors);
 		groups = make_groups(&g, n);
 		free_groups(&groups);
 	}
@@ -311,7 +296,7 @@ static void
 left_in_the_middle(void)
 {
 	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
-	GrnGrouping g = grouping_of(w);
+	GrnGrouping g = world_grouping(w, ROOM);
 	Groups		groups = all_rows(&g, N);
 	void	   *workspace = malloc(grn_group_bytes(&w->codec, N, ROOM));
 	jmp_buf		escape;
@@ -351,7 +336,7 @@ static void
 searches_by_groups(void)
 {
 	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
-	GrnGrouping g = grouping_of(w);
+	GrnGrouping g = world_grouping(w, ROOM);
 	Groups		groups = make_groups(&g, N);
 	uint32_t	bytes = w->layout.code_bytes;
 	uint32_t   *ids = malloc(groups.n * sizeof(uint32_t));

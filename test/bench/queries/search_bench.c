@@ -320,12 +320,18 @@ encode_rows(void *arg, int worker, size_t begin, size_t end)
 				   b->codes_of + i * b->layout.code_bytes, &b->factors[i], scratch);
 }
 
+static GrnRows
+rows_of(const Bench *b)
+{
+	return (GrnRows) {b->base, NULL, b->n, b->space * sizeof(float), b->dim, grn_metric(b->metric)->embedding,
+		GRN_FORM_F32};
+}
+
 static void
 read_graph(Bench *b, const char *path)
 {
 	Matrix		m = read_matrix(path);
-	GrnRows		rows = {b->base, NULL, b->n, b->space * sizeof(float), b->dim,
-		grn_metric(b->metric)->embedding, GRN_FORM_F32};
+	GrnRows		rows = rows_of(b);
 	int32_t    *ids = m.data;
 
 	if ((uint32_t) m.rows != b->n || m.columns > GRN_MAX_DEGREE)
@@ -411,8 +417,7 @@ write_records(Bench *b)
 	else
 	{
 		GrnGrouping g = {.codec = &b->codec, .codes = b->codes_of, .factors = b->factors};
-		GrnRows		rows = {b->base, NULL, b->n, b->space * sizeof(float), b->dim,
-			grn_metric(b->metric)->embedding, GRN_FORM_F32};
+		GrnRows		rows = rows_of(b);
 		double		start = seconds(CLOCK_MONOTONIC);
 
 		if (!grn_code_order(&g, b->by_codes ? NULL : &rows, b->n, b->layout.per_page, position, b->parallel, work))
