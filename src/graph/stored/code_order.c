@@ -22,11 +22,12 @@
 #define PART 16384
 /* The last cuts are by rows: of so many at most, and of so many bytes of floats. */
 #define LEAF 4096
-#define LEAF_BYTES ((size_t) 4 << 20)
+#define LEAF_BYTES ((size_t) 512 << 10)
+#define LEAF_SAMPLED 256		/* by so many rows, at most */
 #define GRAIN 4096				/* rows whose places along a direction a thread finds at a time */
 
 /* More than groups of lists are cut by: 57 pages instead of 63, of the sentences above. */
-static const GrnGroupSampling sampling = {.least = 128, .most = 1024, .rows_each = 4};
+static const GrnGroupSampling sampling = {.least = 256, .most = 512, .rows_each = 16};
 
 /* A part of the rows: pages [first, end). */
 typedef struct Part
@@ -167,7 +168,7 @@ cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
 {
 	uint32_t	first = first_row(o, part->first);
 	uint32_t	n = first_row(o, part->end) - first;
-	uint32_t	sampled = n < sampling.most ? n : sampling.most;
+	uint32_t	sampled = n < LEAF_SAMPLED ? n : LEAF_SAMPLED;
 	uint32_t	dim = o->of->dim;
 	GrnGrouped *rows = o->rows + first;
 	const float *sample[GRN_GROUP_SAMPLED];

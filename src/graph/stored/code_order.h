@@ -19,7 +19,7 @@ extern bool grn_has_code_order(const GrnCodec *codec);
  * memory does not hold them; with them the order is better.  To reach recall .95, searches then
  * take an eighth to a fifth fewer pages than in the order by a graph's edges (page_order.h).
  * workspace: GRN_CODE_ORDER_BYTES(n).  False: there is no memory for what threads need beside it,
- * up to 5 MB each.
+ * up to 2 MB each.
  */
 extern bool grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page,
 						   uint32_t *position, GrnParallel *parallel, void *workspace);

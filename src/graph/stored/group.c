@@ -202,6 +202,7 @@ bool
 grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w)
 {
 	const float *far = sample[0];
+	bool		is_above[GRN_GROUP_SAMPLED];
 	float		most = 0;
 
 	for (uint32_t i = 1; i < n; i++)
@@ -221,26 +222,34 @@ grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *su
 	for (int step = 0; step < MEANS_STEPS; step++)
 	{
 		float		along[GRN_GROUP_SAMPLED];
-		float		counts[2] = {0, 0};
 		float		middle = 0;
+		uint32_t	above = 0;
+		bool		same = step > 0;
 
 		for (uint32_t i = 0; i < n; i++)
 		{
 			along[i] = grn_dist->ip_f32(w, sample[i], dims);
-			middle += along[i] / (float) n;
+			middle += along[i];
 		}
-		memset(sums, 0, 2 * (size_t) dims * sizeof(float));
+		middle /= (float) n;
 		for (uint32_t i = 0; i < n; i++)
 		{
-			int			half = along[i] > middle;
+			bool		is = along[i] > middle;
 
-			counts[half]++;
-			grn_dist->add_scaled(sums + (size_t) half * dims, 1, sample[i], dims);
+			same = same && is == is_above[i];
+			is_above[i] = is;
+			above += is;
 		}
-		if (counts[0] == 0 || counts[1] == 0)
+		if (above == 0 || above == n)
 			return step > 0;
-		for (uint32_t j = 0; j < dims; j++)
-			w[j] = sums[dims + j] / counts[1] - sums[j] / counts[0];
+		if (same)
+			return true;
+		memset(sums, 0, 2 * (size_t) dims * sizeof(float));
+		for (uint32_t i = 0; i < n; i++)
+			grn_dist->add_scaled(sums + (size_t) is_above[i] * dims, 1, sample[i], dims);
+		memset(w, 0, dims * sizeof(float));
+		grn_dist->add_scaled(w, 1 / (float) above, sums + dims, dims);
+		grn_dist->add_scaled(w, -1 / (float) (n - above), sums, dims);
 	}
 	return true;
 }
