@@ -36,15 +36,16 @@ gpu_main(void *arg)
 	f->has_searched = true;
 	pthread_cond_signal(&f->searched);
 	pthread_mutex_unlock(&f->mutex);
-	f->ordered = fine && grn_gpu_page_order(f->gpu, sources, grn_page_sources(f->graph->n, sources),
-											f->per_page, f->position, &err) == GRN_GPU_OK;
+	if (fine && !f->ordered)
+		f->ordered = grn_gpu_page_order(f->gpu, sources, grn_page_sources(f->graph->n, sources), f->per_page,
+										f->position, &err) == GRN_GPU_OK;
 	return NULL;
 }
 
 void
 grn_finish_begin(GrnFinish *f)
 {
-	f->has_searched = f->ordered = false;
+	f->has_searched = false;
 	f->nreached = 0;
 	pthread_mutex_init(&f->mutex, NULL);
 	pthread_cond_init(&f->searched, NULL);

@@ -25,6 +25,8 @@
 #define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
 
 #define FIT_LOOPS 4				/* of the codec's fit, about */
+#define ENCODED 0.7				/* share of the phase that is over then: an order of pages may
+								 * follow */
 
 typedef struct Encoding
 {
@@ -110,7 +112,7 @@ encode_rows(GrnPipeline *p)
 		e.compares = e.compares && p->truth != NULL;
 		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
 	}
-	grn_progress_step(progress, 1, (uint32_t) (m / STRETCH + 1));
+	grn_progress_step(progress, ENCODED, (uint32_t) (m / STRETCH + 1));
 	/* from the end: a GPU that reads them from the beginning has left those in memory */
 	for (uint64_t s = (m - 1) / STRETCH + 1; s-- > 0;)
 	{

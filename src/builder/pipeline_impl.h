@@ -18,6 +18,7 @@
 #include "graph/stored/record.h"
 
 #define GRN_PIPELINE_GRAIN 512	/* vertices that a thread takes at a time */
+#define GRN_ORDER_LOOPS 30		/* of the order of pages on cores, about: of levels, and a few more */
 
 typedef struct GrnPipeline
 {
@@ -58,6 +59,7 @@ typedef struct GrnPipeline
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
+	uint32_t	ordered;		/* position[] is for pages of so many records; 0: it is not there */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;

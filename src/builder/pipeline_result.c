@@ -8,8 +8,6 @@
 
 #include "graph/arena.h"
 
-#define ORDER_LOOPS 30			/* of the order of pages on cores, about: of levels, and a few more */
-
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
 {
@@ -211,7 +209,7 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	uint32_t	dims = grn_code_dims(r->shape);
 	uint64_t	basis = 4 * (uint64_t) p->rows.dim * dims;
 
-	grn_progress_step(&p->progress, 0.4, ORDER_LOOPS);
+	grn_progress_step(&p->progress, 0.4, GRN_ORDER_LOOPS);
 	grn_finish_order(&p->finish);
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)

@@ -9,10 +9,11 @@
 
 #define ROWS 20000
 #define DIM 12
+#define SPREAD_DIM 96
 
-/* A build of rows of bytes; standin: what GRNND_STANDIN says. */
+/* Starts a build; standin: what GRNND_STANDIN says. */
 static Leader
-build_on(const char *standin, GrnDevice device, bool short_memory, uint64_t gpu_memory)
+start_on(const char *standin, GrnDevice device)
 {
 	Leader		l;
 
@@ -20,6 +21,15 @@ build_on(const char *standin, GrnDevice device, bool short_memory, uint64_t gpu_
 	start_builder(&l);
 	l.spec.device = device;
 	strcpy(l.spec.gpu_devices, standin[0] == '2' ? "0,1" : "0");
+	return l;
+}
+
+/* A build of rows of bytes. */
+static Leader
+build_on(const char *standin, GrnDevice device, bool short_memory, uint64_t gpu_memory)
+{
+	Leader		l = start_on(standin, device);
+
 	l.spec.gpu_memory_limit = gpu_memory;
 	l.spec.may_move = 1;
 	l.spec.work_limit = short_memory ? 1 << 19 : 1 << 30;
@@ -111,6 +121,72 @@ test_progress(void)
 	}
 }
 
+/* Of 8 numbers, and a little noise: rows whose codes tell them apart. */
+static void
+fill_spread(float *x, uint32_t rank, uint32_t dim)
+{
+	float		of[8];
+	float		by[SPREAD_DIM];
+
+	fill_normal(of, rank, 8);
+	fill_normal(x, rank, dim);
+	for (uint32_t k = 0; k < 8; k++)
+	{
+		fill_normal(by, ROWS + k, dim);
+		for (uint32_t j = 0; j < dim; j++)
+			x[j] = (k > 0 ? x[j] : x[j] * 0.1f) + of[k] * by[j];
+	}
+}
+
+/* The mean squared distance of rows from the first one on their page. */
+static double
+apart_on_pages(const Leader *l)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *result = l->base[GRN_SEG_RESULT];
+	const uint32_t *start = (const uint32_t *) (result + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (result + r->off_rows);
+	GrnLayout	layout;
+	float		x[2][SPREAD_DIM];
+	double		sum = 0;
+
+	CHECK(grn_result_layout(&layout, &l->spec, r) && grn_has_few_edges(&layout), "%u records a page, %u edges",
+		  layout.per_page, layout.degree);
+	for (uint32_t i = 0; i < r->nodes; i++)
+	{
+		fill_spread(x[i % layout.per_page > 0], rows[start[i]], SPREAD_DIM);
+		if (i % layout.per_page > 0)
+			sum += grn_dist->l2_f32(x[0], x[1], SPREAD_DIM);
+	}
+	return sum / r->nodes;
+}
+
+/*
+ * Records of few edges lie in one order whoever builds: by codes and rows, not by edges as others
+ * of a GPU do.
+ */
+static void
+test_order(void)
+{
+	double		apart[2];
+
+	for (int on_gpu = 0; on_gpu < 2; on_gpu++)
+	{
+		Leader		l = start_on("1 0 0", on_gpu ? GRN_DEVICE_GPU : GRN_DEVICE_CPU);
+
+		l.spec.keep = GRN_KEEP_COMPACT;
+		l.spec.params.degree = 10;
+		send_rows(&l, ROWS, SPREAD_DIM, fill_spread, 1);
+		CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_DONE, "message %u: %s", l.last.type,
+			  l.last.u.say.text);
+		CHECK((l.last.u.result.on_gpu != 0) == (on_gpu > 0), "on a GPU: %u", l.last.u.result.on_gpu);
+		apart[on_gpu] = apart_on_pages(&l);
+		end_builder(&l);
+	}
+	printf("# %.4f on pages of cores, %.4f of a GPU\n", apart[0], apart[1]);
+	CHECK(fabs(apart[1] / apart[0] - 1) < 0.01, "%.4f on pages of cores, %.4f of a GPU", apart[0], apart[1]);
+}
+
 int
 main(void)
 {
@@ -124,5 +200,6 @@ main(void)
 	RUN(test_moved);
 	RUN(test_cores_after_a_gpu);
 	RUN(test_progress);
+	RUN(test_order);
 	UNIT_END();
 }

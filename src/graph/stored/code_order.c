@@ -25,6 +25,11 @@
 #define LEAF_BYTES ((size_t) 512 << 10)
 #define LEAF_SAMPLED 256		/* by so many rows, at most */
 #define GRAIN 4096				/* rows whose places along a direction a thread finds at a time */
+/*
+ * Parts that a thread cuts to pages in one loop, about.  Others may want the threads, and wait for a
+ * loop at most.
+ */
+#define PARTS_A_LOOP 8
 
 /* More than groups of lists are cut by: 57 pages instead of 63, of the sentences above. */
 static const GrnGroupSampling sampling = {.least = 256, .most = 512, .rows_each = 16};
@@ -60,6 +65,7 @@ typedef struct Order
 	Leaf	   *leaves;			/* [nworkers] */
 	Part	   *parts;			/* of this level, in order */
 	uint32_t	nparts;
+	uint32_t	begun;			/* parts that were cut to pages before this loop */
 	float	   *directions;		/* [nparts][GRN_MAX_CODE_DIMS] */
 } Order;
 
@@ -217,7 +223,7 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 
 	for (size_t i = begin; i < end; i++)
 	{
-		const Part *part = &o->parts[i];
+		const Part *part = &o->parts[o->begun + i];
 		uint32_t	pages = part->end - part->first;
 		uint32_t	first = first_row(o, part->first);
 		uint32_t	size = o->leaf > 0 ? o->leaf : 1;	/* pages of what cuts by codes leave */
@@ -318,7 +324,8 @@ grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t p
 	parallel->run(parallel, n, GRAIN, begin_range, &o);
 	while (o.nparts < most)
 		cut_parts(&o, parallel);
-	parallel->run(parallel, o.nparts, 1, finish_range, &o);
+	for (uint32_t loop = PARTS_A_LOOP * (uint32_t) parallel->nworkers; o.begun < o.nparts; o.begun += loop)
+		parallel->run(parallel, o.nparts - o.begun < loop ? o.nparts - o.begun : loop, 1, finish_range, &o);
 	parallel->run(parallel, n, GRAIN, place_range, &o);
 	free(own);
 	return true;
