@@ -481,9 +481,10 @@ codes_to_order_by(const GrnPipeline *p)
 }
 
 /*
- * Beside a GPU's graph: an order of pages by cuts of codes and rows, for records of few edges, whose
- * searches look at whole pages.  They get 3 to 8% faster by it (a million sentences) and the build
- * takes .1 s longer: cores cut longer than a GPU orders by edges, as it does for other records.
+ * Beside a GPU's graph: an order of pages by cuts of codes and rows, for records of few edges,
+ * whose searches look at whole pages.  They get 3 to 8% faster by it (a million sentences), and
+ * the build takes .1 s longer: cores cut longer than a GPU orders by edges, as it does for other
+ * records.
  */
 static void
 order_beside(GrnPipeline *p)
