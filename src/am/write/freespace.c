@@ -162,22 +162,38 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 		block + ix->layout.span <= nblocks;
 }
 
+/*
+ * A page that has so much room by the map, which says so no more.  InvalidBlockNumber: it has none,
+ * or none of records in so many tries.
+ */
+static BlockNumber
+claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size ask, int *tries)
+{
+	while ((*tries)-- > 0)
+	{
+		BlockNumber block = GetPageWithFreeSpace(index, ask);
+
+		if (block == InvalidBlockNumber)
+			break;
+		RecordUsedIndexPage(index, block);
+		if (is_node_block(ix, block, nblocks))
+			return block;
+	}
+	return InvalidBlockNumber;
+}
+
 static bool
 take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 				 BlockNumber nblocks, Size ask, Slot *slot)
 {
-	for (int i = 0; i < MAX_MAP_TRIES; i++)
-	{
-		BlockNumber block = GetPageWithFreeSpace(index, ask);
-		bool		more;
-		bool		found;
+	int			tries = MAX_MAP_TRIES;
+	BlockNumber block;
 
-		if (block == InvalidBlockNumber)
-			return false;
-		RecordUsedIndexPage(index, block);
-		if (!is_node_block(ix, block, nblocks))
-			continue;
-		found = take_slot(index, heap, ix, block, slot, &more);
+	while ((block = claim_by_map(index, ix, nblocks, ask, &tries)) != InvalidBlockNumber)
+	{
+		bool		more;
+		bool		found = take_slot(index, heap, ix, block, slot, &more);
+
 		/* others may have the rest, now or when it is old enough */
 		if (more)
 			grnnd_note_room(index, block, found ? GRNND_ROOM : GRNND_ROOM_LATER);
@@ -351,17 +367,13 @@ static bool
 take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size ask, Buffer *buffer)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	int			tries = MAX_WHOLE_TRIES;
+	BlockNumber block;
 
-	for (int i = 0; i < MAX_WHOLE_TRIES; i++)
+	while ((block = claim_by_map(index, ix, nblocks, ask, &tries)) != InvalidBlockNumber)
 	{
-		BlockNumber block = GetPageWithFreeSpace(index, ask);
 		GrnndRoom	room;
 
-		if (block == InvalidBlockNumber)
-			return false;
-		RecordUsedIndexPage(index, block);
-		if (!is_node_block(ix, block, nblocks))
-			continue;
 		*buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		room = grnnd_page_room(heap, ix, BufferGetPage(*buffer));
 		if (room == GRNND_WHOLE_PAGE)

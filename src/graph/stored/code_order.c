@@ -31,7 +31,7 @@
  */
 #define PARTS_A_LOOP 8
 
-/* More than groups of lists are cut by: 57 pages instead of 63, of the sentences above. */
+/* More than groups of lists are cut by: 8% fewer pages, of the sentences above. */
 static const GrnGroupSampling sampling = {.least = 256, .most = 512, .rows_each = 16};
 
 /* A part of the rows: pages [first, end). */
