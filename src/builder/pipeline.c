@@ -470,21 +470,24 @@ sample_vertices(const GrnPipeline *p, bool begin)
 		grn_pages_scattered(p->graph.ids, p->graph.n * p->graph.degree * sizeof(uint32_t), begin);
 }
 
-/* Codes of the vertices, to order by; without a codec if they have none for that. */
+/*
+ * Codes of the vertices, to order by; without a codec if they have none for that.  (A GPU's thread
+ * may be at the result's parameters.)
+ */
 static GrnGrouping
 codes_to_order_by(const GrnPipeline *p)
 {
 	if (!grn_has_code_order(&p->codec))
 		return (GrnGrouping) {0};
 	return (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
-						  .seed = p->result->params.seed};
+						  .seed = p->build->spec->params.seed};
 }
 
 /*
  * Beside a GPU's graph: an order of pages by cuts of codes and rows, for records of few edges,
  * whose searches look at whole pages.  They get 3 to 8% faster by it (a million sentences), and
- * the build takes .1 s longer: cores cut longer than a GPU orders by edges, as it does for other
- * records.
+ * the build takes .1 s longer on 16 cores: these cut longer than a GPU orders by edges, as it does
+ * for other records.
  */
 static void
 order_beside(GrnPipeline *p)

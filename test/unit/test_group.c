@@ -3,13 +3,15 @@
  * middles lie in the middle, and a closed search that reads the nearest groups finds what one of
  * all finds.
  */
-#include "graph/stored/group.h"
+#include "graph/stored/group_impl.h"
 #include "graph/stored/search.h"
 #include "graph/kernels/pairs.h"
 #include "search_world.h"
 
 #define ROOM 12
 #define MANY 40000
+#define LONG_ROWS 256
+#define LONG_DIMS 96
 
 /* Rows in their groups. */
 typedef struct Groups
@@ -443,6 +445,26 @@ equal_rows_count(void)
 	free_world(w);
 }
 
+/* Two halves that are as long as rows may be are told apart, though sums of them are infinite. */
+static void
+long_rows(void)
+{
+	static float values[LONG_ROWS][LONG_DIMS];
+	const float *sample[LONG_ROWS];
+	float		sums[2 * LONG_DIMS];
+	float		w[LONG_DIMS];
+
+	for (uint32_t i = 0; i < LONG_ROWS; i++)
+	{
+		for (uint32_t j = 0; j < LONG_DIMS; j++)
+			values[i][j] = 1e18f * (float) (1 + (i % 2) + 0.01 * unit_below(10));
+		sample[i] = values[i];
+	}
+	CHECK(grn_group_apart(sample, LONG_ROWS, LONG_DIMS, sums, w), "no direction");
+	for (uint32_t j = 0; j < LONG_DIMS; j++)
+		CHECK(fabsf(w[j]) > 0.8e18f && fabsf(w[j]) < 1.2e18f, "dimension %u: %g", j, w[j]);
+}
+
 int
 main(void)
 {
@@ -455,5 +477,6 @@ main(void)
 	RUN(left_in_the_middle);
 	RUN(searches_by_groups);
 	RUN(equal_rows_count);
+	RUN(long_rows);
 	UNIT_END();
 }

@@ -202,6 +202,7 @@ bool
 grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w)
 {
 	const float *far = sample[0];
+	const float share = 1 / (float) n;
 	bool		is_above[GRN_GROUP_SAMPLED];
 	float		most = 0;
 
@@ -229,9 +230,9 @@ grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *su
 		for (uint32_t i = 0; i < n; i++)
 		{
 			along[i] = grn_dist->ip_f32(w, sample[i], dims);
-			middle += along[i];
+			/* the sum of what is large might be none */
+			middle += along[i] * share;
 		}
-		middle /= (float) n;
 		for (uint32_t i = 0; i < n; i++)
 		{
 			bool		is = along[i] > middle;
