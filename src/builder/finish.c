@@ -2,7 +2,8 @@
  * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
  * entry reaches, and the order of pages while cores connect the rest; where there is none, or
  * it fails, cores do all.  An order from the GPU is by the edges of the graph before it is
- * connected, which adds a few; one from cores is by codes and rows, if there are codes.
+ * connected, which adds a few; one from cores is by codes and rows, if there are codes.  Cores may
+ * have made theirs while the GPU built the graph; then it stays.
  */
 #include "builder/finish.h"
 

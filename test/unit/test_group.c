@@ -445,7 +445,7 @@ equal_rows_count(void)
 	free_world(w);
 }
 
-/* Two halves that are as long as rows may be are told apart, though sums of them are infinite. */
+/* Rows of nearly the greatest length have a direction, though a sum of products overflows. */
 static void
 long_rows(void)
 {

@@ -163,8 +163,9 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * A page that has so much room by the map, which says so no more.  InvalidBlockNumber: it has none,
- * or none of records in so many tries.
+ * Finds a page of records that has `ask` bytes of room by the free space map, and enters it there
+ * as full, so that others look elsewhere.  *tries: how many pages may still be looked at.  Returns
+ * InvalidBlockNumber if the map has no such page, or these tries met no page of records.
  */
 static BlockNumber
 claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size ask, int *tries)

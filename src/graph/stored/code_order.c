@@ -26,8 +26,8 @@
 #define LEAF_SAMPLED 256		/* by so many rows, at most */
 #define GRAIN 4096				/* rows whose places along a direction a thread finds at a time */
 /*
- * Parts that a thread cuts to pages in one loop, about.  Others may want the threads, and wait for
- * a loop at most.
+ * Parts that a thread cuts to pages in one loop, about.  A GPU's build shares the threads, and its
+ * own loops wait until the running one ends.
  */
 #define PARTS_A_LOOP 8
 

@@ -230,7 +230,7 @@ grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *su
 		for (uint32_t i = 0; i < n; i++)
 		{
 			along[i] = grn_dist->ip_f32(w, sample[i], dims);
-			/* the sum of what is large might be none */
+			/* a sum that is divided afterwards would overflow for long rows */
 			middle += along[i] * share;
 		}
 		for (uint32_t i = 0; i < n; i++)
