@@ -7,10 +7,10 @@
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "am/hints.h"
 #include "am/lists.h"
 #include "am/page.h"
 
@@ -19,11 +19,21 @@
  * transaction has used stays, because callers hold pointers to it.  It is small, 64 kB with a
  * centre: what scans need beyond it, the codec's arrays and the hints, comes with the first scan
  * and goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
- * of an index 4 MB, and a query can scan a thousand partitions.
+ * of an index and of its table 4 MB each, and a query can scan a thousand partitions.
  */
 #define MAX_CACHED 64
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
 #define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
+
+/*
+ * A backend's scans of an index before it remembers where pages of the table are.  Making room for
+ * that takes up to a millisecond, and scans gain 5 to 20 microseconds each.
+ */
+#ifdef GRNND_TEST_POINTS
+#define ROW_HINTS_FROM 0
+#else
+#define ROW_HINTS_FROM 16
+#endif
 
 /* Pages at an index's front that are asked for together; 128 dimensions have 10. */
 #define HEAD_BLOCKS 16
@@ -37,13 +47,15 @@ typedef struct CacheEntry
 	GrnndIndex	ix;
 	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
 	Size		arrays_bytes;
+	uint32		scans;			/* that have asked for row hints, ROW_HINTS_FROM at most */
 	bool		filled;			/* they are complete */
 } CacheEntry;
 
 static dlist_head cache = DLIST_STATIC_INIT(cache);
 static int	cache_count = 0;
 static Size cache_arrays_bytes = 0; /* of all entries */
-static GrnndHint no_hints;		/* what indexes without hints share: a hint may be wrong */
+static GrnndHint no_hint;		/* what all share that have none: a hint may be wrong */
+static const GrnndHints no_hints = {&no_hint, 0, 0};
 static uint64 cache_serial = 0;
 static uint64 transaction = 0;	/* transactions ended so far, in this backend */
 
@@ -244,9 +256,8 @@ end_of_transaction(XactEvent event, void *arg)
 static void
 drop_arrays(CacheEntry *entry)
 {
-	entry->ix.hints = &no_hints;
-	entry->ix.hint_mask = 0;
-	entry->ix.hint_shift = 0;
+	entry->ix.hints = entry->ix.row_hints = no_hints;
+	entry->scans = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
@@ -259,19 +270,43 @@ drop_arrays(CacheEntry *entry)
 	entry->arrays = NULL;
 }
 
+static Size
+arrays_budget(void)
+{
+	return Min(MAX_ARRAYS_BYTES, (Size) work_mem * 1024 * ARRAYS_WORK_MEMS);
+}
+
 /* Makes room for so many bytes of arrays, at the cost of what was used longest ago. */
 static void
 reserve_arrays(Size bytes)
 {
-	Size		budget = Min(MAX_ARRAYS_BYTES, (Size) work_mem * 1024 * ARRAYS_WORK_MEMS);
 	dlist_iter	iter;
 
 	dlist_reverse_foreach(iter, &cache)
 	{
-		if (cache_arrays_bytes + bytes <= budget)
+		if (cache_arrays_bytes + bytes <= arrays_budget())
 			break;
 		drop_arrays(dlist_container(CacheEntry, node, iter.cur));
 	}
+}
+
+/* Gives an entry hints of a relation that has so many blocks. */
+static void
+make_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
+{
+	uint32		n = grnnd_hints_for(blocks, &hints->shift);
+
+	hints->mask = n - 1;
+	hints->at = MemoryContextAllocZero(entry->arrays, n * sizeof(GrnndHint));
+}
+
+/* The bytes of these. */
+static Size
+hints_bytes(BlockNumber blocks)
+{
+	uint32		shift;
+
+	return grnnd_hints_for(blocks, &shift) * sizeof(GrnndHint);
 }
 
 /*
@@ -306,7 +341,6 @@ fill_entry(Relation index, CacheEntry *entry)
 	Size		book_bytes = ix->meta.sig_bytes * sizeof(GrnSigBook);
 	int16	   *short_basis;
 	BlockNumber blocks;
-	uint32		hints;
 	float	   *codec;
 
 	if (entry->filled)
@@ -317,9 +351,8 @@ fill_entry(Relation index, CacheEntry *entry)
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
-	blocks = Max(RelationGetNumberOfBlocks(index), 1);
-	hints = pg_nextpower2_32(Min(blocks, GRNND_MAX_HINTS));
-	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints * sizeof(GrnndHint);
+	blocks = RelationGetNumberOfBlocks(index);
+	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints_bytes(blocks);
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
@@ -341,10 +374,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	ix->codec = ix->encoder;
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;
-	ix->hints = MemoryContextAllocZero(entry->arrays, hints * sizeof(GrnndHint));
-	ix->hint_mask = hints - 1;
-	while ((blocks - 1) >> ix->hint_shift >= GRNND_MAX_HINTS)
-		ix->hint_shift++;
+	make_hints(entry, blocks, &ix->hints);
 	entry->arrays_bytes = arrays_bytes;
 	cache_arrays_bytes += arrays_bytes;
 	entry->filled = true;
@@ -411,7 +441,7 @@ load_entry(Relation index)
 	entry->ix.key = key;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
 							 grnnd_attrs_bytes(attrs));
-	entry->ix.hints = &no_hints;
+	entry->ix.hints = entry->ix.row_hints = no_hints;
 	entry->ix.encoder.dim = meta.dim;
 	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;
 	entry->ix.encoder.norm_unit = meta.norm_unit;
@@ -516,6 +546,30 @@ grnnd_index(Relation index)
 }
 
 const GrnndIndex *
+grnnd_index_of_scan(Relation index, Relation table)
+{
+	CacheEntry *entry = find_entry(index);
+	GrnndIndex *ix = &entry->ix;
+
+	fill_entry(index, entry);
+	if (entry->scans < ROW_HINTS_FROM)
+		entry->scans++;
+	else if (ix->row_hints.at == &no_hint)
+	{
+		BlockNumber blocks = RelationGetNumberOfBlocks(table);
+		Size		bytes = hints_bytes(blocks);
+
+		/* no other index loses its arrays for them */
+		if (cache_arrays_bytes + bytes > arrays_budget())
+			return ix;
+		make_hints(entry, blocks, &ix->row_hints);
+		entry->arrays_bytes += bytes;
+		cache_arrays_bytes += bytes;
+	}
+	return ix;
+}
+
+const GrnndIndex *
 grnnd_index_anew(Relation index)
 {
 	CacheEntry *entry = use_entry(renew_entry(index));
@@ -547,5 +601,6 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));
-	copy->hints = palloc0((copy->hint_mask + 1) * sizeof(GrnndHint));
+	copy->hints.at = palloc0((copy->hints.mask + 1) * sizeof(GrnndHint));
+	copy->row_hints = no_hints;
 }

@@ -15,6 +15,11 @@
 extern const GrnndIndex *grnnd_index(Relation index);
 /* The same without arrays and hints: a planner meets many indexes and uses neither. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
+/*
+ * The same for a scan that reads the table, a heap.  A backend that scans the index often has hints
+ * of the table's pages, too.
+ */
+extern const GrnndIndex *grnnd_index_of_scan(Relation index, Relation table);
 /* The same by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*

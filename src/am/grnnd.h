@@ -243,20 +243,23 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 
 /* ---- what a backend knows of an index ---- */
 
-/*
- * Where a block was last found, see page_store.c.  An index of more pages than there are hints has
- * one for each run of 2^hint_shift blocks: the last of them that was found.
- */
-#ifdef GRNND_TEST_POINTS
-#define GRNND_MAX_HINTS 64		/* for small indexes to have runs, too */
-#else
-#define GRNND_MAX_HINTS 524288	/* power of two; 4 MB, for indexes of that many pages */
-#endif
+/* Where a block was last found. */
 typedef struct GrnndHint
 {
 	BlockNumber block;
 	Buffer		buffer;
 } GrnndHint;
+
+/*
+ * Those of a relation, see hints.h.  Where it has more pages than hints there is one for each run
+ * of 2^shift blocks: the last of them that was found.
+ */
+typedef struct GrnndHints
+{
+	GrnndHint  *at;				/* [mask + 1]; one that all share, where there are none */
+	uint32		mask;
+	uint32		shift;
+} GrnndHints;
 
 /* What the metapage holds behind GrnndMeta, as it was when it was read; zeroes: there is none. */
 typedef struct GrnndNotes
@@ -279,9 +282,8 @@ typedef struct GrnndIndex
 	GrnndKey	key;
 	const GrnndAttrs *attrs;	/* filter columns */
 	const GrnSigBook *books;	/* [attrs->n] of their signatures; NULL where there are none */
-	GrnndHint  *hints;			/* [hint_mask + 1]; one, shared, where there are none */
-	uint32		hint_mask;
-	uint32		hint_shift;
+	GrnndHints	hints;			/* of the index's pages */
+	GrnndHints	row_hints;		/* of its table's */
 } GrnndIndex;
 
 /*

@@ -6,7 +6,6 @@
 
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "portability/instr_time.h"
 #include "storage/buf_internals.h"
 #include "utils/memutils.h"
@@ -18,21 +17,6 @@
 
 /* 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take one. */
 #define MAX_SPAN 10
-
-/*
- * Of the visits whose buffer is known from the last time, this part looks it up all the same:
- * ReadRecentBuffer() does not raise a buffer's usage count, and a page that is read often should
- * stay.  The first is for while pages are missing, so that others are evicted.
- */
-#define LOOKUP_EVERY 8
-#define LOOKUP_EVERY_IN_MEMORY 64
-
-/*
- * Guesses of buffers: so many more wrong ones than right ones end them for a search, and at most so
- * many right ones are remembered.
- */
-#define FIRST_TRUST 4
-#define MOST_TRUST 16
 
 /*
  * Pages that are not in shared buffers are taken to come from a disk, and not from the kernel's
@@ -75,35 +59,10 @@ touch(const GrnndStore *store, Page page, uint32 id, bool whole)
 	touch_bytes(from, whole ? l->record_bytes * l->per_page : Min(l->record_bytes, l->payload));
 }
 
-static inline GrnndHint *
-hint_of(const GrnndIndex *ix, BlockNumber block)
-{
-	return &ix->hints[(block >> ix->hint_shift) & ix->hint_mask];
-}
-
-/*
- * The buffer that has a block, probably, or InvalidBuffer.  Pages that were read one after the
- * other into empty or old buffers, as by grnnd_prewarm(), mostly lie one after the other.  So where
- * a run of blocks shares a hint, one of them tells where the others are.
- */
-static Buffer
-likely_buffer(const GrnndStore *store, BlockNumber block)
-{
-	const GrnndHint *hint = hint_of(store->ix, block);
-	int64		buffer = (int64) hint->buffer + block - hint->block;
-
-	if (hint->block == block)
-		return hint->buffer;
-	if (store->trust <= 0 || hint->buffer <= 0 ||
-		((hint->block ^ block) >> store->ix->hint_shift) != 0 || buffer <= 0 || buffer > NBuffers)
-		return InvalidBuffer;
-	return (Buffer) buffer;
-}
-
 void
 grnnd_store_touch(const GrnndStore *store, uint32 id)
 {
-	Buffer		buffer = likely_buffer(store, grnnd_node_block(store->ix, id));
+	Buffer		buffer = grnnd_likely_buffer(&store->finder, grnnd_node_block(store->ix, id));
 
 	if (buffer <= 0)
 		return;
@@ -200,52 +159,31 @@ grnnd_store_take_pages(GrnndStore *store)
 		store->always_whole = store->base.whole_pages = true;
 }
 
-/*
- * Pins a block.  Finding a page in the buffer table costs as much as half of the
- * work on it, so the index's description remembers in which buffer a page
- * was last; PostgreSQL checks that it still is.
- */
+/* Pins a block, and notes where it was if its hint has not told. */
 static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
-	GrnndHint  *hint = hint_of(store->ix, block);
-	Buffer		likely = likely_buffer(store, block);
-	bool		guessed = likely > 0 && hint->block != block;
-	uint32		every = store->missing_left > 0 ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
+	bool		missing = store->missing_left > 0;
+	Buffer		buffer = grnnd_pin_likely(&store->finder, index, block, missing);
 	int64		misses;
 	instr_time	since = {0};
-	bool		timed = store->missing_left > 0;
 
-	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
-	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
-	{
-		store->trust--;
-		likely = InvalidBuffer;
-	}
-	else if (guessed && store->trust < MOST_TRUST)
-		store->trust++;
-	if (BufferIsValid(likely) && ++store->pins % every != 0 &&
-		ReadRecentBuffer(index->rd_locator, MAIN_FORKNUM, block, likely))
-	{
-		pgstat_count_buffer_read(index);
-		pgstat_count_buffer_hit(index);
-		return likely;
-	}
+	if (BufferIsValid(buffer))
+		return buffer;
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	/* the first is not timed: a clock at each page in memory would cost more than it tells */
-	if (timed)
+	if (missing)
 		INSTR_TIME_SET_CURRENT(since);
-	hint->block = block;
-	hint->buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
-									  store->strategy);
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, store->strategy);
+	grnnd_note_buffer(&store->finder, block, buffer);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 	{
-		if (timed)
+		if (missing)
 			count_wait(store, 1, since);
 		begin_missing(store);
 	}
-	return hint->buffer;
+	return buffer;
 }
 
 Buffer
@@ -421,7 +359,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 {
 	memset(store, 0, sizeof(*store));
 	store->prefetch_width = -1;
-	store->trust = FIRST_TRUST;
+	grnnd_finder_init(&store->finder, &ix->hints);
 	store->base.visit = store_visit;
 	end_missing(store);
 	if (ix->layout.code_bytes > 0 && ix->layout.per_page > 1)

@@ -5,7 +5,7 @@
 #ifndef GRNND_PAGE_STORE_H
 #define GRNND_PAGE_STORE_H
 
-#include "am/grnnd.h"
+#include "am/hints.h"
 #include "graph/stored/absent.h"
 #include "graph/stored/search.h"
 
@@ -35,8 +35,7 @@ typedef struct GrnndStore
 	uint64		awaited;		/* pages that were asked for or read meanwhile, */
 	double		waited;			/* and the seconds of that */
 	bool		always_whole;	/* pages are taken as wholes also where none are missing */
-	uint32		pins;			/* of blocks found by their hint */
-	int			trust;			/* in guesses of buffers; none are made at 0 */
+	GrnndFinder finder;			/* of its pages */
 	uint64		pages;			/* that were read, each time */
 	GrnAbsent  *absent;			/* a node that searches do not see; or NULL */
 } GrnndStore;

@@ -16,7 +16,6 @@
 
 #include <math.h>
 
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -320,7 +319,7 @@ start(IndexScanDesc scan)
 	 */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
-	so->ix = grnnd_index(index);
+	so->ix = grnnd_scanned_index(scan);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
@@ -546,54 +545,9 @@ run_batch(IndexScanDesc scan)
 	so->batch_size = n;
 	so->batch_taken = 0;
 	so->batch_asked = 0;
-}
-
-/* How many nodes behind those taken are likely to be taken, too. */
-static uint32
-likely_taken(const GrnndScan *so)
-{
-	double		likely = (double) so->wanted;
-
-	/* what cost.c counts */
-	if (grnnd_has_stand_ins(so->ix->key.type))
-		likely += so->ef;
-	else if (so->rerank != NULL)
-		likely = ceil(likely * Max(grn_form(so->ix->layout.form)->reads, 1));
-	if (likely > so->batch_taken)
-		return (uint32) Min(likely - so->batch_taken, so->batch_size);
-	return likely > 0 ? 1 + so->batch_taken / 4 : so->batch_taken;
-}
-
-void
-grnnd_prefetch_rows(IndexScanDesc scan, int width)
-{
-	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	Relation	heap = scan->heapRelation;
-	uint32		until = so->batch_taken + Min((uint32) width, likely_taken(so));
-
-	if (heap == NULL || heap->rd_rel->relam != HEAP_TABLE_AM_OID)
-		return;
-	for (; so->batch_asked < Min(until, so->batch_size); so->batch_asked++)
-	{
-		const Candidate *r = &so->batch[so->batch_asked];
-
-		for (uint32 i = 0; i < r->ntids; i++)
-		{
-			ItemPointerData tid;
-
-			memcpy(&tid, r->tids + i * GRN_TID_BYTES, GRN_TID_BYTES);
-			PrefetchBuffer(heap, MAIN_FORKNUM, ItemPointerGetBlockNumber(&tid));
-		}
-	}
-}
-
-void
-grnnd_prefetch_results(IndexScanDesc scan)
-{
-	GrnndScan  *so = (GrnndScan *) scan->opaque;
-
-	if (so->store.missing_left > 0)
-		grnnd_prefetch_rows(scan, so->store.prefetch_width);
+	so->batch_heads = 0;
+	so->batch_rows = 0;
+	grnnd_touch_rows(so);
 }
 
 /* Nodes with rows that the search has brought, in units of ef. */
@@ -795,6 +749,8 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
 	scan->xs_recheck = so->filter != NULL && so->filter->recheck;
+	/* the executor is going to read the row */
+	grnnd_bring_row_page(scan, scan->xs_heapfetch, &scan->xs_heaptid);
 	store_values(scan);
 	return true;
 }

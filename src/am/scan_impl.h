@@ -7,6 +7,7 @@
  *   scan_limit.c      the number of rows that the query asks for
  *   scan_quals.c      conditions that PostgreSQL does not hand over
  *   scan_chain.c      equal rows
+ *   scan_rows.c       rows of the table that are going to be read
  *   scan_rest.c       rows that the search did not reach
  *   scan_killed.c     rows that the executor found to be dead
  *   scan_report.c     what a scan did
@@ -148,7 +149,11 @@ typedef struct GrnndScan
 	const Candidate *batch;		/* [batch_size], nearest first */
 	uint32		batch_size;
 	uint32		batch_taken;	/* results that left the heap since */
-	uint32		batch_asked;	/* whose rows were asked for */
+	uint32		batch_asked;	/* whose rows the kernel was asked for, */
+	uint32		batch_heads;	/* the memory for the heads of their pages, */
+	uint32		batch_rows;		/* and for rows in memory */
+	bool		finds_rows;		/* the scan finds pages of the table itself */
+	GrnndFinder row_finder;		/* then */
 
 	/* where no distance has an order (walk): all nodes, by id */
 	bool		walk;
@@ -182,15 +187,25 @@ typedef struct GrnndScan
 
 /* Notes that the rest is not to read a node. */
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
+/* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
+extern void grnnd_end_search(IndexScanDesc scan);
+
+/* ---- scan_rows.c ---- */
+
+/* The description of the scan's index.  Says whether the scan finds pages of the table itself. */
+extern const GrnndIndex *grnnd_scanned_index(IndexScanDesc scan);
 /*
  * Asks the kernel for table pages of the nodes to come, `width` at most: of the newest batch, and
  * as many as LIMIT wants, or as were taken where it is not known how many are wanted.
  */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
-/* Where pages of the index were missing, does so for the results to come. */
+/* Asks memory for a few of these rows, where they are in shared buffers. */
+extern void grnnd_touch_rows(GrnndScan *so);
+/* The former where pages of the index were missing, else the latter, for the results to come. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
-/* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
-extern void grnnd_end_search(IndexScanDesc scan);
+/* Has a fetch hold the page of a row that it is going to read, if the scan finds pages itself. */
+extern void grnnd_bring_row_page(IndexScanDesc scan, IndexFetchTableData *fetch,
+								 const ItemPointerData *tid);
 
 /* ---- scan_report.c ---- */
 

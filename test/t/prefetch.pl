@@ -74,6 +74,49 @@ for my $index ('(v)', '(v) WITH (layout = compact)', '(v) WITH (codes = off)', '
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
+# A session that goes on remembers in which buffers pages were, while they come and go: it returns
+# what others do that ask once, from as many buffers.
+sub nearest { return map { "SELECT id FROM $_[0] ORDER BY v <-> (SELECT v FROM $_[0] WHERE id = $_) LIMIT 20" } @_[1 .. $#_] }
+my @ids = map { 97 * $_ } 1 .. 20;
+for my $index ('(v)', '(v) WITH (layout = exact)')
+{
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING grnnd $index; CHECKPOINT");
+	my $set = 'SET enable_seqscan = off; SET enable_sort = off;';
+	my @queries = nearest('t', @ids);
+	my @once = map { $node->safe_psql('postgres', "$set $_") } @queries;
+	my $twice = $node->safe_psql('postgres', "$set " . join('; ', @queries, @queries));
+	is($twice, join("\n", @once, @once), "$index: a session that goes on finds the same rows");
+
+	my $plans = $node->safe_psql('postgres',
+		"$set " . ("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) $queries[0]; SELECT count(v) FROM t;" x 3));
+	my @touched;
+
+	while ($plans =~ /Index Scan.*?Buffers: shared ([^\n]*)/sg)
+	{
+		my $n = 0;
+
+		$n += $_ for $1 =~ /(?:hit|read)=(\d+)/g;
+		push @touched, $n;
+	}
+	is("@touched", "$touched[0] " x 2 . $touched[0], "$index: from as many buffers");
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
+# The same while a table is rewritten, shortened, and is a temporary one.
+my $expected = join("\n", ('t') x 5);
+for my $kind ('', 'TEMP')
+{
+	my $same = "SELECT (SELECT array_agg(id) FROM (SELECT id FROM s ORDER BY v <-> (SELECT v FROM t WHERE id = 5) LIMIT 30) q) = " .
+		"(SELECT array_agg(id) FROM (SELECT id FROM s ORDER BY l2_distance(v, (SELECT v FROM t WHERE id = 5)) LIMIT 30) q)";
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET grnnd.ef_search = 1000; SET client_min_messages = warning;
+		CREATE $kind TABLE s AS SELECT * FROM t; ALTER TABLE s ADD CHECK (id > 0);
+		CREATE INDEX ON s USING grnnd (v); $same; VACUUM FULL s; $same;
+		DELETE FROM s WHERE id > 2000; VACUUM s; $same; INSERT INTO s SELECT * FROM t WHERE id > 2000; $same;
+		BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT id FROM s ORDER BY v <-> (SELECT v FROM t WHERE id = 5) LIMIT 30;
+		FETCH 3 FROM c \\; SAVEPOINT a; UPDATE s SET g = g + 1 WHERE id < 50; $same; ROLLBACK; DROP TABLE s") =~ s/^\d+\n//gmr,
+		$expected, "a $kind table that changes");
+}
+
 # How many of the ten nearest of 60 rows a search with ten candidates finds.
 sub found
 {

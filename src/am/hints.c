@@ -1,0 +1,70 @@
+/*
+ * hints.c - pins pages where they were last; see hints.h.
+ */
+#include "am/hints.h"
+
+#include "pgstat.h"
+#include "port/pg_bitutils.h"
+#include "storage/buf_internals.h"
+#include "utils/rel.h"
+
+/*
+ * Of the pins by hints one of so many looks the block up all the same: ReadRecentBuffer() does
+ * not raise a buffer's usage count, and a page that is read often should stay.  The first is for
+ * while pages are missing, so that others are evicted.
+ */
+#define LOOKUP_EVERY 8
+#define LOOKUP_EVERY_IN_MEMORY 64
+
+/*
+ * Guesses of buffers: so many more wrong ones than right ones end them for a search, and at most so
+ * many right ones are remembered.
+ */
+#define FIRST_TRUST 4
+#define MOST_TRUST 16
+
+#ifdef GRNND_TEST_POINTS
+#define MOST_HINTS 64			/* for small relations to have runs, too */
+#else
+#define MOST_HINTS 524288		/* power of two; 4 MB */
+#endif
+
+void
+grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints)
+{
+	finder->hints = hints;
+	finder->pins = 0;
+	finder->trust = FIRST_TRUST;
+}
+
+Buffer
+grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing)
+{
+	Buffer		likely = grnnd_likely_buffer(finder, block);
+	bool		guessed = likely > 0 && grnnd_hint_of(finder, block)->block != block;
+	uint32		every = missing ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
+
+	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
+	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
+	{
+		finder->trust--;
+		return InvalidBuffer;
+	}
+	if (guessed && finder->trust < MOST_TRUST)
+		finder->trust++;
+	if (!BufferIsValid(likely) || ++finder->pins % every == 0 ||
+		!ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, likely))
+		return InvalidBuffer;
+	pgstat_count_buffer_read(rel);
+	pgstat_count_buffer_hit(rel);
+	return likely;
+}
+
+uint32
+grnnd_hints_for(BlockNumber blocks, uint32 *shift)
+{
+	*shift = 0;
+	while ((Max(blocks, 1) - 1) >> *shift >= MOST_HINTS)
+		++* shift;
+	return pg_nextpower2_32(Min(Max(blocks, 1), MOST_HINTS));
+}

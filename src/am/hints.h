@@ -1,0 +1,74 @@
+/*
+ * hints.h - in which buffers a backend has found pages of an index and of its table.
+ *
+ * Finding a page in the buffer table costs as much as half of the work on it, and reads memory
+ * that is seldom in the processor's cache.  So the description of an index remembers where its
+ * pages and those of its table were last; PostgreSQL checks that they still are.
+ */
+#ifndef GRNND_HINTS_H
+#define GRNND_HINTS_H
+
+#include "am/grnnd.h"
+
+#include "miscadmin.h"
+
+/* What a scan makes of hints. */
+typedef struct GrnndFinder
+{
+	const GrnndHints *hints;
+	uint32		pins;			/* of blocks found by their hint */
+	int			trust;			/* in guesses of buffers; none are made at 0 */
+} GrnndFinder;
+
+static inline GrnndHint *
+grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
+{
+	const GrnndHints *hints = finder->hints;
+
+	return &hints->at[(block >> hints->shift) & hints->mask];
+}
+
+/*
+ * The buffer that has a block, probably, or InvalidBuffer.  Pages that were read one after the
+ * other into empty or old buffers, as by grnnd_prewarm(), mostly lie one after the other.  So where
+ * a run of blocks shares a hint, one of them tells where the others are.
+ */
+static inline Buffer
+grnnd_likely_buffer(const GrnndFinder *finder, BlockNumber block)
+{
+	const GrnndHint *hint = grnnd_hint_of(finder, block);
+	int64		buffer = (int64) hint->buffer + block - hint->block;
+
+	if (hint->block == block)
+		return hint->buffer;
+	if (finder->trust <= 0 || hint->buffer <= 0 ||
+		((hint->block ^ block) >> finder->hints->shift) != 0 || buffer <= 0 || buffer > NBuffers)
+		return InvalidBuffer;
+	return (Buffer) buffer;
+}
+
+static inline void
+grnnd_note_buffer(const GrnndFinder *finder, BlockNumber block, Buffer buffer)
+{
+	GrnndHint  *hint = grnnd_hint_of(finder, block);
+
+	hint->block = block;
+	hint->buffer = buffer;
+}
+
+/* hints may change between calls: those of a description, which others' may take the place of. */
+extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
+
+/*
+ * Pins a block of the main fork by its hint.  InvalidBuffer: the caller is to look it up, and to
+ * note where it is.  missing: pages of the relation had to be read a while ago.
+ */
+extern Buffer grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing);
+
+/*
+ * How many hints a relation of so many blocks gets, which is a power of two, and the blocks that
+ * share one: 2^*shift.
+ */
+extern uint32 grnnd_hints_for(BlockNumber blocks, uint32 *shift);
+
+#endif							/* GRNND_HINTS_H */
