@@ -122,7 +122,8 @@ notice_hnsw_options(const GrnndOptions *opts)
 
 /*
  * Most neighbours of a record: degree, else by m, else the default for so many dimensions and
- * columns.  hnsw's own default of m, which clients send unasked, never takes it below that default.
+ * columns.  hnsw's own default of m, which clients send unasked, stands for that default, and a
+ * larger m never takes it below.
  */
 uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows)
@@ -137,11 +138,10 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec 
 	records.degree = grn_default_degree(rows->dim, records.form, opts->codes, rows->payload);
 	by_default = opts->codes ? grn_degree_beside_columns(&records) : records.degree;
 	/* clients that send m unasked do not mean to make a small index a large one */
-	if (opts->m == 0 || grn_is_compact(records.form, rows->dim) ||
-		(opts->m == DEFAULT_M && grn_form(records.form)->rotated))
+	if (opts->m == 0 || opts->m == DEFAULT_M || grn_is_compact(records.form, rows->dim))
 		return by_default;
 	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);
-	return opts->m >= DEFAULT_M ? Max(by_m, by_default) : by_m;
+	return opts->m > DEFAULT_M ? Max(by_m, by_default) : by_m;
 }
 
 double

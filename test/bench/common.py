@@ -267,15 +267,17 @@ class Server:
                 os.close(fd)
 
     def qps(self, binary, data, query, setup="", clients=1, seconds=3.0, pin=False, buffers=0, by_id=False,
-            queries=0, warmup=200, first=0, k=10, truth=True, bounds=None):
-        """Runs qps.c; bounds: an .ibin file, of which query i has row i as its parameters from $2 on."""
+            queries=0, warmup=200, warm=0.0, first=0, k=10, truth=True, bounds=None):
+        """Runs qps.c; bounds: an .ibin file, of which query i has row i as its parameters from $2 on.
+
+        Each session asks `warmup` queries before, and for `warm` seconds at least."""
         command = [binary, "--conn", self.conn, "--query", query, "--vectors", f"{data}/query.fbin",
                    "--setup", setup or "SELECT 1", "--clients", str(clients), "--seconds", str(seconds)]
         command += ["--by-id"] if by_id else ["--truth", f"{data}/gt.ibin"] if truth else []
         command += ["--bounds", bounds] if bounds else []
         command += ["--pin"] if pin else []
         command += ["--buffers", str(buffers)] if buffers else []
-        command += ["--queries", str(queries), "--warmup", str(warmup), "--first", str(first),
+        command += ["--queries", str(queries), "--warmup", str(warmup), "--warm", str(warm), "--first", str(first),
                     "--k", str(k)]
         env = dict(os.environ, LD_LIBRARY_PATH=self.lib + ":" + os.environ.get("LD_LIBRARY_PATH", ""))
         return json.loads(subprocess.check_output(command, text=True, env=env))

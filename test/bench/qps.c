@@ -55,7 +55,8 @@ typedef struct Run
 	int			clients;
 	int			buffers;		/* queries to sum EXPLAIN's buffers over */
 	int			queries;		/* each client stops after so many; 0: none */
-	int			warmup;			/* unmeasured queries before */
+	int			warmup;			/* unmeasured queries before, */
+	double		warm;			/* and so many seconds of them */
 	int			first;			/* row of the first client's first query */
 	int			k;				/* neighbours asked for, for recall */
 	Matrix		vectors;
@@ -224,8 +225,9 @@ client(const Run *run, int number, Totals *t)
 			sched_setaffinity(PQbackendPID(conn), sizeof set, &set) != 0)
 			fprintf(stderr, "qps: could not pin client %d: %s\n", number, strerror(errno));
 	}
-	/* plan cache, catalogue caches, index cache; the queries just before row */
-	for (int i = run->warmup; i > 0; i--)
+	/* plan cache, catalogue caches, index cache; the queries before row, backwards */
+	start = now();
+	for (int i = 1; i <= run->warmup || now() - start < run->warm; i++)
 		PQclear(ask(conn, run, (row + n - i % n) % n, buffer));
 	t->processor = -processor_time(PQbackendPID(conn));
 	start = now();
@@ -366,6 +368,8 @@ main(int argc, char **argv)
 			run.queries = atoi(v);
 		else if (strcmp(a, "--warmup") == 0)
 			run.warmup = atoi(v);
+		else if (strcmp(a, "--warm") == 0)
+			run.warm = atof(v);
 		else if (strcmp(a, "--k") == 0)
 			run.k = atoi(v);
 		else if (strcmp(a, "--first") == 0)
@@ -376,7 +380,7 @@ main(int argc, char **argv)
 	if (run.conninfo == NULL || run.query == NULL || vectors == NULL)
 		die("usage", "qps --conn C --query SQL --vectors Q.fbin [--truth GT.ibin | --by-id] "
 			"[--bounds B.ibin] [--setup SQL] [--clients N] [--seconds S] [--pin] [--buffers QUERIES] "
-			"[--queries N] [--warmup N] [--first ROW] [--k N]");
+			"[--queries N] [--warmup N] [--warm S] [--first ROW] [--k N]");
 	run.vectors = read_matrix(vectors);
 	if (truth != NULL)
 	{

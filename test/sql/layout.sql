@@ -48,7 +48,7 @@ SELECT opclass, c.* FROM (VALUES ('vector_l2_ops', '<->', 2000), ('vector_cosine
 CREATE TABLE ints (id int, v vector(384));
 INSERT INTO ints SELECT id, array(SELECT (unit(id, j, 1) * 255)::int FROM generate_series(1, 384) j)::vector
 FROM generate_series(1, 600) id;
-CREATE INDEX ints_v ON ints USING grnnd (v);
+CREATE INDEX ints_v ON ints USING grnnd (v) WITH (degree = 32);
 SET enable_seqscan = off;
 SET enable_sort = off;
 CREATE FUNCTION table_pages(query text) RETURNS int LANGUAGE plpgsql AS $$
@@ -61,7 +61,7 @@ END $$;
 SELECT v AS q FROM ints WHERE id = 17 \gset
 SELECT table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 10', :'q')) AS bytes \gset
 DROP INDEX ints_v;
-CREATE INDEX ints_v ON ints USING grnnd (v) WITH (layout = exact);
+CREATE INDEX ints_v ON ints USING grnnd (v) WITH (degree = 32, layout = exact);
 SELECT :bytes = table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 10', :'q')) AS same;
 
 SET client_min_messages = warning;

@@ -220,7 +220,9 @@ known_layouts(void)
 
 		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
 		degree = grn_default_degree(dim, GRN_FORM_U8, true, PAYLOAD);
-		CHECK(degree >= 32 && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
+		CHECK((degree >= 32 || degree == 28) && degree <= GRN_MAX_DEGREE, "dim %u: %u", dim, degree);
+		/* without codes there is nothing to be said for fewer */
+		CHECK(grn_default_degree(dim, GRN_FORM_U8, false, PAYLOAD) >= 32, "dim %u", dim);
 		CHECK(grn_layout_form(GRN_KEEP_DEFAULT, dim, 0, true, GRN_FORM_U8, PAYLOAD) == GRN_FORM_U8, "dim %u", dim);
 	}
 }
@@ -240,10 +242,12 @@ default_layouts(void)
 	}			cases[] = {
 		{3, GRN_FORM_F32, 32, 32, 16, 9},
 		{128, GRN_FORM_U8, 32, 32, 20, 7},
-		{384, GRN_FORM_U8, 32, 32, 40, 4},
+		{256, GRN_FORM_U8, 32, 32, 44, 4},
+		{384, GRN_FORM_U8, 28, 32, 48, 4},
 		{512, GRN_FORM_U8, 32, 32, 48, 3},
 		{768, GRN_FORM_ROTATED4, 28, 48, 48, 4},
 		{960, GRN_FORM_U8, 32, 48, 44, 3},
+		{1024, GRN_FORM_U8, 28, 48, 48, 3},
 		{1536, GRN_FORM_U8, 32, 32, 64, 2},
 		{3072, GRN_FORM_U8, 48, 48, 64, 1}
 	};
@@ -276,7 +280,7 @@ column_layouts(void)
 		uint32_t	degree[5];	/* with so many columns */
 	}			cases[] = {
 		{128, {32, 32, 32, 30, 29}},
-		{384, {32, 32, 31, 30, 29}},
+		{384, {28, 27, 26, 26, 25}},
 		{768, {28, 27, 26, 26, 25}},
 		{1536, {32, 31, 31, 30, 30}}
 	};

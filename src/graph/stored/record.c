@@ -278,6 +278,7 @@ grn_most_code_bytes(const GrnCodeCosts *costs)
 
 /* Bytes of code that leave some choice to the fit, of short codes and of longer ones. */
 #define ROOM_BYTES 40
+#define LONG_ROOM_BYTES 48
 #define LARGE_ROOM_BYTES 64
 
 /* Records of a form with room for codes of so many bytes, or as many as there can be. */
@@ -307,8 +308,28 @@ own_degree(uint32_t dim, GrnForm form, uint32_t payload)
 }
 
 /*
- * 32, or more where that takes no more pages and leaves room for longer codes: on GIST 48 makes
- * 10% fewer visits at recall 0.99 than 32, and 64 no fewer than 48.
+ * Are 28 edges with longer codes better than 32, to which a page leaves no more than usual ones?
+ * So it is of a million sentences in 8 bits (384 dimensions): 28 with 48 bytes reach recall .95 at
+ * ef 44 and .99 at 152, 32 with 40 at 50 and 168; 30 and 26 are as good as 28
+ * (test/bench/graph/defaults.md).
+ */
+static bool
+prefers_long_codes(uint32_t dim, GrnForm form, uint32_t payload)
+{
+	GrnLayout	usual;
+	GrnLayout	longer;
+	GrnLayout	fewer;
+
+	return form == GRN_FORM_ROUNDED &&
+		room_layout(&usual, dim, 32, ROOM_BYTES, form, payload) &&
+		room_layout(&longer, dim, 32, ROOM_BYTES + GRN_CODE_STEP, form, payload) &&
+		is_denser(&usual, &longer) &&
+		room_layout(&fewer, dim, 28, LONG_ROOM_BYTES, form, payload) && !is_denser(&usual, &fewer);
+}
+
+/*
+ * 32, or 28 as above, or more where that takes no more pages and leaves room for longer codes: on
+ * GIST 48 makes 10% fewer visits at recall 0.99 than 32, and 64 no fewer than 48.
  */
 uint32_t
 grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
@@ -332,7 +353,7 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 			if (room_layout(&l, dim, large[i], LARGE_ROOM_BYTES, form, payload) &&
 				!is_denser(&usual, &l))
 				return large[i];
-	return 32;
+	return codes && prefers_long_codes(dim, form, payload) ? 28 : 32;
 }
 
 /*

@@ -238,11 +238,12 @@ def clock(server, qps, folder, system, cases, args):
         point["qps"], point["qps_many"], point["processor_us"] = np.median(point["rounds"], axis=0).tolist()
 
 
-def indexes(system, group, dim):
+def indexes(system, group, args):
     """Statements that make the indexes that a system has for a group of columns."""
     columns = COLUMNS[group]
     if system == "grnnd":
-        return [f"CREATE INDEX i ON items USING grnnd (v{', ' + columns if columns else ''})"]
+        return [f"CREATE INDEX i ON items USING grnnd (v{', ' + columns if columns else ''})" +
+                (f" WITH ({args.parameters})" if args.parameters else "")]
     if system == "hnsw":
         return ["CREATE INDEX i ON items USING hnsw (v vector_l2_ops)"]
     if system == "diskann":
@@ -268,7 +269,7 @@ def run(server, qps, system, cases, nears, query, dim, args, results):
             groups.setdefault(COLUMNS[column] if system == "grnnd" else "all", []).append(number)
     for key, numbers in groups.items():
         server.sql("DROP INDEX IF EXISTS i")
-        seconds = sum(server.create_index(text)[0] for text in indexes(system, cases[numbers[0]][2], dim))
+        seconds = sum(server.create_index(text)[0] for text in indexes(system, cases[numbers[0]][2], args))
         size = server.size("i") if system != "bitmap" else sum(server.size(f"b_{c}") for c in ("c", "t", "u", "w", "tag"))
         results.append({"system": system, "which": "index", "columns": key, "seconds": seconds, "bytes": size})
         print(json.dumps(results[-1]), flush=True)
@@ -347,6 +348,7 @@ def main():
     parser.add_argument("--clients", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--with", dest="parameters", help="storage parameters of grnnd's indexes")
     parser.add_argument("--scratch", help="folder for rows with noise, in memory if that is large enough")
     parser.add_argument("--memory", default="8GB", help="shared_buffers and maintenance_work_mem")
     parser.add_argument("--replot", action="store_true")

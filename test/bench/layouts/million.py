@@ -111,8 +111,8 @@ def sweep(server, qps, data, setting, expression, args):
         before = pages(server)
         server.qps(qps, data, query, setup, 1, 60, queries=200, warmup=0)
         index, table, toast = ((b - a) / 200 for a, b in zip(before, pages(server)))
-        one = server.qps(qps, data, query, setup, 1, args.seconds, pin=True)
-        many = server.qps(qps, data, query, setup, args.clients, args.seconds)
+        one = server.qps(qps, data, query, setup, 1, args.seconds, pin=True, warm=args.warm)
+        many = server.qps(qps, data, query, setup, args.clients, args.seconds, warm=args.warm)
         points.append({"ef": ef, "recall": many["recall"], "qps": one["qps"], "qps_many": many["qps"], "p99": many["p99_us"],
                        "index": index, "table": table, "toast": toast})
         print("  " + json.dumps(points[-1]), flush=True)
@@ -121,13 +121,14 @@ def sweep(server, qps, data, setting, expression, args):
     # as it is without any setting
     setup = "SET enable_seqscan = off"
     server.qps(qps, data, query, setup, args.clients, 60, queries=100, warmup=0)
-    many = server.qps(qps, data, query, setup, args.clients, args.seconds)
+    many = server.qps(qps, data, query, setup, args.clients, args.seconds, warm=args.warm)
     unset = {"recall": many["recall"], "qps_many": many["qps"]}
     print("  without setting: " + json.dumps(unset), flush=True)
     hundred = []
     query = f"SELECT id FROM t ORDER BY {expression} LIMIT 100"
     for ef in K100_EFS:
-        many = server.qps(qps, data, query, f"SET enable_seqscan = off; SET {setting} = {ef}", args.clients, args.seconds, k=100)
+        many = server.qps(qps, data, query, f"SET enable_seqscan = off; SET {setting} = {ef}", args.clients, args.seconds, k=100,
+                          warm=args.warm)
         hundred.append({"ef": ef, "recall": many["recall"], "qps_many": many["qps"]})
     return points, unset, hundred
 
@@ -269,6 +270,7 @@ def main():
     p.add_argument("--systems", default="default,exact,compact,hnsw,halfvec")
     p.add_argument("--clients", type=int, default=os.cpu_count())
     p.add_argument("--seconds", type=float, default=1.5)
+    p.add_argument("--warm", type=float, default=2, help="seconds that each session asks queries before it is timed")
     p.add_argument("--shared-buffers", default="24GB")
     p.add_argument("--memory", default="16GB", help="maintenance_work_mem")
     p.add_argument("--device", default="auto")
