@@ -54,7 +54,7 @@ typedef struct CacheEntry
 static dlist_head cache = DLIST_STATIC_INIT(cache);
 static int	cache_count = 0;
 static Size cache_arrays_bytes = 0; /* of all entries */
-static GrnndHint no_hint;		/* what all share that have none: a hint may be wrong */
+static int32 no_hint = GRNND_NO_HINT;	/* what all share that have none: a hint may be wrong */
 static const GrnndHints no_hints = {&no_hint, 0, 0};
 static uint64 cache_serial = 0;
 static uint64 transaction = 0;	/* transactions ended so far, in this backend */
@@ -290,6 +290,15 @@ reserve_arrays(Size bytes)
 	}
 }
 
+static int32 *
+new_hints(MemoryContext context, uint32 n)
+{
+	int32	   *hints = MemoryContextAlloc(context, n * sizeof(int32));
+
+	memset(hints, (uint8) GRNND_NO_HINT, n * sizeof(int32));
+	return hints;
+}
+
 /* Gives an entry hints of a relation that has so many blocks. */
 static void
 make_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
@@ -297,7 +306,7 @@ make_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
 	uint32		n = grnnd_hints_for(blocks, &hints->shift);
 
 	hints->mask = n - 1;
-	hints->at = MemoryContextAllocZero(entry->arrays, n * sizeof(GrnndHint));
+	hints->at = new_hints(entry->arrays, n);
 }
 
 /* The bytes of these. */
@@ -306,7 +315,7 @@ hints_bytes(BlockNumber blocks)
 {
 	uint32		shift;
 
-	return grnnd_hints_for(blocks, &shift) * sizeof(GrnndHint);
+	return grnnd_hints_for(blocks, &shift) * sizeof(int32);
 }
 
 /*
@@ -601,6 +610,6 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));
-	copy->hints.at = palloc0((copy->hints.mask + 1) * sizeof(GrnndHint));
+	copy->hints.at = new_hints(CurrentMemoryContext, copy->hints.mask + 1);
 	copy->row_hints = no_hints;
 }

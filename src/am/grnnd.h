@@ -243,23 +243,18 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 
 /* ---- what a backend knows of an index ---- */
 
-/* Where a block was last found. */
-typedef struct GrnndHint
-{
-	BlockNumber block;
-	Buffer		buffer;
-} GrnndHint;
-
 /*
- * Those of a relation, see hints.h.  Where it has more pages than hints there is one for each run
- * of 2^shift blocks: the last of them that was found.
+ * Where blocks of a relation were last found, see hints.h: of each run of 2^shift blocks the buffer
+ * of the last one that was, less its block.  Only a relation of more blocks than there are hints
+ * has runs of several.
  */
 typedef struct GrnndHints
 {
-	GrnndHint  *at;				/* [mask + 1]; one that all share, where there are none */
+	int32	   *at;				/* [mask + 1]; one that all share, where there are none */
 	uint32		mask;
 	uint32		shift;
 } GrnndHints;
+#define GRNND_NO_HINT ((int32) 0x80808080)	/* (its bytes are the same) */
 
 /* What the metapage holds behind GrnndMeta, as it was when it was read; zeroes: there is none. */
 typedef struct GrnndNotes

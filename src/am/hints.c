@@ -17,8 +17,8 @@
 #define LOOKUP_EVERY_IN_MEMORY 64
 
 /*
- * Guesses of buffers: so many more wrong ones than right ones end them for a search, and at most so
- * many right ones are remembered.
+ * Where blocks share hints: so many more wrong ones than right ones end their use for a search, and
+ * at most so many right ones are remembered.
  */
 #define FIRST_TRUST 4
 #define MOST_TRUST 16
@@ -26,7 +26,7 @@
 #ifdef GRNND_TEST_POINTS
 #define MOST_HINTS 64			/* for small relations to have runs, too */
 #else
-#define MOST_HINTS 524288		/* power of two; 4 MB */
+#define MOST_HINTS 1048576		/* power of two; 4 MB */
 #endif
 
 void
@@ -41,18 +41,16 @@ Buffer
 grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing)
 {
 	Buffer		likely = grnnd_likely_buffer(finder, block);
-	bool		guessed = likely > 0 && grnnd_hint_of(finder, block)->block != block;
 	uint32		every = missing ? LOOKUP_EVERY : LOOKUP_EVERY_IN_MEMORY;
+	bool		right;
 
-	/* a look without a lock spares wrong guesses the lock; right ones are looked at once more */
-	if (guessed && GetBufferDescriptor(likely - 1)->tag.blockNum != block)
-	{
-		finder->trust--;
+	if (!BufferIsValid(likely))
 		return InvalidBuffer;
-	}
-	if (guessed && finder->trust < MOST_TRUST)
-		finder->trust++;
-	if (!BufferIsValid(likely) || ++finder->pins % every == 0 ||
+	/* a look without a lock spares wrong hints the lock; right ones are looked at once more */
+	right = GetBufferDescriptor(likely - 1)->tag.blockNum == block;
+	if (finder->hints->shift > 0)
+		finder->trust = right ? Min(finder->trust + 1, MOST_TRUST) : finder->trust - 1;
+	if (!right || ++finder->pins % every == 0 ||
 		!ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, likely))
 		return InvalidBuffer;
 	pgstat_count_buffer_read(rel);

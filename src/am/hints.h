@@ -20,7 +20,7 @@ typedef struct GrnndFinder
 	int			trust;			/* in guesses of buffers; none are made at 0 */
 } GrnndFinder;
 
-static inline GrnndHint *
+static inline int32 *
 grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
 {
 	const GrnndHints *hints = finder->hints;
@@ -36,24 +36,17 @@ grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
 static inline Buffer
 grnnd_likely_buffer(const GrnndFinder *finder, BlockNumber block)
 {
-	const GrnndHint *hint = grnnd_hint_of(finder, block);
-	int64		buffer = (int64) hint->buffer + block - hint->block;
+	int32		hint = *grnnd_hint_of(finder, block);
+	Buffer		buffer = (Buffer) (block + (uint32) hint);
 
-	if (hint->block == block)
-		return hint->buffer;
-	if (finder->trust <= 0 || hint->buffer <= 0 ||
-		((hint->block ^ block) >> finder->hints->shift) != 0 || buffer <= 0 || buffer > NBuffers)
-		return InvalidBuffer;
-	return (Buffer) buffer;
+	return hint == GRNND_NO_HINT || finder->trust <= 0 || buffer <= 0 || buffer > NBuffers
+		? InvalidBuffer : buffer;
 }
 
 static inline void
 grnnd_note_buffer(const GrnndFinder *finder, BlockNumber block, Buffer buffer)
 {
-	GrnndHint  *hint = grnnd_hint_of(finder, block);
-
-	hint->block = block;
-	hint->buffer = buffer;
+	*grnnd_hint_of(finder, block) = (int32) ((uint32) buffer - block);
 }
 
 /* hints may change between calls: those of a description, which others' may take the place of. */

@@ -47,6 +47,8 @@ def main():
         return np.array([float(x) for x in question.strip('[]').split(',')], dtype=np.float32)
 
     os.environ['PGDATABASE'] = 'postgres'
+    # so wide that a search finds all five, whatever the graph
+    os.environ['PGOPTIONS'] = '-c grnnd.ef_search=200'
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         exec(compile(blocks[0], 'doc/grnnd-examples.md', 'exec'), {'embed': embed})

@@ -19,6 +19,7 @@ autovacuum = off
 fsync = off
 grnnd.build_device = cpu
 wal_consistency_checking = 'generic'
+wal_keep_size = 2GB
 ));
 $primary->start;
 setup_grnnd($primary, 16, 20);
