@@ -26,13 +26,14 @@
 #define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
 
 /*
- * A backend's scans of an index before it remembers where pages of the table are.  Making room for
- * that takes up to a millisecond, and scans gain 5 to 20 microseconds each.
+ * Each time that a backend has scanned an index so often, it gets hints of the table's pages, and
+ * more of both where these have grown.  The first ones take up to a millisecond, and scans gain 5
+ * to 20 microseconds each.
  */
 #ifdef GRNND_TEST_POINTS
-#define ROW_HINTS_FROM 0
+#define HINTS_EVERY 1
 #else
-#define ROW_HINTS_FROM 16
+#define HINTS_EVERY 16
 #endif
 
 /* Pages at an index's front that are asked for together; 128 dimensions have 10. */
@@ -47,7 +48,7 @@ typedef struct CacheEntry
 	GrnndIndex	ix;
 	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
 	Size		arrays_bytes;
-	uint32		scans;			/* that have asked for row hints, ROW_HINTS_FROM at most */
+	uint32		scans;			/* since it has its arrays */
 	bool		filled;			/* they are complete */
 } CacheEntry;
 
@@ -299,23 +300,29 @@ new_hints(MemoryContext context, uint32 n)
 	return hints;
 }
 
-/* Gives an entry hints of a relation that has so many blocks. */
+/*
+ * Gives an entry as many hints of a relation of so many blocks as these want, unless it has them,
+ * or another index would lose its arrays for them.
+ */
 static void
-make_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
+fit_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
 {
-	uint32		n = grnnd_hints_for(blocks, &hints->shift);
-
-	hints->mask = n - 1;
-	hints->at = new_hints(entry->arrays, n);
-}
-
-/* The bytes of these. */
-static Size
-hints_bytes(BlockNumber blocks)
-{
+	GrnndHints	old = *hints;
 	uint32		shift;
+	uint32		n = grnnd_hints_for(blocks, &shift);
 
-	return grnnd_hints_for(blocks, &shift) * sizeof(int32);
+	if (old.at != &no_hint && n <= old.mask + 1 && shift <= old.shift)
+		return;
+	if (cache_arrays_bytes + n * sizeof(int32) > arrays_budget())
+		return;
+	*hints = (GrnndHints) {new_hints(entry->arrays, n), n - 1, shift};
+	entry->arrays_bytes += n * sizeof(int32);
+	cache_arrays_bytes += n * sizeof(int32);
+	if (old.at == &no_hint)
+		return;
+	pfree(old.at);
+	entry->arrays_bytes -= (old.mask + 1) * sizeof(int32);
+	cache_arrays_bytes -= (old.mask + 1) * sizeof(int32);
 }
 
 /*
@@ -349,7 +356,8 @@ fill_entry(Relation index, CacheEntry *entry)
 	Size		short_bytes;
 	Size		book_bytes = ix->meta.sig_bytes * sizeof(GrnSigBook);
 	int16	   *short_basis;
-	BlockNumber blocks;
+	uint32		hints;
+	uint32		hints_shift;
 	float	   *codec;
 
 	if (entry->filled)
@@ -360,8 +368,8 @@ fill_entry(Relation index, CacheEntry *entry)
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
-	blocks = RelationGetNumberOfBlocks(index);
-	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints_bytes(blocks);
+	hints = grnnd_hints_for(RelationGetNumberOfBlocks(index), &hints_shift);
+	arrays_bytes = codec_bytes + short_bytes + book_bytes + hints * sizeof(int32);
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
@@ -383,7 +391,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	ix->codec = ix->encoder;
 	if (ix->meta.codes_ignored || ix->meta.fit_state != GRNND_FITTED)
 		ix->codec.shape = GRN_NO_CODES;
-	make_hints(entry, blocks, &ix->hints);
+	ix->hints = (GrnndHints) {new_hints(entry->arrays, hints), hints - 1, hints_shift};
 	entry->arrays_bytes = arrays_bytes;
 	cache_arrays_bytes += arrays_bytes;
 	entry->filled = true;
@@ -561,19 +569,10 @@ grnnd_index_of_scan(Relation index, Relation table)
 	GrnndIndex *ix = &entry->ix;
 
 	fill_entry(index, entry);
-	if (entry->scans < ROW_HINTS_FROM)
-		entry->scans++;
-	else if (ix->row_hints.at == &no_hint)
+	if (++entry->scans % HINTS_EVERY == 0)
 	{
-		BlockNumber blocks = RelationGetNumberOfBlocks(table);
-		Size		bytes = hints_bytes(blocks);
-
-		/* no other index loses its arrays for them */
-		if (cache_arrays_bytes + bytes > arrays_budget())
-			return ix;
-		make_hints(entry, blocks, &ix->row_hints);
-		entry->arrays_bytes += bytes;
-		cache_arrays_bytes += bytes;
+		fit_hints(entry, RelationGetNumberOfBlocks(table), &ix->row_hints);
+		fit_hints(entry, RelationGetNumberOfBlocks(index), &ix->hints);
 	}
 	return ix;
 }

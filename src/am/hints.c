@@ -17,8 +17,9 @@
 #define LOOKUP_EVERY_IN_MEMORY 64
 
 /*
- * Where blocks share hints: so many more wrong ones than right ones end their use for a search, and
- * at most so many right ones are remembered.
+ * So many more wrong hints than right ones end their use for a search, and at most so many right
+ * ones are remembered.  Wrong are those of pages that have gone, and most where a relation has
+ * outgrown its hints, or where pages of a run lie apart.
  */
 #define FIRST_TRUST 4
 #define MOST_TRUST 16
@@ -48,8 +49,7 @@ grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool miss
 		return InvalidBuffer;
 	/* a look without a lock spares wrong hints the lock; right ones are looked at once more */
 	right = GetBufferDescriptor(likely - 1)->tag.blockNum == block;
-	if (finder->hints->shift > 0)
-		finder->trust = right ? Min(finder->trust + 1, MOST_TRUST) : finder->trust - 1;
+	finder->trust = right ? Min(finder->trust + 1, MOST_TRUST) : finder->trust - 1;
 	if (!right || ++finder->pins % every == 0 ||
 		!ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, likely))
 		return InvalidBuffer;

@@ -17,7 +17,7 @@ typedef struct GrnndFinder
 {
 	const GrnndHints *hints;
 	uint32		pins;			/* of blocks found by their hint */
-	int			trust;			/* in guesses of buffers; none are made at 0 */
+	int			trust;			/* in hints; none are taken at 0 */
 } GrnndFinder;
 
 static inline int32 *
