@@ -63,6 +63,6 @@ grnnd_hints_for(BlockNumber blocks, uint32 *shift)
 {
 	*shift = 0;
 	while ((Max(blocks, 1) - 1) >> *shift >= MOST_HINTS)
-		++* shift;
+		(*shift)++;
 	return pg_nextpower2_32(Min(Max(blocks, 1), MOST_HINTS));
 }
