@@ -16,11 +16,11 @@ extern const GrnndIndex *grnnd_index(Relation index);
 /* The same without arrays and hints: a planner meets many indexes and uses neither. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
 /*
- * The same for a scan that reads the table, a heap.  A backend that scans the index often has hints
- * of the table's pages, too.
+ * grnnd_index() for a scan of the index that reads its table, which is a heap.  It counts scans: a
+ * backend that makes many gets hints of the table's pages, too.
  */
 extern const GrnndIndex *grnnd_index_of_scan(Relation index, Relation table);
-/* The same by the metapage as it is now: what fit_codes.c writes reaches backends late. */
+/* grnnd_index() by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*
  * The same, with arrays and hints of its own in the current memory context: for who computes values

@@ -244,9 +244,9 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 /* ---- what a backend knows of an index ---- */
 
 /*
- * Where blocks of a relation were last found, see hints.h: of each run of 2^shift blocks the buffer
- * of the last one that was, less its block.  Only a relation of more blocks than there are hints
- * has runs of several.
+ * Where blocks of a relation were last found, see hints.h.  A hint is the number of a buffer less
+ * that of the block which was found there.  It serves a run of 2^shift blocks: one block, unless
+ * the relation has more blocks than there are hints.
  */
 typedef struct GrnndHints
 {

@@ -12,6 +12,8 @@
 
 #include "miscadmin.h"
 
+#define GRNND_CACHE_LINE 64
+
 /* What a scan makes of hints. */
 typedef struct GrnndFinder
 {
@@ -49,7 +51,15 @@ grnnd_note_buffer(const GrnndFinder *finder, BlockNumber block, Buffer buffer)
 	*grnnd_hint_of(finder, block) = (int32) ((uint32) buffer - block);
 }
 
-/* hints may change between calls: those of a description, which others' may take the place of. */
+/* Prefetches into the L2 cache: the L1 cache takes few lines at a time, and then cores wait. */
+static inline void
+grnnd_touch_bytes(const char *from, uint32 bytes)
+{
+	for (uint32 at = 0; at < bytes; at += GRNND_CACHE_LINE)
+		__builtin_prefetch(from + at, 0, 2);
+}
+
+/* Keeps a pointer to a description's hints, which the description may replace between calls. */
 extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
 
 /*

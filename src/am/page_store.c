@@ -26,16 +26,6 @@
  */
 #define DISK_SECONDS 10e-6
 
-#define CACHE_LINE 64
-
-/* Prefetches into the L2 cache: the L1 cache takes few lines at a time, and then cores wait. */
-static void
-touch_bytes(const char *from, uint32 bytes)
-{
-	for (uint32 at = 0; at < bytes; at += CACHE_LINE)
-		__builtin_prefetch(from + at, 0, 2);
-}
-
 /*
  * A record is seldom in the processor's cache.  Asks for all that a visit is going to read of its
  * first page, the whole page where it takes all records there (search_mates.c), before the lock,
@@ -52,11 +42,11 @@ touch(const GrnndStore *store, Page page, uint32 id, bool whole)
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
 	if (store->base.rows_alone)
 	{
-		touch_bytes(from, l->off_ids);
-		touch_bytes(from + l->off_vec, l->vec_first);
+		grnnd_touch_bytes(from, l->off_ids);
+		grnnd_touch_bytes(from + l->off_vec, l->vec_first);
 		return;
 	}
-	touch_bytes(from, whole ? l->record_bytes * l->per_page : Min(l->record_bytes, l->payload));
+	grnnd_touch_bytes(from, whole ? l->record_bytes * l->per_page : Min(l->record_bytes, l->payload));
 }
 
 void

@@ -149,11 +149,11 @@ typedef struct GrnndScan
 	const Candidate *batch;		/* [batch_size], nearest first */
 	uint32		batch_size;
 	uint32		batch_taken;	/* results that left the heap since */
-	uint32		batch_asked;	/* whose rows the kernel was asked for, */
-	uint32		batch_heads;	/* the memory for the heads of their pages, */
-	uint32		batch_rows;		/* and for rows in memory */
-	bool		finds_rows;		/* the scan finds pages of the table itself */
-	GrnndFinder row_finder;		/* then */
+	uint32		batch_asked;	/* the first ones: the kernel was asked for their rows' pages */
+	uint32		batch_heads;	/* memory was asked for the heads of these pages */
+	uint32		batch_rows;		/* memory was asked for their rows */
+	bool		finds_rows;		/* the scan finds pages of the table by hints: */
+	GrnndFinder row_finder;
 
 	/* where no distance has an order (walk): all nodes, by id */
 	bool		walk;

@@ -14,7 +14,6 @@
 
 #include "access/heapam.h"
 #include "access/tableam.h"
-#include "storage/bufmgr.h"
 #include "storage/buf_internals.h"
 #include "utils/rel.h"
 
@@ -26,8 +25,6 @@
  */
 #define HEADS_AHEAD 12
 #define ROWS_AHEAD 5
-
-#define CACHE_LINE 64
 
 static bool
 is_heap(Relation table)
@@ -120,8 +117,8 @@ touch_row(const GrnndScan *so, const Candidate *r)
 		return;
 	page = BufferGetPage(buffer);
 	at = *PageGetItemId(page, ItemPointerGetOffsetNumber(&tid));
-	for (uint32 i = at.lp_off; i < Min((uint32) at.lp_off + at.lp_len, BLCKSZ); i += CACHE_LINE)
-		__builtin_prefetch(page + i, 0, 2);
+	if (at.lp_off + at.lp_len <= BLCKSZ)
+		grnnd_touch_bytes(page + at.lp_off, at.lp_len);
 }
 
 void
