@@ -176,7 +176,7 @@ grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 		snprintf(name, name_size, "%d CPU threads, without a GPU: %s", threads, failed->err.text);
 	}
 	/* a host without a GPU is none that lacks one, unless somebody has named it */
-	if (failed && (first || choice->gpu_devices[0] != '\0'))
+	if (failed && (first || (choice->gpu_devices && choice->gpu_devices[0] != '\0')))
 		host->notice(host->ctx, text, failed->err.text);
 	if (first && choice->device == GRN_DEVICE_AUTO && threads >= OLD_GPU_THREADS &&
 		!grn_gpu_has_tiles(first->gpu))

@@ -10,7 +10,7 @@
 typedef struct GrnDeviceChoice
 {
 	uint32_t	device;			/* GrnDevice */
-	const char *gpu_devices;	/* "0,1"; empty: the first */
+	const char *gpu_devices;	/* "0,1"; empty or NULL: the first */
 	GrnGpuOptions options;
 	uint64_t	work_limit;		/* bytes of workspace to stay under where cores build; 0: free
 								 * memory */

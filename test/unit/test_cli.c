@@ -169,6 +169,8 @@ test_options(void)
 {
 	CHECK(run("--device cpu --degree 8 --r 16 --s 8 --t1 2 --t2 2 --rho 0.5 --seed 9 --metric cosine --rows 50 --fill $D/a.fbin $D/o.ibin") == 0,
 		  "%s", output);
+	/* without --device, where there is no GPU as well */
+	CHECK(run("--threads 2 $D/a.fbin $D/o.ibin") == 0 && strstr(output, "1200 rows"), "%s", output);
 	CHECK(run("--device cpu --metric ip --threads 1 $D/a.fbin $D/o.ibin") == 0, "%s", output);
 	CHECK(run("--device cpu --rows 1 $D/a.fbin $D/o.ibin") == 0, "%s", output);
 	CHECK(run("--device cpu --rows 2 $D/a.fbin $D/o.ibin") == 0, "%s", output);
