@@ -123,20 +123,16 @@ limit_param(const GrnGraphJob *job, const char *name, uint32_t *param, uint32_t 
 	*param = most;
 }
 
-/*
- * Gives a GPU the graph that was made in parts, so that it finds what is reached and the order of
- * pages: for 100,000,000 vertices cores take as long as the build.  Without memory for it they do.
- */
-static void
-give_graph(GrnGraphJob *job)
+GrnGpu *
+grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice)
 {
 	GrnGpuError ignored;
 
-	if (grn_gpu_take_graph(job->gpu, job->graph->n, job->graph->degree, job->graph->ids, job->graph->counts,
-						   job->choice->options.memory_limit, &ignored) == GRN_GPU_OK)
-		job->holder = job->gpu;
-	else
-		grn_gpu_end(job->gpu);
+	if (grn_gpu_take_graph(gpu, graph->n, graph->degree, graph->ids, graph->counts,
+						   choice->options.memory_limit, &ignored) == GRN_GPU_OK)
+		return gpu;
+	grn_gpu_end(gpu);
+	return NULL;
 }
 
 /*
@@ -203,7 +199,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		status = GRN_GPU_FAILED;
 	}
 	if (status == GRN_GPU_OK && job->hold && !job->holder)
-		give_graph(job);
+		job->holder = grn_hold_graph(job->gpu, job->graph, job->choice);
 	if (status != GRN_GPU_OK && job->holder)
 	{
 		grn_gpu_end(job->holder);

@@ -12,6 +12,12 @@
  * for defaults and are completed.  Sets *on_gpu.
  */
 extern bool grn_build_graph(GrnGraphJob *job, GrnFailure *failure);
+/*
+ * Gives a GPU a graph that it does not have, so that it finds what is reached and the order of
+ * pages: for 100,000,000 vertices cores take as long as the build.  Returns the GPU, or NULL where
+ * it has no memory for it: then cores do.
+ */
+extern GrnGpu *grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice);
 /* Whether the job's GPU would build it as a whole, by the memory that it has now. */
 extern bool grn_builds_whole(const GrnGraphJob *job);
 

@@ -513,9 +513,10 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 					  .position = p->position, .scratch = p->scratch, .in_memory = !r->moved,
 					  .codes = codes_to_order_by(p), .ordered = p->ordered == p->layout.per_page};
 	p->holder = NULL;
-	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
+	if (p->progress.phase != GRN_PHASE_CONNECT)
+		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);
-	grn_progress_step(&p->progress, 0.2, 1);
+	grn_progress_step(&p->progress, p->progress.at + 0.2 * (1 - p->progress.at), 1);
 	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, check_range, p);
 	if (p->bad)
 	{
@@ -687,7 +688,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 			grn_gpu_end(p.holder);
 		return false;
 	}
-	if (!finish_graph(&p, failure))
+	if (!grn_pipeline_add_value_edges(&p, &choice, failure) || !finish_graph(&p, failure))
 		return false;
 	result->sec_connect += grn_lap(&since);
 	if (spec->near.k > 0)

@@ -1,12 +1,13 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
- * pipeline_codes.c, pipeline_entries.c, pipeline_result.c, pipeline_recall.c and
- * pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
+ * pipeline_codes.c, pipeline_value_edges.c, pipeline_entries.c, pipeline_result.c,
+ * pipeline_recall.c, pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
 
 #include "builder/finish.h"
+#include "builder/gpus.h"
 #include "builder/progress.h"
 #include "builder/pipeline.h"
 #include "builder/prepare.h"
@@ -117,6 +118,11 @@ extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
  * for rows that turned out to be too many only after the first look.
  */
 extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
+
+/* ---- pipeline_value_edges.c ---- */
+
+/* Adds edges between rows that share a frequent value, if any do, to the graph as it is built. */
+extern bool grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure);
 
 /* ---- pipeline_entries.c ---- */
 

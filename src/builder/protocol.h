@@ -42,7 +42,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 14
+#define GRN_PROTOCOL_VERSION 15
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -59,6 +59,12 @@ typedef enum GrnSegment
 	GRN_SEG_RESULT,				/* see GrnBuildResult */
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
+	/*
+	 * Where BUILD says so, of each row in VECTORS GrnBuildSpec.sig_bytes numbers, which stand for
+	 * frequent values of filter columns; 0: of none (graph/build/value_edges.h).  The builder may change
+	 * them.
+	 */
+	GRN_SEG_VALUES,
 	/* from here on they are the leader's; the builder never maps them */
 	GRN_SEG_TIDS,				/* 8 bytes a row */
 	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then what write_filters.c makes */
@@ -170,6 +176,8 @@ typedef struct GrnBuildResult
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
+	uint32_t	value_edges;	/* edges that a vertex took at most for a frequent value; 0: there
+								 * are none */
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
 	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
 								 * many at off_vectors of WORK; 0: they do not */
@@ -245,7 +253,7 @@ typedef enum GrnMsgType
 								 * arg2 offset in the file, arg3 bytes */
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled; arg1: bytes so far in the temporary
-								 * file */
+								 * file; arg2: 1 where VALUES is filled */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the

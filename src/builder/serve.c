@@ -61,6 +61,7 @@ typedef struct Server
 	GrnPackedQueue packed;		/* rows to be unpacked */
 	uint64_t	n;				/* of BUILD, as the next */
 	uint64_t	on_disk;
+	bool		has_values;
 	GrnBuild	job;
 	GrnOptions	options;		/* of a connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
@@ -352,6 +353,7 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
 			s->on_disk = msg->arg[1];
+			s->has_values = msg->arg[2] == 1;
 			s->build = true;
 			break;
 		case GRN_MSG_GRANT:
@@ -445,11 +447,13 @@ static void
 take_build(Server *s)
 {
 	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < s->n ||
-		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
+		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n ||
+		(s->has_values && s->segments[GRN_SEG_VALUES].mapped < s->n * s->spec.sig_bytes))
 		violation(s, "fewer rows than BUILD says");
 	s->job.n = s->n;
 	s->job.on_disk = s->on_disk;
 	s->job.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
+	s->job.values = s->has_values ? (uint8_t *) s->segments[GRN_SEG_VALUES].base : NULL;
 	for (uint64_t i = 0; i < s->job.n; i++)
 		if (s->job.order[i] >= s->job.n)
 			violation(s, "an order that names rows that do not exist");

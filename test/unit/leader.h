@@ -64,6 +64,7 @@ typedef struct Leader
 	bool		withhold_codes; /* no memory for codes */
 	uint64_t	codes_needed;	/* then: bytes that were asked for */
 	bool		no_memory;		/* behind what is granted for the workspace */
+	uint8_t		(*value) (uint32_t rank, uint32_t column);	/* of VALUES; NULL: there are none */
 } Leader;
 
 static inline uint64_t
@@ -436,7 +437,14 @@ send_content(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 			say(l, GRN_MSG_ROWS, 0, 0);
 	}
 	say(l, GRN_MSG_ROWS, n, 0);
-	say(l, GRN_MSG_BUILD, n, 0);
+	if (l->value)
+	{
+		grow(l, GRN_SEG_VALUES, (uint64_t) n * l->spec.sig_bytes);
+		for (uint32_t i = 0; i < n; i++)
+			for (uint32_t c = 0; c < l->spec.sig_bytes; c++)
+				l->base[GRN_SEG_VALUES][(uint64_t) order[i] * l->spec.sig_bytes + c] = (char) l->value(i, c);
+	}
+	say_with(l, &(GrnMsg) {.type = GRN_MSG_BUILD, .arg = {n, 0, l->value != NULL}}, -1);
 }
 
 /* Says START, and sends them. */

@@ -16,6 +16,7 @@
 #include "am/build/build_server.h"
 #include "am/build/collect.h"
 #include "am/build/device_choice.h"
+#include "am/build/frequent.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "am/write/fit.h"
@@ -105,6 +106,8 @@ run_build(GrnndBuild *build)
 		grnnd_write_empty_index(build, MAIN_FORKNUM);
 		return;
 	}
+	if (build->spec.sig_bytes > 0)
+		grnnd_fit_books(build);
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (builder->pid == 0)
@@ -161,12 +164,12 @@ run_build(GrnndBuild *build)
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
-							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT "%s",
+							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT "%s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
-							 write_s, end_s, build->map->memory_used,
+							 write_s, end_s, result->value_edges, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK],
 							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved")));
 	if (server != NULL)

@@ -725,6 +725,7 @@ grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 
 	msg.arg[0] = rows;
 	msg.arg[1] = b->map->file_size[GRNND_FILE_DISK];
+	msg.arg[2] = b->map->size[GRN_SEG_VALUES] > 0;
 	send_message(b, &msg, -1, false);
 }
 

@@ -2,8 +2,8 @@
  * write_filters.c - what an index keeps for filters beside the values: signatures, their
  * books, the sample, and lists.
  *
- * The leader fits the books to a sample of the values.  Leader and workers count the rows of each
- * bucket of values, by which the leader plans the lists.  Then all make signatures, sort the rows
+ * The leader has fitted the books (frequent.c).  Leader and workers count the rows of each bucket
+ * of values, by which the leader plans the lists.  Then all make signatures, sort the rows
  * by their buckets, put those of long lists into groups and, later, make the pages.
  */
 #include "postgres.h"
@@ -15,9 +15,6 @@
 #include "am/lists.h"
 #include "am/page.h"
 #include "am/sample.h"
-
-/* Values of a column that its book is fitted to. */
-#define BOOK_ROWS 30000
 
 /* For so many times the nodes that there are the directory has room for lists as long as now. */
 #define LATER_NODES 16
@@ -47,32 +44,6 @@ fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
 	}
 	pfree(listed);
 	pfree(counts);
-}
-
-static void
-fit_books(GrnndNewIndex *new, uint64 nrows)
-{
-	uint32		sampled = (uint32) Min(nrows, BOOK_ROWS);
-	int64	   *keys = palloc((Size) sampled * sizeof(int64));
-
-	for (uint32 c = 0; c < new->columns->n; c++)
-	{
-		uint32		n = 0;
-
-		if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-		{
-			fit_elements(new, c, nrows);
-			continue;
-		}
-		for (uint32 i = 0; i < sampled; i++)
-			if (grnnd_attr_key(new->columns, c, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)),
-							   &keys[n]))
-				n++;
-		qsort(keys, n, sizeof(int64), grn_compare_keys);
-		grn_sig_fit(&new->books[c], new->columns->attr[c].type->kind == GRNND_ATTR_ORDER,
-					keys, n);
-	}
-	pfree(keys);
 }
 
 /* ---- signatures ---- */
@@ -291,7 +262,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 }
 
 void
-grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
+grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *books, uint64 nrows)
 {
 	GrnndFilterPlan *p = &new->filters;
 
@@ -311,7 +282,10 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
 	if (new->codes != NULL)
 	{
-		fit_books(new, nrows);
+		memcpy(new->books, books, new->columns->n * sizeof(GrnSigBook));
+		for (uint32 c = 0; c < new->columns->n; c++)
+			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
+				fit_elements(new, c, nrows);
 		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
 	}
 }

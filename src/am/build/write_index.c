@@ -630,6 +630,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	}
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;
+	new->meta.value_edges = (uint8) r->value_edges;
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
@@ -656,7 +657,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
 	new->element_lists = build->options.element_lists;
-	grnnd_plan_filters(new, build->map, build->rows);
+	grnnd_plan_filters(new, build->map, build->books, build->rows);
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);

@@ -70,6 +70,8 @@ typedef struct Failing
 	uint32_t	dry;			/* nodes that failed, since one last showed a candidate to keep */
 	uint32_t	dry_at_least;	/* dry, were it not for candidates that may fail by their values */
 	uint32_t	dry_limit;
+	uint64_t	nshown;			/* neighbours of nodes visited that passed, */
+	uint64_t	npassing;		/* and those of them whose signatures pass */
 	uint64_t	nright;			/* nodes visited that passed, */
 	uint64_t	nwrong;			/* and that failed although their signatures passed */
 } Failing;

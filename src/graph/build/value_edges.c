@@ -1,0 +1,111 @@
+/*
+ * value_edges.c - edges between vertices that share a frequent value of a filter column.
+ */
+#include "graph/build/value_edges.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STAYING 6				/* nearest neighbours that never give way */
+
+/* Squared distances of vertex to others [n]. */
+static void
+measure(const GrnRows *rows, uint32_t vertex, const uint32_t *others, uint32_t n, float *out)
+{
+	const void *row = grn_row(rows, vertex);
+
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = grn_row_distance(rows, row, grn_row(rows, others[i]));
+}
+
+/* Puts a list in the order of its distances again; NaN last. */
+static void
+sort_list(uint32_t *ids, float *distances, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+	{
+		uint32_t	id = ids[i];
+		float		d = distances[i];
+		uint32_t	j = i;
+
+		while (j > 0 && (distances[j - 1] > d || (isnan(distances[j - 1]) && !isnan(d))))
+		{
+			ids[j] = ids[j - 1];
+			distances[j] = distances[j - 1];
+			j--;
+		}
+		ids[j] = id;
+		distances[j] = d;
+	}
+}
+
+static bool
+shares_value(const GrnRows *rows, const GrnValues *values, uint32_t a, uint32_t b)
+{
+	for (uint32_t c = 0; c < values->columns; c++)
+	{
+		uint8_t		value = grn_value(values, rows, c, a);
+
+		if (value != 0 && grn_value(values, rows, c, b) == value)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_listed(const uint32_t *ids, uint32_t n, uint32_t id)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+uint32_t
+grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column, const GrnGraph *graph,
+			uint32_t vertex)
+{
+	const uint32_t *ids = graph->ids + (size_t) vertex * graph->degree;
+	uint8_t		value = grn_value(values, rows, column, vertex);
+	uint32_t	sharing = 0;
+
+	for (uint32_t i = 0; i < graph->counts[vertex]; i++)
+		sharing += grn_value(values, rows, column, ids[i]) == value;
+	return sharing;
+}
+
+void
+grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
+					uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most)
+{
+	uint32_t   *ids = graph->ids + (size_t) vertex * graph->degree;
+	uint32_t	count = graph->counts[vertex];
+	uint32_t	last = count;	/* neighbours from here on have been looked at: they stay */
+	uint32_t	enough = grn_enough_sharing(graph->degree);
+	uint32_t	sharing = grn_sharing(rows, values, column, graph, vertex);
+	uint32_t	added = 0;
+	float		distances[GRN_MAX_DEGREE];
+
+	for (uint32_t i = 0; i < n && added < most && sharing < enough; i++)
+	{
+		if (is_listed(ids, count, near[i]))
+			continue;
+		if (count == graph->degree)
+		{
+			while (last > STAYING && shares_value(rows, values, vertex, ids[last - 1]))
+				last--;
+			if (last <= STAYING)
+				break;
+			ids[--last] = near[i];
+		}
+		else
+			ids[count++] = near[i];
+		added++;
+		sharing++;
+	}
+	if (added == 0)
+		return;
+	graph->counts[vertex] = (uint8_t) count;
+	measure(rows, vertex, ids, count, distances);
+	sort_list(ids, distances, count);
+}

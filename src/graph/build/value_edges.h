@@ -1,0 +1,80 @@
+/*
+ * value_edges.h - edges between vertices that share a frequent value of a filter column.
+ *
+ * A search with a filter goes from one vertex that passes to others that pass.  Of a value that a
+ * tenth of the rows have, three of a vertex's 26 neighbours do, and they lead nowhere soon.  So the
+ * rows of such a value get a graph of their own, and vertices take edges of it in the place of
+ * their farthest neighbours.
+ */
+#ifndef GRN_VALUE_EDGES_H
+#define GRN_VALUE_EDGES_H
+
+#include "graph/build/graph.h"
+#include "graph/rows.h"
+
+/* Values of a build's rows: numbers of those that get edges of their own, 0 for others. */
+typedef struct GrnValues
+{
+	const uint8_t *numbers;		/* [rows of the build][columns] */
+	uint32_t	columns;
+} GrnValues;
+
+/* The number of a vertex's value. */
+static inline uint8_t
+grn_value(const GrnValues *values, const GrnRows *rows, uint32_t column, size_t vertex)
+{
+	return values->numbers[(rows->order ? rows->order[vertex] : vertex) * values->columns + column];
+}
+
+#define GRN_FEWEST_VALUE_EDGES 3	/* fewer lead nowhere */
+
+/*
+ * Edges of a value that a list takes at most, where so many columns have values that get some: a
+ * fourth of the degree, and two more for each further column, in all.  Of a million sentences or
+ * SIFT descriptors, 43% of which got 8 of 26 and 32, searches without a filter make up to 5% more
+ * visits for them; half of the degree costs SIFT a fifth more (test/bench/tried.md).  0: a list has
+ * none to spare.
+ */
+static inline uint32_t
+grn_most_value_edges(uint32_t degree, uint32_t columns)
+{
+	uint32_t	all = (degree + 3) / 4 + 2 * (columns - 1);
+	uint32_t	edges = (all < 2 * degree / 5 ? all : 2 * degree / 5) / columns;
+
+	return edges < GRN_FEWEST_VALUE_EDGES ? 0 : edges;
+}
+
+/*
+ * Whether a value gets edges of its own where so many of n vertices have it.  The list of one that
+ * is rarer is as short as a search (am/lists.h); of one that is more frequent, half of a vertex's
+ * neighbours have it anyway.
+ */
+#define GRN_LEAST_VALUE_SHARE 0.025
+#define GRN_MOST_VALUE_SHARE 0.45
+#define GRN_LEAST_VALUE_ROWS 1000
+static inline bool
+grn_has_value_edges(double count, double n)
+{
+	return count >= GRN_LEAST_VALUE_ROWS && count >= GRN_LEAST_VALUE_SHARE * n && count < GRN_MOST_VALUE_SHARE * n;
+}
+
+/* So many neighbours that share a value are enough. */
+static inline uint32_t
+grn_enough_sharing(uint32_t degree)
+{
+	return 5 * degree / 8;
+}
+
+/* How many neighbours share a vertex's value of a column. */
+extern uint32_t grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column,
+							const GrnGraph *graph, uint32_t vertex);
+
+/*
+ * Adds to a vertex's list up to `most` of near [n]: its neighbours among those that share its value
+ * of a column, nearest first.  The nearest neighbours stay, and those that share a value of
+ * any column.  The list is then nearest first again.
+ */
+extern void grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
+								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
+
+#endif							/* GRN_VALUE_EDGES_H */
