@@ -104,9 +104,7 @@ typedef struct GrnndMeta
 	BlockNumber first_node_block;	/* 88: the node area goes from here to the file's end */
 	uint32		column_dim;		/* 92: of the column; more where rows have stand-ins */
 	GrnGraphParams params;		/* 96: as the build used them */
-	uint8		on_gpu;			/* 128: 1 where a GPU built the graph */
-	uint8		value_edges;	/* 129: edges that a node took at most for a frequent value
-								 * (graph/build/value_edges.h); 0: the build made none */
+	uint16		on_gpu;			/* 128: 1 where a GPU built the graph */
 	uint16		list_generation;	/* 130: of the lists' records; 0: the build's */
 	uint32		build_nodes;	/* 132: nodes that the build wrote */
 	uint32		fit_state;		/* 136: GrnndFitState */

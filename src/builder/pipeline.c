@@ -682,13 +682,13 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 
 	grn_lap(&since);
-	if (!grn_pipeline_judge_codes(&p, failure))
+	if (!grn_pipeline_judge_codes(&p, failure) || !grn_pipeline_add_value_edges(&p, &choice, failure))
 	{
 		if (p.holder)
 			grn_gpu_end(p.holder);
 		return false;
 	}
-	if (!grn_pipeline_add_value_edges(&p, &choice, failure) || !finish_graph(&p, failure))
+	if (!finish_graph(&p, failure))
 		return false;
 	result->sec_connect += grn_lap(&since);
 	if (spec->near.k > 0)

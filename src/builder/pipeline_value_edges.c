@@ -36,6 +36,7 @@ typedef struct ValueEdges
 	uint32_t	column;
 	uint32_t	most;			/* edges that a vertex takes of a value's graph */
 	bool		(*needs)[VALUES];	/* edges: by column and value */
+	bool		failed;			/* the GPU has */
 	uint64_t	done;			/* of the members of all values */
 	uint64_t	of;
 	/* behind the other arrays in WORK: */
@@ -108,7 +109,19 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Builds the graph of the members [first, first + n), which have one value, and adds its edges. */
+/* A GrnHost's notice() for builds of which nobody need know that they failed. */
+static void
+say_nothing(void *ctx, const char *text, const char *hint)
+{
+	(void) ctx;
+	(void) text;
+	(void) hint;
+}
+
+/*
+ * Builds the graph of the members [first, first + n), which have one value, and adds its edges.
+ * The graph of all is there already: where a GPU fails now, the values that are left get none.
+ */
 static bool
 add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, GrnFailure *failure)
 {
@@ -116,20 +129,31 @@ add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, Gr
 	GrnRows		rows = p->rows;
 	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = p->result->params.seed};
 	GrnProgress quiet;
-	GrnGraphJob job = {.rows = &rows, .params = &params, .graph = &e->graph, .choice = e->choice,
-		.gpu = e->gpu, .progress = &quiet, .host = p->build->host, .work_offset = work_offset};
+	GrnHost		host = *p->build->host;
+	GrnDeviceChoice choice = *e->choice;
+	GrnGraphJob job = {.rows = &rows, .params = &params, .graph = &e->graph, .choice = &choice,
+		.gpu = e->gpu, .gpu_alone = true, .progress = &quiet, .host = &host, .work_offset = work_offset};
 
 	if (!e->gpu)
 	{
 		params.t1 = CORES_OUTER;
 		params.t2 = CORES_INNER;
 	}
+	else
+	{
+		host.notice = say_nothing;
+		choice.device = GRN_DEVICE_AUTO;
+	}
 	rows.order = e->rows + first;
 	rows.n = n;
-	grn_progress_init(&quiet, grn_pool_parallel(p->build->pool), p->build->host);
+	grn_progress_init(&quiet, grn_pool_parallel(p->build->pool), &host);
 	grn_progress_hush(&quiet, true);
+	failure->sqlstate[0] = '\0';
 	if (!grn_build_graph(&job, failure))
-		return false;
+	{
+		e->failed = e->gpu && !failure->sqlstate[0];
+		return e->failed;
+	}
 	e->of_value = e->members + first;
 	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, add_range, e);
 	return true;
@@ -171,7 +195,7 @@ add_of_column(ValueEdges *e, const Counts counts, GrnFailure *failure)
 		e->members[at[value]] = v;
 		e->rows[at[value]++] = p->rows.order ? p->rows.order[v] : v;
 	}
-	for (int value = 1; value < VALUES; value++)
+	for (int value = 1; value < VALUES && !e->failed; value++)
 	{
 		uint64_t	n = at[value] - starts[value];
 
@@ -180,6 +204,8 @@ add_of_column(ValueEdges *e, const Counts counts, GrnFailure *failure)
 		e->done += n;
 		grn_progress_done(&p->progress, e->done, e->of);
 	}
+	if (!e->failed)
+		p->result->value_edges[e->column] = (uint8_t) e->most;
 	return true;
 }
 
@@ -201,7 +227,11 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 	counts = calloc(e.values.columns, sizeof(Counts));
 	e.needs = calloc(e.values.columns, sizeof(*e.needs));
 	if (!counts || !e.needs)
+	{
+		free(counts);
+		free(e.needs);
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	}
 	for (uint32_t v = 0; v < p->graph.n; v++)
 		for (uint32_t c = 0; c < e.values.columns; c++)
 			counts[c][grn_value(&e.values, &p->rows, c, v)]++;
@@ -230,7 +260,6 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 		}
 	if (e.most > 0)
 	{
-		p->result->value_edges = e.most;
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 		grn_progress_step(&p->progress, SHARE, 0);
 		if (p->result->on_gpu)
@@ -238,7 +267,7 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 		/* it makes room for those of values, and the graph changes */
 		if (p->holder)
 			grn_gpu_end(p->holder);
-		for (e.column = 0; e.column < e.values.columns && fine; e.column++)
+		for (e.column = 0; e.column < e.values.columns && fine && !e.failed; e.column++)
 			fine = add_of_column(&e, counts[e.column], failure);
 		p->holder = p->holder && fine ? grn_hold_graph(p->holder, &p->graph, choice) : NULL;
 	}

@@ -63,9 +63,6 @@ sub compare
 }
 
 compare('built');
-like(number($node, 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; '
-		  . 'SELECT id FROM t WHERE category IN (1, 2, 3) ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 3; SELECT way FROM grnnd_last_filter()'),
-	qr/graph$/, 'three tenths of the rows by the graph');
 $node->safe_psql('postgres', q(
 	INSERT INTO t SELECT id, id % 10, id % 2 = 0, id % 1000, NULL, v FROM points(15001, 20000, 24, 1);
 	DELETE FROM t WHERE id % 4 = 1;

@@ -67,6 +67,19 @@ typedef struct Leader
 	uint8_t		(*value) (uint32_t rank, uint32_t column);	/* of VALUES; NULL: there are none */
 } Leader;
 
+/* Sets program; false, with a test that is not ok, where there is none. */
+static inline bool
+find_builder(const char *test)
+{
+	program = getenv("GRNND_BUILD");
+	if (!program)
+		program = access("./grnnd_build", X_OK) == 0 ? "./grnnd_build" : "../../grnnd_build";
+	if (access(program, X_OK) == 0)
+		return true;
+	printf("# %s is not there: build it, or set GRNND_BUILD\nnot ok %s\n", program, test);
+	return false;
+}
+
 static inline uint64_t
 now_ms(void)
 {

@@ -761,14 +761,8 @@ test_killable_first(void)
 int
 main(void)
 {
-	program = getenv("GRNND_BUILD");
-	if (!program)
-		program = access("./grnnd_build", X_OK) == 0 ? "./grnnd_build" : "../../grnnd_build";
-	if (access(program, X_OK) != 0)
-	{
-		printf("# %s is not there: build it, or set GRNND_BUILD\nnot ok test_builder\n", program);
+	if (!find_builder("test_builder"))
 		return 1;
-	}
 	grn_dist_init();
 	RUN(test_formats);
 	RUN(test_halves);

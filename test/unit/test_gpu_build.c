@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "leader.h"
 
+#include "graph/build/value_edges.h"
+
 #define ROWS 20000
 #define DIM 12
 #define SPREAD_DIM 96
@@ -201,6 +203,54 @@ test_order(void)
 	CHECK(lists[2] == lists[0], "other lists than those of cores");
 }
 
+/* One of ten, at random. */
+static uint8_t
+value_of_ten(uint32_t rank, uint32_t column)
+{
+	return (uint8_t) (1 + grn_random(5, rank, column) % 10);
+}
+
+/*
+ * Edges of frequent values are made by a GPU.  Should it fail meanwhile, the graph of all is there,
+ * and the build goes on without them, and without a word.
+ */
+static void
+test_value_edges(void)
+{
+	int			without = 0;
+
+	for (int fault = 0; fault < 40; fault = fault == 0 ? 4 : fault + 3)
+	{
+		char		standin[32];
+		Leader		l;
+
+		snprintf(standin, sizeof(standin), "1 0 %d", fault);
+		l = start_on(standin, GRN_DEVICE_GPU);
+		l.spec.params.degree = 20;
+		l.spec.attr_bytes = 8;
+		l.spec.sig_bytes = 1;
+		l.value = value_of_ten;
+		send_rows(&l, ROWS, DIM, fill_normal, STEP);
+		CHECK(converse(&l, LIMIT_MS), "no answer");
+		if (l.last.type == GRN_MSG_DONE)
+		{
+			const GrnBuildResult *r = &l.last.u.result;
+
+			CHECK(r->on_gpu && l.notices == 0, "fault %d: %s", fault, l.notice);
+			CHECK(r->value_edges[0] == 0 || r->value_edges[0] == grn_most_value_edges(20, 1), "%u", r->value_edges[0]);
+			CHECK(fault > 0 || r->value_edges[0] > 0, "without a fault there are some");
+			without += r->value_edges[0] == 0;
+			l.by_digests = true;
+			check_result(&l, ROWS);
+		}
+		else
+			/* the graph of all takes that many calls */
+			CHECK(fault > 0 && without == 0, "fault %d: %s", fault, l.last.u.say.text);
+		end_builder(&l);
+	}
+	CHECK(without > 1, "%d builds went on without", without);
+}
+
 int
 main(void)
 {
@@ -215,5 +265,6 @@ main(void)
 	RUN(test_cores_after_a_gpu);
 	RUN(test_progress);
 	RUN(test_order);
+	RUN(test_value_edges);
 	UNIT_END();
 }

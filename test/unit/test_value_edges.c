@@ -2,6 +2,7 @@
  * test_value_edges.c - edges of frequent values: which neighbours come, and which give way.
  */
 #include "graph/build/value_edges.h"
+#include "graph/stored/prune.h"
 #include "unit.h"
 
 #define ROWS 400
@@ -67,15 +68,6 @@ make_world(World *w)
 }
 
 static bool
-is_listed(const uint32_t *ids, uint32_t n, uint32_t id)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (ids[i] == id)
-			return true;
-	return false;
-}
-
-static bool
 share(const World *w, uint32_t a, uint32_t b)
 {
 	bool		shared = false;
@@ -119,15 +111,15 @@ edges_take_the_place_of_the_farthest(void)
 			uint32_t	id = w->ids[v][i];
 
 			CHECK(i == 0 || distance(w, v, w->ids[v][i - 1]) <= distance(w, v, id), "%u: %u", v, i);
-			if (!is_listed(before, count, id))
+			if (grn_find_id(before, count, id) < 0)
 			{
-				CHECK(is_listed(near, n, id), "%u has got %u", v, id);
+				CHECK(grn_find_id(near, n, id) >= 0, "%u has got %u", v, id);
 				added++;
 			}
 		}
 		/* the nearest stay, and those that share a value of any column */
 		for (uint32_t i = 0; i < count; i++)
-			CHECK((i >= 6 && !share(w, v, before[i])) || is_listed(w->ids[v], w->counts[v], before[i]),
+			CHECK((i >= 6 && !share(w, v, before[i])) || grn_find_id(w->ids[v], w->counts[v], before[i]) >= 0,
 				  "%u has lost number %u", v, i);
 		CHECK(added <= most && (added == 0 || sharing + added <= grn_enough_sharing(DEGREE)),
 			  "%u added to %u", added, sharing);
@@ -153,7 +145,7 @@ edges_are_as_many_as_wanted(void)
 	w->counts[0] = 1;
 	w->ids[0][0] = 10;
 	grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, 0, near, 4, 2);
-	CHECK(w->counts[0] == 3 && is_listed(w->ids[0], 3, 20) && is_listed(w->ids[0], 3, 30), "%u", w->counts[0]);
+	CHECK(w->counts[0] == 3 && grn_find_id(w->ids[0], 3, 20) >= 0 && grn_find_id(w->ids[0], 3, 30) >= 0, "%u", w->counts[0]);
 
 	/* a distance that is no number comes last */
 	w->x[w->order[40]][0] = NAN;

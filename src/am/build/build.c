@@ -56,6 +56,17 @@ recall_text(const GrnBuildResult *result)
 	return "";
 }
 
+/* Edges that a row took at most for a value of any column. */
+static uint32
+most_value_edges(const GrnBuildResult *r)
+{
+	uint32		most = 0;
+
+	for (uint32 i = 0; i < GRN_MAX_SIG_BYTES; i++)
+		most = Max(most, r->value_edges[i]);
+	return most;
+}
+
 static void
 run_build(GrnndBuild *build)
 {
@@ -169,7 +180,7 @@ run_build(GrnndBuild *build)
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
-							 write_s, end_s, result->value_edges, build->map->memory_used,
+							 write_s, end_s, most_value_edges(result), build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK],
 							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved")));
 	if (server != NULL)

@@ -9,7 +9,6 @@
 #include "miscadmin.h"
 
 #include "am/build/frequent.h"
-#include "am/build/progress.h"
 #include "graph/build/value_edges.h"
 
 /* Values of a column that its book is fitted to. */
@@ -42,7 +41,6 @@ fit_book(const GrnndBuild *build, uint32 column, int64 *keys, bool *frequent)
 	for (uint32 i = 0; i < sampled; i++)
 		if (grnnd_attr_key(build->attrs, column, values_of(build, i * build->rows / sampled), &keys[n]))
 			n++;
-	qsort(keys, n, sizeof(int64), grn_compare_keys);
 	grn_sig_fit(book, build->attrs->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
 	for (uint32 i = 0; i < n; i++)
 		counts[grn_sig_byte(book, keys[i])]++;
@@ -51,7 +49,8 @@ fit_book(const GrnndBuild *build, uint32 column, int64 *keys, bool *frequent)
 	{
 		double		share = (double) counts[byte] / sampled;
 
-		frequent[byte] = share >= ERRS * GRN_LEAST_VALUE_SHARE && share < GRN_MOST_VALUE_SHARE / ERRS;
+		frequent[byte] = share >= ERRS * GRN_LEAST_VALUE_SHARE && share < GRN_MOST_VALUE_SHARE / ERRS &&
+			share * (double) build->rows >= ERRS * GRN_LEAST_VALUE_ROWS;
 		nfrequent += frequent[byte];
 	}
 	return nfrequent;

@@ -630,7 +630,8 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	}
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;
-	new->meta.value_edges = (uint8) r->value_edges;
+	for (uint32 i = 0; i < new->meta.ncolumns && i < GRN_MAX_SIG_BYTES; i++)
+		new->meta.columns[i].value_edges = r->value_edges[i];
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);

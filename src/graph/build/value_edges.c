@@ -3,8 +3,9 @@
  */
 #include "graph/build/value_edges.h"
 
+#include "graph/stored/prune.h"
+
 #include <math.h>
-#include <string.h>
 
 #define STAYING 6				/* nearest neighbours that never give way */
 
@@ -52,15 +53,6 @@ shares_value(const GrnRows *rows, const GrnValues *values, uint32_t a, uint32_t 
 	return false;
 }
 
-static bool
-is_listed(const uint32_t *ids, uint32_t n, uint32_t id)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (ids[i] == id)
-			return true;
-	return false;
-}
-
 uint32_t
 grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column, const GrnGraph *graph,
 			uint32_t vertex)
@@ -88,7 +80,7 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 
 	for (uint32_t i = 0; i < n && added < most && sharing < enough; i++)
 	{
-		if (is_listed(ids, count, near[i]))
+		if (grn_find_id(ids, count, near[i]) >= 0)
 			continue;
 		if (count == graph->degree)
 		{

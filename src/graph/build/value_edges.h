@@ -46,12 +46,16 @@ grn_most_value_edges(uint32_t degree, uint32_t columns)
 
 /*
  * Whether a value gets edges of its own where so many of n vertices have it.  The list of one that
- * is rarer is as short as a search (am/lists.h); of one that is more frequent, half of a vertex's
- * neighbours have it anyway.
+ * has fewer rows is read as fast as a search takes (am/lists.h); of one that is more frequent, half
+ * of a vertex's neighbours have it anyway.
  */
 #define GRN_LEAST_VALUE_SHARE 0.025
 #define GRN_MOST_VALUE_SHARE 0.45
+#ifdef GRNND_TEST_POINTS		/* tests have few rows */
 #define GRN_LEAST_VALUE_ROWS 1000
+#else
+#define GRN_LEAST_VALUE_ROWS 20000
+#endif
 static inline bool
 grn_has_value_edges(double count, double n)
 {

@@ -9,6 +9,7 @@
  *   What is around it is then known.
  * - After many nodes that failed and showed no candidate to keep (dry_limit), a run is dry and
  *   expands no more of them.
+ * - Nor is one that is farther than a part of the full list (failing_bound()).
  */
 #include "graph/stored/search_impl.h"
 
@@ -33,8 +34,8 @@
  * Nodes that pass may have more neighbours that do than there are among all rows, as those of a
  * frequent value have by its own edges (graph/build/value_edges.h).  Then they lead on by
  * themselves.  Of 323,500 sentences visits at recall 0.95 are a fifth to two fifths fewer with a
- * tenth of ef than with 2/5 where 30 and 10% pass and half of such neighbours do; without those
- * edges they are a tenth more.
+ * tenth of ef than with 2/5 where 30 and 10% pass and half of such neighbours do, though the same
+ * recall wants a larger ef; without those edges they are a tenth more.
  */
 #define SHARING_BOUND(ef) ((ef) / 10)
 #define SHARING 1.4				/* times the share of all rows, or more */
@@ -141,8 +142,9 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 }
 
 /*
- * Those that fail and are beyond this are not expanded by this run.  A run's bound only falls, but
- * where a node leaves the list.
+ * Those that fail and are beyond this are not expanded by this run.  A run's bound falls, but where
+ * a node leaves the list, or neighbours do not pass more often than all rows any more: then
+ * nearest_failing() brings back what had been put aside.
  */
 static Key
 failing_bound(const GrnSearch *s)
