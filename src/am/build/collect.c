@@ -514,7 +514,7 @@ rank_rows(GrnndBuild *build)
 	const GrnndStretch first = {GRN_PHASE_COLLECT, n, 0, 0.1};
 	const GrnndStretch count = {GRN_PHASE_COLLECT, n, 0.1, 0.3};
 	const GrnndStretch place = {GRN_PHASE_COLLECT, n, 0.3, 0.7};
-	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.7, 1};
+	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.7, GRNND_ROWS_RANKED};
 
 	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
 	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));

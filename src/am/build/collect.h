@@ -12,6 +12,9 @@
  */
 #define GRNND_CHUNK_ROWS 4096
 
+/* Share of the phase COLLECT after which rows have their order; values follow (frequent.c). */
+#define GRNND_ROWS_RANKED 0.9
+
 /*
  * Fills VECTORS, TIDS and, unless there is no row, ORDER; sets rows and
  * heap_tuples.

@@ -8,7 +8,9 @@
 
 #include "miscadmin.h"
 
+#include "am/build/collect.h"
 #include "am/build/frequent.h"
+#include "am/build/progress.h"
 #include "graph/build/value_edges.h"
 
 /* Values of a column that its book is fitted to. */
@@ -64,6 +66,7 @@ number_rows(GrnndBuild *build, bool (*frequent)[BYTES])
 	uint32		columns = build->spec.sig_bytes;
 	uint64		bytes = build->rows * columns;
 	uint8	   *numbers;
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, build->rows, GRNND_ROWS_RANKED, 1};
 
 	grnnd_mapping_grow(build->map, GRN_SEG_VALUES, bytes);
 	grnnd_mapping_populate(build->map, GRN_SEG_VALUES, 0, bytes);
@@ -72,8 +75,9 @@ number_rows(GrnndBuild *build, bool (*frequent)[BYTES])
 	{
 		uint8		sig[GRN_MAX_SIG_BYTES];
 
-		if (row % 65536 == 0)
-			CHECK_FOR_INTERRUPTS();
+		grnnd_look(&stretch, row, build->rows);
+		if (row % GRNND_LOOK_TURNS == 0)
+			grnnd_builder_poll(&build->builder);
 		grnnd_sign(attrs, build->books, values_of(build, row), sig);
 		for (uint32 c = 0; c < columns; c++)
 			numbers[row * columns + c] = frequent[c][sig[c]] ? sig[c] : 0;
