@@ -13,9 +13,13 @@
 #define MEMBER_DEGREE 16		/* of a value's own graph: as many as a vertex may take, about */
 #define VALUES 256
 
-#define SAMPLE 256				/* members that tell how many neighbours share their value: */
-#define MOST_USUAL 1.25			/* times as many as among all rows, or more, */
-#define FEW 0.4					/* and of those that are enough */
+/*
+ * A value needs no edges if, by a sample of its rows, so many neighbours share it: MOST_USUAL times
+ * as many as chance gives, and FEW of those that are enough.
+ */
+#define SAMPLE 256
+#define MOST_USUAL 1.25
+#define FEW 0.4
 
 /*
  * Rounds of such a graph on cores, half of the usual ones: of 324,000 sentences with two columns

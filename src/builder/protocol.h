@@ -60,9 +60,9 @@ typedef enum GrnSegment
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
 	/*
-	 * Where BUILD says so, of each row in VECTORS GrnBuildSpec.sig_bytes numbers, which stand for
-	 * frequent values of filter columns; 0: of none (graph/build/value_edges.h).  The builder may change
-	 * them.
+	 * Filled where BUILD says so: [n] of GrnBuildSpec.sig_bytes numbers, one a filter column.  A
+	 * number stands for a frequent value of the column, 0 for all other values
+	 * (graph/build/value_edges.h).  The builder may change them.
 	 */
 	GRN_SEG_VALUES,
 	/* from here on they are the leader's; the builder never maps them */

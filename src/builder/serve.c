@@ -229,7 +229,8 @@ spec_makes_sense(const GrnBuildSpec *spec)
 	const GrnFormInfo *form = grn_form(spec->form);
 
 	return metric != NULL && spec->dim > 0 && spec->device <= GRN_DEVICE_CPU &&
-		spec->sig_bytes <= GRN_MAX_SIG_BYTES && spec->threads > 0 && spec->threads <= 4096 && spec->remote <= GRN_REMOTE_ANY &&
+		spec->threads > 0 && spec->threads <= 4096 && spec->remote <= GRN_REMOTE_ANY &&
+		spec->sig_bytes <= GRN_MAX_SIG_BYTES &&
 		form != NULL && form->numbers != GRN_NUMBERS_NONE && spec->dim <= form->max_dim &&
 		(!metric->normalised || form->normalise != NULL) &&
 		spec->row_bytes >= grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) &&

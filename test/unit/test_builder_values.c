@@ -97,7 +97,7 @@ test_frequent_values(void)
 		CHECK(sharing[6] < 2, "%g", sharing[6]);
 		if (columns == 2)
 			count_sharing(&l, 1, sharing);
-		/* clusters share their value anyway: theirs is no column to be linked */
+		/* rows of a cluster are neighbours anyway: their value gets no edges */
 		CHECK(columns == 1 || sharing[1] > 10, "%g", sharing[1]);
 		end_builder(&l);
 	}

@@ -3,41 +3,23 @@
  */
 #include "graph/build/value_edges.h"
 
+#include "graph/kernels/tile.h"
 #include "graph/stored/prune.h"
-
-#include <math.h>
 
 #define STAYING 6				/* nearest neighbours that never give way */
 
-/* Squared distances of vertex to others [n]. */
+/* Puts a vertex's list in the order of distances again; NaN last. */
 static void
-measure(const GrnRows *rows, uint32_t vertex, const uint32_t *others, uint32_t n, float *out)
+sort_list(const GrnRows *rows, uint32_t vertex, uint32_t *ids, uint32_t n)
 {
 	const void *row = grn_row(rows, vertex);
+	uint64_t	keys[GRN_MAX_DEGREE];
 
 	for (uint32_t i = 0; i < n; i++)
-		out[i] = grn_row_distance(rows, row, grn_row(rows, others[i]));
-}
-
-/* Puts a list in the order of its distances again; NaN last. */
-static void
-sort_list(uint32_t *ids, float *distances, uint32_t n)
-{
-	for (uint32_t i = 1; i < n; i++)
-	{
-		uint32_t	id = ids[i];
-		float		d = distances[i];
-		uint32_t	j = i;
-
-		while (j > 0 && (distances[j - 1] > d || (isnan(distances[j - 1]) && !isnan(d))))
-		{
-			ids[j] = ids[j - 1];
-			distances[j] = distances[j - 1];
-			j--;
-		}
-		ids[j] = id;
-		distances[j] = d;
-	}
+		keys[i] = (uint64_t) grn_ordinal(grn_row_distance(rows, row, grn_row(rows, ids[i]))) << 32 | ids[i];
+	grn_sort_few_keys(keys, n);
+	for (uint32_t i = 0; i < n; i++)
+		ids[i] = (uint32_t) keys[i];
 }
 
 static bool
@@ -76,7 +58,6 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 	uint32_t	enough = grn_enough_sharing(graph->degree);
 	uint32_t	sharing = grn_sharing(rows, values, column, graph, vertex);
 	uint32_t	added = 0;
-	float		distances[GRN_MAX_DEGREE];
 
 	for (uint32_t i = 0; i < n && added < most && sharing < enough; i++)
 	{
@@ -98,6 +79,5 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 	if (added == 0)
 		return;
 	graph->counts[vertex] = (uint8_t) count;
-	measure(rows, vertex, ids, count, distances);
-	sort_list(ids, distances, count);
+	sort_list(rows, vertex, ids, count);
 }
