@@ -17,6 +17,15 @@
 #define rd_locator rd_node
 #endif
 
+/* The path of a relation's first file, into an array of char. */
+#if PG_VERSION_NUM >= 180000
+#define GRNND_MAIN_PATH(path, rel) \
+	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM).str, sizeof(path))
+#else
+#define GRNND_MAIN_PATH(path, rel) \
+	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM), sizeof(path))
+#endif
+
 /* 17 has no old_snapshot_threshold any more. */
 #if PG_VERSION_NUM >= 170000
 #define TestForOldSnapshot(snapshot, relation, page) ((void) 0)

@@ -24,12 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "builder/queries.h"
 #include "graph/stored/absent.h"
 #include "graph/stored/own.h"
 #include "graph/stored/prune.h"
 #include "graph/stored/search.h"
 
-#define MAX_QUERIES 400
 #define FIRST_QUERIES 8			/* measured in any case */
 /*
  * After a build on a GPU, which is too short to give them a share, and of many rows.  Each round
@@ -75,13 +75,6 @@ typedef struct Outcome
 	Hits		of_widest;		/* of the nearest that the widest search finds, if there is one */
 } Outcome;
 
-/* The least distances of a query, sorted. */
-typedef struct Nearest
-{
-	uint32_t	n;
-	float		d[GRN_CURVE_MOST_K];
-} Nearest;
-
 typedef struct GrnTruth
 {
 	GrnPipeline *p;
@@ -96,15 +89,12 @@ typedef struct GrnTruth
 	uint32_t	nqueries;
 	uint32_t	ncompared;		/* so many of them, the first, are compared with all rows */
 	bool		many;			/* of MANY_NODES: the others are not */
-	uint32_t	queries[MAX_QUERIES];	/* nodes; vertices before the result is there */
-	Outcome		outcomes[MAX_QUERIES];
+	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices before the result is there */
+	Outcome		outcomes[GRN_MOST_QUERIES];
 	/* the queries that are measured now */
 	uint32_t	from;			/* the first */
 	uint32_t	n;
-	float	   *floats;			/* [n][dim] */
-	char	   *made;			/* [n][made_bytes] made ready, or NULL */
-	size_t		made_bytes;
-	Nearest    *nearest;		/* [threads][n]; after the truth is found, of the first all */
+	GrnQueries	now;			/* n of them */
 	bool		failed;			/* out of memory */
 } GrnTruth;
 
@@ -204,61 +194,16 @@ store_free(GrnStore *self, void *p)
 
 /* ---- the truth ---- */
 
-/* Query i of those that are measured now, and a row. */
-static float
-compare(const Measure *m, uint32_t i, const void *row)
-{
-	GrnComparison comparison = m->p->metric->comparison;
-
-	return m->made != NULL
-		? grn_query_compare(comparison, m->rows.form, m->made + i * m->made_bytes, row, m->rows.dim)
-		: grn_compare(comparison, m->rows.form, m->floats + (size_t) i * m->rows.dim, row,
-					  m->rows.dim);
-}
-
-static void
-keep(Nearest *nearest, float d)
-{
-	uint32_t	at;
-
-	/* (products that are infinite both ways have no sum) */
-	if (d != d || (nearest->n == GRN_CURVE_MOST_K && !(d < nearest->d[GRN_CURVE_MOST_K - 1])))
-		return;
-	at = nearest->n < GRN_CURVE_MOST_K ? nearest->n++ : GRN_CURVE_MOST_K - 1;
-	for (; at > 0 && nearest->d[at - 1] > d; at--)
-		nearest->d[at] = nearest->d[at - 1];
-	nearest->d[at] = d;
-}
-
 /* A GrnRangeFn over nodes, or vertices yet: compares them with all queries. */
 static void
 find_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Measure    *m = arg;
-	Nearest    *nearest = m->nearest + (size_t) worker * m->n;
+	float		scratch[GRN_MOST_DIMS];
 
 	for (size_t v = begin; v < end; v++)
-	{
-		const void *row = query_row(m, (uint32_t) v);
-
-		for (uint32_t i = 0; i < m->n; i++)
-			if (v != m->queries[m->from + i])
-				keep(&nearest[i], compare(m, i, row));
-	}
-}
-
-/* Of all threads' nearest to one. */
-static void
-join_nearest(Measure *m)
-{
-	for (int w = 1; w < m->p->parallel->nworkers; w++)
-		for (uint32_t i = 0; i < m->n; i++)
-		{
-			const Nearest *other = &m->nearest[(size_t) w * m->n + i];
-
-			for (uint32_t k = 0; k < other->n; k++)
-				keep(&m->nearest[i], other->d[k]);
-		}
+		grn_queries_see(&m->now, worker, m->queries + m->from, (uint32_t) v, query_row(m, (uint32_t) v),
+						scratch);
 }
 
 /* ---- searches ---- */
@@ -287,7 +232,7 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 		? p->metric->surrogate_beam : 1;
 	GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
 		.metric = p->metric, .ef = ef * beam, .dead_limit = DEAD_LIMIT};
-	GrnSearch  *s = grn_search_begin(&params, &w->store, m->floats + (size_t) i * m->rows.dim);
+	GrnSearch  *s = grn_search_begin(&params, &w->store, m->now.floats + (size_t) i * m->rows.dim);
 	const GrnFound *found;
 	uint32_t	n;
 
@@ -297,7 +242,7 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 	*distances = store_alloc(&w->store, n * sizeof(float));
 	/* scans order what they find by the rows' own distances */
 	for (uint32_t f = 0; f < n; f++)
-		(*distances)[f] = compare(m, i, node_row(m, found[f].id));
+		(*distances)[f] = grn_queries_compare(&m->now, i, node_row(m, found[f].id));
 	qsort(*distances, n, sizeof(float), by_value);
 	*visits = (uint32_t) grn_search_visits(s);
 	grn_search_end(s);
@@ -306,7 +251,7 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 
 /* How many of the nearest are among n distances, sorted, that a search at a point has found? */
 static void
-count_hits(const Nearest *nearest, const float *distances, uint32_t n, uint32_t point, Hits *hits)
+count_hits(const GrnLeast *nearest, const float *distances, uint32_t n, uint32_t point, Hits *hits)
 {
 	for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
 	{
@@ -321,14 +266,14 @@ count_hits(const Nearest *nearest, const float *distances, uint32_t n, uint32_t 
 
 /* Did a search at a point find the few nearest? */
 static bool
-all_found(const Nearest *nearest, uint32_t point, const Hits *hits)
+all_found(const GrnLeast *nearest, uint32_t point, const Hits *hits)
 {
 	return hits->n[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n);
 }
 
 /* As if it had. */
 static void
-count_all(const Nearest *nearest, uint32_t point, Hits *hits)
+count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
 {
 	hits->n[0][point] = ks[0] < nearest->n ? ks[0] : nearest->n;
 	hits->first[point] = true;
@@ -339,8 +284,8 @@ static void
 search(Worker *w, uint32_t i, bool wide, Outcome *out)
 {
 	const Measure *m = w->m;
-	const Nearest *nearest = &m->nearest[i];
-	Nearest		widest = {0};
+	const GrnLeast *nearest = &m->now.nearest[i];
+	GrnLeast	widest = {0};
 	float	   *distances;
 	uint32_t	n;
 
@@ -431,48 +376,21 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	free_worker(w);
 }
 
-/* The queries as floats, and made ready where that serves. */
 static bool
 make_queries(Measure *m)
 {
-	uint32_t	dim = m->rows.dim;
-	void	   *made = NULL;
+	const void *rows[GRN_MOST_QUERIES];
 
-	m->made = NULL;
-	m->made_bytes = (grn_query_bytes(m->p->metric->comparison, m->rows.form, dim) + 63) & ~(size_t) 63;
-	m->floats = malloc((size_t) m->n * dim * sizeof(float));
-	m->nearest = calloc((size_t) m->p->parallel->nworkers * m->n, sizeof(Nearest));
-	if (m->floats == NULL || m->nearest == NULL ||
-		(m->made_bytes > 0 && posix_memalign(&made, 64, m->n * m->made_bytes) != 0))
-		return false;
-	m->made = made;
 	for (uint32_t i = 0; i < m->n; i++)
-	{
-		float	   *q = m->floats + (size_t) i * dim;
-		const void *row = query_row(m, m->queries[m->from + i]);
-
-		memmove(q, grn_row_values(&m->rows, row, q), dim * sizeof(float));
-		if (m->made != NULL && !grn_query_make(m->rows.form, q, dim, m->made + i * m->made_bytes))
-		{
-			free(m->made);
-			m->made = NULL;
-		}
-	}
-	return true;
-}
-
-static void
-free_queries(Measure *m)
-{
-	free(m->floats);
-	free(m->made);
-	free(m->nearest);
+		rows[i] = query_row(m, m->queries[m->from + i]);
+	return grn_queries_make(&m->now, m->p->metric->comparison, &m->rows, rows, m->n,
+							m->p->parallel->nworkers);
 }
 
 static void
 search_all(Measure *m)
 {
-	join_nearest(m);
+	grn_queries_join(&m->now);
 	m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
 						search_range, m);
 }
@@ -494,7 +412,7 @@ measure(Measure *m, uint32_t begin, uint32_t end, bool compared)
 	}
 	else
 		m->failed = true;
-	free_queries(m);
+	grn_queries_free(&m->now);
 }
 
 /* Draws different nodes, entry points aside: searches without one of those begin otherwise. */
@@ -502,9 +420,9 @@ static void
 draw(Measure *m)
 {
 	const GrnBuildResult *r = m->p->result;
-	uint32_t	want = r->nodes / 4 < MAX_QUERIES ? r->nodes / 4 : MAX_QUERIES;
+	uint32_t	want = r->nodes / 4 < GRN_MOST_QUERIES ? r->nodes / 4 : GRN_MOST_QUERIES;
 
-	for (uint64_t i = 0; m->nqueries < want && i < 16 * MAX_QUERIES; i++)
+	for (uint64_t i = 0; m->nqueries < want && i < 16 * GRN_MOST_QUERIES; i++)
 	{
 		uint32_t	node = (uint32_t) (grn_random(r->params.seed, 0x7265636C, i) % r->nodes);
 
@@ -658,7 +576,7 @@ grn_pipeline_forget_queries(GrnPipeline *p)
 {
 	if (p->truth == NULL)
 		return;
-	free_queries(p->truth);
+	grn_queries_free(&p->truth->now);
 	free(p->truth);
 	p->truth = NULL;
 }
@@ -723,7 +641,7 @@ measure_compared(Measure *m)
 	grn_pipeline_sample_rows(m->p, true);
 	search_all(m);
 	grn_pipeline_sample_rows(m->p, false);
-	free_queries(m);
+	grn_queries_free(&m->now);
 	m->ncompared = m->n;
 	return m->n;
 }

@@ -16,6 +16,7 @@
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "miscadmin.h"
+#include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
@@ -27,6 +28,8 @@
 #include "am/build/collect.h"
 #include "am/build/parallel.h"
 #include "am/build/progress.h"
+#include "am/build/passing.h"
+#include "graph/free_memory.h"
 
 /* A chunk: about this many bytes of vectors, and at most GRNND_CHUNK_ROWS. */
 #define CHUNK_BYTES (1024 * 1024)
@@ -64,6 +67,7 @@ typedef struct Shared
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
 	uint32		chunk_rows;
+	bool		beyond_memory;	/* table and rows are more than memory holds */
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
 	ConditionVariable room;		/* capacity has grown */
@@ -87,6 +91,7 @@ typedef struct Collector
 				end;
 	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
 	MemoryContext values;		/* what forming a row's filter columns takes */
+	GrnndPassing passing;		/* pages of the table */
 } Collector;
 
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
@@ -96,6 +101,25 @@ scan_offset(int nparticipants)
 {
 	return BUFFERALIGN(offsetof(Shared, participants) +
 					   mul_size(sizeof(Participant), nparticipants));
+}
+
+/*
+ * Whether the table and the rows that are expected are more than memory holds, and some of the rows
+ * lie in the temporary file.
+ */
+static bool
+is_beyond_memory(const GrnndBuild *build)
+{
+	uint64		limit = build->spec.work_limit;
+	BlockNumber blocks;
+	double		rows;
+	double		all_visible;
+
+	estimate_rel_size(build->heap, NULL, &blocks, &rows, &all_visible);
+	if (rows * build->row_bytes <= build->map->memory_limit)
+		return false;
+	return rows * build->row_bytes + (double) blocks * BLCKSZ >
+		(double) (limit > 0 ? limit : grn_free_memory());
 }
 
 static void
@@ -113,6 +137,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
 	shared->chunk_rows = (uint32) Max(1, Min(GRNND_CHUNK_ROWS, CHUNK_BYTES / row_bytes));
+	shared->beyond_memory = is_beyond_memory(build);
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
 	pg_atomic_init_u32(&shared->nended, 0);
@@ -234,6 +259,14 @@ claim_chunk(Collector *c)
 							   c->end * shared->attr_bytes);
 }
 
+/* The scan is at a row of this block. */
+static void
+pass_block(Collector *c, BlockNumber block)
+{
+	if (block + 1 != c->passing.run.end)
+		grnnd_passing_blocks(&c->passing, block, block + 1);
+}
+
 /* An IndexBuildCallback. */
 static void
 collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
@@ -251,6 +284,8 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		look_after_builder(c);
 		c->until_look = ROWS_PER_LOOK;
 	}
+	if (c->passing.rel)
+		pass_block(c, ItemPointerGetBlockNumber(tid));
 	if (isnull[0])
 		return;
 	if (c->at >= c->end)
@@ -280,8 +315,10 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 {
 	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
 									  ALLOCSET_SMALL_SIZES);
+	grnnd_passing_begin(&c->passing, c->shared->beyond_memory ? heap : NULL);
 	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
 												c->build != NULL, collect_row, c, scan);
+	grnnd_passing_end(&c->passing);
 	MemoryContextDelete(c->values);
 	c->me->gap_begin = c->at;
 	c->me->gap_end = c->end;

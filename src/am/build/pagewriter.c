@@ -20,6 +20,7 @@
 
 #include "am/compat.h"
 #include "am/build/pagewriter.h"
+#include "am/build/passing.h"
 
 /* Alignment of the pages' memory: direct I/O wants that of a memory page. */
 #define PAGE_ALIGN 4096
@@ -36,6 +37,7 @@ struct GrnndPageWriter
 	XLogRecPtr	start_redo;		/* of the last checkpoint when we began */
 	BlockNumber first;			/* block of pages[0] */
 	int			npages;			/* filled or being filled */
+	GrnndPassing passing;		/* pages that the kernel need not keep */
 	char	   *memory;
 	char	   *pages;			/* [GRNND_WRITER_PAGES][BLCKSZ], aligned */
 };
@@ -57,9 +59,16 @@ grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal)
 	w->use_wal = use_wal;
 	w->write_back = RelationIsPermanent(rel) && (!use_wal || PG_VERSION_NUM < 170000);
 	w->start_redo = GetRedoRecPtr();
+	grnnd_passing_begin(&w->passing, NULL);
 	w->memory = palloc(GRNND_WRITER_PAGES * BLCKSZ + PAGE_ALIGN);
 	w->pages = (char *) TYPEALIGN(PAGE_ALIGN, w->memory);
 	return w;
+}
+
+void
+grnnd_writer_pass(GrnndPageWriter *w)
+{
+	grnnd_passing_begin(&w->passing, w->rel);
 }
 
 void
@@ -130,6 +139,7 @@ flush(GrnndPageWriter *w)
 	write_pages(w, w->first, w->npages, pages);
 	if (w->write_back)
 		smgrwriteback(RelationGetSmgr(w->rel), w->fork, w->first, w->npages);
+	grnnd_passing_blocks(&w->passing, w->first, w->first + w->npages);
 	w->first += w->npages;
 	w->npages = 0;
 }
@@ -157,6 +167,7 @@ void
 grnnd_writer_end(GrnndPageWriter *w)
 {
 	flush(w);
+	grnnd_passing_end(&w->passing);
 	pfree(w->memory);
 	pfree(w);
 }

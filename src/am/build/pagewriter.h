@@ -20,6 +20,8 @@ typedef struct GrnndPageWriter GrnndPageWriter;
 extern bool grnnd_writer_needs_wal(Relation rel, ForkNumber fork);
 
 extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal);
+/* The kernel need not keep the pages that this one is going to write (passing.h). */
+extern void grnnd_writer_pass(GrnndPageWriter *w);
 /* Makes the fork, empty until now, nblocks long; before anyone writes. */
 extern void grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks);
 /* The next page to fill is that of this block. */

@@ -412,13 +412,17 @@ pages_of_nodes(const GrnndNewIndex *new)
 static GrnndPageWriter *
 begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
 {
+	GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
+
+	if (new->moved)
+		grnnd_writer_pass(w);
 	new->floats = palloc(new->layout.dim * sizeof(float));
 	if (new->layout.span > 1)
 	{
 		new->scratch = palloc(new->layout.record_bytes);
 		new->scratch_id = UINT64_MAX;
 	}
-	return grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
+	return w;
 }
 
 /* This process's share of the groups of lists, and of the pages with nodes. */
