@@ -18,7 +18,6 @@
 #include "graph/build/duplicates.h"
 #include "graph/file_pages.h"
 #include "graph/free_memory.h"
-#include "graph/stored/code_order.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -471,19 +470,6 @@ sample_vertices(const GrnPipeline *p, bool begin)
 }
 
 /*
- * Codes of the vertices, to order by; without a codec if they have none for that.  The seed is the
- * request's, as a GPU's thread may be writing the result's parameters.
- */
-static GrnGrouping
-codes_to_order_by(const GrnPipeline *p)
-{
-	if (!grn_has_code_order(&p->codec))
-		return (GrnGrouping) {0};
-	return (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
-						  .seed = p->build->spec->params.seed};
-}
-
-/*
  * Orders pages by cuts of codes and rows while a GPU builds the graph.  This is for records of few
  * edges, whose searches look at whole pages: of a million sentences 3 to 8% more queries a second
  * are answered then, and the build takes .1 s longer on 16 cores.  For other records it would take
@@ -492,7 +478,7 @@ codes_to_order_by(const GrnPipeline *p)
 static void
 order_beside(GrnPipeline *p)
 {
-	GrnGrouping codes = codes_to_order_by(p);
+	GrnGrouping codes = grn_pipeline_codes_to_order_by(p);
 
 	if (codes.codec == NULL || !grn_has_few_edges(&p->layout) || p->result->moved)
 		return;
@@ -511,7 +497,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
 					  .position = p->position, .scratch = p->scratch, .in_memory = !r->moved,
-					  .codes = codes_to_order_by(p), .ordered = p->ordered == p->layout.per_page};
+					  .codes = grn_pipeline_codes_to_order_by(p), .ordered = p->ordered == p->layout.per_page};
 	p->holder = NULL;
 	if (p->progress.phase != GRN_PHASE_CONNECT)
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);

@@ -15,6 +15,7 @@
 #include "graph/metric.h"
 #include "graph/rows.h"
 #include "graph/stored/codec_fit.h"
+#include "graph/stored/code_order.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
@@ -83,6 +84,11 @@ extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
+/*
+ * Codes of the vertices, to order by; without a codec if they have none for that.  The seed is the
+ * request's, as a GPU's thread may be writing the result's parameters.
+ */
+extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
 
 /* ---- pipeline_place.c, pipeline_move.c ---- */
 

@@ -37,6 +37,7 @@ typedef struct ValueEdges
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;			/* or NULL: cores build */
 	GrnValues	values;
+	GrnGrouping codes;			/* to order lists by, without a codec if rows do better */
 	uint32_t	column;
 	uint32_t	most;			/* edges that a vertex takes of a value's graph */
 	bool		(*needs)[VALUES];	/* edges: by column and value */
@@ -109,7 +110,8 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 
 		for (uint32_t j = 0; j < n; j++)
 			near[j] = e->of_value[ids[j]];
-		grn_add_value_edges(&p->rows, &e->values, e->column, &p->graph, e->of_value[i], near, n, e->most);
+		grn_add_value_edges(&p->rows, &e->codes, &e->values, e->column, &p->graph, e->of_value[i], near, n,
+							e->most);
 	}
 }
 
@@ -216,7 +218,8 @@ add_of_column(ValueEdges *e, const Counts counts, GrnFailure *failure)
 bool
 grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
-	ValueEdges	e = {.p = p, .choice = choice, .values = {p->build->values, p->build->spec->sig_bytes}};
+	ValueEdges	e = {.p = p, .choice = choice, .values = {p->build->values, p->build->spec->sig_bytes},
+		.codes = grn_pipeline_codes_to_order_by(p)};
 	Counts	   *counts;
 	uint32_t	columns = 0;
 	bool		fine = true;

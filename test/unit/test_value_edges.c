@@ -2,11 +2,12 @@
  * test_value_edges.c - edges of frequent values: which neighbours come, and which give way.
  */
 #include "graph/build/value_edges.h"
+#include "graph/stored/estimate.h"
 #include "graph/stored/prune.h"
 #include "unit.h"
 
 #define ROWS 400
-#define DIM 6
+#define DIM 16
 #define DEGREE 12
 
 typedef struct World
@@ -20,6 +21,8 @@ typedef struct World
 	GrnRows		rows;
 	GrnValues	values;
 } World;
+
+static const GrnGrouping no_codes;
 
 static float
 distance(const World *w, uint32_t a, uint32_t b)
@@ -102,7 +105,7 @@ edges_take_the_place_of_the_farthest(void)
 		n = nearest(w, v, value, near, 8);
 		memcpy(before, w->ids[v], sizeof(before));
 		sharing = grn_sharing(&w->rows, &w->values, 0, &w->graph, v);
-		grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, v, near, n, most);
+		grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, v, near, n, most);
 
 		CHECK(grn_graph_check_range(&w->graph, v, v + 1, &vertex) == NULL, "%u is not sound", v);
 		CHECK(w->counts[v] >= count, "%u of %u", w->counts[v], count);
@@ -144,12 +147,12 @@ edges_are_as_many_as_wanted(void)
 		w->numbers[w->order[near[i]]][0] = 3;
 	w->counts[0] = 1;
 	w->ids[0][0] = 10;
-	grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, 0, near, 4, 2);
+	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 2);
 	CHECK(w->counts[0] == 3 && grn_find_id(w->ids[0], 3, 20) >= 0 && grn_find_id(w->ids[0], 3, 30) >= 0, "%u", w->counts[0]);
 
 	/* a distance that is no number comes last */
 	w->x[w->order[40]][0] = NAN;
-	grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, 0, near, 4, 2);
+	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 2);
 	CHECK(w->counts[0] == 4 && w->ids[0][3] == 40, "%u", w->counts[0]);
 
 	for (uint32_t i = 0; i < DEGREE; i++)
@@ -158,8 +161,66 @@ edges_are_as_many_as_wanted(void)
 		w->numbers[w->order[100 + i]][0] = 3;
 	}
 	w->counts[0] = DEGREE;
-	grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, 0, near, 4, 4);
+	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 4);
 	CHECK(w->ids[0][DEGREE - 1] == 100 + DEGREE - 1, "%u", w->ids[0][DEGREE - 1]);
+	free(w);
+}
+
+/* With codes lists have the same neighbours, in the order that these tell. */
+static void
+codes_order_lists(void)
+{
+	World	   *w = malloc(sizeof(World));
+	World	   *by_rows = malloc(sizeof(World));
+	float		model[DIM * (DIM + 1)];
+	GrnCodec	codec = unit_random_codec(DIM, DIM, DIM, 5, model);
+	size_t		bytes = grn_code_bytes(codec.shape);
+	uint8_t    *codes = malloc(ROWS * bytes);
+	GrnFactor	factors[ROWS];
+	GrnGrouping of = {.codec = &codec, .codes = codes, .factors = factors};
+	float		scratch[GRN_MAX_CODE_DIMS];
+	uint32_t	changed = 0;
+
+	make_world(w);
+	for (uint32_t v = 0; v < ROWS; v++)
+		grn_encode(&codec, grn_row(&w->rows, v), codes + v * bytes, &factors[v], scratch);
+	*by_rows = *w;
+	by_rows->graph = (GrnGraph) {&by_rows->ids[0][0], by_rows->counts, ROWS, DEGREE};
+	for (uint32_t v = 0; v < ROWS; v++)
+	{
+		uint8_t		value = grn_value(&w->values, &w->rows, 0, v);
+		uint32_t	before[DEGREE];
+		uint32_t	near[8];
+		uint32_t	n;
+		GrnCodeQuery query;
+		float		last = -INFINITY;
+
+		if (value == 0)
+			continue;
+		n = nearest(w, v, value, near, 8);
+		memcpy(before, w->ids[v], sizeof(before));
+		grn_add_value_edges(&w->rows, &of, &w->values, 0, &w->graph, v, near, n, 4);
+		grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &by_rows->graph, v, near, n, 4);
+		CHECK(w->counts[v] == by_rows->counts[v], "%u: %u and %u", v, w->counts[v], by_rows->counts[v]);
+		for (uint32_t i = 0; i < w->counts[v]; i++)
+			CHECK(grn_find_id(by_rows->ids[v], by_rows->counts[v], w->ids[v][i]) >= 0, "%u: %u", v, w->ids[v][i]);
+		if (memcmp(before, w->ids[v], sizeof(before)) == 0)
+			continue;
+		changed++;
+		grn_code_query_from_code(&codec, codes + v * bytes, factors[v], &query);
+		for (uint32_t i = 0; i < w->counts[v]; i++)
+		{
+			uint32_t	id = w->ids[v][i];
+			float		estimate;
+
+			grn_estimate(&query, codes + id * bytes, &factors[id], 1, &estimate);
+			CHECK(last <= estimate, "%u: number %u is at %g after %g", v, i, (double) estimate, (double) last);
+			last = estimate;
+		}
+	}
+	CHECK(changed > 20, "%u lists", changed);
+	free(codes);
+	free(by_rows);
 	free(w);
 }
 
@@ -187,6 +248,7 @@ main(void)
 	grn_dist_init();
 	RUN(edges_take_the_place_of_the_farthest);
 	RUN(edges_are_as_many_as_wanted);
+	RUN(codes_order_lists);
 	RUN(values_get_edges_by_their_share);
 	UNIT_END();
 }

@@ -4,19 +4,50 @@
 #include "graph/build/value_edges.h"
 
 #include "graph/kernels/tile.h"
+#include "graph/stored/estimate.h"
 #include "graph/stored/prune.h"
 
 #define STAYING 6				/* nearest neighbours that never give way */
 
+/* Distances of a vertex's code from those of others, which lie anywhere. */
+static void
+estimate_all(const GrnGrouping *codes, uint32_t vertex, const uint32_t *ids, uint32_t n, float *out)
+{
+	size_t		bytes = grn_code_bytes(codes->codec->shape);
+	uint8_t		gathered[GRN_MAX_DEGREE * GRN_MAX_CODE_BYTES];
+	GrnFactor	factors[GRN_MAX_DEGREE];
+	GrnCodeQuery query;
+
+	/* (one that crosses a cache line, too) */
+	for (uint32_t i = 0; i < n; i++)
+	{
+		__builtin_prefetch(codes->codes + ids[i] * bytes);
+		__builtin_prefetch(codes->codes + ids[i] * bytes + bytes - 1);
+		__builtin_prefetch(&codes->factors[ids[i]]);
+	}
+	grn_code_query_from_code(codes->codec, codes->codes + vertex * bytes, codes->factors[vertex], &query);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		memcpy(gathered + i * bytes, codes->codes + ids[i] * bytes, bytes);
+		factors[i] = codes->factors[ids[i]];
+	}
+	grn_estimate(&query, gathered, factors, n, out);
+}
+
 /* Puts a vertex's list in the order of distances again; NaN last. */
 static void
-sort_list(const GrnRows *rows, uint32_t vertex, uint32_t *ids, uint32_t n)
+sort_list(const GrnRows *rows, const GrnGrouping *codes, uint32_t vertex, uint32_t *ids, uint32_t n)
 {
-	const void *row = grn_row(rows, vertex);
+	float		distances[GRN_MAX_DEGREE];
 	uint64_t	keys[GRN_MAX_DEGREE];
 
+	if (codes->codec)
+		estimate_all(codes, vertex, ids, n, distances);
+	else
+		for (uint32_t i = 0; i < n; i++)
+			distances[i] = grn_row_distance(rows, grn_row(rows, vertex), grn_row(rows, ids[i]));
 	for (uint32_t i = 0; i < n; i++)
-		keys[i] = (uint64_t) grn_ordinal(grn_row_distance(rows, row, grn_row(rows, ids[i]))) << 32 | ids[i];
+		keys[i] = (uint64_t) grn_ordinal(distances[i]) << 32 | ids[i];
 	grn_sort_few_keys(keys, n);
 	for (uint32_t i = 0; i < n; i++)
 		ids[i] = (uint32_t) keys[i];
@@ -49,8 +80,9 @@ grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column, const
 }
 
 void
-grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
-					uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most)
+grn_add_value_edges(const GrnRows *rows, const GrnGrouping *codes, const GrnValues *values,
+					uint32_t column, GrnGraph *graph, uint32_t vertex, const uint32_t *near,
+					uint32_t n, uint32_t most)
 {
 	uint32_t   *ids = graph->ids + (size_t) vertex * graph->degree;
 	uint32_t	count = graph->counts[vertex];
@@ -79,5 +111,5 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 	if (added == 0)
 		return;
 	graph->counts[vertex] = (uint8_t) count;
-	sort_list(rows, vertex, ids, count);
+	sort_list(rows, codes, vertex, ids, count);
 }

@@ -11,6 +11,7 @@
 
 #include "graph/build/graph.h"
 #include "graph/rows.h"
+#include "graph/stored/group.h"
 
 /* Values of a build's rows: numbers of those that get edges of their own, 0 for others. */
 typedef struct GrnValues
@@ -76,9 +77,11 @@ extern uint32_t grn_sharing(const GrnRows *rows, const GrnValues *values, uint32
 /*
  * Adds to a vertex's list up to `most` of near [n]: its neighbours among those that share its value
  * of a column, nearest first.  The nearest neighbours stay, and those that share a value of
- * any column.  The list is then nearest first again.
+ * any column.  The list is then nearest first again, as far as codes tell, which are a tenth of
+ * what is to be read of rows; by the rows where codes has no codec.
  */
-extern void grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
-								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
+extern void grn_add_value_edges(const GrnRows *rows, const GrnGrouping *codes, const GrnValues *values,
+								uint32_t column, GrnGraph *graph, uint32_t vertex, const uint32_t *near,
+								uint32_t n, uint32_t most);
 
 #endif							/* GRN_VALUE_EDGES_H */
