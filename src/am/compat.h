@@ -23,7 +23,11 @@
 	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM).str, sizeof(path))
 #else
 #define GRNND_MAIN_PATH(path, rel) \
-	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM), sizeof(path))
+	do { \
+		char	   *path_ = relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM); \
+		strlcpy(path, path_, sizeof(path)); \
+		pfree(path_); \
+	} while (0)
 #endif
 
 /* 17 has no old_snapshot_threshold any more. */

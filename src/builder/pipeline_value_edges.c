@@ -41,6 +41,7 @@ typedef struct ValueEdges
 	uint32_t	column;
 	uint32_t	most;			/* edges that a vertex takes of a value's graph */
 	bool		(*needs)[VALUES];	/* edges: by column and value */
+	bool	   *changed;		/* [vertices] whose list has new edges */
 	bool		failed;			/* the GPU has */
 	uint64_t	done;			/* of the members of all values */
 	uint64_t	of;
@@ -110,9 +111,22 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 
 		for (uint32_t j = 0; j < n; j++)
 			near[j] = e->of_value[ids[j]];
-		grn_add_value_edges(&p->rows, &e->codes, &e->values, e->column, &p->graph, e->of_value[i], near, n,
-							e->most);
+		if (grn_add_value_edges(&p->rows, &e->values, e->column, &p->graph, e->of_value[i], near, n, e->most))
+			e->changed[e->of_value[i]] = true;
 	}
+}
+
+/* A GrnRangeFn over all vertices. */
+static void
+sort_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const ValueEdges *e = arg;
+	GrnPipeline *p = e->p;
+
+	(void) worker;
+	for (size_t v = begin; v < end; v++)
+		if (e->changed[v])
+			grn_sort_list(&p->rows, &e->codes, &p->graph, (uint32_t) v);
 }
 
 /* A GrnHost's notice() for builds of which nobody need know that they failed. */
@@ -233,10 +247,12 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 		return true;
 	counts = calloc(e.values.columns, sizeof(Counts));
 	e.needs = calloc(e.values.columns, sizeof(*e.needs));
-	if (!counts || !e.needs)
+	e.changed = calloc(p->graph.n, sizeof(bool));
+	if (!counts || !e.needs || !e.changed)
 	{
 		free(counts);
 		free(e.needs);
+		free(e.changed);
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
 	}
 	for (uint32_t v = 0; v < p->graph.n; v++)
@@ -276,8 +292,10 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 			grn_gpu_end(p->holder);
 		for (e.column = 0; e.column < e.values.columns && fine && !e.failed; e.column++)
 			fine = add_of_column(&e, counts[e.column], failure);
+		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, sort_range, &e);
 		p->holder = p->holder && fine ? grn_hold_graph(p->holder, &p->graph, choice) : NULL;
 	}
+	free(e.changed);
 	free(e.needs);
 	free(counts);
 	return fine;

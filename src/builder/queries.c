@@ -8,6 +8,7 @@
  */
 #include "builder/queries.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,10 @@
 
 /*
  * How far an inner product of two vectors may be from what another kernel makes of it, in parts of
- * the sum of their squared lengths: ten times what kernels are held to (dist.h).
+ * the sum of their squared lengths: ten times what kernels are held to (dist.h).  Of squares that
+ * are no normal numbers it may be any part.
  */
-#define UNSURE 1e-4f
+#define UNSURE(norms2) (1e-4f * (norms2) + FLT_MIN)
 
 bool
 grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
@@ -106,7 +108,7 @@ likely(const GrnQueries *q, const GrnLeast *nearest, const GrnRows *rows, const 
 		out[n] = i;
 		/* not so, too, where a sum is infinite */
 		n += !(nearest[i].n == GRN_CURVE_MOST_K &&
-			   d - UNSURE * (norm2 + q->norm2[i]) > nearest[i].d[GRN_CURVE_MOST_K - 1]);
+			   d - UNSURE(norm2 + q->norm2[i]) > nearest[i].d[GRN_CURVE_MOST_K - 1]);
 	}
 	return n;
 }

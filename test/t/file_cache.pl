@@ -81,5 +81,18 @@ for my $case (
 			WHERE a.id % 1000 = 0 AND n.id = a.id) s)), $rows / 1000, "$name: rows are found");
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
+
+# a few of the rows, which memory holds
+my $tight = "SET maintenance_work_mem = '2MB'; SET grnnd.build_memory_limit = '24MB'";
+system("cat '$table' >/dev/null");
+$node->safe_psql('postgres', "$tight; CREATE INDEX part ON t USING grnnd (v vector_l2_ops) WHERE id % 64 = 0");
+cmp_ok(cached($table), '>', .9, "a partial index: the table's pages stay");
+
+# pages of which a scan brings no row
+$node->safe_psql('postgres', "DELETE FROM t WHERE id BETWEEN 9000 AND 17000; CHECKPOINT");
+system("cat '$table' >/dev/null");
+$node->safe_psql('postgres', "$tight; SET max_parallel_maintenance_workers = 0; CREATE INDEX i ON t USING grnnd (v vector_l2_ops)");
+cmp_ok(cached($table), '<', .2, "dead rows: the table's pages have gone");
+sound($node, 'i', 'dead rows');
 $node->stop;
 done_testing();

@@ -489,7 +489,10 @@ rows_of(const Leader *l)
 	return rows;
 }
 
-/* Whether a node's list is in order of distance, but for rounding. */
+/*
+ * Whether a node's list is in order of distance, but for rounding; where values have edges, but for
+ * what codes of some 12 bytes are wrong about squared distances.
+ */
 static inline bool
 nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
 			  uint32_t count)
@@ -500,12 +503,16 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	GrnRows		all = rows_of(l);
 	const void *x = row_of(l, rows[row_start[node]]);
 	float		before = 0;
+	float		rounding = 1.0001f;
 
+	for (int c = 0; c < GRN_MAX_SIG_BYTES; c++)
+		if (r->value_edges[c] > 0)
+			rounding = 1.5f;
 	for (uint32_t i = 0; i < count; i++)
 	{
 		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
 
-		if (i > 0 && before > d * 1.0001f + 1e-5f * (all.embedding == GRN_EMBED_SCALED))
+		if (i > 0 && before > d * rounding + 1e-5f * (all.embedding == GRN_EMBED_SCALED))
 			return false;
 		before = d;
 	}

@@ -95,6 +95,10 @@ nearest_are_those_of_all(void)
 	make_values(values, ROWS * DIM, 1000, .01f);
 	check_found(GRN_COMPARE_L2, GRN_FORM_F32, values, true, "far from the origin");
 	check_found(GRN_COMPARE_IP, GRN_FORM_F32, values, true, "products far from the origin");
+	/* squares that are no normal numbers */
+	make_values(values, ROWS * DIM, 0, 3e-23f);
+	check_found(GRN_COMPARE_L2, GRN_FORM_F32, values, true, "very short");
+	check_found(GRN_COMPARE_IP, GRN_FORM_F32, values, true, "products of very short rows");
 	/* all the same, and zero */
 	make_values(values, ROWS * DIM, 0, 0);
 	check_found(GRN_COMPARE_L2, GRN_FORM_F32, values, true, "zero");

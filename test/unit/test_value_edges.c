@@ -30,6 +30,15 @@ distance(const World *w, uint32_t a, uint32_t b)
 	return grn_row_distance(&w->rows, grn_row(&w->rows, a), grn_row(&w->rows, b));
 }
 
+/* Edges for the first column, and the list in order if there are any. */
+static void
+add(const World *w, const GrnGrouping *codes, GrnGraph *graph, uint32_t v, const uint32_t *near, uint32_t n,
+	uint32_t most)
+{
+	if (grn_add_value_edges(&w->rows, &w->values, 0, graph, v, near, n, most))
+		grn_sort_list(&w->rows, codes, graph, v);
+}
+
 /* The nearest vertices of v, which pass where value is not 0: [most]. */
 static uint32_t
 nearest(const World *w, uint32_t v, uint8_t value, uint32_t *ids, uint32_t most)
@@ -105,7 +114,7 @@ edges_take_the_place_of_the_farthest(void)
 		n = nearest(w, v, value, near, 8);
 		memcpy(before, w->ids[v], sizeof(before));
 		sharing = grn_sharing(&w->rows, &w->values, 0, &w->graph, v);
-		grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, v, near, n, most);
+		add(w, &no_codes, &w->graph, v, near, n, most);
 
 		CHECK(grn_graph_check_range(&w->graph, v, v + 1, &vertex) == NULL, "%u is not sound", v);
 		CHECK(w->counts[v] >= count, "%u of %u", w->counts[v], count);
@@ -147,12 +156,12 @@ edges_are_as_many_as_wanted(void)
 		w->numbers[w->order[near[i]]][0] = 3;
 	w->counts[0] = 1;
 	w->ids[0][0] = 10;
-	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 2);
+	add(w, &no_codes, &w->graph, 0, near, 4, 2);
 	CHECK(w->counts[0] == 3 && grn_find_id(w->ids[0], 3, 20) >= 0 && grn_find_id(w->ids[0], 3, 30) >= 0, "%u", w->counts[0]);
 
 	/* a distance that is no number comes last */
 	w->x[w->order[40]][0] = NAN;
-	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 2);
+	add(w, &no_codes, &w->graph, 0, near, 4, 2);
 	CHECK(w->counts[0] == 4 && w->ids[0][3] == 40, "%u", w->counts[0]);
 
 	for (uint32_t i = 0; i < DEGREE; i++)
@@ -161,7 +170,7 @@ edges_are_as_many_as_wanted(void)
 		w->numbers[w->order[100 + i]][0] = 3;
 	}
 	w->counts[0] = DEGREE;
-	grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &w->graph, 0, near, 4, 4);
+	add(w, &no_codes, &w->graph, 0, near, 4, 4);
 	CHECK(w->ids[0][DEGREE - 1] == 100 + DEGREE - 1, "%u", w->ids[0][DEGREE - 1]);
 	free(w);
 }
@@ -199,8 +208,8 @@ codes_order_lists(void)
 			continue;
 		n = nearest(w, v, value, near, 8);
 		memcpy(before, w->ids[v], sizeof(before));
-		grn_add_value_edges(&w->rows, &of, &w->values, 0, &w->graph, v, near, n, 4);
-		grn_add_value_edges(&w->rows, &no_codes, &w->values, 0, &by_rows->graph, v, near, n, 4);
+		add(w, &of, &w->graph, v, near, n, 4);
+		add(w, &no_codes, &by_rows->graph, v, near, n, 4);
 		CHECK(w->counts[v] == by_rows->counts[v], "%u: %u and %u", v, w->counts[v], by_rows->counts[v]);
 		for (uint32_t i = 0; i < w->counts[v]; i++)
 			CHECK(grn_find_id(by_rows->ids[v], by_rows->counts[v], w->ids[v][i]) >= 0, "%u: %u", v, w->ids[v][i]);
@@ -221,6 +230,44 @@ codes_order_lists(void)
 	CHECK(changed > 20, "%u lists", changed);
 	free(codes);
 	free(by_rows);
+	free(w);
+}
+
+/* Edges of a second column leave the nearest alone as well, and those of the first. */
+static void
+columns_do_not_take_from_each_other(void)
+{
+	World	   *w = malloc(sizeof(World));
+	uint32_t	both = 0;
+
+	make_world(w);
+	for (uint32_t v = 0; v < ROWS; v++)
+	{
+		uint32_t	before[DEGREE];
+		uint32_t	count = w->counts[v];
+		uint32_t	first[8];
+		uint32_t	second[8];
+		uint32_t	n[2];
+		bool		had[8];
+
+		if (grn_value(&w->values, &w->rows, 0, v) == 0 || grn_value(&w->values, &w->rows, 1, v) == 0)
+			continue;
+		memcpy(before, w->ids[v], sizeof(before));
+		n[0] = nearest(w, v, grn_value(&w->values, &w->rows, 0, v), first, 8);
+		grn_add_value_edges(&w->rows, &w->values, 0, &w->graph, v, first, n[0], 2);
+		for (uint32_t i = 0; i < n[0]; i++)
+			had[i] = grn_find_id(w->ids[v], w->counts[v], first[i]) >= 0;
+		n[1] = 0;
+		for (uint32_t i = 0; i < ROWS && n[1] < 8; i++)
+			if (i != v && grn_value(&w->values, &w->rows, 1, i) == 9)
+				second[n[1]++] = i;
+		both += grn_add_value_edges(&w->rows, &w->values, 1, &w->graph, v, second, n[1], 2);
+		for (uint32_t i = 0; i < count && i < 6; i++)
+			CHECK(grn_find_id(w->ids[v], w->counts[v], before[i]) >= 0, "%u has lost number %u", v, i);
+		for (uint32_t i = 0; i < n[0]; i++)
+			CHECK(!had[i] || grn_find_id(w->ids[v], w->counts[v], first[i]) >= 0, "%u has lost an edge of the first column", v);
+	}
+	CHECK(both > 5, "%u lists", both);
 	free(w);
 }
 
@@ -249,6 +296,7 @@ main(void)
 	RUN(edges_take_the_place_of_the_farthest);
 	RUN(edges_are_as_many_as_wanted);
 	RUN(codes_order_lists);
+	RUN(columns_do_not_take_from_each_other);
 	RUN(values_get_edges_by_their_share);
 	UNIT_END();
 }

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
 #include "utils/memutils.h"
@@ -67,7 +68,8 @@ typedef struct Shared
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
 	uint32		chunk_rows;
-	bool		beyond_memory;	/* table and rows are more than memory holds */
+	bool		beyond_memory;	/* table and rows are more than memory holds, as expected, */
+	uint64		rows_in_memory; /* if more than these rows come: the others go to a disk */
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
 	ConditionVariable room;		/* capacity has grown */
@@ -91,7 +93,8 @@ typedef struct Collector
 				end;
 	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
 	MemoryContext values;		/* what forming a row's filter columns takes */
-	GrnndPassing passing;		/* pages of the table */
+	Relation	heap;
+	GrnndPassing passing;		/* its pages, once rows go to a disk */
 } Collector;
 
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
@@ -138,6 +141,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
 	shared->chunk_rows = (uint32) Max(1, Min(GRNND_CHUNK_ROWS, CHUNK_BYTES / row_bytes));
 	shared->beyond_memory = is_beyond_memory(build);
+	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
 	pg_atomic_init_u32(&shared->nended, 0);
@@ -247,6 +251,8 @@ claim_chunk(Collector *c)
 				 errhint("Partition the table.")));
 	pg_atomic_write_u64(&c->me->low, c->at);
 
+	if (shared->beyond_memory && c->at >= shared->rows_in_memory && c->passing.rel == NULL)
+		grnnd_passing_begin(&c->passing, c->heap, shared->nparticipants == 1);
 	if (c->build)
 		make_room(c, c->end);
 	else
@@ -315,9 +321,13 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 {
 	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
 									  ALLOCSET_SMALL_SIZES);
-	grnnd_passing_begin(&c->passing, c->shared->beyond_memory ? heap : NULL);
+	c->heap = heap;
+	grnnd_passing_begin(&c->passing, NULL, false);
 	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
 												c->build != NULL, collect_row, c, scan);
+	/* pages behind the last row */
+	if (c->passing.rel && c->passing.alone && c->passing.run.end < RelationGetNumberOfBlocks(heap))
+		grnnd_passing_blocks(&c->passing, c->passing.run.end, RelationGetNumberOfBlocks(heap));
 	grnnd_passing_end(&c->passing);
 	MemoryContextDelete(c->values);
 	c->me->gap_begin = c->at;

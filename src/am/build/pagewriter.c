@@ -59,7 +59,7 @@ grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal)
 	w->use_wal = use_wal;
 	w->write_back = RelationIsPermanent(rel) && (!use_wal || PG_VERSION_NUM < 170000);
 	w->start_redo = GetRedoRecPtr();
-	grnnd_passing_begin(&w->passing, NULL);
+	grnnd_passing_begin(&w->passing, NULL, false);
 	w->memory = palloc(GRNND_WRITER_PAGES * BLCKSZ + PAGE_ALIGN);
 	w->pages = (char *) TYPEALIGN(PAGE_ALIGN, w->memory);
 	return w;
@@ -68,7 +68,7 @@ grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal)
 void
 grnnd_writer_pass(GrnndPageWriter *w)
 {
-	grnnd_passing_begin(&w->passing, w->rel);
+	grnnd_passing_begin(&w->passing, w->rel, false);
 }
 
 void

@@ -25,14 +25,18 @@
  */
 #define PIECE_BLOCKS ((BlockNumber) (2 * 1024 * 1024 / BLCKSZ))
 
-/* Blocks between others of which nothing is said, as those without rows: still one run. */
+/*
+ * So many blocks between others of which nothing is said, as those without rows, have passed as
+ * well.  If several processes read a table, more of them are another one's.
+ */
 #define MOST_SKIPPED ((BlockNumber) 32)
 
 void
-grnnd_passing_begin(GrnndPassing *passing, Relation rel)
+grnnd_passing_begin(GrnndPassing *passing, Relation rel, bool alone)
 {
 	memset(passing, 0, sizeof(*passing));
 	passing->rel = rel;
+	passing->alone = alone;
 	passing->file = -1;
 }
 
@@ -65,7 +69,6 @@ open_file(GrnndPassing *passing, BlockNumber block)
 static void
 forget(GrnndPassing *passing, GrnndBlockRun run)
 {
-#ifdef POSIX_FADV_DONTNEED
 	if (run.begin < run.end)
 	{
 		run.begin = run.begin / PIECE_BLOCKS * PIECE_BLOCKS;
@@ -79,11 +82,8 @@ forget(GrnndPassing *passing, GrnndBlockRun run)
 		if (open_file(passing, run.begin))
 			(void) posix_fadvise(passing->file, (off_t) in_file * BLCKSZ, (off_t) n * BLCKSZ,
 								 POSIX_FADV_DONTNEED);
-		else
-			passing->rel = NULL;
 		run.begin += n;
 	}
-#endif
 }
 
 /* The run is full: the one that was so long ago is forgotten. */
@@ -104,7 +104,7 @@ grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end)
 
 	if (passing->rel == NULL)
 		return;
-	if (begin < run->end || begin > run->end + MOST_SKIPPED)
+	if (begin < run->end || (begin > run->end + MOST_SKIPPED && !passing->alone))
 	{
 		if (run->begin < run->end)
 			end_run(passing);

@@ -26,6 +26,7 @@ typedef struct GrnndBlockRun
 typedef struct GrnndPassing
 {
 	Relation	rel;			/* NULL: pages stay */
+	bool		alone;			/* no other process has blocks in between */
 	GrnndBlockRun run;			/* that grows */
 	uint32		nruns;			/* that have been full */
 	GrnndBlockRun runs[GRNND_PASSING_RUNS]; /* the last of them, in a ring */
@@ -33,7 +34,7 @@ typedef struct GrnndPassing
 	BlockNumber file_number;	/* which one it is */
 } GrnndPassing;
 
-extern void grnnd_passing_begin(GrnndPassing *passing, Relation rel);
+extern void grnnd_passing_begin(GrnndPassing *passing, Relation rel, bool alone);
 /* Blocks [begin, end) are in shared buffers, or have been given to the kernel to be written. */
 extern void grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end);
 extern void grnnd_passing_end(GrnndPassing *passing);

@@ -34,10 +34,11 @@ estimate_all(const GrnGrouping *codes, uint32_t vertex, const uint32_t *ids, uin
 	grn_estimate(&query, gathered, factors, n, out);
 }
 
-/* Puts a vertex's list in the order of distances again; NaN last. */
-static void
-sort_list(const GrnRows *rows, const GrnGrouping *codes, uint32_t vertex, uint32_t *ids, uint32_t n)
+void
+grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, uint32_t vertex)
 {
+	uint32_t   *ids = graph->ids + (size_t) vertex * graph->degree;
+	uint32_t	n = graph->counts[vertex];
 	float		distances[GRN_MAX_DEGREE];
 	uint64_t	keys[GRN_MAX_DEGREE];
 
@@ -79,10 +80,9 @@ grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column, const
 	return sharing;
 }
 
-void
-grn_add_value_edges(const GrnRows *rows, const GrnGrouping *codes, const GrnValues *values,
-					uint32_t column, GrnGraph *graph, uint32_t vertex, const uint32_t *near,
-					uint32_t n, uint32_t most)
+bool
+grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
+					uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most)
 {
 	uint32_t   *ids = graph->ids + (size_t) vertex * graph->degree;
 	uint32_t	count = graph->counts[vertex];
@@ -108,8 +108,6 @@ grn_add_value_edges(const GrnRows *rows, const GrnGrouping *codes, const GrnValu
 		added++;
 		sharing++;
 	}
-	if (added == 0)
-		return;
 	graph->counts[vertex] = (uint8_t) count;
-	sort_list(rows, codes, vertex, ids, count);
+	return added > 0;
 }

@@ -77,11 +77,16 @@ extern uint32_t grn_sharing(const GrnRows *rows, const GrnValues *values, uint32
 /*
  * Adds to a vertex's list up to `most` of near [n]: its neighbours among those that share its value
  * of a column, nearest first.  The nearest neighbours stay, and those that share a value of
- * any column.  The list is then nearest first again, as far as codes tell, which are a tenth of
- * what is to be read of rows; by the rows where codes has no codec.
+ * any column.  Others give way from the end on, so the list is to be put in order only when all
+ * columns have been added.  Returns whether there are any new ones.
  */
-extern void grn_add_value_edges(const GrnRows *rows, const GrnGrouping *codes, const GrnValues *values,
-								uint32_t column, GrnGraph *graph, uint32_t vertex, const uint32_t *near,
-								uint32_t n, uint32_t most);
+extern bool grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
+								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
+
+/*
+ * Puts a vertex's list in the order of distances again, as far as codes tell them, which are a
+ * tenth of what is to be read of rows; by the rows where codes has no codec.  NaN comes last.
+ */
+extern void grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, uint32_t vertex);
 
 #endif							/* GRN_VALUE_EDGES_H */
