@@ -228,7 +228,7 @@ cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 static bool
 cpu_build(GrnGraphJob *job, GrnFailure *failure)
 {
-	uint64_t	limit = job->choice->work_limit ? job->choice->work_limit : grn_free_memory();
+	uint64_t	limit = grn_memory_limit(job->choice->work_limit);
 	uint64_t	bytes;
 	char	   *work;
 

@@ -122,7 +122,7 @@ static bool
 may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	const GrnHost *host = p->build->host;
-	uint64_t	limit = choice->work_limit > 0 ? choice->work_limit : grn_free_memory();
+	uint64_t	limit = grn_memory_limit(choice->work_limit);
 	uint64_t	own = grn_pipeline_own_bytes(p);
 	uint64_t	listed = p->result->degree * sizeof(uint32_t) + sizeof(GrnFactor) +
 		grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->costs));
@@ -602,7 +602,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	job.beyond_memory = r->moved != 0;
 	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
 	if (r->moved)
-		here.work_limit = (here.work_limit > 0 ? here.work_limit : grn_free_memory()) / 2;
+		here.work_limit = grn_memory_limit(here.work_limit) / 2;
 	if (!grn_build_graph(&job, failure))
 		return false;
 	r->sec_descent = grn_lap(&since);

@@ -257,10 +257,8 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 
 		grn_code_query_row(&p->codec, grn_row_values(&p->rows, x, values), &query, scratch);
 		for (uint32_t j = 0; j < n; j++)
-		{
 			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
-			grn_estimate(&query, p->codes + ids[j] * bytes, &p->factors[ids[j]], 1, &estimates[j]);
-		}
+		grn_estimate_ids(&query, p->codes, bytes, p->factors, ids, n, estimates);
 		grn_judge_neighbours(distances, estimates, n, &judgement);
 	}
 	__atomic_fetch_add(&p->judgement.vertices, judgement.vertices, __ATOMIC_RELAXED);

@@ -49,7 +49,7 @@ bool
 grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit)
 {
 	const GrnBuildSpec *spec = p->build->spec;
-	uint64_t	limit = work_limit > 0 ? work_limit : grn_free_memory();
+	uint64_t	limit = grn_memory_limit(work_limit);
 	uint64_t	m = p->rows.n;
 	uint64_t	rows = m * p->rows.row_bytes;
 
@@ -64,7 +64,7 @@ bool
 grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit)
 {
 	const GrnBuildSpec *spec = p->build->spec;
-	uint64_t	limit = work_limit > 0 ? work_limit : grn_free_memory();
+	uint64_t	limit = grn_memory_limit(work_limit);
 	uint64_t	n = p->build->n;
 	uint64_t	rows = n * p->rows.row_bytes;
 

@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Queries for which no row is multiplied. */
-#define FEW_QUERIES 4
-
 /*
  * How far an inner product of two vectors may be from what another kernel makes of it, in parts of
  * the sum of their squared lengths: ten times what kernels are held to (dist.h).  Of squares that
@@ -31,11 +28,10 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 
 	memset(q, 0, sizeof(*q));
 	q->comparison = comparison;
-	q->form = rows->form;
-	q->dim = dim;
+	q->rows = *rows;
 	q->n = n;
 	q->threads = threads;
-	q->made_bytes = (grn_query_bytes(comparison, q->form, dim) + 63) & ~(size_t) 63;
+	q->made_bytes = (grn_query_bytes(comparison, rows->form, dim) + 63) & ~(size_t) 63;
 	q->floats = malloc((size_t) n * dim * sizeof(float));
 	q->nearest = calloc((size_t) threads * n, sizeof(GrnLeast));
 	if (q->floats == NULL || q->nearest == NULL ||
@@ -48,13 +44,13 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 
 		memmove(x, grn_row_values(rows, of[i], x), dim * sizeof(float));
 		q->norm2[i] = grn_dist->ip_f32(x, x, dim);
-		if (q->made != NULL && !grn_query_make(q->form, x, dim, q->made + i * q->made_bytes))
+		if (q->made != NULL && !grn_query_make(rows->form, x, dim, q->made + i * q->made_bytes))
 		{
 			free(q->made);
 			q->made = NULL;
 		}
 	}
-	q->by_products = q->made == NULL && n > FEW_QUERIES && grn_compares_by_product(comparison);
+	q->by_products = q->made == NULL && grn_compares_by_product(comparison);
 	return true;
 }
 
@@ -70,9 +66,11 @@ grn_queries_free(GrnQueries *q)
 float
 grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row)
 {
+	uint32_t	dim = q->rows.dim;
+
 	return q->made != NULL
-		? grn_query_compare(q->comparison, q->form, q->made + i * q->made_bytes, row, q->dim)
-		: grn_compare(q->comparison, q->form, q->floats + (size_t) i * q->dim, row, q->dim);
+		? grn_query_compare(q->comparison, q->rows.form, q->made + i * q->made_bytes, row, dim)
+		: grn_compare(q->comparison, q->rows.form, q->floats + (size_t) i * dim, row, dim);
 }
 
 static void
@@ -91,16 +89,16 @@ keep(GrnLeast *nearest, float d)
 
 /* Queries for which the row is not surely farther than all that they have; returns how many. */
 static uint32_t
-likely(const GrnQueries *q, const GrnLeast *nearest, const GrnRows *rows, const void *row,
-	   float *scratch, uint32_t *out)
+likely(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scratch, uint32_t *out)
 {
+	uint32_t	dim = q->rows.dim;
 	float		products[GRN_MOST_QUERIES];
-	const float *x = grn_row_values(rows, row, scratch);
-	float		norm2 = grn_dist->ip_f32(x, x, q->dim);
+	const float *x = grn_row_values(&q->rows, row, scratch);
+	float		norm2 = grn_dist->ip_f32(x, x, dim);
 	uint32_t	n = 0;
 
 	memset(products, 0, q->n * sizeof(float));
-	grn_dist->ip_rows(x, q->floats, q->dim, q->dim, q->n, products);
+	grn_dist->ip_rows(x, q->floats, dim, dim, q->n, products);
 	for (uint32_t i = 0; i < q->n; i++)
 	{
 		float		d = grn_compared_by_product(q->comparison, norm2, q->norm2[i], products[i]);
@@ -118,9 +116,8 @@ grn_queries_see(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id, con
 				float *scratch)
 {
 	GrnLeast   *nearest = q->nearest + (size_t) thread * q->n;
-	const GrnRows rows = {.dim = q->dim, .form = q->form};
 	uint32_t	those[GRN_MOST_QUERIES];
-	uint32_t	n = q->by_products ? likely(q, nearest, &rows, row, scratch, those) : q->n;
+	uint32_t	n = q->by_products ? likely(q, nearest, row, scratch, those) : q->n;
 
 	for (uint32_t j = 0; j < n; j++)
 	{

@@ -20,8 +20,7 @@ typedef struct GrnLeast
 typedef struct GrnQueries
 {
 	GrnComparison comparison;
-	GrnForm		form;			/* of the rows */
-	uint32_t	dim;
+	GrnRows		rows;			/* their form and dimensions are those of all */
 	uint32_t	n;
 	int			threads;
 	float	   *floats;			/* [n][dim] */

@@ -140,3 +140,9 @@ grn_free_memory(void)
 		fclose(f);
 	return room < bytes ? room : bytes;
 }
+
+uint64_t
+grn_memory_limit(uint64_t set)
+{
+	return set > 0 ? set : grn_free_memory();
+}

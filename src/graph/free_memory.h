@@ -11,5 +11,7 @@
  * available in the system, or in the cgroup where that is less.
  */
 extern uint64_t grn_free_memory(void);
+/* The limit that is set, or that where it is 0. */
+extern uint64_t grn_memory_limit(uint64_t set);
 
 #endif							/* GRN_FREE_MEMORY_H */

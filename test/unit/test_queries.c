@@ -23,7 +23,7 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Clusters far from the origin, so that products are large where distances are small. */
+/* Three clusters: far from the origin, products are large where distances are small. */
 static void
 make_values(float *x, size_t n, float centre, float width)
 {
@@ -31,7 +31,7 @@ make_values(float *x, size_t n, float centre, float width)
 		x[i] = centre * (float) (i / DIM % 3) + width * (float) unit_normal();
 }
 
-/* Queries are the first rows; each is compared with all but itself. */
+/* Every seventh row is a query, and compared with all others. */
 static void
 check_found(GrnComparison comparison, GrnForm form, float *values, bool by_products, const char *what)
 {

@@ -78,8 +78,7 @@ run_build(GrnndBuild *build)
 				write_s;
 	float		measure_s = 0;
 	BlockNumber pages;
-	double		tuples,
-				allvisible;
+	double		allvisible;
 	BlockNumber blocks;
 	GrnndServer *server = grnnd_find_build_server(&build->spec);
 
@@ -96,16 +95,16 @@ run_build(GrnndBuild *build)
 	 * Where the table is large the builder starts now, and opens its device
 	 * while we scan.  Else it starts when there is a row for it.
 	 */
-	estimate_rel_size(build->heap, NULL, &blocks, &tuples, &allvisible);
+	estimate_rel_size(build->heap, NULL, &blocks, &build->expected_rows, &allvisible);
 	if (server != NULL)
 	{
 		/* it sends rows as they are collected */
-		build->spec.expected = (uint64) Max(tuples, 0);
+		build->spec.expected = (uint64) Max(build->expected_rows, 0);
 		grnnd_builder_start(builder, build->map, &build->spec);
 		grnnd_tell_build_server(builder, server);
 	}
 	else if (build->spec.device == GRN_DEVICE_GPU ||
-			 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, tuples)))
+			 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, build->expected_rows)))
 		grnnd_builder_start(builder, build->map, &build->spec);
 
 	INSTR_TIME_SET_CURRENT(start);

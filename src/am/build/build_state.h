@@ -27,6 +27,7 @@ typedef struct GrnndBuild
 	GrnSigBook *books;			/* of these; of arrays zeroes.  NULL: not fitted yet */
 	uint64		attrs_bytes;	/* address space of ATTRS, where there are no filter columns */
 	uint32		words;			/* of 8 bytes a row in TIDS */
+	double		expected_rows;	/* about, by the table's statistics */
 	uint64		max_rows;		/* for which address space is reserved */
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before it is made and after its release */

@@ -16,7 +16,6 @@
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "miscadmin.h"
-#include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/condition_variable.h"
@@ -28,8 +27,8 @@
 
 #include "am/build/collect.h"
 #include "am/build/parallel.h"
-#include "am/build/progress.h"
 #include "am/build/passing.h"
+#include "am/build/progress.h"
 #include "graph/free_memory.h"
 
 /* A chunk: about this many bytes of vectors, and at most GRNND_CHUNK_ROWS. */
@@ -113,16 +112,11 @@ scan_offset(int nparticipants)
 static bool
 is_beyond_memory(const GrnndBuild *build)
 {
-	uint64		limit = build->spec.work_limit;
-	BlockNumber blocks;
-	double		rows;
-	double		all_visible;
+	double		rows = build->expected_rows * build->row_bytes;
 
-	estimate_rel_size(build->heap, NULL, &blocks, &rows, &all_visible);
-	if (rows * build->row_bytes <= build->map->memory_limit)
-		return false;
-	return rows * build->row_bytes + (double) blocks * BLCKSZ >
-		(double) (limit > 0 ? limit : grn_free_memory());
+	return rows > build->map->memory_limit &&
+		rows + (double) RelationGetNumberOfBlocks(build->heap) * BLCKSZ >
+		(double) grn_memory_limit(build->spec.work_limit);
 }
 
 static void
@@ -265,14 +259,6 @@ claim_chunk(Collector *c)
 							   c->end * shared->attr_bytes);
 }
 
-/* The scan is at a row of this block. */
-static void
-pass_block(Collector *c, BlockNumber block)
-{
-	if (block + 1 != c->passing.run.end)
-		grnnd_passing_blocks(&c->passing, block, block + 1);
-}
-
 /* An IndexBuildCallback. */
 static void
 collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
@@ -291,7 +277,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		c->until_look = ROWS_PER_LOOK;
 	}
 	if (c->passing.rel)
-		pass_block(c, ItemPointerGetBlockNumber(tid));
+		grnnd_passing_blocks(&c->passing, ItemPointerGetBlockNumber(tid), ItemPointerGetBlockNumber(tid) + 1);
 	if (isnull[0])
 		return;
 	if (c->at >= c->end)

@@ -473,7 +473,7 @@ grown(double bytes)
 static double
 beyond_memory(const GrnndBuild *b, double rows, double memory, double speed)
 {
-	double		limit = b->spec.work_limit > 0 ? (double) b->spec.work_limit : (double) grn_free_memory();
+	double		limit = (double) grn_memory_limit(b->spec.work_limit);
 	double		all = rows * b->row_bytes;
 	double		on_disk = Min(all, Max(memory - maintenance_work_mem * 1024.0, 0));
 

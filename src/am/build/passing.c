@@ -102,7 +102,8 @@ grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end)
 {
 	GrnndBlockRun *run = &passing->run;
 
-	if (passing->rel == NULL)
+	/* (a page has several rows) */
+	if (passing->rel == NULL || end == run->end)
 		return;
 	if (begin < run->end || (begin > run->end + MOST_SKIPPED && !passing->alone))
 	{

@@ -9,29 +9,15 @@
 
 #define STAYING 6				/* nearest neighbours that never give way */
 
-/* Distances of a vertex's code from those of others, which lie anywhere. */
+/* By codes: of a vertex's distances to others. */
 static void
-estimate_all(const GrnGrouping *codes, uint32_t vertex, const uint32_t *ids, uint32_t n, float *out)
+estimate(const GrnGrouping *codes, uint32_t vertex, const uint32_t *ids, uint32_t n, float *out)
 {
 	size_t		bytes = grn_code_bytes(codes->codec->shape);
-	uint8_t		gathered[GRN_MAX_DEGREE * GRN_MAX_CODE_BYTES];
-	GrnFactor	factors[GRN_MAX_DEGREE];
 	GrnCodeQuery query;
 
-	/* (one that crosses a cache line, too) */
-	for (uint32_t i = 0; i < n; i++)
-	{
-		__builtin_prefetch(codes->codes + ids[i] * bytes);
-		__builtin_prefetch(codes->codes + ids[i] * bytes + bytes - 1);
-		__builtin_prefetch(&codes->factors[ids[i]]);
-	}
 	grn_code_query_from_code(codes->codec, codes->codes + vertex * bytes, codes->factors[vertex], &query);
-	for (uint32_t i = 0; i < n; i++)
-	{
-		memcpy(gathered + i * bytes, codes->codes + ids[i] * bytes, bytes);
-		factors[i] = codes->factors[ids[i]];
-	}
-	grn_estimate(&query, gathered, factors, n, out);
+	grn_estimate_ids(&query, codes->codes, bytes, codes->factors, ids, n, out);
 }
 
 void
@@ -43,7 +29,7 @@ grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, ui
 	uint64_t	keys[GRN_MAX_DEGREE];
 
 	if (codes->codec)
-		estimate_all(codes, vertex, ids, n, distances);
+		estimate(codes, vertex, ids, n, distances);
 	else
 		for (uint32_t i = 0; i < n; i++)
 			distances[i] = grn_row_distance(rows, grn_row(rows, vertex), grn_row(rows, ids[i]));

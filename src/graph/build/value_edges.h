@@ -84,8 +84,9 @@ extern bool grn_add_value_edges(const GrnRows *rows, const GrnValues *values, ui
 								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
 
 /*
- * Puts a vertex's list in the order of distances again, as far as codes tell them, which are a
- * tenth of what is to be read of rows; by the rows where codes has no codec.  NaN comes last.
+ * Puts a vertex's list in the order of distances again, as codes estimate them: of a neighbour of
+ * 384 floats 48 bytes are read instead of 1,536.  If codes has no codec, rows are compared.  NaN
+ * comes last.
  */
 extern void grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, uint32_t vertex);
 

@@ -48,6 +48,9 @@ extern void grn_code_query_head(const GrnCodec *codec, GrnEstimated what, float 
 /* Estimates for count rows. */
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
+/* For n rows that lie anywhere: row ids[i] has code ids[i] of bytes each, and that factor. */
+extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes,
+							 const GrnFactor *factors, const uint32_t *ids, uint32_t n, float *out);
 
 /*
  * Whether codes tell neighbours apart.  An estimate's error is a share of the data's extent.  So
