@@ -101,6 +101,8 @@ typedef struct GrnGpuOptions
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* of digests: as in their GrnGpuFit */
 	bool		few_directions; /* of floats: as in GrnGpuFit */
+	bool		keep;			/* tile mode: where memory allows, the handle keeps the rows'
+								 * digests */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -255,6 +257,12 @@ extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
 										 uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_digests(GrnGpu *gpu);
+/*
+ * What the digests that a handle keeps are, and their dimensions: builds of such rows are told so
+ * in their options.  A build whose options say `keep` keeps those of its own rows.
+ * GRN_GPU_FLOATS: it keeps none.
+ */
+extern GrnGpuRows grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims);
 /*
  * Completes what keepers, one a device, need for a merge.  Their digests are copied from the
  * host's, [n][digest_bytes]; if digests is NULL, they have been written into them already.

@@ -155,8 +155,8 @@ struct KeptLayout : Layout
 {
 	size_t digests, norms;
 
-	KeptLayout(const GrnGpuFit *fit, uint64_t n)
-		: digests(reserve<uint8_t>(n * fit->digest_bytes)), norms(reserve<uint32_t>(n))
+	KeptLayout(uint32_t digest_bytes, uint64_t n)
+		: digests(reserve<uint8_t>(n * digest_bytes)), norms(reserve<uint32_t>(n))
 	{
 	}
 };
@@ -164,7 +164,7 @@ struct KeptLayout : Layout
 extern "C" uint64_t
 grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n)
 {
-	return KeptLayout(fit, n).bytes;
+	return KeptLayout(fit->digest_bytes, n).bytes;
 }
 
 extern "C" void
@@ -175,37 +175,86 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 		cudaFree((void *) gpu->kept.d_rows);
 	gpu->kept = Digests();
 	gpu->kept_bytes = 0;
+	gpu->kept_rows = GRN_GPU_FLOATS;
+}
+
+/* Takes room for n digests of stride bytes. */
+static GrnGpuStatus
+take_kept(GrnGpu *gpu, uint32_t stride, RowFormat format, uint64_t n, uint64_t limit,
+		  GrnGpuError *err)
+{
+	KeptLayout	 space(stride, n);
+	Digests		&kept = gpu->kept;
+	uint8_t		*d_kept;
+	GrnGpuStatus status;
+
+	if (space.bytes > limit)
+		return gpu_no_memory(err, space.bytes, limit);
+	grn_gpu_drop_digests(gpu);
+	status = gpu_allocate((void **) &d_kept, space.bytes, space.bytes, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	kept.d_rows = d_kept;
+	kept.d_norms = (const uint32_t *) (d_kept + space.norms);
+	kept.n = (uint32_t) n;
+	kept.stride = stride;
+	kept.seg = std::min(stride, 128u);
+	kept.nseg = stride / kept.seg;
+	kept.format = format;
+	gpu->kept_bytes = space.bytes;
+	return GRN_GPU_OK;
 }
 
 extern "C" GrnGpuStatus
 grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
 					 GrnGpuError *err)
 {
-	uint64_t	 bytes = grn_gpu_kept_bytes(fit, n), limit;
-	uint8_t		*d_kept;
+	uint64_t	 limit;
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
-	if (status != GRN_GPU_OK)
-		return status;
-	if (bytes > limit)
-		return gpu_no_memory(err, bytes, limit);
-	grn_gpu_drop_digests(gpu);
-	status = gpu_allocate((void **) &d_kept, bytes, bytes, limit, err);
+	if (status == GRN_GPU_OK)
+		status = take_kept(gpu, fit->digest_bytes, format_of(fit), n, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 
-	Digests &digests = gpu->kept;
-
-	digests.d_rows = d_kept;
-	digests.d_norms = (const uint32_t *) (d_kept + KeptLayout(fit, n).norms);
-	digests.n = (uint32_t) n;
-	digests.stride = fit->digest_bytes;
-	digests.seg = std::min(digests.stride, 128u);
-	digests.nseg = digests.stride / digests.seg;
-	digests.format = format_of(fit);
-	gpu->kept_bytes = bytes;
-	gpu->peak = std::max(gpu->peak, bytes);
+	gpu->kept_rows = fit->rows;
+	gpu->kept_dims = fit->digest_dims;
+	gpu->peak = std::max(gpu->peak, gpu->kept_bytes);
 	return GRN_GPU_OK;
+}
+
+extern "C" GrnGpuRows
+grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
+{
+	*digest_dims = gpu->kept_dims;
+	return gpu->kept_rows;
+}
+
+cudaError_t
+keep_bare(GrnGpu *gpu, const Digests &bare, bool exact)
+{
+	uint64_t taken =
+		gpu->plan.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
+	GrnGpuError ignored;
+
+	if (taken > gpu->limit || take_kept(gpu, bare.stride, bare.format, bare.n,
+										gpu->limit - taken, &ignored) != GRN_GPU_OK)
+	{
+		/* those of digests that were too coarse are no use */
+		grn_gpu_drop_digests(gpu);
+		return cudaSuccess;
+	}
+
+	gpu->kept_rows = bare.format == ROWS_B1	   ? GRN_GPU_BIT_DIGESTS
+					 : exact				   ? GRN_GPU_EXACT_DIGESTS
+					 : bare.format == ROWS_F16 ? GRN_GPU_WIDE_DIGESTS
+											   : GRN_GPU_BYTE_DIGESTS;
+	gpu->kept_dims = gpu->plan.digest_dims;
+	gpu->peak = std::max(gpu->peak, taken + gpu->kept_bytes);
+	GRN_TRY(cudaMemcpyAsync((void *) gpu->kept.d_rows, bare.d_rows,
+							(size_t) bare.n * bare.stride, cudaMemcpyDeviceToDevice,
+							gpu->device.stream));
+	return launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms);
 }
 
 extern "C" GrnGpuStatus

@@ -160,6 +160,14 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 	(void) gpu;
 }
 
+GrnGpuRows
+grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
+{
+	(void) gpu;
+	*digest_dims = 0;
+	return GRN_GPU_FLOATS;
+}
+
 GrnGpuStatus
 grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 					  const uint8_t *digests, int *failed, GrnGpuError *err)

@@ -207,8 +207,9 @@ share_with_edges(const GrnndScan *so, double share, double listed)
 	double		nodes = (double) so->store.id_limit + 1;
 	double		edges;
 
+	/* those that only a GPU makes are of values whose list is never read */
 	if (l->n == 0 || meta->columns[l->column].value_edges == 0 || l->ranks[0].least != l->ranks[0].most ||
-		!grn_has_value_edges(listed * nodes / l->n, nodes))
+		!grn_has_value_edges(listed * nodes / l->n, nodes, false))
 		return share;
 	edges = Min(4.0 * meta->columns[l->column].value_edges / meta->degree, 1);
 	return share * (1 + (WITH_EDGES - 1) * edges * Min((double) meta->build_nodes / nodes, 1));

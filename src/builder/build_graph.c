@@ -48,6 +48,7 @@ whole_options(const GrnGraphJob *job)
 
 	options.fill = job->fill;
 	options.few_directions = grn_few_directions(job->rows);
+	options.keep = job->keep;
 	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu) && grn_has_bit_digests(job->rows))
 		options.rows = GRN_GPU_BIT_DIGESTS;
 	return options;
@@ -205,6 +206,8 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		grn_gpu_end(job->holder);
 		job->holder = NULL;
 	}
+	if (status != GRN_GPU_OK && job->keep)
+		grn_gpu_drop_digests(job->gpu);
 	err->status = status;
 	return status;
 }

@@ -106,6 +106,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.gpu_alone = true;
 	job.fill = true;
 	job.hold = true;
+	job.keep = p->build->values != NULL;
 	job.beyond_memory = p->result->moved != 0;
 	job.work_offset = p->work_bytes;
 	return job;

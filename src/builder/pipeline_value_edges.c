@@ -36,6 +36,8 @@ typedef struct ValueEdges
 	GrnPipeline *p;
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;			/* or NULL: cores build */
+	GrnGpuRows	kept;			/* digests that it has of all rows; GRN_GPU_FLOATS: none */
+	uint32_t	kept_dims;
 	GrnValues	values;
 	GrnGrouping codes;			/* to order lists by, without a codec if rows do better */
 	uint32_t	column;
@@ -60,13 +62,15 @@ typedef uint64_t Counts[VALUES];
  * rows are neighbours anyway: by a sample of them.
  */
 static bool
-needs_edges(const GrnPipeline *p, const GrnValues *values, uint32_t column, int value, uint64_t count)
+needs_edges(const ValueEdges *e, uint32_t column, int value, uint64_t count)
 {
+	const GrnPipeline *p = e->p;
+	const GrnValues *values = &e->values;
 	uint64_t	sharing = 0;
 	uint32_t	sampled = 0;
 	double		usual = (double) count / p->graph.n * p->graph.degree;
 
-	if (!grn_has_value_edges((double) count, p->graph.n))
+	if (!grn_has_value_edges((double) count, p->graph.n, e->gpu != NULL))
 		return false;
 	for (uint64_t i = 0; sampled < SAMPLE && i < p->graph.n; i++)
 	{
@@ -110,7 +114,7 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	n = e->graph.counts[i];
 
 		for (uint32_t j = 0; j < n; j++)
-			near[j] = e->of_value[ids[j]];
+			near[j] = e->kept ? ids[j] : e->of_value[ids[j]];
 		if (grn_add_value_edges(&p->rows, &e->values, e->column, &p->graph, e->of_value[i], near, n, e->most))
 			e->changed[e->of_value[i]] = true;
 	}
@@ -138,12 +142,24 @@ say_nothing(void *ctx, const char *text, const char *hint)
 	(void) hint;
 }
 
-/*
- * Builds the graph of the members [first, first + n), which have one value, and adds its edges.
- * The graph of all is there already: where a GPU fails now, the values that are left get none.
- */
+/* The graph of members [n], of whose rows the GPU has digests; its ids are those of members. */
 static bool
-add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, GrnFailure *failure)
+build_of_kept(const ValueEdges *e, const uint32_t *members, uint64_t n)
+{
+	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = e->p->result->params.seed};
+	GrnGpuOptions options = e->choice->options;
+	GrnGpuError ignored;
+
+	options.rows = e->kept;
+	options.digest_dims = e->kept_dims;
+	return grn_gpu_begin(e->gpu, n, e->p->rows.dim, &options, &params, &ignored) == GRN_GPU_OK &&
+		grn_gpu_digested_rows(e->gpu, NULL, e->gpu, members, &ignored) == GRN_GPU_OK &&
+		grn_gpu_build(e->gpu, e->graph.ids, e->graph.counts, NULL, NULL, NULL, &ignored) == GRN_GPU_OK;
+}
+
+/* The graph of rows [n] by themselves, on the GPU or on cores; its ids are positions of these. */
+static bool
+build_of_rows(ValueEdges *e, const uint32_t *order, uint64_t n, uint64_t work_offset, GrnFailure *failure)
 {
 	GrnPipeline *p = e->p;
 	GrnRows		rows = p->rows;
@@ -164,12 +180,25 @@ add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, Gr
 		host.notice = say_nothing;
 		choice.device = GRN_DEVICE_AUTO;
 	}
-	rows.order = e->rows + first;
+	rows.order = order;
 	rows.n = n;
 	grn_progress_init(&quiet, grn_pool_parallel(p->build->pool), &host);
 	grn_progress_hush(&quiet, true);
+	return grn_build_graph(&job, failure);
+}
+
+/*
+ * Builds the graph of the members [first, first + n), which have one value, and adds its edges.
+ * The graph of all is there already: where a GPU fails now, the values that are left get none.
+ */
+static bool
+add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, GrnFailure *failure)
+{
+	GrnPipeline *p = e->p;
+
 	failure->sqlstate[0] = '\0';
-	if (!grn_build_graph(&job, failure))
+	if (!(e->kept ? build_of_kept(e, e->members + first, n)
+		  : build_of_rows(e, e->rows + first, n, work_offset, failure)))
 	{
 		e->failed = e->gpu && !failure->sqlstate[0];
 		return e->failed;
@@ -229,74 +258,94 @@ add_of_column(ValueEdges *e, const Counts counts, GrnFailure *failure)
 	return true;
 }
 
-bool
-grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+/* Of all columns. */
+static bool
+add_edges(ValueEdges *e, GrnFailure *failure)
 {
-	ValueEdges	e = {.p = p, .choice = choice, .values = {p->build->values, p->build->spec->sig_bytes},
-		.codes = grn_pipeline_codes_to_order_by(p)};
-	Counts	   *counts;
+	GrnPipeline *p = e->p;
+	Counts	   *counts = calloc(e->values.columns, sizeof(Counts));
 	uint32_t	columns = 0;
 	bool		fine = true;
 
+	e->needs = calloc(e->values.columns, sizeof(*e->needs));
+	e->changed = calloc(p->graph.n, sizeof(bool));
+	if (!counts || !e->needs || !e->changed)
+	{
+		free(counts);
+		free(e->needs);
+		free(e->changed);
+		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	}
+	for (uint32_t v = 0; v < p->graph.n; v++)
+		for (uint32_t c = 0; c < e->values.columns; c++)
+			counts[c][grn_value(&e->values, &p->rows, c, v)]++;
+	for (uint32_t c = 0; c < e->values.columns; c++)
+	{
+		uint64_t	before = e->of;
+
+		for (int value = 1; value < VALUES; value++)
+			if (needs_edges(e, c, value, counts[c][value]))
+			{
+				e->needs[c][value] = true;
+				e->of += counts[c][value];
+			}
+		columns += e->of > before;
+	}
+	if (columns > 0)
+		e->most = grn_most_value_edges(p->graph.degree, columns, grn_code_bytes(p->codec.shape));
+	/* neighbours that share another value may give way */
+	for (uint64_t i = 0; e->most > 0 && i < p->build->n; i++)
+		for (uint32_t c = 0; c < e->values.columns; c++)
+		{
+			uint8_t    *number = p->build->values + i * e->values.columns + c;
+
+			if (!e->needs[c][*number])
+				*number = 0;
+		}
+	if (e->most > 0)
+	{
+		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
+		grn_progress_step(&p->progress, SHARE, 0);
+		/* it makes room for those of values, and the graph changes */
+		if (p->holder)
+			grn_gpu_end(p->holder);
+		for (e->column = 0; e->column < e->values.columns && fine && !e->failed; e->column++)
+			fine = add_of_column(e, counts[e->column], failure);
+		if (e->gpu)
+			grn_gpu_end(e->gpu);
+		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, sort_range, e);
+		p->holder = p->holder && fine ? grn_hold_graph(p->holder, &p->graph, e->choice) : NULL;
+	}
+	free(e->changed);
+	free(e->needs);
+	free(counts);
+	return fine;
+}
+
+bool
+grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+{
+	const GrnHost *host = p->build->host;
+	ValueEdges	e = {.p = p, .choice = choice};
+	bool		fine = true;
+
+	if (p->build->values == NULL)
+		return true;
+	if (p->result->on_gpu)
+		host->device(host->ctx, true, &e.gpu);
+	if (e.gpu)
+		e.kept = grn_gpu_kept(e.gpu, &e.kept_dims);
 	/*
 	 * Rows that memory does not hold are not read once more for each value, and of lists with few
 	 * edges none can be spared.
 	 */
-	if (p->build->values == NULL || !grn_has_codes(&p->codec) || p->result->moved ||
-		grn_has_few_edges(&p->layout))
-		return true;
-	counts = calloc(e.values.columns, sizeof(Counts));
-	e.needs = calloc(e.values.columns, sizeof(*e.needs));
-	e.changed = calloc(p->graph.n, sizeof(bool));
-	if (!counts || !e.needs || !e.changed)
+	if (grn_has_codes(&p->codec) && !p->result->moved && !grn_has_few_edges(&p->layout))
 	{
-		free(counts);
-		free(e.needs);
-		free(e.changed);
-		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+		e.values = (GrnValues) {p->build->values, p->build->spec->sig_bytes};
+		e.codes = grn_pipeline_codes_to_order_by(p);
+		fine = add_edges(&e, failure);
 	}
-	for (uint32_t v = 0; v < p->graph.n; v++)
-		for (uint32_t c = 0; c < e.values.columns; c++)
-			counts[c][grn_value(&e.values, &p->rows, c, v)]++;
-	for (uint32_t c = 0; c < e.values.columns; c++)
-	{
-		uint64_t	before = e.of;
-
-		for (int value = 1; value < VALUES; value++)
-			if (needs_edges(p, &e.values, c, value, counts[c][value]))
-			{
-				e.needs[c][value] = true;
-				e.of += counts[c][value];
-			}
-		columns += e.of > before;
-	}
-	if (columns > 0)
-		e.most = grn_most_value_edges(p->graph.degree, columns);
-	/* neighbours that share another value may give way */
-	for (uint64_t i = 0; e.most > 0 && i < p->build->n; i++)
-		for (uint32_t c = 0; c < e.values.columns; c++)
-		{
-			uint8_t    *number = p->build->values + i * e.values.columns + c;
-
-			if (!e.needs[c][*number])
-				*number = 0;
-		}
-	if (e.most > 0)
-	{
-		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
-		grn_progress_step(&p->progress, SHARE, 0);
-		if (p->result->on_gpu)
-			p->build->host->device(p->build->host->ctx, true, &e.gpu);
-		/* it makes room for those of values, and the graph changes */
-		if (p->holder)
-			grn_gpu_end(p->holder);
-		for (e.column = 0; e.column < e.values.columns && fine && !e.failed; e.column++)
-			fine = add_of_column(&e, counts[e.column], failure);
-		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, sort_range, &e);
-		p->holder = p->holder && fine ? grn_hold_graph(p->holder, &p->graph, choice) : NULL;
-	}
-	free(e.changed);
-	free(e.needs);
-	free(counts);
+	if (e.gpu)
+		grn_gpu_drop_digests(e.gpu);
 	return fine;
 }

@@ -247,6 +247,54 @@ struct TestCells
 };
 
 /*
+ * Builds of digests, those that the device keeps unless some are given, of all rows but the first
+ * 100, backwards.
+ */
+static void
+build_members(GrnGpu *gpu, uint32_t n, uint32_t dim, const GrnGpuOptions &options, const GrnGraphParams &params,
+			  const uint8_t *digests, Built &b)
+{
+	std::vector<uint32_t> members(n - 100);
+
+	for (uint32_t i = 0; i < n - 100; i++)
+		members[i] = n - 1 - i;
+	b.degree = params.degree;
+	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
+	b.counts.assign(n + 1, 0xab);
+	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_digested_rows(gpu, digests, gpu, members.data(), &b.err);
+	if (b.status == GRN_GPU_OK)
+		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
+	grn_gpu_end(gpu);
+	grn_gpu_drop_digests(gpu);
+}
+
+/* Recall of what build_members() has built of x [n][dim]; *wrong: what is wrong, or NULL. */
+static double
+recall_of_members(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim, const char **wrong)
+{
+	/* in the order of rows 100 to n */
+	std::vector<float> part(x.begin() + (size_t) 100 * dim, x.end());
+	Built		mine = b;
+
+	*wrong = b.status != GRN_GPU_OK ? b.err.text : NULL;
+	for (uint32_t i = 0; i < n - 100 && !*wrong; i++)
+		for (uint32_t k = 0; k < b.degree; k++)
+		{
+			uint32_t	id = b.ids[(size_t) i * b.degree + k];
+
+			if ((id == EMPTY_ID) != (k >= b.counts[i]) || (id != EMPTY_ID && id < 100))
+				*wrong = "a list that is not ended, or names no member";
+			mine.ids[(size_t) (n - 101 - i) * b.degree + k] = id - 100;
+			mine.counts[n - 101 - i] = b.counts[i];
+		}
+	if (!*wrong && unsound(mine, n - 100))
+		*wrong = "the graph is unsound";
+	return *wrong ? 0 : recall(mine, part, n - 100, dim);
+}
+
+/*
  * Digests rows and builds from the digests of all but the first 100, backwards; keep: digests
  * that never leave the device.  *other: a row is no integers.  Rows in the wrong cell: an
  * error.
@@ -263,7 +311,7 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 	BitRows		bits(x, kind == GRN_GPU_BIT_DIGESTS ? n : 0, dim);
 	TestCells	cells(x, dim);
 	std::vector<uint8_t> digests;
-	std::vector<uint32_t> members(n - 100), home(n + 1, 99), guest(n + 1, 99);
+	std::vector<uint32_t> home(n + 1, 99), guest(n + 1, 99);
 	GrnGpuDigesting e = {&fit, &cells.cells, &gpu, keep, 0, NULL, home.data(), guest.data()};
 
 	if (kind == GRN_GPU_BIT_DIGESTS)
@@ -297,21 +345,70 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 			snprintf(b.err.text, sizeof(b.err.text), "%u rows in other cells", wrong);
 		}
 	}
-	if (b.status != GRN_GPU_OK || *other)
-		return b;
-	for (uint32_t i = 0; i < n - 100; i++)
-		members[i] = n - 1 - i;
-	b.degree = params.degree;
-	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
-	b.counts.assign(n + 1, 0xab);
-	b.status = grn_gpu_begin(gpu, n - 100, dim, &options, &params, &b.err);
-	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_digested_rows(gpu, e.digests, gpu, members.data(), &b.err);
-	if (b.status == GRN_GPU_OK)
-		b.status = grn_gpu_build(gpu, b.ids.data(), b.counts.data(), NULL, NULL, NULL, &b.err);
-	grn_gpu_end(gpu);
-	grn_gpu_drop_digests(gpu);
+	if (b.status == GRN_GPU_OK && !*other)
+		build_members(gpu, n, dim, options, params, e.digests, b);
 	return b;
+}
+
+/* A build of all rows keeps their digests, from which one of some rows is built. */
+static void
+test_kept_by_builds(GrnGpu *gpu)
+{
+	struct
+	{
+		const char *data;
+		uint32_t	dim;
+		GrnGpuRows	kind;
+		uint32_t	dims;
+		double		least;
+	}			cases[] = {
+		{"integers", 16, GRN_GPU_EXACT_DIGESTS, 32, 0.99}, {"gaussian", 16, GRN_GPU_BYTE_DIGESTS, 32, 0.98},
+		{"gaussian", 384, GRN_GPU_BYTE_DIGESTS, 256, 0.8}, {"clusters", 16, GRN_GPU_WIDE_DIGESTS, 32, 0.9},
+		{"bits", 129, GRN_GPU_BIT_DIGESTS, 512, 0.98},
+	};
+	uint32_t	n = 4100,
+				dims;
+
+	for (auto &c : cases)
+	{
+		GrnGpuOptions options = {};
+		GrnGraphParams params = {};
+		auto		x = make_rows(n, c.dim, c.data);
+		const char *wrong;
+
+		options.keep = true;
+		Built		all = c.kind == GRN_GPU_BIT_DIGESTS ? build_bits(gpu, BitRows(x, n, c.dim), n, c.dim, options)
+			: build(gpu, x, n, c.dim, params, options);
+		GrnGpuRows	kept = grn_gpu_kept(gpu, &dims);
+		Built		b = {};
+
+		grn_gpu_default_params(gpu, &options, &params, c.dim, n);
+		options.keep = false;
+		options.rows = kept;
+		options.digest_dims = dims;
+		build_members(gpu, n, c.dim, options, params, NULL, b);
+
+		double		r = recall_of_members(b, x, n, c.dim, &wrong);
+
+		report("digests that a build keeps, " + std::string(c.data) + " of " + std::to_string(c.dim) + " dimensions",
+			   all.status == GRN_GPU_OK && kept == c.kind && dims == c.dims && !wrong && r >= c.least,
+			   wrong ? wrong : "kind " + std::to_string(kept) + ", " + std::to_string(dims) + " directions, recall " +
+			   std::to_string(r));
+	}
+
+	GrnGpuOptions options = {};
+	GrnGraphParams params = {};
+	auto		x = make_rows(n, 16, "gaussian");
+
+	report("none are kept after they were dropped", grn_gpu_kept(gpu, &dims) == GRN_GPU_FLOATS);
+	options.keep = true;
+	options.memory_limit = grn_gpu_plan(gpu, &params, &options, n, 16);
+	grn_gpu_peak(gpu);
+	Built		b = build(gpu, x, n, 16, params, options);
+	uint64_t	peak = grn_gpu_peak(gpu);
+
+	report("nor where memory holds the build alone", b.status == GRN_GPU_OK &&
+		   grn_gpu_kept(gpu, &dims) == GRN_GPU_FLOATS && peak <= options.memory_limit, std::to_string(peak) + " bytes");
 }
 
 void
@@ -343,26 +440,9 @@ test_digested_builds(GrnGpu *gpu)
 		bool		keep = at % 2;
 		auto		x = make_rows(n, c.dim, c.data);
 		Built		b = build_digested(gpu, x, n, c.dim, c.kind, c.few, keep, &other, &dims);
-		/* what was built, in the order of rows 100 to n */
-		std::vector<float> part(x.begin() + (size_t) 100 * c.dim, x.end());
-		Built		mine = b;
-		const char *wrong = b.status != GRN_GPU_OK ? b.err.text : NULL;
-		double		r = 0;
+		const char *wrong;
+		double		r = recall_of_members(b, x, n, c.dim, &wrong);
 
-		for (uint32_t i = 0; i < n - 100 && !wrong; i++)
-			for (uint32_t k = 0; k < b.degree; k++)
-			{
-				uint32_t	id = b.ids[(size_t) i * b.degree + k];
-
-				if ((id == EMPTY_ID) != (k >= b.counts[i]) || (id != EMPTY_ID && id < 100))
-					wrong = "a list that is not ended, or names no member";
-				mine.ids[(size_t) (n - 101 - i) * b.degree + k] = id - 100;
-				mine.counts[n - 101 - i] = b.counts[i];
-			}
-		if (!wrong)
-			wrong = unsound(mine, n - 100);
-		if (!wrong)
-			r = recall(mine, part, n - 100, c.dim);
 		report("build from digests, kind " + std::to_string(c.kind) + ", " + std::to_string(c.dim) + " dimensions" +
 			   (c.few ? ", few directions" : "") + (keep ? ", kept" : ""), !wrong && r >= c.least && dims == c.dims,
 			   wrong ? wrong : "recall " + std::to_string(r) + ", " + std::to_string(dims) + " directions");
@@ -372,6 +452,7 @@ test_digested_builds(GrnGpu *gpu)
 
 	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
 	grn_gpu_end(gpu);
+	test_kept_by_builds(gpu);
 }
 
 /* Digests are larger where the usual ones would hold too little, as far as the limit goes. */

@@ -3,6 +3,7 @@
  * the merge by plain loops.  Device memory is counted, not taken.
  */
 #include "gpu_standin.h"
+#include "gpu_standin_rows.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct GrnGpu
 	uint8_t    *kept;			/* [rows of all][digest bytes] */
 	uint64_t	kept_rows;
 	uint64_t	kept_bytes;
+	GrnGpuRows	kept_kind;
 	bool		shared;			/* they are ready for a merge */
 	const GrnGpu *keeper;		/* of a merge */
 	uint64_t	peak;
@@ -107,19 +109,32 @@ hold(GrnGpu *gpu, uint64_t bytes)
 		gpu->peak = gpu->kept_bytes + bytes;
 }
 
+/* Takes room for n digests. */
+static void
+keep(GrnGpu *gpu, uint64_t n, uint64_t bytes)
+{
+	gpu->kept_rows = n;
+	gpu->kept_bytes = bytes;
+	gpu->kept = malloc(bytes);
+	count_bytes(gpu->number, (int64_t) bytes);
+	__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+}
+
 /*
- * Of a process whose tester is another one: "devices memory fault_call", and the fault is
- * FAILED.
+ * Of a process whose tester is another one: "devices memory fault_call keeps_none", and
+ * the fault is FAILED.
  */
 static void
 ask_environment(void)
 {
 	const char *text = getenv("GRNND_STANDIN");
 	unsigned long long memory = 0;
+	int			keeps_none = 0;
 
 	if (text == NULL || standin.devices > 0)
 		return;
-	sscanf(text, "%d %llu %d", &standin.devices, &memory, &standin.fault_call);
+	sscanf(text, "%d %llu %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none);
+	standin.keeps_none = keeps_none != 0;
 	standin.memory = memory;
 	standin.fault = GRN_GPU_FAILED;
 }
@@ -288,20 +303,6 @@ grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err)
 	return say(err, GRN_GPU_FAILED, "no device memory here");
 }
 
-/* Digests are a byte a dimension: integers as they are, others times 8; wide ones two. */
-static float
-undigest(GrnGpuRows rows, const uint8_t *digest, uint32_t j)
-{
-	int16_t		wide;
-
-	if (rows == GRN_GPU_EXACT_DIGESTS || rows == GRN_GPU_BIT_DIGESTS)
-		return digest[j];
-	if (rows == GRN_GPU_BYTE_DIGESTS)
-		return (int8_t) digest[j];
-	memcpy(&wide, digest + 2 * j, 2);
-	return wide;
-}
-
 GrnGpuStatus
 grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
 					  const uint32_t *members, GrnGpuError *err)
@@ -344,7 +345,7 @@ progress_of(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	Progress   *p = ctx;
 
 	(void) phase;
-	return p->fn(p->ctx, done, total);
+	return p->fn == NULL || p->fn(p->ctx, done, total);
 }
 
 /* As the device keeps it, whatever the host does to its copy. */
@@ -358,6 +359,38 @@ copy_graph(GrnGpu *gpu, const GrnGraph *graph)
 	gpu->graph.counts = malloc(graph->n);
 	memcpy(gpu->graph.ids, graph->ids, ids);
 	memcpy(gpu->graph.counts, graph->counts, graph->n);
+}
+
+/* Digests of a build's own rows, if they can be of that kind. */
+static bool
+digest_own(GrnGpu *gpu, GrnGpuRows kind)
+{
+	gpu->kept_kind = kind;
+	for (uint64_t i = 0; i < gpu->n; i++)
+		if (!digest_row(kind, gpu->rows + i * gpu->dim, gpu->dim, gpu->kept + i * gpu->dim))
+			return false;
+	return true;
+}
+
+/* Keeps them, where memory allows.  It is no call, so it never fails. */
+static void
+keep_own(GrnGpu *gpu)
+{
+	uint64_t	bytes = gpu->n * gpu->dim;
+
+	if (!gpu->options.keep || standin.keeps_none || (standin.memory && standin.memory < gpu->arena + bytes))
+		return;
+	grn_gpu_drop_digests(gpu);
+	keep(gpu, gpu->n, bytes);
+	if (!digest_own(gpu, GRN_GPU_EXACT_DIGESTS))
+		digest_own(gpu, GRN_GPU_BYTE_DIGESTS);
+}
+
+GrnGpuRows
+grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
+{
+	*digest_dims = gpu->dim;
+	return gpu->kept ? gpu->kept_kind : GRN_GPU_FLOATS;
 }
 
 GrnGpuStatus
@@ -377,6 +410,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	__atomic_add_fetch(&standin.builds[gpu->number], 1, __ATOMIC_RELAXED);
 	if (options->rows == GRN_GPU_WIDE_DIGESTS)
 		__atomic_add_fetch(&standin.wide_builds, 1, __ATOMIC_RELAXED);
+	if (options->rows == GRN_GPU_FLOATS)
+		keep_own(gpu);
 	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
 	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
 	free(work);
@@ -513,11 +548,8 @@ grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t mem
 	if (n * fit->digest_bytes > limit)
 		return say(err, GRN_GPU_MEMORY, "the digests need more");
 	grn_gpu_drop_digests(gpu);
-	gpu->kept_rows = n;
-	gpu->kept_bytes = n * fit->digest_bytes;
-	gpu->kept = malloc(gpu->kept_bytes);
-	count_bytes(gpu->number, (int64_t) gpu->kept_bytes);
-	__atomic_add_fetch(&standin.held, 1, __ATOMIC_RELAXED);
+	keep(gpu, n, n * fit->digest_bytes);
+	gpu->kept_kind = fit->rows;
 	return GRN_GPU_OK;
 }
 
@@ -562,67 +594,6 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	if (status != GRN_GPU_OK)
 		return status;
 	return take(gpu, memory_limit, limit / 2 < DIGESTING_BYTES ? limit / 2 : DIGESTING_BYTES, err);
-}
-
-/* As grn.h says of GrnCells, by products, whose floats do not tell all rows that cores tell. */
-static void
-find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *guest)
-{
-	float		least[2] = {0};
-	float		mean[1024] = {0};
-
-	for (uint32_t c = 0; c < cells->n; c++)
-		for (uint32_t j = 0; j < cells->dim; j++)
-			mean[j] += cells->centres[(size_t) c * cells->dim + j] / (float) cells->n;
-	*home = *guest = GRN_INVALID_ID;
-	for (uint32_t c = 0; c < cells->n; c++)
-	{
-		float		sum = cells->weights[c];
-		float		product = 0;
-
-		for (uint32_t j = 0; j < cells->dim; j++)
-		{
-			float		centre = cells->centres[(size_t) c * cells->dim + j] - mean[j];
-
-			sum += centre * centre;
-			product += (x[j] - mean[j]) * centre;
-		}
-		sum -= 2 * product;
-		if (*home == GRN_INVALID_ID || sum < least[0])
-		{
-			least[1] = least[0];
-			*guest = *home;
-			least[0] = sum;
-			*home = c;
-		}
-		else if (*guest == GRN_INVALID_ID || sum < least[1])
-		{
-			least[1] = sum;
-			*guest = c;
-		}
-	}
-	if (cells->across[*home * cells->n + *guest] * (least[1] - least[0]) > cells->border)
-		*guest = GRN_INVALID_ID;
-}
-
-static bool
-digest_row(GrnGpuRows kind, const float *x, uint32_t dim, uint8_t *digest)
-{
-	bool		exact = kind == GRN_GPU_EXACT_DIGESTS || kind == GRN_GPU_BIT_DIGESTS;
-
-	for (uint32_t j = 0; j < dim; j++)
-	{
-		int16_t		wide = (int16_t) (x[j] * 1000);
-
-		if (exact && (x[j] < 0 || x[j] > 255 || x[j] != (float) (int) x[j]))
-			return false;
-		if (kind == GRN_GPU_WIDE_DIGESTS)
-			memcpy(digest + 2 * j, &wide, 2);
-		else
-			digest[j] = exact ? (uint8_t) x[j] :
-				(uint8_t) (int8_t) (x[j] * 30 > 127 ? 127 : x[j] * 30 < -127 ? -127 : x[j] * 30);
-	}
-	return true;
 }
 
 GrnGpuStatus

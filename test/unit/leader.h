@@ -729,6 +729,43 @@ check_codes(const Leader *l)
 	}
 }
 
+/*
+ * How many of a node's neighbours share its value, by value of a column.  (The builder has changed
+ * VALUES: they are made once more.)
+ */
+static void
+count_sharing(const Leader *l, uint32_t column, double *sharing)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	const char *out = l->base[GRN_SEG_RESULT];
+	const uint32_t *ids = (const uint32_t *) (out + r->off_ids);
+	const uint8_t *counts = (const uint8_t *) (out + r->off_counts);
+	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
+	uint8_t    *values = malloc(r->nodes);
+	uint32_t	nodes[256] = {0};
+
+	memset(sharing, 0, 256 * sizeof(double));
+	for (uint32_t i = 0; i < r->nodes; i++)
+		values[order[i]] = l->value(i, column);
+	for (uint32_t i = 0; i < r->nodes; i++)
+	{
+		uint8_t		value = values[rows[row_start[i]]];
+
+		nodes[value]++;
+		for (uint32_t j = 0; j < counts[i]; j++)
+		{
+			uint32_t	other = rows[row_start[ids[(uint64_t) i * r->degree + j]]];
+
+			sharing[value] += values[other] == value;
+		}
+	}
+	for (int value = 0; value < 256; value++)
+		sharing[value] /= nodes[value] > 0 ? nodes[value] : 1;
+	free(values);
+}
+
 static inline void
 build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
 {

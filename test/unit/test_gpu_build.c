@@ -210,6 +210,25 @@ value_of_ten(uint32_t rank, uint32_t column)
 	return (uint8_t) (1 + grn_random(5, rank, column) % 10);
 }
 
+/* A build that gives values edges, on a device that keeps digests of all rows or none. */
+static Leader
+build_of_values(int fault, bool keeps_none, uint8_t (*value) (uint32_t rank, uint32_t column))
+{
+	char		standin[32];
+	Leader		l;
+
+	snprintf(standin, sizeof(standin), "1 0 %d %d", fault, keeps_none);
+	l = start_on(standin, GRN_DEVICE_GPU);
+	l.spec.params.degree = 20;
+	l.spec.attr_bytes = 8;
+	l.spec.sig_bytes = 1;
+	l.value = value;
+	send_rows(&l, ROWS, DIM, fill_normal, STEP);
+	CHECK(converse(&l, LIMIT_MS), "no answer");
+	l.by_digests = true;
+	return l;
+}
+
 /*
  * Edges of frequent values are made by a GPU.  Should it fail meanwhile, the graph of all is there,
  * and the build goes on without them, and without a word.
@@ -217,38 +236,59 @@ value_of_ten(uint32_t rank, uint32_t column)
 static void
 test_value_edges(void)
 {
-	int			without = 0;
-
-	for (int fault = 0; fault < 40; fault = fault == 0 ? 4 : fault + 3)
+	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
 	{
-		char		standin[32];
-		Leader		l;
+		int			without = 0;
 
-		snprintf(standin, sizeof(standin), "1 0 %d", fault);
-		l = start_on(standin, GRN_DEVICE_GPU);
-		l.spec.params.degree = 20;
-		l.spec.attr_bytes = 8;
-		l.spec.sig_bytes = 1;
-		l.value = value_of_ten;
-		send_rows(&l, ROWS, DIM, fill_normal, STEP);
-		CHECK(converse(&l, LIMIT_MS), "no answer");
-		if (l.last.type == GRN_MSG_DONE)
+		for (int fault = 0; fault < 40; fault = fault == 0 ? 4 : fault + 3)
 		{
-			const GrnBuildResult *r = &l.last.u.result;
+			Leader		l = build_of_values(fault, keeps_none, value_of_ten);
 
-			CHECK(r->on_gpu && l.notices == 0, "fault %d: %s", fault, l.notice);
-			CHECK(r->value_edges[0] == 0 || r->value_edges[0] == grn_most_value_edges(20, 1), "%u", r->value_edges[0]);
-			CHECK(fault > 0 || r->value_edges[0] > 0, "without a fault there are some");
-			without += r->value_edges[0] == 0;
-			l.by_digests = true;
-			check_result(&l, ROWS);
+			if (l.last.type == GRN_MSG_DONE)
+			{
+				const GrnBuildResult *r = &l.last.u.result;
+
+				CHECK(r->on_gpu && l.notices == 0, "fault %d: %s", fault, l.notice);
+				CHECK(r->value_edges[0] == 0 || r->value_edges[0] == grn_most_value_edges(20, 1, grn_code_bytes(r->shape)), "%u",
+					  r->value_edges[0]);
+				CHECK(fault > 0 || r->value_edges[0] > 0, "without a fault there are some");
+				without += r->value_edges[0] == 0;
+				check_result(&l, ROWS);
+			}
+			else
+				/* the graph of all takes that many calls */
+				CHECK(fault > 0 && without == 0, "fault %d: %s", fault, l.last.u.say.text);
+			end_builder(&l);
 		}
-		else
-			/* the graph of all takes that many calls */
-			CHECK(fault > 0 && without == 0, "fault %d: %s", fault, l.last.u.say.text);
+		CHECK(without > 1, "%d builds went on without", without);
+	}
+}
+
+/* Half of the rows, the others have no frequent value. */
+static uint8_t
+value_of_half(uint32_t rank, uint32_t column)
+{
+	return (uint8_t) (grn_random(5, rank, column) >> 63);
+}
+
+/* A GPU has the time for a value that half of the rows have: as many neighbours as are enough. */
+static void
+test_value_of_half(void)
+{
+	double		sharing[2][256];
+
+	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
+	{
+		Leader		l = build_of_values(0, keeps_none, value_of_half);
+
+		CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
+		check_result(&l, ROWS);
+		count_sharing(&l, 0, sharing[keeps_none]);
+		CHECK(sharing[keeps_none][1] > 10.5 && sharing[keeps_none][1] < 12, "%g", sharing[keeps_none][1]);
+		CHECK(sharing[keeps_none][0] > 7 && sharing[keeps_none][0] < 8.5, "%g", sharing[keeps_none][0]);
 		end_builder(&l);
 	}
-	CHECK(without > 1, "%d builds went on without", without);
+	CHECK(sharing[0][1] != sharing[1][1], "digests are not rows: %g", sharing[0][1]);
 }
 
 int
@@ -266,5 +306,6 @@ main(void)
 	RUN(test_progress);
 	RUN(test_order);
 	RUN(test_value_edges);
+	RUN(test_value_of_half);
 	UNIT_END();
 }

@@ -274,19 +274,28 @@ columns_do_not_take_from_each_other(void)
 static void
 values_get_edges_by_their_share(void)
 {
-	CHECK(!grn_has_value_edges(999, 20000) && grn_has_value_edges(1000, 20000), "1,000 rows");
-	CHECK(!grn_has_value_edges(24999, 1000000) && grn_has_value_edges(25000, 1000000), "a fortieth");
-	CHECK(grn_has_value_edges(449999, 1000000) && !grn_has_value_edges(450000, 1000000), "less than half");
+	for (int on_gpu = 0; on_gpu <= 1; on_gpu++)
+	{
+		double		most = on_gpu ? 550000 : 450000;
+
+		CHECK(!grn_has_value_edges(999, 20000, on_gpu) && grn_has_value_edges(1000, 20000, on_gpu), "1,000 rows");
+		CHECK(!grn_has_value_edges(24999, 1e6, on_gpu) && grn_has_value_edges(25000, 1e6, on_gpu), "a fortieth");
+		CHECK(grn_has_value_edges(most - 1, 1e6, on_gpu) && !grn_has_value_edges(most + 1, 1e6, on_gpu),
+			  "%g", most);
+	}
 	for (uint32_t degree = GRN_MIN_DEGREE; degree <= GRN_MAX_DEGREE; degree++)
 		for (uint32_t columns = 1; columns <= 32; columns++)
 		{
-			uint32_t	edges = grn_most_value_edges(degree, columns);
+			uint32_t	edges = grn_most_value_edges(degree, columns, 48);
+
+			CHECK(grn_most_value_edges(degree, columns, GRN_SHORT_CODE) <= edges, "of short codes as many or fewer");
 
 			CHECK(edges == 0 || (edges >= GRN_FEWEST_VALUE_EDGES && edges * columns <= 2 * degree / 5),
 				  "%u of %u for %u columns", edges, degree, columns);
 		}
-	CHECK(grn_most_value_edges(26, 1) == 7 && grn_most_value_edges(32, 1) == 8 && grn_most_value_edges(26, 2) == 4 &&
-		  grn_most_value_edges(26, 5) == 0, "of 26 and 32");
+	CHECK(grn_most_value_edges(26, 1, 48) == 7 && grn_most_value_edges(32, 1, 48) == 8 &&
+		  grn_most_value_edges(26, 2, 48) == 4 && grn_most_value_edges(26, 5, 48) == 0 &&
+		  grn_most_value_edges(28, 1, 24) == 5, "of 26 to 32");
 }
 
 int

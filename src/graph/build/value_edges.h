@@ -31,15 +31,18 @@ grn_value(const GrnValues *values, const GrnRows *rows, uint32_t column, size_t 
 
 /*
  * Edges of a value that a list takes at most, where so many columns have values that get some: a
- * fourth of the degree, and two more for each further column, in all.  Of a million sentences or
- * SIFT descriptors, 43% of which got 8 of 26 and 32, searches without a filter make up to 5% more
- * visits for them; half of the degree costs SIFT a fifth more (test/bench/tried.md).  0: a list has
- * none to spare.
+ * fourth of the degree, and two more for each further column, in all.  With short codes, as SIFT
+ * descriptors have, a sixth: there searches without a filter pay for them, 5% of their visits for a
+ * fourth and 3 for a sixth, those of a half of the rows take no more with a sixth, and a tenth of
+ * the rows goes by its list as fast.  Sentences pay 2% for a fourth, and with a sixth a tenth of
+ * the rows takes a seventh more visits (test/bench/tried.md).  0: a list has none to spare.
  */
+#define GRN_SHORT_CODE 32		/* bytes */
 static inline uint32_t
-grn_most_value_edges(uint32_t degree, uint32_t columns)
+grn_most_value_edges(uint32_t degree, uint32_t columns, size_t code_bytes)
 {
-	uint32_t	all = (degree + 3) / 4 + 2 * (columns - 1);
+	uint32_t	part = code_bytes <= GRN_SHORT_CODE ? 6 : 4;
+	uint32_t	all = (degree + part - 1) / part + 2 * (columns - 1);
 	uint32_t	edges = (all < 2 * degree / 5 ? all : 2 * degree / 5) / columns;
 
 	return edges < GRN_FEWEST_VALUE_EDGES ? 0 : edges;
@@ -47,20 +50,25 @@ grn_most_value_edges(uint32_t degree, uint32_t columns)
 
 /*
  * Whether a value gets edges of its own where so many of n vertices have it.  The list of one that
- * has fewer rows is read as fast as a search takes (am/lists.h); of one that is more frequent, half
- * of a vertex's neighbours have it anyway.
+ * has fewer rows is read as fast as a search takes (am/lists.h); of one that is more frequent, as
+ * many of a vertex's neighbours have it anyway as are enough.  Of half of the rows a few edges each
+ * spare a search 2 (sentences) to 14% (SIFT) of its visits, and their graph takes cores a fifth of
+ * a build: so cores make none.
  */
 #define GRN_LEAST_VALUE_SHARE 0.025
-#define GRN_MOST_VALUE_SHARE 0.45
+#define GRN_MOST_VALUE_SHARE 0.55
+#define GRN_MOST_VALUE_SHARE_ON_CORES 0.45
 #ifdef GRNND_TEST_POINTS		/* tests have few rows */
 #define GRN_LEAST_VALUE_ROWS 1000
 #else
 #define GRN_LEAST_VALUE_ROWS 20000
 #endif
 static inline bool
-grn_has_value_edges(double count, double n)
+grn_has_value_edges(double count, double n, bool on_gpu)
 {
-	return count >= GRN_LEAST_VALUE_ROWS && count >= GRN_LEAST_VALUE_SHARE * n && count < GRN_MOST_VALUE_SHARE * n;
+	double		most = on_gpu ? GRN_MOST_VALUE_SHARE : GRN_MOST_VALUE_SHARE_ON_CORES;
+
+	return count >= GRN_LEAST_VALUE_ROWS && count >= GRN_LEAST_VALUE_SHARE * n && count < most * n;
 }
 
 /* So many neighbours that share a value are enough. */

@@ -293,8 +293,19 @@ grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, cons
 		__builtin_prefetch(codes + ids[i] * bytes + bytes - 1);
 		__builtin_prefetch(&factors[ids[i]]);
 	}
-	for (uint32_t i = 0; i < n; i++)
-		grn_estimate(q, codes + ids[i] * bytes, &factors[ids[i]], 1, &out[i]);
+	for (uint32_t i = 0; i < n; i += PIECE)
+	{
+		uint8_t		near[PIECE * GRN_MAX_CODE_BYTES];
+		GrnFactor	near_factors[PIECE];
+		uint32_t	count = n - i < PIECE ? n - i : PIECE;
+
+		for (uint32_t j = 0; j < count; j++)
+		{
+			memcpy(near + j * bytes, codes + ids[i + j] * bytes, bytes);
+			near_factors[j] = factors[ids[i + j]];
+		}
+		grn_estimate(q, near, near_factors, count, out + i);
+	}
 }
 
 /* Pairs below which a vertex says nothing. */

@@ -24,21 +24,22 @@
 #define MOST_LISTINGS 2
 
 /*
- * Where on the list of ef ends what nodes that fail have to be nearer than.  On 300,000 SIFT
- * descriptors buffers at recall 0.95 are 5% fewer with 2/5 of it than with the middle where 10 and
- * 30% of the rows pass, and as many where 50% do; with less, recall at the same ef comes near that
- * of a search without a filter (test/bench/tried.md).
+ * Where on the list of ef ends what nodes that fail have to be nearer than: a part of ef.  On
+ * 300,000 SIFT descriptors buffers at recall 0.95 are 5% fewer with 2/5 of it than with the middle
+ * where 10 and 30% of the rows pass, and as many where 50% do; with less, recall at the same ef
+ * comes near that of a search without a filter (test/bench/tried.md).
  */
-#define FAILING_BOUND(ef) (2 * (ef) / 5)
+#define FAILING_BOUND 0.4
 /*
  * Nodes that pass may have more neighbours that do than there are among all rows, as those of a
  * frequent value have by its own edges (graph/build/value_edges.h).  Then they lead on by
  * themselves.  Of 323,500 sentences visits at recall 0.95 are a fifth to two fifths fewer with a
  * tenth of ef than with 2/5 where 30 and 10% pass and half of such neighbours do, though the same
- * recall wants a larger ef; without those edges they are a tenth more.
+ * recall wants a larger ef; without those edges they are a tenth more.  Of a value that half of the
+ * rows have, those edges are few: there a fifth of ef to a fourth does best.
  */
-#define SHARING_BOUND(ef) ((ef) / 10)
-#define SHARING 1.4				/* times the share of all rows, or more */
+#define SHARING_BOUND 0.1
+#define SHARING 1.4				/* times the share of all rows; with less the bound is between both */
 #define SHARING_PRIOR 100		/* neighbours of which as many pass as of all rows, to begin with */
 
 /*
@@ -150,12 +151,18 @@ static Key
 failing_bound(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
-	double		usual = s->p.share * (double) (f->nshown + SHARING_PRIOR);
-	bool		sharing = (double) f->npassing + s->p.share * SHARING_PRIOR >= SHARING * usual;
+	double		prior = s->p.share * SHARING_PRIOR;
+	double		times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
+	double		part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
 
 	if (s->listed < s->p.ef)
 		return UINT64_MAX;
-	return s->list[sharing ? SHARING_BOUND(s->p.ef) : FAILING_BOUND(s->p.ef)] | KEY_EXPANDED;
+	/* a share of 0 makes it NaN */
+	if (!(part < FAILING_BOUND))
+		part = FAILING_BOUND;
+	else if (part < SHARING_BOUND)
+		part = SHARING_BOUND;
+	return s->list[(uint32_t) (part * s->p.ef)] | KEY_EXPANDED;
 }
 
 /* Has those that were put aside wait with the others. */
