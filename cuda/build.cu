@@ -244,6 +244,8 @@ widen(Build &b, bool *again)
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
 		return cudaSuccess; /* only the caller has the rows */
+	/* those that are kept are no use, and there may be no room beside them */
+	grn_gpu_drop_digests(gpu);
 	GRN_TRY(change_digests(gpu, DIGESTS_WIDE, again));
 	if (*again)
 		b.done = 0;

@@ -112,7 +112,7 @@ typedef struct GrnGpuTimes
 				descent,
 				finish,
 				download;		/* seconds */
-	uint64_t	peak_bytes;		/* device memory, with the rows */
+	uint64_t	peak_bytes;		/* device memory, with the rows, without digests that are kept */
 	bool		coarse;			/* bytes cannot tell near rows apart; GRN_GPU_WIDE_DIGESTS can */
 } GrnGpuTimes;
 

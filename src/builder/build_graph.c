@@ -188,6 +188,9 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	status = plan_whole(job, &options, &params, &job->gpu_limit, &whole, err);
 	if (whole)
 		status = build_whole(job, &options, &params, err);
+	/* parts find the room that there was */
+	if (whole && status != GRN_GPU_OK)
+		grn_gpu_drop_digests(job->gpu);
 	if (whole && status == GRN_GPU_OK)
 		*job->params = params;
 	/* what there was no memory for after all, or what other GPUs may do */
@@ -198,6 +201,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	{
 		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's digests");
 		status = GRN_GPU_FAILED;
+		grn_gpu_drop_digests(job->gpu);
 	}
 	if (status == GRN_GPU_OK && job->hold && !job->holder)
 		job->holder = grn_hold_graph(job->gpu, job->graph, job->choice);
@@ -206,8 +210,6 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		grn_gpu_end(job->holder);
 		job->holder = NULL;
 	}
-	if (status != GRN_GPU_OK && job->keep)
-		grn_gpu_drop_digests(job->gpu);
 	err->status = status;
 	return status;
 }

@@ -198,7 +198,7 @@ typedef struct GrnBuildResult
 				off_near_count,
 				off_near,
 				near_items;
-	uint64_t	gpu_bytes;		/* most that it took on the device, */
+	uint64_t	gpu_bytes;		/* most that it took on the device, beside digests that it kept, */
 	uint64_t	gpu_limit;		/* and might have taken; 0: not known */
 	uint32_t	gpus;			/* that were open for it */
 	uint32_t	parts;			/* in which they built the graph; 0: as a whole */

@@ -461,6 +461,9 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, G
 	uint32_t   *queue;
 
 	CALL(gpu);
+	/* the graph is finished: digests that are still kept would stay for good */
+	if (gpu->kept)
+		abort();
 	if (gpu->graph.n == 0)
 		return say(err, GRN_GPU_FAILED, "the device has no graph");
 	queue = malloc(gpu->graph.n * sizeof(*queue));

@@ -743,11 +743,12 @@ count_sharing(const Leader *l, uint32_t column, double *sharing)
 	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
-	uint8_t    *values = malloc(r->nodes);
+	uint32_t	n = row_start[r->nodes];
+	uint8_t    *values = malloc(n);
 	uint32_t	nodes[256] = {0};
 
 	memset(sharing, 0, 256 * sizeof(double));
-	for (uint32_t i = 0; i < r->nodes; i++)
+	for (uint32_t i = 0; i < n; i++)
 		values[order[i]] = l->value(i, column);
 	for (uint32_t i = 0; i < r->nodes; i++)
 	{

@@ -212,7 +212,7 @@ value_of_ten(uint32_t rank, uint32_t column)
 
 /* A build that gives values edges, on a device that keeps digests of all rows or none. */
 static Leader
-build_of_values(int fault, bool keeps_none, uint8_t (*value) (uint32_t rank, uint32_t column))
+build_of_values(int fault, bool keeps_none, FillFn fill, uint8_t (*value) (uint32_t rank, uint32_t column))
 {
 	char		standin[32];
 	Leader		l;
@@ -223,7 +223,7 @@ build_of_values(int fault, bool keeps_none, uint8_t (*value) (uint32_t rank, uin
 	l.spec.attr_bytes = 8;
 	l.spec.sig_bytes = 1;
 	l.value = value;
-	send_rows(&l, ROWS, DIM, fill_normal, STEP);
+	send_rows(&l, ROWS, DIM, fill, STEP);
 	CHECK(converse(&l, LIMIT_MS), "no answer");
 	l.by_digests = true;
 	return l;
@@ -242,7 +242,7 @@ test_value_edges(void)
 
 		for (int fault = 0; fault < 40; fault = fault == 0 ? 4 : fault + 3)
 		{
-			Leader		l = build_of_values(fault, keeps_none, value_of_ten);
+			Leader		l = build_of_values(fault, keeps_none, fill_normal, value_of_ten);
 
 			if (l.last.type == GRN_MSG_DONE)
 			{
@@ -279,7 +279,7 @@ test_value_of_half(void)
 
 	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
 	{
-		Leader		l = build_of_values(0, keeps_none, value_of_half);
+		Leader		l = build_of_values(0, keeps_none, fill_normal, value_of_half);
 
 		CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
 		check_result(&l, ROWS);
@@ -289,6 +289,25 @@ test_value_of_half(void)
 		end_builder(&l);
 	}
 	CHECK(sharing[0][1] != sharing[1][1], "digests are not rows: %g", sharing[0][1]);
+}
+
+/* Where rows repeat, a vertex has another number than its row. */
+static void
+test_values_of_repeated_rows(void)
+{
+	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
+	{
+		Leader		l = build_of_values(0, keeps_none, fill_repeated, value_of_half);
+		double		sharing[256];
+
+		CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
+		CHECK(l.last.u.result.nodes < ROWS, "%u", l.last.u.result.nodes);
+		CHECK(l.last.u.result.value_edges[0] > 0, "there are some");
+		check_result(&l, ROWS);
+		count_sharing(&l, 0, sharing);
+		CHECK(sharing[1] > sharing[0] + 2, "%g and %g", sharing[1], sharing[0]);
+		end_builder(&l);
+	}
 }
 
 int
@@ -307,5 +326,6 @@ main(void)
 	RUN(test_order);
 	RUN(test_value_edges);
 	RUN(test_value_of_half);
+	RUN(test_values_of_repeated_rows);
 	UNIT_END();
 }

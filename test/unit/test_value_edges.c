@@ -7,8 +7,8 @@
 #include "unit.h"
 
 #define ROWS 400
-#define DIM 16
-#define DEGREE 12
+#define DIM 64
+#define DEGREE 36				/* more than are estimated at once */
 
 typedef struct World
 {
@@ -190,6 +190,7 @@ codes_order_lists(void)
 	float		scratch[GRN_MAX_CODE_DIMS];
 	uint32_t	changed = 0;
 
+	CHECK(bytes > 0, "codes of no bytes tell nothing");
 	make_world(w);
 	for (uint32_t v = 0; v < ROWS; v++)
 		grn_encode(&codec, grn_row(&w->rows, v), codes + v * bytes, &factors[v], scratch);

@@ -51,9 +51,9 @@ grn_most_value_edges(uint32_t degree, uint32_t columns, size_t code_bytes)
 /*
  * Whether a value gets edges of its own where so many of n vertices have it.  The list of one that
  * has fewer rows is read as fast as a search takes (am/lists.h); of one that is more frequent, as
- * many of a vertex's neighbours have it anyway as are enough.  Of half of the rows a few edges each
- * spare a search 2 (sentences) to 14% (SIFT) of its visits, and their graph takes cores a fifth of
- * a build: so cores make none.
+ * many of a vertex's neighbours have it anyway as are enough.  Where half of a million rows pass, a
+ * few edges each spare a search 5 to 8% of its visits, and their graph takes cores a fifth of a
+ * build: so cores make none.
  */
 #define GRN_LEAST_VALUE_SHARE 0.025
 #define GRN_MOST_VALUE_SHARE 0.55

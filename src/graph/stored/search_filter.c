@@ -144,8 +144,8 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 
 /*
  * Those that fail and are beyond this are not expanded by this run.  A run's bound falls, but where
- * a node leaves the list, or neighbours do not pass more often than all rows any more: then
- * nearest_failing() brings back what had been put aside.
+ * a node leaves the list, or fewer neighbours pass than before: then nearest_failing() brings back
+ * what had been put aside.
  */
 static Key
 failing_bound(const GrnSearch *s)
