@@ -92,18 +92,20 @@ best_step(const float *u, size_t n, double norm2, uint32_t bits)
 }
 
 /*
- * Writes the levels, whose bytes are zero, of numbers u [n]; inverse: of the distance between
- * two levels.  *uc: the product of u and the levels less their middle; *cc: the sum of the squares
- * of those.
+ * Writes the levels, whose bytes are zero, of numbers u [n] with zeroes up to a multiple of ALIGN.
+ * inverse: of the distance between two levels.  *uc: the product of u and the levels less their
+ * middle; *cc: the sum of the squares of those.
  */
 static void
 set_levels(uint32_t bits, const float *u, size_t n, float inverse, uint8_t *levels, double *uc, double *cc)
 {
 	float		middle = middle_of(bits);
+	int32_t		last = (1 << bits) - 1;
 	uint32_t	each = 8 / bits;
 	uint8_t		c[GRN_MAX_DIM + ALIGN];
+	double		products[ALIGN] = {0};
 	double		product = 0;
-	double		squares = 0;
+	int32_t		squares = 0;
 
 	for (size_t j = 0; j < n; j++)
 	{
@@ -111,23 +113,26 @@ set_levels(uint32_t bits, const float *u, size_t n, float inverse, uint8_t *leve
 
 		level = level > 0 ? level : 0;
 		level = level < 2 * middle ? level : 2 * middle;
-		/* of one bit the sign says all */
-		c[j] = bits == 1 ? u[j] >= 0 : (uint8_t) (int32_t) level;
+		c[j] = (uint8_t) (int32_t) level;
 	}
-	/* behind the last number of a byte */
-	memset(c + n, 0, ALIGN);
+	/* of one bit the sign says all */
+	for (size_t j = 0; bits == 1 && j < n; j++)
+		c[j] = u[j] >= 0;
 	for (size_t j = 0; j < n; j++)
-	{
-		float		from_middle = (float) c[j] - middle;
-
-		product += (double) u[j] * from_middle;
-		squares += from_middle * from_middle;
-	}
+		squares += (2 * c[j] - last) * (2 * c[j] - last);
+	/* behind the last number */
+	memset(c + n, 0, ALIGN);
+	/* sums side by side: one sum would wait for each addition */
+	for (size_t j = 0; j < n; j += ALIGN)
+		for (size_t k = 0; k < ALIGN; k++)
+			products[k] += (double) u[j + k] * ((float) c[j + k] - middle);
+	for (size_t k = 0; k < ALIGN; k++)
+		product += products[k];
 	for (size_t i = 0, j = 0; j < n; i++)
 		for (uint32_t k = 0; k < each; k++)
 			levels[i] |= (uint8_t) (c[j++] << (k * bits));
 	*uc = product;
-	*cc = squares;
+	*cc = squares / 4.0;
 }
 
 static bool
@@ -306,16 +311,35 @@ sum_of_squares(uint32_t bits, const uint8_t *levels, size_t n)
 	return sum - (uint32_t) ((bytes * each - n) * (size_t) (last * last));
 }
 
-float
-grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n)
+/* The sum of the squares of twice the levels of a stored vector, and its scale. */
+static uint32_t
+stored_squares(uint32_t bits, const uint8_t *stored, size_t n, float *scale)
 {
 	GrnRotatedHead head;
 	const uint8_t *levels = stored + sizeof(head);
-	uint32_t	sum = bits == 4 ? sum_of_squares(4, levels, n)
-		: bits == 2 ? sum_of_squares(2, levels, n) : sum_of_squares(1, levels, n);
 
 	memcpy(&head, stored, sizeof(head));
-	return head.scale * head.scale * (float) sum / 4;
+	*scale = head.scale;
+	return bits == 4 ? sum_of_squares(4, levels, n)
+		: bits == 2 ? sum_of_squares(2, levels, n) : sum_of_squares(1, levels, n);
+}
+
+float
+grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n)
+{
+	float		scale;
+	uint32_t	sum = stored_squares(bits, stored, n, &scale);
+
+	return scale * scale * (float) sum / 4;
+}
+
+double
+grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2)
+{
+	float		scale;
+	uint32_t	sum = stored_squares(bits, stored, n, &scale);
+
+	return (double) scale * scale * sum / 4 - norm2;
 }
 
 /* The inner product of a query and a stored vector, by its head and its levels. */

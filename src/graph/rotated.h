@@ -45,6 +45,12 @@ extern void grn_rotated_raise(void *query, float by, float times_head);
 /* |s|^2 of a stored vector s: by its head, and by its levels, whatever the head has there. */
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
+/*
+ * Squared distance between a row, whose squared norm is norm2, and what was stored of it.  That is
+ * as long as it takes for the difference to be across the row, so their squared norms tell.  It
+ * errs by some roundings of norm2, and is less than 0 where the difference is none.
+ */
+extern double grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
 /* Squared distance and inner product of such a query and a stored vector. */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);

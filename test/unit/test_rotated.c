@@ -275,6 +275,62 @@ rounding_of_queries_is_across(void)
 }
 
 /* With a centre far away, rows and queries are compared as well as around the origin. */
+/* Rows of many kinds for the next test; kind 0 to 7. */
+static void
+fill_kind(float *x, size_t n, int kind)
+{
+	for (size_t j = 0; j < n; j++)
+		x[j] = kind == 0 ? unit_normal() : kind == 1 ? (float) (j == n / 3) : kind == 2 ? (float) (j % 7 == 0)
+			: kind == 3 ? 1 : kind == 4 ? unit_normal() * 1e15f : kind == 5 ? unit_normal() * 1e-15f
+			: kind == 6 ? unit_normal() * 1e-33f : expf(3 * unit_normal());
+}
+
+/*
+ * The error that is stored with a vector is no less than how far it is, and hardly more: as near
+ * to what is told by turning it back as grnnd_check() allows (am/check_own.c).
+ */
+static void
+stored_errors_are_strict(void)
+{
+	static const size_t dims[] = {1, 2, 16, 17, 100, 128, 384, 768, 1537};
+
+	for (int f = 0; f < NFORMS; f++)
+		for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+			for (int kind = 0; kind < 16; kind++)
+			{
+				size_t		n = dims[d];
+				float		x[1537];
+				float		y[1537];
+				float		c[1537];
+				uint8_t		stored[1537 + 8];
+				GrnLayout	l = {.dim = (uint32_t) n, .form = rotated_forms[f]};
+				GrnCentre	centre;
+
+				l.vec_bytes = (uint32_t) grn_form_bytes(l.form, n);
+				for (size_t j = 0; j < n; j++)
+					c[j] = unit_normal();
+				grn_centre_make(&centre, GRN_COMPARE_L2, c, (uint32_t) n);
+				l.centre = kind >= 8 ? &centre : NULL;
+				for (int row = 0; row < 20; row++)
+				{
+					double		length;
+					double		far;
+					double		e;
+					double		turned;
+
+					fill_kind(x, n, kind % 8);
+					e = grn_own_store(&l, x, NULL, stored);
+					grn_own_load(&l, stored, y);
+					length = sqrt(dot(x, x, n)) + (l.centre ? sqrt(dot(c, c, n)) : 0);
+					far = apart(x, y, n);
+					turned = grn_own_error(&l, x, stored);
+					CHECK(e >= far * (1 - 1e-6) - 1e-6 * length, "%s n %zu kind %d: %g for %g", names[f], n, kind, e, far);
+					CHECK(fabs(turned - e) <= GRN_MAX_DIM * 6e-8 * fmin(turned, e) + 1e-6 * length + 1e-19,
+						  "%s n %zu kind %d: %g for %g", names[f], n, kind, e, turned);
+				}
+			}
+}
+
 static void
 centres_do_not_matter(void)
 {
@@ -377,6 +433,7 @@ main(void)
 	RUN(lengths_do_not_matter);
 	RUN(estimates_hold);
 	RUN(rounding_of_queries_is_across);
+	RUN(stored_errors_are_strict);
 	RUN(centres_do_not_matter);
 	RUN(layouts_alone_choose_them);
 	UNIT_END();
