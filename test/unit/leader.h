@@ -733,7 +733,7 @@ check_codes(const Leader *l)
  * How many of a node's neighbours share its value, by value of a column.  (The builder has changed
  * VALUES: they are made once more.)
  */
-static void
+static inline void
 count_sharing(const Leader *l, uint32_t column, double *sharing)
 {
 	const GrnBuildResult *r = &l->last.u.result;
