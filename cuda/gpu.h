@@ -258,9 +258,9 @@ extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint
 										 uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_digests(GrnGpu *gpu);
 /*
- * What the digests that a handle keeps are, and their dimensions: builds of such rows are told so
- * in their options.  A build whose options say `keep` keeps those of its own rows.
- * GRN_GPU_FLOATS: it keeps none.
+ * The kind of the digests that a handle keeps, for the option `rows` of builds from them, and their
+ * dimensions; GRN_GPU_FLOATS: it keeps none.  They are those of grn_gpu_keep_digests(), or of the
+ * rows of the last build with the option `keep`.
  */
 extern GrnGpuRows grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims);
 /*

@@ -94,7 +94,7 @@ struct GrnGpu
 	Lists		   built;	 /* the graph, in the arena; NULL: there is none */
 	uint64_t	   peak;	 /* the most device bytes since the last grn_gpu_peak() */
 
-	/* For builds in parts (parts.cu). */
+	/* For builds in parts, and of some of the rows of a build before (parts.cu). */
 	uint64_t	  batch;	 /* rows that are digested or merged at a time */
 	Cells		  cells;	 /* in the arena, while rows are digested; n = 0: none */
 	Digests		  kept;		 /* digests of all rows, beside the arena */
@@ -148,7 +148,10 @@ uint32_t digest_dims_of(uint32_t dim);
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
 /* Rows of bits are digests of 512, 1024 or 2048 bits: whole segments. */
 uint32_t bit_digest_dims(uint32_t dim);
-/* parts.cu: keeps a copy of a build's digests, unless memory forbids it. */
+/*
+ * parts.cu: keeps a copy of a build's digests in the caller's order, unless memory forbids it.
+ * exact: they are integers, the rows themselves.
+ */
 cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
 /* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);

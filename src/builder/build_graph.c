@@ -68,6 +68,9 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
 							   job->progress, &job->times, err);
+	/* a build in parts may follow, and wants their room */
+	if (status != GRN_GPU_OK)
+		grn_gpu_drop_digests(job->gpu);
 	job->holder = status == GRN_GPU_OK && job->hold ? job->gpu : NULL;
 	if (!job->holder)
 		grn_gpu_end(job->gpu);
@@ -188,9 +191,6 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	status = plan_whole(job, &options, &params, &job->gpu_limit, &whole, err);
 	if (whole)
 		status = build_whole(job, &options, &params, err);
-	/* parts find the room that there was */
-	if (whole && status != GRN_GPU_OK)
-		grn_gpu_drop_digests(job->gpu);
 	if (whole && status == GRN_GPU_OK)
 		*job->params = params;
 	/* what there was no memory for after all, or what other GPUs may do */

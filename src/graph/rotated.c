@@ -311,7 +311,7 @@ sum_of_squares(uint32_t bits, const uint8_t *levels, size_t n)
 	return sum - (uint32_t) ((bytes * each - n) * (size_t) (last * last));
 }
 
-/* The sum of the squares of twice the levels of a stored vector, and its scale. */
+/* sum_of_squares() of a stored vector, whose scale it tells as well. */
 static uint32_t
 stored_squares(uint32_t bits, const uint8_t *stored, size_t n, float *scale)
 {

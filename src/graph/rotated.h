@@ -46,9 +46,10 @@ extern void grn_rotated_raise(void *query, float by, float times_head);
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
 /*
- * Squared distance between a row, whose squared norm is norm2, and what was stored of it.  That is
- * as long as it takes for the difference to be across the row, so their squared norms tell.  It
- * errs by some roundings of norm2, and is less than 0 where the difference is none.
+ * Squared distance between a row, whose squared norm is norm2, and the vector that was stored of
+ * it.  A stored vector's scale makes its difference from the row perpendicular to the row.  So the
+ * squared distance is the difference of both squared norms.  It errs by some roundings of norm2,
+ * and may be less than 0 where row and stored vector are nearly equal.
  */
 extern double grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
 /* Squared distance and inner product of such a query and a stored vector. */

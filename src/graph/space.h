@@ -57,8 +57,7 @@ grn_placed_length(float norm2, float power)
 /* Rows that are no longer than this count as zero: 1 / |x| would leave the range of floats. */
 #define GRN_LEAST_NORM 1e-30
 
-/* In sums side by side: one sum would wait for each addition. */
-#define GRN_SUMS 8
+#define GRN_SUMS 8				/* side by side: each addition to one sum waits for the one before */
 static inline double
 grn_norm2(const float *x, size_t n)
 {

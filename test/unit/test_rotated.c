@@ -274,7 +274,6 @@ rounding_of_queries_is_across(void)
 	}
 }
 
-/* With a centre far away, rows and queries are compared as well as around the origin. */
 /* Rows of many kinds for the next test; kind 0 to 7. */
 static void
 fill_kind(float *x, size_t n, int kind)
@@ -331,6 +330,7 @@ stored_errors_are_strict(void)
 			}
 }
 
+/* With a centre far away, rows and queries are compared as well as around the origin. */
 static void
 centres_do_not_matter(void)
 {

@@ -31,11 +31,11 @@ grn_value(const GrnValues *values, const GrnRows *rows, uint32_t column, size_t 
 
 /*
  * Edges of a value that a list takes at most, where so many columns have values that get some: a
- * fourth of the degree, and two more for each further column, in all.  With short codes, as SIFT
- * descriptors have, a sixth: there searches without a filter pay for them, 5% of their visits for a
- * fourth and 3 for a sixth, those of a half of the rows take no more with a sixth, and a tenth of
- * the rows goes by its list as fast.  Sentences pay 2% for a fourth, and with a sixth a tenth of
- * the rows takes a seventh more visits (test/bench/tried.md).  0: a list has none to spare.
+ * fourth of the degree, and two more for each further column, in all.  Rows with short codes
+ * get a sixth.  Of SIFT descriptors, which have such, searches without a filter make 5% more visits
+ * for a fourth and 3% more for a sixth, and a tenth of the rows is searched as fast by its list.
+ * Of sentences they make 2% more for a fourth, and a filter that a tenth of the rows passes takes a
+ * seventh more visits with a sixth (test/bench/tried.md).  0: a list has none to spare.
  */
 #define GRN_SHORT_CODE 32		/* bytes */
 static inline uint32_t
@@ -50,10 +50,10 @@ grn_most_value_edges(uint32_t degree, uint32_t columns, size_t code_bytes)
 
 /*
  * Whether a value gets edges of its own where so many of n vertices have it.  The list of one that
- * has fewer rows is read as fast as a search takes (am/lists.h); of one that is more frequent, as
- * many of a vertex's neighbours have it anyway as are enough.  Where half of a million rows pass, a
- * few edges each spare a search 5 to 8% of its visits, and their graph takes cores a fifth of a
- * build: so cores make none.
+ * has fewer rows is read as fast as a search takes (am/lists.h); of a value that is more
+ * frequent, enough of a vertex's neighbours have it anyway.  Edges for half of a million rows spare
+ * a search 5 to 8% of its visits, but their graph takes cores a fifth of the build's time, so
+ * cores make none.
  */
 #define GRN_LEAST_VALUE_SHARE 0.025
 #define GRN_MOST_VALUE_SHARE 0.55

@@ -128,18 +128,19 @@ grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 }
 
 /*
- * A rotated row and what is stored of it differ by so much of the row's squared norm at least, or
- * roundings count: rotations and sums leave out some millionths of it.  A scan wants an error that
- * is rather too large than too small, and grnnd_check() nearly the one that grn_own_error() tells.
+ * Parts of a row's squared norm.  The difference of two squared norms (grn_rotated_lack2()) errs by
+ * some millionths of one of them, so the error gets a surplus: a scan wants one that is rather too
+ * large than too small.  Where the difference itself is small, the surplus would show, and
+ * grnnd_check() expects nearly what grn_own_error() tells: that is called there.
  */
 #define LEAST_LACK 4e-3
 #define LACK_SURPLUS 5e-6
-/* The scales of shorter rows, squared, have few digits in single precision. */
+/* Shorter rows, squared, have scales with few digits in single precision. */
 #define LEAST_NORM2 1e-60
 
 /*
- * The error of the vector that was just stored of x, of which `left` is without the centre.  Few
- * bits need not be turned back for it: that would be a third of the time of storing them.
+ * The error of the vector that was just stored of x; left: x without the centre.  A rotated vector
+ * is not rotated back for it, which would take a third of the time of storing it.
  */
 static float
 error_of_stored(const GrnLayout *l, const float *left, const float *x, const void *vec)

@@ -152,11 +152,13 @@ failing_bound(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 	double		prior = s->p.share * SHARING_PRIOR;
-	double		times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
-	double		part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
+	double		times;
+	double		part;
 
 	if (s->listed < s->p.ef)
 		return UINT64_MAX;
+	times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
+	part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
 	/* a share of 0 makes it NaN */
 	if (!(part < FAILING_BOUND))
 		part = FAILING_BOUND;
