@@ -423,6 +423,7 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 /* A thread that waits for the device and builds the graph there, if there is one. */
 typedef struct GraphThread
 {
+	GrnPipeline *p;
 	GrnGraphJob job;
 	GrnProgress *beside;		/* is heard once the graph is there */
 	GrnFailure	failure;
@@ -442,7 +443,10 @@ graph_main(void *arg)
 		t->built = grn_build_graph(&t->job, &t->failure);
 	t->done = grn_seconds();
 	if (t->built)
+	{
 		grn_progress_hush(t->beside, false);
+		grn_pipeline_build_value_graphs(t->p, t->job.choice, t->job.gpu, &t->job.holder);
+	}
 	return NULL;
 }
 
@@ -528,7 +532,7 @@ static bool
 build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GraphThread t = {.job = graph_job(p, choice), .beside = &p->beside};
+	GraphThread t = {.p = p, .job = graph_job(p, choice), .beside = &p->beside};
 	GrnGraphParams given = r->params;
 	pthread_t	thread;
 	double		start = grn_seconds();
@@ -559,9 +563,11 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 		/* the processor has its own, and numbers vertices in another way */
 		r->params = given;
 		p->ordered = 0;
+		grn_pipeline_forget_values(p);
 	}
 	if (!coded)
 	{
+		grn_pipeline_forget_values(p);
 		if (p->holder)
 			grn_gpu_end(p->holder);
 		return false;
@@ -580,6 +586,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	r->sec_device = (float) (t.opened - start);
 	r->sec_descent = (float) (t.done - t.opened);
 	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
+	r->sec_connect = (float) (grn_seconds() - (meanwhile > t.done ? meanwhile : t.done));
 	return true;
 }
 
@@ -658,8 +665,10 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
-						&choice, true, failure))
+						&choice, true, failure) ||
+			!grn_pipeline_reserve_values(&p, true, failure))
 			return false;
+		/* (what is asked for after this comes after this) */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
@@ -671,6 +680,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_lap(&since);
 	if (!grn_pipeline_judge_codes(&p, failure) || !grn_pipeline_add_value_edges(&p, &choice, failure))
 	{
+		grn_pipeline_forget_values(&p);
 		if (p.holder)
 			grn_gpu_end(p.holder);
 		return false;

@@ -61,6 +61,7 @@ typedef struct GrnPipeline
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
+	struct GrnValueEdges *value_edges;	/* what is known of them so far, or NULL */
 	uint32_t	ordered;		/* position[] is for pages of so many records; 0: it is not there */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
@@ -127,7 +128,23 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_value_edges.c ---- */
 
-/* Adds edges between rows that share a frequent value, if any do, to the graph as it is built. */
+/*
+ * Edges between rows that share a frequent value, if any do, in up to three steps.
+ *
+ * Counts the values and takes the memory of their graphs; rows must be numbered.  This is for
+ * the second step, and the third does so by itself where it has not been done.  It may be taken
+ * back.
+ */
+extern bool grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, GrnFailure *failure);
+extern void grn_pipeline_forget_values(GrnPipeline *p);
+/*
+ * In a thread of its own: builds the values' graphs on a GPU that has built the graph of all and
+ * has kept digests, else does nothing.  The GPU then holds that graph no longer: *holder becomes
+ * NULL.
+ */
+extern void grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, GrnGpu *gpu,
+											GrnGpu **holder);
+/* Builds graphs that are missing, adds edges to the graph of all, and has the GPU hold it again. */
 extern bool grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure);
 
 /* ---- pipeline_entries.c ---- */

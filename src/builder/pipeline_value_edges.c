@@ -1,6 +1,9 @@
 /*
  * pipeline_value_edges.c - edges for frequent values of filter columns (graph/build/value_edges.h):
  * the rows of each get a graph of their own, whose edges then go into the lists of all.
+ *
+ * A GPU that has kept the rows' digests builds these graphs as soon as it has the graph of all,
+ * while cores are at work on codes.  They take it .065 s of a million rows, which nobody waits for.
  */
 #include "builder/pipeline_impl.h"
 
@@ -31,43 +34,54 @@
 /* Share of the phase CONNECT that they take. */
 #define SHARE 0.5
 
-typedef struct ValueEdges
+/* A value that gets edges, and those who have it. */
+typedef struct Value
+{
+	uint32_t	column;
+	uint64_t	first;			/* of the members of all values */
+	uint64_t	n;
+	bool		built;			/* its graph is there */
+	bool		by_vertex;		/* whose ids are vertices, not positions of members */
+} Value;
+
+/* How many vertices have a value. */
+typedef uint64_t Counts[VALUES];
+
+struct GrnValueEdges
 {
 	GrnPipeline *p;
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;			/* or NULL: cores build */
-	GrnGpuRows	kept;			/* digests that it has of all rows; GRN_GPU_FLOATS: none */
-	uint32_t	kept_dims;
 	GrnValues	values;
-	GrnGrouping codes;			/* to order lists by, without a codec if rows do better */
-	uint32_t	column;
+	Counts	   *counts;			/* [columns] */
+	Value	   *value;			/* [n] those that get edges, by column */
+	uint32_t	n;
+	bool		found;			/* they, and their members */
+	bool		hold;			/* a GPU has had the graph, and may again */
+	bool		failed;			/* the GPU has: values that are left get no edges */
 	uint32_t	most;			/* edges that a vertex takes of a value's graph */
-	bool		(*needs)[VALUES];	/* edges: by column and value */
-	bool	   *changed;		/* [vertices] whose list has new edges */
-	bool		failed;			/* the GPU has */
-	uint64_t	done;			/* of the members of all values */
-	uint64_t	of;
+	const Value *adding;
 	/* behind the other arrays in WORK: */
-	uint32_t   *members;		/* vertices of a column's values that need edges, by value, */
+	uint64_t	bytes;			/* of WORK, these included */
+	uint32_t   *members;		/* vertices of all values */
 	uint32_t   *rows;			/* and their rows */
-	const uint32_t *of_value;	/* of these members, [n] of a value, */
-	GrnGraph	graph;			/* and their graph */
-} ValueEdges;
-
-/* How many vertices have a value. */
-typedef uint64_t Counts[VALUES];
+	uint32_t   *ids;			/* [.][MEMBER_DEGREE] and their graphs */
+	uint8_t    *lengths;
+};
+typedef struct GrnValueEdges ValueEdges;
 
 /*
  * Whether a value that so many vertices have gets edges.  Not one that goes with the vectors, whose
  * rows are neighbours anyway: by a sample of them.
  */
 static bool
-needs_edges(const ValueEdges *e, uint32_t column, int value, uint64_t count)
+needs_edges(const ValueEdges *e, uint32_t column, int value)
 {
 	const GrnPipeline *p = e->p;
 	const GrnValues *values = &e->values;
 	uint64_t	sharing = 0;
 	uint32_t	sampled = 0;
+	uint64_t	count = e->counts[column][value];
 	double		usual = (double) count / p->graph.n * p->graph.degree;
 
 	if (!grn_has_value_edges((double) count, p->graph.n, e->gpu != NULL))
@@ -85,18 +99,25 @@ needs_edges(const ValueEdges *e, uint32_t column, int value, uint64_t count)
 		(double) sharing < FEW * grn_enough_sharing(p->graph.degree) * sampled;
 }
 
-/* For so many members of a column, of which a value has so many at most. */
+/* Lays the arrays of so many members out; returns the bytes of WORK. */
 static uint64_t
-lay_out(ValueEdges *e, char *work, uint64_t members, uint64_t most)
+lay_out(ValueEdges *e, uint64_t members)
 {
-	GrnArena	a = {work, 0};
+	GrnArena	a = {(char *) e->p->work, e->p->work_bytes};
 
 	e->members = grn_take(&a, members, sizeof(uint32_t));
 	e->rows = grn_take(&a, members, sizeof(uint32_t));
-	e->graph.ids = grn_take(&a, most, MEMBER_DEGREE * sizeof(uint32_t));
-	e->graph.counts = grn_take(&a, most, 1);
-	e->graph.degree = MEMBER_DEGREE;
+	e->ids = grn_take(&a, members, MEMBER_DEGREE * sizeof(uint32_t));
+	e->lengths = grn_take(&a, members, 1);
 	return a.used;
+}
+
+/* The graph of a value's members, which is built there. */
+static GrnGraph
+graph_of(const ValueEdges *e, const Value *value)
+{
+	return (GrnGraph) {e->ids + value->first * MEMBER_DEGREE, e->lengths + value->first, (uint32_t) value->n,
+					   MEMBER_DEGREE};
 }
 
 /* A GrnRangeFn over the members of a value. */
@@ -104,33 +125,22 @@ static void
 add_range(void *arg, int worker, size_t begin, size_t end)
 {
 	const ValueEdges *e = arg;
+	const Value *value = e->adding;
+	const uint32_t *members = e->members + value->first;
+	const GrnGraph graph = graph_of(e, value);
 	GrnPipeline *p = e->p;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const uint32_t *ids = e->graph.ids + i * MEMBER_DEGREE;
+		const uint32_t *ids = graph.ids + i * MEMBER_DEGREE;
 		uint32_t	near[MEMBER_DEGREE];
-		uint32_t	n = e->graph.counts[i];
+		uint32_t	n = graph.counts[i];
 
 		for (uint32_t j = 0; j < n; j++)
-			near[j] = e->kept ? ids[j] : e->of_value[ids[j]];
-		if (grn_add_value_edges(&p->rows, &e->values, e->column, &p->graph, e->of_value[i], near, n, e->most))
-			e->changed[e->of_value[i]] = true;
+			near[j] = value->by_vertex ? ids[j] : members[ids[j]];
+		grn_add_value_edges(&p->rows, &e->values, value->column, &p->graph, members[i], near, n, e->most);
 	}
-}
-
-/* A GrnRangeFn over all vertices. */
-static void
-sort_range(void *arg, int worker, size_t begin, size_t end)
-{
-	const ValueEdges *e = arg;
-	GrnPipeline *p = e->p;
-
-	(void) worker;
-	for (size_t v = begin; v < end; v++)
-		if (e->changed[v])
-			grn_sort_list(&p->rows, &e->codes, &p->graph, (uint32_t) v);
 }
 
 /* A GrnHost's notice() for builds of which nobody need know that they failed. */
@@ -142,33 +152,38 @@ say_nothing(void *ctx, const char *text, const char *hint)
 	(void) hint;
 }
 
-/* The graph of members [n], of whose rows the GPU has digests; its ids are those of members. */
+/* Of rows whose digests the GPU has kept.  False: it has failed. */
 static bool
-build_of_kept(const ValueEdges *e, const uint32_t *members, uint64_t n)
+build_of_kept(ValueEdges *e, Value *value, GrnGpuRows kept, uint32_t kept_dims)
 {
-	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = e->p->result->params.seed};
+	const GrnGraph graph = graph_of(e, value);
+	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = e->p->build->spec->params.seed};
 	GrnGpuOptions options = e->choice->options;
 	GrnGpuError ignored;
 
-	options.rows = e->kept;
-	options.digest_dims = e->kept_dims;
-	return grn_gpu_begin(e->gpu, n, e->p->rows.dim, &options, &params, &ignored) == GRN_GPU_OK &&
-		grn_gpu_digested_rows(e->gpu, NULL, e->gpu, members, &ignored) == GRN_GPU_OK &&
-		grn_gpu_build(e->gpu, e->graph.ids, e->graph.counts, NULL, NULL, NULL, &ignored) == GRN_GPU_OK;
+	options.rows = kept;
+	options.digest_dims = kept_dims;
+	value->by_vertex = true;
+	value->built =
+		grn_gpu_begin(e->gpu, value->n, e->p->rows.dim, &options, &params, &ignored) == GRN_GPU_OK &&
+		grn_gpu_digested_rows(e->gpu, NULL, e->gpu, e->members + value->first, &ignored) == GRN_GPU_OK &&
+		grn_gpu_build(e->gpu, graph.ids, graph.counts, NULL, NULL, NULL, &ignored) == GRN_GPU_OK;
+	return value->built;
 }
 
-/* The graph of rows [n] by themselves, on the GPU or on cores; its ids are positions of these. */
+/* Of rows by themselves, on the GPU or on cores.  False: a failure, or the GPU has failed. */
 static bool
-build_of_rows(ValueEdges *e, const uint32_t *order, uint64_t n, uint64_t work_offset, GrnFailure *failure)
+build_of_rows(ValueEdges *e, Value *value, GrnFailure *failure)
 {
 	GrnPipeline *p = e->p;
 	GrnRows		rows = p->rows;
-	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = p->result->params.seed};
+	GrnGraph	graph = graph_of(e, value);
+	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = p->build->spec->params.seed};
 	GrnProgress quiet;
 	GrnHost		host = *p->build->host;
 	GrnDeviceChoice choice = *e->choice;
-	GrnGraphJob job = {.rows = &rows, .params = &params, .graph = &e->graph, .choice = &choice,
-		.gpu = e->gpu, .gpu_alone = true, .progress = &quiet, .host = &host, .work_offset = work_offset};
+	GrnGraphJob job = {.rows = &rows, .params = &params, .graph = &graph, .choice = &choice,
+		.gpu = e->gpu, .gpu_alone = true, .progress = &quiet, .host = &host, .work_offset = e->bytes};
 
 	if (!e->gpu)
 	{
@@ -180,172 +195,210 @@ build_of_rows(ValueEdges *e, const uint32_t *order, uint64_t n, uint64_t work_of
 		host.notice = say_nothing;
 		choice.device = GRN_DEVICE_AUTO;
 	}
-	rows.order = order;
-	rows.n = n;
+	rows.order = e->rows + value->first;
+	rows.n = value->n;
 	grn_progress_init(&quiet, grn_pool_parallel(p->build->pool), &host);
 	grn_progress_hush(&quiet, true);
-	return grn_build_graph(&job, failure);
-}
-
-/*
- * Builds the graph of the members [first, first + n), which have one value, and adds its edges.
- * The graph of all is there already: where a GPU fails now, the values that are left get none.
- */
-static bool
-add_of_value(ValueEdges *e, uint64_t first, uint64_t n, uint64_t work_offset, GrnFailure *failure)
-{
-	GrnPipeline *p = e->p;
-
 	failure->sqlstate[0] = '\0';
-	if (!(e->kept ? build_of_kept(e, e->members + first, n)
-		  : build_of_rows(e, e->rows + first, n, work_offset, failure)))
-	{
-		e->failed = e->gpu && !failure->sqlstate[0];
-		return e->failed;
-	}
-	e->of_value = e->members + first;
-	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, add_range, e);
-	return true;
+	value->built = grn_build_graph(&job, failure);
+	return value->built;
 }
 
-/* Adds the edges of a column's values; counts: of its vertices. */
+/* Finds the values that get edges, by the graph of all, and their members. */
 static bool
-add_of_column(ValueEdges *e, const Counts counts, GrnFailure *failure)
+find_values(ValueEdges *e)
 {
-	GrnPipeline *p = e->p;
-	uint64_t	starts[VALUES];
-	uint64_t	at[VALUES];
+	const GrnPipeline *p = e->p;
+	uint32_t	columns = e->values.columns;
+	uint64_t	(*at)[VALUES] = calloc(columns, sizeof(*at));
+	bool		(*needs)[VALUES] = calloc(columns, sizeof(*needs));
 	uint64_t	members = 0;
-	uint64_t	most = 0;
-	uint64_t	bytes;
-	char	   *work;
 
-	for (int value = 1; value < VALUES; value++)
-	{
-		starts[value] = at[value] = members;
-		if (!e->needs[e->column][value])
-			continue;
-		members += counts[value];
-		most = counts[value] > most ? counts[value] : most;
-	}
-	if (members == 0)
-		return true;
-	bytes = p->work_bytes + lay_out(e, NULL, members, most);
-	work = grn_pipeline_need(p, GRN_SEG_WORK, bytes, failure);
-	if (!work)
-		return false;
-	lay_out(e, work + p->work_bytes, members, most);
-	for (uint32_t v = 0; v < p->graph.n; v++)
-	{
-		uint8_t		value = grn_value(&e->values, &p->rows, e->column, v);
+	e->value = calloc(columns, VALUES * sizeof(Value));
+	e->found = at && needs && e->value;
+	for (uint32_t c = 0; e->found && c < columns; c++)
+		for (int value = 1; value < VALUES; value++)
+		{
+			if (!needs_edges(e, c, value))
+				continue;
+			needs[c][value] = true;
+			at[c][value] = members;
+			e->value[e->n++] = (Value) {.column = c, .first = members, .n = e->counts[c][value]};
+			members += e->counts[c][value];
+		}
+	/* neighbours that share another value may give way */
+	for (uint64_t i = 0; e->n > 0 && i < p->build->n; i++)
+		for (uint32_t c = 0; c < columns; c++)
+		{
+			uint8_t    *number = p->build->values + i * columns + c;
 
-		if (value == 0)
-			continue;
-		e->members[at[value]] = v;
-		e->rows[at[value]++] = p->rows.order ? p->rows.order[v] : v;
-	}
-	for (int value = 1; value < VALUES && !e->failed; value++)
-	{
-		uint64_t	n = at[value] - starts[value];
+			if (!needs[c][*number])
+				*number = 0;
+		}
+	for (uint32_t v = 0; e->n > 0 && v < p->graph.n; v++)
+		for (uint32_t c = 0; c < columns; c++)
+		{
+			uint8_t		value = grn_value(&e->values, &p->rows, c, v);
+			uint64_t	place;
 
-		if (n > 0 && !add_of_value(e, starts[value], n, bytes, failure))
-			return false;
-		e->done += n;
-		grn_progress_done(&p->progress, e->done, e->of);
-	}
-	if (!e->failed)
-		p->result->value_edges[e->column] = (uint8_t) e->most;
-	return true;
+			if (value == 0)
+				continue;
+			place = at[c][value]++;
+			e->members[place] = v;
+			e->rows[place] = p->rows.order ? p->rows.order[v] : v;
+		}
+	free(needs);
+	free(at);
+	return e->found;
 }
 
-/* Of all columns. */
+void
+grn_pipeline_forget_values(GrnPipeline *p)
+{
+	if (p->value_edges)
+	{
+		free(p->value_edges->counts);
+		free(p->value_edges->value);
+	}
+	free(p->value_edges);
+	p->value_edges = NULL;
+}
+
+bool
+grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, GrnFailure *failure)
+{
+	ValueEdges *e;
+	uint64_t	members = 0;
+
+	/*
+	 * Rows that memory does not hold are not read once more for each value, and of short lists,
+	 * which compact records have, no edge can be spared.
+	 */
+	if (p->build->values == NULL || p->result->moved || p->layout.degree <= GRN_MOST_EDGES_OF_MATES)
+		return true;
+	e = p->value_edges = calloc(1, sizeof(ValueEdges));
+	if (e)
+		e->counts = calloc(p->build->spec->sig_bytes, sizeof(Counts));
+	if (!e || !e->counts)
+	{
+		grn_pipeline_forget_values(p);
+		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	}
+	e->p = p;
+	e->values = (GrnValues) {p->build->values, p->build->spec->sig_bytes};
+	for (uint32_t v = 0; v < p->graph.n; v++)
+		for (uint32_t c = 0; c < e->values.columns; c++)
+			e->counts[c][grn_value(&e->values, &p->rows, c, v)]++;
+	for (uint32_t c = 0; c < e->values.columns; c++)
+		for (int value = 1; value < VALUES; value++)
+			if (grn_has_value_edges((double) e->counts[c][value], p->graph.n, on_gpu))
+				members += e->counts[c][value];
+	e->bytes = lay_out(e, members);
+	return members == 0 || grn_pipeline_need(p, GRN_SEG_WORK, e->bytes, failure) != NULL;
+}
+
+void
+grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, GrnGpu *gpu, GrnGpu **holder)
+{
+	ValueEdges *e = p->value_edges;
+	uint32_t	dims;
+	GrnGpuRows	kept = grn_gpu_kept(gpu, &dims);
+
+	if (e)
+	{
+		e->gpu = gpu;
+		e->choice = choice;
+	}
+	if (e && kept != GRN_GPU_FLOATS && find_values(e) && e->n > 0)
+	{
+		/* it makes room for those of values, and the graph is going to change */
+		e->hold = *holder != NULL;
+		if (*holder)
+			grn_gpu_end(*holder);
+		*holder = NULL;
+		for (uint32_t i = 0; i < e->n && !e->failed; i++)
+			e->failed = !build_of_kept(e, &e->value[i], kept, dims);
+		grn_gpu_end(gpu);
+	}
+	grn_gpu_drop_digests(gpu);
+}
+
+/* Builds the graphs that are not there yet, and adds the edges of all. */
 static bool
 add_edges(ValueEdges *e, GrnFailure *failure)
 {
 	GrnPipeline *p = e->p;
-	Counts	   *counts = calloc(e->values.columns, sizeof(Counts));
 	uint32_t	columns = 0;
-	bool		fine = true;
+	uint64_t	members = 0;
+	uint64_t	done = 0;
 
-	e->needs = calloc(e->values.columns, sizeof(*e->needs));
-	e->changed = calloc(p->graph.n, sizeof(bool));
-	if (!counts || !e->needs || !e->changed)
+	for (uint32_t i = 0; i < e->n; i++)
 	{
-		free(counts);
-		free(e->needs);
-		free(e->changed);
-		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+		columns += i == 0 || e->value[i].column != e->value[i - 1].column;
+		members += e->value[i].n;
 	}
-	for (uint32_t v = 0; v < p->graph.n; v++)
-		for (uint32_t c = 0; c < e->values.columns; c++)
-			counts[c][grn_value(&e->values, &p->rows, c, v)]++;
-	for (uint32_t c = 0; c < e->values.columns; c++)
+	e->most = columns > 0 ? grn_most_value_edges(p->graph.degree, columns, grn_code_bytes(p->codec.shape)) : 0;
+	if (e->most == 0)
+		return true;
+	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
+	grn_progress_step(&p->progress, SHARE, 0);
+	for (uint32_t i = 0; i < e->n; i++)
 	{
-		uint64_t	before = e->of;
+		Value	   *value = &e->value[i];
 
-		for (int value = 1; value < VALUES; value++)
-			if (needs_edges(e, c, value, counts[c][value]))
-			{
-				e->needs[c][value] = true;
-				e->of += counts[c][value];
-			}
-		columns += e->of > before;
-	}
-	if (columns > 0)
-		e->most = grn_most_value_edges(p->graph.degree, columns, grn_code_bytes(p->codec.shape));
-	/* neighbours that share another value may give way */
-	for (uint64_t i = 0; e->most > 0 && i < p->build->n; i++)
-		for (uint32_t c = 0; c < e->values.columns; c++)
+		if (!value->built && !e->failed && !build_of_rows(e, value, failure))
 		{
-			uint8_t    *number = p->build->values + i * e->values.columns + c;
-
-			if (!e->needs[c][*number])
-				*number = 0;
+			/* the graph of all is there already: it does without these edges */
+			e->failed = e->gpu && !failure->sqlstate[0];
+			if (!e->failed)
+				return false;
 		}
-	if (e->most > 0)
-	{
-		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
-		grn_progress_step(&p->progress, SHARE, 0);
-		/* it makes room for those of values, and the graph changes */
-		if (p->holder)
-			grn_gpu_end(p->holder);
-		for (e->column = 0; e->column < e->values.columns && fine && !e->failed; e->column++)
-			fine = add_of_column(e, counts[e->column], failure);
-		if (e->gpu)
-			grn_gpu_end(e->gpu);
-		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, sort_range, e);
-		p->holder = p->holder && fine ? grn_hold_graph(p->holder, &p->graph, e->choice) : NULL;
+		if (!value->built)
+			continue;
+		e->adding = value;
+		p->parallel->run(p->parallel, value->n, GRN_PIPELINE_GRAIN, add_range, e);
+		p->result->value_edges[value->column] = (uint8_t) e->most;
+		done += value->n;
+		grn_progress_done(&p->progress, done, members);
 	}
-	free(e->changed);
-	free(e->needs);
-	free(counts);
-	return fine;
+	/* a column is said to have them if all its frequent values do */
+	for (uint32_t i = 0; i < e->n; i++)
+		if (!e->value[i].built)
+			p->result->value_edges[e->value[i].column] = 0;
+	return true;
 }
 
 bool
 grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	const GrnHost *host = p->build->host;
-	ValueEdges	e = {.p = p, .choice = choice};
+	ValueEdges *e;
+	GrnGpu	   *gpu = NULL;
 	bool		fine = true;
 
 	if (p->build->values == NULL)
 		return true;
 	if (p->result->on_gpu)
-		host->device(host->ctx, true, &e.gpu);
-	if (e.gpu)
-		e.kept = grn_gpu_kept(e.gpu, &e.kept_dims);
-	/*
-	 * Rows that memory does not hold are not read once more for each value, and of lists with few
-	 * edges none can be spared.
-	 */
-	if (grn_has_codes(&p->codec) && !p->result->moved && !grn_has_few_edges(&p->layout))
+		host->device(host->ctx, true, &gpu);
+	if (!p->value_edges && !grn_pipeline_reserve_values(p, gpu != NULL, failure))
+		return false;
+	e = p->value_edges;
+	if (e && grn_has_codes(&p->codec))
 	{
-		e.values = (GrnValues) {p->build->values, p->build->spec->sig_bytes};
-		e.codes = grn_pipeline_codes_to_order_by(p);
-		fine = add_edges(&e, failure);
+		e->gpu = gpu;
+		e->choice = choice;
+		if (!e->found && !find_values(e))
+			return grn_fail(failure, "53200", "", "the builder process is out of memory");
+		if (e->n > 0 && p->holder)
+		{
+			grn_gpu_end(p->holder);
+			p->holder = NULL;
+			e->hold = true;
+		}
+		fine = add_edges(e, failure);
 	}
-	if (e.gpu)
-		grn_gpu_drop_digests(e.gpu);
+	if (e && e->hold && fine)
+		p->holder = grn_hold_graph(gpu, &p->graph, choice);
+	grn_pipeline_forget_values(p);
 	return fine;
 }

@@ -143,7 +143,7 @@ typedef struct GrnRemoteTimes
 
 /*
  * What a finished build left in the segments, m = nodes:
- *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
+ *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first but for value edges
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:

@@ -3,42 +3,9 @@
  */
 #include "graph/build/value_edges.h"
 
-#include "graph/kernels/tile.h"
-#include "graph/stored/estimate.h"
 #include "graph/stored/prune.h"
 
 #define STAYING 6				/* nearest neighbours that never give way */
-
-/* By codes: of a vertex's distances to others. */
-static void
-estimate(const GrnGrouping *codes, uint32_t vertex, const uint32_t *ids, uint32_t n, float *out)
-{
-	size_t		bytes = grn_code_bytes(codes->codec->shape);
-	GrnCodeQuery query;
-
-	grn_code_query_from_code(codes->codec, codes->codes + vertex * bytes, codes->factors[vertex], &query);
-	grn_estimate_ids(&query, codes->codes, bytes, codes->factors, ids, n, out);
-}
-
-void
-grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, uint32_t vertex)
-{
-	uint32_t   *ids = graph->ids + (size_t) vertex * graph->degree;
-	uint32_t	n = graph->counts[vertex];
-	float		distances[GRN_MAX_DEGREE];
-	uint64_t	keys[GRN_MAX_DEGREE];
-
-	if (codes->codec)
-		estimate(codes, vertex, ids, n, distances);
-	else
-		for (uint32_t i = 0; i < n; i++)
-			distances[i] = grn_row_distance(rows, grn_row(rows, vertex), grn_row(rows, ids[i]));
-	for (uint32_t i = 0; i < n; i++)
-		keys[i] = (uint64_t) grn_ordinal(distances[i]) << 32 | ids[i];
-	grn_sort_few_keys(keys, n);
-	for (uint32_t i = 0; i < n; i++)
-		ids[i] = (uint32_t) keys[i];
-}
 
 static bool
 shares_value(const GrnRows *rows, const GrnValues *values, uint32_t a, uint32_t b)
@@ -66,7 +33,7 @@ grn_sharing(const GrnRows *rows, const GrnValues *values, uint32_t column, const
 	return sharing;
 }
 
-bool
+void
 grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
 					uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most)
 {
@@ -95,5 +62,4 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 		sharing++;
 	}
 	graph->counts[vertex] = (uint8_t) count;
-	return added > 0;
 }

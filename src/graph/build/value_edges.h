@@ -11,7 +11,6 @@
 
 #include "graph/build/graph.h"
 #include "graph/rows.h"
-#include "graph/stored/group.h"
 
 /* Values of a build's rows: numbers of those that get edges of their own, 0 for others. */
 typedef struct GrnValues
@@ -85,17 +84,10 @@ extern uint32_t grn_sharing(const GrnRows *rows, const GrnValues *values, uint32
 /*
  * Adds to a vertex's list up to `most` of near [n]: its neighbours among those that share its value
  * of a column, nearest first.  The nearest neighbours stay, and those that share a value of
- * any column.  Others give way from the end on, so the list is to be put in order only when all
- * columns have been added.  Returns whether there are any new ones.
+ * any column.  Others give way from the end on, and new ones stand in their places: what goes by
+ * the order of a list takes these for far ones, which most are.
  */
-extern bool grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
+extern void grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
 								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
-
-/*
- * Puts a vertex's list in the order of distances again, as codes estimate them: of a neighbour of
- * 384 floats 48 bytes are read instead of 1,536.  If codes has no codec, rows are compared.  NaN
- * comes last.
- */
-extern void grn_sort_list(const GrnRows *rows, const GrnGrouping *codes, GrnGraph *graph, uint32_t vertex);
 
 #endif							/* GRN_VALUE_EDGES_H */

@@ -22,6 +22,7 @@ static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each =
 #define SPREAD 0.4f
 #define MEANS_STEPS 4			/* of 2-means */
 #define PIECE 32				/* rows that get estimates at once */
+#define AHEAD 16				/* rows whose codes are asked for before they are copied */
 #define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
 
 /*
@@ -34,6 +35,9 @@ typedef struct Space
 {
 	GrnGroupTree tree;
 	uint32_t   *own;			/* [groups] rows that are no copies */
+	uint32_t   *nodes;			/* [n] of the rows as they came, whose codes follow */
+	uint8_t    *codes;			/* [n][code_bytes] */
+	GrnFactor  *factors;		/* [n] */
 	void	   *refine;			/* of grn_group_refine() */
 } Space;
 
@@ -55,6 +59,9 @@ lay_out(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *worksp
 	s->tree = grn_group_tree(&a, codec, &sampling);
 	s->tree.along = grn_take(&a, n, sizeof(float));
 	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
+	s->nodes = grn_take(&a, n, sizeof(uint32_t));
+	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
+	s->factors = grn_take(&a, n, sizeof(GrnFactor));
 	s->refine = grn_take(&a, grn_group_refine_bytes(codec, n, room), 1);
 	return grn_arena_bytes(&a);
 }
@@ -416,15 +423,48 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 	}
 }
 
+/*
+ * Copies codes of rows [n] side by side, by which rows go until they have their groups: each is
+ * read a dozen times, and those of all nodes lie in far more memory than a cache holds.
+ */
+static GrnGrouping
+take_codes(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n)
+{
+	GrnGrouping own = *g;
+	size_t		bytes = grn_code_bytes(g->codec->shape);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		if (i + AHEAD < n)
+		{
+			uint32_t	node = rows[i + AHEAD].node;
+
+			__builtin_prefetch(g->codes + node * bytes);
+			__builtin_prefetch(g->codes + node * bytes + bytes - 1);
+			__builtin_prefetch(g->factors + node);
+		}
+		s->nodes[i] = rows[i].node;
+		memcpy(s->codes + i * bytes, g->codes + rows[i].node * bytes, bytes);
+		s->factors[i] = g->factors[rows[i].node];
+		rows[i].node = i;
+	}
+	own.codes = s->codes;
+	own.factors = s->factors;
+	return own;
+}
+
 void
-grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, const GrnGroups *groups,
+grn_group_rows(const GrnGrouping *given, GrnGrouped *rows, uint32_t n, const GrnGroups *groups,
 			   void *workspace)
 {
-	uint32_t	ngroups = grn_groups(g->codec, n, g->room);
+	uint32_t	ngroups = grn_groups(given->codec, n, given->room);
 	uint32_t   *ends = groups->ends;
+	GrnGrouping own;
+	const GrnGrouping *g = &own;
 	Space		s;
 
-	(void) lay_out(&s, g->codec, n, g->room, workspace);
+	(void) lay_out(&s, given->codec, n, given->room, workspace);
+	own = take_codes(given, &s, rows, n);
 	grn_group_cut(g, &s.tree, rows, n, ends, ngroups, 0);
 	for (uint32_t i = 0; i < ngroups; i++)
 		s.own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
@@ -437,4 +477,6 @@ grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, const GrnGrou
 		grn_group_middle(g, rows + (i > 0 ? ends[i - 1] : 0), s.own[i],
 						 groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
 	}
+	for (uint32_t i = 0; i < ends[ngroups - 1]; i++)
+		rows[i].node = s.nodes[rows[i].node];
 }
