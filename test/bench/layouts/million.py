@@ -26,7 +26,7 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Cgroup, Server, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
+from common import Cgroup, Server, beam, build_settings, machine, read_matrix, save_matrix, take, write_table  # noqa: E402
 
 EFS = "20,40,72,120,200,340,600"
 K100_EFS = [100, 200, 400]
@@ -99,7 +99,8 @@ def widths(setting, args):
     for ef in args.efs:
         if is_late(args):
             return
-        yield ef, f"SET enable_seqscan = off; SET {setting} = {ef}"
+        # diskann ranks as many rows as before by exact distances unless it is told to rank more
+        yield ef, "SET enable_seqscan = off; " + (beam("diskann", ef) if setting.startswith("diskann") else f"SET {setting} = {ef}")
 
 
 def sweep(server, qps, data, setting, expression, args):
@@ -193,7 +194,8 @@ def measure(data, args, everything, save):
                 print(f"{args.name}: no time for {name}", flush=True)
                 break
             index, setting, expression = (x.replace("{dim}", str(dim)) for x in SYSTEMS[name])
-            seconds, _ = server.create_index(f"SET grnnd.build_device = '{args.device}'; CREATE INDEX i ON t USING {index}")
+            one_process = build_settings("diskann") if name == "diskann" else ""
+            seconds, _ = server.create_index(f"SET grnnd.build_device = '{args.device}'; {one_process}CREATE INDEX i ON t USING {index}")
             bytes_row = server.size("i") / len(base)
             print(f"{args.name} {name}: {bytes_row:.0f} bytes a row, {seconds:.1f} s", flush=True)
             if args.little:
