@@ -567,7 +567,6 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	}
 	if (!coded)
 	{
-		grn_pipeline_forget_values(p);
 		if (p->holder)
 			grn_gpu_end(p->holder);
 		return false;
@@ -666,13 +665,16 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
 						&choice, true, failure) ||
-			!grn_pipeline_reserve_values(&p, true, failure))
+			!grn_pipeline_reserve_values(&p, true, true, choice.work_limit, failure))
 			return false;
-		/* (what is asked for after this comes after this) */
+		/* RESULT is made ahead: what is asked for after this waits for it */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
+		{
+			grn_pipeline_forget_values(&p);
 			return false;
+		}
 	}
 	if (!built && !build_on_cores(&p, &choice, failure))
 		return false;

@@ -55,7 +55,7 @@ grn_pipeline_plan_fit(const GrnPipeline *p)
 	fit.max_code_dims = p->max_code_dims;
 	fit.costs = &p->costs;
 	fit.shape = grn_layout_own_shape(p->metric, &spec);
-	fit.seed = p->result->params.seed;
+	fit.seed = p->build->spec->params.seed;
 	return fit;
 }
 

@@ -53,7 +53,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 	uint32_t	m = (uint32_t) p->rows.n;
 
 	grn_pipeline_sample_rows(p, true);
-	r->entries[0] = grn_medoid(&p->rows, p->parallel, r->params.seed);
+	r->entries[0] = grn_medoid(&p->rows, p->parallel, p->build->spec->params.seed);
 	r->nentries = 1;
 	while (r->nentries < GRN_MAX_ENTRIES && r->nentries < m)
 	{
@@ -62,7 +62,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 
 		for (uint32_t try = 0; try < ENTRY_TRIES; try++)
 		{
-			uint32_t	v = (uint32_t) (grn_random(r->params.seed, UINT64_C(0x656E7472),
+			uint32_t	v = (uint32_t) (grn_random(p->build->spec->params.seed, UINT64_C(0x656E7472),
 												   r->nentries * ENTRY_TRIES + try) % m);
 			float		nearest = -1;
 

@@ -131,11 +131,12 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 /*
  * Edges between rows that share a frequent value, if any do, in up to three steps.
  *
- * Counts the values and takes the memory of their graphs; rows must be numbered.  This is for
- * the second step, and the third does so by itself where it has not been done.  It may be taken
- * back.
+ * Counts the values and takes the memory of their graphs, of all at once (ahead) or of one; rows
+ * must be numbered.  Without this there is no second step, nor where memory is short for all, and
+ * the third does it by itself.  grn_pipeline_forget_values() takes it back.
  */
-extern bool grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, GrnFailure *failure);
+extern bool grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t work_limit,
+										GrnFailure *failure);
 extern void grn_pipeline_forget_values(GrnPipeline *p);
 /*
  * In a thread of its own: builds the values' graphs on a GPU that has built the graph of all and

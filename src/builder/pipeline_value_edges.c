@@ -3,7 +3,8 @@
  * the rows of each get a graph of their own, whose edges then go into the lists of all.
  *
  * A GPU that has kept the rows' digests builds these graphs as soon as it has the graph of all,
- * while cores are at work on codes.  They take it .065 s of a million rows, which nobody waits for.
+ * while cores are at work on codes.  Of a million rows that takes .065 s, as a rule less than codes
+ * still take.
  */
 #include "builder/pipeline_impl.h"
 
@@ -12,6 +13,7 @@
 #include "builder/build_graph.h"
 #include "graph/arena.h"
 #include "graph/build/value_edges.h"
+#include "graph/free_memory.h"
 
 #define MEMBER_DEGREE 16		/* of a value's own graph: as many as a vertex may take, about */
 #define VALUES 256
@@ -57,7 +59,9 @@ struct GrnValueEdges
 	Value	   *value;			/* [n] those that get edges, by column */
 	uint32_t	n;
 	bool		found;			/* they, and their members */
-	bool		hold;			/* a GPU has had the graph, and may again */
+	bool		ahead;			/* graphs of all values are there before edges are added */
+	bool		hold;			/* a GPU held the graph of all, and is to hold it again with the
+								 * new edges */
 	bool		failed;			/* the GPU has: values that are left get no edges */
 	uint32_t	most;			/* edges that a vertex takes of a value's graph */
 	const Value *adding;
@@ -88,7 +92,7 @@ needs_edges(const ValueEdges *e, uint32_t column, int value)
 		return false;
 	for (uint64_t i = 0; sampled < SAMPLE && i < p->graph.n; i++)
 	{
-		uint32_t	v = (uint32_t) (grn_random(p->result->params.seed, column, (uint32_t) i) % p->graph.n);
+		uint32_t	v = (uint32_t) (grn_random(p->build->spec->params.seed, column, (uint32_t) i) % p->graph.n);
 
 		if (grn_value(values, &p->rows, column, v) != value)
 			continue;
@@ -99,16 +103,19 @@ needs_edges(const ValueEdges *e, uint32_t column, int value)
 		(double) sharing < FEW * grn_enough_sharing(p->graph.degree) * sampled;
 }
 
-/* Lays the arrays of so many members out; returns the bytes of WORK. */
+/*
+ * Lays the arrays out, for so many members and graphs of so many of them at a time; returns the
+ * bytes of WORK.
+ */
 static uint64_t
-lay_out(ValueEdges *e, uint64_t members)
+lay_out(ValueEdges *e, uint64_t members, uint64_t at_once)
 {
 	GrnArena	a = {(char *) e->p->work, e->p->work_bytes};
 
 	e->members = grn_take(&a, members, sizeof(uint32_t));
 	e->rows = grn_take(&a, members, sizeof(uint32_t));
-	e->ids = grn_take(&a, members, MEMBER_DEGREE * sizeof(uint32_t));
-	e->lengths = grn_take(&a, members, 1);
+	e->ids = grn_take(&a, at_once, MEMBER_DEGREE * sizeof(uint32_t));
+	e->lengths = grn_take(&a, at_once, 1);
 	return a.used;
 }
 
@@ -116,8 +123,9 @@ lay_out(ValueEdges *e, uint64_t members)
 static GrnGraph
 graph_of(const ValueEdges *e, const Value *value)
 {
-	return (GrnGraph) {e->ids + value->first * MEMBER_DEGREE, e->lengths + value->first, (uint32_t) value->n,
-					   MEMBER_DEGREE};
+	uint64_t	first = e->ahead ? value->first : 0;
+
+	return (GrnGraph) {e->ids + first * MEMBER_DEGREE, e->lengths + first, (uint32_t) value->n, MEMBER_DEGREE};
 }
 
 /* A GrnRangeFn over the members of a value. */
@@ -171,7 +179,7 @@ build_of_kept(ValueEdges *e, Value *value, GrnGpuRows kept, uint32_t kept_dims)
 	return value->built;
 }
 
-/* Of rows by themselves, on the GPU or on cores.  False: a failure, or the GPU has failed. */
+/* Of rows by themselves, on the GPU or on cores.  False: by failure, or the GPU has failed. */
 static bool
 build_of_rows(ValueEdges *e, Value *value, GrnFailure *failure)
 {
@@ -204,12 +212,23 @@ build_of_rows(ValueEdges *e, Value *value, GrnFailure *failure)
 	return value->built;
 }
 
+/*
+ * Edges that a vertex may take of each of so many columns, at most: codes have their length only
+ * once they are fitted.
+ */
+static uint32_t
+most_edges(const GrnPipeline *p, uint32_t columns)
+{
+	return columns == 0 ? 0 : grn_most_value_edges(p->graph.degree, columns, grn_most_code_bytes(&p->costs));
+}
+
 /* Finds the values that get edges, by the graph of all, and their members. */
 static bool
 find_values(ValueEdges *e)
 {
 	const GrnPipeline *p = e->p;
 	uint32_t	columns = e->values.columns;
+	uint32_t	needing = 0;
 	uint64_t	(*at)[VALUES] = calloc(columns, sizeof(*at));
 	bool		(*needs)[VALUES] = calloc(columns, sizeof(*needs));
 	uint64_t	members = 0;
@@ -217,6 +236,9 @@ find_values(ValueEdges *e)
 	e->value = calloc(columns, VALUES * sizeof(Value));
 	e->found = at && needs && e->value;
 	for (uint32_t c = 0; e->found && c < columns; c++)
+	{
+		uint64_t	before = members;
+
 		for (int value = 1; value < VALUES; value++)
 		{
 			if (!needs_edges(e, c, value))
@@ -226,6 +248,10 @@ find_values(ValueEdges *e)
 			e->value[e->n++] = (Value) {.column = c, .first = members, .n = e->counts[c][value]};
 			members += e->counts[c][value];
 		}
+		needing += members > before;
+	}
+	if (most_edges(p, needing) == 0)
+		e->n = 0;
 	/* neighbours that share another value may give way */
 	for (uint64_t i = 0; e->n > 0 && i < p->build->n; i++)
 		for (uint32_t c = 0; c < columns; c++)
@@ -265,16 +291,19 @@ grn_pipeline_forget_values(GrnPipeline *p)
 }
 
 bool
-grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, GrnFailure *failure)
+grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t work_limit, GrnFailure *failure)
 {
 	ValueEdges *e;
 	uint64_t	members = 0;
+	uint64_t	most = 0;		/* of a column */
+	uint64_t	largest = 0;	/* value */
+	uint32_t	columns = 1;
 
 	/*
-	 * Rows that memory does not hold are not read once more for each value, and of short lists,
-	 * which compact records have, no edge can be spared.
+	 * Rows that memory does not hold are not read once more for each value, and of short lists no
+	 * edge can be spared.
 	 */
-	if (p->build->values == NULL || p->result->moved || p->layout.degree <= GRN_MOST_EDGES_OF_MATES)
+	if (p->build->values == NULL || p->result->moved || most_edges(p, 1) == 0)
 		return true;
 	e = p->value_edges = calloc(1, sizeof(ValueEdges));
 	if (e)
@@ -290,11 +319,35 @@ grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, GrnFailure *failure)
 		for (uint32_t c = 0; c < e->values.columns; c++)
 			e->counts[c][grn_value(&e->values, &p->rows, c, v)]++;
 	for (uint32_t c = 0; c < e->values.columns; c++)
+	{
+		uint64_t	of_column = 0;
+
 		for (int value = 1; value < VALUES; value++)
-			if (grn_has_value_edges((double) e->counts[c][value], p->graph.n, on_gpu))
-				members += e->counts[c][value];
-	e->bytes = lay_out(e, members);
-	return members == 0 || grn_pipeline_need(p, GRN_SEG_WORK, e->bytes, failure) != NULL;
+		{
+			uint64_t	count = e->counts[c][value];
+
+			if (!grn_has_value_edges((double) count, p->graph.n, on_gpu))
+				continue;
+			of_column += count;
+			largest = count > largest ? count : largest;
+		}
+		members += of_column;
+		most = of_column > most ? of_column : most;
+	}
+	/* if more columns than these need edges, none gets any */
+	while (columns < e->values.columns && most_edges(p, columns + 1) > 0)
+		columns++;
+	members = columns * most < members ? columns * most : members;
+	e->ahead = ahead;
+	e->bytes = lay_out(e, members, ahead ? members : largest);
+	if (members == 0 || (ahead && e->bytes > grn_memory_limit(work_limit)))
+		grn_pipeline_forget_values(p);
+	else if (!grn_pipeline_need(p, GRN_SEG_WORK, e->bytes, failure))
+	{
+		grn_pipeline_forget_values(p);
+		return false;
+	}
+	return true;
 }
 
 void
@@ -380,10 +433,11 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 		return true;
 	if (p->result->on_gpu)
 		host->device(host->ctx, true, &gpu);
-	if (!p->value_edges && !grn_pipeline_reserve_values(p, gpu != NULL, failure))
+	if (!p->value_edges && !grn_has_few_edges(&p->layout) &&
+		!grn_pipeline_reserve_values(p, gpu != NULL, false, choice->work_limit, failure))
 		return false;
 	e = p->value_edges;
-	if (e && grn_has_codes(&p->codec))
+	if (e && grn_has_codes(&p->codec) && !grn_has_few_edges(&p->layout))
 	{
 		e->gpu = gpu;
 		e->choice = choice;

@@ -239,6 +239,7 @@ test_value_edges(void)
 	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
 	{
 		int			without = 0;
+		double		sharing[256];
 
 		for (int fault = 0; fault < 40; fault = fault == 0 ? 4 : fault + 3)
 		{
@@ -254,6 +255,10 @@ test_value_edges(void)
 				CHECK(fault > 0 || r->value_edges[0] > 0, "without a fault there are some");
 				without += r->value_edges[0] == 0;
 				check_result(&l, ROWS);
+				count_sharing(&l, 0, sharing);
+				/* 2 of 20 at random, and at most 4 more */
+				for (int value = 1; value <= 10 && fault == 0; value++)
+					CHECK(sharing[value] > 5, "value %d: %g", value, sharing[value]);
 			}
 			else
 				/* the graph of all takes that many calls */
@@ -262,6 +267,34 @@ test_value_edges(void)
 		}
 		CHECK(without > 1, "%d builds went on without", without);
 	}
+}
+
+/* Where columns are so many that a list can spare no edge for each, nothing is made for them. */
+static void
+test_too_many_columns(void)
+{
+	uint64_t	bytes[5];
+
+	for (uint32_t columns = 1; columns <= 4; columns++)
+	{
+		Leader		l = start_on("1", GRN_DEVICE_GPU);
+
+		l.spec.params.degree = 20;
+		l.spec.attr_bytes = 8;
+		l.spec.sig_bytes = columns;
+		l.value = value_of_ten;
+		send_rows(&l, ROWS, DIM, fill_normal, STEP);
+		CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
+		l.by_digests = true;
+		check_result(&l, ROWS);
+		for (uint32_t c = 0; c < columns; c++)
+			CHECK((l.last.u.result.value_edges[c] > 0) == (columns < 3), "column %u of %u: %u", c, columns,
+				  l.last.u.result.value_edges[c]);
+		bytes[columns] = l.mapped[GRN_SEG_WORK];
+		end_builder(&l);
+	}
+	CHECK(bytes[4] <= bytes[2], "%llu bytes for four columns, %llu for two", (unsigned long long) bytes[4],
+		  (unsigned long long) bytes[2]);
 }
 
 /* Half of the rows, the others have no frequent value. */
@@ -325,6 +358,7 @@ main(void)
 	RUN(test_progress);
 	RUN(test_order);
 	RUN(test_value_edges);
+	RUN(test_too_many_columns);
 	RUN(test_value_of_half);
 	RUN(test_values_of_repeated_rows);
 	UNIT_END();

@@ -227,6 +227,44 @@ rows_are_copied(void)
 	free_world(w);
 }
 
+/* Rows of a list lie anywhere among the nodes, and come back with their own ranks. */
+static void
+nodes_lie_anywhere(void)
+{
+	World	   *w = make_world(GRN_L2, 32, GRN_FORM_F32, true);
+	uint32_t	bytes = w->layout.code_bytes;
+	uint32_t	n = N / 3;
+	GrnGrouping g = world_grouping(w, ROOM);
+	GrnGrouping packed = g;
+	uint8_t    *codes = malloc(n * bytes);
+	GrnFactor  *factors = malloc(n * sizeof(GrnFactor));
+	Groups		scattered = all_rows(&g, n);
+	Groups		expected;
+	void	   *workspace = malloc(grn_group_bytes(g.codec, n, g.room));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		scattered.rows[i].node = (i * 7 + 5) % N;
+		memcpy(codes + i * bytes, g.codes + scattered.rows[i].node * bytes, bytes);
+		factors[i] = g.factors[scattered.rows[i].node];
+	}
+	packed.codes = codes;
+	packed.factors = factors;
+	expected = make_groups(&packed, n);
+	grn_group_rows(&g, scattered.rows, n, &scattered.made, workspace);
+	for (uint32_t i = 0; i < expected.made.ends[expected.n - 1]; i++)
+		CHECK(scattered.rows[i].rank == expected.rows[i].rank && scattered.rows[i].node == (expected.rows[i].node * 7 + 5) % N,
+			  "row %u is %u, not %u", i, scattered.rows[i].node, (expected.rows[i].node * 7 + 5) % N);
+	CHECK(memcmp(scattered.made.ends, expected.made.ends, expected.n * sizeof(uint32_t)) == 0, "other groups");
+	CHECK(memcmp(scattered.made.middles, expected.made.middles, expected.n * bytes) == 0, "other middles");
+	free(workspace);
+	free(factors);
+	free(codes);
+	free_groups(&scattered);
+	free_groups(&expected);
+	free_world(w);
+}
+
 /* Any codes: all equal, of no length, no numbers; any number of rows. */
 static void
 any_codes(void)
@@ -472,6 +510,7 @@ main(void)
 	RUN(near_rows_are_together);
 	RUN(middles_are_near);
 	RUN(rows_are_copied);
+	RUN(nodes_lie_anywhere);
 	RUN(any_codes);
 	RUN(bits);
 	RUN(left_in_the_middle);

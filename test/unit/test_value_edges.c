@@ -103,6 +103,7 @@ edges_take_the_place_of_the_farthest(void)
 		uint32_t	sharing;
 		uint32_t	added = 0;
 		uint32_t	vertex;
+		int			last_rank = -1;
 
 		if (value == 0)
 			continue;
@@ -122,7 +123,12 @@ edges_take_the_place_of_the_farthest(void)
 				CHECK(before[i] == id, "%u: number %u was %u", v, i, before[i]);
 			if (grn_find_id(before, count, id) < 0)
 			{
-				CHECK(grn_find_id(near, n, id) >= 0, "%u has got %u", v, id);
+				int			rank = grn_find_id(near, n, id);
+
+				CHECK(rank >= 0, "%u has got %u", v, id);
+				/* the nearest foremost, of those that stand where others did */
+				CHECK(i >= count || rank > last_rank, "%u: number %u comes after a farther one", v, i);
+				last_rank = i < count ? rank : last_rank;
 				added++;
 			}
 		}

@@ -43,6 +43,9 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 	uint32_t	enough = grn_enough_sharing(graph->degree);
 	uint32_t	sharing = grn_sharing(rows, values, column, graph, vertex);
 	uint32_t	added = 0;
+	uint32_t	places[GRN_MAX_DEGREE]; /* of those that give way, from the end on, */
+	uint32_t	replacing[GRN_MAX_DEGREE];	/* and what comes there */
+	uint32_t	nplaces = 0;
 
 	for (uint32_t i = 0; i < n && added < most && sharing < enough; i++)
 	{
@@ -54,12 +57,16 @@ grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t colum
 				last--;
 			if (last <= STAYING)
 				break;
-			ids[--last] = near[i];
+			places[nplaces] = --last;
+			replacing[nplaces++] = near[i];
 		}
 		else
 			ids[count++] = near[i];
 		added++;
 		sharing++;
 	}
+	/* the nearest comes foremost */
+	for (uint32_t i = 0; i < nplaces; i++)
+		ids[places[nplaces - 1 - i]] = replacing[i];
 	graph->counts[vertex] = (uint8_t) count;
 }

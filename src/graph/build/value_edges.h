@@ -84,8 +84,8 @@ extern uint32_t grn_sharing(const GrnRows *rows, const GrnValues *values, uint32
 /*
  * Adds to a vertex's list up to `most` of near [n]: its neighbours among those that share its value
  * of a column, nearest first.  The nearest neighbours stay, and those that share a value of
- * any column.  Others give way from the end on, and new ones stand in their places: what goes by
- * the order of a list takes these for far ones, which most are.
+ * any column.  Others give way from the end on, and new ones stand in their places, so the end of a
+ * list may be out of order.
  */
 extern void grn_add_value_edges(const GrnRows *rows, const GrnValues *values, uint32_t column, GrnGraph *graph,
 								uint32_t vertex, const uint32_t *near, uint32_t n, uint32_t most);
