@@ -13,6 +13,8 @@ RESET client_min_messages;
 CREATE TABLE ls AS SELECT id, v::vector(32) FROM points(1, 3000, 32, 1);
 CREATE INDEX ls_exact ON ls USING grnnd (v) WITH (layout = exact);
 SET enable_seqscan = off;
+-- (pages that a busy machine is slow to bring would be taken as wholes)
+SET grnnd.whole_pages = off;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT index, ef, visits BETWEEN 40 AND 80 AS visits, pages BETWEEN visits AND visits + 2 AS pages,
 	reranked, all_rows, way FROM grnnd_last_scan();
