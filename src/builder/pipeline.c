@@ -667,7 +667,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						&choice, true, failure) ||
 			!grn_pipeline_reserve_values(&p, true, true, choice.work_limit, failure))
 			return false;
-		/* RESULT is made ahead: what is asked for after this waits for it */
+		/* the leader begins to make RESULT: what it is asked for after this waits for that */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))

@@ -131,9 +131,10 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 /*
  * Edges between rows that share a frequent value, if any do, in up to three steps.
  *
- * Counts the values and takes the memory of their graphs, of all at once (ahead) or of one; rows
- * must be numbered.  Without this there is no second step, nor where memory is short for all, and
- * the third does it by itself.  grn_pipeline_forget_values() takes it back.
+ * The first step counts the values and takes the memory of their graphs: of all of them, which the
+ * second step wants (ahead), or of one at a time.  Rows must be numbered.  If the first step was
+ * left out, or memory is too short for all graphs, there is no second step, and the third takes
+ * memory for one graph at a time.  grn_pipeline_forget_values() takes the first step back.
  */
 extern bool grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t work_limit,
 										GrnFailure *failure);

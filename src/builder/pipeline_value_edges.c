@@ -179,7 +179,7 @@ build_of_kept(ValueEdges *e, Value *value, GrnGpuRows kept, uint32_t kept_dims)
 	return value->built;
 }
 
-/* Of rows by themselves, on the GPU or on cores.  False: by failure, or the GPU has failed. */
+/* Of rows by themselves, on the GPU or on cores.  False: the GPU failed, or failure says what. */
 static bool
 build_of_rows(ValueEdges *e, Value *value, GrnFailure *failure)
 {
@@ -233,6 +233,7 @@ find_values(ValueEdges *e)
 	bool		(*needs)[VALUES] = calloc(columns, sizeof(*needs));
 	uint64_t	members = 0;
 
+	free(e->value);				/* of a try for which memory was short */
 	e->value = calloc(columns, VALUES * sizeof(Value));
 	e->found = at && needs && e->value;
 	for (uint32_t c = 0; e->found && c < columns; c++)
@@ -350,6 +351,17 @@ grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t wo
 	return true;
 }
 
+/* A GPU makes room for the values' graphs, and the graph that it holds is going to change. */
+static void
+let_go(ValueEdges *e, GrnGpu **holder)
+{
+	if (*holder == NULL)
+		return;
+	grn_gpu_end(*holder);
+	*holder = NULL;
+	e->hold = true;
+}
+
 void
 grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, GrnGpu *gpu, GrnGpu **holder)
 {
@@ -364,11 +376,7 @@ grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, G
 	}
 	if (e && kept != GRN_GPU_FLOATS && find_values(e) && e->n > 0)
 	{
-		/* it makes room for those of values, and the graph is going to change */
-		e->hold = *holder != NULL;
-		if (*holder)
-			grn_gpu_end(*holder);
-		*holder = NULL;
+		let_go(e, holder);
 		for (uint32_t i = 0; i < e->n && !e->failed; i++)
 			e->failed = !build_of_kept(e, &e->value[i], kept, dims);
 		grn_gpu_end(gpu);
@@ -443,12 +451,8 @@ grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnF
 		e->choice = choice;
 		if (!e->found && !find_values(e))
 			return grn_fail(failure, "53200", "", "the builder process is out of memory");
-		if (e->n > 0 && p->holder)
-		{
-			grn_gpu_end(p->holder);
-			p->holder = NULL;
-			e->hold = true;
-		}
+		if (e->n > 0)
+			let_go(e, &p->holder);
 		fine = add_edges(e, failure);
 	}
 	if (e && e->hold && fine)

@@ -7,7 +7,7 @@
 
 #define ROWS 400
 #define DIM 64
-#define DEGREE 36				/* more than are estimated at once */
+#define DEGREE 36
 
 typedef struct World
 {

@@ -424,8 +424,9 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 }
 
 /*
- * Copies codes of rows [n] side by side, by which rows go until they have their groups: each is
- * read a dozen times, and those of all nodes lie in far more memory than a cache holds.
+ * Copies the codes of rows [n] side by side, and numbers the rows by these copies until they have
+ * their groups.  Each code is read a dozen times, and the codes of all nodes lie in far more
+ * memory than a cache holds.
  */
 static GrnGrouping
 take_codes(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n)
