@@ -11,7 +11,7 @@
 
 #include "graph/build/merge.h"
 
-#define MOST_UNCUT 3			/* cuts that leave a part of twice the size */
+#define MOST_CUTS 3				/* into cells, the most, before parts too large are dealt out */
 /*
  * Of many parts more rows lie near a border: the share of rows in two parts, by measured
  * recall (1,000,000 SIFT descriptors, at most 0.002 lost with 3 to 24 parts; 100,000 in 70
@@ -101,22 +101,32 @@ void
 grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity)
 {
 	const GrnRows *rows = p->job->rows;
-	uint64_t	largest;
-	int			uncut = 0;
+	uint64_t	least = UINT64_MAX;
+	uint32_t	evenest = nparts;
+	uint32_t	last = nparts;
 
-	for (;; nparts = grn_parts_more(nparts, most))
+	for (int cuts = 1;; cuts++)
 	{
+		uint64_t	largest;
+
 		grn_parts_make(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);
+		last = nparts;
 		largest = grn_parts_largest(&p->parts);
 		if (largest <= capacity)
 			return;
-		/* no border parts so many, whatever the cells, or there are no more parts */
-		uncut += largest > 2 * capacity;
-		if (uncut == MOST_UNCUT || nparts == most)
+		if (largest < least)
+		{
+			least = largest;
+			evenest = nparts;
+		}
+		if (cuts == MOST_CUTS || nparts == most)
 			break;
+		nparts = grn_parts_more(nparts, most);
 	}
+	if (evenest != last)
+		grn_parts_make(rows, evenest, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);
 	/* fewer cells leave more parts to deal out to; of one there are enough */
-	while (!grn_parts_deal(rows, most, p->overlap, capacity, p->parallel, p->cutting, &p->parts))
+	for (nparts = evenest; !grn_parts_deal(rows, most, p->overlap, capacity, p->parallel, p->cutting, &p->parts);)
 	{
 		nparts /= 2;
 		grn_parts_make(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);

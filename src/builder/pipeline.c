@@ -405,7 +405,7 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 	if (p->placed_bytes > 0)
 	{
 		number_by_row(p);
-		grn_pipeline_have_moved(p, p->build->n);
+		grn_pipeline_have_moved(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
 		return true;
 	}
 	if (for_gpu)

@@ -24,6 +24,14 @@
 #define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is, */
 #define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
 
+/*
+ * Codes that do not tell neighbours apart become longer by so much where few vertices are poor, at
+ * most this share, and else the longest that there can be.  100,000 Gaussian rows of 48 dimensions,
+ * 12% of vertices poor with 12 bytes: 11,116 pages with 16 bytes (4% poor), 14,290 with 24.
+ */
+#define LONGER 1.5
+#define FEW_POOR 0.25
+
 #define FIT_LOOPS 4				/* of the codec's fit, about */
 #define ENCODED 0.7				/* share of the phase that is over then: an order of pages may
 								 * follow */
@@ -265,28 +273,40 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
 }
 
+/* Whether the codes that are there tell neighbours apart. */
+static bool
+codes_tell(GrnPipeline *p)
+{
+	uint64_t	m = p->graph.n;
+
+	memset(&p->judgement, 0, sizeof(p->judgement));
+	grn_pipeline_sample_rows(p, true);
+	p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16, judge_range, p);
+	grn_pipeline_sample_rows(p, false);
+	return grn_codes_tell(&p->judgement, grn_is_compact((GrnForm) p->result->form, p->rows.dim));
+}
+
 bool
 grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	uint64_t	m = p->graph.n;
+	uint32_t	longest = grn_most_code_bytes(&p->costs);
 
-	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec))
+	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p))
 		return true;
-	for (int attempt = 0; attempt < 2; attempt++)
+	for (uint32_t most = 0; most < longest;)
 	{
-		/* the second time by the longest codes */
-		if (attempt > 0)
-			grn_forget_costs(&p->costs);
-		if (attempt > 0 && !grn_pipeline_make_codes(p, failure))
+		GrnCodeCosts costs = p->costs;
+
+		/* records become larger with codes: where few vertices are poor, by no more than must be */
+		most = most == 0 && (double) p->judgement.poor <= FEW_POOR * (double) p->judgement.vertices ?
+			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
+		grn_forget_costs(&p->costs, most);
+		if (!grn_pipeline_make_codes(p, failure))
 			return false;
-		memset(&p->judgement, 0, sizeof(p->judgement));
-		grn_pipeline_sample_rows(p, true);
-		p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16,
-						 judge_range, p);
-		grn_pipeline_sample_rows(p, false);
-		if (grn_codes_tell(&p->judgement, grn_is_compact((GrnForm) p->result->form, p->rows.dim)))
+		if (codes_tell(p))
 			return true;
+		p->costs = costs;
 	}
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;

@@ -111,6 +111,12 @@ extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
 									uint32_t **slots, GrnFailure *failure);
+/*
+ * Moves the distinct ones of rows that have moved at the first look next to each other, and numbers
+ * them so, if others are many: a build that reads them here and there would have copies in memory
+ * with them.  Vertices must be numbered by row.  False if rows stay where they are.
+ */
+extern bool grn_pipeline_place_together(GrnPipeline *p);
 /* Bytes of what records keep of a row, where that is another form than the row's; else 0. */
 extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
 /* Enters into the result that rows, so many, have moved: they or own items lie in WORK now. */

@@ -9,7 +9,7 @@
  * the cells' last pieces have left over.
  *
  * The copy's places are the rows' new numbers, so rows that are equal are found afterwards, as
- * elsewhere, and keep their places.
+ * elsewhere, and keep their places.  Where they are many, the distinct ones then move together.
  *
  * Memory has what was written last.  So the last rows come first, which have just been collected,
  * and pieces are taken from the end of the copy: whoever reads it from its beginning finds what was
@@ -25,6 +25,14 @@
 #include "graph/file_pages.h"
 
 #define PIECES 16				/* of a cell at least, so that few rows lie in another one's */
+
+/*
+ * Copies of other rows, one of so many rows, that may stay among the distinct ones: these then take
+ * that much more of memory's pages than they have bytes.
+ */
+#define COPIES_STAY 8
+
+#define SERIAL_ROWS 4096		/* that one thread moves, where they move by less than that */
 
 typedef struct Place
 {
@@ -229,5 +237,56 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	p->order = place.order;
 	*hashes = place.hashes + place.gap;
 	*slots = place.slots;
+	return true;
+}
+
+/* ---- distinct rows ---- */
+
+typedef struct Together
+{
+	GrnPipeline *p;
+	uint64_t	first;			/* vertex of the stretch */
+} Together;
+
+static void
+together_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Together *t = arg;
+	const GrnPipeline *p = t->p;
+	size_t		row_bytes = p->rows.row_bytes;
+	uint8_t    *base = (uint8_t *) p->rows.base;
+
+	(void) worker;
+	begin += t->first;
+	end += t->first;
+	grn_rows_ahead(&p->rows, begin, end);
+	for (size_t v = begin; v < end; v++)
+		memmove(base + v * row_bytes, base + p->distinct[v] * row_bytes, row_bytes);
+}
+
+bool
+grn_pipeline_place_together(GrnPipeline *p)
+{
+	uint64_t	m = p->rows.n;
+	size_t		row_bytes = p->rows.row_bytes;
+	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
+	Together	t = {.p = p};
+
+	if (p->build->n - m <= p->build->n / COPIES_STAY)
+		return false;
+	while (t.first < m)
+	{
+		/* a row moves towards the beginning, by so many places, and those behind it by as many */
+		uint64_t	by = p->distinct[t.first] - t.first;
+		uint64_t	rows = by > SERIAL_ROWS ? by : SERIAL_ROWS;
+
+		if (rows > m - t.first)
+			rows = m - t.first;
+		/* so many go to where none of them has been */
+		p->parallel->run(p->parallel, rows, by > SERIAL_ROWS ? grain : rows, together_range, &t);
+		t.first += rows;
+	}
+	grn_pages_remove((const char *) p->rows.base + m * row_bytes, (p->build->n - m) * row_bytes);
+	p->rows.order = NULL;
 	return true;
 }

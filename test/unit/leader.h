@@ -411,6 +411,13 @@ fill_repeated(float *x, uint32_t rank, uint32_t dim)
 	fill_normal(x, rank - (rank % 3 == 2), dim);
 }
 
+/* Every twentieth is. */
+static inline void
+fill_seldom_repeated(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank - (rank % 20 == 19), dim);
+}
+
 static inline void
 fill_clusters(float *x, uint32_t rank, uint32_t dim)
 {

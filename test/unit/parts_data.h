@@ -69,6 +69,17 @@ fill_islands(float *x, size_t i, uint32_t dim)
 								  (float) (1 + cluster % 5) * unit_normal()), 0), 255);
 }
 
+/* Clusters whose spreads go from a thousandth to ten. */
+static inline void
+fill_spreads(float *x, size_t i, uint32_t dim)
+{
+	uint32_t	cluster = (uint32_t) (60 * unit_uniform());
+	float		spread = powf(10, (float) cluster / 15 - 3);
+
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = 0.02f * (float) (grn_random(13, j, cluster) % 256) + spread * unit_normal();
+}
+
 /* Every second row the same. */
 static inline void
 fill_half(float *x, size_t i, uint32_t dim)

@@ -138,10 +138,13 @@ test_moved(void)
 		uint64_t	limit;
 		bool		may_move,
 					own_items;
-	}			cases[] = {{9, exact, 1 << 19, false, false}, {9, exact, 1 << 19, true, false},
-	{32, GRN_KEEP_COMPACT, 1 << 19, true, true},
+		FillFn		fill;
+		bool		copies;		/* among rows that have moved */
+	}			cases[] = {{9, exact, 1 << 19, false, false, fill_repeated, false},
+	{9, exact, 1 << 19, true, false, fill_repeated, false}, {9, exact, 1 << 19, true, false, fill_seldom_repeated, true},
+	{32, GRN_KEEP_COMPACT, 1 << 19, true, true, fill_repeated, false},
 	/* more than the least that graph and results take, less than those and the workspace */
-	{9, exact, 1 << 20, true, false}, {32, GRN_KEEP_COMPACT, 1 << 20, true, true}};
+	{9, exact, 1 << 20, true, false, fill_repeated, false}, {32, GRN_KEEP_COMPACT, 1 << 20, true, true, fill_repeated, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 	{
@@ -152,12 +155,12 @@ test_moved(void)
 		l.spec.work_limit = cases[i].limit;
 		l.spec.may_move = cases[i].may_move;
 		l.spec.keep = cases[i].keep;
-		send_rows(&l, 14000, cases[i].dim, fill_repeated, 11);
+		send_rows(&l, 14000, cases[i].dim, cases[i].fill, 11);
 		CHECK(converse(&l, LIMIT_MS), "no answer");
-		CHECK(l.last.type == GRN_MSG_DONE && (r->moved != 0) == cases[i].may_move &&
+		CHECK(l.last.type == GRN_MSG_DONE && r->moved == (!cases[i].may_move ? 0 : cases[i].copies ? 14000 : r->nodes) &&
 			  (r->own_items != 0) == cases[i].own_items,
 			  "case %zu: message %u, moved %u, own items %u", i, l.last.type, r->moved, r->own_items);
-		take_back(&l, 14000, fill_repeated);
+		take_back(&l, 14000, cases[i].fill);
 		check_result(&l, 14000);
 		check_codes(&l);
 		check_curve(r);
@@ -263,16 +266,20 @@ test_inner_product(void)
 	end_builder(&l);
 }
 
+/* None if none are wanted; 16 bytes of 64 Gaussian dimensions leave a sixth of vertices poor. */
 static void
-test_no_codes(void)
+test_code_bytes(void)
 {
-	Leader		l;
+	for (int codes = 0; codes < 2; codes++)
+	{
+		Leader		l;
 
-	start_builder(&l);
-	l.spec.use_codes = 0;
-	build(&l, 500, 7, fill_normal);
-	CHECK(grn_code_dims(l.last.u.result.shape) == 0, "%u", grn_code_dims(l.last.u.result.shape));
-	end_builder(&l);
+		start_builder(&l);
+		l.spec.use_codes = (uint32_t) codes;
+		build(&l, 12000, 64, fill_normal);
+		CHECK(grn_code_bytes(l.last.u.result.shape) == (codes ? 24 : 0), "%u", grn_code_bytes(l.last.u.result.shape));
+		end_builder(&l);
+	}
 }
 
 static void
@@ -774,7 +781,7 @@ main(void)
 	RUN(test_clusters);
 	RUN(test_late_extent);
 	RUN(test_inner_product);
-	RUN(test_no_codes);
+	RUN(test_code_bytes);
 	RUN(test_large_dimensions);
 	RUN(test_deterministic);
 	RUN(test_again);

@@ -284,6 +284,28 @@ test_uneven(void)
 	free(uniform.base);
 }
 
+/* Where no cells are even, rows are dealt out of the parts of the most even ones. */
+static void
+test_spreads(void)
+{
+	Data		d = make_data(20000, 16, fill_spreads);
+	GrnGraphParams params = {.degree = 24};
+	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
+	Built		b = build(&d, cores);
+	double		all = recall(&d, &b.graph, fill_spreads);
+	double		some;
+
+	free_built(&b);
+	cores.work_limit = grn_rnnd_bytes(&params, 20000, 16) / 6;
+	b = build(&d, cores);
+	check_built(&d, &b);
+	some = recall(&d, &b.graph, fill_spreads);
+	/* cells alone, as many as are even, have less than half of it */
+	CHECK(some >= all - 0.15, "recall %g in %u parts, %g as a whole", some, b.job.part_times.nparts, all);
+	free_built(&b);
+	free(d.base);
+}
+
 /* What rows come as: floats, bytes or wider digests, and whether one part is enough. */
 static void
 test_kinds_of_rows(void)
@@ -757,6 +779,7 @@ main(void)
 	RUN(test_islands);
 	RUN(test_coarse_parts);
 	RUN(test_uneven);
+	RUN(test_spreads);
 	RUN(test_kinds_of_rows);
 	RUN(test_several_gpus);
 	RUN(test_faults);

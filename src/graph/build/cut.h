@@ -64,9 +64,9 @@ extern void grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void 
 extern size_t grn_parts_largest(const GrnParts *parts);
 
 /*
- * For rows that no border separates, such as equal ones.  The rows of a part with more than
- * capacity are dealt out to several parts, whatever their places.  A share `overlap` of them
- * are guests of the next part.  In the other parts guests beyond capacity are left out.
+ * For rows that no cells of like size separate, such as equal ones.  The rows of a part with more
+ * than capacity are dealt out to several parts, by planes between them.  A share `overlap` of them,
+ * those nearest to a plane, are guests beyond it.  Guests beyond capacity are left out.
  * workspace: grn_parts_bytes() of most parts.  False if that takes more parts than most;
  * the parts are then as they were.
  */

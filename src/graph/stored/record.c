@@ -260,10 +260,14 @@ grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec)
 }
 
 void
-grn_forget_costs(GrnCodeCosts *costs)
+grn_forget_costs(GrnCodeCosts *costs, uint32_t most)
 {
-	for (int i = 0; i <= GRN_MAX_CODE_BYTES / GRN_CODE_STEP; i++)
-		costs->visit[i] = i == 0 || isinf(costs->visit[i]) ? INFINITY : 1;
+	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
+	{
+		float	   *visit = &costs->visit[bytes / GRN_CODE_STEP];
+
+		*visit = bytes == 0 || bytes > most || isinf(*visit) ? INFINITY : 1;
+	}
 }
 
 uint32_t

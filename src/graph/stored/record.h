@@ -157,8 +157,8 @@ grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payl
 /* grn_own_shape(), or no codes where records with such codes do not fit a page. */
 extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec);
 
-/* Makes codes of all lengths cost the same, and no codes far more. */
-extern void grn_forget_costs(GrnCodeCosts *costs);
+/* Makes codes of up to `most` bytes cost the same, and rules out longer ones and none. */
+extern void grn_forget_costs(GrnCodeCosts *costs, uint32_t most);
 
 /* The bytes of the longest codes that these costs allow. */
 extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
