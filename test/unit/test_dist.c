@@ -425,44 +425,6 @@ blocks_agree(void)
 	}
 }
 
-/* Four rows beside 16 columns, of every length. */
-static void
-columns_agree(void)
-{
-	for (size_t n = 0; n <= MAX_N; n++)
-	{
-		size_t		ld = n + n % 3;
-		float	   *a = unit_guarded(4 * (3 * ld + n));
-		float	   *b = unit_guarded(4 * GRN_COLUMNS * n);
-
-		for (size_t i = 0; i < 3 * ld + n; i++)
-			a[i] = unit_normal();
-		for (size_t i = 0; i < GRN_COLUMNS * n; i++)
-			b[i] = unit_normal();
-		for (int v = 0; v < nversions; v++)
-		{
-			float		out[4 * GRN_COLUMNS];
-
-			versions[v]->ip_columns(a, ld, b, n, out);
-			for (size_t i = 0; i < 4; i++)
-				for (size_t j = 0; j < GRN_COLUMNS; j++)
-				{
-					double		want = 0,
-								size = 0;
-
-					for (size_t k = 0; k < n; k++)
-					{
-						want += (double) a[i * ld + k] * b[GRN_COLUMNS * k + j];
-						size += fabs((double) a[i * ld + k] * b[GRN_COLUMNS * k + j]);
-					}
-					CHECK(close_to(out[GRN_COLUMNS * i + j], want, size), "%s n %zu", versions[v]->name, n);
-				}
-		}
-		unit_guarded_free(a, 4 * (3 * ld + n));
-		unit_guarded_free(b, 4 * GRN_COLUMNS * n);
-	}
-}
-
 /* Rows of every number, some in blocks and some left over. */
 static void
 rows_are_right(void)
@@ -728,7 +690,6 @@ main(void)
 	RUN(estimates_agree);
 	RUN(bounds_agree);
 	RUN(blocks_agree);
-	RUN(columns_agree);
 	RUN(rows_are_right);
 	RUN(scaled_sums_are_right);
 	RUN(levels_are_right);

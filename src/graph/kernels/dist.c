@@ -207,13 +207,42 @@ plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 }
 
 static void
-plain_ip_columns(const float *a, size_t lda, const float *b, size_t n, float *out)
+plain_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
+				const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
 {
-	memset(out, 0, 4 * GRN_COLUMNS * sizeof(float));
 	for (int i = 0; i < 4; i++)
+	{
+		float		products[GRN_COLUMNS] = {0};
+
 		for (size_t k = 0; k < n; k++)
 			for (int j = 0; j < GRN_COLUMNS; j++)
-				out[GRN_COLUMNS * i + j] += a[i * lda + k] * b[GRN_COLUMNS * k + j];
+				products[j] += a[i * lda + k] * b[GRN_COLUMNS * k + j];
+		for (int j = 0; j < GRN_COLUMNS; j++)
+		{
+			float		d = a_norms[i] + b_norms[j] - 2 * products[j];
+			int			c = GRN_SEEN;
+
+			d = d < 0 ? 0 : d;
+			for (; c > 0 && d < seen->distances[c - 1][j]; c--)
+				if (c < GRN_SEEN)
+				{
+					seen->distances[c][j] = seen->distances[c - 1][j];
+					seen->rows[c][j] = seen->rows[c - 1][j];
+				}
+			if (c == GRN_SEEN)
+				continue;
+			seen->distances[c][j] = d;
+			seen->rows[c][j] = number + (uint32_t) i;
+		}
+	}
+}
+
+static void
+plain_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
+{
+	for (uint32_t s = 0; s < 8; s += bits)
+		for (size_t i = 0; i < n; i++)
+			*out++ = step * ((float) (code[i] >> s & ((1 << bits) - 1)) - middle);
 }
 
 static void
@@ -300,7 +329,8 @@ const GrnDistTable grn_dist_plain = {
 	.estimate = plain_estimate,
 	.at_most = plain_at_most,
 	.ip_4x4 = plain_ip_4x4,
-	.ip_columns = plain_ip_columns,
+	.show_rows = plain_show_rows,
+	.unpack = plain_unpack,
 	.ip_rows = plain_ip_rows,
 	.ip_rows_i16 = plain_ip_rows_i16,
 	.add_scaled = plain_add_scaled,

@@ -90,7 +90,17 @@ grn_plane_step(const GrnCodePlanes *q, uint32_t end)
 	return end > q->end2 ? 1 : end > q->end4 ? 2 : 4;
 }
 
-#define GRN_COLUMNS 16			/* of ip_columns() */
+/*
+ * What columns of show_rows() remember of the rows that they have seen: squared distances of the
+ * nearest ones, nearest first, and their numbers.  INFINITY: none yet.
+ */
+#define GRN_COLUMNS 16
+#define GRN_SEEN 6
+typedef struct GrnSeen
+{
+	float		distances[GRN_SEEN][GRN_COLUMNS];
+	uint32_t	rows[GRN_SEEN][GRN_COLUMNS];
+} GrnSeen;
 
 typedef struct GrnDistTable
 {
@@ -127,10 +137,15 @@ typedef struct GrnDistTable
 	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
 						   size_t n, float *out);
 	/*
-	 * out[GRN_COLUMNS * i + j] = inner product of row i of a, i < 4, and column j of b, which is
-	 * [n][GRN_COLUMNS]; rows of a lie lda floats apart.
+	 * Shows four rows of a, with numbers from `number` on, to the columns of b, which is
+	 * [n][GRN_COLUMNS]; rows of a lie lda floats apart.  Distances are computed from squared lengths
+	 * and inner products.  Of equal ones the first that was shown is the nearer.
 	 */
-	void		(*ip_columns) (const float *a, size_t lda, const float *b, size_t n, float *out);
+	void		(*show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
+							  const float *b_norms, size_t n, uint32_t number, GrnSeen *seen);
+	/* out[s / bits * n + i] = step * (bits s to s + bits of code[i] - middle), s = 0, bits... < 8 */
+	void		(*unpack) (const uint8_t *code, size_t n, uint32_t bits, float middle, float step,
+						   float *out);
 	/* out[j] += inner product of a and row j of b, n floats; rows lie ldb floats apart */
 	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
 							uint32_t rows, float *out);

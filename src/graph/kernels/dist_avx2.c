@@ -19,6 +19,10 @@
 #define TRUNCATE(x) _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define SUM(x) sum_256(x)
 #define AT_MOST(a, b) ((uint32_t) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
+#define MASK __m256
+#define LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
+#define ANY(mask) (_mm256_movemask_ps(mask) != 0)
+#define PICK(mask, a, b) _mm256_blendv_ps(b, a, mask)
 #define ALL
 #define LOAD_F32(x, which) _mm256_loadu_ps((const float *) (x))
 #define LOAD_F16(x, which) _mm256_cvtph_ps(_mm_loadu_si128((const void *) (x)))
@@ -137,6 +141,29 @@ avx2_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors
 		_mm256_storeu_ps(ot, estimates(e, _mm256_loadu_si256((const void *) dt),
 									   _mm256_loadu_si256((const void *) ft)));
 		memcpy(out + i, ot, 4 * (count - i));
+	}
+}
+
+static AVX2 void
+avx2_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
+{
+	const int	top = (1 << bits) - 1;
+
+	for (uint32_t s = 0; s < 8; s += bits, out += n)
+	{
+		size_t		i = 0;
+
+		for (; i + 8 <= n; i += 8)
+		{
+			__m256i		level = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (code + i)));
+			__m256		x;
+
+			level = _mm256_and_si256(_mm256_srl_epi32(level, _mm_cvtsi32_si128((int) s)), _mm256_set1_epi32(top));
+			x = _mm256_sub_ps(_mm256_cvtepi32_ps(level), _mm256_set1_ps(middle));
+			_mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_set1_ps(step), x));
+		}
+		for (; i < n; i++)
+			out[i] = step * ((float) (code[i] >> s & top) - middle);
 	}
 }
 

@@ -17,6 +17,10 @@
 #define TRUNCATE(x) _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define SUM(x) _mm512_reduce_add_ps(x)
 #define AT_MOST(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ)
+#define MASK __mmask16
+#define LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
+#define ANY(mask) ((mask) != 0)
+#define PICK(mask, a, b) _mm512_mask_blend_ps(mask, b, a)
 #define ALL ((__mmask16) 0xFFFF)
 #define LOAD_F32(x, which) _mm512_maskz_loadu_ps(which, x)
 #define LOAD_F16(x, which) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(which, x))
@@ -273,6 +277,27 @@ avx512_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *facto
 
 		_mm512_mask_storeu_ps(out + i, m, estimates(e, _mm512_maskz_loadu_epi32(m, dot + i),
 													_mm512_maskz_loadu_epi32(m, factors + i)));
+	}
+}
+
+static AVX512 void
+avx512_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
+{
+	const __m512i top = _mm512_set1_epi32((1 << bits) - 1);
+
+	for (size_t i = 0; i < n; i += 16)
+	{
+		__mmask16	m = n - i < 16 ? (__mmask16) ((1u << (n - i)) - 1) : ALL;
+		__m512i		bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, code + i));
+		float	   *to = out + i;
+
+		for (uint32_t s = 0; s < 8; s += bits, to += n)
+		{
+			__m512i		level = _mm512_and_si512(_mm512_srl_epi32(bytes, _mm_cvtsi32_si128((int) s)), top);
+			__m512		x = _mm512_sub_ps(_mm512_cvtepi32_ps(level), _mm512_set1_ps(middle));
+
+			_mm512_mask_storeu_ps(to, m, _mm512_mul_ps(_mm512_set1_ps(step), x));
+		}
 	}
 }
 

@@ -196,8 +196,36 @@ neon_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		}
 }
 
+/* Puts a row into its place among the nearest ones of four columns, which begin at these. */
+static inline void
+show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
+{
+	uint32x4_t	row = vdupq_n_u32(number);
+	float32x4_t there = vld1q_f32(distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	uint32x4_t	less = vcltq_f32(d, there);
+
+	/* mostly it is farther than all, in all columns */
+	if (vmaxvq_u32(less) == 0)
+		return;
+	/* from the last place on: it stays, or has the row, or the one from the place before */
+	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
+	{
+		float32x4_t before = vld1q_f32(distances + c - GRN_COLUMNS);
+		uint32x4_t	less_before = vcltq_f32(d, before);
+
+		vst1q_f32(distances + c, vbslq_f32(less_before, before, vbslq_f32(less, d, there)));
+		vst1q_u32(rows + c, vbslq_u32(less_before, vld1q_u32(rows + c - GRN_COLUMNS),
+									  vbslq_u32(less, row, vld1q_u32(rows + c))));
+		there = before;
+		less = less_before;
+	}
+	vst1q_f32(distances, vbslq_f32(less, d, there));
+	vst1q_u32(rows, vbslq_u32(less, row, vld1q_u32(rows)));
+}
+
 static void
-neon_ip_columns(const float *a, size_t lda, const float *b, size_t n, float *out)
+neon_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
+			   const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
 {
 	float32x4_t s[4][GRN_COLUMNS / 4];
 
@@ -218,7 +246,14 @@ neon_ip_columns(const float *a, size_t lda, const float *b, size_t n, float *out
 	}
 	for (int i = 0; i < 4; i++)
 		for (int v = 0; v < GRN_COLUMNS / 4; v++)
-			vst1q_f32(out + GRN_COLUMNS * i + 4 * v, s[i][v]);
+		{
+			float32x4_t d = vaddq_f32(vdupq_n_f32(a_norms[i]), vld1q_f32(b_norms + 4 * v));
+
+			/* (a NaN is not less than 0, so it stays) */
+			d = vfmsq_n_f32(d, s[i][v], 2);
+			d = vbslq_f32(vcltzq_f32(d), vdupq_n_f32(0), d);
+			show_row(d, number + (uint32_t) i, seen->distances[0] + 4 * v, seen->rows[0] + 4 * v);
+		}
 }
 
 static void
@@ -333,6 +368,12 @@ neon_add_scaled(float *y, float a, const float *x, size_t n)
 }
 
 static void
+neon_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
+{
+	grn_dist_plain.unpack(code, n, bits, middle, step, out);
+}
+
+static void
 neon_levels(const float *u, size_t n, float inverse, float top, float *uc, float *cc)
 {
 	grn_dist_plain.levels(u, n, inverse, top, uc, cc);
@@ -353,7 +394,8 @@ static const GrnDistTable neon_table = {
 	.estimate = neon_estimate,
 	.at_most = neon_at_most,
 	.ip_4x4 = neon_ip_4x4,
-	.ip_columns = neon_ip_columns,
+	.show_rows = neon_show_rows,
+	.unpack = neon_unpack,
 	.ip_rows = neon_ip_rows,
 	.ip_rows_i16 = neon_ip_rows_i16,
 	.add_scaled = neon_add_scaled,

@@ -10,6 +10,8 @@
  *   ABS, TRUNCATE	of floats: without the sign; towards zero
  *   SUM			the sum of a vector
  *   AT_MOST(a, b)	of floats: bits of the lanes where a <= b
+ *   MASK, LESS(a, b)	of floats: the lanes where a < b
+ *   ANY(mask), PICK(mask, a, b)	whether there are any; a in these lanes and b in the others
  *   ALL			where a load takes all W numbers
  *   LOAD_F32(x, which), LOAD_F16, LOAD_U8	numbers of a stored vector as floats
  *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)	STEP on the last n < W numbers, the query's
@@ -137,8 +139,38 @@ KERNEL(add_columns) (const float *a, size_t lda, const float *b, size_t k, FLOAT
 	}
 }
 
+/* Puts a row into its place among the nearest ones of W columns, which begin at these. */
+static inline WIDE void
+KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
+{
+	FLOATS		row = AS_FLOATS(V(set1_epi32) ((int) number));
+	FLOATS		there = V(loadu_ps) (distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	MASK		less = LESS(d, there);
+
+	/* mostly it is farther than all, in all columns */
+	if (!ANY(less))
+		return;
+	/* from the last place on: it stays, or has the row, or the one from the place before */
+#pragma GCC unroll 8
+	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
+	{
+		FLOATS		before = V(loadu_ps) (distances + c - GRN_COLUMNS);
+		FLOATS		row_before = V(loadu_ps) ((const float *) (rows + c - GRN_COLUMNS));
+		FLOATS		row_there = V(loadu_ps) ((const float *) (rows + c));
+		MASK		less_before = LESS(d, before);
+
+		V(storeu_ps) (distances + c, PICK(less_before, before, PICK(less, d, there)));
+		V(storeu_ps) ((float *) (rows + c), PICK(less_before, row_before, PICK(less, row, row_there)));
+		there = before;
+		less = less_before;
+	}
+	V(storeu_ps) (distances, PICK(less, d, there));
+	V(storeu_ps) ((float *) rows, PICK(less, row, V(loadu_ps) ((const float *) rows)));
+}
+
 static WIDE void
-KERNEL(ip_columns) (const float *a, size_t lda, const float *b, size_t n, float *out)
+KERNEL(show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
+				   const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
 {
 	FLOATS		s[SETS][4][SUMS];
 	size_t		k = 0;
@@ -158,11 +190,15 @@ KERNEL(ip_columns) (const float *a, size_t lda, const float *b, size_t n, float 
 	for (int i = 0; i < 4 * SUMS; i++)
 	{
 		FLOATS		sum = s[0][i / SUMS][i % SUMS];
+		FLOATS		norms = V(add_ps) (V(set1_ps) (a_norms[i / SUMS]), V(loadu_ps) (b_norms + i % SUMS * W));
 
 #pragma GCC unroll 2
 		for (int t = 1; t < SETS; t++)
 			sum = V(add_ps) (sum, s[t][i / SUMS][i % SUMS]);
-		V(storeu_ps) (out + i * W, sum);
+		/* (of a NaN, max is its second operand) */
+		sum = V(max_ps) (V(setzero_ps) (), V(fnmadd_ps) (V(set1_ps) (2), sum, norms));
+		KERNEL(show_row) (sum, number + (uint32_t) (i / SUMS), seen->distances[0] + i % SUMS * W,
+						  seen->rows[0] + i % SUMS * W);
 	}
 }
 
@@ -180,7 +216,8 @@ KERNEL(ip_columns) (const float *a, size_t lda, const float *b, size_t n, float 
 	.estimate = KERNEL(estimate), \
 	.at_most = KERNEL(at_most), \
 	.ip_4x4 = KERNEL(ip_4x4), \
-	.ip_columns = KERNEL(ip_columns), \
+	.show_rows = KERNEL(show_rows), \
+	.unpack = KERNEL(unpack), \
 	.ip_rows = KERNEL(ip_rows), \
 	.ip_rows_i16 = KERNEL(ip_rows_i16), \
 	.add_scaled = KERNEL(add_scaled), \

@@ -369,14 +369,10 @@ grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFacto
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
 		uint32_t	bytes = grn_block_bytes(codec->shape, b);
-		float		step = scale * codec->steps[b];
-		uint32_t	j = first;
 
 		if ((int) b >= blocks)
 			break;
-		for (uint32_t s = 0; s < 8; s += grn_block_bits(b))
-			for (uint32_t i = 0; i < bytes; i++, j++)
-				u[j] = step * ((float) (code[i] >> s & grn_block_top(b)) - grn_block_middle(b));
+		grn_dist->unpack(code, bytes, grn_block_bits(b), grn_block_middle(b), scale * codec->steps[b], u + first);
 		code += bytes;
 	}
 	return length;

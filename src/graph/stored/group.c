@@ -193,8 +193,7 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 
 		length += of_row / (float) n;
 		norm2 += of_row * of_row / (float) n;
-		for (uint32_t j = 0; j < dims; j++)
-			mean[j] += x[j];
+		grn_dist->add_scaled(mean, 1, x, dims);
 	}
 	for (uint32_t j = 0; j < dims; j++)
 		mean[j] /= (float) n;

@@ -21,10 +21,10 @@
 
 #define ROUNDS 4
 #define STRETCH 16384			/* groups that are refined together */
-#define PANEL GRN_COLUMNS		/* middles */
+#define PANEL 16				/* middles, a multiple of 4 */
 #define NEAR 6					/* panels that the rows of a group look at, */
 #define MOST_NEAR 24			/* and in the last round */
-#define CHOICES 6				/* middles that a row remembers */
+#define CHOICES GRN_SEEN		/* middles that a row remembers */
 #define REGRETS 4096			/* classes of rows by how much a choice matters */
 #define ROWS_AHEAD 8
 #define MOST_DIMS 128			/* numbers of a row that are looked at: those of the most variance */
@@ -54,13 +54,14 @@ typedef struct Refining
 	GrnFactor  *factors;		/* [groups] */
 	uint32_t   *place;			/* [groups] where a group's middle is in panels */
 	uint32_t   *group_at;		/* [panels][PANEL] */
-	float	   *middles;		/* [panels][dims][PANEL] */
+	float	   *middles;		/* [panels][PANEL][dims] */
 	float	   *norms;			/* [panels][PANEL] squared; infinite where there is no middle */
 	float	   *centres;		/* [panels][dims] of a panel's middles */
 	float	   *centre_norms;	/* [panels] */
 	float	   *along;			/* [panels] products of a middle with centres */
-	float	   *x;				/* [room, rounded up to 4][dims] rows of a group */
-	float	   *row_norms;		/* [room] theirs, squared */
+	float	   *x;				/* [GRN_COLUMNS][dims] rows, and what load_row() has behind */
+	float	   *columns;		/* [dims][GRN_COLUMNS] the same */
+	float		column_norms[GRN_COLUMNS];	/* theirs, squared */
 	Choice	   *choices;		/* [n][CHOICES], nearest first */
 	uint32_t   *chosen;			/* [n] group */
 	uint32_t   *copied;			/* [n] a second one, or GRN_INVALID_ID */
@@ -103,8 +104,8 @@ lay_out(Refining *r, const GrnCodec *codec, uint32_t n, uint32_t room, void *wor
 	r->centres = grn_take(&a, (size_t) panels * r->dims, sizeof(float));
 	r->centre_norms = grn_take(&a, panels, sizeof(float));
 	r->along = grn_take(&a, panels, sizeof(float));
-	r->x = grn_take(&a, (size_t) (room + 3) * r->dims, sizeof(float));
-	r->row_norms = grn_take(&a, room, sizeof(float));
+	r->x = grn_take(&a, GRN_COLUMNS * r->dims + GRN_GROUP_DIMS, sizeof(float));
+	r->columns = grn_take(&a, GRN_COLUMNS * r->dims, sizeof(float));
 	r->choices = grn_take(&a, (size_t) n * CHOICES, sizeof(Choice));
 	r->chosen = grn_take(&a, n, sizeof(uint32_t));
 	r->copied = grn_take(&a, n, sizeof(uint32_t));
@@ -129,22 +130,13 @@ grn_group_refine_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 
 /* ---- choices ---- */
 
-static void
-forget(Choice *choices, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		choices[i] = (Choice) {INFINITY, GRN_INVALID_ID};
-}
-
 /*
- * Decodes row i of the stretch into x [dims].  Codes lie anywhere in memory, so that of a later row
- * is asked for meanwhile.
+ * Decodes row i of the stretch into x [dims], and what more the first blocks have behind.  Codes
+ * lie anywhere in memory, so that of a later row is asked for meanwhile.
  */
 static void
 load_row(const Refining *r, uint32_t i, float *x)
 {
-	float		all[GRN_GROUP_DIMS];
-
 	if (i + ROWS_AHEAD < r->n)
 	{
 		uint32_t	node = r->rows[i + ROWS_AHEAD].node;
@@ -155,8 +147,7 @@ load_row(const Refining *r, uint32_t i, float *x)
 		__builtin_prefetch(code + bytes - 1);
 		__builtin_prefetch(r->g->factors + node);
 	}
-	grn_group_decode(r->g, grn_group_blocks(r->g->codec), r->rows[i].node, all);
-	memcpy(x, all, r->dims * sizeof(float));
+	grn_group_decode(r->g, grn_group_blocks(r->g->codec), r->rows[i].node, x);
 }
 
 static inline void
@@ -229,8 +220,7 @@ find_middles(Refining *r)
 			group = r->in_panels[i++].node;
 			r->group_at[place] = group;
 			r->place[group] = place;
-			for (size_t j = 0; j < dims; j++)
-				r->middles[(p * dims + j) * PANEL + place % PANEL] = r->means[group * dims + j];
+			memcpy(r->middles + place * dims, r->means + group * dims, dims * sizeof(float));
 			r->norms[place] = grn_dist->ip_f32(r->means + group * dims, r->means + group * dims, dims);
 			grn_dist->add_scaled(r->centres + p * dims, 1.0f / (float) (r->panel_ends[p] - first),
 								 r->means + group * dims, dims);
@@ -239,83 +229,88 @@ find_middles(Refining *r)
 	}
 }
 
-/* Puts a choice in its place among those [n], the last of which goes. */
+/* Puts a panel in its place among those [n], nearest first, the last of which goes. */
 static inline void
-keep(Choice *choices, uint32_t n, Choice choice)
+keep_panel(Choice *panels, uint32_t n, Choice panel)
 {
 	uint32_t	i = n - 1;
 
-	if (!(choice.distance < choices[i].distance))
+	if (!(panel.distance < panels[i].distance))
 		return;
-	for (; i > 0 && choices[i - 1].distance > choice.distance; i--)
-		choices[i] = choices[i - 1];
-	choices[i] = choice;
+	for (; i > 0 && panels[i - 1].distance > panel.distance; i--)
+		panels[i] = panels[i - 1];
+	panels[i] = panel;
 }
 
-/* Squared distances [PANEL] of a row from the middles of a panel. */
-static inline void
-find_distances(float norm, const float *restrict norms, const float *restrict products,
-			   float *restrict distances)
-{
-	for (uint32_t j = 0; j < PANEL; j++)
-	{
-		float		d = norm + norms[j] - 2 * products[j];
-
-		distances[j] = d < 0 ? 0 : d;
-	}
-}
-
-/* Shows the rows of a group, which are in r->x with their norms, the middles of a panel. */
+/* Finds the panels nearest to a group, of which its own is the first: [r->near]. */
 static void
-show_panel(const Refining *r, uint32_t group, uint32_t panel)
+find_near_panels(const Refining *r, uint32_t group, Choice *near)
 {
-	const float *middles = r->middles + (size_t) panel * r->dims * PANEL;
-	const float *norms = r->norms + (size_t) panel * PANEL;
-	const uint32_t *groups = r->group_at + (size_t) panel * PANEL;
-	uint32_t	n = r->start[group + 1] - r->start[group];
+	uint32_t	own = r->place[group] / PANEL;
 
-	for (uint32_t i = 0; i < n; i += 4)
-	{
-		float		products[4][PANEL];
-
-		grn_dist->ip_columns(r->x + (size_t) i * r->dims, r->dims, middles, r->dims, products[0]);
-		for (uint32_t k = 0; k < 4 && i + k < n; k++)
-		{
-			Choice	   *choices = r->choices + (size_t) (r->start[group] + i + k) * CHOICES;
-			float		distances[PANEL];
-			uint32_t	near[PANEL];
-			uint32_t	nnear;
-
-			find_distances(r->row_norms[i + k], norms, products[k], distances);
-			nnear = grn_dist->at_most(distances, PANEL, choices[CHOICES - 1].distance, near);
-			for (uint32_t j = 0; j < nnear; j++)
-				keep(choices, CHOICES, (Choice) {distances[near[j]], groups[near[j]]});
-		}
-	}
-}
-
-/* Has the rows of a group look at the middles of the nearest panels. */
-static void
-show_middles(Refining *r, uint32_t group)
-{
-	uint32_t	n = r->start[group + 1] - r->start[group];
-	Choice		near[MOST_NEAR];
-
-	for (uint32_t i = 0; i < n; i++)
-	{
-		float	   *x = r->x + (size_t) i * r->dims;
-
-		load_row(r, r->start[group] + i, x);
-		r->row_norms[i] = grn_dist->ip_f32(x, x, r->dims);
-	}
-	memset(r->x + (size_t) n * r->dims, 0, 3 * r->dims * sizeof(float));
 	memset(r->along, 0, r->panels * sizeof(float));
 	grn_dist->ip_rows(r->means + (size_t) group * r->dims, r->centres, r->dims, r->dims, r->panels, r->along);
-	forget(near, r->near);
+	for (uint32_t i = 0; i < r->near; i++)
+		near[i] = (Choice) {INFINITY, GRN_INVALID_ID};
 	for (uint32_t p = 0; p < r->panels; p++)
-		keep(near, r->near, (Choice) {p == r->place[group] / PANEL ? -INFINITY : r->centre_norms[p] - 2 * r->along[p], p});
-	for (uint32_t i = 0; i < r->near && near[i].group != GRN_INVALID_ID; i++)
-		show_panel(r, group, near[i].group);
+		keep_panel(near, r->near, (Choice) {p == own ? -INFINITY : r->centre_norms[p] - 2 * r->along[p], p});
+}
+
+/* Lays n rows of the stretch out in columns, those that are left being the first of them again. */
+static void
+load_columns(Refining *r, uint32_t first, uint32_t n)
+{
+	/* what lies behind a row's numbers goes when the next one comes */
+	for (uint32_t i = 0; i < n; i++)
+		load_row(r, first + i, r->x + (size_t) i * r->dims);
+	for (uint32_t i = 0; i < GRN_COLUMNS; i++)
+	{
+		const float *x = r->x + (size_t) (i < n ? i : 0) * r->dims;
+
+		r->column_norms[i] = grn_dist->ip_f32(x, x, r->dims);
+		for (uint32_t j = 0; j < r->dims; j++)
+			r->columns[j * GRN_COLUMNS + i] = x[j];
+	}
+}
+
+/* Has n rows of a group, GRN_COLUMNS at most, look at the middles of the panels near to it. */
+static void
+show_middles(Refining *r, uint32_t first, uint32_t n, const Choice *near)
+{
+	GrnSeen		seen;
+
+	load_columns(r, first, n);
+	for (uint32_t c = 0; c < CHOICES; c++)
+		for (uint32_t i = 0; i < GRN_COLUMNS; i++)
+		{
+			seen.distances[c][i] = INFINITY;
+			seen.rows[c][i] = GRN_INVALID_ID;
+		}
+	for (uint32_t p = 0; p < r->near && near[p].group != GRN_INVALID_ID; p++)
+		for (uint32_t place = near[p].group * PANEL; place < (near[p].group + 1) * PANEL; place += 4)
+			grn_dist->show_rows(r->middles + (size_t) place * r->dims, r->dims, r->norms + place, r->columns,
+								r->column_norms, r->dims, place, &seen);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t c = 0; c < CHOICES; c++)
+		{
+			Choice	   *choice = r->choices + (size_t) (first + i) * CHOICES + c;
+			uint32_t	place = seen.rows[c][i];
+
+			choice->distance = seen.distances[c][i];
+			choice->group = place != GRN_INVALID_ID ? r->group_at[place] : GRN_INVALID_ID;
+		}
+}
+
+/* Has all rows of a group look at the middles of the nearest panels. */
+static void
+look_at_middles(Refining *r, uint32_t group)
+{
+	uint32_t	end = r->start[group + 1];
+	Choice		near[MOST_NEAR];
+
+	find_near_panels(r, group, near);
+	for (uint32_t row = r->start[group]; row < end; row += GRN_COLUMNS)
+		show_middles(r, row, end - row < GRN_COLUMNS ? end - row : GRN_COLUMNS, near);
 }
 
 /* ---- moves ---- */
@@ -401,6 +396,23 @@ sort_by(Refining *r, float (*measure) (const Refining *r, uint32_t row))
 		r->order[starts[classes[i]]++] = i;
 }
 
+/*
+ * Row i of those in the order in which they choose.  What rows remember lies anywhere in memory
+ * then, so that of a later one is asked for meanwhile.
+ */
+static inline uint32_t
+next_to_choose(const Refining *r, uint32_t i)
+{
+	if (i + ROWS_AHEAD < r->n)
+	{
+		const Choice *choices = r->choices + (size_t) r->order[i + ROWS_AHEAD] * CHOICES;
+
+		__builtin_prefetch(choices);
+		__builtin_prefetch(choices + CHOICES - 1);
+	}
+	return r->order[i];
+}
+
 /* The nearest group with room that a row remembers, or GRN_INVALID_ID. */
 static uint32_t
 nearest_with_room(const Refining *r, uint32_t row)
@@ -435,7 +447,7 @@ choose_groups(Refining *r)
 	memset(r->count, 0, r->groups * sizeof(uint32_t));
 	for (uint32_t i = 0; i < r->n; i++)
 	{
-		uint32_t	row = r->order[i];
+		uint32_t	row = next_to_choose(r, i);
 
 		r->chosen[row] = nearest_with_room(r, row);
 		if (r->chosen[row] != GRN_INVALID_ID)
@@ -496,7 +508,7 @@ choose_copies(Refining *r)
 	sort_by(r, least_loss);
 	for (uint32_t i = 0; i < r->n; i++)
 	{
-		uint32_t	row = r->order[i];
+		uint32_t	row = next_to_choose(r, i);
 		float		d1 = own_distance(r, row);
 		float		least = INFINITY;
 
@@ -568,11 +580,10 @@ grn_group_refine(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *row
 		{
 			r.near = round < ROUNDS - 1 ? NEAR : MOST_NEAR;
 			find_middles(&r);
-			forget(r.choices, (size_t) r.n * CHOICES);
 			for (uint32_t i = 0; i < r.groups; i++)
 			{
 				look(&r, i);
-				show_middles(&r, i);
+				look_at_middles(&r, i);
 			}
 			choose_groups(&r);
 			if (round < ROUNDS - 1)
