@@ -263,14 +263,23 @@ load_columns(Refining *r, uint32_t first, uint32_t n)
 	/* what lies behind a row's numbers goes when the next one comes */
 	for (uint32_t i = 0; i < n; i++)
 		load_row(r, first + i, r->x + (size_t) i * r->dims);
+	for (uint32_t i = n; i < GRN_COLUMNS; i++)
+		memcpy(r->x + (size_t) i * r->dims, r->x, r->dims * sizeof(float));
 	for (uint32_t i = 0; i < GRN_COLUMNS; i++)
 	{
-		const float *x = r->x + (size_t) (i < n ? i : 0) * r->dims;
+		const float *x = r->x + (size_t) i * r->dims;
 
 		r->column_norms[i] = grn_dist->ip_f32(x, x, r->dims);
-		for (uint32_t j = 0; j < r->dims; j++)
-			r->columns[j * GRN_COLUMNS + i] = x[j];
 	}
+	/* four numbers to a store, for it is stores that take the time */
+	for (uint32_t i = 0; i < GRN_COLUMNS; i += 4)
+		for (uint32_t j = 0; j < r->dims; j++)
+		{
+			const float *x = r->x + (size_t) i * r->dims + j;
+			float		four[4] = {x[0], x[r->dims], x[2 * r->dims], x[3 * r->dims]};
+
+			memcpy(r->columns + j * GRN_COLUMNS + i, four, sizeof(four));
+		}
 }
 
 /* Has n rows of a group, GRN_COLUMNS at most, look at the middles of the panels near to it. */
