@@ -278,7 +278,8 @@ like($stderr, qr/rows 200, nodes 200, .*workers 2 and/, 'a few pages among sever
 
 $node->psql('postgres', $verbose . "SET maintenance_work_mem = '1MB';" .
 	" SET temp_file_limit = '1MB'; $plain", stderr => \$stderr);
-like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit');
+like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit.*HINT:  Raise temp_file_limit, or maintenance_work_mem/s,
+	'temp_file_limit');
 clean('temp_file_limit');
 
 # ---- the server's death ends the builder; the index is gone ----

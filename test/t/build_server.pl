@@ -143,7 +143,7 @@ cmp_ok(length $log, '<', 20000, 'without its rows, which are 150,000 bytes');
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET maintenance_work_mem = '1MB'));
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));
 like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
-	qr/53400: build server: temporary file size exceeds/, 'limits of the role there');
+	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit/s, 'limits of the role there');
 # the file is closed before the transaction ends well, which would else complain of it
 $builder->safe_psql('postgres', 'ALTER ROLE remote RESET temp_file_limit');
 $logged = -s $builder->logfile;

@@ -147,6 +147,41 @@ open_disk(GrnndMapping *map)
 }
 
 /*
+ * An ErrorContextCallback: fd.c says that temp_file_limit is reached, and not what to do about it.
+ */
+static void
+hint_at_limit(void *unused)
+{
+	if (geterrcode() == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		errhint("Raise temp_file_limit, or maintenance_work_mem: a build takes temporary files for what is beyond that.");
+}
+
+/*
+ * Writes the last byte of the disk file of so many bytes, through fd.c, which checks
+ * temp_file_limit (error: 53400) and counts the file in the statistics of temporary files.
+ */
+static void
+claim_disk(GrnndMapping *map, uint64 size)
+{
+	const char	zero = 0;
+	ErrorContextCallback callback = {.previous = error_context_stack, .callback = hint_at_limit};
+	ssize_t		written;
+
+	error_context_stack = &callback;
+	errno = 0;
+	written = FileWrite(map->temp, (char *) &zero, 1, (off_t) (size - 1), PG_WAIT_EXTENSION);
+	error_context_stack = callback.previous;
+	if (written != 1)
+	{
+		if (errno == 0)
+			errno = ENOSPC;
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not extend temporary file \"%s\": %m", FilePathName(map->temp))));
+	}
+}
+
+/*
  * Lengthens one of the files by bytes.  The disk file is allocated now, so that
  * a full disk is an error here and not a SIGBUS later.  A memory file only
  * gets its length: see grnnd_mapping_populate().
@@ -168,27 +203,12 @@ lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
 	}
 	else
 	{
-		const char	zero = 0;
 		int			rc;
 
 		if (map->extents->fds[file] < 0)
 			open_disk(map);
 
-		/*
-		 * Writing the last byte through fd.c makes it check temp_file_limit and
-		 * count the file in the statistics of temporary files.
-		 */
-		errno = 0;
-		if (FileWrite(map->temp, (char *) &zero, 1, (off_t) (size - 1),
-					  PG_WAIT_EXTENSION) != 1)
-		{
-			if (errno == 0)
-				errno = ENOSPC;
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not extend temporary file \"%s\": %m",
-							FilePathName(map->temp))));
-		}
+		claim_disk(map, size);
 		for (uint64 at = map->file_size[file]; at < size; at += ALLOCATE_PIECE)
 		{
 			CHECK_FOR_INTERRUPTS();
