@@ -21,6 +21,13 @@
  */
 #define STRETCH ((uint64_t) 131072)
 
+/*
+ * Vertices that are looked at where a few leave open whether codes tell neighbours apart.  With
+ * longer codes an index of 250,000 Gaussian rows, a twelfth of which is poor, is half as large
+ * again, and that should not be a matter of chance.
+ */
+#define JUDGED_CLOSELY 8192
+
 #define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is, */
 #define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
 
@@ -246,7 +253,7 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
 	uint64_t	m = p->graph.n;
-	uint64_t	probes = m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES;
+	uint64_t	probes = p->probes;
 	size_t		bytes = grn_code_bytes(p->codec.shape);
 	GrnJudgement judgement = {0};
 	float		values[GRN_MOST_DIMS];
@@ -273,17 +280,27 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
 }
 
-/* Whether the codes that are there tell neighbours apart. */
+/*
+ * Whether codes tell neighbours apart, by some vertices, and by more where those leave it open.
+ * Beyond memory each of their neighbours may be a read of the disk, so there some are enough.
+ */
 static bool
 codes_tell(GrnPipeline *p)
 {
+	static const uint64_t probes[] = {GRN_JUDGED_VERTICES, JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
+	bool		compact = grn_is_compact((GrnForm) p->result->form, p->rows.dim);
+	int			most = p->result->moved ? 1 : 2;
 
-	memset(&p->judgement, 0, sizeof(p->judgement));
 	grn_pipeline_sample_rows(p, true);
-	p->parallel->run(p->parallel, m < GRN_JUDGED_VERTICES ? m : GRN_JUDGED_VERTICES, 16, judge_range, p);
+	for (int i = 0; i == 0 || (i < most && grn_codes_unclear(&p->judgement, compact)); i++)
+	{
+		p->probes = m < probes[i] ? m : probes[i];
+		memset(&p->judgement, 0, sizeof(p->judgement));
+		p->parallel->run(p->parallel, p->probes, 16, judge_range, p);
+	}
 	grn_pipeline_sample_rows(p, false);
-	return grn_codes_tell(&p->judgement, grn_is_compact((GrnForm) p->result->form, p->rows.dim));
+	return grn_codes_tell(&p->judgement, compact);
 }
 
 bool

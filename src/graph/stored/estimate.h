@@ -87,6 +87,17 @@ grn_codes_tell(const GrnJudgement *judgement, bool compact)
 		(compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR) * (double) judgement->vertices;
 }
 
+/* Whether other vertices might well have said the opposite: three standard errors are more. */
+static inline bool
+grn_codes_unclear(const GrnJudgement *judgement, bool compact)
+{
+	double		most = compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR;
+	double		n = (double) judgement->vertices;
+	double		off = (double) judgement->poor - most * n;
+
+	return off * off < 9 * most * (1 - most) * n;
+}
+
 /* Distances as integers in the same order; a NaN is the largest of all. */
 static inline uint32_t
 grn_ordinal(float distance)
