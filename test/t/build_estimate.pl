@@ -1,5 +1,5 @@
 # grnnd_build_estimate() against the builds that it is about: sizes within a tenth, for
-# vectors in the table's pages and TOASTed, with NULLs and duplicates; and its errors.
+# vectors in the table's pages and TOASTed, with NULLs, duplicates and filter columns; and its errors.
 use strict;
 use warnings;
 
@@ -40,7 +40,11 @@ $node->safe_psql('postgres', qq(
 	INSERT INTO short SELECT id, subvector(e, 1, 128) FROM plain;
 	INSERT INTO short SELECT id + 20000, e FROM short;
 	INSERT INTO short SELECT -id, NULL FROM short;
-	ANALYZE plain, short));	# toasted is left without statistics
+	CREATE TABLE filtered (id int, kind int, day date, tags text[], label text, e vector(128));
+	ALTER TABLE filtered ALTER e SET STORAGE plain;
+	INSERT INTO filtered SELECT id, id % 7, date '2026-01-01' + id % 400,
+		ARRAY['a' || id % 50, 'b' || id % 900], 'label ' || id % 30, subvector(e, 1, 128) FROM plain;
+	ANALYZE plain, short, filtered));	# toasted is left without statistics
 
 sub within
 {
@@ -49,19 +53,22 @@ sub within
 }
 
 for my $case (
-	[ 'plain', 'vector_cosine_ops', '1GB', 20000, 20000 ],
-	[ 'toasted', 'vector_l2_ops', '1GB', 20000, 20000 ],
-	[ 'short', 'vector_ip_ops', '16MB', 40000, 20000 ])
+	[ 'plain', 'vector_cosine_ops', '1GB', 20000, 20000, '' ],
+	[ 'toasted', 'vector_l2_ops', '1GB', 20000, 20000, '' ],
+	[ 'short', 'vector_ip_ops', '16MB', 40000, 20000, '' ],
+	[ 'filtered', 'vector_l2_ops', '1GB', 20000, 20000, 'kind' ],
+	[ 'filtered', 'vector_l2_ops', '16MB', 20000, 20000, 'kind,day,tags,label' ])
 {
-	my ($table, $opclass, $memory, $rows, $nodes) = @$case;
+	my ($table, $opclass, $memory, $rows, $nodes, $columns) = @$case;
+	my $keys = "e $opclass" . ($columns && ", $columns");
 	my $set = "SET maintenance_work_mem = '$memory';";
 	my %estimate;
 	@estimate{qw(rows nodes dimensions device index wal memory temp gpu seconds)} =
 	  split /\|/, $node->safe_psql('postgres', "$set SELECT * FROM " .
-		"grnnd_build_estimate('$table', 'e', '$opclass', '{t1=1,t2=1}')");
+		"grnnd_build_estimate('$table', 'e', '$opclass', '{t1=1,t2=1}', '{$columns}')");
 	within($estimate{rows}, $rows, 0.05, "$table: rows");
 	within($estimate{nodes}, $nodes, 0.05, "$table: nodes");
-	is($estimate{dimensions}, $table eq 'short' ? 128 : 384, "$table: dimensions");
+	is($estimate{dimensions}, $table =~ /short|filtered/ ? 128 : 384, "$table: dimensions");
 	is($estimate{device}, 'cpu', "$table: device");
 	is($estimate{gpu}, 0, "$table: no GPU memory");
 	cmp_ok($estimate{seconds}, '>', 0.01, "$table: $estimate{seconds} seconds");
@@ -70,7 +77,7 @@ for my $case (
 	my $stderr;
 	my $before = $node->safe_psql('postgres', 'CHECKPOINT; SELECT pg_current_wal_insert_lsn()');
 	$node->psql('postgres', "$set SET client_min_messages = debug1; " .
-		"CREATE INDEX i ON $table USING grnnd (e $opclass) WITH ($options)", stderr => \$stderr);
+		"CREATE INDEX i ON $table USING grnnd ($keys) WITH ($options)", stderr => \$stderr);
 	within($estimate{wal}, $node->safe_psql('postgres',
 		"SELECT pg_current_wal_insert_lsn() - '$before'::pg_lsn"), 0.1, "$table: WAL");
 	within($estimate{index}, $node->safe_psql('postgres', q(SELECT pg_relation_size('i'))), 0.1,
@@ -90,6 +97,26 @@ for my $case (
 }
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'), '0', 'no file left');
 
+# ---- distinct rows, by a sixth of the table ----
+
+for my $case (
+	[ 'distinct', 'i', 100000 ],
+	[ 'most alike', 'CASE WHEN i % 10 = 0 THEN i ELSE 0 END', 10001 ],
+	[ 'twice, side by side', 'i / 2', 50001 ],
+	[ 'twice, far apart', 'i % 50000', 50000 ],
+	[ 'ten times, far apart', 'i % 10000', 10000 ],
+	[ 'as Zipf has them', 'floor(least(pow(random(), -2), 1e6))', undef ])
+{
+	my ($name, $value, $nodes) = @$case;
+
+	$node->safe_psql('postgres', qq(DROP TABLE IF EXISTS copies; SELECT setseed(0.5);
+		CREATE TABLE copies AS SELECT ARRAY[$value, 1, 2, 3]::vector(4) AS e FROM generate_series(1, 100000) i;
+		ANALYZE copies));
+	$nodes //= $node->safe_psql('postgres', 'SELECT count(DISTINCT e) FROM copies');
+	within($node->safe_psql('postgres', q(SET maintenance_work_mem = '1MB';
+		SELECT nodes FROM grnnd_build_estimate('copies', 'e', NULL, '{t1=1,t2=1}'))), $nodes, 0.2, "distinct rows: $name");
+}
+
 # ---- nothing to build from, and what is refused ----
 
 $node->safe_psql('postgres', q(
@@ -98,6 +125,7 @@ $node->safe_psql('postgres', q(
 	INSERT INTO few VALUES ('[1,2,3]'), (NULL);
 	CREATE TABLE parted (e vector(3)) PARTITION BY LIST (e);
 	CREATE TABLE free (e vector);
+	CREATE TABLE odd (e vector(3), p point);
 	CREATE VIEW seen AS SELECT * FROM few;
 	CREATE ROLE other));
 is($node->safe_psql('postgres', q(SELECT rows, nodes, dimensions, device, index_bytes
@@ -124,6 +152,11 @@ for my $case (
 	[ "'few', 'e', 'hamming'", qr/42704: type vector has no metric or operator class "hamming".*HINT:  Metrics are l2/s ],
 	[ "'few', 'e', NULL, '{degree}'", qr/22023: storage parameter "degree" has no value.*HINT:  Write each as in/s ],
 	[ "'few', 'e', NULL, '{NULL}'", qr/22023: storage parameter "NULL" has no value/ ],
+	[ "'few', 'e', NULL, NULL, '{nothing}'", qr/42703: column "nothing" of relation "few" does not exist/ ],
+	[ "'few', 'e', NULL, NULL, '{NULL}'", qr/22004: the name of a filter column must not be null/ ],
+	[ "'few', 'e', NULL, NULL, '{e}'", qr/0A000: filter column "e" is a vector.*HINT:  Only the first column/s ],
+	[ "'odd', 'e', NULL, NULL, '{p}'", qr/42704: data type point has no default operator class.*HINT:  Leave the column out/s ],
+	[ "'few', 'e', NULL, NULL, array_fill('e'::name, '{32}')", qr/54011: cannot use more than 32 columns in an index/ ],
 	[ "'few', 'e', NULL, '{degree=1000}'", qr/22023: value 1000 out of bounds for option "degree"/ ])
 {
 	my $stderr;

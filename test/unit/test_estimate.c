@@ -1,6 +1,7 @@
 /*
- * test_estimate.c - grnnd_build_estimate()'s model of time.
+ * test_estimate.c - grnnd_build_estimate()'s model of time, and its count of distinct rows.
  */
+#include "am/build/estimate_distinct.h"
 #include "am/build/estimate_time.h"
 #include "unit.h"
 
@@ -100,6 +101,121 @@ test_noise(void)
 	CHECK(t.graph == 0.01, "%g", t.graph);
 }
 
+/* ---- distinct rows ---- */
+
+#define PAGE_ROWS 27
+
+/* How rows of a table are alike; next: copies lie next to each other. */
+typedef enum Shape
+{
+	DISTINCT, MOST_ALIKE, TWICE, TEN_TIMES, HALF_TWENTY_TIMES, ZIPF
+} Shape;
+
+/* The value of a table's row. */
+static uint64_t
+value_of(Shape shape, uint64_t row, uint64_t rows)
+{
+	double		u = (double) (grn_random(7, 1, (uint32_t) row) % 1000003 + 1) / 1000004;
+
+	switch (shape)
+	{
+		case DISTINCT:
+			return row;
+		case MOST_ALIKE:
+			return row % 10 == 0 ? row : UINT64_MAX;
+		case TWICE:
+			return row / 2;
+		case TEN_TIMES:
+			return row / 10;
+		case HALF_TWENTY_TIMES:
+			return row < rows / 2 ? row : rows + row / 20;
+		case ZIPF:
+			/* of value v a part of about v^-1.5 */
+			return (uint64_t) fmin(pow(u, -2), 1e9);
+	}
+	return 0;
+}
+
+static int
+compare_values(const void *a, const void *b)
+{
+	uint64_t	x = *(const uint64_t *) a;
+	uint64_t	y = *(const uint64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The estimate, by a sample of a table's pages, as a share of what there is.  scattered: rows are
+ * in an order of their own.
+ */
+static double
+estimated(Shape shape, uint64_t rows, double share, bool scattered)
+{
+	uint64_t   *values = malloc(rows * sizeof(uint64_t));
+	GrnndSeenRow *seen = malloc(rows * sizeof(GrnndSeenRow));
+	uint64_t	distinct = 0;
+	size_t		n = 0;
+	GrnndDistinct d;
+
+	for (uint64_t i = 0; i < rows; i++)
+		values[i] = value_of(shape, i, rows);
+	for (uint64_t i = rows - 1; scattered && i > 0; i--)
+	{
+		uint64_t	other = grn_random(7, 2, (uint32_t) i) % (i + 1);
+		uint64_t	value = values[i];
+
+		values[i] = values[other];
+		values[other] = value;
+	}
+	for (uint64_t i = 0; i < rows; i++)
+		if (grn_random(7, 3, (uint32_t) (i / PAGE_ROWS)) % 10000 < 10000 * share)
+			seen[n++] = (GrnndSeenRow) {values[i] * UINT64_C(0x9E3779B97F4A7C15), (uint32_t) (i / PAGE_ROWS)};
+	d = grnnd_estimate_distinct(seen, n, (double) n / (double) rows, NULL, NULL);
+	qsort(values, rows, sizeof(uint64_t), compare_values);
+	for (uint64_t i = 0; i < rows; i++)
+		distinct += i == 0 || values[i] != values[i - 1];
+	free(values);
+	free(seen);
+	return (d.frequent + d.rare) / (double) distinct;
+}
+
+/* Within a fifth, of a sixth of a table's pages and of half of them. */
+static void
+test_distinct(void)
+{
+	for (Shape shape = DISTINCT; shape <= ZIPF; shape++)
+		for (int half = 0; half < 2; half++)
+			for (int scattered = 0; scattered < 2; scattered++)
+			{
+				double		share = estimated(shape, 100000, half ? 0.5 : 0.16, scattered);
+
+				CHECK(share > 0.8 && share < 1.2, "shape %d, %s, %s: %.3f", shape, half ? "half" : "a sixth",
+					  scattered ? "scattered" : "next to each other", share);
+			}
+	/* of the whole table it is a count, and of nothing nothing */
+	CHECK(estimated(ZIPF, 20000, 1, false) == 1, "all pages");
+	CHECK(grnnd_estimate_distinct(NULL, 0, 0.5, NULL, NULL).rare == 0, "no rows");
+}
+
+/* Rows of rare values add up, whatever the kinds. */
+static void
+test_distinct_rows(void)
+{
+	GrnndSeenRow rows[3000];
+	GrnndDistinct d;
+	double		all = 0;
+
+	/* three rows a value, on one page */
+	for (uint32_t i = 0; i < 3000; i++)
+		rows[i] = (GrnndSeenRow) {i / 3 * UINT64_C(0x9E3779B97F4A7C15), i / 30};
+	d = grnnd_estimate_distinct(rows, 3000, 0.1, NULL, NULL);
+	for (uint32_t k = 0; k < d.kinds; k++)
+		all += d.kind[k].values * d.kind[k].rows;
+	CHECK(fabs(d.rare - 10000) < 1, "%.0f values", d.rare);
+	CHECK(fabs(all - 30000) < 3, "%.0f rows", all);
+}
+
 int
 main(void)
 {
@@ -107,5 +223,7 @@ main(void)
 	RUN(test_gpus_share_parts);
 	RUN(test_recall);
 	RUN(test_noise);
+	RUN(test_distinct);
+	RUN(test_distinct_rows);
 	UNIT_END();
 }

@@ -207,13 +207,13 @@ grnnd_attr_answers(Oid type, Oid other, int strategy)
 
 /* Of a column's type, or of its array's elements. */
 static FmgrInfo *
-hash_function(Relation index, uint32 column, GrnndAttr *attr)
+hash_function(const GrnndAttrSource *source, GrnndAttr *attr)
 {
 	Oid			type = attr->input;
 	TypeCacheEntry *entry;
 
 	if (IsPolymorphicType(type))
-		type = getBaseType(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
+		type = getBaseType(source->type);
 	if (attr->type->kind == GRNND_ATTR_ARRAY)
 	{
 		type = get_element_type(type);
@@ -230,9 +230,8 @@ hash_function(Relation index, uint32 column, GrnndAttr *attr)
 }
 
 GrnndAttrs *
-grnnd_attrs(Relation index)
+grnnd_make_attrs(const GrnndAttrSource *sources, uint32 n)
 {
-	uint32		n = (uint32) IndexRelationGetNumberOfKeyAttributes(index) - 1;
 	GrnndAttrs *attrs = palloc0(offsetof(GrnndAttrs, attr) + n * sizeof(GrnndAttr));
 
 	attrs->n = n;
@@ -241,17 +240,11 @@ grnnd_attrs(Relation index)
 	{
 		GrnndAttr  *a = &attrs->attr[i];
 
-		a->input = index->rd_opcintype[i + 1];
-		a->collation = index->rd_indcollation[i + 1];
-		if (OidIsValid(index_getprocid(index, i + 2, GRNND_SUPPORT_TYPE)))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("column %u of index \"%s\" is a vector", i + 2,
-							RelationGetRelationName(index)),
-					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+		a->input = sources[i].input;
+		a->collation = sources[i].collation;
 		a->type = attr_type(a->input);
 		if (a->type->key == hash_key || a->type->kind == GRNND_ATTR_ARRAY)
-			a->hash = hash_function(index, i + 1, a);
+			a->hash = hash_function(&sources[i], a);
 		a->offset = (uint16) attrs->bytes;
 		attrs->bytes += a->type->width;
 		if (a->type->kind == GRNND_ATTR_ARRAY)
@@ -261,6 +254,29 @@ grnnd_attrs(Relation index)
 		}
 	}
 	return attrs;
+}
+
+GrnndAttrs *
+grnnd_attrs(Relation index)
+{
+	uint32		n = (uint32) IndexRelationGetNumberOfKeyAttributes(index) - 1;
+	GrnndAttrSource sources[GRNND_MAX_ATTRS];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (OidIsValid(index_getprocid(index, i + 2, GRNND_SUPPORT_TYPE)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column %u of index \"%s\" is a vector", i + 2,
+							RelationGetRelationName(index)),
+					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+		sources[i] = (GrnndAttrSource) {
+										.input = index->rd_opcintype[i + 1],
+										.type = TupleDescAttr(RelationGetDescr(index), i + 1)->atttypid,
+										.collation = index->rd_indcollation[i + 1]
+			};
+	}
+	return grnnd_make_attrs(sources, n);
 }
 
 void

@@ -117,6 +117,17 @@ StaticAssertDecl(sizeof(GrnndColumn) == 16 && offsetof(GrnndColumn, value_edges)
  * type has no hash function.
  */
 extern GrnndAttrs *grnnd_attrs(Relation index);
+
+/* A column that an index has, or is to have. */
+typedef struct GrnndAttrSource
+{
+	Oid			input;			/* SQL type of its operator class, perhaps a polymorphic one, */
+	Oid			type;			/* and its own */
+	Oid			collation;
+} GrnndAttrSource;
+
+/* The same of columns [n] that are no vectors. */
+extern GrnndAttrs *grnnd_make_attrs(const GrnndAttrSource *sources, uint32 n);
 static inline Size
 grnnd_attrs_bytes(const GrnndAttrs *attrs)
 {

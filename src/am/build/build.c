@@ -117,7 +117,7 @@ run_build(GrnndBuild *build)
 		return;
 	}
 	if (build->spec.sig_bytes > 0)
-		grnnd_fit_books(build);
+		grnnd_fit_books(build, (double) build->rows);
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (builder->pid == 0)

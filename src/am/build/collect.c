@@ -31,9 +31,6 @@
 #include "am/build/progress.h"
 #include "graph/free_memory.h"
 
-/* A chunk: about this many bytes of vectors, and at most GRNND_CHUNK_ROWS. */
-#define CHUNK_BYTES (1024 * 1024)
-
 /* Rows read between two looks of the leader at the builder and at the segments. */
 #define ROWS_PER_LOOK 64
 
@@ -133,7 +130,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
-	shared->chunk_rows = (uint32) Max(1, Min(GRNND_CHUNK_ROWS, CHUNK_BYTES / row_bytes));
+	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
 	shared->beyond_memory = is_beyond_memory(build);
 	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);

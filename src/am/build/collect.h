@@ -11,6 +11,12 @@
  * last ones at the end counts, too, so grnnd_build_map() must allow for it.
  */
 #define GRNND_CHUNK_ROWS 4096
+#define GRNND_CHUNK_BYTES (1024 * 1024) /* of vectors, about */
+static inline uint32
+grnnd_chunk_rows(uint64 row_bytes)
+{
+	return (uint32) Max(1, Min(GRNND_CHUNK_ROWS, GRNND_CHUNK_BYTES / row_bytes));
+}
 
 /* Share of the phase COLLECT after which rows have their order; values follow (frequent.c). */
 #define GRNND_ROWS_RANKED 0.9

@@ -37,12 +37,17 @@
 #include "utils/wait_event.h"
 
 #include "am/build/device_choice.h"
+#include "am/build/estimate_distinct.h"
+#include "am/build/estimate_filters.h"
+#include "am/build/estimate_memory.h"
 #include "am/build/estimate_time.h"
+#include "am/build/frequent.h"
 #include "am/build/parallel.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "am/owner.h"
 #include "am/write/fit.h"
+#include "graph/build/duplicates.h"
 #include "graph/free_memory.h"
 
 /* Rows of the smaller build: what codes are fitted to (src/builder/pipeline_codes.c). */
@@ -78,8 +83,13 @@
  */
 #define ROWS_PASSED 5
 
-/* A row in the search for duplicates, of however few nodes. */
-#define DUPLICATE_BYTES 20
+/*
+ * A row of a frequent value with a graph of its own (src/builder/pipeline_value_edges.c): bytes of
+ * the host's memory where a GPU builds all such graphs before their edges are taken, and of cores'
+ * time the share of what a row of the graph of all takes.
+ */
+#define MEMBER_BYTES 73
+#define MEMBER_TIME 0.3
 
 /* For a process to form a byte of a page, measured. */
 #define FORM_SECONDS_PER_BYTE 1.5e-9
@@ -108,10 +118,22 @@ typedef struct Sample
 	/* what was seen */
 	uint64		seen;			/* rows, NULL or not */
 	uint64		indexed;		/* of them */
+	GrnndSeenRow *rows;			/* [indexed] palloc'd */
+	uint64		rows_max;		/* there is room for */
 	char	   *row;			/* room for one */
+	uint8	   *attrs;			/* and for its filter columns */
+	MemoryContext values;		/* what forming these takes */
 	uint64		blocks;			/* that had rows */
 	BlockNumber last_block;
 	double		seconds;		/* of reading */
+	/* what is known of the table by it */
+	double		nodes;			/* distinct rows */
+	GrnndDistinct distinct;
+	double	   *frequent;		/* [distinct.frequent] the sample's rows of each, palloc'd */
+	double		pages;			/* share of the table's that the sample has */
+	const GrnndFilterColumns *columns;
+	GrnndMembers members;		/* counted by value */
+	uint64		built;			/* rows of the last build */
 } Sample;
 
 /* One build's needs, of the sample or of the whole table. */
@@ -120,6 +142,7 @@ typedef struct Needs
 	double		nodes;
 	GrnndSampleTimes times;
 	double		seconds;		/* from BUILD to DONE, the device's start aside */
+	double		graph_seconds;	/* of the table's alone */
 	double		work_bytes;
 	double		gpu_bytes;
 } Needs;
@@ -170,30 +193,63 @@ open_table(Oid oid)
 
 /* ---- the sample ---- */
 
+/* Remembers an indexed row for grnnd_estimate_distinct(). */
+static void
+remember_row(Sample *s, BlockNumber block)
+{
+	const GrnndBuild *b = &s->build;
+
+	if (s->indexed == s->rows_max)
+	{
+		s->rows_max = Max(2 * s->rows_max, s->wanted + FETCH_ROWS);
+		s->rows = s->rows == NULL ?
+			palloc_extended(s->rows_max * sizeof(GrnndSeenRow), MCXT_ALLOC_HUGE) :
+			repalloc_huge(s->rows, s->rows_max * sizeof(GrnndSeenRow));
+	}
+	s->rows[s->indexed++] = (GrnndSeenRow)
+	{
+		grn_hash_row(s->row, grn_form_bytes(b->key.type->form, b->dim)), block
+	};
+}
+
 /*
- * Stores one row, if the index would hold it.  Where there are more than wanted,
- * each stays with the same probability: tables are not the same from end to end.
+ * Stores one row, if the index would hold it: its vector is values[0], and filter columns follow.
+ * Where there are more than wanted, each stays with the same probability: tables are not the same
+ * from end to end.
  */
 static void
-take_row(Sample *s, Datum tid, Datum value, bool isnull)
+take_row(Sample *s, ItemPointer tid, const Datum *values, const bool *isnull)
 {
 	GrnndBuild *b = &s->build;
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck((ItemPointer) DatumGetPointer(tid));
+	const GrnndAttrs *attrs = b->attrs;
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
 	uint64		at;
 
 	s->seen++;
 	if (s->blocks == 0 || block != s->last_block)
 		s->blocks++;
 	s->last_block = block;
-	if (isnull || !grnnd_form_row(&b->key, (int) b->column_dim, value, s->row))
+	if (isnull[0] || !grnnd_form_row(&b->key, (int) b->column_dim, values[0], s->row))
 		return;
-	at = s->indexed++;
+	at = s->indexed;
+	remember_row(s, block);
 	if (at >= s->wanted)
 		at = grn_random((uint64) b->options.seed, 0, at) % s->indexed;
 	if (at >= s->wanted)
 		return;
 	memcpy(b->map->base[GRN_SEG_VECTORS] + at * b->row_bytes, s->row,
 		   b->row_bytes);
+	if (attrs->n > 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(s->values);
+
+		grnnd_form_attrs(attrs, values, isnull, s->attrs);
+		grnnd_form_elements(attrs, values, isnull, s->attrs + attrs->bytes);
+		memcpy(b->map->base[GRN_SEG_ATTRS] + at * grnnd_row_bytes(attrs), s->attrs,
+			   grnnd_row_bytes(attrs));
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(s->values);
+	}
 	b->rows = Min(s->indexed, s->wanted);
 }
 
@@ -202,12 +258,16 @@ static void
 read_sample(Sample *s, Relation table, const char *column)
 {
 	GrnndBuild *b = &s->build;
+	MemoryContext caller = CurrentMemoryContext;
 	StringInfoData query;
 	Portal		portal;
 
 	b->rows = s->seen = s->indexed = s->blocks = 0;
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT ctid, %s FROM ONLY %s", quote_identifier(column),
+	appendStringInfo(&query, "SELECT ctid, %s", quote_identifier(column));
+	for (uint32 i = 0; i < s->columns->n; i++)
+		appendStringInfo(&query, ", %s", quote_identifier(s->columns->names[i]));
+	appendStringInfo(&query, " FROM ONLY %s",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
 												RelationGetRelationName(table)));
 	if (s->share < 1)
@@ -220,12 +280,13 @@ read_sample(Sample *s, Relation table, const char *column)
 		SPI_cursor_fetch(portal, true, FETCH_ROWS);
 		for (uint64 i = 0; i < SPI_processed; i++)
 		{
-			bool		isnull;
-			bool		no_tid;
-			Datum		value = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &isnull);
-			Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &no_tid);
+			Datum		values[2 + GRNND_MAX_ATTRS];
+			bool		isnull[2 + GRNND_MAX_ATTRS];
+			MemoryContext spi = MemoryContextSwitchTo(caller);
 
-			take_row(s, tid, value, isnull);
+			heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, isnull);
+			take_row(s, (ItemPointer) DatumGetPointer(values[0]), values + 1, isnull + 1);
+			MemoryContextSwitchTo(spi);
 		}
 		SPI_freetuptable(SPI_tuptable);
 		CHECK_FOR_INTERRUPTS();
@@ -296,7 +357,27 @@ extrapolate(const Needs *small, const Needs *large, const GrnndBuildSize *size)
 							 times.recall, times.all)));
 	needs.work_bytes = large->work_bytes + factor * (large->work_bytes - small->work_bytes);
 	needs.gpu_bytes = large->gpu_bytes + factor * (large->gpu_bytes - small->gpu_bytes);
+	needs.graph_seconds = times.graph;
 	return needs;
+}
+
+/*
+ * Adds what graphs of frequent values take, which samples are mostly too small for.  Cores build
+ * them one by one, in memory that the graph of all has had.
+ */
+static void
+add_value_graphs(const Sample *s, double rows, Needs *needs)
+{
+	const GrnBuildResult *r = &s->build.builder.result;
+	double		members = grnnd_rows_with_edges(&s->build, &s->members, rows, needs->nodes);
+
+	for (uint32 i = 0; i < GRN_MAX_SIG_BYTES; i++)
+		if (r->value_edges[i] > 0)
+			return;
+	if (r->on_gpu)
+		needs->work_bytes += members * MEMBER_BYTES;
+	else
+		needs->seconds += needs->graph_seconds / needs->nodes * members * MEMBER_TIME;
 }
 
 /* Memory of a build in parts of gpu_limit bytes, by one over the sample's first rows. */
@@ -309,21 +390,51 @@ measure_parts(Sample *s, uint64 rows, double gpu_limit, Needs *needs)
 	needs->gpu_bytes = Min(parts.gpu_bytes * needs->nodes / parts.nodes, gpu_limit);
 }
 
+/* A GrnndFrequentFn. */
+static void
+take_frequent(void *arg, double rows)
+{
+	Sample	   *s = arg;
+
+	s->frequent[(int) s->distinct.frequent++] = rows;
+}
+
+/* Estimates how many distinct vectors there are among `rows` of the table. */
+static void
+estimate_nodes(Sample *s, double rows)
+{
+	s->pages = s->share >= 1 ? 1 : Min((double) s->indexed / rows, 1);
+	s->frequent = palloc_extended(s->indexed * sizeof(double), MCXT_ALLOC_HUGE);
+	s->distinct.frequent = 0;
+	s->distinct = grnnd_estimate_distinct(s->rows, s->indexed, s->pages, take_frequent, s);
+	s->nodes = Max(rint(Min(s->distinct.frequent + s->distinct.rare, rows)), 1);
+}
+
 /*
- * Distinct vectors among `rows`, by Haas and Stokes' estimator as ANALYZE uses it: n
- * sampled rows, d distinct ones, f1 of them seen once.
+ * Records with heap TIDs of a node that has so many, beside its own; of nodes that have so many on
+ * average the mean, if they have the whole number below or the one above.
  */
 static double
-estimate_nodes(const Sample *s, uint64 sampled, double rows)
+chained(const GrnLayout *layout, double tids)
 {
-	const GrnBuildResult *r = &s->build.builder.result;
-	const uint32 *row_start = grnnd_result_row_start(&s->build, r);
-	double		n = (double) sampled;
-	double		once = 0;
+	double		less = ceil(Max(floor(tids) - layout->tids_max, 0) / layout->chain_tids);
+	double		more = ceil(Max(floor(tids) + 1 - layout->tids_max, 0) / layout->chain_tids);
 
-	for (uint32 i = 0; i < r->nodes; i++)
-		once += row_start[i + 1] - row_start[i] == 1;
-	return rint(Min(n * r->nodes / (n - once + once * n / Max(rows, n)), rows));
+	return less + (tids - floor(tids)) * (more - less);
+}
+
+/* Those of all nodes. */
+static double
+chains(const Sample *s, const GrnLayout *layout)
+{
+	const GrnndDistinct *d = &s->distinct;
+	double		records = 0;
+
+	for (int i = 0; i < (int) d->frequent; i++)
+		records += chained(layout, s->frequent[i] / s->pages);
+	for (uint32 k = 0; k < d->kinds; k++)
+		records += d->kind[k].values * chained(layout, d->kind[k].rows);
+	return records;
 }
 
 /*
@@ -362,8 +473,12 @@ measure(Sample *s, double rows, double *device_seconds)
 	if (size.gpus == 0 && n > 2 * few)
 		n = (uint64) Min(n, Max(2 * few, few * LARGE_BUILD_SECONDS / Max(small.seconds, 1e-3)));
 	large = n > few ? build_sample(s, n, 0) : small;
-	size.nodes = estimate_nodes(s, n, rows);
+	s->built = n;
+	size.nodes = s->nodes;
 	needs = extrapolate(&small, &large, &size);
+	if (!s->build.builder.result.on_gpu)
+		needs.work_bytes = Max(needs.work_bytes, grnnd_cores_work(&s->build, rows, needs.nodes));
+	add_value_graphs(s, rows, &needs);
 	if (size.gpus > 0)
 	{
 		GrnndBuildSize begin = {.nodes = first.nodes, .threads = size.threads, .gpus = 1};
@@ -374,6 +489,7 @@ measure(Sample *s, double rows, double *device_seconds)
 			size.parts = true;
 			needs = extrapolate(&small, &large, &size);
 			measure_parts(s, n, gpu_limit, &needs);
+			add_value_graphs(s, rows, &needs);
 		}
 		/* a device's first build takes longer */
 		needs.seconds += Max(first.seconds - again.seconds, 0);
@@ -447,25 +563,6 @@ disk_speed(void)
 
 /* ---- the result ---- */
 
-/* Bytes of a segment that is made as long as it has to be. */
-static double
-whole(double bytes)
-{
-	return ceil(bytes / GRNND_EXTENT_ALIGN) * GRNND_EXTENT_ALIGN;
-}
-
-/* Bytes of a segment that grows with the rows as they come (grnnd_mapping_grow()). */
-static double
-grown(double bytes)
-{
-	double		limit = maintenance_work_mem * 1024.0;
-	double		size = 0;
-
-	while (size < bytes)
-		size += whole(Max(size < limit ? Min(size / 4, Max(GRNND_MEMORY_EXTENT, size / 16)) : size / 4, 1));
-	return size;
-}
-
 /*
  * Seconds in which rows, graph and results that memory does not hold go to the disk and come back
  * (src/builder/pipeline_move.c): 0 where it does.  memory: bytes of the whole build.
@@ -486,30 +583,27 @@ static void
 fill_result(Sample *s, Relation table, double rows, const Needs *needs, double device_seconds,
 			Datum *values)
 {
-	const GrnndBuild *b = &s->build;
+	GrnndBuild *b = &s->build;
 	const GrnBuildResult *r = &b->builder.result;
 	double		nodes = needs->nodes;
-	double		records = nodes;
-	double		memory;
-	double		limit = maintenance_work_mem * 1024.0;
+	double		records;
+	GrnndBuildMemory memory;
 	double		collect;
 	double		load;
 	double		beyond;
 	double		speed;
 	bool		wal = RelationNeedsWAL(table) && XLogIsNeeded();
 	GrnLayout	layout;
+	GrnndFilterNeeds filters;
 	double		blocks;
 
 	if (!grn_result_layout(&layout, &b->spec, r))
 		elog(ERROR, "the index builder chose a record that does not fit a page");
-	if (rows / nodes > layout.tids_max)
-		records += nodes * ceil((rows / nodes - layout.tids_max) / layout.chain_tids);
-	blocks = (double) grnnd_index_blocks(&layout, r->centred != 0, (uint64) records);
-
-	memory = grown(rows * b->row_bytes) + grown(rows * sizeof(uint64)) +
-		whole(rows * sizeof(uint32)) + whole(Max(needs->work_bytes, rows * DUPLICATE_BYTES)) +
-		whole(nodes * (r->degree * sizeof(uint32) + 1 + sizeof(uint32)) + rows * sizeof(uint32)) +
-		whole(nodes * (layout.code_bytes + (layout.code_bytes > 0 ? sizeof(GrnFactor) : 0)));
+	records = nodes + chains(s, &layout);
+	filters = grnnd_filter_needs(b, &layout, s->built, rows, nodes, records);
+	blocks = (double) grnnd_index_blocks(&layout, r->centred != 0, (uint64) (records + filters.records)) +
+		filters.pages;
+	memory = grnnd_build_memory(b, &layout, &(GrnndMemoryNeeds) {rows, nodes, needs->work_bytes, filters.bytes});
 
 	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL)) +
 		rows * RANK_SECONDS_PER_ROW;
@@ -518,7 +612,7 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	/* with one process pages are formed and written in turns */
 	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
 			   (1 + grnnd_write_workers(b, (uint64) blocks))) + LOAD_SECONDS * Min(blocks * BLCKSZ / LEAST_LOAD, 1);
-	beyond = beyond_memory(b, rows, memory, speed);
+	beyond = beyond_memory(b, rows, memory.memory + memory.disk, speed);
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s, beyond memory %.3f s at %.0f MB/s",
 							 collect, device_seconds, needs->seconds, load, beyond, speed / 1e6)));
@@ -529,8 +623,8 @@ fill_result(Sample *s, Relation table, double rows, const Needs *needs, double d
 	values[3] = CStringGetTextDatum(r->on_gpu ? "gpu" : "cpu");
 	values[4] = Int64GetDatum((int64) (blocks * BLCKSZ));
 	values[5] = Int64GetDatum((int64) (wal ? blocks * WAL_PAGE_BYTES : 0));
-	values[6] = Int64GetDatum((int64) Min(memory, limit));
-	values[7] = Int64GetDatum((int64) Max(memory - limit, 0));
+	values[6] = Int64GetDatum((int64) memory.memory);
+	values[7] = Int64GetDatum((int64) memory.disk);
 	values[8] = Int64GetDatum((int64) needs->gpu_bytes);
 	values[9] = Float8GetDatum(Max(collect, device_seconds) + needs->seconds + load + beyond);
 }
@@ -562,7 +656,14 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 	grnnd_mapping_grow(map, GRN_SEG_ORDER, s->wanted * sizeof(uint32));
 	grnnd_mapping_populate(map, GRN_SEG_VECTORS, 0, s->wanted * b->row_bytes);
 	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, s->wanted * sizeof(uint32));
+	if (b->attrs->n > 0)
+	{
+		grnnd_mapping_grow(map, GRN_SEG_ATTRS, s->wanted * grnnd_row_bytes(b->attrs));
+		grnnd_mapping_populate(map, GRN_SEG_ATTRS, 0, s->wanted * grnnd_row_bytes(b->attrs));
+	}
 	s->row = palloc0(b->row_bytes);
+	s->attrs = palloc0(Max(grnnd_row_bytes(b->attrs), 1));
+	s->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns", ALLOCSET_SMALL_SIZES);
 	take_sample(s, table, column, tuples);
 	if (b->rows == 0)
 		return;
@@ -575,6 +676,10 @@ estimate(Sample *s, Relation table, const char *column, Datum *values)
 		tuples = (double) s->seen / s->blocks * pages;
 	rows = Max(tuples * s->indexed / s->seen, b->rows);
 
+	if (b->spec.sig_bytes > 0)
+		grnnd_fit_books(b, rows);
+	s->members = grnnd_count_members(b);
+	estimate_nodes(s, rows);
 	grnnd_choose_device(b, rows);
 	needs = measure(s, rows, &device_seconds);
 	fill_result(s, table, rows, &needs, device_seconds, values);
@@ -611,7 +716,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	Form_pg_attribute attribute;
 	Sample	   *s = palloc0(sizeof(Sample));
 	GrnndOptions *options;
-	GrnndAttrs	attrs = {0};
+	GrnndFilterColumns *columns;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -632,9 +737,11 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		check_options(PG_GETARG_ARRAYTYPE_P(3));
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
+	columns = grnnd_filter_columns(table, PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
 	grnnd_build_init(&s->build, grnnd_key_by_name(getBaseType(attribute->atttypid),
 												  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL),
-					 &attrs, attribute, options);
+					 columns->attrs, attribute, options);
+	s->columns = columns;
 	for (int i = 0; i < NCOLUMNS; i++)
 		values[i] = Int64GetDatum(0);
 	values[2] = Int32GetDatum((int32) s->build.column_dim);

@@ -28,11 +28,11 @@ values_of(const GrnndBuild *build, uint64 row)
 }
 
 /*
- * Fits a column's book, and finds the bytes of frequent values; returns how many there are.  keys:
- * [BOOK_ROWS] scratch.
+ * Fits a column's book, and finds the bytes of frequent values among so many rows, of which the
+ * build's are all or a sample; returns how many there are.  keys: [BOOK_ROWS] scratch.
  */
 static uint32
-fit_book(const GrnndBuild *build, uint32 column, int64 *keys, bool *frequent)
+fit_book(const GrnndBuild *build, uint32 column, double rows, int64 *keys, bool *frequent)
 {
 	GrnSigBook *book = &build->books[column];
 	uint32		sampled = (uint32) Min(build->rows, BOOK_ROWS);
@@ -52,7 +52,7 @@ fit_book(const GrnndBuild *build, uint32 column, int64 *keys, bool *frequent)
 		double		share = (double) counts[byte] / sampled;
 
 		frequent[byte] = share >= ERRS * GRN_LEAST_VALUE_SHARE && share < GRN_MOST_VALUE_SHARE / ERRS &&
-			share * (double) build->rows >= ERRS * GRN_LEAST_VALUE_ROWS;
+			share * rows >= ERRS * GRN_LEAST_VALUE_ROWS;
 		nfrequent += frequent[byte];
 	}
 	return nfrequent;
@@ -85,7 +85,7 @@ number_rows(GrnndBuild *build, bool (*frequent)[BYTES])
 }
 
 void
-grnnd_fit_books(GrnndBuild *build)
+grnnd_fit_books(GrnndBuild *build, double rows)
 {
 	uint32		columns = build->spec.sig_bytes;
 	bool		(*frequent)[BYTES] = palloc0(columns * sizeof(*frequent));
@@ -95,7 +95,7 @@ grnnd_fit_books(GrnndBuild *build)
 	build->books = palloc0(columns * sizeof(GrnSigBook));
 	for (uint32 c = 0; c < columns; c++)
 		if (build->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY)
-			nfrequent += fit_book(build, c, keys, frequent[c]);
+			nfrequent += fit_book(build, c, rows, keys, frequent[c]);
 	/* another host's builder is told nothing of values, and edges go by codes */
 	if (nfrequent > 0 && build->spec.use_codes && build->spec.remote == GRN_REMOTE_NONE)
 		number_rows(build, frequent);

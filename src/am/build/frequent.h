@@ -9,7 +9,8 @@
 /*
  * Fits the books of the columns to a sample of the collected rows' values (build->books).  Where
  * some values are frequent it says in segment VALUES which rows have them, for the builder.
+ * rows: of the table, where those collected are a sample (estimate.c).
  */
-extern void grnnd_fit_books(GrnndBuild *build);
+extern void grnnd_fit_books(GrnndBuild *build, double rows);
 
 #endif							/* GRNND_FREQUENT_H */

@@ -284,6 +284,17 @@ add_extent(GrnndMapping *map, GrnSegment segment, uint32 file, uint64 bytes)
 		map->announce(map->announce_arg, e, all->fds[file]);
 }
 
+uint64
+grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left)
+{
+	uint64		need = round_up(bytes - size, GRNND_EXTENT_ALIGN);
+	uint64		want = Max(need, round_up(size / 4, GRNND_EXTENT_ALIGN));
+	uint64		most = Max(GRNND_MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
+
+	want = Min(want, max - size);
+	return memory_left > 0 ? Min(Min(want, most), memory_left) : want;
+}
+
 /*
  * Makes a segment at least bytes long.  Pages in memory are not allocated yet:
  * a backend that is going to touch them calls grnnd_mapping_populate() first.
@@ -305,24 +316,13 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 
 	while (map->size[segment] < bytes)
 	{
-		uint64		size = map->size[segment];
-		uint64		need = round_up(bytes - size, GRNND_EXTENT_ALIGN);
-		uint64		want = Max(need, round_up(size / 4, GRNND_EXTENT_ALIGN));
-		uint64		memory_left;
+		uint64		memory_left = map->memory_limit - map->memory_used;
+		uint64		piece = grnnd_next_piece(map->size[segment], bytes, max, memory_left);
+		uint32		file = map->memory_used < GRNND_MEMORY_EXTENT ? 0 :
+			pg_atomic_read_u32(&map->extents->count) % GRNND_MEMORY_FILES;
 
 		CHECK_FOR_INTERRUPTS();
-		want = Min(want, max - size);
-		memory_left = map->memory_limit - map->memory_used;
-		if (memory_left > 0)
-		{
-			uint64		most = Max(GRNND_MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
-			uint32		file = map->memory_used < GRNND_MEMORY_EXTENT ? 0 :
-				pg_atomic_read_u32(&map->extents->count) % GRNND_MEMORY_FILES;
-
-			add_extent(map, segment, file, Min(Min(want, most), memory_left));
-		}
-		else
-			add_extent(map, segment, GRNND_FILE_DISK, want);
+		add_extent(map, segment, memory_left > 0 ? file : GRNND_FILE_DISK, piece);
 	}
 }
 

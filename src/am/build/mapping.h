@@ -84,6 +84,11 @@ typedef struct GrnndMapping
 extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
 										  uint64 memory_limit);
 extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
+/*
+ * By how many bytes a segment of `size`, and of max at most, grows next on its way to so many: in
+ * memory, as long as memory_left is not 0, and else on the disk.
+ */
+extern uint64 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left);
 extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 								   uint64 begin, uint64 end);
 extern void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,

@@ -21,9 +21,8 @@
 
 /* ---- books ---- */
 
-/* Finds the elements of an array column that are to have lists, and drops the others. */
-static void
-fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
+void
+grnnd_fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows, double rows)
 {
 	const GrnndAttr *attr = &new->columns->attr[column];
 	uint32	   *counts = palloc0(GRNND_CLASSES * sizeof(uint32));
@@ -35,7 +34,9 @@ fit_elements(GrnndNewIndex *new, uint32 column, uint64 nrows)
 		CHECK_FOR_INTERRUPTS();
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
 	}
-	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows, new->element_lists);
+	for (uint32 i = 0; rows > (double) nrows && i < GRNND_CLASSES; i++)
+		counts[i] = (uint32) Min(counts[i] * (rows / (double) nrows), UINT32_MAX);
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, (uint64) rows, new->element_lists);
 	grnnd_listed_classes(&new->books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
 	{
@@ -173,6 +174,25 @@ begin_shares(GrnndNewIndex *new, uint32 bucket)
 	return n;
 }
 
+uint64 *
+grnnd_count_lists(GrnndNewIndex *new)
+{
+	uint32		buckets = new->meta.list_buckets * new->columns->n;
+	uint64	   *counts = palloc_extended(buckets * sizeof(uint64), MCXT_ALLOC_HUGE);
+	pg_atomic_uint64 next_share;
+
+	new->filters.buckets = buckets;
+	new->list_counts = palloc_extended((Size) SHARES * buckets * sizeof(uint32),
+									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	pg_atomic_init_u64(&next_share, 0);
+	grnnd_sort_lists(new, &next_share, false);
+	for (uint32 b = 0; b < buckets; b++)
+		counts[b] = begin_shares(new, b);
+	pfree(new->list_counts);
+	new->list_counts = NULL;
+	return counts;
+}
+
 /* The codec of the rows' codes, for groups. */
 static void
 find_codec(const GrnndNewIndex *new, GrnCodec *codec)
@@ -198,16 +218,47 @@ plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
 }
 
 void
+grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, const GrnCodec *codec,
+			   uint32 column, uint64 n, uint64 nodes)
+{
+	uint64		room = grn_list_rows(l);
+	uint32		group_room = grnnd_group_room(l);
+
+	if (grnnd_has_groups(meta, l, column, n, nodes))
+	{
+		uint32		groups = grn_groups(codec, (uint32) n, group_room);
+
+		all->groups += groups;
+		all->guides += (groups + room - 1) / room;
+		all->rows += grn_group_entries(codec, (uint32) n, group_room);
+	}
+	else
+	{
+		all->records += (n + room - 1) / room;
+		all->rows += n;
+	}
+}
+
+GrnndListPlaces
+grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all)
+{
+	GrnndListPlaces places = {.first_list = records, .first_group = records + all->records};
+
+	/* the first group begins a page; slots that are left before it stay free */
+	if (all->groups > 0)
+		places.first_group = (places.first_group + l->per_page - 1) / l->per_page * l->per_page;
+	places.first_guide = places.first_group + all->groups * grnnd_group_records(l);
+	places.end = places.first_guide + all->guides;
+	return places;
+}
+
+void
 grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 {
 	GrnndFilterPlan *p = &new->filters;
 	const GrnLayout *l = &new->layout;
-	uint64		room = grn_list_rows(l);
-	uint32		group_room = grnnd_group_room(l);
-	uint64		rows = 0;
-	uint64		records = 0;
-	uint64		groups = 0;
-	uint64		guides = 0;
+	GrnndListSizes all = {0};
+	GrnndListPlaces places;
 	GrnCodec	codec;
 
 	if (p->buckets == 0)
@@ -219,46 +270,41 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_lengths = plan_array(map, &p->end, p->buckets, sizeof(uint32));
 	grnnd_find_filters(new, map);
-	for (uint32 b = 0; b < p->buckets; b++)
+	for (uint32 b = 0; b <= p->buckets; b++)
 	{
-		uint64		n = begin_shares(new, b);
+		uint64		n;
 
-		new->list_row_starts[b] = rows;
+		new->list_row_starts[b] = all.rows;
+		new->list_record_starts[b] = (uint32) all.records;
+		new->list_group_starts[b] = (uint32) all.groups;
+		new->list_guide_starts[b] = (uint32) all.guides;
+		if (b == p->buckets)
+			break;
+		n = begin_shares(new, b);
 		new->list_lengths[b] = (uint32) n;
-		new->list_record_starts[b] = (uint32) records;
-		new->list_group_starts[b] = (uint32) groups;
-		new->list_guide_starts[b] = (uint32) guides;
-		if (grnnd_has_groups(&new->meta, l, b / new->meta.list_buckets, n, new->nodes))
-		{
-			uint32		of_bucket = grn_groups(&codec, (uint32) n, group_room);
-
-			groups += of_bucket;
-			guides += (of_bucket + room - 1) / room;
-			rows += grn_group_entries(&codec, (uint32) n, group_room);
-		}
-		else
-		{
-			records += (n + room - 1) / room;
-			rows += n;
-		}
-		grnnd_check_records(new->records + records + l->per_page + groups * grnnd_group_records(l) + guides);
+		grnnd_add_list(&all, &new->meta, l, &codec, b / new->meta.list_buckets, n, new->nodes);
+		grnnd_check_records(grnnd_place_lists(l, new->records, &all).end);
 	}
-	new->list_row_starts[p->buckets] = rows;
-	new->list_record_starts[p->buckets] = (uint32) records;
-	new->list_group_starts[p->buckets] = (uint32) groups;
-	new->list_guide_starts[p->buckets] = (uint32) guides;
-	p->first_list = (uint32) new->records;
-	p->first_group = p->first_list + (uint32) records;
-	/* the first group begins a page; slots that are left before it stay free */
-	if (groups > 0)
-		p->first_group = (p->first_group + l->per_page - 1) / l->per_page * l->per_page;
-	p->first_guide = p->first_group + (uint32) groups * grnnd_group_records(l);
-	new->records = (uint64) p->first_guide + guides;
-	p->off_rows = plan_array(map, &p->end, rows, sizeof(GrnGrouped));
-	p->off_group_ends = plan_array(map, &p->end, groups, sizeof(uint32));
-	p->off_middles = plan_array(map, &p->end, groups, l->code_bytes);
-	p->off_middle_factors = plan_array(map, &p->end, groups, sizeof(GrnFactor));
+	places = grnnd_place_lists(l, new->records, &all);
+	p->first_list = (uint32) places.first_list;
+	p->first_group = (uint32) places.first_group;
+	p->first_guide = (uint32) places.first_guide;
+	new->records = places.end;
+	p->off_rows = plan_array(map, &p->end, all.rows, sizeof(GrnGrouped));
+	p->off_group_ends = plan_array(map, &p->end, all.groups, sizeof(uint32));
+	p->off_middles = plan_array(map, &p->end, all.groups, l->code_bytes);
+	p->off_middle_factors = plan_array(map, &p->end, all.groups, sizeof(GrnFactor));
 	grnnd_find_filters(new, map);
+}
+
+uint64
+grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, const GrnndListSizes *all)
+{
+	uint64		buckets = (uint64) meta->list_buckets * meta->ncolumns;
+
+	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
+		buckets * (SHARES * sizeof(uint32) + sizeof(uint64) + 4 * sizeof(uint32)) +
+		all->rows * sizeof(GrnGrouped) + all->groups * (sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
 }
 
 void
@@ -285,7 +331,7 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *book
 		memcpy(new->books, books, new->columns->n * sizeof(GrnSigBook));
 		for (uint32 c = 0; c < new->columns->n; c++)
 			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-				fit_elements(new, c, nrows);
+				grnnd_fit_array_book(new, c, nrows, (double) nrows);
 		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
 	}
 }

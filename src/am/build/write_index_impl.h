@@ -152,6 +152,45 @@ extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnS
 extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
 /* Plans the lists, of which all rows are counted.  The leader's alone. */
 extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
+/*
+ * For estimates by a sample, whose nodes and rows `new` has: the rows of each bucket (palloc'd).
+ * meta.list_buckets may be those of a larger index.
+ */
+extern uint64 *grnnd_count_lists(GrnndNewIndex *new);
+/*
+ * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
+ * list.  rows: of the table, where those are a sample.
+ */
+extern void grnnd_fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows, double rows);
+
+/* What lists take. */
+typedef struct GrnndListSizes
+{
+	uint64		rows;			/* places for them while groups are made, copies included */
+	uint64		records;		/* of chains */
+	uint64		groups;
+	uint64		guides;			/* records of guides */
+} GrnndListSizes;
+
+/* Adds the list of n rows of a bucket of a column. */
+extern void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
+						   const GrnCodec *codec, uint32 column, uint64 n, uint64 nodes);
+
+/* Ids of the first records of lists, behind so many others, and the id behind the last. */
+typedef struct GrnndListPlaces
+{
+	uint64		first_list;
+	uint64		first_group;
+	uint64		first_guide;
+	uint64		end;
+} GrnndListPlaces;
+extern GrnndListPlaces grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all);
+/*
+ * Bytes of all that is planned behind the rows' values, but for gaps between arrays: by the number
+ * of columns, list_buckets and lists of an index.
+ */
+extern uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes,
+								 const GrnndListSizes *all);
 /* Finds all that is planned in this process's mapping. */
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */
