@@ -18,6 +18,9 @@
 #define MEMBER_DEGREE 16		/* of a value's own graph: as many as a vertex may take, about */
 #define VALUES 256
 
+/* Vertices are counted and listed in so many blocks, each by one thread, so in their order. */
+#define BLOCKS 64
+
 /*
  * A value needs no edges if, by a sample of its rows, so many neighbours share it: MOST_USUAL times
  * as many as chance gives, and FEW of those that are enough.
@@ -56,6 +59,9 @@ struct GrnValueEdges
 	GrnGpu	   *gpu;			/* or NULL: cores build */
 	GrnValues	values;
 	Counts	   *counts;			/* [columns] */
+	Counts	   *blocks;			/* [BLOCKS][columns] of a block's vertices; then the places where
+								 * its next members go */
+	bool		(*needs)[VALUES];	/* [columns] edges */
 	Value	   *value;			/* [n] those that get edges, by column */
 	uint32_t	n;
 	bool		found;			/* they, and their members */
@@ -222,30 +228,109 @@ most_edges(const GrnPipeline *p, uint32_t columns)
 	return columns == 0 ? 0 : grn_most_value_edges(p->graph.degree, columns, grn_most_code_bytes(&p->costs));
 }
 
+/* Vertices of a block, which end where the next one's begin. */
+static uint32_t
+block_begin(const ValueEdges *e, size_t block)
+{
+	return (uint32_t) ((uint64_t) e->p->graph.n * block / BLOCKS);
+}
+
+/* A GrnRangeFn over blocks: counts values. */
+static void
+count_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const ValueEdges *e = arg;
+	uint32_t	columns = e->values.columns;
+
+	(void) worker;
+	for (size_t block = begin; block < end; block++)
+		for (uint32_t v = block_begin(e, block); v < block_begin(e, block + 1); v++)
+			for (uint32_t c = 0; c < columns; c++)
+				e->blocks[block * columns + c][grn_value(&e->values, &e->p->rows, c, v)]++;
+}
+
+/* A GrnRangeFn over rows: forgets values that get no edges, so that neighbours that share one may give way. */
+static void
+forget_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const ValueEdges *e = arg;
+	uint32_t	columns = e->values.columns;
+
+	(void) worker;
+	for (uint64_t i = begin; i < end; i++)
+		for (uint32_t c = 0; c < columns; c++)
+		{
+			uint8_t    *number = e->p->build->values + i * columns + c;
+
+			if (!e->needs[c][*number])
+				*number = 0;
+		}
+}
+
+/* A GrnRangeFn over blocks: puts vertices where members of their values are. */
+static void
+list_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const ValueEdges *e = arg;
+	const GrnRows *rows = &e->p->rows;
+	uint32_t	columns = e->values.columns;
+
+	(void) worker;
+	for (size_t block = begin; block < end; block++)
+		for (uint32_t v = block_begin(e, block); v < block_begin(e, block + 1); v++)
+			for (uint32_t c = 0; c < columns; c++)
+			{
+				uint8_t		value = grn_value(&e->values, rows, c, v);
+				uint64_t	place;
+
+				if (value == 0)
+					continue;
+				place = e->blocks[block * columns + c][value]++;
+				e->members[place] = v;
+				e->rows[place] = rows->order ? rows->order[v] : v;
+			}
+}
+
+/* Has a value's members begin at a place, those of each block behind those of the ones before. */
+static void
+begin_members(ValueEdges *e, uint32_t column, int value, uint64_t place)
+{
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		uint64_t   *at = &e->blocks[block * e->values.columns + column][value];
+		uint64_t	n = *at;
+
+		*at = place;
+		place += n;
+	}
+}
+
 /* Finds the values that get edges, by the graph of all, and their members. */
 static bool
 find_values(ValueEdges *e)
 {
 	const GrnPipeline *p = e->p;
+	GrnParallel *parallel = grn_pool_parallel(p->build->pool);
 	uint32_t	columns = e->values.columns;
 	uint32_t	needing = 0;
-	uint64_t	(*at)[VALUES] = calloc(columns, sizeof(*at));
-	bool		(*needs)[VALUES] = calloc(columns, sizeof(*needs));
 	uint64_t	members = 0;
 
-	free(e->value);				/* of a try for which memory was short */
+	/* those of a try for which memory was short */
+	free(e->needs);
+	free(e->value);
+	e->needs = calloc(columns, sizeof(*e->needs));
 	e->value = calloc(columns, VALUES * sizeof(Value));
-	e->found = at && needs && e->value;
+	e->found = e->needs && e->value;
 	for (uint32_t c = 0; e->found && c < columns; c++)
 	{
 		uint64_t	before = members;
 
 		for (int value = 1; value < VALUES; value++)
 		{
-			if (!needs_edges(e, c, value))
+			e->needs[c][value] = needs_edges(e, c, value);
+			if (!e->needs[c][value])
 				continue;
-			needs[c][value] = true;
-			at[c][value] = members;
+			begin_members(e, c, value, members);
 			e->value[e->n++] = (Value) {.column = c, .first = members, .n = e->counts[c][value]};
 			members += e->counts[c][value];
 		}
@@ -253,29 +338,11 @@ find_values(ValueEdges *e)
 	}
 	if (most_edges(p, needing) == 0)
 		e->n = 0;
-	/* neighbours that share another value may give way */
-	for (uint64_t i = 0; e->n > 0 && i < p->build->n; i++)
-		for (uint32_t c = 0; c < columns; c++)
-		{
-			uint8_t    *number = p->build->values + i * columns + c;
-
-			if (!needs[c][*number])
-				*number = 0;
-		}
-	for (uint32_t v = 0; e->n > 0 && v < p->graph.n; v++)
-		for (uint32_t c = 0; c < columns; c++)
-		{
-			uint8_t		value = grn_value(&e->values, &p->rows, c, v);
-			uint64_t	place;
-
-			if (value == 0)
-				continue;
-			place = at[c][value]++;
-			e->members[place] = v;
-			e->rows[place] = p->rows.order ? p->rows.order[v] : v;
-		}
-	free(needs);
-	free(at);
+	if (e->n > 0)
+	{
+		parallel->run(parallel, p->build->n, GRN_PIPELINE_GRAIN, forget_range, e);
+		parallel->run(parallel, BLOCKS, 1, list_range, e);
+	}
 	return e->found;
 }
 
@@ -285,6 +352,8 @@ grn_pipeline_forget_values(GrnPipeline *p)
 	if (p->value_edges)
 	{
 		free(p->value_edges->counts);
+		free(p->value_edges->blocks);
+		free(p->value_edges->needs);
 		free(p->value_edges->value);
 	}
 	free(p->value_edges);
@@ -294,6 +363,7 @@ grn_pipeline_forget_values(GrnPipeline *p)
 bool
 grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t work_limit, GrnFailure *failure)
 {
+	GrnParallel *parallel = grn_pool_parallel(p->build->pool);
 	ValueEdges *e;
 	uint64_t	members = 0;
 	uint64_t	most = 0;		/* of a column */
@@ -308,25 +378,29 @@ grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t wo
 		return true;
 	e = p->value_edges = calloc(1, sizeof(ValueEdges));
 	if (e)
+	{
 		e->counts = calloc(p->build->spec->sig_bytes, sizeof(Counts));
-	if (!e || !e->counts)
+		e->blocks = calloc(BLOCKS * p->build->spec->sig_bytes, sizeof(Counts));
+	}
+	if (!e || !e->counts || !e->blocks)
 	{
 		grn_pipeline_forget_values(p);
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
 	}
 	e->p = p;
 	e->values = (GrnValues) {p->build->values, p->build->spec->sig_bytes};
-	for (uint32_t v = 0; v < p->graph.n; v++)
-		for (uint32_t c = 0; c < e->values.columns; c++)
-			e->counts[c][grn_value(&e->values, &p->rows, c, v)]++;
+	parallel->run(parallel, BLOCKS, 1, count_range, e);
 	for (uint32_t c = 0; c < e->values.columns; c++)
 	{
 		uint64_t	of_column = 0;
 
 		for (int value = 1; value < VALUES; value++)
 		{
-			uint64_t	count = e->counts[c][value];
+			uint64_t	count = 0;
 
+			for (uint32_t block = 0; block < BLOCKS; block++)
+				count += e->blocks[block * e->values.columns + c][value];
+			e->counts[c][value] = count;
 			if (!grn_has_value_edges((double) count, p->graph.n, on_gpu))
 				continue;
 			of_column += count;

@@ -50,6 +50,7 @@ typedef struct Shared
 	pg_atomic_uint64 next_sorted;	/* and that none sorts into lists yet */
 	pg_atomic_uint64 next_node; /* first node that no process checks yet */
 	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
+	pg_atomic_uint64 grouped;	/* buckets whose lists are in groups */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
 	pg_atomic_uint64 pages_done;
@@ -65,8 +66,8 @@ typedef enum Step
 	COUNTING,					/* rows of lists */
 	PLANNING,					/* the leader plans the lists, and the pages */
 	CHECKING,					/* nodes; rows are sorted into lists */
-	WRITING_NODES,				/* and lists are put into groups */
-	WRITING_LISTS
+	WRITING_NODES,				/* and lists are put into groups, and written as far as that goes */
+	WRITING_LISTS				/* the rest of them */
 } Step;
 
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
@@ -365,39 +366,45 @@ nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
 }
 
+static uint64
+stretches_of(uint64 pages)
+{
+	return (pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
+}
+
 /*
- * This process's share of the pages [first, last) of the node area; done: how many of the area are
- * written, which the leader reports.
+ * Takes the next turn of the pages [first, last) of the node area, and writes its stretch if there
+ * is one; false if no turn is left.
  */
-static void
-write_pages(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
-			BlockNumber first, BlockNumber last, bool report)
+static bool
+write_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
+		   BlockNumber first, BlockNumber last, bool report)
 {
 	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
-	uint64		stretches = (last - first + STRETCH_PAGES - 1) / STRETCH_PAGES;
 	uint64		stretch;
+	uint64		begin;
+	uint64		end;
 
-	while (stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches,
-						   new->moved != NULL, &stretch))
-	{
-		uint64		begin = first + stretch * STRETCH_PAGES;
-		uint64		end = Min(begin + STRETCH_PAGES, last);
-
-		if (begin >= end)
-			continue;
-		CHECK_FOR_INTERRUPTS();
-		if (shared->use_wal)
-			grnnd_wal_ahead(&shared->wal_ahead);
-		if (new->moved != NULL)
-			nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
-						end * new->layout.per_page / new->layout.span);
-		grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
-		for (uint64 i = begin; i < end; i++)
-			grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
-		pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
-		if (report)
-			grnnd_report_stretch(&pages, pg_atomic_read_u64(&shared->pages_done), shared->node_pages);
-	}
+	if (!stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches_of(last - first),
+						 new->moved != NULL, &stretch))
+		return false;
+	begin = first + stretch * STRETCH_PAGES;
+	end = Min(begin + STRETCH_PAGES, last);
+	if (begin >= end)
+		return true;
+	CHECK_FOR_INTERRUPTS();
+	if (shared->use_wal)
+		grnnd_wal_ahead(&shared->wal_ahead);
+	if (new->moved != NULL)
+		nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
+					end * new->layout.per_page / new->layout.span);
+	grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
+	for (uint64 i = begin; i < end; i++)
+		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
+	pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
+	if (report)
+		grnnd_report_stretch(&pages, pg_atomic_read_u64(&shared->pages_done), shared->node_pages);
+	return true;
 }
 
 /* Pages of the node area before the first one with a record of a list. */
@@ -425,14 +432,43 @@ begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
 	return w;
 }
 
-/* This process's share of the groups of lists, and of the pages with nodes. */
+/* The next turn of the other pages, once all lists have their groups. */
+static bool
+write_list_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+{
+	return write_turn(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
+					  shared->node_pages, report);
+}
+
+/*
+ * Whether lists have their groups, and less of their pages is taken than of those with nodes, `nodes`
+ * pages.  (Beyond memory a list's rows would be read beside those of the cells that are written.)
+ */
+static bool
+lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
+{
+	if (new->moved != NULL || pg_atomic_read_u64(&shared->grouped) < new->filters.buckets)
+		return false;
+	/* groups that other processes have made */
+	pg_read_barrier();
+	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
+		pg_atomic_read_u64(&shared->next_turn) * stretches_of(shared->node_pages - nodes);
+}
+
+/*
+ * This process's share of the groups of lists, and of the pages with nodes.  Lists lie in one file
+ * or two, to which all processes would have to write in turns, so their pages come in between.
+ */
 static void
 write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 {
+	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
+	uint64		grouped = 0;
 	uint64		bucket;
 
-	while ((bucket = pg_atomic_fetch_add_u64(&shared->next_list, 1)) < new->filters.buckets)
+	for (; (bucket = pg_atomic_fetch_add_u64(&shared->next_list, 1)) < new->filters.buckets; grouped++)
 		grnnd_group_list(new, (uint32) bucket);
+	pg_atomic_fetch_add_u64(&shared->grouped, grouped);
 	if (shared->result.stayed)
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
@@ -442,15 +478,9 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 			grn_pages_ahead(new->vectors.base, bytes);
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
-	write_pages(new, shared, w, &shared->next_turn, 0, Min(pages_of_nodes(new), shared->node_pages), report);
-}
-
-/* This process's share of the other pages, once all lists have their groups. */
-static void
-write_lists(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
-{
-	write_pages(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
-				shared->node_pages, report);
+	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
+		if (lists_are_behind(new, shared, nodes))
+			write_list_turn(new, shared, w, report);
 }
 
 /* What the leader has planned by now. */
@@ -489,7 +519,8 @@ work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Rela
 		end_step(shared);
 	}
 	if (step <= WRITING_LISTS)
-		write_lists(new, shared, w, false);
+		while (write_list_turn(new, shared, w, false))
+			;
 	grnnd_writer_end(w);
 	grnnd_mapping_unmap(map);
 	if (step <= WRITING_LISTS)
@@ -573,7 +604,8 @@ write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter
 	write_head(new, w);
 	write_nodes(new, shared, w, true);
 	end_step(shared);
-	write_lists(new, shared, w, true);
+	while (write_list_turn(new, shared, w, true))
+		;
 	return blocks;
 }
 
@@ -684,6 +716,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->next_sorted, 0);
 	pg_atomic_init_u64(&shared->next_node, 0);
 	pg_atomic_init_u64(&shared->next_list, 0);
+	pg_atomic_init_u64(&shared->grouped, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
