@@ -117,6 +117,7 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	grn_parts_are_cut(&p);
 	job->part_times.split = grn_lap(&since);
 	grn_progress_step(job->progress, BUILT, 0);
+	advise(&p, MADV_RANDOM);
 	for (uint32_t i = 0; i < p.parts.nparts; i++)
 	{
 		GrnGraph	graph;

@@ -216,7 +216,12 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;
+	/* copies are compared by rank, so with rows anywhere: nothing is read around them */
+	if (p->placed_bytes > 0)
+		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
 	p->rows.n = grn_find_duplicates(&all, hashes, p->parallel, p->vertex_of_rank, slots);
+	if (p->placed_bytes > 0)
+		grn_pages_scattered(all.base, b->n * all.row_bytes, false);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
 }

@@ -27,6 +27,7 @@
  * again, and that should not be a matter of chance.
  */
 #define JUDGED_CLOSELY 8192
+#define JUDGED_ON_DISK 2048		/* the same of rows beyond memory: each neighbour may be a read */
 
 #define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is, */
 #define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
@@ -280,20 +281,16 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
 }
 
-/*
- * Whether codes tell neighbours apart, by some vertices, and by more where those leave it open.
- * Beyond memory each of their neighbours may be a read of the disk, so there some are enough.
- */
+/* Whether codes tell neighbours apart, by some vertices, and by more where those leave it open. */
 static bool
 codes_tell(GrnPipeline *p)
 {
-	static const uint64_t probes[] = {GRN_JUDGED_VERTICES, JUDGED_CLOSELY};
+	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->result->moved ? JUDGED_ON_DISK : JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
 	bool		compact = grn_is_compact((GrnForm) p->result->form, p->rows.dim);
-	int			most = p->result->moved ? 1 : 2;
 
 	grn_pipeline_sample_rows(p, true);
-	for (int i = 0; i == 0 || (i < most && grn_codes_unclear(&p->judgement, compact)); i++)
+	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgement, compact)); i++)
 	{
 		p->probes = m < probes[i] ? m : probes[i];
 		memset(&p->judgement, 0, sizeof(p->judgement));

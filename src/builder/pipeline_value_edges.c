@@ -249,7 +249,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 				e->blocks[block * columns + c][grn_value(&e->values, &e->p->rows, c, v)]++;
 }
 
-/* A GrnRangeFn over rows: forgets values that get no edges, so that neighbours that share one may give way. */
+/* A GrnRangeFn over rows: forgets values without edges: neighbours that share one may give way. */
 static void
 forget_range(void *arg, int worker, size_t begin, size_t end)
 {

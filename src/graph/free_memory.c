@@ -7,6 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * A full cgroup has this much for a build: what fills it are pages of files, which can be had
+ * again.  With less a graph would be built in parts too small for rows to find their neighbours in.
+ */
+#define LEAST_FREE ((uint64_t) 32 << 20)
+
 #define MOST_PATH 4096
 
 /* One version of cgroups: where they are, and what their files are called. */
@@ -144,5 +150,7 @@ grn_free_memory(void)
 uint64_t
 grn_memory_limit(uint64_t set)
 {
-	return set > 0 ? set : grn_free_memory();
+	uint64_t	bytes = grn_free_memory();
+
+	return set > 0 ? set : bytes > LEAST_FREE ? bytes : LEAST_FREE;
 }

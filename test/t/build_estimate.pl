@@ -57,6 +57,7 @@ for my $case (
 	[ 'toasted', 'vector_l2_ops', '1GB', 20000, 20000, '' ],
 	[ 'short', 'vector_ip_ops', '16MB', 40000, 20000, '' ],
 	[ 'filtered', 'vector_l2_ops', '1GB', 20000, 20000, 'kind' ],
+	[ 'filtered', 'vector_ip_ops', '1GB', 20000, 20000, 'kind' ],
 	[ 'filtered', 'vector_l2_ops', '16MB', 20000, 20000, 'kind,day,tags,label' ])
 {
 	my ($table, $opclass, $memory, $rows, $nodes, $columns) = @$case;
@@ -117,6 +118,12 @@ for my $case (
 		SELECT nodes FROM grnnd_build_estimate('copies', 'e', NULL, '{t1=1,t2=1}'))), $nodes, 0.2, "distinct rows: $name");
 }
 
+# lists come with codes, which few distinct rows have only later
+$node->safe_psql('postgres', q(CREATE TABLE alike AS SELECT i % 7 AS kind, ARRAY[i % 9, 1, 2]::vector(3) AS e
+	FROM generate_series(1, 30000) i; CREATE INDEX alike_i ON alike USING grnnd (e vector_l2_ops, kind)));
+within($node->safe_psql('postgres', q(SELECT index_bytes FROM grnnd_build_estimate('alike', 'e', filter_columns => '{kind}'))),
+	$node->safe_psql('postgres', q(SELECT pg_relation_size('alike_i'))), 0.1, 'few distinct rows with a column');
+
 # ---- nothing to build from, and what is refused ----
 
 $node->safe_psql('postgres', q(
@@ -134,6 +141,8 @@ is($node->safe_psql('postgres', q(SELECT rows, nodes, device, index_bytes > 8192
 	FROM grnnd_build_estimate('few', 'e'))), '1|1|cpu|t', 'one row');
 # what it writes to find out stays under temp_file_limit, whatever the rows' size
 $node->safe_psql('postgres', 'CREATE TABLE wide (e vector(16000))');
+is($node->safe_psql('postgres', q(SET temp_file_limit = '64kB'; SET maintenance_work_mem = '256MB';
+	SELECT rows > 0 FROM grnnd_build_estimate('plain', 'e', NULL, '{t1=1,t2=1}'))), 't', 'with next to no temporary file');
 for my $table ('wide', 'plain')
 {
 	is($node->safe_psql('postgres', qq(SET temp_file_limit = '40MB'; SET maintenance_work_mem = '256MB';

@@ -74,6 +74,7 @@
 
 /* Written and synced for the disk's speed, doubled until it takes this many seconds. */
 #define PROBE_BYTES (16 << 20)
+#define LEAST_PROBE (1 << 20)	/* less cannot be timed */
 #define PROBE_MAX_BYTES (512 << 20)
 #define PROBE_SECONDS 0.25
 
@@ -550,7 +551,9 @@ disk_speed(void)
 	/* the sample may take the other half */
 	if (temp_file_limit >= 0)
 		most = Min(most, (int64) temp_file_limit * 1024 / 2);
-	bytes = Max(Min(PROBE_BYTES, most) >> 20 << 20, 1 << 20);
+	if (most < LEAST_PROBE)
+		return PROBE_BYTES / PROBE_SECONDS;
+	bytes = Max(Min(PROBE_BYTES, most) >> 20 << 20, LEAST_PROBE);
 	PrepareTempTablespaces();
 	for (;;)
 	{

@@ -18,6 +18,7 @@
 #include "am/build/write_index_impl.h"
 #include "am/lists.h"
 #include "am/opclass.h"
+#include "am/write/fit.h"
 #include "graph/build/value_edges.h"
 
 /* ---- columns ---- */
@@ -37,6 +38,13 @@ filter_column(Relation table, const char *name)
 				 errmsg("column \"%s\" of relation \"%s\" does not exist", name,
 						RelationGetRelationName(table))));
 	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+#if PG_VERSION_NUM >= 180000
+	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("filter column \"%s\" is generated when it is read, and cannot be in an index", name),
+				 errhint("Generate it as STORED.")));
+#endif
 	class_oid = GetDefaultOpClass(attribute->atttypid, am);
 	if (!OidIsValid(class_oid))
 		ereport(ERROR,
@@ -203,15 +211,17 @@ grnnd_filter_needs(GrnndBuild *build, const GrnLayout *layout, uint64 sampled, d
 	GrnndFilterNeeds needs = {0};
 	GrnndListSizes lists = {0};
 	GrnndNewIndex *new;
-	GrnCodec	codec = {.dim = layout->dim, .shape = layout->shape, .norm_unit = 1};
+	const GrnMetricInfo *metric = grn_metric((GrnMetric) build->spec.metric);
+	/* what groups are counted by; of the rest, which the sample's has, nothing is asked */
+	GrnCodec	codec = {.dim = layout->dim, .shape = layout->shape, .kind = metric->codes, .own = metric->own_codes};
 
 	if (build->attrs->n == 0)
 		return needs;
 	new = palloc0(sizeof(GrnndNewIndex));
 	take_sample(new, build, layout, sampled, rows);
 	new->meta.build_nodes = (uint32) Min(nodes, GRN_MAX_NODES);
-	grn_codec_set_metric(&codec, grn_metric((GrnMetric) new->meta.metric), 1);
-	if (layout->code_bytes > 0)
+	/* (of few nodes codes are fitted later, and lists are made then: write_index.c) */
+	if (layout->code_bytes > 0 && (nodes >= grnnd_fit_rows(build->dim) || layout->shape.own != 0))
 	{
 		uint64	   *counts;
 

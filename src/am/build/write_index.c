@@ -441,8 +441,8 @@ write_list_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool rep
 }
 
 /*
- * Whether lists have their groups, and less of their pages is taken than of those with nodes, `nodes`
- * pages.  (Beyond memory a list's rows would be read beside those of the cells that are written.)
+ * Whether lists have their groups, and less of their pages is taken than of those with nodes (so
+ * many).  (Beyond memory a list's rows would be read beside those of the cells that are written.)
  */
 static bool
 lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
@@ -469,13 +469,14 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 	for (; (bucket = pg_atomic_fetch_add_u64(&shared->next_list, 1)) < new->filters.buckets; grouped++)
 		grnnd_group_list(new, (uint32) bucket);
 	pg_atomic_fetch_add_u64(&shared->grouped, grouped);
-	if (shared->result.stayed)
+	if (new->moved != NULL)
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
-		/* those of a stretch's nodes lie anywhere, and memory is to hold them all */
-		if (report)
+		/* rows that have stayed lie anywhere, and memory is to hold them all */
+		if (shared->result.stayed && report)
 			grn_pages_ahead(new->vectors.base, bytes);
+		/* what is wanted of others is asked for; what lies around it would push that out */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
 	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
