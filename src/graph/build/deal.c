@@ -19,7 +19,7 @@ typedef struct Piece
 {
 	uint32_t	part;			/* the first of its new parts */
 	uint32_t	ends[2];		/* the plane lies between these rows, */
-	float		at;				/* where a row is by so much nearer to the first */
+	float		at;				/* where a row is by so much farther from the first */
 	uint32_t	halves[2];		/* pieces, the second one's rows beyond `at`; 0: not halved */
 } Piece;
 
@@ -34,7 +34,7 @@ typedef struct Deal
 	const Piece *halved;
 } Deal;
 
-/* How much nearer row v lies to the first of a piece's ends, as a difference of squares. */
+/* How much farther row v lies from the first of a piece's ends than from the second: of squares. */
 static float
 side_of(const Deal *d, const Piece *piece, uint32_t v)
 {
