@@ -216,5 +216,5 @@ grn_parts_merge_on_cores(GrnPartsBuild *p)
 	GrnTile		tile;
 
 	grn_tile_floats(&tile, p->job->rows);
-	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
+	grn_parts_merge(&tile, &p->parts, p->lists, p->job->beyond_memory, p->parallel, p->job->graph);
 }

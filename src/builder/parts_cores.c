@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include "graph/build/descent.h"
+#include "graph/file_pages.h"
 
 /* Shares of the time, about: when parts are cut, and when they are built. */
 #define CUT 0.1
 #define CUT_LOOPS 40
 #define BUILT 0.9
+
+#define NEXT_BYTES 4096			/* between rows that are asked for together, at most */
 
 static bool
 cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
@@ -95,6 +98,27 @@ advise(const GrnPartsBuild *p, int advice)
 	madvise((void *) lists, (uintptr_t) (p->counts + p->parts.start[p->parts.nparts]) - lists, advice);
 }
 
+/* Asks for the rows of a part, which lie on a disk: in stretches, as far as they lie together. */
+static void
+ask_for_rows(const GrnRows *rows)
+{
+	const char *begin = grn_row(rows, 0);
+	const char *end = begin + rows->row_bytes;
+
+	for (size_t i = 1; i < rows->n; i++)
+	{
+		const char *row = grn_row(rows, i);
+
+		if (row < begin || row > end + NEXT_BYTES)
+		{
+			grn_pages_ahead(begin, (size_t) (end - begin));
+			begin = row;
+		}
+		end = row + rows->row_bytes;
+	}
+	grn_pages_ahead(begin, (size_t) (end - begin));
+}
+
 bool
 grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 {
@@ -123,6 +147,8 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		GrnGraph	graph;
 		GrnRows		rows = grn_part_rows(&p, p.by_size[i], s.order, &graph);
 
+		if (job->beyond_memory)
+			ask_for_rows(&rows);
 		grn_rnnd_build(&rows, &p.params, job->fill, p.parallel, s.workspace, &graph,
 					   cores_progress, &p);
 		grn_part_name_lists(&p, p.by_size[i], &graph);

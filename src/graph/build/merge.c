@@ -3,9 +3,17 @@
  */
 #include "graph/build/merge.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "graph/file_pages.h"
+
 #define GRAIN 256
+#define DISK_GRAIN 64			/* where rows lie on a disk: memory has to hold their neighbours */
+
+/* Pages that have just been asked for, by their numbers. */
+#define ASKED 4096
+#define PAGE_BYTES 4096			/* of most machines */
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
 /* A neighbour to be: distance (tile.h) above its row. */
@@ -19,7 +27,50 @@ typedef struct Merge
 	const GrnParts *parts;
 	const uint32_t *lists;
 	GrnGraph   *graph;
+	bool		on_disk;
 } Merge;
+
+/* Asks for bytes that are going to be read, if their pages have not just been asked for. */
+static void
+ask(uintptr_t * asked, const void *base, size_t bytes)
+{
+	uintptr_t	first = (uintptr_t) base / PAGE_BYTES;
+	uintptr_t	last = ((uintptr_t) base + bytes - 1) / PAGE_BYTES;
+
+	if (asked[first % ASKED] == first && asked[last % ASKED] == last)
+		return;
+	asked[first % ASKED] = first;
+	asked[last % ASKED] = last;
+	grn_pages_ahead(base, bytes);
+}
+
+/* Asks for a list, or for the rows that it names. */
+static void
+ask_for_list(const Merge *m, uintptr_t * asked, uint32_t position, bool rows)
+{
+	const uint32_t *list = m->lists + (size_t) position * m->graph->degree;
+
+	if (position == GRN_INVALID_ID)
+		return;
+	if (!rows)
+		ask(asked, list, m->graph->degree * sizeof(uint32_t));
+	for (uint32_t i = 0; rows && i < m->graph->degree && list[i] != GRN_INVALID_ID; i++)
+		ask(asked, grn_row(m->tile->rows, list[i]), m->tile->rows->row_bytes);
+}
+
+/* Asks for all that rows [begin, end) are merged from, so that the disk brings much at once. */
+static void
+ask_ahead(const Merge *m, size_t begin, size_t end)
+{
+	uintptr_t	asked[ASKED] = {0};
+
+	for (int rows = 0; rows < 2; rows++)
+		for (size_t v = begin; v < end; v++)
+		{
+			ask_for_list(m, asked, m->parts->home[v], rows);
+			ask_for_list(m, asked, m->parts->guest[v], rows);
+		}
+}
 
 /* Appends the keys of one part's list of row v. */
 static uint32_t
@@ -46,6 +97,8 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	degree = m->graph->degree;
 
 	(void) worker;
+	if (m->on_disk)
+		ask_ahead(m, begin, end);
 	for (size_t v = begin; v < end; v++)
 	{
 		uint32_t   *ids = m->graph->ids + v * degree;
@@ -89,10 +142,11 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 void
-grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists,
+grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, bool on_disk,
 				GrnParallel *parallel, GrnGraph *graph)
 {
-	Merge		m = {.tile = tile, .parts = parts, .lists = lists, .graph = graph};
+	Merge		m = {.tile = tile, .parts = parts, .lists = lists, .graph = graph,
+		.on_disk = on_disk && tile->bytes == NULL};
 
-	parallel->run(parallel, graph->n, GRAIN, merge_range, &m);
+	parallel->run(parallel, graph->n, m.on_disk ? DISK_GRAIN : GRAIN, merge_range, &m);
 }
