@@ -103,14 +103,12 @@ grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacit
 	const GrnRows *rows = p->job->rows;
 	uint64_t	least = UINT64_MAX;
 	uint32_t	evenest = nparts;
-	uint32_t	last = nparts;
 
 	for (int cuts = 1;; cuts++)
 	{
 		uint64_t	largest;
 
 		grn_parts_make(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);
-		last = nparts;
 		largest = grn_parts_largest(&p->parts);
 		if (largest <= capacity)
 			return;
@@ -123,7 +121,7 @@ grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacit
 			break;
 		nparts = grn_parts_more(nparts, most);
 	}
-	if (evenest != last)
+	if (evenest != nparts)
 		grn_parts_make(rows, evenest, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);
 	/* fewer cells leave more parts to deal out to; of one there are enough */
 	for (nparts = evenest; !grn_parts_deal(rows, most, p->overlap, capacity, p->parallel, p->cutting, &p->parts);)

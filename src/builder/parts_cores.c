@@ -3,9 +3,6 @@
  */
 #include "builder/parts_impl.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "graph/build/descent.h"
 #include "graph/file_pages.h"
 
@@ -80,43 +77,40 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 }
 
 /*
- * Of lists and rows that lie on a disk.  The merge goes from row to row of a part, and from
- * there to near ones: ahead of each page that it reads the kernel would read as much as it has
- * been told to read ahead, and drop pages for it that the next rows want.
+ * Begins and ends the time when rows and lists that lie on a disk are read here and there.  A part
+ * has rows of several places, and the merge goes from a row to near ones.  Around each page that
+ * they read the kernel would read more, and drop pages for it that the next rows want.
  */
 static void
-advise(const GrnPartsBuild *p, int advice)
+read_scattered(const GrnPartsBuild *p, bool begin)
 {
 	const GrnRows *rows = p->job->rows;
-	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
-	uintptr_t	first = (uintptr_t) rows->base / page * page;
-	uintptr_t	lists = (uintptr_t) p->lists / page * page;
 
 	if (!p->job->beyond_memory)
 		return;
-	madvise((void *) first, rows->n * rows->row_bytes + page, advice);
-	madvise((void *) lists, (uintptr_t) (p->counts + p->parts.start[p->parts.nparts]) - lists, advice);
+	grn_pages_scattered(rows->base, rows->n * rows->row_bytes, begin);
+	grn_pages_scattered(p->lists, (size_t) ((const char *) (p->counts + p->parts.start[p->parts.nparts]) -
+											(const char *) p->lists), begin);
 }
 
 /* Asks for the rows of a part, which lie on a disk: in stretches, as far as they lie together. */
 static void
 ask_for_rows(const GrnRows *rows)
 {
-	const char *begin = grn_row(rows, 0);
-	const char *end = begin + rows->row_bytes;
+	size_t		begin = 0;
 
 	for (size_t i = 1; i < rows->n; i++)
 	{
+		const char *end = (const char *) grn_row(rows, i - 1) + rows->row_bytes;
 		const char *row = grn_row(rows, i);
 
-		if (row < begin || row > end + NEXT_BYTES)
+		if (row < end || row > end + NEXT_BYTES)
 		{
-			grn_pages_ahead(begin, (size_t) (end - begin));
-			begin = row;
+			grn_rows_ahead(rows, begin, i);
+			begin = i;
 		}
-		end = row + rows->row_bytes;
 	}
-	grn_pages_ahead(begin, (size_t) (end - begin));
+	grn_rows_ahead(rows, begin, rows->n);
 }
 
 bool
@@ -141,7 +135,7 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	grn_parts_are_cut(&p);
 	job->part_times.split = grn_lap(&since);
 	grn_progress_step(job->progress, BUILT, 0);
-	advise(&p, MADV_RANDOM);
+	read_scattered(&p, true);
 	for (uint32_t i = 0; i < p.parts.nparts; i++)
 	{
 		GrnGraph	graph;
@@ -156,9 +150,8 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	}
 	job->part_times.build = grn_lap(&since);
 	grn_progress_step(job->progress, 1, 1);
-	advise(&p, MADV_RANDOM);
 	grn_parts_merge_on_cores(&p);
-	advise(&p, MADV_NORMAL);
+	read_scattered(&p, false);
 	job->part_times.merge = grn_lap(&since);
 	*job->params = p.params;
 	return true;

@@ -56,7 +56,7 @@ typedef struct GrnPipeline
 	uint64_t	kept_bytes;		/* of all but scratch */
 	uint64_t	work_bytes;		/* of all these */
 	GrnCodec	codec;
-	uint64_t	probes;			/* vertices that are looked at to see */
+	uint64_t	probes;			/* vertices by which codes are judged: */
 	GrnJudgement judgement;		/* how well codes order neighbours */
 	struct GrnTruth *truth;		/* rows that recall is measured by, or NULL: not chosen yet */
 	char	   *out;			/* RESULT */

@@ -150,7 +150,7 @@ grn_free_memory(void)
 uint64_t
 grn_memory_limit(uint64_t set)
 {
-	uint64_t	bytes = grn_free_memory();
+	uint64_t	bytes = set > 0 ? set : grn_free_memory();
 
-	return set > 0 ? set : bytes > LEAST_FREE ? bytes : LEAST_FREE;
+	return set > 0 || bytes > LEAST_FREE ? bytes : LEAST_FREE;
 }

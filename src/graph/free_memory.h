@@ -11,7 +11,7 @@
  * available in the system, or in the cgroup where that is less.
  */
 extern uint64_t grn_free_memory(void);
-/* The limit that is set, or that where it is 0, if it is no less than some MB. */
+/* The limit that is set; where it is 0, what is available, and 32 MB at least. */
 extern uint64_t grn_memory_limit(uint64_t set);
 
 #endif							/* GRN_FREE_MEMORY_H */

@@ -257,7 +257,7 @@ test_deal(void)
 	}
 	for (size_t v = 1; v < N; v += 2)
 		guests += parts.guest[v] != GRN_INVALID_ID;
-	CHECK(guests > N / 6, "%d of the equal rows are guests", guests);
+	CHECK(guests > N / 5, "%d of the equal rows are guests", guests);
 	unit_guarded_free(work, bytes);
 	free(d.base);
 }

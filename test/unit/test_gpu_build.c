@@ -275,7 +275,7 @@ test_too_many_columns(void)
 {
 	uint64_t	bytes[5];
 
-	for (uint32_t columns = 2; columns <= 4; columns += 2)
+	for (uint32_t columns = 1; columns <= 4; columns++)
 	{
 		Leader		l = start_on("1", GRN_DEVICE_GPU);
 

@@ -715,7 +715,6 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	TupleDesc	tupdesc;
 	Relation	table;
 	const char *column;
-	AttrNumber	attnum;
 	Form_pg_attribute attribute;
 	Sample	   *s = palloc0(sizeof(Sample));
 	GrnndOptions *options;
@@ -730,13 +729,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	table = open_table(PG_GETARG_OID(0));
 	column = NameStr(*PG_GETARG_NAME(1));
-	attnum = get_attnum(RelationGetRelid(table), column);
-	if (attnum <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist", column,
-						RelationGetRelationName(table))));
-	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+	attribute = grnnd_table_column(table, column);
 	if (!PG_ARGISNULL(3))
 		check_options(PG_GETARG_ARRAYTYPE_P(3));
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);

@@ -23,21 +23,27 @@
 
 /* ---- columns ---- */
 
-static GrnndAttrSource
-filter_column(Relation table, const char *name)
+Form_pg_attribute
+grnnd_table_column(Relation table, const char *name)
 {
-	Oid			am = get_am_oid("grnnd", false);
 	AttrNumber	attnum = get_attnum(RelationGetRelid(table), name);
-	Form_pg_attribute attribute;
-	Oid			class_oid;
-	Oid			input;
 
 	if (attnum <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist", name,
 						RelationGetRelationName(table))));
-	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+	return TupleDescAttr(RelationGetDescr(table), attnum - 1);
+}
+
+static GrnndAttrSource
+filter_column(Relation table, const char *name)
+{
+	Oid			am = get_am_oid("grnnd", false);
+	Form_pg_attribute attribute = grnnd_table_column(table, name);
+	Oid			class_oid;
+	Oid			input;
+
 #if PG_VERSION_NUM >= 180000
 	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
 		ereport(ERROR,

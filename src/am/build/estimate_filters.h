@@ -31,10 +31,13 @@ typedef struct GrnndFilterNeeds
 	double		bytes;			/* of segment ATTRS behind the rows' values, while it is written */
 } GrnndFilterNeeds;
 
+/* A table's column by its name; error 42703 if there is none. */
+extern Form_pg_attribute grnnd_table_column(Relation table, const char *name);
 /*
  * The columns of a table by their names, palloc'd, with the operator classes that CREATE INDEX
  * takes by default.  Errors: 22004 for a name that is NULL, 42703 for one that there is not, 54011
- * for too many, 42704 and 42883 where the type of one cannot be filtered by, 0A000 for a vector.
+ * for too many, 42704 and 42883 where the type of one cannot be filtered by, 0A000 for a vector
+ * or a virtual generated column.
  */
 extern GrnndFilterColumns *grnnd_filter_columns(Relation table, ArrayType * names);
 
@@ -49,7 +52,8 @@ extern double grnnd_rows_with_edges(const GrnndBuild *build, const GrnndMembers 
 
 /*
  * By the last build over a sample, of so many rows: the needs of an index with that layout on
- * so many rows and distinct rows, which take `records` records.  Sets of arrays are changed.
+ * so many rows and distinct rows, which take `records` records.  The sample's arrays lose the
+ * elements that would have no list.
  */
 extern GrnndFilterNeeds grnnd_filter_needs(GrnndBuild *build, const GrnLayout *layout, uint64 sampled,
 										   double rows, double nodes, double records);

@@ -34,7 +34,7 @@ typedef struct Deal
 	const Piece *halved;
 } Deal;
 
-/* How much farther row v lies from the first of a piece's ends than from the second: of squares. */
+/* How much farther row v lies from the first of a piece's ends than from the second, squared. */
 static float
 side_of(const Deal *d, const Piece *piece, uint32_t v)
 {
@@ -255,15 +255,15 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		uint32_t   *members = parts->members + parts->start[c];
-		/* what halves a row's pieces, about: each time there is a share of the guests */
+		/* a row comes to so many planes, about: with this share at each, `overlap` become guests */
 		double		planes = fmax(1, ceil(log2(pieces[c])));
+		double		share = 1 - pow(1 - fmin((double) overlap, 1), 1 / planes);
 		uint32_t	whole;
 
 		/* a cell without rows of its own is none any more */
 		if (pieces[c] == 0)
 			continue;
-		whole = halve(&d, members, parts->guests[c] - parts->start[c], nparts, pieces[c],
-					  fmin((double) overlap, 1) / planes);
+		whole = halve(&d, members, parts->guests[c] - parts->start[c], nparts, pieces[c], share);
 		for (size_t i = parts->guests[c]; i < parts->others[c]; i++)
 			parts->guest[parts->members[i]] = whole;
 		nparts += pieces[c];

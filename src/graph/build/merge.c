@@ -3,7 +3,6 @@
  */
 #include "graph/build/merge.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/file_pages.h"
