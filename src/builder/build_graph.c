@@ -63,8 +63,7 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
 
 	if (status == GRN_GPU_OK)
-		status = grn_upload(job->gpu, job->rows, job->beyond_memory, &job->progress->parallel,
-							job->progress, err);
+		status = grn_upload(job->gpu, job->rows, &job->progress->parallel, job->progress, err);
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
 							   job->progress, &job->times, err);

@@ -35,7 +35,6 @@ typedef struct GrnGraphJob
 	bool		gpu_alone;		/* cores are not tried after a GPU */
 	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish, */
 	bool		keep;			/* and its rows' digests, as far as its memory allows (cuda/gpu.h) */
-	bool		beyond_memory;	/* rows and workspace lie on a disk in part */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
 	bool		on_gpu;

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/build/merge.h"
 
 #define MOST_CUTS 3				/* into cells, the most, before parts too large are dealt out */
 /*
@@ -206,13 +205,4 @@ grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph
 		graph->degree};
 
 	p->parallel->run(p->parallel, graph->n, GRN_PART_GRAIN, name_range, &naming);
-}
-
-void
-grn_parts_merge_on_cores(GrnPartsBuild *p)
-{
-	GrnTile		tile;
-
-	grn_tile_floats(&tile, p->job->rows);
-	grn_parts_merge(&tile, &p->parts, p->lists, p->job->beyond_memory, p->parallel, p->job->graph);
 }

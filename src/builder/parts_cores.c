@@ -11,8 +11,6 @@
 #define CUT_LOOPS 40
 #define BUILT 0.9
 
-#define NEXT_BYTES 4096			/* between rows that are asked for together, at most */
-
 static bool
 cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 {
@@ -29,8 +27,12 @@ typedef struct Series
 {
 	uint32_t	nparts;
 	uint64_t	capacity;		/* rows of each, at most */
-	uint32_t   *order;			/* [capacity] rows of the one that is built */
+	uint32_t	copied;			/* grn_copied_dims() */
+	GrnProject	project;		/* of all rows, where copied; */
+	void	   *fit;			/* its workspace, and what is kept of it */
+	uint32_t   *order;			/* [capacity] rows of the part that is built */
 	void	   *workspace;		/* of its descent */
+	void	   *merge;			/* of the merge, where it compares projections, or NULL */
 } Series;
 
 /* Chooses as few parts as can be, so that the workspace stays under limit bytes. */
@@ -49,7 +51,7 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 		each = limit > lists.used && limit - lists.used > limit / 4 ? limit - lists.used : limit / 4;
 		s->capacity = n;
 		while (s->capacity > 1 && s->capacity * sizeof(uint32_t) + 3 * GRN_ALIGNMENT +
-			   grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)) > each)
+			   grn_rnnd_part_bytes(&p->params, s->capacity, s->copied) > each)
 			s->capacity -= s->capacity / 64 + 1;
 		s->nparts = grn_parts_needed(n, p->overlap, s->capacity);
 	} while (grn_parts_raise_overlap(p, s->nparts));
@@ -62,55 +64,53 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 	}
 }
 
-/* Lays out the workspace; returns its bytes. */
+static void
+use_more(GrnArena *a, const GrnArena *other)
+{
+	a->used = a->used > other->used ? a->used : other->used;
+}
+
+/*
+ * Lays out the workspace; returns its bytes.  What the projection's fit, the cut, the parts and the
+ * merge take beside what they leave lies in the same place.
+ */
 static size_t
 lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 {
-	GrnArena	a = grn_arena(workspace);
-	size_t		cut_end = grn_parts_take_cut(p, a, s->nparts);
+	const GrnRows *rows = p->job->rows;
+	GrnArena	fit = grn_arena(workspace);
+	GrnArena	a = fit;
+	GrnArena	merge;
+	GrnArena	cut;
 
+	if (s->copied > 0)
+	{
+		s->fit = grn_take(&fit, 1, grn_project_bytes(rows->n, rows->dim));
+		(void) grn_take(&a, 1, grn_project_kept(rows->dim));
+	}
+	cut = a;
+	cut.used = grn_parts_take_cut(p, a, s->nparts);
 	grn_parts_take_lists(p, &a);
+	merge = a;
+	s->merge = s->copied > 0 && rows->on_disk ? grn_take(&merge, 1, grn_parts_merge_workspace(rows)) : NULL;
 	s->order = grn_take(&a, s->capacity, sizeof(uint32_t));
-	s->workspace = grn_take(&a, 1, grn_rnnd_bytes(&p->params, s->capacity, grn_copied_dims(p->job->rows)));
-	a.used = a.used > cut_end ? a.used : cut_end;
+	s->workspace = grn_take(&a, 1, grn_rnnd_part_bytes(&p->params, s->capacity, s->copied));
+	use_more(&a, &fit);
+	use_more(&a, &cut);
+	use_more(&a, &merge);
 	return grn_arena_bytes(&a);
 }
 
 /*
- * Begins and ends the time when rows and lists that lie on a disk are read here and there.  A part
- * has rows of several places, and the merge goes from a row to near ones.  Around each page that
- * they read the kernel would read more, and drop pages for it that the next rows want.
+ * Begins and ends the time when an array on a disk is read here and there.  Cells come from a
+ * sample, a part has rows of several places, and the merge goes from a row to near ones.  Around
+ * each page that they read the kernel would read more, and drop pages for it that the next want.
  */
 static void
-read_scattered(const GrnPartsBuild *p, bool begin)
+read_scattered(const GrnPartsBuild *p, const void *begin, const void *end, bool scattered)
 {
-	const GrnRows *rows = p->job->rows;
-
-	if (!p->job->beyond_memory)
-		return;
-	grn_pages_scattered(rows->base, rows->n * rows->row_bytes, begin);
-	grn_pages_scattered(p->lists, (size_t) ((const char *) (p->counts + p->parts.start[p->parts.nparts]) -
-											(const char *) p->lists), begin);
-}
-
-/* Asks for the rows of a part, which lie on a disk: in stretches, as far as they lie together. */
-static void
-ask_for_rows(const GrnRows *rows)
-{
-	size_t		begin = 0;
-
-	for (size_t i = 1; i < rows->n; i++)
-	{
-		const char *end = (const char *) grn_row(rows, i - 1) + rows->row_bytes;
-		const char *row = grn_row(rows, i);
-
-		if (row < end || row > end + NEXT_BYTES)
-		{
-			grn_rows_ahead(rows, begin, i);
-			begin = i;
-		}
-	}
-	grn_rows_ahead(rows, begin, rows->n);
+	if (p->job->rows->on_disk)
+		grn_pages_scattered(begin, (size_t) ((const char *) end - (const char *) begin), scattered);
 }
 
 bool
@@ -119,10 +119,13 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	GrnPartsBuild p;
 	Series		s;
 	double		since = grn_seconds();
+	const char *rows = job->rows->base;
+	const char *rows_end = (const char *) grn_row(job->rows, job->rows->n - 1) + job->rows->row_bytes;
 	char	   *w;
 
 	grn_parts_begin(&p, job, failure);
 	grn_default_params(&p.params, job->rows->dim, job->rows->n);
+	s.copied = grn_copied_dims(job->rows);
 	choose_parts(&p, limit, &s);
 	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out(&p, &s, NULL),
 						failure);
@@ -131,27 +134,31 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	lay_out(&p, &s, w + job->work_offset);
 	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
 	grn_progress_step(job->progress, CUT, CUT_LOOPS);
+	read_scattered(&p, rows, rows_end, true);
+	if (s.copied > 0)
+		grn_project_fit(&s.project, job->rows, p.params.seed, p.parallel, s.fit);
 	grn_parts_cut(&p, s.nparts, grn_parts_most(s.nparts), s.capacity);
 	grn_parts_are_cut(&p);
 	job->part_times.split = grn_lap(&since);
 	grn_progress_step(job->progress, BUILT, 0);
-	read_scattered(&p, true);
+	read_scattered(&p, p.lists, p.counts, true);
 	for (uint32_t i = 0; i < p.parts.nparts; i++)
 	{
 		GrnGraph	graph;
-		GrnRows		rows = grn_part_rows(&p, p.by_size[i], s.order, &graph);
+		GrnRows		members = grn_part_rows(&p, p.by_size[i], s.order, &graph);
 
-		if (job->beyond_memory)
-			ask_for_rows(&rows);
-		grn_rnnd_build(&rows, &p.params, job->fill, p.parallel, s.workspace, &graph,
-					   cores_progress, &p);
+		if (members.on_disk)
+			grn_rows_ahead(&members, 0, members.n);
+		grn_rnnd_build_part(&members, &p.params, job->fill, p.parallel,
+							s.copied > 0 ? &s.project : NULL, s.workspace, &graph, cores_progress, &p);
 		grn_part_name_lists(&p, p.by_size[i], &graph);
 		p.finished++;
 	}
 	job->part_times.build = grn_lap(&since);
 	grn_progress_step(job->progress, 1, 1);
-	grn_parts_merge_on_cores(&p);
-	read_scattered(&p, false);
+	grn_parts_merge_on_cores(&p, s.merge ? &s.project : NULL, s.merge);
+	read_scattered(&p, p.lists, p.counts, false);
+	read_scattered(&p, rows, rows_end, false);
 	job->part_times.merge = grn_lap(&since);
 	*job->params = p.params;
 	return true;

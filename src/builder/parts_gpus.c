@@ -90,7 +90,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 		if (order)
 		{
 			rows = grn_part_rows(p, part, order, &graph);
-			status = grn_upload(gpu, &rows, false, p->parallel, NULL, err);
+			status = grn_upload(gpu, &rows, p->parallel, NULL, err);
 		}
 		else
 		{
@@ -407,7 +407,7 @@ merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 	if (status == GRN_GPU_MEMORY)
 	{
 		grn_progress_step(p->job->progress, 1, 1);
-		grn_parts_merge_on_cores(p);
+		grn_parts_merge_on_cores(p, NULL, NULL);
 		status = GRN_GPU_OK;
 	}
 	return status;

@@ -1,6 +1,7 @@
 /*
  * parts_impl.h - what the steps of a build in parts share: parts.c on either device,
- * parts_digests.c and parts_gpus.c on GPUs, parts_cores.c on the processor's cores.
+ * parts_digests.c and parts_gpus.c on GPUs, parts_cores.c and parts_merge.c on the processor's
+ * cores.
  */
 #ifndef GRN_PARTS_IMPL_H
 #define GRN_PARTS_IMPL_H
@@ -9,6 +10,7 @@
 #include "builder/parts.h"
 #include "graph/arena.h"
 #include "graph/build/cut.h"
+#include "graph/build/projection.h"
 
 #define GRN_PART_SLACK 1.1		/* a part's size over the mean of all */
 #define GRN_PART_GRAIN 1024		/* rows that a thread takes at a time */
@@ -73,7 +75,15 @@ extern GrnRows grn_part_rows(const GrnPartsBuild *p, uint32_t part, uint32_t *or
 							 GrnGraph *graph);
 /* A part's lists name its members by number; now by row. */
 extern void grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph);
-extern void grn_parts_merge_on_cores(GrnPartsBuild *p);
+
+/* ---- parts_merge.c ---- */
+
+/*
+ * The lists of all parts, which name rows, into the graph.  Rows are compared as they are, or by
+ * their projections, which it makes in a workspace of grn_parts_merge_workspace() bytes.
+ */
+extern void grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *workspace);
+extern size_t grn_parts_merge_workspace(const GrnRows *rows);
 
 /* ---- parts_digests.c ---- */
 

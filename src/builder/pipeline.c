@@ -107,7 +107,6 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.fill = true;
 	job.hold = true;
 	job.keep = p->build->values != NULL;
-	job.beyond_memory = p->result->moved != 0;
 	job.work_offset = p->work_bytes;
 	return job;
 }
@@ -186,13 +185,14 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	GrnRows		all;
 	GrnPrepared prepared;
 	uint64_t   *hashes;
+	uint32_t   *by_cell = NULL;
 	uint32_t   *slots;
 
 	p->order = b->order;
 	if (beyond && !stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
-		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &slots, failure))
+		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
 			return false;
 	}
 	else
@@ -216,10 +216,10 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;
-	/* copies are compared by rank, so with rows anywhere: nothing is read around them */
+	/* only rows that have copies are read again */
 	if (p->placed_bytes > 0)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
-	p->rows.n = grn_find_duplicates(&all, hashes, p->parallel, p->vertex_of_rank, slots);
+	p->rows.n = grn_find_duplicates(&all, hashes, by_cell, p->parallel, p->vertex_of_rank, slots);
 	if (p->placed_bytes > 0)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, false);
 	p->result->nodes = (uint32_t) p->rows.n;
@@ -389,6 +389,7 @@ static void
 stay_no_longer(GrnPipeline *p)
 {
 	p->result->moved = p->result->stayed = p->result->own_items = 0;
+	p->rows.on_disk = false;
 	p->own = NULL;
 	p->own_made = false;
 	grn_pipeline_forget_queries(p);
@@ -611,12 +612,12 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 		return false;
 	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
 	job.work_offset = r->moved && p->placed_bytes == 0 ? p->work_bytes : p->kept_bytes;
-	job.beyond_memory = r->moved != 0;
 	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
 	if (r->moved)
 		here.work_limit = grn_memory_limit(here.work_limit) / 2;
 	if (!grn_build_graph(&job, failure))
 		return false;
+	r->parts = job.part_times.nparts;
 	r->sec_descent = grn_lap(&since);
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
@@ -654,8 +655,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						"%llu rows cannot be built", (unsigned long long) build->n);
 
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
-	p.rows = (GrnRows) {build->vectors, NULL, build->n, spec->row_bytes, spec->dim,
-						p.metric->embedding, (GrnForm) spec->form};
+	p.rows = (GrnRows) {.base = build->vectors, .n = build->n, .row_bytes = spec->row_bytes, .dim = spec->dim,
+						.embedding = p.metric->embedding, .form = (GrnForm) spec->form};
 	if (!look_at_rows(&p, &choice, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);

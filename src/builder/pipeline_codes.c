@@ -187,6 +187,8 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 	if (!p->result->centred)
 		return;
 	grn_pipeline_sample_rows(p, true);
+	for (uint64_t i = 0; i < n && p->rows.on_disk; i++)
+		grn_rows_ahead(&p->rows, p->rows.n * i / n, p->rows.n * i / n + 1);
 	mean_of_rows(p, n, apart2, 0);
 	for (uint64_t i = 0; i < n; i++)
 	{

@@ -107,11 +107,11 @@ extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, u
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
  * The first look at rows that will move, which moves them: to the beginning of WORK, by cells
- * of the space.  p->order then has their places, by which hashes [n] and, for duplicates.h, slots
- * [2n] are.
+ * of the space.  p->order then has their places, by which hashes [n] are.  For duplicates.h,
+ * by_cell [n] has them cell by cell, and slots [2n] is a workspace.
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
-									uint32_t **slots, GrnFailure *failure);
+									uint32_t **by_cell, uint32_t **slots, GrnFailure *failure);
 /*
  * Moves the distinct ones of rows that have moved at the first look next to each other, and numbers
  * them so, if others are many: a build that reads them here and there would have copies in memory

@@ -173,7 +173,11 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	if (!work)
 		return false;
 	lay_out(&move, work, cells, &cut);
+	/* a sample, of which the kernel would read the neighbours as well, and then all */
+	p->rows.on_disk = true;
+	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, true);
 	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
+	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, false);
 	number_rows(&move, &parts);
 	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
 	/* no reading back of what was written a while ago, around each page that rows come to */
@@ -201,6 +205,7 @@ grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows)
 {
 	GrnBuildResult *r = p->result;
 
+	p->rows.on_disk = true;
 	r->own_items = p->own_bytes > 0;
 	if (!r->own_items)
 		p->own = NULL;
@@ -214,4 +219,6 @@ grn_pipeline_sample_rows(const GrnPipeline *p, bool begin)
 {
 	if (p->result->moved)
 		grn_pages_scattered(p->rows.base, (p->rows.order ? p->build->n : p->rows.n) * p->rows.row_bytes, begin);
+	if (p->own)
+		grn_pages_scattered(p->own, p->rows.n * p->own_bytes, begin);
 }

@@ -49,7 +49,9 @@ typedef struct Place
 	/* in WORK, by place for the first two */
 	uint8_t    *copy;			/* [places][row_bytes] */
 	uint64_t   *hashes;			/* [places] */
+	uint8_t    *cell;			/* [places / piece + 1] of a piece, from the end of the copy */
 	uint32_t   *order;			/* [n] place of a rank */
+	uint32_t   *by_cell;		/* [n] places, cell by cell */
 	uint32_t   *slots;			/* [2n] of duplicates.h, afterwards; the others lie in the same
 								 * bytes */
 	uint32_t   *to;				/* [n] place of a row */
@@ -71,10 +73,12 @@ lay_out(Place *place, char *work)
 	p->placed_bytes = a.used;
 	p->vertex_of_rank = grn_take(&a, n, sizeof(uint32_t));
 	place->order = grn_take(&a, n, sizeof(uint32_t));
+	place->by_cell = grn_take(&a, n, sizeof(uint32_t));
 	place->hashes = grn_take(&a, place->places, sizeof(uint64_t));
 	slots = a;
 	place->slots = grn_take(&slots, 2 * n, sizeof(uint32_t));
 	place->to = grn_take(&a, n, sizeof(uint32_t));
+	place->cell = grn_take(&a, place->places / place->piece + 1, 1);
 	place->row_hashes = grn_take(&a, place->stretch, sizeof(uint64_t));
 	place->home = grn_take(&a, place->stretch, 1);
 	place->cut = grn_take(&a, 1, grn_parts_bytes(n, p->rows.dim, place->cells, 0));
@@ -93,6 +97,13 @@ home_range(void *arg, int worker, size_t begin, size_t end)
 				   place->home - place->prepare.first);
 }
 
+/* The piece that a place is in. */
+static uint64_t
+piece_of(const Place *place, uint64_t at)
+{
+	return (place->places - 1 - at) / place->piece;
+}
+
 /* The places of a stretch's rows, in their order. */
 static void
 choose_places(Place *place, uint64_t first, uint64_t rows)
@@ -105,6 +116,7 @@ choose_places(Place *place, uint64_t first, uint64_t rows)
 		{
 			place->end[c] = place->next;
 			place->at[c] = place->next -= place->piece;
+			place->cell[piece_of(place, place->next)] = (uint8_t) c;
 		}
 		place->to[first + i] = (uint32_t) place->at[c]++;
 	}
@@ -189,6 +201,24 @@ close_gaps(Place *place)
 	}
 }
 
+/* Lists the places, less the first, cell by cell. */
+static void
+list_by_cell(Place *place)
+{
+	uint64_t	pieces = piece_of(place, place->gap) + 1;
+	uint64_t	at = 0;
+
+	for (uint32_t c = 0; c < place->cells; c++)
+		for (uint64_t k = pieces; k-- > 0;)
+		{
+			uint64_t	end = place->places - k * place->piece;
+			uint64_t	begin = end > place->gap + place->piece ? end - place->piece : place->gap;
+
+			for (uint64_t i = begin; i < end && place->cell[k] == c; i++)
+				place->by_cell[at++] = (uint32_t) (i - place->gap);
+		}
+}
+
 static void
 order_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -200,8 +230,8 @@ order_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 bool
-grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes, uint32_t **slots,
-						GrnFailure *failure)
+grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
+						uint32_t **by_cell, uint32_t **slots, GrnFailure *failure)
 {
 	uint64_t	n = p->build->n;
 	Place		place = {.p = p, .cells = grn_pipeline_cells(n)};
@@ -222,6 +252,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	lay_out(&place, work);
 
 	all.order = p->build->order;
+	all.on_disk = true;
 	/* a sample, of which the kernel would read the neighbours as well */
 	grn_pages_scattered(all.base, n * all.row_bytes, true);
 	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);
@@ -232,10 +263,12 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 		return false;
 	close_gaps(&place);
 	grn_pages_scattered(place.copy, place.places * all.row_bytes, false);
+	list_by_cell(&place);
 	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, order_range, &place);
 	p->rows.base = place.copy + place.gap * all.row_bytes;
 	p->order = place.order;
 	*hashes = place.hashes + place.gap;
+	*by_cell = place.by_cell;
 	*slots = place.slots;
 	return true;
 }

@@ -201,7 +201,7 @@ typedef struct GrnBuildResult
 	uint64_t	gpu_bytes;		/* most that it took on the device, beside digests that it kept, */
 	uint64_t	gpu_limit;		/* and might have taken; 0: not known */
 	uint32_t	gpus;			/* that were open for it */
-	uint32_t	parts;			/* in which they built the graph; 0: as a whole */
+	uint32_t	parts;			/* in which the graph was built; 0: as a whole */
 	GrnRecallCurve curve;
 	GrnMisses	misses;			/* of its queries */
 	/*

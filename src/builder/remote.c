@@ -655,8 +655,8 @@ grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *res
 				 GrnConnection **connection, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
-	GrnRows		rows = {build->vectors, NULL, 0, spec->row_bytes, spec->dim,
-		grn_metric(spec->metric)->embedding, (GrnForm) spec->form};
+	GrnRows		rows = {.base = build->vectors, .row_bytes = spec->row_bytes, .dim = spec->dim,
+		.embedding = grn_metric(spec->metric)->embedding, .form = (GrnForm) spec->form};
 	const GrnLibpq *pq = grn_libpq(failure);
 	size_t		frame_bytes = sizeof(GrnWireHead) + GRN_WIRE_PIECE + spec->row_bytes + sizeof(GrnWireBegin);
 	bool		room = true;

@@ -279,8 +279,8 @@ collected(const Server *s)
 {
 	const GrnMetricInfo *metric = grn_metric(s->spec.metric);
 
-	return (GrnRows) {s->segments[GRN_SEG_VECTORS].base, NULL, 0, s->spec.row_bytes, s->spec.dim,
-					  metric->embedding, (GrnForm) s->spec.form};
+	return (GrnRows) {.base = s->segments[GRN_SEG_VECTORS].base, .row_bytes = s->spec.row_bytes,
+					  .dim = s->spec.dim, .embedding = metric->embedding, .form = (GrnForm) s->spec.form};
 }
 
 /* What PACKED says: rows within the segment, in a form that there is. */

@@ -49,8 +49,8 @@ ask_ahead(const GrnRows *rows, size_t first, size_t piece)
 }
 
 GrnGpuStatus
-grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *parallel,
-		   GrnProgress *progress, GrnGpuError *err)
+grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
+		   GrnGpuError *err)
 {
 	size_t		piece = STAGE_BYTES / (4 * (size_t) rows->dim);
 	GrnGpuStatus status = GRN_GPU_OK;
@@ -59,10 +59,10 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *pa
 
 	if (grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding)))
 	{
-		piece = (beyond_memory ? AHEAD_BYTES : PIECE_BYTES) / rows->row_bytes + 1;
+		piece = (rows->on_disk ? AHEAD_BYTES : PIECE_BYTES) / rows->row_bytes + 1;
 		for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
 		{
-			if (beyond_memory)
+			if (rows->on_disk)
 				ask_ahead(rows, first, piece);
 			status = grn_gpu_rows_from(gpu, &source, first,
 									   rows->n - first < piece ? rows->n - first : piece, err);
@@ -85,7 +85,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *pa
 	{
 		size_t		count = rows->n - stage.first < piece ? rows->n - stage.first : piece;
 
-		if (beyond_memory)
+		if (rows->on_disk)
 			ask_ahead(rows, stage.first, piece);
 		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);

@@ -10,11 +10,11 @@
 
 /*
  * Rows to a GPU's build.  Floats go by way of copies where they do not lie together or are
- * scaled; the device itself brings shorter forms to their places.  beyond_memory: rows lie on a
- * disk, in their order.  progress: of whose step this is a part, or NULL.
+ * scaled; the device itself brings shorter forms to their places.  progress: of whose step this is
+ * a part, or NULL.
  */
-extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, bool beyond_memory, GrnParallel *parallel,
-							   GrnProgress *progress, GrnGpuError *err);
+extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
+							   GrnGpuError *err);
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 /* Whether rows can be GRN_GPU_BIT_DIGESTS, in tile mode. */
 extern bool grn_has_bit_digests(const GrnRows *rows);

@@ -6,6 +6,8 @@
 
 #include "graph/file_pages.h"
 
+#define NEXT_BYTES 4096			/* between rows that are asked for together, at most */
+
 size_t
 grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 {
@@ -19,10 +21,23 @@ grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 void
 grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end)
 {
-	if (begin < end)
-		grn_pages_ahead(grn_row(rows, begin),
-						(size_t) ((const char *) grn_row(rows, end - 1) - (const char *) grn_row(rows, begin)) +
-						rows->row_bytes);
+	const char *first = NULL;
+	const char *last = NULL;	/* where the stretch ends */
+
+	for (size_t i = begin; i < end; i++)
+	{
+		const char *row = grn_row(rows, i);
+
+		if (first && (row < last || row > last + NEXT_BYTES))
+		{
+			grn_pages_ahead(first, (size_t) (last - first));
+			first = NULL;
+		}
+		first = first ? first : row;
+		last = row + rows->row_bytes;
+	}
+	if (first)
+		grn_pages_ahead(first, (size_t) (last - first));
 }
 
 void

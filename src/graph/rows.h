@@ -25,6 +25,7 @@ typedef struct GrnRows
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* of rows in the space of the graph */
 	GrnForm		form;
+	bool		on_disk;		/* memory does not hold them: to be asked for before */
 } GrnRows;
 
 #define GRN_ROW_ALIGN 16		/* rows begin at multiples of it */
@@ -40,8 +41,8 @@ grn_row(const GrnRows *rows, size_t i)
 }
 
 /*
- * Asks for rows [begin, end), which are on a disk and going to be read.  Their order is that in
- * which they lie, if they have one.
+ * Asks for rows [begin, end), which are on a disk and going to be read: in stretches, as far as
+ * they lie together.
  */
 extern void grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end);
 

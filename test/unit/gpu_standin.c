@@ -399,8 +399,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 {
 	const GrnGraphParams *params = &gpu->params;
 	const GrnGpuOptions *options = &gpu->options;
-	GrnRows		rows = {gpu->rows, NULL, gpu->n, gpu->dim * sizeof(float), gpu->dim,
-		GRN_EMBED_ROW, GRN_FORM_F32};
+	GrnRows		rows = {.base = gpu->rows, .n = gpu->n, .row_bytes = gpu->dim * sizeof(float),
+		.dim = gpu->dim, .embedding = GRN_EMBED_ROW, .form = GRN_FORM_F32};
 	GrnGraph	graph = {ids, counts, (uint32_t) gpu->n, params->degree};
 	GrnParallel one = {1, run};
 	Progress	p = {progress, ctx};

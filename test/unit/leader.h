@@ -490,8 +490,8 @@ row_of(const Leader *l, uint32_t row)
 static inline GrnRows
 rows_of(const Leader *l)
 {
-	GrnRows		rows = {row_of(l, 0), NULL, 0, l->spec.row_bytes, l->spec.dim,
-		grn_metric(l->spec.metric)->embedding, (GrnForm) l->spec.form};
+	GrnRows		rows = {.base = row_of(l, 0), .row_bytes = l->spec.row_bytes, .dim = l->spec.dim,
+		.embedding = grn_metric(l->spec.metric)->embedding, .form = (GrnForm) l->spec.form};
 
 	return rows;
 }
@@ -615,7 +615,9 @@ check_result(const Leader *l, uint32_t n)
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
 	{
-		GrnRows		all = {row_of(l, 0), order, n, l->spec.row_bytes, dim, GRN_EMBED_ROW, (GrnForm) l->spec.form};
+		GrnRows		all = {.base = row_of(l, 0), .order = order, .n = n,
+			.row_bytes = l->spec.row_bytes, .dim = dim, .embedding = GRN_EMBED_ROW,
+			.form = (GrnForm) l->spec.form};
 		GrnParallel one = {1, unit_run};
 		uint32_t   *first = malloc(n * 4);
 		uint64_t   *hashes = malloc(n * sizeof(uint64_t));
@@ -623,7 +625,7 @@ check_result(const Leader *l, uint32_t n)
 
 		for (uint32_t i = 0; i < n; i++)
 			hashes[i] = grn_hash_row(row_of(l, i), grn_form_bytes(all.form, dim));
-		CHECK(grn_find_duplicates(&all, hashes, &one, first, table) == r->nodes, "%u nodes", r->nodes);
+		CHECK(grn_find_duplicates(&all, hashes, NULL, &one, first, table) == r->nodes, "%u nodes", r->nodes);
 		free(hashes);
 		free(first);
 		free(table);

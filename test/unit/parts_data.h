@@ -98,7 +98,8 @@ make_data(size_t n, uint32_t dim, FillFn fill)
 	d.base = malloc(n * dim * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		fill(d.base + i * dim, i, dim);
-	d.rows = (GrnRows) {d.base, NULL, n, dim * sizeof(float), dim, GRN_EMBED_ROW, GRN_FORM_F32};
+	d.rows = (GrnRows) {.base = d.base, .n = n, .row_bytes = dim * sizeof(float), .dim = dim,
+						.embedding = GRN_EMBED_ROW, .form = GRN_FORM_F32};
 	return d;
 }
 

@@ -201,8 +201,9 @@ world_row(const World *w, size_t i)
 static inline GrnRows
 world_rows(const World *w, const uint32_t *order, size_t n)
 {
-	return (GrnRows) {w->rows, order, n, w->space * sizeof(float), w->dim, grn_metric(w->metric)->embedding,
-					  GRN_FORM_F32};
+	return (GrnRows) {.base = w->rows, .order = order, .n = n,
+					  .row_bytes = w->space * sizeof(float), .dim = w->dim,
+					  .embedding = grn_metric(w->metric)->embedding, .form = GRN_FORM_F32};
 }
 
 /* Rows by their codes, for groups of so many. */

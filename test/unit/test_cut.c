@@ -337,7 +337,8 @@ test_merge(void)
 				lists[i * DEGREE + k] = GRN_INVALID_ID;
 		}
 	grn_tile_floats(&tile, &d.rows);
-	grn_parts_merge(&tile, &parts, lists, true, &backwards, &g);
+	d.rows.on_disk = true;
+	grn_parts_merge(&tile, &parts, lists, &backwards, &g);
 	for (uint32_t v = 0; v < N; v++)
 	{
 		uint32_t	candidates[2 * DEGREE];

@@ -54,7 +54,8 @@ make_data(size_t n, uint32_t dim, FillFn fill)
 	d.base = malloc((n ? n : 1) * dim * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		fill(d.base + i * dim, i, dim);
-	d.rows = (GrnRows) {d.base, NULL, n, dim * sizeof(float), dim, GRN_EMBED_ROW, GRN_FORM_F32};
+	d.rows = (GrnRows) {.base = d.base, .n = n, .row_bytes = dim * sizeof(float), .dim = dim,
+						.embedding = GRN_EMBED_ROW, .form = GRN_FORM_F32};
 	return d;
 }
 
@@ -636,6 +637,9 @@ test_duplicates(void)
 		uint32_t   *expected = malloc(n * 4);
 		uint32_t   *first = malloc(n * 4);
 		uint64_t   *hashes = malloc(n * sizeof(uint64_t));
+		uint32_t   *order = malloc(n * 4);
+		uint32_t   *visit = malloc(n * 4);
+		float	   *lying = malloc(n * 12);
 		void	   *work = unit_guarded(8 * n);
 		size_t		distinct = 0;
 		size_t		got;
@@ -656,10 +660,29 @@ test_duplicates(void)
 		{
 			for (size_t i = 0; i < n; i++)
 				hashes[i] = grn_hash_row(d.base + 3 * i, 12);
-			got = grn_find_duplicates(&d.rows, hashes, w ? &many : &one, first, work);
+			got = grn_find_duplicates(&d.rows, hashes, NULL, w ? &many : &one, first, work);
 			CHECK(got == distinct, "%zu of %zu", got, distinct);
 			CHECK(memcmp(first, expected, n * 4) == 0, "n %zu", n);
 		}
+		/* rows that lie in another order, and are visited in a third one */
+		for (size_t r = 0; r < n; r++)
+		{
+			size_t		at = (r * 7919 + 5) % n;
+
+			memcpy(lying + 3 * at, d.base + 3 * r, 12);
+			hashes[at] = grn_hash_row(d.base + 3 * r, 12);
+			order[r] = (uint32_t) at;
+			visit[r] = (uint32_t) ((r * 104729 + 3) % n);
+		}
+		d.rows.base = lying;
+		d.rows.order = order;
+		d.rows.on_disk = true;
+		got = grn_find_duplicates(&d.rows, hashes, visit, &many, first, work);
+		CHECK(got == distinct, "%zu of %zu by visits", got, distinct);
+		CHECK(memcmp(first, expected, n * 4) == 0, "n %zu by visits", n);
+		free(visit);
+		free(order);
+		free(lying);
 		unit_guarded_free(work, 8 * n);
 		free(hashes);
 		free(expected);

@@ -17,7 +17,8 @@ static const GrnForm row_forms[] = {GRN_FORM_F32, GRN_FORM_F16};
 static GrnRows
 make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
 {
-	GrnRows		rows = {NULL, NULL, NROWS, grn_row_bytes(form, embedding, n), n, embedding, form};
+	GrnRows		rows = {.n = NROWS, .row_bytes = grn_row_bytes(form, embedding, n), .dim = n,
+		.embedding = embedding, .form = form};
 	uint8_t    *base = unit_guarded(NROWS * rows.row_bytes);
 	float		x[MAX_N];
 
@@ -189,7 +190,8 @@ bits_are_counted(void)
 		size_t		bytes = grn_form_bytes(GRN_FORM_BITS, n);
 		uint8_t    *a = unit_guarded(bytes);
 		uint8_t    *b = unit_guarded(bytes);
-		GrnRows		rows = {a, NULL, 1, bytes, n, GRN_EMBED_ROW, GRN_FORM_BITS};
+		GrnRows		rows = {.base = a, .n = 1, .row_bytes = bytes, .dim = n,
+			.embedding = GRN_EMBED_ROW, .form = GRN_FORM_BITS};
 		float		x[1100];
 		float		y[1100];
 		float		back[1100];
@@ -287,7 +289,8 @@ rows_are_packed(void)
 		uint32_t	n = dims[at / 6];
 		GrnForm		form = packed[at % 3];
 		GrnEmbedding embedding = at / 3 % 2 ? GRN_EMBED_SCALED : GRN_EMBED_ROW;
-		GrnRows		rows = {NULL, NULL, NROWS, grn_row_bytes(GRN_FORM_F32, embedding, n), n, embedding, GRN_FORM_F32};
+		GrnRows		rows = {.n = NROWS, .row_bytes = grn_row_bytes(GRN_FORM_F32, embedding, n),
+			.dim = n, .embedding = embedding, .form = GRN_FORM_F32};
 		size_t		bytes = NROWS * rows.row_bytes;
 		uint8_t    *base = unit_guarded(bytes);
 		uint8_t    *before = unit_guarded(bytes);
@@ -319,8 +322,10 @@ rows_are_packed(void)
 	}
 	for (uint32_t id = 0; id < 64; id++)
 	{
-		GrnRows		halves = {NULL, NULL, 0, 32, 16, GRN_EMBED_ROW, GRN_FORM_F16};
-		GrnRows		floats = {NULL, NULL, 0, 64, 16, GRN_EMBED_ROW, GRN_FORM_F32};
+		GrnRows		halves = {.row_bytes = 32, .dim = 16, .embedding = GRN_EMBED_ROW,
+			.form = GRN_FORM_F16};
+		GrnRows		floats = {.row_bytes = 64, .dim = 16, .embedding = GRN_EMBED_ROW,
+			.form = GRN_FORM_F32};
 
 		CHECK(grn_may_pack(&halves, id) == (id == GRN_FORM_F16), "halves as %u", id);
 		CHECK(!grn_may_pack(&floats, id) || !grn_form(id)->rotated, "floats as %u", id);

@@ -59,7 +59,8 @@ nearest(const World *w, uint32_t v, uint8_t value, uint32_t *ids, uint32_t most)
 static void
 make_world(World *w)
 {
-	w->rows = (GrnRows) {w->x, w->order, ROWS, sizeof(w->x[0]), DIM, GRN_EMBED_ROW, GRN_FORM_F32};
+	w->rows = (GrnRows) {.base = w->x, .order = w->order, .n = ROWS,
+						 .row_bytes = sizeof(w->x[0]), .dim = DIM, .embedding = GRN_EMBED_ROW, .form = GRN_FORM_F32};
 	w->values = (GrnValues) {&w->numbers[0][0], 2};
 	w->graph = (GrnGraph) {&w->ids[0][0], w->counts, ROWS, DEGREE};
 	for (uint32_t i = 0; i < ROWS; i++)

@@ -174,13 +174,13 @@ run_build(GrnndBuild *build)
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
-							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT "%s",
+							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, most_value_edges(result), build->map->memory_used,
-							 build->map->file_size[GRNND_FILE_DISK],
+							 build->map->file_size[GRNND_FILE_DISK], result->parts,
 							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved")));
 	if (server != NULL)
 		ereport(DEBUG1,

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CENTRES_SHARE 4			/* one row of so many in the sample takes part in k-means */
 #define LLOYD_STEPS 5			/* of k-means */
 #define WEIGHT_STEPS 5			/* changes of the weights after each step of k-means */
 #define MEMBER_ROUNDS 2			/* at the end: searches for the borders, then for weights */
@@ -155,8 +154,12 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	for (size_t block = begin; block < end; block++)
+	{
+		if (s->sample->on_disk)
+			grn_rows_ahead(s->sample, block * ROWS, block * ROWS + block_rows(s, block));
 		grn_cut_to_centres(s, s->sample, block * ROWS, block_rows(s, block),
 						   s->distances + block * ROWS * s->nparts);
+	}
 }
 
 /* Counts the sample's rows by part, and once there is a border the guests; keeps gaps. */
@@ -454,14 +457,40 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 	return 1;
 }
 
+/*
+ * The first rows of the sample, for k-means, which reads them a dozen times.  Rows on a disk are
+ * copied: a page has room for several, but one of these.
+ */
+static GrnRows
+rows_for_centres(const Split *s)
+{
+	GrnRows		rows = *s->sample;
+
+	rows.n = (rows.n + CENTRES_SHARE - 1) / CENTRES_SHARE;
+	if (!rows.on_disk)
+		return rows;
+	grn_rows_ahead(&rows, 0, rows.n);
+	for (size_t i = 0; i < rows.n; i++)
+		memcpy(s->copies + i * rows.row_bytes, grn_row(&rows, i), rows.row_bytes);
+	rows.base = s->copies;
+	rows.order = NULL;
+	rows.on_disk = false;
+	return rows;
+}
+
 /* Centres and weights from the sample, for parts of like size with their guests. */
 static void
 find_centres(Split *s, float overlap, GrnParallel *parallel)
 {
-	size_t		all = s->sample->n;
+	GrnRows		all = *s->sample;
 
 	s->border = -INFINITY;
-	s->sample->n = (all + CENTRES_SHARE - 1) / CENTRES_SHARE;
+	*s->sample = rows_for_centres(s);
+	for (uint32_t c = 0; c < s->nparts; c++)
+	{
+		set_centre(s, c, grn_row(s->sample, s->sample->n * c / s->nparts));
+		s->weights[c] = 0;
+	}
 	for (int step = 0; step <= LLOYD_STEPS; step++)
 	{
 		if (step > 0)
@@ -472,7 +501,7 @@ find_centres(Split *s, float overlap, GrnParallel *parallel)
 		run_sample(s, FIND_WORK, sample_range, parallel);
 		balance(s, WEIGHT_STEPS, WEIGHT_STEPS, parallel);
 	}
-	s->sample->n = all;
+	*s->sample = all;
 	run_sample(s, FIND_WORK, sample_range, parallel);
 	find_across(s);
 	for (int round = 0; round < MEMBER_ROUNDS; round++)
@@ -505,11 +534,6 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 			s.order[at] = rows->order ? rows->order[v] : (uint32_t) v;
 		}
 	sample.order = s.order;
-	for (uint32_t c = 0; c < nparts; c++)
-	{
-		set_centre(&s, c, grn_row(&sample, sample.n / CENTRES_SHARE * c / nparts));
-		s.weights[c] = 0;
-	}
 	find_centres(&s, overlap, parallel);
 	*cells = (GrnCells) {nparts, rows->dim, s.centres, s.weights, s.across, s.border};
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "graph/arena.h"
+#include "graph/file_pages.h"
 
 #define BLOCK 16384				/* rows that a thread sorts into parts at a time */
 #define SAMPLE 32768			/* rows to find the cells from, at most */
@@ -75,6 +76,7 @@ grn_cut_lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t npar
 	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS, sizeof(uint32_t));
 	s->order = grn_take(&a, size, sizeof(uint32_t));
 	s->numbers = grn_take(&a, size, sizeof(uint32_t));
+	s->copies = grn_take(&a, size / CENTRES_SHARE + 1, dim * sizeof(float) + 2 * GRN_ROW_ALIGN);
 	s->homes = grn_take(&a, size, sizeof(uint32_t));
 	s->centres = grn_take(&a, nparts, dim * sizeof(float));
 	s->weights = grn_take(&a, nparts, sizeof(float));
@@ -98,6 +100,16 @@ grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 
 /* ---- members ---- */
 
+/* Of a thread's rows [begin, end) that are on a disk: asks for some before it comes to them. */
+static void
+ask_ahead(const Split *s, size_t at, size_t begin, size_t end)
+{
+	size_t		piece = (GRN_AHEAD_PIECE / s->rows->row_bytes / ROWS + 1) * ROWS;
+
+	if ((at - begin) % piece == 0)
+		grn_rows_ahead(s->rows, at == begin ? at : at + piece, at + 2 * piece < end ? at + 2 * piece : end);
+}
+
 static void
 assign_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -110,6 +122,8 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		size_t		count = end - first < ROWS ? end - first : ROWS;
 
+		if (s->rows->on_disk)
+			ask_ahead(s, first, begin, end);
 		grn_cut_to_centres(s, s->rows, first, count, distances);
 		grn_cut_find_nearest(s, distances, &nearest);
 		for (size_t i = 0; i < count; i++)

@@ -8,6 +8,7 @@
 #include "graph/build/cut.h"
 
 #define ROWS 64					/* rows whose nearest centres are found together */
+#define CENTRES_SHARE 4			/* one row of so many in the sample takes part in k-means */
 
 typedef struct Split
 {
@@ -20,6 +21,7 @@ typedef struct Split
 	float	   *across;			/* [nparts][nparts], GrnCells */
 	uint32_t   *order;			/* [sample] where the rows lie */
 	uint32_t   *numbers;		/* [sample] which rows they are */
+	char	   *copies;			/* [sample / CENTRES_SHARE], of rows on a disk: for k-means */
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample]: distances from the border, or gaps */

@@ -89,7 +89,7 @@ lay_out(Descent *d, void *workspace)
 	size_t		n = d->rows.n;
 	size_t		stride = grn_tile_stride(grn_project_max_dims(d->copied));
 	size_t		order = grn_pivot_order_bytes(n);
-	size_t		projection = n >= PROJECT_ROWS && d->copied > 0 ? grn_project_bytes(n, d->copied) : 0;
+	size_t		projection = d->fits && n >= PROJECT_ROWS && d->copied > 0 ? grn_project_bytes(n, d->copied) : 0;
 	GrnArena	a = grn_arena(workspace);
 	GrnArena	before;			/* there are inboxes */
 
@@ -104,12 +104,22 @@ lay_out(Descent *d, void *workspace)
 	d->write = grn_take(&a, n, sizeof(Inbox));
 	d->vertex_bytes = grn_take(&before, n, stride);
 	d->vertex_terms = grn_take(&before, n, 2 * sizeof(int32_t));
+	d->mean = grn_take(&before, d->copied, sizeof(float));
 	d->scratch = grn_take(&before, 1, order > projection ? order : projection);
 	return grn_arena_bytes(before.used > a.used ? &before : &a);
 }
 
 size_t
 grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
+{
+	Descent		d = {.rows.n = n, .copied = copied, .fits = true};
+
+	d.params = usable_params(params, n, copied);
+	return lay_out(&d, NULL);
+}
+
+size_t
+grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 {
 	Descent		d = {.rows.n = n, .copied = copied};
 
@@ -479,7 +489,10 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 		d->use_bytes = true;
 		if (d->not_bytes && n >= PROJECT_ROWS)
 		{
-			grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, d->scratch);
+			if (d->fits)
+				grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, d->scratch);
+			else
+				grn_project_part(&d->project, &d->rows, parallel, d->mean);
 			d->stride = grn_tile_stride(d->project.dims);
 			parallel->run(parallel, n, GRAIN, project_range, d);
 		}
@@ -578,9 +591,9 @@ iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progre
 }
 
 bool
-grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
-			   bool fill, GrnParallel *parallel, void *workspace, GrnGraph *graph,
-			   GrnProgressFn progress, void *progress_ctx)
+grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
+					bool fill, GrnParallel *parallel, const GrnProject *project, void *workspace,
+					GrnGraph *graph, GrnProgressFn progress, void *progress_ctx)
 {
 	Descent		d;
 	size_t		n = rows->n;
@@ -591,6 +604,9 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 	d.rows = *rows;
 	d.graph = graph;
 	d.copied = grn_copied_dims(rows);
+	d.fits = project == NULL;
+	if (project)
+		d.project = *project;
 	d.params = usable_params(params, n, rows->dim);
 	graph->n = (uint32_t) n;
 	if (n == 0)
@@ -625,4 +641,13 @@ grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 	}
 	grn_write_lists(&d, parallel, fill);
 	return true;
+}
+
+bool
+grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
+			   bool fill, GrnParallel *parallel, void *workspace, GrnGraph *graph,
+			   GrnProgressFn progress, void *progress_ctx)
+{
+	return grn_rnnd_build_part(rows, params, fill, parallel, NULL, workspace, graph, progress,
+							   progress_ctx);
 }

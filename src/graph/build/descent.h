@@ -5,6 +5,7 @@
 #define GRN_DESCENT_H
 
 #include "graph/build/graph.h"
+#include "graph/build/projection.h"
 #include "graph/rows.h"
 
 /*
@@ -28,6 +29,16 @@ grn_copied_dims(const GrnRows *rows)
 extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 						   bool fill, GrnParallel *parallel, void *workspace,
 						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);
+
+/*
+ * The same of a part of some rows, of which project is a projection; NULL where they are not
+ * copied.  Other parts need not fit it again.  workspace: grn_rnnd_part_bytes() bytes.
+ */
+extern size_t grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
+extern bool grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
+								bool fill, GrnParallel *parallel, const GrnProject *project,
+								void *workspace, GrnGraph *graph, GrnProgressFn progress,
+								void *progress_ctx);
 
 /* RNN-Descent's defaults where the user gave 0 (test/bench/graph/defaults.md). */
 extern void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);

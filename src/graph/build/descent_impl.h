@@ -58,6 +58,8 @@ typedef struct Descent
 	int32_t    *vertex_terms;
 	void	   *scratch;		/* until there are positions, too */
 	uint32_t	copied;			/* grn_copied_dims() */
+	bool		fits;			/* its own projection; else it has one of more rows, */
+	float	   *mean;			/* and its own mean, [copied] */
 	size_t		stride;			/* of bytes */
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
 	bool		use_bytes;		/* descent compares bytes: the rows, or projections */

@@ -26,7 +26,11 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		last = (size_t) s->parts->nlandmarks * (c + 1) / s->nparts;
 
 		for (size_t i = 0; i < n; i++)
+		{
 			distances[i] = 1;
+			if (s->sample->on_disk)
+				grn_rows_ahead(s->sample, rows[i], rows[i] + 1);
+		}
 		for (size_t at = first; at < last; at++)
 		{
 			double		all = 0;

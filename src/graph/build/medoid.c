@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MEDOID_SAMPLE 16384
+#define MEDOID_ON_DISK 4096		/* the same of rows that memory does not hold */
 #define MEAN_PIECE 64			/* dimensions of the mean that one worker forms */
 #define MEDOID_PIECE 1024		/* rows whose sum is formed by one worker */
 
@@ -100,7 +101,11 @@ grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
 		return GRN_INVALID_ID;
 	m.rows = rows;
 	m.seed = seed;
-	m.nsample = rows->n < MEDOID_SAMPLE ? rows->n : MEDOID_SAMPLE;
+	m.nsample = rows->on_disk ? MEDOID_ON_DISK : MEDOID_SAMPLE;
+	if (m.nsample > rows->n)
+		m.nsample = rows->n;
+	for (size_t i = 0; i < m.nsample && rows->on_disk; i++)
+		grn_rows_ahead(rows, sample_row(&m, i), sample_row(&m, i) + 1);
 	pieces = (m.nsample + MEDOID_PIECE - 1) / MEDOID_PIECE;
 	parallel->run(parallel, rows->dim, MEAN_PIECE, mean_range, &m);
 	parallel->run(parallel, pieces, 1, nearest_range, &m);

@@ -141,11 +141,11 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 void
-grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, bool on_disk,
-				GrnParallel *parallel, GrnGraph *graph)
+grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, GrnParallel *parallel,
+				GrnGraph *graph)
 {
 	Merge		m = {.tile = tile, .parts = parts, .lists = lists, .graph = graph,
-		.on_disk = on_disk && tile->bytes == NULL};
+		.on_disk = tile->bytes == NULL && tile->rows->on_disk};
 
 	parallel->run(parallel, graph->n, m.on_disk ? DISK_GRAIN : GRAIN, merge_range, &m);
 }

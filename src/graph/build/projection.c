@@ -59,8 +59,8 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 /* The arrays in a workspace. */
 typedef struct Arrays
 {
-	uint32_t   *sample;
 	float	   *fitted;			/* the codec, which outlives the fit */
+	uint32_t   *sample;
 	void	   *workspace;		/* of the codec's fit */
 } Arrays;
 
@@ -70,10 +70,18 @@ lay_out(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
-	arrays->sample = grn_take(&a, fit->nsample, sizeof(uint32_t));
 	arrays->fitted = grn_take(&a, grn_codec_floats(fit->dim, fit->max_code_dims), sizeof(float));
+	arrays->sample = grn_take(&a, fit->nsample, sizeof(uint32_t));
 	arrays->workspace = grn_take(&a, 1, grn_codec_fit_bytes(fit));
 	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_project_kept(uint32_t dim)
+{
+	GrnCodecFit fit = plan(NULL, 0, dim, 0);
+
+	return GRN_ALIGNMENT + grn_aligned(grn_codec_floats(dim, fit.max_code_dims) * sizeof(float));
 }
 
 size_t
@@ -119,6 +127,14 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 	}
 }
 
+/* A row's bytes become all its coordinates. */
+static void
+keep_coordinates(GrnProject *p, const GrnRows *rows)
+{
+	p->codec.shape = GRN_NO_CODES;
+	p->dims = rows->dim;
+}
+
 /* Sizes of the coordinates of a few rows. */
 typedef struct Sizes
 {
@@ -129,6 +145,12 @@ typedef struct Sizes
 	double		squares[SIZE_ROWS];
 } Sizes;
 
+static size_t
+size_row(const Sizes *s, size_t i)
+{
+	return s->rows->n * i / s->n;
+}
+
 static void
 size_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -138,7 +160,7 @@ size_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		size_t		v = s->rows->n * i / s->n;
+		size_t		v = size_row(s, i);
 
 		project_block(s->p, s->rows, v, v + 1, coordinates, s->p->dims);
 		s->most[i] = 0;
@@ -151,6 +173,75 @@ size_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
+/* The scale, by a few rows, which are enough to see the size of coordinates. */
+static void
+find_scale(GrnProject *p, Sizes *sizes, GrnParallel *parallel)
+{
+	double		squares = 0;
+	float		most = 0;
+
+	p->scale = 1;
+	parallel->run(parallel, sizes->n, 16, size_range, sizes);
+	for (size_t i = 0; i < sizes->n; i++)
+	{
+		squares += sizes->squares[i];
+		most = fmaxf(most, sizes->most[i]);
+	}
+	most = fminf(most, CLIP * (float) sqrt(squares / (double) (sizes->n * p->dims)));
+	/* not where all rows are one, or too large to square */
+	if (most > 0 && 127.0f / most < INFINITY)
+		p->scale = 127.0f / most;
+}
+
+/* The mean of the few rows, [dim]; returns the sum of their squared distances from it. */
+static double
+find_mean(const Sizes *s, float *mean)
+{
+	uint32_t	dim = s->rows->dim;
+	float		x[GRN_MOST_DIMS];
+	double		sum[GRN_MOST_DIMS] = {0};
+	double		squares = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+	{
+		grn_row_place(s->rows, grn_row(s->rows, size_row(s, i)), 0, dim, x);
+		for (uint32_t j = 0; j < dim; j++)
+			sum[j] += x[j];
+	}
+	for (uint32_t j = 0; j < dim; j++)
+		mean[j] = (float) (sum[j] / (double) s->n);
+	for (size_t i = 0; i < s->n; i++)
+	{
+		grn_row_place(s->rows, grn_row(s->rows, size_row(s, i)), 0, dim, x);
+		for (uint32_t j = 0; j < dim; j++)
+			squares += ((double) x[j] - mean[j]) * ((double) x[j] - mean[j]);
+	}
+	return squares;
+}
+
+static size_t
+size_rows(const GrnRows *rows)
+{
+	return rows->n < SIZE_ROWS ? rows->n : SIZE_ROWS;
+}
+
+void
+grn_project_part(GrnProject *p, const GrnRows *rows, GrnParallel *parallel, float *mean)
+{
+	Sizes		sizes = {.p = p, .rows = rows, .n = size_rows(rows)};
+	double		all = find_mean(&sizes, mean);
+	double		held = 0;
+
+	p->codec.mean = mean;
+	find_scale(p, &sizes, parallel);
+	for (size_t i = 0; i < sizes.n; i++)
+		held += sizes.squares[i];
+	if (p->dims == rows->dim || held >= ENERGY_LEAST * all)
+		return;
+	keep_coordinates(p, rows);
+	find_scale(p, &sizes, parallel);
+}
+
 void
 grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *parallel,
 				void *workspace)
@@ -158,9 +249,7 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	GrnCodecFit fit = plan(rows, rows->n, rows->dim, seed);
 	Arrays		arrays;
 	float		held;
-	Sizes		sizes = {.p = p, .rows = rows};
-	double		squares = 0;
-	float		most = 0;
+	Sizes		sizes = {.p = p, .rows = rows, .n = size_rows(rows)};
 
 	lay_out(&arrays, &fit, workspace);
 	for (size_t i = 0; i < fit.nsample; i++)
@@ -173,23 +262,8 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	p->codec = grn_codec_fit(&fit, parallel, arrays.fitted, arrays.workspace, &held);
 	p->dims = grn_code_dims(p->codec.shape);
 	if (held < ENERGY_LEAST)
-	{
-		p->codec.shape = GRN_NO_CODES;
-		p->dims = rows->dim;
-	}
-	p->scale = 1;
-	/* a few rows are enough to see the size of coordinates */
-	sizes.n = rows->n < SIZE_ROWS ? rows->n : SIZE_ROWS;
-	parallel->run(parallel, sizes.n, 16, size_range, &sizes);
-	for (size_t i = 0; i < sizes.n; i++)
-	{
-		squares += sizes.squares[i];
-		most = fmaxf(most, sizes.most[i]);
-	}
-	most = fminf(most, CLIP * (float) sqrt(squares / (double) (sizes.n * p->dims)));
-	/* not where all rows are one, or too large to square */
-	if (most > 0 && 127.0f / most < INFINITY)
-		p->scale = 127.0f / most;
+		keep_coordinates(p, rows);
+	find_scale(p, &sizes, parallel);
 }
 
 void

@@ -104,8 +104,8 @@ grn_codec_fit_bytes(const GrnCodecFit *fit)
 static GrnRows
 fit_from(const GrnCodecFit *in)
 {
-	GrnRows		rows = {in->rows, NULL, in->nrows, in->stride * sizeof(float), in->dim,
-		in->embedding, GRN_FORM_FLOATS};
+	GrnRows		rows = {.base = in->rows, .n = in->nrows, .row_bytes = in->stride * sizeof(float),
+		.dim = in->dim, .embedding = in->embedding, .form = GRN_FORM_FLOATS};
 
 	if (in->of != NULL)
 	{

@@ -323,8 +323,8 @@ encode_rows(void *arg, int worker, size_t begin, size_t end)
 static GrnRows
 rows_of(const Bench *b)
 {
-	return (GrnRows) {b->base, NULL, b->n, b->space * sizeof(float), b->dim, grn_metric(b->metric)->embedding,
-		GRN_FORM_F32};
+	return (GrnRows) {.base = b->base, .n = b->n, .row_bytes = b->space * sizeof(float),
+		.dim = b->dim, .embedding = grn_metric(b->metric)->embedding, .form = GRN_FORM_F32};
 }
 
 static void

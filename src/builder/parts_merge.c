@@ -1,0 +1,105 @@
+/*
+ * parts_merge.c - the lists of all parts into one graph, on the processor's cores.
+ *
+ * The merge compares each row with its neighbours in two parts, and these with each other.  Where
+ * rows of floats lie on a disk and neighbours are spread, as those of text embeddings are, memory
+ * would not hold what a few rows want, and the disk would be read many times over.  So rows are
+ * compared by a few bytes each, as in the descent (graph/build/projection.h): memory holds those
+ * of many more.
+ */
+#include "builder/parts_impl.h"
+
+#include "graph/build/descent.h"
+#include "graph/build/merge.h"
+#include "graph/build/projection.h"
+#include "graph/file_pages.h"
+
+#define COARSE_SAMPLE 1024		/* rows that show whether bytes tell neighbours apart */
+
+/* Rows as bytes. */
+typedef struct Bytes
+{
+	const GrnRows *rows;
+	const GrnProject *project;
+	size_t		stride;
+	int8_t	   *bytes;			/* [n][stride] */
+	int32_t    *terms;			/* [n][2], tile.h */
+} Bytes;
+
+static size_t
+lay_out(Bytes *b, void *workspace)
+{
+	const GrnRows *rows = b->rows;
+	GrnArena	a = grn_arena(workspace);
+
+	b->bytes = grn_take(&a, rows->n, grn_tile_stride(grn_project_max_dims(rows->dim)));
+	b->terms = grn_take(&a, rows->n, 2 * sizeof(int32_t));
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_parts_merge_workspace(const GrnRows *rows)
+{
+	Bytes		b = {.rows = rows};
+
+	return lay_out(&b, NULL);
+}
+
+static void
+project_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Bytes *b = arg;
+
+	(void) worker;
+	grn_rows_ahead(b->rows, begin, end);
+	grn_project_rows(b->project, b->rows, begin, end, b->stride, b->bytes + begin * b->stride);
+	for (size_t i = begin; i < end; i++)
+		grn_tile_terms(b->bytes + i * b->stride, b->stride, b->terms + 2 * i);
+}
+
+/* Whether bytes tell the nearest neighbours of some rows apart (grn_least_fine()). */
+static bool
+are_fine(const GrnPartsBuild *p, const GrnTile *tile, uint32_t dims)
+{
+	size_t		n = p->job->rows->n;
+	size_t		degree = p->job->graph->degree;
+	size_t		trials = n < COARSE_SAMPLE ? n : COARSE_SAMPLE;
+	size_t		close = 0;
+
+	for (size_t i = 0; i < trials; i++)
+	{
+		size_t		v = n * i / trials;
+		const uint32_t *list = p->lists + p->parts.home[v] * degree;
+		uint32_t	distances[GRN_PANEL_ROWS + 3];
+		uint32_t	least = UINT32_MAX;
+		GrnPanel	panel;
+
+		panel.count = 0;
+		while (panel.count < degree && list[panel.count] != GRN_INVALID_ID)
+			grn_panel_add(&panel, tile, list[panel.count]);
+		if (panel.count > 0)
+			grn_tile_dists(tile, (uint32_t) v, &panel, distances);
+		for (uint32_t j = 0; j < panel.count; j++)
+			least = distances[j] < least ? distances[j] : least;
+		close += least < grn_least_fine(dims);
+	}
+	return close <= trials / GRN_MOST_COARSE;
+}
+
+void
+grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *workspace)
+{
+	Bytes		b = {.rows = p->job->rows, .project = project};
+	GrnTile		tile;
+
+	if (project)
+	{
+		lay_out(&b, workspace);
+		b.stride = grn_tile_stride(project->dims);
+		p->parallel->run(p->parallel, b.rows->n, GRN_AHEAD_PIECE / b.rows->row_bytes + 1, project_range, &b);
+		grn_tile_bytes(&tile, b.bytes, b.terms, b.stride);
+	}
+	if (!project || !are_fine(p, &tile, project->dims))
+		grn_tile_floats(&tile, p->job->rows);
+	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
+}
