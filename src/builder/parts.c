@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-
 #define MOST_CUTS 3				/* into cells, the most, before parts too large are dealt out */
 /*
  * Of many parts more rows lie near a border: the share of rows in two parts, by measured

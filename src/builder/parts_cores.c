@@ -64,6 +64,7 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 	}
 }
 
+/* The arrays of both lie in the same bytes. */
 static void
 use_more(GrnArena *a, const GrnArena *other)
 {
@@ -71,8 +72,9 @@ use_more(GrnArena *a, const GrnArena *other)
 }
 
 /*
- * Lays out the workspace; returns its bytes.  What the projection's fit, the cut, the parts and the
- * merge take beside what they leave lies in the same place.
+ * Lays out the workspace; returns its bytes.  The fit of the projection, the cut, the parts' builds
+ * and the merge come one after the other.  So beside what one leaves for the next, the arrays of
+ * all four lie in the same bytes.
  */
 static size_t
 lay_out(GrnPartsBuild *p, Series *s, void *workspace)
@@ -104,7 +106,8 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 /*
  * Begins and ends the time when an array on a disk is read here and there.  Cells come from a
  * sample, a part has rows of several places, and the merge goes from a row to near ones.  Around
- * each page that they read the kernel would read more, and drop pages for it that the next want.
+ * each page that they want the kernel would read more, and drop pages for that which are wanted
+ * next.
  */
 static void
 read_scattered(const GrnPartsBuild *p, const void *begin, const void *end, bool scattered)

@@ -52,9 +52,8 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	grn_rows_ahead(b->rows, begin, end);
-	grn_project_rows(b->project, b->rows, begin, end, b->stride, b->bytes + begin * b->stride);
-	for (size_t i = begin; i < end; i++)
-		grn_tile_terms(b->bytes + i * b->stride, b->stride, b->terms + 2 * i);
+	grn_project_rows(b->project, b->rows, begin, end, b->stride, b->bytes + begin * b->stride,
+					 b->terms + 2 * begin);
 }
 
 /* Whether bytes tell the nearest neighbours of some rows apart (grn_least_fine()). */

@@ -173,7 +173,7 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	if (!work)
 		return false;
 	lay_out(&move, work, cells, &cut);
-	/* a sample, of which the kernel would read the neighbours as well, and then all */
+	/* first a sample is read, around which the kernel would read more; then all rows are asked for */
 	p->rows.on_disk = true;
 	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, true);
 	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);

@@ -25,7 +25,7 @@ typedef struct GrnRows
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* of rows in the space of the graph */
 	GrnForm		form;
-	bool		on_disk;		/* memory does not hold them: to be asked for before */
+	bool		on_disk;		/* memory does not hold them: who reads them asks for them before */
 } GrnRows;
 
 #define GRN_ROW_ALIGN 16		/* rows begin at multiples of it */

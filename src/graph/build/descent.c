@@ -109,22 +109,25 @@ lay_out(Descent *d, void *workspace)
 	return grn_arena_bytes(before.used > a.used ? &before : &a);
 }
 
-size_t
-grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
+static size_t
+workspace_bytes(const GrnGraphParams *params, size_t n, uint32_t copied, bool fits)
 {
-	Descent		d = {.rows.n = n, .copied = copied, .fits = true};
+	Descent		d = {.rows.n = n, .copied = copied, .fits = fits};
 
 	d.params = usable_params(params, n, copied);
 	return lay_out(&d, NULL);
 }
 
 size_t
+grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
+{
+	return workspace_bytes(params, n, copied, true);
+}
+
+size_t
 grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 {
-	Descent		d = {.rows.n = n, .copied = copied};
-
-	d.params = usable_params(params, n, copied);
-	return lay_out(&d, NULL);
+	return workspace_bytes(params, n, copied, false);
 }
 
 /* ---- inboxes ---- */
@@ -372,9 +375,7 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	grn_project_rows(&d->project, &d->rows, begin, end, d->stride,
-					 d->vertex_bytes + begin * d->stride);
-	for (size_t i = begin; i < end; i++)
-		grn_tile_terms(d->vertex_bytes + i * d->stride, d->stride, d->vertex_terms + 2 * i);
+					 d->vertex_bytes + begin * d->stride, d->vertex_terms + 2 * begin);
 }
 
 /* Rows and bytes from their vertices to their positions. */

@@ -28,7 +28,9 @@ typedef struct Dups
 #define ROWS_PER_PARTITION 65536
 
 #define RANK_GRAIN 65536
-#define AHEAD_ROWS 1024			/* that are asked for together, where copies are many */
+#define AHEAD_ROWS 1024			/* that are asked for together, if of as many before them */
+#define MANY_COPIES 8			/* one of so many was a copy: rows without copies are not read
+								 * again */
 
 uint64_t
 grn_hash_row(const void *row, size_t bytes)
@@ -101,7 +103,7 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 
 			if (d->visit && (at - d->begin) % AHEAD_ROWS == 0)
 			{
-				if (copies > AHEAD_ROWS / 8 / d->partitions)
+				if (copies > AHEAD_ROWS / MANY_COPIES / d->partitions)
 					ask_ahead(d, at);
 				copies = 0;
 			}

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph/arena.h"
+#include "graph/kernels/tile.h"
 #include "graph/stored/codec_fit.h"
 
 #define MAX_DIMS GRN_MAX_CODE_DIMS
@@ -268,7 +269,7 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 
 void
 grn_project_rows(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
-				 size_t stride, int8_t *out)
+				 size_t stride, int8_t *out, int32_t *terms)
 {
 	enum
 	{
@@ -296,7 +297,9 @@ grn_project_rows(const GrnProject *p, const GrnRows *rows, size_t begin, size_t 
 				out[j] = (int8_t) (scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
 			}
 			memset(out + p->dims, 0, stride - p->dims);
+			grn_tile_terms(out, stride, terms);
 			out += stride;
+			terms += 2;
 		}
 	}
 }

@@ -31,8 +31,11 @@ extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t s
  * enough of the part's variance.
  */
 extern void grn_project_part(GrnProject *project, const GrnRows *rows, GrnParallel *parallel, float *mean);
-/* Rows [begin, end) into out [.][stride], zero padded. */
+/*
+ * Rows [begin, end) into out [.][stride], zero padded, and what a GrnTile wants of each into terms
+ * [.][2].
+ */
 extern void grn_project_rows(const GrnProject *project, const GrnRows *rows, size_t begin,
-							 size_t end, size_t stride, int8_t *out);
+							 size_t end, size_t stride, int8_t *out, int32_t *terms);
 
 #endif							/* GRN_PROJECTION_H */
