@@ -170,6 +170,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	/* The large arrays inside need no clearing. */
 	memset(s, 0, offsetof(GrnSearch, neighbours));
 	memset(s->asked, 0xFF, sizeof(s->asked));
+	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
 	s->failing.far_bound = UINT64_MAX;
 	s->p = *params;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define PREFETCH_MEMORY 128		/* ids, or pages, remembered as asked for; power of two */
+#define OFFERED_MEMORY 512		/* candidates remembered as offered; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 
@@ -166,6 +167,8 @@ struct GrnSearch
 
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
+	Key			offered_keys[OFFERED_MEMORY];	/* by id: what has come near enough for the list
+												 * lately */
 };
 
 /* Has a node TIDs that pass the filter, or a chain that may have some? */

@@ -224,6 +224,23 @@ grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
 }
 
 /*
+ * Offers a candidate, unless it has been offered lately, as a third of them have: then it is on
+ * the list, or was pushed off, where nothing as far comes any more.  The list must not have lost a
+ * node.
+ */
+static inline void
+offer_once(GrnSearch *s, Key key)
+{
+	Key		   *offered = &s->offered_keys[KEY_ID(key) & (OFFERED_MEMORY - 1)];
+
+	if (*offered != key)
+	{
+		*offered = key;
+		grn_offer(s, key);
+	}
+}
+
+/*
  * Offers at most GRN_MAX_DEGREE candidates.  Most are farther than all of a full list; these are
  * told apart first, without branches.
  */
@@ -259,8 +276,12 @@ offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t c
 			if (key > bound)
 				reject_far(s, key);
 		}
-	for (uint32_t i = 0; i < n; i++)
-		grn_offer(s, near[i]);
+	if (s->recheck)
+		for (uint32_t i = 0; i < n; i++)
+			grn_offer(s, near[i]);
+	else
+		for (uint32_t i = 0; i < n; i++)
+			offer_once(s, near[i]);
 }
 
 void
