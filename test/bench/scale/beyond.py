@@ -27,7 +27,7 @@ from common import Cgroup, Server, machine, write_table  # noqa: E402
 import rows as rows_of  # noqa: E402
 from watch import Watch, read  # noqa: E402
 
-ROW_BYTES = 256
+ROW_BYTES = {"halfvec": 256, "vector": 512}
 EFS = (40, 80, 160)
 
 
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--caps", default="512", help="MB, one after the other")
     parser.add_argument("--whole", default="8GB", help="maintenance_work_mem of the build with memory for everything; empty: none")
     parser.add_argument("--layout", default="compact")
-    parser.set_defaults(type="halfvec")
+    parser.add_argument("--type", choices=["halfvec", "vector"], default="halfvec")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--builder", help="grnnd.builder_path")
     parser.add_argument("--set", default="", help="SQL before CREATE INDEX, such as \"SET grnnd.gpu_devices = '0,1';\"")
@@ -142,8 +142,8 @@ def main():
         say(f"{added:,} rows in {seconds:.1f} s")
         server.sql("SELECT count(*) FROM items; ANALYZE items; ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf(); CHECKPOINT")
         os.sync()
-        make = f"CREATE INDEX i ON items USING grnnd (v halfvec_l2_ops) WITH (layout = {args.layout})"
-        tenth = args.rows * ROW_BYTES // 10 >> 20
+        make = f"CREATE INDEX i ON items USING grnnd (v {args.type}_l2_ops) WITH (layout = {args.layout})"
+        tenth = args.rows * ROW_BYTES[args.type] // 10 >> 20
         table, first = [], None
         for cap in ([None] if args.whole else []) + [int(x) for x in args.caps.split(",")]:
             memory = args.whole if cap is None else f"{tenth}MB"
