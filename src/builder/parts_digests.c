@@ -106,7 +106,7 @@ digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {
 	GrnGpuSource source = grn_gpu_source(p->job->rows);
 	GrnGpuDigesting e = {.fit = &p->fit, .keepers = keepers, .digests = p->digests,
-		.raw_bytes = grn_gpu_expands(&source) ? (uint32_t) source.row_bytes : 0};
+		.raw_bytes = grn_gpu_takes(p->job->rows) && grn_gpu_expands(&source) ? (uint32_t) source.row_bytes : 0};
 
 	if (p->cells.n > 0)
 	{
@@ -134,7 +134,7 @@ digest_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 	return grn_gpu_digest_begin(gpu, &e, p->options.memory_limit, err);
 }
 
-/* Floats that are elsewhere in the space: by way of copies. */
+/* Rows that are elsewhere in the space, or that no device takes as they are: by way of copies. */
 static GrnGpuStatus
 digest_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t first, uint64_t n,
 			  bool *other, GrnGpuError *err)
@@ -175,7 +175,7 @@ digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuStatus status = GRN_GPU_OK;
 
 	(void) device;
-	if (!grn_gpu_expands(&source) && grn_is_scaled(rows->embedding) && !other)
+	if ((!grn_gpu_takes(rows) || (!grn_gpu_expands(&source) && grn_is_scaled(rows->embedding))) && !other)
 		status = digest_places(p, gpu, &e, first, n, &other, err);
 	else if (!other)
 		status = grn_gpu_digest(gpu, &e, &source, first, n, first, &other, err);

@@ -72,7 +72,8 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
 		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 
-	r->form = grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
+	r->form = p->rounded ? GRN_FORM_ROUNDED
+		: grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
 											  spec->payload);
@@ -132,20 +133,46 @@ may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 		host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
 }
 
+/* The layout of rows at which nobody has looked, by the form in which they came.  False: none. */
+static bool
+forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *result)
+{
+	GrnFailure	ignored;
+
+	*forecast = *p;
+	*result = *p->result;
+	forecast->result = result;
+	result->form = p->rows.form;
+	return choose_layout(forecast, &ignored);
+}
+
 /*
- * The same of rows at which nobody has looked, by the form in which they came.  Where it turns out
- * that they are kept as they are, they move after all.
+ * Whether such rows may stay.  Where it turns out that they are kept as they are, they move after
+ * all.
  */
 static bool
 may_stay_unseen(const GrnPipeline *p, const GrnDeviceChoice *choice)
 {
-	GrnPipeline forecast = *p;
-	GrnBuildResult result = *p->result;
-	GrnFailure	ignored;
+	GrnPipeline forecast;
+	GrnBuildResult result;
 
-	forecast.result = &result;
-	result.form = p->rows.form;
-	return choose_layout(&forecast, &ignored) && may_stay(&forecast, choice);
+	return forecast_layout(p, &forecast, &result) && may_stay(&forecast, choice);
+}
+
+/*
+ * Whether such rows, which memory is not going to hold, are to be rounded as they move: if that is
+ * what records keep of them, and much shorter than what they came in.  Halves stay or move as
+ * they are: a GPU host wrote and read less of them rounded, but took longer.
+ */
+static bool
+may_round_unseen(const GrnPipeline *p)
+{
+	GrnPipeline forecast;
+	GrnBuildResult result;
+
+	return grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
+		forecast_layout(p, &forecast, &result) && result.form == GRN_FORM_ROUNDED &&
+		grn_pipeline_shows_many(&p->rows);
 }
 
 /*
@@ -181,7 +208,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	bool		beyond = grn_pipeline_may_move(p, choice->work_limit);
-	bool		stays = beyond && may_stay_unseen(p, choice);
+	bool		stays;
 	GrnRows		all;
 	GrnPrepared prepared;
 	uint64_t   *hashes;
@@ -189,6 +216,8 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	uint32_t   *slots;
 
 	p->order = b->order;
+	p->rounded = beyond && may_round_unseen(p);
+	stays = beyond && !p->rounded && may_stay_unseen(p, choice);
 	if (beyond && !stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
@@ -238,7 +267,8 @@ lay_out_work(GrnPipeline *p, char *work)
 	{
 		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
 		p->own_bytes = grn_pipeline_own_bytes(p);
-		p->own = grn_take(&a, m, p->own_bytes);
+		p->own_made = p->rounded;
+		p->own = p->rounded ? (uint8_t *) p->rows.base : grn_take(&a, m, p->own_bytes);
 	}
 	p->distinct = grn_take(&a, m, sizeof(uint32_t));
 	p->position = grn_take(&a, m, sizeof(uint32_t));

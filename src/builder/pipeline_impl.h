@@ -37,6 +37,8 @@ typedef struct GrnPipeline
 	const char *work;			/* WORK, which never moves */
 	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
 								 * with; 0: they have not */
+	bool		rounded;		/* these have become what records keep: own items (own.h) of
+								 * GRN_FORM_ROUNDED.  They are own[], too, which then is by row */
 	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
 	/* in WORK, by vertex but for the first; see lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
@@ -95,6 +97,7 @@ extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
 /* ---- pipeline_place.c, pipeline_move.c ---- */
 
 #define GRN_MOST_CELLS 64
+#define GRN_LEAST_CELL_ROWS 4096
 #define GRN_MOVE_LOOPS 40		/* of grn_pipeline_move_rows(), about: most are over at once */
 #define GRN_PLACE_STRETCHES 32	/* of grn_pipeline_place_rows(), of two loops each */
 
@@ -107,8 +110,9 @@ extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, u
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
  * The first look at rows that will move, which moves them: to the beginning of WORK, by cells
- * of the space.  p->order then has their places, by which hashes [n] are.  For duplicates.h,
- * by_cell [n] has them cell by cell, and slots [2n] is a workspace.
+ * of the space, rounded if p->rounded says so.  p->order then has their places, by which hashes [n]
+ * are, of rows as they were.  For duplicates.h, by_cell [n] has them cell by cell, and slots [2n]
+ * is a workspace.
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
 									uint32_t **by_cell, uint32_t **slots, GrnFailure *failure);
@@ -120,6 +124,11 @@ extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint6
 extern bool grn_pipeline_place_together(GrnPipeline *p);
 /* Bytes of what records keep of a row, where that is another form than the row's; else 0. */
 extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
+/*
+ * Do rows, of which memory is not going to hold all, show more distinct ones than an index keeps as
+ * they are whatever its layout (GRN_LEAST_CELL_ROWS)?
+ */
+extern bool grn_pipeline_shows_many(const GrnRows *rows);
 /* Enters into the result that rows, so many, have moved: they or own items lie in WORK now. */
 extern void grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows);
 /* How many cells so many rows have. */

@@ -24,7 +24,6 @@
 #include "graph/free_memory.h"
 #include "graph/stored/own.h"
 
-#define LEAST_CELL_ROWS 4096
 #define STRETCHES 32			/* of rows: each gives its memory back once it is copied */
 
 /* Bytes of graph and results that a row takes at least. */
@@ -42,7 +41,7 @@ typedef struct Move
 uint32_t
 grn_pipeline_cells(uint64_t n)
 {
-	return n / LEAST_CELL_ROWS < GRN_MOST_CELLS ? (uint32_t) (n / LEAST_CELL_ROWS) : GRN_MOST_CELLS;
+	return n / GRN_LEAST_CELL_ROWS < GRN_MOST_CELLS ? (uint32_t) (n / GRN_LEAST_CELL_ROWS) : GRN_MOST_CELLS;
 }
 
 bool
@@ -197,7 +196,8 @@ grn_pipeline_own_bytes(const GrnPipeline *p)
 	GrnForm		form = (GrnForm) p->result->form;
 
 	/* of few distinct rows the leader keeps what holds any values (write_index.c) */
-	return form == p->rows.form || p->rows.n < LEAST_CELL_ROWS ? 0 : grn_own_item_bytes(form, p->rows.dim);
+	return !p->rounded && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
+		: grn_own_item_bytes(form, p->rows.dim);
 }
 
 void
@@ -209,7 +209,7 @@ grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows)
 	r->own_items = p->own_bytes > 0;
 	if (!r->own_items)
 		p->own = NULL;
-	r->moved = (uint32_t) (r->own_items ? p->rows.n : rows);
+	r->moved = (uint32_t) (r->own_items && !p->rounded ? p->rows.n : rows);
 	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work);
 	r->off_moved = r->off_rows + grn_aligned(p->build->n * 4);
 }

@@ -11,18 +11,24 @@
  * The copy's places are the rows' new numbers, so rows that are equal are found afterwards, as
  * elsewhere, and keep their places.  Where they are many, the distinct ones then move together.
  *
+ * Where records will keep floats rounded to bytes, the copy has them so, in a quarter of their
+ * bytes: as own items, of which graph and codes are made as well.  Copies of other rows are then
+ * told by hashes of what rows were, and by their roundings.
+ *
  * Memory has what was written last.  So the last rows come first, which have just been collected,
  * and pieces are taken from the end of the copy: whoever reads it from its beginning finds what was
  * copied last.
  */
 #include "builder/pipeline_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/arena.h"
 #include "graph/build/cut.h"
 #include "graph/build/duplicates.h"
 #include "graph/file_pages.h"
+#include "graph/stored/own.h"
 
 #define PIECES 16				/* of a cell at least, so that few rows lie in another one's */
 
@@ -34,12 +40,18 @@
 
 #define SERIAL_ROWS 4096		/* that one thread moves, where they move by less than that */
 
+/* Rows that grn_pipeline_shows_many() looks at. */
+#define SHOWN_STRETCHES 64
+#define SHOWN_ROWS 256			/* of a stretch */
+
 typedef struct Place
 {
 	GrnPipeline *p;
 	GrnPrepare	prepare;
 	uint32_t	cells;
 	uint32_t	piece;			/* places that a cell takes at a time */
+	size_t		row_bytes;		/* of the copy */
+	GrnLayout	rounding;		/* its form and dimensions, where it is rounded */
 	uint64_t	places;			/* of the copy, while it has gaps */
 	uint64_t	stretch;		/* rows, at most */
 	uint64_t	next;			/* end of the places that no cell has */
@@ -69,7 +81,7 @@ lay_out(Place *place, char *work)
 	GrnArena	a = {work, 0};
 	GrnArena	slots;
 
-	place->copy = grn_take(&a, place->places, p->rows.row_bytes);
+	place->copy = grn_take(&a, place->places, place->row_bytes);
 	p->placed_bytes = a.used;
 	p->vertex_of_rank = grn_take(&a, n, sizeof(uint32_t));
 	place->order = grn_take(&a, n, sizeof(uint32_t));
@@ -129,6 +141,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	Place	   *place = arg;
 	const GrnRows *rows = &place->p->rows;
 	uint64_t	first = place->prepare.first;
+	float		values[GRN_MOST_DIMS];
 
 	(void) worker;
 	if (first > 0)
@@ -136,8 +149,13 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		uint32_t	to = place->to[first + i];
+		const void *row = grn_row(rows, first + i);
+		uint8_t    *copy = place->copy + to * place->row_bytes;
 
-		memcpy(place->copy + to * rows->row_bytes, grn_row(rows, first + i), rows->row_bytes);
+		if (place->p->rounded)
+			grn_own_item_make(&place->rounding, grn_row_values(rows, row, values), copy);
+		else
+			memcpy(copy, row, place->row_bytes);
 		place->hashes[to] = place->row_hashes[i];
 	}
 }
@@ -145,7 +163,8 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 /*
  * Looks at all rows and copies them, stretch by stretch.  Nobody reads VECTORS after that, so what
  * it has of memory and of the disk goes back as its rows are copied: what is not written yet need
- * not be.
+ * not be.  But that waits for what is being written, so that of rounded rows, whose copy is short,
+ * all goes back in the end.
  */
 static bool
 copy_rows(Place *place, GrnFailure *failure)
@@ -154,7 +173,7 @@ copy_rows(Place *place, GrnFailure *failure)
 	uint64_t	n = p->build->n;
 	size_t		row_bytes = p->rows.row_bytes;
 	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
-	bool		removes = true;
+	bool		removes = !p->rounded;
 
 	place->prepare = (GrnPrepare) {.rows = &p->rows, .hashes = place->row_hashes, .ahead = true,
 								   .also = home_range, .arg = place};
@@ -170,6 +189,8 @@ copy_rows(Place *place, GrnFailure *failure)
 		p->parallel->run(p->parallel, rows, grain, copy_range, place);
 		removes = removes && grn_pages_remove((const char *) p->rows.base + first * row_bytes, rows * row_bytes);
 	}
+	if (p->rounded)
+		grn_pages_remove(p->rows.base, n * row_bytes);
 	return true;
 }
 
@@ -178,7 +199,7 @@ static void
 close_gaps(Place *place)
 {
 	GrnPipeline *p = place->p;
-	size_t		row_bytes = p->rows.row_bytes;
+	size_t		row_bytes = place->row_bytes;
 	uint32_t	c;
 
 	for (c = 0; c < place->cells; c++)
@@ -240,7 +261,9 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	GrnCells	found;
 	char	   *work;
 
-	place.piece = (uint32_t) (GRN_AHEAD_PIECE / all.row_bytes + 1);
+	place.row_bytes = p->rounded ? grn_own_item_bytes(GRN_FORM_ROUNDED, all.dim) : all.row_bytes;
+	place.rounding = grn_rounded_layout(all.dim);
+	place.piece = (uint32_t) (GRN_AHEAD_PIECE / place.row_bytes + 1);
 	if (place.piece > n / place.cells / PIECES)
 		place.piece = (uint32_t) (n / place.cells / PIECES);
 	place.gap = (uint64_t) place.cells * place.piece;
@@ -258,14 +281,17 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);
 	grn_pages_scattered(all.base, n * all.row_bytes, false);
 	/* no reading back of what was written a while ago, around each page that rows come to */
-	grn_pages_scattered(place.copy, place.places * all.row_bytes, true);
+	grn_pages_scattered(place.copy, place.places * place.row_bytes, true);
 	if (!copy_rows(&place, failure) || !grn_prepare_end(&place.prepare, prepared, failure))
 		return false;
 	close_gaps(&place);
-	grn_pages_scattered(place.copy, place.places * all.row_bytes, false);
+	grn_pages_scattered(place.copy, place.places * place.row_bytes, false);
 	list_by_cell(&place);
 	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, order_range, &place);
-	p->rows.base = place.copy + place.gap * all.row_bytes;
+	p->rows.base = place.copy + place.gap * place.row_bytes;
+	p->rows.row_bytes = place.row_bytes;
+	if (p->rounded)
+		p->rows.form = GRN_FORM_ROUNDED;
 	p->order = place.order;
 	*hashes = place.hashes + place.gap;
 	*by_cell = place.by_cell;
@@ -274,6 +300,35 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 }
 
 /* ---- distinct rows ---- */
+
+static int
+by_hash(const void *a, const void *b)
+{
+	uint64_t	x = *(const uint64_t *) a;
+	uint64_t	y = *(const uint64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+bool
+grn_pipeline_shows_many(const GrnRows *rows)
+{
+	size_t		bytes = grn_form_bytes(rows->form, rows->dim);
+	size_t		count = rows->n / SHOWN_STRETCHES < SHOWN_ROWS ? rows->n / SHOWN_STRETCHES : SHOWN_ROWS;
+	uint64_t	hashes[SHOWN_STRETCHES * SHOWN_ROWS];
+	size_t		n = 0;
+	size_t		distinct = 0;
+
+	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
+		grn_rows_ahead(rows, rows->n * s / SHOWN_STRETCHES, rows->n * s / SHOWN_STRETCHES + count);
+	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
+		for (size_t i = 0; i < count; i++)
+			hashes[n++] = grn_hash_row(grn_row(rows, rows->n * s / SHOWN_STRETCHES + i), bytes);
+	qsort(hashes, n, sizeof(*hashes), by_hash);
+	for (size_t i = 0; i < n; i++)
+		distinct += i == 0 || hashes[i] != hashes[i - 1];
+	return distinct >= GRN_LEAST_CELL_ROWS;
+}
 
 typedef struct Together
 {

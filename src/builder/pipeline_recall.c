@@ -115,8 +115,8 @@ typedef struct Worker
 static const void *
 node_row(const Measure *m, uint32_t node)
 {
-	/* moved[] is of vertices where these have own items, else of rows */
-	if (m->p->own)
+	/* moved[] is of vertices where these have own items beside their rows, else of rows */
+	if (m->p->own && !m->p->rounded)
 		return grn_row(&m->p->rows, m->moved[node]);
 	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
 }

@@ -57,7 +57,8 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 	Stage		stage = {rows, 0, NULL};
 	GrnGpuSource source = grn_gpu_source(rows);
 
-	if (grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding)))
+	if (grn_gpu_takes(rows) &&
+		(grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding))))
 	{
 		piece = (rows->on_disk ? AHEAD_BYTES : PIECE_BYTES) / rows->row_bytes + 1;
 		for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
@@ -94,6 +95,12 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 	}
 	free(stage.out);
 	return status;
+}
+
+bool
+grn_gpu_takes(const GrnRows *rows)
+{
+	return grn_form(rows->form)->numbers != GRN_NUMBERS_NONE;
 }
 
 GrnGpuSource

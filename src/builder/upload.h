@@ -10,11 +10,13 @@
 
 /*
  * Rows to a GPU's build.  Floats go by way of copies where they do not lie together or are
- * scaled; the device itself brings shorter forms to their places.  progress: of whose step this is
- * a part, or NULL.
+ * scaled, and so do forms that no device takes; it brings shorter ones to their places itself.
+ * progress: of whose step this is a part, or NULL.
  */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
 							   GrnGpuError *err);
+/* Does a device take rows of this form as they are? */
+extern bool grn_gpu_takes(const GrnRows *rows);
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 /* Whether rows can be GRN_GPU_BIT_DIGESTS, in tile mode. */
 extern bool grn_has_bit_digests(const GrnRows *rows);

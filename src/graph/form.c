@@ -409,29 +409,24 @@ u8_l1(const float *q, const uint8_t *stored, size_t n)
 	return grn_dist->l1_u8(q, stored + sizeof(GrnByteHead), n, scale, offset);
 }
 
-/* Squared distance of two stored vectors times sa and sb, by way of floats. */
+/* By way of the larger step from byte to byte, so that the order of a and b does not matter. */
 static float
-pieces_apart(void (*piece) (const uint8_t *, size_t, size_t, float *), const uint8_t *a,
-			 float sa, const uint8_t *b, float sb, size_t n)
+u8_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 {
-	float		x[PIECE];
-	float		y[PIECE];
-	double		sum = 0;
+	GrnByteHead heads[2];
+	float		offset;
+	float		step_a = sa * u8_scale(a, &offset);
+	float		step_b = sb * u8_scale(b, &offset);
+	float		ratio = step_b / step_a;
 
-	for (size_t i = 0; i < n; i += PIECE)
-	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
-
-		piece(a, i, len, x);
-		piece(b, i, len, y);
-		for (size_t j = 0; j < len; j++)
-		{
-			x[j] *= sa;
-			y[j] *= sb;
-		}
-		sum += grn_dist->l2_f32(x, y, len);
-	}
-	return (float) sum;
+	if (step_a < step_b)
+		return u8_apart(b, sb, a, sa, n);
+	if (step_a == 0)
+		return 0;
+	memcpy(&heads[0], a, sizeof(heads[0]));
+	memcpy(&heads[1], b, sizeof(heads[1]));
+	offset = (float) heads[0].zero - ratio * (float) heads[1].zero;
+	return step_a * (grn_pairs->l2_u8(a + sizeof(GrnByteHead), b + sizeof(GrnByteHead), ratio, offset, n) * step_a);
 }
 
 /* ---- bits ---- */
@@ -562,7 +557,8 @@ static const GrnFormInfo forms[] = {
 		.l2 = u8_l2,
 		.ip = u8_ip,
 		.l1 = u8_l1,
-		.own_head = &u8_itself
+		.own_head = &u8_itself,
+		.apart = u8_apart
 	},
 	[GRN_FORM_BITS] = {
 		.id = GRN_FORM_BITS,
@@ -751,9 +747,7 @@ grn_form_norm2(GrnForm form, const void *stored, size_t n)
 float
 grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb, size_t n)
 {
-	const GrnFormInfo *f = &forms[form];
-
-	return f->apart != NULL ? f->apart(a, sa, b, sb, n) : pieces_apart(f->piece, a, sa, b, sb, n);
+	return forms[form].apart(a, sa, b, sb, n);
 }
 
 float

@@ -91,7 +91,7 @@ typedef struct GrnFormInfo
 	 * of the rotated row.  They have no piece(), and a query is made ready for many of them.
 	 */
 	bool		rotated;
-	/* squared distance of two stored vectors times sa and sb; NULL: by way of floats */
+	/* squared distance of two stored vectors times sa and sb; NULL: not of floats or rotated rows */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 	/* Jaccard distance of two stored vectors; NULL: by way of floats */
 	float		(*jaccard) (const uint8_t *a, const uint8_t *b, size_t n);
@@ -158,8 +158,8 @@ extern float grn_jaccard(double both, double either);
 /* |x|^2, infinite or NaN where a number is. */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*
- * Squared distance of sa * a and sb * b, two stored vectors.  It is the same for b and a,
- * and 0 for a vector and itself.
+ * Squared distance of sa * a and sb * b, two stored vectors of a form that is neither floats nor
+ * rotated.  It is the same for b and a, and 0 for a vector and itself.
  */
 extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
 							size_t n);

@@ -142,28 +142,30 @@ $node->safe_psql('postgres', 'DROP INDEX i');
 $node->safe_psql('postgres', q(
 	CREATE TABLE d AS SELECT v, (row_number() OVER ())::int AS k FROM t;
 	INSERT INTO d SELECT v, k + 30000 FROM d WHERE k % 3 = 0));
-for my $memory ('1MB', '2GB')
+for my $case ([ '1MB', 'vector_l2_ops', '<->' ], [ '2GB', 'vector_l2_ops', '<->' ], [ '1MB', 'vector_cosine_ops', '<=>' ])
 {
+	my ($memory, $class, $op) = @$case;
+	my $name = "$memory, $class";
 	my (undef, $stdout, $stderr) = $node->psql('postgres', qq(
 		SET maintenance_work_mem = '$memory';
 		SET grnnd.build_memory_limit = '8MB';
 		SET client_min_messages = debug1;
-		CREATE INDEX j ON d USING grnnd (v, k)));
-	like($stderr, qr/ nodes 30000,.*, rows moved$/m, "$memory: rows moved");
-	my $found = $node->safe_psql('postgres', q(
+		CREATE INDEX j ON d USING grnnd (v $class, k)));
+	like($stderr, qr/ nodes 30000,.*, rows moved$/m, "$name: rows moved");
+	my $found = $node->safe_psql('postgres', qq(
 		SET enable_seqscan = off;
 		SET grnnd.ef_search = 400;
 		SELECT count(*) FROM (SELECT v, k FROM d WHERE k % 60 = 0) q, LATERAL (
-			SELECT k FROM d WHERE d.v <-> q.v < 1e-3 ORDER BY d.v <-> q.v LIMIT 2) near
+			SELECT k FROM d WHERE d.v $op q.v < 1e-3 ORDER BY d.v $op q.v LIMIT 2) near
 		WHERE near.k % 30000 = q.k % 30000));
 	# (random rows of so many dimensions are hard to find)
-	cmp_ok($found, '>', 1900, "$memory: rows are found by their vectors, both of those that are the same");
-	is($node->safe_psql('postgres', q(
+	cmp_ok($found, '>', 1900, "$name: rows are found by their vectors, both of those that are the same");
+	is($node->safe_psql('postgres', qq(
 		SET enable_seqscan = off;
 		SELECT count(*) FROM (SELECT v, k FROM d WHERE k % 50 = 7) q, LATERAL (
-			SELECT k FROM d WHERE d.k = q.k ORDER BY d.v <-> q.v LIMIT 1) near WHERE near.k = q.k)),
-		$node->safe_psql('postgres', 'SELECT count(*) FROM d WHERE k % 50 = 7'), "$memory: and by their values");
-	is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('j', true)"), 0, "$memory: the index is sound");
+			SELECT k FROM d WHERE d.k = q.k ORDER BY d.v $op q.v LIMIT 1) near WHERE near.k = q.k)),
+		$node->safe_psql('postgres', 'SELECT count(*) FROM d WHERE k % 50 = 7'), "$name: and by their values");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('j', true)"), 0, "$name: the index is sound");
 	$node->safe_psql('postgres', 'DROP INDEX j');
 }
 

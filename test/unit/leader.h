@@ -60,6 +60,8 @@ typedef struct Leader
 	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
 	int			status;			/* of the process */
 	bool		by_digests;		/* lists are in the order of digests' distances, or in none */
+	bool		rounded;		/* graph and codes are of rows rounded to bytes */
+	uint64_t	on_disk;		/* bytes of rows that memory does not hold, as the builder is told */
 	uint64_t	withhold_ms;	/* before the first GRANT */
 	bool		withhold_codes; /* no memory for codes */
 	uint64_t	codes_needed;	/* then: bytes that were asked for */
@@ -418,6 +420,13 @@ fill_seldom_repeated(float *x, uint32_t rank, uint32_t dim)
 	fill_normal(x, rank - (rank % 20 == 19), dim);
 }
 
+/* A thousand different rows. */
+static inline void
+fill_few(float *x, uint32_t rank, uint32_t dim)
+{
+	fill_normal(x, rank % 1000, dim);
+}
+
 static inline void
 fill_clusters(float *x, uint32_t rank, uint32_t dim)
 {
@@ -464,7 +473,7 @@ send_content(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 			for (uint32_t c = 0; c < l->spec.sig_bytes; c++)
 				l->base[GRN_SEG_VALUES][(uint64_t) order[i] * l->spec.sig_bytes + c] = (char) l->value(i, c);
 	}
-	say_with(l, &(GrnMsg) {.type = GRN_MSG_BUILD, .arg = {n, 0, l->value != NULL}}, -1);
+	say_with(l, &(GrnMsg) {.type = GRN_MSG_BUILD, .arg = {n, l->on_disk, l->value != NULL}}, -1);
 }
 
 /* Says START, and sends them. */
@@ -635,76 +644,6 @@ check_result(const Leader *l, uint32_t n)
 	free(work);
 }
 
-/* What lies in WORK of row x: the row, or what records keep of it. */
-static inline bool
-is_moved_row(const Leader *l, uint32_t at, const float *x)
-{
-	const GrnBuildResult *r = &l->last.u.result;
-	const char *vectors = l->base[GRN_SEG_WORK] + r->off_vectors;
-	GrnLayout	layout;
-	GrnCentre	centre;
-	char	   *item;
-	size_t		bytes;
-	bool		same;
-
-	if (!r->own_items)
-		return memcmp(vectors + (uint64_t) at * l->spec.row_bytes, x, l->spec.dim * sizeof(float)) == 0;
-	grn_result_layout(&layout, &l->spec, r);
-	if (r->centred)
-	{
-		grn_centre_make(&centre, grn_metric(l->spec.metric)->comparison,
-						(const float *) (l->base[GRN_SEG_RESULT] + r->off_centre), l->spec.dim);
-		layout.centre = &centre;
-	}
-	bytes = grn_own_item_bytes(layout.form, layout.dim);
-	item = calloc(1, bytes);
-	grn_own_item_make(&layout, x, item);
-	same = memcmp(vectors + at * bytes, item, layout.vec_bytes) == 0 &&
-		grn_own_item_error(layout.form, layout.dim, vectors + at * bytes) ==
-		grn_own_item_error(layout.form, layout.dim, item);
-	free(item);
-	return same;
-}
-
-/*
- * Rows that have moved: the result names each once.  Then they are where they were, for other
- * checks.
- */
-static inline void
-take_back(Leader *l, uint32_t n, FillFn fill)
-{
-	const GrnBuildResult *r = &l->last.u.result;
-	const char *out = l->base[GRN_SEG_RESULT];
-	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
-	const uint32_t *start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
-	const uint32_t *moved = (const uint32_t *) (out + r->off_moved);
-	uint32_t   *rank = malloc(n * sizeof(uint32_t));
-	uint8_t    *taken = calloc(n, 1);
-	uint32_t	elsewhere = 0;
-	uint32_t	dim = l->spec.dim;
-	float		x[GRN_MOST_DIMS];
-
-	for (uint32_t i = 0; i < n; i++)
-		rank[order[i]] = i;
-	for (uint32_t v = 0; r->moved && v < r->nodes; v++)
-	{
-		CHECK(moved[v] < r->moved && r->moved <= n && !taken[moved[v]], "node %u: row %u", v, moved[v]);
-		taken[moved[v]] = 1;
-		fill(x, rank[rows[start[v]]], dim);
-		CHECK(is_moved_row(l, moved[v], x), "node %u has another row", v);
-		elsewhere += moved[v] != rows[start[v]];
-	}
-	CHECK(!r->moved || elsewhere > r->nodes / 2, "%u of %u rows moved", elsewhere, r->nodes);
-	for (uint32_t i = 0; i < n; i++)
-	{
-		fill(x, i, dim);
-		memcpy(l->base[GRN_SEG_VECTORS] + (uint64_t) order[i] * l->spec.row_bytes, x, dim * sizeof(float));
-	}
-	free(rank);
-	free(taken);
-}
-
 /* Each node's code is what the codec says of its vector. */
 static inline void
 check_codes(const Leader *l)
@@ -725,6 +664,8 @@ check_codes(const Leader *l)
 	GrnFactor	factor;
 	uint32_t	dim = l->spec.dim;
 	float		x[GRN_MOST_DIMS];
+	GrnLayout	rounding = grn_rounded_layout(dim);
+	char	   *item = calloc(1, grn_own_item_bytes(rounding.form, dim));
 
 	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
 	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);
@@ -732,11 +673,17 @@ check_codes(const Leader *l)
 	for (uint32_t v = 0; v < r->nodes; v++)
 	{
 		grn_form_load((GrnForm) l->spec.form, row_of(l, rows[row_start[v]]), dim, x);
+		if (l->rounded)
+		{
+			grn_own_item_make(&rounding, x, item);
+			grn_form_load(rounding.form, item, dim, x);
+		}
 		grn_encode(&codec, x, code, &factor, scratch);
 		CHECK(memcmp(code, codes + r->off_codes + v * bytes, bytes) == 0, "node %u", v);
 		CHECK(memcmp(&factor, codes + r->off_factors + v * sizeof(factor), sizeof(factor)) == 0,
 			  "node %u", v);
 	}
+	free(item);
 }
 
 /*

@@ -5,12 +5,13 @@
  * The program is $GRNND_BUILD_GPUS.
  */
 #define _GNU_SOURCE
-#include "leader.h"
+#include "moved.h"
 
 #include "graph/build/value_edges.h"
 
 #define ROWS 20000
 #define DIM 12
+#define FEW_ROWS 9000			/* that still have cells */
 #define SPREAD_DIM 96
 #define STEP 11					/* rank i is row i * STEP, */
 #define STEP_BACK 9091			/* and row i rank i * STEP_BACK, of ROWS */
@@ -74,6 +75,45 @@ test_moved(void)
 
 		CHECK(l.last.u.result.on_gpu && !l.last.u.result.moved, "there is memory");
 		check_and_end(&l);
+	}
+}
+
+/*
+ * Rows that memory does not hold are rounded as they move, if records keep them so, and the device
+ * takes them so.  Cores do, too, where it fails.
+ */
+static void
+test_rounded(void)
+{
+	static const struct
+	{
+		GrnKeep		keep;
+		const char *standin;
+		FillFn		fill;
+	}			ways[] = {{GRN_KEEP_DEFAULT, "1 0 0", fill_normal}, {GRN_KEEP_DEFAULT, "1 0 0", fill_seldom_repeated},
+	{GRN_KEEP_DEFAULT, "1 0 5", fill_normal}};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+	{
+		bool		fails = strcmp(ways[i].standin, "1 0 0") != 0;
+		Leader		l = start_on(ways[i].standin, fails ? GRN_DEVICE_AUTO : GRN_DEVICE_GPU);
+		const GrnBuildResult *r = &l.last.u.result;
+
+		l.spec.keep = ways[i].keep;
+		l.spec.may_move = 1;
+		l.spec.work_limit = 5 << 20;
+		l.on_disk = UINT64_C(1) << 40;
+		send_rows(&l, FEW_ROWS, 200, ways[i].fill, STEP);
+		CHECK(converse(&l, LIMIT_MS), "no answer");
+		CHECK(l.last.type == GRN_MSG_DONE, "message %u: %s", l.last.type, l.last.u.say.text);
+		CHECK(!r->on_gpu == fails && r->moved && !r->stayed && r->own_items,
+			  "way %zu: on a GPU %u, moved %u, stayed %u, own %u", i, r->on_gpu, r->moved, r->stayed, r->own_items);
+		l.by_digests = l.rounded = true;
+		take_back(&l, FEW_ROWS, ways[i].fill);
+		check_result(&l, FEW_ROWS);
+		check_codes(&l);
+		check_curve(r);
+		end_builder(&l);
 	}
 }
 
@@ -354,6 +394,7 @@ main(void)
 	}
 	grn_dist_init();
 	RUN(test_moved);
+	RUN(test_rounded);
 	RUN(test_cores_after_a_gpu);
 	RUN(test_progress);
 	RUN(test_order);

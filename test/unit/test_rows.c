@@ -11,9 +11,12 @@
 #define MAX_VERSIONS 8
 #define TOLERANCE 1e-5
 
-static const GrnForm row_forms[] = {GRN_FORM_F32, GRN_FORM_F16};
+static const GrnForm row_forms[] = {GRN_FORM_F32, GRN_FORM_F16, GRN_FORM_U8};
 
-/* Rows of numbers that binary16 holds; row 1 is row 0, row 2 is zero, row 3 is twice row 0. */
+/*
+ * Rows of numbers that binary16 holds, or of such numbers rounded to bytes; row 1 is row 0, row 2
+ * is zero, row 3 is twice row 0.
+ */
 static GrnRows
 make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
 {
@@ -32,6 +35,11 @@ make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
 			x[j] = i == 2 ? 0 : i == 3 ? 2 * x[j] : grn_f16_to_f32(grn_f32_to_f16(unit_normal() * (i > 4 ? 100 : 1)));
 		if (i == 2)
 			CHECK(grn_form_store(form, x, n, row), "zero");
+		else if (form == GRN_FORM_U8)
+		{
+			grn_form_store(form, x, n, row);
+			grn_form_load(form, row, n, x);
+		}
 		else
 		{
 			void	   *numbers = grn_form_begin(form, row);
@@ -135,7 +143,7 @@ distances_agree(void)
 	for (int v = 0; v < nversions; v++)
 		for (uint32_t n = 1; n <= MAX_N; n += n < 70 ? 1 : 13)
 			for (size_t f = 0; f < sizeof(row_forms) / sizeof(*row_forms); f++)
-				for (int kind = 0; kind < 3; kind++)
+				for (int kind = 0; kind < (row_forms[f] == GRN_FORM_U8 ? 2 : 3); kind++)
 				{
 					GrnRows		rows = make_rows(row_forms[f], kind == 1 ? GRN_EMBED_SCALED : GRN_EMBED_ROW,
 												 kind == 2, n);
@@ -257,7 +265,7 @@ bits_are_counted(void)
 	CHECK(grn_form_smallest(one, 8) == GRN_FORM_U8, "bits for floats");
 }
 
-/* What no form has a kernel for goes by way of floats. */
+/* Integers from 0 to 255, each row times a factor of its own. */
 static void
 bytes_are_compared(void)
 {

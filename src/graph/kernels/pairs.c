@@ -40,6 +40,31 @@ plain_l2_f16(const void *a, const void *b, float ratio, size_t n)
 	return sums[0];
 }
 
+static float
+plain_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
+{
+	float		sums[LANES] = {0};
+	float		sum = 0;
+	size_t		i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++)
+		{
+			float		d = ((float) a[i + j] + offset) - ratio * (float) b[i + j];
+
+			sums[j] += d * d;
+		}
+	for (; i < n; i++)
+	{
+		float		d = ((float) a[i] + offset) - ratio * (float) b[i];
+
+		sum += d * d;
+	}
+	for (int j = 0; j < LANES; j++)
+		sum += sums[j];
+	return sum;
+}
+
 /*
  * The compiler makes of this what the target has: one instruction for eight bytes with POPCNT,
  * one for sixteen on Arm, a few shifts elsewhere.
@@ -86,7 +111,7 @@ plain_common(const void *a, const void *b, size_t bytes)
 	return count_words(a, b, bytes, true);
 }
 
-static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .differ = plain_differ,
+static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .l2_u8 = plain_l2_u8, .differ = plain_differ,
 	.common = plain_common};
 
 #if defined(__x86_64__)
@@ -108,6 +133,16 @@ square_256(__m256 sum, const uint8_t *a, const uint8_t *b, __m256 ratio)
 	return _mm256_fmadd_ps(d, d, sum);
 }
 
+static inline AVX2 float
+sum_256(__m256 x)
+{
+	__m128		h = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+
+	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+	h = _mm_add_ss(h, _mm_movehdup_ps(h));
+	return _mm_cvtss_f32(h);
+}
+
 /* Two accumulators: the conversions, not the additions, are what takes the time. */
 static AVX2 float
 avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
@@ -117,7 +152,6 @@ avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	const __m256 r = _mm256_set1_ps(ratio);
 	__m256		s0 = _mm256_setzero_ps();
 	__m256		s1 = s0;
-	__m128		h;
 	size_t		i = 0;
 
 	for (; i + 16 <= n; i += 16)
@@ -135,11 +169,37 @@ avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 		memcpy(bt, b + 2 * i, 2 * len);
 		s0 = square_256(s0, at, bt, r);
 	}
-	s0 = _mm256_add_ps(s0, s1);
-	h = _mm_add_ps(_mm256_castps256_ps128(s0), _mm256_extractf128_ps(s0, 1));
-	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
-	h = _mm_add_ss(h, _mm_movehdup_ps(h));
-	return _mm_cvtss_f32(h);
+	return sum_256(_mm256_add_ps(s0, s1));
+}
+
+static inline AVX2 __m256
+bytes_256(const uint8_t *x)
+{
+	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *) x)));
+}
+
+static AVX2 float
+avx2_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
+{
+	const __m256 r = _mm256_set1_ps(ratio);
+	const __m256 o = _mm256_set1_ps(offset);
+	__m256		sum = _mm256_setzero_ps();
+	float		rest = 0;
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		__m256		d = _mm256_fnmadd_ps(r, bytes_256(b + i), _mm256_add_ps(bytes_256(a + i), o));
+
+		sum = _mm256_fmadd_ps(d, d, sum);
+	}
+	for (; i < n; i++)
+	{
+		float		d = ((float) a[i] + offset) - ratio * (float) b[i];
+
+		rest += d * d;
+	}
+	return sum_256(sum) + rest;
 }
 
 /* Every processor with AVX2 has POPCNT. */
@@ -157,7 +217,7 @@ popcnt_common(const void *a, const void *b, size_t bytes)
 	return count_words(a, b, bytes, true);
 }
 
-static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .differ = popcnt_differ,
+static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .l2_u8 = avx2_l2_u8, .differ = popcnt_differ,
 	.common = popcnt_common};
 
 static inline AVX512 __m512
@@ -195,7 +255,31 @@ avx512_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return _mm512_reduce_add_ps(_mm512_add_ps(s0, s1));
 }
 
-static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .differ = popcnt_differ,
+static inline AVX512 __m512
+bytes_512(__mmask16 m, const uint8_t *x)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, x)));
+}
+
+static AVX512 float
+avx512_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
+{
+	const __m512 r = _mm512_set1_ps(ratio);
+	const __m512 o = _mm512_set1_ps(offset);
+	__m512		sum = _mm512_setzero_ps();
+
+	for (size_t i = 0; i < n; i += 16)
+	{
+		__mmask16	m = n - i < 16 ? (__mmask16) ((1u << (n - i)) - 1) : (__mmask16) 0xFFFF;
+		__m512		d = _mm512_fnmadd_ps(r, bytes_512(m, b + i),
+										 _mm512_maskz_add_ps(m, bytes_512(m, a + i), o));
+
+		sum = _mm512_fmadd_ps(d, d, sum);
+	}
+	return _mm512_reduce_add_ps(sum);
+}
+
+static const GrnPairTable avx512_pairs = {.l2_f16 = avx512_l2_f16, .l2_u8 = avx512_l2_u8, .differ = popcnt_differ,
 	.common = popcnt_common};
 
 #define VPOPCNT __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
@@ -229,7 +313,7 @@ vpopcnt_common(const void *a, const void *b, size_t bytes)
 	return count_512(a, b, bytes, true);
 }
 
-static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .differ = vpopcnt_differ,
+static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx512_l2_f16, .l2_u8 = avx512_l2_u8, .differ = vpopcnt_differ,
 	.common = vpopcnt_common};
 
 #elif defined(__aarch64__)
@@ -276,7 +360,37 @@ neon_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 	return vaddvq_f32(vaddq_f32(s0, s1));
 }
 
-static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .differ = plain_differ,
+static float
+neon_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
+{
+	const float32x4_t r = vdupq_n_f32(ratio);
+	const float32x4_t o = vdupq_n_f32(offset);
+	float32x4_t sums[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
+	float		rest = 0;
+	size_t		i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		uint16x8_t	x = vmovl_u8(vld1_u8(a + i));
+		uint16x8_t	y = vmovl_u8(vld1_u8(b + i));
+		float32x4_t d0 = vfmsq_f32(vaddq_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(x))), o), r,
+								   vcvtq_f32_u32(vmovl_u16(vget_low_u16(y))));
+		float32x4_t d1 = vfmsq_f32(vaddq_f32(vcvtq_f32_u32(vmovl_u16(vget_high_u16(x))), o), r,
+								   vcvtq_f32_u32(vmovl_u16(vget_high_u16(y))));
+
+		sums[0] = vfmaq_f32(sums[0], d0, d0);
+		sums[1] = vfmaq_f32(sums[1], d1, d1);
+	}
+	for (; i < n; i++)
+	{
+		float		d = ((float) a[i] + offset) - ratio * (float) b[i];
+
+		rest += d * d;
+	}
+	return vaddvq_f32(vaddq_f32(sums[0], sums[1])) + rest;
+}
+
+static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .l2_u8 = neon_l2_u8, .differ = plain_differ,
 	.common = plain_common};
 
 #endif

@@ -10,6 +10,8 @@ typedef struct GrnPairTable
 {
 	/* squared Euclidean distance of a and ratio * b, n binary16 each (unaligned) */
 	float		(*l2_f16) (const void *a, const void *b, float ratio, size_t n);
+	/* squared Euclidean distance of a + offset and ratio * b, n bytes each */
+	float		(*l2_u8) (const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n);
 	/* bits in which a and b, bytes each, differ (unaligned) */
 	uint32_t	(*differ) (const void *a, const void *b, size_t bytes);
 	/* bits that both a and b have */

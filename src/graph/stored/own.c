@@ -183,6 +183,13 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 	return exact ? 0 : error_of_stored(l, left, x, vec);
 }
 
+GrnLayout
+grn_rounded_layout(uint32_t dim)
+{
+	return (GrnLayout) {.dim = dim, .form = GRN_FORM_ROUNDED,
+						.vec_bytes = (uint32_t) grn_form_bytes(GRN_FORM_ROUNDED, dim)};
+}
+
 void
 grn_own_item_make(const GrnLayout *l, const float *x, void *item)
 {

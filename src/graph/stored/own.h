@@ -50,6 +50,9 @@ grn_own_item_bytes(GrnForm form, uint32_t dim)
 {
 	return ((grn_form_bytes(form, dim) + 3) & ~(size_t) 3) + sizeof(float);
 }
+
+/* For grn_own_item_make(): items of GRN_FORM_ROUNDED. */
+extern GrnLayout grn_rounded_layout(uint32_t dim);
 extern void grn_own_item_make(const GrnLayout *l, const float *x, void *item);
 static inline float
 grn_own_item_error(GrnForm form, uint32_t dim, const void *item)
