@@ -576,7 +576,11 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	if (b.cancelled)
 		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
 	if (options->mode == GRN_GPU_TILE && !gpu->named)
+	{
 		gpu->built = Lists {b.d_ids, b.d_counts};
+		gpu->built_digests = b.digests;
+		gpu->d_built_rows = b.d_order;
+	}
 
 	if (times)
 	{

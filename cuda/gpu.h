@@ -200,16 +200,19 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
 								  GrnGpuTimes *times, GrnGpuError *err);
 /*
  * What a finished graph is asked, after a build and before the handle's next step or
- * grn_gpu_end().  Both fail, with GRN_GPU_FAILED, where the device does not have the graph (of
+ * grn_gpu_end().  All fail, with GRN_GPU_FAILED, where the device does not have the graph (of
  * a part, or of the paper's mode) or it is too deep: then the processor does the same.
  *
  * grn_gpu_take_graph(): gives the device a finished graph that it does not have, in place of a
- * build: ids [n][degree], counts [n].  It takes 2 * degree * 4 + 24 bytes a vertex, or fails
+ * build: ids [n][degree], counts [n].  It takes 2 * degree * 4 + 33 bytes a vertex, or fails
  * with GRN_GPU_MEMORY.
  * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and
  * their number.
  * grn_gpu_page_order(): position [n] as grn_page_order() gives it, from sources that
  * grn_page_sources() has chosen.
+ * grn_gpu_cut_order(): position [n] by cuts of the vertices' digests, as grn_code_order() cuts
+ * rows: searches take fewer pages then.  It also fails where the device does not have digests of
+ * all rows, from this build or kept, or has those of bits.
  */
 extern GrnGpuStatus grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree,
 									   const uint32_t *ids, const uint8_t *counts,
@@ -219,6 +222,8 @@ extern GrnGpuStatus grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached
 #define GRN_GPU_MOST_SOURCES 4096
 extern GrnGpuStatus grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
 									   uint32_t per_page, uint32_t *position, GrnGpuError *err);
+extern GrnGpuStatus grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position,
+									  GrnGpuError *err);
 /* The most device bytes taken at a time since the last call. */
 extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 /* Frees what any begin and build allocated; the context stays. */

@@ -88,11 +88,13 @@ struct GrnGpu
 	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
 	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
-	float		   upload;	 /* seconds in grn_gpu_rows() */
-	bool		   digested; /* the arena has digests, */
-	bool		   named;	 /* and members */
-	Lists		   built;	 /* the graph, in the arena; NULL: there is none */
-	uint64_t	   peak;	 /* the most device bytes since the last grn_gpu_peak() */
+	float		   upload;		  /* seconds in grn_gpu_rows() */
+	bool		   digested;	  /* the arena has digests, */
+	bool		   named;		  /* and members */
+	Lists		   built;		  /* the graph, in the arena; NULL: there is none */
+	Digests		   built_digests; /* of its vertices, if there are n, */
+	uint32_t	  *d_built_rows;  /* whose rows these are: [n] */
+	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
 
 	/* For builds in parts, and of some of the rows of a build before (parts.cu). */
 	uint64_t	  batch;	 /* rows that are digested or merged at a time */
@@ -153,6 +155,8 @@ uint32_t bit_digest_dims(uint32_t dim);
  * exact: they are integers, the rows themselves.
  */
 cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
+/* cut_order.cu: device bytes that an order of n vertices by cuts takes, at most. */
+cudaError_t cut_order_bytes(uint32_t n, size_t *bytes);
 /* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);
 cudaError_t build_paper(Build &b);

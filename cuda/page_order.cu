@@ -538,12 +538,16 @@ grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids
 		return gpu_fail(err, GRN_GPU_FAILED, "impossible graph", NULL);
 
 	OrderLayout	 order((uint32_t) n, GRN_GPU_MOST_SOURCES + 1, MAX_PIECES);
-	GraphLayout	 space(n, degree, order.bytes);
 	const size_t width = degree * sizeof(uint32_t);
+	size_t		 cut_bytes;
 	uint64_t	 limit;
 	GrnGpuStatus status;
 
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+	GRN_CHECK(cut_order_bytes((uint32_t) n, &cut_bytes), "could not use the CUDA device");
+
+	GraphLayout space(n, degree, std::max(order.bytes, cut_bytes));
+
 	grn_gpu_end(gpu);
 	status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 	if (status == GRN_GPU_OK && space.bytes > limit)
@@ -574,6 +578,7 @@ grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids
 			  "could not copy the graph to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy the graph to the device");
 	gpu->built = lists;
+	gpu->built_digests = Digests();
 	return GRN_GPU_OK;
 }
 

@@ -240,6 +240,13 @@ grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
 	return no_gpu(err);
 }
 
+GrnGpuStatus
+grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuError *err)
+{
+	(void) gpu, (void) per_page, (void) position;
+	return no_gpu(err);
+}
+
 void
 grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
 					   GrnGraphParams *params, uint32_t dim, uint64_t n)

@@ -131,11 +131,26 @@ grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice
 {
 	GrnGpuError ignored;
 
-	if (grn_gpu_take_graph(gpu, graph->n, graph->degree, graph->ids, graph->counts,
-						   choice->options.memory_limit, &ignored) == GRN_GPU_OK)
-		return gpu;
-	grn_gpu_end(gpu);
+	uint32_t	dims;
+	bool		kept;
+
+	do
+	{
+		if (grn_gpu_take_graph(gpu, graph->n, graph->degree, graph->ids, graph->counts,
+							   choice->options.memory_limit, &ignored) == GRN_GPU_OK)
+			return gpu;
+		/* there may be room without the digests */
+		kept = grn_gpu_kept(gpu, &dims) != GRN_GPU_FLOATS;
+		grn_let_graph_go(gpu);
+	} while (kept);
 	return NULL;
+}
+
+void
+grn_let_graph_go(GrnGpu *gpu)
+{
+	grn_gpu_end(gpu);
+	grn_gpu_drop_digests(gpu);
 }
 
 /*
@@ -206,7 +221,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		job->holder = grn_hold_graph(job->gpu, job->graph, job->choice);
 	if (status != GRN_GPU_OK && job->holder)
 	{
-		grn_gpu_end(job->holder);
+		grn_let_graph_go(job->holder);
 		job->holder = NULL;
 	}
 	err->status = status;

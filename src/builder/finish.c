@@ -1,12 +1,13 @@
 /*
  * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
  * entry reaches, and the order of pages while cores connect the rest; where there is none, or
- * it fails, cores do all.  An order from the GPU is by the edges of the graph before it is
- * connected, which adds a few; one from cores is by codes and rows, if there are codes.  Cores may
- * have made theirs while the GPU built the graph; then it stays.
+ * it fails, cores do all.  An order is by cuts of what rows were compared by: digests on a GPU,
+ * codes and rows on cores.  Where there is none of that, or it is bits, the order is by edges:
+ * those of the graph before it is connected, which adds a few, if a GPU makes it.
  */
 #include "builder/finish.h"
 
+#include "builder/build_graph.h"
 #include "graph/build/breadth_first.h"
 #include "graph/build/connect.h"
 #include "graph/build/page_order.h"
@@ -37,9 +38,10 @@ gpu_main(void *arg)
 	f->has_searched = true;
 	pthread_cond_signal(&f->searched);
 	pthread_mutex_unlock(&f->mutex);
-	if (fine && !f->ordered)
-		f->ordered = grn_gpu_page_order(f->gpu, sources, grn_page_sources(f->graph->n, sources), f->per_page,
-										f->position, &err) == GRN_GPU_OK;
+	f->ordered = fine &&
+		(grn_gpu_cut_order(f->gpu, f->per_page, f->position, &err) == GRN_GPU_OK ||
+		 grn_gpu_page_order(f->gpu, sources, grn_page_sources(f->graph->n, sources), f->per_page,
+							f->position, &err) == GRN_GPU_OK);
 	return NULL;
 }
 
@@ -48,6 +50,7 @@ grn_finish_begin(GrnFinish *f)
 {
 	f->has_searched = false;
 	f->nreached = 0;
+	f->ordered = false;
 	pthread_mutex_init(&f->mutex, NULL);
 	pthread_cond_init(&f->searched, NULL);
 	f->started = f->gpu && pthread_create(&f->thread, NULL, gpu_main, f) == 0;
@@ -76,7 +79,7 @@ grn_finish_abandon(GrnFinish *f)
 	pthread_cond_destroy(&f->searched);
 	pthread_mutex_destroy(&f->mutex);
 	if (f->gpu)
-		grn_gpu_end(f->gpu);
+		grn_let_graph_go(f->gpu);
 	f->gpu = NULL;
 }
 

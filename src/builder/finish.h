@@ -18,7 +18,6 @@ typedef struct GrnFinish
 	GrnGrouping codes;			/* of the vertices, to order by where no GPU does; without a codec
 								 * edges are */
 	bool		in_memory;		/* rows are, so that they serve beside codes */
-	bool		ordered;		/* position[] is complete; it may be before the graph is */
 	GrnGraph   *graph;
 	GrnParallel *parallel;
 	GrnGpu	   *gpu;			/* has the graph, as it was before it is connected; NULL: none has */
@@ -33,6 +32,7 @@ typedef struct GrnFinish
 	bool		started;
 	bool		has_searched;
 	uint64_t	nreached;		/* by the GPU; 0: it has failed */
+	bool		ordered;		/* position[] is complete */
 } GrnFinish;
 
 extern size_t grn_finish_bytes(size_t n);

@@ -197,9 +197,9 @@ grn_parts_free_arenas(GrnPartsBuild *p)
 }
 
 void
-grn_parts_drop_digests(GrnPartsBuild *p)
+grn_parts_drop_digests(GrnPartsBuild *p, int first)
 {
-	for (int i = 0; i < p->team.n; i++)
+	for (int i = first; i < p->team.n; i++)
 		if (grn_handle(i, 0))
 			grn_gpu_drop_digests(grn_handle(i, 0));
 	p->kept = 0;
@@ -218,7 +218,7 @@ grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 		status = grn_gpu_keep_digests(grn_open_handle(i, 0), &p->fit, p->job->rows->n, limit, err);
 		if (status == GRN_GPU_MEMORY)
 		{
-			grn_parts_drop_digests(p);
+			grn_parts_drop_digests(p, 0);
 			return status;
 		}
 		keepers += status == GRN_GPU_OK;

@@ -458,7 +458,8 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	for (;;)
 	{
 		status = try_gpus(&p, divide, err);
-		grn_parts_drop_digests(&p);
+		/* the device that is to hold the graph orders it by them */
+		grn_parts_drop_digests(&p, status == GRN_GPU_OK && job->hold && !p.other && !p.coarse ? 1 : 0);
 		grn_parts_free_arenas(&p);
 		free(p.fit.projection);
 		p.fit.projection = NULL;

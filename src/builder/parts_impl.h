@@ -100,7 +100,8 @@ extern GrnGpuStatus grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnG
  * that fails is lost.  If memory is short on one, no device keeps digests.
  */
 extern GrnGpuStatus grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
-extern void grn_parts_drop_digests(GrnPartsBuild *p);
+/* Those of devices from the first one on. */
+extern void grn_parts_drop_digests(GrnPartsBuild *p, int first);
 /* Rows to digests and into parts none of which is larger than capacity. */
 extern GrnGpuStatus grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most,
 									 uint64_t capacity, GrnGpuError *err);

@@ -41,8 +41,7 @@
 #define FEW_POOR 0.25
 
 #define FIT_LOOPS 4				/* of the codec's fit, about */
-#define ENCODED 0.7				/* share of the phase that is over then: an order of pages may
-								 * follow */
+#define ENCODED 0.7				/* share of the phase that is over when they are there */
 
 typedef struct Encoding
 {

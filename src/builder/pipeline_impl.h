@@ -65,7 +65,6 @@ typedef struct GrnPipeline
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
 	struct GrnValueEdges *value_edges;	/* what is known of them so far, or NULL */
-	uint32_t	ordered;		/* position[] is for pages of so many records; 0: it is not there */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;

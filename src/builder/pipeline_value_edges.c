@@ -351,6 +351,9 @@ grn_pipeline_forget_values(GrnPipeline *p)
 {
 	if (p->value_edges)
 	{
+		/* digests that were to order the graph, which no GPU has taken back */
+		if (p->value_edges->gpu && !p->holder)
+			grn_gpu_drop_digests(p->value_edges->gpu);
 		free(p->value_edges->counts);
 		free(p->value_edges->blocks);
 		free(p->value_edges->needs);
@@ -455,7 +458,9 @@ grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, G
 			e->failed = !build_of_kept(e, &e->value[i], kept, dims);
 		grn_gpu_end(gpu);
 	}
-	grn_gpu_drop_digests(gpu);
+	/* the graph's order is made of them as well */
+	if (!e || !(e->hold || *holder))
+		grn_gpu_drop_digests(gpu);
 }
 
 /* Builds the graphs that are not there yet, and adds the edges of all. */

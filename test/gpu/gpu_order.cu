@@ -1,6 +1,7 @@
 /*
- * gpu_order.cu - tests of what is asked of a finished graph (cuda/page_order.cu): whom an entry
- * reaches, and the order of pages, against plain C after src/graph/build/page_order.c.
+ * gpu_order.cu - tests of what is asked of a finished graph: whom an entry reaches, and the order
+ * of pages by edges (cuda/page_order.cu), against plain C after src/graph/build/page_order.c; and
+ * that by cuts (cuda/cut_order.cu), by what it must have.
  */
 #include "gpu_check.h"
 
@@ -236,9 +237,99 @@ test_order(GrnGpu *gpu, uint32_t n, uint32_t degree, uint32_t near, uint32_t nso
 		   fine ? std::to_string(wrong) + " differ" : err.text);
 }
 
+/* Rows for an order by cuts: each page's are copies of one. */
+struct CutRows
+{
+	uint32_t	n,
+				dim;
+	bool		integers;		/* 0 to 255: digests are the rows */
+	bool		near;			/* copies differ, but less than bytes tell */
+};
+
+static std::vector<float>
+make_cut_rows(const CutRows &r, uint32_t per_page)
+{
+	std::vector<float> x((size_t) r.n * r.dim);
+	uint32_t	pages = (r.n - 1) / per_page + 1;
+
+	for (uint32_t i = 0; i < r.n; i++)
+		for (uint32_t d = 0; d < r.dim; d++)
+		{
+			/* rows i, i + pages, i + 2 pages and so on are copies */
+			uint64_t	of = (uint64_t) (i % pages) * r.dim + d;
+
+			x[(size_t) i * r.dim + d] = r.integers ? (float) rnd(210, of, 256) : gaussian(211, of) +
+				(r.near ? 1e-4f * gaussian(212, (uint64_t) i * r.dim + d) : 0);
+		}
+	return x;
+}
+
+/*
+ * Rows of which per_page each are copies of one: every cut goes between those of two rows, so that
+ * pages have copies of one row alone.  keep: by digests that the handle keeps, of a graph that the
+ * host brings.
+ */
+static void
+test_cuts(GrnGpu *gpu, const CutRows &r, uint32_t per_page, bool keep)
+{
+	uint32_t	n = r.n,
+				pages = (n - 1) / per_page + 1,
+				mixed = 0,
+				wrong = 0;
+	std::vector<float> x = make_cut_rows(r, per_page);
+	std::vector<uint32_t> position(n + 1, 77),
+				again(n + 1, 77),
+				on_page(n, EMPTY_ID);
+	GrnGpuOptions options = {};
+	GrnGraphParams params = {};
+	GrnGpuError err = {};
+	bool		fine;
+
+	options.keep = keep;
+	options.few_directions = true;
+	grn_gpu_default_params(gpu, &options, &params, r.dim, n);
+
+	std::vector<uint32_t> ids((size_t) n * params.degree);
+	std::vector<uint8_t> counts(n);
+
+	fine = grn_gpu_begin(gpu, n, r.dim, &options, &params, &err) == GRN_GPU_OK &&
+		grn_gpu_rows(gpu, 0, n, x.data(), r.dim, &err) == GRN_GPU_OK &&
+		grn_gpu_build(gpu, ids.data(), counts.data(), NULL, NULL, NULL, &err) == GRN_GPU_OK &&
+		(!keep || grn_gpu_take_graph(gpu, n, params.degree, ids.data(), counts.data(), 0, &err) == GRN_GPU_OK) &&
+		grn_gpu_cut_order(gpu, per_page, position.data(), &err) == GRN_GPU_OK &&
+		grn_gpu_cut_order(gpu, per_page, again.data(), &err) == GRN_GPU_OK;
+	grn_gpu_end(gpu);
+	grn_gpu_drop_digests(gpu);
+	for (uint32_t i = 0; i < n && fine; i++)
+	{
+		wrong += position[i] >= n || on_page[position[i]] != EMPTY_ID || position[i] != again[i];
+		if (position[i] < n)
+			on_page[position[i]] = i % pages;
+	}
+	for (uint32_t page = 0; page < pages && fine && wrong == 0; page++)
+		for (uint32_t at = page * per_page + 1; at < std::min(n, (page + 1) * per_page); at++)
+			mixed += on_page[at] != on_page[page * per_page];
+	report("order by cuts, " + std::to_string(n) + " rows of " + std::to_string(r.dim) +
+		   (r.integers ? " integers" : r.near ? " floats, nearly copies" : " floats") +
+		   (keep ? ", digests kept" : "") + ", " + std::to_string(per_page) + " a page",
+		   fine && wrong == 0 && mixed <= (r.near ? n / 20 : 0) && position[n] == 77,
+		   fine ? std::to_string(wrong) + " wrong, " + std::to_string(mixed) + " on another's page" : err.text);
+}
+
 void
 test_orders(GrnGpu *gpu)
 {
+	for (uint32_t per_page : {1u, 2u, 7u, 16u, 64u})
+		for (uint32_t dim : {16u, 32u, 100u, 128u})
+			test_cuts(gpu, {per_page * 700, dim, true, false}, per_page, per_page == 7);
+	test_cuts(gpu, {6 * 30000, 128, true, false}, 6, false);
+	test_cuts(gpu, {6 * 30000, 384, false, false}, 6, false);
+	test_cuts(gpu, {6 * 2000, 64, false, true}, 6, false);
+	test_cuts(gpu, {6 * 2000, 384, false, true}, 6, false);
+	test_cuts(gpu, {6 * 2000, 384, false, false}, 6, true);
+	test_cuts(gpu, {40, 16, true, false}, 40, false);
+	test_cuts(gpu, {40, 16, true, false}, 64, false);
+	test_cuts(gpu, {128 * 30, 16, true, false}, 128, false);
 	for (uint32_t n : {40u, 41u, 64u, 1000u})
 		test_order(gpu, n, 8, 5, 1, 3, n, false);
 	test_order(gpu, 20000, 34, 40, 3, 7, 20000, false);
@@ -268,6 +359,10 @@ test_orders(GrnGpu *gpu)
 		   grn_gpu_reach(gpu, 0, reached.data(), &count, &err) == GRN_GPU_FAILED &&
 		   grn_gpu_page_order(gpu, &source, 1, 7, position.data(), &err) == GRN_GPU_FAILED, err.text);
 	grn_gpu_end(gpu);
+	report("a graph without digests is not cut", hold(gpu, chain, &err) &&
+		   grn_gpu_cut_order(gpu, 7, position.data(), &err) == GRN_GPU_FAILED, err.text);
+	grn_gpu_end(gpu);
 	report("and one that is not there", grn_gpu_reach(gpu, 0, reached.data(), &count, &err) == GRN_GPU_FAILED &&
+		   grn_gpu_cut_order(gpu, 7, position.data(), &err) == GRN_GPU_FAILED &&
 		   grn_gpu_page_order(gpu, &source, 1, 7, position.data(), &err) == GRN_GPU_FAILED, err.text);
 }

@@ -3,6 +3,7 @@
  * the merge by plain loops.  Device memory is counted, not taken.
  */
 #include "gpu_standin.h"
+#include "gpu_standin_cuts.h"
 #include "gpu_standin_rows.h"
 
 #include <pthread.h>
@@ -33,7 +34,8 @@ struct GrnGpu
 	GrnGpuOptions options;
 	float	   *rows;			/* [n][dim] of a build */
 	const uint32_t *members;
-	GrnGraph	graph;			/* of the last build as a whole */
+	GrnGraph	graph;			/* of the last build as a whole, */
+	bool		digested;		/* with digests of its vertices, or one that was brought */
 	uint8_t    *kept;			/* [rows of all][digest bytes] */
 	uint64_t	kept_rows;
 	uint64_t	kept_bytes;
@@ -433,6 +435,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 		}
 	if (options->rows == GRN_GPU_FLOATS || !gpu->members)
 		copy_graph(gpu, &graph);
+	gpu->digested = true;
 	if (times)
 		times->peak_bytes = gpu->peak;
 	if (times)
@@ -452,6 +455,7 @@ grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids
 	status = take(gpu, memory_limit, n * (2 * degree * sizeof(uint32_t) + 24), err);
 	if (status == GRN_GPU_OK)
 		copy_graph(gpu, &graph);
+	gpu->digested = false;
 	return status;
 }
 
@@ -461,9 +465,6 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, G
 	uint32_t   *queue;
 
 	CALL(gpu);
-	/* the graph is finished: digests that are still kept would stay for good */
-	if (gpu->kept)
-		abort();
 	if (gpu->graph.n == 0)
 		return say(err, GRN_GPU_FAILED, "the device has no graph");
 	queue = malloc(gpu->graph.n * sizeof(*queue));
@@ -486,6 +487,30 @@ grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources, uint
 	work = malloc(GRN_PAGE_ORDER_BYTES(gpu->graph.n));
 	grn_page_order(&gpu->graph, per_page, position, NULL, work);
 	free(work);
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuError *err)
+{
+	uint32_t	n = gpu->graph.n;
+	bool		kept = gpu->kept && gpu->kept_rows == n;
+	float	   *x;
+
+	CALL(gpu);
+	if (n == 0 || (!gpu->digested && !kept) || (kept ? gpu->kept_kind : gpu->options.rows) == GRN_GPU_BIT_DIGESTS)
+		return say(err, GRN_GPU_FAILED, "the device has no digests");
+	if (!kept)
+	{
+		order_by_cuts(gpu->rows, n, gpu->dim, per_page, position);
+		return GRN_GPU_OK;
+	}
+	x = malloc((size_t) n * gpu->dim * sizeof(*x));
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < gpu->dim; j++)
+			x[i * gpu->dim + j] = undigest(gpu->kept_kind, gpu->kept + i * (gpu->kept_bytes / n), j);
+	order_by_cuts(x, n, gpu->dim, per_page, position);
+	free(x);
 	return GRN_GPU_OK;
 }
 

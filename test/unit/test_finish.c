@@ -36,9 +36,9 @@ notice(void *ctx, const char *text, const char *hint)
 }
 
 /*
- * A graph that a GPU has built, or cores, is connected; its order is that of the graph as it was
- * built if the GPU makes it, else that of the connected one.  The calls after the build fail in
- * turn; and a graph that was built in parts is given to a GPU.
+ * A graph that a GPU has built, or cores, is connected; a GPU orders it by cuts, or by the edges
+ * of the graph as it was built, and cores by those of the connected one.  The calls after the build
+ * fail in turn, or one alone; and a graph that was built in parts is given to a GPU.
  */
 static void
 test_finish(void)
@@ -49,7 +49,7 @@ test_finish(void)
 	uint32_t   *position = malloc(d.rows.n * sizeof(*position));
 	uint32_t   *want = malloc(d.rows.n * sizeof(*want));
 
-	for (int way = 0; way < 6; way++)
+	for (int way = 0; way < 7; way++)
 	{
 		GrnDeviceChoice choice = {.device = way == 0 ? GRN_DEVICE_CPU : GRN_DEVICE_GPU};
 		GrnGraphParams params = {.degree = 24, .seed = 5};
@@ -57,6 +57,7 @@ test_finish(void)
 			(uint32_t) d.rows.n, 24};
 		GrnGraphJob job;
 		GrnFailure	failure;
+		GrnGpuError err;
 		void	   *memory = NULL;
 		GrnHost		host = {.ctx = &memory, .need = need, .phase = phase, .notice = notice};
 		GrnPool    *pool = grn_pool_start(2);
@@ -73,7 +74,8 @@ test_finish(void)
 		/* in parts: the device gets the graph afterwards */
 		choice.options.memory_limit = way == 5 ? d.rows.n * 250 : 0;
 		standin.fault = GRN_GPU_FAILED;
-		standin.fault_call = way > 1 && way < 4 ? calls + way - 1 : 0;
+		standin.fault_call = way == 6 ? calls + 2 : way > 1 && way < 4 ? calls + way - 1 : 0;
+		standin.once = way == 6;
 		job = (GrnGraphJob) {.rows = &d.rows, .params = &params, .graph = &graph, .choice = &choice,
 							 .progress = &progress, .host = &host, .hold = true};
 		CHECK(grn_device_open(&choice, 2, &host, &job.gpu, name, sizeof(name), &failure) &&
@@ -85,6 +87,7 @@ test_finish(void)
 			calls = standin.calls[0];
 		f.gpu = job.holder;
 		grn_page_order(&graph, 6, want, NULL, work);
+		CHECK((way != 1 && way != 5) || grn_gpu_cut_order(job.holder, 6, want, &err) == GRN_GPU_OK, "%s", err.text);
 		grn_finish_begin(&f);
 		connected = grn_finish_connect(&f);
 		CHECK(grn_reachable(&graph, 0, NULL, work) == d.rows.n && (connected > 0) == (way > 0), "%zu connected", connected);
@@ -93,7 +96,7 @@ test_finish(void)
 		else
 		{
 			grn_finish_order(&f);
-			CHECK(f.ordered == (way == 1 || way == 5), "way %d", way);
+			CHECK(f.ordered == (way == 1 || way > 4), "way %d", way);
 			if (!f.ordered)
 				grn_page_order(&graph, 6, want, NULL, work);
 			CHECK(memcmp(position, want, d.rows.n * sizeof(*want)) == 0, "way %d: another order", way);

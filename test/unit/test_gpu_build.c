@@ -207,9 +207,8 @@ apart_on_pages(const Leader *l)
 }
 
 /*
- * Records of few edges are ordered by codes and rows whoever builds, not by edges as other records
- * of a GPU's build.  A GPU may fail after cores have made the order: then cores build the graph,
- * number its vertices in another way, and order them again.
+ * Pages are ordered by cuts whoever builds: of digests by a GPU, of codes and rows by cores, which
+ * also do so where a GPU fails.
  */
 static void
 test_order(void)
@@ -238,7 +237,7 @@ test_order(void)
 		end_builder(&l);
 	}
 	printf("# %.4f on pages of cores, %.4f of a GPU\n", apart[0], apart[1]);
-	/* the sample of a cut depends on the numbers; by edges it is 34 */
+	/* both are by cuts, of codes and of digests; by edges it is 34 */
 	CHECK(fabs(apart[1] / apart[0] - 1) < 0.1, "%.4f on pages of cores, %.4f of a GPU", apart[0], apart[1]);
 	CHECK(lists[2] == lists[0], "other lists than those of cores");
 }

@@ -49,6 +49,7 @@ typedef struct Participant
 	uint64		gap_begin;		/* when it has ended: rows that it claimed */
 	uint64		gap_end;		/* and did not write */
 	double		heap_tuples;
+	uint64		last_tid;		/* the largest of its rows */
 } Participant;
 
 /* In shared memory where there are workers; then the parallel scan follows. */
@@ -144,6 +145,7 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 		pg_atomic_init_u64(&shared->participants[i].low, 0);
 		shared->participants[i].gap_begin = shared->participants[i].gap_end = 0;
 		shared->participants[i].heap_tuples = 0;
+		shared->participants[i].last_tid = 0;
 	}
 }
 
@@ -265,6 +267,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	uint32		dim = c->shared->dim;
 	uint32		row_bytes = c->shared->row_bytes;
 	Size		used = grn_form_bytes(c->key.type->form, dim);
+	uint64		packed;
 	char	   *out;
 
 	if (c->build && c->until_look-- == 0)
@@ -283,7 +286,9 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (!grnnd_form_row(&c->key, (int) c->shared->column_dim, values[0], out))
 		return;					/* the index leaves it out */
 	memset(out + used, 0, row_bytes - used);
-	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = grnnd_pack_tid(tid);
+	packed = grnnd_pack_tid(tid);
+	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = packed;
+	c->me->last_tid = Max(c->me->last_tid, packed);
 	if (c->attrs->bytes > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(c->values);
@@ -465,7 +470,10 @@ collect_parallel(GrnndBuild *build, int nworkers)
 			wait_for_workers(&c, build->workers);
 			build->rows = close_gaps(shared, build->map);
 			for (int i = 0; i <= nworkers; i++)
+			{
 				build->heap_tuples += shared->participants[i].heap_tuples;
+				build->last_tid = Max(build->last_tid, shared->participants[i].last_tid);
+			}
 			if (pg_atomic_read_u32(&shared->broken_hot_chain))
 				build->info->ii_BrokenHotChain = true;
 		}
@@ -493,6 +501,7 @@ collect_alone(GrnndBuild *build)
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);
 	build->heap_tuples = c.me->heap_tuples;
+	build->last_tid = c.me->last_tid;
 	pfree(shared);
 }
 
@@ -527,9 +536,46 @@ sort_bucket(uint32 *rows, uint32 n, const uint64 *tids)
 }
 
 /*
+ * Counts rows [i, n) of each bucket, tids >> shift, in count [.], run by run: what is added up in a
+ * register takes half of the time.  Buckets whose rows do not come in one run, each behind the
+ * one before, are marked.
+ */
+static void
+count_rows(const uint64 *tids, uint32 i, uint32 n, int shift, uint32 *count, bool *unsorted)
+{
+	while (i < n)
+	{
+		size_t		bucket = (size_t) (tids[i] >> shift);
+		bool		behind = count[bucket] > 0;
+		uint32		first = i++;
+
+		for (; i < n && tids[i] >> shift == bucket; i++)
+			behind |= tids[i] < tids[i - 1];
+		count[bucket] += i - first;
+		unsorted[bucket] |= behind;
+	}
+}
+
+/* Puts rows [i, n) into order, those of a bucket from next [.] on, which moves. */
+static void
+place_rows(const uint64 *tids, uint32 i, uint32 n, int shift, uint32 *next, uint32 *order)
+{
+	while (i < n)
+	{
+		size_t		bucket = (size_t) (tids[i] >> shift);
+		uint32		at = next[bucket];
+
+		do
+			order[at++] = i++;
+		while (i < n && tids[i] >> shift == bucket);
+		next[bucket] = at;
+	}
+}
+
+/*
  * Ranks rows by TID: a counting sort by heap block (several blocks a bucket where
- * there are fewer rows than blocks), then each bucket, which is sorted or nearly
- * so already.
+ * there are fewer rows than blocks), then each bucket that is not sorted already.
+ * Nearly all are, as a block's rows are collected one after the other.
  */
 static void
 rank_rows(GrnndBuild *build)
@@ -537,42 +583,38 @@ rank_rows(GrnndBuild *build)
 	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
 	uint32	   *order;
 	uint32		n = (uint32) build->rows;
-	uint64		max_block = 0;
 	int			shift = 16;		/* from TID to bucket */
 	size_t		nbuckets;
 	uint32	   *begin;
-	const GrnndStretch first = {GRN_PHASE_COLLECT, n, 0, 0.1};
-	const GrnndStretch count = {GRN_PHASE_COLLECT, n, 0.1, 0.3};
-	const GrnndStretch place = {GRN_PHASE_COLLECT, n, 0.3, 0.7};
-	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.7, GRNND_ROWS_RANKED};
+	bool	   *unsorted;		/* [nbuckets] */
+	const GrnndStretch count = {GRN_PHASE_COLLECT, n, 0, 0.4};
+	const GrnndStretch place = {GRN_PHASE_COLLECT, n, 0.4, 0.8};
+	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.8, GRNND_ROWS_RANKED};
 
 	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
 	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));
 	order = (uint32 *) build->map->base[GRN_SEG_ORDER];
 
-	for (uint32 i = 0; i < n; i++)
-	{
-		grnnd_look(&first, i, n);
-		max_block = Max(max_block, tids[i] >> 16);
-	}
-	while ((max_block >> (shift - 16)) > n)
+	while ((build->last_tid >> shift) > n)
 		shift++;
-	nbuckets = (size_t) (max_block >> (shift - 16)) + 1;
+	nbuckets = (size_t) (build->last_tid >> shift) + 1;
 
 	begin = MemoryContextAllocExtended(CurrentMemoryContext,
 									   (nbuckets + 1) * sizeof(uint32),
 									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	for (uint32 i = 0; i < n; i++)
+	unsorted = MemoryContextAllocExtended(CurrentMemoryContext, nbuckets,
+										  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (uint64 i = 0; i < n; i += GRNND_LOOK_TURNS)
 	{
 		grnnd_look(&count, i, n);
-		begin[(tids[i] >> shift) + 1]++;
+		count_rows(tids, (uint32) i, (uint32) Min(i + GRNND_LOOK_TURNS, n), shift, begin + 1, unsorted);
 	}
 	for (size_t b = 0; b < nbuckets; b++)
 		begin[b + 1] += begin[b];
-	for (uint32 i = 0; i < n; i++)
+	for (uint64 i = 0; i < n; i += GRNND_LOOK_TURNS)
 	{
 		grnnd_look(&place, i, n);
-		order[begin[tids[i] >> shift]++] = i;
+		place_rows(tids, (uint32) i, (uint32) Min(i + GRNND_LOOK_TURNS, n), shift, begin, order);
 	}
 	/* begin[b] has moved to the bucket's end */
 	for (size_t b = 0; b < nbuckets; b++)
@@ -580,10 +622,13 @@ rank_rows(GrnndBuild *build)
 		uint32		from = b == 0 ? 0 : begin[b - 1];
 
 		grnnd_look(&sort, b, nbuckets);
+		if (!unsorted[b])
+			continue;
 		CHECK_FOR_INTERRUPTS(); /* one bucket may hold most of the rows */
 		sort_bucket(order + from, begin[b] - from, tids);
 	}
 	pfree(begin);
+	pfree(unsorted);
 }
 
 void

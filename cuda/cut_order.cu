@@ -1,0 +1,555 @@
+/*
+ * cut_order.cu - an order of vertices that puts near ones onto one page of an index, by cuts of
+ * their digests.
+ *
+ * As src/graph/stored/code_order.c does of codes and rows: all vertices are cut in two, across the
+ * direction in which halves of a sample differ most, and each part again, down to pages.  The
+ * first cuts are made of all parts together, level by level, by a sort along each part's
+ * direction.  Then one warp cuts each part to its pages.
+ */
+#include <cub/device/device_radix_sort.cuh>
+
+#include <cuda_fp16.h>
+
+#include <vector>
+
+#include "handle.h"
+
+/* Vertices of a part that one warp cuts to its pages, at most. */
+constexpr uint32_t LEAF = 256;
+/* A part is cut in two by one in SAMPLE_EACH of its vertices, by so many at least and at most. */
+constexpr uint32_t SAMPLE_EACH = 16, LEAST_SAMPLE = 256, MOST_SAMPLE = 512;
+/* As in src/graph/stored/group.c. */
+constexpr int MEANS_STEPS = 4;
+/* Elements of a digest that a lane has, at most. */
+constexpr int EACH = MAX_STRIDE / 2 / WARP;
+constexpr int DIRECT_WARPS = 8;
+/* Parts of a leaf that wait to be cut. */
+constexpr int MAX_WAITING = 32;
+
+/* Vertices in the order so far, and the pages that they are cut to. */
+struct Cut
+{
+	Digests	  digests;
+	uint32_t *d_vertex; /* [n] */
+	uint32_t  per_page;
+	uint32_t *
+		d_first; /* [nparts + 1] first page of a part; behind the last, the number of pages */
+	uint32_t nparts;
+
+	/* The first vertex of a page. */
+	__device__ inline uint32_t vertex_of(uint32_t page) const
+	{
+		return min(page * per_page, digests.n);
+	}
+};
+
+/* A number whose order, as an integer without a sign, is that of x. */
+__device__ inline uint32_t
+ordered(float x)
+{
+	uint32_t bits = __float_as_uint(x);
+
+	return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+__device__ inline float
+warp_sum(float x)
+{
+	for (int s = WARP / 2; s > 0; s /= 2)
+		x += __shfl_xor_sync(FULL, x, s);
+	return x;
+}
+
+/* A lane's elements of a vertex's digest; all lanes together have the whole. */
+__device__ inline void
+load_share(const Digests &digests, uint32_t v, int lane, float (&x)[EACH])
+{
+	uint32_t	   bytes = digests.stride / WARP, words[4] = {};
+	const uint8_t *d_from = digests.d_rows + (size_t) v * digests.stride + lane * bytes;
+
+	if (bytes == 16)
+	{
+		uint4 four = *(const uint4 *) d_from;
+
+		words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+	}
+	else if (bytes == 8)
+	{
+		uint2 two = *(const uint2 *) d_from;
+
+		words[0] = two.x, words[1] = two.y;
+	}
+	else
+		words[0] = bytes == 4	? *(const uint32_t *) d_from
+				   : bytes == 2 ? *(const uint16_t *) d_from
+								: *d_from;
+#pragma unroll
+	for (int k = 0; k < EACH; k++)
+		if (digests.format == ROWS_F16)
+			x[k] = 2 * k < bytes ? __half2float(__ushort_as_half(
+									   (uint16_t) (words[k / 2] >> (16 * (k % 2)))))
+								 : 0.0f;
+		else
+			x[k] = k < bytes ? (float) (int8_t) (words[k / 4] >> (8 * (k % 4))) : 0.0f;
+}
+
+/* Where a digest lies along w. */
+__device__ inline float
+along(const float (&x)[EACH], const float (&w)[EACH])
+{
+	float sum = 0;
+
+#pragma unroll
+	for (int k = 0; k < EACH; k++)
+		sum += x[k] * w[k];
+	return warp_sum(sum);
+}
+
+/* What the warps that look for a direction share. */
+template <int WARPS, int MOST> struct Shared
+{
+	float along[MOST];
+	bool  above[MOST];
+	float sums[WARPS][2][WARP * EACH]; /* of all of a warp's sample, and of those above */
+	float part[WARPS];
+	uint32_t count[WARPS];
+	bool	 same[WARPS];
+	uint64_t far[WARPS];
+};
+
+/*
+ * The direction in which halves of a sample of n vertices differ most, by 2-means that begin with
+ * the first vertex and the farthest from it.  False: they are all equal.  All threads of a block
+ * of WARPS warps call it, and all get the same.
+ */
+template <int WARPS, int MOST>
+__device__ bool
+find_direction(const Digests &digests, const uint32_t *d_vertex, uint32_t n,
+			   Shared<WARPS, MOST> &s, float (&w)[EACH])
+{
+	int		 lane = lane_id(), warp = threadIdx.x / WARP;
+	uint32_t sampled = min(min(n, (uint32_t) MOST), max(n / SAMPLE_EACH, LEAST_SAMPLE));
+	uint64_t far = 0;
+	float	 x[EACH];
+	auto	 vertex = [&](uint32_t i) { return d_vertex[(uint64_t) n * i / sampled]; };
+
+	load_share(digests, vertex(0), lane, w);
+	for (uint32_t i = warp; i < sampled; i += WARPS)
+	{
+		float sum = 0;
+
+		load_share(digests, vertex(i), lane, x);
+#pragma unroll
+		for (int k = 0; k < EACH; k++)
+			sum += (x[k] - w[k]) * (x[k] - w[k]);
+		far = max(far, (uint64_t) __float_as_uint(warp_sum(sum)) << 32 | (sampled - i));
+	}
+	__syncthreads(); /* what a call before has left is read */
+	if (lane == 0)
+		s.far[warp] = far;
+	__syncthreads();
+	for (int i = 0; i < WARPS; i++)
+		far = max(far, s.far[i]);
+
+	float most = __uint_as_float((uint32_t) (far >> 32));
+
+	if (!(most > 0 && most < INFINITY))
+		return false;
+	load_share(digests, vertex(sampled - (uint32_t) far), lane, x);
+#pragma unroll
+	for (int k = 0; k < EACH; k++)
+		w[k] = x[k] - w[k];
+
+	for (int step = 0; step < MEANS_STEPS; step++)
+	{
+		float	 middle = 0, all[EACH] = {}, high[EACH] = {};
+		uint32_t count = 0;
+		bool	 same = step > 0;
+
+		for (uint32_t i = warp; i < sampled; i += WARPS)
+		{
+			load_share(digests, vertex(i), lane, x);
+
+			float at = along(x, w);
+
+			if (lane == 0)
+				s.along[i] = at;
+			middle += at / sampled;
+		}
+		if (lane == 0)
+			s.part[warp] = middle;
+		__syncthreads();
+		middle = 0;
+		for (int i = 0; i < WARPS; i++)
+			middle += s.part[i];
+		for (uint32_t i = warp; i < sampled; i += WARPS)
+		{
+			bool above = s.along[i] > middle;
+
+			same = same && above == s.above[i];
+			__syncwarp();
+			if (lane == 0)
+				s.above[i] = above;
+			count += above;
+			load_share(digests, vertex(i), lane, x);
+#pragma unroll
+			for (int k = 0; k < EACH; k++)
+			{
+				all[k] += x[k];
+				high[k] += above ? x[k] : 0.0f;
+			}
+		}
+#pragma unroll
+		for (int k = 0; k < EACH; k++)
+		{
+			s.sums[warp][0][k * WARP + lane] = all[k];
+			s.sums[warp][1][k * WARP + lane] = high[k];
+		}
+		if (lane == 0)
+		{
+			s.count[warp] = count;
+			s.same[warp] = same;
+		}
+		__syncthreads();
+		count = 0;
+		same = true;
+		for (int i = 0; i < WARPS; i++)
+		{
+			count += s.count[i];
+			same = same && s.same[i];
+		}
+		if (count == 0 || count == sampled)
+			return step > 0;
+		if (same)
+			return true;
+#pragma unroll
+		for (int k = 0; k < EACH; k++)
+		{
+			all[k] = high[k] = 0;
+			for (int i = 0; i < WARPS; i++)
+			{
+				all[k] += s.sums[i][0][k * WARP + lane];
+				high[k] += s.sums[i][1][k * WARP + lane];
+			}
+			w[k] = high[k] / count - (all[k] - high[k]) / (sampled - count);
+		}
+	}
+	return true;
+}
+
+/* ---- large parts ---- */
+
+/* The direction of each part, d_w [nparts][EACH][WARP]; d_cuts [nparts]: whether it has one. */
+__global__ void
+__launch_bounds__(DIRECT_WARPS *WARP)
+	direct_kernel(const Cut cut, float *d_w, bool *d_cuts)
+{
+	__shared__ Shared<DIRECT_WARPS, MOST_SAMPLE> s;
+	uint32_t part = blockIdx.x, first = cut.vertex_of(cut.d_first[part]);
+	uint32_t n = cut.vertex_of(cut.d_first[part + 1]) - first;
+	float	 w[EACH];
+	bool	 cuts = find_direction(cut.digests, cut.d_vertex + first, n, s, w);
+
+	if (threadIdx.x >= WARP)
+		return;
+#pragma unroll
+	for (int k = 0; k < EACH; k++)
+		d_w[((size_t) part * EACH + k) * WARP + threadIdx.x] = w[k];
+	if (threadIdx.x == 0)
+		d_cuts[part] = cuts;
+}
+
+/* Keys that sort the vertices by part, and by where they lie along its direction. */
+__global__ void
+project_kernel(const Cut cut, const float *d_w, const bool *d_cuts, uint64_t *d_keys)
+{
+	int		 lane = lane_id();
+	uint32_t base = (blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP) * WARP;
+	uint32_t at = min(base + lane, cut.digests.n - 1), page = at / cut.per_page;
+	uint32_t mine = cut.d_vertex[at], part = 0, loaded = EMPTY_ID;
+	uint64_t key = 0;
+	float	 w[EACH] = {}, x[EACH];
+
+	if (base >= cut.digests.n)
+		return;
+	for (uint32_t low = 0, high = cut.nparts; low < high;)
+	{
+		uint32_t middle = low + (high - low) / 2;
+
+		if (cut.d_first[middle] <= page)
+		{
+			part = middle;
+			low = middle + 1;
+		}
+		else
+			high = middle;
+	}
+	for (int i = 0; i < WARP; i++)
+	{
+		uint32_t of = __shfl_sync(FULL, part, i);
+
+		load_share(cut.digests, __shfl_sync(FULL, mine, i), lane, x);
+		if (of != loaded)
+#pragma unroll
+			for (int k = 0; k < EACH; k++)
+				w[k] = d_cuts[of] ? d_w[((size_t) of * EACH + k) * WARP + lane] : 0.0f;
+		loaded = of;
+
+		float place = along(x, w);
+
+		if (lane == i)
+			key = (uint64_t) part << 32 | ordered(place);
+	}
+	if (base + lane < cut.digests.n)
+		d_keys[base + lane] = key;
+}
+
+/* ---- leaves ---- */
+
+/* Sorts the first n of s_keys, at most LEAF, by one warp; what lies behind is lost. */
+__device__ inline void
+sort_keys(uint64_t *s_keys, uint32_t n, int lane)
+{
+	uint32_t size = 2;
+
+	while (size < n)
+		size *= 2;
+	for (uint32_t i = n + lane; i < size; i += WARP)
+		s_keys[i] = ~0ull;
+	__syncwarp();
+	for (uint32_t k = 2; k <= size; k *= 2)
+		for (uint32_t j = k / 2; j > 0; j /= 2)
+		{
+			for (uint32_t i = lane; i < size / 2; i += WARP)
+			{
+				uint32_t low = 2 * i - (i & (j - 1)), high = low + j;
+				uint64_t x = s_keys[low], y = s_keys[high];
+
+				if ((x > y) == ((low & k) == 0))
+				{
+					s_keys[low] = y;
+					s_keys[high] = x;
+				}
+			}
+			__syncwarp();
+		}
+}
+
+/* Cuts a part to its pages. */
+__global__ void
+__launch_bounds__(WARP) leaf_kernel(const Cut cut)
+{
+	__shared__ Shared<1, LEAF> s;
+	__shared__ uint64_t		   s_keys[LEAF];
+	__shared__ uint2		   s_waiting[MAX_WAITING];
+	int						   lane = lane_id(), waiting = 1;
+
+	if (lane == 0)
+		s_waiting[0] = make_uint2(cut.d_first[blockIdx.x], cut.d_first[blockIdx.x + 1]);
+	while (waiting > 0)
+	{
+		__syncwarp();
+
+		uint2 pages = s_waiting[--waiting];
+
+		if (pages.y - pages.x < 2)
+			continue;
+
+		uint32_t  first = cut.vertex_of(pages.x), n = cut.vertex_of(pages.y) - first;
+		uint32_t  middle = pages.x + (pages.y - pages.x) / 2;
+		uint32_t *d_vertex = cut.d_vertex + first;
+		float	  w[EACH];
+
+		if (find_direction(cut.digests, d_vertex, n, s, w))
+		{
+#pragma unroll 4
+			for (uint32_t i = 0; i < n; i++)
+			{
+				uint32_t v = d_vertex[i];
+				float	 x[EACH];
+
+				load_share(cut.digests, v, lane, x);
+
+				float place = along(x, w);
+
+				if (lane == 0)
+					s_keys[i] = (uint64_t) ordered(place) << 32 | v;
+			}
+			sort_keys(s_keys, n, lane);
+			for (uint32_t i = lane; i < n; i += WARP)
+				d_vertex[i] = (uint32_t) s_keys[i];
+		}
+		__syncwarp();
+		if (lane == 0)
+		{
+			s_waiting[waiting] = make_uint2(middle, pages.y);
+			s_waiting[waiting + 1] = make_uint2(pages.x, middle);
+		}
+		waiting += 2;
+	}
+}
+
+/* ---- the call ---- */
+
+__global__ void
+begin_kernel(uint32_t n, uint32_t *d_vertex)
+{
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < n)
+		d_vertex[i] = i;
+}
+
+/* d_row [n]: the row of each vertex; NULL: its own number. */
+__global__ void
+place_kernel(const uint32_t *d_vertex, uint32_t n, const uint32_t *d_row,
+			 uint32_t *d_position)
+{
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < n)
+		d_position[d_row ? d_row[d_vertex[i]] : d_vertex[i]] = i;
+}
+
+/* Parts that are to be cut to their pages by one warp each; 0: none can. */
+static uint32_t
+count_leaves(uint32_t pages, uint32_t per_page)
+{
+	uint32_t parts = 1;
+
+	while (parts < pages && (uint64_t) ((pages - 1) / parts + 1) * per_page > LEAF)
+		parts *= 2;
+	return parts <= pages && (uint64_t) ((pages - 1) / parts + 1) * per_page <= LEAF
+			   ? parts
+			   : 0;
+}
+
+/* Where all lies, for so many leaves at most. */
+struct CutLayout : Layout
+{
+	uint32_t leaves;
+	size_t	 vertex[2], keys[2], first, cuts, w, sort, sort_bytes;
+
+	CutLayout(uint32_t n, size_t sort_bytes)
+		/* of a quarter of LEAF at least: there are twice as many as of the level before */
+		: leaves(n / (LEAF / 4) + 2), vertex {reserve<uint32_t>(n), reserve<uint32_t>(n)},
+		  keys {reserve<uint64_t>(n), reserve<uint64_t>(n)},
+		  first(reserve<uint32_t>((size_t) leaves + 1)), cuts(reserve<bool>(leaves)),
+		  w(reserve<float>((size_t) (leaves / 2 + 1) * EACH * WARP)),
+		  sort(reserve<uint8_t>(sort_bytes)), sort_bytes(sort_bytes)
+	{
+	}
+};
+
+/* Device bytes of a sort of n vertices. */
+static cudaError_t
+find_sort_bytes(uint32_t n, size_t *bytes)
+{
+	cub::DoubleBuffer<uint32_t> vertices(NULL, NULL);
+	cub::DoubleBuffer<uint64_t> keys(NULL, NULL);
+
+	*bytes = 0;
+	return cub::DeviceRadixSort::SortPairs(NULL, *bytes, keys, vertices, n, 0, 64);
+}
+
+cudaError_t
+cut_order_bytes(uint32_t n, size_t *bytes)
+{
+	size_t sort_bytes;
+
+	GRN_TRY(find_sort_bytes(n, &sort_bytes));
+	*bytes = CutLayout(n, sort_bytes).bytes;
+	return cudaSuccess;
+}
+
+static cudaError_t
+cut_all(const Device &device, const Digests &digests, const uint32_t *d_row,
+		uint32_t per_page, uint32_t pages, uint32_t leaves, const CutLayout &space,
+		uint8_t *d, const uint32_t **d_position)
+{
+	uint32_t					n = digests.n, blocks = (n + 255) / 256;
+	cudaStream_t				stream = device.stream;
+	cub::DoubleBuffer<uint32_t> vertices((uint32_t *) (d + space.vertex[0]),
+										 (uint32_t *) (d + space.vertex[1]));
+	cub::DoubleBuffer<uint64_t> keys((uint64_t *) (d + space.keys[0]),
+									 (uint64_t *) (d + space.keys[1]));
+	std::vector<uint32_t>		first = {0, pages};
+	float					   *d_w = (float *) (d + space.w);
+	bool					   *d_cuts = (bool *) (d + space.cuts);
+	Cut cut = {digests, vertices.Current(), per_page, (uint32_t *) (d + space.first), 1};
+
+	begin_kernel<<<blocks, 256, 0, stream>>>(n, cut.d_vertex);
+	GRN_TRY(cudaGetLastError());
+	for (;;)
+	{
+		std::vector<uint32_t> halves;
+		size_t				  bytes = space.sort_bytes;
+		int					  bits = 0;
+
+		GRN_TRY(cudaMemcpyAsync(cut.d_first, first.data(),
+								first.size() * sizeof(uint32_t), cudaMemcpyHostToDevice,
+								stream));
+		/* before `first` changes */
+		GRN_TRY(cudaStreamSynchronize(stream));
+		if (cut.nparts == leaves)
+			break;
+		while (cut.nparts > 1u << bits)
+			bits++;
+		direct_kernel<<<cut.nparts, DIRECT_WARPS * WARP, 0, stream>>>(cut, d_w, d_cuts);
+		GRN_TRY(cudaGetLastError());
+		project_kernel<<<blocks, 256, 0, stream>>>(cut, d_w, d_cuts, keys.Current());
+		GRN_TRY(cudaGetLastError());
+		GRN_TRY(cub::DeviceRadixSort::SortPairs(d + space.sort, bytes, keys, vertices, n,
+												0, 32 + bits, stream));
+		cut.d_vertex = vertices.Current();
+		for (size_t i = 0; i + 1 < first.size(); i++)
+		{
+			halves.push_back(first[i]);
+			halves.push_back(first[i] + (first[i + 1] - first[i]) / 2);
+		}
+		halves.push_back(pages);
+		first.swap(halves);
+		cut.nparts *= 2;
+	}
+	leaf_kernel<<<leaves, WARP, 0, stream>>>(cut);
+	GRN_TRY(cudaGetLastError());
+	*d_position = vertices.Alternate();
+	place_kernel<<<blocks, 256, 0, stream>>>(cut.d_vertex, n, d_row,
+											 vertices.Alternate());
+	GRN_TRY(cudaGetLastError());
+	return cudaStreamSynchronize(stream);
+}
+
+extern "C" GrnGpuStatus
+grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuError *err)
+{
+	uint32_t		n = (uint32_t) gpu->n;
+	bool			kept = gpu->kept.n == n;
+	const Digests  &digests = kept ? gpu->kept : gpu->built_digests;
+	const uint32_t *d_row = kept ? NULL : gpu->d_built_rows, *d_position;
+	uint32_t		pages = n / per_page + (n % per_page > 0);
+	uint32_t		leaves = count_leaves(pages, per_page);
+	size_t			sort_bytes;
+
+	if (!gpu->built.d_ids || digests.n != n || digests.format == ROWS_B1)
+		return gpu_fail(err, GRN_GPU_FAILED, "the device has no digests to order by",
+						NULL);
+	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
+	GRN_CHECK(find_sort_bytes(n, &sort_bytes), "could not order the vertices");
+
+	CutLayout space(n, sort_bytes);
+	uint8_t	 *d = gpu->d_arena + gpu->plan.pool; /* as a finished graph needs no pools */
+
+	if (leaves == 0 || leaves > space.leaves ||
+		gpu->plan.pool + space.bytes > gpu->plan.inbox[0])
+		return gpu_fail(err, GRN_GPU_FAILED, "there is no room for an order by cuts",
+						NULL);
+	GRN_CHECK(cut_all(gpu->device, digests, d_row, per_page, pages, leaves, space, d,
+					  &d_position),
+			  "could not order the vertices");
+	GRN_CHECK(staging_copy(&gpu->staging, gpu->number, false, (void *) d_position,
+						   position, sizeof(uint32_t), sizeof(uint32_t), n),
+			  "could not copy from the device");
+	return GRN_GPU_OK;
+}
