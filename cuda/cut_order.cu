@@ -33,9 +33,8 @@ struct Cut
 	Digests	  digests;
 	uint32_t *d_vertex; /* [n] */
 	uint32_t  per_page;
-	uint32_t *
-		d_first; /* [nparts + 1] first page of a part; behind the last, the number of pages */
-	uint32_t nparts;
+	uint32_t *d_first; /* [nparts + 1] first page of each part; then their number */
+	uint32_t  nparts;
 
 	/* The first vertex of a page. */
 	__device__ inline uint32_t vertex_of(uint32_t page) const
