@@ -6,7 +6,7 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "graph/kernels/dist_x86.h"
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -116,9 +116,6 @@ static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .l2_u8 = plain_
 
 #if defined(__x86_64__)
 
-#define AVX2 __attribute__((target("avx2,fma,f16c")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
-
 static inline AVX2 __m256
 load_256(const uint8_t *x)
 {
@@ -131,16 +128,6 @@ square_256(__m256 sum, const uint8_t *a, const uint8_t *b, __m256 ratio)
 	__m256		d = _mm256_fnmadd_ps(ratio, load_256(b), load_256(a));
 
 	return _mm256_fmadd_ps(d, d, sum);
-}
-
-static inline AVX2 float
-sum_256(__m256 x)
-{
-	__m128		h = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-
-	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
-	h = _mm_add_ss(h, _mm_movehdup_ps(h));
-	return _mm_cvtss_f32(h);
 }
 
 /* Two accumulators: the conversions, not the additions, are what takes the time. */
