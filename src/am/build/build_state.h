@@ -35,7 +35,6 @@ typedef struct GrnndBuild
 	/* collect.c's results */
 	uint64		rows;			/* in VECTORS and TIDS */
 	double		heap_tuples;
-	uint64		last_tid;		/* the largest, as it is in TIDS */
 	double		collect_seconds;
 	double		empty_seconds;	/* in which its memory went back */
 	int			workers;		/* that took part in collecting */

@@ -37,9 +37,6 @@
 /* How often the leader looks while it waits for workers. */
 #define LOOK_MS 20
 
-/* Buckets with more rows than this are sorted by qsort. */
-#define INSERTION_SORT_ROWS 64
-
 #define NO_ROW UINT64_MAX
 
 /* What one participant says of itself. */
@@ -49,7 +46,6 @@ typedef struct Participant
 	uint64		gap_begin;		/* when it has ended: rows that it claimed */
 	uint64		gap_end;		/* and did not write */
 	double		heap_tuples;
-	uint64		last_tid;		/* the largest of its rows */
 } Participant;
 
 /* In shared memory where there are workers; then the parallel scan follows. */
@@ -145,7 +141,6 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 		pg_atomic_init_u64(&shared->participants[i].low, 0);
 		shared->participants[i].gap_begin = shared->participants[i].gap_end = 0;
 		shared->participants[i].heap_tuples = 0;
-		shared->participants[i].last_tid = 0;
 	}
 }
 
@@ -288,7 +283,6 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	memset(out + used, 0, row_bytes - used);
 	packed = grnnd_pack_tid(tid);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = packed;
-	c->me->last_tid = Max(c->me->last_tid, packed);
 	if (c->attrs->bytes > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(c->values);
@@ -470,10 +464,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 			wait_for_workers(&c, build->workers);
 			build->rows = close_gaps(shared, build->map);
 			for (int i = 0; i <= nworkers; i++)
-			{
 				build->heap_tuples += shared->participants[i].heap_tuples;
-				build->last_tid = Max(build->last_tid, shared->participants[i].last_tid);
-			}
 			if (pg_atomic_read_u32(&shared->broken_hot_chain))
 				build->info->ii_BrokenHotChain = true;
 		}
@@ -501,11 +492,16 @@ collect_alone(GrnndBuild *build)
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);
 	build->heap_tuples = c.me->heap_tuples;
-	build->last_tid = c.me->last_tid;
 	pfree(shared);
 }
 
 /* ---- ranks ---- */
+
+static inline uint64
+block_of(uint64 packed_tid)
+{
+	return packed_tid >> 16;
+}
 
 static int
 compare_rows(const void *a, const void *b, void *tids)
@@ -517,118 +513,101 @@ compare_rows(const void *a, const void *b, void *tids)
 }
 
 static void
-sort_bucket(uint32 *rows, uint32 n, const uint64 *tids)
+sort_rows(uint32 *rows, uint32 n, const uint64 *tids)
 {
-	if (n > INSERTION_SORT_ROWS)
-	{
-		qsort_arg(rows, n, sizeof(uint32), compare_rows, (void *) tids);
-		return;
-	}
-	for (uint32 i = 1; i < n; i++)
-	{
-		uint32		row = rows[i];
-		uint32		j = i;
+	qsort_arg(rows, n, sizeof(uint32), compare_rows, (void *) tids);
+}
 
-		for (; j > 0 && tids[rows[j - 1]] > tids[row]; j--)
-			rows[j] = rows[j - 1];
-		rows[j] = row;
-	}
+static int
+compare_runs(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
 }
 
 /*
- * Counts rows [i, n) of each bucket, tids >> shift, in count [.], run by run: what is added up in a
- * register takes half of the time.  Buckets whose rows do not come in one run, each behind the
- * one before, are marked.
+ * Rows are collected in runs, in which each row's block is that of the row before, or the next one.
+ * Runs have no blocks in common, but for a block whose rows went to the end of one chunk and to the
+ * beginning of another.  Returns each run's first block, above its first row, in order.
  */
-static void
-count_rows(const uint64 *tids, uint32 i, uint32 n, int shift, uint32 *count, bool *unsorted)
+static uint64 *
+find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 {
-	while (i < n)
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0, 0.4};
+	size_t		room = 1024;
+	uint64	   *runs = palloc(room * sizeof(uint64));
+	uint64		last = 0;
+
+	*nruns = 0;
+	for (uint32 i = 0; i < n; i++)
 	{
-		size_t		bucket = (size_t) (tids[i] >> shift);
-		bool		behind = count[bucket] > 0;
-		uint32		first = i++;
+		uint64		block = block_of(tids[i]);
 
-		for (; i < n && tids[i] >> shift == bucket; i++)
-			behind |= tids[i] < tids[i - 1];
-		count[bucket] += i - first;
-		unsorted[bucket] |= behind;
+		grnnd_look(&stretch, i, n);
+		if (i == 0 || block - last > 1)
+		{
+			if (*nruns == room)
+				runs = repalloc_huge(runs, (room *= 2) * sizeof(uint64));
+			runs[(*nruns)++] = block << 32 | i;
+		}
+		last = block;
 	}
-}
-
-/* Puts rows [i, n) into order, those of a bucket from next [.] on, which moves. */
-static void
-place_rows(const uint64 *tids, uint32 i, uint32 n, int shift, uint32 *next, uint32 *order)
-{
-	while (i < n)
-	{
-		size_t		bucket = (size_t) (tids[i] >> shift);
-		uint32		at = next[bucket];
-
-		do
-			order[at++] = i++;
-		while (i < n && tids[i] >> shift == bucket);
-		next[bucket] = at;
-	}
+	qsort(runs, *nruns, sizeof(uint64), compare_runs);
+	return runs;
 }
 
 /*
- * Ranks rows by TID: a counting sort by heap block (several blocks a bucket where
- * there are fewer rows than blocks), then each bucket that is not sorted already.
- * Nearly all are, as a block's rows are collected one after the other.
+ * Ranks rows by TID: puts runs one behind the other, and sorts the rows of a block that have not
+ * come in order.
  */
 static void
 rank_rows(GrnndBuild *build)
 {
 	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
-	uint32	   *order;
 	uint32		n = (uint32) build->rows;
-	int			shift = 16;		/* from TID to bucket */
-	size_t		nbuckets;
-	uint32	   *begin;
-	bool	   *unsorted;		/* [nbuckets] */
-	const GrnndStretch count = {GRN_PHASE_COLLECT, n, 0, 0.4};
-	const GrnndStretch place = {GRN_PHASE_COLLECT, n, 0.4, 0.8};
-	const GrnndStretch sort = {GRN_PHASE_COLLECT, n, 0.8, GRNND_ROWS_RANKED};
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, GRNND_ROWS_RANKED};
+	uint32	   *order;
+	uint32		at = 0;			/* rows ranked so far, */
+	uint32		first = 0;		/* and before the block that they end with */
+	uint64		block = 0;
+	uint64		last = 0;
+	bool		sorted = true;	/* are those of that block? */
+	bool		mixed = false;	/* do blocks not follow each other?  (Of a heap they do) */
+	size_t		nruns;
+	uint64	   *runs;
 
 	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
 	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));
 	order = (uint32 *) build->map->base[GRN_SEG_ORDER];
-
-	while ((build->last_tid >> shift) > n)
-		shift++;
-	nbuckets = (size_t) (build->last_tid >> shift) + 1;
-
-	begin = MemoryContextAllocExtended(CurrentMemoryContext,
-									   (nbuckets + 1) * sizeof(uint32),
-									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	unsorted = MemoryContextAllocExtended(CurrentMemoryContext, nbuckets,
-										  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	for (uint64 i = 0; i < n; i += GRNND_LOOK_TURNS)
+	runs = find_runs(tids, n, &nruns);
+	for (size_t r = 0; r < nruns; r++)
 	{
-		grnnd_look(&count, i, n);
-		count_rows(tids, (uint32) i, (uint32) Min(i + GRNND_LOOK_TURNS, n), shift, begin + 1, unsorted);
-	}
-	for (size_t b = 0; b < nbuckets; b++)
-		begin[b + 1] += begin[b];
-	for (uint64 i = 0; i < n; i += GRNND_LOOK_TURNS)
-	{
-		grnnd_look(&place, i, n);
-		place_rows(tids, (uint32) i, (uint32) Min(i + GRNND_LOOK_TURNS, n), shift, begin, order);
-	}
-	/* begin[b] has moved to the bucket's end */
-	for (size_t b = 0; b < nbuckets; b++)
-	{
-		uint32		from = b == 0 ? 0 : begin[b - 1];
+		uint32		i = (uint32) runs[r];
 
-		grnnd_look(&sort, b, nbuckets);
-		if (!unsorted[b])
-			continue;
-		CHECK_FOR_INTERRUPTS(); /* one bucket may hold most of the rows */
-		sort_bucket(order + from, begin[b] - from, tids);
+		do
+		{
+			if (block_of(tids[i]) != block)
+			{
+				if (!sorted)
+					sort_rows(order + first, at - first, tids);
+				sorted = true;
+				first = at;
+				mixed |= block_of(tids[i]) < block;
+				block = block_of(tids[i]);
+			}
+			sorted &= at == first || tids[i] > last;
+			last = tids[i];
+			grnnd_look(&stretch, at, n);
+			order[at++] = i++;
+		} while (i < n && block_of(tids[i]) - block <= 1);
 	}
-	pfree(begin);
-	pfree(unsorted);
+	if (mixed)
+		sort_rows(order, n, tids);
+	else if (!sorted)
+		sort_rows(order + first, at - first, tids);
+	pfree(runs);
 }
 
 void

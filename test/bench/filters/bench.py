@@ -315,6 +315,7 @@ def report(args):
         return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    plt.rcParams["svg.fonttype"] = "none"  # text stays text: small files
     kinds = ("random", "range", "tag")
     figure, axes = plt.subplots(1, len(kinds) + 1, figsize=(5 * (len(kinds) + 1), 4.5))
     for ax, kind in zip(axes, kinds):

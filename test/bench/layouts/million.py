@@ -249,6 +249,7 @@ def report(everything, out):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    plt.rcParams["svg.fonttype"] = "none"  # text stays text: small files
     everything = {key: r for key, r in everything.items() if not key.endswith("|little")}
     sets = sorted({key.split("|")[0] for key in everything})
     figure, axes = plt.subplots(1, len(sets), figsize=(4.5 * len(sets), 4), squeeze=False)
@@ -260,7 +261,8 @@ def report(everything, out):
                 axis.annotate(key.split("|")[1], (r["bytes"], x))
         axis.set(title=data, xlabel="bytes a row", ylabel="queries/s at recall .95, all cores", xscale="log", yscale="log")
     figure.tight_layout()
-    figure.savefig(f"{out}/million.png", dpi=120)
+    for kind in ("png", "svg"):
+        figure.savefig(f"{out}/million.{kind}", dpi=120)
 
 
 def main():
