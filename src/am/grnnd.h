@@ -108,7 +108,7 @@ typedef struct GrnndMeta
 	uint16		list_generation;	/* 130: of the lists' records; 0: the build's */
 	uint32		build_nodes;	/* 132: nodes that the build wrote */
 	uint32		fit_state;		/* 136: GrnndFitState */
-	uint32		judged;			/* 140: nodes there were when codes were last judged, or 0 */
+	uint32		judged;			/* 140: ids there were when codes were last judged, or 0 */
 	uint32		codes_ignored;	/* 144: 1 where codes tell no neighbours apart: records have them,
 								 * and no search estimates by them */
 	BlockNumber book_block;		/* 148: first of book_pages consecutive ones, which hold a

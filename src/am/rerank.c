@@ -527,7 +527,8 @@ grnnd_rerank(IndexScanDesc scan)
 	{
 		const pairingheap_node *first = NULL;
 
-		if (!pairingheap_is_empty(so->heap))
+		/* where LIMIT takes all that was found, all is read first: a likely bound may be wrong */
+		if ((so->rest != NULL || so->found > so->wanted) && !pairingheap_is_empty(so->heap))
 			first = pairingheap_first(so->heap);
 		if (!read_nearest(scan, first == NULL ? NULL :
 						  &pairingheap_const_container(Candidate, node, first)->value))

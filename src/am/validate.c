@@ -113,6 +113,9 @@ validate_search_operator(Validation *v, Form_pg_amop op, const char *name)
 	if (!grnnd_attr_answers(op->amoplefttype, op->amoprighttype, op->amopstrategy))
 		complain(v, psprintf("contains operator %s with invalid strategy number %d",
 							 name, op->amopstrategy));
+	else if (!grnnd_attr_is_operator(op->amopopr, op->amoplefttype, op->amoprighttype, op->amopstrategy))
+		complain(v, psprintf("contains operator %s, which does not compare as strategy number %d does",
+							 name, op->amopstrategy));
 	if (!check_amop_signature(op->amopopr, BOOLOID, op->amoplefttype, op->amoprighttype))
 		complain(v, psprintf("contains operator %s, which does not return boolean", name));
 	if (OidIsValid(get_opfamily_proc(op->amopfamily, op->amoplefttype, op->amoplefttype,
@@ -266,6 +269,13 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					 errmsg("operator %s cannot be search operator %d of access method grnnd",
 							format_operator(op->object), op->number),
 					 errhint("Types of numbers and times have operators 2 to 6, arrays 7 and 8 as in array_ops, and all others 4, of the type with itself.")));
+		if (!OidIsValid(op->sortfamily) &&
+			!grnnd_attr_is_operator(op->object, op->lefttype, op->righttype, op->number))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("operator %s cannot be search operator %d of access method grnnd",
+							format_operator(op->object), op->number),
+					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class, 7 and 8 are && and @>.")));
 		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -77,4 +77,26 @@ RESET enable_seqscan;
 \i :file
 \set ECHO all
 SELECT plan('SELECT id FROM signs ORDER BY b <~> (SELECT b FROM signs LIMIT 1) LIMIT 100');
+-- rows of few bits are ranked by bounds that are only likely, but not where LIMIT takes all that were found
+SELECT setseed(0.5);
+CREATE TABLE few AS SELECT g AS id, g % 60 AS k, ARRAY(SELECT ((random() + random() + random() - 1.5) * 2 + g * 0)::real
+	FROM generate_series(1, 32))::vector(32) AS v FROM generate_series(1, 3000) g;
+CREATE INDEX ON few USING grnnd (v vector_ip_ops, k) WITH (layout = compact);
+CREATE FUNCTION disordered(q vector, OUT rows int, OUT disordered int) LANGUAGE plpgsql AS $$
+DECLARE
+	got float8;
+	last float8 := '-infinity';
+BEGIN
+	rows := 0; disordered := 0;
+	FOR got IN EXECUTE 'SELECT v <#> $1 FROM few WHERE k = 7 ORDER BY v <#> $1 LIMIT 50' USING q LOOP
+		rows := rows + 1;
+		disordered := disordered + (got < last - 1e-5)::int;
+		last := got;
+	END LOOP;
+END $$;
+SET enable_seqscan = off;
+SELECT sum(rows) AS rows, sum(disordered) AS disordered FROM (SELECT (disordered(v)).* FROM few WHERE id <= 100) x;
+-- and an index that has just been built has nothing due, however many ids its lists take
+CREATE INDEX wide ON few USING grnnd (v, k, k, k, k, k, k, k, k) WITH (layout = compact);
+SELECT state, due FROM grnnd_codes('wide');
 DROP SCHEMA test_limit CASCADE;

@@ -98,8 +98,14 @@ ALTER OPERATOR FAMILY date_ops USING grnnd ADD OPERATOR 2 < (date, timestamp);
 CREATE OPERATOR CLASS my_array FOR TYPE int[] USING grnnd AS OPERATOR 6 > (anyarray, anyarray);
 CREATE OPERATOR CLASS half_int FOR TYPE int USING grnnd AS OPERATOR 2 <;
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'half_int';
+-- an operator that compares in another way would lose rows
+CREATE OPERATOR CLASS my_jsonb FOR TYPE jsonb USING grnnd AS OPERATOR 4 @>;
+CREATE OPERATOR CLASS my_interval FOR TYPE interval USING grnnd AS OPERATOR 4 <;
+CREATE OPERATOR CLASS my_int FOR TYPE int USING grnnd AS OPERATOR 2 >, OPERATOR 4 =;
+CREATE OPERATOR CLASS my_array FOR TYPE int[] USING grnnd AS OPERATOR 7 @> (anyarray, anyarray);
 CREATE OPERATOR CLASS my_point FOR TYPE point USING grnnd AS OPERATOR 4 ~=;
-CREATE INDEX ON t USING grnnd (v, (point(1, 2)) my_point);
+CREATE OPERATOR CLASS my_words FOR TYPE tsvector USING grnnd AS OPERATOR 4 =;
+CREATE INDEX ON t USING grnnd (v, (to_tsvector('simple', 'a')) my_words);
 ALTER TABLE t ADD i inet;
 CREATE INDEX with_inet ON t USING grnnd (v, i my_inet);
 INSERT INTO t (v, i) VALUES ('[1,2,3]', '1.2.3.4'), ('[1,2,3]', '1.2.3.5');

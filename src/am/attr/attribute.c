@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/stratnum.h"
 #include "catalog/pg_type_d.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -201,6 +202,28 @@ grnnd_attr_answers(Oid type, Oid other, int strategy)
 			return strategy == GRNND_OVERLAP_STRATEGY || strategy == GRNND_CONTAINS_STRATEGY;
 	}
 	return false;
+}
+
+/*
+ * Strategies 2 to 6 are those of btree families, less 1.  A type without an order has the equality
+ * of its hash family, by whose function the keys are made.
+ */
+bool
+grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
+{
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_HASH_OPFAMILY);
+
+	if (attr_type(type)->kind == GRNND_ATTR_ARRAY)
+	{
+		char	   *name = get_opname(op);
+
+		return name != NULL && strcmp(name, strategy == GRNND_OVERLAP_STRATEGY ? "&&" : "@>") == 0;
+	}
+	if (OidIsValid(entry->btree_opf) &&
+		get_opfamily_member(entry->btree_opf, type, other, (int16) (strategy - 1)) == op)
+		return true;
+	return strategy == GRNND_EQUAL_STRATEGY && OidIsValid(entry->hash_opf) &&
+		get_opfamily_member(entry->hash_opf, type, other, HTEqualStrategyNumber) == op;
 }
 
 /* ---- columns ---- */

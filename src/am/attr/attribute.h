@@ -136,6 +136,8 @@ grnnd_attrs_bytes(const GrnndAttrs *attrs)
 
 /* Whether conditions on a column of a type can be of that strategy, with values of the other. */
 extern bool grnnd_attr_answers(Oid type, Oid other, int strategy);
+/* Whether an operator of these types, which grnnd_attr_answers(), is that strategy. */
+extern bool grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy);
 extern void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, its vector among them, to out [attrs->bytes]. */
 extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,

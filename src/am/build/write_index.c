@@ -645,7 +645,6 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	if (new->meta.fit_state == GRNND_FITTED)
 	{
 		new->meta.held = r->held;
-		new->meta.judged = r->nodes;
 		memcpy(new->meta.steps, r->steps, sizeof(r->steps));
 	}
 	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
@@ -742,6 +741,9 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	else
 		pfree(shared);
 	new->report.ids = (uint32) new->records;
+	/* (lists have ids, too) */
+	if (new->meta.fit_state == GRNND_FITTED)
+		new->meta.judged = (uint32) new->records;
 	new->report.built = GetCurrentTimestamp();
 	new->report.seconds[GRNND_STEP_WRITE] = (float) grnnd_seconds_since(start);
 	write_meta(new, w);
