@@ -30,4 +30,16 @@ SET grnnd.ef_search = 20;
 SELECT * FROM try('exact', 'WITH (layout = exact)');
 SELECT * FROM try('rounded', '');
 SELECT * FROM try('compact', 'WITH (layout = compact)');
+-- Tight clusters: rows that are written anew, and a vacuum, keep the ways out of them
+SELECT setseed(0.7);
+CREATE TABLE centres AS SELECT k, ARRAY(SELECT random() * 20 + k * 0 FROM generate_series(1, 32)) AS c FROM generate_series(1, 50) k;
+CREATE TABLE clusters AS SELECT i AS id, 1 AS tenant, (SELECT array_agg(x + random() * 0.4 + i * 0 ORDER BY o)
+	FROM unnest(c) WITH ORDINALITY u (x, o))::vector(32) AS v FROM generate_series(1, 4000) i JOIN centres ON k = 1 + i % 50;
+CREATE INDEX clusters_idx ON clusters USING grnnd (v, tenant);
+UPDATE clusters SET tenant = 2 WHERE id % 2 = 0;
+UPDATE clusters SET tenant = 3 WHERE id % 2 = 1;
+UPDATE clusters SET tenant = 4 WHERE id % 2 = 0;
+VACUUM clusters;
+SELECT recall > 0.97 AS found FROM grnnd_recall('clusters_idx', 10, 40, 300);
+SELECT count(*) FROM grnnd_check('clusters_idx', true);
 DROP SCHEMA test_filter_twins CASCADE;

@@ -43,6 +43,8 @@
  * always; fewer have to search again more often, and more cost more each time.
  */
 #define UNCHANGED_EF 8
+/* Of a list that was another node's this part is left free at most: links back may need edges. */
+#define ROOM_SHARE 4
 /* Attempts before a vacuum that kills every neighbour first must be a bug. */
 #define MAX_ATTEMPTS 100
 
@@ -64,6 +66,7 @@ typedef struct Insert
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
 	uint32		id;				/* it got, where it has a record of its own */
+	uint32		twin;			/* a node of the same vector that cannot take the row; or none */
 } Insert;
 
 /* ---- more TIDs for a node ---- */
@@ -299,6 +302,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	const void *vec = GRN_REC_PTR(in->rec, l->off_vec);
 	uint32		nsigned = 0;
 
+	in->twin = GRN_INVALID_ID;
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		GrnndEdge	own = {.id = found[i].id};
@@ -309,7 +313,10 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 		own.code = grn_search_code(search, i, &own.factor);
 		own.sig = own.code + l->code_bytes;
 		if (!sig_serves(l, own.sig, in->sig))
+		{
+			in->twin = found[i].id;
 			nsigned++;
+		}
 		else if (add_tid(in, &own, found[i].version))
 			return true;
 	}
@@ -448,6 +455,48 @@ note_node(Insert *in)
 	add_to_lists(in, &own, in->attrs, in->elements);
 }
 
+/* Does a node live, which the search may have found? */
+static bool
+lives(Insert *in, GrnSearch *search, uint32 nfound, uint32 id, GrnRecord *scratch)
+{
+	const GrnFound *found = grn_search_found(search);
+
+	for (uint32 i = 0; i < nfound; i++)
+		if (found[i].id == id)
+			return found[i].state == GRN_NODE;
+	return grnnd_copy_record(in->index, in->ix, id, scratch, NULL) == GRN_NODE;
+}
+
+/*
+ * The row's vector has a node, which is of other values: its list serves the row as well as one
+ * that the row chooses, and better where rows lie in clusters, since some of its edges lead out of
+ * theirs, where a search around the row sees nothing.  So the row's list begins with that node and
+ * its neighbours, `room` of them.
+ */
+static void
+take_list_of_twin(Insert *in, GrnSearch *search, uint32 nfound, uint32 room)
+{
+	const GrnLayout *l = &in->ix->layout;
+	GrnRecord  *twin = palloc(grnnd_copy_bytes(in->ix));
+	GrnRecord  *scratch = palloc(grnnd_copy_bytes(in->ix));
+
+	if (grnnd_copy_record(in->index, in->ix, in->twin, twin, NULL) == GRN_NODE)
+	{
+		GrnndEdge	edge = grnnd_own_edge(l, twin, in->twin);
+
+		grnnd_add_edge(l, in->rec, &edge);
+		/* where room is short the nearest are left out, to which the twin leads */
+		for (uint32 i = twin->count >= room ? twin->count - room + 1 : 0; i < twin->count; i++)
+		{
+			edge = grnnd_get_edge(l, twin, i);
+			if (lives(in, search, nfound, edge.id, scratch))
+				grnnd_add_edge(l, in->rec, &edge);
+		}
+	}
+	pfree(twin);
+	pfree(scratch);
+}
+
 /* One attempt.  False: the neighbours found were gone when they were needed. */
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
@@ -456,7 +505,8 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnSearch  *search;
 	GrnndList	list;
 	uint32		from[2 * GRN_MAX_DEGREE];
-	GrnndLinkPlan plan = {.p = &in->p};
+	GrnndLinkPlan plan = {.p = &in->p, .least = grnnd_shares(in->ix).least};
+	uint32		room = in->ix->layout.degree;
 	GrnndLink  *link;
 	uint32		nfound;
 	bool		done;
@@ -475,21 +525,29 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		return done;
 	}
 	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
+	in->rec->count = 0;
+	/* (while an index is filling, the twin's edges may have no codes yet) */
+	if (in->twin != GRN_INVALID_ID && in->ix->layout.degree >= GRNND_FEW_EDGES &&
+		in->ix->meta.fit_state != GRNND_FILLING)
+	{
+		room -= Min(plan.least, room / ROOM_SHARE);
+		take_list_of_twin(in, search, nfound, room);
+	}
 	grn_search_end(search);
 
 	grnnd_test_point("insert-chosen");
-	in->rec->count = 0;
-	for (uint32 i = 0; i < list.own; i++)
+	for (uint32 i = 0; i < list.own && in->rec->count < room; i++)
 	{
 		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
 
-		grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+		if (grn_find_id(grn_rec_ids(&in->ix->layout, in->rec), in->rec->count, edge.id) < 0)
+			grnnd_add_edge(&in->ix->layout, in->rec, &edge);
 	}
 	memcpy(from, list.ids, list.count * sizeof(uint32));
 	plan.from = from;
-	plan.chosen = &list;
+	/* (by their places in the row's list) */
+	plan.chosen = room == in->ix->layout.degree ? &list : NULL;
 	plan.nfrom = list.count + choose_shorter(in, entries, &list, from + list.count);
-	plan.least = grnnd_shares(in->ix).least;
 	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
 	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 	grnnd_test_point("insert-written");

@@ -4,6 +4,8 @@
  */
 #include "am/write/vacuum.h"
 
+#include <float.h>
+
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -17,6 +19,12 @@
 /* Candidates for the room in one list, most; without codes each costs a page. */
 #define MAX_CANDIDATES 256
 #define MAX_CANDIDATES_BY_VECTOR 32
+/*
+ * A dead node's nearest live neighbour is its heir for those nodes whose squared distance from it
+ * is so many times as much: an edge to the heir leads where the one to the dead node did.
+ */
+#define HEIR_NEARER 4
+#define NO_HEIR UINT8_MAX
 /* A list is filled up to this share of the degree with what the rule refused. */
 #define REPAIR_FILL(degree) ((degree) * 3 / 4)
 
@@ -31,6 +39,8 @@ typedef struct Remembered
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
+	uint8	   *heirs;			/* [ndead] the nearest of its neighbours, or NO_HEIR */
+	float	   *apart;			/* [ndead] how far the heir is, squared */
 } Remembered;
 
 /* Candidates for one node's list; the first `fixed` are what it keeps. */
@@ -53,10 +63,57 @@ struct GrnndRefill
 	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* for records read on the way */
+	float	   *places[2];		/* [dim] only without codes: of a node, and of a dead one */
 	void	   *workspace;		/* grn_prune()'s */
 };
 
 /* ---- dead nodes' neighbours ---- */
+
+/* Without codes: the place of a node, live or dead.  False: it has none any more. */
+static bool
+fetch_place(GrnndRefill *f, uint32 id, float *place)
+{
+	GrnState	state;
+	uint16		version;
+	float		error;
+
+	if (!grnnd_store_fetch(f->store, id, place, &state, &version, &error))
+		return false;
+	grnnd_place(f->v->ix, place, place);
+	return true;
+}
+
+/* Finds the heir of dead node number `at`, whose record is f->rec. */
+static void
+choose_heir(GrnndRefill *f, uint32 at)
+{
+	const GrnLayout *l = &f->v->ix->layout;
+	Remembered *d = &f->dead;
+	Size		base = (Size) at * d->width;
+	float		apart[GRN_MAX_DEGREE];
+
+	d->heirs[at] = NO_HEIR;
+	d->apart[at] = FLT_MAX;
+	if (grn_has_codes(&f->v->ix->codec))
+	{
+		GrnCodeQuery query;
+
+		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(f->rec, l->off_code), f->rec->factor, &query);
+		grn_estimate(&query, d->codes + base * l->code_bytes, d->factors + base, d->counts[at], apart);
+	}
+	else if (fetch_place(f, d->dead[at], f->places[0]))
+		for (uint32 i = 0; i < d->counts[at]; i++)
+			apart[i] = fetch_place(f, d->ids[base + i], f->places[1])
+				? grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim) : FLT_MAX;
+	else
+		return;
+	for (uint32 i = 0; i < d->counts[at]; i++)
+		if (apart[i] < d->apart[at])
+		{
+			d->heirs[at] = (uint8) i;
+			d->apart[at] = apart[i];
+		}
+}
 
 static void
 remember_dead(GrnndRefill *f)
@@ -67,7 +124,7 @@ remember_dead(GrnndRefill *f)
 	Size		memory = v->memory;
 	Size		each = sizeof(uint32) + l->sig_bytes +
 		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
-	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
+	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + sizeof(float) + 2);
 	uint32		at = 0;
 
 	if (memory > fixed)
@@ -90,6 +147,8 @@ remember_dead(GrnndRefill *f)
 	}
 	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
 							  MCXT_ALLOC_HUGE);
+	d->heirs = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE);
+	d->apart = palloc_extended((Size) v->dead.count * sizeof(float), MCXT_ALLOC_HUGE);
 	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&v->dead, id + 1))
 	{
@@ -114,6 +173,7 @@ remember_dead(GrnndRefill *f)
 			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
+		choose_heir(f, at);
 		at++;
 	}
 	d->ndead = at;
@@ -131,6 +191,8 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
 	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
+	for (int i = 0; i < 2 && !grn_has_codes(&v->ix->codec); i++)
+		f->places[i] = palloc(v->ix->meta.dim * sizeof(float));
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
 									v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
@@ -161,33 +223,88 @@ add_candidate(GrnndRefill *f, const GrnndEdge *edge)
 	c->count++;
 }
 
+/* The number of a dead node among those remembered; their count: it is none of them. */
+static uint32
+dead_number(const Remembered *dead, uint32 d)
+{
+	uint32		low = 0;
+	uint32		high = dead->ndead;
+
+	while (low < high)
+	{
+		uint32		mid = (low + high) / 2;
+
+		if (dead->dead[mid] < d)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < dead->ndead && dead->dead[low] == d ? low : dead->ndead;
+}
+
+static GrnndEdge
+remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
+{
+	const GrnLayout *l = &f->v->ix->layout;
+	const Remembered *dead = &f->dead;
+	Size		number = (Size) at * dead->width + i;
+	GrnndEdge	edge = {.id = dead->ids[number], .sig = dead->sigs + number * l->sig_bytes};
+
+	if (l->code_bytes > 0)
+	{
+		edge.factor = dead->factors[number];
+		edge.code = dead->codes + number * l->code_bytes;
+	}
+	return edge;
+}
+
+/*
+ * Adds the heirs of a node's dead neighbours that lie far nearer to those than the node does,
+ * whatever the RNG rule would say: where rows lie in clusters it keeps hardly an edge that leads
+ * out of one, and what a build has found by chance nobody would find again.
+ */
+static void
+add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery *query)
+{
+	const GrnLayout *l = &f->v->ix->layout;
+	const Remembered *dead = &f->dead;
+	bool		own = false;	/* is the node's place at hand? */
+
+	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
+	{
+		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+		uint32		at = dead_number(dead, edge.id);
+		float		apart;
+
+		if (at == dead->ndead || dead->heirs[at] == NO_HEIR)
+			continue;
+		if (query != NULL)
+			grn_estimate(query, edge.code, &edge.factor, 1, &apart);
+		else if ((own = own || fetch_place(f, self, f->places[0])) && fetch_place(f, edge.id, f->places[1]))
+			apart = grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim);
+		else
+			continue;
+		edge = remembered_edge(f, at, dead->heirs[at]);
+		if (HEIR_NEARER * dead->apart[at] <= apart && edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
+			add_candidate(f, &edge);
+	}
+}
+
 /* Adds the live neighbours of dead node d, self aside. */
 static void
 add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
-	Size		first = 0;		/* of those remembered */
+	uint32		at = 0;
 	uint32		count;
 
 	if (dead->width > 0)
 	{
-		uint32		low = 0;
-		uint32		high = dead->ndead;
-
-		while (low < high)
-		{
-			uint32		mid = (low + high) / 2;
-
-			if (dead->dead[mid] < d)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		if (low == dead->ndead || dead->dead[low] != d)
+		at = dead_number(dead, d);
+		if (at == dead->ndead)
 			return;
-		count = dead->counts[low];
-		first = (Size) low * dead->width;
+		count = dead->counts[at];
 	}
 	else
 	{
@@ -197,20 +314,8 @@ add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 	}
 	for (uint32 i = 0; i < count; i++)
 	{
-		GrnndEdge	edge = {0};
+		GrnndEdge	edge = dead->width > 0 ? remembered_edge(f, at, i) : grnnd_get_edge(l, f->rec, i);
 
-		if (dead->width == 0)
-			edge = grnnd_get_edge(l, f->rec, i);
-		else
-		{
-			edge.id = dead->ids[first + i];
-			edge.sig = dead->sigs + (first + i) * l->sig_bytes;
-			if (l->code_bytes > 0)
-			{
-				edge.factor = dead->factors[first + i];
-				edge.code = dead->codes + (first + i) * l->code_bytes;
-			}
-		}
 		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
 			add_candidate(f, &edge);
 	}
@@ -280,6 +385,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	uint32		keep[GRN_MAX_DEGREE];
 	uint32		nkeep;
 	GrnPrune	prune = {.most = l->degree, .fill = REPAIR_FILL(l->degree)};
+	GrnCodeQuery query;
 
 	c->count = 0;
 	c->fixed = GRN_MAX_DEGREE;
@@ -290,6 +396,9 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 
 			add_candidate(f, &edge);
 		}
+	if (grn_has_codes(&f->v->ix->codec))
+		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code), rec->factor, &query);
+	add_heirs(f, rec, id, grn_has_codes(&f->v->ix->codec) ? &query : NULL);
 	c->fixed = c->count;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))
@@ -297,10 +406,6 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 
 	if (grn_has_codes(&f->v->ix->codec))
 	{
-		GrnCodeQuery query;
-
-		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code),
-								 rec->factor, &query);
 		grn_estimate(&query, c->codes, c->factors, c->count, c->dist);
 		prune.codec = &f->v->ix->codec;
 		prune.codes = c->codes;
