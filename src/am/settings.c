@@ -99,7 +99,7 @@ define_query_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("grnnd.iterative_scan",
 							 "How a scan goes on when the query wants more rows than one search found.",
-							 "off: it ends; strict_order: rows keep coming in order of distance; "
+							 "off: it ends; strict_order: rows keep coming in order of distance, late ones last; "
 							 "relaxed_order: in roughly that order.",
 							 &grnnd_iterative_scan, GRNND_ITERATIVE_STRICT, iterative_names,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -320,19 +320,19 @@ def report(args):
     figure, axes = plt.subplots(1, len(kinds) + 1, figsize=(5 * (len(kinds) + 1), 4.5))
     for ax, kind in zip(axes, kinds):
         for system in dict.fromkeys(p["system"] for p in points):
-            line = sorted((p["share"], p["qps"]) for p in points if p["system"] == system and p["which"] == kind)
+            line = sorted((p["share"], p["qps_many"]) for p in points if p["system"] == system and p["which"] == kind)
             if line:
                 ax.loglog(*zip(*line), "o-", label=system)
-        ax.set(title=kind, xlabel="share of rows that pass", ylabel="queries/s, one client")
+        ax.set(title=kind, xlabel="share of rows that pass", ylabel="queries/s, all clients")
         ax.grid(True, alpha=.3)
         ax.legend()
     names = [f"{w} {c}" for c in ("t", "u") for w in ("own", "any", "opposed")]
     systems = list(dict.fromkeys(p["system"] for p in points))
     for i, system in enumerate(systems):
-        values = {f"{p['which']} {p['column']}": p["qps"] for p in points if p["system"] == system}
+        values = {f"{p['which']} {p['column']}": p["qps_many"] for p in points if p["system"] == system}
         axes[-1].bar(np.arange(len(names)) + i / (len(systems) + 1), [values.get(n, 0) for n in names],
                      1 / (len(systems) + 1), label=system)
-    axes[-1].set(title="cells: t of 1,000, u of 10", ylabel="queries/s, one client", yscale="log")
+    axes[-1].set(title="cells: t of 1,000, u of 10", ylabel="queries/s, all clients", yscale="log")
     axes[-1].set_xticks(np.arange(len(names)) + .3, names, rotation=45, ha="right")
     axes[-1].legend()
     figure.tight_layout()

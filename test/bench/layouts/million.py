@@ -260,6 +260,7 @@ def report(everything, out):
                 axis.scatter(r["bytes"], x)
                 axis.annotate(key.split("|")[1], (r["bytes"], x))
         axis.set(title=data, xlabel="bytes a row", ylabel="queries/s at recall .95, all cores", xscale="log", yscale="log")
+        axis.margins(.15)
     figure.tight_layout()
     for kind in ("png", "svg"):
         figure.savefig(f"{out}/million.{kind}", dpi=120)
