@@ -25,6 +25,7 @@
  */
 #define HEIR_NEARER 4
 #define NO_HEIR UINT8_MAX
+#define HEIR_UNKNOWN (UINT8_MAX - 1)
 /* A list is filled up to this share of the degree with what the rule refused. */
 #define REPAIR_FILL(degree) ((degree) * 3 / 4)
 
@@ -39,7 +40,7 @@ typedef struct Remembered
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-	uint8	   *heirs;			/* [ndead] the nearest of its neighbours, or NO_HEIR */
+	uint8	   *heirs;			/* [ndead] the nearest of its neighbours, NO_HEIR or HEIR_UNKNOWN */
 	float	   *apart;			/* [ndead] how far the heir is, squared */
 } Remembered;
 
@@ -63,7 +64,8 @@ struct GrnndRefill
 	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* for records read on the way */
-	float	   *places[2];		/* [dim] only without codes: of a node, and of a dead one */
+	float	   *places[3];		/* [dim] only without codes: of a node, a dead neighbour, and one
+								 * of that one's */
 	void	   *workspace;		/* grn_prune()'s */
 };
 
@@ -83,9 +85,9 @@ fetch_place(GrnndRefill *f, uint32 id, float *place)
 	return true;
 }
 
-/* Finds the heir of dead node number `at`, whose record is f->rec. */
+/* Finds the heir of dead node number `at`, to which an edge leads, or whose place is places[1]. */
 static void
-choose_heir(GrnndRefill *f, uint32 at)
+choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	Remembered *d = &f->dead;
@@ -98,15 +100,13 @@ choose_heir(GrnndRefill *f, uint32 at)
 	{
 		GrnCodeQuery query;
 
-		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(f->rec, l->off_code), f->rec->factor, &query);
+		grn_code_query_from_code(&f->v->ix->codec, edge->code, edge->factor, &query);
 		grn_estimate(&query, d->codes + base * l->code_bytes, d->factors + base, d->counts[at], apart);
 	}
-	else if (fetch_place(f, d->dead[at], f->places[0]))
-		for (uint32 i = 0; i < d->counts[at]; i++)
-			apart[i] = fetch_place(f, d->ids[base + i], f->places[1])
-				? grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim) : FLT_MAX;
 	else
-		return;
+		for (uint32 i = 0; i < d->counts[at]; i++)
+			apart[i] = fetch_place(f, d->ids[base + i], f->places[2])
+				? grn_dist->l2_f32(f->places[1], f->places[2], f->v->ix->meta.dim) : FLT_MAX;
 	for (uint32 i = 0; i < d->counts[at]; i++)
 		if (apart[i] < d->apart[at])
 		{
@@ -148,6 +148,7 @@ remember_dead(GrnndRefill *f)
 	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
 							  MCXT_ALLOC_HUGE);
 	d->heirs = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE);
+	memset(d->heirs, HEIR_UNKNOWN, v->dead.count);
 	d->apart = palloc_extended((Size) v->dead.count * sizeof(float), MCXT_ALLOC_HUGE);
 	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&v->dead, id + 1))
@@ -173,7 +174,6 @@ remember_dead(GrnndRefill *f)
 			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
-		choose_heir(f, at);
 		at++;
 	}
 	d->ndead = at;
@@ -191,7 +191,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
 	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
-	for (int i = 0; i < 2 && !grn_has_codes(&v->ix->codec); i++)
+	for (int i = 0; i < 3 && !grn_has_codes(&v->ix->codec); i++)
 		f->places[i] = palloc(v->ix->meta.dim * sizeof(float));
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
@@ -268,7 +268,7 @@ add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery 
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
-	bool		own = false;	/* is the node's place at hand? */
+	bool		own = false;	/* is places[0] the node's? */
 
 	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
 	{
@@ -284,8 +284,12 @@ add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery 
 			apart = grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim);
 		else
 			continue;
+		if (dead->heirs[at] == HEIR_UNKNOWN)
+			choose_heir(f, at, &edge);
+		if (dead->heirs[at] == NO_HEIR || HEIR_NEARER * dead->apart[at] > apart)
+			continue;
 		edge = remembered_edge(f, at, dead->heirs[at]);
-		if (HEIR_NEARER * dead->apart[at] <= apart && edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
+		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
 			add_candidate(f, &edge);
 	}
 }
