@@ -269,8 +269,10 @@ add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery 
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
 	bool		own = false;	/* is places[0] the node's? */
+	/* without codes each costs pages: lists are written nearest first, so far nodes are last */
+	uint32		first = query != NULL ? 0 : rec->count * 3 / 4;
 
-	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
+	for (uint32 i = first; i < rec->count && dead->width > 0; i++)
 	{
 		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
 		uint32		at = dead_number(dead, edge.id);
