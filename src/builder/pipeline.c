@@ -72,6 +72,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
 		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 
+	p->exact = (GrnForm) r->form;
 	r->form = p->rounded ? GRN_FORM_ROUNDED
 		: grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
@@ -702,6 +703,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 			grn_let_graph_go(p.holder);
 		return false;
 	}
+	grn_pipeline_judge_form(&p);
 	if (!finish_graph(&p, failure))
 		return false;
 	result->sec_connect += grn_lap(&since);

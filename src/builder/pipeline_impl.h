@@ -33,6 +33,7 @@ typedef struct GrnPipeline
 	GrnLayout	layout;
 	GrnCodeCosts costs;			/* of what codes could be */
 	uint32_t	max_code_dims;	/* 0: no codes */
+	GrnForm		exact;			/* the smallest that holds all rows exactly */
 	GrnRows		rows;			/* the distinct ones: the vertices */
 	const char *work;			/* WORK, which never moves */
 	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
@@ -87,6 +88,11 @@ extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
+/*
+ * Where own vectors were to be rounded and that, by the graph that is there now, takes the nearest
+ * rows out of a search's reach: keeps them exactly instead.
+ */
+extern void grn_pipeline_judge_form(GrnPipeline *p);
 /*
  * Codes of the vertices, to order by; without a codec if they have none for that.  The seed is the
  * request's, as a GPU's thread may be writing the result's parameters.

@@ -243,9 +243,26 @@ set_centre(GrnndNewIndex *new)
 	new->layout.centre = &new->centre;
 }
 
-/* Of too few rows to say what will come: any values, and room for codes (fit_codes.c). */
+/*
+ * Has the builder, of which this is the form, found that rounded vectors do not serve?  Then it is
+ * one that the layout would have rounded.
+ */
+static bool
+refused_rounding(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form)
+{
+	GrnLayoutSpec built = *open;
+
+	built.form = form;
+	return form != GRN_FORM_ROUNDED &&
+		grn_layout_form_beside_columns((GrnKeep) build->spec.keep, build->spec.use_codes, &built) == GRN_FORM_ROUNDED;
+}
+
+/*
+ * Of too few rows to say what will come: any values, and room for codes (fit_codes.c).  r: the
+ * builder's result, or NULL where there are no rows.
+ */
 static void
-set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
+set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResult *r)
 {
 	uint32		degree = build->spec.params.degree;
 	GrnLayoutSpec spec = {.dim = build->dim, .degree = degree, .form = build->key.type->form,
@@ -256,6 +273,8 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build)
 	GrnCodeShape shape = GRN_NO_CODES;
 	GrnCodeCosts costs;
 
+	if (r != NULL && form == GRN_FORM_ROUNDED && refused_rounding(build, &spec, (GrnForm) r->form))
+		form = build->key.type->form;
 	spec.form = form;
 	if (build->spec.use_codes)
 		shape = grn_layout_own_shape(build->key.metric, &spec);
@@ -636,7 +655,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_check_result_numbers(build, r);
 	start_meta(build, &new->meta);
 	if (r->nodes < grnnd_fit_rows(build->dim) && r->shape.own == 0)
-		set_open_layout(new, build);
+		set_open_layout(new, build, r);
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);
 	new->nrows = build->rows;
@@ -760,7 +779,7 @@ grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 	GrnndPageWriter *w;
 
 	start_meta(build, &new->meta);
-	set_open_layout(new, build);
+	set_open_layout(new, build, NULL);
 	new->meta.params = build->spec.params;
 	new->report.built = GetCurrentTimestamp();
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));

@@ -37,6 +37,8 @@
 /* From such shares on it is worth doing something. */
 #define MUCH_DEAD 0.1
 #define MUCH_INSERTED 0.5
+/* Below such a recall at the widest search rounding may be what hides the nearest rows. */
+#define LITTLE_FOUND 0.5
 
 enum
 {
@@ -196,6 +198,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 static const char *
 advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 {
+	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
 	double		built = ix->meta.build_nodes - Min(ix->notes.gone, ix->meta.build_nodes);
 	double		inserted = 1 - built / Max(c->nodes * c->factor, 1);
 
@@ -209,6 +212,8 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	if (ix->notes.report.built != 0 && c->nodes > 0 && inserted >= MUCH_INSERTED)
 		return built == 0 ? "REINDEX: all rows were inserted one by one"
 			: psprintf("REINDEX: %.0f%% of the nodes were inserted one by one", 100 * inserted);
+	if (curve->queries > 0 && curve->recall[0][GRN_CURVE_POINTS - 1] < LITTLE_FOUND && c->rounded > 0)
+		return "layout = exact may find more: recall is low at any width, and rows are rounded";
 	return NULL;
 }
 
