@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "builder/upload.h"
+#include "graph/build/navigable.h"
 
 #define BUILT 0.8				/* share of the graph's time, about, when parts are built */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
@@ -409,6 +410,13 @@ merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		grn_progress_step(p->job->progress, 1, 1);
 		grn_parts_merge_on_cores(p, NULL, NULL);
 		status = GRN_GPU_OK;
+	}
+	else if (status == GRN_GPU_OK)
+	{
+		GrnTile		tile;
+
+		grn_tile_floats(&tile, p->job->rows);
+		grn_make_navigable(&tile, p->job->graph, p->params.seed, p->parallel);
 	}
 	return status;
 }

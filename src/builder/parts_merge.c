@@ -11,6 +11,7 @@
 
 #include "graph/build/descent.h"
 #include "graph/build/merge.h"
+#include "graph/build/navigable.h"
 #include "graph/build/projection.h"
 #include "graph/file_pages.h"
 
@@ -101,4 +102,5 @@ grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *work
 	if (!project || !are_fine(p, &tile, project->dims))
 		grn_tile_floats(&tile, p->job->rows);
 	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
+	grn_make_navigable(&tile, p->job->graph, p->params.seed, p->parallel);
 }

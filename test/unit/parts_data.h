@@ -69,6 +69,16 @@ fill_islands(float *x, size_t i, uint32_t dim)
 								  (float) (1 + cluster % 5) * unit_normal()), 0), 255);
 }
 
+/* 100 tight clusters, all of like size and about as far from each other. */
+static inline void
+fill_archipelago(float *x, size_t i, uint32_t dim)
+{
+	uint32_t	cluster = unit_below(100);
+
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = (float) (grn_random(17, j, cluster) % 1000) / 300 + 0.05f * unit_normal();
+}
+
 /* Clusters whose spreads go from a thousandth to ten. */
 static inline void
 fill_spreads(float *x, size_t i, uint32_t dim)

@@ -78,6 +78,29 @@ test_islands(void)
 	free(d.base);
 }
 
+/* The same where a part has few of many clusters, and few landmarks. */
+static void
+test_archipelago(void)
+{
+	Data		d = make_data(12000, 32, fill_archipelago);
+	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
+	GrnGraphParams params = {.degree = 24};
+	Built		b = build(&d, cores);
+	double		all = recall(&d, &b.graph, fill_archipelago);
+	double		some;
+
+	free_built(&b);
+	cores.work_limit = grn_rnnd_bytes(&params, 12000, 32) / 6;
+	b = build(&d, cores);
+	check_built(&d, &b);
+	some = recall(&d, &b.graph, fill_archipelago);
+	CHECK(b.job.part_times.nparts > 20, "%u parts", b.job.part_times.nparts);
+	CHECK(all > 0.98 && some >= all - 0.05, "recall %g in %u parts, %g as a whole", some,
+		  b.job.part_times.nparts, all);
+	free_built(&b);
+	free(d.base);
+}
+
 /* Parts whose bytes are too coarse start over, within the progress that there may be. */
 static void
 test_coarse_parts(void)
@@ -664,5 +687,6 @@ main(void)
 	RUN(test_halves);
 	RUN(test_bits);
 	RUN(test_bit_digests);
+	RUN(test_archipelago);
 	UNIT_END();
 }

@@ -1,0 +1,260 @@
+/*
+ * navigable.c - edges where searches of a graph end far from what they look for.
+ *
+ * Tight clusters far from each other hang together by the few edges that the RNG rule keeps
+ * between them.  A graph that was built as a whole has them between most pairs of clusters: each
+ * vertex began with random neighbours, and an edge that was refused went on to a vertex nearer to
+ * its end, until one kept it.  A part knows few clusters of other parts, by landmarks and guests,
+ * and the merge drops what it refuses.  All vertices may then be reachable, and yet a search
+ * stays in the first cluster that it comes to: no neighbour of what it has found there is nearer.
+ *
+ * So some vertices are searched for, each from another one.  Where a search ends too early, the
+ * vertex that it has found gets an edge to the one that it looks for: later searches that come
+ * there go on to that cluster.  Where clusters are no such islands, all of the first searches
+ * succeed, and nothing else is done.
+ */
+#include "graph/build/navigable.h"
+
+#include <string.h>
+
+#define BEAM 32
+#define MOST_TRIALS 1024		/* searches of a round */
+#define TRIALS_SHARE 32			/* one for so many vertices, so that few cost little */
+#define MOST_FAILED 512			/* one of so many may fail */
+#define MOST_ROUNDS 64			/* 12 bring recall .72 of 200 clusters in 51 parts to .99 */
+#define NEAR_SHARE 4			/* of a list is as near as a search has to come: clusters are small */
+#define SEARCH_GRAIN 8
+#define SEEN_BITS 12			/* of the table of vertices that a search has seen */
+
+/* A vertex that a search has found: distance (tile.h) above its id. */
+#define KEY(distance, id) ((uint64_t) (distance) << 32 | (id))
+#define KEY_ID(key) ((uint32_t) (key))
+
+/* A search. */
+typedef struct Trial
+{
+	uint32_t	target;
+	uint32_t	end;			/* where it ended, or GRN_INVALID_ID if that is near enough */
+} Trial;
+
+typedef struct Navigation
+{
+	const GrnTile *tile;
+	GrnGraph   *graph;
+	uint64_t	seed;
+	uint64_t	round;
+	Trial		trials[MOST_TRIALS];
+} Navigation;
+
+/* What a best-first search has found, nearest first. */
+typedef struct Beam
+{
+	uint32_t	count;
+	uint64_t	keys[BEAM];
+	bool		expanded[BEAM];
+} Beam;
+
+static uint32_t *
+list_of(const Navigation *n, uint32_t v)
+{
+	return n->graph->ids + (size_t) v * n->graph->degree;
+}
+
+/* The neighbours of v, all that it has. */
+static void
+gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
+{
+	panel->count = 0;
+	for (uint32_t i = 0; i < n->graph->counts[v]; i++)
+		grn_panel_add(panel, n->tile, list_of(n, v)[i]);
+}
+
+/* The neighbours of v that the search has not seen, as far as its table knows. */
+static void
+gather_unseen(const Navigation *n, uint32_t v, uint32_t *seen, GrnPanel *panel)
+{
+	bool		on_disk = n->tile->bytes == NULL && n->tile->rows->on_disk;
+
+	panel->count = 0;
+	for (uint32_t i = 0; i < n->graph->counts[v]; i++)
+	{
+		uint32_t	u = list_of(n, v)[i];
+		uint32_t   *slot = &seen[u * 0x9E3779B1u >> (32 - SEEN_BITS)];
+
+		if (*slot == u)
+			continue;
+		*slot = u;
+		grn_panel_add(panel, n->tile, u);
+		if (on_disk)
+			grn_rows_ahead(n->tile->rows, u, u + 1);
+	}
+}
+
+static void
+offer(Beam *b, uint64_t key)
+{
+	uint32_t	at;
+
+	if (b->count == BEAM && key >= b->keys[BEAM - 1])
+		return;
+	for (uint32_t i = 0; i < b->count; i++)
+		if (b->keys[i] == key)
+			return;
+	at = b->count < BEAM ? b->count++ : BEAM - 1;
+	for (; at > 0 && b->keys[at - 1] > key; at--)
+	{
+		b->keys[at] = b->keys[at - 1];
+		b->expanded[at] = b->expanded[at - 1];
+	}
+	b->keys[at] = key;
+	b->expanded[at] = false;
+}
+
+/*
+ * Searches for target until it finds a vertex no farther from it than a share of its neighbours.
+ * Returns the nearest vertex found where there is none, or GRN_INVALID_ID.
+ */
+static uint32_t
+search(const Navigation *n, uint32_t from, uint32_t target)
+{
+	uint32_t	seen[1 << SEEN_BITS];
+	uint32_t	distances[GRN_PANEL_ROWS + 3];
+	uint32_t	near;
+	GrnPanel	panel;
+	Beam		b = {0};
+
+	gather_list(n, target, &panel);
+	if (panel.count == 0)
+		return GRN_INVALID_ID;
+	grn_tile_dists(n->tile, target, &panel, distances);
+	near = distances[(panel.count - 1) / NEAR_SHARE];
+	memset(seen, 0xFF, sizeof(seen));
+	panel.count = 0;
+	grn_panel_add(&panel, n->tile, from);
+	for (;;)
+	{
+		uint32_t	next = 0;
+
+		if (panel.count > 0)
+			grn_tile_dists(n->tile, target, &panel, distances);
+		for (uint32_t i = 0; i < panel.count; i++)
+		{
+			if (distances[i] <= near)
+				return GRN_INVALID_ID;
+			offer(&b, KEY(distances[i], panel.ids[i]));
+		}
+		while (next < b.count && b.expanded[next])
+			next++;
+		if (next == b.count)
+			return KEY_ID(b.keys[0]);
+		b.expanded[next] = true;
+		gather_unseen(n, KEY_ID(b.keys[next]), seen, &panel);
+	}
+}
+
+static void
+search_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Navigation *n = arg;
+
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
+	{
+		Trial	   *t = &n->trials[i];
+		uint32_t	from = (uint32_t) (grn_random(n->seed, UINT64_C(0x6E617669) + n->round, 2 * i + 1) %
+									   n->graph->n);
+
+		t->target = (uint32_t) (grn_random(n->seed, UINT64_C(0x6E617669) + n->round, 2 * i) %
+								n->graph->n);
+		t->end = search(n, from, t->target);
+	}
+}
+
+/*
+ * Where the edge is that gives way in v's list, which is full: the one that most nearer neighbours
+ * occlude, so that a search finds another way to its end.  An edge to a cluster far away is
+ * occluded by few, since it starts where its cluster is nearest to that.
+ */
+static uint32_t
+most_occluded(const Navigation *n, const GrnPanel *list, const uint32_t *own)
+{
+	uint32_t	distances[GRN_PANEL_ROWS + 3];
+	uint32_t	most = 0;
+	uint32_t	at = list->count - 1;
+
+	for (uint32_t i = 0; i < list->count; i++)
+	{
+		uint32_t	occluding = 0;
+
+		grn_tile_dists(n->tile, list->ids[i], list, distances);
+		for (uint32_t j = 0; j < i; j++)
+			occluding += distances[j] < own[i];
+		if (occluding >= most && occluding > 0)
+		{
+			most = occluding;
+			at = i;
+		}
+	}
+	return at;
+}
+
+/* Adds the edge v -> u. */
+static void
+add_edge(const Navigation *n, uint32_t v, uint32_t u)
+{
+	uint32_t   *ids = list_of(n, v);
+	uint32_t	count = n->graph->counts[v];
+	uint32_t	own[GRN_PANEL_ROWS + 3];
+	uint32_t	distance[1 + 3];
+	GrnPanel	list;
+	GrnPanel	end;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (ids[i] == u)
+			return;
+	gather_list(n, v, &list);
+	if (count > 0)
+		grn_tile_dists(n->tile, v, &list, own);
+	end.count = 0;
+	grn_panel_add(&end, n->tile, u);
+	grn_tile_dists(n->tile, v, &end, distance);
+	if (count == n->graph->degree)
+	{
+		uint32_t	at = most_occluded(n, &list, own);
+
+		count--;
+		memmove(ids + at, ids + at + 1, (count - at) * sizeof(*ids));
+		memmove(own + at, own + at + 1, (count - at) * sizeof(*own));
+	}
+	n->graph->counts[v] = (uint8_t) (count + 1);
+	for (; count > 0 && own[count - 1] > distance[0]; count--)
+		ids[count] = ids[count - 1];
+	ids[count] = u;
+}
+
+size_t
+grn_make_navigable(const GrnTile *tile, GrnGraph *graph, uint64_t seed, GrnParallel *parallel)
+{
+	Navigation	n = {.tile = tile, .graph = graph, .seed = seed};
+	size_t		trials = graph->n / TRIALS_SHARE + 1;
+	size_t		all = 0;
+
+	trials = trials < MOST_TRIALS ? trials : MOST_TRIALS;
+	for (; n.round < MOST_ROUNDS; n.round++)
+	{
+		size_t		failed = 0;
+
+		/* no edge changes before all have searched */
+		parallel->run(parallel, trials, SEARCH_GRAIN, search_range, &n);
+		for (size_t i = 0; i < trials; i++)
+			if (n.trials[i].end != GRN_INVALID_ID)
+			{
+				add_edge(&n, n.trials[i].end, n.trials[i].target);
+				failed++;
+			}
+		all += failed;
+		if (failed <= trials / MOST_FAILED)
+			break;
+	}
+	return all;
+}
