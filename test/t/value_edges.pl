@@ -16,13 +16,17 @@ $node->append_conf('postgresql.conf', q(
 autovacuum = off
 fsync = off
 grnnd.build_device = cpu
+# pages without LSNs, so that those of two builds can be compared
+wal_level = minimal
+max_wal_senders = 0
 ));
 $node->start;
 setup_grnnd($node, 24, 40);
 # category: ten of a tenth each; half: of half the rows; few: of a thousandth; gone: mostly NULL
 $node->safe_psql('postgres', q(
 	CREATE TABLE t AS SELECT id, (hashint4(id) & 1023) % 10 AS category, hashint4(id + 1) % 2 = 0 AS half, id % 1000 AS few,
-		CASE WHEN id % 5 = 0 THEN id % 3 END AS gone, v::vector(24) FROM points(1, 15000, 24, 1)));
+		CASE WHEN id % 5 = 0 THEN id % 3 END AS gone, v::vector(24) FROM points(1, 15000, 24, 1);
+	ALTER TABLE t SET (parallel_workers = 2)));
 
 # Edges that a build has given to rows of a value.
 sub edges
@@ -31,8 +35,16 @@ sub edges
 	my ($rc, $out, $err) = $node->psql('postgres', "DROP INDEX IF EXISTS t_idx; SET client_min_messages = debug1; "
 		  . "CREATE INDEX t_idx ON t USING grnnd (v vector_l2_ops$columns)" . ($options // ''));
 	is($rc, 0, "built:$columns") or diag($err);
-	my ($edges) = $err =~ /, value edges (\d+)/;
-	return $edges;
+	my ($workers, $edges) = $err =~ /, workers (\d+) .*, value edges (\d+)/;
+	return wantarray ? ($edges, $workers) : $edges;
+}
+
+# Of all pages but the first one, which says when and how fast they were made.
+sub pages
+{
+	return $node->safe_psql('postgres', q(
+		CHECKPOINT;
+		SELECT md5(pg_read_binary_file(pg_relation_filepath('t_idx'), 8192, pg_relation_size('t_idx') - 8192))));
 }
 
 is(edges(''), 0, 'without columns');
@@ -72,10 +84,14 @@ $node->safe_psql('postgres', 'VACUUM t');
 compare('vacuumed');
 
 # the same rows, built by workers and alone, with hardly any memory for it
-is(edges(', few, category'), $all, 'built anew');
+my @by_workers = edges(', few, category');
+is($by_workers[0], $all, 'built anew');
+cmp_ok($by_workers[1], '>', 0, 'by workers as well');
+my $made = pages();
 $node->safe_psql('postgres', q(ALTER SYSTEM SET max_parallel_maintenance_workers = 0; ALTER SYSTEM SET maintenance_work_mem = '1MB'));
 $node->reload;
-is(edges(', few, category'), $all, 'built alone, with little memory');
+is_deeply([edges(', few, category')], [$all, 0], 'built alone, with little memory');
+is(pages(), $made, 'the same pages');
 compare('built alone');
 $node->stop;
 done_testing();

@@ -16,7 +16,6 @@
 #include "am/build/build_server.h"
 #include "am/build/collect.h"
 #include "am/build/device_choice.h"
-#include "am/build/frequent.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "am/write/fit.h"
@@ -116,8 +115,6 @@ run_build(GrnndBuild *build)
 		grnnd_write_empty_index(build, MAIN_FORKNUM);
 		return;
 	}
-	if (build->spec.sig_bytes > 0)
-		grnnd_fit_books(build, (double) build->rows);
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (builder->pid == 0)

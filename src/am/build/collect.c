@@ -2,7 +2,7 @@
  * collect.c - reads the table's vectors into shared memory: segment VECTORS in
  * build form, TIDS with the heap TIDs, ATTRS with the values of filter columns, and ORDER,
  * which ranks rows by TID so that nothing later depends on which process read which row
- * when.
+ * when.  Where there are filter columns, VALUES says which rows have frequent values.
  *
  * The leader and its workers scan together and claim chunks of rows from one
  * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
@@ -26,6 +26,7 @@
 #include "utils/wait_event.h"
 
 #include "am/build/collect.h"
+#include "am/build/frequent.h"
 #include "am/build/parallel.h"
 #include "am/build/passing.h"
 #include "am/build/progress.h"
@@ -48,7 +49,7 @@ typedef struct Participant
 	double		heap_tuples;
 } Participant;
 
-/* In shared memory where there are workers; then the parallel scan follows. */
+/* In shared memory where there are workers; then frequent values and the parallel scan follow. */
 typedef struct Shared
 {
 	Oid			heap;
@@ -60,14 +61,18 @@ typedef struct Shared
 	uint32		column_dim;
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
+	uint32		sig_bytes;		/* filter columns with books */
 	uint32		chunk_rows;
 	bool		beyond_memory;	/* table and rows are more than memory holds, as expected, */
 	uint64		rows_in_memory; /* if more than these rows come: the others go to a disk */
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
 	ConditionVariable room;		/* capacity has grown */
-	ConditionVariable done;		/* a worker has ended */
-	pg_atomic_uint32 nended;	/* workers that have ended */
+	pg_atomic_uint32 books_fitted;	/* 1: what frequent_of() has is as it will be, */
+	ConditionVariable fitted;	/* and it is */
+	ConditionVariable done;		/* a worker has scanned or ended */
+	pg_atomic_uint32 nscanned;	/* workers that have read their rows, */
+	pg_atomic_uint32 nended;	/* and that have ended */
 	pg_atomic_uint32 broken_hot_chain;
 	GrnndExtents extents;
 	Participant participants[FLEXIBLE_ARRAY_MEMBER];
@@ -93,10 +98,27 @@ typedef struct Collector
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
 
 static Size
-scan_offset(int nparticipants)
+frequent_offset(int nparticipants)
 {
-	return BUFFERALIGN(offsetof(Shared, participants) +
-					   mul_size(sizeof(Participant), nparticipants));
+	return MAXALIGN(offsetof(Shared, participants) + mul_size(sizeof(Participant), nparticipants));
+}
+
+static Size
+scan_offset(int nparticipants, uint32 sig_bytes)
+{
+	return BUFFERALIGN(add_size(frequent_offset(nparticipants), grnnd_frequent_bytes(sig_bytes)));
+}
+
+static GrnndFrequent *
+frequent_of(Shared *shared)
+{
+	return (GrnndFrequent *) ((char *) shared + frequent_offset(shared->nparticipants));
+}
+
+static ParallelTableScanDesc
+scan_of(Shared *shared)
+{
+	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants, shared->sig_bytes));
 }
 
 /*
@@ -127,14 +149,18 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
+	shared->sig_bytes = build->spec.sig_bytes;
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
 	shared->beyond_memory = is_beyond_memory(build);
 	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
+	pg_atomic_init_u32(&shared->books_fitted, 0);
+	pg_atomic_init_u32(&shared->nscanned, 0);
 	pg_atomic_init_u32(&shared->nended, 0);
 	pg_atomic_init_u32(&shared->broken_hot_chain, 0);
 	ConditionVariableInit(&shared->room);
+	ConditionVariableInit(&shared->fitted);
 	ConditionVariableInit(&shared->done);
 	for (int i = 0; i < nparticipants; i++)
 	{
@@ -319,182 +345,6 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
 }
 
-/* ---- several processes ---- */
-
-/* A worker's main function. */
-void
-grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
-{
-	Shared	   *shared = grnnd_worker_begin(toc);
-	LOCKMODE	heap_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
-	LOCKMODE	index_lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
-	Relation	heap = table_open(shared->heap, heap_lock);
-	Relation	index = index_open(shared->index, index_lock);
-	Collector	c = {0};
-
-	c.shared = shared;
-	c.me = &shared->participants[1 + ParallelWorkerNumber];
-	c.key = grnnd_key(index);
-	c.attrs = grnnd_attrs(index);
-	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
-								 1 << GRN_SEG_ATTRS);
-	/* where the leader's memory is out of sight, it does without us */
-	if (grnnd_mapping_catch_up(c.map))
-	{
-		IndexInfo  *info = BuildIndexInfo(index);
-		ParallelTableScanDesc scan = (ParallelTableScanDesc)
-			((char *) shared + scan_offset(shared->nparticipants));
-
-		info->ii_Concurrent = shared->concurrent;
-		scan_rows(&c, heap, index, info, GRNND_BEGINSCAN_PARALLEL(heap, scan));
-		if (info->ii_BrokenHotChain)
-			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
-	}
-	else
-		pg_atomic_write_u64(&c.me->low, NO_ROW);
-	grnnd_mapping_release(c.map, true);
-
-	index_close(index, index_lock);
-	table_close(heap, heap_lock);
-	grnnd_worker_end(toc);
-	pg_atomic_fetch_add_u32(&shared->nended, 1);
-	ConditionVariableSignal(&shared->done);
-}
-
-/* The leader's scan is over; the workers' may need room until they end. */
-static void
-wait_for_workers(Collector *c, int nworkers)
-{
-	while (pg_atomic_read_u32(&c->shared->nended) < (uint32) nworkers)
-	{
-		look_after_room(c);
-		look_after_builder(c);
-		ConditionVariableTimedSleep(&c->shared->done, LOOK_MS,
-									WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
-	}
-	ConditionVariableCancelSleep();
-}
-
-/* Moves the last rows into the gaps, so that rows [0, result) are complete. */
-static uint64
-close_gaps(Shared *shared, GrnndMapping *map)
-{
-	uint64		row_bytes = shared->row_bytes;
-	char	   *vectors = map->base[GRN_SEG_VECTORS];
-	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
-	uint64		attr_bytes = shared->attr_bytes;
-	char	   *attrs = map->base[GRN_SEG_ATTRS];
-	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);
-
-	for (;;)
-	{
-		Participant *lowest = NULL;
-		Participant *highest = NULL;
-
-		for (int i = 0; i < shared->nparticipants; i++)
-		{
-			Participant *p = &shared->participants[i];
-
-			if (p->gap_begin >= p->gap_end)
-				continue;
-			if (lowest == NULL || p->gap_begin < lowest->gap_begin)
-				lowest = p;
-			if (highest == NULL || p->gap_begin > highest->gap_begin)
-				highest = p;
-		}
-		if (lowest == NULL)
-			return n;
-		if (highest->gap_end == n)
-		{
-			n = highest->gap_begin;
-			highest->gap_end = highest->gap_begin;
-			continue;
-		}
-		n--;
-		memcpy(vectors + lowest->gap_begin * row_bytes, vectors + n * row_bytes, row_bytes);
-		tids[lowest->gap_begin] = tids[n];
-		if (attr_bytes > 0)
-			memcpy(attrs + lowest->gap_begin * attr_bytes, attrs + n * attr_bytes, attr_bytes);
-		lowest->gap_begin++;
-	}
-}
-
-/* Scans with workers.  False where none could be had and nothing has been done. */
-static bool
-collect_parallel(GrnndBuild *build, int nworkers)
-{
-	Snapshot	snapshot = SnapshotAny;
-	Collector	c = {0};
-	Shared	   *shared;
-	GrnndWorkers *workers;
-	Size		bytes;
-
-	if (build->info->ii_Concurrent)
-		snapshot = RegisterSnapshot(GetTransactionSnapshot());
-	bytes = add_size(scan_offset(nworkers + 1),
-					 table_parallelscan_estimate(build->heap, snapshot));
-	workers = grnnd_workers_prepare("grnnd_collect_worker", nworkers, bytes,
-									(void **) &shared);
-	if (workers)
-	{
-		init_shared(shared, build, nworkers + 1);
-		table_parallelscan_initialize(build->heap, (ParallelTableScanDesc)
-									  ((char *) shared + scan_offset(nworkers + 1)),
-									  snapshot);
-		grnnd_mapping_share(build->map, &shared->extents);
-		c.shared = shared;
-		c.me = &shared->participants[0];
-		c.map = build->map;
-		c.key = build->key;
-		c.attrs = build->attrs;
-		c.build = build;
-		look_after_room(&c);
-		grnnd_workers_launch(workers);
-		build->workers = workers->launched;
-		/* workers that never start claim nothing */
-		for (int i = workers->launched; i < nworkers; i++)
-			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
-
-		if (build->workers > 0)
-		{
-			scan_rows(&c, build->heap, build->index, build->info,
-					  GRNND_BEGINSCAN_PARALLEL(build->heap, (ParallelTableScanDesc)
-											   ((char *) shared + scan_offset(nworkers + 1))));
-			WaitForParallelWorkersToAttach(workers->pcxt);
-			wait_for_workers(&c, build->workers);
-			build->rows = close_gaps(shared, build->map);
-			for (int i = 0; i <= nworkers; i++)
-				build->heap_tuples += shared->participants[i].heap_tuples;
-			if (pg_atomic_read_u32(&shared->broken_hot_chain))
-				build->info->ii_BrokenHotChain = true;
-		}
-		grnnd_mapping_unshare(build->map);
-		grnnd_workers_finish(workers);
-	}
-	if (IsMVCCSnapshot(snapshot))
-		UnregisterSnapshot(snapshot);
-	return build->workers > 0;
-}
-
-static void
-collect_alone(GrnndBuild *build)
-{
-	Shared	   *shared = palloc0(scan_offset(1));
-	Collector	c = {0};
-
-	init_shared(shared, build, 1);
-	c.shared = shared;
-	c.me = &shared->participants[0];
-	c.map = build->map;
-	c.key = build->key;
-	c.attrs = build->attrs;
-	c.build = build;
-	scan_rows(&c, build->heap, build->index, build->info, NULL);
-	build->rows = close_gaps(shared, build->map);
-	build->heap_tuples = c.me->heap_tuples;
-	pfree(shared);
-}
-
 /* ---- ranks ---- */
 
 static inline uint64
@@ -610,6 +460,228 @@ rank_rows(GrnndBuild *build)
 	pfree(runs);
 }
 
+/* ---- several processes ---- */
+
+/* In a worker: counts itself. */
+static void
+say_done(pg_atomic_uint32 *count, Shared *shared)
+{
+	pg_atomic_fetch_add_u32(count, 1);
+	ConditionVariableSignal(&shared->done);
+}
+
+/* In a worker that has scanned: waits for the books, and does its share of VALUES. */
+static void
+mark_frequent(Collector *c)
+{
+	Shared	   *shared = c->shared;
+
+	while (pg_atomic_read_u32(&shared->books_fitted) == 0)
+		ConditionVariableSleep(&shared->fitted, WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	ConditionVariableCancelSleep();
+	pg_read_barrier();
+	/* if it has lost sight of the leader's memory, others do it */
+	if (grnnd_mapping_catch_up(c->map))
+		grnnd_mark_frequent(frequent_of(shared), c->attrs, c->map, NULL);
+}
+
+/* A worker's main function. */
+void
+grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
+{
+	Shared	   *shared = grnnd_worker_begin(toc);
+	LOCKMODE	heap_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
+	LOCKMODE	index_lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Relation	heap = table_open(shared->heap, heap_lock);
+	Relation	index = index_open(shared->index, index_lock);
+	Collector	c = {0};
+
+	c.shared = shared;
+	c.me = &shared->participants[1 + ParallelWorkerNumber];
+	c.key = grnnd_key(index);
+	c.attrs = grnnd_attrs(index);
+	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
+								 1 << GRN_SEG_ATTRS | 1 << GRN_SEG_VALUES);
+	/* where the leader's memory is out of sight, it does without us */
+	if (grnnd_mapping_catch_up(c.map))
+	{
+		IndexInfo  *info = BuildIndexInfo(index);
+
+		info->ii_Concurrent = shared->concurrent;
+		scan_rows(&c, heap, index, info, GRNND_BEGINSCAN_PARALLEL(heap, scan_of(shared)));
+		if (info->ii_BrokenHotChain)
+			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
+		say_done(&shared->nscanned, shared);
+		if (shared->sig_bytes > 0)
+			mark_frequent(&c);
+	}
+	else
+	{
+		pg_atomic_write_u64(&c.me->low, NO_ROW);
+		say_done(&shared->nscanned, shared);
+	}
+	grnnd_mapping_release(c.map, true);
+
+	index_close(index, index_lock);
+	table_close(heap, heap_lock);
+	grnnd_worker_end(toc);
+	say_done(&shared->nended, shared);
+}
+
+/* Until all workers have counted.  Those that scan may need room meanwhile. */
+static void
+wait_for_workers(Collector *c, pg_atomic_uint32 *count, int nworkers)
+{
+	while (pg_atomic_read_u32(count) < (uint32) nworkers)
+	{
+		look_after_room(c);
+		look_after_builder(c);
+		ConditionVariableTimedSleep(&c->shared->done, LOOK_MS,
+									WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Moves the last rows into the gaps, so that rows [0, result) are complete. */
+static uint64
+close_gaps(Shared *shared, GrnndMapping *map)
+{
+	uint64		row_bytes = shared->row_bytes;
+	char	   *vectors = map->base[GRN_SEG_VECTORS];
+	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
+	uint64		attr_bytes = shared->attr_bytes;
+	char	   *attrs = map->base[GRN_SEG_ATTRS];
+	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);
+
+	for (;;)
+	{
+		Participant *lowest = NULL;
+		Participant *highest = NULL;
+
+		for (int i = 0; i < shared->nparticipants; i++)
+		{
+			Participant *p = &shared->participants[i];
+
+			if (p->gap_begin >= p->gap_end)
+				continue;
+			if (lowest == NULL || p->gap_begin < lowest->gap_begin)
+				lowest = p;
+			if (highest == NULL || p->gap_begin > highest->gap_begin)
+				highest = p;
+		}
+		if (lowest == NULL)
+			return n;
+		if (highest->gap_end == n)
+		{
+			n = highest->gap_begin;
+			highest->gap_end = highest->gap_begin;
+			continue;
+		}
+		n--;
+		memcpy(vectors + lowest->gap_begin * row_bytes, vectors + n * row_bytes, row_bytes);
+		tids[lowest->gap_begin] = tids[n];
+		if (attr_bytes > 0)
+			memcpy(attrs + lowest->gap_begin * attr_bytes, attrs + n * attr_bytes, attr_bytes);
+		lowest->gap_begin++;
+	}
+}
+
+/* In the leader, when all rows are there: what is made of them. */
+static void
+finish_rows(GrnndBuild *build, Shared *shared)
+{
+	GrnndFrequent *frequent = frequent_of(shared);
+
+	if (build->rows > 0)
+		grnnd_builder_rows(&build->builder, build->rows);
+	if (build->rows > 0 && shared->sig_bytes > 0)
+		grnnd_find_frequent(build, (double) build->rows, frequent);
+	pg_write_barrier();
+	pg_atomic_write_u32(&shared->books_fitted, 1);
+	ConditionVariableBroadcast(&shared->fitted);
+	if (build->rows > 0)
+	{
+		rank_rows(build);
+		grnnd_mark_frequent(frequent, build->attrs, build->map, build);
+	}
+}
+
+/* Scans with workers.  False where none could be had and nothing has been done. */
+static bool
+collect_parallel(GrnndBuild *build, int nworkers)
+{
+	Snapshot	snapshot = SnapshotAny;
+	Collector	c = {0};
+	Shared	   *shared;
+	GrnndWorkers *workers;
+	Size		bytes;
+
+	if (build->info->ii_Concurrent)
+		snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	bytes = add_size(scan_offset(nworkers + 1, build->spec.sig_bytes),
+					 table_parallelscan_estimate(build->heap, snapshot));
+	workers = grnnd_workers_prepare("grnnd_collect_worker", nworkers, bytes,
+									(void **) &shared);
+	if (workers)
+	{
+		init_shared(shared, build, nworkers + 1);
+		table_parallelscan_initialize(build->heap, scan_of(shared), snapshot);
+		grnnd_mapping_share(build->map, &shared->extents);
+		c.shared = shared;
+		c.me = &shared->participants[0];
+		c.map = build->map;
+		c.key = build->key;
+		c.attrs = build->attrs;
+		c.build = build;
+		look_after_room(&c);
+		grnnd_workers_launch(workers);
+		build->workers = workers->launched;
+		/* workers that never start claim nothing */
+		for (int i = workers->launched; i < nworkers; i++)
+			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
+
+		if (build->workers > 0)
+		{
+			scan_rows(&c, build->heap, build->index, build->info,
+					  GRNND_BEGINSCAN_PARALLEL(build->heap, scan_of(shared)));
+			WaitForParallelWorkersToAttach(workers->pcxt);
+			wait_for_workers(&c, &shared->nscanned, build->workers);
+			build->rows = close_gaps(shared, build->map);
+			finish_rows(build, shared);
+			wait_for_workers(&c, &shared->nended, build->workers);
+			for (int i = 0; i <= nworkers; i++)
+				build->heap_tuples += shared->participants[i].heap_tuples;
+			if (pg_atomic_read_u32(&shared->broken_hot_chain))
+				build->info->ii_BrokenHotChain = true;
+		}
+		grnnd_mapping_unshare(build->map);
+		grnnd_workers_finish(workers);
+	}
+	if (IsMVCCSnapshot(snapshot))
+		UnregisterSnapshot(snapshot);
+	return build->workers > 0;
+}
+
+static void
+collect_alone(GrnndBuild *build)
+{
+	Shared	   *shared = palloc0(scan_offset(1, build->spec.sig_bytes));
+	Collector	c = {0};
+
+	init_shared(shared, build, 1);
+	c.shared = shared;
+	c.me = &shared->participants[0];
+	c.map = build->map;
+	c.key = build->key;
+	c.attrs = build->attrs;
+	c.build = build;
+	scan_rows(&c, build->heap, build->index, build->info, NULL);
+	build->rows = close_gaps(shared, build->map);
+	finish_rows(build, shared);
+	build->heap_tuples = c.me->heap_tuples;
+	pfree(shared);
+}
+
 void
 grnnd_collect(GrnndBuild *build)
 {
@@ -618,9 +690,4 @@ grnnd_collect(GrnndBuild *build)
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))
 		collect_alone(build);
-	if (build->rows > 0)
-	{
-		grnnd_builder_rows(&build->builder, build->rows);
-		rank_rows(build);
-	}
 }

@@ -180,19 +180,19 @@ grn_sig_check(const GrnSigBook *book)
 uint32_t
 grn_find_key(const int64_t *keys, uint32_t n, int64_t key)
 {
-	uint32_t	low = 0;
-	uint32_t	high = n;
+	const int64_t *from = keys;
 
-	while (low < high)
+	if (n == 0)
+		return 0;
+	/* a product instead of a branch, of which a processor would guess half wrongly */
+	while (n > 1)
 	{
-		uint32_t	middle = (low + high) / 2;
+		uint32_t	half = n / 2;
 
-		if (keys[middle] < key)
-			low = middle + 1;
-		else
-			high = middle;
+		from += half * (uint32_t) (from[half - 1] < key);
+		n -= half;
 	}
-	return low;
+	return (uint32_t) (from - keys) + (*from < key);
 }
 
 #define RANK_BITS 24			/* that tell keys of one byte from each other */
