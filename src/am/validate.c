@@ -275,7 +275,7 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator %s cannot be search operator %d of access method grnnd",
 							format_operator(op->object), op->number),
-					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class, 7 and 8 are && and @>.")));
+					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class, 7 and 8 are PostgreSQL's && and @> of arrays.")));
 		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

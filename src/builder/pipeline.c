@@ -74,6 +74,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 
 	p->exact = (GrnForm) r->form;
 	r->form = p->rounded ? GRN_FORM_ROUNDED
+		: p->keeps_exact ? p->exact
 		: grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
@@ -160,6 +161,16 @@ may_stay_unseen(const GrnPipeline *p, const GrnDeviceChoice *choice)
 	return forecast_layout(p, &forecast, &result) && may_stay(&forecast, choice);
 }
 
+/* The form of own vectors by that; 0: none. */
+static uint32_t
+forecast_form(const GrnPipeline *p)
+{
+	GrnPipeline forecast;
+	GrnBuildResult result;
+
+	return forecast_layout(p, &forecast, &result) ? result.form : 0;
+}
+
 /*
  * Whether such rows, which memory is not going to hold, are to be rounded as they move: if that is
  * what records keep of them, and much shorter than what they came in.  Halves stay or move as
@@ -168,12 +179,8 @@ may_stay_unseen(const GrnPipeline *p, const GrnDeviceChoice *choice)
 static bool
 may_round_unseen(const GrnPipeline *p)
 {
-	GrnPipeline forecast;
-	GrnBuildResult result;
-
 	return grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
-		forecast_layout(p, &forecast, &result) && result.form == GRN_FORM_ROUNDED &&
-		grn_pipeline_shows_many(&p->rows);
+		forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_shows_many(&p->rows);
 }
 
 /*
@@ -217,6 +224,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	uint32_t   *slots;
 
 	p->order = b->order;
+	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_hides(p);
 	p->rounded = beyond && may_round_unseen(p);
 	stays = beyond && !p->rounded && may_stay_unseen(p, choice);
 	if (beyond && !stays)

@@ -1,6 +1,6 @@
 /*
  * pipeline_codes.c - the codes of a build: the codec's fit, the codes of all vertices, and
- * whether they serve; the centre of own vectors, and whether rounded ones serve.
+ * whether they serve; the centre of own vectors.
  */
 #include "builder/pipeline_impl.h"
 
@@ -307,7 +307,8 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint32_t	longest = grn_most_code_bytes(&p->costs);
 
-	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p))
+	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p) ||
+		grn_codes_serve(&p->judgement, false, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
 	for (uint32_t most = 0; most < longest;)
 	{
@@ -337,150 +338,4 @@ grn_pipeline_codes_to_order_by(const GrnPipeline *p)
 		return (GrnGrouping) {0};
 	return (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
 						  .seed = p->build->spec->params.seed};
-}
-
-/* ---- own vectors ---- */
-
-/*
- * Whether rounded own vectors serve is seen at so many vertices, each compared with so many others
- * around it: its neighbours, and theirs.
- */
-#define FORM_PROBES 32
-#define FORM_ROWS 512
-/*
- * Rounding may change the order of rows, because scans compare with the rows themselves what
- * a search has kept.  But those that are nearest must be among what it keeps, at the default
- * width.  Of text, descriptors and random numbers 0 to 2 of 320 are not; where rounding is as
- * large as what tells neighbours apart, 210 to 320.
- */
-#define FORM_NEAREST 10
-#define FORM_KEPT 40
-#define FORM_MOST_MISSED 0.2
-
-typedef struct FormJudgement
-{
-	GrnPipeline *p;
-	uint64_t	probes;
-	uint64_t	wanted;			/* nearest rows, of all probes, */
-	uint64_t	missed;			/* and those of them that rounding moves out of reach */
-} FormJudgement;
-
-static int
-by_number(const void *a, const void *b)
-{
-	uint32_t	x = *(const uint32_t *) a;
-	uint32_t	y = *(const uint32_t *) b;
-
-	return (x > y) - (x < y);
-}
-
-/* Vertices around v, each once and not v itself, at most FORM_ROWS; returns how many. */
-static uint32_t
-vertices_around(const GrnGraph *g, uint64_t v, uint32_t *out)
-{
-	const uint32_t *near = g->ids + v * g->degree;
-	uint32_t	n = g->counts[v];
-	uint32_t	kept = 0;
-
-	memcpy(out, near, n * sizeof(uint32_t));
-	for (uint32_t i = 0; i < g->counts[v]; i++)
-	{
-		const uint32_t *next = g->ids + (uint64_t) near[i] * g->degree;
-
-		for (uint32_t j = 0; j < g->counts[near[i]] && n < FORM_ROWS; j++)
-			out[n++] = next[j];
-	}
-	qsort(out, n, sizeof(uint32_t), by_number);
-	for (uint32_t i = 0; i < n; i++)
-		if (out[i] != v && (kept == 0 || out[i] != out[kept - 1]))
-			out[kept++] = out[i];
-	return kept;
-}
-
-static int
-by_distance(const void *a, const void *b)
-{
-	float		x = *(const float *) a;
-	float		y = *(const float *) b;
-
-	return (x > y) - (x < y);
-}
-
-/* How many of the nearest of n rows are not among those that a search keeps by stored vectors. */
-static uint32_t
-missed_by(const float *distances, const float *stored, uint32_t n)
-{
-	float		sorted[FORM_ROWS];
-	float		farthest;
-	uint32_t	found = 0;
-
-	memcpy(sorted, distances, n * sizeof(float));
-	qsort(sorted, n, sizeof(float), by_distance);
-	farthest = sorted[FORM_NEAREST - 1];
-	/* of rows that look alike there is no telling which it keeps: the first that it may not */
-	memcpy(sorted, stored, n * sizeof(float));
-	qsort(sorted, n, sizeof(float), by_distance);
-	for (uint32_t i = 0; i < n; i++)
-		found += distances[i] <= farthest && stored[i] < sorted[FORM_KEPT];
-	return found < FORM_NEAREST ? FORM_NEAREST - found : 0;
-}
-
-static void
-judge_form_range(void *arg, int worker, size_t begin, size_t end)
-{
-	FormJudgement *judgement = arg;
-	const GrnPipeline *p = judgement->p;
-	const GrnRows *rows = &p->rows;
-	GrnComparison comparison = p->metric->comparison;
-	float		query[GRN_MOST_DIMS];
-	float		values[GRN_MOST_DIMS];
-	/* as large as what it is made of */
-	float		vec[GRN_MOST_DIMS + 1];
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		uint64_t	v = p->graph.n * i / judgement->probes;
-		const float *q = grn_row_values(rows, grn_row(rows, v), query);
-		uint32_t	ids[FORM_ROWS + GRN_MAX_DEGREE];
-		uint32_t	n = vertices_around(&p->graph, v, ids);
-		float		distances[FORM_ROWS];
-		float		stored[FORM_ROWS];
-
-		if (n <= FORM_KEPT)
-			continue;
-		for (uint32_t j = 0; j < n; j++)
-		{
-			const float *x = grn_row_values(rows, grn_row(rows, ids[j]), values);
-
-			grn_own_store(&p->layout, x, NULL, vec);
-			distances[j] = grn_compare(comparison, GRN_FORM_FLOATS, q, x, rows->dim);
-			stored[j] = grn_compare(comparison, p->layout.form, q, vec, rows->dim);
-		}
-		__atomic_fetch_add(&judgement->wanted, FORM_NEAREST, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&judgement->missed, missed_by(distances, stored, n), __ATOMIC_RELAXED);
-	}
-}
-
-void
-grn_pipeline_judge_form(GrnPipeline *p)
-{
-	GrnBuildResult *r = p->result;
-	FormJudgement judgement = {.p = p};
-
-	/* rows beyond memory have their own vectors already */
-	if (r->form != GRN_FORM_ROUNDED || p->exact == GRN_FORM_ROUNDED || p->rounded || p->own ||
-		r->moved || p->build->spec->near.k > 0)
-		return;
-	judgement.probes = p->graph.n < FORM_PROBES ? p->graph.n : FORM_PROBES;
-	p->parallel->run(p->parallel, judgement.probes, 1, judge_form_range, &judgement);
-	if ((double) judgement.missed <= FORM_MOST_MISSED * (double) judgement.wanted)
-		return;
-	/* as many edges as the graph has, and the codes that there are */
-	r->form = p->exact;
-	if (!grn_result_layout(&p->layout, p->build->spec, r))
-	{
-		r->form = GRN_FORM_ROUNDED;
-		(void) grn_result_layout(&p->layout, p->build->spec, r);
-	}
 }

@@ -1,6 +1,6 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
- * pipeline_codes.c, pipeline_value_edges.c, pipeline_entries.c, pipeline_result.c,
+ * pipeline_codes.c, pipeline_form.c, pipeline_value_edges.c, pipeline_entries.c, pipeline_result.c,
  * pipeline_recall.c, pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
@@ -34,6 +34,7 @@ typedef struct GrnPipeline
 	GrnCodeCosts costs;			/* of what codes could be */
 	uint32_t	max_code_dims;	/* 0: no codes */
 	GrnForm		exact;			/* the smallest that holds all rows exactly */
+	bool		keeps_exact;	/* records do in any case, as rounding would hide rows */
 	GrnRows		rows;			/* the distinct ones: the vertices */
 	const char *work;			/* WORK, which never moves */
 	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
@@ -89,15 +90,23 @@ extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
 /*
- * Where own vectors were to be rounded and that, by the graph that is there now, takes the nearest
- * rows out of a search's reach: keeps them exactly instead.
- */
-extern void grn_pipeline_judge_form(GrnPipeline *p);
-/*
  * Codes of the vertices, to order by; without a codec if they have none for that.  The seed is the
  * request's, as a GPU's thread may be writing the result's parameters.
  */
 extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
+
+/* ---- pipeline_form.c ---- */
+
+/*
+ * Where own vectors were to be rounded and that, by the graph that is there now, takes the nearest
+ * rows out of a search's reach: rounds them less, or keeps them exactly.
+ */
+extern void grn_pipeline_judge_form(GrnPipeline *p);
+/*
+ * The same of rows as they were collected, which memory is not going to hold: whether bytes hide
+ * the nearest rows, by a sample of all.  Clusters of which it has but a few rows it cannot see.
+ */
+extern bool grn_pipeline_rounding_hides(GrnPipeline *p);
 
 /* ---- pipeline_place.c, pipeline_move.c ---- */
 

@@ -96,6 +96,12 @@ CREATE OPERATOR CLASS my_name FOR TYPE name USING grnnd AS OPERATOR 4 =;
 ALTER OPERATOR FAMILY my_name USING grnnd ADD OPERATOR 4 = (name, text);
 ALTER OPERATOR FAMILY date_ops USING grnnd ADD OPERATOR 2 < (date, timestamp);
 CREATE OPERATOR CLASS my_array FOR TYPE int[] USING grnnd AS OPERATOR 6 > (anyarray, anyarray);
+-- one of the same name that says the opposite
+CREATE SCHEMA opposite;
+CREATE FUNCTION opposite.apart(anyarray, anyarray) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT NOT $1 OPERATOR(pg_catalog.&&) $2';
+CREATE OPERATOR opposite.&& (LEFTARG = anyarray, RIGHTARG = anyarray, FUNCTION = opposite.apart);
+CREATE OPERATOR CLASS my_arrays FOR TYPE anyarray USING grnnd AS OPERATOR 7 opposite.&& (anyarray, anyarray);
+DROP SCHEMA opposite CASCADE;
 CREATE OPERATOR CLASS half_int FOR TYPE int USING grnnd AS OPERATOR 2 <;
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'half_int';
 -- an operator that compares in another way would lose rows

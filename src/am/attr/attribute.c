@@ -7,6 +7,7 @@
 
 #include "access/genam.h"
 #include "access/stratnum.h"
+#include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -214,11 +215,7 @@ grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
 	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_HASH_OPFAMILY);
 
 	if (attr_type(type)->kind == GRNND_ATTR_ARRAY)
-	{
-		char	   *name = get_opname(op);
-
-		return name != NULL && strcmp(name, strategy == GRNND_OVERLAP_STRATEGY ? "&&" : "@>") == 0;
-	}
+		return op == (strategy == GRNND_OVERLAP_STRATEGY ? OID_ARRAY_OVERLAP_OP : OID_ARRAY_CONTAINS_OP);
 	if (OidIsValid(entry->btree_opf) &&
 		get_opfamily_member(entry->btree_opf, type, other, (int16) (strategy - 1)) == op)
 		return true;

@@ -244,17 +244,21 @@ set_centre(GrnndNewIndex *new)
 }
 
 /*
- * Has the builder, of which this is the form, found that rounded vectors do not serve?  Then it is
- * one that the layout would have rounded.
+ * The form of own vectors that an index for any rows gets, where the layout would have this one:
+ * the builder's, if that has found that rounding hides its rows.
  */
-static bool
-refused_rounding(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form)
+static GrnForm
+open_form(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form, GrnForm built)
 {
-	GrnLayoutSpec built = *open;
+	GrnLayoutSpec spec = *open;
+	GrnForm		rounded;
 
-	built.form = form;
-	return form != GRN_FORM_ROUNDED &&
-		grn_layout_form_beside_columns((GrnKeep) build->spec.keep, build->spec.use_codes, &built) == GRN_FORM_ROUNDED;
+	spec.form = built;
+	rounded = grn_layout_form_beside_columns((GrnKeep) build->spec.keep, build->spec.use_codes, &spec);
+	if (rounded == built)
+		return form == GRN_FORM_ROUNDED_MORE && built == GRN_FORM_ROUNDED ? built : form;
+	/* the layout would have rounded what the builder has kept */
+	return build->key.type->form;
 }
 
 /*
@@ -273,8 +277,8 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 	GrnCodeShape shape = GRN_NO_CODES;
 	GrnCodeCosts costs;
 
-	if (r != NULL && form == GRN_FORM_ROUNDED && refused_rounding(build, &spec, (GrnForm) r->form))
-		form = build->key.type->form;
+	if (r != NULL)
+		form = open_form(build, &spec, form, (GrnForm) r->form);
 	spec.form = form;
 	if (build->spec.use_codes)
 		shape = grn_layout_own_shape(build->key.metric, &spec);

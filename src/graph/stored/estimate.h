@@ -66,6 +66,12 @@ extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t
 #define GRN_MOST_POOR 0.1
 /* Where all is kept coarsely, a search that visits each neighbour fares worse still. */
 #define GRN_MOST_POOR_COMPACT 0.6
+/*
+ * Of records with long own vectors a page has few, so a search without codes reads 30 times as many
+ * pages.  Of 50,000 rows of four sentences' embeddings side by side (1536 dimensions; 23% poor) it
+ * finds .95 in 8,546 pages, with codes in 515.
+ */
+#define GRN_MOST_POOR_LONG 0.4
 #define GRN_JUDGED_VERTICES 512 /* vertices to look at */
 
 /* How many vertices were looked at, and how many of them are poor. */
@@ -85,6 +91,14 @@ grn_codes_tell(const GrnJudgement *judgement, bool compact)
 {
 	return (double) judgement->poor <=
 		(compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR) * (double) judgement->vertices;
+}
+
+/* Whether codes are better than none; is_long: by grn_is_long() */
+static inline bool
+grn_codes_serve(const GrnJudgement *judgement, bool compact, bool is_long)
+{
+	return grn_codes_tell(judgement, compact) ||
+		(is_long && (double) judgement->poor <= GRN_MOST_POOR_LONG * (double) judgement->vertices);
 }
 
 /* Whether other vertices might well have said the opposite: three standard errors are more. */

@@ -150,6 +150,7 @@ shape_of_bytes(uint32_t bytes)
 #define ROTATED_DEGREE 28
 #define ROTATED_LEAST_PER_PAGE 4
 #define COMPACT_CODE_BYTES 24
+#define LONG_OWN_BYTES 512
 #define COMPACT_OWN_BYTES 104
 #define COMPACT_WITHOUT_CODES 1000	/* few bits leave out much, and still save most visits */
 #define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
@@ -165,6 +166,12 @@ bool
 grn_is_compact(GrnForm form, uint32_t dim)
 {
 	return grn_form(form)->rotated && form == grn_rotated_form(dim, COMPACT_OWN_BYTES);
+}
+
+bool
+grn_is_long(GrnForm form, uint32_t dim)
+{
+	return grn_form_bytes(form, dim) >= LONG_OWN_BYTES;
 }
 
 /* Compact records whose own vectors leave room for more edges; then their codes are shorter. */

@@ -175,6 +175,8 @@ typedef enum GrnKeep
 
 /* Are these the records of layout = compact?  Those of other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
+/* Are own vectors so long that a page has few records? */
+extern bool grn_is_long(GrnForm form, uint32_t dim);
 
 /*
  * The degree where the user gives none, of records of a form, that are to have codes or not
