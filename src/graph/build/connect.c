@@ -15,11 +15,11 @@
 
 #include <string.h>
 
+#include "graph/build/beam.h"
 #include "graph/build/reach.h"
+#include "graph/stored/estimate.h"
 
-#define BEAM 32					/* of the search for a vertex near x */
 #define SEARCH_GRAIN 16			/* words of 64 vertices that a thread takes at once */
-#define SEEN_BITS 12			/* of the table of vertices that a search has seen */
 
 typedef struct Connect
 {
@@ -76,72 +76,26 @@ reached_neighbour(const Connect *c, uint32_t x)
 	return GRN_INVALID_ID;
 }
 
-/* What a best-first search has found, nearest first. */
-typedef struct Beam
-{
-	uint32_t	count;
-	uint32_t	ids[BEAM];
-	float		distances[BEAM];
-	bool		expanded[BEAM];
-} Beam;
-
-static void
-offer(Beam *b, uint32_t id, float distance)
-{
-	uint32_t	at;
-
-	if (b->count == BEAM && !(distance < b->distances[BEAM - 1]))
-		return;
-	for (uint32_t i = 0; i < b->count; i++)
-		if (b->ids[i] == id)
-			return;
-	at = b->count < BEAM ? b->count++ : BEAM - 1;
-	for (; at > 0 && b->distances[at - 1] > distance; at--)
-	{
-		b->ids[at] = b->ids[at - 1];
-		b->distances[at] = b->distances[at - 1];
-		b->expanded[at] = b->expanded[at - 1];
-	}
-	b->ids[at] = id;
-	b->distances[at] = distance;
-	b->expanded[at] = false;
-}
-
-/*
- * The reached vertex nearest to x that a best-first search from the entry finds.  The table of
- * those seen may forget some, whose distances are then computed again.
- */
+/* The reached vertex nearest to x that a best-first search from the entry finds. */
 static uint32_t
 find_near(const Connect *c, uint32_t x)
 {
 	const GrnGraph *g = c->graph;
-	uint32_t	seen[1 << SEEN_BITS];
-	Beam		b = {0};
+	GrnSeenIds	seen;
+	GrnBeam		beam = {0};
+	uint32_t	v;
 
-	memset(seen, 0xFF, sizeof(seen));
-	offer(&b, c->entry, distance(c, c->entry, x));
-	for (;;)
+	grn_seen_begin(&seen);
+	grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, c->entry, x)), c->entry));
+	while ((v = grn_beam_next(&beam)) != GRN_INVALID_ID)
 	{
-		uint32_t	next = 0;
-		const uint32_t *neighbours;
+		const uint32_t *neighbours = g->ids + (size_t) v * g->degree;
 
-		while (next < b.count && b.expanded[next])
-			next++;
-		if (next == b.count)
-			return b.ids[0];
-		b.expanded[next] = true;
-		neighbours = g->ids + (size_t) b.ids[next] * g->degree;
-		for (uint32_t i = 0, n = g->counts[b.ids[next]]; i < n; i++)
-		{
-			uint32_t	u = neighbours[i];
-			uint32_t   *slot = &seen[u * 0x9E3779B1u >> (32 - SEEN_BITS)];
-
-			if (*slot == u)
-				continue;
-			*slot = u;
-			offer(&b, u, distance(c, u, x));
-		}
+		for (uint32_t i = 0; i < g->counts[v]; i++)
+			if (grn_seen_add(&seen, neighbours[i]))
+				grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, neighbours[i], x)), neighbours[i]));
 	}
+	return grn_beam_nearest(&beam);
 }
 
 /* Searches for those of 64 vertices each that are left over and have no reached neighbour. */

@@ -9,10 +9,10 @@
 
 /*
  * Searches for vertices from other ones, both drawn at random, and adds or replaces edges until
- * nearly all of them succeed.  Returns how many failed.  The result does not depend on the number
- * of threads.  What was reachable need not stay so: grn_connect() comes after it.
+ * nearly all of them succeed.  The result does not depend on the number of threads.  What was
+ * reachable need not stay so: grn_connect() comes after it.
  */
-extern size_t grn_make_navigable(const GrnTile *tile, GrnGraph *graph, uint64_t seed,
-								 GrnParallel *parallel);
+extern void grn_make_navigable(const GrnTile *tile, GrnGraph *graph, uint64_t seed,
+							   GrnParallel *parallel);
 
 #endif							/* GRN_NAVIGABLE_H */
