@@ -171,6 +171,7 @@ yield(bool codes)
 		};
 		float		v_to[4];
 		int			position;
+		int			far;
 
 		/* v is the owner, rows 0..15 its neighbours, row 16 is x */
 		random_rows(17);
@@ -210,6 +211,13 @@ yield(bool codes)
 		for (uint32_t i = 0; i < 4; i++)
 			CHECK(codes || v_to[i] <= dist[16] || (position >= 0 && v_to[i] <= dist[position]),
 				  "%g is farther than the one chosen", v_to[i]);
+		/* what is far stays, by distance or by position */
+		y.keep_far = true;
+		far = grn_yield(&y);
+		CHECK(codes || far < 12, "%d is among the last", far);
+		CHECK(!codes || far < 0 || dist[far] < GRN_FAR * 1.5 * dist[16] + 0.1, "%g, x at %g",
+			  dist[far], dist[16]);
+		y.keep_far = false;
 		/* x's neighbours come before others */
 		y.may_add = true;
 		CHECK(position < 0 || grn_yield(&y) == position, "%d instead of %d", grn_yield(&y), position);

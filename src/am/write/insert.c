@@ -43,8 +43,16 @@
  * always; fewer have to search again more often, and more cost more each time.
  */
 #define UNCHANGED_EF 8
-/* Of a list that was another node's this part is left free at most: links back may need edges. */
+/* Of a list that begins with a twin this part is left free at most: links back may need edges. */
 #define ROOM_SHARE 4
+/* So many of a twin's edges that lead far are taken at most. */
+#define FAR_EDGES(room) ((room) * 3 / 4)
+/*
+ * Records of one vector whose rows have different signatures, at most, before there is one for
+ * all signatures.  So an update of a filter column makes a record that is as good as the first,
+ * and many values do not make many vertices.
+ */
+#define MOST_SIGNED 2
 /* Attempts before a vacuum that kills every neighbour first must be a bug. */
 #define MAX_ATTEMPTS 100
 
@@ -66,7 +74,8 @@ typedef struct Insert
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
 	uint32		id;				/* it got, where it has a record of its own */
-	uint32		twin;			/* a node of the same vector that cannot take the row; or none */
+	uint32		ntwins;			/* nodes of the same vector that cannot take the row, */
+	uint32		twins[MOST_SIGNED + 1]; /* and those of them that the search has found first */
 } Insert;
 
 /* ---- more TIDs for a node ---- */
@@ -272,13 +281,6 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 	return prepend_chain(in, next, node->id, version);
 }
 
-/*
- * Records of one vector whose rows have different signatures, at most, before there is one for
- * all signatures.  So an update of a filter column makes a record that is as good as the first,
- * and many values do not make many vertices.
- */
-#define MOST_SIGNED 2
-
 /* May a row with this signature join a record with that one?  Edges keep a record's for good. */
 static bool
 sig_serves(const GrnLayout *l, const uint8_t *of_record, const uint8_t *sig)
@@ -302,7 +304,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	const void *vec = GRN_REC_PTR(in->rec, l->off_vec);
 	uint32		nsigned = 0;
 
-	in->twin = GRN_INVALID_ID;
+	in->ntwins = 0;
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		GrnndEdge	own = {.id = found[i].id};
@@ -314,7 +316,8 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 		own.sig = own.code + l->code_bytes;
 		if (!sig_serves(l, own.sig, in->sig))
 		{
-			in->twin = found[i].id;
+			if (nsigned < lengthof(in->twins))
+				in->twins[in->ntwins++] = found[i].id;
 			nsigned++;
 		}
 		else if (add_tid(in, &own, found[i].version))
@@ -455,46 +458,78 @@ note_node(Insert *in)
 	add_to_lists(in, &own, in->attrs, in->elements);
 }
 
-/* Does a node live, which the search may have found? */
-static bool
-lives(Insert *in, GrnSearch *search, uint32 nfound, uint32 id, GrnRecord *scratch)
+/* Adds an edge to the row's record, unless that has it or has `most`. */
+static void
+add_edge(Insert *in, const GrnndEdge *edge, uint32 most)
 {
-	const GrnFound *found = grn_search_found(search);
+	const GrnLayout *l = &in->ix->layout;
 
-	for (uint32 i = 0; i < nfound; i++)
-		if (found[i].id == id)
-			return found[i].state == GRN_NODE;
-	return grnnd_copy_record(in->index, in->ix, id, scratch, NULL) == GRN_NODE;
+	if (in->rec->count < most && grn_find_id(grn_rec_ids(l, in->rec), in->rec->count, edge->id) < 0)
+		grnnd_add_edge(l, in->rec, edge);
 }
 
 /*
- * The row's vector has a node, which is of other values: its list serves the row as well as one
- * that the row chooses, and better where rows lie in clusters, since some of its edges lead out of
- * theirs, where a search around the row sees nothing.  So the row's list begins with that node and
- * its neighbours, `room` of them.
+ * Which neighbours of the row's twin live and are far from it: the search has not seen them, or
+ * `own` others are far nearer?  Writes their positions to far, `most` of the last, and returns how
+ * many.
+ */
+static uint32
+far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, uint32 own,
+		  uint32 most, uint32 *far)
+{
+	const GrnFound *found = grn_search_found(search);
+	GrnRecord  *scratch = palloc(grnnd_copy_bytes(in->ix));
+	float		near = GRN_FAR * found[Min(own, nfound - 1)].distance;
+	uint32		n = 0;
+
+	for (uint32 i = twin->count; i-- > 0 && n < most;)
+	{
+		uint32		id = grn_rec_ids(&in->ix->layout, twin)[i];
+		uint32		at = 0;
+
+		while (at < nfound && found[at].id != id)
+			at++;
+		if (at < nfound ? found[at].state == GRN_NODE && found[at].distance > near
+			: grnnd_copy_record(in->index, in->ix, id, scratch, NULL) == GRN_NODE)
+			far[n++] = i;
+	}
+	pfree(scratch);
+	return n;
+}
+
+/*
+ * The list of a row whose vector has a node, which is of other values, the twin: that node, the
+ * neighbours that the row chooses, and those of the twin's that are far, `room` in all.  Where rows
+ * lie in clusters these lead out of theirs, and a search around the row does not see them, or the
+ * rule keeps them out.  So they come before all others; they are the last in the list, since they
+ * are the farthest.
  */
 static void
-take_list_of_twin(Insert *in, GrnSearch *search, uint32 nfound, uint32 room)
+join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, uint32 room)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecord  *twin = palloc(grnnd_copy_bytes(in->ix));
-	GrnRecord  *scratch = palloc(grnnd_copy_bytes(in->ix));
+	uint32		far[GRN_MAX_DEGREE];
+	uint32		nfar = 0;
+	GrnndEdge	edge;
 
-	if (grnnd_copy_record(in->index, in->ix, in->twin, twin, NULL) == GRN_NODE)
+	if (grnnd_copy_record(in->index, in->ix, in->twins[0], twin, NULL) == GRN_NODE)
 	{
-		GrnndEdge	edge = grnnd_own_edge(l, twin, in->twin);
-
+		nfar = far_edges(in, search, nfound, twin, list->own, FAR_EDGES(room), far);
+		edge = grnnd_own_edge(l, twin, in->twins[0]);
 		grnnd_add_edge(l, in->rec, &edge);
-		/* where room is short the nearest are left out, to which the twin leads */
-		for (uint32 i = twin->count >= room ? twin->count - room + 1 : 0; i < twin->count; i++)
-		{
-			edge = grnnd_get_edge(l, twin, i);
-			if (lives(in, search, nfound, edge.id, scratch))
-				grnnd_add_edge(l, in->rec, &edge);
-		}
+	}
+	for (uint32 i = 0; i < list->own; i++)
+	{
+		edge = grnnd_list_edge(in->ix, list, i);
+		add_edge(in, &edge, room - nfar);
+	}
+	while (nfar > 0)
+	{
+		edge = grnnd_get_edge(l, twin, far[--nfar]);
+		add_edge(in, &edge, room);
 	}
 	pfree(twin);
-	pfree(scratch);
 }
 
 /* One attempt.  False: the neighbours found were gone when they were needed. */
@@ -504,7 +539,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
 	GrnSearch  *search;
 	GrnndList	list;
-	uint32		from[2 * GRN_MAX_DEGREE];
+	uint32		from[MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
 	GrnndLinkPlan plan = {.p = &in->p, .least = grnnd_shares(in->ix).least};
 	uint32		room = in->ix->layout.degree;
 	GrnndLink  *link;
@@ -527,27 +562,28 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
 	in->rec->count = 0;
 	/* (while an index is filling, the twin's edges may have no codes yet) */
-	if (in->twin != GRN_INVALID_ID && in->ix->layout.degree >= GRNND_FEW_EDGES &&
-		in->ix->meta.fit_state != GRNND_FILLING)
+	if (in->ntwins > 0 && in->ix->meta.fit_state != GRNND_FILLING)
 	{
 		room -= Min(plan.least, room / ROOM_SHARE);
-		take_list_of_twin(in, search, nfound, room);
+		join_twin(in, search, nfound, &list, room);
+		plan.ntwins = in->ntwins;
+		memcpy(from, in->twins, in->ntwins * sizeof(uint32));
 	}
 	grn_search_end(search);
 
 	grnnd_test_point("insert-chosen");
-	for (uint32 i = 0; i < list.own && in->rec->count < room; i++)
+	for (uint32 i = 0; i < list.own && plan.ntwins == 0; i++)
 	{
 		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
 
-		if (grn_find_id(grn_rec_ids(&in->ix->layout, in->rec), in->rec->count, edge.id) < 0)
-			grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+		add_edge(in, &edge, room);
 	}
-	memcpy(from, list.ids, list.count * sizeof(uint32));
+	memcpy(from + plan.ntwins, list.ids, list.count * sizeof(uint32));
 	plan.from = from;
 	/* (by their places in the row's list) */
 	plan.chosen = room == in->ix->layout.degree ? &list : NULL;
-	plan.nfrom = list.count + choose_shorter(in, entries, &list, from + list.count);
+	plan.nfrom = plan.ntwins + list.count;
+	plan.nfrom += choose_shorter(in, entries, &list, from + plan.nfrom);
 	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
 	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 	grnnd_test_point("insert-written");

@@ -299,6 +299,7 @@ typedef struct Target
 	uint16		version;
 	uint32		y;				/* the one that gives way; GRN_INVALID_ID if it had room */
 	BlockNumber block;
+	bool		twin;			/* a node of x's vector */
 } Target;
 
 struct GrnndLink
@@ -392,6 +393,7 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 		.x_ids = grn_rec_ids(l, link->self),
 		.x_count = link->self->count,
 		.may_add = may_add && link->self->count < l->degree,
+		.keep_far = link->plan->ntwins > 0 && from != GRN_YIELD_ANY,
 		.from = from
 	};
 
@@ -409,13 +411,28 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 	return grn_yield(&y);
 }
 
+/*
+ * The neighbour of v, a twin of x, that gives way: the nearest that x has, too.  So v keeps what
+ * leads far, if it stays.
+ */
+static int
+first_common(const GrnndLink *link, const GrnRecord *v)
+{
+	const GrnLayout *l = &link->ix->layout;
+	int			position = -1;
+
+	for (uint32 i = 0; i < link->self->count && position < 0; i++)
+		position = grn_find_id(grn_rec_ids(l, v), v->count, grn_rec_ids(l, link->self)[i]);
+	return position;
+}
+
 /* Step 1 for one neighbour.  False: none of its neighbours gives way. */
 static bool
-plan_target(GrnndLink *link, uint32 target, uint32 id, GrnYieldFrom from)
+plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom from)
 {
 	const GrnLayout *l = &link->ix->layout;
 	const GrnRecord *v = link->other;
-	Target		t = {.id = target, .y = GRN_INVALID_ID};
+	Target		t = {.id = target, .y = GRN_INVALID_ID, .twin = twin};
 
 	Assert(target != id);
 	if (grnnd_copy_record(link->index, link->ix, target, link->other, NULL) != GRN_NODE)
@@ -424,8 +441,10 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, GrnYieldFrom from)
 	t.block = grnnd_node_block(link->ix, target);
 	if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
 	{
-		int			position = choose_yield(link, target, v, true, from);
+		int			position = twin ? first_common(link, v) : -1;
 
+		if (position < 0)
+			position = choose_yield(link, target, v, true, from);
 		if (position < 0)
 			return false;
 		if (plan_edge(link, v, position))
@@ -450,10 +469,10 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 	link->other = palloc(grnnd_copy_bytes(ix));
 	link->targets = palloc(Max(plan->nfrom, 1) * sizeof(Target));
 	for (uint32 i = 0; i < plan->nfrom; i++)
-		if (!plan_target(link, plan->from[i], id, GRN_YIELD_SERVED))
+		if (!plan_target(link, plan->from[i], id, i < plan->ntwins, GRN_YIELD_SERVED))
 			refused[nrefused++] = plan->from[i];
 	for (uint32 i = 0; i < nrefused && link->ntargets < plan->least; i++)
-		plan_target(link, refused[i], id, GRN_YIELD_FARTHER);
+		plan_target(link, refused[i], id, false, GRN_YIELD_FARTHER);
 	grnnd_test_point("link-planned");
 	return link;
 }
@@ -481,6 +500,8 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 		return rec->count;
 	if (t->y != GRN_INVALID_ID && (lost || has_edge(link, t->y)))
 		position = grn_find_id(ids, rec->count, t->y);
+	if (position < 0 && t->twin)
+		position = first_common(link, rec);
 	return position >= 0 ? position : choose_yield(link, t->id, rec, false, GRN_YIELD_SERVED);
 }
 
@@ -511,9 +532,15 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 			GrnRecord  *rec = grnnd_edit_change(&e);
 
 			if (position == rec->count)
-				grnnd_add_edge(l, rec, &edge);
-			else
-				grnnd_set_edge(l, rec, position, &edge);
+				rec->count++;
+			/* in front of a twin's list, where vacuum looks for it */
+			for (; t[i].twin && position > 0; position--)
+			{
+				GrnndEdge	nearer = grnnd_get_edge(l, rec, position - 1);
+
+				grnnd_set_edge(l, rec, position, &nearer);
+			}
+			grnnd_set_edge(l, rec, position, &edge);
 		}
 		if (linked || position >= 0)
 			done++;

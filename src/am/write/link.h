@@ -88,6 +88,7 @@ typedef struct GrnndLinkPlan
 	const GrnndPoint *p;
 	const uint32 *from;			/* [nfrom] */
 	uint32		nfrom;
+	uint32		ntwins;			/* the first of them: nodes of x's vector, whose list x has */
 	uint32		least;
 	const GrnndList *chosen;	/* x's list, if it was chosen for this, or NULL */
 	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */

@@ -95,13 +95,17 @@ choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 	float		apart[GRN_MAX_DEGREE];
 
 	d->heirs[at] = NO_HEIR;
-	d->apart[at] = FLT_MAX;
 	if (grn_has_codes(&f->v->ix->codec))
 	{
 		GrnCodeQuery query;
 
 		grn_code_query_from_code(&f->v->ix->codec, edge->code, edge->factor, &query);
 		grn_estimate(&query, d->codes + base * l->code_bytes, d->factors + base, d->counts[at], apart);
+		/* a twin is in front, and its estimate is seldom 0: note_twin() */
+		if (l->sig_bytes > 0 && d->counts[at] > 0 &&
+			memcmp(d->codes + base * l->code_bytes, edge->code, l->code_bytes) == 0 &&
+			memcmp(&d->factors[base], &edge->factor, sizeof(GrnFactor)) == 0)
+			apart[0] = 0;
 	}
 	else
 		for (uint32 i = 0; i < d->counts[at]; i++)
@@ -113,6 +117,25 @@ choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 			d->heirs[at] = (uint8) i;
 			d->apart[at] = apart[i];
 		}
+}
+
+/*
+ * An insert puts a node in front of the list of its twin, one with the same vector and other values
+ * of filter columns.  So if that dies, the first neighbour that lives may be as good for all nodes.
+ * Without codes this looks whether it is, for a twin alone is looked for at any place of a list.
+ */
+static void
+note_twin(GrnndRefill *f, uint32 at)
+{
+	Remembered *d = &f->dead;
+
+	if (d->counts[at] > 0 && fetch_place(f, d->dead[at], f->places[1]) &&
+		fetch_place(f, d->ids[(Size) at * d->width], f->places[2]) &&
+		memcmp(f->places[1], f->places[2], f->v->ix->meta.dim * sizeof(float)) == 0)
+	{
+		d->heirs[at] = 0;
+		d->apart[at] = 0;
+	}
 }
 
 static void
@@ -174,6 +197,10 @@ remember_dead(GrnndRefill *f)
 			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
+		d->apart[at] = FLT_MAX;
+		/* (without filter columns rows with one vector share a node) */
+		if (!grn_has_codes(&v->ix->codec) && l->sig_bytes > 0)
+			note_twin(f, at);
 		at++;
 	}
 	d->ndead = at;
@@ -272,22 +299,25 @@ add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery 
 	/* without codes each costs pages: lists are written nearest first, so far nodes are last */
 	uint32		first = query != NULL ? 0 : rec->count * 3 / 4;
 
-	for (uint32 i = first; i < rec->count && dead->width > 0; i++)
+	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
 	{
 		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
 		uint32		at = dead_number(dead, edge.id);
-		float		apart;
+		float		apart = 0;
 
-		if (at == dead->ndead || dead->heirs[at] == NO_HEIR)
+		if (at == dead->ndead || dead->heirs[at] == NO_HEIR || (i < first && dead->apart[at] > 0))
 			continue;
-		if (query != NULL)
-			grn_estimate(query, edge.code, &edge.factor, 1, &apart);
-		else if ((own = own || fetch_place(f, self, f->places[0])) && fetch_place(f, edge.id, f->places[1]))
-			apart = grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim);
-		else
-			continue;
-		if (dead->heirs[at] == HEIR_UNKNOWN)
-			choose_heir(f, at, &edge);
+		if (dead->apart[at] > 0)
+		{
+			if (query != NULL)
+				grn_estimate(query, edge.code, &edge.factor, 1, &apart);
+			else if ((own = own || fetch_place(f, self, f->places[0])) && fetch_place(f, edge.id, f->places[1]))
+				apart = grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim);
+			else
+				continue;
+			if (dead->heirs[at] == HEIR_UNKNOWN)
+				choose_heir(f, at, &edge);
+		}
 		if (dead->heirs[at] == NO_HEIR || HEIR_NEARER * dead->apart[at] > apart)
 			continue;
 		edge = remembered_edge(f, at, dead->heirs[at]);
@@ -389,6 +419,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	Candidates *c = &f->c;
 	const uint32 *ids = grn_rec_ids(l, rec);
 	uint32		keep[GRN_MAX_DEGREE];
+	uint32		order[GRN_MAX_DEGREE];
 	uint32		nkeep;
 	GrnPrune	prune = {.most = l->degree, .fill = REPAIR_FILL(l->degree)};
 	GrnCodeQuery query;
@@ -428,11 +459,22 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	prune.nfixed = c->fixed;
 	nkeep = grn_prune(&prune, keep, f->workspace);
 
+	/* nearest first, by which others tell near edges from far ones */
+	for (uint32 i = 0; i < c->fixed + nkeep; i++)
+	{
+		uint32		from = i < c->fixed ? i : keep[i - c->fixed];
+		uint32		j = i;
+
+		for (; j > 0 && c->dist[order[j - 1]] > c->dist[from]; j--)
+			order[j] = order[j - 1];
+		order[j] = from;
+	}
+
 	memcpy(fixed, rec, l->hot_bytes);
 	fixed->count = 0;
 	for (uint32 i = 0; i < c->fixed + nkeep; i++)
 	{
-		uint32		from = i < c->fixed ? i : keep[i - c->fixed];
+		uint32		from = order[i];
 		GrnndEdge	edge = {.id = c->ids[from], .factor = c->factors[from],
 			.code = c->codes + from * l->code_bytes, .sig = c->sigs + from * l->sig_bytes};
 

@@ -114,7 +114,8 @@ yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
 	float		best_dist = y->x_to_v;
 	uint32_t	mix = 0;
 
-	for (uint32_t i = count; i-- > 0;)
+	/* (lists are nearest first as a rule) */
+	for (uint32_t i = y->keep_far ? count * 3 / 4 : count; i-- > 0;)
 	{
 		int			at = grn_find_id(y->x_ids, y->x_count, ids[i]);
 
@@ -165,7 +166,7 @@ grn_yield(const GrnYield *y)
 		bool		common = grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0;
 		float		rank = y->from == GRN_YIELD_ANY ? to_v[i] : to_v[i] / fmaxf(to_x[i], FLT_MIN);
 
-		if (!common && !y->may_add)
+		if ((!common && !y->may_add) || (common && y->keep_far && to_v[i] > GRN_FAR * x_to_v))
 			continue;
 		if (to_v[i] <= x_to_v)
 		{

@@ -43,6 +43,9 @@ extern size_t grn_prune_bytes(uint32_t n);
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
+/* What is farther than others by this factor leads far: of squared distances. */
+#define GRN_FAR 4
+
 /*
  * A full node v is to take x in: grn_yield() says which neighbour y of v gives way, by its
  * position in v's list, or -1.
@@ -73,6 +76,8 @@ typedef struct GrnYield
 	uint32_t	nknown;
 	float		x_to_v;			/* with v_to */
 	bool		may_add;
+	bool		keep_far;		/* no y of x_ids gives way that is GRN_FAR times as far from v as x
+								 * is; without codes: that is in the last quarter of v's list */
 	GrnYieldFrom from;
 } GrnYield;
 extern int	grn_yield(const GrnYield *y);
