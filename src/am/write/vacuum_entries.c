@@ -190,6 +190,7 @@ replace_dead(VacuumEntries *c, const GrnndRoot *root)
 			grnnd_take_root(v, id, &one))
 			grnnd_change_entries(v->index, v->ix, append, c);
 	}
+	c->root = NULL;
 }
 
 void
