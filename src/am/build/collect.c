@@ -495,6 +495,7 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	Relation	heap = table_open(shared->heap, heap_lock);
 	Relation	index = index_open(shared->index, index_lock);
 	Collector	c = {0};
+	bool		sees;
 
 	c.shared = shared;
 	c.me = &shared->participants[1 + ParallelWorkerNumber];
@@ -503,7 +504,8 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
 								 1 << GRN_SEG_ATTRS | 1 << GRN_SEG_VALUES);
 	/* where the leader's memory is out of sight, it does without us */
-	if (grnnd_mapping_catch_up(c.map))
+	sees = grnnd_mapping_catch_up(c.map);
+	if (sees)
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
 
@@ -511,15 +513,12 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 		scan_rows(&c, heap, index, info, GRNND_BEGINSCAN_PARALLEL(heap, scan_of(shared)));
 		if (info->ii_BrokenHotChain)
 			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
-		say_done(&shared->nscanned, shared);
-		if (shared->sig_bytes > 0)
-			mark_frequent(&c);
 	}
 	else
-	{
 		pg_atomic_write_u64(&c.me->low, NO_ROW);
-		say_done(&shared->nscanned, shared);
-	}
+	say_done(&shared->nscanned, shared);
+	if (sees && shared->sig_bytes > 0)
+		mark_frequent(&c);
 	grnnd_mapping_release(c.map, true);
 
 	index_close(index, index_lock);

@@ -576,7 +576,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	{
 		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
 
-		add_edge(in, &edge, room);
+		grnnd_add_edge(&in->ix->layout, in->rec, &edge);
 	}
 	memcpy(from + plan.ntwins, list.ids, list.count * sizeof(uint32));
 	plan.from = from;

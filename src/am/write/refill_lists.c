@@ -121,8 +121,9 @@ choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 
 /*
  * An insert puts a node in front of the list of its twin, one with the same vector and other values
- * of filter columns.  So if that dies, the first neighbour that lives may be as good for all nodes.
- * Without codes this looks whether it is, for a twin alone is looked for at any place of a list.
+ * of filter columns.  So if the twin dies, that node, its first neighbour, is as good for all
+ * nodes.  Without codes this sees whether the first neighbour is such a node.  add_heirs() looks
+ * for other heirs at the ends of lists alone.
  */
 static void
 note_twin(GrnndRefill *f, uint32 at)

@@ -64,7 +64,7 @@ grn_beam_nearest(const GrnBeam *b)
 	return (uint32_t) b->keys[0];
 }
 
-/* The vertices that a search has seen.  It may forget some: whose distances are computed again. */
+/* What a search has seen.  Some may be forgotten, whose distances are then computed again. */
 #define GRN_SEEN_BITS 12
 
 typedef struct GrnSeenIds
