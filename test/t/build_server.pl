@@ -316,11 +316,15 @@ ok($builder->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_acti
 is(open_gate($gated, $lock), '', 'and ends well');
 ok(pages('gated') eq $wide_reference, 'with the same index');
 $node->safe_psql('postgres', 'DROP INDEX gated');
+# The session of the build before may end after that build, and is not the one to terminate.
+my $no_session = q(SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'remote');
 for my $device ('gpu', 'auto')
 {
+	$builder->poll_query_until('postgres', $no_session) or die 'a session stays';
 	($gated, $lock) = start_gated($device);
 	$builder->poll_query_until('postgres', $at_work =~ s/count\(\*\)/count(*) > 0/r) or die 'no build';
 	$builder->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'remote'));
+	$builder->poll_query_until('postgres', $no_session) or die 'the session does not end';
 	like(open_gate($gated, $lock), $device eq 'gpu' ? qr/ERROR:  .*(?:lost|terminating connection)/ :
 		qr/NOTICE:  building on this host: .*(?:lost|terminating connection)/, "$device: it is gone when the rest is collected");
 }
