@@ -38,6 +38,7 @@
 #include "am/write/freespace.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
+#include "am/write/navigable.h"
 
 /* ---- survey and cleaning ---- */
 
@@ -588,6 +589,9 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		(void) GetTopTransactionId();
 	}
 	IndexFreeSpaceMapVacuum(info->index);
+	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+	grnnd_make_navigable(info->index);
+	grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	grnnd_fit_in_vacuum(info->index);
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	return stats;

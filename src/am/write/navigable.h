@@ -1,0 +1,15 @@
+/*
+ * navigable.h - edges where searches of an index end far from what they look for.
+ */
+#ifndef GRNND_NAVIGABLE_H
+#define GRNND_NAVIGABLE_H
+
+#include "am/grnnd.h"
+
+/*
+ * Searches for some nodes of the index, drawn at random, and adds edges where these searches end
+ * too early.  The caller holds GRNND_UPKEEP_LOCK.
+ */
+extern void grnnd_make_navigable(Relation index);
+
+#endif							/* GRNND_NAVIGABLE_H */
