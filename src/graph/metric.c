@@ -193,15 +193,10 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
 		.own_codes = GRN_EXACT_L2,
-		.own = 8,
 		.value = l2_value,
 		.bound = l2_bound,
 		.sketch_error = distance_sketch_error
 	},
-	/*
-	 * Long rows lie in the middle of the graph's space (space.h), near all others.  They
-	 * occlude most other neighbours, so an inserted row needs more neighbours.
-	 */
 	{
 		.id = GRN_IP,
 		.embedding = GRN_EMBED_SCALED,
@@ -210,7 +205,6 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
-		.own = 11,
 		.value = ip_value,
 		.bound = ip_bound,
 		.bound_by_norm = true,
@@ -222,7 +216,6 @@ static const GrnMetricInfo metrics[] = {
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
-		.own = 8,
 		.value = cosine_value,
 		.bound = cosine_bound,
 		.sketch_error = distance_sketch_error
@@ -234,7 +227,6 @@ static const GrnMetricInfo metrics[] = {
 		.comparison = GRN_COMPARE_L1,
 		/* recall@10 at ef 40 of 20,000 SIFT descriptors .942, with 2 .991; of sentences .973, .993 */
 		.surrogate_beam = 2,
-		.own = 8,
 		.value = plain_value,
 		.bound = l1_bound
 	},
@@ -244,7 +236,6 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
 		.own_codes = GRN_EXACT_L2,
-		.own = 8,
 		.value = plain_value,
 		.bound = hamming_bound
 	},
@@ -257,7 +248,6 @@ static const GrnMetricInfo metrics[] = {
 		.comparison = GRN_COMPARE_JACCARD,
 		.own_codes = GRN_EXACT_JACCARD,
 		.surrogate_beam = 2,
-		.own = 8,
 		.value = jaccard_value,
 		.bound = jaccard_bound
 	},
@@ -274,7 +264,6 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_IP,
 		.long_entries = GRN_MAX_ENTRIES / 2,
-		.own = 8,
 		.value = ip_value,
 		.bound = ip_bound,
 		.bound_by_norm = true,

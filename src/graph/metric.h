@@ -120,8 +120,6 @@ typedef struct GrnMetricInfo
 	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the others are a sample */
 	uint32_t	long_entries;
-	/* an inserted row begins with so many 32nds of the degree as neighbours (link.c) */
-	uint32_t	own;
 	/* the operator's value from a comparison with a stored vector */
 	double		(*value) (double compared);
 	/* a lower bound of the operator's value of the row itself, however it is summed */

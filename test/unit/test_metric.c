@@ -26,7 +26,6 @@ tables_are_consistent(void)
 		CHECK(m == NULL || (m->id == id && grn_metric_named(grn_metric_name(m)) == m && grn_is_metric(m)),
 			  "metric %u", id);
 		CHECK(m == NULL || m->long_entries < GRN_MAX_ENTRIES, "%u", id);
-		CHECK(m == NULL || (m->own >= 1 && m->own <= 32), "%u", id);
 		CHECK(m == NULL || m->own_codes == GRN_ESTIMATE_NONE || m->own_codes >= GRN_EXACT_L2, "%u", id);
 		CHECK(f == NULL || f->id == id, "form %u", id);
 		/*

@@ -106,8 +106,8 @@ grnnd_shares(const GrnndIndex *ix)
 		s = (GrnndShares) {.own = degree / 2, .asked = degree, .filled = degree,
 						   .least = degree * 4 / 5};
 	else if (grn_has_codes(&ix->codec))
-		s = (GrnndShares) {.own = degree * ix->key.metric->own / 32, .asked = degree / 2,
-						   .filled = degree / 2, .least = degree * 3 / 8, .slack = RULE_SLACK};
+		s = (GrnndShares) {.own = degree * 3 / 8, .asked = degree / 2,
+						   .filled = degree / 2, .least = degree * 7 / 16, .slack = RULE_SLACK};
 	else
 	{
 		s = (GrnndShares) {.own = degree * 15 / 32, .asked = degree * 15 / 32,
