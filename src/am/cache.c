@@ -73,15 +73,6 @@ grnnd_meta_crc(const GrnndMeta *meta)
 	return crc;
 }
 
-bool
-grnnd_meta_is_sound(Page page)
-{
-	const GrnndMeta *meta = (const GrnndMeta *) GrnndPagePayload(page);
-
-	return !PageIsNew(page) && meta->magic == GRNND_MAGIC && meta->format == GRNND_FORMAT &&
-		EQ_CRC32C(grnnd_meta_crc(meta), meta->crc);
-}
-
 /* Ends with an error unless meta describes an index that this code can read. */
 static void
 check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,

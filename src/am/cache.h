@@ -34,8 +34,6 @@ extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
-/* Is this page, which is locked, an undamaged metapage of this version? */
-extern bool grnnd_meta_is_sound(Page page);
 
 extern uint32 grnnd_report_crc(const GrnndReport *report);
 extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);

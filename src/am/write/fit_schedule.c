@@ -95,7 +95,9 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 	GrnLayout	l;
 	uint64		limit;
 
-	if (!grnnd_meta_is_sound(page) || blocks <= meta->first_node_block || !grn_layout_of(&l, &spec))
+	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
+		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
+		!grn_layout_of(&l, &spec))
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	limit = Min(limit, GRN_MAX_NODES);

@@ -7,6 +7,9 @@
  * has the same trouble where it merges parts, and the same cure (graph/build/navigable.c): nodes
  * are searched for as a query searches.  Where a search ends too early, the nearest node that it
  * has found gets an edge to the one that it looks for.
+ *
+ * An insert counts on edges that it has read or written a moment ago (link.c).  So edges change
+ * while none is at work: those of a round of searches all at once.
  */
 #include "am/write/navigable.h"
 
@@ -20,30 +23,46 @@
 #include "am/page_store.h"
 #include "am/write/edit.h"
 #include "am/write/link.h"
+#include "am/write/lock.h"
 #include "am/write/maintenance.h"
 #include "graph/stored/prune.h"
 
 /*
- * Searches of a round; as long as one fails, there is another round.  The first has one for so many
- * ids at most, which costs little beside the vacuum, and all of them one for so many.
+ * Searches of a round; as long as one fails and brings an edge, there is another round.  The first
+ * has one for so many ids at most, which costs little beside the vacuum, and all of them one for so
+ * many.
  */
 #define ROUND 128
 #define FIRST_SHARE 64
-#define SHARE 4
+#define SHARE 8
 #define MOST_TRIALS 8192		/* of all rounds */
 #define FIRST_EF 8				/* of a search, which finds nearly all; those that it does not */
 #define LAST_EF 32				/* are searched for once more */
 #define NEAR_SHARE 4			/* of a node's list is as near as a search has to come */
 
+/* A search that ended too early. */
+typedef struct Failed
+{
+	uint32		target;
+	uint16		version;		/* of target */
+	uint32		end;			/* the nearest node that it found */
+} Failed;
+
 typedef struct Trials
 {
 	Relation	index;
 	const GrnndIndex *ix;
+	BufferAccessStrategy strategy;
 	GrnndEntries *entries;
+	MemoryContext context;		/* of one search */
 	GrnRecord  *target;			/* copies */
 	GrnRecord  *end;
 	GrnRecord  *other;
+	uint32		nfailed;
+	Failed		failed[ROUND];
 } Trials;
+
+/* ---- edges ---- */
 
 /*
  * Which edge of the full node t->end gives way: the one to the node that most of the others lead
@@ -59,7 +78,7 @@ choose_spare(Trials *t)
 
 	for (uint32 i = 0; i < t->end->count; i++)
 	{
-		if (grnnd_copy_record(t->index, t->ix, ids[i], t->other, NULL) != GRN_NODE)
+		if (grnnd_copy_record(t->index, t->ix, ids[i], t->other, t->strategy) != GRN_NODE)
 			continue;
 		for (uint32 j = 0; j < t->end->count; j++)
 			leading[j] += j != i && grn_find_id(grn_rec_ids(l, t->other), t->other->count, ids[j]) >= 0;
@@ -70,42 +89,57 @@ choose_spare(Trials *t)
 	return spare;
 }
 
-/* Gives node `from` an edge to t->target, unless it changes meanwhile or has no edge to spare. */
-static void
-add_edge(Trials *t, uint32 from, uint32 target)
+/* Gives f->end an edge to f->target, if both live and it has room or an edge to spare. */
+static bool
+add_edge(Trials *t, const Failed *f)
 {
 	const GrnLayout *l = &t->ix->layout;
-	GrnndEdge	edge = grnnd_own_edge(l, t->target, target);
-	const uint32 *ids = grn_rec_ids(l, t->end);
-	int			at;
+	GrnndEdge	edge;
+	GrnRecord  *rec;
 	GrnndEdit	e;
+	int			at;
 
-	if (grnnd_copy_record(t->index, t->ix, from, t->end, NULL) != GRN_NODE ||
-		grn_find_id(ids, t->end->count, target) >= 0)
-		return;
+	if (grnnd_copy_record(t->index, t->ix, f->target, t->target, t->strategy) != GRN_NODE ||
+		t->target->version != f->version ||
+		grnnd_copy_record(t->index, t->ix, f->end, t->end, t->strategy) != GRN_NODE ||
+		grn_find_id(grn_rec_ids(l, t->end), t->end->count, f->target) >= 0)
+		return false;
 	at = t->end->count < l->degree ? t->end->count : choose_spare(t);
 	if (at < 0)
-		return;
-	grnnd_edit_begin(&e, t->index, t->ix, from);
-	if (e.rec->state == GRN_NODE && e.rec->version == t->end->version &&
-		e.rec->count == t->end->count &&
-		memcmp(grn_rec_ids(l, e.rec), ids, e.rec->count * sizeof(uint32)) == 0)
+		return false;
+	edge = grnnd_own_edge(l, t->target, f->target);
+	grnnd_edit_begin(&e, t->index, t->ix, f->end);
+	rec = grnnd_edit_change(&e);
+	if (at == rec->count)
+		rec->count++;
+	/* as the last one: it is the farthest, as a rule */
+	for (; at + 1 < rec->count; at++)
 	{
-		GrnRecord  *rec = grnnd_edit_change(&e);
+		GrnndEdge	next = grnnd_get_edge(l, rec, at + 1);
 
-		/* as the last one: it is the farthest, as a rule */
-		if (at == rec->count)
-			rec->count++;
-		for (; at + 1 < rec->count; at++)
-		{
-			GrnndEdge	next = grnnd_get_edge(l, rec, at + 1);
-
-			grnnd_set_edge(l, rec, at, &next);
-		}
-		grnnd_set_edge(l, rec, at, &edge);
+		grnnd_set_edge(l, rec, at, &next);
 	}
+	grnnd_set_edge(l, rec, at, &edge);
 	grnnd_edit_end(&e);
+	return true;
 }
+
+/* An edge for each search of the round that failed.  Returns how many there are. */
+static uint32
+add_edges(Trials *t)
+{
+	uint32		added = 0;
+
+	if (t->nfailed == 0)
+		return 0;
+	grnnd_lock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	for (uint32 i = 0; i < t->nfailed; i++)
+		added += add_edge(t, &t->failed[i]);
+	grnnd_unlock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	return added;
+}
+
+/* ---- searches ---- */
 
 /*
  * Does a search for point p, node id, whose record is t->target, come near?  Sets *nearest to what
@@ -128,8 +162,8 @@ arrives(const Trials *t, GrnndStore *store, const GrnndPoint *p, uint32 id, uint
 	return result;
 }
 
-/* Searches for node id.  False: the search ended too early, and where it ended is an edge now. */
-static bool
+/* Searches for node id, if it is one, and notes where the search ends too early. */
+static void
 try_node(Trials *t, uint32 id)
 {
 	float	   *x = palloc(t->ix->meta.dim * sizeof(float));
@@ -141,77 +175,59 @@ try_node(Trials *t, uint32 id)
 	uint32		nearest;
 
 	grnnd_store_init(&store, t->index, t->ix, CurrentMemoryContext);
-	if (grnnd_copy_record(t->index, t->ix, id, t->target, NULL) != GRN_NODE ||
+	store.strategy = t->strategy;
+	/* pages of zeros that a crash has left are no damage */
+	if (grnnd_slot_is_free(t->index, t->ix, id, t->strategy) ||
+		grnnd_copy_record(t->index, t->ix, id, t->target, t->strategy) != GRN_NODE ||
 		!grnnd_store_fetch(&store, id, x, &state, &version, &error) ||
 		state != GRN_NODE || version != t->target->version)
-		return true;
+		return;
 	grnnd_make_point(t->ix, x, error, &p);
-	if (arrives(t, &store, &p, id, FIRST_EF, &nearest) ||
-		arrives(t, &store, &p, id, LAST_EF, &nearest))
-		return true;
-	if (nearest != GRN_INVALID_ID)
-		add_edge(t, nearest, id);
-	return false;
+	if (!arrives(t, &store, &p, id, FIRST_EF, &nearest) &&
+		!arrives(t, &store, &p, id, LAST_EF, &nearest) && nearest != GRN_INVALID_ID)
+		t->failed[t->nfailed++] = (Failed) {.target = id, .version = version, .end = nearest};
 }
 
-/* Is it an index that can be read?  One that is damaged is no reason to stop VACUUM here. */
-static bool
-is_sound(Relation index)
-{
-	Buffer		buffer;
-	bool		sound;
-
-	if (RelationGetNumberOfBlocks(index) == 0)
-		return false;
-	buffer = ReadBuffer(index, 0);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	sound = grnnd_meta_is_sound(BufferGetPage(buffer));
-	UnlockReleaseBuffer(buffer);
-	return sound;
-}
-
-/* Searches, in rounds, until one fails nowhere or that takes too long. */
 static void
-run_trials(Trials *t, uint32 limit, MemoryContext context)
+search_round(Trials *t, uint32 limit, uint32 round)
 {
-	uint32		round = Min(limit / FIRST_SHARE + 1, ROUND);
-	uint32		most = Min(limit / SHARE, MOST_TRIALS);
-	uint32		failed = 1;
+	MemoryContext old = MemoryContextSwitchTo(t->context);
 
-	for (uint32 done = 0; done < most && failed > 0; done += round, round = ROUND)
+	t->nfailed = 0;
+	for (uint32 i = 0; i < round; i++)
 	{
-		failed = 0;
-		for (uint32 i = 0; i < round; i++)
-		{
-			grnnd_delay_point();
-			failed += !try_node(t, (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, limit - 1));
-			MemoryContextReset(context);
-		}
+		grnnd_delay_point();
+		try_node(t, (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, limit - 1));
+		MemoryContextReset(t->context);
 	}
+	MemoryContextSwitchTo(old);
 }
 
 void
-grnnd_make_navigable(Relation index)
+grnnd_make_navigable(Relation index, BufferAccessStrategy strategy)
 {
-	Trials		t = {.index = index};
-	uint32		limit;
-	MemoryContext context;
-	MemoryContext old;
+	const GrnndIndex *ix = grnnd_index(index);
+	uint32		limit = grnnd_id_limit(index, ix);
+	uint32		round = Min(limit / FIRST_SHARE + 1, ROUND);
+	uint32		most = Min(limit / SHARE, MOST_TRIALS);
+	Trials	   *t = palloc(sizeof(Trials));
 
-	if (!is_sound(index))
-		return;
-	t.ix = grnnd_index(index);
-	limit = grnnd_id_limit(index, t.ix);
 	/* what an unfinished fit has left may have no codes yet */
-	if (limit == 0 || t.ix->meta.fit_state == GRNND_FILLING)
+	if (ix->meta.fit_state == GRNND_FILLING)
 		return;
-	t.entries = grnnd_get_entries(index, t.ix);
-	t.target = palloc(grnnd_copy_bytes(t.ix));
-	t.end = palloc(grnnd_copy_bytes(t.ix));
-	t.other = palloc(grnnd_copy_bytes(t.ix));
-	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd trial", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(context);
-	run_trials(&t, limit, context);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	t->index = index;
+	t->ix = ix;
+	t->strategy = strategy;
+	t->entries = grnnd_get_entries(index, ix);
+	t->target = palloc(grnnd_copy_bytes(ix));
+	t->end = palloc(grnnd_copy_bytes(ix));
+	t->other = palloc(grnnd_copy_bytes(ix));
+	t->context = AllocSetContextCreate(CurrentMemoryContext, "grnnd trial", ALLOCSET_DEFAULT_SIZES);
+	for (uint32 done = 0; done < most; done += round, round = ROUND)
+	{
+		search_round(t, limit, round);
+		if (add_edges(t) == 0)
+			break;
+	}
+	MemoryContextDelete(t->context);
 }

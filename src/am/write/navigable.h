@@ -4,12 +4,15 @@
 #ifndef GRNND_NAVIGABLE_H
 #define GRNND_NAVIGABLE_H
 
-#include "am/grnnd.h"
+#include "postgres.h"
+
+#include "storage/bufmgr.h"
+#include "utils/relcache.h"
 
 /*
  * Searches for some nodes of the index, drawn at random, and adds edges where these searches end
  * too early.  The caller holds GRNND_UPKEEP_LOCK.
  */
-extern void grnnd_make_navigable(Relation index);
+extern void grnnd_make_navigable(Relation index, BufferAccessStrategy strategy);
 
 #endif							/* GRNND_NAVIGABLE_H */

@@ -24,6 +24,7 @@
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
 #include "storage/indexfsm.h"
+#include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -564,6 +565,15 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
+/* Has the table got rows since its last vacuum, as far as the server counts? */
+static bool
+has_grown(Relation index)
+{
+	Datum		heap = ObjectIdGetDatum(index->rd_index->indrelid);
+
+	return DatumGetInt64(DirectFunctionCall1(pg_stat_get_ins_since_vacuum, heap)) > 0;
+}
+
 IndexBulkDeleteResult *
 grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
@@ -589,9 +599,12 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		(void) GetTopTransactionId();
 	}
 	IndexFreeSpaceMapVacuum(info->index);
-	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-	grnnd_make_navigable(info->index);
-	grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+	if (stats->pages_deleted > 0 || has_grown(info->index))
+	{
+		grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+		grnnd_make_navigable(info->index, info->strategy);
+		grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+	}
 	grnnd_fit_in_vacuum(info->index);
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	return stats;
