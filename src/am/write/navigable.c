@@ -29,8 +29,9 @@
 
 /*
  * Searches of a round; as long as one fails and brings an edge, there is another round.  The first
- * has one for so many ids at most, which costs little beside the vacuum, and all of them one for so
- * many.
+ * has one for so many ids at most, which costs little beside the vacuum.  All of them have one for
+ * so many ids and one for each row that has changed at most, since there is data in which some
+ * searches fail whatever the edges are.
  */
 #define ROUND 128
 #define FIRST_SHARE 64
@@ -204,12 +205,12 @@ search_round(Trials *t, uint32 limit, uint32 round)
 }
 
 void
-grnnd_make_navigable(Relation index, BufferAccessStrategy strategy)
+grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double changed)
 {
 	const GrnndIndex *ix = grnnd_index(index);
 	uint32		limit = grnnd_id_limit(index, ix);
 	uint32		round = Min(limit / FIRST_SHARE + 1, ROUND);
-	uint32		most = Min(limit / SHARE, MOST_TRIALS);
+	double		most = Min(Min(limit / SHARE, MOST_TRIALS), changed);
 	Trials	   *t = palloc(sizeof(Trials));
 
 	/* what an unfinished fit has left may have no codes yet */

@@ -11,8 +11,9 @@
 
 /*
  * Searches for some nodes of the index, drawn at random, and adds edges where these searches end
- * too early.  The caller holds GRNND_UPKEEP_LOCK.
+ * too early.  changed: rows of the table that have come or gone since this was done last; more of
+ * them have more searches.  The caller holds GRNND_UPKEEP_LOCK.
  */
-extern void grnnd_make_navigable(Relation index, BufferAccessStrategy strategy);
+extern void grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double changed);
 
 #endif							/* GRNND_NAVIGABLE_H */

@@ -565,18 +565,20 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
-/* Has the table got rows since its last vacuum, as far as the server counts? */
-static bool
-has_grown(Relation index)
+/* Rows that the table has got since its last vacuum, as far as the server counts. */
+static double
+rows_since_vacuum(Relation index)
 {
 	Datum		heap = ObjectIdGetDatum(index->rd_index->indrelid);
 
-	return DatumGetInt64(DirectFunctionCall1(pg_stat_get_ins_since_vacuum, heap)) > 0;
+	return (double) DatumGetInt64(DirectFunctionCall1(pg_stat_get_ins_since_vacuum, heap));
 }
 
 IndexBulkDeleteResult *
 grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
+	double		changed;
+
 	if (info->analyze_only)
 		return stats;
 	if (stats == NULL)
@@ -599,10 +601,11 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		(void) GetTopTransactionId();
 	}
 	IndexFreeSpaceMapVacuum(info->index);
-	if (stats->pages_deleted > 0 || has_grown(info->index))
+	changed = stats->tuples_removed + rows_since_vacuum(info->index);
+	if (changed > 0)
 	{
 		grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-		grnnd_make_navigable(info->index, info->strategy);
+		grnnd_make_navigable(info->index, info->strategy, changed);
 		grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	}
 	grnnd_fit_in_vacuum(info->index);
