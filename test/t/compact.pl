@@ -12,7 +12,7 @@ use Test::More;
 
 my $ROWS = 3000;
 my $QUERIES = 25;
-my $ASKED = 300;	# queries where .01 of recall counts
+my $ASKED = 1200;	# queries where .01 of recall counts
 
 my $node = PostgreSQL::Test::Cluster->new('compact');
 $node->init(allows_streaming => 1);
