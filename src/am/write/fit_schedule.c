@@ -333,7 +333,7 @@ fit_index(Oid oid, bool claimed)
 	CommitTransactionCommand();
 }
 
-/* An index that cannot be fitted now stops no other. */
+/* An index that cannot be fitted now stops no other.  To give way is no error. */
 static void
 try_index(Oid oid, bool claimed)
 {
@@ -345,11 +345,21 @@ try_index(Oid oid, bool claimed)
 	}
 	PG_CATCH();
 	{
+		ErrorData  *error;
+
 		HOLD_INTERRUPTS();
-		EmitErrorReport();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			EmitErrorReport();
 		AbortOutOfAnyTransaction();
 		MemoryContextSwitchTo(context);
 		FlushErrorState();
+		if (error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
+			ereport(LOG,
+					(errmsg_internal("%s", error->message),
+					 error->hint != NULL ? errhint("%s", error->hint) : 0));
+		FreeErrorData(error);
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
