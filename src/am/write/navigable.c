@@ -29,9 +29,9 @@
 
 /*
  * Searches of a round; as long as one fails and brings an edge, there is another round.  The first
- * has one for so many ids at most, which costs little beside the vacuum.  All of them have one for
- * so many ids and one for each row that has changed at most, since there is data in which some
- * searches fail whatever the edges are.
+ * has one for so many ids at most, which costs little beside the vacuum.  All rounds together have
+ * one for so many ids at most, and one for each row that has changed, since there is data in which
+ * some searches fail whatever the edges are.
  */
 #define ROUND 128
 #define FIRST_SHARE 64
