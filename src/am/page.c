@@ -95,19 +95,6 @@ grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot)
 						  (Size) slot * ix->layout.record_bytes);
 }
 
-bool
-grnnd_slot_is_free(Relation index, const GrnndIndex *ix, uint32 id, BufferAccessStrategy strategy)
-{
-	Buffer		buffer = grnnd_read(index, grnnd_node_block(ix, id), BUFFER_LOCK_SHARE, GRNND_NODES,
-									strategy);
-	Page		page = BufferGetPage(buffer);
-	bool		result = PageIsNew(page) ||
-		grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id))->state == GRN_FREE;
-
-	UnlockReleaseBuffer(buffer);
-	return result;
-}
-
 uint32
 grnnd_id_limit(Relation index, const GrnndIndex *ix)
 {

@@ -24,9 +24,6 @@ extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,
 										 const char *what);
 extern BlockNumber grnnd_node_block(const GrnndIndex *ix, uint32 id);
 extern GrnRecord *grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot);
-/* Holds this id nothing?  That of a page of zeros, as a crash leaves some, does not. */
-extern bool grnnd_slot_is_free(Relation index, const GrnndIndex *ix, uint32 id,
-							   BufferAccessStrategy strategy);
 /* Node ids below this may exist: from the relation's size. */
 extern uint32 grnnd_id_limit(Relation index, const GrnndIndex *ix);
 

@@ -153,6 +153,7 @@ is($node->psql('postgres', q(DELETE FROM t WHERE id = 1999; VACUUM t; INSERT INT
 	SELECT pg_stat_force_next_flush(); VACUUM t)), 0, 'zero pages at the end: vacuum goes on');
 is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('t_e', true)"), 0, 'zero pages at the end: sound');
 $node->stop;
+
 # a file cut short: links lead nowhere
 write_file(substr($sound, 0, ($first_node + 3) * PAGE));
 $node->start;

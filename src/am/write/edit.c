@@ -164,6 +164,19 @@ grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *ed
 }
 
 void
+grnnd_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32 from, uint32 to)
+{
+	while (from != to)
+	{
+		uint32		next = from < to ? from + 1 : from - 1;
+		GrnndEdge	edge = grnnd_get_edge(l, rec, next);
+
+		grnnd_set_edge(l, rec, from, &edge);
+		from = next;
+	}
+}
+
+void
 grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge)
 {
 	grnnd_set_edge(l, rec, rec->count, edge);

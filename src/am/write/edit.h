@@ -67,6 +67,8 @@ extern GrnndEdge grnnd_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32
 extern GrnndEdge grnnd_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32 id);
 /* Appends an edge to a record that has room. */
 extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge);
+/* Puts the edges between into the place of edge `from`, so that place `to` is free to be set. */
+extern void grnnd_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32 from, uint32 to);
 /* Sets edge i. */
 extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *edge);
 

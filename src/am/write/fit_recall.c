@@ -134,6 +134,22 @@ take_query(void *arg, const GrnRecord *rec, const void *vec)
 	m->nqueries++;
 }
 
+static bool
+is_free(Fit *f, uint32 id)
+{
+	Buffer		buffer = ReadBufferExtended(f->index, MAIN_FORKNUM, grnnd_node_block(&f->ix, id),
+											RBM_NORMAL, f->store.strategy);
+	Page		page = BufferGetPage(buffer);
+	bool		result;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	grnnd_check_page(f->index, buffer, GRNND_NODES);
+	result = PageIsNew(page) ||
+		grnnd_page_record(page, &f->ix, grn_node_slot(&f->ix.layout, id))->state == GRN_FREE;
+	UnlockReleaseBuffer(buffer);
+	return result;
+}
+
 /* Draws more nodes at random, each once, and no entry points: searches would lack those. */
 static void
 draw(Measure *m, const GrnndEntries *entries, uint32 more)
@@ -155,7 +171,7 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 			continue;
 		grnnd_fit_breathe(f);
 		m->drawn++;
-		m->nfree += grnnd_slot_is_free(f->index, &f->ix, m->id, f->store.strategy);
+		m->nfree += is_free(f, m->id);
 		m->queries[m->nqueries].x = rows + (Size) (m->nqueries - m->first) * f->ix.meta.dim;
 		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
 	}

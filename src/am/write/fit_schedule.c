@@ -333,7 +333,7 @@ fit_index(Oid oid, bool claimed)
 	CommitTransactionCommand();
 }
 
-/* An index that cannot be fitted now stops no other.  To give way is no error. */
+/* An index that cannot be fitted now stops no other.  Giving way to a session is no error. */
 static void
 try_index(Oid oid, bool claimed)
 {
@@ -366,8 +366,8 @@ try_index(Oid oid, bool claimed)
 }
 
 /*
- * It stands in no lock's way, and gives up its own where another session waits for them: then
- * the attempt ends with an error, and is made again later.
+ * It stands in no lock's way, and gives up its own where another session waits for them.  Then
+ * the attempt ends, which the log tells, and is made again later.
  */
 void
 grnnd_fit_main(Datum arg)

@@ -534,11 +534,10 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 			if (position == rec->count)
 				rec->count++;
 			/* in front of a twin's list, where vacuum looks for it */
-			for (; t[i].twin && position > 0; position--)
+			if (t[i].twin)
 			{
-				GrnndEdge	nearer = grnnd_get_edge(l, rec, position - 1);
-
-				grnnd_set_edge(l, rec, position, &nearer);
+				grnnd_shift_edges(l, rec, position, 0);
+				position = 0;
 			}
 			grnnd_set_edge(l, rec, position, &edge);
 		}

@@ -15,7 +15,6 @@
 
 #include "common/pg_prng.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
 #include "am/cache.h"
 #include "am/entries.h"
@@ -114,13 +113,8 @@ add_edge(Trials *t, const Failed *f)
 	if (at == rec->count)
 		rec->count++;
 	/* as the last one: it is the farthest, as a rule */
-	for (; at + 1 < rec->count; at++)
-	{
-		GrnndEdge	next = grnnd_get_edge(l, rec, at + 1);
-
-		grnnd_set_edge(l, rec, at, &next);
-	}
-	grnnd_set_edge(l, rec, at, &edge);
+	grnnd_shift_edges(l, rec, at, rec->count - 1);
+	grnnd_set_edge(l, rec, rec->count - 1, &edge);
 	grnnd_edit_end(&e);
 	return true;
 }
@@ -177,11 +171,10 @@ try_node(Trials *t, uint32 id)
 
 	grnnd_store_init(&store, t->index, t->ix, CurrentMemoryContext);
 	store.strategy = t->strategy;
-	/* pages of zeros that a crash has left are no damage */
-	if (grnnd_slot_is_free(t->index, t->ix, id, t->strategy) ||
+	/* first what is no error where there is nothing: in a free slot, or a page of zeros */
+	if (!grnnd_store_fetch(&store, id, x, &state, &version, &error) || state != GRN_NODE ||
 		grnnd_copy_record(t->index, t->ix, id, t->target, t->strategy) != GRN_NODE ||
-		!grnnd_store_fetch(&store, id, x, &state, &version, &error) ||
-		state != GRN_NODE || version != t->target->version)
+		t->target->version != version)
 		return;
 	grnnd_make_point(t->ix, x, error, &p);
 	if (!arrives(t, &store, &p, id, FIRST_EF, &nearest) &&

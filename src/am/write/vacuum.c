@@ -601,6 +601,7 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		(void) GetTopTransactionId();
 	}
 	IndexFreeSpaceMapVacuum(info->index);
+	/* of a table that has not changed the index is not read */
 	changed = stats->tuples_removed + rows_since_vacuum(info->index);
 	if (changed > 0)
 	{
