@@ -23,6 +23,8 @@
  *   EXTENT ... GRANT --------------->   long before they are waited for
  *   <----------------------- WRITTEN    RESULT and CODES are as they will be; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
+ *   GROUP -------------------------->   lists to put into groups, where a GPU has built the graph
+ *   <----------------- BEAT, GROUPED
  *   RELEASE ------------------------>   drops what it had mapped
  *   <--------------------- RELEASED
  *   START ... ---------------------->   the next build, with the device still open
@@ -32,8 +34,8 @@
  * of file takes the build as ended.
  *
  * The EXTENTs after the next START are those of a new mapping.  Device and gpu_devices
- * must be those of the first.  From DONE to START the builder says nothing but
- * RELEASED, no BEAT either, and exits GRN_IDLE_SECONDS after RELEASED.
+ * must be those of the first.  From DONE to START the builder says nothing but GROUPED and
+ * RELEASED, BEAT alone between GROUP and GROUPED, and exits GRN_IDLE_SECONDS after RELEASED.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
@@ -42,7 +44,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 15
+#define GRN_PROTOCOL_VERSION 16
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -258,6 +260,8 @@ typedef enum GrnMsgType
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
 								 * GrnForm arg2 (graph/packed_rows.h) */
+	GRN_MSG_GROUP,				/* after DONE: arg0 lists, of arg1 rows in all and arg2 rows a
+								 * group at most, lie in WORK as grn_group_places() says */
 	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes
 								 * behind the one before if arg0 is 1 */
 	/* builder to leader */
@@ -270,7 +274,9 @@ typedef enum GrnMsgType
 	GRN_MSG_DONE,				/* result */
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
 	GRN_MSG_RELEASED,			/* nothing of the last build is mapped any more */
-	GRN_MSG_WRITTEN				/* RESULT and CODES: recall is measured yet */
+	GRN_MSG_WRITTEN,			/* RESULT and CODES: recall is measured yet */
+	GRN_MSG_GROUPED				/* arg0: 1 if rows have their groups, 0 if the GPU could not (text:
+								 * why); arg1: microseconds that it took */
 } GrnMsgType;
 
 typedef struct GrnMsg
@@ -289,6 +295,31 @@ typedef struct GrnMsg
 		}			say;
 	}			u;
 } GrnMsg;
+
+/*
+ * Where in WORK lists for groups are: GrnListToGroup [lists], and uint32 [rows] each of the rows'
+ * nodes, in ascending order in each list, and of what comes back, as GrnGpuGrouping's.  Nothing of
+ * a result may lie there (off_vectors).
+ */
+typedef struct GrnGroupPlaces
+{
+	uint64_t	members,
+				chosen,
+				copied,
+				bytes;			/* of all */
+} GrnGroupPlaces;
+
+static inline GrnGroupPlaces
+grn_group_places(uint64_t lists, uint64_t rows)
+{
+	GrnGroupPlaces p;
+
+	p.members = lists * sizeof(GrnListToGroup);
+	p.chosen = p.members + rows * sizeof(uint32_t);
+	p.copied = p.chosen + rows * sizeof(uint32_t);
+	p.bytes = p.copied + rows * sizeof(uint32_t);
+	return p;
+}
 
 /*
  * Between hosts.  A builder whose spec says so (remote) builds nothing.  It connects to a

@@ -25,7 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "builder/allocate.h"
 #include "builder/gpus.h"
+#include "builder/group_lists.h"
 #include "builder/pipeline.h"
 #include "builder/remote.h"
 #include "builder/unpack.h"
@@ -34,12 +36,6 @@
 #include "graph/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
-#define AHEAD_THREADS 8
-#define AHEAD_PIECE (UINT64_C(4) << 20)
-
-#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
-#define MADV_POPULATE_WRITE 23
-#endif
 
 typedef struct Segment
 {
@@ -63,6 +59,10 @@ typedef struct Server
 	uint64_t	on_disk;
 	bool		has_values;
 	GrnBuild	job;
+	GrnBuildResult result;		/* of the last build, while its memory is mapped */
+	bool		built;			/* there is one */
+	bool		group;			/* GROUP has come, */
+	GrnGroupRequest to_group;	/* with this */
 	GrnOptions	options;		/* of a connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
 	int			status;			/* to exit with: 0 once DONE is said */
@@ -145,46 +145,6 @@ violation(Server *s, const char *what)
 
 /* ---- the listening thread ---- */
 
-/* What threads that allocate an extent's pages share. */
-typedef struct Ahead
-{
-	char	   *base;
-	uint64_t	bytes;
-	uint64_t	next;			/* first byte that no thread has taken */
-} Ahead;
-
-static void *
-allocate_main(void *arg)
-{
-	Ahead	   *a = arg;
-	uint64_t	at;
-
-	while ((at = __atomic_fetch_add(&a->next, AHEAD_PIECE, __ATOMIC_RELAXED)) < a->bytes)
-		if (madvise(a->base + at, a->bytes - at < AHEAD_PIECE ? a->bytes - at : AHEAD_PIECE,
-					MADV_POPULATE_WRITE) != 0)
-			break;
-	return NULL;
-}
-
-/*
- * Allocates pages ahead of rows that come from another host: the backend that receives them is
- * one thread.  Best effort: that one allocates what is left, and says where it could not.  The
- * mapping stays until this process ends.
- */
-static void
-allocate_ahead(char *base, uint64_t bytes, uint32_t threads)
-{
-	Ahead	   *a = malloc(sizeof(*a));
-	pthread_t	thread;
-
-	if (!a)
-		return;
-	*a = (Ahead) {base, bytes, 0};
-	for (uint32_t i = 0; i < threads && i < AHEAD_THREADS; i++)
-		if (pthread_create(&thread, NULL, allocate_main, a) == 0)
-			pthread_detach(thread);
-}
-
 /* Maps one more piece of a segment at its address. */
 static void
 take_extent(Server *s, const GrnMsg *msg, int file)
@@ -216,7 +176,7 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 		/* as many rows as are expected, where they lie in memory: those files are sealed */
 		if (s->spec.remote == GRN_REMOTE_NONE && msg->arg[0] == GRN_SEG_VECTORS &&
 			at < s->spec.expected * s->spec.row_bytes && fcntl(file, F_GET_SEALS) >= 0)
-			allocate_ahead(seg->base + at, bytes, s->spec.threads);
+			grn_allocate_ahead(seg->base + at, bytes, s->spec.threads);
 	}
 	close(file);
 }
@@ -309,8 +269,10 @@ take(Server *s, const GrnMsg *msg, int file)
 	 * codes that it has given up.
 	 */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
-		(msg->type == GRN_MSG_RELEASE) == s->started)
+		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_GROUP) == s->started)
 		violation(s, "a message before START");
+	if ((msg->type == GRN_MSG_GROUP && !s->built) || (msg->type != GRN_MSG_EXTENT && s->group))
+		violation(s, "a message before GROUPED");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
 		if (s->started)
@@ -326,7 +288,7 @@ take(Server *s, const GrnMsg *msg, int file)
 		violation(s, "packed rows that cannot be");
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS && msg->type != GRN_MSG_PACKED &&
 		msg->type != GRN_MSG_OPTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
-		msg->type != GRN_MSG_RELEASE)
+		msg->type != GRN_MSG_GROUP && msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
 	/* nothing of the last build is used any more */
 	if (msg->type == GRN_MSG_START)
@@ -336,6 +298,7 @@ take(Server *s, const GrnMsg *msg, int file)
 	{
 		case GRN_MSG_START:
 			s->status = 1;
+			s->built = false;
 			s->idle_since = 0;
 			s->spec = msg->u.spec;
 			s->spec.gpu_devices[sizeof(s->spec.gpu_devices) - 1] = '\0';
@@ -360,7 +323,14 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_GRANT:
 			/* its EXTENTs have been mapped: need() looks at those */
 			break;
+		case GRN_MSG_GROUP:
+			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->segments[GRN_SEG_CODES].base,
+											 s->segments[GRN_SEG_WORK].base, s->segments[GRN_SEG_WORK].mapped,
+											 msg->arg[0], msg->arg[1], msg->arg[2]};
+			s->group = true;
+			break;
 		case GRN_MSG_RELEASE:
+			s->built = false;
 			drop_segments(s);
 			s->idle_since = grn_seconds();
 			break;
@@ -431,7 +401,7 @@ listen_main(void *arg)
 			receive(s);
 		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
 		{
-			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED))
+			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED) || __atomic_load_n(&s->group, __ATOMIC_RELAXED))
 				say_beat(s);
 			last = grn_seconds();
 		}
@@ -630,12 +600,40 @@ open_device(Server *s)
 
 /* ---- */
 
+/* What GROUP asks for. */
 static void
-wait_for(Server *s, const bool *flag)
+serve_groups(Server *s)
+{
+	GrnMsg		msg = {.type = GRN_MSG_GROUPED};
+	double		since = grn_seconds();
+	GrnGpuError err;
+
+	if (!grn_group_request_sound(&s->to_group))
+		violation(s, "lists that cannot be put into groups");
+	msg.arg[0] = grn_group_lists(&s->to_group, s->gpu, &err);
+	if (!msg.arg[0])
+		snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", err.text);
+	msg.arg[1] = (uint64_t) (grn_lap(&since) * 1e6);
+	__atomic_store_n(&s->group, false, __ATOMIC_RELAXED);
+	say(s, &msg);
+}
+
+/* Waits for START, and does what the leader of the last build wants meanwhile. */
+static void
+await_start(Server *s)
 {
 	pthread_mutex_lock(&s->mutex);
-	while (!*flag)
+	while (!s->started)
+	{
+		if (s->group)
+		{
+			pthread_mutex_unlock(&s->mutex);
+			serve_groups(s);
+			pthread_mutex_lock(&s->mutex);
+			continue;
+		}
 		pthread_cond_wait(&s->changed, &s->mutex);
+	}
 	pthread_mutex_unlock(&s->mutex);
 }
 
@@ -696,7 +694,7 @@ serve_build(Server *s, GrnPool **pool)
 	GrnConnection *connection = NULL;
 	GrnFailure	failure;
 
-	wait_for(s, &s->started);
+	await_start(s);
 	if (!spec_makes_sense(&s->spec))
 		violation(s, "a START that makes no sense");
 	msg.type = GRN_MSG_HELLO;
@@ -730,6 +728,8 @@ serve_build(Server *s, GrnPool **pool)
 	__atomic_store_n(&s->started, false, __ATOMIC_RELAXED);
 	s->build = false;
 	s->rows = 0;
+	s->result = msg.u.result;
+	s->built = connection == NULL;
 	__atomic_store_n(&s->status, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;

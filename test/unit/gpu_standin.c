@@ -4,6 +4,7 @@
  */
 #include "gpu_standin.h"
 #include "gpu_standin_cuts.h"
+#include "gpu_standin_groups.h"
 #include "gpu_standin_rows.h"
 
 #include <pthread.h>
@@ -132,11 +133,13 @@ ask_environment(void)
 	const char *text = getenv("GRNND_STANDIN");
 	unsigned long long memory = 0;
 	int			keeps_none = 0;
+	int			groups = 0;
 
 	if (text == NULL || standin.devices > 0)
 		return;
-	sscanf(text, "%d %llu %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none);
+	sscanf(text, "%d %llu %d %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none, &groups);
 	standin.keeps_none = keeps_none != 0;
+	standin.groups = (StandInGroups) groups;
 	standin.memory = memory;
 	standin.fault = GRN_GPU_FAILED;
 }
@@ -758,6 +761,17 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 		merge->counts[v] = (uint8_t) merge_row(gpu, fit, v, lists, gpu->degree,
 											   merge->ids + (size_t) v * gpu->degree);
 	}
+	return GRN_GPU_OK;
+}
+
+GrnGpuStatus
+grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *g, uint64_t memory_limit, GrnGpuError *err)
+{
+	(void) memory_limit;
+	CALL(gpu);
+	if (standin.groups == STANDIN_GROUPS_NO_MEMORY)
+		return say(err, GRN_GPU_MEMORY, "no memory for groups");
+	deal_all_into_groups(g, standin.groups);
 	return GRN_GPU_OK;
 }
 

@@ -57,7 +57,7 @@ typedef struct Leader
 	int			phases_before;	/* PHASEs before it, */
 	uint64_t	result_then;	/* and the checksum of RESULT then */
 	char		notice[512];
-	GrnMsg		last;			/* DONE or FAILED; type 0: end of file */
+	GrnMsg		last;			/* DONE, GROUPED or FAILED; type 0: end of file */
 	int			status;			/* of the process */
 	bool		by_digests;		/* lists are in the order of digests' distances, or in none */
 	bool		rounded;		/* graph and codes are of rows rounded to bytes */
@@ -261,7 +261,7 @@ threads_of(pid_t pid)
 	return threads;
 }
 
-/* Takes messages until DONE, FAILED or end of file, at most limit_ms. */
+/* Takes messages until DONE, GROUPED, FAILED or end of file, at most limit_ms. */
 static inline bool
 converse(Leader *l, uint64_t limit_ms)
 {
@@ -332,6 +332,7 @@ converse(Leader *l, uint64_t limit_ms)
 				l->result_then = grn_checksum(l->base[GRN_SEG_RESULT], l->mapped[GRN_SEG_RESULT]);
 				break;
 			case GRN_MSG_DONE:
+			case GRN_MSG_GROUPED:
 			case GRN_MSG_FAILED:
 				l->last = msg;
 				return true;
@@ -344,6 +345,7 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_PACKED:
 			case GRN_MSG_BUILD:
 			case GRN_MSG_GRANT:
+			case GRN_MSG_GROUP:
 			case GRN_MSG_RELEASE:
 			case GRN_MSG_OPTION:
 				CHECK(false, "message %u", msg.type);

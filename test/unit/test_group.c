@@ -503,6 +503,93 @@ long_rows(void)
 		CHECK(fabsf(w[j]) > 0.8e18f && fabsf(w[j]) < 1.2e18f, "dimension %u: %g", j, w[j]);
 }
 
+#define PLACED 1000
+#define PLACES 30
+#define PLACE_ROOM 50
+
+/* Groups that others have chosen: which rows they have, that none is empty, and what cannot be. */
+static void
+chosen_groups(void)
+{
+	GrnGrouped	rows[2 * PLACED];
+	uint32_t	chosen[PLACED];
+	uint32_t	copied[PLACED];
+	uint32_t	ends[PLACES];
+	uint32_t	own[PLACES];
+	void	   *workspace = malloc(grn_group_place_bytes(PLACED, PLACES));
+
+	for (int empty = 0; empty < 3; empty++)
+	{
+		uint32_t	count[PLACES] = {0};
+		uint32_t	seen[PLACED] = {0};
+		uint32_t	moved = 0;
+
+		for (uint32_t i = 0; i < PLACED; i++)
+		{
+			rows[i] = (GrnGrouped) {7 * i, i};
+			/* 1: nobody has chosen the last groups; 2: the last one has copies alone */
+			chosen[i] = i % (empty == 1 ? PLACES - 3 : empty == 2 ? PLACES - 1 : PLACES);
+			copied[i] = GRN_INVALID_ID;
+			count[chosen[i]]++;
+		}
+		for (uint32_t i = 0; i < PLACED; i += 3)
+		{
+			uint32_t	to = empty == 2 && i < 30 ? PLACES - 1 : (chosen[i] + 1) % (PLACES - 3);
+
+			if (to != chosen[i] && count[to] < PLACE_ROOM)
+			{
+				copied[i] = to;
+				count[to]++;
+			}
+		}
+		CHECK(grn_group_place(rows, PLACED, chosen, copied, PLACES, PLACE_ROOM, ends, own, workspace), "empty %d", empty);
+		for (uint32_t group = 0, at = 0; group < PLACES; at = ends[group++])
+		{
+			CHECK(own[group] > 0 && ends[group] - at >= own[group] && ends[group] - at <= PLACE_ROOM,
+				  "empty %d, group %u: %u of %u", empty, group, own[group], ends[group] - at);
+			for (uint32_t j = at; j < ends[group]; j++)
+			{
+				uint32_t	i = rows[j].rank;
+
+				if (i >= PLACED || rows[j].node != 7 * i)
+				{
+					CHECK(false, "empty %d: no row at %u", empty, j);
+					continue;
+				}
+				if (j >= at + own[group])
+					CHECK(copied[i] == group, "empty %d: row %u copied to %u", empty, i, group);
+				else if (chosen[i] != group)
+					moved++;
+				seen[i] += j < at + own[group];
+			}
+		}
+		for (uint32_t i = 0; i < PLACED; i++)
+			CHECK(seen[i] == 1, "empty %d: row %u is in %u groups", empty, i, seen[i]);
+		CHECK(moved == (empty == 1 ? 3 : empty == 2 ? 1 : 0), "empty %d: %u moved", empty, moved);
+	}
+	for (int wrong = 0; wrong < 4; wrong++)
+	{
+		for (uint32_t i = 0; i < PLACED; i++)
+		{
+			rows[i] = (GrnGrouped) {i, i};
+			chosen[i] = i % PLACES;
+			copied[i] = GRN_INVALID_ID;
+		}
+		if (wrong == 0)
+			chosen[3] = PLACES;
+		else if (wrong == 1)
+			copied[3] = PLACES;
+		else if (wrong == 2)
+			copied[3] = chosen[3];
+		for (uint32_t i = 0; wrong == 3 && i < PLACE_ROOM; i++)
+			copied[i] = i % PLACES == 5 ? GRN_INVALID_ID : 5;
+		CHECK(!grn_group_place(rows, PLACED, chosen, copied, PLACES, PLACE_ROOM, ends, own, workspace), "wrong %d", wrong);
+		for (uint32_t i = 0; i < PLACED; i++)
+			CHECK(rows[i].rank == i, "wrong %d: row %u has moved", wrong, i);
+	}
+	free(workspace);
+}
+
 int
 main(void)
 {
@@ -517,5 +604,6 @@ main(void)
 	RUN(searches_by_groups);
 	RUN(equal_rows_count);
 	RUN(long_rows);
+	RUN(chosen_groups);
 	UNIT_END();
 }

@@ -5,7 +5,6 @@
 #include "am/handler.h"
 
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
 #include "storage/bufmgr.h"
@@ -33,13 +32,6 @@ init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 	build->heap = heap;
 	build->index = index;
 	build->info = info;
-}
-
-/* Whether this transaction may have another build to follow. */
-static bool
-more_to_come(const GrnndBuild *build)
-{
-	return build->heap->rd_rel->relispartition || IsTransactionBlock();
 }
 
 /* For a reader: the recall that the build has measured at the default width. */
@@ -136,12 +128,9 @@ run_build(GrnndBuild *build)
 	 * any more.  The builder's end, which includes that of its device context,
 	 * goes on while pages are written.
 	 */
-	if (result->on_gpu && server == NULL && more_to_come(build))
-		grnnd_builder_park(builder);
-	else if (server == NULL)
-		grnnd_builder_kill(builder);
-	else
-		grnnd_builder_leave(builder);
+	build->holds_builder = grnnd_may_choose_groups(build, result);
+	if (!build->holds_builder)
+		grnnd_build_let_go(build);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);
@@ -171,14 +160,15 @@ run_build(GrnndBuild *build)
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
-							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s",
+							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s%s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, most_value_edges(result), build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
-							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved")));
+							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved",
+							 builder->grouped ? psprintf(", lists grouped by the GPU in %.3f s", builder->group_seconds) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,
 				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "

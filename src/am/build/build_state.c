@@ -3,8 +3,10 @@
  */
 #include "am/build/build_state.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "graph/rows.h"
 
@@ -168,6 +170,27 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
 									  SEGMENT_SLACK);
 	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
+}
+
+/* Whether this transaction may have another build to follow. */
+static bool
+more_to_come(const GrnndBuild *build)
+{
+	return build->heap->rd_rel->relispartition || IsTransactionBlock();
+}
+
+void
+grnnd_build_let_go(GrnndBuild *build)
+{
+	GrnndBuilder *builder = &build->builder;
+
+	build->holds_builder = false;
+	if (build->spec.remote != GRN_REMOTE_NONE)
+		grnnd_builder_leave(builder);
+	else if (builder->result.on_gpu && more_to_come(build))
+		grnnd_builder_park(builder);
+	else
+		grnnd_builder_kill(builder);
 }
 
 /* Error cleanup. */

@@ -32,6 +32,7 @@ typedef struct GrnndBuild
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before it is made and after its release */
 	GrnndBuilder builder;
+	bool		holds_builder;	/* it may have groups to choose (write_groups.c) */
 	/* collect.c's results */
 	uint64		rows;			/* in VECTORS and TIDS */
 	double		heap_tuples;
@@ -65,6 +66,8 @@ extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *
 extern void grnnd_set_devices(GrnBuildSpec *spec);
 /* Reserves address space for so many rows, or as many as are possible. */
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
+/* Once nothing more is wanted of the builder: parks it for a later build, or has it end. */
+extern void grnnd_build_let_go(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
 extern void grnnd_build_abandon(int code, Datum build);
 /* The end of a build that went well. */

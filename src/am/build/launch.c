@@ -507,6 +507,15 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->done = true;
 			b->waiting = false;
 			return;
+		case GRN_MSG_GROUPED:
+			b->grouped = msg->arg[0] == 1;
+			b->group_seconds = (double) msg->arg[1] / 1e6;
+			b->waiting = false;
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			if (!b->grouped)
+				ereport(DEBUG1,
+						(errmsg_internal("index builder process %d: %s", (int) b->pid, msg->u.say.text)));
+			return;
 		case GRN_MSG_RELEASED:
 			b->waiting = false;
 			return;
@@ -516,6 +525,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_PACKED:
 		case GRN_MSG_BUILD:
 		case GRN_MSG_GRANT:
+		case GRN_MSG_GROUP:
 		case GRN_MSG_RELEASE:
 		case GRN_MSG_OPTION:
 			break;
@@ -558,7 +568,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }
 
-/* Handles messages until DONE or RELEASED, whichever is to come, or until the flag is set. */
+/* Handles messages until DONE, GROUPED or RELEASED, whichever is to come, or the flag is set. */
 static void
 wait_for_builder(GrnndBuilder *b, const bool *flag)
 {
@@ -605,6 +615,25 @@ end_parked(XactEvent event, void *arg)
 		leaving.pid = parked.pid;
 		parked.pid = 0;
 	}
+}
+
+void
+grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
+{
+	GrnMsg		msg = {.type = GRN_MSG_GROUP};
+
+	msg.arg[0] = lists;
+	msg.arg[1] = rows;
+	msg.arg[2] = room;
+	b->waiting = true;
+	begin_silence(&b->silence);
+	send_message(b, &msg, -1, false);
+}
+
+void
+grnnd_builder_await_groups(GrnndBuilder *b)
+{
+	wait_for_builder(b, NULL);
 }
 
 void

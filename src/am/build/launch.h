@@ -28,7 +28,9 @@ typedef struct GrnndBuilder
 	bool		no_gpu;			/* has said that there is no GPU it can use */
 	bool		done;			/* has said DONE; result is filled */
 	bool		written;		/* RESULT and CODES are: only recall is measured yet */
-	bool		waiting;		/* something is to come: from START to DONE or RELEASED */
+	bool		waiting;		/* something is to come: from START to DONE or RELEASED, or GROUPED */
+	bool		grouped;		/* has said GROUPED: rows have their groups, */
+	double		group_seconds;	/* which took so long */
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
@@ -64,6 +66,13 @@ extern void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT and CODES are written. */
 extern void grnnd_builder_await_written(GrnndBuilder *builder);
 extern void grnnd_builder_await_end(GrnndBuilder *builder);
+/*
+ * After the result: tells it of lists that lie in WORK (grn_group_places()), whose rows are to be
+ * put into groups of so many rows at most; and waits for that.  grnnd_builder_poll() may hear it
+ * first: nothing is waited for then.  Whether they have been is in `grouped`.
+ */
+extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows, uint64 room);
+extern void grnnd_builder_await_groups(GrnndBuilder *builder);
 /*
  * After the result: parks the builder for a later build of this transaction, which then need
  * not start the device again.  The builder has let go of the mapping.

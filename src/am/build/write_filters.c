@@ -4,7 +4,8 @@
  *
  * The leader has fitted the books (frequent.c).  Leader and workers count the rows of each bucket
  * of values, by which the leader plans the lists.  Then all make signatures, sort the rows
- * by their buckets, put those of long lists into groups and, later, make the pages.
+ * by their buckets, put those of long lists into groups (write_groups.c) and, later, make the
+ * pages.
  */
 #include "postgres.h"
 
@@ -139,6 +140,8 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 
 					if (place)
 						new->list_rows[new->list_row_starts[bucket] + at[bucket]] = (GrnGrouped) {node, ranks[r]};
+					if (place && new->group_members != NULL && grnnd_is_grouped(new, bucket))
+						new->group_members[new->list_group_rows[bucket] + at[bucket]] = node;
 					at[bucket]++;
 				}
 				memcpy(last, ranks, n * sizeof(uint32));
@@ -193,9 +196,8 @@ grnnd_count_lists(GrnndNewIndex *new)
 	return counts;
 }
 
-/* The codec of the rows' codes, for groups. */
-static void
-find_codec(const GrnndNewIndex *new, GrnCodec *codec)
+void
+grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec)
 {
 	const GrnLayout *l = &new->layout;
 
@@ -260,14 +262,16 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	GrnndListSizes all = {0};
 	GrnndListPlaces places;
 	GrnCodec	codec;
+	uint64		grouped = 0;
 
 	if (p->buckets == 0)
 		return;
-	find_codec(new, &codec);
+	grnnd_find_codec(new, &codec);
 	p->off_row_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
 	p->off_record_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_group_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_group_rows = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
 	p->off_lengths = plan_array(map, &p->end, p->buckets, sizeof(uint32));
 	grnnd_find_filters(new, map);
 	for (uint32 b = 0; b <= p->buckets; b++)
@@ -278,11 +282,14 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 		new->list_record_starts[b] = (uint32) all.records;
 		new->list_group_starts[b] = (uint32) all.groups;
 		new->list_guide_starts[b] = (uint32) all.guides;
+		new->list_group_rows[b] = grouped;
 		if (b == p->buckets)
 			break;
 		n = begin_shares(new, b);
 		new->list_lengths[b] = (uint32) n;
 		grnnd_add_list(&all, &new->meta, l, &codec, b / new->meta.list_buckets, n, new->nodes);
+		if (all.groups > new->list_group_starts[b])
+			grouped += n;
 		grnnd_check_records(grnnd_place_lists(l, new->records, &all).end);
 	}
 	places = grnnd_place_lists(l, new->records, &all);
@@ -292,6 +299,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	new->records = places.end;
 	p->off_rows = plan_array(map, &p->end, all.rows, sizeof(GrnGrouped));
 	p->off_group_ends = plan_array(map, &p->end, all.groups, sizeof(uint32));
+	p->off_group_own = plan_array(map, &p->end, all.groups, sizeof(uint32));
 	p->off_middles = plan_array(map, &p->end, all.groups, l->code_bytes);
 	p->off_middle_factors = plan_array(map, &p->end, all.groups, sizeof(GrnFactor));
 	grnnd_find_filters(new, map);
@@ -303,8 +311,8 @@ grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, cons
 	uint64		buckets = (uint64) meta->list_buckets * meta->ncolumns;
 
 	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
-		buckets * (SHARES * sizeof(uint32) + sizeof(uint64) + 4 * sizeof(uint32)) +
-		all->rows * sizeof(GrnGrouped) + all->groups * (sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
+		buckets * (SHARES * sizeof(uint32) + 2 * sizeof(uint64) + 4 * sizeof(uint32)) +
+		all->rows * sizeof(GrnGrouped) + all->groups * (2 * sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
 }
 
 void
@@ -352,48 +360,14 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
 	new->list_group_starts = (uint32 *) (base + p->off_group_starts);
 	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
+	new->list_group_rows = (uint64 *) (base + p->off_group_rows);
 	new->list_lengths = (uint32 *) (base + p->off_lengths);
 	new->list_rows = (GrnGrouped *) (base + p->off_rows);
 	new->group_ends = (uint32 *) (base + p->off_group_ends);
+	new->group_own = (uint32 *) (base + p->off_group_own);
 	new->middles = (uint8 *) base + p->off_middles;
 	new->middle_factors = (GrnFactor *) (base + p->off_middle_factors);
-}
-
-/* ---- groups ---- */
-
-static bool
-has_groups(const GrnndNewIndex *new, uint32 bucket)
-{
-	return new->list_group_starts[bucket + 1] > new->list_group_starts[bucket];
-}
-
-/* GrnGrouping.look() */
-static void
-look(void *unused)
-{
-	CHECK_FOR_INTERRUPTS();
-}
-
-void
-grnnd_group_list(GrnndNewIndex *new, uint32 bucket)
-{
-	const GrnLayout *l = &new->layout;
-	uint64		first = new->list_row_starts[bucket];
-	uint32		group = new->list_group_starts[bucket];
-	uint32		n = new->list_lengths[bucket];
-	GrnCodec	codec;
-	GrnGrouping g = {.codec = &codec, .codes = new->codes, .factors = new->factors,
-		.room = grnnd_group_room(l), .seed = bucket, .look = look};
-	GrnGroups	groups = {new->group_ends + group, new->middles + (uint64) group * l->code_bytes,
-		new->middle_factors + group};
-	void	   *workspace;
-
-	if (!has_groups(new, bucket))
-		return;
-	find_codec(new, &codec);
-	workspace = palloc_extended(grn_group_bytes(&codec, n, g.room), MCXT_ALLOC_HUGE);
-	grn_group_rows(&g, new->list_rows + first, n, &groups, workspace);
-	pfree(workspace);
+	grnnd_find_groups(new, map);
 }
 
 /* ---- pages and records ---- */
@@ -474,7 +448,7 @@ form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 		uint32		id = new->filters.first_list + begin;
 
 		heads[b - first] = GRNND_NO_LIST;
-		if (has_groups(new, b))
+		if (grnnd_is_grouped(new, b))
 		{
 			heads[b - first].guide = new->filters.first_guide + new->list_guide_starts[b];
 			heads[b - first].groups = new->list_group_starts[b + 1] - new->list_group_starts[b];
@@ -500,12 +474,8 @@ grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
 		form_heads_page(new, number - meta->book_pages - meta->sample_pages, page);
 }
 
-/*
- * The last bucket whose part of an array begins at `number` or before: empty ones begin where the
- * next does.
- */
-static uint32
-bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
+uint32
+grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 {
 	uint32		low = 0;
 	uint32		high = buckets;
@@ -544,7 +514,7 @@ static void
 form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
 	uint64		room = grn_list_rows(&new->layout);
-	uint32		bucket = bucket_of(new->list_record_starts, new->filters.buckets, number);
+	uint32		bucket = grnnd_bucket_of(new->list_record_starts, new->filters.buckets, number);
 	uint64		first = (number - new->list_record_starts[bucket]) * room;
 
 	grnnd_list_start(&new->meta, rec, bucket, 0);
@@ -560,7 +530,7 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	uint64		room = grn_list_rows(&new->layout);
 	uint32		of_group = grnnd_group_records(&new->layout);
 	uint32		group = number / of_group;
-	uint32		bucket = bucket_of(new->list_group_starts, new->filters.buckets, group);
+	uint32		bucket = grnnd_bucket_of(new->list_group_starts, new->filters.buckets, group);
 	uint64		first = group > new->list_group_starts[bucket] ? new->group_ends[group - 1] : 0;
 	uint64		end = new->group_ends[group];
 
@@ -579,7 +549,7 @@ form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
 	static const uint8 any[GRN_MAX_SIG_BYTES];
 	const GrnLayout *l = &new->layout;
-	uint32		bucket = bucket_of(new->list_guide_starts, new->filters.buckets, number);
+	uint32		bucket = grnnd_bucket_of(new->list_guide_starts, new->filters.buckets, number);
 	uint32		room = grn_list_rows(l);
 	uint32		first = new->list_group_starts[bucket] + (number - new->list_guide_starts[bucket]) * room;
 	uint32		end = Min(first + room, new->list_group_starts[bucket + 1]);

@@ -29,8 +29,11 @@
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
 
-/* Bytes of vectors asked for at once: a large cell is left to the pages that are missed. */
-#define MOST_AHEAD ((uint64) 64 << 20)
+/*
+ * Pages of lists are in a file or two, to which one process at a time may write: so many at once
+ * keep it busy, and more would wait where they could write nodes.
+ */
+#define MOST_LISTING 4
 
 /* In shared memory where there are workers. */
 typedef struct Shared
@@ -38,6 +41,7 @@ typedef struct Shared
 	Oid			index;
 	bool		concurrent;
 	bool		use_wal;
+	bool		maps_work;		/* segment WORK is used */
 	uint64		nrows;
 	GrnRows		vectors;		/* but for their address */
 	uint64		records;
@@ -49,11 +53,11 @@ typedef struct Shared
 	pg_atomic_uint64 next_counted;	/* first share of the nodes that no process counts for lists */
 	pg_atomic_uint64 next_sorted;	/* and that none sorts into lists yet */
 	pg_atomic_uint64 next_node; /* first node that no process checks yet */
-	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
-	pg_atomic_uint64 grouped;	/* buckets whose lists are in groups */
 	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
+	pg_atomic_uint32 listing;	/* processes that write pages of lists beside those of nodes */
 	pg_atomic_uint64 pages_done;
+	GrnndGrouping groups;
 	GrnndWalAhead wal_ahead;
 	Barrier		steps;			/* what all participants have come to: see Step */
 	GrnndEmptying emptying;
@@ -363,32 +367,6 @@ stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 	return turn < files * Min(per_file, stretches);
 }
 
-/*
- * Asks for what nodes [begin, end) are written from, where memory is short: their lists and codes,
- * and their vectors, which lie in one cell or two and not in the order of the nodes.
- */
-static void
-nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
-{
-	Size		row_bytes = new->vectors.row_bytes;
-	uint32		low = UINT32_MAX;
-	uint32		high = 0;
-
-	end = Min(end, new->nodes);
-	if (begin >= end)
-		return;
-	grn_pages_ahead(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
-	if (new->codes != NULL)
-		grn_pages_ahead(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
-	for (uint64 i = begin; i < end; i++)
-	{
-		low = Min(low, new->moved[i]);
-		high = Max(high, new->moved[i]);
-	}
-	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
-		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
-}
-
 static uint64
 stretches_of(uint64 pages)
 {
@@ -419,8 +397,8 @@ write_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uin
 	if (shared->use_wal)
 		grnnd_wal_ahead(&shared->wal_ahead);
 	if (new->moved != NULL)
-		nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
-					end * new->layout.per_page / new->layout.span);
+		grnnd_nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
+						  end * new->layout.per_page / new->layout.span);
 	grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
 	for (uint64 i = begin; i < end; i++)
 		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
@@ -470,10 +448,8 @@ write_list_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool rep
 static bool
 lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
 {
-	if (new->moved != NULL || pg_atomic_read_u64(&shared->grouped) < new->filters.buckets)
+	if (new->moved != NULL || !grnnd_are_grouped(new, &shared->groups))
 		return false;
-	/* groups that other processes have made */
-	pg_read_barrier();
 	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
 		pg_atomic_read_u64(&shared->next_turn) * stretches_of(shared->node_pages - nodes);
 }
@@ -481,17 +457,15 @@ lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
 /*
  * This process's share of the groups of lists, and of the pages with nodes.  Lists lie in one file
  * or two, to which all processes would have to write in turns, so their pages come in between.
+ * build: the leader's, or NULL.
  */
 static void
-write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *build)
 {
 	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
-	uint64		grouped = 0;
-	uint64		bucket;
+	bool		report = build != NULL;
+	bool		grouped = grnnd_make_groups(new, build, &shared->groups);
 
-	for (; (bucket = pg_atomic_fetch_add_u64(&shared->next_list, 1)) < new->filters.buckets; grouped++)
-		grnnd_group_list(new, (uint32) bucket);
-	pg_atomic_fetch_add_u64(&shared->grouped, grouped);
 	if (new->moved != NULL)
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
@@ -503,8 +477,17 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
 	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
-		if (lists_are_behind(new, shared, nodes))
+	{
+		if (!grouped)
+			grouped = grnnd_make_groups(new, build, &shared->groups);
+		if (!lists_are_behind(new, shared, nodes))
+			continue;
+		if (pg_atomic_fetch_add_u32(&shared->listing, 1) < MOST_LISTING)
 			write_list_turn(new, shared, w, report);
+		pg_atomic_fetch_sub_u32(&shared->listing, 1);
+	}
+	if (!grouped)
+		grnnd_await_groups(new, build, &shared->groups);
 }
 
 /* What the leader has planned by now. */
@@ -539,7 +522,7 @@ work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Rela
 	w = begin_writing(new, shared->use_wal, index);
 	if (step <= WRITING_NODES)
 	{
-		write_nodes(new, shared, w, false);
+		write_nodes(new, shared, w, NULL);
 		end_step(shared);
 	}
 	if (step <= WRITING_LISTS)
@@ -562,7 +545,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	GrnndMapping *map;
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 
-	map = grnnd_mapping_attach(&shared->extents, shared->result.moved ? ~0 : ~(1 << GRN_SEG_WORK));
+	map = grnnd_mapping_attach(&shared->extents, shared->maps_work ? ~0 : ~(1 << GRN_SEG_WORK));
 	/* where the leader's memory is out of sight, it does without us */
 	if (grnnd_mapping_catch_up(map))
 	{
@@ -609,7 +592,7 @@ share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
 
 /* The leader's part, with workers (launched here) or without.  Returns the index's blocks. */
 static BlockNumber
-write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter *w, GrnndWorkers *workers)
+write_all(GrnndNewIndex *new, Shared *shared, GrnndBuild *build, GrnndPageWriter *w, GrnndWorkers *workers)
 {
 	BlockNumber blocks;
 
@@ -617,7 +600,8 @@ write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter
 		grnnd_workers_launch(workers);
 	grnnd_sort_lists(new, &shared->next_counted, false);
 	end_step(shared);
-	grnnd_plan_lists(new, map);
+	grnnd_plan_lists(new, build->map);
+	grnnd_plan_groups(new, build, &shared->groups);
 	blocks = place_blocks(new);
 	share_plan(new, shared, blocks);
 	end_step(shared);
@@ -625,8 +609,9 @@ write_all(GrnndNewIndex *new, Shared *shared, GrnndMapping *map, GrnndPageWriter
 	check_share(new, shared, true);
 	grnnd_sort_lists(new, &shared->next_sorted, true);
 	end_step(shared);
+	grnnd_begin_groups(new, build);
 	write_head(new, w);
-	write_nodes(new, shared, w, true);
+	write_nodes(new, shared, w, build);
 	end_step(shared);
 	while (write_list_turn(new, shared, w, true))
 		;
@@ -730,6 +715,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
+	shared->maps_work = r->moved || build->holds_builder;
 	shared->nrows = build->rows;
 	shared->vectors = new->vectors;
 	shared->nchains = new->nchains;
@@ -738,10 +724,10 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->next_counted, 0);
 	pg_atomic_init_u64(&shared->next_sorted, 0);
 	pg_atomic_init_u64(&shared->next_node, 0);
-	pg_atomic_init_u64(&shared->next_list, 0);
-	pg_atomic_init_u64(&shared->grouped, 0);
+	grnnd_groups_init(&shared->groups);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
+	pg_atomic_init_u32(&shared->listing, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);
@@ -750,7 +736,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (workers)
 		grnnd_mapping_share(build->map, &shared->extents);
 
-	blocks = write_all(new, shared, build->map, w, workers);
+	blocks = write_all(new, shared, build, w, workers);
 	INSTR_TIME_SET_CURRENT(written);
 	give_back(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);

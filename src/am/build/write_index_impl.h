@@ -1,11 +1,15 @@
 /*
  * write_index_impl.h - an index that is about to be written: write_index.c lays it out and
  * has leader and workers write it, write_index_check.c checks what the builder has sent,
- * write_index_pages.c forms the pages, and write_filters.c makes what filters need.
+ * write_index_pages.c forms the pages, write_filters.c makes what filters need, and write_groups.c
+ * has the rows of long lists put into groups.
  */
 #ifndef GRNND_WRITE_INDEX_IMPL_H
 #define GRNND_WRITE_INDEX_IMPL_H
 
+#include "storage/condition_variable.h"
+
+#include "am/build/build_state.h"
 #include "am/build/mapping.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
@@ -34,18 +38,30 @@ typedef struct GrnndFilterPlan
 	uint64		off_record_starts;	/* uint32 [buckets + 1] the first record of its chain */
 	uint64		off_group_starts;	/* uint32 [buckets + 1] its first group */
 	uint64		off_guide_starts;	/* uint32 [buckets + 1] the first record of its guide */
+	uint64		off_group_rows; /* uint64 [buckets + 1] rows of lists before it that have groups */
 	uint64		off_lengths;	/* uint32 [buckets] rows without copies */
 	uint64		off_rows;		/* GrnGrouped [rows of lists] */
 	uint64		off_group_ends; /* uint32 [groups] the row of the bucket behind each */
+	uint64		off_group_own;	/* uint32 [groups] rows that are no copies, where the builder
+								 * chooses */
 	uint64		off_middles;	/* [groups][code_bytes] */
 	uint64		off_middle_factors; /* GrnFactor [groups] */
 	uint64		end;			/* of all that is planned so far */
 	uint32		buckets;		/* of all columns; 0: no lists */
+	uint32		to_group;		/* lists whose groups the builder is to choose; 0: we make them */
 	/* Ids of the first records of lists, which follow the nodes' chains: */
 	uint32		first_list;		/* of chains, */
 	uint32		first_group;	/* of groups, each of which fills a page (grnnd_group_records()), */
 	uint32		first_guide;	/* and of guides */
 } GrnndFilterPlan;
+
+/* What a process has to do yet of groups (write_groups.c). */
+typedef enum GrnndGroupStep
+{
+	GRNND_GROUP_LISTS = 0,
+	GRNND_GROUP_MIDDLES,
+	GRNND_GROUP_NOTHING
+} GrnndGroupStep;
 
 /* What an index is written from: what its metapage is to say, and where the rest lies. */
 typedef struct GrnndNewIndex
@@ -86,11 +102,18 @@ typedef struct GrnndNewIndex
 	uint32	   *list_record_starts; /* [buckets + 1] */
 	uint32	   *list_group_starts;	/* [buckets + 1] */
 	uint32	   *list_guide_starts;	/* [buckets + 1] */
+	uint64	   *list_group_rows;	/* [buckets + 1] */
 	uint32	   *list_lengths;	/* [buckets] */
 	GrnGrouped *list_rows;
 	uint32	   *group_ends;		/* [groups] */
+	uint32	   *group_own;		/* [groups] */
 	uint8	   *middles;		/* [groups][code_bytes] */
 	GrnFactor  *middle_factors; /* [groups] */
+	/* of all lists with groups, in segment WORK (grn_group_places()); NULL: we make the groups */
+	uint32	   *group_members;
+	const uint32 *group_chosen;
+	const uint32 *group_copied;
+	GrnndGroupStep group_step;	/* of this process */
 	/* palloc'd */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* one spanning record, */
@@ -129,6 +152,11 @@ extern void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows,
 
 /* ---- write_index_pages.c ---- */
 
+/*
+ * Asks for what nodes [begin, end) are written from, where memory is short: their lists and codes,
+ * and their vectors, which lie in one cell or two and not in the order of the nodes.
+ */
+extern void grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end);
 /* Forms page number `number` of the node area. */
 extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page);
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
@@ -195,13 +223,60 @@ extern uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */
 extern void grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end);
-/* Puts the rows of a bucket's list into groups, if it is to have any. */
-extern void grnnd_group_list(GrnndNewIndex *new, uint32 bucket);
+/*
+ * The last bucket whose part of an array begins at `number` or before, by where parts start: empty
+ * ones start where the next does.
+ */
+extern uint32 grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number);
+/* The codec of the rows' codes, for groups. */
+extern void grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec);
 /* Pages of books, sample and lists' heads; those of the sample want all signatures. */
 extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
 extern uint32 grnnd_filter_pages(const GrnndMeta *meta);
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
 /* Forms the record of lists with that id. */
 extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
+
+/* ---- write_groups.c ---- */
+
+/* What leader and workers share of groups. */
+typedef struct GrnndGrouping
+{
+	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
+	pg_atomic_uint64 placed;	/* buckets whose lists are in groups */
+	pg_atomic_uint64 next_group;	/* first group whose middle no process finds yet, */
+	pg_atomic_uint64 middles;	/* and groups with a middle, where the builder has chosen them */
+	pg_atomic_uint32 awaited;	/* 1: the builder is at work on them */
+	bool		chosen;			/* it has chosen them; written before awaited becomes 0 */
+	ConditionVariable changed;	/* awaited is 0, or all lists are placed */
+} GrnndGrouping;
+
+extern void grnnd_groups_init(GrnndGrouping *grouping);
+/*
+ * Plans that the builder chooses groups, where lists want that and its memory holds them; else lets
+ * it go.  The leader's alone, as grnnd_begin_groups() is.
+ */
+extern void grnnd_plan_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
+/* Finds what that says in this process's mapping. */
+extern void grnnd_find_groups(GrnndNewIndex *new, const GrnndMapping *map);
+/* Once rows are sorted into lists: has the builder begin, where that is planned. */
+extern void grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build);
+/*
+ * This process's share of the groups, as far as it can be done now.  False: there is more to come,
+ * from the builder or other processes.  build: the leader's, or NULL.  Errors: what the builder has
+ * said is wrong, XX000.
+ */
+extern bool grnnd_make_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
+/* The rest of it, when there is nothing else to do. */
+extern void grnnd_await_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
+/* Whether all lists have their groups, which may be read then. */
+extern bool grnnd_are_grouped(const GrnndNewIndex *new, GrnndGrouping *grouping);
+
+/* Whether the list of a bucket has groups. */
+static inline bool
+grnnd_is_grouped(const GrnndNewIndex *new, uint32 bucket)
+{
+	return new->list_group_starts[bucket + 1] > new->list_group_starts[bucket];
+}
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

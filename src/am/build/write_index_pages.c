@@ -8,7 +8,33 @@
 #include "am/build/write_index_impl.h"
 #include "am/cache.h"
 #include "am/page.h"
+#include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
+
+/* Bytes of vectors asked for at once: a large cell is left to the pages that are missed. */
+#define MOST_AHEAD ((uint64) 64 << 20)
+
+void
+grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
+{
+	Size		row_bytes = new->vectors.row_bytes;
+	uint32		low = UINT32_MAX;
+	uint32		high = 0;
+
+	end = Min(end, new->nodes);
+	if (begin >= end)
+		return;
+	grn_pages_ahead(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
+	if (new->codes != NULL)
+		grn_pages_ahead(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
+	for (uint64 i = begin; i < end; i++)
+	{
+		low = Min(low, new->moved[i]);
+		high = Max(high, new->moved[i]);
+	}
+	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
+		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
+}
 
 /* ---- records ---- */
 

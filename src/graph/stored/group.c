@@ -480,3 +480,120 @@ grn_group_rows(const GrnGrouping *given, GrnGrouped *rows, uint32_t n, const Grn
 	for (uint32_t i = 0; i < ends[ngroups - 1]; i++)
 		rows[i].node = s.nodes[rows[i].node];
 }
+
+/* ---- groups that have been chosen ---- */
+
+typedef struct Placing
+{
+	GrnGrouped *rows;			/* [n] as they came */
+	uint32_t   *chosen;			/* [n] */
+	uint32_t   *copied;			/* [n] */
+	uint32_t   *own;			/* [groups] rows that are no copies; the caller's */
+	uint32_t   *all;			/* [groups] with copies */
+	uint32_t   *at;				/* [groups] position of the next row, */
+	uint32_t   *at_copy;		/* and of the next copy */
+} Placing;
+
+static size_t
+lay_out_placing(Placing *p, uint32_t n, uint32_t ngroups, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+
+	p->rows = grn_take(&a, n, sizeof(GrnGrouped));
+	p->chosen = grn_take(&a, n, sizeof(uint32_t));
+	p->copied = grn_take(&a, n, sizeof(uint32_t));
+	p->all = grn_take(&a, ngroups, sizeof(uint32_t));
+	p->at = grn_take(&a, ngroups, sizeof(uint32_t));
+	p->at_copy = grn_take(&a, ngroups, sizeof(uint32_t));
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_group_place_bytes(uint32_t n, uint32_t ngroups)
+{
+	Placing		p;
+
+	return lay_out_placing(&p, n, ngroups, NULL);
+}
+
+/* Takes the choices over, and counts them.  False: they cannot be. */
+static bool
+count_choices(const Placing *p, uint32_t n, uint32_t ngroups, uint32_t room, const uint32_t *chosen,
+			  const uint32_t *copied)
+{
+	memset(p->own, 0, ngroups * sizeof(uint32_t));
+	memset(p->all, 0, ngroups * sizeof(uint32_t));
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	to = p->chosen[i] = chosen[i];
+		uint32_t	copy = p->copied[i] = copied[i];
+
+		if (to >= ngroups || (copy != GRN_INVALID_ID && (copy >= ngroups || copy == to)))
+			return false;
+		p->own[to]++;
+		p->all[to]++;
+		if (copy != GRN_INVALID_ID)
+			p->all[copy]++;
+	}
+	for (uint32_t i = 0; i < ngroups; i++)
+		if (p->all[i] > room)
+			return false;
+	return true;
+}
+
+/* No group stays without a row: one of a group with several moves there, and has no copy. */
+static void
+fill_empty_groups(const Placing *p, uint32_t n, uint32_t ngroups)
+{
+	for (uint32_t group = 0, i = 0; group < ngroups; group++)
+	{
+		if (p->own[group] > 0)
+			continue;
+		/* its copies have no row that the middle could be the mean of */
+		for (uint32_t j = 0; j < n && p->all[group] > 0; j++)
+			if (p->copied[j] == group)
+			{
+				p->copied[j] = GRN_INVALID_ID;
+				p->all[group]--;
+			}
+		/* there are as many rows as groups at least */
+		while (i < n && p->own[p->chosen[i]] < 2)
+			i++;
+		if (i == n)
+			return;
+		if (p->copied[i] != GRN_INVALID_ID)
+			p->all[p->copied[i]]--;
+		p->copied[i] = GRN_INVALID_ID;
+		p->own[p->chosen[i]]--;
+		p->all[p->chosen[i]]--;
+		p->chosen[i] = group;
+		p->own[group] = p->all[group] = 1;
+	}
+}
+
+bool
+grn_group_place(GrnGrouped *rows, uint32_t n, const uint32_t *chosen, const uint32_t *copied,
+				uint32_t ngroups, uint32_t room, uint32_t *ends, uint32_t *own, void *workspace)
+{
+	uint32_t	at = 0;
+	Placing		p = {.own = own};
+
+	(void) lay_out_placing(&p, n, ngroups, workspace);
+	if (!count_choices(&p, n, ngroups, room, chosen, copied))
+		return false;
+	fill_empty_groups(&p, n, ngroups);
+	for (uint32_t group = 0; group < ngroups; group++)
+	{
+		p.at[group] = at;
+		p.at_copy[group] = at + own[group];
+		ends[group] = at += p.all[group];
+	}
+	memcpy(p.rows, rows, n * sizeof(GrnGrouped));
+	for (uint32_t i = 0; i < n; i++)
+	{
+		rows[p.at[p.chosen[i]]++] = p.rows[i];
+		if (p.copied[i] != GRN_INVALID_ID)
+			rows[p.at_copy[p.copied[i]]++] = p.rows[i];
+	}
+	return true;
+}

@@ -59,6 +59,23 @@ extern void grn_group_rows(const GrnGrouping *g, GrnGrouped *rows, uint32_t n, c
 						   void *workspace);
 
 /*
+ * Numbers of a row's code by which groups are refined, the first ones; 0: groups of such codes are
+ * cuts alone, or codes are rows.  A GPU may choose groups by them.
+ */
+extern uint32_t grn_group_refined_dims(const GrnCodec *codec);
+
+/*
+ * grn_group_rows() of groups that have been chosen, but for middles.  chosen [n]: each row's group,
+ * of ngroups; copied [n]: its second one, or GRN_INVALID_ID.  A group has rows of its own first,
+ * own [ngroups] of them and one at least, and then copies.  False, with rows as they were: a
+ * number is no group's, or a group has more rows than there is room for.  workspace:
+ * grn_group_place_bytes().
+ */
+extern size_t grn_group_place_bytes(uint32_t n, uint32_t ngroups);
+extern bool grn_group_place(GrnGrouped *rows, uint32_t n, const uint32_t *chosen, const uint32_t *copied,
+							uint32_t ngroups, uint32_t room, uint32_t *ends, uint32_t *own, void *workspace);
+
+/*
  * The middle of a group of n rows, coded as a row is: an estimate from it is about the distance
  * of the rows' mean, and where distances are Euclidean somewhat more the farther apart they are.
  */

@@ -120,6 +120,12 @@ grn_group_may_refine(const GrnCodec *codec)
 	return codec->kind == GRN_CODES_ROWS && (!grn_codes_exact(codec) || codec->own == GRN_EXACT_L2);
 }
 
+uint32_t
+grn_group_refined_dims(const GrnCodec *codec)
+{
+	return grn_group_may_refine(codec) && !grn_codes_exact(codec) ? refining_dims(codec) : 0;
+}
+
 size_t
 grn_group_refine_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 {

@@ -1,0 +1,79 @@
+/*
+ * group_lists.c - rows of lists go into groups on the GPU that has built the graph.
+ *
+ * The leader knows which rows have which values, and has put the long lists into WORK.  Their
+ * groups come back as numbers, by which it places the rows itself (stored/group.h).
+ */
+#include "builder/group_lists.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/metric.h"
+#include "graph/stored/codec.h"
+#include "graph/stored/group.h"
+
+static const GrnListToGroup *
+lists_of(const GrnGroupRequest *r)
+{
+	return (const GrnListToGroup *) r->work;
+}
+
+bool
+grn_group_request_sound(const GrnGroupRequest *r)
+{
+	GrnGroupPlaces places = grn_group_places(r->lists, r->rows);
+	const uint32_t *members = (const uint32_t *) (r->work + places.members);
+	uint64_t	rows = 0;
+
+	if (r->result->moved || grn_code_bytes(r->result->shape) == 0 || r->lists > UINT32_MAX ||
+		r->rows > r->work_bytes || places.bytes > r->work_bytes || r->room < 1 || r->room > UINT32_MAX)
+		return false;
+	for (uint64_t i = 0; i < r->lists; i++)
+	{
+		const GrnListToGroup *list = &lists_of(r)[i];
+
+		if (list->first != rows || list->n < 1 || list->n > r->rows - rows || list->groups < 1 ||
+			list->groups > list->n || list->groups * r->room < list->n)
+			return false;
+		rows += list->n;
+	}
+	for (uint64_t i = 0; i < rows; i++)
+		if (members[i] >= r->result->nodes)
+			return false;
+	return rows == r->rows;
+}
+
+bool
+grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
+{
+	const GrnBuildResult *result = r->result;
+	GrnGroupPlaces places = grn_group_places(r->lists, r->rows);
+	const float *floats = (const float *) (r->codes + result->off_codec);
+	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit,
+		.mean = floats, .basis = floats + r->spec->dim};
+	GrnGpuGrouping g = {.lists = lists_of(r), .nlists = (uint32_t) r->lists, .room = (uint32_t) r->room};
+
+	memset(err, 0, sizeof(*err));
+	memcpy(codec.steps, result->steps, sizeof(codec.steps));
+	grn_codec_set_metric(&codec, grn_metric(r->spec->metric), result->norm_unit);
+	g.codes.used = grn_group_refined_dims(&codec);
+	if (gpu == NULL || g.codes.used == 0)
+	{
+		snprintf(err->text, sizeof(err->text), "no GPU makes such groups");
+		return false;
+	}
+	g.codes.codes = (const uint8_t *) r->codes + result->off_codes;
+	g.codes.factors = (const uint32_t *) (r->codes + result->off_factors);
+	g.codes.bytes = grn_code_bytes(result->shape);
+	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
+	{
+		g.codes.bits[b] = grn_block_bits(b);
+		g.codes.dims[b] = result->shape.dims[b];
+		g.codes.steps[b] = result->steps[b];
+	}
+	g.members = (const uint32_t *) (r->work + places.members);
+	g.chosen = (uint32_t *) (r->work + places.chosen);
+	g.copied = (uint32_t *) (r->work + places.copied);
+	return grn_gpu_group(gpu, &g, r->spec->gpu_memory_limit, err) == GRN_GPU_OK;
+}
