@@ -6,6 +6,8 @@
  */
 #include "builder/group_lists.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +46,57 @@ grn_group_request_sound(const GrnGroupRequest *r)
 	return rows == r->rows;
 }
 
+/*
+ * Device bytes of a row in a group, about: its numbers in binary16, its code, and 128 of what else
+ * the GPU keeps (GroupsLayout in cuda/groups.cu), of groups a tenth more.
+ */
+static uint64_t
+row_bytes(const GrnGpuCodes *codes)
+{
+	return (2 * codes->used + codes->bytes + 128) * 11 / 10;
+}
+
+/*
+ * Whether binary16 holds the rows side by side: the GPU takes them in units of the longest one of a
+ * call, and so many times shorter ones would become equal.  By powers of two of what the GPU
+ * multiplies a code with.
+ */
+#define LONGEST 10
+
+static bool
+are_even(const GrnGroupRequest *r, const GrnFactor *factors, const uint32_t *members)
+{
+	int			longest = INT_MIN;
+	double		sum = 0;
+	uint64_t	n = 0;
+
+	for (uint64_t i = 0; i < r->rows; i++)
+	{
+		float		scale = grn_factor_length(factors[members[i]]) * (float) grn_factor_alpha(factors[members[i]]);
+		int			power;
+
+		if (!(scale > 0))
+			continue;
+		(void) frexpf(scale, &power);
+		longest = power > longest ? power : longest;
+		sum += power;
+		n++;
+	}
+	return n == 0 || longest - sum / (double) n <= LONGEST;
+}
+
+/* How many lists, from `first` on, a call takes: as there is memory for, and one at least. */
+static uint64_t
+lists_at_once(const GrnGroupRequest *r, uint64_t first, uint64_t most_rows)
+{
+	uint64_t	rows = lists_of(r)[first].n;
+	uint64_t	n = 1;
+
+	while (first + n < r->lists && rows + lists_of(r)[first + n].n <= most_rows)
+		rows += lists_of(r)[first + n++].n;
+	return n;
+}
+
 bool
 grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
 {
@@ -52,7 +105,8 @@ grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
 	const float *floats = (const float *) (r->codes + result->off_codec);
 	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit,
 		.mean = floats, .basis = floats + r->spec->dim};
-	GrnGpuGrouping g = {.lists = lists_of(r), .nlists = (uint32_t) r->lists, .room = (uint32_t) r->room};
+	GrnGpuGrouping g = {.room = (uint32_t) r->room};
+	uint64_t	limit;
 
 	memset(err, 0, sizeof(*err));
 	memcpy(codec.steps, result->steps, sizeof(codec.steps));
@@ -63,8 +117,14 @@ grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
 		snprintf(err->text, sizeof(err->text), "no GPU makes such groups");
 		return false;
 	}
-	g.codes.codes = (const uint8_t *) r->codes + result->off_codes;
+	g.members = (const uint32_t *) (r->work + places.members);
 	g.codes.factors = (const uint32_t *) (r->codes + result->off_factors);
+	if (!are_even(r, (const GrnFactor *) g.codes.factors, g.members))
+	{
+		snprintf(err->text, sizeof(err->text), "some rows are far longer than others");
+		return false;
+	}
+	g.codes.codes = (const uint8_t *) r->codes + result->off_codes;
 	g.codes.bytes = grn_code_bytes(result->shape);
 	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
 	{
@@ -72,8 +132,17 @@ grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
 		g.codes.dims[b] = result->shape.dims[b];
 		g.codes.steps[b] = result->steps[b];
 	}
-	g.members = (const uint32_t *) (r->work + places.members);
 	g.chosen = (uint32_t *) (r->work + places.chosen);
 	g.copied = (uint32_t *) (r->work + places.copied);
-	return grn_gpu_group(gpu, &g, r->spec->gpu_memory_limit, err) == GRN_GPU_OK;
+	grn_gpu_end(gpu);
+	if (grn_gpu_limit(gpu, r->spec->gpu_memory_limit, &limit, err) != GRN_GPU_OK)
+		return false;
+	for (uint64_t first = 0; first < r->lists; first += g.nlists)
+	{
+		g.lists = lists_of(r) + first;
+		g.nlists = (uint32_t) lists_at_once(r, first, limit / row_bytes(&g.codes));
+		if (grn_gpu_group(gpu, &g, r->spec->gpu_memory_limit, err) != GRN_GPU_OK)
+			return false;
+	}
+	return true;
 }

@@ -686,6 +686,18 @@ build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 	return false;
 }
 
+/*
+ * Only reads what the leader is going to check and then to trust.  What it says after DONE comes by
+ * WORK.
+ */
+static void
+keep_result(Server *s)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		if (i != GRN_SEG_WORK && s->segments[i].mapped > 0)
+			(void) mprotect(s->segments[i].base, s->segments[i].mapped, PROT_READ);
+}
+
 /* One build, from START to DONE. */
 static void
 serve_build(Server *s, GrnPool **pool)
@@ -726,6 +738,8 @@ serve_build(Server *s, GrnPool **pool)
 	}
 	pthread_mutex_lock(&s->mutex);
 	__atomic_store_n(&s->started, false, __ATOMIC_RELAXED);
+	if (connection == NULL)
+		keep_result(s);
 	s->build = false;
 	s->rows = 0;
 	s->result = msg.u.result;

@@ -84,6 +84,7 @@ like($said, $by_gpu, 'leader and workers: by the GPU');
 like($said, qr/workers \d and [12],/, 'workers have written pages');
 like(build('leader alone', 'SET max_parallel_maintenance_workers = 0;'), $by_gpu, 'leader alone: by the GPU');
 like(build('compact', '', 'WITH (layout = compact)'), $by_gpu, 'compact: by the GPU');
+like(build('little memory of the GPU', "SET grnnd.gpu_memory_limit = '2MB';"), $by_gpu, 'little memory of the GPU: list by list');
 unlike(build('on cores', 'SET grnnd.build_device = cpu;'), $by_gpu, 'on cores: by cores');
 unlike(build('without codes', '', 'WITH (codes = off)'), $by_gpu, 'without codes there are no groups');
 unlike(build('beyond memory', "SET grnnd.build_memory_limit = '1MB';"), $by_gpu, 'beyond memory: by cores');
@@ -97,6 +98,13 @@ is($times, 2, 'two partitions: both by the GPU');
 is(scalar(keys %processes), 1, 'by one process');
 is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('p1_v_c_idx', true)) . ' UNION ALL ' .
 		q(SELECT count(*) FROM grnnd_check('p2_v_c_idx', true))), "0\n0", 'both are sound');
+
+# rows of which some are far longer: units of the longest leave nothing of the others
+$node->safe_psql('postgres', q(CREATE TABLE long AS SELECT v, c FROM t;
+	INSERT INTO long SELECT (SELECT array_agg(1e7 * j) FROM generate_series(1, 16) j)::vector(16), 3));
+$node->psql('postgres', 'SET client_min_messages = debug1; CREATE INDEX l ON long USING grnnd (v, c)', stderr => \$log);
+unlike($log, $by_gpu, 'a row that is far longer than all others: by cores');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('l', true))), '0', 'they are sound');
 
 # an insert, and a vacuum, of an index whose groups it has chosen
 $node->safe_psql('postgres', q(CREATE INDEX i ON t USING grnnd (v, c);
@@ -120,11 +128,37 @@ for my $wrong (2, 3)
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM pg_class WHERE relname = 'i')), '0', 'no index is left');
 }
 
-# one that ends meanwhile
+# one that ends meanwhile, or says no more: all that cores need is there
 restart('1 0 0 0 4');
-$node->psql('postgres', 'CREATE INDEX i ON t USING grnnd (v, c)', stderr => \$log);
-like($log, qr/ERROR:  the index builder process ended unexpectedly/, 'a builder that ends');
-is($node->safe_psql('postgres', 'SELECT 1'), '1', 'the server goes on');
+$log = build('a builder that ends', '');
+unlike($log, $by_gpu, 'a builder that ends: by cores');
+like($log, qr/has not put lists into groups: it has ended/, 'a builder that ends: the log says so');
+restart('1 0 0 0 5');
+{
+	my $build = psql_start($node, "SET client_min_messages = log; SET grnnd.build_timeout = '2s'; CREATE INDEX i ON t USING grnnd (v, c)");
+	# the leader writes pages once the builder has its lists, and then waits
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_progress_create_index p JOIN pg_stat_activity USING (pid)
+		WHERE phase ~ 'writing' AND wait_event_type = 'Extension'") or die 'no build waits for groups';
+	kill 'STOP', grep { (readlink("/proc/$_/exe") // '') eq "$dir/builder" } map { m!/proc/(\d+)! } glob('/proc/[0-9]*');
+	like(psql_finish($build), qr/has not put lists into groups: it is silent/, 'a builder that is silent: the log says so');
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('i', true))), '0', 'a builder that is silent: sound');
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
+# a GPU that has failed is not kept for the transaction's next build.  All its calls fail from one on that is behind
+# those of the graph.
+my $failed = 0;
+for (my $call = 6; $call < 30 && !$failed; $call++)
+{
+	restart("1 0 $call 0 0");
+	$node->psql('postgres', 'SET client_min_messages = log; BEGIN; CREATE INDEX i ON t USING grnnd (v, c);
+		CREATE INDEX j ON t USING grnnd (v, c); COMMIT', stderr => \$log);
+	$failed = () = $log =~ /has not put lists into groups: a fault for the test/g;
+}
+is($failed, 2, 'a GPU that fails: two builds have made their groups on cores');
+unlike($log, qr/ERROR/, 'a GPU that fails: no error');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('j', true))), '0', 'a GPU that fails: sound');
+$node->safe_psql('postgres', 'DROP INDEX i, j');
 
 # a cancel while groups are awaited
 restart('1 0 0 0 5');

@@ -19,6 +19,7 @@
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */
+#define GROUPED_BYTES 100		/* of a row that goes into a group */
 #define MERGE_BYTES 100			/* of a merge, beside digests, for each of the degree */
 
 StandIn		standin;
@@ -767,9 +768,12 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 GrnGpuStatus
 grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *g, uint64_t memory_limit, GrnGpuError *err)
 {
-	(void) memory_limit;
+	uint64_t	rows = 0;
+
 	CALL(gpu);
-	if (standin.groups == STANDIN_GROUPS_NO_MEMORY)
+	for (uint32_t i = 0; i < g->nlists; i++)
+		rows += g->lists[i].n;
+	if (standin.groups == STANDIN_GROUPS_NO_MEMORY || (memory_limit && rows * GROUPED_BYTES > memory_limit))
 		return say(err, GRN_GPU_MEMORY, "no memory for groups");
 	deal_all_into_groups(g, standin.groups);
 	return GRN_GPU_OK;

@@ -223,23 +223,31 @@ grow(Leader *l, GrnSegment segment, uint64_t bytes)
 	}
 }
 
-/* Whether a process maps a file of grow(). */
-static inline bool
-maps_segments(pid_t pid)
+/* How many bytes of grow()'s files a process maps, of all or of those that it may write. */
+static inline uint64_t
+bytes_mapped(pid_t pid, bool writable)
 {
 	char		path[64];
 	char		line[512];
-	bool		found = false;
+	uint64_t	bytes = 0;
 	FILE	   *maps;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
 	maps = fopen(path, "r");
 	CHECK(maps, "%s", path);
 	while (maps && fgets(line, sizeof(line), maps))
-		found |= strstr(line, "memfd:test") != NULL;
+	{
+		unsigned long from;
+		unsigned long to;
+		char		rights[8];
+
+		if (strstr(line, "memfd:test") && sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 &&
+			(!writable || rights[1] == 'w'))
+			bytes += to - from;
+	}
 	if (maps)
 		fclose(maps);
-	return found;
+	return bytes;
 }
 
 /* Threads of a process. */
@@ -337,7 +345,7 @@ converse(Leader *l, uint64_t limit_ms)
 				l->last = msg;
 				return true;
 			case GRN_MSG_RELEASED:
-				CHECK(!maps_segments(l->pid), "released and still mapped");
+				CHECK(bytes_mapped(l->pid, false) == 0, "released and still mapped");
 				return true;
 			case GRN_MSG_START:
 			case GRN_MSG_EXTENT:

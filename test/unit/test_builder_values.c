@@ -108,6 +108,9 @@ begin_lists(Leader *l)
 	l->spec.sig_bytes = 1;
 	build(l, 3000, 24, fill_normal);
 	CHECK(l->last.type == GRN_MSG_DONE && places.bytes <= l->mapped[GRN_SEG_WORK], "type %u", l->last.type);
+	/* of the result, which the leader trusts once it has checked it */
+	CHECK(bytes_mapped(l->pid, true) == l->mapped[GRN_SEG_WORK] && bytes_mapped(l->pid, false) > l->mapped[GRN_SEG_WORK],
+		  "%llu bytes may be written", (unsigned long long) bytes_mapped(l->pid, true));
 	lists = (GrnListToGroup *) l->base[GRN_SEG_WORK];
 	lists[0] = (GrnListToGroup) {0, 600, 13};
 	lists[1] = (GrnListToGroup) {600, 300, 7};

@@ -124,9 +124,9 @@ run_build(GrnndBuild *build)
 		grnnd_note_no_gpu();
 
 	/*
-	 * From here on the result is ours alone: checked once, it cannot change
-	 * any more.  The builder's end, which includes that of its device context,
-	 * goes on while pages are written.
+	 * From here on the builder only reads the result: checked once, it cannot
+	 * change any more.  Where the builder has no groups to choose, its end, which
+	 * includes that of its device context, goes on while pages are written.
 	 */
 	build->holds_builder = grnnd_may_choose_groups(build, result);
 	if (!build->holds_builder)

@@ -187,7 +187,7 @@ grnnd_build_let_go(GrnndBuild *build)
 	build->holds_builder = false;
 	if (build->spec.remote != GRN_REMOTE_NONE)
 		grnnd_builder_leave(builder);
-	else if (builder->result.on_gpu && more_to_come(build))
+	else if (builder->result.on_gpu && more_to_come(build) && !builder->group_failed)
 		grnnd_builder_park(builder);
 	else
 		grnnd_builder_kill(builder);

@@ -3,7 +3,7 @@
  * program is asked, because no PostgreSQL process loads a GPU driver.
  */
 #include "am/grnnd.h"
-#include "am/build/launch.h"
+#include "am/build/spawn.h"
 
 #include "fmgr.h"
 #include "funcapi.h"

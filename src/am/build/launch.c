@@ -6,11 +6,8 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +22,7 @@
 
 #include "am/build/launch.h"
 #include "am/build/progress.h"
+#include "am/build/spawn.h"
 #include "am/grnnd.h"
 
 /* How long a killed builder may take to be gone: its driver frees GPU memory. */
@@ -35,8 +33,6 @@
 
 /* Memory allocated between two looks at the builder's messages. */
 #define ALLOCATE_PIECE (UINT64CONST(256) << 20)
-
-extern char **environ;
 
 /*
  * A builder between two builds of one transaction, as on a table of many partitions.
@@ -75,78 +71,6 @@ silence_lasts(GrnndSilence *s)
 	INSTR_TIME_SET_CURRENT(s->looked);
 	s->ms += Min(ms, most);
 	return s->ms >= grnnd_build_timeout;
-}
-
-/* ---- start ---- */
-
-/* Errors: 58P01 where there is no such file, 42501 where it cannot be executed. */
-char *
-grnnd_builder_program(void)
-{
-	char	   *path;
-	struct stat st;
-
-	if (grnnd_builder_path && grnnd_builder_path[0])
-		path = pstrdup(grnnd_builder_path);
-	else
-	{
-		/* A package with GPU kernels puts its program beside the one without. */
-		path = psprintf("%s/grnnd_build_cuda", pkglib_path);
-		if (access(path, F_OK) < 0)
-			path = psprintf("%s/grnnd_build", pkglib_path);
-	}
-
-	if (stat(path, &st) < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not find the index builder \"%s\": %m", path),
-				 errhint("\"make install\" puts it beside the extension's library; grnnd.builder_path names another place.")));
-	if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("the index builder \"%s\" is not an executable file", path),
-				 errhint("Check grnnd.builder_path, and that the server's user may execute the file.")));
-	return path;
-}
-
-/*
- * Starts path with one end of a socket as GRN_BUILDER_FD, default signals, and no
- * other descriptor of ours but stderr, the server log.  Returns 0 or an errno.
- */
-static int
-spawn_builder(const char *path, int sock, pid_t *pid)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t	all,
-				none;
-	char	   *argv[] = {"grnnd_build", "--serve", NULL};
-	int			rc;
-
-	sigfillset(&all);
-	sigemptyset(&none);
-	rc = posix_spawn_file_actions_init(&files);
-	if (rc != 0)
-		return rc;
-	rc = posix_spawnattr_init(&attr);
-	if (rc != 0)
-	{
-		posix_spawn_file_actions_destroy(&files);
-		return rc;
-	}
-	if ((rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
-		(rc = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)) == 0 &&
-		(rc = posix_spawn_file_actions_adddup2(&files, sock, GRN_BUILDER_FD)) == 0 &&
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-		(rc = posix_spawn_file_actions_addclosefrom_np(&files, GRN_BUILDER_FD + 1)) == 0 &&
-#endif
-		(rc = posix_spawnattr_setsigdefault(&attr, &all)) == 0 &&
-		(rc = posix_spawnattr_setsigmask(&attr, &none)) == 0 &&
-		(rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)) == 0)
-		rc = posix_spawn(pid, path, &files, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
-	return rc;
 }
 
 /* ---- end ---- */
@@ -411,6 +335,16 @@ builder_failed(GrnMsg *msg)
 			 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
 }
 
+/* The builder is not going to choose groups.  Others can, and all else is there. */
+static void
+give_up_groups(GrnndBuilder *b, const char *why)
+{
+	ereport(LOG,
+			(errmsg("index builder process %d has not put lists into groups: %s", (int) b->pid, why)));
+	b->waiting = b->grouping = false;
+	b->group_failed = true;
+}
+
 /* Gives the builder the memory that it asks for. */
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
@@ -457,6 +391,9 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		builder_nonsense(b, "no greeting");
+	if (b->grouping ? msg->type != GRN_MSG_GROUPED && msg->type != GRN_MSG_FAILED &&
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT : msg->type == GRN_MSG_GROUPED)
+		builder_nonsense(b, "out of turn");
 
 	switch ((GrnMsgType) msg->type)
 	{
@@ -493,6 +430,11 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_FAILED:
 			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
 			make_sound(msg->u.say.hint, sizeof(msg->u.say.hint));
+			if (msg->type == GRN_MSG_FAILED && b->grouping)
+			{
+				give_up_groups(b, msg->u.say.text);
+				return;
+			}
 			if (msg->type == GRN_MSG_FAILED)
 				builder_failed(msg);
 			ereport(NOTICE,
@@ -508,13 +450,15 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->waiting = false;
 			return;
 		case GRN_MSG_GROUPED:
-			b->grouped = msg->arg[0] == 1;
-			b->group_seconds = (double) msg->arg[1] / 1e6;
-			b->waiting = false;
 			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
-			if (!b->grouped)
-				ereport(DEBUG1,
-						(errmsg_internal("index builder process %d: %s", (int) b->pid, msg->u.say.text)));
+			if (msg->arg[0] != 1)
+			{
+				give_up_groups(b, msg->u.say.text);
+				return;
+			}
+			b->grouped = true;
+			b->group_seconds = (double) msg->arg[1] / 1e6;
+			b->waiting = b->grouping = false;
 			return;
 		case GRN_MSG_RELEASED:
 			b->waiting = false;
@@ -548,6 +492,11 @@ grnnd_builder_poll(GrnndBuilder *b)
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			break;
+		if (got <= 0 && b->grouping)
+		{
+			give_up_groups(b, "it has ended");
+			return;
+		}
 		if (got <= 0)
 			builder_lost(b);
 		if (got != sizeof(msg))
@@ -557,9 +506,18 @@ grnnd_builder_poll(GrnndBuilder *b)
 		if (!b->waiting)
 			return;
 	}
+	if (b->broken && b->grouping)
+	{
+		give_up_groups(b, "it has ended");
+		return;
+	}
 	if (b->broken)
 		builder_lost(b);
-	if (silence_lasts(&b->silence))
+	if (!silence_lasts(&b->silence))
+		return;
+	if (b->grouping)
+		give_up_groups(b, "it is silent");
+	else
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("the index builder process does not respond"),
@@ -625,7 +583,7 @@ grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
 	msg.arg[0] = lists;
 	msg.arg[1] = rows;
 	msg.arg[2] = room;
-	b->waiting = true;
+	b->waiting = b->grouping = true;
 	begin_silence(&b->silence);
 	send_message(b, &msg, -1, false);
 }
@@ -686,7 +644,7 @@ start_process(GrnndBuilder *b)
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("could not create a socket for the index builder: %m")));
 	b->sock = pair[0];
-	rc = spawn_builder(path, pair[1], &b->pid);
+	rc = grnnd_spawn_builder(path, pair[1], &b->pid);
 	close(pair[1]);
 	if (rc != 0)
 	{

@@ -29,8 +29,10 @@ typedef struct GrnndBuilder
 	bool		done;			/* has said DONE; result is filled */
 	bool		written;		/* RESULT and CODES are: only recall is measured yet */
 	bool		waiting;		/* something is to come: from START to DONE or RELEASED, or GROUPED */
+	bool		grouping;		/* has been told GROUP */
 	bool		grouped;		/* has said GROUPED: rows have their groups, */
 	double		group_seconds;	/* which took so long */
+	bool		group_failed;	/* it could not, or is gone or silent */
 	bool		broken;			/* the socket's other end is closed */
 	bool		killed;			/* by us; still to be reaped */
 	uint64		rows_told;		/* of the last ROWS */
@@ -50,8 +52,6 @@ typedef struct GrnndBuilder
  */
 extern void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping *map,
 								const GrnBuildSpec *spec);
-/* Path of the builder program; an error where it cannot be run. */
-extern char *grnnd_builder_program(void);
 /* Handles what the builder has said so far; call this now and then. */
 extern void grnnd_builder_poll(GrnndBuilder *builder);
 /* Says that rows [0, rows) are complete, if there is room to say it. */
@@ -69,7 +69,8 @@ extern void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
  * After the result: tells it of lists that lie in WORK (grn_group_places()), whose rows are to be
  * put into groups of so many rows at most; and waits for that.  grnnd_builder_poll() may hear it
- * first: nothing is waited for then.  Whether they have been is in `grouped`.
+ * first: nothing is waited for then.  Whether they have been is in `grouped`.  A builder that is
+ * gone or silent is no error any more: the groups can be made without it.
  */
 extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows, uint64 room);
 extern void grnnd_builder_await_groups(GrnndBuilder *builder);

@@ -211,7 +211,10 @@ group_lists(GrnndNewIndex *new, GrnndGrouping *grouping)
 	uint64		bucket;
 
 	for (; (bucket = pg_atomic_fetch_add_u64(&grouping->next_list, 1)) < new->filters.buckets; done++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		group_list(new, (uint32) bucket, grouping->chosen);
+	}
 	if (pg_atomic_fetch_add_u64(&grouping->placed, done) + done == new->filters.buckets)
 		ConditionVariableBroadcast(&grouping->changed);
 }

@@ -545,17 +545,17 @@ count_choices(const Placing *p, uint32_t n, uint32_t ngroups, uint32_t room, con
 static void
 fill_empty_groups(const Placing *p, uint32_t n, uint32_t ngroups)
 {
+	/* copies of a group that has no row of its own, of which the middle could be the mean, go */
+	for (uint32_t i = 0; i < n; i++)
+		if (p->copied[i] != GRN_INVALID_ID && p->own[p->copied[i]] == 0)
+		{
+			p->all[p->copied[i]]--;
+			p->copied[i] = GRN_INVALID_ID;
+		}
 	for (uint32_t group = 0, i = 0; group < ngroups; group++)
 	{
 		if (p->own[group] > 0)
 			continue;
-		/* its copies have no row that the middle could be the mean of */
-		for (uint32_t j = 0; j < n && p->all[group] > 0; j++)
-			if (p->copied[j] == group)
-			{
-				p->copied[j] = GRN_INVALID_ID;
-				p->all[group]--;
-			}
 		/* there are as many rows as groups at least */
 		while (i < n && p->own[p->chosen[i]] < 2)
 			i++;
