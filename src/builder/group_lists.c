@@ -47,8 +47,9 @@ grn_group_request_sound(const GrnGroupRequest *r)
 }
 
 /*
- * Device bytes of a row in a group, about: its numbers in binary16, its code, and 128 of what else
- * the GPU keeps (GroupsLayout in cuda/groups.cu), of groups a tenth more.
+ * About how many bytes of device memory a row takes while its group is chosen: its numbers in
+ * binary16, its code, and 128 for what else there is of a row (GroupsLayout in cuda/groups.cu).
+ * What groups take is a tenth more.
  */
 static uint64_t
 row_bytes(const GrnGpuCodes *codes)
@@ -57,9 +58,9 @@ row_bytes(const GrnGpuCodes *codes)
 }
 
 /*
- * Whether binary16 holds the rows side by side: the GPU takes them in units of the longest one of a
- * call, and so many times shorter ones would become equal.  By powers of two of what the GPU
- * multiplies a code with.
+ * Whether the longest row is at most 2 ^ LONGEST times as long as the geometric mean of all.  The
+ * GPU divides rows by the longest one and rounds them to binary16, in which much shorter ones would
+ * become equal.  A row's length is what its code is multiplied with.
  */
 #define LONGEST 10
 

@@ -687,8 +687,8 @@ build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 }
 
 /*
- * Only reads what the leader is going to check and then to trust.  What it says after DONE comes by
- * WORK.
+ * Makes read-only for this process what the leader checks once after DONE and then trusts.  WORK
+ * stays as it is: groups come by it.
  */
 static void
 keep_result(Server *s)

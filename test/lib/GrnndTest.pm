@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(compile_c setup_grnnd sound recall missing number metapage record_at kill_server crash_server
+our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage record_at kill_server crash_server
   pgbench_start pgbench_finish psql_start psql_finish $seed $soak);
 
 my $lib = dirname(abs_path(__FILE__));
@@ -34,6 +34,17 @@ sub compile_c
 	$cc = 'cc' if system("command -v $cc >/dev/null 2>&1") != 0;
 	system("$cc -O1 -o $to $source $options") == 0 or die "$source does not compile";
 	chmod 0755, $to;
+}
+
+# grnnd_build on the processor's stand-in for GPUs (test/unit/gpu_standin.c), by the objects of the builder that is
+# tested, where they are.
+sub compile_standin
+{
+	my ($to) = @_;
+	my $top = abs_path("$lib/../..");
+	my @objects = (glob("$top/build/builder/*.o"), glob("$top/build/graph/*.o"), glob("$top/build/graph/*/*.o"));
+	@objects = (glob("$top/src/builder/*.c"), glob("$top/src/graph/*.c"), glob("$top/src/graph/*/*.c")) unless @objects > 40;
+	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects -lm -ldl -lrt");
 }
 
 # The extension and the functions of recall.sql; and table queries (id, v) with

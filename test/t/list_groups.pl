@@ -3,7 +3,6 @@
 use strict;
 use warnings;
 
-use Cwd qw(abs_path);
 use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -12,12 +11,9 @@ use Test::More;
 use lib "$FindBin::Bin/../lib";
 use GrnndTest;
 
-my $top = abs_path("$FindBin::Bin/../..");
 my $dir = PostgreSQL::Test::Utils::tempdir;
 chmod 0755, $dir;
-my @objects = (glob("$top/build/builder/*.o"), glob("$top/build/graph/*.o"), glob("$top/build/graph/*/*.o"));
-@objects = (glob("$top/src/builder/*.c"), glob("$top/src/graph/*.c"), glob("$top/src/graph/*/*.c")) unless @objects > 40;
-compile_c("$top/test/unit/gpu_standin.c", "$dir/builder", "-pthread -I$top/src -I$top @objects -lm -ldl -lrt");
+compile_standin("$dir/builder");
 
 my $node = PostgreSQL::Test::Cluster->new('groups');
 $node->init;

@@ -263,6 +263,15 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 	return false;
 }
 
+/* Sends a message of three numbers, and waits for room. */
+static void
+tell(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1, uint64 arg2)
+{
+	GrnMsg		msg = {.type = type, .arg = {arg0, arg1, arg2}};
+
+	send_message(b, &msg, -1, false);
+}
+
 /* A GrnndAnnounceFn. */
 static void
 announce_extent(void *arg, const GrnndExtent *extent, int fd)
@@ -293,12 +302,7 @@ grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
 void
 grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
 {
-	GrnMsg		msg = {.type = GRN_MSG_PACKED};
-
-	msg.arg[0] = first;
-	msg.arg[1] = n;
-	msg.arg[2] = form;
-	send_message(b, &msg, -1, false);
+	tell(b, GRN_MSG_PACKED, first, n, form);
 }
 
 /* ---- receiving ---- */
@@ -345,21 +349,27 @@ give_up_groups(GrnndBuilder *b, const char *why)
 	b->group_failed = true;
 }
 
+/* The builder's end of the socket is closed. */
+static void
+builder_gone(GrnndBuilder *b)
+{
+	if (b->grouping)
+		give_up_groups(b, "it has ended");
+	else
+		builder_lost(b);
+}
+
 /* Gives the builder the memory that it asks for. */
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 {
-	GrnMsg		msg = {.type = GRN_MSG_GRANT};
-
 	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
 		builder_nonsense(b, "memory wanted for an unknown purpose");
 	b->needed[segment] = Max(b->needed[segment], bytes);
 	if (b->wanted && segment != GRN_SEG_WORK)
 		b->wanted((GrnSegment) segment, bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
-	msg.arg[0] = segment;
-	msg.arg[1] = b->map->size[segment];
-	send_message(b, &msg, -1, false);
+	tell(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
 }
 
 /*
@@ -391,8 +401,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		builder_nonsense(b, "no greeting");
-	if (b->grouping ? msg->type != GRN_MSG_GROUPED && msg->type != GRN_MSG_FAILED &&
-		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT : msg->type == GRN_MSG_GROUPED)
+	if (b->grouping != (msg->type == GRN_MSG_GROUPED) && msg->type != GRN_MSG_FAILED &&
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		builder_nonsense(b, "out of turn");
 
 	switch ((GrnMsgType) msg->type)
@@ -430,16 +440,14 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_FAILED:
 			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
 			make_sound(msg->u.say.hint, sizeof(msg->u.say.hint));
-			if (msg->type == GRN_MSG_FAILED && b->grouping)
-			{
+			if (msg->type == GRN_MSG_NOTICE)
+				ereport(NOTICE,
+						(errmsg("%s", msg->u.say.text),
+						 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+			else if (b->grouping)
 				give_up_groups(b, msg->u.say.text);
-				return;
-			}
-			if (msg->type == GRN_MSG_FAILED)
+			else
 				builder_failed(msg);
-			ereport(NOTICE,
-					(errmsg("%s", msg->u.say.text),
-					 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
 			return;
 		case GRN_MSG_WRITTEN:
 			b->written = true;
@@ -451,13 +459,10 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_GROUPED:
 			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
-			if (msg->arg[0] != 1)
-			{
-				give_up_groups(b, msg->u.say.text);
-				return;
-			}
-			b->grouped = true;
+			b->grouped = msg->arg[0] == 1;
 			b->group_seconds = (double) msg->arg[1] / 1e6;
+			if (!b->grouped)
+				give_up_groups(b, msg->u.say.text);
 			b->waiting = b->grouping = false;
 			return;
 		case GRN_MSG_RELEASED:
@@ -492,13 +497,11 @@ grnnd_builder_poll(GrnndBuilder *b)
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			break;
-		if (got <= 0 && b->grouping)
+		if (got <= 0)
 		{
-			give_up_groups(b, "it has ended");
+			builder_gone(b);
 			return;
 		}
-		if (got <= 0)
-			builder_lost(b);
 		if (got != sizeof(msg))
 			builder_nonsense(b, "wrong size");
 		begin_silence(&b->silence);
@@ -506,16 +509,11 @@ grnnd_builder_poll(GrnndBuilder *b)
 		if (!b->waiting)
 			return;
 	}
-	if (b->broken && b->grouping)
-	{
-		give_up_groups(b, "it has ended");
-		return;
-	}
 	if (b->broken)
-		builder_lost(b);
-	if (!silence_lasts(&b->silence))
+		builder_gone(b);
+	else if (!silence_lasts(&b->silence))
 		return;
-	if (b->grouping)
+	else if (b->grouping)
 		give_up_groups(b, "it is silent");
 	else
 		ereport(ERROR,
@@ -578,27 +576,15 @@ end_parked(XactEvent event, void *arg)
 void
 grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
 {
-	GrnMsg		msg = {.type = GRN_MSG_GROUP};
-
-	msg.arg[0] = lists;
-	msg.arg[1] = rows;
-	msg.arg[2] = room;
 	b->waiting = b->grouping = true;
 	begin_silence(&b->silence);
-	send_message(b, &msg, -1, false);
-}
-
-void
-grnnd_builder_await_groups(GrnndBuilder *b)
-{
-	wait_for_builder(b, NULL);
+	tell(b, GRN_MSG_GROUP, lists, rows, room);
 }
 
 void
 grnnd_builder_park(GrnndBuilder *b)
 {
 	static bool registered = false;
-	GrnMsg		msg = {.type = GRN_MSG_RELEASE};
 
 	if (!registered)
 		RegisterXactCallback(end_parked, NULL);
@@ -606,7 +592,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	grnnd_mapping_listen(b->map, NULL, NULL);
 	b->waiting = true;
 	begin_silence(&b->silence);
-	send_message(b, &msg, -1, false);
+	tell(b, GRN_MSG_RELEASE, 0, 0, 0);
 	wait_for_builder(b, NULL);
 	grnnd_builder_end(&parked);
 	parked = *b;
@@ -708,12 +694,7 @@ grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
 void
 grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
-	GrnMsg		msg = {.type = GRN_MSG_BUILD};
-
-	msg.arg[0] = rows;
-	msg.arg[1] = b->map->file_size[GRNND_FILE_DISK];
-	msg.arg[2] = b->map->size[GRN_SEG_VALUES] > 0;
-	send_message(b, &msg, -1, false);
+	tell(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], b->map->size[GRN_SEG_VALUES] > 0);
 }
 
 void

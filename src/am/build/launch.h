@@ -68,12 +68,11 @@ extern void grnnd_builder_await_written(GrnndBuilder *builder);
 extern void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
  * After the result: tells it of lists that lie in WORK (grn_group_places()), whose rows are to be
- * put into groups of so many rows at most; and waits for that.  grnnd_builder_poll() may hear it
- * first: nothing is waited for then.  Whether they have been is in `grouped`.  A builder that is
- * gone or silent is no error any more: the groups can be made without it.
+ * put into groups of so many rows at most.  Its answer comes to grnnd_builder_poll() or
+ * grnnd_builder_await_end(): `waiting` is false then, and `grouped` says whether it has chosen
+ * groups.  A builder that is gone or silent is no error here: they can be made without it.
  */
 extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows, uint64 room);
-extern void grnnd_builder_await_groups(GrnndBuilder *builder);
 /*
  * After the result: parks the builder for a later build of this transaction, which then need
  * not start the device again.  The builder has let go of the mapping.

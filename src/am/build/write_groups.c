@@ -256,7 +256,7 @@ void
 grnnd_await_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping)
 {
 	if (build != NULL && pg_atomic_read_u32(&grouping->awaited) == 1)
-		grnnd_builder_await_groups(&build->builder);
+		grnnd_builder_await_end(&build->builder);
 	ConditionVariablePrepareToSleep(&grouping->changed);
 	while (!grnnd_make_groups(new, build, grouping))
 		ConditionVariableSleep(&grouping->changed, PG_WAIT_EXTENSION);
