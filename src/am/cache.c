@@ -484,6 +484,15 @@ is_current(Relation index, const CacheEntry *entry)
 }
 
 bool
+grnnd_is_filling(Relation index)
+{
+	GrnndMeta	meta;
+
+	read_meta(index, &meta, NULL);
+	return meta.fit_state == GRNND_FILLING;
+}
+
+bool
 grnnd_lists_current(Relation index, const GrnndIndex *ix)
 {
 	GrnndMeta	meta;

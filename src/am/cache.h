@@ -32,6 +32,8 @@ extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
  * grnnd_index() reads the metapage.
  */
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
+/* Does the metapage say, now, that a fit gives records their codes? */
+extern bool grnnd_is_filling(Relation index);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 

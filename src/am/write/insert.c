@@ -436,7 +436,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
 	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound);
-	grnnd_choose_neighbours(ix, search, nfound, &p, GRN_INVALID_ID, &near);
+	grnnd_choose_neighbours(in->index, ix, search, nfound, &p, GRN_INVALID_ID, &near);
 	grn_search_end(search);
 	for (uint32 i = 0; i < near.own; i++)
 		if (LONG_ROW * grn_factor_length(near.factors[i]) < length &&
@@ -559,7 +559,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		}
 		return done;
 	}
-	grnnd_choose_neighbours(in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
+	grnnd_choose_neighbours(in->index, in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
 	in->rec->count = 0;
 	/* (while an index is filling, the twin's edges may have no codes yet) */
 	if (in->ntwins > 0 && in->ix->meta.fit_state != GRNND_FILLING)

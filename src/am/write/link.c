@@ -74,18 +74,46 @@ grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
 }
 
 /*
- * The code of row x.  While fit_codes.c fills an index, a record need not have its own yet,
- * nor its neighbours'; what an insert writes is to be complete all the same.
+ * The code of node id, while fit_codes.c fills an index as far as `ix` knows.  A record need not
+ * have its own yet, nor its neighbours', but what an insert writes is to be complete.  So it is
+ * made from the stored vector, as the fit makes it.  Inserts that know of the fit's end make their
+ * records' from rows that are not rounded; once there may be such records, all records have codes.
  */
 static void
-encode_row(const GrnndIndex *ix, float *x, float error, uint8_t *code, GrnFactor *factor)
+code_while_filling(Relation index, const GrnndIndex *ix, uint32 id, uint8_t *code,
+				   GrnFactor *factor)
 {
-	GrnndPoint	p;
+	float	   *row = palloc(ix->meta.dim * sizeof(float));
+	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
+	GrnndStore	store;
+	GrnState	state;
+	uint16		version;
+	float		error;
 
-	grnnd_make_point(ix, x, error, &p);
-	memcpy(code, p.code, ix->layout.code_bytes);
-	*factor = p.factor;
-	pfree(p.code);
+	memset(code, 0, ix->layout.code_bytes);
+	*factor = (GrnFactor) {0};
+	grnnd_store_init(&store, index, ix, CurrentMemoryContext);
+	if (grnnd_store_fetch(&store, id, row, &state, &version, &error))
+	{
+		GrnndPoint	p;
+
+		/* (in this order: it was filling when the record was there) */
+		if (grnnd_is_filling(index))
+		{
+			grnnd_make_point(ix, row, error, &p);
+			memcpy(code, p.code, ix->layout.code_bytes);
+			*factor = p.factor;
+			pfree(p.code);
+		}
+		else
+		{
+			(void) grnnd_copy_record(index, ix, id, rec, NULL);
+			memcpy(code, GRN_REC_PTR(rec, ix->layout.off_code), ix->layout.code_bytes);
+			*factor = rec->factor;
+		}
+	}
+	pfree(rec);
+	pfree(row);
 }
 
 /* ---- choosing ---- */
@@ -197,7 +225,7 @@ prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, cons
 }
 
 void
-grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
+grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 						const GrnndPoint *p, uint32 self, GrnndList *list)
 {
 	const GrnLayout *l = &ix->layout;
@@ -265,11 +293,8 @@ grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
 		list->ids[i] = found[f].id;
 		memcpy(list->sigs + i * l->sig_bytes, code + l->code_bytes, l->sig_bytes);
 		if (ix->meta.fit_state == GRNND_FILLING)
-		{
-			grn_own_load(l, grn_search_vector(search, f), own);
-			encode_row(ix, own, grn_form(l->form)->rotated ? found[f].error : 0,
-					   list->codes + i * l->code_bytes, &list->factors[i]);
-		}
+			code_while_filling(index, ix, list->ids[i], list->codes + i * l->code_bytes,
+							   &list->factors[i]);
 		else if (l->code_bytes > 0)
 			memcpy(list->codes + i * l->code_bytes, code, l->code_bytes);
 	}
@@ -332,26 +357,17 @@ has_edge(const GrnndLink *link, uint32 id)
 					   link->self->count, id) >= 0;
 }
 
-/* Gives x an edge that another node has, with the code that the neighbour's vector has. */
+/* Gives x an edge that another node has, with the code that the neighbour is to have. */
 static void
 add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 {
 	const GrnndIndex *ix = link->ix;
-	float	   *row = palloc(ix->meta.dim * sizeof(float));
-	uint8_t    *code = palloc0(ix->layout.code_bytes);
-	GrnndStore	store;
-	GrnState	state;
-	uint16		version;
-	float		error;
+	uint8_t    *code = palloc(ix->layout.code_bytes + 1);
 
-	grnnd_store_init(&store, link->index, ix, CurrentMemoryContext);
+	code_while_filling(link->index, ix, edge.id, code, &edge.factor);
 	edge.code = code;
-	edge.factor = (GrnFactor) {0};
-	if (grnnd_store_fetch(&store, edge.id, row, &state, &version, &error))
-		encode_row(ix, row, error, code, &edge.factor);
 	grnnd_add_edge(&ix->layout, link->self, &edge);
 	pfree(code);
-	pfree(row);
 }
 
 /* Gives x an edge to v's neighbour y_place.  False: there is no room, or y is dying. */

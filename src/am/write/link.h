@@ -66,7 +66,7 @@ extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, ui
  * Chooses among the live nodes that a search's last run found, by the RNG rule on exact
  * distances, the neighbours of p and those that are to link to it; self is not among them.
  */
-extern void grnnd_choose_neighbours(const GrnndIndex *ix, GrnSearch *search,
+extern void grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnSearch *search,
 									uint32 nfound, const GrnndPoint *p,
 									uint32 self, GrnndList *list);
 

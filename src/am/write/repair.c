@@ -629,7 +629,7 @@ enrich(Repair *r, uint32 id)
 		grnnd_make_point(r->ix, x, error, &p);
 		search = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 								 grnnd_get_entries(v->index, r->ix), &nfound);
-		grnnd_choose_neighbours(r->ix, search, nfound, &p, id, &list);
+		grnnd_choose_neighbours(v->index, r->ix, search, nfound, &p, id, &list);
 		grn_search_end(search);
 		plan.from = list.ids;
 		plan.nfrom = list.count;
