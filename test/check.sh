@@ -30,7 +30,7 @@ KERNEL_ARCH=90
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
 SANITIZED=()					# before the commands of tests
 SOAK_TESTS=(soak_mixed write_load write_crash power_cut write_recovery write_replica write_fuzz recall_sweep
-	build_faults build_server cancel insert_cost large_build)
+	write_shaken build_faults build_server cancel insert_cost large_build)
 # what wants postgres_fdw, which the wheel's servers lack and Debian's have
 FDW_MAJOR=15
 FDW_TESTS=(shards)

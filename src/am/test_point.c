@@ -7,17 +7,26 @@
  * TEST_POINT_LOCK + GATE, gate 0 unless one is named.  With an arrival it
  * waits at that one and at later ones.  Gates are locks, so that isolationtester
  * sees which sessions wait.  No point is under a content lock.
+ *
+ * grnnd.test_delay is a chance in percent: at so many of all arrivals at any point the backend
+ * sleeps, so that sessions meet in orders that a quiet machine seldom shows.
  */
 #include "am/test_point.h"
 
 #ifdef GRNND_TEST_POINTS
+#include "common/pg_prng.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 
 #define TEST_POINT_LOCK INT64CONST(0x67726E)	/* 6779502 */
 
+#define MOST_DELAY_US 40000
+
 static char *test_point;
+static int	test_delay;
+
 /* Arrivals at each point that test_point names, since it was set. */
 #define MAX_POINTS 8
 static uint64 arrivals[MAX_POINTS];
@@ -37,6 +46,12 @@ grnnd_define_test_point(void)
 							   &test_point, "",
 							   PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   NULL, assign_test_point, NULL);
+	DefineCustomIntVariable("grnnd.test_delay",
+							"Percent of the arrivals at tests' points that are followed by a sleep.",
+							NULL,
+							&test_delay, 0, 0, 100,
+							PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
 }
 
 /* Waits until nobody holds the gate exclusively. */
@@ -55,6 +70,15 @@ grnnd_test_point(const char *name)
 	const char *word = test_point;
 	size_t		n = strlen(name);
 
+	if (test_delay > 0 &&
+		pg_prng_uint64_range(&pg_global_prng_state, 0, 99) < (uint64) test_delay)
+	{
+		double		share = pg_prng_double(&pg_global_prng_state);
+
+		/* (many short ones, and some that outlast what others do) */
+		pg_usleep((long) (share * share * share * MOST_DELAY_US));
+		CHECK_FOR_INTERRUPTS();
+	}
 	for (int i = 0; i < MAX_POINTS && *word != '\0'; i++)
 	{
 		size_t		length = strcspn(word, " ");
