@@ -8,6 +8,7 @@
  */
 #include "builder/pipeline_impl.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "builder/build_graph.h"
@@ -46,6 +47,7 @@ typedef struct Value
 	uint64_t	first;			/* of the members of all values */
 	uint64_t	n;
 	bool		built;			/* its graph is there */
+	atomic_uint_fast64_t may;	/* edges that its members may take of that, all together */
 	bool		by_vertex;		/* whose ids are vertices, not positions of members */
 } Value;
 
@@ -69,8 +71,9 @@ struct GrnValueEdges
 	bool		hold;			/* a GPU held the graph of all, and is to hold it again with the
 								 * new edges */
 	bool		failed;			/* the GPU has: values that are left get no edges */
-	uint32_t	most;			/* edges that a vertex takes of a value's graph */
-	const Value *adding;
+	uint8_t    *most;			/* [columns + 1] edges that a vertex takes of a value's graph, by
+								 * how many values with such graphs it has */
+	Value	   *adding;
 	/* behind the other arrays in WORK: */
 	uint64_t	bytes;			/* of WORK, these included */
 	uint32_t   *members;		/* vertices of all values */
@@ -134,15 +137,27 @@ graph_of(const ValueEdges *e, const Value *value)
 	return (GrnGraph) {e->ids + first * MEMBER_DEGREE, e->lengths + first, (uint32_t) value->n, MEMBER_DEGREE};
 }
 
+/* The edges that a vertex takes of the graph of each of its values. */
+static uint32_t
+most_of(const ValueEdges *e, uint32_t vertex)
+{
+	uint32_t	values = 0;
+
+	for (uint32_t c = 0; c < e->values.columns; c++)
+		values += grn_value(&e->values, &e->p->rows, c, vertex) != 0;
+	return e->most[values];
+}
+
 /* A GrnRangeFn over the members of a value. */
 static void
 add_range(void *arg, int worker, size_t begin, size_t end)
 {
 	const ValueEdges *e = arg;
-	const Value *value = e->adding;
+	Value	   *value = e->adding;
 	const uint32_t *members = e->members + value->first;
 	const GrnGraph graph = graph_of(e, value);
 	GrnPipeline *p = e->p;
+	uint64_t	may = 0;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -150,11 +165,14 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 		const uint32_t *ids = graph.ids + i * MEMBER_DEGREE;
 		uint32_t	near[MEMBER_DEGREE];
 		uint32_t	n = graph.counts[i];
+		uint32_t	most = most_of(e, members[i]);
 
 		for (uint32_t j = 0; j < n; j++)
 			near[j] = value->by_vertex ? ids[j] : members[ids[j]];
-		grn_add_value_edges(&p->rows, &e->values, value->column, &p->graph, members[i], near, n, e->most);
+		grn_add_value_edges(&p->rows, &e->values, value->column, &p->graph, members[i], near, n, most);
+		may += most;
 	}
+	atomic_fetch_add(&value->may, may);
 }
 
 /* A GrnHost's notice() for builds of which nobody need know that they failed. */
@@ -358,6 +376,7 @@ grn_pipeline_forget_values(GrnPipeline *p)
 		free(p->value_edges->blocks);
 		free(p->value_edges->needs);
 		free(p->value_edges->value);
+		free(p->value_edges->most);
 	}
 	free(p->value_edges);
 	p->value_edges = NULL;
@@ -384,8 +403,9 @@ grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t wo
 	{
 		e->counts = calloc(p->build->spec->sig_bytes, sizeof(Counts));
 		e->blocks = calloc(BLOCKS * p->build->spec->sig_bytes, sizeof(Counts));
+		e->most = calloc(p->build->spec->sig_bytes + 1, 1);
 	}
-	if (!e || !e->counts || !e->blocks)
+	if (!e || !e->counts || !e->blocks || !e->most)
 	{
 		grn_pipeline_forget_values(p);
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
@@ -463,22 +483,45 @@ grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, G
 		grn_gpu_drop_digests(gpu);
 }
 
+/*
+ * Notes in the result how many edges a vertex with a frequent value of each column may take of that
+ * one's graph, as a mean.  A column is said to have such edges if all its frequent values do.
+ */
+static void
+note_edges(const ValueEdges *e)
+{
+	uint8_t    *edges = e->p->result->value_edges;
+
+	for (uint32_t i = 0; i < e->n;)
+	{
+		uint32_t	column = e->value[i].column;
+		uint64_t	members = 0;
+		uint64_t	may = 0;
+		bool		built = true;
+
+		for (; i < e->n && e->value[i].column == column; i++)
+		{
+			built = built && e->value[i].built;
+			members += e->value[i].n;
+			may += e->value[i].may;
+		}
+		edges[column] = built ? (uint8_t) ((may + members / 2) / members) : 0;
+	}
+}
+
 /* Builds the graphs that are not there yet, and adds the edges of all. */
 static bool
 add_edges(ValueEdges *e, GrnFailure *failure)
 {
 	GrnPipeline *p = e->p;
-	uint32_t	columns = 0;
 	uint64_t	members = 0;
 	uint64_t	done = 0;
 
 	for (uint32_t i = 0; i < e->n; i++)
-	{
-		columns += i == 0 || e->value[i].column != e->value[i - 1].column;
 		members += e->value[i].n;
-	}
-	e->most = columns > 0 ? grn_most_value_edges(p->graph.degree, columns, grn_code_bytes(p->codec.shape)) : 0;
-	if (e->most == 0)
+	for (uint32_t i = 1; i <= e->values.columns; i++)
+		e->most[i] = (uint8_t) grn_most_value_edges(p->graph.degree, i, grn_code_bytes(p->codec.shape));
+	if (members == 0 || e->most[1] == 0)
 		return true;
 	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_progress_step(&p->progress, SHARE, 0);
@@ -497,14 +540,10 @@ add_edges(ValueEdges *e, GrnFailure *failure)
 			continue;
 		e->adding = value;
 		p->parallel->run(p->parallel, value->n, GRN_PIPELINE_GRAIN, add_range, e);
-		p->result->value_edges[value->column] = (uint8_t) e->most;
 		done += value->n;
 		grn_progress_done(&p->progress, done, members);
 	}
-	/* a column is said to have them if all its frequent values do */
-	for (uint32_t i = 0; i < e->n; i++)
-		if (!e->value[i].built)
-			p->result->value_edges[e->value[i].column] = 0;
+	note_edges(e);
 	return true;
 }
 

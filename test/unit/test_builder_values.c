@@ -66,6 +66,41 @@ test_frequent_values(void)
 	}
 }
 
+/* Three tenths of the rows have a value of column 0, and a tenth of all rows one of column 1. */
+static uint8_t
+value_of_few(uint32_t rank, uint32_t column)
+{
+	return grn_random(8, rank, column) % 10 < (column == 0 ? 3 : 1);
+}
+
+/*
+ * Rows that have frequent values of several columns take fewer edges of each.  Those that have one
+ * do not, though others of the build do.
+ */
+static void
+test_edges_by_row(void)
+{
+	Leader		l;
+	double		sharing[256];
+	const GrnBuildResult *r = &l.last.u.result;
+
+	start_builder(&l);
+	l.spec.params.degree = 20;
+	l.spec.attr_bytes = 16;
+	l.spec.sig_bytes = 2;
+	l.value = value_of_few;
+	build(&l, 12000, 24, fill_normal);
+	CHECK(grn_most_value_edges(20, 1, grn_code_bytes(r->shape)) == 4 &&
+		  grn_most_value_edges(20, 2, grn_code_bytes(r->shape)) == 3, "degree 20");
+	CHECK(r->value_edges[0] == 4 && r->value_edges[1] == 4, "%u, %u", r->value_edges[0], r->value_edges[1]);
+	count_sharing(&l, 0, sharing);
+	/* 9.7 and 5.9 where most rows take four, 8.9 and 5.2 where all take three */
+	CHECK(sharing[1] > 9.3, "%g", sharing[1]);
+	count_sharing(&l, 1, sharing);
+	CHECK(sharing[1] > 5.5, "%g", sharing[1]);
+	end_builder(&l);
+}
+
 /* Values that BUILD promises must be there; a list of eight edges has none to spare. */
 static void
 test_values_are_there(void)
@@ -188,6 +223,7 @@ main(void)
 		return 1;
 	grn_dist_init();
 	RUN(test_frequent_values);
+	RUN(test_edges_by_row);
 	RUN(test_values_are_there);
 	RUN(test_groups_want_a_gpu);
 	RUN(test_lists_make_sense);

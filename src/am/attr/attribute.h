@@ -101,7 +101,8 @@ typedef struct GrnndColumn
 	uint8		exact;			/* 10 */
 	uint8		sig_bytes;		/* 11: of a signature, 0 or 1 */
 	uint8		value_edges;	/* 12: edges that a node took at most for a frequent value of the
-								 * column (graph/build/value_edges.h); 0: the build made none */
+								 * column, as a mean (graph/build/value_edges.h); 0: the build made
+								 * none */
 	uint8		unused[3];		/* 13: 0 */
 } GrnndColumn;
 

@@ -29,12 +29,12 @@ grn_value(const GrnValues *values, const GrnRows *rows, uint32_t column, size_t 
 #define GRN_FEWEST_VALUE_EDGES 3	/* fewer lead nowhere */
 
 /*
- * Edges of a value that a list takes at most, where so many columns have values that get some: a
- * fourth of the degree, and two more for each further column, in all.  Rows with short codes
- * get a sixth.  Of SIFT descriptors, which have such, searches without a filter make 5% more visits
- * for a fourth and 3% more for a sixth, and a tenth of the rows is searched as fast by its list.
- * Of sentences they make 2% more for a fourth, and a filter that a tenth of the rows passes takes a
- * seventh more visits with a sixth (test/bench/tried.md).  0: a list has none to spare.
+ * Edges of a value that a vertex takes at most, where it has values of so many columns that get
+ * some: a fourth of the degree, and two more for each further column, in all.  Rows with short
+ * codes get a sixth.  Of SIFT descriptors, which have such, searches without a filter make 5% more
+ * visits for a fourth and 3% more for a sixth, and a tenth of the rows is searched as fast by its
+ * list.  Of sentences they make 2% more for a fourth, and a filter that a tenth of the rows passes
+ * takes a seventh more visits with a sixth (test/bench/tried.md).  0: a list has none to spare.
  */
 #define GRN_SHORT_CODE 32		/* bytes */
 static inline uint32_t
