@@ -323,7 +323,10 @@ begin_members(ValueEdges *e, uint32_t column, int value, uint64_t place)
 	}
 }
 
-/* Finds the values that get edges, by the graph of all, and their members. */
+/*
+ * Finds the values that get edges, by the graph of all, and their members.  If more columns have
+ * such values than lists can take edges of, the first ones get them.
+ */
 static bool
 find_values(ValueEdges *e)
 {
@@ -339,7 +342,7 @@ find_values(ValueEdges *e)
 	e->needs = calloc(columns, sizeof(*e->needs));
 	e->value = calloc(columns, VALUES * sizeof(Value));
 	e->found = e->needs && e->value;
-	for (uint32_t c = 0; e->found && c < columns; c++)
+	for (uint32_t c = 0; e->found && c < columns && most_edges(p, needing + 1) > 0; c++)
 	{
 		uint64_t	before = members;
 
@@ -354,8 +357,6 @@ find_values(ValueEdges *e)
 		}
 		needing += members > before;
 	}
-	if (most_edges(p, needing) == 0)
-		e->n = 0;
 	if (e->n > 0)
 	{
 		parallel->run(parallel, p->build->n, GRN_PIPELINE_GRAIN, forget_range, e);
@@ -432,7 +433,7 @@ grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t wo
 		members += of_column;
 		most = of_column > most ? of_column : most;
 	}
-	/* if more columns than these need edges, none gets any */
+	/* no more columns than these get edges */
 	while (columns < e->values.columns && most_edges(p, columns + 1) > 0)
 		columns++;
 	members = columns * most < members ? columns * most : members;
