@@ -13,10 +13,9 @@
 
 #include "builder/build_graph.h"
 #include "graph/arena.h"
-#include "graph/build/value_edges.h"
+#include "graph/build/value_graph.h"
 #include "graph/free_memory.h"
 
-#define MEMBER_DEGREE 16		/* of a value's own graph: as many as a vertex may take, about */
 #define VALUES 256
 
 /* Vertices are counted and listed in so many blocks, each by one thread, so in their order. */
@@ -29,13 +28,6 @@
 #define SAMPLE 256
 #define MOST_USUAL 1.25
 #define FEW 0.4
-
-/*
- * Rounds of such a graph on cores, half of the usual ones: of 324,000 sentences with two columns
- * they take 3.9 s of two cores instead of 7.1, beside 16 s for the graph of all.
- */
-#define CORES_OUTER 2
-#define CORES_INNER 3
 
 /* Share of the phase CONNECT that they take. */
 #define SHARE 0.5
@@ -78,7 +70,7 @@ struct GrnValueEdges
 	uint64_t	bytes;			/* of WORK, these included */
 	uint32_t   *members;		/* vertices of all values */
 	uint32_t   *rows;			/* and their rows */
-	uint32_t   *ids;			/* [.][MEMBER_DEGREE] and their graphs */
+	uint32_t   *ids;			/* [.][GRN_MEMBER_DEGREE] and their graphs */
 	uint8_t    *lengths;
 };
 typedef struct GrnValueEdges ValueEdges;
@@ -123,7 +115,7 @@ lay_out(ValueEdges *e, uint64_t members, uint64_t at_once)
 
 	e->members = grn_take(&a, members, sizeof(uint32_t));
 	e->rows = grn_take(&a, members, sizeof(uint32_t));
-	e->ids = grn_take(&a, at_once, MEMBER_DEGREE * sizeof(uint32_t));
+	e->ids = grn_take(&a, at_once, GRN_MEMBER_DEGREE * sizeof(uint32_t));
 	e->lengths = grn_take(&a, at_once, 1);
 	return a.used;
 }
@@ -134,7 +126,7 @@ graph_of(const ValueEdges *e, const Value *value)
 {
 	uint64_t	first = e->ahead ? value->first : 0;
 
-	return (GrnGraph) {e->ids + first * MEMBER_DEGREE, e->lengths + first, (uint32_t) value->n, MEMBER_DEGREE};
+	return (GrnGraph) {e->ids + first * GRN_MEMBER_DEGREE, e->lengths + first, (uint32_t) value->n, GRN_MEMBER_DEGREE};
 }
 
 /* The edges that a vertex takes of the graph of each of its values. */
@@ -162,8 +154,8 @@ add_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const uint32_t *ids = graph.ids + i * MEMBER_DEGREE;
-		uint32_t	near[MEMBER_DEGREE];
+		const uint32_t *ids = graph.ids + i * GRN_MEMBER_DEGREE;
+		uint32_t	near[GRN_MEMBER_DEGREE];
 		uint32_t	n = graph.counts[i];
 		uint32_t	most = most_of(e, members[i]);
 
@@ -189,7 +181,7 @@ static bool
 build_of_kept(ValueEdges *e, Value *value, GrnGpuRows kept, uint32_t kept_dims)
 {
 	const GrnGraph graph = graph_of(e, value);
-	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = e->p->build->spec->params.seed};
+	GrnGraphParams params = {.degree = GRN_MEMBER_DEGREE, .seed = e->p->build->spec->params.seed};
 	GrnGpuOptions options = e->choice->options;
 	GrnGpuError ignored;
 
@@ -203,30 +195,35 @@ build_of_kept(ValueEdges *e, Value *value, GrnGpuRows kept, uint32_t kept_dims)
 	return value->built;
 }
 
-/* Of rows by themselves, on the GPU or on cores.  False: the GPU failed, or failure says what. */
+/* On cores, by the graph of all. */
+static bool
+build_on_cores(const ValueEdges *e, Value *value)
+{
+	GrnPipeline *p = e->p;
+	GrnValueGraph g = {.all = &p->graph, .rows = &p->rows, .values = &e->values, .column = value->column,
+		.members = e->members + value->first, .codec = &p->codec, .codes = p->codes,
+		.factors = p->factors, .graph = graph_of(e, value)};
+
+	grn_value_graph(&g, p->parallel);
+	return value->built = true;
+}
+
+/* Of rows by themselves, on the GPU.  False: it failed, or failure says what. */
 static bool
 build_of_rows(ValueEdges *e, Value *value, GrnFailure *failure)
 {
 	GrnPipeline *p = e->p;
 	GrnRows		rows = p->rows;
 	GrnGraph	graph = graph_of(e, value);
-	GrnGraphParams params = {.degree = MEMBER_DEGREE, .seed = p->build->spec->params.seed};
+	GrnGraphParams params = {.degree = GRN_MEMBER_DEGREE, .seed = p->build->spec->params.seed};
 	GrnProgress quiet;
 	GrnHost		host = *p->build->host;
 	GrnDeviceChoice choice = *e->choice;
 	GrnGraphJob job = {.rows = &rows, .params = &params, .graph = &graph, .choice = &choice,
 		.gpu = e->gpu, .gpu_alone = true, .progress = &quiet, .host = &host, .work_offset = e->bytes};
 
-	if (!e->gpu)
-	{
-		params.t1 = CORES_OUTER;
-		params.t2 = CORES_INNER;
-	}
-	else
-	{
-		host.notice = say_nothing;
-		choice.device = GRN_DEVICE_AUTO;
-	}
+	host.notice = say_nothing;
+	choice.device = GRN_DEVICE_AUTO;
 	rows.order = e->rows + value->first;
 	rows.n = value->n;
 	grn_progress_init(&quiet, grn_pool_parallel(p->build->pool), &host);
@@ -530,10 +527,11 @@ add_edges(ValueEdges *e, GrnFailure *failure)
 	{
 		Value	   *value = &e->value[i];
 
-		if (!value->built && !e->failed && !build_of_rows(e, value, failure))
+		if (!value->built && !e->failed &&
+			!(e->gpu ? build_of_rows(e, value, failure) : build_on_cores(e, value)))
 		{
 			/* the graph of all is there already: it does without these edges */
-			e->failed = e->gpu && !failure->sqlstate[0];
+			e->failed = !failure->sqlstate[0];
 			if (!e->failed)
 				return false;
 		}

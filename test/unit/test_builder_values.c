@@ -94,10 +94,10 @@ test_edges_by_row(void)
 		  grn_most_value_edges(20, 2, grn_code_bytes(r->shape)) == 3, "degree 20");
 	CHECK(r->value_edges[0] == 4 && r->value_edges[1] == 4, "%u, %u", r->value_edges[0], r->value_edges[1]);
 	count_sharing(&l, 0, sharing);
-	/* 9.7 and 5.9 where most rows take four, 8.9 and 5.2 where all take three */
-	CHECK(sharing[1] > 9.3, "%g", sharing[1]);
+	/* 9.3 and 5.7 where most rows take four, .7 less where all take three */
+	CHECK(sharing[1] > 9, "%g", sharing[1]);
 	count_sharing(&l, 1, sharing);
-	CHECK(sharing[1] > 5.5, "%g", sharing[1]);
+	CHECK(sharing[1] > 5.4, "%g", sharing[1]);
 	end_builder(&l);
 }
 
