@@ -589,6 +589,7 @@ check_result(const Leader *l, uint32_t n)
 	GrnGraph	g = {ids, counts, r->nodes, r->degree};
 	void	   *work = malloc(grn_connect_bytes(r->nodes));
 	uint32_t	bad;
+	bool		value_edges = false;
 	const char *what;
 
 	CHECK(l->last.type == GRN_MSG_DONE, "message %u: %s", l->last.type, l->last.u.say.text);
@@ -600,6 +601,8 @@ check_result(const Leader *l, uint32_t n)
 		  "WRITTEN %d times, or too early", l->written);
 	CHECK(r->curve.queries == 0 || n < 1000 || l->phases > l->phases_before, "WRITTEN after recall");
 	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
+	for (uint32_t c = 0; c < l->spec.sig_bytes; c++)
+		value_edges = value_edges || r->value_edges[c] > 0;
 	what = grn_graph_check(&g, &bad);
 	CHECK(!what, "node %u has %s", bad, what);
 	CHECK(r->nentries >= 1 && r->nentries <= GRN_MAX_ENTRIES && r->nentries <= r->nodes, "%u",
@@ -629,7 +632,7 @@ check_result(const Leader *l, uint32_t n)
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
 		}
 		/* value edges stand where far neighbours were */
-		CHECK(l->by_digests || r->value_edges[0] > 0 || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
+		CHECK(l->by_digests || value_edges || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
 			  "node %u: neighbours not by distance", v);
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */

@@ -101,6 +101,55 @@ test_edges_by_row(void)
 	end_builder(&l);
 }
 
+static uint32_t any_seed;
+
+/* Of any kind: a value of two fifths, many, two of few rows, one of all, and two halves. */
+static uint8_t
+any_value(uint32_t rank, uint32_t column)
+{
+	uint32_t	draw = (uint32_t) (grn_random(any_seed, rank, column) % 1000);
+
+	switch (grn_random(any_seed, column, 99) % 5)
+	{
+		case 0:
+			return draw < 400;
+		case 1:
+			return (uint8_t) (1 + draw % (2 + any_seed % 30));
+		case 2:
+			return draw < 130 ? 9 : draw < 290 ? 200 : 0;
+		case 3:
+			return 5;
+		default:
+			return rank % 251 < 120 ? 255 : 1;
+	}
+}
+
+/* Any columns, with lists of few edges and of many: build() looks at what comes of it. */
+static void
+test_any_columns(void)
+{
+	static const uint32_t degrees[] = {8, 12, 20, 28, 48, 96};
+	uint32_t	with_edges = 0;
+
+	for (any_seed = 0; any_seed < 12; any_seed++)
+	{
+		Leader		l;
+		uint32_t	columns = 1 + any_seed % 8;
+
+		start_builder(&l);
+		l.spec.params.degree = degrees[any_seed % 6];
+		l.spec.attr_bytes = 8 * columns;
+		l.spec.sig_bytes = columns;
+		l.value = any_value;
+		build(&l, 7001 + 70 * any_seed, 5 + 4 * any_seed, fill_normal);
+		check_codes(&l);
+		for (uint32_t c = 0; c < columns; c++)
+			with_edges += l.last.u.result.value_edges[c] > 0;
+		end_builder(&l);
+	}
+	CHECK(with_edges > 4, "%u columns have edges of their values", with_edges);
+}
+
 /* Values that BUILD promises must be there; a list of eight edges has none to spare. */
 static void
 test_values_are_there(void)
@@ -224,6 +273,7 @@ main(void)
 	grn_dist_init();
 	RUN(test_frequent_values);
 	RUN(test_edges_by_row);
+	RUN(test_any_columns);
 	RUN(test_values_are_there);
 	RUN(test_groups_want_a_gpu);
 	RUN(test_lists_make_sense);
