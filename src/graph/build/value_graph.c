@@ -81,9 +81,11 @@ keep_nearest(Found *found, const GrnValueGraph *g, uint32_t vertex, uint32_t mos
 	grn_estimate_ids(&query, g->codes, bytes, g->factors, found->ids, found->n, found->distances);
 	for (uint32_t i = 0; i < found->n; i++)
 	{
-		uint32_t	at = n < most ? n++ : farthest;
+		uint32_t	at = farthest;
 
-		if (at == farthest && i >= most && !(found->distances[i] < found->distances[at]))
+		if (n < most)
+			at = n++;
+		else if (!(found->distances[i] < found->distances[farthest]))
 			continue;
 		found->ids[at] = found->ids[i];
 		found->distances[at] = found->distances[i];
@@ -197,10 +199,13 @@ offer_range(void *arg, int worker, size_t begin, size_t end)
 		for (uint32_t i = 0; i < graph->n; i++)
 		{
 			uint32_t	to = graph->ids[(size_t) i * GRN_MEMBER_DEGREE + place];
-			uint32_t   *ids = graph->ids + (size_t) to * GRN_MEMBER_DEGREE;
+			uint32_t   *ids;
 			uint32_t	at = CHOSEN;
 
-			if (to < first || to >= behind || grn_find_id(ids, CHOSEN, i) >= 0)
+			if (to < first || to >= behind)
+				continue;
+			ids = graph->ids + (size_t) to * GRN_MEMBER_DEGREE;
+			if (grn_find_id(ids, CHOSEN, i) >= 0)
 				continue;
 			while (at < GRN_MEMBER_DEGREE && ids[at] != GRN_INVALID_ID)
 				at++;
