@@ -38,7 +38,6 @@ grnnd.background_fit = off
 shared_buffers = 1MB
 bgwriter_lru_maxpages = 0
 checkpoint_timeout = 1h
-restart_after_crash = on
 ));
 sub start
 {
@@ -47,7 +46,8 @@ sub start
 	$node->start;
 }
 
-# A server whose own restart met the full disk as well has ended, and is started again.  (No psql
+# A server that has lost a process ends (PostgreSQL::Test says so to it: if it recovered by itself, it
+# could meet the full disk again before that is over), and is started again.  (No psql
 # asks: it would be refused, and the statement written to it then be a broken pipe's end of this test.)
 sub is_back
 {
