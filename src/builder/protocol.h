@@ -179,7 +179,7 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
 	uint8_t		value_edges[GRN_MAX_SIG_BYTES]; /* that a vertex took at most for a frequent value
-												 * of the column; 0: there are none */
+												 * of the column, as a mean; 0: there are none */
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
 	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
 								 * many at off_vectors of WORK; 0: they do not */

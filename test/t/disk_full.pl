@@ -46,8 +46,8 @@ sub start
 	$node->start;
 }
 
-# A server that has lost a process ends (PostgreSQL::Test says so to it: if it recovered by itself, it
-# could meet the full disk again before that is over), and is started again.  (No psql
+# PostgreSQL::Test sets restart_after_crash = off, so a server that has lost a process ends, and is
+# started again here.  One that recovered by itself could meet the full disk again.  (No psql
 # asks: it would be refused, and the statement written to it then be a broken pipe's end of this test.)
 sub is_back
 {

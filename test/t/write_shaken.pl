@@ -1,5 +1,5 @@
 # Inserts, updates, deletes, vacuums, fits, checks and searches of small indexes, most of them created
-# empty, all at once, where every tenth point of src/am/test_point.h makes a backend sleep.  So
+# empty, all at once, where every fifth point of src/am/test_point.h makes a backend sleep.  So
 # sessions meet in orders that a quiet machine seldom shows.  Each index is sound afterwards, and
 # finds every row.  Rounds differ by the seed, and most are over soon after the indexes have got their
 # codes: GRNND_SOAK has many, make check ten.

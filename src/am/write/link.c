@@ -76,8 +76,8 @@ grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
 /*
  * The code of node id, while fit_codes.c fills an index as far as `ix` knows.  A record need not
  * have its own yet, nor its neighbours', but what an insert writes is to be complete.  So it is
- * made from the stored vector, as the fit makes it.  Inserts that know of the fit's end make their
- * records' from rows that are not rounded; once there may be such records, all records have codes.
+ * made from the stored vector, as the fit makes it.  Inserts that know of the fit's end make codes
+ * of rows that are not rounded; once there may be such records, all records have codes.
  */
 static void
 code_while_filling(Relation index, const GrnndIndex *ix, uint32 id, uint8_t *code,

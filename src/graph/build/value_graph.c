@@ -1,8 +1,8 @@
 /*
  * value_graph.c - the graph of the vertices that have a frequent value, from the graph of all.
  *
- * Of 161,000 sentences, 30 and 16% of which have a value, that takes cores .6 s where RNN-Descent
- * takes 1.2; numbers below are those of that trial (test/bench/tried.md).
+ * Of 161,000 sentences, 30 and 16% of which have a value, that takes two cores .7 s where
+ * RNN-Descent takes 1.2; numbers below are of the same trial (test/bench/tried.md).
  */
 #include "graph/build/value_graph.h"
 
