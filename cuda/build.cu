@@ -180,6 +180,22 @@ descend(Build &b)
 	return cudaSuccess;
 }
 
+/* Lists of what pools and inboxes hold, by d_order, if any; behind them is work space. */
+static cudaError_t
+make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
+{
+	const Plan &plan = b.gpu->plan;
+	Layout		space;
+
+	space.d_base = (uint8_t *) lists.d_ids;
+	space.take<uint32_t>((size_t) b.graph.n * plan.degree);
+	if (plan.degree <= GRN_FEW_EDGES)
+		return launch_match(b.gpu->device, b.graph, d_order, plan.degree,
+							space.take<uint8_t>(0), lists);
+	return launch_fill(b.gpu->device, b.graph, d_order, plan.degree, plan.tuning.fill,
+					   lists);
+}
+
 /* Makes lists of pools and inboxes, with joins, fill and exact order as asked for. */
 static cudaError_t
 finish(Build &b)
@@ -205,13 +221,13 @@ finish(Build &b)
 	{
 		/* First lists of vertices, in memory that rounds need no more. */
 		lists.d_counts = (uint8_t *) b.graph.d_inbox_count[1 - b.graph.side];
-		GRN_TRY(launch_fill(gpu->device, b.graph, NULL, plan.degree, t.fill, lists));
+		GRN_TRY(make_lists(b, NULL, lists));
 		b.d_ids = (uint32_t *) b.graph.d_inbox[b.graph.side];
 		GRN_TRY(launch_near_digests(gpu->device, b.digests, lists, plan.degree, b.d_order,
 									Lists {b.d_ids, b.d_counts}));
 	}
 	else
-		GRN_TRY(launch_fill(gpu->device, b.graph, b.d_order, plan.degree, t.fill, lists));
+		GRN_TRY(make_lists(b, b.d_order, lists));
 	if (gpu->named)
 		return launch_rename(gpu->device, b.digests.n, plan.degree,
 							 (uint32_t *) (gpu->d_arena + plan.members), b.d_counts,

@@ -367,6 +367,14 @@ cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
+/*
+ * mutual.cu: lists as launch_fill() makes them, of degree <= GRN_FEW_EDGES, with the edges that
+ * both ends keep.  d_work: [match_bytes()], not of the inboxes that are read.
+ */
+size_t		match_bytes(uint32_t n, uint32_t degree);
+cudaError_t launch_match(const Device &device, const TileGraph &graph,
+						 const uint32_t *d_order, uint32_t degree, uint8_t *d_work,
+						 const Lists &out);
 /* *d_count = vertices whose nearest neighbour has an ordinal below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);

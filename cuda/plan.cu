@@ -114,6 +114,16 @@ larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
+/* Lists and, where they have few edges, what chooses these. */
+static size_t
+lists_bytes(uint32_t n, uint32_t degree)
+{
+	Layout space;
+
+	space.reserve<uint32_t>((size_t) n * degree);
+	return space.bytes + (degree <= GRN_FEW_EDGES ? match_bytes(n, degree) : 0);
+}
+
 /* The one function that knows where all of a build lies; plan.total is what it takes. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
@@ -160,7 +170,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 														  : digest_dims_of(dim);
 	plan.stride = format_bytes((RowFormat) t.format, plan.digest_dims);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
-								n * plan.degree * sizeof(uint32_t));
+								lists_bytes((uint32_t) n, plan.degree));
 	size_t start = start_layout(NULL, (uint32_t) n, t.bins, plan.stride).bytes,
 		   project = digested ? 0 : project_bytes((uint32_t) n, dim, plan.digest_dims);
 

@@ -34,6 +34,15 @@ more_of(const Descent *d, size_t v)
 	return (uint32_t *) &d->write[v];
 }
 
+void
+grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		list_of(d, v)[i] = KEY_ID(keys[i]);
+	d->counts[v] = (uint8_t) count;
+	d->graph->counts[v] = 0;	/* of more_of(), until the end */
+}
+
 /* Survivors, then, up to degree, the nearest of the vertices that chose this one. */
 static void
 list_range(void *arg, int worker, size_t begin, size_t end)
@@ -63,10 +72,7 @@ list_range(void *arg, int worker, size_t begin, size_t end)
 				keys[count++] = inbox->keys[i];
 		}
 		grn_sort_few_keys(keys, count);
-		for (uint32_t i = 0; i < count; i++)
-			list_of(d, v)[i] = KEY_ID(keys[i]);
-		d->counts[v] = (uint8_t) count;
-		d->graph->counts[v] = 0;	/* of more_of(), until the end */
+		grn_put_list(d, v, keys, count);
 	}
 }
 
@@ -228,7 +234,10 @@ grn_write_lists(Descent *d, GrnParallel *parallel, bool fill)
 {
 	size_t		n = d->rows.n;
 
-	parallel->run(parallel, n, GRAIN, list_range, d);
+	if (d->graph->degree <= GRN_FEW_EDGES)
+		grn_match_edges(d, parallel);
+	else
+		parallel->run(parallel, n, GRAIN, list_range, d);
 	if (fill)
 	{
 		parallel->run(parallel, n, GRAIN, fill_range, d);
