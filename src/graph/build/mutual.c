@@ -14,8 +14,8 @@
  * vertex has chosen itself, whatever the other end says.
  *
  * Of 161,000 sentences (384 dimensions, ten edges, layout compact) searches find .953 of the ten
- * nearest at ef 225 instead of 250, and of a million at 345 instead of 410.  Where there is room
- * for all survivors there is nothing to choose.  (The GPU matches by the same rule.)
+ * nearest at ef 225 instead of 250, and .95 of a million at 325 instead of 400.  Where there is
+ * room for all survivors there is nothing to choose.  (The GPU matches by the same rule.)
  */
 #include "graph/build/descent_impl.h"
 
