@@ -6,7 +6,8 @@
  * estimates all of them from the one page that it has read.  So edges that the RNG rule left
  * out cost a query almost nothing and save it steps: 100,000 SIFT descriptors of average
  * degree 23 needed 35 steps for recall@10 0.95; filled to 32 they needed 28.  (The GPU fills
- * lists by the same rule.)
+ * lists by the same rule.)  Where there is room for few edges mutual.c chooses them instead of
+ * list_range().
  *
  * Lists are made by position, in the memory of the inboxes, which are no longer needed.  Then
  * they are written to their vertices.
