@@ -104,10 +104,13 @@ search_width(GrnndScan *so)
 {
 	bool		filtered;
 	uint64		limit = grnnd_limit(so->keys, &filtered);
-	uint32		ef = grnnd_width(so->store.index, so->ix,
-								 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
+	uint32		ef;
 	double		wanted = (double) limit / scan_lead(so)->first;
 
+	/* without codes there are no signatures: the search finds nodes that fail as well */
+	filtered |= so->filter != NULL && !grn_has_codes(&so->ix->codec);
+	ef = grnnd_width(so->store.index, so->ix,
+					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
 	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
 	so->wanted = filtered ? 0 : limit;
 	if (so->iterative == GRNND_ITERATIVE_OFF)
@@ -450,6 +453,25 @@ is_empty(const Candidate *r)
 	return r->ntids == 0 && r->next == GRN_INVALID_ID;
 }
 
+/*
+ * When a result leaves the heap: at its value; where that is rounded, at the least that it may be.
+ * One without rows is never read, which would show a value farther than that.  With the least
+ * value it would come before rows that are nearer, and the search would go on for the turns of
+ * such; with the likely value rows would be returned too soon.  Recall at ef 40 and visits of
+ * 20,000 random sparsevec rows and 12,000 in clusters, a filter that a third passes: .615 and
+ * 1,800, .84 and 3,800 with the likely value, .905 and 6,200, .98 and 6,100 with the mean of both,
+ * 1.0 and all rows, 1.0 and 8,000 with the least; without the filter .91 and 1.0.
+ */
+static double
+turn_of(const GrnndScan *so, const Candidate *r, const GrnFound *f, double norm)
+{
+	double		least = grnnd_operator_value(so, f, norm, !r->exact);
+
+	if (r->exact || !is_empty(r))
+		return least;
+	return (least + grnnd_operator_value(so, f, 0, false)) / 2;
+}
+
 /* Runs one more batch of the search, or sets exhausted. */
 static void
 run_batch(IndexScanDesc scan)
@@ -523,14 +545,14 @@ run_batch(IndexScanDesc scan)
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
 		r->exact = f->error == 0 && !several && !grnnd_has_stand_ins(so->ix->key.type);
-		r->value = grnnd_operator_value(so, f, r->exact ? 0 : grnnd_found_norm(so, i), !r->exact);
-		r->least = r->value;
-		if (r->exact && grnnd_has_threshold(so))
-			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), true);
 		r->id = f->id;
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
+		r->value = turn_of(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
+		r->least = r->value;
+		if (r->exact && grnnd_has_threshold(so))
+			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), true);
 		so->nempty += is_empty(r);
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);

@@ -29,8 +29,9 @@
 #define MOST_USUAL 1.25
 #define FEW 0.4
 
-/* Share of the phase CONNECT that they take. */
+/* Share of the phase CONNECT that they take, and loops that make a value's graph on cores. */
 #define SHARE 0.5
+#define GRAPH_LOOPS 3
 
 /* A value that gets edges, and those who have it. */
 typedef struct Value
@@ -65,6 +66,7 @@ struct GrnValueEdges
 	bool		failed;			/* the GPU has: values that are left get no edges */
 	uint8_t    *most;			/* [columns + 1] edges that a vertex takes of a value's graph, by
 								 * how many values with such graphs it has */
+	uint32_t	taking;			/* the columns before this one: of their values lists take edges */
 	Value	   *adding;
 	/* behind the other arrays in WORK: */
 	uint64_t	bytes;			/* of WORK, these included */
@@ -135,7 +137,7 @@ most_of(const ValueEdges *e, uint32_t vertex)
 {
 	uint32_t	values = 0;
 
-	for (uint32_t c = 0; c < e->values.columns; c++)
+	for (uint32_t c = 0; c < e->taking; c++)
 		values += grn_value(&e->values, &e->p->rows, c, vertex) != 0;
 	return e->most[values];
 }
@@ -507,6 +509,30 @@ note_edges(const ValueEdges *e)
 	}
 }
 
+/*
+ * Sets what lists take, by the codes that the index has now.  Those may be shorter than
+ * find_values() had to reckon with, and then there may be no edges for the last columns.
+ */
+static void
+share_edges(ValueEdges *e)
+{
+	size_t		code_bytes = grn_code_bytes(e->p->codec.shape);
+	uint32_t	columns = 0;
+
+	for (uint32_t i = 1; i <= e->values.columns; i++)
+		e->most[i] = (uint8_t) grn_most_value_edges(e->p->graph.degree, i, code_bytes);
+	e->taking = e->values.columns;
+	for (uint32_t i = 0; i < e->n; i++)
+	{
+		columns += i == 0 || e->value[i].column != e->value[i - 1].column;
+		if (e->most[columns] == 0)
+		{
+			e->taking = e->value[i].column;
+			e->n = i;
+		}
+	}
+}
+
 /* Builds the graphs that are not there yet, and adds the edges of all. */
 static bool
 add_edges(ValueEdges *e, GrnFailure *failure)
@@ -515,18 +541,19 @@ add_edges(ValueEdges *e, GrnFailure *failure)
 	uint64_t	members = 0;
 	uint64_t	done = 0;
 
+	share_edges(e);
 	for (uint32_t i = 0; i < e->n; i++)
 		members += e->value[i].n;
-	for (uint32_t i = 1; i <= e->values.columns; i++)
-		e->most[i] = (uint8_t) grn_most_value_edges(p->graph.degree, i, grn_code_bytes(p->codec.shape));
-	if (members == 0 || e->most[1] == 0)
+	if (members == 0)
 		return true;
 	grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
-	grn_progress_step(&p->progress, SHARE, 0);
 	for (uint32_t i = 0; i < e->n; i++)
 	{
 		Value	   *value = &e->value[i];
 
+		done += value->n;
+		grn_progress_step(&p->progress, SHARE * (double) done / (double) members,
+						  e->gpu ? 1 : GRAPH_LOOPS + 1);
 		if (!value->built && !e->failed &&
 			!(e->gpu ? build_of_rows(e, value, failure) : build_on_cores(e, value)))
 		{
@@ -539,8 +566,6 @@ add_edges(ValueEdges *e, GrnFailure *failure)
 			continue;
 		e->adding = value;
 		p->parallel->run(p->parallel, value->n, GRN_PIPELINE_GRAIN, add_range, e);
-		done += value->n;
-		grn_progress_done(&p->progress, done, members);
 	}
 	note_edges(e);
 	return true;

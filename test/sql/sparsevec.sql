@@ -204,6 +204,33 @@ RESET grnnd.ef_search;
 SELECT array_agg(id) = (SELECT array_agg(id) FROM (SELECT id FROM t WHERE id % 250 = 3 AND v IS NOT NULL
 	ORDER BY (v <-> sparse(7, 24, 30000)) + 0) y) AS same
 FROM (SELECT id FROM t WHERE id % 250 = 3 ORDER BY v <-> sparse(7, 24, 30000) LIMIT 4) x;
+-- A filter column that a third of the rows pass: rows are found where they are, not by reading all.
+CREATE TABLE f AS SELECT i AS id, i % 3 AS third, sparse(i, 24, 3000, 4000) AS v FROM generate_series(1, 4000) i;
+ALTER TABLE f ALTER v TYPE sparsevec(3000);
+CREATE INDEX f_v ON f USING grnnd (v sparsevec_cosine_ops, third);
+CREATE FUNCTION by_third(n int) RETURNS TABLE (recall numeric, visits numeric, all_rows bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	q sparsevec;
+	hits bigint := 0;
+	s record;
+BEGIN
+	visits := 0; all_rows := 0;
+	FOR i IN 1 .. n LOOP
+		q := sparse(5000 + i, 24, 3000, 4000);
+		hits := hits + (WITH x AS MATERIALIZED (SELECT id FROM f WHERE third = 1 ORDER BY v <=> q LIMIT 10)
+			SELECT count(*) FROM x JOIN (SELECT id FROM f WHERE third = 1 ORDER BY (v <=> q) + 0 LIMIT 10) y USING (id));
+		SELECT * INTO s FROM grnnd_last_scan();
+		visits := visits + s.visits;
+		all_rows := all_rows + s.all_rows::int;
+	END LOOP;
+	recall := round(hits / (10.0 * n), 2);
+	visits := round(visits / n);
+	RETURN NEXT;
+END $$;
+SET grnnd.ef_search = 40;
+SELECT recall >= 0.9 AS recall, visits < 3800 AS visits, all_rows FROM by_third(20);
+RESET grnnd.ef_search;
+
 -- NULL for a query, and a plan that scans again
 SELECT count(*), count(d) FROM (SELECT v <-> NULL AS d FROM t ORDER BY v <-> NULL::sparsevec LIMIT 3) x;
 SELECT count(*), count(DISTINCT q.i), bool_and(d = least) FROM generate_series(1, 20) q(i),

@@ -101,6 +101,31 @@ test_edges_by_row(void)
 	end_builder(&l);
 }
 
+/* Beside short codes a list of 16 edges has three for one column, none for two: the first has them. */
+static void
+test_edges_of_one_column(void)
+{
+	Leader		l;
+	double		sharing[256];
+	const GrnBuildResult *r = &l.last.u.result;
+
+	start_builder(&l);
+	l.spec.params.degree = 16;
+	l.spec.attr_bytes = 16;
+	l.spec.sig_bytes = 2;
+	l.value = value_of_few;
+	build(&l, 12000, 24, fill_normal);
+	CHECK(grn_most_value_edges(16, 1, grn_code_bytes(r->shape)) == 3 &&
+		  grn_most_value_edges(16, 2, grn_code_bytes(r->shape)) == 0, "degree 16");
+	CHECK(r->value_edges[0] == 3 && r->value_edges[1] == 0, "%u, %u", r->value_edges[0], r->value_edges[1]);
+	count_sharing(&l, 0, sharing);
+	/* 4.8 at random */
+	CHECK(sharing[1] > 6.5, "%g", sharing[1]);
+	count_sharing(&l, 1, sharing);
+	CHECK(sharing[1] < 2.5, "%g", sharing[1]);
+	end_builder(&l);
+}
+
 static uint32_t any_seed;
 
 /* Of any kind: a value of two fifths, many, two of few rows, one of all, and two halves. */
@@ -273,6 +298,7 @@ main(void)
 	grn_dist_init();
 	RUN(test_frequent_values);
 	RUN(test_edges_by_row);
+	RUN(test_edges_of_one_column);
 	RUN(test_any_columns);
 	RUN(test_values_are_there);
 	RUN(test_groups_want_a_gpu);
