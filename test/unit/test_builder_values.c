@@ -101,7 +101,7 @@ test_edges_by_row(void)
 	end_builder(&l);
 }
 
-/* Beside short codes a list of 16 edges has three for one column, none for two: the first has them. */
+/* Beside short codes a list of 16 edges has three for one column, none for two. */
 static void
 test_edges_of_one_column(void)
 {
