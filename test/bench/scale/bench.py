@@ -215,7 +215,7 @@ class Bench:
         part = out.splitlines()[-1].split("|")
         r["estimate"] = {"device": part[0], "index": int(part[1]), "memory": int(part[2]), "temporary": int(part[3]),
                          "gpu": int(part[4]), "seconds": float(part[5])}
-        said = next((x for x in log.splitlines() if "grnnd estimate:" in x), "")
+        said = "; ".join(x.partition("DEBUG:  ")[2] for x in log.splitlines() if "DEBUG:  grnnd" in x)
         say(f"estimated in {time.time() - since:.1f} s: {r['estimate']} {said}")
 
     def create(self, name, r):
