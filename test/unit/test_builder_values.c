@@ -73,6 +73,18 @@ value_of_few(uint32_t rank, uint32_t column)
 	return grn_random(8, rank, column) % 10 < (column == 0 ? 3 : 1);
 }
 
+/* Two columns of these, and codes that are short. */
+static void
+build_of_few(Leader *l, uint32_t degree)
+{
+	start_builder(l);
+	l->spec.params.degree = degree;
+	l->spec.attr_bytes = 16;
+	l->spec.sig_bytes = 2;
+	l->value = value_of_few;
+	build(l, 12000, 24, fill_normal);
+}
+
 /*
  * Rows that have frequent values of several columns take fewer edges of each.  Those that have one
  * do not, though others of the build do.
@@ -84,12 +96,7 @@ test_edges_by_row(void)
 	double		sharing[256];
 	const GrnBuildResult *r = &l.last.u.result;
 
-	start_builder(&l);
-	l.spec.params.degree = 20;
-	l.spec.attr_bytes = 16;
-	l.spec.sig_bytes = 2;
-	l.value = value_of_few;
-	build(&l, 12000, 24, fill_normal);
+	build_of_few(&l, 20);
 	CHECK(grn_most_value_edges(20, 1, grn_code_bytes(r->shape)) == 4 &&
 		  grn_most_value_edges(20, 2, grn_code_bytes(r->shape)) == 3, "degree 20");
 	CHECK(r->value_edges[0] == 4 && r->value_edges[1] == 4, "%u, %u", r->value_edges[0], r->value_edges[1]);
@@ -109,12 +116,7 @@ test_edges_of_one_column(void)
 	double		sharing[256];
 	const GrnBuildResult *r = &l.last.u.result;
 
-	start_builder(&l);
-	l.spec.params.degree = 16;
-	l.spec.attr_bytes = 16;
-	l.spec.sig_bytes = 2;
-	l.value = value_of_few;
-	build(&l, 12000, 24, fill_normal);
+	build_of_few(&l, 16);
 	CHECK(grn_most_value_edges(16, 1, grn_code_bytes(r->shape)) == 3 &&
 		  grn_most_value_edges(16, 2, grn_code_bytes(r->shape)) == 0, "degree 16");
 	CHECK(r->value_edges[0] == 3 && r->value_edges[1] == 0, "%u, %u", r->value_edges[0], r->value_edges[1]);
