@@ -40,8 +40,12 @@ typedef struct GrnndType
 	 */
 	/* dimensions of the stand-ins of a column of so many */
 	int			(*graph_dim) (int dim);
-	/* the operator's value that the row whose stand-in compared so has likely at least */
-	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim);
+	/*
+	 * The operator's value that the row whose stand-in compared so has likely at least; errors:
+	 * the share of those that are likely, 1 or less.
+	 */
+	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim,
+								 double errors);
 	/* stand-ins of columns of so many dimensions at most are the rows themselves */
 	int			most_exact;
 } GrnndType;

@@ -30,7 +30,7 @@ grnnd_found_norm(const GrnndScan *so, uint32 i)
 }
 
 double
-grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool bound)
+grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double errors)
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
 	const GrnndType *type = so->ix->key.type;
@@ -43,16 +43,16 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool b
 		.dim = so->ix->meta.dim
 	};
 
-	if (!bound)
+	if (errors == 0)
 		return metric->value(f->distance);
 	/* overflown: the executor's sum, in another order, can be anything */
 	if (!isfinite(f->distance))
 		return -get_float8_infinity();
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
-	b.error *= so->q_share;
+	b.error *= so->q_share * errors;
 	if (form->rotated)
 		b.across = f->error;
 	return grnnd_has_stand_ins(type)
-		? type->likely_bound(metric, &b, (int) so->ix->meta.column_dim) : metric->bound(&b);
+		? type->likely_bound(metric, &b, (int) so->ix->meta.column_dim, errors) : metric->bound(&b);
 }

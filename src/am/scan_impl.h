@@ -239,12 +239,13 @@ extern void grnnd_measure_query(IndexScanDesc scan);
 /* The norm of the search's found vector i, 0 where bounds need none. */
 extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 /*
- * The operator's value of a found node.  bound: a lower bound of what pgvector computes, by the
+ * The operator's value of a found node.  errors 1: a lower bound of what pgvector computes, by the
  * triangle inequality and the rounding of sums; where the stored vector is not the row's
- * (f->error > 0), that of the form.  norm: of the stored vector (inner product).
+ * (f->error > 0), that of the form.  Less: as if errors of stored vectors were that share of what
+ * they may be.  0: the value of the stored vector.  norm: of that (inner product).
  */
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
-								   bool bound);
+								   double errors);
 
 /* ---- scan_threshold.c ---- */
 

@@ -126,7 +126,7 @@ sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1 &&
 		!grnnd_has_stand_ins(so->ix->key.type);
-	double		value = grnnd_operator_value(so, &row->found, row->norm, !exact);
+	double		value = grnnd_operator_value(so, &row->found, row->norm, exact ? 0 : 1);
 
 	ExecClearTuple(slot);
 	slot->tts_values[0] = Float8GetDatum(so->rerank == NULL &&

@@ -158,7 +158,7 @@ plain_load(Datum value, int dim, void *stored)
 }
 
 static double
-plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim)
+plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim, double errors)
 {
 	GrnBound	with = *b;
 
@@ -167,7 +167,7 @@ plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim)
 	/* nothing is known */
 	if (metric->sketch_error == NULL)
 		return -get_float8_infinity();
-	with.error += DEVIATIONS * metric->sketch_error(b);
+	with.error += errors * DEVIATIONS * metric->sketch_error(b);
 	return metric->bound(&with);
 }
 
@@ -226,9 +226,9 @@ roots_load(Datum value, int dim, void *stored)
 
 /* The metric is L2: its value is the root of what stands for the distance. */
 static double
-roots_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim)
+roots_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim, double errors)
 {
-	double		root = plain_bound(metric, b, 0);
+	double		root = plain_bound(metric, b, 0, errors);
 
 	return root * root;
 }
