@@ -458,8 +458,8 @@ is_empty(const Candidate *r)
  * One without rows is never read, which would show a value farther than that.  At the least value
  * it would come before rows that are nearer, and the search would go on for the turns of such.  So
  * errors are taken to be this share of what they may be.  Of long sparsevec rows recall is then no
- * less than where the filter's columns are not in the index, and near that without a filter; with
- * the whole errors scans mostly read all rows (test/bench/types/results.md).
+ * less than without a filter, or than where the filter's columns are not in the index; with the
+ * whole errors scans mostly read all rows (test/bench/types/results.md).
  */
 #define UNREAD_ERRORS 0.15
 static double
