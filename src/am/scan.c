@@ -454,12 +454,13 @@ is_empty(const Candidate *r)
 }
 
 /*
- * When a result leaves the heap: at its value; where that is rounded, at the least that it may be.
- * One without rows is never read, which would show a value farther than that.  At the least value
- * it would come before rows that are nearer, and the search would go on for the turns of such.  So
- * errors are taken to be this share of what they may be.  Of long sparsevec rows recall is then no
- * less than without a filter, or than where the filter's columns are not in the index; with the
- * whole errors scans mostly read all rows (test/bench/types/results.md).
+ * The value by which a result waits for its turn.  Where that is rounded, it is the least that the
+ * row's may be, and the row is read when its turn comes (rerank.c).  A result without rows, as of a
+ * node that fails the filter, is never read.  By its least value it would come before rows that are
+ * nearer, and the search would go on as if it had returned them.  So only this share of its errors
+ * is taken off.  Of long sparsevec rows recall is then no less than without a filter, and no less
+ * than where the filter's columns are not in the index; with all of the errors scans mostly read
+ * all rows (test/bench/types/results.md).
  */
 #define UNREAD_ERRORS 0.15
 static double

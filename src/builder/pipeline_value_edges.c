@@ -66,7 +66,6 @@ struct GrnValueEdges
 	bool		failed;			/* the GPU has: values that are left get no edges */
 	uint8_t    *most;			/* [columns + 1] edges that a vertex takes of a value's graph, by
 								 * how many values with such graphs it has */
-	uint32_t	taking;			/* the columns before this one: of their values lists take edges */
 	Value	   *adding;
 	/* behind the other arrays in WORK: */
 	uint64_t	bytes;			/* of WORK, these included */
@@ -131,13 +130,13 @@ graph_of(const ValueEdges *e, const Value *value)
 	return (GrnGraph) {e->ids + first * GRN_MEMBER_DEGREE, e->lengths + first, (uint32_t) value->n, GRN_MEMBER_DEGREE};
 }
 
-/* The edges that a vertex takes of the graph of each of its values. */
+/* The edges that a vertex takes of the graph of each of its values that have one. */
 static uint32_t
 most_of(const ValueEdges *e, uint32_t vertex)
 {
 	uint32_t	values = 0;
 
-	for (uint32_t c = 0; c < e->taking; c++)
+	for (uint32_t c = 0; c <= e->value[e->n - 1].column; c++)
 		values += grn_value(&e->values, &e->p->rows, c, vertex) != 0;
 	return e->most[values];
 }
@@ -510,8 +509,9 @@ note_edges(const ValueEdges *e)
 }
 
 /*
- * Sets what lists take, by the codes that the index has now.  Those may be shorter than
- * find_values() had to reckon with, and then there may be no edges for the last columns.
+ * Sets how many edges vertices take, by the length of the codes that the index has now.  Those may
+ * be shorter than find_values() had to assume.  Lists then spare edges for fewer columns, and the
+ * values of the last ones are left out.
  */
 static void
 share_edges(ValueEdges *e)
@@ -521,15 +521,11 @@ share_edges(ValueEdges *e)
 
 	for (uint32_t i = 1; i <= e->values.columns; i++)
 		e->most[i] = (uint8_t) grn_most_value_edges(e->p->graph.degree, i, code_bytes);
-	e->taking = e->values.columns;
 	for (uint32_t i = 0; i < e->n; i++)
 	{
 		columns += i == 0 || e->value[i].column != e->value[i - 1].column;
 		if (e->most[columns] == 0)
-		{
-			e->taking = e->value[i].column;
 			e->n = i;
-		}
 	}
 }
 
