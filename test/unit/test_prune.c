@@ -3,6 +3,9 @@
  * by vectors and by codes, and who gives way in a full list.
  */
 #include "graph/stored/prune.h"
+
+#include <math.h>
+
 #include "unit.h"
 
 #define DIM 8
@@ -55,6 +58,9 @@ prune_by_rows(void)
 	{
 		uint32_t	n = 1 + unit_below(MOST_N);
 		uint32_t	keep[MOST_N];
+		uint32_t	again[MOST_N];
+		uint32_t	at[MOST_N];
+		float		elsewhere[MOST_N][DIM];
 		GrnPrune	p = {
 			.rows = rows[0], .stride = DIM, .dim = DIM, .dist = dist,
 			.n = n, .nfixed = unit_below(n < 10 ? n : 10),
@@ -83,6 +89,16 @@ prune_by_rows(void)
 					kept |= keep[k] == c;
 				CHECK(kept || occluded(c, keep, nkeep, p.nfixed), "%u left out", c);
 			}
+		/* the same rows, wherever they are */
+		for (uint32_t i = 0; i < n; i++)
+		{
+			at[i] = n - 1 - i;
+			memcpy(elsewhere[at[i]], rows[i], sizeof(rows[i]));
+		}
+		p.rows = elsewhere[0];
+		p.at = at;
+		CHECK(grn_prune(&p, again, workspace) == nkeep &&
+			  memcmp(again, keep, nkeep * sizeof(uint32_t)) == 0, "others by their places");
 		free(workspace);
 	}
 }
@@ -246,6 +262,80 @@ yield(bool codes)
 	free(v);
 }
 
+/* What grn_exchange() is to do, by its description: every neighbour is compared with the answer. */
+static void
+exchange(void)
+{
+	uint32_t	taken = 0;
+	uint32_t	refused = 0;
+	uint32_t	kinds = 0;
+
+	for (int round = 0; round < 2000; round++)
+	{
+		float		to_v[12];
+		float		to_x[12];
+		bool		reached[12];
+		bool		one_way[12];
+		GrnExchange e = {.count = 12, .to_v = to_v, .to_x = to_x, .reached = reached,
+			.one_way = one_way, .x_to_v = 1 + (float) unit_below(8), .slack = 0.08f,
+			.may_add = round % 3 == 0, .strict = round % 2 == 0};
+		bool		hidden = false;
+		int			position;
+
+		for (uint32_t i = 0; i < 12; i++)
+		{
+			bool		known = unit_below(5) > 0;
+
+			to_v[i] = known ? 1 + (float) unit_below(12) : INFINITY;
+			to_x[i] = known ? 1 + (float) unit_below(16) : INFINITY;
+			reached[i] = unit_below(3) == 0;
+			one_way[i] = known && unit_below(3) == 0;
+			if (to_v[i] < e.x_to_v && to_x[i] < e.x_to_v * (1 - e.slack))
+				hidden = true;
+		}
+		position = grn_exchange(&e);
+		CHECK(position >= -1 && position < 12, "%d", position);
+		if (e.strict && hidden)
+		{
+			refused++;
+			CHECK(position == -1, "%d gives way to a row that is occluded", position);
+			continue;
+		}
+		taken += position >= 0;
+		if (position >= 0)
+		{
+			CHECK(to_v[position] != INFINITY && to_v[position] > e.x_to_v, "%g, x at %g",
+				  to_v[position], e.x_to_v);
+			CHECK(reached[position] || e.may_add, "what gives way is lost");
+		}
+		for (int i = 0; i < 12; i++)
+		{
+			bool		nearer = position >= 0 && to_x[i] < to_v[i];
+
+			if (i == position || to_v[i] == INFINITY || to_v[i] <= e.x_to_v ||
+				(!reached[i] && !e.may_add))
+				continue;
+			CHECK(position >= 0, "%d could give way", i);
+			if (position < 0)
+				continue;
+			if ((to_v[i] > GRN_FAR * e.x_to_v) != (to_v[position] > GRN_FAR * e.x_to_v))
+				CHECK(to_v[i] > GRN_FAR * e.x_to_v, "one that leads far stays");
+			else if (reached[i] != reached[position])
+				CHECK(reached[position], "one that is reached comes first");
+			else if (nearer != (to_x[position] < to_v[position]))
+				CHECK(!nearer, "then one that x occludes");
+			else if (one_way[i] != one_way[position])
+				CHECK(one_way[position], "then one without an edge back");
+			else
+			{
+				kinds++;
+				CHECK(to_v[i] <= to_v[position], "then the farthest");
+			}
+		}
+	}
+	CHECK(taken > 100 && refused > 100 && kinds > 100, "%u, %u, %u", taken, refused, kinds);
+}
+
 static void
 yield_by_codes(void)
 {
@@ -267,5 +357,6 @@ main(void)
 	RUN(prune_by_codes);
 	RUN(yield_by_codes);
 	RUN(yield_without_codes);
+	RUN(exchange);
 	UNIT_END();
 }

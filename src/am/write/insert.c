@@ -379,15 +379,16 @@ static bool
 insert_first(Insert *in)
 {
 	GrnndEntries *entries;
-	GrnSearch  *search;
+	GrnndNear  *near;
 	uint32		nfound;
 	bool		done = false;
 
 	grnnd_test_point("insert-first");
 	grnnd_lock(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	entries = grnnd_get_entries(in->index, in->ix);
-	search = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries, &nfound);
-	grn_search_end(search);
+	near = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries);
+	(void) grnnd_near_search(near, &nfound);
+	grnnd_near_end(near);
 	if (nfound == 0)
 	{
 		uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
@@ -424,9 +425,9 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	float		typical = grnnd_typical_length(ix, entries);
 	float	   *x;
 	GrnndPoint	p;
-	GrnndList	near;
-	GrnSearch  *search;
-	uint32		nfound;
+	GrnndList	shorter;
+	GrnndNear  *near;
+	GrnndShares shares = grnnd_shares(ix, true);
 	uint32		n = 0;
 
 	if (!(typical > 0) || length <= LONG_ROW * typical)
@@ -435,13 +436,13 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	for (uint32 i = 0; i < ix->meta.dim; i++)
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
-	search = grnnd_find_near(&in->store, &p, insert_ef(ix), entries, &nfound);
-	grnnd_choose_neighbours(in->index, ix, search, nfound, &p, GRN_INVALID_ID, &near);
-	grn_search_end(search);
-	for (uint32 i = 0; i < near.own; i++)
-		if (LONG_ROW * grn_factor_length(near.factors[i]) < length &&
-			grn_find_id(list->ids, list->count, near.ids[i]) < 0)
-			from[n++] = near.ids[i];
+	near = grnnd_find_near(&in->store, &p, insert_ef(ix), entries);
+	grnnd_choose_neighbours(in->index, ix, near, &p, GRN_INVALID_ID, &shares, &shorter);
+	grnnd_near_end(near);
+	for (uint32 i = 0; i < shorter.own; i++)
+		if (LONG_ROW * grn_factor_length(shorter.factors[i]) < length &&
+			grn_find_id(list->ids, list->count, shorter.ids[i]) < 0)
+			from[n++] = shorter.ids[i];
 	return n;
 }
 
@@ -536,22 +537,25 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
 {
-	GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
+	const GrnndIndex *ix = in->ix;
+	GrnndEntries *entries = grnnd_get_entries(in->index, ix);
+	GrnndNear  *near;
 	GrnSearch  *search;
 	GrnndList	list;
+	GrnndShares shares;
 	uint32		from[MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
-	GrnndLinkPlan plan = {.p = &in->p, .least = grnnd_shares(in->ix).least};
-	uint32		room = in->ix->layout.degree;
+	GrnndLinkPlan plan = {.p = &in->p, .shares = &shares};
 	GrnndLink  *link;
 	uint32		nfound;
 	bool		done;
 
 	grnnd_test_point("insert-entries");
-	search = grnnd_find_near(&in->store, &in->p, ef, entries, &nfound);
+	near = grnnd_find_near(&in->store, &in->p, ef, entries);
+	search = grnnd_near_search(near, &nfound);
 	done = add_to_identical(in, search, nfound);
 	if (done || only_identical || nfound == 0)
 	{
-		grn_search_end(search);
+		grnnd_near_end(near);
 		if (!done && !only_identical && insert_first(in))
 		{
 			note_node(in);
@@ -559,38 +563,51 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		}
 		return done;
 	}
-	grnnd_choose_neighbours(in->index, in->ix, search, nfound, &in->p, GRN_INVALID_ID, &list);
-	in->rec->count = 0;
 	/* (while an index is filling, the twin's edges may have no codes yet) */
-	if (in->ntwins > 0 && in->ix->meta.fit_state != GRNND_FILLING)
-	{
-		room -= Min(plan.least, room / ROOM_SHARE);
-		join_twin(in, search, nfound, &list, room);
+	if (ix->meta.fit_state != GRNND_FILLING)
 		plan.ntwins = in->ntwins;
+	shares = grnnd_shares(ix, plan.ntwins == 0);
+	grnnd_choose_neighbours(in->index, ix, near, &in->p, GRN_INVALID_ID, &shares, &list);
+	/* Where rows lie in clusters, few edges lead out of them, and mutual ones would end there. */
+	if (shares.mutual && list.far)
+	{
+		shares = grnnd_shares(ix, false);
+		grnnd_choose_neighbours(in->index, ix, near, &in->p, GRN_INVALID_ID, &shares, &list);
+	}
+	in->rec->count = 0;
+	if (plan.ntwins > 0)
+	{
+		uint32		degree = ix->layout.degree;
+
+		join_twin(in, search, nfound, &list, degree - Min(shares.least, degree / ROOM_SHARE));
 		memcpy(from, in->twins, in->ntwins * sizeof(uint32));
 	}
-	grn_search_end(search);
-
-	grnnd_test_point("insert-chosen");
-	for (uint32 i = 0; i < list.own && plan.ntwins == 0; i++)
+	else
 	{
-		GrnndEdge	edge = grnnd_list_edge(in->ix, &list, i);
+		for (uint32 i = 0; i < list.own && !shares.mutual; i++)
+		{
+			GrnndEdge	edge = grnnd_list_edge(ix, &list, i);
 
-		grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+			grnnd_add_edge(&ix->layout, in->rec, &edge);
+		}
+		/* (by their places in the row's list) */
+		plan.chosen = &list;
+		if (shares.mutual)
+			plan.near = near;
 	}
+	grnnd_test_point("insert-chosen");
 	memcpy(from + plan.ntwins, list.ids, list.count * sizeof(uint32));
 	plan.from = from;
-	/* (by their places in the row's list) */
-	plan.chosen = room == in->ix->layout.degree ? &list : NULL;
 	plan.nfrom = plan.ntwins + list.count;
 	plan.nfrom += choose_shorter(in, entries, &list, from + plan.nfrom);
-	link = grnnd_plan_links(in->index, in->ix, &plan, in->rec, GRN_INVALID_ID);
-	in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
+	link = grnnd_plan_links(in->index, ix, &plan, in->rec, GRN_INVALID_ID);
+	grnnd_near_end(near);
+	in->id = grnnd_new_record(in->index, in->heap, ix, in->rec);
 	grnnd_test_point("insert-written");
 	if (!grnnd_make_links(link, in->id, in->rec->version) &&
 		withdraw(in, in->id, in->rec->version))
 		return false;
-	grnnd_offer_entry(in->index, in->ix, in->id, &in->p, entries);
+	grnnd_offer_entry(in->index, ix, in->id, &in->p, entries);
 	note_node(in);
 	return true;
 }

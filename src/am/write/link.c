@@ -1,15 +1,16 @@
 /*
- * link.c - a node's edges: choosing its neighbours after a search, and links back
- * from them as src/README ("Reachability") says.
+ * link.c - links back to a node x from its neighbours, as src/README ("Reachability") says.
  *
- * Links back come in three steps:
- *   1. each neighbour's record is read.  A full one says which of its own neighbours, y,
- *      gives way, and x is to have an edge x -> y;
- *   2. x is written with these edges;
- *   3. the neighbours are changed, a few pages at a time: x is added, or
- *      replaces y.
- * Between 1 and 3 a neighbour may change; step 3 then decides anew, among x's
- * neighbours alone.
+ * They come in three steps:
+ *   1. each neighbour v's record is read.  A full one says which of its own neighbours, y, gives
+ *      way, and by whom y stays reached: x, which then gets an edge x -> y, or another neighbour
+ *      of v;
+ *   2. x is written with its edges;
+ *   3. the neighbours are changed, a few pages at a time: x is added, or replaces y.
+ * Between 1 and 3 lists may change, so step 3 looks again whether y stays reached.  Nobody else
+ * takes an edge to y out of a list meanwhile: for that the lock of edges to y is held
+ * (grnnd_lock_edges()).  If y does not stay, v is asked anew which neighbour gives way, but
+ * only for one that x has as well.
  */
 #include "am/write/link.h"
 
@@ -19,301 +20,12 @@
 #include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"
+#include "am/write/lock.h"
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
-/*
- * Where lists are long, the rule keeps out only what is nearer to another neighbour by this share:
- * so the first neighbours are nearer.
- */
-#define RULE_SLACK 0.08f
-
-/* Records of one vector whose signatures differ: see MOST_SIGNED of insert.c. */
-#define MOST_TWINS 3
-
-/*
- * Dead nodes that a search for neighbours may visit.  Every entry point is among what it
- * visits: a list full of dead nodes comes before them at most.
- */
-#define DEAD_LIMIT(ef) (2 * (ef) + 64)
-
 /* How often a neighbour that changes all the time is tried. */
 #define FORCE_TRIES 8
-
-void
-grnnd_place(const GrnndIndex *ix, const float *x, float *place)
-{
-	if (place != x)
-		memcpy(place, x, ix->meta.dim * sizeof(float));
-	if (grn_is_scaled(ix->key.metric->embedding))
-		grn_place(place, ix->meta.dim, ix->meta.norm_unit, ix->key.metric->power);
-}
-
-void
-grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
-{
-
-	memset(p, 0, sizeof(*p));
-	p->x = x;
-	/* an unfitted index has room for it */
-	p->code = palloc0(Max(ix->layout.code_bytes, 1));
-	if (grn_has_codes(&ix->encoder))
-	{
-		float		scratch[GRN_MAX_CODE_DIMS];
-
-		grn_encode(&ix->encoder, x, p->code, &p->factor, scratch);
-		p->factor = grn_factor_without(&ix->encoder, p->factor, error);
-		if (grn_has_codes(&ix->codec))
-		{
-			p->query = palloc(sizeof(GrnCodeQuery));
-			grn_code_query_row(&ix->codec, x, p->query, scratch);
-			if (p->query->what == GRN_ESTIMATE_L2)
-				p->query->base = Max(0, p->query->base - error * error);
-		}
-	}
-}
-
-/*
- * The code of node id, while fit_codes.c fills an index as far as `ix` knows.  A record need not
- * have its own yet, nor its neighbours', but what an insert writes is to be complete.  So it is
- * made from the stored vector, as the fit makes it.  Inserts that know of the fit's end make codes
- * of rows that are not rounded; once there may be such records, all records have codes.
- */
-static void
-code_while_filling(Relation index, const GrnndIndex *ix, uint32 id, uint8_t *code,
-				   GrnFactor *factor)
-{
-	float	   *row = palloc(ix->meta.dim * sizeof(float));
-	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
-	GrnndStore	store;
-	GrnState	state;
-	uint16		version;
-	float		error;
-
-	memset(code, 0, ix->layout.code_bytes);
-	*factor = (GrnFactor) {0};
-	grnnd_store_init(&store, index, ix, CurrentMemoryContext);
-	if (grnnd_store_fetch(&store, id, row, &state, &version, &error))
-	{
-		GrnndPoint	p;
-
-		/* (in this order: it was filling when the record was there) */
-		if (grnnd_is_filling(index))
-		{
-			grnnd_make_point(ix, row, error, &p);
-			memcpy(code, p.code, ix->layout.code_bytes);
-			*factor = p.factor;
-			pfree(p.code);
-		}
-		else
-		{
-			(void) grnnd_copy_record(index, ix, id, rec, NULL);
-			memcpy(code, GRN_REC_PTR(rec, ix->layout.off_code), ix->layout.code_bytes);
-			*factor = rec->factor;
-		}
-	}
-	pfree(rec);
-	pfree(row);
-}
-
-/* ---- choosing ---- */
-
-/*
- * A new node begins with few edges of its own.  What it lacks at first are links to it, each of
- * which adds an edge to its own list where the neighbour was full, and later rows fill the rest.
- * Without codes only few neighbours give way to it, so its own list is longer then.
- * test/bench/tried.md has other numbers.
- */
-GrnndShares
-grnnd_shares(const GrnndIndex *ix)
-{
-	uint32		degree = ix->layout.degree;
-	GrnndShares s;
-
-	if (degree < GRNND_FEW_EDGES)
-		s = (GrnndShares) {.own = degree / 2, .asked = degree, .filled = degree,
-						   .least = degree * 4 / 5};
-	else if (grn_has_codes(&ix->codec))
-		s = (GrnndShares) {.own = degree * 3 / 8, .asked = degree / 2,
-						   .filled = degree / 2, .least = degree * 7 / 16, .slack = RULE_SLACK};
-	else
-	{
-		s = (GrnndShares) {.own = degree * 15 / 32, .asked = degree * 15 / 32,
-						   .filled = degree / 4, .least = degree / 6};
-		if (ix->key.metric->long_entries > 0)
-			s.filled = s.own;
-	}
-	return s;
-}
-
-GrnndEdge
-grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i)
-{
-	return (GrnndEdge) {.id = list->ids[i], .factor = list->factors[i],
-						.code = list->codes + (Size) i * ix->layout.code_bytes,
-						.sig = list->sigs + (Size) i * ix->layout.sig_bytes};
-}
-
-GrnSearch *
-grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
-				const GrnndEntries *entries, uint32 *nfound)
-{
-	GrnSearchParams params = {
-		.layout = &store->ix->layout,
-		.codec = &store->ix->codec,
-		.metric = store->ix->key.metric,
-		.ef = ef,
-		.keep_vectors = true,
-		.by_row = true,
-		.dead_limit = DEAD_LIMIT(ef)
-	};
-	GrnSearch  *search;
-
-	grnnd_store_take_pages(store);
-	search = grn_search_begin(&params, &store->base, p->x);
-	grn_search_entries(search, entries->ids, entries->codes, entries->factors,
-					   entries->count);
-	*nfound = grn_search_run(search);
-	return search;
-}
-
-/* What a record keeps that neighbours are chosen for. */
-typedef struct Own
-{
-	const void *vec;			/* NULL: not known */
-	const uint8_t *sig;
-	float		error;
-} Own;
-
-static Own
-own_of(const GrnLayout *l, GrnSearch *search, uint32 nfound, const GrnndPoint *p, uint32 self)
-{
-	const GrnFound *found = grn_search_found(search);
-	GrnFactor	unused;
-
-	if (p->rec != NULL)
-		return (Own) {.vec = GRN_REC_PTR(p->rec, l->off_vec), .error = p->rec->error,
-					  .sig = GRN_REC_PTR(p->rec, l->off_sig)};
-	for (uint32 i = 0; i < nfound; i++)
-		if (found[i].id == self)
-			return (Own) {.vec = grn_search_vector(search, i), .error = found[i].error,
-						  .sig = grn_search_code(search, i, &unused) + l->code_bytes};
-	return (Own) {0};
-}
-
-/*
- * Of candidates [n] with one vector the first keeps the others out.  Puts one with this signature
- * there: a search whose filter lets that pass goes on by way of it.
- */
-static void
-prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, const float *dist,
-				 uint32 *from, uint32 n)
-{
-	for (uint32 i = 1; i < n; i++)
-		for (uint32 j = i; j > 0 && dist[j] == dist[j - 1]; j--)
-		{
-			uint32		f = from[j];
-			GrnFactor	unused;
-
-			if (memcmp(grn_search_code(search, f, &unused) + l->code_bytes, sig, l->sig_bytes) != 0 ||
-				memcmp(grn_search_vector(search, f), grn_search_vector(search, from[j - 1]),
-					   l->vec_bytes) != 0)
-				break;
-			from[j] = from[j - 1];
-			from[j - 1] = f;
-		}
-}
-
-void
-grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnSearch *search, uint32 nfound,
-						const GrnndPoint *p, uint32 self, GrnndList *list)
-{
-	const GrnLayout *l = &ix->layout;
-	const GrnFound *found = grn_search_found(search);
-	uint32		dim = ix->meta.dim;
-	GrnndShares shares = grnnd_shares(ix);
-	GrnPrune	prune = {
-		.stride = dim,
-		.dim = dim,
-		.slack = shares.slack,
-		.most = shares.asked,
-		.fill = shares.filled
-	};
-	float	   *rows = palloc_extended(((Size) nfound + 1) * dim * sizeof(float),
-									   MCXT_ALLOC_HUGE);
-	float	   *own = rows + (Size) nfound * dim;
-	uint32		ntwins = 0;
-	Own			mine = l->sig_bytes > 0 ? own_of(l, search, nfound, p, self) : (Own) {0};
-	float	   *dist = palloc(Max(nfound, 1) * sizeof(float));
-	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
-	uint32	   *keep = palloc(l->degree * sizeof(uint32));
-
-	/*
-	 * Stored vectors of a rotated form are as far from each other as their rows, and both errors
-	 * more.  So that all distances have two errors, those from p get its own.
-	 */
-	grnnd_place(ix, p->x, own);
-	for (uint32 i = 0; i < nfound; i++)
-	{
-		float	   *row = rows + (Size) prune.n * dim;
-		float		distance;
-
-		if (found[i].id == self)
-			continue;
-		grn_own_load(l, grn_search_vector(search, i), row);
-		grnnd_place(ix, row, row);
-		distance = grn_dist->l2_f32(own, row, dim);
-		/*
-		 * A record of the same vector with another signature would keep all other candidates out,
-		 * and a search with a filter seldom goes by way of it.
-		 */
-		if (mine.vec != NULL && ntwins < MOST_TWINS && nfound - ntwins > 1 &&
-			found[i].error == mine.error &&
-			memcmp(grn_search_vector(search, i), mine.vec, l->vec_bytes) == 0)
-			ntwins++;
-		else
-		{
-			dist[prune.n] = distance + p->error2;
-			from[prune.n++] = i;
-		}
-	}
-	if (mine.vec != NULL)
-		prefer_signature(l, search, mine.sig, dist, from, prune.n);
-	prune.rows = rows;
-	prune.dist = dist;
-	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));
-	list->own = Min(list->count, shares.own);
-	list->codes = palloc(l->degree * l->code_bytes + 1);
-	list->sigs = palloc(l->degree * l->sig_bytes + 1);
-	for (uint32 i = 0; i < list->count; i++)
-	{
-		uint32		f = from[keep[i]];
-		const uint8_t *code = grn_search_code(search, f, &list->factors[i]);
-
-		list->ids[i] = found[f].id;
-		memcpy(list->sigs + i * l->sig_bytes, code + l->code_bytes, l->sig_bytes);
-		if (ix->meta.fit_state == GRNND_FILLING)
-			code_while_filling(index, ix, list->ids[i], list->codes + i * l->code_bytes,
-							   &list->factors[i]);
-		else if (l->code_bytes > 0)
-			memcpy(list->codes + i * l->code_bytes, code, l->code_bytes);
-	}
-	if (!grn_has_codes(&ix->codec))
-	{
-		uint32		n = list->count;
-
-		list->to_p = palloc((n + 1) * sizeof(float));
-		list->between = palloc((n * n + 1) * sizeof(float));
-		for (uint32 i = 0; i < n; i++)
-		{
-			list->to_p[i] = dist[keep[i]];
-			for (uint32 j = 0; j < n; j++)
-				list->between[i * n + j] = grn_dist->l2_f32(rows + (Size) keep[i] * dim,
-															rows + (Size) keep[j] * dim, dim);
-		}
-	}
-	pfree(rows);
-}
 
 /* ---- links back ---- */
 
@@ -322,9 +34,13 @@ typedef struct Target
 {
 	uint32		id;
 	uint16		version;
-	uint32		y;				/* the one that gives way; GRN_INVALID_ID if it had room */
+	uint32		y;				/* the one that gives way; GRN_INVALID_ID: none */
+	uint32		over;			/* its neighbour that has an edge to y; GRN_INVALID_ID: x has */
 	BlockNumber block;
 	bool		twin;			/* a node of x's vector */
+	bool		lost;			/* y is dead and need not stay reached */
+	bool		stays;			/* step 3: y stays reached, as far as other lists tell */
+	bool		done;			/* it has an edge to x now, or is gone */
 } Target;
 
 struct GrnndLink
@@ -364,7 +80,7 @@ add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 	const GrnndIndex *ix = link->ix;
 	uint8_t    *code = palloc(ix->layout.code_bytes + 1);
 
-	code_while_filling(link->index, ix, edge.id, code, &edge.factor);
+	grnnd_code_while_filling(link->index, ix, edge.id, code, &edge.factor);
 	edge.code = code;
 	grnnd_add_edge(&ix->layout, link->self, &edge);
 	pfree(code);
@@ -448,7 +164,7 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom f
 {
 	const GrnLayout *l = &link->ix->layout;
 	const GrnRecord *v = link->other;
-	Target		t = {.id = target, .y = GRN_INVALID_ID, .twin = twin};
+	Target		t = {.id = target, .y = GRN_INVALID_ID, .over = GRN_INVALID_ID, .twin = twin};
 
 	Assert(target != id);
 	if (grnnd_copy_record(link->index, link->ix, target, link->other, NULL) != GRN_NODE)
@@ -470,12 +186,69 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom f
 	return true;
 }
 
+/*
+ * Step 1 for neighbour i of those that were chosen, with mutual edges.  False: it is full, and does
+ * not take x.
+ */
+static bool
+plan_mutual(GrnndLink *link, uint32 i, bool strict)
+{
+	const GrnndLinkPlan *plan = link->plan;
+	const GrnRecord *v = link->other;
+	GrnndEdge	edge = grnnd_list_edge(link->ix, plan->chosen, i);
+	Target		t = {.id = edge.id, .y = GRN_INVALID_ID, .over = GRN_INVALID_ID};
+
+	if (grnnd_copy_record(link->index, link->ix, edge.id, link->other, NULL) != GRN_NODE)
+		return true;
+	t.version = v->version;
+	t.block = grnnd_node_block(link->ix, edge.id);
+	if (v->count == link->ix->layout.degree)
+	{
+		bool		add;
+		int			position = grnnd_exchange(plan->near, edge.id, v, link->self,
+											  plan->shares->slack, strict, &t.over, &add);
+
+		if (position < 0 || (add && !plan_edge(link, v, position)))
+			return false;
+		t.y = grn_rec_ids(&link->ix->layout, v)[position];
+	}
+	if (!has_edge(link, edge.id))
+		grnnd_add_edge(&link->ix->layout, link->self, &edge);
+	link->targets[link->ntargets++] = t;
+	return true;
+}
+
+/* Step 1 with mutual edges, and edges to the nearest where x would have few. */
+static void
+plan_all_mutual(GrnndLink *link)
+{
+	const GrnndList *chosen = link->plan->chosen;
+	const GrnndShares *shares = link->plan->shares;
+	uint32		degree = link->ix->layout.degree;
+	bool		refused[GRN_MAX_DEGREE] = {0};
+
+	for (int strict = 1; strict >= 0; strict--)
+		for (uint32 i = 0; i < chosen->count && link->self->count < degree &&
+			 link->ntargets < (strict ? shares->links : shares->least); i++)
+			if (strict || refused[i])
+				refused[i] = !plan_mutual(link, i, strict);
+	for (uint32 i = 0; i < chosen->count && link->self->count < shares->own; i++)
+		if (!has_edge(link, chosen->ids[i]))
+		{
+			GrnndEdge	edge = grnnd_list_edge(link->ix, chosen, i);
+
+			grnnd_add_edge(&link->ix->layout, link->self, &edge);
+		}
+}
+
 GrnndLink *
 grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 				 GrnRecord *self, uint32 id)
 {
 	GrnndLink  *link = palloc0(sizeof(GrnndLink));
 	uint32	   *refused = palloc(Max(plan->nfrom, 1) * sizeof(uint32));
+	uint32		least = plan->shares != NULL ? plan->shares->least : 0;
+	uint32		nmutual = plan->near != NULL ? plan->chosen->count : 0;
 	uint32		nrefused = 0;
 
 	link->index = index;
@@ -484,27 +257,26 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 	link->self = self;
 	link->other = palloc(grnnd_copy_bytes(ix));
 	link->targets = palloc(Max(plan->nfrom, 1) * sizeof(Target));
-	for (uint32 i = 0; i < plan->nfrom; i++)
+	if (nmutual > 0)
+		plan_all_mutual(link);
+	for (uint32 i = nmutual; i < plan->nfrom; i++)
 		if (!plan_target(link, plan->from[i], id, i < plan->ntwins, GRN_YIELD_SERVED))
 			refused[nrefused++] = plan->from[i];
-	for (uint32 i = 0; i < nrefused && link->ntargets < plan->least; i++)
+	for (uint32 i = 0; i < nrefused && link->ntargets < least; i++)
 		plan_target(link, refused[i], id, false, GRN_YIELD_FARTHER);
 	grnnd_test_point("link-planned");
 	return link;
 }
 
 /*
- * Step 3 for one neighbour, whose record `rec` is locked: what it is to do.  Unless
- * lost is set, x must have an edge to t->y.  Returns the position in its list that x
- * takes, -1 for none, and says in *linked whether it has an edge to x already.
+ * Step 3 for one neighbour, whose record `rec` is locked: the position in its list that x takes,
+ * or -1.  Says in *linked whether it has an edge to x already.
  */
 static int
-position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool lost,
-			 bool *linked)
+position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool *linked)
 {
 	const GrnLayout *l = &link->ix->layout;
 	const uint32 *ids = grn_rec_ids(l, rec);
-	int			position = -1;
 
 	*linked = false;
 	if (rec->state != GRN_NODE || rec->version != t->version)
@@ -514,11 +286,10 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 		return -1;
 	if (rec->count < l->degree)
 		return rec->count;
-	if (t->y != GRN_INVALID_ID && (lost || has_edge(link, t->y)))
-		position = grn_find_id(ids, rec->count, t->y);
-	if (position < 0 && t->twin)
-		position = first_common(link, rec);
-	return position >= 0 ? position : choose_yield(link, t->id, rec, false, GRN_YIELD_SERVED);
+	if (t->y == GRN_INVALID_ID || !t->stays ||
+		(t->over != GRN_INVALID_ID && grn_find_id(ids, rec->count, t->over) < 0))
+		return -1;
+	return grn_find_id(ids, rec->count, t->y);
 }
 
 /*
@@ -526,7 +297,7 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
  * Returns how many have an edge to x now.
  */
 static uint32
-link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
+link_group(const GrnndLink *link, Target *t, uint32 n)
 {
 	const GrnLayout *l = &link->ix->layout;
 	/* by the record's code, for vacuum's point comes from a vector that may be rounded */
@@ -542,7 +313,9 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 
 		if (i > 0)
 			grnnd_edit_next(&e, t[i].id);
-		position = position_for(link, &t[i], e.rec, lost, &linked);
+		position = position_for(link, &t[i], e.rec, &linked);
+		t[i].done = e.rec->state != GRN_NODE || e.rec->version != t[i].version ||
+			linked || position >= 0;
 		if (position >= 0)
 		{
 			GrnRecord  *rec = grnnd_edit_change(&e);
@@ -564,6 +337,42 @@ link_group(const GrnndLink *link, const Target *t, uint32 n, bool lost)
 	return done;
 }
 
+/* Does y stay reached when it gives way?  By the list that is to lead to it now. */
+static bool
+stays_reached(const GrnndLink *link, const Target *t)
+{
+	const GrnLayout *l = &link->ix->layout;
+	uint32		by = t->over != GRN_INVALID_ID ? t->over : link->id;
+	GrnState	state;
+
+	if (t->y == GRN_INVALID_ID || t->lost)
+		return true;
+	state = grnnd_copy_record(link->index, link->ix, by, link->other, NULL);
+	return state == GRN_NODE && (by != link->id || link->other->version == link->version) &&
+		grn_find_id(grn_rec_ids(l, link->other), link->other->count, t->y) >= 0;
+}
+
+/* Step 3 for neighbours on the same few pages, while nobody else takes edges to their y away. */
+static uint32
+link_safely(GrnndLink *link, Target *t, uint32 n)
+{
+	uint32		ys[GRN_MAX_DEGREE] = {0};
+	uint32		nys = 0;
+	uint32		done;
+	GrnndEdgeLocks locks;
+
+	Assert(n <= lengthof(ys));
+	for (uint32 i = 0; i < n; i++)
+		if (t[i].y != GRN_INVALID_ID && !t[i].lost)
+			ys[nys++] = t[i].y;
+	grnnd_lock_edges(link->index, ys, nys, &locks);
+	for (uint32 i = 0; i < n; i++)
+		t[i].stays = stays_reached(link, &t[i]);
+	done = link_group(link, t, n);
+	grnnd_unlock_edges(link->index, &locks);
+	return done;
+}
+
 static int
 compare_blocks(const void *a, const void *b)
 {
@@ -573,9 +382,33 @@ compare_blocks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Step 3 once more for a neighbour whose y did not stay: one that x has as well may give way. */
+static uint32
+link_again(GrnndLink *link, Target *t)
+{
+	const GrnLayout *l = &link->ix->layout;
+	int			position = -1;
+
+	if (grnnd_copy_record(link->index, link->ix, t->id, link->other, NULL) != GRN_NODE ||
+		link->other->version != t->version)
+		return 0;
+	if (link->other->count == l->degree)
+	{
+		if (t->twin)
+			position = first_common(link, link->other);
+		if (position < 0)
+			position = choose_yield(link, t->id, link->other, false, GRN_YIELD_SERVED);
+		if (position < 0)
+			return 0;
+		t->y = grn_rec_ids(l, link->other)[position];
+		t->over = GRN_INVALID_ID;
+	}
+	return link_safely(link, t, 1);
+}
+
 /* Step 3 for all. */
 static bool
-link_targets(const GrnndLink *link)
+link_targets(GrnndLink *link)
 {
 	uint32		done = 0;
 	uint32		end;
@@ -585,14 +418,17 @@ link_targets(const GrnndLink *link)
 	{
 		int			pages = 0;
 
-		for (end = begin; end < link->ntargets; end++)
+		for (end = begin; end < link->ntargets && end - begin < GRN_MAX_DEGREE; end++)
 			if ((end == begin || link->targets[end].block != link->targets[end - 1].block) &&
 				++pages > MAX_GENERIC_XLOG_PAGES)
 				break;
-		done += link_group(link, link->targets + begin, end - begin, false);
+		done += link_safely(link, link->targets + begin, end - begin);
 		for (uint32 i = begin; i < end; i++)
 			grnnd_test_point("link-back");
 	}
+	for (uint32 i = 0; i < link->ntargets; i++)
+		if (!link->targets[i].done)
+			done += link_again(link, &link->targets[i]);
 	return done > 0;
 }
 
@@ -653,19 +489,18 @@ force_link(GrnndLink *link, uint32 v)
 {
 	for (int i = 0; i < FORCE_TRIES; i++)
 	{
-		Target		t = {.id = v, .y = GRN_INVALID_ID};
-		bool		lost = false;
+		Target		t = {.id = v, .y = GRN_INVALID_ID, .over = GRN_INVALID_ID};
 
 		if (grnnd_copy_record(link->index, link->ix, v, link->other, NULL) != GRN_NODE)
 			return false;
 		t.version = link->other->version;
 		if (link->other->count == link->ix->layout.degree)
 		{
-			t.y = plan_forced(link, v, link->other, &lost);
+			t.y = plan_forced(link, v, link->other, &t.lost);
 			if (t.y == GRN_INVALID_ID || !add_planned(link))
 				return false;
 		}
-		if (link_group(link, &t, 1, lost) > 0)
+		if (link_safely(link, &t, 1) > 0)
 			return true;
 	}
 	return false;

@@ -11,6 +11,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/rel.h"
@@ -55,6 +56,34 @@ grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode)
 	LOCKTAG		tag = tag_of(index, kind);
 
 	return LockHasWaiters(&tag, mode, false);
+}
+
+void
+grnnd_lock_edges(Relation index, const uint32 *ids, uint32 n, GrnndEdgeLocks *locks)
+{
+	locks->count = 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint8		lock = (uint8) murmurhash32(ids[i]);
+		uint32		at = locks->count;
+
+		while (at > 0 && locks->locks[at - 1] > lock)
+			at--;
+		if (at > 0 && locks->locks[at - 1] == lock)
+			continue;
+		memmove(locks->locks + at + 1, locks->locks + at, locks->count - at);
+		locks->locks[at] = lock;
+		locks->count++;
+	}
+	for (uint32 i = 0; i < locks->count; i++)
+		grnnd_lock(index, GRNND_EDGE_LOCKS + locks->locks[i], ExclusiveLock);
+}
+
+void
+grnnd_unlock_edges(Relation index, const GrnndEdgeLocks *locks)
+{
+	for (uint32 i = 0; i < locks->count; i++)
+		grnnd_unlock(index, GRNND_EDGE_LOCKS + locks->locks[i], ExclusiveLock);
 }
 
 void

@@ -8,6 +8,8 @@
 
 #include "storage/lmgr.h"
 
+#include "graph/grn.h"
+
 /*
  * Heavyweight locks of one index (lock.c; src/README, "Lock order").  Every insert holds
  * GRNND_WRITERS_LOCK while it runs: in RowShareLock where it writes codes, or the index has
@@ -16,10 +18,12 @@
  * know that those have ended which write no codes.  grnnd_check() holds it in ExclusiveLock, to
  * keep inserts out.  GRNND_FIRST_LOCK serialises inserts that find no live node to link to.
  * Vacuum and fits hold GRNND_UPKEEP_LOCK in ExclusiveLock while they change pages, grnnd_check()
- * holds it in ShareLock.
+ * holds it in ShareLock.  Who takes an edge to a live node out of a list, beside other inserts,
+ * holds one of GRNND_EDGE_LOCKS for it (grnnd_lock_edges()).
  */
 typedef enum GrnndLockKind		/* beyond the numbers of columns */
 {
+	GRNND_EDGE_LOCKS = 0xFE00,	/* and the 255 numbers behind it */
 	GRNND_WRITERS_LOCK = 0xFFF0,
 	GRNND_FIRST_LOCK = 0xFFF1,
 	GRNND_UPKEEP_LOCK = 0xFFF2
@@ -32,6 +36,20 @@ extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* Is somebody waiting for a lock that this session holds in that mode? */
 extern bool grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode);
+
+/* Locks of edges to some nodes, until grnnd_unlock_edges(). */
+typedef struct GrnndEdgeLocks
+{
+	uint32		count;
+	uint8		locks[GRN_MAX_DEGREE];	/* ascending */
+} GrnndEdgeLocks;
+
+/*
+ * Locks edges to the nodes ids [n], GRN_MAX_DEGREE at most, in ExclusiveLock: their heads' hashes,
+ * in order, so that no two sessions wait for each other.  Comes after all other locks of the index.
+ */
+extern void grnnd_lock_edges(Relation index, const uint32 *ids, uint32 n, GrnndEdgeLocks *locks);
+extern void grnnd_unlock_edges(Relation index, const GrnndEdgeLocks *locks);
 
 /* Waits until every insert that began before has ended. */
 extern void grnnd_wait_for_inserts(Relation index);

@@ -144,16 +144,16 @@ static bool
 arrives(const Trials *t, GrnndStore *store, const GrnndPoint *p, uint32 id, uint32 ef, uint32 *nearest)
 {
 	const uint32 *ids = grn_rec_ids(&t->ix->layout, t->target);
-	uint32		near = (t->target->count + NEAR_SHARE - 1) / NEAR_SHARE;
+	uint32		nnear = (t->target->count + NEAR_SHARE - 1) / NEAR_SHARE;
+	GrnndNear  *near = grnnd_find_near(store, p, ef, t->entries);
 	uint32		nfound;
-	GrnSearch  *search = grnnd_find_near(store, p, ef, t->entries, &nfound);
-	const GrnFound *found = grn_search_found(search);
+	const GrnFound *found = grn_search_found(grnnd_near_search(near, &nfound));
 	bool		result = false;
 
 	*nearest = nfound > 0 ? found[0].id : GRN_INVALID_ID;
 	for (uint32 i = 0; i < nfound && !result; i++)
-		result = found[i].id == id || grn_find_id(ids, near, found[i].id) >= 0;
-	grn_search_end(search);
+		result = found[i].id == id || grn_find_id(ids, nnear, found[i].id) >= 0;
+	grnnd_near_end(near);
 	return result;
 }
 

@@ -160,10 +160,10 @@ static uint32
 reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 {
 	GrnndEntries *entries = grnnd_get_entries(r->v->index, r->ix);
+	GrnndNear  *near = grnnd_find_near(&r->store, p, 2 * r->ix->layout.degree, entries);
 	uint32		nfound;
+	GrnSearch  *search = grnnd_near_search(near, &nfound);
 	uint32		n = 0;
-	GrnSearch  *search = grnnd_find_near(&r->store, p, 2 * r->ix->layout.degree,
-										 entries, &nfound);
 
 	for (uint32 i = 0; i < nfound && n < MAX_FROM; i++)
 	{
@@ -173,7 +173,7 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 			grnnd_set_has(&r->v->reach.reached, f->id))
 			from[n++] = f->id;
 	}
-	grn_search_end(search);
+	grnnd_near_end(near);
 	return n;
 }
 
@@ -622,15 +622,16 @@ enrich(Repair *r, uint32 id)
 	{
 		GrnndPoint	p;
 		GrnndList	list;
-		uint32		nfound;
-		GrnSearch  *search;
+		GrnndNear  *near;
+		/* mutual edges are for nodes that have none yet */
+		GrnndShares shares = grnnd_shares(r->ix, false);
 		GrnndLinkPlan plan = {.p = &p, .chosen = &list};
 
 		grnnd_make_point(r->ix, x, error, &p);
-		search = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
-								 grnnd_get_entries(v->index, r->ix), &nfound);
-		grnnd_choose_neighbours(v->index, r->ix, search, nfound, &p, id, &list);
-		grn_search_end(search);
+		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
+							   grnnd_get_entries(v->index, r->ix));
+		grnnd_choose_neighbours(v->index, r->ix, near, &p, id, &shares, &list);
+		grnnd_near_end(near);
 		plan.from = list.ids;
 		plan.nfrom = list.count;
 		(void) grnnd_link_node(v->index, r->ix, &plan, id, version);

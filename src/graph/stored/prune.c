@@ -38,6 +38,12 @@ sort_by_distance(const float *dist, uint32_t *order, uint32_t n)
 	}
 }
 
+static const float *
+row_of(const GrnPrune *p, uint32_t candidate)
+{
+	return p->rows + (p->at != NULL ? p->at[candidate] : candidate) * p->stride;
+}
+
 /* Refuses the candidates that lie nearer to a than to u, and farther from u than a. */
 static void
 occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
@@ -58,8 +64,7 @@ occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		if (w->refused[c] || p->dist[c] < p->dist[a])
 			continue;
 		if (p->codec == NULL)
-			w->between[c] = grn_dist->l2_f32(p->rows + a * p->stride,
-											 p->rows + c * p->stride, p->dim);
+			w->between[c] = grn_dist->l2_f32(row_of(p, a), row_of(p, c), p->dim);
 		if (w->between[c] < p->dist[c] * (1 - p->slack))
 			w->refused[c] = 1;
 	}
@@ -181,6 +186,32 @@ grn_yield(const GrnYield *y)
 			best = (int) i;
 			best_rank = rank;
 			best_common = common;
+		}
+	}
+	return best;
+}
+
+int
+grn_exchange(const GrnExchange *e)
+{
+	int			best = -1;
+	int			best_kind = 0;
+
+	for (uint32_t i = 0; i < e->count && e->strict; i++)
+		if (e->to_v[i] < e->x_to_v && e->to_x[i] < e->x_to_v * (1 - e->slack))
+			return -1;
+	for (uint32_t i = 0; i < e->count; i++)
+	{
+		bool		far = e->to_v[i] > GRN_FAR * e->x_to_v;
+		int			kind = !far << 3 | e->reached[i] << 2 | (e->to_x[i] < e->to_v[i]) << 1 |
+			e->one_way[i];
+
+		if (e->to_v[i] == INFINITY || e->to_v[i] <= e->x_to_v || (!e->reached[i] && !e->may_add))
+			continue;
+		if (best < 0 || (kind != best_kind ? kind > best_kind : e->to_v[i] > e->to_v[best]))
+		{
+			best = (int) i;
+			best_kind = kind;
 		}
 	}
 	return best;

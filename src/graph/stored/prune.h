@@ -21,7 +21,8 @@ typedef struct GrnPrune
 	const GrnCodec *codec;		/* NULL: by rows */
 	const uint8_t *codes;		/* [n][code_bytes] */
 	const GrnFactor *factors;	/* [n] */
-	const float *rows;			/* [n] of stride floats */
+	const float *rows;			/* of stride floats */
+	const uint32_t *at;			/* [n] where candidates are among the rows; NULL: in their order */
 	size_t		stride;
 	uint32_t	dim;			/* of the rows */
 	const float *dist;			/* [n], squared, to u */
@@ -81,6 +82,32 @@ typedef struct GrnYield
 	GrnYieldFrom from;
 } GrnYield;
 extern int	grn_yield(const GrnYield *y);
+
+/*
+ * The same where it is known how far v's neighbours are from v and from x: by rows, so that v can
+ * tell whether it is to take x at all.
+ *
+ * If strict is set, v refuses x where one of its neighbours occludes it.  What gives way is farther
+ * from v than x is, and stays reached: another neighbour of v has an edge to it, or x has.  If
+ * may_add is set, others may give way, too, and the caller adds an edge of x first.  Preferred are,
+ * in this order, those that do not lead far (GRN_FAR times as far as x is), that are reached, that
+ * x occludes, and that have no edge to v themselves; of several the farthest.  (Where rows lie in
+ * clusters, few edges lead out of them, and each of them may be reached by way of another row
+ * there.)  Returns a position among v's neighbours, or -1.
+ */
+typedef struct GrnExchange
+{
+	uint32_t	count;			/* v's neighbours */
+	const float *to_v;			/* [count] squared distances, INFINITY where they are not known; */
+	const float *to_x;			/* [count] those are never chosen, and occlude nothing */
+	float		x_to_v;
+	float		slack;			/* as GrnPrune's */
+	const bool *reached;		/* [count] */
+	const bool *one_way;		/* [count] it has no edge to v */
+	bool		may_add;
+	bool		strict;
+} GrnExchange;
+extern int	grn_exchange(const GrnExchange *e);
 
 /* Position of id in a list, or -1. */
 static inline int

@@ -400,6 +400,16 @@ grn_search_code(const GrnSearch *s, uint32_t found_index, GrnFactor *factor)
 	return at + sizeof(GrnFactor);
 }
 
+const uint32_t *
+grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count)
+{
+	const uint32_t *list = (const uint32_t *) ((const uint8_t *) grn_search_vector(s, found_index) +
+											   kept_list_at(s));
+
+	*count = *list;
+	return list + 1;
+}
+
 const GrnCodeQuery *
 grn_search_code_query(const GrnSearch *s)
 {

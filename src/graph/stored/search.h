@@ -74,7 +74,7 @@ typedef struct GrnSearchParams
 	uint32_t	ef;				/* candidate list size, >= 1 */
 	bool		resumable;		/* keep what falls off the list, for further runs */
 	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
-	bool		keep_vectors;	/* copy expanded nodes' own vectors (for inserts) */
+	bool		keep_vectors;	/* copy expanded nodes' vectors and lists (for inserts) */
 	bool		skip_killed;	/* TIDs of GRN_KILLED records are not looked at */
 	bool		by_row;			/* q is a row: distances are those of the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
@@ -158,6 +158,8 @@ extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* own code, the own signature behind it, and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
+/* the neighbours that an expanded node had then (keep_vectors) */
+extern const uint32_t *grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count);
 extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit or max_visits */
 /*
  * With a filter: the last run gave up although candidates that fail the filter, and are nearer

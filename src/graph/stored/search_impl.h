@@ -201,14 +201,21 @@ reserve32(GrnSearch *s, void *p, size_t size, uint32_t used, uint32_t need, uint
 	*room = (uint32_t) r;
 }
 
-/* Bytes of an expanded node's vector, factor, code and signature. */
+/* Where an expanded node's list is kept, behind its vector, factor, code and signature. */
 static inline size_t
-kept_bytes(const GrnSearch *s)
+kept_list_at(const GrnSearch *s)
 {
 	const GrnLayout *l = s->p.layout;
 
 	return ((size_t) l->vec_bytes + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes + 7) &
 		~(size_t) 7;
+}
+
+/* Bytes of all that; the list is a count and ids. */
+static inline size_t
+kept_bytes(const GrnSearch *s)
+{
+	return kept_list_at(s) + ((1 + (size_t) s->p.layout->degree) * sizeof(uint32_t) + 7) / 8 * 8;
 }
 
 /* Bytes that grow as the search goes on; results of one run are not counted. */

@@ -90,6 +90,7 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 	if (s->p.keep_vectors)
 	{
 		uint8_t    *to = s->vectors + kept_bytes(s) * s->nkept;
+		uint32_t   *list = (uint32_t *) (to + kept_list_at(s));
 
 		memcpy(to, vec, l->vec_bytes);
 		memcpy(to + l->vec_bytes, &rec->factor, sizeof(GrnFactor));
@@ -97,6 +98,8 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 			   GRN_REC_PTR(rec, l->off_code), l->code_bytes);
 		memcpy(to + l->vec_bytes + sizeof(GrnFactor) + l->code_bytes,
 			   GRN_REC_PTR(rec, l->off_sig), l->sig_bytes);
+		*list = rec->count;
+		memcpy(list + 1, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
 		s->now_kept = s->nkept++;
 	}
 }
