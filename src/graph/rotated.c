@@ -161,16 +161,42 @@ store(uint32_t bits, const float *x, size_t n, uint8_t *out)
 	return norm2 == 0;
 }
 
+/* Writes the numbers that n levels stand for. */
+static inline void
+load_levels(uint32_t bits, const uint8_t *levels, size_t n, float scale, float *out)
+{
+	uint32_t	each = 8 / bits;
+	float		middle = middle_of(bits);
+	size_t		whole = n / each * each;
+
+	for (size_t j = 0; j < whole; j += each)
+		for (uint32_t k = 0; k < each; k++)
+			out[j + k] = scale * ((float) (levels[j / each] >> (k * bits) & ((1 << bits) - 1)) - middle);
+	for (size_t j = whole; j < n; j++)
+		out[j] = scale * ((float) level_of(bits, levels, j) - middle);
+}
+
+void
+grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out)
+{
+	GrnRotatedHead head;
+	const uint8_t *levels = stored + sizeof(head);
+
+	memcpy(&head, stored, sizeof(head));
+	/* (of constants, so that the inner loops are unrolled) */
+	if (bits == 4)
+		load_levels(4, levels, n, head.scale, out);
+	else if (bits == 2)
+		load_levels(2, levels, n, head.scale, out);
+	else
+		load_levels(1, levels, n, head.scale, out);
+}
+
 static void
 load(uint32_t bits, const uint8_t *stored, size_t n, float *out)
 {
-	GrnRotatedHead head;
-
-	memcpy(&head, stored, sizeof(head));
-	for (size_t j = 0; j < n; j++)
-		out[j] = head.scale * ((float) level_of(bits, stored + sizeof(head), j) - middle_of(bits));
-	if (head.scale != 0)
-		grn_rotate_back(out, n);
+	grn_rotated_load_turned(bits, stored, n, out);
+	grn_rotate_back(out, n);
 }
 
 /* What form.c's table has of each. */

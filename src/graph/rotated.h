@@ -31,6 +31,9 @@ GRN_ROTATED_FUNCTIONS(4)
 GRN_ROTATED_FUNCTIONS(2)
 GRN_ROTATED_FUNCTIONS(1)
 
+/* A stored vector as it is kept, rotated: that spares the turn back, and distances are the same. */
+extern void grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out);
+
 /*
  * A query that is compared with many (bits: 4, 2 or 1): rotated, in signed bytes.  Its rounding
  * adds less to an estimate than a hundredth of what the levels' does.

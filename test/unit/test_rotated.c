@@ -142,6 +142,47 @@ errors_are_strict_and_perpendicular(void)
 		}
 }
 
+/* Rows turned, with a centre or without, are as far apart as others. */
+static void
+turned_rows_are_as_far_apart(void)
+{
+	static const GrnForm forms[] = {GRN_FORM_ROTATED4, GRN_FORM_ROTATED2, GRN_FORM_ROTATED1, GRN_FORM_F32};
+	static float x[2][GRN_MAX_DIM];
+	static float y[2][GRN_MAX_DIM];
+	static float turned[2][GRN_MAX_DIM];
+	static float at[GRN_MAX_DIM];
+
+	for (int f = 0; f < 4; f++)
+		for (size_t n = 1; n > 0; n = next_dim(n))
+			for (int with = 0; with <= (f < 3); with++)
+			{
+				GrnCentre	centre = {0};
+				GrnLayout	l = {.dim = (uint32_t) n, .form = forms[f],
+					.vec_bytes = (uint32_t) grn_form_bytes(forms[f], n), .centre = with ? &centre : NULL};
+				uint8_t    *stored = unit_guarded(l.vec_bytes);
+				double		all;
+
+				for (size_t i = 0; i < n; i++)
+					at[i] = unit_normal() * 3;
+				grn_centre_make(&centre, GRN_COMPARE_L2, at, (uint32_t) n);
+				for (int r = 0; r < 2; r++)
+				{
+					for (size_t i = 0; i < n; i++)
+						x[r][i] = at[i] + unit_normal();
+					(void) grn_own_store(&l, x[r], NULL, stored);
+					grn_own_load(&l, stored, y[r]);
+					grn_own_load_turned(&l, stored, turned[r]);
+				}
+				all = dot(x[0], x[0], n);
+				CHECK(fabs(apart(turned[0], turned[1], n) - apart(y[0], y[1], n)) <= 1e-4 * sqrt(all),
+					  "form %d n %zu: %g, %g", f, n, apart(turned[0], turned[1], n), apart(y[0], y[1], n));
+				grn_own_turn(&l, x[0], turned[0]);
+				CHECK(fabs(apart(turned[0], turned[1], n) - apart(x[0], y[1], n)) <= 1e-4 * sqrt(all),
+					  "form %d n %zu: %g, %g", f, n, apart(turned[0], turned[1], n), apart(x[0], y[1], n));
+				unit_guarded_free(stored, l.vec_bytes);
+			}
+}
+
 /* Zero rows are exact, and rows of any length are stored. */
 static void
 lengths_do_not_matter(void)
@@ -430,6 +471,7 @@ main(void)
 	RUN(rotations_keep_lengths_and_turn_back);
 	RUN(rotations_spread);
 	RUN(errors_are_strict_and_perpendicular);
+	RUN(turned_rows_are_as_far_apart);
 	RUN(lengths_do_not_matter);
 	RUN(estimates_hold);
 	RUN(rounding_of_queries_is_across);

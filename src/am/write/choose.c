@@ -180,6 +180,22 @@ grnnd_near_end(GrnndNear *near)
 	pfree(near);
 }
 
+/*
+ * Writes where a stored vector lies, for distances: in the graph's space, or if rows lie there as
+ * they are, in what own.h calls turned.
+ */
+static void
+place_stored(const GrnndIndex *ix, const void *vec, float *row)
+{
+	if (grn_is_scaled(ix->key.metric->embedding))
+	{
+		grn_own_load(&ix->layout, vec, row);
+		grnnd_place(ix, row, row);
+	}
+	else
+		grn_own_load_turned(&ix->layout, vec, row);
+}
+
 /* Where the nodes that were found lie, [nfound][dim]. */
 static const float *
 found_rows(GrnndNear *near)
@@ -191,14 +207,12 @@ found_rows(GrnndNear *near)
 	near->rows = palloc_extended(((Size) near->nfound + 1) * dim * sizeof(float),
 								 MCXT_ALLOC_HUGE);
 	near->own = near->rows + (Size) near->nfound * dim;
-	grnnd_place(near->ix, near->p->x, near->own);
+	if (grn_is_scaled(near->ix->key.metric->embedding))
+		grnnd_place(near->ix, near->p->x, near->own);
+	else
+		grn_own_turn(&near->ix->layout, near->p->x, near->own);
 	for (uint32 i = 0; i < near->nfound; i++)
-	{
-		float	   *row = near->rows + (Size) i * dim;
-
-		grn_own_load(&near->ix->layout, grn_search_vector(near->search, i), row);
-		grnnd_place(near->ix, row, row);
-	}
+		place_stored(near->ix, grn_search_vector(near->search, i), near->rows + (Size) i * dim);
 	return near->rows;
 }
 
@@ -215,7 +229,7 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 	Reading    *r = arg;
 
 	memcpy(r->rec, rec, r->ix->layout.hot_bytes);
-	grn_own_load(&r->ix->layout, vec, r->row);
+	place_stored(r->ix, vec, r->row);
 }
 
 /*
@@ -253,8 +267,6 @@ near_node(GrnndNear *near, uint32 id)
 		node->count = node->live ? r.rec->count : 0;
 		node->ids = grn_rec_ids(l, r.rec);
 		node->row = r.row;
-		if (node->live)
-			grnnd_place(near->ix, r.row, r.row);
 	}
 	return node != NULL && node->live ? node : NULL;
 }

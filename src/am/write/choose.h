@@ -34,8 +34,8 @@ extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
 /*
- * What an insert knows of the nodes around its row: where their rows lie in the graph's space, and
- * their lists, as its search found them or as they were read since.
+ * What an insert knows of the nodes around its row: where their rows lie, so that distances are
+ * those in the graph's space, and their lists, as its search found them or as they were read since.
  */
 typedef struct GrnndNear GrnndNear;
 

@@ -26,10 +26,10 @@
 #include "graph/stored/prune.h"
 
 /*
- * Candidates of an insert's search: three times the degree, but so many at least, since three
+ * Candidates of an insert's search: four times the degree, but so many at least, since four
  * times a small degree is too few.  test/bench/tried.md has what each of these numbers brings.
  */
-#define EF_PER_DEGREE 3
+#define EF_PER_DEGREE 4
 #define MIN_INSERT_EF 64
 #define MIN_COMPACT_EF 160		/* where records keep rows in few bits */
 /*

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/kernels/rotate.h"
 #include "graph/rotated.h"
 #include "graph/space.h"
 
@@ -75,6 +76,26 @@ grn_own_load(const GrnLayout *l, const void *vec, float *x)
 	grn_form_load(l->form, vec, l->dim, x);
 	for (uint32_t j = 0; l->centre != NULL && j < l->dim; j++)
 		x[j] += l->centre->x[j];
+}
+
+void
+grn_own_load_turned(const GrnLayout *l, const void *vec, float *x)
+{
+	if (grn_form(l->form)->rotated)
+		grn_rotated_load_turned(grn_form(l->form)->bits, vec, l->dim, x);
+	else
+		grn_own_load(l, vec, x);
+}
+
+void
+grn_own_turn(const GrnLayout *l, const float *x, float *out)
+{
+	const float *left = grn_form(l->form)->rotated ? without_centre(l, x, 1, out) : x;
+
+	if (left != out)
+		memcpy(out, left, l->dim * sizeof(float));
+	if (grn_form(l->form)->rotated)
+		grn_rotate(out, l->dim);
 }
 
 float

@@ -25,6 +25,13 @@ extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const f
 
 /* The row that a stored vector stands for, x: [dim]. */
 extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
+/*
+ * The same, and a row x [dim], in a space where the forms of few bits are kept: rotated, and
+ * without the centre.  Squared distances are the same there, and loading takes a fraction of the
+ * time.
+ */
+extern void grn_own_load_turned(const GrnLayout *l, const void *vec, float *x);
+extern void grn_own_turn(const GrnLayout *l, const float *x, float *out);
 /* Its squared length; with a centre only where rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
