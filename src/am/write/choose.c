@@ -135,6 +135,9 @@ struct GrnndNear
 	float	   *rows;			/* [nfound][dim] where they lie; NULL until somebody asks */
 	float	   *own;			/* [dim] where p lies */
 	near_nodes_hash *nodes;		/* NULL until somebody asks */
+	uint32		ngone;			/* edges that are to go: neighbours that are to take p, */
+	uint32		from[GRN_MAX_DEGREE];
+	uint32		to[GRN_MAX_DEGREE]; /* and what gives way in them */
 };
 
 GrnndNear *
@@ -271,6 +274,23 @@ near_node(GrnndNear *near, uint32 id)
 	return node != NULL && node->live ? node : NULL;
 }
 
+void
+grnnd_near_goes(GrnndNear *near, uint32 from, uint32 to)
+{
+	Assert(near->ngone < lengthof(near->from));
+	near->from[near->ngone] = from;
+	near->to[near->ngone++] = to;
+}
+
+static bool
+is_to_go(const GrnndNear *near, uint32 from, uint32 to)
+{
+	for (uint32 i = 0; i < near->ngone; i++)
+		if (near->from[i] == from && near->to[i] == to)
+			return true;
+	return false;
+}
+
 /* A full list's ids and their positions, to be found by id. */
 #define PLACES 256				/* twice GRN_MAX_DEGREE and a power of two */
 
@@ -337,7 +357,7 @@ grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *
 
 			if (node->ids[k] == id)
 				one_way[i] = false;
-			if (at > 0 && !reached[at - 1])
+			if (at > 0 && !reached[at - 1] && !is_to_go(near, ids[i], node->ids[k]))
 			{
 				reached[at - 1] = true;
 				overs[at - 1] = ids[i];

@@ -101,6 +101,9 @@ extern void grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnndN
 extern int	grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *self,
 						   float slack, bool strict, uint32 *over, bool *add);
 
+/* The edge of node `from` to node `to` is to go, so later calls do not count on it. */
+extern void grnnd_near_goes(GrnndNear *near, uint32 from, uint32 to);
+
 /* The code of node id for what an insert writes while the index is filling (fit_codes.c). */
 extern void grnnd_code_while_filling(Relation index, const GrnndIndex *ix, uint32 id,
 									 uint8_t *code, GrnFactor *factor);

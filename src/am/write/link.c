@@ -211,6 +211,7 @@ plan_mutual(GrnndLink *link, uint32 i, bool strict)
 		if (position < 0 || (add && !plan_edge(link, v, position)))
 			return false;
 		t.y = grn_rec_ids(&link->ix->layout, v)[position];
+		grnnd_near_goes(plan->near, edge.id, t.y);
 	}
 	if (!has_edge(link, edge.id))
 		grnnd_add_edge(&link->ix->layout, link->self, &edge);
@@ -337,16 +338,24 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 	return done;
 }
 
-/* Does y stay reached when it gives way?  By the list that is to lead to it now. */
+/*
+ * Does y stay reached when it gives way in target i of those that change together?  By the list
+ * that is to lead to it now, unless that loses y at the same time.
+ */
 static bool
-stays_reached(const GrnndLink *link, const Target *t)
+stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
 {
 	const GrnLayout *l = &link->ix->layout;
+	const Target *t = &targets[i];
 	uint32		by = t->over != GRN_INVALID_ID ? t->over : link->id;
 	GrnState	state;
 
 	if (t->y == GRN_INVALID_ID || t->lost)
 		return true;
+	/* (of those that lead to y by way of each other, one comes last) */
+	for (uint32 k = 0; k < i; k++)
+		if (targets[k].id == t->over && targets[k].y == t->y)
+			return false;
 	state = grnnd_copy_record(link->index, link->ix, by, link->other, NULL);
 	return state == GRN_NODE && (by != link->id || link->other->version == link->version) &&
 		grn_find_id(grn_rec_ids(l, link->other), link->other->count, t->y) >= 0;
@@ -367,7 +376,7 @@ link_safely(GrnndLink *link, Target *t, uint32 n)
 			ys[nys++] = t[i].y;
 	grnnd_lock_edges(link->index, ys, nys, &locks);
 	for (uint32 i = 0; i < n; i++)
-		t[i].stays = stays_reached(link, &t[i]);
+		t[i].stays = stays_reached(link, t, i);
 	done = link_group(link, t, n);
 	grnnd_unlock_edges(link->index, &locks);
 	return done;
