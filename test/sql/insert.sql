@@ -55,6 +55,42 @@ SELECT recall('short', 'v', '<->', 'short_queries') >= 0.98 AS recall;
 RESET grnnd.ef_search;
 SELECT * FROM grnnd_check('short_idx', true);
 
+-- rows of any length, which lie around hubs: these take rows far out, too (recall is 0.78 otherwise;
+-- a build's is 0.96)
+CREATE FUNCTION normal(id int, j int, seed int) RETURNS float8 LANGUAGE sql AS $$
+	SELECT sqrt(-2 * ln(unit(id, 2 * j, seed) + 1e-9)) * cos(2 * pi() * unit(id, 2 * j + 1, seed))
+$$;
+CREATE FUNCTION heavy(a int, b int) RETURNS TABLE (id int, v vector) LANGUAGE sql AS $$
+	SELECT i, (SELECT array_agg(normal(i, j, 9))::vector FROM generate_series(1, 32) j)
+		* array_fill(exp(normal(i, 1, 11))::real, ARRAY[32])::vector
+	FROM generate_series(a, b) i
+$$;
+CREATE TABLE heavy_queries AS SELECT * FROM heavy(100001, 100200);
+CREATE TABLE heavy_rows (id int, v vector(32));
+INSERT INTO heavy_rows SELECT * FROM heavy(1, 2000);
+CREATE INDEX heavy_idx ON heavy_rows USING grnnd (v);
+INSERT INTO heavy_rows SELECT * FROM heavy(2001, 4000);
+SELECT recall('heavy_rows', 'v', '<->', 'heavy_queries') >= 0.9 AS recall;
+SELECT * FROM grnnd_check('heavy_idx', true);
+
+-- neighbours that change together do not all give up the same row, each counting on the others
+CREATE FUNCTION cauchy(a int, b int, seed int) RETURNS TABLE (id int, v vector) LANGUAGE sql AS $$
+	SELECT i, (SELECT array_agg(tan(pi() * (unit(i, j, seed) - 0.5)))::vector FROM generate_series(1, 16) j)
+	FROM generate_series(a, b) i
+$$;
+CREATE TABLE cauchy_rows (id int, v vector(16));
+CREATE FUNCTION lost(seed int) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	DROP INDEX IF EXISTS cauchy_idx;
+	DELETE FROM cauchy_rows;
+	INSERT INTO cauchy_rows SELECT * FROM cauchy(1, 500, seed);
+	CREATE INDEX cauchy_idx ON cauchy_rows USING grnnd (v) WITH (degree = 8, layout = exact);
+	INSERT INTO cauchy_rows SELECT * FROM cauchy(501, 2000, seed);
+	RETURN (SELECT count(*) FROM grnnd_check('cauchy_idx', true));
+END
+$$;
+SELECT sum(lost(seed)) FROM generate_series(1, 12) seed;
+
 -- the other distances; norms beyond the largest of the build; zero vectors
 CREATE TABLE ip (id serial, v vector(32));
 INSERT INTO ip (v) SELECT v FROM points(1, 1000, 32, 1);

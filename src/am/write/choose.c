@@ -315,7 +315,7 @@ grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *
 			   bool strict, uint32 *over, bool *add)
 {
 	const GrnLayout *l = &near->ix->layout;
-	const NearNode *v_node = near_node(near, id);
+	const NearNode *node = near_node(near, id);
 	const uint32 *ids = grn_rec_ids(l, v);
 	uint32		dim = near->ix->meta.dim;
 	float		to_v[GRN_MAX_DEGREE];
@@ -324,17 +324,29 @@ grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *
 	bool		one_way[GRN_MAX_DEGREE];
 	uint32		overs[GRN_MAX_DEGREE];
 	GrnExchange e = {.count = v->count, .to_v = to_v, .to_x = to_x, .slack = slack,
-		.reached = reached, .one_way = one_way, .strict = strict,
-		.may_add = self->count + 2 <= l->degree};
+		.reached = reached, .one_way = one_way, .may_add = self->count + 2 <= l->degree};
 	Places		places = {.ids = ids};
 	const float *v_row;
 	int			position;
 
 	StaticAssertStmt(PLACES >= 2 * GRN_MAX_DEGREE, "room for a list");
-	if (v_node == NULL)
+	if (node == NULL)
 		return -1;
-	v_row = v_node->row;
+	v_row = node->row;
 	e.x_to_v = grn_dist->l2_f32(near->own, v_row, dim) + near->p->error2;
+	for (uint32 i = 0; i < v->count; i++)
+	{
+		node = near_node(near, ids[i]);
+		to_v[i] = to_x[i] = INFINITY;
+		if (node != NULL)
+		{
+			to_v[i] = grn_dist->l2_f32(v_row, node->row, dim);
+			to_x[i] = grn_dist->l2_f32(near->own, node->row, dim) + near->p->error2;
+		}
+	}
+	if (strict && grn_exchange_occludes(&e))
+		return -1;
+
 	for (uint32 i = 0; i < v->count; i++)
 	{
 		*place_of(&places, ids[i]) = (uint8) (i + 1);
@@ -342,16 +354,9 @@ grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *
 	}
 	for (uint32 i = 0; i < v->count; i++)
 	{
-		const NearNode *node = near_node(near, ids[i]);
-
-		to_v[i] = to_x[i] = INFINITY;
-		one_way[i] = false;
-		if (node == NULL)
-			continue;
-		to_v[i] = grn_dist->l2_f32(v_row, node->row, dim);
-		to_x[i] = grn_dist->l2_f32(near->own, node->row, dim) + near->p->error2;
-		one_way[i] = true;
-		for (uint32 k = 0; k < node->count; k++)
+		node = near_node(near, ids[i]);
+		one_way[i] = node != NULL;
+		for (uint32 k = 0; node != NULL && k < node->count; k++)
 		{
 			uint8		at = *place_of(&places, node->ids[k]);
 

@@ -93,10 +93,11 @@ extern void grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnndN
 									GrnndList *list);
 
 /*
- * A full node v, whose id is given, is to take x, the row that was searched for, whose record is
- * `self`.  Says by rows which neighbour of v gives way (grn_exchange()): its position in v's list,
- * or -1.  *over: a neighbour of v that has an edge to it, or GRN_INVALID_ID where x has, or is to
- * have; then *add says that x has not.
+ * A full node v, whose id is given, is asked to take x, the row that was searched for, whose
+ * record is `self`; if strict is set it refuses where a neighbour of its occludes x.  Says by rows
+ * which neighbour of v gives way (grn_exchange()): its position in v's list, or -1.  *over: a
+ * neighbour of v that has an edge to it, or GRN_INVALID_ID where x has, or is to have; then *add
+ * says that x has not.
  */
 extern int	grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *self,
 						   float slack, bool strict, uint32 *over, bool *add);

@@ -566,7 +566,8 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	/* (while an index is filling, the twin's edges may have no codes yet) */
 	if (ix->meta.fit_state != GRNND_FILLING)
 		plan.ntwins = in->ntwins;
-	shares = grnnd_shares(ix, plan.ntwins == 0);
+	shares = grnnd_shares(ix, plan.ntwins == 0 &&
+						  !grnnd_is_locked(in->index, GRNND_SURVEY_LOCK, ShareLock));
 	grnnd_choose_neighbours(in->index, ix, near, &in->p, GRN_INVALID_ID, &shares, &list);
 	/* Where rows lie in clusters, few edges lead out of them, and mutual ones would end there. */
 	if (shares.mutual && list.far)

@@ -54,6 +54,7 @@ struct GrnndLink
 	GrnRecord  *other;			/* copy of a neighbour's */
 	Target	   *targets;
 	uint32		ntargets;
+	bool		surveyed;		/* step 3: GRNND_SURVEY_LOCK is held */
 };
 
 static bool
@@ -186,6 +187,16 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom f
 	return true;
 }
 
+/* Gives x an edge to neighbour i of those that were chosen, if it has none, and room. */
+static void
+add_chosen(GrnndLink *link, uint32 i)
+{
+	GrnndEdge	edge = grnnd_list_edge(link->ix, link->plan->chosen, i);
+
+	if (link->self->count < link->ix->layout.degree && !has_edge(link, edge.id))
+		grnnd_add_edge(&link->ix->layout, link->self, &edge);
+}
+
 /*
  * Step 1 for neighbour i of those that were chosen, with mutual edges.  False: it is full, and does
  * not take x.
@@ -195,31 +206,33 @@ plan_mutual(GrnndLink *link, uint32 i, bool strict)
 {
 	const GrnndLinkPlan *plan = link->plan;
 	const GrnRecord *v = link->other;
-	GrnndEdge	edge = grnnd_list_edge(link->ix, plan->chosen, i);
-	Target		t = {.id = edge.id, .y = GRN_INVALID_ID, .over = GRN_INVALID_ID};
+	Target		t = {.id = plan->chosen->ids[i], .y = GRN_INVALID_ID, .over = GRN_INVALID_ID};
 
-	if (grnnd_copy_record(link->index, link->ix, edge.id, link->other, NULL) != GRN_NODE)
+	if (grnnd_copy_record(link->index, link->ix, t.id, link->other, NULL) != GRN_NODE)
 		return true;
 	t.version = v->version;
-	t.block = grnnd_node_block(link->ix, edge.id);
+	t.block = grnnd_node_block(link->ix, t.id);
 	if (v->count == link->ix->layout.degree)
 	{
 		bool		add;
-		int			position = grnnd_exchange(plan->near, edge.id, v, link->self,
-											  plan->shares->slack, strict, &t.over, &add);
+		int			position = grnnd_exchange(plan->near, t.id, v, link->self, plan->shares->slack,
+											  strict, &t.over, &add);
 
 		if (position < 0 || (add && !plan_edge(link, v, position)))
 			return false;
 		t.y = grn_rec_ids(&link->ix->layout, v)[position];
-		grnnd_near_goes(plan->near, edge.id, t.y);
+		grnnd_near_goes(plan->near, t.id, t.y);
 	}
-	if (!has_edge(link, edge.id))
-		grnnd_add_edge(&link->ix->layout, link->self, &edge);
+	add_chosen(link, i);
 	link->targets[link->ntargets++] = t;
 	return true;
 }
 
-/* Step 1 with mutual edges, and edges to the nearest where x would have few. */
+/*
+ * Step 1 with mutual edges.  Where x would have too few, those that refused it are asked again,
+ * though one of their neighbours occludes x, and at last as they are without mutual edges: they may
+ * be hubs whose neighbours the search has not met, since x lies far out.
+ */
 static void
 plan_all_mutual(GrnndLink *link)
 {
@@ -233,13 +246,17 @@ plan_all_mutual(GrnndLink *link)
 			 link->ntargets < (strict ? shares->links : shares->least); i++)
 			if (strict || refused[i])
 				refused[i] = !plan_mutual(link, i, strict);
-	for (uint32 i = 0; i < chosen->count && link->self->count < shares->own; i++)
-		if (!has_edge(link, chosen->ids[i]))
+	for (uint32 i = 0; i < chosen->count && link->ntargets < shares->least; i++)
+		if (refused[i])
 		{
-			GrnndEdge	edge = grnnd_list_edge(link->ix, chosen, i);
+			uint32		before = link->ntargets;
 
-			grnnd_add_edge(&link->ix->layout, link->self, &edge);
+			(void) plan_target(link, chosen->ids[i], GRN_INVALID_ID, false, GRN_YIELD_FARTHER);
+			if (link->ntargets > before)
+				add_chosen(link, i);
 		}
+	for (uint32 i = 0; i < chosen->count && link->self->count < shares->own; i++)
+		add_chosen(link, i);
 }
 
 GrnndLink *
@@ -352,6 +369,8 @@ stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
 
 	if (t->y == GRN_INVALID_ID || t->lost)
 		return true;
+	if (t->over != GRN_INVALID_ID && !link->surveyed)
+		return false;
 	/* (of those that lead to y by way of each other, one comes last) */
 	for (uint32 k = 0; k < i; k++)
 		if (targets[k].id == t->over && targets[k].y == t->y)
@@ -368,17 +387,25 @@ link_safely(GrnndLink *link, Target *t, uint32 n)
 	uint32		ys[GRN_MAX_DEGREE] = {0};
 	uint32		nys = 0;
 	uint32		done;
+	bool		by_others = false;
 	GrnndEdgeLocks locks;
 
 	Assert(n <= lengthof(ys));
 	for (uint32 i = 0; i < n; i++)
+	{
 		if (t[i].y != GRN_INVALID_ID && !t[i].lost)
 			ys[nys++] = t[i].y;
+		by_others |= t[i].over != GRN_INVALID_ID;
+	}
+	/* vacuum knows where x leads, for it reads rows that came since its survey, but no more */
+	link->surveyed = by_others && grnnd_try_lock(link->index, GRNND_SURVEY_LOCK, ShareLock);
 	grnnd_lock_edges(link->index, ys, nys, &locks);
 	for (uint32 i = 0; i < n; i++)
 		t[i].stays = stays_reached(link, t, i);
 	done = link_group(link, t, n);
 	grnnd_unlock_edges(link->index, &locks);
+	if (link->surveyed)
+		grnnd_unlock(link->index, GRNND_SURVEY_LOCK, ShareLock);
 	return done;
 }
 

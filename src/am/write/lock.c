@@ -51,6 +51,15 @@ grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 }
 
 bool
+grnnd_is_locked(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	if (!grnnd_try_lock(index, kind, mode))
+		return true;
+	grnnd_unlock(index, kind, mode);
+	return false;
+}
+
+bool
 grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode)
 {
 	LOCKTAG		tag = tag_of(index, kind);

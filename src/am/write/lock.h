@@ -18,7 +18,9 @@
  * know that those have ended which write no codes.  grnnd_check() holds it in ExclusiveLock, to
  * keep inserts out.  GRNND_FIRST_LOCK serialises inserts that find no live node to link to.
  * Vacuum and fits hold GRNND_UPKEEP_LOCK in ExclusiveLock while they change pages, grnnd_check()
- * holds it in ShareLock.  Who takes an edge to a live node out of a list, beside other inserts,
+ * holds it in ShareLock.  Vacuum holds GRNND_SURVEY_LOCK in ExclusiveLock while it goes by lists
+ * that it has read before; an insert has it in ShareLock, or lets no edge give way to a path that
+ * vacuum does not know.  Who takes an edge to a live node out of a list, beside other inserts,
  * holds one of GRNND_EDGE_LOCKS for it (grnnd_lock_edges()).
  */
 typedef enum GrnndLockKind		/* beyond the numbers of columns */
@@ -26,7 +28,8 @@ typedef enum GrnndLockKind		/* beyond the numbers of columns */
 	GRNND_EDGE_LOCKS = 0xFE00,	/* and the 255 numbers behind it */
 	GRNND_WRITERS_LOCK = 0xFFF0,
 	GRNND_FIRST_LOCK = 0xFFF1,
-	GRNND_UPKEEP_LOCK = 0xFFF2
+	GRNND_UPKEEP_LOCK = 0xFFF2,
+	GRNND_SURVEY_LOCK = 0xFFF3
 } GrnndLockKind;
 
 /* Held until grnnd_unlock() or the end of the transaction. */
@@ -34,6 +37,8 @@ extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* False where it would have to wait. */
 extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 extern void grnnd_unlock(Relation index, GrnndLockKind kind, LOCKMODE mode);
+/* Would it have to wait? */
+extern bool grnnd_is_locked(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* Is somebody waiting for a lock that this session holds in that mode? */
 extern bool grnnd_lock_is_wanted(Relation index, GrnndLockKind kind, LOCKMODE mode);
 

@@ -555,7 +555,9 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	/* what it takes for garbage is to be none, though nobody may tell of a fit that failed */
 	v.ix = grnnd_index_anew(info->index);
+	grnnd_lock(info->index, GRNND_SURVEY_LOCK, ExclusiveLock);
 	run_vacuum(&v);
+	grnnd_unlock(info->index, GRNND_SURVEY_LOCK, ExclusiveLock);
 	grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	grnnd_note_memory(&v);
 	ereport(DEBUG1,

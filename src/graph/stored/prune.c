@@ -191,15 +191,21 @@ grn_yield(const GrnYield *y)
 	return best;
 }
 
+bool
+grn_exchange_occludes(const GrnExchange *e)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		if (e->to_v[i] < e->x_to_v && e->to_x[i] < e->x_to_v * (1 - e->slack))
+			return true;
+	return false;
+}
+
 int
 grn_exchange(const GrnExchange *e)
 {
 	int			best = -1;
 	int			best_kind = 0;
 
-	for (uint32_t i = 0; i < e->count && e->strict; i++)
-		if (e->to_v[i] < e->x_to_v && e->to_x[i] < e->x_to_v * (1 - e->slack))
-			return -1;
 	for (uint32_t i = 0; i < e->count; i++)
 	{
 		bool		far = e->to_v[i] > GRN_FAR * e->x_to_v;

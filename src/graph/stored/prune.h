@@ -84,16 +84,15 @@ typedef struct GrnYield
 extern int	grn_yield(const GrnYield *y);
 
 /*
- * The same where it is known how far v's neighbours are from v and from x: by rows, so that v can
- * tell whether it is to take x at all.
+ * The same where it is known how far v's neighbours are from v and from x.  By that v can tell
+ * whether it is to take x at all: not if one of them occludes x.
  *
- * If strict is set, v refuses x where one of its neighbours occludes it.  What gives way is farther
- * from v than x is, and stays reached: another neighbour of v has an edge to it, or x has.  If
- * may_add is set, others may give way, too, and the caller adds an edge of x first.  Preferred are,
- * in this order, those that do not lead far (GRN_FAR times as far as x is), that are reached, that
- * x occludes, and that have no edge to v themselves; of several the farthest.  (Where rows lie in
- * clusters, few edges lead out of them, and each of them may be reached by way of another row
- * there.)  Returns a position among v's neighbours, or -1.
+ * What gives way is farther from v than x is, and stays reached: another neighbour of v has an
+ * edge to it, or x has.  If may_add is set, others may give way, too, and the caller adds an edge
+ * of x first.  Preferred are, in this order, those that do not lead far (GRN_FAR times as far as x
+ * is), that are reached, that x occludes, and that have no edge to v themselves; of several the
+ * farthest.  (Where rows lie in clusters, few edges lead out of them, and each of them may be
+ * reached by way of another row there.)  Returns a position among v's neighbours, or -1.
  */
 typedef struct GrnExchange
 {
@@ -105,8 +104,8 @@ typedef struct GrnExchange
 	const bool *reached;		/* [count] */
 	const bool *one_way;		/* [count] it has no edge to v */
 	bool		may_add;
-	bool		strict;
 } GrnExchange;
+extern bool grn_exchange_occludes(const GrnExchange *e);	/* by distances alone */
 extern int	grn_exchange(const GrnExchange *e);
 
 /* Position of id in a list, or -1. */
