@@ -486,10 +486,11 @@ prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, cons
 }
 
 void
-grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnndNear *near,
-						const GrnndPoint *p, uint32 self, const GrnndShares *shares,
+grnnd_choose_neighbours(GrnndNear *near, uint32 self, const GrnndShares *shares,
 						GrnndList *list)
 {
+	const GrnndIndex *ix = near->ix;
+	const GrnndPoint *p = near->p;
 	const GrnLayout *l = &ix->layout;
 	GrnSearch  *search = near->search;
 	const GrnFound *found = grn_search_found(search);
@@ -548,8 +549,8 @@ grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnndNear *near,
 		list->ids[i] = found[f].id;
 		memcpy(list->sigs + i * l->sig_bytes, code + l->code_bytes, l->sig_bytes);
 		if (ix->meta.fit_state == GRNND_FILLING)
-			grnnd_code_while_filling(index, ix, list->ids[i], list->codes + i * l->code_bytes,
-									 &list->factors[i]);
+			grnnd_code_while_filling(near->store->index, ix, list->ids[i],
+									 list->codes + i * l->code_bytes, &list->factors[i]);
 		else if (l->code_bytes > 0)
 			memcpy(list->codes + i * l->code_bytes, code, l->code_bytes);
 	}

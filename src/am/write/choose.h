@@ -86,10 +86,9 @@ extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, ui
 
 /*
  * Chooses among the live nodes that were found, by the RNG rule on exact distances, the neighbours
- * of p and those that are to link to it; self is not among them.
+ * of the point that was searched for and those that are to link to it; self is not among them.
  */
-extern void grnnd_choose_neighbours(Relation index, const GrnndIndex *ix, GrnndNear *near,
-									const GrnndPoint *p, uint32 self, const GrnndShares *shares,
+extern void grnnd_choose_neighbours(GrnndNear *near, uint32 self, const GrnndShares *shares,
 									GrnndList *list);
 
 /*

@@ -427,7 +427,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	GrnndPoint	p;
 	GrnndList	shorter;
 	GrnndNear  *near;
-	GrnndShares shares = grnnd_shares(ix, true);
+	GrnndShares shares = grnnd_shares(ix, false);
 	uint32		n = 0;
 
 	if (!(typical > 0) || length <= LONG_ROW * typical)
@@ -437,7 +437,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
 	near = grnnd_find_near(&in->store, &p, insert_ef(ix), entries);
-	grnnd_choose_neighbours(in->index, ix, near, &p, GRN_INVALID_ID, &shares, &shorter);
+	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &shorter);
 	grnnd_near_end(near);
 	for (uint32 i = 0; i < shorter.own; i++)
 		if (LONG_ROW * grn_factor_length(shorter.factors[i]) < length &&
@@ -568,12 +568,12 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		plan.ntwins = in->ntwins;
 	shares = grnnd_shares(ix, plan.ntwins == 0 &&
 						  !grnnd_is_locked(in->index, GRNND_SURVEY_LOCK, ShareLock));
-	grnnd_choose_neighbours(in->index, ix, near, &in->p, GRN_INVALID_ID, &shares, &list);
+	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &list);
 	/* Where rows lie in clusters, few edges lead out of them, and mutual ones would end there. */
 	if (shares.mutual && list.far)
 	{
 		shares = grnnd_shares(ix, false);
-		grnnd_choose_neighbours(in->index, ix, near, &in->p, GRN_INVALID_ID, &shares, &list);
+		grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &list);
 	}
 	in->rec->count = 0;
 	if (plan.ntwins > 0)

@@ -21,7 +21,6 @@
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/lock.h"
-#include "graph/space.h"
 #include "graph/stored/prune.h"
 
 /* How often a neighbour that changes all the time is tried. */
@@ -111,9 +110,27 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	return true;
 }
 
-/* The neighbour of v, whose id is given, that gives way to x: grn_yield(). */
+/*
+ * The neighbour of v, a twin of x, that gives way: the nearest that x has, too.  So v keeps what
+ * leads far, if it stays.
+ */
 static int
-choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
+first_common(const GrnndLink *link, const GrnRecord *v)
+{
+	const GrnLayout *l = &link->ix->layout;
+	int			position = -1;
+
+	for (uint32 i = 0; i < link->self->count && position < 0; i++)
+		position = grn_find_id(grn_rec_ids(l, v), v->count, grn_rec_ids(l, link->self)[i]);
+	return position;
+}
+
+/*
+ * The neighbour of v, whose id is given, that gives way to x: grn_yield(), or of a twin of x
+ * first_common() if there is one.
+ */
+static int
+choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool twin, bool may_add,
 			 GrnYieldFrom from)
 {
 	const GrnLayout *l = &link->ix->layout;
@@ -130,33 +147,30 @@ choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool may_add,
 		.from = from
 	};
 
+	float		v_to[GRN_MAX_DEGREE];
+	int			common = twin ? first_common(link, v) : -1;
+
+	if (common >= 0)
+		return common;
 	if (!grn_has_codes(&link->ix->codec) && chosen != NULL)
 	{
 		int			at = grn_find_id(chosen->ids, chosen->count, id);
 
 		if (at >= 0)
 		{
-			y.v_to = chosen->between + (Size) at * chosen->count;
-			y.nknown = chosen->own;
+			/* x's list need not begin with those that were chosen; less than any: not known */
+			for (uint32 i = 0; i < y.x_count; i++)
+			{
+				int			other = grn_find_id(chosen->ids, chosen->count, y.x_ids[i]);
+
+				v_to[i] = other >= 0 ? chosen->between[(Size) at * chosen->count + other] : -1;
+			}
+			y.v_to = v_to;
+			y.nknown = y.x_count;
 			y.x_to_v = chosen->to_p[at];
 		}
 	}
 	return grn_yield(&y);
-}
-
-/*
- * The neighbour of v, a twin of x, that gives way: the nearest that x has, too.  So v keeps what
- * leads far, if it stays.
- */
-static int
-first_common(const GrnndLink *link, const GrnRecord *v)
-{
-	const GrnLayout *l = &link->ix->layout;
-	int			position = -1;
-
-	for (uint32 i = 0; i < link->self->count && position < 0; i++)
-		position = grn_find_id(grn_rec_ids(l, v), v->count, grn_rec_ids(l, link->self)[i]);
-	return position;
 }
 
 /* Step 1 for one neighbour.  False: none of its neighbours gives way. */
@@ -174,10 +188,8 @@ plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom f
 	t.block = grnnd_node_block(link->ix, target);
 	if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
 	{
-		int			position = twin ? first_common(link, v) : -1;
+		int			position = choose_yield(link, target, v, twin, true, from);
 
-		if (position < 0)
-			position = choose_yield(link, target, v, true, from);
 		if (position < 0)
 			return false;
 		if (plan_edge(link, v, position))
@@ -371,7 +383,7 @@ stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
 		return true;
 	if (t->over != GRN_INVALID_ID && !link->surveyed)
 		return false;
-	/* (of those that lead to y by way of each other, one comes last) */
+	/* where several count on each other for y in a circle, one of them counts on an earlier one */
 	for (uint32 k = 0; k < i; k++)
 		if (targets[k].id == t->over && targets[k].y == t->y)
 			return false;
@@ -423,17 +435,15 @@ static uint32
 link_again(GrnndLink *link, Target *t)
 {
 	const GrnLayout *l = &link->ix->layout;
-	int			position = -1;
 
 	if (grnnd_copy_record(link->index, link->ix, t->id, link->other, NULL) != GRN_NODE ||
 		link->other->version != t->version)
 		return 0;
 	if (link->other->count == l->degree)
 	{
-		if (t->twin)
-			position = first_common(link, link->other);
-		if (position < 0)
-			position = choose_yield(link, t->id, link->other, false, GRN_YIELD_SERVED);
+		int			position = choose_yield(link, t->id, link->other, t->twin, false,
+											GRN_YIELD_SERVED);
+
 		if (position < 0)
 			return 0;
 		t->y = grn_rec_ids(l, link->other)[position];
@@ -504,7 +514,7 @@ static uint32
 plan_forced(GrnndLink *link, uint32 id, const GrnRecord *v, bool *lost)
 {
 	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
-	int			position = choose_yield(link, id, v, true, GRN_YIELD_ANY);
+	int			position = choose_yield(link, id, v, false, true, GRN_YIELD_ANY);
 
 	*lost = false;
 	if (position >= 0 && plan_edge(link, v, position))

@@ -630,7 +630,7 @@ enrich(Repair *r, uint32 id)
 		grnnd_make_point(r->ix, x, error, &p);
 		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 							   grnnd_get_entries(v->index, r->ix));
-		grnnd_choose_neighbours(v->index, r->ix, near, &p, id, &shares, &list);
+		grnnd_choose_neighbours(near, id, &shares, &list);
 		grnnd_near_end(near);
 		plan.from = list.ids;
 		plan.nfrom = list.count;
