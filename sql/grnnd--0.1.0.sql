@@ -214,8 +214,7 @@ COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 CREATE VIEW grnnd_indexes AS
 	WITH ours AS MATERIALIZED (
 		SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table",
-			i.indisvalid
-			AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
+			NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
 			AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
 			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
 				OR pg_catalog.pg_has_role('pg_stat_scan_tables', 'USAGE')) AS asked

@@ -566,7 +566,7 @@ check_index(Check *c, bool heapallindexed)
 Datum
 grnnd_check(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
+	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	bool		heapallindexed = PG_GETARG_BOOL(1);
 	bool		locks = !RecoveryInProgress();
 	Check		c = {0};
@@ -577,7 +577,6 @@ grnnd_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	grnnd_must_own(oid);
 	c.index = grnnd_open_index(oid, AccessShareLock, false, &c.heap);
 	if (locks)
 	{

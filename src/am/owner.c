@@ -4,18 +4,25 @@
  */
 #include "am/owner.h"
 
+#include "access/amapi.h"
+#include "access/genam.h"
 #include "access/relation.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "am/compat.h"
 #include "am/handler.h"
@@ -30,15 +37,83 @@ grnnd_owns(Oid relation)
 #endif
 }
 
-void
-grnnd_must_own(Oid index)
+/* Is this relation an index of ours?  *valid: and finished. */
+static bool
+is_our_index(Form_pg_index entry, bool *valid)
 {
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->indexrelid));
+	bool		ours = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		IndexAmRoutine *routine = form->relkind != RELKIND_INDEX ? NULL :
+			(IndexAmRoutine *) GetIndexAmRoutineByAmId(form->relam, true);
+
+		ours = routine != NULL && routine->aminsert == grnnd_insert;
+		ReleaseSysCache(tuple);
+	}
+	*valid = ours && entry->indisvalid;
+	return ours;
+}
+
+/*
+ * The index that a function is asked about: the relation itself, or the only index of ours of a
+ * table.  An index that is not valid counts where no other exists.  Error: 42809 for a table with
+ * several.
+ */
+static Oid
+index_of(Oid oid)
+{
+	char		kind = get_rel_relkind(oid);
+	Oid			found = InvalidOid;
+	StringInfoData names;
+	int			n = 0;
+	Relation	catalog;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
+		return oid;
+	initStringInfo(&names);
+	catalog = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
+	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_index entry = (Form_pg_index) GETSTRUCT(tuple);
+		bool		valid;
+
+		if (!is_our_index(entry, &valid) || (!valid && OidIsValid(found)))
+			continue;
+		found = entry->indexrelid;
+		if (valid)
+			appendStringInfo(&names, "%s%s", n++ > 0 ? ", " : "",
+							 quote_identifier(get_rel_name(found)));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	if (n > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table %s has several grnnd indexes", quote_identifier(get_rel_name(oid))),
+				 errhint("Name one of them: %s.", names.data)));
+	pfree(names.data);
+	return OidIsValid(found) ? found : oid;
+}
+
+Oid
+grnnd_own_index(Oid oid)
+{
+	Oid			index = index_of(oid);
 	const char *name = get_rel_name(index);
 
 	if (name != NULL && get_rel_relkind(index) == RELKIND_INDEX && !grnnd_owns(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s", quote_identifier(name))));
+	return index;
 }
 
 static GRNND_NORETURN void
@@ -61,6 +136,7 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
 	Oid			table = InvalidOid;
 	Relation	index = NULL;
 
+	oid = index_of(oid);
 	if (get_rel_relkind(oid) == RELKIND_INDEX)
 		table = IndexGetRelation(oid, true);
 	*heap = OidIsValid(table) ? try_table_open(table, mode) : NULL;
@@ -88,12 +164,7 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot read indexes of unlogged tables during recovery"),
 				 errhint("Ask on the primary server.")));
-	if (!index->rd_index->indisvalid && gone_ok)
-	{
-		grnnd_close_index(index, *heap);
-		return NULL;
-	}
-	if (!index->rd_index->indisvalid)
+	if (!index->rd_index->indisvalid && !gone_ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index %s is not valid",

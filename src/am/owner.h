@@ -12,15 +12,19 @@
 /* Is the current user the relation's owner, or a member of that role? */
 extern bool grnnd_owns(Oid relation);
 
-/* 42501 for an index that is not the user's; nothing of what is no index. */
-extern void grnnd_must_own(Oid index);
+/*
+ * Returns the index, or the only index of ours of a table.  Errors: 42501 for an index that is not
+ * the user's, 42809 for a table with several indexes of ours.
+ */
+extern Oid	grnnd_own_index(Oid oid);
 
 /*
  * Opens an index of ours that is good, in AccessShareLock, and its table, which comes first as
- * everyone else has it, with the lock wanted.  The caller looks at the user's rights.  Errors:
- * 42809 for another relation, 0A000 for one that this session cannot read, 55000 for an index that
- * is not valid.  With gone_ok NULL, and nothing is open, where there is no such relation (any
- * more) or the index is not valid, as one is that goes concurrently.
+ * everyone else has it, with the lock wanted.  A table with one index of ours stands for the
+ * index.  The caller looks at the user's rights.  Errors: 42809 for another relation or a table
+ * with several indexes, 0A000 for an index that this session cannot read, 55000 for an index that
+ * is not valid.  With gone_ok an index that is not valid is opened too, and NULL is returned where
+ * no such relation exists (any more).
  */
 extern Relation grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap);
 /* The reverse; the locks last until the end of the transaction. */

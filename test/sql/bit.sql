@@ -157,7 +157,14 @@ CREATE TABLE too_many (b bit(64001));
 CREATE INDEX ON too_many USING grnnd (b);
 CREATE TABLE varying (b varbit(64));
 CREATE INDEX ON varying USING grnnd (b);
+CREATE INDEX ON varying USING grnnd (b bit_jaccard_ops);
+CREATE DOMAIN varying_64 AS varbit(64);
+ALTER TABLE varying ADD d varying_64;
+CREATE INDEX ON varying USING grnnd (d);
+SELECT grnnd_build_estimate('varying', 'b');
 INSERT INTO varying VALUES (B'1');
+CREATE INDEX ON varying USING grnnd ((b::bit(64)));
+INSERT INTO varying VALUES (B'10');
 -- bits have no length to be brought to 1
 CREATE OPERATOR CLASS bit_cosine_ops FOR TYPE bit USING grnnd AS
 	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,

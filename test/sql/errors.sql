@@ -62,7 +62,7 @@ SELECT count(*) FROM (SELECT id FROM t ORDER BY e <=> '[0,0,0]' LIMIT 200) x;
 
 -- relations that are no index of ours
 CREATE INDEX t_btree ON t (id);
-SELECT * FROM grnnd_check('t');
+SELECT * FROM grnnd_check('pg_am');
 SELECT * FROM grnnd_check('t_btree');
 
 DROP SCHEMA test_errors CASCADE;

@@ -64,7 +64,38 @@ GRANT pg_stat_scan_tables TO stats_reader;
 SET ROLE stats_reader;
 SELECT nodes FROM grnnd_stats('late_v', true);
 RESET ROLE;
-SELECT grnnd_stats('t');
+
+-- a table stands for its index, with the rights of the index, and with several of them for none
+SELECT advice FROM grnnd_stats('late');
+SELECT state FROM grnnd_codes('late');
+SELECT grnnd_fit('late');
+SELECT grnnd_check('late');
+SELECT recall FROM grnnd_recall('late');
+SELECT grnnd_prewarm('late') > 0 AS read;
+SET ROLE stats_reader;
+SELECT grnnd_fit('late');
+RESET ROLE;
+CREATE INDEX "Other" ON late USING grnnd (v);
+SELECT grnnd_stats('late');
+SELECT grnnd_fit('late');
+DROP INDEX "Other";
+SELECT grnnd_stats('pg_am');
+-- an index that is not valid has a row that says so, and is not meant where another one is
+CREATE FUNCTION fails(vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+CREATE INDEX CONCURRENTLY late_failed ON late USING grnnd ((fails(v)::vector(3)));
+SELECT bytes = pg_relation_size(index) AS bytes, rows, advice FROM grnnd_indexes WHERE index::text = 'late_failed';
+SELECT rows FROM grnnd_stats('late');
+DROP INDEX late_v;
+SELECT grnnd_stats('late');
+DROP INDEX late_failed;
+CREATE INDEX late_v ON late USING grnnd (v);
+-- nothing is to be done for a few rows
+TRUNCATE late;
+SELECT advice FROM grnnd_stats('late');
+INSERT INTO late SELECT v FROM points(1, 2, 32, 1);
+SELECT advice FROM grnnd_stats('late', true);
+REINDEX INDEX late_v;
+SELECT advice FROM grnnd_stats('late', true);
 
 -- the width of a search: by the session's settings, by the index's parameters, by the curve
 CREATE FUNCTION width(k int DEFAULT 10) RETURNS int LANGUAGE plpgsql AS $$

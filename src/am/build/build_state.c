@@ -4,7 +4,9 @@
 #include "am/build/build_state.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -78,7 +80,11 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	build->options = *options;
 
 	/* a domain's own, where it is one */
-	getBaseTypeAndTypmod(column->atttypid, &typmod);
+	if (getBaseTypeAndTypmod(column->atttypid, &typmod) == VARBITOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("type %s is not supported by a grnnd index", format_type_be(VARBITOID)),
+				 errhint("Its values differ in length. Give the column the type bit(n), or index an expression cast to bit(n).")));
 	if (typmod < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -161,7 +161,6 @@ PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
 grnnd_prewarm(PG_FUNCTION_ARGS)
 {
-	Oid			oid;
 	Level		level;
 	Relation	heap;
 	Relation	index;
@@ -174,10 +173,9 @@ grnnd_prewarm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index and level must not be null"),
 				 errhint("Leave out level for all pages.")));
-	oid = PG_GETARG_OID(0);
 	level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
-	if (!grnnd_owns(oid) &&
+	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, false, &heap);
+	if (!grnnd_owns(RelationGetRelid(index)) &&
 		pg_class_aclcheck(RelationGetRelid(heap), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -34,6 +34,8 @@
 /* Of larger indexes so many pages are read, or records where these take several. */
 #define SAMPLE_PAGES 1000
 
+/* An index of so few pages is not worth a REINDEX for its free space. */
+#define FEW_PAGES 16
 /* From such shares on it is worth doing something. */
 #define MUCH_DEAD 0.1
 #define MUCH_INSERTED 0.5
@@ -206,10 +208,11 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 		return "grnnd_fit(): codes are due to be fitted or judged";
 	if (c->dead > MUCH_DEAD * (c->nodes + c->dead))
 		return psprintf("VACUUM: %.0f%% of the nodes are dead", 100 * c->dead / (c->nodes + c->dead));
-	if (c->free > c->nodes + c->dead + c->chains + c->lists)
+	if (c->free > c->nodes + c->dead + c->chains + c->lists &&
+		limit > FEW_PAGES * ix->layout.per_page)
 		return "REINDEX: most of the index is free space";
-	/* of an index without a report nobody knows */
-	if (ix->notes.report.built != 0 && c->nodes > 0 && inserted >= MUCH_INSERTED)
+	/* a search finds all of a few nodes; of an index without a report nobody knows */
+	if (ix->notes.report.built != 0 && c->nodes > GRNND_DEFAULT_EF && inserted >= MUCH_INSERTED)
 		return built == 0 ? "REINDEX: all rows were inserted one by one"
 			: psprintf("REINDEX: %.0f%% of the nodes were inserted one by one", 100 * inserted);
 	if (curve->queries > 0 && curve->recall[0][GRN_CURVE_POINTS - 1] < LITTLE_FOUND && c->rounded > 0)
@@ -308,16 +311,25 @@ static void
 fill(Relation index, bool whole, Datum *values, bool *nulls)
 {
 	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
-	uint32		format = format_of(index);
+	uint32		format;
 	const GrnndIndex *ix;
 	const char *what;
 	uint32		limit;
 	Counts		c = {.unreachable = NAN};
 
 	memset(nulls, true, NCOLUMNS * sizeof(bool));
-	values[FORMAT] = Int32GetDatum((int32) format);
 	values[BYTES] = Int64GetDatum((int64) bytes);
-	nulls[FORMAT] = nulls[BYTES] = false;
+	nulls[BYTES] = false;
+	if (!index->rd_index->indisvalid)
+	{
+		/* it may have no metapage */
+		values[ADVICE] = CStringGetTextDatum("REINDEX or DROP INDEX: the index is not valid, unless it is being built now");
+		nulls[ADVICE] = false;
+		return;
+	}
+	format = format_of(index);
+	values[FORMAT] = Int32GetDatum((int32) format);
+	nulls[FORMAT] = false;
 	if (format != GRNND_FORMAT)
 	{
 		values[ADVICE] = CStringGetTextDatum(psprintf("REINDEX: this version of grnnd reads format %d", GRNND_FORMAT));
@@ -360,8 +372,8 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 }
 
 /*
- * grnnd_stats(index, whole).  Whole is null in the view grnnd_indexes, for which an index that has
- * gone since the view saw it is no error.
+ * grnnd_stats(index, whole).  Whole is null in the view grnnd_indexes, for which neither an index
+ * that is not valid nor an index that has gone since the view saw it is an error.
  */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum

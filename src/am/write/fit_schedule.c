@@ -395,11 +395,10 @@ PG_FUNCTION_INFO_V1(grnnd_fit);
 Datum
 grnnd_fit(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
+	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	Relation	heap;
 
 	PreventCommandDuringRecovery("grnnd_fit()");
-	grnnd_must_own(oid);
 	index_close(grnnd_open_index(oid, AccessShareLock, false, &heap), NoLock);
 	fit_as_owner(heap, oid, false, false);
 	table_close(heap, NoLock);
@@ -427,7 +426,7 @@ PG_FUNCTION_INFO_V1(grnnd_codes);
 Datum
 grnnd_codes(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
+	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	TupleDesc	desc;
 	Datum		values[5] = {0};
 	bool		nulls[5] = {false};
@@ -440,7 +439,6 @@ grnnd_codes(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	grnnd_must_own(oid);
 	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
 	ix = grnnd_index_anew(index);
 	limit = grnnd_id_limit(index, ix);
