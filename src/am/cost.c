@@ -307,7 +307,7 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 	}
 	else if (grnnd_reranks(ix->key.type, ix->layout.form))
 	{
-		/* the first row takes as many as a further one (test/bench/tried.md) */
+		/* the first row takes as many as a further one (test/bench/decisions.md) */
 		shape.reads = grn_form(ix->layout.form)->reads;
 	}
 	shape.filter = tested_filter(rel, path);

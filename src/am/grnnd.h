@@ -351,7 +351,7 @@ typedef enum GrnndWholePages
 /*
  * The width where nobody says one is that of hnsw.  Real data of fewer rows than these have the
  * recall with it; of more, searches are as wide as the build's curve wants for that, within limits
- * (default_width(); test/bench/graph/defaults.md).
+ * (default_width(); test/bench/decisions.md).
  */
 #define GRNND_DEFAULT_EF 40
 #define GRNND_DEFAULT_RECALL 0.95

@@ -49,7 +49,7 @@
  * The rest begins when visits have cost as much as reading all records in order and sorting
  * them will.  Where pages are missing a visit takes more.
  *
- * test/bench/tried.md has recall by the expansions, and the times of a visit and of a record.
+ * test/bench/decisions.md has recall by the expansions, and the times of a visit and of a record.
  */
 typedef struct Lead
 {

@@ -130,7 +130,7 @@ grn_has_bit_digests(const GrnRows *rows)
 
 /*
  * In inner product's space long rows lie in the middle and are near all others; by more
- * directions still more so, and more rows are in no list (test/bench/graph/tried.md).
+ * directions still more so, and more rows are in no list (test/bench/decisions.md).
  */
 bool
 grn_few_directions(const GrnRows *rows)

@@ -41,7 +41,7 @@ typedef struct GrnGraphParams
 
 /*
  * The degree of a bare graph where none is given, for as many distances a query as other
- * graphs of degree 32 cost (test/bench/graph/defaults.md).  Many dimensions fill lists to
+ * graphs of degree 32 cost (test/bench/decisions.md).  Many dimensions fill lists to
  * a share of it.  In an index, pages decide: grn_default_degree().
  */
 static inline uint32_t

@@ -254,7 +254,7 @@ static const GrnMetricInfo metrics[] = {
 	/*
 	 * Sparse rows are nearly orthogonal.  In the space of inner product the nearest rows of each
 	 * would be the longest of all, whatever their direction.  A small power leaves angles to
-	 * decide, and of two rows at like angles prefers the longer (test/bench/tried.md).
+	 * decide, and of two rows at like angles prefers the longer (test/bench/decisions.md).
 	 */
 	{
 		.id = GRN_IP_ANGLES,

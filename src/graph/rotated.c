@@ -60,7 +60,7 @@ level_of(uint32_t bits, const uint8_t *levels, size_t j)
 /*
  * The distance between two levels by which the row's angle changes least.  Numbers of a rotated
  * row are nearly normal, but the fewer they are, the more their range differs from row to row.  So
- * wider and narrower levels are tried as well (test/bench/tried.md has what that saves).
+ * wider and narrower levels are tried as well (test/bench/decisions.md has what that saves).
  * u: [n] with zeroes up to a multiple of ALIGN.
  */
 static float

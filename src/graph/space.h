@@ -6,7 +6,7 @@
  * stays, and long rows come to lie in the middle, at |y| = n^(-3/4).  This serves inner product.
  * What a query can find by it are the longest rows of a cone around the query, and near
  * neighbours in this space lead from one of those to the next.  (The Moebius transformation of
- * Zhou et al., NeurIPS 2019, has the power -2; test/bench/tried.md compares.)  Equally long rows
+ * Zhou et al., NeurIPS 2019, has the power -2.)  Equally long rows
  * have the graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms;
  * inner product of sparse rows has its own power, |y| = n^(-1/16).
  *
@@ -28,7 +28,7 @@ typedef struct GrnScale
 
 /*
  * Rows shorter than this, in norm units, all lie on one sphere, the outermost.  Else some rows
- * near zero would set the scale of the space (test/bench/tried.md has the recall).
+ * near zero would set the scale of the space (test/bench/decisions.md has the recall).
  */
 #define GRN_SHORTEST (1.0f / 16)
 

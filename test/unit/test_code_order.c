@@ -49,7 +49,7 @@ order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, 
 /*
  * Of the neighbours of a node, how many share its page, on average.  An order by edges has more, as
  * it is made for that; what searches visit, which lies near to a query, shares pages more often in
- * this one (test/bench/layouts/tried.md).
+ * this one (test/bench/decisions.md).
  */
 static double
 together(const World *w, const uint32_t *position)

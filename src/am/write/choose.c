@@ -399,7 +399,7 @@ grnnd_exchange(GrnndNear *near, uint32 id, const GrnRecord *v, const GrnRecord *
  * Otherwise a new node begins with few edges of its own.  What it lacks at first are links to it,
  * each of which adds an edge to its own list where the neighbour was full, and later rows fill the
  * rest.  Without codes only few neighbours give way to it, so its own list is longer then.
- * test/bench/tried.md has other numbers.
+ * test/bench/decisions.md has other numbers.
  */
 GrnndShares
 grnnd_shares(const GrnndIndex *ix, bool mutual)

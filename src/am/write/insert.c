@@ -27,7 +27,7 @@
 
 /*
  * Candidates of an insert's search: four times the degree, but so many at least, since four
- * times a small degree is too few.  test/bench/tried.md has what each of these numbers brings.
+ * times a small degree is too few.  test/bench/decisions.md has what each of these numbers brings.
  */
 #define EF_PER_DEGREE 4
 #define MIN_INSERT_EF 64

@@ -40,7 +40,7 @@ extern bool grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *param
 								void *workspace, GrnGraph *graph, GrnProgressFn progress,
 								void *progress_ctx);
 
-/* RNN-Descent's defaults where the user gave 0 (test/bench/graph/defaults.md). */
+/* RNN-Descent's defaults where the user gave 0 (test/bench/decisions.md). */
 extern void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);
 
 #endif							/* GRN_DESCENT_H */

@@ -17,7 +17,7 @@
 
 /*
  * Keys an inbox holds.  With its header an inbox is a whole number of cache
- * lines.  Fewer lose recall: see test/bench/graph/defaults.md.
+ * lines.  Fewer lose recall: see test/bench/decisions.md.
  */
 #ifndef INBOX
 #define INBOX 63

@@ -16,7 +16,7 @@
  * Of 161,000 sentences (384 dimensions, ten edges, layout compact) searches find .953 of the ten
  * nearest at ef 225 instead of 250, and .95 of a million at 325 instead of 400.  Where there is
  * room for all survivors there is nothing to choose.  Rows of independent normal numbers lose at
- * small ef and gain at large ones, as matched lists have no hubs (test/bench/layouts/tried.md).
+ * small ef and gain at large ones, as matched lists have no hubs (test/bench/decisions.md).
  * (The GPU matches by the same rule.)
  */
 #include "graph/build/descent_impl.h"

@@ -136,7 +136,7 @@ shape_of_bytes(uint32_t bytes)
  * 16 edges of 16 bytes.  Searches then need no mates.  Of 200,000 SIFT descriptors (128 dimensions)
  * that makes recall .95 with as many pages as 10 edges of 20 bytes and mates, in a quarter of the
  * time.  Where users want a larger degree codes stay as short, because at equal bytes edges bring
- * more: of noisy copies 24 edges of 16 bytes .967 at ef 160, 20 of 20 .958 (layouts/tried.md).
+ * more: of noisy copies 24 edges of 16 bytes .967 at ef 160, 20 of 20 .958.
  */
 #define COMPACT_SHORT_BITS 4
 #define COMPACT_SHORT_DEGREE 16
@@ -145,7 +145,7 @@ shape_of_bytes(uint32_t bytes)
 /*
  * With 4 bits a number records of 600 to 780 dimensions come four to a page instead of three.
  * 28 edges of 48 bytes of code are then better than 32 of 40, and nearly as good as 32 of 48 three
- * to a page (768 dimensions; test/bench/tried.md).
+ * to a page (768 dimensions; test/bench/decisions.md).
  */
 #define ROTATED_DEGREE 28
 #define ROTATED_LEAST_PER_PAGE 4
@@ -322,7 +322,7 @@ own_degree(uint32_t dim, GrnForm form, uint32_t payload)
  * Are 28 edges with longer codes better than 32, to which a page leaves no more than usual ones?
  * So it is of a million sentences in 8 bits (384 dimensions): 28 with 48 bytes reach recall .95 at
  * ef 44 and .99 at 152, 32 with 40 at 50 and 168; 30 and 26 are as good as 28
- * (test/bench/graph/defaults.md).
+ * (test/bench/decisions.md).
  */
 static bool
 prefers_long_codes(uint32_t dim, GrnForm form, uint32_t payload)

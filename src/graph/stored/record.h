@@ -180,7 +180,7 @@ extern bool grn_is_long(GrnForm form, uint32_t dim);
 
 /*
  * The degree where the user gives none, of records of a form, that are to have codes or not
- * (test/bench/graph/defaults.md).
+ * (test/bench/decisions.md).
  */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
@@ -208,7 +208,7 @@ extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const Gr
  * Have records so few edges that searches should take all records of a page wherever it had to be
  * brought, and inserts always?  With 17 records a page and ten edges a record (sentences, layout
  * compact) half the pages then make the same recall.  With 7 to 10 and 24 to 32 edges a fifth of
- * the pages is saved, in three times the time (layouts/tried.md): that pays where each page is
+ * the pages is saved, in three times the time: that pays where each page is
  * waited for, which the store finds out (am/page_store.c).
  */
 #define GRN_LEAST_MATES 10

@@ -27,7 +27,7 @@
  * Where on the list of ef ends what nodes that fail have to be nearer than: a part of ef.  On
  * 300,000 SIFT descriptors buffers at recall 0.95 are 5% fewer with 2/5 of it than with the middle
  * where 10 and 30% of the rows pass, and as many where 50% do; with less, recall at the same ef
- * comes near that of a search without a filter (test/bench/tried.md).
+ * comes near that of a search without a filter (test/bench/decisions.md).
  */
 #define FAILING_BOUND 0.4
 /*
@@ -60,7 +60,7 @@
  * So of the candidates that nodes show only that part is worth one, and the limit is for as many.
  * But there may be many near the query that fail, and all that pass elsewhere: then the limit would
  * rise with each node that fails, and no run would be dry.  So the part is taken to be no less
- * than this.  It is where recall gains little by more visits (test/bench/tried.md).
+ * than this.  It is where recall gains little by more visits (test/bench/decisions.md).
  */
 #define LEAST_RIGHT 0.125
 

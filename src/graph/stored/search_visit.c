@@ -19,7 +19,7 @@
  * shows nearer candidates, and what was asked for is not visited.  At the query most of the list
  * is.  So the window is narrow at first, widens with each candidate that comes to the front and
  * has been asked for, and is halved with one that has not.
- * test/bench/tried.md has other windows.
+ * test/bench/decisions.md has other windows.
  */
 #define LEAST_WINDOW 2
 #define WIDEN 2

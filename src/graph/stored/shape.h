@@ -17,7 +17,7 @@
 #define GRN_CODE_ALIGN 16		/* a block's dimensions are a multiple of this */
 #define GRN_CODE_STEP 4			/* a code's bytes are a multiple of this */
 #define GRN_MAX_CODE_DIMS 256
-#define GRN_MOST_OWN_BYTES 64	/* longer rows have codes like others: see bits in tried.md */
+#define GRN_MOST_OWN_BYTES 64	/* longer rows have codes like others: test/bench/decisions.md */
 
 typedef struct GrnCodeShape
 {
