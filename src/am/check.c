@@ -566,7 +566,6 @@ check_index(Check *c, bool heapallindexed)
 Datum
 grnnd_check(PG_FUNCTION_ARGS)
 {
-	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	bool		heapallindexed = PG_GETARG_BOOL(1);
 	bool		locks = !RecoveryInProgress();
 	Check		c = {0};
@@ -577,7 +576,7 @@ grnnd_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	c.index = grnnd_open_index(oid, AccessShareLock, false, &c.heap);
+	c.index = grnnd_open_index(PG_GETARG_OID(0), grnnd_must_own, AccessShareLock, false, &c.heap);
 	if (locks)
 	{
 		/* in this order, as vacuum takes them */

@@ -47,6 +47,13 @@
 	} while (0)
 #endif
 
+/* Before 18 an executor may stop and go on. */
+#if PG_VERSION_NUM >= 180000
+#define GRNND_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)
+#else
+#define GRNND_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
+#endif
+
 /* In 19 a fetch from a heap keeps more of its page than the buffer. */
 #define GRNND_KNOWS_HEAP_FETCH (PG_VERSION_NUM < 190000)
 

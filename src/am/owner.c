@@ -12,8 +12,10 @@
 #include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_namespace.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -35,6 +37,14 @@ grnnd_owns(Oid relation)
 #else
 	return pg_class_ownercheck(relation, GetUserId());
 #endif
+}
+
+const char *
+grnnd_name_of(Oid relation)
+{
+	const char *name = get_rel_name(relation);
+
+	return name != NULL ? quote_identifier(name) : psprintf("%u", relation);
 }
 
 /* Is this relation an index of ours?  *valid: and finished. */
@@ -90,48 +100,66 @@ index_of(Oid oid)
 		found = entry->indexrelid;
 		if (valid)
 			appendStringInfo(&names, "%s%s", n++ > 0 ? ", " : "",
-							 quote_identifier(get_rel_name(found)));
+							 grnnd_name_of(found));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	if (n > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("table %s has several grnnd indexes", quote_identifier(get_rel_name(oid))),
+				 errmsg("table %s has several grnnd indexes", grnnd_name_of(oid)),
 				 errhint("Name one of them: %s.", names.data)));
 	pfree(names.data);
 	return OidIsValid(found) ? found : oid;
 }
 
-Oid
-grnnd_own_index(Oid oid)
+void
+grnnd_must_own(Oid index, Oid table)
 {
-	Oid			index = index_of(oid);
-	const char *name = get_rel_name(index);
-
-	if (name != NULL && get_rel_relkind(index) == RELKIND_INDEX && !grnnd_owns(index))
+	if (!grnnd_owns(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of index %s", quote_identifier(name))));
-	return index;
+				 errmsg("must be owner of index %s", grnnd_name_of(index))));
+}
+
+static AclResult
+schema_usage(Oid schema)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE);
+#else
+	return pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE);
+#endif
+}
+
+void
+grnnd_must_read(Oid relation)
+{
+	const char *name = get_rel_name(relation);
+	Oid			schema = get_rel_namespace(relation);
+
+	if (name == NULL || !OidIsValid(schema))
+		return;
+	if (schema_usage(schema) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, get_namespace_name(schema));
+	if (pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relation, GetUserId(), ACL_SELECT, ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation)), name);
 }
 
 static GRNND_NORETURN void
 refuse(Oid oid)
 {
-	const char *name = get_rel_name(oid);
-
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("relation %s is not a grnnd index",
-					name != NULL ? quote_identifier(name) : psprintf("%u", oid)),
+			 errmsg("relation %s is not a grnnd index", grnnd_name_of(oid)),
 			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
 			 ? errhint("Ask for the indexes of its partitions.")
 			 : errhint("The view grnnd_indexes lists those that there are.")));
 }
 
 Relation
-grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
+grnnd_open_index(Oid oid, GrnndRightFn right, LOCKMODE mode, bool gone_ok, Relation *heap)
 {
 	Oid			table = InvalidOid;
 	Relation	index = NULL;
@@ -139,6 +167,8 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
 	oid = index_of(oid);
 	if (get_rel_relkind(oid) == RELKIND_INDEX)
 		table = IndexGetRelation(oid, true);
+	if (OidIsValid(table))
+		right(oid, table);
 	*heap = OidIsValid(table) ? try_table_open(table, mode) : NULL;
 	if (*heap != NULL)
 		index = try_relation_open(oid, AccessShareLock);
@@ -154,6 +184,7 @@ grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap)
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_index->indrelid != table ||
 		index->rd_indam->aminsert != grnnd_insert)
 		refuse(oid);
+	right(oid, table);
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

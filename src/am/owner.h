@@ -12,21 +12,32 @@
 /* Is the current user the relation's owner, or a member of that role? */
 extern bool grnnd_owns(Oid relation);
 
+/* A relation's name for messages, quoted where needed; of a relation that is gone its OID. */
+extern const char *grnnd_name_of(Oid relation);
+
+/* Ends with an error unless the user has the right to something that a function does. */
+typedef void (*GrnndRightFn) (Oid index, Oid table);
+
+/* A GrnndRightFn: 42501 for an index that is not the user's. */
+extern void grnnd_must_own(Oid index, Oid table);
+
 /*
- * Returns the index, or the only index of ours of a table.  Errors: 42501 for an index that is not
- * the user's, 42809 for a table with several indexes of ours.
+ * 42501 unless the user may read a column, at least, of the relation; nothing where there is no
+ * such relation.  For callers whose SELECT is checked in full after the relation is locked.
  */
-extern Oid	grnnd_own_index(Oid oid);
+extern void grnnd_must_read(Oid relation);
 
 /*
  * Opens an index of ours that is good, in AccessShareLock, and its table, which comes first as
  * everyone else has it, with the lock wanted.  A table with one index of ours stands for the
- * index.  The caller looks at the user's rights.  Errors: 42809 for another relation or a table
- * with several indexes, 0A000 for an index that this session cannot read, 55000 for an index that
- * is not valid.  With gone_ok an index that is not valid is opened too, and NULL is returned where
- * no such relation exists (any more).
+ * index.  `right` is called before the locks are taken, so that nobody waits for or holds a lock
+ * without the right, and again under them.  Errors: 42809 for another relation or a table with
+ * several indexes, those of `right`, 0A000 for an index that this session cannot read, 55000 for an
+ * index that is not valid.  With gone_ok an index that is not valid is opened too, and NULL is
+ * returned where no such relation exists (any more).
  */
-extern Relation grnnd_open_index(Oid oid, LOCKMODE mode, bool gone_ok, Relation *heap);
+extern Relation grnnd_open_index(Oid oid, GrnndRightFn right, LOCKMODE mode, bool gone_ok,
+								 Relation *heap);
 /* The reverse; the locks last until the end of the transaction. */
 extern void grnnd_close_index(Relation index, Relation heap);
 

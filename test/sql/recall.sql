@@ -69,6 +69,34 @@ SELECT compared FROM grnnd_recall('t_half');
 RESET ROLE;
 SELECT compared FROM grnnd_recall('t_v');
 
+-- a function of the index that gives its name to another one, of another type, is called all the same
+SET ROLE recall_reader;
+CREATE TEMP TABLE renamed AS SELECT ARRAY[i, i % 7, 1]::public.vector(3) AS v FROM generate_series(1, 100) i;
+CREATE TYPE pg_temp.place AS (x vector(3));
+CREATE TYPE pg_temp.number AS (x int8);
+-- (what says that it is immutable may write by way of another)
+CREATE FUNCTION pg_temp.rename() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	ALTER FUNCTION pg_temp.first(public.vector) RENAME TO second;
+	CREATE FUNCTION pg_temp.first(v public.vector) RETURNS pg_temp.number LANGUAGE sql IMMUTABLE AS 'SELECT ROW(64)::pg_temp.number';
+	ALTER INDEX pg_temp.renamed_v RENAME TO renamed_w;
+END $$;
+CREATE FUNCTION pg_temp.first(v vector) RETURNS pg_temp.place LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF current_setting('test.rename', true) = 'on' THEN
+		PERFORM set_config('test.rename', 'off', false);
+		PERFORM pg_temp.rename();
+	END IF;
+	RETURN ROW(v)::pg_temp.place;
+END $$;
+CREATE INDEX renamed_v ON renamed USING grnnd (((pg_temp.first(v)).x));
+SET test.rename = on;
+SELECT recall, queried, compared FROM grnnd_recall('renamed_v');
+SELECT pg_get_indexdef('renamed_w'::regclass, 1, false) LIKE '%.second(v)%' AS renamed;
+RESET test.rename;
+DISCARD TEMP;
+RESET ROLE;
+
 -- where nobody says how wide, an index of many rows is searched as wide as a recall of .95 takes
 CREATE TABLE many (v vector(28));
 SELECT setseed(0.5);

@@ -157,6 +157,18 @@ level_named(const char *name)
  * grnnd_prewarm(index, level): pages that it has read, whether or not they were there before.
  * For the owner of the index and for roles that may read the table.
  */
+/* A GrnndRightFn */
+static void
+must_own_or_read(Oid index, Oid table)
+{
+	if (!grnnd_owns(index) && pg_class_aclcheck(table, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to read index %s into memory",
+						grnnd_name_of(index)),
+				 errhint("Roles with the SELECT privilege on its table may.")));
+}
+
 PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
 grnnd_prewarm(PG_FUNCTION_ARGS)
@@ -174,14 +186,7 @@ grnnd_prewarm(PG_FUNCTION_ARGS)
 				 errmsg("index and level must not be null"),
 				 errhint("Leave out level for all pages.")));
 	level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, false, &heap);
-	if (!grnnd_owns(RelationGetRelid(index)) &&
-		pg_class_aclcheck(RelationGetRelid(heap), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to read index %s into memory",
-						quote_identifier(RelationGetRelationName(index))),
-				 errhint("Roles with the SELECT privilege on its table may.")));
+	index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_read, AccessShareLock, false, &heap);
 	ix = grnnd_index_anew(index);
 	pages = read_in_order(index, 0, level == ALL ? RelationGetNumberOfBlocks(index)
 						  : ix->meta.first_node_block);

@@ -9,9 +9,9 @@
  * a query's own row counts for nothing, and its node is absent from the graph that is searched
  * (graph/stored/absent.h).
  *
- * All of this is SQL under one snapshot.  The index's owner sees what the table's owner sees, and
- * the index's functions run with that owner's rights.  Others see what their privileges and row
- * security let them, if the index has no functions.
+ * Rows are read and searched by SELECTs of OIDs (select_rows.h) under one snapshot.  The index's
+ * owner sees what the table's owner sees, and the index's functions run with that owner's rights.
+ * Others see what their privileges and row security let them, if the index has no functions.
  */
 #include "postgres.h"
 
@@ -20,38 +20,28 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_operator.h"
-#include "executor/spi.h"
+#include "catalog/pg_operator_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 #include "am/build/progress.h"
 #include "am/cache.h"
 #include "am/owner.h"
 #include "am/scan.h"
+#include "am/select_rows.h"
 
 #define MAX_K 1000
 #define MAX_QUERIES 10000
-
-/* Rows that a cursor brings at a time. */
-#define FETCH_ROWS 1000
-
-/* Rows are drawn by chance: so many times as many are asked for, and more where those were few. */
-#define SURPLUS 1.3
-#define SPARE_ROWS 20
-#define GROWTH 8
 
 typedef struct Question
 {
@@ -66,10 +56,10 @@ typedef struct Recall
 	Relation	heap;
 	Relation	index;
 	Oid			type;			/* that the operator class is for */
-	char	   *expression;		/* of the index's first column */
-	char	   *table;			/* ONLY its name */
-	char	   *where;			/* of a partial index, else "" */
-	char	   *operator;
+	Oid			operator;
+	Expr	   *key;			/* the index's first column */
+	Expr	   *tid;
+	List	   *where;			/* of a partial index, else NIL */
 	FmgrInfo	distance;
 	int			k;
 	int			wanted;			/* queries */
@@ -102,14 +92,18 @@ relation_info(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
 
 /* ---- the queries ---- */
 
-/* Takes a row as a query with the probability that all have. */
+/* A GrnndRowFn: takes a row (TID, vector) as a query with the probability that all have. */
 static void
-draw(Recall *r, ItemPointer tid, Datum value)
+draw(void *arg, const Datum *values, const bool *isnull)
 {
+	Recall	   *r = arg;
 	MemoryContext old;
-	uint64		at = r->seen++;
+	uint64		at;
 	Question   *query;
 
+	if (isnull[1])
+		return;
+	at = r->seen++;
 	if (at >= (uint64) r->wanted)
 		at = grn_random(1, 0, at) % r->seen;
 	if (at >= (uint64) r->wanted)
@@ -118,17 +112,23 @@ draw(Recall *r, ItemPointer tid, Datum value)
 	old = MemoryContextSwitchTo(r->context);
 	if (query->value != (Datum) 0)
 		pfree(DatumGetPointer(query->value));
-	query->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-	query->self = *tid;
+	query->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(values[1]));
+	query->self = *(ItemPointer) DatumGetPointer(values[0]);
 	MemoryContextSwitchTo(old);
 	r->nqueries = (int) Min(r->seen, (uint64) r->wanted);
 }
 
-/* Holds a row against all queries. */
+/* A GrnndRowFn: compares a row (TID, vector) with all queries. */
 static void
-compare(Recall *r, ItemPointer tid, Datum value)
+compare(void *arg, const Datum *values, const bool *isnull)
 {
-	value = PointerGetDatum(PG_DETOAST_DATUM(value));
+	Recall	   *r = arg;
+	ItemPointer tid = (ItemPointer) DatumGetPointer(values[0]);
+	Datum		value;
+
+	if (isnull[1])
+		return;
+	value = PointerGetDatum(PG_DETOAST_DATUM(values[1]));
 	for (int i = 0; i < r->nqueries; i++)
 	{
 		Question   *query = &r->queries[i];
@@ -150,66 +150,16 @@ compare(Recall *r, ItemPointer tid, Datum value)
 	r->compared++;
 }
 
-/*
- * Hands the rows that the index is of to fn, or a share of them drawn by chance.  Reads the table
- * in order.
- */
+/* Hands the rows that the index is of to fn, in the table's order. */
 static void
-read_rows(Recall *r, double share, void (*fn) (Recall *r, ItemPointer tid, Datum value))
+read_rows(Recall *r, GrnndRowFn fn)
 {
-	StringInfoData text;
-	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
-												ALLOCSET_DEFAULT_SIZES);
-	Portal		portal;
+	GrnndSelect select = {
+		.rel = r->heap, .only = true, .values = list_make2(r->tid, r->key), .where = r->where
+	};
 
-	initStringInfo(&text);
-	appendStringInfo(&text, "SELECT ctid, %s FROM %s", r->expression, r->table);
-	if (share < 100)
-		appendStringInfo(&text, " TABLESAMPLE BERNOULLI (%g) REPEATABLE (1)", share);
-	appendStringInfoString(&text, r->where);
 	planned_index = InvalidOid;
-	portal = SPI_cursor_open_with_args(NULL, text.data, 0, NULL, NULL, NULL, true, 0);
-	do
-	{
-		SPI_cursor_fetch(portal, true, FETCH_ROWS);
-		for (uint64 i = 0; i < SPI_processed; i++)
-		{
-			MemoryContext old = MemoryContextSwitchTo(batch);
-			HeapTuple	tuple = SPI_tuptable->vals[i];
-			bool		isnull;
-			Datum		tid = SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull);
-			Datum		value = SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull);
-
-			CHECK_FOR_INTERRUPTS();
-			if (!isnull)
-				fn(r, (ItemPointer) DatumGetPointer(tid), value);
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(batch);
-		}
-		SPI_freetuptable(SPI_tuptable);
-	} while (SPI_processed > 0);
-	SPI_cursor_close(portal);
-	MemoryContextDelete(batch);
-}
-
-/* Draws the queries.  Of few rows, or under a filter, it takes more than one reading. */
-static void
-draw_queries(Recall *r)
-{
-	BlockNumber pages;
-	double		tuples;
-	double		allvisible;
-	double		share;
-
-	estimate_rel_size(r->heap, NULL, &pages, &tuples, &allvisible);
-	share = 100 * (SURPLUS * r->wanted + SPARE_ROWS) / Max(tuples, 1);
-	for (;; share *= GROWTH)
-	{
-		r->seen = 0;
-		read_rows(r, share, draw);
-		if (r->nqueries == r->wanted || share >= 100)
-			break;
-	}
+	grnnd_run_select(grnnd_plan_select(&select), NULL, fn, r);
 }
 
 /* Drops queries that no row has a distance to: zero vectors, where the index leaves those out. */
@@ -241,56 +191,73 @@ typedef struct Answers
 	double		seconds;
 } Answers;
 
-/* Of the rows that SPI has brought, nearest first: how many of the k nearest are there. */
-static int
-hits_of(const Recall *r, const Question *query)
+/* What a query finds, nearest first. */
+typedef struct Found
 {
-	int			taken = 0;
-	int			hits = 0;
+	const Recall *r;
+	const Question *query;
+	int			taken;			/* rows, k at most */
+	int			hits;			/* of the k nearest */
+} Found;
 
-	for (uint64 i = 0; i < SPI_processed && taken < r->k; i++)
-	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		bool		isnull;
-		ItemPointer tid = (ItemPointer) DatumGetPointer(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1,
-																	  &isnull));
-		double		distance = DatumGetFloat8(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull));
+/* A GrnndRowFn for (TID, distance). */
+static void
+take_found(void *arg, const Datum *values, const bool *isnull)
+{
+	Found	   *f = arg;
+	const Question *query = f->query;
 
-		if (ItemPointerEquals(tid, unconstify(ItemPointerData *, &query->self)))
-			continue;
-		taken++;
-		hits += query->n > 0 && distance <= query->nearest[query->n - 1];
-	}
-	return hits;
+	if (f->taken == f->r->k || ItemPointerEquals((ItemPointer) DatumGetPointer(values[0]),
+												 unconstify(ItemPointerData *, &query->self)))
+		return;
+	f->taken++;
+	f->hits += query->n > 0 && DatumGetFloat8(values[1]) <= query->nearest[query->n - 1];
+}
+
+/* Makes the plan of queries by the index, whose parameter is the vector. */
+static PlannedStmt *
+plan_query(Recall *r)
+{
+	Param	   *param = makeNode(Param);
+	Expr	   *distance;
+	GrnndSelect select = {
+		.rel = r->heap, .only = true, .where = r->where,
+		/* one row more: a node of several rows is not absent */
+		.limit = r->k + 1, .less = Float8LessOperator
+	};
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = 1;
+	param->paramtype = r->type;
+	param->paramtypmod = -1;
+	distance = make_opclause(r->operator, FLOAT8OID, false, r->key, (Expr *) param, InvalidOid,
+							 r->index->rd_indcollation[0]);
+	set_opfuncid(castNode(OpExpr, distance));
+	select.values = list_make2(r->tid, distance);
+	planned_index = RelationGetRelid(r->index);
+	return grnnd_plan_select(&select);
 }
 
 static void
 run_queries(Recall *r, Answers *a)
 {
-	StringInfoData text;
-	SPIPlanPtr	plan;
+	PlannedStmt *plan = plan_query(r);
+	ParamListInfo params = makeParamList(1);
 
-	initStringInfo(&text);
-	/* one row more: a node of several rows is not absent */
-	appendStringInfo(&text, "SELECT ctid, %s %s $1 FROM %s%s ORDER BY 2 LIMIT %d", r->expression,
-					 r->operator, r->table, r->where, r->k + 1);
-	planned_index = RelationGetRelid(r->index);
-	plan = SPI_prepare(text.data, 1, &r->type);
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	params->params[0] = (ParamExternData) {.pflags = PARAM_FLAG_CONST, .ptype = r->type};
 	for (int i = 0; i < r->nqueries; i++)
 	{
-		Question   *query = &r->queries[i];
+		Found		found = {.r = r, .query = &r->queries[i]};
 		const GrnndWork *work;
 		Oid			index;
 		instr_time	start;
 
 		CHECK_FOR_INTERRUPTS();
 		grnnd_forget_work();
-		grnnd_hide_row(RelationGetRelid(r->index), &query->self);
+		grnnd_hide_row(RelationGetRelid(r->index), &found.query->self);
+		params->params[0].value = found.query->value;
 		INSTR_TIME_SET_CURRENT(start);
-		if (SPI_execute_plan(plan, &query->value, NULL, true, 0) != SPI_OK_SELECT)
-			elog(ERROR, "unexpected result of a query");
+		grnnd_run_select(plan, params, take_found, &found);
 		a->seconds += grnnd_seconds_since(start);
 		work = grnnd_last_work(&index);
 		if (work == NULL || index != RelationGetRelid(r->index))
@@ -301,11 +268,9 @@ run_queries(Recall *r, Answers *a)
 					 errhint("Try again when transactions that began before the index was made have ended.")));
 		a->visits += work->visits;
 		a->width = work->ef;
-		a->hits += hits_of(r, query);
-		a->wanted += query->n;
-		SPI_freetuptable(SPI_tuptable);
+		a->hits += found.hits;
+		a->wanted += found.query->n;
 	}
-	SPI_freeplan(plan);
 }
 
 /* ---- the function ---- */
@@ -317,41 +282,23 @@ set_option(const char *name, const char *value)
 							 false);
 }
 
-/* What its definition says of the rows and the order of the index. */
+/* The rows and the order of the index, as expressions. */
 static void
 describe(Recall *r)
 {
-	Oid			operator;
-	Oid			heap = RelationGetRelid(r->heap);
-	HeapTuple	tuple;
-	bool		isnull;
-	Datum		definition;
+	AttrNumber	column = r->index->rd_index->indkey.values[0];
 
 	r->type = r->index->rd_opcintype[0];
-	operator = get_opfamily_member(r->index->rd_opfamily[0], r->type, r->type,
-								   GRNND_DISTANCE_STRATEGY);
-	fmgr_info(get_opcode(operator), &r->distance);
-	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
-	r->operator = psprintf("OPERATOR(%s.%s)",
-						   quote_identifier(get_namespace_name(((Form_pg_operator) GETSTRUCT(tuple))->oprnamespace)),
-						   NameStr(((Form_pg_operator) GETSTRUCT(tuple))->oprname));
-	ReleaseSysCache(tuple);
-	definition = DirectFunctionCall3(pg_get_indexdef_ext,
-									 ObjectIdGetDatum(RelationGetRelid(r->index)),
-									 Int32GetDatum(1), BoolGetDatum(false));
-	r->expression = psprintf("(%s)", TextDatumGetCString(definition));
-	r->table = psprintf("ONLY %s",
-						quote_qualified_identifier(get_namespace_name(RelationGetNamespace(r->heap)),
-												   RelationGetRelationName(r->heap)));
-	r->where = "";
-	definition = SysCacheGetAttr(INDEXRELID, r->index->rd_indextuple, Anum_pg_index_indpred, &isnull);
-	if (!isnull)
-	{
-		definition = DirectFunctionCall2(pg_get_expr, definition, ObjectIdGetDatum(heap));
-		r->where = psprintf(" WHERE %s", TextDatumGetCString(definition));
-	}
+	r->operator = get_opfamily_member(r->index->rd_opfamily[0], r->type, r->type,
+									  GRNND_DISTANCE_STRATEGY);
+	fmgr_info(get_opcode(r->operator), &r->distance);
+	r->tid = grnnd_select_column(r->heap, SelfItemPointerAttributeNumber);
+	r->key = column != 0 ? grnnd_select_column(r->heap, column)
+		: linitial(RelationGetIndexExpressions(r->index));
+	if (exprType((Node *) r->key) != r->type)	/* a domain */
+		r->key = (Expr *) makeRelabelType(r->key, r->type, -1, r->index->rd_indcollation[0],
+										  COERCE_IMPLICIT_CAST);
+	r->where = RelationGetIndexPredicate(r->index);
 }
 
 static void
@@ -368,19 +315,17 @@ measure(Recall *r, int ef, Answers *a)
 	set_option("enable_seqscan", "off");
 	set_option("enable_indexscan", "on");
 	set_option("jit", "off");
-	set_option("plan_cache_mode", "force_generic_plan");
 	if (ef > 0)
 		set_option("grnnd.ef_search", psprintf("%d", ef));
-	SPI_connect();
 	next_relation_info = before;
 	get_relation_info_hook = relation_info;
 	planned_table = RelationGetRelid(r->heap);
 	PG_TRY();
 	{
-		draw_queries(r);
+		read_rows(r, draw);
 		drop_zeros(r);
 		if (r->nqueries > 0)
-			read_rows(r, 100, compare);
+			read_rows(r, compare);
 		run_queries(r, a);
 	}
 	PG_FINALLY();
@@ -390,7 +335,6 @@ measure(Recall *r, int ef, Answers *a)
 		grnnd_hide_row(InvalidOid, NULL);
 	}
 	PG_END_TRY();
-	SPI_finish();
 }
 
 static void
@@ -401,6 +345,22 @@ check_range(const char *name, int value, int most)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must be from 1 to %d", name, most),
 				 errhint("It is %d.", value)));
+}
+
+/* Are only columns in the index, and no functions of its owner? */
+static bool
+has_no_functions(Relation index)
+{
+	return index->rd_index->indkey.values[0] != 0 &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
+/* A GrnndRightFn.  The SELECT says later whether these columns may be read. */
+static void
+must_own_or_read(Oid index, Oid table)
+{
+	if (!grnnd_owns(index))
+		grnnd_must_read(table);
 }
 
 PG_FUNCTION_INFO_V1(grnnd_recall);
@@ -430,10 +390,9 @@ grnnd_recall(PG_FUNCTION_ARGS)
 	check_range("queries", r.wanted, MAX_QUERIES);
 	if (!PG_ARGISNULL(2))
 		check_range("ef", ef, GRNND_MAX_EF);
-	r.index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, false, &r.heap);
+	r.index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_read, AccessShareLock, false, &r.heap);
 	owner = grnnd_owns(RelationGetRelid(r.index));
-	if (!owner && (r.index->rd_index->indkey.values[0] == 0 ||
-				   !heap_attisnull(r.index->rd_indextuple, Anum_pg_index_indpred, NULL)))
+	if (!owner && !has_no_functions(r.index))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s",

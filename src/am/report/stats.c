@@ -371,6 +371,17 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }
 
+/* A GrnndRightFn */
+static void
+must_own_or_monitor(Oid index, Oid table)
+{
+	if (!grnnd_owns(index) && !has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of index %s", grnnd_name_of(index)),
+				 errhint("Roles with the privileges of pg_stat_scan_tables may ask, too.")));
+}
+
 /*
  * grnnd_stats(index, whole).  Whole is null in the view grnnd_indexes, for which neither an index
  * that is not valid nor an index that has gone since the view saw it is an error.
@@ -389,16 +400,10 @@ grnnd_stats(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	index = grnnd_open_index(PG_GETARG_OID(0), AccessShareLock, PG_ARGISNULL(1), &heap);
+	index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_monitor, AccessShareLock,
+							 PG_ARGISNULL(1), &heap);
 	if (index == NULL)
 		PG_RETURN_NULL();
-	if (!grnnd_owns(RelationGetRelid(index)) &&
-		!has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of index %s",
-						quote_identifier(RelationGetRelationName(index))),
-				 errhint("Roles with the privileges of pg_stat_scan_tables may ask, too.")));
 	fill(index, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1), values, nulls);
 	grnnd_close_index(index, heap);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));

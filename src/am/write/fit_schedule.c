@@ -395,11 +395,14 @@ PG_FUNCTION_INFO_V1(grnnd_fit);
 Datum
 grnnd_fit(PG_FUNCTION_ARGS)
 {
-	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	Relation	heap;
+	Relation	index;
+	Oid			oid;
 
 	PreventCommandDuringRecovery("grnnd_fit()");
-	index_close(grnnd_open_index(oid, AccessShareLock, false, &heap), NoLock);
+	index = grnnd_open_index(PG_GETARG_OID(0), grnnd_must_own, AccessShareLock, false, &heap);
+	oid = RelationGetRelid(index);
+	index_close(index, NoLock);
 	fit_as_owner(heap, oid, false, false);
 	table_close(heap, NoLock);
 	PG_RETURN_VOID();
@@ -426,7 +429,6 @@ PG_FUNCTION_INFO_V1(grnnd_codes);
 Datum
 grnnd_codes(PG_FUNCTION_ARGS)
 {
-	Oid			oid = grnnd_own_index(PG_GETARG_OID(0));
 	TupleDesc	desc;
 	Datum		values[5] = {0};
 	bool		nulls[5] = {false};
@@ -439,7 +441,7 @@ grnnd_codes(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	index = grnnd_open_index(oid, AccessShareLock, false, &heap);
+	index = grnnd_open_index(PG_GETARG_OID(0), grnnd_must_own, AccessShareLock, false, &heap);
 	ix = grnnd_index_anew(index);
 	limit = grnnd_id_limit(index, ix);
 	buffer = grnnd_read(index, 0, BUFFER_LOCK_SHARE, GRNND_META, NULL);

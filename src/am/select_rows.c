@@ -1,0 +1,170 @@
+/*
+ * select_rows.c - rows of a relation, read by a SELECT that names nothing.
+ */
+#include "am/select_rows.h"
+
+#include "access/sysattr.h"
+#include "access/tupdesc.h"
+#include "catalog/heap.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_node.h"
+#include "parser/parse_relation.h"
+#include "rewrite/rewriteHandler.h"
+#include "tcop/dest.h"
+#include "tcop/tcopprot.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "am/compat.h"
+
+/* The text that extensions such as auto_explain show. */
+#define SOURCE_TEXT "SELECT by grnnd"
+
+Expr *
+grnnd_select_column(Relation rel, AttrNumber number)
+{
+	const		FormData_pg_attribute *column;
+
+	if (number < 0)
+		column = SystemAttributeDefinition(number);
+	else
+		column = TupleDescAttr(RelationGetDescr(rel), number - 1);
+	return (Expr *) makeVar(1, number, column->atttypid, column->atttypmod, column->attcollation, 0);
+}
+
+/* TABLESAMPLE SYSTEM (share) REPEATABLE (seed) */
+static TableSampleClause *
+sample_clause(double share, int seed)
+{
+	TableSampleClause *sample = makeNode(TableSampleClause);
+
+	sample->tsmhandler = F_SYSTEM;
+	sample->args = list_make1(makeConst(FLOAT4OID, -1, InvalidOid, sizeof(float4),
+										Float4GetDatum((float4) (100 * share)), false, true));
+	sample->repeatable = (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8),
+											Float8GetDatum(seed), false, FLOAT8PASSBYVAL);
+	return sample;
+}
+
+/* The range table: the relation, of which the query uses the columns that its expressions have. */
+static void
+add_relation(Query *query, const GrnndSelect *s)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item = addRangeTableEntryForRelation(pstate, s->rel, AccessShareLock, NULL,
+															 !s->only, true);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	Bitmapset  *columns = NULL;
+
+	pull_varattnos((Node *) s->values, 1, &columns);
+	pull_varattnos((Node *) s->where, 1, &columns);
+#if PG_VERSION_NUM >= 160000
+	item->p_perminfo->selectedCols = columns;
+	query->rteperminfos = pstate->p_rteperminfos;
+#else
+	item->p_rte->selectedCols = columns;
+#endif
+	if (s->share > 0 && s->share < 1)
+		item->p_rte->tablesample = sample_clause(s->share, s->seed);
+	query->rtable = pstate->p_rtable;
+	ref->rtindex = 1;
+	query->jointree = makeFromExpr(list_make1(ref),
+								   s->where == NIL ? NULL : (Node *) make_ands_explicit(copyObject(s->where)));
+	free_parsestate(pstate);
+}
+
+PlannedStmt *
+grnnd_plan_select(const GrnndSelect *s)
+{
+	Query	   *query = makeNode(Query);
+	ListCell   *lc;
+
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	add_relation(query, s);
+	foreach(lc, s->values)
+	{
+		int			number = foreach_current_index(lc) + 1;
+
+		query->targetList = lappend(query->targetList,
+									makeTargetEntry(copyObject(lfirst(lc)), (AttrNumber) number,
+													psprintf("value%d", number), false));
+	}
+	if (s->limit > 0)
+	{
+		SortGroupClause *sort = makeNode(SortGroupClause);
+
+		sort->tleSortGroupRef = llast_node(TargetEntry, query->targetList)->ressortgroupref = 1;
+		sort->sortop = s->less;
+		sort->eqop = get_equality_op_for_ordering_op(s->less, NULL);
+		query->sortClause = list_make1(sort);
+		query->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+											   Int64GetDatum(s->limit), false, FLOAT8PASSBYVAL);
+		query->limitOption = LIMIT_OPTION_COUNT;
+	}
+	query = linitial_node(Query, QueryRewrite(query));
+	return pg_plan_query(query, SOURCE_TEXT, 0, NULL);
+}
+
+/* ---- a run ---- */
+
+typedef struct Receiver
+{
+	DestReceiver base;			/* first */
+	GrnndRowFn	fn;
+	void	   *arg;
+	MemoryContext row;			/* reset for each */
+} Receiver;
+
+/* DestReceiver.receiveSlot */
+static bool
+receive(TupleTableSlot *slot, DestReceiver * self)
+{
+	Receiver   *r = (Receiver *) self;
+	MemoryContext old = MemoryContextSwitchTo(r->row);
+
+	slot_getallattrs(slot);
+	r->fn(r->arg, slot->tts_values, slot->tts_isnull);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(r->row);
+	return true;
+}
+
+/* DestReceiver.rStartup */
+static void
+start(DestReceiver * self, int operation, TupleDesc desc)
+{
+}
+
+/* DestReceiver.rShutdown and rDestroy */
+static void
+nothing(DestReceiver * self)
+{
+}
+
+void
+grnnd_run_select(PlannedStmt * plan, ParamListInfo params, GrnndRowFn fn, void *arg)
+{
+	Receiver	r = {
+		.base = {receive, start, nothing, nothing, DestTuplestore},
+		.fn = fn,
+		.arg = arg,
+		.row = AllocSetContextCreate(CurrentMemoryContext, "grnnd row", ALLOCSET_DEFAULT_SIZES)
+	};
+	QueryDesc  *desc = CreateQueryDesc(plan, SOURCE_TEXT, GetActiveSnapshot(), InvalidSnapshot, &r.base,
+									   params, NULL, 0);
+
+	ExecutorStart(desc, 0);
+	GRNND_EXECUTOR_RUN(desc);
+	ExecutorFinish(desc);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+	MemoryContextDelete(r.row);
+}
