@@ -424,41 +424,6 @@ known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	return takes > 0 ? known / takes : 1;
 }
 
-/* LIMIT NULL and LIMIT ALL are none. */
-static bool
-has_limit(const Query *parse)
-{
-	const Node *limit = parse->limitCount;
-
-	return limit != NULL && !(IsA(limit, Const) && ((const Const *) limit)->constisnull);
-}
-
-/*
- * Does the query want the first rows alone?  Else another plan is preferred, whatever it
- * costs: a scan brings rows in the order in which a search finds them, those found too
- * late come last, and rows that the index leaves out (NULL) do not come at all.
- *
- * A cursor's tuple_fraction is no LIMIT: a client may read it to its end.  Without a LIMIT of
- * its own a subquery may be ended by the outer query's, which then hands its
- * tuple_fraction down.  Groups and aggregates are wrong where one row is missing.
- */
-static bool
-wants_first_rows(PlannerInfo *root)
-{
-	const Query *parse = root->parse;
-
-	if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL)
-		return false;
-	while (!has_limit(root->parse))
-	{
-		if (root->tuple_fraction == 0 || root->parent_root == NULL ||
-			root->parent_root->tuple_fraction != root->tuple_fraction)
-			return false;
-		root = root->parent_root;
-	}
-	return true;
-}
-
 /*
  * Visits of so many expansions.  Without codes each neighbour is visited that was not met before,
  * and the more have been visited the fewer are new.
@@ -645,9 +610,11 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	Cost		page = 0;
 	SearchCost	search;
 	double		returned;
+	GrnndFirstRows wanted = path->indexorderbys == NIL ? GRNND_WRONG_VALUES
+		: grnnd_first_rows(root, path);
 
 	*correlation = 0;			/* neighbours lie anywhere in the table */
-	if (path->indexorderbys == NIL || wants_no_vector(path))
+	if (wanted == GRNND_WRONG_VALUES || wants_no_vector(path))
 	{
 		*startup = IMPOSSIBLE_COST;
 		*total = IMPOSSIBLE_COST;
@@ -700,7 +667,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	*startup = search.first + Min(shape.first_reads, shape.rows) * reread;
 	*total = *startup + returned * (search.row + shape.reads * reread - page);
 
-	if (!wants_first_rows(root))
+	/* any other plan is preferred, whatever it costs, unless the user has disabled it */
+	if (wanted == GRNND_ALL_ROWS)
 	{
 		*startup += disable_cost;
 		*total += disable_cost;

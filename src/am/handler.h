@@ -48,4 +48,16 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							   Selectivity *selectivity, double *correlation,
 							   double *pages);
 
+/* ---- first_rows.c ---- */
+
+/* What a query makes of rows that come in the order of distance, some of which are left out. */
+typedef enum GrnndFirstRows
+{
+	GRNND_FIRST_ROWS,			/* takes the first ones, by LIMIT */
+	GRNND_ALL_ROWS,				/* takes all, and would lack some */
+	GRNND_WRONG_VALUES			/* computes values of all, which would be wrong */
+} GrnndFirstRows;
+
+extern GrnndFirstRows grnnd_first_rows(struct PlannerInfo *root, const struct IndexPath *path);
+
 #endif							/* GRNND_HANDLER_H */

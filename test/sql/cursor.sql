@@ -123,8 +123,62 @@ PREPARE near (vector, int) AS SELECT id FROM t ORDER BY v <-> $1 LIMIT $2;
 SET plan_cache_mode = force_generic_plan;
 SELECT by_index(format('EXECUTE near (%L, 10)', :'q'));
 RESET plan_cache_mode;
+
+-- half of the rows have no vector, so the index lacks them; values that are computed of all rows have them
+CREATE TABLE halves (id int, kind int, v vector(16));
+INSERT INTO halves SELECT id, id % 2, CASE WHEN id % 2 = 0 THEN v END FROM t WHERE id <= 3000;
+CREATE INDEX t_idx_halves ON halves USING grnnd (v);
+ANALYZE halves;
+SELECT format('v <-> %L', :'q') AS d \gset
+-- A query's result, and whether the index is in its plan.
+CREATE FUNCTION result(query text, OUT index bool, OUT rows text) LANGUAGE plpgsql AS $$
+BEGIN
+	index := by_index(query);
+	EXECUTE format('SELECT array_agg(x)::text FROM (%s) x', query) INTO rows;
+END $$;
+CREATE TABLE queries_of_halves (n serial, query text);
+INSERT INTO queries_of_halves (query) VALUES
+	('SELECT id, count(*) OVER () FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, sum(id) OVER () FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, sum(id) OVER (ORDER BY @ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, last_value(id) OVER (ORDER BY @, id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, percent_rank() OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, cume_dist() OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, ntile(4) OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, rank() OVER w, count(*) OVER (PARTITION BY id % 3) FROM halves WINDOW w AS (ORDER BY @) ORDER BY @ LIMIT 5'),
+	('SELECT id, rank() OVER (ORDER BY @ DESC) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, count(*) OVER (ORDER BY kind) FROM halves WHERE kind >= 0 ORDER BY @ LIMIT 5'),
+	('SELECT * FROM (SELECT id, count(*) OVER () FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT id, count(*) OVER () FROM (SELECT id FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT id, cume_dist() OVER (ORDER BY d) FROM (SELECT id, @ AS d FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT id, rank() OVER (ORDER BY id) FROM (SELECT id, @ AS d FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT sum(n) FROM (SELECT count(*) OVER () AS n FROM halves ORDER BY @ LIMIT 5) x'),
+	('SELECT id FROM (SELECT id, row_number() OVER (ORDER BY @) AS n FROM halves ORDER BY id LIMIT 5) x'),
+	('SELECT DISTINCT ON (id) id, row_number() OVER (ORDER BY @) AS n FROM halves ORDER BY id LIMIT 5'),
+	('SELECT EXISTS (SELECT FROM halves WHERE kind = 1 ORDER BY @ OFFSET 3) LIMIT 1'),
+	-- by the index
+	('SELECT id, row_number() OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, rank() OVER (ORDER BY @), dense_rank() OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, row_number() OVER (PARTITION BY kind ORDER BY @) FROM halves WHERE kind = 0 ORDER BY @ LIMIT 5'),
+	('SELECT id, lead(id) OVER (ORDER BY @), sum(id) OVER (ORDER BY @ ROWS 2 PRECEDING) FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id, row_number() OVER () FROM (SELECT id FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT id, rank() OVER (ORDER BY d) FROM (SELECT id, @ AS d FROM halves ORDER BY @) x LIMIT 5'),
+	('SELECT count(*) FROM (SELECT id, rank() OVER (ORDER BY @) FROM halves ORDER BY @ LIMIT 5) x'),
+	('SELECT DISTINCT @ FROM halves ORDER BY @ LIMIT 5'),
+	('SELECT id FROM halves ORDER BY @ FETCH FIRST 5 ROWS WITH TIES');
+CREATE TABLE by_index AS SELECT n, r.* FROM queries_of_halves, result(replace(query, '@', :'d')) r;
+SET enable_indexscan = off;
+SELECT by_index.index, by_index.rows = r.rows AS right, query
+FROM queries_of_halves JOIN by_index USING (n), result(replace(query, '@', :'d')) r ORDER BY n;
+RESET enable_indexscan;
 RESET random_page_cost;
 RESET seq_page_cost;
+-- nor is it taken where all other plans are disabled
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT index FROM result(replace('SELECT id, count(*) OVER () FROM halves ORDER BY @ LIMIT 5', '@', :'d'));
+RESET enable_seqscan;
+RESET enable_sort;
 
 -- the user's own limits end a scan, and say so once
 SET client_min_messages = notice;

@@ -1,0 +1,200 @@
+/*
+ * first_rows.c - which queries may take rows from an index that leaves some out.
+ *
+ * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that it
+ * finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if each
+ * step between the scan and the LIMIT makes a row from that row, from earlier rows and from a
+ * bounded number of later rows.  A step that reads all rows first would compute wrong values:
+ * an aggregate, a sort by another key, or a window whose frame reaches the last row.
+ */
+#include "am/handler.h"
+
+#include "catalog/pg_operator_d.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/tlist.h"
+#include "utils/fmgroids.h"
+
+/* LIMIT NULL and LIMIT ALL are none. */
+static bool
+has_limit(const Query *parse)
+{
+	const Node *limit = parse->limitCount;
+
+	return limit != NULL && !(IsA(limit, Const) && ((const Const *) limit)->constisnull);
+}
+
+/*
+ * The order of the rows at a level of the query: a key of the planner's, or a column of the
+ * subquery that the level reads.
+ */
+typedef struct Order
+{
+	const		PathKey *key;	/* NULL: the column */
+	AttrNumber	column;			/* 0: nothing is known */
+} Order;
+
+/* Do rows in this order need no sort for these clauses?  *any: whether the clauses sort at all. */
+static bool
+sorts_as(PlannerInfo *root, List *clauses, const Order *order, bool *any)
+{
+	const		SortGroupClause *first;
+	const		Var *var;
+
+	if (order->key != NULL)
+	{
+		List	   *keys = make_pathkeys_for_sortclauses(root, clauses, root->processed_tlist);
+
+		*any = keys != NIL;
+		return keys == NIL || linitial(keys) == order->key;
+	}
+	*any = clauses != NIL;
+	if (clauses == NIL)
+		return true;
+	first = linitial(clauses);
+	var = (const Var *) get_sortgroupclause_expr((SortGroupClause *) first, root->processed_tlist);
+	return IsA(var, Var) && var->varlevelsup == 0 && var->varattno == order->column &&
+		order->column != 0 && first->sortop == Float8LessOperator && !first->nulls_first;
+}
+
+/* Does the function need later rows than the end of its frame?  A frame's end is frame_ends(). */
+static bool
+needs_partition(const WindowFunc * function)
+{
+	switch (function->winfnoid)
+	{
+		case F_ROW_NUMBER:
+		case F_RANK_:
+		case F_DENSE_RANK_:
+		case F_LAG_ANYELEMENT:
+		case F_LAG_ANYELEMENT_INT4:
+		case F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
+		case F_LEAD_ANYELEMENT:
+		case F_LEAD_ANYELEMENT_INT4:
+		case F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
+		case F_FIRST_VALUE:
+		case F_LAST_VALUE:
+		case F_NTH_VALUE:
+			return false;
+		default:
+			return !function->winagg;
+	}
+}
+
+/* Has the function a result that depends on the frame? */
+static bool
+uses_frame(const WindowFunc * function)
+{
+	return function->winagg || function->winfnoid == F_FIRST_VALUE ||
+		function->winfnoid == F_LAST_VALUE || function->winfnoid == F_NTH_VALUE;
+}
+
+/* Does a window compute each row without reading all that follow? */
+static bool
+window_streams(PlannerInfo *root, const WindowClause * window, const List *functions,
+			   const Order *order)
+{
+	bool		sorted;
+	bool		bounded;
+	ListCell   *lc;
+
+	if (!sorts_as(root, list_concat_copy(window->partitionClause, window->orderClause), order,
+				  &sorted))
+		return false;
+	/* a frame of peers, without a key to tell rows apart, has all rows */
+	bounded = (window->frameOptions & FRAMEOPTION_END_UNBOUNDED_FOLLOWING) == 0 &&
+		(sorted || (window->frameOptions & FRAMEOPTION_ROWS) != 0);
+	foreach(lc, functions)
+	{
+		const		WindowFunc *function = lfirst(lc);
+
+		if (needs_partition(function) || (uses_frame(function) && !bounded))
+			return false;
+	}
+	return true;
+}
+
+/* Does each step of a level hand on rows in their order, without reading all of them first? */
+static bool
+level_streams(PlannerInfo *root, const Order *order)
+{
+	const Query *parse = root->parse;
+	bool		any;
+
+	/* rows of UNION ALL come as they are; the planner has no target list yet */
+	if (parse->setOperations != NULL)
+		return parse->distinctClause == NIL && parse->sortClause == NIL;
+	if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
+		!sorts_as(root, parse->distinctClause, order, &any) ||
+		!sorts_as(root, parse->sortClause, order, &any))
+		return false;
+	if (parse->hasWindowFuncs)
+	{
+		WindowFuncLists *functions = find_window_functions((Node *) root->processed_tlist,
+														   list_length(parse->windowClause));
+		ListCell   *lc;
+
+		foreach(lc, parse->windowClause)
+		{
+			const		WindowClause *window = lfirst(lc);
+			const List *its = functions->windowFuncs[window->winref];
+
+			if (its != NIL && !window_streams(root, window, its, order))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The order of a level's rows as the level above sees it. */
+static Order
+order_above(const PlannerInfo *root, const Order *order)
+{
+	Order		above = {NULL, 0};
+	ListCell   *lc;
+
+	foreach(lc, root->processed_tlist)
+	{
+		const		TargetEntry *entry = lfirst(lc);
+		ListCell   *m;
+
+		if (order->key == NULL && order->column != 0 && IsA(entry->expr, Var) &&
+			((const Var *) entry->expr)->varattno == order->column)
+			above.column = entry->resno;
+		if (order->key != NULL)
+			foreach(m, order->key->pk_eclass->ec_members)
+				if (equal(((EquivalenceMember *) lfirst(m))->em_expr, entry->expr))
+				above.column = entry->resno;
+	}
+	return above;
+}
+
+GrnndFirstRows
+grnnd_first_rows(PlannerInfo *root, const IndexPath *path)
+{
+	Order		order = {.key = path->path.pathkeys != NIL ? linitial(path->path.pathkeys) : NULL};
+
+	if (!level_streams(root, &order))
+		return GRNND_WRONG_VALUES;
+	while (!has_limit(root->parse))
+	{
+		PlannerInfo *above = root->parent_root;
+
+		/*
+		 * Without a LIMIT of its own a subquery in FROM may be ended by the outer query's, which
+		 * then hands its tuple_fraction down.  (One in an expression is planned before the outer
+		 * query has its relations.)  A cursor's tuple_fraction is no LIMIT: a client may read it to its
+		 * end.
+		 */
+		if (root->tuple_fraction == 0 || above == NULL || above->simple_rel_array == NULL ||
+			above->tuple_fraction != root->tuple_fraction)
+			return GRNND_ALL_ROWS;
+		order = order_above(root, &order);
+		if (!level_streams(above, &order))
+			return GRNND_ALL_ROWS;
+		root = above;
+	}
+	return GRNND_FIRST_ROWS;
+}
