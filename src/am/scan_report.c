@@ -11,8 +11,11 @@
 #include "commands/explain_state.h"
 #endif
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/portal.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
 #include "am/handler.h"
 
@@ -27,11 +30,45 @@ typedef struct Filtered
 	uint64		list_pages;
 } Filtered;
 
-/* In this backend. */
-static Filtered last_filtered;
-static Oid	last_index = InvalidOid;
-static GrnndWork last_work;
-static Filtered last_way;		/* way NULL: a scan without a filter */
+/*
+ * The last scans of this session.  Only the user who made them may see them, so that neither a
+ * change of role nor a function with its owner's rights shows the scans of another user.
+ */
+static struct
+{
+	Oid			user;
+	Oid			index;			/* InvalidOid: no scan */
+	GrnndWork	work;
+	Filtered	way;			/* way NULL: a scan without a filter */
+	Filtered	filtered;		/* of the last scan that had a filter */
+}			last;
+
+/*
+ * DISCARD ALL drops all portals, and calls no hook of an extension but a portal's cleanup.  So a
+ * hidden portal stands for the last scans; as a held cursor's, it outlives transactions.
+ */
+static Portal reminder;
+
+static void
+forget_scans(Portal portal)
+{
+	memset(&last, 0, sizeof(last));
+	reminder = NULL;
+}
+
+static void
+begin_remembering(void)
+{
+	if (reminder != NULL)
+		return;
+	reminder = CreatePortal("grnnd last scan", true, true);
+	ResourceOwnerDelete(reminder->resowner);
+	reminder->resowner = NULL;
+	reminder->createSubid = InvalidSubTransactionId;
+	reminder->activeSubid = InvalidSubTransactionId;
+	reminder->visible = false;
+	reminder->cleanup = forget_scans;
+}
 
 /* Pages of lists that it has read, if each record were read once with what lies beside it. */
 static uint64
@@ -92,12 +129,16 @@ grnnd_note_scan(IndexScanDesc scan)
 
 	if (!so->started)
 		return;
+	begin_remembering();
+	if (last.user != GetUserId())
+		memset(&last, 0, sizeof(last));
 	if (f.way != NULL)
-		last_filtered = f;
-	last_way = f;
-	last_index = RelationGetRelid(scan->indexRelation);
-	last_work = work_of(so);
-	add_work(&so->work, &last_work);
+		last.filtered = f;
+	last.user = GetUserId();
+	last.way = f;
+	last.index = RelationGetRelid(scan->indexRelation);
+	last.work = work_of(so);
+	add_work(&so->work, &last.work);
 }
 
 static Oid	hiding = InvalidOid;
@@ -151,14 +192,14 @@ grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, cons
 const GrnndWork *
 grnnd_last_work(Oid *index)
 {
-	*index = last_index;
-	return OidIsValid(last_index) ? &last_work : NULL;
+	*index = last.index;
+	return OidIsValid(last.index) ? &last.work : NULL;
 }
 
 void
 grnnd_forget_work(void)
 {
-	last_index = InvalidOid;
+	last.index = InvalidOid;
 }
 
 static char *
@@ -232,22 +273,22 @@ grnnd_last_scan(PG_FUNCTION_ARGS)
 	TupleDesc	desc;
 	Datum		values[7];
 	bool		nulls[7] = {false};
-	Filtered	way = last_way;
+	Filtered	way = last.way;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (!OidIsValid(last_index))
+	if (!OidIsValid(last.index) || last.user != GetUserId())
 		PG_RETURN_NULL();
-	values[0] = ObjectIdGetDatum(last_index);
-	values[1] = Int32GetDatum((int32) last_work.ef);
-	values[2] = Int64GetDatum((int64) last_work.visits);
-	values[3] = Int64GetDatum((int64) last_work.pages);
-	values[4] = Int64GetDatum((int64) last_work.reads);
-	values[5] = BoolGetDatum(last_work.rests > 0);
+	values[0] = ObjectIdGetDatum(last.index);
+	values[1] = Int32GetDatum((int32) last.work.ef);
+	values[2] = Int64GetDatum((int64) last.work.visits);
+	values[3] = Int64GetDatum((int64) last.work.pages);
+	values[4] = Int64GetDatum((int64) last.work.reads);
+	values[5] = BoolGetDatum(last.work.rests > 0);
 	if (way.way == NULL)
 	{
 		way.way = way_names[GRNND_WAY_GRAPH];
-		way.rest = last_work.rests > 0;
+		way.rest = last.work.rests > 0;
 	}
 	values[6] = PointerGetDatum(cstring_to_text(way_text(&way)));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
@@ -263,10 +304,10 @@ grnnd_last_filter(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (last_filtered.way == NULL)
+	if (last.filtered.way == NULL || last.user != GetUserId())
 		PG_RETURN_NULL();
-	values[0] = PointerGetDatum(cstring_to_text(way_text(&last_filtered)));
-	values[1] = Int64GetDatum((int64) last_filtered.visits);
-	values[2] = Int64GetDatum((int64) last_filtered.list_pages);
+	values[0] = PointerGetDatum(cstring_to_text(way_text(&last.filtered)));
+	values[1] = Int64GetDatum((int64) last.filtered.visits);
+	values[2] = Int64GetDatum((int64) last.filtered.list_pages);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
