@@ -105,6 +105,18 @@ include $(PGXS)
 # The wheel's PostgreSQL 18 names a warning that gcc before 14 refuses for C.
 override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
+# Hardening, as in Debian's packages, where the compiler knows it.  What the server or COPT gives
+# comes later and counts.  test/hardened.sh checks what is installed.
+takes = $(shell $(CC) -O2 -Werror $1 -x c -S -o /dev/null /dev/null >/dev/null 2>&1 && echo '$1')
+HARDENING := $(call takes,-fstack-protector-strong) $(call takes,-Wformat -Werror=format-security)
+# (the address sanitizer does not see into fortified functions)
+FORTIFY := $(if $(findstring -fsanitize,$(CC) $(CFLAGS)),,$(call takes,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+unfortified = $(if $(findstring _FORTIFY_SOURCE,$1),,$(FORTIFY))
+HARDENING_LINK = -Wl,-z,relro -Wl,-z,now
+override CFLAGS := $(HARDENING) $(call unfortified,$(CFLAGS) $(CPPFLAGS)) $(CFLAGS)
+HARDENING += $(call unfortified,$(COPT))
+SHLIB_LINK += $(HARDENING_LINK)
+
 include cuda/gpu.mk
 
 # Who only has the compiler here, or one kind of GPU, need not wait for all.
@@ -118,6 +130,7 @@ endif
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
 BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. \
+	-fPIE $(HARDENING) \
 	-DGRN_LIBPQ_FOLDER='"$(shell $(PG_CONFIG) --libdir)"' $(COPT)
 
 build/%.o: src/%.c
@@ -126,7 +139,7 @@ build/%.o: src/%.c
 -include $(BUILDER_OBJ:.o=.d)
 
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
-	$(CC) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
+	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
 $(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
 

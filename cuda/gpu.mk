@@ -21,7 +21,10 @@ ifeq ($(WITH_CUDA_NOW),yes)
   endif
   GENCODE := $(foreach a,$(CUDA_USE),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_USE)),code=compute_$(lastword $(CUDA_USE))
-  NVCC_FLAGS = -O3 -std=c++17 -I. -Isrc -lineinfo $(GENCODE) -Xcompiler -fPIC,-Wall $(NVCC_EXTRA)
+  comma = ,
+  space := $() $()
+  NVCC_FLAGS = -O3 -std=c++17 -I. -Isrc -lineinfo $(GENCODE) \
+    -Xcompiler $(subst $(space),$(comma),$(strip -fPIC -Wall $(HARDENING))) $(NVCC_EXTRA)
   # Architectures of one file that nvcc compiles at a time, beside what make runs at a time.
   NVCC_THREADS ?= 4
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -37,7 +40,7 @@ CHECK_OBJ = $(CHECK_SRC:test/gpu/%.cu=build/cuda/test/%.o)
 CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h src/graph/*.h)
 
 # $(call compile,OBJECTS): by a make of its own, on all cores where this one got no -j.
-compile = +@$(MAKE) -f cuda/gpu.mk --no-print-directory \
+compile = +@$(MAKE) -f cuda/gpu.mk --no-print-directory HARDENING='$(HARDENING)' \
 	$(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) $1
 # V=1 shows the commands.
 NVCC_OBJECT = $(if $(V),,@echo "grnnd: nvcc $< ($(CUDA_USE))"; )$(NVCC) -t $(NVCC_THREADS) $(NVCC_FLAGS) -c -o $@ $<
@@ -63,5 +66,5 @@ else
 build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/graph/*.h)
 	@mkdir -p $(@D)
 	@echo "grnnd: no CUDA: the builder gets the CPU path only"
-	$(CC) -O2 -g -Wall -Wextra -Isrc -c -o $@ $<
+	$(CC) -O2 -g -Wall -Wextra -fPIE $(HARDENING) -Isrc -c -o $@ $<
 endif

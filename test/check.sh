@@ -276,7 +276,9 @@ run_kernels()
 	copy_tree "$tree"
 	if as_server make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
 			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build build/gpu_check >"$log" 2>&1 &&
-		as_server "$tree/grnnd_build" --help >>"$log" 2>&1; then
+		as_server "$tree/grnnd_build" --help >>"$log" 2>&1 &&
+		bash "$TOP/test/hardened.sh" "$tree/grnnd_build" >>"$log" 2>&1 &&
+		bash "$TOP/test/hardened.sh" -o "$tree/build/cuda/kernels.a" >>"$log" 2>&1; then
 		report pass kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"
 	else
 		report fail kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"

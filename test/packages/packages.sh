@@ -124,6 +124,7 @@ make_deb()
 	suppress=initial-upload-closes-no-bugs,bogus-mail-host-in-debian-changelog,bogus-mail-host
 	lintian --allow-root --fail-on error,warning --suppress-tags "$suppress" \
 		"$OUT"/grnnd_*.changes || die "lintian complains"
+	hardened "$tree/debian"
 	ls "$OUT"/postgresql-*-grnnd*.deb
 }
 
@@ -143,6 +144,17 @@ clean_root()
 	tar -C "$ROOT" -xf "$tar" --exclude='./dev/*' || die "cannot unpack $tar"
 	mkdir "$ROOT/debs"
 	cp "$VECTOR_DEB" "$HERE/trial.sh" "$ROOT/debs/"
+}
+
+# hardened FOLDER: every library and program of ours below it.
+hardened()
+{
+	local files
+
+	mapfile -t files < <(find "$1" -type f \( -name grnnd.so -o -name 'grnnd_build*' \))
+	[ ${#files[@]} -ge 2 ] || die "no library and builder in $1"
+	bash "$TOP/test/hardened.sh" "${files[@]}" || die "not hardened"
+	echo "ok hardened: ${#files[@]} files"
 }
 
 # trial KIND: trial.sh in ROOT, in a chroot of its own processes and network.
@@ -178,6 +190,7 @@ try_rpm()
 	# Debian's rpm wants to be told that it is not alien here.
 	quietly rpm-install rpm --force-debian --root "$ROOT" -i --nodeps "${rpms[@]}"
 	echo "ok rpm installs ${#rpms[@]}"
+	hardened "$ROOT/usr/lib/postgresql"
 	trial rpm || return
 	# (PostgreSQL's user owns nothing of them, and documents are files like others)
 	quietly rpm-verify rpm --force-debian --root "$ROOT" -V --nodeps "$name"
@@ -222,6 +235,7 @@ make_container()
 	box=$(bud from --pull=never "grnnd-extension") || die "no image grnnd-extension"
 	folder=$(bud mount "$box") || die "no image grnnd-extension"
 	(cd "$folder" && ls lib/grnnd.so lib/grnnd_build share/extension/grnnd.control) || die "the image of files alone lacks some"
+	hardened "$folder"
 	bud rm "$box" >/dev/null
 	box=$(bud from --pull=never "grnnd-cpu") || die "no image grnnd-cpu"
 	folder=$(bud mount "$box") || die "no image grnnd-cpu"

@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use Fcntl qw(F_SETFD);
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use GrnndTest;
@@ -16,7 +17,11 @@ chmod 0755, $dir;
 my $node = PostgreSQL::Test::Cluster->new('security');
 $node->init;
 $node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.background_fit = off\n");
+# a descriptor that the server and its backends inherit
+open(my $inherited, '>', "$dir/inherited") or die "$dir/inherited: $!";
+fcntl($inherited, F_SETFD, 0) or die "fcntl: $!";
 $node->start;
+close $inherited;
 $node->safe_psql('postgres', q(
 	CREATE ROLE weak LOGIN;
 	CREATE ROLE rich LOGIN;
@@ -103,6 +108,11 @@ for my $how ('SET', 'connection')
 }
 ok(!-e "$dir/sprung", 'that program never ran');
 
+# ---- what is installed is hardened ----
+
+my $installed = qx($ENV{PG_CONFIG} --pkglibdir) =~ s/\n//r;
+is(qx(bash "$FindBin::Bin/../hardened.sh" "$installed/grnnd.so" "$installed/grnnd_build" 2>&1), '', 'library and builder are hardened');
+
 # ---- an owner's code has the owner's rights, whoever calls ----
 
 $node->safe_psql('postgres', q(
@@ -185,7 +195,7 @@ for my $name (@names)
 	like($out, qr/^50\ngrnnd\|t\n0\n\w+$/, "schema, table, column and index $name: all steps");
 }
 
-my $program = qx($ENV{PG_CONFIG} --pkglibdir) =~ s/\n//r . '/grnnd_build';
+my $program = "$installed/grnnd_build";
 for my $name (@names, '-rf', '`touch sprung`', "a'; touch sprung; '", 'a&touch sprung', '*')
 {
 	my $path = "$dir/$name";
@@ -200,6 +210,19 @@ for my $name (@names, '-rf', '`touch sprung`', "a'; touch sprung; '", 'a&touch s
 }
 ok(!-e "$dir/sprung" && !-e $node->data_dir . '/sprung', 'and nothing else runs');
 is($node->safe_psql('postgres', q(SELECT to_regclass('victim') IS NOT NULL)), 't', 'no table is lost');
+
+# a program gets none of the backend's descriptors but the socket of a build and stderr
+append_to_file("$dir/lister", "#!/bin/sh\nls -l /proc/self/fd >$dir/descriptors\n");
+chmod 0755, "$dir/lister";
+for my $sql ('SELECT * FROM grnnd_devices()', 'CREATE INDEX ON t USING grnnd (v)')
+{
+	unlink "$dir/descriptors";
+	as('', "SET grnnd.builder_path = '$dir/lister'; $sql");
+	my %open = slurp_file("$dir/descriptors") =~ / (\d+) -> (.*)/g;
+	delete $open{1};
+	is_deeply([ grep { !m{^(/dev/null|/proc/\d+/fd|pipe:.*|socket:.*|.*\.log)$} } values %open ], [], "$sql: no file of the server");
+	cmp_ok(scalar(grep { /^socket:/ } values %open), '<=', 1, "$sql: no connection of the server");
+}
 
 # a path that is no program
 for my $path ($dir, '/dev/null', "$dir/none", '/etc/passwd')

@@ -85,6 +85,7 @@ grnnd_devices(PG_FUNCTION_ARGS)
 	int			status;
 
 	InitMaterializedSRF(fcinfo, 0);
+	grnnd_guard_descriptors();
 	pipe = OpenPipeStream(command_of(path), "r");
 	if (pipe == NULL)
 		ereport(ERROR,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "miscadmin.h"
+#include "storage/fd.h"
 
 #include "am/build/spawn.h"
 #include "am/grnnd.h"
@@ -46,6 +47,22 @@ grnnd_builder_program(void)
 	return path;
 }
 
+void
+grnnd_guard_descriptors(void)
+{
+	DIR		   *dir = AllocateDir("/proc/self/fd");
+	struct dirent *entry;
+
+	while ((entry = ReadDir(dir, "/proc/self/fd")) != NULL)
+	{
+		int			fd = atoi(entry->d_name);	/* 0 for "." and ".." */
+
+		if (fd > STDERR_FILENO)
+			(void) fcntl(fd, F_SETFD, FD_CLOEXEC);
+	}
+	FreeDir(dir);
+}
+
 int
 grnnd_spawn_builder(const char *path, int sock, pid_t *pid)
 {
@@ -56,6 +73,7 @@ grnnd_spawn_builder(const char *path, int sock, pid_t *pid)
 	char	   *argv[] = {"grnnd_build", "--serve", NULL};
 	int			rc;
 
+	grnnd_guard_descriptors();
 	sigfillset(&all);
 	sigemptyset(&none);
 	rc = posix_spawn_file_actions_init(&files);
@@ -70,9 +88,6 @@ grnnd_spawn_builder(const char *path, int sock, pid_t *pid)
 	if ((rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
 		(rc = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)) == 0 &&
 		(rc = posix_spawn_file_actions_adddup2(&files, sock, GRN_BUILDER_FD)) == 0 &&
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-		(rc = posix_spawn_file_actions_addclosefrom_np(&files, GRN_BUILDER_FD + 1)) == 0 &&
-#endif
 		(rc = posix_spawnattr_setsigdefault(&attr, &all)) == 0 &&
 		(rc = posix_spawnattr_setsigmask(&attr, &none)) == 0 &&
 		(rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)) == 0)

@@ -12,6 +12,11 @@
  */
 extern char *grnnd_builder_program(void);
 /*
+ * Has no program that this process starts inherit a descriptor of ours but those of standard input
+ * and output and stderr.  Error: that of the file system where there is no /proc.
+ */
+extern void grnnd_guard_descriptors(void);
+/*
  * Starts path with one end of a socket as GRN_BUILDER_FD, default signals, and no
  * other descriptor of ours but stderr, the server log.  Returns 0 or an errno.
  */
