@@ -15,7 +15,6 @@
 #include "rewrite/rewriteHandler.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -38,20 +37,6 @@ grnnd_select_column(Relation rel, AttrNumber number)
 	return (Expr *) makeVar(1, number, column->atttypid, column->atttypmod, column->attcollation, 0);
 }
 
-/* TABLESAMPLE SYSTEM (share) REPEATABLE (seed) */
-static TableSampleClause *
-sample_clause(double share, int seed)
-{
-	TableSampleClause *sample = makeNode(TableSampleClause);
-
-	sample->tsmhandler = F_SYSTEM;
-	sample->args = list_make1(makeConst(FLOAT4OID, -1, InvalidOid, sizeof(float4),
-										Float4GetDatum((float4) (100 * share)), false, true));
-	sample->repeatable = (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8),
-											Float8GetDatum(seed), false, FLOAT8PASSBYVAL);
-	return sample;
-}
-
 /* The range table: the relation, of which the query uses the columns that its expressions have. */
 static void
 add_relation(Query *query, const GrnndSelect *s)
@@ -70,8 +55,6 @@ add_relation(Query *query, const GrnndSelect *s)
 #else
 	item->p_rte->selectedCols = columns;
 #endif
-	if (s->share > 0 && s->share < 1)
-		item->p_rte->tablesample = sample_clause(s->share, s->seed);
 	query->rtable = pstate->p_rtable;
 	ref->rtindex = 1;
 	query->jointree = makeFromExpr(list_make1(ref),

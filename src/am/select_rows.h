@@ -21,8 +21,6 @@ typedef struct GrnndSelect
 	bool		only;			/* not its children or partitions */
 	List	   *values;			/* expressions of a row; columns are those of range table entry 1 */
 	List	   *where;			/* conditions, all of which hold */
-	double		share;			/* of the table's blocks, drawn at random; 0 or from 1 on: all */
-	int			seed;			/* of the drawing */
 	/* the rows in the order of the last value, if `limit` is not 0 */
 	int64		limit;
 	Oid			less;			/* the operator that sorts */

@@ -1,14 +1,15 @@
 /*
  * row_graph.c - grnnd_graph() and grnnd_graph_by(): the nearest rows of every row of a table.
  *
- * The rows are read by a SELECT (row_graph_rows.c), the builder process makes their graph and finds
- * the nearest of each, and this file gives its answer the names of the rows.  Of types with
+ * The rows are read as by a SELECT (row_graph_rows.c), the builder process makes their graph and
+ * finds the nearest of each, and this file gives its answer the names of the rows.  Of types with
  * stand-ins (sparsevec) the builder finds some more, and the operator's function ranks them.
  */
 #include "postgres.h"
 
 #include <math.h>
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -16,15 +17,19 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/tuplestore.h"
 
 #include "am/build/device_choice.h"
 #include "am/build/progress.h"
 #include "am/build/row_graph.h"
 #include "am/build/write_index_impl.h"
+#include "am/owner.h"
+#include "am/select_rows.h"
 
 /*
  * Candidates of a search where none are given: for each row wanted, and at the least.  Recall@10:
@@ -67,41 +72,63 @@ typedef struct Output
 /* ---- the arguments ---- */
 
 /*
- * Looks at the relation and the column.  Errors: 42P01 where there is none, 42809 for a relation
- * without rows of its own where rows are to be told by ctid, 42703 for a column.
+ * Ends with an error unless oid is a relation with rows of its own, which the user may read.
+ * Errors: 42P01, 42809, 42501.
  */
 static void
-check_relation(GrnndRowGraph *g)
+check_relation(Oid oid, bool by_tid)
 {
-	char		kind = get_rel_relkind(g->table);
-	AttrNumber	column;
+	const char *name = get_rel_name(oid);
+	char		kind = get_rel_relkind(oid);
 
-	g->name = get_rel_name(g->table);
-	if (g->name == NULL)
+	if (name == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", g->table)));
+				 errmsg("relation with OID %u does not exist", oid)));
 	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW &&
-		(g->by_tid || (kind != RELKIND_VIEW && kind != RELKIND_PARTITIONED_TABLE &&
-					   kind != RELKIND_FOREIGN_TABLE)))
+		(by_tid || (kind != RELKIND_VIEW && kind != RELKIND_PARTITIONED_TABLE &&
+					kind != RELKIND_FOREIGN_TABLE)))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", g->name),
+				 errmsg("\"%s\" is not a table", name),
 				 kind == RELKIND_VIEW || kind == RELKIND_PARTITIONED_TABLE || kind == RELKIND_FOREIGN_TABLE
 				 ? errhint("Its rows have no ctid that tells them apart: name a column that does, with grnnd_graph_by().")
 				 : errhint("Give a table or a view.")));
-	if (g->by_tid && find_inheritance_children(g->table, NoLock) != NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("table \"%s\" has children", g->name),
-				 errhint("Rows of several tables have no ctid that tells them apart: name a column that does, with grnnd_graph_by().")));
-	column = get_attnum(g->table, g->column);
-	if (column <= 0 || (!g->by_tid && get_attnum(g->table, g->row_column) == InvalidAttrNumber))
+	grnnd_must_read(oid);
+}
+
+/* A column of the relation by its name.  Error: 42703. */
+static Expr *
+find_column(const GrnndRowGraph *g, const char *name, bool system_too)
+{
+	AttrNumber	number = get_attnum(RelationGetRelid(g->rel), name);
+
+	if (number == InvalidAttrNumber || (number < 0 && !system_too))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						column <= 0 ? g->column : g->row_column, g->name)));
-	g->type = getBaseType(get_atttype(g->table, column));
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", name,
+						RelationGetRelationName(g->rel))));
+	return grnnd_select_column(g->rel, number);
+}
+
+/*
+ * Opens the relation.  The checks come before the lock, so that nobody waits for a lock without the
+ * right to it, and again under the lock.  From there on everything is looked up by the OID.
+ */
+static void
+open_relation(GrnndRowGraph *g, Oid oid)
+{
+	check_relation(oid, g->by_tid);
+	g->rel = try_relation_open(oid, AccessShareLock);
+	check_relation(oid, g->by_tid);
+	if (g->by_tid && find_inheritance_children(oid, NoLock) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table \"%s\" has children", RelationGetRelationName(g->rel)),
+				 errhint("Rows of several tables have no ctid that tells them apart: name a column that does, with grnnd_graph_by().")));
+	g->vector = find_column(g, g->column, false);
+	g->row = find_column(g, g->row_column, true);
+	g->type = getBaseType(exprType((Node *) g->vector));
 }
 
 /* An integer argument, or `otherwise` where it is NULL. */
@@ -129,7 +156,6 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 					 errmsg("table, columns and k must not be null"),
 					 errhint("Give the table, the name of its column of vectors, and how many neighbours each row is to have.")));
 	g->build.builder.sock = -1;
-	g->table = PG_GETARG_OID(0);
 	g->column = NameStr(*PG_GETARG_NAME(1));
 	g->by_tid = at == 2;
 	g->row_column = g->by_tid ? "ctid" : NameStr(*PG_GETARG_NAME(2));
@@ -143,7 +169,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_distance must be a number"),
 				 errhint("NULL stands for any distance.")));
-	check_relation(g);
+	open_relation(g, PG_GETARG_OID(0));
 	g->key = grnnd_key_by_name(g->type, PG_ARGISNULL(at + 1) ? NULL : PG_GETARG_TEXT_PP(at + 1),
 							   &g->family);
 	if (g->exact && grnnd_has_stand_ins(g->key.type))
@@ -157,7 +183,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 static void
 check_result_type(const GrnndRowGraph *g, TupleDesc desc)
 {
-	Oid			type = get_atttype(g->table, get_attnum(g->table, g->row_column));
+	Oid			type = exprType((Node *) g->row);
 	char	   *name = format_type_be(type);
 
 	if (desc->natts != NCOLUMNS || TupleDescAttr(desc, 2)->atttypid != FLOAT8OID ||
@@ -366,6 +392,7 @@ graph(FunctionCallInfo fcinfo, int at)
 	PG_END_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(&g->build));
 	if (g->begun)
 		grnnd_build_finish(&g->build);
+	relation_close(g->rel, NoLock);
 	return (Datum) 0;
 }
 

@@ -1,25 +1,24 @@
 /*
- * row_graph.h - grnnd_graph(): what is asked for, and the rows that its SELECT has read.
+ * row_graph.h - grnnd_graph(): what is asked for, and the rows that it has read.
  */
 #ifndef GRNND_ROW_GRAPH_H
 #define GRNND_ROW_GRAPH_H
 
 #include "am/build/build_state.h"
-
-#include "tcop/dest.h"
+#include "nodes/primnodes.h"
 
 typedef struct GrnndRowGraph
 {
-	DestReceiver receiver;		/* first: rows of the SELECT come here */
 	GrnndBuild	build;			/* but for its builder unset before a row has come */
 	/* what is asked for */
-	const char *name;			/* of the table */
-	Oid			table;
+	Relation	rel;			/* in AccessShareLock */
 	Oid			type;			/* of the column, below domains */
 	GrnndKey	key;
 	Oid			family;			/* of the operator class */
 	const char *column;
 	const char *row_column;		/* whose values stand for rows: "ctid" or a key */
+	Expr	   *vector;			/* these two */
+	Expr	   *row;
 	bool		by_tid;
 	uint32		k;
 	uint32		ef;
@@ -27,7 +26,6 @@ typedef struct GrnndRowGraph
 	double		farthest;
 	/* rows */
 	MemoryContext context;		/* of what outlives the SELECT */
-	MemoryContext row_context;
 	bool		begun;
 	bool		row_by_value;	/* of row_column's type */
 	int16		row_length;
@@ -41,7 +39,7 @@ typedef struct GrnndRowGraph
 /* ---- row_graph_rows.c ---- */
 
 /*
- * Reads the rows by a SELECT as the user: into VECTORS, in TIDS what stands for each row, and of a
+ * Reads the rows as the user: into VECTORS, in TIDS what stands for each row, and of a
  * type with stand-ins the values; what is not 8 bytes long lies in ATTRS.  Does nothing more where
  * no row has a vector: build.rows is 0 then.
  */

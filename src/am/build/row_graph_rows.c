@@ -1,6 +1,6 @@
 /*
- * row_graph_rows.c - the rows of a row graph: a SELECT of the user's, so that rights, row security
- * and views are that statement's, whose rows go straight into the build's memory.
+ * row_graph_rows.c - the rows of a row graph: read as by a SELECT of the user's, with the user's
+ * rights, row security and views (select_rows.h), straight into the build's memory.
  *
  * The number of dimensions is that of the first row, as a view's or an expression's type has none,
  * so what depends on it begins there.
@@ -10,14 +10,11 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "catalog/pg_class.h"
-#include "executor/spi.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
 #include "storage/bufmgr.h"
-#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -26,6 +23,7 @@
 #include "am/build/device_choice.h"
 #include "am/build/progress.h"
 #include "am/build/row_graph.h"
+#include "am/select_rows.h"
 
 /* Of rows and stored values, what memory is made ready at once. */
 #define CHUNK_BYTES (1024 * 1024)
@@ -50,7 +48,7 @@
 static uint64
 most_rows(GrnndRowGraph *g, double *guess)
 {
-	Relation	rel = relation_open(g->table, NoLock);
+	Relation	rel = g->rel;
 	uint64		most = MOST_OTHER_ROWS;
 	BlockNumber pages;
 	double		allvisible;
@@ -62,7 +60,6 @@ most_rows(GrnndRowGraph *g, double *guess)
 		if (g->by_tid)
 			most = Max((uint64) RelationGetNumberOfBlocks(rel), 1) * MaxHeapTuplesPerPage;
 	}
-	relation_close(rel, NoLock);
 	return most;
 }
 
@@ -198,21 +195,14 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 	build->rows++;
 }
 
-/* ---- the SELECT ---- */
-
-/* DestReceiver.receiveSlot */
-static bool
-receive(TupleTableSlot *slot, DestReceiver * self)
+/* A GrnndRowFn for (row, vector). */
+static void
+receive(void *arg, const Datum *values, const bool *isnull)
 {
-	GrnndRowGraph *g = (GrnndRowGraph *) self;
-	MemoryContext old;
-	bool		no_row;
-	bool		isnull;
-	Datum		value = slot_getattr(slot, 2, &isnull);
-	Datum		row = slot_getattr(slot, 1, &no_row);
+	GrnndRowGraph *g = arg;
 
-	if (isnull)
-		return true;
+	if (isnull[1])
+		return;
 	if (g->begun && g->until_look-- == 0)
 	{
 		if (g->build.builder.pid != 0)
@@ -222,63 +212,22 @@ receive(TupleTableSlot *slot, DestReceiver * self)
 		}
 		g->until_look = ROWS_PER_LOOK;
 	}
-	old = MemoryContextSwitchTo(g->row_context);
-	take_row(g, row, no_row, value);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(g->row_context);
-	return true;
-}
-
-/* DestReceiver.rStartup: the relation may have changed since it was looked at. */
-static void
-start(DestReceiver * self, int operation, TupleDesc tupdesc)
-{
-	GrnndRowGraph *g = (GrnndRowGraph *) self;
-
-	if (getBaseType(TupleDescAttr(tupdesc, 1)->atttypid) != g->type)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("relation \"%s\" has changed meanwhile", g->name),
-				 errhint("Try again.")));
-	get_typlenbyval(TupleDescAttr(tupdesc, 0)->atttypid, &g->row_length, &g->row_by_value);
-}
-
-/* DestReceiver.rShutdown and rDestroy */
-static void
-nothing(DestReceiver * self)
-{
+	take_row(g, values[0], isnull[0], values[1]);
 }
 
 void
 grnnd_row_graph_collect(GrnndRowGraph *g)
 {
-	SPIExecuteOptions options = {0};
-	StringInfoData query;
-	instr_time	start_time;
+	/* children of a table have the key, too */
+	GrnndSelect select = {.rel = g->rel, .only = g->by_tid, .values = list_make2(g->row, g->vector)};
+	instr_time	start;
 	GrnndMapping *map;
 
-	g->receiver.receiveSlot = receive;
-	g->receiver.rStartup = start;
-	g->receiver.rShutdown = nothing;
-	g->receiver.rDestroy = nothing;
-	g->receiver.mydest = DestTuplestore;	/* as good as any that takes a SELECT's rows */
 	g->context = CurrentMemoryContext;
-	g->row_context = AllocSetContextCreate(CurrentMemoryContext, "grnnd row", ALLOCSET_DEFAULT_SIZES);
-	/* children of a table have the key, too */
-	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT %s, %s FROM %s%s", quote_identifier(g->row_column),
-					 quote_identifier(g->column), g->by_tid ? "ONLY " : "",
-					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(g->table)),
-												g->name));
-	INSTR_TIME_SET_CURRENT(start_time);
-	SPI_connect();
-	options.read_only = true;	/* the caller's snapshot */
-	options.must_return_tuples = true;
-	options.dest = &g->receiver;
-	SPI_execute_extended(query.data, &options);
-	SPI_finish();
-	MemoryContextDelete(g->row_context);
-	g->seconds = grnnd_seconds_since(start_time);
+	get_typlenbyval(exprType((Node *) g->row), &g->row_length, &g->row_by_value);
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_run_select(grnnd_plan_select(&select), NULL, receive, g);
+	g->seconds = grnnd_seconds_since(start);
 	if (g->build.rows == 0)
 		return;
 
