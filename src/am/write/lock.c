@@ -14,7 +14,10 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 #include "utils/rel.h"
+
+#include "am/test_point.h"
 
 static LOCKTAG
 tag_of(Relation index, GrnndLockKind kind)
@@ -26,20 +29,39 @@ tag_of(Relation index, GrnndLockKind kind)
 	return tag;
 }
 
-void
-grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
-{
-	LOCKTAG		tag = tag_of(index, kind);
-
-	(void) LockAcquire(&tag, mode, false, false);
-}
-
 bool
 grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 {
 	LOCKTAG		tag = tag_of(index, kind);
 
 	return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * A session that has waited for deadlock_timeout looks for a deadlock, and on that occasion cancels
+ * an autovacuum that holds the lock.  The index's upkeep must not end because somebody inserts or
+ * checks, so the session waits without that.  It keeps its place in the queue, lock_timeout counts,
+ * and pg_blocking_pids() names the holder.  The order of locks (src/README) rules deadlocks among
+ * these locks out.  In a deadlock with other locks the other sessions look for it as ever.
+ */
+void
+grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
+{
+	LOCKTAG		tag = tag_of(index, kind);
+	int			timeout = DeadlockTimeout;
+
+	if (grnnd_try_lock(index, kind, mode))
+		return;
+	DeadlockTimeout = INT_MAX;
+	PG_TRY();
+	{
+		(void) LockAcquire(&tag, mode, false, false);
+	}
+	PG_FINALLY();
+	{
+		DeadlockTimeout = timeout;
+	}
+	PG_END_TRY();
 }
 
 void
@@ -99,6 +121,7 @@ void
 grnnd_wait_for_inserts(Relation index)
 {
 	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	grnnd_test_point("writers-locked");
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 }
 

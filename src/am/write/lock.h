@@ -32,7 +32,10 @@ typedef enum GrnndLockKind		/* beyond the numbers of columns */
 	GRNND_SURVEY_LOCK = 0xFFF3
 } GrnndLockKind;
 
-/* Held until grnnd_unlock() or the end of the transaction. */
+/*
+ * Held until grnnd_unlock() or the end of the transaction.  A session that waits for the lock
+ * cancels no autovacuum.
+ */
 extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* False where it would have to wait. */
 extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);

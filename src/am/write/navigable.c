@@ -9,11 +9,13 @@
  * has found gets an edge to the one that it looks for.
  *
  * An insert counts on edges that it has read or written a moment ago (link.c).  So edges change
- * while none is at work: those of a round of searches all at once.
+ * while none is at work, a few at a time.  The records that this takes are read before, so that the
+ * inserts that wait meanwhile do not wait for a disk.
  */
 #include "am/write/navigable.h"
 
 #include "common/pg_prng.h"
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "am/cache.h"
@@ -39,6 +41,7 @@
 #define FIRST_EF 8				/* of a search, which finds nearly all; those that it does not */
 #define LAST_EF 32				/* are searched for once more */
 #define NEAR_SHARE 4			/* of a node's list is as near as a search has to come */
+#define EDGES_AT_ONCE 8			/* while inserts wait */
 
 /* A search that ended too early. */
 typedef struct Failed
@@ -46,6 +49,8 @@ typedef struct Failed
 	uint32		target;
 	uint16		version;		/* of target */
 	uint32		end;			/* the nearest node that it found */
+	uint32		spare;			/* neighbour of a full end that may give way, */
+	uint32		by;				/* and another one that leads to it */
 } Failed;
 
 typedef struct Trials
@@ -65,15 +70,17 @@ typedef struct Trials
 /* ---- edges ---- */
 
 /*
- * Which edge of the full node t->end gives way: the one to the node that most of the others lead
- * to, so that this stays reachable and searches find another way to it.  -1: there is none.
+ * Chooses the neighbour of the full node t->end that gives way: the one that most of the others
+ * lead to, so that the node stays reachable and searches find another way to it.  False: there is
+ * none.
  */
-static int
-choose_spare(Trials *t)
+static bool
+choose_spare(Trials *t, Failed *f)
 {
 	const GrnLayout *l = &t->ix->layout;
 	const uint32 *ids = grn_rec_ids(l, t->end);
 	uint32		leading[GRN_MAX_DEGREE] = {0};
+	uint32		by[GRN_MAX_DEGREE];
 	int			spare = -1;
 
 	for (uint32 i = 0; i < t->end->count; i++)
@@ -81,12 +88,47 @@ choose_spare(Trials *t)
 		if (grnnd_copy_record(t->index, t->ix, ids[i], t->other, t->strategy) != GRN_NODE)
 			continue;
 		for (uint32 j = 0; j < t->end->count; j++)
-			leading[j] += j != i && grn_find_id(grn_rec_ids(l, t->other), t->other->count, ids[j]) >= 0;
+			if (j != i && grn_find_id(grn_rec_ids(l, t->other), t->other->count, ids[j]) >= 0)
+			{
+				leading[j]++;
+				by[j] = ids[i];
+			}
 	}
 	for (uint32 j = 0; j < t->end->count; j++)
 		if (leading[j] > 0 && (spare < 0 || leading[j] >= leading[spare]))
 			spare = (int) j;
-	return spare;
+	if (spare < 0)
+		return false;
+	f->spare = ids[spare];
+	f->by = by[spare];
+	return true;
+}
+
+/* Reads f->end and f->target to t->end and t->target.  False: no edge is missing between them. */
+static bool
+read_ends(Trials *t, const Failed *f)
+{
+	CHECK_FOR_INTERRUPTS();
+	return grnnd_copy_record(t->index, t->ix, f->target, t->target, t->strategy) == GRN_NODE &&
+		t->target->version == f->version &&
+		grnnd_copy_record(t->index, t->ix, f->end, t->end, t->strategy) == GRN_NODE &&
+		grn_find_id(grn_rec_ids(&t->ix->layout, t->end), t->end->count, f->target) < 0;
+}
+
+/* The position in the list of t->end that the edge takes, or -1; no insert is at work. */
+static int
+position_for(Trials *t, const Failed *f)
+{
+	const GrnLayout *l = &t->ix->layout;
+	const uint32 *ids = grn_rec_ids(l, t->end);
+
+	if (t->end->count < l->degree)
+		return t->end->count;
+	if (f->spare == GRN_INVALID_ID || grn_find_id(ids, t->end->count, f->by) < 0 ||
+		grnnd_copy_record(t->index, t->ix, f->by, t->other, t->strategy) != GRN_NODE ||
+		grn_find_id(grn_rec_ids(l, t->other), t->other->count, f->spare) < 0)
+		return -1;
+	return grn_find_id(ids, t->end->count, f->spare);
 }
 
 /* Gives f->end an edge to f->target, if both live and it has room or an edge to spare. */
@@ -94,17 +136,11 @@ static bool
 add_edge(Trials *t, const Failed *f)
 {
 	const GrnLayout *l = &t->ix->layout;
+	int			at = read_ends(t, f) ? position_for(t, f) : -1;
 	GrnndEdge	edge;
 	GrnRecord  *rec;
 	GrnndEdit	e;
-	int			at;
 
-	if (grnnd_copy_record(t->index, t->ix, f->target, t->target, t->strategy) != GRN_NODE ||
-		t->target->version != f->version ||
-		grnnd_copy_record(t->index, t->ix, f->end, t->end, t->strategy) != GRN_NODE ||
-		grn_find_id(grn_rec_ids(l, t->end), t->end->count, f->target) >= 0)
-		return false;
-	at = t->end->count < l->degree ? t->end->count : choose_spare(t);
 	if (at < 0)
 		return false;
 	edge = grnnd_own_edge(l, t->target, f->target);
@@ -124,13 +160,24 @@ static uint32
 add_edges(Trials *t)
 {
 	uint32		added = 0;
+	uint32		end;
 
-	if (t->nfailed == 0)
-		return 0;
-	grnnd_lock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	for (uint32 i = 0; i < t->nfailed; i++)
-		added += add_edge(t, &t->failed[i]);
-	grnnd_unlock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	for (uint32 begin = 0; begin < t->nfailed; begin = end)
+	{
+		end = Min(begin + EDGES_AT_ONCE, t->nfailed);
+		for (uint32 i = begin; i < end; i++)
+		{
+			Failed	   *f = &t->failed[i];
+
+			grnnd_delay_point();
+			if (!read_ends(t, f) || t->end->count < t->ix->layout.degree || !choose_spare(t, f))
+				f->spare = GRN_INVALID_ID;
+		}
+		grnnd_lock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+		for (uint32 i = begin; i < end; i++)
+			added += add_edge(t, &t->failed[i]);
+		grnnd_unlock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
+	}
 	return added;
 }
 
