@@ -28,6 +28,20 @@ SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1));
 SELECT recall('t', 'v', '<->', 'queries') >= 0.95 AS recall;
 SELECT * FROM grnnd_check('t_idx', true);
 
+-- a statement takes no memory for each row, also while a fit is due for good
+CREATE TEMP TABLE lean (id int, c int, v vector(16));
+CREATE INDEX lean_idx ON lean USING grnnd (v, c);
+CREATE TABLE taken (id int, bytes numeric);
+CREATE FUNCTION note(i int, v vector) RETURNS vector LANGUAGE plpgsql AS $$ BEGIN
+	IF i % 1000 = 0 THEN
+		INSERT INTO taken SELECT i, sum(used_bytes) FROM pg_backend_memory_contexts WHERE name !~ 'Local Buffer';
+	END IF;
+	RETURN v;
+END $$;
+INSERT INTO lean SELECT id, id % 10, note(id, v) FROM points(1, 3000, 16, 1);
+SELECT due FROM grnnd_codes('lean_idx');
+SELECT max(bytes) FILTER (WHERE id = 3000) - max(bytes) FILTER (WHERE id = 2000) < 8 * 1000 AS level FROM taken;
+
 -- after a build of a part of them
 CREATE TABLE grown (id serial PRIMARY KEY, v vector(32));
 INSERT INTO grown (v) SELECT v FROM points(1, 500, 32, 1);

@@ -690,7 +690,6 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	MemoryContext old;
 	Insert		in = {.index = index, .heap = heap, .tid = tid};
 	LOCKMODE	mode;
-	bool		fit;
 	uint32		last;
 	float	   *x;
 	void	   *row;
@@ -717,10 +716,9 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
 	/* by the last record of the page, as the worker and VACUUM count, who see pages alone */
 	last = in.id - in.id % in.ix->layout.per_page + in.ix->layout.per_page - 1;
-	fit = grnnd_fit_due(&in.ix->meta, last);
+	if (grnnd_fit_due(&in.ix->meta, last))
+		grnnd_ask_for_fit(index, heap, last);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	if (fit)
-		grnnd_ask_for_fit(index, heap, last);
 	return false;
 }
