@@ -46,8 +46,11 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
  * attempt was made lately; at the transaction's commit if it has the table locked.
  */
 extern void grnnd_ask_for_fit(Relation index, Relation heap, uint32 id);
-/* The same, by the caller itself.  It holds the locks as for grnnd_fit_codes(). */
-extern void grnnd_fit_in_vacuum(Relation index);
+/*
+ * The same, by the caller itself.  It holds the locks as for grnnd_fit_codes().  *begun: others are
+ * to read the metapage anew, which the caller tells them, also after an error.
+ */
+extern void grnnd_fit_in_vacuum(Relation index, bool *begun);
 /* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
 extern void grnnd_note_success(Page page);
 

@@ -356,7 +356,8 @@ fit(Fit *f)
 	if (grnnd_lists_due(meta, f->limit - 1))
 		grnnd_fit_lists(f);
 	/* backends that do not hear of it, since this transaction aborts, have worse recall */
-	CacheInvalidateRelcache(f->index);
+	if (!f->in_vacuum)
+		CacheInvalidateRelcache(f->index);
 }
 
 void

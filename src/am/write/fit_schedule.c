@@ -143,9 +143,10 @@ claim(Relation index)
 }
 
 void
-grnnd_fit_in_vacuum(Relation index)
+grnnd_fit_in_vacuum(Relation index, bool *begun)
 {
-	if (claim(index))
+	*begun = claim(index);
+	if (*begun)
 		grnnd_fit_codes(index, NULL, true);
 }
 

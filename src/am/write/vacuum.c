@@ -28,6 +28,7 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
 #include "am/cache.h"
 #include "am/handler.h"
@@ -576,10 +577,89 @@ rows_since_vacuum(Relation index)
 	return (double) DatumGetInt64(DirectFunctionCall1(pg_stat_get_ins_since_vacuum, heap));
 }
 
+/* ---- what the index can do without ---- */
+
+typedef struct Extra
+{
+	Relation	index;
+	BufferAccessStrategy strategy;
+	double		changed;		/* rows since the last vacuum, about */
+	bool		fits;
+} Extra;
+
+static void
+add_edges(Extra *extra)
+{
+	/* of a table that has not changed the index is not read */
+	if (extra->changed <= 0)
+		return;
+	grnnd_lock(extra->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+	grnnd_make_navigable(extra->index, extra->strategy, extra->changed);
+	grnnd_unlock(extra->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
+}
+
+static void
+fit_codes(Extra *extra)
+{
+	grnnd_fit_in_vacuum(extra->index, &extra->fits);
+}
+
+/*
+ * Does work that may end with an error for reasons that are none of VACUUM's: a fit evaluates index
+ * expressions, on versions of rows that nobody sees as well.  The error becomes a WARNING, unless
+ * the statement is cancelled.  Pages that the work has changed stay so when its subtransaction is
+ * rolled back.  It always is, because a commit would begin a new command, which parallel mode
+ * forbids.
+ */
+static void
+try_extra(Extra *extra, void (*work) (Extra *))
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *error = NULL;
+
+#if PG_VERSION_NUM < 170000
+	/* no subtransaction begins in parallel mode */
+	if (IsInParallelMode())
+	{
+		work(extra);
+		return;
+	}
+#endif
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		work(extra);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("upkeep of index \"%s\" failed: %s",
+					RelationGetRelationName(extra->index), error->message),
+			 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0,
+			 error->context != NULL ? errcontext("%s", error->context) : 0,
+			 errhint("%s", error->hint != NULL ? error->hint : "A later VACUUM tries again.")));
+	FreeErrorData(error);
+}
+
 IndexBulkDeleteResult *
 grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	double		changed;
+	Extra		extra = {.index = info->index, .strategy = info->strategy};
 
 	if (info->analyze_only)
 		return stats;
@@ -603,15 +683,12 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		(void) GetTopTransactionId();
 	}
 	IndexFreeSpaceMapVacuum(info->index);
-	/* of a table that has not changed the index is not read */
-	changed = stats->tuples_removed + rows_since_vacuum(info->index);
-	if (changed > 0)
-	{
-		grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-		grnnd_make_navigable(info->index, info->strategy, changed);
-		grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-	}
-	grnnd_fit_in_vacuum(info->index);
+	extra.changed = stats->tuples_removed + rows_since_vacuum(info->index);
+	try_extra(&extra, add_edges);
+	try_extra(&extra, fit_codes);
+	/* (a subtransaction that is rolled back tells nobody) */
+	if (extra.fits)
+		CacheInvalidateRelcache(info->index);
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	return stats;
 }
