@@ -7,6 +7,7 @@
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -15,13 +16,18 @@
 #include "am/page.h"
 
 /*
- * Descriptions kept by this backend, most recently used first.  One that this
- * transaction has used stays, because callers hold pointers to it.  It is small, 64 kB with a
- * centre: what scans need beyond it, the codec's arrays and the hints, comes with the first scan
- * and goes again where there is more of it than the budget.  A codec can be 24 MB and the hints
- * of an index and of its table 4 MB each, and a query can scan a thousand partitions.
+ * Descriptions kept by this backend.  A description that this transaction has used stays, because
+ * callers hold pointers to it.  It takes a few kB, or 64 kB with a centre; those used longest ago
+ * go where all take more than the limit.  What scans need beyond a description, the codec's arrays
+ * and the hints, comes with the first scan and goes again where all arrays take more than their
+ * budget.  A codec can be 24 MB and the hints of an index and of its table 4 MB each, and a query
+ * can scan a thousand partitions.
  */
-#define MAX_CACHED 64
+#ifdef GRNND_TEST_POINTS
+#define MAX_BYTES ((Size) 1 << 20)	/* for a few hundred indexes to exceed it */
+#else
+#define MAX_BYTES ((Size) 16 << 20)
+#endif
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
 #define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
 
@@ -39,11 +45,22 @@
 /* Pages at an index's front that are asked for together; 128 dimensions have 10. */
 #define HEAD_BLOCKS 16
 
+/* What names a description; kept in rd_amcache. */
+typedef struct CacheKey
+{
+	uint64		build_id;
+	const GrnndType *type;
+	pg_crc32c	crc;			/* of the metapage */
+	uint32		number;			/* of metapages for which all of that is the same */
+} CacheKey;
+
 typedef struct CacheEntry
 {
-	dlist_node	node;
+	CacheKey	key;
+	dlist_node	node;			/* in used */
+	dlist_node	arrays_node;	/* in used_arrays, while there are arrays */
 	MemoryContext context;		/* of this entry */
-	uint64		serial;			/* never given twice; kept in rd_amcache */
+	Size		bytes;			/* of the context */
 	uint64		transaction;	/* last one that used it */
 	GrnndIndex	ix;
 	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
@@ -52,12 +69,20 @@ typedef struct CacheEntry
 	bool		filled;			/* they are complete */
 } CacheEntry;
 
-static dlist_head cache = DLIST_STATIC_INIT(cache);
-static int	cache_count = 0;
-static Size cache_arrays_bytes = 0; /* of all entries */
+typedef struct CacheSlot
+{
+	CacheKey	key;
+	CacheEntry *entry;
+} CacheSlot;
+
+static HTAB * cache;			/* of CacheSlot */
+/* Most recently used first. */
+static dlist_head used = DLIST_STATIC_INIT(used);
+static dlist_head used_arrays = DLIST_STATIC_INIT(used_arrays);
+static Size cache_bytes = 0;	/* of all entries */
+static Size cache_arrays_bytes = 0;
 static int32 no_hint = GRNND_NO_HINT;	/* what all share that have none: a hint may be wrong */
 static const GrnndHints no_hints = {&no_hint, 0, 0};
-static uint64 cache_serial = 0;
 static uint64 transaction = 0;	/* transactions ended so far, in this backend */
 
 /* ---- the metapage ---- */
@@ -267,8 +292,10 @@ drop_arrays(CacheEntry *entry)
 	entry->filled = false;
 	cache_arrays_bytes -= entry->arrays_bytes;
 	entry->arrays_bytes = 0;
-	if (entry->arrays != NULL)
-		MemoryContextDelete(entry->arrays);
+	if (entry->arrays == NULL)
+		return;
+	dlist_delete(&entry->arrays_node);
+	MemoryContextDelete(entry->arrays);
 	entry->arrays = NULL;
 }
 
@@ -282,14 +309,8 @@ arrays_budget(void)
 static void
 reserve_arrays(Size bytes)
 {
-	dlist_iter	iter;
-
-	dlist_reverse_foreach(iter, &cache)
-	{
-		if (cache_arrays_bytes + bytes <= arrays_budget())
-			break;
-		drop_arrays(dlist_container(CacheEntry, node, iter.cur));
-	}
+	while (!dlist_is_empty(&used_arrays) && cache_arrays_bytes + bytes > arrays_budget())
+		drop_arrays(dlist_tail_element(CacheEntry, arrays_node, &used_arrays));
 }
 
 static int32 *
@@ -326,6 +347,15 @@ fit_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
 	cache_arrays_bytes -= (old.mask + 1) * sizeof(int32);
 }
 
+/* Takes down how much memory an entry has now. */
+static void
+count_bytes(CacheEntry *entry)
+{
+	cache_bytes -= entry->bytes;
+	entry->bytes = MemoryContextMemAllocated(entry->context, false);
+	cache_bytes += entry->bytes;
+}
+
 /*
  * Brings the centre of own vectors, if there is one.  It stays as long as the entry does, because
  * records mean nothing without it: a scan needs it to its end.
@@ -345,6 +375,7 @@ read_centre(Relation index, CacheEntry *entry)
 	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.centre_pages, x, bytes);
 	grn_centre_make(&ix->centre, ix->key.metric->comparison, x, ix->meta.dim);
 	ix->layout.centre = &ix->centre;
+	count_bytes(entry);
 }
 
 /* Brings an entry's arrays and hints. */
@@ -374,6 +405,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
+	dlist_push_head(&used_arrays, &entry->arrays_node);
 	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
 	read_floats(index, ix->meta.codec_block, ix->meta.codec_pages, codec, codec_bytes);
 	if (book_bytes > 0)
@@ -402,17 +434,36 @@ fill_entry(Relation index, CacheEntry *entry)
 static void
 evict(void)
 {
-	while (cache_count >= MAX_CACHED)
+	while (cache_bytes > MAX_BYTES)
 	{
-		CacheEntry *entry = dlist_tail_element(CacheEntry, node, &cache);
+		CacheEntry *entry = dlist_tail_element(CacheEntry, node, &used);
 
 		if (entry->transaction == transaction)
 			break;
 		drop_arrays(entry);
 		dlist_delete(&entry->node);
-		cache_count--;
+		hash_search(cache, &entry->key, HASH_REMOVE, NULL);
+		cache_bytes -= entry->bytes;
 		MemoryContextDelete(entry->context);
 	}
+}
+
+static void
+make_cache(void)
+{
+	HASHCTL		control = {.keysize = sizeof(CacheKey), .entrysize = sizeof(CacheSlot)};
+
+	cache = hash_create("grnnd indexes", 64, &control, HASH_ELEM | HASH_BLOBS);
+	RegisterXactCallback(end_of_transaction, NULL);
+}
+
+/* The entry of that key, or NULL. */
+static CacheEntry *
+look_up(const CacheKey *key)
+{
+	CacheSlot  *slot = cache == NULL ? NULL : hash_search(cache, key, HASH_FIND, NULL);
+
+	return slot == NULL ? NULL : slot->entry;
 }
 
 /* Reads the metapage and makes, or finds, the description that belongs to it. */
@@ -426,7 +477,7 @@ load_entry(Relation index)
 	GrnLayout	layout;
 	MemoryContext context;
 	CacheEntry *entry;
-	dlist_iter	iter;
+	CacheKey	name;
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
@@ -435,20 +486,23 @@ load_entry(Relation index)
 	check_meta(index, &meta, &key, attrs, &layout);
 
 	/* the same metapage means the same codec: it names its build */
-	dlist_foreach(iter, &cache)
+	memset(&name, 0, sizeof(name));
+	name.build_id = meta.build_id;
+	name.type = key.type;
+	name.crc = meta.crc;
+	while ((entry = look_up(&name)) != NULL)
 	{
-		entry = dlist_container(CacheEntry, node, iter.cur);
-		if (entry->ix.key.type == key.type && memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
+		if (memcmp(&entry->ix.meta, &meta, sizeof(meta)) == 0)
 		{
 			entry->ix.notes = notes;
 			return entry;
 		}
+		name.number++;
 	}
 
+	if (cache == NULL)
+		make_cache();
 	evict();
-	if (cache_serial == 0)
-		RegisterXactCallback(end_of_transaction, NULL);
-
 	context = AllocSetContextCreate(CacheMemoryContext, "grnnd index",
 									ALLOCSET_SMALL_SIZES);
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
@@ -467,9 +521,10 @@ load_entry(Relation index)
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.codes_ignored || meta.fit_state != GRNND_FITTED)
 		entry->ix.codec.shape = GRN_NO_CODES;
-	entry->serial = ++cache_serial;
-	dlist_push_head(&cache, &entry->node);
-	cache_count++;
+	entry->key = name;
+	((CacheSlot *) hash_search(cache, &name, HASH_ENTER, NULL))->entry = entry;
+	dlist_push_head(&used, &entry->node);
+	count_bytes(entry);
 	return entry;
 }
 
@@ -503,14 +558,16 @@ grnnd_lists_current(Relation index, const GrnndIndex *ix)
 		return true;
 	/* the next statement is to know better, though nobody may tell it */
 	if (index->rd_amcache != NULL)
-		*(uint64 *) index->rd_amcache = 0;
+		memset(index->rd_amcache, 0, sizeof(CacheKey));
 	return false;
 }
 
 static CacheEntry *
 use_entry(CacheEntry *entry)
 {
-	dlist_move_head(&cache, &entry->node);
+	dlist_move_head(&used, &entry->node);
+	if (entry->arrays != NULL)
+		dlist_move_head(&used_arrays, &entry->arrays_node);
 	entry->transaction = transaction;
 	return entry;
 }
@@ -522,36 +579,20 @@ renew_entry(Relation index)
 	CacheEntry *entry = load_entry(index);
 
 	if (index->rd_amcache == NULL)
-		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(uint64));
-	*(uint64 *) index->rd_amcache = entry->serial;
+		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(CacheKey));
+	*(CacheKey *) index->rd_amcache = entry->key;
 	return entry;
 }
 
 /*
- * rd_amcache holds only the entry's serial number: the relcache frees it when
- * the relation changes, and the entry may be evicted before that.
+ * rd_amcache holds only the entry's key: the relcache frees it when the relation changes, and
+ * the entry may be evicted before that.
  */
 static CacheEntry *
 find_entry(Relation index)
 {
-	CacheEntry *entry = NULL;
+	CacheEntry *entry = index->rd_amcache == NULL ? NULL : look_up(index->rd_amcache);
 
-	if (index->rd_amcache != NULL)
-	{
-		uint64		serial = *(uint64 *) index->rd_amcache;
-		dlist_iter	iter;
-
-		dlist_foreach(iter, &cache)
-		{
-			CacheEntry *e = dlist_container(CacheEntry, node, iter.cur);
-
-			if (e->serial == serial)
-			{
-				entry = e;
-				break;
-			}
-		}
-	}
 	if (entry == NULL || (entry->ix.meta.fit_state != GRNND_FITTED && !is_current(index, entry)))
 		entry = renew_entry(index);
 	return use_entry(entry);

@@ -1,9 +1,9 @@
 /*
  * first_rows.c - which queries may take rows from an index that leaves some out.
  *
- * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that it
- * finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if each
- * step between the scan and the LIMIT makes a row from that row, from earlier rows and from a
+ * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that
+ * it finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if
+ * each step between the scan and the LIMIT makes a row from that row, from earlier rows and from a
  * bounded number of later rows.  A step that reads all rows first would compute wrong values:
  * an aggregate, a sort by another key, or a window whose frame reaches the last row.
  */

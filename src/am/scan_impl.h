@@ -250,6 +250,25 @@ extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, doubl
 /* ---- scan_threshold.c ---- */
 
 /*
+ * What a plan that is under way says of a scan of ours.  A scan finds it by the array of ORDER BY
+ * keys that its plan node hands to amrescan.
+ */
+typedef struct GrnndPlanned
+{
+	ScanKey		keys;
+	struct Threshold *thresholds;
+	struct Condition *conditions;
+	const		LimitState *limit;	/* right above the scan, or NULL */
+	bool		filtered;		/* the plan node drops rows of the scan */
+	MemoryContextCallback callback; /* when the execution ends */
+} GrnndPlanned;
+
+/* NULL: the plan says nothing. */
+extern GrnndPlanned *grnnd_planned(ScanKey keys);
+/* The same of a plan node, made if there is none. */
+extern GrnndPlanned *grnnd_note_planned(const IndexScanState *node);
+
+/*
  * The greatest distance from the query of key that the plan node with this array of ORDER BY
  * keys lets through; infinity where it sets no limit.
  */

@@ -16,29 +16,6 @@
 
 #include "am/handler.h"
 
-typedef struct Limited
-{
-	struct Limited *next;		/* of all executions that are under way */
-	ScanKey		keys;			/* the scan's array of ORDER BY keys */
-	const		LimitState *limit;
-	bool		filtered;		/* the scan's plan node drops rows */
-	MemoryContextCallback callback; /* when the execution ends */
-} Limited;
-
-static Limited *limits;
-
-/* The executor's memory goes: so does this. */
-static void
-forget(void *arg)
-{
-	Limited   **l = &limits;
-
-	while (*l != NULL && *l != (Limited *) arg)
-		l = &(*l)->next;
-	if (*l != NULL)
-		*l = (*l)->next;
-}
-
 /* The scan whose rows a node hands on one by one, or NULL. */
 static IndexScanState *
 scan_below(PlanState * node)
@@ -59,33 +36,20 @@ scan_below(PlanState * node)
 void
 grnnd_note_limit(LimitState * node)
 {
-	IndexScanState *scan = scan_below(outerPlanState(node));
-	Limited    *l;
+	const IndexScanState *scan = scan_below(outerPlanState(node));
 
-	if (scan == NULL || scan->iss_NumOrderByKeys == 0 || scan->iss_RelationDesc == NULL ||
-		scan->iss_RelationDesc->rd_indam->amgettuple != grnnd_gettuple)
-		return;
-	l = MemoryContextAlloc(node->ps.state->es_query_cxt, sizeof(Limited));
-	l->keys = scan->iss_OrderByKeys;
-	l->limit = node;
-	l->filtered = scan->ss.ps.qual != NULL;
-	l->callback.func = forget;
-	l->callback.arg = l;
-	l->next = limits;
-	limits = l;
-	MemoryContextRegisterResetCallback(node->ps.state->es_query_cxt, &l->callback);
+	if (scan != NULL && scan->iss_NumOrderByKeys > 0 && scan->iss_RelationDesc != NULL &&
+		scan->iss_RelationDesc->rd_indam->amgettuple == grnnd_gettuple)
+		grnnd_note_planned(scan)->limit = node;
 }
 
 uint64
 grnnd_limit(ScanKey keys, bool *filtered)
 {
-	*filtered = false;
-	for (const Limited *l = limits; l != NULL; l = l->next)
-		if (l->keys == keys)
-		{
-			*filtered = l->filtered;
-			/* both were computed before the first row was asked for */
-			return l->limit->noCount ? 0 : (uint64) l->limit->count + (uint64) l->limit->offset;
-		}
-	return 0;
+	const GrnndPlanned *note = grnnd_planned(keys);
+	const		LimitState *limit = note == NULL ? NULL : note->limit;
+
+	*filtered = limit != NULL && note->filtered;
+	/* both were computed before the first row was asked for */
+	return limit == NULL || limit->noCount ? 0 : (uint64) limit->count + (uint64) limit->offset;
 }

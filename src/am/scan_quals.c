@@ -20,29 +20,11 @@
 /* One of them. */
 typedef struct Condition
 {
-	struct Condition *next;		/* of all nodes */
-	ScanKey		keys;			/* the node's array of ORDER BY keys */
+	struct Condition *next;		/* of the node */
 	ExprContext *econtext;
 	ScanKeyData key;
 	ExprState  *argument;		/* of the key; NULL: it has one */
-	MemoryContextCallback callback; /* when the execution ends */
 } Condition;
-
-static Condition *conditions;	/* of all executions that are under way */
-
-/* The executor's memory goes: so do its conditions. */
-static void
-forget(void *arg)
-{
-	Condition  *mine = arg;
-
-	for (Condition **c = &conditions; *c != NULL; c = &(*c)->next)
-		if (*c == mine)
-		{
-			*c = mine->next;
-			break;
-		}
-}
 
 /* The number of the index column that a side of a condition is, from 1 on; 0: none. */
 static AttrNumber
@@ -147,21 +129,19 @@ grnnd_note_quals(IndexScanState *node)
 		Relation	index = node->iss_RelationDesc;
 		ScanKeyData key;
 		Condition  *c;
+		GrnndPlanned *note;
 
 		if (!clause_key(index, clause, plan->scan.scanrelid, &key))
 			continue;
 		c = palloc(sizeof(Condition));
-		c->keys = node->iss_OrderByKeys;
 		c->econtext = node->ss.ps.ps_ExprContext;
 		c->key = key;
 		c->argument = NULL;
 		if (IsA(clause, ScalarArrayOpExpr))
 			c->argument = ExecInitExpr(lsecond(((ScalarArrayOpExpr *) clause)->args), &node->ss.ps);
-		c->callback.func = forget;
-		c->callback.arg = c;
-		c->next = conditions;
-		conditions = c;
-		MemoryContextRegisterResetCallback(CurrentMemoryContext, &c->callback);
+		note = grnnd_note_planned(node);
+		c->next = note->conditions;
+		note->conditions = c;
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -170,29 +150,29 @@ ScanKey
 grnnd_all_keys(IndexScanDesc scan, int *nkeys)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	const GrnndPlanned *note = grnnd_planned(so->keys);
+	const Condition *conditions = note == NULL ? NULL : note->conditions;
 	int			n = scan->numberOfKeys;
 	ScanKey		keys;
 
 	for (const Condition *c = conditions; c != NULL; c = c->next)
-		n += c->keys == so->keys;
+		n++;
 	*nkeys = n;
 	if (n == scan->numberOfKeys)
 		return scan->keyData;
 	keys = palloc(n * sizeof(ScanKeyData));
 	memcpy(keys, scan->keyData, scan->numberOfKeys * sizeof(ScanKeyData));
 	n = scan->numberOfKeys;
-	for (const Condition *c = conditions; c != NULL; c = c->next)
-		if (c->keys == so->keys)
-		{
-			bool		isnull = false;
+	for (const Condition *c = conditions; c != NULL; c = c->next, n++)
+	{
+		bool		isnull = false;
 
-			keys[n] = c->key;
-			if (c->argument != NULL)
-				keys[n].sk_argument = ExecEvalExprSwitchContext(c->argument, c->econtext, &isnull);
-			/* NULL of NULL, and no row passes */
-			if (isnull)
-				keys[n].sk_flags |= SK_ISNULL;
-			n++;
-		}
+		keys[n] = c->key;
+		if (c->argument != NULL)
+			keys[n].sk_argument = ExecEvalExprSwitchContext(c->argument, c->econtext, &isnull);
+		/* NULL of NULL, and no row passes */
+		if (isnull)
+			keys[n].sk_flags |= SK_ISNULL;
+	}
 	return keys;
 }

@@ -23,6 +23,7 @@
 #include "utils/datum.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -34,8 +35,7 @@
  */
 typedef struct Threshold
 {
-	struct Threshold *next;		/* of all nodes */
-	ScanKey		keys;			/* the node's array of ORDER BY keys */
+	struct Threshold *next;		/* of the node */
 	ExprContext *econtext;
 	Oid			query_type;
 	bool		below;			/* "< limit", else "> limit" */
@@ -43,24 +43,43 @@ typedef struct Threshold
 	ExprState  *limit;			/* float8, as are these, of which one at most is not NULL: */
 	ExprState  *term;
 	ExprState  *factor;
-	MemoryContextCallback callback; /* when the execution ends */
 } Threshold;
 
-static Threshold *thresholds;	/* of all executions that are under way */
+static HTAB * planned;			/* GrnndPlanned of all executions that are under way */
 static ExecutorStart_hook_type next_executor_start;
 
-/* The executor's memory goes: so do its conditions. */
+/* The executor's memory goes: so does what was noted there. */
 static void
 forget(void *arg)
 {
-	Threshold  *mine = arg;
+	hash_search(planned, &((GrnndPlanned *) arg)->keys, HASH_REMOVE, NULL);
+}
 
-	for (Threshold **t = &thresholds; *t != NULL; t = &(*t)->next)
-		if (*t == mine)
-		{
-			*t = mine->next;
-			break;
-		}
+GrnndPlanned *
+grnnd_planned(ScanKey keys)
+{
+	return planned == NULL ? NULL : hash_search(planned, &keys, HASH_FIND, NULL);
+}
+
+GrnndPlanned *
+grnnd_note_planned(const IndexScanState *node)
+{
+	GrnndPlanned *note = grnnd_planned(node->iss_OrderByKeys);
+	HASHCTL		control = {.keysize = sizeof(ScanKey), .entrysize = sizeof(GrnndPlanned)};
+
+	if (note != NULL)
+		return note;
+	if (planned == NULL)
+		planned = hash_create("grnnd scans", 16, &control, HASH_ELEM | HASH_BLOBS);
+	note = hash_search(planned, &node->iss_OrderByKeys, HASH_ENTER, NULL);
+	note->thresholds = NULL;
+	note->conditions = NULL;
+	note->limit = NULL;
+	note->filtered = node->ss.ps.qual != NULL;
+	note->callback.func = forget;
+	note->callback.arg = note;
+	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &note->callback);
+	return note;
 }
 
 bool
@@ -179,11 +198,11 @@ note_thresholds(IndexScanState *node)
 	{
 		Parts		parts;
 		Threshold  *t;
+		GrnndPlanned *note;
 
 		if (!is_threshold(lfirst(lc), orderby, plan->scan.scanrelid, &parts))
 			continue;
 		t = palloc(sizeof(Threshold));
-		t->keys = node->iss_OrderByKeys;
 		t->econtext = node->ss.ps.ps_ExprContext;
 		t->query_type = exprType(parts.query);
 		t->below = parts.below;
@@ -192,11 +211,9 @@ note_thresholds(IndexScanState *node)
 		/* NULL of NULL */
 		t->term = ExecInitExpr((Expr *) parts.term, &node->ss.ps);
 		t->factor = ExecInitExpr((Expr *) parts.factor, &node->ss.ps);
-		t->callback.func = forget;
-		t->callback.arg = t;
-		t->next = thresholds;
-		thresholds = t;
-		MemoryContextRegisterResetCallback(estate->es_query_cxt, &t->callback);
+		note = grnnd_note_planned(node);
+		t->next = note->thresholds;
+		note->thresholds = t;
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -294,19 +311,18 @@ greatest_distance(const Threshold *t)
 double
 grnnd_threshold(ScanKey keys, ScanKey key)
 {
+	const GrnndPlanned *note = grnnd_planned(keys);
 	double		least = get_float8_infinity();
 
-	if (key->sk_flags & SK_ISNULL)
+	if (note == NULL || (key->sk_flags & SK_ISNULL))
 		return least;
-	for (const Threshold *t = thresholds; t != NULL; t = t->next)
+	for (const Threshold *t = note->thresholds; t != NULL; t = t->next)
 	{
 		bool		isnull;
 		int16		length;
 		bool		by_value;
 		Datum		query;
 
-		if (t->keys != keys)
-			continue;
 		query = ExecEvalExprSwitchContext(t->query, t->econtext, &isnull);
 		get_typlenbyval(t->query_type, &length, &by_value);
 		if (!isnull && datum_image_eq(query, key->sk_argument, by_value, length))

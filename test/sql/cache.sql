@@ -66,25 +66,40 @@ RESET work_mem;
 SELECT array_agg(id) IS NOT NULL AS found FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
 SELECT arrays FROM kept();
 
--- many small partitions: a few kB each while the query runs, and few stay after it
-CREATE TABLE many (part int, id int, v vector(3)) PARTITION BY LIST (part);
-CREATE INDEX many_v ON many USING grnnd (v);
-DO $$ BEGIN
-	FOR i IN 1..300 LOOP
-		EXECUTE format('CREATE TABLE many%s PARTITION OF many FOR VALUES IN (%s)', i, i);
+-- many small partitions: a few kB each while the query runs; within a limit, a megabyte here, they stay after it
+CREATE FUNCTION partition(name text, n int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE %s (part int, id int, v vector(3)) PARTITION BY LIST (part)', name);
+	EXECUTE format('CREATE INDEX ON %s USING grnnd (v) WITH (codes = off)', name);
+	FOR i IN 1..n LOOP
+		EXECUTE format('CREATE TABLE %1$s%2$s PARTITION OF %1$s FOR VALUES IN (%2$s)', name, i);
 	END LOOP;
 END $$;
-INSERT INTO many SELECT i % 300 + 1, i, ARRAY[i, 0, 0]::vector FROM generate_series(1, 900) i;
+SELECT partition('many', 160), partition('more', 140);
+INSERT INTO many SELECT i % 160 + 1, i, ARRAY[i, 0, 0]::vector FROM generate_series(1, 900) i;
 \c
 SET search_path = test_cache, public;
 SET enable_seqscan = off;
 SET enable_sort = off;
 EXPLAIN (COSTS OFF, SUMMARY OFF) SELECT id FROM many ORDER BY v <-> '[450,0,0]' LIMIT 10 \g /dev/null
-SELECT descriptions, their_bytes <= 300 * 8192 AS small, arrays FROM kept();
+SELECT descriptions, their_bytes <= 160 * 8192 AS small, arrays FROM kept();
 SELECT array_agg(id ORDER BY id) FROM (SELECT id FROM many ORDER BY v <-> '[450,0,0]' LIMIT 9) s;
-SELECT descriptions, their_bytes + array_bytes <= 300 * 8192 AS small, arrays FROM kept();
+SELECT descriptions, their_bytes + array_bytes <= 160 * 8192 AS small, arrays FROM kept();
 SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 777) LIMIT 1;
-SELECT descriptions <= 64 AS few, arrays <= 64 AS few_arrays FROM kept();
+-- the next plan reads no metapage again
+CREATE FUNCTION planning_blocks(query text, OUT blocks int) LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (BUFFERS, FORMAT json) ' || query INTO plan;
+	blocks := (plan -> 0 -> 'Planning' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Planning' ->> 'Shared Read Blocks')::int;
+END $$;
+SELECT planning_blocks('SELECT id FROM many ORDER BY v <-> $q$[450,0,0]$q$ LIMIT 10');
+-- beyond the limit those go that were used longest ago
+EXPLAIN (COSTS OFF, SUMMARY OFF) SELECT id FROM more ORDER BY v <-> '[450,0,0]' LIMIT 10 \g /dev/null
+SELECT descriptions BETWEEN 100 AND 300 AS most, their_bytes <= 1024 * 1024 + 16384 AS within_limit,
+	arrays < descriptions AS arrays_go_as_well FROM kept();
+SELECT planning_blocks('SELECT id FROM more ORDER BY v <-> $q$[450,0,0]$q$ LIMIT 10');
 
 -- a fit reads rows by a function that scans other indexes
 CREATE FUNCTION asked(v vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql SET search_path = test_cache, public AS $$
