@@ -381,9 +381,13 @@ extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda, or else grnnd_build */
 extern char *grnnd_build_server;	/* a foreign server; empty: this host builds */
 extern bool grnnd_background_fit;
+extern int	grnnd_serve_memory; /* MB */
+extern int	grnnd_serve_threads;	/* 0: max_worker_processes */
 
 /* Defines them all, when the library is loaded. */
 extern void grnnd_define_settings(void);
+/* 42501 where the connection's options have put defaults in place of a superuser's settings. */
+extern void grnnd_check_settings(void);
 
 /*
  * What the session asks for, by grnnd's setting or hnsw's, and where that was set.  0: it does not,

@@ -90,6 +90,23 @@ grnnd_init_options(void)
 					   GRNND_ELEMENT_LISTS, 0, 1, lock);
 }
 
+/* 0 stands for the builder's choice.  A NaN is not within any bounds. */
+static bool
+is_within(double value, double low, double high)
+{
+	return value == 0 || (value >= low && value <= high);
+}
+
+bool
+grnnd_params_are_valid(const GrnGraphParams *params)
+{
+	return is_within(params->degree, GRN_MIN_DEGREE, GRN_MAX_DEGREE) &&
+		is_within(params->r, MIN_POOL, MAX_POOL) && is_within(params->s, 1, MAX_POOL) &&
+		is_within(params->t1, 1, MAX_ITERATIONS) && is_within(params->t2, 1, MAX_ITERATIONS) &&
+		is_within(params->rho, MIN_RHO, 1) && params->seed <= INT_MAX &&
+		(params->r == 0 || params->s <= params->r);
+}
+
 /*
  * Says once a statement (a partitioned table's partitions are asked one by one) which
  * of hnsw's parameters do nothing here, so that they are not used for tuning.

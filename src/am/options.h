@@ -40,6 +40,8 @@ extern double grnnd_element_lists(Relation index);
  * so many bytes.  keep: how the build keeps vectors, which may follow from more than opts->layout.
  */
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
+/* Are numbers of a graph within the bounds of the storage parameters of their names? */
+extern bool grnnd_params_are_valid(const GrnGraphParams *params);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

@@ -33,6 +33,8 @@ int			grnnd_build_timeout;
 char	   *grnnd_builder_path;
 char	   *grnnd_build_server;
 bool		grnnd_background_fit;
+int			grnnd_serve_memory;
+int			grnnd_serve_threads;
 
 static const struct config_enum_entry iterative_names[] = {
 	{"off", GRNND_ITERATIVE_OFF, false},
@@ -173,6 +175,21 @@ define_build_settings(void)
 }
 
 static void
+define_serve_settings(void)
+{
+	DefineCustomIntVariable("grnnd.serve_memory",
+							"Shared memory of a build for another host.",
+							"What is beyond it goes to a temporary file.",
+							&grnnd_serve_memory, 1024, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("grnnd.serve_threads",
+							"Threads of the builder process of a build for another host.",
+							"0: max_worker_processes.",
+							&grnnd_serve_threads, 0, 0, 1024,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+static void
 define_write_settings(void)
 {
 	DefineCustomBoolVariable("grnnd.background_fit",
@@ -182,29 +199,15 @@ define_write_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
-void
-grnnd_define_settings(void)
-{
-	define_query_settings();
-	define_build_settings();
-	define_write_settings();
-}
+/* ---- settings that only superusers set ---- */
 
-/* ---- grnnd's or hnsw's ---- */
+static const char *const superuser_settings[] = {
+	"grnnd.build_device", "grnnd.gpu_devices", "grnnd.gpu_memory_limit", "grnnd.build_timeout",
+	"grnnd.builder_path", "grnnd.build_server", "grnnd.serve_memory", "grnnd.serve_threads"
+};
 
-/* A setting that both access methods have. */
-typedef struct Shared
-{
-	const char *own;			/* both names */
-	const char *hnsw;
-	struct config_generic *own_variable;	/* NULL: not looked up yet */
-	struct config_generic *hnsw_variable;	/* NULL: not defined when last looked for */
-} Shared;
-
-static Shared ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
-static Shared iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
-static Shared max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
-static Shared scan_mem_multiplier = {"grnnd.scan_mem_multiplier", "hnsw.scan_mem_multiplier"};
+/* One of these that an option of the connection has taken from the superuser; NULL: none. */
+static const char *taken_setting;
 
 /* The server's entry for a setting, a placeholder too; NULL where there is none. */
 static struct config_generic *
@@ -222,6 +225,62 @@ find_variable(const char *name)
 	return NULL;
 #endif
 }
+
+static bool
+is_set_by_client(const char *name)
+{
+	struct config_generic *variable = find_variable(name);
+
+	return variable != NULL && variable->reset_source == PGC_S_CLIENT;
+}
+
+/*
+ * Defines all settings.  Before this, an option of the connection may set any of them, and the
+ * server then forgets the values of configuration files and of the role.  The server refuses the
+ * option of a user without superuser rights here, so that the default would count.
+ */
+void
+grnnd_define_settings(void)
+{
+	bool		by_client[lengthof(superuser_settings)];
+
+	for (int i = 0; i < lengthof(superuser_settings); i++)
+		by_client[i] = is_set_by_client(superuser_settings[i]);
+	define_query_settings();
+	define_build_settings();
+	define_serve_settings();
+	define_write_settings();
+	for (int i = 0; i < lengthof(superuser_settings); i++)
+		if (by_client[i] && !is_set_by_client(superuser_settings[i]))
+			taken_setting = superuser_settings[i];
+}
+
+void
+grnnd_check_settings(void)
+{
+	if (taken_setting != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to build with the setting \"%s\" among the options of the connection",
+						taken_setting),
+				 errhint("Only superusers may set it. Connect without the option.")));
+}
+
+/* ---- grnnd's or hnsw's ---- */
+
+/* A setting that both access methods have. */
+typedef struct Shared
+{
+	const char *own;			/* both names */
+	const char *hnsw;
+	struct config_generic *own_variable;	/* NULL: not looked up yet */
+	struct config_generic *hnsw_variable;	/* NULL: not defined when last looked for */
+} Shared;
+
+static Shared ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
+static Shared iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
+static Shared max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
+static Shared scan_mem_multiplier = {"grnnd.scan_mem_multiplier", "hnsw.scan_mem_multiplier"};
 
 /* Where grnnd's own setting was set. */
 static GucSource

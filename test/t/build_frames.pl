@@ -83,12 +83,12 @@ sub said
 	return $err;
 }
 
-# The beginning with a number of four bytes put in at that place.
+# The beginning with numbers of four bytes put in at such places.
 sub begin_with
 {
-	my ($place, $number) = @_;
+	my (@changes) = @_;
 	my $other = $spec;
-	substr($other, $place, 4) = pack 'L<', $number;
+	while (my ($place, $number) = splice @changes, 0, 2) { substr($other, $place, 4) = pack 'L<', $number; }
 	return frame($BEGIN, 0, 0, $other);
 }
 
@@ -103,6 +103,17 @@ is(said('', $begin, frame($PUT, $VECTORS, 0, pack('S<s<C4', 0x3F80, 0, 1 .. 4) x
 
 for ([ 'dimensions: none', begin_with(8, 0) ],
 	[ 'dimensions: billions', begin_with(8, 1 << 31) ],
+	[ 'bytes beside rows', begin_with(24, 257) ],
+	[ 'bytes beside codes', begin_with(28, 33) ],
+	[ 'an unknown layout', begin_with(36, 5) ],
+	[ 'a degree too large', begin_with(72, 10000) ],
+	[ 'a pool too small', begin_with(76, 7) ],
+	[ 'more initial neighbours than a pool has', begin_with(76, 8, 80, 9) ],
+	[ 't1 too large', begin_with(84, 101) ],
+	[ 't2 too large', begin_with(88, 101) ],
+	[ 'a share of NaN', begin_with(92, 0x7FC00000) ],
+	[ 'a share above 1', begin_with(92, 0x40000000) ],
+	[ 'a seed too large', begin_with(100, 1) ],
 	[ 'an unknown metric', begin_with(4, 99) ],
 	[ 'an unknown form', begin_with(12, 99) ],
 	[ 'rows too short', begin_with(16, 8) ])
@@ -139,6 +150,14 @@ for ([ 'nothing begun', qr/no build has begun/, $rows ],
 	my ($name, $error, @frames) = @$_;
 	like(said('', @frames), $error, $name);
 }
+# Memory is taken as rows come, however many are announced.
+$node->safe_psql('postgres', q{CREATE FUNCTION mapped() RETURNS text LANGUAGE sql AS $$
+	SELECT coalesce(sum(('x' || lpad(m[2], 16, '0'))::bit(64)::bigint - ('x' || lpad(m[1], 16, '0'))::bit(64)::bigint), 0)::text
+	FROM regexp_matches(pg_read_file('/proc/self/maps'), '^([0-9a-f]+)-([0-9a-f]+) [^\n]*memfd:grnnd build', 'gn') m $$});
+my $many = begin_with(208, 20_000_000);
+my $say = sub { return "PERFORM grnnd_serve_build(decode('" . unpack('H*', $_[0]) . "', 'hex')); RAISE WARNING 'mapped %', mapped();" };
+like(said($say->($many) . $say->($rows), frame($END, 0, 0, '')), qr/mapped 0\b.*mapped 1048576\b/s, 'memory comes with rows');
+
 # a result is there for the asking while recall is still measured; END waits for that
 my $dir = PostgreSQL::Test::Utils::tempdir;
 compile_c("$FindBin::Bin/build_bad.c", "$dir/bad", "-I$FindBin::Bin/../../src -lm");

@@ -139,11 +139,19 @@ my $log = substr slurp_file($builder->logfile), $logged;
 like($log, qr/grnnd_serve_build.*duration/s, 'statements of a build are logged there');
 cmp_ok(length $log, '<', 20000, 'without its rows, which are 150,000 bytes');
 
-# the role's memory is that of its settings: nearly all of this build's is a temporary file
-$builder->safe_psql('postgres', q(ALTER ROLE remote SET maintenance_work_mem = '1MB'));
+# A build's memory is what a superuser grants, whatever the client sets: nearly all of this build's is a
+# temporary file.  Rows that come with the error stay out of the log, too.
+options(q(SERVER far OPTIONS (ADD options
+	'-c maintenance_work_mem=1GB -c grnnd.build_threads=30 -c max_parallel_maintenance_workers=30 -c log_parameter_max_length_on_error=-1')));
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd.serve_memory = '1MB'));
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd.serve_threads = 2));
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));
-like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
-	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit/s, 'limits of the role there');
+$logged = -s $builder->logfile;
+like(as('gpu', 'CREATE INDEX ON wide USING grnnd (v)'),
+	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit, or grnnd.serve_memory/s, 'limits of the role there');
+$log = substr slurp_file($builder->logfile), $logged;
+like($log, qr/ERROR:  temporary file size exceeds/, 'the error is logged there');
+cmp_ok(length $log, '<', 20000, 'without the rows of its request');
 # the file is closed before the transaction ends well, which would else complain of it
 $builder->safe_psql('postgres', 'ALTER ROLE remote RESET temp_file_limit');
 $logged = -s $builder->logfile;
@@ -153,7 +161,11 @@ ok(pages('here') eq pages('there'), 'the same index');
 $node->safe_psql('postgres', 'DROP INDEX here, there');
 ok($builder->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'remote')), 'the session there ends');
 unlike(substr(slurp_file($builder->logfile), $logged), qr/WARNING/, 'and its log has no complaint');
-$builder->safe_psql('postgres', 'ALTER ROLE remote RESET ALL');
+# An option of the connection that only superusers may set would have put the default in the role's place.
+options(q(SERVER far OPTIONS (SET options '-c grnnd.serve_memory=100GB')));
+like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
+	qr/42501: build server: permission denied to build with the setting "grnnd.serve_memory"/, 'a limit that the client sets');
+options(q(SERVER far OPTIONS (SET options '-c grnnd.build_threads=30')));
 
 # one pass, so that faults below have indexes to be compared with
 as('cpu', 'CREATE INDEX reference ON small USING grnnd (v); CREATE INDEX wide_reference ON wide USING grnnd (v)');
@@ -247,7 +259,7 @@ SKIP:
 	skip 'a server without TLS', 3 unless $tls;
 	$node->safe_psql('postgres', qq(
 		CREATE SERVER safe FOREIGN DATA WRAPPER grnnd_build OPTIONS (host 'localhost', hostaddr '127.0.0.1',
-			port '$port', dbname 'postgres', sslmode 'verify-full', sslrootcert '$data/server.crt');
+			port '$port', dbname 'postgres', sslmode 'verify-full', sslrootcert '$data/server.crt', require_auth 'scram-sha-256');
 		CREATE USER MAPPING FOR CURRENT_USER SERVER safe OPTIONS (user 'tls', password 'right')));
 	is(as('gpu', "$create; DROP INDEX far_one", 'safe'), '', 'built there by way of TLS');
 	options(qq(SERVER safe OPTIONS (SET sslrootcert '$data/other.crt')));
@@ -313,7 +325,10 @@ sub open_gate
 my ($gated, $lock) = start_gated('gpu');
 ok($builder->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND wait_event = 'ClientRead'")
 	&& builders($builder), 'the build there has begun before all rows are collected');
+cmp_ok(scalar(map { glob "$_/task/*" } builders($builder)), '<', 10, 'with the threads that the role may have');
 is(open_gate($gated, $lock), '', 'and ends well');
+$builder->safe_psql('postgres', 'ALTER ROLE remote RESET ALL');
+options(q(SERVER far OPTIONS (DROP options)));
 ok(pages('gated') eq $wide_reference, 'with the same index');
 $node->safe_psql('postgres', 'DROP INDEX gated');
 # The session of the build before may end after that build, and is not the one to terminate.

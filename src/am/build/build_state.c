@@ -53,6 +53,7 @@ layout_of(const GrnndBuild *build)
 void
 grnnd_set_devices(GrnBuildSpec *spec)
 {
+	grnnd_check_settings();
 	spec->device = grnnd_build_device;
 	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
 		max_parallel_maintenance_workers + 1;
@@ -150,9 +151,14 @@ segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
 	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
 }
 
-/* Reserves address space for so many rows, or as many as are possible. */
 void
 grnnd_build_map(GrnndBuild *build, uint64 rows)
+{
+	grnnd_build_map_within(build, rows, (uint64) maintenance_work_mem * 1024, "maintenance_work_mem");
+}
+
+void
+grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting)
 {
 	uint64		row_bytes = build->row_bytes;
 	uint64	   *max = build->spec.segment_max;
@@ -175,7 +181,7 @@ grnnd_build_map(GrnndBuild *build, uint64 rows)
 	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
 	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
 									  SEGMENT_SLACK);
-	build->map = grnnd_mapping_create(max, (uint64) maintenance_work_mem * 1024);
+	build->map = grnnd_mapping_create(max, memory, setting);
 }
 
 /* Whether this transaction may have another build to follow. */

@@ -62,10 +62,14 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
  */
 extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 							 Form_pg_attribute column, const GrnndOptions *options);
-/* What the session's settings say of devices and threads. */
+/* What the session's settings say of devices and threads.  Error: grnnd_check_settings()'s. */
 extern void grnnd_set_devices(GrnBuildSpec *spec);
-/* Reserves address space for so many rows, or as many as are possible. */
+/*
+ * Reserves address space for so many rows, or as many as are possible.  Memory is limited by
+ * maintenance_work_mem, or in bytes by another setting.
+ */
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
+extern void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
 /* Once nothing more is wanted of the builder: parks it for a later build, or has it end. */
 extern void grnnd_build_let_go(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */

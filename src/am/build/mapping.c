@@ -63,13 +63,14 @@ reserve_segments(GrnndMapping *map, uint32 segments)
 
 /*
  * Reserves segments of at most segment_max[] bytes; memory_limit is what may lie
- * in memory, in bytes.
+ * in memory, in bytes, by that setting.
  */
 GrnndMapping *
-grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit)
+grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit, const char *setting)
 {
 	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
 
+	map->setting = setting;
 	map->extents = palloc0(sizeof(GrnndExtents));
 	map->extents->leader = MyProcPid;
 	for (int i = 0; i < GRNND_NFILES; i++)
@@ -150,10 +151,11 @@ open_disk(GrnndMapping *map)
  * An ErrorContextCallback: fd.c says that temp_file_limit is reached, and not what to do about it.
  */
 static void
-hint_at_limit(void *unused)
+hint_at_limit(void *map)
 {
 	if (geterrcode() == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
-		errhint("Raise temp_file_limit, or maintenance_work_mem: a build takes temporary files for what is beyond that.");
+		errhint("Raise temp_file_limit, or %s: a build takes temporary files for what is beyond that.",
+				((GrnndMapping *) map)->setting);
 }
 
 /*
@@ -164,7 +166,7 @@ static void
 claim_disk(GrnndMapping *map, uint64 size)
 {
 	const char	zero = 0;
-	ErrorContextCallback callback = {.previous = error_context_stack, .callback = hint_at_limit};
+	ErrorContextCallback callback = {.previous = error_context_stack, .callback = hint_at_limit, .arg = map};
 	ssize_t		written;
 
 	error_context_stack = &callback;
@@ -224,7 +226,8 @@ lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
 						 errmsg("could not extend temporary file \"%s\" to %llu bytes: %m",
 								FilePathName(map->temp), (unsigned long long) size),
 						 rc == ENOSPC ?
-						 errhint("Free disk space, point temp_tablespaces to a larger disk, or raise maintenance_work_mem.") : 0));
+						 errhint("Free disk space, point temp_tablespaces to a larger disk, or raise %s.",
+								 map->setting) : 0));
 			}
 		}
 	}
@@ -375,7 +378,7 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 						(errcode(ERRCODE_OUT_OF_MEMORY),
 						 errmsg("could not allocate memory for the %s of an index build: %m",
 								segment_names[segment]),
-						 errhint("Lower maintenance_work_mem: what is beyond it goes to temporary files.")));
+						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
 			}
 			from += piece;
 		}
@@ -411,7 +414,7 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 						(errcode(e->file != GRNND_FILE_DISK ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
 						 errmsg("could not write the %s of an index build: %m",
 								segment_names[segment]),
-						 errhint("Lower maintenance_work_mem: what is beyond it goes to temporary files.")));
+						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
 			from += (uint64) done;
 		}
 	}
@@ -567,6 +570,7 @@ grnnd_mapping_attach(GrnndExtents *extents, uint32 segments)
 {
 	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
 
+	map->setting = "maintenance_work_mem";
 	map->extents = extents;
 	reserve_segments(map, segments);
 	return map;

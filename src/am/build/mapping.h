@@ -4,7 +4,7 @@
  *
  * A segment (GrnSegment) is a range of address space reserved once and filled
  * from the front with extents, so growing never moves or copies a byte.  An
- * extent is a piece of a memfd while maintenance_work_mem lasts, and past it of a
+ * extent is a piece of a memfd while the limit of memory lasts, and past it of a
  * temporary file, which counts against temp_file_limit and is allocated on disk
  * before anyone touches it.
  *
@@ -71,6 +71,7 @@ typedef struct GrnndMapping
 	uint32		mapped;			/* of the extents, how many this process has mapped */
 	char	   *base[GRN_NSEGMENTS];
 	uint64		size[GRN_NSEGMENTS];	/* mapped bytes from base on */
+	const char *setting;		/* that limits memory */
 	/* the leader's alone */
 	GrnndExtents *private_extents;	/* while extents points to shared memory */
 	uint64		memory_limit;	/* bytes of memfd allowed */
@@ -82,7 +83,7 @@ typedef struct GrnndMapping
 } GrnndMapping;
 
 extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
-										  uint64 memory_limit);
+										  uint64 memory_limit, const char *setting);
 extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
 /*
  * By how many bytes a segment of `size`, and of max at most, grows next on its way to so many: in

@@ -3,9 +3,10 @@
  * there is the client; "Between hosts" in builder/protocol.h has what they say.
  *
  * A session serves one build at a time, within one transaction, whose end gives everything back.
- * The role's maintenance_work_mem, temp_file_limit and settings of grnnd count.  What comes is
- * not trusted: the backend looks at lengths, forms and limits, and all else is for the builder
- * process, which can harm nothing but itself.
+ * Of settings only those count that the client cannot set: grnnd.serve_memory, grnnd.serve_threads,
+ * temp_file_limit and those of GPUs.  What comes is not trusted: the backend looks at lengths,
+ * forms, numbers and limits, and all else is for the builder process, which can harm nothing but
+ * itself.
  */
 #include "am/grnnd.h"
 
@@ -15,6 +16,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -24,12 +26,10 @@
 
 #include "am/build/build_state.h"
 #include "am/build/device_choice.h"
+#include "am/build/mapping.h"
 #include "am/build/progress.h"
 #include "graph/checksum.h"
 #include "graph/packed_rows.h"
-
-/* More than a record has room for. */
-#define MOST_ATTR_BYTES 8192
 
 /* Of memory that is free between frames, at most. */
 #define KEPT_BYTES (32 * 1024 * 1024)
@@ -78,14 +78,24 @@ unsound(const char *what)
 }
 
 /*
- * Keeps rows out of this server's log until the transaction ends: they are parameters, which
- * log_statement and log_min_duration_statement would write there in full.
+ * Keeps rows out of this server's log until the transaction ends.  Rows are parameters, which
+ * log_statement, log_min_duration_statement, errors and auto_explain would write there in full.
  */
 static void
 log_no_rows(void)
 {
-	(void) set_config_option("log_parameter_max_length", "0", PGC_SUSET, PGC_S_SESSION,
-							 GUC_ACTION_LOCAL, true, 0, false);
+	static const char *const settings[] = {
+		"log_parameter_max_length", "log_parameter_max_length_on_error", "auto_explain.log_parameter_max_length"
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		const char *value = GetConfigOption(settings[i], true, false);
+
+		if (value != NULL && strcmp(value, "0") != 0)
+			(void) set_config_option(settings[i], "0", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+									 true, 0, false);
+	}
 }
 
 /* Tells the other host that the build goes on, and how far it is. */
@@ -115,7 +125,6 @@ begin(const GrnWireBegin *wire)
 	const GrnFormInfo *form = grn_form(spec.form);
 	Served	   *s;
 	GrnndBuild *build;
-	uint64		ahead;
 
 	if (served != NULL)
 		unsound("another build has begun");
@@ -127,11 +136,11 @@ begin(const GrnWireBegin *wire)
 	if (metric == NULL || form == NULL || form->numbers == GRN_NUMBERS_NONE ||
 		spec.dim < 1 || spec.dim > form->max_dim ||
 		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
-		spec.attr_bytes > MOST_ATTR_BYTES || spec.sig_bytes > MOST_ATTR_BYTES ||
-		spec.near.k > 0 || wire->most_rows < 1)
+		spec.attr_bytes > GRN_MAX_ATTR_BYTES || spec.sig_bytes > GRN_MAX_SIG_BYTES ||
+		spec.use_codes > 1 || spec.keep > GRN_KEEP_SKETCH || spec.skip_recall > 1 ||
+		spec.near.k > 0 || wire->most_rows < 1 || !grnnd_params_are_valid(&spec.params))
 		unsound("numbers of its beginning are out of range");
 
-	log_no_rows();
 #ifdef __GLIBC__
 	/* frames go through several allocations each, whose pages are kept for the next frame */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
@@ -151,17 +160,18 @@ begin(const GrnWireBegin *wire)
 	spec.may_move = 0;			/* the other host's rows would stay where they are */
 	spec.patience = 0;
 	grnnd_set_devices(&spec);
+	spec.threads = grnnd_serve_threads > 0 ? grnnd_serve_threads : Max(max_worker_processes, 1);
+	spec.work_limit = 0;
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));
-	build->spec = spec;
 	s->most_rows = Min(wire->most_rows, GRN_MAX_NODES - 1);
+	spec.expected = Min(spec.expected, s->most_rows);
+	build->spec = spec;
 	s->rows = (GrnRows) {NULL, NULL, 0, spec.row_bytes, spec.dim, metric->embedding, (GrnForm) spec.form};
 	served = s;
-	grnnd_build_map(build, s->most_rows);
+	grnnd_build_map_within(build, s->most_rows, (uint64) grnnd_serve_memory * 1024 * 1024,
+						   "grnnd.serve_memory");
 	s->most_rows = Min(s->most_rows, build->max_rows);
 	grnnd_choose_device(build, (double) spec.expected);
-	/* as much as may lie in memory: the builder allocates its pages ahead of rows */
-	ahead = Min(spec.expected, s->most_rows) * spec.row_bytes;
-	grnnd_mapping_grow(build->map, GRN_SEG_VECTORS, Min(ahead, build->map->memory_limit));
 	/* now, so that a device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
 	build->builder.heard = tell_phase;
@@ -259,6 +269,8 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 	GrnWireBuilt built;
 	uint64		wanted;
 
+	/* the client may have set the settings again */
+	log_no_rows();
 	if (head->type == GRN_WIRE_BEGIN)
 	{
 		GrnWireBegin wire;
