@@ -3,6 +3,7 @@
 #
 #   make [PG_CONFIG=...] [WITH_CUDA=auto|yes|no] [CUDA_ARCHS="90 100"]
 #   make install
+#   make grnnd_paper             GRNND as the paper writes it, and the evaluation of graphs (not installed)
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
 #   make check [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   the same; or against the server named
 #   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
@@ -92,7 +93,7 @@ endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
 PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -Wswitch-enum
 SHLIB_LINK += -lm
-EXTRA_CLEAN = grnnd_build build
+EXTRA_CLEAN = grnnd_build grnnd_paper build
 
 # No bitcode where the server has LLVM: JIT inlines functions of expressions from it, and
 # an access method has none.  So the server's own clang need not be there.
@@ -139,6 +140,13 @@ build/%.o: src/%.c
 -include $(BUILDER_OBJ:.o=.d)
 
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
+	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
+
+# GRNND as the paper has it, and the evaluation of graphs: for measurements, not installed.
+PAPER_SRC = $(wildcard src/paper/*.c) $(addprefix src/builder/,cli_files.c cli_options.c host.c thread_pool.c) $(GRAPH_SRC)
+PAPER_OBJ = $(patsubst src/%.c,build/%.o,$(PAPER_SRC))
+-include $(PAPER_OBJ:.o=.d)
+grnnd_paper: $(PAPER_OBJ) $(PAPER_GPU_OBJ)
 	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
 $(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)

@@ -42,16 +42,6 @@
 			return cudaErrorInvalidValue; \
 	} while (0)
 
-/*
- * Instructions that Turing (sm_75) lacks.  The image for Turing holds the kernels that use
- * them, so that there is one program, but gpu.cu never launches them there.
- */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define GRN_AMPERE_ASM(...) __trap()
-#else
-#define GRN_AMPERE_ASM(...) asm volatile(__VA_ARGS__)
-#endif
-
 constexpr int WARP = 32;
 /* All lanes of a warp; also the largest sort key. */
 constexpr uint32_t FULL = 0xffffffffu;
@@ -209,7 +199,7 @@ struct Lists
 	uint8_t	 *d_counts; /* [n] */
 };
 
-/* What a build in tile mode does: derived from GrnGraphParams (plan.cu, tuning_for). */
+/* What a build does: derived from GrnGraphParams (plan.cu, tuning_for). */
 struct Tuning
 {
 	uint32_t inbox;		   /* capacity of an inbox, 32 to MAX_INBOX */
@@ -388,9 +378,6 @@ cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32
 cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 								const Lists &in, uint32_t degree, const uint32_t *d_order,
 								const Lists &out);
-cudaError_t launch_near_rows(const Device &device, const float *d_rows, uint32_t n,
-							 uint32_t dim, const Lists &in, uint32_t degree,
-							 const Lists &out);
 /* project.cu */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
@@ -453,31 +440,6 @@ struct Cells
 cudaError_t launch_cells(const Device &device, const Cells &cells, const float *d_rows,
 						 uint32_t n, uint32_t dim, float *d_products, uint32_t *d_home,
 						 uint32_t *d_guest);
-/* paper.cu */
-constexpr uint32_t MAX_PAPER_R = 128;
-struct PaperSpace
-{
-	Key		 *d_pool[2];  /* [n][r] entries (paper.cu), in the order in which they came */
-	uint32_t *d_count[2]; /* [n] may exceed r where more were offered */
-	size_t	  bytes;	  /* of all of them */
-};
-PaperSpace	paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
-cudaError_t launch_paper_init(const Device &device, const float *d_rows, uint32_t n,
-							  uint32_t dim, const PaperSpace &space, uint32_t r,
-							  uint32_t s, uint64_t seed);
-/* pairs: that each vertex compares, of those in the given order; 0: all. */
-cudaError_t launch_paper_update(const Device &device, const float *d_rows, uint32_t n,
-								uint32_t dim, PaperSpace &space, uint32_t r,
-								GrnPairOrder order, uint32_t pairs, uint64_t seed,
-								uint32_t round);
-cudaError_t launch_paper_reverse(const Device &device, uint32_t n,
-								 const PaperSpace &space, uint32_t r, float rho,
-								 GrnReverse which);
-cudaError_t launch_paper_lists(const Device &device, const float *d_rows, uint32_t n,
-							   uint32_t dim, const PaperSpace &space, uint32_t r,
-							   uint32_t degree, bool prune, uint32_t *d_ids,
-							   uint8_t *d_counts);
-
 /* merge.cu */
 struct MergeArgs
 {

@@ -12,8 +12,10 @@
 
 #include "handle.h"
 
-/* The oldest devices are Turing's; there is no machine code for older ones. */
-constexpr int MIN_CAPABILITY = 75;
+/*
+ * The kernels need Ampere's products on tensor cores and its copies to shared memory.
+ */
+constexpr int MIN_CAPABILITY = 80;
 /* So much of the free memory is left to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
@@ -228,33 +230,10 @@ grn_gpu_override(GrnGpu *gpu, const Tuning *tuning)
 		gpu->override_ = *tuning;
 }
 
-/* What was asked for, changed to what this device can do. */
-struct Request
-{
-	GrnGraphParams params;
-	GrnGpuOptions  options;
-
-	Request(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
-			uint32_t dim, uint64_t n)
-		: params(*given), options(wanted ? *wanted : GrnGpuOptions())
-	{
-		if (grn_gpu_has_tiles(gpu) || options.mode == GRN_GPU_PAPER)
-			return;
-		/* What was left open is not the paper's then. */
-		grn_gpu_default_params(gpu, &options, &params, dim, n);
-		options.mode = GRN_GPU_PAPER;
-		options.prune = true;
-	}
-};
-
 extern "C" uint64_t
-grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *wanted,
+grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params, const GrnGpuOptions *options,
 			 uint64_t n, uint32_t dim)
 {
-	Request				  request(gpu, given, wanted, dim, n);
-	const GrnGraphParams *params = &request.params;
-	const GrnGpuOptions	 *options = &request.options;
-
 	return make_plan(gpu, params, options, n, dim, DIGESTS_PLAIN).total +
 		   (options->rows == GRN_GPU_FLOATS ? n * dim * sizeof(float) : 0);
 }
@@ -302,18 +281,14 @@ gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit, GrnGpuEr
 }
 
 extern "C" GrnGpuStatus
-grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted,
+grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *options,
 			  const GrnGraphParams *given, GrnGpuError *err)
 {
-	Request				  request(gpu, given, wanted, dim, n);
-	const GrnGraphParams *params = &request.params;
-	const GrnGpuOptions	 *options = &request.options;
+	GrnGraphParams params = *given;
 
-	grn_gpu_default_params(gpu, options, &request.params, dim, n);
+	grn_gpu_default_params(&params, dim);
 	gpu->begun = false;
 	gpu->built = Lists();
-	if (options->rows != GRN_GPU_FLOATS && options->mode != GRN_GPU_TILE)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	if (options->rows == GRN_GPU_BIT_DIGESTS && dim > GRN_GPU_MOST_BITS)
 		return gpu_fail(err, GRN_GPU_FAILED, "bit digests have at most 2048 dimensions",
 						NULL);
@@ -322,15 +297,12 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 						NULL);
 	if (n >= GRN_MAX_NODES)
 		return gpu_fail(err, GRN_GPU_FAILED, "too many rows for one build", NULL);
-	if (params->degree > GRN_MAX_DEGREE)
+	if (params.degree > GRN_MAX_DEGREE)
 		return gpu_fail(err, GRN_GPU_FAILED, "degree is larger than 96", NULL);
-	if (options->mode == GRN_GPU_PAPER && params->r > MAX_PAPER_R)
-		return gpu_fail(err, GRN_GPU_FAILED,
-						"r is larger than 128, the most in the paper's mode", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	gpu->params = *params;
+	gpu->params = params;
 	gpu->options = *options;
-	gpu->plan = make_plan(gpu, params, options, n, dim, DIGESTS_PLAIN);
+	gpu->plan = make_plan(gpu, &params, options, n, dim, DIGESTS_PLAIN);
 	gpu->n = n;
 	gpu->dim = dim;
 	gpu->upload = 0;
@@ -344,7 +316,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *wanted
 	}
 	grn_gpu_end(gpu);
 
-	uint64_t	 needed = grn_gpu_plan(gpu, params, options, n, dim), limit;
+	uint64_t	 needed = grn_gpu_plan(gpu, &params, options, n, dim), limit;
 	GrnGpuStatus status = grn_gpu_limit(gpu, options->memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)
@@ -567,15 +539,12 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
 	GRN_CHECK(cudaEventRecord(gpu->mark[0], stream), "could not start the build");
-	if (options->mode == GRN_GPU_PAPER)
-		GRN_CHECK(build_paper(b), "the build on the GPU failed");
-	else
-		GRN_CHECK(build_tile(b), "the build on the GPU failed");
+	GRN_CHECK(build_tile(b), "the build on the GPU failed");
 	GRN_CHECK(cudaEventRecord(gpu->mark[3], stream), "the build on the GPU failed");
 	GRN_CHECK(cudaStreamSynchronize(stream), "the build on the GPU failed");
 	if (b.cancelled)
 		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
-	if (options->mode == GRN_GPU_TILE && !gpu->named)
+	if (!gpu->named)
 	{
 		gpu->built = Lists {b.d_ids, b.d_counts};
 		gpu->built_digests = b.digests;

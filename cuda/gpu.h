@@ -46,31 +46,12 @@ typedef struct GrnGpuInfo
 				memory_free;	/* bytes */
 } GrnGpuInfo;
 
-typedef enum GrnGpuMode
-{
-	GRN_GPU_TILE = 0,			/* all pairs of a vertex's neighbours are one tile of products */
-	GRN_GPU_PAPER = 1			/* Algorithms 3 to 6 of the paper */
-} GrnGpuMode;
-
-typedef enum GrnPairOrder		/* GRN_GPU_PAPER: the ablation of section 3.3 */
-{
-	GRN_ORDER_DISORDERED = 0,
-	GRN_ORDER_ASCENDING,
-	GRN_ORDER_DESCENDING
-} GrnPairOrder;
-
-typedef enum GrnReverse			/* GRN_GPU_PAPER: which of a pool get reverse edges */
-{
-	GRN_REVERSE_SLOTS = 0,		/* the first slots' neighbours, as they came into the pool */
-	GRN_REVERSE_NEAREST
-} GrnReverse;
-
 /* Rows of more dimensions have no exact digests. */
 #define GRN_GPU_EXACT_DIMS 128
 
 /*
- * What the rows of a build come as.  Digests are for tile mode alone.  They come from
- * grn_gpu_digest(); bits may also come from the host's rows, by grn_gpu_rows_from().
+ * What the rows of a build come as.  Digests come from grn_gpu_digest(); bits may also come from
+ * the host's rows, by grn_gpu_rows_from().
  */
 typedef enum GrnGpuRows
 {
@@ -86,23 +67,17 @@ typedef enum GrnGpuRows
 
 typedef struct GrnGpuOptions
 {
-	GrnGpuMode	mode;
-	GrnPairOrder order;
-	uint32_t	pairs;			/* paper mode: pairs of a vertex in a round; 0: all */
-	GrnReverse	reverse;
-	bool		prune;			/* paper mode: in the end lists keep what the RNG rule does */
 	uint64_t	memory_limit;	/* the most bytes of device memory; 0: what is free */
 	bool		fill;			/* lists get near neighbours of neighbours, up to the degree */
 	/*
-	 * Tile mode: how often each vertex is compared with its neighbours' neighbours, before
+	 * How often each vertex is compared with its neighbours' neighbours, before
 	 * edges are chosen anew.  Graphs are better and take twice the time.  0: never.
 	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* of digests: as in their GrnGpuFit */
 	bool		few_directions; /* of floats: as in GrnGpuFit */
-	bool		keep;			/* tile mode: where memory allows, the handle keeps the rows'
-								 * digests */
+	bool		keep;			/* where memory allows, the handle keeps the rows' digests */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -201,7 +176,7 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
 /*
  * What a finished graph is asked, after a build and before the handle's next step or
  * grn_gpu_end().  All fail, with GRN_GPU_FAILED, where the device does not have the graph (of
- * a part, or of the paper's mode) or it is too deep: then the processor does the same.
+ * a part) or it is too deep: then the processor does the same.
  *
  * grn_gpu_take_graph(): gives the device a finished graph that it does not have, in place of a
  * build: ids [n][degree], counts [n].  It takes 2 * degree * 4 + 33 bytes a vertex, or fails
@@ -247,7 +222,7 @@ typedef struct GrnGpuFit
 
 /*
  * Completes a fit whose rows, few_directions and dim are set, from a sample [n][dim].  Exact
- * digests need no sample; it may be NULL.  GRN_GPU_TOO_OLD: the device has no tile mode.
+ * digests need no sample; it may be NULL.
  */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
 								GrnGpuFit *fit, GrnGpuError *err);
@@ -365,17 +340,11 @@ typedef struct GrnGpuGrouping
 extern GrnGpuStatus grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *grouping, uint64_t memory_limit,
 								  GrnGpuError *err);
 
-/*
- * Puts the defaults of the build that the device will do where params hold 0.  gpu NULL:
- * those of a device that has tile mode.
- */
-extern void grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
-								   GrnGraphParams *params, uint32_t dim, uint64_t n);
-/* The most that tile mode takes. */
+/* Puts a GPU's defaults where params hold 0. */
+extern void grn_gpu_default_params(GrnGraphParams *params, uint32_t dim);
+/* The largest r and s of a build on a GPU. */
 #define GRN_GPU_MOST_R 64
 #define GRN_GPU_MOST_S 32
-/* Whether the device has tile mode; one that has not builds by the paper's kernels instead. */
-extern bool grn_gpu_has_tiles(const GrnGpu *gpu);
 
 #ifdef __cplusplus
 }

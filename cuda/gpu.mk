@@ -13,7 +13,7 @@ ifeq ($(WITH_CUDA_NOW),yes)
     $(error WITH_CUDA=yes, but there is no nvcc: give NVCC=/path/to/nvcc, or WITH_CUDA=no)
   endif
   # A machine-code image for each of these that this nvcc knows, and PTX of the newest.
-  CUDA_ARCHS ?= 75 80 86 89 90 100 120
+  CUDA_ARCHS ?= 80 86 89 90 100 120
   CUDA_KNOWN := $(shell $(NVCC) --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$$/\1/p')
   CUDA_USE := $(filter $(CUDA_KNOWN),$(CUDA_ARCHS))
   ifeq ($(CUDA_USE),)
@@ -29,6 +29,7 @@ ifeq ($(WITH_CUDA_NOW),yes)
   NVCC_THREADS ?= 4
   CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
   GPU_OBJ = build/cuda/kernels.a
+  PAPER_GPU_OBJ = build/cuda/paper.a
   GPU_LIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++
 
 # These take the longest, tile.cu as long as most others together, so they are begun first.
@@ -37,7 +38,8 @@ KERNEL_SRC = $(SLOW_SRC) $(filter-out $(SLOW_SRC),$(wildcard cuda/*.cu))
 KERNEL_OBJ = $(KERNEL_SRC:cuda/%.cu=build/cuda/%.o)
 CHECK_SRC = $(wildcard test/gpu/gpu_*.cu)
 CHECK_OBJ = $(CHECK_SRC:test/gpu/%.cu=build/cuda/test/%.o)
-CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h src/graph/*.h)
+CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h cuda/paper/*.cuh cuda/paper/*.h src/graph/*.h)
+PAPER_KERNEL_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(wildcard cuda/paper/*.cu))
 
 # $(call compile,OBJECTS): by a make of its own, on all cores where this one got no -j.
 compile = +@$(MAKE) -f cuda/gpu.mk --no-print-directory HARDENING='$(HARDENING)' \
@@ -49,20 +51,28 @@ build/cuda/kernels.a: $(KERNEL_SRC) $(CUDA_HEADERS)
 	$(call compile,$(KERNEL_OBJ))
 	@rm -f $@
 	@$(AR) rcs $@ $(KERNEL_OBJ)
+build/cuda/paper.a: $(wildcard cuda/paper/*.cu) $(CUDA_HEADERS)
+	$(call compile,$(PAPER_KERNEL_OBJ))
+	@rm -f $@
+	@$(AR) rcs $@ $(PAPER_KERNEL_OBJ)
 build/cuda/%.o: cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC_OBJECT)
 
 # The kernels' tests (make gpu-check), linked with the kernels alone.
-build/gpu_check: $(CHECK_SRC) test/gpu/gpu_check.h test/unit/paper_reference.h build/cuda/kernels.a
+build/gpu_check: $(CHECK_SRC) test/gpu/gpu_check.h test/unit/paper_reference.h build/cuda/kernels.a build/cuda/paper.a
 	$(call compile,$(CHECK_OBJ))
-	@$(NVCC) $(NVCC_FLAGS) -o $@ $(CHECK_OBJ) build/cuda/kernels.a
+	@$(NVCC) $(NVCC_FLAGS) -o $@ $(CHECK_OBJ) build/cuda/kernels.a build/cuda/paper.a
 build/cuda/test/%.o: test/gpu/%.cu test/gpu/gpu_check.h test/unit/paper_reference.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC_OBJECT)
 else
   GPU_OBJ = build/cuda/stub.o
+  PAPER_GPU_OBJ = build/cuda/paper/stub.o
   GPU_LIBS =
+build/cuda/paper/stub.o: cuda/paper/stub.c cuda/paper/paper.h $(wildcard src/graph/*.h)
+	@mkdir -p $(@D)
+	$(CC) -O2 -g -Wall -Wextra -Isrc -I. -c -o $@ $<
 build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/graph/*.h)
 	@mkdir -p $(@D)
 	@echo "grnnd: no CUDA: the builder gets the CPU path only"

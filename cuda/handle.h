@@ -29,36 +29,24 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 	} while (0)
 
 /*
- * The least compute capability of tile mode, which needs Ampere's products on tensor cores
- * and its copies to shared memory.  Older devices build by the paper's kernels (gpu.cu,
- * Request): the graph is about as good and takes many times as long.
- */
-#ifndef GRN_TILE_MAJOR
-#define GRN_TILE_MAJOR 8
-#endif
-
-/*
  * Where all of one build lies in the arena, the device memory of a handle.  Places are
  * offsets in bytes; some lie over others that are needed at other times.
  */
 struct Plan
 {
-	Tuning	   tuning;
-	GrnGpuMode mode;
-	uint32_t   degree;
-	uint32_t   digest_dims;
-	uint32_t   stride; /* bytes of a row of digests */
-	/* Tile mode: digests in the order of the descent, and its graph (TileGraph). */
+	Tuning	 tuning;
+	uint32_t degree;
+	uint32_t digest_dims;
+	uint32_t stride; /* bytes of a row of digests */
+	/* Digests in the order of the descent, and its graph (TileGraph). */
 	size_t digests, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count;
 	size_t scratch;		 /* of the projection and the order: over pool, inbox[0] */
 	size_t bare_digests; /* digests in the caller's order: over inbox[1] */
 	size_t members;		 /* [n] ids of rows that come as digests */
 	size_t flag;		 /* one number */
-	/* The paper's mode: its pools, the lists, and those before they are filled. */
-	size_t paper, ids, lists, list_counts;
-	size_t counts; /* [n] of the lists */
-	size_t total;  /* without the caller's rows */
+	size_t counts;		 /* [n] of the lists */
+	size_t total;		 /* without the caller's rows */
 };
 
 /* Rows of more dimensions are projected to this many directions. */
@@ -79,7 +67,7 @@ struct GrnGpu
 	uint64_t	   n;
 	uint32_t	   dim;
 	GrnGraphParams params;	/* of grn_gpu_begin(), with defaults for what was left open */
-	GrnGpuOptions  options; /* of grn_gpu_begin(), as this device can do them */
+	GrnGpuOptions  options; /* of grn_gpu_begin() */
 	Plan		   plan;
 	uint64_t	   limit;	   /* device bytes that this build may take */
 	uint8_t		  *d_arena;	   /* [arena] */
@@ -159,6 +147,5 @@ cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
 cudaError_t cut_order_bytes(uint32_t n, size_t *bytes);
 /* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
 cudaError_t build_tile(Build &b);
-cudaError_t build_paper(Build &b);
 
 #endif /* GRN_HANDLE_H */

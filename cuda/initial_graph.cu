@@ -59,7 +59,7 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 	if (threadIdx.x < CHUNK)
 		s.norms[stage][threadIdx.x] =
 			first + threadIdx.x < a.ncolumns ? a.d_column_norms[first + threadIdx.x] : 0;
-	GRN_AMPERE_ASM("cp.async.commit_group;");
+	asm volatile("cp.async.commit_group;");
 }
 
 /*
@@ -84,7 +84,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 		if (i < steps)
 			stage_columns<SEG>(a, s, i, first + CHUNK * (i / a.nseg), i % a.nseg);
 		else
-			GRN_AMPERE_ASM("cp.async.commit_group;");
+			asm volatile("cp.async.commit_group;");
 	}
 	for (uint32_t step = 0, chunk = 0, seg = 0; step < steps; step++)
 	{
@@ -100,7 +100,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 				x[b].load(a.d_rows + (size_t) row * a.stride + seg * SEG, t);
 			}
 		}
-		GRN_AMPERE_ASM("cp.async.wait_group %0;" : : "n"(STAGES - 2));
+		asm volatile("cp.async.wait_group %0;" : : "n"(STAGES - 2));
 		__syncthreads();
 		uint32_t ahead = step + STAGES - 1;
 
@@ -108,7 +108,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 			stage_columns<SEG>(a, s, ahead % STAGES, first + CHUNK * (ahead / a.nseg),
 							   ahead % a.nseg);
 		else
-			GRN_AMPERE_ASM("cp.async.commit_group;");
+			asm volatile("cp.async.commit_group;");
 
 #pragma unroll
 		for (int j = 0; j < 4; j++)
@@ -146,7 +146,7 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 			chunk++;
 		}
 	}
-	GRN_AMPERE_ASM("cp.async.wait_group 0;");
+	asm volatile("cp.async.wait_group 0;");
 }
 
 /*

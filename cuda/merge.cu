@@ -37,13 +37,7 @@ struct MergeSpace
 __device__ inline int32_t
 sum_warp(int32_t x)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 	return __reduce_add_sync(FULL, x);
-#else
-	for (int i = 16; i > 0; i /= 2)
-		x += __shfl_xor_sync(FULL, x, i);
-	return x;
-#endif
 }
 
 __device__ inline float

@@ -88,8 +88,6 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	cudaStream_t stream = gpu->device.stream;
 	Projection	 p;
 
-	if (gpu->device.major < GRN_TILE_MAJOR)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	fit->digest_dims = fit->rows == GRN_GPU_BIT_DIGESTS ? bit_digest_dims(fit->dim)
 														: digest_dims_of(fit->dim);
 	fit->digest_bytes = format_bytes(format_of(fit), fit->digest_dims);
@@ -396,8 +394,6 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	const GrnGpuFit *fit = e->fit;
 	uint64_t		 limit;
 
-	if (gpu->device.major < GRN_TILE_MAJOR)
-		return gpu_fail(err, GRN_GPU_TOO_OLD, "digests are for tile mode", NULL);
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status != GRN_GPU_OK)

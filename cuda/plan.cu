@@ -12,45 +12,24 @@ constexpr uint32_t MANY_DIMS = 512;
 
 static_assert(GRN_GPU_MOST_R == MAX_POOL && GRN_GPU_MOST_S == WARP, "as gpu.h says");
 
-/* Parameters of tile mode, of the paper's, and of the paper's kernels in place of tile mode. */
-static const GrnGraphParams TILE_DEFAULTS = {
+static const GrnGraphParams DEFAULTS = {
 	.r = DEFAULT_POOL, .s = 32, .t1 = 4, .t2 = 3, .rho = 1.0f};
-static const GrnGraphParams PAPER_DEFAULTS = {
-	.r = 32, .s = 20, .t1 = 4, .t2 = 8, .rho = 0.6f};
-static const GrnGraphParams INSTEAD_DEFAULTS = {
-	.r = 64, .s = 32, .t1 = 4, .t2 = 8, .rho = 1.0f};
-
-extern "C" bool
-grn_gpu_has_tiles(const GrnGpu *gpu)
-{
-	return gpu->device.major >= GRN_TILE_MAJOR;
-}
 
 extern "C" void
-grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
-					   GrnGraphParams *params, uint32_t dim, uint64_t n)
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim)
 {
-	bool				  paper = options && options->mode == GRN_GPU_PAPER;
-	const GrnGraphParams &d = paper							   ? PAPER_DEFAULTS
-							  : gpu && !grn_gpu_has_tiles(gpu) ? INSTEAD_DEFAULTS
-															   : TILE_DEFAULTS;
-
-	(void) n;
 	if (params->r == 0)
-		params->r = d.r;
-	/* The paper's lists are its pools. */
-	if (params->degree == 0 && paper)
-		params->degree = params->r < GRN_MAX_DEGREE ? params->r : GRN_MAX_DEGREE;
+		params->r = DEFAULTS.r;
 	if (params->degree == 0)
 		params->degree = grn_bare_degree(dim);
 	if (params->s == 0)
-		params->s = d.s;
+		params->s = DEFAULTS.s;
 	if (params->t1 == 0)
-		params->t1 = d.t1;
+		params->t1 = DEFAULTS.t1;
 	if (params->t2 == 0)
-		params->t2 = d.t2;
+		params->t2 = DEFAULTS.t2;
 	if (params->rho <= 0)
-		params->rho = d.rho;
+		params->rho = DEFAULTS.rho;
 }
 
 Tuning
@@ -60,7 +39,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	Tuning		   t = {};
 	bool		   projected = dim > PROJECTED_DIMS;
 
-	grn_gpu_default_params(NULL, NULL, &p, dim, n);
+	grn_gpu_default_params(&p, dim);
 	t.inbox = 48;
 	t.random_edges = p.s < WARP ? p.s : WARP;
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
@@ -134,8 +113,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	Layout		   layout;
 	auto		   take = [&](size_t bytes) { return layout.reserve<uint8_t>(bytes); };
 
-	grn_gpu_default_params(gpu, options, &params, dim, n);
-	plan.mode = options ? options->mode : GRN_GPU_TILE;
+	grn_gpu_default_params(&params, dim);
 	plan.degree = params.degree;
 	plan.tuning = gpu && gpu->overridden ? gpu->override_ : tuning_for(given, dim, n);
 	Tuning &t = plan.tuning;
@@ -148,21 +126,6 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	if (options && options->rows == GRN_GPU_BIT_DIGESTS)
 		t.format = ROWS_B1;
 	plan.counts = take(n);
-	if (plan.mode == GRN_GPU_PAPER)
-	{
-		t.keep = params.r;
-		t.random_edges = params.s;
-		plan.paper = take(paper_layout(NULL, (uint32_t) n, params.r).bytes);
-		plan.ids = take(n * plan.degree * sizeof(uint32_t));
-		if (options->fill)
-		{
-			plan.lists = take(n * plan.degree * sizeof(uint32_t));
-			plan.list_counts = take(n);
-		}
-		plan.total = layout.bytes;
-		return plan;
-	}
-
 	plan.digest_dims = t.format == ROWS_B1				  ? bit_digest_dims(dim)
 					   : t.digest_dims					  ? t.digest_dims
 					   : size == DIGESTS_MORE			  ? MORE_DIMS

@@ -25,13 +25,13 @@ copy_async(float *s_to, const float *d_from, int bytes, bool valid)
 	uint32_t to = (uint32_t) __cvta_generic_to_shared(s_to);
 
 	if (bytes == 16)
-		GRN_AMPERE_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-					   :
-					   : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
+		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+					 :
+					 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0));
 	else
-		GRN_AMPERE_ASM("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-					   :
-					   : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+					 :
+					 : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
 }
 
 /* Starts the copy of rows [row, row + 128) x columns [col, col + BK) of x. */
@@ -55,12 +55,12 @@ stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row,
 __device__ inline void
 product_tf32(float (&c)[4], const float (&a)[4], float b0, float b1)
 {
-	GRN_AMPERE_ASM("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-				   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-				   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-				   : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
-					 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-					 "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+				 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
+				   "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+				   "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
 }
 
 template <Output OUT>
@@ -113,7 +113,7 @@ __launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 				s.mean[i][threadIdx.x] =
 					a.d_mean && k + threadIdx.x < k1 ? a.d_mean[k + threadIdx.x] : 0.0f;
 		}
-		GRN_AMPERE_ASM("cp.async.commit_group;");
+		asm volatile("cp.async.commit_group;");
 	};
 
 	for (int i = 0; i < GEMM_STAGES - 1; i++)
@@ -122,7 +122,7 @@ __launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 	{
 		int i = step % GEMM_STAGES;
 
-		GRN_AMPERE_ASM("cp.async.wait_group %0;" : : "n"(GEMM_STAGES - 2));
+		asm volatile("cp.async.wait_group %0;" : : "n"(GEMM_STAGES - 2));
 		__syncthreads();
 		stage(step + GEMM_STAGES - 1);
 
@@ -161,7 +161,7 @@ __launch_bounds__(GEMM_THREADS, 2) gemm_kernel(const GemmArgs a)
 				}
 		}
 	}
-	GRN_AMPERE_ASM("cp.async.wait_group 0;");
+	asm volatile("cp.async.wait_group 0;");
 
 	float scale = a.d_scale ? *a.d_scale : 1.0f;
 

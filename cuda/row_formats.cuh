@@ -24,10 +24,10 @@ struct RowsS8
 										  uint32_t a2, uint32_t a3, uint32_t b0,
 										  uint32_t b1)
 	{
-		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					   : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	/* Adds the products of four bytes to c. */
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
@@ -87,10 +87,10 @@ struct RowsB1 : RowsS8
 										  uint32_t a2, uint32_t a3, uint32_t b0,
 										  uint32_t b1)
 	{
-		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
-					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					   : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+		asm volatile("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	/* Adds the ones that 32 bits share to c. */
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
@@ -107,10 +107,10 @@ struct RowsF16
 										  uint32_t a2, uint32_t a3, uint32_t b0,
 										  uint32_t b1)
 	{
-		GRN_AMPERE_ASM("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-					   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-					   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+					 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
@@ -173,10 +173,10 @@ copy16(void *s_to, const void *d_from, bool valid)
 {
 	uint32_t to = (uint32_t) __cvta_generic_to_shared(s_to);
 
-	GRN_AMPERE_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-				   :
-				   : "r"(to), "l"(d_from), "r"(valid ? 16 : 0)
-				   : "memory");
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+				 :
+				 : "r"(to), "l"(d_from), "r"(valid ? 16 : 0)
+				 : "memory");
 }
 
 /*

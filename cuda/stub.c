@@ -256,17 +256,8 @@ grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *grouping, uint64_t memory_limit
 }
 
 void
-grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options,
-					   GrnGraphParams *params, uint32_t dim, uint64_t n)
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim)
 {
-	(void) gpu, (void) options, (void) n;
 	if (params->degree == 0)
 		params->degree = grn_bare_degree(dim);
-}
-
-bool
-grn_gpu_has_tiles(const GrnGpu *gpu)
-{
-	(void) gpu;
-	return false;
 }

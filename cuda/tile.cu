@@ -222,7 +222,7 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests
 		copy16(s_digests + row * a.stride + 16 * piece_at<SEG>(row, piece),
 			   a.d_rows + (size_t) rows.id[row] * a.stride + 16 * piece, true);
 	}
-	GRN_AMPERE_ASM("cp.async.commit_group;" : : : "memory");
+	asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
 /* Sums of products: blocks of 16 rows by 8 columns, of which the lower triangle is used. */
@@ -590,7 +590,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 
 		if (m > 0)
 		{
-			GRN_AMPERE_ASM("cp.async.wait_all;" : : : "memory");
+			asm volatile("cp.async.wait_all;" : : : "memory");
 			__syncwarp();
 			multiply<P, SEG, T>(a, s_digests, m, sums, lane);
 			__syncwarp();

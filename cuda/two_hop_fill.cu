@@ -49,46 +49,11 @@ template <class Policy> struct DigestRows
 	}
 };
 
-/* Distances by the caller's rows, which the paper's mode compares; a warp reads a row. */
-struct FloatRows
-{
-	const float *d_rows; /* [n][dim] */
-	uint32_t	 dim;
-	int			 lanes;
-	const float *d_own;
-
-	__device__ inline void start(uint32_t v)
-	{
-		d_own = d_rows + (size_t) v * dim;
-	}
-	__device__ inline uint32_t ordinal(uint32_t id) const
-	{
-		const float *d_other = d_rows + (size_t) id * dim;
-		float		 sum = 0;
-
-		for (uint32_t d = lane_id(); d < dim; d += WARP)
-		{
-			float y = d_other[d] - d_own[d];
-
-			sum += y * y;
-		}
-		for (int s = 16; s > 0; s /= 2)
-			sum += __shfl_xor_sync(FULL, sum, s);
-		return __float_as_uint(sum);
-	}
-};
-
 /* The smallest of 32 numbers, one a lane. */
 __device__ inline uint32_t
 warp_min(uint32_t x)
 {
-#if __CUDA_ARCH__ >= 800
 	return __reduce_min_sync(FULL, x);
-#else
-	for (int s = 16; s > 0; s /= 2)
-		x = min(x, __shfl_xor_sync(FULL, x, s));
-	return x;
-#endif
 }
 
 /* Enters id into a table of 1 << bits slots; false if it is there already. */
@@ -286,12 +251,4 @@ launch_near_digests(const Device &device, const Digests &digests, const Lists &i
 							 degree, d_order, out)
 			   : launch_near(device, DigestRows<RowsF16> {digests, lanes}, digests.n, in,
 							 degree, d_order, out);
-}
-
-cudaError_t
-launch_near_rows(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
-				 const Lists &in, uint32_t degree, const Lists &out)
-{
-	GRN_REQUIRE(dim > 0);
-	return launch_near(device, FloatRows {d_rows, dim, WARP}, n, in, degree, NULL, out);
 }

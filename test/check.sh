@@ -275,7 +275,7 @@ run_kernels()
 		{ report skip kernels "no nvcc here"; return; }
 	copy_tree "$tree"
 	if as_server make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
-			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build build/gpu_check >"$log" 2>&1 &&
+			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build grnnd_paper build/gpu_check >"$log" 2>&1 &&
 		as_server "$tree/grnnd_build" --help >>"$log" 2>&1 &&
 		bash "$TOP/test/hardened.sh" "$tree/grnnd_build" >>"$log" 2>&1 &&
 		bash "$TOP/test/hardened.sh" -o "$tree/build/cuda/kernels.a" >>"$log" 2>&1; then

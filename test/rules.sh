@@ -87,7 +87,12 @@ includes src/am/attr '(am|graph|builder)/' | grep -vE '"(am/opclass|am/attr/attr
 includes src/am/write 'am/build/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
 includes src/am 'builder/' | grep -v '"builder/protocol\.h"' | rule "src/am sees the builder through its protocol"
-includes cuda '(\.\./)*(src/)?(am|builder)/' | rule "cuda sees neither the server nor the builder"
+includes cuda '(\.\./)*(src/)?(am|builder|paper)/' | rule "cuda sees neither the server nor the programs"
+{
+	includes src/am 'paper/'
+	includes src/builder 'paper/'
+	includes cuda 'cuda/paper/' | grep -v '^cuda/paper/'
+} | rule "the paper's program serves nothing else"
 
 # A file that is longer is two.
 find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.pl' -o \

@@ -281,7 +281,7 @@ copy_tree()
 {
 	mkdir -p "$1"
 	tar -C "$TOP" -cf - --exclude=./.git --exclude=./.work --exclude=./.carry \
-		--exclude=./build --exclude=./grnnd_build --exclude=./results \
+		--exclude=./build --exclude=./grnnd_build --exclude=./grnnd_paper --exclude=./results \
 		--exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -C "$1" -xf - ||
 		die "cannot copy $TOP to $1"
 	give "$1"

@@ -49,7 +49,7 @@ whole_options(const GrnGraphJob *job)
 	options.fill = job->fill;
 	options.few_directions = grn_few_directions(job->rows);
 	options.keep = job->keep;
-	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu) && grn_has_bit_digests(job->rows))
+	if (grn_has_bit_digests(job->rows))
 		options.rows = GRN_GPU_BIT_DIGESTS;
 	return options;
 }
@@ -165,7 +165,7 @@ plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams 
 	GrnGpuStatus status;
 
 	*limit = 0;
-	grn_gpu_default_params(job->gpu, options, params, rows->dim, rows->n);
+	grn_gpu_default_params(params, rows->dim);
 	status = grn_gpu_limit(job->gpu, options->memory_limit, limit, err);
 	*whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), rows->n) &&
 		grn_gpu_plan(job->gpu, params, options, rows->n, rows->dim) <= *limit;
@@ -196,11 +196,8 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	memset(err, 0, sizeof(*err));
 	failure->sqlstate[0] = '\0';
 	job->part_times.nparts = 0;
-	if (options.mode == GRN_GPU_TILE && grn_gpu_has_tiles(job->gpu))
-	{
-		limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
-		limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
-	}
+	limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
+	limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
 	params = *job->params;
 	status = plan_whole(job, &options, &params, &job->gpu_limit, &whole, err);
 	if (whole)
@@ -211,7 +208,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	else if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY ||
 			 (status != GRN_GPU_CANCELLED && grn_open_gpus() > 1))
 		status = grn_build_parts_on_gpus(job, err, failure);
-	if (status == GRN_GPU_OK && options.mode == GRN_GPU_TILE && too_coarse(job))
+	if (status == GRN_GPU_OK && too_coarse(job))
 	{
 		snprintf(err->text, sizeof(err->text), "the rows lie too close together for the GPU's digests");
 		status = GRN_GPU_FAILED;

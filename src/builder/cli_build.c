@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "builder/build_graph.h"
+#include "builder/cli_options.h"
 #include "builder/finish.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
@@ -218,7 +219,6 @@ grn_build_file(const GrnCli *cli)
 	GrnGraph	graph = {0};
 	GrnRows		rows = {0};
 	GrnGraphJob job = {0};
-	GrnGraphParams params;
 	GrnPool    *pool = grn_pool_start((int) cli->threads);
 	GrnProgress progress;
 	char		name[128];
@@ -246,10 +246,7 @@ grn_build_file(const GrnCli *cli)
 	}
 	if (!grn_is_scaled(rows.embedding))
 		make_bits(&rows, (uint8_t *) v.base);
-	params = cli->params;
-	if (cli->choice.options.mode == GRN_GPU_PAPER)
-		grn_gpu_default_params(NULL, &cli->choice.options, &params, v.dim, v.n);
-	degree = params.degree ? params.degree : grn_bare_degree(v.dim);
+	degree = cli->params.degree ? cli->params.degree : grn_bare_degree(v.dim);
 	graph.ids = map_memory(v.n * degree * sizeof(uint32_t));
 	graph.counts = malloc(v.n);
 	graph.degree = degree;

@@ -1,7 +1,7 @@
 /*
  * cli_files.c - vectors and graphs in the files that benchmarks use.
  */
-#include "builder/cli.h"
+#include "builder/cli_files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
+#include "builder/cli_options.h"
 #include "graph/space.h"
 
 typedef struct Mapped
@@ -283,4 +284,16 @@ grn_write_graph(const char *path, const GrnGraph *graph)
 	if (!fine)
 		grn_cli_error("cannot write %s: %s", path, strerror(errno));
 	return fine;
+}
+
+bool
+grn_take_metric(void *target, const char *name)
+{
+	const GrnMetricInfo *metric = grn_metric_named(name);
+
+	if (!metric)
+		grn_cli_error("--metric cannot be \"%s\" (see --help)", name);
+	else
+		*(const GrnMetricInfo **) target = metric;
+	return metric != NULL;
 }

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A GPU older than Ampere is no faster than so many threads: with "auto" these build. */
-#define OLD_GPU_THREADS 16
-
 bool
 grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err)
 {
@@ -178,12 +175,6 @@ grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 	/* a host without a GPU is none that lacks one, unless somebody has named it */
 	if (failed && (first || (choice->gpu_devices && choice->gpu_devices[0] != '\0')))
 		host->notice(host->ctx, text, failed->err.text);
-	if (first && choice->device == GRN_DEVICE_AUTO && threads >= OLD_GPU_THREADS &&
-		!grn_gpu_has_tiles(first->gpu))
-	{
-		grn_device_close();
-		first = NULL;
-	}
 	if (first)
 	{
 		*gpu = first->gpu;

@@ -16,7 +16,6 @@
 
 #define BUILT 0.8				/* share of the graph's time, about, when parts are built */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
-#define CUT_LOOPS 40			/* of a cut, about */
 
 static GrnGpuStatus
 run_step(GrnPartsBuild *p, int handles, size_t nitems, GrnBeginFn begin, GrnItemFn item,
@@ -75,35 +74,17 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuTimes times = {0};
 	GrnGraph	graph;
 	GrnRows		rows = grn_part_rows(p, part, NULL, &graph);
-	uint32_t   *order = NULL;
 	GrnGpuStatus status;
 
 	/* where digests have turned out too coarse all is done once more */
 	if (rows.n == 0 || __atomic_load_n(&p->coarse, __ATOMIC_RELAXED))
 		return GRN_GPU_OK;
 	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
-	if (status == GRN_GPU_OK && p->digested)
+	if (status == GRN_GPU_OK)
 		status = grn_gpu_digested_rows(gpu, p->digests, keeper, p->parts.members + p->parts.start[part],
 									   err);
-	else if (status == GRN_GPU_OK)
-	{
-		order = malloc(rows.n * sizeof(*order));
-		if (order)
-		{
-			rows = grn_part_rows(p, part, order, &graph);
-			status = grn_upload(gpu, &rows, p->parallel, NULL, err);
-		}
-		else
-		{
-			snprintf(err->text, sizeof(err->text), "out of host memory");
-			status = GRN_GPU_FAILED;
-		}
-		free(order);
-	}
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(gpu, graph.ids, graph.counts, part_progress, p, &times, err);
-	if (status == GRN_GPU_OK && !p->digested)
-		grn_part_name_lists(p, part, &graph);
 	/* now, when the cores have little to do: while lists are merged they copy those */
 	if (status == GRN_GPU_OK && p->parts.nparts > 1)
 	{
@@ -204,7 +185,7 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	uint64_t	guests = 0;
 	GrnGpuStatus status = GRN_GPU_OK;
 
-	if (!p->digested || grn_parts_merge_bytes(p, &p->fit) > limit)
+	if (grn_parts_merge_bytes(p, &p->fit) > limit)
 		return GRN_GPU_MEMORY;
 	if (p->kept == 0)
 	{
@@ -306,9 +287,7 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.rows = p->fit.rows;
-	p->digested = p->fit.rows != GRN_GPU_FLOATS;
-	if (p->digested)
-		status = grn_parts_fit_digests(p, t->limit, err);
+	status = grn_parts_fit_digests(p, t->limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	p->options.digest_dims = p->fit.digest_dims;
@@ -338,7 +317,7 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 		if ((t->nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
 			t->nparts = (t->nparts + workers - 1) / workers * workers;
 	}
-	return p->digested ? stay(p, t, err) : GRN_GPU_OK;
+	return stay(p, t, err);
 }
 
 /* Lays out the host's workspace; returns its bytes. */
@@ -349,7 +328,7 @@ lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
 	size_t		cut_end;
 
 	p->digests = NULL;
-	if (p->digested && p->kept == 0)
+	if (p->kept == 0)
 		p->digests = grn_take(&a, p->job->rows->n, p->fit.digest_bytes);
 	cut_end = grn_parts_take_cut(p, a, t->nparts);
 	grn_parts_take_lists(p, &a);
@@ -374,12 +353,7 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 	grn_parts_set_piece(p, job->rows->n);
 	p->options.memory_limit = (t->limit - p->kept) / GRN_HANDLES;
 	job->part_times.split = grn_lap(since);
-	if (p->digested)
-		return grn_parts_digest(p, t->nparts, most, t->capacity, err);
-	grn_progress_step(job->progress, 1, CUT_LOOPS);
-	grn_parts_cut(p, t->nparts, most, t->capacity);
-	job->part_times.split += grn_lap(since);
-	return GRN_GPU_OK;
+	return grn_parts_digest(p, t->nparts, most, t->capacity, err);
 }
 
 static GrnGpuStatus
@@ -455,13 +429,12 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	uint64_t	divide = 1;
 
 	grn_parts_begin(&p, job, failure);
-	grn_gpu_default_params(job->gpu, &p.options, &p.params, job->rows->dim, job->rows->n);
+	grn_gpu_default_params(&p.params, job->rows->dim);
 	p.spread = grn_parts_are_faster(p.team.n, job->rows->n);
 	grn_team_note_peak(&p.team);	/* of builds before */
 	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;
-	p.fit.rows = p.options.mode == GRN_GPU_PAPER ? GRN_GPU_FLOATS :
-		grn_has_bit_digests(job->rows) ? GRN_GPU_BIT_DIGESTS :
+	p.fit.rows = grn_has_bit_digests(job->rows) ? GRN_GPU_BIT_DIGESTS :
 		p.fit.dim <= GRN_GPU_EXACT_DIMS ? GRN_GPU_EXACT_DIGESTS : GRN_GPU_BYTE_DIGESTS;
 	for (;;)
 	{
@@ -473,9 +446,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		p.fit.projection = NULL;
 		if (failure->sqlstate[0])
 			break;
-		if (status == GRN_GPU_TOO_OLD && p.fit.rows != GRN_GPU_FLOATS)
-			p.fit.rows = GRN_GPU_FLOATS;
-		else if (status == GRN_GPU_MEMORY && divide < LEAST_DIVIDE)
+		if (status == GRN_GPU_MEMORY && divide < LEAST_DIVIDE)
 			divide *= 2;
 		else if (status == GRN_GPU_OK && p.other && p.fit.rows == GRN_GPU_EXACT_DIGESTS)
 			p.fit.rows = GRN_GPU_BYTE_DIGESTS;

@@ -23,7 +23,6 @@ typedef struct GrnPartsBuild
 	GrnGpuOptions options;		/* of a part's build */
 	GrnTeam		team;
 	GrnGpuFit	fit;
-	bool		digested;		/* else parts are built from floats */
 	uint64_t	kept;			/* bytes of digests that stay on each device; 0: digests has them */
 	uint8_t    *digests;		/* [n][fit.digest_bytes] */
 	GrnCells	cells;			/* n = 0: one part */

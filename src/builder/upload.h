@@ -18,7 +18,7 @@ extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *pa
 /* Does a device take rows of this form as they are? */
 extern bool grn_gpu_takes(const GrnRows *rows);
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
-/* Whether rows can be GRN_GPU_BIT_DIGESTS, in tile mode. */
+/* Whether rows can be GRN_GPU_BIT_DIGESTS. */
 extern bool grn_has_bit_digests(const GrnRows *rows);
 /* Whether a GPU's build of these rows asks for GrnGpuFit.few_directions. */
 extern bool grn_few_directions(const GrnRows *rows);

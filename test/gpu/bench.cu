@@ -6,7 +6,7 @@
  *   bench DIR SETTING...
  *
  * DIR holds base.fbin, query.fbin and gt.ibin.  A setting is a comma-separated list
- * of name=value (see set()), for example  t1=4,t2=3,inbox=48  or  paper=1,r=64.
+ * of name=value (see set()), for example  t1=4,t2=3,inbox=48.
  */
 #include <math.h>
 #include <stdio.h>
@@ -293,12 +293,6 @@ set(Setting &s, const std::string &name, double v)
 		s.params.rho = v;
 	else if (name == "seed")
 		s.params.seed = v;
-	else if (name == "paper")
-		s.options.mode = v ? GRN_GPU_PAPER : GRN_GPU_TILE;
-	else if (name == "order")
-		s.options.order = (GrnPairOrder) (int) v;
-	else if (name == "pairs")
-		s.options.pairs = v;
 	else if (name == "near")	/* as an index wants it */
 		s.options.fill = v;
 	else if (name == "runs")
@@ -433,7 +427,7 @@ main(int argc, char **argv)
 					wall = 0;
 		Graph		g;
 
-		grn_gpu_default_params(NULL, NULL, &s.params, base.dim, base.n);
+		grn_gpu_default_params(&s.params, base.dim);
 		for (auto &p : s.tuning)
 			if (!tune(t, p.first, p.second))
 			{

@@ -3,6 +3,8 @@
  */
 #include "gpu_check.h"
 
+#include "../../cuda/paper/paper.h"
+
 #include <map>
 #include <numeric>
 #include <set>
@@ -61,7 +63,7 @@ build(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t dim, GrnGra
 {
 	Built		b = {};
 
-	grn_gpu_default_params(gpu, &options, &params, dim, n);
+	grn_gpu_default_params(&params, dim);
 	b.degree = params.degree;
 	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
 	b.counts.assign(n + 1, 0xab);
@@ -105,7 +107,7 @@ build_bits(GrnGpu *gpu, const BitRows &rows, uint32_t n, uint32_t dim, GrnGpuOpt
 	GrnGraphParams params = {};
 
 	options.rows = GRN_GPU_BIT_DIGESTS;
-	grn_gpu_default_params(gpu, &options, &params, dim, n);
+	grn_gpu_default_params(&params, dim);
 	b.degree = params.degree;
 	b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
 	b.counts.assign(n + 1, 0xab);
@@ -319,7 +321,7 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 		source = bits.source;
 		e.raw_bytes = (uint32_t) source.row_bytes;
 	}
-	grn_gpu_default_params(gpu, &options, &params, dim, n);
+	grn_gpu_default_params(&params, dim);
 	options.rows = fit.rows = kind;
 	fit.dim = dim;
 	fit.few_directions = few;
@@ -382,7 +384,7 @@ test_kept_by_builds(GrnGpu *gpu)
 		GrnGpuRows	kept = grn_gpu_kept(gpu, &dims);
 		Built		b = {};
 
-		grn_gpu_default_params(gpu, &options, &params, c.dim, n);
+		grn_gpu_default_params(&params, c.dim);
 		options.keep = false;
 		options.rows = kept;
 		options.digest_dims = dims;
@@ -531,7 +533,7 @@ test_bit_builds(GrnGpu *gpu)
 	bool		refused;
 
 	options.rows = GRN_GPU_BIT_DIGESTS;
-	grn_gpu_default_params(gpu, &options, &params, 300, 100);
+	grn_gpu_default_params(&params, 300);
 	refused = grn_gpu_begin(gpu, 100, GRN_GPU_MOST_BITS + 1, &options, &params, &err) == GRN_GPU_FAILED &&
 		grn_gpu_begin(gpu, 100, 300, &options, &params, &err) == GRN_GPU_OK &&
 		grn_gpu_rows_from(gpu, &floats, 0, 100, &err) == GRN_GPU_FAILED;
@@ -543,17 +545,13 @@ void
 test_builds(GrnGpu *gpu)
 {
 	test_bit_builds(gpu);
-	for (int kind = 0; kind < 5; kind++)
+	for (int kind = 0; kind < 3; kind++)
 	{
-		bool		paper = kind % 2 == 1,
-					filled = kind == 2 || kind == 3;
 		GrnGpuOptions options = {};
-		std::string mode = std::string(paper ? "paper mode, " : "tile mode, ") +
-			(filled ? "filled, " : kind == 4 ? "with joins, " : "");
+		std::string mode = kind == 1 ? "filled, " : kind == 2 ? "with joins, " : "";
 
-		options.mode = paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
-		options.fill = filled;
-		options.joins = kind == 4 ? 2 : 0;
+		options.fill = kind == 1;
+		options.joins = kind == 2 ? 2 : 0;
 		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
 		{
 			GrnGraphParams params = {};
@@ -597,27 +595,15 @@ test_builds(GrnGpu *gpu)
 	struct
 	{
 		const char *name;
-		GrnGpuMode	mode;
-		GrnPairOrder order;
 		GrnGraphParams params;
 		double		least;
-		uint32_t	pairs;
-		bool		prune;
 	}			others[] = {
-		{"paper mode", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.983},
-		{"paper mode, ascending", GRN_GPU_PAPER, GRN_ORDER_ASCENDING, {}, 0.975},
-		{"paper mode, descending", GRN_GPU_PAPER, GRN_ORDER_DESCENDING, {}, 0.983},
-		{"paper mode, 64 pairs", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {}, 0.978, 64},
-		{"paper mode, rho 0.2", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.rho = 0.2f}, 0.97},
-		{"paper mode, r 64, s 32", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 64, .s = 32}, 0.987},
-		{"paper mode, r 96, s 90, pruned", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 96, .s = 90}, 0.992, 0, true},
-		{"paper mode, r 128, s 20", GRN_GPU_PAPER, GRN_ORDER_DISORDERED, {.r = 128, .s = 20}, 0.987},
-		{"tile mode, rho 0.5", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.rho = 0.5f}, 0.992},
-		{"tile mode, r 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 8}, 0.97},
-		{"tile mode, r 48", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 48}, 0.995},
-		{"tile mode, r 64, s 64", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.r = 64, .s = 64}, 0.995},
-		{"tile mode, s 8", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.s = 8}, 0.99},
-		{"tile mode, t1 1, t2 1", GRN_GPU_TILE, GRN_ORDER_DISORDERED, {.t1 = 1, .t2 = 1}, 0.992},
+		{"rho 0.5", {.rho = 0.5f}, 0.992},
+		{"r 8", {.r = 8}, 0.97},
+		{"r 48", {.r = 48}, 0.995},
+		{"r 64, s 64", {.r = 64, .s = 64}, 0.995},
+		{"s 8", {.s = 8}, 0.99},
+		{"t1 1, t2 1", {.t1 = 1, .t2 = 1}, 0.992},
 	};
 
 	for (auto &o : others)
@@ -625,10 +611,6 @@ test_builds(GrnGpu *gpu)
 		uint32_t	n = 5000;
 		GrnGpuOptions options = {};
 
-		options.mode = o.mode;
-		options.order = o.order;
-		options.pairs = o.pairs;
-		options.prune = o.prune;
 		auto		x = make_rows(n, 16, "gaussian");
 		Built		b = build(gpu, x, n, 16, o.params, options);
 		const char *wrong = unsound(b, n);
@@ -640,13 +622,11 @@ test_builds(GrnGpu *gpu)
 	{
 		const char *kind;
 		uint32_t	dim;
-		int			paper;
 		uint32_t	joins;
 		double		least;
 	}			cases[] = {
-		{"integers", 16, 0, 0, 0.99}, {"gaussian", 16, 0, 0, 0.99}, {"gaussian", 13, 0, 0, 0.99},
-		{"clusters", 24, 0, 0, 0.97}, {"integers", 16, 1, 0, 0.985}, {"gaussian", 16, 0, 1, 0.99},
-		{"clusters", 24, 0, 2, 0.97},
+		{"integers", 16, 0, 0.99}, {"gaussian", 16, 0, 0.99}, {"gaussian", 13, 0, 0.99},
+		{"clusters", 24, 0, 0.97}, {"gaussian", 16, 1, 0.99}, {"clusters", 24, 2, 0.97},
 	};
 
 	for (auto &c : cases)
@@ -655,14 +635,13 @@ test_builds(GrnGpu *gpu)
 		GrnGpuOptions options = {};
 		uint32_t	n = 20000;
 
-		options.mode = c.paper ? GRN_GPU_PAPER : GRN_GPU_TILE;
 		options.joins = c.joins;
 		auto		x = make_rows(n, c.dim, c.kind);
 		Built		b = build(gpu, x, n, c.dim, params, options);
 		const char *wrong = unsound(b, n);
 		double		r = wrong ? 0 : recall(b, x, n, c.dim);
 
-		report(std::string(c.paper ? "paper" : "tile") + " mode, " + std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
+		report(std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
 			   " rows of " + std::to_string(c.dim), r >= c.least,
 			   wrong ? wrong : std::to_string(r));
 		options.fill = true;
@@ -712,4 +691,58 @@ test_builds(GrnGpu *gpu)
 	good = grn_gpu_begin(gpu, 100, GRN_MOST_DIMS + 1, &options, &params, &err) == GRN_GPU_FAILED;
 	report("too many dimensions are refused", good, err.text);
 	grn_gpu_end(gpu);
+}
+
+/* Whole builds of grnnd_paper.  Bounds as above. */
+void
+test_paper_builds()
+{
+	struct
+	{
+		const char *name;
+		GrnPaperOptions options;
+		double		least;
+	}			cases[] = {
+		{"as the paper has it", {}, 0.983},
+		{"ascending", {.order = GRN_ORDER_ASCENDING}, 0.975},
+		{"descending", {.order = GRN_ORDER_DESCENDING}, 0.983},
+		{"64 pairs", {.pairs = 64}, 0.978},
+		{"rho 0.2", {.params = {.rho = 0.2f}}, 0.97},
+		{"r 64, s 32", {.params = {.r = 64, .s = 32}}, 0.987},
+		{"r 96, s 90, pruned", {.params = {.r = 96, .s = 90}, .prune = true}, 0.992},
+		{"r 128, s 20", {.params = {.r = 128, .s = 20}}, 0.987},
+	};
+
+	for (auto &c : cases)
+		for (uint32_t n : {0u, 1u, 2u, 33u, 5000u})
+		{
+			GrnPaperOptions options = c.options;
+			auto		x = make_rows(n, 16, "gaussian");
+			Built		b = {};
+			char		error[256] = "";
+			double		seconds;
+
+			grn_paper_defaults(&options.params);
+			b.degree = options.params.degree;
+			b.ids.assign((size_t) n * b.degree + 1, 0xabababab);
+			b.counts.assign(n + 1, 0xab);
+			b.status = grn_paper_build(0, x.data(), n, 16, 16, &options, b.ids.data(), b.counts.data(), &seconds,
+									   error, sizeof(error)) ? GRN_GPU_OK : GRN_GPU_FAILED;
+			const char *wrong = b.status == GRN_GPU_OK ? unsound(b, n) : error;
+			double		r = wrong || n < 5000 ? 1 : recall(b, x, n, 16);
+
+			report(std::string("paper: build, ") + c.name + ", " + std::to_string(n) + " rows", !wrong && r >= c.least,
+				   wrong ? wrong : std::to_string(r));
+		}
+	GrnPaperOptions options = {};
+	float		row[2] = {};
+	uint32_t	ids[96];
+	uint8_t		counts[2];
+	double		seconds;
+	char		error[256] = "";
+
+	grn_paper_defaults(&options.params);
+	report("paper: a GPU that is not there",
+		   !grn_paper_build(999, row, 2, 1, 1, &options, ids, counts, &seconds, error, sizeof(error)) &&
+		   strstr(error, "GPU 999"), error);
 }

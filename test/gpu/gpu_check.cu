@@ -71,7 +71,10 @@ main(int argc, char **argv)
 	if (wanted("lists"))
 		test_lists();
 	if (wanted("paper"))
+	{
 		test_paper();
+		test_paper_builds();
+	}
 	if (wanted("digested"))
 		test_digested_builds(gpu);
 	if (wanted("builds"))

@@ -29,6 +29,7 @@ extern void test_lists();		/* gpu_lists.cu */
 extern void test_paper();		/* gpu_paper.cu */
 extern void test_digested_builds(GrnGpu *gpu);		/* gpu_builds.cu */
 extern void test_builds(GrnGpu *gpu);
+extern void test_paper_builds();
 extern void test_orders(GrnGpu *gpu);	/* gpu_order.cu */
 extern void test_short_rows(GrnGpu *gpu);	/* gpu_short_rows.cu */
 extern void test_list_groups(GrnGpu *gpu);	/* gpu_groups.cu */

@@ -287,7 +287,7 @@ test_cuts(GrnGpu *gpu, const CutRows &r, uint32_t per_page, bool keep)
 
 	options.keep = keep;
 	options.few_directions = true;
-	grn_gpu_default_params(gpu, &options, &params, r.dim, n);
+	grn_gpu_default_params(&params, r.dim);
 
 	std::vector<uint32_t> ids((size_t) n * params.degree);
 	std::vector<uint8_t> counts(n);

@@ -1,11 +1,12 @@
 /*
- * gpu_paper.cu - tests of the paper's kernels (cuda/paper.cu), step by step against the plain
+ * gpu_paper.cu - tests of the kernels of cuda/paper/kernels.cu, step by step against the plain
  * C of test/unit/paper_reference.h.
  */
 #include "gpu_check.h"
 
 #include <set>
 
+#include "../../cuda/paper/kernels.cuh"
 #include "../unit/paper_reference.h"
 
 /* Pools on the device, and what the reference makes of them. */
@@ -137,7 +138,7 @@ test_rounds(uint32_t n, uint32_t dim, uint32_t r, uint32_t s, GrnPairOrder order
 
 	w.ref.order = order;
 	w.ref.pairs = pairs;
-	must(launch_paper_init(device, w.rows.d, n, dim, w.space, r, s, 3), "launch_paper_init");
+	must(launch_paper_init(device.stream, w.rows.d, n, dim, w.space, r, s, 3), "launch_paper_init");
 	must(cudaStreamSynchronize(device.stream), "synchronise");
 	for (uint32_t v = 0; v < n; v++)
 	{
@@ -155,13 +156,13 @@ test_rounds(uint32_t n, uint32_t dim, uint32_t r, uint32_t s, GrnPairOrder order
 		if (round == 3)
 		{
 			ref_reverse(&w.ref, w.before.data(), w.after.data(), 0.6f, reverse == GRN_REVERSE_NEAREST);
-			must(launch_paper_reverse(device, n, w.space, r, 0.6f, reverse), "launch_paper_reverse");
+			must(launch_paper_reverse(device.stream, n, w.space, r, 0.6f, reverse), "launch_paper_reverse");
 			step = "reverse edges";
 		}
 		else
 		{
 			ref_update(&w.ref, w.before.data(), w.after.data(), round);
-			must(launch_paper_update(device, w.rows.d, n, dim, w.space, r, order, pairs, w.ref.seed, round),
+			must(launch_paper_update(device.stream, w.rows.d, n, dim, w.space, r, order, pairs, w.ref.seed, round),
 				 "launch_paper_update");
 			step = "round " + std::to_string(round);
 		}
@@ -183,7 +184,7 @@ test_rounds(uint32_t n, uint32_t dim, uint32_t r, uint32_t s, GrnPairOrder order
 		Both<uint8_t> counts(n, 0xab);
 		uint32_t	differ = 0;
 
-		must(launch_paper_lists(device, w.rows.d, n, dim, w.space, r, degree, prune, ids.d, counts.d),
+		must(launch_paper_lists(device.stream, w.rows.d, n, dim, w.space, r, degree, prune, ids.d, counts.d),
 			 "launch_paper_lists");
 		ids.pull(), counts.pull();
 		for (uint32_t v = 0; v < n; v++)

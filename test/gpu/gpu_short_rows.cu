@@ -202,14 +202,11 @@ test_short_rows(GrnGpu *gpu)
 		test_bits(999, dim, 64);
 	test_bits(1, 1000, 128);
 	test_bits(777, 2047, 256);
-	if (gpu->device.major >= GRN_TILE_MAJOR)
-	{
-		test_digest(gpu, 16, 96, GRN_GPU_EXACT_DIGESTS, false);
-		test_digest(gpu, 16, 97, GRN_GPU_BYTE_DIGESTS, true);
-		test_digest(gpu, 16, 384, GRN_GPU_BYTE_DIGESTS, false);
-		test_digest(gpu, 16, 385, GRN_GPU_WIDE_DIGESTS, true);
-		test_digest(gpu, 1, 96, GRN_GPU_EXACT_DIGESTS, false);
-		test_digest(gpu, 1, 1024, GRN_GPU_BYTE_DIGESTS, false);
-		test_other_form(gpu);
-	}
+	test_digest(gpu, 16, 96, GRN_GPU_EXACT_DIGESTS, false);
+	test_digest(gpu, 16, 97, GRN_GPU_BYTE_DIGESTS, true);
+	test_digest(gpu, 16, 384, GRN_GPU_BYTE_DIGESTS, false);
+	test_digest(gpu, 16, 385, GRN_GPU_WIDE_DIGESTS, true);
+	test_digest(gpu, 1, 96, GRN_GPU_EXACT_DIGESTS, false);
+	test_digest(gpu, 1, 1024, GRN_GPU_BYTE_DIGESTS, false);
+	test_other_form(gpu);
 }

@@ -780,16 +780,7 @@ grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *g, uint64_t memory_limit, GrnGp
 }
 
 void
-grn_gpu_default_params(const GrnGpu *gpu, const GrnGpuOptions *options, GrnGraphParams *params,
-					   uint32_t dim, uint64_t n)
+grn_gpu_default_params(GrnGraphParams *params, uint32_t dim)
 {
-	(void) gpu, (void) options;
-	grn_default_params(params, dim, n);
-}
-
-bool
-grn_gpu_has_tiles(const GrnGpu *gpu)
-{
-	(void) gpu;
-	return !standin.no_tiles;
+	grn_default_params(params, dim, 0);
 }

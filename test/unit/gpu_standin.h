@@ -27,7 +27,6 @@ typedef struct StandIn
 	int			fault_call;		/* 0: none */
 	GrnGpuStatus fault;
 	bool		once;			/* only that call fails */
-	bool		no_tiles;		/* devices are older than Ampere */
 	bool		coarse;			/* byte digests are too coarse */
 	int			calls[16];		/* of each device, counted from standin_reset() */
 	int			builds[16];

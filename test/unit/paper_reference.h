@@ -1,6 +1,6 @@
 /*
  * paper_reference.h - Algorithms 4 and 6 of the GRNND paper and its reverse edges, in plain
- * C, line by line: what the kernels of cuda/paper.cu are tested against.
+ * C, line by line: what the kernels of cuda/paper/kernels.cu are tested against.
  *
  * Of neighbours at equal distances the one of the smaller id counts as nearer, so that a
  * pool that overflows holds the same whatever the order in which it was filled.
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/pair_order.h"
+#include "cuda/paper/pair_order.h"
 #include "graph/grn.h"
 
 #define REF_MOST 128			/* entries of a pool */

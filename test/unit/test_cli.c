@@ -1,28 +1,35 @@
 /*
- * test_cli.c - grnnd_build as a tool: files of every kind in, a graph out and
- * evaluated; and for each kind of bad input a message that names it.
+ * test_cli.c - the command lines of grnnd_build, which builds a graph of a file, and of
+ * grnnd_paper, which evaluates graphs and builds as the paper does; for each kind of bad input a
+ * message that names it.
  *
- * The program is $GRNND_BUILD, as in test_builder.c.
+ * The programs are $GRNND_BUILD and $GRNND_PAPER.
  */
 #include "unit.h"
 
 #include <stdint.h>
 #include <sys/wait.h>
 
-static const char *program;
+static const char *program,		/* what builds, */
+		   *paper;				/* and what evaluates */
 static char dir[] = "/tmp/grnnd_cli_XXXXXX";
 static char output[8192];
 
-/* Runs the program with these arguments, $D standing for the directory. */
+/*
+ * Runs a program with these arguments, $D standing for the directory: grnnd_paper if an argument
+ * is --evaluate or begins with "paper ", which goes, else grnnd_build.
+ */
 static int
 run(const char *arguments)
 {
+	bool		is_paper = strncmp(arguments, "paper ", 6) == 0;
 	char		command[2048];
 	size_t		got;
 	FILE	   *f;
 	int			status;
 
-	snprintf(command, sizeof(command), "D=%s; %s %s 2>&1", dir, program, arguments);
+	snprintf(command, sizeof(command), "D=%s; %s %s 2>&1", dir,
+			 is_paper || strstr(arguments, "--evaluate") ? paper : program, arguments + (is_paper ? 6 : 0));
 	f = popen(command, "r");
 	if (!f)
 		abort();
@@ -206,17 +213,13 @@ test_bad_options(void)
 	refused(2, "--beam 10,x --evaluate $D/0.ibin --query $D/q.fbin --truth $D/t.ibin $D/a.fbin", "--beam");
 	refused(2, "--evaluate $D/0.ibin --truth $D/t.ibin $D/a.fbin", "--query");
 	refused(2, "--serve", "--serve");
-	refused(2, "--order ascending $D/a.fbin $D/o.ibin", "--order is for --mode paper");
-	refused(2, "--mode paper --pairs 0 $D/a.fbin $D/o.ibin", "--pairs");
-	refused(2, "--prune $D/a.fbin $D/o.ibin", "--prune is for --mode paper");
-	refused(2, "--mode paper --device cpu $D/a.fbin $D/o.ibin", "for a GPU");
-	refused(2, "--mode paper --joins 1 $D/a.fbin $D/o.ibin", "--joins");
-	/*
-	 * it does not fall back to cores, which build another graph (on a machine with a GPU it
-	 * builds)
-	 */
-	CHECK(run("--mode paper --reverse nearest --pairs all $D/a.fbin $D/o.ibin") == 0 || strstr(output, "cannot build"),
-		  "%s", output);
+	refused(2, "--order ascending $D/a.fbin $D/o.ibin", "--help");
+	refused(2, "paper $D/a.fbin", "file of vectors");
+	refused(2, "paper --order sideways $D/a.fbin $D/o.ibin", "--order");
+	refused(2, "paper --pairs 0 $D/a.fbin $D/o.ibin", "--pairs");
+	refused(2, "paper --r 129 $D/a.fbin $D/o.ibin", "--r");
+	/* no graph but by a GPU; on a machine with a GPU the program builds */
+	CHECK(run("paper --reverse nearest --pairs 100 $D/a.fbin $D/o.ibin") == 0 || strstr(output, "GPU"), "%s", output);
 }
 
 static void
@@ -328,9 +331,13 @@ main(void)
 	program = getenv("GRNND_BUILD");
 	if (!program)
 		program = access("./grnnd_build", X_OK) == 0 ? "./grnnd_build" : "../../grnnd_build";
-	if (access(program, X_OK) != 0 || !mkdtemp(dir))
+	paper = getenv("GRNND_PAPER");
+	if (!paper)
+		paper = access("./grnnd_paper", X_OK) == 0 ? "./grnnd_paper" : "../../grnnd_paper";
+	if (access(program, X_OK) != 0 || access(paper, X_OK) != 0 || !mkdtemp(dir))
 	{
-		printf("# %s is not there: build it, or set GRNND_BUILD\nnot ok test_cli\n", program);
+		printf("# %s or %s is not there: build them, or set GRNND_BUILD and GRNND_PAPER\nnot ok test_cli\n",
+			   program, paper);
 		return 1;
 	}
 	write_rows("a.fbin", 1, ROWS, false, false);

@@ -1,5 +1,5 @@
 /*
- * test_paper.c - the order of pairs that the paper's kernels follow (cuda/pair_order.h), and
+ * test_paper.c - the order of pairs that the paper's kernels follow (cuda/paper/pair_order.h), and
  * the reference of the paper's pseudo code that they are tested against on a GPU.
  */
 #include "unit.h"

@@ -237,14 +237,6 @@ test_kinds_of_rows(void)
 	free_built(&b);
 	standin.coarse = false;
 
-	choice.options.mode = GRN_GPU_PAPER;
-	standin.merges = 0;
-	b = build(&floats, choice);
-	check_built(&floats, &b);
-	CHECK(b.job.part_times.nparts > 1 && standin.merges == 0, "%d merges of floats", standin.merges);
-	free_built(&b);
-	choice.options.mode = GRN_GPU_TILE;
-
 	/* floats of this width do not fit, their digests do */
 	standin.memory = 500000;
 	b = build(&wide, choice);
@@ -497,27 +489,7 @@ test_limits_are_told(void)
 	CHECK(b.fine && b.host.notices == 1 && strstr(b.host.notice, "s = 32") && strstr(b.host.notice, "it is 20"),
 		  "%d notices: %s", b.host.notices, b.host.notice);
 	free_built(&b);
-	/* the paper's kernels take what they are given */
-	standin.no_tiles = true;
-	asked.r = 80;
-	choice.device = GRN_DEVICE_GPU;
-	b = build(&d, choice);
-	CHECK(b.fine && b.job.on_gpu && b.host.notices == 0, "%s", b.host.notice);
-	free_built(&b);
 	asked.r = asked.s = 0;
-	for (threads = 15; threads <= 16; threads++)
-	{
-		choice.device = GRN_DEVICE_AUTO;
-		b = build(&d, choice);
-		CHECK(b.fine && b.job.on_gpu == (threads == 15) && b.host.notices == 0, "%d threads", threads);
-		free_built(&b);
-		choice.device = GRN_DEVICE_GPU;
-		b = build(&d, choice);
-		CHECK(b.fine && b.job.on_gpu, "a GPU was asked for");
-		free_built(&b);
-	}
-	threads = 2;
-	standin.no_tiles = false;
 	free(d.base);
 }
 
@@ -655,12 +627,6 @@ test_bit_digests(void)
 			  b.job.part_times.nparts);
 		CHECK((standin.bit_builds > 0) == are, "way %d: %d builds of bits", way, standin.bit_builds);
 		check_built(&bits, &b);
-		free_built(&b);
-		/* floats on devices that know no digests */
-		standin_reset();
-		standin.no_tiles = true;
-		b = build(&bits, choice);
-		CHECK(b.fine && b.job.on_gpu && standin.bit_builds == 0, "way %d", way);
 		free_built(&b);
 		free(bits.base);
 		free(ones.base);

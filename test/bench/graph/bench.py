@@ -3,7 +3,7 @@
 
   bench.py --data sift=FOLDER --data gist=FOLDER [--data text=FOLDER:cosine] --out RESULTS
 
-Needs a CUDA device, nvcc, numpy, matplotlib and grnnd_build (README.md).  Writes
+Needs a CUDA device, nvcc, numpy, matplotlib, grnnd_build and grnnd_paper (README.md).  Writes
 results.md, results.json and plots into --out.  A rival that is not there is named and left out.
 """
 import argparse
@@ -39,9 +39,8 @@ GRNND = [
     ("GRNND, from pinned memory", "host", "{device} --repeat {runs} --from pinned {rows}"),
     ("GRNND, from pageable memory", "host", "{device} --repeat {runs} --from pageable {rows}"),
     ("GRNND, grnnd_build", "host", "{grnnd} --device gpu --metric {metric} --times --repeat 4 {base} {graph}"),
-    ("GRNND, paper's kernels", "device", "{device} --mode paper {rows} {graph}"),
-    ("GRNND, paper's kernels, R=64", "device",
-     "{device} --mode paper --r 64 --s 32 {rows} {graph}"),
+    ("GRNND, paper's kernels", "device", "{paper} {base} {graph}"),
+    ("GRNND, paper's kernels, R=64", "device", "{paper} --r 64 --s 32 {base} {graph}"),
     ("GRNND on the CPU", "cpu",
      "{grnnd} --device cpu --metric {metric} --threads {threads} --times {base} {graph}"),
 ]
@@ -67,6 +66,7 @@ def parse():
     p.add_argument("--out", required=True)
     p.add_argument("--work", help="folder for graphs and changed data (default: OUT/work, removed at the end)")
     p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
+    p.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="judges all graphs, and builds as the paper does")
     p.add_argument("--device", help="the program of device.cu; compiled with nvcc where not given")
     p.add_argument("--programs", default="", help="folder of the rivals' programs (README.md)")
     p.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND",
@@ -177,13 +177,15 @@ def take_output(text):
             found[m[1]] = float(m[2])
         elif m := re.match(r"build ([0-9.]+) s, check and connect ([0-9.]+) s", line):
             found["seconds"] = min(found.get("seconds", np.inf), float(m[1]) + float(m[2]))
+        elif m := re.search(r", kernels ([0-9.]+) s$", line):
+            found["seconds"] = found["kernels"] = float(m[1])
     if "seconds" not in found:
         raise RuntimeError("printed no seconds")
     return found
 
 
 def evaluate(args, data, graph):
-    text = run([args.grnnd_build, "--evaluate", graph, "--query", data.query, "--truth", data.truth, "--metric",
+    text = run([args.grnnd_paper, "--evaluate", graph, "--query", data.query, "--truth", data.truth, "--metric",
                 data.metric, "--beam", BEAMS, "--threads", str(args.threads), data.base], args.limit)
     m = re.search(r"average degree ([0-9.]+), largest (\d+), reachable from the entries ([0-9.]+)", text)
     out = {"average": float(m[1]), "largest": int(m[2]), "reachable": float(m[3]), "beams": {}}
@@ -199,7 +201,7 @@ def method(args, data, name, includes, template):
         if where in (data.name, "*") and re.search(pattern, name):
             return None
     # device.cu puts rows into inner product's space untimed: from host memory grnnd_build is the measure
-    if data.metric == "ip" and (not name.startswith(KNOWS_IP) or "--from" in template):
+    if data.metric == "ip" and (not name.startswith(KNOWS_IP) or "--from" in template or "{paper}" in template):
         return None
     return build(args, data, {"data": data.name, "method": name, "includes": includes}, template)
 
@@ -207,7 +209,7 @@ def method(args, data, name, includes, template):
 def build(args, data, row, template):
     """The row with what was measured of one command; a text where it cannot be."""
     graph = f"{args.work}/{data.name}.ibin"
-    words = dict(device=args.device, grnnd=args.grnnd_build, base=data.base, graph=graph,
+    words = dict(device=args.device, grnnd=args.grnnd_build, paper=args.grnnd_paper, base=data.base, graph=graph,
                  rows=f"--metric {data.metric} {shlex.quote(data.base)}",
                  metric=data.metric, dim=data.dim, threads=args.threads, builds=BUILDS, runs=args.runs,
                  cagra=f"{shlex.quote(sys.executable)} {shlex.quote(HERE)}/rivals/cagra.py")
@@ -270,8 +272,9 @@ def main():
     own_work = args.work is None
     args.work = args.work or f"{args.out}/work"
     os.makedirs(args.work, exist_ok=True)
-    if not os.path.exists(args.grnnd_build):
-        sys.exit(f"{args.grnnd_build} is not there: make it first, or give --grnnd-build")
+    for program, option in ((args.grnnd_build, "--grnnd-build"), (args.grnnd_paper, "--grnnd-paper")):
+        if not os.path.exists(program):
+            sys.exit(f"{program} is not there: make grnnd_build grnnd_paper first, or give {option}")
     args.device = args.device or compile_device(args.work)
     sets = []
     for d in args.data:

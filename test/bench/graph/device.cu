@@ -78,16 +78,6 @@ parse(Job &job, int i, int argc, const char *const *argv)
 			job.source = (Source) word(argv[i], v, {"device", "pinned", "pageable"});
 		else if (o == "metric")
 			job.places = job.options.few_directions = word(argv[i], v, {"l2", "ip"}) == 1;
-		else if (o == "mode")
-			job.options.mode = (GrnGpuMode) word(argv[i], v, {"tile", "paper"});
-		else if (o == "order")
-			job.options.order = (GrnPairOrder) word(argv[i], v, {"disordered", "ascending", "descending"});
-		else if (o == "pairs")
-			job.options.pairs = strcmp(v, "all") == 0 ? 0 : n;
-		else if (o == "reverse")
-			job.options.reverse = (GrnReverse) word(argv[i], v, {"slots", "nearest"});
-		else if (o == "prune")
-			job.options.prune = word(argv[i], v, {"off", "on"}) == 1;
 		else if (o == "joins")
 			job.options.joins = n;
 		else if (o == "jobs")
@@ -324,7 +314,7 @@ measure(Bench &b)
 	size_t		most = 0,
 				before;
 
-	grn_gpu_default_params(b.gpu, &b.job.options, &b.job.params, b.dim, b.n);
+	grn_gpu_default_params(&b.job.params, b.dim);
 	b.ids = host_array<uint32_t>((size_t) b.n * b.job.params.degree, b.job.source);
 	b.counts = host_array<uint8_t>(b.n, b.job.source);
 

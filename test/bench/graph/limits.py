@@ -4,7 +4,7 @@
   limits.py --data NAME=FOLDER --limits 1,0.5,0.25,0.125 --devices 0 --devices 0,1 --out RESULTS
 
 Each limit is a share of what the whole build took in this run: of a GPU's memory, or
-with --device cpu of the workspace.  Every graph goes through grnnd_build --evaluate.
+with --device cpu of the workspace.  Every graph goes through grnnd_paper --evaluate.
 Writes RESULTS/limits.md.  FOLDER: see test/bench/README.md.
 """
 import argparse
@@ -23,6 +23,7 @@ COLUMNS = ["data", "GPUs", "limit", "MB", "parts", "rows a row", "digests", "spl
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
+    parser.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="judges the graphs")
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--device", choices=["gpu", "cpu"], default="gpu")
     parser.add_argument("--limits", default="1,0.5,0.25,0.125")
@@ -56,7 +57,7 @@ def measure(args, folder, devices, limit):
         row.update({"parts": int(parts[best][0]), "rows a row": float(parts[best][1]), "digests": parts[best][2]})
         row.update({k: float(v) for k, v in re.findall(r"(\w+) ([0-9.]+)", parts[best][3])})
     row["peak MB"] = max(number(r"peak (\d+) MB" if args.device == "gpu" else r"workspace (\d+) MB", text))
-    text = subprocess.check_output([args.grnnd_build, "--evaluate", graph, "--query", f"{folder}/query.fbin", "--truth",
+    text = subprocess.check_output([args.grnnd_paper, "--evaluate", graph, "--query", f"{folder}/query.fbin", "--truth",
                                     f"{folder}/gt.ibin", "--beam", "64", "--threads", str(args.threads),
                                     f"{folder}/base.fbin"], text=True)
     row["recall@10, L=64"], row["distances"] = number(r"recall@10 ([0-9.]+)", text)[0], number(r"distances ([0-9.]+)",

@@ -3,8 +3,8 @@
 
   paper.py --data NAME=FOLDER[:few] ... --out RESULTS
 
-Builds all graphs of a data set with one run of device.cu, judges them by one run of grnnd_build
---evaluate, and writes paper.json, paper.md and SVG plots into --out.  few: the base settings alone, no
+Builds the paper's graphs by grnnd_paper and the fast ones by one run of device.cu, judges all by one run
+of grnnd_paper --evaluate, and writes paper.json, paper.md and SVG plots into --out.  few: the base settings alone, no
 matrix.  Needs a CUDA device, nvcc or --device, numpy and matplotlib.  What a data set's seconds do not
 suffice for is left out and named.
 """
@@ -26,8 +26,8 @@ import paper_report  # noqa: E402
 
 BEAMS = [12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
 # The paper's mode, every option named; settings below change some of them.
-BASE = {"mode": "paper", "r": 32, "s": 20, "t1": 4, "t2": 8, "rho": 0.6, "order": "disordered", "pairs": "all",
-        "reverse": "slots", "prune": "off"}
+BASE = {"r": 32, "s": 20, "t1": 4, "t2": 8, "rho": 0.6, "order": "disordered", "pairs": "all", "reverse": "slots",
+        "prune": "off"}
 WIDE = {"r": 64, "s": 32}
 WIDEST = {"r": 96, "s": 32}
 ORDERS = ["disordered", "ascending", "descending"]
@@ -70,31 +70,50 @@ def ordered(name, size, numbers):
 def words(options):
     if "fast" in options:
         return options["fast"].split()
-    return [x for k, v in {**BASE, **options}.items() for x in (f"--{k}", str(v))]
+    out = []
+    for key, value in {**BASE, **options}.items():
+        if key == "prune":
+            out += ["--prune"] if value == "on" else []
+        elif value != "all":  # which --pairs is where it is not given
+            out += [f"--{key}", str(value)]
+    return out
 
 
 def build(args, data, folder, wanted, work):
-    """Runs device.cu over all settings; the rows of those that were done in time."""
-    jobs = f"{work}/jobs"
+    """Builds all settings, the most wanted first; the rows of those that were done in time."""
+    end, base = time.time() + args.seconds, f"{folder}/base.fbin"
+    rows = build_fast(args, base, wanted, work, end)
+    for i, (_, _, options) in enumerate(wanted):
+        if "fast" in options or time.time() > end:
+            continue
+        done = subprocess.run([args.grnnd_paper, *words(options), base, f"{work}/{i}.ibin"], text=True, capture_output=True)
+        if m := re.search(r": (\d+) rows of (\d+) dimensions, degree (\d+) .*, kernels ([0-9.]+) s", done.stdout):
+            rows[i] = {**BASE, **options, "rows": int(m[1]), "dim": int(m[2]), "degree": int(m[3]), "kernels": float(m[4]),
+                       "seconds": float(m[4])}
+        else:
+            print(f"{data}: {wanted[i][0]}: {done.stderr.strip()}", flush=True)
+    for i, row in rows.items():
+        row.update(data=data, name=wanted[i][0], group=wanted[i][1], options=wanted[i][2])
+        print(f"{data}: {row['name']}: {row['kernels']:.4f} s", flush=True)
+    # a graph whose row is there may not have been written
+    return {i: r for i, r in rows.items() if whole(f"{work}/{i}.ibin", r)}
+
+
+def build_fast(args, base, wanted, work, end):
+    """One run of device.cu over the settings that are not the paper's."""
+    jobs, rows = f"{work}/jobs", {}
     with open(jobs, "w") as f:
         for i, (_, _, options) in enumerate(wanted):
-            f.write(f"{i} {work}/{i}.ibin {' '.join(words(options))}\n")
-    rows, end = {}, time.time() + args.seconds
-    with subprocess.Popen([args.device, "--repeat", "0", "--jobs", jobs, f"{folder}/base.fbin"], text=True,
-                          stdout=subprocess.PIPE) as process:
+            if "fast" in options:
+                f.write(f"{i} {work}/{i}.ibin {' '.join(words(options))}\n")
+    with subprocess.Popen([args.device, "--repeat", "0", "--jobs", jobs, base], text=True, stdout=subprocess.PIPE) as process:
         for line in process.stdout:
             row = json.loads(line)
-            name, group, options = wanted[int(row["name"])]
-            rows[int(row["name"])] = {**row, "data": data, "name": name, "group": group, "options": options}
-            print(f"{data}: {name}: {row['kernels']:.4f} s", flush=True)
+            rows[int(row["name"])] = row
             if time.time() > end:
                 process.kill()
         process.wait()
-    # a graph whose row is there may not have been written
-    done = {i: r for i, r in rows.items() if whole(f"{work}/{i}.ibin", r)}
-    if process.returncode:
-        print(f"{data}: {len(done)} of {len(wanted)} builds were done ({process.returncode})", flush=True)
-    return done
+    return rows
 
 
 def whole(path, row):
@@ -103,7 +122,7 @@ def whole(path, row):
 
 def evaluate(args, folder, graphs):
     """Average degree, reachability and a curve for each graph that could be judged; None for others."""
-    command = [args.grnnd_build, "--query", f"{folder}/query.fbin", "--truth", f"{folder}/gt.ibin", "--beam",
+    command = [args.grnnd_paper, "--query", f"{folder}/query.fbin", "--truth", f"{folder}/gt.ibin", "--beam",
                ",".join(str(b) for b in BEAMS), "--queries", str(args.queries)]
     for graph in graphs:
         command += ["--evaluate", graph]
@@ -141,7 +160,7 @@ def main():
     p.add_argument("--about", action="append", default=[], metavar="NAME=TEXT", help="what the rows are, for the page")
     p.add_argument("--out", required=True)
     p.add_argument("--work", help="folder for graphs (default: OUT/work, removed at the end)")
-    p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
+    p.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper")
     p.add_argument("--device", help="the program of device.cu; compiled with nvcc where not given")
     p.add_argument("--queries", type=int, default=3000)
     p.add_argument("--only", default="", metavar="REGEX", help="only the builds whose names it finds")

@@ -1,15 +1,17 @@
 /*
- * cli_evaluate.c - the quality of any graph by one beam search: a sorted array of
+ * evaluate.c - the quality of any graph by one beam search: a sorted array of
  * the best L found, started from 32 random entries (the same for every query),
  * always expanding the nearest one not yet expanded, each vertex's distance
  * computed at its first sight.
  */
-#include "builder/cli.h"
+#include "paper/evaluate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "builder/cli_options.h"
+#include "builder/host.h"
 #include "builder/thread_pool.h"
 #include "graph/form.h"
 
@@ -205,17 +207,17 @@ print_graph(const Evaluate *e, const char *path)
 }
 
 static bool
-run_beams(Evaluate *e, const GrnCli *cli, GrnPool *pool)
+run_beams(Evaluate *e, const GrnEvaluation *asked, GrnPool *pool)
 {
 	GrnParallel *parallel = grn_pool_parallel(pool);
-	size_t		nqueries = cli->queries < e->query.n ? cli->queries : e->query.n;
+	size_t		nqueries = asked->queries < e->query.n ? asked->queries : e->query.n;
 
-	for (uint32_t b = 0; b < cli->nbeams; b++)
+	for (uint32_t b = 0; b < asked->nbeams; b++)
 	{
 		double		start;
 		double		seconds;
 
-		e->beam = cli->beams[b];
+		e->beam = asked->beams[b];
 		e->hits = e->distances = 0;
 		for (int i = 0; i < parallel->nworkers; i++)
 		{
@@ -237,31 +239,31 @@ run_beams(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 
 /* Reads vectors, queries and truth, and checks that they belong together. */
 static bool
-read_all(Evaluate *e, const GrnCli *cli)
+read_all(Evaluate *e, const GrnEvaluation *asked)
 {
 	size_t		truth_rows;
 
-	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &e->base) ||
-		!grn_read_vectors(cli->query, cli->metric, 0, &e->query) ||
-		!grn_read_ibin(cli->truth, &e->truth, &truth_rows, &e->truth_columns))
+	if (!grn_read_vectors(asked->vectors, asked->metric, asked->rows, &e->base) ||
+		!grn_read_vectors(asked->query, asked->metric, 0, &e->query) ||
+		!grn_read_ibin(asked->truth, &e->truth, &truth_rows, &e->truth_columns))
 		return false;
 	if (e->query.dim != e->base.dim)
 	{
-		grn_cli_error("%s: has %u dimensions where %s has %u", cli->query, e->query.dim,
-					  cli->vectors, e->base.dim);
+		grn_cli_error("%s: has %u dimensions where %s has %u", asked->query, e->query.dim,
+					  asked->vectors, e->base.dim);
 		return false;
 	}
 	if (e->truth_columns < K || truth_rows < e->query.n)
 	{
 		grn_cli_error("%s: has %zu rows of %zu neighbours where %zu of at least %d are needed",
-					  cli->truth, truth_rows, e->truth_columns, e->query.n, K);
+					  asked->truth, truth_rows, e->truth_columns, e->query.n, K);
 		return false;
 	}
 	return true;
 }
 
 static bool
-evaluate_graph(Evaluate *e, const GrnCli *cli, const char *path, GrnPool *pool)
+evaluate_graph(Evaluate *e, const GrnEvaluation *asked, const char *path, GrnPool *pool)
 {
 	size_t		rows;
 
@@ -271,25 +273,25 @@ evaluate_graph(Evaluate *e, const GrnCli *cli, const char *path, GrnPool *pool)
 		return false;
 	if (rows != e->base.n)
 	{
-		grn_cli_error("%s: has %zu rows where %s has %zu", path, rows, cli->vectors, e->base.n);
+		grn_cli_error("%s: has %zu rows where %s has %zu", path, rows, asked->vectors, e->base.n);
 		return false;
 	}
-	if (cli->ngraphs > 1)
+	if (asked->ngraphs > 1)
 		printf("%s\n", path);
 	if (!print_graph(e, path))
 		return false;
-	if (run_beams(e, cli, pool))
+	if (run_beams(e, asked, pool))
 		return true;
 	grn_cli_error("out of memory");
 	return false;
 }
 
 static bool
-evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
+evaluate(Evaluate *e, const GrnEvaluation *asked, GrnPool *pool)
 {
 	int			workers = grn_pool_parallel(pool)->nworkers;
 
-	if (!read_all(e, cli))
+	if (!read_all(e, asked))
 		return false;
 	e->nentries = e->base.n < ENTRIES ? (uint32_t) e->base.n : ENTRIES;
 	for (uint32_t i = 0; i < e->nentries; i++)
@@ -303,28 +305,28 @@ evaluate(Evaluate *e, const GrnCli *cli, GrnPool *pool)
 			return false;
 		}
 	}
-	for (uint32_t i = 0; i < cli->ngraphs; i++)
-		if (!evaluate_graph(e, cli, cli->evaluate[i], pool))
+	for (uint32_t i = 0; i < asked->ngraphs; i++)
+		if (!evaluate_graph(e, asked, asked->graphs[i], pool))
 			return false;
 	return true;
 }
 
-int
-grn_evaluate(const GrnCli *cli)
+bool
+grn_evaluate(const GrnEvaluation *asked)
 {
 	Evaluate	e;
-	GrnPool    *pool = grn_pool_start((int) cli->threads);
+	GrnPool    *pool = grn_pool_start((int) asked->threads);
 	bool		fine = false;
 
 	memset(&e, 0, sizeof(e));
-	e.comparison = cli->metric->comparison;
-	e.seen = calloc(cli->threads, sizeof(*e.seen));
-	e.lists = calloc(cli->threads, sizeof(*e.lists));
+	e.comparison = asked->metric->comparison;
+	e.seen = calloc(asked->threads, sizeof(*e.seen));
+	e.lists = calloc(asked->threads, sizeof(*e.lists));
 	if (pool && e.seen && e.lists)
-		fine = evaluate(&e, cli, pool);
+		fine = evaluate(&e, asked, pool);
 	else
 		grn_cli_error("out of memory");
-	for (uint32_t i = 0; i < cli->threads && e.seen && e.lists; i++)
+	for (uint32_t i = 0; i < asked->threads && e.seen && e.lists; i++)
 	{
 		free(e.seen[i]);
 		free(e.lists[i]);
@@ -337,5 +339,5 @@ grn_evaluate(const GrnCli *cli)
 	grn_free_vectors(&e.query);
 	if (pool)
 		grn_pool_stop(pool);
-	return fine ? 0 : 1;
+	return fine;
 }

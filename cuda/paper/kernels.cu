@@ -1,6 +1,5 @@
 /*
- * paper.cu - GRNND as the paper writes it (Algorithms 3 to 6).  It builds on devices that
- * lack what tile mode needs, and repeats the paper's ablations.
+ * kernels.cu - the kernels of Algorithms 3 to 6 of the GRNND paper.
  *
  * A warp works on one vertex.  It compares pairs from the vertex's read pool, all of them or
  * as many as the caller allows, in a random order or a fixed one.  A neighbour that is
@@ -19,8 +18,9 @@
  */
 #include <utility>
 
-#include "pair_order.h"
-#include "paper_pools.cuh"
+#include "cuda/paper/kernels.cuh"
+#include "cuda/paper/pair_order.h"
+#include "cuda/paper/pools.cuh"
 
 constexpr int PAPER_WARPS = 4;
 constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
@@ -397,7 +397,7 @@ __launch_bounds__(PAPER_THREADS)
 						 Key *d_pool, uint32_t *d_count, uint32_t r, float rho,
 						 GrnReverse which)
 {
-	__shared__ Key s_all[PAPER_WARPS][MAX_PAPER_R];
+	__shared__ Key s_all[PAPER_WARPS][GRN_PAPER_MOST_R];
 	Key			  *s_entry = s_all[threadIdx.x / WARP];
 	uint32_t	   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
 	int			   lane = lane_id();
@@ -429,7 +429,7 @@ __launch_bounds__(PAPER_THREADS)
 					   const uint32_t *d_count, uint32_t r, uint32_t degree, bool prune,
 					   Lists lists)
 {
-	__shared__ Key s_all[PAPER_WARPS][MAX_PAPER_R];
+	__shared__ Key s_all[PAPER_WARPS][GRN_PAPER_MOST_R];
 	Key			  *s_entry = s_all[threadIdx.x / WARP];
 	uint32_t	   v = blockIdx.x * PAPER_WARPS + threadIdx.x / WARP;
 	int			   lane = lane_id();
@@ -487,22 +487,21 @@ paper_layout(uint8_t *d_base, uint32_t n, uint32_t r)
 }
 
 static cudaError_t
-clear_pool(const Device &device, const PaperSpace &space, int side, uint32_t n,
-		   uint32_t r)
+clear_pool(cudaStream_t stream, const PaperSpace &space, int side, uint32_t n, uint32_t r)
 {
-	GRN_TRY(cudaMemsetAsync(space.d_pool[side], 0xff, sizeof(Key) * (size_t) n * r,
-							device.stream));
-	return cudaMemsetAsync(space.d_count[side], 0, 4 * (size_t) n, device.stream);
+	GRN_TRY(
+		cudaMemsetAsync(space.d_pool[side], 0xff, sizeof(Key) * (size_t) n * r, stream));
+	return cudaMemsetAsync(space.d_count[side], 0, 4 * (size_t) n, stream);
 }
 
 cudaError_t
-launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+launch_paper_init(cudaStream_t stream, const float *d_rows, uint32_t n, uint32_t dim,
 				  const PaperSpace &space, uint32_t r, uint32_t s, uint64_t seed)
 {
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
-	GRN_TRY(clear_pool(device, space, 0, n, r));
-	GRN_TRY(clear_pool(device, space, 1, n, r));
-	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= GRN_PAPER_MOST_R);
+	GRN_TRY(clear_pool(stream, space, 0, n, r));
+	GRN_TRY(clear_pool(stream, space, 1, n, r));
+	paper_init_kernel<<<paper_blocks(n), PAPER_THREADS, 0, stream>>>(
 		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, s, seed);
 	return cudaGetLastError();
 }
@@ -510,21 +509,19 @@ launch_paper_init(const Device &device, const float *d_rows, uint32_t n, uint32_
 /* Fewer warps of larger pools fit the shared memory of a block. */
 template <int W>
 static void
-update(const Device &device, const UpdateArgs &args, bool all)
+update(cudaStream_t stream, const UpdateArgs &args, bool all)
 {
 	constexpr int WARPS = W <= 2 ? PAPER_WARPS : PAPER_WARPS / 2;
 	uint32_t	  blocks = (args.n + WARPS - 1) / WARPS;
 
 	if (all)
-		paper_update_kernel<W, true, WARPS>
-			<<<blocks, WARPS * WARP, 0, device.stream>>>(args);
+		paper_update_kernel<W, true, WARPS><<<blocks, WARPS * WARP, 0, stream>>>(args);
 	else
-		paper_update_kernel<W, false, WARPS>
-			<<<blocks, WARPS * WARP, 0, device.stream>>>(args);
+		paper_update_kernel<W, false, WARPS><<<blocks, WARPS * WARP, 0, stream>>>(args);
 }
 
 cudaError_t
-launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n, uint32_t dim,
 					PaperSpace &space, uint32_t r, GrnPairOrder order, uint32_t pairs,
 					uint64_t seed, uint32_t round)
 {
@@ -542,17 +539,17 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 					   seed};
 	bool	   all = pairs == 0 || pairs >= r * (r - 1) / 2;
 
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= GRN_PAPER_MOST_R);
 	if (r <= WARP)
-		update<1>(device, args, all);
+		update<1>(stream, args, all);
 	else if (r <= 2 * WARP)
-		update<2>(device, args, all);
+		update<2>(stream, args, all);
 	else if (r <= 3 * WARP)
-		update<3>(device, args, all);
+		update<3>(stream, args, all);
 	else
-		update<4>(device, args, all);
+		update<4>(stream, args, all);
 	GRN_TRY(cudaGetLastError());
-	GRN_TRY(clear_pool(device, space, 0, n, r));
+	GRN_TRY(clear_pool(stream, space, 0, n, r));
 	std::swap(space.d_pool[0], space.d_pool[1]);
 	std::swap(space.d_count[0], space.d_count[1]);
 	return cudaSuccess;
@@ -560,30 +557,30 @@ launch_paper_update(const Device &device, const float *d_rows, uint32_t n, uint3
 
 /* A copy of the pools is read, so that no warp offers what another one has just inserted. */
 cudaError_t
-launch_paper_reverse(const Device &device, uint32_t n, const PaperSpace &space,
-					 uint32_t r, float rho, GrnReverse which)
+launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, uint32_t r,
+					 float rho, GrnReverse which)
 {
-	GRN_REQUIRE(n > 0 && r > 0 && r <= MAX_PAPER_R && rho >= 0);
+	GRN_REQUIRE(n > 0 && r > 0 && r <= GRN_PAPER_MOST_R && rho >= 0);
 	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0],
 							sizeof(Key) * (size_t) n * r, cudaMemcpyDeviceToDevice,
-							device.stream));
+							stream));
 	GRN_TRY(cudaMemcpyAsync(space.d_count[1], space.d_count[0], 4 * (size_t) n,
-							cudaMemcpyDeviceToDevice, device.stream));
-	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+							cudaMemcpyDeviceToDevice, stream));
+	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, stream>>>(
 		space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho,
 		which);
 	GRN_TRY(cudaGetLastError());
-	return clear_pool(device, space, 1, n, r);
+	return clear_pool(stream, space, 1, n, r);
 }
 
 cudaError_t
-launch_paper_lists(const Device &device, const float *d_rows, uint32_t n, uint32_t dim,
+launch_paper_lists(cudaStream_t stream, const float *d_rows, uint32_t n, uint32_t dim,
 				   const PaperSpace &space, uint32_t r, uint32_t degree, bool prune,
 				   uint32_t *d_ids, uint8_t *d_counts)
 {
-	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= MAX_PAPER_R);
+	GRN_REQUIRE(n > 0 && dim > 0 && r > 0 && r <= GRN_PAPER_MOST_R);
 	GRN_REQUIRE(degree > 0 && degree <= GRN_MAX_DEGREE);
-	paper_lists_kernel<<<paper_blocks(n), PAPER_THREADS, 0, device.stream>>>(
+	paper_lists_kernel<<<paper_blocks(n), PAPER_THREADS, 0, stream>>>(
 		d_rows, n, dim, space.d_pool[0], space.d_count[0], r, degree, prune,
 		Lists {d_ids, d_counts});
 	return cudaGetLastError();

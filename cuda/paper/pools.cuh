@@ -1,5 +1,5 @@
 /*
- * paper_pools.cuh - the pools of the paper's kernels: entries, WARP_INSERT (Algorithm 6), and
+ * pools.cuh - the pools of the paper's kernels: entries, WARP_INSERT (Algorithm 6), and
  * pools in shared memory.
  *
  * Entries are 64-bit words that only atomics change.  A pool that overflows keeps the nearest
@@ -9,7 +9,8 @@
 #ifndef GRN_PAPER_POOLS_CUH
 #define GRN_PAPER_POOLS_CUH
 
-#include "common.cuh"
+#include "cuda/common.cuh"
+#include "cuda/paper/paper.h"
 
 /* An entry of a pool: bits of the distance << 32 | id << 1 | whether it is old. */
 __device__ inline Key
@@ -191,7 +192,7 @@ load_entries(const Key *d_pool, uint32_t v, uint32_t r, uint32_t count, Key *s_e
 }
 
 /* Sorts count <= W * WARP entries, the nearest first. */
-template <int W = MAX_PAPER_R / WARP>
+template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
 {
@@ -218,7 +219,7 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
 }
 
 /* Drops entries whose ids stand before; returns how many of count <= W * WARP are left. */
-template <int W = MAX_PAPER_R / WARP>
+template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline uint32_t
 drop_twice(Key *s_entry, uint32_t count, int lane)
 {

@@ -1,0 +1,36 @@
+/*
+ * cli_files.h - files of vectors and graphs.  Each function says what is wrong, naming the file,
+ * and returns false.
+ */
+#ifndef GRN_CLI_FILES_H
+#define GRN_CLI_FILES_H
+
+#include "graph/build/graph.h"
+#include "graph/metric.h"
+
+typedef struct GrnVectors
+{
+	float	   *base;			/* [n][stride], zero padded */
+	size_t		n;
+	size_t		stride;			/* multiple of 4, >= grn_row_floats() */
+	uint32_t	dim;
+} GrnVectors;
+
+/* The first `most` rows (0: all), normalised for cosine, with room for grn_row_floats(). */
+extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
+							 GrnVectors *out);
+extern void grn_free_vectors(GrnVectors *v);
+/* int32 rows, int32 columns, then the rows. */
+extern bool grn_read_ibin(const char *path, int32_t **values, size_t *rows, size_t *columns);
+extern bool grn_write_graph(const char *path, const GrnGraph *graph);
+
+/* The value of an option --metric, a const GrnMetricInfo *: GrnOption.take. */
+extern bool grn_take_metric(void *target, const char *name);
+
+/* Of help texts: what files are, between lines of their own. */
+#define GRN_HELP_FILES \
+"VECTORS and --query: .fvecs .bvecs (an int32 count before each row) or .fbin .u8bin\n" \
+"(int32 rows, int32 columns, then the rows).  A graph is .ibin: int32 rows, int32\n" \
+"columns (the degree), then each row's neighbors, nearest first, -1 after the last.\n"
+
+#endif							/* GRN_CLI_FILES_H */

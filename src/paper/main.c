@@ -1,0 +1,190 @@
+/*
+ * main.c - grnnd_paper: builds a graph as the GRNND paper does, on a GPU, and evaluates graphs of
+ * any program.  It repeats the paper's measurements (test/bench/graph); indexes do without it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "builder/cli_options.h"
+#include "cuda/paper/paper.h"
+#include "graph/kernels/dist.h"
+#include "paper/evaluate.h"
+
+/* The metrics' names stand between the two parts. */
+static const char help_files[] =
+"Builds a nearest-neighbor graph as the GRNND paper does, on a GPU, or evaluates graphs.\n"
+"\n"
+"usage: grnnd_paper [options] VECTORS GRAPH.ibin\n"
+"       grnnd_paper --evaluate GRAPH.ibin --query FILE --truth FILE.ibin [options] VECTORS\n"
+"\n"
+GRN_HELP_FILES
+"\n"
+"  --rows N                take the first N rows only\n"
+"\n"
+"build (options have the paper's symbols; rows are compared as they are):\n"
+"  --gpu N                 number of the GPU (default 0)\n"
+"  --r N  --s N            capacity of a pool (default 32), random neighbors (20)\n"
+"  --t1 N  --t2 N          outer (4) and inner iterations (8)\n"
+"  --rho X                 share of a pool that gets reverse edges (0.6)\n"
+"  --degree N              longest list (r)\n"
+"  --seed N                seed of all random numbers (0)\n"
+"  --order disordered|ascending|descending   in which the pairs of a pool are compared\n"
+"  --pairs N               pairs a vertex and round (all)\n"
+"  --reverse slots|nearest which share rho of a pool gets reverse edges (slots)\n"
+"  --prune                 prune lists by the RNG rule in the end\n"
+"\n"
+"evaluate (--evaluate may be given for each of several graphs of the same vectors):\n"
+"  --metric NAME           distance: ";
+
+static const char help_options[] =
+" (default l2)\n"
+"  --threads N             threads (default: all processors)\n"
+"  --beam L[,L...]         beam widths (default 32,64,128)\n"
+"  --queries N             the first N queries (default 3000)\n"
+"\n"
+"Exit status: 0, 1 where data or the build failed, 2 for a mistake on the command line.\n";
+
+static const char *const orders[] = {"disordered", "ascending", "descending", NULL};
+static const char *const reverses[] = {"slots", "nearest", NULL};
+
+static bool
+take_beams(void *target, const char *text)
+{
+	GrnEvaluation *e = target;
+	const char *at = text;
+
+	e->nbeams = 0;
+	for (;;)
+	{
+		char	   *end;
+		long		value = strtol(at, &end, 10);
+
+		if (end == at || value < 10 || value > 65536 || (*end != ',' && *end != '\0') ||
+			e->nbeams == GRN_MAX_BEAMS)
+		{
+			grn_cli_error("--beam must be up to %d numbers of 10 to 65536 separated by commas, not \"%s\"",
+						  GRN_MAX_BEAMS, text);
+			return false;
+		}
+		e->beams[e->nbeams++] = (uint32_t) value;
+		if (*end == '\0')
+			return true;
+		at = end + 1;
+	}
+}
+
+static bool
+take_graph(void *target, const char *path)
+{
+	GrnEvaluation *e = target;
+
+	if (e->ngraphs == GRN_MAX_GRAPHS)
+	{
+		grn_cli_error("--evaluate can be given %d times at most", GRN_MAX_GRAPHS);
+		return false;
+	}
+	e->graphs[e->ngraphs++] = path;
+	return true;
+}
+
+static bool
+build(const char *vectors, const char *path, size_t rows, int gpu, GrnPaperOptions * options)
+{
+	GrnGraph	graph = {0};
+	GrnVectors	v;
+	double		seconds;
+	char		error[256];
+	bool		fine = false;
+
+	if (!grn_read_vectors(vectors, grn_metric_named("l2"), rows, &v))
+		return false;
+	grn_paper_defaults(&options->params);
+	graph.n = (uint32_t) v.n;
+	graph.degree = options->params.degree;
+	graph.ids = malloc(v.n * graph.degree * sizeof(uint32_t));
+	graph.counts = malloc(v.n);
+	if (!graph.ids || !graph.counts)
+		grn_cli_error("out of memory for the graph of %zu rows", v.n);
+	else if (!grn_paper_build(gpu, v.base, graph.n, v.dim, v.stride, options, graph.ids, graph.counts,
+							  &seconds, error, sizeof(error)))
+		grn_cli_error("%s", error);
+	else if (grn_write_graph(path, &graph))
+	{
+		const GrnGraphParams *p = &options->params;
+
+		printf("%s: %u rows of %u dimensions, degree %u r %u s %u t1 %u t2 %u rho %g, kernels %.6f s\n",
+			   vectors, graph.n, v.dim, p->degree, p->r, p->s, p->t1, p->t2, p->rho, seconds);
+		fine = true;
+	}
+	free(graph.ids);
+	free(graph.counts);
+	grn_free_vectors(&v);
+	return fine;
+}
+
+int
+main(int argc, char **argv)
+{
+	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
+	GrnEvaluation e = {.metric = grn_metric_named("l2"), .threads = processors > 0 ? (uint32_t) processors : 1,
+		.beams = {32, 64, 128}, .nbeams = 3, .queries = 3000};
+	GrnPaperOptions options = {0};
+	GrnGraphParams *p = &options.params;
+	uint32_t	order = 0,
+				reverse = 0,
+				gpu = 0;
+	uint64_t	rows = 0;
+	const GrnOption table[] = {
+		GRN_LARGE("rows", &rows, 1, GRN_MAX_NODES - 1),
+		GRN_NUMBER("gpu", &gpu, 0, 1023),
+		GRN_NUMBER("r", &p->r, 4, GRN_PAPER_MOST_R),
+		GRN_NUMBER("s", &p->s, 2, GRN_MAX_DEGREE),
+		GRN_NUMBER("t1", &p->t1, 1, 100),
+		GRN_NUMBER("t2", &p->t2, 1, 100),
+		GRN_SHARE("rho", &p->rho),
+		GRN_NUMBER("degree", &p->degree, GRN_MIN_DEGREE, GRN_MAX_DEGREE),
+		GRN_LARGE("seed", &p->seed, 0, UINT64_MAX),
+		GRN_WORD("order", &order, orders),
+		GRN_NUMBER("pairs", &options.pairs, 1, 100000),
+		GRN_WORD("reverse", &reverse, reverses),
+		GRN_FLAG("prune", &options.prune),
+		GRN_OTHER("evaluate", &e, take_graph),
+		GRN_TEXT("query", &e.query),
+		GRN_TEXT("truth", &e.truth),
+		GRN_OTHER("metric", &e.metric, grn_take_metric),
+		GRN_NUMBER("threads", &e.threads, 1, 1024),
+		GRN_OTHER("beam", &e, take_beams),
+		GRN_NUMBER("queries", &e.queries, 1, 100000000),
+		GRN_LAST_OPTION
+	};
+	int			at = grn_take_options(argc, argv, table);
+	char		names[256];
+
+	grn_dist_init();
+	if (at == GRN_OPTIONS_HELP)
+	{
+		printf("%s%s%s", help_files, grn_metric_names(", ", names, sizeof(names)), help_options);
+		return 0;
+	}
+	if (at == GRN_OPTIONS_WRONG)
+		return 2;
+	if (e.ngraphs > 0 && (!e.query || !e.truth || argc - at != 1))
+	{
+		grn_cli_error("--evaluate needs --query, --truth and the file of vectors, and nothing else");
+		return 2;
+	}
+	if (e.ngraphs == 0 && argc - at != 2)
+	{
+		grn_cli_error("a file of vectors and a file for the graph are needed (see --help)");
+		return 2;
+	}
+	options.order = (GrnPairOrder) order;
+	options.reverse = (GrnReverse) reverse;
+	e.vectors = argv[at];
+	e.rows = rows;
+	if (e.ngraphs > 0)
+		return grn_evaluate(&e) ? 0 : 1;
+	return build(argv[at], argv[at + 1], rows, (int) gpu, &options) ? 0 : 1;
+}
