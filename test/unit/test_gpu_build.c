@@ -185,8 +185,8 @@ fill_spread(float *x, uint32_t rank, uint32_t dim)
 }
 
 /*
- * The mean squared distance of rows from the first one on their page, where node order[i] is record i;
- * NULL: node i is.
+ * The mean squared distance of rows from the first one on their page, where node order[i] is
+ * record i; NULL: node i is.
  */
 static double
 apart_on_pages(const Leader *l, uint32_t per_page, const uint32_t *order)
@@ -235,9 +235,9 @@ apart_by_edges(const Leader *l, uint32_t per_page)
 
 /*
  * Pages are ordered by cuts whoever builds: of digests by a GPU, of codes and rows by cores, which
- * also do so where a GPU fails.  How good an order is depends on the last bits of sums, which differ
- * among processors.  So each order is compared with the one by edges of the same graph, whose rows
- * lie half as far again from each other; the limit is in the middle.
+ * also do so where a GPU fails.  How good an order is depends on the last bits of sums, which
+ * differ among processors.  So each order is compared with the one by edges of the same graph,
+ * whose rows lie half as far again from each other; the limit is in the middle.
  */
 static void
 test_order(void)
