@@ -3,7 +3,7 @@
 
 DO $$
 BEGIN
-	IF pg_catalog.to_regtype('sparsevec') IS NULL THEN
+	IF pg_catalog.to_regtype('sparsevec'::pg_catalog.text) IS NULL THEN
 		RAISE EXCEPTION 'extension "vector" of this database is too old for grnnd: it has no type sparsevec'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 				HINT = 'Install pgvector 0.7 or newer, and ALTER EXTENSION vector UPDATE.';
@@ -213,17 +213,19 @@ COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 -- The NULL: one that goes meanwhile is no error.
 CREATE VIEW grnnd_indexes AS
 	WITH ours AS MATERIALIZED (
-		SELECT c.oid::regclass AS index, i.indrelid::regclass AS "table",
+		SELECT c.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS "table",
 			NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
-			AND (c.relpersistence = 'p' OR NOT pg_catalog.pg_is_in_recovery())
-			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
-				OR pg_catalog.pg_has_role('pg_stat_scan_tables', 'USAGE')) AS asked
+			AND (c.relpersistence OPERATOR(pg_catalog.=) 'p' OR NOT pg_catalog.pg_is_in_recovery())
+			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE'::pg_catalog.text)
+				OR pg_catalog.pg_has_role('pg_stat_scan_tables'::pg_catalog.name,
+					'USAGE'::pg_catalog.text)) AS asked
 		FROM pg_catalog.pg_class c
-			JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
-			JOIN pg_catalog.pg_am a ON a.oid = c.relam
-		WHERE a.amname = 'grnnd' AND c.relkind = 'i')
+			JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
+			JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		WHERE a.amname OPERATOR(pg_catalog.=) 'grnnd' AND c.relkind OPERATOR(pg_catalog.=) 'i')
 	SELECT o.index, o."table", s.*
-	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END, NULL) s;
+	-- (of this type, or it may be another function of that name)
+	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END, NULL::pg_catalog.bool) s;
 
 COMMENT ON VIEW grnnd_indexes IS
 	'grnnd_stats() of all indexes, by samples; empty columns where it cannot be asked';
@@ -426,7 +428,7 @@ BEGIN
 			RETURN NEXT;
 		END LOOP;
 
-		statement := format('SELECT %s.grnnd_migrate_swap(%L)', here,
+		statement := format('SELECT %s.grnnd_migrate_swap(%L::pg_catalog.regclass)', here,
 			format('%I.%I', old.nspname, old.relname));
 		RETURN NEXT;
 		statement := format('DROP INDEX %s%I.grnnd_old_%s',
@@ -449,7 +451,12 @@ DECLARE
 			AND n.relname = 'grnnd_new_' || o.oid
 			JOIN pg_am a ON a.oid = n.relam AND amname = 'grnnd'
 			JOIN pg_index i ON i.indexrelid = n.oid AND indisvalid
-		WHERE o.oid = index AND i.indrelid = (SELECT indrelid FROM pg_index WHERE indexrelid = index));
+			-- (planted functions and operators may have changed what its CREATE INDEX said)
+			JOIN pg_index oi ON oi.indexrelid = o.oid AND oi.indrelid = i.indrelid
+				AND pg_get_indexdef(o.oid, 1, false) = pg_get_indexdef(n.oid, 1, false)
+				AND pg_get_expr(oi.indpred, oi.indrelid)
+					IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
+		WHERE o.oid = index);
 	pair record;
 BEGIN
 	IF new IS NULL THEN
@@ -463,7 +470,8 @@ BEGIN
 				WHERE indexrelid = index OR indexrelid IN (SELECT relid FROM pg_partition_tree(index))),
 			n AS (SELECT indexrelid, indrelid FROM pg_index
 				WHERE indexrelid = new OR indexrelid IN (SELECT relid FROM pg_partition_tree(new)))
-		SELECT nspname, o.indexrelid AS old_oid, oc.relname AS old_name, nc.relname AS new_name,
+		SELECT nspname, o.indexrelid AS old_oid, n.indexrelid AS new_oid,
+			oc.relname AS old_name, nc.relname AS new_name,
 			obj_description(o.indexrelid, 'pg_class') AS comment
 		FROM n JOIN o USING (indrelid) JOIN pg_class nc ON nc.oid = n.indexrelid
 			JOIN pg_class oc ON oc.oid = o.indexrelid JOIN pg_namespace s ON s.oid = oc.relnamespace
@@ -474,6 +482,12 @@ BEGIN
 			pair.nspname, pair.new_name, pair.old_name);
 		EXECUTE format('COMMENT ON INDEX %I.%I IS %L',
 			pair.nspname, pair.old_name, pair.comment);
+		-- from here on the two are locked, and keep their names
+		IF (SELECT relname FROM pg_class WHERE oid = pair.old_oid) <> 'grnnd_old_' || pair.old_oid
+			OR (SELECT relname FROM pg_class WHERE oid = pair.new_oid) <> pair.old_name THEN
+			RAISE EXCEPTION 'index % was renamed meanwhile', index
+				USING ERRCODE = 'object_in_use', HINT = 'Try again.';
+		END IF;
 	END LOOP;
 END $$;
 
@@ -481,13 +495,14 @@ COMMENT ON FUNCTION grnnd_migrate_swap(regclass) IS
 	'a step of grnnd_migrate(): the new index takes the old one''s name';
 
 -- Runs them, but without CONCURRENTLY, for which PostgreSQL has no place in a procedure.
--- The search path is the caller's: functions of an index may need it.
+-- (A procedure that commits has no SET of its own.  Statements come from the function above, by
+-- whose search path their names are to be read.)
 CREATE PROCEDURE grnnd_migrate("schema" name, "table" name, run boolean)
 	LANGUAGE plpgsql
 AS $$
 DECLARE
-	step record;
-	here text := (SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e
+	step pg_catalog.record;
+	here pg_catalog.text := (SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e
 		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) extnamespace
 		WHERE extname OPERATOR(pg_catalog.=) 'grnnd');
 BEGIN
@@ -505,6 +520,8 @@ BEGIN
 		END IF;
 		RAISE NOTICE '%', step.statement;
 		IF run THEN
+			-- until COMMIT
+			PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 			EXECUTE step.statement;
 			COMMIT;
 		END IF;
@@ -607,11 +624,13 @@ BEGIN
 		END IF;
 		condition := coalesce(condition || ' AND ', ' WHERE ') || CASE
 			WHEN test.kind = 'null' THEN format('t.%I IS NULL', test.key)
-			WHEN test.type = 'jsonb' THEN format('t.%I @> %L::jsonb', test.key, test.value)
+			WHEN test.type = 'jsonb' THEN
+				format('t.%I OPERATOR(pg_catalog.@>) %L::pg_catalog.jsonb', test.key, test.value)
 			WHEN test.kind = 'array' THEN
-				format(CASE test.typcategory WHEN 'A' THEN 't.%I @> %L::%s' ELSE 't.%I = ANY (%L::%s[])' END,
+				format(CASE test.typcategory WHEN 'A' THEN 't.%I OPERATOR(pg_catalog.@>) %L::%s'
+						ELSE 't.%I OPERATOR(pg_catalog.=) ANY (%L::%s[])' END,
 					test.key, ARRAY(SELECT jsonb_array_elements_text(test.value)), test.type)
-			ELSE format('t.%I = %L::%s', test.key, test.value #>> '{}', test.type)
+			ELSE format('t.%I OPERATOR(pg_catalog.=) %L::%s', test.key, test.value #>> '{}', test.type)
 			END;
 	END LOOP;
 	condition := coalesce(condition, '');

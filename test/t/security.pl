@@ -168,6 +168,84 @@ is($node->safe_psql('postgres', q(
 	SELECT reranked > 0 FROM grnnd_last_scan();
 	SELECT count(*) FROM seen)), "7\nt\n0", "a superuser's query computes no filter column");
 
+# ---- what others have planted is not called ----
+
+# The extension is in a schema in which weak makes functions, operators and domains before it is
+# there.  A superuser whose search path begins with that schema calls everything that is SQL.
+$node->safe_psql('postgres', 'CREATE DATABASE planted');
+my $planted = $node->connstr('planted');
+$node->safe_psql('', q(
+	CREATE TABLE seen (what text, who text DEFAULT current_user);
+	GRANT INSERT ON seen TO PUBLIC;
+	GRANT CREATE ON SCHEMA public TO rich;
+	CREATE SCHEMA open;
+	GRANT USAGE ON SCHEMA open TO PUBLIC;
+	GRANT CREATE ON SCHEMA open TO weak;
+	CREATE EXTENSION vector;
+	SET ROLE weak;
+	SET search_path = open, pg_temp;
+	CREATE FUNCTION spy(what pg_catalog.text) RETURNS void LANGUAGE sql AS 'INSERT INTO public.seen VALUES (what)';
+	-- better matches than those of untyped literals or of polymorphic operators
+	CREATE FUNCTION grnnd_migrate_swap(t text) RETURNS void LANGUAGE sql AS $$SELECT open.spy('swap')$$;
+	CREATE FUNCTION grnnd_stats(i regclass, whole text) RETURNS TABLE (rows bigint) LANGUAGE sql
+		AS $$SELECT open.spy('stats'); SELECT 1::bigint$$;
+	CREATE FUNCTION grnnd_migrate(a text, b text) RETURNS TABLE (index regclass, statement text, problem text)
+		LANGUAGE sql AS $$SELECT open.spy('migrate'); SELECT NULL::regclass, '', ''$$;
+	CREATE FUNCTION grnnd_on_shard(condition text) RETURNS bool LANGUAGE sql AS $$SELECT open.spy('shard'); SELECT true$$;
+	-- (what says that it is immutable may write by way of another)
+	DO $do$
+	DECLARE
+		type pg_catalog.text;
+		name pg_catalog.text;
+	BEGIN
+		FOREACH type IN ARRAY '{text,name,oid,int4,bool,"\"char\"",int4[],jsonb,regclass}'::pg_catalog.text[] LOOP
+			EXECUTE pg_catalog.format('CREATE FUNCTION planted(a pg_catalog.%1$s, b pg_catalog.%1$s) RETURNS bool
+				LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM open.spy(%2$L); RETURN true; END$$', type, 'operator of ' || type);
+			FOREACH name IN ARRAY '{=,<>,<,>,<=,>=,@>,&&,~,||}'::pg_catalog.text[] LOOP
+				EXECUTE pg_catalog.format('CREATE OPERATOR %s (LEFTARG = pg_catalog.%2$s, RIGHTARG = pg_catalog.%2$s,
+					FUNCTION = planted)', name, type);
+			END LOOP;
+		END LOOP;
+		FOREACH name IN ARRAY '{format,regexp_replace,quote_ident,set_config}'::pg_catalog.text[] LOOP
+			EXECUTE pg_catalog.format('CREATE FUNCTION %I(VARIADIC a pg_catalog.text[]) RETURNS pg_catalog.text LANGUAGE plpgsql
+				AS $$BEGIN PERFORM open.spy(%1$L); RETURN a[1]; END$$', name);
+		END LOOP;
+		FOREACH type IN ARRAY '{name,bool,int4,oid,regclass,text}'::pg_catalog.text[] LOOP
+			EXECUTE pg_catalog.format('CREATE FUNCTION checked(a pg_catalog.%1$s) RETURNS bool LANGUAGE plpgsql
+				AS $$BEGIN PERFORM open.spy(%2$L); RETURN true; END$$;
+				CREATE DOMAIN %1$I AS pg_catalog.%1$s CHECK (open.checked(VALUE))', type, 'domain ' || type);
+		END LOOP;
+	END $do$;
+	RESET ROLE;
+	CREATE EXTENSION grnnd SCHEMA open;
+	SET ROLE rich;
+	SET search_path = public;
+	CREATE TABLE t (id int, tags int[], v vector(3));
+	INSERT INTO t SELECT i, ARRAY[i % 3], ARRAY[i, i % 7, i % 11]::vector FROM generate_series(1, 100) i;
+	CREATE INDEX t_hnsw ON t USING hnsw (v vector_l2_ops) WHERE tags @> '{1}';
+	CREATE INDEX t_grnnd ON t USING grnnd (v open.vector_l2_ops) WHERE tags @> '{1}'),
+	connstr => $planted);
+for my $sql (
+	q(SET search_path = pg_catalog; SELECT statement FROM open.grnnd_migrate('public'::name, 't'::name) WHERE statement LIKE 'CREATE%'\gexec
+		SELECT statement FROM open.grnnd_migrate('public'::name, 't'::name) WHERE statement LIKE 'SELECT%' \gexec
+		SELECT pg_catalog.count(*) FROM pg_catalog.pg_index WHERE indexrelid = 'public.t_hnsw'::pg_catalog.regclass),
+	q(DROP INDEX public.t_hnsw; CREATE INDEX t_hnsw ON public.t USING hnsw (v public.vector_l2_ops) WHERE tags OPERATOR(pg_catalog.@>) '{1}';
+		CALL open.grnnd_migrate('public'::pg_catalog.name, 't'::pg_catalog.name, true); SELECT pg_catalog.count(*) FROM open.grnnd_check('public.t_hnsw')),
+	q(SELECT pg_catalog.count(rows) FROM open.grnnd_indexes),
+	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"id": [1, 2, 3]}')),
+	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"tags": [1]}')),
+	q(SELECT compared FROM open.grnnd_recall('public.t_grnnd', 5)),
+	q(SELECT pg_catalog.count(*) FROM open.grnnd_graph_by('public.t', 'v', 'id', 1) AS g (item pg_catalog.int4, neighbour pg_catalog.int4, distance pg_catalog.float8)))
+{
+	my ($out, $err);
+	$node->psql('', "SET client_min_messages = error; SET search_path = open, public, pg_catalog; $sql", connstr => $planted,
+		stdout => \$out, stderr => \$err, on_error_stop => 0);
+	note("$out\n$err");
+	is($node->safe_psql('', 'SELECT DISTINCT what, who FROM seen ORDER BY 1, 2', connstr => $planted), '',
+		"calls nothing that was planted: $sql");
+	$node->safe_psql('', 'TRUNCATE seen', connstr => $planted);
+}
+
 # ---- names and paths are no code ----
 
 $node->safe_psql('postgres', q(CREATE TABLE victim (id int)));
