@@ -67,6 +67,22 @@ is_our_index(Form_pg_index entry, bool *valid)
 	return ours;
 }
 
+static GRNND_NORETURN void
+refuse_several(Oid table, List *indexes)
+{
+	StringInfoData names;
+	ListCell   *lc;
+
+	initStringInfo(&names);
+	list_sort(indexes, list_oid_cmp);
+	foreach(lc, indexes)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", grnnd_name_of(lfirst_oid(lc)));
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("table %s has several grnnd indexes", grnnd_name_of(table)),
+			 errhint("Name one of them: %s.", names.data)));
+}
+
 /*
  * The index that a function is asked about: the relation itself, or the only index of ours of a
  * table.  An index that is not valid counts where no other exists.  Error: 42809 for a table with
@@ -77,8 +93,7 @@ index_of(Oid oid)
 {
 	char		kind = get_rel_relkind(oid);
 	Oid			found = InvalidOid;
-	StringInfoData names;
-	int			n = 0;
+	List	   *good = NIL;
 	Relation	catalog;
 	SysScanDesc scan;
 	ScanKeyData key;
@@ -86,7 +101,6 @@ index_of(Oid oid)
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
 		return oid;
-	initStringInfo(&names);
 	catalog = table_open(IndexRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
 	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
@@ -99,17 +113,12 @@ index_of(Oid oid)
 			continue;
 		found = entry->indexrelid;
 		if (valid)
-			appendStringInfo(&names, "%s%s", n++ > 0 ? ", " : "",
-							 grnnd_name_of(found));
+			good = lappend_oid(good, found);
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
-	if (n > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("table %s has several grnnd indexes", grnnd_name_of(oid)),
-				 errhint("Name one of them: %s.", names.data)));
-	pfree(names.data);
+	if (list_length(good) > 1)
+		refuse_several(oid, good);
 	return OidIsValid(found) ? found : oid;
 }
 
