@@ -69,6 +69,17 @@ SELECT compared FROM grnnd_recall('t_half');
 RESET ROLE;
 SELECT compared FROM grnnd_recall('t_v');
 
+-- of columns, those that are read
+REVOKE SELECT ON t FROM recall_reader;
+GRANT SELECT (ctid, id) ON t TO recall_reader;
+SET ROLE recall_reader;
+SELECT compared FROM grnnd_recall('t_v');
+RESET ROLE;
+GRANT SELECT (v, part) ON t TO recall_reader;
+SET ROLE recall_reader;
+SELECT compared = (SELECT count(ctid) FROM t WHERE v IS NOT NULL) AS seen FROM grnnd_recall('t_v');
+RESET ROLE;
+
 -- a function of the index that gives its name to another one, of another type, is called all the same
 SET ROLE recall_reader;
 CREATE TEMP TABLE renamed AS SELECT ARRAY[i, i % 7, 1]::public.vector(3) AS v FROM generate_series(1, 100) i;

@@ -159,6 +159,12 @@ SELECT count(*) FROM grnnd_graph_by('few', 'v', 'id', 1) AS g (item int, neighbo
 SELECT count(*), max(item), max(neighbour)
 FROM grnnd_graph_by('d', 'v', 'id', 50) AS g (item int, neighbour int, distance float8);
 RESET ROLE;
+-- an OID is no way around the schema's rights
+SELECT 'd'::regclass::oid AS d \gset
+REVOKE USAGE ON SCHEMA test_row_graph FROM grnnd_graph_reader;
+SET ROLE grnnd_graph_reader;
+SELECT count(*) FROM grnnd_graph(:d, 'v', 1);
+RESET ROLE;
 DROP OWNED BY grnnd_graph_reader;
 DROP ROLE grnnd_graph_reader;
 
