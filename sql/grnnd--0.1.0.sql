@@ -240,14 +240,14 @@ COMMENT ON FUNCTION grnnd_prewarm(regclass, text) IS
 
 CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL, filter_columns name[] DEFAULT NULL,
-	OUT rows bigint, OUT nodes bigint, OUT dimensions integer, OUT device text,
+	OUT rows bigint, OUT dimensions integer, OUT device text,
 	OUT index_bytes bigint, OUT wal_bytes bigint, OUT memory_bytes bigint,
-	OUT temp_bytes bigint, OUT gpu_bytes bigint, OUT seconds double precision)
+	OUT temp_bytes bigint, OUT seconds double precision)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[], name[]) IS
-	'what CREATE INDEX USING grnnd would take, by builds over a sample of the rows';
+	'what CREATE INDEX USING grnnd would take, by a sample of the rows';
 
 -- The rows are read as a SELECT of the user's would, so no rights are asked for here.
 CREATE FUNCTION grnnd_graph("table" regclass, "column" name, k integer DEFAULT 10,

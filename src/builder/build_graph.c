@@ -155,20 +155,20 @@ grn_let_graph_go(GrnGpu *gpu)
 
 /*
  * Whether one GPU has memory for the whole, and it is not so large that several are faster.
- * params: completed.  limit: bytes that the GPU may take; 0: it does not say.
+ * params: completed.
  */
 static GrnGpuStatus
-plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, uint64_t *limit,
-		   bool *whole, GrnGpuError *err)
+plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, bool *whole,
+		   GrnGpuError *err)
 {
 	const GrnRows *rows = job->rows;
 	GrnGpuStatus status;
+	uint64_t	limit = 0;
 
-	*limit = 0;
 	grn_gpu_default_params(params, rows->dim);
-	status = grn_gpu_limit(job->gpu, options->memory_limit, limit, err);
+	status = grn_gpu_limit(job->gpu, options->memory_limit, &limit, err);
 	*whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), rows->n) &&
-		grn_gpu_plan(job->gpu, params, options, rows->n, rows->dim) <= *limit;
+		grn_gpu_plan(job->gpu, params, options, rows->n, rows->dim) <= limit;
 	return status;
 }
 
@@ -178,10 +178,9 @@ grn_builds_whole(const GrnGraphJob *job)
 	const GrnGpuOptions options = whole_options(job);
 	GrnGraphParams params = *job->params;
 	GrnGpuError ignored;
-	uint64_t	limit;
 	bool		whole;
 
-	return plan_whole(job, &options, &params, &limit, &whole, &ignored) == GRN_GPU_OK && whole;
+	return plan_whole(job, &options, &params, &whole, &ignored) == GRN_GPU_OK && whole;
 }
 
 /* The whole at once where plan_whole() says so, else in parts. */
@@ -199,7 +198,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
 	limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
 	params = *job->params;
-	status = plan_whole(job, &options, &params, &job->gpu_limit, &whole, err);
+	status = plan_whole(job, &options, &params, &whole, err);
 	if (whole)
 		status = build_whole(job, &options, &params, err);
 	if (whole && status == GRN_GPU_OK)

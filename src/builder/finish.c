@@ -15,15 +15,6 @@
 
 _Static_assert(GRN_GPU_MOST_SOURCES == GRN_MAX_SOURCES, "a GPU takes every source");
 
-size_t
-grn_finish_bytes(size_t n)
-{
-	size_t		most = GRN_PAGE_ORDER_BYTES(n);
-
-	most = GRN_CODE_ORDER_BYTES(n) > most ? GRN_CODE_ORDER_BYTES(n) : most;
-	return grn_connect_bytes(n) > most ? grn_connect_bytes(n) : most;
-}
-
 static void *
 gpu_main(void *arg)
 {

@@ -9,6 +9,7 @@
 
 #include "cuda/gpu.h"
 #include "graph/build/graph.h"
+#include "graph/build/workspace.h"
 #include "graph/rows.h"
 #include "graph/stored/group.h"
 
@@ -35,7 +36,6 @@ typedef struct GrnFinish
 	bool		ordered;		/* position[] is complete */
 } GrnFinish;
 
-extern size_t grn_finish_bytes(size_t n);
 /* Lets the GPU begin, if one has the graph: it searches, and orders while cores connect. */
 extern void grn_finish_begin(GrnFinish *f);
 /* Makes every vertex reachable from the entry; returns how many had to be connected. */

@@ -38,7 +38,6 @@ typedef struct GrnGraphJob
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
 	bool		on_gpu;
-	uint64_t	gpu_limit;		/* bytes that the first GPU might have taken; 0: it did not say */
 	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
 	GrnPartTimes part_times;
 } GrnGraphJob;

@@ -18,6 +18,7 @@
 #include "graph/build/duplicates.h"
 #include "graph/file_pages.h"
 #include "graph/free_memory.h"
+#include "graph/stored/own.h"
 
 /*
  * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
@@ -47,9 +48,6 @@
 
 /* Bytes of a vertex that are kept beside what its record has, about: numbers and places. */
 #define KEPT_BYTES 16
-
-/* So many rows have a mean that says where they lie. */
-#define CENTRE_LEAST_ROWS 16
 
 /* Loops of a breadth-first search, about: its levels. */
 #define LEVELS 24
@@ -88,7 +86,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
 	r->shape = GRN_NO_CODES;
-	r->centred = grn_form((GrnForm) r->form)->rotated && spec->near.k == 0 && p->rows.n >= CENTRE_LEAST_ROWS;
+	r->centred = spec->near.k == 0 && grn_has_centre((GrnForm) r->form, p->rows.n);
 	if (!grn_result_layout(&p->layout, spec, r))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);
@@ -236,7 +234,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	else
 	{
 		uint64_t	ranks = grn_aligned(b->n * 4);
-		char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, ranks + 16 * b->n, failure);
+		char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, grn_compare_work_bytes(b->n), failure);
 
 		if (!w)
 			return false;
@@ -264,62 +262,46 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	return true;
 }
 
-/* Lays out WORK; returns its bytes. */
-static uint64_t
-lay_out_work(GrnPipeline *p, char *work)
-{
-	uint64_t	m = p->rows.n;
-	GrnArena	a = {work, p->placed_bytes};	/* of the start of a page */
-
-	p->vertex_of_rank = grn_take(&a, p->build->n, sizeof(uint32_t));
-	if (p->placed_bytes > 0)
-	{
-		p->order = grn_take(&a, p->build->n, sizeof(uint32_t));
-		p->own_bytes = grn_pipeline_own_bytes(p);
-		p->own_made = p->rounded;
-		p->own = p->rounded ? (uint8_t *) p->rows.base : grn_take(&a, m, p->own_bytes);
-	}
-	p->distinct = grn_take(&a, m, sizeof(uint32_t));
-	p->position = grn_take(&a, m, sizeof(uint32_t));
-	p->factors = grn_take(&a, m, sizeof(GrnFactor));
-	p->graph.ids = grn_take(&a, m, p->graph.degree * sizeof(uint32_t));
-	p->graph.counts = grn_take(&a, m, 1);
-	p->codes = grn_take(&a, m, p->max_code_dims > 0 ? grn_most_code_bytes(&p->costs) : 0);
-	p->codec_floats = grn_take(&a, grn_codec_floats(p->rows.dim, p->max_code_dims), sizeof(float));
-	p->centre = grn_take(&a, p->result->centred ? p->rows.dim : 0, sizeof(float));
-	p->kept_bytes = a.used;
-	p->scratch = grn_take(&a, 1, p->scratch_bytes);
-	p->work_bytes = a.used;
-	return a.used;
-}
-
-/* Lays out WORK and RESULT, and takes the memory of WORK. */
+/* Takes the memory of WORK and lays it out; lays out RESULT. */
 static bool
 plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
-	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
-	uint64_t	m = p->rows.n;
-	GrnCodecFit fit = grn_pipeline_plan_fit(p);
-	char	   *w;
+	GrnWorkNeeds needs = {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = r->degree,
+		.code_bytes = grn_most_code_bytes(&p->costs), .code_dims = p->max_code_dims, .centred = r->centred,
+		.placed_bytes = p->placed_bytes};
+	GrnWork		w;
+	char	   *work;
 
-	p->graph.n = (uint32_t) m;
-	p->graph.degree = r->degree;
-	p->scratch_bytes = larger(grn_finish_bytes(m), b->n * 4);
-	if (p->max_code_dims > 0)
-		p->scratch_bytes = larger(p->scratch_bytes,
-								  grn_aligned(fit.nsample * 4) + grn_codec_fit_bytes(&fit));
-	w = grn_pipeline_need(p, GRN_SEG_WORK, lay_out_work(p, NULL), failure);
-	if (!w)
+	if (p->placed_bytes > 0)
+	{
+		p->own_bytes = grn_pipeline_own_bytes(p);
+		p->own_made = p->rounded;
+		needs.own_bytes = p->rounded ? 0 : p->own_bytes;
+	}
+	work = grn_pipeline_need(p, GRN_SEG_WORK, grn_lay_out_work(&needs, NULL).bytes, failure);
+	if (!work)
 		return false;
-	lay_out_work(p, w);
-	p->work = w;
-
-	r->off_ids = 0;
-	r->off_counts = grn_aligned(m * r->degree * 4);
-	r->off_row_start = r->off_counts + grn_aligned(m);
-	r->off_rows = r->off_row_start + grn_aligned((m + 1) * 4);
-	if (b->spec->near.k > 0)
+	w = grn_lay_out_work(&needs, work);
+	p->work = work;
+	p->vertex_of_rank = w.vertex_of_rank;
+	if (p->placed_bytes > 0)
+	{
+		p->order = w.order;
+		p->own = p->rounded ? (uint8_t *) p->rows.base : w.own;
+	}
+	p->distinct = w.distinct;
+	p->position = w.position;
+	p->factors = w.factors;
+	p->graph = (GrnGraph) {.n = (uint32_t) p->rows.n, .degree = r->degree, .ids = w.ids, .counts = w.counts};
+	p->codes = w.codes;
+	p->codec_floats = w.codec;
+	p->centre = w.centre;
+	p->scratch = w.scratch;
+	p->kept_bytes = w.kept_bytes;
+	p->work_bytes = w.bytes;
+	grn_place_result(r);
+	if (p->build->spec->near.k > 0)
 		grn_pipeline_plan_nearest(p);
 	return true;
 }
@@ -602,8 +584,6 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 		return !failure->sqlstate[0];
 	}
 	r->on_gpu = t.job.on_gpu;
-	r->gpu_bytes = t.job.times.peak_bytes;
-	r->gpu_limit = t.job.gpu_limit;
 	r->gpus = (uint32_t) grn_open_gpus();
 	r->parts = t.job.part_times.nparts;
 	r->sec_device = (float) (t.opened - start);

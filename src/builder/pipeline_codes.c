@@ -11,10 +11,6 @@
 #include "graph/file_pages.h"
 #include "graph/stored/own.h"
 
-/* Rows to fit the codec to: the larger of the two. */
-#define CODE_SAMPLE 8192
-#define CODE_SAMPLE_PER_DIM 8
-
 /*
  * Vertices that all threads encode in one loop.  Beside it a GPU is at work, and its thread wants
  * the threads for loops of its own: it waits for one of these at most.
@@ -57,15 +53,12 @@ typedef struct Encoding
 GrnCodecFit
 grn_pipeline_plan_fit(const GrnPipeline *p)
 {
-	uint64_t	nsample = CODE_SAMPLE_PER_DIM * (uint64_t) p->rows.dim;
 	GrnLayoutSpec spec = grn_result_layout_spec(p->build->spec, p->result);
 	GrnCodecFit fit = {0};
 
 	fit.of = &p->rows;
 	fit.kind = p->metric->codes;
-	fit.nsample = nsample > CODE_SAMPLE ? nsample : CODE_SAMPLE;
-	if (fit.nsample > p->rows.n)
-		fit.nsample = p->rows.n;
+	fit.nsample = grn_fitted_rows(p->rows.dim, p->rows.n);
 	fit.dim = p->rows.dim;
 	fit.max_code_dims = p->max_code_dims;
 	fit.costs = &p->costs;
@@ -233,11 +226,7 @@ fit_codec(GrnPipeline *p, GrnFailure *failure)
 						grn_code_bytes(r->shape));
 	if (!grn_has_codes(&p->codec))
 		return true;
-	r->off_codes = 0;
-	r->off_factors = grn_aligned(m * grn_code_bytes(r->shape));
-	r->off_codec = r->off_factors + grn_aligned(m * sizeof(GrnFactor));
-	b->host->expect(b->host->ctx, GRN_SEG_CODES,
-					r->off_codec + 4 * grn_codec_floats(p->rows.dim, grn_code_dims(r->shape)));
+	b->host->expect(b->host->ctx, GRN_SEG_CODES, grn_place_codes(r, p->rows.dim));
 	return true;
 }
 

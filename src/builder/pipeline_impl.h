@@ -42,7 +42,7 @@ typedef struct GrnPipeline
 	bool		rounded;		/* these have become what records keep: own items (own.h) of
 								 * GRN_FORM_ROUNDED.  They are own[], too, which then is by row */
 	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
-	/* in WORK, by vertex but for the first; see lay_out_work() */
+	/* in WORK, by vertex but for the first; see grn_lay_out_work() */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of vertex */
 	uint32_t   *position;		/* [m] node id of vertex */
@@ -56,7 +56,6 @@ typedef struct GrnPipeline
 	float	   *codec_floats;
 	float	   *centre;			/* [dim] of own vectors where the result is centred */
 	char	   *scratch;
-	uint64_t	scratch_bytes;
 	uint64_t	kept_bytes;		/* of all but scratch */
 	uint64_t	work_bytes;		/* of all these */
 	GrnCodec	codec;

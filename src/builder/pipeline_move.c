@@ -211,7 +211,6 @@ grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows)
 		p->own = NULL;
 	r->moved = (uint32_t) (r->own_items && !p->rounded ? p->rows.n : rows);
 	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work);
-	r->off_moved = r->off_rows + grn_aligned(p->build->n * 4);
 }
 
 void

@@ -11,9 +11,7 @@
 uint64_t
 grn_pipeline_result_bytes(const GrnPipeline *p)
 {
-	return p->result->off_rows + grn_aligned(p->build->n * 4) +
-		(p->result->moved ? grn_aligned(p->graph.n * 4) : 0) +
-		(p->result->centred ? grn_aligned(p->rows.dim * sizeof(float)) : 0);
+	return grn_place_result_end(p->result, p->build->n, p->rows.dim);
 }
 
 /* Copies a vertex's list, in node ids, and its code to its node's place. */
@@ -215,15 +213,11 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	if (!p->out)
 		return false;
 	if (r->centred)
-	{
-		r->off_centre = grn_pipeline_result_bytes(p) - grn_aligned(p->rows.dim * sizeof(float));
 		memcpy(p->out + r->off_centre, p->centre, p->rows.dim * sizeof(float));
-	}
 	if (grn_has_codes(&p->codec))
 	{
 		p->out_codes = grn_pipeline_need(p, GRN_SEG_CODES,
-										 r->off_codec + 4 * grn_codec_floats(p->rows.dim, dims),
-										 failure);
+										 grn_place_codes(r, p->rows.dim), failure);
 		if (!p->out_codes)
 			return false;
 	}

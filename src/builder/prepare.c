@@ -91,25 +91,6 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/*
- * The smallest form that holds every row, of those that some row needs; none that is wider
- * than that in which rows came.  That one holds them, whatever factor its heads have.
- */
-static GrnForm
-widest_form(uint32_t forms, GrnForm came)
-{
-	GrnForm		widest = GRN_FORM_WIDEST;
-	bool		any = false;
-
-	for (uint32_t id = 0; forms >> id != 0; id++)
-		if (forms >> id & 1)
-		{
-			widest = any ? grn_form_wider(widest, (GrnForm) id) : (GrnForm) id;
-			any = true;
-		}
-	return grn_form_wider(widest, came) == widest ? came : widest;
-}
-
 void
 grn_prepare_begin(GrnPrepare *p)
 {
@@ -141,7 +122,7 @@ grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure)
 	if (!isfinite(max_norm2))
 		return grn_fail(failure, "22003", "Scale the vectors down.",
 						"the squared length of a vector is out of range");
-	out->form = widest_form(p->forms, p->rows->form);
+	out->form = grn_rows_form(p->forms, p->rows->form);
 	out->norm_unit = 0;
 	return true;
 }

@@ -40,11 +40,12 @@
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
 
+#include "graph/arena.h"
 #include "graph/build/nearest.h"
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 16
+#define GRN_PROTOCOL_VERSION 17
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -200,8 +201,6 @@ typedef struct GrnBuildResult
 				off_near_count,
 				off_near,
 				near_items;
-	uint64_t	gpu_bytes;		/* most that it took on the device, beside digests that it kept, */
-	uint64_t	gpu_limit;		/* and might have taken; 0: not known */
 	uint32_t	gpus;			/* that were open for it */
 	uint32_t	parts;			/* in which the graph was built; 0: as a whole */
 	GrnRecallCurve curve;
@@ -234,6 +233,35 @@ grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildRes
 	GrnLayoutSpec of = grn_result_layout_spec(spec, result);
 
 	return grn_layout_of(layout, &of);
+}
+
+/* Where RESULT has lists and rows: nodes and degree must be known. */
+static inline void
+grn_place_result(GrnBuildResult *r)
+{
+	r->off_ids = 0;
+	r->off_counts = grn_aligned((uint64_t) r->nodes * r->degree * sizeof(uint32_t));
+	r->off_row_start = r->off_counts + grn_aligned(r->nodes);
+	r->off_rows = r->off_row_start + grn_aligned(((uint64_t) r->nodes + 1) * sizeof(uint32_t));
+}
+
+/* The same of what follows the rows, so many; returns the bytes of all. */
+static inline uint64_t
+grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
+{
+	r->off_moved = r->off_rows + grn_aligned(rows * sizeof(uint32_t));
+	r->off_centre = r->off_moved + (r->moved ? grn_aligned(r->nodes * sizeof(uint32_t)) : 0);
+	return r->off_centre + (r->centred ? grn_aligned(dim * sizeof(float)) : 0);
+}
+
+/* Where CODES has its arrays: nodes and shape must be known.  Returns the bytes of all. */
+static inline uint64_t
+grn_place_codes(GrnBuildResult *r, uint32_t dim)
+{
+	r->off_codes = 0;
+	r->off_factors = grn_aligned((uint64_t) r->nodes * grn_code_bytes(r->shape));
+	r->off_codec = r->off_factors + grn_aligned(r->nodes * sizeof(GrnFactor));
+	return r->off_codec + grn_codec_floats(dim, grn_code_dims(r->shape)) * sizeof(float);
 }
 
 /*

@@ -82,3 +82,19 @@ grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float n
 	s = grn_row_scale(rows, x);
 	return s.norm2 + norm2 - 2 * s.scale * grn_form_ip(rows->form, point, x, rows->dim);
 }
+
+GrnForm
+grn_rows_form(uint32_t needed, GrnForm came)
+{
+	GrnForm		widest = GRN_FORM_WIDEST;
+	bool		any = false;
+
+	for (uint32_t id = 0; needed >> id != 0; id++)
+		if (needed >> id & 1)
+		{
+			widest = any ? grn_form_wider(widest, (GrnForm) id) : (GrnForm) id;
+			any = true;
+		}
+	/* rows fit the form in which they came, whatever factor its heads have */
+	return grn_form_wider(widest, came) == widest ? came : widest;
+}

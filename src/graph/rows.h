@@ -92,4 +92,10 @@ grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 /* Squared distance in the space of row x and a point [dim], whose |point|^2 is norm2. */
 extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);
 
+/*
+ * The smallest form that holds all rows that came in a form.  needed: a bit for each GrnForm that
+ * some row needs (grn_form_smallest()).
+ */
+extern GrnForm grn_rows_form(uint32_t needed, GrnForm came);
+
 #endif							/* GRN_ROWS_H */

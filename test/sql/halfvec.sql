@@ -26,7 +26,7 @@ SELECT op, recall >= 0.95 AS recall, rows, different, disordered
 	FROM unnest('{<->,<#>,<=>}'::text[]) op, ranked('glosses', 'h', op, 'SELECT v FROM queries', 10);
 SELECT missing('glosses', 'h', op, (SELECT v FROM queries LIMIT 1)) FROM unnest('{<->,<#>,<=>}'::text[]) op;
 SELECT i, c.* FROM unnest('{l2_idx,ip_idx,cosine_idx}'::text[]) i, grnnd_check(i::regclass, true) c;
-SELECT rows, nodes, dimensions FROM grnnd_build_estimate('glosses', 'h', 'halfvec_cosine_ops');
+SELECT abs(rows - 1673) < 20 AS rows, dimensions FROM grnnd_build_estimate('glosses', 'h', 'halfvec_cosine_ops');
 
 -- more rows, duplicates among them; fewer rows
 INSERT INTO glosses SELECT id + 10000, v, h FROM glosses WHERE id % 7 < 2;

@@ -133,7 +133,4 @@ BEGIN
 END $$;
 SELECT in_order(10) = in_order(0) AS same;
 
--- the estimate of a build has the page of the centre
-SELECT index_bytes - pg_relation_size('s_v') AS more FROM grnnd_build_estimate('s', 'v', 'vector_ip_ops', '{layout=compact}');
-
 DROP SCHEMA test_layout CASCADE;

@@ -326,7 +326,7 @@ CREATE INDEX ON free USING grnnd (v);
 SELECT id FROM t ORDER BY v <-> '{1:1}/10' LIMIT 1;
 INSERT INTO z VALUES (1, '{1:1}/10');
 INSERT INTO w VALUES (1, '', '{1:3e38,2:3e38}/30000');
-SELECT nodes, dimensions FROM grnnd_build_estimate('t', 'v', 'sparsevec_ip_ops');
+SELECT rows, dimensions FROM grnnd_build_estimate('t', 'v', 'sparsevec_ip_ops');
 -- REINDEX, and codes
 REINDEX INDEX t_v;
 SELECT state FROM grnnd_codes('t_v');

@@ -138,14 +138,13 @@ for my $case (
 	[ 'check', q(DO 'BEGIN FOR i IN 1 .. 1000 LOOP PERFORM grnnd_check(''t_idx'', true); END LOOP; END') ],
 	[ 'build', q(DO 'BEGIN FOR i IN 1 .. 1000 LOOP REINDEX INDEX t_idx; END LOOP; END') ],
 	[ 'graph', q(DO 'BEGIN FOR i IN 1 .. 1000 LOOP PERFORM count(*) FROM grnnd_graph(''t'', ''v'');
-		PERFORM count(*) FROM grnnd_graph(''t'', ''v'', 100, exact => true); END LOOP; END') ],
-	[ 'estimate', q(DO 'BEGIN FOR i IN 1 .. 1000 LOOP PERFORM grnnd_build_estimate(''t'', ''v''); END LOOP; END') ])
+		PERFORM count(*) FROM grnnd_graph(''t'', ''v'', 100, exact => true); END LOOP; END') ])
 {
 	my ($name, $sql) = @$case;
 	for my $how ('cancel', 'terminate')
 	{
 		my $after = int rand($name eq 'vacuum' ? 150 : 400);
-		my $last = $name =~ /check|build|graph|estimate/ ? 'DO' : uc((split ' ', (split /; */, $sql)[-1])[0]);
+		my $last = $name =~ /check|build|graph/ ? 'DO' : uc((split ' ', (split /; */, $sql)[-1])[0]);
 		ended("$name, $how after $after ms", 500, $sql,
 			"query LIKE '$last%' AND clock_timestamp() > query_start + interval '$after ms'",
 			"SELECT pg_${how}_backend(PID)", $how eq 'cancel' ? $cancelled : $terminated);

@@ -200,6 +200,16 @@ extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, u
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*
+ * Rows that the lists of an array column have at most, of a table of so many.  A record of a list
+ * takes as many bytes as one of a node.
+ */
+static inline double
+grnnd_most_listed(const GrnLayout *l, double rows, double share)
+{
+	return rows * Max(share * grn_list_rows(l), 1);
+}
+
+/*
  * Fits the book of an array column to the counts of so many rows.  share: bytes that lists may
  * take, of those of the nodes; 0: there are none.
  */

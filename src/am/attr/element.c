@@ -222,8 +222,7 @@ grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, u
 				   double share)
 {
 	ClassCount *all;
-	/* a record of a list takes as much as a node's */
-	double		budget = (double) rows * Max(share * grn_list_rows(l), 1);
+	double		budget = grnnd_most_listed(l, (double) rows, share);
 	uint64		left = 0;
 	uint32		n = 0;
 

@@ -15,6 +15,7 @@
 #define GPU_START_SECONDS 0.35
 #define CPU_SECONDS_PER_ROW 40e-6
 #define CPU_SECONDS_PER_FLOAT 0.03e-6
+#define CPU_ALL 2				/* times the graph's, with codes, connecting and recall */
 #define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* once, on one core: the projection */
 
 /*
@@ -58,6 +59,12 @@ grnnd_choose_device(GrnndBuild *build, double rows)
 {
 	if (build->spec.device == GRN_DEVICE_AUTO && !grnnd_worth_gpu(build, rows))
 		build->spec.device = GRN_DEVICE_CPU;
+}
+
+double
+grnnd_graph_seconds(const GrnndBuild *build, double rows)
+{
+	return build->spec.device == GRN_DEVICE_GPU ? GPU_START_SECONDS : CPU_ALL * cpu_seconds(build, rows);
 }
 
 void

@@ -1,161 +1,60 @@
 /*
- * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take, from builds over a sample
- * of the rows, by the same builder and settings.
+ * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take with the present settings.
  *
- * Everything a build needs is nearly affine in the number of distinct rows: builds of two sizes
- * say what is constant and what a row costs (estimate_time.c).  The smaller one fits its codes
- * to as many rows as any build does, so that this counts as constant.  A still smaller one
- * comes before, because a device's first build takes longer.
- *
- * Where the whole table's build would be done in parts on a GPU, one more of the sample is done
- * in as many, under a limit of the same share of what it needs: it says what parts take of
- * memory.
+ * The functions that plan a build's memory and pages are called for the number of rows that the
+ * planner expects.  All rows are taken to differ.  A few pages that are spread over the table say
+ * how many rows have a vector, and which form holds all vectors.  No builder is started.
  */
 #include "postgres.h"
 
 #include <math.h>
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/tableam.h"
 #include "access/xlog.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type_d.h"
-#include "commands/tablespace.h"
-#include "executor/spi.h"
-#include "fmgr.h"
+#include "commands/defrem.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
-#include "storage/ipc.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/wait_event.h"
+#include "utils/snapmgr.h"
 
+#include "am/build/collect.h"
 #include "am/build/device_choice.h"
-#include "am/build/estimate_distinct.h"
-#include "am/build/estimate_filters.h"
-#include "am/build/estimate_memory.h"
-#include "am/build/estimate_time.h"
-#include "am/build/frequent.h"
-#include "am/build/parallel.h"
-#include "am/build/progress.h"
-#include "am/build/write_index.h"
+#include "am/build/write_index_impl.h"
+#include "am/lists.h"
 #include "am/owner.h"
+#include "am/test_point.h"
 #include "am/write/fit.h"
-#include "graph/build/duplicates.h"
-#include "graph/free_memory.h"
+#include "graph/build/descent.h"
+#include "graph/build/workspace.h"
 
-/* Rows of the smaller build: what codes are fitted to (src/builder/pipeline_codes.c). */
-#define SAMPLE_ROWS 8192
-#define SAMPLE_ROWS_PER_DIM 8
-#define SAMPLE_BYTES ((uint64) 1 << 30) /* both builds', of very many dimensions */
-#define SAMPLE_SURPLUS 1.2		/* asked for, since TABLESAMPLE takes whole blocks */
+/* Pages of the sample, and vectors that are looked at on each. */
+#define SAMPLE_PAGES 64
+#define VECTORS_PER_PAGE 4
 
-/*
- * The larger build's, where there are as many rows, it is not too slow, and memory allows.  A
- * GPU builds so few in a tenth of a second, most of which is constant: with more of them what a
- * row costs is seen.
- */
-#define MAX_SAMPLE_ROWS 131072
-#define MAX_SAMPLE_ROWS_GPU 262144
-#define MAX_SAMPLE_BYTES ((uint64) 128 << 20)
-#define LARGE_BUILD_SECONDS 1.0
-
-/* A device's first build. */
-#define FIRST_ROWS 4096
-
-/* Rows that the cursor of the sample brings at a time. */
-#define FETCH_ROWS 1000
-
-/* Written and synced for the disk's speed, doubled until it takes this many seconds. */
-#define PROBE_BYTES (16 << 20)
-#define LEAST_PROBE (1 << 20)	/* less cannot be timed */
-#define PROBE_MAX_BYTES (512 << 20)
-#define PROBE_SECONDS 0.25
-/*
- * What is written beyond so many bytes goes at this share of the rate that so short a probe meets:
- * 82 GB at .61, .64 and .69 of it on three hosts, and six more builds of 8 to 82 GB took 9 to 43%
- * longer than by the whole rate (test/bench/scale/results.md).
- */
-#define SUSTAINED_FROM ((double) (INT64CONST(2) << 30))
-#define SUSTAINED 0.7
-
-/*
- * Bytes that pass between memory and the disk, of those of all rows, where memory does not hold
- * them: rows written twice and read four times, less what stays.
- */
-#define ROWS_PASSED 5
-
-/*
- * A row of a frequent value with a graph of its own (src/builder/pipeline_value_edges.c): bytes of
- * the host's memory where a GPU builds all such graphs before their edges are taken, and of cores'
- * time the share of what a row of the graph of all takes.
- */
-#define MEMBER_BYTES 73
-#define MEMBER_TIME 0.3
-
-/* For a process to form a byte of a page, measured. */
-#define FORM_SECONDS_PER_BYTE 1.5e-9
-
-/* How much longer an index takes to write with its WAL, measured: test/bench/tried.md. */
-#define WITH_WAL 1.9
-
-/*
- * The leader alone ranks the rows that it has collected, and waits for workers to start and for
- * the disk to have all: 3.4 s of 100,000,000 rows, and 0.2 s (test/bench/scale/results.md).
- */
-#define RANK_SECONDS_PER_ROW 30e-9
-#define LOAD_SECONDS 0.2
-#define LEAST_LOAD ((double) (64 << 20))	/* bytes of an index that has workers */
+/* Bytes of rows, index and WAL in a second, about, on fast disks (test/bench/build/results.md). */
+#define BYTES_PER_SECOND 1e9
 
 /* Bytes of WAL for a page: its image, and its share of the record. */
 #define WAL_PAGE_BYTES (BLCKSZ + 40)
 
-#define NCOLUMNS 10				/* as in the function's definition */
-
-typedef struct Sample
+typedef struct Estimate
 {
-	GrnndBuild	build;
-	uint64		wanted;			/* rows of the larger build */
-	double		share;			/* of the table's blocks that were asked for */
-	/* what was seen */
-	uint64		seen;			/* rows, NULL or not */
-	uint64		indexed;		/* of them */
-	GrnndSeenRow *rows;			/* [indexed] palloc'd */
-	uint64		rows_max;		/* there is room for */
-	char	   *row;			/* room for one */
-	uint8	   *attrs;			/* and for its filter columns */
-	MemoryContext values;		/* what forming these takes */
-	uint64		blocks;			/* that had rows */
-	BlockNumber last_block;
-	double		seconds;		/* of reading */
-	/* what is known of the table by it */
-	double		nodes;			/* distinct rows */
-	GrnndDistinct distinct;
-	double	   *frequent;		/* [distinct.frequent] the sample's rows of each, palloc'd */
-	double		pages;			/* share of the table's that the sample has */
-	const GrnndFilterColumns *columns;
-	GrnndMembers members;		/* counted by value */
-	uint64		built;			/* rows of the last build */
-} Sample;
-
-/* One build's needs, of the sample or of the whole table. */
-typedef struct Needs
-{
-	double		nodes;
-	GrnndSampleTimes times;
-	double		seconds;		/* from BUILD to DONE, the device's start aside */
-	double		graph_seconds;	/* of the table's alone */
-	double		work_bytes;
-	double		gpu_bytes;
-} Needs;
-
-/* ---- the arguments ---- */
+	GrnndBuild	build;			/* nothing of it but what grnnd_build_init() sets */
+	/* columns of the table */
+	FormData_pg_attribute vector;
+	GrnndAttrs *attrs;			/* of filter columns */
+	/* of the sample */
+	double		rows;			/* seen there, */
+	double		vectors;		/* and of them with a vector */
+	int			nvalues;
+	Datum		values[SAMPLE_PAGES * VECTORS_PER_PAGE];	/* vectors that were kept, detoasted */
+} Estimate;
 
 /* Ends with an error unless oid is a table, and the user's. */
 static void
@@ -199,539 +98,275 @@ open_table(Oid oid)
 	return table;
 }
 
-/* ---- the sample ---- */
-
-/* Remembers an indexed row for grnnd_estimate_distinct(). */
-static void
-remember_row(Sample *s, BlockNumber block)
+static Form_pg_attribute
+table_column(Relation table, const char *name)
 {
-	const GrnndBuild *b = &s->build;
+	AttrNumber	attnum = get_attnum(RelationGetRelid(table), name);
+	Form_pg_attribute attribute;
 
-	if (s->indexed == s->rows_max)
-	{
-		s->rows_max = Max(2 * s->rows_max, s->wanted + FETCH_ROWS);
-		s->rows = s->rows == NULL ?
-			palloc_extended(s->rows_max * sizeof(GrnndSeenRow), MCXT_ALLOC_HUGE) :
-			repalloc_huge(s->rows, s->rows_max * sizeof(GrnndSeenRow));
-	}
-	s->rows[s->indexed++] = (GrnndSeenRow)
-	{
-		grn_hash_row(s->row, grn_form_bytes(b->key.type->form, b->dim)), block
-	};
-}
-
-/*
- * Stores one row, if the index would hold it: its vector is values[0], and filter columns follow.
- * Where there are more than wanted, each stays with the same probability: tables are not the same
- * from end to end.
- */
-static void
-take_row(Sample *s, ItemPointer tid, const Datum *values, const bool *isnull)
-{
-	GrnndBuild *b = &s->build;
-	const GrnndAttrs *attrs = b->attrs;
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
-	uint64		at;
-
-	s->seen++;
-	if (s->blocks == 0 || block != s->last_block)
-		s->blocks++;
-	s->last_block = block;
-	if (isnull[0] || !grnnd_form_row(&b->key, (int) b->column_dim, values[0], s->row))
-		return;
-	at = s->indexed;
-	remember_row(s, block);
-	if (at >= s->wanted)
-		at = grn_random((uint64) b->options.seed, 0, at) % s->indexed;
-	if (at >= s->wanted)
-		return;
-	memcpy(b->map->base[GRN_SEG_VECTORS] + at * b->row_bytes, s->row,
-		   b->row_bytes);
-	if (attrs->n > 0)
-	{
-		MemoryContext old = MemoryContextSwitchTo(s->values);
-
-		grnnd_form_attrs(attrs, values, isnull, s->attrs);
-		grnnd_form_elements(attrs, values, isnull, s->attrs + attrs->bytes);
-		memcpy(b->map->base[GRN_SEG_ATTRS] + at * grnnd_row_bytes(attrs), s->attrs,
-			   grnnd_row_bytes(attrs));
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(s->values);
-	}
-	b->rows = Min(s->indexed, s->wanted);
-}
-
-/* Reads about a share of the table's blocks. */
-static void
-read_sample(Sample *s, Relation table, const char *column)
-{
-	GrnndBuild *b = &s->build;
-	MemoryContext caller = CurrentMemoryContext;
-	StringInfoData query;
-	Portal		portal;
-
-	b->rows = s->seen = s->indexed = s->blocks = 0;
-	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT ctid, %s", quote_identifier(column));
-	for (uint32 i = 0; i < s->columns->n; i++)
-		appendStringInfo(&query, ", %s", quote_identifier(s->columns->names[i]));
-	appendStringInfo(&query, " FROM ONLY %s",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
-												RelationGetRelationName(table)));
-	if (s->share < 1)
-		appendStringInfo(&query, " TABLESAMPLE SYSTEM (%g) REPEATABLE (%d)", 100 * s->share,
-						 b->options.seed);
-	SPI_connect();
-	portal = SPI_cursor_open_with_args(NULL, query.data, 0, NULL, NULL, NULL, true, 0);
-	do
-	{
-		SPI_cursor_fetch(portal, true, FETCH_ROWS);
-		for (uint64 i = 0; i < SPI_processed; i++)
-		{
-			Datum		values[2 + GRNND_MAX_ATTRS];
-			bool		isnull[2 + GRNND_MAX_ATTRS];
-			MemoryContext spi = MemoryContextSwitchTo(caller);
-
-			heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, isnull);
-			take_row(s, (ItemPointer) DatumGetPointer(values[0]), values + 1, isnull + 1);
-			MemoryContextSwitchTo(spi);
-		}
-		SPI_freetuptable(SPI_tuptable);
-		CHECK_FOR_INTERRUPTS();
-	} while (SPI_processed > 0);
-	SPI_cursor_close(portal);
-	SPI_finish();
-}
-
-/* Takes a sample that has the rows wanted, or the whole table. */
-static void
-take_sample(Sample *s, Relation table, const char *column, double tuples)
-{
-	instr_time	start;
-
-	s->share = tuples > 0 ? SAMPLE_SURPLUS * s->wanted / tuples : 1;
-	INSTR_TIME_SET_CURRENT(start);
-	read_sample(s, table, column);
-	while (s->build.rows < s->wanted && s->share < 1)
-	{
-		s->share = Min(1, 4 * s->share);
-		INSTR_TIME_SET_CURRENT(start);
-		read_sample(s, table, column);
-	}
-	s->seconds = grnnd_seconds_since(start);
-}
-
-/* ---- builds over it ---- */
-
-/*
- * Builds over the sample's first rows, under a limit of GPU memory (0: none); the
- * builder stays for the next.
- */
-static Needs
-build_sample(Sample *s, uint64 rows, double gpu_limit)
-{
-	GrnndBuilder *builder = &s->build.builder;
-	Needs		needs = {0};
-	instr_time	start;
-
-	if (builder->pid != 0)
-		grnnd_builder_park(builder);
-	/* the memory of the build before is there already, and not asked for */
-	needs.work_bytes = (double) builder->needed[GRN_SEG_WORK];
-	s->build.spec.gpu_memory_limit = (uint64) gpu_limit;
-	grnnd_builder_start(builder, s->build.map, &s->build.spec);
-	INSTR_TIME_SET_CURRENT(start);
-	grnnd_builder_rows(builder, rows);
-	grnnd_builder_run(builder, rows);
-	needs.nodes = (double) builder->result.nodes;
-	needs.seconds = Max(grnnd_seconds_since(start) - builder->result.sec_device, 0);
-	needs.work_bytes = Max(needs.work_bytes, (double) builder->needed[GRN_SEG_WORK]);
-	needs.gpu_bytes = (double) builder->result.gpu_bytes;
-	needs.times = grnnd_sample_times(&builder->result, needs.seconds);
-	return needs;
-}
-
-/* What so many nodes need, by two builds. */
-static Needs
-extrapolate(const Needs *small, const Needs *large, const GrnndBuildSize *size)
-{
-	double		factor = (size->nodes - large->nodes) / Max(large->nodes - small->nodes, 1);
-	GrnndBuildTimes times = grnnd_build_times(&small->times, &large->times, size);
-	Needs		needs = {.nodes = size->nodes, .seconds = times.all};
-
-	ereport(DEBUG1,
-			(errmsg_internal("grnnd build of %.0f nodes on %.0f GPUs%s, estimated: graph %.3f s, recall %.3f s, all %.3f s",
-							 size->nodes, size->gpus, size->parts ? ", in parts" : "", times.graph,
-							 times.recall, times.all)));
-	needs.work_bytes = large->work_bytes + factor * (large->work_bytes - small->work_bytes);
-	needs.gpu_bytes = large->gpu_bytes + factor * (large->gpu_bytes - small->gpu_bytes);
-	needs.graph_seconds = times.graph;
-	return needs;
-}
-
-/*
- * Adds what graphs of frequent values take, which samples are mostly too small for.  Cores build
- * them one by one, in memory that the graph of all has had.
- */
-static void
-add_value_graphs(const Sample *s, double rows, Needs *needs)
-{
-	const GrnBuildResult *r = &s->build.builder.result;
-	double		members = grnnd_rows_with_edges(&s->build, &s->members, rows, needs->nodes);
-
-	for (uint32 i = 0; i < GRN_MAX_SIG_BYTES; i++)
-		if (r->value_edges[i] > 0)
-			return;
-	if (r->on_gpu)
-		needs->work_bytes += members * MEMBER_BYTES;
-	else
-		needs->seconds += needs->graph_seconds / needs->nodes * members * MEMBER_TIME;
-}
-
-/* Memory of a build in parts of gpu_limit bytes, by one over the sample's first rows. */
-static void
-measure_parts(Sample *s, uint64 rows, double gpu_limit, Needs *needs)
-{
-	Needs		parts = build_sample(s, rows, gpu_limit / needs->nodes * rows);
-
-	needs->work_bytes = parts.work_bytes * needs->nodes / parts.nodes;
-	needs->gpu_bytes = Min(parts.gpu_bytes * needs->nodes / parts.nodes, gpu_limit);
-}
-
-/* A GrnndFrequentFn. */
-static void
-take_frequent(void *arg, double rows)
-{
-	Sample	   *s = arg;
-
-	s->frequent[(int) s->distinct.frequent++] = rows;
-}
-
-/* Estimates how many distinct vectors there are among `rows` of the table. */
-static void
-estimate_nodes(Sample *s, double rows)
-{
-	s->pages = s->share >= 1 ? 1 : Min((double) s->indexed / rows, 1);
-	s->frequent = palloc_extended(s->indexed * sizeof(double), MCXT_ALLOC_HUGE);
-	s->distinct.frequent = 0;
-	s->distinct = grnnd_estimate_distinct(s->rows, s->indexed, s->pages, take_frequent, s);
-	s->nodes = Max(rint(Min(s->distinct.frequent + s->distinct.rare, rows)), 1);
-}
-
-/*
- * Records with heap TIDs of a node that has so many, beside its own; of nodes that have so many on
- * average the mean, if they have the whole number below or the one above.
- */
-static double
-chained(const GrnLayout *layout, double tids)
-{
-	double		less = ceil(Max(floor(tids) - layout->tids_max, 0) / layout->chain_tids);
-	double		more = ceil(Max(floor(tids) + 1 - layout->tids_max, 0) / layout->chain_tids);
-
-	return less + (tids - floor(tids)) * (more - less);
-}
-
-/* Those of all nodes. */
-static double
-chains(const Sample *s, const GrnLayout *layout)
-{
-	const GrnndDistinct *d = &s->distinct;
-	double		records = 0;
-
-	for (int i = 0; i < (int) d->frequent; i++)
-		records += chained(layout, s->frequent[i] / s->pages);
-	for (uint32 k = 0; k < d->kinds; k++)
-		records += d->kind[k].values * chained(layout, d->kind[k].rows);
-	return records;
-}
-
-/*
- * The needs of an index on so many rows, and the seconds until a device is open.  Leaves
- * the result of a large build in the builder.
- */
-static Needs
-measure(Sample *s, double rows, double *device_seconds)
-{
-	uint64		all = s->build.rows;
-	uint64		few = Min(all, Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) s->build.dim));
-	uint64		n = all;
-	double		gpu_limit = 0;
-	GrnndBuildSize size = {.threads = s->build.spec.threads};
-	Needs		first = {0};
-	Needs		small;
-	Needs		large;
-	Needs		needs;
-
-	*device_seconds = 0;
-	/* two builds, unless the sample is the table */
-	if (all < rows)
-		few = Min(few, Max(all / 2, 1));
-	if (s->build.spec.device != GRN_DEVICE_CPU)
-	{
-		const GrnBuildResult *result = &s->build.builder.result;
-
-		first = build_sample(s, Min(few, FIRST_ROWS), (double) s->build.spec.gpu_memory_limit);
-		size.gpus = result->on_gpu ? result->gpus : 0;
-		gpu_limit = (double) result->gpu_limit;
-		*device_seconds = result->sec_device;
-	}
-	small = build_sample(s, few, 0);
-	if (size.gpus == 0)
-		n = Min(n, Max(MAX_SAMPLE_ROWS, 2 * few));
-	if (size.gpus == 0 && n > 2 * few)
-		n = (uint64) Min(n, Max(2 * few, few * LARGE_BUILD_SECONDS / Max(small.seconds, 1e-3)));
-	large = n > few ? build_sample(s, n, 0) : small;
-	s->built = n;
-	size.nodes = s->nodes;
-	needs = extrapolate(&small, &large, &size);
-	if (!s->build.builder.result.on_gpu)
-		needs.work_bytes = Max(needs.work_bytes, grnnd_cores_work(&s->build, rows, needs.nodes));
-	add_value_graphs(s, rows, &needs);
-	if (size.gpus > 0)
-	{
-		GrnndBuildSize begin = {.nodes = first.nodes, .threads = size.threads, .gpus = 1};
-		Needs		again = extrapolate(&small, &large, &begin);
-
-		if (gpu_limit > 0 && needs.gpu_bytes > gpu_limit)
-		{
-			size.parts = true;
-			needs = extrapolate(&small, &large, &size);
-			measure_parts(s, n, gpu_limit, &needs);
-			add_value_graphs(s, rows, &needs);
-		}
-		/* a device's first build takes longer */
-		needs.seconds += Max(first.seconds - again.seconds, 0);
-	}
-	return needs;
-}
-
-/* ---- the disk ---- */
-
-/*
- * Seconds to write and sync a temporary file.  Like the build's pages each piece is sent
- * on its way at once.
- */
-static double
-probe_disk(int64 bytes)
-{
-	const int	piece_bytes = 1 << 20;
-	char	   *piece = palloc(piece_bytes);
-	File		file = OpenTemporaryFile(false);
-	instr_time	start;
-	double		seconds;
-
-	/* nothing that a file system could compress */
-	for (int i = 0; i < piece_bytes; i += sizeof(uint64))
-	{
-		uint64		word = grn_random(0, 0, i);
-
-		memcpy(piece + i, &word, sizeof(word));
-	}
-	INSTR_TIME_SET_CURRENT(start);
-	for (int64 at = 0; at < bytes; at += piece_bytes)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (FileWrite(file, piece, piece_bytes, at, PG_WAIT_EXTENSION) != piece_bytes)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not write to temporary file \"%s\": %m", FilePathName(file))));
-		FileWriteback(file, at, piece_bytes, PG_WAIT_EXTENSION);
-	}
-	if (FileSync(file, PG_WAIT_EXTENSION) != 0)
+	if (attnum <= 0)
 		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not sync temporary file \"%s\": %m", FilePathName(file))));
-	seconds = grnnd_seconds_since(start);
-	FileClose(file);
-	pfree(piece);
-	return Max(seconds, 1e-6);
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(table))));
+	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+#if PG_VERSION_NUM >= 180000
+	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" is generated when it is read, and cannot be in an index", name),
+				 errhint("Generate it as STORED.")));
+#endif
+	return attribute;
 }
 
-/* Bytes a second of writing and syncing, where temporary files go. */
-static double
-disk_speed(void)
-{
-	int64		most = PROBE_MAX_BYTES;
-	int64		bytes;
-	double		seconds;
-
-	/* the sample may take the other half */
-	if (temp_file_limit >= 0)
-		most = Min(most, (int64) temp_file_limit * 1024 / 2);
-	if (most < LEAST_PROBE)
-		return PROBE_BYTES / PROBE_SECONDS;
-	bytes = Max(Min(PROBE_BYTES, most) >> 20 << 20, LEAST_PROBE);
-	PrepareTempTablespaces();
-	for (;;)
-	{
-		seconds = probe_disk(bytes);
-		if (seconds >= PROBE_SECONDS || 2 * bytes > most)
-			return bytes / seconds;
-		bytes *= 2;
-	}
-}
-
-static double
-write_seconds(double bytes, double speed)
-{
-	return (Min(bytes, SUSTAINED_FROM) + Max(bytes - SUSTAINED_FROM, 0) / SUSTAINED) / speed;
-}
-
-/* ---- the result ---- */
-
-/*
- * Seconds in which rows, graph and results that memory does not hold go to the disk and come back
- * (src/builder/pipeline_move.c): 0 where it does.  memory: bytes of the whole build.
- */
-static double
-beyond_memory(const GrnndBuild *b, double rows, double memory, double speed)
-{
-	double		limit = (double) grn_memory_limit(b->spec.work_limit);
-	double		all = rows * b->row_bytes;
-	double		on_disk = Min(all, Max(memory - maintenance_work_mem * 1024.0, 0));
-
-	if (on_disk == 0 || on_disk + memory - all <= limit)
-		return 0;
-	return ROWS_PASSED * all / speed;
-}
-
+/* Filter columns by their names, with the operator classes that CREATE INDEX takes by default. */
 static void
-fill_result(Sample *s, Relation table, double rows, const Needs *needs, double device_seconds,
-			Datum *values)
+find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 {
-	GrnndBuild *b = &s->build;
-	const GrnBuildResult *r = &b->builder.result;
-	double		nodes = needs->nodes;
-	double		records;
-	GrnndBuildMemory memory;
-	double		collect;
-	double		load;
-	double		beyond;
-	double		speed;
-	bool		wal = RelationNeedsWAL(table) && XLogIsNeeded();
-	GrnLayout	layout;
-	GrnndFilterNeeds filters;
-	double		blocks;
-
-	if (!grn_result_layout(&layout, &b->spec, r))
-		elog(ERROR, "the index builder chose a record that does not fit a page");
-	records = nodes + chains(s, &layout);
-	filters = grnnd_filter_needs(b, &layout, s->built, rows, nodes, records);
-	blocks = (double) grnnd_index_blocks(&layout, r->centred != 0, (uint64) (records + filters.records)) +
-		filters.pages;
-	memory = grnnd_build_memory(b, &layout, &(GrnndMemoryNeeds) {rows, nodes, needs->work_bytes, filters.bytes});
-
-	collect = s->seconds / Max(s->seen, 1) * rows / (1 + grnnd_collect_workers(table, NULL)) +
-		rows * RANK_SECONDS_PER_ROW;
-	speed = disk_speed();
-	load = write_seconds(blocks * BLCKSZ * (wal ? WITH_WAL : 1), speed);
-	/* with one process pages are formed and written in turns */
-	load = Max(load, (load + blocks * BLCKSZ * FORM_SECONDS_PER_BYTE) /
-			   (1 + grnnd_write_workers(b, (uint64) blocks))) + LOAD_SECONDS * Min(blocks * BLCKSZ / LEAST_LOAD, 1);
-	beyond = beyond_memory(b, rows, memory.memory + memory.disk, speed);
-	ereport(DEBUG1,
-			(errmsg_internal("grnnd estimate: collect %.3f s, device %.3f s, build %.3f s, load %.3f s, beyond memory %.3f s at %.0f MB/s",
-							 collect, device_seconds, needs->seconds, load, beyond, speed / 1e6)));
-
-	values[0] = Int64GetDatum((int64) rint(rows));
-	values[1] = Int64GetDatum((int64) nodes);
-	values[2] = Int32GetDatum((int32) b->column_dim);
-	values[3] = CStringGetTextDatum(r->on_gpu ? "gpu" : "cpu");
-	values[4] = Int64GetDatum((int64) (blocks * BLCKSZ));
-	values[5] = Int64GetDatum((int64) (wal ? blocks * WAL_PAGE_BYTES : 0));
-	values[6] = Int64GetDatum((int64) memory.memory);
-	values[7] = Int64GetDatum((int64) memory.disk);
-	values[8] = Int64GetDatum((int64) needs->gpu_bytes);
-	values[9] = Float8GetDatum(Max(collect, device_seconds) + needs->seconds + load + beyond);
-}
-
-/* Everything but the arguments.  Leaves values[] zero where no row has a vector. */
-static void
-estimate(Sample *s, Relation table, const char *column, Datum *values)
-{
-	GrnndBuild *b = &s->build;
-	GrnndMapping *map;
-	double		rows;
-	BlockNumber pages;
-	double		tuples;
-	double		allvisible;
-	uint64		bytes = Min(MAX_SAMPLE_BYTES, (uint64) maintenance_work_mem * 1024 / 2);
-	Needs		needs;
-	double		device_seconds;
-
-	estimate_rel_size(table, NULL, &pages, &tuples, &allvisible);
-	s->wanted = Max(Min(b->spec.device == GRN_DEVICE_CPU ? MAX_SAMPLE_ROWS : MAX_SAMPLE_ROWS_GPU,
-						bytes / (b->row_bytes)),
-					Min(2 * Max(SAMPLE_ROWS, SAMPLE_ROWS_PER_DIM * (uint64) b->dim),
-						SAMPLE_BYTES / (b->row_bytes)));
-	/* no more than the table can hold */
-	s->wanted = Min(s->wanted, Max((uint64) pages, 1) * MaxHeapTuplesPerPage);
-	grnnd_build_map(b, s->wanted);
-	map = b->map;
-	grnnd_mapping_grow(map, GRN_SEG_VECTORS, s->wanted * b->row_bytes);
-	grnnd_mapping_grow(map, GRN_SEG_ORDER, s->wanted * sizeof(uint32));
-	grnnd_mapping_populate(map, GRN_SEG_VECTORS, 0, s->wanted * b->row_bytes);
-	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, s->wanted * sizeof(uint32));
-	if (b->attrs->n > 0)
-	{
-		grnnd_mapping_grow(map, GRN_SEG_ATTRS, s->wanted * grnnd_row_bytes(b->attrs));
-		grnnd_mapping_populate(map, GRN_SEG_ATTRS, 0, s->wanted * grnnd_row_bytes(b->attrs));
-	}
-	s->row = palloc0(b->row_bytes);
-	s->attrs = palloc0(Max(grnnd_row_bytes(b->attrs), 1));
-	s->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns", ALLOCSET_SMALL_SIZES);
-	take_sample(s, table, column, tuples);
-	if (b->rows == 0)
-		return;
-
-	for (uint64 i = 0; i < b->rows; i++)
-		((uint32 *) map->base[GRN_SEG_ORDER])[i] = (uint32) i;
-	if (s->share >= 1)
-		tuples = (double) s->seen;
-	else if (table->rd_rel->reltuples < 0)
-		tuples = (double) s->seen / s->blocks * pages;
-	rows = Max(tuples * s->indexed / s->seen, b->rows);
-
-	if (b->spec.sig_bytes > 0)
-		grnnd_fit_books(b, rows);
-	s->members = grnnd_count_members(b);
-	estimate_nodes(s, rows);
-	grnnd_choose_device(b, rows);
-	needs = measure(s, rows, &device_seconds);
-	fill_result(s, table, rows, &needs, device_seconds, values);
-}
-
-/* Refuses parameters without a value; PostgreSQL would say that it does not know them. */
-static void
-check_options(ArrayType * options)
-{
+	GrnndAttrSource sources[GRNND_MAX_ATTRS];
+	Oid			am = get_am_oid("grnnd", false);
 	Datum	   *each;
 	bool	   *nulls;
-	int			n;
+	int			n = 0;
 
-	deconstruct_array(options, TEXTOID, -1, false, TYPALIGN_INT, &each, &nulls, &n);
+	if (names != NULL)
+		deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &each, &nulls, &n);
+	if (n > GRNND_MAX_ATTRS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS),
+				 errhint("The vector is one of them.")));
 	for (int i = 0; i < n; i++)
-		if (nulls[i] || strchr(TextDatumGetCString(each[i]), '=') == NULL)
+	{
+		Form_pg_attribute attribute;
+		Oid			class_oid,
+					input;
+
+		if (nulls[i])
 			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("storage parameter \"%s\" has no value",
-							nulls[i] ? "NULL" : TextDatumGetCString(each[i])),
-					 errhint("Write each as in \"{degree=32,layout=compact}\".")));
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("the name of a filter column must not be null"),
+					 errhint("Write each as in \"{tenant_id,created_at}\".")));
+		attribute = table_column(table, NameStr(*DatumGetName(each[i])));
+		class_oid = ResolveOpClass(NIL, attribute->atttypid, "grnnd", am);
+		input = get_opclass_input_type(class_oid);
+		if (OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), input, input, GRNND_SUPPORT_TYPE)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("filter column \"%s\" is a vector", NameStr(attribute->attname)),
+					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+		sources[i] = (GrnndAttrSource) {input, attribute->atttypid, attribute->attcollation};
+	}
+	e->attrs = grnnd_make_attrs(sources, (uint32) n);
+}
+
+/* ---- the sample ---- */
+
+/* Reads pages that are spread over the table; returns how many rows all of it has. */
+static double
+read_sample(Estimate *e, Relation table)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(table);
+	uint32		n = Min(blocks, SAMPLE_PAGES);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	double		tuples,
+				allvisible;
+	ItemPointerData first,
+				last;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		BlockNumber block = (BlockNumber) ((uint64) blocks * i / n);
+		TableScanDesc scan;
+
+		ItemPointerSet(&first, block, FirstOffsetNumber);
+		ItemPointerSet(&last, block, MaxOffsetNumber);
+		scan = table_beginscan_tidrange(table, GetActiveSnapshot(), &first, &last);
+		for (int kept = 0; table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot);)
+		{
+			bool		isnull;
+			Datum		value = slot_getattr(slot, e->vector.attnum, &isnull);
+
+			e->rows++;
+			e->vectors += !isnull;
+			if (!isnull && kept++ < VECTORS_PER_PAGE)
+				e->values[e->nvalues++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		}
+		table_endscan(scan);
+		CHECK_FOR_INTERRUPTS();
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	if (n == blocks || table->rd_rel->reltuples < 0)
+		return e->rows / Max(n, 1) * blocks;
+	estimate_rel_size(table, NULL, &blocks, &tuples, &allvisible);
+	return tuples;
+}
+
+/* The form that holds all vectors exactly, by the sample.  Only those to be indexed count. */
+static GrnForm
+sampled_form(Estimate *e)
+{
+	const GrnndBuild *b = &e->build;
+	void	   *row = palloc0(b->row_bytes);
+	float	   *numbers = palloc(b->dim * sizeof(float));
+	uint32		needed = 0;
+	int			indexed = 0;
+
+	for (int i = 0; i < e->nvalues; i++)
+		if (b->key.type->dim(e->values[i]) == (int) b->column_dim &&
+			grnnd_form_row(&b->key, (int) b->column_dim, e->values[i], row))
+		{
+			grn_form_load(b->key.type->form, row, b->dim, numbers);
+			needed |= 1u << grn_form_smallest(numbers, b->dim);
+			indexed++;
+		}
+	e->vectors *= (double) indexed / Max(e->nvalues, 1);
+	return grn_rows_form(needed, b->key.type->form);
+}
+
+/* ---- what the build takes ---- */
+
+/*
+ * What filter columns take: records of lists, pages, and bytes of ATTRS behind the values.  Every
+ * list of a column is taken to be as long as the others, and the elements of an array to have all
+ * the lists that they may have.
+ */
+static void
+add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
+{
+	const GrnndBuild *b = &e->build;
+	GrnndMeta	meta = {.sig_bytes = (uint16) layout->sig_bytes, .ncolumns = e->attrs->n, .build_nodes = (uint32) rows};
+	GrnCodec	codec = {.dim = layout->dim, .shape = layout->shape, .kind = b->key.metric->codes,
+		.own = b->key.metric->own_codes};
+	GrnndListSizes lists = {0};
+
+	/* without codes there are no lists, and few rows get theirs later */
+	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
+		meta.list_buckets = grnnd_list_buckets(layout, rows);
+	for (uint32 c = 0; c < e->attrs->n; c++)
+	{
+		double		n = e->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY ? (double) rows
+			: grnnd_most_listed(layout, (double) rows, b->options.element_lists);
+
+		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
+		for (uint32 i = 0; i < meta.list_buckets; i++)
+			grnnd_add_list(&lists, &meta, layout, &codec, c, (uint64) (n / meta.list_buckets), rows);
+	}
+	*records = grnnd_place_lists(layout, rows, &lists).end;
+	grnnd_place_filters(&meta, layout, 0);
+	*pages = grnnd_filter_pages(&meta);
+	*bytes = grnnd_filter_bytes(&meta, layout, rows, &lists);
+}
+
+/* The segments, as grnnd_mapping_grow() lengthens them. */
+typedef struct Segments
+{
+	uint64		size[GRN_NSEGMENTS];
+	uint64		memory_left;
+	uint64		memory;
+	uint64		disk;			/* of the temporary file */
+} Segments;
+
+static void
+grow(Segments *s, GrnSegment segment, uint64 bytes)
+{
+	while (s->size[segment] < bytes)
+	{
+		uint64		piece = grnnd_next_piece(s->size[segment], bytes, UINT64_MAX, s->memory_left);
+
+		s->size[segment] += piece;
+		*(s->memory_left > 0 ? &s->memory : &s->disk) += piece;
+		s->memory_left -= Min(piece, s->memory_left);
+	}
+}
+
+/* Memory and temporary file of a build over so many rows, segment by segment as it goes on. */
+static Segments
+build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 filter_bytes,
+			 uint64 rows)
+{
+	Segments	s = {.memory_left = (uint64) maintenance_work_mem * 1024};
+	uint64		of_row = grnnd_row_bytes(b->attrs);
+	uint64		chunk = grnnd_chunk_rows(b->row_bytes);
+	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree, .shape = layout->shape,
+		.centred = grn_has_centre(layout->form, rows)};
+	GrnRows		like = {.dim = b->dim, .form = (GrnForm) b->spec.form};
+	GrnGraphParams params = b->spec.params;
+	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centred = r.centred};
+	GrnCodeCosts costs;
+	GrnWork		work;
+
+	for (uint64 n = chunk; n < rows + chunk; n += chunk)
+	{
+		grow(&s, GRN_SEG_VECTORS, Min(n, rows) * b->row_bytes);
+		grow(&s, GRN_SEG_TIDS, Min(n, rows) * sizeof(uint64));
+		grow(&s, GRN_SEG_ATTRS, Min(n, rows) * of_row);
+	}
+	grow(&s, GRN_SEG_ORDER, rows * sizeof(uint32));
+	grn_layout_code_costs_of(spec, &costs);
+	needs.code_bytes = grn_most_code_bytes(&costs);
+	needs.code_dims = b->spec.use_codes && needs.code_bytes > 0 ? grn_max_code_dims(b->dim) : 0;
+	work = grn_lay_out_work(&needs, NULL);
+	grow(&s, GRN_SEG_WORK, Max(grn_compare_work_bytes(rows), work.bytes));
+	grn_default_params(&params, b->dim, rows);
+	if (b->spec.device != GRN_DEVICE_GPU)
+		grow(&s, GRN_SEG_WORK, work.kept_bytes + grn_rnnd_bytes(&params, rows, grn_copied_dims(&like)));
+	grn_place_result(&r);
+	grow(&s, GRN_SEG_RESULT, grn_place_result_end(&r, rows, b->dim));
+	if (layout->code_bytes > 0)
+		grow(&s, GRN_SEG_CODES, grn_place_codes(&r, b->dim));
+	grow(&s, GRN_SEG_ATTRS, rows * of_row + filter_bytes);
+	return s;
+}
+
+/* Fills the result, for a table that has rows. */
+static void
+estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
+{
+	static const char *const devices[] = {[GRN_DEVICE_AUTO] = "auto",[GRN_DEVICE_GPU] = "gpu",[GRN_DEVICE_CPU] = "cpu"};
+	GrnndBuild *b = &e->build;
+	GrnLayoutSpec spec = grnnd_usual_layout(b, exact);
+	GrnLayout	layout;
+	uint64		records,
+				pages,
+				filter_bytes;
+	Segments	segments;
+
+	grnnd_choose_device(b, (double) rows);
+	spec = grnnd_usual_layout(b, grn_layout_form_beside_columns((GrnKeep) b->spec.keep, b->spec.use_codes, &spec));
+	if (!grn_layout_of(&layout, &spec))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a record of degree %u does not fit a page", spec.degree),
+				 errhint("Build with a smaller degree.")));
+	add_filters(e, &layout, rows, &records, &pages, &filter_bytes);
+	grnnd_check_records(records);
+	pages += grnnd_index_blocks(&layout, grn_has_centre(layout.form, rows), records);
+	segments = build_memory(b, &spec, &layout, filter_bytes, rows);
+
+	values[0] = Int64GetDatum((int64) rows);
+	values[2] = CStringGetTextDatum(devices[b->spec.device]);
+	values[3] = Int64GetDatum((int64) (pages * BLCKSZ));
+	values[4] = Int64GetDatum((int64) (wal ? pages * WAL_PAGE_BYTES : 0));
+	values[5] = Int64GetDatum((int64) segments.memory);
+	values[6] = Int64GetDatum((int64) segments.disk);
+	values[7] = Float8GetDatum(grnnd_graph_seconds(b, (double) rows) +
+							   (double) (rows * b->row_bytes + pages * BLCKSZ * (wal ? 2 : 1)) / BYTES_PER_SECOND);
 }
 
 PG_FUNCTION_INFO_V1(grnnd_build_estimate);
 Datum
 grnnd_build_estimate(PG_FUNCTION_ARGS)
 {
-	Datum		values[NCOLUMNS];
-	bool		nulls[NCOLUMNS] = {false};
+	Datum		values[8] = {0};	/* the function's columns */
+	bool		nulls[8] = {false};
 	TupleDesc	tupdesc;
 	Relation	table;
-	const char *column;
-	Form_pg_attribute attribute;
-	Sample	   *s = palloc0(sizeof(Sample));
 	GrnndOptions *options;
-	GrnndFilterColumns *columns;
+	GrnndKey	key;
+	GrnForm		exact;
+	Estimate   *e = palloc0(sizeof(Estimate));
+	double		rows;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -741,30 +376,24 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	table = open_table(PG_GETARG_OID(0));
-	column = NameStr(*PG_GETARG_NAME(1));
-	attribute = grnnd_table_column(table, column);
-	if (!PG_ARGISNULL(3))
-		check_options(PG_GETARG_ARRAYTYPE_P(3));
+	e->vector = *table_column(table, NameStr(*PG_GETARG_NAME(1)));
 	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
-	columns = grnnd_filter_columns(table, PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
-	grnnd_build_init(&s->build, grnnd_key_by_name(getBaseType(attribute->atttypid),
-												  PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL),
-					 columns->attrs, attribute, options);
-	s->columns = columns;
-	for (int i = 0; i < NCOLUMNS; i++)
-		values[i] = Int64GetDatum(0);
-	values[2] = Int32GetDatum((int32) s->build.column_dim);
-	values[9] = Float8GetDatum(0);
-	nulls[3] = true;
-
-	PG_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(&s->build));
-	{
-		estimate(s, table, column, values);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(&s->build));
-	grnnd_build_finish(&s->build);
-
-	nulls[3] = s->build.rows == 0;
+	find_filter_columns(e, table, PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
+	e->vector.atttypid = getBaseTypeAndTypmod(e->vector.atttypid, &e->vector.atttypmod);
+	key = grnnd_key_by_name(e->vector.atttypid, PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL);
+	grnnd_test_point("estimate");
+	rows = read_sample(e, table);
+	/* as in an index on an expression that gives the column its dimensions */
+	if (e->vector.atttypmod < 1 && e->nvalues > 0)
+		e->vector.atttypmod = key.type->dim(e->values[0]);
+	grnnd_build_init(&e->build, key, e->attrs, &e->vector, options);
+	exact = sampled_form(e);
+	rows = rint(rows * e->vectors / Max(e->rows, 1));
+	values[1] = Int32GetDatum((int32) e->build.column_dim);
+	nulls[2] = rows < 1;
+	values[7] = Float8GetDatum(0);
+	if (rows >= 1)
+		estimate(e, exact, (uint64) rows, RelationNeedsWAL(table) && XLogIsNeeded(), values);
 	relation_close(table, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }

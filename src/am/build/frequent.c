@@ -134,13 +134,3 @@ grnnd_mark_frequent(GrnndFrequent *f, const GrnndAttrs *attrs, GrnndMapping *map
 			mark_column(&f->column[c], attrs, map, c, begin, end);
 	}
 }
-
-void
-grnnd_fit_books(GrnndBuild *build, double rows)
-{
-	GrnndFrequent *f = palloc0(grnnd_frequent_bytes(build->spec.sig_bytes));
-
-	grnnd_find_frequent(build, rows, f);
-	grnnd_mark_frequent(f, build->attrs, build->map, build);
-	pfree(f);
-}

@@ -42,7 +42,4 @@ extern void grnnd_find_frequent(GrnndBuild *build, double rows, GrnndFrequent *f
 extern void grnnd_mark_frequent(GrnndFrequent *f, const GrnndAttrs *attrs, GrnndMapping *map,
 								GrnndBuild *build);
 
-/* Both, by one process. */
-extern void grnnd_fit_books(GrnndBuild *build, double rows);
-
 #endif							/* GRNND_FREQUENT_H */

@@ -40,7 +40,7 @@ expressions_parallel_safe(Relation index)
 /*
  * Workers that may read the table beside the leader.  Unlike core's rule for sorts,
  * maintenance_work_mem has no say: all share one mapping.  TOASTed vectors
- * count like the table's own pages.  index NULL: one on a column, still to be.
+ * count like the table's own pages.
  */
 int
 grnnd_collect_workers(Relation heap, Relation index)
@@ -50,7 +50,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 	int			wanted;
 
 	if (max_parallel_maintenance_workers == 0 || IsInParallelMode() ||
-		RelationUsesLocalBuffers(heap) || (index && !expressions_parallel_safe(index)))
+		RelationUsesLocalBuffers(heap) || !expressions_parallel_safe(index))
 		return 0;
 
 	wanted = RelationGetParallelWorkers(heap, -1);
@@ -72,7 +72,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 int
 grnnd_write_workers(const GrnndBuild *build, uint64 index_pages)
 {
-	if (IsInParallelMode() || (build->index && RelationUsesLocalBuffers(build->index)))
+	if (IsInParallelMode() || RelationUsesLocalBuffers(build->index))
 		return 0;
 	return (int) Min(index_pages / LOAD_PAGES_PER_WORKER,
 					 (uint64) max_parallel_maintenance_workers);

@@ -22,8 +22,12 @@
 
 /* ---- books ---- */
 
-void
-grnnd_fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows, double rows)
+/*
+ * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
+ * list.
+ */
+static void
+fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
 	const GrnndAttr *attr = &new->columns->attr[column];
 	uint32	   *counts = palloc0(GRNND_CLASSES * sizeof(uint32));
@@ -35,9 +39,7 @@ grnnd_fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows, double row
 		CHECK_FOR_INTERRUPTS();
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
 	}
-	for (uint32 i = 0; rows > (double) nrows && i < GRNND_CLASSES; i++)
-		counts[i] = (uint32) Min(counts[i] * (rows / (double) nrows), UINT32_MAX);
-	grnnd_fit_elements(&new->books[column], &new->layout, counts, (uint64) rows, new->element_lists);
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows, new->element_lists);
 	grnnd_listed_classes(&new->books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
 	{
@@ -175,25 +177,6 @@ begin_shares(GrnndNewIndex *new, uint32 bucket)
 		n += of_share;
 	}
 	return n;
-}
-
-uint64 *
-grnnd_count_lists(GrnndNewIndex *new)
-{
-	uint32		buckets = new->meta.list_buckets * new->columns->n;
-	uint64	   *counts = palloc_extended(buckets * sizeof(uint64), MCXT_ALLOC_HUGE);
-	pg_atomic_uint64 next_share;
-
-	new->filters.buckets = buckets;
-	new->list_counts = palloc_extended((Size) SHARES * buckets * sizeof(uint32),
-									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	pg_atomic_init_u64(&next_share, 0);
-	grnnd_sort_lists(new, &next_share, false);
-	for (uint32 b = 0; b < buckets; b++)
-		counts[b] = begin_shares(new, b);
-	pfree(new->list_counts);
-	new->list_counts = NULL;
-	return counts;
 }
 
 void
@@ -339,7 +322,7 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *book
 		memcpy(new->books, books, new->columns->n * sizeof(GrnSigBook));
 		for (uint32 c = 0; c < new->columns->n; c++)
 			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-				grnnd_fit_array_book(new, c, nrows, (double) nrows);
+				fit_array_book(new, c, nrows);
 		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
 	}
 }

@@ -247,6 +247,32 @@ set_centre(GrnndNewIndex *new)
 	new->layout.centre = &new->centre;
 }
 
+/* The geometry of records without codes. */
+static GrnLayoutSpec
+layout_spec(const GrnndBuild *build, GrnForm form)
+{
+	return (GrnLayoutSpec) {.dim = build->dim, .degree = build->spec.params.degree, .form = form,
+							.attr_bytes = build->spec.attr_bytes, .sig_bytes = build->spec.sig_bytes,
+							.payload = GRNND_PAYLOAD};
+}
+
+GrnLayoutSpec
+grnnd_usual_layout(const GrnndBuild *build, GrnForm form)
+{
+	GrnLayoutSpec spec = layout_spec(build, form);
+	GrnCodeCosts costs;
+
+	if (!build->spec.use_codes)
+		return spec;
+	spec.shape = grn_layout_own_shape(build->key.metric, &spec);
+	if (spec.shape.own == 0)
+	{
+		grn_layout_code_costs_of(&spec, &costs);
+		spec.shape = grn_codec_usual_shape(build->dim, &costs);
+	}
+	return spec;
+}
+
 /*
  * The form of own vectors that an index for any rows gets, where the layout would have this one:
  * the builder's, if that has found that rounding hides its rows.
@@ -273,26 +299,15 @@ static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResult *r)
 {
 	uint32		degree = build->spec.params.degree;
-	GrnLayoutSpec spec = {.dim = build->dim, .degree = degree, .form = build->key.type->form,
-		.attr_bytes = build->spec.attr_bytes, .sig_bytes = build->spec.sig_bytes,
-		.payload = GRNND_PAYLOAD};
+	GrnLayoutSpec spec = layout_spec(build, build->key.type->form);
 	GrnForm		form = grn_layout_form_beside_columns((GrnKeep) build->spec.keep,
 													  build->spec.use_codes, &spec);
-	GrnCodeShape shape = GRN_NO_CODES;
-	GrnCodeCosts costs;
 
 	if (r != NULL)
 		form = open_form(build, &spec, form, (GrnForm) r->form);
-	spec.form = form;
-	if (build->spec.use_codes)
-		shape = grn_layout_own_shape(build->key.metric, &spec);
-	if (build->spec.use_codes && shape.own == 0)
-	{
-		grn_layout_code_costs_of(&spec, &costs);
-		shape = grn_codec_usual_shape(build->dim, &costs);
-	}
-	set_layout(new, degree, shape, form);
-	new->meta.fit_state = grn_code_dims(shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
+	spec = grnnd_usual_layout(build, form);
+	set_layout(new, degree, spec.shape, form);
+	new->meta.fit_state = grn_code_dims(spec.shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* fit_codes.c knows better; without codes it stays */
 	if (grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);

@@ -27,8 +27,11 @@ extern bool grnnd_may_choose_groups(const GrnndBuild *build, const GrnBuildResul
 extern BlockNumber grnnd_write_index(GrnndBuild *build, const GrnBuildResult *result);
 /* Writes an index without rows. */
 extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
-/* row_start of a result (protocol.h), [nodes + 1], once its numbers and bounds are checked. */
-extern const uint32 *grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *result);
+/*
+ * The geometry of records that keep own vectors in a form, before rows are known: with codes of the
+ * usual shape.
+ */
+extern GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
 /* Blocks of an index with so many records, and a centre, as grnnd_write_index() lays them out. */
 extern uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
 

@@ -80,14 +80,6 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	}
 }
 
-const uint32 *
-grnnd_result_row_start(const GrnndBuild *build, const GrnBuildResult *r)
-{
-	grnnd_check_result_numbers(build, r);
-	return grnnd_result_array(build->map, GRN_SEG_RESULT, r->off_row_start,
-							  (uint64) r->nodes + 1, sizeof(uint32));
-}
-
 void
 grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 						 const GrnBuildResult *r, uint64 nrows)

@@ -180,17 +180,6 @@ extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnS
 extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
 /* Plans the lists, of which all rows are counted.  The leader's alone. */
 extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
-/*
- * For estimates by a sample, whose nodes and rows `new` has: the rows of each bucket (palloc'd).
- * meta.list_buckets may be those of a larger index.
- */
-extern uint64 *grnnd_count_lists(GrnndNewIndex *new);
-/*
- * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
- * list.  rows: of the table, where those are a sample.
- */
-extern void grnnd_fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows, double rows);
-
 /* What lists take. */
 typedef struct GrnndListSizes
 {

@@ -39,6 +39,19 @@ typedef struct GrnCodecFit
 	uint64_t	seed;
 } GrnCodecFit;
 
+/* Rows, of n, to which a build fits its codec: so many, but for each dimension at least a few. */
+#define GRN_FITTED_ROWS 8192
+#define GRN_FITTED_ROWS_PER_DIM 8
+static inline uint64_t
+grn_fitted_rows(uint32_t dim, uint64_t n)
+{
+	uint64_t	rows = GRN_FITTED_ROWS_PER_DIM * (uint64_t) dim;
+
+	if (rows < GRN_FITTED_ROWS)
+		rows = GRN_FITTED_ROWS;
+	return rows < n ? rows : n;
+}
+
 /*
  * Fits a codec to a sample of the rows and chooses its shape.  With costs it takes the shape
  * that makes a search cheapest; that may be no codes.  Without costs it takes the given shape;

@@ -20,6 +20,13 @@ typedef struct GrnCentre
 	bool		products;		/* rows are compared by inner products, see own.c */
 } GrnCentre;
 
+/* Does a build of so many rows give own vectors of the form a centre?  Few rows say too little. */
+static inline bool
+grn_has_centre(GrnForm form, uint64_t rows)
+{
+	return grn_form(form)->rotated && rows >= 16;
+}
+
 /* Makes a centre of x [dim], which stays the caller's. */
 extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim);
 

@@ -210,11 +210,11 @@ class Bench:
     def estimate(self, r):
         since = time.time()
         out, log = self.server.sql(f"SET client_min_messages = debug1; {self.args.set} SELECT device, index_bytes, memory_bytes, "
-                                   "temp_bytes, gpu_bytes, seconds FROM grnnd_build_estimate('items', 'v', "
+                                   "temp_bytes, seconds FROM grnnd_build_estimate('items', 'v', "
                                    f"'{self.args.type}_l2_ops', '{{{r['with'].replace(' ', '')}}}')")
         part = out.splitlines()[-1].split("|")
         r["estimate"] = {"device": part[0], "index": int(part[1]), "memory": int(part[2]), "temporary": int(part[3]),
-                         "gpu": int(part[4]), "seconds": float(part[5])}
+                         "seconds": float(part[4])}
         said = "; ".join(x.partition("DEBUG:  ")[2] for x in log.splitlines() if "DEBUG:  grnnd" in x)
         say(f"estimated in {time.time() - since:.1f} s: {r['estimate']} {said}")
 
