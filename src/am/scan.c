@@ -228,8 +228,16 @@ static uint64 rest_visits(const GrnndScan *so);
 static uint64
 most_visits(const GrnndScan *so)
 {
-	return so->iterative == GRNND_ITERATIVE_OFF || so->max_visits > 0 ? 0
-		: Max(LEAST_VISITS, rest_visits(so));
+	return so->iterative == GRNND_ITERATIVE_OFF || so->max_visits > 0 ? 0 : rest_visits(so);
+}
+
+/* Pages of the index that hold nodes. */
+static uint64
+node_pages(const GrnndScan *so)
+{
+	const GrnLayout *l = &so->ix->layout;
+
+	return (uint64) so->store.id_limit / l->per_page * l->span;
 }
 
 /* Begins a search at the entry points; the query is in so->q. */
@@ -249,6 +257,8 @@ begin_search(IndexScanDesc scan)
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
+		/* the rest reads a page once for all of its records, dead ones at no price */
+		.vain_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->max_visits,
 		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
@@ -431,19 +441,22 @@ tell_limit(IndexScanDesc scan)
 }
 
 /*
- * Visits that cost as much as the rest.  A killed record costs it half: its page is read, but
- * it is not sorted.  Of stand-ins the rest reads most rows from the table, so the search goes on
- * as long as it can.
+ * Visits that cost as much as the rest.  A dead or killed record costs the rest no more than its
+ * share of a page, so where all are dead, the rest costs as much as visits of all pages.  Of
+ * stand-ins the rest reads most rows from the table, so the search goes on as long as it can.
  */
 static uint64
 rest_visits(const GrnndScan *so)
 {
-	uint64		visits = so->store.id_limit / scan_lead(so)->records;
+	uint64		visits = so->store.id_limit;
+	uint64		vain = so->search == NULL ? 0 : grn_search_vain(so->search);
+	uint64		met = so->nmet + vain;
 
-	if (grnnd_has_stand_ins(so->ix->key.type))
-		return so->store.id_limit;
-	return so->nmet == 0 ? visits :
-		visits - (uint64) ((double) visits * so->nempty / so->nmet / 2);
+	if (!grnnd_has_stand_ins(so->ix->key.type))
+		visits = Max(LEAST_VISITS, visits / scan_lead(so)->records);
+	if (met == 0 || visits <= node_pages(so))
+		return visits;
+	return visits - (uint64) ((double) (visits - node_pages(so)) * (so->nempty + vain) / met);
 }
 
 /* Has it no row that this scan could return?  So it is with nodes that were killed. */
@@ -485,8 +498,7 @@ run_batch(IndexScanDesc scan)
 	{
 		uint64		visits = grn_search_visits(so->search);
 
-		if (so->max_visits > 0 ? visits >= so->max_visits :
-			visits >= Max(LEAST_VISITS, rest_visits(so)))
+		if (visits >= (so->max_visits > 0 ? so->max_visits : rest_visits(so)))
 		{
 			end_search(scan, "grnnd.max_scan_tuples");
 			return;

@@ -298,8 +298,8 @@ dead_nodes_are_passed(void)
 }
 
 /*
- * Among dead nodes a run keeps to dead_limit, and a search to max_visits; resumed without
- * them it finds all that lives, each once.
+ * Among dead nodes a run keeps to dead_limit, and a search to max_visits and to vain_limit; resumed
+ * without them it finds all that lives, each once.
  */
 static void
 dead_nodes_have_a_limit(void)
@@ -354,6 +354,20 @@ dead_nodes_have_a_limit(void)
 		/* without codes an expansion visits all neighbours, and the first few go on in any case */
 		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : 5 * w->layout.degree), "codes %d: %llu",
 			  codes, (unsigned long long) grn_search_visits(s));
+		grn_search_end(s);
+
+		p.dead_limit = 100;
+		p.max_visits = 0;
+		p.vain_limit = 150;
+		all = 0;
+		s = grn_search_begin(&p, &w->store, world_row(w, N));
+		grn_search_entries(s, &entry, w->codes, w->factors, 1);
+		while ((n = grn_search_run(s)) > 0)
+			all += n;
+		CHECK(grn_search_truncated(s), "codes %d", codes);
+		visits = grn_search_visits(s);
+		CHECK(visits >= all + 150 && visits <= all + 150 + (codes ? 0 : w->layout.degree),
+			  "codes %d: %llu", codes, (unsigned long long) visits);
 		grn_search_end(s);
 		free_world(w);
 	}

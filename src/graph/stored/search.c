@@ -172,6 +172,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	memset(s->asked, 0xFF, sizeof(s->asked));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
+	s->vain = 0;
 	s->failing.far_bound = UINT64_MAX;
 	s->p = *params;
 	s->store = store;
@@ -349,7 +350,7 @@ grn_search_run(GrnSearch *s)
 		expand_all(s);
 	}
 	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
-	while (s->nfound == 0 && s->p.resumable && !s->truncated &&
+	while (s->nfound == 0 && s->p.resumable && !grn_is_vain(s) &&
 		   (has_rejected(s) || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
 	{
 		s->listed = 0;
@@ -426,6 +427,12 @@ uint64_t
 grn_search_visits(const GrnSearch *s)
 {
 	return s->visits;
+}
+
+uint64_t
+grn_search_vain(const GrnSearch *s)
+{
+	return s->vain;
 }
 
 void

@@ -78,6 +78,8 @@ typedef struct GrnSearchParams
 	bool		skip_killed;	/* TIDs of GRN_KILLED records are not looked at */
 	bool		by_row;			/* q is a row: distances are those of the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
+	uint64_t	vain_limit;		/* visits of dead nodes and free slots by all runs; after so many
+								 * the search ends; 0: no limit */
 	uint64_t	max_visits;		/* among nodes that are dead, or fail the filter, a search ends
 								 * after this many; 0: none */
 	const GrnFilter *filter;	/* only rows that pass are found; NULL: all.  Kept by reference */
@@ -138,7 +140,7 @@ extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
  * are the nodes expanded by this call, nearest first by exact distance.
  * A following call resumes where this one stopped, with room for ef more; it
- * returns 0 when nothing is left to expand, or memory_limit or max_visits is reached
+ * returns 0 when nothing is left to expand, or memory_limit, max_visits or vain_limit is reached
  * (then grn_search_truncated() is true).
  *
  * Nodes without rows do not count among the ef and are not reported.  They lead the
@@ -160,14 +162,15 @@ extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
 /* the neighbours that an expanded node had then (keep_vectors) */
 extern const uint32_t *grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count);
-extern bool grn_search_truncated(const GrnSearch *s);	/* by memory_limit or max_visits */
+extern bool grn_search_truncated(const GrnSearch *s);	/* by a limit */
 /*
  * With a filter: the last run gave up although candidates that fail the filter, and are nearer
  * to the query than what it found, may lead to rows that pass.  So it is where the filter is
  * opposed to the query, and a list of the rows that pass serves better.
  */
 extern bool grn_search_dry(const GrnSearch *s);
-extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
+extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far, */
+extern uint64_t grn_search_vain(const GrnSearch *s);	/* and those of them for vain_limit */
 extern void grn_search_end(GrnSearch *s);
 
 #endif							/* GRN_SEARCH_H */

@@ -31,8 +31,18 @@ grn_meet_dead(GrnSearch *s, Key key)
 }
 
 bool
+grn_is_vain(GrnSearch *s)
+{
+	if (s->p.vain_limit > 0 && s->vain >= s->p.vain_limit)
+		s->truncated = true;
+	return s->truncated;
+}
+
+bool
 grn_is_enough(GrnSearch *s)
 {
+	if (grn_is_vain(s))
+		return true;
 	if (!are_many(s))
 		return false;
 	if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||

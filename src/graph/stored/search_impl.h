@@ -167,6 +167,7 @@ struct GrnSearch
 
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
+	uint64_t	vain;			/* those of dead nodes and of free slots */
 	Key			offered_keys[OFFERED_MEMORY];	/* by id: what has come near enough for the list
 												 * lately */
 };
@@ -445,6 +446,8 @@ extern bool grn_meet_dead(GrnSearch *s, Key key);
  * Is it time to end a run among dead nodes?  Where these are few, ef alone bounds a run.
  */
 extern bool grn_is_enough(GrnSearch *s);
+/* Has the search reached a limit that ends it for good? */
+extern bool grn_is_vain(GrnSearch *s);
 /*
  * Offers the entry points again that nearer dead nodes have pushed off the list.  Vacuum
  * sees to it that some of them live.  Returns whether it took any.

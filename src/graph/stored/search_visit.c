@@ -133,6 +133,8 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 bool
 grn_visit(GrnSearch *s, uint32_t id)
 {
+	bool		visited;
+
 	/* on_visit() must not allocate: it runs under the store's lock. */
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids, s->ntids + UINT8_MAX, &s->tids_room);
 	if (s->p.keep_vectors)
@@ -143,7 +145,9 @@ grn_visit(GrnSearch *s, uint32_t id)
 	s->kept_before = s->nkept;
 	if (s->mates != NULL || s->store->whole_pages)
 		grn_mates_ready(s);
-	return s->store->visit(s->store, id, on_visit, s);
+	visited = s->store->visit(s->store, id, on_visit, s);
+	s->vain += !visited || s->now.state != GRN_NODE;
+	return visited;
 }
 
 void
