@@ -5,7 +5,8 @@
 #   make install
 #   make grnnd_paper             GRNND as the paper writes it, and the evaluation of graphs (not installed)
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
-#   make check [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   the same; or against the server named
+#   make check [PG_CONFIG=...] [VECTOR=...]   the same; or against the server named
+#   make check-all [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   with what check leaves out to save time
 #   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert [MAJORS="15 18"]   the same against servers with assertions, built for it
 #   make check-asan [PG_CONFIG=...]      tests under the address and undefined-behaviour sanitizers
@@ -20,34 +21,37 @@ EXTENSION = grnnd
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm container arm64 bench format
+TOOLS = demo check check-all check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm container arm64 bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
 endif
 
 .PHONY: $(TOOLS)
+# (exec: make passes a signal on to the shell alone)
 demo:
-	@KEEP='$(KEEP)' bash test/demo/demo.sh
+	@exec env KEEP='$(KEEP)' bash test/demo/demo.sh
 check:
-	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' bash test/check.sh
+	@exec env PG_CONFIG='$(PG_CONFIG)' VECTOR='$(VECTOR)' bash test/check.sh
+check-all:
+	@exec env PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' bash test/check.sh all
 check-assert:
-	@PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' MAJORS='$(MAJORS)' bash test/check.sh assert
+	@exec env PG_CONFIG='$(PG_CONFIG)' CLIENTS='$(CLIENTS)' VECTOR='$(VECTOR)' MAJORS='$(MAJORS)' bash test/check.sh assert
 check-asan:
-	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh sanitize
+	@exec env PG_CONFIG='$(PG_CONFIG)' bash test/check.sh sanitize
 check-valgrind:
-	@PG_CONFIG='$(PG_CONFIG)' bash test/check.sh valgrind
+	@exec env PG_CONFIG='$(PG_CONFIG)' bash test/check.sh valgrind
 # (bash takes SECONDS from its environment)
 check-soak:
-	@env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_HOURS='$(HOURS)' \
+	@exec env -u SECONDS PG_CONFIG='$(PG_CONFIG)' SOAK_SECONDS='$(SECONDS)' SOAK_HOURS='$(HOURS)' \
 		SOAK_MINUTES='$(MINUTES)' SOAK_SEED='$(SEED)' \
 		bash test/check.sh soak
 fuzz:
-	@env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
+	@exec env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
-	@TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
+	@exec env TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
 deb rpm container arm64:
-	@MAJOR='$(MAJOR)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
+	@exec env MAJOR='$(MAJOR)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
 bench:
 	@cat test/bench/README.md
 # C in PostgreSQL's manner, which clang-format does not know, and CUDA.

