@@ -10,16 +10,24 @@
 
 #include "am/cache.h"
 #include "am/page.h"
+#include "am/test_point.h"
+
+/*
+ * Vacuum takes a record out of its chain before it frees the record, and no other record gets the
+ * id while the scan goes on.  So a chain leads to the same foreign record again only where it is
+ * damaged; or on a standby, where ids may be used again at once.
+ */
+#define MOST_TIMES 8
 
 void
 grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
 {
 	chain->node = node;
 	chain->version = version;
-	chain->restarted = false;
 	chain->next = next;
 	chain->nseen = 0;
-	chain->seen_before = 0;
+	chain->gone = GRN_INVALID_ID;
+	chain->times = 0;
 	chain->steps = 0;
 }
 
@@ -41,20 +49,24 @@ take_chain(void *arg, const GrnRecord *rec, const void *vec)
 		chain->next = rec->next;
 }
 
-/* A record was not the node's any more: begins the chain again at the node. */
+/*
+ * Record `gone` was not the node's any more: begins the chain again at the node.  Each vacuum may
+ * free the record that comes next.
+ */
 static void
-restart_chain(GrnndScan *so)
+restart_chain(GrnndScan *so, uint32 gone)
 {
 	Chain	   *chain = &so->chain;
 
+	chain->times = gone == chain->gone ? chain->times + 1 : 1;
+	if (chain->times > MOST_TIMES)
+		grnnd_corrupt(so->store.index, grnnd_node_block(so->ix, gone),
+					  "chain of heap TIDs holds a foreign record");
+	chain->gone = gone;
 	chain->next = GRN_INVALID_ID;
-	/* nothing new since the last restart: no use in another */
-	if (chain->restarted && chain->nseen == chain->seen_before)
-		return;
-	chain->restarted = true;
-	chain->seen_before = chain->nseen;
 	chain->steps = 0;
 	so->store.base.visit(&so->store.base, chain->node, take_chain, chain);
+	grnnd_test_point("chain-restarted");
 }
 
 static void
@@ -135,8 +147,8 @@ grnnd_read_chain(IndexScanDesc scan)
 	UnlockReleaseBuffer(buffer);
 
 	if (!owned)
-		restart_chain(so);
-	else if (chain->restarted && was_seen(chain, id))
+		restart_chain(so, id);
+	else if (chain->gone != GRN_INVALID_ID && was_seen(chain, id))
 		so->ntids = 0;
 	else
 		remember_seen(so, id);

@@ -49,12 +49,12 @@ typedef struct Chain
 {
 	uint32		node;			/* as its records name it */
 	uint16		version;
-	bool		restarted;
 	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
 	uint32	   *seen;			/* [nseen] records read */
 	uint32		nseen;
 	uint32		seen_room;
-	uint32		seen_before;	/* nseen at the last restart */
+	uint32		gone;			/* record that was another one's; GRN_INVALID_ID: none was */
+	uint32		times;			/* it was so, one after the other */
 	uint32		steps;			/* since then, to notice a cycle */
 } Chain;
 
