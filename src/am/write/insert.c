@@ -341,8 +341,9 @@ insert_ef(const GrnndIndex *ix)
 
 /*
  * Takes a written node back that no neighbour links to, so that the row can be inserted
- * again.  False: other inserts have found it and given it a TID or an edge, so it is in the
- * graph, and its list is not ours any more.
+ * again.  False: it has got a TID or another list, so others may count on it.  (Of the list alone
+ * nobody can tell whether an insert that has found the node has changed it, or vacuum, which has
+ * dropped dead neighbours from it.)
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)
@@ -368,6 +369,68 @@ withdraw(Insert *in, uint32 id, uint16 version)
 	}
 	grnnd_edit_end(&e);
 	return alone;
+}
+
+/* An edge to entries[0]. */
+static GrnndEdge
+first_edge(const GrnndEntries *entries)
+{
+	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
+
+	return (GrnndEdge) {.id = entries->ids[0], .factor = entries->factors[0],
+						.code = entries->codes, .sig = any};
+}
+
+/*
+ * Makes the written row entries[0], from which an edge leads to the one that stood there.  False:
+ * another one has taken that place.
+ */
+static bool
+become_first(Insert *in, const GrnndEntries *entries)
+{
+	const GrnLayout *l = &in->ix->layout;
+	uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
+	GrnndEdit	e;
+
+	if (expected == in->id)
+		return true;
+	grnnd_edit_begin(&e, in->index, in->ix, in->id);
+	if (expected != GRN_INVALID_ID && grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, expected) < 0)
+	{
+		GrnRecord  *rec = grnnd_edit_change(&e);
+		GrnndEdge	edge = first_edge(entries);
+
+		rec->count = Min(rec->count, l->degree - 1);
+		grnnd_add_edge(l, rec, &edge);
+	}
+	grnnd_edit_end(&e);
+	return grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
+}
+
+/*
+ * Gives the written row, which cannot be taken back, links from other neighbours than those that
+ * have refused it or are gone.
+ */
+static void
+link_anew(Insert *in)
+{
+	const GrnndIndex *ix = in->ix;
+	GrnndShares shares = grnnd_shares(ix, false);
+
+	for (bool linked = false; !linked;)
+	{
+		GrnndEntries *entries = grnnd_get_entries(in->index, ix);
+		GrnndNear  *near = grnnd_find_near(&in->store, &in->p, insert_ef(ix), entries);
+		GrnndList	list;
+		GrnndLinkPlan plan = {.p = &in->p, .from = list.ids, .chosen = &list};
+
+		CHECK_FOR_INTERRUPTS();
+		grnnd_choose_neighbours(near, in->id, &shares, &list);
+		grnnd_near_end(near);
+		plan.nfrom = list.count;
+		linked = list.count == 0 ? become_first(in, entries)
+			: grnnd_link_node(in->index, ix, &plan, in->id, in->rec->version);
+	}
 }
 
 /*
@@ -397,15 +460,17 @@ insert_first(Insert *in)
 		in->rec->count = 0;
 		if (entries->count > 0)
 		{
-			static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
-			GrnndEdge	edge = {.id = expected, .factor = entries->factors[0],
-				.code = entries->codes, .sig = any};
+			GrnndEdge	edge = first_edge(entries);
 
 			grnnd_add_edge(&in->ix->layout, in->rec, &edge);
 		}
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
-		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected) ||
-			!withdraw(in, in->id, in->rec->version);
+		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
+		if (!done && !withdraw(in, in->id, in->rec->version))
+		{
+			link_anew(in);
+			done = true;
+		}
 	}
 	grnnd_unlock(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	return done;
@@ -605,9 +670,12 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	grnnd_near_end(near);
 	in->id = grnnd_new_record(in->index, in->heap, ix, in->rec);
 	grnnd_test_point("insert-written");
-	if (!grnnd_make_links(link, in->id, in->rec->version) &&
-		withdraw(in, in->id, in->rec->version))
-		return false;
+	if (!grnnd_make_links(link, in->id, in->rec->version))
+	{
+		if (withdraw(in, in->id, in->rec->version))
+			return false;
+		link_anew(in);
+	}
 	grnnd_offer_entry(in->index, ix, in->id, &in->p, entries);
 	note_node(in);
 	return true;
