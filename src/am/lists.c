@@ -241,33 +241,29 @@ bool
 grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket, const GrnListRow *row)
 {
 	const GrnLayout *l = &ix->layout;
-	uint32		limit = grnnd_id_limit(index, ix);
+	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
 	uint32		id = grnnd_list_head(index, ix, bucket).first;
 	bool		found = false;
 
-	for (uint32 steps = 0; !found && id < limit && steps < MOST_SOUGHT; steps++)
+	for (uint32 steps = 0; !found && id != GRN_INVALID_ID && steps < MOST_SOUGHT; steps++)
 	{
-		GrnndEdit	e;
-
 		CHECK_FOR_INTERRUPTS();
-		grnnd_edit_begin(&e, index, ix, id);
-		id = GRN_INVALID_ID;
-		if (grnnd_in_list(ix, e.rec, bucket))
+		grnnd_copy_record(index, ix, id, rec, NULL);
+		if (!grnnd_in_list(ix, rec, bucket))
+			break;
+		for (uint32 i = 0; i < rec->ntids16 && !found; i++)
 		{
-			id = e.rec->next;
-			for (uint32 i = 0; i < e.rec->ntids16 && !found; i++)
-			{
-				GrnListRow	r = grn_list_row(l, e.rec, i);
+			GrnListRow	r = grn_list_row(l, rec, i);
 
-				/* a stale one of the slot's last node has another code */
-				found = r.id == row->id && r.rank == row->rank &&
-					memcmp(&r.factor, &row->factor, sizeof(GrnFactor)) == 0 &&
-					memcmp(r.code, row->code, l->code_bytes) == 0 &&
-					memcmp(r.sig, row->sig, l->sig_bytes) == 0;
-			}
+			/* a stale one of the slot's last node has another code */
+			found = r.id == row->id && r.rank == row->rank &&
+				memcmp(&r.factor, &row->factor, sizeof(GrnFactor)) == 0 &&
+				memcmp(r.code, row->code, l->code_bytes) == 0 &&
+				memcmp(r.sig, row->sig, l->sig_bytes) == 0;
 		}
-		grnnd_edit_end(&e);
+		id = rec->next;
 	}
+	pfree(rec);
 	return found;
 }
 

@@ -175,7 +175,7 @@ extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
 /*
  * Is the row on one of the first records of a bucket's chain?  False may be wrong where the chain
- * is long.
+ * is long: then the list has the row twice, until vacuum takes a row from the node.
  */
 extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *row);

@@ -194,6 +194,13 @@ extern bool grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank)
  */
 extern uint32 grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
 							   const uint8 *values, const uint8 *elements, uint32 *ranks);
+/*
+ * What is known of the lists to which a row belongs without its elements.  0: it is in that of
+ * *rank alone, if any.  Else the bits of an array's elements, which allow the lists of some ranks.
+ */
+extern uint64 grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
+								const uint8 *values, uint32 *rank);
+extern bool grnnd_bits_allow(uint64 bits, uint32 rank);
 /* Adds a row's elements to counts [GRNND_CLASSES]. */
 extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, uint32 *counts);
 /* Drops those that have no list; listed: [GRNND_CLASSES] those that have one. */

@@ -32,11 +32,17 @@ element_hashes(const GrnndAttr *attr, Datum array, uint32 *nhashes)
 	return hashes;
 }
 
-/* The key's six bits are the lowest of the hash; the class mixes all of them. */
+/*
+ * The six lowest bits of the hash choose the key's bit.  They are the lowest of the class as well,
+ * so that the key tells whether an array may have an element of a class.  The other ten mix all
+ * bits.
+ */
+#define KEY_BITS 64
+
 static uint16
 class_of(uint32 hash)
 {
-	return (uint16) (hash * UINT32_C(0x9E3779B1) >> 16);
+	return (uint16) ((hash * UINT32_C(0x9E3779B1) >> 16 & ~(KEY_BITS - 1)) | hash % KEY_BITS);
 }
 
 static int
@@ -56,7 +62,7 @@ grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 *nclasses, int6
 	*key = 0;
 	for (uint32 i = 0; i < n; i++)
 	{
-		*key |= (int64) (UINT64CONST(1) << hashes[i] % 64);
+		*key |= (int64) (UINT64CONST(1) << hashes[i] % KEY_BITS);
 		classes[i] = class_of(hashes[i]);
 	}
 	pfree(hashes);
@@ -190,6 +196,26 @@ grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column
 	for (uint32 i = 0; i < e.n; i++)
 		n += grnnd_class_rank(book, e.classes[i], &ranks[n]);
 	return n;
+}
+
+uint64
+grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
+				  const uint8 *values, uint32 *rank)
+{
+	int64		key;
+
+	if (attrs->attr[column].type->kind == GRNND_ATTR_ARRAY &&
+		grnnd_attr_key(attrs, column, values, &key) && key != 0)
+		return (uint64) key;
+	*rank = grnnd_attr_rank(attrs, books, column, values);
+	return 0;
+}
+
+bool
+grnnd_bits_allow(uint64 bits, uint32 rank)
+{
+	/* (a rank begins with the class) */
+	return rank == GRNND_MANY_RANK || (bits >> (rank >> 16) % KEY_BITS & 1) != 0;
 }
 
 /*

@@ -131,8 +131,8 @@ thin_list(GrnndVacuum *v, GrnRecord *rec)
 	rec->count = n;
 }
 
-/* Removes dead TIDs from a record of a page copy. */
-static void
+/* Removes dead TIDs from a record of a page copy.  False: there was none. */
+static bool
 clean_record(GrnndVacuum *v, GrnRecord *rec)
 {
 	uint32		n;
@@ -163,6 +163,18 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 		rec->state = GRN_DEAD;
 		rec->flags = 0;
 	}
+	return left < n;
+}
+
+/* Takes down the node of record id, which has lost rows and may have others. */
+static void
+note_changed(GrnndVacuum *v, const GrnRecord *rec, uint32 id)
+{
+	uint16		unused;
+	uint32		node = rec->state == GRN_TIDS ? grn_tids_owner(rec, &unused) : id;
+
+	if (rec->state != GRN_DEAD && node < v->changed.limit)
+		grnnd_set_add(&v->changed, node);
 }
 
 /* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
@@ -283,7 +295,8 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		uint32		n;
 
 		grnnd_check_record(v->index, v->ix, id, rec, &limit);
-		clean_record(v, rec);
+		if (clean_record(v, rec))
+			note_changed(v, rec, id);
 		v->returned |= rec->state == GRN_NODE && grnnd_set_has(&v->dead, id);
 		if (rec->state == GRN_NODE && most_dead(v, rec) < rec->count)
 			grnnd_set_add(&v->crowded, first / l->per_page);
@@ -453,6 +466,7 @@ run_vacuum(GrnndVacuum *v)
 	const GrnLayout *l = &v->ix->layout;
 	Size		memory = grnnd_maintenance_memory();
 	Size		sets;
+	MemoryContext old;
 
 	v->limit = grnnd_id_limit(v->index, v->ix);
 	grnnd_set_init(&v->live, v->limit);
@@ -463,8 +477,9 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->listed, v->dirty.limit);
 	grnnd_draw_begin(&v->draw, l);
 	grnnd_set_init(&v->chained, v->limit);
+	grnnd_set_init(&v->changed, grnnd_keeps_lists(&v->ix->meta) ? v->limit : 0);
 	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
-	sets = 4 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
+	sets = 5 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
 		grnnd_prepare_bytes(v->limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
 	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
@@ -507,20 +522,25 @@ run_vacuum(GrnndVacuum *v)
 			 id = grnnd_set_next(&v->chained, id + 1))
 			clean_chain(v, id, rec);
 	}
-	if (v->dead.count == 0 && v->empty.count == 0 && !v->returned && !v->has_empty_list)
+	if (v->dead.count == 0 && v->empty.count == 0 && !v->returned && !v->has_empty_list &&
+		v->changed.count == 0)
 		return;
 
 	grnnd_test_point("vacuum-swept");
 	grnnd_wait_for_inserts(v->index);
 
+	old = MemoryContextSwitchTo(AllocSetContextCreate(v->context, "grnnd repair",
+													  ALLOCSET_DEFAULT_SIZES));
 	if (v->dead.count > 0)
 		grnnd_repair(v);
 	else if (v->returned)
 		grnnd_prepare(v);		/* the first one did without those that were to die */
+	grnnd_note_memory(v);
+	MemoryContextDelete(MemoryContextSwitchTo(old));
 	grnnd_test_point("vacuum-repaired");
 	if (v->dead.count > 0)
 		grnnd_draw_end(&v->draw, v->index, v->ix);
-	if (v->dead.count > 0 || v->has_empty_list)
+	if (v->dead.count > 0 || v->has_empty_list || v->changed.count > 0)
 		grnnd_clean_lists(v);
 	free_all(v);
 }

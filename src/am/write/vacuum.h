@@ -27,15 +27,16 @@ typedef struct GrnndVacuum
 	GrnndSet	dirty;			/* pages with dead TIDs, counted from the first node page */
 	GrnndSet	crowded;		/* of those, pages with lists that are full of dead nodes */
 	bool		returned;		/* a node that was to die has got another row before */
+	GrnndSet	changed;		/* nodes that have lost rows, if there are lists of values */
 	GrnndSet	empty;			/* chained records without TIDs, records of lists without rows */
 	GrnndSet	listed;			/* pages with records of lists */
 	bool		has_empty_list; /* an earlier vacuum left some without rows, or a fit garbage */
 	GrnndDraw	draw;			/* of the live nodes */
-	Size		memory;			/* bytes for what refill_lists.c keeps */
+	Size		memory;			/* bytes for what refill_lists.c keeps, then vacuum_lists.c */
 	MemoryContext context;		/* of all this */
 	Size		peak;			/* its bytes, at most, for tests */
 	GrnndReach	reach;
-	GrnndSet	chained;		/* nodes that have chains */
+	GrnndSet	chained;		/* nodes that have chains; then records in chains of lists */
 	bool		bare;			/* some of those have no TID of their own */
 	GrnndLongest longest;
 } GrnndVacuum;
@@ -75,8 +76,8 @@ extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
 /* ---- vacuum_lists.c ---- */
 
 /*
- * Drops dead nodes from the lists by values, and records without rows out of their chains;
- * those join v->empty.
+ * Drops dead nodes from the lists by values, changed ones from those of values that they have no
+ * more, and records without rows out of their chains; those join v->empty.
  */
 extern void grnnd_clean_lists(GrnndVacuum *v);
 

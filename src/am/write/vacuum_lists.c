@@ -1,8 +1,19 @@
 /*
- * vacuum_lists.c - dead nodes out of the lists by values.
+ * vacuum_lists.c - dead nodes out of the lists by values, and changed nodes out of those of values
+ * that they have no more.
  *
  * First all pages with records of lists are read in file order and rows of dead nodes dropped, and
  * all rows of records that are of no list any more, since a fit has begun others.
+ *
+ * A changed node has lost some of its rows.  If none of the others has a list's value, the list's
+ * row for the node is stale.  Where a chain has several rows for the node and value, since an
+ * insert has not seen that there is one, all but one are stale, too.  (Copies in groups are there
+ * on purpose.)  All rows for such nodes are gathered from the lists, then vacuum waits for inserts,
+ * and then it reads the nodes.  So it sees the TIDs for which inserts have put these rows there,
+ * and no row goes that an insert counts on: an insert adds a row to the list unless the node has a
+ * TID with the value, and only vacuum takes TIDs away.  As many rows as memory holds are gathered
+ * in one reading of the lists, of the nodes with the smallest ids.
+ *
  * Then the chains that have lost rows are walked: records without rows are taken out, and the
  * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
  * into those that are not empty.
@@ -20,33 +31,376 @@
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
+#include "am/write/lock.h"
 #include "am/write/maintenance.h"
+
+/* Rows that are gathered at once.  They are sorted, and no cancel is heard meanwhile. */
+#define LEAST_ROOM 1024
+#define MOST_ROOM (1 << 20)
+
+/* ---- changed nodes ---- */
+
+/* A list's row for a changed node. */
+typedef struct Row
+{
+	uint32		node;
+	uint32		rank;
+	uint32		record;			/* where it is */
+	uint16		at;
+	uint8		column;
+	bool		grouped;
+	bool		there;			/* one of the node's TIDs has the value */
+} Row;
+
+/* The rows for nodes from `from` to before `to`. */
+typedef struct Rows
+{
+	uint32		n;
+	uint32		room;			/* at most, and of the array at hand */
+	uint32		allocated;
+	Row		   *rows;
+	uint32		from;
+	uint32		to;
+} Rows;
+
+static int
+compare_nodes(const void *a, const void *b)
+{
+	const Row  *x = a;
+	const Row  *y = b;
+
+#define COMPARE(field) if (x->field != y->field) return x->field < y->field ? -1 : 1
+	COMPARE(node);
+	COMPARE(column);
+	COMPARE(rank);
+	COMPARE(grouped);
+	COMPARE(record);
+	COMPARE(at);
+	return 0;
+}
+
+static int
+compare_places(const void *a, const void *b)
+{
+	const Row  *x = a;
+	const Row  *y = b;
+
+	COMPARE(record);
+	COMPARE(at);
+	return 0;
+#undef COMPARE
+}
+
+/* Leaves the half of the rows with the greater ids for another reading. */
+static void
+halve(Rows *r)
+{
+	qsort(r->rows, r->n, sizeof(Row), compare_nodes);
+	r->to = Max(r->rows[r->n / 2].node, r->rows[0].node + 1);
+	while (r->n > 0 && r->rows[r->n - 1].node >= r->to)
+		r->n--;
+}
+
+static void
+add_row(Rows *r, const Row *row)
+{
+	if (r->n == r->room)
+		halve(r);
+	/* (one node fills the memory: the others of its rows stay) */
+	if (r->n == r->room || row->node >= r->to)
+		return;
+	if (r->n == r->allocated)
+	{
+		r->allocated = Min(2 * r->allocated, r->room);
+		r->rows = repalloc_huge(r->rows, (Size) r->allocated * sizeof(Row));
+	}
+	r->rows[r->n++] = *row;
+}
+
+/* Gathers those of a page, whose first record has the id `first`. */
+static void
+gather_page(GrnndVacuum *v, Rows *r, uint32 first)
+{
+	const GrnLayout *l = &v->ix->layout;
+	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first), BUFFER_LOCK_SHARE,
+									GRNND_NODES, v->strategy);
+	Page		page = BufferGetPage(buffer);
+	uint32		limit = 0;
+
+	for (uint32 i = 0; i < l->per_page && !PageIsNew(page); i++)
+	{
+		const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
+		Row			row = {.record = first + i};
+		uint16		unused;
+
+		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
+		if (!grnnd_is_listing(v->ix, rec) || (rec->flags & GRN_GUIDE) != 0)
+			continue;
+		row.grouped = (rec->flags & GRN_GROUP) != 0;
+		row.column = (uint8) (grn_tids_owner(rec, &unused) / v->ix->meta.list_buckets);
+		for (row.at = 0; row.at < rec->ntids16; row.at++)
+		{
+			GrnListRow	of_list = grn_list_row(l, rec, row.at);
+
+			row.node = of_list.id;
+			row.rank = of_list.rank;
+			if (row.node >= r->from && grnnd_set_has(&v->changed, row.node))
+				add_row(r, &row);
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/* The first of a node's rows [n] that comes not before a column and rank. */
+static uint32
+find_rank(const Row *rows, uint32 n, uint32 column, uint32 rank)
+{
+	uint32		low = 0;
+	uint32		high = n;
+
+	while (low < high)
+	{
+		uint32		mid = (low + high) / 2;
+
+		if (rows[mid].column < column || (rows[mid].column == column && rows[mid].rank < rank))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Marks the rows [n] of a node whose values stand beside the TIDs [ntids] of one of its records. */
+static void
+find_values(const GrnndIndex *ix, const GrnRecord *rec, uint32 ntids, Row *rows, uint32 n)
+{
+	for (uint32 i = 0; i < ntids; i++)
+		for (uint32 c = 0; c < ix->attrs->n; c++)
+		{
+			const uint8 *values = grn_rec_attrs(&ix->layout, rec) + i * ix->layout.attr_bytes;
+			uint32		rank;
+			uint64		bits = grnnd_listed_bits(ix->attrs, ix->books, c, values, &rank);
+
+			if (bits == 0)
+			{
+				for (uint32 k = find_rank(rows, n, c, rank);
+					 k < n && rows[k].column == c && rows[k].rank == rank; k++)
+					rows[k].there = true;
+				continue;
+			}
+			for (uint32 k = find_rank(rows, n, c, 0); k < n && rows[k].column == c; k++)
+				rows[k].there |= grnnd_bits_allow(bits, rows[k].rank);
+		}
+}
+
+/* Finds out which of a node's rows [n] are stale; rec: room for records. */
+static void
+judge_node(GrnndVacuum *v, Row *rows, uint32 n, GrnRecord *rec)
+{
+	uint32		node = rows[0].node;
+	uint32		limit = grnnd_id_limit(v->index, v->ix);
+	uint32		steps = 0;
+	uint16		version;
+
+	/* rows of dead nodes go anyway */
+	if (grnnd_copy_record(v->index, v->ix, node, rec, v->strategy) != GRN_NODE)
+		return;
+	version = rec->version;
+	find_values(v->ix, rec, rec->ntids, rows, n);
+	for (uint32 id = rec->next; id != GRN_INVALID_ID; id = rec->next)
+	{
+		grnnd_delay_point();
+		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
+		if (!grn_tids_owned_by(rec, node, version) || ++steps > limit)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id),
+						  "chain of heap TIDs holds a foreign record");
+		find_values(v->ix, rec, rec->ntids16, rows, n);
+	}
+}
+
+/* The end of the rows from i on that are for one node and value, of chains and not stale. */
+static uint32
+end_of_copies(const Rows *r, uint32 i)
+{
+	uint32		end = i;
+
+	while (end < r->n && r->rows[end].node == r->rows[i].node && r->rows[end].column == r->rows[i].column &&
+		   r->rows[end].rank == r->rows[i].rank && r->rows[end].there && !r->rows[end].grouped)
+		end++;
+	return Max(end, i + 1);
+}
+
+/* Adds the records of a bucket's chain to v->chained. */
+static void
+note_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
+{
+	uint32		limit = grnnd_id_limit(v->index, v->ix);
+	uint32		steps = 0;
+
+	for (uint32 id = grnnd_list_head(v->index, v->ix, bucket).first; id != GRN_INVALID_ID; id = rec->next)
+	{
+		grnnd_delay_point();
+		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
+		if (!grnnd_in_list(v->ix, rec, bucket) || ++steps > limit)
+			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
+		if (id < v->chained.limit)
+			grnnd_set_add(&v->chained, id);
+	}
+}
+
+/*
+ * Of several rows for a node and value all are stale but for one, which is to be in its chain: an
+ * insert that was interrupted may have left a record in none.
+ */
+static void
+judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
+{
+	GrnndSet	buckets;
+	uint32		end;
+
+	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
+	for (uint32 i = 0; i < r->n; i = end)
+	{
+		end = end_of_copies(r, i);
+		if (end > i + 1)
+			grnnd_set_add(&buckets, grnnd_list_bucket(&v->ix->meta, r->rows[i].column, r->rows[i].rank));
+	}
+	grnnd_set_clear(&v->chained);
+	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID; b = grnnd_set_next(&buckets, b + 1))
+		note_chain(v, b, rec);
+	pfree(buckets.words);
+	for (uint32 i = 0; i < r->n && v->chained.count > 0; i = end)
+	{
+		uint32		keep = i;
+
+		end = end_of_copies(r, i);
+		while (keep < end && !grnnd_set_has(&v->chained, r->rows[keep].record))
+			keep++;
+		for (uint32 k = i; k < end && end > i + 1 && keep < end; k++)
+			r->rows[k].there = k == keep;
+	}
+}
+
+/* Leaves the stale ones of the rows gathered, in the order of their places. */
+static void
+judge(GrnndVacuum *v, Rows *r)
+{
+	GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
+	uint32		left = 0;
+	uint32		end;
+
+	qsort(r->rows, r->n, sizeof(Row), compare_nodes);
+	for (uint32 i = 0; i < r->n; i = end)
+	{
+		for (end = i + 1; end < r->n && r->rows[end].node == r->rows[i].node;)
+			end++;
+		grnnd_delay_point();
+		judge_node(v, r->rows + i, end - i, rec);
+	}
+	judge_copies(v, r, rec);
+	pfree(rec);
+	for (uint32 i = 0; i < r->n; i++)
+		if (!r->rows[i].there)
+			r->rows[left++] = r->rows[i];
+	r->n = left;
+	qsort(r->rows, r->n, sizeof(Row), compare_places);
+}
+
+/* Gathers the rows for changed nodes from r->from on, and leaves the stale ones. */
+static void
+gather(GrnndVacuum *v, Rows *r)
+{
+	r->n = 0;
+	if (v->changed.count == 0)
+		return;
+	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
+		 page = grnnd_set_next(&v->listed, page + 1))
+	{
+		grnnd_delay_point();
+		gather_page(v, r, page * v->ix->layout.per_page);
+	}
+	if (r->n == 0)
+		return;
+	grnnd_test_point("vacuum-gathered");
+	grnnd_wait_for_inserts(v->index);
+	judge(v, r);
+}
+
+/* The first of the stale rows from record id on. */
+static uint32
+first_stale(const Rows *r, uint32 id)
+{
+	uint32		low = 0;
+	uint32		high = r->n;
+
+	while (low < high)
+	{
+		uint32		mid = (low + high) / 2;
+
+		if (r->rows[mid].record < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool
+has_stale(const Rows *r, uint32 first, uint32 n)
+{
+	uint32		at = first_stale(r, first);
+
+	return at < r->n && r->rows[at].record < first + n;
+}
+
+/* ---- rows of lists ---- */
+
+/*
+ * Is row i of record id to go?  *next: the first stale row of that record from i on; rows that came
+ * since those were gathered are behind them.
+ */
+static bool
+is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnListRow *row, uint32 *next)
+{
+	const Row  *stale = r->rows + *next;
+
+	if (*next < r->n && stale->record == id && stale->at == i)
+	{
+		++*next;
+		if (stale->node == row->id && stale->rank == row->rank)
+			return true;
+	}
+	return row->id < v->limit && grnnd_set_has(&v->dead, row->id);
+}
 
 /* (Rows of guides are groups.) */
 static bool
-has_dead_row(GrnndVacuum *v, const GrnRecord *rec)
+has_dead_row(const GrnndVacuum *v, const Rows *r, uint32 id, const GrnRecord *rec)
 {
+	uint32		next = first_stale(r, id);
+
 	for (uint32 i = 0; i < rec->ntids16 && (rec->flags & GRN_GUIDE) == 0; i++)
 	{
 		GrnListRow	row = grn_list_row(&v->ix->layout, rec, i);
 
-		if (row.id < v->limit && grnnd_set_has(&v->dead, row.id))
+		if (is_to_go(v, r, id, i, &row, &next))
 			return true;
 	}
 	return false;
 }
 
 static void
-drop_dead_rows(GrnndVacuum *v, GrnRecord *rec)
+drop_dead_rows(const GrnndVacuum *v, const Rows *r, uint32 id, GrnRecord *rec)
 {
 	const GrnLayout *l = &v->ix->layout;
+	uint32		next = first_stale(r, id);
 	uint16		left = 0;
 
 	for (uint32 i = 0; i < rec->ntids16 && grnnd_is_listing(v->ix, rec); i++)
 	{
 		GrnListRow	row = grn_list_row(l, rec, i);
 
-		if (row.id >= v->limit || !grnnd_set_has(&v->dead, row.id))
+		if (!is_to_go(v, r, id, i, &row, &next))
 			grn_list_set_row(l, rec, left++, &row);
 	}
 	rec->ntids16 = left;
@@ -88,7 +442,7 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
 
 /* Drops rows on one page; adds the buckets whose chains are to be walked, and whose guides. */
 static void
-clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
+clean_page(GrnndVacuum *v, const Rows *r, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 {
 	const GrnLayout *l = &v->ix->layout;
 	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first),
@@ -113,7 +467,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 		listing = grnnd_is_listing(v->ix, rec);
 		if (listing && bucket >= buckets->limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
-		dead = listing ? has_dead_row(v, rec) : rec->ntids16 > 0;
+		dead = listing ? has_dead_row(v, r, first + i, rec) : rec->ntids16 > 0;
 		if (dead)
 		{
 			if (xlog == NULL)
@@ -122,7 +476,7 @@ clean_page(GrnndVacuum *v, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 				page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 				rec = grnnd_page_record(page, v->ix, i);
 			}
-			drop_dead_rows(v, rec);
+			drop_dead_rows(v, r, first + i, rec);
 		}
 		if (listing && (dead || rec->ntids16 == 0))
 			grnnd_set_add((rec->flags & (GRN_GROUP | GRN_GUIDE)) != 0 ? guided : buckets, bucket);
@@ -279,17 +633,32 @@ grnnd_clean_lists(GrnndVacuum *v)
 	GrnndSet	buckets;
 	GrnndSet	guided;
 	GrnRecord  *rec;
+	Rows		r = {0};
 
 	if (v->listed.count == 0)
 		return;
 	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
 	grnnd_set_init(&guided, buckets.limit);
-	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
-		 page = grnnd_set_next(&v->listed, page + 1))
+	r.room = (uint32) Min(Max(v->memory / sizeof(Row), LEAST_ROOM), MOST_ROOM);
+	r.rows = palloc(LEAST_ROOM * sizeof(Row));
+	r.allocated = LEAST_ROOM;
+	for (r.to = 0; r.to != GRN_INVALID_ID;)
 	{
-		grnnd_delay_point();
-		clean_page(v, page * l->per_page, &buckets, &guided);
+		bool		all = r.to == 0;
+
+		r.from = r.to;
+		r.to = GRN_INVALID_ID;
+		gather(v, &r);
+		for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
+			 page = grnnd_set_next(&v->listed, page + 1))
+			if (all || has_stale(&r, page * l->per_page, l->per_page))
+			{
+				grnnd_delay_point();
+				clean_page(v, &r, page * l->per_page, &buckets, &guided);
+			}
 	}
+	grnnd_note_memory(v);
+	pfree(r.rows);
 	grnnd_test_point("vacuum-lists");
 	rec = palloc(grnnd_copy_bytes(v->ix));
 	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID;
