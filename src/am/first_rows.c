@@ -3,9 +3,9 @@
  *
  * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that
  * it finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if
- * each step between the scan and the LIMIT makes a row from that row, from earlier rows and from a
- * bounded number of later rows.  A step that reads all rows first would compute wrong values:
- * an aggregate, a sort by another key, or a window whose frame reaches the last row.
+ * each step between the scan and the LIMIT makes a row from that row, from its peers, from earlier
+ * rows and from the next row.  A step that reads further would compute wrong values: an aggregate, a
+ * sort by another key, or a window whose frame ends with a later row.
  */
 #include "am/handler.h"
 
@@ -59,7 +59,10 @@ sorts_as(PlannerInfo *root, List *clauses, const Order *order, bool *any)
 		order->column != 0 && first->sortop == Float8LessOperator && !first->nulls_first;
 }
 
-/* Does the function need later rows than the end of its frame?  A frame's end is frame_ends(). */
+/*
+ * Does the function need later rows than the next row and the end of its frame?  lead() with an
+ * offset, and lag() with a negative one, may reach beyond the rows of the index.
+ */
 static bool
 needs_partition(const WindowFunc * function)
 {
@@ -69,11 +72,7 @@ needs_partition(const WindowFunc * function)
 		case F_RANK_:
 		case F_DENSE_RANK_:
 		case F_LAG_ANYELEMENT:
-		case F_LAG_ANYELEMENT_INT4:
-		case F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
 		case F_LEAD_ANYELEMENT:
-		case F_LEAD_ANYELEMENT_INT4:
-		case F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
 		case F_FIRST_VALUE:
 		case F_LAST_VALUE:
 		case F_NTH_VALUE:
@@ -103,8 +102,11 @@ window_streams(PlannerInfo *root, const WindowClause * window, const List *funct
 	if (!sorts_as(root, list_concat_copy(window->partitionClause, window->orderClause), order,
 				  &sorted))
 		return false;
-	/* a frame of peers, without a key to tell rows apart, has all rows */
-	bounded = (window->frameOptions & FRAMEOPTION_END_UNBOUNDED_FOLLOWING) == 0 &&
+	/*
+	 * A frame of peers, without a key to tell rows apart, has all rows.  An offset may reach beyond
+	 * the rows of the index.
+	 */
+	bounded = (window->frameOptions & (FRAMEOPTION_END_UNBOUNDED_FOLLOWING | FRAMEOPTION_END_OFFSET_FOLLOWING)) == 0 &&
 		(sorted || (window->frameOptions & FRAMEOPTION_ROWS) != 0);
 	foreach(lc, functions)
 	{
