@@ -61,7 +61,7 @@ begin_remembering(void)
 {
 	if (reminder != NULL)
 		return;
-	reminder = CreatePortal("grnnd last scan", true, true);
+	reminder = CreateNewPortal();
 	ResourceOwnerDelete(reminder->resowner);
 	reminder->resowner = NULL;
 	reminder->createSubid = InvalidSubTransactionId;

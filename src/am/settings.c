@@ -220,7 +220,7 @@ find_variable(const char *name)
 	int			n = GetNumConfigOptions();
 
 	for (int i = 0; i < n; i++)
-		if (all[i]->name[0] == name[0] && strcmp(all[i]->name, name) == 0)
+		if (pg_strcasecmp(all[i]->name, name) == 0)
 			return all[i];
 	return NULL;
 #endif

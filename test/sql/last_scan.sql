@@ -83,6 +83,15 @@ SELECT seen();
 SET enable_seqscan = off;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT seen();
+-- a cursor of the user's is left alone, whatever its name
+DISCARD ALL;
+SET search_path = test_last_scan, public;
+SET enable_seqscan = off;
+BEGIN;
+DECLARE "grnnd last scan" CURSOR FOR SELECT 1 AS one;
+SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
+FETCH "grnnd last scan";
+COMMIT;
 RESET enable_seqscan;
 DROP TABLE ls;
 RESET search_path;
