@@ -46,7 +46,9 @@ ONLY_OLD=(old_snapshot)
 ONLY_NEW=(upgrade)
 # that "make check" runs on both servers, since the version is a part of their code; others alternate
 ON_BOTH=(filters security write_fit)
-# that "make check" leaves to check-all
+# SQL tests of long builds, which alternate as well
+LONG_SQL=(layout recall rounded)
+# Perl tests that "make check" leaves to check-all
 LEFT_OUT=(figures large_build migration_clients migration_plans)
 SLOTS=$((CPUS + 1))				# jobs at a time: many wait now and then
 GRNND_ALL=						# set: tests leave nothing out to save time
@@ -252,6 +254,27 @@ quiet_settings()
 	printf '%s\n' "autovacuum = off" "grnnd.background_fit = off" "max_parallel_workers_per_gather = 0" "jit = off"
 }
 
+# among WORD WORD...: whether the first is among the others.
+among()
+{
+	[[ " ${*:2} " == *" $1 "* ]]
+}
+
+# sql_tests MAJOR: the SQL tests for that server.
+sql_tests()
+{
+	local name old='' turn=''
+
+	[ "$1" -ge 17 ] || old=yes
+	for name in $(names_in "$TOP/test/sql" sql); do
+		if [ -z "$GRNND_ALL" ] && [ ${#MAJORS[@]} -gt 1 ] && among "$name" "${LONG_SQL[@]}"; then
+			[ -n "$turn" ] && turn='' || turn=yes
+			[ "$turn" = "$old" ] || continue
+		fi
+		echo "$name"
+	done
+}
+
 # run_sql NAME PG_CONFIG: the SQL tests against one prepared server.
 run_sql()
 {
@@ -259,7 +282,7 @@ run_sql()
 
 	touch "$tree/started"
 	quiet_settings >"$tree/quiet.conf"
-	names=$(names_in "$tree/test/sql" sql)
+	names=$(sql_tests "$1")
 	for name in $names; do
 		# pg_regress gives up on all tests where one has no output to compare with
 		[ -e "$tree/expected/$name.out" ] || as_server touch "$tree/expected/$name.out"
@@ -284,16 +307,10 @@ run_isolation()
 		--temp-instance=tmp_check_iso --temp-config=quiet_iso.conf --no-locale --encoding=UTF8 $names
 }
 
-# among WORD WORD...: whether the first is among the others.
-among()
-{
-	[[ " ${*:2} " == *" $1 "* ]]
-}
-
-# perl_tests MAJOR SERVERS: the Perl tests for that server, where there are so many.
+# perl_tests MAJOR: the Perl tests for that server.
 perl_tests()
 {
-	local servers=$2 name old='' turn=''
+	local servers=${#MAJORS[@]} name old='' turn=''
 
 	[ "$1" -ge 17 ] || old=yes
 	for name in $(names_in "$TOP/test/t" pl); do
@@ -463,7 +480,7 @@ main()
 	for major in "${MAJORS[@]}"; do
 		PRIVATE=$(<"$RUN/server-$major")
 		queue run_isolation "$major" "$PRIVATE"
-		for name in $(perl_tests "$major" ${#MAJORS[@]}); do
+		for name in $(perl_tests "$major"); do
 			queue perl_test "PostgreSQL $major" "$PRIVATE" "$RUN/tree-$major" "$name" "$LOGS/PostgreSQL-$major-t-$name"
 		done
 		OLD_PG_CONFIG=$PRIVATE			# the next one is upgraded from it
@@ -521,6 +538,7 @@ sanitize()
 	local started=$SECONDS PG= PRIVATE= SANITIZED=() OLD_PG_CONFIG= name
 
 	TEST_BUILD+=("CC=gcc -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer")
+	MAJORS=()
 	open_run sanitize
 	sanitizer_settings
 	if [ -n "$PRIVATE" ]; then
