@@ -296,5 +296,78 @@ one_stopped();
 is(finish_beside($stop, psql_start($node, 'DROP DATABASE other;')), '',
 	'a worker gives way to who drops its database');
 
+# ---- one worker in a database, two in a server ----
+
+sub workers { return number($node, q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'grnnd fit')) }
+
+sub no_worker_is_left
+{
+	ok($node->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'grnnd fit')), $_[0]);
+}
+
+# a statement that makes 40 indexes due
+no_worker_is_left('workers end');
+$log = -s $node->logfile;
+$stop = stop_workers('postgres');
+$node->safe_psql('postgres', 'CREATE TABLE p (id int, v vector(16)) PARTITION BY LIST (id);
+	CREATE INDEX p_v ON p USING grnnd (v)');
+$node->safe_psql('postgres', join '', map { "CREATE TABLE p$_ PARTITION OF p FOR VALUES IN ($_);\n" } 1 .. 40);
+$node->safe_psql('postgres', 'INSERT INTO p SELECT id % 40 + 1, v FROM points(1, 40 * 100, 16, 1)');
+one_stopped();
+is(workers(), 1, 'one worker for 40 partitions');
+is(logged($log, 'no background worker was free'), 0, 'no other was asked for');
+is(finish_beside($stop, psql_start($node, 'ANALYZE p7;')), '', 'an ANALYZE of a partition');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET grnnd.test_point');
+ok($node->poll_query_until('postgres', q(SELECT count(*) = 0 FROM generate_series(1, 40) i,
+	grnnd_codes(format('p%s', i)::regclass) WHERE due AND next_try IS NULL)), 'it goes on with the next one');
+no_worker_is_left('until nothing is due');
+is(logged($log, 'ERROR|FATAL|PANIC') - logged($log, 'FATAL:  terminating connection'), 0, 'and complains of nothing');
+
+$node->safe_psql('postgres', "CREATE DATABASE d$_ TEMPLATE postgres") for 1 .. 3;
+my $due = "CREATE TABLE i (id serial, v vector(32)); CREATE INDEX i_idx ON i USING grnnd (v); INSERT INTO i $load";
+my @stop = map { stop_workers("d$_") } 1, 2;
+for my $n (1, 2)
+{
+	$node->safe_psql("d$n", $due);
+	ok($node->poll_query_until('postgres', qq(SELECT count(*) = $n FROM pg_stat_activity
+		WHERE backend_type = 'grnnd fit' AND wait_event = 'advisory')), "a worker of database $n");
+}
+$node->safe_psql('d3', $due);
+is($node->safe_psql('d3', q(SELECT state, due, tries FROM grnnd_codes('i'))), 'unfitted|t|0', 'none of a third');
+is(workers(), 2, 'two in all');
+$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_locks
+	WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'));
+$_->{run}->finish for @stop;
+no_worker_is_left('these end');
+$node->safe_psql('d3', 'INSERT INTO i (v) SELECT v FROM points(2001, 2001, 32, 1)');
+ok($node->poll_query_until('d3', q(SELECT state = 'used' FROM grnnd_codes('i'))), 'then the third database has one');
+no_worker_is_left('which ends');
+
+# ---- a function that sleeps, and goes on when it is cancelled ----
+
+$node->safe_psql('postgres', q(
+	CREATE ROLE sleeper;
+	GRANT CREATE ON SCHEMA public TO sleeper;
+	ALTER ROLE sleeper SET statement_timeout = '2s';
+	SET ROLE sleeper;
+	CREATE FUNCTION sleeps(v vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE AS $$
+	BEGIN
+		-- no session's, but a worker's
+		IF current_setting('application_name') = '' THEN PERFORM pg_sleep(3600); END IF;
+		RETURN v;
+	EXCEPTION WHEN query_canceled THEN
+		RETURN public.sleeps(v);
+	END $$;
+	CREATE TABLE sl (id serial, v vector(256));
+	-- (of so few bits that recall is measured by rows)
+	CREATE INDEX sl_v ON sl USING grnnd ((sleeps(v)::vector(256))) WITH (layout = compact)));
+$log = -s $node->logfile;
+$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v) SELECT v FROM points(1, 1100, 256, 1)');
+ok($node->poll_query_until('postgres', q(SELECT tries > 0 FROM grnnd_codes('sl'))), 'a worker has begun');
+no_worker_is_left('it ends');
+# (on a slow machine before it comes to that function)
+like(substr(slurp_file($node->logfile), $log), qr/FATAL:  terminating background worker "grnnd fit"|ERROR:  canceling statement due to statement timeout/,
+	'by the limit of the owner');
+
 $node->stop;
 done_testing();

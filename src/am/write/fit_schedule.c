@@ -4,7 +4,9 @@
  * own time limit again and again.
  *
  *  - An insert that finds it due starts a background worker and goes on.  If its transaction
- *    has the table locked, having created it perhaps, the worker is started at the commit.
+ *    has the table locked, having created it perhaps, the worker is started at the commit.  The
+ *    worker goes on with all other indexes of its database that are due.  A database has one
+ *    worker at work, the server two.
  *  - VACUUM does it after its own work, and looks at what became of recall, too.
  *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
  *
@@ -14,6 +16,7 @@
  */
 #include "am/write/fit.h"
 
+#include "access/genam.h"
 #include "access/generic_xlog.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
@@ -21,6 +24,10 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_db_role_setting.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -29,13 +36,18 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -49,9 +61,21 @@
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
 
-/* A worker looks for the table's lock that often, at this interval. */
+/* A worker tries to lock a table that often, at this interval. */
 #define LOCK_TRIES 100
 #define LOCK_TRY_MS 10
+
+/* Workers at work in all databases together. */
+#define WORKERS 2
+
+/*
+ * A worker's fit may take as long as a statement of the table's owner, and at most FIT_MS and
+ * FIT_PAGE_MS for each page of the index: functions of an index may be any role's, and may sleep.
+ */
+#define FIT_MS 300000
+#define FIT_PAGE_MS 10
+/* A function may catch the error of that limit.  This much later the worker ends. */
+#define CANCEL_MS 1000
 
 extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
 
@@ -108,26 +132,26 @@ may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 
-/* Records an attempt by the caller, if one is due and no other was made lately. */
+/* Is an attempt due, and was no other made lately?  With record, sets one down, the caller's. */
 static bool
-claim(Relation index)
+check_due(Relation index, bool record)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	TimestampTz now = GetCurrentTimestamp();
 	Buffer		buffer;
-	bool		claimed;
+	bool		due;
 
 	if (blocks == 0)
 		return false;
 	buffer = ReadBuffer(index, 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	claimed = may_try(index, BufferGetPage(buffer), blocks, now);
+	due = may_try(index, BufferGetPage(buffer), blocks, now);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (claimed)
+	if (due && record)
 	{
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		claimed = may_try(index, BufferGetPage(buffer), blocks, now);
-		if (claimed)
+		due = may_try(index, BufferGetPage(buffer), blocks, now);
+		if (due)
 		{
 			GenericXLogState *xlog = GenericXLogStart(index);
 			GrnndAttempt *attempt = page_attempt(GenericXLogRegisterBuffer(xlog, buffer, 0));
@@ -139,7 +163,13 @@ claim(Relation index)
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	}
 	ReleaseBuffer(buffer);
-	return claimed;
+	return due;
+}
+
+static bool
+claim(Relation index)
+{
+	return check_due(index, true);
 }
 
 void
@@ -156,23 +186,99 @@ grnnd_fit_in_vacuum(Relation index, bool *begun)
 typedef struct FitJob
 {
 	Oid			database;
-	bool		claimed;		/* the attempt is on the metapage already */
-	uint32		count;
-	Oid			indexes[(BGW_EXTRALEN - 3 * sizeof(uint32)) / sizeof(Oid)];
+	Oid			index;			/* whose attempt is on the metapage already; or InvalidOid */
 } FitJob;
 
 StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it is passed");
 
+/* The worker that this session has started; NULL: none. */
+static BackgroundWorkerHandle *my_worker;
+
 /*
- * Indexes that are due, but whose tables this transaction has locked, for example because it
- * created them.  A worker could not get at them before the transaction ends.  In
- * TopTransactionContext.
+ * This transaction has locked a table, for example because it created the table, whose index is
+ * due.  A worker could not get at the index before the transaction ends.
  */
-static List *due_at_commit;
+static bool due_at_commit;
+
+/* A worker at work locks the place of its database, and one of the server's. */
+static LOCKTAG
+database_place(Oid database)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, database, 1);
+	return tag;
+}
+
+static LOCKTAG
+server_place(int i)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, i);
+	return tag;
+}
+
+static bool
+is_taken(LOCKTAG tag)
+{
+	int			holders;
+
+	pfree(GetLockConflicts(&tag, ExclusiveLock, &holders));
+	return holders > 0;
+}
+
+static bool
+take(LOCKTAG tag)
+{
+	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* The places are the session's, but an abort gives them back.  The worker has none yet. */
+static bool
+take_places(void)
+{
+	if (!take(database_place(MyDatabaseId)))
+		return false;
+	for (int i = 0; i < WORKERS; i++)
+		if (take(server_place(i)))
+			return true;
+	return false;
+}
+
+/* An on_exit_callback: outside a transaction the server would keep the session's locks. */
+static void
+leave_places(int code, Datum arg)
+{
+	LockReleaseSession(DEFAULT_LOCKMETHOD);
+}
+
+/* Would a worker find no place, or does one that is starting find what is due? */
+static bool
+has_workers(void)
+{
+	int			taken = 0;
+	pid_t		pid;
+
+	if (my_worker != NULL)
+	{
+		BgwHandleStatus status = GetBackgroundWorkerPid(my_worker, &pid);
+
+		if (status == BGWH_NOT_YET_STARTED || status == BGWH_STARTED)
+			return true;
+		pfree(my_worker);
+		my_worker = NULL;
+	}
+	if (is_taken(database_place(MyDatabaseId)))
+		return true;
+	for (int i = 0; i < WORKERS; i++)
+		taken += is_taken(server_place(i));
+	return taken == WORKERS;
+}
 
 /* Raises no error, for it runs behind a commit, too. */
 static bool
-start_worker(const FitJob *job)
+start_worker(Oid index)
 {
 	BackgroundWorker worker = {
 		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
@@ -180,12 +286,17 @@ start_worker(const FitJob *job)
 		.bgw_restart_time = BGW_NEVER_RESTART,
 		.bgw_library_name = "grnnd",
 		.bgw_function_name = "grnnd_fit_main",
+		.bgw_name = "grnnd fit",
 		.bgw_type = "grnnd fit"
 	};
+	FitJob		job = {MyDatabaseId, index};
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	bool		started;
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "grnnd fit of index %u", job->indexes[0]);
-	memcpy(worker.bgw_extra, job, sizeof(*job));
-	return RegisterDynamicBackgroundWorker(&worker, NULL);
+	memcpy(worker.bgw_extra, &job, sizeof(job));
+	started = RegisterDynamicBackgroundWorker(&worker, &my_worker);
+	MemoryContextSwitchTo(old);
+	return started;
 }
 
 /*
@@ -196,54 +307,23 @@ start_worker(const FitJob *job)
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
-	FitJob		job = {.database = MyDatabaseId};
-	ListCell   *cell;
-
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
-	if (event == XACT_EVENT_COMMIT)
-		foreach(cell, due_at_commit)
-	{
-		job.indexes[job.count++] = lfirst_oid(cell);
-		if (job.count < lengthof(job.indexes) && lnext(due_at_commit, cell) != NULL)
-			continue;
-		if (!start_worker(&job))
-		{
-			ereport(LOG,
-					(errmsg("no background worker was free to fit codes for indexes of a transaction"),
-					 errdetail("The next insert asks for one again."),
-					 errhint("Increase max_worker_processes, or VACUUM the tables.")));
-			break;
-		}
-		job.count = 0;
-	}
-	due_at_commit = NIL;
-}
-
-static void
-ask_at_commit(Relation index)
-{
-	static bool registered = false;
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-
-	if (!registered)
-		RegisterXactCallback(end_of_transaction, NULL);
-	registered = true;
-	due_at_commit = lappend_oid(due_at_commit, RelationGetRelid(index));
-	MemoryContextSwitchTo(old);
+	if (event == XACT_EVENT_COMMIT && due_at_commit && !has_workers() && !start_worker(InvalidOid))
+		ereport(LOG,
+				(errmsg("no background worker was free to fit codes for indexes of a transaction"),
+				 errdetail("The next insert asks for one again."),
+				 errhint("Increase max_worker_processes, or VACUUM the tables.")));
+	due_at_commit = false;
 }
 
 void
 grnnd_ask_for_fit(Relation index, Relation heap, uint32 id)
 {
-	FitJob		job = {
-		.database = MyDatabaseId,
-		.claimed = true,
-		.count = 1,
-		.indexes = {RelationGetRelid(index)}
-	};
+	static bool registered = false;
+	bool		locked = CheckRelationLockedByMe(heap, ShareUpdateExclusiveLock, true);
 
-	if (list_member_oid(due_at_commit, RelationGetRelid(index)))
+	if (due_at_commit && locked)
 		return;
 	/* what this backend goes by may be old */
 	if (!grnnd_fit_due(&grnnd_index_anew(index)->meta, id))
@@ -251,9 +331,13 @@ grnnd_ask_for_fit(Relation index, Relation heap, uint32 id)
 	/* no worker finds a table of this session's alone */
 	if (!grnnd_background_fit || RelationUsesLocalBuffers(index))
 		return;
-	if (CheckRelationLockedByMe(heap, ShareUpdateExclusiveLock, true))
-		ask_at_commit(index);
-	else if (claim(index) && !start_worker(&job))
+	if (!registered)
+		RegisterXactCallback(end_of_transaction, NULL);
+	registered = true;
+	if (locked)
+		due_at_commit = true;
+	else if (check_due(index, false) && !has_workers() && claim(index) &&
+			 !start_worker(RelationGetRelid(index)))
 		ereport(LOG,
 				(errmsg("no background worker was free to fit codes for index \"%s\"",
 						RelationGetRelationName(index)),
@@ -268,12 +352,94 @@ is_ours(Relation index)
 		index->rd_indam->aminsert == grnnd_insert;
 }
 
+/* ---- how long a worker's fit may take ---- */
+
+/* statement_timeout, in ms, of what is set for a role (in a database); -1: it sets none. */
+static int
+timeout_set_for(Oid database, Oid role)
+{
+	Relation	catalog = table_open(DbRoleSettingRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			timeout = -1;
+
+	ScanKeyInit(&keys[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(database));
+	ScanKeyInit(&keys[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(role));
+	scan = systable_beginscan(catalog, DbRoleSettingDatidRolidIndexId, true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		static const char name[] = "statement_timeout=";
+		bool		isnull;
+		Datum		array = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
+										 RelationGetDescr(catalog), &isnull);
+		Datum	   *settings;
+		int			n = 0;
+
+		if (!isnull)
+			deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &settings,
+							  NULL, &n);
+		for (int i = 0; i < n; i++)
+		{
+			char	   *setting = TextDatumGetCString(settings[i]);
+
+			if (strncmp(setting, name, sizeof(name) - 1) == 0)
+				(void) parse_int(setting + sizeof(name) - 1, &timeout, GUC_UNIT_MS, NULL);
+		}
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return timeout;
+}
+
+/* The owner's in this database; what is set for all roles is this process's own. */
+static int
+time_limit(Relation heap, Relation index)
+{
+	double		most = FIT_MS + (double) FIT_PAGE_MS * RelationGetNumberOfBlocks(index);
+	int			timeout = timeout_set_for(MyDatabaseId, heap->rd_rel->relowner);
+
+	if (timeout < 0)
+		timeout = timeout_set_for(InvalidOid, heap->rd_rel->relowner);
+	if (timeout < 0)
+		timeout = StatementTimeout;
+	return (int) Min(timeout > 0 ? timeout : INT_MAX, Min(most, INT_MAX / 2));
+}
+
+/* A timeout_handler_proc. */
+static void
+end_worker(void)
+{
+	kill(MyProcPid, SIGTERM);
+}
+
+static void
+limit_time(int ms)
+{
+	static TimeoutId late = MAX_TIMEOUTS;
+
+	if (late == MAX_TIMEOUTS)
+		late = RegisterTimeout(USER_TIMEOUT, end_worker);
+	disable_timeout(STATEMENT_TIMEOUT, false);
+	disable_timeout(late, false);
+	/* the limit may have ended with the fit */
+	QueryCancelPending = false;
+	if (ms > 0)
+	{
+		enable_timeout_after(STATEMENT_TIMEOUT, ms);
+		enable_timeout_after(late, ms + CANCEL_MS);
+	}
+}
+
 /*
  * Fits as the table's owner, whose functions the index may have.  With claims, it first records
  * the attempt, if that is due.  Does nothing to what is no index of grnnd on that table.
  */
 static void
-fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
+fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 {
 	Relation	index;
 	GrnndUser	user;
@@ -284,27 +450,34 @@ fit_as_owner(Relation heap, Oid oid, bool gives_way, bool claims)
 	if (index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap) &&
 		index->rd_index->indisvalid && (!claims || claim(index)))
 	{
+		if (in_worker)
+			limit_time(time_limit(heap, index));
 		/* rows that came meanwhile may make the next attempt due, and found this one under way */
 		do
-			grnnd_fit_codes(index, gives_way ? heap : NULL, false);
-		while (gives_way && claim(index));
+			grnnd_fit_codes(index, in_worker ? heap : NULL, false);
+		while (in_worker && claim(index));
+		if (in_worker)
+			limit_time(0);
 	}
 	if (index != NULL)
 		relation_close(index, NoLock);
 	grnnd_become_again(&user);
 }
 
+/* ---- what a worker does ---- */
+
 /*
- * Takes the table's lock within a second, without waiting in its queue: the transaction that
- * started us may be about to release it.
+ * Takes a relation's lock without waiting in its queue, in so many tries, of which it takes some
+ * away: the transaction that started us may be about to release the lock.
  */
 static bool
-lock_table(Oid table)
+lock_soon(Oid relation, LOCKMODE mode, int *tries)
 {
-	for (int tries = 0; !ConditionalLockRelationOid(table, ShareUpdateExclusiveLock); tries++)
+	while (!ConditionalLockRelationOid(relation, mode))
 	{
-		if (tries == LOCK_TRIES)
+		if (*tries == 0)
 			return false;
+		(*tries)--;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOCK_TRY_MS,
 						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
@@ -313,42 +486,102 @@ lock_table(Oid table)
 	return true;
 }
 
-static void
+/* False: some lock was not to be had. */
+static bool
 fit_index(Oid oid, bool claimed)
 {
-	Oid			table;
+	Oid			table = IndexGetRelation(oid, true);
+	int			tries = LOCK_TRIES;
+	Relation	heap;
 
-	StartTransactionCommand();
-	table = IndexGetRelation(oid, true);
-	if (OidIsValid(table) && grnnd_try_lock_database() && lock_table(table) &&
-		ConditionalLockRelationOid(oid, ShareUpdateExclusiveLock))
+	if (!OidIsValid(table))
+		return true;
+	if (!grnnd_try_lock_database() || !lock_soon(table, ShareUpdateExclusiveLock, &tries) ||
+		!ConditionalLockRelationOid(oid, ShareUpdateExclusiveLock))
+		return false;
+	heap = try_relation_open(table, NoLock);
+	if (heap != NULL)
 	{
-		Relation	heap = try_relation_open(table, NoLock);
-
-		if (heap != NULL)
-		{
-			fit_as_owner(heap, oid, true, !claimed);
-			relation_close(heap, NoLock);
-		}
+		fit_as_owner(heap, oid, true, !claimed);
+		relation_close(heap, NoLock);
 	}
-	CommitTransactionCommand();
+	return true;
 }
 
-/* An index that cannot be fitted now stops no other.  Giving way to a session is no error. */
+/*
+ * Adds the indexes of this database that are due, and not in skipped, to *due, in context.  The
+ * worker waits a second in all for indexes that are locked against reading, and leaves out others.
+ */
 static void
-try_index(Oid oid, bool claimed)
+find_due(const List *skipped, List **due, MemoryContext context)
+{
+	static int	tries = LOCK_TRIES;
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_class_relam, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(get_am_oid("grnnd", true)));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		Relation	index;
+
+		CHECK_FOR_INTERRUPTS();
+		if (grnnd_database_is_wanted())
+			break;
+		if (form->relkind != RELKIND_INDEX || form->relpersistence == RELPERSISTENCE_TEMP ||
+			list_member_oid(skipped, form->oid) ||
+			!lock_soon(form->oid, AccessShareLock, &tries))
+			continue;
+		index = try_relation_open(form->oid, NoLock);
+		if (index == NULL)
+		{
+			UnlockRelationOid(form->oid, AccessShareLock);
+			continue;
+		}
+		if (is_ours(index) && index->rd_index->indisvalid && check_due(index, false))
+		{
+			MemoryContext old = MemoryContextSwitchTo(context);
+
+			*due = lappend_oid(*due, form->oid);
+			MemoryContextSwitchTo(old);
+		}
+		relation_close(index, AccessShareLock);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+/*
+ * Runs a step of the worker in a transaction: fits the index oid, or finds indexes that are due
+ * where oid is InvalidOid.  An index that cannot be fitted now stops no other, so an error is
+ * logged.  Giving way to a session is no error.  False: the step is not to be tried again.
+ */
+static bool
+run_step(Oid oid, bool claimed, const List *skipped, List **due)
 {
 	MemoryContext context = CurrentMemoryContext;
+	volatile bool done = false;
 
 	PG_TRY();
 	{
-		fit_index(oid, claimed);
+		StartTransactionCommand();
+		if (OidIsValid(oid))
+			done = fit_index(oid, claimed);
+		else if ((done = grnnd_try_lock_database()))
+			find_due(skipped, due, context);
+		CommitTransactionCommand();
 	}
 	PG_CATCH();
 	{
 		ErrorData  *error;
 
 		HOLD_INTERRUPTS();
+		done = false;
+		limit_time(0);
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
@@ -364,6 +597,38 @@ try_index(Oid oid, bool claimed)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return done;
+}
+
+/* False: the worker has lost its places to another. */
+static bool
+try_index(Oid oid, bool claimed, List **skipped)
+{
+	if (run_step(oid, claimed, NIL, NULL))
+		return true;
+	*skipped = lappend_oid(*skipped, oid);
+	LockReleaseSession(DEFAULT_LOCKMETHOD);
+	return take_places();
+}
+
+/* Fits what is due, until nothing is.  False: the worker has lost its places, or its database. */
+static bool
+fit_all(List **skipped)
+{
+	List	   *due;
+	ListCell   *cell;
+
+	do
+	{
+		due = NIL;
+		if (!run_step(InvalidOid, false, *skipped, &due))
+			return false;
+		foreach(cell, due)
+			if (!try_index(lfirst_oid(cell), false, skipped))
+			return false;
+	} while (due != NIL);
+	return true;
 }
 
 /*
@@ -374,6 +639,8 @@ void
 grnnd_fit_main(Datum arg)
 {
 	FitJob		job;
+	List	   *skipped = NIL;
+	bool		placed;
 
 	memcpy(&job, MyBgworkerEntry->bgw_extra, sizeof(job));
 	pqsignal(SIGTERM, die);
@@ -385,8 +652,22 @@ grnnd_fit_main(Datum arg)
 #endif
 	BackgroundWorkerInitializeConnectionByOid(job.database, InvalidOid, 0);
 	pgstat_report_activity(STATE_RUNNING, MyBgworkerEntry->bgw_name);
-	for (uint32 i = 0; i < job.count; i++)
-		try_index(job.indexes[i], job.claimed);
+	before_shmem_exit(leave_places, 0);
+	placed = take_places();
+	if (placed && OidIsValid(job.index))
+		placed = try_index(job.index, true, &skipped);
+	/*
+	 * An insert starts no worker while this one has its places.  So once they are free, indexes
+	 * that became due in the meantime are looked for again.
+	 */
+	while (placed && fit_all(&skipped))
+	{
+		List	   *due = NIL;
+
+		LockReleaseSession(DEFAULT_LOCKMETHOD);
+		placed = run_step(InvalidOid, false, skipped, &due) && due != NIL && take_places();
+		list_free(due);
+	}
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
