@@ -35,8 +35,12 @@
 #include "am/write/maintenance.h"
 
 /* Rows that are gathered at once.  They are sorted, and no cancel is heard meanwhile. */
-#define LEAST_ROOM 1024
+#define LEAST_ROOM 64
+#ifdef GRNND_TEST_POINTS
+#define MOST_ROOM 512			/* for small indexes to be read several times, too */
+#else
 #define MOST_ROOM (1 << 20)
+#endif
 
 /* ---- changed nodes ---- */
 
