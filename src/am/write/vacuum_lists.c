@@ -63,6 +63,7 @@ typedef struct Rows
 	uint32		room;			/* at most, and of the array at hand */
 	uint32		allocated;
 	Row		   *rows;
+	bool		full;			/* of rows for one node; the others of its rows stay */
 	uint32		from;
 	uint32		to;
 } Rows;
@@ -103,15 +104,15 @@ halve(Rows *r)
 	r->to = Max(r->rows[r->n / 2].node, r->rows[0].node + 1);
 	while (r->n > 0 && r->rows[r->n - 1].node >= r->to)
 		r->n--;
+	r->full = r->n == r->room;
 }
 
 static void
 add_row(Rows *r, const Row *row)
 {
-	if (r->n == r->room)
+	if (r->n == r->room && !r->full)
 		halve(r);
-	/* (one node fills the memory: the others of its rows stay) */
-	if (r->n == r->room || row->node >= r->to)
+	if (r->full || row->node >= r->to)
 		return;
 	if (r->n == r->allocated)
 	{
@@ -315,6 +316,7 @@ static void
 gather(GrnndVacuum *v, Rows *r)
 {
 	r->n = 0;
+	r->full = false;
 	if (v->changed.count == 0)
 		return;
 	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
