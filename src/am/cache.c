@@ -134,7 +134,7 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		GrnndColumn column;
 
 		grnnd_describe_attr(&attrs->attr[i], meta->sig_bytes > 0, &column);
-		column.value_edges = meta->columns[i].value_edges;
+		column.former = meta->columns[i].former;
 		if (memcmp(&column, &meta->columns[i], sizeof(column)) != 0)
 			grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
 	}

@@ -13,7 +13,6 @@
 #include "am/entries.h"
 #include "am/lists.h"
 #include "am/sample.h"
-#include "graph/build/value_edges.h"
 
 /*
  * Microseconds of a visit of the graph, and of one by a list, which reads no neighbours; of a
@@ -193,31 +192,6 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 	return (passing + 0.5) / (n + 1);
 }
 
-/*
- * The share of rows that pass by which a search of the graph costs, where `share` of all do, and
- * `listed` of them are on the list.  Rows of a frequent value for whose column the build has made
- * edges (graph/build/value_edges.h) cost as if they were WITH_EDGES times as many, where a fourth
- * of their edges are such: so a tenth of a million sentences goes by the graph, in 141
- * microseconds, where its list takes 188, and 3% by the list.  Of values some of which are rare the
- * mean decides.
- */
-#define WITH_EDGES 4
-static double
-share_with_edges(const GrnndScan *so, double share, double listed)
-{
-	const GrnndMeta *meta = &so->ix->meta;
-	const GrnndListed *l = &so->list.listed;
-	double		nodes = (double) so->store.id_limit + 1;
-	double		edges;
-
-	/* those that only a GPU makes are of values whose list is never read */
-	if (l->n == 0 || meta->columns[l->column].value_edges == 0 || l->ranks[0].least != l->ranks[0].most ||
-		!grn_has_value_edges(listed * nodes / l->n, nodes, false))
-		return share;
-	edges = Min(4.0 * meta->columns[l->column].value_edges / meta->degree, 1);
-	return share * (1 + (WITH_EDGES - 1) * edges * Min((double) meta->build_nodes / nodes, 1));
-}
-
 /* Visits of the graph that cost what reading the list does; infinity: there is none. */
 static double
 list_in_visits(const GrnndScan *so)
@@ -242,21 +216,19 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	if (list_in_visits(so) <= GRAPH_VISITS(so->ef, 1) && (list = search_list(scan, params)) != NULL)
 		return list;
 	/* the share is no more than this, but it may be less near the query */
-	visits = GRAPH_VISITS(so->ef, share_with_edges(so, Min(SIGNATURES_ERR * listed, 1), listed));
+	visits = GRAPH_VISITS(so->ef, Min(SIGNATURES_ERR * listed, 1));
 	sample = grnnd_pick_sample(&so->store, &so->filter->base, list_in_visits(so) <= FAR_FROM_USUAL * visits,
 							   &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
-	visits = GRAPH_VISITS(so->ef, share_with_edges(so, params->share, listed));
+	visits = GRAPH_VISITS(so->ef, params->share);
 	if (so->list.listed.n == 0 && most_visits > 0 && visits >= (double) most_visits)
 		return NULL;
 	so->graph = *params;
 	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
 	search = grn_search_begin(params, &so->store.base, so->q);
 	if (sample->nfailing > 0)
-		visits = GRAPH_VISITS(so->ef,
-							  share_with_edges(so, share_near(search, sample, so->ix->layout.code_bytes,
-															  params->share), listed));
+		visits = GRAPH_VISITS(so->ef, share_near(search, sample, so->ix->layout.code_bytes, params->share));
 	if (list_in_visits(so) <= visits)
 	{
 		so->graph.code_query = grn_search_code_query(search);

@@ -48,7 +48,6 @@ whole_options(const GrnGraphJob *job)
 
 	options.fill = job->fill;
 	options.few_directions = grn_few_directions(job->rows);
-	options.keep = job->keep;
 	if (grn_has_bit_digests(job->rows))
 		options.rows = GRN_GPU_BIT_DIGESTS;
 	return options;

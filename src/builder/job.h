@@ -33,8 +33,7 @@ typedef struct GrnGraphJob
 	const GrnHost *host;
 	bool		fill;			/* lists shorter than the degree with more near vertices */
 	bool		gpu_alone;		/* cores are not tried after a GPU */
-	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish, */
-	bool		keep;			/* and its rows' digests, as far as its memory allows (cuda/gpu.h) */
+	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
 	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
 	bool		on_gpu;

@@ -107,7 +107,6 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 	job.gpu_alone = true;
 	job.fill = true;
 	job.hold = true;
-	job.keep = p->build->values != NULL;
 	job.work_offset = p->work_bytes;
 	return job;
 }
@@ -450,7 +449,6 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 /* A thread that waits for the device and builds the graph there, if there is one. */
 typedef struct GraphThread
 {
-	GrnPipeline *p;
 	GrnGraphJob job;
 	GrnProgress *beside;		/* is heard once the graph is there */
 	GrnFailure	failure;
@@ -470,10 +468,7 @@ graph_main(void *arg)
 		t->built = grn_build_graph(&t->job, &t->failure);
 	t->done = grn_seconds();
 	if (t->built)
-	{
 		grn_progress_hush(t->beside, false);
-		grn_pipeline_build_value_graphs(t->p, t->job.choice, t->job.gpu, &t->job.holder);
-	}
 	return NULL;
 }
 
@@ -541,7 +536,7 @@ static bool
 build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GraphThread t = {.p = p, .job = graph_job(p, choice), .beside = &p->beside};
+	GraphThread t = {.job = graph_job(p, choice), .beside = &p->beside};
 	GrnGraphParams given = r->params;
 	pthread_t	thread;
 	double		start = grn_seconds();
@@ -566,11 +561,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	*built = t.built;
 	p->holder = t.job.holder;
 	if (!t.built)
-	{
-		/* the processor has its own, and numbers vertices in another way */
-		r->params = given;
-		grn_pipeline_forget_values(p);
-	}
+		r->params = given;		/* the processor has its own */
 	if (!coded)
 	{
 		if (p->holder)
@@ -668,25 +659,20 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
-						&choice, true, failure) ||
-			!grn_pipeline_reserve_values(&p, true, true, choice.work_limit, failure))
+						&choice, true, failure))
 			return false;
 		/* the leader begins to make RESULT: what it is asked for after this waits for that */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
-		{
-			grn_pipeline_forget_values(&p);
 			return false;
-		}
 	}
 	if (!built && !build_on_cores(&p, &choice, failure))
 		return false;
 
 	grn_lap(&since);
-	if (!grn_pipeline_judge_codes(&p, failure) || !grn_pipeline_add_value_edges(&p, &choice, failure))
+	if (!grn_pipeline_judge_codes(&p, failure))
 	{
-		grn_pipeline_forget_values(&p);
 		if (p.holder)
 			grn_let_graph_go(p.holder);
 		return false;

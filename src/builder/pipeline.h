@@ -14,7 +14,6 @@ typedef struct GrnBuild
 	const GrnHost *host;
 	void	   *vectors;
 	const uint32_t *order;
-	uint8_t    *values;			/* [n][spec->sig_bytes] of GRN_SEG_VALUES, or NULL; is changed */
 	uint64_t	n;
 	uint64_t	on_disk;		/* bytes of vectors, at most, that memory does not hold for certain */
 } GrnBuild;

@@ -1,6 +1,6 @@
 /*
  * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
- * pipeline_codes.c, pipeline_form.c, pipeline_value_edges.c, pipeline_entries.c, pipeline_result.c,
+ * pipeline_codes.c, pipeline_form.c, pipeline_entries.c, pipeline_result.c,
  * pipeline_recall.c, pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
@@ -65,7 +65,6 @@ typedef struct GrnPipeline
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
 	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
-	struct GrnValueEdges *value_edges;	/* what is known of them so far, or NULL */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;
@@ -154,29 +153,6 @@ extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
  * for rows that turned out to be too many only after the first look.
  */
 extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
-
-/* ---- pipeline_value_edges.c ---- */
-
-/*
- * Edges between rows that share a frequent value, if any do, in up to three steps.
- *
- * The first step counts the values and takes the memory of their graphs: of all of them, which the
- * second step wants (ahead), or of one at a time.  Rows must be numbered.  If the first step was
- * left out, or memory is too short for all graphs, there is no second step, and the third takes
- * memory for one graph at a time.  grn_pipeline_forget_values() takes the first step back.
- */
-extern bool grn_pipeline_reserve_values(GrnPipeline *p, bool on_gpu, bool ahead, uint64_t work_limit,
-										GrnFailure *failure);
-extern void grn_pipeline_forget_values(GrnPipeline *p);
-/*
- * In a thread of its own: builds the values' graphs on a GPU that has built the graph of all and
- * has kept digests, else does nothing.  The GPU then holds that graph no longer: *holder becomes
- * NULL.
- */
-extern void grn_pipeline_build_value_graphs(GrnPipeline *p, const GrnDeviceChoice *choice, GrnGpu *gpu,
-											GrnGpu **holder);
-/* Builds graphs that are missing, adds edges to the graph of all, and has the GPU hold it again. */
-extern bool grn_pipeline_add_value_edges(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure);
 
 /* ---- pipeline_entries.c ---- */
 

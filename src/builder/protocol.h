@@ -62,12 +62,6 @@ typedef enum GrnSegment
 	GRN_SEG_RESULT,				/* see GrnBuildResult */
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
-	/*
-	 * Filled where BUILD says so: [n] of GrnBuildSpec.sig_bytes numbers, one a filter column.  A
-	 * number stands for a frequent value of the column, 0 for all other values
-	 * (graph/build/value_edges.h).  The builder may change them.
-	 */
-	GRN_SEG_VALUES,
 	/* from here on they are the leader's; the builder never maps them */
 	GRN_SEG_TIDS,				/* 8 bytes a row */
 	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then what write_filters.c makes */
@@ -146,7 +140,7 @@ typedef struct GrnRemoteTimes
 
 /*
  * What a finished build left in the segments, m = nodes:
- *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first but for value edges
+ *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
@@ -179,8 +173,6 @@ typedef struct GrnBuildResult
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that had to be connected at the end */
-	uint8_t		value_edges[GRN_MAX_SIG_BYTES]; /* that a vertex took at most for a frequent value
-												 * of the column, as a mean; 0: there are none */
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
 	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
 								 * many at off_vectors of WORK; 0: they do not */
@@ -283,7 +275,7 @@ typedef enum GrnMsgType
 								 * arg2 offset in the file, arg3 bytes */
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
 	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled; arg1: bytes so far in the temporary
-								 * file; arg2: 1 where VALUES is filled */
+								 * file */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the

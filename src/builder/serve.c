@@ -57,7 +57,6 @@ typedef struct Server
 	GrnPackedQueue packed;		/* rows to be unpacked */
 	uint64_t	n;				/* of BUILD, as the next */
 	uint64_t	on_disk;
-	bool		has_values;
 	GrnBuild	job;
 	GrnBuildResult result;		/* of the last build, while its memory is mapped */
 	bool		built;			/* there is one */
@@ -317,7 +316,6 @@ take(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
 			s->on_disk = msg->arg[1];
-			s->has_values = msg->arg[2] == 1;
 			s->build = true;
 			break;
 		case GRN_MSG_GRANT:
@@ -418,13 +416,11 @@ static void
 take_build(Server *s)
 {
 	if (s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes < s->n ||
-		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n ||
-		(s->has_values && s->segments[GRN_SEG_VALUES].mapped < s->n * s->spec.sig_bytes))
+		s->segments[GRN_SEG_ORDER].mapped / 4 < s->n)
 		violation(s, "fewer rows than BUILD says");
 	s->job.n = s->n;
 	s->job.on_disk = s->on_disk;
 	s->job.order = (const uint32_t *) s->segments[GRN_SEG_ORDER].base;
-	s->job.values = s->has_values ? (uint8_t *) s->segments[GRN_SEG_VALUES].base : NULL;
 	for (uint64_t i = 0; i < s->job.n; i++)
 		if (s->job.order[i] >= s->job.n)
 			violation(s, "an order that names rows that do not exist");

@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage record_at kill_server crash_server
+our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage record_at pages kill_server crash_server
   pgbench_start pgbench_finish psql_start psql_finish $seed $soak $all);
 
 my $lib = dirname(abs_path(__FILE__));
@@ -90,6 +90,16 @@ sub record_at
 	my ($meta, $id, $offset) = @_;
 	my $block = $meta->{first_node_block} + int($id / $meta->{per_page});
 	return $block * 8192 + 24 + $id % $meta->{per_page} * $meta->{record_bytes} + $offset;
+}
+
+# An index's pages but the first, which has a time, without what WAL and checksums write there.
+sub pages
+{
+	my ($node, $index) = @_;
+	my $path = $node->safe_psql('postgres', "CHECKPOINT; SELECT pg_relation_filepath('$index')");
+	my $bytes = slurp_file($node->data_dir . "/$path");
+	my $size = 8192;
+	return join '', map { substr($bytes, $_ * $size + 10, $size - 10) } 1 .. length($bytes) / $size - 1;
 }
 
 # grnnd_check() has nothing to say.

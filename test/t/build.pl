@@ -3,7 +3,10 @@
 use strict;
 use warnings;
 
+use FindBin;
 use IPC::Run;
+use lib "$FindBin::Bin/../lib";
+use GrnndTest qw(pages);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -99,21 +102,6 @@ sub clean
 		'0', "$name: no index left");
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'),
 		'0', "$name: no temporary file left");
-}
-
-# Blocks of an index past the metapage, without LSNs and checksums.
-sub contents
-{
-	my ($index) = @_;
-	$node->safe_psql('postgres', 'CHECKPOINT');
-	my $file = $node->data_dir . '/' .
-	  $node->safe_psql('postgres', "SELECT pg_relation_filepath('$index')");
-	my $bytes = slurp_file($file);
-	for (my $at = 0; $at < length $bytes; $at += 8192)
-	{
-		substr($bytes, $at, 10) = "\0" x 10;
-	}
-	return substr($bytes, 8192);
 }
 
 # ---- no builder ----
@@ -250,7 +238,10 @@ for my $case (
 	$node->psql('postgres', "$settings; SET client_min_messages = debug1;" .
 		"CREATE INDEX i_$name ON t USING grnnd (e vector_l2_ops)", stderr => \$stderr);
 	like($stderr, $name eq 'workers' ? qr/workers 2 and/ : qr/workers 0 and 0/, "$name: workers");
-	$built{$name} = contents("i_$name");
+	$built{$name} = pages($node, "i_$name");
+	$node->safe_psql('postgres', "$settings; CREATE INDEX i_columns ON t USING grnnd (e vector_l2_ops, id)");
+	$built{"$name, columns"} = pages($node, 'i_columns');
+	$node->safe_psql('postgres', 'DROP INDEX i_columns');
 	my $temp = slurp_file($node->logfile, $log) =~ /temporary file: path "[^"]*", size (\d+)/ ? $1 : 0;
 	if ($name eq 'small')
 	{
@@ -265,6 +256,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('i_workers', t
 	'the index is sound');
 ok($built{alone} eq $built{small}, 'a temporary file makes no difference to the index');
 ok($built{alone} eq $built{workers}, 'workers make no difference to the index');
+ok($built{'alone, columns'} eq $built{"$_, columns"}, "with a filter column: $_ makes no difference to the index") for qw(small workers);
 
 # a table of few pages, which have fewer rows than a process takes on at a time
 $node->psql('postgres', q(
@@ -314,7 +306,7 @@ $node->start;
 is($node->safe_psql('postgres', q(SET enable_seqscan = off;
 	SELECT id FROM t ORDER BY e <-> (SELECT e FROM t WHERE id = 77) LIMIT 1)), '77',
 	'the index survives a crash');
-ok(contents('slow') eq $built{alone}, 'with the same bytes');
+ok(pages($node, 'slow') eq $built{alone}, 'with the same bytes');
 
 # ---- the disk's side of it: CONCURRENTLY, and an aborted build's file ----
 
@@ -327,7 +319,7 @@ $node->reload;
 		stderr => \$stderr);
 }
 like($stderr, qr/workers 2 and/, 'CONCURRENTLY: workers');
-ok(contents('slow') eq $built{alone}, 'CONCURRENTLY: the same bytes');
+ok(pages($node, 'slow') eq $built{alone}, 'CONCURRENTLY: the same bytes');
 is($node->safe_psql('postgres', q(SELECT indisvalid FROM pg_index
 	WHERE indexrelid = 'slow'::regclass)), 't', 'CONCURRENTLY: valid');
 
@@ -347,8 +339,8 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX v_e ON v USING grnnd (e); COMMIT));
 $node->stop('immediate');
 $node->start;
-ok(contents('slow') eq $built{alone}, 'wal_level = minimal: the same bytes');
-ok(contents('late') eq $built{alone}, 'wal_level = minimal, no checkpoint since: the same bytes');
+ok(pages($node, 'slow') eq $built{alone}, 'wal_level = minimal: the same bytes');
+ok(pages($node, 'late') eq $built{alone}, 'wal_level = minimal, no checkpoint since: the same bytes');
 is($node->safe_psql('postgres', q(SELECT (SELECT count(*) FROM grnnd_check('v_e', true)),
 	(SELECT count(*) FROM grnnd_check('u_e', true)), (SELECT count(*) FROM u))), '0|0|0',
 	'wal_level = minimal: a table of the same transaction; an unlogged one is empty');

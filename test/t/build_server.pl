@@ -105,16 +105,6 @@ sub as
 	return $err;
 }
 
-# An index's pages but the first, which has a time, without what WAL and checksums write there.
-sub pages
-{
-	my ($index) = @_;
-	my $path = $node->safe_psql('postgres', "CHECKPOINT; SELECT pg_relation_filepath('$index')");
-	my $bytes = slurp_file($node->data_dir . "/$path");
-	my $size = 8192;
-	return join '', map { substr($bytes, $_ * $size + 10, $size - 10) } 1 .. length($bytes) / $size - 1;
-}
-
 # ---- the same index ----
 
 for ([ bytes => 'bytes vector_l2_ops' ],
@@ -127,7 +117,7 @@ for ([ bytes => 'bytes vector_l2_ops' ],
 	my ($name, $columns) = @$_;
 	is(as('cpu', "CREATE INDEX here ON t USING grnnd ($columns)"), '', "$name: built here");
 	is(as('gpu', "CREATE INDEX there ON t USING grnnd ($columns)"), '', "$name: built there");
-	ok(pages('here') eq pages('there'), "$name: the same index");
+	ok(pages($node, 'here') eq pages($node, 'there'), "$name: the same index");
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('there', true))), '0', "$name: sound");
 	$node->safe_psql('postgres', 'DROP INDEX here, there');
 }
@@ -157,7 +147,7 @@ $builder->safe_psql('postgres', 'ALTER ROLE remote RESET temp_file_limit');
 $logged = -s $builder->logfile;
 is(as('gpu', 'CREATE INDEX there ON t USING grnnd (floats)'), '', 'rows and results in a temporary file');
 as('cpu', 'CREATE INDEX here ON t USING grnnd (floats)');
-ok(pages('here') eq pages('there'), 'the same index');
+ok(pages($node, 'here') eq pages($node, 'there'), 'the same index');
 $node->safe_psql('postgres', 'DROP INDEX here, there');
 ok($builder->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'remote')), 'the session there ends');
 unlike(substr(slurp_file($builder->logfile), $logged), qr/WARNING/, 'and its log has no complaint');
@@ -169,8 +159,8 @@ options(q(SERVER far OPTIONS (SET options '-c grnnd.build_threads=30')));
 
 # one pass, so that faults below have indexes to be compared with
 as('cpu', 'CREATE INDEX reference ON small USING grnnd (v); CREATE INDEX wide_reference ON wide USING grnnd (v)');
-my $reference = pages('reference');
-my $wide_reference = pages('wide_reference');
+my $reference = pages($node, 'reference');
+my $wide_reference = pages($node, 'wide_reference');
 my $create = 'CREATE INDEX far_one ON small USING grnnd (v)';
 
 # Sets options of the server, or with FOR of the mapping; the one that was given last stays.
@@ -191,7 +181,7 @@ like(as('gpu', $create), qr/08001: could not connect.*password authentication fa
 options(q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET password 'right', SET user 'weak')));
 like(as('gpu', $create), qr/42501: build server: permission denied for function grnnd_serve_build/, 'no rights there');
 like(as('auto', $create), qr/NOTICE.*building on this host.*permission denied/s, 'this host builds instead');
-ok(pages('far_one') eq $reference, 'the same index');
+ok(pages($node, 'far_one') eq $reference, 'the same index');
 $node->safe_psql('postgres', 'DROP INDEX far_one');
 options(q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET user 'remote')));
 
@@ -200,7 +190,7 @@ my $closed = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockp
 options(qq(SERVER far OPTIONS (SET port '$closed')));
 like(as('gpu', $create), qr/08001: could not connect.*refused.*HINT/s, 'nobody listens');
 like(as('auto', $create), qr/NOTICE.*building on this host.*refused/s, 'this host builds instead');
-ok(pages('far_one') eq $reference, 'the same index');
+ok(pages($node, 'far_one') eq $reference, 'the same index');
 # rows that its memory does not hold may move then
 $node->safe_psql('postgres', q(DROP INDEX far_one; CREATE TABLE moving (v vector(3));
 	INSERT INTO moving SELECT format('[%s,%s,%s]', sin(i), cos(i * i), i % 77)::vector FROM generate_series(1, 10000) i));
@@ -329,7 +319,7 @@ cmp_ok(scalar(map { glob "$_/task/*" } builders($builder)), '<', 10, 'with the t
 is(open_gate($gated, $lock), '', 'and ends well');
 $builder->safe_psql('postgres', 'ALTER ROLE remote RESET ALL');
 options(q(SERVER far OPTIONS (DROP options)));
-ok(pages('gated') eq $wide_reference, 'with the same index');
+ok(pages($node, 'gated') eq $wide_reference, 'with the same index');
 $node->safe_psql('postgres', 'DROP INDEX gated');
 # The session of the build before may end after that build, and is not the one to terminate.
 my $no_session = q(SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'remote');
@@ -343,7 +333,7 @@ for my $device ('gpu', 'auto')
 	like(open_gate($gated, $lock), $device eq 'gpu' ? qr/ERROR:  .*(?:lost|terminating connection)/ :
 		qr/NOTICE:  building on this host: .*(?:lost|terminating connection)/, "$device: it is gone when the rest is collected");
 }
-ok(pages('gated') eq $wide_reference, 'this host builds the same index');
+ok(pages($node, 'gated') eq $wide_reference, 'this host builds the same index');
 $node->safe_psql('postgres', 'DROP INDEX gated');
 is(as('gpu', 'CREATE TABLE none (v vector(3)); CREATE INDEX ON none USING grnnd (v)'), '', 'an empty table');
 ok(all_gone(), 'no builder is left');
@@ -464,7 +454,7 @@ for my $i (1 .. $faults)
 	my $err = as($device, "SET grnnd.build_timeout = '2s'; $build->{sql}");
 	my ($code) = $err =~ /ERROR:  (\w{5}):/;
 	my $exists = $node->safe_psql('postgres', q(SELECT to_regclass('far_one') IS NOT NULL)) eq 't';
-	if (defined $code ? $exists || $device eq 'auto' : !$exists || pages('far_one') ne $build->{pages})
+	if (defined $code ? $exists || $device eq 'auto' : !$exists || pages($node, 'far_one') ne $build->{pages})
 	{
 		push @wrong, "$fault: $err";
 	}

@@ -66,7 +66,6 @@ typedef struct Leader
 	bool		withhold_codes; /* no memory for codes */
 	uint64_t	codes_needed;	/* then: bytes that were asked for */
 	bool		no_memory;		/* behind what is granted for the workspace */
-	uint8_t		(*value) (uint32_t rank, uint32_t column);	/* of VALUES; NULL: there are none */
 } Leader;
 
 /* Sets program; false, with a test that is not ok, where there is none. */
@@ -476,14 +475,7 @@ send_content(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 			say(l, GRN_MSG_ROWS, 0, 0);
 	}
 	say(l, GRN_MSG_ROWS, n, 0);
-	if (l->value)
-	{
-		grow(l, GRN_SEG_VALUES, (uint64_t) n * l->spec.sig_bytes);
-		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t c = 0; c < l->spec.sig_bytes; c++)
-				l->base[GRN_SEG_VALUES][(uint64_t) order[i] * l->spec.sig_bytes + c] = (char) l->value(i, c);
-	}
-	say_with(l, &(GrnMsg) {.type = GRN_MSG_BUILD, .arg = {n, l->on_disk, l->value != NULL}}, -1);
+	say_with(l, &(GrnMsg) {.type = GRN_MSG_BUILD, .arg = {n, l->on_disk}}, -1);
 }
 
 /* Says START, and sends them. */
@@ -515,10 +507,7 @@ rows_of(const Leader *l)
 	return rows;
 }
 
-/*
- * Whether a node's list is in order of distance, but for rounding; where values have edges, but for
- * what codes of some 12 bytes are wrong about squared distances.
- */
+/* Whether a node's list is in order of distance, but for rounding. */
 static inline bool
 nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
 			  uint32_t count)
@@ -529,16 +518,12 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 	GrnRows		all = rows_of(l);
 	const void *x = row_of(l, rows[row_start[node]]);
 	float		before = 0;
-	float		rounding = 1.0001f;
 
-	for (int c = 0; c < GRN_MAX_SIG_BYTES; c++)
-		if (r->value_edges[c] > 0)
-			rounding = 1.5f;
 	for (uint32_t i = 0; i < count; i++)
 	{
 		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
 
-		if (i > 0 && before > d * rounding + 1e-5f * (all.embedding == GRN_EMBED_SCALED))
+		if (i > 0 && before > d * 1.0001f + 1e-5f * (all.embedding == GRN_EMBED_SCALED))
 			return false;
 		before = d;
 	}
@@ -589,7 +574,6 @@ check_result(const Leader *l, uint32_t n)
 	GrnGraph	g = {ids, counts, r->nodes, r->degree};
 	void	   *work = malloc(grn_connect_bytes(r->nodes));
 	uint32_t	bad;
-	bool		value_edges = false;
 	const char *what;
 
 	CHECK(l->last.type == GRN_MSG_DONE, "message %u: %s", l->last.type, l->last.u.say.text);
@@ -601,8 +585,6 @@ check_result(const Leader *l, uint32_t n)
 		  "WRITTEN %d times, or too early", l->written);
 	CHECK(r->curve.queries == 0 || n < 1000 || l->phases > l->phases_before, "WRITTEN after recall");
 	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
-	for (uint32_t c = 0; c < l->spec.sig_bytes; c++)
-		value_edges = value_edges || r->value_edges[c] > 0;
 	what = grn_graph_check(&g, &bad);
 	CHECK(!what, "node %u has %s", bad, what);
 	CHECK(r->nentries >= 1 && r->nentries <= GRN_MAX_ENTRIES && r->nentries <= r->nodes, "%u",
@@ -631,8 +613,7 @@ check_result(const Leader *l, uint32_t n)
 			if (i > row_start[v])
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
 		}
-		/* value edges stand where far neighbours were */
-		CHECK(l->by_digests || value_edges || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
+		CHECK(l->by_digests || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
 			  "node %u: neighbours not by distance", v);
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
@@ -697,44 +678,6 @@ check_codes(const Leader *l)
 			  "node %u", v);
 	}
 	free(item);
-}
-
-/*
- * How many of a node's neighbours share its value, by value of a column.  (The builder has changed
- * VALUES: they are made once more.)
- */
-static inline void
-count_sharing(const Leader *l, uint32_t column, double *sharing)
-{
-	const GrnBuildResult *r = &l->last.u.result;
-	const char *out = l->base[GRN_SEG_RESULT];
-	const uint32_t *ids = (const uint32_t *) (out + r->off_ids);
-	const uint8_t *counts = (const uint8_t *) (out + r->off_counts);
-	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
-	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
-	uint32_t	n = row_start[r->nodes];
-	uint8_t    *values = malloc(n);
-	uint32_t	nodes[256] = {0};
-
-	memset(sharing, 0, 256 * sizeof(double));
-	for (uint32_t i = 0; i < n; i++)
-		values[order[i]] = l->value(i, column);
-	for (uint32_t i = 0; i < r->nodes; i++)
-	{
-		uint8_t		value = values[rows[row_start[i]]];
-
-		nodes[value]++;
-		for (uint32_t j = 0; j < counts[i]; j++)
-		{
-			uint32_t	other = rows[row_start[ids[(uint64_t) i * r->degree + j]]];
-
-			sharing[value] += values[other] == value;
-		}
-	}
-	for (int value = 0; value < 256; value++)
-		sharing[value] /= nodes[value] > 0 ? nodes[value] : 1;
-	free(values);
 }
 
 static inline void

@@ -8,7 +8,6 @@
 #include "moved.h"
 
 #include "graph/build/page_order.h"
-#include "graph/build/value_edges.h"
 
 #define ROWS 20000
 #define DIM 12
@@ -264,149 +263,6 @@ test_order(void)
 	CHECK(lists[2] == lists[0], "other lists than those of cores");
 }
 
-/* One of ten, at random. */
-static uint8_t
-value_of_ten(uint32_t rank, uint32_t column)
-{
-	return (uint8_t) (1 + grn_random(5, rank, column) % 10);
-}
-
-/* A build that gives values edges, on a device that keeps digests of all rows or none. */
-static Leader
-build_of_values(int fault, bool keeps_none, FillFn fill, uint8_t (*value) (uint32_t rank, uint32_t column))
-{
-	char		standin[32];
-	Leader		l;
-
-	snprintf(standin, sizeof(standin), "1 0 %d %d", fault, keeps_none);
-	l = start_on(standin, GRN_DEVICE_GPU);
-	l.spec.params.degree = 20;
-	l.spec.attr_bytes = 8;
-	l.spec.sig_bytes = 1;
-	l.value = value;
-	send_rows(&l, ROWS, DIM, fill, STEP);
-	CHECK(converse(&l, LIMIT_MS), "no answer");
-	l.by_digests = true;
-	return l;
-}
-
-/*
- * Edges of frequent values are made by a GPU.  Should it fail meanwhile, the graph of all is there,
- * and the build goes on without them, and without a word.
- */
-static void
-test_value_edges(void)
-{
-	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
-	{
-		int			without = 0;
-		double		sharing[256];
-
-		/* make check: of a device with digests alone */
-		int			faults = unit_all() || !keeps_none ? 40 : 1;
-
-		for (int fault = 0; fault < faults; fault = fault == 0 ? 4 : fault + (unit_all() ? 3 : 9))
-		{
-			Leader		l = build_of_values(fault, keeps_none, fill_normal, value_of_ten);
-
-			if (l.last.type == GRN_MSG_DONE)
-			{
-				const GrnBuildResult *r = &l.last.u.result;
-
-				CHECK(r->on_gpu && l.notices == 0, "fault %d: %s", fault, l.notice);
-				CHECK(r->value_edges[0] == 0 || r->value_edges[0] == grn_most_value_edges(20, 1, grn_code_bytes(r->shape)), "%u",
-					  r->value_edges[0]);
-				CHECK(fault > 0 || r->value_edges[0] > 0, "without a fault there are some");
-				without += r->value_edges[0] == 0;
-				check_result(&l, ROWS);
-				count_sharing(&l, 0, sharing);
-				/* 2 of 20 at random, and at most 4 more */
-				for (int value = 1; value <= 10 && fault == 0; value++)
-					CHECK(sharing[value] > 5, "value %d: %g", value, sharing[value]);
-			}
-			else
-				/* the graph of all takes that many calls */
-				CHECK(fault > 0 && without == 0, "fault %d: %s", fault, l.last.u.say.text);
-			end_builder(&l);
-		}
-		CHECK(faults == 1 || without > 1, "%d builds went on without", without);
-	}
-}
-
-/* Where columns are so many that a list cannot spare edges for all, the first ones get them. */
-static void
-test_too_many_columns(void)
-{
-	uint64_t	bytes[5];
-
-	for (uint32_t columns = unit_all() ? 1 : 2; columns <= 4; columns += unit_all() ? 1 : 2)
-	{
-		Leader		l = start_on("1", GRN_DEVICE_GPU);
-
-		l.spec.params.degree = 20;
-		l.spec.attr_bytes = 8;
-		l.spec.sig_bytes = columns;
-		l.value = value_of_ten;
-		send_rows(&l, ROWS, DIM, fill_normal, STEP);
-		CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
-		l.by_digests = true;
-		check_result(&l, ROWS);
-		for (uint32_t c = 0; c < columns; c++)
-			CHECK((l.last.u.result.value_edges[c] > 0) == (c < 2), "column %u of %u: %u", c, columns,
-				  l.last.u.result.value_edges[c]);
-		bytes[columns] = l.mapped[GRN_SEG_WORK];
-		end_builder(&l);
-	}
-	CHECK(bytes[4] <= bytes[2], "%llu bytes for four columns, %llu for two", (unsigned long long) bytes[4],
-		  (unsigned long long) bytes[2]);
-}
-
-/* Half of the rows, the others have no frequent value. */
-static uint8_t
-value_of_half(uint32_t rank, uint32_t column)
-{
-	return (uint8_t) (grn_random(5, rank, column) >> 63);
-}
-
-/* A GPU has the time for a value that half of the rows have: as many neighbours as are enough. */
-static void
-test_value_of_half(void)
-{
-	double		sharing[2][256];
-
-	for (int keeps_none = 0; keeps_none <= 1; keeps_none++)
-	{
-		Leader		l = build_of_values(0, keeps_none, fill_normal, value_of_half);
-
-		CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
-		check_result(&l, ROWS);
-		count_sharing(&l, 0, sharing[keeps_none]);
-		CHECK(sharing[keeps_none][1] > 10.5 && sharing[keeps_none][1] < 12, "%g", sharing[keeps_none][1]);
-		CHECK(sharing[keeps_none][0] > 7 && sharing[keeps_none][0] < 8.5, "%g", sharing[keeps_none][0]);
-		end_builder(&l);
-	}
-	CHECK(sharing[0][1] != sharing[1][1], "digests are not rows: %g", sharing[0][1]);
-}
-
-/* Where rows repeat, a vertex has another number than its row. */
-static void
-test_values_of_repeated_rows(void)
-{
-	for (int keeps_none = 0; keeps_none <= unit_all(); keeps_none++)
-	{
-		Leader		l = build_of_values(0, keeps_none, fill_repeated, value_of_half);
-		double		sharing[256];
-
-		CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);
-		CHECK(l.last.u.result.nodes < ROWS, "%u", l.last.u.result.nodes);
-		CHECK(l.last.u.result.value_edges[0] > 0, "there are some");
-		check_result(&l, ROWS);
-		count_sharing(&l, 0, sharing);
-		CHECK(sharing[1] > sharing[0] + 2, "%g and %g", sharing[1], sharing[0]);
-		end_builder(&l);
-	}
-}
-
 int
 main(void)
 {
@@ -421,9 +277,5 @@ main(void)
 	RUN(test_rounded);
 	RUN(test_cores_after_a_gpu);
 	RUN(test_order);
-	RUN(test_value_edges);
-	RUN(test_too_many_columns);
-	RUN(test_value_of_half);
-	RUN(test_values_of_repeated_rows);
 	UNIT_END();
 }

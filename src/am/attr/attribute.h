@@ -100,13 +100,11 @@ typedef struct GrnndColumn
 	uint8		width;			/* 9 */
 	uint8		exact;			/* 10 */
 	uint8		sig_bytes;		/* 11: of a signature, 0 or 1 */
-	uint8		value_edges;	/* 12: edges that a node took at most for a frequent value of the
-								 * column, as a mean (graph/build/value_edges.h); 0: the build made
-								 * none */
+	uint8		former;			/* 12: 0; earlier versions wrote other numbers, which nobody reads */
 	uint8		unused[3];		/* 13: 0 */
 } GrnndColumn;
 
-StaticAssertDecl(sizeof(GrnndColumn) == 16 && offsetof(GrnndColumn, value_edges) == 12, "GrnndColumn is on disk");
+StaticAssertDecl(sizeof(GrnndColumn) == 16 && offsetof(GrnndColumn, former) == 12, "GrnndColumn is on disk");
 
 /* The most filter columns: PostgreSQL's keys but for the vector. */
 #define GRNND_MAX_ATTRS (INDEX_MAX_KEYS - 1)

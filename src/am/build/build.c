@@ -47,17 +47,6 @@ recall_text(const GrnBuildResult *result)
 	return "";
 }
 
-/* Edges that a row took at most for a value of any column. */
-static uint32
-most_value_edges(const GrnBuildResult *r)
-{
-	uint32		most = 0;
-
-	for (uint32 i = 0; i < GRN_MAX_SIG_BYTES; i++)
-		most = Max(most, r->value_edges[i]);
-	return most;
-}
-
 static void
 run_build(GrnndBuild *build)
 {
@@ -160,12 +149,12 @@ run_build(GrnndBuild *build)
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
 							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
-							 "load %.3f s, end %.3f s, value edges %u, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s%s",
+							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s%s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
 							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
-							 write_s, end_s, most_value_edges(result), build->map->memory_used,
+							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
 							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved",
 							 builder->grouped ? psprintf(", lists grouped by the GPU in %.3f s", builder->group_seconds) : "")));

@@ -173,8 +173,6 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
 										   build->attrs->element_bytes / sizeof(uint16) * sizeof(uint64),
 										   SEGMENT_SLACK);
-	if (build->spec.sig_bytes > 0)
-		max[GRN_SEG_VALUES] = segment_bytes(build->max_rows, build->spec.sig_bytes, SEGMENT_SLACK);
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
 	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +
 										build->spec.near.k * sizeof(GrnNear), SEGMENT_SLACK);

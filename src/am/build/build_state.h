@@ -24,7 +24,6 @@ typedef struct GrnndBuild
 	uint32		column_dim;
 	uint32		row_bytes;		/* from row to row of VECTORS */
 	const GrnndAttrs *attrs;	/* filter columns */
-	GrnSigBook *books;			/* of these; of arrays zeroes.  NULL: not fitted yet */
 	uint64		attrs_bytes;	/* address space of ATTRS, where there are no filter columns */
 	uint32		words;			/* of 8 bytes a row in TIDS */
 	double		expected_rows;	/* about, by the table's statistics */

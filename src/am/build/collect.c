@@ -2,7 +2,7 @@
  * collect.c - reads the table's vectors into shared memory: segment VECTORS in
  * build form, TIDS with the heap TIDs, ATTRS with the values of filter columns, and ORDER,
  * which ranks rows by TID so that nothing later depends on which process read which row
- * when.  Where there are filter columns, VALUES says which rows have frequent values.
+ * when.
  *
  * The leader and its workers scan together and claim chunks of rows from one
  * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
@@ -26,7 +26,6 @@
 #include "utils/wait_event.h"
 
 #include "am/build/collect.h"
-#include "am/build/frequent.h"
 #include "am/build/parallel.h"
 #include "am/build/passing.h"
 #include "am/build/progress.h"
@@ -49,7 +48,7 @@ typedef struct Participant
 	double		heap_tuples;
 } Participant;
 
-/* In shared memory where there are workers; then frequent values and the parallel scan follow. */
+/* In shared memory where there are workers; then the parallel scan follows. */
 typedef struct Shared
 {
 	Oid			heap;
@@ -61,15 +60,12 @@ typedef struct Shared
 	uint32		column_dim;
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
-	uint32		sig_bytes;		/* filter columns with books */
 	uint32		chunk_rows;
 	bool		beyond_memory;	/* table and rows are more than memory holds, as expected, */
 	uint64		rows_in_memory; /* if more than these rows come: the others go to a disk */
 	pg_atomic_uint64 next_row;	/* first unclaimed row */
 	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
 	ConditionVariable room;		/* capacity has grown */
-	pg_atomic_uint32 books_fitted;	/* 1: what frequent_of() has is as it will be, */
-	ConditionVariable fitted;	/* and it is */
 	ConditionVariable done;		/* a worker has scanned or ended */
 	pg_atomic_uint32 nscanned;	/* workers that have read their rows, */
 	pg_atomic_uint32 nended;	/* and that have ended */
@@ -98,27 +94,15 @@ typedef struct Collector
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
 
 static Size
-frequent_offset(int nparticipants)
+scan_offset(int nparticipants)
 {
-	return MAXALIGN(offsetof(Shared, participants) + mul_size(sizeof(Participant), nparticipants));
-}
-
-static Size
-scan_offset(int nparticipants, uint32 sig_bytes)
-{
-	return BUFFERALIGN(add_size(frequent_offset(nparticipants), grnnd_frequent_bytes(sig_bytes)));
-}
-
-static GrnndFrequent *
-frequent_of(Shared *shared)
-{
-	return (GrnndFrequent *) ((char *) shared + frequent_offset(shared->nparticipants));
+	return BUFFERALIGN(offsetof(Shared, participants) + mul_size(sizeof(Participant), nparticipants));
 }
 
 static ParallelTableScanDesc
 scan_of(Shared *shared)
 {
-	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants, shared->sig_bytes));
+	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants));
 }
 
 /*
@@ -149,18 +133,15 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
-	shared->sig_bytes = build->spec.sig_bytes;
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
 	shared->beyond_memory = is_beyond_memory(build);
 	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
-	pg_atomic_init_u32(&shared->books_fitted, 0);
 	pg_atomic_init_u32(&shared->nscanned, 0);
 	pg_atomic_init_u32(&shared->nended, 0);
 	pg_atomic_init_u32(&shared->broken_hot_chain, 0);
 	ConditionVariableInit(&shared->room);
-	ConditionVariableInit(&shared->fitted);
 	ConditionVariableInit(&shared->done);
 	for (int i = 0; i < nparticipants; i++)
 	{
@@ -417,7 +398,7 @@ rank_rows(GrnndBuild *build)
 {
 	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
 	uint32		n = (uint32) build->rows;
-	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, GRNND_ROWS_RANKED};
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, 1};
 	uint32	   *order;
 	uint32		at = 0;			/* rows ranked so far, */
 	uint32		first = 0;		/* and before the block that they end with */
@@ -470,21 +451,6 @@ say_done(pg_atomic_uint32 *count, Shared *shared)
 	ConditionVariableSignal(&shared->done);
 }
 
-/* In a worker that has scanned: waits for the books, and does its share of VALUES. */
-static void
-mark_frequent(Collector *c)
-{
-	Shared	   *shared = c->shared;
-
-	while (pg_atomic_read_u32(&shared->books_fitted) == 0)
-		ConditionVariableSleep(&shared->fitted, WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
-	ConditionVariableCancelSleep();
-	pg_read_barrier();
-	/* if it has lost sight of the leader's memory, others do it */
-	if (grnnd_mapping_catch_up(c->map))
-		grnnd_mark_frequent(frequent_of(shared), c->attrs, c->map, NULL);
-}
-
 /* A worker's main function. */
 void
 grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
@@ -495,17 +461,15 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	Relation	heap = table_open(shared->heap, heap_lock);
 	Relation	index = index_open(shared->index, index_lock);
 	Collector	c = {0};
-	bool		sees;
 
 	c.shared = shared;
 	c.me = &shared->participants[1 + ParallelWorkerNumber];
 	c.key = grnnd_key(index);
 	c.attrs = grnnd_attrs(index);
 	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
-								 1 << GRN_SEG_ATTRS | 1 << GRN_SEG_VALUES);
+								 1 << GRN_SEG_ATTRS);
 	/* where the leader's memory is out of sight, it does without us */
-	sees = grnnd_mapping_catch_up(c.map);
-	if (sees)
+	if (grnnd_mapping_catch_up(c.map))
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
 
@@ -517,8 +481,6 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	else
 		pg_atomic_write_u64(&c.me->low, NO_ROW);
 	say_done(&shared->nscanned, shared);
-	if (sees && shared->sig_bytes > 0)
-		mark_frequent(&c);
 	grnnd_mapping_release(c.map, true);
 
 	index_close(index, index_lock);
@@ -585,24 +547,14 @@ close_gaps(Shared *shared, GrnndMapping *map)
 	}
 }
 
-/* In the leader, when all rows are there: what is made of them. */
+/* In the leader, when all rows are there. */
 static void
-finish_rows(GrnndBuild *build, Shared *shared)
+finish_rows(GrnndBuild *build)
 {
-	GrnndFrequent *frequent = frequent_of(shared);
-
-	if (build->rows > 0)
-		grnnd_builder_rows(&build->builder, build->rows);
-	if (build->rows > 0 && shared->sig_bytes > 0)
-		grnnd_find_frequent(build, (double) build->rows, frequent);
-	pg_write_barrier();
-	pg_atomic_write_u32(&shared->books_fitted, 1);
-	ConditionVariableBroadcast(&shared->fitted);
-	if (build->rows > 0)
-	{
-		rank_rows(build);
-		grnnd_mark_frequent(frequent, build->attrs, build->map, build);
-	}
+	if (build->rows == 0)
+		return;
+	grnnd_builder_rows(&build->builder, build->rows);
+	rank_rows(build);
 }
 
 /* Scans with workers.  False where none could be had and nothing has been done. */
@@ -617,7 +569,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 
 	if (build->info->ii_Concurrent)
 		snapshot = RegisterSnapshot(GetTransactionSnapshot());
-	bytes = add_size(scan_offset(nworkers + 1, build->spec.sig_bytes),
+	bytes = add_size(scan_offset(nworkers + 1),
 					 table_parallelscan_estimate(build->heap, snapshot));
 	workers = grnnd_workers_prepare("grnnd_collect_worker", nworkers, bytes,
 									(void **) &shared);
@@ -646,7 +598,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 			WaitForParallelWorkersToAttach(workers->pcxt);
 			wait_for_workers(&c, &shared->nscanned, build->workers);
 			build->rows = close_gaps(shared, build->map);
-			finish_rows(build, shared);
+			finish_rows(build);
 			wait_for_workers(&c, &shared->nended, build->workers);
 			for (int i = 0; i <= nworkers; i++)
 				build->heap_tuples += shared->participants[i].heap_tuples;
@@ -664,7 +616,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 static void
 collect_alone(GrnndBuild *build)
 {
-	Shared	   *shared = palloc0(scan_offset(1, build->spec.sig_bytes));
+	Shared	   *shared = palloc0(scan_offset(1));
 	Collector	c = {0};
 
 	init_shared(shared, build, 1);
@@ -676,7 +628,7 @@ collect_alone(GrnndBuild *build)
 	c.build = build;
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);
-	finish_rows(build, shared);
+	finish_rows(build);
 	build->heap_tuples = c.me->heap_tuples;
 	pfree(shared);
 }

@@ -18,9 +18,6 @@ grnnd_chunk_rows(uint64 row_bytes)
 	return (uint32) Max(1, Min(GRNND_CHUNK_ROWS, GRNND_CHUNK_BYTES / row_bytes));
 }
 
-/* Share of the phase COLLECT after which rows have their order; values follow (frequent.c). */
-#define GRNND_ROWS_RANKED 0.9
-
 /*
  * Fills VECTORS, TIDS and, unless there is no row, ORDER; sets rows and
  * heap_tuples.

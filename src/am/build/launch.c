@@ -694,7 +694,7 @@ grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
 void
 grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
-	tell(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], b->map->size[GRN_SEG_VALUES] > 0);
+	tell(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
 }
 
 void

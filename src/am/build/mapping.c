@@ -24,7 +24,7 @@
 #endif
 
 static const char *const segment_names[GRN_NSEGMENTS] = {
-	"vectors", "order", "result", "codes", "workspace", "frequent values", "heap TIDs", "filter columns"
+	"vectors", "order", "result", "codes", "workspace", "heap TIDs", "filter columns"
 };
 
 static uint64

@@ -2,10 +2,9 @@
  * write_filters.c - what an index keeps for filters beside the values: signatures, their
  * books, the sample, and lists.
  *
- * The leader has fitted the books (frequent.c).  Leader and workers count the rows of each bucket
- * of values, by which the leader plans the lists.  Then all make signatures, sort the rows
- * by their buckets, put those of long lists into groups (write_groups.c) and, later, make the
- * pages.
+ * The leader fits the books.  Leader and workers count the rows of each bucket of values, by which
+ * the leader plans the lists.  Then all make signatures, sort the rows by their buckets, put those
+ * of long lists into groups (write_groups.c) and, later, make the pages.
  */
 #include "postgres.h"
 
@@ -21,6 +20,24 @@
 #define LATER_NODES 16
 
 /* ---- books ---- */
+
+/* Rows that the book of a column is fitted to, at most. */
+#define BOOK_ROWS 30000
+
+/* Fits the book of a column that is no array. */
+static void
+fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
+{
+	uint64		sampled = Min(nrows, BOOK_ROWS);
+	int64	   *keys = palloc(sampled * sizeof(int64));
+	uint32		n = 0;
+
+	for (uint64 i = 0; i < sampled; i++)
+		if (grnnd_attr_key(new->columns, column, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)), &keys[n]))
+			n++;
+	grn_sig_fit(&new->books[column], new->columns->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
+	pfree(keys);
+}
 
 /*
  * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
@@ -299,7 +316,7 @@ grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, cons
 }
 
 void
-grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *books, uint64 nrows)
+grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 {
 	GrnndFilterPlan *p = &new->filters;
 
@@ -319,10 +336,11 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *book
 	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
 	if (new->codes != NULL)
 	{
-		memcpy(new->books, books, new->columns->n * sizeof(GrnSigBook));
 		for (uint32 c = 0; c < new->columns->n; c++)
 			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
 				fit_array_book(new, c, nrows);
+			else
+				fit_book(new, c, nrows);
 		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
 	}
 }

@@ -689,8 +689,6 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	}
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;
-	for (uint32 i = 0; i < new->meta.ncolumns && i < GRN_MAX_SIG_BYTES; i++)
-		new->meta.columns[i].value_edges = r->value_edges[i];
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
@@ -717,7 +715,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
 	new->element_lists = build->options.element_lists;
-	grnnd_plan_filters(new, build->map, build->books, build->rows);
+	grnnd_plan_filters(new, build->map, build->rows);
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);

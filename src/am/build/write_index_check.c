@@ -65,9 +65,6 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 					!(r->curve.visits[i] >= 0))
 					grnnd_bad_result("impossible recall");
 	}
-	for (uint32 i = 0; i < GRN_MAX_SIG_BYTES; i++)
-		if (r->value_edges[i] > r->degree)
-			grnnd_bad_result("impossible edges of frequent values");
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
 		grnnd_bad_result("impossible number of entry points");
 	for (uint32 i = 0; i < r->nentries; i++)

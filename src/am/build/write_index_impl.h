@@ -167,12 +167,8 @@ extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */
 
-/*
- * Lays out what filters need; chains are planned already.  books: fitted, but for arrays.  The
- * leader's alone.
- */
-extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, const GrnSigBook *books,
-							   uint64 nrows);
+/* Fits books, and lays out what filters need; chains are planned already.  The leader's alone. */
+extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows);
 /*
  * This process's share of counting the rows of lists, and, once these are planned, of putting rows
  * there (place).  next_share: begins with 0, each time.

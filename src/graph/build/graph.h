@@ -6,7 +6,7 @@
 
 #include "graph/grn.h"
 
-/* Adjacency: ids[i * degree .. + counts[i]), nearest first as a rule (value_edges.h). */
+/* Adjacency: ids[i * degree .. + counts[i]), nearest first. */
 typedef struct GrnGraph
 {
 	uint32_t   *ids;			/* [n][degree] */
