@@ -20,8 +20,8 @@
  * callers hold pointers to it.  It takes a few kB, or 64 kB with a centre; those used longest ago
  * go where all take more than the limit.  What scans need beyond a description, the codec's arrays
  * and the hints, comes with the first scan and goes again where all arrays take more than their
- * budget.  A codec can be 24 MB and the hints of an index and of its table 4 MB each, and a query
- * can scan a thousand partitions.
+ * budget.  A codec can be 24 MB and the hints of an index 4 MB, and a query can scan a thousand
+ * partitions.
  */
 #ifdef GRNND_TEST_POINTS
 #define MAX_BYTES ((Size) 1 << 20)	/* for a few hundred indexes to exceed it */
@@ -31,11 +31,7 @@
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
 #define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
 
-/*
- * Each time that a backend has scanned an index so often, it gets hints of the table's pages, and
- * more of both where these have grown.  The first ones take up to a millisecond, and scans gain 5
- * to 20 microseconds each.
- */
+/* Each time that a backend has used an index so often, hints become more if the index has grown. */
 #ifdef GRNND_TEST_POINTS
 #define HINTS_EVERY 1
 #else
@@ -65,7 +61,7 @@ typedef struct CacheEntry
 	GrnndIndex	ix;
 	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
 	Size		arrays_bytes;
-	uint32		scans;			/* since it has its arrays */
+	uint32		uses;			/* since it has its arrays */
 	bool		filled;			/* they are complete */
 } CacheEntry;
 
@@ -283,8 +279,8 @@ end_of_transaction(XactEvent event, void *arg)
 static void
 drop_arrays(CacheEntry *entry)
 {
-	entry->ix.hints = entry->ix.row_hints = no_hints;
-	entry->scans = 0;
+	entry->ix.hints = no_hints;
+	entry->uses = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
@@ -323,28 +319,27 @@ new_hints(MemoryContext context, uint32 n)
 }
 
 /*
- * Gives an entry as many hints of a relation of so many blocks as these want, unless it has them,
- * or another index would lose its arrays for them.
+ * Gives an entry as many hints as an index of so many blocks wants, unless it has them, or another
+ * index would lose its arrays for them.
  */
 static void
-fit_hints(CacheEntry *entry, BlockNumber blocks, GrnndHints *hints)
+fit_hints(CacheEntry *entry, BlockNumber blocks)
 {
-	GrnndHints	old = *hints;
+	GrnndHints *hints = &entry->ix.hints;
 	uint32		shift;
 	uint32		n = grnnd_hints_for(blocks, &shift);
+	Size		more;
+	int32	   *old = hints->at;
 
-	if (old.at != &no_hint && n <= old.mask + 1 && shift <= old.shift)
+	if (n <= hints->mask + 1 && shift <= hints->shift)
 		return;
-	if (cache_arrays_bytes + n * sizeof(int32) > arrays_budget())
+	more = (n - (hints->mask + 1)) * sizeof(int32);
+	if (cache_arrays_bytes + more > arrays_budget())
 		return;
 	*hints = (GrnndHints) {new_hints(entry->arrays, n), n - 1, shift};
-	entry->arrays_bytes += n * sizeof(int32);
-	cache_arrays_bytes += n * sizeof(int32);
-	if (old.at == &no_hint)
-		return;
-	pfree(old.at);
-	entry->arrays_bytes -= (old.mask + 1) * sizeof(int32);
-	cache_arrays_bytes -= (old.mask + 1) * sizeof(int32);
+	pfree(old);
+	entry->arrays_bytes += more;
+	cache_arrays_bytes += more;
 }
 
 /* Takes down how much memory an entry has now. */
@@ -513,7 +508,7 @@ load_entry(Relation index)
 	entry->ix.key = key;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
 							 grnnd_attrs_bytes(attrs));
-	entry->ix.hints = entry->ix.row_hints = no_hints;
+	entry->ix.hints = no_hints;
 	entry->ix.encoder.dim = meta.dim;
 	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;
 	entry->ix.encoder.norm_unit = meta.norm_unit;
@@ -610,22 +605,9 @@ grnnd_index(Relation index)
 	CacheEntry *entry = find_entry(index);
 
 	fill_entry(index, entry);
+	if (++entry->uses % HINTS_EVERY == 0)
+		fit_hints(entry, RelationGetNumberOfBlocks(index));
 	return &entry->ix;
-}
-
-const GrnndIndex *
-grnnd_index_of_scan(Relation index, Relation table)
-{
-	CacheEntry *entry = find_entry(index);
-	GrnndIndex *ix = &entry->ix;
-
-	fill_entry(index, entry);
-	if (++entry->scans % HINTS_EVERY == 0)
-	{
-		fit_hints(entry, RelationGetNumberOfBlocks(table), &ix->row_hints);
-		fit_hints(entry, RelationGetNumberOfBlocks(index), &ix->hints);
-	}
-	return ix;
 }
 
 const GrnndIndex *
@@ -661,5 +643,4 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));
 	copy->hints.at = new_hints(CurrentMemoryContext, copy->hints.mask + 1);
-	copy->row_hints = no_hints;
 }

@@ -15,11 +15,6 @@
 extern const GrnndIndex *grnnd_index(Relation index);
 /* The same without arrays and hints: a planner meets many indexes and uses neither. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
-/*
- * grnnd_index() for a scan of the index that reads its table, which is a heap.  It counts scans: a
- * backend that makes many gets hints of the table's pages, too.
- */
-extern const GrnndIndex *grnnd_index_of_scan(Relation index, Relation table);
 /* grnnd_index() by the metapage as it is now: what fit_codes.c writes reaches backends late. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*

@@ -54,9 +54,6 @@
 #define GRNND_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
 #endif
 
-/* In 19 a fetch from a heap keeps more of its page than the buffer. */
-#define GRNND_KNOWS_HEAP_FETCH (PG_VERSION_NUM < 190000)
-
 /*
  * 19 asks what a scan is for (SO_NONE: nothing more), wants descriptors of tuples to be finished,
  * has another name for checksums, and keeps what is an enum's alone inside of the setting.

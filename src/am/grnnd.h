@@ -244,9 +244,9 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 /* ---- what a backend knows of an index ---- */
 
 /*
- * Where blocks of a relation were last found, see hints.h.  A hint is the number of a buffer less
+ * Where blocks of an index were last found, see hints.h.  A hint is the number of a buffer less
  * that of the block which was found there.  It serves a run of 2^shift blocks: one block, unless
- * the relation has more blocks than there are hints.
+ * the index has more blocks than there are hints.
  */
 typedef struct GrnndHints
 {
@@ -278,7 +278,6 @@ typedef struct GrnndIndex
 	const GrnndAttrs *attrs;	/* filter columns */
 	const GrnSigBook *books;	/* [attrs->n] of their signatures; NULL where there are none */
 	GrnndHints	hints;			/* of the index's pages */
-	GrnndHints	row_hints;		/* of its table's */
 } GrnndIndex;
 
 /*

@@ -1,9 +1,9 @@
 /*
- * hints.h - in which buffers a backend has found pages of an index and of its table.
+ * hints.h - in which buffers a backend has found pages of an index.
  *
  * Finding a page in the buffer table costs as much as half of the work on it, and reads memory
  * that is seldom in the processor's cache.  So the description of an index remembers where its
- * pages and those of its table were last; PostgreSQL checks that they still are.
+ * pages were last; PostgreSQL checks that they still are.
  */
 #ifndef GRNND_HINTS_H
 #define GRNND_HINTS_H

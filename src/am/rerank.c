@@ -243,7 +243,6 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	memcpy(&tid, packed, GRN_TID_BYTES);
 	*dead = false;
 	so->reads++;
-	grnnd_bring_row_page(scan, rr->fetch, &tid);
 	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
 		!measure_row(scan, rr, &row.value))
 		return false;
@@ -358,8 +357,6 @@ read_waiting(IndexScanDesc scan)
 			rr->prefetch_left--;
 			grnnd_prefetch_rows(scan, rr->prefetch_width);
 		}
-		else
-			grnnd_touch_rows(so);
 		grnnd_remember_returned(so, of.id);
 		so->record = of.id;
 		so->tids = of.tids;

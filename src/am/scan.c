@@ -332,7 +332,7 @@ start(IndexScanDesc scan)
 	 */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
-	so->ix = grnnd_scanned_index(scan);
+	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
@@ -576,9 +576,6 @@ run_batch(IndexScanDesc scan)
 	so->batch_size = n;
 	so->batch_taken = 0;
 	so->batch_asked = 0;
-	so->batch_heads = 0;
-	so->batch_rows = 0;
-	grnnd_touch_rows(so);
 }
 
 /* Nodes with rows that the search has brought, in units of ef. */
@@ -780,8 +777,6 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
 	scan->xs_recheck = so->filter != NULL && so->filter->recheck;
-	/* the executor is going to read the row */
-	grnnd_bring_row_page(scan, scan->xs_heapfetch, &scan->xs_heaptid);
 	store_values(scan);
 	return true;
 }

@@ -150,10 +150,6 @@ typedef struct GrnndScan
 	uint32		batch_size;
 	uint32		batch_taken;	/* results that left the heap since */
 	uint32		batch_asked;	/* the first ones: the kernel was asked for their rows' pages */
-	uint32		batch_heads;	/* memory was asked for the heads of these pages */
-	uint32		batch_rows;		/* memory was asked for their rows */
-	bool		finds_rows;		/* the scan finds pages of the table by hints: */
-	GrnndFinder row_finder;
 
 	/* where no distance has an order (walk): all nodes, by id */
 	bool		walk;
@@ -192,20 +188,13 @@ extern void grnnd_end_search(IndexScanDesc scan);
 
 /* ---- scan_rows.c ---- */
 
-/* The description of the scan's index.  Says whether the scan finds pages of the table itself. */
-extern const GrnndIndex *grnnd_scanned_index(IndexScanDesc scan);
 /*
  * Asks the kernel for table pages of the nodes to come, `width` at most: of the newest batch, and
  * as many as LIMIT wants, or as were taken where it is not known how many are wanted.
  */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
-/* Asks memory for a few of these rows, where they are in shared buffers. */
-extern void grnnd_touch_rows(GrnndScan *so);
-/* The former where pages of the index were missing, else the latter, for the results to come. */
+/* The same for the results to come, where pages of the index were missing. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
-/* Has a fetch hold the page of a row that it is going to read, if the scan finds pages itself. */
-extern void grnnd_bring_row_page(IndexScanDesc scan, IndexFetchTableData *fetch,
-								 const ItemPointerData *tid);
 
 /* ---- scan_report.c ---- */
 
