@@ -140,7 +140,7 @@ spoil(GrnBuildResult *r)
 	for (uint64_t i = any(3); i > 0; i--)
 	{
 		uint32_t	word = (uint32_t) (any(3) > 0 ? any(2000) : UINT32_MAX - any(4));
-		size_t		last = offsetof(GrnBuildResult, gpu_bytes) / 4;
+		size_t		last = offsetof(GrnBuildResult, gpus) / 4;
 
 		if (any(2) == 0)
 			memcpy((char *) r + 4 * any(last), &word, 4);
