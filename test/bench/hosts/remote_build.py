@@ -134,7 +134,7 @@ def main():
     p.add_argument("--device", default="auto", help="that of both servers' builds")
     p.add_argument("--gbit", type=float, default=10)
     p.add_argument("--repeat", type=int, default=3)
-    p.add_argument("--memory", default="4GB", help="maintenance_work_mem of each server")
+    p.add_argument("--memory", default="4GB", help="shared memory of a build on each server")
     p.add_argument("--shared-buffers", default="2GB")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -163,6 +163,7 @@ def main():
             port = 39117 + i
             far = Far(prefix, args.pg_config, settings={
                 **settings, "listen_addresses": f"'{address}'", "port": str(port), "shared_buffers": "128MB",
+                "grnnd.serve_memory": args.memory, "grnnd.serve_threads": str(workers + 1),
                 "grnnd.build_device": args.device})
             servers.append(far)
             with open(f"{far.data}/pg_hba.conf", "a") as f:
