@@ -4,8 +4,8 @@
  * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that
  * it finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if
  * each step between the scan and the LIMIT makes a row from that row, from its peers, from earlier
- * rows and from the next row.  A step that reads further would compute wrong values: an aggregate, a
- * sort by another key, or a window whose frame ends with a later row.
+ * rows and from the next row.  A step that reads further would compute wrong values: an aggregate,
+ * a sort by another key, or a window whose frame ends with a later row.
  */
 #include "am/handler.h"
 
