@@ -46,8 +46,8 @@ ONLY_OLD=(old_snapshot)
 ONLY_NEW=(upgrade)
 # that "make check" runs on both servers, since the version is a part of their code; others alternate
 ON_BOTH=(filters security write_fit)
-# SQL tests of long builds, which alternate as well
-LONG_SQL=(layout recall rounded)
+# SQL tests that take longest, which alternate as well
+LONG_SQL=(halfvec insert layout recall rounded)
 # Perl tests that "make check" leaves to check-all
 LEFT_OUT=(figures large_build migration_clients migration_plans)
 SLOTS=$((CPUS + 1))				# jobs at a time: many wait now and then
