@@ -369,5 +369,19 @@ no_worker_is_left('it ends');
 like(substr(slurp_file($node->logfile), $log), qr/FATAL:  terminating background worker "grnnd fit"|ERROR:  canceling statement due to statement timeout/,
 	'by the limit of the owner');
 
+# ---- a damaged index stops no other ----
+
+my $file = $node->data_dir . '/' . (split /\n/, $node->safe_psql('d3', "SET grnnd.background_fit = off;
+	CREATE TABLE broken (id serial, v vector(32)); CREATE INDEX broken_v ON broken USING grnnd (v); INSERT INTO broken $load;
+	SELECT pg_relation_filepath('broken_v')"))[-1];
+$node->stop;
+open my $fh, '+<', $file or die "$file: $!";
+print $fh "\xff" x 24;
+close $fh;
+$node->start;
+$node->safe_psql('d3', "BEGIN; CREATE TABLE sound (id serial, v vector(32)); CREATE INDEX sound_v ON sound USING grnnd (v);
+	INSERT INTO sound $load; COMMIT");
+ok($node->poll_query_until('d3', q(SELECT state = 'used' FROM grnnd_codes('sound_v'))), 'another index is fitted');
+
 $node->stop;
 done_testing();

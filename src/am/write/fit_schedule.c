@@ -508,6 +508,9 @@ fit_index(Oid oid, bool claimed)
 	return true;
 }
 
+/* The index that find_due() reads; InvalidOid: none. */
+static Oid	examined;
+
 /*
  * Adds the indexes of this database that are due, and not in skipped, to *due, in context.  The
  * worker waits a second in all for indexes that are locked against reading, and leaves out others.
@@ -529,6 +532,7 @@ find_due(const List *skipped, List **due, MemoryContext context)
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 		Relation	index;
 
+		examined = InvalidOid;
 		CHECK_FOR_INTERRUPTS();
 		if (grnnd_database_is_wanted())
 			break;
@@ -536,6 +540,7 @@ find_due(const List *skipped, List **due, MemoryContext context)
 			list_member_oid(skipped, form->oid) ||
 			!lock_soon(form->oid, AccessShareLock, &tries))
 			continue;
+		examined = form->oid;
 		index = try_relation_open(form->oid, NoLock);
 		if (index == NULL)
 		{
@@ -551,6 +556,7 @@ find_due(const List *skipped, List **due, MemoryContext context)
 		}
 		relation_close(index, AccessShareLock);
 	}
+	examined = InvalidOid;
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 }
@@ -601,15 +607,38 @@ run_step(Oid oid, bool claimed, const List *skipped, List **due)
 	return done;
 }
 
+/* Leaves an index out from now on.  False: the worker has lost its places to another. */
+static bool
+skip(Oid oid, List **skipped)
+{
+	*skipped = lappend_oid(*skipped, oid);
+	LockReleaseSession(DEFAULT_LOCKMETHOD);
+	return take_places();
+}
+
 /* False: the worker has lost its places to another. */
 static bool
 try_index(Oid oid, bool claimed, List **skipped)
 {
-	if (run_step(oid, claimed, NIL, NULL))
-		return true;
-	*skipped = lappend_oid(*skipped, oid);
-	LockReleaseSession(DEFAULT_LOCKMETHOD);
-	return take_places();
+	return run_step(oid, claimed, NIL, NULL) || skip(oid, skipped);
+}
+
+/*
+ * Finds what is due, but for indexes that are damaged.  False: the worker has lost its places, or
+ * its database.
+ */
+static bool
+try_find(List **skipped, List **due)
+{
+	*due = NIL;
+	while (!run_step(InvalidOid, false, *skipped, due))
+	{
+		if (!OidIsValid(examined) || !skip(examined, skipped))
+			return false;
+		list_free(*due);
+		*due = NIL;
+	}
+	return true;
 }
 
 /* Fits what is due, until nothing is.  False: the worker has lost its places, or its database. */
@@ -621,8 +650,7 @@ fit_all(List **skipped)
 
 	do
 	{
-		due = NIL;
-		if (!run_step(InvalidOid, false, *skipped, &due))
+		if (!try_find(skipped, &due))
 			return false;
 		foreach(cell, due)
 			if (!try_index(lfirst_oid(cell), false, skipped))
