@@ -4,6 +4,8 @@
  */
 #include "am/cache.h"
 
+#include <math.h>
+
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
@@ -14,6 +16,7 @@
 #include "am/hints.h"
 #include "am/lists.h"
 #include "am/page.h"
+#include "am/sample.h"
 
 /*
  * Descriptions kept by this backend.  A description that this transaction has used stays, because
@@ -94,37 +97,74 @@ grnnd_meta_crc(const GrnndMeta *meta)
 	return crc;
 }
 
-/* Ends with an error unless meta describes an index that this code can read. */
-static void
-check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,
-		   GrnLayout *layout)
+/* Pages that so many floats take. */
+static uint64
+pages_of(Size floats)
+{
+	return (floats * sizeof(float) + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD;
+}
+
+/* Are these numbers that arithmetic can use? */
+static bool
+are_finite(const float *x, uint32 n)
+{
+	while (n > 0 && isfinite(x[n - 1]))
+		n--;
+	return n == 0;
+}
+
+/* Do the areas of the file follow each other as a build has placed them, within so many blocks? */
+static bool
+are_placed(const GrnndMeta *meta, const GrnLayout *l, BlockNumber blocks)
+{
+	uint64		codec = pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
+	uint64		at = 2 + codec + meta->centre_pages;
+
+	if (meta->entry_block != 1 || meta->codec_block != 2 || meta->codec_pages != codec ||
+		(meta->centre_pages != 0 && meta->centre_pages != pages_of(l->dim)))
+		return false;
+	if (meta->sig_bytes == 0)
+		return meta->book_pages == 0 && meta->sample_pages == 0 && meta->list_pages == 0 &&
+			meta->first_node_block == at && at <= blocks;
+	return meta->book_block == at &&
+		meta->book_pages == (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE &&
+		meta->sample_block == (at += meta->book_pages) &&
+		meta->sample_pages == grnnd_sample_pages(l) &&
+		meta->list_block == (at += meta->sample_pages) &&
+		meta->first_node_block == (at += meta->list_pages) && at <= blocks;
+}
+
+/* Can the lists be those of these columns? */
+static bool
+are_lists_sound(const GrnndMeta *meta)
+{
+	if (meta->list_state > GRNND_LISTS_FILLING || meta->list_scale > 32 ||
+		(uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE)
+		return false;
+	/* of arrays bucket 0 is apart */
+	for (uint32 i = 0; i < meta->ncolumns && meta->list_buckets == 1; i++)
+		if (meta->columns[i].kind == GRNND_ATTR_ARRAY)
+			return false;
+	return meta->ncolumns > 0 || meta->list_buckets == 0;
+}
+
+const char *
+grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,
+				 BlockNumber blocks, GrnLayout *layout)
 {
 	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
 		.form = (GrnForm) meta->form, .attr_bytes = meta->attr_bytes,
 		.sig_bytes = meta->sig_bytes, .payload = meta->payload};
 
 	if (meta->magic != GRNND_MAGIC)
-		grnnd_corrupt(index, 0, "not a metapage of grnnd");
-	if (meta->format != GRNND_FORMAT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has format %u, this version of grnnd reads format %u",
-						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
-				 errhint("REINDEX the index.")));
-
+		return "not a metapage of grnnd";
 	if (!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc))
-		grnnd_corrupt(index, 0, "checksum of the metapage is wrong");
-	if (meta->payload != GRNND_PAYLOAD)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" was built by a server with another block size",
-						RelationGetRelationName(index)),
-				 errhint("REINDEX the index.")));
+		return "checksum of the metapage is wrong";
 	if (meta->metric != key->metric->id)
-		grnnd_corrupt(index, 0, "its distance is not that of its operator class");
+		return "its distance is not that of its operator class";
 	if (meta->ncolumns != attrs->n || meta->attr_bytes != attrs->bytes ||
 		(meta->sig_bytes != 0 && meta->sig_bytes != attrs->n))
-		grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
+		return "its columns are not those of its operator classes";
 	for (uint32 i = 0; i < attrs->n; i++)
 	{
 		GrnndColumn column;
@@ -132,14 +172,11 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		grnnd_describe_attr(&attrs->attr[i], meta->sig_bytes > 0, &column);
 		column.former = meta->columns[i].former;
 		if (memcmp(&column, &meta->columns[i], sizeof(column)) != 0)
-			grnnd_corrupt(index, 0, "its columns are not those of its operator classes");
+			return "its columns are not those of its operator classes";
 	}
-	if (meta->list_buckets > 0 &&
-		((uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE ||
-		 meta->list_state > GRNND_LISTS_FILLING))
-		grnnd_corrupt(index, 0, "impossible lists of values");
 	/* bounds first: grn_layout() and the codec's size rely on them */
-	if (meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
+	if (meta->payload != GRNND_PAYLOAD ||
+		meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
 		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		!grn_shape_sound(meta->shape) ||
@@ -147,9 +184,48 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		meta->attr_bytes > GRN_MAX_ATTR_BYTES || meta->sig_bytes > GRN_MAX_SIG_BYTES ||
 		!grn_layout_of(layout, &spec) ||
 		layout->record_bytes != meta->record_bytes)
-		grnnd_corrupt(index, 0, "impossible record geometry");
+		return "impossible record geometry";
 	if (meta->centre_pages > 0 && !grn_form(layout->form)->rotated)
-		grnnd_corrupt(index, 0, "a centre of vectors that have none");
+		return "a centre of vectors that have none";
+	if (!are_placed(meta, layout, blocks))
+		return "impossible places of its pages";
+	if (!are_lists_sound(meta))
+		return "impossible lists of values";
+	if (meta->fit_state > GRNND_FILLING ||
+		(meta->fit_state != GRNND_FITTED && layout->code_bytes == 0) ||
+		meta->codes_ignored > 1 || meta->on_gpu > 1 ||
+		meta->build_nodes > GRN_MAX_NODES || meta->judged > GRN_MAX_NODES)
+		return "impossible state";
+	if (!are_finite(&meta->norm_unit, 1) || meta->norm_unit < 0 ||
+		!are_finite(meta->steps, GRN_CODE_BLOCKS) || !are_finite(&meta->held, 1) ||
+		!are_finite(&meta->params.rho, 1))
+		return "impossible numbers";
+	return NULL;
+}
+
+/* Ends with an error unless meta describes an index that this code can read. */
+static void
+check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,
+		   GrnLayout *layout)
+{
+	const char *fault;
+
+	if (meta->magic == GRNND_MAGIC && meta->format != GRNND_FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has format %u, this version of grnnd reads format %u",
+						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
+				 errhint("REINDEX the index.")));
+	if (meta->magic == GRNND_MAGIC && EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) &&
+		meta->payload != GRNND_PAYLOAD)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" was built by a server with another block size",
+						RelationGetRelationName(index)),
+				 errhint("REINDEX the index.")));
+	fault = grnnd_meta_fault(meta, key, attrs, RelationGetNumberOfBlocks(index), layout);
+	if (fault != NULL)
+		grnnd_corrupt(index, 0, fault);
 }
 
 uint32
@@ -185,6 +261,13 @@ grnnd_missed_crc(const GrnndMissed *missed)
 	return crc;
 }
 
+static bool
+is_curve(const GrnRecallCurve *curve)
+{
+	return are_finite(&curve->recall[0][0], GRN_CURVE_KS * GRN_CURVE_POINTS) &&
+		are_finite(curve->visits, GRN_CURVE_POINTS);
+}
+
 void
 grnnd_read_notes(Page page, GrnndNotes *notes)
 {
@@ -194,9 +277,12 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 	memcpy(&notes->measured, payload + GRNND_META_OFF_MEASURED, sizeof(notes->measured));
 	memcpy(&notes->missed, payload + GRNND_META_OFF_MISSED, sizeof(notes->missed));
 	notes->gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
-	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc))
+	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc) ||
+		!are_finite(notes->report.seconds, GRNND_STEPS) || !is_curve(&notes->report.curve))
 		memset(&notes->report, 0, sizeof(notes->report));
-	if (!EQ_CRC32C(grnnd_measured_crc(&notes->measured), notes->measured.crc))
+	if (!EQ_CRC32C(grnnd_measured_crc(&notes->measured), notes->measured.crc) ||
+		!are_finite(&notes->measured.inserted, 1) || !are_finite(&notes->measured.stretch, 1) ||
+		!is_curve(&notes->measured.curve))
 		memset(&notes->measured, 0, sizeof(notes->measured));
 	if (!EQ_CRC32C(grnnd_missed_crc(&notes->missed), notes->missed.crc))
 		memset(&notes->missed, 0, sizeof(notes->missed));

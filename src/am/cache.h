@@ -31,6 +31,12 @@ extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
 extern bool grnnd_is_filling(Relation index);
 /* The metapage's checksum, as it should be. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
+/*
+ * What is wrong with a metapage of this format, of a file of so many blocks; NULL: nothing, and
+ * its records have this layout.  Every field that reading relies on is within its bounds then.
+ */
+extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
+									const GrnndAttrs *attrs, BlockNumber blocks, GrnLayout *layout);
 
 extern uint32 grnnd_report_crc(const GrnndReport *report);
 extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);

@@ -21,6 +21,7 @@
 #include "utils/rel.h"
 
 #include "am/cache.h"
+#include "am/page.h"
 
 /* What stands for the record's id at a heap TID that the table has. */
 #define IN_TABLE (-1)
@@ -78,6 +79,8 @@ fetch_row(Check *c, uint64 tid)
 	bool		found;
 
 	ItemPointerSet(&pointer, (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
+	if (!grnnd_has_row(c->heap, &pointer))
+		return false;
 	do
 	{
 		found = table_index_fetch_tuple(c->fetch, &pointer, c->snapshot, c->slot,

@@ -112,6 +112,30 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 	return size;
 }
 
+/*
+ * A walk along a chain of records.  The mark is the id where the steps were a power of two, so a
+ * circle is found before a walk has gone round it three times.
+ */
+typedef struct Walk
+{
+	uint32		steps;
+	uint32		mark;
+} Walk;
+
+#define WALK_BEGINS ((Walk) {0, GRN_INVALID_ID})
+
+/* False: the walk has been at this record. */
+static bool
+walk_on(Walk *walk, uint32 id)
+{
+	if (id == walk->mark)
+		return false;
+	if ((walk->steps & (walk->steps + 1)) == 0)
+		walk->mark = id;
+	walk->steps++;
+	return true;
+}
+
 /* Groups that are known ahead of the one that is read, so that they are asked for. */
 #define GROUPS_AHEAD 8
 
@@ -280,7 +304,7 @@ static void
 read_guide(Reader *r, uint32 bucket)
 {
 	uint32		id = head_of(r, bucket)->guide;
-	uint32		steps = 0;
+	Walk		walk = WALK_BEGINS;
 
 	while (id != GRN_INVALID_ID)
 	{
@@ -290,7 +314,7 @@ read_guide(Reader *r, uint32 bucket)
 
 		if (rec == NULL || (rec->flags & GRN_GUIDE) == 0 || grn_tids_owner(rec, &unused) != bucket)
 			return;
-		if (++steps > r->limit)
+		if (!walk_on(&walk, id))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		ask_ahead(r, id);
 		a = grn_list_arrays(&r->ix->layout, rec);
@@ -304,7 +328,8 @@ static bool
 read_bucket(Reader *r, const Run *run, uint32 bucket)
 {
 	uint32		id = head_of(r, bucket)->first;
-	uint32		steps = 0;
+	uint32		left = GRN_INVALID_ID;	/* a record that the chain had lost */
+	Walk		walk = WALK_BEGINS;
 
 	while (id != GRN_INVALID_ID)
 	{
@@ -316,10 +341,15 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 			leave_page(r);
 			if (!grnnd_lists_current(r->index, r->ix))
 				return false;
+			/* a record is freed after its chain has lost it, and no other takes its id meanwhile */
+			if (id == left)
+				grnnd_corrupt(r->index, grnnd_node_block(r->ix, id), "impossible list of rows");
+			left = id;
 			id = grnnd_list_head(r->index, r->ix, bucket).first;
+			walk = WALK_BEGINS;
 			continue;
 		}
-		if (steps++ > r->limit)
+		if (!walk_on(&walk, id))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		ask_ahead(r, id);
 		take_rows(r, run, rec);

@@ -3,7 +3,9 @@
  */
 #include "am/page.h"
 
+#include "catalog/pg_am_d.h"
 #include "miscadmin.h"
+#include "storage/itemptr.h"
 #include "utils/rel.h"
 
 void
@@ -59,13 +61,47 @@ grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind)
 							   GrnndPageSpecial(page)->kind, kind));
 }
 
+/* The size of a relation when it was last asked for. */
+typedef struct KnownSize
+{
+	RelFileLocator of;
+	BlockNumber blocks;
+} KnownSize;
+
+/*
+ * Has a relation a block?  The server's own error would not name damage.  A file only grows while
+ * anybody reads it, so the known size serves until a block lies beyond.
+ */
+static bool
+has_block(KnownSize *known, Relation rel, BlockNumber block)
+{
+	if (block >= known->blocks || memcmp(&known->of, &rel->rd_locator, sizeof(known->of)) != 0)
+	{
+		known->of = rel->rd_locator;
+		known->blocks = RelationGetNumberOfBlocks(rel);
+	}
+	return block < known->blocks;
+}
+
+bool
+grnnd_has_row(Relation table, const ItemPointerData *tid)
+{
+	static KnownSize known;
+
+	return table->rd_rel->relam != HEAP_TABLE_AM_OID ||
+		has_block(&known, table, ItemPointerGetBlockNumber(tid));
+}
+
 Buffer
 grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
 		   BufferAccessStrategy strategy)
 {
-	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block,
-											RBM_NORMAL, strategy);
+	static KnownSize known;
+	Buffer		buffer;
 
+	if (!has_block(&known, index, block))
+		grnnd_corrupt(index, block, "the block does not exist");
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buffer, lockmode);
 	grnnd_check_page(index, buffer, kind);
 	return buffer;

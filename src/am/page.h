@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "storage/bufmgr.h"
+#include "storage/itemptr.h"
 
 #include "am/grnnd.h"
 
@@ -17,6 +18,8 @@ extern void grnnd_page_init(Page page, GrnndPageKind kind);
  */
 extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
 						 GrnndPageKind kind, BufferAccessStrategy strategy);
+/* Can a table have a row there?  A heap TID of a damaged index may lie beyond the table's end. */
+extern bool grnnd_has_row(Relation table, const ItemPointerData *tid);
 /* Asks for n blocks that follow each other, if the first is in no buffer; there are as many. */
 extern void grnnd_ask_for(Relation index, BlockNumber block, uint32 n);
 extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);

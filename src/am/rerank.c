@@ -243,6 +243,7 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	memcpy(&tid, packed, GRN_TID_BYTES);
 	*dead = false;
 	so->reads++;
+	grnnd_check_row(scan, &tid);
 	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
 		!measure_row(scan, rr, &row.value))
 		return false;

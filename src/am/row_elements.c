@@ -18,6 +18,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "am/page.h"
+
 struct GrnndRowElements
 {
 	const GrnndAttrs *attrs;
@@ -206,6 +208,8 @@ grnnd_read_elements(GrnndRowElements *r, const uint8 *tid, const uint8 *values)
 	if (!has_elements(r->attrs, values))
 		return r->elements;
 	memcpy(&at, tid, GRN_TID_BYTES);
+	if (!grnnd_has_row(r->heap, &at))
+		return NULL;
 	do
 	{
 		bool		dead = false;

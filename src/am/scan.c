@@ -776,6 +776,7 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 
 	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
+	grnnd_check_row(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->filter != NULL && so->filter->recheck;
 	store_values(scan);
 	return true;

@@ -195,6 +195,8 @@ extern void grnnd_end_search(IndexScanDesc scan);
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
 /* The same for the results to come, where pages of the index were missing. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
+/* Ends with an error if a heap TID lies beyond the table's end. */
+extern void grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid);
 
 /* ---- scan_report.c ---- */
 

@@ -7,6 +7,8 @@
 #include "access/tableam.h"
 #include "utils/rel.h"
 
+#include "am/page.h"
+
 static bool
 is_heap(Relation table)
 {
@@ -46,7 +48,8 @@ grnnd_prefetch_rows(IndexScanDesc scan, int width)
 			ItemPointerData tid;
 
 			memcpy(&tid, r->tids + i * GRN_TID_BYTES, GRN_TID_BYTES);
-			PrefetchBuffer(scan->heapRelation, MAIN_FORKNUM, ItemPointerGetBlockNumber(&tid));
+			if (grnnd_has_row(scan->heapRelation, &tid))
+				PrefetchBuffer(scan->heapRelation, MAIN_FORKNUM, ItemPointerGetBlockNumber(&tid));
 		}
 	}
 }
@@ -58,4 +61,15 @@ grnnd_prefetch_results(IndexScanDesc scan)
 
 	if (so->store.missing_left > 0)
 		grnnd_prefetch_rows(scan, so->store.prefetch_width);
+}
+
+void
+grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid)
+{
+	const GrnndScan *so = (const GrnndScan *) scan->opaque;
+
+	if (scan->heapRelation != NULL && !grnnd_has_row(scan->heapRelation, tid))
+		grnnd_corrupt(scan->indexRelation,
+					  so->record == GRN_INVALID_ID ? 0 : grnnd_node_block(so->ix, so->record),
+					  "a row beyond the end of the table");
 }

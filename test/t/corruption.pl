@@ -12,6 +12,7 @@ use Test::More;
 
 use constant PAGE => 8192;
 use constant PAYLOAD => 24;		# where it starts in a page
+use constant { NODE => 1, LIST => 4 };	# states of records
 
 my $node = PostgreSQL::Test::Cluster->new('corruption');
 # checksums, which PostgreSQL 18 turns on, would report the damage before us
@@ -181,6 +182,168 @@ $node->start;
 like($node->safe_psql('postgres', "SELECT string_agg(DISTINCT what, ', ') FROM grnnd_check('tagged_e', true)"),
 	qr/node is in no list of a value that it has/, 'lists of elements: lost');
 $node->stop;
+# Every statement that meets a damaged index ends with an answer or XX002, soon.  All damaged copies of an index, with
+# its table, are written at once, over those of empty tables.
+my @crc_table = map { my $c = $_; $c = $c & 1 ? $c >> 1 ^ 0x82F63B78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
+
+sub crc32c
+{
+	my $c = 0xFFFFFFFF;
+	$c = $c >> 8 ^ $crc_table[($c ^ $_) & 0xFF] for unpack 'C*', $_[0];
+	return $c ^ 0xFFFFFFFF;
+}
+
+# damage: [name, function of the file's bytes, error that is right as well]
+sub damaged_copies
+{
+	my ($of, @damage) = @_;
+	$node->start;
+	my $keys = $of eq 'plain' ? 'v' : 'v, kind';
+	$node->safe_psql('postgres', "SET client_min_messages = error;" . join('', map {
+		"DROP TABLE IF EXISTS c$_; CREATE TABLE c$_ (LIKE $of); CREATE INDEX c${_}_idx ON c$_ USING grnnd ($keys);\n" } 0 .. $#damage));
+	my %path = map { split /\|/ } split /\n/, $node->safe_psql('postgres',
+		"SELECT relname, pg_relation_filepath(oid) FROM pg_class WHERE relname ~ '^c\\d+(_idx)?\$' OR relname IN ('$of', '${of}_idx')");
+	my $read = sub { return slurp_file($node->data_dir . "/$path{$_[0]}") };
+	my $write = sub {
+		open my $f, '>:raw', $node->data_dir . "/$path{$_[0]}" or die $!;
+		print $f $_[1];
+		close $f;
+	};
+	$node->stop;
+	my ($table, $index) = map { $read->($_) } $of, "${of}_idx";
+	for my $i (0 .. $#damage)
+	{
+		my $copy = $index;
+		$damage[$i][1]->(\$copy);
+		$write->("c$i", $table);
+		$write->("c${i}_idx", $copy);
+	}
+	$node->start;
+	my @wrong;
+	my %outcome;
+	for my $i (0 .. $#damage)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', qq(\\set VERBOSITY verbose
+			SET statement_timeout = '60s';
+			SELECT count(*) FROM (SELECT id FROM c$i ORDER BY v <-> '$q' LIMIT 100) x;
+			SELECT count(*) FROM (SELECT id FROM c$i WHERE kind = 3 ORDER BY v <-> '$q' LIMIT 20) x;
+			SELECT count(*) FROM (SELECT id FROM c$i WHERE kind IN (1, 5, 99) ORDER BY v <-> '$q' LIMIT 2000) x;
+			INSERT INTO c$i SELECT 5000 + id, kind, v FROM $of WHERE id <= 5;
+			SELECT count(*) FROM grnnd_check('c${i}_idx');
+			SELECT count(*) FROM grnnd_stats('c${i}_idx');
+			SELECT grnnd_prewarm('c${i}_idx', 'hot');
+			DELETE FROM c$i WHERE id % 3 = 0;
+			VACUUM c$i;
+			SELECT count(*) FROM grnnd_check('c${i}_idx', true);), on_error_stop => 0);
+		$outcome{$_}++ for my @states = $err =~ /ERROR:  (\w{5}):/g;
+		my ($bad) = grep { $_ ne $corrupt && $_ ne ($damage[$i][2] // '') } @states;
+		push @wrong, "$damage[$i][0]: " . ($err =~ /ERROR:  ((?!XX002)\w{5}: .*)/)[0] if $bad;
+		push @wrong, "$damage[$i][0]: $err" if $rc == 2;
+	}
+	is(join("\n", @wrong), '', scalar(@damage) . " damaged copies of $of: an answer or $corrupt");
+	cmp_ok($outcome{$corrupt} // 0, '>', @damage, 'damage was met');
+	$node->stop;
+}
+
+$node->start;
+$node->safe_psql('postgres', q(
+	CREATE TABLE filtered (id int, kind int, v vector(24));
+	INSERT INTO filtered SELECT id, id % 50, e FROM t WHERE id BETWEEN 1 AND 1500;
+	CREATE INDEX filtered_idx ON filtered USING grnnd (v, kind);
+	CREATE TABLE plain (LIKE filtered);
+	INSERT INTO plain SELECT * FROM filtered;
+	CREATE INDEX plain_idx ON plain USING grnnd (v);
+	VACUUM (FREEZE) filtered, plain));
+$node->stop;
+
+# fields of struct GrnndMeta: [name, offset, bytes]
+my @filters = ([ book_block => 148, 4 ], [ book_pages => 152, 4 ], [ sample_block => 156, 4 ], [ sample_pages => 160, 4 ],
+	[ list_block => 164, 4 ], [ list_pages => 168, 2 ], [ list_state => 170, 1 ], [ list_scale => 171, 1 ],
+	[ list_buckets => 172, 4 ], [ centre_pages => 176, 4 ]);
+my @fields = ([ format => 4, 4 ], [ metric => 16, 4 ], [ dim => 20, 4 ], [ degree => 24, 4 ], (map { [ "shape $_", 28 + 2 * $_, 2 ] } 0 .. 3),
+	[ ncolumns => 36, 4 ], [ form => 40, 4 ], [ attr_bytes => 44, 2 ], [ sig_bytes => 46, 2 ], [ payload => 48, 4 ],
+	[ record_bytes => 52, 4 ], [ norm_unit => 56, 4 ], (map { [ "step $_", 60 + 4 * $_, 4 ] } 0 .. 2), [ held => 72, 4 ],
+	[ entry_block => 76, 4 ], [ codec_block => 80, 4 ], [ codec_pages => 84, 4 ], [ first_node_block => 88, 4 ],
+	[ column_dim => 92, 4 ], [ rho => 116, 4 ], [ on_gpu => 128, 2 ], [ list_generation => 130, 2 ], [ build_nodes => 132, 4 ],
+	[ fit_state => 136, 4 ], [ judged => 140, 4 ], [ codes_ignored => 144, 4 ], @filters,
+	[ 'column type' => 180, 4 ], [ 'column kind' => 188, 1 ], [ 'column width' => 189, 1 ]);
+
+sub damaged_fields
+{
+	my ($crc_at, @of) = @_;
+	my @damage;
+	for my $field (@of)
+	{
+		my ($name, $at, $bytes) = @$field;
+		my $format = { 1 => 'C', 2 => 'S', 4 => 'L' }->{$bytes};
+		my $max = 2 ** (8 * $bytes) - 1;
+		for my $how ([ '0' => sub { 0 } ], [ max => sub { $max } ], [ more => sub { ($_[0] + 1) & $max } ], [ less => sub { ($_[0] - 1) & $max } ])
+		{
+			push @damage, [ "$name $how->[0]", sub {
+				my ($file) = @_;
+				substr($$file, PAYLOAD + $at, $bytes) = pack $format, $how->[1]->(unpack $format, substr($$file, PAYLOAD + $at, $bytes));
+				substr($$file, PAYLOAD + $crc_at, 4) = pack 'L', crc32c(substr($$file, PAYLOAD, $crc_at));
+			}, $name =~ /format|payload/ ? '0A000' : undef ];
+		}
+	}
+	return @damage;
+}
+my $crc_at = 180 + 16 * 31;
+is(unpack('L', substr($sound, PAYLOAD + $crc_at, 4)), crc32c(substr($sound, PAYLOAD, $crc_at)), 'the checksum is the last field');
+damaged_copies('filtered', damaged_fields($crc_at, @fields));
+damaged_copies('plain', damaged_fields($crc_at, @filters));
+
+# chains and links
+sub each_record
+{
+	my ($file, $fn) = @_;
+	my $m = metapage($$file);
+	for my $id (0 .. $m->{per_page} * (length($$file) / PAGE - $m->{first_node_block}) - 1)
+	{
+		my $at = record_at($m, $id, 0);
+		$fn->($id, $at, unpack('C', substr($$file, $at, 1)));
+	}
+}
+
+sub each_head
+{
+	my ($file, $fn) = @_;
+	my $m = metapage($$file);
+	for my $page (0 .. $m->{list_pages} - 1)
+	{
+		$fn->(($m->{list_block} + $page) * PAGE + PAYLOAD + 20 * $_) for 0 .. 407;
+	}
+}
+
+sub heads_with
+{
+	my ($name, $field, $value) = @_;
+	return [ "heads: $name", sub { my ($file) = @_; each_head($file, sub { substr($$file, $_[0] + $field, 4) = pack 'L', $value }) } ];
+}
+
+sub lists_with
+{
+	my ($name, $fn) = @_;
+	return [ "lists: $name", sub {
+		my ($file) = @_;
+		my ($first, $last);
+		each_record($file, sub { my ($id, undef, $state) = @_; if ($state == LIST) { $first //= $id; $last = $id } });
+		each_record($file, sub {
+			my ($id, $at, $state) = @_;
+			substr($$file, $at + 8, 4) = pack 'L', $fn->($id, $first, $last) if $state == LIST;
+		});
+	} ];
+}
+damaged_copies('filtered',
+	heads_with('a node', 0, 5), heads_with('no record', 0, 0x7ffffff0), heads_with('nothing', 0, 0xFFFFFFFF),
+	heads_with('room at a node', 4, 5), heads_with('room nowhere', 4, 0x7ffffff0),
+	heads_with('many records', 8, 0xFFFFFFFF), heads_with('a guide that is a node', 12, 5),
+	heads_with('a guide that is nowhere', 12, 0x7ffffff0), heads_with('many groups', 16, 0xFFFFFFFF),
+	lists_with('circles of one', sub { $_[0] }), lists_with('all lead to one', sub { $_[1] }),
+	lists_with('a circle of two', sub { $_[0] == $_[1] ? $_[2] : $_[1] }), lists_with('nowhere', sub { 0x7ffffff0 }),
+	[ 'chains of one node', sub { my ($file) = @_; each_record($file, sub { substr($$file, $_[1] + 8, 4) = pack 'L', $_[0] if $_[2] == NODE }) } ],
+	[ 'rows beyond the table', sub { my ($file) = @_; each_record($file, sub { substr($$file, $_[1] + 20, 4) = pack 'S2', 0x7fff, 0xfff0 if $_[2] == NODE }) } ],
+	[ 'rows in another segment', sub { my ($file) = @_; each_record($file, sub { substr($$file, $_[1] + 20, 4) = pack 'S2', 0x0003, 0 if $_[2] == NODE }) } ]);
 unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC|TRAP/, 'the server never went down');
 
 done_testing();

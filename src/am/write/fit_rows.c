@@ -20,6 +20,7 @@
 
 #include "am/compat.h"
 #include "am/handler.h"
+#include "am/page.h"
 
 struct FitRows
 {
@@ -73,7 +74,8 @@ fetch_value(FitRows *r, const ItemPointerData *tid, Datum *value)
 	bool		again = false;
 	bool		dead;
 
-	if (!table_index_fetch_tuple(r->fetch, &at, GetActiveSnapshot(), r->slot, &again, &dead))
+	if (!grnnd_has_row(r->heap, &at) ||
+		!table_index_fetch_tuple(r->fetch, &at, GetActiveSnapshot(), r->slot, &again, &dead))
 		return false;
 	ResetPerTupleExprContext(r->estate);
 	GetPerTupleExprContext(r->estate)->ecxt_scantuple = r->slot;

@@ -108,20 +108,17 @@ grnnd_note_success(Page page)
  * error where the index is damaged or of another version, for that would stop VACUUM.
  */
 static bool
-may_try(Relation index, Page page, BlockNumber blocks, TimestampTz now)
+may_try(Relation index, const GrnndKey *key, const GrnndAttrs *attrs, Page page,
+		BlockNumber blocks, TimestampTz now)
 {
 	const GrnndMeta *meta = (const GrnndMeta *) GrnndPagePayload(page);
 	const GrnndAttempt *attempt = page_attempt(page);
 	GrnndNotes	notes;
-	GrnLayoutSpec spec = {.dim = meta->dim, .degree = meta->degree, .shape = meta->shape,
-		.form = (GrnForm) meta->form, .attr_bytes = meta->attr_bytes,
-		.sig_bytes = meta->sig_bytes, .payload = meta->payload};
 	GrnLayout	l;
 	uint64		limit;
 
-	if (PageIsNew(page) || meta->magic != GRNND_MAGIC || meta->format != GRNND_FORMAT ||
-		!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) || blocks <= meta->first_node_block ||
-		!grn_layout_of(&l, &spec))
+	if (PageIsNew(page) || meta->format != GRNND_FORMAT ||
+		grnnd_meta_fault(meta, key, attrs, blocks, &l) != NULL)
 		return false;
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	limit = Min(limit, GRN_MAX_NODES);
@@ -138,6 +135,8 @@ check_due(Relation index, bool record)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	TimestampTz now = GetCurrentTimestamp();
+	GrnndKey	key = grnnd_key(index);
+	GrnndAttrs *attrs = grnnd_attrs(index);
 	Buffer		buffer;
 	bool		due;
 
@@ -145,12 +144,12 @@ check_due(Relation index, bool record)
 		return false;
 	buffer = ReadBuffer(index, 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	due = may_try(index, BufferGetPage(buffer), blocks, now);
+	due = may_try(index, &key, attrs, BufferGetPage(buffer), blocks, now);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (due && record)
 	{
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		due = may_try(index, BufferGetPage(buffer), blocks, now);
+		due = may_try(index, &key, attrs, BufferGetPage(buffer), blocks, now);
 		if (due)
 		{
 			GenericXLogState *xlog = GenericXLogStart(index);

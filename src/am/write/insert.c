@@ -718,8 +718,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (++attempts == MAX_ATTEMPTS)
-				elog(ERROR, "no neighbours found for a row in index \"%s\"",
-					 RelationGetRelationName(in->index));
+				grnnd_corrupt(in->index, in->ix->meta.entry_block, "no entry point leads to a node");
 		}
 	}
 }
