@@ -66,7 +66,10 @@ DATA = $(wildcard sql/grnnd--*.sql)
 DOCS = $(wildcard doc/grnnd*.md)
 # src/am and src/graph have rooms; what lies at their top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
-OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC))
+# A backend builds small indexes itself (src/am/build/in_backend.c): the steps of a build, without a GPU.
+STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,\
+	build_graph finish gpu_team gpus host prepare progress queries upload work_queue) cuda/stub.c
+OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC) $(STEPS_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.
 REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
 REGRESS_OPTS = --inputdir=test
@@ -95,8 +98,8 @@ ifeq ($(wildcard $(VECTOR_INCLUDE)/sparsevec.h)$(filter clean distclean uninstal
 $(error the pgvector of $(VECTOR_INCLUDE) is too old: it has no sparsevec.h. Install pgvector 0.7 or newer)
 endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
-PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -Wswitch-enum
-SHLIB_LINK += -lm
+PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -I. -Wswitch-enum
+SHLIB_LINK += -lm -lpthread
 EXTRA_CLEAN = grnnd_build grnnd_paper build
 
 # No bitcode where the server has LLVM: JIT inlines functions of expressions from it, and
@@ -131,6 +134,10 @@ $(info grnnd: kernels for GPUs of $(words $(CUDA_USE)) kinds ($(CUDA_USE)) take 
 endif
 endif
 
+# The loops of projection.c go over all numbers of all rows, and the compiler makes vectors of them.
+src/graph/build/projection.o: override CFLAGS += -O3 -fno-trapping-math
+build/graph/build/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
+
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
@@ -153,7 +160,7 @@ PAPER_OBJ = $(patsubst src/%.c,build/%.o,$(PAPER_SRC))
 grnnd_paper: $(PAPER_OBJ) $(PAPER_GPU_OBJ)
 	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
-$(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h)
+$(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h cuda/gpu.h)
 
 .PHONY: install-builder uninstall-builder
 install: install-builder

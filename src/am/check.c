@@ -529,7 +529,9 @@ check_index(Check *c, bool heapallindexed)
 		c->own = grnnd_own_begin(c->index, c->ix);
 	divide_memory(c);
 
-	for (uint32 i = 0; i < c->ix->meta.codec_pages + c->ix->meta.centre_pages; i++)
+	/* the codec's pages are room alone until a fit writes them */
+	for (uint32 i = c->ix->meta.fit_state == GRNND_UNFITTED ? c->ix->meta.codec_pages : 0;
+		 i < c->ix->meta.codec_pages + c->ix->meta.centre_pages; i++)
 		(void) grnnd_copy_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
 	first_pass(c, page);
 	check_entries(c, page);

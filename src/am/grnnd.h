@@ -378,7 +378,8 @@ extern char *grnnd_gpu_devices;
 extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
 extern int	grnnd_build_timeout;	/* ms */
 extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda, or else grnnd_build */
-extern char *grnnd_build_server;	/* a foreign server; empty: this host builds */
+extern char *grnnd_build_server;
+extern bool grnnd_small_in_backend; /* a backend builds small indexes itself; for tests */
 extern bool grnnd_background_fit;
 extern int	grnnd_serve_memory; /* MB */
 extern int	grnnd_serve_threads;	/* 0: max_worker_processes */

@@ -32,6 +32,7 @@ int			grnnd_gpu_memory_limit;
 int			grnnd_build_timeout;
 char	   *grnnd_builder_path;
 char	   *grnnd_build_server;
+bool		grnnd_small_in_backend;
 bool		grnnd_background_fit;
 int			grnnd_serve_memory;
 int			grnnd_serve_threads;
@@ -172,6 +173,11 @@ define_build_settings(void)
 							   "Empty: this host does.",
 							   &grnnd_build_server, "",
 							   PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("grnnd.build_in_backend",
+							 "Whether a backend builds small indexes itself.",
+							 "For tests of the builder process, which otherwise need many rows.",
+							 &grnnd_small_in_backend, true,
+							 PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 static void

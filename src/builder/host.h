@@ -10,7 +10,7 @@
 /* Why a build cannot go on; the same fields as in a FAILED message. */
 typedef struct GrnFailure
 {
-	char		sqlstate[8];
+	char		sqlstate[GRN_SQLSTATE];
 	char		text[512];
 	char		hint[256];
 } GrnFailure;

@@ -85,6 +85,12 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	grn_layout_code_costs_of(&of, &p->costs);
 	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
+	p->fit_later = false;
+	if (p->max_code_dims > 0 && p->rows.n < spec->fit_rows && grn_layout_own_shape(p->metric, &of).own == 0)
+	{
+		p->fit_later = grn_code_dims(grn_codec_usual_shape(spec->dim, &p->costs)) > 0;
+		p->max_code_dims = 0;
+	}
 	r->shape = GRN_NO_CODES;
 	r->centred = spec->near.k == 0 && grn_has_centre((GrnForm) r->form, p->rows.n);
 	if (!grn_result_layout(&p->layout, spec, r))
@@ -634,8 +640,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
-	grn_progress_init(&p.progress, grn_pool_parallel(build->pool), host);
-	grn_progress_init(&p.beside, grn_pool_parallel(build->pool), host);
+	grn_progress_init(&p.progress, build->threads, host);
+	grn_progress_init(&p.beside, build->threads, host);
 	p.parallel = &p.progress.parallel;
 	p.result = result;
 	result->params = spec->params;
@@ -688,7 +694,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	result->sec_codes += grn_lap(&since);
 	host->written(host->ctx);
-	if (!spec->skip_recall)
+	if (!spec->skip_recall && !p.fit_later)
 		grn_pipeline_measure_recall(&p, before);
 	return true;
 }

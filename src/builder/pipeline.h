@@ -5,12 +5,11 @@
 #define GRN_PIPELINE_H
 
 #include "builder/host.h"
-#include "builder/thread_pool.h"
 
 typedef struct GrnBuild
 {
 	const GrnBuildSpec *spec;
-	GrnPool    *pool;
+	GrnParallel *threads;
 	const GrnHost *host;
 	void	   *vectors;
 	const uint32_t *order;

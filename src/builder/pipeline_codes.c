@@ -195,9 +195,12 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 	grn_pipeline_sample_rows(p, false);
 }
 
-/* The codec, and what depends on it: the record's geometry and the memory that CODES will take. */
+/*
+ * The codec, and what depends on it: the record's geometry and the memory that CODES will take.
+ * again: only p->costs have changed since the last fit, which scratch still has.
+ */
 static bool
-fit_codec(GrnPipeline *p, GrnFailure *failure)
+fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
@@ -213,6 +216,7 @@ fit_codec(GrnPipeline *p, GrnFailure *failure)
 		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
 	}
 	fit.sample = sample;
+	fit.again = again;
 	grn_pipeline_sample_rows(p, true);
 	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
@@ -230,13 +234,19 @@ fit_codec(GrnPipeline *p, GrnFailure *failure)
 	return true;
 }
 
-bool
-grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
+static bool
+make_codes(GrnPipeline *p, bool again, GrnFailure *failure)
 {
-	if (p->max_code_dims > 0 && !fit_codec(p, failure))
+	if (p->max_code_dims > 0 && !fit_codec(p, again, failure))
 		return false;
 	encode_rows(p);
 	return true;
+}
+
+bool
+grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
+{
+	return make_codes(p, false, failure);
 }
 
 static void
@@ -307,7 +317,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 		most = most == 0 && (double) p->judgement.poor <= FEW_POOR * (double) p->judgement.vertices ?
 			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
 		grn_forget_costs(&p->costs, most);
-		if (!grn_pipeline_make_codes(p, failure))
+		if (!make_codes(p, true, failure))
 			return false;
 		if (codes_tell(p))
 			return true;

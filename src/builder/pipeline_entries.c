@@ -11,6 +11,14 @@
 #include "graph/stored/prune.h"
 
 #define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
+#define FEW_VERTICES 1024		/* of which many are drawn again */
+
+/* The distance of a vertex to the nearest of so many entries, the first. */
+typedef struct Apart
+{
+	float		nearest;
+	uint32_t	entries;
+} Apart;
 
 static float
 vertex_length(const GrnPipeline *p, uint32_t v)
@@ -51,6 +59,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 {
 	GrnBuildResult *r = p->result;
 	uint32_t	m = (uint32_t) p->rows.n;
+	Apart		known[FEW_VERTICES] = {{0}};
 
 	grn_pipeline_sample_rows(p, true);
 	r->entries[0] = grn_medoid(&p->rows, p->parallel, p->build->spec->params.seed);
@@ -64,20 +73,21 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 		{
 			uint32_t	v = (uint32_t) (grn_random(p->build->spec->params.seed, UINT64_C(0x656E7472),
 												   r->nentries * ENTRY_TRIES + try) % m);
-			float		nearest = -1;
+			Apart		drawn = {0};
+			Apart	   *apart = m <= FEW_VERTICES ? &known[v] : &drawn;
 
-			for (uint32_t i = 0; i < r->nentries; i++)
+			for (; apart->entries < r->nentries; apart->entries++)
 			{
 				float		d = grn_row_distance(&p->rows, grn_row(&p->rows, v),
-												 grn_row(&p->rows, r->entries[i]));
+												 grn_row(&p->rows, r->entries[apart->entries]));
 
-				if (nearest < 0 || d < nearest)
-					nearest = d;
+				if (apart->entries == 0 || d < apart->nearest)
+					apart->nearest = d;
 			}
 			/* rows are distinct, so only an entry itself has distance 0 */
-			if (nearest > best_distance)
+			if (apart->nearest > best_distance)
 			{
-				best_distance = nearest;
+				best_distance = apart->nearest;
 				best = v;
 			}
 		}

@@ -11,12 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/arena.h"
 #include "graph/stored/own.h"
 
 #define NEAREST 10				/* rows that are to be kept, */
 #define KEPT 40					/* among so many */
 #define PROBES 64
+#define ROWS_PER_PROBE 8		/* of few rows fewer are probes */
 #define AROUND 512				/* rows that a probe is compared with in a graph, at most */
+#define MOST_MADE 8192			/* rows whose own vectors are made beforehand, once each */
+#define MOST_MADE_BYTES (8 << 20)
 #define SAMPLE 16384			/* and without one */
 #define LEAST_KEPT 4			/* of a sample, which is sparser than all rows */
 
@@ -36,6 +40,8 @@ typedef struct Judgement
 	uint64_t	wanted;			/* nearest rows, of all probes, */
 	uint64_t	missed;			/* and those of them that rounding moves out of reach */
 	uint64_t	lost;			/* probes that miss more than half of theirs */
+	uint8_t    *made;			/* [n], of grn_aligned(vec_bytes) each: own vectors of all rows
+								 * where these are few, or NULL */
 	/* of a sample: */
 	float	   *values;			/* [PROBES][dim] */
 	float	   *apart;			/* [PROBES][2][SAMPLE] distances, by rows and by stored vectors */
@@ -157,6 +163,20 @@ vertices_around(const GrnGraph *g, uint64_t v, uint32_t *out)
 	return kept;
 }
 
+/* A GrnRangeFn over vertices. */
+static void
+make_range(void *arg, int worker, size_t first, size_t end)
+{
+	Judgement  *judgement = arg;
+	const GrnRows *rows = &judgement->p->rows;
+	float		values[GRN_MOST_DIMS];
+
+	(void) worker;
+	for (size_t v = first; v < end; v++)
+		grn_own_store(&judgement->layout, grn_row_values(rows, grn_row(rows, v), values), NULL,
+					  judgement->made + v * grn_aligned(judgement->layout.vec_bytes));
+}
+
 /* A GrnRangeFn over probes. */
 static void
 judge_range(void *arg, int worker, size_t first, size_t end)
@@ -166,7 +186,7 @@ judge_range(void *arg, int worker, size_t first, size_t end)
 	const GrnLayout *l = &judgement->layout;
 	const GrnRows *rows = &p->rows;
 	size_t		bytes = grn_query_bytes(p->metric->comparison, l->form, l->dim);
-	void	   *made = bytes > 0 && grn_form(l->form)->rotated ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+	void	   *made = bytes > 0 && grn_form(l->form)->rotated ? grn_alloc(bytes) : NULL;
 	float		query[GRN_MOST_DIMS];
 	float		values[GRN_MOST_DIMS];
 	/* as large as what it is made of */
@@ -189,12 +209,15 @@ judge_range(void *arg, int worker, size_t first, size_t end)
 		{
 			const float *x = grn_row_values(rows, grn_row(rows, ids[j]), values);
 
-			grn_own_store(l, x, NULL, vec);
-			compare(judgement, q, made, x, vec, &distances[j], &stored[j]);
+			if (judgement->made == NULL)
+				grn_own_store(l, x, NULL, vec);
+			compare(judgement, q, made, x,
+					judgement->made ? judgement->made + ids[j] * grn_aligned(l->vec_bytes) : (void *) vec,
+					&distances[j], &stored[j]);
 		}
 		count_probe(judgement, distances, stored, n, NEAREST, KEPT, sorted);
 	}
-	free(made);
+	grn_free(made);
 }
 
 /* Whether a form that rounds hides rows of the graph. */
@@ -202,9 +225,20 @@ static bool
 hides(GrnPipeline *p, GrnForm form)
 {
 	Judgement	judgement;
+	uint64_t	n = p->graph.n;
+	uint64_t	probes = n / ROWS_PER_PROBE < PROBES ? n / ROWS_PER_PROBE : PROBES;
 
+	/* a search keeps them all */
+	if (n <= KEPT)
+		return false;
 	begin(&judgement, p, form);
-	p->parallel->run(p->parallel, PROBES, 1, judge_range, &judgement);
+	/* of few rows most are around several probes */
+	if (n <= MOST_MADE && n * grn_aligned(judgement.layout.vec_bytes) <= MOST_MADE_BYTES)
+		judgement.made = grn_alloc(n * grn_aligned(judgement.layout.vec_bytes));
+	if (judgement.made)
+		p->parallel->run(p->parallel, n, PROBES, make_range, &judgement);
+	p->parallel->run(p->parallel, probes, 1, judge_range, &judgement);
+	grn_free(judgement.made);
 	return rounding_hides(&judgement);
 }
 
@@ -280,7 +314,7 @@ count_range(void *arg, int worker, size_t first, size_t end)
 	double		share = (double) n / (double) judgement->p->rows.n;
 	uint32_t	nearest = share * NEAREST > 1 ? (uint32_t) (share * NEAREST) : 1;
 	uint32_t	kept = share * KEPT > LEAST_KEPT ? (uint32_t) (share * KEPT) : LEAST_KEPT;
-	float	   *sorted = malloc(n * sizeof(float));
+	float	   *sorted = grn_alloc(n * sizeof(float));
 
 	(void) worker;
 	for (size_t k = first; sorted && k < end; k++)
@@ -289,7 +323,7 @@ count_range(void *arg, int worker, size_t first, size_t end)
 
 		count_probe(judgement, apart, apart + SAMPLE, (uint32_t) n, nearest, kept, sorted);
 	}
-	free(sorted);
+	grn_free(sorted);
 }
 
 bool
@@ -303,8 +337,8 @@ grn_pipeline_rounding_hides(GrnPipeline *p)
 		return false;
 	begin(&judgement, p, GRN_FORM_ROUNDED);
 	judgement.samples = rows->n < SAMPLE ? rows->n : SAMPLE;
-	judgement.values = malloc((size_t) PROBES * rows->dim * sizeof(float));
-	judgement.apart = malloc((size_t) PROBES * 2 * SAMPLE * sizeof(float));
+	judgement.values = grn_alloc((size_t) PROBES * rows->dim * sizeof(float));
+	judgement.apart = grn_alloc((size_t) PROBES * 2 * SAMPLE * sizeof(float));
 	if (judgement.values && judgement.apart)
 	{
 		grn_pipeline_sample_rows(p, true);
@@ -327,7 +361,7 @@ grn_pipeline_rounding_hides(GrnPipeline *p)
 		grn_pipeline_sample_rows(p, false);
 		hidden = rounding_hides(&judgement);
 	}
-	free(judgement.values);
-	free(judgement.apart);
+	grn_free(judgement.values);
+	grn_free(judgement.apart);
 	return hidden;
 }

@@ -12,6 +12,7 @@
 #include "builder/pipeline.h"
 #include "builder/prepare.h"
 #include "graph/build/graph.h"
+#include "graph/memory.h"
 #include "graph/metric.h"
 #include "graph/rows.h"
 #include "graph/stored/codec_fit.h"
@@ -33,6 +34,8 @@ typedef struct GrnPipeline
 	GrnLayout	layout;
 	GrnCodeCosts costs;			/* of what codes could be */
 	uint32_t	max_code_dims;	/* 0: no codes */
+	bool		fit_later;		/* rows are too few for codes (GrnBuildSpec.fit_rows), but may get
+								 * some */
 	GrnForm		exact;			/* the smallest that holds all rows exactly */
 	bool		keeps_exact;	/* records do in any case, as rounding would hide rows */
 	GrnRows		rows;			/* the distinct ones: the vertices */

@@ -8,7 +8,6 @@
 #include "builder/pipeline_impl.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/arena.h"
@@ -151,7 +150,7 @@ make_writers(Nearest *f, bool exact, GrnFailure *failure)
 	uint64_t	offset = grn_aligned(p->kept_bytes);
 	char	   *w;
 
-	f->writers = calloc((size_t) nworkers, sizeof(*f->writers));
+	f->writers = grn_alloc_zeroed((size_t) nworkers, sizeof(*f->writers));
 	if (f->writers == NULL)
 		return grn_fail(failure, "53200", "", "the builder process is out of memory");
 	w = grn_pipeline_need(p, GRN_SEG_WORK, offset + (uint64_t) nworkers * each, failure);
@@ -218,7 +217,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 						 exact ? exact_range : search_range, &f);
 		r->near_items = f.nchunks * CHUNK_ITEMS;
 	}
-	free(f.writers);
+	grn_free(f.writers);
 	if (f.failed)
 		*failure = f.failure;
 	r->sec_near = (float) (grn_seconds() - since);

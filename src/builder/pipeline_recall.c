@@ -177,11 +177,12 @@ visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 static void *
 store_alloc(GrnStore *self, size_t bytes)
 {
-	void	   *p = malloc(bytes > 0 ? bytes : 1);
+	void	   *p = grn_alloc(bytes > 0 ? bytes : 1);
 
 	(void) self;
 	if (p == NULL)
-		abort();				/* as the search demands; the leader reports the builder's end */
+		abort();				/* as the search demands; the leader reports the builder's end. (In
+								 * a backend grn_alloc() has raised an error.) */
 	return p;
 }
 
@@ -189,7 +190,7 @@ static void
 store_free(GrnStore *self, void *p)
 {
 	(void) self;
-	free(p);
+	grn_free(p);
 }
 
 /* ---- the truth ---- */
@@ -294,14 +295,14 @@ search(Worker *w, uint32_t i, bool wide, Outcome *out)
 		n = run_search(w, i, WIDEST, &distances, &out->visits[0]);
 		widest.n = n < GRN_CURVE_MOST_K ? n : GRN_CURVE_MOST_K;
 		memcpy(widest.d, distances, widest.n * sizeof(float));
-		free(distances);
+		grn_free(distances);
 	}
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		n = run_search(w, i, widths[point], &distances, &out->visits[point]);
 		count_hits(nearest, distances, n, point, &out->of_all);
 		count_hits(&widest, distances, n, point, &out->of_widest);
-		free(distances);
+		grn_free(distances);
 		/* wider ones find them, too */
 		if (!wide && all_found(nearest->n > 0 ? nearest : &widest, point,
 							   nearest->n > 0 ? &out->of_all : &out->of_widest))
@@ -319,9 +320,9 @@ search(Worker *w, uint32_t i, bool wide, Outcome *out)
 static void
 free_worker(Worker *w)
 {
-	free(w->record);
-	free(w->scratch);
-	free(w);
+	grn_free(w->record);
+	grn_free(w->scratch);
+	grn_free(w);
 }
 
 /* NULL: out of memory. */
@@ -330,7 +331,7 @@ make_worker(Measure *m)
 {
 	const GrnLayout *l = &m->layout;
 	const GrnBuildResult *r = m->p->result;
-	Worker	   *w = calloc(1, sizeof(Worker));
+	Worker	   *w = grn_alloc_zeroed(1, sizeof(Worker));
 
 	if (w == NULL)
 		return NULL;
@@ -342,8 +343,8 @@ make_worker(Measure *m)
 			   (uint64_t) r->entries[e] * sizeof(GrnFactor), sizeof(GrnFactor));
 	}
 	w->m = m;
-	w->record = calloc(1, l->record_bytes);
-	w->scratch = malloc(m->rows.dim * sizeof(float));
+	w->record = grn_alloc_zeroed(1, l->record_bytes);
+	w->scratch = grn_alloc(m->rows.dim * sizeof(float));
 	w->store.visit = visit;
 	w->store.alloc = store_alloc;
 	w->store.free = store_free;
@@ -547,7 +548,7 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses)
 static Measure *
 make_measure(GrnPipeline *p)
 {
-	Measure    *m = calloc(1, sizeof(*m));
+	Measure    *m = grn_alloc_zeroed(1, sizeof(*m));
 
 	if (m == NULL)
 		return NULL;
@@ -577,7 +578,7 @@ grn_pipeline_forget_queries(GrnPipeline *p)
 	if (p->truth == NULL)
 		return;
 	grn_queries_free(&p->truth->now);
-	free(p->truth);
+	grn_free(p->truth);
 	p->truth = NULL;
 }
 
@@ -662,7 +663,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	of.attr_bytes = of.sig_bytes = 0;
 	if (m == NULL || !grn_layout_of(&m->layout, &of))
 	{
-		free(m);
+		grn_free(m);
 		p->truth = NULL;
 		return;
 	}
@@ -680,7 +681,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 		: measure_for(m, r->on_gpu ? FIRST_QUERIES_MANY : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
 		sum_up(m, n, &r->curve, &r->misses);
-	free(m);
+	grn_free(m);
 	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);
 }

@@ -45,7 +45,8 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 17
+#define GRN_PROTOCOL_VERSION 18
+#define GRN_SQLSTATE 8			/* bytes of one, and zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* a BEAT at least this often */
 #define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
@@ -108,6 +109,8 @@ typedef struct GrnBuildSpec
 	uint32_t	sig_bytes;		/* and beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep of own vectors */
+	uint32_t	fit_rows;		/* fewer different rows get no codes that have to be fitted, and no
+								 * curve of recall where a later fit is to make both */
 	uint32_t	skip_recall;	/* no curve of recall is wanted of the builder */
 	GrnNearSpec near;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
@@ -302,7 +305,7 @@ typedef enum GrnMsgType
 typedef struct GrnMsg
 {
 	uint32_t	type;
-	char		sqlstate[8];
+	char		sqlstate[GRN_SQLSTATE];
 	uint64_t	arg[4];
 	union
 	{

@@ -9,8 +9,9 @@
 #include "builder/queries.h"
 
 #include <float.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "graph/memory.h"
 
 /*
  * How far an inner product of two vectors may be from what another kernel makes of it, in parts of
@@ -24,20 +25,17 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 				 const void *const *of, uint32_t n, int threads)
 {
 	uint32_t	dim = rows->dim;
-	void	   *made = NULL;
-
 	memset(q, 0, sizeof(*q));
 	q->comparison = comparison;
 	q->rows = *rows;
 	q->n = n;
 	q->threads = threads;
 	q->made_bytes = (grn_query_bytes(comparison, rows->form, dim) + 63) & ~(size_t) 63;
-	q->floats = malloc((size_t) n * dim * sizeof(float));
-	q->nearest = calloc((size_t) threads * n, sizeof(GrnLeast));
-	if (q->floats == NULL || q->nearest == NULL ||
-		(q->made_bytes > 0 && posix_memalign(&made, 64, n * q->made_bytes) != 0))
+	q->floats = grn_alloc((size_t) n * dim * sizeof(float));
+	q->nearest = grn_alloc_zeroed((size_t) threads * n, sizeof(GrnLeast));
+	q->made = q->made_bytes > 0 ? grn_alloc(n * q->made_bytes) : NULL;
+	if (q->floats == NULL || q->nearest == NULL || (q->made_bytes > 0 && q->made == NULL))
 		return false;
-	q->made = made;
 	for (uint32_t i = 0; i < n; i++)
 	{
 		float	   *x = q->floats + (size_t) i * dim;
@@ -46,7 +44,7 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 		q->norm2[i] = grn_dist->ip_f32(x, x, dim);
 		if (q->made != NULL && !grn_query_make(rows->form, x, dim, q->made + i * q->made_bytes))
 		{
-			free(q->made);
+			grn_free(q->made);
 			q->made = NULL;
 		}
 	}
@@ -57,9 +55,9 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 void
 grn_queries_free(GrnQueries *q)
 {
-	free(q->floats);
-	free(q->made);
-	free(q->nearest);
+	grn_free(q->floats);
+	grn_free(q->made);
+	grn_free(q->nearest);
 	memset(q, 0, sizeof(*q));
 }
 

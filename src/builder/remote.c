@@ -453,7 +453,7 @@ static bool
 put_rows(Remote *r, const GrnRows *rows)
 {
 	const GrnHost *host = r->build->host;
-	GrnParallel *parallel = grn_pool_parallel(r->build->pool);
+	GrnParallel *parallel = r->build->threads;
 	uint64_t	piece = GRN_WIRE_PIECE / grn_form_bytes(rows->form, rows->dim);
 	uint64_t	offsets[AHEAD]; /* of frames without an answer, by their number */
 	uint64_t	asked = 0;
@@ -556,7 +556,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 static bool
 copy_answers(Remote *r, Answers *a)
 {
-	GrnParallel *parallel = grn_pool_parallel(r->build->pool);
+	GrnParallel *parallel = r->build->threads;
 
 	parallel->run(parallel, (size_t) a->n, 1, copy_range, a);
 	while (a->n > 0)

@@ -30,6 +30,7 @@
 #include "builder/group_lists.h"
 #include "builder/pipeline.h"
 #include "builder/remote.h"
+#include "builder/thread_pool.h"
 #include "builder/unpack.h"
 #include "graph/metric.h"
 #include "graph/packed_rows.h"
@@ -722,7 +723,7 @@ serve_build(Server *s, GrnPool **pool)
 		grn_fail(&failure, "53200", "", "the builder process is out of memory");
 		die(s, &failure);
 	}
-	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .pool = *pool,
+	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .threads = grn_pool_parallel(*pool),
 						 .vectors = s->segments[GRN_SEG_VECTORS].base};
 	memset(&msg, 0, sizeof(msg));
 	if (!build_there(s, &msg.u.result, &connection))

@@ -265,6 +265,7 @@ $node->psql('postgres', q(
 	CREATE FUNCTION slowly(vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 		AS 'BEGIN PERFORM pg_sleep(0.01); RETURN $1; END';
 	SET client_min_messages = debug1;
+	SET grnnd.build_in_backend = off;
 	CREATE INDEX ON few USING grnnd ((slowly(e)::vector(2)))), stderr => \$stderr);
 like($stderr, qr/rows 200, nodes 200, .*workers 2 and/, 'a few pages among several processes');
 
@@ -273,6 +274,38 @@ $node->psql('postgres', $verbose . "SET maintenance_work_mem = '1MB';" .
 like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit.*HINT:  Raise temp_file_limit, or maintenance_work_mem/s,
 	'temp_file_limit');
 clean('temp_file_limit');
+
+# ---- few rows: the session builds them itself, and writes what a builder would ----
+
+$node->safe_psql('postgres', q(
+	CREATE TABLE small AS SELECT id, id % 5 AS kind, e, e::halfvec(24) AS h, e::sparsevec AS s,
+		binary_quantize((e - array_fill(0.5, ARRAY[24])::vector)::vector(24))::bit(24) AS b,
+		(SELECT array_agg(sin(id * j + j * j)) FROM generate_series(1, 300) j)::vector(300) AS wide
+		FROM t WHERE id <= 1100 AND e IS NOT NULL;
+	ALTER TABLE small ALTER e TYPE vector(24), ALTER s TYPE sparsevec(24);
+	CREATE TABLE parts (id int, e vector(24)) PARTITION BY HASH (id);
+	SELECT format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES WITH (MODULUS 20, REMAINDER %s)', i, i)
+		FROM generate_series(0, 19) i \gexec
+	INSERT INTO parts SELECT id, e FROM t WHERE id <= 600));
+for my $of ('e vector_l2_ops', 'e vector_ip_ops, kind', 'h halfvec_cosine_ops', 's sparsevec_l2_ops', 'b bit_hamming_ops',
+	'wide vector_l2_ops', 'wide vector_cosine_ops, kind', 'e vector_l1_ops) WITH (layout = compact', 'e) WITH (codes = off')
+{
+	$node->psql('postgres', "SET client_min_messages = debug1; SET grnnd.builder_path = '/bin/false';
+		CREATE INDEX here ON small USING grnnd ($of)", stderr => \$stderr);
+	like($stderr, qr/grnnd build: rows 1100,.* device cpu, workers 0 and 0/, "$of: without a builder");
+	$node->safe_psql('postgres', "SET grnnd.build_in_backend = off; CREATE INDEX there ON small USING grnnd ($of)");
+	ok(pages($node, 'here') eq pages($node, 'there'), "$of: the bytes of a builder's index");
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('here', true))), '0', "$of: sound");
+	$node->safe_psql('postgres', 'DROP INDEX here, there');
+}
+$node->psql('postgres', "SET grnnd.builder_path = '/bin/false'; CREATE INDEX ON parts USING grnnd (e)",
+	stderr => \$stderr);
+is($stderr, '', 'partitions of few rows');
+is($node->safe_psql('postgres', q(SELECT count(*), sum(s.rows) FROM pg_class c, grnnd_stats(c.oid) s
+	WHERE c.relname LIKE 'parts%idx' AND c.relkind = 'i')), '20|600', 'with all of them');
+$node->psql('postgres', "${verbose}SET grnnd.build_device = gpu; SET grnnd.builder_path = '/bin/false';
+	CREATE INDEX here ON small USING grnnd (e)", stderr => \$stderr);
+like($stderr, qr/58000: the index builder process ended unexpectedly/, 'few rows where a GPU is demanded');
 
 # ---- the server's death ends the builder; the index is gone ----
 

@@ -19,7 +19,7 @@ chmod 0755, $dir;
 my $limit = $PostgreSQL::Test::Utils::timeout_default;	# seconds
 my $node = PostgreSQL::Test::Cluster->new('faults');
 $node->init;
-$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_timeout = 1min\nmax_prepared_transactions = 2\n");
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_timeout = 1min\nmax_prepared_transactions = 2\ngrnnd.build_in_backend = off\n");
 $node->start;
 $node->safe_psql('postgres', q(
 	CREATE EXTENSION grnnd CASCADE;

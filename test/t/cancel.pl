@@ -22,6 +22,7 @@ $node->append_conf('postgresql.conf', q(
 autovacuum = off
 grnnd.background_fit = off
 grnnd.build_device = cpu
+grnnd.build_in_backend = off
 grnnd.build_timeout = 1s
 ));
 $node->start;

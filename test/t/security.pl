@@ -16,7 +16,7 @@ chmod 0755, $dir;
 
 my $node = PostgreSQL::Test::Cluster->new('security');
 $node->init;
-$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.background_fit = off\n");
+$node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.background_fit = off\ngrnnd.build_in_backend = off\n");
 # a descriptor that the server and its backends inherit
 open(my $inherited, '>', "$dir/inherited") or die "$dir/inherited: $!";
 fcntl($inherited, F_SETFD, 0) or die "fcntl: $!";

@@ -236,6 +236,23 @@ test_code_bytes(void)
 	}
 }
 
+/* Fewer rows than a fit wants get neither codes nor a curve of recall, whatever their values. */
+static void
+test_rows_to_fit(void)
+{
+	for (uint32_t n = 999; n <= 1000; n++)
+	{
+		Leader		l;
+
+		start_builder(&l);
+		l.spec.fit_rows = 1000;
+		build(&l, n, 64, fill_normal);
+		CHECK((grn_code_bytes(l.last.u.result.shape) > 0) == (n == 1000), "%u", n);
+		CHECK((l.last.u.result.curve.queries > 0) == (n == 1000), "%u", n);
+		end_builder(&l);
+	}
+}
+
 static void
 test_large_dimensions(void)
 {
@@ -736,6 +753,7 @@ main(void)
 	RUN(test_late_extent);
 	RUN(test_inner_product);
 	RUN(test_code_bytes);
+	RUN(test_rows_to_fit);
 	RUN(test_large_dimensions);
 	RUN(test_deterministic);
 	RUN(test_again);

@@ -15,6 +15,7 @@
 #include "am/build/build_server.h"
 #include "am/build/collect.h"
 #include "am/build/device_choice.h"
+#include "am/build/in_backend.h"
 #include "am/build/progress.h"
 #include "am/build/write_index.h"
 #include "am/write/fit.h"
@@ -84,7 +85,8 @@ run_build(GrnndBuild *build)
 		grnnd_tell_build_server(builder, server);
 	}
 	else if (build->spec.device == GRN_DEVICE_GPU ||
-			 (build->spec.device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, build->expected_rows)))
+			 (build->spec.device == GRN_DEVICE_AUTO && !grnnd_builds_in_backend(build, build->expected_rows) &&
+			  grnnd_worth_gpu(build, build->expected_rows)))
 		grnnd_builder_start(builder, build->map, &build->spec);
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -98,7 +100,9 @@ run_build(GrnndBuild *build)
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
-	if (builder->pid == 0)
+	if (builder->pid == 0 && grnnd_builds_in_backend(build, (double) build->rows))
+		grnnd_build_in_backend(build);
+	else if (builder->pid == 0)
 	{
 		bool		automatic = build->spec.device == GRN_DEVICE_AUTO;
 
@@ -107,7 +111,8 @@ run_build(GrnndBuild *build)
 			grnnd_note_cpu_build(build, (double) build->rows);
 		grnnd_builder_start(builder, build->map, &build->spec);
 	}
-	grnnd_builder_run(builder, build->rows);
+	if (builder->pid != 0)
+		grnnd_builder_run(builder, build->rows);
 	build_s = grnnd_seconds_since(start);
 	if (build->spec.device == GRN_DEVICE_AUTO && builder->no_gpu)
 		grnnd_note_no_gpu();

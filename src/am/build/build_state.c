@@ -10,6 +10,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "am/write/fit.h"
 #include "graph/rows.h"
 
 /* No segment reserves more address space than this, of the 128 TB that there are. */
@@ -118,6 +119,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->sig_bytes = attrs->n;
 	spec->use_codes = build->options.codes;
 	spec->keep = layout_of(build);
+	spec->fit_rows = grnnd_fit_rows(build->dim);
 	/*
 	 * Recall among sketches says too little of the rows', and few bits of many dimensions take
 	 * longer to make than a build has for measuring: 8 queries half as long as all else.  So the

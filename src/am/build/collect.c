@@ -26,6 +26,7 @@
 #include "utils/wait_event.h"
 
 #include "am/build/collect.h"
+#include "am/build/in_backend.h"
 #include "am/build/parallel.h"
 #include "am/build/passing.h"
 #include "am/build/progress.h"
@@ -36,6 +37,9 @@
 
 /* How often the leader looks while it waits for workers. */
 #define LOOK_MS 20
+
+/* Pages of a table that the leader reads by itself if its rows are few. */
+#define FEW_BLOCKS 4096
 
 #define NO_ROW UINT64_MAX
 
@@ -134,6 +138,9 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
+	/* memory is allocated chunk by chunk, of which few rows need but a part */
+	if (nparticipants == 1)
+		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_LOOK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
 	shared->beyond_memory = is_beyond_memory(build);
 	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
@@ -636,7 +643,10 @@ collect_alone(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	int			nworkers = grnnd_collect_workers(build->heap, build->index);
+	/* a worker's start takes longer than few rows do, unless they are spread over many pages */
+	bool		alone = RelationGetNumberOfBlocks(build->heap) <= FEW_BLOCKS &&
+		grnnd_builds_in_backend(build, build->expected_rows);
+	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
 
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))

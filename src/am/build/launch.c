@@ -321,22 +321,20 @@ make_sound(char *text, Size size)
 				*text = '?';
 }
 
-/* The builder's own error becomes ours. */
-static GRNND_NORETURN void
-builder_failed(GrnMsg *msg)
+void
+grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
 {
 	int			code = ERRCODE_INTERNAL_ERROR;
 
-	if (strnlen(msg->sqlstate, sizeof(msg->sqlstate)) == 5 &&
-		strspn(msg->sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 &&
-		strncmp(msg->sqlstate, "00", 2) != 0)
-		code = MAKE_SQLSTATE(msg->sqlstate[0], msg->sqlstate[1], msg->sqlstate[2],
-							 msg->sqlstate[3], msg->sqlstate[4]);
+	if (strnlen(sqlstate, GRN_SQLSTATE) == 5 &&
+		strspn(sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 &&
+		strncmp(sqlstate, "00", 2) != 0)
+		code = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]);
 	CHECK_FOR_INTERRUPTS();
 	ereport(ERROR,
 			(errcode(code),
-			 errmsg("%s", msg->u.say.text[0] ? msg->u.say.text : "the index build failed"),
-			 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+			 errmsg("%s", text[0] ? text : "the index build failed"),
+			 hint[0] ? errhint("%s", hint) : 0));
 }
 
 /* The builder is not going to choose groups.  Others can, and all else is there. */
@@ -447,7 +445,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			else if (b->grouping)
 				give_up_groups(b, msg->u.say.text);
 			else
-				builder_failed(msg);
+				grnnd_builder_failed(msg->sqlstate, msg->u.say.text, msg->u.say.hint);
 			return;
 		case GRN_MSG_WRITTEN:
 			b->written = true;

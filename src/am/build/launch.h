@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "am/build/mapping.h"
+#include "am/compat.h"
 #include "portability/instr_time.h"
 
 /* How long the builder has said or read nothing; silence_lasts() says what counts. */
@@ -87,6 +88,8 @@ extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
 extern void grnnd_builder_kill(GrnndBuilder *builder);
 /* After DONE of a build on another host: what is left to say there it says by itself. */
 extern void grnnd_builder_leave(GrnndBuilder *builder);
+/* The error of a build that cannot go on, by the fields of a FAILED message. */
+extern GRNND_NORETURN void grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint);
 /* Kills and reaps.  Never errors; may be called at any time. */
 extern void grnnd_builder_end(GrnndBuilder *builder);
 

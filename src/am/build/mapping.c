@@ -491,6 +491,9 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, 
 		sizes[e->file] = Max(sizes[e->file], e->file_offset + e->bytes);
 		all += e->file == GRNND_FILE_DISK ? 0 : e->bytes;
 	}
+	/* the end of the mapping gives a little back as fast */
+	if (all <= GRNND_MEMORY_EXTENT)
+		return;
 	while ((file = pg_atomic_fetch_add_u32(&shared->next, 1)) < GRNND_MEMORY_FILES)
 	{
 		int			fd = sizes[file] > 0 ? descriptor_of(extents, file) : -1;

@@ -21,7 +21,6 @@
 #include "am/build/write_index_impl.h"
 #include "am/page.h"
 #include "am/test_point.h"
-#include "am/write/fit.h"
 #include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
 
@@ -315,13 +314,19 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 
 /* ---- pages ---- */
 
-/* The pages before the node area, but for the metapage. */
+/*
+ * The pages before the node area, but for the metapage.  Those that a later fit writes stay zeroes,
+ * but for the last, by which WAL has the length of an index without rows.
+ */
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 {
+	uint32		first = new->codec == NULL && new->meta.codec_pages > 0 ? new->meta.codec_pages - 1 : 0;
+
 	grnnd_writer_seek(w, new->meta.entry_block);
 	grnnd_form_entry_page(new, grnnd_writer_next(w));
-	for (uint32 i = 0; i < new->meta.codec_pages; i++)
+	grnnd_writer_seek(w, new->meta.codec_block + first);
+	for (uint32 i = first; i < new->meta.codec_pages; i++)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
 	for (uint32 i = 0; i < new->meta.centre_pages; i++)
 		grnnd_form_centre_page(new, i, grnnd_writer_next(w));
@@ -658,7 +663,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
 	grnnd_check_result_numbers(build, r);
 	start_meta(build, &new->meta);
-	if (r->nodes < grnnd_fit_rows(build->dim) && r->shape.own == 0)
+	if (r->nodes < build->spec.fit_rows && r->shape.own == 0)
 		set_open_layout(new, build, r);
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);

@@ -46,24 +46,10 @@
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
 
-/*
- * Four rows a dimension, up to 2,048, give directions that hold nearly as much of
- * other rows' variance as those of 20,000 rows do: 512 SIFT descriptors 0.906 in 64
- * directions instead of 0.920, 1,536 sentence embeddings 0.76 in 128 of 384 instead
- * of 0.79.  Fewer where they would take more memory than this.
- */
-#define FIT_ROWS_PER_DIM 4
-#define MIN_FIT_ROWS 64
-#define MAX_FIT_ROWS 2048
-#define FIT_BYTES ((Size) 16 << 20)
-
 uint32
 grnnd_fit_rows(uint32 dim)
 {
-	Size		room = FIT_BYTES / (dim * sizeof(float));
-	uint32		rows = Min(FIT_ROWS_PER_DIM * dim, MAX_FIT_ROWS);
-
-	return Max((uint32) Min(rows, room), MIN_FIT_ROWS);
+	return grn_least_fitted_rows(dim);
 }
 
 static bool
@@ -252,11 +238,15 @@ write_codec(const Fit *f)
 
 	for (uint32 i = 0; i < f->ix.meta.codec_pages; i++)
 	{
-		Buffer		buffer = grnnd_read(f->index, f->ix.meta.codec_block + i,
-										BUFFER_LOCK_EXCLUSIVE, GRNND_CODEC, NULL);
-		GenericXLogState *xlog = GenericXLogStart(f->index);
-		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
+		Buffer		buffer = ReadBuffer(f->index, f->ix.meta.codec_block + i);
+		GenericXLogState *xlog;
+		Page		page;
 
+		/* the build has left zeroes (write_index.c), or an earlier attempt has written */
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		xlog = GenericXLogStart(f->index);
+		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
+		grnnd_page_init(page, GRNND_CODEC);
 		memcpy(GrnndPagePayload(page), model + (Size) i * GRNND_PAYLOAD,
 			   Min(bytes - (Size) i * GRNND_PAYLOAD, GRNND_PAYLOAD));
 		GenericXLogFinish(xlog);

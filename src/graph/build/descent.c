@@ -20,7 +20,12 @@
 #include "graph/arena.h"
 #include "graph/build/pivot_order.h"
 
-#define PROJECT_ROWS 4096		/* fewer rows are compared as floats */
+/*
+ * Fewer rows than these are not worth the fit of a projection.  They are compared as floats if they
+ * have few dimensions, and else by all their coordinates in bytes, which need no fit.
+ */
+#define PROJECT_ROWS 4096
+#define BYTES_DIMENSIONS 256
 #define COARSE_SAMPLE 1024
 #define SLICE_ROWS ((size_t) 1 << 17)
 #define MOST_SLICES 16
@@ -304,9 +309,13 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 			any_new |= step->keys[i] & KEY_NEW;
 		npushes[v & 1] = 0;
 		if (any_new)
+		{
 			d->counts[v] = (uint8_t) prune(d, step->keys, step->count,
 										   d->pools + v * d->params.r,
 										   pushes[v & 1], &npushes[v & 1]);
+			if (!__atomic_load_n(&d->moving, __ATOMIC_RELAXED))
+				__atomic_store_n(&d->moving, true, __ATOMIC_RELAXED);
+		}
 		for (uint32_t i = 0; i < nearlier; i++)
 			inbox_push(&d->write[earlier[i].to], earlier[i].key);
 	}
@@ -494,12 +503,16 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 		d->not_bytes = grn_is_scaled(d->rows.embedding);
 		parallel->run(parallel, n, GRAIN, bytes_range, d);
 		d->use_bytes = true;
-		if (d->not_bytes && n >= PROJECT_ROWS)
+		if (d->not_bytes && (n >= PROJECT_ROWS || d->rows.dim >= BYTES_DIMENSIONS))
 		{
-			if (d->fits)
+			if (d->fits && n >= PROJECT_ROWS)
 				grn_project_fit(&d->project, &d->rows, d->params.seed, parallel, d->scratch);
 			else
+			{
+				if (d->fits)
+					d->project = (GrnProject) {.dims = d->rows.dim};
 				grn_project_part(&d->project, &d->rows, parallel, d->mean);
+			}
 			d->stride = grn_tile_stride(d->project.dims);
 			parallel->run(parallel, n, GRAIN, project_range, d);
 		}
@@ -580,6 +593,7 @@ iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progre
 	{
 		Inbox	   *swap = d->read;
 
+		d->moving = false;
 		for (size_t i = 0; i < slices; i++)
 		{
 			Slice		slice = {d, n * i / slices};
@@ -592,7 +606,12 @@ iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progre
 		}
 		d->read = d->write;
 		d->write = swap;
-		d->round++;
+		/* no inbox has anything: later rounds would find none either, as soon of few rows */
+		if (!d->moving)
+		{
+			*done += (rounds - 1 - inner) * slices;
+			break;
+		}
 	}
 	return true;
 }

@@ -64,7 +64,7 @@ typedef struct Descent
 	uint8_t		not_bytes;		/* some row is not integers 0..255 */
 	bool		use_bytes;		/* descent compares bytes: the rows, or projections */
 	GrnProject	project;		/* where use_bytes and not_bytes */
-	uint32_t	round;			/* names the reverse samples */
+	bool		moving;			/* in this round some vertex had a new key */
 } Descent;
 
 /*

@@ -163,14 +163,19 @@ size_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		size_t		v = size_row(s, i);
 
+		float		most = 0;
+		double		squares = 0;
+
 		project_block(s->p, s->rows, v, v + 1, coordinates, s->p->dims);
-		s->most[i] = 0;
-		s->squares[i] = 0;
 		for (uint32_t j = 0; j < s->p->dims; j++)
 		{
-			s->squares[i] += (double) coordinates[j] * coordinates[j];
-			s->most[i] = fmaxf(s->most[i], fabsf(coordinates[j]));
+			float		size = fabsf(coordinates[j]);
+
+			squares += (double) size * size;
+			most = size > most ? size : most;
 		}
+		s->most[i] = most;
+		s->squares[i] = squares;
 	}
 }
 
@@ -267,6 +272,20 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	find_scale(p, &sizes, parallel);
 }
 
+/* Coordinates as bytes; compares so that NaN, from overflow, becomes one too. */
+static void
+store_bytes(const float *restrict u, uint32_t n, float scale, int8_t *restrict out)
+{
+	for (uint32_t j = 0; j < n; j++)
+	{
+		float		scaled = u[j] * scale;
+
+		scaled = scaled > -127.0f ? scaled : -127.0f;
+		scaled = scaled < 127.0f ? scaled : 127.0f;
+		out[j] = (int8_t) (scaled + (scaled < 0 ? -0.5f : 0.5f));
+	}
+}
+
 void
 grn_project_rows(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
 				 size_t stride, int8_t *out, int32_t *terms)
@@ -285,17 +304,7 @@ grn_project_rows(const GrnProject *p, const GrnRows *rows, size_t begin, size_t 
 		project_block(p, rows, begin, stop, coordinates, p->dims);
 		for (size_t i = begin; i < stop; i++)
 		{
-			const float *u = coordinates + (i - begin) * p->dims;
-
-			for (uint32_t j = 0; j < p->dims; j++)
-			{
-				float		scaled = u[j] * p->scale;
-
-				/* compares so that NaN, from overflow, becomes a byte too */
-				scaled = scaled > -127.0f ? scaled : -127.0f;
-				scaled = scaled < 127.0f ? scaled : 127.0f;
-				out[j] = (int8_t) (scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
-			}
+			store_bytes(coordinates + (i - begin) * p->dims, p->dims, p->scale, out);
 			memset(out + p->dims, 0, stride - p->dims);
 			grn_tile_terms(out, stride, terms);
 			out += stride;

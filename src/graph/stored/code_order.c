@@ -12,10 +12,10 @@
  */
 #include "graph/stored/code_order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/arena.h"
+#include "graph/memory.h"
 #include "graph/stored/group_impl.h"
 
 /* Rows of a part that is left to one thread, at most: their codes stay in its caches. */
@@ -312,7 +312,7 @@ grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t p
 	/* a part has a page at least */
 	while (n / most > PART && pages / most > 1)
 		most *= 2;
-	if (!make_trees(&o, &a, parallel->nworkers, most) || (own = malloc(grn_arena_bytes(&a))) == NULL)
+	if (!make_trees(&o, &a, parallel->nworkers, most) || (own = grn_alloc(grn_arena_bytes(&a))) == NULL)
 		return false;
 	a = grn_arena(own);
 	(void) make_trees(&o, &a, parallel->nworkers, most);
@@ -327,6 +327,6 @@ grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t p
 	for (uint32_t loop = PARTS_A_LOOP * (uint32_t) parallel->nworkers; o.begun < o.nparts; o.begun += loop)
 		parallel->run(parallel, o.nparts - o.begun < loop ? o.nparts - o.begun : loop, 1, finish_range, &o);
 	parallel->run(parallel, n, GRAIN, place_range, &o);
-	free(own);
+	grn_free(own);
 	return true;
 }

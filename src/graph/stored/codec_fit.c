@@ -504,15 +504,19 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 
 	lay_out(&f, fit, workspace);
 	f.mean = out;
-	parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
-	parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
-	parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
+	if (!fit->again)
+	{
+		parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
+		parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
+		parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
+	}
 	for (size_t i = 0; i < f.n; i++)
 		total += f.energies[i];
 
-	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
+	if (!fit->again)
+		random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
 	random = f.n < MIN_SAMPLE || !(total > 0) || total > 1e37;
-	if (!random)
+	if (!random && !fit->again)
 		find_directions(&f, parallel);
 	set_spectrum(&spectrum, fit->dim, random ? NULL : f.values, f.m, total);
 	codec.shape = choose_shape(fit, &spectrum, random, held);
