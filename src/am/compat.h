@@ -47,6 +47,13 @@
 	} while (0)
 #endif
 
+/* 17 numbers processes, not backends. */
+#if PG_VERSION_NUM >= 170000
+#define GRNND_PROC_OF(vxid) ProcNumberGetProc((vxid).procNumber)
+#else
+#define GRNND_PROC_OF(vxid) BackendIdGetProc((vxid).backendId)
+#endif
+
 /* Before 18 an executor may stop and go on. */
 #if PG_VERSION_NUM >= 180000
 #define GRNND_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)

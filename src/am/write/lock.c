@@ -15,8 +15,10 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/rel.h"
 
+#include "am/compat.h"
 #include "am/test_point.h"
 
 static LOCKTAG
@@ -37,12 +39,30 @@ grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 	return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
+static bool
+is_held_by_autovacuum(const LOCKTAG *tag, LOCKMODE mode)
+{
+	bool		found = false;
+	int			n;
+	VirtualTransactionId *holders = GetLockConflicts(tag, mode, &n);
+
+	for (int i = 0; i < n; i++)
+	{
+		const		PGPROC *proc = GRNND_PROC_OF(holders[i]);
+
+		found |= proc != NULL && (proc->statusFlags & PROC_IS_AUTOVACUUM) != 0;
+	}
+	pfree(holders);
+	return found;
+}
+
 /*
  * A session that has waited for deadlock_timeout looks for a deadlock, and on that occasion cancels
  * an autovacuum that holds the lock.  The index's upkeep must not end because somebody inserts or
- * checks, so the session waits without that.  It keeps its place in the queue, lock_timeout counts,
- * and pg_blocking_pids() names the holder.  The order of locks (src/README) rules deadlocks among
- * these locks out.  In a deadlock with other locks the other sessions look for it as ever.
+ * checks, so the session waits for an autovacuum without that.  The session keeps its place in the
+ * queue, lock_timeout counts, and pg_blocking_pids() names the holder.  For any other holder the
+ * session looks for a deadlock: the holder may wait for a lock of the session's in a function of
+ * the index, and has looked before the session closed the circle.
  */
 void
 grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
@@ -52,7 +72,8 @@ grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)
 
 	if (grnnd_try_lock(index, kind, mode))
 		return;
-	DeadlockTimeout = INT_MAX;
+	if (is_held_by_autovacuum(&tag, mode))
+		DeadlockTimeout = INT_MAX;
 	PG_TRY();
 	{
 		(void) LockAcquire(&tag, mode, false, false);
