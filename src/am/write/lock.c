@@ -16,6 +16,7 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "utils/rel.h"
 
 #include "am/compat.h"
