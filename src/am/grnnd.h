@@ -389,12 +389,8 @@ extern void grnnd_define_settings(void);
 /* 42501 where the connection's options have put defaults in place of a superuser's settings. */
 extern void grnnd_check_settings(void);
 
-/*
- * What the session asks for, by grnnd's setting or hnsw's, and where that was set.  0: it does not,
- * so the index's storage parameters count.
- */
-extern int	grnnd_session_ef_search(GucSource *source);
-extern double grnnd_session_target_recall(GucSource *source);
+/* What the session has set: grnnd's setting, or hnsw's where grnnd's is not set; 0: neither. */
+extern int	grnnd_session_ef_search(void);
 extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
 extern double grnnd_effective_scan_mem_multiplier(void);

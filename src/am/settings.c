@@ -341,26 +341,10 @@ number(Shared *shared, double own, double least, double most)
 }
 
 int
-grnnd_session_ef_search(GucSource *source)
+grnnd_session_ef_search(void)
 {
-	int			ef = (int) number(&ef_search, 0, 1, GRNND_MAX_EF);
-
-	if (ef > 0)
-	{
-		*source = find_variable(ef_search.hnsw)->source;
-		return ef;
-	}
-	*source = own_source(&ef_search);
-	return *source == PGC_S_DEFAULT ? 0 : grnnd_ef_search;
-}
-
-double
-grnnd_session_target_recall(GucSource *source)
-{
-	static Shared target_recall = {"grnnd.target_recall", ""};
-
-	*source = own_source(&target_recall);
-	return *source == PGC_S_DEFAULT ? 0 : grnnd_target_recall;
+	return (int) number(&ef_search, own_source(&ef_search) == PGC_S_DEFAULT ? 0 : grnnd_ef_search,
+						1, GRNND_MAX_EF);
 }
 
 int

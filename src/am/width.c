@@ -1,9 +1,8 @@
 /*
  * width.c - how wide a search is.
  *
- * The more specific wish counts: what the session has set, then the index's storage parameters,
- * then the default, which is a recall too where there are many rows.  Of an ef and a recall that
- * were set in the same way the ef counts.
+ * The first of these counts that is set: the session's ef, the session's target of recall, the
+ * index's ef, the index's target.  The default is a target too where there are many rows.
  *
  * The width for a recall follows from the curve that the build has measured, or a fit or a vacuum
  * since (fit_recall.c).  Between its widths the logarithm of what is missed is interpolated over
@@ -235,15 +234,12 @@ uint32
 grnnd_width(Relation index, const GrnndIndex *ix, double wanted)
 {
 	const GrnndOptions *options = (const GrnndOptions *) index->rd_options;
-	GucSource	ef_source;
-	GucSource	target_source;
-	int			ef = grnnd_session_ef_search(&ef_source);
-	double		target = grnnd_session_target_recall(&target_source);
+	int			ef = grnnd_session_ef_search();
 
-	if (target > 0 && (ef == 0 || target_source > ef_source))
-		return width_of_target(index, ix, target, wanted);
 	if (ef > 0)
 		return (uint32) ef;
+	if (grnnd_target_recall > 0)
+		return width_of_target(index, ix, grnnd_target_recall, wanted);
 	if (options != NULL && options->ef_search > 0)
 		return (uint32) options->ef_search;
 	if (options != NULL && options->target_recall > 0)

@@ -125,6 +125,19 @@ RESET hnsw.ef_search;
 SET grnnd.target_recall = 0;
 SELECT width() BETWEEN 20 AND 40 AS narrow;
 RESET grnnd.target_recall;
+-- in whatever way they were set
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET grnnd.ef_search = 33', current_database()); END $$;
+\c
+SET search_path = test_stats, public;
+SET grnnd.build_device = cpu;
+SET grnnd.background_fit = off;
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET grnnd.ef_search', current_database()); END $$;
+SET grnnd.target_recall = 0.999;
+SELECT width();
+\c
+SET search_path = test_stats, public;
+SET grnnd.build_device = cpu;
+SET grnnd.background_fit = off;
 SELECT width(100) >= 200 AS limit;
 -- it does what it promises
 SELECT target, k, recall >= target - 0.02 AS good
