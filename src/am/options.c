@@ -85,9 +85,6 @@ grnnd_init_options(void)
 	add_real_reloption(kind, "target_recall",
 					   "Recall for which searches are made wide enough, where the session sets nothing",
 					   0, 0, GRNND_MAX_TARGET, lock);
-	add_real_reloption(kind, "element_lists",
-					   "Share of the index that lists of the elements of an array column may take",
-					   GRNND_ELEMENT_LISTS, 0, 1, lock);
 }
 
 /* 0 stands for the builder's choice.  A NaN is not within any bounds. */
@@ -161,14 +158,6 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec 
 	return opts->m > DEFAULT_M ? Max(by_m, by_default) : by_m;
 }
 
-double
-grnnd_element_lists(Relation index)
-{
-	const GrnndOptions *opts = (const GrnndOptions *) index->rd_options;
-
-	return opts != NULL ? opts->element_lists : GRNND_ELEMENT_LISTS;
-}
-
 bytea *
 grnnd_options(Datum reloptions, bool validate)
 {
@@ -186,7 +175,6 @@ grnnd_options(Datum reloptions, bool validate)
 		{"layout", RELOPT_TYPE_ENUM, offsetof(GrnndOptions, layout)},
 		{"ef_search", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_search)},
 		{"target_recall", RELOPT_TYPE_REAL, offsetof(GrnndOptions, target_recall)},
-		{"element_lists", RELOPT_TYPE_REAL, offsetof(GrnndOptions, element_lists)},
 	};
 	GrnndOptions *opts = (GrnndOptions *)
 		build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions),

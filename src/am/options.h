@@ -26,15 +26,9 @@ typedef struct GrnndOptions
 	int			layout;			/* GrnKeep */
 	int			ef_search;		/* of scans; 0: not given */
 	double		target_recall;	/* the same */
-	double		element_lists;	/* bytes of lists of an array's elements, as a share of the nodes' */
 } GrnndOptions;
 
-/* A column of the index is to make it 5% larger at most. */
-#define GRNND_ELEMENT_LISTS 0.045
-
 extern bytea *grnnd_options(Datum reloptions, bool validate);
-/* element_lists of an index that may have no options. */
-extern double grnnd_element_lists(Relation index);
 /*
  * The degree by these options, or by default for rows of that dimension and form beside columns of
  * so many bytes.  keep: how the build keeps vectors, which may follow from more than opts->layout.

@@ -205,21 +205,19 @@ extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, u
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*
- * Rows that the lists of an array column have at most, of a table of so many.  A record of a list
+ * Rows that the lists of an array column have at most, of a table of so many: the column makes the
+ * index 5% larger at most, or has one row of a list for each row of the table.  A record of a list
  * takes as many bytes as one of a node.
  */
+#define GRNND_ELEMENT_LISTS 0.045
 static inline double
-grnnd_most_listed(const GrnLayout *l, double rows, double share)
+grnnd_most_listed(const GrnLayout *l, double rows)
 {
-	return rows * Max(share * grn_list_rows(l), 1);
+	return rows * Max(GRNND_ELEMENT_LISTS * grn_list_rows(l), 1);
 }
 
-/*
- * Fits the book of an array column to the counts of so many rows.  share: bytes that lists may
- * take, of those of the nodes; 0: there are none.
- */
-extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts,
-							   uint64 rows, double share);
+/* Fits the book of an array column to the counts of so many rows. */
+extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows);
 
 /* ---- filter.c ---- */
 

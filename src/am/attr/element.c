@@ -244,17 +244,14 @@ compare_counts(const void *a, const void *b)
 }
 
 void
-grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows,
-				   double share)
+grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows)
 {
 	ClassCount *all;
-	double		budget = grnnd_most_listed(l, (double) rows, share);
+	double		budget = grnnd_most_listed(l, (double) rows);
 	uint64		left = 0;
 	uint32		n = 0;
 
 	memset(book, 0, sizeof(*book));
-	if (share <= 0)
-		return;
 	book->ordered = GRN_BOOK_ELEMENTS;
 	all = palloc(GRNND_CLASSES * sizeof(ClassCount));
 	for (uint32 i = 0; i < GRNND_CLASSES; i++)

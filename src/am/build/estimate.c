@@ -247,7 +247,7 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 	for (uint32 c = 0; c < e->attrs->n; c++)
 	{
 		double		n = e->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY ? (double) rows
-			: grnnd_most_listed(layout, (double) rows, b->options.element_lists);
+			: grnnd_most_listed(layout, (double) rows);
 
 		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
 		for (uint32 i = 0; i < meta.list_buckets; i++)

@@ -56,7 +56,7 @@ fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 		CHECK_FOR_INTERRUPTS();
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
 	}
-	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows, new->element_lists);
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows);
 	grnnd_listed_classes(&new->books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
 	{

@@ -719,7 +719,6 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	take_result(new, build, r);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
-	new->element_lists = build->options.element_lists;
 	grnnd_plan_filters(new, build->map, build->rows);
 
 	grnnd_test_point("load");

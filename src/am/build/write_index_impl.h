@@ -94,7 +94,6 @@ typedef struct GrnndNewIndex
 	/* for filters: by the plan, in segment ATTRS */
 	GrnndFilterPlan filters;
 	const GrnndAttrs *columns;
-	double		element_lists;	/* of the options; the leader's alone */
 	GrnSigBook *books;			/* [ncolumns] */
 	uint8	   *sigs;			/* [nodes][sig_bytes] */
 	uint32	   *list_counts;	/* [shares][buckets] */

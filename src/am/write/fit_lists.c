@@ -154,8 +154,7 @@ fit_books(Fit *f, GrnndRowElements *table)
 			books[c].ordered = GRN_BOOK_RANKS;
 		}
 		else if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1),
-							   grnnd_element_lists(f->index));
+			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1));
 	if (elements != NULL)
 		pfree(elements);
 	pfree(page);
