@@ -14,11 +14,10 @@ typedef struct GrnndOptions
 {
 	int32		vl_len_;
 	int			degree;			/* 0: by m or by dimension */
-	int			r,
-				s,
-				t1,
-				t2;				/* 0: the builder's default */
-	double		rho;			/* 0: the builder's default */
+#ifdef GRNND_TEST_POINTS
+	int			t1,
+				t2;				/* rounds of the build, for tests that want it long; 0: the default */
+#endif
 	int			seed;
 	bool		codes;
 	int			m;				/* hnsw's; 0: not given */

@@ -171,7 +171,7 @@ TRUNCATE fresh;
 SELECT found('SELECT id FROM fresh ORDER BY e <#> ''[1,2,3,4]''');
 
 -- options
-CREATE INDEX opts ON same USING grnnd (e) WITH (degree = 96, codes = off, seed = 7, rho = 0.5, r = 64, s = 8, t1 = 2, t2 = 2);
+CREATE INDEX opts ON same USING grnnd (e) WITH (degree = 96, codes = off, seed = 7);
 SELECT count(*) FROM (SELECT id FROM same ORDER BY e <-> '[1,2,3]') s;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'test_build'::regnamespace AND relam = (SELECT oid FROM pg_am WHERE amname = 'grnnd') AND relkind = 'i' AND NOT (SELECT indisvalid FROM pg_index WHERE indexrelid = pg_class.oid);
 

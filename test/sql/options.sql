@@ -77,24 +77,18 @@ CREATE TABLE t (e vector(3));
 CREATE INDEX ON t USING grnnd (e) WITH (degree = 7);
 CREATE INDEX ON t USING grnnd (e) WITH (degree = 97);
 CREATE INDEX ON t USING grnnd (e) WITH (degree = 'large');
-CREATE INDEX ON t USING grnnd (e) WITH (r = 7);
-CREATE INDEX ON t USING grnnd (e) WITH (s = 0);
-CREATE INDEX ON t USING grnnd (e) WITH (t1 = 0);
-CREATE INDEX ON t USING grnnd (e) WITH (t2 = 101);
-CREATE INDEX ON t USING grnnd (e) WITH (rho = 0);
-CREATE INDEX ON t USING grnnd (e) WITH (rho = 1.5);
 CREATE INDEX ON t USING grnnd (e) WITH (seed = -1);
 CREATE INDEX ON t USING grnnd (e) WITH (codes = 2);
 CREATE INDEX ON t USING grnnd (e) WITH (lists = 100);
-CREATE INDEX ON t USING grnnd (e) WITH (r = 32, s = 33);
+CREATE INDEX ON t USING grnnd (e) WITH (r = 32);
 SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass;
 
 CREATE INDEX t_idx ON t USING grnnd (e)
-	WITH (degree = 8, r = 16, s = 16, t1 = 1, t2 = 2, rho = 0.5, seed = 7, codes = off);
+	WITH (degree = 8, seed = 7, codes = off);
 SELECT reloptions FROM pg_class WHERE oid = 't_idx'::regclass;
 ALTER INDEX t_idx SET (degree = 96, seed = 2147483647);
 ALTER INDEX t_idx SET (degree = 1);
-ALTER INDEX t_idx RESET (r, s, t1, t2, rho, codes);
+ALTER INDEX t_idx RESET (codes);
 SELECT reloptions FROM pg_class WHERE oid = 't_idx'::regclass;
 REINDEX INDEX t_idx;
 SELECT * FROM grnnd_check('t_idx');

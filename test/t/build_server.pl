@@ -261,7 +261,7 @@ SKIP:
 # ---- cancelled, and a server that dies ----
 
 # a build of minutes; returns when it has begun there
-my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100, r = 96, s = 96)';
+my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100)';
 my $at_work = q(SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND state <> 'idle');
 
 # processes that a server has started and that are not its own

@@ -18,7 +18,7 @@ setup_grnnd($node, 16, 20);
 $node->safe_psql('postgres', q(
 	CREATE TABLE t (id int PRIMARY KEY, kind int, v vector(16));
 	INSERT INTO t SELECT id, id % 3, v FROM points(1, 500, 16, 1);
-	CREATE INDEX t_l2 ON t USING grnnd (v) WITH (degree = 24, r = 40, s = 10, t1 = 3, t2 = 2, rho = 0.5, seed = 9, codes = off);
+	CREATE INDEX t_l2 ON t USING grnnd (v) WITH (degree = 24, seed = 9, codes = off);
 	CREATE INDEX t_ip ON t USING grnnd (v vector_ip_ops) WITH (m = 12, ef_construction = 64);
 	CREATE INDEX t_cosine ON t USING grnnd (v vector_cosine_ops) WHERE kind = 1;
 	CREATE INDEX t_sub ON t USING grnnd ((subvector(v, 1, 8)::vector(8)));

@@ -92,7 +92,7 @@ $subscriber->safe_psql('postgres', qq(
 	CREATE SUBSCRIPTION s CONNECTION '$publisher' PUBLICATION p));
 $subscriber->wait_for_subscription_sync($primary, 's');
 $subscriber->safe_psql('postgres', q(
-	CREATE INDEX t_filter ON t USING grnnd (v, tenant) WITH (r = 24, layout = exact);
+	CREATE INDEX t_filter ON t USING grnnd (v, tenant) WITH (seed = 24, layout = exact);
 	CREATE INDEX t_half ON t USING grnnd ((v::halfvec(16)) halfvec_cosine_ops)));
 $primary->safe_psql('postgres', q(
 	INSERT INTO t SELECT id, id % 5, v FROM points(2001, 2400, 16, 1);
@@ -121,7 +121,7 @@ $subscriber->stop;
 my $query = number($primary, 'SELECT v FROM queries WHERE id = 1000001');
 my $nearest = "SELECT id FROM t ORDER BY v <-> '$query' LIMIT 500";
 my @expected = split /\n/, number($primary, $nearest);
-my $build = psql_start($primary, "BEGIN; CREATE INDEX t_new ON t USING grnnd (v) WITH (r = 32); SELECT 'built'; SELECT pg_sleep(3600); COMMIT");
+my $build = psql_start($primary, "BEGIN; CREATE INDEX t_new ON t USING grnnd (v) WITH (seed = 32); SELECT 'built'; SELECT pg_sleep(3600); COMMIT");
 my $cursor = "BEGIN; DECLARE c CURSOR FOR $nearest; FETCH 1 FROM c;";
 my $lost = psql_start($primary, "$cursor SELECT pg_sleep(3600);");
 my $kept = psql_start($next, "$cursor
@@ -150,7 +150,7 @@ $next->safe_psql('postgres', q(
 	INSERT INTO t SELECT id, id % 5, v FROM points(3001, 3200, 16, 1);
 	DELETE FROM t WHERE id % 11 = 0;
 	VACUUM t;
-	CREATE INDEX t_new ON t USING grnnd (v) WITH (r = 32)));
+	CREATE INDEX t_new ON t USING grnnd (v) WITH (seed = 32)));
 sound($next, $_, "the new primary, $_") for 't_idx', 't_new';
 missing($next, 't', 'the new primary');
 

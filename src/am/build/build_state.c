@@ -129,11 +129,10 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
 							  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &layout);
-	spec->params.r = build->options.r;
-	spec->params.s = build->options.s;
+#ifdef GRNND_TEST_POINTS
 	spec->params.t1 = build->options.t1;
 	spec->params.t2 = build->options.t2;
-	spec->params.rho = build->options.rho;
+#endif
 	spec->params.seed = build->options.seed;
 	grnnd_set_devices(spec);
 	/*
