@@ -369,7 +369,6 @@ extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
 extern int	grnnd_whole_pages;
-extern double grnnd_scan_mem_multiplier;
 extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
@@ -393,6 +392,6 @@ extern void grnnd_check_settings(void);
 extern int	grnnd_session_ef_search(void);
 extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
-extern double grnnd_effective_scan_mem_multiplier(void);
+extern double grnnd_effective_scan_mem_multiplier(void);	/* of work_mem; hnsw's setting, or 1 */
 
 #endif							/* GRNND_H */

@@ -416,7 +416,7 @@ end_search(IndexScanDesc scan, const char *limit)
 		grnnd_begin_rest(scan);
 }
 
-#define MEMORY_LIMIT "work_mem and grnnd.scan_mem_multiplier"
+#define MEMORY_LIMIT "work_mem"
 
 void
 grnnd_end_search(IndexScanDesc scan)

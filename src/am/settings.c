@@ -3,7 +3,7 @@
  *
  * Statements written for pgvector's hnsw set hnsw.ef_search and its siblings.  Each of
  * these counts where it has been set, to whatever value, and grnnd's setting of the same
- * name has not.  "Set" means by any of the usual ways: SET, a configuration file,
+ * name, if there is one, has not.  "Set" means by any of the usual ways: SET, a configuration file,
  * ALTER ROLE, a function's SET clause.
  *
  * pgvector defines its settings when its library is loaded.  Until then a setting of
@@ -22,7 +22,6 @@ double		grnnd_target_recall;
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 int			grnnd_whole_pages = GRNND_WHOLE_PAGES_AUTO;
-double		grnnd_scan_mem_multiplier;
 bool		grnnd_use_hnsw_settings;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
@@ -117,11 +116,6 @@ define_query_settings(void)
 							"0: it goes on until the query has its rows.",
 							&grnnd_max_scan_tuples, 0, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomRealVariable("grnnd.scan_mem_multiplier",
-							 "Memory that the search of an iterative scan may use, as a multiple of work_mem.",
-							 "Beyond it the rest is read in the order of pages and sorted.",
-							 &grnnd_scan_mem_multiplier, 1, 1, GRNND_MAX_MEM_MULTIPLIER,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.use_hnsw_settings",
 							 "hnsw's settings of a scan count where grnnd's own are not set.",
 							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "
@@ -277,7 +271,7 @@ grnnd_check_settings(void)
 /* A setting that both access methods have. */
 typedef struct Shared
 {
-	const char *own;			/* both names */
+	const char *own;			/* both names; grnnd may have none */
 	const char *hnsw;
 	struct config_generic *own_variable;	/* NULL: not looked up yet */
 	struct config_generic *hnsw_variable;	/* NULL: not defined when last looked for */
@@ -286,13 +280,13 @@ typedef struct Shared
 static Shared ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
 static Shared iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
 static Shared max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
-static Shared scan_mem_multiplier = {"grnnd.scan_mem_multiplier", "hnsw.scan_mem_multiplier"};
+static Shared scan_mem_multiplier = {NULL, "hnsw.scan_mem_multiplier"};
 
 /* Where grnnd's own setting was set. */
 static GucSource
 own_source(Shared *shared)
 {
-	if (shared->own_variable == NULL)
+	if (shared->own_variable == NULL && shared->own != NULL)
 		shared->own_variable = find_variable(shared->own);
 	return shared->own_variable != NULL ? shared->own_variable->source : PGC_S_DEFAULT;
 }
@@ -308,7 +302,7 @@ hnsw_value(Shared *shared)
 
 	if (!grnnd_use_hnsw_settings)
 		return NULL;
-	if (own_source(shared) != PGC_S_DEFAULT || shared->own_variable == NULL)
+	if (own_source(shared) != PGC_S_DEFAULT || (shared->own_variable == NULL && shared->own != NULL))
 		return NULL;
 	if (hnsw == NULL)
 	{
@@ -369,5 +363,5 @@ grnnd_effective_max_scan_tuples(void)
 double
 grnnd_effective_scan_mem_multiplier(void)
 {
-	return number(&scan_mem_multiplier, grnnd_scan_mem_multiplier, 1, GRNND_MAX_MEM_MULTIPLIER);
+	return number(&scan_mem_multiplier, 1, 1, GRNND_MAX_MEM_MULTIPLIER);
 }

@@ -111,19 +111,21 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	n bigint;
 	all_rows bigint;
+	memory text := current_setting('work_mem');
 BEGIN
 	EXECUTE format('SELECT count(*) FROM %s WHERE %I IS NOT NULL', tab, col) INTO all_rows;
 	PERFORM set_config('enable_seqscan', 'off', true),
 		set_config('enable_sort', 'off', true),
 		set_config('grnnd.ef_search', '1000', true),
 		set_config('grnnd.max_scan_tuples', '2147483647', true),
-		set_config('grnnd.scan_mem_multiplier', '1000', true),
+		set_config('work_mem', '4GB', true),
 		set_config('grnnd.iterative_scan', 'relaxed_order', true);
 	PERFORM expect_index(format('SELECT id FROM %s ORDER BY %I %s $1', tab, col, op), query);
 	EXECUTE format('SELECT count(DISTINCT id) FROM (SELECT id FROM %s ORDER BY %I %s $1
 		LIMIT %s) x', tab, col, op, all_rows + 1) INTO n USING query;
 	PERFORM set_config('enable_seqscan', 'on', true),
 		set_config('enable_sort', 'on', true),
+		set_config('work_mem', memory, true),
 		set_config('grnnd.ef_search', '40', true),
 		set_config('grnnd.iterative_scan', 'strict_order', true);
 	RETURN all_rows - n;

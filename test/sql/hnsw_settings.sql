@@ -76,8 +76,6 @@ SET grnnd.max_scan_tuples = 2900;
 SELECT rows_found() < 2000 AS ends;
 SET hnsw.scan_mem_multiplier = 100;
 SELECT rows_found() > 1000 AS goes_on;
-SET grnnd.scan_mem_multiplier = 1;
-SELECT rows_found() < 2000 AS ends;
 RESET ALL;
 SET search_path = test_hnsw_settings, public;
 

@@ -59,9 +59,9 @@ SET grnnd.max_scan_tuples = 4000;
 SELECT rows BETWEEN 50 AND 1000 AS stopped, disordered FROM fetched(6000);
 -- as many as there are: no limit
 SET grnnd.max_scan_tuples = 6000;
-SET grnnd.scan_mem_multiplier = 100;
+SET work_mem = '6400kB';
 SELECT rows, disordered <= 1 AS ordered FROM fetched(6000);
-RESET grnnd.scan_mem_multiplier;
+SET work_mem = '64kB';
 RESET grnnd.max_scan_tuples;
 -- without a limit of the user's own memory ends the search, and what it did not find follows
 SELECT rows, different, disordered <= 1 AS ordered FROM fetched(6000);
