@@ -192,11 +192,12 @@ define_serve_settings(void)
 static void
 define_write_settings(void)
 {
+	/* for developers: tests want to know when codes are fitted */
 	DefineCustomBoolVariable("grnnd.background_fit",
 							 "Whether inserts may start a background worker that fits an index's codes.",
 							 "Where not, VACUUM and grnnd_fit() do.",
 							 &grnnd_background_fit, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+							 PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 /* ---- settings that only superusers set ---- */
