@@ -73,7 +73,7 @@ $node->psql('postgres', q(\set VERBOSITY verbose
 	SELECT grnnd_prewarm('t_e', 'warm')), stderr => \$err);
 like($err, qr/22023: unknown level "warm"/, 'other levels are refused');
 $node->psql('postgres', q(\set VERBOSITY verbose
-	SELECT grnnd_prewarm('t')), stderr => \$err);
+	SELECT grnnd_prewarm('pg_class')), stderr => \$err);
 like($err, qr/ERROR:  42809/, 'and other relations');
 for my $arguments ("'t_e', NULL", "to_regclass('nothing')")
 {
