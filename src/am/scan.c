@@ -441,9 +441,10 @@ tell_limit(IndexScanDesc scan)
 }
 
 /*
- * Visits that cost as much as the rest.  A dead or killed record costs the rest no more than its
- * share of a page, so where all are dead, the rest costs as much as visits of all pages.  Of
- * stand-ins the rest reads most rows from the table, so the search goes on as long as it can.
+ * Visits that cost as much as the rest.  A dead record costs the rest no more than its share of a
+ * page, so where all are dead, the rest costs as much as visits of all pages.  A node without rows
+ * for this scan costs as little.  Of stand-ins the rest reads most rows from the table, so there
+ * the search goes on unless nodes are dead.
  */
 static uint64
 rest_visits(const GrnndScan *so)
@@ -451,12 +452,16 @@ rest_visits(const GrnndScan *so)
 	uint64		visits = so->store.id_limit;
 	uint64		vain = so->search == NULL ? 0 : grn_search_vain(so->search);
 	uint64		met = so->nmet + vain;
+	uint64		cheap = vain;
 
 	if (!grnnd_has_stand_ins(so->ix->key.type))
+	{
 		visits = Max(LEAST_VISITS, visits / scan_lead(so)->records);
+		cheap += so->nempty;
+	}
 	if (met == 0 || visits <= node_pages(so))
 		return visits;
-	return visits - (uint64) ((double) (visits - node_pages(so)) * (so->nempty + vain) / met);
+	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / met);
 }
 
 /* Has it no row that this scan could return?  So it is with nodes that were killed. */

@@ -532,13 +532,13 @@ nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uin
 
 /* The curve of recall is measured, and possible. */
 static inline void
-check_curve(const GrnBuildResult *r)
+check_curve(const GrnBuildSpec *spec, const GrnBuildResult *r)
 {
 	static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 	double		ten = 0;
 
 	/* entry points are no queries */
-	CHECK(r->curve.queries > 0 || r->nodes < 200, "no recall of %u nodes", r->nodes);
+	CHECK(r->curve.queries > 0 || r->nodes < 200 || r->nodes < spec->fit_rows, "no recall of %u nodes", r->nodes);
 	/*
 	 * of many nodes (here; pipeline_recall.c) so many are compared, and the others make up for
 	 * none
@@ -686,7 +686,7 @@ build(Leader *l, uint32_t n, uint32_t dim, FillFn fill)
 	send_rows(l, n, dim, fill, n > 7 ? 7 : 1);
 	CHECK(converse(l, LIMIT_MS), "no answer");
 	check_result(l, n);
-	check_curve(&l->last.u.result);
+	check_curve(&l->spec, &l->last.u.result);
 }
 
 #endif							/* LEADER_H */

@@ -54,7 +54,7 @@ test_moved(void)
 		l.rounded = r->own_items && cases[i].keep == GRN_KEEP_DEFAULT;
 		check_result(&l, 14000);
 		check_codes(&l);
-		check_curve(r);
+		check_curve(&l.spec, r);
 		end_builder(&l);
 	}
 }

@@ -52,7 +52,7 @@ check_and_end(Leader *l)
 	take_back(l, ROWS, fill_repeated);
 	check_result(l, ROWS);
 	check_codes(l);
-	check_curve(&l->last.u.result);
+	check_curve(&l->spec, &l->last.u.result);
 	end_builder(l);
 }
 
@@ -123,7 +123,7 @@ test_rounded(void)
 		take_back(&l, FEW_ROWS, ways[i].fill);
 		check_result(&l, FEW_ROWS);
 		check_codes(&l);
-		check_curve(r);
+		check_curve(&l.spec, r);
 		end_builder(&l);
 	}
 }
