@@ -1,25 +1,18 @@
 /*
  * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
  * entry reaches, and the order of pages while cores connect the rest; where there is none, or
- * it fails, cores do all.  An order is by cuts of what rows were compared by: digests on a GPU,
- * codes and rows on cores.  Where there is none of that, or it is bits, the order is by edges:
- * those of the graph before it is connected, which adds a few, if a GPU makes it.
+ * it fails, cores do all.  The order is by cuts: of digests on a GPU, of codes and rows on cores.
  */
 #include "builder/finish.h"
 
 #include "builder/build_graph.h"
-#include "graph/build/breadth_first.h"
 #include "graph/build/connect.h"
-#include "graph/build/page_order.h"
-#include "graph/stored/code_order.h"
-
-_Static_assert(GRN_GPU_MOST_SOURCES == GRN_MAX_SOURCES, "a GPU takes every source");
+#include "graph/stored/cut_order.h"
 
 static void *
 gpu_main(void *arg)
 {
 	GrnFinish  *f = arg;
-	uint32_t	sources[GRN_MAX_SOURCES];
 	GrnGpuError err;
 	uint64_t	nreached = 0;
 	bool		fine = grn_gpu_reach(f->gpu, f->entry, f->scratch, &nreached, &err) == GRN_GPU_OK;
@@ -29,10 +22,7 @@ gpu_main(void *arg)
 	f->has_searched = true;
 	pthread_cond_signal(&f->searched);
 	pthread_mutex_unlock(&f->mutex);
-	f->ordered = fine &&
-		(grn_gpu_cut_order(f->gpu, f->per_page, f->position, &err) == GRN_GPU_OK ||
-		 grn_gpu_page_order(f->gpu, sources, grn_page_sources(f->graph->n, sources), f->per_page,
-							f->position, &err) == GRN_GPU_OK);
+	f->ordered = fine && grn_gpu_cut_order(f->gpu, f->per_page, f->position, &err) == GRN_GPU_OK;
 	return NULL;
 }
 
@@ -78,9 +68,10 @@ void
 grn_finish_order(GrnFinish *f)
 {
 	grn_finish_abandon(f);
-	if (!f->ordered && f->codes.codec != NULL)
-		f->ordered = grn_code_order(&f->codes, f->in_memory ? f->rows : NULL, f->graph->n, f->per_page,
-									f->position, f->parallel, f->scratch);
 	if (!f->ordered)
-		grn_page_order(f->graph, f->per_page, f->position, f->parallel, f->scratch);
+		f->ordered = grn_cut_order(f->codes.codec ? &f->codes : NULL, f->in_memory ? f->rows : NULL, f->graph->n,
+								   f->per_page, f->position, f->parallel, f->scratch);
+	/* rows that have moved are in the order of their cells */
+	for (uint32_t v = 0; !f->ordered && v < f->graph->n; v++)
+		f->position[v] = v;
 }

@@ -16,7 +16,7 @@
 #include "graph/metric.h"
 #include "graph/rows.h"
 #include "graph/stored/codec_fit.h"
-#include "graph/stored/code_order.h"
+#include "graph/stored/cut_order.h"
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 

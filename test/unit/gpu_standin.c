@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/build/breadth_first.h"
 #include "graph/build/descent.h"
-#include "graph/build/page_order.h"
 #include "graph/build/reach.h"
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
@@ -474,23 +472,6 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, G
 	queue = malloc(gpu->graph.n * sizeof(*queue));
 	*count = grn_reach(&gpu->graph, NULL, entry, reached, queue);
 	free(queue);
-	return GRN_GPU_OK;
-}
-
-GrnGpuStatus
-grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources, uint32_t per_page,
-				   uint32_t *position, GrnGpuError *err)
-{
-	uint32_t	own[GRN_MAX_SOURCES];
-	void	   *work;
-
-	CALL(gpu);
-	if (gpu->graph.n == 0 || grn_page_sources(gpu->graph.n, own) != nsources ||
-		memcmp(own, sources, nsources * sizeof(*own)) != 0)
-		return say(err, GRN_GPU_FAILED, "the device has no such graph");
-	work = malloc(GRN_PAGE_ORDER_BYTES(gpu->graph.n));
-	grn_page_order(&gpu->graph, per_page, position, NULL, work);
-	free(work);
 	return GRN_GPU_OK;
 }
 

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "moved.h"
 
-#include "graph/build/page_order.h"
 
 #define ROWS 20000
 #define DIM 12
@@ -197,35 +196,29 @@ apart_on_pages(const Leader *l, uint32_t per_page, const uint32_t *order)
 	return sum / r->nodes;
 }
 
-/* The same, if pages were ordered by the edges of the result's lists. */
+/* The same, if rows were in the order in which they came. */
 static double
-apart_by_edges(const Leader *l, uint32_t per_page)
+apart_by_rank(const Leader *l, uint32_t per_page)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	char	   *result = l->base[GRN_SEG_RESULT];
-	GrnGraph	graph = {.ids = (uint32_t *) (result + r->off_ids), .counts = (uint8_t *) (result + r->off_counts),
-		.n = (uint32_t) r->nodes, .degree = r->degree};
-	GrnParallel parallel = {1, unit_run};
-	uint32_t   *position = malloc(graph.n * sizeof(uint32_t));
-	uint32_t   *order = malloc(graph.n * sizeof(uint32_t));
-	void	   *workspace = malloc(GRN_PAGE_ORDER_BYTES(graph.n));
+	const char *result = l->base[GRN_SEG_RESULT];
+	const uint32_t *start = (const uint32_t *) (result + r->off_row_start);
+	const uint32_t *rows = (const uint32_t *) (result + r->off_rows);
+	uint32_t   *order = calloc(ROWS, sizeof(uint32_t));
 	double		apart;
 
-	grn_page_order(&graph, per_page, position, &parallel, workspace);
-	for (uint32_t v = 0; v < graph.n; v++)
-		order[position[v]] = v;
+	for (uint32_t i = 0; i < r->nodes; i++)
+		order[rows[start[i]]] = i;
 	apart = apart_on_pages(l, per_page, order);
-	free(workspace);
 	free(order);
-	free(position);
 	return apart;
 }
 
 /*
  * Pages are ordered by cuts whoever builds: of digests by a GPU, of codes and rows by cores, which
  * also do so where a GPU fails.  How good an order is depends on the last bits of sums, which
- * differ among processors.  So each order is compared with the one by edges of the same graph,
- * whose rows lie half as far again from each other; the limit is in the middle.
+ * differ among processors.  So each order is compared with that of the rows as they came, which lie
+ * twelve times as far from each other, and by edges 1.6 times.
  */
 static void
 test_order(void)
@@ -243,7 +236,7 @@ test_order(void)
 		const GrnBuildResult *r = &l.last.u.result;
 		GrnLayout	layout;
 		double		apart;
-		double		by_edges;
+		double		by_rank;
 
 		l.spec.keep = GRN_KEEP_COMPACT;
 		l.spec.params.degree = 10;
@@ -254,9 +247,9 @@ test_order(void)
 		CHECK(grn_result_layout(&layout, &l.spec, r) && grn_has_few_edges(&layout), "%u records a page, %u edges",
 			  layout.per_page, layout.degree);
 		apart = apart_on_pages(&l, layout.per_page, NULL);
-		by_edges = apart_by_edges(&l, layout.per_page);
-		printf("# build %d: %.4f apart on pages, %.4f by edges\n", i, apart, by_edges);
-		CHECK(apart < 0.8 * by_edges, "build %d: %.4f apart on pages, %.4f by edges", i, apart, by_edges);
+		by_rank = apart_by_rank(&l, layout.per_page);
+		printf("# build %d: %.4f apart on pages, %.4f as they came\n", i, apart, by_rank);
+		CHECK(apart < 0.1 * by_rank, "build %d: %.4f apart on pages, %.4f as they came", i, apart, by_rank);
 		lists[i] = grn_checksum(l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * sizeof(uint32_t));
 		end_builder(&l);
 	}

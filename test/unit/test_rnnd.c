@@ -7,7 +7,6 @@
 #include "graph/build/descent.h"
 #include "graph/build/duplicates.h"
 #include "graph/build/medoid.h"
-#include "graph/build/page_order.h"
 #include "recall.h"
 
 #include <pthread.h>
@@ -538,9 +537,6 @@ test_finish_for_any_threads(void)
 	ROWS = 150000, DEGREE = 5};
 	GrnParallel *ways[] = {NULL, &one, &backwards, &many};
 	Data		d = make_data(ROWS, 1, fill_normal);
-	uint32_t   *first = malloc(ROWS * 4);
-	uint32_t   *position = malloc(ROWS * 4);
-	uint8_t    *taken = calloc(ROWS, 1);
 	void	   *work = malloc(16 * ROWS);
 	uint64_t	sums[4] = {0};
 
@@ -569,20 +565,8 @@ test_finish_for_any_threads(void)
 				sums[i] = grn_random(sums[i], v, g.ids[v * DEGREE + k]);
 		CHECK(sums[i] == sums[0], "graph, way %d", i);
 
-		grn_page_order(&g, 20, position, ways[i], work);
-		if (i == 0)
-			memcpy(first, position, ROWS * 4);
-		CHECK(memcmp(first, position, ROWS * 4) == 0, "order, way %d", i);
 		free_graph(&g);
 	}
-	for (size_t v = 0; v < ROWS; v++)
-	{
-		CHECK(position[v] < ROWS && !taken[position[v]], "vertex %zu at %u", v, position[v]);
-		taken[position[v] % ROWS] = 1;
-	}
-	free(first);
-	free(position);
-	free(taken);
 	free(work);
 	free(d.base);
 }
@@ -607,7 +591,7 @@ test_graph_check(void)
 	CHECK(grn_graph_check(&g, &bad) != NULL && bad == 2, "count");
 }
 
-/* ---- medoid, order, duplicates ---- */
+/* ---- medoid, duplicates ---- */
 
 static void
 test_medoid(void)
@@ -624,39 +608,6 @@ test_medoid(void)
 	CHECK(m == 500, "%u", m);
 	CHECK(grn_medoid(&d.rows, &one, 1) == m, "threads");
 	free(d.base);
-}
-
-static void
-test_order(void)
-{
-	static const uint32_t per_page[] = {1, 5, 200};
-
-	for (int i = 0; i < 3; i++)
-	{
-		Data		d = make_data(3000, 6, fill_normal);
-		GrnGraph	g = build(&d, (GrnGraphParams) {.degree = 16}, &one);
-		uint32_t   *position = malloc(3000 * 4);
-		uint8_t    *taken = calloc(3000, 1);
-		void	   *work = unit_guarded(GRN_PAGE_ORDER_BYTES(3000));
-		size_t		inside = 0;
-
-		grn_page_order(&g, per_page[i], position, NULL, work);
-		for (uint32_t v = 0; v < 3000; v++)
-		{
-			CHECK(position[v] < 3000 && !taken[position[v]], "vertex %u at %u", v, position[v]);
-			taken[position[v] % 3000] = 1;
-			for (uint32_t k = 0; k < g.counts[v]; k++)
-				inside += position[v] / per_page[i] == position[g.ids[v * 16 + k]] / per_page[i];
-		}
-		/* in random order 5 of 3000 would hold 4/3000 of the edges */
-		if (per_page[i] == 5)
-			CHECK(inside > 3000, "%zu edges stay on their page", inside);
-		unit_guarded_free(work, 16 * 3000);
-		free(position);
-		free(taken);
-		free_graph(&g);
-		free(d.base);
-	}
 }
 
 static void
@@ -744,7 +695,6 @@ main(void)
 	RUN(test_finish_for_any_threads);
 	RUN(test_graph_check);
 	RUN(test_medoid);
-	RUN(test_order);
 	RUN(test_duplicates);
 	UNIT_END();
 }

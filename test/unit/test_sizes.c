@@ -11,7 +11,6 @@
 #include "graph/build/connect.h"
 #include "graph/build/cut.h"
 #include "graph/build/descent.h"
-#include "graph/build/page_order.h"
 #include "graph/build/pivot_order.h"
 #include "graph/build/projection.h"
 #include "graph/rows.h"
@@ -77,13 +76,6 @@ connected(size_t n, uint32_t dim)
 }
 
 static size_t
-page_order(size_t n, uint32_t dim)
-{
-	(void) dim;
-	return GRN_PAGE_ORDER_BYTES(n);
-}
-
-static size_t
 pivot_order(size_t n, uint32_t dim)
 {
 	(void) dim;
@@ -120,7 +112,6 @@ sizes_grow_with_rows(void)
 	check_grows("cutting into parts", cut);
 	check_grows("parts that are kept", kept);
 	check_grows("connecting", connected);
-	check_grows("the page order", page_order);
 	check_grows("the order of positions", pivot_order);
 	check_grows("rows", rows);
 }

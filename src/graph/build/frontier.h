@@ -1,6 +1,6 @@
 /*
- * frontier.h - what both breadth-first searches (reach.c, breadth_first.c) share: the queue of
- * vertices in the order in which they are found, level by level, filled by all threads.
+ * frontier.h - the queue of a breadth-first search (reach.c): vertices in the order in which they
+ * are found, level by level, filled by all threads.
  */
 #ifndef GRN_FRONTIER_H
 #define GRN_FRONTIER_H

@@ -4,8 +4,7 @@
 #include "graph/build/workspace.h"
 
 #include "graph/build/connect.h"
-#include "graph/build/page_order.h"
-#include "graph/stored/code_order.h"
+#include "graph/stored/cut_order.h"
 
 static uint64_t
 larger(uint64_t a, uint64_t b)
@@ -16,7 +15,7 @@ larger(uint64_t a, uint64_t b)
 size_t
 grn_finish_bytes(size_t n)
 {
-	return larger(grn_connect_bytes(n), larger(GRN_PAGE_ORDER_BYTES(n), GRN_CODE_ORDER_BYTES(n)));
+	return larger(grn_connect_bytes(n), GRN_CUT_ORDER_BYTES(n));
 }
 
 /* Steps take turns with the scratch space: numbering rows, the codec's fit, the graph's end. */

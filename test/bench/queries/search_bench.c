@@ -13,7 +13,6 @@
  *                           smallest that is lossless).  Recall of others than lossless ones is
  *                           that after re-ranking by exact distances, as scans do it; "rows" are
  *                           those that it reads
- *   --by-edges              pages in the order by the graph's edges, as a GPU makes it, not by rows
  *   --by-codes              pages in the order by codes alone, as builds beyond memory make it
  *   --mates                 searches take all records of a page, as while pages are read from disk
  *   --queries N             the first N queries (1000)
@@ -32,8 +31,7 @@
 #include "builder/thread_pool.h"
 #include "graph/build/descent.h"
 #include "graph/build/medoid.h"
-#include "graph/build/page_order.h"
-#include "graph/stored/code_order.h"
+#include "graph/stored/cut_order.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"
 
@@ -55,7 +53,7 @@ typedef struct Matrix
 	int32_t		rows;
 	int32_t		columns;
 	void	   *data;			/* [rows][columns] of 4 bytes */
-} Matrix;
+}			Matrix;
 
 typedef struct Bench
 {
@@ -107,13 +105,12 @@ typedef struct Bench
 	/* the store */
 	char	   *arena;
 	size_t		used;
-	bool		by_edges;
 	bool		by_codes;
 	uint32_t   *page_stamp;
 	uint32_t	stamp;
 	uint64_t	pages;
 	uint64_t	asked;
-} Bench;
+}			Bench;
 
 static void
 die(const char *what, const char *name)
@@ -174,7 +171,7 @@ bench_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 static const GrnRecord *
 bench_mate(GrnStore *self, uint32_t id)
 {
-	const Bench *b = (const Bench *) self;
+	const		Bench *b = (const Bench *) self;
 
 	return (const GrnRecord *) (b->records + (size_t) id * b->layout.record_bytes);
 }
@@ -226,7 +223,7 @@ bench_free(GrnStore *self, void *p)
 /* ---- preparation ---- */
 
 static void
-read_rows(Bench *b, const char *base, const char *query)
+read_rows(Bench * b, const char *base, const char *query)
 {
 	Matrix		m = read_matrix(base);
 	Matrix		q = read_matrix(query);
@@ -269,7 +266,7 @@ read_rows(Bench *b, const char *base, const char *query)
 }
 
 static float
-exact(const Bench *b, const float *q, uint32_t id)
+exact(const Bench * b, const float *q, uint32_t id)
 {
 	const float *x = b->base + (size_t) id * b->space;
 
@@ -321,14 +318,14 @@ encode_rows(void *arg, int worker, size_t begin, size_t end)
 }
 
 static GrnRows
-rows_of(const Bench *b)
+rows_of(const Bench * b)
 {
 	return (GrnRows) {.base = b->base, .n = b->n, .row_bytes = b->space * sizeof(float),
-		.dim = b->dim, .embedding = grn_metric(b->metric)->embedding, .form = GRN_FORM_F32};
+					  .dim = b->dim, .embedding = grn_metric(b->metric)->embedding, .form = GRN_FORM_F32};
 }
 
 static void
-read_graph(Bench *b, const char *path)
+read_graph(Bench * b, const char *path)
 {
 	Matrix		m = read_matrix(path);
 	GrnRows		rows = rows_of(b);
@@ -347,13 +344,13 @@ read_graph(Bench *b, const char *path)
 }
 
 static void
-fit_codes(Bench *b)
+fit_codes(Bench * b)
 {
 	GrnForm		format = GRN_FORM_U8;
-	GrnCodecFit fit = {.rows = b->base,.nrows = b->n,.stride = b->space,.dim = b->dim,
+	GrnCodecFit fit = {.rows = b->base, .nrows = b->n, .stride = b->space, .dim = b->dim,
 		.embedding = grn_metric(b->metric)->embedding,
 		.kind = grn_metric(b->metric)->codes,
-	.shape = b->shape, .seed = 1};
+		.shape = b->shape, .seed = 1};
 	GrnCodeCosts costs;
 	uint32_t   *sample;
 	void	   *work;
@@ -361,7 +358,7 @@ fit_codes(Bench *b)
 
 	for (size_t i = 0; i < b->n && format != GRN_FORM_F32; i++)
 	{
-		GrnForm f = grn_form_smallest(b->base + i * b->space, b->dim);
+		GrnForm		f = grn_form_smallest(b->base + i * b->space, b->dim);
 
 		format = grn_form_wider(format, f);
 	}
@@ -388,8 +385,8 @@ fit_codes(Bench *b)
 	free(work);
 	free(sample);
 	if (!grn_layout_of(&b->layout, &(GrnLayoutSpec) {.dim = b->dim, .degree = b->graph.degree,
-					   .shape = b->codec.shape, .form = format, .payload = b->payload,
-					   .attr_bytes = filters(b) ? 2 : 0, .sig_bytes = filters(b) ? 1 : 0}))
+													 .shape = b->codec.shape, .form = format, .payload = b->payload,
+													 .attr_bytes = filters(b) ? 2 : 0, .sig_bytes = filters(b) ? 1 : 0}))
 		die("codes do not fit a page", NULL);
 	b->codes_of = malloc((size_t) b->n * b->layout.code_bytes + 1);
 	b->factors = malloc((size_t) b->n * sizeof(GrnFactor));
@@ -401,29 +398,25 @@ fit_codes(Bench *b)
 
 /* Records in the order of pages; base is permuted along, so that ids are positions. */
 static void
-write_records(Bench *b)
+write_records(Bench * b)
 {
 	uint32_t   *position = malloc(4 * (size_t) b->n);
 	void	   *work = malloc(16 * (size_t) b->n);
 	uint8_t    *sigs = malloc(b->n);
 	size_t		code_bytes = b->layout.code_bytes;
+	GrnGrouping g = {.codec = &b->codec, .codes = b->codes_of, .factors = b->factors};
+	GrnRows		rows = rows_of(b);
+	double		start;
 
 	for (uint32_t i = 0; i < b->n; i++)
 		sigs[i] = signature(b->labels[i]);
 
 	b->row_of = malloc(4 * (size_t) b->n);
-	if (b->by_edges || !grn_has_code_order(&b->codec))
-		grn_page_order(&b->graph, b->layout.per_page, position, b->parallel, work);
-	else
-	{
-		GrnGrouping g = {.codec = &b->codec, .codes = b->codes_of, .factors = b->factors};
-		GrnRows		rows = rows_of(b);
-		double		start = seconds(CLOCK_MONOTONIC);
-
-		if (!grn_code_order(&g, b->by_codes ? NULL : &rows, b->n, b->layout.per_page, position, b->parallel, work))
-			die("out of memory", NULL);
-		printf("order %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
-	}
+	start = seconds(CLOCK_MONOTONIC);
+	if (!grn_cut_order(grn_has_code_order(&b->codec) ? &g : NULL, b->by_codes ? NULL : &rows, b->n, b->layout.per_page,
+					   position, b->parallel, work))
+		die("out of memory", NULL);
+	printf("order %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
 	/* free slots fill the last page */
 	b->records = calloc((size_t) b->n + b->layout.per_page, b->layout.record_bytes);
 	for (uint32_t i = 0; i < b->n; i++)
@@ -486,14 +479,14 @@ typedef struct Result
 	double		rows;			/* read for re-ranking */
 	double		dry;			/* share of queries that should be handed over */
 	double		few;			/* and that found less than K rows */
-} Result;
+}			Result;
 
 /*
  * The K nearest of what a search has found, by exact distances of the rows that a scan would read
  * (src/am/rerank.c).  Returns how many of them are among the nearest; counts what is read.
  */
 static uint32_t
-rerank(const Bench *b, uint32_t query, const GrnFound *found, uint32_t n, uint64_t *rows)
+rerank(const Bench * b, uint32_t query, const GrnFound *found, uint32_t n, uint64_t *rows)
 {
 	const GrnFormInfo *form = grn_form(b->layout.form);
 	double		share = form->deviations > 0 ? form->deviations / sqrt(b->dim) : 1;
@@ -504,9 +497,9 @@ rerank(const Bench *b, uint32_t query, const GrnFound *found, uint32_t n, uint64
 
 	for (uint32_t i = 0; i < n; i++)
 		least[i] = grn_metric(b->metric)->bound(&(GrnBound) {
-			.compared = found[i].distance,.error = found[i].error * (share < 1 ? share : 1),
-			.across = form->rotated ? found[i].error : 0,.dim = b->dim
-		});
+															 .compared = found[i].distance, .error = found[i].error * (share < 1 ? share : 1),
+															 .across = form->rotated ? found[i].error : 0, .dim = b->dim
+															 });
 	for (;;)
 	{
 		uint32_t	at = 0;
@@ -535,7 +528,7 @@ rerank(const Bench *b, uint32_t query, const GrnFound *found, uint32_t n, uint64
 }
 
 static Result
-measure(Bench *b, uint32_t ef, int repeats)
+measure(Bench * b, uint32_t ef, int repeats)
 {
 	GrnSearchParams p = {.layout = &b->layout, .codec = &b->codec, .metric = grn_metric(b->metric),
 		.ef = ef, .resumable = b->resumable};
@@ -616,7 +609,7 @@ measure(Bench *b, uint32_t ef, int repeats)
 }
 
 static void
-report(Bench *b, uint32_t ef)
+report(Bench * b, uint32_t ef)
 {
 	Result		pages;
 	Result		r;
@@ -636,7 +629,7 @@ report(Bench *b, uint32_t ef)
 
 /* The smallest list that reaches the recall, between bounds. */
 static uint32_t
-find_ef(Bench *b, double recall)
+find_ef(Bench * b, double recall)
 {
 	uint32_t	low = K;
 	uint32_t	high = 2000;
@@ -660,7 +653,7 @@ main(int argc, char **argv)
 		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'},
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
-		{"by-edges", 0, NULL, 'O'}, {"by-codes", 0, NULL, 'D'}, {"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
+		{"by-codes", 0, NULL, 'D'}, {"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
 		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'}, {"mates", 0, NULL, 'M'},
 		{NULL, 0, NULL, 0}
 	};
@@ -726,9 +719,6 @@ main(int argc, char **argv)
 				break;
 			case 'D':
 				b->by_codes = true;
-				break;
-			case 'O':
-				b->by_edges = true;
 				break;
 			case 'M':
 				b->mates = b->store.whole_pages = true;

@@ -1,9 +1,8 @@
 /*
- * test_code_order.c - an order of coded rows: each row has a place, near rows share pages, and
+ * test_cut_order.c - an order of rows by cuts: each row has a place, near rows share pages, and
  * threads do not matter.
  */
-#include "graph/build/page_order.h"
-#include "graph/stored/code_order.h"
+#include "graph/stored/cut_order.h"
 #include "search_world.h"
 
 #define MANY 40000				/* more than one thread cuts alone */
@@ -23,14 +22,14 @@ static void
 order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, uint32_t *position)
 {
 	GrnParallel ways[2] = {{1, unit_run}, {3, run_backwards}};
-	void	   *work = unit_guarded(GRN_CODE_ORDER_BYTES(n));
+	void	   *work = unit_guarded(GRN_CUT_ORDER_BYTES(n));
 	uint32_t   *first = malloc(n * sizeof(*first));
 	uint8_t    *taken = calloc(n, 1);
 
 	for (int i = 0; i < 2; i++)
 	{
 		memset(position, 0xFF, n * sizeof(*position));
-		CHECK(grn_code_order(g, rows, n, per_page, position, &ways[i], work), "no memory");
+		CHECK(grn_cut_order(g, rows, n, per_page, position, &ways[i], work), "no memory");
 		if (i == 0)
 			memcpy(first, position, n * sizeof(*first));
 	}
@@ -41,16 +40,12 @@ order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, 
 		if (position[i] < n)
 			taken[position[i]] = 1;
 	}
-	unit_guarded_free(work, GRN_CODE_ORDER_BYTES(n));
+	unit_guarded_free(work, GRN_CUT_ORDER_BYTES(n));
 	free(first);
 	free(taken);
 }
 
-/*
- * Of the neighbours of a node, how many share its page, on average.  An order by edges has more, as
- * it is made for that; what searches visit, which lies near to a query, shares pages more often in
- * this one (test/bench/decisions.md).
- */
+/* Of the neighbours of a node, how many share its page, on average. */
 static double
 together(const World *w, const uint32_t *position)
 {
@@ -62,7 +57,7 @@ together(const World *w, const uint32_t *position)
 	return sum / N;
 }
 
-/* By codes alone, and by rows, which is better; of all kinds of codes. */
+/* By codes alone, by rows alone, and by both, which is better; of all kinds of codes. */
 static void
 near_rows(void)
 {
@@ -73,26 +68,23 @@ near_rows(void)
 		World	   *w = make_world(metrics[m], 24, GRN_FORM_F32, true);
 		GrnGrouping g = world_grouping(w, 0);
 		GrnRows		rows = world_rows(w, NULL, N);
-		GrnParallel parallel = {1, unit_run};
-		GrnGraph	graph = {&w->graph[0][0], w->counts, N, DEGREE};
 		uint32_t	position[N];
-		void	   *work = malloc(GRN_PAGE_ORDER_BYTES(N));
 		double		by_codes;
 		double		by_rows;
-		double		by_edges;
+		double		by_both;
 
 		CHECK(grn_has_code_order(&w->codec), "codes");
 		order(&g, NULL, N, PER_PAGE, position);
 		by_codes = together(w, position);
-		order(&g, &rows, N, PER_PAGE, position);
+		order(NULL, &rows, N, PER_PAGE, position);
 		by_rows = together(w, position);
-		grn_page_order(&graph, PER_PAGE, position, &parallel, work);
-		by_edges = together(w, position);
-		printf("# metric %d: %.2f neighbours on a node's page by codes, %.2f by rows, %.2f by edges\n",
-			   metrics[m], by_codes, by_rows, by_edges);
+		order(&g, &rows, N, PER_PAGE, position);
+		by_both = together(w, position);
+		printf("# metric %d: %.2f neighbours on a node's page by codes, %.2f by rows, %.2f by both\n",
+			   metrics[m], by_codes, by_rows, by_both);
 		/* of a random order it is .07 */
-		CHECK(by_codes > 0.5 && by_rows > 0.6, "metric %d: %.2f by codes, %.2f by rows", metrics[m], by_codes, by_rows);
-		free(work);
+		CHECK(by_codes > 0.5 && by_rows > 0.6 && by_both > 0.6, "metric %d: %.2f by codes, %.2f by rows, %.2f by both",
+			  metrics[m], by_codes, by_rows, by_both);
 		free_world(w);
 	}
 }
@@ -119,17 +111,17 @@ equal_rows(void)
 		memcpy(codes + (size_t) i * bytes, w->codes + (size_t) kind[i] * bytes, bytes);
 		factors[i] = w->factors[kind[i]];
 	}
-	for (int with = 0; with < 2; with++)
+	for (int with = 0; with < 3; with++)
 	{
 		double		same = 0;
 
-		order(&g, with ? &rows : NULL, MANY, PER_PAGE, position);
+		order(with < 2 ? &g : NULL, with ? &rows : NULL, MANY, PER_PAGE, position);
 		for (uint32_t i = 0; i < MANY; i++)
 			at[position[i]] = kind[i];
 		for (uint32_t i = 1; i < MANY; i++)
 			same += i % PER_PAGE > 0 && at[i] == at[i - 1];
 		same /= MANY / PER_PAGE * (PER_PAGE - 1);
-		printf("# %.2f of neighbours on a page are equal, %s\n", same, with ? "by rows" : "by codes");
+		printf("# %.2f of neighbours on a page are equal, %s\n", same, with == 2 ? "by rows" : with ? "by both" : "by codes");
 		CHECK(same > 0.8, "%.2f of neighbours are equal", same);
 	}
 	free(at);

@@ -1,16 +1,16 @@
 /*
- * code_order.c - an order of coded rows that puts near ones onto one page; see code_order.h.
+ * cut_order.c - an order of rows that puts near ones onto one page; see cut_order.h.
  *
  * All rows are cut in two, across the direction in which halves of a sample differ most, and each
  * part again, as groups of lists are (group.c), but down to pages.  First all threads cut all parts
  * together, level by level; once parts are small, each thread cuts some to their pages.  Where a
  * part is cut depends on its rows alone, so the order is the same however many threads there are.
  *
- * The first cuts are by codes, which are a tenth of the bytes and exact enough there.  The last are
- * by the rows themselves, which tell better what should share a page: of 150,000 sentences in
- * compact records a search at recall .95 then takes 57 pages instead of 66.
+ * The first cuts are by codes where there are some, which are a tenth of the bytes and exact enough
+ * there.  The last are by the rows themselves, which tell better what should share a page: of
+ * 150,000 sentences in compact records a search at recall .95 then takes 57 pages instead of 66.
  */
-#include "graph/stored/code_order.h"
+#include "graph/stored/cut_order.h"
 
 #include <string.h>
 
@@ -45,19 +45,20 @@ typedef struct Part
 /* A thread's workspace for cuts by rows. */
 typedef struct Leaf
 {
-	float	   *values;			/* [leaf][dim] */
+	float	   *values;			/* [rows of a leaf, or of a sample][dim] */
 	float	   *w;				/* [dim] */
+	float	   *row;			/* [dim] */
 	float	   *sums;			/* [2][dim] */
 } Leaf;
 
 typedef struct Order
 {
-	const GrnGrouping *g;
+	const GrnGrouping *g;		/* NULL: cuts are by rows alone */
 	const GrnRows *of;			/* whose codes they are; NULL: cuts are by codes alone */
 	uint32_t	leaf;			/* pages of a part that is cut by rows, at most; 0: none is */
 	uint32_t	n;
 	uint32_t	per_page;
-	uint32_t	dims;			/* by which parts are cut */
+	uint32_t	dims;			/* by which the first cuts are made */
 	uint32_t   *position;
 	GrnGrouped *rows;			/* [n] */
 	float	   *along;			/* [n] */
@@ -66,7 +67,8 @@ typedef struct Order
 	Part	   *parts;			/* of this level, in order */
 	uint32_t	nparts;
 	uint32_t	begun;			/* parts that were cut to pages before this loop */
-	float	   *directions;		/* [nparts][GRN_MAX_CODE_DIMS] */
+	float	   *directions;		/* [nparts][width] */
+	uint32_t	width;			/* dims, and room for what projecting codes wants */
 } Order;
 
 bool
@@ -100,6 +102,53 @@ tree_at(const Order *o, int worker, uint32_t first)
 	return tree;
 }
 
+/* The place of a row as floats. */
+static void
+load_row(const Order *o, uint32_t node, float *x)
+{
+	grn_row_place(o->of, grn_row(o->of, node), 0, o->of->dim, x);
+}
+
+/* The direction w [dims] in which halves of a sample of rows [n] differ most, if any. */
+static bool
+find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
+{
+	const Leaf *leaf = &o->leaves[worker];
+	GrnGroupTree tree = tree_at(o, worker, first);
+	const float *sample[GRN_GROUP_SAMPLED];
+	uint32_t	sampled = n < LEAF_SAMPLED ? n : LEAF_SAMPLED;
+
+	if (o->g != NULL)
+		return grn_group_direction(o->g, &tree, o->rows + first, n, w);
+	for (uint32_t i = 0; i < sampled; i++)
+	{
+		sample[i] = leaf->values + (size_t) i * o->dims;
+		load_row(o, o->rows[first + (uint64_t) n * i / sampled].node, leaf->values + (size_t) i * o->dims);
+	}
+	return grn_group_apart(sample, sampled, o->dims, leaf->sums, w);
+}
+
+/* Where rows [n] lie along w. */
+static void
+project(const Order *o, int worker, uint32_t first, uint32_t n, const float *w)
+{
+	float	   *x = o->leaves[worker].row;
+	GrnGroupTree tree = tree_at(o, worker, first);
+	float		of_codes[GRN_MAX_CODE_DIMS];
+
+	if (o->g != NULL)
+	{
+		memcpy(of_codes, w, o->dims * sizeof(float));
+		grn_group_project(o->g, &tree, o->rows + first, n, of_codes);
+		return;
+	}
+	for (uint32_t i = first; i < first + n; i++)
+	{
+		load_row(o, o->rows[i].node, x);
+		o->along[i] = grn_dist->ip_f32(w, x, o->dims);
+	}
+}
+
 static void
 begin_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -119,10 +168,8 @@ direct_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		Part	   *part = &o->parts[i];
 		uint32_t	first = first_row(o, part->first);
-		GrnGroupTree tree = tree_at(o, worker, first);
 
-		part->cuts = grn_group_direction(o->g, &tree, o->rows + first, first_row(o, part->end) - first,
-										 o->directions + i * GRN_MAX_CODE_DIMS);
+		part->cuts = find_direction(o, worker, first, first_row(o, part->end) - first, o->directions + i * o->width);
 	}
 }
 
@@ -140,13 +187,10 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 	for (; begin < end; i++)
 	{
 		size_t		stop = first_row(o, o->parts[i].end);
-		GrnGroupTree tree = tree_at(o, worker, (uint32_t) begin);
-		float		w[GRN_MAX_CODE_DIMS];
 
 		stop = stop < end ? stop : end;
-		memcpy(w, o->directions + (size_t) i * GRN_MAX_CODE_DIMS, o->dims * sizeof(float));
 		if (o->parts[i].cuts)
-			grn_group_project(o->g, &tree, o->rows + begin, (uint32_t) (stop - begin), w);
+			project(o, worker, (uint32_t) begin, (uint32_t) (stop - begin), o->directions + (size_t) i * o->width);
 		begin = stop;
 	}
 }
@@ -201,7 +245,7 @@ cut_leaf(Order *o, const Leaf *leaf, Part part)
 	{
 		GrnGrouped *row = &o->rows[first + i];
 
-		grn_row_place(o->of, grn_row(o->of, row->node), 0, o->of->dim, leaf->values + (size_t) i * o->of->dim);
+		load_row(o, row->node, leaf->values + (size_t) i * o->of->dim);
 		row->rank = i;
 	}
 	for (parts[waiting++] = part; waiting > 0;)
@@ -213,6 +257,27 @@ cut_leaf(Order *o, const Leaf *leaf, Part part)
 		parts[waiting++] = (Part) {middle_page(&part), part.end, false};
 		parts[waiting++] = (Part) {part.first, middle_page(&part), false};
 	}
+}
+
+/* Cuts a part down to its pages by rows, which are read for each cut until they fit a leaf. */
+static void
+cut_large(Order *o, int worker, Part part)
+{
+	uint32_t	first = first_row(o, part.first);
+	uint32_t	n = first_row(o, part.end) - first;
+	uint32_t	middle = middle_page(&part);
+
+	if (part.end - part.first <= o->leaf)
+		cut_leaf(o, &o->leaves[worker], part);
+	if (part.end - part.first < 2 || part.end - part.first <= o->leaf)
+		return;
+	if (find_direction(o, worker, first, n, o->leaves[worker].w))
+	{
+		project(o, worker, first, n, o->leaves[worker].w);
+		grn_group_select(o->rows + first, o->along + first, n, first_row(o, middle) - first);
+	}
+	cut_large(o, worker, (Part) {part.first, middle, false});
+	cut_large(o, worker, (Part) {middle, part.end, false});
 }
 
 /* Cuts parts down to their pages. */
@@ -229,6 +294,11 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	size = o->leaf > 0 ? o->leaf : 1;	/* pages of what cuts by codes leave */
 		GrnGroupTree tree = tree_at(o, worker, first);
 
+		if (o->g == NULL)
+		{
+			cut_large(o, worker, *part);
+			continue;
+		}
 		if (pages > size)
 			grn_group_cut(o->g, &tree, o->rows + first, first_row(o, part->end) - first, NULL,
 						  (pages + size - 1) / size, size * o->per_page);
@@ -272,15 +342,19 @@ make_trees(Order *o, GrnArena *a, int nworkers, uint32_t most)
 	o->trees = grn_take(a, (size_t) nworkers, sizeof(*o->trees));
 	o->leaves = grn_take(a, (size_t) nworkers, sizeof(*o->leaves));
 	o->parts = grn_take(a, most, sizeof(*o->parts));
-	o->directions = grn_take(a, (size_t) most * GRN_MAX_CODE_DIMS, sizeof(float));
+	o->directions = grn_take(a, (size_t) most * o->width, sizeof(float));
 	for (int i = 0; i < nworkers; i++)
 	{
-		GrnGroupTree tree = grn_group_tree(a, o->g->codec, &sampling);
-		size_t		dim = o->leaf > 0 ? o->of->dim : 0;
+		GrnGroupTree tree = {0};
+		size_t		dim = o->leaf > 0 || o->g == NULL ? o->of->dim : 0;
+		size_t		rows = (size_t) o->leaf * o->per_page;
 		Leaf		leaf;
 
-		leaf.values = grn_take(a, o->leaf * o->per_page * dim, sizeof(float));
+		if (o->g != NULL)
+			tree = grn_group_tree(a, o->g->codec, &sampling);
+		leaf.values = grn_take(a, o->g == NULL && rows < LEAF_SAMPLED ? LEAF_SAMPLED : rows, dim * sizeof(float));
 		leaf.w = grn_take(a, dim, sizeof(float));
+		leaf.row = grn_take(a, dim, sizeof(float));
 		leaf.sums = grn_take(a, 2 * dim, sizeof(float));
 		if (a->base == NULL)
 			continue;
@@ -291,16 +365,19 @@ make_trees(Order *o, GrnArena *a, int nworkers, uint32_t most)
 }
 
 bool
-grn_code_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page,
-			   uint32_t *position, GrnParallel *parallel, void *workspace)
+grn_cut_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page,
+			  uint32_t *position, GrnParallel *parallel, void *workspace)
 {
-	Order		o = {.g = g, .of = rows, .n = n, .per_page = per_page, .position = position,
-		.dims = grn_group_dims(g->codec, grn_group_blocks(g->codec))};
+	Order		o = {.g = g, .of = rows, .n = n, .per_page = per_page, .position = position};
 	uint32_t	pages = n / per_page + (n % per_page > 0);
 	uint32_t	most = 1;
 	GrnArena	a = grn_arena(NULL);
 	void	   *own;
 
+	if (g == NULL && rows == NULL)
+		return false;
+	o.dims = g != NULL ? grn_group_dims(g->codec, grn_group_blocks(g->codec)) : rows->dim;
+	o.width = g != NULL ? GRN_MAX_CODE_DIMS : o.dims;
 	if (rows != NULL)
 	{
 		size_t		leaf = LEAF_BYTES / (rows->dim * sizeof(float));
