@@ -2,7 +2,7 @@
  * cut_order.cu - an order of vertices that puts near ones onto one page of an index, by cuts of
  * their digests.
  *
- * As src/graph/stored/code_order.c does of codes and rows: all vertices are cut in two, across the
+ * As src/graph/stored/cut_order.c does of codes and rows: all vertices are cut in two, across the
  * direction in which halves of a sample differ most, and each part again, down to pages.  The
  * first cuts are made of all parts together, level by level, by a sort along each part's
  * direction.  Then one warp cuts each part to its pages.
@@ -24,6 +24,8 @@ constexpr int MEANS_STEPS = 4;
 /* Elements of a digest that a lane has, at most. */
 constexpr int EACH = MAX_STRIDE / 2 / WARP;
 constexpr int DIRECT_WARPS = 8;
+/* Of 16 bits that are summed, those that count as 1; the others count as -1. */
+constexpr uint32_t SIGNS = 0x3a65;
 /* Parts of a leaf that wait to be cut. */
 constexpr int MAX_WAITING = 32;
 
@@ -85,7 +87,15 @@ load_share(const Digests &digests, uint32_t v, int lane, float (&x)[EACH])
 								: *d_from;
 #pragma unroll
 	for (int k = 0; k < EACH; k++)
-		if (digests.format == ROWS_F16)
+		if (digests.format == ROWS_B1)
+		{
+			/* of so many bits each the sum, with signs: a sketch that keeps distances, about */
+			uint32_t each = bytes * 8 / EACH, at = k * each;
+			uint32_t piece = words[at / 32] >> at % 32 & ((1u << each) - 1);
+
+			x[k] = (float) __popc(piece & SIGNS) - (float) __popc(piece & ~SIGNS);
+		}
+		else if (digests.format == ROWS_F16)
 			x[k] = 2 * k < bytes ? __half2float(__ushort_as_half(
 									   (uint16_t) (words[k / 2] >> (16 * (k % 2)))))
 								 : 0.0f;
@@ -531,7 +541,7 @@ grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuErro
 	uint32_t		leaves = count_leaves(pages, per_page);
 	size_t			sort_bytes;
 
-	if (!gpu->built.d_ids || digests.n != n || digests.format == ROWS_B1)
+	if (!gpu->built.d_ids || digests.n != n)
 		return gpu_fail(err, GRN_GPU_FAILED, "the device has no digests to order by",
 						NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");

@@ -179,24 +179,19 @@ extern GrnGpuStatus grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts,
  * a part) or it is too deep: then the processor does the same.
  *
  * grn_gpu_take_graph(): gives the device a finished graph that it does not have, in place of a
- * build: ids [n][degree], counts [n].  It takes 2 * degree * 4 + 33 bytes a vertex, or fails
- * with GRN_GPU_MEMORY.
+ * build: ids [n][degree], counts [n].  It takes degree * 4 bytes a vertex and what the order takes,
+ * or fails with GRN_GPU_MEMORY.
  * grn_gpu_reach(): a bit for each vertex that entry reaches, reached [(n + 63) / 64], and
  * their number.
- * grn_gpu_page_order(): position [n] as grn_page_order() gives it, from sources that
- * grn_page_sources() has chosen.
- * grn_gpu_cut_order(): position [n] by cuts of the vertices' digests, as grn_code_order() cuts
- * rows: searches take fewer pages then.  It also fails where the device does not have digests of
- * all rows, from this build or kept, or has those of bits.
+ * grn_gpu_cut_order(): position [n] by cuts of the vertices' digests, as grn_cut_order() cuts
+ * rows.  It also fails where the device does not have digests of all rows, from this build or
+ * kept.
  */
 extern GrnGpuStatus grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree,
 									   const uint32_t *ids, const uint8_t *counts,
 									   uint64_t memory_limit, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached,
 								  uint64_t *count, GrnGpuError *err);
-#define GRN_GPU_MOST_SOURCES 4096
-extern GrnGpuStatus grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
-									   uint32_t per_page, uint32_t *position, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position,
 									  GrnGpuError *err);
 /* The most device bytes taken at a time since the last call. */

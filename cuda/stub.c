@@ -233,14 +233,6 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 }
 
 GrnGpuStatus
-grn_gpu_page_order(GrnGpu *gpu, const uint32_t *sources, uint32_t nsources,
-				   uint32_t per_page, uint32_t *position, GrnGpuError *err)
-{
-	(void) gpu, (void) sources, (void) nsources, (void) per_page, (void) position;
-	return no_gpu(err);
-}
-
-GrnGpuStatus
 grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuError *err)
 {
 	(void) gpu, (void) per_page, (void) position;

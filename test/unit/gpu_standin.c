@@ -483,7 +483,7 @@ grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuErro
 	float	   *x;
 
 	CALL(gpu);
-	if (n == 0 || (!gpu->digested && !kept) || (kept ? gpu->kept_kind : gpu->options.rows) == GRN_GPU_BIT_DIGESTS)
+	if (n == 0 || (!gpu->digested && !kept))
 		return say(err, GRN_GPU_FAILED, "the device has no digests");
 	if (!kept)
 	{
