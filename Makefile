@@ -66,7 +66,7 @@ DATA = $(wildcard sql/grnnd--*.sql)
 DOCS = $(wildcard doc/grnnd*.md)
 # src/am and src/graph have rooms; what lies at their top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
-# A backend builds small indexes itself (src/am/build/in_backend.c): the steps of a build, without a GPU.
+# A backend builds small indexes itself (src/am/create/in_backend.c): the steps of a build, without a GPU.
 STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,\
 	build_graph finish gpu_team gpus host prepare progress queries upload work_queue) cuda/stub.c
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC) $(STEPS_SRC))
@@ -135,8 +135,8 @@ endif
 endif
 
 # The loops of projection.c go over all numbers of all rows, and the compiler makes vectors of them.
-src/graph/build/projection.o: override CFLAGS += -O3 -fno-trapping-math
-build/graph/build/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
+src/graph/construct/projection.o: override CFLAGS += -O3 -fno-trapping-math
+build/graph/construct/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
 
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)

@@ -1,6 +1,6 @@
 /*
  * mutual.cu - lists where there is room for fewer edges than the RNG rule leaves: edges that
- * both ends keep.  src/graph/build/mutual.c has the rule and says why.
+ * both ends keep.  src/graph/construct/mutual.c has the rule and says why.
  *
  * Candidates of a vertex are the keys of its pool and of its inbox.  They are named by slots,
  * those of the inbox behind those of the largest pool, and are in the order in which they are

@@ -77,16 +77,16 @@ done | rule "compilers warn of values that a switch lacks"
 
 # Rooms: what each may include.
 includes src/graph '(am|builder|cuda)/|postgres|\.\.' | rule "src/graph sees no other room"
-includes src/graph/kernels 'graph/(build|stored)/' | rule "kernels see neither builds nor records"
-includes src/graph/stored 'graph/build/' | rule "records see no builds"
+includes src/graph/kernels 'graph/(construct|stored)/' | rule "kernels see neither builds nor records"
+includes src/graph/stored 'graph/construct/' | rule "records see no builds"
 includes src/builder 'am/|postgres|\.\.' | rule "src/builder sees nothing of the server"
 includes src/builder 'cuda/' | grep -v '"cuda/gpu\.h"' | rule "src/builder sees GPUs through cuda/gpu.h"
 includes src/am/types '(am|graph|builder)/' | grep -v '"am/opclass\.h"' | rule "types see operator classes alone"
 includes src/am/attr '(am|graph|builder)/' | grep -vE '"(am/opclass|am/attr/attribute|graph/stored/signature)\.h"' |
 	rule "filter columns see operator classes and signatures alone"
-includes src/am/write 'am/build/' | rule "writes of an index see no build"
+includes src/am/write 'am/create/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
-includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/build/in_backend\.c:.*"builder/pipeline\.h"' |
+includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/create/in_backend\.c:.*"builder/pipeline\.h"' |
 	rule "src/am sees the builder through its protocol, but for small builds"
 includes cuda '(\.\./)*(src/)?(am|builder|paper)/' | rule "cuda sees neither the server nor the programs"
 {
@@ -104,11 +104,14 @@ find src cuda test -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -
 find src cuda test -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
 	xargs awk '/^ ?(\*|\/\*) / && length > 100 { print FILENAME ":" FNR }' | rule "comments have 100 columns"
 
-# A newcomer finds every file in src/README, where the rooms are.
+# A newcomer finds every file in the README of its room, or of the folder above.
 find src cuda -name '*.c' -o -name '*.cu' | sort | while read -r file; do
-	grep -qE "(^|[^A-Za-z0-9_.])${file##*/}($|[^A-Za-z0-9_])" src/README || echo "$file"
-done | rule "src/README names every file"
-awk 'length > 79 { print FILENAME ":" FNR }' src/README | rule "src/README has 79 columns"
+	room=${file%/*}
+	[ -e "$room/README" ] || room=${room%/*}
+	grep -qE "(^|[^A-Za-z0-9_.])${file##*/}($|[^A-Za-z0-9_])" "$room/README" || echo "$file"
+done | rule "READMEs name every file"
+find src cuda -name README | xargs awk 'length > 79 { print FILENAME ":" FNR }' | rule "READMEs have 79 columns"
+awk 'END { if (NR > 600) print NR " lines" }' src/README | rule "src/README has 600 lines at most"
 
 # What users see and nothing else reads.
 python3 test/bench/queries/curve.py | diff - doc/recall-qps.svg | head -n 5 | rule "doc/recall-qps.svg is drawn from the benchmark's results"

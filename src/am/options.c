@@ -24,7 +24,7 @@
 /*
  * hnsw's parameters, within the bounds that pgvector sets.  m links a layer, and twice as
  * many in the lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbours are
- * not worth their bytes: src/README, "Degrees instead of hnsw's m".
+ * not worth their bytes: src/graph/stored/README, "Degrees instead of hnsw's m".
  */
 #define MIN_M 2
 #define MAX_M 100

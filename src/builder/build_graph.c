@@ -10,7 +10,7 @@
 
 #include "builder/parts.h"
 #include "builder/upload.h"
-#include "graph/build/descent.h"
+#include "graph/construct/descent.h"
 #include "graph/free_memory.h"
 
 #define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */

@@ -14,7 +14,7 @@
 #include "builder/finish.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
-#include "graph/build/medoid.h"
+#include "graph/construct/medoid.h"
 
 #define CHECK_GRAIN 512
 /* of a page whose order is timed: what 128 dimensions take */

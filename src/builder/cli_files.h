@@ -5,7 +5,7 @@
 #ifndef GRN_CLI_FILES_H
 #define GRN_CLI_FILES_H
 
-#include "graph/build/graph.h"
+#include "graph/construct/graph.h"
 #include "graph/metric.h"
 
 typedef struct GrnVectors

@@ -6,7 +6,7 @@
 #include "builder/finish.h"
 
 #include "builder/build_graph.h"
-#include "graph/build/connect.h"
+#include "graph/construct/connect.h"
 #include "graph/stored/cut_order.h"
 
 static void *

@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 #include "cuda/gpu.h"
-#include "graph/build/graph.h"
-#include "graph/build/workspace.h"
+#include "graph/construct/graph.h"
+#include "graph/construct/workspace.h"
 #include "graph/rows.h"
 #include "graph/stored/group.h"
 

@@ -6,7 +6,7 @@
 
 #include "builder/gpus.h"
 #include "builder/progress.h"
-#include "graph/build/graph.h"
+#include "graph/construct/graph.h"
 #include "graph/rows.h"
 
 /* Of a build in parts: seconds of its steps. */

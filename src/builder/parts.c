@@ -1,7 +1,7 @@
 /*
  * parts.c - the steps of a build in parts that GPUs and the processor's cores share.
  *
- * Rows are cut into parts that overlap (graph/build/cut.h).  Each part's graph is built as a
+ * Rows are cut into parts that overlap (graph/construct/cut.h).  Each part's graph is built as a
  * whole one is, and of the lists that a row has in two parts one is made.
  */
 #include "builder/parts_impl.h"

@@ -3,7 +3,7 @@
  */
 #include "builder/parts_impl.h"
 
-#include "graph/build/descent.h"
+#include "graph/construct/descent.h"
 #include "graph/file_pages.h"
 
 /* Shares of the time, about: when parts are cut, and when they are built. */

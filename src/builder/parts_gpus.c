@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "builder/upload.h"
-#include "graph/build/navigable.h"
+#include "graph/construct/navigable.h"
 
 #define BUILT 0.8				/* share of the graph's time, about, when parts are built */
 #define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */

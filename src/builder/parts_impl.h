@@ -9,8 +9,8 @@
 #include "builder/gpu_team.h"
 #include "builder/parts.h"
 #include "graph/arena.h"
-#include "graph/build/cut.h"
-#include "graph/build/projection.h"
+#include "graph/construct/cut.h"
+#include "graph/construct/projection.h"
 
 #define GRN_PART_SLACK 1.1		/* a part's size over the mean of all */
 #define GRN_PART_GRAIN 1024		/* rows that a thread takes at a time */

@@ -4,15 +4,15 @@
  * The merge compares each row with its neighbours in two parts, and these with each other.  Where
  * rows of floats lie on a disk and neighbours are spread, as those of text embeddings are, memory
  * would not hold what a few rows want, and the disk would be read many times over.  So rows are
- * compared by a few bytes each, as in the descent (graph/build/projection.h): memory holds those
- * of many more.
+ * compared by a few bytes each, as in the descent (graph/construct/projection.h): memory holds
+ * those of many more.
  */
 #include "builder/parts_impl.h"
 
-#include "graph/build/descent.h"
-#include "graph/build/merge.h"
-#include "graph/build/navigable.h"
-#include "graph/build/projection.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/merge.h"
+#include "graph/construct/navigable.h"
+#include "graph/construct/projection.h"
 #include "graph/file_pages.h"
 
 #define COARSE_SAMPLE 1024		/* rows that show whether bytes tell neighbours apart */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "graph/build/medoid.h"
+#include "graph/construct/medoid.h"
 #include "graph/longest.h"
 #include "graph/space.h"
 #include "graph/stored/prune.h"

@@ -11,7 +11,7 @@
 #include "builder/progress.h"
 #include "builder/pipeline.h"
 #include "builder/prepare.h"
-#include "graph/build/graph.h"
+#include "graph/construct/graph.h"
 #include "graph/memory.h"
 #include "graph/metric.h"
 #include "graph/rows.h"

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "graph/arena.h"
-#include "graph/build/cut.h"
+#include "graph/construct/cut.h"
 #include "graph/file_pages.h"
 #include "graph/free_memory.h"
 #include "graph/stored/own.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "graph/arena.h"
-#include "graph/build/nearest.h"
+#include "graph/construct/nearest.h"
 
 /* Items that a thread takes of RESULT at once. */
 #define CHUNK_ITEMS 65536

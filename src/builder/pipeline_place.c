@@ -25,8 +25,8 @@
 #include <string.h>
 
 #include "graph/arena.h"
-#include "graph/build/cut.h"
-#include "graph/build/duplicates.h"
+#include "graph/construct/cut.h"
+#include "graph/construct/duplicates.h"
 #include "graph/file_pages.h"
 #include "graph/stored/own.h"
 

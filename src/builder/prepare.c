@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/build/duplicates.h"
+#include "graph/construct/duplicates.h"
 #include "graph/space.h"
 
 #define GRAIN 1024

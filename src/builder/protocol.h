@@ -41,7 +41,7 @@
 #define GRN_PROTOCOL_H
 
 #include "graph/arena.h"
-#include "graph/build/nearest.h"
+#include "graph/construct/nearest.h"
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/build/descent.h"
-#include "graph/build/reach.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/reach.h"
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */

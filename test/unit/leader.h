@@ -10,9 +10,9 @@
 #endif
 
 #include "builder/protocol.h"
-#include "graph/build/connect.h"
-#include "graph/build/descent.h"
-#include "graph/build/duplicates.h"
+#include "graph/construct/connect.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/duplicates.h"
 #include "graph/checksum.h"
 #include "graph/metric.h"
 #include "graph/stored/codec.h"

@@ -11,7 +11,7 @@
 #include "builder/parts.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
-#include "graph/build/connect.h"
+#include "graph/construct/connect.h"
 
 typedef struct Host
 {

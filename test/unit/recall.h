@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "graph/build/descent.h"
+#include "graph/construct/descent.h"
 
 #define K 10
 

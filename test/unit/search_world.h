@@ -4,7 +4,7 @@
 #ifndef SEARCH_WORLD_H
 #define SEARCH_WORLD_H
 
-#include "graph/build/descent.h"
+#include "graph/construct/descent.h"
 #include "graph/space.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/group.h"

@@ -3,9 +3,9 @@
  */
 #include "parts_data.h"
 
-#include "graph/build/connect.h"
-#include "graph/build/cut.h"
-#include "graph/build/merge.h"
+#include "graph/construct/connect.h"
+#include "graph/construct/cut.h"
+#include "graph/construct/merge.h"
 #include "graph/kernels/tile.h"
 
 static GrnParallel one = {1, unit_run};

@@ -8,7 +8,7 @@
 #include "builder/build_graph.h"
 #include "builder/finish.h"
 #include "builder/thread_pool.h"
-#include "graph/build/connect.h"
+#include "graph/construct/connect.h"
 #include "graph/stored/cut_order.h"
 
 static void *

@@ -2,8 +2,8 @@
  * test_nearest.c - nearest vertices: exact lists against comparisons one by one, in every form and
  * by every comparison, and searches against exact lists.
  */
-#include "graph/build/descent.h"
-#include "graph/build/nearest.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/nearest.h"
 #include "graph/form.h"
 #include "unit.h"
 

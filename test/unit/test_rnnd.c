@@ -3,10 +3,10 @@
  * neighbours, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
-#include "graph/build/connect.h"
-#include "graph/build/descent.h"
-#include "graph/build/duplicates.h"
-#include "graph/build/medoid.h"
+#include "graph/construct/connect.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/duplicates.h"
+#include "graph/construct/medoid.h"
 #include "recall.h"
 
 #include <pthread.h>

@@ -8,11 +8,11 @@
 #include "unit.h"
 
 #include "graph/arena.h"
-#include "graph/build/connect.h"
-#include "graph/build/cut.h"
-#include "graph/build/descent.h"
-#include "graph/build/pivot_order.h"
-#include "graph/build/projection.h"
+#include "graph/construct/connect.h"
+#include "graph/construct/cut.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/pivot_order.h"
+#include "graph/construct/projection.h"
 #include "graph/rows.h"
 #include "graph/stored/prune.h"
 

@@ -34,7 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/build/progress.h"
+#include "am/create/progress.h"
 #include "am/cache.h"
 #include "am/owner.h"
 #include "am/scan.h"

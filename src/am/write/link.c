@@ -1,5 +1,5 @@
 /*
- * link.c - links back to a node x from its neighbours, as src/README ("Reachability") says.
+ * link.c - links back to a node x from its neighbours, as src/graph/README ("Reachability") says.
  *
  * They come in three steps:
  *   1. each neighbour v's record is read.  A full one says which of its own neighbours, y, gives

@@ -4,9 +4,9 @@
  * Rows of tight clusters hang together with other clusters by few edges.  A row that takes another
  * one's place takes its way out of its neighbours there, so each change leaves a cluster with fewer
  * different ones, and in the end searches do not come to it though every row is reachable.  A build
- * has the same trouble where it merges parts, and the same cure (graph/build/navigable.c): nodes
- * are searched for as a query searches.  Where a search ends too early, the nearest node that it
- * has found gets an edge to the one that it looks for.
+ * has the same trouble where it merges parts, and the same cure (graph/construct/navigable.c):
+ * nodes are searched for as a query searches.  Where a search ends too early, the nearest node
+ * that it has found gets an edge to the one that it looks for.
  *
  * An insert counts on edges that it has read or written a moment ago (link.c).  So edges change
  * while none is at work, a few at a time.  The records that this takes are read before, so that the

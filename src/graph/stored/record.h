@@ -1,6 +1,6 @@
 /*
  * record.h - the bytes of a node's record and where records lie: one hop, one
- * page.  See src/README for the picture.
+ * page.  See README for the picture.
  *
  * All records of an index have one size, so a node id maps to (block, slot) by
  * arithmetic.  A record is a "hot" part followed by the node's own vector.  The hot part has
@@ -78,7 +78,7 @@ typedef struct GrnRecord
 typedef struct GrnFreed
 {
 	uint32_t	xid_low;		/* FullTransactionId of the freeing, */
-	uint32_t	xid_high;		/* see "Slot reuse" in src/README */
+	uint32_t	xid_high;		/* see "Slot reuse" in src/am/write/README */
 } GrnFreed;
 
 typedef struct GrnLayout

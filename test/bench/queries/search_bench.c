@@ -29,8 +29,8 @@
  *   --checked               a filter is only checked at visits: no signatures, no sample
  */
 #include "builder/thread_pool.h"
-#include "graph/build/descent.h"
-#include "graph/build/medoid.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/medoid.h"
 #include "graph/stored/cut_order.h"
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/search.h"

@@ -1,0 +1,210 @@
+/*
+ * build.c - CREATE INDEX from end to end: collect the vectors (collect.c), have
+ * the builder process make a graph of them (launch.c), write its pages (write_index.c).
+ */
+#include "am/handler.h"
+
+#include "access/tableam.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "storage/bufmgr.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+#include "am/create/build_server.h"
+#include "am/create/collect.h"
+#include "am/create/device_choice.h"
+#include "am/create/in_backend.h"
+#include "am/create/progress.h"
+#include "am/create/write_index.h"
+#include "am/write/fit.h"
+
+/* Blocks that others may add to the table before its scan begins (CREATE INDEX CONCURRENTLY). */
+#define EXTRA_BLOCKS 65536
+
+/* From an index's definition.  heap and info may be NULL. */
+static void
+init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
+{
+	grnnd_build_init(build, grnnd_key(index), grnnd_attrs(index),
+					 TupleDescAttr(RelationGetDescr(index), 0),
+					 (GrnndOptions *) index->rd_options);
+	build->heap = heap;
+	build->index = index;
+	build->info = info;
+}
+
+/* For a reader: the recall that the build has measured at the default width. */
+static const char *
+recall_text(const GrnBuildResult *result)
+{
+	static const uint32 widths[] = GRN_CURVE_WIDTHS;
+
+	for (int i = 0; i < GRN_CURVE_POINTS && result->curve.queries > 0; i++)
+		if (widths[i] == GRNND_DEFAULT_EF)
+			return psprintf(" Recall of the 10 nearest is %.3f at ef_search %u.",
+							result->curve.recall[0][i], widths[i]);
+	return "";
+}
+
+static void
+run_build(GrnndBuild *build)
+{
+	GrnndBuilder *builder = &build->builder;
+	GrnBuildResult *result = &builder->result;
+	instr_time	start;
+	double		build_s,
+				end_s,
+				write_s;
+	float		measure_s = 0;
+	BlockNumber pages;
+	double		allvisible;
+	BlockNumber blocks;
+	GrnndServer *server = grnnd_find_build_server(&build->spec);
+
+	/* only we read them, once the graph is there; another host's stay where they are */
+	build->spec.may_move = 1;
+
+	/* all that the heap can hold, and a chunk for the leader and each worker */
+	blocks = RelationGetNumberOfBlocks(build->heap);
+	grnnd_build_map(build, ((uint64) blocks + (build->info->ii_Concurrent ? EXTRA_BLOCKS : 0)) *
+					MaxHeapTuplesPerPage +
+					(1 + (uint64) max_parallel_maintenance_workers) * GRNND_CHUNK_ROWS);
+
+	/*
+	 * Where the table is large the builder starts now, and opens its device
+	 * while we scan.  Else it starts when there is a row for it.
+	 */
+	estimate_rel_size(build->heap, NULL, &blocks, &build->expected_rows, &allvisible);
+	if (server != NULL)
+	{
+		/* it sends rows as they are collected */
+		build->spec.expected = (uint64) Max(build->expected_rows, 0);
+		grnnd_builder_start(builder, build->map, &build->spec);
+		grnnd_tell_build_server(builder, server);
+	}
+	else if (build->spec.device == GRN_DEVICE_GPU ||
+			 (build->spec.device == GRN_DEVICE_AUTO && !grnnd_builds_in_backend(build, build->expected_rows) &&
+			  grnnd_worth_gpu(build, build->expected_rows)))
+		grnnd_builder_start(builder, build->map, &build->spec);
+
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_collect(build);
+	build->collect_seconds = grnnd_seconds_since(start);
+
+	if (build->rows == 0)
+	{
+		grnnd_write_empty_index(build, MAIN_FORKNUM);
+		return;
+	}
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (builder->pid == 0 && grnnd_builds_in_backend(build, (double) build->rows))
+		grnnd_build_in_backend(build);
+	else if (builder->pid == 0)
+	{
+		bool		automatic = build->spec.device == GRN_DEVICE_AUTO;
+
+		grnnd_choose_device(build, (double) build->rows);
+		if (automatic && build->spec.device == GRN_DEVICE_CPU)
+			grnnd_note_cpu_build(build, (double) build->rows);
+		grnnd_builder_start(builder, build->map, &build->spec);
+	}
+	if (builder->pid != 0)
+		grnnd_builder_run(builder, build->rows);
+	build_s = grnnd_seconds_since(start);
+	if (build->spec.device == GRN_DEVICE_AUTO && builder->no_gpu)
+		grnnd_note_no_gpu();
+
+	/*
+	 * From here on the builder only reads the result: checked once, it cannot
+	 * change any more.  Where the builder has no groups to choose, its end, which
+	 * includes that of its device context, goes on while pages are written.
+	 */
+	build->holds_builder = grnnd_may_choose_groups(build, result);
+	if (!build->holds_builder)
+		grnnd_build_let_go(build);
+
+	INSTR_TIME_SET_CURRENT(start);
+	pages = grnnd_write_index(build, result);
+	write_s = grnnd_seconds_since(start) - build->empty_seconds;
+
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_builder_end(builder);
+	end_s = grnnd_seconds_since(start) + build->empty_seconds;
+
+	/* the builder knows no row of a sketch */
+	if (build->spec.skip_recall)
+		result->sec_recall = measure_s =
+			grnnd_measure_build(build->index, build->collect_seconds + build_s + write_s + end_s,
+								&result->curve);
+
+	/* client_min_messages = info asks for it */
+	if (client_min_messages <= INFO)
+		ereport(INFO,
+				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them different, in %.1f s",
+						RelationGetRelationName(build->index), result->on_gpu ? "a GPU" : "CPU cores",
+						(unsigned long long) build->rows, result->nodes,
+						build->collect_seconds + build_s + write_s + end_s + measure_s),
+				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, measuring recall %.1f s, writing pages %.1f s.%s",
+						   build->collect_seconds, build_s - result->sec_codes - (result->sec_recall - measure_s),
+						   result->sec_codes, result->sec_recall, write_s + end_s,
+						   recall_text(result))));
+	ereport(DEBUG1,
+			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
+							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
+							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s%s",
+							 (unsigned long long) build->rows, result->nodes, pages,
+							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
+							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
+							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
+							 write_s, end_s, build->map->memory_used,
+							 build->map->file_size[GRNND_FILE_DISK], result->parts,
+							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved",
+							 builder->grouped ? psprintf(", lists grouped by the GPU in %.3f s", builder->group_seconds) : "")));
+	if (server != NULL)
+		ereport(DEBUG1,
+				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "
+								 "there: rows %.3f s, result %.3f s",
+								 result->remote.connect, result->remote.rows, result->remote.graph,
+								 result->remote.result, result->remote.end,
+								 result->remote.there_rows, result->remote.there_result)));
+}
+
+/* The ambuild callback. */
+IndexBuildResult *
+grnnd_build(Relation heap, Relation index, IndexInfo *info)
+{
+	GrnndBuild *build = palloc(sizeof(GrnndBuild));
+	IndexBuildResult *result;
+
+	if (RelationGetNumberOfBlocks(index) != 0)
+		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+	init_build(build, heap, index, info);
+
+	PG_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(build));
+	{
+		run_build(build);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(grnnd_build_abandon, PointerGetDatum(build));
+
+	grnnd_build_finish(build);
+
+	result = palloc(sizeof(IndexBuildResult));
+	result->heap_tuples = build->heap_tuples;
+	result->index_tuples = (double) build->rows;
+	pfree(build);
+	return result;
+}
+
+/* The ambuildempty callback: the init fork of an UNLOGGED table's index. */
+void
+grnnd_buildempty(Relation index)
+{
+	GrnndBuild *build = palloc(sizeof(GrnndBuild));
+
+	init_build(build, NULL, index, NULL);
+	grnnd_write_empty_index(build, INIT_FORKNUM);
+	pfree(build);
+}

@@ -1,0 +1,230 @@
+/*
+ * build_state.c - one build of an index: what it is to make, its memory, and its end.
+ */
+#include "am/create/build_state.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "am/write/fit.h"
+#include "graph/rows.h"
+
+/* No segment reserves more address space than this, of the 128 TB that there are. */
+#define SEGMENT_LIMIT (UINT64_C(16) << 40)
+
+/* Address space for the builder's workspace and results, bytes a row. */
+#define WORK_BYTES_PER_ROW 16384
+#define RESULT_BYTES_PER_ROW 512
+#define CODES_BYTES_PER_ROW 256
+/* A signature, and a row of a list; of an array there is a row for each element. */
+#define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint64))
+#define SEGMENT_SLACK (UINT64_C(256) << 20)
+
+/*
+ * Stand-ins of more dimensions are kept as sketches are: the rows are short, and so should the
+ * index be.
+ */
+#define LONG_STAND_IN 512
+
+static bool
+is_sketch(const GrnndBuild *build)
+{
+	return grnnd_has_stand_ins(build->key.type) && build->dim > LONG_STAND_IN;
+}
+
+/* How own vectors are kept.  Distances of L1 from few bits of rotated rows say too little. */
+static GrnKeep
+layout_of(const GrnndBuild *build)
+{
+	GrnKeep		keep = (GrnKeep) build->options.layout;
+
+	if (keep == GRN_KEEP_EXACT)
+		return keep;
+	if (!grn_rotated_serves(build->key.metric->comparison))
+		return GRN_KEEP_BYTES;
+	if (keep == GRN_KEEP_DEFAULT && is_sketch(build))
+		return GRN_KEEP_SKETCH;
+	return keep;
+}
+
+void
+grnnd_set_devices(GrnBuildSpec *spec)
+{
+	grnnd_check_settings();
+	spec->device = grnnd_build_device;
+	spec->threads = grnnd_build_threads > 0 ? grnnd_build_threads :
+		max_parallel_maintenance_workers + 1;
+	spec->work_limit = (uint64) grnnd_build_memory_limit * 1024 * 1024;
+	spec->gpu_memory_limit = (uint64) grnnd_gpu_memory_limit * 1024 * 1024;
+	strlcpy(spec->gpu_devices, grnnd_gpu_devices ? grnnd_gpu_devices : "",
+			sizeof(spec->gpu_devices));
+}
+
+void
+grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
+				 Form_pg_attribute column, const GrnndOptions *options)
+{
+	GrnBuildSpec *spec = &build->spec;
+	GrnLayoutSpec layout;
+	int32		typmod = column->atttypmod;
+
+	memset(build, 0, sizeof(*build));
+	build->builder.sock = -1;
+	build->words = 1;
+	build->key = key;
+	build->attrs = attrs;
+	if (options == NULL)
+		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
+	build->options = *options;
+
+	/* a domain's own, where it is one */
+	if (getBaseTypeAndTypmod(column->atttypid, &typmod) == VARBITOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("type %s is not supported by a grnnd index", format_type_be(VARBITOID)),
+				 errhint("Its values differ in length. Give the column the type bit(n), or index an expression cast to bit(n).")));
+	if (typmod < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("column does not have dimensions"),
+				 errhint("Give its type a number of dimensions, as in ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
+						 build->key.type->name)));
+	if (typmod > build->key.type->max_dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("column cannot have more than %d dimensions for a grnnd index",
+						build->key.type->max_dim),
+				 errhint("Index an expression of fewer dimensions, such as substring() of bits.")));
+	build->column_dim = (uint32) typmod;
+	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
+	/*
+	 * Sketches vary alike in all directions.  Codes made 20,000 of them three times as large, and
+	 * recall at ef 40 was .80 instead of .95.
+	 */
+	if (is_sketch(build))
+		build->options.codes = false;
+
+	spec->version = GRN_PROTOCOL_VERSION;
+	spec->metric = build->key.metric->id;
+	spec->dim = build->dim;
+	spec->form = build->key.type->form;
+	spec->row_bytes = grn_row_bytes(build->key.type->form, build->key.metric->embedding,
+									build->dim);
+	spec->payload = GRNND_PAYLOAD;
+	spec->attr_bytes = attrs->bytes;
+	spec->sig_bytes = attrs->n;
+	spec->use_codes = build->options.codes;
+	spec->keep = layout_of(build);
+	spec->fit_rows = grnnd_fit_rows(build->dim);
+	/*
+	 * Recall among sketches says too little of the rows', and few bits of many dimensions take
+	 * longer to make than a build has for measuring: 8 queries half as long as all else.  So the
+	 * leader measures in the end, by the table and the pages (grnnd_measure_build()).
+	 */
+	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
+	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
+							  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
+	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &layout);
+#ifdef GRNND_TEST_POINTS
+	spec->params.t1 = build->options.t1;
+	spec->params.t2 = build->options.t2;
+#endif
+	spec->params.seed = build->options.seed;
+	grnnd_set_devices(spec);
+	/*
+	 * Nor do a GPU's digests hold them: 256 directions have .65 of the ten nearest of 100,000
+	 * short rows among their nearest 40, all 2,048 numbers have .99.
+	 */
+	if (is_sketch(build) && spec->device == GRN_DEVICE_AUTO)
+		spec->device = GRN_DEVICE_CPU;
+	build->row_bytes = spec->row_bytes;
+}
+
+static uint64
+segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
+{
+	if (rows > (SEGMENT_LIMIT - slack) / bytes_per_row)
+		return SEGMENT_LIMIT;
+	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
+}
+
+void
+grnnd_build_map(GrnndBuild *build, uint64 rows)
+{
+	grnnd_build_map_within(build, rows, (uint64) maintenance_work_mem * 1024, "maintenance_work_mem");
+}
+
+void
+grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting)
+{
+	uint64		row_bytes = build->row_bytes;
+	uint64	   *max = build->spec.segment_max;
+
+	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
+	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
+	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
+	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, build->words * sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_ATTRS] = build->attrs_bytes;
+	if (build->attrs != NULL && build->attrs->bytes > 0)
+		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, grnnd_row_bytes(build->attrs) +
+										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
+										   build->attrs->element_bytes / sizeof(uint16) * sizeof(uint64),
+										   SEGMENT_SLACK);
+	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
+	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +
+										build->spec.near.k * sizeof(GrnNear), SEGMENT_SLACK);
+	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
+	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
+									  SEGMENT_SLACK);
+	build->map = grnnd_mapping_create(max, memory, setting);
+}
+
+/* Whether this transaction may have another build to follow. */
+static bool
+more_to_come(const GrnndBuild *build)
+{
+	return build->heap->rd_rel->relispartition || IsTransactionBlock();
+}
+
+void
+grnnd_build_let_go(GrnndBuild *build)
+{
+	GrnndBuilder *builder = &build->builder;
+
+	build->holds_builder = false;
+	if (build->spec.remote != GRN_REMOTE_NONE)
+		grnnd_builder_leave(builder);
+	else if (builder->result.on_gpu && more_to_come(build) && !builder->group_failed)
+		grnnd_builder_park(builder);
+	else
+		grnnd_builder_kill(builder);
+}
+
+/* Error cleanup. */
+void
+grnnd_build_abandon(int code, Datum arg)
+{
+	GrnndBuild *build = (GrnndBuild *) DatumGetPointer(arg);
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	build->builder.map = NULL;
+	if (map)
+		grnnd_mapping_release(map, false);
+}
+
+/* The end of a build that went well. */
+void
+grnnd_build_finish(GrnndBuild *build)
+{
+	GrnndMapping *map = build->map;
+
+	grnnd_builder_end(&build->builder);
+	build->map = NULL;
+	grnnd_mapping_release(map, true);
+}

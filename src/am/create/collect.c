@@ -1,0 +1,654 @@
+/*
+ * collect.c - reads the table's vectors into shared memory: segment VECTORS in
+ * build form, TIDS with the heap TIDs, ATTRS with the values of filter columns, and ORDER,
+ * which ranks rows by TID so that nothing later depends on which process read which row
+ * when.
+ *
+ * The leader and its workers scan together and claim chunks of rows from one
+ * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
+ * need whenever it comes by.  At the end each participant leaves an unused rest
+ * of its last chunk, a gap, into which rows from the end move.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "am/create/collect.h"
+#include "am/create/in_backend.h"
+#include "am/create/parallel.h"
+#include "am/create/passing.h"
+#include "am/create/progress.h"
+#include "graph/free_memory.h"
+
+/* Rows read between two looks of the leader at the builder and at the segments. */
+#define ROWS_PER_LOOK 64
+
+/* How often the leader looks while it waits for workers. */
+#define LOOK_MS 20
+
+/* Pages of a table that the leader reads by itself if its rows are few. */
+#define FEW_BLOCKS 4096
+
+#define NO_ROW UINT64_MAX
+
+/* What one participant says of itself. */
+typedef struct Participant
+{
+	pg_atomic_uint64 low;		/* it may still write rows from here on; NO_ROW: none */
+	uint64		gap_begin;		/* when it has ended: rows that it claimed */
+	uint64		gap_end;		/* and did not write */
+	double		heap_tuples;
+} Participant;
+
+/* In shared memory where there are workers; then the parallel scan follows. */
+typedef struct Shared
+{
+	Oid			heap;
+	Oid			index;
+	bool		concurrent;
+	int			nparticipants;	/* the leader is the first */
+	uint64		max_rows;
+	uint32		dim;
+	uint32		column_dim;
+	uint32		row_bytes;
+	uint32		attr_bytes;		/* grnnd_row_bytes() */
+	uint32		chunk_rows;
+	bool		beyond_memory;	/* table and rows are more than memory holds, as expected, */
+	uint64		rows_in_memory; /* if more than these rows come: the others go to a disk */
+	pg_atomic_uint64 next_row;	/* first unclaimed row */
+	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
+	ConditionVariable room;		/* capacity has grown */
+	ConditionVariable done;		/* a worker has scanned or ended */
+	pg_atomic_uint32 nscanned;	/* workers that have read their rows, */
+	pg_atomic_uint32 nended;	/* and that have ended */
+	pg_atomic_uint32 broken_hot_chain;
+	GrnndExtents extents;
+	Participant participants[FLEXIBLE_ARRAY_MEMBER];
+} Shared;
+
+/* One process's part. */
+typedef struct Collector
+{
+	Shared	   *shared;
+	Participant *me;
+	GrnndMapping *map;
+	GrnndKey	key;
+	const GrnndAttrs *attrs;
+	GrnndBuild *build;			/* in the leader */
+	uint64		at,				/* own chunk: next row to write, and its end */
+				end;
+	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
+	MemoryContext values;		/* what forming a row's filter columns takes */
+	Relation	heap;
+	GrnndPassing passing;		/* its pages, once rows go to a disk */
+} Collector;
+
+PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
+
+static Size
+scan_offset(int nparticipants)
+{
+	return BUFFERALIGN(offsetof(Shared, participants) + mul_size(sizeof(Participant), nparticipants));
+}
+
+static ParallelTableScanDesc
+scan_of(Shared *shared)
+{
+	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants));
+}
+
+/*
+ * Whether the table and the rows that are expected are more than memory holds, and some of the rows
+ * lie in the temporary file.
+ */
+static bool
+is_beyond_memory(const GrnndBuild *build)
+{
+	double		rows = build->expected_rows * build->row_bytes;
+
+	return rows > build->map->memory_limit &&
+		rows + (double) RelationGetNumberOfBlocks(build->heap) * BLCKSZ >
+		(double) grn_memory_limit(build->spec.work_limit);
+}
+
+static void
+init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
+{
+	uint64		row_bytes = build->row_bytes;
+
+	shared->heap = RelationGetRelid(build->heap);
+	shared->index = RelationGetRelid(build->index);
+	shared->concurrent = build->info->ii_Concurrent;
+	shared->nparticipants = nparticipants;
+	shared->max_rows = build->max_rows;
+	shared->dim = build->dim;
+	shared->column_dim = build->column_dim;
+	shared->row_bytes = build->row_bytes;
+	shared->attr_bytes = grnnd_row_bytes(build->attrs);
+	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
+	/* memory is allocated chunk by chunk, of which few rows need but a part */
+	if (nparticipants == 1)
+		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_LOOK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
+	shared->beyond_memory = is_beyond_memory(build);
+	shared->rows_in_memory = build->map->memory_limit / row_bytes;
+	pg_atomic_init_u64(&shared->next_row, 0);
+	pg_atomic_init_u64(&shared->capacity, 0);
+	pg_atomic_init_u32(&shared->nscanned, 0);
+	pg_atomic_init_u32(&shared->nended, 0);
+	pg_atomic_init_u32(&shared->broken_hot_chain, 0);
+	ConditionVariableInit(&shared->room);
+	ConditionVariableInit(&shared->done);
+	for (int i = 0; i < nparticipants; i++)
+	{
+		pg_atomic_init_u64(&shared->participants[i].low, 0);
+		shared->participants[i].gap_begin = shared->participants[i].gap_end = 0;
+		shared->participants[i].heap_tuples = 0;
+	}
+}
+
+/* ---- the leader's duties ---- */
+
+/* Makes room for at least `rows` rows. */
+static void
+make_room(Collector *c, uint64 rows)
+{
+	Shared	   *shared = c->shared;
+	uint64		row_bytes = shared->row_bytes;
+	uint64		capacity;
+
+	rows = Min(rows, shared->max_rows);
+	if (rows <= pg_atomic_read_u64(&shared->capacity))
+		return;
+	grnnd_mapping_grow(c->map, GRN_SEG_VECTORS, rows * row_bytes);
+	grnnd_mapping_grow(c->map, GRN_SEG_TIDS, rows * sizeof(uint64));
+	capacity = Min(c->map->size[GRN_SEG_VECTORS] / row_bytes,
+				   c->map->size[GRN_SEG_TIDS] / sizeof(uint64));
+	if (shared->attr_bytes > 0)
+	{
+		grnnd_mapping_grow(c->map, GRN_SEG_ATTRS, rows * shared->attr_bytes);
+		capacity = Min(capacity, c->map->size[GRN_SEG_ATTRS] / shared->attr_bytes);
+	}
+	pg_atomic_write_u64(&shared->capacity, capacity);
+	ConditionVariableBroadcast(&shared->room);
+}
+
+/* Keeps the segments longer than what all participants may claim soon. */
+static void
+look_after_room(Collector *c)
+{
+	Shared	   *shared = c->shared;
+
+	if (shared->nparticipants > 1)
+		make_room(c, pg_atomic_read_u64(&shared->next_row) +
+				  2 * (uint64) shared->nparticipants * shared->chunk_rows);
+}
+
+/* Hears the builder, where it runs already, and tells it which rows are complete. */
+static void
+look_after_builder(Collector *c)
+{
+	GrnndBuilder *builder = &c->build->builder;
+	uint64		complete;
+
+	if (builder->pid == 0)
+		return;
+	grnnd_builder_poll(builder);
+	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
+	complete = pg_atomic_read_u64(&c->shared->next_row);
+	pg_memory_barrier();		/* claims made after this lie beyond `complete` */
+	for (int i = 0; i < c->shared->nparticipants; i++)
+		complete = Min(complete, pg_atomic_read_u64(&c->shared->participants[i].low));
+	pg_read_barrier();
+	if (complete >= builder->rows_told + c->shared->chunk_rows)
+		grnnd_builder_rows(builder, complete);
+}
+
+/* ---- rows ---- */
+
+/* In a worker: waits until the leader has made room for rows up to c->end. */
+static void
+wait_for_room(Collector *c)
+{
+	while (pg_atomic_read_u64(&c->shared->capacity) < c->end)
+		ConditionVariableSleep(&c->shared->room, WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	ConditionVariableCancelSleep();
+	if (!grnnd_mapping_catch_up(c->map))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("a parallel worker lost sight of the leader's memory"),
+				 errhint("Try again, or with max_parallel_maintenance_workers = 0.")));
+}
+
+/* Takes the next chunk and the memory for it. */
+static void
+claim_chunk(Collector *c)
+{
+	Shared	   *shared = c->shared;
+	uint64		row_bytes = shared->row_bytes;
+
+	/* rows of the last chunk are there before low leaves them behind, */
+	pg_write_barrier();
+	/* and low is right for a reader between the claim and our next word */
+	pg_atomic_write_u64(&c->me->low, pg_atomic_read_u64(&shared->next_row));
+	pg_memory_barrier();
+	c->at = pg_atomic_fetch_add_u64(&shared->next_row, shared->chunk_rows);
+	c->end = Min(c->at + shared->chunk_rows, shared->max_rows);
+	if (c->at >= c->end)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a grnnd index cannot hold more than %llu rows of %u dimensions",
+						(unsigned long long) shared->max_rows, shared->dim),
+				 errhint("Partition the table.")));
+	pg_atomic_write_u64(&c->me->low, c->at);
+
+	if (shared->beyond_memory && c->at >= shared->rows_in_memory && c->passing.rel == NULL)
+		grnnd_passing_begin(&c->passing, c->heap, shared->nparticipants == 1);
+	if (c->build)
+		make_room(c, c->end);
+	else
+		wait_for_room(c);
+	grnnd_mapping_populate(c->map, GRN_SEG_VECTORS, c->at * row_bytes, c->end * row_bytes);
+	grnnd_mapping_populate(c->map, GRN_SEG_TIDS, c->at * sizeof(uint64),
+						   c->end * sizeof(uint64));
+	if (shared->attr_bytes > 0)
+		grnnd_mapping_populate(c->map, GRN_SEG_ATTRS, c->at * shared->attr_bytes,
+							   c->end * shared->attr_bytes);
+}
+
+/* An IndexBuildCallback. */
+static void
+collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+			bool alive, void *state)
+{
+	Collector  *c = state;
+	uint32		dim = c->shared->dim;
+	uint32		row_bytes = c->shared->row_bytes;
+	Size		used = grn_form_bytes(c->key.type->form, dim);
+	uint64		packed;
+	char	   *out;
+
+	if (c->build && c->until_look-- == 0)
+	{
+		look_after_room(c);
+		look_after_builder(c);
+		c->until_look = ROWS_PER_LOOK;
+	}
+	if (c->passing.rel)
+		grnnd_passing_blocks(&c->passing, ItemPointerGetBlockNumber(tid), ItemPointerGetBlockNumber(tid) + 1);
+	if (isnull[0])
+		return;
+	if (c->at >= c->end)
+		claim_chunk(c);
+	out = c->map->base[GRN_SEG_VECTORS] + c->at * row_bytes;
+	if (!grnnd_form_row(&c->key, (int) c->shared->column_dim, values[0], out))
+		return;					/* the index leaves it out */
+	memset(out + used, 0, row_bytes - used);
+	packed = grnnd_pack_tid(tid);
+	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = packed;
+	if (c->attrs->bytes > 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(c->values);
+		uint8	   *attrs = (uint8 *) c->map->base[GRN_SEG_ATTRS] + c->at * c->shared->attr_bytes;
+
+		grnnd_form_attrs(c->attrs, values, isnull, attrs);
+		grnnd_form_elements(c->attrs, values, isnull, attrs + c->attrs->bytes);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(c->values);
+	}
+	c->at++;
+}
+
+/* One participant's whole scan; scan NULL: the whole table's. */
+static void
+scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
+		  TableScanDesc scan)
+{
+	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
+									  ALLOCSET_SMALL_SIZES);
+	c->heap = heap;
+	grnnd_passing_begin(&c->passing, NULL, false);
+	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
+												c->build != NULL, collect_row, c, scan);
+	/* pages behind the last row */
+	if (c->passing.rel && c->passing.alone && c->passing.run.end < RelationGetNumberOfBlocks(heap))
+		grnnd_passing_blocks(&c->passing, c->passing.run.end, RelationGetNumberOfBlocks(heap));
+	grnnd_passing_end(&c->passing);
+	MemoryContextDelete(c->values);
+	c->me->gap_begin = c->at;
+	c->me->gap_end = c->end;
+	pg_write_barrier();
+	/* a gap is filled at the very end, so nothing from it on is complete */
+	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
+}
+
+/* ---- ranks ---- */
+
+static inline uint64
+block_of(uint64 packed_tid)
+{
+	return packed_tid >> 16;
+}
+
+static int
+compare_rows(const void *a, const void *b, void *tids)
+{
+	uint64		x = ((const uint64 *) tids)[*(const uint32 *) a];
+	uint64		y = ((const uint64 *) tids)[*(const uint32 *) b];
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+sort_rows(uint32 *rows, uint32 n, const uint64 *tids)
+{
+	qsort_arg(rows, n, sizeof(uint32), compare_rows, (void *) tids);
+}
+
+static int
+compare_runs(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Rows are collected in runs, in which each row's block is that of the row before, or the next one.
+ * Runs have no blocks in common, but for a block whose rows went to the end of one chunk and to the
+ * beginning of another.  Returns each run's first block, above its first row, in order.
+ */
+static uint64 *
+find_runs(const uint64 *tids, uint32 n, size_t *nruns)
+{
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0, 0.4};
+	size_t		room = 1024;
+	uint64	   *runs = palloc(room * sizeof(uint64));
+	uint64		last = 0;
+
+	*nruns = 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64		block = block_of(tids[i]);
+
+		grnnd_look(&stretch, i, n);
+		if (i == 0 || block - last > 1)
+		{
+			if (*nruns == room)
+				runs = repalloc_huge(runs, (room *= 2) * sizeof(uint64));
+			runs[(*nruns)++] = block << 32 | i;
+		}
+		last = block;
+	}
+	qsort(runs, *nruns, sizeof(uint64), compare_runs);
+	return runs;
+}
+
+/*
+ * Ranks rows by TID: puts runs one behind the other, and sorts the rows of a block that have not
+ * come in order.
+ */
+static void
+rank_rows(GrnndBuild *build)
+{
+	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
+	uint32		n = (uint32) build->rows;
+	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, 1};
+	uint32	   *order;
+	uint32		at = 0;			/* rows ranked so far, */
+	uint32		first = 0;		/* and before the block that they end with */
+	uint64		block = 0;
+	uint64		last = 0;
+	bool		sorted = true;	/* are those of that block? */
+	bool		mixed = false;	/* do blocks not follow each other?  (Of a heap they do) */
+	size_t		nruns;
+	uint64	   *runs;
+
+	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
+	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));
+	order = (uint32 *) build->map->base[GRN_SEG_ORDER];
+	runs = find_runs(tids, n, &nruns);
+	for (size_t r = 0; r < nruns; r++)
+	{
+		uint32		i = (uint32) runs[r];
+
+		do
+		{
+			if (block_of(tids[i]) != block)
+			{
+				if (!sorted)
+					sort_rows(order + first, at - first, tids);
+				sorted = true;
+				first = at;
+				mixed |= block_of(tids[i]) < block;
+				block = block_of(tids[i]);
+			}
+			sorted &= at == first || tids[i] > last;
+			last = tids[i];
+			grnnd_look(&stretch, at, n);
+			order[at++] = i++;
+		} while (i < n && block_of(tids[i]) - block <= 1);
+	}
+	if (mixed)
+		sort_rows(order, n, tids);
+	else if (!sorted)
+		sort_rows(order + first, at - first, tids);
+	pfree(runs);
+}
+
+/* ---- several processes ---- */
+
+/* In a worker: counts itself. */
+static void
+say_done(pg_atomic_uint32 *count, Shared *shared)
+{
+	pg_atomic_fetch_add_u32(count, 1);
+	ConditionVariableSignal(&shared->done);
+}
+
+/* A worker's main function. */
+void
+grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
+{
+	Shared	   *shared = grnnd_worker_begin(toc);
+	LOCKMODE	heap_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
+	LOCKMODE	index_lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Relation	heap = table_open(shared->heap, heap_lock);
+	Relation	index = index_open(shared->index, index_lock);
+	Collector	c = {0};
+
+	c.shared = shared;
+	c.me = &shared->participants[1 + ParallelWorkerNumber];
+	c.key = grnnd_key(index);
+	c.attrs = grnnd_attrs(index);
+	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
+								 1 << GRN_SEG_ATTRS);
+	/* where the leader's memory is out of sight, it does without us */
+	if (grnnd_mapping_catch_up(c.map))
+	{
+		IndexInfo  *info = BuildIndexInfo(index);
+
+		info->ii_Concurrent = shared->concurrent;
+		scan_rows(&c, heap, index, info, GRNND_BEGINSCAN_PARALLEL(heap, scan_of(shared)));
+		if (info->ii_BrokenHotChain)
+			pg_atomic_write_u32(&shared->broken_hot_chain, 1);
+	}
+	else
+		pg_atomic_write_u64(&c.me->low, NO_ROW);
+	say_done(&shared->nscanned, shared);
+	grnnd_mapping_release(c.map, true);
+
+	index_close(index, index_lock);
+	table_close(heap, heap_lock);
+	grnnd_worker_end(toc);
+	say_done(&shared->nended, shared);
+}
+
+/* Until all workers have counted.  Those that scan may need room meanwhile. */
+static void
+wait_for_workers(Collector *c, pg_atomic_uint32 *count, int nworkers)
+{
+	while (pg_atomic_read_u32(count) < (uint32) nworkers)
+	{
+		look_after_room(c);
+		look_after_builder(c);
+		ConditionVariableTimedSleep(&c->shared->done, LOOK_MS,
+									WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Moves the last rows into the gaps, so that rows [0, result) are complete. */
+static uint64
+close_gaps(Shared *shared, GrnndMapping *map)
+{
+	uint64		row_bytes = shared->row_bytes;
+	char	   *vectors = map->base[GRN_SEG_VECTORS];
+	uint64	   *tids = (uint64 *) map->base[GRN_SEG_TIDS];
+	uint64		attr_bytes = shared->attr_bytes;
+	char	   *attrs = map->base[GRN_SEG_ATTRS];
+	uint64		n = Min(pg_atomic_read_u64(&shared->next_row), shared->max_rows);
+
+	for (;;)
+	{
+		Participant *lowest = NULL;
+		Participant *highest = NULL;
+
+		for (int i = 0; i < shared->nparticipants; i++)
+		{
+			Participant *p = &shared->participants[i];
+
+			if (p->gap_begin >= p->gap_end)
+				continue;
+			if (lowest == NULL || p->gap_begin < lowest->gap_begin)
+				lowest = p;
+			if (highest == NULL || p->gap_begin > highest->gap_begin)
+				highest = p;
+		}
+		if (lowest == NULL)
+			return n;
+		if (highest->gap_end == n)
+		{
+			n = highest->gap_begin;
+			highest->gap_end = highest->gap_begin;
+			continue;
+		}
+		n--;
+		memcpy(vectors + lowest->gap_begin * row_bytes, vectors + n * row_bytes, row_bytes);
+		tids[lowest->gap_begin] = tids[n];
+		if (attr_bytes > 0)
+			memcpy(attrs + lowest->gap_begin * attr_bytes, attrs + n * attr_bytes, attr_bytes);
+		lowest->gap_begin++;
+	}
+}
+
+/* In the leader, when all rows are there. */
+static void
+finish_rows(GrnndBuild *build)
+{
+	if (build->rows == 0)
+		return;
+	grnnd_builder_rows(&build->builder, build->rows);
+	rank_rows(build);
+}
+
+/* Scans with workers.  False where none could be had and nothing has been done. */
+static bool
+collect_parallel(GrnndBuild *build, int nworkers)
+{
+	Snapshot	snapshot = SnapshotAny;
+	Collector	c = {0};
+	Shared	   *shared;
+	GrnndWorkers *workers;
+	Size		bytes;
+
+	if (build->info->ii_Concurrent)
+		snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	bytes = add_size(scan_offset(nworkers + 1),
+					 table_parallelscan_estimate(build->heap, snapshot));
+	workers = grnnd_workers_prepare("grnnd_collect_worker", nworkers, bytes,
+									(void **) &shared);
+	if (workers)
+	{
+		init_shared(shared, build, nworkers + 1);
+		table_parallelscan_initialize(build->heap, scan_of(shared), snapshot);
+		grnnd_mapping_share(build->map, &shared->extents);
+		c.shared = shared;
+		c.me = &shared->participants[0];
+		c.map = build->map;
+		c.key = build->key;
+		c.attrs = build->attrs;
+		c.build = build;
+		look_after_room(&c);
+		grnnd_workers_launch(workers);
+		build->workers = workers->launched;
+		/* workers that never start claim nothing */
+		for (int i = workers->launched; i < nworkers; i++)
+			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
+
+		if (build->workers > 0)
+		{
+			scan_rows(&c, build->heap, build->index, build->info,
+					  GRNND_BEGINSCAN_PARALLEL(build->heap, scan_of(shared)));
+			WaitForParallelWorkersToAttach(workers->pcxt);
+			wait_for_workers(&c, &shared->nscanned, build->workers);
+			build->rows = close_gaps(shared, build->map);
+			finish_rows(build);
+			wait_for_workers(&c, &shared->nended, build->workers);
+			for (int i = 0; i <= nworkers; i++)
+				build->heap_tuples += shared->participants[i].heap_tuples;
+			if (pg_atomic_read_u32(&shared->broken_hot_chain))
+				build->info->ii_BrokenHotChain = true;
+		}
+		grnnd_mapping_unshare(build->map);
+		grnnd_workers_finish(workers);
+	}
+	if (IsMVCCSnapshot(snapshot))
+		UnregisterSnapshot(snapshot);
+	return build->workers > 0;
+}
+
+static void
+collect_alone(GrnndBuild *build)
+{
+	Shared	   *shared = palloc0(scan_offset(1));
+	Collector	c = {0};
+
+	init_shared(shared, build, 1);
+	c.shared = shared;
+	c.me = &shared->participants[0];
+	c.map = build->map;
+	c.key = build->key;
+	c.attrs = build->attrs;
+	c.build = build;
+	scan_rows(&c, build->heap, build->index, build->info, NULL);
+	build->rows = close_gaps(shared, build->map);
+	finish_rows(build);
+	build->heap_tuples = c.me->heap_tuples;
+	pfree(shared);
+}
+
+void
+grnnd_collect(GrnndBuild *build)
+{
+	/* a worker's start takes longer than few rows do, unless they are spread over many pages */
+	bool		alone = RelationGetNumberOfBlocks(build->heap) <= FEW_BLOCKS &&
+		grnnd_builds_in_backend(build, build->expected_rows);
+	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
+
+	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
+	if (nworkers == 0 || !collect_parallel(build, nworkers))
+		collect_alone(build);
+}

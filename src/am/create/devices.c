@@ -1,0 +1,104 @@
+/*
+ * devices.c - grnnd_devices(): the GPUs that the builder program finds.  The
+ * program is asked, because no PostgreSQL process loads a GPU driver.
+ */
+#include "am/grnnd.h"
+#include "am/create/spawn.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "storage/fd.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+#define NCOLUMNS 6				/* device, name, capability, memory, free, problem */
+#define PROBLEM (NCOLUMNS - 1)
+#define MAX_LINE 1024
+
+/* 'path' --devices, whatever characters path has. */
+static char *
+command_of(const char *path)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoChar(&s, '\'');
+	for (; *path; path++)
+	{
+		if (*path == '\'')
+			appendStringInfoString(&s, "'\\''");
+		else
+			appendStringInfoChar(&s, *path);
+	}
+	appendStringInfoString(&s, "' --devices");
+	return s.data;
+}
+
+/* Stores one line (see src/builder/list_gpus.c).  False: it has another form. */
+static bool
+put_line(char *line, ReturnSetInfo *result)
+{
+	char	   *fields[NCOLUMNS];
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+	int			n = 0;
+
+	memset(nulls, true, sizeof(nulls));
+	line[strcspn(line, "\n")] = '\0';
+	for (char *p = line; p != NULL && n < NCOLUMNS; n++)
+		fields[n] = strsep(&p, "\t");
+
+	if (n == 2 && fields[1][0] == '!')
+	{
+		values[PROBLEM] = CStringGetTextDatum(fields[1] + 1);
+		nulls[PROBLEM] = false;
+	}
+	else if (n == PROBLEM)
+	{
+		values[1] = CStringGetTextDatum(fields[1]);
+		values[2] = CStringGetTextDatum(fields[2]);
+		values[3] = Int64GetDatum(strtoll(fields[3], NULL, 10));
+		values[4] = Int64GetDatum(strtoll(fields[4], NULL, 10));
+		memset(nulls + 1, false, 4);
+	}
+	else
+		return false;
+	if (strcmp(fields[0], "-") != 0)
+	{
+		values[0] = Int32GetDatum(atoi(fields[0]));
+		nulls[0] = false;
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return true;
+}
+
+PG_FUNCTION_INFO_V1(grnnd_devices);
+Datum
+grnnd_devices(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	char	   *path = grnnd_builder_program();
+	char		line[MAX_LINE];
+	bool		good = true;
+	bool		any = false;
+	FILE	   *pipe;
+	int			status;
+
+	InitMaterializedSRF(fcinfo, 0);
+	grnnd_guard_descriptors();
+	pipe = OpenPipeStream(command_of(path), "r");
+	if (pipe == NULL)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not run the index builder \"%s\": %m", path)));
+	while (good && fgets(line, sizeof(line), pipe) != NULL)
+		any = good = put_line(line, result);
+	status = ClosePipeStream(pipe);
+	if (status != 0 || !any)
+		ereport(ERROR,
+				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+				 errmsg("the index builder \"%s\" could not list its devices", path),
+				 status > 0 ? errdetail("Its end: %s.", wait_result_to_str(status)) : 0,
+				 errhint("Check grnnd.builder_path; the server log may hold the program's last words.")));
+	return (Datum) 0;
+}

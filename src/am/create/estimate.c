@@ -1,0 +1,400 @@
+/*
+ * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take with the present settings.
+ *
+ * The functions that plan a build's memory and pages are called for the number of rows that the
+ * planner expects.  All rows are taken to differ.  A few pages that are spread over the table say
+ * how many rows have a vector, and which form holds all vectors.  No builder is started.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/relation.h"
+#include "access/tableam.h"
+#include "access/xlog.h"
+#include "catalog/pg_type_d.h"
+#include "commands/defrem.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "am/create/collect.h"
+#include "am/create/device_choice.h"
+#include "am/create/write_index_impl.h"
+#include "am/lists.h"
+#include "am/owner.h"
+#include "am/test_point.h"
+#include "am/write/fit.h"
+#include "graph/construct/descent.h"
+#include "graph/construct/workspace.h"
+
+/* Pages of the sample, and vectors that are looked at on each. */
+#define SAMPLE_PAGES 64
+#define VECTORS_PER_PAGE 4
+
+/* Bytes of rows, index and WAL in a second, about, on fast disks (test/bench/build/results.md). */
+#define BYTES_PER_SECOND 1e9
+
+/* Bytes of WAL for a page: its image, and its share of the record. */
+#define WAL_PAGE_BYTES (BLCKSZ + 40)
+
+typedef struct Estimate
+{
+	GrnndBuild	build;			/* nothing of it but what grnnd_build_init() sets */
+	/* columns of the table */
+	FormData_pg_attribute vector;
+	GrnndAttrs *attrs;			/* of filter columns */
+	/* of the sample */
+	double		rows;			/* seen there, */
+	double		vectors;		/* and of them with a vector */
+	int			nvalues;
+	Datum		values[SAMPLE_PAGES * VECTORS_PER_PAGE];	/* vectors that were kept, detoasted */
+} Estimate;
+
+/* Ends with an error unless oid is a table, and the user's. */
+static void
+check_table(Oid oid)
+{
+	const char *name = get_rel_name(oid);
+	char		kind = get_rel_relkind(oid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", oid)));
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", name),
+				 kind == RELKIND_PARTITIONED_TABLE
+				 ? errhint("Ask for each of its partitions.")
+				 : errhint("Give a table or a materialized view.")));
+	if (!grnnd_owns(oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+}
+
+/*
+ * Opens a table of the user's.  The checks come before the lock, so that nobody waits for a
+ * lock that he may not have, and again under it, for the table may have changed meanwhile.
+ */
+static Relation
+open_table(Oid oid)
+{
+	Relation	table;
+
+	check_table(oid);
+	table = try_relation_open(oid, AccessShareLock);
+	check_table(oid);
+	if (RecoveryInProgress() && table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read unlogged tables during recovery"),
+				 errhint("Ask on the primary server.")));
+	return table;
+}
+
+static Form_pg_attribute
+table_column(Relation table, const char *name)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(table), name);
+	Form_pg_attribute attribute;
+
+	if (attnum <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(table))));
+	attribute = TupleDescAttr(RelationGetDescr(table), attnum - 1);
+#if PG_VERSION_NUM >= 180000
+	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" is generated when it is read, and cannot be in an index", name),
+				 errhint("Generate it as STORED.")));
+#endif
+	return attribute;
+}
+
+/* Filter columns by their names, with the operator classes that CREATE INDEX takes by default. */
+static void
+find_filter_columns(Estimate *e, Relation table, ArrayType * names)
+{
+	GrnndAttrSource sources[GRNND_MAX_ATTRS];
+	Oid			am = get_am_oid("grnnd", false);
+	Datum	   *each;
+	bool	   *nulls;
+	int			n = 0;
+
+	if (names != NULL)
+		deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &each, &nulls, &n);
+	if (n > GRNND_MAX_ATTRS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS),
+				 errhint("The vector is one of them.")));
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute attribute;
+		Oid			class_oid,
+					input;
+
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("the name of a filter column must not be null"),
+					 errhint("Write each as in \"{tenant_id,created_at}\".")));
+		attribute = table_column(table, NameStr(*DatumGetName(each[i])));
+		class_oid = ResolveOpClass(NIL, attribute->atttypid, "grnnd", am);
+		input = get_opclass_input_type(class_oid);
+		if (OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), input, input, GRNND_SUPPORT_TYPE)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("filter column \"%s\" is a vector", NameStr(attribute->attname)),
+					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+		sources[i] = (GrnndAttrSource) {input, attribute->atttypid, attribute->attcollation};
+	}
+	e->attrs = grnnd_make_attrs(sources, (uint32) n);
+}
+
+/* ---- the sample ---- */
+
+/* Reads pages that are spread over the table; returns how many rows all of it has. */
+static double
+read_sample(Estimate *e, Relation table)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(table);
+	uint32		n = Min(blocks, SAMPLE_PAGES);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	double		tuples,
+				allvisible;
+	ItemPointerData first,
+				last;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		BlockNumber block = (BlockNumber) ((uint64) blocks * i / n);
+		TableScanDesc scan;
+
+		ItemPointerSet(&first, block, FirstOffsetNumber);
+		ItemPointerSet(&last, block, MaxOffsetNumber);
+		scan = table_beginscan_tidrange(table, GetActiveSnapshot(), &first, &last);
+		for (int kept = 0; table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot);)
+		{
+			bool		isnull;
+			Datum		value = slot_getattr(slot, e->vector.attnum, &isnull);
+
+			e->rows++;
+			e->vectors += !isnull;
+			if (!isnull && kept++ < VECTORS_PER_PAGE)
+				e->values[e->nvalues++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		}
+		table_endscan(scan);
+		CHECK_FOR_INTERRUPTS();
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	if (n == blocks || table->rd_rel->reltuples < 0)
+		return e->rows / Max(n, 1) * blocks;
+	estimate_rel_size(table, NULL, &blocks, &tuples, &allvisible);
+	return tuples;
+}
+
+/* The form that holds all vectors exactly, by the sample.  Only those to be indexed count. */
+static GrnForm
+sampled_form(Estimate *e)
+{
+	const GrnndBuild *b = &e->build;
+	void	   *row = palloc0(b->row_bytes);
+	float	   *numbers = palloc(b->dim * sizeof(float));
+	uint32		needed = 0;
+	int			indexed = 0;
+
+	for (int i = 0; i < e->nvalues; i++)
+		if (b->key.type->dim(e->values[i]) == (int) b->column_dim &&
+			grnnd_form_row(&b->key, (int) b->column_dim, e->values[i], row))
+		{
+			grn_form_load(b->key.type->form, row, b->dim, numbers);
+			needed |= 1u << grn_form_smallest(numbers, b->dim);
+			indexed++;
+		}
+	e->vectors *= (double) indexed / Max(e->nvalues, 1);
+	return grn_rows_form(needed, b->key.type->form);
+}
+
+/* ---- what the build takes ---- */
+
+/*
+ * What filter columns take: records of lists, pages, and bytes of ATTRS behind the values.  Every
+ * list of a column is taken to be as long as the others, and the elements of an array to have all
+ * the lists that they may have.
+ */
+static void
+add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
+{
+	const GrnndBuild *b = &e->build;
+	GrnndMeta	meta = {.sig_bytes = (uint16) layout->sig_bytes, .ncolumns = e->attrs->n, .build_nodes = (uint32) rows};
+	GrnCodec	codec = {.dim = layout->dim, .shape = layout->shape, .kind = b->key.metric->codes,
+		.own = b->key.metric->own_codes};
+	GrnndListSizes lists = {0};
+
+	/* without codes there are no lists, and few rows get theirs later */
+	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
+		meta.list_buckets = grnnd_list_buckets(layout, rows);
+	for (uint32 c = 0; c < e->attrs->n; c++)
+	{
+		double		n = e->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY ? (double) rows
+			: grnnd_most_listed(layout, (double) rows);
+
+		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
+		for (uint32 i = 0; i < meta.list_buckets; i++)
+			grnnd_add_list(&lists, &meta, layout, &codec, c, (uint64) (n / meta.list_buckets), rows);
+	}
+	*records = grnnd_place_lists(layout, rows, &lists).end;
+	grnnd_place_filters(&meta, layout, 0);
+	*pages = grnnd_filter_pages(&meta);
+	*bytes = grnnd_filter_bytes(&meta, layout, rows, &lists);
+}
+
+/* The segments, as grnnd_mapping_grow() lengthens them. */
+typedef struct Segments
+{
+	uint64		size[GRN_NSEGMENTS];
+	uint64		memory_left;
+	uint64		memory;
+	uint64		disk;			/* of the temporary file */
+} Segments;
+
+static void
+grow(Segments *s, GrnSegment segment, uint64 bytes)
+{
+	while (s->size[segment] < bytes)
+	{
+		uint64		piece = grnnd_next_piece(s->size[segment], bytes, UINT64_MAX, s->memory_left);
+
+		s->size[segment] += piece;
+		*(s->memory_left > 0 ? &s->memory : &s->disk) += piece;
+		s->memory_left -= Min(piece, s->memory_left);
+	}
+}
+
+/* Memory and temporary file of a build over so many rows, segment by segment as it goes on. */
+static Segments
+build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 filter_bytes,
+			 uint64 rows)
+{
+	Segments	s = {.memory_left = (uint64) maintenance_work_mem * 1024};
+	uint64		of_row = grnnd_row_bytes(b->attrs);
+	uint64		chunk = grnnd_chunk_rows(b->row_bytes);
+	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree, .shape = layout->shape,
+		.centred = grn_has_centre(layout->form, rows)};
+	GrnRows		like = {.dim = b->dim, .form = (GrnForm) b->spec.form};
+	GrnGraphParams params = b->spec.params;
+	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centred = r.centred};
+	GrnCodeCosts costs;
+	GrnWork		work;
+
+	for (uint64 n = chunk; n < rows + chunk; n += chunk)
+	{
+		grow(&s, GRN_SEG_VECTORS, Min(n, rows) * b->row_bytes);
+		grow(&s, GRN_SEG_TIDS, Min(n, rows) * sizeof(uint64));
+		grow(&s, GRN_SEG_ATTRS, Min(n, rows) * of_row);
+	}
+	grow(&s, GRN_SEG_ORDER, rows * sizeof(uint32));
+	grn_layout_code_costs_of(spec, &costs);
+	needs.code_bytes = grn_most_code_bytes(&costs);
+	needs.code_dims = b->spec.use_codes && needs.code_bytes > 0 ? grn_max_code_dims(b->dim) : 0;
+	work = grn_lay_out_work(&needs, NULL);
+	grow(&s, GRN_SEG_WORK, Max(grn_compare_work_bytes(rows), work.bytes));
+	grn_default_params(&params, b->dim, rows);
+	if (b->spec.device != GRN_DEVICE_GPU)
+		grow(&s, GRN_SEG_WORK, work.kept_bytes + grn_rnnd_bytes(&params, rows, grn_copied_dims(&like)));
+	grn_place_result(&r);
+	grow(&s, GRN_SEG_RESULT, grn_place_result_end(&r, rows, b->dim));
+	if (layout->code_bytes > 0)
+		grow(&s, GRN_SEG_CODES, grn_place_codes(&r, b->dim));
+	grow(&s, GRN_SEG_ATTRS, rows * of_row + filter_bytes);
+	return s;
+}
+
+/* Fills the result, for a table that has rows. */
+static void
+estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
+{
+	static const char *const devices[] = {[GRN_DEVICE_AUTO] = "auto",[GRN_DEVICE_GPU] = "gpu",[GRN_DEVICE_CPU] = "cpu"};
+	GrnndBuild *b = &e->build;
+	GrnLayoutSpec spec = grnnd_usual_layout(b, exact);
+	GrnLayout	layout;
+	uint64		records,
+				pages,
+				filter_bytes;
+	Segments	segments;
+
+	grnnd_choose_device(b, (double) rows);
+	spec = grnnd_usual_layout(b, grn_layout_form_beside_columns((GrnKeep) b->spec.keep, b->spec.use_codes, &spec));
+	if (!grn_layout_of(&layout, &spec))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a record of degree %u does not fit a page", spec.degree),
+				 errhint("Build with a smaller degree.")));
+	add_filters(e, &layout, rows, &records, &pages, &filter_bytes);
+	grnnd_check_records(records);
+	pages += grnnd_index_blocks(&layout, grn_has_centre(layout.form, rows), records);
+	segments = build_memory(b, &spec, &layout, filter_bytes, rows);
+
+	values[0] = Int64GetDatum((int64) rows);
+	values[2] = CStringGetTextDatum(devices[b->spec.device]);
+	values[3] = Int64GetDatum((int64) (pages * BLCKSZ));
+	values[4] = Int64GetDatum((int64) (wal ? pages * WAL_PAGE_BYTES : 0));
+	values[5] = Int64GetDatum((int64) segments.memory);
+	values[6] = Int64GetDatum((int64) segments.disk);
+	values[7] = Float8GetDatum(grnnd_graph_seconds(b, (double) rows) +
+							   (double) (rows * b->row_bytes + pages * BLCKSZ * (wal ? 2 : 1)) / BYTES_PER_SECOND);
+}
+
+PG_FUNCTION_INFO_V1(grnnd_build_estimate);
+Datum
+grnnd_build_estimate(PG_FUNCTION_ARGS)
+{
+	Datum		values[8] = {0};	/* the function's columns */
+	bool		nulls[8] = {false};
+	TupleDesc	tupdesc;
+	Relation	table;
+	GrnndOptions *options;
+	GrnndKey	key;
+	GrnForm		exact;
+	Estimate   *e = palloc0(sizeof(Estimate));
+	double		rows;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table and column must not be null"),
+				 errhint("Give the table and the name of the column that is to be indexed.")));
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	table = open_table(PG_GETARG_OID(0));
+	e->vector = *table_column(table, NameStr(*PG_GETARG_NAME(1)));
+	options = (GrnndOptions *) grnnd_options(PG_ARGISNULL(3) ? (Datum) 0 : PG_GETARG_DATUM(3), true);
+	find_filter_columns(e, table, PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
+	e->vector.atttypid = getBaseTypeAndTypmod(e->vector.atttypid, &e->vector.atttypmod);
+	key = grnnd_key_by_name(e->vector.atttypid, PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL);
+	grnnd_test_point("estimate");
+	rows = read_sample(e, table);
+	/* as in an index on an expression that gives the column its dimensions */
+	if (e->vector.atttypmod < 1 && e->nvalues > 0)
+		e->vector.atttypmod = key.type->dim(e->values[0]);
+	grnnd_build_init(&e->build, key, e->attrs, &e->vector, options);
+	exact = sampled_form(e);
+	rows = rint(rows * e->vectors / Max(e->rows, 1));
+	values[1] = Int32GetDatum((int32) e->build.column_dim);
+	nulls[2] = rows < 1;
+	values[7] = Float8GetDatum(0);
+	if (rows >= 1)
+		estimate(e, exact, (uint64) rows, RelationNeedsWAL(table) && XLogIsNeeded(), values);
+	relation_close(table, AccessShareLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+}

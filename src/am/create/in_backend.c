@@ -1,0 +1,152 @@
+/*
+ * in_backend.c - builds of few rows, without a builder process.
+ *
+ * A process, its threads and the device that it opens take longer than the graph of some hundred
+ * rows.  So the leader runs the builder's pipeline itself, on one thread and without a GPU, in the
+ * memory of the same segments.  The index's pages are those that a builder on cores would make.
+ *
+ * An error may leave the pipeline wherever it loops or takes memory: it owns nothing but memory,
+ * which is here that of a memory context and of the build's mapping.
+ */
+#include "am/create/in_backend.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "am/create/progress.h"
+#include "am/test_point.h"
+#include "builder/pipeline.h"
+#include "graph/memory.h"
+
+/*
+ * Builds that take the processor at most so long, about: a builder's threads would gain no time
+ * that a user could notice.
+ */
+#define MOST_SECONDS 0.1
+#define SECONDS_PER_ROW 40e-6
+#define SECONDS_PER_FLOAT 0.03e-6
+
+/* What is allocated of each segment, so that a machine without memory gives an error. */
+typedef struct Host
+{
+	GrnndMapping *map;
+	uint64		populated[GRN_NSEGMENTS];
+} Host;
+
+bool
+grnnd_builds_in_backend(const GrnndBuild *build, double rows)
+{
+	return grnnd_small_in_backend && build->spec.device != GRN_DEVICE_GPU &&
+		build->spec.remote == GRN_REMOTE_NONE &&
+		rows * (SECONDS_PER_ROW + SECONDS_PER_FLOAT * build->dim) <= MOST_SECONDS;
+}
+
+/* ---- GrnMemory ---- */
+
+static void *
+memory_alloc(size_t bytes)
+{
+	return palloc_extended(bytes, MCXT_ALLOC_HUGE);
+}
+
+static void
+memory_free(void *p)
+{
+	pfree(p);
+}
+
+/* ---- GrnParallel ---- */
+
+static void
+run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	for (size_t begin = 0; begin < n; begin += Max(grain, 1))
+	{
+		CHECK_FOR_INTERRUPTS();
+		grnnd_test_point("build-loop");
+		fn(arg, 0, begin, Min(begin + Max(grain, 1), n));
+	}
+}
+
+/* ---- GrnHost ---- */
+
+static void *
+host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
+{
+	Host	   *host = ctx;
+
+	grnnd_mapping_grow(host->map, segment, bytes);
+	if (bytes > host->populated[segment])
+	{
+		grnnd_mapping_populate(host->map, segment, host->populated[segment], bytes);
+		host->populated[segment] = bytes;
+	}
+	return host->map->base[segment];
+}
+
+static void
+host_expect(void *ctx, GrnSegment segment, uint64_t bytes)
+{
+}
+
+static bool
+host_device(void *ctx, bool wait, GrnGpu **gpu)
+{
+	*gpu = NULL;
+	return true;
+}
+
+static void
+host_phase(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+{
+	grnnd_report_phase(phase, done, total);
+}
+
+static void
+host_notice(void *ctx, const char *text, const char *hint)
+{
+	ereport(NOTICE,
+			(errmsg("%s", text),
+			 hint[0] ? errhint("%s", hint) : 0));
+}
+
+/* No build here moves rows while they are collected, which is what asks for them. */
+static uint64_t
+host_rows(void *ctx, uint64_t have, int ms, bool *all)
+{
+	*all = true;
+	return have;
+}
+
+static void
+host_written(void *ctx)
+{
+}
+
+/* ---- */
+
+void
+grnnd_build_in_backend(GrnndBuild *build)
+{
+	GrnndMapping *map = build->map;
+	Host		host = {.map = map};
+	const GrnHost calls = {&host, host_need, host_expect, host_device, host_phase, host_notice,
+		host_rows, host_written};
+	GrnParallel alone = {.nworkers = 1, .run = run};
+	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &calls,
+		.vectors = map->base[GRN_SEG_VECTORS], .order = (const uint32_t *) map->base[GRN_SEG_ORDER],
+		.n = build->rows, .on_disk = map->file_size[GRNND_FILE_DISK]};
+	GrnFailure	failure;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd build", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	build->spec.device = GRN_DEVICE_CPU;
+	build->spec.threads = 1;
+	/* few rows are in memory already, and their graph takes little: nobody asks how much is free */
+	build->spec.work_limit = UINT64_MAX;
+	grn_memory = (GrnMemory) {memory_alloc, memory_free};
+	if (!grn_build(&job, &build->builder.result, &failure))
+		grnnd_builder_failed(failure.sqlstate, failure.text, failure.hint);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

@@ -1,0 +1,715 @@
+/*
+ * launch.c - starts the builder process, talks to it and ends it.
+ *
+ * A builder that crashes, hangs or sends nonsense costs an ERROR of this one statement.  Every
+ * wait for it has a limit; while it should be at work that is grnnd.build_timeout.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "commands/progress.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/backend_progress.h"
+#include "utils/wait_event.h"
+
+#include "am/create/launch.h"
+#include "am/create/progress.h"
+#include "am/create/spawn.h"
+#include "am/grnnd.h"
+
+/* How long a killed builder may take to be gone: its driver frees GPU memory. */
+#define REAP_LIMIT_MS 10000
+
+/* How long one that closed its socket may take to exit by itself. */
+#define EXIT_LIMIT_MS 1000
+
+/* Memory allocated between two looks at the builder's messages. */
+#define ALLOCATE_PIECE (UINT64CONST(256) << 20)
+
+/*
+ * A builder between two builds of one transaction, as on a table of many partitions.
+ * It holds a device's context, so it never outlives the transaction.
+ */
+static GrnndBuilder parked = {.sock = -1};
+
+/*
+ * A parked builder that the end of its transaction has killed.  Its driver may take
+ * seconds to free GPU memory, so the next builder's start waits for it and the end of
+ * the transaction does not.
+ */
+static GrnndBuilder leaving = {.sock = -1};
+
+/* ---- silence ---- */
+
+static void
+begin_silence(GrnndSilence *s)
+{
+	INSTR_TIME_SET_CURRENT(s->looked);
+	s->ms = 0;
+}
+
+/*
+ * Counts the time since the last look as silence; returns whether the silence has lasted
+ * for grnnd.build_timeout.  One look counts for half of that and for two beats at most:
+ * where the whole machine was paused, the builder could say nothing meanwhile, and it
+ * gets the rest of the time to say something.
+ */
+static bool
+silence_lasts(GrnndSilence *s)
+{
+	double		most = Min(2 * GRN_BEAT_MS, grnnd_build_timeout / 2);
+	double		ms = grnnd_seconds_since(s->looked) * 1000;
+
+	INSTR_TIME_SET_CURRENT(s->looked);
+	s->ms += Min(ms, most);
+	return s->ms >= grnnd_build_timeout;
+}
+
+/* ---- end ---- */
+
+/* Waits at most limit_ms for the builder to exit.  True: *status is its status. */
+static bool
+reap(GrnndBuilder *b, int limit_ms, int *status)
+{
+	long		slept_us = 0;
+	long		pause_us = 100;
+
+	*status = -1;
+	for (;;)
+	{
+		pid_t		got = waitpid(b->pid, status, WNOHANG);
+
+		if (got == b->pid || (got < 0 && errno == ECHILD))
+		{
+			b->pid = 0;
+			return true;
+		}
+		if (slept_us >= (long) limit_ms * 1000)
+			return false;
+		pg_usleep(pause_us);
+		slept_us += pause_us;
+		if (pause_us < 5000)
+			pause_us *= 2;
+	}
+}
+
+void
+grnnd_builder_kill(GrnndBuilder *b)
+{
+	if (b->map)
+		grnnd_mapping_listen(b->map, NULL, NULL);
+	if (b->sock >= 0)
+		close(b->sock);
+	b->sock = -1;
+	if (b->pid != 0)
+		kill(b->pid, SIGKILL);
+	b->killed = true;
+}
+
+void
+grnnd_builder_leave(GrnndBuilder *b)
+{
+	grnnd_mapping_listen(b->map, NULL, NULL);
+}
+
+void
+grnnd_builder_end(GrnndBuilder *b)
+{
+	pid_t		pid = b->pid;
+	int			status;
+
+	grnnd_builder_kill(b);
+	if (pid != 0 && !reap(b, REAP_LIMIT_MS, &status))
+		ereport(LOG,
+				(errmsg("index builder process %d does not go away after SIGKILL",
+						(int) pid)));
+	b->pid = 0;
+}
+
+/* Waits for the builder that an earlier transaction has left behind. */
+static void
+await_leaving(void)
+{
+	int			status;
+
+	for (int waited = 0; leaving.pid != 0 && !reap(&leaving, GRN_BEAT_MS, &status);
+		 waited += GRN_BEAT_MS)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (waited >= REAP_LIMIT_MS)
+		{
+			ereport(LOG,
+					(errmsg("index builder process %d does not go away after SIGKILL",
+							(int) leaving.pid)));
+			leaving.pid = 0;
+		}
+	}
+}
+
+/* The builder is gone or has closed its socket: an ERROR with what is known. */
+static GRNND_NORETURN void
+builder_lost(GrnndBuilder *b)
+{
+	pid_t		pid = b->pid;
+	int			status;
+	bool		exited;
+
+	/* The session that cancelled the statement may have signalled the builder too. */
+	CHECK_FOR_INTERRUPTS();
+	exited = reap(b, EXIT_LIMIT_MS, &status);
+	CHECK_FOR_INTERRUPTS();
+
+	if (exited && status != -1 && WIFSIGNALED(status))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("the index builder process ended unexpectedly"),
+				 errdetail("Process %d was terminated by signal %d: %s.", (int) pid,
+						   WTERMSIG(status), strsignal(WTERMSIG(status))),
+				 WTERMSIG(status) == SIGKILL ?
+				 errhint("If the kernel was out of memory, its log says so; lower maintenance_work_mem or grnnd.build_threads.") :
+				 errhint("The server log may hold its last words. The table is unchanged.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("the index builder process ended unexpectedly"),
+			 exited && status != -1 && WIFEXITED(status) ?
+			 errdetail("Process %d exited with status %d.", (int) pid, WEXITSTATUS(status)) :
+			 errdetail("Process %d closed its connection.", (int) pid),
+			 errhint("The server log may hold its last words. The table is unchanged.")));
+}
+
+static GRNND_NORETURN void
+builder_nonsense(GrnndBuilder *b, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("the index builder process sent an invalid message: %s", what),
+			 errhint("Check that the builder is of the same version as the extension.")));
+}
+
+/* ---- sending ---- */
+
+/*
+ * Sends one message, with a descriptor where fd >= 0.  Where the socket is full,
+ * waits for room or, if optional, returns false.  A builder that has gone is
+ * only noted: what it said before is still to be read.
+ */
+static bool
+send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
+{
+	struct iovec iov = {.iov_base = (void *) msg, .iov_len = sizeof(*msg)};
+	union
+	{
+		char		space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	}			control;
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
+	GrnndSilence silence;
+
+	begin_silence(&silence);
+	if (fd >= 0)
+	{
+		struct cmsghdr *c;
+
+		memset(&control, 0, sizeof(control));
+		hdr.msg_control = control.space;
+		hdr.msg_controllen = sizeof(control.space);
+		c = CMSG_FIRSTHDR(&hdr);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+
+	while (!b->broken)
+	{
+		int			events;
+
+		if (sendmsg(b->sock, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return true;
+		if (errno == EINTR)
+			continue;
+		if (errno == EPIPE || errno == ECONNRESET)
+		{
+			b->broken = true;
+			break;
+		}
+		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("could not talk to the index builder process: %m")));
+		if (optional)
+			return false;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_SOCKET_WRITEABLE |
+								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (silence_lasts(&silence) && !(events & WL_SOCKET_WRITEABLE))
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("the index builder process does not respond"),
+					 errdetail("It has not read a message for %d ms.", grnnd_build_timeout)));
+	}
+	return false;
+}
+
+/* Sends a message of three numbers, and waits for room. */
+static void
+tell(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1, uint64 arg2)
+{
+	GrnMsg		msg = {.type = type, .arg = {arg0, arg1, arg2}};
+
+	send_message(b, &msg, -1, false);
+}
+
+/* A GrnndAnnounceFn. */
+static void
+announce_extent(void *arg, const GrnndExtent *extent, int fd)
+{
+	GrnMsg		msg = {.type = GRN_MSG_EXTENT};
+
+	if (extent->segment >= GRN_SEG_TIDS)
+		return;					/* no business of the builder */
+	msg.arg[0] = extent->segment;
+	msg.arg[1] = extent->offset;
+	msg.arg[2] = extent->file_offset;
+	msg.arg[3] = extent->bytes;
+	send_message(arg, &msg, fd, false);
+}
+
+void
+grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
+{
+	GrnMsg		msg = {.type = GRN_MSG_ROWS};
+
+	if (b->pid == 0 || rows <= b->rows_told)
+		return;
+	msg.arg[0] = rows;
+	if (send_message(b, &msg, -1, true))
+		b->rows_told = rows;
+}
+
+void
+grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
+{
+	tell(b, GRN_MSG_PACKED, first, n, form);
+}
+
+/* ---- receiving ---- */
+
+/*
+ * Text of the builder, which may be another host's, in any encoding, and cut at any byte: where it
+ * is not sound here, without what is not ASCII.  Else a NOTICE would be an error of its own.
+ */
+static void
+make_sound(char *text, Size size)
+{
+	text[size - 1] = '\0';
+	if (!pg_verifymbstr(text, (int) strlen(text), true))
+		for (; *text; text++)
+			if (IS_HIGHBIT_SET(*text))
+				*text = '?';
+}
+
+void
+grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
+{
+	int			code = ERRCODE_INTERNAL_ERROR;
+
+	if (strnlen(sqlstate, GRN_SQLSTATE) == 5 &&
+		strspn(sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 &&
+		strncmp(sqlstate, "00", 2) != 0)
+		code = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]);
+	CHECK_FOR_INTERRUPTS();
+	ereport(ERROR,
+			(errcode(code),
+			 errmsg("%s", text[0] ? text : "the index build failed"),
+			 hint[0] ? errhint("%s", hint) : 0));
+}
+
+/* The builder is not going to choose groups.  Others can, and all else is there. */
+static void
+give_up_groups(GrnndBuilder *b, const char *why)
+{
+	ereport(LOG,
+			(errmsg("index builder process %d has not put lists into groups: %s", (int) b->pid, why)));
+	b->waiting = b->grouping = false;
+	b->group_failed = true;
+}
+
+/* The builder's end of the socket is closed. */
+static void
+builder_gone(GrnndBuilder *b)
+{
+	if (b->grouping)
+		give_up_groups(b, "it has ended");
+	else
+		builder_lost(b);
+}
+
+/* Gives the builder the memory that it asks for. */
+static void
+grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
+{
+	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
+		builder_nonsense(b, "memory wanted for an unknown purpose");
+	b->needed[segment] = Max(b->needed[segment], bytes);
+	if (b->wanted && segment != GRN_SEG_WORK)
+		b->wanted((GrnSegment) segment, bytes);
+	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
+	tell(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
+}
+
+/*
+ * Allocates a piece of what we shall read (the workspace is allocated by the threads that touch
+ * it): the builder's messages come in between.  False when there is no more.
+ */
+static bool
+allocate_piece(GrnndBuilder *b)
+{
+	static const GrnSegment segments[] = {GRN_SEG_RESULT, GRN_SEG_CODES};
+
+	for (int i = 0; i < lengthof(segments); i++)
+	{
+		GrnSegment	segment = segments[i];
+		uint64		from = b->allocated[segment];
+
+		if (from >= b->needed[segment])
+			continue;
+		b->allocated[segment] = Min(b->needed[segment], from + ALLOCATE_PIECE);
+		grnnd_mapping_populate(b->map, segment, from, b->allocated[segment]);
+		return true;
+	}
+	return false;
+}
+
+static void
+handle_message(GrnndBuilder *b, GrnMsg *msg)
+{
+	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
+		builder_nonsense(b, "no greeting");
+	if (b->grouping != (msg->type == GRN_MSG_GROUPED) && msg->type != GRN_MSG_FAILED &&
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
+		builder_nonsense(b, "out of turn");
+
+	switch ((GrnMsgType) msg->type)
+	{
+		case GRN_MSG_HELLO:
+			if (msg->arg[0] != GRN_PROTOCOL_VERSION)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("the index builder speaks version %llu of the protocol, and the extension version %d",
+								(unsigned long long) msg->arg[0], GRN_PROTOCOL_VERSION),
+						 errhint("Install both from the same build, and check grnnd.builder_path.")));
+			b->hello = true;
+			return;
+		case GRN_MSG_DEVICE:
+			b->no_gpu = msg->arg[0] == 0;
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			ereport(DEBUG1,
+					(errmsg_internal("index builder process %d works on %s",
+									 (int) b->pid, msg->u.say.text)));
+			return;
+		case GRN_MSG_BEAT:
+			if (b->heard)
+				b->heard(b);
+			return;
+		case GRN_MSG_PHASE:
+			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
+				builder_nonsense(b, "unknown phase");
+			memcpy(b->phase, msg->arg, sizeof(b->phase));
+			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
+			return;
+		case GRN_MSG_NEED:
+			grant(b, msg->arg[0], msg->arg[1]);
+			return;
+		case GRN_MSG_NOTICE:
+		case GRN_MSG_FAILED:
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			make_sound(msg->u.say.hint, sizeof(msg->u.say.hint));
+			if (msg->type == GRN_MSG_NOTICE)
+				ereport(NOTICE,
+						(errmsg("%s", msg->u.say.text),
+						 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
+			else if (b->grouping)
+				give_up_groups(b, msg->u.say.text);
+			else
+				grnnd_builder_failed(msg->sqlstate, msg->u.say.text, msg->u.say.hint);
+			return;
+		case GRN_MSG_WRITTEN:
+			b->written = true;
+			return;
+		case GRN_MSG_DONE:
+			b->result = msg->u.result;
+			b->done = true;
+			b->waiting = false;
+			return;
+		case GRN_MSG_GROUPED:
+			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			b->grouped = msg->arg[0] == 1;
+			b->group_seconds = (double) msg->arg[1] / 1e6;
+			if (!b->grouped)
+				give_up_groups(b, msg->u.say.text);
+			b->waiting = b->grouping = false;
+			return;
+		case GRN_MSG_RELEASED:
+			b->waiting = false;
+			return;
+		case GRN_MSG_START:
+		case GRN_MSG_EXTENT:
+		case GRN_MSG_ROWS:
+		case GRN_MSG_PACKED:
+		case GRN_MSG_BUILD:
+		case GRN_MSG_GRANT:
+		case GRN_MSG_GROUP:
+		case GRN_MSG_RELEASE:
+		case GRN_MSG_OPTION:
+			break;
+	}
+	builder_nonsense(b, "unknown type");
+}
+
+/* Handles all messages that have arrived; errors where the builder is silent or gone. */
+void
+grnnd_builder_poll(GrnndBuilder *b)
+{
+	if (b->pid == 0 || !b->waiting || b->killed)
+		return;
+	for (;;)
+	{
+		GrnMsg		msg;
+		ssize_t		got = recv(b->sock, &msg, sizeof(msg), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			break;
+		if (got <= 0)
+		{
+			builder_gone(b);
+			return;
+		}
+		if (got != sizeof(msg))
+			builder_nonsense(b, "wrong size");
+		begin_silence(&b->silence);
+		handle_message(b, &msg);
+		if (!b->waiting)
+			return;
+	}
+	if (b->broken)
+		builder_gone(b);
+	else if (!silence_lasts(&b->silence))
+		return;
+	else if (b->grouping)
+		give_up_groups(b, "it is silent");
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("the index builder process does not respond"),
+				 errdetail("Process %d has been silent for %d ms.", (int) b->pid,
+						   grnnd_build_timeout),
+				 errhint("grnnd.build_timeout sets how long to wait.")));
+}
+
+/* Handles messages until DONE, GROUPED or RELEASED, whichever is to come, or the flag is set. */
+static void
+wait_for_builder(GrnndBuilder *b, const bool *flag)
+{
+	for (;;)
+	{
+		int			events;
+
+		grnnd_builder_poll(b);
+		if (!b->waiting || (flag && *flag))
+			break;
+		CHECK_FOR_INTERRUPTS();
+		if (allocate_piece(b))
+			continue;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_SOCKET_READABLE |
+								   WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   b->sock, GRN_BEAT_MS, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	/* The builder may have been faster: no page that we read later may be missing then. */
+	while (allocate_piece(b))
+		CHECK_FOR_INTERRUPTS();
+}
+
+/* ---- between builds ---- */
+
+/* An XactCallback. */
+static void
+end_parked(XactEvent event, void *arg)
+{
+	int			status;
+
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PARALLEL_PRE_COMMIT ||
+		event == XACT_EVENT_PRE_PREPARE)
+		return;
+	if (leaving.pid != 0)
+		(void) reap(&leaving, 0, &status);
+	if (parked.pid != 0)
+	{
+		/* nothing leaves any more: this one was not started before that was over */
+		grnnd_builder_kill(&parked);
+		leaving.pid = parked.pid;
+		parked.pid = 0;
+	}
+}
+
+void
+grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
+{
+	b->waiting = b->grouping = true;
+	begin_silence(&b->silence);
+	tell(b, GRN_MSG_GROUP, lists, rows, room);
+}
+
+void
+grnnd_builder_park(GrnndBuilder *b)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterXactCallback(end_parked, NULL);
+	registered = true;
+	grnnd_mapping_listen(b->map, NULL, NULL);
+	b->waiting = true;
+	begin_silence(&b->silence);
+	tell(b, GRN_MSG_RELEASE, 0, 0, 0);
+	wait_for_builder(b, NULL);
+	grnnd_builder_end(&parked);
+	parked = *b;
+	parked.map = NULL;
+	b->pid = 0;
+	b->sock = -1;
+}
+
+bool
+grnnd_builder_parked(const GrnBuildSpec *spec)
+{
+	char		byte;
+
+	return parked.pid != 0 && spec->remote == GRN_REMOTE_NONE && parked.spec.device == spec->device &&
+		parked.spec.threads == spec->threads &&
+		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
+		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
+	/* it has nothing to say; an end of file says that it is gone */
+		recv(parked.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+		(errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* ---- a build ---- */
+
+/* A process of its own, with nothing said yet. */
+static void
+start_process(GrnndBuilder *b)
+{
+	char	   *path = grnnd_builder_program();
+	int			pair[2];
+	int			rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not create a socket for the index builder: %m")));
+	b->sock = pair[0];
+	rc = grnnd_spawn_builder(path, pair[1], &b->pid);
+	close(pair[1]);
+	if (rc != 0)
+	{
+		b->pid = 0;
+		errno = rc;
+		ereport(ERROR,
+				(errcode(rc == EACCES ? ERRCODE_INSUFFICIENT_PRIVILEGE : ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not start the index builder \"%s\": %m", path),
+				 errhint("Check grnnd.builder_path.")));
+	}
+	strlcpy(b->path, grnnd_builder_path ? grnnd_builder_path : "", sizeof(b->path));
+}
+
+void
+grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec)
+{
+	GrnMsg		msg = {.type = GRN_MSG_START};
+
+	memset(b, 0, sizeof(*b));
+	b->sock = -1;
+	if (grnnd_builder_parked(spec))
+	{
+		b->pid = parked.pid;
+		b->sock = parked.sock;
+		memcpy(b->path, parked.path, sizeof(b->path));
+		parked.pid = 0;
+		parked.sock = -1;
+	}
+	else
+	{
+		grnnd_builder_end(&parked);
+		await_leaving();
+		start_process(b);
+	}
+	b->map = map;
+	b->spec = *spec;
+	b->waiting = true;
+	begin_silence(&b->silence);
+	msg.u.spec = *spec;
+	send_message(b, &msg, -1, false);
+	grnnd_mapping_listen(map, announce_extent, b);
+}
+
+void
+grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
+{
+	GrnMsg		msg = {.type = GRN_MSG_OPTION};
+
+	strlcpy(msg.u.say.hint, name, sizeof(msg.u.say.hint));
+	do
+	{
+		strlcpy(msg.u.say.text, value, sizeof(msg.u.say.text));
+		value += strlen(msg.u.say.text);
+		send_message(b, &msg, -1, false);
+		msg.arg[0] = 1;
+	} while (*value);
+	/* it may have been a password */
+	explicit_bzero(&msg, sizeof(msg));
+}
+
+void
+grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
+{
+	tell(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
+}
+
+void
+grnnd_builder_await_written(GrnndBuilder *b)
+{
+	wait_for_builder(b, &b->written);
+}
+
+void
+grnnd_builder_await_end(GrnndBuilder *b)
+{
+	wait_for_builder(b, NULL);
+}
+
+void
+grnnd_builder_run(GrnndBuilder *b, uint64 rows)
+{
+	grnnd_builder_begin(b, rows);
+	grnnd_builder_await_end(b);
+}

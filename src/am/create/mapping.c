@@ -1,0 +1,627 @@
+/*
+ * mapping.c - segments of shared memory for an index build; see mapping.h.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "commands/tablespace.h"
+#include "common/int.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "utils/wait_event.h"
+
+#include "am/create/mapping.h"
+
+/* Allocation is done in pieces, between which a cancel is heard. */
+#define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
+#define EMPTY_PIECE ((uint64) 256 * 1024 * 1024)
+
+#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const char *const segment_names[GRN_NSEGMENTS] = {
+	"vectors", "order", "result", "codes", "workspace", "heap TIDs", "filter columns"
+};
+
+static uint64
+round_up(uint64 bytes, uint64 unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Those in the bit set `segments`.  Errors: 53200 where the address space cannot be had. */
+static void
+reserve_segments(GrnndMapping *map, uint32 segments)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		void	   *p;
+
+		if (map->extents->max[i] == 0 || !(segments & (UINT32_C(1) << i)))
+			continue;
+		p = mmap(NULL, map->extents->max[i], PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+		{
+			int			save = errno;
+
+			grnnd_mapping_release(map, false);
+			errno = save;
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not reserve address space for the %s of an index build: %m",
+							segment_names[i]),
+					 errhint("Check the limit on address space (ulimit -v).")));
+		}
+		map->base[i] = p;
+	}
+}
+
+/*
+ * Reserves segments of at most segment_max[] bytes; memory_limit is what may lie
+ * in memory, in bytes, by that setting.
+ */
+GrnndMapping *
+grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit, const char *setting)
+{
+	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
+
+	map->setting = setting;
+	map->extents = palloc0(sizeof(GrnndExtents));
+	map->extents->leader = MyProcPid;
+	for (int i = 0; i < GRNND_NFILES; i++)
+		map->extents->fds[i] = -1;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		map->extents->max[i] = round_up(segment_max[i], GRNND_EXTENT_ALIGN);
+	pg_atomic_init_u32(&map->extents->count, 0);
+	map->memory_limit = memory_limit / GRNND_EXTENT_ALIGN * GRNND_EXTENT_ALIGN;
+	reserve_segments(map, ~UINT32_C(0));
+	return map;
+}
+
+/* What fd.c reckons with, once more, with errno as it was. */
+static void
+release_descriptor(void)
+{
+	int			save = errno;
+
+	ReleaseExternalFD();
+	errno = save;
+}
+
+static void
+open_memory(GrnndMapping *map, uint32 file)
+{
+	int			fd = -1;
+
+	if (AcquireExternalFD())
+	{
+		fd = memfd_create("grnnd build", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd < 0)
+			release_descriptor();
+	}
+
+	/* Sealed: no process, a broken builder included, can cut the file short. */
+	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+	{
+		int			save = errno;
+
+		if (fd >= 0)
+		{
+			close(fd);
+			ReleaseExternalFD();
+		}
+		errno = save;
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not create shared memory for an index build: %m")));
+	}
+	map->extents->fds[file] = fd;
+}
+
+static void
+open_disk(GrnndMapping *map)
+{
+	int			fd = -1;
+
+	PrepareTempTablespaces();
+	map->temp = OpenTemporaryFile(false);
+	if (AcquireExternalFD())
+	{
+		/* fd.c may close its own descriptor to make room for others */
+		fd = FileGetRawDesc(map->temp);
+		if (fd >= 0)
+			fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			release_descriptor();
+	}
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open temporary file \"%s\": %m",
+						FilePathName(map->temp))));
+	map->extents->fds[GRNND_FILE_DISK] = fd;
+}
+
+/*
+ * An ErrorContextCallback: fd.c says that temp_file_limit is reached, and not what to do about it.
+ */
+static void
+hint_at_limit(void *map)
+{
+	if (geterrcode() == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		errhint("Raise temp_file_limit, or %s: a build takes temporary files for what is beyond that.",
+				((GrnndMapping *) map)->setting);
+}
+
+/*
+ * Writes the last byte of the disk file of so many bytes, through fd.c, which checks
+ * temp_file_limit (error: 53400) and counts the file in the statistics of temporary files.
+ */
+static void
+claim_disk(GrnndMapping *map, uint64 size)
+{
+	const char	zero = 0;
+	ErrorContextCallback callback = {.previous = error_context_stack, .callback = hint_at_limit, .arg = map};
+	ssize_t		written;
+
+	error_context_stack = &callback;
+	errno = 0;
+	written = FileWrite(map->temp, (char *) &zero, 1, (off_t) (size - 1), PG_WAIT_EXTENSION);
+	error_context_stack = callback.previous;
+	if (written != 1)
+	{
+		if (errno == 0)
+			errno = ENOSPC;
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not extend temporary file \"%s\": %m", FilePathName(map->temp))));
+	}
+}
+
+/*
+ * Lengthens one of the files by bytes.  The disk file is allocated now, so that
+ * a full disk is an error here and not a SIGBUS later.  A memory file only
+ * gets its length: see grnnd_mapping_populate().
+ */
+static void
+lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
+{
+	uint64		size = map->file_size[file] + bytes;
+
+	if (file != GRNND_FILE_DISK)
+	{
+		if (map->extents->fds[file] < 0)
+			open_memory(map, file);
+		if (ftruncate(map->extents->fds[file], (off_t) size) < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not extend shared memory of an index build to %llu bytes: %m",
+							(unsigned long long) size)));
+	}
+	else
+	{
+		int			rc;
+
+		if (map->extents->fds[file] < 0)
+			open_disk(map);
+
+		claim_disk(map, size);
+		for (uint64 at = map->file_size[file]; at < size; at += ALLOCATE_PIECE)
+		{
+			CHECK_FOR_INTERRUPTS();
+			do
+				rc = posix_fallocate(map->extents->fds[file], (off_t) at,
+									 (off_t) Min(ALLOCATE_PIECE, size - at));
+			while (rc == EINTR);
+			if (rc != 0)
+			{
+				errno = rc;
+				ereport(ERROR,
+						(errcode_for_file_access(),
+						 errmsg("could not extend temporary file \"%s\" to %llu bytes: %m",
+								FilePathName(map->temp), (unsigned long long) size),
+						 rc == ENOSPC ?
+						 errhint("Free disk space, point temp_tablespaces to a larger disk, or raise %s.",
+								 map->setting) : 0));
+			}
+		}
+	}
+	map->file_size[file] = size;
+}
+
+/*
+ * Maps the first count extents, as far as this process has not yet, from fds[].  The
+ * caller has opened the files of those and no later ones.
+ */
+static void
+map_extents(GrnndMapping *map, const int *fds, uint32 count)
+{
+	pg_read_barrier();			/* pairs with add_extent() */
+	for (; map->mapped < count; map->mapped++)
+	{
+		const GrnndExtent *e = &map->extents->extent[map->mapped];
+
+		if (map->base[e->segment] == NULL)
+			continue;			/* not wanted here */
+		if (mmap(map->base[e->segment] + e->offset, e->bytes,
+				 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				 fds[e->file], (off_t) e->file_offset) == MAP_FAILED)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not map memory of an index build: %m")));
+		map->size[e->segment] = e->offset + e->bytes;
+	}
+}
+
+static void
+add_extent(GrnndMapping *map, GrnSegment segment, uint32 file, uint64 bytes)
+{
+	GrnndExtents *all = map->extents;
+	uint32		count = pg_atomic_read_u32(&all->count);
+	GrnndExtent *e;
+
+	if (count >= GRNND_MAX_EXTENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an index build needed more than %d pieces of memory",
+						GRNND_MAX_EXTENTS),
+				 errhint("Partition the table.")));
+	e = &all->extent[count];
+	e->segment = segment;
+	e->file = file;
+	e->offset = map->size[segment];
+	e->file_offset = map->file_size[file];
+	e->bytes = bytes;
+	lengthen_file(map, file, bytes);
+	if (file != GRNND_FILE_DISK)
+		map->memory_used += bytes;
+	pg_write_barrier();			/* workers see the entry before the count */
+	pg_atomic_write_u32(&all->count, count + 1);
+	map_extents(map, all->fds, count + 1);
+	if (map->announce)
+		map->announce(map->announce_arg, e, all->fds[file]);
+}
+
+uint64
+grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left)
+{
+	uint64		need = round_up(bytes - size, GRNND_EXTENT_ALIGN);
+	uint64		want = Max(need, round_up(size / 4, GRNND_EXTENT_ALIGN));
+	uint64		most = Max(GRNND_MEMORY_EXTENT, round_up(size / 16, GRNND_EXTENT_ALIGN));
+
+	want = Min(want, max - size);
+	return memory_left > 0 ? Min(Min(want, most), memory_left) : want;
+}
+
+/*
+ * Makes a segment at least bytes long.  Pages in memory are not allocated yet:
+ * a backend that is going to touch them calls grnnd_mapping_populate() first.
+ * Errors: 54000 past the segment's maximum, 53400 past temp_file_limit, 53100
+ * where the disk is full.
+ */
+void
+grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
+{
+	uint64		max = map->extents->max[segment];
+
+	if (bytes > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an index build needs %llu bytes for its %s, and at most %llu are possible",
+						(unsigned long long) bytes, segment_names[segment],
+						(unsigned long long) max),
+				 errhint("Partition the table.")));
+
+	while (map->size[segment] < bytes)
+	{
+		uint64		memory_left = map->memory_limit - map->memory_used;
+		uint64		piece = grnnd_next_piece(map->size[segment], bytes, max, memory_left);
+		uint32		file = map->memory_used < GRNND_MEMORY_EXTENT ? 0 :
+			pg_atomic_read_u32(&map->extents->count) % GRNND_MEMORY_FILES;
+
+		CHECK_FOR_INTERRUPTS();
+		add_extent(map, segment, memory_left > 0 ? file : GRNND_FILE_DISK, piece);
+	}
+}
+
+/*
+ * Allocates the pages of [begin, end) of a segment that lie in memory, so that a
+ * machine without memory gives an ERROR (53200) and not a SIGBUS.  Also enters
+ * them into this process's page tables, much faster than one fault each.
+ */
+void
+grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint64 end)
+{
+	static uint64 page = 0;
+	static bool have_populate = true;
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	if (page == 0)
+		page = (uint64) sysconf(_SC_PAGESIZE);
+	begin = begin / page * page;
+	end = round_up(end, page);
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &map->extents->extent[i];
+		uint64		from = Max(begin, e->offset);
+		uint64		to = Min(end, e->offset + e->bytes);
+
+		if (e->segment != segment || e->file == GRNND_FILE_DISK || from >= to)
+			continue;
+		while (from < to)
+		{
+			uint64		piece = Min(to - from, ALLOCATE_PIECE);
+			int			rc;
+
+			CHECK_FOR_INTERRUPTS();
+			rc = have_populate ?
+				madvise(map->base[segment] + from, piece, MADV_POPULATE_WRITE) : -1;
+			if (!have_populate || (rc < 0 && errno == EINVAL))
+			{
+				have_populate = false;
+				if (map->extents->leader != MyProcPid)
+					return;		/* the leader's memory: it has the descriptor */
+				rc = fallocate(map->extents->fds[e->file], 0,
+							   (off_t) (e->file_offset + from - e->offset),
+							   (off_t) piece);
+			}
+			if (rc < 0)
+			{
+				if (errno == EINTR || errno == EAGAIN)
+					continue;
+				ereport(ERROR,
+						(errcode(ERRCODE_OUT_OF_MEMORY),
+						 errmsg("could not allocate memory for the %s of an index build: %m",
+								segment_names[segment]),
+						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+			}
+			from += piece;
+		}
+	}
+}
+
+/*
+ * Writes bytes that the segment has room for, by the files: a process that only writes needs no
+ * page of its own, and pages that are not allocated yet become so.  Errors: 53200 where there is
+ * no memory.
+ */
+void
+grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const char *data,
+					uint64 bytes)
+{
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &map->extents->extent[i];
+		uint64		from = Max(offset, e->offset);
+		uint64		to = Min(offset + bytes, e->offset + e->bytes);
+
+		while (e->segment == segment && from < to)
+		{
+			ssize_t		done = pwrite(map->extents->fds[e->file], data + (from - offset), to - from,
+									  (off_t) (e->file_offset + from - e->offset));
+
+			if (done < 0 && errno == EINTR)
+				continue;
+			if (done <= 0)
+				ereport(ERROR,
+						(errcode(e->file != GRNND_FILE_DISK ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
+						 errmsg("could not write the %s of an index build: %m",
+								segment_names[segment]),
+						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+			from += (uint64) done;
+		}
+	}
+}
+
+/* Tells fn of all extents so far and of every later one; NULL: no one any more. */
+void
+grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
+{
+	map->announce = fn;
+	map->announce_arg = arg;
+	if (fn)
+	{
+		uint32		count = pg_atomic_read_u32(&map->extents->count);
+
+		for (uint32 i = 0; i < count; i++)
+		{
+			const GrnndExtent *e = &map->extents->extent[i];
+
+			fn(arg, e, map->extents->fds[e->file]);
+		}
+	}
+}
+
+/* The leader's descriptor of a file, in a worker opened anew; -1 where that cannot be. */
+static int
+descriptor_of(const GrnndExtents *extents, uint32 file)
+{
+	char		path[64];
+	int			fd;
+
+	if (extents->leader == MyProcPid)
+		return extents->fds[file];
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) extents->leader, extents->fds[file]);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	/* the leader may have closed it, and opened another file: only ours in memory have seals */
+	if (fd >= 0 && file != GRNND_FILE_DISK && fcntl(fd, F_GET_SEALS) < 0)
+	{
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void
+grnnd_mapping_unmap(GrnndMapping *map)
+{
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		if (map->base[i])
+			munmap(map->base[i], map->extents->max[i]);
+		map->base[i] = NULL;
+		map->size[i] = 0;
+	}
+}
+
+/*
+ * Best effort, in pieces: a hole in a file is memory that nobody has.  One process at a time
+ * is let into a file, so each takes files of its own.
+ */
+void
+grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, void *arg)
+{
+	const GrnndExtents *extents = map->extents;
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+	uint64		sizes[GRNND_NFILES] = {0};
+	uint64		all = 0;
+	uint32		file;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		const GrnndExtent *e = &extents->extent[i];
+
+		sizes[e->file] = Max(sizes[e->file], e->file_offset + e->bytes);
+		all += e->file == GRNND_FILE_DISK ? 0 : e->bytes;
+	}
+	/* the end of the mapping gives a little back as fast */
+	if (all <= GRNND_MEMORY_EXTENT)
+		return;
+	while ((file = pg_atomic_fetch_add_u32(&shared->next, 1)) < GRNND_MEMORY_FILES)
+	{
+		int			fd = sizes[file] > 0 ? descriptor_of(extents, file) : -1;
+
+		PG_TRY();
+		{
+			for (uint64 at = 0; fd >= 0 && at < sizes[file]; at += EMPTY_PIECE)
+			{
+				uint64		bytes = Min(EMPTY_PIECE, sizes[file] - at);
+
+				CHECK_FOR_INTERRUPTS();
+				if (look)
+					look(arg, pg_atomic_read_u64(&shared->done), all);
+				if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) at, (off_t) bytes) != 0)
+					break;
+				pg_atomic_fetch_add_u64(&shared->done, bytes);
+			}
+		}
+		PG_FINALLY();
+		{
+			if (fd >= 0 && extents->leader != MyProcPid)
+				close(fd);
+		}
+		PG_END_TRY();
+	}
+}
+
+/*
+ * Gives everything back; safe to call twice and in error cleanup, where (success
+ * false) the temporary file is left to the end of the transaction.
+ */
+void
+grnnd_mapping_release(GrnndMapping *map, bool success)
+{
+	grnnd_mapping_unmap(map);
+	if (map->extents->leader != MyProcPid)
+		return;
+	for (int i = 0; i < GRNND_NFILES; i++)
+	{
+		if (map->extents->fds[i] >= 0)
+		{
+			close(map->extents->fds[i]);
+			ReleaseExternalFD();
+		}
+		map->extents->fds[i] = -1;
+	}
+	if (success && map->temp > 0)
+	{
+		FileClose(map->temp);
+		map->temp = 0;
+	}
+}
+
+/* Moves the table of extents to shared memory, from where workers follow it. */
+void
+grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
+{
+	memcpy(where, map->extents, sizeof(GrnndExtents));
+	map->private_extents = map->extents;
+	map->extents = where;
+}
+
+/* Takes the table back before that shared memory goes away. */
+void
+grnnd_mapping_unshare(GrnndMapping *map)
+{
+	memcpy(map->private_extents, map->extents, sizeof(GrnndExtents));
+	map->extents = map->private_extents;
+}
+
+/*
+ * In a worker: those of the leader's segments that are in the bit set `segments`, at
+ * addresses of its own.  They are mapped by grnnd_mapping_catch_up().
+ */
+GrnndMapping *
+grnnd_mapping_attach(GrnndExtents *extents, uint32 segments)
+{
+	GrnndMapping *map = palloc0(sizeof(GrnndMapping));
+
+	map->setting = "maintenance_work_mem";
+	map->extents = extents;
+	reserve_segments(map, segments);
+	return map;
+}
+
+/*
+ * In a worker: maps what the leader has added since.  False where the leader's
+ * descriptors cannot be opened (a /proc that hides other processes): the
+ * worker then has to leave the work to the leader.
+ */
+bool
+grnnd_mapping_catch_up(GrnndMapping *map)
+{
+	int			fds[GRNND_NFILES];
+	uint32		count = pg_atomic_read_u32(&map->extents->count);
+	bool		needed[GRNND_NFILES] = {false};
+	bool		ok = true;
+
+	if (map->mapped >= count)
+		return true;
+	pg_read_barrier();
+	for (uint32 i = map->mapped; i < count; i++)
+		needed[map->extents->extent[i].file] = true;
+	for (int i = 0; i < GRNND_NFILES; i++)
+	{
+		fds[i] = needed[i] ? descriptor_of(map->extents, i) : -1;
+		if (needed[i] && fds[i] < 0)
+			ok = false;
+	}
+	if (ok)
+	{
+		PG_TRY();
+		{
+			map_extents(map, fds, count);
+		}
+		PG_FINALLY();
+		{
+			for (int i = 0; i < GRNND_NFILES; i++)
+				if (fds[i] >= 0)
+					close(fds[i]);
+		}
+		PG_END_TRY();
+	}
+	else
+	{
+		for (int i = 0; i < GRNND_NFILES; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+	}
+	return ok;
+}

@@ -1,0 +1,80 @@
+/*
+ * progress.c - how far CREATE INDEX is: pg_stat_progress_create_index, and seconds.
+ */
+#include "am/create/progress.h"
+
+#include "commands/progress.h"
+#include "utils/backend_progress.h"
+#include "utils/backend_status.h"
+
+#include "am/handler.h"
+
+char *
+grnnd_buildphasename(int64 phase)
+{
+	if (phase == PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE)
+		return "initializing";
+	switch ((GrnPhase) (phase - 1))
+	{
+		case GRN_PHASE_COLLECT:
+			return "collecting vectors";
+		case GRN_PHASE_PREPARE:
+			return "preparing vectors";
+		case GRN_PHASE_DESCENT:
+			return "building graph";
+		case GRN_PHASE_CONNECT:
+			return "connecting graph";
+		case GRN_PHASE_CODES:
+			return "computing codes";
+		case GRN_PHASE_WRITE:
+			return "writing pages";
+	}
+	return NULL;
+}
+
+/*
+ * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are collected
+ * the table scan counts its blocks there, and rows count as they are ranked.  Afterwards
+ * blocks_done is the same share of them as done of total, so that a percentage by blocks is
+ * that of the phase.
+ */
+void
+grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
+{
+	const int	params[] = {
+		PROGRESS_CREATEIDX_SUBPHASE,
+		PROGRESS_CREATEIDX_TUPLES_TOTAL,
+		PROGRESS_CREATEIDX_TUPLES_DONE,
+		PROGRESS_SCAN_BLOCKS_DONE
+	};
+	int64		values[] = {(int64) phase + 1, (int64) total, (int64) done, 0};
+	int			n = lengthof(params);
+
+	/* beneath another command the numbers are that one's */
+	if (!MyBEEntry || MyBEEntry->st_progress_command != PROGRESS_COMMAND_CREATE_INDEX)
+		return;
+	if (phase == GRN_PHASE_COLLECT)
+		n--;
+	else if (total > 0)
+		values[3] = (int64) ((double) MyBEEntry->st_progress_param[PROGRESS_SCAN_BLOCKS_TOTAL] *
+							 (double) Min(done, total) / (double) total);
+	pgstat_progress_update_multi_param(n, params, values);
+}
+
+void
+grnnd_report_stretch(const GrnndStretch *stretch, uint64 done, uint64 of)
+{
+	double		share = stretch->from + (stretch->to - stretch->from) * (double) done / (double) Max(of, 1);
+
+	grnnd_report_phase(stretch->phase, (uint64) (share * (double) stretch->total), stretch->total);
+}
+
+double
+grnnd_seconds_since(instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	return INSTR_TIME_GET_DOUBLE(now);
+}

@@ -1,0 +1,261 @@
+/*
+ * row_graph_rows.c - the rows of a row graph: read as by a SELECT of the user's, with the user's
+ * rights, row security and views (select_rows.h), straight into the build's memory.
+ *
+ * The number of dimensions is that of the first row, as a view's or an expression's type has none,
+ * so what depends on it begins there.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/plancat.h"
+#include "storage/bufmgr.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am/create/device_choice.h"
+#include "am/create/progress.h"
+#include "am/create/row_graph.h"
+#include "am/select_rows.h"
+
+/* Of rows and stored values, what memory is made ready at once. */
+#define CHUNK_BYTES (1024 * 1024)
+
+/* Rows between two looks at the builder. */
+#define ROWS_PER_LOOK 64
+
+/* Rows that a view may have, or another relation without pages of its own. */
+#define MOST_OTHER_ROWS (UINT64_C(1) << 28)
+
+/* Address space for stored values. */
+#define STORED_BYTES (UINT64_C(4) << 40)
+
+/*
+ * Candidates of stand-ins for each row that is wanted: those are ranked by the operator.  Of the
+ * ten nearest by cosine the 40 nearest sketches hold .98 (am/types/sparsevec.c).
+ */
+#define STAND_INS_PER_ROW 4
+#define MORE_STAND_INS 20
+
+/* Most rows that the relation can have, and a guess at how many it has. */
+static uint64
+most_rows(GrnndRowGraph *g, double *guess)
+{
+	Relation	rel = g->rel;
+	uint64		most = MOST_OTHER_ROWS;
+	BlockNumber pages;
+	double		allvisible;
+
+	*guess = 0;
+	if (rel->rd_rel->relkind == RELKIND_RELATION || rel->rd_rel->relkind == RELKIND_MATVIEW)
+	{
+		estimate_rel_size(rel, NULL, &pages, guess, &allvisible);
+		if (g->by_tid)
+			most = Max((uint64) RelationGetNumberOfBlocks(rel), 1) * MaxHeapTuplesPerPage;
+	}
+	return most;
+}
+
+/* At the first row: what its dimensions fix.  The builder opens a GPU while rows are read. */
+static void
+begin(GrnndRowGraph *g, int dim)
+{
+	static const GrnndAttrs no_columns = {0};
+	GrnndBuild *build = &g->build;
+	GrnBuildSpec *spec = &build->spec;
+	MemoryContext old = MemoryContextSwitchTo(g->context);
+	FormData_pg_attribute column = {0};
+	bool		stand_ins = grnnd_has_stand_ins(g->key.type);
+	double		guess;
+	uint64		most;
+
+	column.atttypid = g->type;
+	column.atttypmod = dim;
+	grnnd_build_init(build, g->key, &no_columns, &column, NULL);
+	/* there are no records */
+	spec->keep = GRN_KEEP_EXACT;
+	spec->use_codes = false;
+	spec->skip_recall = true;
+	spec->params.degree = grn_bare_degree(build->dim);
+	spec->near.k = stand_ins ? Min(STAND_INS_PER_ROW * g->k + MORE_STAND_INS, GRN_MOST_NEAR) : g->k;
+	spec->near.ef = Max(g->ef, spec->near.k);
+	spec->near.exact = g->exact;
+	/* of stand-ins the builder does not know which are too far */
+	spec->near.farthest = stand_ins ? INFINITY : g->farthest;
+	if (g->exact)
+		spec->device = GRN_DEVICE_CPU;
+	build->words = stand_ins ? 2 : 1;
+	build->attrs_bytes = stand_ins || !g->row_by_value ? STORED_BYTES : 0;
+	most = most_rows(g, &guess);
+	grnnd_build_map(build, most);
+	if (spec->device == GRN_DEVICE_GPU ||
+		(spec->device == GRN_DEVICE_AUTO && grnnd_worth_gpu(build, guess)))
+		grnnd_builder_start(&build->builder, build->map, spec);
+	g->begun = true;
+	MemoryContextSwitchTo(old);
+}
+
+/* Room for one more row. */
+static void
+make_room(GrnndRowGraph *g)
+{
+	GrnndBuild *build = &g->build;
+	uint64		row_bytes = build->row_bytes;
+	uint64		tid_bytes = build->words * sizeof(uint64);
+	uint64		rows;
+
+	if (build->rows < g->room)
+		return;
+	if (build->rows >= build->max_rows)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a graph cannot have more than %llu rows of %u dimensions",
+						(unsigned long long) build->max_rows, build->dim),
+				 errhint("Make a view of some of the rows, and a graph of each such view.")));
+	rows = Min(g->room + Max(CHUNK_BYTES / row_bytes, 1), build->max_rows);
+	grnnd_mapping_grow(build->map, GRN_SEG_VECTORS, rows * row_bytes);
+	grnnd_mapping_grow(build->map, GRN_SEG_TIDS, rows * tid_bytes);
+	grnnd_mapping_populate(build->map, GRN_SEG_VECTORS, g->room * row_bytes, rows * row_bytes);
+	grnnd_mapping_populate(build->map, GRN_SEG_TIDS, g->room * tid_bytes, rows * tid_bytes);
+	g->room = rows;
+}
+
+/* Copies bytes into ATTRS, aligned; returns where they lie there. */
+static uint64
+store(GrnndRowGraph *g, const void *bytes, Size size)
+{
+	GrnndMapping *map = g->build.map;
+	uint64		at = g->stored;
+	uint64		end = at + MAXALIGN64(size);
+
+	if (end > g->stored_room)
+	{
+		uint64		room = TYPEALIGN64(CHUNK_BYTES, end);
+
+		grnnd_mapping_grow(map, GRN_SEG_ATTRS, room);
+		grnnd_mapping_populate(map, GRN_SEG_ATTRS, g->stored_room, room);
+		g->stored_room = room;
+	}
+	memcpy(map->base[GRN_SEG_ATTRS] + at, bytes, size);
+	g->stored = end;
+	return at;
+}
+
+/* What stands for the row, as a word of TIDS; values in line, whatever the table does with them. */
+static uint64
+word_of(GrnndRowGraph *g, Datum row)
+{
+	if (g->row_by_value)
+		return (uint64) row;
+	if (g->row_length == -1)
+		row = PointerGetDatum(PG_DETOAST_DATUM(row));
+	return store(g, DatumGetPointer(row), datumGetSize(row, false, g->row_length));
+}
+
+static void
+take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
+{
+	GrnndBuild *build = &g->build;
+	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
+	int			dim = g->key.type->dim(plain);
+	Size		used;
+	uint64	   *words;
+	char	   *out;
+
+	if (!g->begun)
+		begin(g, dim);
+	if (dim != (int) build->column_dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("column \"%s\" has vectors of %u and of %d dimensions", g->column,
+						build->column_dim, dim),
+				 errhint("Make a view of those of one number of dimensions, by vector_dims() or length().")));
+	make_room(g);
+	out = build->map->base[GRN_SEG_VECTORS] + build->rows * build->row_bytes;
+	if (!grnnd_form_row(&build->key, dim, plain, out))
+		return;					/* zero, which has no cosine */
+	if (no_row)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("key column \"%s\" has a NULL beside a vector", g->row_column),
+				 errhint("Give a column that tells rows apart, or make a view of the rows that have a key.")));
+	used = grn_form_bytes(build->key.type->form, build->dim);
+	memset(out + used, 0, build->row_bytes - used);
+	words = (uint64 *) build->map->base[GRN_SEG_TIDS] + build->rows * build->words;
+	words[0] = word_of(g, row);
+	if (build->words > 1)
+		words[1] = store(g, DatumGetPointer(plain), VARSIZE(DatumGetPointer(plain)));
+	build->rows++;
+}
+
+/* A GrnndRowFn for (row, vector). */
+static void
+receive(void *arg, const Datum *values, const bool *isnull)
+{
+	GrnndRowGraph *g = arg;
+
+	if (isnull[1])
+		return;
+	if (g->begun && g->until_look-- == 0)
+	{
+		if (g->build.builder.pid != 0)
+		{
+			grnnd_builder_poll(&g->build.builder);
+			grnnd_builder_rows(&g->build.builder, g->build.rows);
+		}
+		g->until_look = ROWS_PER_LOOK;
+	}
+	take_row(g, values[0], isnull[0], values[1]);
+}
+
+void
+grnnd_row_graph_collect(GrnndRowGraph *g)
+{
+	/* children of a table have the key, too */
+	GrnndSelect select = {.rel = g->rel, .only = g->by_tid, .values = list_make2(g->row, g->vector)};
+	instr_time	start;
+	GrnndMapping *map;
+
+	g->context = CurrentMemoryContext;
+	get_typlenbyval(exprType((Node *) g->row), &g->row_length, &g->row_by_value);
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_run_select(grnnd_plan_select(&select), NULL, receive, g);
+	g->seconds = grnnd_seconds_since(start);
+	if (g->build.rows == 0)
+		return;
+
+	map = g->build.map;
+	grnnd_mapping_grow(map, GRN_SEG_ORDER, g->build.rows * sizeof(uint32));
+	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, g->build.rows * sizeof(uint32));
+	for (uint64 i = 0; i < g->build.rows; i++)
+		((uint32 *) map->base[GRN_SEG_ORDER])[i] = (uint32) i;
+}
+
+/* ---- */
+
+static Datum
+stored_at(const GrnndRowGraph *g, uint64 at)
+{
+	return PointerGetDatum(g->build.map->base[GRN_SEG_ATTRS] + at);
+}
+
+Datum
+grnnd_row_graph_row(const GrnndRowGraph *g, uint32 row)
+{
+	uint64		word = ((const uint64 *) g->build.map->base[GRN_SEG_TIDS])[(uint64) row * g->build.words];
+
+	return g->row_by_value ? (Datum) word : stored_at(g, word);
+}
+
+Datum
+grnnd_row_graph_value(const GrnndRowGraph *g, uint32 row)
+{
+	return stored_at(g, ((const uint64 *) g->build.map->base[GRN_SEG_TIDS])[(uint64) row * g->build.words + 1]);
+}

@@ -1,0 +1,587 @@
+/*
+ * write_filters.c - what an index keeps for filters beside the values: signatures, their
+ * books, the sample, and lists.
+ *
+ * The leader fits the books.  Leader and workers count the rows of each bucket of values, by which
+ * the leader plans the lists.  Then all make signatures, sort the rows by their buckets, put those
+ * of long lists into groups (write_groups.c) and, later, make the pages.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufpage.h"
+
+#include "am/create/write_index_impl.h"
+#include "am/lists.h"
+#include "am/page.h"
+#include "am/sample.h"
+
+/* For so many times the nodes that there are the directory has room for lists as long as now. */
+#define LATER_NODES 16
+
+/* ---- books ---- */
+
+/* Rows that the book of a column is fitted to, at most. */
+#define BOOK_ROWS 30000
+
+/* Fits the book of a column that is no array. */
+static void
+fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
+{
+	uint64		sampled = Min(nrows, BOOK_ROWS);
+	int64	   *keys = palloc(sampled * sizeof(int64));
+	uint32		n = 0;
+
+	for (uint64 i = 0; i < sampled; i++)
+		if (grnnd_attr_key(new->columns, column, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)), &keys[n]))
+			n++;
+	grn_sig_fit(&new->books[column], new->columns->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
+	pfree(keys);
+}
+
+/*
+ * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
+ * list.
+ */
+static void
+fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
+{
+	const GrnndAttr *attr = &new->columns->attr[column];
+	uint32	   *counts = palloc0(GRNND_CLASSES * sizeof(uint32));
+	bool	   *listed = palloc(GRNND_CLASSES * sizeof(bool));
+	Size		behind = new->columns->bytes;
+
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
+	}
+	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows);
+	grnnd_listed_classes(&new->books[column], listed);
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
+	}
+	pfree(listed);
+	pfree(counts);
+}
+
+/* ---- signatures ---- */
+
+void
+grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
+{
+	uint32		bytes = new->layout.sig_bytes;
+
+	for (uint32 node = begin; node < end && bytes > 0; node++)
+	{
+		uint8	   *sig = new->sigs + (uint64) node * bytes;
+		const uint32 *rows = new->rows + new->row_start[node];
+		uint32		n = new->row_start[node + 1] - new->row_start[node];
+
+		grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[0]), sig);
+		for (uint32 i = 1; i < n; i++)
+		{
+			uint8		other[GRN_MAX_SIG_BYTES];
+
+			grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[i]), other);
+			for (uint32 c = 0; c < bytes; c++)
+				if (other[c] != sig[c])
+					sig[c] = GRN_SIG_ANY;
+		}
+	}
+}
+
+/* ---- lists ---- */
+
+/* Nodes are in another order than rows, so that their values lie anywhere in memory. */
+#define ROWS_AHEAD 16
+#define CACHE_LINE 64
+
+static void
+prefetch_row(const GrnndNewIndex *new, uint32 row)
+{
+	const uint8 *values = grnnd_row_attrs(new, row);
+
+	for (uint32 i = 0; i < grnnd_row_bytes(new->columns); i += CACHE_LINE)
+		__builtin_prefetch(values + i);
+}
+
+/*
+ * Nodes are counted and sorted in so many shares, by whichever process comes for them.  The rows of
+ * a list are in the order of nodes, whoever puts them there.
+ */
+#define SHARES 32
+
+static uint32
+share_begin(const GrnndNewIndex *new, uint32 share)
+{
+	return (uint32) ((uint64) new->nodes * share / SHARES);
+}
+
+/*
+ * Of each value of each node of a share: counts the rows of each bucket, or (place) puts them
+ * behind those that other shares have before.
+ */
+static void
+sort_share(GrnndNewIndex *new, uint32 share, bool place)
+{
+	uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets;
+	uint32		last_node = share_begin(new, share + 1);
+
+	for (uint32 node = share_begin(new, share); node < last_node; node++)
+	{
+		uint32		begin = new->row_start[node];
+
+		if (node % 65536 == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (node + ROWS_AHEAD < new->nodes)
+			prefetch_row(new, new->rows[new->row_start[node + ROWS_AHEAD]]);
+		for (uint32 c = 0; c < new->columns->n; c++)
+		{
+			uint32		last[GRNND_MOST_ELEMENTS];
+			uint32		nlast = 0;
+
+			for (uint32 i = begin; i < new->row_start[node + 1]; i++)
+			{
+				const uint8 *values = grnnd_row_attrs(new, new->rows[i]);
+				uint32		ranks[GRNND_MOST_ELEMENTS];
+				uint32		n = grnnd_list_ranks(new->columns, new->books, c, values,
+												 values + new->columns->bytes, ranks);
+
+				/* most rows of a node have the same value; twice does no harm */
+				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
+					continue;
+				for (uint32 r = 0; r < n; r++)
+				{
+					uint32		bucket = grnnd_list_bucket(&new->meta, c, ranks[r]);
+
+					if (place)
+						new->list_rows[new->list_row_starts[bucket] + at[bucket]] = (GrnGrouped) {node, ranks[r]};
+					if (place && new->group_members != NULL && grnnd_is_grouped(new, bucket))
+						new->group_members[new->list_group_rows[bucket] + at[bucket]] = node;
+					at[bucket]++;
+				}
+				memcpy(last, ranks, n * sizeof(uint32));
+				nlast = n;
+			}
+		}
+	}
+}
+
+void
+grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place)
+{
+	uint64		share;
+
+	while (new->filters.buckets > 0 && (share = pg_atomic_fetch_add_u64(next_share, 1)) < SHARES)
+		sort_share(new, (uint32) share, place);
+}
+
+/* Turns a bucket's counts into where each share's rows begin; returns how many there are. */
+static uint64
+begin_shares(GrnndNewIndex *new, uint32 bucket)
+{
+	uint64		n = 0;
+
+	for (uint32 share = 0; share < SHARES; share++)
+	{
+		uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets + bucket;
+		uint32		of_share = *at;
+
+		*at = (uint32) n;
+		n += of_share;
+	}
+	return n;
+}
+
+void
+grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec)
+{
+	const GrnLayout *l = &new->layout;
+
+	*codec = (GrnCodec) {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit,
+						 .mean = new->codec, .basis = new->codec + l->dim};
+	memcpy(codec->steps, new->meta.steps, sizeof(codec->steps));
+	grn_codec_set_metric(codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
+}
+
+/* Grows the segment by an array and returns its offset. */
+static uint64
+plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
+{
+	uint64		offset = TYPEALIGN64(8, *end);
+
+	*end = offset + count * size;
+	grnnd_mapping_grow(map, GRN_SEG_ATTRS, *end);
+	grnnd_mapping_populate(map, GRN_SEG_ATTRS, offset, *end);
+	return offset;
+}
+
+void
+grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, const GrnCodec *codec,
+			   uint32 column, uint64 n, uint64 nodes)
+{
+	uint64		room = grn_list_rows(l);
+	uint32		group_room = grnnd_group_room(l);
+
+	if (grnnd_has_groups(meta, l, column, n, nodes))
+	{
+		uint32		groups = grn_groups(codec, (uint32) n, group_room);
+
+		all->groups += groups;
+		all->guides += (groups + room - 1) / room;
+		all->rows += grn_group_entries(codec, (uint32) n, group_room);
+	}
+	else
+	{
+		all->records += (n + room - 1) / room;
+		all->rows += n;
+	}
+}
+
+GrnndListPlaces
+grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all)
+{
+	GrnndListPlaces places = {.first_list = records, .first_group = records + all->records};
+
+	/* the first group begins a page; slots that are left before it stay free */
+	if (all->groups > 0)
+		places.first_group = (places.first_group + l->per_page - 1) / l->per_page * l->per_page;
+	places.first_guide = places.first_group + all->groups * grnnd_group_records(l);
+	places.end = places.first_guide + all->guides;
+	return places;
+}
+
+void
+grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
+{
+	GrnndFilterPlan *p = &new->filters;
+	const GrnLayout *l = &new->layout;
+	GrnndListSizes all = {0};
+	GrnndListPlaces places;
+	GrnCodec	codec;
+	uint64		grouped = 0;
+
+	if (p->buckets == 0)
+		return;
+	grnnd_find_codec(new, &codec);
+	p->off_row_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
+	p->off_record_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_group_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
+	p->off_group_rows = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
+	p->off_lengths = plan_array(map, &p->end, p->buckets, sizeof(uint32));
+	grnnd_find_filters(new, map);
+	for (uint32 b = 0; b <= p->buckets; b++)
+	{
+		uint64		n;
+
+		new->list_row_starts[b] = all.rows;
+		new->list_record_starts[b] = (uint32) all.records;
+		new->list_group_starts[b] = (uint32) all.groups;
+		new->list_guide_starts[b] = (uint32) all.guides;
+		new->list_group_rows[b] = grouped;
+		if (b == p->buckets)
+			break;
+		n = begin_shares(new, b);
+		new->list_lengths[b] = (uint32) n;
+		grnnd_add_list(&all, &new->meta, l, &codec, b / new->meta.list_buckets, n, new->nodes);
+		if (all.groups > new->list_group_starts[b])
+			grouped += n;
+		grnnd_check_records(grnnd_place_lists(l, new->records, &all).end);
+	}
+	places = grnnd_place_lists(l, new->records, &all);
+	p->first_list = (uint32) places.first_list;
+	p->first_group = (uint32) places.first_group;
+	p->first_guide = (uint32) places.first_guide;
+	new->records = places.end;
+	p->off_rows = plan_array(map, &p->end, all.rows, sizeof(GrnGrouped));
+	p->off_group_ends = plan_array(map, &p->end, all.groups, sizeof(uint32));
+	p->off_group_own = plan_array(map, &p->end, all.groups, sizeof(uint32));
+	p->off_middles = plan_array(map, &p->end, all.groups, l->code_bytes);
+	p->off_middle_factors = plan_array(map, &p->end, all.groups, sizeof(GrnFactor));
+	grnnd_find_filters(new, map);
+}
+
+uint64
+grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, const GrnndListSizes *all)
+{
+	uint64		buckets = (uint64) meta->list_buckets * meta->ncolumns;
+
+	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
+		buckets * (SHARES * sizeof(uint32) + 2 * sizeof(uint64) + 4 * sizeof(uint32)) +
+		all->rows * sizeof(GrnGrouped) + all->groups * (2 * sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
+}
+
+void
+grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
+{
+	GrnndFilterPlan *p = &new->filters;
+
+	if (new->layout.sig_bytes == 0)
+		return;
+	p->end = nrows * grnnd_row_bytes(new->columns);
+	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
+	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
+	/* without codes nothing goes by signatures or lists, and fit_lists.c will know more rows */
+	if (new->codes != NULL)
+	{
+		new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+		p->buckets = new->meta.list_buckets * new->columns->n;
+		p->off_counts = plan_array(map, &p->end, (uint64) SHARES * p->buckets, sizeof(uint32));
+	}
+	grnnd_find_filters(new, map);
+	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
+	if (new->codes != NULL)
+	{
+		for (uint32 c = 0; c < new->columns->n; c++)
+			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
+				fit_array_book(new, c, nrows);
+			else
+				fit_book(new, c, nrows);
+		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
+	}
+}
+
+void
+grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
+{
+	const GrnndFilterPlan *p = &new->filters;
+	char	   *base = map->base[GRN_SEG_ATTRS];
+
+	if (new->layout.sig_bytes == 0)
+		return;
+	new->attrs = (uint8 *) base;
+	new->books = (GrnSigBook *) (base + p->off_books);
+	new->sigs = (uint8 *) base + p->off_sigs;
+	new->list_counts = (uint32 *) (base + p->off_counts);
+	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
+	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
+	new->list_group_starts = (uint32 *) (base + p->off_group_starts);
+	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
+	new->list_group_rows = (uint64 *) (base + p->off_group_rows);
+	new->list_lengths = (uint32 *) (base + p->off_lengths);
+	new->list_rows = (GrnGrouped *) (base + p->off_rows);
+	new->group_ends = (uint32 *) (base + p->off_group_ends);
+	new->group_own = (uint32 *) (base + p->off_group_own);
+	new->middles = (uint8 *) base + p->off_middles;
+	new->middle_factors = (GrnFactor *) (base + p->off_middle_factors);
+	grnnd_find_groups(new, map);
+}
+
+/* ---- pages and records ---- */
+
+void
+grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
+{
+	uint32		heads = 0;
+
+	if (meta->sig_bytes == 0)
+		return;
+	meta->book_block = first;
+	meta->book_pages = (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE;
+	meta->sample_block = meta->book_block + meta->book_pages;
+	meta->sample_pages = grnnd_sample_pages(layout);
+	meta->list_block = meta->sample_block + meta->sample_pages;
+	/* room for the lists that a fit makes of a larger index */
+	if (meta->list_buckets > 0)
+		heads = grnnd_list_buckets(layout, (uint64) meta->build_nodes * LATER_NODES) * meta->ncolumns;
+	meta->list_pages = (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
+	if (heads == 0 && layout->code_bytes > 0)
+		meta->list_pages = (uint16) grnnd_open_list_pages(meta->ncolumns);
+}
+
+uint32
+grnnd_filter_pages(const GrnndMeta *meta)
+{
+	return meta->book_pages + meta->sample_pages + meta->list_pages;
+}
+
+static void
+form_book_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	uint32		first = number * GRNND_BOOKS_PER_PAGE;
+	uint32		n = Min(new->meta.ncolumns - first, GRNND_BOOKS_PER_PAGE);
+
+	grnnd_page_init(page, GRNND_BOOKS);
+	/* an index that is built empty has none: its signatures are hashes */
+	if (new->books != NULL)
+		memcpy(GrnndPagePayload(page), new->books + first, n * sizeof(GrnSigBook));
+}
+
+static void
+form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	const GrnLayout *l = &new->layout;
+	uint32		rows = Min(new->nodes, GRNND_SAMPLE_ROWS);
+
+	grnnd_page_init(page, GRNND_SAMPLE);
+	for (uint32 i = number; i < rows; i += new->meta.sample_pages)
+	{
+		uint32		node = (uint32) ((uint64) i * new->nodes / rows);
+		GrnndEdge	row = {.id = node, .sig = new->sigs + (uint64) node * l->sig_bytes};
+		static const uint8 no_code[GRN_MAX_CODE_BYTES];
+
+		row.code = no_code;
+		if (new->codes != NULL)
+		{
+			row.code = new->codes + (uint64) node * l->code_bytes;
+			row.factor = new->factors[node];
+		}
+		if (!grnnd_sample_append(l, page, &row))
+			break;
+	}
+}
+
+static void
+form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	uint32		first = number * GRNND_LISTS_PER_PAGE;
+	GrnndListHead *heads = (GrnndListHead *) GrnndPagePayload(page);
+
+	grnnd_page_init(page, GRNND_LISTS);
+	for (uint32 b = first; b < Min(first + GRNND_LISTS_PER_PAGE, new->filters.buckets); b++)
+	{
+		uint32		begin = new->list_record_starts[b];
+		uint32		end = new->list_record_starts[b + 1];
+		uint32		id = new->filters.first_list + begin;
+
+		heads[b - first] = GRNND_NO_LIST;
+		if (grnnd_is_grouped(new, b))
+		{
+			heads[b - first].guide = new->filters.first_guide + new->list_guide_starts[b];
+			heads[b - first].groups = new->list_group_starts[b + 1] - new->list_group_starts[b];
+			continue;
+		}
+		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
+		/* all are full but for the last */
+		heads[b - first].room = begin < end ? id + (end - begin) - 1 : GRN_INVALID_ID;
+		heads[b - first].records = end - begin;
+	}
+}
+
+void
+grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
+{
+	const GrnndMeta *meta = &new->meta;
+
+	if (number < meta->book_pages)
+		form_book_page(new, number, page);
+	else if (number < meta->book_pages + meta->sample_pages)
+		form_sample_page(new, number - meta->book_pages, page);
+	else
+		form_heads_page(new, number - meta->book_pages - meta->sample_pages, page);
+}
+
+uint32
+grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
+{
+	uint32		low = 0;
+	uint32		high = buckets;
+
+	while (high - low > 1)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (starts[middle] <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Fills a record with the rows from number first to before number end of a bucket's list. */
+static void
+form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, GrnRecord *rec)
+{
+	const GrnLayout *l = &new->layout;
+	const GrnGrouped *rows = new->list_rows + new->list_row_starts[bucket];
+
+	for (uint64 i = first; i < end; i++)
+	{
+		GrnListRow	listed = {rows[i].node, rows[i].rank, new->factors[rows[i].node],
+			new->codes + (uint64) rows[i].node * l->code_bytes,
+			new->sigs + (uint64) rows[i].node * l->sig_bytes};
+
+		grn_list_set_row(l, rec, rec->ntids16++, &listed);
+	}
+}
+
+/* Forms a record of a list's chain; number: among the records of all such chains. */
+static void
+form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	uint64		room = grn_list_rows(&new->layout);
+	uint32		bucket = grnnd_bucket_of(new->list_record_starts, new->filters.buckets, number);
+	uint64		first = (number - new->list_record_starts[bucket]) * room;
+
+	grnnd_list_start(&new->meta, rec, bucket, 0);
+	if (number + 1 < new->list_record_starts[bucket + 1])
+		rec->next = new->filters.first_list + number + 1;
+	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
+}
+
+/* Forms a record of a group; number: among those of all groups.  One without rows stays free. */
+static void
+form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	uint64		room = grn_list_rows(&new->layout);
+	uint32		of_group = grnnd_group_records(&new->layout);
+	uint32		group = number / of_group;
+	uint32		bucket = grnnd_bucket_of(new->list_group_starts, new->filters.buckets, group);
+	uint64		first = group > new->list_group_starts[bucket] ? new->group_ends[group - 1] : 0;
+	uint64		end = new->group_ends[group];
+
+	first += number % of_group * room;
+	if (first >= end)
+		return;
+	grnnd_list_start(&new->meta, rec, bucket, GRN_GROUP);
+	if (first + room < end)
+		rec->next = new->filters.first_group + number + 1;
+	form_rows(new, bucket, first, Min(first + room, end), rec);
+}
+
+/* Forms a record of a guide; number: among those of all guides. */
+static void
+form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
+{
+	static const uint8 any[GRN_MAX_SIG_BYTES];
+	const GrnLayout *l = &new->layout;
+	uint32		bucket = grnnd_bucket_of(new->list_guide_starts, new->filters.buckets, number);
+	uint32		room = grn_list_rows(l);
+	uint32		first = new->list_group_starts[bucket] + (number - new->list_guide_starts[bucket]) * room;
+	uint32		end = Min(first + room, new->list_group_starts[bucket + 1]);
+
+	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
+	grnnd_list_start(&new->meta, rec, bucket, GRN_GUIDE);
+	if (number + 1 < new->list_guide_starts[bucket + 1])
+		rec->next = new->filters.first_guide + number + 1;
+	for (uint32 i = first; i < end; i++)
+	{
+		GrnListRow	row = {new->filters.first_group + i * grnnd_group_records(l), 0, new->middle_factors[i],
+			new->middles + (uint64) i * l->code_bytes, any};
+
+		grn_list_set_row(l, rec, rec->ntids16++, &row);
+	}
+}
+
+void
+grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
+{
+	const GrnndFilterPlan *p = &new->filters;
+	GrnRecord  *r = rec;
+
+	memset(rec, 0, new->layout.record_bytes);
+	if (id >= p->first_guide)
+		form_guide(new, id - p->first_guide, r);
+	else if (id >= p->first_group)
+		form_group(new, id - p->first_group, r);
+	else if (id - p->first_list < new->list_record_starts[p->buckets])
+		form_chained(new, id - p->first_list, r);
+	/* a node that an insert puts here later must not count as one of the build's (vacuum.c) */
+	if (r->state == GRN_FREE)
+		r->version = 1;
+}

@@ -1,0 +1,797 @@
+/*
+ * write_index.c - from the builder's result to the pages of the index.
+ *
+ * The result is another program's output: it is checked whole before a node's
+ * page is written.  Then the leader and its workers form and write pages, a
+ * stretch of blocks at a time, and the metapage comes last.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/barrier.h"
+#include "utils/timestamp.h"
+#include "utils/rel.h"
+#include "utils/wait_event.h"
+
+#include "am/create/pagewriter.h"
+#include "am/create/parallel.h"
+#include "am/create/progress.h"
+#include "am/create/write_index_impl.h"
+#include "am/page.h"
+#include "am/test_point.h"
+#include "graph/file_pages.h"
+#include "graph/stored/codec_fit.h"
+
+/* Nodes checked, and pages written, by a participant in one go. */
+#define CHECK_NODES 16384
+#define STRETCH_PAGES 256
+
+/*
+ * Pages of lists are in a file or two, to which one process at a time may write: so many at once
+ * keep it busy, and more would wait where they could write nodes.
+ */
+#define MOST_LISTING 4
+
+/* In shared memory where there are workers. */
+typedef struct Shared
+{
+	Oid			index;
+	bool		concurrent;
+	bool		use_wal;
+	bool		maps_work;		/* segment WORK is used */
+	uint64		nrows;
+	GrnRows		vectors;		/* but for their address */
+	uint64		records;
+	uint32		nchains;
+	GrnndFilterPlan filters;
+	BlockNumber node_pages;
+	GrnBuildResult result;
+	GrnndMeta	meta;
+	pg_atomic_uint64 next_counted;	/* first share of the nodes that no process counts for lists */
+	pg_atomic_uint64 next_sorted;	/* and that none sorts into lists yet */
+	pg_atomic_uint64 next_node; /* first node that no process checks yet */
+	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
+	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
+	pg_atomic_uint32 listing;	/* processes that write pages of lists beside those of nodes */
+	pg_atomic_uint64 pages_done;
+	GrnndGrouping groups;
+	GrnndWalAhead wal_ahead;
+	Barrier		steps;			/* what all participants have come to: see Step */
+	GrnndEmptying emptying;
+	GrnndExtents extents;
+} Shared;
+
+/* Phases of Shared.steps. */
+typedef enum Step
+{
+	COUNTING,					/* rows of lists */
+	PLANNING,					/* the leader plans the lists, and the pages */
+	CHECKING,					/* nodes; rows are sorted into lists */
+	WRITING_NODES,				/* and lists are put into groups, and written as far as that goes */
+	WRITING_LISTS				/* the rest of them */
+} Step;
+
+PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
+
+/* ---- preparation ---- */
+
+void
+grnnd_check_records(uint64 records)
+{
+	if (records >= GRN_MAX_NODES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a grnnd index cannot hold more than %u records", GRN_MAX_NODES - 1),
+				 errhint("Partition the table.")));
+}
+
+/*
+ * Finds the nodes whose TIDs need further records, in order of node.  The table
+ * of chains replaces ORDER, which is not needed any more.
+ */
+static void
+plan_chains(GrnndNewIndex *new, GrnndMapping *map)
+{
+	const GrnLayout *l = &new->layout;
+	uint64		nchains = 0;
+	uint64		n = 0;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, new->nrows, GRNND_ROWS_CHECKED, GRNND_CHAINS_PLANNED};
+
+	for (uint32 i = 0; i < new->nodes; i++)
+	{
+		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
+
+		grnnd_look(&stretch, i, new->nodes);
+		if (ntids > l->tids_max)
+			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
+	}
+	grnnd_check_records(new->nodes + nchains);
+	new->nchains = (uint32) nchains;
+	new->records = new->nodes + nchains;
+	if (nchains == 0)
+		return;
+
+	grnnd_mapping_grow(map, GRN_SEG_ORDER, nchains * sizeof(GrnndChain));
+	grnnd_mapping_populate(map, GRN_SEG_ORDER, 0, nchains * sizeof(GrnndChain));
+	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
+	for (uint32 i = 0; i < new->nodes; i++)
+	{
+		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
+
+		for (uint32 first = l->tids_max; first < ntids; first += l->chain_tids)
+		{
+			GrnndChain *c = &new->chains[n++];
+
+			c->node = i;
+			c->first = first;
+			c->ntids = Min(l->chain_tids, ntids - first);
+		}
+	}
+	Assert(n == nchains);
+}
+
+static uint32
+pages_of(uint64 floats)
+{
+	return (uint32) ((sizeof(float) * floats + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+}
+
+static uint32
+codec_pages(const GrnLayout *l)
+{
+	return pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
+}
+
+static uint32
+centre_pages(const GrnLayout *l, bool centred)
+{
+	return centred ? pages_of(l->dim) : 0;
+}
+
+uint64
+grnnd_index_blocks(const GrnLayout *l, bool centred, uint64 records)
+{
+	return 2 + codec_pages(l) + centre_pages(l, centred) +
+		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
+}
+
+/*
+ * The blocks of everything: meta, entry page, codec, centre, filters, nodes.  Errors: 54000 where
+ * the index would be larger than a relation can be.
+ */
+static BlockNumber
+place_blocks(GrnndNewIndex *new)
+{
+	bool		centred = new->layout.centre != NULL;
+	uint64		blocks = grnnd_index_blocks(&new->layout, centred, new->records);
+	BlockNumber head;
+
+	new->meta.entry_block = 1;
+	new->meta.codec_block = 2;
+	new->meta.codec_pages = codec_pages(&new->layout);
+	new->meta.centre_pages = centre_pages(&new->layout, centred);
+	head = 2 + new->meta.codec_pages + new->meta.centre_pages;
+	grnnd_place_filters(&new->meta, &new->layout, head);
+	new->meta.first_node_block = head + grnnd_filter_pages(&new->meta);
+	blocks += grnnd_filter_pages(&new->meta);
+	if (blocks > MaxBlockNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the index would need %llu pages, and at most %u are possible",
+						(unsigned long long) blocks, MaxBlockNumber),
+				 errhint("Partition the table, or lower the storage parameter \"degree\".")));
+	return (BlockNumber) blocks;
+}
+
+/* About how many blocks there are going to be, before lists are planned. */
+static uint64
+likely_blocks(const GrnndNewIndex *new)
+{
+	uint64		records = new->records;
+
+	if (new->filters.buckets > 0)
+		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
+	return grnnd_index_blocks(&new->layout, new->layout.centre != NULL, records);
+}
+
+/* Metapage fields that do not come from the builder. */
+static void
+start_meta(GrnndBuild *build, GrnndMeta *meta)
+{
+	memset(meta, 0, sizeof(*meta));
+	meta->magic = GRNND_MAGIC;
+	meta->format = GRNND_FORMAT;
+	if (!pg_strong_random(&meta->build_id, sizeof(meta->build_id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number"),
+				 errhint("Try again.")));
+	meta->metric = build->spec.metric;
+	meta->dim = build->dim;
+	meta->column_dim = build->column_dim;
+	meta->payload = GRNND_PAYLOAD;
+	meta->attr_bytes = (uint16) build->spec.attr_bytes;
+	meta->sig_bytes = (uint16) build->spec.sig_bytes;
+	meta->ncolumns = build->attrs->n;
+	for (uint32 i = 0; i < build->attrs->n; i++)
+		grnnd_describe_attr(&build->attrs->attr[i], meta->sig_bytes > 0, &meta->columns[i]);
+}
+
+/* Fixes the records' geometry, in the new index and in its metapage. */
+static void
+set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format)
+{
+	GrnLayoutSpec spec = {.dim = new->meta.dim, .degree = degree, .shape = shape, .form = format,
+		.attr_bytes = new->meta.attr_bytes, .sig_bytes = new->meta.sig_bytes,
+		.payload = GRNND_PAYLOAD};
+
+	if (!grn_layout_of(&new->layout, &spec))
+		grnnd_bad_result("a record would not fit a page");
+	new->meta.degree = degree;
+	new->meta.shape = shape;
+	new->meta.form = format;
+	new->meta.record_bytes = new->layout.record_bytes;
+}
+
+/* Gives the layout the centre of own vectors, if the result has one. */
+static void
+set_centre(GrnndNewIndex *new)
+{
+	if (new->centre.x == NULL)
+		return;
+	grn_centre_make(&new->centre, grn_metric((GrnMetric) new->meta.metric)->comparison, new->centre.x,
+					new->meta.dim);
+	new->layout.centre = &new->centre;
+}
+
+/* The geometry of records without codes. */
+static GrnLayoutSpec
+layout_spec(const GrnndBuild *build, GrnForm form)
+{
+	return (GrnLayoutSpec) {.dim = build->dim, .degree = build->spec.params.degree, .form = form,
+							.attr_bytes = build->spec.attr_bytes, .sig_bytes = build->spec.sig_bytes,
+							.payload = GRNND_PAYLOAD};
+}
+
+GrnLayoutSpec
+grnnd_usual_layout(const GrnndBuild *build, GrnForm form)
+{
+	GrnLayoutSpec spec = layout_spec(build, form);
+	GrnCodeCosts costs;
+
+	if (!build->spec.use_codes)
+		return spec;
+	spec.shape = grn_layout_own_shape(build->key.metric, &spec);
+	if (spec.shape.own == 0)
+	{
+		grn_layout_code_costs_of(&spec, &costs);
+		spec.shape = grn_codec_usual_shape(build->dim, &costs);
+	}
+	return spec;
+}
+
+/*
+ * The form of own vectors that an index for any rows gets, where the layout would have this one:
+ * the builder's, if that has found that rounding hides its rows.
+ */
+static GrnForm
+open_form(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form, GrnForm built)
+{
+	GrnLayoutSpec spec = *open;
+	GrnForm		rounded;
+
+	spec.form = built;
+	rounded = grn_layout_form_beside_columns((GrnKeep) build->spec.keep, build->spec.use_codes, &spec);
+	if (rounded == built)
+		return form == GRN_FORM_ROUNDED_MORE && built == GRN_FORM_ROUNDED ? built : form;
+	/* the layout would have rounded what the builder has kept */
+	return build->key.type->form;
+}
+
+/*
+ * Of too few rows to say what will come: any values, and room for codes (fit_codes.c).  r: the
+ * builder's result, or NULL where there are no rows.
+ */
+static void
+set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResult *r)
+{
+	uint32		degree = build->spec.params.degree;
+	GrnLayoutSpec spec = layout_spec(build, build->key.type->form);
+	GrnForm		form = grn_layout_form_beside_columns((GrnKeep) build->spec.keep,
+													  build->spec.use_codes, &spec);
+
+	if (r != NULL)
+		form = open_form(build, &spec, form, (GrnForm) r->form);
+	spec = grnnd_usual_layout(build, form);
+	set_layout(new, degree, spec.shape, form);
+	new->meta.fit_state = grn_code_dims(spec.shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
+	/* fit_codes.c knows better; without codes it stays */
+	if (grn_is_scaled(build->key.metric->embedding))
+		new->meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);
+}
+
+/* ---- pages ---- */
+
+/*
+ * The pages before the node area, but for the metapage.  Those that a later fit writes stay zeroes,
+ * but for the last, by which WAL has the length of an index without rows.
+ */
+static void
+write_head(GrnndNewIndex *new, GrnndPageWriter *w)
+{
+	uint32		first = new->codec == NULL && new->meta.codec_pages > 0 ? new->meta.codec_pages - 1 : 0;
+
+	grnnd_writer_seek(w, new->meta.entry_block);
+	grnnd_form_entry_page(new, grnnd_writer_next(w));
+	grnnd_writer_seek(w, new->meta.codec_block + first);
+	for (uint32 i = first; i < new->meta.codec_pages; i++)
+		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
+	for (uint32 i = 0; i < new->meta.centre_pages; i++)
+		grnnd_form_centre_page(new, i, grnnd_writer_next(w));
+	for (uint32 i = 0; i < grnnd_filter_pages(&new->meta); i++)
+		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
+}
+
+static void
+write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
+{
+	grnnd_writer_seek(w, 0);
+	grnnd_form_meta_page(new, grnnd_writer_next(w));
+}
+
+/* ---- the leader and its workers ---- */
+
+/* This process's share of the checks, and of the signatures. */
+static void
+check_share(GrnndNewIndex *new, Shared *shared, bool report)
+{
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, shared->nrows, GRNND_CHAINS_PLANNED, GRNND_LISTS_CHECKED};
+
+	for (;;)
+	{
+		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_node, CHECK_NODES);
+
+		if (begin >= new->nodes)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		if (report)
+			grnnd_report_stretch(&stretch, begin, new->nodes);
+		grnnd_check_result_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
+		grnnd_sign_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
+	}
+}
+
+/*
+ * The stretch that is written as number `turn`: turns go round the relation's
+ * files, since file systems let one process at a time write to a file.  A stretch
+ * may not exist, because the last file is shorter.  False after the last turn.
+ *
+ * Where rows have moved, because memory is short, turns go from the first page to the last: then
+ * all processes are at work on the rows of a few cells.
+ */
+static bool
+stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
+{
+	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);	/* (servers for tests have tiny
+																	 * files) */
+	uint64		files = (stretches + per_file - 1) / per_file;
+
+	if (moved)
+	{
+		*stretch = turn;
+		return turn < stretches;
+	}
+	*stretch = files > 0 ? turn % files * per_file + turn / files : 0;
+	return turn < files * Min(per_file, stretches);
+}
+
+static uint64
+stretches_of(uint64 pages)
+{
+	return (pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
+}
+
+/*
+ * Takes the next turn of the pages [first, last) of the node area, and writes its stretch if there
+ * is one; false if no turn is left.
+ */
+static bool
+write_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
+		   BlockNumber first, BlockNumber last, bool report)
+{
+	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
+	uint64		stretch;
+	uint64		begin;
+	uint64		end;
+
+	if (!stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches_of(last - first),
+						 new->moved != NULL, &stretch))
+		return false;
+	begin = first + stretch * STRETCH_PAGES;
+	end = Min(begin + STRETCH_PAGES, last);
+	if (begin >= end)
+		return true;
+	CHECK_FOR_INTERRUPTS();
+	if (shared->use_wal)
+		grnnd_wal_ahead(&shared->wal_ahead);
+	if (new->moved != NULL)
+		grnnd_nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
+						  end * new->layout.per_page / new->layout.span);
+	grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
+	for (uint64 i = begin; i < end; i++)
+		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
+	pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
+	if (report)
+		grnnd_report_stretch(&pages, pg_atomic_read_u64(&shared->pages_done), shared->node_pages);
+	return true;
+}
+
+/* Pages of the node area before the first one with a record of a list. */
+static BlockNumber
+pages_of_nodes(const GrnndNewIndex *new)
+{
+	uint64		records = (uint64) new->nodes + new->nchains;
+
+	return (BlockNumber) (new->layout.span > 1 ? records * new->layout.span : records / new->layout.per_page);
+}
+
+static GrnndPageWriter *
+begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
+{
+	GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
+
+	if (new->moved)
+		grnnd_writer_pass(w);
+	new->floats = palloc(new->layout.dim * sizeof(float));
+	if (new->layout.span > 1)
+	{
+		new->scratch = palloc(new->layout.record_bytes);
+		new->scratch_id = UINT64_MAX;
+	}
+	return w;
+}
+
+/* The next turn of the other pages, once all lists have their groups. */
+static bool
+write_list_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+{
+	return write_turn(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
+					  shared->node_pages, report);
+}
+
+/*
+ * Whether lists have their groups, and less of their pages is taken than of those with nodes (so
+ * many).  (Beyond memory a list's rows would be read beside those of the cells that are written.)
+ */
+static bool
+lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
+{
+	if (new->moved != NULL || !grnnd_are_grouped(new, &shared->groups))
+		return false;
+	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
+		pg_atomic_read_u64(&shared->next_turn) * stretches_of(shared->node_pages - nodes);
+}
+
+/*
+ * This process's share of the groups of lists, and of the pages with nodes.  Lists lie in one file
+ * or two, to which all processes would have to write in turns, so their pages come in between.
+ * build: the leader's, or NULL.
+ */
+static void
+write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *build)
+{
+	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
+	bool		report = build != NULL;
+	bool		grouped = grnnd_make_groups(new, build, &shared->groups);
+
+	if (new->moved != NULL)
+	{
+		Size		bytes = new->vectors.n * new->vectors.row_bytes;
+
+		/* rows that have stayed lie anywhere, and memory is to hold them all */
+		if (shared->result.stayed && report)
+			grn_pages_ahead(new->vectors.base, bytes);
+		/* what is wanted of others is asked for; what lies around it would push that out */
+		grn_pages_scattered(new->vectors.base, bytes, true);
+	}
+	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
+	{
+		if (!grouped)
+			grouped = grnnd_make_groups(new, build, &shared->groups);
+		if (!lists_are_behind(new, shared, nodes))
+			continue;
+		if (pg_atomic_fetch_add_u32(&shared->listing, 1) < MOST_LISTING)
+			write_list_turn(new, shared, w, report);
+		pg_atomic_fetch_sub_u32(&shared->listing, 1);
+	}
+	if (!grouped)
+		grnnd_await_groups(new, build, &shared->groups);
+}
+
+/* What the leader has planned by now. */
+static void
+take_plan(GrnndNewIndex *new, const Shared *shared, const GrnndMapping *map)
+{
+	new->meta = shared->meta;
+	new->records = shared->records;
+	new->filters = shared->filters;
+	grnnd_find_filters(new, map);
+}
+
+/* Goes on to the next step when all have done their share of this one. */
+static void
+end_step(Shared *shared)
+{
+	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
+}
+
+/* A worker's share of all steps, from the one on that others have come to. */
+static void
+work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Relation index)
+{
+	GrnndPageWriter *w;
+
+	if (step <= CHECKING)
+	{
+		check_share(new, shared, false);
+		grnnd_sort_lists(new, &shared->next_sorted, true);
+		end_step(shared);
+	}
+	w = begin_writing(new, shared->use_wal, index);
+	if (step <= WRITING_NODES)
+	{
+		write_nodes(new, shared, w, NULL);
+		end_step(shared);
+	}
+	if (step <= WRITING_LISTS)
+		while (write_list_turn(new, shared, w, false))
+			;
+	grnnd_writer_end(w);
+	grnnd_mapping_unmap(map);
+	if (step <= WRITING_LISTS)
+		end_step(shared);
+	grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
+}
+
+/* A worker's main function. */
+void
+grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
+{
+	Shared	   *shared = grnnd_worker_begin(toc);
+	LOCKMODE	lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Relation	index = index_open(shared->index, lock);
+	GrnndMapping *map;
+	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
+
+	map = grnnd_mapping_attach(&shared->extents, shared->maps_work ? ~0 : ~(1 << GRN_SEG_WORK));
+	/* where the leader's memory is out of sight, it does without us */
+	if (grnnd_mapping_catch_up(map))
+	{
+		Step		step = (Step) BarrierAttach(&shared->steps);
+
+		new->nchains = shared->nchains;
+		new->columns = grnnd_attrs(index);
+		new->vectors = shared->vectors;
+		new->meta = shared->meta;
+		set_layout(new, shared->meta.degree, shared->meta.shape,
+				   (GrnForm) shared->meta.form);
+		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
+		set_centre(new);
+		if (step == COUNTING)
+		{
+			take_plan(new, shared, map);
+			grnnd_sort_lists(new, &shared->next_counted, false);
+			end_step(shared);
+		}
+		if (step <= PLANNING)
+			end_step(shared);
+		if (grnnd_mapping_catch_up(map))
+		{
+			take_plan(new, shared, map);
+			work_from(step, new, shared, map, index);
+		}
+		BarrierDetach(&shared->steps);
+	}
+	grnnd_mapping_release(map, true);
+	index_close(index, lock);
+	grnnd_worker_end(toc);
+}
+
+/* Tells workers what is planned; blocks: of the index. */
+static void
+share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
+{
+	shared->meta = new->meta;
+	shared->records = new->records;
+	shared->filters = new->filters;
+	shared->node_pages = blocks - new->meta.first_node_block;
+	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
+}
+
+/* The leader's part, with workers (launched here) or without.  Returns the index's blocks. */
+static BlockNumber
+write_all(GrnndNewIndex *new, Shared *shared, GrnndBuild *build, GrnndPageWriter *w, GrnndWorkers *workers)
+{
+	BlockNumber blocks;
+
+	if (workers)
+		grnnd_workers_launch(workers);
+	grnnd_sort_lists(new, &shared->next_counted, false);
+	end_step(shared);
+	grnnd_plan_lists(new, build->map);
+	grnnd_plan_groups(new, build, &shared->groups);
+	blocks = place_blocks(new);
+	share_plan(new, shared, blocks);
+	end_step(shared);
+	grnnd_writer_extend(w, blocks);
+	check_share(new, shared, true);
+	grnnd_sort_lists(new, &shared->next_sorted, true);
+	end_step(shared);
+	grnnd_begin_groups(new, build);
+	write_head(new, w);
+	write_nodes(new, shared, w, build);
+	end_step(shared);
+	while (write_list_turn(new, shared, w, true))
+		;
+	return blocks;
+}
+
+/* A GrnndLookFn. */
+static void
+report_emptied(void *arg, uint64 done, uint64 of)
+{
+	const GrnndBuild *build = arg;
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, build->rows, GRNND_PAGES_WRITTEN, 1};
+
+	grnnd_report_stretch(&stretch, done, of);
+}
+
+/* All that the build has in memory goes back, by all participants: nobody reads it any more. */
+static void
+give_back(GrnndBuild *build, Shared *shared)
+{
+	grnnd_mapping_unmap(build->map);
+	end_step(shared);
+	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
+}
+
+/* Fills what the builder's result says of the index, and checks all of it but the lists. */
+static void
+take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
+{
+	grnnd_check_result_numbers(build, r);
+	start_meta(build, &new->meta);
+	if (r->nodes < build->spec.fit_rows && r->shape.own == 0)
+		set_open_layout(new, build, r);
+	else
+		set_layout(new, r->degree, r->shape, (GrnForm) r->form);
+	new->nrows = build->rows;
+	new->vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
+							  build->key.metric->embedding, build->key.type->form};
+	if (new->meta.fit_state == GRNND_FITTED)
+	{
+		new->meta.held = r->held;
+		memcpy(new->meta.steps, r->steps, sizeof(r->steps));
+	}
+	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
+		new->meta.norm_unit = r->norm_unit;
+	new->report.rows = build->rows;
+	new->report.threads = build->spec.threads;
+	new->report.seconds[GRNND_STEP_COLLECT] = (float) build->collect_seconds;
+	new->report.seconds[GRNND_STEP_DEVICE] = r->sec_device;
+	new->report.seconds[GRNND_STEP_PREPARE] = r->sec_prepare;
+	new->report.seconds[GRNND_STEP_DESCENT] = r->sec_descent;
+	new->report.seconds[GRNND_STEP_CONNECT] = r->sec_connect;
+	new->report.seconds[GRNND_STEP_CODES] = r->sec_codes;
+	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
+	/* it is of searches that go by what this index has: own vectors, and codes or none */
+	if (new->meta.fit_state == GRNND_FITTED)
+	{
+		new->report.curve = r->curve;
+		new->missed.built = r->misses;
+	}
+	new->meta.params = r->params;
+	new->meta.on_gpu = r->on_gpu != 0;
+	new->meta.build_nodes = r->nodes;
+	grnnd_find_result_arrays(new, build->map, r, build->rows);
+	grnnd_check_result_codec(new);
+	set_centre(new);
+	grnnd_check_result_rows(new->row_start, new->rows, new->nodes, build->rows);
+}
+
+BlockNumber
+grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
+{
+	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
+	Shared	   *shared = NULL;
+	GrnndWorkers *workers = NULL;
+	GrnndPageWriter *w;
+	BlockNumber blocks;
+	instr_time	start,
+				written;
+	bool		use_wal = grnnd_writer_needs_wal(build->index, MAIN_FORKNUM);
+	int			nworkers;
+
+	INSTR_TIME_SET_CURRENT(start);
+	grnnd_report_phase(GRN_PHASE_WRITE, 0, build->rows);
+	take_result(new, build, r);
+	plan_chains(new, build->map);
+	new->columns = build->attrs;
+	grnnd_plan_filters(new, build->map, build->rows);
+
+	grnnd_test_point("load");
+	w = begin_writing(new, use_wal, build->index);
+	nworkers = grnnd_write_workers(build, likely_blocks(new));
+	if (nworkers > 0)
+		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
+										(void **) &shared);
+	if (!workers)
+		shared = palloc0(sizeof(Shared));
+	shared->index = RelationGetRelid(build->index);
+	shared->concurrent = build->info->ii_Concurrent;
+	shared->use_wal = use_wal;
+	shared->maps_work = r->moved || build->holds_builder;
+	shared->nrows = build->rows;
+	shared->vectors = new->vectors;
+	shared->nchains = new->nchains;
+	shared->result = *r;
+	share_plan(new, shared, 0);
+	pg_atomic_init_u64(&shared->next_counted, 0);
+	pg_atomic_init_u64(&shared->next_sorted, 0);
+	pg_atomic_init_u64(&shared->next_node, 0);
+	grnnd_groups_init(&shared->groups);
+	pg_atomic_init_u64(&shared->next_turn, 0);
+	pg_atomic_init_u64(&shared->next_list_turn, 0);
+	pg_atomic_init_u32(&shared->listing, 0);
+	pg_atomic_init_u64(&shared->pages_done, 0);
+	BarrierInit(&shared->steps, 0);
+	BarrierAttach(&shared->steps);
+	pg_atomic_init_u32(&shared->emptying.next, 0);
+	pg_atomic_init_u64(&shared->emptying.done, 0);
+	if (workers)
+		grnnd_mapping_share(build->map, &shared->extents);
+
+	blocks = write_all(new, shared, build, w, workers);
+	INSTR_TIME_SET_CURRENT(written);
+	give_back(build, shared);
+	build->empty_seconds = grnnd_seconds_since(written);
+
+	if (workers)
+	{
+		build->write_workers = workers->launched;
+		grnnd_mapping_unshare(build->map);
+		grnnd_workers_finish(workers);
+	}
+	else
+		pfree(shared);
+	new->report.ids = (uint32) new->records;
+	/* (lists have ids, too) */
+	if (new->meta.fit_state == GRNND_FITTED)
+		new->meta.judged = (uint32) new->records;
+	new->report.built = GetCurrentTimestamp();
+	new->report.seconds[GRNND_STEP_WRITE] = (float) grnnd_seconds_since(start);
+	write_meta(new, w);
+	grnnd_test_point("load");
+	grnnd_writer_finish(w);
+	pfree(new);
+	return blocks;
+}
+
+void
+grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
+{
+	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
+	GrnndPageWriter *w;
+
+	start_meta(build, &new->meta);
+	set_open_layout(new, build, NULL);
+	new->meta.params = build->spec.params;
+	new->report.built = GetCurrentTimestamp();
+	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
+	grnnd_writer_extend(w, place_blocks(new));
+	write_head(new, w);
+	write_meta(new, w);
+	grnnd_writer_finish(w);
+}

@@ -1,0 +1,239 @@
+/*
+ * connect.c - every vertex reachable from the entry.
+ *
+ * A breadth-first search marks what the entry reaches.  Each vertex x left over
+ * then gets an edge p -> x from a vertex p near it that is reached: its nearest
+ * reached neighbour, or, where it has none, the nearest that a search finds.  All threads
+ * search before the first edge is added: a graph of 100,000,000 vertices may have thousands
+ * left over, and each step of their searches reads memory at random.
+ * If p is full, an edge p -> y makes room, and x -> y replaces it: a path that used
+ * p -> y now uses p -> x -> y.  If x is full, its farthest edge makes room for that;
+ * x was not reached, so nothing was reached through it.  So the set of reached
+ * vertices only grows.
+ */
+#include "graph/construct/connect.h"
+
+#include <string.h>
+
+#include "graph/construct/beam.h"
+#include "graph/construct/reach.h"
+#include "graph/stored/estimate.h"
+
+#define SEARCH_GRAIN 16			/* words of 64 vertices that a thread takes at once */
+
+typedef struct Connect
+{
+	const GrnRows *rows;
+	GrnGraph   *graph;
+	uint32_t	entry;
+	uint64_t   *reached;		/* [GRN_REACH_WORDS(n)] a bit a vertex */
+	uint32_t   *near;			/* [n] of those left over: what a search has found */
+	uint32_t   *queue;			/* [n] */
+} Connect;
+
+size_t
+grn_connect_bytes(size_t n)
+{
+	return GRN_REACH_WORDS(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
+}
+
+/* Marks all that v, not reached so far, reaches. */
+static void
+spread(Connect *c, uint32_t v)
+{
+	const GrnGraph *g = c->graph;
+	size_t		head = 0;
+	size_t		tail = 0;
+
+	grn_reach_add(c->reached, v);
+	c->queue[tail++] = v;
+	while (head < tail)
+	{
+		uint32_t	u = c->queue[head++];
+		const uint32_t *ids = g->ids + (size_t) u * g->degree;
+
+		for (uint32_t i = 0; i < g->counts[u]; i++)
+			if (grn_reach_add(c->reached, ids[i]))
+				c->queue[tail++] = ids[i];
+	}
+}
+
+static float
+distance(const Connect *c, uint32_t a, uint32_t b)
+{
+	return grn_row_distance(c->rows, grn_row(c->rows, a), grn_row(c->rows, b));
+}
+
+/* Its nearest neighbour that is reached, or GRN_INVALID_ID. */
+static uint32_t
+reached_neighbour(const Connect *c, uint32_t x)
+{
+	const uint32_t *ids = c->graph->ids + (size_t) x * c->graph->degree;
+
+	for (uint32_t i = 0; i < c->graph->counts[x]; i++)
+		if (grn_is_reached(c->reached, ids[i]))
+			return ids[i];
+	return GRN_INVALID_ID;
+}
+
+/* The reached vertex nearest to x that a best-first search from the entry finds. */
+static uint32_t
+find_near(const Connect *c, uint32_t x)
+{
+	const GrnGraph *g = c->graph;
+	GrnSeenIds	seen;
+	GrnBeam		beam = {0};
+	uint32_t	v;
+
+	grn_seen_begin(&seen);
+	grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, c->entry, x)), c->entry));
+	while ((v = grn_beam_next(&beam)) != GRN_INVALID_ID)
+	{
+		const uint32_t *neighbours = g->ids + (size_t) v * g->degree;
+
+		for (uint32_t i = 0; i < g->counts[v]; i++)
+			if (grn_seen_add(&seen, neighbours[i]))
+				grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, neighbours[i], x)), neighbours[i]));
+	}
+	return grn_beam_nearest(&beam);
+}
+
+/* Searches for those of 64 vertices each that are left over and have no reached neighbour. */
+static void
+search_range(void *arg, int worker, size_t begin, size_t end)
+{
+	const Connect *c = arg;
+
+	(void) worker;
+	for (size_t x = 64 * begin; x < 64 * end && x < c->graph->n; x++)
+	{
+		if (c->reached[x / 64] == UINT64_MAX)	/* so are those beside it */
+			x |= 63;
+		else if (!grn_is_reached(c->reached, x) && reached_neighbour(c, x) == GRN_INVALID_ID)
+			c->near[x] = find_near(c, x);
+	}
+}
+
+static bool
+has_edge(const GrnGraph *g, uint32_t from, uint32_t to)
+{
+	const uint32_t *ids = g->ids + (size_t) from * g->degree;
+
+	for (uint32_t i = 0; i < g->counts[from]; i++)
+		if (ids[i] == to)
+			return true;
+	return false;
+}
+
+static void
+remove_edge(GrnGraph *g, uint32_t from, uint32_t index)
+{
+	uint32_t   *ids = g->ids + (size_t) from * g->degree;
+
+	g->counts[from]--;
+	memmove(ids + index, ids + index + 1, (g->counts[from] - index) * sizeof(*ids));
+}
+
+/* Adds from -> to where its distance belongs; from has room. */
+static void
+add_edge(Connect *c, uint32_t from, uint32_t to)
+{
+	GrnGraph   *g = c->graph;
+	uint32_t   *ids = g->ids + (size_t) from * g->degree;
+	float		d = distance(c, from, to);
+	uint32_t	at = g->counts[from]++;
+
+	for (; at > 0 && distance(c, from, ids[at - 1]) > d; at--)
+		ids[at] = ids[at - 1];
+	ids[at] = to;
+}
+
+/*
+ * Which edge of the full vertex p gives way to p -> x: one to a y that lies
+ * closer to x than to p, the farthest of them; if there is none, the farthest
+ * of all.
+ */
+static uint32_t
+edge_to_redirect(const Connect *c, uint32_t p, uint32_t x)
+{
+	const GrnGraph *g = c->graph;
+	const uint32_t *ids = g->ids + (size_t) p * g->degree;
+
+	for (uint32_t i = g->counts[p]; i-- > 0;)
+		if (distance(c, x, ids[i]) < distance(c, p, ids[i]))
+			return i;
+	return g->counts[p] - 1u;
+}
+
+static void
+link_from(Connect *c, uint32_t p, uint32_t x)
+{
+	GrnGraph   *g = c->graph;
+
+	if (g->counts[p] == g->degree)
+	{
+		uint32_t	index = edge_to_redirect(c, p, x);
+		uint32_t	y = g->ids[(size_t) p * g->degree + index];
+
+		if (!has_edge(g, x, y))
+		{
+			if (g->counts[x] == g->degree)
+				remove_edge(g, x, g->counts[x] - 1u);
+			add_edge(c, x, y);
+		}
+		remove_edge(g, p, index);
+	}
+	add_edge(c, p, x);
+}
+
+size_t
+grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void *workspace)
+{
+	uint64_t   *reached = workspace;
+
+	if (graph->n == 0)
+		return 0;
+	return grn_reach(graph, parallel, entry, reached,
+					 (uint32_t *) (reached + GRN_REACH_WORDS(graph->n)));
+}
+
+size_t
+grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *parallel,
+			void *workspace)
+{
+	size_t		nreached = grn_reachable(graph, entry, parallel, workspace);
+
+	return grn_connect_rest(rows, graph, entry, nreached, parallel, workspace);
+}
+
+size_t
+grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nreached,
+				 GrnParallel *parallel, void *workspace)
+{
+	Connect		c = {rows, graph, entry, workspace, NULL, NULL};
+	size_t		connected = 0;
+
+	if (nreached == graph->n)
+		return 0;
+	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
+	c.near = c.queue + graph->n;
+	if (parallel)
+		parallel->run(parallel, GRN_REACH_WORDS(graph->n), SEARCH_GRAIN, search_range, &c);
+	else
+		search_range(&c, 0, 0, GRN_REACH_WORDS(graph->n));
+	for (uint32_t x = 0; x < graph->n; x++)
+	{
+		uint32_t	p;
+
+		if (c.reached[x / 64] == UINT64_MAX)
+			x |= 63;
+		if (grn_is_reached(c.reached, x))
+			continue;
+		/* one may be since the search */
+		p = reached_neighbour(&c, x);
+		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
+		spread(&c, x);
+		connected++;
+	}
+	return connected;
+}

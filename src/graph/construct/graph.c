@@ -1,0 +1,42 @@
+/*
+ * graph.c - what makes a graph sound.
+ */
+#include "graph/construct/graph.h"
+
+const char *
+grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex)
+{
+	return grn_graph_check_range(graph, 0, graph->n, bad_vertex);
+}
+
+const char *
+grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
+					  uint32_t *bad_vertex)
+{
+	for (size_t v = begin; v < end; v++)
+	{
+		const uint32_t *ids = graph->ids + v * graph->degree;
+		uint32_t	count = graph->counts[v];
+		uint64_t	seen[8] = {0};	/* a bit for some ids: most are compared with no other */
+
+		*bad_vertex = (uint32_t) v;
+		if (count > graph->degree)
+			return "more neighbours than its degree allows";
+		for (uint32_t i = 0; i < count; i++)
+		{
+			uint32_t	hash = ids[i] * 2654435769u >> 23;
+			uint64_t	bit = UINT64_C(1) << hash % 64;
+
+			if (ids[i] >= graph->n)
+				return "a neighbour that does not exist";
+			if (ids[i] == v)
+				return "itself as a neighbour";
+			if (seen[hash / 64] & bit)
+				for (uint32_t j = 0; j < i; j++)
+					if (ids[j] == ids[i])
+						return "the same neighbour twice";
+			seen[hash / 64] |= bit;
+		}
+	}
+	return NULL;
+}
