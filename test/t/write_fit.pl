@@ -236,8 +236,9 @@ sub stop_workers
 	my ($database) = @_;
 	$node->safe_psql('postgres', "ALTER DATABASE $database SET grnnd.test_point = 'fit-begun'");
 	my $gate = psql_start($node, "\\c $database\nSELECT pg_advisory_lock(6779502);\nSELECT pg_sleep(3600);");
-	$node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_locks
-		WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'));
+	$node->poll_query_until('postgres', qq(SELECT count(*) = 1 FROM pg_locks JOIN pg_database d ON d.oid = database
+		WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND datname = '$database'))
+		or die "no gate in $database";
 	return $gate;
 }
 
