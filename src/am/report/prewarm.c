@@ -153,10 +153,6 @@ level_named(const char *name)
 			 errhint("Levels are \"entries\", \"hot\" and \"all\".")));
 }
 
-/*
- * grnnd_prewarm(index, level): pages that it has read, whether or not they were there before.
- * For the owner of the index and for roles that may read the table.
- */
 /* A GrnndRightFn */
 static void
 must_own_or_read(Oid index, Oid table)
@@ -169,6 +165,10 @@ must_own_or_read(Oid index, Oid table)
 				 errhint("Roles with the SELECT privilege on its table may.")));
 }
 
+/*
+ * grnnd_prewarm(index, level): pages that it has read, whether or not they were there before.
+ * For the owner of the index and for roles that may read the table.
+ */
 PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
 grnnd_prewarm(PG_FUNCTION_ARGS)

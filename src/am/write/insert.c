@@ -416,6 +416,7 @@ link_anew(Insert *in)
 {
 	const GrnndIndex *ix = in->ix;
 	GrnndShares shares = grnnd_shares(ix, false);
+	int			attempts = 0;
 
 	for (bool linked = false; !linked;)
 	{
@@ -425,6 +426,8 @@ link_anew(Insert *in)
 		GrnndLinkPlan plan = {.p = &in->p, .from = list.ids, .chosen = &list};
 
 		CHECK_FOR_INTERRUPTS();
+		if (++attempts == MAX_ATTEMPTS)
+			grnnd_corrupt(in->index, in->ix->meta.entry_block, "no node takes an edge to a row");
 		grnnd_choose_neighbours(near, in->id, &shares, &list);
 		grnnd_near_end(near);
 		plan.nfrom = list.count;
