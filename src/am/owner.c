@@ -40,6 +40,18 @@ grnnd_owns(Oid relation)
 }
 
 const char *
+grnnd_existing_name(Oid relation)
+{
+	const char *name = get_rel_name(relation);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relation)));
+	return name;
+}
+
+const char *
 grnnd_name_of(Oid relation)
 {
 	const char *name = get_rel_name(relation);

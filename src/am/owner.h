@@ -12,6 +12,9 @@
 /* Is the current user the relation's owner, or a member of that role? */
 extern bool grnnd_owns(Oid relation);
 
+/* The relation's name; 42P01 where no such relation exists. */
+extern const char *grnnd_existing_name(Oid relation);
+
 /* A relation's name for messages, quoted where needed; of a relation that is gone its OID. */
 extern const char *grnnd_name_of(Oid relation);
 

@@ -564,12 +564,22 @@ finish_rows(GrnndBuild *build)
 	rank_rows(build);
 }
 
+/* The leader's own part in the collecting. */
+static Collector
+leading_collector(GrnndBuild *build, Shared *shared)
+{
+	return (Collector) {
+						.shared = shared, .me = &shared->participants[0], .map = build->map,
+						.key = build->key, .attrs = build->attrs, .build = build
+		};
+}
+
 /* Scans with workers.  False where none could be had and nothing has been done. */
 static bool
 collect_parallel(GrnndBuild *build, int nworkers)
 {
 	Snapshot	snapshot = SnapshotAny;
-	Collector	c = {0};
+	Collector	c;
 	Shared	   *shared;
 	GrnndWorkers *workers;
 	Size		bytes;
@@ -585,12 +595,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		init_shared(shared, build, nworkers + 1);
 		table_parallelscan_initialize(build->heap, scan_of(shared), snapshot);
 		grnnd_mapping_share(build->map, &shared->extents);
-		c.shared = shared;
-		c.me = &shared->participants[0];
-		c.map = build->map;
-		c.key = build->key;
-		c.attrs = build->attrs;
-		c.build = build;
+		c = leading_collector(build, shared);
 		look_after_room(&c);
 		grnnd_workers_launch(workers);
 		build->workers = workers->launched;
@@ -624,15 +629,10 @@ static void
 collect_alone(GrnndBuild *build)
 {
 	Shared	   *shared = palloc0(scan_offset(1));
-	Collector	c = {0};
+	Collector	c;
 
 	init_shared(shared, build, 1);
-	c.shared = shared;
-	c.me = &shared->participants[0];
-	c.map = build->map;
-	c.key = build->key;
-	c.attrs = build->attrs;
-	c.build = build;
+	c = leading_collector(build, shared);
 	scan_rows(&c, build->heap, build->index, build->info, NULL);
 	build->rows = close_gaps(shared, build->map);
 	finish_rows(build);

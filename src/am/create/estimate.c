@@ -61,13 +61,9 @@ typedef struct Estimate
 static void
 check_table(Oid oid)
 {
-	const char *name = get_rel_name(oid);
+	const char *name = grnnd_existing_name(oid);
 	char		kind = get_rel_relkind(oid);
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", oid)));
 	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

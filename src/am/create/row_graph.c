@@ -78,13 +78,9 @@ typedef struct Output
 static void
 check_relation(Oid oid, bool by_tid)
 {
-	const char *name = get_rel_name(oid);
+	const char *name = grnnd_existing_name(oid);
 	char		kind = get_rel_relkind(oid);
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", oid)));
 	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW &&
 		(by_tid || (kind != RELKIND_VIEW && kind != RELKIND_PARTITIONED_TABLE &&
 					kind != RELKIND_FOREIGN_TABLE)))
