@@ -118,5 +118,6 @@ python3 test/bench/queries/curve.py | diff - doc/recall-qps.svg | head -n 5 | ru
 perl test/meta.pl | rule "META.json is what PGXN takes"
 
 perl test/messages.pl || status=1
+perl test/comments.pl || status=1
 
 exit $status

@@ -1,0 +1,99 @@
+# comments.pl - measures how often the comments of src/ and cuda/ point at a noun instead of
+# naming it: prints "ok NAME", or the rooms over their ceiling and "not ok NAME".
+# comments.pl --list [PATH] prints each sentence that has too many pointing words.
+use strict;
+use warnings;
+
+use FindBin;
+chdir "$FindBin::Bin/.." or die;
+
+my $share_goal = 6.0;	# percent of the words of a room's comments
+
+# Rooms that miss the goal: percent of pointing words, and sentences with too many of them.
+# Each figure may only fall.  A room that reaches the goal leaves the table.
+my %ceiling = (
+	'cuda' => [ 9.5, 17 ],
+	'cuda/paper' => [ 9.5, 4 ],
+	'src/am' => [ 12.0, 47 ],
+	'src/am/attr' => [ 12.0, 6 ],
+	'src/am/create' => [ 11.5, 29 ],
+	'src/am/report' => [ 12.1, 4 ],
+	'src/am/types' => [ 8.0, 0 ],
+	'src/am/write' => [ 13.0, 42 ],
+	'src/builder' => [ 12.0, 41 ],
+	'src/graph' => [ 11.0, 13 ],
+	'src/graph/construct' => [ 12.0, 21 ],
+	'src/graph/kernels' => [ 8.0, 1 ],
+	'src/graph/stored' => [ 11.0, 22 ],
+	'src/paper' => [ 11.5, 0 ],
+);
+
+my %points = map { $_ => 1 } qw(it its that those these this them they them which what such so
+	there then one ones others other else where whose);
+
+# The comments of a C source; line comments below each other are one comment.
+sub comments
+{
+	my ($source) = @_;
+	my @found;
+
+	while ($source =~ m{(/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'}gs)
+	{
+		next unless defined $1;
+		my ($text, $start) = ($1, $-[0]);
+		$text =~ s{^[ \t]*(?:/\*+|\*+/|\*|//)|\*+/}{ }gm;
+		push @found, [ $text, 1 + (substr($source, 0, $start) =~ tr/\n//) ];
+	}
+	return @found;
+}
+
+sub count
+{
+	my @words = $_[0] =~ /[A-Za-z_][A-Za-z_0-9']*/g;
+	return (scalar @words, scalar grep { $points{ lc $_ } } @words);
+}
+
+my (%words, %pointing, %heavy);
+
+my $list = @ARGV && $ARGV[0] eq '--list';
+my @paths = $list && @ARGV > 1 ? @ARGV[ 1 .. $#ARGV ] : qw(src cuda);
+chomp(my @files = sort `find @paths -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'`);
+for my $file (@files)
+{
+	my ($room) = $file =~ m{^(.*)/};
+	open(my $handle, '<', $file) or die "$file: $!";
+	my $source = do { local $/; <$handle> };
+	for my $comment (comments($source))
+	{
+		my ($text, $line) = @$comment;
+		my ($words, $pointing) = count($text);
+		$words{$room} += $words;
+		$pointing{$room} += $pointing;
+		for my $sentence (split /(?<=[.?!])\s+|\n\s*\n/, $text)
+		{
+			($words, $pointing) = count($sentence);
+			next unless $words >= 8 && $pointing > $words / 4;
+			$heavy{$room}++;
+			next unless $list;
+			$sentence =~ s/\s+/ /g;
+			print "$file:$line: $sentence\n";
+		}
+	}
+}
+exit 0 if $list;
+
+my (@share, @sentences);
+for my $room (sort keys %words)
+{
+	my ($share, $sentences) = (100 * $pointing{$room} / ($words{$room} || 1), $heavy{$room} || 0);
+	my ($share_most, $sentences_most) = @{ $ceiling{$room} || [ $share_goal, 0 ] };
+
+	push @share, sprintf('# %s: %.2f%% of %d words, limit %.1f%%', $room, $share, $words{$room}, $share_most)
+	  if $share > $share_most;
+	push @sentences, "# $room: $sentences, limit $sentences_most (comments.pl --list $room)" if $sentences > $sentences_most;
+}
+print "$_\n" for @share;
+print @share ? 'not ok' : 'ok', " comments name their nouns\n";
+print "$_\n" for @sentences;
+print @sentences ? 'not ok' : 'ok', " no sentence of a comment has over a quarter of pointing words\n";
+exit(@share || @sentences ? 1 : 0);
