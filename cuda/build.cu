@@ -1,13 +1,13 @@
 /*
- * build.cu - runs the steps of a build on the device, in both modes.
+ * build.cu - runs the steps of one build on the device.
  */
 #include <algorithm>
 
 #include "handle.h"
 
 /*
- * Plans for digests of another size, and replaces the arena by one for them.  Where the limit
- * forbids that, *done is false and nothing has changed.
+ * Makes a plan for digests of another size and reallocates the arena to match.  If the
+ * new plan exceeds the memory limit, *done is false and nothing has changed.
  */
 static cudaError_t
 change_digests(GrnGpu *gpu, DigestSize size, bool *done)
@@ -28,7 +28,7 @@ change_digests(GrnGpu *gpu, DigestSize size, bool *done)
 	return cudaSuccess;
 }
 
-/* Makes digests by a projection, of rows that cannot be taken as they are. */
+/* Makes digests by a projection, for rows that cannot be their own digests. */
 static cudaError_t
 project(Build &b)
 {
@@ -61,7 +61,7 @@ project(Build &b)
 						plan.stride, gpu->d_arena + plan.bare_digests);
 }
 
-/* Makes digests of the rows, in the caller's order, at plan.bare_digests. */
+/* Makes digests of the rows at plan.bare_digests, in the caller's order. */
 static cudaError_t
 convert(Build &b)
 {
@@ -75,7 +75,7 @@ convert(Build &b)
 	b.exact = gpu->options.rows == GRN_GPU_EXACT_DIGESTS ||
 			  gpu->options.rows == GRN_GPU_BIT_DIGESTS;
 	if (gpu->options.rows != GRN_GPU_FLOATS)
-		/* the digests are there already */;
+		/* the caller has passed digests */;
 	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
 	{
 		int	 other = 1;
@@ -94,7 +94,9 @@ convert(Build &b)
 	return cudaSuccess;
 }
 
-/* Orders the rows, puts digests into that order, and finds the first neighbours. */
+/*
+ * Orders the rows, copies the digests into the new order, and finds the first neighbours.
+ */
 static cudaError_t
 start(Build &b)
 {
@@ -142,7 +144,10 @@ start(Build &b)
 	return cudaSuccess;
 }
 
-/* Reports a round, and waits for the one before, so that a cancel acts soon. */
+/*
+ * Reports a round to the caller.  Waits for the end of the round before, so that a
+ * cancellation takes effect within one round.
+ */
 static cudaError_t
 report(Build &b)
 {
@@ -158,7 +163,7 @@ report(Build &b)
 	return cudaSuccess;
 }
 
-/* The update rounds, with reverse edges between outer iterations. */
+/* Runs the update rounds, and adds reverse edges between outer iterations. */
 static cudaError_t
 descend(Build &b)
 {
@@ -180,7 +185,10 @@ descend(Build &b)
 	return cudaSuccess;
 }
 
-/* Lists of what pools and inboxes hold, by d_order, if any; behind them is work space. */
+/*
+ * Makes lists of pools and inboxes, in the order of d_order if that is not NULL.  The
+ * memory behind lists.d_ids serves as work space.
+ */
 static cudaError_t
 make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
 {
@@ -196,7 +204,10 @@ make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
 					   lists);
 }
 
-/* Makes lists of pools and inboxes, with joins, fill and exact order as asked for. */
+/*
+ * Makes the final lists of pools and inboxes.  Joins, fill and exact order follow
+ * gpu->options and the tuning.
+ */
 static cudaError_t
 finish(Build &b)
 {
@@ -204,7 +215,9 @@ finish(Build &b)
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 
-	/* Edges that the last round has redirected stay in the inboxes, as candidates. */
+	/*
+	 * Makes edges that the last round has redirected to inboxes available as candidates.
+	 */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_counts = gpu->d_arena + plan.counts;
 	if (t.joins > 0)
@@ -219,7 +232,7 @@ finish(Build &b)
 	b.d_ids = lists.d_ids;
 	if (gpu->options.fill)
 	{
-		/* First lists of vertices, in memory that rounds need no more. */
+		/* The first lists of vertices use the inboxes that no later round reads. */
 		lists.d_counts = (uint8_t *) b.graph.d_inbox_count[1 - b.graph.side];
 		GRN_TRY(make_lists(b, NULL, lists));
 		b.d_ids = (uint32_t *) b.graph.d_inbox[b.graph.side];
@@ -239,9 +252,10 @@ finish(Build &b)
 }
 
 /*
- * Whether 8 bits were too coarse: for many vertices the nearest neighbour lies so near
- * that rounding hides which it is (grn_least_fine()).  Then, memory permitting, the build
- * starts over with binary16 rows.
+ * Decides whether digests of 8 bits are too coarse: for many vertices the distance of the
+ * nearest neighbour is so small that rounding hides which neighbour is nearest
+ * (grn_least_fine()).  If so and if memory allows, sets *again, and the build starts over
+ * with digests in binary16.
  */
 static cudaError_t
 widen(Build &b, bool *again)
@@ -260,7 +274,10 @@ widen(Build &b, bool *again)
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
 		return cudaSuccess; /* only the caller has the rows */
-	/* those that are kept are no use, and there may be no room beside them */
+	/*
+	 * Kept digests of 8 bits are of no use for a build with binary16, and might leave too
+	 * little memory.
+	 */
 	grn_gpu_drop_digests(gpu);
 	GRN_TRY(change_digests(gpu, DIGESTS_WIDE, again));
 	if (*again)

@@ -1,13 +1,14 @@
 /*
- * cells.cu - for builds in parts: finds the cells that rows belong to (GrnCells in
- * src/graph/grn.h), while the rows are on the device to be digested.
+ * cells.cu - finds the cells of rows for builds in parts (GrnCells in src/graph/grn.h),
+ * while the rows are on the device to be digested.
  *
- * The tensor cores multiply rows with centres, both less the mean of the centres.  A row's
- * own norm is the same in all of its sums, so it is left out.
+ * Tensor cores multiply rows by centres, after the mean of the centres is subtracted from
+ * both.  The row's own norm is left out because the norm adds the same number to all
+ * scores of the row.
  */
 #include "common.cuh"
 
-/* Finds the two least scores of a row, bias - 2 product; one thread a row. */
+/* Finds the two least scores of a row, bias - 2 product.  One thread handles one row. */
 __global__ void
 cells_kernel(const Cells cells, uint32_t n, const float *d_products, uint32_t *d_home,
 			 uint32_t *d_guest)

@@ -1,20 +1,21 @@
 /*
- * common.cuh - what all kernel files share: checked calls, keys of neighbours, sorts of a
- * warp, random numbers, layouts of device memory, and each file's launchers.
+ * common.cuh - declarations that all kernel files share: checked calls, keys of
+ * neighbours, sorts of a warp, random numbers, layouts of device memory, and the
+ * launchers of each file.
  *
  * Words of the kernels:
  *   row        a vector of the caller's
  *   digest     the bytes that the descent compares instead of a row
  *   vertex     a row in the graph; its id is the row's position in the descent's order
- *   neighbour  a vertex to which another one has an edge
+ *   neighbour  a vertex to which another vertex has an edge
  *   candidate  a vertex that may become a neighbour
  *   pool       the neighbours that a vertex has during the descent, nearest first
  *   inbox      candidates that other vertices have sent to a vertex
  *   list       the neighbours of a vertex in the finished graph
- *   occlude    the RNG rule: a neighbour y of v occludes x where y is nearer to v than x
+ *   occlude    the RNG rule: a neighbour y of v occludes x if y is nearer to v than x
  *              is, and nearer to x than v is; the edge from v to x is not needed then
  *
- * Pointers begin with d_ (device memory), h_ (host memory) or s_ (shared memory).
+ * Prefixes of pointers: d_ is device memory, h_ host memory, s_ shared memory.
  */
 #ifndef GRN_COMMON_CUH
 #define GRN_COMMON_CUH
@@ -34,7 +35,10 @@
 			return grn_try_rc; \
 	} while (0)
 
-/* A launcher begins with these: it refuses what its kernels were not made for. */
+/*
+ * A launcher checks its arguments with this macro, and returns cudaErrorInvalidValue for
+ * sizes that its kernels do not support.
+ */
 #define GRN_REQUIRE(condition) \
 	do \
 	{ \
@@ -43,28 +47,29 @@
 	} while (0)
 
 constexpr int WARP = 32;
-/* All lanes of a warp; also the largest sort key. */
+/* The mask of all lanes of a warp; also the largest sort key. */
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
- * A neighbour as pools and inboxes hold it: ordinal << 32 | id.
+ * A neighbour in a pool or an inbox: ordinal << 32 | id.
  *
- * An ordinal has 24 bits, and ordinals order as squared distances do.  Where rows are
- * 8-bit it is the squared distance itself (of 256 dimensions at most), where they are bits
- * the number of those that differ, otherwise the upper bits of its binary32.
+ * An ordinal has 24 bits, and ordinals order as squared distances do.  The ordinal of
+ * 8-bit digests (of 256 dimensions at most) is the squared distance itself.  The ordinal
+ * of bits is the number of bits that differ.  The ordinal of binary16 digests is the
+ * upper bits of the squared distance in binary32.
  */
 typedef uint64_t   Key;
 constexpr Key	   EMPTY_KEY = ~0ull;
 constexpr uint32_t EMPTY_ID = 0xffffffffu;
-/* A warp sorts ordinal << SLOT_BITS | slot, 31 bits. */
+/* A warp sorts 31-bit words: ordinal << SLOT_BITS | slot. */
 constexpr int SLOT_BITS = 7;
 
-/* The paper's R, keys of a pool: 48 gain nothing that can be measured. */
+/* The paper's R, the keys of a pool.  R = 48 gains nothing measurable. */
 constexpr int DEFAULT_POOL = 32;
-constexpr int MAX_POOL = 64; /* A lane holds one or two keys of a pool. */
+constexpr int MAX_POOL = 64; /* at most two keys for each lane of a warp */
 constexpr int MAX_INBOX = 64;
-constexpr int NCLASSES = 3; /* Tiles have 32, 48 or 64 rows. */
-/* The most bytes of a row of digests: 256 dimensions in binary16. */
+constexpr int NCLASSES = 3; /* tiles of 32, 48 and 64 rows */
+/* The most bytes of a digest: 256 dimensions in binary16. */
 constexpr uint32_t MAX_STRIDE = 512;
 
 __host__ __device__ inline Key
@@ -73,7 +78,9 @@ make_key(uint32_t ordinal, uint32_t id)
 	return (Key) ordinal << 32 | id;
 }
 
-/* The same mixing as grn_random() (grn.h), for the device. */
+/*
+ * The device's version of grn_random() (grn.h): the same numbers for the same arguments.
+ */
 __host__ __device__ inline uint64_t
 random64(uint64_t seed, uint64_t stream, uint64_t counter)
 {
@@ -88,7 +95,7 @@ random64(uint64_t seed, uint64_t stream, uint64_t counter)
 	return x ^ (x >> 32);
 }
 
-/* A number in [0, bound) from 32 random bits. */
+/* Maps the low 32 bits of a random number to [0, bound). */
 __host__ __device__ inline uint32_t
 random_below(uint64_t bits, uint32_t bound)
 {
@@ -96,15 +103,15 @@ random_below(uint64_t bits, uint32_t bound)
 }
 
 /*
- * Lays pieces of device memory one after the other from d_base on, each at a multiple of
- * 256 bytes.  Without d_base it only counts the bytes that they take.
+ * Places arrays in device memory one after the other from d_base on, each at a multiple
+ * of 256 bytes.  With d_base NULL a Layout only counts the bytes.
  */
 struct Layout
 {
 	uint8_t *d_base = NULL;
 	size_t	 bytes = 0;
 
-	/* Takes count elements; returns their offset in bytes. */
+	/* Reserves `count` elements and returns their offset in bytes. */
 	template <class T> size_t reserve(size_t count)
 	{
 		size_t at = bytes;
@@ -118,14 +125,16 @@ struct Layout
 	}
 };
 
-/* Floats of a row of dim dimensions that is padded to whole 16 bytes. */
+/*
+ * The floats that a row of dim dimensions takes after padding to a multiple of 16 bytes.
+ */
 __host__ __device__ inline uint32_t
 padded_dims(uint32_t dim)
 {
 	return (dim + 3) / 4 * 4;
 }
 
-/* Copies one value from the device, and waits for all that the stream does before. */
+/* Copies one value from the device, and waits for all earlier work of the stream. */
 template <class T>
 inline cudaError_t
 fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
@@ -134,15 +143,15 @@ fetch_value(T *h_value, const T *d_value, cudaStream_t stream)
 	return cudaStreamSynchronize(stream);
 }
 
-/* What the elements of digests are. */
+/* The type of the elements of digests. */
 enum RowFormat
 {
 	ROWS_S8 = 0,  /* signed bytes */
 	ROWS_F16 = 1, /* binary16 */
-	ROWS_B1 = 2	  /* bits: the rows themselves */
+	ROWS_B1 = 2	  /* bits, the rows themselves */
 };
 
-/* Bytes of so many elements. */
+/* The bytes of `dims` elements. */
 __host__ __device__ inline uint32_t
 format_bytes(RowFormat format, uint32_t dims)
 {
@@ -152,14 +161,14 @@ format_bytes(RowFormat format, uint32_t dims)
 struct Digests
 {
 	const uint8_t  *d_rows;	 /* [n][stride] bytes */
-	const uint32_t *d_norms; /* [n] squared norm: int32, or binary32 (F16) */
+	const uint32_t *d_norms; /* [n] squared norms: int32, or binary32 for ROWS_F16 */
 	uint32_t		n;
 	uint32_t		stride; /* bytes of a row: seg * nseg */
 	uint32_t		seg;	/* 32, 64 or 128 bytes */
 	uint32_t		nseg;
 	RowFormat		format;
 
-	/* Whether the kernels that compare digests were made for these. */
+	/* Whether the kernels that compare digests support this shape. */
 	bool valid() const
 	{
 		return n > 0 && (seg == 128 || seg == 64 || (seg == 32 && format == ROWS_S8)) &&
@@ -169,23 +178,24 @@ struct Digests
 };
 
 /*
- * The graph during the descent.  Only a vertex's own warp writes its pool.  A round reads
- * the inboxes of one side and writes those of the other.
+ * The graph during the descent.  Only a vertex's own warp writes the vertex's pool.  A
+ * round reads the inboxes of one side and writes the inboxes of the opposite side.
  */
 struct TileGraph
 {
 	Key		 *d_pool;			/* [n][pool], nearest first */
 	uint8_t	 *d_pool_count;		/* [n] */
-	Key		 *d_inbox[2];		/* [n][inbox], in no order */
-	uint32_t *d_inbox_count[2]; /* [n] keys sent, of which `inbox` at most were stored */
-	uint64_t *d_list;			/* [NCLASSES][n]: vertex | pool << 32 | inbox << 40 */
+	Key		 *d_inbox[2];		/* [n][inbox], unordered */
+	uint32_t *d_inbox_count[2]; /* [n] keys sent; at most `inbox` of them are stored */
+	uint64_t *d_list;			/* [NCLASSES][n] vertices to update: vertex | pool <<
+								 * 32 | inbox << 40 */
 	uint32_t *d_list_count;		/* [NCLASSES] */
 	uint32_t  n;
 	uint32_t  pool;	 /* capacity, at most MAX_POOL */
 	uint32_t  inbox; /* capacity, at most MAX_INBOX */
 	int		  side;	 /* the next round reads d_inbox[side] */
 
-	/* Whether the kernels of the descent were made for pools and inboxes so large. */
+	/* Whether the kernels of the descent support the capacities. */
 	bool valid() const
 	{
 		return n > 0 && pool > 0 && pool <= MAX_POOL && inbox > 0 && inbox <= MAX_INBOX;
@@ -199,36 +209,44 @@ struct Lists
 	uint8_t	 *d_counts; /* [n] */
 };
 
-/* What a build does: derived from GrnGraphParams (plan.cu, tuning_for). */
+/*
+ * The parameters of a build on the device.  tuning_for() derives them from
+ * GrnGraphParams.
+ */
 struct Tuning
 {
 	uint32_t inbox;		   /* capacity of an inbox, 32 to MAX_INBOX */
-	uint32_t random_edges; /* the paper's S: random neighbours at first */
-	uint32_t bins;		   /* bins of the coarse order; 0: none */
-	uint32_t window;	   /* rows that each row is compared with at first; 0: none */
+	uint32_t random_edges; /* the paper's S: random neighbours of the first graph */
+	uint32_t bins;		   /* bins of the coarse order; 0: no coarse order */
+	uint32_t window;	   /* rows that each row is compared with for the first graph;
+						    * 0: none */
 	uint32_t outer;		   /* the paper's T1: outer iterations */
 	uint32_t inner;		   /* the paper's T2: update rounds of an outer iteration */
-	uint32_t first;		   /* update rounds of the first outer iteration */
+	uint32_t first;		   /* update rounds of the first outer iteration, in place of
+						    * `inner` */
 	uint32_t pool;		   /* the paper's R: capacity of a pool, 32 to MAX_POOL */
-	uint32_t keep;		   /* how much of a pool is used, where R is smaller than 32 */
-	float	 rho;		   /* share of a pool that gets reverse edges */
-	uint32_t fill;		   /* reverse edges fill lists up to this, at most the degree */
-	uint32_t digest_dims;  /* dimensions of digests; 0: as the rows need */
+	uint32_t keep;		   /* entries of a pool in use, for R below 32 */
+	float	 rho;		   /* the paper's rho: share of a pool that gets reverse edges */
+	uint32_t fill;		   /* reverse edges fill lists up to this length, at most the
+						    * degree */
+	uint32_t digest_dims;  /* dimensions of digests; 0: chosen by the rows */
 	uint32_t format;	   /* RowFormat */
-	uint32_t no_integer;   /* 1: rows of integers are treated as any others */
+	uint32_t no_integer;   /* 1: rows of integers are projected like all rows */
 	uint32_t exact_order;  /* 1: lists are sorted by the distances of the caller's rows */
-	uint32_t joins;		   /* two-hop joins before edges are chosen anew; 0: neither */
-	uint32_t choose;	   /* edges that are chosen then */
+	uint32_t joins;		   /* two-hop joins before edges are chosen anew; 0: no joins
+						    * and no new choice */
+	uint32_t choose;	   /* edges that the new choice keeps */
 	uint64_t seed;
 };
 
-/* What launchers need to know of a device. */
+/* The properties of a device that launchers need. */
 struct Device
 {
 	int			 sms;		   /* multiprocessors */
 	int			 major, minor; /* compute capability */
 	cudaStream_t stream;
-	cudaStream_t side[NCLASSES]; /* tiles of different sizes run side by side */
+	cudaStream_t side[NCLASSES]; /* streams for tiles of different sizes, which run
+								  * side by side */
 	cudaEvent_t	 fork, join[NCLASSES];
 };
 
@@ -240,7 +258,7 @@ lane_id()
 	return threadIdx.x & 31;
 }
 
-/* Sorts 32 numbers, one a lane, ascending (bitonic). */
+/* Sorts 32 numbers, one for each lane, ascending (bitonic sort). */
 __device__ inline uint32_t
 sort32(uint32_t x, int lane)
 {
@@ -257,7 +275,7 @@ sort32(uint32_t x, int lane)
 	return x;
 }
 
-/* Sorts a bitonic sequence of 32, ascending. */
+/* Sorts a bitonic sequence of 32 numbers, ascending. */
 __device__ inline uint32_t
 merge32(uint32_t x, int lane)
 {
@@ -271,7 +289,10 @@ merge32(uint32_t x, int lane)
 	return x;
 }
 
-/* Merges two ascending sequences of 32 into lo, hi of 64. */
+/*
+ * Merges two ascending sequences of 32 numbers into one of 64: the lower half in lo, the
+ * upper half in hi.
+ */
 __device__ inline void
 merge64(uint32_t &lo, uint32_t &hi, int lane)
 {
@@ -282,8 +303,8 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 }
 
 /*
- * The end of a vertex's list, by one warp: how many neighbours it has, and EMPTY_ID in the other
- * slots, as the whole list goes to the host.
+ * Ends a vertex's list of `count` neighbours.  One warp stores the count and fills the
+ * remaining slots with EMPTY_ID, because the whole list is copied to the host.
  */
 __device__ inline void
 end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
@@ -295,10 +316,11 @@ end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
 }
 
 /*
- * Puts a key into the target's inbox, at the slot that an atomic addition to its count has
- * given.  Where the inbox is full, the key takes a slot drawn by id if it is nearer than
- * the key there.  The first writer of that slot may still be storing, so that initcheck finds
- * what is read there unset; whichever key wins is a valid candidate.
+ * Puts a key into the target's inbox, at the slot that an atomic addition to the inbox's
+ * count has returned.  If the inbox is full, a hash of the id selects a slot, and the
+ * nearer of the two keys keeps the slot.  The first writer of the slot may still be
+ * storing its key, so initcheck reports a read of an unset value.  Either key is a valid
+ * candidate.
  */
 __device__ inline void
 store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
@@ -320,25 +342,28 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
 /* tile.cu: one update round of every vertex whose inbox is not empty. */
 cudaError_t launch_update_round(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t keep);
-/* tile.cu: a pool becomes the `keep` rows of pool and inbox with the fewest occluders. */
+/*
+ * tile.cu: a vertex's pool becomes the `keep` members of pool and inbox with the fewest
+ * occluders.
+ */
 cudaError_t launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t keep);
 /*
- * two_hop_join.cu: the nearest of a vertex's neighbours' neighbours replace what its inbox
- * holds that the next round reads.  joins > 1: lists are joined so many times, each time
- * those that the join before has found.  d_counts: [n] scratch.
+ * two_hop_join.cu: replaces the keys of the inbox that the next round reads by the
+ * nearest of the neighbours' neighbours.  joins > 1: repeats the join, each time from the
+ * neighbours found by the join before.  d_counts: [n] scratch.
  */
 cudaError_t launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
 /* initial_graph.cu */
-struct StartSpace /* scratch of the coarse order, device memory */
+struct StartSpace /* scratch of the coarse order, in device memory */
 {
 	uint8_t	 *d_centroids;		/* [bins][stride] */
 	uint32_t *d_centroid_norms; /* [bins] */
 	uint32_t *d_rank;			/* [bins] position of a bin in the order */
 	uint32_t *d_bin;			/* [n] */
 	uint32_t *d_offset;			/* [bins + 1] */
-	size_t	  bytes;			/* of all of them */
+	size_t	  bytes;			/* bytes of all arrays */
 };
 StartSpace	start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
 cudaError_t launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms);
@@ -358,22 +383,27 @@ cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
 /*
- * mutual.cu: lists as launch_fill() makes them, of degree <= GRN_FEW_EDGES, with the edges that
- * both ends keep.  d_work: [match_bytes()], not of the inboxes that are read.
+ * mutual.cu: makes lists as launch_fill() does, of degree <= GRN_FEW_EDGES, with the
+ * edges that both ends keep.  d_work: [match_bytes()], outside the inboxes that the
+ * kernel reads.
  */
 size_t		match_bytes(uint32_t n, uint32_t degree);
 cudaError_t launch_match(const Device &device, const TileGraph &graph,
 						 const uint32_t *d_order, uint32_t degree, uint8_t *d_work,
 						 const Lists &out);
-/* *d_count = vertices whose nearest neighbour has an ordinal below limit. */
+/*
+ * Sets *d_count to the number of vertices whose nearest neighbour has an ordinal below
+ * limit.
+ */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
 /*
- * two_hop_fill.cu: lists filled up to the degree, nearest first.  The list of vertex v
- * becomes that of row d_order[v], and ids change likewise; d_order NULL: all stay.
+ * two_hop_fill.cu: fills lists up to the degree, nearest first.  The list of vertex v
+ * becomes the list of row d_order[v], and the ids change likewise.  With d_order NULL
+ * lists and ids keep their places.
  */
 cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 								const Lists &in, uint32_t degree, const uint32_t *d_order,
@@ -382,7 +412,7 @@ cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);
-/* d_raw: [n][bytes] rows of dim bits, a byte's highest bit first. */
+/* d_raw: [n][bytes] rows of dim bits, the highest bit of each byte first. */
 cudaError_t launch_bits(const Device &device, const uint8_t *d_raw, uint32_t bytes,
 						uint32_t n, uint32_t dim, uint32_t stride, uint8_t *d_digests);
 size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims);
@@ -394,26 +424,30 @@ struct Projection
 	const float *d_basis; /* [digest_dims][width] */
 	const float *d_mean;  /* [width] */
 	const float *d_scale; /* [1] */
-	const float *d_share; /* [1] share of the sample's variance; NULL: not known */
+	const float *d_share; /* [1] share of the sample's variance that is kept; NULL:
+						   * unknown */
 };
-/* What a projection is fitted to. */
+/* The arguments of a fit of a projection. */
 struct FitArgs
 {
-	const float *d_rows; /* [n][dim], of which a sample is taken */
+	const float *d_rows; /* [n][dim] rows from which the fit draws its sample */
 	uint32_t	 n, dim;
 	uint32_t	 digest_dims; /* directions: 32, 64, 128 or 256 */
 	RowFormat	 format;
 	uint64_t	 seed;
-	uint8_t		*d_space; /* [project_bytes()], where the result lies, too */
+	uint8_t		*d_space; /* [project_bytes()] scratch; also receives the projection */
 };
 cudaError_t launch_fit(const Device &device, const FitArgs &args, Projection *projection);
-/* The share of the sample's variance that a fit keeps; waits for the fit. */
+/*
+ * Returns in *share the share of the sample's variance that a fit keeps.  Waits for the
+ * fit.
+ */
 cudaError_t fitted_share(const Device &device, const Projection &projection,
 						 float *share);
 /*
- * Fits as launch_fit() does.  Where digest_dims directions keep too little of the variance
- * and most_dims are more, it fits anew to most_dims in the space that `more_space` finds
- * (NULL: there is none, and the first fit stays).
+ * Fits as launch_fit() does.  If digest_dims directions keep too little of the variance
+ * and most_dims is larger, fits again with most_dims directions, in space from
+ * more_space().  If more_space() returns NULL, the first fit is the result.
  */
 typedef std::function<cudaError_t(uint8_t **d_space)> SpaceFn;
 cudaError_t fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
@@ -425,14 +459,17 @@ cudaError_t launch_apply(const Device &device, const Projection &projection,
 cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, const float *d_mean, const float *d_others,
 							uint32_t others, float *d_products);
-/* cells.cu: GrnCells in device memory.  Rows of d_centres are padded by padded_dims(). */
+/*
+ * cells.cu: GrnCells in device memory.  padded_dims() gives the row length of d_centres.
+ */
 struct Cells
 {
 	uint32_t	 n;
-	const float *d_centres; /* [n][dim] less their mean */
-	const float *d_mean;	/* [dim] of the centres */
+	const float *d_centres; /* [n][dim] centres minus their mean */
+	const float *d_mean;	/* [dim] the mean of the centres */
 	const float
-		*d_bias; /* [n] squared norm of a centre (less the mean) plus its weight */
+		*d_bias; /* [n] squared norm of a centre (minus the mean) plus the centre's
+				  * weight */
 	const float *d_across; /* [n][n] as in GrnCells */
 	float		 border;
 };
@@ -444,22 +481,30 @@ cudaError_t launch_cells(const Device &device, const Cells &cells, const float *
 struct MergeArgs
 {
 	Digests			digests;	/* of all rows */
-	const uint32_t *d_rows;		/* [count] rows whose lists are merged */
+	const uint32_t *d_rows;		/* [count] rows to merge */
 	const uint32_t *d_lists[2]; /* [count][degree], EMPTY_ID after the last neighbour */
 	uint32_t		count, degree;
-	uint32_t		fill;	  /* occluded candidates fill lists up to this */
+	uint32_t		fill;	  /* occluded candidates fill lists up to this length */
 	uint32_t	   *d_ids;	  /* [count][degree] */
 	uint8_t		   *d_counts; /* [count] */
 };
 cudaError_t launch_merge(const Device &device, const MergeArgs &args);
-/* Ids of lists become d_names[id]; EMPTY_ID follows the last neighbour of a list. */
+/*
+ * Replaces each id of the lists by d_names[id], and fills the rest of each list with
+ * EMPTY_ID.
+ */
 cudaError_t launch_rename(const Device &device, uint32_t n, uint32_t degree,
 						  const uint32_t *d_names, const uint8_t *d_counts,
 						  uint32_t *d_ids);
 
-/* plan.cu: what the parameters mean for rows of that number and dimensions. */
+/*
+ * plan.cu: derives the tuning from the parameters, the dimensions and the number of rows.
+ */
 Tuning tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);
-/* gpu.cu: further builds use this instead (NULL: no more), for sweeps in test/gpu. */
+/*
+ * gpu.cu: makes further builds use this tuning, for sweeps in test/gpu.  NULL restores
+ * tuning_for().
+ */
 void grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
 
 #endif /* GRN_COMMON_CUH */

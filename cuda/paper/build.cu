@@ -1,13 +1,13 @@
 /*
- * build.cu - one build as the paper writes it (Algorithm 3): rows to the device, the rounds of the
- * kernels, the lists back.
+ * build.cu - runs one build of the paper's Algorithm 3: copies the rows to the device,
+ * launches the rounds of kernels, and copies the lists back.
  */
 #include <cstdio>
 #include <cstring>
 
 #include "cuda/paper/kernels.cuh"
 
-/* What a build allocates; freed whatever happens. */
+/* All resources of one build.  The destructor frees them on success and on failure. */
 struct PaperBuild
 {
 	cudaStream_t stream = NULL;
@@ -107,7 +107,8 @@ grn_paper_build(int device, const float *rows, uint32_t n, uint32_t dim, size_t 
 	rc = run(b, device, rows, n, dim, stride, options, ids, counts, seconds);
 	if (rc == cudaSuccess)
 		return true;
-	cudaGetLastError(); /* clears an error that is not sticky */
+	cudaGetLastError(); /* An error that is not sticky would otherwise reach the next
+						 * CUDA call. */
 	snprintf(error, size, "the build on GPU %d failed: %s", device,
 			 cudaGetErrorString(rc));
 	return false;

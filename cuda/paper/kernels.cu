@@ -1,20 +1,22 @@
 /*
  * kernels.cu - the kernels of Algorithms 3 to 6 of the GRNND paper.
  *
- * A warp works on one vertex.  It compares pairs from the vertex's read pool, all of them or
- * as many as the caller allows, in a random order or a fixed one.  A neighbour that is
- * redirected is inserted into the write pool of the nearer one of its pair; what is left goes
- * into the vertex's own write pool.  Each round the two pools are swapped.  Between outer
- * iterations the nearest neighbours of each pool, a share rho, get reverse edges.
+ * One warp works on one vertex.  The warp compares pairs of neighbors from the vertex's
+ * read pool: all pairs, or at most as many as the caller allows, in a random or a fixed
+ * order.  A redirected neighbor is inserted into the write pool of the nearer neighbor of
+ * its pair.  The remaining neighbors are inserted into the vertex's own write pool.  The
+ * two pools are swapped after each round.  Between outer iterations the nearest neighbors
+ * of each pool, a share rho, get reverse edges.
  *
- * The outcome is the paper's, but it is found faster:
- * - An entry of a pool carries the distance to the vertex beside the id, so that WARP_INSERT
- *   need not compute R distances to find the farthest.
- * - Where all pairs are compared, their distances come first, 32 columns at a time, and the
- *   pairs then take effect one by one in their order.  Whether a pair would redirect does not
- *   depend on the order, only whether both of its slots are still filled when its turn comes.
- * - Two neighbours that were left over in a round were compared then, and need not be again
- *   in the next: entries are marked as old.
+ * Three changes make the kernels faster than the paper's, with the same result:
+ * - An entry of a pool carries the neighbor's distance to the vertex beside the id.
+ *   WARP_INSERT therefore finds the farthest entry without computing R distances.
+ * - If all pairs are compared, the kernel first computes all distances, 32 columns at a
+ *   time.  The pairs then take effect one by one in their order.  The order decides only
+ *   whether both slots of a pair are still filled when the pair's turn comes, not whether
+ *   the pair redirects.
+ * - Two neighbors that both remained after a round need no comparison in the next round.
+ *   Their entries are marked as old.
  */
 #include <utility>
 
@@ -24,11 +26,14 @@
 
 constexpr int PAPER_WARPS = 4;
 constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
-/* Floats of each row that are in shared memory at a time, */
+/* Floats of each row that shared memory holds at a time. */
 constexpr uint32_t CHUNK = 32;
-/* and words between rows there: eight lanes that read 16 bytes each meet no bank twice. */
+/*
+ * Words between the starts of two rows in shared memory.  With 4 words of padding, eight
+ * lanes that read 16 bytes each use 32 different banks.
+ */
 constexpr uint32_t CHUNK_STRIDE = CHUNK + 4;
-/* A lane sums up so many distances for each of its columns. */
+/* Distances that a lane sums up at a time for each of its columns. */
 constexpr int SUMS = 32;
 
 __global__ void
@@ -54,22 +59,26 @@ __launch_bounds__(PAPER_THREADS)
 	}
 }
 
-/* Pools of up to W * WARP entries, for a warp. */
+/* Shared memory of one warp, for pools of up to W * WARP entries. */
 template <int W, bool ALL> struct __align__(16) PaperShared
 {
 	static constexpr int ROWS = W * WARP;
 
 	/*
-	 * Where all pairs are compared: CHUNK floats of each neighbour, new ones first; and for
-	 * each new one (by its position there) the positions that it would redirect or be redirected to.
+	 * Used only if all pairs are compared.  row has CHUNK floats of each neighbor, new
+	 * neighbors first.  redirects has, for each new neighbor (by position), a bit for
+	 * every position that the new neighbor would redirect or be redirected to.
 	 */
 	float	 row[ALL ? ROWS : 1][CHUNK_STRIDE];
 	uint32_t redirects[ALL ? ROWS : 1][W];
 	Key		 entry[ROWS];
-	uint32_t here[W];				 /* a bit for each slot that is still filled */
-	uint8_t	 position[ROWS];		 /* of a slot among the rows */
-	uint8_t	 slot[ROWS];			 /* and the other way round */
-	uint8_t	 close[ROWS], far[ROWS]; /* slots, of what was redirected */
+	uint32_t here[W];				 /* bit i % WARP of word i / WARP: slot i is still
+									  * filled */
+	uint8_t	 position[ROWS];		 /* [slot] position of the slot's neighbor among
+									  * the rows */
+	uint8_t	 slot[ROWS];			 /* [position] slot, the inverse of position[] */
+	uint8_t	 close[ROWS], far[ROWS]; /* [redirected pair] slots of the nearer and the
+									  * farther neighbor */
 };
 
 template <int W, bool ALL>
@@ -79,7 +88,9 @@ is_here(const PaperShared<W, ALL> &s, uint32_t slot)
 	return s.here[slot / WARP] >> slot % WARP & 1;
 }
 
-/* Copies floats [first, first + CHUNK) of count neighbours' rows to shared memory. */
+/*
+ * Copies floats [first, first + CHUNK) of the rows of count neighbors to shared memory.
+ */
 template <int W>
 __device__ inline void
 load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t first,
@@ -89,7 +100,7 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 
 	if (dim % 4 == 0)
 	{
-		constexpr uint32_t LANES = CHUNK / 4; /* of a row */
+		constexpr uint32_t LANES = CHUNK / 4; /* lanes that copy one row */
 		uint32_t		   at = 4 * (lane % LANES);
 
 		for (uint32_t base = 0; base < count; base += AT_ONCE * WARP / LANES)
@@ -131,15 +142,17 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 }
 
 /*
- * Finds the pairs that would redirect, of count neighbours of which the first `fresh` by
- * their positions are new.  Returns whether there are any.
+ * Finds the pairs that would redirect and marks them in s.redirects.  There are count
+ * neighbors; the first `fresh` positions are new.  Returns whether any pair would
+ * redirect.
  */
 template <int W>
 __device__ inline bool
 compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t count,
 			uint32_t fresh, int lane)
 {
-	float	 own[W]; /* distances to the vertex, of the lane's columns */
+	float	 own[W]; /* distances from the vertex to the neighbors of the lane's
+					  * columns */
 	uint32_t found = 0;
 
 #pragma unroll
@@ -216,9 +229,10 @@ compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t
 }
 
 /*
- * Algorithm 4, the first loop: compares pairs of count neighbours, at most `pairs` whose
- * slots are both still filled.  Without ALL it computes each distance when it comes to it.
- * Leaves in s.close and s.far what was redirected; returns how many.
+ * The first loop of Algorithm 4: compares pairs of count neighbors, at most `pairs` of
+ * them, and skips a pair if one of its slots is empty.  Without ALL the function computes
+ * each distance at the pair's turn.  Writes the slots of redirected neighbors to s.close
+ * and s.far, and returns the number of redirected neighbors.
  */
 template <int W, bool ALL>
 __device__ inline uint32_t
@@ -251,7 +265,7 @@ compare_pairs(PaperShared<W, ALL> &s, const float *d_rows, uint32_t dim, uint32_
 			may =
 				may && low < fresh && (s.redirects[low][high / WARP] >> high % WARP & 1);
 		}
-		/* Pairs of this batch take their turns. */
+		/* The pairs of this batch take effect in their order. */
 		for (;;)
 		{
 			uint32_t turns = __ballot_sync(FULL, may && lane >= last && is_here(s, i) &&
@@ -299,12 +313,14 @@ struct UpdateArgs
 	uint32_t	   *d_write_count; /* [n] */
 	uint32_t		n, dim, r;
 	GrnPairOrder	order;
-	uint32_t		pairs; /* without ALL: of a vertex in the round */
+	uint32_t		pairs; /* pairs that a vertex compares in a round; unused with ALL */
 	uint32_t		round;
 	uint64_t		seed;
 };
 
-/* Algorithm 4; all pairs, or (without ALL) so many. */
+/*
+ * One round of Algorithm 4.  With ALL each vertex compares all pairs, otherwise a.pairs.
+ */
 template <int W, bool ALL, int WARPS>
 __global__ void
 __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
@@ -390,7 +406,10 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 	warp_insert_all(a.d_write + (size_t) v * a.r, &a.d_write_count[v], a.r, mine, lane);
 }
 
-/* Section 3.6: reverse edges for rho * count of each pool, the nearest or the first slots'. */
+/*
+ * Section 3.6: inserts reverse edges for rho * count entries of each pool, either the
+ * nearest entries or the first slots.
+ */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n,
@@ -420,8 +439,9 @@ __launch_bounds__(PAPER_THREADS)
 }
 
 /*
- * The end: a pool becomes a list, nearest first, of the degree at most.  With `prune`, which
- * the paper does not have, it keeps what the RNG rule does.
+ * Makes the final lists: each pool becomes a list of at most `degree` neighbors, nearest
+ * first.  With `prune`, an option that the paper does not have, the list keeps only the
+ * neighbors that pass the RNG rule.
  */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
@@ -446,7 +466,7 @@ __launch_bounds__(PAPER_THREADS)
 		Key	 x = s_entry[i];
 		bool keep = true;
 
-		/* s_entry[0, kept) are the neighbours kept so far. */
+		/* s_entry[0, kept) has the neighbors kept so far. */
 		for (uint32_t k = 0; prune && k < kept && keep; k++)
 			keep = !(warp_distance(d_rows, dim, entry_id(x), entry_id(s_entry[k]), lane) <
 					 entry_distance(x));
@@ -506,7 +526,10 @@ launch_paper_init(cudaStream_t stream, const float *d_rows, uint32_t n, uint32_t
 	return cudaGetLastError();
 }
 
-/* Fewer warps of larger pools fit the shared memory of a block. */
+/*
+ * A block has fewer warps for larger pools because the pools must fit the block's shared
+ * memory.
+ */
 template <int W>
 static void
 update(cudaStream_t stream, const UpdateArgs &args, bool all)
@@ -555,7 +578,10 @@ launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n, uint32
 	return cudaSuccess;
 }
 
-/* A copy of the pools is read, so that no warp offers what another one has just inserted. */
+/*
+ * The kernel reads a copy of the pools.  Without a copy, a warp could offer an entry that
+ * another warp has just inserted.
+ */
 cudaError_t
 launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, uint32_t r,
 					 float rho, GrnReverse which)

@@ -1,6 +1,6 @@
 /*
- * pair_order.h - the orders in which the paper's kernels compare the pairs of a pool; plain
- * C, for the kernels and for the reference that they are tested against.
+ * pair_order.h - the orders in which the paper's kernels compare the pairs of a pool.
+ * The file is plain C because both the kernels and the reference in the tests include it.
  *
  * The pairs of k slots have numbers below k (k - 1) / 2: (1,0), (2,0), (2,1), (3,0), ...
  */
@@ -16,7 +16,7 @@
 #define GRN_BOTH_SIDES
 #endif
 
-/* Bits of the numbers 0 to count - 1; at least one. */
+/* Bits that the numbers 0 to count - 1 need; at least one. */
 GRN_BOTH_SIDES static inline uint32_t
 grn_pair_bits(uint32_t count)
 {
@@ -28,9 +28,11 @@ grn_pair_bits(uint32_t count)
 }
 
 /*
- * A random permutation of the numbers of so many bits, without memory: each step, an odd
- * factor and a number added and a fold of the upper half, can be undone.  Where there are
- * fewer pairs, the numbers past them are left out; that leaves a permutation of the pairs.
+ * Returns the image of x under a random permutation of the numbers of `bits` bits.  The
+ * permutation needs no memory: each step multiplies by an odd factor, adds a number, and
+ * folds the upper half onto the lower.  Each of these operations is invertible.  If the
+ * number of pairs is not a power of two, the caller skips images beyond the last pair;
+ * the remaining images are a permutation of the pairs.
  */
 GRN_BOTH_SIDES static inline uint32_t
 grn_pair_permuted(uint32_t x, uint32_t bits, uint64_t factors, uint64_t terms)
@@ -48,7 +50,7 @@ grn_pair_permuted(uint32_t x, uint32_t bits, uint64_t factors, uint64_t terms)
 	return x;
 }
 
-/* The slots *i > *j of a pair's number. */
+/* Returns the slots *i > *j of the pair with a number. */
 GRN_BOTH_SIDES static inline void
 grn_pair_slots(uint32_t number, uint32_t *i, uint32_t *j)
 {

@@ -1,7 +1,7 @@
 /*
- * paper.h - GRNND as the paper writes it (Algorithms 3 to 6), on one GPU, for the program
- * grnnd_paper.  It repeats the paper's ablations.  Indexes are not built by it: cuda/gpu.h has
- * their builds.
+ * paper.h - GRNND as the paper describes the algorithm (Algorithms 3 to 6), on one GPU,
+ * for the program grnnd_paper.  The program repeats the paper's ablations.  Builds of
+ * indexes use cuda/gpu.h instead.
  */
 #ifndef GRN_PAPER_H
 #define GRN_PAPER_H
@@ -13,10 +13,12 @@ extern "C"
 {
 #endif
 
-/* The largest r: neighbors in a pool. */
+/* The largest r, the number of neighbors in a pool. */
 #define GRN_PAPER_MOST_R 128
 
-	/* The order in which the pairs of a pool are compared (the ablation of section 3.3). */
+	/*
+	 * The order in which the pairs of a pool are compared (the ablation of section 3.3).
+	 */
 	typedef enum GrnPairOrder
 	{
 		GRN_ORDER_DISORDERED = 0,
@@ -24,24 +26,27 @@ extern "C"
 		GRN_ORDER_DESCENDING
 	} GrnPairOrder;
 
-	/* Which neighbors of a pool get reverse edges (section 3.6). */
+	/* The neighbors of a pool that get reverse edges (section 3.6). */
 	typedef enum GrnReverse
 	{
 		GRN_REVERSE_SLOTS =
-			0, /* those in the first slots, in the order of their arrival */
+			0, /* the neighbors in the first slots, in order of insertion */
 		GRN_REVERSE_NEAREST
 	} GrnReverse;
 
 	typedef struct GrnPaperOptions
 	{
-		GrnGraphParams params; /* complete: grn_paper_defaults() */
+		GrnGraphParams params; /* every field is set; see grn_paper_defaults() */
 		GrnPairOrder   order;
 		uint32_t	   pairs; /* pairs that a vertex compares in a round; 0: all */
 		GrnReverse	   reverse;
-		bool		   prune; /* the RNG rule prunes the lists in the end */
+		bool		   prune; /* lists are pruned by the RNG rule at the end */
 	} GrnPaperOptions;
 
-	/* Puts the paper's values where params hold 0.  Its lists are its pools, so the degree is r. */
+	/*
+	 * Replaces zeros in params by the paper's values.  The default degree is r because
+	 * the paper's lists are the pools.
+	 */
 	static inline void grn_paper_defaults(GrnGraphParams *params)
 	{
 		params->r = params->r ? params->r : 32;
@@ -54,10 +59,11 @@ extern "C"
 	}
 
 	/*
- * Builds a graph on a CUDA device.  rows: [n][stride] floats, stride >= dim.  ids [n][degree] and
- * counts [n] receive the lists, nearest first.  *seconds: of the kernels, by CUDA events.  False
- * where the device fails; error [size] then says why.
- */
+	 * Builds a graph on a CUDA device.  rows: [n][stride] floats, stride >= dim.  ids
+	 * [n][degree] and counts [n] receive the lists, nearest first.  *seconds is the time
+	 * of the kernels, measured by CUDA events.  Returns false if the device fails, with
+	 * the reason in error [size].
+	 */
 	extern bool grn_paper_build(int device, const float *rows, uint32_t n, uint32_t dim,
 								size_t stride, const GrnPaperOptions *options,
 								uint32_t *ids, uint8_t *counts, double *seconds,

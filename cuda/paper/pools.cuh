@@ -1,10 +1,11 @@
 /*
  * pools.cuh - the pools of the paper's kernels: entries, WARP_INSERT (Algorithm 6), and
- * pools in shared memory.
+ * copies of pools in shared memory.
  *
- * Entries are 64-bit words that only atomics change.  A pool that overflows keeps the nearest
- * of all that it was offered, whatever the order.  Two warps that insert the same id into one
- * pool at once may each miss the other's entry; the second is dropped when the pool is read.
+ * Entries are 64-bit words, and kernels write entries only by atomic operations.  A pool
+ * that overflows keeps the nearest of all offered entries, in whatever order the entries
+ * arrive.  Two warps that insert one id into one pool at the same time may each miss the
+ * other warp's entry.  A reader of the pool therefore drops repeated ids.
  */
 #ifndef GRN_PAPER_POOLS_CUH
 #define GRN_PAPER_POOLS_CUH
@@ -12,7 +13,7 @@
 #include "cuda/common.cuh"
 #include "cuda/paper/paper.h"
 
-/* An entry of a pool: bits of the distance << 32 | id << 1 | whether it is old. */
+/* An entry of a pool: bits of the distance << 32 | id << 1 | 1 if the entry is old. */
 __device__ inline Key
 make_entry(float distance, uint32_t id)
 {
@@ -37,7 +38,7 @@ entry_distance(Key entry)
 	return __uint_as_float((uint32_t) (entry >> 32));
 }
 
-/* Algorithm 5: the squared distance of two rows, in every lane. */
+/* Algorithm 5: returns the squared distance of two rows to every lane. */
 __device__ inline float
 warp_distance(const float *d_rows, uint32_t dim, uint32_t i, uint32_t j, int lane)
 {
@@ -68,8 +69,8 @@ write_entry(Key *d_entry, Key entry)
 }
 
 /*
- * Algorithm 6: inserts an entry into a pool, d_pool [r].  Where another warp changes the
- * pool meanwhile, it looks again.
+ * Algorithm 6: inserts an entry into a pool, d_pool [r].  If another warp changes the
+ * pool at the same time, the function reads the pool again.
  */
 __device__ inline void
 warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
@@ -93,10 +94,10 @@ warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 					farthest = entry, where = i;
 			}
 		}
-		/* Step 1: does the pool hold it? */
+		/* Step 1: return if the pool has the id already. */
 		if (__any_sync(FULL, there))
 			return;
-		/* Step 2: it takes a free slot, if there is one. */
+		/* Step 2: if a slot is free, fill the slot. */
 		if (__any_sync(FULL, hole))
 		{
 			uint32_t slot = r;
@@ -109,9 +110,9 @@ warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 			}
 			if (__shfl_sync(FULL, slot, 0) < r)
 				return;
-			continue; /* The warp that has the last slot is about to fill it. */
+			continue; /* Another warp has taken the last slot and is about to fill it. */
 		}
-		/* Step 3: else it replaces the farthest entry, if that is farther. */
+		/* Step 3: replace the farthest entry if the new entry is nearer. */
 		Key most = farthest;
 
 		for (int offset = 16; offset > 0; offset /= 2)
@@ -130,8 +131,9 @@ warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 }
 
 /*
- * Inserts up to W entries of each lane, of different ids, into a pool, as warp_insert()
- * would one after the other.  A lane has EMPTY_KEY in place of what it lacks.
+ * Inserts up to W entries of each lane into a pool.  The result is the same as from a
+ * call of warp_insert() for each entry.  All ids must differ.  A lane with fewer than W
+ * entries has EMPTY_KEY in the remaining places.
  */
 template <int W>
 __device__ inline void
@@ -191,7 +193,7 @@ load_entries(const Key *d_pool, uint32_t v, uint32_t r, uint32_t count, Key *s_e
 	__syncwarp();
 }
 
-/* Sorts count <= W * WARP entries, the nearest first. */
+/* Sorts count <= W * WARP entries, nearest first. */
 template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline void
 sort_entries(Key *s_entry, uint32_t count, int lane)
@@ -218,7 +220,10 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
 	__syncwarp();
 }
 
-/* Drops entries whose ids stand before; returns how many of count <= W * WARP are left. */
+/*
+ * Drops each entry whose id is also in an earlier slot.  Returns the number of remaining
+ * entries.  count <= W * WARP.
+ */
 template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline uint32_t
 drop_twice(Key *s_entry, uint32_t count, int lane)

@@ -1,5 +1,5 @@
 /*
- * stub.c - paper.h where there is no CUDA compiler.
+ * stub.c - implements paper.h for builds without a CUDA compiler: every call fails.
  */
 #include "cuda/paper/paper.h"
 

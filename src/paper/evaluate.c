@@ -1,8 +1,9 @@
 /*
- * evaluate.c - the quality of any graph by one beam search: a sorted array of
- * the best L found, started from 32 random entries (the same for every query),
- * always expanding the nearest one not yet expanded, each vertex's distance
- * computed at its first sight.
+ * evaluate.c - measures the quality of a graph by a beam search.
+ *
+ * The search keeps a sorted array of the L nearest vertices found, starts from 32 random
+ * entries (the same entries for every query), always expands the nearest unexpanded vertex,
+ * and computes a vertex's distance when an edge first leads to the vertex.
  */
 #include "paper/evaluate.h"
 
@@ -30,7 +31,7 @@ typedef struct Evaluate
 	uint32_t	entries[ENTRIES];
 	uint32_t	nentries;
 	uint32_t	beam;
-	uint32_t  **seen;			/* per worker: [n] number of the query that saw it */
+	uint32_t  **seen;			/* per worker: [n] 1 + number of the last query that saw a vertex */
 	char	  **lists;			/* per worker: [beam] Candidate */
 	uint64_t	distances;
 	uint64_t	hits;
@@ -52,7 +53,10 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 	return grn_compare(e->comparison, GRN_FORM_FLOATS, q, x, e->base.dim);
 }
 
-/* Puts a vertex into the sorted list where it belongs; returns its position or count. */
+/*
+ * Inserts a vertex into a list sorted by distance.  Returns the vertex's position, or `most`
+ * if the list is full of nearer vertices.
+ */
 static uint32_t
 offer(Candidate *list, uint32_t *count, uint32_t most, float d, uint32_t id)
 {
@@ -73,7 +77,7 @@ search(const Evaluate *e, const float *q, uint32_t stamp, uint32_t *seen,
 	   Candidate *list, uint32_t *found)
 {
 	uint32_t	count = 0;
-	uint32_t	next = 0;		/* everything before is expanded */
+	uint32_t	next = 0;		/* all candidates before this position are expanded */
 	uint64_t	distances = 0;
 
 	for (uint32_t i = 0; i < e->nentries; i++)
@@ -145,7 +149,10 @@ query_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&e->hits, hits, __ATOMIC_RELAXED);
 }
 
-/* Degrees, and the share that the entries reach; false where the graph is faulty. */
+/*
+ * Prints the degrees and the share of vertices that the entries reach.  Returns false if a
+ * list names a vertex that does not exist.
+ */
 static bool
 print_graph(const Evaluate *e, const char *path)
 {
@@ -237,7 +244,7 @@ run_beams(Evaluate *e, const GrnEvaluation *asked, GrnPool *pool)
 	return true;
 }
 
-/* Reads vectors, queries and truth, and checks that they belong together. */
+/* Reads vectors, queries and truth, and checks that dimensions and numbers of rows agree. */
 static bool
 read_all(Evaluate *e, const GrnEvaluation *asked)
 {

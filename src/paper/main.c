@@ -1,6 +1,7 @@
 /*
- * main.c - grnnd_paper: builds a graph as the GRNND paper does, on a GPU, and evaluates graphs of
- * any program.  It repeats the paper's measurements (test/bench/graph); indexes do without it.
+ * main.c - grnnd_paper: builds a graph by the GRNND paper's algorithm on a GPU, and evaluates
+ * graphs that any program has built.  The program repeats the paper's measurements
+ * (test/bench/graph).  Indexes do not use this program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "graph/kernels/dist.h"
 #include "paper/evaluate.h"
 
-/* The metrics' names stand between the two parts. */
+/* The help text has two parts because main() prints the names of the metrics between them. */
 static const char help_files[] =
 "Builds a nearest-neighbor graph as the GRNND paper does, on a GPU, or evaluates graphs.\n"
 "\n"
