@@ -1,30 +1,30 @@
 /*
- * filter.h - conditions on further columns, as a search of the graph tests them.
+ * filter.h - conditions on filter columns, as a search of the graph tests them.
  *
- * A signature is a byte for each filter column, beside every code.  It says which rows cannot
- * pass: a row whose signature is not in the set of its column need not be read.  What passes is
- * known from the values beside a record's heap TIDs.
+ * A signature has one byte for each filter column and is kept beside every code.  A signature can
+ * only rule a row out: if a byte is not in the set of its column, the row fails and need not be
+ * read.  The values beside a record's heap TIDs decide whether the row passes.
  */
 #ifndef GRN_FILTER_H
 #define GRN_FILTER_H
 
 #include "graph/stored/record.h"
 
-#define GRN_SIG_ANY 0			/* of rows that differ: every filter lets it pass */
-#define GRN_SIG_NULL 255		/* of NULL */
+#define GRN_SIG_ANY 0			/* signature of rows that differ: every filter lets it pass */
+#define GRN_SIG_NULL 255		/* signature of NULL */
 
-/* Signatures of one byte that may pass. */
+/* The set of signature bytes of one column that may pass. */
 typedef struct GrnSigSet
 {
-	uint32_t	at;				/* the byte of a signature that it is for */
+	uint32_t	at;				/* index of the byte in a signature */
 	bool		passes[256];	/* may a row with this byte pass? */
 } GrnSigSet;
 
 typedef struct GrnFilter
 {
-	const GrnSigSet *sets;		/* [nsets]; all of them must let a signature pass */
+	const GrnSigSet *sets;		/* [nsets]; a signature passes if all sets let it pass */
 	uint32_t	nsets;
-	/* Does the row with these values [attr_bytes] pass?  Called under a page's lock. */
+	/* Does a row with these values [attr_bytes] pass? Called under a page's lock. */
 	bool		(*passes) (const struct GrnFilter *self, const uint8_t *attrs);
 } GrnFilter;
 
@@ -39,7 +39,7 @@ grn_sig_passes(const GrnFilter *f, const uint8_t *sig)
 	return pass;
 }
 
-/* The same of count signatures, which lie `bytes` apart.  One set after the other. */
+/* grn_sig_passes() for `count` signatures at a distance of `bytes`, one set after the other. */
 static inline void
 grn_sigs_pass(const GrnFilter *f, const uint8_t *sigs, size_t bytes, uint32_t count, bool *pass)
 {

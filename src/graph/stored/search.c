@@ -1,19 +1,19 @@
 /*
- * search.c - best-first search over records: a sorted list of the ef nearest
- * candidates by estimate, each visited once.
+ * search.c - best-first search over records.
  *
- * A candidate is one 64-bit key: its distance as an ordered integer, its id, and
- * whether it has been expanded.  All records hold the same code of a row, so a
- * row always gets the same key, and its position in the sorted list tells whether
- * it is there already: no set of seen ids is needed, only one of expanded
- * ids (which also guards against rows whose code changed under the search).
+ * The candidate list is sorted and holds the ef nearest candidates by estimate.  Each candidate is
+ * visited once.  A candidate is one 64-bit key: distance as an ordered integer, id, and a bit that
+ * marks expanded candidates.  All records hold identical codes of a row, so a row always gets the
+ * same key, and a lookup in the sorted list finds duplicates.  The search therefore needs no set
+ * of seen ids.  It needs only a set of expanded ids, which also guards against rows whose code
+ * changes during the search.
  *
- * A resumable search keeps what the list rejects in an array.  The first resume
- * makes it a heap; each resume starts from its ef nearest.
+ * A resumable search keeps the candidates that the list rejects in an array.  The first resume
+ * makes the array a heap.  Each resume starts from the ef nearest rejected candidates.
  *
- * Without codes every neighbour must be visited for its distance.  Then all
- * visited ids are remembered, with what their visit found (struct Node), so
- * that their expansion visits nothing.
+ * Without codes the search must visit every neighbour for its distance.  The search then remembers
+ * all visited ids with the result of the visit (struct Node), so the expansion of a node does not
+ * visit the node again.
  */
 #include "graph/stored/search_impl.h"
 
@@ -22,7 +22,7 @@
 #include "graph/space.h"
 #include "graph/stored/own.h"
 
-#define MIN_SET 256				/* slots of the first set of ids; power of two */
+#define MIN_SET 256				/* slots of the first id set; power of two */
 
 void
 grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept)
@@ -39,7 +39,7 @@ grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept)
 	s->kept[s->nfound++] = kept;
 }
 
-/* Without codes: visits id if that has not happened, and offers it. */
+/* Without codes: visits id unless it was visited before, and offers it. */
 static void
 discover(GrnSearch *s, uint32_t id)
 {
@@ -62,7 +62,7 @@ discover(GrnSearch *s, uint32_t id)
 	node->count = s->count;
 	node->deferred = false;
 	node->kept = s->now_kept;
-	if (s->count > 0)			/* there may be no links yet */
+	if (s->count > 0)			/* links is NULL before the first link */
 		memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
 	s->nlinks += s->count;
 	grn_set_add(s, &s->set, id, s->nnodes++);
@@ -110,7 +110,7 @@ grn_discover_neighbours(GrnSearch *s, uint32_t id)
 			ids[n++] = s->links[node.first + i];
 	for (uint32_t i = 0; i < n; i++)
 	{
-		/* half a window at a time, so that a visit waits for what was asked for a while ago */
+		/* prefetch half a window at a time, so each visit waits for an older prefetch */
 		uint32_t	ahead = s->store->ahead > 0 ? s->store->ahead : n;
 
 		if (s->store->prefetch != NULL && asked < n && asked <= i + ahead / 2)
@@ -141,9 +141,9 @@ expand_exact(GrnSearch *s, Key key)
 	grn_discover_neighbours(s, KEY_ID(key));
 }
 
-/* ---- the search ---- */
+/* ---- the main loop ---- */
 
-/* Makes the query ready for the records' form, where that is how the two are compared best. */
+/* Prepares the query for comparisons with stored vectors, if their form has such a preparation. */
 static void
 pack_query(GrnSearch *s)
 {
@@ -167,7 +167,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	uint32_t	room;
 	uint32_t	size = MIN_SET;
 
-	/* The large arrays inside need no clearing. */
+	/* The large arrays at the end of the struct need no clearing. */
 	memset(s, 0, offsetof(GrnSearch, neighbours));
 	memset(s->asked, 0xFF, sizeof(s->asked));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
@@ -205,7 +205,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	while (size < 4 * (uint64_t) params->ef && size < UINT32_C(1) << 20)
 		size *= 2;
 	grn_set_resize(s, &s->set, size);
-	/* Expansions of one run seldom exceed ef by half. */
+	/* One run seldom expands more than one and a half times ef. */
 	room = params->ef + params->ef / 2 + 16;
 	reserve(s, &s->tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->tids_room);
 	s->kept = store->alloc(store, room * sizeof(uint32_t));
@@ -252,7 +252,7 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	}
 }
 
-/* Results of the run, nearest first. */
+/* Sorts the results of the run by exact distance. */
 static void
 sort_found(GrnSearch *s)
 {
@@ -276,7 +276,7 @@ sort_found(GrnSearch *s)
 	s->store->free(s->store, kept);
 }
 
-/* Expands the list.  False: grn_is_enough(). */
+/* Expands the candidates on the list. Returns false if grn_is_enough() ended the run. */
 static bool
 expand_list(GrnSearch *s)
 {
@@ -317,7 +317,7 @@ expand_all(GrnSearch *s)
 				break;
 			grn_expand_deferred(s);
 		}
-	/* what is left on the list belongs to the next run */
+	/* unexpanded candidates on the list belong to the next run */
 	for (; s->cursor < s->listed; s->cursor++)
 		if (!(s->list[s->cursor] & KEY_EXPANDED))
 			grn_reject(s, s->list[s->cursor]);
@@ -336,7 +336,7 @@ grn_search_run(GrnSearch *s)
 	s->nfound = 0;
 	if (s->codes)
 	{
-		/* Without codes these belong to visits whose expansion is to come. */
+		/* Without codes, TIDs and vectors belong to visited nodes that later runs will expand. */
 		s->ntids = 0;
 		s->nkept = 0;
 	}
@@ -349,7 +349,7 @@ grn_search_run(GrnSearch *s)
 			grn_take_rejected(s);
 		expand_all(s);
 	}
-	/* Dead nodes, or slots freed meanwhile, may leave a whole list without results. */
+	/* A list that holds only dead nodes or freed slots gives no result, so try the next list. */
 	while (s->nfound == 0 && s->p.resumable && !grn_is_vain(s) &&
 		   (has_rejected(s) || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
 	{

@@ -1,12 +1,11 @@
 /*
- * search.h - best-first search of the stored graph, one body for scans,
- * inserts, vacuum repair, the command line and tests.
+ * search.h - best-first search of the stored graph.
  *
- * The search sees storage through GrnStore.visit(), which brings a node's
- * record and calls back while it holds it; no lock is held between visits.  A
- * node's neighbours get distances estimated from the codes in the very record
- * being visited; its own exact distance is computed at the same time.
- * Candidates are expanded by estimate; results are by exact distance.
+ * Scans, inserts, vacuum's repair, the command line and tests share this search.  The search reads
+ * storage through GrnStore.visit(), which calls back while it holds a node's record.  The search
+ * holds no lock between visits.  The codes in a node's record give estimated distances of the
+ * node's neighbours, and the stored vector gives the node's exact distance in the same visit.
+ * Candidates are expanded in the order of estimates; results are sorted by exact distance.
  */
 #ifndef GRN_SEARCH_H
 #define GRN_SEARCH_H
@@ -15,11 +14,10 @@
 #include "graph/stored/filter.h"
 
 /*
- * Brings the record of node id and calls fn(arg, rec, vec) with it.  rec is the
- * hot part; vec the whole own vector, which lies behind rec where the record
- * fits a page and is gathered by the store where it spans several.  Returns
- * false, without calling fn, where the id holds nothing to visit (an empty slot
- * behind a stale link).  May longjmp.
+ * Reads the record of node id and calls fn(arg, rec, vec).  rec is the record's hot part.  vec is
+ * the whole own vector: it lies behind rec if the record fits a page, otherwise the store gathers
+ * it from several pages.  Returns false without calling fn if the id is an empty slot, which a
+ * stale link may name.  May longjmp.
  */
 typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
 #define GRN_MAX_AHEAD 32
@@ -36,141 +34,142 @@ typedef struct GrnStore
 	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
 	/* whether pages are taken as wholes now; the store changes it as it likes */
 	bool		whole_pages;
-	/* whether the search reads no neighbours now: it says so for its run's time */
+	/* true while the search reads rows without their neighbours; set by the search for a run */
 	bool		rows_alone;
-	/* optional: the search will visit these ids soon, the first of them first */
+	/* optional: the search will visit these ids soon, in this order */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
-	 * How many ids the search may have asked for and not visited yet, where a visit would wait for
-	 * them; GRN_MAX_AHEAD at most.  0: asking brings a few of them into the processor's cache.  The
-	 * store changes it as it likes.
+	 * Number of ids that the search may prefetch before it visits them, while visits wait for a
+	 * disk; at most GRN_MAX_AHEAD.  0: a prefetch only brings a few records into the processor's
+	 * cache.  The store may change this field at any time.
 	 */
 	uint32_t	ahead;
-	/* memory until the search ends; never NULL (ereport or abort instead) */
+	/* memory until the search ends; never NULL (the store reports the error or aborts) */
 	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
 	void		(*free) (struct GrnStore *self, void *p);
 } GrnStore;
 
-/* What a search found at a node it expanded. */
+/* A node that the search expanded. */
 typedef struct GrnFound
 {
-	float		distance;		/* exact by the stored vector: grn_compare(), or by_row the squared
-								 * distance in the space of the graph */
+	float		distance;		/* exact for the stored vector: grn_compare(), or with by_row the
+								 * squared distance in the graph's space */
 	float		error;			/* GrnRecord.error */
 	uint32_t	id;
 	uint16_t	version;
-	uint8_t		state;			/* GRN_NODE in results */
+	uint8_t		state;			/* GRN_NODE in all results */
 	uint8_t		ntids;
-	uint32_t	next;			/* chain of further TIDs */
-	uint32_t	tids;			/* offset into GrnSearch.tids, in TIDs */
+	uint32_t	next;			/* first record of the chain of further TIDs */
+	uint32_t	tids;			/* offset into GrnSearch.tids, counted in TIDs */
 } GrnFound;
 
 typedef struct GrnSearchParams
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* without codes neighbours are visited for exact distances; may be
-								 * NULL then, unless by_row */
+	const GrnCodec *codec;		/* without codes neighbours are visited for exact distances; NULL
+								 * is then allowed unless by_row */
 	const GrnMetricInfo *metric;
-	uint32_t	ef;				/* candidate list size, >= 1 */
-	bool		resumable;		/* keep what falls off the list, for further runs */
-	size_t		memory_limit;	/* of resumable state, bytes; 0: none */
-	bool		keep_vectors;	/* copy expanded nodes' vectors and lists (for inserts) */
-	bool		skip_killed;	/* TIDs of GRN_KILLED records are not looked at */
-	bool		by_row;			/* q is a row: distances are those of the graph's space */
-	uint32_t	dead_limit;		/* dead nodes that one run visits at most; 0: no limit */
-	uint64_t	vain_limit;		/* visits of dead nodes and free slots by all runs; after so many
-								 * the search ends; 0: no limit */
-	uint64_t	max_visits;		/* among nodes that are dead, or fail the filter, a search ends
-								 * after this many; 0: none */
-	const GrnFilter *filter;	/* only rows that pass are found; NULL: all.  Kept by reference */
-	double		share;			/* with filter: of the rows that pass, a guess > 0 */
-	bool		closed;			/* with codes: what grn_search_listed() offered is visited, no
-								 * neighbours */
-	const GrnCodeQuery *code_query; /* the query made ready for estimates, by another search; or
-									 * NULL */
-	uint32_t	nearest;		/* closed, with groups: what grn_search_settled() goes by; 0: never */
+	uint32_t	ef;				/* size of the candidate list (beam width), >= 1 */
+	bool		resumable;		/* keep candidates that fall off the list, for further runs */
+	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
+	bool		keep_vectors;	/* keep vectors and neighbour lists of expanded nodes (for inserts) */
+	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
+	bool		by_row;			/* q is a row: distances are in the graph's space */
+	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */
+	uint64_t	vain_limit;		/* visits of dead nodes and free slots, over all runs, that end the
+								 * search; 0: no limit */
+	uint64_t	max_visits;		/* visits that end a search among nodes that are dead or fail the
+								 * filter; 0: no limit */
+	const GrnFilter *filter;	/* only rows that pass are found; NULL: all rows pass.  Kept by
+								 * reference */
+	double		share;			/* with filter: estimated share of rows that pass, > 0 */
+	bool		closed;			/* with codes: visit only the rows given to grn_search_listed(),
+								 * not their neighbours */
+	const GrnCodeQuery *code_query; /* the query prepared for estimates by another search; or NULL */
+	uint32_t	nearest;		/* closed searches with groups: see grn_search_settled(); 0: never
+								 * settled */
 	uint32_t	patience;
 } GrnSearchParams;
 
 typedef struct GrnSearch GrnSearch;
 
 /*
- * q: [dim] floats, kept by reference until grn_search_end().  A search may
- * be abandoned at any time: all its memory is the store's.
+ * Starts a search for q: [dim] floats, kept by reference until grn_search_end().  A caller may
+ * abandon a search at any time, because the store owns all its memory.
  */
 extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
 								   const float *q);
 
-/* Offers an entry point, with its code where the index has codes. */
+/* Offers `count` entry points, with their codes if the index has codes. */
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
 
-/* Offers a closed search those of count coded rows that are wanted; NULL: all. */
+/* Offers a closed search the coded rows with wanted[i]; NULL: all `count` rows. */
 extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, const bool *wanted, uint32_t count);
 
 /*
- * Tells a closed search of groups of rows that it may be offered (group.h), each by an id and the
- * code of its middle.  next_group() takes the one whose middle is nearest among those that are
- * left, or GRN_INVALID_ID.
+ * Tells a closed search which groups of rows exist (group.h): an id and the code of the group's
+ * middle for each.  next_group() removes and returns the id of the group with the nearest middle,
+ * or GRN_INVALID_ID if none is left.
  */
 extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 extern uint32_t grn_search_next_group(GrnSearch *s);
 /*
- * Is it unlikely that a group which is left holds one of the p.nearest nearest rows?  So it is
- * when of the rows that were offered since the first group was taken the last fifth, and
- * p.patience rows at least, have shown none.
+ * True if the groups not yet taken are unlikely to hold one of the p.nearest nearest rows.  The
+ * condition: of the rows offered since the first group was taken, the last fifth, and at least
+ * p.patience rows, have brought no nearer row.
  */
 extern bool grn_search_settled(const GrnSearch *s);
 extern bool grn_search_has_groups(const GrnSearch *s);
 extern uint32_t grn_search_patience(const GrnSearch *s);
 
 /*
- * With a filter and codes, offers rows of a sample of the index whose signatures pass: they are
- * candidates, as entry points are.
+ * With a filter and codes: offers those rows of a sample of the index as candidates.  All
+ * signatures in the sample must pass the filter.
  */
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 
-/* The query as it is ready for estimates; of an index with codes. */
+/* The query prepared for estimates. The index must have codes. */
 extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
 
 /*
- * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n)
- * are the nodes expanded by this call, nearest first by exact distance.
- * A following call resumes where this one stopped, with room for ef more; it
- * returns 0 when nothing is left to expand, or memory_limit, max_visits or vain_limit is reached
- * (then grn_search_truncated() is true).
+ * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n) are the nodes
+ * expanded by this call, sorted by exact distance.
  *
- * Nodes without rows do not count among the ef and are not reported.  They lead the
- * search on while live nodes are found beside them.  Where they are many, those already
- * visited wait until nothing else is left, and the entry points that the search has not
- * expanded come before them.
+ * A following call resumes the search, with room for ef more candidates.  The call returns 0 if no
+ * candidate is left, or if memory_limit, max_visits or vain_limit is reached
+ * (grn_search_truncated() is then true).
+ *
+ * Nodes without rows do not count among the ef and are not reported.  The search follows their
+ * edges while it also finds live nodes.  Where dead nodes are many, the search defers their
+ * expansion: unexpanded entry points and rejected candidates come first.
  */
 extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
 /*
- * How many of the last run's nodes were among the ef nearest candidates to the end.  Where pages
- * were taken as wholes, some others were only on the list as long as that was short.
+ * Number of nodes of the last run that were among the ef nearest candidates at the end.  Where
+ * pages were taken as wholes, further nodes were on the list only while the list was short.
  */
 extern uint32_t grn_search_led(const GrnSearch *s);
-extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES */
+extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES each */
 extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
-/* own code, the own signature behind it, and factor of an expanded node (keep_vectors) */
+/* code, signature (behind the code) and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
-/* the neighbours that an expanded node had then (keep_vectors) */
+/* the neighbours of an expanded node at its visit (keep_vectors) */
 extern const uint32_t *grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count);
-extern bool grn_search_truncated(const GrnSearch *s);	/* by a limit */
+extern bool grn_search_truncated(const GrnSearch *s);	/* ended by a limit */
 /*
- * With a filter: the last run gave up although candidates that fail the filter, and are nearer
- * to the query than what it found, may lead to rows that pass.  So it is where the filter is
- * opposed to the query, and a list of the rows that pass serves better.
+ * With a filter: true if the last run gave up on failing candidates that are nearer to the query
+ * than its results.  The filter then selects rows far from the query, and a list of the passing
+ * rows serves better.
  */
 extern bool grn_search_dry(const GrnSearch *s);
-extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far, */
-extern uint64_t grn_search_vain(const GrnSearch *s);	/* and those of them for vain_limit */
+extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
+extern uint64_t grn_search_vain(const GrnSearch *s);	/* visits that count towards vain_limit */
 extern void grn_search_end(GrnSearch *s);
 
 #endif							/* GRN_SEARCH_H */

@@ -1,8 +1,8 @@
 /*
- * search_closed.c - candidates of a closed search: rows of lists, and groups of such rows.
+ * search_closed.c - candidates of a closed search: rows from lists, and groups of such rows.
  *
- * All of them wait unsorted with their estimates, until a bound from a sample of these tells the
- * few nearest from the others.
+ * All candidates wait unsorted with their estimates.  A bound from a sample of the estimates
+ * separates the few nearest candidates from the rest, and only the nearest are sorted.
  */
 #include "graph/stored/search_impl.h"
 
@@ -10,11 +10,11 @@
 
 #include "graph/kernels/dist.h"
 
-/* ---- what waits ---- */
+/* ---- waiting candidates ---- */
 
 #define LEAST_WAITING 1024		/* rows */
-#define CHOICE_KEYS 128			/* the nearest are chosen by a sample of so many keys */
-#define BLOCK 512				/* estimates that are looked at at once */
+#define CHOICE_KEYS 128			/* sample size for the bound of the nearest */
+#define BLOCK 512				/* estimates compared with the bound in one call */
 
 static void
 reserve_waiting(GrnSearch *s, Waiting *w, size_t need)
@@ -27,7 +27,7 @@ reserve_waiting(GrnSearch *s, Waiting *w, size_t need)
 	grn_grow(s, &w->estimates, sizeof(float), w->n, need, &w->room);
 }
 
-/* Adds coded rows or middles; there is room. */
+/* Adds `count` coded rows or middles. The array must have room. */
 static void
 wait(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 	 uint32_t count)
@@ -37,7 +37,7 @@ wait(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const 
 	w->n += count;
 }
 
-/* The key of number i, which waits no more; the last one fills the gap. */
+/* Removes the candidate with index i and returns its key. The last candidate fills the gap. */
 static Key
 take(Waiting *w, size_t i)
 {
@@ -49,8 +49,8 @@ take(Waiting *w, size_t i)
 }
 
 /*
- * Makes the nearest of what waits, `wanted` or more, a heap.  A bound tells them from the others,
- * so that few are ever put in order.  Returns the bound.
+ * Moves the nearest waiting candidates, about `wanted` or more, into a heap.  A bound separates
+ * near candidates from far ones, so few are ever sorted.  Returns the bound.
  */
 static float
 choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *room)
@@ -67,7 +67,7 @@ choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *r
 		grn_sort_keys(sample, scratch, CHOICE_KEYS);
 		bound = key_distance(sample[wanted * CHOICE_KEYS / w->n + 2]);
 	}
-	/* from the end, so that what fills a gap has been looked at */
+	/* from the end, because the candidate that fills a gap was compared already */
 	for (size_t end = w->n; end > 0;)
 	{
 		uint32_t	near[BLOCK];
@@ -90,9 +90,9 @@ choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *r
 
 /* ---- rows ---- */
 
-#define CHOSEN 2				/* lists that are chosen from what waits, about */
+#define CHOSEN 2				/* number of lists (of ef) that one choice fills, about */
 
-/* Puts an estimate among the nearest, from which the farthest goes if there are enough. */
+/* Adds an estimate to the heap of the nearest and removes the farthest from a full heap. */
 static void
 note_nearest(GrnSearch *s, float estimate)
 {
@@ -119,8 +119,8 @@ note_nearest(GrnSearch *s, float estimate)
 }
 
 /*
- * Notes which of the rows that wait from number `from` on are among the nearest.  Rows of groups
- * come once or twice, and count once.
+ * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
+ * row may come with two groups; the set `noted` makes the row count once.
  */
 static void
 note_offered(GrnSearch *s, size_t from)
@@ -148,7 +148,7 @@ note_offered(GrnSearch *s, size_t from)
 	s->idle = n > 0 ? 0 : s->idle + count;
 }
 
-/* Has rows wait; there is room. */
+/* Adds rows to the waiting rows. The array must have room. */
 static void
 wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 			uint32_t count)
@@ -158,7 +158,7 @@ wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFa
 	wait(s, &s->rows, ids, codes, factors, count);
 	if (s->nearest != NULL)
 		note_offered(s, from);
-	/* those that are as near as what has been chosen before have a place in that heap */
+	/* rows within the bound of the last choice belong into its heap */
 	for (size_t i = s->rows.n; s->resumed && i > from; i--)
 		if (s->rows.estimates[i - 1] <= s->chosen)
 		{
@@ -197,7 +197,7 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	}
 	if (whole > 0)
 		wait_listed(s, ids, codes, factors, whole);
-	/* the others by as many as estimates are made of at once, with those of other records */
+	/* estimate the remaining rows in batches of GRN_GATHER, together with rows of other records */
 	for (uint32_t i = whole; i < count; i++)
 	{
 		if (wanted != NULL && !wanted[i])
@@ -219,7 +219,7 @@ grn_choose_waiting(GrnSearch *s)
 
 /* ---- groups ---- */
 
-/* Groups that are put in order at once: about as many as a search reads. */
+/* Number of groups sorted at once: about as many as a search reads. */
 #define CHOSEN_GROUPS 128
 #define MIN_NOTED 1024			/* slots of the first set of noted ids; power of two */
 
@@ -227,7 +227,7 @@ void
 grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 				  uint32_t count)
 {
-	/* nobody asks for the nearest rows before there are groups */
+	/* searches without groups need no record of the nearest rows */
 	if (s->nearest == NULL && s->p.nearest > 0)
 	{
 		s->nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
@@ -252,8 +252,8 @@ grn_search_next_group(GrnSearch *s)
 }
 
 /*
- * Where middles tell less, near rows are found here and there for long.  So patience grows with
- * what has been read.
+ * If middles say little about their rows, near rows appear rarely but for long.  The required idle
+ * time therefore grows with the rows offered: one part in IDLE_PART.
  */
 #define IDLE_PART 5
 

@@ -1,17 +1,18 @@
 /*
- * search_dead.c - dead nodes in a search: how long they lead on, and what is tried instead.
+ * search_dead.c - dead nodes in a search: when they are expanded at once, and when their expansion
+ * is deferred.
  */
 #include "graph/stored/search_impl.h"
 
 /*
- * With a dead_limit, dead nodes lead on at once while a run has met at most this many of
- * them, and this many more for each live node found.  So where up to two thirds of the
- * nodes are dead, searches go as if all lived.
+ * With a dead_limit, a run expands dead nodes at once while it has visited at most DEAD_AT_FIRST +
+ * DEAD_PER_LIVE * (live nodes found).  So with up to two thirds of the nodes dead, searches work
+ * as if all nodes were live.
  */
 #define DEAD_AT_FIRST 4
 #define DEAD_PER_LIVE 2
 
-/* Has this run met more dead nodes than may lead on at once? */
+/* Has this run visited more dead nodes than it may expand at once? */
 static bool
 are_many(const GrnSearch *s)
 {

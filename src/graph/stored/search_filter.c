@@ -1,15 +1,17 @@
 /*
  * search_filter.c - a search for rows that pass a filter, by signatures beside the codes.
  *
- * Candidates whose signatures pass are on the list, as in any search.  Those whose signatures
- * fail wait in a heap: they may lead to nodes that pass.  The nearest of both is expanded next.
- * Where the filter lets few rows pass, most nodes near the query fail, and expanding them all
- * would cost about as much as going on without signatures.  Three rules bound that:
- * - A node that fails is not expanded once more than MOST_LISTINGS visited records list it.
- *   What is around it is then known.
- * - After many nodes that failed and showed no candidate to keep (dry_limit), a run is dry and
- *   expands no more of them.
- * - Nor is one that is farther than a part of the full list (failing_bound()).
+ * Candidates whose signatures pass are on the list, as in any search.  Candidates whose signatures
+ * fail are in a heap, because they may lead to nodes that pass.  The search expands the nearest
+ * candidate of both.  If few rows pass the filter, most nodes near the query fail, and expanding
+ * all of them would cost about as much as a search without signatures.  Three rules bound this
+ * cost:
+ *   - A failing node is not expanded once more than MOST_LISTINGS visited records list it.
+ *     Its surroundings are then known.
+ *   - A run is dry after many failing nodes that showed no useful candidate (dry_limit).
+ *     A dry run expands no further failing nodes.
+ *   - A failing node is not expanded if it is farther than a part of the full list
+ *     (failing_bound()).
  */
 #include "graph/stored/search_impl.h"
 
@@ -18,47 +20,53 @@
 #define MIN_LISTINGS 1024		/* slots of the first map; power of two */
 
 /*
- * On a million SIFT descriptors this takes 1.3 times fewer pages where a tenth of the rows
- * pass, 2.6 times where a hundredth does; leaving out nodes at random does no better.
+ * On a million SIFT descriptors this limit reads 1.3 times fewer pages where a tenth of the rows
+ * pass, and 2.6 times fewer where a hundredth pass.  Skipping nodes at random does no better.
  */
 #define MOST_LISTINGS 2
 
 /*
- * Where on the list of ef ends what nodes that fail have to be nearer than: a part of ef.  On
- * 300,000 SIFT descriptors buffers at recall 0.95 are 5% fewer with 2/5 of it than with the middle
- * where 10 and 30% of the rows pass, and as many where 50% do; with less, recall at the same ef
- * comes near that of a search without a filter (test/bench/decisions.md).
+ * Failing nodes must be nearer than the candidate at this part of the list of ef.  On 300,000 SIFT
+ * descriptors at recall 0.95, a part of 2/5 reads 5% fewer buffers than the middle of the list
+ * where 10 and 30% of the rows pass, and as many where 50% pass.  With smaller parts recall comes
+ * near the recall of a search without a filter at the same ef (test/bench/decisions.md).
  */
 #define FAILING_BOUND 0.4
 /*
- * Where the filter goes with the vectors, more neighbours of nodes that pass do so than among all
- * rows, and these nodes lead on by themselves.  A tenth of ef then takes 5% fewer visits than 2/5
- * at the same recall: of 20,000 sentences, by a filter that passes half of them, some of 20
- * clusters.
+ * If the filter is correlated with the vectors, a passing node has more passing neighbours than
+ * average, and passing nodes alone lead the search on.  At the same recall a part of a tenth of ef
+ * then takes 5% fewer visits than 2/5: measured on 20,000 sentences and a filter that passes half
+ * of the rows, some of 20 clusters.
  */
 #define SHARING_BOUND 0.1
-#define SHARING 1.4				/* times the share of all rows; with less the bound is between both */
-#define SHARING_PRIOR 100		/* neighbours of which as many pass as of all rows, to begin with */
+#define SHARING 1.4				/* ratio of passing neighbours to passing rows; below this ratio
+								 * the bound is interpolated */
+#define SHARING_PRIOR 100		/* weight of the prior: neighbours that pass at the rate of all
+								 * rows */
 
 /*
- * Candidates, of both kinds by distance, that are brought into the processor's cache ahead; of the
- * heap those at its top, the least and the two below it.  On 300,000 SIFT descriptors 1.1 to 1.2
- * times the records that get visited are asked for.  Where visits wait for a disk, the least of the
- * heap is asked for beside those of the list.
+ * Number of candidates to prefetch, from the list and from the heap's top three, by distance.  On
+ * 300,000 SIFT descriptors this prefetches 1.1 to 1.2 times the records that get visited.  While
+ * visits wait for a disk, the search prefetches the heap's top beside the list's window.
  */
 #define AHEAD 3
 
-/* Where a share of the rows passes at random, so many nodes that fail show one that passes. */
+/*
+ * Failing nodes that a run may visit before a candidate passes.  If the share passes at random,
+ * about 1 / share failing nodes show one passing node.
+ */
 #define DRY_LIMIT(share) (16 + 1 / (share))
 #define MAX_DRY_LIMIT 1e9
 
 /*
- * The share is known by signatures.  Of the rows that they let pass, only some do by their values,
- * where a range ends within the range of a signature, or a signature stands for several values.
- * So of the candidates that nodes show only that part is worth one, and the limit is for as many.
- * But there may be many near the query that fail, and all that pass elsewhere: then the limit would
- * rise with each node that fails, and no run would be dry.  So the part is taken to be no less
- * than this.  It is where recall gains little by more visits (test/bench/decisions.md).
+ * Lower bound of the part of shown candidates that pass by their values.
+ *
+ * The share counts signatures.  Some rows with a passing signature fail by their values: the
+ * condition's range ends within a signature's range, or a signature stands for several values.
+ * Only a part of the shown candidates is therefore useful, and the dry limit is divided by this
+ * part.  If most rows near the query fail and all passing rows are elsewhere, the limit would grow
+ * with each failing node, and no run would become dry.  So the part has a lower bound, set where
+ * recall gains little by more visits (test/bench/decisions.md).
  */
 #define LEAST_RIGHT 0.125
 
@@ -70,7 +78,7 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 	uint8_t    *to = s->tids + s->ntids * GRN_TID_BYTES;
 	uint8_t		n = 0;
 
-	/* a record's signature speaks for all of its TIDs */
+	/* a record has one signature for all of its TIDs */
 	if (!grn_sig_passes(f, GRN_REC_PTR(rec, l->off_sig)))
 	{
 		s->now.ntids = 0;
@@ -84,7 +92,7 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, s->count, s->passing);
 }
 
-/* ---- candidates that fail ---- */
+/* ---- failing candidates ---- */
 
 static uint64_t *
 listings_of(const Failing *f, uint32_t id)
@@ -113,7 +121,7 @@ grow_listings(GrnSearch *s)
 		s->store->free(s->store, old);
 }
 
-/* Adds a candidate to the heap, or another record that lists it. */
+/* Adds a failing candidate to the heap, or counts one more record that lists the candidate. */
 static void
 push_failing(GrnSearch *s, Key key)
 {
@@ -141,9 +149,9 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 }
 
 /*
- * Those that fail and are beyond this are not expanded by this run.  A run's bound falls, but where
- * a node leaves the list, or fewer neighbours pass than before: then nearest_failing() brings back
- * what had been put aside.
+ * Failing candidates beyond this bound are not expanded by this run.  The bound falls during a
+ * run, except when a node leaves the list or fewer neighbours pass than before.  nearest_failing()
+ * then brings back the candidates in `far`.
  */
 static Key
 failing_bound(const GrnSearch *s)
@@ -157,7 +165,7 @@ failing_bound(const GrnSearch *s)
 		return UINT64_MAX;
 	times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
 	part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
-	/* a share of 0 makes it NaN */
+	/* a share of 0 makes `part` NaN */
 	if (!(part < FAILING_BOUND))
 		part = FAILING_BOUND;
 	else if (part < SHARING_BOUND)
@@ -165,7 +173,7 @@ failing_bound(const GrnSearch *s)
 	return s->list[(uint32_t) (part * s->p.ef)] | KEY_EXPANDED;
 }
 
-/* Has those that were put aside wait with the others. */
+/* Moves the candidates in `far` into the heap. */
 static void
 take_far(GrnSearch *s)
 {
@@ -177,7 +185,10 @@ take_far(GrnSearch *s)
 	f->far_bound = UINT64_MAX;
 }
 
-/* The nearest that is worth an expansion, if it comes before `than`; else UINT64_MAX. */
+/*
+ * Key of the nearest failing candidate that is worth an expansion and comes before `than`;
+ * otherwise UINT64_MAX.
+ */
 static Key
 nearest_failing(GrnSearch *s, Key than)
 {
@@ -193,7 +204,10 @@ nearest_failing(GrnSearch *s, Key than)
 
 /* ---- expansion ---- */
 
-/* What is farther than this comes after the key.  NaN counts as near: keys have a place for it. */
+/*
+ * The greatest distance that comes before the key.  UINT64_MAX, the key of no bound, decodes to
+ * NaN and gives infinity.  An estimate of NaN counts as near, because make_key() orders NaN too.
+ */
 static float
 farthest_before(Key key)
 {
@@ -203,9 +217,10 @@ farthest_before(Key key)
 }
 
 /*
- * Offers the neighbours of the node just visited.  Most are farther than what this run goes on
- * from, and wait unsorted.  All are told apart in one loop without branches: where half of the rows
- * pass, half of the guesses would be wrong.  Returns whether one got a place on the list.
+ * Offers the neighbours of the node just visited.  Most neighbours are farther than the run's
+ * bounds and are kept unsorted.  One loop without branches separates the four kinds: where half of
+ * the rows pass, half of all branches would be mispredicted.  Returns true if a neighbour got onto
+ * the list.
  */
 static bool
 offer_neighbours(GrnSearch *s)
@@ -251,7 +266,10 @@ offer_neighbours(GrnSearch *s)
 	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
 }
 
-/* Lists a node that was thought to fail, so that it counts among the ef nearest. */
+/*
+ * Puts a node onto the list that passed although its signature was not known to pass.  The node
+ * then counts among the ef nearest.
+ */
 static void
 list_found(GrnSearch *s, Key key)
 {
@@ -262,7 +280,7 @@ list_found(GrnSearch *s, Key key)
 	s->recheck = recheck;
 }
 
-/* Adds a candidate to those to ask for, unless that was done lately. */
+/* Adds a candidate to the ids to prefetch unless it was prefetched lately. */
 static void
 ask_for(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n)
 {
@@ -330,9 +348,9 @@ set_dry_limit(GrnSearch *s)
 }
 
 /*
- * Counts a node that failed; listed: by its values, though its signature passed.  Where one
- * signature stands for several values, such nodes may show each other without end.  So a
- * candidate that was shown counts for good only when one has passed.
+ * Counts a node that failed.  listed: its signature passed and its values failed.  If a signature
+ * stands for several values, such nodes can show each other without end.  A shown candidate
+ * therefore resets the count for good only when a node has passed.
  */
 static void
 count_failed(GrnSearch *s, bool listed, bool showed)
@@ -386,7 +404,7 @@ expand(GrnSearch *s, Key key, bool listed)
 		ask_ahead(s);
 }
 
-/* Expands the nearest candidate; false where none is left that counts. */
+/* Expands the nearest candidate. Returns false if no candidate is worth an expansion. */
 static bool
 expand_nearest(GrnSearch *s)
 {
@@ -424,7 +442,7 @@ grn_expand_filtered(GrnSearch *s)
 			if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;
-	/* those that failed by their values have left places */
+	/* nodes that failed by their values left free places on the list */
 	while (!s->truncated && s->listed < s->p.ef && has_rejected(s) && grn_take_rejected(s));
 }
 

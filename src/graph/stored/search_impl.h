@@ -1,9 +1,9 @@
 /*
- * search_impl.h - the state of a search, for the files of search.h: search.c (its course),
- * search_list.c (candidates: the list, and what it rejects), search_closed.c (candidates that are
- * rows of lists), search_set.c (ids that have been
- * dealt with), search_visit.c (records), search_mates.c (other records of a page),
- * search_dead.c (nodes without rows) and search_filter.c (nodes that fail a filter).
+ * search_impl.h - the state of a search, shared by the files that implement search.h: search.c
+ * (the main loop), search_list.c (the candidate list and the candidates it rejects),
+ * search_closed.c (candidates of closed searches), search_set.c (the set of expanded ids),
+ * search_visit.c (visits of records), search_mates.c (other records of a page), search_dead.c
+ * (nodes without rows) and search_filter.c (nodes that fail a filter).
  */
 #ifndef GRN_SEARCH_IMPL_H
 #define GRN_SEARCH_IMPL_H
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define PREFETCH_MEMORY 128		/* ids, or pages, remembered as asked for; power of two */
+#define PREFETCH_MEMORY 128		/* ids or pages that prefetches remember; power of two */
 #define OFFERED_MEMORY 512		/* candidates remembered as offered; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
@@ -21,31 +21,31 @@ typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 #define KEY_ID(k) ((uint32_t) (k) >> 1)
 #define KEY_EXPANDED ((Key) 1)
 
-/* Set of ids; with codes off it also maps an id to its Node. */
+/* A hash set of ids. Without codes it also maps an id to its Node. */
 typedef struct IdSet
 {
-	uint32_t   *ids;			/* [size], GRN_INVALID_ID: empty */
-	uint32_t   *nodes;			/* [size], only without codes */
+	uint32_t   *ids;			/* [size]; GRN_INVALID_ID marks a free slot */
+	uint32_t   *nodes;			/* [size] indexes into GrnSearch.nodes; only without codes */
 	uint32_t	size;			/* power of two */
 	uint32_t	used;
 } IdSet;
 
-/* Without codes: what a visit found, until the expansion. */
+/* Without codes: the result of a visit, kept until the node is expanded. */
 typedef struct Node
 {
 	GrnFound	found;
-	uint32_t	first;			/* into links */
+	uint32_t	first;			/* the node's first neighbour in GrnSearch.links */
 	uint32_t	count;
 	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
-	bool		deferred;		/* dead, and its expansion is put off */
+	bool		deferred;		/* dead, with its expansion put off */
 } Node;
 
 typedef struct GrnMates GrnMates;
 
-/* Rows of lists that get estimates at once: as many as the widest kernel takes. */
+/* Number of listed rows that get estimates in one call: the widest kernel's batch. */
 #define GRN_GATHER 16
 
-/* Ids in no order, with estimates. */
+/* Ids with estimates, not sorted. */
 typedef struct Waiting
 {
 	float	   *estimates;
@@ -54,27 +54,29 @@ typedef struct Waiting
 	size_t		room;
 } Waiting;
 
-/* With a filter: candidates whose signatures fail it. */
+/* With a filter: candidates whose signatures fail the filter. */
 typedef struct Failing
 {
 	Key		   *heap;
 	size_t		n;
 	size_t		room;
-	uint64_t   *far;			/* no heap, and no keys (raw_candidate()): too far to be expanded
-								 * when they came, and not counted among listings yet */
+	uint64_t   *far;			/* raw_candidate() values, not sorted: too far to be expanded on
+								 * arrival, and not yet counted in listings */
 	size_t		nfar;
 	size_t		far_room;
-	Key			far_bound;		/* all of them are beyond it */
-	uint64_t   *listings;		/* [size] id << 8 | records visited that list it; UINT64_MAX */
+	Key			far_bound;		/* lower bound of the distances in `far` */
+	uint64_t   *listings;		/* [size] hash map: id << 8 | number of visited records that list
+								 * the id; UINT64_MAX: free slot */
 	size_t		size;			/* power of two */
 	size_t		used;
-	uint32_t	dry;			/* nodes that failed, since one last showed a candidate to keep */
-	uint32_t	dry_at_least;	/* dry, were it not for candidates that may fail by their values */
+	uint32_t	dry;			/* nodes that failed since a failing node last showed a useful
+								 * candidate */
+	uint32_t	dry_at_least;	/* the same count without candidates that may fail by their values */
 	uint32_t	dry_limit;
-	uint64_t	nshown;			/* neighbours of nodes visited that passed, */
-	uint64_t	npassing;		/* and those of them whose signatures pass */
-	uint64_t	nright;			/* nodes visited that passed, */
-	uint64_t	nwrong;			/* and that failed although their signatures passed */
+	uint64_t	nshown;			/* neighbours of visited nodes that passed */
+	uint64_t	npassing;		/* neighbours counted by nshown whose signatures pass */
+	uint64_t	nright;			/* visited nodes that passed */
+	uint64_t	nwrong;			/* visited nodes that failed although their signatures passed */
 } Failing;
 
 struct GrnSearch
@@ -82,60 +84,61 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	const float *q;
-	GrnComparison comparison;	/* with stored vectors, unless place is set */
+	GrnComparison comparison;	/* used with stored vectors, unless place is set */
 	void	   *packed;			/* the query by grn_query_make(), or NULL */
-	float	   *place;			/* [2][dim] by_row where rows are scaled: of q and of the record */
-	GrnScale	q_scale;		/* of q, then */
+	float	   *place;			/* [2][dim], with by_row where rows are scaled: the places of q and
+								 * of the record */
+	GrnScale	q_scale;		/* scale of q, set with place */
 	GrnCodeQuery code_query;
 	bool		codes;
-	bool		started;		/* has run before */
+	bool		started;		/* a run has begun before */
 	bool		resumed;		/* rejected_keys is a heap */
 	bool		truncated;
-	bool		recheck;		/* the list no longer holds all expanded ids */
+	bool		recheck;		/* the list may lack expanded ids */
 
 	Key		   *list;			/* [ef], sorted */
 	uint32_t	listed;
-	uint32_t	cursor;			/* no candidate before it is unexpanded */
+	uint32_t	cursor;			/* all candidates before the cursor are expanded */
 
-	Key		   *rejected_keys;	/* by the list, for further runs */
+	Key		   *rejected_keys;	/* candidates that the list rejected, for further runs */
 	size_t		rejected;
 	size_t		rejected_room;
-	Waiting		rows;			/* of a closed search: what was offered and is no rejected key yet */
-	float		chosen;			/* rows up to this have become rejected keys */
-	Waiting		groups;			/* their middles, and the ids of those that are yet to be taken */
-	Key		   *near_groups;	/* heap: the nearest of them, which wait no more */
+	Waiting		rows;			/* closed search: rows offered and not yet in rejected_keys */
+	float		chosen;			/* rows with estimates up to this bound are in rejected_keys */
+	Waiting		groups;			/* middles of groups, with the ids of groups not yet taken */
+	Key		   *near_groups;	/* heap of the nearest groups, already removed from `groups` */
 	size_t		nnear_groups;
 	size_t		near_groups_room;
-	bool		groups_begun;	/* one has been taken */
-	float	   *nearest;		/* [p.nearest] estimates of the nearest rows, the farthest first: a
-								 * heap; NULL: there are no groups */
+	bool		groups_begun;	/* a group has been taken */
+	float	   *nearest;		/* [p.nearest] max-heap of the estimates of the nearest rows; NULL
+								 * without groups */
 	uint32_t	nnearest;
-	IdSet		noted;			/* those that are, or were, among them */
-	uint64_t	offered;		/* rows, since the first group was taken */
-	uint64_t	idle;			/* and since one came among the nearest */
-	uint8_t    *gathered;		/* codes of rows that wait for an estimate, room for GRN_GATHER */
+	IdSet		noted;			/* ids of rows that are or were in `nearest` */
+	uint64_t	offered;		/* rows offered since the first group was taken */
+	uint64_t	idle;			/* rows offered since a row last entered `nearest` */
+	uint8_t    *gathered;		/* [GRN_GATHER] codes of rows that have no estimate yet */
 	uint32_t	ngathered;
-	uint32_t   *kept_ids;		/* [nkept_ids] some of their ids, now or before; only resumed */
+	uint32_t   *kept_ids;		/* [nkept_ids] a cache of ids in rejected_keys; only after a resume */
 	size_t		nkept_ids;		/* power of two */
 	IdSet		set;			/* expanded ids; without codes: visited ids */
-	Key		   *deferred;		/* heap: dead nodes whose neighbours are yet to be offered */
+	Key		   *deferred;		/* heap of dead nodes that are not expanded yet */
 	size_t		ndeferred;
 	size_t		deferred_room;
-	Key		   *entries;		/* what the search began with */
+	Key		   *entries;		/* the entry points of the search */
 	uint32_t	nentries;
 	uint32_t	entries_room;
-	uint32_t	ndead;			/* dead nodes that this run has visited */
+	uint32_t	ndead;			/* dead nodes visited by this run */
 	GrnMates   *mates;			/* NULL: no page has been taken as a whole */
 	bool		took_mates;		/* this run has */
-	uint32_t	window;			/* candidates that are asked for, where visits wait for a disk */
-	bool		asked_disk;		/* asked[] are of that kind */
+	uint32_t	window;			/* number of candidates to prefetch while visits wait for a disk */
+	bool		asked_disk;		/* `asked` holds prefetches from a disk */
 	Failing		failing;
 
-	/* this run's results */
+	/* results of this run */
 	GrnFound   *found;
 	uint32_t	nfound;
 	uint32_t	found_room;
-	uint32_t   *kept;			/* [found_room] slot of found[i]'s vector and code */
+	uint32_t   *kept;			/* [found_room] slot of the vector and code of found[i] */
 	uint8_t    *tids;
 	size_t		ntids;
 	size_t		tids_room;
@@ -143,7 +146,7 @@ struct GrnSearch
 	uint32_t	nkept;
 	uint32_t	kept_room;
 
-	/* without codes */
+	/* only without codes */
 	Node	   *nodes;
 	uint32_t	nnodes;
 	uint32_t	nodes_room;
@@ -151,28 +154,28 @@ struct GrnSearch
 	size_t		nlinks;
 	size_t		links_room;
 
-	/* the record being visited, copied under its lock */
+	/* the record being visited, copied while the store holds it */
 	uint32_t	id;
 	GrnFound	now;
 	uint32_t	now_kept;
-	size_t		tids_before;	/* ntids and nkept as they were before the visit */
+	size_t		tids_before;	/* values of ntids and nkept before the visit */
 	uint32_t	kept_before;
 	uint32_t	count;
 	uint32_t	neighbours[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
-	bool		passing[GRN_MAX_DEGREE];	/* with a filter: by signature */
+	bool		passing[GRN_MAX_DEGREE];	/* with a filter: does the neighbour's signature pass? */
 
 	uint32_t	gathered_ids[GRN_GATHER];
 	GrnFactor	gathered_factors[GRN_GATHER];
 
 	uint32_t	asked[PREFETCH_MEMORY];
 	uint64_t	visits;
-	uint64_t	vain;			/* those of dead nodes and of free slots */
-	Key			offered_keys[OFFERED_MEMORY];	/* by id: what has come near enough for the list
-												 * lately */
+	uint64_t	vain;			/* visits of dead nodes and of free slots */
+	Key			offered_keys[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
+												 * near enough for the list */
 };
 
-/* Has a node TIDs that pass the filter, or a chain that may have some? */
+/* Does the node have TIDs that pass the filter, or a chain that may have some? */
 static inline bool
 has_rows(const GrnFound *f)
 {
@@ -181,7 +184,7 @@ has_rows(const GrnFound *f)
 
 /* ---- memory ---- */
 
-/* Room for need items of size bytes in *p, of which used are kept. */
+/* Makes room for `need` items of `size` bytes in the array *p and keeps its first `used` items. */
 extern void grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *room);
 
 static inline void
@@ -202,7 +205,7 @@ reserve32(GrnSearch *s, void *p, size_t size, uint32_t used, uint32_t need, uint
 	*room = (uint32_t) r;
 }
 
-/* Where an expanded node's list is kept, behind its vector, factor, code and signature. */
+/* Offset of an expanded node's list, behind its vector, factor, code and signature. */
 static inline size_t
 kept_list_at(const GrnSearch *s)
 {
@@ -212,14 +215,14 @@ kept_list_at(const GrnSearch *s)
 		~(size_t) 7;
 }
 
-/* Bytes of all that; the list is a count and ids. */
+/* Bytes of one kept node, including its list: a count and ids. */
 static inline size_t
 kept_bytes(const GrnSearch *s)
 {
 	return kept_list_at(s) + ((1 + (size_t) s->p.layout->degree) * sizeof(uint32_t) + 7) / 8 * 8;
 }
 
-/* Bytes that grow as the search goes on; results of one run are not counted. */
+/* Bytes of the state that grows from run to run. Results of one run are not counted. */
 extern size_t grn_search_bytes(const GrnSearch *s);
 
 /* ---- keys ---- */
@@ -231,8 +234,8 @@ make_key(float distance, uint32_t id)
 }
 
 /*
- * A candidate whose distance has not been made an ordinal yet, which is half of the work on one
- * that is told to be far by a comparison of floats.
+ * A candidate with its distance as a float.  The conversion to a Key is half of the work on a
+ * candidate, and a far candidate is rejected by comparing floats alone.
  */
 static inline uint64_t
 raw_candidate(float distance, uint32_t id)
@@ -253,7 +256,7 @@ raw_key(uint64_t raw)
 	return make_key(distance, KEY_ID(raw));
 }
 
-/* The distance of a key. */
+/* The distance that a key holds. */
 static inline float
 key_distance(Key key)
 {
@@ -268,7 +271,7 @@ key_distance(Key key)
 /* Sorts n keys; scratch: [n]. */
 extern void grn_sort_keys(Key *keys, Key *scratch, size_t n);
 
-/* Heaps of keys, the least on top. */
+/* Heaps of keys with the least key on top. */
 
 static inline void
 heap_down(Key *heap, size_t n, size_t i)
@@ -304,7 +307,7 @@ heap_pop(Key *heap, size_t *n)
 	return top;
 }
 
-/* There is room for one more. */
+/* Adds a key to a heap that has room for one more. */
 static inline void
 heap_push(Key *heap, size_t *n, Key key)
 {
@@ -315,7 +318,7 @@ heap_push(Key *heap, size_t *n, Key key)
 	heap[i] = key;
 }
 
-/* Where to look for an id first in a table of so many slots, a power of two. */
+/* First slot for an id in a hash table of `slots` slots, a power of two. */
 static inline uint32_t
 hash_slot(uint32_t id, size_t slots)
 {
@@ -342,7 +345,7 @@ set_has(const IdSet *set, uint32_t id)
 	return set->ids[set_slot(set, id)] == id;
 }
 
-/* Has this search, or may it have, dealt with the id already? */
+/* True if the search has expanded the id, or may have expanded it. */
 static inline bool
 is_expanded(const GrnSearch *s, uint32_t id)
 {
@@ -350,28 +353,28 @@ is_expanded(const GrnSearch *s, uint32_t id)
 
 	if (s->set.ids[i] != id)
 		return false;
-	/* Without codes the set holds all visited ids; expanded ones have no node. */
+	/* Without codes the set holds all visited ids; expanded ids have no Node. */
 	return s->codes || s->set.nodes[i] == GRN_INVALID_ID ||
 		s->nodes[s->set.nodes[i]].deferred;
 }
 
-/* Gives the set so many slots, a power of two. */
+/* Resizes the set to `size` slots, a power of two. */
 extern void grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size);
-/* Adds an id with its node; false where it was there. */
+/* Adds an id with its Node. Returns false if the set has the id already. */
 extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
 
 /* ---- search_list.c ---- */
 
-/* No candidate beyond this comes onto the list. */
+/* Candidates with keys beyond this bound do not get onto the list. */
 static inline Key
 list_bound(const GrnSearch *s)
 {
 	return s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
 }
 
-/* Keeps a candidate that the list has no room for, for further runs. */
+/* Keeps a candidate for further runs because the list has no room for it. */
 extern void grn_reject(GrnSearch *s, Key key);
-/* May there be more candidates for further runs? */
+/* True if further runs may have candidates. */
 static inline bool
 has_rejected(const GrnSearch *s)
 {
@@ -380,41 +383,38 @@ has_rejected(const GrnSearch *s)
 
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
-/* Offers a candidate that has been expanded already. */
+/* Offers a candidate that is already expanded. */
 extern void grn_list_expanded(GrnSearch *s, Key key);
-/* Keeps candidates [n] by raw_candidate() that are farther than all of a full list. */
+/* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
-/* Offers n candidates at their estimates. */
+/* Offers n candidates with their estimates. */
 extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
-/*
- * Takes a node without rows off the list, so that there is room for one that may
- * be a result.
- */
+/* Removes a node without rows from the list, to make room for a possible result. */
 extern void grn_unlist(GrnSearch *s, Key key);
-/*
- * Fills the list with the nearest of what was rejected before.  Returns whether it took any.
- */
+/* Fills the list with the nearest rejected candidates. Returns true if the list grew. */
 extern bool grn_take_rejected(GrnSearch *s);
 
 /* ---- search_closed.c ---- */
 
-/* Has the last rows that grn_search_listed() was given wait with the others. */
+/* Estimates the last gathered rows and adds them to the waiting rows. */
 extern void grn_end_listed(GrnSearch *s);
 /*
- * Makes the nearest of what waits, about as many as two lists hold, the heap of what was rejected,
- * which is empty.
+ * Moves the nearest waiting rows, about two lists full, into rejected_keys, which must be empty.
  */
 extern void grn_choose_waiting(GrnSearch *s);
 
 /* ---- search_visit.c ---- */
 
-/* Visits a node into s->now and s->neighbours; false where nothing is there. */
+/* Visits a node: fills s->now and s->neighbours. Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
-/* Copies a record into s->now, all but its edges, while the store holds it; there is room. */
+/*
+ * Copies a record except its edges into s->now while the store holds the record.  The arrays must
+ * have room.
+ */
 extern void grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec);
-/* Gives back the room of what the last visit copied, and forgets the node's mates. */
+/* Discards the rows and vectors that the last visit copied, and the node's mates. */
 extern void grn_forget_visit(GrnSearch *s);
-/* Asks the store for the nearest candidates that it was not asked for lately. */
+/* Prefetches the nearest candidates that were not prefetched lately. */
 extern void grn_ask_ahead(GrnSearch *s);
 
 /* ---- search_mates.c ---- */
@@ -438,39 +438,43 @@ extern void grn_forget_mates(GrnSearch *s);
 /* ---- search_dead.c ---- */
 
 /*
- * Counts a node without rows, and takes it off the list.  Nothing of it is kept.  Returns
- * whether its neighbours are to be offered now.
+ * Counts a visited node without rows and removes it from the list.  Returns true if its neighbours
+ * must be offered now.
  */
 extern bool grn_meet_dead(GrnSearch *s, Key key);
 /*
- * Is it time to end a run among dead nodes?  Where these are few, ef alone bounds a run.
+ * True if the run must end because it has visited too many dead nodes.  With few dead nodes only
+ * ef bounds a run.
  */
 extern bool grn_is_enough(GrnSearch *s);
-/* Has the search reached a limit that ends it for good? */
+/* True if the search has reached a limit that ends all its runs. */
 extern bool grn_is_vain(GrnSearch *s);
 /*
- * Offers the entry points again that nearer dead nodes have pushed off the list.  Vacuum
- * sees to it that some of them live.  Returns whether it took any.
+ * Offers again the entry points that nearer dead nodes have pushed off the list.  Vacuum ensures
+ * that some entry points are live.  Returns true if the list grew.
  */
 extern bool grn_offer_entries(GrnSearch *s);
-/* Offers the neighbours of the nearest dead node that waits for that. */
+/* Offers the neighbours of the nearest dead node in `deferred`. */
 extern void grn_expand_deferred(GrnSearch *s);
 
 /* ---- search_filter.c ---- */
 
-/* Copies those TIDs of the record being visited that pass; drops its chain where that cannot. */
+/*
+ * Copies the TIDs of the visited record that pass the filter.  Drops the record's chain if no row
+ * of the chain can pass.
+ */
 extern void grn_filter_record(GrnSearch *s, const GrnRecord *rec);
-/* Offers a candidate that fails the filter, or may fail. */
+/* Offers a candidate that fails the filter or may fail. */
 extern void grn_offer_failing(GrnSearch *s, uint32_t id, float estimate);
-/* Expands the list and what fails the filter. */
+/* Expands the candidates on the list and failing candidates, nearest first. */
 extern void grn_expand_filtered(GrnSearch *s);
 
 /* ---- search.c ---- */
 
-/* Adds what the last visit found to the results. */
+/* Adds the node of the last visit to the results. */
 extern void grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept);
 
-/* Without codes: visits the neighbours of a node, and so ends its expansion. */
+/* Without codes: visits the neighbours of a node, the last step of its expansion. */
 extern void grn_discover_neighbours(GrnSearch *s, uint32_t id);
 
 #endif							/* GRN_SEARCH_IMPL_H */

@@ -1,12 +1,12 @@
 /*
- * search_list.c - candidates of a search: the sorted list of the ef nearest, and what it
- * rejects.
+ * search_list.c - the candidate list of a search: the ef nearest candidates, sorted, and the
+ * candidates that the list rejects.
  */
 #include "graph/stored/search_impl.h"
 
 #include "graph/kernels/dist.h"
 
-/* Merges runs, short ones by insertion. */
+/* Merge sort, with insertion sort for short runs. */
 void
 grn_sort_keys(Key *keys, Key *scratch, size_t n)
 {
@@ -48,7 +48,7 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 		memcpy(keys, from, n * sizeof(Key));
 }
 
-/* ---- what the list rejected ---- */
+/* ---- rejected candidates ---- */
 
 #define MIN_KEPT_IDS 256		/* power of two */
 
@@ -59,8 +59,8 @@ kept_slot(const GrnSearch *s, uint32_t id)
 }
 
 /*
- * Notes the ids of what was rejected, each in the one slot that its hash gives it.  A later
- * id takes the slot of an earlier one, so not all are known.
+ * Caches the ids of rejected candidates.  Each id has one slot, chosen by its hash.  A later id
+ * overwrites an earlier id in its slot, so the cache is incomplete.
  */
 static void
 keep_ids(GrnSearch *s)
@@ -82,8 +82,8 @@ keep_ids(GrnSearch *s)
 }
 
 /*
- * Makes room in the full array of what was rejected: ids come once for each record that
- * links to them, so dropping repeats and expanded ids often frees most of it.
+ * Removes repeated and expanded ids from the full array of rejected candidates.  An id arrives
+ * once for each visited record that links to it, so the removal often frees most of the array.
  */
 static void
 compact_rejected(GrnSearch *s)
@@ -97,7 +97,7 @@ compact_rejected(GrnSearch *s)
 		if ((n == 0 || s->rejected_keys[i] != s->rejected_keys[n - 1]) &&
 			!is_expanded(s, KEY_ID(s->rejected_keys[i])))
 			s->rejected_keys[n++] = s->rejected_keys[i];
-	s->rejected = n;			/* sorted, so it is a heap, too */
+	s->rejected = n;			/* a sorted array is also a heap */
 }
 
 void
@@ -135,8 +135,8 @@ grn_reject(GrnSearch *s, Key key)
 /* ---- candidates ---- */
 
 /*
- * Index of the first key on the list that is not less.  Without branches: which way it
- * goes is random, and a wrong guess would cost more than the search.
+ * Index of the first key on the list that is not less than `key`.  The loop has no branches: their
+ * direction would be random, and a misprediction costs more than the search.
  */
 static inline uint32_t
 find_on_list(const GrnSearch *s, Key key)
@@ -156,7 +156,7 @@ find_on_list(const GrnSearch *s, Key key)
 	return (uint32_t) (base - s->list) + (*base < key);
 }
 
-/* Puts a key onto the list, which has room for it at this place. */
+/* Inserts a key into the list at index `at`. */
 static void
 put_on_list(GrnSearch *s, uint32_t at, Key key)
 {
@@ -174,7 +174,7 @@ put_on_list(GrnSearch *s, uint32_t at, Key key)
 		s->cursor = at;
 }
 
-/* Is a key, found at this place, the one there? */
+/* Is `key` on the list? at: index by find_on_list(). */
 static inline bool
 is_listed(const GrnSearch *s, uint32_t at, Key key)
 {
@@ -207,11 +207,11 @@ grn_list_expanded(GrnSearch *s, Key key)
 		put_on_list(s, at, key | KEY_EXPANDED);
 }
 
-/* Keeps a candidate that is farther than all of a full list. */
+/* Keeps a candidate that is farther than the whole of a full list. */
 static inline void
 reject_far(GrnSearch *s, Key key)
 {
-	/* what left the kept ids is on the list, expanded, or was put back */
+	/* a cached id is rejected, on the list, or expanded already */
 	if (!(s->resumed && *kept_slot(s, KEY_ID(key)) == KEY_ID(key)))
 		grn_reject(s, key);
 }
@@ -224,9 +224,9 @@ grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
 }
 
 /*
- * Offers a candidate, unless it has been offered lately, as a third of them have: then it is on
- * the list, or was pushed off, where nothing as far comes any more.  The list must not have lost a
- * node.
+ * Offers a candidate unless it was offered lately, which is true of a third of all candidates.
+ * Such a candidate is on the list or was pushed off the list, whose bound has only fallen since.
+ * The list must not have lost a node.
  */
 static inline void
 offer_once(GrnSearch *s, Key key)
@@ -241,8 +241,8 @@ offer_once(GrnSearch *s, Key key)
 }
 
 /*
- * Offers at most GRN_MAX_DEGREE candidates.  Most are farther than all of a full list; these are
- * told apart first, without branches.
+ * Offers at most GRN_MAX_DEGREE candidates.  Most are farther than the whole of a full list; a
+ * loop without branches separates far candidates first.
  */
 static void
 offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t count)

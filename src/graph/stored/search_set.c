@@ -1,6 +1,5 @@
 /*
- * search_set.c - what a search remembers of the nodes that it has met: the set of their ids;
- * and its memory.
+ * search_set.c - the memory of a search, and its set of ids of visited or expanded nodes.
  */
 #include "graph/stored/search_impl.h"
 

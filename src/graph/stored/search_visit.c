@@ -1,6 +1,6 @@
 /*
- * search_visit.c - a search's visits: what it copies of a record while the store holds that,
- * and which records it asks for ahead.
+ * search_visit.c - visits of a search: copies a record while the store holds it, and prefetches
+ * records of coming candidates.
  */
 #include "graph/stored/search_impl.h"
 
@@ -9,24 +9,26 @@
 #define CACHE_LINE 64
 
 /*
- * Candidates at the front of the list that are asked for, where records are in memory.  On SIFT 8
- * would ask for 2.2 times the records that get visited, 4 for 1.4 times, 2 for 1.1 times.
+ * Number of candidates at the front of the list to prefetch, while records are in memory.  On SIFT
+ * a window of 8 prefetches 2.2 times the records that get visited, 4 prefetches 1.4 times and 2
+ * prefetches 1.1 times.
  */
 #define PREFETCH_WINDOW 4
 
 /*
- * Where visits wait for a disk, the window follows the search: on its way to the query each visit
- * shows nearer candidates, and what was asked for is not visited.  At the query most of the list
- * is.  So the window is narrow at first, widens with each candidate that comes to the front and
- * has been asked for, and is halved with one that has not.
- * test/bench/decisions.md has other windows.
+ * The prefetch window while visits wait for a disk.  On its way to the query a search finds nearer
+ * candidates at each visit, so most prefetched records are not visited.  Near the query most
+ * candidates on the list are visited.  The window therefore starts narrow, grows by WIDEN for each
+ * prefetched candidate that reaches the front of the list, and halves for each front candidate
+ * that was not prefetched.  test/bench/decisions.md has other windows.
  */
 #define LEAST_WINDOW 2
 #define WIDEN 2
 
 /*
- * That of the places of the query and of the row that a rotated form keeps with an error: turning
- * the row back would take far longer.
+ * Squared distance of the query's place and the place of a row in a rotated form with a rounding
+ * error.  The computation works on the rotated row, because rotating the row back takes far
+ * longer.
  */
 static float
 placed_distance(const GrnSearch *s, const void *vec, float error)
@@ -41,7 +43,9 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	return l2 > 0 ? l2 : 0;
 }
 
-/* The exact distance of the query to a stored vector, whose rounding error is given. */
+/*
+ * The exact distance of the query to a stored vector.  error: the stored vector's rounding error.
+ */
 static float
 stored_distance(const GrnSearch *s, const void *vec, float error)
 {
@@ -83,7 +87,7 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 		memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
 			   s->now.ntids * GRN_TID_BYTES);
 	s->ntids += s->now.ntids;
-	/* with codes nobody asks for the distance of a row that fails */
+	/* with codes, results use no distance of a row that fails */
 	if (s->p.filter == NULL || !s->codes || has_rows(&s->now))
 		s->now.distance = stored_distance(s, vec, rec->error);
 
@@ -104,7 +108,7 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 	}
 }
 
-/* Runs while the store holds the record, and does nothing else. */
+/* The callback of a visit. The store holds the record, so the function only copies. */
 static void
 on_visit(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -112,7 +116,7 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	const GrnLayout *l = s->p.layout;
 	bool		closed = s->codes && s->p.closed;
 
-	/* A record comes from far: ask for all that is read of it before waiting for any of it. */
+	/* The record is probably not in the cache: prefetch all parts before reading one. */
 	for (uint32_t at = 0; at < (closed ? l->off_ids : l->hot_bytes); at += CACHE_LINE)
 		__builtin_prefetch(GRN_REC_PTR(rec, at));
 	for (uint32_t at = 0; at < l->vec_bytes && (closed || s->p.filter == NULL); at += CACHE_LINE)
@@ -135,7 +139,7 @@ grn_visit(GrnSearch *s, uint32_t id)
 {
 	bool		visited;
 
-	/* on_visit() must not allocate: it runs under the store's lock. */
+	/* on_visit() must not allocate, because the store holds a lock. */
 	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids, s->ntids + UINT8_MAX, &s->tids_room);
 	if (s->p.keep_vectors)
 		reserve32(s, &s->vectors, kept_bytes(s), s->nkept, s->nkept + 1, &s->kept_room);
@@ -159,7 +163,7 @@ grn_forget_visit(GrnSearch *s)
 		grn_forget_mates(s);
 }
 
-/* Sets the window for a front of the list that was asked for before, or was not. */
+/* Adapts the window. asked: the candidate at the front of the list was prefetched. */
 static void
 set_window(GrnSearch *s, bool asked)
 {
