@@ -1,6 +1,6 @@
 /*
- * expand.cu - rows that came in a shorter form than floats, as floats.  They cross the bus as
- * they are in the host's memory; everything behind takes floats.
+ * expand.cu - converts rows of shorter numbers to floats.  Rows cross the bus in the form
+ * that they have in the host's memory; every later step takes floats.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #include "handle.h"
 
-/* Reads a float that may stand at any even byte. */
+/* Reads a float from an address that is a multiple of 2. */
 __device__ inline float
 float_at(const uint8_t *d_from)
 {
@@ -17,7 +17,9 @@ float_at(const uint8_t *d_from)
 	return __uint_as_float(d_half[0] | (uint32_t) d_half[1] << 16);
 }
 
-/* Numbers of a form: a float of each, and the bytes of a row of them. */
+/*
+ * Number formats: at() returns a number as a float, bytes() the size of a row's numbers.
+ */
 struct Halves
 {
 	static __device__ inline float at(const uint8_t *d_numbers, uint32_t d)
@@ -42,7 +44,7 @@ struct Bits
 	}
 };
 
-/* A block takes a row; d_raw: [n][row.bytes], d_rows: [n][dim]. */
+/* Expands one row in each block.  d_raw: [n][row.bytes], d_rows: [n][dim]. */
 template <class Numbers>
 __global__ void
 expand_kernel(const uint8_t *d_raw, const RawRow row, uint32_t dim, float *d_rows)
@@ -52,7 +54,7 @@ expand_kernel(const uint8_t *d_raw, const RawRow row, uint32_t dim, float *d_row
 	float		   head = row.head > 0 ? float_at(d_from) : 1.0f;
 	float		   scale = row.scale > 0 ? float_at(d_from + row.scale) : 1.0f;
 
-	/* in the order in which the host multiplies */
+	/* The host multiplies in the same order, so both round alike. */
 	for (uint32_t d = threadIdx.x; d < dim; d += blockDim.x)
 		d_to[d] = scale * (Numbers::at(d_from + row.head, d) * head);
 }

@@ -1,6 +1,7 @@
 /*
- * gpu.cu - gpu.h on CUDA: opens devices, checks and allocates memory, copies rows to the
- * device and graphs from it.  CUDA's errors become a GrnGpuStatus here.  Nothing throws.
+ * gpu.cu - implements gpu.h with CUDA: opens devices, checks and allocates memory, copies
+ * rows to the device and graphs to the host.  CUDA errors become a GrnGpuStatus here.  No
+ * function throws.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,16 +14,17 @@
 #include "handle.h"
 
 /*
- * The kernels need Ampere's products on tensor cores and its copies to shared memory.
+ * Compute capability 8.0 (Ampere) is the first with the kernels' tensor core products and
+ * asynchronous copies to shared memory.
  */
 constexpr int MIN_CAPABILITY = 80;
-/* So much of the free memory is left to the driver and to other processes. */
+/* Bytes of free device memory that builds leave to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
 
-/* Rows that are to be expanded come in pieces of so many bytes at most. */
+/* The most bytes of rows to expand that cross the bus at a time. */
 constexpr uint64_t RAW_BYTES = (uint64_t) 32 << 20;
 
-/* Counts the seconds since it was made. */
+/* Measures the seconds since the clock was made. */
 struct Clock
 {
 	std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -69,7 +71,7 @@ gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what)
 		default:
 			break;
 	}
-	cudaGetLastError(); /* It clears an error that is not sticky. */
+	cudaGetLastError(); /* Clears the error, unless the error is sticky. */
 	return gpu_fail(err, status, what, cudaGetErrorString(rc));
 }
 
@@ -83,7 +85,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	*count = 0;
 	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
 		return gpu_fail(err, GRN_GPU_ABSENT, "no CUDA device found", NULL);
-	/* The runtime says "insufficient driver" also where there is no driver. */
+	/* The runtime reports "insufficient driver" also if no driver is installed. */
 	int driver = 0;
 
 	cudaGetLastError();
@@ -92,10 +94,16 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	return gpu_fail_cuda(err, rc, "could not count CUDA devices");
 }
 
-/* How many handles each device has; devices of larger numbers are not counted. */
+/*
+ * The number of open handles of each device.  Devices with numbers from GRN_MAX_GPUS on
+ * are not counted.
+ */
 static std::atomic<int> handles[GRN_MAX_GPUS];
 
-/* Creates what a handle needs for its device; further: another handle has the device, too. */
+/*
+ * Creates the streams, events and staging buffers of a handle.  further: another handle
+ * of the same device is open, so smaller staging buffers are enough.
+ */
 static cudaError_t
 open_streams(GrnGpu *gpu, bool further)
 {
@@ -308,7 +316,10 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	gpu->upload = 0;
 
 	gpu->digested = gpu->named = false;
-	/* The steps of a build in parts follow each other and share the largest arena. */
+	/*
+	 * The steps of a build in parts follow each other, so a step reuses the arena of an
+	 * earlier step if the arena is large enough.
+	 */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
 		gpu->begun = true;
@@ -321,7 +332,10 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 	if (status != GRN_GPU_OK)
 		return status;
-	/* Rows count only when they come: they may come in the caller's device memory. */
+	/*
+	 * Only the plan counts here, without the rows: the caller's rows may be in device
+	 * memory already.  own_rows() counts rows that come from the host.
+	 */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
 	status = gpu_allocate((void **) &gpu->d_arena, gpu->plan.total, needed, limit, err);
@@ -334,7 +348,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	return GRN_GPU_OK;
 }
 
-/* Makes room for the rows, unless there is. */
+/* Allocates device memory for the rows on first use. */
 static GrnGpuStatus
 own_rows(GrnGpu *gpu, GrnGpuError *err)
 {
@@ -374,7 +388,7 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	if (cudaPointerGetAttributes(&where, host) == cudaSuccess &&
 		where.type == cudaMemoryTypeHost)
 	{
-		/* The caller's memory is pinned, so it needs no staging. */
+		/* Pinned memory needs no staging. */
 		cudaStream_t stream = gpu->staging.stream[0];
 
 		GRN_CHECK(cudaMemcpy2DAsync(d, width, host, stride * sizeof(float), width, nrows,
@@ -393,8 +407,8 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 }
 
 /*
- * Copies rows [begin, end) to the two halves of d_raw [bytes] in turn, and expands one, or
- * makes digests of it, while the next comes.
+ * Copies rows [begin, end) to the two halves of d_raw [bytes] in turn.  The device
+ * expands or digests one piece while the next piece is copied.
  */
 static cudaError_t
 expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t end,
@@ -403,7 +417,8 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t en
 	cudaStream_t stream = gpu->device.stream;
 	RawRow		 row = raw_row_of(*source);
 	uint64_t	 most = std::max<uint64_t>(std::min(bytes / 2, RAW_BYTES) / row.bytes, 1);
-	bool		 alone = 2 * most * row.bytes > bytes; /* there is room for one row */
+	bool		 alone = 2 * most * row.bytes > bytes; /* the buffer has room for one
+													    * piece only */
 
 	for (uint64_t first = begin, piece = 0; first < end; first += most, piece++)
 	{
@@ -413,7 +428,7 @@ expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t en
 			(const uint8_t *) source->base + (order ? 0 : first * row.bytes);
 		uint8_t *d = d_raw + (alone ? 0 : (piece & 1) * most * row.bytes);
 
-		/* What was here before is expanded. */
+		/* Wait until the device has expanded the piece that the buffer held before. */
 		if (piece > 1 || alone)
 			GRN_TRY(cudaEventSynchronize(gpu->round[alone ? 0 : piece & 1]));
 		GRN_TRY(staging_copy(&gpu->staging, gpu->number, true, d, (void *) base,
@@ -436,7 +451,7 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first, uint6
 				  GrnGpuError *err)
 {
 	bool	 digests = gpu->options.rows == GRN_GPU_BIT_DIGESTS;
-	uint8_t *d_raw = gpu->d_arena; /* the build has not begun to use it */
+	uint8_t *d_raw = gpu->d_arena; /* The build has not begun to use the arena. */
 	uint64_t bytes = digests ? gpu->plan.bare_digests : gpu->arena;
 	Clock	 clock;
 
@@ -490,7 +505,7 @@ seconds_between(cudaEvent_t from, cudaEvent_t to)
 	return cudaEventElapsedTime(&ms, from, to) == cudaSuccess ? ms / 1000 : 0;
 }
 
-/* Copies the graph to the host. */
+/* Copies ids and counts of the graph to the host; either may be NULL. */
 static cudaError_t
 download(Build &b, uint32_t *ids, uint8_t *counts)
 {
@@ -578,7 +593,7 @@ grn_gpu_peak(GrnGpu *gpu)
 {
 	uint64_t peak = gpu->peak;
 
-	/* What stays allocated counts for the next step, too. */
+	/* Memory that remains allocated counts for the next step, too. */
 	gpu->peak = gpu->kept_bytes + gpu->arena +
 				(gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
 	return peak;

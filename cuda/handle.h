@@ -1,6 +1,6 @@
 /*
- * handle.h - what a handle (GrnGpu) keeps of a device and of the build that was begun, what
- * a running build keeps, and where all of it lies in device memory.
+ * handle.h - the state of a handle (GrnGpu) and of a running build, and the layout of
+ * their device memory.
  */
 #ifndef GRN_HANDLE_H
 #define GRN_HANDLE_H
@@ -8,14 +8,17 @@
 #include "common.cuh"
 #include "staging.h"
 
-/* gpu.cu: these fill *err and return its status; CUDA's errors become a GrnGpuStatus. */
+/*
+ * gpu.cu: functions that fill *err and return the error's status.  gpu_fail_cuda()
+ * derives the status from a CUDA error.
+ */
 GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
 					  const char *detail);
 GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
 GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
 /*
- * Allocates bytes of device memory.  *d is NULL where that fails; the error then tells
- * what the step needs in all, and its limit.
+ * Allocates `bytes` of device memory.  On failure sets *d to NULL, and reports the bytes
+ * that the whole step needs and the limit.
  */
 GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit,
 						  GrnGpuError *err);
@@ -29,81 +32,91 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 	} while (0)
 
 /*
- * Where all of one build lies in the arena, the device memory of a handle.  Places are
- * offsets in bytes; some lie over others that are needed at other times.
+ * The layout of a build's arena, the device memory of a handle.  Fields of type size_t
+ * are offsets in bytes.  Some arrays share memory with arrays that are needed at another
+ * time.
  */
 struct Plan
 {
 	Tuning	 tuning;
 	uint32_t degree;
 	uint32_t digest_dims;
-	uint32_t stride; /* bytes of a row of digests */
-	/* Digests in the order of the descent, and its graph (TileGraph). */
+	uint32_t stride; /* bytes of a digest */
+	/* digests in the order of the descent, and the arrays of the graph (TileGraph) */
 	size_t digests, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count;
-	size_t scratch;		 /* of the projection and the order: over pool, inbox[0] */
-	size_t bare_digests; /* digests in the caller's order: over inbox[1] */
-	size_t members;		 /* [n] ids of rows that come as digests */
-	size_t flag;		 /* one number */
-	size_t counts;		 /* [n] of the lists */
-	size_t total;		 /* without the caller's rows */
+	size_t scratch;		 /* scratch of the projection and the order; overlaps pool and
+						  * inbox[0] */
+	size_t bare_digests; /* digests in the caller's order; overlaps inbox[1] */
+	size_t members;		 /* [n] ids of rows, for builds from digests */
+	size_t flag;		 /* one 32-bit number */
+	size_t counts;		 /* [n] lengths of the lists */
+	size_t total;		 /* bytes of the arena, which does not include the caller's
+						  * rows */
 };
 
 /* Rows of more dimensions are projected to this many directions. */
 constexpr uint32_t PROJECTED_DIMS = 128;
-/* In 8 bits they get so many where PROJECTED_DIMS hold too little (project.cu). */
+/*
+ * Directions of 8-bit digests if PROJECTED_DIMS directions keep too little of the
+ * variance (project.cu).
+ */
 constexpr uint32_t MORE_DIMS = 256;
 
 struct GrnGpu
 {
-	int			number;	 /* the device */
+	int			number;	 /* number of the device */
 	bool		counted; /* this handle is counted in `handles` (gpu.cu) */
 	Device		device;
 	Staging		staging;
 	cudaEvent_t mark[4];  /* the start, and the ends of conversion, descent and finish */
 	cudaEvent_t round[2]; /* the ends of the last two rounds */
 
-	bool		   begun; /* grn_gpu_begin() was the last to lay out the arena */
+	bool		   begun; /* the arena belongs to the build of the last grn_gpu_begin() */
 	uint64_t	   n;
 	uint32_t	   dim;
-	GrnGraphParams params;	/* of grn_gpu_begin(), with defaults for what was left open */
-	GrnGpuOptions  options; /* of grn_gpu_begin() */
+	GrnGraphParams params;	/* params of grn_gpu_begin(), with defaults in place of
+							 * zeros */
+	GrnGpuOptions  options; /* options of grn_gpu_begin() */
 	Plan		   plan;
-	uint64_t	   limit;	   /* device bytes that this build may take */
+	uint64_t	   limit;	   /* the most device bytes of this build */
 	uint8_t		  *d_arena;	   /* [arena] */
-	uint64_t	   arena;	   /* bytes */
-	float		  *d_own_rows; /* [n][dim]; NULL: rows do not come from the host */
+	uint64_t	   arena;	   /* bytes of d_arena */
+	float		  *d_own_rows; /* [n][dim] rows copied from the host; NULL: none */
 	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
 	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
 	float		   upload;		  /* seconds in grn_gpu_rows() */
-	bool		   digested;	  /* the arena has digests, */
-	bool		   named;		  /* and members */
-	Lists		   built;		  /* the graph, in the arena; NULL: there is none */
-	Digests		   built_digests; /* of its vertices, if there are n, */
-	uint32_t	  *d_built_rows;  /* whose rows these are: [n] */
+	bool		   digested;	  /* the arena has digests */
+	bool		   named;		  /* the arena has members */
+	Lists		   built;		  /* the graph, in the arena; NULL: none */
+	Digests		   built_digests; /* digests of the graph's vertices, if digests.n = n */
+	uint32_t	  *d_built_rows;  /* [n] row of each vertex of built_digests */
 	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
 
-	/* For builds in parts, and of some of the rows of a build before (parts.cu). */
+	/*
+	 * State of builds in parts, and of builds from the digests of an earlier build
+	 * (parts.cu).
+	 */
 	uint64_t	  batch;	 /* rows that are digested or merged at a time */
-	Cells		  cells;	 /* in the arena, while rows are digested; n = 0: none */
-	Digests		  kept;		 /* digests of all rows, beside the arena */
-	GrnGpuRows	  kept_rows; /* what they are */
+	Cells		  cells;	 /* in the arena while rows are digested; n = 0: none */
+	Digests		  kept;		 /* kept digests of all rows, outside the arena */
+	GrnGpuRows	  kept_rows; /* kind of the kept digests */
 	uint32_t	  kept_dims;
-	uint64_t	  kept_bytes; /* device bytes that they take; 0: there are none */
+	uint64_t	  kept_bytes; /* device bytes of the kept digests; 0: none */
 	const GrnGpu *keeper;	  /* the handle whose kept digests a merge uses */
 };
 
-/* What the steps of a running build hand on. */
+/* The state that the steps of a running build pass on. */
 struct Build
 {
 	GrnGpu			*gpu;
 	Digests			 digests;
 	TileGraph		 graph;
 	uint32_t		*d_order;  /* [n] the row of each vertex */
-	uint32_t		*d_ids;	   /* [n][degree] the result */
-	uint8_t			*d_counts; /* [n] */
-	bool			 exact;	   /* distances of digests are those of the rows */
+	uint32_t		*d_ids;	   /* [n][degree] the lists of the result */
+	uint8_t			*d_counts; /* [n] the lengths of the lists */
+	bool			 exact;	   /* distances of digests equal distances of rows */
 	bool			 coarse;   /* as in GrnGpuTimes */
 	GrnGpuProgressFn progress;
 	void			*progress_ctx;
@@ -111,41 +124,55 @@ struct Build
 	bool			 cancelled;
 };
 
-/* A row as it comes: GrnGpuSource without its address. */
+/* The format of a source's rows: GrnGpuSource without addresses. */
 struct RawRow
 {
 	GrnNumbers numbers;
 	uint32_t   bytes, head, scale;
 };
-/* expand.cu: n rows in d_raw [n][row.bytes] as floats, d_rows [n][dim]. */
+/* expand.cu: converts n rows in d_raw [n][row.bytes] to floats, d_rows [n][dim]. */
 RawRow		raw_row_of(const GrnGpuSource &source);
 cudaError_t launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row,
 						  uint32_t n, uint32_t dim, float *d_rows);
 
-/* How large digests are. */
+/* The size of digests. */
 enum DigestSize
 {
 	DIGESTS_PLAIN,
-	DIGESTS_MORE, /* of MORE_DIMS directions */
-	DIGESTS_WIDE  /* of binary16 */
+	DIGESTS_MORE, /* MORE_DIMS directions in bytes */
+	DIGESTS_WIDE  /* binary16 */
 };
-/* plan.cu: lays out a build.  gpu: for its override; NULL: none. */
+/*
+ * plan.cu: makes the layout of a build.  gpu may override the tuning; NULL: no override.
+ */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);
-/* plan.cu: the dimensions of digests, */
+/* plan.cu: returns the dimensions of digests. */
 uint32_t digest_dims_of(uint32_t dim);
-/* and the most that a fit may come to; few: no more than digest_dims_of(). */
+/*
+ * plan.cu: returns the most dimensions that a fit may choose.  few: no more than
+ * digest_dims_of().
+ */
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
-/* Rows of bits are digests of 512, 1024 or 2048 bits: whole segments. */
+/*
+ * plan.cu: returns the dimensions of digests of bits, 512, 1024 or 2048: a whole number
+ * of segments.
+ */
 uint32_t bit_digest_dims(uint32_t dim);
 /*
- * parts.cu: keeps a copy of a build's digests in the caller's order, unless memory forbids it.
- * exact: they are integers, the rows themselves.
+ * parts.cu: keeps a copy of a build's digests in the caller's order, if memory allows.
+ * exact: the digests are integers, equal to the rows.
  */
 cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
-/* cut_order.cu: device bytes that an order of n vertices by cuts takes, at most. */
+/*
+ * cut_order.cu: returns in *bytes the most device memory that an order of n vertices by
+ * cuts takes.
+ */
 cudaError_t cut_order_bytes(uint32_t n, size_t *bytes);
-/* build.cu: all steps of a build on the device; b.d_ids and b.d_counts have the result. */
+/*
+ * build.cu: runs all steps of a build on the device.  b.d_ids and b.d_counts are the
+ * result.
+ */
 cudaError_t build_tile(Build &b);
 
 #endif /* GRN_HANDLE_H */

@@ -1,26 +1,35 @@
 /*
- * initial_graph.cu - the graph that the descent begins with: S random neighbours of each
- * vertex (Algorithm 3, line 4), and a few near ones from a coarse order of the rows.
+ * initial_graph.cu - makes the graph that the descent begins with: S random neighbours of
+ * each vertex (Algorithm 3, line 4), and a few near neighbours from a coarse order of the
+ * rows.
  *
- * Some thousand random rows are the centroids of bins.  Each row is assigned to the bin of
- * the nearest centroid, rows are renumbered in the order of their bins, and each is compared
- * with the `window` rows around it.  That is one matrix product and takes less than half a
- * round.  On SIFT it neither helps nor hurts.  Where rows form many tight clusters, random
- * neighbours alone are rarely of a row's own cluster, and the window finds those that are.
+ * Some thousand random rows are the centroids of bins.  Each row is assigned to the bin
+ * of the nearest centroid, rows are renumbered in the order of their bins, and each row
+ * is compared with the `window` rows around its position.  The comparison is one matrix
+ * product and takes less than half of the time of a round.  The window makes no
+ * difference on SIFT.  If rows form many tight clusters, few random neighbours are in a
+ * row's own cluster, and the window finds neighbours of the same cluster.
  */
 #include "row_formats.cuh"
 
 constexpr int SWEEP_WARPS = 4;
-constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* A block compares so many rows */
-constexpr int CHUNK = 32;					 /* with so many columns in a step. */
-constexpr int STAGES = 4;					 /* So many chunks are being copied. */
+constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows that a block compares */
+constexpr int CHUNK = 32;					 /* columns that a block compares its rows
+											  * with in one step */
+constexpr int STAGES = 4;					 /* chunks of columns in shared memory: one
+											  * in use, the rest being copied */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
-constexpr int WINDOW_KEYS = 8; /* A row gets so many candidates from its window. */
-/* The first centroids: bins are ordered by the nearest of these, so that near bins meet. */
+constexpr int WINDOW_KEYS = 8; /* candidates that a row gets from its window */
+/*
+ * The first SUPER_BINS centroids order the bins: each bin stands with its nearest super
+ * bin, so that near bins are near in the order.
+ */
 constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;
 
-/* Rows and columns to compare all with all: both are digests. */
+/*
+ * Rows and columns to compare, each row with each column.  Rows and columns are digests.
+ */
 struct SweepArgs
 {
 	const uint8_t  *d_rows; /* [nrows][stride] */
@@ -39,7 +48,7 @@ template <int SEG> struct SweepShared
 	uint32_t norms[STAGES][CHUNK];
 };
 
-/* Starts the copy of one segment of CHUNK columns. */
+/* Starts the copy of one segment of CHUNK columns to shared memory. */
 template <int SEG>
 __device__ inline void
 stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first,
@@ -63,9 +72,10 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 }
 
 /*
- * Compares this warp's 32 rows, from first_row on, with columns [first, first + width).
- * The sums of each product of 16 rows by 8 columns go to fold.take(), after fold.chunk()
- * has named the chunk of columns.  All warps of the block take part.
+ * Compares the warp's 32 rows, from first_row on, with columns [first, first + width).
+ * Calls fold.chunk() with the number of each chunk of columns, and after that fold.take()
+ * with the sums of each product of 16 rows by 8 columns.  All warps of the block must
+ * call the function.
  */
 template <class P, int SEG, class Fold>
 __device__ inline void
@@ -150,21 +160,24 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 }
 
 /*
- * Finds the nearest column of each of 32 buckets, for each row.  A column's bucket is its
- * position within its chunk.  So the nearest column of all is always found and the next few
- * mostly, without sorting.
+ * Finds for each row the nearest column in each of 32 buckets.  The bucket of a column is
+ * the column's position within its chunk.  Buckets save a sort: the nearest column of all
+ * is always found, and the next few columns are usually found because they rarely share a
+ * bucket.
  */
 template <class P> struct NearestFold
 {
 	typedef typename P::Acc Acc;
 	int32_t					best[4][2][4]; /* [row 8 b + g][column parity][group] */
 	Acc						norm[4];
-	uint32_t				row[4]; /* its number: a row is not its own candidate */
+	uint32_t				row[4]; /* number of the row, which must not become its own
+									 * candidate */
 	uint32_t				first, width, ncolumns;
-	uint32_t				first_row; /* of the warp */
+	uint32_t				first_row; /* first row of the warp */
 	int						t;
-	uint32_t				now; /* chunk */
-	bool careful; /* this chunk holds the warp's own rows, or ends the window */
+	uint32_t				now; /* the current chunk */
+	bool careful; /* the chunk contains some of the warp's own rows, or passes the end
+				   * of the window */
 
 	__device__ inline void chunk(uint32_t c)
 	{
@@ -228,7 +241,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 		if (fold.row[b] < a.nrows)
 		{
 			Key *d_out = d_inbox + (size_t) fold.row[b] * inbox;
-			Key	 key[8]; /* of this lane's buckets */
+			Key	 key[8]; /* keys of this lane's buckets */
 
 #pragma unroll
 			for (int i = 0; i < 8; i++)
@@ -242,7 +255,9 @@ __launch_bounds__(SWEEP_ROWS, 3)
 						? EMPTY_KEY
 						: make_key(P::ordinal_of(packed, fold.norm[b]), fold.first + c);
 			}
-			/* The nearest of each four buckets: more keys are of no more use. */
+			/*
+			 * One key of each four buckets is enough: more keys do not improve the graph.
+			 */
 #pragma unroll
 			for (int i = 0; i < 2; i++)
 				d_out[4 * i + fold.t] =
@@ -282,7 +297,9 @@ template <class P> struct ArgminFold
 	}
 };
 
-/* d_bin[row] = d_rank[nearest column], or the column itself where d_rank is NULL. */
+/*
+ * Sets d_bin[row] to d_rank[nearest column], or to the nearest column if d_rank is NULL.
+ */
 template <class P, int SEG>
 __global__ void
 __launch_bounds__(SWEEP_ROWS, 4)
@@ -320,8 +337,9 @@ __launch_bounds__(SWEEP_ROWS, 4)
 }
 
 /*
- * Copies row d_order[i] of d_from to row i of d_to, with its squared norm; a quad of lanes
- * copies a row.  Without d_order row i is drawn from the i-th of count equal ranges.
+ * Copies row d_order[i] of d_from to row i of d_to, and computes the squared norm
+ * d_norms[i].  A quad of lanes copies a row.  If d_order is NULL, row i is a random row
+ * of the i-th of `count` equal ranges.
  */
 template <class P, int SEG>
 __global__ void
@@ -369,7 +387,10 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 		d_norms[i] = P::to_bits(norm);
 }
 
-/* d_rank[b]: the position of bin b in the order; bins of the same super bin stand together. */
+/*
+ * Computes d_rank[b], the position of bin b in the order.  Bins with the same super bin
+ * stand together.
+ */
 __global__ void
 __launch_bounds__(SCAN_THREADS)
 	rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
@@ -399,7 +420,9 @@ count_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_count)
 		atomicAdd(&d_count[d_bin[v]], 1u);
 }
 
-/* Exclusive sums of at most a few thousand counts, in place, by one block. */
+/*
+ * Replaces at most a few thousand counts by their exclusive sums, in place, in one block.
+ */
 __global__ void
 __launch_bounds__(SCAN_THREADS) scan_kernel(uint32_t *d_count, uint32_t bins)
 {
@@ -449,8 +472,9 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 }
 
 /*
- * The ordinal of the distance between v and the vertex id of each lane; 0 for lanes whose id is
- * EMPTY_ID.  A quad of lanes reads a row, so eight rows are read at a time.
+ * Returns to each lane the ordinal of the distance between v and the lane's vertex id; 0
+ * if the id is EMPTY_ID.  A quad of lanes reads a row, so a warp reads eight rows at a
+ * time.
  */
 template <class P, int SEG>
 __device__ inline uint32_t
@@ -493,8 +517,8 @@ warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
 }
 
 /*
- * Draws random neighbours, one warp a vertex.  They become the pool, nearest first, or, if
- * d_pool is NULL, the inbox that the next round reads.
+ * Draws random neighbours; one warp handles one vertex.  The neighbours become the pool,
+ * nearest first, or, if d_pool is NULL, the inbox that the next round reads.
  */
 template <class P, int SEG>
 __global__ void
@@ -508,13 +532,13 @@ random_edges_kernel(const Digests digests, uint32_t edges, uint64_t seed, Key *d
 	if (v >= digests.n)
 		return;
 	uint32_t others = digests.n - 1;
-	bool	 all = others <= edges; /* there are so few others that all are taken */
+	bool	 all = others <= edges; /* Every other vertex becomes a neighbour. */
 	uint32_t count = all ? others : edges, id = EMPTY_ID;
 
 	if (lane < count)
 	{
 		id = all ? lane : random_below(random64(seed, 2 + (uint64_t) v, lane), others);
-		id += id >= v; /* any vertex but v */
+		id += id >= v; /* skips v itself */
 	}
 	uint32_t key = warp_ordinals<P, SEG>(digests, v, id, lane) << SLOT_BITS | lane;
 
@@ -605,7 +629,10 @@ launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms)
 							 0, (uint8_t *) digests.d_rows, d_norms);
 }
 
-/* d_order[i]: the row that comes i-th.  It takes no norms of the rows (digests.d_norms). */
+/*
+ * Writes the coarse order: d_order[i] is the row at position i.  digests.d_norms is not
+ * used.
+ */
 cudaError_t
 launch_order(const Device &device, const Digests &digests, const StartSpace &space,
 			 uint32_t bins, uint64_t seed, uint32_t *d_order)

@@ -1,15 +1,18 @@
 /*
- * lists.cu - reverse edges, between outer iterations (section 3.6 of the paper) and in the
- * end, when pools and reverse edges become lists.  Where digests are approximate, lists are
- * then sorted by the distances of the caller's rows.
+ * lists.cu - sends reverse edges, between outer iterations (section 3.6 of the paper) and
+ * at the end, and makes lists of pools and reverse edges at the end.  If digests are
+ * approximate, lists are also sorted by the distances of the caller's rows.
  */
 #include "common.cuh"
 
 constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
-constexpr int PW = MAX_POOL / WARP; /* A lane holds so many keys of the pool. */
+constexpr int PW = MAX_POOL / WARP; /* keys of a pool that one lane holds */
 
-/* Sends v to the inboxes of its nearest rho * count neighbours; one warp a vertex. */
+/*
+ * Sends v to the inboxes of its nearest rho * count neighbours; one warp handles one
+ * vertex.
+ */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
@@ -32,9 +35,10 @@ __launch_bounds__(FINISH_THREADS)
 }
 
 /*
- * Makes the list of v: its pool and, up to fill <= degree, the nearest of the reverse edges
- * in its inbox; one warp a vertex.  It is the list of row d_order[v] and names rows likewise;
- * without d_order v and ids stay.
+ * Makes the list of v: v's pool and, up to a length of fill <= degree, the nearest of the
+ * reverse edges in v's inbox.  One warp handles one vertex.  With d_order the list is
+ * written as the list of row d_order[v], and names rows.  Without d_order the list is
+ * v's, and names vertices.
  */
 template <int IW>
 __global__ void
@@ -44,7 +48,8 @@ __launch_bounds__(FINISH_THREADS)
 				uint32_t degree, uint32_t fill, const uint32_t *d_order, Lists lists)
 {
 	__shared__ Key s_all[FINISH_THREADS / WARP][MAX_LIST];
-	Key			  *s_key = s_all[threadIdx.x / WARP]; /* pool, then inbox */
+	Key			  *s_key = s_all[threadIdx.x / WARP]; /* the pool from 0 on, the inbox
+													   * from MAX_POOL on */
 	uint32_t	   v = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
 	int			   lane = lane_id();
 
@@ -61,7 +66,7 @@ __launch_bounds__(FINISH_THREADS)
 		uint32_t slot = lane + WARP * w;
 
 		mine[w] = slot < npool ? d_pool[(size_t) v * pool + slot] : EMPTY_KEY;
-		/* By binary16 distances a neighbour may be there twice. */
+		/* Distances in binary16 may have put a neighbour into the pool twice. */
 		uint32_t same = __match_any_sync(FULL, (uint32_t) mine[w]);
 
 		alive[w] = slot < npool && lane == __ffs(same) - 1;
@@ -78,7 +83,7 @@ __launch_bounds__(FINISH_THREADS)
 		__syncwarp();
 	}
 	npool = nown;
-	/* Reverse edges that the pool has already are dropped. */
+	/* Reverse edges to members of the pool are dropped. */
 	uint32_t pool_before[IW] = {};
 
 #pragma unroll
@@ -93,13 +98,16 @@ __launch_bounds__(FINISH_THREADS)
 #pragma unroll
 		for (int w = 0; w < IW; w++)
 		{
-			/* At equal distances the pool comes first. */
+			/* At equal distances members of the pool come first. */
 			pool_before[w] += (uint32_t) (other >> 32) <= (uint32_t) (offer[w] >> 32);
 			if ((uint32_t) other == (uint32_t) offer[w])
 				offer[w] = EMPTY_KEY;
 		}
 	}
-	/* Of reverse edges that are there more than once one stays; these then stand together. */
+	/*
+	 * Of equal reverse edges only the first remains.  The remaining edges are packed at
+	 * s_key[MAX_POOL].
+	 */
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 	{
@@ -167,15 +175,18 @@ count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
 		atomicAdd(d_count, (uint32_t) count);
 }
 
-/* Sorts lists by the distances of rows; warps take them in the order of the descent. */
+/*
+ * Sorts lists by the distances of the caller's rows.  Warps process lists in the order of
+ * the descent, so that near warps read the same rows.
+ */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
 					   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
 {
-	constexpr int AT_ONCE = 4; /* So many neighbours' rows are loaded together. */
+	constexpr int AT_ONCE = 4; /* neighbours whose rows are loaded together */
 	constexpr int HELD =
-		(GRN_MAX_DEGREE + WARP - 1) / WARP; /* A lane holds so many keys. */
+		(GRN_MAX_DEGREE + WARP - 1) / WARP; /* keys that one lane holds */
 	uint32_t i = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;
 	int		 lane = lane_id();
 

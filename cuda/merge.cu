@@ -1,27 +1,28 @@
 /*
- * merge.cu - for builds in parts: merges the two lists that a row has in the graphs of two
- * parts into one, by the RNG rule over digests; one warp a row.
+ * merge.cu - merges the two lists that a row has in the graphs of two parts into one
+ * list, by the RNG rule over digests, for builds in parts.  One warp handles one row.
  *
- * Candidates are taken nearest first.  Each is compared with those that were kept, four at a
- * time.  Digests come from global memory: the few dozen that a warp works on stay in the
- * first-level cache.
+ * Candidates are taken nearest first.  Each candidate is compared with the neighbours
+ * kept so far, four at a time.  Digests are read from global memory: the few dozen
+ * digests that a warp works on remain in the first-level cache.
  */
 #include "row_formats.cuh"
 
-constexpr int MERGE_WARPS = 4; /* A block has so many warps. */
-constexpr int MERGE_WORDS = 2; /* A lane holds so many words of a digest of 256 bytes. */
-constexpr int MERGE_AT_ONCE = 4; /* So many digests are loaded together. */
+constexpr int MERGE_WARPS = 4;	 /* warps of a block */
+constexpr int MERGE_WORDS = 2;	 /* words of a digest (256 bytes at most) that one lane
+							    * holds */
+constexpr int MERGE_AT_ONCE = 4; /* digests that are loaded together */
 
 /*
- * A warp's shared memory.  It is as small as the degree allows, because the first-level
- * cache is what remains of the same memory.
+ * Shared memory of one warp.  The space is as small as the degree allows, because shared
+ * memory takes room from the first-level cache.
  */
 struct MergeSpace
 {
-	Key		 *s_key;	 /* [2 * degree] candidates, later those that are occluded */
+	Key		 *s_key;	 /* [2 * degree] candidates, later occluded candidates */
 	Key		 *s_sorted;	 /* [2 * degree] candidates, nearest first */
-	uint32_t *s_kept;	 /* [degree] indices into s_sorted */
-	uint32_t *s_kept_id; /* [degree] */
+	uint32_t *s_kept;	 /* [degree] indices into s_sorted of kept neighbours */
+	uint32_t *s_kept_id; /* [degree] ids of kept neighbours */
 
 	static __host__ __device__ inline size_t bytes(uint32_t degree)
 	{
@@ -48,7 +49,7 @@ sum_warp(float x)
 	return x;
 }
 
-/* One lane's words of a digest. */
+/* The words of a digest that one lane holds. */
 struct MergeRow
 {
 	uint32_t w[MERGE_WORDS];
@@ -64,7 +65,10 @@ struct MergeRow
 	}
 };
 
-/* Ordinals between a row and `count` others, at most MERGE_AT_ONCE. */
+/*
+ * Writes to `out` the ordinals of the distances from one row to `count` rows, at most
+ * MERGE_AT_ONCE.
+ */
 template <class P>
 __device__ inline void
 distances(const Digests &digests, const MergeRow &own, uint32_t own_norm,
@@ -94,7 +98,7 @@ distances(const Digests &digests, const MergeRow &own, uint32_t own_norm,
 	}
 }
 
-/* Writes n keys to s_sorted in ascending order, equal ones by position. */
+/* Writes n keys to s_sorted in ascending order.  Equal keys keep their order. */
 __device__ inline void
 sort_keys(const Key *s_key, uint32_t n, Key *s_sorted, int lane)
 {
@@ -110,7 +114,7 @@ sort_keys(const Key *s_key, uint32_t n, Key *s_sorted, int lane)
 	__syncwarp();
 }
 
-/* Merges the two lists of row d_rows[at]. */
+/* Merges the two lists of row d_rows[at] into list `at` of the result. */
 template <class P>
 __global__ void
 __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
@@ -157,7 +161,8 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 	}
 	sort_keys(s.s_key, n, s.s_sorted, lane);
 
-	uint32_t nkept = 0, nrefused = 0; /* s_key, which is free again, gets the refused */
+	uint32_t nkept = 0, nrefused = 0; /* s_key is free again and receives refused
+									   * candidates */
 
 	for (uint32_t i = 0; i < n && nkept < a.degree; i++)
 	{
@@ -189,7 +194,10 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 		__syncwarp();
 	}
 
-	/* The kept and the nearest refused ones are merged: each counts the others before it. */
+	/*
+	 * Merges the kept neighbours and the nearest refused candidates.  The position of a
+	 * key is the number of keys before the key in both sequences.
+	 */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
 	uint32_t *d_out = a.d_ids + (size_t) at * a.degree;
 

@@ -12,7 +12,7 @@
  * - An entry of a pool carries the neighbor's distance to the vertex beside the id.
  *   WARP_INSERT therefore finds the farthest entry without computing R distances.
  * - If all pairs are compared, the kernel first computes all distances, 32 columns at a
- *   time.  The pairs then take effect one by one in their order.  The order decides only
+ *   time.  The kernel then applies the pairs in their order.  The order decides only
  *   whether both slots of a pair are still filled when the pair's turn comes, not whether
  *   the pair redirects.
  * - Two neighbors that both remained after a round need no comparison in the next round.
