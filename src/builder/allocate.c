@@ -1,8 +1,8 @@
 /*
- * allocate.c - pages of shared memory that threads allocate before another process writes there.
+ * allocate.c - threads that allocate pages of shared memory before another process writes there.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* madvise() */
+#define _GNU_SOURCE				/* for madvise() */
 #endif
 #include "builder/allocate.h"
 
@@ -13,11 +13,11 @@
 #define AHEAD_THREADS 8
 #define AHEAD_PIECE (UINT64_C(4) << 20)
 
-#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#ifndef MADV_POPULATE_WRITE		/* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* What threads that allocate an extent's pages share. */
+/* The extent whose pages the threads allocate together. */
 typedef struct Ahead
 {
 	char	   *base;

@@ -1,5 +1,5 @@
 /*
- * allocate.h - pages of shared memory that threads allocate before another process writes there.
+ * allocate.h - threads that allocate pages of shared memory before another process writes there.
  */
 #ifndef GRN_ALLOCATE_H
 #define GRN_ALLOCATE_H
@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * Allocates pages ahead of rows that come from another host: the backend that receives them is
- * one thread.  Best effort: that one allocates what is left, and says where it could not.  The
- * mapping stays until this process ends.
+ * Starts up to `threads` threads that allocate the pages of [base, base + bytes).  The rows in
+ * these pages come from another host, and the backend that receives the rows has a single thread.
+ * The function does not wait and reports no error: the backend allocates any page that is still
+ * missing, and reports a lack of memory.  The mapping must stay until this process ends.
  */
 extern void grn_allocate_ahead(char *base, uint64_t bytes, uint32_t threads);
 

@@ -126,7 +126,7 @@ limit_param(const GrnGraphJob *job, const char *name, uint32_t *param, uint32_t 
 }
 
 GrnGpu *
-grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice)
+grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice)
 {
 	GrnGpuError ignored;
 
@@ -140,13 +140,13 @@ grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice
 			return gpu;
 		/* there may be room without the digests */
 		kept = grn_gpu_kept(gpu, &dims) != GRN_GPU_FLOATS;
-		grn_let_graph_go(gpu);
+		grn_drop_graph(gpu);
 	} while (kept);
 	return NULL;
 }
 
 void
-grn_let_graph_go(GrnGpu *gpu)
+grn_drop_graph(GrnGpu *gpu)
 {
 	grn_gpu_end(gpu);
 	grn_gpu_drop_digests(gpu);
@@ -213,10 +213,10 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		grn_gpu_drop_digests(job->gpu);
 	}
 	if (status == GRN_GPU_OK && job->hold && !job->holder)
-		job->holder = grn_hold_graph(job->gpu, job->graph, job->choice);
+		job->holder = grn_load_graph(job->gpu, job->graph, job->choice);
 	if (status != GRN_GPU_OK && job->holder)
 	{
-		grn_let_graph_go(job->holder);
+		grn_drop_graph(job->holder);
 		job->holder = NULL;
 	}
 	err->status = status;

@@ -17,9 +17,9 @@ extern bool grn_build_graph(GrnGraphJob *job, GrnFailure *failure);
  * pages: for 100,000,000 vertices cores take as long as the build.  Returns the GPU, or NULL where
  * it has no memory for it: then cores do.
  */
-extern GrnGpu *grn_hold_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice);
+extern GrnGpu *grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice);
 /* Frees what a GPU has of a graph, and the digests that it has kept of its rows. */
-extern void grn_let_graph_go(GrnGpu *gpu);
+extern void grn_drop_graph(GrnGpu *gpu);
 /* Whether the job's GPU would build it as a whole, by the memory that it has now. */
 extern bool grn_builds_whole(const GrnGraphJob *job);
 

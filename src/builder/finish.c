@@ -60,7 +60,7 @@ grn_finish_abandon(GrnFinish *f)
 	pthread_cond_destroy(&f->searched);
 	pthread_mutex_destroy(&f->mutex);
 	if (f->gpu)
-		grn_let_graph_go(f->gpu);
+		grn_drop_graph(f->gpu);
 	f->gpu = NULL;
 }
 

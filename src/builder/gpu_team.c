@@ -1,5 +1,5 @@
 /*
- * gpu_team.c - the open GPUs as they share the steps of a build, until they fail.
+ * gpu_team.c - the open GPUs that share the steps of a build; a GPU that fails is left out.
  */
 #include "builder/gpu_team.h"
 
@@ -39,7 +39,7 @@ static bool
 enter(void *ctx, int device, int handle)
 {
 	(void) ctx;
-	/* without its second handle a device is only slower */
+	/* A device without its second handle is slower but usable. */
 	return grn_open_handle(device, handle) != NULL;
 }
 

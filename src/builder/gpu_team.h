@@ -1,5 +1,5 @@
 /*
- * gpu_team.h - the open GPUs as they share the steps of a build, until they fail.
+ * gpu_team.h - the open GPUs that share the steps of a build; a GPU that fails is left out.
  */
 #ifndef GRN_GPU_TEAM_H
 #define GRN_GPU_TEAM_H
@@ -11,20 +11,25 @@
 typedef struct GrnTeam
 {
 	int			n;
-	bool		lost[GRN_MAX_GPUS]; /* has failed, and is left alone */
-	bool		failing[GRN_MAX_GPUS];	/* the same, while a step runs */
+	bool		lost[GRN_MAX_GPUS]; /* the device has failed in an earlier step and is not used any
+									 * more */
+	bool		failing[GRN_MAX_GPUS];	/* the device has failed in the running step */
 	const GrnHost *host;
-	uint64_t	peak_bytes;		/* that a GPU's handles held together, the most of steps done */
+	uint64_t	peak_bytes;		/* largest number of bytes that the handles of a single GPU held
+								 * together in any finished step */
 } GrnTeam;
 
-/* Loses a device that failed, with a notice. */
+/* Marks a failed device as lost, and sends a notice. */
 extern void grn_team_lose(GrnTeam *team, int device, const GrnGpuError *err);
-/* Whether a device has not failed so far; from any thread. */
+/* Whether a device is still usable.  Any thread may call this function. */
 extern bool grn_team_has(const GrnTeam *team, int device);
-/* Counts what the step just done took of the devices' memory. */
+/* Updates peak_bytes after a step. */
 extern void grn_team_note_peak(GrnTeam *team);
 
-/* What a thread does before its first item, and for each; err is filled where it fails. */
+/*
+ * Functions that a thread calls before its first item, and for each item.  On failure err is
+ * filled.
+ */
 typedef GrnGpuStatus (*GrnBeginFn) (void *ctx, int device, GrnGpu *gpu, GrnGpuError *err);
 typedef GrnGpuStatus (*GrnItemFn) (void *ctx, int device, GrnGpu *gpu, size_t item,
 								   GrnGpuError *err);
@@ -38,20 +43,21 @@ typedef struct GrnTeamStep
 	GrnItemFn	item;
 	void	   *ctx;
 	bool		begun[GRN_MAX_GPUS][GRN_HANDLES];
-	pthread_mutex_t mutex;		/* of err */
-	GrnGpuError err;			/* of the last that failed */
+	pthread_mutex_t mutex;		/* protects err */
+	GrnGpuError err;			/* error of the device that failed last */
 } GrnTeamStep;
 
 /*
- * Starts item() for 0 .. nitems - 1, in that order, on all devices that are not lost, with
- * so many threads for each, a handle a thread.  A device that fails gives its item back and
- * takes no more.
+ * Starts item() for 0 .. nitems - 1, in ascending order, on all usable devices.  Each device has
+ * `handles` threads, and each thread has a handle of its own.  A device that fails gives its item
+ * back and takes no more items.
  */
 extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems,
 						   GrnBeginFn begin, GrnItemFn item, void *ctx);
 /*
- * Waits for the end.  The status is that of the last device to fail where items are left;
- * devices that failed otherwise are lost to what follows.
+ * Waits for the end of the step.  If items are left, the status is the error of the device that
+ * failed last.  Otherwise the status is GRN_GPU_OK, and devices that failed are lost to later
+ * steps.
  */
 extern GrnGpuStatus grn_team_finish(GrnTeamStep *step, GrnGpuError *err);
 

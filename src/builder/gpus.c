@@ -1,5 +1,5 @@
 /*
- * gpus.c - the GPUs that this process has opened, and keeps open from build to build.
+ * gpus.c - the GPUs that this process has opened.  GPUs stay open from build to build.
  */
 #include "builder/gpus.h"
 
@@ -60,7 +60,9 @@ grn_device_close(void)
 	memset(&opened, 0, sizeof(opened));
 }
 
-/* The numbers in a list, 0 where it is empty; each may be there once. */
+/*
+ * Parses a list of different device numbers; an empty list means device 0.  Errors: SQLSTATE 22023.
+ */
 static bool
 device_numbers(const char *list, int *numbers, int *n, GrnFailure *failure)
 {
@@ -90,7 +92,10 @@ device_numbers(const char *list, int *numbers, int *n, GrnFailure *failure)
 	}
 }
 
-/* Opens one device; several threads do so side by side, since a context takes long. */
+/*
+ * The opening of a single device.  Several threads open devices in parallel, because a CUDA context
+ * opens slowly.
+ */
 typedef struct Opening
 {
 	int			number;
@@ -172,7 +177,7 @@ grn_device_open(const GrnDeviceChoice *choice, int threads, const GrnHost *host,
 		snprintf(text, sizeof(text), "no usable GPU: building on %d CPU threads", threads);
 		snprintf(name, name_size, "%d CPU threads, without a GPU: %s", threads, failed->err.text);
 	}
-	/* a host without a GPU is none that lacks one, unless somebody has named it */
+	/* Without a GPU the user gets a notice only if the settings name a GPU. */
 	if (failed && (first || (choice->gpu_devices && choice->gpu_devices[0] != '\0')))
 		host->notice(host->ctx, text, failed->err.text);
 	if (first)

@@ -6,36 +6,37 @@
 
 #include "builder/host.h"
 
-/* Where a graph is to be built. */
+/* The devices that may build a graph, with their limits. */
 typedef struct GrnDeviceChoice
 {
 	uint32_t	device;			/* GrnDevice */
-	const char *gpu_devices;	/* "0,1"; empty or NULL: the first */
+	const char *gpu_devices;	/* such as "0,1"; empty or NULL: the first GPU */
 	GrnGpuOptions options;
-	uint64_t	work_limit;		/* bytes of workspace to stay under where cores build; 0: free
-								 * memory */
-	float		overlap;		/* share of rows in two parts; 0: the default */
+	uint64_t	work_limit;		/* limit of the workspace in bytes if cores build; 0: free memory */
+	float		overlap;		/* share of rows that are in two parts; 0: the default */
 } GrnDeviceChoice;
 
 /*
- * Opens all GPUs of the choice; *gpu is the first, NULL where the
- * processor builds.
+ * Opens all GPUs of the choice.  Sets *gpu to the first, or to NULL if the processor builds, and
+ * `name` to a description of the devices.  Errors: SQLSTATE 22023, and the errors of
+ * grn_gpu_refused() if the choice demands a GPU.
  */
 extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
 							const GrnHost *host, GrnGpu **gpu, char *name,
 							size_t name_size, GrnFailure *failure);
-/* How many are open. */
+/* Returns the number of open GPUs. */
 extern int	grn_open_gpus(void);
-#define GRN_HANDLES 2			/* of a device */
+#define GRN_HANDLES 2			/* handles of a device */
 /*
- * A handle of device i, by its number.  The first is open.  The others, with streams and
- * buffers of their own, are opened when they are first asked for: NULL where that fails.
+ * Returns handle number `handle` of device i.  The first handle is always open.  The second has
+ * streams and buffers of its own and is opened at the first call.  Returns NULL if the handle
+ * cannot be opened.
  */
 extern GrnGpu *grn_open_handle(int i, int handle);
-/* The same, NULL where it has not been asked for yet. */
+/* Returns a handle only if the handle is open already, otherwise NULL. */
 extern GrnGpu *grn_handle(int i, int handle);
 extern void grn_device_close(void);
-/* Fails with the SQLSTATE for a GPU's refusal. */
+/* Fills *failure for an error of a GPU, with the SQLSTATE of the error's kind.  Returns false. */
 extern bool grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err);
 
 #endif							/* GRN_GPUS_H */

@@ -1,5 +1,5 @@
 /*
- * host.c - failures, and the clock.
+ * host.c - failures of a build, and clocks.
  */
 #include "builder/host.h"
 

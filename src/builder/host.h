@@ -1,5 +1,6 @@
 /*
- * host.h - what a build needs from the program that runs it, and how it reports failure.
+ * host.h - the services that a build needs from the program that runs the build, and the form in
+ * which the build reports failure.
  */
 #ifndef GRN_HOST_H
 #define GRN_HOST_H
@@ -7,7 +8,7 @@
 #include "builder/protocol.h"
 #include "cuda/gpu.h"
 
-/* Why a build cannot go on; the same fields as in a FAILED message. */
+/* The reason why a build cannot go on.  A FAILED message has the same fields. */
 typedef struct GrnFailure
 {
 	char		sqlstate[GRN_SQLSTATE];
@@ -15,21 +16,30 @@ typedef struct GrnFailure
 	char		hint[256];
 } GrnFailure;
 
-/* Fills *failure; returns false. */
+/* Fills *failure and returns false. */
 extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint,
 					 const char *format,...)
 			__attribute__((format(printf, 4, 5)));
 
 /*
- * What a build needs from the program that runs it.  Any thread may call these.
+ * The services that a build needs from the program that runs the build.  Any thread may call the
+ * functions.
  *
- * need() returns a segment's memory, of at least so many bytes.  Memory only grows and
- * never moves.  NULL means that it failed, and *failure says why.  expect() announces
- * bytes that will be needed later.  device() sets *gpu to the open GPU, or to NULL if the
- * processor builds.  Without wait it returns false as long as that is not known.  rows() waits
- * until more rows than `have` are complete, for so many ms at most, and returns how many there
- * are; *all: the leader has said BUILD, so no more will come.  written() says that an index's
- * RESULT and CODES are in their final state.
+ * need() returns the memory of a segment, of at least `bytes` bytes.  A segment only grows and
+ * never moves.  On failure need() returns NULL and fills *failure.
+ *
+ * expect() announces bytes that a later need() will request.
+ *
+ * device() sets *gpu to the open GPU, or to NULL if the processor builds.  Without `wait`, device()
+ * returns false while the device is still unknown.
+ *
+ * phase() reports progress.  notice() sends a notice to the user.
+ *
+ * rows() waits until more than `have` rows are complete, for at most `ms` milliseconds, and returns
+ * the number of complete rows.  *all becomes true when the leader has sent BUILD and no more rows
+ * will come.
+ *
+ * written() tells the leader that RESULT and CODES of an index are in their final state.
  */
 typedef struct GrnHost
 {
@@ -43,11 +53,11 @@ typedef struct GrnHost
 	void		(*written) (void *ctx);
 } GrnHost;
 
-/* Of a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 extern double grn_seconds(void);
-/* Of the processor, by all threads of this process. */
+/* Seconds of processor time that all threads of this process have used. */
 extern double grn_processor_seconds(void);
-/* Seconds since *since, which becomes now. */
+/* Returns the seconds since *since and sets *since to the present time. */
 extern double grn_lap(double *since);
 
 #endif							/* GRN_HOST_H */

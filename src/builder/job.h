@@ -1,5 +1,5 @@
 /*
- * job.h - a graph to be built, and what is reported of its build.
+ * job.h - the description of a graph to build, and the figures that its build reports.
  */
 #ifndef GRN_JOB_H
 #define GRN_JOB_H
@@ -9,35 +9,38 @@
 #include "graph/construct/graph.h"
 #include "graph/rows.h"
 
-/* Of a build in parts: seconds of its steps. */
+/* Seconds of the steps of a build in parts. */
 typedef struct GrnPartTimes
 {
-	uint32_t	nparts;			/* 0: not in parts */
-	uint64_t	members;		/* rows of all parts */
-	bool		stayed;			/* digests, on the devices */
+	uint32_t	nparts;			/* 0: the graph was built as a whole */
+	uint64_t	members;		/* rows of all parts together */
+	bool		stayed;			/* digests stayed on the devices */
 	double		split,
 				digest,
 				build,
-				merge;			/* split: where parts are; digest: rows, into them */
+				merge;			/* split finds the parts; digest puts the rows into the parts */
 } GrnPartTimes;
 
-/* A graph to be built. */
+/* The description of a graph to build, and the figures of its build. */
 typedef struct GrnGraphJob
 {
 	const GrnRows *rows;
 	GrnGraphParams *params;
-	GrnGraph   *graph;			/* arrays given, [n][degree] */
+	GrnGraph   *graph;			/* arrays given by the caller, [n][degree] */
 	const GrnDeviceChoice *choice;
 	GrnGpu	   *gpu;
-	GrnProgress *progress;		/* and the threads */
+	GrnProgress *progress;		/* counts the loops, and lends the threads */
 	const GrnHost *host;
-	bool		fill;			/* lists shorter than the degree with more near vertices */
-	bool		gpu_alone;		/* cores are not tried after a GPU */
-	bool		hold;			/* a GPU that builds the whole graph keeps it, for GrnFinish */
+	bool		fill;			/* fills lists that are shorter than the degree with more near
+								 * vertices */
+	bool		gpu_alone;		/* cores do not build after a GPU has failed */
+	bool		hold;			/* a GPU that builds the whole graph keeps the graph for GrnFinish */
 	uint64_t	work_offset;	/* bytes of GRN_SEG_WORK that the caller keeps */
-	GrnGpu	   *holder;			/* that GPU, whose grn_gpu_end() is the caller's; or NULL */
+	GrnGpu	   *holder;			/* the GPU that keeps the graph, or NULL; the caller must call
+								 * grn_gpu_end() */
 	bool		on_gpu;
-	GrnGpuTimes times;			/* of a build on one GPU as a whole; peak_bytes of any on GPUs */
+	GrnGpuTimes times;			/* times of a build on a single GPU as a whole; peak_bytes is set
+								 * by every build on GPUs */
 	GrnPartTimes part_times;
 } GrnGraphJob;
 

@@ -1,9 +1,9 @@
 /*
  * list_gpus.c - `grnnd_build --devices`: lists the GPUs for grnnd_devices().
  *
- * The list has one line for each GPU, its fields separated by tabs: number, name, compute
- * capability, bytes of memory, bytes free.  A GPU that cannot be used has its number and,
- * behind an exclamation mark, the reason; if none can be used, "-" stands for the number.
+ * The list has a line for each GPU.  The fields are separated by tabs: number, name, compute
+ * capability, bytes of memory, bytes free.  The line of an unusable GPU has the number, a tab, an
+ * exclamation mark and the reason.  If no GPU can be used at all, "-" replaces the number.
  */
 #include "builder/list_gpus.h"
 
@@ -13,7 +13,7 @@
 
 #include "cuda/gpu.h"
 
-/* A driver that hangs must not hang the caller: SIGALRM ends us. */
+/* A driver that hangs must not hang the caller: SIGALRM ends this process. */
 #define LIMIT_SECONDS 20
 
 static void

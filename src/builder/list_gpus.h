@@ -4,7 +4,7 @@
 #ifndef GRN_LIST_GPUS_H
 #define GRN_LIST_GPUS_H
 
-/* Prints the list; the exit status. */
+/* Prints the list.  Returns the exit status. */
 extern int	grn_list_gpus(void);
 
 #endif							/* GRN_LIST_GPUS_H */

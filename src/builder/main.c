@@ -1,5 +1,5 @@
 /*
- * main.c - grnnd_build: with --serve the builder process of a leader, else a
+ * main.c - the program grnnd_build: with --serve the builder process of a leader, otherwise a
  * command-line tool.
  */
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "builder/serve.h"
 #include "graph/kernels/dist.h"
 
-/* Whether the leader's socket is where it should be. */
+/* Whether descriptor GRN_BUILDER_FD is the leader's socket. */
 static bool
 has_leader(void)
 {
@@ -29,25 +29,28 @@ has_leader(void)
 }
 
 /*
- * A builder must not outlive its leader, must not die of the interrupt that the
- * leader's process group gets (the leader reports its own cancel first and then
- * kills it), and must be what the kernel kills first when memory runs out.
+ * A builder must not outlive its leader.  A builder must survive the interrupt that reaches the
+ * leader's process group, because the leader reports its own cancel first and then kills the
+ * builder.  If memory runs out, the kernel must kill the builder before other processes.
  */
 static void
-behave(void)
+set_up_process(void)
 {
 	int			fd;
 
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	/* a leader that died before this line has closed its socket: end of file */
+	/*
+	 * If the leader died before this line, the socket is closed and the builder reads an end of
+	 * file.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
 	{
 		if (write(fd, "500", 3) != 3)
 		{
-			/* then the kernel chooses as it likes */
+			/* Without the score the kernel chooses the process to kill by its own rule. */
 		}
 		close(fd);
 	}
@@ -59,8 +62,8 @@ main(int argc, char **argv)
 	grn_dist_init();
 
 	/*
-	 * One queue to a GPU instead of eight: its context opens 0.05 s sooner, and
-	 * neither rounds nor copies take longer.
+	 * A single hardware queue instead of eight makes the CUDA context open 0.05 s sooner.  Rounds
+	 * and copies do not take longer.
 	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
 	if (argc == 2 && strcmp(argv[1], "--serve") == 0)
@@ -70,7 +73,7 @@ main(int argc, char **argv)
 			fprintf(stderr, "grnnd_build: --serve is for PostgreSQL, which passes a socket\n");
 			return 2;
 		}
-		behave();
+		set_up_process();
 		grn_report_no_memory(GRN_BUILDER_FD);
 		return grn_serve(GRN_BUILDER_FD);
 	}

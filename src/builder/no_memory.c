@@ -1,10 +1,10 @@
 /*
- * no_memory.c - a page of shared memory that the machine does not have.
+ * no_memory.c - reports a page of shared memory that the machine cannot supply.
  *
- * The leader grants memory before anybody has allocated it: threads do that when they first touch
- * a page, side by side.  Where there is none, the kernel mostly ends the process that takes most.
- * But under strict accounting (vm.overcommit_memory = 2) the thread gets SIGBUS, which the leader
- * is to hear of as an error like others.
+ * The leader grants memory before any process has allocated the pages.  Threads allocate pages in
+ * parallel, at the first touch.  If the machine has no page left, the kernel usually kills the
+ * process that uses the most memory.  Under strict accounting (vm.overcommit_memory = 2) the thread
+ * gets SIGBUS instead, and the leader must receive an ordinary error.
  */
 #include "builder/no_memory.h"
 
@@ -17,24 +17,27 @@
 #include "builder/host.h"
 #include "builder/protocol.h"
 
-/* Ready to be sent: a handler formats nothing. */
+/* The message is formatted in advance, because a signal handler must not format text. */
 static GrnMsg failed;
 static int	leader;
 
-/* The thread stays; at the end of file the one that listens ends the process. */
+/*
+ * The thread never returns from here.  The thread that reads the socket ends the process at the
+ * leader's end of file.
+ */
 static void
-say_failed(int signo, siginfo_t *info, void *context)
+report_failure(int signo, siginfo_t *info, void *context)
 {
-	static bool said;
+	static bool reported;
 
 	(void) context;
 	if (info->si_code != BUS_ADRERR)
 	{
-		/* of another kind: returning to the access ends the process by it */
+		/* Any other SIGBUS: the faulting access runs again and kills the process. */
 		signal(signo, SIG_DFL);
 		return;
 	}
-	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) &&
+	if (!__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED) &&
 		send(leader, &failed, sizeof(failed), MSG_NOSIGNAL) < 0)
 		_exit(1);
 	for (;;)
@@ -44,7 +47,7 @@ say_failed(int signo, siginfo_t *info, void *context)
 void
 grn_report_no_memory(int fd)
 {
-	struct sigaction action = {.sa_sigaction = say_failed, .sa_flags = SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = report_failure, .sa_flags = SA_SIGINFO};
 	GrnFailure	failure;
 
 	leader = fd;

@@ -1,12 +1,12 @@
 /*
- * no_memory.h - where a page of shared memory is missing.
+ * no_memory.h - reports a page of shared memory that the machine cannot supply.
  */
 #ifndef GRN_NO_MEMORY_H
 #define GRN_NO_MEMORY_H
 
 /*
- * From now on a thread that meets a missing page says FAILED (53200) to the leader at that socket,
- * and waits for its end of file.
+ * Installs a handler of SIGBUS.  A thread that touches a page without memory then sends FAILED
+ * (SQLSTATE 53200) to the leader at socket `fd`, and stops until the leader closes the socket.
  */
 extern void grn_report_no_memory(int fd);
 

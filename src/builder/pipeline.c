@@ -405,7 +405,7 @@ stay(GrnPipeline *p, GrnFailure *failure)
 		return false;
 	p->own = (uint8_t *) work + p->work_bytes;
 	p->work_bytes += grn_aligned(p->rows.n * p->own_bytes);
-	grn_pipeline_have_moved(p, p->build->n);
+	grn_pipeline_enter_move(p, p->build->n);
 	p->result->stayed = true;
 	return true;
 }
@@ -437,7 +437,7 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 	if (p->placed_bytes > 0)
 	{
 		number_by_row(p);
-		grn_pipeline_have_moved(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
+		grn_pipeline_enter_move(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
 		return true;
 	}
 	if (for_gpu)
@@ -474,7 +474,7 @@ graph_main(void *arg)
 		t->built = grn_build_graph(&t->job, &t->failure);
 	t->done = grn_seconds();
 	if (t->built)
-		grn_progress_hush(t->beside, false);
+		grn_progress_set_quiet(t->beside, false);
 	return NULL;
 }
 
@@ -555,7 +555,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 		r->params.t2 = GPU_INNER;
 	if (pthread_create(&thread, NULL, graph_main, &t) != 0)
 		return grn_fail(failure, "53000", "", "the builder process could not start a thread");
-	grn_progress_hush(&p->beside, true);
+	grn_progress_set_quiet(&p->beside, true);
 	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
 	p->parallel = &p->beside.parallel;
 	grn_pipeline_choose_entries(p);
@@ -571,7 +571,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	if (!coded)
 	{
 		if (p->holder)
-			grn_let_graph_go(p->holder);
+			grn_drop_graph(p->holder);
 		return false;
 	}
 	if (t.job.gpu && !t.built)
@@ -680,7 +680,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (!grn_pipeline_judge_codes(&p, failure))
 	{
 		if (p.holder)
-			grn_let_graph_go(p.holder);
+			grn_drop_graph(p.holder);
 		return false;
 	}
 	grn_pipeline_judge_form(&p);

@@ -145,7 +145,7 @@ extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
  */
 extern bool grn_pipeline_shows_many(const GrnRows *rows);
 /* Enters into the result that rows, so many, have moved: they or own items lie in WORK now. */
-extern void grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows);
+extern void grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows);
 /* How many cells so many rows have. */
 extern uint32_t grn_pipeline_cells(uint64_t n);
 /* Begins and ends looks at rows here and there, which beyond memory are to bring no others. */

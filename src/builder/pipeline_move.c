@@ -186,7 +186,7 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	p->work_bytes = move.end;
 	p->rows.base = move.copy;
 	p->rows.order = NULL;
-	grn_pipeline_have_moved(p, p->rows.n);
+	grn_pipeline_enter_move(p, p->rows.n);
 	return true;
 }
 
@@ -201,7 +201,7 @@ grn_pipeline_own_bytes(const GrnPipeline *p)
 }
 
 void
-grn_pipeline_have_moved(GrnPipeline *p, uint64_t rows)
+grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows)
 {
 	GrnBuildResult *r = p->result;
 

@@ -1,34 +1,37 @@
 /*
- * progress.c - how far a phase of a build is; see progress.h.
+ * progress.c - measures the progress of a build's phases; see progress.h.
  */
 #include "builder/progress.h"
 
-#define SAYINGS 32				/* of a loop, at most */
+#define MOST_REPORTS 32			/* reports of a single loop, at most */
 
-/* One loop, as the threads run it. */
+/* A loop that the threads are running. */
 typedef struct Loop
 {
 	GrnProgress *p;
 	GrnRangeFn	fn;
 	void	   *arg;
 	size_t		n;
-	size_t		done;			/* items */
+	size_t		done;			/* finished items */
 	double		from,
-				to;				/* shares of the phase */
+				to;				/* shares of the phase before and after the loop */
 } Loop;
 
-/* So much of the phase is done, unless more is already.  The caller holds the mutex. */
+/*
+ * Raises the finished share of the phase to `share`, and reports the progress.  A smaller share
+ * changes nothing.  The caller holds the mutex.
+ */
 static void
-reach(GrnProgress *p, double share)
+advance(GrnProgress *p, double share)
 {
 	uint64_t	done = (uint64_t) (share * (double) p->total);
 
 	if (p->phase == 0 || share <= p->at)
 		return;
 	p->at = share;
-	if (done <= p->said || p->quiet)
+	if (done <= p->reported || p->quiet)
 		return;
-	p->said = done;
+	p->reported = done;
 	p->host->phase(p->host->ctx, p->phase, done, p->total);
 }
 
@@ -40,10 +43,10 @@ counted_range(void *arg, int worker, size_t begin, size_t end)
 
 	loop->fn(loop->arg, worker, begin, end);
 	done = __atomic_add_fetch(&loop->done, end - begin, __ATOMIC_RELAXED);
-	if (done * SAYINGS / loop->n == (done - (end - begin)) * SAYINGS / loop->n)
+	if (done * MOST_REPORTS / loop->n == (done - (end - begin)) * MOST_REPORTS / loop->n)
 		return;
 	pthread_mutex_lock(&loop->p->mutex);
-	reach(loop->p, loop->from + (loop->to - loop->from) * (double) done / (double) loop->n);
+	advance(loop->p, loop->from + (loop->to - loop->from) * (double) done / (double) loop->n);
 	pthread_mutex_unlock(&loop->p->mutex);
 }
 
@@ -57,7 +60,10 @@ run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	pthread_mutex_lock(&p->mutex);
 	counts = p->loops > 0 && n > 0;
 	loop.from = p->at;
-	/* there may be more loops than were thought: the last one leaves something to them */
+	/*
+	 * The step may have more loops than estimated.  So the last expected loop gets only half of the
+	 * share that is left.
+	 */
 	loop.to = p->at + (p->to - p->at) / (p->loops > 2 ? p->loops : 2);
 	if (p->loops > 1)
 		p->loops--;
@@ -81,7 +87,7 @@ grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total)
 	pthread_mutex_lock(&p->mutex);
 	p->phase = phase;
 	p->total = total;
-	p->said = 0;
+	p->reported = 0;
 	p->at = p->from = p->to = 0;
 	p->loops = 0;
 	if (!p->quiet)
@@ -93,7 +99,7 @@ void
 grn_progress_step(GrnProgress *p, double to, uint32_t loops)
 {
 	pthread_mutex_lock(&p->mutex);
-	reach(p, p->to);
+	advance(p, p->to);
 	p->from = p->at;
 	p->to = to;
 	p->loops = loops;
@@ -104,12 +110,12 @@ void
 grn_progress_done(GrnProgress *p, uint64_t done, uint64_t of)
 {
 	pthread_mutex_lock(&p->mutex);
-	reach(p, done < of ? p->from + (p->to - p->from) * (double) done / (double) of : p->to);
+	advance(p, done < of ? p->from + (p->to - p->from) * (double) done / (double) of : p->to);
 	pthread_mutex_unlock(&p->mutex);
 }
 
 void
-grn_progress_hush(GrnProgress *p, bool quiet)
+grn_progress_set_quiet(GrnProgress *p, bool quiet)
 {
 	pthread_mutex_lock(&p->mutex);
 	p->quiet = quiet;

@@ -1,8 +1,10 @@
 /*
- * progress.h - how far a phase of a build is, counted where its loops are run.
+ * progress.h - measures the progress of a build's phases.
  *
- * A phase has steps, each a share of it; a step has loops, and what a thread has done of a loop is
- * said as it goes.  How long loops take is not known before: shares are guesses, and only move.
+ * A phase has steps, and each step is a share of the phase.  A step has loops.  The threads that
+ * run a loop count the finished items, and the progress is reported from time to time.  The shares
+ * of steps and loops are guesses, because the duration of a loop is unknown before the loop ends.
+ * The reported progress never falls.
  */
 #ifndef GRN_PROGRESS_H
 #define GRN_PROGRESS_H
@@ -13,28 +15,35 @@
 
 typedef struct GrnProgress
 {
-	GrnParallel parallel;		/* first: run() casts back; the threads, whose loops are counted */
+	/*
+	 * Must be the first member: run() casts to GrnProgress.  Loops that run by this GrnParallel are
+	 * counted and then passed to `threads`.
+	 */
+	GrnParallel parallel;
 	GrnParallel *threads;
 	const GrnHost *host;
 	pthread_mutex_t mutex;
-	bool		quiet;			/* nothing is said: of another progress it is */
-	GrnPhase	phase;			/* 0: none */
-	uint64_t	total;			/* what the phase is said to have: rows */
-	uint64_t	said;			/* of them */
-	double		at;				/* share of the phase that is done */
-	double		from,			/* that is when the step begins, */
-				to;				/* and when it ends */
-	uint32_t	loops;			/* that the step still has, about; 0: its loops are not counted */
+	bool		quiet;			/* reports nothing, because another GrnProgress reports */
+	GrnPhase	phase;			/* 0: no phase has begun */
+	uint64_t	total;			/* rows of the phase */
+	uint64_t	reported;		/* rows reported as done */
+	double		at;				/* finished share of the phase */
+	double		from,			/* share at the step's beginning */
+				to;				/* share at the step's end */
+	uint32_t	loops;			/* estimated loops left in the step; 0: loops are not counted */
 } GrnProgress;
 
 extern void grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host);
-/* Begins a phase of so many rows. */
+/* Begins a phase of `total` rows. */
 extern void grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total);
-/* Ends the step before, and begins one of so many loops that goes up to a share of the phase. */
+/*
+ * Ends the step before, and begins a step that ends at share `to` of the phase and has about
+ * `loops` loops.
+ */
 extern void grn_progress_step(GrnProgress *p, double to, uint32_t loops);
-/* Of a step whose loops are not counted: so much of it is done. */
+/* Reports that `done` of `of` items are finished, in a step whose loops are not counted. */
 extern void grn_progress_done(GrnProgress *p, uint64_t done, uint64_t of);
-/* From here on it says, or does not say, what it counts; any thread may call it. */
-extern void grn_progress_hush(GrnProgress *p, bool quiet);
+/* Turns reports off or on.  Any thread may call this function. */
+extern void grn_progress_set_quiet(GrnProgress *p, bool quiet);
 
 #endif							/* GRN_PROGRESS_H */

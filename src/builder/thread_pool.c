@@ -1,5 +1,5 @@
 /*
- * thread_pool.c - a fixed set of threads that share one loop at a time.
+ * thread_pool.c - a fixed set of threads that share a single loop at a time.
  */
 #include "builder/thread_pool.h"
 
@@ -8,21 +8,21 @@
 
 struct GrnPool
 {
-	GrnParallel parallel;		/* first: run() casts back */
+	GrnParallel parallel;		/* must be the first member: pool_run() casts to GrnPool */
 	pthread_mutex_t mutex;
-	pthread_cond_t turn;		/* a loop is over: the next one's caller may begin */
-	uint64_t	callers;		/* so far, each with its number */
-	uint64_t	served;			/* loops that are over */
-	pthread_cond_t work;		/* workers are wanted, or stop */
+	pthread_cond_t turn;		/* a loop has ended: the next caller may begin */
+	uint64_t	callers;		/* callers so far; each caller's number */
+	uint64_t	served;			/* loops that have ended */
+	pthread_cond_t work;		/* workers are wanted, or must stop */
 	pthread_cond_t done;		/* the last worker has left the loop */
 	int			wanted;			/* workers that the loop still has pieces for */
-	int			busy;			/* workers that are in it */
+	int			busy;			/* workers inside the loop */
 	bool		stop;
 	GrnRangeFn	fn;
 	void	   *arg;
 	size_t		n;
 	size_t		grain;
-	size_t		next;			/* first item not yet taken */
+	size_t		next;			/* first item that no thread has taken */
 	pthread_t  *threads;		/* [nworkers - 1] */
 };
 
@@ -48,11 +48,11 @@ take_pieces(GrnPool *pool, int worker)
 }
 
 /*
- * Wakes two workers where more are wanted; each does so in turn.  Of many threads that
- * all wake at once most would queue for the mutex.
+ * Wakes two workers if more are wanted.  Each woken worker wakes two more.  If all workers woke at
+ * once, most of them would queue for the mutex.
  */
 static void
-call_workers(GrnPool *pool)
+wake_workers(GrnPool *pool)
 {
 	for (int i = 0; i < 2 && i < pool->wanted; i++)
 		pthread_cond_signal(&pool->work);
@@ -74,7 +74,7 @@ worker_main(void *arg)
 			break;
 		pool->wanted--;
 		pool->busy++;
-		call_workers(pool);
+		wake_workers(pool);
 		pthread_mutex_unlock(&pool->mutex);
 		take_pieces(pool, start.worker);
 		pthread_mutex_lock(&pool->mutex);
@@ -104,7 +104,10 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 		return;
 	}
 	pthread_mutex_lock(&pool->mutex);
-	/* in the order in which they came, or who has many loops would leave no turn to others */
+	/*
+	 * Callers take turns in order of arrival.  Otherwise a caller with many loops would leave no
+	 * turn to another caller.
+	 */
 	number = pool->callers++;
 	while (pool->served != number)
 		pthread_cond_wait(&pool->turn, &pool->mutex);
@@ -114,12 +117,12 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	pool->grain = grain;
 	pool->next = 0;
 	pool->wanted = pieces < (size_t) self->nworkers ? (int) pieces - 1 : self->nworkers - 1;
-	call_workers(pool);
+	wake_workers(pool);
 	pthread_mutex_unlock(&pool->mutex);
 
 	take_pieces(pool, 0);
 
-	/* nothing is left for threads that have not come yet */
+	/* Workers that have not woken yet would find no piece. */
 	pthread_mutex_lock(&pool->mutex);
 	pool->wanted = 0;
 	while (pool->busy > 0)

@@ -9,9 +9,9 @@
 typedef struct GrnPool GrnPool;
 
 /*
- * nthreads >= 1, the caller's own included; where the system starts fewer, the pool has fewer.
- * Loops of several callers take turns, in the order in which they were asked for.  NULL only
- * when out of memory.
+ * Starts a pool of nthreads >= 1 threads, with the caller's thread as the first.  The pool has
+ * fewer threads if the system starts fewer.  Loops of several callers take turns in order of
+ * arrival.  Returns NULL only if memory is short.
  */
 extern GrnPool *grn_pool_start(int nthreads);
 extern GrnParallel *grn_pool_parallel(GrnPool *pool);

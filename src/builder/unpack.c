@@ -11,7 +11,7 @@
 
 #include "graph/packed_rows.h"
 
-#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#ifndef MADV_POPULATE_WRITE		/* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -19,7 +19,7 @@ typedef struct Unpack
 {
 	const GrnRows *rows;
 	const GrnPackedRows *items;
-	int			error;			/* an errno; 0: none */
+	int			error;			/* an errno, or 0 */
 } Unpack;
 
 bool
@@ -39,7 +39,10 @@ grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item)
 	return true;
 }
 
-/* Allocates pages, so that a machine without memory is no SIGBUS.  Returns an errno, or 0. */
+/*
+ * Allocates the pages of a range, so that a lack of memory is an error instead of SIGBUS.  Returns
+ * an errno, or 0.
+ */
 static int
 populate(char *begin, char *end)
 {
@@ -48,7 +51,7 @@ populate(char *begin, char *end)
 	begin -= (uintptr_t) begin % page;
 	while (madvise(begin, (size_t) (end - begin), MADV_POPULATE_WRITE) != 0)
 		if (errno == EINVAL)
-			return 0;			/* an older kernel */
+			return 0;			/* a kernel before Linux 5.14 */
 		else if (errno != EINTR && errno != EAGAIN)
 			return errno;
 	return 0;

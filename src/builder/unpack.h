@@ -1,6 +1,6 @@
 /*
- * unpack.h - rows that another host has sent packed: a queue of them, which all threads unpack
- * while others are still on their way.
+ * unpack.h - a queue of packed rows from another host.  All threads unpack queued rows while more
+ * rows arrive.
  */
 #ifndef GRN_UNPACK_H
 #define GRN_UNPACK_H
@@ -24,9 +24,9 @@ typedef struct GrnPackedQueue
 	size_t		room;
 } GrnPackedQueue;
 
-/* False: out of memory. */
+/* Adds an item.  Returns false if memory is short. */
 extern bool grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item);
-/* Unpacks all of them and empties the queue.  Errors: 53200. */
+/* Unpacks all items and empties the queue.  Errors: SQLSTATE 53200. */
 extern bool grn_packed_run(GrnPackedQueue *queue, const GrnRows *rows, GrnPool *pool,
 						   GrnFailure *failure);
 

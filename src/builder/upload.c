@@ -1,5 +1,5 @@
 /*
- * upload.c - rows on their way to a GPU.
+ * upload.c - copies rows to a GPU.
  */
 #include "builder/upload.h"
 
@@ -7,12 +7,13 @@
 #include <stdlib.h>
 
 
-/* Rows copied together for the GPU where they do not lie together, or elsewhere in the space. */
+/* Bytes of the buffer that collects rows for the GPU if rows are scattered or scaled. */
 #define STAGE_BYTES ((size_t) 64 << 20)
-#define PIECE_BYTES ((size_t) 256 << 20)	/* of rows that go up as they are, between two looks at
-											 * the progress */
-#define AHEAD_BYTES ((size_t) 16 << 20) /* of such rows on a disk, of which the next are asked for */
-#define STAGE_GRAIN 256			/* rows a thread copies at a time */
+#define PIECE_BYTES ((size_t) 256 << 20)	/* bytes of rows copied straight to the GPU between two
+											 * reports of progress */
+#define AHEAD_BYTES ((size_t) 16 << 20) /* the same if the rows are on a disk, where the next piece
+										 * is read ahead */
+#define STAGE_GRAIN 256			/* rows that a thread copies at a time */
 
 void
 grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
@@ -38,9 +39,12 @@ stage_range(void *arg, int worker, size_t begin, size_t end)
 				  stage->out + begin * stage->rows->dim);
 }
 
-/* Asks for the piece of rows after this one, and for the first. */
+/*
+ * Requests the piece of rows that follows this piece, and for the first piece also the piece
+ * itself.
+ */
 static void
-ask_ahead(const GrnRows *rows, size_t first, size_t piece)
+request_next_piece(const GrnRows *rows, size_t first, size_t piece)
 {
 	size_t		begin = first == 0 ? 0 : first + piece;
 	size_t		end = first + 2 * piece < rows->n ? first + 2 * piece : rows->n;
@@ -64,7 +68,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 		for (size_t first = 0; first < rows->n && status == GRN_GPU_OK; first += piece)
 		{
 			if (rows->on_disk)
-				ask_ahead(rows, first, piece);
+				request_next_piece(rows, first, piece);
 			status = grn_gpu_rows_from(gpu, &source, first,
 									   rows->n - first < piece ? rows->n - first : piece, err);
 			if (progress)
@@ -87,7 +91,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 		size_t		count = rows->n - stage.first < piece ? rows->n - stage.first : piece;
 
 		if (rows->on_disk)
-			ask_ahead(rows, stage.first, piece);
+			request_next_piece(rows, stage.first, piece);
 		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
 		if (progress)
@@ -116,8 +120,9 @@ grn_gpu_source(const GrnRows *rows)
 }
 
 /*
- * Digests of bits are the rows themselves, and take no more memory than projected ones, up to
- * GRN_GPU_MOST_BITS.  Those of few bits are bytes: as exact, and there are no shorter ones.
+ * Digests of bits are the rows themselves.  Up to GRN_GPU_MOST_BITS bits such digests take no more
+ * memory than projected digests.  Rows of few bits have byte digests, because bytes are exact for
+ * these rows and no digest is shorter.
  */
 bool
 grn_has_bit_digests(const GrnRows *rows)
@@ -129,8 +134,8 @@ grn_has_bit_digests(const GrnRows *rows)
 }
 
 /*
- * In inner product's space long rows lie in the middle and are near all others; by more
- * directions still more so, and more rows are in no list (test/bench/decisions.md).
+ * In the space of the inner product, long rows lie in the middle and are near all rows.  With more
+ * directions this effect grows, and more rows are in no list (test/bench/decisions.md).
  */
 bool
 grn_few_directions(const GrnRows *rows)

@@ -1,5 +1,5 @@
 /*
- * upload.h - rows on their way to a GPU.
+ * upload.h - copies rows to a GPU.
  */
 #ifndef GRN_UPLOAD_H
 #define GRN_UPLOAD_H
@@ -9,20 +9,23 @@
 #include "graph/rows.h"
 
 /*
- * Rows to a GPU's build.  Floats go by way of copies where they do not lie together or are
- * scaled, and so do forms that no device takes; it brings shorter ones to their places itself.
- * progress: of whose step this is a part, or NULL.
+ * Copies rows to the GPU for a build.  A buffer on the host collects rows that are scattered or
+ * scaled, or whose form no device takes.  The device itself expands rows of shorter forms.
+ * progress: the progress of the enclosing step, or NULL.
  */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
 							   GrnGpuError *err);
-/* Does a device take rows of this form as they are? */
+/* Whether a device takes rows of this form without conversion. */
 extern bool grn_gpu_takes(const GrnRows *rows);
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
-/* Whether rows can be GRN_GPU_BIT_DIGESTS. */
+/* Whether the digests of the rows can be GRN_GPU_BIT_DIGESTS. */
 extern bool grn_has_bit_digests(const GrnRows *rows);
-/* Whether a GPU's build of these rows asks for GrnGpuFit.few_directions. */
+/* Whether a GPU build of the rows needs GrnGpuFit.few_directions. */
 extern bool grn_few_directions(const GrnRows *rows);
-/* Copies count rows to out [count][dim], to their places in the space. */
+/*
+ * Computes the places of rows [first, first + count) in the space, and writes them to out
+ * [count][dim].
+ */
 extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
 
 #endif							/* GRN_UPLOAD_H */

@@ -1,19 +1,19 @@
 /*
- * work_queue.c - numbered items of work, and the threads that take them, one after the other.
+ * work_queue.c - a queue of numbered work items, and the threads that take the items in order.
  */
 #include "builder/work_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The next item; false when all are done, or the group has failed. */
+/* Takes the next item.  Returns false if all items are done or the group has failed. */
 static bool
 next_item(GrnQueue *q, int group, size_t *item)
 {
 	bool		found;
 
 	pthread_mutex_lock(&q->mutex);
-	/* what another thread has may come back */
+	/* An item that another thread holds may come back. */
 	while (q->ntodo == 0 && q->busy > 0)
 		pthread_cond_wait(&q->changed, &q->mutex);
 	found = q->ntodo > 0 && !q->failed[group];

@@ -1,8 +1,8 @@
 /*
- * work_queue.h - numbered items of work, and the threads that take them, one after the other.
+ * work_queue.h - a queue of numbered work items, and the threads that take the items in order.
  *
- * Threads come in groups.  An item that fails goes back, for the threads of other groups, and
- * the group takes no more.
+ * Threads belong to groups.  If an item fails, the item goes back to the queue for the threads of
+ * another group, and the group that failed takes no more items.
  */
 #ifndef GRN_WORK_QUEUE_H
 #define GRN_WORK_QUEUE_H
@@ -13,9 +13,9 @@
 
 typedef struct GrnQueueWork
 {
-	/* what a thread does first; where it returns false the thread takes no items */
+	/* runs once, before the thread's first item; if it returns false, the thread takes no items */
 	bool		(*enter) (void *ctx, int group, int member);
-	/* does an item; false: it failed */
+	/* does an item; false: the item failed */
 	bool		(*item) (void *ctx, int group, int member, size_t item);
 	void	   *ctx;
 } GrnQueueWork;
@@ -35,26 +35,28 @@ struct GrnQueue
 	GrnQueueWork work;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	size_t	   *todo;			/* the last comes first */
+	size_t	   *todo;			/* items not yet taken; the last element is taken first */
 	size_t		ntodo;
-	int			busy;			/* threads with an item */
+	int			busy;			/* threads that hold an item */
 	bool	   *failed;			/* [groups] */
 	GrnQueueThread *threads;	/* [most] */
 	int			nthreads;
 };
 
 /*
- * A queue of items 0 .. nitems - 1, taken in that order, with room for `most` threads of so
- * many groups.  False where memory is short: then no thread can be started.  In either case
- * grn_queue_end() follows.
+ * Makes a queue of items 0 .. nitems - 1, taken in ascending order, with room for `most` threads in
+ * `groups` groups.  Returns false if memory is short; then no thread can be started.  The caller
+ * must call grn_queue_end() in either case.
  */
 extern bool grn_queue_begin(GrnQueue *queue, size_t nitems, int groups, int most,
 							const GrnQueueWork *work);
-/* Starts a thread of a group; where the system starts none there is one less. */
+/*
+ * Starts a thread of a group.  If the system cannot start the thread, the queue has a thread less.
+ */
 extern void grn_queue_thread(GrnQueue *queue, int group, int member);
-/* Waits for the threads' end; returns how many items are left. */
+/* Waits until all threads have ended.  Returns the number of items left undone. */
 extern size_t grn_queue_wait(GrnQueue *queue);
-/* Whether a group has failed, after the wait. */
+/* Whether a group has failed.  Call grn_queue_wait() first. */
 extern bool grn_queue_failed(const GrnQueue *queue, int group);
 extern void grn_queue_end(GrnQueue *queue);
 
