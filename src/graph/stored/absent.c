@@ -1,8 +1,6 @@
 /*
- * absent.c - see absent.h.
- *
- * Distances are estimates: the neighbours' lists hold the codes of all candidates, so nothing but
- * the neighbours has to be read.
+ * absent.c - see absent.h.  Distances are estimates: the neighbours' lists hold the codes of all
+ * candidates, so only the neighbours must be read.
  */
 #include "graph/stored/absent.h"
 
@@ -12,40 +10,43 @@
 #include "graph/stored/estimate.h"
 #include "graph/stored/prune.h"
 
-/* Candidates at most (lists of 32 have about 700), and the places of a table of them. */
+/* Maximum number of candidates (lists of 32 have about 700), and the slots of their hash table. */
 #define MOST_CANDIDATES 1024
 #define PLACE_BITS 12
 #define PLACES (1 << PLACE_BITS)
-/* So many candidates, the nearest, are held against the rule for a list. */
-#define LOOKS 8
-/* Lists whose other edge is remembered.  A search of each width comes to the same ones. */
+/* Number of nearest candidates that are tried against the rule for one list. */
+#define MOST_TRIED 8
+/*
+ * Number of lists with a remembered replacement.  Searches of different widths reach the same
+ * lists.
+ */
 #define REMEMBERED 256
 
 typedef struct Remembered
 {
-	uint32_t	list;			/* node; GRN_INVALID_ID: none */
+	uint32_t	list;			/* id of the list's node; GRN_INVALID_ID: none */
 	int			candidate;
 } Remembered;
 
 struct GrnAbsent
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* NULL: lists stay */
+	const GrnCodec *codec;		/* NULL: lists stay unchanged */
 	uint32_t	id;
-	uint32_t	n;				/* candidates */
+	uint32_t	n;				/* number of candidates */
 	uint32_t	ids[MOST_CANDIDATES];
 	GrnFactor	factors[MOST_CANDIDATES];
-	float		far[MOST_CANDIDATES];	/* from the list's node */
-	uint16_t	places[PLACES]; /* by hash of id: a candidate's number and 1; 0: none */
-	Remembered	remembered[REMEMBERED]; /* by id */
+	float		far[MOST_CANDIDATES];	/* distance from the node of the current list */
+	uint16_t	places[PLACES]; /* hash table by id: a candidate's index + 1; 0: free */
+	Remembered	remembered[REMEMBERED]; /* slots by id */
 	uint8_t    *codes;			/* [MOST_CANDIDATES][code_bytes] */
 	uint8_t    *sigs;			/* [MOST_CANDIDATES][sig_bytes] */
 	size_t		copy_bytes;
 	uint8_t    *copies;			/* [per_page][copy_bytes], by slot */
-	bool		found;			/* the node */
+	bool		found;			/* the absent node exists */
 };
 
-/* The place in the table where a candidate is, or would be. */
+/* The slot of a candidate in the hash table, or a free slot. */
 static uint32_t
 place_of(const GrnAbsent *a, uint32_t id)
 {
@@ -56,7 +57,7 @@ place_of(const GrnAbsent *a, uint32_t id)
 	return place;
 }
 
-/* A GrnVisitFn, arg a GrnAbsent: has the neighbours of a node for candidates. */
+/* A GrnVisitFn with a GrnAbsent as arg: adds the neighbours of a node to the candidates. */
 static void
 take_list(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -90,13 +91,13 @@ GrnAbsent *
 grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec, uint32_t id)
 {
 	GrnAbsent  *a = store->alloc(store, sizeof(*a));
-	uint32_t	count;			/* of the node's neighbours, the first candidates */
+	uint32_t	count;			/* number of the node's neighbours, the first candidates */
 
 	memset(a, 0, sizeof(*a));
 	a->layout = l;
 	a->codec = l->code_bytes > 0 && grn_has_codes(codec) ? codec : NULL;
 	a->id = id;
-	/* beyond the first page of a spanning record nothing but its vector lies, which no copy needs */
+	/* the later pages of a spanning record have only vector bytes, and a copy needs none */
 	a->copy_bytes = l->span > 1 ? l->hot_bytes : l->record_bytes;
 	a->codes = store->alloc(store, (size_t) MOST_CANDIDATES * l->code_bytes);
 	a->sigs = store->alloc(store, (size_t) MOST_CANDIDATES * l->sig_bytes);
@@ -125,7 +126,10 @@ grn_absent_end(GrnStore *store, GrnAbsent *a)
 	store->free(store, a);
 }
 
-/* Whether the rest of a list, to_list [count] from its node, keeps candidate c out. */
+/*
+ * Does the list without position `at` keep candidate c out?  to_list: [count] distances from the
+ * list's node.
+ */
 static bool
 is_occluded(const GrnAbsent *a, const GrnRecord *rec, const float *to_list, int at, uint32_t c)
 {
@@ -142,8 +146,8 @@ is_occluded(const GrnAbsent *a, const GrnRecord *rec, const float *to_list, int 
 }
 
 /*
- * The candidate that node id would list instead of the absent one, position `at`: the nearest that
- * the rule leaves, or else, as a build fills lists, the nearest; -1: there is none.
+ * The candidate that replaces the absent node at position `at` in the list of node id: the nearest
+ * accepted candidate, else the nearest candidate; -1 without candidates.
  */
 static int
 successor(GrnAbsent *a, uint32_t id, const GrnRecord *rec, int at)
@@ -163,7 +167,7 @@ successor(GrnAbsent *a, uint32_t id, const GrnRecord *rec, int at)
 			a->far[known - 1] = FLT_MAX;
 	if ((known = a->places[place_of(a, id)]) != 0)
 		a->far[known - 1] = FLT_MAX;
-	for (int look = 0; look < LOOKS; look++)
+	for (int tried = 0; tried < MOST_TRIED; tried++)
 	{
 		uint32_t	nearest = 0;
 

@@ -1,16 +1,18 @@
 /*
- * absent.h - a graph as it would be without one of its nodes, for queries that are rows of it.
+ * absent.h - a view of a graph without one of its nodes, for recall measurements with a stored row
+ * as the query.
  *
- * Applications' queries are hardly ever rows.  A row as a query finds too much by way of its own
- * node, which lists its neighbours.  If searches pass the node by, it finds too little, because
- * nodes near it have an edge to it in the place of one that leads on.  A build without the row
- * would have given them another edge there: to the nearest row that the RNG rule lets them have
- * beside the rest of their list.  In many dimensions that is hardly ever one of the absent node's
- * own neighbours, and edges among those would lead a query to all of its nearest rows at once.  So
- * each list that names the absent node is pruned anew, with the node's neighbours and their
- * neighbours for candidates, and names the first that the rule leaves, or, as a build fills lists,
- * the first.  test/bench/recall/results.md compares such searches with those of queries that are no
- * rows.
+ * Queries of applications are seldom rows.  A row as a query finds too many of its neighbours,
+ * because its own node lists them.  A search that skips the node finds too few, because nodes near
+ * it have an edge to the skipped node in place of a useful edge.  A build without the row would
+ * have given these nodes another edge: to the nearest row that the rule (prune.h) accepts beside
+ * the rest of the list.  In many dimensions that row is seldom a neighbour of the absent node, and
+ * edges among the absent node's neighbours would lead a query to all nearest rows at once.
+ *
+ * So each list that names the absent node is pruned again, with the node's neighbours and their
+ * neighbours as candidates.  The first candidate that the rule accepts replaces the absent node.
+ * If the rule accepts none, the nearest candidate does, as in a build.
+ * test/bench/recall/results.md compares such searches with queries that are not rows.
  */
 #ifndef GRN_ABSENT_H
 #define GRN_ABSENT_H
@@ -20,19 +22,19 @@
 typedef struct GrnAbsent GrnAbsent;
 
 /*
- * Reads a node and its neighbours from a store, and takes memory there.  NULL: there is no such
- * node.  codec: of the records' codes; where there are none the node is passed by and lists stay
- * as they are.
+ * Reads a node and its neighbours from a store, and allocates memory from the store.  Returns NULL
+ * if the id is not a node.  codec: the codec of the records' codes; without codes searches skip
+ * the node, and lists stay unchanged.
  */
 extern GrnAbsent *grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec,
 								   uint32_t id);
-/* a may be NULL. */
+/* Frees the view. a may be NULL. */
 extern void grn_absent_end(GrnStore *store, GrnAbsent *a);
 
 /*
- * What a search is to see of record id: NULL, nothing, of the absent node; rec, or a copy with the
- * other edge.  The copy lasts until the record of the same slot of another page is seen.  Allocates
- * nothing.  a may be NULL.
+ * The view of record id: NULL (no record) for the absent node; rec, or a copy of rec with the
+ * replaced edge.  A copy is valid until the view of a record in an equal slot of another page.
+ * Does not allocate.  a may be NULL.
  */
 extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec);
 

@@ -8,7 +8,7 @@
 
 #include "graph/space.h"
 
-#define CHUNK 256				/* dimensions of x - c at a time */
+#define CHUNK 256				/* dimensions of x - c per step */
 
 float
 grn_codec_project(const GrnCodec *codec, const float *x, float scale, const float *from, float *u)
@@ -33,7 +33,8 @@ grn_codec_project(const GrnCodec *codec, const float *x, float scale, const floa
 	return norm2;
 }
 
-#define SHORT_ONE 32767			/* what stands for 1; products of unit vectors stay below 2^31 */
+#define SHORT_ONE 32767			/* the integer for 1; sums of products of unit vectors stay below
+								 * 2^31 */
 
 void
 grn_codec_shorten(const GrnCodec *codec, int16_t *out)
@@ -42,14 +43,14 @@ grn_codec_shorten(const GrnCodec *codec, int16_t *out)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		/* (one from a page that is damaged may be anything) */
+		/* a basis from a damaged page may hold any number */
 		float		b = fminf(fmaxf(codec->basis[i], -1), 1) * SHORT_ONE;
 
 		out[i] = (int16_t) (b + (b < 0 ? -0.5f : 0.5f));
 	}
 }
 
-/* The squared length of x - from (NULL: 0). */
+/* The squared length of x - from; from NULL: of x. */
 static float
 centred_norm2(const GrnCodec *codec, const float *x, const float *from)
 {
@@ -65,7 +66,7 @@ grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from
 	int32_t		sums[GRN_MAX_CODE_DIMS] = {0};
 	float		scale;
 
-	/* too short or too long, or there is no short basis */
+	/* no short basis, or a length out of range */
 	if (!(norm2 > 1e-30f && norm2 < 1e30f))
 		return grn_codec_project(codec, q, 1, from, u);
 	scale = SHORT_ONE / sqrtf(norm2);
@@ -95,7 +96,7 @@ grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, flo
 	*length = 0;
 	if (norm > GRN_LEAST_NORM)
 	{
-		/* not 0, for that is zero's */
+		/* at least the smallest positive length: 0 marks a row of zeroes */
 		*length = fmaxf((float) (norm / codec->norm_unit), 1e-30f);
 		return grn_codec_project(codec, x, (float) (1 / norm), codec->mean, u);
 	}
@@ -103,7 +104,7 @@ grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, flo
 	return 0;
 }
 
-/* The length of the head of a row for which the steps are made. */
+/* The length of u for which the steps are optimal. */
 static float
 usual_length(const GrnCodec *codec)
 {
@@ -119,13 +120,13 @@ usual_length(const GrnCodec *codec)
 }
 
 /*
- * The largest alpha, in units of what it is where levels are as long as the head of a row, |u|,
- * and |u| is |x - c|.  It is larger where a few large numbers have to be cut: 3 times
- * where one of 64 holds all.  (Directions lie 2 from c at most.)
+ * The largest alpha, in units of the alpha of a row with |levels| = |u| = |x - c|.  alpha is
+ * larger if a few large numbers of a row are clipped: 3 times larger if one of 64 numbers holds
+ * the whole length.  (A direction lies at most 2 from c.)
  */
 #define LARGEST_ALPHA 8
 
-/* Tabulates what grn_code_query_from_code() multiplies codes with. */
+/* Fills the table of factors that grn_code_query_from_code() uses for codes. */
 static void
 set_decoded(GrnCodec *codec)
 {
@@ -175,22 +176,23 @@ grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim)
 	return shape;
 }
 
-/* The level of u / step = u * inverse. */
+/* The level for u / step, with inverse = 1 / step. */
 static inline int
 quantise(float u, float inverse, int block)
 {
 	int			top = grn_block_top(block);
-	float		c = u * inverse + (grn_block_middle(block) + 0.5f); /* truncated below: rounds */
+	float		c = u * inverse + (grn_block_middle(block) + 0.5f); /* adding .5 makes the
+																	 * truncation below round */
 
-	/* in this order a NaN (of an overflowing row) becomes 0 */
+	/* this order of comparisons maps NaN (of an overflowing row) to 0 */
 	return c >= (float) top ? top : c > 0 ? (int) c : 0;
 }
 
 /*
- * Changes single levels by one while that lessens the error that a query of these data
- * sees.  It has the share c along the mean and else about sigma in each dimension of a
- * block, the rows' own: so with errors r_j, sum sigma^2 r_j^2 + (sum_j (B c)_j r_j)^2.
- * scale: of the row.
+ * Changes single levels by one while that reduces the expected error of queries.  A query has the
+ * component c along the mean, and otherwise about sigma in each dimension of a block, the standard
+ * deviation of the rows.  With errors r_j the expected squared error is sum sigma^2 r_j^2 + (sum_j
+ * (B c)_j r_j)^2.  scale: the row's scale.
  */
 static void
 balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
@@ -199,7 +201,7 @@ balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 	uint32_t	k = grn_code_dims(codec->shape);
 	float		error[GRN_MAX_CODE_DIMS];	/* r_j */
 	float		along = 0;
-	float		least = 0;		/* gain worth a change: rounding must not make it go to and fro */
+	float		least = 0;		/* least useful gain: rounding must not make a level oscillate */
 
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{
@@ -249,14 +251,14 @@ balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 }
 
 /*
- * What a row's scale is tried at, in units of the one at which its share of the head is as
- * large as the steps suppose.
+ * Candidates for a row's scale, in units of the scale at which the row's |u| equals
+ * usual_length().
  */
 static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
 
 /*
- * The scale at which the levels' vector points most nearly along u: u_j / scale is what is
- * rounded to steps.  0 where there is none, for u is zero or not finite.
+ * The scale at which the vector of levels is most nearly parallel to u; u_j / scale is rounded to
+ * steps.  Returns 0 if u is zero or not finite.
  */
 static float
 best_scale(const GrnCodec *codec, const float *u, float u2)
@@ -265,7 +267,7 @@ best_scale(const GrnCodec *codec, const float *u, float u2)
 	float		best = -1;
 	float		scale = 0;
 
-	/* neither may the squares of levels nor alpha overflow */
+	/* outside this range squares of levels or alpha may overflow */
 	if (!(u2 > 1e-30f && u2 < 1e36f))
 		return 0;
 	for (size_t s = 0; s < sizeof(scale_parts) / sizeof(scale_parts[0]); s++)
@@ -285,7 +287,7 @@ best_scale(const GrnCodec *codec, const float *u, float u2)
 			ud += step * uc;
 			dd += step * step * cc;
 		}
-		/* cosine, without the length of u */
+		/* the cosine, except for the constant factor 1 / |u| */
 		if (ud / sqrtf(dd) > best)
 		{
 			best = ud / sqrtf(dd);
@@ -332,7 +334,10 @@ grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length
 	if (!direction)
 	{
 		*factor = grn_factor(sqrtf(norm2) / codec->length_unit, 0);
-		/* by the length as it is kept, so that their product has one error alone */
+		/*
+		 * divide by the rounded length, so that length times alpha has only the rounding error of
+		 * alpha
+		 */
 		length = grn_factor_length(*factor);
 		alpha = length > 0 ? alpha / (length * codec->length_unit) : 0;
 	}
@@ -387,7 +392,9 @@ grn_factor_without(const GrnCodec *codec, GrnFactor factor, float error)
 
 	if (!(error > 0) || codec->kind == GRN_CODES_DIRECTIONS || !(length > 0))
 		return factor;
-	/* the error is perpendicular to the row, and nearly so to what the codec's mean is away */
+	/*
+	 * the error is perpendicular to the row, and nearly perpendicular to the row's offset from c
+	 */
 	without = sqrtf(fmaxf(length * length - e * e, length * length / 16));
 	return grn_factor(without, (float) grn_factor_alpha(factor) * length / without);
 }

@@ -1,11 +1,10 @@
 /*
- * codec_fit.c - fitting of codecs: principal directions of a sample, and how many of them.
+ * codec_fit.c - fits codecs: computes principal directions of a sample, and chooses their number.
  *
- * The directions come from subspace iteration with random start (Halko,
- * Martinsson & Tropp, SIAM Review 2011) on the centred sample X [n][dim]:
- * V <- orth(X^T X V), which needs no dim x dim matrix.  Each step is two
- * products that share their work by rows and by columns of X; every sum has
- * one fixed order, so the result does not depend on the number of threads.
+ * The directions come from subspace iteration with a random start (Halko, Martinsson & Tropp, SIAM
+ * Review 2011) on the centred sample X [n][dim]: V <- orth(X^T X V).  This iteration needs no dim
+ * x dim matrix.  Each step is two products, split by rows and by columns of X.  Every sum has a
+ * fixed order, so the result does not depend on the number of threads.
  */
 #include "graph/stored/codec_fit.h"
 
@@ -18,17 +17,17 @@
 #include "graph/stored/codec_impl.h"
 
 #define OVERSAMPLE 16			/* directions beyond max_code_dims */
-#define ITERATIONS 3			/* a fourth finds nothing more */
-#define MIN_SAMPLE 32			/* below, directions are random */
+#define ITERATIONS 3			/* a fourth iteration changes nothing */
+#define MIN_SAMPLE 32			/* smaller samples get random directions */
 /*
- * More floats than these in a sample would not change the directions (4,000 rows at
- * 16,000 dimensions), only the time.
+ * Limit of a sample's floats (4,000 rows of 16,000 dimensions).  A larger sample would take longer
+ * and give nearly equal directions.
  */
 #define MAX_SAMPLE_FLOATS ((size_t) 64 << 20)
-#define ROW_PIECE 64			/* rows a work item */
-#define COL_PIECE 16			/* columns a work item */
-#define HEAD_PIECE 4			/* directions a work item */
-#define SUM_PIECE 256			/* rows whose sums are formed together */
+#define ROW_PIECE 64			/* rows per work item */
+#define COL_PIECE 16			/* columns per work item */
+#define HEAD_PIECE 4			/* directions per work item */
+#define SUM_PIECE 256			/* rows per partial sum */
 
 _Static_assert(GRN_MAX_CODE_DIMS + OVERSAMPLE <= GRN_MAX_DIRECTIONS, "directions fit");
 
@@ -40,20 +39,21 @@ enum
 	STREAM_ROTATE
 };
 
-/* Sizes of a fit, and its arrays inside the workspace. */
+/* The sizes of a fit, and its arrays inside the workspace. */
 typedef struct Fit
 {
 	const GrnCodecFit *in;
 	size_t		n;				/* rows used */
 	size_t		dim;
-	size_t		m;				/* directions sought */
+	size_t		m;				/* number of directions computed */
 	float	   *mean;			/* [dim] */
 	float	   *x;				/* [n][dim], centred */
 	float	   *v;				/* [m][dim], orthonormal */
 	float	   *y;				/* [m][dim] */
 	float	   *t;				/* [m][n]: V X^T */
-	float	   *head;			/* [max_code_dims][dim], k rows before the rotation */
-	float	   *rotation;		/* of one block */
+	float	   *head;			/* [max_code_dims][dim], the first k rows: directions before the
+								 * rotation */
+	float	   *rotation;		/* rotation matrix of one block */
 	double	   *g;				/* [m][m] */
 	double	   *values;			/* [m] */
 	double	   *energies;		/* [n] */
@@ -68,9 +68,9 @@ fit_rows(const GrnCodecFit *fit)
 	return n < most ? n : most;
 }
 
-/* Lays the arrays out in the workspace; returns its bytes. */
+/* Places the arrays in the workspace. Returns the workspace's bytes. */
 static size_t
-lay_out(Fit *f, const GrnCodecFit *in, void *workspace)
+place_arrays(Fit *f, const GrnCodecFit *in, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
@@ -97,10 +97,10 @@ grn_codec_fit_bytes(const GrnCodecFit *fit)
 {
 	Fit			f;
 
-	return lay_out(&f, fit, NULL);
+	return place_arrays(&f, fit, NULL);
 }
 
-/* The rows to which the codec is fitted. */
+/* The rows from which the sample is taken. */
 static GrnRows
 fit_from(const GrnCodecFit *in)
 {
@@ -115,7 +115,7 @@ fit_from(const GrnCodecFit *in)
 	return rows;
 }
 
-/* What a row is multiplied with before it is centred. */
+/* The factor of a row before centring: its place or its direction. */
 static float
 row_scale(const Fit *f, const GrnRows *rows, const void *row)
 {
@@ -129,7 +129,7 @@ row_scale(const Fit *f, const GrnRows *rows, const void *row)
 	return s.norm2 > 0 ? s.scale / sqrtf(s.norm2) : 0;
 }
 
-/* Copies rows [begin, end) of the sample, as places or as directions. */
+/* Copies rows [begin, end) of the sample, scaled by row_scale(). */
 static void
 copy_rows(void *arg, int worker, size_t begin, size_t end)
 {
@@ -174,7 +174,7 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Centres rows [begin, end), and takes their squared lengths. */
+/* Centres rows [begin, end) and computes their squared lengths. */
 static void
 centre_rows(void *arg, int worker, size_t begin, size_t end)
 {
@@ -203,7 +203,7 @@ project_rows(void *arg, int worker, size_t begin, size_t end)
 	grn_multiply(&p, f->m, end - begin);
 }
 
-/* y[:, begin..end) = t X, by transposed pieces of X */
+/* y[:, begin..end) = t X, with transposed pieces of X */
 static void
 gather_columns(void *arg, int worker, size_t begin, size_t end)
 {
@@ -253,7 +253,7 @@ gram_rows(void *arg, int worker, size_t begin, size_t end)
 		}
 }
 
-/* Gaussian numbers. */
+/* Output of gaussian_range(). */
 typedef struct Gaussians
 {
 	float	   *out;
@@ -271,7 +271,7 @@ gaussian_range(void *arg, int worker, size_t begin, size_t end)
 		g->out[i] = grn_gaussian(g->seed, g->stream, i);
 }
 
-/* v [m][dim], random orthonormal rows. */
+/* Fills v [m][dim] with random orthonormal rows. */
 static void
 random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
 			GrnParallel *parallel)
@@ -282,7 +282,9 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
 	grn_orthonormalise(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
 }
 
-/* Fills g's rows and values: the sample's principal directions in terms of v. */
+/*
+ * Computes the sample's principal directions: rows of g as combinations of rows of v, and values.
+ */
 static void
 find_directions(Fit *f, GrnParallel *parallel)
 {
@@ -299,7 +301,7 @@ find_directions(Fit *f, GrnParallel *parallel)
 	grn_eigen_rows(f->g, f->values, f->m, parallel);
 }
 
-/* Rows [begin, end) of the head: directions as vectors. */
+/* Computes rows [begin, end) of the head: directions as vectors. */
 static void
 head_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -316,9 +318,9 @@ head_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * A block's k rows of the basis = random rotation of `rows` directions, the others counting
- * as zero.  So where k > rows the columns are orthonormal instead: each direction is spread
- * over several codes, whose rounding errors average.
+ * Computes the k rows of a block's basis: a random rotation of `rows` directions, padded with
+ * zeroes.  If k > rows, the columns are orthonormal: each direction is spread over several
+ * dimensions of the code, and their rounding errors average out.
  */
 typedef struct Rotation
 {
@@ -343,16 +345,16 @@ rotate_range(void *arg, int worker, size_t begin, size_t end)
 								 r->head + j * dim, dim);
 }
 
-/* What is known of the rows: variances, largest first, and how many directions there are. */
+/* The variances of the rows' directions. */
 typedef struct Spectrum
 {
-	double		sum[GRN_MAX_CODE_DIMS + 1]; /* of the first i */
+	double		sum[GRN_MAX_CODE_DIMS + 1]; /* sum of the i largest variances */
 	double		total;
-	double		squares;		/* sum of the squared variances */
+	double		squares;		/* sum of the squares of all variances */
 	uint32_t	dim;
 } Spectrum;
 
-/* values: [m]; NULL: all directions hold the same share. */
+/* values: [m] variances, largest first; NULL: all directions have equal variance. */
 static void
 set_spectrum(Spectrum *s, uint32_t dim, const double *values, size_t m, double total)
 {
@@ -368,13 +370,16 @@ set_spectrum(Spectrum *s, uint32_t dim, const double *values, size_t m, double t
 		s->sum[i + 1] = fmin(s->sum[i] + v, s->total);
 		s->squares += v * v;
 	}
-	/* of the directions that are not known, which count as alike */
+	/* directions beyond the computed ones count as equal */
 	rest = s->total - s->sum[GRN_MAX_CODE_DIMS];
 	if (dim > GRN_MAX_CODE_DIMS)
 		s->squares += rest * rest / (dim - GRN_MAX_CODE_DIMS);
 }
 
-/* Directions of a block [first, last), which may have more dimensions than are left. */
+/*
+ * Number of directions in a block of dimensions [first, last), which may have more dimensions than
+ * directions are left.
+ */
 static size_t
 directions(uint32_t dim, uint32_t first, uint32_t last)
 {
@@ -387,7 +392,7 @@ share_lost(const Spectrum *s, GrnCodeShape shape)
 {
 	double		lost = s->total - s->sum[grn_code_dims(shape)];
 
-	/* rounding errors of dimensions that share a direction average */
+	/* the rounding errors of dimensions that share a direction average out */
 	GRN_FOR_BLOCKS(shape, b, first, last)
 		lost += grn_lost_in_bits[b] * (s->sum[last] - s->sum[first]) *
 		(double) directions(s->dim, first, last) / (last - first);
@@ -395,12 +400,11 @@ share_lost(const Spectrum *s, GrnCodeShape shape)
 }
 
 /*
- * Visits that a search needs if codes lose a share e of the variance, in units of those
- * with exact distances: exp(f e^2).  The fewer directions the variance lies in, the less
- * do a code's errors average, so f = 4.5 + 330 / n, n the number of equal variances that
- * would have the same sum of squares.  Measured (search_bench.c, means of recall 0.95 and
- * 0.99): SIFT, n = 30, f = 16; sentence embeddings of 384 dimensions, n = 126, f = 6.8; two
- * of them side by side, n = 212, f = 5.6.
+ * The factor by which codes that lose a share e of the variance increase the visits of a search:
+ * exp(f e^2).  If the variance lies in few directions, the errors of a code average less, so f =
+ * 4.5 + 330 / n, where n equal variances would have the same sum of squares.  Measured with
+ * search_bench.c, means of recall 0.95 and 0.99: SIFT n = 30, f = 16; sentence embeddings of 384
+ * dimensions n = 126, f = 6.8; two such embeddings side by side n = 212, f = 5.6.
  */
 #define VISITS_LEAST 4.5
 #define VISITS_FACTOR 330
@@ -411,7 +415,7 @@ visits(const Spectrum *s, double e)
 	return exp((VISITS_LEAST + VISITS_FACTOR * s->squares / (s->total * s->total)) * e * e);
 }
 
-/* The shape that makes a search cheapest; *held: the share of the variance that it keeps. */
+/* The shape with the cheapest search; *held: the share of the variance that the codes keep. */
 static GrnCodeShape
 cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, float *held)
 {
@@ -421,7 +425,9 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 	const uint32_t least = 2 * GRN_CODE_ALIGN;
 
 	*held = 0;
-	/* of few dimensions the order of near neighbours asks for all that is known of them */
+	/*
+	 * with few dimensions, the order of near neighbours needs the full precision of all dimensions
+	 */
 	for (t.dims[0] = s->dim > least ? 0 : least; t.dims[0] <= max_dims; t.dims[0] += GRN_CODE_ALIGN)
 		for (t.dims[1] = 0; t.dims[0] + t.dims[1] <= max_dims; t.dims[1] += GRN_CODE_ALIGN)
 			for (t.dims[2] = 0; grn_code_dims(t) <= max_dims; t.dims[2] += GRN_CODE_ALIGN)
@@ -467,7 +473,7 @@ choose_shape(const GrnCodecFit *in, const Spectrum *s, bool random, float *held)
 	return shape;
 }
 
-/* A block's step: what loses least of its dimensions' variance. */
+/* A block's step: the step that loses least of the variance of its dimensions. */
 static float
 block_step(const Spectrum *s, double unit, int block, uint32_t first, uint32_t last)
 {
@@ -502,7 +508,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		return codec;
 	}
 
-	lay_out(&f, fit, workspace);
+	place_arrays(&f, fit, workspace);
 	f.mean = out;
 	if (!fit->again)
 	{
@@ -539,7 +545,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		Rotation	rotation = {&f, f.head + first * f.dim, directions(fit->dim, first, last),
 			dims, out + (1 + first) * f.dim};
 
-		/* the variances are sums over the sample, or shares of the whole */
+		/* variances are sums over the sample, or equal shares if directions are random */
 		codec.steps[b] = block_step(&spectrum, codec.norm_unit / spectrum.total, b, first, last);
 		random_rows(f.rotation, dims, dims, fit->seed, STREAM_ROTATE + b, parallel);
 		parallel->run(parallel, dims, HEAD_PIECE, rotate_range, &rotation);
@@ -549,7 +555,10 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	return codec;
 }
 
-/* Of SIFT and of sentence embeddings: a sixth of the directions holds half the variance. */
+/*
+ * Decline of variances as in SIFT and sentence embeddings: a sixth of the directions holds half
+ * the variance.
+ */
 #define USUAL_DECAY 5
 
 GrnCodeShape

@@ -1,5 +1,5 @@
 /*
- * codec_fit.h - fitting of codecs to a sample of the rows.
+ * codec_fit.h - fits codecs to a sample of rows.
  */
 #ifndef GRN_CODEC_FIT_H
 #define GRN_CODEC_FIT_H
@@ -7,12 +7,12 @@
 #include "graph/rows.h"
 #include "graph/stored/codec.h"
 
-#define GRN_FIT_ALIGN 32		/* directions that are chosen by energy come in these */
+#define GRN_FIT_ALIGN 32		/* the number of directions chosen by energy is a multiple of this */
 
 /*
- * What a visit costs, in some unit, where codes have 0, GRN_CODE_STEP, ... bytes;
- * infinite where they do not fit.  Of records without codes the cost of all the visits that
- * stand for one with exact distances of the neighbours.
+ * The cost of a visit with codes of 0, GRN_CODE_STEP, 2 GRN_CODE_STEP, ... bytes, in any unit;
+ * infinite if such codes do not fit.  The cost without codes covers all visits that replace a
+ * visit with codes.
  */
 typedef struct GrnCodeCosts
 {
@@ -21,32 +21,38 @@ typedef struct GrnCodeCosts
 
 typedef struct GrnCodecFit
 {
-	const GrnRows *of;			/* the rows of a build, by their position in memory; or NULL: */
+	const GrnRows *of;			/* rows of a build, indexed by position in memory; or NULL: use
+								 * `rows` */
 	const float *rows;			/* [nrows] of stride floats */
 	size_t		nrows;
 	size_t		stride;
-	GrnEmbedding embedding;		/* of `rows`: a GrnScale follows each row where it is scaled: */
-	GrnCodeKind kind;			/* then the fit is of places, or of directions */
-	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first */
-	size_t		nsample;		/* 0 and no sample: all rows */
+	GrnEmbedding embedding;		/* embedding of `rows`: with a scaled embedding a GrnScale follows
+								 * each row */
+	GrnCodeKind kind;			/* kind of codes: rows give a fit of places, directions a fit of
+								 * directions */
+	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first nsample rows */
+	size_t		nsample;		/* 0 without `sample`: all rows */
 	uint32_t	dim;
-	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); of `energy` a multiple of
+	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); with `energy` a multiple of
 								 * GRN_FIT_ALIGN; 0: no codec */
-	/* how the shape is chosen: one of these, but by `shape` where rows are to be codes */
+	/*
+	 * The shape comes from exactly one of costs, shape and energy.  A `shape` with own > 0 always
+	 * applies.
+	 */
 	const GrnCodeCosts *costs;
-	GrnCodeShape shape;			/* this one */
-	float		energy;			/* share of the variance */
+	GrnCodeShape shape;			/* the given shape */
+	float		energy;			/* share of the variance that the directions must hold */
 	uint64_t	seed;
-	bool		again;			/* the workspace is as a fit of the same rows has left it, as is
-								 * `out`: only costs, shape or energy may differ */
+	bool		again;			/* workspace and `out` are the result of a fit of identical rows;
+								 * only costs, shape or energy may differ */
 } GrnCodecFit;
 
 /*
- * Rows that an index must have to be worth a fit; without them it waits for one (am/write/fit.h).
- * Four rows a dimension, up to 2,048, give directions that hold nearly as much of
- * other rows' variance as those of 20,000 rows do: 512 SIFT descriptors 0.906 in 64
- * directions instead of 0.920, 1,536 sentence embeddings 0.76 in 128 of 384 instead
- * of 0.79.  Fewer where they would take more memory than this.
+ * Least number of rows for a fit; an index with fewer rows has no codes yet (am/write/fit.h).
+ * Four rows a dimension, up to 2,048, give directions that hold nearly as much of other rows'
+ * variance as directions of 20,000 rows: 0.906 instead of 0.920 in 64 directions with 512 SIFT
+ * descriptors, and 0.76 instead of 0.79 in 128 of 384 directions with 1,536 sentence embeddings.
+ * The number is smaller if the rows would take more memory than GRN_LEAST_FITTED_BYTES.
  */
 #define GRN_LEAST_FITTED_PER_DIM 4
 #define GRN_LEAST_FITTED 64
@@ -64,8 +70,9 @@ grn_least_fitted_rows(uint32_t dim)
 }
 
 /*
- * Rows, of n, to which a build fits its codec: so many, but for each dimension at least a few.  Of
- * few rows half are enough, as a fit takes longer than their graph.
+ * Number of rows, of n, that a build uses for its fit: GRN_FITTED_ROWS, or GRN_FITTED_ROWS_PER_DIM
+ * for each dimension if that is more.  Small builds use half of their rows, because a fit takes
+ * longer than their graph.
  */
 #define GRN_FITTED_ROWS 8192
 #define GRN_FITTED_ROWS_PER_DIM 8
@@ -82,25 +89,25 @@ grn_fitted_rows(uint32_t dim, uint64_t n)
 }
 
 /*
- * Fits a codec to a sample of the rows and chooses its shape.  With costs it takes the shape
- * that makes a search cheapest; that may be no codes.  Without costs it takes the given shape;
- * if that is GRN_NO_CODES, as few directions of 4 bits, a multiple of GRN_FIT_ALIGN, as hold
- * `energy` of the sample's variance.  Codes that are the rows need no fit and no floats.
- * If the sample has fewer than 32 rows, or all are equal, directions are random and as good as
- * one another.
+ * Fits a codec to a sample of the rows and chooses its shape.
  *
- * out: room for grn_codec_floats(dim, max_code_dims) floats; workspace:
- * grn_codec_fit_bytes().  *held becomes the share of the variance that codes keep (with
- * `energy` that of the directions).  The result depends on the seed but not on
- * parallel->nworkers.
+ * With costs, the shape makes a search cheapest; the result may be no codes.  Without costs, the
+ * shape is fit->shape.  If fit->shape is GRN_NO_CODES, the shape is the smallest multiple of
+ * GRN_FIT_ALIGN directions in 4 bits that holds `energy` of the sample's variance.  Codes that are
+ * rows need no fit and no floats.  If the sample has fewer than 32 rows, or if all rows are equal,
+ * directions are random.
+ *
+ * out: grn_codec_floats(dim, max_code_dims) floats; workspace: grn_codec_fit_bytes().  *held:
+ * share of the variance that codes keep (with `energy`: that directions hold).  The result depends
+ * on the seed, not on parallel->nworkers.
  */
 extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
 /*
- * The shape for rows that are not known yet: what makes a search cheapest where variances
- * decline much as they do in SIFT and in embeddings of text.
+ * The shape for rows that do not exist yet: the cheapest shape if variances decline about as they
+ * do in SIFT and in text embeddings.
  */
 extern GrnCodeShape grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs);
 

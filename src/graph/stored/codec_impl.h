@@ -1,6 +1,6 @@
 /*
- * codec_impl.h - what fits (codec_fit.c), encoding (codec.c), estimates (estimate.c) and groups of
- * coded rows (group.c) share.
+ * codec_impl.h - functions shared by the fit (codec_fit.c), encoding (codec.c), estimates
+ * (estimate.c) and groups of coded rows (group.c).
  */
 #ifndef GRN_CODEC_IMPL_H
 #define GRN_CODEC_IMPL_H
@@ -10,13 +10,13 @@
 #include <math.h>
 
 /*
- * Of normally distributed numbers of variance 1 kept in 4, 2 and 1 bits: the step between
- * levels that loses least, and the share of the variance that is lost.
+ * For normally distributed numbers of variance 1 in 4, 2 and 1 bits: the step between levels with
+ * the least loss, and the lost share of the variance.
  */
 static const float grn_best_steps[GRN_CODE_BLOCKS] = {0.3352f, 0.9957f, 1.5958f};
 static const float grn_lost_in_bits[GRN_CODE_BLOCKS] = {0.01154f, 0.1188f, 0.3634f};
 
-/* The last level; level - top / 2 is symmetric around 0. */
+/* The highest level of a block; level - top / 2 is symmetric around 0. */
 static inline int
 grn_block_top(int block)
 {
@@ -28,34 +28,34 @@ grn_block_middle(int block)
 	return (float) grn_block_top(block) / 2;
 }
 
-/* Loops over the blocks with dimensions: [first, last) of all. */
+/* Loops over the blocks that have dimensions; block b has dimensions [first, last). */
 #define GRN_FOR_BLOCKS(shape, b, first, last) \
 	for (uint32_t b = 0, first = 0, last = 0; b < GRN_CODE_BLOCKS; first = last, b++) \
 		if ((last = first + (shape).dims[b]) > first)
 
-/* u = B (scale x - from) into u [k], from: [dim] or NULL; returns its squared length. */
+/* Computes u = B (scale x - from). u: [k]; from: [dim] or NULL. Returns |scale x - from|^2. */
 extern float grn_codec_project(const GrnCodec *codec, const float *x, float scale,
 							   const float *from, float *u);
 
-/* The same of q - from, by the short basis where there is one. */
+/* Computes u = B (q - from), with the short basis if the codec has one. Returns |q - from|^2. */
 extern float grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from,
 									 float *u);
 
 /*
- * The same of x / |x| - c, and *length = |x| in units.  A row that counts as zero
- * (grn_scale()) has length 0 and, for its direction, c.
+ * Computes u = B (x / |x| - c), and *length = |x| in units.  Returns |x / |x| - c|^2.  A row that
+ * counts as zero (grn_scale()) has length 0 and the direction c.
  */
 extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u,
 										 float *length);
 
 /*
- * Encodes a row by u [k], that is B (x - c), and norm2, |x - c|^2.  Of directions u is
- * B (x / |x| - c), and length |x| in units.  Codes must not be rows.
+ * Encodes a row from u [k] = B (x - c) and norm2 = |x - c|^2.  For directions u = B (x / |x| - c),
+ * and length is |x| in units.  Codes must not be rows.
  */
 extern void grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length,
 							uint8_t *code, GrnFactor *factor);
 
-/* What the first blocks of a code say of u again.  Returns |x - c|, of directions |x|. */
+/* Decodes the first `blocks` blocks of a code into u. Returns |x - c|, or |x| for directions. */
 extern float grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor,
 							 float *u);
 

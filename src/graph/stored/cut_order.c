@@ -1,14 +1,16 @@
 /*
- * cut_order.c - an order of rows that puts near ones onto one page; see cut_order.h.
+ * cut_order.c - an order of rows that puts near rows onto one page; see cut_order.h.
  *
- * All rows are cut in two, across the direction in which halves of a sample differ most, and each
- * part again, as groups of lists are (group.c), but down to pages.  First all threads cut all parts
- * together, level by level; once parts are small, each thread cuts some to their pages.  Where a
- * part is cut depends on its rows alone, so the order is the same however many threads there are.
+ * A cut splits a part of the rows across the direction in which halves of a sample differ most.
+ * All rows are cut in two, then each part, as groups of lists are (group.c), but down to pages.
+ * First all threads cut all parts together, level by level.  Once parts are small, each thread
+ * cuts some parts down to their pages.  A cut depends only on the rows of its part, so the order
+ * does not depend on the number of threads.
  *
- * The first cuts are by codes where there are some, which are a tenth of the bytes and exact enough
- * there.  The last are by the rows themselves, which tell better what should share a page: of
- * 150,000 sentences in compact records a search at recall .95 then takes 57 pages instead of 66.
+ * The first cuts use codes if the index has codes: codes have a tenth of the rows' bytes and are
+ * exact enough for large parts.  The last cuts use the rows, which show better which rows should
+ * share a page: of 150,000 sentences in compact records a search at recall .95 then reads 57 pages
+ * instead of 66.
  */
 #include "graph/stored/cut_order.h"
 
@@ -18,20 +20,22 @@
 #include "graph/memory.h"
 #include "graph/stored/group_impl.h"
 
-/* Rows of a part that is left to one thread, at most: their codes stay in its caches. */
+/* Maximum number of rows of a part for one thread, so that the rows' codes stay in its caches. */
 #define PART 16384
-/* The last cuts are by rows: of so many at most, and of so many bytes of floats. */
+/* Maximum size of a part that is cut by rows in memory: rows, and bytes of floats. */
 #define LEAF 4096
 #define LEAF_BYTES ((size_t) 512 << 10)
-#define LEAF_SAMPLED 256		/* by so many rows, at most */
-#define GRAIN 4096				/* rows whose places along a direction a thread finds at a time */
+#define LEAF_SAMPLED 256		/* maximum sample of such a part */
+#define GRAIN 4096				/* rows per work item of a projection */
 /*
- * Parts that a thread cuts to pages in one loop, about.  A GPU's build shares the threads, and its
- * own loops wait until the running one ends.
+ * Parts per thread in one loop, about.  The build on a GPU shares the threads, and its own loops
+ * wait until the running loop ends.
  */
 #define PARTS_A_LOOP 8
 
-/* More than groups of lists are cut by: 8% fewer pages, of the sentences above. */
+/*
+ * Larger samples than those of groups of lists: 8% fewer pages, measured on the sentences above.
+ */
 static const GrnGroupSampling sampling = {.least = 256, .most = 512, .rows_each = 16};
 
 /* A part of the rows: pages [first, end). */
@@ -39,7 +43,7 @@ typedef struct Part
 {
 	uint32_t	first;
 	uint32_t	end;
-	bool		cuts;			/* along the direction; else its rows are all equal */
+	bool		cuts;			/* the part is cut along the direction; false: all rows are equal */
 } Part;
 
 /* A thread's workspace for cuts by rows. */
@@ -53,22 +57,23 @@ typedef struct Leaf
 
 typedef struct Order
 {
-	const GrnGrouping *g;		/* NULL: cuts are by rows alone */
-	const GrnRows *of;			/* whose codes they are; NULL: cuts are by codes alone */
-	uint32_t	leaf;			/* pages of a part that is cut by rows, at most; 0: none is */
+	const GrnGrouping *g;		/* NULL: all cuts are by rows */
+	const GrnRows *of;			/* the rows; NULL: all cuts are by codes */
+	uint32_t	leaf;			/* maximum number of pages of a part that is cut by rows in memory;
+								 * 0: none */
 	uint32_t	n;
 	uint32_t	per_page;
-	uint32_t	dims;			/* by which the first cuts are made */
+	uint32_t	dims;			/* dimensions of the first cuts */
 	uint32_t   *position;
 	GrnGrouped *rows;			/* [n] */
 	float	   *along;			/* [n] */
 	GrnGroupTree *trees;		/* [nworkers] */
 	Leaf	   *leaves;			/* [nworkers] */
-	Part	   *parts;			/* of this level, in order */
+	Part	   *parts;			/* the parts of this level, in order */
 	uint32_t	nparts;
-	uint32_t	begun;			/* parts that were cut to pages before this loop */
+	uint32_t	begun;			/* number of parts cut to pages before the current loop */
 	float	   *directions;		/* [nparts][width] */
-	uint32_t	width;			/* dims, and room for what projecting codes wants */
+	uint32_t	width;			/* dims, and the room that a projection of codes needs */
 } Order;
 
 bool
@@ -85,14 +90,14 @@ first_row(const Order *o, uint32_t page)
 	return row < o->n ? (uint32_t) row : o->n;
 }
 
-/* The page with which the second half of a part begins. */
+/* The first page of a part's second half. */
 static uint32_t
 middle_page(const Part *part)
 {
 	return part->first + (part->end - part->first) / 2;
 }
 
-/* A thread's workspace of cuts for rows from the first one on. */
+/* A thread's workspace for cuts of rows from `first` on. */
 static GrnGroupTree
 tree_at(const Order *o, int worker, uint32_t first)
 {
@@ -102,14 +107,17 @@ tree_at(const Order *o, int worker, uint32_t first)
 	return tree;
 }
 
-/* The place of a row as floats. */
+/* Loads the place of a row as floats. */
 static void
 load_row(const Order *o, uint32_t node, float *x)
 {
 	grn_row_place(o->of, grn_row(o->of, node), 0, o->of->dim, x);
 }
 
-/* The direction w [dims] in which halves of a sample of rows [n] differ most, if any. */
+/*
+ * Finds the direction w [dims] in which halves of a sample of n rows differ most.  Returns false
+ * if all rows are equal.
+ */
 static bool
 find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
 {
@@ -128,7 +136,7 @@ find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
 	return grn_group_apart(sample, sampled, o->dims, leaf->sums, w);
 }
 
-/* Where rows [n] lie along w. */
+/* Computes the positions of n rows along w. */
 static void
 project(const Order *o, int worker, uint32_t first, uint32_t n, const float *w)
 {
@@ -173,7 +181,7 @@ direct_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Where rows [begin, end) lie along the directions of their parts. */
+/* Computes the positions of rows [begin, end) along the directions of their parts. */
 static void
 project_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -212,7 +220,7 @@ select_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Cuts a part in two by rows, of which it has two pages at least. */
+/* Cuts a part of at least two pages in two, by rows in memory. */
 static void
 cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
 {
@@ -233,11 +241,11 @@ cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
 	grn_group_select(rows, o->along + first, n, first_row(o, middle_page(part)) - first);
 }
 
-/* Cuts a part down to its pages by rows. */
+/* Loads the rows of a part and cuts it down to its pages. */
 static void
 cut_leaf(Order *o, const Leaf *leaf, Part part)
 {
-	Part		parts[32];		/* that wait: halves */
+	Part		parts[32];		/* parts still to be cut */
 	uint32_t	waiting = 0;
 	uint32_t	first = first_row(o, part.first);
 
@@ -259,7 +267,10 @@ cut_leaf(Order *o, const Leaf *leaf, Part part)
 	}
 }
 
-/* Cuts a part down to its pages by rows, which are read for each cut until they fit a leaf. */
+/*
+ * Cuts a part down to its pages by rows.  Each cut reads the rows again until a part fits into
+ * memory.
+ */
 static void
 cut_large(Order *o, int worker, Part part)
 {
@@ -280,7 +291,7 @@ cut_large(Order *o, int worker, Part part)
 	cut_large(o, worker, (Part) {middle, part.end, false});
 }
 
-/* Cuts parts down to their pages. */
+/* Cuts parts [begin, end) of the loop down to their pages. */
 static void
 finish_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -291,7 +302,8 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 		const Part *part = &o->parts[o->begun + i];
 		uint32_t	pages = part->end - part->first;
 		uint32_t	first = first_row(o, part->first);
-		uint32_t	size = o->leaf > 0 ? o->leaf : 1;	/* pages of what cuts by codes leave */
+		uint32_t	size = o->leaf > 0 ? o->leaf : 1;	/* pages of a part at which cuts by codes
+														 * end */
 		GrnGroupTree tree = tree_at(o, worker, first);
 
 		if (o->g == NULL)
@@ -317,7 +329,7 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 		o->position[o->rows[i].node] = (uint32_t) i;
 }
 
-/* Cuts each part in two. */
+/* Cuts each part of a level in two. */
 static void
 cut_parts(Order *o, GrnParallel *parallel)
 {
@@ -335,7 +347,7 @@ cut_parts(Order *o, GrnParallel *parallel)
 	o->nparts *= 2;
 }
 
-/* Gives threads their workspaces of cuts; false without memory for them. */
+/* Places the threads' workspaces in an arena. Returns false if their size overflows. */
 static bool
 make_trees(Order *o, GrnArena *a, int nworkers, uint32_t most)
 {
@@ -386,7 +398,7 @@ grn_cut_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t pe
 		/* a single page is not cut */
 		o.leaf = o.leaf > 1 ? o.leaf : 0;
 	}
-	/* a part has a page at least */
+	/* a part has at least one page */
 	while (n / most > PART && pages / most > 1)
 		most *= 2;
 	if (!make_trees(&o, &a, parallel->nworkers, most) || (own = grn_alloc(grn_arena_bytes(&a))) == NULL)

@@ -1,5 +1,5 @@
 /*
- * estimate.c - queries made ready for estimates, and estimates from codes.
+ * estimate.c - prepares queries for estimates, and estimates distances from codes.
  */
 #include "graph/stored/estimate.h"
 
@@ -10,13 +10,16 @@
 #include "graph/space.h"
 #include "graph/stored/codec_impl.h"
 
-#define CHUNK 64				/* bytes of a code that the widest kernel reads at a time */
-#define PIECE 32				/* codes at a time */
+#define CHUNK 64				/* bytes of a code that the widest kernel reads at once */
+#define PIECE 32				/* codes per batch */
 
-/* The last of a code they read in words.  grn_shape_sound() holds others' codes to this. */
+/*
+ * Kernels read the end of a code in words.  grn_shape_sound() ensures the same of shapes from
+ * disk.
+ */
 _Static_assert(GRN_CODE_STEP % 4 == 0, "kernels read codes in words");
 
-/* Fills what all queries have, from q8 [k]. */
+/* Fills the fields of all queries with codes of directions or rows, from q8 [k]. */
 static void
 set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
 		  const int8_t *q8, GrnCodeQuery *out)
@@ -55,7 +58,7 @@ set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
 	}
 }
 
-/* The same from v [k], which becomes each number's product with its step. */
+/* Rounds v [k] to 8 bits and calls set_query(). Multiplies v by the steps. */
 static void
 round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 			GrnCodeQuery *out)
@@ -77,7 +80,7 @@ round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 	set_query(codec, what, base, inverse > 0 ? max / 127 : 0, q8, out);
 }
 
-/* Fills a query by the code of its row, where codes are rows. */
+/* Fills a query from the code of its row; codes are rows. */
 static void
 set_own(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQuery *out)
 {
@@ -139,7 +142,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	norm2 = grn_codec_project_direction(codec, x, scratch, &length);
 	for (uint32_t j = 0; j < grn_code_dims(codec->shape); j++)
 		scratch[j] += codec->mean_head[j];
-	/* from |x / |x|| = 1 and its distance to c */
+	/* follows from |x / |x|| = 1 and the distance to c */
 	round_query(codec, GRN_ESTIMATE_PLACES, (1 + codec->mean_norm2 - norm2) / 2, scratch, out);
 	out->power = codec->power;
 	out->place = grn_place_norm(length, out->power);
@@ -195,7 +198,7 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 				  q8, out);
 }
 
-/* Of count codes, at most PIECE, whose dots are known. */
+/* Estimates for `count` codes, at most PIECE, from their dot products. */
 static void
 estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factors,
 			  uint32_t count, float *out)
@@ -212,13 +215,13 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 		e.slope *= 2;
 	}
 	else
-		e.lead = -q->base;		/* products are negative */
+		e.lead = -q->base;		/* an inner product counts as a negative distance */
 	if (q->what != GRN_ESTIMATE_PLACES)
 	{
 		grn_dist->estimate(&e, dot, factors, count, out);
 		return;
 	}
-	/* products with directions: of rows of length 1 */
+	/* products with directions: estimate with lengths of 1 */
 	e.unit = GRN_LENGTH_ONE;
 	for (uint32_t i = 0; i < count; i++)
 		alphas[i] = (GrnFactor) {one.bits | grn_factor_alpha(factors[i])};
@@ -232,7 +235,10 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	}
 }
 
-/* The squared distance of the places of two rows by the ones that both have, and x's own. */
+/*
+ * The squared distance of the places of two rows.  both: number of common ones; ones: number of
+ * ones of the other row.
+ */
 static float
 places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
 {
@@ -257,7 +263,7 @@ count_own(const GrnCodeQuery *q, const uint8_t *codes, uint32_t count, float *ou
 			continue;
 		}
 		both = grn_pairs->common(q->bits, codes, q->own);
-		/* ones of x: those that differ are q's alone and x's alone */
+		/* ones of x: `apart` counts the ones of q alone and of x alone */
 		out[i] = q->what == GRN_EXACT_JACCARD ? grn_jaccard(both, both + apart)
 			: places_apart(q, both, apart + 2 * both - q->ones);
 	}
@@ -286,7 +292,7 @@ void
 grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, const GrnFactor *factors,
 				 const uint32_t *ids, uint32_t n, float *out)
 {
-	/* all from memory at once; a code may lie in two cache lines */
+	/* prefetch all codes first; a code may lie in two cache lines */
 	for (uint32_t i = 0; i < n; i++)
 	{
 		__builtin_prefetch(codes + ids[i] * bytes);
@@ -308,7 +314,7 @@ grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, cons
 	}
 }
 
-/* Pairs below which a vertex says nothing. */
+/* Least number of pairs for a judgement of a vertex. */
 #define LEAST_PAIRS 10
 
 void
@@ -323,7 +329,7 @@ grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
 			if (distances[i] != distances[j])
 			{
 				pairs++;
-				/* equal estimates tell nothing */
+				/* equal estimates count as a wrong order */
 				right += distances[i] < distances[j] ? estimates[i] < estimates[j]
 					: estimates[i] > estimates[j];
 			}

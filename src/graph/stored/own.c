@@ -1,13 +1,12 @@
 /*
  * own.c - own vectors of records.
  *
- * With a centre c the stored vector s is near x - c, and e, what it lacks of that, is across it.
- * Squared distances are those of s and q - c.  Of an inner product
- *   <q, x> = <q, c> + <q - t c, x - c> + t <c, x - c>,   whatever t is,
- * the factor of t is kept exactly, in the head instead of |s|^2.  t c is the part of q along c, so
- * that q - t c is as short as it can be, however long the query is: order by inner products does
- * not depend on that.  e counts by its part along q - t c, which is a fraction of q where all lie
- * far from the origin.
+ * With a centre c, the stored vector s approximates x - c, and its error e is perpendicular to s.
+ * Squared distances are computed between s and q - c.  Inner products use
+ *   <q, x> = <q, c> + <q - t c, x - c> + t <c, x - c>   for any t.
+ * The head of a stored vector holds <c, x - c> exactly, in place of |s|^2.  t c is the part of q
+ * along c, so q - t c is as short as possible.  The error counts only by its part along q - t c,
+ * which is a small part of q if all rows lie far from the origin.
  */
 #include "graph/stored/own.h"
 
@@ -21,7 +20,10 @@
 
 /* ---- the centre ---- */
 
-/* Shorter centres, squared, are left in queries: products with them would vanish. */
+/*
+ * A centre with a smaller squared length is not removed from queries, because products with the
+ * centre would underflow.
+ */
 #define LEAST_CENTRE2 1e-24
 
 void
@@ -32,7 +34,7 @@ grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uin
 	centre->products = grn_compares_products(comparison);
 }
 
-/* x without so many times the centre, if there is one: x itself or out [dim]. */
+/* x minus `times` times the centre in out [dim]; x itself without a centre. */
 static const float *
 without_centre(const GrnLayout *l, const float *x, float times, float *out)
 {
@@ -43,7 +45,7 @@ without_centre(const GrnLayout *l, const float *x, float times, float *out)
 	return out;
 }
 
-/* How many times the centre a query goes without. */
+/* The factor t of the centre that is subtracted from a query. */
 static float
 times_centre(const GrnLayout *l, const float *q)
 {
@@ -58,7 +60,7 @@ times_centre(const GrnLayout *l, const float *q)
 	return (float) (product / l->centre->norm2);
 }
 
-/* <c, x - c> of a stored vector, where it is kept. */
+/* <c, x - c> of a stored vector; valid if rows are compared by inner products. */
 static float
 centre_product(const void *vec)
 {
@@ -134,9 +136,11 @@ grn_own_query_share(const GrnLayout *l, const float *q)
 	return sqrt(grn_norm2(without_centre(l, q, times_centre(l, q), rest), l->dim) / whole);
 }
 
-/* More than any 16,000 differences whose squares vanish in single precision. */
+/*
+ * Greater than the length of any 16,000 differences whose squares underflow in single precision.
+ */
 #define LEAST_ERROR 1e-20f
-/* More than rounding adds to a sum of 16,000 squares in 16 lanes, and to its root. */
+/* Greater than the rounding error of a sum of 16,000 squares in 16 lanes, and of its root. */
 #define ERROR_SURPLUS 1.0001f
 
 float
@@ -149,19 +153,21 @@ grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 }
 
 /*
- * Parts of a row's squared norm.  The difference of two squared norms (grn_rotated_lack2()) errs by
- * some millionths of one of them, so the error gets a surplus: a scan wants one that is rather too
- * large than too small.  Where the difference itself is small, the surplus would show, and
- * grnnd_check() expects nearly what grn_own_error() tells: that is called there.
+ * Bounds as shares of a row's squared norm.  The difference of two squared norms
+ * (grn_rotated_lack2()) has a relative error of some millionths, so LACK_SURPLUS is added: a scan
+ * needs an error that is not too small.  For differences below LEAST_LACK the surplus would be
+ * large against the error itself, and grnnd_check() compares the error with grn_own_error(); such
+ * rows use grn_own_error().
  */
 #define LEAST_LACK 4e-3
 #define LACK_SURPLUS 5e-6
-/* Shorter rows, squared, have scales with few digits in single precision. */
+/* The scales of rows with smaller squared lengths have few digits in single precision. */
 #define LEAST_NORM2 1e-60
 
 /*
- * The error of the vector that was just stored of x; left: x without the centre.  A rotated vector
- * is not rotated back for it, which would take a third of the time of storing it.
+ * The error of the vector just stored for x.  left: x without the centre.  Rotating the stored
+ * vector back would take a third of the time of storing it, so the error of a rotated form comes
+ * from norms.
  */
 static float
 error_of_stored(const GrnLayout *l, const float *left, const float *x, const void *vec)

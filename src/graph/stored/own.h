@@ -1,9 +1,10 @@
 /*
  * own.h - the own vector of a record: the row in the index's form (graph/form.h).
  *
- * The embeddings of many models lie far from the origin, and near to each other.  Few bits a
- * number (graph/rotated.h) would say more of where they all lie than of what tells them apart.
- * So an index of such a form may have a centre: its vectors are what is left of rows without it.
+ * The embeddings of many models lie far from the origin and near to each other.  In forms with few
+ * bits a number (graph/rotated.h), most bits would describe the common part of all rows and not
+ * their differences.  So an index with such a form may have a centre: the own vectors are rows
+ * minus the centre.
  */
 #ifndef GRN_OWN_H
 #define GRN_OWN_H
@@ -12,7 +13,7 @@
 
 #include "graph/stored/record.h"
 
-/* What all rows have in common, of forms with few bits a number. */
+/* The centre of own vectors in forms with few bits a number. */
 typedef struct GrnCentre
 {
 	const float *x;				/* [dim] */
@@ -20,52 +21,55 @@ typedef struct GrnCentre
 	bool		products;		/* rows are compared by inner products, see own.c */
 } GrnCentre;
 
-/* Does a build of so many rows give own vectors of the form a centre?  Few rows say too little. */
+/*
+ * Does a build of `rows` rows give own vectors of this form a centre?  Fewer than 16 rows have no
+ * reliable mean.
+ */
 static inline bool
 grn_has_centre(GrnForm form, uint64_t rows)
 {
 	return grn_form(form)->rotated && rows >= 16;
 }
 
-/* Makes a centre of x [dim], which stays the caller's. */
+/* Makes a centre from x [dim]. The caller keeps x alive. */
 extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim);
 
-/* The row that a stored vector stands for, x: [dim]. */
+/* Loads the row of a stored vector into x [dim]. */
 extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
 /*
- * The same, and a row x [dim], in a space where the forms of few bits are kept: rotated, and
- * without the centre.  Squared distances are the same there, and loading takes a fraction of the
- * time.
+ * Stored vectors and rows x [dim] in the space of forms with few bits: rotated, and without the
+ * centre.  Squared distances are equal in both spaces, and loading skips the inverse rotation,
+ * which takes most of the time.
  */
 extern void grn_own_load_turned(const GrnLayout *l, const void *vec, float *x);
 extern void grn_own_turn(const GrnLayout *l, const float *x, float *out);
-/* Its squared length; with a centre only where rows are compared by inner products. */
+/* The squared length of the row. With a centre only if rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
- * Makes a query q [dim] ready for grn_query_compare(), in grn_query_bytes() at an aligned address.
- * False: grn_compare() has to serve it.
+ * Prepares a query q [dim] for grn_query_compare(), in an aligned buffer of grn_query_bytes().
+ * Returns false if the form has no prepared query; the caller must then use grn_compare().
  */
 extern bool grn_own_query(const GrnLayout *l, const float *q, void *query);
 /*
- * Of a query q [dim], the part that a stored vector's error counts by where rows are compared by
- * inner products, as a share of |q|.
+ * The length of q [dim] without its part along the centre, as a share of |q|.  With inner products
+ * the error of a stored vector counts in proportion to this length.
  */
 extern double grn_own_query_share(const GrnLayout *l, const float *q);
 
-/* Writes an own vector [vec_bytes], of stored or else of x (GrnRecordSource); returns its error. */
+/*
+ * Writes an own vector [vec_bytes], from `stored` or from x (GrnRecordSource).  Returns the
+ * rounding error.
+ */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
 
-/*
- * Own vectors that are made before their records: each with its error behind it, in so many bytes,
- * a multiple of 4.
- */
+/* Bytes of an own vector made before its record, with its error behind it; a multiple of 4. */
 static inline size_t
 grn_own_item_bytes(GrnForm form, uint32_t dim)
 {
 	return ((grn_form_bytes(form, dim) + 3) & ~(size_t) 3) + sizeof(float);
 }
 
-/* For grn_own_item_make(): items of GRN_FORM_ROUNDED. */
+/* The layout for grn_own_item_make() with GRN_FORM_ROUNDED. */
 extern GrnLayout grn_rounded_layout(uint32_t dim);
 extern void grn_own_item_make(const GrnLayout *l, const float *x, void *item);
 static inline float
@@ -78,8 +82,8 @@ grn_own_item_error(GrnForm form, uint32_t dim, const void *item)
 }
 
 /*
- * How far rounding moved x to the stored vector, a little too large rather than too small: a
- * scan subtracts it for a lower bound.  The sum may overflow or vanish where x does not.
+ * The distance of x and its stored vector, rounded up: a scan subtracts the error to get a lower
+ * bound.  The sum of squares may overflow or vanish for finite x.
  */
 extern float grn_own_error(const GrnLayout *l, const float *x, const void *vec);
 

@@ -1,6 +1,6 @@
 /*
- * prune.c - the relative-neighbourhood rule for single nodes: choosing a list, and
- * choosing the neighbour that gives way in a full one.
+ * prune.c - the relative-neighbourhood rule for single nodes: chooses a neighbour list, and the
+ * neighbour to evict from a full list.
  */
 #include "graph/stored/prune.h"
 
@@ -9,7 +9,7 @@
 
 typedef struct Workspace
 {
-	uint32_t   *order;			/* candidates not fixed, nearest first */
+	uint32_t   *order;			/* candidates that are not fixed, nearest first */
 	float	   *between;		/* [n] distances from one accepted neighbour */
 	uint8_t    *refused;		/* [n] */
 } Workspace;
@@ -20,7 +20,9 @@ grn_prune_bytes(uint32_t n)
 	return (size_t) n * (sizeof(uint32_t) + sizeof(float) + 1);
 }
 
-/* Sorts order[] by distance, ties by index: insertion sort, lists are short. */
+/*
+ * Sorts order[] by distance, and equal distances by index.  Insertion sort suits the short lists.
+ */
 static void
 sort_by_distance(const float *dist, uint32_t *order, uint32_t n)
 {
@@ -44,7 +46,7 @@ row_of(const GrnPrune *p, uint32_t candidate)
 	return p->rows + (p->at != NULL ? p->at[candidate] : candidate) * p->stride;
 }
 
-/* Refuses the candidates that lie nearer to a than to u, and farther from u than a. */
+/* Refuses the candidates that are nearer to a than to u, and farther from u than a. */
 static void
 occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		const Workspace *w)

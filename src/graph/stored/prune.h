@@ -1,10 +1,10 @@
 /*
- * prune.h - the relative-neighbourhood rule as inserts and vacuum apply it to
- * single nodes of a finished graph, on vectors or on codes.
+ * prune.h - the relative-neighbourhood rule for single nodes of a finished graph, used by inserts
+ * and vacuum, on vectors or on codes.
  *
- * The rule (RNN-Descent; GRNND paper, Algorithm 2): a candidate c stays out of u's
- * list where some neighbour a of u is nearer to u than c is, and nearer to c
- * than u is: u -> a -> c serves instead.
+ * The rule (RNN-Descent; GRNND paper, Algorithm 2): a candidate c is kept out of u's list if a
+ * neighbour a of u is nearer to u than c is, and c is nearer to a than to u.  The path u -> a -> c
+ * then replaces the edge.
  */
 #ifndef GRN_PRUNE_H
 #define GRN_PRUNE_H
@@ -13,34 +13,36 @@
 #include "graph/stored/record.h"
 
 /*
- * Candidates for the list of one node u, by codes (codec not NULL) or by
- * vectors.  The first nfixed are neighbours that u keeps in any case.
+ * Candidates for the list of node u, with codes (codec not NULL) or with vectors.  u always keeps
+ * the first nfixed candidates.
  */
 typedef struct GrnPrune
 {
-	const GrnCodec *codec;		/* NULL: by rows */
+	const GrnCodec *codec;		/* NULL: compare rows */
 	const uint8_t *codes;		/* [n][code_bytes] */
 	const GrnFactor *factors;	/* [n] */
-	const float *rows;			/* of stride floats */
-	const uint32_t *at;			/* [n] where candidates are among the rows; NULL: in their order */
+	const float *rows;			/* vectors of `stride` floats each */
+	const uint32_t *at;			/* [n] indices of the candidates' rows; NULL: candidate i has row i */
 	size_t		stride;
-	uint32_t	dim;			/* of the rows */
-	const float *dist;			/* [n], squared, to u */
+	uint32_t	dim;			/* dimensions of the rows */
+	const float *dist;			/* [n] squared distances to u */
 	uint32_t	n;
 	uint32_t	nfixed;
-	float		slack;			/* the rule keeps a candidate out if it is nearer to a neighbour by
-								 * more than this share of its squared distance to u */
-	uint32_t	most;			/* neighbours in all, fixed ones included */
-	uint32_t	fill;			/* up to here also the nearest that the rule refused */
+	float		slack;			/* the rule keeps a candidate out only if the candidate is nearer
+								 * to a neighbour than to u by more than this share of its squared
+								 * distance to u */
+	uint32_t	most;			/* maximum number of neighbours, including the fixed neighbours */
+	uint32_t	fill;			/* up to this number of neighbours, the nearest refused candidates
+								 * are added */
 } GrnPrune;
 
 /* Bytes of workspace for grn_prune() with n candidates. */
 extern size_t grn_prune_bytes(uint32_t n);
 
 /*
- * Chooses among candidates nfixed..n-1; writes their indices to keep (at most
- * most - nfixed), those by the rule nearest first, then the fill, and returns
- * how many.
+ * Chooses among candidates nfixed..n-1.  Writes the chosen indices into keep (at most most -
+ * nfixed): first the candidates that pass the rule, nearest first, then the nearest refused
+ * candidates up to `fill`.  Returns their number.
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 

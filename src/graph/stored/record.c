@@ -1,6 +1,5 @@
 /*
- * record.c - the geometry of records, their writing, and the checks on those
- * read from disk.
+ * record.c - layouts of records, writing of records, and checks of records read from disk.
  */
 #include "graph/stored/record.h"
 
@@ -10,7 +9,7 @@
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/own.h"
 
-/* What stands on disk may not change size with the compiler. */
+/* On-disk sizes must not change with the compiler. */
 _Static_assert(sizeof(GrnFactor) == 4, "on-disk size");
 _Static_assert(sizeof(GrnRecord) == 20, "on-disk size");
 _Static_assert(sizeof(GrnFreed) == 8, "on-disk size");
@@ -27,9 +26,9 @@ divide_up(uint32_t a, uint32_t b)
 	return (a + b - 1) / b;
 }
 
-/* Fills the offsets for a number of TIDs. */
+/* Fills the offsets for records with room for `tids` TIDs. */
 static void
-lay_out(GrnLayout *l, uint32_t tids)
+set_offsets(GrnLayout *l, uint32_t tids)
 {
 	l->tids_max = tids;
 	l->off_tids = sizeof(GrnRecord);
@@ -71,7 +70,7 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 	if (l.code_bytes > 0 && l.shape.own == 0)
 		l.factor_bytes = sizeof(GrnFactor);
 
-	lay_out(&l, GRN_MIN_TIDS);
+	set_offsets(&l, GRN_MIN_TIDS);
 	if (l.hot_bytes > l.payload)
 		return false;
 	if (l.record_bytes <= l.payload)
@@ -87,10 +86,10 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 		room = l.span * l.payload;
 	}
 
-	/* Bytes that would lie idle hold TIDs: duplicates then need fewer chains. */
+	/* Bytes that would be unused hold TIDs, so duplicates need shorter chains. */
 	for (uint32_t tids = GRN_MAX_TIDS; tids >= GRN_MIN_TIDS; tids--)
 	{
-		lay_out(&l, tids);
+		set_offsets(&l, tids);
 		if (l.record_bytes <= room && l.hot_bytes <= l.payload)
 			break;
 	}
@@ -105,7 +104,10 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 	return true;
 }
 
-/* A shape of so many bytes, a multiple of GRN_CODE_STEP; for layouts all are alike. */
+/*
+ * A shape with codes of `bytes` bytes, a multiple of GRN_CODE_STEP.  A layout depends only on the
+ * bytes.
+ */
 static GrnCodeShape
 shape_of_bytes(uint32_t bytes)
 {
@@ -116,13 +118,12 @@ shape_of_bytes(uint32_t bytes)
 }
 
 /*
- * A visit costs the share of a page that a record takes, because that is both what is read
- * and what the index's size is made of.  So SIFT takes seven records a page, and
- * sentence embeddings of 384 dimensions in 8 bits four.  A share of what a record keeps of its
- * edges, which inserts write and log, comes on top: where a page holds no more records
- * anyway, codes end where 4 more bytes save less than a hundredth of the visits.  Without
- * codes each neighbour has to be visited, which makes 17 to 40 times the visits that codes
- * without errors would need.
+ * The cost of a visit is the share of a page that a record takes, because both reads and the size
+ * of the index grow with this share.  SIFT thus gets seven records a page, and sentence embeddings
+ * of 384 dimensions in 8 bits get four.  Inserts write and log edges, so a part (1 / EDGE_SHARE)
+ * of the bytes of all edges is added: if longer codes do not lower the number of records a page,
+ * codes end where 4 more bytes save less than a hundredth of the visits.  A search without codes
+ * must visit each neighbour, which takes 17 to 40 times the visits of codes without errors.
  */
 #define EDGE_SHARE 4
 /*
@@ -143,9 +144,9 @@ shape_of_bytes(uint32_t bytes)
 #define COMPACT_SHORT_CODE_BYTES 16
 #define COMPACT_SHORT_PER_PAGE 16
 /*
- * With 4 bits a number records of 600 to 780 dimensions come four to a page instead of three.
- * 28 edges of 48 bytes of code are then better than 32 of 40, and nearly as good as 32 of 48 three
- * to a page (768 dimensions; test/bench/decisions.md).
+ * With 4 bits a number, records of 600 to 780 dimensions come four to a page instead of three.  28
+ * edges with codes of 48 bytes are then better than 32 edges with 40 bytes, and nearly as good as
+ * 32 edges with 48 bytes three to a page (768 dimensions; test/bench/decisions.md).
  */
 #define ROTATED_DEGREE 28
 #define ROTATED_LEAST_PER_PAGE 4
@@ -155,8 +156,9 @@ shape_of_bytes(uint32_t bytes)
 #define COMPACT_WITHOUT_CODES 1000	/* few bits leave out much, and still save most visits */
 #define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
 /*
- * Without codes, of sketches: 745 bytes a row.  20,800 sections of documentation, recall@10 at ef
- * 40 and 100 with two seeds: 32 .961 .982 in 683 bytes, 40 .964 .984, 48 .966 .986 in 819.
+ * Degree of sketches, without codes: 745 bytes a row.  Measured on 20,800 sections of
+ * documentation, recall@10 at ef 40 and 100, two seeds: degree 32 .961 and .982 in 683 bytes,
+ * degree 40 .964 and .984, degree 48 .966 and .986 in 819 bytes.
  */
 #define SKETCH_DEGREE 40
 #define SKETCH_OWN_BYTES 520	/* 2 bits of 2048 numbers, 4 of up to 1024 */
@@ -210,7 +212,7 @@ without_columns(const GrnLayoutSpec *spec)
 	return plain;
 }
 
-/* Has a more records a page than b, or fewer pages a record? */
+/* Does a have more records a page than b, or fewer pages a record? */
 static bool
 is_denser(const GrnLayout *a, const GrnLayout *b)
 {
@@ -287,12 +289,18 @@ grn_most_code_bytes(const GrnCodeCosts *costs)
 	return most;
 }
 
-/* Bytes of code that leave some choice to the fit, of short codes and of longer ones. */
+/*
+ * Bytes of code that leave the fit some choice among short codes, longer codes and the longest
+ * codes.
+ */
 #define ROOM_BYTES 40
 #define LONG_ROOM_BYTES 48
 #define LARGE_ROOM_BYTES 64
 
-/* Records of a form with room for codes of so many bytes, or as many as there can be. */
+/*
+ * The layout of records with codes of `bytes` bytes, or of the longest possible codes if these are
+ * shorter.
+ */
 static bool
 room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm form,
 			uint32_t payload)
@@ -303,8 +311,9 @@ room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm
 }
 
 /*
- * Of records whose edges have the neighbours' rows: fewer where that saves pages.  384 bits: 32
- * take 2,048 bytes, 28 1,639, at the same visits and .002 less recall at the default ef.
+ * The degree of records whose edges hold the neighbours' rows: 28 instead of 32 if that saves
+ * pages.  Rows of 384 bits take 2,048 bytes with 32 edges and 1,639 bytes with 28 edges, at equal
+ * visits and .002 less recall at the default ef.
  */
 static uint32_t
 own_degree(uint32_t dim, GrnForm form, uint32_t payload)
@@ -319,10 +328,10 @@ own_degree(uint32_t dim, GrnForm form, uint32_t payload)
 }
 
 /*
- * Are 28 edges with longer codes better than 32, to which a page leaves no more than usual ones?
- * So it is of a million sentences in 8 bits (384 dimensions): 28 with 48 bytes reach recall .95 at
- * ef 44 and .99 at 152, 32 with 40 at 50 and 168; 30 and 26 are as good as 28
- * (test/bench/decisions.md).
+ * True if 28 edges with longer codes are better than 32 edges whose codes a page leaves no more
+ * room for.  Measured on a million sentences in 8 bits (384 dimensions): 28 edges with 48 bytes
+ * reach recall .95 at ef 44 and .99 at ef 152, 32 edges with 40 bytes at ef 50 and 168.  30 and 26
+ * edges are as good as 28 (test/bench/decisions.md).
  */
 static bool
 prefers_long_codes(uint32_t dim, GrnForm form, uint32_t payload)
@@ -339,8 +348,9 @@ prefers_long_codes(uint32_t dim, GrnForm form, uint32_t payload)
 }
 
 /*
- * 32, or 28 as above, or more where that takes no more pages and leaves room for longer codes: on
- * GIST 48 makes 10% fewer visits at recall 0.99 than 32, and 64 no fewer than 48.
+ * Returns 32, or 28 by prefers_long_codes(), or more if that takes no more pages and leaves room
+ * for longer codes.  On GIST 48 edges make 10% fewer visits at recall 0.99 than 32 edges, and 64
+ * edges no fewer than 48.
  */
 uint32_t
 grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
@@ -368,12 +378,12 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 }
 
 /*
- * Further columns take a byte beside each edge, and room for values.  Where a page would hold fewer
- * records for that, so many of the edges may be given up instead.
+ * A filter column takes one byte beside each edge, and room for its values.  If a page would hold
+ * fewer records, up to this number of edges is given up.
  */
 #define GIVEN_UP(degree) ((degree) / 8)
 
-/* The longest codes, of those that leave a page as many records as a fit usually does. */
+/* The longest codes that leave a page as many records as the usual shape of a fit. */
 static GrnCodeShape
 usual_room(const GrnLayoutSpec *spec)
 {
@@ -418,9 +428,9 @@ grn_degree_beside_columns(const GrnLayoutSpec *spec)
 }
 
 /*
- * Does a page have four records in 4 bits, where in 8 bits it has fewer?  Codes must not get
- * shorter for that, so longer rows than these stay in 8 bits, and so do records of more edges than
- * such have by default.  degree 0: that default.
+ * True if 4 bits a number give four records a page and 8 bits give fewer.  Codes must not get
+ * shorter in exchange, so longer rows stay in 8 bits, and so do records with more edges than
+ * ROTATED_DEGREE.  degree 0: ROTATED_DEGREE.
  */
 static bool
 saves_by_rotation(uint32_t dim, uint32_t degree, uint32_t payload)
@@ -555,7 +565,9 @@ check_edges(const GrnLayout *l, const GrnRecord *r, const void *rec, uint32_t se
 	return NULL;
 }
 
-/* PostgreSQL looks no TID up whose last two bytes, the row's number on its page, are 0. */
+/*
+ * The last two bytes of a TID are the row's number on its page; PostgreSQL never assigns number 0.
+ */
 static const char *
 check_tids(const GrnLayout *l, const void *rec, uint32_t n)
 {

@@ -1,15 +1,15 @@
 /*
- * record.h - the bytes of a node's record and where records lie: one hop, one
- * page.  See README for the picture.
+ * record.h - the bytes of a node's record, and where records lie on pages.  README has a picture.
  *
- * All records of an index have one size, so a node id maps to (block, slot) by
- * arithmetic.  A record is a "hot" part followed by the node's own vector.  The hot part has
- *   header | heap TIDs | their values of further columns | own code | own signature |
+ * All records of an index have one size, so arithmetic maps a node id to (block, slot).  A record
+ * is a "hot" part followed by the node's own vector.  The hot part has
+ *   header | heap TIDs | filter columns' values per TID | own code | own signature |
  *   neighbours' ids | factors | codes | signatures
- * Values and signatures are for filters; most indexes have none.
- * Where both fit into a page's payload there are per_page records a page;
- * otherwise per_page is 1 and the record continues on span - 1 following
- * pages, which hold vector bytes alone.
+ * Values and signatures serve filters; most indexes have none.
+ *
+ * If both parts fit a page's payload, a page has per_page records.  Otherwise per_page is 1, the
+ * hot part lies on the first page, and the record continues on span - 1 following pages with
+ * vector bytes alone.  One step of a search therefore reads one page, or span pages.
  */
 #ifndef GRN_RECORD_H
 #define GRN_RECORD_H
@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define GRN_TID_BYTES 6			/* PostgreSQL's ItemPointerData */
-#define GRN_MIN_TIDS 2			/* a record has room for at least these */
+#define GRN_MIN_TIDS 2			/* TIDs that every record has room for, at least */
 #define GRN_MAX_TIDS 16
 #define GRN_MAX_ATTR_BYTES 256	/* 32 columns of 8 */
 #define GRN_MAX_SIG_BYTES 32	/* 32 columns of 1 */
@@ -29,30 +29,31 @@
 /* State of a record. On-disk values: never renumber. */
 typedef enum GrnState
 {
-	GRN_FREE = 0,				/* never used, or freed: GrnFreed instead of TIDs */
+	GRN_FREE = 0,				/* never used, or freed: GrnFreed replaces the TIDs */
 	GRN_NODE = 1,				/* a vertex of the graph */
-	GRN_DEAD = 2,				/* a vertex without rows; still traversed */
-	GRN_TIDS = 3,				/* no vertex: more TIDs of a node (its `next` chain) */
-	GRN_LIST = 4				/* no vertex: rows of a list, see grn_list_row() */
+	GRN_DEAD = 2,				/* a vertex without rows; searches still follow its edges */
+	GRN_TIDS = 3,				/* not a vertex: further TIDs of a node (its `next` chain) */
+	GRN_LIST = 4				/* not a vertex: rows of a list, see grn_list_row() */
 } GrnState;
 
 /*
- * Flag of a GRN_NODE or GRN_TIDS record that holds TIDs: all of them are dead to every
- * transaction, as a scan has found out, and vacuum has yet to take them.  A TID that is added,
- * or the last one that is taken, clears the flag.
+ * Flag of a GRN_NODE or GRN_TIDS record with TIDs: a scan found that all TIDs are dead to every
+ * transaction, and vacuum has not removed the TIDs yet.  Adding a TID or removing the last TID
+ * clears the flag.
  */
 #define GRN_KILLED 1
 
 /*
- * Flag of a GRN_NODE record that an insert has written: the lists may lack the values of its TIDs,
- * because the insert is at work or has failed.  The next TID clears the flag, and comes when the
- * node is in the lists of all values that the record then has.
+ * Flag of a GRN_NODE record written by an insert: lists may lack the values of its TIDs, because
+ * the insert is still at work or has failed.  The insert of the next TID first adds the node to
+ * the lists of all values of the record, and then clears the flag.
  */
 #define GRN_UNLISTED 2
 
 /*
- * Flags of a GRN_LIST record that is in no chain of rows: a group, which its list's guide names, or
- * part of a guide, whose rows are the middles of groups and have the ids of their records.
+ * Flags of a GRN_LIST record outside the chain of its list's rows.  GRN_GROUP: a group, named by
+ * the list's guide.  GRN_GUIDE: part of a guide, whose rows are the middles of groups with the ids
+ * of the groups' records.
  */
 #define GRN_GROUP 4
 #define GRN_GUIDE 8
@@ -60,43 +61,45 @@ typedef enum GrnState
 typedef struct GrnRecord
 {
 	uint8_t		state;			/* GrnState */
-	uint8_t		ntids;			/* used of the layout's tids_max (GRN_TIDS: ntids16) */
-	uint8_t		count;			/* neighbours, <= degree */
+	uint8_t		ntids;			/* TIDs in use, <= tids_max (GRN_TIDS records use ntids16) */
+	uint8_t		count;			/* neighbours in use, <= degree */
 	uint8_t		flags;			/* GRN_KILLED and GRN_UNLISTED, GRN_GROUP or GRN_GUIDE, or 0 */
-	uint16_t	version;		/* goes up each time the slot is freed */
+	uint16_t	version;		/* incremented each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
-	uint32_t	next;			/* first GRN_TIDS record of further TIDs, or invalid; of such a
-								 * record, and of a GRN_LIST record, the next of its chain */
+	uint32_t	next;			/* GRN_NODE, GRN_DEAD: first GRN_TIDS record of further TIDs;
+								 * GRN_TIDS, GRN_LIST: next record of the chain; GRN_INVALID_ID:
+								 * none */
 	float		error;			/* |x - stored x|; 0: the stored vector is exact */
 	GrnFactor	factor;			/* of the own code */
 } GrnRecord;					/* 20 bytes */
 
 /*
- * Instead of the TIDs of a GRN_FREE record that was in use.  Of a node the edges
- * stay, for searches that hold its id still.
+ * Replaces the TIDs in a GRN_FREE record that was in use.  The edges of a freed node stay valid,
+ * because a search may still hold its id.
  */
 typedef struct GrnFreed
 {
-	uint32_t	xid_low;		/* FullTransactionId of the freeing, */
-	uint32_t	xid_high;		/* see "Slot reuse" in src/am/write/README */
+	uint32_t	xid_low;		/* low half of the freeing FullTransactionId */
+	uint32_t	xid_high;		/* high half; see "Slot reuse" in src/am/write/README */
 } GrnFreed;
 
 typedef struct GrnLayout
 {
-	/* chosen */
-	uint32_t	dim;			/* of the column */
+	/* chosen by the caller */
+	uint32_t	dim;			/* dimensions of the column */
 	uint32_t	degree;
-	GrnCodeShape shape;			/* of codes */
+	GrnCodeShape shape;			/* shape of codes */
 	GrnForm		form;
-	uint32_t	attr_bytes;		/* of further columns' values beside each TID; 0: none */
-	uint32_t	sig_bytes;		/* of their signatures beside each code; 0: none */
-	/* derived, all in bytes from the record's start */
+	uint32_t	attr_bytes;		/* bytes of filter columns' values beside each TID; 0: none */
+	uint32_t	sig_bytes;		/* bytes of a signature beside each code; 0: none */
+	/* derived; offsets are in bytes from the record's start */
 	uint32_t	code_bytes;		/* 0: no codes */
-	uint32_t	factor_bytes;	/* of an edge; 0 without codes, and where codes are rows */
-	uint32_t	tids_max;		/* heap TIDs in a GRN_NODE record */
+	uint32_t	factor_bytes;	/* bytes of an edge's factor; 0 without codes, and if codes are
+								 * rows */
+	uint32_t	tids_max;		/* room for heap TIDs in a GRN_NODE record */
 	uint32_t	off_tids;		/* [tids_max] of GRN_TID_BYTES */
 	uint32_t	off_attrs;		/* [tids_max] of attr_bytes */
-	uint32_t	off_code;		/* own code: the own vector where codes are rows */
+	uint32_t	off_code;		/* own code; equals off_vec if codes are rows */
 	uint32_t	off_sig;		/* own signature */
 	uint32_t	off_ids;		/* [degree] uint32, 4-aligned */
 	uint32_t	off_factors;	/* [degree] GrnFactor, or none */
@@ -104,18 +107,18 @@ typedef struct GrnLayout
 	uint32_t	off_sigs;		/* [degree] of sig_bytes */
 	uint32_t	off_vec;		/* own vector */
 	uint32_t	vec_bytes;
-	uint32_t	hot_bytes;		/* = off_vec; with the vector where that is the own code */
-	uint32_t	record_bytes;	/* hot + vector, multiple of 4 */
+	uint32_t	hot_bytes;		/* off_vec, or record_bytes if the vector is the own code */
+	uint32_t	record_bytes;	/* hot part and vector, a multiple of 4 */
 	uint32_t	payload;		/* usable bytes of a page */
-	uint32_t	per_page;		/* records on a page, 1 where span > 1 */
-	uint32_t	span;			/* pages a record takes, 1 where per_page > 1 */
+	uint32_t	per_page;		/* records on a page; 1 if span > 1 */
+	uint32_t	span;			/* pages of a record; 1 if per_page > 1 */
 	uint32_t	vec_first;		/* vector bytes on the record's first page */
-	uint32_t	chain_tids;		/* TIDs that fit a GRN_TIDS record's first page part */
-	uint32_t	off_chain_attrs;	/* [chain_tids] of attr_bytes, behind them */
-	const struct GrnCentre *centre; /* of own vectors (own.h), set by who knows it; NULL: none */
+	uint32_t	chain_tids;		/* TIDs that fit the first page of a GRN_TIDS record */
+	uint32_t	off_chain_attrs;	/* [chain_tids] of attr_bytes, behind the TIDs */
+	const struct GrnCentre *centre; /* centre of own vectors (own.h), set by the caller; NULL: none */
 } GrnLayout;
 
-/* What fixes a layout. */
+/* The choices that determine a layout. */
 typedef struct GrnLayoutSpec
 {
 	uint32_t	dim;
@@ -128,13 +131,13 @@ typedef struct GrnLayoutSpec
 } GrnLayoutSpec;
 
 /*
- * Fills a layout; spare bytes of a page go to more TIDs.  False where the hot part cannot
- * fit into payload, or the whole record where codes are rows; and where those are no rows of
- * this form.
+ * Fills a layout.  Spare bytes of a page are used for more TIDs.  Returns false if the hot part
+ * does not fit into the payload, or the whole record if codes are rows.  Also returns false if the
+ * shape is for rows of another form.
  */
 extern bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
 
-/* The same without further columns. */
+/* grn_layout_of() without filter columns. */
 static inline bool
 grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 		   GrnForm form, uint32_t payload)
@@ -144,7 +147,7 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 												   .payload = payload});
 }
 
-/* What codes cost, for GrnCodecFit.costs; the shape of spec does not matter. */
+/* Fills the costs of codes for GrnCodecFit.costs. The shape of spec is ignored. */
 extern void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
 static inline void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payload,
@@ -154,53 +157,55 @@ grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payl
 											   .payload = payload}, costs);
 }
 
-/* grn_own_shape(), or no codes where records with such codes do not fit a page. */
+/* grn_own_shape(), or no codes if records with such codes do not fit a page. */
 extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec);
 
-/* Makes codes of up to `most` bytes cost the same, and rules out longer ones and none. */
+/* Gives codes of up to `most` bytes equal costs, and excludes longer codes and no codes. */
 extern void grn_forget_costs(GrnCodeCosts *costs, uint32_t most);
 
-/* The bytes of the longest codes that these costs allow. */
+/* Bytes of the longest codes that the costs allow. */
 extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 
-/* How own vectors are kept: the layout that the user asks for. */
+/* How own vectors are kept: the storage parameter `layout`. */
 typedef enum GrnKeep
 {
-	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits where that saves pages, else as EXACT */
+	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits if that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
 	GRN_KEEP_COMPACT,			/* in about 100 bytes, with few edges and short codes */
-	GRN_KEEP_BYTES,				/* as DEFAULT, but in no rotated form; no user asks for it by name */
-	GRN_KEEP_SKETCH				/* in about 500 bytes; sketches, no option of users */
+	GRN_KEEP_BYTES,				/* as DEFAULT, but never in a rotated form; internal */
+	GRN_KEEP_SKETCH				/* in about 500 bytes; for sketches, internal */
 } GrnKeep;
 
-/* Are these the records of layout = compact?  Those of other layouts keep more of a row. */
+/* True for records of layout = compact. Other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
-/* Are own vectors so long that a page has few records? */
+/* True if own vectors are so long that a page has few records. */
 extern bool grn_is_long(GrnForm form, uint32_t dim);
 
 /*
- * The degree where the user gives none, of records of a form, that are to have codes or not
+ * The default degree for records of a form.  codes: the records will have codes
  * (test/bench/decisions.md).
  */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
- * spec->degree is the default of records like these.  How many of these edges they keep beside
- * further columns, so that a page has as many records as without columns; all of them where an
- * eighth less would not do.
+ * spec->degree is the default degree of records without filter columns.  Returns the degree beside
+ * the columns of spec at which a page has as many records as without columns.  Returns
+ * spec->degree if even an eighth fewer edges are not enough.
  */
 extern uint32_t grn_degree_beside_columns(const GrnLayoutSpec *spec);
 
 /*
- * The form of a layout, where exact would hold all rows exactly: of the default one
- * GRN_FORM_ROUNDED where that saves pages, or GRN_FORM_ROUNDED_MORE where that saves more.
- * degree 0: that of each form's records.  codes: they are to have some.
+ * The form of own vectors in a layout.  exact: the form that holds all rows exactly.  The default
+ * layout returns GRN_FORM_ROUNDED if rounding saves pages, or GRN_FORM_ROUNDED_MORE if further
+ * rounding saves more.  degree: 0 for the default degree of each form.  codes: the records will
+ * have codes.
  */
 extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes,
 							   GrnForm exact, uint32_t payload);
 /*
- * The same beside columns: of the degree that grn_degree_beside_columns() gives by default, the
- * form for which it does.  rows: of the exact form; their codes do not matter.
+ * grn_layout_form() for records with filter columns.  If the degree of `rows` is the default
+ * beside columns, returns the form for which grn_degree_beside_columns() gave this degree.  rows:
+ * records of the exact form; their codes are ignored.
  */
 extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
 
@@ -220,7 +225,7 @@ grn_has_few_edges(const GrnLayout *l)
 		l->degree <= GRN_MOST_EDGES_OF_MATES;
 }
 
-/* Pages, counted from the first page of the node area. */
+/* The page of a record, counted from the first page of the node area. */
 static inline uint32_t
 grn_node_page(const GrnLayout *l, uint32_t id)
 {
@@ -244,7 +249,7 @@ grn_rec_factors(const GrnLayout *l, const void *rec)
 	return (GrnFactor *) GRN_REC_PTR(rec, l->off_factors);
 }
 
-/* The factor of neighbour i; 0 where edges have none. */
+/* The factor of neighbour i; 0 if edges have no factors. */
 static inline GrnFactor
 grn_rec_factor(const GrnLayout *l, const void *rec, uint32_t i)
 {
@@ -267,7 +272,7 @@ grn_rec_sigs(const GrnLayout *l, const void *rec)
 	return GRN_REC_PTR(rec, l->off_sigs);
 }
 
-/* The values beside the TIDs of a node, or of a GRN_TIDS record. */
+/* The filter columns' values beside the TIDs of a node or of a GRN_TIDS record. */
 static inline uint8_t *
 grn_rec_attrs(const GrnLayout *l, const void *rec)
 {
@@ -276,18 +281,20 @@ grn_rec_attrs(const GrnLayout *l, const void *rec)
 }
 
 /*
- * Writes a whole new record of state GRN_NODE at rec (record_bytes, in one
- * contiguous buffer; a spanning record is cut into pages by the caller).
- * x: [dim] in the stored metric's form; own code and factor as grn_encode()
- * gave them (NULL: none yet, zeroes; ignored without codes); neighbours by id, nearest first, with
- * their codes from all_codes/all_factors, and signatures from all_sigs, which are indexed by
- * code_index[i] (NULL: by ids[i]).  sig, attrs and all_sigs matter where the layout has them.
+ * Writes a new GRN_NODE record into rec (record_bytes in one buffer; the caller splits a spanning
+ * record into pages).
+ *
+ * x: [dim] in the stored metric's form.  Own code and factor: from grn_encode(); a NULL code
+ * writes zeroes, and codes are ignored in layouts without codes.  Neighbours: nearest first, with
+ * codes, factors and signatures from all_codes, all_factors and all_sigs at index code_index[i]
+ * (code_index NULL: at ids[i]).  sig, attrs and all_sigs are read only if the layout has filter
+ * columns.
  */
 typedef struct GrnRecordSource
 {
-	const float *x;				/* may be NULL with: */
+	const float *x;				/* may be NULL if `stored` is set */
 	const void *stored;			/* x in the records' form, or NULL */
-	float		error;			/* of stored: 0 where that is x exactly */
+	float		error;			/* rounding error of `stored`; 0: equals x */
 	const uint8_t *code;
 	GrnFactor	factor;
 	const uint8_t *sig;			/* [sig_bytes] */
@@ -305,15 +312,15 @@ typedef struct GrnRecordSource
 extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
 
 /*
- * Structural checks on bytes read from disk: state known, counts within
- * limits, heap TIDs not empty, neighbour ids below nodes.  NULL when sound, else what is wrong
- * (a static string).  self is the record's own id.  Every reader calls this
- * before it trusts a record; it is O(degree).
+ * Checks the structure of a record read from disk: known state, counts within limits, TIDs not
+ * empty, neighbours' ids below `nodes`.  self: the record's id.  Returns NULL for a sound record,
+ * else a static string that names the damage.  Every reader must call this function before it uses
+ * a record.  The check takes O(degree).
  */
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
 
-/* Does a search go on through it? */
+/* Do searches follow the record's edges? */
 static inline bool
 grn_record_leads_on(const GrnRecord *rec)
 {
@@ -322,10 +329,10 @@ grn_record_leads_on(const GrnRecord *rec)
 }
 
 /*
- * A GRN_TIDS record names the node whose heap TIDs it holds, so that a scan that
- * comes to it by an old link does not take another row's TIDs for its own: it goes
- * on only where the owner's id and version are those it came from.  They lie
- * in the bytes of `error` and `factor`, which only nodes use.
+ * A GRN_TIDS record names the node that owns its heap TIDs.  A scan may reach the record by an old
+ * link, and must not take another row's TIDs.  So a scan continues only if the owner's id and
+ * version match the node that the scan came from.  Both are stored in the bytes of `error` and
+ * `factor`, which only nodes use.
  */
 static inline void
 grn_tids_set_owner(GrnRecord *rec, uint32_t id, uint16_t version)
@@ -355,21 +362,21 @@ grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
 }
 
 /*
- * A GRN_LIST record belongs to a list of rows that have a value in common, or rather to the
- * bucket of such values.  Its number stands in the place of an owner's id.  Where other records
- * have TIDs it has arrays, for as many rows as it has room for: ids, ranks, factors, codes and
- * signatures, so that estimates of all its rows are made at once.
+ * A GRN_LIST record belongs to a list, the rows of one bucket of values.  The list's number is
+ * stored in place of an owner's id (grn_tids_set_owner()).  In place of TIDs the record has arrays
+ * of ids, ranks, factors, codes and signatures, so that one call can estimate the distances of all
+ * rows.
  */
 typedef struct GrnListRow
 {
-	uint32_t	id;				/* of the node */
-	uint32_t	rank;			/* of the value */
+	uint32_t	id;				/* id of the row's node */
+	uint32_t	rank;			/* rank of the row's value */
 	GrnFactor	factor;
 	const uint8_t *code;
 	const uint8_t *sig;
 } GrnListRow;
 
-/* Rows that a record has room for. */
+/* Number of rows that a GRN_LIST record has room for. */
 static inline uint32_t
 grn_list_rows(const GrnLayout *l)
 {
@@ -377,7 +384,7 @@ grn_list_rows(const GrnLayout *l)
 		(2 * (uint32_t) sizeof(uint32_t) + (uint32_t) sizeof(GrnFactor) + l->code_bytes + l->sig_bytes);
 }
 
-/* Its arrays, [grn_list_rows()] each. */
+/* The arrays of a GRN_LIST record, [grn_list_rows()] each. */
 typedef struct GrnListArrays
 {
 	uint32_t   *ids;
@@ -401,7 +408,7 @@ grn_list_arrays(const GrnLayout *l, const void *rec)
 	return a;
 }
 
-/* Row i; its code and signature lie in the record. */
+/* Row i of a GRN_LIST record. code and signature point into the record. */
 static inline GrnListRow
 grn_list_row(const GrnLayout *l, const void *rec, uint32_t i)
 {
@@ -412,7 +419,7 @@ grn_list_row(const GrnLayout *l, const void *rec, uint32_t i)
 	return row;
 }
 
-/* Writes row i, which may lie in the same record before. */
+/* Writes row i. `row` may point into the same record. */
 static inline void
 grn_list_set_row(const GrnLayout *l, void *rec, uint32_t i, const GrnListRow *row)
 {

@@ -1,12 +1,12 @@
 /*
  * shape.h - the shape of codes: how many principal directions have 4, 2 and 1 bits.
  *
- * The directions with the largest variances have the most bits.  They form three
- * blocks; a code holds the blocks one behind the other.  Byte i of a block of n bytes
- * holds its dimensions i, n + i, 2 n + i..., the first of them in the lowest bits.
+ * Directions with larger variances have more bits.  Directions with equal bits form a block, and a
+ * code holds its three blocks in a row.  Byte i of a block of n bytes holds the block's dimensions
+ * i, n + i, 2 n + i, ..., the first in the lowest bits.
  *
- * Rows of bits may be their own codes instead: then a code is the stored row, and what is
- * computed from it is exact.
+ * Rows of bits may be their own codes.  A code is then the stored row, and distances computed from
+ * codes are exact.
  */
 #ifndef GRN_SHAPE_H
 #define GRN_SHAPE_H
@@ -14,22 +14,23 @@
 #include "graph/grn.h"
 
 #define GRN_CODE_BLOCKS 3
-#define GRN_CODE_ALIGN 16		/* a block's dimensions are a multiple of this */
-#define GRN_CODE_STEP 4			/* a code's bytes are a multiple of this */
+#define GRN_CODE_ALIGN 16		/* the dimensions of a block are a multiple of this */
+#define GRN_CODE_STEP 4			/* the bytes of a code are a multiple of this */
 #define GRN_MAX_CODE_DIMS 256
-#define GRN_MOST_OWN_BYTES 64	/* longer rows have codes like others: test/bench/decisions.md */
+#define GRN_MOST_OWN_BYTES 64	/* longer rows of bits get codes of directions:
+								 * test/bench/decisions.md */
 
 typedef struct GrnCodeShape
 {
-	uint16_t	dims[GRN_CODE_BLOCKS];	/* of 4, 2 and 1 bits */
-	uint16_t	own;			/* bytes of codes that are the rows themselves; all dims are then 0 */
+	uint16_t	dims[GRN_CODE_BLOCKS];	/* dimensions with 4, 2 and 1 bits */
+	uint16_t	own;			/* bytes of a row that is its own code; dims[] are then 0 */
 } GrnCodeShape;					/* all 0: no codes */
 
 _Static_assert(sizeof(GrnCodeShape) == 8, "GrnCodeShape is on disk");
 
 #define GRN_NO_CODES ((GrnCodeShape) {.own = 0})
 
-/* Bits of a dimension of a block. */
+/* Bits of each dimension of a block. */
 static inline uint32_t
 grn_block_bits(int block)
 {
@@ -42,7 +43,7 @@ grn_block_bytes(GrnCodeShape shape, int block)
 	return shape.dims[block] * grn_block_bits(block) / 8;
 }
 
-/* Directions that a code describes, 0 where there are no codes or rows are their own. */
+/* Number of directions that a code describes; 0 without codes and if codes are rows. */
 static inline uint32_t
 grn_code_dims(GrnCodeShape shape)
 {
@@ -56,7 +57,7 @@ grn_code_bytes(GrnCodeShape shape)
 		shape.own;
 }
 
-/* Whether codes can have this shape, or none; of what others wrote. */
+/* Is this a valid shape, or the shape of no codes? For shapes read from disk or from a message. */
 static inline bool
 grn_shape_sound(GrnCodeShape shape)
 {
@@ -69,13 +70,13 @@ grn_shape_sound(GrnCodeShape shape)
 		grn_code_bytes(shape) % GRN_CODE_STEP == 0;
 }
 
-/* The most dimensions that codes of rows of dim dimensions can have. */
+/* The largest number of dimensions of codes for rows of dim dimensions. */
 static inline uint32_t
 grn_max_code_dims(uint32_t dim)
 {
 	uint32_t	all = (dim + GRN_CODE_ALIGN - 1) / GRN_CODE_ALIGN * GRN_CODE_ALIGN;
 
-	/* few dimensions are spread over more codes, see codec_fit.c */
+	/* few dimensions are spread over more code dimensions, see codec_fit.c */
 	return all < 2 * GRN_CODE_ALIGN ? 2 * GRN_CODE_ALIGN
 		: all < GRN_MAX_CODE_DIMS ? all : GRN_MAX_CODE_DIMS;
 }

@@ -1,19 +1,22 @@
 /*
- * signature.c - books of signatures: fitting them, and the bytes of keys.
+ * signature.c - fits the books of signatures, and maps keys to bytes and ranks.
  */
 #include "graph/stored/signature.h"
 
 #include <stdlib.h>
 
 /*
- * Bytes of an ordered column that are kept for keys above all of the sample, because times and
- * serial numbers grow.  The ranges of these grow by an eighth each, so that all of them together
- * cover several times as much as the sample.
+ * Number of bytes of an ordered column reserved for keys above all keys of the sample, because
+ * times and serial numbers grow.  Each reserved range is an eighth larger than the range before,
+ * so all ranges together cover several times the sample's range.
  */
 #define LATER 40
 #define PRESENT (GRN_SIG_CODES - LATER)
 
-/* Keys of a hashed column with bytes of their own, at most: others need some as well. */
+/*
+ * Maximum number of keys of a hashed column with their own bytes; the remaining keys need bytes
+ * too.
+ */
 #define MOST_FREQUENT 190
 
 int
@@ -25,7 +28,7 @@ grn_compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many keys from keys[i] on are equal to it. */
+/* Number of keys equal to keys[i], from i on. */
 static uint32_t
 equal_keys(const int64_t *keys, uint32_t n, uint32_t i)
 {
@@ -47,9 +50,9 @@ distinct_keys(const int64_t *keys, uint32_t n)
 }
 
 /*
- * Ranges of about equally many keys.  A frequent key has a range of its own.  Each of the
- * others is complete before its successor begins, or ends early because a frequent key
- * follows: so there are no more than PRESENT.
+ * Fits ranges with about equal numbers of keys.  A frequent key has its own range.  Any other
+ * range is complete before the next range begins, or ends early before a frequent key, so at most
+ * PRESENT ranges are needed.
  */
 static void
 fit_present(GrnSigBook *book, const int64_t *keys, uint32_t n)
@@ -90,7 +93,7 @@ fit_present(GrnSigBook *book, const int64_t *keys, uint32_t n)
 		book->keys[book->count++] = keys[n - 1];
 }
 
-/* Ranges above the last key, at first as wide as those of the upper half were. */
+/* Adds ranges above the last key, the first as wide as the mean range of the upper half. */
 static void
 fit_later(GrnSigBook *book)
 {
@@ -123,7 +126,10 @@ compare_frequent(const void *a, const void *b)
 		: (x->key > y->key) - (x->key < y->key);
 }
 
-/* The most frequent keys, if each is as frequent as those that share a byte will be. */
+/*
+ * Gives bytes to the most frequent keys, if each is as frequent as the keys that will share a
+ * byte.
+ */
 static void
 fit_frequent(GrnSigBook *book, const int64_t *keys, uint32_t n)
 {
@@ -184,7 +190,7 @@ grn_find_key(const int64_t *keys, uint32_t n, int64_t key)
 
 	if (n == 0)
 		return 0;
-	/* a product instead of a branch, of which a processor would guess half wrongly */
+	/* a product instead of a branch, because half of the branches would be mispredicted */
 	while (n > 1)
 	{
 		uint32_t	half = n / 2;
@@ -195,8 +201,8 @@ grn_find_key(const int64_t *keys, uint32_t n, int64_t key)
 	return (uint32_t) (from - keys) + (*from < key);
 }
 
-#define RANK_BITS 24			/* that tell keys of one byte from each other */
-/* Where number `at` of so many lies in 2^RANK_BITS. */
+#define RANK_BITS 24			/* low bits of a rank, for keys of one byte */
+/* Maps number `at` of `many` numbers to [0, 2^RANK_BITS), in order. */
 static uint32_t
 place_among(uint64_t at, uint64_t many)
 {
@@ -207,7 +213,9 @@ place_among(uint64_t at, uint64_t many)
 	return (uint32_t) ((at >> shift << RANK_BITS) / (((many - 1) >> shift) + 1));
 }
 
-/* Where a key lies that is so far from the last or the first one: by the leading bits. */
+/*
+ * The rank of a key at this distance outside the book: a logarithmic scale, by the leading bits.
+ */
 static uint32_t
 place_beyond(uint64_t distance)
 {
@@ -240,7 +248,7 @@ grn_sig_rank(const GrnSigBook *book, int64_t key)
 		place_among(k - (uint64_t) keys[at - 1] - 1, (uint64_t) keys[at] - (uint64_t) keys[at - 1]);
 }
 
-/* The keys that signatures go by. */
+/* Number of keys that determine signatures. */
 static uint32_t
 signing_keys(const GrnSigBook *book)
 {

@@ -1,61 +1,63 @@
 /*
- * signature.h - the byte of a signature that stands for one value of a filter column.
+ * signature.h - the byte of a signature that represents one value of a filter column.
  *
- * A value comes as a key of 64 bits.  Keys of an ordered column are in the order of its values,
- * and its bytes are too: each stands for a range of keys.  Those of a hashed column have no
- * order: frequent keys have a byte of their own, the others share what is left by a hash.
- * The column's book says which key has which byte.  It is fitted to a sample
- * of the column's values.  Without a book all bytes are shared by a hash.
+ * A value comes as a 64-bit key.  Keys of an ordered column are in the order of its values, and so
+ * are its bytes: each byte represents a range of keys.  Keys of a hashed column have no order:
+ * each frequent key has its own byte, and a hash distributes the remaining keys over the remaining
+ * bytes.  The column's book maps keys to bytes.  The book is fitted to a sample of the column's
+ * values.  Without a book a hash distributes all keys over all bytes.
  */
 #ifndef GRN_SIGNATURE_H
 #define GRN_SIGNATURE_H
 
 #include "graph/stored/filter.h"
 
-#define GRN_SIG_CODES 254		/* 1 to 254; the other two are GRN_SIG_ANY and GRN_SIG_NULL */
+#define GRN_SIG_CODES 254		/* bytes 1 to 254; the two others are GRN_SIG_ANY and GRN_SIG_NULL */
 
 typedef enum GrnBookOrder		/* on disk: never renumber */
 {
 	GRN_BOOK_HASHED = 0,
 	GRN_BOOK_ORDERED = 1,
-	GRN_BOOK_RANKS = 2,			/* keys have an order, but only ranks are by the book: it was
-								 * fitted when there were signatures already */
-	GRN_BOOK_ELEMENTS = 3		/* of arrays: keys are classes of elements that have no list of
-								 * rows */
+	GRN_BOOK_RANKS = 2,			/* the book is ordered and gives ranks only, because it was fitted
+								 * after signatures had been written */
+	GRN_BOOK_ELEMENTS = 3		/* for arrays: keys are classes of elements without a list of rows */
 } GrnBookOrder;
 
-/* On disk. */
+/* The book of a column, on disk. */
 typedef struct GrnSigBook
 {
-	uint32_t	count;			/* of keys; 0: not fitted */
+	uint32_t	count;			/* number of keys; 0: not fitted */
 	uint32_t	ordered;		/* GrnBookOrder */
-	/* ascending; ordered: the greatest key of each byte from 1 on, and the last takes all above */
+	/*
+	 * ascending; ordered: the greatest key of each byte from 1 on, and the last byte also has all
+	 * greater keys
+	 */
 	int64_t		keys[GRN_SIG_CODES];
 } GrnSigBook;
 
 _Static_assert(sizeof(GrnSigBook) == 2040, "GrnSigBook is on disk");
 
-/* Fits a book to keys [n], which are sorted. */
+/* Fits a book to keys [n]. Sorts the keys. */
 extern void grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n);
-/* NULL if the book is sound, else what is wrong with it (a static string). */
+/* Returns NULL for a sound book, else a static string that names the damage. */
 extern const char *grn_sig_check(const GrnSigBook *book);
 /* Compares two keys, for qsort(). */
 extern int	grn_compare_keys(const void *a, const void *b);
-/* The first of keys [n], ascending, that is not less than key; n if all are. */
+/* Index of the first key, of n ascending keys, that is not less than `key`; n if all are less. */
 extern uint32_t grn_find_key(const int64_t *keys, uint32_t n, int64_t key);
 /* The byte of a key. */
 extern uint8_t grn_sig_byte(const GrnSigBook *book, int64_t key);
-/* Adds the bytes that keys from least to most may have. */
+/* Adds to the set the bytes of all keys from least to most. */
 extern void grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set);
 
 /*
- * The rank of a key by an ordered book that is fitted: 32 bits that are in the order of the keys.
- * The upper 8 follow from its byte, the others from where it lies among the byte's keys.  So
- * different keys share a rank only where a byte stands for very many, or far outside the book.
+ * The rank of a key in a fitted ordered book: 32 bits in the order of keys.  The upper 8 bits
+ * follow from the key's byte, the lower bits from the key's position in the byte's range.  Two
+ * keys have one rank only if a byte has a very large range, or far outside the book's range.
  */
 extern uint32_t grn_sig_rank(const GrnSigBook *book, int64_t key);
 
-/* The signature of an array's 64 bits: each of its bits stands for eight of them. */
+/* The signature byte of an array with 64 bits: each bit of the byte is the OR of eight bits. */
 static inline uint8_t
 grn_sig_fold(uint64_t bits)
 {
